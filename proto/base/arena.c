@@ -1,0 +1,92 @@
+/* Arenas. See arena.h. */
+#include "arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ea_arena_block {
+    ea_arena_block *next;
+    size_t size;
+    size_t used;
+    max_align_t data[];
+};
+
+enum { FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20 };
+
+void ea_arena_init(ea_arena *a, size_t limit_bytes) { *a = (ea_arena){.limit_bytes = limit_bytes}; }
+
+void ea_arena_deinit(ea_arena *a) {
+    for (ea_arena_block *b = a->blocks; b;) {
+        ea_arena_block *next = b->next;
+        free(b);
+        b = next;
+    }
+    a->blocks = NULL;
+    a->used_bytes = 0;
+}
+
+void ea_arena_reset(ea_arena *a) {
+    ea_arena_block *kept = NULL;
+    for (ea_arena_block *b = a->blocks; b;) {
+        ea_arena_block *next = b->next;
+        if (!kept || b->size > kept->size) {
+            free(kept);
+            kept = b;
+        } else {
+            free(b);
+        }
+        b = next;
+    }
+    if (kept) {
+        kept->next = NULL;
+        kept->used = 0;
+    }
+    a->blocks = kept;
+    a->used_bytes = 0;
+}
+
+void *ea_arena_alloc(ea_arena *a, size_t size_bytes) {
+    if (size_bytes > SIZE_MAX / 2)
+        return NULL;
+    size_t need = (size_bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
+    if (a->limit_bytes && need > a->limit_bytes - a->used_bytes)
+        return NULL;
+    ea_arena_block *b = a->blocks;
+    if (!b || b->size - b->used < need) {
+        size_t size = b ? b->size * 2 : FIRST_BLOCK;
+        if (size > LARGEST_STEP)
+            size = LARGEST_STEP;
+        if (size < need)
+            size = need;
+        b = malloc(sizeof *b + size);
+        if (!b)
+            return NULL;
+        b->next = a->blocks;
+        b->size = size;
+        b->used = 0;
+        a->blocks = b;
+    }
+    void *p = (char *)b->data + b->used;
+    b->used += need;
+    a->used_bytes += need;
+    return p;
+}
+
+void *ea_arena_zalloc(ea_arena *a, size_t count, size_t size_bytes) {
+    if (size_bytes && count > SIZE_MAX / size_bytes)
+        return NULL;
+    void *p = ea_arena_alloc(a, count * size_bytes);
+    if (p)
+        memset(p, 0, count * size_bytes);
+    return p;
+}
+
+void *ea_arena_copy(ea_arena *a, const void *data, size_t size_bytes) {
+    void *p = ea_arena_alloc(a, size_bytes);
+    if (p && size_bytes)
+        memcpy(p, data, size_bytes);
+    return p;
+}
+
+char *ea_arena_strdup(ea_arena *a, const char *s) { return ea_arena_copy(a, s, strlen(s) + 1); }

@@ -1,0 +1,103 @@
+/* Loss is data, not an error: one list of counters. It names the metrics, the ledger's fields on the wire and the
+ * sentences that a person reads. Counters are 64-bit and cumulative for one stream (agent) or one process (collector).
+ * Before it: nothing. After it: every stage that can keep, change or lose an event.
+ * Thread: relaxed atomics; any thread may add, any may read. */
+#ifndef EA_BASE_COUNTERS_H
+#define EA_BASE_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum ea_severity {
+    EA_INFO,    /* how much went through */
+    EA_NOTICE,  /* worth knowing; no event was lost */
+    EA_LOSS,    /* events were lost or damaged, and this says how many */
+    EA_UNKNOWN, /* something was lost and nobody can say how many events it held */
+};
+
+/* name, wire number (never reused), severity, sentence. Add new ones at the end of their block. */
+#define EA_COUNTERS(X)                                                                                                 \
+    /* the agent's ledger: delivered = batched + filtered + sampled_out + aggregated + dropped_* + pending */          \
+    X(events_delivered, 1, EA_INFO, "events that the source handed over")                                              \
+    X(events_batched, 2, EA_INFO, "events written into batches")                                                       \
+    X(events_filtered, 3, EA_INFO, "events left out by a filter stage")                                                \
+    X(events_sampled_out, 4, EA_INFO, "events left out by a sampling stage")                                           \
+    X(events_aggregated, 5, EA_INFO, "events folded into an aggregate")                                                \
+    X(events_dropped_full, 6, EA_LOSS, "events dropped because the pipeline was full")                                 \
+    X(events_dropped_oversize, 7, EA_LOSS, "events dropped because they exceed the format's limits")                   \
+    X(events_dropped_memory, 8, EA_LOSS, "events dropped because memory ran out")                                      \
+    X(events_pending, 9, EA_INFO, "events parked or in the open batch")                                                \
+    X(events_synthesised, 10, EA_INFO, "events made by the agent itself: keyframes, aggregates")                       \
+    /* batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* */                        \
+    X(events_compressing, 11, EA_INFO, "events in batches that are being compressed")                                  \
+    X(events_spooled, 12, EA_INFO, "events in batches that wait in the spool, not sent yet")                           \
+    X(events_unanswered, 13, EA_INFO, "events in batches sent and not answered yet")                                   \
+    X(events_acknowledged, 14, EA_INFO, "events in batches that a collector has acknowledged")                         \
+    X(events_evicted_size, 15, EA_LOSS, "events in batches evicted because the spool was full")                        \
+    X(events_evicted_age, 16, EA_LOSS, "events in batches evicted because they were too old")                          \
+    X(events_evicted_damage, 17, EA_LOSS, "events in batches that the spool could not read back")                      \
+    X(batches_closed, 18, EA_INFO, "batches closed")                                                                   \
+    X(batches_sent, 19, EA_INFO, "batches sent, repeats included")                                                     \
+    X(batches_refused, 20, EA_LOSS, "batches that a collector refused for good")                                       \
+    /* what the source admits to */                                                                                    \
+    X(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
+    X(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \
+    X(source_lost_records, 32, EA_NOTICE, "lost-event records found in the stream")                                    \
+    X(source_bad_records, 33, EA_LOSS, "records in a file that could not be read")                                     \
+    X(source_bad_buffers, 34, EA_UNKNOWN, "buffers in a file that could not be read")                                  \
+    X(source_bad_bytes, 35, EA_UNKNOWN, "bytes of a file that were skipped")                                           \
+    X(source_disordered_buffers, 36, EA_NOTICE, "buffers disordered inside, and sorted")                               \
+    X(source_late_records, 37, EA_NOTICE, "records found too late to stand in canonical order")                        \
+    /* decoding */                                                                                                     \
+    X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
+    X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \
+    X(decode_unknown, 52, EA_NOTICE, "events of no known class, kept whole and raw")                                   \
+    /* the collector */                                                                                                \
+    X(ingest_requests, 70, EA_INFO, "upload requests served")                                                          \
+    X(ingest_refused, 71, EA_NOTICE, "upload requests refused")                                                        \
+    X(ingest_batches, 72, EA_INFO, "batches received and stored")                                                      \
+    X(ingest_duplicates, 73, EA_INFO, "batches received again, stored once")                                           \
+    X(ingest_conflicts, 74, EA_NOTICE, "batches whose number was taken by another content")                            \
+    X(ingest_bad_batches, 75, EA_LOSS, "batches refused because they contradict themselves")                           \
+    X(store_events, 76, EA_INFO, "events stored")                                                                      \
+    X(store_bytes, 77, EA_INFO, "bytes of batches stored")                                                             \
+    X(store_torn_bytes, 78, EA_NOTICE, "bytes of a torn tail cut off after a crash; never acknowledged")               \
+    X(state_records, 79, EA_INFO, "records folded into the machines' state")                                           \
+    X(state_late, 80, EA_NOTICE, "records that came too late for the fold and amended the history")                    \
+    X(state_missed_starts, 81, EA_NOTICE, "ends of processes, threads or modules whose start was never seen")          \
+    X(state_missed_ends, 82, EA_NOTICE, "processes, threads or modules replaced without an end event")                 \
+    X(state_evicted, 83, EA_NOTICE, "rows that a full state table gave up")
+
+enum ea_counter {
+#define X(name, number, severity, text) EA_COUNT_##name,
+    EA_COUNTERS(X)
+#undef X
+        EA_COUNTER_COUNT
+};
+
+typedef struct ea_counters {
+    _Atomic uint64_t values[EA_COUNTER_COUNT];
+} ea_counters;
+
+typedef struct ea_counter_info {
+    const char *name;
+    uint32_t number; /* on the wire */
+    enum ea_severity severity;
+    const char *text;
+} ea_counter_info;
+
+static inline void ea_count(ea_counters *c, enum ea_counter which, uint64_t by) {
+    atomic_fetch_add_explicit(&c->values[which], by, memory_order_relaxed);
+}
+/* For counters that are states (pending, spooled): takes away. */
+static inline void ea_uncount(ea_counters *c, enum ea_counter which, uint64_t by) {
+    atomic_fetch_sub_explicit(&c->values[which], by, memory_order_relaxed);
+}
+static inline uint64_t ea_counter_get(const ea_counters *c, enum ea_counter which) {
+    return atomic_load_explicit((_Atomic uint64_t *)&c->values[which], memory_order_relaxed);
+}
+
+/* The row of a counter. */
+const ea_counter_info *ea_counter_row(enum ea_counter which);
+
+#endif

@@ -1,0 +1,77 @@
+/* Errors: one list makes the enum, the names and the sentences.
+ * Before it in the flow: nothing. After it: every folder. Thread: any; an ea_err belongs to its caller.
+ *
+ * A function that can fail returns int: 0, or one of the negative codes below, and takes an optional last
+ * `ea_err *` that says which operation failed, on which object, and what the operating system said.
+ * On failure its ret_ outputs are untouched. */
+#ifndef EA_BASE_ERR_H
+#define EA_BASE_ERR_H
+
+#include <stdio.h>
+
+/* name, code, a sentence for a person */
+#define EA_ERRORS(X)                                                                                                   \
+    X(EA_ENOMEM, -1, "out of memory")                                                                                  \
+    X(EA_EIO, -2, "the operating system refused an input or output operation")                                         \
+    X(EA_ENOTFOUND, -3, "not found")                                                                                   \
+    X(EA_EEXIST, -4, "exists already")                                                                                 \
+    X(EA_EINVAL, -5, "an argument is not usable")                                                                      \
+    X(EA_EUSAGE, -6, "the command line is not usable")                                                                 \
+    X(EA_EFORMAT, -7, "the input is not of the expected format")                                                       \
+    X(EA_ETRUNCATED, -8, "the input ends too early")                                                                   \
+    X(EA_ECORRUPT, -9, "the input contradicts itself")                                                                 \
+    X(EA_ELIMIT, -10, "a configured limit was reached")                                                                \
+    X(EA_EFULL, -11, "no room is left")                                                                                \
+    X(EA_ETIMEOUT, -12, "the time ran out")                                                                            \
+    X(EA_ENET, -13, "the network peer could not be reached or did not answer")                                         \
+    X(EA_ETLS, -14, "the TLS session could not be made or was refused")                                                \
+    X(EA_EREFUSED, -15, "the peer refused the request")                                                                \
+    X(EA_ECONFLICT, -16, "the same number exists with another content")                                                \
+    X(EA_EUNSUPPORTED, -17, "not supported by this version")                                                           \
+    X(EA_EBUSY, -18, "in use by another process")                                                                      \
+    X(EA_ECANCELED, -19, "stopped on request")                                                                         \
+    X(EA_EDATABASE, -20, "the database refused the operation")                                                         \
+    X(EA_ECRYPTO, -21, "the cryptographic library refused the operation")
+
+enum ea_code {
+    EA_OK = 0,
+#define X(name, code, text) name = code,
+    EA_ERRORS(X)
+#undef X
+};
+
+#if defined(__GNUC__)
+#define EA_MUST_CHECK __attribute__((warn_unused_result))
+#if defined(_WIN32)
+#define EA_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
+#else
+#define EA_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#endif
+#else
+#define EA_MUST_CHECK
+#define EA_PRINTF(f, a)
+#endif
+
+typedef struct ea_err {
+    int code;         /* one of enum ea_code; 0 when nothing failed */
+    int os_error;     /* errno or GetLastError(), 0 when the operating system was not the cause */
+    char message[512]; /* "read trace.etl at offset 65536: expected a buffer header": operation, object, what was expected */
+} ea_err;
+
+/* Fills err (which may be NULL) and returns code, so that a caller can write `return ea_fail(err, ...)`. */
+int ea_fail(ea_err *err, int code, const char *format, ...) EA_PRINTF(3, 4);
+
+/* The same for a failure that the operating system reported; os_error is errno or GetLastError(). */
+int ea_fail_os(ea_err *err, int code, int os_error, const char *format, ...) EA_PRINTF(4, 5);
+
+/* "EA_EIO" and its sentence; never NULL, "unknown error" for a code that is not in the list. */
+const char *ea_code_name(int code);
+const char *ea_code_text(int code);
+
+/* Prints "PROGRAM: MESSAGE (SENTENCE; OS TEXT)" and a newline. */
+void ea_err_print(FILE *out, const char *program, const ea_err *err);
+
+/* The process's exit code for a failure: 0 success, 1 failed, 2 usage, 3 input not usable. */
+int ea_exit_code(int code);
+
+#endif

@@ -1,0 +1,86 @@
+/* What differs between operating systems, in one place: threads, time, files, randomness, the terminal.
+ * platform_posix.c and platform_windows.c implement it; nothing else but service/windows/ includes windows.h.
+ * Before it: nothing. After it: every folder. Thread: any, unless a function says otherwise. */
+#ifndef EA_BASE_PLATFORM_H
+#define EA_BASE_PLATFORM_H
+
+#include "err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- threads ---- */
+typedef struct ea_thread ea_thread;
+typedef struct ea_mutex ea_mutex;
+typedef struct ea_cond ea_cond;
+
+/* Starts fn(arg) on a new thread named name (at most 15 characters are kept). ea_thread_join waits and frees it. */
+EA_MUST_CHECK int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(void *), void *arg, ea_err *err);
+void ea_thread_join(ea_thread *thread); /* takes thread; NULL is allowed */
+
+EA_MUST_CHECK int ea_mutex_create(ea_mutex **ret, ea_err *err);
+void ea_mutex_destroy(ea_mutex *m);
+void ea_mutex_lock(ea_mutex *m);
+void ea_mutex_unlock(ea_mutex *m);
+EA_MUST_CHECK int ea_cond_create(ea_cond **ret, ea_err *err);
+void ea_cond_destroy(ea_cond *c);
+void ea_cond_wait(ea_cond *c, ea_mutex *m);
+/* Waits at most timeout_ns; returns 0 when it was woken, EA_ETIMEOUT otherwise. Spurious wake-ups happen. */
+int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns);
+void ea_cond_signal(ea_cond *c);
+void ea_cond_broadcast(ea_cond *c);
+
+/* ---- time ---- */
+int64_t ea_monotonic_ns(void); /* from an arbitrary start, never backwards */
+int64_t ea_utc_ns(void);       /* since 1970-01-01 00:00 UTC */
+void ea_sleep_ns(int64_t ns);
+
+/* ---- randomness ---- */
+EA_MUST_CHECK int ea_random_bytes(void *out, size_t len_bytes, ea_err *err); /* from the operating system's generator */
+
+/* ---- files ---- paths are UTF-8 everywhere */
+typedef struct ea_file ea_file;
+enum ea_open_mode {
+    EA_OPEN_READ,   /* must exist; others may write to it meanwhile (Windows: all sharing allowed) */
+    EA_OPEN_APPEND, /* read and write, made when missing */
+    EA_OPEN_CREATE, /* read and write, emptied when it exists */
+};
+EA_MUST_CHECK int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err);
+void ea_file_close(ea_file *f); /* NULL is allowed */
+/* Reads up to len_bytes at offset; *ret_read is short only at the end of the file. */
+EA_MUST_CHECK int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err);
+/* Writes all of it, or fails. */
+EA_MUST_CHECK int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_bytes, ea_err *err);
+EA_MUST_CHECK int ea_file_sync(ea_file *f, ea_err *err); /* data and what is needed to read it back (fdatasync) */
+EA_MUST_CHECK int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err);
+EA_MUST_CHECK int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err);
+/* An exclusive lock held until the file is closed; EA_EBUSY when another process has it. */
+EA_MUST_CHECK int ea_file_try_lock(ea_file *f, ea_err *err);
+
+EA_MUST_CHECK int ea_path_make_dirs(const char *path, ea_err *err); /* with parents, owner-only; fine when it exists */
+EA_MUST_CHECK int ea_path_rename(const char *from, const char *to, ea_err *err); /* replaces to; atomic; syncs the folder */
+EA_MUST_CHECK int ea_path_remove(const char *path, ea_err *err);        /* one file */
+EA_MUST_CHECK int ea_path_sync_dir(const char *path, ea_err *err);      /* makes names in a folder durable */
+int ea_path_exists(const char *path);
+/* Free bytes for this user on the file system that holds path; 0 when unknown. */
+uint64_t ea_path_free_bytes(const char *path);
+/* Calls fn(name, is_dir, arg) for each entry but . and .., in byte order of the names; stops at the first non-zero. */
+EA_MUST_CHECK int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void *arg), void *arg, ea_err *err);
+/* Whole file into a malloc'd buffer with a NUL behind it (the caller frees); EA_ELIMIT above max_bytes. */
+EA_MUST_CHECK int ea_path_read_all(const char *path, size_t max_bytes, char **ret_data, size_t *ret_len_bytes, ea_err *err);
+/* Writes path + ".tmp", syncs, renames. mode_private: readable by the owner only. */
+EA_MUST_CHECK int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int mode_private, ea_err *err);
+
+/* ---- the rest ---- */
+void ea_os_error_text(int os_error, char *out, size_t out_bytes);
+int ea_is_terminal(FILE *f);
+uint32_t ea_process_id(void);
+/* This machine's name in UTF-8; "unknown" when the operating system does not say. */
+void ea_host_name(char *out, size_t out_bytes);
+/* Makes standard output binary and UTF-8 where that is not so already (Windows). */
+void ea_stdio_init(void);
+/* Calls handler once, on another thread or in a signal context, when the process is asked to stop (SIGINT, SIGTERM,
+ * Ctrl-C). It may only set a flag that is a sig_atomic_t or an atomic. */
+void ea_on_stop(void (*handler)(void));
+
+#endif

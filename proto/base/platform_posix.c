@@ -1,0 +1,397 @@
+/* The POSIX half of platform.h. */
+#if !defined(_WIN32)
+#include "platform.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+struct ea_thread {
+    pthread_t handle;
+    void (*fn)(void *);
+    void *arg;
+    char name[16];
+};
+struct ea_mutex {
+    pthread_mutex_t handle;
+};
+struct ea_cond {
+    pthread_cond_t handle;
+};
+struct ea_file {
+    int fd;
+    char *path;
+};
+
+static void *thread_main(void *arg) {
+    ea_thread *t = arg;
+    pthread_setname_np(pthread_self(), t->name);
+    t->fn(t->arg);
+    return NULL;
+}
+
+int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(void *), void *arg, ea_err *err) {
+    ea_thread *t = calloc(1, sizeof *t);
+    if (!t)
+        return ea_fail(err, EA_ENOMEM, "start thread %s", name);
+    t->fn = fn;
+    t->arg = arg;
+    snprintf(t->name, sizeof t->name, "%s", name);
+    int rc = pthread_create(&t->handle, NULL, thread_main, t);
+    if (rc) {
+        free(t);
+        return ea_fail_os(err, EA_EIO, rc, "start thread %s", name);
+    }
+    *ret = t;
+    return 0;
+}
+
+void ea_thread_join(ea_thread *thread) {
+    if (!thread)
+        return;
+    pthread_join(thread->handle, NULL);
+    free(thread);
+}
+
+int ea_mutex_create(ea_mutex **ret, ea_err *err) {
+    ea_mutex *m = calloc(1, sizeof *m);
+    if (!m || pthread_mutex_init(&m->handle, NULL)) {
+        free(m);
+        return ea_fail(err, EA_ENOMEM, "create a mutex");
+    }
+    *ret = m;
+    return 0;
+}
+
+void ea_mutex_destroy(ea_mutex *m) {
+    if (!m)
+        return;
+    pthread_mutex_destroy(&m->handle);
+    free(m);
+}
+
+void ea_mutex_lock(ea_mutex *m) { pthread_mutex_lock(&m->handle); }
+void ea_mutex_unlock(ea_mutex *m) { pthread_mutex_unlock(&m->handle); }
+
+int ea_cond_create(ea_cond **ret, ea_err *err) {
+    ea_cond *c = calloc(1, sizeof *c);
+    if (!c)
+        return ea_fail(err, EA_ENOMEM, "create a condition variable");
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(&c->handle, &attr);
+    pthread_condattr_destroy(&attr);
+    if (rc) {
+        free(c);
+        return ea_fail_os(err, EA_ENOMEM, rc, "create a condition variable");
+    }
+    *ret = c;
+    return 0;
+}
+
+void ea_cond_destroy(ea_cond *c) {
+    if (!c)
+        return;
+    pthread_cond_destroy(&c->handle);
+    free(c);
+}
+
+void ea_cond_wait(ea_cond *c, ea_mutex *m) { pthread_cond_wait(&c->handle, &m->handle); }
+
+int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) {
+    int64_t at = ea_monotonic_ns() + (timeout_ns > 0 ? timeout_ns : 0);
+    struct timespec ts = {.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+    return pthread_cond_timedwait(&c->handle, &m->handle, &ts) == 0 ? 0 : EA_ETIMEOUT;
+}
+
+void ea_cond_signal(ea_cond *c) { pthread_cond_signal(&c->handle); }
+void ea_cond_broadcast(ea_cond *c) { pthread_cond_broadcast(&c->handle); }
+
+static int64_t clock_ns(clockid_t id) {
+    struct timespec ts;
+    clock_gettime(id, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+int64_t ea_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+int64_t ea_utc_ns(void) { return clock_ns(CLOCK_REALTIME); }
+
+void ea_sleep_ns(int64_t ns) {
+    struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    while (ns > 0 && nanosleep(&ts, &ts) == -1 && errno == EINTR)
+        ;
+}
+
+int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
+    uint8_t *p = out;
+    while (len_bytes) {
+        ssize_t n = getrandom(p, len_bytes, 0);
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return ea_fail_os(err, EA_EIO, errno, "read random bytes");
+        }
+        p += n;
+        len_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
+    static const int flags[] = {[EA_OPEN_READ] = O_RDONLY,
+                                [EA_OPEN_APPEND] = O_RDWR | O_CREAT,
+                                [EA_OPEN_CREATE] = O_RDWR | O_CREAT | O_TRUNC};
+    int fd = open(path, flags[mode] | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "open %s", path);
+    struct stat st;
+    if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        close(fd);
+        return ea_fail(err, EA_EINVAL, "open %s: it is a folder", path);
+    }
+    ea_file *f = calloc(1, sizeof *f);
+    char *copy = strdup(path);
+    if (!f || !copy) {
+        free(f);
+        free(copy);
+        close(fd);
+        return ea_fail(err, EA_ENOMEM, "open %s", path);
+    }
+    f->fd = fd;
+    f->path = copy;
+    *ret = f;
+    return 0;
+}
+
+void ea_file_close(ea_file *f) {
+    if (!f)
+        return;
+    close(f->fd);
+    free(f->path);
+    free(f);
+}
+
+int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err) {
+    size_t done = 0;
+    while (done < len_bytes) {
+        ssize_t n = pread(f->fd, (char *)out + done, len_bytes - done, (off_t)(offset + done));
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return ea_fail_os(err, EA_EIO, errno, "read %s at offset %llu", f->path, (unsigned long long)offset);
+        }
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    *ret_read = done;
+    return 0;
+}
+
+int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_bytes, ea_err *err) {
+    size_t done = 0;
+    while (done < len_bytes) {
+        ssize_t n = pwrite(f->fd, (const char *)data + done, len_bytes - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return ea_fail_os(err, errno == ENOSPC || errno == EDQUOT ? EA_EFULL : EA_EIO, errno,
+                              "write %s at offset %llu", f->path, (unsigned long long)offset);
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int ea_file_sync(ea_file *f, ea_err *err) {
+    if (fdatasync(f->fd) == 0)
+        return 0;
+    return ea_fail_os(err, EA_EIO, errno, "sync %s", f->path);
+}
+
+int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err) {
+    struct stat st;
+    if (fstat(f->fd, &st))
+        return ea_fail_os(err, EA_EIO, errno, "ask for the size of %s", f->path);
+    *ret_bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
+int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err) {
+    if (ftruncate(f->fd, (off_t)len_bytes) == 0)
+        return 0;
+    return ea_fail_os(err, EA_EIO, errno, "truncate %s", f->path);
+}
+
+int ea_file_try_lock(ea_file *f, ea_err *err) {
+    if (flock(f->fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    return ea_fail_os(err, errno == EWOULDBLOCK ? EA_EBUSY : EA_EIO, errno, "lock %s", f->path);
+}
+
+int ea_path_make_dirs(const char *path, ea_err *err) {
+    size_t n = strlen(path);
+    char *copy = malloc(n + 1);
+    if (!copy)
+        return ea_fail(err, EA_ENOMEM, "make folder %s", path);
+    memcpy(copy, path, n + 1);
+    for (size_t i = 1; i <= n; i++) {
+        if (copy[i] != '/' && copy[i] != 0)
+            continue;
+        char kept = copy[i];
+        copy[i] = 0;
+        if (mkdir(copy, 0700) != 0 && errno != EEXIST) {
+            int os = errno;
+            free(copy);
+            return ea_fail_os(err, EA_EIO, os, "make folder %s", path);
+        }
+        copy[i] = kept;
+    }
+    free(copy);
+    struct stat st;
+    if (stat(path, &st) || !S_ISDIR(st.st_mode))
+        return ea_fail(err, EA_EINVAL, "make folder %s: a file of that name is in the way", path);
+    return 0;
+}
+
+int ea_path_sync_dir(const char *path, ea_err *err) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return ea_fail_os(err, EA_EIO, errno, "open folder %s", path);
+    int rc = fsync(fd), os = errno;
+    close(fd);
+    return rc ? ea_fail_os(err, EA_EIO, os, "sync folder %s", path) : 0;
+}
+
+int ea_path_rename(const char *from, const char *to, ea_err *err) {
+    if (rename(from, to))
+        return ea_fail_os(err, EA_EIO, errno, "rename %s to %s", from, to);
+    const char *slash = strrchr(to, '/');
+    if (!slash)
+        return ea_path_sync_dir(".", err);
+    if (slash == to)
+        return ea_path_sync_dir("/", err);
+    char *dir = strndup(to, (size_t)(slash - to));
+    if (!dir)
+        return ea_fail(err, EA_ENOMEM, "rename %s to %s", from, to);
+    int rc = ea_path_sync_dir(dir, err);
+    free(dir);
+    return rc;
+}
+
+int ea_path_remove(const char *path, ea_err *err) {
+    if (unlink(path) == 0)
+        return 0;
+    return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "remove %s", path);
+}
+
+int ea_path_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+uint64_t ea_path_free_bytes(const char *path) {
+    struct statvfs v;
+    return statvfs(path, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;
+}
+
+/* byte order, whatever the locale */
+static int by_name(const void *a, const void *b) {
+    const struct dirent *const *x = a, *const *y = b;
+    return strcmp((*x)->d_name, (*y)->d_name);
+}
+
+int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void *arg), void *arg, ea_err *err) {
+    struct dirent **list;
+    int n = scandir(path, &list, NULL, NULL);
+    if (n < 0)
+        return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "list folder %s", path);
+    qsort(list, (size_t)n, sizeof *list, by_name);
+    int rc = 0;
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i]->d_name;
+        if (!rc && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+            struct stat st;
+            size_t len = strlen(path) + strlen(name) + 2;
+            char *full = malloc(len);
+            if (!full) {
+                rc = ea_fail(err, EA_ENOMEM, "list folder %s", path);
+            } else {
+                snprintf(full, len, "%s/%s", path, name);
+                int is_dir = stat(full, &st) == 0 && S_ISDIR(st.st_mode);
+                free(full);
+                rc = fn(name, is_dir, arg);
+            }
+        }
+        free(list[i]);
+    }
+    free(list);
+    return rc;
+}
+
+int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int mode_private, ea_err *err) {
+    size_t n = strlen(path) + 5;
+    char *tmp = malloc(n);
+    if (!tmp)
+        return ea_fail(err, EA_ENOMEM, "write %s", path);
+    snprintf(tmp, n, "%s.tmp", path);
+    ea_file *f;
+    int rc = ea_file_open(&f, tmp, EA_OPEN_CREATE, err);
+    if (!rc) {
+        if (fchmod(f->fd, mode_private ? 0600 : 0644))
+            rc = ea_fail_os(err, EA_EIO, errno, "set the mode of %s", tmp);
+        if (!rc)
+            rc = ea_file_write_at(f, 0, data, len_bytes, err);
+        if (!rc)
+            rc = ea_file_sync(f, err);
+        ea_file_close(f);
+        if (!rc)
+            rc = ea_path_rename(tmp, path, err);
+        if (rc)
+            unlink(tmp);
+    }
+    free(tmp);
+    return rc;
+}
+
+void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
+    char buffer[128];
+    snprintf(out, out_bytes, "%s", strerror_r(os_error, buffer, sizeof buffer));
+}
+
+int ea_is_terminal(FILE *f) { return isatty(fileno(f)); }
+uint32_t ea_process_id(void) { return (uint32_t)getpid(); }
+
+void ea_host_name(char *out, size_t out_bytes) {
+    if (gethostname(out, out_bytes) != 0)
+        snprintf(out, out_bytes, "unknown");
+    out[out_bytes - 1] = 0;
+}
+
+void ea_stdio_init(void) { signal(SIGPIPE, SIG_IGN); }
+
+static void (*stop_handler)(void);
+static void on_signal(int number) {
+    (void)number;
+    stop_handler();
+}
+
+void ea_on_stop(void (*handler)(void)) {
+    stop_handler = handler;
+    struct sigaction sa = {.sa_handler = on_signal};
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* Text: a growing buffer, and how bytes from events become UTF-8, JSON, hex, GUIDs.
+ * Before it: nothing. After it: proto/event (rendering), every command. Thread: its owner's. */
+#ifndef EA_BASE_TEXT_H
+#define EA_BASE_TEXT_H
+
+#include "bytes.h"
+#include "err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A growing buffer of bytes. Out of memory sticks: `failed` is set, later calls do nothing, the caller checks once. */
+typedef struct ea_text {
+    char *data;       /* NUL behind the last byte once something was added; NULL before */
+    size_t len_bytes; /* without the NUL */
+    size_t capacity;
+    int failed;
+} ea_text;
+
+void ea_text_init(ea_text *t);
+void ea_text_deinit(ea_text *t);
+void ea_text_clear(ea_text *t); /* keeps the memory */
+void ea_text_add(ea_text *t, const void *data, size_t len_bytes);
+void ea_text_str(ea_text *t, const char *s);
+void ea_text_char(ea_text *t, char c);
+void ea_text_printf(ea_text *t, const char *format, ...) EA_PRINTF(2, 3);
+void ea_text_u64(ea_text *t, uint64_t v);      /* decimal */
+void ea_text_i64(ea_text *t, int64_t v);       /* decimal */
+void ea_text_hex64(ea_text *t, uint64_t v);    /* "0x1f", lower case, no padding */
+void ea_text_hex(ea_text *t, const void *data, size_t len_bytes); /* "00ff", lower case */
+void ea_text_guid(ea_text *t, const ea_guid *g); /* "9e814aad-3204-11d2-9a82-006008a86939" */
+
+/* UTF-16LE of len_bytes (an odd last byte is ignored) as UTF-8. A lone surrogate becomes its three-byte form
+ * (WTF-8), so that nothing is lost and the way back is exact. */
+void ea_text_utf16(ea_text *t, const void *utf16, size_t len_bytes);
+/* Windows-1252 (what ANSI strings in events nearly always are) as UTF-8. */
+void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes);
+
+/* The inside of a JSON string (no quotes): escapes ", \, control characters, DEL, and whatever is not valid UTF-8 as
+ * \u00XX of the byte (a WTF-8 surrogate as \uD8XX), so that hostile text stays text. */
+void ea_text_json(ea_text *t, const char *utf8, size_t len_bytes);
+void ea_text_json_str(ea_text *t, const char *s); /* with quotes; NULL gives null */
+/* For a terminal or a log: control characters, DEL and C1 as \xNN, so that no escape sequence gets through. */
+void ea_text_safe(ea_text *t, const char *utf8, size_t len_bytes);
+/* One CSV field after RFC 4180, quoted when needed; a leading = + - @ tab or CR that is not a number gets an
+ * apostrophe before it, so that a spreadsheet does not run it. */
+void ea_text_csv(ea_text *t, const char *utf8, size_t len_bytes);
+
+/* out has room for 37 bytes. */
+void ea_guid_format(const ea_guid *g, char *out);
+/* With or without braces, any case. EA_EINVAL for anything else. */
+EA_MUST_CHECK int ea_guid_parse(const char *s, ea_guid *ret);
+/* Hex digits, an even number; *ret_len_bytes <= capacity. */
+EA_MUST_CHECK int ea_hex_parse(const char *s, void *out, size_t capacity, size_t *ret_len_bytes);
+/* Decimal, or hex after 0x; the whole of s. EA_EINVAL otherwise. */
+EA_MUST_CHECK int ea_u64_parse(const char *s, uint64_t *ret);
+
+#endif

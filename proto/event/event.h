@@ -1,0 +1,195 @@
+/* What an event means: class rows, compiled classes, and the bounded walk that splits a payload into fields.
+ * Before it: proto/base (record.h). After it: proto/wire (columns are these fields), service/decode, the collector.
+ *
+ * A row (rows/<family>.c) is what a person writes: one declarative line per event class. A class is what the program uses: a row compiled for one
+ * version and pointer size, or a schema found elsewhere (a description from the wire, TraceLogging, a manifest).
+ * Thread: a registry belongs to one thread; classes it hands out are constant and live as long as the registry. */
+#ifndef EA_EVENT_EVENT_H
+#define EA_EVENT_EVENT_H
+
+#include "err.h"
+#include "record.h"
+#include "text.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Field types: how many bytes, and how to read them. Numbers travel in descriptions: never reuse one. */
+#define EA_TYPES(X)                                                                                                    \
+    /* name, wire number, fixed width in bytes (0 variable, -1 pointer-sized), text */                                 \
+    X(U8, 1, 1) X(I8, 2, 1) X(U16, 3, 2) X(I16, 4, 2) X(U32, 5, 4) X(I32, 6, 4) X(U64, 7, 8) X(I64, 8, 8)              \
+    X(F32, 9, 4) X(F64, 10, 8)                                                                                         \
+    X(BOOL8, 11, 1) X(BOOL32, 12, 4)                                                                                   \
+    X(HEX8, 13, 1) X(HEX16, 14, 2) X(HEX32, 15, 4) X(HEX64, 16, 8)                                                     \
+    X(POINTER, 17, -1)   /* an address, shown in hex */                                                                \
+    X(SIZE, 18, -1)      /* SizeT: a pointer-sized number, shown in decimal */                                         \
+    X(GUID, 19, 16)                                                                                                    \
+    X(FILETIME, 20, 8)                                                                                                 \
+    X(SYSTEMTIME, 21, 16)                                                                                              \
+    X(IPV4, 22, 4)       /* network byte order */                                                                      \
+    X(IPV6, 23, 16)                                                                                                    \
+    X(PORT, 24, 2)       /* network byte order */                                                                      \
+    X(CHAR8, 25, 1) X(CHAR16, 26, 2)                                                                                   \
+    X(UTF16Z, 40, 0)     /* UTF-16LE up to and with a NUL, or the payload's end */                                     \
+    X(ANSIZ, 41, 0)      /* bytes up to and with a NUL, or the payload's end */                                        \
+    X(UTF16_COUNTED, 42, 0) /* u16 length in bytes, then UTF-16LE */                                                   \
+    X(ANSI_COUNTED, 43, 0)  /* u16 length in bytes, then bytes */                                                      \
+    X(UTF16_REST, 44, 0) /* UTF-16LE to the payload's end, no NUL */                                                   \
+    X(WBEM_SID, 45, 0)   /* u32 0, or two pointers (TOKEN_USER) and a SID */                                           \
+    X(SID, 46, 0)        /* revision, count, authority, sub-authorities */                                             \
+    X(BYTES, 47, 0)      /* count bytes (count_field), or the rest of the payload */                                   \
+    X(STRUCT, 48, 0)     /* the next child_count fields, repeated like any array */                                    \
+    X(UTF16_FIXED, 49, 0) /* count characters, shown up to the first NUL */                                            \
+    X(ANSI_FIXED, 50, 0)  /* count bytes, shown up to the first NUL */
+
+enum ea_type {
+#define X(name, number, width) EA_##name = number,
+    EA_TYPES(X)
+#undef X
+};
+
+/* What a value stands for, so that a sink or a rule needs no decode table. Numbers travel: never reuse one. */
+#define EA_SEMANTICS(X)                                                                                                \
+    X(NONE, 0) X(PID, 1) X(TID, 2) X(PARENT_PID, 3) X(QPC, 4) X(ADDRESS, 5) X(IMAGE_BASE, 6) X(FILE_OBJECT, 7)         \
+    X(FILE_KEY, 8) X(KCB, 9) X(IRP, 10) X(NTSTATUS, 11) X(WIN32_ERROR, 12) X(HRESULT, 13) X(PORT, 14) X(IP, 15)         \
+    X(SID, 16) X(PATH, 17) X(COMMAND_LINE, 18) X(STACK, 19) X(STACK_KEY, 20) X(CPU, 21) X(UNIX_TIME, 22)               \
+    X(PROCESS_KEY, 23) X(SESSION_ID, 24) X(REGISTRY_PATH, 25) X(DURATION_QPC, 26) X(BYTE_COUNT, 27)
+
+enum ea_semantic {
+#define X(name, number) EA_SEM_##name = number,
+    EA_SEMANTICS(X)
+#undef X
+};
+
+/* Names of numbers. A flag map names bits, a value map whole values. The number is always kept beside the name. */
+typedef struct ea_map_entry {
+    uint64_t value;
+    const char *name;
+} ea_map_entry;
+typedef struct ea_enum {
+    const char *name;
+    int is_flags;
+    size_t count;
+    const ea_map_entry *entries;
+} ea_enum;
+
+/* ---- rows: what a person writes ---- */
+
+enum { EA_COUNT_REST = 0xFFFF }; /* an array up to the payload's end */
+
+typedef struct ea_field_row {
+    const char *name;   /* the MOF's or the manifest's; NULL ends the list */
+    uint8_t type;       /* enum ea_type */
+    uint8_t semantic;   /* enum ea_semantic */
+    uint8_t since;      /* first version that has it */
+    uint8_t until;      /* last version that has it; 0: all later ones */
+    uint16_t count;     /* array of so many; 0 and 1: one; EA_COUNT_REST */
+    const char *count_field; /* name of the earlier field that holds the count; NULL: count */
+    const ea_enum *map;
+    uint8_t child_count; /* EA_STRUCT */
+} ea_field_row;
+
+typedef struct ea_provider_row {
+    ea_guid guid;
+    const char *name; /* "Process" is the class family; the provider's name is "Windows Kernel Trace" or the manifest's */
+    int classic;      /* events are told apart by opcode, not by id */
+} ea_provider_row;
+
+enum { EA_ROW_CODES = 16 };
+typedef struct ea_class_row {
+    const char *name; /* "Process/DCStart" */
+    const ea_provider_row *provider;
+    uint16_t codes[EA_ROW_CODES]; /* opcodes (classic) or ids that share this row; code_count of them */
+    uint8_t code_count;
+    uint8_t since, until;       /* versions that this row describes; until 0: it is the newest */
+    const ea_field_row *fields; /* ends with a NULL name */
+    const char *source;         /* where the layout was read */
+} ea_class_row;
+
+/* ---- classes: what the program uses ---- */
+
+typedef struct ea_field {
+    const char *name;
+    uint8_t type;        /* enum ea_type */
+    uint8_t semantic;    /* enum ea_semantic */
+    uint8_t child_count; /* EA_STRUCT: the following fields that are its members */
+    uint8_t width;       /* bytes of one element; 0 when that varies */
+    uint16_t count;      /* fixed number of elements (1 for a plain field); EA_COUNT_REST; unused with count_field */
+    int16_t count_field; /* index of the field with the number of elements, -1: count */
+    uint16_t offset;     /* in the payload while every field before it is fixed; EA_OFFSET_NONE behind a variable one */
+    const ea_enum *map;  /* may be NULL */
+} ea_field;
+
+enum { EA_OFFSET_NONE = 0xFFFF, EA_FIELDS_MAX = 512 };
+
+enum ea_class_kind { EA_KIND_EVENT = 0, EA_KIND_KEYFRAME = 1, EA_KIND_AGGREGATE = 2 };
+enum ea_class_status {
+    EA_CLASS_KNOWN = 0,   /* this version is known */
+    EA_CLASS_NEWER = 1,   /* a newer version: the highest known one's fields, then a raw tail */
+    EA_CLASS_UNKNOWN = 2, /* no schema: no fields, the payload is raw */
+};
+
+typedef struct ea_class {
+    uint8_t hash[16];      /* of the description's content: first half of SHA-256 over ea_class_describe's bytes */
+    ea_guid provider;
+    const char *provider_name; /* "" when unknown */
+    const char *name;      /* "Process/DCStart"; "" when unknown */
+    uint16_t code;         /* opcode (classic) or id */
+    uint8_t version;
+    uint8_t classic;
+    uint8_t pointer_size;  /* the fields' */
+    uint8_t kind;          /* enum ea_class_kind */
+    uint8_t status;        /* enum ea_class_status */
+    uint16_t field_count;  /* members of structs included (they follow their struct) */
+    uint16_t fixed_bytes;  /* bytes that the leading fixed fields take */
+    uint16_t fixed_fields; /* number of those fields */
+    const ea_field *fields;
+    const uint8_t *description; /* what travels: see ea_class_describe */
+    uint32_t description_bytes;
+} ea_class;
+
+/* A field's bytes inside a payload; borrowed. */
+typedef struct ea_slice {
+    const uint8_t *data;
+    uint32_t len_bytes;
+    uint32_t element_count;
+} ea_slice;
+
+/* Splits a payload into top-level fields (members of structs are inside their struct's slice: slices[] has an entry for
+ * each top-level field, in the order of ea_class_top_field). Every byte belongs to exactly one slice or to the tail:
+ * concatenated they are the payload, always.
+ * slices: room for class->field_count. Returns how many leading top-level fields are whole; *ret_used is the bytes that
+ * they take; what is behind is the tail. Never reads outside the payload, whatever it claims. */
+size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices, size_t *ret_used);
+/* Number of top-level fields, and the index in fields[] of the i-th. */
+size_t ea_class_top_count(const ea_class *c);
+
+/* The description as it travels and is stored (proto/wire/FORMAT.md, "Class descriptions"): everything of ea_class but
+ * hash and status. Parsing checks every length; the result lives in the registry. */
+typedef struct ea_registry ea_registry;
+
+/* A registry knows all rows (rows/rows.h) and whatever is added. limit_classes bounds what hostile input can make it
+ * keep (0: 65,536); beyond it events are of the unknown class of their provider and are counted. */
+EA_MUST_CHECK int ea_registry_create(ea_registry **ret, size_t limit_classes, ea_err *err);
+void ea_registry_destroy(ea_registry *r);
+
+/* The class of a record; never NULL: without a schema it is a class of status EA_CLASS_UNKNOWN for that provider, code
+ * and version. Cached: a repeated question costs one hash look-up. */
+const ea_class *ea_registry_find(ea_registry *r, const ea_record *record);
+
+/* A class out of a description that came from outside; EA_ECORRUPT with the reason. The same bytes give the same class. */
+EA_MUST_CHECK int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes,
+                                              const ea_class **ret, ea_err *err);
+
+/* A provider's name by GUID, "" when unknown. */
+const char *ea_registry_provider_name(const ea_registry *r, const ea_guid *provider);
+
+/* The value of a fixed-width integer-like field (also PID, POINTER, enum ...) by name: 1 and *ret, or 0 when the class
+ * has no such field or this payload does not hold it whole. For the state's and tests' use, not for hot paths. */
+int ea_event_u64(const ea_class *c, const ea_record *record, const char *field, uint64_t *ret);
+/* Appends a text field as UTF-8 (without its NUL): 1, or 0. */
+int ea_event_text(const ea_class *c, const ea_record *record, const char *field, ea_text *out);
+/* Appends a SID field as "S-1-5-18": 1, or 0 (an absent SID). */
+int ea_event_sid(const ea_class *c, const ea_record *record, const char *field, ea_text *out);
+
+#endif
