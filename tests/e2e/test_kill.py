@@ -11,62 +11,78 @@ import test_identity
 import traces
 
 TRACE = "clr-kernel-win8-x64"
+KILLS_PER_REPLAY = 4
 
 
-def round_of_kills(env, checks, kills, victim, seed):
-    """Replays with small batches; kills the victim at random moments, restarts it, lets the last attempt finish."""
-    rng = random.Random(seed)
-    paths = traces.paths(TRACE, env.build)
-    agent = f"killed-{victim}"
-    spool = env.folder / f"spool-{victim}"
-    collector = env.new_collector(f"collector-{victim}").start()
-    # about 360 batches, so that a kill falls between any two steps
-    command = env.replay_command(paths, collector, agent=agent, spool=spool, extra=["--batch-events", "500"])
+class Replay:
+    """One replay of the trace in small batches (about 360), which may be killed and taken up again."""
 
-    def replay():
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    def __init__(self, command):
+        self.command, self.process = command, None
 
-    process = replay()
-    done = 0
-    for _ in range(kills):
-        time.sleep(rng.uniform(0.01, 0.25))
-        if process.poll() is not None:
-            # finished before the kill: begin once more with another spool and the same store, as a cloned disk would
-            process.stderr.close()
-            if process.returncode != 0:
-                raise harness.Failure(f"replay ended with {process.returncode}")
-            process = replay()
-            continue
-        done += 1
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def finish(self):
+        try:
+            errors = self.process.communicate(timeout=300)[1].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise harness.Failure("a replay did not end within 300 s after the last kill")
+        if self.process.returncode != 0:
+            raise harness.Failure(f"the last replay ended with {self.process.returncode}: {errors[-1000:]}")
+
+
+def one_replay(env, collector, victim, rng, agent, paths):
+    """A replay with some kills of the victim in it; returns how many fell before its end."""
+    replay = Replay(env.replay_command(paths, collector, agent=agent, spool=env.folder / f"spool-{agent}",
+                                       extra=["--batch-events", "500"]))
+    replay.start()
+    kills = 0
+    while kills < KILLS_PER_REPLAY:
+        time.sleep(rng.uniform(0.02, 0.4))
+        if not replay.running():
+            break
         if victim == "agent":
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            process.stderr.close()
-            process = replay()
+            replay.kill()
+            replay.start()
         else:
             collector.kill()
-            time.sleep(rng.uniform(0, 0.1))
+            time.sleep(rng.uniform(0, 0.05))
             collector.start()
-    try:
-        errors = process.communicate(timeout=300)[1]
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise harness.Failure(f"the replay did not end after the kills of the {victim}")
-    checks.equal(process.returncode, 0, f"exit code of the last replay ({errors.decode(errors='replace')[-600:]})")
-    checks.that(done > 0, f"no kill of the {victim} fell into a replay")
-    dumped = test_identity.digest([env.agent, "dump", "--format", "jsonl", "--raw", *paths])
-    exported = test_identity.digest([env.collector, "export", "--store", collector.store, "--host", agent,
-                                     "--format", "jsonl", "--raw", "--verify"])
-    checks.that(dumped == exported, f"after {done} kills of the {victim}: {dumped[:2]} dumped, {exported[:2]} stored")
-    print(f"{done} kills of the {victim} in mid-replay, {exported[0]} events once in the store")
-    collector.stop()
+        kills += 1
+    replay.finish()
+    return kills
 
 
 def test(env, checks, arguments):
-    env.make_certificates(agents=["killed-agent", "killed-collector"])
-    kills = 100 if arguments.soak else 12
+    wanted = 100 if arguments.soak else 10
+    paths = traces.paths(TRACE, env.build)
+    dumped = test_identity.digest([env.agent, "dump", "--format", "jsonl", "--raw", *paths])
+    rng = random.Random(7)
+    env.make_certificates(agents=[f"killed-{victim}-{n}" for victim in ("agent", "collector") for n in range(wanted)])
     for victim in ("agent", "collector"):
-        round_of_kills(env, checks, kills, victim, seed=7)
+        collector = env.new_collector(f"collector-{victim}").start()
+        kills = 0
+        for n in range(wanted):
+            agent = f"killed-{victim}-{n}"
+            kills += one_replay(env, collector, victim, rng, agent, paths)
+            exported = test_identity.digest([env.collector, "export", "--store", collector.store, "--host", agent,
+                                             "--format", "jsonl", "--raw", "--verify"])
+            checks.that(dumped == exported, f"{agent}, {kills} kills so far: {dumped[:2]} dumped, {exported[:2]} stored")
+            if kills >= wanted:
+                break
+        checks.that(kills >= wanted, f"only {kills} of {wanted} kills of the {victim} fell into a replay")
+        print(f"{kills} kills of the {victim} in mid-replay; every event once in the store")
+        collector.stop()
 
 
 if __name__ == "__main__":
