@@ -94,7 +94,7 @@ static inline void ea_uncount(ea_counters *c, enum ea_counter which, uint64_t by
     atomic_fetch_sub_explicit(&c->values[which], by, memory_order_relaxed);
 }
 static inline uint64_t ea_counter_get(const ea_counters *c, enum ea_counter which) {
-    return atomic_load_explicit((_Atomic uint64_t *)&c->values[which], memory_order_relaxed);
+    return atomic_load_explicit(&c->values[which], memory_order_relaxed);
 }
 
 /* The row of a counter. */

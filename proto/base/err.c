@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-static int fill(ea_err *err, int code, int os_error, const char *format, va_list args) {
+static int EA_PRINTF(4, 0) fill(ea_err *err, int code, int os_error, const char *format, va_list args) {
     if (err) {
         err->code = code;
         err->os_error = os_error;

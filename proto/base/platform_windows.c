@@ -1,5 +1,588 @@
-/* The Windows half of platform.h. */
+/* The Windows half of platform.h. Paths come as UTF-8 and go to Windows as UTF-16; a path too long for the classic
+ * limit gets the \\?\ form. Thread: any, as platform.h says. */
 #if defined(_WIN32)
 #include "platform.h"
-#endif
+
+#include <windows.h>
+
+#include <bcrypt.h>
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#include <sddl.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ea_thread {
+    HANDLE handle;
+    void (*fn)(void *);
+    void *arg;
+    WCHAR name[16];
+};
+struct ea_mutex {
+    SRWLOCK lock;
+};
+struct ea_cond {
+    CONDITION_VARIABLE variable;
+};
+struct ea_file {
+    HANDLE handle;
+    char *path;
+};
+
+/* ---- text ---- */
+
+/* UTF-8 to UTF-16, allocated; NULL without memory or for invalid UTF-8. extra: room behind it, in characters. */
+static WCHAR *to_wide(const char *s, size_t extra) {
+    int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, s, -1, NULL, 0);
+    if (n <= 0)
+        return NULL;
+    WCHAR *w = malloc(((size_t)n + extra) * sizeof *w);
+    if (w)
+        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, s, -1, w, n);
+    return w;
+}
+
+static char *to_utf8(const WCHAR *w) {
+    int n = WideCharToMultiByte(CP_UTF8, 0, w, -1, NULL, 0, NULL, NULL);
+    char *s = n > 0 ? malloc((size_t)n) : NULL;
+    if (s)
+        WideCharToMultiByte(CP_UTF8, 0, w, -1, s, n, NULL, NULL);
+    return s;
+}
+
+/* A path for the W functions, allocated, with room for `extra` more characters; NULL as to_wide says. */
+static WCHAR *wide_path(const char *path, size_t extra) {
+    enum { CLASSIC_LIMIT = 240 }; /* MAX_PATH less an 8.3 name, which folders must leave room for */
+    WCHAR *w = to_wide(path, extra);
+    if (!w)
+        return NULL;
+    for (WCHAR *p = w; *p; p++)
+        if (*p == L'/')
+            *p = L'\\';
+    if (wcslen(w) + extra < CLASSIC_LIMIT || wcsncmp(w, L"\\\\?\\", 4) == 0)
+        return w;
+    DWORD need = GetFullPathNameW(w, 0, NULL, NULL);
+    WCHAR *full = need ? malloc((need + 8 + extra) * sizeof *full) : NULL;
+    if (full) {
+        int share = w[0] == L'\\' && w[1] == L'\\';
+        /* \\server\share becomes \\?\UNC\server\share: its first backslash is written over */
+        const WCHAR *prefix = share ? L"\\\\?\\UNC" : L"\\\\?\\";
+        size_t at = share ? 6 : 4;
+        if (!GetFullPathNameW(w, need, full + at, NULL)) {
+            free(full);
+            full = NULL;
+        } else {
+            memcpy(full, prefix, wcslen(prefix) * sizeof *full);
+        }
+    }
+    free(w);
+    return full;
+}
+
+static int bad_path(ea_err *err, const char *what, const char *path) {
+    return ea_fail(err, EA_EINVAL, "%s %s: the path is not usable", what, path);
+}
+
+static int fail_last(ea_err *err, const char *what, const char *path) {
+    DWORD os = GetLastError();
+    int code = EA_EIO;
+    if (os == ERROR_FILE_NOT_FOUND || os == ERROR_PATH_NOT_FOUND)
+        code = EA_ENOTFOUND;
+    else if (os == ERROR_DISK_FULL || os == ERROR_HANDLE_DISK_FULL)
+        code = EA_EFULL;
+    else if (os == ERROR_SHARING_VIOLATION || os == ERROR_LOCK_VIOLATION)
+        code = EA_EBUSY;
+    return ea_fail_os(err, code, (int)os, "%s %s", what, path);
+}
+
+/* ---- threads ---- */
+
+typedef HRESULT(WINAPI *set_description)(HANDLE, PCWSTR);
+
+static unsigned __stdcall thread_main(void *arg) {
+    ea_thread *t = arg;
+    /* looked up, because the import library of older tool chains lacks it */
+    FARPROC found = GetProcAddress(GetModuleHandleW(L"kernel32.dll"), "SetThreadDescription");
+    if (found) {
+        set_description set;
+        memcpy(&set, &found, sizeof set);
+        set(GetCurrentThread(), t->name);
+    }
+    t->fn(t->arg);
+    return 0;
+}
+
+int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(void *), void *arg, ea_err *err) {
+    ea_thread *t = calloc(1, sizeof *t);
+    if (!t)
+        return ea_fail(err, EA_ENOMEM, "start thread %s", name);
+    t->fn = fn;
+    t->arg = arg;
+    for (size_t i = 0; i + 1 < sizeof t->name / sizeof *t->name && name[i]; i++)
+        t->name[i] = (unsigned char)name[i];
+    uintptr_t handle = _beginthreadex(NULL, 0, thread_main, t, 0, NULL);
+    if (!handle) {
+        free(t);
+        return ea_fail_os(err, EA_EIO, (int)GetLastError(), "start thread %s", name);
+    }
+    t->handle = (HANDLE)handle;
+    *ret = t;
+    return 0;
+}
+
+void ea_thread_join(ea_thread *thread) {
+    if (!thread)
+        return;
+    WaitForSingleObject(thread->handle, INFINITE);
+    CloseHandle(thread->handle);
+    free(thread);
+}
+
+int ea_mutex_create(ea_mutex **ret, ea_err *err) {
+    ea_mutex *m = calloc(1, sizeof *m);
+    if (!m)
+        return ea_fail(err, EA_ENOMEM, "create a mutex");
+    InitializeSRWLock(&m->lock);
+    *ret = m;
+    return 0;
+}
+
+void ea_mutex_destroy(ea_mutex *m) {
+    free(m);
+}
+void ea_mutex_lock(ea_mutex *m) {
+    AcquireSRWLockExclusive(&m->lock);
+}
+void ea_mutex_unlock(ea_mutex *m) {
+    ReleaseSRWLockExclusive(&m->lock);
+}
+
+int ea_cond_create(ea_cond **ret, ea_err *err) {
+    ea_cond *c = calloc(1, sizeof *c);
+    if (!c)
+        return ea_fail(err, EA_ENOMEM, "create a condition variable");
+    InitializeConditionVariable(&c->variable);
+    *ret = c;
+    return 0;
+}
+
+void ea_cond_destroy(ea_cond *c) {
+    free(c);
+}
+void ea_cond_wait(ea_cond *c, ea_mutex *m) {
+    SleepConditionVariableSRW(&c->variable, &m->lock, INFINITE, 0);
+}
+
+int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) {
+    int64_t ms = timeout_ns > 0 ? (timeout_ns - 1) / 1000000 + 1 : 0;
+    DWORD wait = ms < (int64_t)INFINITE ? (DWORD)ms : INFINITE - 1;
+    return SleepConditionVariableSRW(&c->variable, &m->lock, wait, 0) ? 0 : EA_ETIMEOUT;
+}
+
+void ea_cond_signal(ea_cond *c) {
+    WakeConditionVariable(&c->variable);
+}
+void ea_cond_broadcast(ea_cond *c) {
+    WakeAllConditionVariable(&c->variable);
+}
+
+/* ---- time ---- */
+
+int64_t ea_monotonic_ns(void) {
+    LARGE_INTEGER frequency, now;
+    QueryPerformanceFrequency(&frequency);
+    QueryPerformanceCounter(&now);
+    int64_t f = frequency.QuadPart, t = now.QuadPart;
+    return t / f * 1000000000 + t % f * 1000000000 / f; /* f is far below 2^33, so the product fits */
+}
+
+int64_t ea_utc_ns(void) {
+    FILETIME now;
+    GetSystemTimePreciseAsFileTime(&now);
+    int64_t filetime = (int64_t)((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime);
+    return (filetime - 116444736000000000) * 100;
+}
+
+void ea_sleep_ns(int64_t ns) {
+    if (ns <= 0)
+        return;
+    /* CREATE_WAITABLE_TIMER_HIGH_RESOLUTION: Windows 10 1803; without it a sleep is a multiple of some 15 ms */
+    HANDLE timer = CreateWaitableTimerExW(NULL, NULL, 0x00000002, TIMER_ALL_ACCESS);
+    if (!timer)
+        timer = CreateWaitableTimerExW(NULL, NULL, 0, TIMER_ALL_ACCESS);
+    LARGE_INTEGER due = {.QuadPart = -((ns - 1) / 100 + 1)}; /* negative: from now, in 100 ns */
+    if (timer && SetWaitableTimer(timer, &due, 0, NULL, NULL, FALSE))
+        WaitForSingleObject(timer, INFINITE);
+    else
+        Sleep((DWORD)((ns - 1) / 1000000 + 1));
+    if (timer)
+        CloseHandle(timer);
+}
+
+int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
+    uint8_t *p = out;
+    while (len_bytes) {
+        ULONG n = len_bytes > 1 << 20 ? 1 << 20 : (ULONG)len_bytes;
+        NTSTATUS status = BCryptGenRandom(NULL, p, n, BCRYPT_USE_SYSTEM_PREFERRED_RNG);
+        if (status < 0)
+            return ea_fail(err, EA_EIO, "read random bytes: status 0x%08lx", (unsigned long)status);
+        p += n;
+        len_bytes -= n;
+    }
+    return 0;
+}
+
+/* ---- files ---- */
+
+/* Full access for the owner, the system and administrators, and nobody else; children inherit it. */
+static const WCHAR PRIVATE_SDDL[] = L"D:P(A;OICI;FA;;;S-1-3-4)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
+
+/* Fills *sa; the caller gives sa->lpSecurityDescriptor to LocalFree. 0 when Windows refuses. */
+static int private_attributes(SECURITY_ATTRIBUTES *sa) {
+    *sa = (SECURITY_ATTRIBUTES){.nLength = sizeof *sa};
+    return ConvertStringSecurityDescriptorToSecurityDescriptorW(PRIVATE_SDDL, SDDL_REVISION_1,
+                                                                &sa->lpSecurityDescriptor, NULL);
+}
+
+static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SECURITY_ATTRIBUTES *sa, ea_err *err) {
+    static const DWORD access[] = {[EA_OPEN_READ] = GENERIC_READ,
+                                   [EA_OPEN_APPEND] = GENERIC_READ | GENERIC_WRITE,
+                                   [EA_OPEN_CREATE] = GENERIC_READ | GENERIC_WRITE};
+    static const DWORD how[] = {
+        [EA_OPEN_READ] = OPEN_EXISTING, [EA_OPEN_APPEND] = OPEN_ALWAYS, [EA_OPEN_CREATE] = CREATE_ALWAYS};
+    WCHAR *w = wide_path(path, 0);
+    if (!w)
+        return bad_path(err, "open", path);
+    HANDLE h = CreateFileW(w, access[mode], FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, sa, how[mode],
+                           FILE_ATTRIBUTE_NORMAL, NULL);
+    if (h == INVALID_HANDLE_VALUE) {
+        int rc = fail_last(err, "open", path);
+        DWORD attributes = GetFileAttributesW(w);
+        if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY))
+            rc = ea_fail(err, EA_EINVAL, "open %s: it is a folder", path);
+        free(w);
+        return rc;
+    }
+    free(w);
+    ea_file *f = calloc(1, sizeof *f);
+    char *copy = _strdup(path);
+    if (!f || !copy) {
+        free(f);
+        free(copy);
+        CloseHandle(h);
+        return ea_fail(err, EA_ENOMEM, "open %s", path);
+    }
+    f->handle = h;
+    f->path = copy;
+    *ret = f;
+    return 0;
+}
+
+int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
+    return open_file(ret, path, mode, NULL, err);
+}
+
+void ea_file_close(ea_file *f) {
+    if (!f)
+        return;
+    CloseHandle(f->handle);
+    free(f->path);
+    free(f);
+}
+
+enum { LARGEST_TRANSFER = 1 << 30 }; /* a DWORD counts the bytes of one call */
+
+int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err) {
+    size_t done = 0;
+    while (done < len_bytes) {
+        uint64_t at = offset + done;
+        OVERLAPPED where = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32)};
+        DWORD want = len_bytes - done > LARGEST_TRANSFER ? LARGEST_TRANSFER : (DWORD)(len_bytes - done), n = 0;
+        if (!ReadFile(f->handle, (char *)out + done, want, &n, &where)) {
+            if (GetLastError() == ERROR_HANDLE_EOF)
+                break;
+            return fail_last(err, "read", f->path);
+        }
+        if (n == 0)
+            break;
+        done += n;
+    }
+    *ret_read = done;
+    return 0;
+}
+
+int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_bytes, ea_err *err) {
+    size_t done = 0;
+    while (done < len_bytes) {
+        uint64_t at = offset + done;
+        OVERLAPPED where = {.Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32)};
+        DWORD want = len_bytes - done > LARGEST_TRANSFER ? LARGEST_TRANSFER : (DWORD)(len_bytes - done), n = 0;
+        if (!WriteFile(f->handle, (const char *)data + done, want, &n, &where) || n == 0)
+            return fail_last(err, "write", f->path);
+        done += n;
+    }
+    return 0;
+}
+
+int ea_file_sync(ea_file *f, ea_err *err) {
+    return FlushFileBuffers(f->handle) ? 0 : fail_last(err, "sync", f->path);
+}
+
+int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err) {
+    LARGE_INTEGER size;
+    if (!GetFileSizeEx(f->handle, &size))
+        return fail_last(err, "ask for the size of", f->path);
+    *ret_bytes = (uint64_t)size.QuadPart;
+    return 0;
+}
+
+int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err) {
+    FILE_END_OF_FILE_INFO end = {.EndOfFile = {.QuadPart = (LONGLONG)len_bytes}};
+    return SetFileInformationByHandle(f->handle, FileEndOfFileInfo, &end, sizeof end)
+               ? 0
+               : fail_last(err, "truncate", f->path);
+}
+
+int ea_file_try_lock(ea_file *f, ea_err *err) {
+    /* one byte far behind any content: a lock on Windows keeps others from reading what it covers */
+    OVERLAPPED where = {.Offset = 0, .OffsetHigh = 0x7FFFFFFF};
+    return LockFileEx(f->handle, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &where)
+               ? 0
+               : fail_last(err, "lock", f->path);
+}
+
+int ea_path_make_dirs(const char *path, ea_err *err) {
+    WCHAR *w = wide_path(path, 0);
+    if (!w)
+        return bad_path(err, "make folder", path);
+    SECURITY_ATTRIBUTES sa;
+    int is_private = private_attributes(&sa);
+    size_t n = wcslen(w);
+    for (size_t i = 1; i <= n; i++) {
+        if (w[i] != L'\\' && w[i] != 0)
+            continue;
+        WCHAR kept = w[i];
+        w[i] = 0;
+        /* a drive, a share or a folder that we may not make: whether the whole path is there is asked at the end */
+        CreateDirectoryW(w, is_private ? &sa : NULL);
+        w[i] = kept;
+    }
+    DWORD os = GetLastError(), attributes = GetFileAttributesW(w);
+    if (is_private)
+        LocalFree(sa.lpSecurityDescriptor);
+    free(w);
+    if (attributes == INVALID_FILE_ATTRIBUTES)
+        return ea_fail_os(err, EA_EIO, (int)os, "make folder %s", path);
+    if (!(attributes & FILE_ATTRIBUTE_DIRECTORY))
+        return ea_fail(err, EA_EINVAL, "make folder %s: a file of that name is in the way", path);
+    return 0;
+}
+
+int ea_path_sync_dir(const char *path, ea_err *err) {
+    /* Windows keeps names in its journal, a flush of a file includes its name, and a rename here writes through: what
+     * is left to do is to say when there is no such folder. */
+    WCHAR *w = wide_path(path, 0);
+    if (!w)
+        return bad_path(err, "sync folder", path);
+    DWORD attributes = GetFileAttributesW(w);
+    int rc = attributes == INVALID_FILE_ATTRIBUTES ? fail_last(err, "sync folder", path) : 0;
+    free(w);
+    if (!rc && !(attributes & FILE_ATTRIBUTE_DIRECTORY))
+        rc = ea_fail(err, EA_EINVAL, "sync folder %s: it is a file", path);
+    return rc;
+}
+
+int ea_path_rename(const char *from, const char *to, ea_err *err) {
+    WCHAR *a = wide_path(from, 0), *b = wide_path(to, 0);
+    int rc = 0;
+    if (!a || !b)
+        rc = bad_path(err, "rename", from);
+    else if (!MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+        rc = fail_last(err, "rename", from);
+    free(a);
+    free(b);
+    return rc;
+}
+
+int ea_path_remove(const char *path, ea_err *err) {
+    WCHAR *w = wide_path(path, 0);
+    if (!w)
+        return bad_path(err, "remove", path);
+    int rc = DeleteFileW(w) ? 0 : fail_last(err, "remove", path);
+    free(w);
+    return rc;
+}
+
+/* Removes a file if it is there. */
+static void discard(const char *path) {
+    WCHAR *w = wide_path(path, 0);
+    if (w)
+        DeleteFileW(w);
+    free(w);
+}
+
+int ea_path_exists(const char *path) {
+    WCHAR *w = wide_path(path, 0);
+    int there = w && GetFileAttributesW(w) != INVALID_FILE_ATTRIBUTES;
+    free(w);
+    return there;
+}
+
+uint64_t ea_path_free_bytes(const char *path) {
+    WCHAR *w = wide_path(path, 2);
+    if (!w)
+        return 0;
+    DWORD attributes = GetFileAttributesW(w);
+    if (attributes != INVALID_FILE_ATTRIBUTES && !(attributes & FILE_ATTRIBUTE_DIRECTORY)) {
+        WCHAR *slash = wcsrchr(w, L'\\'); /* Windows wants a folder */
+        if (slash)
+            slash[1] = 0;
+        else
+            memcpy(w, L".", 2 * sizeof *w);
+    }
+    ULARGE_INTEGER bytes;
+    uint64_t result = GetDiskFreeSpaceExW(w, &bytes, NULL, NULL) ? bytes.QuadPart : 0;
+    free(w);
+    return result;
+}
+
+typedef struct {
+    char *name;
+    int is_dir;
+} entry;
+
+static int by_name(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void *arg), void *arg, ea_err *err) {
+    WCHAR *w = wide_path(path, 2);
+    if (!w)
+        return bad_path(err, "list folder", path);
+    size_t n = wcslen(w);
+    memcpy(w + n, n && w[n - 1] == L'\\' ? L"*" : L"\\*", (n && w[n - 1] == L'\\' ? 2 : 3) * sizeof *w);
+    WIN32_FIND_DATAW found;
+    HANDLE h = FindFirstFileW(w, &found);
+    int rc = h == INVALID_HANDLE_VALUE ? fail_last(err, "list folder", path) : 0;
+    free(w);
+    if (rc)
+        return rc;
+    entry *list = NULL;
+    size_t count = 0, capacity = 0;
+    do {
+        if (wcscmp(found.cFileName, L".") == 0 || wcscmp(found.cFileName, L"..") == 0)
+            continue;
+        if (count == capacity) {
+            capacity = capacity ? capacity * 2 : 64;
+            entry *bigger = realloc(list, capacity * sizeof *list);
+            if (!bigger) {
+                rc = ea_fail(err, EA_ENOMEM, "list folder %s", path);
+                break;
+            }
+            list = bigger;
+        }
+        char *name = to_utf8(found.cFileName);
+        if (!name) {
+            rc = ea_fail(err, EA_ENOMEM, "list folder %s", path);
+            break;
+        }
+        list[count++] = (entry){.name = name, .is_dir = (found.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0};
+    } while (FindNextFileW(h, &found));
+    DWORD os = GetLastError();
+    FindClose(h);
+    if (!rc && os != ERROR_NO_MORE_FILES)
+        rc = ea_fail_os(err, EA_EIO, (int)os, "list folder %s", path);
+    if (count)
+        qsort(list, count, sizeof *list, by_name);
+    for (size_t i = 0; i < count; i++) {
+        if (!rc)
+            rc = fn(list[i].name, list[i].is_dir, arg);
+        free(list[i].name);
+    }
+    free(list);
+    return rc;
+}
+
+int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int mode_private, ea_err *err) {
+    size_t n = strlen(path) + 5;
+    char *tmp = malloc(n);
+    if (!tmp)
+        return ea_fail(err, EA_ENOMEM, "write %s", path);
+    snprintf(tmp, n, "%s.tmp", path);
+    SECURITY_ATTRIBUTES sa;
+    if (mode_private && !private_attributes(&sa)) {
+        free(tmp);
+        return fail_last(err, "make the access list of", path);
+    }
+    discard(tmp); /* what an earlier attempt left would keep its old access list */
+    ea_file *f = NULL;
+    int rc = open_file(&f, tmp, EA_OPEN_CREATE, mode_private ? &sa : NULL, err);
+    if (mode_private)
+        LocalFree(sa.lpSecurityDescriptor);
+    if (!rc) {
+        rc = ea_file_write_at(f, 0, data, len_bytes, err);
+        if (!rc)
+            rc = ea_file_sync(f, err);
+        ea_file_close(f);
+        if (!rc)
+            rc = ea_path_rename(tmp, path, err);
+        if (rc)
+            discard(tmp);
+    }
+    free(tmp);
+    return rc;
+}
+
+/* ---- the rest ---- */
+
+void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
+    WCHAR text[256];
+    DWORD n = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, (DWORD)os_error, 0, text,
+                             sizeof text / sizeof *text, NULL);
+    while (n && (text[n - 1] == L'\r' || text[n - 1] == L'\n' || text[n - 1] == L' ' || text[n - 1] == L'.'))
+        n--;
+    text[n < sizeof text / sizeof *text ? n : 0] = 0;
+    char *utf8 = n ? to_utf8(text) : NULL;
+    snprintf(out, out_bytes, "%s (Windows error %d)", utf8 ? utf8 : "no text", os_error);
+    free(utf8);
+}
+
+int ea_is_terminal(FILE *f) {
+    return _isatty(_fileno(f));
+}
+uint32_t ea_process_id(void) {
+    return GetCurrentProcessId();
+}
+
+void ea_host_name(char *out, size_t out_bytes) {
+    WCHAR name[256];
+    DWORD n = sizeof name / sizeof *name;
+    char *utf8 = GetComputerNameExW(ComputerNameDnsHostname, name, &n) ? to_utf8(name) : NULL;
+    snprintf(out, out_bytes, "%s", utf8 && *utf8 ? utf8 : "unknown");
+    free(utf8);
+}
+
+void ea_stdio_init(void) {
+    _setmode(_fileno(stdout), _O_BINARY);
+    _setmode(_fileno(stdin), _O_BINARY);
+    SetConsoleOutputCP(CP_UTF8);
+}
+
+static void (*stop_handler)(void);
+
+static BOOL WINAPI on_control(DWORD event) {
+    (void)event; /* Ctrl-C, Ctrl-Break, close, log-off and shutdown all ask for the same */
+    stop_handler();
+    return TRUE;
+}
+
+void ea_on_stop(void (*handler)(void)) {
+    stop_handler = handler;
+    SetConsoleCtrlHandler(on_control, TRUE);
+}
+
+#else
 typedef int ea_platform_windows_is_not_empty;
+#endif
