@@ -69,7 +69,8 @@ enum ea_severity {
     X(state_late, 80, EA_NOTICE, "records that came too late for the fold and amended the history")                    \
     X(state_missed_starts, 81, EA_NOTICE, "ends of processes, threads or modules whose start was never seen")          \
     X(state_missed_ends, 82, EA_NOTICE, "processes, threads or modules replaced without an end event")                 \
-    X(state_evicted, 83, EA_NOTICE, "rows that a full state table gave up")
+    X(state_evicted, 83, EA_NOTICE, "rows that a full state table gave up")                                            \
+    X(store_damaged_bytes, 84, EA_UNKNOWN, "bytes of segment files that were stored whole and cannot be read any more")
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,
