@@ -14,7 +14,9 @@ struct ea_arena_block {
 
 enum { FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20 };
 
-void ea_arena_init(ea_arena *a, size_t limit_bytes) { *a = (ea_arena){.limit_bytes = limit_bytes}; }
+void ea_arena_init(ea_arena *a, size_t limit_bytes) {
+    *a = (ea_arena){.limit_bytes = limit_bytes};
+}
 
 void ea_arena_deinit(ea_arena *a) {
     for (ea_arena_block *b = a->blocks; b;) {
@@ -89,4 +91,6 @@ void *ea_arena_copy(ea_arena *a, const void *data, size_t size_bytes) {
     return p;
 }
 
-char *ea_arena_strdup(ea_arena *a, const char *s) { return ea_arena_copy(a, s, strlen(s) + 1); }
+char *ea_arena_strdup(ea_arena *a, const char *s) {
+    return ea_arena_copy(a, s, strlen(s) + 1);
+}

@@ -25,9 +25,15 @@ static inline uint64_t ea_load64(const void *p) {
     memcpy(&v, p, sizeof v);
     return v;
 }
-static inline void ea_store16(void *p, uint16_t v) { memcpy(p, &v, sizeof v); }
-static inline void ea_store32(void *p, uint32_t v) { memcpy(p, &v, sizeof v); }
-static inline void ea_store64(void *p, uint64_t v) { memcpy(p, &v, sizeof v); }
+static inline void ea_store16(void *p, uint16_t v) {
+    memcpy(p, &v, sizeof v);
+}
+static inline void ea_store32(void *p, uint32_t v) {
+    memcpy(p, &v, sizeof v);
+}
+static inline void ea_store64(void *p, uint64_t v) {
+    memcpy(p, &v, sizeof v);
+}
 
 /* width 1, 2, 4 or 8 bytes, zero-extended; any other width reads 0. */
 static inline uint64_t ea_load_uint(const void *p, unsigned width) {
@@ -50,16 +56,20 @@ typedef struct ea_guid {
     uint8_t bytes[16];
 } ea_guid;
 
-static inline int ea_guid_equal(const ea_guid *a, const ea_guid *b) { return memcmp(a, b, sizeof *a) == 0; }
-static inline int ea_guid_is_zero(const ea_guid *g) { return (ea_load64(g->bytes) | ea_load64(g->bytes + 8)) == 0; }
+static inline int ea_guid_equal(const ea_guid *a, const ea_guid *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+static inline int ea_guid_is_zero(const ea_guid *g) {
+    return (ea_load64(g->bytes) | ea_load64(g->bytes + 8)) == 0;
+}
 
 /* The constant that a GUID's text form {a-b-c-d0 d1-d2 ... d7} stands for, for use as an initialiser. */
 #define EA_GUID(a, b, c, d0, d1, d2, d3, d4, d5, d6, d7)                                                               \
     {                                                                                                                  \
         {                                                                                                              \
             (uint8_t)((a)&0xff), (uint8_t)(((a) >> 8) & 0xff), (uint8_t)(((a) >> 16) & 0xff),                          \
-                (uint8_t)(((a) >> 24) & 0xff), (uint8_t)((b)&0xff), (uint8_t)(((b) >> 8) & 0xff),                      \
-                (uint8_t)((c)&0xff), (uint8_t)(((c) >> 8) & 0xff), (d0), (d1), (d2), (d3), (d4), (d5), (d6), (d7)      \
+                (uint8_t)(((a) >> 24) & 0xff), (uint8_t)((b)&0xff), (uint8_t)(((b) >> 8) & 0xff), (uint8_t)((c)&0xff), \
+                (uint8_t)(((c) >> 8) & 0xff), (d0), (d1), (d2), (d3), (d4), (d5), (d6), (d7)                           \
         }                                                                                                              \
     }
 

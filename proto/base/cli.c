@@ -93,16 +93,19 @@ static const ea_option *find(const ea_option *options, const char *name, size_t 
 }
 
 static void print_help(const char *program, const ea_command *c, FILE *out) {
-    fprintf(out, "usage: %s %s [options]%s%s\n\n%s.\n", program, c->name, *c->operands ? " " : "", c->operands, c->summary);
+    fprintf(out, "usage: %s %s [options]%s%s\n\n%s.\n", program, c->name, *c->operands ? " " : "", c->operands,
+            c->summary);
     if (c->details)
         fprintf(out, "\n%s\n", c->details);
     fprintf(out, "\noptions:\n");
     for (const ea_option *o = c->options; o->name; o++) {
         char left[64];
         if (o->letter)
-            snprintf(left, sizeof left, "-%c, --%s%s%s", o->letter, o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+            snprintf(left, sizeof left, "-%c, --%s%s%s", o->letter, o->name, o->argument ? " " : "",
+                     o->argument ? o->argument : "");
         else
-            snprintf(left, sizeof left, "    --%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+            snprintf(left, sizeof left, "    --%s%s%s", o->name, o->argument ? " " : "",
+                     o->argument ? o->argument : "");
         fprintf(out, "  %-28s %s", left, o->help);
         for (int i = 0; o->choices && o->choices[i]; i++)
             fprintf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
@@ -238,7 +241,8 @@ static int print_completion(const char *program, const char *shell, const ea_com
     for (const ea_command *const *k = commands; *k; k++) {
         size_t first = strcspn((*k)->name, " ");
         printf("  %.*s) words=\"$words", (int)first, (*k)->name);
-        for (const ea_command *const *j = k; *j && strncmp((*j)->name, (*k)->name, first) == 0 && (*k)->name[first]; j++)
+        for (const ea_command *const *j = k; *j && strncmp((*j)->name, (*k)->name, first) == 0 && (*k)->name[first];
+             j++)
             printf(" %s", (*j)->name + first + 1);
         for (const ea_option *o = (*k)->options; o->name; o++)
             printf(" --%s", o->name);
@@ -269,7 +273,8 @@ static void print_troff(const char *s) {
     }
 }
 
-static void print_man(const char *program, const char *version, const char *summary, const ea_command *const *commands) {
+static void print_man(const char *program, const char *version, const char *summary,
+                      const ea_command *const *commands) {
     printf(".TH %s 1 \"\" \"%s\"\n.SH NAME\n%s \\- ", program, version, program);
     print_troff(summary);
     printf("\n.SH SYNOPSIS\n.B %s\n.I COMMAND\n[options] [arguments]\n.SH COMMANDS\n", program);

@@ -38,9 +38,9 @@ typedef struct ea_option {
 
 typedef struct ea_command {
     const char *name;
-    const char *operands; /* "TRACE...", "" */
-    const char *summary;  /* one line */
-    const char *details;  /* paragraphs for --help: what it prints, exit codes, examples; may be NULL */
+    const char *operands;     /* "TRACE...", "" */
+    const char *summary;      /* one line */
+    const char *details;      /* paragraphs for --help: what it prints, exit codes, examples; may be NULL */
     const ea_option *options; /* ends with a row whose name is NULL */
     size_t options_size;      /* sizeof the options struct; zeroed before the parse */
     /* options: the struct, filled in; operands: borrowed from argv. Returns the process's exit code. */

@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int64_t saturate(__int128 v) { return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v; }
+static int64_t saturate(__int128 v) {
+    return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
+}
 
 /* floor(a * b / c) for c > 0 */
 static __int128 mul_div_floor(__int128 a, int64_t b, uint64_t c) {
@@ -26,13 +28,16 @@ int64_t ea_clock_from_utc_ns(const ea_clock *c, int64_t utc_ns) {
 
 static const int64_t EPOCH_100NS = 116444736000000000;
 
-int64_t ea_filetime_to_utc_ns(int64_t filetime) { return saturate(((__int128)filetime - EPOCH_100NS) * 100); }
+int64_t ea_filetime_to_utc_ns(int64_t filetime) {
+    return saturate(((__int128)filetime - EPOCH_100NS) * 100);
+}
 
 int64_t ea_utc_ns_to_filetime(int64_t utc_ns) {
     return (utc_ns >= 0 ? utc_ns / 100 : -((99 - utc_ns) / 100)) + EPOCH_100NS;
 }
 
-/* Days since 1970 to a civil date and back, after the proleptic Gregorian calendar (400-year cycles of 146,097 days). */
+/* Days since 1970 to a civil date and back, after the proleptic Gregorian calendar (400-year cycles of 146,097 days).
+ */
 static void civil_from_days(int64_t days, int64_t *year, int *month, int *day) {
     days += 719468; /* 0000-03-01 */
     int64_t era = (days >= 0 ? days : days - 146096) / 146097;
@@ -130,7 +135,8 @@ int ea_utc_ns_parse(const char *s, int64_t *ret_utc_ns) {
     int leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     if (day > month_days[month - 1] + (month == 2 && leap))
         return EA_EINVAL;
-    __int128 seconds = (__int128)days_from_civil(year, (int)month, (int)day) * 86400 + hour * 3600 + minute * 60 + second - offset;
+    __int128 seconds =
+        (__int128)days_from_civil(year, (int)month, (int)day) * 86400 + hour * 3600 + minute * 60 + second - offset;
     __int128 total = seconds * 1000000000 + ns;
     if (total > INT64_MAX || total < INT64_MIN)
         return EA_EINVAL;
@@ -166,7 +172,7 @@ static int number_with_unit(const char *s, const unit *units, int64_t *ret) {
 }
 
 int ea_duration_parse(const char *s, int64_t *ret_ns) {
-    static const unit units[] = {{"ns", 1},           {"us", 1000},           {"ms", 1000000},        {"s", 1000000000},
+    static const unit units[] = {{"ns", 1},          {"us", 1000},         {"ms", 1000000},       {"s", 1000000000},
                                  {"m", 60000000000}, {"h", 3600000000000}, {"d", 86400000000000}, {NULL, 0}};
     if (strcmp(s, "0") == 0) {
         *ret_ns = 0;
@@ -176,8 +182,8 @@ int ea_duration_parse(const char *s, int64_t *ret_ns) {
 }
 
 int ea_size_parse(const char *s, uint64_t *ret_bytes) {
-    static const unit units[] = {{"", 1},           {"B", 1},           {"KiB", 1 << 10}, {"MiB", 1 << 20},
-                                 {"GiB", 1 << 30}, {"TiB", (int64_t)1 << 40}, {NULL, 0}};
+    static const unit units[] = {
+        {"", 1}, {"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", (int64_t)1 << 40}, {NULL, 0}};
     int64_t v;
     int rc = number_with_unit(s, units, &v);
     if (!rc)

@@ -18,10 +18,10 @@ enum ea_clock_type {
 };
 
 typedef struct ea_clock {
-    uint32_t type;        /* enum ea_clock_type */
-    uint64_t frequency;   /* ticks a second; 10,000,000 for system time; never 0 in a usable clock */
-    int64_t base_raw;     /* ticks at base_utc_ns */
-    int64_t base_utc_ns;  /* since 1970 UTC */
+    uint32_t type;       /* enum ea_clock_type */
+    uint64_t frequency;  /* ticks a second; 10,000,000 for system time; never 0 in a usable clock */
+    int64_t base_raw;    /* ticks at base_utc_ns */
+    int64_t base_utc_ns; /* since 1970 UTC */
 } ea_clock;
 
 /* UTC in ns since 1970 of a raw time; saturates instead of wrapping. A clock with frequency 0 gives base_utc_ns. */

@@ -7,4 +7,6 @@ static const ea_counter_info ROWS[EA_COUNTER_COUNT] = {
 #undef X
 };
 
-const ea_counter_info *ea_counter_row(enum ea_counter which) { return &ROWS[which]; }
+const ea_counter_info *ea_counter_row(enum ea_counter which) {
+    return &ROWS[which];
+}

@@ -1,9 +1,13 @@
 /* Errors: names, sentences, printing. See err.h. */
 #include "err.h"
 #include "platform.h"
+#include "text.h"
 
 #include <stdarg.h>
 #include <string.h>
+
+#undef ea_fail /* the functions themselves */
+#undef ea_fail_os
 
 static int EA_PRINTF(4, 0) fill(ea_err *err, int code, int os_error, const char *format, va_list args) {
     if (err) {
@@ -55,13 +59,19 @@ const char *ea_code_text(int code) {
 }
 
 void ea_err_print(FILE *out, const char *program, const ea_err *err) {
-    char os_text[256];
+    /* a message may quote what came from outside: no control character of it reaches the terminal */
+    ea_text message;
+    ea_text_init(&message);
+    ea_text_safe(&message, err->message, strlen(err->message));
+    const char *text = message.data && !message.failed ? message.data : "";
     if (err->os_error) {
+        char os_text[256];
         ea_os_error_text(err->os_error, os_text, sizeof os_text);
-        fprintf(out, "%s: %s (%s: %s)\n", program, err->message, ea_code_text(err->code), os_text);
+        fprintf(out, "%s: %s (%s: %s)\n", program, text, ea_code_text(err->code), os_text);
     } else {
-        fprintf(out, "%s: %s (%s)\n", program, err->message, ea_code_text(err->code));
+        fprintf(out, "%s: %s (%s)\n", program, text, ea_code_text(err->code));
     }
+    ea_text_deinit(&message);
 }
 
 int ea_exit_code(int code) {

@@ -53,16 +53,25 @@ enum ea_code {
 #endif
 
 typedef struct ea_err {
-    int code;         /* one of enum ea_code; 0 when nothing failed */
-    int os_error;     /* errno or GetLastError(), 0 when the operating system was not the cause */
-    char message[512]; /* "read trace.etl at offset 65536: expected a buffer header": operation, object, what was expected */
+    int code;          /* one of enum ea_code; 0 when nothing failed */
+    int os_error;      /* errno or GetLastError(), 0 when the operating system was not the cause */
+    char message[512]; /* "read trace.etl at offset 65536: expected a buffer header": operation, object, what was
+                          expected */
 } ea_err;
 
-/* Fills err (which may be NULL) and returns code, so that a caller can write `return ea_fail(err, ...)`. */
+/* Fills err (which may be NULL) and returns code, so that a caller can write `return ea_fail(err, ...)`. code is one of
+ * enum ea_code and not EA_OK. */
 int ea_fail(ea_err *err, int code, const char *format, ...) EA_PRINTF(3, 4);
 
 /* The same for a failure that the operating system reported; os_error is errno or GetLastError(). */
 int ea_fail_os(ea_err *err, int code, int os_error, const char *format, ...) EA_PRINTF(4, 5);
+
+/* Behind this name a compiler and an analyzer can see that the result is never 0, and so follow `if (rc)`. */
+static inline int ea_negative(int code) {
+    return code < 0 ? code : EA_EINVAL;
+}
+#define ea_fail(...)    ea_negative((ea_fail)(__VA_ARGS__))
+#define ea_fail_os(...) ea_negative((ea_fail_os)(__VA_ARGS__))
 
 /* "EA_EIO" and its sentence; never NULL, "unknown error" for a code that is not in the list. */
 const char *ea_code_name(int code);

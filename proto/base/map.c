@@ -17,7 +17,9 @@ static size_t mix(uint64_t key) {
     return (size_t)(key ^ key >> 29);
 }
 
-void ea_u64_map_init(ea_u64_map *m, size_t limit_count) { *m = (ea_u64_map){.limit_count = limit_count}; }
+void ea_u64_map_init(ea_u64_map *m, size_t limit_count) {
+    *m = (ea_u64_map){.limit_count = limit_count};
+}
 
 void ea_u64_map_deinit(ea_u64_map *m) {
     free(m->slots);
@@ -47,27 +49,27 @@ uint64_t *ea_u64_map_get(const ea_u64_map *m, uint64_t key) {
 
 static int grow_u64(ea_u64_map *m) {
     size_t size = m->slots ? (m->mask + 1) * 2 : 16;
-    ea_u64_map bigger = {.slots = malloc(size * 2 * sizeof(uint64_t)),
-                         .used = calloc(size, 1),
-                         .mask = size - 1,
-                         .count = m->count,
-                         .limit_count = m->limit_count};
-    if (!bigger.slots || !bigger.used) {
-        free(bigger.slots);
-        free(bigger.used);
+    ea_u64_map old = *m;
+    uint64_t *slots = malloc(size * 2 * sizeof *slots);
+    uint8_t *used = calloc(size, 1);
+    if (!slots || !used) {
+        free(slots);
+        free(used);
         return EA_ENOMEM;
     }
-    for (size_t k = 0; m->slots && k <= m->mask; k++) {
-        if (!m->used[k])
+    m->slots = slots;
+    m->used = used;
+    m->mask = size - 1;
+    for (size_t k = 0; old.slots && k <= old.mask; k++) {
+        if (!old.used[k])
             continue;
-        size_t i = find_u64(&bigger, m->slots[2 * k]);
-        bigger.used[i] = 1;
-        bigger.slots[2 * i] = m->slots[2 * k];
-        bigger.slots[2 * i + 1] = m->slots[2 * k + 1];
+        size_t i = find_u64(m, old.slots[2 * k]);
+        used[i] = 1;
+        slots[2 * i] = old.slots[2 * k];
+        slots[2 * i + 1] = old.slots[2 * k + 1];
     }
-    free(m->slots);
-    free(m->used);
-    *m = bigger;
+    free(old.slots);
+    free(old.used);
     return 0;
 }
 
@@ -133,7 +135,9 @@ struct ea_bytes_slot {
     void *value;
 };
 
-void ea_bytes_map_init(ea_bytes_map *m, size_t limit_count) { *m = (ea_bytes_map){.limit_count = limit_count}; }
+void ea_bytes_map_init(ea_bytes_map *m, size_t limit_count) {
+    *m = (ea_bytes_map){.limit_count = limit_count};
+}
 
 void ea_bytes_map_deinit(ea_bytes_map *m) {
     free(m->slots);
@@ -193,7 +197,8 @@ int ea_bytes_map_put(ea_bytes_map *m, const void *key, size_t len_bytes, void *v
     return 0;
 }
 
-int ea_bytes_map_next(const ea_bytes_map *m, size_t *cursor, const void **ret_key, size_t *ret_len_bytes, void **ret_value) {
+int ea_bytes_map_next(const ea_bytes_map *m, size_t *cursor, const void **ret_key, size_t *ret_len_bytes,
+                      void **ret_value) {
     for (; m->slots && *cursor <= m->mask; (*cursor)++) {
         const struct ea_bytes_slot *s = &m->slots[*cursor];
         if (!s->key)

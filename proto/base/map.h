@@ -45,6 +45,7 @@ void ea_bytes_map_clear(ea_bytes_map *m);
 void *ea_bytes_map_get(const ea_bytes_map *m, const void *key, size_t len_bytes);
 /* Inserts or replaces; value must not be NULL. */
 EA_MUST_CHECK int ea_bytes_map_put(ea_bytes_map *m, const void *key, size_t len_bytes, void *value);
-int ea_bytes_map_next(const ea_bytes_map *m, size_t *cursor, const void **ret_key, size_t *ret_len_bytes, void **ret_value);
+int ea_bytes_map_next(const ea_bytes_map *m, size_t *cursor, const void **ret_key, size_t *ret_len_bytes,
+                      void **ret_value);
 
 #endif

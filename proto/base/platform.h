@@ -48,7 +48,8 @@ enum ea_open_mode {
 EA_MUST_CHECK int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err);
 void ea_file_close(ea_file *f); /* NULL is allowed */
 /* Reads up to len_bytes at offset; *ret_read is short only at the end of the file. */
-EA_MUST_CHECK int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err);
+EA_MUST_CHECK int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read,
+                                  ea_err *err);
 /* Writes all of it, or fails. */
 EA_MUST_CHECK int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_bytes, ea_err *err);
 EA_MUST_CHECK int ea_file_sync(ea_file *f, ea_err *err); /* data and what is needed to read it back (fdatasync) */
@@ -58,18 +59,22 @@ EA_MUST_CHECK int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err);
 EA_MUST_CHECK int ea_file_try_lock(ea_file *f, ea_err *err);
 
 EA_MUST_CHECK int ea_path_make_dirs(const char *path, ea_err *err); /* with parents, owner-only; fine when it exists */
-EA_MUST_CHECK int ea_path_rename(const char *from, const char *to, ea_err *err); /* replaces to; atomic; syncs the folder */
-EA_MUST_CHECK int ea_path_remove(const char *path, ea_err *err);        /* one file */
-EA_MUST_CHECK int ea_path_sync_dir(const char *path, ea_err *err);      /* makes names in a folder durable */
+EA_MUST_CHECK int ea_path_rename(const char *from, const char *to,
+                                 ea_err *err);                     /* replaces to; atomic; syncs the folder */
+EA_MUST_CHECK int ea_path_remove(const char *path, ea_err *err);   /* one file */
+EA_MUST_CHECK int ea_path_sync_dir(const char *path, ea_err *err); /* makes names in a folder durable */
 int ea_path_exists(const char *path);
 /* Free bytes for this user on the file system that holds path; 0 when unknown. */
 uint64_t ea_path_free_bytes(const char *path);
 /* Calls fn(name, is_dir, arg) for each entry but . and .., in byte order of the names; stops at the first non-zero. */
-EA_MUST_CHECK int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void *arg), void *arg, ea_err *err);
+EA_MUST_CHECK int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void *arg), void *arg,
+                               ea_err *err);
 /* Whole file into a malloc'd buffer with a NUL behind it (the caller frees); EA_ELIMIT above max_bytes. */
-EA_MUST_CHECK int ea_path_read_all(const char *path, size_t max_bytes, char **ret_data, size_t *ret_len_bytes, ea_err *err);
+EA_MUST_CHECK int ea_path_read_all(const char *path, size_t max_bytes, char **ret_data, size_t *ret_len_bytes,
+                                   ea_err *err);
 /* Writes path + ".tmp", syncs, renames. mode_private: readable by the owner only. */
-EA_MUST_CHECK int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int mode_private, ea_err *err);
+EA_MUST_CHECK int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int mode_private,
+                                    ea_err *err);
 
 /* ---- the rest ---- */
 void ea_os_error_text(int os_error, char *out, size_t out_bytes);

@@ -80,8 +80,12 @@ void ea_mutex_destroy(ea_mutex *m) {
     free(m);
 }
 
-void ea_mutex_lock(ea_mutex *m) { pthread_mutex_lock(&m->handle); }
-void ea_mutex_unlock(ea_mutex *m) { pthread_mutex_unlock(&m->handle); }
+void ea_mutex_lock(ea_mutex *m) {
+    pthread_mutex_lock(&m->handle);
+}
+void ea_mutex_unlock(ea_mutex *m) {
+    pthread_mutex_unlock(&m->handle);
+}
 
 int ea_cond_create(ea_cond **ret, ea_err *err) {
     ea_cond *c = calloc(1, sizeof *c);
@@ -107,7 +111,9 @@ void ea_cond_destroy(ea_cond *c) {
     free(c);
 }
 
-void ea_cond_wait(ea_cond *c, ea_mutex *m) { pthread_cond_wait(&c->handle, &m->handle); }
+void ea_cond_wait(ea_cond *c, ea_mutex *m) {
+    pthread_cond_wait(&c->handle, &m->handle);
+}
 
 int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) {
     int64_t at = ea_monotonic_ns() + (timeout_ns > 0 ? timeout_ns : 0);
@@ -115,8 +121,12 @@ int ea_cond_wait_for(ea_cond *c, ea_mutex *m, int64_t timeout_ns) {
     return pthread_cond_timedwait(&c->handle, &m->handle, &ts) == 0 ? 0 : EA_ETIMEOUT;
 }
 
-void ea_cond_signal(ea_cond *c) { pthread_cond_signal(&c->handle); }
-void ea_cond_broadcast(ea_cond *c) { pthread_cond_broadcast(&c->handle); }
+void ea_cond_signal(ea_cond *c) {
+    pthread_cond_signal(&c->handle);
+}
+void ea_cond_broadcast(ea_cond *c) {
+    pthread_cond_broadcast(&c->handle);
+}
 
 static int64_t clock_ns(clockid_t id) {
     struct timespec ts;
@@ -124,8 +134,12 @@ static int64_t clock_ns(clockid_t id) {
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-int64_t ea_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-int64_t ea_utc_ns(void) { return clock_ns(CLOCK_REALTIME); }
+int64_t ea_monotonic_ns(void) {
+    return clock_ns(CLOCK_MONOTONIC);
+}
+int64_t ea_utc_ns(void) {
+    return clock_ns(CLOCK_REALTIME);
+}
 
 void ea_sleep_ns(int64_t ns) {
     struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -149,9 +163,8 @@ int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
 }
 
 int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
-    static const int flags[] = {[EA_OPEN_READ] = O_RDONLY,
-                                [EA_OPEN_APPEND] = O_RDWR | O_CREAT,
-                                [EA_OPEN_CREATE] = O_RDWR | O_CREAT | O_TRUNC};
+    static const int flags[] = {
+        [EA_OPEN_READ] = O_RDONLY, [EA_OPEN_APPEND] = O_RDWR | O_CREAT, [EA_OPEN_CREATE] = O_RDWR | O_CREAT | O_TRUNC};
     int fd = open(path, flags[mode] | O_CLOEXEC, 0600);
     if (fd < 0)
         return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "open %s", path);
@@ -369,8 +382,12 @@ void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
     snprintf(out, out_bytes, "%s", strerror_r(os_error, buffer, sizeof buffer));
 }
 
-int ea_is_terminal(FILE *f) { return isatty(fileno(f)); }
-uint32_t ea_process_id(void) { return (uint32_t)getpid(); }
+int ea_is_terminal(FILE *f) {
+    return isatty(fileno(f));
+}
+uint32_t ea_process_id(void) {
+    return (uint32_t)getpid();
+}
 
 void ea_host_name(char *out, size_t out_bytes) {
     if (gethostname(out, out_bytes) != 0)
@@ -378,7 +395,9 @@ void ea_host_name(char *out, size_t out_bytes) {
     out[out_bytes - 1] = 0;
 }
 
-void ea_stdio_init(void) { signal(SIGPIPE, SIG_IGN); }
+void ea_stdio_init(void) {
+    signal(SIGPIPE, SIG_IGN);
+}
 
 static void (*stop_handler)(void);
 static void on_signal(int number) {

@@ -76,21 +76,21 @@ typedef struct ea_ext {
 
 typedef struct ea_record {
     /* identity: two records are the same when all of this is bit for bit the same */
-    ea_guid provider;   /* for a kernel event the class GUID of its hook group */
-    uint16_t id;        /* 0 for classic events; a WPP message's number */
+    ea_guid provider; /* for a kernel event the class GUID of its hook group */
+    uint16_t id;      /* 0 for classic events; a WPP message's number */
     uint8_t version;
     uint8_t channel;
     uint8_t level;
-    uint8_t opcode;     /* a classic event's type */
+    uint8_t opcode; /* a classic event's type */
     uint16_t task;
     uint64_t keyword;
-    int64_t time_raw;   /* ticks of the source's clock, see clock.h */
-    uint32_t pid;       /* 0xFFFFFFFF when the header has none */
-    uint32_t tid;       /* 0xFFFFFFFF when the header has none */
+    int64_t time_raw; /* ticks of the source's clock, see clock.h */
+    uint32_t pid;     /* 0xFFFFFFFF when the header has none */
+    uint32_t tid;     /* 0xFFFFFFFF when the header has none */
     uint16_t cpu;
-    uint16_t logger;    /* logger (session) id */
-    uint16_t flags;     /* enum ea_event_flag; made up for classic headers as Windows makes them up */
-    uint16_t property;  /* EVENT_HEADER.EventProperty */
+    uint16_t logger;      /* logger (session) id */
+    uint16_t flags;       /* enum ea_event_flag; made up for classic headers as Windows makes them up */
+    uint16_t property;    /* EVENT_HEADER.EventProperty */
     uint32_t kernel_time; /* low half of ProcessorTime for user-mode-only sessions */
     uint32_t user_time;
     ea_guid activity_id;
@@ -101,14 +101,15 @@ typedef struct ea_record {
     const uint8_t *payload; /* borrowed */
 
     /* attributes: what only a file knows; 0 when there is none */
-    uint8_t header_type;    /* enum ea_header_type */
+    uint8_t header_type; /* enum ea_header_type */
     uint8_t reserved;
-    uint16_t hook_id;       /* kernel headers: group in the high byte, opcode in the low one */
-    uint16_t header_word;   /* kernel headers: the whole version word; WPP: the option flags; FULL/INSTANCE: marker flags */
-    uint16_t source;        /* index of the file (or session) in its set */
+    uint16_t hook_id; /* kernel headers: group in the high byte, opcode in the low one */
+    uint16_t
+        header_word; /* kernel headers: the whole version word; WPP: the option flags; FULL/INSTANCE: marker flags */
+    uint16_t source; /* index of the file (or session) in its set */
 
     /* where it stands; no part of a comparison */
-    uint64_t position;      /* (buffer's number in file order << 32) + offset inside the decoded buffer */
+    uint64_t position; /* (buffer's number in file order << 32) + offset inside the decoded buffer */
 } ea_record;
 
 /* 1 when every identity field and attribute of a and b is bit for bit the same (position is not compared). */

@@ -8,7 +8,9 @@
 
 static const char HEX[] = "0123456789abcdef";
 
-void ea_text_init(ea_text *t) { *t = (ea_text){0}; }
+void ea_text_init(ea_text *t) {
+    *t = (ea_text){0};
+}
 
 void ea_text_deinit(ea_text *t) {
     free(t->data);
@@ -56,8 +58,12 @@ void ea_text_add(ea_text *t, const void *data, size_t len_bytes) {
     t->len_bytes += len_bytes;
 }
 
-void ea_text_str(ea_text *t, const char *s) { ea_text_add(t, s, strlen(s)); }
-void ea_text_char(ea_text *t, char c) { ea_text_add(t, &c, 1); }
+void ea_text_str(ea_text *t, const char *s) {
+    ea_text_add(t, s, strlen(s));
+}
+void ea_text_char(ea_text *t, char c) {
+    ea_text_add(t, &c, 1);
+}
 
 void ea_text_printf(ea_text *t, const char *format, ...) {
     va_list args, again;
@@ -260,7 +266,7 @@ void ea_text_safe(ea_text *t, const char *utf8, size_t len_bytes) {
 
 void ea_text_csv(ea_text *t, const char *utf8, size_t len_bytes) {
     int formula = 0;
-    if (len_bytes && memchr("=+-@\t\r", utf8[0], 6)) {
+    if (len_bytes && utf8[0] && strchr("=+-@\t\r", utf8[0])) {
         formula = 1;
         if (utf8[0] == '-' && len_bytes > 1) { /* a negative number is no formula */
             formula = 0;

@@ -24,11 +24,11 @@ void ea_text_add(ea_text *t, const void *data, size_t len_bytes);
 void ea_text_str(ea_text *t, const char *s);
 void ea_text_char(ea_text *t, char c);
 void ea_text_printf(ea_text *t, const char *format, ...) EA_PRINTF(2, 3);
-void ea_text_u64(ea_text *t, uint64_t v);      /* decimal */
-void ea_text_i64(ea_text *t, int64_t v);       /* decimal */
-void ea_text_hex64(ea_text *t, uint64_t v);    /* "0x1f", lower case, no padding */
+void ea_text_u64(ea_text *t, uint64_t v);                         /* decimal */
+void ea_text_i64(ea_text *t, int64_t v);                          /* decimal */
+void ea_text_hex64(ea_text *t, uint64_t v);                       /* "0x1f", lower case, no padding */
 void ea_text_hex(ea_text *t, const void *data, size_t len_bytes); /* "00ff", lower case */
-void ea_text_guid(ea_text *t, const ea_guid *g); /* "9e814aad-3204-11d2-9a82-006008a86939" */
+void ea_text_guid(ea_text *t, const ea_guid *g);                  /* "9e814aad-3204-11d2-9a82-006008a86939" */
 
 /* UTF-16LE of len_bytes (an odd last byte is ignored) as UTF-8. A lone surrogate becomes its three-byte form
  * (WTF-8), so that nothing is lost and the way back is exact. */
