@@ -6,6 +6,7 @@
 #ifndef EC_STORE_STORE_H
 #define EC_STORE_STORE_H
 
+#include "ack.h"
 #include "counters.h"
 #include "err.h"
 #include "event.h"
@@ -25,14 +26,29 @@ EA_MUST_CHECK int ec_store_open(ec_store **ret, const char *dir, const ec_store_
 void ec_store_close(ec_store *s);
 /* The store's SQLite connection, for the tables of collector/state (struct sqlite3 *). */
 void *ec_store_database(ec_store *s);
+/* The store's folder; borrowed. */
+const char *ec_store_folder(const ec_store *s);
 
 enum ec_append { EC_STORED = 1, EC_DUPLICATE = 2 };
+/* What the last append found, whatever it returned (as far as it came); valid until the next call. */
+typedef struct ec_store_notes {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t number; /* 0: the envelope could not be read */
+    uint32_t event_count;
+    ea_class_hash *described; /* classes whose descriptions it carries; durable after the commit */
+    size_t described_count;
+    ea_class_hash *missing; /* classes whose description is nowhere */
+    size_t missing_count;
+} ec_store_notes;
+const ec_store_notes *ec_store_last_notes(const ec_store *s);
+
 /* Appends one batch of an agent (its certificate's name). Checks the envelope; refuses what could never be read back.
  * Returns EC_STORED, EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the number is
  * taken by another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a class description is missing; then
- * ret_missing gets the hashes). Durable only after ec_store_commit. */
+ * ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO, EA_EFULL, EA_EDATABASE, EA_ENOMEM)
+ * may cost the whole group: the commit says so. */
 EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
-/* Makes all appended batches durable (one fdatasync), then indexes them. */
+/* Makes all appended batches durable (one fdatasync), then indexes them. When it fails, nothing since the last commit is stored, and the store goes on with the next append. */
 EA_MUST_CHECK int ec_store_commit(ec_store *s, ea_err *err);
 /* The numbers of a stream that are durable, as ranges in order; at most capacity, *ret_count of them. */
 typedef struct ec_range {
