@@ -70,6 +70,7 @@ enum ea_severity {
     X(state_missed_starts, 81, EA_NOTICE, "ends of processes, threads or modules whose start was never seen")          \
     X(state_missed_ends, 82, EA_NOTICE, "processes, threads or modules replaced without an end event")                 \
     X(state_evicted, 83, EA_NOTICE, "rows that a full state table gave up")                                            \
+    X(state_texts_left_out, 90, EA_NOTICE, "names and command lines that a full state table left out")                 \
     X(store_damaged_bytes, 84, EA_UNKNOWN, "bytes of segment files that were stored whole and cannot be read any more")
 
 enum ea_counter {
