@@ -1,0 +1,59 @@
+# A thin front: each target is one line of what stands behind it. `make help` lists them.
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+BENCH_RUNS ?= 5
+
+.PHONY: all release test quick soak demo bench fuzz windows lint format clean help
+
+all: ## build both programs and the tests (preset dev)
+	@installer/deps/packages.sh build test
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+
+release: ## build both programs for use (preset release)
+	@installer/deps/packages.sh build test
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+
+test: ## everything that CI runs: all presets, all tests, the Windows build, lint
+	@installer/deps/packages.sh
+	@python3 tests/run_all.py
+
+quick: ## unit, golden and end-to-end tests of the dev build only
+	@installer/deps/packages.sh build test
+	@python3 tests/run_all.py --only dev
+
+soak: ## the long form of the tests, under every sanitizer, and minutes of each fuzz target
+	@installer/deps/packages.sh
+	@python3 tests/run_all.py --soak
+
+demo: ## a trace, an agent, a collector and the machine rebuilt, in under two minutes
+	@installer/deps/packages.sh build test
+	@tests/demo.sh
+
+bench: ## reading, batches and sizes beside references measured in the same run
+	@installer/deps/packages.sh build test
+	@python3 tests/bench/run.py --runs $(BENCH_RUNS)
+
+fuzz: ## FUZZ_SECONDS of each fuzz target, from its corpus
+	@installer/deps/packages.sh build test
+	@python3 tests/fuzz/run.py --seconds $(FUZZ_SECONDS)
+
+windows: ## cross-compile for Windows (preset windows)
+	@installer/deps/packages.sh build windows
+	@installer/deps/build-windows-deps.sh
+	cmake --preset windows
+	cmake --build --preset windows -j $(JOBS)
+
+lint: ## formatting, clang-tidy, include rules, banned functions
+	@installer/deps/packages.sh build test
+	@tests/lint.sh
+
+format: ## bring every C file into the house's form
+	git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
+
+clean: ## remove what was built
+	rm -rf build
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""The house rules that no compiler knows. Prints FILE:LINE: sentence, exits 1 when there is any.
+
+- an include names a file, never a way to it ("../"), and header names are unique, so that a bare name says which one;
+- windows.h and its kin only in proto/base/platform_windows.c and service/windows/;
+- data flows one way: proto/ includes from nobody, service/ not from collector/, collector/ not from service/;
+- functions that cannot be told a size, that keep global state or that end in surprises are banned;
+- a C file opens with a comment that says what it is for;
+- no path of somebody's machine, no tab in C, no space at a line's end, a newline at the end of a file.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+BANNED = {
+    "strcpy": "memcpy with a known length, or ea_text", "strcat": "ea_text", "strncpy": "memcpy or snprintf",
+    "strncat": "ea_text", "sprintf": "snprintf or ea_text_printf", "vsprintf": "vsnprintf", "gets": "fgets",
+    "strtok": "a loop with strcspn", "atoi": "ea_u64_parse", "atol": "ea_u64_parse", "atoll": "ea_u64_parse",
+    "atof": "a parser that reports errors", "alloca": "an arena", "rand": "ea_random_bytes, or an own seeded generator",
+    "srand": "an own seeded generator", "random": "ea_random_bytes", "system": "a library call", "popen": "a library call",
+    "mktemp": "ea_random_bytes and EA_OPEN_CREATE", "tmpnam": "ea_random_bytes and EA_OPEN_CREATE",
+    "scanf": "a parser that reports errors", "sscanf": "a parser that reports errors", "fscanf": "a parser that reports errors",
+    "localtime": "ea_text_utc_ns", "gmtime": "ea_text_utc_ns", "asctime": "ea_text_utc_ns", "ctime": "ea_text_utc_ns",
+    "strerror": "ea_os_error_text", "setlocale": "nothing: the C locale is relied on",
+}
+BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
+WINDOWS_HEADERS = {"windows.h", "winsock2.h", "evntrace.h", "evntcons.h", "evntprov.h", "tdh.h", "winternl.h"}
+PARTS = ("proto", "config", "service", "collector")
+MAY_INCLUDE = {"proto": {"proto"}, "config": {"proto", "config"}, "service": {"proto", "config", "service"},
+               "collector": {"proto", "config", "collector"}}
+MACHINE_PATH = re.compile(r"(?<![\w./~$}])/(?:work|home|root|Users)/")
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=SOURCE,
+                            stdout=subprocess.PIPE, check=True).stdout.decode()
+    return [pathlib.PurePosixPath(p) for p in listed.split("\0") if p and (SOURCE / p).is_file()]
+
+
+def bare_code(text):
+    """C without comments, strings and character constants; lines stay where they are."""
+    token = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+    return token.sub(lambda m: "\n" * m.group().count("\n") if m.group()[0] == "/" else '""', text)
+
+
+def check_c(path, text, owner, report):
+    if not text.startswith("/*"):
+        report(path, 1, "the file does not open with a comment that says what it is for")
+    if "\t" in text:
+        report(path, text[:text.index("\t")].count("\n") + 1, "a tab")
+    part = path.parts[0]
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*([<"])([^">]+)[">]', line)
+        if not match:
+            continue
+        name = match.group(2)
+        if ".." in name:
+            report(path, number, f"include {name}: headers are named, not walked to")
+        if name.lower() in WINDOWS_HEADERS and str(path) != "proto/base/platform_windows.c" and path.parts[:2] != ("service", "windows"):
+            report(path, number, f"include {name}: only proto/base/platform_windows.c and service/windows/ may")
+        found = owner.get(name)
+        if match.group(1) == '"' and found and part in MAY_INCLUDE and found not in MAY_INCLUDE[part] and found in PARTS:
+            report(path, number, f"include {name}: {part}/ may not include from {found}/")
+    for number, line in enumerate(bare_code(text).splitlines(), 1):
+        for match in BANNED_CALL.finditer(line):
+            report(path, number, f"{match.group(1)} is banned: use {BANNED[match.group(1)]}")
+
+
+def main():
+    problems = []
+
+    def report(path, line, sentence):
+        problems.append(f"{path}:{line}: {sentence}")
+
+    files = tracked()
+    owner, where = {}, {}
+    for path in files:
+        if path.suffix == ".h":
+            if path.name in where:
+                report(path, 1, f"the header's name is taken by {where[path.name]}")
+            where[path.name] = path
+            owner[path.name] = path.parts[0]
+    checked = 0
+    for path in files:
+        try:
+            text = (SOURCE / path).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a binary file: a picture, a fuzz seed
+        checked += 1
+        if "corpus" in path.parts or path.name == "LICENSE":
+            continue
+        if path.suffix in (".c", ".h"):
+            check_c(path, text, owner, report)
+        for number, line in enumerate(text.split("\n"), 1):
+            if MACHINE_PATH.search(line) and path != pathlib.PurePosixPath("tests/lint_rules.py"):
+                report(path, number, "a path of somebody's machine")
+            if line != line.rstrip() and path.suffix in (".c", ".h", ".py", ".sh", ".cmake", ".md", ".yml", ".txt", ".proto"):
+                report(path, number, "space at the end of a line")
+        if text and not text.endswith("\n"):
+            report(path, text.count("\n") + 1, "no newline at the end of the file")
+    print("\n".join(problems) if problems else f"{checked} files keep the house rules")
+    return 1 if problems or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

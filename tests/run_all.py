@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Runs everything that the project is judged by, on a machine with the packages in: builds the presets, runs ctest in each
+(unit tests, golden cases, replay of the fuzz corpora), the end-to-end scripts, the Windows cross build, and lint.
+
+Every stage runs even when another failed. What failed is shown with the end of its output; whole logs are in build/logs.
+The last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
+
+An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+import traces
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+BUILD = SOURCE / "build"
+LOGS = BUILD / "logs"
+JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 2)
+NATIVE = ["dev", "asan-ubsan", "tsan"]
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": f"halt_on_error=1:second_deadlock_stack=1:suppressions={SOURCE / 'tests' / 'tsan.supp'}",
+}
+
+
+class Tally:
+    """What ran and how it went."""
+
+    def __init__(self):
+        self.rows = []  # (stage, passed, failed, skipped, seconds)
+
+    def add(self, stage, passed, failed, skipped, seconds):
+        self.rows.append((stage, passed, failed, skipped, seconds))
+        word = "ok" if not failed else "FAILED"
+        print(f"[{time.monotonic() - START:5.0f} s] {word:6} {stage}: {passed} passed, {failed} failed, {seconds:.0f} s", flush=True)
+
+    def finish(self):
+        passed, failed, skipped = (sum(row[i] for row in self.rows) for i in (1, 2, 3))
+        print("\n{:44} {:>7} {:>7} {:>7} {:>8}".format("what ran", "passed", "failed", "skipped", "seconds"))
+        for stage, good, bad, left, seconds in self.rows:
+            print(f"{stage:44} {good:7} {bad:7} {left:7} {seconds:8.1f}")
+        print(f"{'in all':44} {passed:7} {failed:7} {skipped:7} {time.monotonic() - START:8.1f}\n")
+        if not passed and not failed:
+            print("nothing ran")
+        print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+        return 1 if failed or not passed else 0
+
+
+START = time.monotonic()
+
+
+def no_randomization():
+    """The sanitizers of clang 14 do not always find room under a new kernel's address randomization: where it may be
+    turned off for a child, it is."""
+    command = ["setarch", "-R"]
+    try:
+        done = subprocess.run([*command, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return command if done.returncode == 0 else []
+    except FileNotFoundError:
+        return []
+
+
+def run(name, command, timeout, environment=None):
+    """Runs a command with its output in a log; (exit code, seconds, log). A command that takes too long is ended."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / (re.sub(r"[^A-Za-z0-9.-]+", "-", name) + ".log")
+    start = time.monotonic()
+    with open(log, "wb") as output:
+        process = subprocess.Popen([str(c) for c in command], cwd=SOURCE, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
+        try:
+            code = process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            output.write(f"\nended: it took more than {timeout} s\n".encode())
+            code = -1
+    return code, time.monotonic() - start, log
+
+
+def show(log, lines=60):
+    text = log.read_text(errors="replace").splitlines()
+    print(f"--- {log.relative_to(SOURCE)}, the last of {len(text)} lines")
+    print("\n".join(text[-lines:]))
+    print("---", flush=True)
+
+
+def step(tally, stage, command, timeout):
+    """One command that passes or fails as a whole; true when it passed."""
+    code, seconds, log = run(stage, command, timeout)
+    if code != 0:
+        show(log)
+    tally.add(stage, int(code == 0), int(code != 0), 0, seconds)
+    return code == 0
+
+
+def build(tally, preset):
+    return step(tally, f"{preset}: build", ["bash", "-c", f"cmake --preset {preset} && cmake --build --preset {preset} -j {JOBS}"], 1800)
+
+
+def ctest(tally, preset, prefix, timeout):
+    """Every ctest test of a preset, counted from its JUnit file."""
+    report = LOGS / f"{preset}.xml"
+    report.unlink(missing_ok=True)
+    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "-j", JOBS, "--output-on-failure", "--no-tests=error",
+               "--output-junit", report]
+    code, seconds, log = run(f"{preset}: ctest", command, timeout, SANITIZER_OPTIONS)
+    passed, failed, skipped = 0, 0, 0
+    if report.is_file():
+        for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
+            if case.get("status") == "run":
+                passed += 1
+            elif case.get("status") == "disabled":
+                skipped += 1
+            else:
+                failed += 1
+                print(f"failed under {preset}: {case.get('name')}", flush=True)
+    if code != 0 and not failed:
+        failed = 1
+    if failed:
+        show(log, 120)
+    tally.add(f"{preset}: unit, golden and fuzz replay (ctest)", passed, failed, skipped, seconds)
+
+
+def end_to_end_scripts():
+    return sorted((SOURCE / "tests" / "e2e").glob("test_*.py"))
+
+
+def wants_sanitizers(script):
+    return "# sanitizers: yes" in script.read_text(encoding="utf-8")[:2000]
+
+
+def end_to_end(tally, presets, prefix, soak):
+    """The scripts, several at once; each is one test, whatever the number of checks in it."""
+    tasks = []
+    for script in end_to_end_scripts():
+        for preset in presets:
+            if preset == "dev" or soak or wants_sanitizers(script):
+                tasks.append((script, preset))
+
+    def one(task):
+        script, preset = task
+        command = [*(prefix if preset != "dev" else []), sys.executable, script, "--build", BUILD / preset]
+        if soak:
+            command.append("--soak")
+        return run(f"{preset}: {script.stem}", command, 7200 if soak else 900, SANITIZER_OPTIONS)
+
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        # the sanitized ones take longest: first
+        tasks.sort(key=lambda task: task[1] == "dev")
+        waiting = {pool.submit(one, task): task for task in tasks}
+        for done in concurrent.futures.as_completed(waiting):
+            script, preset = waiting[done]
+            code, seconds, log = done.result()
+            closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
+            checks = f" ({closing[-1][0]} checks)" if closing else ""
+            good = code == 0 and bool(closing) and int(closing[-1][0]) > 0
+            if not good:
+                show(log)
+            tally.add(f"{preset}: e2e {script.stem[5:]}{checks}", int(good), int(not good), 0, seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Builds and runs all tests.")
+    parser.add_argument("--only", choices=NATIVE, help="one preset, without the Windows build and lint")
+    parser.add_argument("--soak", action="store_true", help="the long form")
+    arguments = parser.parse_args()
+    tally = Tally()
+    print(f"traces: {traces.folder()}", flush=True)
+    presets = [arguments.only] if arguments.only else NATIVE
+    prefix = no_randomization()
+
+    built = [preset for preset in presets if build(tally, preset)]
+    for preset in built:
+        ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900)
+    end_to_end(tally, built, prefix, arguments.soak)
+    if not arguments.only:
+        step(tally, "lint", ["tests/lint.sh"], 1200)
+        if step(tally, "windows: libraries", ["installer/deps/build-windows-deps.sh"], 1800) and build(tally, "windows"):
+            step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
+    if arguments.soak:
+        step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
+    return tally.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
