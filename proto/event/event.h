@@ -1,9 +1,10 @@
 /* What an event means: class rows, compiled classes, and the bounded walk that splits a payload into fields.
  * Before it: proto/base (record.h). After it: proto/wire (columns are these fields), service/decode, the collector.
  *
- * A row (rows/<family>.c) is what a person writes: one declarative line per event class. A class is what the program uses: a row compiled for one
- * version and pointer size, or a schema found elsewhere (a description from the wire, TraceLogging, a manifest).
- * Thread: a registry belongs to one thread; classes it hands out are constant and live as long as the registry. */
+ * A row (rows/<family>.c) is what a person writes: one declarative line per event class. A class is what the program
+ * uses: a row compiled for one version and pointer size, or a schema found elsewhere (a description from the wire,
+ * TraceLogging, a manifest). Thread: a registry belongs to one thread; classes it hands out are constant and live as
+ * long as the registry. */
 #ifndef EA_EVENT_EVENT_H
 #define EA_EVENT_EVENT_H
 
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 /* Field types: how many bytes, and how to read them. Numbers travel in descriptions: never reuse one. */
+// clang-format off
 #define EA_TYPES(X)                                                                                                    \
     /* name, wire number, fixed width in bytes (0 variable, -1 pointer-sized), text */                                 \
     X(U8, 1, 1) X(I8, 2, 1) X(U16, 3, 2) X(I16, 4, 2) X(U32, 5, 4) X(I32, 6, 4) X(U64, 7, 8) X(I64, 8, 8)              \
@@ -40,7 +42,9 @@
     X(BYTES, 47, 0)      /* count bytes (count_field), or the rest of the payload */                                   \
     X(STRUCT, 48, 0)     /* the next child_count fields, repeated like any array */                                    \
     X(UTF16_FIXED, 49, 0) /* count characters, shown up to the first NUL */                                            \
-    X(ANSI_FIXED, 50, 0)  /* count bytes, shown up to the first NUL */
+    X(ANSI_FIXED, 50, 0)  /* count bytes, shown up to the first NUL */                                                 \
+    X(UTF8Z, 51, 0)      /* like ANSIZ, in UTF-8 */
+// clang-format on
 
 enum ea_type {
 #define X(name, number, width) EA_##name = number,
@@ -49,11 +53,13 @@ enum ea_type {
 };
 
 /* What a value stands for, so that a sink or a rule needs no decode table. Numbers travel: never reuse one. */
+// clang-format off
 #define EA_SEMANTICS(X)                                                                                                \
     X(NONE, 0) X(PID, 1) X(TID, 2) X(PARENT_PID, 3) X(QPC, 4) X(ADDRESS, 5) X(IMAGE_BASE, 6) X(FILE_OBJECT, 7)         \
     X(FILE_KEY, 8) X(KCB, 9) X(IRP, 10) X(NTSTATUS, 11) X(WIN32_ERROR, 12) X(HRESULT, 13) X(PORT, 14) X(IP, 15)         \
     X(SID, 16) X(PATH, 17) X(COMMAND_LINE, 18) X(STACK, 19) X(STACK_KEY, 20) X(CPU, 21) X(UNIX_TIME, 22)               \
     X(PROCESS_KEY, 23) X(SESSION_ID, 24) X(REGISTRY_PATH, 25) X(DURATION_QPC, 26) X(BYTE_COUNT, 27)
+// clang-format on
 
 enum ea_semantic {
 #define X(name, number) EA_SEM_##name = number,
@@ -78,33 +84,39 @@ typedef struct ea_enum {
 enum { EA_COUNT_REST = 0xFFFF }; /* an array up to the payload's end */
 
 typedef struct ea_field_row {
-    const char *name;   /* the MOF's or the manifest's; NULL ends the list */
-    uint8_t type;       /* enum ea_type */
-    uint8_t semantic;   /* enum ea_semantic */
-    uint8_t since;      /* first version that has it */
-    uint8_t until;      /* last version that has it; 0: all later ones */
-    uint16_t count;     /* array of so many; 0 and 1: one; EA_COUNT_REST */
-    const char *count_field; /* name of the earlier field that holds the count; NULL: count */
+    const char *name;        /* the MOF's or the manifest's; NULL ends the list */
+    uint8_t type;            /* enum ea_type */
+    uint8_t semantic;        /* enum ea_semantic */
+    uint8_t since;           /* first version that has it */
+    uint8_t until;           /* last version that has it; 0: all later ones */
+    uint16_t count;          /* array of so many; 0 and 1: one; EA_COUNT_REST */
+    const char *count_field; /* name of the earlier field (a sibling) that holds the count; NULL: count */
     const ea_enum *map;
-    uint8_t child_count; /* EA_STRUCT */
+    uint8_t child_count; /* EA_STRUCT: its direct members, which follow it */
+    uint8_t optional;    /* some builds of Windows write this version without it, and then nothing behind it either */
 } ea_field_row;
 
 typedef struct ea_provider_row {
     ea_guid guid;
-    const char *name; /* "Process" is the class family; the provider's name is "Windows Kernel Trace" or the manifest's */
+    const char *name; /* "Windows Kernel Trace" or the manifest's; the class family stands in the classes' names */
     int classic;      /* events are told apart by opcode, not by id */
 } ea_provider_row;
 
-enum { EA_ROW_CODES = 16 };
 typedef struct ea_class_row {
-    const char *name; /* "Process/DCStart" */
-    const ea_provider_row *provider;
-    uint16_t codes[EA_ROW_CODES]; /* opcodes (classic) or ids that share this row; code_count of them */
-    uint8_t code_count;
-    uint8_t since, until;       /* versions that this row describes; until 0: it is the newest */
-    const ea_field_row *fields; /* ends with a NULL name */
-    const char *source;         /* where the layout was read */
+    const char *name;     /* "Process/DCStart": task and opcode */
+    uint16_t code;        /* opcode (classic) or id */
+    uint8_t since, until; /* the versions that this row describes, both included. A newer one than any row of this code
+                             knows gets the newest row's fields and a raw tail; an older one has no class. */
+    const ea_field_row *fields; /* ends with a NULL name; rows that look alike share one list */
 } ea_class_row;
+
+/* Rows of one provider (for the kernel: of one class GUID) in one place; rows/rows.h lists all families. */
+typedef struct ea_family {
+    const ea_provider_row *provider;
+    const ea_class_row *rows;
+    size_t row_count;
+    const char *source; /* where the layouts were read */
+} ea_family;
 
 /* ---- classes: what the program uses ---- */
 
@@ -112,11 +124,15 @@ typedef struct ea_field {
     const char *name;
     uint8_t type;        /* enum ea_type */
     uint8_t semantic;    /* enum ea_semantic */
-    uint8_t child_count; /* EA_STRUCT: the following fields that are its members */
+    uint8_t child_count; /* EA_STRUCT: its direct members, which follow it */
     uint8_t width;       /* bytes of one element; 0 when that varies */
     uint16_t count;      /* fixed number of elements (1 for a plain field); EA_COUNT_REST; unused with count_field */
-    int16_t count_field; /* index of the field with the number of elements, -1: count */
-    uint16_t offset;     /* in the payload while every field before it is fixed; EA_OFFSET_NONE behind a variable one */
+    int16_t count_field; /* index of the sibling with the number of elements, -1: count */
+    uint16_t offset;     /* in the payload while every field before it is fixed; EA_OFFSET_NONE behind a variable one
+                            and inside structs */
+    uint16_t span;       /* fields that this one takes up: itself and all that is inside it; index + span is the next */
+    uint8_t is_count;    /* another field's count_field points here */
+    uint8_t optional;    /* a payload may end before it */
     const ea_enum *map;  /* may be NULL */
 } ea_field;
 
@@ -130,21 +146,23 @@ enum ea_class_status {
 };
 
 typedef struct ea_class {
-    uint8_t hash[16];      /* of the description's content: first half of SHA-256 over ea_class_describe's bytes */
+    uint8_t hash[16]; /* first half of SHA-256 over the description */
     ea_guid provider;
     const char *provider_name; /* "" when unknown */
-    const char *name;      /* "Process/DCStart"; "" when unknown */
-    uint16_t code;         /* opcode (classic) or id */
+    const char *name;          /* "Process/DCStart"; "" when unknown */
+    uint16_t code;             /* opcode (classic) or id */
     uint8_t version;
     uint8_t classic;
-    uint8_t pointer_size;  /* the fields' */
-    uint8_t kind;          /* enum ea_class_kind */
-    uint8_t status;        /* enum ea_class_status */
-    uint16_t field_count;  /* members of structs included (they follow their struct) */
-    uint16_t fixed_bytes;  /* bytes that the leading fixed fields take */
-    uint16_t fixed_fields; /* number of those fields */
+    uint8_t pointer_size;    /* the fields' */
+    uint8_t kind;            /* enum ea_class_kind */
+    uint8_t status;          /* enum ea_class_status */
+    uint16_t field_count;    /* members of structs included (they follow their struct) */
+    uint16_t top_count;      /* top-level fields: what ea_class_split fills */
+    uint16_t required_count; /* those that a whole payload has at the least: all but optional ones at the end */
+    uint16_t fixed_bytes;    /* bytes that the leading fixed top-level fields take */
+    uint16_t fixed_fields; /* number of those top-level fields, structs excluded; they are fields[0 .. fixed_fields) */
     const ea_field *fields;
-    const uint8_t *description; /* what travels: see ea_class_describe */
+    const uint8_t *description; /* what travels and is stored: DESCRIPTIONS.md */
     uint32_t description_bytes;
 } ea_class;
 
@@ -155,17 +173,29 @@ typedef struct ea_slice {
     uint32_t element_count;
 } ea_slice;
 
-/* Splits a payload into top-level fields (members of structs are inside their struct's slice: slices[] has an entry for
- * each top-level field, in the order of ea_class_top_field). Every byte belongs to exactly one slice or to the tail:
- * concatenated they are the payload, always.
- * slices: room for class->field_count. Returns how many leading top-level fields are whole; *ret_used is the bytes that
- * they take; what is behind is the tail. Never reads outside the payload, whatever it claims. */
-size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices, size_t *ret_used);
-/* Number of top-level fields, and the index in fields[] of the i-th. */
+/* Splits a payload into top-level fields (members of structs are inside their struct's slice). Every byte belongs to
+ * exactly one slice or to the tail: concatenated they are the payload, always.
+ * slices: room for class->top_count. Returns how many leading top-level fields are whole; *ret_used is the bytes that
+ * they take; what is behind is the tail; slices of fields that are not whole are not touched. Never reads outside the
+ * payload, whatever it claims. A string without its NUL at the payload's end is whole; a string of which there is
+ * nothing at all is not. An array up to the payload's end takes whole elements only. */
+size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
+                      size_t *ret_used);
+/* 1 when a split of a payload of a known class found every required field and left no byte over: the payload is
+ * understood. whole and used: what ea_class_split gave. */
+int ea_class_is_whole(const ea_class *c, size_t whole, size_t used, size_t payload_bytes);
+/* Number of top-level fields (top_count), and the index in fields[] of the i-th; field_count when there is no i-th. */
 size_t ea_class_top_count(const ea_class *c);
+size_t ea_class_top_field(const ea_class *c, size_t i);
+/* Splits one element of a struct into its direct members the same way. field: index of the EA_STRUCT field. bytes: what
+ * is left of the struct's slice. slices: room for child_count. *ret_used: the bytes of the whole members; the next
+ * element begins there. Returns the number of whole members. */
+size_t ea_class_split_element(const ea_class *c, size_t field, const uint8_t *bytes, size_t len_bytes, ea_slice *slices,
+                              size_t *ret_used);
 
-/* The description as it travels and is stored (proto/wire/FORMAT.md, "Class descriptions"): everything of ea_class but
- * hash and status. Parsing checks every length; the result lives in the registry. */
+/* A class's description (DESCRIPTIONS.md) is everything of ea_class but the hash. Parsing checks every length; the
+ * result lives in the registry. */
+enum { EA_DESCRIPTION_MAX_BYTES = 1 << 18 };
 typedef struct ea_registry ea_registry;
 
 /* A registry knows all rows (rows/rows.h) and whatever is added. limit_classes bounds what hostile input can make it
@@ -177,9 +207,15 @@ void ea_registry_destroy(ea_registry *r);
  * and version. Cached: a repeated question costs one hash look-up. */
 const ea_class *ea_registry_find(ea_registry *r, const ea_record *record);
 
-/* A class out of a description that came from outside; EA_ECORRUPT with the reason. The same bytes give the same class. */
+/* A class out of a description that came from outside; EA_ECORRUPT with the reason. The same bytes give the same class.
+ */
 EA_MUST_CHECK int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes,
                                               const ea_class **ret, ea_err *err);
+
+/* The class with this hash (16 bytes) among those found, or added from outside; NULL. */
+const ea_class *ea_registry_find_hash(const ea_registry *r, const uint8_t *hash);
+/* Records that got the one class of the overflow (zero provider, no name) because limit_classes was reached. */
+uint64_t ea_registry_overflow_count(const ea_registry *r);
 
 /* A provider's name by GUID, "" when unknown. */
 const char *ea_registry_provider_name(const ea_registry *r, const ea_guid *provider);

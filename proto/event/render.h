@@ -9,14 +9,28 @@
 
 /* One record as one JSON object without a newline. Keys, in this order: time, clock, provider, provider_name, name, id,
  * version, channel, level, opcode, task, keyword, cpu, pid, tid, activity_id, related_activity_id, fields, stack; with
- * raw also flags, property, kernel_time, user_time, logger, pointer_size, header, payload, extended. */
+ * raw also flags, property, kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source},
+ * payload, extended [{type, name, linkage, data}]. How each kind of value looks is said once, in ea_render_help. */
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw);
 /* One line for a person. */
 void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock);
-/* One CSV line of the named columns ("time", "pid", ... or a field's name). */
+/* One CSV line, without its end, of the named columns ("time", "pid", ... or a field's name); empty where the event has
+ * no such field. */
 void ea_render_csv(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
                    const char *const *columns, size_t column_count);
-/* One field's value as JSON (a number, a string, an array, an object for a struct). */
+/* The same columns as a JSON object (null where there is none), or as text divided by tabs. */
+void ea_render_columns_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                            const char *const *columns, size_t column_count);
+void ea_render_columns_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                            const char *const *columns, size_t column_count);
+/* One field's value as JSON (a number, a string, an array, an object for a struct). field: index into c->fields. */
 void ea_render_field_json(ea_text *out, const ea_class *c, size_t field, const ea_slice *slice);
+
+/* "SYSTEM64", "NONE", ... and "STACK_TRACE64", ...; "" for a number that is not known. */
+const char *ea_header_type_name(uint8_t header_type);
+const char *ea_ext_type_name(uint16_t type);
+
+/* How values look, for the commands' --help. */
+extern const char *const ea_render_help;
 
 #endif

@@ -1,0 +1,34 @@
+/* Inside proto/event: how a class comes to be. Every class, whether its schema is a row, a description from the wire or
+ * something found in a trace, is made by one function out of its description's bytes, so that a class that travelled
+ * cannot differ from the one that stayed.
+ * Before it: rows, descriptions. After it: registry.c. Thread: the registry's. */
+#ifndef EA_EVENT_CLASS_H
+#define EA_EVENT_CLASS_H
+
+#include "arena.h"
+#include "event.h"
+
+/* Bounds of a description beside EA_DESCRIPTION_MAX_BYTES and EA_FIELDS_MAX; DESCRIPTIONS.md states them. */
+enum { EA_DEPTH_MAX = 8, EA_NAME_MAX_BYTES = 1024, EA_MAPS_MAX = 256 };
+
+/* What a description says about the class as a whole. Strings are borrowed. */
+typedef struct ea_class_head {
+    ea_guid provider;
+    const char *provider_name, *name;
+    uint16_t code;
+    uint8_t version, classic, pointer_size, kind, status;
+} ea_class_head;
+
+/* Appends the description of a row's class in one version; row NULL: a class without fields. Sets out->failed when
+ * there is no memory. The row is trusted: tests/unit/test_rows.c compiles all of them. */
+void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_row *row);
+
+/* Makes a class out of description bytes from anywhere. Everything lives in the arena, the description's copy included.
+ * Errors: EA_ECORRUPT, EA_EUNSUPPORTED (a newer format), EA_ENOMEM. */
+EA_MUST_CHECK int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes, ea_class **ret,
+                                 ea_err *err);
+
+/* First half of SHA-256: what names a description. */
+EA_MUST_CHECK int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash[16], ea_err *err);
+
+#endif

@@ -1,0 +1,336 @@
+/* Descriptions: a class as bytes, and back. DESCRIPTIONS.md is the specification. See class.h. */
+#include "class.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+
+enum { FORMAT = 1, FLAG_CLASSIC = 1, ATTRIBUTE_OPTIONAL = 1 };
+
+int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash[16], ea_err *err) {
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    if (EVP_Digest(description, len_bytes, digest, NULL, EVP_sha256(), NULL) != 1)
+        return ea_fail(err, EA_ECRYPTO, "hash a class description");
+    memcpy(ret_hash, digest, 16);
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static void put_varint(ea_text *out, uint64_t v) {
+    for (; v >= 0x80; v >>= 7)
+        ea_text_char(out, (char)(v | 0x80));
+    ea_text_char(out, (char)v);
+}
+
+static void put_string(ea_text *out, const char *s) {
+    size_t len = strlen(s);
+    put_varint(out, len);
+    ea_text_add(out, s, len);
+}
+
+/* The row's fields that this version has, in fields[]; returns their number. */
+static size_t fields_of_version(const ea_class_row *row, uint8_t version, const ea_field_row **fields) {
+    size_t n = 0;
+    for (const ea_field_row *f = row->fields; f->name && n < EA_FIELDS_MAX; f++)
+        if (f->since <= version && (f->until == 0 || version <= f->until))
+            fields[n++] = f;
+    return n;
+}
+
+void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_row *row) {
+    const ea_field_row *fields[EA_FIELDS_MAX];
+    const ea_enum *maps[EA_MAPS_MAX];
+    /* A newer version than the row knows has at least the newest known one's fields. */
+    uint8_t version = row && head->version > row->until ? row->until : head->version;
+    size_t field_count = row ? fields_of_version(row, version, fields) : 0, map_count = 0;
+    for (size_t i = 0; i < field_count; i++) {
+        size_t k = 0;
+        while (k < map_count && maps[k] != fields[i]->map)
+            k++;
+        if (fields[i]->map && k == map_count && map_count < EA_MAPS_MAX)
+            maps[map_count++] = fields[i]->map;
+    }
+    ea_text_char(out, FORMAT);
+    ea_text_char(out, (char)head->kind);
+    ea_text_char(out, (char)head->status);
+    ea_text_char(out, head->classic ? FLAG_CLASSIC : 0);
+    ea_text_char(out, (char)head->pointer_size);
+    ea_text_char(out, (char)head->version);
+    put_varint(out, head->code);
+    ea_text_add(out, head->provider.bytes, sizeof head->provider.bytes);
+    put_string(out, head->provider_name);
+    put_string(out, head->name);
+    put_varint(out, map_count);
+    for (size_t i = 0; i < map_count; i++) {
+        put_string(out, maps[i]->name);
+        ea_text_char(out, maps[i]->is_flags ? 1 : 0);
+        put_varint(out, maps[i]->count);
+        for (size_t k = 0; k < maps[i]->count; k++) {
+            put_varint(out, maps[i]->entries[k].value);
+            put_string(out, maps[i]->entries[k].name);
+        }
+    }
+    put_varint(out, field_count);
+    for (size_t i = 0; i < field_count; i++) {
+        const ea_field_row *f = fields[i];
+        size_t map = 0, count_field = 0;
+        while (f->map && map < map_count && maps[map] != f->map)
+            map++;
+        while (f->count_field && count_field < i && strcmp(fields[count_field]->name, f->count_field) != 0)
+            count_field++;
+        put_string(out, f->name);
+        ea_text_char(out, (char)f->type);
+        ea_text_char(out, (char)f->semantic);
+        put_varint(out, f->count ? f->count : 1);
+        put_varint(out, f->count_field ? count_field + 1 : 0);
+        put_varint(out, f->map ? map + 1 : 0);
+        put_varint(out, f->type == EA_STRUCT ? f->child_count : 0);
+        ea_text_char(out, f->optional ? ATTRIBUTE_OPTIONAL : 0);
+    }
+}
+
+/* ---- reading ---- */
+
+typedef struct reader {
+    const uint8_t *at, *end;
+    ea_arena *arena;
+    const char *what; /* what was wrong, NULL while all is well */
+    int no_memory;
+} reader;
+
+static uint64_t broken(reader *r, const char *what) {
+    if (!r->what)
+        r->what = what;
+    r->at = r->end;
+    return 0;
+}
+
+static uint8_t get_byte(reader *r) {
+    return r->at < r->end ? *r->at++ : (uint8_t)broken(r, "it ends early");
+}
+
+static uint64_t get_varint(reader *r) {
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        uint8_t b = get_byte(r);
+        if (shift == 63 && b > 1)
+            return broken(r, "a number exceeds 64 bits");
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80))
+            return v;
+    }
+    return broken(r, "a number exceeds 64 bits");
+}
+
+static uint64_t get_bounded(reader *r, uint64_t max, const char *what) {
+    uint64_t v = get_varint(r);
+    return v <= max ? v : broken(r, what);
+}
+
+static const char *get_string(reader *r) {
+    uint64_t len = get_varint(r);
+    if (len > EA_NAME_MAX_BYTES || len > (uint64_t)(r->end - r->at)) {
+        broken(r, "a name is too long");
+        return "";
+    }
+    if (memchr(r->at, 0, (size_t)len)) {
+        broken(r, "a name has a NUL in it");
+        return "";
+    }
+    char *s = ea_arena_alloc(r->arena, (size_t)len + 1);
+    if (!s) {
+        r->no_memory = 1;
+        broken(r, "no memory");
+        return "";
+    }
+    memcpy(s, r->at, (size_t)len);
+    s[len] = 0;
+    r->at += len;
+    return s;
+}
+
+static void *get_memory(reader *r, size_t count, size_t size_bytes) {
+    void *p = ea_arena_zalloc(r->arena, count, size_bytes);
+    if (!p) {
+        r->no_memory = 1;
+        broken(r, "no memory");
+    }
+    return p;
+}
+
+static ea_enum *get_maps(reader *r, size_t *ret_count) {
+    size_t count = (size_t)get_bounded(r, EA_MAPS_MAX, "it has too many maps");
+    ea_enum *maps = get_memory(r, count, sizeof *maps);
+    *ret_count = maps ? count : 0;
+    for (size_t i = 0; i < *ret_count && !r->what; i++) {
+        maps[i].name = get_string(r);
+        maps[i].is_flags = get_byte(r);
+        if (maps[i].is_flags > 1)
+            broken(r, "a map is neither of values nor of flags");
+        /* an entry takes two bytes at the least, so this bounds what a lying count can make us allocate */
+        size_t entry_count = (size_t)get_bounded(r, (uint64_t)(r->end - r->at) / 2, "a map is longer than its bytes");
+        ea_map_entry *entries = get_memory(r, entry_count, sizeof *entries);
+        for (size_t k = 0; entries && k < entry_count && !r->what; k++) {
+            entries[k].value = get_varint(r);
+            entries[k].name = get_string(r);
+        }
+        maps[i].count = entries ? entry_count : 0;
+        maps[i].entries = entries;
+    }
+    return maps;
+}
+
+/* Bytes of one element; 0 when that varies, -1 for an unknown type. */
+static int type_width(uint8_t type, uint8_t pointer_size) {
+    switch (type) {
+#define X(name, number, width)                                                                                         \
+    case number:                                                                                                       \
+        return number == EA_BYTES || number == EA_ANSI_FIXED ? 1                                                       \
+               : number == EA_UTF16_FIXED                    ? 2                                                       \
+               : (width) < 0                                 ? pointer_size                                            \
+                                                             : (width);
+        EA_TYPES(X)
+#undef X
+    default:
+        return -1;
+    }
+}
+
+static int is_integer(uint8_t type) {
+    return (type >= EA_U8 && type <= EA_I64) || (type >= EA_BOOL8 && type <= EA_HEX64) || type == EA_POINTER ||
+           type == EA_SIZE;
+}
+
+static void get_field(reader *r, ea_field *f, size_t index, uint8_t pointer_size, const ea_enum *maps,
+                      size_t map_count) {
+    f->name = get_string(r);
+    f->type = get_byte(r);
+    f->semantic = get_byte(r);
+    f->count = (uint16_t)get_bounded(r, EA_COUNT_REST, "an array is too long");
+    f->count_field = (int16_t)((int)get_bounded(r, index, "a count field does not stand before its array") - 1);
+    size_t map = (size_t)get_bounded(r, map_count, "a field's map does not exist");
+    f->map = map ? &maps[map - 1] : NULL;
+    f->child_count = (uint8_t)get_bounded(r, 255, "a struct has too many members");
+    f->optional = get_byte(r);
+    f->offset = EA_OFFSET_NONE;
+    f->span = 1;
+    int width = type_width(f->type, pointer_size);
+    f->width = (uint8_t)(width < 0 ? 0 : width);
+    if (r->what)
+        return;
+    if (width < 0)
+        broken(r, "a field's type is not known");
+    else if (f->count == 0)
+        broken(r, "an array has no elements");
+    else if ((f->type == EA_STRUCT) != (f->child_count > 0))
+        broken(r, "a struct has no members, or a plain field has some");
+    else if (f->optional > ATTRIBUTE_OPTIONAL)
+        broken(r, "a field has unknown attributes");
+    else if (f->type == EA_UTF16_REST && (f->count != 1 || f->count_field >= 0))
+        broken(r, "a string to the payload's end is an array");
+    else if (f->map && !is_integer(f->type))
+        broken(r, "a field with a map is no integer");
+}
+
+/* Gives each field of one scope its span and checks that structs close and that counts are siblings. members 0: all
+ * that is left (the top level). Recursion is bounded by EA_DEPTH_MAX. Returns the index behind the scope. */
+static size_t close_scope(reader *r, ea_field *fields, size_t field_count, size_t first, size_t members, int depth) {
+    size_t at = first;
+    for (size_t m = 0; !r->what && (members ? m < members : at < field_count); m++) {
+        if (at >= field_count)
+            return (size_t)broken(r, "a struct has more members than there are fields");
+        ea_field *f = &fields[at];
+        if (f->count_field >= 0) {
+            size_t k = first;
+            while (k < at && k != (size_t)f->count_field)
+                k += fields[k].span;
+            if (k >= at || !is_integer(fields[k].type) || fields[k].count != 1 || fields[k].count_field >= 0)
+                return (size_t)broken(r, "an array's count is no plain number beside it");
+            fields[k].is_count = 1;
+        }
+        size_t next = at + 1;
+        if (f->type == EA_STRUCT) {
+            if (depth == EA_DEPTH_MAX)
+                return (size_t)broken(r, "structs are nested too deep");
+            next = close_scope(r, fields, field_count, at + 1, f->child_count, depth + 1);
+            f->span = (uint16_t)(next - at);
+        }
+        at = next;
+    }
+    return at;
+}
+
+/* The leading fields whose offsets never change. */
+static void fix_offsets(ea_class *c, ea_field *fields) {
+    size_t at = 0, i = 0;
+    for (; i < c->field_count; i++) {
+        ea_field *f = &fields[i];
+        size_t size = (size_t)f->width * f->count;
+        if (!f->width || f->count_field >= 0 || f->count == EA_COUNT_REST || at + size >= EA_OFFSET_NONE)
+            break;
+        f->offset = (uint16_t)at;
+        at += size;
+    }
+    c->fixed_fields = (uint16_t)i;
+    c->fixed_bytes = (uint16_t)at;
+}
+
+int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes, ea_class **ret, ea_err *err) {
+    if (len_bytes > EA_DESCRIPTION_MAX_BYTES)
+        return ea_fail(err, EA_ECORRUPT, "class description of %zu bytes: at most %d are allowed", len_bytes,
+                       EA_DESCRIPTION_MAX_BYTES);
+    if (len_bytes && description[0] != FORMAT)
+        return ea_fail(err, EA_EUNSUPPORTED, "class description of format %u: this version reads format %d",
+                       description[0], FORMAT);
+    ea_class *c = ea_arena_zalloc(arena, 1, sizeof *c);
+    uint8_t *copy = c ? ea_arena_copy(arena, description, len_bytes) : NULL;
+    if (!copy)
+        return ea_fail(err, EA_ENOMEM, "read a class description");
+    reader r = {.at = copy, .end = copy + len_bytes, .arena = arena};
+    c->description = copy;
+    c->description_bytes = (uint32_t)len_bytes;
+    get_byte(&r);
+    c->kind = get_byte(&r);
+    c->status = get_byte(&r);
+    uint8_t flags = get_byte(&r);
+    c->classic = flags & FLAG_CLASSIC;
+    c->pointer_size = get_byte(&r);
+    c->version = get_byte(&r);
+    c->code = (uint16_t)get_bounded(&r, UINT16_MAX, "its code exceeds 16 bits");
+    if (c->kind > EA_KIND_AGGREGATE || c->status > EA_CLASS_UNKNOWN || flags > FLAG_CLASSIC ||
+        (c->pointer_size != 4 && c->pointer_size != 8))
+        broken(&r, "its head has impossible values");
+    if ((size_t)(r.end - r.at) < sizeof c->provider.bytes) {
+        broken(&r, "it ends early");
+    } else {
+        memcpy(c->provider.bytes, r.at, sizeof c->provider.bytes);
+        r.at += sizeof c->provider.bytes;
+    }
+    c->provider_name = get_string(&r);
+    c->name = get_string(&r);
+    size_t map_count = 0;
+    const ea_enum *maps = get_maps(&r, &map_count);
+    size_t field_count = (size_t)get_bounded(&r, EA_FIELDS_MAX, "it has too many fields");
+    ea_field *fields = get_memory(&r, field_count, sizeof *fields);
+    for (size_t i = 0; fields && i < field_count && !r.what; i++)
+        get_field(&r, &fields[i], i, c->pointer_size, maps, map_count);
+    if (!r.what && r.at != r.end)
+        broken(&r, "bytes stand behind its end");
+    close_scope(&r, fields, r.what ? 0 : field_count, 0, 0, 0);
+    if (r.what)
+        return r.no_memory ? ea_fail(err, EA_ENOMEM, "read a class description")
+                           : ea_fail(err, EA_ECORRUPT, "class description: %s", r.what);
+    c->field_count = (uint16_t)field_count;
+    c->fields = fields;
+    for (size_t at = 0; at < field_count; at += fields[at].span) {
+        c->top_count++;
+        if (!fields[at].optional)
+            c->required_count = c->top_count;
+    }
+    fix_offsets(c, fields);
+    int rc = ea_class_hash(copy, len_bytes, c->hash, err);
+    if (rc)
+        return rc;
+    *ret = c;
+    return 0;
+}

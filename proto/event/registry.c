@@ -1,0 +1,317 @@
+/* The registry: which class a record is of. See event.h.
+ * Before it: rows, descriptions, records. After it: service/decode, proto/wire, rendering. Thread: its owner's. */
+#include "class.h"
+#include "map.h"
+#include "providers.h"
+#include "rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DEFAULT_LIMIT_CLASSES = 65536,
+    LIMIT_BYTES = 256 << 20, /* of everything that classes take */
+    SCRATCH_BYTES = 8 << 20, /* of one description while it is being checked */
+    FIRST_SLOTS = 256,
+};
+
+/* What tells classes apart, except for metadata inside the event. */
+typedef struct class_key {
+    uint64_t provider[2];
+    uint64_t rest; /* code, version, classic, pointer size */
+} class_key;
+
+typedef struct slot {
+    class_key key;
+    const ea_class *c; /* NULL: free */
+} slot;
+
+struct ea_registry {
+    slot *slots; /* open addressing, never more than half full */
+    size_t mask, count;
+    ea_bytes_map by_metadata; /* class_key and the metadata's bytes -> class */
+    ea_bytes_map by_hash;
+    size_t limit_classes;
+    ea_arena arena, scratch;
+    ea_text text, metadata_key;
+    const ea_class *overflow;
+    uint64_t overflow_count;
+};
+
+static uint64_t key_hash(const class_key *k) {
+    uint64_t h = k->provider[0] ^ (k->provider[1] * 0x9E3779B97F4A7C15u) ^ (k->rest * 0xC2B2AE3D27D4EB4Fu);
+    h *= 0xFF51AFD7ED558CCDu;
+    return h ^ (h >> 32);
+}
+
+static slot *find_slot(slot *slots, size_t mask, const class_key *k) {
+    for (size_t i = (size_t)key_hash(k) & mask;; i = (i + 1) & mask) {
+        slot *s = &slots[i];
+        if (!s->c ||
+            (s->key.rest == k->rest && s->key.provider[0] == k->provider[0] && s->key.provider[1] == k->provider[1]))
+            return s;
+    }
+}
+
+/* Room for one more class; EA_ENOMEM. */
+static int grow(ea_registry *r) {
+    if ((r->count + 1) * 2 <= r->mask + 1)
+        return 0;
+    size_t mask = r->mask * 2 + 1;
+    slot *slots = calloc(mask + 1, sizeof *slots);
+    if (!slots)
+        return EA_ENOMEM;
+    for (size_t i = 0; i <= r->mask; i++)
+        if (r->slots[i].c)
+            *find_slot(slots, mask, &r->slots[i].key) = r->slots[i];
+    free(r->slots);
+    r->slots = slots;
+    r->mask = mask;
+    return 0;
+}
+
+/* The class of these description bytes: the one that is there already, or a new one. */
+static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret, ea_err *err) {
+    uint8_t hash[16];
+    ea_class *c;
+    int rc = ea_class_hash(description, len_bytes, hash, err);
+    if (rc)
+        return rc;
+    const ea_class *known = ea_registry_find_hash(r, hash);
+    if (known) {
+        *ret = known;
+        return 0;
+    }
+    if (r->by_hash.count >= r->limit_classes)
+        return ea_fail(err, EA_ELIMIT, "add a class: %zu are known and no more are allowed", r->limit_classes);
+    /* First into scratch memory: what cannot be read must not take up the registry's for good. */
+    rc = ea_class_parse(&r->scratch, description, len_bytes, &c, err);
+    ea_arena_reset(&r->scratch);
+    if (!rc)
+        rc = ea_class_parse(&r->arena, description, len_bytes, &c, err);
+    if (!rc && (rc = ea_bytes_map_put(&r->by_hash, c->hash, sizeof c->hash, c)) != 0)
+        ea_fail(err, rc, "add a class");
+    if (!rc)
+        *ret = c;
+    return rc;
+}
+
+/* A row for this record's code and version; *ret_newer when the version is newer than any row knows. */
+static const ea_class_row *find_row(const ea_record *record, int classic, uint16_t code,
+                                    const ea_provider_row **ret_provider, int *ret_newer) {
+    const ea_class_row *newest = NULL;
+    const ea_provider_row *provider = NULL;
+    for (size_t i = 0; i < ea_family_count; i++) {
+        const ea_family *family = ea_families[i];
+        if (family->provider->classic != classic || !ea_guid_equal(&family->provider->guid, &record->provider))
+            continue;
+        for (size_t k = 0; k < family->row_count; k++) {
+            const ea_class_row *row = &family->rows[k];
+            if (row->code != code)
+                continue;
+            if (record->version >= row->since && record->version <= row->until) {
+                *ret_provider = family->provider;
+                *ret_newer = 0;
+                return row;
+            }
+            if (row->until < record->version && (!newest || row->until > newest->until)) {
+                newest = row;
+                provider = family->provider;
+            }
+        }
+    }
+    /* A version between two rows is none of "newer": only above all of them the fields are known to be a prefix. */
+    for (size_t i = 0; newest && i < ea_family_count; i++)
+        for (size_t k = 0; k < ea_families[i]->row_count; k++)
+            if (ea_families[i]->provider->classic == classic && ea_families[i]->rows[k].code == code &&
+                ea_guid_equal(&ea_families[i]->provider->guid, &record->provider) &&
+                ea_families[i]->rows[k].since > record->version)
+                return NULL;
+    *ret_provider = provider;
+    *ret_newer = 1;
+    return newest;
+}
+
+/* A NUL-terminated name inside metadata, bounded by it and by what a description may hold. */
+static void copy_name(ea_text *out, const uint8_t *at, const uint8_t *end) {
+    const uint8_t *nul = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
+    size_t len = nul ? (size_t)(nul - at) : 0;
+    ea_text_add(out, at, len < EA_NAME_MAX_BYTES ? len : EA_NAME_MAX_BYTES);
+}
+
+/* Name of a TraceLogging event. Source: evntprov.h/TraceLoggingProvider.h _tlgEventMetadata as go-winio
+ * pkg/etw/eventmetadata.go writes it: u16 size, tag bytes while the top bit is set, then the name with its NUL. */
+static void tracelogging_name(ea_text *out, const ea_ext *item) {
+    const uint8_t *at = item->data + 2, *end = item->data + item->size_bytes;
+    if (item->size_bytes < 4)
+        return;
+    while (at < end && (*at & 0x80))
+        at++;
+    if (at < end)
+        copy_name(out, at + 1, end);
+}
+
+/* Makes the class of a record that no cache knows. Schemas are asked in this order: rows; then nothing yet, the name
+ * that the event itself carries is all (TraceLogging metadata, manifests and TDH come in here). */
+static int resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
+                   const ea_ext *traits, const ea_class **ret) {
+    ea_class_head head = {.provider = record->provider,
+                          .name = "",
+                          .provider_name = ea_registry_provider_name(r, &record->provider),
+                          .code = (uint16_t)key->rest,
+                          .version = record->version,
+                          .classic = (record->flags & EA_FLAG_CLASSIC_HEADER) != 0,
+                          .pointer_size = record->pointer_size == 4 ? 4 : 8,
+                          .status = EA_CLASS_UNKNOWN};
+    ea_text name, provider_name;
+    ea_text_init(&name);
+    ea_text_init(&provider_name);
+    const ea_provider_row *provider;
+    int newer;
+    const ea_class_row *row = metadata ? NULL : find_row(record, head.classic, head.code, &provider, &newer);
+    if (row) {
+        head.name = row->name;
+        head.provider_name = provider->name;
+        head.status = newer ? EA_CLASS_NEWER : EA_CLASS_KNOWN;
+    }
+    if (metadata)
+        tracelogging_name(&name, metadata);
+    if (traits && traits->size_bytes > 2)
+        copy_name(&provider_name, traits->data + 2, traits->data + traits->size_bytes);
+    if (name.len_bytes)
+        head.name = name.data;
+    if (provider_name.len_bytes && !*head.provider_name)
+        head.provider_name = provider_name.data;
+    ea_text_clear(&r->text);
+    ea_class_describe(&r->text, &head, row);
+    int rc = r->text.failed || name.failed || provider_name.failed ? EA_ENOMEM : 0;
+    if (!rc)
+        rc = class_of(r, (const uint8_t *)r->text.data, r->text.len_bytes, ret, NULL);
+    ea_text_deinit(&name);
+    ea_text_deinit(&provider_name);
+    return rc;
+}
+
+static const ea_class *overflowed(ea_registry *r) {
+    r->overflow_count++;
+    return r->overflow;
+}
+
+/* Events that carry metadata: the whole of it belongs to the key. */
+static const ea_class *find_metadata(ea_registry *r, const ea_record *record, const class_key *key,
+                                     const ea_ext *metadata, const ea_ext *traits) {
+    const ea_class *c;
+    ea_text *k = &r->metadata_key;
+    ea_text_clear(k);
+    ea_text_add(k, key, sizeof *key);
+    if (metadata) {
+        ea_text_add(k, &metadata->size_bytes, sizeof metadata->size_bytes);
+        ea_text_add(k, metadata->data, metadata->size_bytes);
+    }
+    if (traits)
+        ea_text_add(k, traits->data, traits->size_bytes);
+    if (k->failed)
+        return overflowed(r);
+    c = ea_bytes_map_get(&r->by_metadata, k->data, k->len_bytes);
+    if (c)
+        return c;
+    if (r->by_metadata.count >= r->limit_classes)
+        return overflowed(r);
+    if (resolve(r, record, key, metadata, traits, &c))
+        return overflowed(r);
+    void *own = ea_arena_copy(&r->arena, k->data, k->len_bytes);
+    /* the map hands out what it was given: a class that nobody changes */
+    if (!own || ea_bytes_map_put(&r->by_metadata, own, k->len_bytes, (void *)(uintptr_t)c))
+        return overflowed(r);
+    return c;
+}
+
+const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
+    class_key key;
+    int classic = (record->flags & EA_FLAG_CLASSIC_HEADER) != 0;
+    memcpy(key.provider, record->provider.bytes, sizeof key.provider);
+    key.rest = (uint64_t)(classic ? record->opcode : record->id) | (uint64_t)record->version << 16 |
+               (uint64_t)classic << 24 | (uint64_t)(record->pointer_size == 4) << 25;
+    if (record->ext_count) {
+        const ea_ext *metadata = ea_record_ext(record, EA_EXT_SCHEMA_TL),
+                     *traits = ea_record_ext(record, EA_EXT_PROV_TRAITS);
+        key.rest |= (uint64_t)(metadata != NULL) << 26 | (uint64_t)(traits != NULL) << 27;
+        if (metadata || traits)
+            return find_metadata(r, record, &key, metadata, traits);
+    }
+    slot *s = find_slot(r->slots, r->mask, &key);
+    if (s->c)
+        return s->c;
+    const ea_class *c;
+    if (r->count >= r->limit_classes || grow(r) || resolve(r, record, &key, NULL, NULL, &c))
+        return overflowed(r);
+    s = find_slot(r->slots, r->mask, &key);
+    s->key = key;
+    s->c = c;
+    r->count++;
+    return c;
+}
+
+int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret,
+                                ea_err *err) {
+    return class_of(r, description, len_bytes, ret, err);
+}
+
+const ea_class *ea_registry_find_hash(const ea_registry *r, const uint8_t *hash) {
+    return ea_bytes_map_get(&r->by_hash, hash, 16);
+}
+
+uint64_t ea_registry_overflow_count(const ea_registry *r) {
+    return r->overflow_count;
+}
+
+const char *ea_registry_provider_name(const ea_registry *r, const ea_guid *provider) {
+    (void)r; /* names found in traces belong to their classes; this knows what everybody knows */
+    for (size_t i = 0; i < ea_family_count; i++)
+        if (ea_guid_equal(&ea_families[i]->provider->guid, provider))
+            return ea_families[i]->provider->name;
+    return ea_well_known_provider(provider);
+}
+
+int ea_registry_create(ea_registry **ret, size_t limit_classes, ea_err *err) {
+    ea_registry *r = calloc(1, sizeof *r);
+    if (!r)
+        return ea_fail(err, EA_ENOMEM, "create the class registry");
+    r->limit_classes = limit_classes ? limit_classes : DEFAULT_LIMIT_CLASSES;
+    r->mask = FIRST_SLOTS - 1;
+    r->slots = calloc(FIRST_SLOTS, sizeof *r->slots);
+    ea_bytes_map_init(&r->by_metadata, 0);
+    ea_bytes_map_init(&r->by_hash, 0);
+    ea_arena_init(&r->arena, LIMIT_BYTES);
+    ea_arena_init(&r->scratch, SCRATCH_BYTES);
+    ea_text_init(&r->text);
+    ea_text_init(&r->metadata_key);
+    ea_class *overflow;
+    ea_class_head head = {.name = "", .provider_name = "", .pointer_size = 8, .status = EA_CLASS_UNKNOWN};
+    ea_class_describe(&r->text, &head, NULL);
+    int rc = r->slots && !r->text.failed ? 0 : ea_fail(err, EA_ENOMEM, "create the class registry");
+    if (!rc)
+        rc = ea_class_parse(&r->arena, (const uint8_t *)r->text.data, r->text.len_bytes, &overflow, err);
+    if (!rc && (rc = ea_bytes_map_put(&r->by_hash, overflow->hash, sizeof overflow->hash, overflow)) != 0)
+        ea_fail(err, rc, "create the class registry");
+    if (rc) {
+        ea_registry_destroy(r);
+        return rc;
+    }
+    r->overflow = overflow;
+    *ret = r;
+    return 0;
+}
+
+void ea_registry_destroy(ea_registry *r) {
+    if (!r)
+        return;
+    free(r->slots);
+    ea_bytes_map_deinit(&r->by_metadata);
+    ea_bytes_map_deinit(&r->by_hash);
+    ea_arena_deinit(&r->arena);
+    ea_arena_deinit(&r->scratch);
+    ea_text_deinit(&r->text);
+    ea_text_deinit(&r->metadata_key);
+    free(r);
+}

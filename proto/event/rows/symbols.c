@@ -1,0 +1,214 @@
+/* What a trace merge adds about images, so that symbols are found on another machine (provider KernelTraceControl,
+ * class ImageID), and about the machine's paths and volumes (class SysConfigEx). Windows publishes no schema for them.
+ * Sources: ntwmi.h (WMI_IMAGEID_INFORMATION), microsoft/perfview SymbolTraceEventParser.cs and
+ * KernelTraceEventParser.cs (SystemPathsTraceData, VolumeMappingTraceData, BuildInfoTraceData), checked on real traces.
+ * See rows.h. */
+#include "rows.h"
+
+#define KERNEL_TRACE_CONTROL "KernelTraceControl"
+
+static const ea_provider_row IMAGE_ID = {
+    EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde), KERNEL_TRACE_CONTROL, 1};
+
+static const ea_field_row image_id_fields[] = {
+    {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
+    {"ImageSize", EA_SIZE, EA_SEM_BYTE_COUNT},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
+    {"OriginalFileName", EA_UTF16Z},
+    {0},
+};
+
+static const ea_field_row image_fields[] = {
+    {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {0},
+};
+
+static const ea_field_row rsds_fields[] = {
+    {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"GuidSig", EA_GUID},
+    {"Age", EA_U32},
+    {"PdbFileName", EA_UTF8Z, EA_SEM_PATH},
+    {0},
+};
+
+static const ea_field_row file_version_fields[] = {
+    {"ImageSize", EA_U32, EA_SEM_BYTE_COUNT},
+    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
+    {"OrigFileName", EA_UTF16Z},
+    {"FileDescription", EA_UTF16Z},
+    {"FileVersion", EA_UTF16Z},
+    {"BinFileVersion", EA_UTF16Z},
+    {"VerLanguage", EA_UTF16Z},
+    {"ProductName", EA_UTF16Z},
+    {"CompanyName", EA_UTF16Z},
+    {"ProductVersion", EA_UTF16Z},
+    {"FileId", EA_UTF16Z},
+    {"ProgramId", EA_UTF16Z},
+    {0},
+};
+
+/* A CodeView-less "DBG" file of old compilers. No public source; read off Windows 11 traces, where the name ends in
+ * .dbg and TimeDateStamp is the ImageID record's. */
+static const ea_field_row dbg_fields[] = {
+    {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"ImageChecksum", EA_U32},
+    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
+    {"ImageSize", EA_U32, EA_SEM_BYTE_COUNT},
+    {"DbgFileName", EA_UTF16Z, EA_SEM_PATH},
+    {0},
+};
+
+static const ea_field_row portable_pdb_fields[] = {
+    {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
+    {"MajorVersion", EA_U16},
+    {"MinorVersion", EA_U16},
+    {0},
+};
+
+/* A portable PDB inside the image: the debug directory's versions (0x100 and 0x100), then what RSDS has. No public
+ * source; read off Windows 11 traces. */
+static const ea_field_row embedded_pdb_fields[] = {
+    {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"MajorVersion", EA_U16},
+    {"MinorVersion", EA_U16},
+    {"GuidSig", EA_GUID},
+    {"Age", EA_U32},
+    {0},
+};
+
+/* Why an image could not be read. No public source; read off Windows 11 traces: one text. */
+static const ea_field_row error_fields[] = {
+    {"Message", EA_UTF16Z},
+    {0},
+};
+
+static const ea_class_row image_id_rows[] = {
+    {"ImageID/Info", 0, 0, 2, image_id_fields},
+    {"ImageID/None", 32, 0, 2, image_fields},
+    {"ImageID/DbgID_DBG", 34, 0, 2, dbg_fields},
+    {"ImageID/DbgID_RSDS", 36, 0, 2, rsds_fields},
+    {"ImageID/DbgID_ILRSDS", 37, 0, 2, rsds_fields},
+    {"ImageID/DbgPPDB", 38, 0, 2, portable_pdb_fields},
+    {"ImageID/DbgEmbeddedPPDB", 39, 0, 1, embedded_pdb_fields},
+    {"ImageID/DbgDeterm", 40, 0, 1, image_fields},
+    {"ImageID/Error", 41, 0, 1, error_fields},
+    {"ImageID/FileVersion", 64, 0, 0, file_version_fields},
+};
+
+const ea_family ea_family_image_id = EA_FAMILY(IMAGE_ID, image_id_rows, "ntwmi.h, SymbolTraceEventParser.cs");
+
+static const ea_provider_row SYS_CONFIG_EX = {
+    EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0), EA_KERNEL_TRACE, 1};
+
+static const ea_field_row build_info_fields[] = {
+    {"InstallDate", EA_FILETIME},
+    {"BuildLab", EA_UTF16Z},
+    {"ProductName", EA_UTF16Z},
+    {0},
+};
+
+static const ea_field_row system_paths_fields[] = {
+    {"SystemDirectory", EA_UTF16Z, EA_SEM_PATH},
+    {"SystemWindowsDirectory", EA_UTF16Z, EA_SEM_PATH},
+    {0},
+};
+
+static const ea_field_row unknown_volume_fields[] = {
+    {"Value", EA_UTF16Z, EA_SEM_PATH},
+    {0},
+};
+
+static const ea_field_row volume_mapping_fields[] = {
+    {"NtPath", EA_UTF16Z, EA_SEM_PATH},
+    {"DosPath", EA_UTF16Z, EA_SEM_PATH},
+    {0},
+};
+
+static const ea_class_row sys_config_ex_rows[] = {
+    {"SysConfigEx/BuildInfo", 32, 0, 0, build_info_fields},
+    {"SysConfigEx/SystemPaths", 33, 0, 0, system_paths_fields},
+    {"SysConfigEx/UnknownVolume", 34, 0, 0, unknown_volume_fields},
+    {"SysConfigEx/VolumeMapping", 35, 0, 0, volume_mapping_fields},
+};
+
+const ea_family ea_family_sys_config_ex = EA_FAMILY(SYS_CONFIG_EX, sys_config_ex_rows, "KernelTraceEventParser.cs");
+
+/* Schemas of other events, so that a trace explains itself elsewhere. */
+static const ea_provider_row EVENT_METADATA = {
+    EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71), KERNEL_TRACE_CONTROL, 1};
+
+/* TRACE_EVENT_INFO; the offsets are from the payload's beginning. Source: tdh.h. */
+static const ea_field_row event_info_fields[] = {
+    {"ProviderGuid", EA_GUID},
+    {"EventGuid", EA_GUID},
+    {"Id", EA_U16},
+    {"Version", EA_U8},
+    {"Channel", EA_U8},
+    {"Level", EA_U8},
+    {"Opcode", EA_U8},
+    {"Task", EA_U16},
+    {"Keyword", EA_HEX64},
+    {"DecodingSource", EA_U32},
+    {"ProviderNameOffset", EA_U32},
+    {"LevelNameOffset", EA_U32},
+    {"ChannelNameOffset", EA_U32},
+    {"KeywordsNameOffset", EA_U32},
+    {"TaskNameOffset", EA_U32},
+    {"OpcodeNameOffset", EA_U32},
+    {"EventMessageOffset", EA_U32},
+    {"ProviderMessageOffset", EA_U32},
+    {"BinaryXMLOffset", EA_U32},
+    {"BinaryXMLSize", EA_U32},
+    {"ActivityIDNameOffset", EA_U32},
+    {"RelatedActivityIDNameOffset", EA_U32},
+    {"PropertyCount", EA_U32},
+    {"TopLevelPropertyCount", EA_U32},
+    {"Flags", EA_HEX32},
+    {"Properties", EA_BYTES, .count = EA_COUNT_REST},
+    {0},
+};
+
+/* EVENT_MAP_INFO behind its provider. Source: tdh.h. */
+static const ea_field_row event_map_info_fields[] = {
+    {"ProviderGuid", EA_GUID},
+    {"NameOffset", EA_U32},
+    {"Flag", EA_HEX32},
+    {"EntryCount", EA_U32},
+    {"FormatStringOffset", EA_U32},
+    {"Entries", EA_BYTES, .count = EA_COUNT_REST},
+    {0},
+};
+
+static const ea_class_row event_metadata_rows[] = {
+    {"MetaData/EventInfo", 32, 0, 0, event_info_fields},
+    {"MetaData/EventMapInfo", 33, 0, 0, event_map_info_fields},
+};
+
+const ea_family ea_family_event_metadata =
+    EA_FAMILY(EVENT_METADATA, event_metadata_rows, "tdh.h, RegisteredTraceEventParser.cs");
+
+/* The machine's performance assessment: compressed XML. */
+static const ea_provider_row WIN_SAT = {
+    EA_GUID(0xed54dff8, 0xc409, 0x4cf6, 0xbf, 0x83, 0x05, 0xe1, 0xe6, 0x1a, 0x09, 0xc4), KERNEL_TRACE_CONTROL, 1};
+
+static const ea_field_row xml_fields[] = {
+    {"Version", EA_U32},
+    {"UncompressedSize", EA_U32, EA_SEM_BYTE_COUNT},
+    {"Data", EA_BYTES, .count = EA_COUNT_REST},
+    {0},
+};
+
+static const ea_class_row win_sat_rows[] = {
+    {"WinSat/WinSPR", 33, 0, 0, xml_fields},
+    {"WinSat/Metrics", 35, 0, 0, xml_fields},
+    {"WinSat/SystemConfig", 37, 0, 0, xml_fields},
+};
+
+const ea_family ea_family_win_sat = EA_FAMILY(WIN_SAT, win_sat_rows, "SymbolTraceEventParser.cs (WinSatXmlTraceData)");

@@ -1,0 +1,243 @@
+/* Threads, context switches, user-mode scheduling. See rows.h. */
+#include "rows.h"
+
+static const ea_provider_row THREAD = {
+    EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
+
+static const ea_field_row thread_v0_fields[] = {
+    {"TThreadId", EA_U32, EA_SEM_TID},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {0},
+};
+
+/* The schema gives ThreadName to version 4 only, but Windows 10 and 11 write it in version 3 too; Windows 8 does not.
+ */
+static const ea_field_row thread_fields[] = {
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"TThreadId", EA_U32, EA_SEM_TID},
+    {"StackBase", EA_POINTER, EA_SEM_ADDRESS},
+    {"StackLimit", EA_POINTER, EA_SEM_ADDRESS},
+    {"UserStackBase", EA_POINTER, EA_SEM_ADDRESS},
+    {"UserStackLimit", EA_POINTER, EA_SEM_ADDRESS},
+    {"StartAddr", EA_POINTER, EA_SEM_ADDRESS, .until = 2},
+    {"Affinity", EA_POINTER, .since = 3},
+    {"Win32StartAddr", EA_POINTER, EA_SEM_ADDRESS},
+    {"WaitMode", EA_I8, .until = 1},
+    {"TebBase", EA_POINTER, EA_SEM_ADDRESS, .since = 2},
+    {"SubProcessTag", EA_HEX32, .since = 2},
+    {"BasePriority", EA_U8, .since = 3},
+    {"PagePriority", EA_U8, .since = 3},
+    {"IoPriority", EA_U8, .since = 3},
+    {"ThreadFlags", EA_U8, .since = 3},
+    {"ThreadName", EA_UTF16Z, .since = 3, .optional = 1},
+    {0},
+};
+
+static const ea_field_row thread_end_v1_fields[] = {
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"TThreadId", EA_U32, EA_SEM_TID},
+    {0},
+};
+
+static const ea_field_row c_switch_fields[] = {
+    {"NewThreadId", EA_U32, EA_SEM_TID},
+    {"OldThreadId", EA_U32, EA_SEM_TID},
+    {"NewThreadPriority", EA_I8},
+    {"OldThreadPriority", EA_I8},
+    {"NewThreadQuantum", EA_I8, .until = 1},
+    {"OldThreadQuantum", EA_I8, .until = 1},
+    {"PreviousCState", EA_U8, .since = 2},
+    {"SpareByte", EA_I8, .since = 2},
+    {"OldThreadWaitReason", EA_I8},
+    {"OldThreadWaitMode", EA_I8, .until = 2},
+    {"ThreadFlags", EA_I8, .since = 3},
+    {"OldThreadState", EA_I8},
+    {"OldThreadWaitIdealProcessor", EA_I8},
+    {"NewThreadWaitTime", EA_HEX32, .since = 2},
+    {"Reserved", EA_U32, .since = 2},
+    {0},
+};
+
+static const ea_field_row worker_thread_fields[] = {
+    {"TThreadId", EA_U32, EA_SEM_TID},
+    {"StartTime", EA_U64},
+    {"ThreadRoutine", EA_POINTER, EA_SEM_ADDRESS},
+    {0},
+};
+
+static const ea_field_row spin_lock_fields[] = {
+    {"SpinLockAddress", EA_POINTER, EA_SEM_ADDRESS},
+    {"CallerAddress", EA_POINTER, EA_SEM_ADDRESS},
+    {"AcquireTime", EA_U64},
+    {"ReleaseTime", EA_U64},
+    {"WaitTimeInCycles", EA_U32},
+    {"SpinCount", EA_U32},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"InterruptCount", EA_U32},
+    {"Irql", EA_U8},
+    {"AcquireDepth", EA_U8},
+    {"Flag", EA_U8},
+    {"Reserved", EA_BYTES, .count = 5},
+    {0},
+};
+
+static const ea_field_row priority_fields[] = {
+    {"ThreadId", EA_U32, EA_SEM_TID}, {"OldPriority", EA_U8}, {"NewPriority", EA_U8}, {"Reserved", EA_U16}, {0},
+};
+
+static const ea_field_row ready_thread_fields[] = {
+    {"TThreadId", EA_U32, EA_SEM_TID},
+    {"AdjustReason", EA_I8},
+    {"AdjustIncrement", EA_I8},
+    {"Flag", EA_I8},
+    {"Reserved", EA_I8},
+    {0},
+};
+
+static const ea_field_row thread_affinity_fields[] = {
+    {"Affinity", EA_POINTER}, {"ThreadId", EA_U32, EA_SEM_TID}, {"Group", EA_U16}, {"Reserved", EA_U16}, {0},
+};
+
+static const ea_field_row anti_starvation_boost_fields[] = {
+    {"ThreadId", EA_U32, EA_SEM_TID}, {"ProcessorIndex", EA_U16}, {"Priority", EA_U8}, {"Reserved", EA_U8}, {0},
+};
+
+static const ea_field_row thread_migration_fields[] = {
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"SourceProcessorIndex", EA_U16},
+    {"TargetProcessorIndex", EA_U16},
+    {"Priority", EA_U8},
+    {"IdealProcessorAdjust", EA_BOOL8},
+    {"OldIdealProcessorIndex", EA_U16},
+    {0},
+};
+
+static const ea_field_row kernel_queue_enqueue_fields[] = {
+    {"Entry", EA_POINTER, EA_SEM_ADDRESS},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {0},
+};
+
+static const ea_field_row kernel_queue_dequeue_fields[] = {
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"EntryCount", EA_U32},
+    {"Entries", EA_POINTER, EA_SEM_ADDRESS, .count_field = "EntryCount"},
+    {0},
+};
+
+static const ea_field_row worker_callback_fields[] = {
+    {"CallbackRoutine", EA_POINTER, EA_SEM_ADDRESS},
+    {0},
+};
+
+static const ea_field_row auto_boost_set_floor_fields[] = {
+    {"Lock", EA_POINTER, EA_SEM_ADDRESS},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"NewCpuPriorityFloor", EA_U8},
+    {"OldCpuPriority", EA_U8},
+    {"IoPriorities", EA_U8},
+    {"BoostFlags", EA_U8},
+    {0},
+};
+
+static const ea_field_row auto_boost_clear_floor_fields[] = {
+    {"LockAddress", EA_POINTER, EA_SEM_ADDRESS},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"BoostBitmap", EA_U32},
+    {0},
+};
+
+static const ea_field_row auto_boost_entry_exhaustion_fields[] = {
+    {"LockAddress", EA_POINTER, EA_SEM_ADDRESS},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {0},
+};
+
+static const ea_field_row sub_process_tag_changed_fields[] = {
+    {"OldTag", EA_HEX32},
+    {"NewTag", EA_HEX32},
+    {0},
+};
+
+static const ea_field_row set_name_fields[] = {
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"ThreadName", EA_UTF16Z},
+    {0},
+};
+
+static const ea_class_row thread_rows[] = {
+    {"Thread/Start", 1, 0, 0, thread_v0_fields},
+    {"Thread/Start", 1, 1, 4, thread_fields},
+    {"Thread/End", 2, 0, 0, thread_v0_fields},
+    {"Thread/End", 2, 1, 1, thread_end_v1_fields},
+    {"Thread/End", 2, 2, 4, thread_fields},
+    {"Thread/DCStart", 3, 0, 0, thread_v0_fields},
+    {"Thread/DCStart", 3, 1, 4, thread_fields},
+    {"Thread/DCEnd", 4, 0, 0, thread_v0_fields},
+    {"Thread/DCEnd", 4, 1, 4, thread_fields},
+    {"Thread/CSwitch", 36, 1, 4, c_switch_fields},
+    {"Thread/CompCS", 37, 2, 2, ea_no_fields},
+    {"Thread/SpinLock", 41, 2, 2, spin_lock_fields},
+    {"Thread/SetPriority", 48, 3, 3, priority_fields},
+    {"Thread/SetBasePriority", 49, 3, 3, priority_fields},
+    {"Thread/ReadyThread", 50, 2, 2, ready_thread_fields},
+    {"Thread/SetPagePriority", 51, 3, 3, priority_fields},
+    {"Thread/SetIoPriority", 52, 3, 3, priority_fields},
+    {"Thread/ThreadAffinity", 53, 2, 2, thread_affinity_fields},
+    {"Thread/WorkerThread", 57, 1, 2, worker_thread_fields},
+    {"Thread/AntiStarvationBoost", 60, 2, 2, anti_starvation_boost_fields},
+    {"Thread/Thread Migration", 61, 2, 2, thread_migration_fields},
+    {"Thread/Kernel Queue Enqueue", 62, 2, 2, kernel_queue_enqueue_fields},
+    {"Thread/Kernel Queue Dequeue", 63, 2, 2, kernel_queue_dequeue_fields},
+    {"Thread/WorkerThreadStart", 64, 2, 2, worker_callback_fields},
+    {"Thread/WorkerThreadEnd", 65, 2, 2, worker_callback_fields},
+    {"Thread/AutoBoost Set Floor", 66, 2, 2, auto_boost_set_floor_fields},
+    {"Thread/AutoBoost Clear Floor", 67, 2, 2, auto_boost_clear_floor_fields},
+    {"Thread/AutoBoost Entry Exhaustion", 68, 2, 2, auto_boost_entry_exhaustion_fields},
+    {"Thread/SubProcessTag Changed", 69, 2, 2, sub_process_tag_changed_fields},
+    {"Thread/SetName", 72, 2, 2, set_name_fields},
+};
+
+const ea_family ea_family_thread = EA_FAMILY(THREAD, thread_rows, EA_MOF);
+
+static const ea_provider_row UMS = {EA_GUID(0x9aec974b, 0x5b8e, 0x4118, 0x9b, 0x92, 0x31, 0x86, 0xd8, 0x00, 0x2c, 0xe5),
+                                    EA_KERNEL_TRACE, 1};
+
+static const ea_field_row d_switch_start_fields[] = {
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"ScheduledThreadId", EA_U32, EA_SEM_TID},
+    {"PrimaryThreadId", EA_U32, EA_SEM_TID},
+    {"SwitchFlags", EA_HEX32},
+    {0},
+};
+
+static const ea_field_row scheduled_park_fields[] = {
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"ScheduledThreadId", EA_U32, EA_SEM_TID},
+    {"ParkFlags", EA_HEX32},
+    {0},
+};
+
+static const ea_field_row disassociate_fields[] = {
+    {"ProcessId", EA_U32, EA_SEM_PID},       {"ScheduledThreadId", EA_U32, EA_SEM_TID},
+    {"PrimaryThreadId", EA_U32, EA_SEM_TID}, {"UmsApcControlFlags", EA_HEX32},
+    {"Status", EA_HEX32, EA_SEM_NTSTATUS},   {0},
+};
+
+static const ea_field_row ums_c_switch_fields[] = {
+    {"ScheduledThreadId", EA_U32, EA_SEM_TID},
+    {"SwitchCount", EA_U32},
+    {"KernelYieldCount", EA_U32},
+    {"MixedYieldCount", EA_U32},
+    {"YieldCount", EA_U32},
+    {0},
+};
+
+static const ea_class_row ums_rows[] = {
+    {"UMS/DSwitchStart", 32, 2, 2, d_switch_start_fields},  {"UMS/DSwitchEnd", 33, 2, 2, d_switch_start_fields},
+    {"UMS/ScheduledPark", 34, 2, 2, scheduled_park_fields}, {"UMS/Disassociate", 35, 2, 2, disassociate_fields},
+    {"UMS/CSwitch", 36, 2, 2, ums_c_switch_fields},
+};
+
+const ea_family ea_family_ums = EA_FAMILY(UMS, ums_rows, EA_MOF);

@@ -1,0 +1,202 @@
+/* The bounded walk: a payload into fields. Never reads outside the payload. See event.h.
+ * Thread: any (pure functions on constant classes). */
+#include "event.h"
+
+/* One walk over one payload or struct. counts[i] is the value of field i where another field's length depends on it; it
+ * is written before it is read, because a count is a sibling that stands earlier. */
+typedef struct walk {
+    const ea_class *c;
+    uint32_t counts[EA_FIELDS_MAX];
+} walk;
+
+enum { NOT_WHOLE = -1 };
+
+/* Bytes of a NUL-terminated string at p, its NUL included; all (even) bytes when there is none. */
+static int64_t utf16z_bytes(const uint8_t *p, size_t left) {
+    size_t at = 0;
+    if (left < 2)
+        return NOT_WHOLE;
+    for (; left - at >= 8; at += 8) {
+        /* a zero among four 16-bit units: the usual borrow trick is exact for the lowest one, and only that matters */
+        uint64_t v = ea_load64(p + at), zero = (v - 0x0001000100010001u) & ~v & 0x8000800080008000u;
+        if (zero)
+            break;
+    }
+    for (; left - at >= 2; at += 2)
+        if (ea_load16(p + at) == 0)
+            return (int64_t)(at + 2);
+    return (int64_t)at;
+}
+
+static int64_t ansiz_bytes(const uint8_t *p, size_t left) {
+    if (left == 0)
+        return NOT_WHOLE;
+    const uint8_t *nul = memchr(p, 0, left);
+    return nul ? nul - p + 1 : (int64_t)left;
+}
+
+static int64_t counted_bytes(const uint8_t *p, size_t left) {
+    if (left < 2)
+        return NOT_WHOLE;
+    size_t bytes = (size_t)2 + ea_load16(p);
+    return bytes <= left ? (int64_t)bytes : NOT_WHOLE;
+}
+
+/* Revision 1, at most 15 sub-authorities: winnt.h SID, SID_MAX_SUB_AUTHORITIES. */
+static int64_t sid_bytes(const uint8_t *p, size_t left) {
+    if (left < 8 || p[0] != 1 || p[1] > 15)
+        return NOT_WHOLE;
+    size_t bytes = 8 + (size_t)4 * p[1];
+    return bytes <= left ? (int64_t)bytes : NOT_WHOLE;
+}
+
+/* Source: KernelTraceEventParser.cs (SkipSID): four zero bytes, or a TOKEN_USER and the SID. */
+static int64_t wbem_sid_bytes(const uint8_t *p, size_t left, uint8_t pointer_size) {
+    if (left < 4)
+        return NOT_WHOLE;
+    if (ea_load32(p) == 0)
+        return 4;
+    size_t head = (size_t)2 * pointer_size;
+    int64_t sid = left > head ? sid_bytes(p + head, left - head) : NOT_WHOLE;
+    return sid < 0 ? NOT_WHOLE : (int64_t)head + sid;
+}
+
+static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, size_t left, ea_slice *slices,
+                           size_t *ret_whole);
+
+/* Bytes of one element of a field whose width varies. */
+static int64_t element_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
+    const ea_field *f = &w->c->fields[field];
+    switch (f->type) {
+    case EA_UTF16Z:
+        return utf16z_bytes(p, left);
+    case EA_ANSIZ:
+    case EA_UTF8Z:
+        return ansiz_bytes(p, left);
+    case EA_UTF16_COUNTED:
+    case EA_ANSI_COUNTED:
+        return counted_bytes(p, left);
+    case EA_UTF16_REST:
+        return (int64_t)(left & ~(size_t)1);
+    case EA_SID:
+        return sid_bytes(p, left);
+    case EA_WBEM_SID:
+        return wbem_sid_bytes(p, left, w->c->pointer_size);
+    case EA_STRUCT: {
+        size_t whole;
+        int64_t used = scope_bytes(w, field + 1, field + f->span, p, left, NULL, &whole);
+        return whole == f->child_count ? used : NOT_WHOLE;
+    }
+    default:
+        return NOT_WHOLE;
+    }
+}
+
+/* Bytes of a field with all its elements, or NOT_WHOLE. */
+static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left, uint32_t *ret_elements) {
+    const ea_field *f = &w->c->fields[field];
+    int rest = f->count_field < 0 && f->count == EA_COUNT_REST;
+    uint32_t count = f->count_field >= 0 ? w->counts[f->count_field] : f->count;
+    if (f->width) {
+        if (rest)
+            count = (uint32_t)(left / f->width);
+        else if (count > left / f->width)
+            return NOT_WHOLE;
+        *ret_elements = count;
+        if (f->is_count) {
+            uint64_t value = ea_load_uint(p, f->width);
+            w->counts[field] = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+        }
+        return (int64_t)count * f->width;
+    }
+    size_t at = 0;
+    uint32_t n = 0;
+    for (; rest || n < count; n++) {
+        int64_t bytes = element_bytes(w, field, p + at, left - at);
+        /* An element without bytes in an array would let a few bytes claim four billion of them. */
+        if (bytes < 0 || (bytes == 0 && (rest || count > 1))) {
+            if (rest)
+                break;
+            return NOT_WHOLE;
+        }
+        at += (size_t)bytes;
+    }
+    *ret_elements = n;
+    return (int64_t)at;
+}
+
+/* Walks the members first..end. Returns the bytes of those that are whole; *ret_whole is their number. */
+static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, size_t left, ea_slice *slices,
+                           size_t *ret_whole) {
+    size_t at = 0, n = 0;
+    for (size_t field = first; field < end; field += w->c->fields[field].span, n++) {
+        uint32_t elements;
+        int64_t bytes = field_bytes(w, field, p + at, left - at, &elements);
+        if (bytes < 0)
+            break;
+        if (slices)
+            slices[n] = (ea_slice){p + at, (uint32_t)bytes, elements};
+        at += (size_t)bytes;
+    }
+    *ret_whole = n;
+    return (int64_t)at;
+}
+
+size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
+                      size_t *ret_used) {
+    if (payload_bytes == 0)
+        payload = (const uint8_t *)""; /* a valid pointer to add 0 to */
+    if (payload_bytes >= c->fixed_bytes && c->fixed_fields == c->field_count) {
+        /* all fields are fixed: no walk */
+        for (size_t i = 0; i < c->field_count; i++) {
+            const ea_field *f = &c->fields[i];
+            slices[i] = (ea_slice){payload + f->offset, (uint32_t)f->width * f->count, f->count};
+        }
+        *ret_used = c->fixed_bytes;
+        return c->field_count;
+    }
+    walk w;
+    w.c = c;
+    size_t whole = 0, used = 0, first = 0;
+    if (payload_bytes >= c->fixed_bytes) {
+        for (; first < c->fixed_fields; first++) {
+            const ea_field *f = &c->fields[first];
+            slices[first] = (ea_slice){payload + f->offset, (uint32_t)f->width * f->count, f->count};
+            if (f->is_count) {
+                uint64_t value = ea_load_uint(payload + f->offset, f->width);
+                w.counts[first] = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+            }
+        }
+        used = c->fixed_bytes;
+    }
+    used +=
+        (size_t)scope_bytes(&w, first, c->field_count, payload + used, payload_bytes - used, slices + first, &whole);
+    *ret_used = used;
+    return first + whole;
+}
+
+size_t ea_class_split_element(const ea_class *c, size_t field, const uint8_t *bytes, size_t len_bytes, ea_slice *slices,
+                              size_t *ret_used) {
+    walk w;
+    size_t whole;
+    w.c = c;
+    *ret_used = (size_t)scope_bytes(&w, field + 1, field + c->fields[field].span, bytes, len_bytes, slices, &whole);
+    return whole;
+}
+
+int ea_class_is_whole(const ea_class *c, size_t whole, size_t used, size_t payload_bytes) {
+    return c->status == EA_CLASS_KNOWN && whole >= c->required_count && used == payload_bytes;
+}
+
+size_t ea_class_top_count(const ea_class *c) {
+    return c->top_count;
+}
+
+size_t ea_class_top_field(const ea_class *c, size_t i) {
+    size_t field = 0;
+    if (i < c->fixed_fields)
+        return i;
+    while (i-- && field < c->field_count)
+        field += c->fields[field].span;
+    return field;
+}
