@@ -21,9 +21,13 @@ int64_t ea_clock_to_utc_ns(const ea_clock *c, int64_t raw) {
 }
 
 int64_t ea_clock_from_utc_ns(const ea_clock *c, int64_t utc_ns) {
-    __int128 n = ((__int128)utc_ns - c->base_utc_ns) * (__int128)c->frequency;
-    __int128 q = n / 1000000000;
-    return saturate((n % 1000000000 < 0 ? q - 1 : q) + c->base_raw);
+    /* whole seconds and the rest apart, so that no frequency overflows; the rest is never negative */
+    __int128 ns = (__int128)utc_ns - c->base_utc_ns, seconds = ns / 1000000000, rest = ns % 1000000000;
+    if (rest < 0) {
+        rest += 1000000000;
+        seconds--;
+    }
+    return saturate(seconds * (__int128)c->frequency + rest * (__int128)c->frequency / 1000000000 + c->base_raw);
 }
 
 static const int64_t EPOCH_100NS = 116444736000000000;
@@ -33,7 +37,7 @@ int64_t ea_filetime_to_utc_ns(int64_t filetime) {
 }
 
 int64_t ea_utc_ns_to_filetime(int64_t utc_ns) {
-    return (utc_ns >= 0 ? utc_ns / 100 : -((99 - utc_ns) / 100)) + EPOCH_100NS;
+    return utc_ns / 100 - (utc_ns % 100 < 0) + EPOCH_100NS;
 }
 
 /* Days since 1970 to a civil date and back, after the proleptic Gregorian calendar (400-year cycles of 146,097 days).

@@ -30,6 +30,7 @@ enum ea_ext_type {
     /* Ours, for what a WPP message header holds and an event header has no place for: */
     EA_EXT_WPP_SEQUENCE = 0xFF00,  /* u32 */
     EA_EXT_WPP_COMPONENT = 0xFF01, /* u32; the provider is then zero */
+    EA_EXT_WPP_RESERVED = 0xFF02,  /* u8: the header's third byte, where it is not 15 as Windows writes it */
 };
 
 /* Record header forms of an .etl file (etw-facts: "The .etl container"). 0 when there is no file. */
@@ -103,10 +104,9 @@ typedef struct ea_record {
     /* attributes: what only a file knows; 0 when there is none */
     uint8_t header_type; /* enum ea_header_type */
     uint8_t reserved;
-    uint16_t hook_id; /* kernel headers: group in the high byte, opcode in the low one */
-    uint16_t
-        header_word; /* kernel headers: the whole version word; WPP: the option flags; FULL/INSTANCE: marker flags */
-    uint16_t source; /* index of the file (or session) in its set */
+    uint16_t hook_id;     /* kernel headers: group in the high byte, opcode in the low one */
+    uint16_t header_word; /* kernel, FULL and INSTANCE headers: the whole version word; WPP: the option flags */
+    uint16_t source;      /* index of the file (or session) in its set */
 
     /* where it stands; no part of a comparison */
     uint64_t position; /* (buffer's number in file order << 32) + offset inside the decoded buffer */

@@ -1,0 +1,1307 @@
+/* proto/base: errors, text, clocks, maps, arenas, counters, records, files, threads, command lines. */
+#include "arena.h"
+#include "bytes.h"
+#include "cli.h"
+#include "clock.h"
+#include "counters.h"
+#include "map.h"
+#include "platform.h"
+#include "record.h"
+#include "text.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#if !defined(_WIN32)
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+/* a small generator of our own, so that a failure can be repeated (xorshift64*) */
+static uint64_t rng_state;
+static uint64_t rng(void) {
+    rng_state ^= rng_state >> 12;
+    rng_state ^= rng_state << 25;
+    rng_state ^= rng_state >> 27;
+    return rng_state * 0x2545F4914F6CDD1Du;
+}
+
+#define LENGTH(a) (sizeof(a) / sizeof *(a))
+
+/* ---- errors ---- */
+
+static void errors(void **state) {
+    (void)state;
+    ea_err err = {0};
+    assert_int_equal(ea_fail(&err, EA_EIO, "read %s at %d", "a.etl", 7), EA_EIO);
+    assert_string_equal(err.message, "read a.etl at 7");
+    assert_int_equal(err.code, EA_EIO);
+    assert_int_equal(err.os_error, 0);
+    assert_int_equal(ea_fail_os(&err, EA_ENOTFOUND, 2, "open x"), EA_ENOTFOUND);
+    assert_int_equal(err.os_error, 2);
+    assert_int_equal(ea_fail(NULL, EA_ENOMEM, "nobody listens"), EA_ENOMEM);
+    assert_true(ea_fail(NULL, 0, "a failure never looks like success") < 0);
+
+    char large[2000];
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = 0;
+    assert_int_equal(ea_fail(&err, EA_EINVAL, "%s", large), EA_EINVAL);
+    assert_int_equal(strlen(err.message), sizeof err.message - 1);
+
+    assert_string_equal(ea_code_name(EA_ENOMEM), "EA_ENOMEM");
+    assert_string_equal(ea_code_name(0), "EA_OK");
+    assert_string_equal(ea_code_name(-9999), "unknown error");
+    assert_string_equal(ea_code_text(9999), "unknown error");
+    assert_int_equal(ea_exit_code(0), 0);
+    assert_int_equal(ea_exit_code(EA_EUSAGE), 2);
+    assert_int_equal(ea_exit_code(EA_ECORRUPT), 3);
+    assert_int_equal(ea_exit_code(EA_EIO), 1);
+
+    static const int codes[] = {
+#define X(name, code, text) name,
+        EA_ERRORS(X)
+#undef X
+    };
+    for (size_t i = 0; i < LENGTH(codes); i++) {
+        assert_true(codes[i] < 0);
+        assert_true(strlen(ea_code_text(codes[i])) > 3);
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(codes[i], codes[k]);
+    }
+}
+
+/* ---- text ---- */
+
+static void text_growth(void **state) {
+    (void)state;
+    ea_text t;
+    ea_text_init(&t);
+    assert_null(t.data);
+    for (int i = 0; i < 100000; i++)
+        ea_text_char(&t, (char)('a' + i % 26));
+    assert_int_equal(t.len_bytes, 100000);
+    assert_int_equal(t.data[100000], 0);
+    for (int i = 0; i < 100000; i++)
+        assert_int_equal(t.data[i], 'a' + i % 26);
+    ea_text_clear(&t);
+    assert_int_equal(t.len_bytes, 0);
+    assert_string_equal(t.data, "");
+    ea_text_add(&t, NULL, 0);
+    assert_string_equal(t.data, "");
+
+    /* what cannot be had sticks until the text is cleared, and what was there stays */
+    ea_text_str(&t, "kept");
+    ea_text_add(&t, "x", SIZE_MAX / 2);
+    assert_int_equal(t.failed, 1);
+    ea_text_str(&t, "more");
+    assert_string_equal(t.data, "kept");
+    ea_text_clear(&t);
+    ea_text_printf(&t, "%s-%05d", "again", 42);
+    assert_int_equal(t.failed, 0);
+    assert_string_equal(t.data, "again-00042");
+    ea_text_deinit(&t);
+    assert_null(t.data);
+}
+
+static void text_numbers(void **state) {
+    (void)state;
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_u64(&t, 0);
+    ea_text_char(&t, ' ');
+    ea_text_u64(&t, UINT64_MAX);
+    ea_text_char(&t, ' ');
+    ea_text_i64(&t, INT64_MIN);
+    ea_text_char(&t, ' ');
+    ea_text_i64(&t, INT64_MAX);
+    ea_text_char(&t, ' ');
+    ea_text_hex64(&t, 0);
+    ea_text_char(&t, ' ');
+    ea_text_hex64(&t, UINT64_MAX);
+    ea_text_char(&t, ' ');
+    ea_text_hex64(&t, 0x1F);
+    ea_text_char(&t, ' ');
+    static const uint8_t bytes[] = {0x00, 0xFF, 0x10, 0xAb};
+    ea_text_hex(&t, bytes, sizeof bytes);
+    assert_string_equal(t.data,
+                        "0 18446744073709551615 -9223372036854775808 9223372036854775807 0x0 0xffffffffffffffff "
+                        "0x1f 00ff10ab");
+    uint8_t back[4];
+    size_t n;
+    assert_int_equal(ea_hex_parse("00FF10ab", back, sizeof back, &n), 0);
+    assert_int_equal(n, 4);
+    assert_memory_equal(back, bytes, 4);
+    assert_int_equal(ea_hex_parse("", back, 0, &n), 0);
+    assert_int_equal(n, 0);
+    assert_int_equal(ea_hex_parse("0", back, sizeof back, &n), EA_EINVAL);
+    assert_int_equal(ea_hex_parse("0g", back, sizeof back, &n), EA_EINVAL);
+    assert_int_equal(ea_hex_parse("0011223344", back, sizeof back, &n), EA_EINVAL);
+    ea_text_deinit(&t);
+
+    static const struct {
+        const char *s;
+        uint64_t v;
+    } good[] = {{"0", 0},
+                {"7", 7},
+                {"0018", 18},
+                {"18446744073709551615", UINT64_MAX},
+                {"0x0", 0},
+                {"0Xff", 255},
+                {"0xFFFFFFFFFFFFFFFF", UINT64_MAX}};
+    for (size_t i = 0; i < LENGTH(good); i++) {
+        uint64_t v = 1;
+        assert_int_equal(ea_u64_parse(good[i].s, &v), 0);
+        assert_true(v == good[i].v);
+    }
+    static const char *const bad[] = {
+        "", "0x", "18446744073709551616", "0x10000000000000000", "-1", "+1", " 1", "1 ", "1.0", "a", "0xg", "1e3"};
+    for (size_t i = 0; i < LENGTH(bad); i++) {
+        uint64_t v = 77;
+        assert_int_equal(ea_u64_parse(bad[i], &v), EA_EINVAL);
+        assert_true(v == 77);
+    }
+}
+
+static void text_guids(void **state) {
+    (void)state;
+    static const ea_guid sample = EA_GUID(0x9e814aad, 0x3204, 0x11d2, 0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39);
+    char out[37];
+    ea_guid_format(&sample, out);
+    assert_string_equal(out, "9e814aad-3204-11d2-9a82-006008a86939");
+    ea_guid g;
+    assert_int_equal(ea_guid_parse("{9E814AAD-3204-11D2-9A82-006008A86939}", &g), 0);
+    assert_true(ea_guid_equal(&g, &sample));
+    assert_false(ea_guid_is_zero(&g));
+    assert_int_equal(ea_guid_parse("00000000-0000-0000-0000-000000000000", &g), 0);
+    assert_true(ea_guid_is_zero(&g));
+    static const char *const bad[] = {"",
+                                      "{",
+                                      "9e814aad",
+                                      "9e814aad-3204-11d2-9a82-006008a8693",
+                                      "9e814aad-3204-11d2-9a82-006008a869390",
+                                      "9e814aad-3204-11d2-9a82-006008a86939}",
+                                      "{9e814aad-3204-11d2-9a82-006008a86939",
+                                      "9e814aadx3204-11d2-9a82-006008a86939",
+                                      "9e814aag-3204-11d2-9a82-006008a86939"};
+    for (size_t i = 0; i < LENGTH(bad); i++)
+        assert_int_equal(ea_guid_parse(bad[i], &g), EA_EINVAL);
+    assert_true(ea_guid_is_zero(&g)); /* a failure leaves the output alone */
+    rng_state = 5;
+    for (int i = 0; i < 1000; i++) {
+        ea_guid a, b;
+        ea_store64(a.bytes, rng());
+        ea_store64(a.bytes + 8, rng());
+        ea_guid_format(&a, out);
+        assert_int_equal(ea_guid_parse(out, &b), 0);
+        assert_true(ea_guid_equal(&a, &b));
+    }
+}
+
+static void text_utf16(void **state) {
+    (void)state;
+    ea_text t;
+    ea_text_init(&t);
+    static const uint8_t mixed[] = {'a', 0, 0xE9, 0, 0xAC, 0x20, 0x3D, 0xD8, 0x00, 0xDE, 'z', 0, 'x'};
+    ea_text_utf16(&t, mixed, sizeof mixed); /* a, e acute, euro, U+1F600, z, and an odd byte that is ignored */
+    assert_string_equal(t.data, "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z");
+    ea_text_clear(&t);
+    static const uint8_t lone[] = {0x00, 0xDC, 0x00, 0xD8, 'a', 0, 0x00, 0xD8};
+    ea_text_utf16(&t, lone, sizeof lone); /* low, high before a letter, high at the end: three bytes each */
+    assert_string_equal(t.data, "\xED\xB0\x80\xED\xA0\x80"
+                                "a\xED\xA0\x80");
+    ea_text_clear(&t);
+    ea_text_utf16(&t, lone, 0);
+    ea_text_utf16(&t, lone, 1);
+    assert_int_equal(t.len_bytes, 0);
+    static const uint8_t ansi[] = {'A', 0x80, 0x81, 0x99, 0x9F, 0xA0, 0xFF};
+    ea_text_ansi(&t, ansi, sizeof ansi);
+    assert_string_equal(t.data, "A\xE2\x82\xAC\xC2\x81\xE2\x84\xA2\xC5\xB8\xC2\xA0\xC3\xBF");
+    ea_text_deinit(&t);
+}
+
+static void json_of(ea_text *t, const char *s, size_t n, const char *expected) {
+    ea_text_clear(t);
+    ea_text_json(t, s, n);
+    assert_false(t->failed);
+    assert_string_equal(t->data ? t->data : "", expected);
+}
+
+static void text_json(void **state) {
+    (void)state;
+    ea_text t;
+    ea_text_init(&t);
+    static const struct {
+        const char *in, *out;
+    } rows[] = {
+        {"", ""},
+        {"plain /path", "plain /path"},
+        {"a\"b\\c", "a\\\"b\\\\c"},
+        {"\n\r\t\x01\x1F\x7F", "\\n\\r\\t\\u0001\\u001f\\u007f"},
+        {"\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"},
+        {"\xC2\x85", "\\u0085"},                              /* C1: next line */
+        {"\xE2\x80\xA8\xE2\x80\xA9", "\\u2028\\u2029"},       /* line separators end a line in JavaScript */
+        {"\xED\xA0\x80\xED\xBF\xBF", "\\ud800\\udfff"},       /* WTF-8 surrogates */
+        {"\xC0\x80", "\\u00c0\\u0080"},                       /* overlong NUL */
+        {"\xE0\x80\xAF", "\\u00e0\\u0080\\u00af"},            /* overlong slash */
+        {"\xF0\x80\x80\xAF", "\\u00f0\\u0080\\u0080\\u00af"}, /* the same in four */
+        {"\xF4\x90\x80\x80", "\\u00f4\\u0090\\u0080\\u0080"}, /* above U+10FFFF */
+        {"\xF5\xFF\xFE", "\\u00f5\\u00ff\\u00fe"},            /* never in UTF-8 */
+        {"\x80x\xBF", "\\u0080x\\u00bf"},                     /* continuation without a start */
+        {"\xE2\x82", "\\u00e2\\u0082"},                       /* ends inside */
+        {"\xE2\x28\xA1", "\\u00e2(\\u00a1"},                  /* interrupted */
+        {"</script>\x1B[31m", "</script>\\u001b[31m"},
+    };
+    for (size_t i = 0; i < LENGTH(rows); i++)
+        json_of(&t, rows[i].in, strlen(rows[i].in), rows[i].out);
+    json_of(&t, "a\0b", 3, "a\\u0000b");
+    ea_text_clear(&t);
+    ea_text_json_str(&t, NULL);
+    ea_text_json_str(&t, "x\"");
+    assert_string_equal(t.data, "null\"x\\\"\"");
+    ea_text_deinit(&t);
+}
+
+/* Length of the strictly valid UTF-8 sequence at p (RFC 3629: no surrogates), 0 when it is none; its code point. */
+static size_t strict_utf8(const uint8_t *p, size_t left, uint32_t *code) {
+    static const struct {
+        uint8_t low, high, second_low, second_high;
+        size_t n;
+    } rows[] = {{0x00, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
+                {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
+                {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4}};
+    for (size_t r = 0; r < LENGTH(rows); r++) {
+        if (p[0] < rows[r].low || p[0] > rows[r].high)
+            continue;
+        if (rows[r].n > left)
+            return 0;
+        *code = rows[r].n == 1 ? p[0] : p[0] & (0xFFu >> (rows[r].n + 1));
+        for (size_t i = 1; i < rows[r].n; i++) {
+            if ((p[i] & 0xC0) != 0x80 || (i == 1 && (p[i] < rows[r].second_low || p[i] > rows[r].second_high)))
+                return 0;
+            *code = *code << 6 | (p[i] & 0x3Fu);
+        }
+        return rows[r].n;
+    }
+    return 0;
+}
+
+/* Whatever goes in, what comes out is valid UTF-8 without control characters; JSON has no quote that ends the string.
+ */
+static void text_hostile(void **state) {
+    (void)state;
+    rng_state = 77;
+    ea_text t;
+    ea_text_init(&t);
+    static const uint8_t spice[] = {'"',  '\\', 0x1B, 0x7F, 0x9B, 0xC2, 0xE2, 0x80,
+                                    0xA8, 0xED, 0xA0, 0xF0, 0x9F, 0xF4, 'a',  0};
+    for (int round = 0; round < 20000; round++) {
+        uint8_t in[24];
+        size_t n = rng() % (sizeof in + 1);
+        for (size_t i = 0; i < n; i++)
+            in[i] = round & 1 ? (uint8_t)rng() : spice[rng() % sizeof spice];
+        for (int json = 0; json < 2; json++) {
+            ea_text_clear(&t);
+            if (json)
+                ea_text_json(&t, (const char *)in, n);
+            else
+                ea_text_safe(&t, (const char *)in, n);
+            const uint8_t *out = (const uint8_t *)t.data;
+            for (size_t i = 0; i < t.len_bytes;) {
+                uint32_t code = 0;
+                size_t k = strict_utf8(out + i, t.len_bytes - i, &code);
+                assert_true(k > 0);
+                assert_true(code >= 0x20 && code != 0x7F && !(code >= 0x80 && code < 0xA0));
+                if (json) {
+                    assert_true(code != '"' && code != 0x2028 && code != 0x2029);
+                    if (code == '\\') {
+                        assert_true(i + 1 < t.len_bytes && strchr("\"\\nrtu", out[i + 1]));
+                        k = out[i + 1] == 'u' ? 6 : 2;
+                        assert_true(i + k <= t.len_bytes);
+                    }
+                }
+                i += k;
+            }
+        }
+    }
+    ea_text_clear(&t);
+    ea_text_safe(&t, "ok \x1B[2J\xC2\x9B\n\xFF", 11);
+    assert_string_equal(t.data, "ok \\x1b[2J\\xc2\\x9b\\x0a\\xff");
+    ea_text_deinit(&t);
+}
+
+static void text_csv(void **state) {
+    (void)state;
+    static const struct {
+        const char *in, *out;
+    } rows[] = {{"", ""},
+                {"plain", "plain"},
+                {"a,b", "\"a,b\""},
+                {"a\"b", "\"a\"\"b\""},
+                {"a\nb", "\"a\nb\""},
+                {"=1+1", "\"'=1+1\""},
+                {"+x", "\"'+x\""},
+                {"@x", "\"'@x\""},
+                {"-5", "-5"},
+                {"-5.25", "-5.25"},
+                {"-5+cmd", "\"'-5+cmd\""},
+                {"-", "\"'-\""},
+                {"\tx", "\"'\tx\""},
+                {"\rx", "\"'\rx\""}};
+    ea_text t;
+    ea_text_init(&t);
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        ea_text_clear(&t);
+        ea_text_csv(&t, rows[i].in, strlen(rows[i].in));
+        assert_string_equal(t.data ? t.data : "", rows[i].out);
+    }
+    ea_text_deinit(&t);
+}
+
+/* ---- clocks ---- */
+
+static void clock_conversions(void **state) {
+    (void)state;
+    ea_clock qpc = {.type = EA_CLOCK_QPC, .frequency = 10000000, .base_raw = 1000, .base_utc_ns = 5000000000};
+    assert_true(ea_clock_to_utc_ns(&qpc, 1000) == 5000000000);
+    assert_true(ea_clock_to_utc_ns(&qpc, 1001) == 5000000100);
+    assert_true(ea_clock_to_utc_ns(&qpc, 999) == 4999999900);
+    assert_true(ea_clock_from_utc_ns(&qpc, 5000000100) == 1001);
+    assert_true(ea_clock_from_utc_ns(&qpc, 5000000099) == 1000);
+    assert_true(ea_clock_from_utc_ns(&qpc, 4999999999) == 999);
+    ea_clock odd = {.type = EA_CLOCK_QPC, .frequency = 3};
+    assert_true(ea_clock_to_utc_ns(&odd, 1) == 333333333);
+    assert_true(ea_clock_to_utc_ns(&odd, -1) == -333333334); /* floor, not towards zero */
+    ea_clock none = {.frequency = 0, .base_utc_ns = 42};
+    assert_true(ea_clock_to_utc_ns(&none, 12345) == 42);
+
+    /* extremes saturate, whatever a hostile header says */
+    static const uint64_t frequencies[] = {1,       3,           1000,           10000000,  2441410,
+                                           3579545, 3000000000u, 1000000000000u, UINT64_MAX};
+    static const int64_t extremes[] = {INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX - 1, INT64_MAX};
+    for (size_t f = 0; f < LENGTH(frequencies); f++)
+        for (size_t a = 0; a < LENGTH(extremes); a++)
+            for (size_t b = 0; b < LENGTH(extremes); b++)
+                for (size_t v = 0; v < LENGTH(extremes); v++) {
+                    ea_clock c = {.frequency = frequencies[f], .base_raw = extremes[a], .base_utc_ns = extremes[b]};
+                    long double exact =
+                        ((long double)extremes[v] - (long double)c.base_raw) / (long double)c.frequency * 1e9L +
+                        (long double)c.base_utc_ns;
+                    int64_t got = ea_clock_to_utc_ns(&c, extremes[v]);
+                    if (exact > 9.3e18L)
+                        assert_true(got == INT64_MAX);
+                    else if (exact < -9.3e18L)
+                        assert_true(got == INT64_MIN);
+                    else if (exact > -9.2e18L && exact < 9.2e18L)
+                        assert_true((long double)got - exact < 16 && (long double)got - exact > -16);
+                    exact =
+                        ((long double)extremes[v] - (long double)c.base_utc_ns) * ((long double)c.frequency / 1e9L) +
+                        (long double)c.base_raw;
+                    got = ea_clock_from_utc_ns(&c, extremes[v]);
+                    if (exact > 9.3e18L)
+                        assert_true(got == INT64_MAX);
+                    else if (exact < -9.3e18L)
+                        assert_true(got == INT64_MIN);
+                }
+
+    /* a round trip loses less than a tick, and never goes forward */
+    rng_state = 9;
+    for (int i = 0; i < 100000; i++) {
+        ea_clock c = {.frequency = frequencies[1 + rng() % 6],
+                      .base_raw = (int64_t)(rng() >> 8),
+                      .base_utc_ns = 1500000000000000000 + (int64_t)(rng() >> 10)};
+        int64_t raw = c.base_raw + (int64_t)(rng() >> 24) % (int64_t)(c.frequency * 86400);
+        int64_t back = ea_clock_from_utc_ns(&c, ea_clock_to_utc_ns(&c, raw));
+        int64_t step = (int64_t)(c.frequency / 1000000000) + 1; /* ticks that one ns may hold */
+        assert_true(back <= raw && raw - back <= step);
+    }
+}
+
+static void clock_filetime(void **state) {
+    (void)state;
+    assert_true(ea_filetime_to_utc_ns(116444736000000000) == 0);
+    assert_true(ea_filetime_to_utc_ns(132404116200000000) == 1595938020000000000);
+    assert_true(ea_utc_ns_to_filetime(1595938020000000000) == 132404116200000000);
+    assert_true(ea_utc_ns_to_filetime(-1) == 116444736000000000 - 1);
+    assert_true(ea_utc_ns_to_filetime(99) == 116444736000000000);
+    assert_true(ea_filetime_to_utc_ns(INT64_MAX) == INT64_MAX);
+    assert_true(ea_filetime_to_utc_ns(INT64_MIN) == INT64_MIN);
+    assert_true(ea_filetime_to_utc_ns(0) == INT64_MIN); /* 1601 is before what ns in 64 bits can say */
+    assert_true(ea_utc_ns_to_filetime(INT64_MAX) == 116444736000000000 + 92233720368547758);
+    assert_true(ea_utc_ns_to_filetime(INT64_MIN) == 116444736000000000 - 92233720368547759);
+    rng_state = 3;
+    for (int i = 0; i < 10000; i++) {
+        int64_t filetime = 116444736000000000 + (int64_t)(rng() >> 8);
+        assert_true(ea_utc_ns_to_filetime(ea_filetime_to_utc_ns(filetime)) == filetime);
+    }
+}
+
+static void clock_text(void **state) {
+    (void)state;
+    static const struct {
+        int64_t ns;
+        const char *s;
+    } rows[] = {{0, "1970-01-01T00:00:00.0000000Z"},
+                {-1, "1969-12-31T23:59:59.9999999Z"},
+                {1595938020620000000, "2020-07-28T12:07:00.6200000Z"},
+                {951782400000000000, "2000-02-29T00:00:00.0000000Z"},
+                {-2203977600000000000, "1900-02-28T00:00:00.0000000Z"},
+                {-2203891200000000000, "1900-03-01T00:00:00.0000000Z"},
+                {INT64_MAX, "2262-04-11T23:47:16.8547758Z"},
+                {INT64_MIN, "1677-09-21T00:12:43.1452241Z"}};
+    ea_text t;
+    ea_text_init(&t);
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        ea_text_clear(&t);
+        ea_text_utc_ns(&t, rows[i].ns);
+        assert_string_equal(t.data, rows[i].s);
+    }
+    rng_state = 4;
+    for (int i = 0; i < 20000; i++) {
+        int64_t ns = (int64_t)rng(), back;
+        ns -= ns % 100;
+        ea_text_clear(&t);
+        ea_text_utc_ns(&t, ns);
+        assert_int_equal(ea_utc_ns_parse(t.data, &back), 0);
+        assert_true(back == ns);
+    }
+    ea_text_deinit(&t);
+
+    static const struct {
+        const char *s;
+        int64_t ns;
+    } good[] = {{"1970-01-01T00:00:00Z", 0},
+                {"1970-01-01 00:00:00.5z", 500000000},
+                {"1970-01-01t01:00:00+01:00", 0},
+                {"1969-12-31T18:30:00.000000001-05:30", 1},
+                {"1970-01-01T00:00:00.1234567899Z", 123456789},
+                {"2016-12-31T23:59:60Z", 1483228800000000000},
+                {"2024-02-29T00:00:00Z", 1709164800000000000},
+                {"2262-04-11T23:47:16.854775807Z", INT64_MAX},
+                {"1677-09-21T00:12:43.145224192Z", INT64_MIN}};
+    for (size_t i = 0; i < LENGTH(good); i++) {
+        int64_t ns = -7;
+        assert_int_equal(ea_utc_ns_parse(good[i].s, &ns), 0);
+        assert_true(ns == good[i].ns);
+    }
+    static const char *const bad[] = {"",
+                                      "2020",
+                                      "2020-07-28",
+                                      "2020-07-28T12:07:00",
+                                      "2020-07-28T12:07:00.Z",
+                                      "2020-13-01T00:00:00Z",
+                                      "2020-00-01T00:00:00Z",
+                                      "2020-02-30T00:00:00Z",
+                                      "2023-02-29T00:00:00Z",
+                                      "1900-02-29T00:00:00Z",
+                                      "2020-01-00T00:00:00Z",
+                                      "2020-01-01T24:00:00Z",
+                                      "2020-01-01T00:60:00Z",
+                                      "2020-01-01T00:00:61Z",
+                                      "2020-01-01T00:00:00+24:00",
+                                      "2020-01-01T00:00:00+0100",
+                                      "2020-01-01T00:00:00Z ",
+                                      " 2020-01-01T00:00:00Z",
+                                      "2020-1-01T00:00:00Z",
+                                      "2262-04-11T23:47:16.854775808Z",
+                                      "1677-09-21T00:12:43.145224191Z",
+                                      "9999-12-31T23:59:59Z"};
+    for (size_t i = 0; i < LENGTH(bad); i++) {
+        int64_t ns = 77;
+        assert_int_equal(ea_utc_ns_parse(bad[i], &ns), EA_EINVAL);
+        assert_true(ns == 77);
+    }
+}
+
+static void durations_and_sizes(void **state) {
+    (void)state;
+    static const struct {
+        const char *s;
+        int64_t ns;
+    } good[] = {{"0", 0},
+                {"0s", 0},
+                {"1ns", 1},
+                {"100us", 100000},
+                {"250ms", 250000000},
+                {"10s", 10000000000},
+                {"5m", 300000000000},
+                {"2h", 7200000000000},
+                {"7d", 604800000000000}};
+    for (size_t i = 0; i < LENGTH(good); i++) {
+        int64_t ns = -1;
+        assert_int_equal(ea_duration_parse(good[i].s, &ns), 0);
+        assert_true(ns == good[i].ns);
+    }
+    static const char *const bad[] = {"",       "1", "s", "-1s", "1 s", "1S", "1sec", "1.5s", "99999999999999999999s",
+                                      "106752d"};
+    for (size_t i = 0; i < LENGTH(bad); i++) {
+        int64_t ns = 77;
+        assert_int_equal(ea_duration_parse(bad[i], &ns), EA_EINVAL);
+        assert_true(ns == 77);
+    }
+    static const struct {
+        const char *s;
+        uint64_t bytes;
+    } sizes[] = {{"0", 0},
+                 {"512", 512},
+                 {"12B", 12},
+                 {"64KiB", 65536},
+                 {"1MiB", 1048576},
+                 {"2GiB", (uint64_t)2 << 30},
+                 {"3TiB", (uint64_t)3 << 40}};
+    for (size_t i = 0; i < LENGTH(sizes); i++) {
+        uint64_t bytes = 1;
+        assert_int_equal(ea_size_parse(sizes[i].s, &bytes), 0);
+        assert_true(bytes == sizes[i].bytes);
+    }
+    uint64_t bytes = 77;
+    assert_int_equal(ea_size_parse("64K", &bytes), EA_EINVAL);
+    assert_int_equal(ea_size_parse("64kib", &bytes), EA_EINVAL);
+    assert_int_equal(ea_size_parse("99999999TiB", &bytes), EA_EINVAL);
+    assert_int_equal(ea_size_parse("", &bytes), EA_EINVAL);
+    assert_true(bytes == 77);
+}
+
+/* ---- maps ---- */
+
+enum { MODEL_KEYS = 512 };
+
+/* Random puts, gets and removes against a table of all keys. Keys share low bits, so that probe sequences overlap. */
+static void map_against_model(void **state) {
+    (void)state;
+    rng_state = 11;
+    ea_u64_map m;
+    ea_u64_map_init(&m, 0);
+    static struct {
+        uint64_t value;
+        int there;
+    } model[MODEL_KEYS];
+    memset(model, 0, sizeof model);
+    size_t count = 0;
+    assert_null(ea_u64_map_get(&m, 1));
+    assert_int_equal(ea_u64_map_remove(&m, 1), 0);
+    for (int step = 0; step < 400000; step++) {
+        unsigned k = (unsigned)(rng() % MODEL_KEYS);
+        uint64_t key = k & 1 ? (uint64_t)k << 40 : k; /* half of them differ in high bits only */
+        /* growing and shrinking phases */
+        int remove = rng() % 100 < (step / 20000 % 2 ? 70 : 35);
+        if (remove) {
+            assert_int_equal(ea_u64_map_remove(&m, key), model[k].there);
+            count -= (size_t)model[k].there;
+            model[k].there = 0;
+        } else {
+            uint64_t value = rng();
+            assert_int_equal(ea_u64_map_put(&m, key, value), 0);
+            count += !model[k].there;
+            model[k].there = 1;
+            model[k].value = value;
+        }
+        assert_int_equal(m.count, count);
+        k = (unsigned)(rng() % MODEL_KEYS);
+        key = k & 1 ? (uint64_t)k << 40 : k;
+        uint64_t *found = ea_u64_map_get(&m, key);
+        assert_int_equal(found != NULL, model[k].there);
+        if (found)
+            assert_true(*found == model[k].value);
+        if (step % 5000 == 0) {
+            size_t cursor = 0, seen = 0;
+            uint64_t value;
+            while (ea_u64_map_next(&m, &cursor, &key, &value)) {
+                k = (unsigned)(key >> 40 ? key >> 40 : key);
+                assert_true(k < MODEL_KEYS && model[k].there && model[k].value == value);
+                seen++;
+            }
+            assert_int_equal(seen, count);
+        }
+    }
+    ea_u64_map_clear(&m);
+    assert_int_equal(m.count, 0);
+    assert_null(ea_u64_map_get(&m, 2));
+    ea_u64_map_deinit(&m);
+}
+
+static void map_limits(void **state) {
+    (void)state;
+    ea_u64_map m;
+    ea_u64_map_init(&m, 3);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(ea_u64_map_put(&m, i, i), 0);
+    assert_int_equal(ea_u64_map_put(&m, 3, 3), EA_ELIMIT);
+    assert_int_equal(ea_u64_map_put(&m, 2, 22), 0); /* replacing needs no room */
+    assert_true(*ea_u64_map_get(&m, 2) == 22);
+    assert_int_equal(ea_u64_map_remove(&m, 0), 1);
+    assert_int_equal(ea_u64_map_put(&m, UINT64_MAX, 9), 0);
+    ea_u64_map_deinit(&m);
+    assert_int_equal(m.limit_count, 3);
+
+    ea_bytes_map b;
+    ea_bytes_map_init(&b, 2);
+    int one = 1, two = 2;
+    assert_null(ea_bytes_map_get(&b, "a", 1));
+    assert_int_equal(ea_bytes_map_put(&b, "a", 1, &one), 0);
+    assert_int_equal(ea_bytes_map_put(&b, "ab", 2, &two), 0);
+    assert_int_equal(ea_bytes_map_put(&b, "abc", 3, &one), EA_ELIMIT);
+    assert_ptr_equal(ea_bytes_map_get(&b, "ab", 2), &two);
+    assert_ptr_equal(ea_bytes_map_get(&b, "ab", 1), &one);
+    assert_null(ea_bytes_map_get(&b, "", 0));
+    assert_int_equal(ea_bytes_map_put(&b, "ab", 2, &one), 0);
+    assert_ptr_equal(ea_bytes_map_get(&b, "ab", 2), &one);
+    assert_int_equal(b.count, 2);
+    ea_bytes_map_clear(&b);
+    assert_null(ea_bytes_map_get(&b, "a", 1));
+    ea_bytes_map_deinit(&b);
+}
+
+static void map_bytes(void **state) {
+    (void)state;
+    enum { N = 20000 };
+    ea_arena arena;
+    ea_arena_init(&arena, 0);
+    ea_bytes_map m;
+    ea_bytes_map_init(&m, 0);
+    for (int i = 0; i < N; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%d/%x", i % 7, (unsigned)i);
+        char *kept = ea_arena_strdup(&arena, key);
+        assert_int_equal(ea_bytes_map_put(&m, kept, strlen(kept), kept), 0);
+    }
+    assert_int_equal(m.count, N);
+    for (int i = 0; i < N; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "%d/%x", i % 7, (unsigned)i);
+        assert_string_equal(ea_bytes_map_get(&m, key, strlen(key)), key);
+    }
+    size_t cursor = 0, seen = 0, len;
+    const void *key;
+    void *value;
+    while (ea_bytes_map_next(&m, &cursor, &key, &len, &value)) {
+        assert_ptr_equal(key, value);
+        assert_int_equal(len, strlen(value));
+        seen++;
+    }
+    assert_int_equal(seen, N);
+    ea_bytes_map_deinit(&m);
+    ea_arena_deinit(&arena);
+    /* stored hashes stay what they are */
+    assert_true(ea_hash64("", 0, 0) == 0x2D06800538D394C2u);
+    assert_true(ea_hash64("abc", 3, 0) != ea_hash64("abc", 3, 1));
+}
+
+/* ---- arenas ---- */
+
+static void arenas(void **state) {
+    (void)state;
+    ea_arena a;
+    ea_arena_init(&a, 0);
+    rng_state = 21;
+    enum { N = 2000 };
+    static struct {
+        uint8_t *p;
+        size_t n;
+    } parts[N];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < N; i++) {
+            parts[i].n = rng() % 100 ? rng() % 300 : rng() % 100000;
+            parts[i].p = ea_arena_alloc(&a, parts[i].n);
+            assert_non_null(parts[i].p);
+            assert_int_equal((uintptr_t)parts[i].p % _Alignof(max_align_t), 0);
+            memset(parts[i].p, i & 0xFF, parts[i].n);
+        }
+        for (int i = 0; i < N; i++)
+            for (size_t k = 0; k < parts[i].n; k++)
+                assert_int_equal(parts[i].p[k], i & 0xFF);
+        ea_arena_reset(&a);
+        assert_int_equal(a.used_bytes, 0);
+    }
+    assert_null(ea_arena_alloc(&a, SIZE_MAX));
+    assert_null(ea_arena_alloc(&a, SIZE_MAX - 8));
+    assert_null(ea_arena_zalloc(&a, SIZE_MAX / 2, 4));
+    uint8_t *zero = ea_arena_zalloc(&a, 100, 8);
+    for (int i = 0; i < 800; i++)
+        assert_int_equal(zero[i], 0);
+    assert_string_equal(ea_arena_strdup(&a, "text"), "text");
+    assert_non_null(ea_arena_copy(&a, NULL, 0));
+    ea_arena_deinit(&a);
+
+    ea_arena_init(&a, 1000);
+    assert_non_null(ea_arena_alloc(&a, 600));
+    assert_null(ea_arena_alloc(&a, 600));
+    assert_non_null(ea_arena_alloc(&a, 300));
+    ea_arena_reset(&a);
+    assert_non_null(ea_arena_alloc(&a, 900));
+    ea_arena_deinit(&a);
+}
+
+/* ---- counters ---- */
+
+static void counters(void **state) {
+    (void)state;
+    static ea_counters c;
+    ea_count(&c, EA_COUNT_events_delivered, 5);
+    ea_count(&c, EA_COUNT_events_delivered, 1);
+    ea_uncount(&c, EA_COUNT_events_delivered, 2);
+    assert_int_equal(ea_counter_get(&c, EA_COUNT_events_delivered), 4);
+    assert_int_equal(ea_counter_get(&c, EA_COUNT_events_batched), 0);
+    for (unsigned i = 0; i < EA_COUNTER_COUNT; i++) {
+        const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
+        assert_true(row->number > 0 && strlen(row->text) > 5);
+        for (unsigned k = 0; k < i; k++) {
+            assert_int_not_equal(row->number, ea_counter_row((enum ea_counter)k)->number);
+            assert_string_not_equal(row->name, ea_counter_row((enum ea_counter)k)->name);
+        }
+    }
+}
+
+/* ---- records ---- */
+
+static void records(void **state) {
+    (void)state;
+    static const uint8_t payload[] = {1, 2, 3}, data[] = {9, 8}, other[] = {9, 7};
+    ea_ext ext[2] = {{.type = EA_EXT_SID, .size_bytes = 2, .data = data}, {.type = EA_EXT_PMC_COUNTERS}};
+    ea_record a = {.payload = payload, .payload_bytes = 3, .ext = ext, .ext_count = 2, .position = 1};
+    ea_record b = a;
+    b.position = 2;
+    assert_true(ea_record_equal(&a, &b));
+    assert_ptr_equal(ea_record_ext(&a, EA_EXT_SID), &ext[0]);
+    assert_null(ea_record_ext(&a, EA_EXT_STACK_TRACE64));
+
+    /* every field of the identity counts: a change of any one makes it another record */
+#define DIFFERS(change)                                                                                                \
+    do {                                                                                                               \
+        b = a;                                                                                                         \
+        change;                                                                                                        \
+        assert_false(ea_record_equal(&a, &b));                                                                         \
+    } while (0)
+    DIFFERS(b.provider.bytes[15] = 1);
+    DIFFERS(b.id = 1);
+    DIFFERS(b.version = 1);
+    DIFFERS(b.channel = 1);
+    DIFFERS(b.level = 1);
+    DIFFERS(b.opcode = 1);
+    DIFFERS(b.task = 1);
+    DIFFERS(b.keyword = (uint64_t)1 << 63);
+    DIFFERS(b.time_raw = 1);
+    DIFFERS(b.pid = 1);
+    DIFFERS(b.tid = 1);
+    DIFFERS(b.cpu = 1);
+    DIFFERS(b.logger = 1);
+    DIFFERS(b.flags = 1);
+    DIFFERS(b.property = 1);
+    DIFFERS(b.kernel_time = 1);
+    DIFFERS(b.user_time = 1);
+    DIFFERS(b.activity_id.bytes[0] = 1);
+    DIFFERS(b.pointer_size = 4);
+    DIFFERS(b.ext_count = 1);
+    DIFFERS(b.payload_bytes = 2);
+    DIFFERS(b.header_type = 1);
+    DIFFERS(b.hook_id = 1);
+    DIFFERS(b.header_word = 1);
+    DIFFERS(b.source = 1);
+    static const uint8_t changed[] = {1, 2, 4};
+    DIFFERS(b.payload = changed);
+    ea_ext ext2[2] = {ext[0], ext[1]};
+    ext2[0].data = other;
+    DIFFERS(b.ext = ext2);
+    ext2[0] = ext[0];
+    ext2[0].linkage = 1;
+    DIFFERS(b.ext = ext2);
+    ext2[0] = ext[0];
+    ext2[1].type = EA_EXT_PEBS_INDEX;
+    DIFFERS(b.ext = ext2);
+#undef DIFFERS
+}
+
+/* ---- files ---- */
+
+/* One folder below the working directory; the tests clean up behind themselves. */
+static char folder[64];
+
+static int make_folder(void **state) {
+    (void)state;
+    uint32_t salt;
+    ea_err err;
+    if (ea_random_bytes(&salt, sizeof salt, &err))
+        return -1;
+    snprintf(folder, sizeof folder, "test-base-%08x", (unsigned)salt);
+    return ea_path_make_dirs(folder, &err);
+}
+
+static const char *in_folder(const char *name) {
+    static char path[4][256];
+    static unsigned turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+static int remove_one(const char *name, int is_dir, void *arg) {
+    ea_err err;
+    (void)arg;
+    return is_dir ? 0 : ea_path_remove(in_folder(name), &err);
+}
+
+static int clear_folder(void **state) {
+    (void)state;
+    ea_err err;
+    return ea_path_list(folder, remove_one, NULL, &err);
+}
+
+static int remove_folder(void **state) {
+    int rc = clear_folder(state);
+#if !defined(_WIN32)
+    rmdir(in_folder("deep/er/still"));
+    rmdir(in_folder("deep/er"));
+    rmdir(in_folder("deep"));
+    rmdir(folder);
+#endif
+    return rc;
+}
+
+static void files(void **state) {
+    (void)state;
+    ea_err err;
+    ea_file *f;
+    const char *path = in_folder("a.bin");
+    assert_int_equal(ea_file_open(&f, path, EA_OPEN_READ, &err), EA_ENOTFOUND);
+    assert_int_not_equal(err.os_error, 0);
+    assert_int_equal(ea_file_open(&f, folder, EA_OPEN_READ, &err), EA_EINVAL);
+    assert_int_equal(ea_file_open(&f, path, EA_OPEN_CREATE, &err), 0);
+    assert_int_equal(ea_file_write_at(f, 0, "hello", 5, &err), 0);
+    assert_int_equal(ea_file_write_at(f, 10, "world", 5, &err), 0);
+    assert_int_equal(ea_file_sync(f, &err), 0);
+    uint64_t size;
+    assert_int_equal(ea_file_size(f, &size, &err), 0);
+    assert_int_equal(size, 15);
+    char buffer[64];
+    size_t n;
+    assert_int_equal(ea_file_read_at(f, 0, buffer, sizeof buffer, &n, &err), 0);
+    assert_int_equal(n, 15);
+    assert_memory_equal(buffer, "hello\0\0\0\0\0world", 15);
+    assert_int_equal(ea_file_read_at(f, 12, buffer, 2, &n, &err), 0);
+    assert_int_equal(n, 2);
+    assert_memory_equal(buffer, "rl", 2);
+    assert_int_equal(ea_file_read_at(f, 15, buffer, 8, &n, &err), 0);
+    assert_int_equal(n, 0);
+    assert_int_equal(ea_file_read_at(f, (uint64_t)1 << 40, buffer, 8, &n, &err), 0);
+    assert_int_equal(n, 0);
+    assert_int_equal(ea_file_truncate(f, 3, &err), 0);
+    ea_file_close(f);
+    ea_file_close(NULL);
+
+    assert_int_equal(ea_file_open(&f, path, EA_OPEN_APPEND, &err), 0);
+    assert_int_equal(ea_file_size(f, &size, &err), 0);
+    assert_int_equal(size, 3); /* append keeps what is there */
+    ea_file *second;
+    assert_int_equal(ea_file_open(&second, path, EA_OPEN_APPEND, &err), 0);
+    assert_int_equal(ea_file_try_lock(f, &err), 0);
+    assert_int_equal(ea_file_try_lock(second, &err), EA_EBUSY);
+    ea_file_close(f);
+    assert_int_equal(ea_file_try_lock(second, &err), 0);
+    ea_file_close(second);
+    assert_int_equal(ea_file_open(&f, path, EA_OPEN_CREATE, &err), 0);
+    assert_int_equal(ea_file_size(f, &size, &err), 0);
+    assert_int_equal(size, 0);
+    ea_file_close(f);
+}
+
+static int collect(const char *name, int is_dir, void *arg) {
+    ea_text *t = arg;
+    ea_text_printf(t, "%s%s ", name, is_dir ? "/" : "");
+    return 0;
+}
+
+static int stop_at_once(const char *name, int is_dir, void *arg) {
+    (void)name;
+    (void)is_dir;
+    ++*(int *)arg;
+    return 7;
+}
+
+static void paths(void **state) {
+    (void)state;
+    ea_err err;
+    assert_int_equal(ea_path_write_all(in_folder("b"), "one", 3, 0, &err), 0);
+    assert_int_equal(ea_path_write_all(in_folder("B"), "two", 3, 1, &err), 0);
+    assert_int_equal(ea_path_write_all(in_folder("\xC3\xBC\xE6\x96\x87.txt"), "", 0, 0, &err), 0);
+    assert_int_equal(ea_path_make_dirs(in_folder("deep/er/still"), &err), 0);
+    assert_int_equal(ea_path_make_dirs(in_folder("deep/er/still"), &err), 0);
+    assert_int_equal(ea_path_make_dirs(in_folder("b"), &err), EA_EINVAL);
+    ea_text t;
+    ea_text_init(&t);
+    assert_int_equal(ea_path_list(folder, collect, &t, &err), 0);
+#if !defined(_WIN32) /* names on Windows differ in more than their case */
+    assert_string_equal(t.data, "B b deep/ \xC3\xBC\xE6\x96\x87.txt ");
+#endif
+    ea_text_deinit(&t);
+    int calls = 0;
+    assert_int_equal(ea_path_list(folder, stop_at_once, &calls, &err), 7);
+    assert_int_equal(calls, 1);
+    assert_int_equal(ea_path_list(in_folder("nowhere"), collect, &t, &err), EA_ENOTFOUND);
+    char *data;
+    size_t n;
+    assert_int_equal(ea_path_read_all(in_folder("b"), 100, &data, &n, &err), 0);
+    assert_int_equal(n, 3);
+    free(data);
+    assert_int_equal(ea_path_read_all(in_folder("b"), 2, &data, &n, &err), EA_ELIMIT);
+    assert_int_equal(ea_path_rename(in_folder("B"), in_folder("b"), &err), 0);
+    assert_int_equal(ea_path_read_all(in_folder("b"), 3, &data, &n, &err), 0);
+    assert_string_equal(data, "two");
+    free(data);
+    assert_int_equal(ea_path_sync_dir(folder, &err), 0);
+    assert_int_not_equal(ea_path_sync_dir(in_folder("nowhere"), &err), 0);
+    assert_true(ea_path_exists(in_folder("b")));
+    assert_int_equal(ea_path_remove(in_folder("b"), &err), 0);
+    assert_int_equal(ea_path_remove(in_folder("b"), &err), EA_ENOTFOUND);
+    assert_false(ea_path_exists(in_folder("b")));
+    assert_true(ea_path_free_bytes(folder) > 0);
+    assert_int_equal(ea_path_free_bytes(in_folder("nowhere")), 0);
+    assert_int_not_equal(ea_path_write_all(in_folder("nowhere/x"), "", 0, 0, &err), 0);
+    assert_int_not_equal(ea_path_rename(in_folder("nowhere"), in_folder("c"), &err), 0);
+#if !defined(_WIN32)
+    struct stat st;
+    assert_int_equal(ea_path_write_all(in_folder("secret"), "k", 1, 1, &err), 0);
+    assert_int_equal(stat(in_folder("secret"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(stat(folder, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+#endif
+}
+
+/* ---- threads and time ---- */
+
+typedef struct {
+    ea_mutex *mutex;
+    ea_cond *cond;
+    int turn, rounds[2];
+} ping_pong;
+
+static void play(ping_pong *p, int me) {
+    ea_mutex_lock(p->mutex);
+    for (int i = 0; i < 2000; i++) {
+        while (p->turn != me)
+            ea_cond_wait(p->cond, p->mutex);
+        p->rounds[me]++;
+        p->turn = !me;
+        ea_cond_broadcast(p->cond);
+    }
+    ea_mutex_unlock(p->mutex);
+}
+
+static void play_other(void *arg) {
+    play(arg, 1);
+}
+
+static void threads(void **state) {
+    (void)state;
+    ea_err err;
+    ping_pong p = {0};
+    assert_int_equal(ea_mutex_create(&p.mutex, &err), 0);
+    assert_int_equal(ea_cond_create(&p.cond, &err), 0);
+    ea_thread *other;
+    assert_int_equal(ea_thread_start(&other, "a name longer than fifteen", play_other, &p, &err), 0);
+    play(&p, 0);
+    ea_thread_join(other);
+    ea_thread_join(NULL);
+    assert_int_equal(p.rounds[0], 2000);
+    assert_int_equal(p.rounds[1], 2000);
+
+    ea_mutex_lock(p.mutex);
+    int64_t start = ea_monotonic_ns();
+    int rc = 0;
+    while (rc == 0 && ea_monotonic_ns() - start < 5000000000) /* a wake-up without a cause is allowed */
+        rc = ea_cond_wait_for(p.cond, p.mutex, 20000000);
+    assert_int_equal(rc, EA_ETIMEOUT);
+    assert_true(ea_monotonic_ns() - start >= 19000000);
+    assert_int_equal(ea_cond_wait_for(p.cond, p.mutex, -1), EA_ETIMEOUT);
+    ea_mutex_unlock(p.mutex);
+    ea_cond_destroy(p.cond);
+    ea_mutex_destroy(p.mutex);
+    ea_cond_destroy(NULL);
+    ea_mutex_destroy(NULL);
+}
+
+static void time_and_rest(void **state) {
+    (void)state;
+    int64_t before = ea_monotonic_ns();
+    ea_sleep_ns(5000000);
+    ea_sleep_ns(0);
+    ea_sleep_ns(-5);
+    assert_true(ea_monotonic_ns() - before >= 4900000);
+    assert_true(ea_utc_ns() > 1700000000000000000);
+    ea_err err;
+    uint8_t a[64] = {0}, b[64] = {0};
+    assert_int_equal(ea_random_bytes(a, sizeof a, &err), 0);
+    assert_int_equal(ea_random_bytes(b, sizeof b, &err), 0);
+    assert_memory_not_equal(a, b, sizeof a);
+    assert_int_equal(ea_random_bytes(NULL, 0, &err), 0);
+    char name[256], text[256];
+    ea_host_name(name, sizeof name);
+    assert_true(strlen(name) > 0);
+    ea_os_error_text(2, text, sizeof text);
+    assert_true(strlen(text) > 3);
+    assert_true(ea_process_id() > 0);
+    FILE *f = fopen(in_folder("plain"), "w");
+    assert_non_null(f);
+    assert_false(ea_is_terminal(f));
+    /* hostile text in a message does not reach a terminal as it is */
+    assert_int_equal(ea_fail_os(&err, EA_EIO, 2, "open a\x1B[31mb"), EA_EIO);
+    ea_err_print(f, "prog", &err);
+    fclose(f);
+    char *data;
+    size_t n;
+    assert_int_equal(ea_path_read_all(in_folder("plain"), 1000, &data, &n, &err), 0);
+    assert_null(strchr(data, 0x1B));
+    assert_non_null(strstr(data, "prog: open a\\x1b[31mb (the operating system refused"));
+    free(data);
+}
+
+/* ---- command lines ---- */
+
+typedef struct {
+    int verbose;
+    const char *name;
+    ea_strings tags;
+    uint64_t count;
+    int64_t wait_ns;
+    uint64_t size_bytes;
+    int format;
+} sample_options;
+
+static const char *const FORMATS[] = {"text", "jsonl", "csv", NULL};
+#define AT(field) offsetof(sample_options, field)
+static const ea_option SAMPLE_OPTIONS[] = {
+    {"verbose", 'v', NULL, EA_OPT_FLAG, AT(verbose), NULL, NULL, 0, "say more"},
+    {"name", 'n', "NAME", EA_OPT_STRING, AT(name), NULL, NULL, 1, "who"},
+    {"tag", 't', "TAG", EA_OPT_STRINGS, AT(tags), NULL, NULL, 0, "a label"},
+    {"count", 0, "N", EA_OPT_U64, AT(count), "5", NULL, 0, "how many"},
+    {"wait", 0, "TIME", EA_OPT_DURATION, AT(wait_ns), "10s", NULL, 0, "how long"},
+    {"size", 0, "SIZE", EA_OPT_SIZE, AT(size_bytes), NULL, NULL, 0, "how large"},
+    {"format", 0, "FORMAT", EA_OPT_CHOICE, AT(format), "jsonl", FORMATS, 0, "the form"},
+    {NULL, 0, NULL, EA_OPT_FLAG, 0, NULL, NULL, 0, NULL}};
+
+static struct {
+    int calls, operands;
+    sample_options options;
+    char first_operand[32];
+} seen;
+
+static int sample_run(const void *options, int operand_count, char **operands) {
+    seen.calls++;
+    seen.operands = operand_count;
+    seen.options = *(const sample_options *)options;
+    snprintf(seen.first_operand, sizeof seen.first_operand, "%s", operand_count ? operands[0] : "");
+    return 40;
+}
+
+static const ea_command SAMPLE = {.name = "sample",
+                                  .operands = "[FILE]...",
+                                  .summary = "A command for the test",
+                                  .details = "More about it.",
+                                  .options = SAMPLE_OPTIONS,
+                                  .options_size = sizeof(sample_options),
+                                  .run = sample_run,
+                                  .min_operands = 0,
+                                  .max_operands = 2};
+static const ea_option NO_OPTIONS[] = {{NULL, 0, NULL, EA_OPT_FLAG, 0, NULL, NULL, 0, NULL}};
+
+static int two_run(const void *options, int operand_count, char **operands) {
+    (void)options;
+    (void)operands;
+    return operand_count + 50;
+}
+static const ea_command TWO = {.name = "ca init",
+                               .operands = "DIR",
+                               .summary = "Two words",
+                               .options = NO_OPTIONS,
+                               .run = two_run,
+                               .min_operands = 1,
+                               .max_operands = -1};
+static const ea_command *const COMMANDS[] = {&SAMPLE, &TWO, NULL};
+
+/* Runs a command line (words parted by spaces) with stdout and stderr in files; the exit code and what was printed. */
+static int cli(const char *line, char *out, size_t out_bytes) {
+    char copy[256], *argv[32] = {copy};
+    int argc = 0;
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *p = copy; *p && argc < 31;) {
+        argv[argc++] = p;
+        p += strcspn(p, " ");
+        if (*p)
+            *p++ = 0;
+    }
+    argv[argc] = NULL;
+    memset(&seen, 0, sizeof seen);
+#if defined(_WIN32)
+    int code = ea_cli_main("prog", "1.2", "A program.", COMMANDS, argc, argv);
+    out[0] = 0;
+    (void)out_bytes;
+#else
+    fflush(stdout);
+    fflush(stderr);
+    int kept_out = dup(1), kept_err = dup(2);
+    FILE *capture = tmpfile();
+    assert_non_null(capture);
+    dup2(fileno(capture), 1);
+    dup2(fileno(capture), 2);
+    int code = ea_cli_main("prog", "1.2", "A program.", COMMANDS, argc, argv);
+    fflush(stdout);
+    fflush(stderr);
+    dup2(kept_out, 1);
+    dup2(kept_err, 2);
+    close(kept_out);
+    close(kept_err);
+    rewind(capture);
+    size_t n = fread(out, 1, out_bytes - 1, capture);
+    out[n] = 0;
+    fclose(capture);
+#endif
+    return code;
+}
+
+static void cli_values(void **state) {
+    (void)state;
+    char out[16384];
+    assert_int_equal(cli("prog sample --name x", out, sizeof out), 40);
+    assert_int_equal(seen.options.verbose, 0);
+    assert_int_equal(seen.options.count, 5);
+    assert_true(seen.options.wait_ns == 10000000000);
+    assert_int_equal(seen.options.size_bytes, 0);
+    assert_int_equal(seen.options.format, 1);
+    assert_int_equal(seen.operands, 0);
+
+    assert_int_equal(
+        cli("prog sample -v --name=a=b a.etl -t one --tag=two --count 0x10 --wait=250ms --size 64KiB --format csv "
+            "-- -b.etl",
+            out, sizeof out),
+        40);
+    assert_int_equal(seen.options.verbose, 1);
+    assert_int_equal(seen.options.tags.count, 2);
+    assert_int_equal(seen.options.count, 16);
+    assert_true(seen.options.wait_ns == 250000000);
+    assert_int_equal(seen.options.size_bytes, 65536);
+    assert_int_equal(seen.options.format, 2);
+    assert_int_equal(seen.operands, 2);
+    assert_string_equal(seen.first_operand, "a.etl");
+
+    assert_int_equal(cli("prog sample -nx -", out, sizeof out), 40); /* a lone dash is an operand */
+    assert_string_equal(seen.first_operand, "-");
+    assert_int_equal(cli("prog ca init d e f", out, sizeof out), 53);
+}
+
+static void cli_errors(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *says;
+    } rows[] = {
+        {"prog", "usage: prog COMMAND"},
+        {"prog sampel --name x", "did you mean 'sample'?"},
+        {"prog zzzzzzzzzz", "unknown command 'zzzzzzzzzz'\n"},
+        {"prog ca", "did you mean 'ca init'?"},
+        {"prog ca inti d", "unknown command"},
+        {"prog ca init", "expected DIR"},
+        {"prog sample", "--name NAME is required"},
+        {"prog sample --name", "--name needs a value: NAME"},
+        {"prog sample --nmae x", "unknown option --nmae; did you mean --name?"},
+        {"prog sample -x", "unknown option -x\n"},
+        {"prog sample --name x --count ten", "--count 'ten': expected a whole number"},
+        {"prog sample --name x --wait 5", "expected a duration such as"},
+        {"prog sample --name x --size 5K", "expected a size such as"},
+        {"prog sample --name x --format xml", "expected one of text, jsonl, csv"},
+        {"prog sample --name x --verbose=yes", "--verbose takes no value"},
+        {"prog sample --name x a b c", "unexpected argument 'c'"},
+        {"prog --complete tcsh", "expected bash, zsh or fish"},
+    };
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        char out[16384];
+        assert_int_equal(cli(rows[i].line, out, sizeof out), 2);
+        assert_int_equal(seen.calls, 0);
+#if !defined(_WIN32)
+        if (!strstr(out, rows[i].says))
+            fail_msg("'%s' printed '%s', without '%s'", rows[i].line, out, rows[i].says);
+#endif
+    }
+    /* more of a list than fits is refused, not cut */
+    static char many[65][8];
+    char *argv[4 + 2 * 65] = {many[0]};
+    int argc = 0;
+    static char words[4][8] = {"prog", "sample", "-nx", "-t"};
+    argv[argc++] = words[0];
+    argv[argc++] = words[1];
+    argv[argc++] = words[2];
+    for (int i = 0; i < 65; i++) {
+        snprintf(many[i], sizeof many[i], "%d", i);
+        argv[argc++] = words[3];
+        argv[argc++] = many[i];
+    }
+    seen.calls = 0;
+    assert_int_equal(ea_cli_main("prog", "1.2", "A program.", COMMANDS, argc, argv), 2);
+    assert_int_equal(seen.calls, 0);
+}
+
+static void cli_help(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *says;
+    } rows[] = {
+        {"prog --help", "sample       A command for the test"},
+        {"prog help", "ca init"},
+        {"prog --version", "prog 1.2\n"},
+        {"prog sample --help", "usage: prog sample [options] [FILE]..."},
+        {"prog sample -h", "More about it."},
+        {"prog help sample", "(default 10s)"},
+        {"prog sample --help", "-n, --name NAME"},
+        {"prog sample --help", "the form: text, jsonl, csv (default jsonl)"},
+        {"prog sample --help", "who (required)"},
+        {"prog help ca init", "usage: prog ca init [options] DIR"},
+        {"prog --man", ".SH COMMANDS"},
+        {"prog --complete bash", "--verbose --name"},
+        {"prog --complete bash", "ca) words=\"$words init"},
+        {"prog --complete fish", "__fish_seen_subcommand_from sample"},
+        {"prog --complete zsh", "bashcompinit"},
+    };
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        char out[16384];
+        assert_int_equal(cli(rows[i].line, out, sizeof out), 0);
+        assert_int_equal(seen.calls, 0);
+#if !defined(_WIN32)
+        if (!strstr(out, rows[i].says))
+            fail_msg("'%s' printed '%s', without '%s'", rows[i].line, out, rows[i].says);
+#endif
+    }
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors),
+        cmocka_unit_test(text_growth),
+        cmocka_unit_test(text_numbers),
+        cmocka_unit_test(text_guids),
+        cmocka_unit_test(text_utf16),
+        cmocka_unit_test(text_json),
+        cmocka_unit_test(text_hostile),
+        cmocka_unit_test(text_csv),
+        cmocka_unit_test(clock_conversions),
+        cmocka_unit_test(clock_filetime),
+        cmocka_unit_test(clock_text),
+        cmocka_unit_test(durations_and_sizes),
+        cmocka_unit_test(map_against_model),
+        cmocka_unit_test(map_limits),
+        cmocka_unit_test(map_bytes),
+        cmocka_unit_test(arenas),
+        cmocka_unit_test(counters),
+        cmocka_unit_test(records),
+        cmocka_unit_test_teardown(files, clear_folder),
+        cmocka_unit_test_teardown(paths, clear_folder),
+        cmocka_unit_test(threads),
+        cmocka_unit_test_teardown(time_and_rest, clear_folder),
+        cmocka_unit_test(cli_values),
+        cmocka_unit_test(cli_errors),
+        cmocka_unit_test(cli_help),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
