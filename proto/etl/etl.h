@@ -42,6 +42,7 @@ typedef struct ea_etl_info {
     ea_clock clock;           /* made from the above and the header event's own timestamp */
     uint64_t buffer_count;    /* found in the file */
     uint16_t compression;     /* 0 none, 2 LZNT1, 3 XPRESS, 4 XPRESS_HUFF */
+    uint16_t logger;          /* session id in the first buffer's header */
 } ea_etl_info;
 
 typedef struct ea_etl_set ea_etl_set;

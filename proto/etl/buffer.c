@@ -1,0 +1,33 @@
+/* Buffer headers of an .etl file.
+ * Before it: index.c and merge.c, which read buffers. Thread: any (pure functions). */
+#include "layout.h"
+
+void ea_etl_parse_buffer_header(const uint8_t *p, ea_etl_buffer_header *ret) {
+    ret->size_bytes = ea_load32(p);
+    ret->saved_offset = ea_load32(p + 0x04);
+    ret->current_offset = ea_load32(p + 0x08);
+    ret->flush_time = (int64_t)ea_load64(p + 0x10);
+    ret->sequence = (int64_t)ea_load64(p + 0x18);
+    ret->flags = ea_load16(p + 0x34);
+    /* Before Windows 8 the number is one byte, and the one behind it an alignment. */
+    ret->cpu = ret->flags & EA_ETL_BUFFER_PROC_INDEX ? ea_load16(p + 0x28) : p[0x28];
+    ret->logger = ea_load16(p + 0x2a);
+    ret->state = ea_load32(p + 0x2c);
+    ret->used_bytes = ea_load32(p + 0x30);
+    ret->type = ea_load16(p + 0x36);
+}
+
+unsigned ea_etl_score_buffer_header(const ea_etl_buffer_header *h) {
+    int compressed = h->flags & EA_ETL_BUFFER_COMPRESSED;
+    unsigned score = 0;
+    score += h->size_bytes >= EA_ETL_HEADER_BYTES && h->size_bytes <= EA_ETL_MAX_BUFFER_BYTES;
+    score += h->used_bytes >= EA_ETL_HEADER_BYTES && h->used_bytes <= EA_ETL_MAX_BUFFER_BYTES &&
+             (compressed || h->used_bytes <= h->size_bytes);
+    score += h->flags < 0x80;
+    score += h->type < 8; /* ETW_BUFFER_TYPE_MAXIMUM */
+    score += h->state < 0x10;
+    score += (uint64_t)h->sequence >> 40 == 0;
+    score += h->flush_time >= 0;
+    score += h->saved_offset <= EA_ETL_MAX_BUFFER_BYTES && h->current_offset <= EA_ETL_MAX_BUFFER_BYTES;
+    return score;
+}

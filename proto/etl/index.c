@@ -1,0 +1,436 @@
+/* The index of a file: where its buffers are and when each begins.
+ * Before it: a file whose header event is read. After it: merge.c, which activates buffers in the order of their keys.
+ * Thread: the source's.
+ *
+ * Buffers stand one behind the other. In an ordinary file all have the same size, so that a damaged header costs
+ * nothing but what it says; in a compressed one sizes differ, and behind a damaged header the next one is searched. */
+#include "layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PEEK_BYTES = EA_ETL_HEADER_BYTES + 1024, /* read of each buffer: its header and the first records' headers */
+    FIRST_BYTES = 512,                       /* decompressed of each buffer */
+    SEARCH_BYTES = 1 << 16,
+    CPU_COUNT = 1 << 16,
+    HALF_HEADER = 4, /* of the 8 points of a score: more than chance, less than sound */
+};
+
+typedef struct indexer {
+    ea_etl_index *index;
+    ea_etl_file *file;
+    uint16_t file_number;
+    const ea_etl_options *options;
+    ea_err *err;
+    int packed; /* sizes differ from buffer to buffer */
+    int any_compressed;
+    uint32_t grid_bytes;  /* size of every buffer when not packed */
+    uint64_t number;      /* of the next buffer */
+    size_t *last_of_cpu;  /* 1 + entry of the last buffer of each CPU; 0: none */
+    int64_t believed_raw; /* the last key */
+    ea_etl_buffer scan_buffer;
+    ea_etl_scratch scratch;
+    uint8_t *search;                /* SEARCH_BYTES + PEEK_BYTES, made when needed */
+    uint64_t zeros_at, zeros_bytes; /* a run of zeroed buffers not reported yet */
+} indexer;
+
+static int fail_memory(indexer *x) {
+    return ea_fail(x->err, EA_ENOMEM, "index %s", x->file->info.path);
+}
+
+static int add_entry(indexer *x, const ea_etl_entry *e) {
+    ea_etl_index *index = x->index;
+    if (index->count == index->capacity) {
+        /* files of equal buffers are counted beforehand, so that this is about packed ones */
+        size_t capacity = index->capacity + index->capacity / 2 + 1024;
+        ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
+        if (!entries)
+            return fail_memory(x);
+        index->entries = entries;
+        index->capacity = capacity;
+    }
+    index->entries[index->count++] = *e;
+    return 0;
+}
+
+static int read_at(indexer *x, uint64_t offset, uint8_t *out, size_t wanted, size_t *got) {
+    int rc = ea_file_read_at(x->file->handle, offset, out, wanted, got, x->err);
+    if (!rc && *got < wanted)
+        memset(out + *got, 0, wanted - *got);
+    return rc;
+}
+
+/* The score of the header at offset; 0 when it does not fit into the file. */
+static int score_at(indexer *x, uint64_t offset, unsigned *ret, ea_etl_buffer_header *ret_header) {
+    uint8_t p[EA_ETL_HEADER_BYTES];
+    size_t got;
+    *ret = 0;
+    if (offset >= x->file->info.file_bytes)
+        return 0;
+    int rc = read_at(x, offset, p, sizeof p, &got);
+    if (rc || got < sizeof p)
+        return rc;
+    ea_etl_parse_buffer_header(p, ret_header);
+    *ret = ea_etl_score_buffer_header(ret_header);
+    return 0;
+}
+
+/* The next header of a packed file at from or behind; file_bytes when there is none. A candidate is sound, compressed
+ * as the file is, and followed by another likely header or by the end. */
+static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
+    uint64_t end = x->file->info.file_bytes;
+    int rc;
+    if (!x->search && !(x->search = malloc(SEARCH_BYTES + EA_ETL_HEADER_BYTES)))
+        return fail_memory(x);
+    for (uint64_t base = from; base < end; base += SEARCH_BYTES) {
+        size_t got;
+        if ((rc = read_at(x, base, x->search, SEARCH_BYTES + EA_ETL_HEADER_BYTES, &got)))
+            return rc;
+        size_t places = got >= EA_ETL_HEADER_BYTES ? got - EA_ETL_HEADER_BYTES + 1 : 0;
+        if (places > SEARCH_BYTES)
+            places = SEARCH_BYTES;
+        for (size_t i = 0; i < places; i++) {
+            const uint8_t *p = x->search + i;
+            ea_etl_buffer_header h;
+            if (p[0x35] || !(p[0x34] & EA_ETL_BUFFER_COMPRESSED) || p[0x34] >= 0x80 || p[0x36] >= 8 || p[0x37])
+                continue;
+            ea_etl_parse_buffer_header(p, &h);
+            if (ea_etl_score_buffer_header(&h) != EA_ETL_HEADER_SOUND ||
+                (uint16_t)h.state != x->file->info.compression || h.size_bytes < EA_ETL_HEADER_BYTES + 8)
+                continue;
+            uint64_t next = base + i + h.size_bytes;
+            if (next < end) {
+                unsigned score;
+                if ((rc = score_at(x, next, &score, &h)))
+                    return rc;
+                if (score < EA_ETL_HEADER_LIKELY)
+                    continue;
+            } else if (next > end) {
+                continue;
+            }
+            *ret = base + i;
+            return 0;
+        }
+    }
+    *ret = end;
+    return 0;
+}
+
+/* The time of the first record in data, which stands for a buffer of used_bytes of records: 1 and *ret_raw, or 0 when
+ * it cannot be told without reading the whole buffer. */
+static int first_time(const uint8_t *data, size_t data_bytes, uint32_t used_bytes, int64_t *ret_raw) {
+    enum { TIME_ENDS = 48 }; /* a record's time stands before that */
+    uint32_t size = data_bytes >= TIME_ENDS ? ea_etl_record_bytes(data, used_bytes) : 0;
+    if (!size)
+        return 0;
+    int64_t t = ea_etl_record_time(data, INT64_MIN), second;
+    if (t == INT64_MIN)
+        return 0;
+    uint32_t next = (size + 7) & ~7u;
+    if (next < used_bytes && next + TIME_ENDS <= data_bytes && ea_etl_record_bytes(data + next, used_bytes - next)) {
+        second = ea_etl_record_time(data + next, t);
+        if (second < t)
+            return 0;
+    }
+    *ret_raw = t;
+    return 1;
+}
+
+/* Decodes the whole buffer for its earliest time; the key stays when there is none. */
+static int scan(indexer *x, ea_etl_entry *e) {
+    int rc = ea_etl_decode(x->file, e, &x->scan_buffer, &x->scratch, NULL, x->err);
+    if (!rc && x->scan_buffer.walk.count && x->scan_buffer.walk.min_time <= x->scan_buffer.walk.max_time)
+        e->key = x->scan_buffer.walk.min_time;
+    return rc;
+}
+
+/* Adds the buffer at offset. peek: its first PEEK_BYTES, of which got are the file's. */
+static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, const uint8_t *peek, size_t got) {
+    ea_etl_buffer_header h;
+    ea_etl_parse_buffer_header(peek, &h);
+    ea_etl_entry e = {.offset = offset & ((UINT64_C(1) << 48) - 1),
+                      .file = x->file_number,
+                      .size_bytes = size < EA_ETL_MAX_BUFFER_BYTES ? (uint32_t)size : EA_ETL_MAX_BUFFER_BYTES,
+                      .number = (uint32_t)x->number,
+                      .damaged = damaged != 0,
+                      .key = x->believed_raw};
+    x->number++;
+    x->file->info.buffer_count++;
+    e.compressed = (h.flags & EA_ETL_BUFFER_COMPRESSED) != 0;
+    if (damaged) { /* the flag may be what was damaged: the first record tells */
+        int plain = got > EA_ETL_HEADER_BYTES + 8 && ea_etl_record_bytes(peek + EA_ETL_HEADER_BYTES, UINT16_MAX) > 0;
+        e.compressed = x->packed && !plain;
+    }
+    if (!damaged && h.used_bytes == EA_ETL_HEADER_BYTES)
+        return 0; /* empty */
+
+    uint32_t used = h.used_bytes > EA_ETL_HEADER_BYTES && h.used_bytes <= EA_ETL_MAX_BUFFER_BYTES
+                        ? h.used_bytes - EA_ETL_HEADER_BYTES
+                        : UINT16_MAX;
+    x->any_compressed |= e.compressed;
+    int known = 0;
+    if (!x->file->scan_buffers && !damaged) {
+        if (e.compressed) {
+            uint8_t first[FIRST_BYTES + EA_ETL_SLACK_BYTES];
+            size_t made = 0;
+            size_t in_bytes = got - EA_ETL_HEADER_BYTES;
+            int rc = 0;
+            if (in_bytes > (size_t)e.size_bytes - EA_ETL_HEADER_BYTES)
+                in_bytes = e.size_bytes - EA_ETL_HEADER_BYTES;
+            if (x->file->info.compression == EA_ETL_XPRESS)
+                rc = ea_xpress_decompress(peek + EA_ETL_HEADER_BYTES, in_bytes, first, FIRST_BYTES, &made);
+            else if (x->file->info.compression == EA_ETL_LZNT1)
+                rc = ea_lznt1_decompress(peek + EA_ETL_HEADER_BYTES, in_bytes, first, FIRST_BYTES, &made);
+            else
+                rc = ea_xpress_huff_decompress(peek + EA_ETL_HEADER_BYTES, in_bytes, first, FIRST_BYTES, &made);
+            (void)rc; /* the peek ends in the middle of the stream: what came out counts */
+            known = first_time(first, made, used, &e.key);
+        } else {
+            known = first_time(peek + EA_ETL_HEADER_BYTES, PEEK_BYTES - EA_ETL_HEADER_BYTES, used, &e.key);
+        }
+    }
+    int rc = known ? 0 : scan(x, &e);
+    if (rc)
+        return rc;
+    /* One CPU's buffers begin in the order of the file. Where they do not, one of the two first records has a damaged
+     * time, or a circular file wrapped: both are read whole for their earliest time. */
+    size_t *last = &x->last_of_cpu[h.cpu];
+    if (*last && known && x->index->entries[*last - 1].key > e.key) {
+        if ((rc = scan(x, &x->index->entries[*last - 1])) || (rc = scan(x, &e)))
+            return rc;
+    }
+    x->believed_raw = e.key;
+    if ((rc = add_entry(x, &e)))
+        return rc;
+    *last = x->index->count;
+    return 0;
+}
+
+static int is_zero(const uint8_t *p, size_t len) {
+    for (size_t i = 0; i < len; i++)
+        if (p[i])
+            return 0;
+    return 1;
+}
+
+/* Whether the file holds nothing but zeros in [offset, offset + size). */
+static int zeroed(indexer *x, uint64_t offset, uint64_t size, int *ret) {
+    if (!x->search && !(x->search = malloc(SEARCH_BYTES + EA_ETL_HEADER_BYTES)))
+        return fail_memory(x);
+    *ret = 0;
+    for (uint64_t at = 0; at < size; at += SEARCH_BYTES) {
+        size_t want = size - at < SEARCH_BYTES ? (size_t)(size - at) : SEARCH_BYTES, got;
+        int rc = read_at(x, offset + at, x->search, want, &got);
+        if (rc)
+            return rc;
+        if (!is_zero(x->search, want))
+            return 0;
+    }
+    *ret = 1;
+    return 0;
+}
+
+/* A run of zeroed buffers (the unused tail of a file that was laid out beforehand, or a hole) is one report. */
+static void flush_zeros(indexer *x) {
+    if (!x->zeros_bytes)
+        return;
+    if (x->options && x->options->counters) {
+        ea_count(x->options->counters, EA_COUNT_source_bad_bytes, x->zeros_bytes);
+        ea_count(x->options->counters, EA_COUNT_source_bad_buffers,
+                 (x->zeros_bytes + x->grid_bytes - 1) / x->grid_bytes);
+    }
+    ea_etl_report(x->options, x->file, x->zeros_at, 0, x->zeros_bytes, "expected a buffer header, found zeros only");
+    x->zeros_bytes = 0;
+}
+
+/* Buffers of one size. */
+static int index_grid(indexer *x) {
+    uint64_t end = x->file->info.file_bytes, at = 0;
+    uint8_t peek[PEEK_BYTES];
+    while (at < end) {
+        size_t got;
+        ea_etl_buffer_header h, other;
+        unsigned score, next_score;
+        uint64_t size = x->grid_bytes;
+        int rc = read_at(x, at, peek, sizeof peek, &got), damaged = 0;
+        if (rc)
+            return rc;
+        ea_etl_parse_buffer_header(peek, &h);
+        score = ea_etl_score_buffer_header(&h);
+        if (score < EA_ETL_HEADER_SOUND || h.size_bytes != size) {
+            damaged = 1;
+            if (h.size_bytes != size && score == EA_ETL_HEADER_SOUND) { /* a buffer of another size: does one follow? */
+                if ((rc = score_at(x, at + h.size_bytes, &next_score, &other)))
+                    return rc;
+                if (next_score == EA_ETL_HEADER_SOUND || at + h.size_bytes == end) {
+                    size = h.size_bytes;
+                    damaged = 0;
+                }
+            } else if (score < EA_ETL_HEADER_SOUND && is_zero(peek, sizeof peek)) {
+                int zero;
+                uint64_t there = end - at < size ? end - at : size;
+                if ((rc = zeroed(x, at, there, &zero)))
+                    return rc;
+                if (zero) {
+                    if (!x->zeros_bytes)
+                        x->zeros_at = at;
+                    x->zeros_bytes += there;
+                    x->number++;
+                    at += there;
+                    continue;
+                }
+            }
+        }
+        flush_zeros(x);
+        if (got < EA_ETL_HEADER_BYTES + 8) { /* a stump */
+            ea_etl_report(x->options, x->file, at, 0, got, "the file ends inside a buffer header");
+            if (x->options && x->options->counters)
+                ea_count(x->options->counters, EA_COUNT_source_bad_bytes, got);
+            break;
+        }
+        if ((rc = add_buffer(x, at, size, damaged, peek, got)))
+            return rc;
+        at += size;
+    }
+    flush_zeros(x);
+    return 0;
+}
+
+/* Buffers of any size. */
+static int index_packed(indexer *x) {
+    uint64_t end = x->file->info.file_bytes, at = 0;
+    uint8_t peek[PEEK_BYTES];
+    while (at < end) {
+        size_t got;
+        ea_etl_buffer_header h, other;
+        unsigned score, next_score = 0;
+        int rc = read_at(x, at, peek, sizeof peek, &got), damaged = 0;
+        if (rc)
+            return rc;
+        if (got < EA_ETL_HEADER_BYTES + 8) {
+            ea_etl_report(x->options, x->file, at, 0, got, "the file ends inside a buffer header");
+            if (x->options && x->options->counters)
+                ea_count(x->options->counters, EA_COUNT_source_bad_bytes, got);
+            break;
+        }
+        ea_etl_parse_buffer_header(peek, &h);
+        score = ea_etl_score_buffer_header(&h);
+        uint64_t size = h.size_bytes, found = end;
+        int size_good = size >= EA_ETL_HEADER_BYTES && size <= EA_ETL_MAX_BUFFER_BYTES;
+        if (size_good && at + size < end) {
+            if ((rc = score_at(x, at + size, &next_score, &other)))
+                return rc;
+        } else if (size_good && at + size == end) {
+            next_score = EA_ETL_HEADER_SOUND;
+        }
+        if (score < EA_ETL_HEADER_SOUND || next_score < EA_ETL_HEADER_LIKELY) {
+            if ((rc = find_header(x, at + EA_ETL_HEADER_BYTES, &found)))
+                return rc;
+            /* The size holds when the next header is sound, or is found behind it and half a header stands there. */
+            int keep =
+                size_good && (next_score >= EA_ETL_HEADER_LIKELY || (found > at + size && next_score >= HALF_HEADER) ||
+                              (found == end && at + size > end));
+            if (!keep)
+                size = found - at;
+            damaged = !keep || score < EA_ETL_HEADER_SOUND;
+        }
+        if ((rc = add_buffer(x, at, size, damaged, peek, got)))
+            return rc;
+        at += size;
+    }
+    return 0;
+}
+
+int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_number, const ea_etl_options *options,
+                      ea_err *err) {
+    indexer x = {.index = index,
+                 .file = file,
+                 .file_number = file_number,
+                 .options = options,
+                 .err = err,
+                 .believed_raw = file->info.clock.base_raw};
+    ea_etl_buffer_header first, second;
+    uint8_t p[EA_ETL_HEADER_BYTES];
+    size_t got;
+    unsigned score;
+    int rc = read_at(&x, 0, p, sizeof p, &got);
+    if (rc)
+        return rc;
+    ea_etl_parse_buffer_header(p, &first);
+    x.grid_bytes = file->info.buffer_size_bytes;
+    x.packed = (file->info.log_file_mode & EA_ETL_MODE_COMPRESSED) != 0;
+    if (first.size_bytes != x.grid_bytes && first.size_bytes >= 512 && first.size_bytes <= EA_ETL_MAX_BUFFER_BYTES) {
+        if ((rc = score_at(&x, first.size_bytes, &score, &second)))
+            return rc;
+        if (score == EA_ETL_HEADER_SOUND) {
+            x.grid_bytes = first.size_bytes;
+            x.packed |= (second.flags & EA_ETL_BUFFER_COMPRESSED) != 0;
+        }
+    }
+    x.last_of_cpu = calloc(CPU_COUNT, sizeof *x.last_of_cpu);
+    if (!x.last_of_cpu)
+        return fail_memory(&x);
+    if (!x.packed) {
+        uint64_t buffers = file->info.file_bytes / x.grid_bytes + 1;
+        size_t capacity = index->count + (buffers < SIZE_MAX / 64 ? (size_t)buffers : 0);
+        if (capacity > index->capacity) {
+            ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
+            if (!entries) {
+                free(x.last_of_cpu);
+                return fail_memory(&x);
+            }
+            index->entries = entries;
+            index->capacity = capacity;
+        }
+    } else {
+        x.grid_bytes = first.size_bytes;
+    }
+    rc = x.packed ? index_packed(&x) : index_grid(&x);
+    free(x.last_of_cpu);
+    free(x.search);
+    free(x.scratch.data);
+    ea_etl_buffer_deinit(&x.scan_buffer);
+    if (!x.any_compressed)
+        file->info.compression = EA_ETL_NONE;
+    return rc;
+}
+
+/* ---- sorting ---- a heap sort: in place, and never slow */
+
+static int entry_less(const ea_etl_entry *a, const ea_etl_entry *b) {
+    if (a->key != b->key)
+        return a->key < b->key;
+    if (a->file != b->file)
+        return a->file < b->file;
+    return a->number < b->number;
+}
+
+static void sift_down(ea_etl_entry *e, size_t at, size_t count) {
+    ea_etl_entry moving = e[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && entry_less(&e[child], &e[child + 1]))
+            child++;
+        if (!entry_less(&moving, &e[child]))
+            break;
+        e[at] = e[child];
+    }
+    e[at] = moving;
+}
+
+void ea_etl_index_sort(ea_etl_index *index) {
+    ea_etl_entry *e = index->entries;
+    size_t n = index->count, sorted = 1;
+    while (sorted < n && !entry_less(&e[sorted], &e[sorted - 1]))
+        sorted++;
+    if (sorted >= n)
+        return;
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(e, i, n);
+    for (size_t i = n; i-- > 1;) {
+        ea_etl_entry top = e[0];
+        e[0] = e[i];
+        e[i] = top;
+        sift_down(e, 0, i);
+    }
+}

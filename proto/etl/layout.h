@@ -1,0 +1,195 @@
+/* The bytes of an .etl file: buffer headers, record headers, and what the files of this folder share.
+ * Before it: files. After it: merge.c, which makes records in canonical order out of these parts. Inside this folder
+ * only. Thread: the source's. Source of all layouts: winsiderss/systeminformer phnt/include/ntwmi.h (WMI_BUFFER_HEADER,
+ * *_TRACE_HEADER, EVENT_TRACE_GROUP_*), evntcons.h (EVENT_HEADER, extended items), evntrace.h (TRACE_MESSAGE_*,
+ * TRACE_LOGFILE_HEADER). */
+#ifndef EA_ETL_LAYOUT_H
+#define EA_ETL_LAYOUT_H
+
+#include "etl.h"
+#include "platform.h"
+
+/* ---- buffers ---- */
+
+enum {
+    EA_ETL_HEADER_BYTES = 0x48,
+    EA_ETL_MAX_BUFFER_BYTES = 64 << 20, /* Windows: 16 MiB; a size above ours is damage */
+    EA_ETL_SLACK_BYTES = 64,            /* readable and writable behind every decoded buffer */
+};
+
+/* WMI_BUFFER_HEADER.BufferFlag */
+enum {
+    EA_ETL_BUFFER_PROC_INDEX = 0x20,
+    EA_ETL_BUFFER_COMPRESSED = 0x40,
+};
+
+enum ea_etl_compression {
+    EA_ETL_NONE = 0,
+    EA_ETL_LZNT1 = 2,
+    EA_ETL_XPRESS = 3,
+    EA_ETL_XPRESS_HUFF = 4,
+};
+
+/* LogFileMode */
+enum {
+    EA_ETL_MODE_COMPRESSED = 0x04000000,
+    EA_ETL_MODE_NO_PER_PROCESSOR = 0x10000000,
+};
+
+typedef struct ea_etl_buffer_header {
+    uint32_t size_bytes;   /* on disk, this header included */
+    uint32_t saved_offset; /* 0 or short in many good files: never the first choice */
+    uint32_t current_offset;
+    int64_t flush_time; /* ticks, or FILETIME in files that were merged */
+    int64_t sequence;
+    uint16_t cpu;
+    uint16_t logger;
+    uint32_t state;      /* low half of the first buffer's: the file's compression */
+    uint32_t used_bytes; /* "Offset": valid length, decompressed, this header included */
+    uint16_t flags;
+    uint16_t type;
+} ea_etl_buffer_header;
+
+/* p: EA_ETL_HEADER_BYTES. Checks nothing. */
+void ea_etl_parse_buffer_header(const uint8_t *p, ea_etl_buffer_header *ret);
+
+/* How much of a header's content can be true, of 8 points; EA_ETL_HEADER_SOUND: all that can be checked is. */
+enum { EA_ETL_HEADER_SOUND = 8, EA_ETL_HEADER_LIKELY = 6 };
+unsigned ea_etl_score_buffer_header(const ea_etl_buffer_header *h);
+
+/* ---- one file ---- */
+
+typedef struct ea_etl_file {
+    ea_etl_info info;
+    ea_file *handle;
+    uint8_t scan_buffers; /* buffers may be disordered inside: index by each one's minimum */
+    uint8_t by_utc;       /* its clock is not the other files': merge by UTC */
+    int64_t window_raw;   /* one day in ticks: how far a time may be off and still be believed after damage */
+} ea_etl_file;
+
+/* One buffer of the index: exactly 24 bytes. Offsets up to 256 TiB, sizes up to 256 MiB, 65,536 files. */
+typedef struct ea_etl_entry {
+    int64_t key;          /* time of its earliest record, in the merge's time */
+    uint64_t offset : 48; /* in the file */
+    uint64_t file : 16;
+    uint64_t size_bytes : 28; /* on disk */
+    uint64_t number : 32;     /* in file order */
+    uint64_t compressed : 1;
+    uint64_t damaged : 1; /* its header contradicts itself or its surroundings */
+    uint64_t unused : 2;
+} ea_etl_entry;
+_Static_assert(sizeof(ea_etl_entry) == 24, "the index promises 24 bytes a buffer");
+
+typedef struct ea_etl_index {
+    ea_etl_entry *entries;
+    size_t count, capacity;
+} ea_etl_index;
+
+/* Tells options->on_damage. */
+void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint64_t offset, uint32_t inside,
+                   uint64_t bytes, const char *reason);
+
+/* ---- header.c ---- */
+
+/* Reads the first buffer's start and fills file->info, scan_buffers, window_raw. info.path and handle are set already.
+ */
+EA_MUST_CHECK int ea_etl_read_header(ea_etl_file *file, ea_err *err);
+void ea_etl_info_deinit(ea_etl_info *info);
+
+/* ---- record.c ---- */
+
+/* The record positions of one decoded buffer. */
+typedef struct ea_etl_walk {
+    uint32_t *offsets; /* of records in the buffer, in file order; after ea_etl_walk_sort by time */
+    uint32_t count, capacity;
+    int64_t min_time, max_time; /* of the records that have a time; min > max when none has */
+    int disordered;             /* a time went backwards */
+    uint32_t gap_count;         /* damaged places */
+    uint32_t end;               /* where reading stopped */
+} ea_etl_walk;
+
+typedef struct ea_etl_gap {
+    uint32_t offset, bytes;
+    const char *reason;
+} ea_etl_gap;
+
+typedef struct ea_etl_walk_options {
+    int64_t window_raw;                               /* after damage a time must lie within this of a believed one */
+    int64_t near_raw;                                 /* a believed time; used until a record gave a better one */
+    void (*on_gap)(const ea_etl_gap *gap, void *arg); /* may be NULL */
+    void *arg;
+} ea_etl_walk_options;
+
+/* Finds the records of data[from, to). Returns 0, or EA_ENOMEM. walk's memory is reused. */
+EA_MUST_CHECK int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, uint32_t to,
+                                     const ea_etl_walk_options *options);
+/* Sorts the positions by time, stably. A record without a time keeps its place behind the one before it. */
+EA_MUST_CHECK int ea_etl_walk_sort(ea_etl_walk *walk, const uint8_t *data);
+void ea_etl_walk_deinit(ea_etl_walk *walk);
+
+/* Bytes of the record at p (not rounded up), 0 when no record can start there. available: readable bytes from p, the
+ * record has to fit. */
+uint32_t ea_etl_record_bytes(const uint8_t *p, uint32_t available);
+/* Time of a record that ea_etl_record_bytes accepted; fallback when its header has none. */
+int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback);
+
+/* Fills r and its extended items (room for EA_EXT_MAX) from the record at p, which is size_bytes long and was accepted.
+ * r->time_raw, cpu, logger, source and position are the caller's. Returns the bytes at the record's end that should
+ * have been extended items and are not readable as such (they then stand at the start of the payload), 0 normally. */
+uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size_bytes,
+                            uint8_t file_pointer_size);
+
+/* ---- decode.c ---- */
+
+/* One decoded buffer. Its memory is reused from buffer to buffer; zero to start with. */
+typedef struct ea_etl_buffer {
+    ea_etl_buffer_header header;
+    uint8_t *data; /* EA_ETL_HEADER_BYTES of header, then records */
+    size_t data_capacity;
+    uint32_t used_bytes;
+    ea_etl_walk walk;
+} ea_etl_buffer;
+
+/* Compressed bytes on their way. Shared by all buffers of a set; zero to start with. */
+typedef struct ea_etl_scratch {
+    uint8_t *data;
+    size_t capacity;
+} ea_etl_scratch;
+
+/* Reads, decompresses and walks one buffer; sorts it when it is disordered. Damage is counted and reported when options
+ * is not NULL, and never an error: what can be read is in ret, perhaps nothing. */
+EA_MUST_CHECK int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, ea_etl_buffer *ret,
+                                ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err);
+void ea_etl_buffer_deinit(ea_etl_buffer *b);
+/* Makes *data hold at least capacity bytes (contents are lost) and slack behind them. */
+EA_MUST_CHECK int ea_etl_ensure(uint8_t **data, size_t *capacity, size_t wanted);
+
+/* ---- index.c ---- */
+
+/* Appends a file's buffers to the index, in file order; keys are raw times. */
+EA_MUST_CHECK int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_number,
+                                    const ea_etl_options *options, ea_err *err);
+/* By (key, file, number), in place. */
+void ea_etl_index_sort(ea_etl_index *index);
+
+/* ---- decompression ---- all of [MS-XCA]; like ea_xpress_decompress in shape */
+
+EA_MUST_CHECK int ea_lznt1_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes,
+                                      size_t *ret_bytes);
+EA_MUST_CHECK int ea_xpress_huff_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes,
+                                            size_t *ret_bytes);
+
+/* A plain LZ77 stream between two symbols, so that it can be taken up again there. All zero: at the start. */
+typedef struct ea_xpress_state {
+    size_t in, out;      /* bytes consumed and made */
+    uint32_t flags;      /* the next symbol's flag is the top bit */
+    unsigned flag_count; /* flags left */
+    size_t nibble;       /* 1 + place of the byte whose high half is the next long length; 0: none */
+} ea_xpress_state;
+
+/* Goes on until at least stop_bytes stand in out (a match may go beyond, up to out_bytes), or the input ends (0), or is
+ * damaged (EA_ECORRUPT, the state is that before the bad symbol). */
+EA_MUST_CHECK int ea_xpress_run(ea_xpress_state *state, const uint8_t *in, size_t in_bytes, uint8_t *out,
+                                size_t stop_bytes, size_t out_bytes);
+
+#endif

@@ -1,0 +1,465 @@
+/* Files merged into one stream of records in canonical order: (time, file, cpu, position).
+ * Before it: index.c (where buffers are, when they begin) and decode.c (one buffer). After it: ea_etl_next's callers.
+ * Thread: the source's.
+ *
+ * A buffer is decoded when its first time is not behind the time that would come out next, so that any overlap of
+ * buffers is right; in a file as Windows writes it that is one buffer a file and CPU. Decoded buffers wait in a heap by
+ * their next record; the one in front runs until its next record is not surely the first any more. When decoded buffers
+ * would take more memory than the limit (hostile or damaged files: buffers that overlap far more than CPUs are), the
+ * one whose next record is furthest away is given up, and decoded again when its time has come. */
+#include "layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_FLOOR   ((size_t)256 << 20)
+#define MEMORY_CEILING ((size_t)4 << 30)
+
+/* A decoded buffer with records left. */
+typedef struct active {
+    int64_t key;            /* of the next record, in the merge's time */
+    uint64_t tie;           /* file << 16 | cpu */
+    uint64_t position_base; /* buffer number << 32 */
+    int64_t time_raw;       /* of the next record */
+    uint32_t next;          /* index of the next record in buffer.walk */
+    uint16_t file;
+    size_t cost_bytes; /* its memory, as counted in the set */
+    ea_etl_entry entry;
+    ea_etl_buffer buffer;
+    struct active *link; /* in the list of free ones */
+} active;
+
+/* A buffer that was given up in its middle. */
+typedef struct parked {
+    int64_t key;
+    int64_t time_raw;
+    uint32_t next;
+    ea_etl_entry entry;
+} parked;
+
+struct ea_etl_set {
+    ea_etl_file *files;
+    size_t file_count;
+    ea_etl_options options;
+    ea_etl_index index;
+    size_t index_next; /* entries before it were begun */
+
+    active *current;   /* the one in front; not in the heap */
+    int64_t run_limit; /* while current->key is below, current is surely in front */
+    active *finished;  /* ran out with the last call: its last record is still borrowed */
+    active **heap;     /* the others; room for heap_capacity */
+    size_t heap_count, heap_capacity;
+    active *free_list;
+    parked *parked; /* a heap by key */
+    size_t parked_count, parked_capacity;
+    size_t memory_bytes, memory_limit; /* of decoded buffers, in use or kept */
+
+    ea_etl_scratch scratch;
+    int64_t last_key; /* of the record that came out last */
+    ea_record record;
+    ea_ext ext[EA_EXT_MAX];
+};
+
+/* ---- opening ---- */
+
+static int open_file(ea_etl_file *file, const char *path, ea_err *err) {
+    size_t len = strlen(path) + 1;
+    file->info.path = malloc(len);
+    if (!file->info.path)
+        return ea_fail(err, EA_ENOMEM, "open %s", path);
+    memcpy(file->info.path, path, len);
+    int rc = ea_file_open(&file->handle, path, EA_OPEN_READ, err);
+    if (!rc)
+        rc = ea_file_size(file->handle, &file->info.file_bytes, err);
+    if (!rc)
+        rc = ea_etl_read_header(file, err);
+    if (!rc && file->info.file_bytes >> 48)
+        rc = ea_fail(err, EA_ELIMIT, "read %s: at most 256 TiB are supported", path);
+    return rc;
+}
+
+/* Whether raw times of a and b are of the same clock: same kind and rate, and zero at the same moment. Boot times move
+ * with every adjustment of the wall clock, and so does this; two runs of a machine are further apart. */
+static int same_clock(const ea_etl_info *a, const ea_etl_info *b) {
+    const int64_t tolerance_ns = INT64_C(5000000000);
+    if (a->clock.type != b->clock.type || a->clock.frequency != b->clock.frequency)
+        return 0;
+    if (a->boot_filetime == b->boot_filetime && a->boot_filetime != 0)
+        return 1;
+    int64_t zero_a = ea_clock_to_utc_ns(&a->clock, 0), zero_b = ea_clock_to_utc_ns(&b->clock, 0);
+    uint64_t apart = zero_a > zero_b ? (uint64_t)zero_a - (uint64_t)zero_b : (uint64_t)zero_b - (uint64_t)zero_a;
+    return apart <= (uint64_t)tolerance_ns;
+}
+
+static int64_t merge_key(const ea_etl_file *file, int64_t raw) {
+    return file->by_utc ? ea_clock_to_utc_ns(&file->info.clock, raw) : raw;
+}
+
+/* UTC is used for all files as soon as one clock differs, when all of them can be converted. */
+static void choose_merge_time(ea_etl_set *s) {
+    int differ = 0, convertible = 1;
+    for (size_t i = 0; i < s->file_count; i++) {
+        differ |= i > 0 && !same_clock(&s->files[0].info, &s->files[i].info);
+        convertible &= s->files[i].info.clock.frequency != 0;
+    }
+    if (!differ || !convertible)
+        return;
+    for (size_t i = 0; i < s->file_count; i++)
+        s->files[i].by_utc = 1;
+    for (size_t i = 0; i < s->index.count; i++) {
+        ea_etl_entry *e = &s->index.entries[i];
+        e->key = merge_key(&s->files[e->file], e->key);
+    }
+}
+
+int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, const ea_etl_options *options,
+                ea_err *err) {
+    if (path_count == 0 || path_count > UINT16_MAX)
+        return ea_fail(err, EA_EINVAL, "open traces: between 1 and 65535 files can be read together, not %zu",
+                       path_count);
+    ea_etl_set *s = calloc(1, sizeof *s);
+    if (!s)
+        return ea_fail(err, EA_ENOMEM, "open %s", paths[0]);
+    if (options)
+        s->options = *options;
+    s->last_key = INT64_MIN;
+    int rc = 0;
+    s->files = calloc(path_count, sizeof *s->files);
+    if (!s->files)
+        rc = ea_fail(err, EA_ENOMEM, "open %s", paths[0]);
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < path_count && !rc; i++) {
+        s->file_count = i + 1;
+        ea_etl_file *file = &s->files[i];
+        rc = open_file(file, paths[i], err);
+        if (!rc)
+            rc = ea_etl_index_file(&s->index, file, (uint16_t)i, &s->options, err);
+        if (!rc) {
+            uint64_t cpus = file->info.cpu_count < 4096 ? file->info.cpu_count : 4096;
+            wanted += 2 * cpus * file->info.buffer_size_bytes;
+            if (s->options.counters) {
+                ea_count(s->options.counters, EA_COUNT_source_events_lost, file->info.events_lost);
+                ea_count(s->options.counters, EA_COUNT_source_buffers_lost, file->info.buffers_lost);
+            }
+        }
+    }
+    if (rc) {
+        ea_etl_close(s);
+        return rc;
+    }
+    s->memory_limit = wanted < MEMORY_FLOOR ? MEMORY_FLOOR : wanted > MEMORY_CEILING ? MEMORY_CEILING : (size_t)wanted;
+    choose_merge_time(s);
+    ea_etl_index_sort(&s->index);
+    *ret = s;
+    return 0;
+}
+
+static void free_active(active *a) {
+    if (!a)
+        return;
+    ea_etl_buffer_deinit(&a->buffer);
+    free(a);
+}
+
+void ea_etl_close(ea_etl_set *s) {
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->file_count; i++) {
+        ea_file_close(s->files[i].handle);
+        ea_etl_info_deinit(&s->files[i].info);
+    }
+    free(s->files);
+    free_active(s->current);
+    free_active(s->finished);
+    for (size_t i = 0; i < s->heap_count; i++)
+        free_active(s->heap[i]);
+    while (s->free_list) {
+        active *a = s->free_list;
+        s->free_list = a->link;
+        free_active(a);
+    }
+    free(s->heap);
+    free(s->parked);
+    free(s->index.entries);
+    free(s->scratch.data);
+    free(s);
+}
+
+size_t ea_etl_file_count(const ea_etl_set *s) {
+    return s->file_count;
+}
+const ea_etl_info *ea_etl_file_info(const ea_etl_set *s, size_t file) {
+    return file < s->file_count ? &s->files[file].info : NULL;
+}
+
+double ea_etl_progress(const ea_etl_set *s) {
+    if (s->index.count == 0)
+        return 1;
+    return (double)s->index_next / (double)s->index.count;
+}
+
+/* ---- the heap of decoded buffers ---- */
+
+static int less(const active *a, const active *b) {
+    if (a->key != b->key)
+        return a->key < b->key;
+    if (a->tie != b->tie)
+        return a->tie < b->tie;
+    return (a->position_base | a->buffer.walk.offsets[a->next]) < (b->position_base | b->buffer.walk.offsets[b->next]);
+}
+
+static void heap_sift_down(ea_etl_set *s, size_t at) {
+    active **h = s->heap, *moving = h[at];
+    for (size_t child; (child = 2 * at + 1) < s->heap_count; at = child) {
+        if (child + 1 < s->heap_count && less(h[child + 1], h[child]))
+            child++;
+        if (!less(h[child], moving))
+            break;
+        h[at] = h[child];
+    }
+    h[at] = moving;
+}
+
+static void heap_sift_up(ea_etl_set *s, size_t at) {
+    active **h = s->heap, *moving = h[at];
+    while (at > 0 && less(moving, h[(at - 1) / 2])) {
+        h[at] = h[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    h[at] = moving;
+}
+
+static int heap_push(ea_etl_set *s, active *a, ea_err *err) {
+    if (s->heap_count == s->heap_capacity) {
+        size_t capacity = s->heap_capacity ? 2 * s->heap_capacity : 64;
+        active **heap = realloc(s->heap, capacity * sizeof *heap);
+        if (!heap)
+            return ea_fail(err, EA_ENOMEM, "merge traces");
+        s->heap = heap;
+        s->heap_capacity = capacity;
+    }
+    s->heap[s->heap_count++] = a;
+    heap_sift_up(s, s->heap_count - 1);
+    return 0;
+}
+
+static active *heap_remove(ea_etl_set *s, size_t at) {
+    active *a = s->heap[at], *last = s->heap[--s->heap_count];
+    if (at < s->heap_count) {
+        s->heap[at] = last;
+        heap_sift_down(s, at);
+        heap_sift_up(s, at);
+    }
+    return a;
+}
+
+/* ---- buffers coming and going ---- */
+
+static void destroy(ea_etl_set *s, active *a) {
+    s->memory_bytes -= a->cost_bytes;
+    free_active(a);
+}
+
+/* Kept for the next buffer, unless memory is scarce. */
+static void recycle(ea_etl_set *s, active *a) {
+    if (s->memory_bytes > s->memory_limit / 2) {
+        destroy(s, a);
+        return;
+    }
+    a->link = s->free_list;
+    s->free_list = a;
+}
+
+/* After a decode, which may have grown it. */
+static void count_memory(ea_etl_set *s, active *a) {
+    size_t cost = sizeof *a + a->buffer.data_capacity + a->buffer.walk.capacity * sizeof *a->buffer.walk.offsets;
+    s->memory_bytes = s->memory_bytes - a->cost_bytes + cost;
+    a->cost_bytes = cost;
+}
+
+static int park(ea_etl_set *s, active *a, ea_err *err) {
+    if (s->parked_count == s->parked_capacity) {
+        size_t capacity = s->parked_capacity ? 2 * s->parked_capacity : 64;
+        parked *p = realloc(s->parked, capacity * sizeof *p);
+        if (!p)
+            return ea_fail(err, EA_ENOMEM, "merge traces");
+        s->parked = p;
+        s->parked_capacity = capacity;
+    }
+    size_t at = s->parked_count++;
+    parked new = {.key = a->key, .time_raw = a->time_raw, .next = a->next, .entry = a->entry};
+    for (; at > 0 && new.key < s->parked[(at - 1) / 2].key; at = (at - 1) / 2)
+        s->parked[at] = s->parked[(at - 1) / 2];
+    s->parked[at] = new;
+    return 0;
+}
+
+static parked unpark(ea_etl_set *s) {
+    parked first = s->parked[0], moving = s->parked[--s->parked_count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < s->parked_count; at = child) {
+        if (child + 1 < s->parked_count && s->parked[child + 1].key < s->parked[child].key)
+            child++;
+        if (moving.key <= s->parked[child].key)
+            break;
+        s->parked[at] = s->parked[child];
+    }
+    s->parked[at] = moving;
+    return first;
+}
+
+/* The key at which the next buffer has to be decoded; INT64_MAX and 0 when there is none. */
+static int next_pending(const ea_etl_set *s, int64_t *ret_key) {
+    int any = 0;
+    *ret_key = INT64_MAX;
+    if (s->index_next < s->index.count) {
+        *ret_key = s->index.entries[s->index_next].key;
+        any = 1;
+    }
+    if (s->parked_count && (!any || s->parked[0].key < *ret_key)) {
+        *ret_key = s->parked[0].key;
+        any = 1;
+    }
+    return any;
+}
+
+/* Sets key and time_raw of the record that a->next names. */
+static inline void look_at_next(const ea_etl_set *s, active *a) {
+    const ea_etl_file *file = &s->files[a->file];
+    a->time_raw = ea_etl_record_time(a->buffer.data + a->buffer.walk.offsets[a->next], a->time_raw);
+    a->key = merge_key(file, a->time_raw);
+}
+
+/* Decodes the buffer that next_pending spoke of into the heap (one without records vanishes). */
+static int activate(ea_etl_set *s, ea_err *err) {
+    parked from = {0};
+    int again =
+        s->parked_count && (s->index_next == s->index.count || s->parked[0].key < s->index.entries[s->index_next].key);
+    if (again)
+        from = unpark(s);
+    else
+        from.entry = s->index.entries[s->index_next++];
+    active *a = s->free_list;
+    if (a)
+        s->free_list = a->link;
+    else if (!(a = calloc(1, sizeof *a)))
+        return ea_fail(err, EA_ENOMEM, "merge traces");
+    const ea_etl_file *file = &s->files[from.entry.file];
+    int rc = ea_etl_decode(file, &from.entry, &a->buffer, &s->scratch, again ? NULL : &s->options, err);
+    count_memory(s, a);
+    if (rc || from.next >= a->buffer.walk.count) {
+        recycle(s, a);
+        return rc;
+    }
+    a->file = from.entry.file;
+    a->entry = from.entry;
+    a->tie = (uint64_t)from.entry.file << 16 | a->buffer.header.cpu;
+    a->position_base = (uint64_t)from.entry.number << 32;
+    a->next = from.next;
+    if (again) {
+        a->time_raw = from.time_raw;
+    } else {
+        /* leading records without a time stand at the buffer's first time */
+        a->time_raw = a->buffer.walk.min_time <= a->buffer.walk.max_time ? a->buffer.walk.min_time
+                      : file->by_utc ? ea_clock_from_utc_ns(&file->info.clock, from.entry.key)
+                                     : from.entry.key;
+    }
+    look_at_next(s, a);
+    return heap_push(s, a, err);
+}
+
+/* Back below the memory limit: first what is only kept for later, then the decoded buffers whose next records are
+ * furthest away. One always stays. */
+static int make_room(ea_etl_set *s, ea_err *err) {
+    while (s->memory_bytes > s->memory_limit && s->free_list) {
+        active *a = s->free_list;
+        s->free_list = a->link;
+        destroy(s, a);
+    }
+    while (s->memory_bytes > s->memory_limit && s->heap_count > 1) {
+        size_t furthest = s->heap_count / 2; /* among the leaves */
+        for (size_t i = furthest + 1; i < s->heap_count; i++)
+            if (less(s->heap[furthest], s->heap[i]))
+                furthest = i;
+        active *a = heap_remove(s, furthest);
+        int rc = park(s, a, err);
+        destroy(s, a);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Brings the buffer with the next record to the front: 1, 0 at the end, or an error. */
+static int choose(ea_etl_set *s, ea_err *err) {
+    int rc;
+    if (s->current) {
+        active *a = s->current;
+        s->current = NULL;
+        if ((rc = heap_push(s, a, err))) {
+            free_active(a);
+            return rc;
+        }
+    }
+    int64_t pending;
+    int any = next_pending(s, &pending);
+    while (any && (s->heap_count == 0 || pending <= s->heap[0]->key)) {
+        if ((rc = activate(s, err)) || (rc = make_room(s, err)))
+            return rc;
+        any = next_pending(s, &pending);
+    }
+    if (s->heap_count == 0)
+        return 0;
+    s->current = heap_remove(s, 0);
+    s->run_limit = s->heap_count && s->heap[0]->key < pending ? s->heap[0]->key : pending;
+    return 1;
+}
+
+int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
+    if (s->finished) {
+        recycle(s, s->finished);
+        s->finished = NULL;
+    }
+    active *a = s->current;
+    if (!a || a->key >= s->run_limit) {
+        int rc = choose(s, err);
+        if (rc <= 0)
+            return rc;
+        a = s->current;
+    }
+    if (a->key < s->last_key) {
+        if (s->options.counters)
+            ea_count(s->options.counters, EA_COUNT_source_late_records, 1);
+    } else {
+        s->last_key = a->key;
+    }
+
+    const ea_etl_file *file = &s->files[a->file];
+    uint32_t offset = a->buffer.walk.offsets[a->next];
+    const uint8_t *p = a->buffer.data + offset;
+    ea_record *r = &s->record;
+    uint32_t size = ea_etl_record_bytes(p, a->buffer.used_bytes - offset);
+    uint32_t damaged = ea_etl_fill_record(r, s->ext, p, size, (uint8_t)file->info.pointer_size);
+    r->time_raw = a->time_raw;
+    r->cpu = a->buffer.header.cpu;
+    r->logger = a->buffer.header.logger;
+    r->source = a->file;
+    r->position = a->position_base | offset;
+    if (damaged) {
+        if (s->options.counters) {
+            ea_count(s->options.counters, EA_COUNT_source_bad_records, 1);
+            ea_count(s->options.counters, EA_COUNT_source_bad_bytes, damaged);
+        }
+        ea_etl_report(&s->options, file, a->entry.offset, offset, damaged,
+                      "a record's extended items are not readable; they stand in its payload");
+    }
+
+    if (++a->next < a->buffer.walk.count) {
+        look_at_next(s, a);
+    } else {
+        s->current = NULL;
+        s->finished = a;
+    }
+    *ret_record = r;
+    return 1;
+}

@@ -1,0 +1,436 @@
+/* Record headers of an .etl file: finding the records of a decoded buffer, and making ea_record views of them.
+ * Before it: a decoded buffer. After it: merge.c. Thread: the source's.
+ * Source: winsiderss/systeminformer phnt/include/ntwmi.h (SYSTEM_TRACE_HEADER, PERFINFO_TRACE_HEADER,
+ * EVENT_INSTANCE_GUID_HEADER, MESSAGE_TRACE_HEADER, TRACE_HEADER_* marks), evntcons.h (EVENT_HEADER and extended
+ * items), evntrace.h (EVENT_TRACE_HEADER, TRACE_MESSAGE_*). */
+#include "layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MARKER_EVENT = 0xc0,   /* TRACE_HEADER_FLAG | TRACE_HEADER_EVENT_TRACE */
+    MARKER_MESSAGE = 0x90, /* TRACE_HEADER_FLAG | TRACE_MESSAGE */
+
+    PERFINFO_PEBS = 0x8000,
+    PERFINFO_PMC_MASK = 0x0700,
+    PERFINFO_PMC_SHIFT = 8,
+
+    MESSAGE_SEQUENCE = 0x01,
+    MESSAGE_GUID = 0x02,
+    MESSAGE_COMPONENT = 0x04,
+    MESSAGE_TIME = 0x08 | 0x10, /* either asks for the 8 bytes */
+    MESSAGE_SYSTEM_INFO = 0x20,
+    MESSAGE_POINTER32 = 0x40,
+    MESSAGE_POINTER64 = 0x80,
+    MESSAGE_HEADER_BYTES = 8,
+
+    TYPE_COUNT = 22,
+    INSTANCE_ITEM_BYTES = 24, /* EVENT_EXTENDED_ITEM_INSTANCE: two ids and the parent's GUID */
+};
+
+/* What is told by the header type alone. bytes 0: no record has it. */
+typedef struct header_form {
+    uint8_t bytes;
+    uint8_t size_shift; /* of the 16-bit record size in the first 8 bytes */
+    uint8_t time_at;
+} header_form;
+
+static const header_form forms[32] = {
+    [EA_HEADER_SYSTEM32] = {32, 32, 16},  [EA_HEADER_SYSTEM64] = {32, 32, 16},  [EA_HEADER_COMPACT32] = {24, 32, 16},
+    [EA_HEADER_COMPACT64] = {24, 32, 16}, [EA_HEADER_FULL32] = {48, 0, 16},     [EA_HEADER_FULL64] = {48, 0, 16},
+    [EA_HEADER_INSTANCE32] = {72, 0, 16}, [EA_HEADER_INSTANCE64] = {72, 0, 16}, [EA_HEADER_PERFINFO32] = {16, 32, 8},
+    [EA_HEADER_PERFINFO64] = {16, 32, 8}, [EA_HEADER_EVENT32] = {80, 0, 16},    [EA_HEADER_EVENT64] = {80, 0, 16},
+};
+
+/* ---- WPP messages ---- the header's parts stand in this order, each only when its option flag is set */
+
+static uint32_t message_time_at(unsigned options) {
+    uint32_t at = MESSAGE_HEADER_BYTES;
+    if (options & MESSAGE_SEQUENCE)
+        at += 4;
+    if (options & MESSAGE_GUID)
+        at += 16;
+    if (options & MESSAGE_COMPONENT)
+        at += 4;
+    return at;
+}
+
+static uint32_t message_header_bytes(unsigned options) {
+    uint32_t at = message_time_at(options);
+    if (options & MESSAGE_TIME)
+        at += 8;
+    if (options & MESSAGE_SYSTEM_INFO)
+        at += 8;
+    return at;
+}
+
+/* ---- finding records ---- */
+
+static inline uint32_t record_bytes(const uint8_t *p, uint32_t available) {
+    if (available < 8)
+        return 0;
+    uint64_t w = ea_load64(p);
+    unsigned marker = (unsigned)(w >> 24) & 0xff, type = (unsigned)(w >> 16) & 0xff;
+    if (marker == MARKER_EVENT && type < TYPE_COUNT) {
+        const header_form *f = &forms[type];
+        uint32_t size = (uint32_t)(w >> f->size_shift) & 0xffff;
+        return f->bytes && size >= f->bytes && size <= available ? size : 0;
+    }
+    if (marker == MARKER_MESSAGE) {
+        uint32_t size = (uint32_t)w & 0xffff;
+        return size >= message_header_bytes((unsigned)(w >> 48)) && size <= available ? size : 0;
+    }
+    return 0;
+}
+
+uint32_t ea_etl_record_bytes(const uint8_t *p, uint32_t available) {
+    return record_bytes(p, available);
+}
+
+/* 1 and the time, or 0 when the header has none. p was accepted. */
+static inline int record_time(const uint8_t *p, int64_t *ret) {
+    if (p[3] == MARKER_EVENT) {
+        *ret = (int64_t)ea_load64(p + forms[p[2] & 31].time_at);
+        return 1;
+    }
+    unsigned options = ea_load16(p + 6);
+    if (!(options & MESSAGE_TIME))
+        return 0;
+    *ret = (int64_t)ea_load64(p + message_time_at(options));
+    return 1;
+}
+
+int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback) {
+    int64_t t;
+    return record_time(p, &t) ? t : fallback;
+}
+
+void ea_etl_walk_deinit(ea_etl_walk *walk) {
+    free(walk->offsets);
+    memset(walk, 0, sizeof *walk);
+}
+
+static int reserve(ea_etl_walk *walk, uint32_t more) {
+    if (walk->capacity - walk->count >= more)
+        return 0;
+    uint32_t capacity = walk->capacity ? walk->capacity * 2 : 1024;
+    uint32_t *offsets = realloc(walk->offsets, capacity * sizeof *offsets);
+    if (!offsets)
+        return EA_ENOMEM;
+    walk->offsets = offsets;
+    walk->capacity = capacity;
+    return 0;
+}
+
+static int near_time(int64_t t, int64_t believed, int64_t window) {
+    uint64_t distance = t > believed ? (uint64_t)t - (uint64_t)believed : (uint64_t)believed - (uint64_t)t;
+    return distance <= (uint64_t)window;
+}
+
+/* Whether a record can start at `at` after damage: a known header whose time can be believed. What follows it has to
+ * be the end, another such header, or it must be the last that fits. */
+static int plausible(const uint8_t *data, uint32_t at, uint32_t to, int64_t believed, int64_t window) {
+    for (int depth = 0; depth < 2; depth++) {
+        uint32_t size = record_bytes(data + at, to - at);
+        int64_t t;
+        if (!size)
+            return 0;
+        if (record_time(data + at, &t) && !near_time(t, believed, window))
+            return 0;
+        uint32_t next = at + ((size + 7) & ~7u);
+        if (next >= to || to - next < 8)
+            return 1;
+        at = next;
+    }
+    return 1;
+}
+
+static const char *describe(const uint8_t *p, uint32_t available) {
+    if (available < 8)
+        return "expected a record, found fewer than 8 bytes";
+    unsigned marker = p[3], type = p[2];
+    if (marker == MARKER_EVENT && type < TYPE_COUNT && forms[type].bytes) {
+        uint32_t size = forms[type].size_shift ? ea_load16(p + 4) : ea_load16(p);
+        return size < forms[type].bytes ? "a record is smaller than its header" : "a record runs over the buffer's end";
+    }
+    if (marker == MARKER_MESSAGE)
+        return "a WPP message does not fit its size";
+    if (marker == MARKER_EVENT)
+        return "a record's header type is none that is known";
+    return "expected a record marker, found something else";
+}
+
+/* Positions are offsets rounded up to 8: records are 8-byte aligned in the buffer, and the buffer's data are.
+ *
+ * After damage: the next place, 8 bytes behind the last record's start at the earliest, where a record is plausible.
+ * When that lies inside the last record, the last record's size was what was damaged, and it is given up. */
+int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, uint32_t to,
+                       const ea_etl_walk_options *options) {
+    uint32_t at = from, last = from;
+    int64_t min = INT64_MAX, max = INT64_MIN, previous = INT64_MIN, t;
+    int disordered = 0;
+    walk->count = 0;
+    walk->gap_count = 0;
+    for (;;) {
+        while (at < to) {
+            uint32_t size = record_bytes(data + at, to - at);
+            if (!size)
+                break;
+            if (walk->count == walk->capacity && reserve(walk, 1))
+                return EA_ENOMEM;
+            walk->offsets[walk->count++] = at;
+            if (record_time(data + at, &t)) {
+                disordered |= t < previous;
+                previous = t;
+                min = t < min ? t : min;
+                max = t > max ? t : max;
+            }
+            last = at;
+            at += (size + 7) & ~7u;
+        }
+        if (at >= to || to - at < 8) /* less than a header: padding, and no record was lost */
+            break;
+        ea_etl_gap gap = {.offset = at, .reason = describe(data + at, to - at)};
+        int64_t believed = walk->count && previous != INT64_MIN ? previous : options->near_raw;
+        uint32_t resume = walk->count ? last + 8 : at + 8;
+        while (resume < to && !plausible(data, resume, to, believed, options->window_raw) &&
+               (believed == options->near_raw || !plausible(data, resume, to, options->near_raw, options->window_raw)))
+            resume += 8;
+        if (resume > to)
+            resume = to;
+        if (walk->count && resume < at) { /* inside the last record: its size was wrong */
+            walk->count--;
+            gap.offset = last;
+            gap.reason = "a record's size leads nowhere";
+        }
+        gap.bytes = resume - gap.offset;
+        walk->gap_count++;
+        if (options->on_gap)
+            options->on_gap(&gap, options->arg);
+        at = resume;
+        last = resume;
+    }
+    walk->min_time = min;
+    walk->max_time = max;
+    walk->disordered = disordered;
+    walk->end = at < to ? at : to;
+    return 0;
+}
+
+typedef struct timed {
+    int64_t time;
+    uint32_t offset;
+} timed;
+
+static int compare_timed(const void *a, const void *b) {
+    const timed *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+int ea_etl_walk_sort(ea_etl_walk *walk, const uint8_t *data) {
+    if (!walk->count)
+        return 0;
+    timed *all = malloc(walk->count * sizeof *all);
+    if (!all)
+        return EA_ENOMEM;
+    int64_t t = walk->min_time;
+    for (uint32_t i = 0; i < walk->count; i++) {
+        t = ea_etl_record_time(data + walk->offsets[i], t);
+        all[i].time = t;
+        all[i].offset = walk->offsets[i];
+    }
+    qsort(all, walk->count, sizeof *all, compare_timed);
+    for (uint32_t i = 0; i < walk->count; i++)
+        walk->offsets[i] = all[i].offset;
+    free(all);
+    return 0;
+}
+
+/* ---- filling ---- */
+
+static ea_guid load_guid(const uint8_t *p) {
+    ea_guid g;
+    memcpy(g.bytes, p, sizeof g.bytes);
+    return g;
+}
+
+static uint16_t width_flag(uint8_t pointer_size) {
+    return pointer_size == 4 ? EA_FLAG_32_BIT_HEADER : EA_FLAG_64_BIT_HEADER;
+}
+
+static void set_payload(ea_record *r, const uint8_t *p, uint32_t at, uint32_t size) {
+    r->payload = p + at;
+    r->payload_bytes = (uint16_t)(size - at);
+}
+
+static uint32_t fill_perfinfo(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size) {
+    uint32_t at = 16, damaged = 0;
+    unsigned version = ea_load16(p), pmc = (version & PERFINFO_PMC_MASK) >> PERFINFO_PMC_SHIFT;
+    unsigned pebs = version & PERFINFO_PEBS ? 8 : 0;
+    if (version & (PERFINFO_PMC_MASK | PERFINFO_PEBS)) {
+        if (at + pebs + 8 * pmc > size) {
+            damaged = size - at; /* the version says more than there is: all of it stays payload */
+        } else {
+            if (pebs)
+                ext[r->ext_count++] = (ea_ext){.type = EA_EXT_PEBS_INDEX, .size_bytes = 8, .data = p + at};
+            at += pebs;
+            if (pmc)
+                ext[r->ext_count++] = (ea_ext){.type = EA_EXT_PMC_COUNTERS, .size_bytes = 8 * pmc, .data = p + at};
+            at += 8 * pmc;
+        }
+    }
+    set_payload(r, p, at, size);
+    return damaged;
+}
+
+/* EVENT_HEADER_EXTENDED_DATA_ITEM as it stands on disk: u16 size of item and padding, u16 type, u16 linkage (bit 0: one
+ * more follows), u16 data size, data, padding to 8. */
+static uint32_t fill_event(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size) {
+    uint32_t at = 80;
+    int more = r->flags & EA_FLAG_EXTENDED_INFO;
+    while (more) {
+        if (size - at < 8 || r->ext_count == EA_EXT_MAX)
+            break;
+        uint32_t item = ea_load16(p + at), data_bytes = ea_load16(p + at + 6);
+        uint16_t linkage = ea_load16(p + at + 4);
+        uint32_t needed = 8 + data_bytes;
+        if (needed > size - at)
+            break;
+        if (item != ((needed + 7) & ~7u)) /* so Windows writes it, always; anything else could not be written back */
+            break;
+        ext[r->ext_count++] =
+            (ea_ext){.type = ea_load16(p + at + 2), .linkage = linkage, .size_bytes = data_bytes, .data = p + at + 8};
+        at += item;
+        if (at > size) /* the last item of a record without payload may lack its padding */
+            at = size;
+        more = linkage & 1;
+    }
+    set_payload(r, p, at, size);
+    return more ? size - at : 0;
+}
+
+static void fill_message(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size, uint8_t file_pointer_size) {
+    unsigned options = ea_load16(p + 6);
+    uint32_t at = MESSAGE_HEADER_BYTES;
+    r->header_type = EA_HEADER_MESSAGE;
+    r->header_word = (uint16_t)options;
+    r->id = ea_load16(p + 4);
+    r->flags = EA_FLAG_TRACE_MESSAGE | EA_FLAG_CLASSIC_HEADER;
+    r->pointer_size = options & MESSAGE_POINTER32 ? 4 : options & MESSAGE_POINTER64 ? 8 : file_pointer_size;
+    r->pid = r->tid = UINT32_MAX;
+    if (options & MESSAGE_SEQUENCE) {
+        ext[r->ext_count++] = (ea_ext){.type = EA_EXT_WPP_SEQUENCE, .size_bytes = 4, .data = p + at};
+        at += 4;
+    }
+    if (options & MESSAGE_GUID) {
+        r->provider = load_guid(p + at);
+        at += 16;
+    }
+    if (options & MESSAGE_COMPONENT) {
+        ext[r->ext_count++] = (ea_ext){.type = EA_EXT_WPP_COMPONENT, .size_bytes = 4, .data = p + at};
+        at += 4;
+    }
+    if (options & MESSAGE_TIME)
+        at += 8;
+    if (options & MESSAGE_SYSTEM_INFO) {
+        r->tid = ea_load32(p + at);
+        r->pid = ea_load32(p + at + 4);
+        at += 8;
+    }
+    if (p[2] != EA_HEADER_MESSAGE)
+        ext[r->ext_count++] = (ea_ext){.type = EA_EXT_WPP_RESERVED, .size_bytes = 1, .data = p + 2};
+    set_payload(r, p, at, size);
+}
+
+uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size, uint8_t file_pointer_size) {
+    uint32_t damaged = 0;
+    *r = (ea_record){.ext = ext};
+    if (p[3] == MARKER_MESSAGE) {
+        fill_message(r, ext, p, size, file_pointer_size);
+        return 0;
+    }
+    unsigned type = p[2];
+    r->header_type = (uint8_t)type;
+    switch (type) {
+    case EA_HEADER_SYSTEM32:
+    case EA_HEADER_SYSTEM64:
+    case EA_HEADER_COMPACT32:
+    case EA_HEADER_COMPACT64:
+    case EA_HEADER_PERFINFO32:
+    case EA_HEADER_PERFINFO64:
+        r->header_word = ea_load16(p);
+        r->version = p[0];
+        r->hook_id = ea_load16(p + 6);
+        r->opcode = p[6];
+        r->provider = *ea_etl_group_guid(r->hook_id);
+        r->pointer_size =
+            type == EA_HEADER_SYSTEM32 || type == EA_HEADER_COMPACT32 || type == EA_HEADER_PERFINFO32 ? 4 : 8;
+        r->flags = EA_FLAG_CLASSIC_HEADER | width_flag(r->pointer_size);
+        if (type >= EA_HEADER_PERFINFO32) {
+            r->flags |= EA_FLAG_NO_CPUTIME;
+            r->pid = r->tid = UINT32_MAX;
+            damaged = fill_perfinfo(r, ext, p, size);
+            break;
+        }
+        r->tid = ea_load32(p + 8);
+        r->pid = ea_load32(p + 12);
+        if (type >= EA_HEADER_COMPACT32) {
+            r->flags |= EA_FLAG_NO_CPUTIME;
+            set_payload(r, p, 24, size);
+        } else {
+            r->kernel_time = ea_load32(p + 24);
+            r->user_time = ea_load32(p + 28);
+            set_payload(r, p, 32, size);
+        }
+        break;
+    case EA_HEADER_FULL32:
+    case EA_HEADER_FULL64:
+    case EA_HEADER_INSTANCE32:
+    case EA_HEADER_INSTANCE64:
+        r->opcode = p[4];
+        r->level = p[5];
+        r->header_word = ea_load16(p + 6);
+        r->version = p[6];
+        r->tid = ea_load32(p + 8);
+        r->pid = ea_load32(p + 12);
+        r->provider = load_guid(p + 24);
+        r->kernel_time = ea_load32(p + 40);
+        r->user_time = ea_load32(p + 44);
+        r->pointer_size = type == EA_HEADER_FULL32 || type == EA_HEADER_INSTANCE32 ? 4 : 8;
+        r->flags = EA_FLAG_CLASSIC_HEADER | width_flag(r->pointer_size);
+        if (type == EA_HEADER_INSTANCE32 || type == EA_HEADER_INSTANCE64) {
+            ext[r->ext_count++] =
+                (ea_ext){.type = EA_EXT_INSTANCE_INFO, .size_bytes = INSTANCE_ITEM_BYTES, .data = p + 48};
+            set_payload(r, p, 72, size);
+        } else {
+            set_payload(r, p, 48, size);
+        }
+        break;
+    default: /* EVENT32, EVENT64: record_bytes accepted no other */
+        r->flags = ea_load16(p + 4);
+        r->property = ea_load16(p + 6);
+        r->tid = ea_load32(p + 8);
+        r->pid = ea_load32(p + 12);
+        r->provider = load_guid(p + 24);
+        r->id = ea_load16(p + 40);
+        r->version = p[42];
+        r->channel = p[43];
+        r->level = p[44];
+        r->opcode = p[45];
+        r->task = ea_load16(p + 46);
+        r->keyword = ea_load64(p + 48);
+        r->kernel_time = ea_load32(p + 56);
+        r->user_time = ea_load32(p + 60);
+        r->activity_id = load_guid(p + 64);
+        r->pointer_size = type == EA_HEADER_EVENT32 ? 4 : 8;
+        if (r->flags & EA_FLAG_EXTENDED_INFO)
+            damaged = fill_event(r, ext, p, size);
+        else
+            set_payload(r, p, 80, size);
+        break;
+    }
+    return damaged;
+}
