@@ -3,16 +3,28 @@
  * agent keeps the table for keyframes and process filters.
  * Before it: proto/event. After it: collector/state, service (keyframes). Thread: its owner's.
  *
- * Rules (tests/e2e has the same in Python, as a judge):
- * - A Start record opens an instance at its time. An instance of the same pid that is still open is closed at that time
- *   first (missed end).
- * - A DCStart or DCEnd record (a rundown) of a pid that is open completes the fields that it lacks and changes nothing else;
- *   of a pid that is not open it opens an instance that began at an unknown time, not before the end of the last
- *   instance of that pid, nor the beginning of the data.
- * - An End record closes the open instance at its time; when there is none, it makes one that began at an unknown time and
- *   ended then (missed start).
- * - Processes are keyed by pid, threads by tid (thread 0 by its CPU, too), modules by (pid, base). Module of pid 0 are
- *   drivers. The end of a process ends its threads and modules that are still open. */
+ * Rules (tests/e2e/naive_state.py has the same in Python, as a judge):
+ * - The records are Process, Thread and Image Start/Load (opcode 1; images 10), End/Unload (2), DCStart (3), DCEnd (4),
+ *   Thread SetName (72), ImageID (0) and DbgID_RSDS (36). Others, Process Terminate (11) and Defunct (39) among them,
+ *   change nothing.
+ * - Processes are keyed by pid, threads by tid, modules by (pid, base). Thread 0, which every CPU has, is keyed by its
+ *   kernel stack's base too: its rundown records all come from one CPU. Modules of pid 0 are drivers.
+ * - A Start record opens an instance at its time. An instance of the same key that is still open is closed at that time
+ *   first (missed end). The Start of a process also ends the threads and modules under its pid that began earlier.
+ * - A DCStart or DCEnd record (a rundown) of a key that is open completes the fields that it lacks (zero or empty) and
+ *   changes nothing else; of a key that is not open it opens an instance that began at an unknown time, not before the
+ *   end of the last instance of that key, nor the beginning of the data. One that names another instance than the open
+ *   one (another UniqueProcessKey, a thread of another process, another image size) closes that at its time (missed
+ *   end) and opens its own, which then began no earlier.
+ * - An End record completes and closes the open instance at its time; when there is none (or another, as above), it
+ *   makes one that began at an unknown time and ended then (missed start). If the last instance of that key was ended
+ *   by its process's end, or was given up by a full table, the End record only moves that end to its own time.
+ * - The end of a process ends its threads and modules that are still open.
+ * - An ImageID or DbgID_RSDS record tells about a module (pid, base of its payload): the one that the next Image
+ *   record of that module at the very same time is about (that is how merged traces have them); without such a record,
+ *   the open or else the last one of that key, as soon as a later record of the classes above comes. It completes what
+ *   is lacking.
+ * - An interval holds its beginning and not its end. */
 #ifndef EA_STATE_MACHINE_H
 #define EA_STATE_MACHINE_H
 
@@ -20,13 +32,19 @@
 #include "event.h"
 
 enum ea_begin { EA_BEGIN_EVENT = 0, EA_BEGIN_RUNDOWN_START = 1, EA_BEGIN_RUNDOWN_END = 2, EA_BEGIN_END_ONLY = 3 };
-enum ea_finish { EA_FINISH_OPEN = 0, EA_FINISH_EVENT = 1, EA_FINISH_REPLACED = 2, EA_FINISH_PROCESS_END = 3 };
+enum ea_finish {
+    EA_FINISH_OPEN = 0,
+    EA_FINISH_EVENT = 1,
+    EA_FINISH_REPLACED = 2,
+    EA_FINISH_PROCESS_END = 3,
+    EA_FINISH_EVICTED = 4, /* the full table gave it up; it may live on */
+};
 
 /* begin_utc_ns is the time of the Start record when begin_cause is EA_BEGIN_EVENT; else the earliest time at which the
  * instance can have begun (the end of its predecessor, or the beginning of the data). Strings are UTF-8, owned by the
  * machine, valid during the notification. */
 typedef struct ea_interval {
-    uint64_t instance;   /* number of this instance on this machine, from 1 */
+    uint64_t instance;                /* number of this instance on this machine, from 1 */
     int64_t begin_utc_ns, end_utc_ns; /* end INT64_MAX while open */
     uint8_t begin_cause, end_cause;
 } ea_interval;
@@ -36,7 +54,7 @@ typedef struct ea_process {
     uint32_t pid, parent_pid, session_id;
     uint64_t parent_instance; /* the parent that was open when this one was first seen; 0 unknown */
     uint64_t unique_key, directory_table_base;
-    int32_t exit_status;      /* valid when life.end_cause is EA_FINISH_EVENT */
+    int32_t exit_status; /* valid when life.end_cause is EA_FINISH_EVENT */
     uint32_t flags;
     const char *image_name, *command_line, *sid, *package, *application; /* "" when absent */
 } ea_process;
@@ -44,10 +62,10 @@ typedef struct ea_process {
 typedef struct ea_thread_row {
     ea_interval life;
     uint32_t tid, pid;
-    uint16_t cpu; /* thread 0 only */
+    uint16_t cpu; /* thread 0 only: the one CPU of its affinity mask, else the record's */
     uint64_t process_instance;
-    uint64_t start_address, win32_start_address, teb;
-    const char *name;
+    uint64_t stack_base, start_address, win32_start_address, teb;
+    const char *name; /* "" when absent */
 } ea_thread_row;
 
 typedef struct ea_module {
@@ -72,9 +90,14 @@ typedef struct ea_machine_observer {
 
 typedef struct ea_machine ea_machine;
 
+/* When a table is full, the instance that has been open longest is given up (EA_FINISH_EVICTED, counted). The last
+ * ended instance of a key is kept too, for what comes late; beyond limit_ended those that ended first are forgotten,
+ * and "the end of the last instance of that key" is then the latest end that was forgotten. */
 typedef struct ea_machine_options {
     size_t limit_processes, limit_threads, limit_modules; /* open ones; 0: 65,536, 1,048,576, 1,048,576 */
-    const ea_machine_observer *observer;                  /* borrowed; may be NULL */
+    size_t limit_ended;                                   /* of each table; 0: 65,536 */
+    size_t limit_text_bytes;             /* all texts; further ones are left out and counted; 0: 256 MiB */
+    const ea_machine_observer *observer; /* borrowed; may be NULL */
     void *observer_arg;
     ea_counters *counters; /* borrowed; state_* are counted here; may be NULL */
 } ea_machine_options;
@@ -82,18 +105,28 @@ typedef struct ea_machine_options {
 EA_MUST_CHECK int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_err *err);
 void ea_machine_destroy(ea_machine *m);
 
-/* Folds one record in. utc_ns: its time. Returns 0, or what an observer returned. Records of classes that say nothing about
- * the state cost one look-up. */
-EA_MUST_CHECK int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
+/* 1 when records of this provider and opcode can say something about the state; a few comparisons. A record for which
+ * it is 0 need not be applied at all. */
+int ea_machine_concerns(const ea_guid *provider, uint16_t opcode);
 
-/* Puts back an open instance as it was stored: for a restart. Calls no observer. */
+/* Folds one record in. utc_ns: its time. Returns 0, or what an observer returned. Records of classes that say nothing
+ * about the state cost a few comparisons. Classes may be freed before the machine. */
+EA_MUST_CHECK int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, int64_t utc_ns,
+                                   ea_err *err);
+
+/* Puts back an instance as it was stored: for a restart. Calls no observer. First the open ones in the order of their
+ * instance numbers, then the ended ones, the last ended first; those that have a newer instance of their key are
+ * skipped. Returns 0, EA_ELIMIT when no more ended ones are kept (which it notes), EA_ENOMEM. */
 EA_MUST_CHECK int ea_machine_restore_process(ea_machine *m, const ea_process *p);
 EA_MUST_CHECK int ea_machine_restore_thread(ea_machine *m, const ea_thread_row *t);
 EA_MUST_CHECK int ea_machine_restore_module(ea_machine *m, const ea_module *mod);
-/* The highest instance numbers given out, and the beginning of the data; for a restart. */
+/* The highest instance number given out (one series for all three tables), and the beginning of the data: for a
+ * restart. Without a call the data begins with the first record applied. */
 void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t begin_utc_ns);
+uint64_t ea_machine_last_instance(const ea_machine *m);
+int64_t ea_machine_begin_utc_ns(const ea_machine *m); /* INT64_MIN before the first record */
 
-/* Visits what is open now, in no particular order. */
+/* Visits what is open now, the longest open first. */
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg);
 void ea_machine_each_thread(const ea_machine *m, void (*fn)(void *arg, const ea_thread_row *t), void *arg);
 void ea_machine_each_module(const ea_machine *m, void (*fn)(void *arg, const ea_module *mod), void *arg);

@@ -1,0 +1,205 @@
+/* Class rows as the state sees them. See fields.h.
+ * Source of provider GUIDs, opcodes and field names: Windows' MOF schema (the class rows of proto/event/rows have the
+ * same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
+#include "fields.h"
+
+#include "machine.h"
+#include "value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const ea_guid PROCESS = EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
+static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
+
+enum {
+    OP_START = 1,
+    OP_END = 2,
+    OP_DC_START = 3,
+    OP_DC_END = 4,
+    OP_LOAD = 10,
+    OP_SET_NAME = 72,
+    OP_ID_INFO = 0,
+    OP_ID_RSDS = 36,
+    PLANS_MAX = 4096, /* classes come from outside: beyond this the plans are made anew */
+};
+
+/* The first 32 bits tell the four providers apart from nearly all others; the switch costs no memory access beside the
+ * record's own. */
+int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
+    switch (ea_load32(provider->bytes)) {
+    case 0x3d6fa8d0:
+        return opcode >= OP_START && opcode <= OP_DC_END && ea_guid_equal(provider, &PROCESS);
+    case 0x3d6fa8d1:
+        return ((opcode >= OP_START && opcode <= OP_DC_END) || opcode == OP_SET_NAME) &&
+               ea_guid_equal(provider, &THREAD);
+    case 0x2cb15d1d:
+        return ((opcode >= OP_END && opcode <= OP_DC_END) || opcode == OP_LOAD) && ea_guid_equal(provider, &IMAGE);
+    case 0xb3e675d7:
+        return (opcode == OP_ID_INFO || opcode == OP_ID_RSDS) && ea_guid_equal(provider, &IMAGE_ID);
+    default:
+        return 0;
+    }
+}
+
+static enum verb verb_of(uint16_t opcode) {
+    switch (opcode) {
+    case OP_END:
+        return VERB_END;
+    case OP_DC_START:
+        return VERB_RUNDOWN_START;
+    case OP_DC_END:
+        return VERB_RUNDOWN_END;
+    default:
+        return VERB_START;
+    }
+}
+
+static enum subject subject_of(const ea_class *c) {
+    if (!c->classic || !ea_machine_concerns(&c->provider, c->code))
+        return SUBJECT_NONE;
+    if (ea_guid_equal(&c->provider, &PROCESS))
+        return SUBJECT_PROCESS;
+    if (ea_guid_equal(&c->provider, &THREAD))
+        return c->code == OP_SET_NAME ? SUBJECT_THREAD_NAME : SUBJECT_THREAD;
+    return ea_guid_equal(&c->provider, &IMAGE) ? SUBJECT_MODULE : SUBJECT_MODULE_ID;
+}
+
+static const struct {
+    const char *field;
+    uint8_t role;
+} NAMES[] = {
+    {"ProcessId", ROLE_PID},
+    {"ParentId", ROLE_PARENT_PID},
+    {"SessionId", ROLE_SESSION_ID},
+    {"ExitStatus", ROLE_EXIT_STATUS},
+    {"UniqueProcessKey", ROLE_UNIQUE_KEY},
+    {"DirectoryTableBase", ROLE_PAGE_TABLE},
+    {"PageDirectoryBase", ROLE_PAGE_TABLE}, /* Process v1 */
+    {"Flags", ROLE_FLAGS},
+    {"UserSID", ROLE_SID},
+    {"ImageFileName", ROLE_IMAGE_NAME},
+    {"CommandLine", ROLE_COMMAND_LINE},
+    {"PackageFullName", ROLE_PACKAGE},
+    {"ApplicationId", ROLE_APPLICATION},
+    {"TThreadId", ROLE_TID},
+    {"ThreadId", ROLE_TID}, /* SetName */
+    {"StackBase", ROLE_STACK_BASE},
+    {"StartAddr", ROLE_START_ADDRESS},
+    {"Win32StartAddr", ROLE_WIN32_START_ADDRESS},
+    {"TebBase", ROLE_TEB},
+    {"Affinity", ROLE_AFFINITY},
+    {"ThreadName", ROLE_THREAD_NAME},
+    {"ImageBase", ROLE_BASE},
+    {"BaseAddress", ROLE_BASE}, /* Image v0 */
+    {"ImageSize", ROLE_SIZE},
+    {"ModuleSize", ROLE_SIZE}, /* Image v0 */
+    {"ImageChecksum", ROLE_CHECKSUM},
+    {"TimeDateStamp", ROLE_TIMESTAMP},
+    {"DefaultBase", ROLE_DEFAULT_BASE},
+    {"FileName", ROLE_PATH},
+    {"OriginalFileName", ROLE_ORIGINAL_NAME},
+    {"GuidSig", ROLE_PDB_GUID},
+    {"Age", ROLE_PDB_AGE},
+    {"PdbFileName", ROLE_PDB_PATH},
+};
+
+static void make_plan(class_plan *p, const ea_class *c) {
+    *p = (class_plan){.c = c, .subject = (uint8_t)subject_of(c), .verb = (uint8_t)verb_of(c->code)};
+    memcpy(p->hash, c->hash, sizeof p->hash);
+    for (int r = 0; r < ROLE_COUNT; r++)
+        p->slice[r] = -1;
+    if (p->subject == SUBJECT_NONE)
+        return;
+    for (size_t field = 0, top = 0; field < c->field_count; field += c->fields[field].span, top++) {
+        const ea_field *f = &c->fields[field];
+        for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+            if (strcmp(f->name, NAMES[i].field) != 0)
+                continue;
+            /* Image v0 calls its path ImageFileName. */
+            int role = p->subject == SUBJECT_MODULE && NAMES[i].role == ROLE_IMAGE_NAME ? ROLE_PATH : NAMES[i].role;
+            p->slice[role] = (int16_t)top;
+            p->field[role] = (int16_t)field;
+            break;
+        }
+    }
+}
+
+void ea_plans_init(plans *p) {
+    *p = (plans){0};
+    ea_u64_map_init(&p->by_class, PLANS_MAX);
+}
+
+void ea_plans_deinit(plans *p) {
+    ea_u64_map_deinit(&p->by_class);
+    free(p->all);
+    *p = (plans){0};
+}
+
+const class_plan *ea_plans_get(plans *p, const ea_class *c) {
+    uint64_t *known = ea_u64_map_get(&p->by_class, (uintptr_t)c);
+    if (known) {
+        class_plan *have = &p->all[*known];
+        if (memcmp(have->hash, c->hash, sizeof have->hash) != 0)
+            make_plan(have, c); /* another class at the address of a freed one */
+        return have;
+    }
+    if (p->count == PLANS_MAX) {
+        ea_u64_map_clear(&p->by_class);
+        p->count = 0;
+    }
+    if (p->count == p->capacity) {
+        size_t capacity = p->capacity ? p->capacity * 2 : 32;
+        class_plan *all = realloc(p->all, capacity * sizeof *all);
+        if (!all)
+            return NULL;
+        p->all = all;
+        p->capacity = capacity;
+    }
+    if (ea_u64_map_put(&p->by_class, (uintptr_t)c, p->count))
+        return NULL;
+    make_plan(&p->all[p->count], c);
+    return &p->all[p->count++];
+}
+
+/* The field and its bytes when there is exactly one and it is whole; NULL otherwise. */
+static const ea_field *whole(const fields *f, enum role role, const ea_slice **ret) {
+    int16_t i = f->plan->slice[role];
+    if (i < 0 || (size_t)i >= f->whole_count || f->slices[i].element_count != 1)
+        return NULL;
+    *ret = &f->slices[i];
+    return &f->c->fields[f->plan->field[role]];
+}
+
+int ea_fields_u64(const fields *f, enum role role, uint64_t *ret) {
+    const ea_slice *s;
+    const ea_field *field = whole(f, role, &s);
+    return field && ea_value_u64(field, s->data, ret);
+}
+
+uint64_t ea_fields_u64_or_0(const fields *f, enum role role) {
+    uint64_t v = 0;
+    (void)ea_fields_u64(f, role, &v);
+    return v;
+}
+
+void ea_fields_text(const fields *f, enum role role, ea_text *out) {
+    const ea_slice *s;
+    const ea_field *field = whole(f, role, &s);
+    ea_text_clear(out);
+    if (field && (field->type == EA_WBEM_SID || field->type == EA_SID))
+        (void)ea_value_sid(field, f->c->pointer_size, s, out);
+    else if (field)
+        (void)ea_value_text(field, s, out);
+}
+
+int ea_fields_guid(const fields *f, enum role role, ea_guid *ret) {
+    const ea_slice *s;
+    const ea_field *field = whole(f, role, &s);
+    if (!field || field->type != EA_GUID)
+        return 0;
+    memcpy(ret->bytes, s->data, sizeof ret->bytes);
+    return 1;
+}

@@ -1,0 +1,92 @@
+/* Interned strings with reference counts: a chained hash table. See texts.h. */
+#include "texts.h"
+
+#include "map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct text_node {
+    text_node *next;
+    uint64_t hash;
+    uint32_t len_bytes, references;
+    char data[];
+};
+
+void ea_texts_init(texts *t, size_t limit_bytes) {
+    *t = (texts){.limit_bytes = limit_bytes};
+}
+
+void ea_texts_deinit(texts *t) {
+    for (size_t i = 0; i < t->bucket_count; i++)
+        for (text_node *n = t->buckets[i], *next; n; n = next) {
+            next = n->next;
+            free(n);
+        }
+    free(t->buckets);
+    *t = (texts){.limit_bytes = t->limit_bytes};
+}
+
+static int grow(texts *t) {
+    size_t count = t->bucket_count ? t->bucket_count * 2 : 64;
+    text_node **buckets = calloc(count, sizeof(text_node *));
+    if (!buckets)
+        return -1;
+    for (size_t i = 0; i < t->bucket_count; i++)
+        for (text_node *n = t->buckets[i], *next; n; n = next) {
+            next = n->next;
+            text_node **head = &buckets[n->hash & (count - 1)];
+            n->next = *head;
+            *head = n;
+        }
+    free(t->buckets);
+    t->buckets = buckets;
+    t->bucket_count = count;
+    return 0;
+}
+
+const char *ea_texts_take(texts *t, const char *s, size_t len_bytes) {
+    if (len_bytes == 0)
+        return "";
+    uint64_t hash = ea_hash64(s, len_bytes, 0);
+    for (text_node *n = t->bucket_count ? t->buckets[hash & (t->bucket_count - 1)] : NULL; n; n = n->next)
+        if (n->hash == hash && n->len_bytes == len_bytes && memcmp(n->data, s, len_bytes) == 0) {
+            n->references++;
+            return n->data;
+        }
+    size_t size = sizeof(text_node) + len_bytes + 1;
+    if (len_bytes > UINT32_MAX / 2 || t->used_bytes + size > t->limit_bytes)
+        return NULL;
+    if (t->count >= t->bucket_count && grow(t))
+        return NULL;
+    text_node *n = malloc(size);
+    if (!n)
+        return NULL;
+    text_node **head = &t->buckets[hash & (t->bucket_count - 1)];
+    n->next = *head;
+    n->hash = hash;
+    n->len_bytes = (uint32_t)len_bytes;
+    n->references = 1;
+    memcpy(n->data, s, len_bytes);
+    n->data[len_bytes] = 0;
+    *head = n;
+    t->count++;
+    t->used_bytes += size;
+    return n->data;
+}
+
+void ea_texts_release(texts *t, const char *s) {
+    if (!*s)
+        return;
+    text_node *n = (text_node *)((uintptr_t)s - offsetof(text_node, data));
+    if (--n->references)
+        return;
+    for (text_node **link = &t->buckets[n->hash & (t->bucket_count - 1)]; *link; link = &(*link)->next)
+        if (*link == n) {
+            *link = n->next;
+            break;
+        }
+    t->count--;
+    t->used_bytes -= sizeof(text_node) + n->len_bytes + 1;
+    free(n);
+}

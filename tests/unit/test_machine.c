@@ -1,0 +1,684 @@
+/* The state's rules, one test each; then random records against a model that searches a plain list, with restarts. */
+#include "machine.h"
+#include "machine_records.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* ---- what the observer was told: the last word on each instance ---- */
+
+typedef struct history {
+    ea_process *processes;
+    ea_thread_row *threads;
+    ea_module *modules;
+    size_t process_count, thread_count, module_count;
+    size_t calls;
+    int fail; /* returned by the observer */
+} history;
+
+#define KEEP(list, count, item)                                                                                        \
+    size_t at = 0;                                                                                                     \
+    while (at < (count) && (list)[at].life.instance != (item)->life.instance)                                          \
+        at++;                                                                                                          \
+    if (at == (count)) {                                                                                               \
+        (list) = realloc((list), ((count) + 1) * sizeof *(list));                                                      \
+        assert_non_null(list);                                                                                         \
+        (list)[(count)++] = *(item);                                                                                   \
+    } else {                                                                                                           \
+        assert_true((item)->life.end_utc_ns >= (list)[at].life.begin_utc_ns);                                          \
+    }
+
+static void keep_text(const char **to, const char *from, int first) {
+    if (!first) {
+        free((void *)(uintptr_t)*to);
+    }
+    *to = strdup(from);
+}
+
+static int on_process(void *arg, const ea_process *p) {
+    history *h = arg;
+    size_t before = h->process_count;
+    KEEP(h->processes, h->process_count, p)
+    int first = before != h->process_count;
+    ea_process old = h->processes[at], *to = &h->processes[at];
+    *to = *p;
+    if (!first) {
+        to->image_name = old.image_name;
+        to->command_line = old.command_line;
+        to->sid = old.sid;
+        to->package = old.package;
+        to->application = old.application;
+    }
+    keep_text(&to->image_name, p->image_name, first);
+    keep_text(&to->command_line, p->command_line, first);
+    keep_text(&to->sid, p->sid, first);
+    keep_text(&to->package, p->package, first);
+    keep_text(&to->application, p->application, first);
+    h->calls++;
+    return h->fail;
+}
+
+static int on_thread(void *arg, const ea_thread_row *t) {
+    history *h = arg;
+    size_t before = h->thread_count;
+    KEEP(h->threads, h->thread_count, t)
+    int first = before != h->thread_count;
+    const char *old = h->threads[at].name;
+    h->threads[at] = *t;
+    if (!first)
+        h->threads[at].name = old;
+    keep_text(&h->threads[at].name, t->name, first);
+    h->calls++;
+    return h->fail;
+}
+
+static int on_module(void *arg, const ea_module *m) {
+    history *h = arg;
+    size_t before = h->module_count;
+    KEEP(h->modules, h->module_count, m)
+    int first = before != h->module_count;
+    ea_module old = h->modules[at], *to = &h->modules[at];
+    *to = *m;
+    if (!first) {
+        to->path = old.path;
+        to->pdb_path = old.pdb_path;
+        to->original_name = old.original_name;
+    }
+    keep_text(&to->path, m->path, first);
+    keep_text(&to->pdb_path, m->pdb_path, first);
+    keep_text(&to->original_name, m->original_name, first);
+    h->calls++;
+    return h->fail;
+}
+
+static void history_deinit(history *h) {
+    for (size_t i = 0; i < h->process_count; i++) {
+        const ea_process *p = &h->processes[i];
+        const char *texts[] = {p->image_name, p->command_line, p->sid, p->package, p->application};
+        for (int k = 0; k < 5; k++)
+            free((void *)(uintptr_t)texts[k]);
+    }
+    for (size_t i = 0; i < h->thread_count; i++)
+        free((void *)(uintptr_t)h->threads[i].name);
+    for (size_t i = 0; i < h->module_count; i++) {
+        free((void *)(uintptr_t)h->modules[i].path);
+        free((void *)(uintptr_t)h->modules[i].pdb_path);
+        free((void *)(uintptr_t)h->modules[i].original_name);
+    }
+    free(h->processes);
+    free(h->threads);
+    free(h->modules);
+    *h = (history){0};
+}
+
+static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module};
+
+typedef struct world {
+    ea_registry *registry;
+    ea_machine *machine;
+    ea_machine_options options;
+    ea_counters counters;
+    history history;
+    made_record r;
+} world;
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    ea_err err;
+    assert_non_null(w);
+    assert_int_equal(ea_registry_create(&w->registry, 0, &err), 0);
+    w->options = (ea_machine_options){.observer = &OBSERVER, .observer_arg = &w->history, .counters = &w->counters};
+    assert_int_equal(ea_machine_create(&w->machine, &w->options, &err), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    ea_machine_destroy(w->machine);
+    ea_registry_destroy(w->registry);
+    history_deinit(&w->history);
+    free(w);
+    return 0;
+}
+
+static void apply(world *w, const ea_record *record) {
+    ea_err err = {0};
+    int rc = ea_machine_apply(w->machine, record, ea_registry_find(w->registry, record), record->time_raw, &err);
+    if (rc)
+        fail_msg("%s", err.message);
+}
+
+static void process(world *w, int op, int64_t t, uint32_t pid, uint32_t parent, uint64_t key) {
+    char name[32];
+    snprintf(name, sizeof name, "p%u.exe", pid);
+    apply(w, process_record(&w->r, (uint8_t)op, t, pid, parent, key, name, "cmd /c x"));
+}
+static void thread(world *w, int op, int64_t t, uint32_t pid, uint32_t tid) {
+    apply(w, thread_record(&w->r, (uint8_t)op, t, pid, tid, 0xffff800000000000u + tid * 0x10000u, 3));
+}
+static void image(world *w, int op, int64_t t, uint32_t pid, uint64_t base) {
+    apply(w, image_record(&w->r, (uint8_t)op, t, pid, base, 0x77000, "\\Windows\\a.dll"));
+}
+
+static void check_life(const ea_interval *life, int64_t begin, int64_t end, int begin_cause, int end_cause) {
+    assert_int_equal(life->begin_utc_ns, begin);
+    assert_int_equal(life->end_utc_ns, end);
+    assert_int_equal(life->begin_cause, begin_cause);
+    assert_int_equal(life->end_cause, end_cause);
+}
+
+static uint64_t counted(const world *w, enum ea_counter which) {
+    return ea_counter_get(&w->counters, which);
+}
+
+/* ---- one rule each ---- */
+
+static void test_start_and_end(void **state) {
+    world *w = *state;
+    process(w, OP_START, 100, 8, 4, 0x800);
+    process(w, OP_START, 200, 12, 8, 0xc00);
+    assert_int_equal(w->history.process_count, 2);
+    const ea_process *p = &w->history.processes[1];
+    check_life(&p->life, 200, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+    assert_int_equal(p->parent_pid, 8);
+    assert_int_equal(p->parent_instance, w->history.processes[0].life.instance);
+    assert_int_equal(p->session_id, 1);
+    assert_int_equal(p->unique_key, 0xc00);
+    assert_int_equal(p->directory_table_base, 0x1aa000);
+    assert_string_equal(p->image_name, "p12.exe");
+    assert_string_equal(p->command_line, "cmd /c x");
+    assert_string_equal(p->sid, "S-1-5-18");
+    assert_string_equal(p->package, "");
+    process(w, OP_END, 300, 12, 8, 0xc00);
+    p = &w->history.processes[1];
+    check_life(&p->life, 200, 300, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    assert_int_equal(p->exit_status, 7);
+    assert_int_equal(w->history.calls, 3);
+    assert_int_equal(counted(w, EA_COUNT_state_records), 3);
+    assert_int_equal(counted(w, EA_COUNT_state_missed_starts) + counted(w, EA_COUNT_state_missed_ends), 0);
+}
+
+static void test_reused_pid_is_another_instance(void **state) {
+    world *w = *state;
+    process(w, OP_START, 100, 8, 4, 0x800);
+    process(w, OP_END, 200, 8, 4, 0x800);
+    process(w, OP_START, 300, 8, 4, 0x900);
+    assert_int_equal(w->history.process_count, 2);
+    check_life(&w->history.processes[0].life, 100, 200, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    check_life(&w->history.processes[1].life, 300, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+}
+
+static void test_missed_end(void **state) {
+    world *w = *state;
+    process(w, OP_START, 100, 8, 4, 0x800);
+    thread(w, OP_START, 110, 8, 80);
+    image(w, OP_LOAD, 120, 8, 0x10000);
+    process(w, OP_START, 300, 8, 4, 0x900);
+    check_life(&w->history.processes[0].life, 100, 300, EA_BEGIN_EVENT, EA_FINISH_REPLACED);
+    check_life(&w->history.processes[1].life, 300, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+    check_life(&w->history.threads[0].life, 110, 300, EA_BEGIN_EVENT, EA_FINISH_PROCESS_END);
+    check_life(&w->history.modules[0].life, 120, 300, EA_BEGIN_EVENT, EA_FINISH_PROCESS_END);
+    assert_int_equal(counted(w, EA_COUNT_state_missed_ends), 1);
+}
+
+static void test_missed_start(void **state) {
+    world *w = *state;
+    process(w, OP_START, 50, 4, 0, 0x400);
+    process(w, OP_END, 200, 8, 4, 0x800);
+    check_life(&w->history.processes[1].life, 50, 200, EA_BEGIN_END_ONLY, EA_FINISH_EVENT);
+    /* a second end under the same pid: it began after the first one ended */
+    process(w, OP_END, 300, 8, 4, 0x900);
+    check_life(&w->history.processes[2].life, 200, 300, EA_BEGIN_END_ONLY, EA_FINISH_EVENT);
+    thread(w, OP_END, 310, 8, 80);
+    check_life(&w->history.threads[0].life, 50, 310, EA_BEGIN_END_ONLY, EA_FINISH_EVENT);
+    image(w, OP_END, 320, 8, 0x10000);
+    check_life(&w->history.modules[0].life, 50, 320, EA_BEGIN_END_ONLY, EA_FINISH_EVENT);
+    assert_int_equal(counted(w, EA_COUNT_state_missed_starts), 4);
+}
+
+static void test_rundown(void **state) {
+    world *w = *state;
+    process(w, OP_START, 100, 4, 0, 0x400);
+    process(w, OP_DC_START, 200, 8, 4, 0x800); /* was there before */
+    check_life(&w->history.processes[1].life, 100, INT64_MAX, EA_BEGIN_RUNDOWN_START, EA_FINISH_OPEN);
+    size_t calls = w->history.calls;
+    process(w, OP_DC_END, 300, 8, 4, 0x800); /* nothing new */
+    process(w, OP_DC_END, 300, 4, 0, 0x400);
+    assert_int_equal(w->history.calls, calls);
+    process(w, OP_DC_END, 300, 16, 4, 0x1000);
+    check_life(&w->history.processes[2].life, 100, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
+    /* not before the end of the last of its pid */
+    process(w, OP_END, 400, 8, 4, 0x800);
+    process(w, OP_DC_END, 500, 8, 4, 0x900);
+    check_life(&w->history.processes[3].life, 400, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
+}
+
+static void test_rundown_completes(void **state) {
+    world *w = *state;
+    /* a start that ends after the pid: short payloads give the fields that are whole */
+    ea_record cut = *process_record(&w->r, OP_START, 100, 8, 4, 0x800, "p8.exe", "cmd");
+    cut.payload_bytes = 8 + 4 + 4;
+    apply(w, &cut);
+    assert_string_equal(w->history.processes[0].image_name, "");
+    process(w, OP_DC_END, 200, 8, 9, 0x800);
+    const ea_process *p = &w->history.processes[0];
+    assert_string_equal(p->image_name, "p8.exe");
+    assert_string_equal(p->sid, "S-1-5-18");
+    assert_int_equal(p->parent_pid, 4); /* was known: stays */
+    check_life(&p->life, 100, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+    /* nothing but what is whole, nothing behind the payload: without a pid there is no process */
+    cut.payload_bytes = 8 + 3;
+    size_t calls = w->history.calls;
+    apply(w, &cut);
+    assert_int_equal(w->history.calls, calls);
+}
+
+static void test_rundown_names_another_instance(void **state) {
+    world *w = *state;
+    process(w, OP_START, 100, 8, 4, 0x800);
+    thread(w, OP_START, 110, 8, 80);
+    image(w, OP_LOAD, 120, 8, 0x10000);
+    apply(w, image_record(&w->r, OP_DC_END, 150, 8, 0x10000, 0x99000, "b.dll"));
+    check_life(&w->history.modules[0].life, 120, 150, EA_BEGIN_EVENT, EA_FINISH_REPLACED);
+    check_life(&w->history.modules[1].life, 150, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
+    thread(w, OP_DC_END, 160, 12, 80);
+    check_life(&w->history.threads[0].life, 110, 160, EA_BEGIN_EVENT, EA_FINISH_REPLACED);
+    assert_int_equal(w->history.threads[1].pid, 12);
+    assert_int_equal(w->history.threads[1].process_instance, 0);
+    process(w, OP_DC_END, 170, 8, 4, 0x900);
+    check_life(&w->history.processes[0].life, 100, 170, EA_BEGIN_EVENT, EA_FINISH_REPLACED);
+    check_life(&w->history.processes[1].life, 170, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
+    assert_int_equal(counted(w, EA_COUNT_state_missed_ends), 3);
+}
+
+static void test_process_end_ends_its_own(void **state) {
+    world *w = *state;
+    process(w, OP_START, 100, 8, 4, 0x800);
+    process(w, OP_START, 100, 12, 4, 0xc00);
+    for (uint32_t i = 0; i < 3; i++) {
+        thread(w, OP_START, 110, i == 1 ? 12 : 8, 80 + i);
+        image(w, OP_LOAD, 110, i == 1 ? 12 : 8, 0x10000 * (i + 1));
+    }
+    assert_int_equal(w->history.threads[0].process_instance, w->history.processes[0].life.instance);
+    assert_int_equal(w->history.modules[1].process_instance, w->history.processes[1].life.instance);
+    thread(w, OP_END, 120, 8, 80);
+    process(w, OP_END, 200, 8, 4, 0x800);
+    check_life(&w->history.threads[0].life, 110, 120, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    check_life(&w->history.threads[1].life, 110, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+    check_life(&w->history.threads[2].life, 110, 200, EA_BEGIN_EVENT, EA_FINISH_PROCESS_END);
+    check_life(&w->history.modules[0].life, 110, 200, EA_BEGIN_EVENT, EA_FINISH_PROCESS_END);
+    check_life(&w->history.modules[1].life, 110, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+    /* an end that comes after its process's only moves the end */
+    thread(w, OP_END, 210, 8, 82);
+    check_life(&w->history.threads[2].life, 110, 210, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    image(w, OP_END, 220, 8, 0x10000);
+    check_life(&w->history.modules[0].life, 110, 220, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    assert_int_equal(w->history.thread_count, 3);
+    assert_int_equal(w->history.module_count, 3);
+}
+
+static void test_seen_before_their_process(void **state) {
+    world *w = *state;
+    thread(w, OP_DC_START, 100, 8, 80);
+    image(w, OP_DC_START, 100, 8, 0x10000);
+    assert_int_equal(w->history.threads[0].process_instance, 0);
+    process(w, OP_DC_START, 110, 8, 4, 0x800);
+    uint64_t instance = w->history.processes[0].life.instance;
+    assert_int_equal(w->history.threads[0].process_instance, instance);
+    assert_int_equal(w->history.modules[0].process_instance, instance);
+    /* leftovers of a process that nobody saw end with the start of the next under its pid */
+    thread(w, OP_DC_START, 120, 16, 160);
+    process(w, OP_START, 130, 16, 4, 0x1000);
+    check_life(&w->history.threads[1].life, 100, 130, EA_BEGIN_RUNDOWN_START, EA_FINISH_PROCESS_END);
+}
+
+static void test_idle_threads(void **state) {
+    world *w = *state;
+    for (uint32_t cpu = 0; cpu < 4; cpu++)
+        apply(w, thread_record(&w->r, OP_DC_START, 100, 0, 0, 0xfffff80000010000u + cpu * 0x10000, 1u << cpu));
+    assert_int_equal(w->history.thread_count, 4);
+    for (uint32_t cpu = 0; cpu < 4; cpu++)
+        assert_int_equal(w->history.threads[cpu].cpu, cpu);
+    apply(w, thread_record(&w->r, OP_DC_END, 200, 0, 0, 0xfffff80000020000u, 2));
+    assert_int_equal(w->history.thread_count, 4);
+    /* a tid that equals a stack's address in its low bits is another key */
+    apply(w, thread_record(&w->r, OP_DC_END, 200, 4, 0x20000, 0x1111110000, 3));
+    assert_int_equal(w->history.thread_count, 5);
+}
+
+static void test_thread_name(void **state) {
+    world *w = *state;
+    thread(w, OP_START, 100, 8, 80);
+    apply(w, thread_name_record(&w->r, 110, 8, 80, "worker"));
+    assert_string_equal(w->history.threads[0].name, "worker");
+    apply(w, thread_name_record(&w->r, 120, 8, 80, "other"));
+    assert_string_equal(w->history.threads[0].name, "other");
+    apply(w, thread_name_record(&w->r, 130, 8, 84, "nobody"));
+    assert_int_equal(w->history.thread_count, 1);
+}
+
+static void test_module_ids(void **state) {
+    world *w = *state;
+    /* before its load, at the same time: for the new one, not for the one that it replaces */
+    image(w, OP_LOAD, 100, 8, 0x10000);
+    apply(w, image_id_record(&w->r, 200, 8, 0x10000, 0x5000, "a.dll"));
+    apply(w, pdb_record(&w->r, 200, 8, 0x10000, 0xab, 2, "a.pdb"));
+    image(w, OP_LOAD, 200, 8, 0x10000);
+    const ea_module *m = w->history.modules;
+    assert_int_equal(m[0].has_pdb, 0);
+    assert_int_equal(m[0].timestamp, 0);
+    assert_int_equal(m[1].has_pdb, 1);
+    assert_int_equal(m[1].pdb_guid.bytes[5], 0xab);
+    assert_int_equal(m[1].pdb_age, 2);
+    assert_string_equal(m[1].pdb_path, "a.pdb");
+    assert_string_equal(m[1].original_name, "a.dll");
+    assert_int_equal(m[1].timestamp, 0x5000);
+    /* late, the module gone meanwhile: known as soon as time moves on; what is there stays */
+    image(w, OP_LOAD, 300, 8, 0x20000);
+    image(w, OP_END, 310, 8, 0x20000);
+    apply(w, pdb_record(&w->r, 400, 8, 0x20000, 0xcd, 1, "b.pdb"));
+    apply(w, pdb_record(&w->r, 400, 8, 0x10000, 0xee, 9, "wrong.pdb"));
+    apply(w, pdb_record(&w->r, 400, 8, 0x30000, 0xee, 9, "nowhere.pdb"));
+    thread(w, OP_START, 401, 8, 80);
+    m = w->history.modules;
+    assert_int_equal(m[2].has_pdb, 1);
+    assert_string_equal(m[2].pdb_path, "b.pdb");
+    check_life(&m[2].life, 300, 310, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    assert_string_equal(m[1].pdb_path, "a.pdb");
+    assert_int_equal(w->history.module_count, 3);
+    /* more at one time than are remembered: none is lost */
+    for (uint32_t i = 0; i < 200; i++)
+        image(w, OP_LOAD, 500, 16, 0x100000 + i * 0x1000);
+    for (uint32_t i = 0; i < 200; i++)
+        apply(w, pdb_record(&w->r, 600, 16, 0x100000 + i * 0x1000, (uint8_t)i, 1, "c.pdb"));
+    thread(w, OP_END, 601, 8, 80);
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_int_equal(w->history.modules[3 + i].has_pdb, 1);
+        assert_int_equal(w->history.modules[3 + i].pdb_guid.bytes[0], (uint8_t)i);
+    }
+}
+
+static void test_other_records_change_nothing(void **state) {
+    world *w = *state;
+    process(w, OP_START, 100, 8, 4, 0x800);
+    begin_record(&w->r, 0x3d6fa8d1, 36, 4, 50); /* a context switch */
+    put64(&w->r, 0);
+    put64(&w->r, 0);
+    put64(&w->r, 0);
+    apply(w, end_record(&w->r));
+    ea_record r = *process_record(&w->r, 11, 60, 8, 4, 0x800, "x", "");
+    apply(w, &r); /* Terminate */
+    r = *process_record(&w->r, OP_END, 60, 8, 4, 0x800, "x", "");
+    r.provider.bytes[15] ^= 1; /* nearly Process */
+    apply(w, &r);
+    assert_int_equal(w->history.calls, 1);
+    assert_int_equal(counted(w, EA_COUNT_state_records), 1);
+    assert_int_equal(counted(w, EA_COUNT_state_late), 0);
+    process(w, OP_START, 90, 12, 4, 0xc00);
+    assert_int_equal(counted(w, EA_COUNT_state_late), 1);
+}
+
+static void count_thread(void *arg, const ea_thread_row *t) {
+    (void)t;
+    ++*(size_t *)arg;
+}
+static void count_process(void *arg, const ea_process *p) {
+    (void)p;
+    ++*(size_t *)arg;
+}
+static void count_module(void *arg, const ea_module *m) {
+    (void)m;
+    ++*(size_t *)arg;
+}
+
+static void test_bounds(void **state) {
+    world *w = *state;
+    ea_machine_destroy(w->machine);
+    w->options.limit_processes = w->options.limit_threads = w->options.limit_modules = 100;
+    w->options.limit_ended = 50;
+    w->options.limit_text_bytes = 2048;
+    assert_int_equal(ea_machine_create(&w->machine, &w->options, NULL), 0);
+    for (uint32_t i = 1; i <= 1000; i++) {
+        process(w, OP_START, i, 4 * i, 0, i);
+        thread(w, OP_START, i, 4 * i, 8 * i);
+        image(w, OP_LOAD, i, 4 * i, 0x1000u * i);
+    }
+    size_t n = 0;
+    ea_machine_each_process(w->machine, count_process, &n);
+    assert_int_equal(n, 100);
+    ea_machine_each_thread(w->machine, count_thread, &n);
+    assert_int_equal(n, 200);
+    ea_machine_each_module(w->machine, count_module, &n);
+    assert_int_equal(n, 300);
+    assert_int_equal(counted(w, EA_COUNT_state_evicted), 3 * 900);
+    assert_true(counted(w, EA_COUNT_state_texts_left_out) > 0);
+    assert_int_equal(counted(w, EA_COUNT_state_missed_ends), 0);
+    check_life(&w->history.processes[0].life, 1, 101, EA_BEGIN_EVENT, EA_FINISH_EVICTED);
+    check_life(&w->history.processes[899].life, 900, 1000, EA_BEGIN_EVENT, EA_FINISH_EVICTED);
+    /* an end of one that was given up and is still remembered is its end */
+    process(w, OP_END, 2000, 4 * 900, 0, 900);
+    check_life(&w->history.processes[899].life, 900, 2000, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    /* one that is forgotten may have ended as late as any that was forgotten: opening it evicts 901, and
+     * 851, evicted at 951, is forgotten */
+    process(w, OP_DC_END, 2000, 4, 0, 77);
+    check_life(&w->history.processes[1000].life, 951, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
+}
+
+static void test_observer_error_comes_back(void **state) {
+    world *w = *state;
+    w->history.fail = EA_EDATABASE;
+    const ea_record *r = process_record(&w->r, OP_START, 1, 8, 4, 0x800, "a", "");
+    assert_int_equal(ea_machine_apply(w->machine, r, ea_registry_find(w->registry, r), 1, NULL), EA_EDATABASE);
+}
+
+/* ---- random records against a list ---- */
+
+enum { P, T, M };
+typedef struct item {
+    int kind;
+    uint64_t key, key2, identity, process_instance;
+    int64_t begin, end;
+    int begin_cause, end_cause;
+} item;
+typedef struct model {
+    item items[20000];
+    size_t count; /* the instance number is the index + 1 */
+    int64_t begin;
+} model;
+
+static item *last_of(model *m, int kind, uint64_t key, uint64_t key2) {
+    for (size_t i = m->count; i-- > 0;)
+        if (m->items[i].kind == kind && m->items[i].key == key && m->items[i].key2 == key2)
+            return &m->items[i];
+    return NULL;
+}
+
+static uint64_t model_pid(const item *i) {
+    return i->kind == P ? i->key : i->kind == T ? i->identity : i->key2;
+}
+
+static void model_end(model *m, item *i, int64_t t, int cause) {
+    i->end = t;
+    i->end_cause = cause;
+    if (i->kind == P)
+        for (size_t k = 0; k < m->count; k++) {
+            item *o = &m->items[k];
+            if (o->kind != P && model_pid(o) == i->key && o->end == INT64_MAX &&
+                (cause == EA_FINISH_EVENT || o->begin < t)) {
+                o->end = t;
+                o->end_cause = EA_FINISH_PROCESS_END;
+            }
+        }
+}
+
+static void model_apply(model *m, int kind, int op, int64_t t, uint64_t key, uint64_t key2, uint64_t identity) {
+    item *last = last_of(m, kind, key, key2), *open = last && last->end == INT64_MAX ? last : NULL;
+    int start = op == OP_START || op == OP_LOAD;
+    if (open && (start || open->identity != identity)) {
+        model_end(m, open, t, EA_FINISH_REPLACED);
+        last = open;
+        open = NULL;
+    } else if (!open && kind == P && start) {
+        item ghost = {.kind = P, .key = key, .end = INT64_MAX};
+        model_end(m, &ghost, t, EA_FINISH_REPLACED);
+    }
+    if (open) {
+        if (op == OP_END)
+            model_end(m, open, t, EA_FINISH_EVENT);
+        return;
+    }
+    if (op == OP_END && last && kind != P && last->end_cause == EA_FINISH_PROCESS_END && last->identity == identity) {
+        last->end = t;
+        last->end_cause = EA_FINISH_EVENT;
+        return;
+    }
+    item *i = &m->items[m->count++];
+    assert_true(m->count < sizeof m->items / sizeof m->items[0]);
+    *i = (item){.kind = kind, .key = key, .key2 = key2, .identity = identity, .end = INT64_MAX};
+    i->begin = start ? t : last ? last->end : m->begin;
+    i->begin_cause = start               ? EA_BEGIN_EVENT
+                     : op == OP_DC_START ? EA_BEGIN_RUNDOWN_START
+                     : op == OP_DC_END   ? EA_BEGIN_RUNDOWN_END
+                                         : EA_BEGIN_END_ONLY;
+    if (kind == P) {
+        for (size_t k = 0; k < m->count; k++) {
+            item *o = &m->items[k];
+            if (o->kind != P && model_pid(o) == key && o->end == INT64_MAX && !o->process_instance)
+                o->process_instance = m->count;
+        }
+    } else {
+        item *p = last_of(m, P, model_pid(i), 0);
+        i->process_instance = p && p->end == INT64_MAX ? (uint64_t)(p - m->items) + 1 : 0;
+    }
+    if (op == OP_END)
+        model_end(m, i, t, EA_FINISH_EVENT);
+}
+
+static void check_item(const model *m, int kind, const ea_interval *life, uint64_t key, uint64_t key2,
+                       uint64_t process) {
+    assert_in_range(life->instance, 1, m->count);
+    const item *i = &m->items[life->instance - 1];
+    assert_int_equal(i->kind, kind);
+    assert_int_equal(i->key, key);
+    assert_int_equal(i->key2, key2);
+    check_life(life, i->begin, i->end, i->begin_cause, i->end_cause);
+    if (kind != P)
+        assert_int_equal(i->process_instance, process);
+}
+
+static int by_end_descending(const void *a, const void *b) {
+    const ea_interval *x = a, *y = b; /* every row begins with its interval */
+    if (x->end_utc_ns != y->end_utc_ns)
+        return x->end_utc_ns < y->end_utc_ns ? 1 : -1;
+    return x->instance < y->instance ? 1 : -1;
+}
+
+static int by_instance(const void *a, const void *b) {
+    const ea_interval *x = a, *y = b;
+    return x->instance < y->instance ? -1 : 1;
+}
+
+#define RESTORE(list, count, restore)                                                                                  \
+    do {                                                                                                               \
+        if (count) {                                                                                                   \
+            qsort((list), (count), sizeof *(list), by_end_descending);                                                 \
+            for (size_t i = (count); i-- > 0;) /* open ones, oldest first */                                           \
+                if ((list)[i].life.end_utc_ns == INT64_MAX)                                                            \
+                    assert_int_equal(restore(w->machine, &(list)[i]), 0);                                              \
+            for (size_t i = 0; i < (count); i++)                                                                       \
+                if ((list)[i].life.end_utc_ns != INT64_MAX)                                                            \
+                    assert_int_equal(restore(w->machine, &(list)[i]), 0);                                              \
+            qsort((list), (count), sizeof *(list), by_instance);                                                       \
+        }                                                                                                              \
+    } while (0)
+
+/* As a collector does after a crash: a new machine out of what the observer was told. */
+static void restart(world *w) {
+    history *h = &w->history;
+    uint64_t last = ea_machine_last_instance(w->machine);
+    int64_t begin = ea_machine_begin_utc_ns(w->machine);
+    ea_machine_destroy(w->machine);
+    assert_int_equal(ea_machine_create(&w->machine, &w->options, NULL), 0);
+    RESTORE(h->processes, h->process_count, ea_machine_restore_process);
+    RESTORE(h->threads, h->thread_count, ea_machine_restore_thread);
+    RESTORE(h->modules, h->module_count, ea_machine_restore_module);
+    assert_int_equal(ea_machine_last_instance(w->machine), last);
+    ea_machine_restore_position(w->machine, last, begin);
+}
+
+static uint32_t draw(uint64_t *seed, uint32_t below) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*seed >> 33) % below);
+}
+
+static void test_random_against_model(void **state) {
+    world *w = *state;
+    static model m;
+    static const uint8_t OPS[] = {OP_START, OP_START, OP_END, OP_END, OP_DC_START, OP_DC_END};
+    uint64_t seed = 20240607;
+    for (int round = 0; round < 3; round++) {
+        m = (model){.begin = 1000};
+        int64_t t = 1000;
+        for (int i = 0; i < 6000; i++) {
+            uint8_t op = OPS[draw(&seed, 6)];
+            uint32_t pid = 4 * draw(&seed, 12), which = draw(&seed, 10);
+            if (which < 2) {
+                uint64_t key = 0x800 + draw(&seed, 8) / 7; /* mostly the same */
+                process(w, op, t, pid, 4, key);
+                model_apply(&m, P, op, t, pid, 0, key);
+            } else if (which < 6) {
+                uint32_t tid = 4 + 4 * draw(&seed, 30);
+                thread(w, op, t, pid, tid);
+                model_apply(&m, T, op, t, tid, 0, pid);
+            } else {
+                uint64_t base = 0x10000u * (1 + draw(&seed, 4)), size = 0x1000 + 0x1000 * (draw(&seed, 8) / 7);
+                op = op == OP_START ? OP_LOAD : op;
+                apply(w, image_record(&w->r, op, t, pid, base, size, "x.dll"));
+                model_apply(&m, M, op, t, base, pid, size);
+            }
+            t += draw(&seed, 3);
+            if (draw(&seed, 500) == 0)
+                restart(w);
+        }
+        history *h = &w->history;
+        assert_int_equal(h->process_count + h->thread_count + h->module_count, m.count);
+        for (size_t i = 0; i < h->process_count; i++)
+            check_item(&m, P, &h->processes[i].life, h->processes[i].pid, 0, 0);
+        for (size_t i = 0; i < h->thread_count; i++)
+            check_item(&m, T, &h->threads[i].life, h->threads[i].tid, 0, h->threads[i].process_instance);
+        for (size_t i = 0; i < h->module_count; i++)
+            check_item(&m, M, &h->modules[i].life, h->modules[i].base, h->modules[i].pid,
+                       h->modules[i].process_instance);
+        /* again, from nothing */
+        history_deinit(h);
+        ea_machine_destroy(w->machine);
+        assert_int_equal(ea_machine_create(&w->machine, &w->options, NULL), 0);
+    }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_start_and_end),
+        TEST(test_reused_pid_is_another_instance),
+        TEST(test_missed_end),
+        TEST(test_missed_start),
+        TEST(test_rundown),
+        TEST(test_rundown_completes),
+        TEST(test_rundown_names_another_instance),
+        TEST(test_process_end_ends_its_own),
+        TEST(test_seen_before_their_process),
+        TEST(test_idle_threads),
+        TEST(test_thread_name),
+        TEST(test_module_ids),
+        TEST(test_other_records_change_nothing),
+        TEST(test_bounds),
+        TEST(test_observer_error_comes_back),
+        TEST(test_random_against_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
