@@ -1,12 +1,13 @@
-/* Batches as bytes: writing one from columns of records, reading one back into records or columns.
+/* Batches as bytes: reading one back into records or columns, and the small writers that both ends need.
  * FORMAT.md beside this file is the specification; batch.proto the envelope.
  * Before it: service/batch (writer side), a spool or a socket (reader side). After it: service/ship, collector/store.
- * Thread: one writer or reader belongs to one thread. */
+ * Thread: a view belongs to one thread; functions on bytes alone may be called from any. */
 #ifndef EA_WIRE_WIRE_H
 #define EA_WIRE_WIRE_H
 
 #include "clock.h"
 #include "event.h"
+#include "text.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +18,15 @@ enum { EA_STREAM_ID_BYTES = 16, EA_CLASS_HASH_BYTES = 16 };
 enum {
     EA_BATCH_MAX_EVENTS = 1 << 18,
     EA_BATCH_MAX_BYTES = 16 << 20,     /* on the wire */
-    EA_BATCH_MAX_RAW_BYTES = 64 << 20, /* all frames and the directory, decompressed */
+    EA_BATCH_MAX_RAW_BYTES = 64 << 20, /* all frames and the directory, decompressed; all payloads and items, too */
     EA_BATCH_MAX_GROUPS = 1 << 14,
+    EA_BATCH_MAX_SOURCES = 1 << 12,
+};
+
+enum ea_batch_kind {
+    EA_BATCH_EVENTS = 0,
+    EA_BATCH_TOMBSTONE = 1, /* stands for batches that are gone: tombstones, no events */
+    EA_BATCH_KEYFRAME = 2,  /* events of keyframe classes only */
 };
 
 /* What a source's clock, machine and session are: one row of the source table. Strings are borrowed. */
@@ -30,41 +38,142 @@ typedef struct ea_wire_source {
     int32_t bias_minutes;
 } ea_wire_source;
 
-/* ---- reading ---- */
-
-typedef struct ea_batch_view ea_batch_view;
+/* ---- the envelope alone: no decompression, no registry; what a spool, ingest and the index need ---- */
 
 typedef struct ea_batch_head {
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t number;
-    uint32_t kind, event_count, priority;
+    uint32_t kind, event_count, priority; /* kind: enum ea_batch_kind */
     uint64_t checksum;
-    int64_t time_min, time_max; /* raw */
+    int64_t time_min, time_max; /* raw ticks of the first source's clock; both 0 without events */
+    /* The same in UTC, by the first source's clock. */
+    int64_t utc_min_ns, utc_max_ns;
+    ea_clock clock; /* of the first source */
+    char host[256]; /* the first source's machine, UTF-8, cut at a character; "" unknown */
+    uint32_t source_count, description_count, tombstone_count;
 } ea_batch_head;
 
-/* Reads the envelope only (no decompression): what ingest and the index need. */
+/* Reads and checks the envelope. EA_EFORMAT (no batch), EA_EUNSUPPORTED (a newer format), EA_ECORRUPT, EA_ELIMIT. */
 EA_MUST_CHECK int ea_batch_read_head(const uint8_t *batch, size_t len_bytes, ea_batch_head *ret, ea_err *err);
 
-/* Opens a whole batch: checks every size against the bounds, decompresses the directory; columns when they are asked for.
- * batch is borrowed until close. registry: gets the batch's descriptions, and must hold those sent earlier; a class that
- * is nowhere is EA_ENOTFOUND and named in err. */
-EA_MUST_CHECK int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry, ea_err *err);
-void ea_batch_close(ea_batch_view *v);
+/* Calls fn for each class description that the batch carries; data is borrowed from batch. fn returns non-zero to stop,
+ * which is then returned. */
+EA_MUST_CHECK int ea_batch_each_description(const uint8_t *batch, size_t len_bytes,
+                                            int (*fn)(const uint8_t *data, size_t data_bytes, void *arg), void *arg,
+                                            ea_err *err);
+
+/* Batches first..last of this stream are gone. */
+typedef struct ea_tombstone {
+    uint64_t first, last;
+    uint32_t cause; /* number of an events_evicted_* counter (ea_counter_row) */
+    uint64_t event_count;
+    int64_t utc_min_ns, utc_max_ns; /* of the events that are gone; 0 unknown */
+} ea_tombstone;
+EA_MUST_CHECK int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes,
+                                          int (*fn)(const ea_tombstone *tombstone, void *arg), void *arg, ea_err *err);
+/* Appends a batch without events to out: kind EA_BATCH_TOMBSTONE under number. */
+EA_MUST_CHECK int ea_batch_make_tombstone(const uint8_t *stream, uint64_t number, const ea_tombstone *tombstones,
+                                          size_t count, ea_text *out, ea_err *err);
+
+/* The ledger: one number of it. family "" is the whole session. */
+typedef struct ea_ledger_count {
+    uint32_t counter; /* its wire number, see ea_counter_row; a newer agent may know more */
+    uint64_t value;
+    const char *family;
+    uint64_t incarnation; /* counts restart when it changes */
+    int64_t utc_ns;       /* when they were taken; 0 unknown */
+} ea_ledger_count;
+EA_MUST_CHECK int ea_batch_each_count(const uint8_t *batch, size_t len_bytes,
+                                      int (*fn)(const ea_ledger_count *count, void *arg), void *arg, ea_err *err);
+
+/* ---- a whole batch ---- */
+
+typedef struct ea_batch_view ea_batch_view;
+
+/* Opens a whole batch: checks every size against the bounds and decompresses the directory; columns are decompressed
+ * when they are asked for. batch is borrowed until close. registry: gets the batch's descriptions, and must hold those
+ * sent earlier; a class that is nowhere is EA_ENOTFOUND and named in err. NULL: classes stay unresolved, and only head,
+ * sources, groups, hashes, counts and pids can be asked for. */
+EA_MUST_CHECK int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry,
+                                ea_err *err);
+void ea_batch_close(ea_batch_view *v); /* NULL is allowed */
 
 const ea_batch_head *ea_batch_get_head(const ea_batch_view *v);
 size_t ea_batch_source_count(const ea_batch_view *v);
 const ea_wire_source *ea_batch_source(const ea_batch_view *v, size_t source);
 
+/* Groups: the events of one class with the same header constants. A class may have several. */
 size_t ea_batch_group_count(const ea_batch_view *v);
-const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t group);
+const uint8_t *ea_batch_group_hash(const ea_batch_view *v, size_t group);   /* EA_CLASS_HASH_BYTES; the class's */
+const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t group); /* NULL without a registry */
 uint32_t ea_batch_group_events(const ea_batch_view *v, size_t group);
+/* The distinct process ids of the events' headers, ascending; borrowed until close. */
+EA_MUST_CHECK int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count, ea_err *err);
 
-/* Records in arrival order: 1 and *ret_record (borrowed until the next call) with *ret_class, 0 at the end, negative when
- * the batch is corrupt. */
-EA_MUST_CHECK int ea_batch_next(ea_batch_view *v, const ea_record **ret_record, const ea_class **ret_class, ea_err *err);
+/* Records in arrival order: 1 and *ret_record (borrowed until the next call) with *ret_class, 0 at the end, negative
+ * when the batch is corrupt. */
+EA_MUST_CHECK int ea_batch_next(ea_batch_view *v, const ea_record **ret_record, const ea_class **ret_class,
+                                ea_err *err);
+/* Puts the iteration back at the start. */
+void ea_batch_rewind(ea_batch_view *v);
 
 /* Recomputes the checksum from the records: 0, or EA_ECORRUPT. Leaves the iteration at the start. */
 EA_MUST_CHECK int ea_batch_verify(ea_batch_view *v, ea_err *err);
+
+/* ---- columns: a query reads only those that it needs ---- */
+
+/* Rows of bytes. Fixed width: row i is width bytes at data + i * stride (stride 0: all rows are the same). Otherwise
+ * width is 0 and row i is len_bytes[i] bytes at data + start[i]; EA_ROW_MISSING in len_bytes when the event lacks it.
+ */
+typedef struct ea_column {
+    uint32_t count, width;
+    size_t stride;
+    const uint8_t *data;
+    const uint32_t *start, *len_bytes;
+} ea_column;
+enum { EA_ROW_MISSING = -1 }; /* as uint32_t */
+
+static inline int ea_column_missing(const ea_column *c, size_t row) {
+    return c->width == 0 && c->len_bytes[row] == (uint32_t)EA_ROW_MISSING;
+}
+static inline ea_slice ea_column_row(const ea_column *c, size_t row) {
+    if (c->width)
+        return (ea_slice){.data = c->data + row * c->stride, .len_bytes = c->width, .element_count = 1};
+    if (ea_column_missing(c, row))
+        return (ea_slice){0};
+    return (ea_slice){.data = c->data + c->start[row], .len_bytes = c->len_bytes[row], .element_count = 1};
+}
+/* The row as a number: 0 unless it is 1, 2, 4 or 8 bytes. */
+static inline uint64_t ea_column_u64(const ea_column *c, size_t row) {
+    ea_slice s = ea_column_row(c, row);
+    return ea_load_uint(s.data, s.len_bytes);
+}
+
+/* What every event has, in arrival order; arrays of event_count, borrowed until close. */
+typedef struct ea_batch_events {
+    uint32_t count;
+    const uint32_t *group; /* index of its group */
+    const int64_t *time;   /* raw ticks of its source's clock */
+    const uint16_t *cpu;
+    const uint16_t *source; /* index into the source table */
+    const uint32_t *thread; /* index into pid[] and tid[] */
+    const uint32_t *pid, *tid;
+} ea_batch_events;
+EA_MUST_CHECK int ea_batch_get_events(ea_batch_view *v, const ea_batch_events **ret, ea_err *err);
+/* The group's events: indexes into the arrays above, ascending; ea_batch_group_events of them. */
+EA_MUST_CHECK int ea_batch_group_rows(ea_batch_view *v, size_t group, const uint32_t **ret_rows, ea_err *err);
+/* The group's payloads, one row an event. */
+EA_MUST_CHECK int ea_batch_payloads(ea_batch_view *v, size_t group, ea_column *ret, ea_err *err);
+/* One top-level field (ea_class_top_field) of a group's events. When the batch holds the field as a column, only that
+ * column is decoded; otherwise the payloads are split. Borrowed until close. */
+EA_MUST_CHECK int ea_batch_column(ea_batch_view *v, size_t group, size_t top_field, ea_column *ret, ea_err *err);
+
+/* ---- other forms ---- */
+
+/* Appends the self-contained form to out: the batch with all its classes' descriptions and who it is from, for passing
+ * on. v must have been opened with a registry. */
+EA_MUST_CHECK int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, const char *host,
+                                               ea_text *out, ea_err *err);
 
 /* Chains one record into a checksum (start with 0). FORMAT.md, "Checksum". */
 uint64_t ea_record_checksum(uint64_t checksum, const ea_record *record);
