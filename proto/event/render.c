@@ -3,19 +3,6 @@
 #include "render.h"
 #include "value.h"
 
-const char *const ea_render_help =
-    "How values look in JSON lines: time is UTC as RFC 3339 and clock the raw ticks of the trace's clock; pid and tid "
-    "are\n"
-    "4294967295 where the event's header has none. Counts are numbers, up to 64 bits. Addresses, handles and bit "
-    "fields are\n"
-    "\"0x...\" strings. A field whose numbers have names is {\"value\": N, \"name\": \"...\"} (name is null for a "
-    "number\n"
-    "without one; flags are joined by |). SIDs are \"S-1-...\", absent ones null. FILETIMEs are RFC 3339. Bytes are "
-    "hex.\n"
-    "Arrays are arrays and structs objects. Payload bytes that no field covers (a payload that ends inside a field, a\n"
-    "newer version's new fields, an event of unknown layout) are in fields as \"_tail\", in hex. stack holds return\n"
-    "addresses that came with the event.";
-
 typedef enum style {
     JSON,
     PLAIN /* text */,
@@ -742,6 +729,18 @@ static int put_named(ea_text *out, style how, const ea_record *r, const ea_class
         }
     if (strcmp(name, "stack") == 0) {
         put_stack(out, how, r);
+        return 1;
+    }
+    if (strcmp(name, "fields") == 0) {
+        ea_text fields;
+        ea_text_init(&fields);
+        put_fields_json(how == JSON ? out : &fields, r, c);
+        if (how == PLAIN)
+            ea_text_safe(out, fields.data, fields.len_bytes);
+        else if (how == BARE)
+            ea_text_add(out, fields.data, fields.len_bytes);
+        out->failed |= fields.failed;
+        ea_text_deinit(&fields);
         return 1;
     }
     size_t field = ea_field_index(c, name);

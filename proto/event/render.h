@@ -10,7 +10,7 @@
 /* One record as one JSON object without a newline. Keys, in this order: time, clock, provider, provider_name, name, id,
  * version, channel, level, opcode, task, keyword, cpu, pid, tid, activity_id, related_activity_id, fields, stack; with
  * raw also flags, property, kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source},
- * payload, extended [{type, name, linkage, data}]. How each kind of value looks is said once, in ea_render_help. */
+ * payload, extended [{type, name, linkage, data}]. How each kind of value looks is said once, in EA_RENDER_HELP. */
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw);
 /* One line for a person. */
 void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock);
@@ -31,6 +31,16 @@ const char *ea_header_type_name(uint8_t header_type);
 const char *ea_ext_type_name(uint16_t type);
 
 /* How values look, for the commands' --help. */
-extern const char *const ea_render_help;
+// clang-format off
+#define EA_RENDER_HELP                                                                                                 \
+    "How values look in JSON lines: time is UTC as RFC 3339 and clock the raw ticks of the trace's\n"                  \
+    "clock; pid and tid are 4294967295 where the event's header has none. Counts are numbers, up to\n"                 \
+    "64 bits. Addresses, handles and bit fields are \"0x...\" strings. A field whose numbers have\n"                   \
+    "names is {\"value\": N, \"name\": \"...\"} (name is null for a number without one; flags are joined\n"            \
+    "by |). SIDs are \"S-1-...\", absent ones null. FILETIMEs are RFC 3339. Bytes are hex. Arrays are\n"               \
+    "arrays and structs objects. Payload bytes that no field covers (a payload that ends inside a\n"                   \
+    "field, a newer version's new fields, an event of unknown layout) are in fields as \"_tail\", in\n"                \
+    "hex. stack holds return addresses that came with the event."
+// clang-format on
 
 #endif

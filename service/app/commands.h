@@ -1,0 +1,11 @@
+/* The commands of etwagent, one file each (cmd_<name>.c). A new one is a row here, a line in main.c's table and its
+ * file in CMakeLists.txt. Before it: main.c. After it: the command. Thread: the main one. */
+#ifndef EA_APP_COMMANDS_H
+#define EA_APP_COMMANDS_H
+
+#include "cli.h"
+
+extern const ea_command ea_cmd_dump;
+extern const ea_command ea_cmd_stats;
+
+#endif

@@ -1,0 +1,15 @@
+/* etwagent: its command table. See commands.h.
+ * Before it: the operating system. After it: one command. Thread: the main one. */
+#include "commands.h"
+#include "platform.h"
+
+int main(int argc, char **argv) {
+    static const ea_command *const COMMANDS[] = {
+        &ea_cmd_stats,
+        &ea_cmd_dump,
+        NULL,
+    };
+    ea_stdio_init();
+    return ea_cli_main("etwagent", EA_VERSION, "etwagent reads, decodes and ships Event Tracing for Windows.", COMMANDS,
+                       argc, argv);
+}
