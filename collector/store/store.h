@@ -1,8 +1,7 @@
-/* The embedded store: batches kept as they arrived, in append-only segment files, and an index in SQLite. The index (and
- * the state tables beside it) can always be rebuilt from the segments; what is acknowledged is in a synced segment.
- * Before it: collector/ingest. After it: collector/state, query, web.
- * Thread: one ec_store per thread (each opens its own); one process at a time may write (EA_EBUSY otherwise), any number
- * may read meanwhile. */
+/* The embedded store: batches kept as they arrived, in append-only segment files, and an index in SQLite. The index
+ * (and the state tables beside it) can always be rebuilt from the segments; what is acknowledged is in a synced
+ * segment. Before it: collector/ingest. After it: collector/state, query, web. Thread: one ec_store per thread (each
+ * opens its own); one process at a time may write (EA_EBUSY otherwise), any number may read meanwhile. */
 #ifndef EC_STORE_STORE_H
 #define EC_STORE_STORE_H
 
@@ -16,12 +15,12 @@ typedef struct ec_store ec_store;
 
 typedef struct ec_store_options {
     int writable;
-    uint64_t segment_bytes;  /* 0: 256 MiB */
-    ea_counters *counters;   /* borrowed; may be NULL */
+    uint64_t segment_bytes; /* 0: 256 MiB */
+    ea_counters *counters;  /* borrowed; may be NULL */
 } ec_store_options;
 
-/* Opens (writable: makes and recovers) the store in folder dir. Recovery: a torn tail of the last segment is cut off and
- * counted; batches that are in segments and not in the index are indexed. */
+/* Opens (writable: makes and recovers) the store in folder dir. Recovery: a torn tail of the last segment is cut off
+ * and counted; batches that are in segments and not in the index are indexed. */
 EA_MUST_CHECK int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *options, ea_err *err);
 void ec_store_close(ec_store *s);
 /* The store's SQLite connection, for the tables of collector/state (struct sqlite3 *). */
@@ -43,33 +42,35 @@ typedef struct ec_store_notes {
 const ec_store_notes *ec_store_last_notes(const ec_store *s);
 
 /* Appends one batch of an agent (its certificate's name). Checks the envelope; refuses what could never be read back.
- * Returns EC_STORED, EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the number is
- * taken by another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a class description is missing; then
- * ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO, EA_EFULL, EA_EDATABASE, EA_ENOMEM)
- * may cost the whole group: the commit says so. */
+ * Returns EC_STORED, EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the
+ * number is taken by another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a class description is
+ * missing; then ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO,
+ * EA_EFULL, EA_EDATABASE, EA_ENOMEM) may cost the whole group: the commit says so. */
 EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
-/* Makes all appended batches durable (one fdatasync), then indexes them. When it fails, nothing since the last commit is stored, and the store goes on with the next append. */
+/* Makes all appended batches durable (one fdatasync), then indexes them. When it fails, nothing since the last commit
+ * is stored, and the store goes on with the next append. */
 EA_MUST_CHECK int ec_store_commit(ec_store *s, ea_err *err);
 /* The numbers of a stream that are durable, as ranges in order; at most capacity, *ret_count of them. */
 typedef struct ec_range {
     uint64_t first, last;
 } ec_range;
-EA_MUST_CHECK int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_range *ranges, size_t capacity,
-                                  size_t *ret_count, ea_err *err);
+EA_MUST_CHECK int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_range *ranges,
+                                  size_t capacity, size_t *ret_count, ea_err *err);
 
 typedef struct ec_stream_row {
     uint64_t stream_id; /* in this store, from 1 */
     char host[256];     /* the agent's name: what --host names */
     uint8_t stream[EA_STREAM_ID_BYTES];
-    uint64_t batch_count, event_count, byte_count, missing_count; /* missing: numbers below the highest that are not there */
+    uint64_t batch_count, event_count, byte_count,
+        missing_count; /* missing: numbers below the highest that are not there */
     uint64_t highest_number;
     int64_t begin_utc_ns, end_utc_ns; /* of its events */
     int64_t received_first_utc_ns, received_last_utc_ns;
-    char source_host[256];            /* the machine's own name, as the source table says; "" unknown */
+    char source_host[256]; /* the machine's own name, as the source table says; "" unknown */
 } ec_stream_row;
 /* Streams in the order in which they were first received; fn returns non-zero to stop. host NULL: of all hosts. */
-EA_MUST_CHECK int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg), void *arg,
-                                       ea_err *err);
+EA_MUST_CHECK int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg),
+                                       void *arg, ea_err *err);
 
 typedef struct ec_batch_row {
     uint64_t stream_id, number;
@@ -81,7 +82,8 @@ typedef struct ec_batch_row {
 /* The first batch of a stream with a number above after: 1 and *ret, 0 when there is none (yet). */
 EA_MUST_CHECK int ec_store_next_batch(ec_store *s, uint64_t stream_id, uint64_t after, ec_batch_row *ret, ea_err *err);
 /* The batch's bytes as they arrived, checked against the segment's checksum; owned by s until its next call. */
-EA_MUST_CHECK int ec_store_read(ec_store *s, const ec_batch_row *row, const uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err);
+EA_MUST_CHECK int ec_store_read(ec_store *s, const ec_batch_row *row, const uint8_t **ret_data, size_t *ret_len_bytes,
+                                ea_err *err);
 /* Adds all stored class descriptions of a stream to a registry. */
 EA_MUST_CHECK int ec_store_load_classes(ec_store *s, uint64_t stream_id, ea_registry *registry, ea_err *err);
 

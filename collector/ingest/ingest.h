@@ -1,0 +1,36 @@
+/* The collector's front door: HTTPS with client certificates, batches in, acknowledgements out.
+ * POST /v1/batches takes uploads (proto/wire/FORMAT.md, "Upload"); GET /healthz says whether the store takes them.
+ * Before it: agents. After it: collector/store. Thread: its own (one a base, one writer); start and stop belong to the
+ * main one. */
+#ifndef EC_INGEST_INGEST_H
+#define EC_INGEST_INGEST_H
+
+#include "store.h"
+
+typedef struct ec_ingest ec_ingest;
+
+typedef struct ec_ingest_options {
+    const char *listen;                         /* "127.0.0.1:8443", "[::]:8443"; port 0: any free one */
+    const char *cert_path, *key_path, *ca_path; /* PEM */
+    const char *crl_path;                       /* PEM; NULL: none */
+    unsigned threads;                           /* 0: 1 */
+    uint64_t max_body_bytes;                    /* of one upload; 0: the largest batch and its frame */
+    uint64_t max_waiting_bytes;                 /* of all bodies in memory; 0: 256 MiB */
+    uint32_t max_connections;                   /* 0: 16,384 */
+    uint32_t max_agent_connections;             /* of one agent and thread; 0: 64 */
+    uint32_t max_agent_requests;                /* of one agent and thread, unanswered; 0: 4 */
+    int64_t handshake_ns, request_ns, idle_ns; /* deadlines; 0: 10 s, 30 s (and 1 s for each 16 KiB received), 10 min */
+    ec_store *store;                           /* borrowed from start to stop: the writer's thread uses it alone */
+    ea_counters *counters;                     /* borrowed */
+    struct ec_log *log;                        /* borrowed; may be NULL */
+    void (*on_stored)(void *arg);              /* new batches are durable; the writer's thread, must not block */
+    void *on_stored_arg;
+} ec_ingest_options;
+
+/* Listens and serves. Ticket keys are kept in the store's folder. The process must ignore SIGPIPE. */
+EA_MUST_CHECK int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *err);
+uint16_t ec_ingest_port(const ec_ingest *in);
+/* Takes no more, stores and answers what has arrived, closes. NULL is allowed. */
+void ec_ingest_stop(ec_ingest *in);
+
+#endif

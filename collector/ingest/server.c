@@ -1,0 +1,812 @@
+/* Connections and requests: one libevent base a thread, each with its own listening socket of the same port
+ * (SO_REUSEPORT). See ingest.h.
+ *
+ * Nothing of libevent crosses threads: a base's objects are touched by its own thread alone, and the writer hands
+ * finished uploads back through a list and an eventfd.
+ *
+ * evhttp reads a whole body before it calls us. So each connection's input buffer is watched from below: its bytes are
+ * counted against one bound for all; a connection that wants more than a little while the bound is reached is paused by
+ * a read watermark until there is room; and the deadlines are ours, since evhttp's timeout starts again at every byte.
+ */
+#include "ingest.h"
+
+#include "log.h"
+#include "map.h"
+#include "platform.h"
+#include "tls.h"
+#include "writer.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <event2/listener.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    FREE_BYTES = 32 << 10,     /* a connection may always buffer so much */
+    MIN_RATE_BYTES = 16 << 10, /* a body must come at so much a second, after the first deadline */
+    MAX_HEADER_BYTES = 8 << 10,
+    BACKLOG = 4096,
+    AGENT_BUCKETS = 4096,
+    RETRY_BUSY_S = 1,
+    RETRY_STOPPING_S = 5,
+    FLUSH_MS = 300, /* for the last answers, when stopping */
+};
+static const int64_t SECOND_NS = INT64_C(1000000000);
+
+/* What one agent has open on one base. */
+typedef struct agent {
+    struct agent *next;
+    uint32_t connections, requests;
+    char name[EC_AGENT_NAME_BYTES + 1];
+} agent;
+
+typedef struct base base;
+typedef struct request request;
+
+/* One connection; lives exactly as long as its SSL object, which libevent frees with the bufferevent. */
+typedef struct conn {
+    struct conn *next, **link;           /* in base->conns */
+    struct conn *wait_next, **wait_link; /* in base->paused; wait_link NULL: not paused */
+    base *base;
+    SSL *ssl;
+    struct bufferevent *bev;
+    agent *agent;     /* NULL before the handshake is done */
+    request *request; /* being stored; NULL: none */
+    int64_t accepted_ns;
+    int64_t began_ns; /* first byte of the request; 0: between requests */
+    int64_t paused_ns;
+    uint64_t received_bytes; /* of the request */
+    uint64_t buffered_bytes; /* in the input buffer now */
+    int admitted;            /* may buffer a whole body */
+    int doomed;              /* its socket was shut down; libevent will find out */
+} conn;
+
+/* An upload in the writer's hands. */
+struct request {
+    ec_upload upload; /* first member: what the writer gives back */
+    base *base;
+    conn *conn; /* NULL when the connection is gone */
+    agent *agent;
+    struct evhttp_request *http;
+    struct evbuffer *body;
+};
+
+struct base {
+    ec_ingest *in;
+    ea_thread *thread;
+    struct event_base *events;
+    struct evhttp *http;
+    struct evhttp_bound_socket *bound;
+    struct event *wake, *sweep;
+    int wake_fd;
+    conn *conns, *paused, **paused_last;
+    uint32_t conn_count;
+    int listening;
+    agent *agents[AGENT_BUCKETS];
+
+    ea_mutex *mutex; /* guards what other threads leave here */
+    ec_upload *answered, **answered_last;
+    int quit;
+};
+
+struct ec_ingest {
+    ec_ingest_options options;
+    uint32_t base_connections; /* most of one base */
+    ec_tls *tls;
+    ec_writer *writer;
+    int ssl_index; /* of the SSL object's pointer to its conn */
+    uint16_t port;
+    unsigned base_count;
+    base *bases;
+    atomic_int stopping;
+    _Atomic uint64_t held_bytes; /* bodies in input buffers and in the writer's hands */
+};
+
+/* ---- agents ---- */
+
+static agent **agent_slot(base *b, const char *name) {
+    agent **at = &b->agents[ea_hash64(name, strlen(name), 0) % AGENT_BUCKETS];
+    while (*at && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static agent *agent_get(base *b, const char *name) {
+    agent **at = agent_slot(b, name);
+    if (!*at) {
+        agent *a = calloc(1, sizeof *a);
+        if (!a)
+            return NULL;
+        snprintf(a->name, sizeof a->name, "%s", name);
+        *at = a;
+    }
+    return *at;
+}
+
+static void agent_release(base *b, agent *a) {
+    if (!a || a->connections || a->requests)
+        return;
+    *agent_slot(b, a->name) = a->next;
+    free(a);
+}
+
+/* ---- connections ---- */
+
+static void hold(base *b, uint64_t bytes) {
+    atomic_fetch_add_explicit(&b->in->held_bytes, bytes, memory_order_relaxed);
+}
+static void unhold(base *b, uint64_t bytes) {
+    atomic_fetch_sub_explicit(&b->in->held_bytes, bytes, memory_order_relaxed);
+}
+static uint64_t held(const base *b) {
+    return atomic_load_explicit(&b->in->held_bytes, memory_order_relaxed);
+}
+
+/* Ends a connection from below: libevent sees the end of the stream and frees all that belongs to it. (There is no
+ * handle on evhttp's connection before its first request is whole.) */
+static void doom(conn *c, const char *why) {
+    if (c->doomed)
+        return;
+    c->doomed = 1;
+    ea_count(c->base->in->options.counters, EA_COUNT_ingest_refused, 1);
+    ec_log_line(c->base->in->options.log, "closed a connection of %s: %s",
+                c->agent ? c->agent->name : "nobody known yet", why);
+    bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
+    shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+}
+
+static void unpause(conn *c) {
+    if (!c->wait_link)
+        return;
+    *c->wait_link = c->wait_next;
+    if (c->wait_next)
+        c->wait_next->wait_link = c->wait_link;
+    else
+        c->base->paused_last = c->wait_link;
+    c->wait_link = NULL;
+}
+
+/* Lets paused connections go on while there is room, the longest waiting first. */
+static void admit(base *b) {
+    while (b->paused && held(b) < b->in->options.max_waiting_bytes) {
+        conn *c = b->paused;
+        unpause(c);
+        c->admitted = 1;
+        c->began_ns += ea_monotonic_ns() - c->paused_ns; /* the wait was ours */
+        bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
+    }
+}
+
+/* SSL_free is the one place that every connection passes at its end. */
+static void on_ssl_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, long argl, void *argp) {
+    conn *c = ptr;
+    (void)parent, (void)ad, (void)idx, (void)argl, (void)argp;
+    if (!c)
+        return;
+    base *b = c->base;
+    unpause(c);
+    *c->link = c->next;
+    if (c->next)
+        c->next->link = c->link;
+    b->conn_count--;
+    unhold(b, c->buffered_bytes);
+    if (c->request) {
+        c->request->conn = NULL;
+        c->request->http = NULL;
+    }
+    if (c->agent) {
+        c->agent->connections--;
+        agent_release(b, c->agent);
+    }
+    free(c);
+}
+
+/* The handshake is done: who is it? Called when the first request's bytes come, or by the sweep. */
+static void identify(conn *c) {
+    char name[EC_AGENT_NAME_BYTES + 1];
+    ea_err err;
+    base *b = c->base;
+    if (c->agent || c->doomed)
+        return;
+    if (ec_tls_identify(b->in->tls, c->ssl, name, &err))
+        return; /* the request is refused with the reason */
+    agent *a = agent_get(b, name);
+    if (!a) {
+        doom(c, "out of memory");
+        return;
+    }
+    a->connections++;
+    c->agent = a;
+    if (a->connections > b->in->options.max_agent_connections)
+        doom(c, "too many connections of this agent");
+}
+
+/* Bytes came into, or left, a connection's input buffer. Only counts and marks: evhttp's own reading follows. */
+static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *arg) {
+    conn *c = arg;
+    base *b = c->base;
+    c->buffered_bytes += info->n_added;
+    c->buffered_bytes -= info->n_deleted;
+    hold(b, info->n_added);
+    unhold(b, info->n_deleted);
+    (void)input;
+    if (!info->n_added || c->doomed)
+        return;
+    if (!c->began_ns) {
+        c->began_ns = ea_monotonic_ns();
+        c->received_bytes = 0;
+    }
+    c->received_bytes += info->n_added;
+    identify(c);
+    if (c->admitted || c->wait_link || c->buffered_bytes < FREE_BYTES || c->doomed)
+        return;
+    if (held(b) < b->in->options.max_waiting_bytes) {
+        c->admitted = 1;
+        return;
+    }
+    c->paused_ns = ea_monotonic_ns();
+    c->wait_next = NULL;
+    c->wait_link = b->paused_last;
+    *b->paused_last = c;
+    b->paused_last = &c->wait_next;
+    bufferevent_setwatermark(c->bev, EV_READ, 0, 1);
+}
+
+/* A new connection's bufferevent. When this returns NULL, evhttp makes a plain one, without TLS: on_request refuses
+ * those. */
+static struct bufferevent *on_connection(struct event_base *events, void *arg) {
+    base *b = arg;
+    conn *c = calloc(1, sizeof *c);
+    SSL *ssl = c ? ec_tls_session(b->in->tls) : NULL;
+    struct bufferevent *bev = NULL;
+    if (ssl)
+        bev = bufferevent_openssl_socket_new(events, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+    if (!bev || !evbuffer_add_cb(bufferevent_get_input(bev), on_input, c) ||
+        !SSL_set_ex_data(ssl, b->in->ssl_index, c)) {
+        if (bev)
+            bufferevent_free(bev);
+        else
+            SSL_free(ssl);
+        free(c);
+        return NULL;
+    }
+    c->base = b;
+    c->ssl = ssl;
+    c->bev = bev;
+    c->accepted_ns = ea_monotonic_ns();
+    c->next = b->conns;
+    c->link = &b->conns;
+    if (c->next)
+        c->next->link = &c->next;
+    b->conns = c;
+    if (++b->conn_count >= b->in->base_connections && b->listening) {
+        /* more wait in the kernel's queue until one goes */
+        evconnlistener_disable(evhttp_bound_socket_get_listener(b->bound));
+        b->listening = 0;
+    }
+    return bev;
+}
+
+/* Deadlines, once a second. */
+static void on_sweep(evutil_socket_t fd, short what, void *arg) {
+    base *b = arg;
+    const ec_ingest_options *o = &b->in->options;
+    int64_t now = ea_monotonic_ns();
+    (void)fd, (void)what;
+    for (conn *c = b->conns; c; c = c->next) {
+        if (c->doomed || c->request)
+            continue;
+        if (!SSL_is_init_finished(c->ssl)) {
+            if (now - c->accepted_ns > o->handshake_ns)
+                doom(c, "the TLS handshake took too long");
+            continue;
+        }
+        identify(c);
+        if (c->wait_link) /* paused by us */
+            continue;
+        if (!c->began_ns && c->buffered_bytes)
+            c->began_ns = now; /* the next request's beginning came with the last one's end */
+        if (c->began_ns &&
+            now - c->began_ns > o->request_ns + (int64_t)(c->received_bytes / MIN_RATE_BYTES) * SECOND_NS)
+            doom(c, "the request took too long");
+    }
+    admit(b);
+    if (!b->listening && !atomic_load(&b->in->stopping) && b->conn_count < b->in->base_connections) {
+        evconnlistener_enable(evhttp_bound_socket_get_listener(b->bound));
+        b->listening = 1;
+    }
+}
+
+/* ---- requests ---- */
+
+static const char *reason(int status) {
+    switch (status) {
+    case 200:
+        return "OK";
+    case 400:
+        return "Bad Request";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 415:
+        return "Unsupported Media Type";
+    case 429:
+        return "Too Many Requests";
+    default:
+        return "Service Unavailable";
+    }
+}
+
+static void reply(base *b, conn *c, struct evhttp_request *http, int status, unsigned retry_after_s, const char *type,
+                  const void *data, size_t len_bytes) {
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(http);
+    struct evbuffer *body = evbuffer_new();
+    if (status != 200)
+        ea_count(b->in->options.counters, EA_COUNT_ingest_refused, 1);
+    if (status == 403)
+        evhttp_add_header(headers, "Connection", "close");
+    evhttp_add_header(headers, "Content-Type", type);
+    if (retry_after_s) {
+        char seconds[16];
+        snprintf(seconds, sizeof seconds, "%u", retry_after_s);
+        evhttp_add_header(headers, "Retry-After", seconds);
+    }
+    if (body && len_bytes)
+        evbuffer_add(body, data, len_bytes);
+    if (c) { /* the next request may begin */
+        c->began_ns = 0;
+        c->admitted = 0;
+    }
+    evhttp_send_reply(http, status, reason(status), body); /* may free http and the connection */
+    if (body)
+        evbuffer_free(body);
+}
+
+static void reply_text(base *b, conn *c, struct evhttp_request *http, int status, unsigned retry_after_s,
+                       const char *text) {
+    char line[600];
+    int n = snprintf(line, sizeof line, "%s\n", text);
+    reply(b, c, http, status, retry_after_s, "text/plain", line,
+          n < 0                     ? 0
+          : (size_t)n < sizeof line ? (size_t)n
+                                    : sizeof line - 1);
+}
+
+static void request_free(request *r) {
+    base *b = r->base;
+    unhold(b, r->upload.len_bytes);
+    if (r->conn)
+        r->conn->request = NULL;
+    r->agent->requests--;
+    agent_release(b, r->agent);
+    if (r->body)
+        evbuffer_free(r->body);
+    ea_text_deinit(&r->upload.answer);
+    free(r);
+}
+
+/* The writer's thread: an answer is ready. */
+static void on_done(void *arg, ec_upload *u) {
+    base *b = ((request *)(void *)u)->base;
+    uint64_t one = 1;
+    (void)arg;
+    ea_mutex_lock(b->mutex);
+    u->next = NULL;
+    *b->answered_last = u;
+    b->answered_last = &u->next;
+    ea_mutex_unlock(b->mutex);
+    if (write(b->wake_fd, &one, sizeof one) < 0) {
+        /* an eventfd's write fails only when its counter is full: it is awake then */
+    }
+}
+
+/* The base's thread: sends what the writer has finished, or ends. */
+static void on_wake(evutil_socket_t fd, short what, void *arg) {
+    base *b = arg;
+    uint64_t n;
+    (void)what;
+    if (read((int)fd, &n, sizeof n) < 0)
+        return; /* nothing there yet */
+    ea_mutex_lock(b->mutex);
+    ec_upload *list = b->answered;
+    int quit = b->quit;
+    b->answered = NULL;
+    b->answered_last = &b->answered;
+    ea_mutex_unlock(b->mutex);
+    while (list) {
+        request *r = (request *)(void *)list;
+        list = list->next;
+        struct evhttp_request *http = r->http;
+        conn *c = r->conn;
+        if (http) {
+            c->request = NULL;
+            r->conn = NULL;
+            reply(b, c, http, r->upload.status, r->upload.retry_after_s,
+                  r->upload.status == 200 ? "application/x-protobuf" : "text/plain", r->upload.answer.data,
+                  r->upload.answer.len_bytes);
+        }
+        request_free(r);
+    }
+    admit(b);
+    if (quit) {
+        struct timeval flush = {.tv_usec = FLUSH_MS * 1000};
+        event_base_loopexit(b->events, &flush);
+    }
+}
+
+static void take_upload(base *b, conn *c, struct evhttp_request *http) {
+    const ec_ingest_options *o = &b->in->options;
+    ea_err err;
+    const char *type = evhttp_find_header(evhttp_request_get_input_headers(http), "Content-Type");
+    ea_count(o->counters, EA_COUNT_ingest_requests, 1);
+    if (!type || strcmp(type, EA_UPLOAD_TYPE) != 0) {
+        reply_text(b, c, http, 415, 0, "expected Content-Type: " EA_UPLOAD_TYPE);
+        return;
+    }
+    if (atomic_load(&b->in->stopping)) {
+        reply_text(b, c, http, 503, RETRY_STOPPING_S, "stopping");
+        return;
+    }
+    if (c->agent->requests >= o->max_agent_requests) {
+        reply_text(b, c, http, 429, RETRY_BUSY_S, "too many uploads of this agent at a time");
+        return;
+    }
+    request *r = calloc(1, sizeof *r);
+    struct evbuffer *input = evhttp_request_get_input_buffer(http);
+    size_t len_bytes = evbuffer_get_length(input);
+    if (r)
+        r->body = evbuffer_new();
+    if (!r || !r->body || evbuffer_add_buffer(r->body, input) != 0) {
+        if (r && r->body)
+            evbuffer_free(r->body);
+        free(r);
+        reply_text(b, c, http, 503, RETRY_BUSY_S, "out of memory");
+        return;
+    }
+    r->base = b;
+    r->conn = c;
+    r->agent = c->agent;
+    r->http = http;
+    r->agent->requests++;
+    c->request = r;
+    hold(b, len_bytes);
+    r->upload.len_bytes = len_bytes;
+    ea_text_init(&r->upload.answer);
+    snprintf(r->upload.agent, sizeof r->upload.agent, "%s", c->agent->name);
+    r->upload.data = len_bytes ? evbuffer_pullup(r->body, -1) : (const uint8_t *)"";
+    int status = 0, rc;
+    if (!r->upload.data) {
+        status = 503;
+        (void)ea_fail(&err, EA_ENOMEM, "out of memory");
+    } else if ((rc = ec_upload_check(&r->upload, &err)) != 0) {
+        status = 400;
+        ea_count(o->counters, EA_COUNT_ingest_bad_batches, 1);
+        ec_log_line(o->log, "refused an upload of %s: %s", c->agent->name, err.message);
+    } else if ((rc = ec_writer_push(b->in->writer, &r->upload)) != 0) {
+        status = 503;
+        (void)ea_fail(&err, rc, "%s", rc == EA_EFULL ? "too much waits to be stored" : "stopping");
+    }
+    if (status) {
+        c->request = NULL;
+        r->conn = NULL;
+        request_free(r);
+        reply_text(b, c, http, status, status == 503 ? RETRY_BUSY_S : 0, err.message);
+    }
+}
+
+/* A whole request. */
+static void on_request(struct evhttp_request *http, void *arg) {
+    base *b = arg;
+    char name[EC_AGENT_NAME_BYTES + 1];
+    ea_err err;
+    struct bufferevent *bev = evhttp_connection_get_bufferevent(evhttp_request_get_connection(http));
+    SSL *ssl = bev ? bufferevent_openssl_get_ssl(bev) : NULL;
+    conn *c = ssl ? SSL_get_ex_data(ssl, b->in->ssl_index) : NULL;
+    if (!c || !c->agent) { /* a plain bufferevent (see on_connection), or nobody */
+        int rc = c ? ec_tls_identify(b->in->tls, ssl, name, &err) : ea_fail(&err, EA_EREFUSED, "no TLS session");
+        if (rc || !c) {
+            ec_log_line(b->in->options.log, "refused a request: %s", err.message);
+            reply_text(b, c, http, 403, 0, err.message);
+            return;
+        }
+        identify(c);
+        if (!c->agent) {
+            reply_text(b, c, http, 503, RETRY_BUSY_S, "out of memory");
+            return;
+        }
+    }
+    /* again on every request: a list may have changed, and a resumed session skipped the chain */
+    if (ec_tls_identify(b->in->tls, ssl, name, &err)) {
+        ec_log_line(b->in->options.log, "refused a request of %s: %s", c->agent->name, err.message);
+        reply_text(b, c, http, 403, 0, err.message);
+        return;
+    }
+    if (c->wait_link) { /* its body was whole when it was paused */
+        unpause(c);
+        bufferevent_setwatermark(bev, EV_READ, 0, 0);
+    }
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
+    enum evhttp_cmd_type method = evhttp_request_get_command(http);
+    if (path && strcmp(path, EA_UPLOAD_PATH) == 0) {
+        if (method == EVHTTP_REQ_POST)
+            take_upload(b, c, http);
+        else
+            reply_text(b, c, http, 405, 0, "expected POST");
+    } else if (path && strcmp(path, "/healthz") == 0) {
+        if (method != EVHTTP_REQ_GET)
+            reply_text(b, c, http, 405, 0, "expected GET");
+        else if (atomic_load(&b->in->stopping))
+            reply_text(b, c, http, 503, RETRY_STOPPING_S, "stopping");
+        else if (ec_writer_is_failing(b->in->writer))
+            reply_text(b, c, http, 503, RETRY_BUSY_S, "the last commit failed");
+        else
+            reply_text(b, c, http, 200, 0, "ok");
+    } else {
+        reply_text(b, c, http, 404, 0, "not found");
+    }
+}
+
+/* ---- bases ---- */
+
+/* "HOST:PORT" or "[V6]:PORT". */
+static int split_address(const char *listen, char *host, size_t host_bytes, const char **ret_port, ea_err *err) {
+    const char *colon = strrchr(listen, ':');
+    if (!colon || !colon[1])
+        return ea_fail(err, EA_EINVAL, "listen on %s: expected HOST:PORT", listen);
+    size_t n = (size_t)(colon - listen);
+    if (n >= 2 && listen[0] == '[' && listen[n - 1] == ']') {
+        listen++;
+        n -= 2;
+    }
+    if (n >= host_bytes)
+        return ea_fail(err, EA_EINVAL, "listen on %s: the name is too long", listen);
+    memcpy(host, listen, n);
+    host[n] = 0;
+    *ret_port = colon + 1;
+    return 0;
+}
+
+static uint16_t port_of(int fd) {
+    struct sockaddr_storage sa;
+    socklen_t n = sizeof sa;
+    if (getsockname(fd, (struct sockaddr *)&sa, &n) != 0)
+        return 0;
+    if (sa.ss_family == AF_INET6)
+        return ntohs(((struct sockaddr_in6 *)(void *)&sa)->sin6_port);
+    return ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port);
+}
+
+/* A listening socket; port: in place of the address's when not 0. */
+static int listen_on(const char *listen_address, uint16_t port, int shared, int *ret_fd, ea_err *err) {
+    char host[256], number[8];
+    const char *service;
+    int rc = split_address(listen_address, host, sizeof host, &service, err);
+    if (rc)
+        return rc;
+    if (port) {
+        snprintf(number, sizeof number, "%u", port);
+        service = number;
+    }
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    int gai = getaddrinfo(host[0] ? host : NULL, service, &hints, &list);
+    if (gai)
+        return ea_fail(err, EA_EINVAL, "listen on %s: %s", listen_address, gai_strerror(gai));
+    const int one = 1;
+    int fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    /* TCP_NODELAY here, where every accepted socket inherits it: without it an answer waits 40 ms for the peer's
+     * delayed acknowledgement */
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+        (shared && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one) != 0) ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0 ||
+        bind(fd, list->ai_addr, list->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
+        rc = ea_fail_os(err, EA_EIO, errno, "listen on %s", listen_address);
+        if (fd >= 0)
+            close(fd);
+    }
+    freeaddrinfo(list);
+    if (!rc)
+        *ret_fd = fd;
+    return rc;
+}
+
+static void base_main(void *arg) {
+    base *b = arg;
+    event_base_loop(b->events, EVLOOP_NO_EXIT_ON_EMPTY);
+    /* libevent frees connections in two steps: the second runs in one more round */
+    evhttp_free(b->http);
+    b->http = NULL;
+    event_base_loop(b->events, EVLOOP_NONBLOCK);
+    ERR_clear_error();
+}
+
+static int base_init(base *b, ec_ingest *in, ea_err *err) {
+    const ec_ingest_options *o = &in->options;
+    const struct timeval second = {.tv_sec = 1}, idle = {.tv_sec = (time_t)(o->idle_ns / SECOND_NS),
+                                                         .tv_usec = (suseconds_t)(o->idle_ns % SECOND_NS / 1000)};
+    int fd = -1;
+    b->in = in;
+    b->wake_fd = -1;
+    b->paused_last = &b->paused;
+    b->answered_last = &b->answered;
+    int rc = ea_mutex_create(&b->mutex, err);
+    if (!rc)
+        rc = listen_on(o->listen, in->port, in->options.threads > 1, &fd, err);
+    if (rc)
+        return rc;
+    if (!in->port)
+        in->port = port_of(fd);
+    struct event_config *config = event_config_new();
+    if (config) {
+        event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK); /* nothing of a base crosses threads */
+        b->events = event_base_new_with_config(config);
+        event_config_free(config);
+    }
+    b->http = b->events ? evhttp_new(b->events) : NULL;
+    b->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    b->bound = b->http ? evhttp_accept_socket_with_handle(b->http, fd) : NULL;
+    if (!b->bound) {
+        close(fd);
+        return ea_fail(err, EA_ENOMEM, "set up the server");
+    }
+    b->listening = 1;
+    if (b->wake_fd >= 0) {
+        b->wake = event_new(b->events, b->wake_fd, EV_READ | EV_PERSIST, on_wake, b);
+        b->sweep = event_new(b->events, -1, EV_PERSIST, on_sweep, b);
+    }
+    if (!b->wake || !b->sweep || event_add(b->wake, NULL) || event_add(b->sweep, &second))
+        return ea_fail(err, EA_ENOMEM, "set up the server");
+    evhttp_set_bevcb(b->http, on_connection, b);
+    evhttp_set_gencb(b->http, on_request, b);
+    evhttp_set_allowed_methods(b->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
+    evhttp_set_max_headers_size(b->http, MAX_HEADER_BYTES);
+    evhttp_set_max_body_size(b->http, (ev_ssize_t)o->max_body_bytes);
+    evhttp_set_flags(b->http,
+                     EVHTTP_SERVER_LINGERING_CLOSE); /* a 413 is read only by a client that may finish sending */
+    evhttp_set_default_content_type(b->http, NULL);
+    evhttp_set_timeout_tv(b->http, &idle);
+    return 0;
+}
+
+static void base_deinit(base *b) {
+    while (b->answered) { /* nobody was left to send them */
+        request *r = (request *)(void *)b->answered;
+        b->answered = b->answered->next;
+        request_free(r);
+    }
+    if (b->http)
+        evhttp_free(b->http);
+    if (b->wake)
+        event_free(b->wake);
+    if (b->sweep)
+        event_free(b->sweep);
+    if (b->events)
+        event_base_free(b->events);
+    if (b->wake_fd >= 0)
+        close(b->wake_fd);
+    ea_mutex_destroy(b->mutex);
+}
+
+static void use_defaults(ec_ingest_options *o) {
+    if (!o->threads)
+        o->threads = 1;
+    if (!o->max_body_bytes)
+        o->max_body_bytes = EA_BATCH_MAX_BYTES + EA_UPLOAD_FRAME_BYTES;
+    if (!o->max_waiting_bytes)
+        o->max_waiting_bytes = 256 << 20;
+    if (!o->max_connections)
+        o->max_connections = 16384;
+    if (!o->max_agent_connections)
+        o->max_agent_connections = 64;
+    if (!o->max_agent_requests)
+        o->max_agent_requests = 4;
+    if (!o->handshake_ns)
+        o->handshake_ns = 10 * SECOND_NS;
+    if (!o->request_ns)
+        o->request_ns = 30 * SECOND_NS;
+    if (!o->idle_ns)
+        o->idle_ns = 600 * SECOND_NS;
+}
+
+static int start_tls(ec_ingest *in, ea_err *err) {
+    const ec_ingest_options *o = &in->options;
+    ea_text tickets;
+    ea_text_init(&tickets);
+    ea_text_printf(&tickets, "%s/tickets.key", ec_store_folder(o->store));
+    ec_tls_options tls = {.cert_path = o->cert_path,
+                          .key_path = o->key_path,
+                          .ca_path = o->ca_path,
+                          .crl_path = o->crl_path,
+                          .ticket_path = tickets.data,
+                          .log = o->log};
+    int rc = tickets.failed ? ea_fail(err, EA_ENOMEM, "start") : ec_tls_create(&in->tls, &tls, err);
+    ea_text_deinit(&tickets);
+    return rc;
+}
+
+int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *err) {
+    ec_ingest *in = calloc(1, sizeof *in);
+    if (!in)
+        return ea_fail(err, EA_ENOMEM, "start");
+    in->options = *options;
+    use_defaults(&in->options);
+    ec_ingest_options *o = &in->options;
+    in->base_connections = o->max_connections / o->threads ? o->max_connections / o->threads : 1;
+    in->ssl_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, on_ssl_free);
+    int rc = in->ssl_index < 0 ? ea_fail(err, EA_ECRYPTO, "start") : start_tls(in, err);
+    if (!rc) {
+        ec_writer_options writer = {.store = o->store,
+                                    .counters = o->counters,
+                                    .log = o->log,
+                                    .max_waiting_bytes = o->max_waiting_bytes,
+                                    .max_body_bytes = o->max_body_bytes,
+                                    .done = on_done,
+                                    .on_stored = o->on_stored,
+                                    .on_stored_arg = o->on_stored_arg};
+        rc = ec_writer_start(&in->writer, &writer, err);
+    }
+    if (!rc) {
+        in->bases = calloc(o->threads, sizeof *in->bases);
+        if (!in->bases)
+            rc = ea_fail(err, EA_ENOMEM, "start");
+    }
+    for (unsigned i = 0; !rc && i < o->threads; i++) {
+        in->base_count++;
+        rc = base_init(&in->bases[i], in, err);
+    }
+    for (unsigned i = 0; !rc && i < in->base_count; i++)
+        rc = ea_thread_start(&in->bases[i].thread, "ingest", base_main, &in->bases[i], err);
+    if (rc) {
+        ec_ingest_stop(in);
+        return rc;
+    }
+    *ret = in;
+    return 0;
+}
+
+uint16_t ec_ingest_port(const ec_ingest *in) {
+    return in->port;
+}
+
+void ec_ingest_stop(ec_ingest *in) {
+    if (!in)
+        return;
+    /* uploads that come now are refused; those the writer has are stored and answered; then the bases end */
+    atomic_store(&in->stopping, 1);
+    if (in->writer)
+        ec_writer_stop(in->writer);
+    for (unsigned i = 0; i < in->base_count; i++) {
+        base *b = &in->bases[i];
+        uint64_t one = 1;
+        if (!b->thread)
+            continue;
+        ea_mutex_lock(b->mutex);
+        b->quit = 1;
+        ea_mutex_unlock(b->mutex);
+        while (write(b->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
+        }
+        ea_thread_join(b->thread);
+    }
+    for (unsigned i = 0; i < in->base_count; i++)
+        base_deinit(&in->bases[i]);
+    free(in->bases);
+    ec_writer_destroy(in->writer);
+    ec_tls_destroy(in->tls);
+    free(in);
+}

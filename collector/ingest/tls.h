@@ -1,0 +1,33 @@
+/* The TLS side of ingest: TLS 1.3 only, a client certificate of our CA required, revocation, ticket keys that outlive
+ * the process.
+ * Before it: server.c. After it: OpenSSL. Thread: any, after ec_tls_create. */
+#ifndef EC_INGEST_TLS_H
+#define EC_INGEST_TLS_H
+
+#include "err.h"
+
+#include <openssl/ssl.h>
+
+typedef struct ec_tls ec_tls;
+
+typedef struct ec_tls_options {
+    const char *cert_path, *key_path; /* the collector's own, PEM; cert_path may hold the chain */
+    const char *ca_path;              /* who may sign clients, PEM */
+    const char *crl_path;             /* PEM, one or more; NULL: none */
+    const char *ticket_path;          /* keys for session tickets, made when missing, private; NULL: kept in memory */
+    struct ec_log *log;               /* borrowed; may be NULL */
+} ec_tls_options;
+
+enum { EC_AGENT_NAME_BYTES = 64 }; /* X.520's bound for a common name */
+
+EA_MUST_CHECK int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err);
+void ec_tls_destroy(ec_tls *tls);
+/* A server-side session for one connection; NULL without memory. */
+SSL *ec_tls_session(ec_tls *tls);
+/* Who the peer of a finished handshake is: the common name of its certificate, [A-Za-z0-9._-] and not beginning with a
+ * dot. A resumed session skips the chain, so call it on every request: it looks at the certificate's dates and at the
+ * revocation list, which is read again when its file has changed. EA_EREFUSED with the reason.
+ * ret_agent: EC_AGENT_NAME_BYTES + 1 bytes. */
+EA_MUST_CHECK int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err);
+
+#endif

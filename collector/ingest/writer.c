@@ -1,0 +1,365 @@
+/* Group commit. See writer.h. */
+#include "writer.h"
+
+#include "log.h"
+#include "platform.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RETRY_STORE_S = 2, MAX_BATCHES_A_BODY = 2048, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200 };
+static const uint64_t GROUP_BYTES = 64 << 20; /* one group's appetite, so that nobody waits long for a commit */
+
+struct ec_writer {
+    ec_writer_options options;
+    ea_thread *thread;
+    atomic_int failing;
+
+    ea_mutex *mutex; /* guards the queue */
+    ea_cond *wake;
+    ec_upload *first, **last;
+    size_t waiting_uploads;
+    uint64_t waiting_bytes;
+    int stopping;
+
+    /* the writer thread's own */
+    ea_range *acknowledged; /* of the upload at hand */
+    ea_refusal *refused;
+    size_t capacity, acknowledged_count, refused_count;
+    ea_class_hash *known, *unknown;
+    size_t known_count, known_capacity, unknown_count, unknown_capacity;
+    ea_arena texts;
+    uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
+};
+
+int ec_upload_check(ec_upload *u, ea_err *err) {
+    size_t offset = 0, n = 0, count = 0;
+    const uint8_t *batch;
+    int rc;
+    while ((rc = ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, err)) == 1) {
+        ea_batch_head head;
+        rc = ea_batch_read_head(batch, n, &head, err);
+        if (rc)
+            return rc;
+        if (count == 0)
+            memcpy(u->stream, head.stream, sizeof u->stream);
+        else if (memcmp(u->stream, head.stream, sizeof u->stream) != 0)
+            return ea_fail(err, EA_EFORMAT, "an upload holds batches of one stream");
+        if (++count > MAX_BATCHES_A_BODY)
+            return ea_fail(err, EA_ELIMIT, "an upload holds at most %d batches", MAX_BATCHES_A_BODY);
+    }
+    if (rc)
+        return rc;
+    if (!count)
+        return ea_fail(err, EA_EFORMAT, "the upload is empty");
+    u->batch_count = count;
+    return 0;
+}
+
+/* ---- one upload's answer ---- */
+
+static int reserve_answer(ec_writer *w, size_t batches) {
+    if (batches <= w->capacity)
+        return 0;
+    ea_range *a = realloc(w->acknowledged, batches * sizeof *a);
+    if (a)
+        w->acknowledged = a;
+    ea_refusal *r = realloc(w->refused, batches * sizeof *r);
+    if (r)
+        w->refused = r;
+    if (!a || !r)
+        return EA_ENOMEM;
+    w->capacity = batches;
+    return 0;
+}
+
+/* Adds hashes that are not there yet; lists are short (a batch's classes), and what does not fit is left to a later
+ * answer. */
+static void add_hashes(ea_class_hash **list, size_t *count, size_t *capacity, const ea_class_hash *more,
+                       size_t more_count) {
+    for (size_t i = 0; i < more_count && *count < 4096; i++) {
+        size_t k = 0;
+        while (k < *count && memcmp(&(*list)[k], &more[i], sizeof *more) != 0)
+            k++;
+        if (k < *count)
+            continue;
+        if (*count == *capacity) {
+            size_t grown = *capacity ? *capacity * 2 : 64;
+            ea_class_hash *p = realloc(*list, grown * sizeof *p);
+            if (!p)
+                return;
+            *list = p;
+            *capacity = grown;
+        }
+        (*list)[(*count)++] = more[i];
+    }
+}
+
+static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, const char *text) {
+    char shown[200]; /* many refusals have to fit into one answer */
+    snprintf(shown, sizeof shown, "%s", text);
+    const char *copy = ea_arena_strdup(&w->texts, shown);
+    w->refused[w->refused_count++] = (ea_refusal){.number = number, .cause = cause, .text = copy ? copy : ""};
+}
+
+/* Appends one batch and notes what to answer. */
+static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes) {
+    ea_err err;
+    ea_counters *c = w->options.counters;
+    int rc = ec_store_append(w->options.store, u->agent, batch, len_bytes, &err);
+    const ec_store_notes *notes = ec_store_last_notes(w->options.store);
+    if (rc == EC_STORED || rc == EC_DUPLICATE) {
+        *(rc == EC_STORED ? &w->group_stored : &w->group_repeated) += 1;
+        w->acknowledged[w->acknowledged_count++] = (ea_range){notes->number, notes->number};
+        add_hashes(&w->known, &w->known_count, &w->known_capacity, notes->described, notes->described_count);
+        return;
+    }
+    uint64_t number = notes->number;
+    switch (rc) {
+    case EA_ECONFLICT:
+        ea_count(c, EA_COUNT_ingest_conflicts, 1);
+        refuse(w, number, EA_REFUSED_CONFLICT, err.message);
+        ec_log_line(w->options.log, "%s: %s", u->agent, err.message);
+        break;
+    case EA_ECORRUPT:
+    case EA_EFORMAT:
+    case EA_ELIMIT:
+    case EA_ETRUNCATED:
+    case EA_EUNSUPPORTED:
+        ea_count(c, EA_COUNT_ingest_bad_batches, 1);
+        refuse(w, number, EA_REFUSED_MALFORMED, err.message);
+        ec_log_line(w->options.log, "%s: batch %" PRIu64 " refused: %s", u->agent, number, err.message);
+        break;
+    case EA_ENOTFOUND:
+        add_hashes(&w->unknown, &w->unknown_count, &w->unknown_capacity, notes->missing, notes->missing_count);
+        refuse(w, number, EA_REFUSED_RETRY, err.message);
+        break;
+    default: /* ours to mend: memory, disk, database */
+        refuse(w, number, EA_REFUSED_RETRY, ea_code_text(rc));
+        ec_log_line(w->options.log, "%s: batch %" PRIu64 " could not be stored: %s", u->agent, number, err.message);
+    }
+}
+
+static int by_first(const void *a, const void *b) {
+    uint64_t x = ((const ea_range *)a)->first, y = ((const ea_range *)b)->first;
+    return x < y ? -1 : x > y;
+}
+
+static void join_ranges(ec_writer *w) {
+    size_t n = 0;
+    ea_range *a = w->acknowledged;
+    qsort(a, w->acknowledged_count, sizeof *a, by_first);
+    for (size_t i = 0; i < w->acknowledged_count; i++) {
+        if (n && a[i].first <= a[n - 1].last + 1) {
+            if (a[i].last > a[n - 1].last)
+                a[n - 1].last = a[i].last;
+        } else {
+            a[n++] = a[i];
+        }
+    }
+    w->acknowledged_count = n;
+}
+
+static uint64_t waiting(ec_writer *w) {
+    ea_mutex_lock(w->mutex);
+    uint64_t bytes = w->waiting_bytes;
+    ea_mutex_unlock(w->mutex);
+    return bytes;
+}
+
+/* Appends an upload's batches and prepares its answer, which holds only if the commit does. */
+static void append_upload(ec_writer *w, ec_upload *u) {
+    size_t offset = 0, n = 0;
+    const uint8_t *batch;
+    ea_err err;
+    w->acknowledged_count = w->refused_count = w->known_count = w->unknown_count = 0;
+    ea_arena_reset(&w->texts);
+    ea_text_clear(&u->answer);
+    u->retry_after_s = 0;
+    if (reserve_answer(w, u->batch_count)) {
+        u->status = 503;
+        u->retry_after_s = RETRY_STORE_S;
+        ea_text_str(&u->answer, "out of memory\n");
+        return;
+    }
+    while (ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1)
+        append(w, u, batch, n);
+    join_ranges(w);
+    /* the more waits here, the less each agent may send before it hears from us again */
+    uint64_t max = w->options.max_waiting_bytes, used = waiting(w), credit = used < max ? (max - used) / 8 : 0;
+    if (credit < MIN_CREDIT_BYTES)
+        credit = MIN_CREDIT_BYTES;
+    if (credit > w->options.max_body_bytes)
+        credit = w->options.max_body_bytes;
+    ea_ack ack = {.acknowledged = w->acknowledged,
+                  .acknowledged_count = w->acknowledged_count,
+                  .refused = w->refused,
+                  .refused_count = w->refused_count,
+                  .unknown_classes = w->unknown,
+                  .unknown_count = w->unknown_count,
+                  .known_classes = w->known,
+                  .known_count = w->known_count,
+                  .credit_bytes = credit,
+                  .retry_after_ms = used > max / 4 * 3 ? BUSY_PAUSE_MS : 0};
+    memcpy(ack.stream, u->stream, sizeof ack.stream);
+    ea_ack_encode(&ack, &u->answer);
+    u->status = 200;
+    if (u->answer.failed) {
+        u->status = 503; /* stored perhaps, but not said so: the agent repeats it, and that is a duplicate */
+        u->retry_after_s = RETRY_STORE_S;
+        ea_text_deinit(&u->answer);
+        ea_text_init(&u->answer);
+    }
+}
+
+/* Stores a list of uploads as one group; 0 or the commit's error. */
+static int store_group(ec_writer *w, ec_upload *list, ea_err *err) {
+    w->group_stored = w->group_repeated = 0;
+    for (ec_upload *u = list; u; u = u->next)
+        append_upload(w, u);
+    int rc = ec_store_commit(w->options.store, err);
+    if (rc)
+        return rc;
+    ea_count(w->options.counters, EA_COUNT_ingest_batches, w->group_stored);
+    ea_count(w->options.counters, EA_COUNT_ingest_duplicates, w->group_repeated);
+    return 0;
+}
+
+static void answer(ec_writer *w, ec_upload *list) {
+    while (list) {
+        ec_upload *u = list;
+        list = u->next;
+        u->next = NULL;
+        w->options.done(w->options.done_arg, u);
+    }
+}
+
+static void commit_group(ec_writer *w, ec_upload *list) {
+    ea_err err;
+    int rc = store_group(w, list, &err), stored = !rc;
+    if (rc && list->next) {
+        /* somebody's batch may be the cause: one after the other, so that it harms nobody else */
+        ec_upload *rest = list, *u;
+        while ((u = rest)) {
+            rest = u->next;
+            u->next = NULL;
+            commit_group(w, u);
+        }
+        return;
+    }
+    if (rc) {
+        ec_log_line(w->options.log, "nothing stored: %s", err.message);
+        ea_text_clear(&list->answer);
+        ea_text_str(&list->answer, "the store cannot take it now\n");
+        list->status = 503;
+        list->retry_after_s = RETRY_STORE_S;
+    }
+    atomic_store_explicit(&w->failing, rc != 0, memory_order_relaxed);
+    answer(w, list);
+    if (stored && w->options.on_stored)
+        w->options.on_stored(w->options.on_stored_arg);
+}
+
+/* Takes what waits, up to a group's size; NULL when stopping and nothing waits. */
+static ec_upload *take_group(ec_writer *w) {
+    ea_mutex_lock(w->mutex);
+    while (!w->first && !w->stopping)
+        ea_cond_wait(w->wake, w->mutex);
+    ec_upload *list = w->first, **end = &list;
+    uint64_t bytes = 0;
+    while (*end && (bytes == 0 || bytes + (*end)->len_bytes <= GROUP_BYTES)) {
+        bytes += (*end)->len_bytes;
+        w->waiting_uploads--;
+        w->waiting_bytes -= (*end)->len_bytes;
+        end = &(*end)->next;
+    }
+    w->first = *end;
+    if (!w->first)
+        w->last = &w->first;
+    *end = NULL;
+    ea_mutex_unlock(w->mutex);
+    return list;
+}
+
+static void writer_main(void *arg) {
+    ec_writer *w = arg;
+    ec_upload *list;
+    while ((list = take_group(w)))
+        commit_group(w, list);
+}
+
+int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *err) {
+    ec_writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return ea_fail(err, EA_ENOMEM, "start the writer");
+    w->options = *options;
+    if (!w->options.max_waiting_uploads)
+        w->options.max_waiting_uploads = 4096;
+    if (!w->options.max_waiting_bytes)
+        w->options.max_waiting_bytes = 256 << 20;
+    if (!w->options.max_body_bytes)
+        w->options.max_body_bytes = EA_BATCH_MAX_BYTES + EA_UPLOAD_FRAME_BYTES;
+    w->last = &w->first;
+    ea_arena_init(&w->texts, 0);
+    int rc = ea_mutex_create(&w->mutex, err);
+    if (!rc)
+        rc = ea_cond_create(&w->wake, err);
+    if (!rc)
+        rc = ea_thread_start(&w->thread, "writer", writer_main, w, err);
+    if (rc) {
+        ec_writer_destroy(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+int ec_writer_push(ec_writer *w, ec_upload *u) {
+    int rc = 0;
+    ea_mutex_lock(w->mutex);
+    if (w->stopping) {
+        rc = EA_ECANCELED;
+    } else if (w->waiting_uploads >= w->options.max_waiting_uploads ||
+               (w->waiting_uploads && w->waiting_bytes + u->len_bytes > w->options.max_waiting_bytes)) {
+        rc = EA_EFULL;
+    } else {
+        u->next = NULL;
+        *w->last = u;
+        w->last = &u->next;
+        w->waiting_uploads++;
+        w->waiting_bytes += u->len_bytes;
+        ea_cond_signal(w->wake);
+    }
+    ea_mutex_unlock(w->mutex);
+    return rc;
+}
+
+int ec_writer_is_failing(ec_writer *w) {
+    return atomic_load_explicit(&w->failing, memory_order_relaxed);
+}
+
+void ec_writer_stop(ec_writer *w) {
+    ea_mutex_lock(w->mutex);
+    w->stopping = 1;
+    ea_cond_signal(w->wake);
+    ea_mutex_unlock(w->mutex);
+    ea_thread_join(w->thread);
+    w->thread = NULL;
+}
+
+void ec_writer_destroy(ec_writer *w) {
+    if (!w)
+        return;
+    if (w->thread)
+        ec_writer_stop(w);
+    ea_cond_destroy(w->wake);
+    ea_mutex_destroy(w->mutex);
+    free(w->acknowledged);
+    free(w->refused);
+    free(w->known);
+    free(w->unknown);
+    ea_arena_deinit(&w->texts);
+    free(w);
+}
