@@ -332,6 +332,7 @@ static int open_row(ea_machine *m, enum which w, uint64_t key, uint32_t key2, in
         .instance = ++m->last_instance,
         .begin_utc_ns = cause == EA_BEGIN_EVENT || earliest > utc_ns ? utc_ns : earliest,
         .end_utc_ns = INT64_MAX,
+        .seen_utc_ns = utc_ns,
         .begin_cause = (uint8_t)cause,
         .end_cause = EA_FINISH_OPEN,
     };
@@ -789,6 +790,24 @@ int ea_machine_restore_module(ea_machine *m, const ea_module *mod) {
     return is_open(m, MODULES, row) ? link_sibling(m, MODULES, row) : 0;
 }
 
+int ea_machine_restore_pending_id(ea_machine *m, const ea_module *id, int64_t utc_ns) {
+    if (m->id_count == MODULE_IDS_MAX)
+        return EA_ELIMIT;
+    m->ids_utc_ns = utc_ns;
+    m->ids[m->id_count++] = (module_id){
+        .base = id->base,
+        .size_bytes = id->size_bytes,
+        .pid = id->pid,
+        .timestamp = id->timestamp,
+        .has_pdb = id->has_pdb,
+        .pdb_guid = id->pdb_guid,
+        .pdb_age = id->pdb_age,
+        .pdb_path = restore_text(m, id->pdb_path),
+        .original_name = restore_text(m, id->original_name),
+    };
+    return 0;
+}
+
 void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t begin_utc_ns) {
     m->last_instance = last_instance;
     m->begin_utc_ns = begin_utc_ns;
@@ -816,4 +835,22 @@ void ea_machine_each_thread(const ea_machine *m, void (*fn)(void *arg, const ea_
 void ea_machine_each_module(const ea_machine *m, void (*fn)(void *arg, const ea_module *mod), void *arg) {
     for (uint32_t i = m->tables[MODULES].lists[LIST_OPEN].oldest; i != ROW_NONE; i = module_at(m, i)->head.newer)
         fn(arg, &module_at(m, i)->m);
+}
+
+void ea_machine_each_pending_id(const ea_machine *m, void (*fn)(void *arg, const ea_module *id, int64_t utc_ns),
+                                void *arg) {
+    for (size_t i = 0; i < m->id_count; i++) {
+        const module_id *id = &m->ids[i];
+        ea_module mod = {.base = id->base,
+                         .size_bytes = id->size_bytes,
+                         .pid = id->pid,
+                         .timestamp = id->timestamp,
+                         .has_pdb = id->has_pdb,
+                         .pdb_guid = id->pdb_guid,
+                         .pdb_age = id->pdb_age,
+                         .path = "",
+                         .pdb_path = id->pdb_path,
+                         .original_name = id->original_name};
+        fn(arg, &mod, m->ids_utc_ns);
+    }
 }

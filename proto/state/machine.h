@@ -46,6 +46,7 @@ enum ea_finish {
 typedef struct ea_interval {
     uint64_t instance;                /* number of this instance on this machine, from 1 */
     int64_t begin_utc_ns, end_utc_ns; /* end INT64_MAX while open */
+    int64_t seen_utc_ns;              /* of the first record about it: it began no later */
     uint8_t begin_cause, end_cause;
 } ea_interval;
 
@@ -122,6 +123,8 @@ EA_MUST_CHECK int ea_machine_restore_thread(ea_machine *m, const ea_thread_row *
 EA_MUST_CHECK int ea_machine_restore_module(ea_machine *m, const ea_module *mod);
 /* The highest instance number given out (one series for all three tables), and the beginning of the data: for a
  * restart. Without a call the data begins with the first record applied. */
+/* X */
+EA_MUST_CHECK int ea_machine_restore_pending_id(ea_machine *m, const ea_module *id, int64_t utc_ns);
 void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t begin_utc_ns);
 uint64_t ea_machine_last_instance(const ea_machine *m);
 int64_t ea_machine_begin_utc_ns(const ea_machine *m); /* INT64_MIN before the first record */
@@ -130,5 +133,8 @@ int64_t ea_machine_begin_utc_ns(const ea_machine *m); /* INT64_MIN before the fi
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg);
 void ea_machine_each_thread(const ea_machine *m, void (*fn)(void *arg, const ea_thread_row *t), void *arg);
 void ea_machine_each_module(const ea_machine *m, void (*fn)(void *arg, const ea_module *mod), void *arg);
+/* Visits the ids that wait (at most 64). */
+void ea_machine_each_pending_id(const ea_machine *m, void (*fn)(void *arg, const ea_module *id, int64_t utc_ns),
+                                void *arg);
 
 #endif

@@ -175,6 +175,8 @@ static uint64_t counted(const world *w, enum ea_counter which) {
     return ea_counter_get(&w->counters, which);
 }
 
+static void restart(world *w);
+
 /* ---- one rule each ---- */
 
 static void test_start_and_end(void **state) {
@@ -366,7 +368,9 @@ static void test_module_ids(void **state) {
     /* before its load, at the same time: for the new one, not for the one that it replaces */
     image(w, OP_LOAD, 100, 8, 0x10000);
     apply(w, image_id_record(&w->r, 200, 8, 0x10000, 0x5000, "a.dll"));
+    restart(w);
     apply(w, pdb_record(&w->r, 200, 8, 0x10000, 0xab, 2, "a.pdb"));
+    restart(w);
     image(w, OP_LOAD, 200, 8, 0x10000);
     const ea_module *m = w->history.modules;
     assert_int_equal(m[0].has_pdb, 0);
@@ -596,18 +600,24 @@ static int by_instance(const void *a, const void *b) {
         }                                                                                                              \
     } while (0)
 
+static void keep_id(void *arg, const ea_module *id, int64_t utc_ns) {
+    assert_int_equal(ea_machine_restore_pending_id(arg, id, utc_ns), 0);
+}
+
 /* As a collector does after a crash: a new machine out of what the observer was told. */
 static void restart(world *w) {
     history *h = &w->history;
     uint64_t last = ea_machine_last_instance(w->machine);
     int64_t begin = ea_machine_begin_utc_ns(w->machine);
-    ea_machine_destroy(w->machine);
+    ea_machine *old = w->machine;
     assert_int_equal(ea_machine_create(&w->machine, &w->options, NULL), 0);
     RESTORE(h->processes, h->process_count, ea_machine_restore_process);
     RESTORE(h->threads, h->thread_count, ea_machine_restore_thread);
     RESTORE(h->modules, h->module_count, ea_machine_restore_module);
     assert_int_equal(ea_machine_last_instance(w->machine), last);
     ea_machine_restore_position(w->machine, last, begin);
+    ea_machine_each_pending_id(old, keep_id, w->machine);
+    ea_machine_destroy(old);
 }
 
 static uint32_t draw(uint64_t *seed, uint32_t below) {
