@@ -107,7 +107,8 @@ typedef struct ea_class_row {
     uint16_t code;        /* opcode (classic) or id */
     uint8_t since, until; /* the versions that this row describes, both included. A newer one than any row of this code
                              knows gets the newest row's fields and a raw tail; an older one has no class. */
-    const ea_field_row *fields; /* ends with a NULL name; rows that look alike share one list */
+    const ea_field_row *fields; /* ends with a NULL name; rows that look alike share one list; NULL: nobody knows the
+                                   layout, and such a class has a name and the status EA_CLASS_UNKNOWN */
 } ea_class_row;
 
 /* Rows of one provider (for the kernel: of one class GUID) in one place; rows/rows.h lists all families. */

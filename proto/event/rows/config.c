@@ -256,9 +256,13 @@ static const ea_field_row ide_channel_fields[] = {
     {0},
 };
 
+/* The schema has one 64-bit mask a node; Windows 11 writes a GROUP_AFFINITY (winnt.h). */
 static const ea_field_row numa_node_fields[] = {
     {"NodeCount", EA_U32},
-    {"NodeMap", EA_U64, .count_field = "NodeCount"},
+    {"NodeMap", EA_STRUCT, .count_field = "NodeCount", .child_count = 3},
+    {"Mask", EA_POINTER},
+    {"Group", EA_U16},
+    {"Reserved", EA_U16, .count = 3},
     {0},
 };
 
@@ -391,6 +395,7 @@ static const ea_class_row system_config_rows[] = {
     {"SystemConfig/Power", 16, 0, 2, power_fields},
     {"SystemConfig/Network", 17, 2, 2, network_fields},
     {"SystemConfig/OpticalDisk", 18, 2, 2, optical_disk_fields},
+    {"SystemConfig/PhyDiskEx", 19, 2, 2, NULL}, /* evntrace.h has the name, nobody the layout */
     {"SystemConfig/IRQ", 21, 0, 3, irq_fields},
     {"SystemConfig/PnP", 22, 0, 3, pn_p_fields},
     {"SystemConfig/PnP", 22, 4, 5, pn_p_v4_fields},

@@ -44,6 +44,8 @@ static const ea_field_row extension_fields[] = {
     {0},
 };
 
+/* The schema says that version 2 has the two ids as text. The kernel writes version 2 in every header of this kind, and
+ * the ids as GUIDs (EventVersion 0), in all traces from Windows 10 1809 to 11 24H2 that were looked at. */
 static const ea_field_row partition_info_extension_fields[] = {
     {"EventVersion", EA_U16},
     {"Reserved", EA_U16},
@@ -51,16 +53,6 @@ static const ea_field_row partition_info_extension_fields[] = {
     {"QpcOffsetFromRoot", EA_I64},
     {"PartitionId", EA_GUID},
     {"ParentId", EA_GUID},
-    {0},
-};
-
-static const ea_field_row partition_info_extension_v2_fields[] = {
-    {"EventVersion", EA_U16},
-    {"Reserved", EA_U16},
-    {"PartitionType", EA_U32},
-    {"QpcOffsetFromRoot", EA_I64},
-    {"PartitionId", EA_UTF16Z},
-    {"ParentId", EA_UTF16Z},
     {0},
 };
 
@@ -98,8 +90,7 @@ static const ea_class_row event_trace_rows[] = {
     {"EventTrace/DbgIdRSDS", 64, 2, 2, dbg_id_rsds_fields},
     {"EventTrace/BuildInfo", 66, 2, 2, build_info_fields},
     {"EventTrace/ProviderBinaryPath", 67, 2, 2, provider_binary_path_fields},
-    {"EventTrace/PartitionInfoExtension", 80, 0, 0, partition_info_extension_fields},
-    {"EventTrace/PartitionInfoExtensionV2", 80, 2, 2, partition_info_extension_v2_fields},
+    {"EventTrace/PartitionInfoExtension", 80, 0, 2, partition_info_extension_fields},
     {"EventTrace/LastDroppedTimes", 82, 2, 2, last_dropped_times_fields},
 };
 

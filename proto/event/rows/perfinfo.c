@@ -48,7 +48,7 @@ static const ea_field_row spin_lock_collection_start_fields[] = {
 
 static const ea_field_row mark_fields[] = {
     {"Message", EA_ANSIZ},
-    {"Padding", EA_UTF16_FIXED},
+    {"Padding", EA_UTF16_FIXED, .optional = 1},
     {0},
 };
 

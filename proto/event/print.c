@@ -1,0 +1,214 @@
+/* Printing events. See print.h. */
+#include "print.h"
+
+#include "map.h"
+#include "render.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const EA_PRINT_FORMATS[] = {"text", "jsonl", "csv", "raw", NULL};
+
+enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18 };
+
+struct ea_printer {
+    const ea_print_options *options;
+    FILE *file;
+    int raw;
+    const char *columns[MAX_COLUMNS];
+    size_t column_count;
+    char *column_text; /* what columns point into */
+    uint64_t pids[EA_STRINGS_MAX];
+    int64_t from_utc_ns, to_utc_ns; /* [from, to) */
+    ea_u64_map wanted_classes;      /* address of a class -> 1 when its name is asked for */
+    ea_text out;
+};
+
+static int parse_columns(ea_printer *p, ea_err *err) {
+    static const char *const standard[] = {"time", "provider_name", "name", "cpu", "pid", "tid", "fields"};
+    const ea_strings *given = &p->options->fields;
+    if (!given->count && p->options->format == EA_PRINT_CSV) {
+        for (size_t i = 0; i < sizeof standard / sizeof standard[0]; i++)
+            p->columns[p->column_count++] = standard[i];
+        return 0;
+    }
+    ea_text all;
+    ea_text_init(&all);
+    for (size_t i = 0; i < given->count; i++) {
+        ea_text_str(&all, given->items[i]);
+        ea_text_char(&all, ',');
+    }
+    if (all.failed) {
+        ea_text_deinit(&all);
+        return ea_fail(err, EA_ENOMEM, "read --fields");
+    }
+    p->column_text = all.data;
+    for (char *at = all.data; at && *at;) {
+        size_t len = strcspn(at, ",");
+        at[len] = 0;
+        if (len && p->column_count == MAX_COLUMNS)
+            return ea_fail(err, EA_EUSAGE, "--fields: at most %d columns", MAX_COLUMNS);
+        if (len)
+            p->columns[p->column_count++] = at;
+        at += len + 1;
+    }
+    return 0;
+}
+
+static int parse(ea_printer *p, ea_err *err) {
+    const ea_print_options *o = p->options;
+    p->from_utc_ns = INT64_MIN;
+    p->to_utc_ns = INT64_MAX;
+    p->raw = o->raw || o->format == EA_PRINT_RAW;
+    int rc = parse_columns(p, err);
+    if (!rc && p->raw && ((o->format != EA_PRINT_JSONL && o->format != EA_PRINT_RAW) || p->column_count))
+        rc = ea_fail(err, EA_EUSAGE, "--raw is for --format jsonl without --fields");
+    for (size_t i = 0; !rc && i < o->pids.count; i++)
+        if (ea_u64_parse(o->pids.items[i], &p->pids[i]))
+            rc = ea_fail(err, EA_EUSAGE, "--pid '%s': expected a whole number", o->pids.items[i]);
+    if (!rc && o->from && ea_utc_ns_parse(o->from, &p->from_utc_ns))
+        rc = ea_fail(err, EA_EUSAGE, "--from '%s': expected a time such as 2024-01-31T12:00:00Z", o->from);
+    if (!rc && o->to && ea_utc_ns_parse(o->to, &p->to_utc_ns))
+        rc = ea_fail(err, EA_EUSAGE, "--to '%s': expected a time such as 2024-01-31T12:00:00Z", o->to);
+    return rc;
+}
+
+int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *out, ea_err *err) {
+    ea_printer *p = calloc(1, sizeof *p);
+    if (!p)
+        return ea_fail(err, EA_ENOMEM, "print events");
+    p->options = options;
+    p->file = out;
+    ea_text_init(&p->out);
+    ea_u64_map_init(&p->wanted_classes, 65536);
+    int rc = parse(p, err);
+    if (rc) {
+        ea_printer_destroy(p);
+        return rc;
+    }
+    for (size_t i = 0; options->format == EA_PRINT_CSV && i < p->column_count; i++) {
+        if (i)
+            ea_text_char(&p->out, ',');
+        ea_text_csv(&p->out, p->columns[i], strlen(p->columns[i]));
+    }
+    if (options->format == EA_PRINT_CSV)
+        ea_text_str(&p->out, "\r\n"); /* RFC 4180 */
+    *ret = p;
+    return 0;
+}
+
+void ea_printer_destroy(ea_printer *p) {
+    if (!p)
+        return;
+    ea_u64_map_deinit(&p->wanted_classes);
+    ea_text_deinit(&p->out);
+    free(p->column_text);
+    free(p);
+}
+
+void ea_printer_forget_classes(ea_printer *p) {
+    ea_u64_map_clear(&p->wanted_classes);
+}
+
+void ea_printer_window(const ea_printer *p, int64_t *ret_from_utc_ns, int64_t *ret_to_utc_ns) {
+    *ret_from_utc_ns = p->from_utc_ns;
+    *ret_to_utc_ns = p->to_utc_ns;
+}
+
+static int lower(int c) {
+    return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
+}
+
+/* name, in any case; a * at the pattern's end stands for anything. */
+static int name_matches(const char *pattern, const char *name) {
+    for (; *pattern; pattern++, name++) {
+        if (pattern[0] == '*' && !pattern[1])
+            return 1;
+        if (lower((unsigned char)*pattern) != lower((unsigned char)*name))
+            return 0;
+    }
+    return !*name;
+}
+
+static int class_wanted(ea_printer *p, const ea_class *c) {
+    const ea_strings *classes = &p->options->classes;
+    if (!classes->count)
+        return 1;
+    uint64_t *known = ea_u64_map_get(&p->wanted_classes, (uintptr_t)c);
+    if (known)
+        return (int)*known;
+    uint64_t wanted = 0;
+    for (size_t i = 0; i < classes->count && !wanted; i++)
+        wanted = (uint64_t)name_matches(classes->items[i], c->name);
+    /* without memory the question is asked again for each event, with the same answer */
+    (void)!ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, wanted);
+    return (int)wanted;
+}
+
+/* The pid in the event's header, or in a field that says whose process the event is about. */
+static int pid_wanted(const ea_printer *p, const ea_record *r, const ea_class *c) {
+    size_t n = p->options->pids.count;
+    for (size_t i = 0; i < n; i++)
+        if (p->pids[i] == r->pid)
+            return 1;
+    for (size_t f = 0; n && f < c->field_count; f += c->fields[f].span) {
+        uint64_t pid;
+        if (c->fields[f].semantic != EA_SEM_PID || !ea_event_u64(c, r, c->fields[f].name, &pid))
+            continue;
+        for (size_t i = 0; i < n; i++)
+            if (p->pids[i] == pid)
+                return 1;
+    }
+    return n == 0;
+}
+
+static int write_out(ea_printer *p, ea_err *err) {
+    if (p->out.failed)
+        return ea_fail(err, EA_ENOMEM, "print an event");
+    if (p->out.len_bytes && fwrite(p->out.data, 1, p->out.len_bytes, p->file) != p->out.len_bytes)
+        return ea_fail(err, EA_EIO, "write to standard output");
+    ea_text_clear(&p->out);
+    return 0;
+}
+
+int ea_printer_flush(ea_printer *p, ea_err *err) {
+    int rc = write_out(p, err);
+    if (!rc && fflush(p->file))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    return rc;
+}
+
+static void print(ea_printer *p, const ea_record *r, const ea_class *c, const ea_clock *clock) {
+    switch (p->options->format) {
+    case EA_PRINT_JSONL:
+    case EA_PRINT_RAW:
+        if (p->column_count)
+            ea_render_columns_json(&p->out, r, c, clock, p->columns, p->column_count);
+        else
+            ea_render_json(&p->out, r, c, clock, p->raw);
+        ea_text_char(&p->out, '\n');
+        break;
+    case EA_PRINT_CSV:
+        ea_render_csv(&p->out, r, c, clock, p->columns, p->column_count);
+        ea_text_str(&p->out, "\r\n");
+        break;
+    default:
+        if (p->column_count)
+            ea_render_columns_text(&p->out, r, c, clock, p->columns, p->column_count);
+        else
+            ea_render_text(&p->out, r, c, clock);
+        ea_text_char(&p->out, '\n');
+    }
+}
+
+int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
+    if (p->options->from || p->options->to) {
+        int64_t utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
+        if (utc_ns < p->from_utc_ns || utc_ns >= p->to_utc_ns)
+            return 0;
+    }
+    if (!class_wanted(p, c) || !pid_wanted(p, record, c))
+        return 0;
+    print(p, record, c, clock);
+    return p->out.len_bytes >= FLUSH_BYTES ? write_out(p, err) : 0;
+}

@@ -1,0 +1,62 @@
+/* Printing events in one of several forms, with the filters that go with it: what `etwagent dump` and `etwcollector export`
+ * have in common, their options included, so that they print the same bytes.
+ * Before it: a command with records. After it: render.h, standard output. Thread: its owner's. */
+#ifndef EA_EVENT_PRINT_H
+#define EA_EVENT_PRINT_H
+
+#include "cli.h"
+#include "clock.h"
+#include "event.h"
+
+enum ea_print_format { EA_PRINT_TEXT, EA_PRINT_JSONL, EA_PRINT_CSV, EA_PRINT_RAW };
+extern const char *const EA_PRINT_FORMATS[];
+
+/* A command's options struct has one of these; EA_PRINT_OPTIONS makes its rows. */
+typedef struct ea_print_options {
+    int format; /* enum ea_print_format */
+    ea_strings fields, classes, pids;
+    const char *from, *to;
+    int raw;
+} ea_print_options;
+
+// clang-format off
+#define EA_PRINT_OPTIONS(type, member, default_format)                                                                 \
+    {.name = "format", .letter = 'f', .argument = "FORMAT", .type = EA_OPT_CHOICE,                                     \
+     .offset = offsetof(type, member) + offsetof(ea_print_options, format), .fallback = default_format,                \
+     .choices = EA_PRINT_FORMATS, .help = "how events are printed; raw is jsonl with --raw"},                          \
+    {.name = "fields", .argument = "A,B,...", .type = EA_OPT_STRINGS,                                                  \
+     .offset = offsetof(type, member) + offsetof(ea_print_options, fields),                                            \
+     .help = "print these columns only: keys of the JSON form, or names of events' fields"},                           \
+    {.name = "class", .letter = 'c', .argument = "NAME", .type = EA_OPT_STRINGS,                                       \
+     .offset = offsetof(type, member) + offsetof(ea_print_options, classes),                                           \
+     .help = "only events of this class, in any case; 'Process/*' for a family; may be repeated"},                     \
+    {.name = "pid", .letter = 'p', .argument = "N", .type = EA_OPT_STRINGS,                                            \
+     .offset = offsetof(type, member) + offsetof(ea_print_options, pids),                                              \
+     .help = "only events of or about this process; may be repeated"},                                                 \
+    {.name = "from", .argument = "TIME", .type = EA_OPT_STRING,                                                        \
+     .offset = offsetof(type, member) + offsetof(ea_print_options, from),                                              \
+     .help = "only events at or after this time (RFC 3339)"},                                                          \
+    {.name = "to", .argument = "TIME", .type = EA_OPT_STRING,                                                          \
+     .offset = offsetof(type, member) + offsetof(ea_print_options, to), .help = "only events before this time"},       \
+    {.name = "raw", .type = EA_OPT_FLAG, .offset = offsetof(type, member) + offsetof(ea_print_options, raw),           \
+     .help = "with jsonl: add the rest of each record's identity, payload and extended items in hex"}
+// clang-format on
+
+typedef struct ea_printer ea_printer;
+
+/* options are borrowed. EA_EUSAGE when they contradict each other. */
+EA_MUST_CHECK int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *out, ea_err *err);
+void ea_printer_destroy(ea_printer *p); /* NULL is allowed; what was not flushed is lost */
+
+/* Prints the event when the filters want it. c must be the same object for the same class until
+ * ea_printer_forget_classes. EA_EIO, EA_ENOMEM. */
+EA_MUST_CHECK int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                                   ea_err *err);
+/* The classes seen so far are about to be freed. */
+void ea_printer_forget_classes(ea_printer *p);
+/* Writes what is left. */
+EA_MUST_CHECK int ea_printer_flush(ea_printer *p, ea_err *err);
+/* The time window that the options ask for: [from, to), INT64_MIN and INT64_MAX where they do not. */
+void ea_printer_window(const ea_printer *p, int64_t *ret_from_utc_ns, int64_t *ret_to_utc_ns);
+
+#endif
