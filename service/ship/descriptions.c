@@ -1,0 +1,169 @@
+/* Class descriptions beside the spool. See descriptions.h. */
+#include "descriptions.h"
+#include "map.h"
+#include "platform.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAD_BYTES = 12 };
+#define SEED 0x736c63u
+
+typedef struct place {
+    ea_class_hash hash;
+    uint64_t offset; /* of the bytes */
+    uint32_t len_bytes;
+} place;
+
+struct ea_descriptions {
+    ea_mutex *lock;
+    ea_file *file;
+    uint64_t end;         /* of the good part of the file */
+    ea_bytes_map by_hash; /* ea_class_hash -> place */
+    int unsynced;
+};
+
+/* What ea_class.hash is: the first half of SHA-256. */
+static int hash_of(const uint8_t *data, size_t len_bytes, ea_class_hash *ret, ea_err *err) {
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    if (EVP_Digest(data, len_bytes, digest, NULL, EVP_sha256(), NULL) != 1)
+        return ea_fail(err, EA_ECRYPTO, "hash a class description");
+    memcpy(ret->bytes, digest, sizeof ret->bytes);
+    return 0;
+}
+
+static int remember(ea_descriptions *d, const ea_class_hash *hash, uint64_t offset, uint32_t len_bytes, ea_err *err) {
+    place *p = malloc(sizeof *p);
+    if (!p)
+        return ea_fail(err, EA_ENOMEM, "keep a class description");
+    *p = (place){*hash, offset, len_bytes};
+    int rc = ea_bytes_map_put(&d->by_hash, p->hash.bytes, sizeof p->hash.bytes, p);
+    if (rc) {
+        free(p);
+        return ea_fail(err, rc, "keep a class description");
+    }
+    return 0;
+}
+
+static int load(ea_descriptions *d, const char *path, ea_err *err) {
+    char *data = NULL;
+    size_t len_bytes = 0, at = 0;
+    int rc = ea_path_read_all(path, EA_DESCRIPTIONS_MAX_BYTES, &data, &len_bytes, err);
+    while (!rc && len_bytes - at >= HEAD_BYTES) {
+        const uint8_t *p = (const uint8_t *)data + at;
+        uint32_t n = ea_load32(p);
+        ea_class_hash hash;
+        if (n == 0 || n > len_bytes - at - HEAD_BYTES || ea_load64(p + 4) != ea_hash64(p + HEAD_BYTES, n, SEED))
+            break;
+        rc = hash_of(p + HEAD_BYTES, n, &hash, err);
+        if (!rc && !ea_bytes_map_get(&d->by_hash, hash.bytes, sizeof hash.bytes))
+            rc = remember(d, &hash, at + HEAD_BYTES, n, err);
+        at += HEAD_BYTES + (size_t)n;
+    }
+    free(data);
+    d->end = at;
+    return rc;
+}
+
+int ea_descriptions_open(ea_descriptions **ret, const char *path, int empty, ea_err *err) {
+    ea_descriptions *d = calloc(1, sizeof *d);
+    if (!d)
+        return ea_fail(err, EA_ENOMEM, "open %s", path);
+    ea_bytes_map_init(&d->by_hash, EA_DESCRIPTIONS_MAX);
+    int rc = ea_mutex_create(&d->lock, err);
+    if (!rc)
+        rc = ea_file_open(&d->file, path, empty ? EA_OPEN_CREATE : EA_OPEN_APPEND, err);
+    if (!rc && !empty)
+        rc = load(d, path, err);
+    if (!rc)
+        rc = ea_file_truncate(d->file, d->end, err);
+    if (rc) {
+        ea_descriptions_close(d);
+        return rc;
+    }
+    *ret = d;
+    return 0;
+}
+
+void ea_descriptions_close(ea_descriptions *d) {
+    if (!d)
+        return;
+    size_t cursor = 0, len_bytes;
+    const void *key;
+    void *value;
+    while (ea_bytes_map_next(&d->by_hash, &cursor, &key, &len_bytes, &value))
+        free(value);
+    ea_bytes_map_deinit(&d->by_hash);
+    ea_file_close(d->file);
+    ea_mutex_destroy(d->lock);
+    free(d);
+}
+
+static int add_one(ea_descriptions *d, const uint8_t *data, size_t len_bytes, size_t *added, ea_err *err) {
+    ea_class_hash hash;
+    uint8_t head[HEAD_BYTES];
+    int rc = hash_of(data, len_bytes, &hash, err);
+    if (rc || ea_bytes_map_get(&d->by_hash, hash.bytes, sizeof hash.bytes))
+        return rc;
+    if (len_bytes == 0 || d->by_hash.count >= EA_DESCRIPTIONS_MAX ||
+        len_bytes + HEAD_BYTES > EA_DESCRIPTIONS_MAX_BYTES - d->end)
+        return 0;
+    ea_store32(head, (uint32_t)len_bytes);
+    ea_store64(head + 4, ea_hash64(data, len_bytes, SEED));
+    rc = ea_file_write_at(d->file, d->end, head, sizeof head, err);
+    if (!rc)
+        rc = ea_file_write_at(d->file, d->end + HEAD_BYTES, data, len_bytes, err);
+    if (!rc)
+        rc = remember(d, &hash, d->end + HEAD_BYTES, (uint32_t)len_bytes, err);
+    if (!rc) {
+        d->end += HEAD_BYTES + len_bytes;
+        d->unsynced = 1;
+        ++*added;
+    }
+    return rc;
+}
+
+int ea_descriptions_add_batch(ea_descriptions *d, const uint8_t *batch, size_t len_bytes, size_t *ret_added,
+                              ea_err *err) {
+    size_t offset = 0, n = 0, added = 0;
+    const uint8_t *description;
+    int rc;
+    ea_mutex_lock(d->lock);
+    while ((rc = ea_batch_next_description(batch, len_bytes, &offset, &description, &n, err)) > 0)
+        if ((rc = add_one(d, description, n, &added, err)))
+            break;
+    ea_mutex_unlock(d->lock);
+    if (!rc)
+        *ret_added = added;
+    return rc;
+}
+
+int ea_descriptions_sync(ea_descriptions *d, ea_err *err) {
+    ea_mutex_lock(d->lock);
+    int needed = d->unsynced;
+    d->unsynced = 0;
+    ea_mutex_unlock(d->lock);
+    return needed ? ea_file_sync(d->file, err) : 0;
+}
+
+int ea_descriptions_append(ea_descriptions *d, const ea_class_hash *hash, ea_text *batch, ea_err *err) {
+    ea_mutex_lock(d->lock);
+    const place *p = ea_bytes_map_get(&d->by_hash, hash->bytes, sizeof hash->bytes);
+    uint64_t offset = p ? p->offset : 0;
+    uint32_t n = p ? p->len_bytes : 0;
+    ea_mutex_unlock(d->lock);
+    if (!p)
+        return 0;
+    size_t got = 0;
+    uint8_t *data = malloc(n);
+    if (!data)
+        return ea_fail(err, EA_ENOMEM, "read a class description");
+    int rc = ea_file_read_at(d->file, offset, data, n, &got, err);
+    if (!rc && got != n)
+        rc = ea_fail(err, EA_ETRUNCATED, "read a class description");
+    if (!rc)
+        ea_batch_add_description(batch, data, n);
+    free(data);
+    return rc ? rc : 1;
+}

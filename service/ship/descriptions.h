@@ -1,0 +1,31 @@
+/* The class descriptions that passed through the spool, by content hash, beside it on disk.
+ *
+ * A batch leaves out the descriptions that the collector has acknowledged. When it then lands at a collector that lacks
+ * one (another of the list, or one that lost its store), the answer names the hash, and the sender takes the
+ * description from here and appends it to the batch.
+ *
+ * The file "classes" holds records behind each other: u32 length, u64 checksum (XXH3-64 of the bytes), the bytes. What
+ * is torn or damaged ends the file.
+ * Before it: spool.c adds. After it: the sender asks. Thread: any. */
+#ifndef EA_SHIP_DESCRIPTIONS_H
+#define EA_SHIP_DESCRIPTIONS_H
+
+#include "ack.h"
+#include "err.h"
+#include "text.h"
+
+typedef struct ea_descriptions ea_descriptions;
+
+enum { EA_DESCRIPTIONS_MAX = 65536, EA_DESCRIPTIONS_MAX_BYTES = 64 << 20 };
+
+/* Opens or makes the file. empty: forget what is in it (no batch leans on it). */
+EA_MUST_CHECK int ea_descriptions_open(ea_descriptions **ret, const char *path, int empty, ea_err *err);
+void ea_descriptions_close(ea_descriptions *d);
+/* Keeps those of a batch that are new; beyond the bounds they are not kept. *ret_added: how many. */
+EA_MUST_CHECK int ea_descriptions_add_batch(ea_descriptions *d, const uint8_t *batch, size_t len_bytes,
+                                            size_t *ret_added, ea_err *err);
+EA_MUST_CHECK int ea_descriptions_sync(ea_descriptions *d, ea_err *err);
+/* Appends the description to a batch: 1, or 0 when it is not here. */
+EA_MUST_CHECK int ea_descriptions_append(ea_descriptions *d, const ea_class_hash *hash, ea_text *batch, ea_err *err);
+
+#endif

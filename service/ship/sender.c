@@ -1,0 +1,710 @@
+/* The sender. See sender.h. */
+#include "sender.h"
+#include "platform.h"
+
+#include <curl/curl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ITEMS_MAX = 8192,     /* batches in one request */
+    MISSING_MAX = 4096,   /* class descriptions that a collector asked for */
+    REQUEST_MIN = 65536,  /* bytes; a slow line makes requests smaller down to this */
+    FAILURES_TO_MOVE = 2, /* in a row, before the next collector is tried */
+};
+static const int64_t SECOND_NS = 1000000000, WAIT_MAX_NS = (int64_t)600 * 1000000000;
+
+struct ea_sender {
+    ea_spool *spool;
+    ea_sender_options o;
+    char **urls; /* with the path */
+    char *cert, *key, *ca;
+    ea_thread *thread;
+    atomic_int stop, drain;
+    _Atomic uint64_t requests, failures, sent_bytes;
+    _Atomic size_t current; /* index into urls */
+
+    ea_mutex *lock;
+    ea_cond *changed;
+    int ended; /* lock */
+    ea_err result;
+
+    /* the thread's own */
+    CURL *curl;
+    struct curl_slist *headers;
+    char curl_text[CURL_ERROR_SIZE];
+    ea_text body, answer;
+    int answer_too_long;
+    ea_arena arena; /* of one answer */
+    ea_spool_item *items;
+    uint8_t *outcomes;
+    size_t item_count;
+    size_t limit_bytes, cap_bytes; /* of a request: now, and as far as it may grow again */
+    uint64_t credit_bytes;         /* what the collector granted; 0: no bound */
+    uint8_t missing_stream[EA_STREAM_ID_BYTES];
+    ea_class_hash *missing; /* what the collector lacks of missing_stream */
+    size_t missing_count;
+    uint64_t random;
+    int64_t pause_ns;         /* the last one; 0 after a success */
+    int64_t failing_since_ns; /* 0: it works */
+    unsigned failures_in_a_row;
+    ea_err trouble; /* reported last; code 0: none */
+};
+
+/* ---- pauses ---- */
+
+static uint64_t next_random(ea_sender *s) { /* xorshift64: spreads retries, no secret */
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return s->random;
+}
+
+static void pause_for(ea_sender *s, int64_t ns) {
+    int64_t until = ea_monotonic_ns() + ns;
+    ea_mutex_lock(s->lock);
+    while (!atomic_load(&s->stop)) {
+        int64_t left = until - ea_monotonic_ns();
+        if (left <= 0)
+            break;
+        ea_cond_wait_for(s->changed, s->lock, left);
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+static int64_t next_pause(ea_sender *s) {
+    int64_t low = s->o.pause_min_ns, high = s->pause_ns ? s->pause_ns * 3 : low * 3;
+    if (high > s->o.pause_max_ns)
+        high = s->o.pause_max_ns;
+    s->pause_ns = high <= low ? low : low + (int64_t)(next_random(s) % (uint64_t)(high - low));
+    return s->pause_ns;
+}
+
+/* ---- what happened, told once ---- */
+
+static void report(ea_sender *s, const ea_err *err) {
+    if (s->trouble.code == err->code && (err->code == 0 || strcmp(s->trouble.message, err->message) == 0))
+        return;
+    s->trouble = *err;
+    if (s->o.on_trouble)
+        s->o.on_trouble(s->o.arg, err);
+}
+
+/* The request failed; err says how. retry_after_ns: when the collector said it, else 0. Non-zero ends the sender. */
+static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err *err) {
+    atomic_fetch_add(&s->failures, 1);
+    report(s, err);
+    int64_t now = ea_monotonic_ns();
+    if (!s->failing_since_ns)
+        s->failing_since_ns = now;
+    s->failures_in_a_row++;
+    if (s->o.collector_count > 1 && s->failures_in_a_row % FAILURES_TO_MOVE == 0)
+        atomic_store(&s->current, (atomic_load(&s->current) + 1) % s->o.collector_count);
+    else if (s->o.fail_fast && !mends && s->failures_in_a_row >= s->o.collector_count)
+        return err->code;
+    if (s->o.give_up_ns && now - s->failing_since_ns >= s->o.give_up_ns)
+        return err->code;
+    int64_t wait = next_pause(s);
+    if (retry_after_ns) /* not before it, and not all at the same moment */
+        wait = retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1));
+    pause_for(s, wait < WAIT_MAX_NS ? wait : WAIT_MAX_NS);
+    return 0;
+}
+
+static void worked(ea_sender *s) {
+    static const ea_err fine = {0};
+    s->pause_ns = 0;
+    s->failing_since_ns = 0;
+    s->failures_in_a_row = 0;
+    report(s, &fine);
+}
+
+/* ---- one request ---- */
+
+static size_t on_answer(char *data, size_t size, size_t n, void *arg) {
+    ea_sender *s = arg;
+    if (size != 1 || n > EA_ACK_MAX_BYTES - s->answer.len_bytes) {
+        s->answer_too_long = 1;
+        return 0;
+    }
+    ea_text_add(&s->answer, data, n);
+    return s->answer.failed ? 0 : n;
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+    (void)a, (void)b, (void)c, (void)d;
+    return atomic_load(&((ea_sender *)arg)->stop);
+}
+
+/* The outcomes are AGAIN until an answer says otherwise; a batch that cannot be read leaves the body. */
+static int build_body(ea_sender *s, ea_err *err) {
+    ea_text_clear(&s->body);
+    int lacking = s->missing_count && memcmp(s->missing_stream, s->items[0].stream, EA_STREAM_ID_BYTES) == 0;
+    for (size_t i = 0; i < s->item_count; i++) {
+        uint8_t frame[EA_UPLOAD_FRAME_BYTES] = {0};
+        size_t start = s->body.len_bytes, begin = start + sizeof frame;
+        ea_text_add(&s->body, frame, sizeof frame);
+        int rc = ea_spool_read(s->spool, &s->items[i], &s->body, err);
+        if (s->body.failed)
+            return ea_fail(err, EA_ENOMEM, "build a request of %zu batches", s->item_count);
+        if (rc == EA_ENOMEM)
+            return rc;
+        if (rc) {
+            s->outcomes[i] = EA_SPOOL_DAMAGED;
+            s->body.len_bytes = start;
+            report(s, err);
+            continue;
+        }
+        /* the first batch brings along the descriptions that the collector asked for */
+        for (size_t k = 0; lacking && k < s->missing_count; k++) {
+            size_t whole = s->body.len_bytes;
+            rc = ea_descriptions_append(ea_spool_descriptions(s->spool), &s->missing[k], &s->body, err);
+            if (rc < 0)
+                return rc;
+            if (s->body.len_bytes - begin > EA_BATCH_MAX_BYTES) {
+                s->body.len_bytes = whole;
+                break;
+            }
+        }
+        lacking = 0;
+        if (s->body.failed)
+            return ea_fail(err, EA_ENOMEM, "build a request of %zu batches", s->item_count);
+        ea_store32(s->body.data + start, (uint32_t)(s->body.len_bytes - begin));
+    }
+    return 0;
+}
+
+/* TLS 1.3 tells the client what the server holds against its certificate only when the answer is read. */
+static int is_tls_alert(const char *text) {
+    const char *alert = strstr(text, " alert ");
+    return alert && !strstr(alert, "internal error");
+}
+
+static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
+    const char *url = s->urls[atomic_load(&s->current)];
+    const char *text = s->curl_text[0] ? s->curl_text : curl_easy_strerror(code);
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+        *ret_mends = 0;
+        return ea_fail(err, EA_ETLS, "send to %s: the collector's certificate is not to be trusted: %s", url, text);
+    case CURLE_SSL_CERTPROBLEM:
+        *ret_mends = 0;
+        return ea_fail(err, EA_ETLS, "send to %s: the client certificate %s with the key %s is not usable: %s", url,
+                       s->cert, s->key, text);
+    case CURLE_SSL_CACERT_BADFILE:
+        *ret_mends = 0;
+        return ea_fail(err, EA_ETLS, "send to %s: the CA file %s is not usable: %s", url, s->ca, text);
+    case CURLE_OPERATION_TIMEDOUT:
+        if (s->limit_bytes / 2 >= REQUEST_MIN)
+            s->limit_bytes /= 2; /* a slow line */
+        return ea_fail(err, EA_ETIMEOUT, "send to %s: %s", url, text);
+    case CURLE_WRITE_ERROR:
+        return s->answer_too_long
+                   ? ea_fail(err, EA_ELIMIT, "send to %s: the answer is longer than %d bytes", url, EA_ACK_MAX_BYTES)
+                   : ea_fail(err, EA_ENOMEM, "send to %s: no memory for the answer", url);
+    case CURLE_ABORTED_BY_CALLBACK:
+        return ea_fail(err, EA_ECANCELED, "send to %s", url);
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+        if (is_tls_alert(text)) {
+            *ret_mends = 0;
+            return ea_fail(err, EA_ETLS, "send to %s: the collector refuses the client certificate %s: %s", url,
+                           s->cert, text);
+        }
+        return ea_fail(err, EA_ENET, "send to %s: %s", url, text);
+    default:
+        return ea_fail(err, EA_ENET, "send to %s: %s", url, text);
+    }
+}
+
+/* 0 when an answer with status 200 came, else the failure. */
+static int perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, int *ret_too_large, ea_err *err) {
+    const char *url = s->urls[atomic_load(&s->current)];
+    long status = 0;
+    curl_off_t retry_after = 0;
+    ea_text_clear(&s->answer);
+    s->answer_too_long = 0;
+    s->curl_text[0] = 0;
+    curl_easy_setopt(s->curl, CURLOPT_URL, url);
+    curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, s->body.data);
+    curl_easy_setopt(s->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->body.len_bytes);
+    atomic_fetch_add(&s->requests, 1);
+    CURLcode code = curl_easy_perform(s->curl);
+    if (code != CURLE_OK)
+        return from_curl(s, code, ret_mends, err);
+    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 200)
+        return 0;
+    curl_easy_getinfo(s->curl, CURLINFO_RETRY_AFTER, &retry_after);
+    if (retry_after > 0)
+        *ret_retry_after_ns = (retry_after < 600 ? (int64_t)retry_after : 600) * SECOND_NS;
+    /* what it says for a person; it is foreign text */
+    ea_text said;
+    ea_text_init(&said);
+    if (s->answer.len_bytes)
+        ea_text_safe(&said, s->answer.data, s->answer.len_bytes < 160 ? s->answer.len_bytes : 160);
+    const char *text = said.data && !said.failed ? said.data : "";
+    int rc;
+    switch (status) {
+    case 401:
+    case 403:
+        *ret_mends = 0;
+        rc = ea_fail(err, EA_EREFUSED, "send to %s: the collector does not accept the certificate %s (status %ld) %s",
+                     url, s->cert, status, text);
+        break;
+    case 404:
+        *ret_mends = 0;
+        rc = ea_fail(err, EA_EREFUSED, "send to %s: there is no collector at this address (status 404) %s", url, text);
+        break;
+    case 413:
+        *ret_too_large = 1;
+        rc = ea_fail(err, EA_EREFUSED, "send to %s: a request of %zu bytes is too large for the collector", url,
+                     s->body.len_bytes);
+        break;
+    case 429:
+    case 503:
+        rc = ea_fail(err, EA_EREFUSED, "send to %s: the collector is busy (status %ld) %s", url, status, text);
+        break;
+    default:
+        rc = ea_fail(err, EA_EREFUSED, "send to %s: the collector answered with status %ld %s", url, status, text);
+    }
+    ea_text_deinit(&said);
+    return rc;
+}
+
+static int is_missing(const ea_sender *s, const ea_class_hash *hash) {
+    for (size_t i = 0; i < s->missing_count; i++)
+        if (memcmp(&s->missing[i], hash, sizeof *hash) == 0)
+            return 1;
+    return 0;
+}
+
+/* Notes what the collector lacks. 1 when that is news, 0 when it was asked for before, EA_ENOTFOUND when one of them is
+ * not here. */
+static int note_missing(ea_sender *s, const ea_ack *ack, ea_err *err) {
+    int news = 0;
+    if (memcmp(s->missing_stream, ack->stream, sizeof s->missing_stream) != 0) {
+        memcpy(s->missing_stream, ack->stream, sizeof s->missing_stream);
+        s->missing_count = 0;
+    }
+    for (size_t i = 0; i < ack->unknown_count; i++) {
+        ea_text probe;
+        if (is_missing(s, &ack->unknown_classes[i]) || s->missing_count == MISSING_MAX)
+            continue;
+        ea_text_init(&probe);
+        int rc = ea_descriptions_append(ea_spool_descriptions(s->spool), &ack->unknown_classes[i], &probe, err);
+        ea_text_deinit(&probe);
+        if (rc == 0) {
+            char hex[2 * EA_CLASS_HASH_BYTES + 1];
+            for (size_t k = 0; k < EA_CLASS_HASH_BYTES; k++)
+                snprintf(hex + 2 * k, 3, "%02x", ack->unknown_classes[i].bytes[k]);
+            return ea_fail(err, EA_ENOTFOUND,
+                           "the collector lacks the description of class %s, and the spool does not hold it", hex);
+        }
+        if (rc < 0)
+            return rc;
+        s->missing[s->missing_count++] = ack->unknown_classes[i];
+        news = 1;
+    }
+    return news;
+}
+
+static void note_known(ea_sender *s, const ea_ack *ack) {
+    for (size_t i = 0; i < ack->known_count; i++) {
+        if (s->o.on_known)
+            s->o.on_known(s->o.arg, ack->stream, &ack->known_classes[i]);
+        for (size_t k = 0; k < s->missing_count; k++)
+            if (memcmp(&s->missing[k], &ack->known_classes[i], sizeof s->missing[k]) == 0 &&
+                memcmp(s->missing_stream, ack->stream, sizeof s->missing_stream) == 0) {
+                s->missing[k--] = s->missing[--s->missing_count];
+            }
+    }
+}
+
+/* Reads the answer and sets the outcomes. *ret_progress: something left the spool or can now be sent better.
+ * *ret_fatal: this ends a sender with fail_fast. */
+static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fatal, ea_err *err) {
+    const char *url = s->urls[atomic_load(&s->current)];
+    ea_arena_reset(&s->arena);
+    int rc = ea_ack_decode(ack, &s->arena, (const uint8_t *)s->answer.data, s->answer.len_bytes, err);
+    if (rc) {
+        ea_err why = *err;
+        return ea_fail(err, EA_ECORRUPT, "send to %s: its answer is not usable: %s", url, why.message);
+    }
+    if (memcmp(ack->stream, s->items[0].stream, EA_STREAM_ID_BYTES) != 0)
+        return ea_fail(err, EA_ECORRUPT, "send to %s: its answer is for another stream", url);
+    ea_err lacking = {0};
+    int missing = ack->unknown_count ? note_missing(s, ack, &lacking) : 0;
+    if (missing == EA_ENOMEM || missing == EA_EIO)
+        return ea_fail(err, missing, "%s", lacking.message);
+    *ret_progress = missing == 1;
+    for (size_t i = 0; i < s->item_count; i++) {
+        const ea_spool_item *item = &s->items[i];
+        if (s->outcomes[i] == EA_SPOOL_AGAIN &&
+            ea_ranges_have(ack->acknowledged, ack->acknowledged_count, item->number)) {
+            s->outcomes[i] = EA_SPOOL_DONE;
+            *ret_progress = 1;
+        }
+    }
+    for (size_t r = 0; r < ack->refused_count; r++) {
+        const ea_refusal *refusal = &ack->refused[r];
+        size_t i = 0;
+        while (i < s->item_count && s->items[i].number != refusal->number)
+            i++;
+        if (i == s->item_count || s->outcomes[i] != EA_SPOOL_AGAIN)
+            continue;
+        ea_refusal told = *refusal;
+        int conflict = refusal->cause == EA_REFUSED_CONFLICT;
+        if (refusal->cause == EA_REFUSED_RETRY) {
+            if (missing >= 0)
+                continue;
+            told.text = lacking.message; /* it can never be explained to this collector */
+        }
+        if (conflict && s->o.on_conflict)
+            s->o.on_conflict(s->o.arg, &s->items[i], &told);
+        if (conflict && s->o.fail_fast) {
+            *ret_fatal = 1;
+            ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is there with another content %s", url,
+                    (unsigned long long)refusal->number, refusal->text);
+            continue; /* it stays in the spool */
+        }
+        s->outcomes[i] = EA_SPOOL_REFUSED;
+        *ret_progress = 1;
+        if (s->o.counters)
+            ea_count(s->o.counters, EA_COUNT_batches_refused, 1);
+        if (s->o.on_refused)
+            s->o.on_refused(s->o.arg, &s->items[i], &told);
+    }
+    note_known(s, ack);
+    if (ack->keyframe_wanted && s->o.on_keyframe_wanted)
+        s->o.on_keyframe_wanted(s->o.arg, ack->stream);
+    if (*ret_fatal)
+        return EA_ECONFLICT;
+    if (!*ret_progress)
+        return ea_fail(err, EA_EREFUSED, "send to %s: the collector took none of %zu batches%s%s", url, s->item_count,
+                       ack->refused_count ? ": " : "", ack->refused_count ? ack->refused[0].text : "");
+    return 0;
+}
+
+/* Sends what was taken. Non-zero ends the sender. */
+static int send_items(ea_sender *s, ea_err *err) {
+    int mends = 1, too_large = 0, progress = 0, fatal = 0;
+    int64_t retry_after_ns = 0;
+    ea_ack ack = {0};
+    memset(s->outcomes, EA_SPOOL_AGAIN, s->item_count);
+    int rc = build_body(s, err);
+    size_t sent = 0;
+    for (size_t i = 0; i < s->item_count; i++)
+        sent += s->outcomes[i] == EA_SPOOL_AGAIN;
+    if (!rc && sent) {
+        if (s->o.counters)
+            ea_count(s->o.counters, EA_COUNT_batches_sent, sent);
+        rc = perform(s, &retry_after_ns, &mends, &too_large, err);
+        if (rc != EA_ENET && rc != EA_ETLS)
+            atomic_fetch_add(&s->sent_bytes, s->body.len_bytes);
+    }
+    int answered = !rc && sent;
+    if (answered)
+        rc = read_answer(s, &ack, &progress, &fatal, err);
+    if (too_large && s->item_count == 1 && s->outcomes[0] == EA_SPOOL_AGAIN) {
+        ea_refusal refusal = {.number = s->items[0].number, .cause = EA_REFUSED_MALFORMED, .text = err->message};
+        s->outcomes[0] = EA_SPOOL_REFUSED;
+        if (s->o.counters)
+            ea_count(s->o.counters, EA_COUNT_batches_refused, 1);
+        if (s->o.on_refused)
+            s->o.on_refused(s->o.arg, &s->items[0], &refusal);
+    }
+    ea_err settle_err;
+    int settled = ea_spool_settle(s->spool, s->items, s->outcomes, s->item_count, &settle_err);
+    if (settled) {
+        *err = settle_err;
+        return settled; /* the spool itself fails */
+    }
+    if (rc == EA_ECANCELED || fatal)
+        return rc;
+    if (too_large) {
+        s->cap_bytes = s->limit_bytes = s->body.len_bytes / 2 ? s->body.len_bytes / 2 : 1;
+        return 0;
+    }
+    if (rc)
+        return failed(s, retry_after_ns, mends, err);
+    if (answered) {
+        worked(s);
+        s->credit_bytes = ack.credit_bytes;
+        s->limit_bytes = s->limit_bytes < s->cap_bytes / 2 ? s->limit_bytes * 2 : s->cap_bytes;
+        if (ack.retry_after_ms)
+            pause_for(s, ack.retry_after_ms * (int64_t)1000000 < WAIT_MAX_NS ? ack.retry_after_ms * (int64_t)1000000
+                                                                             : WAIT_MAX_NS);
+    }
+    return 0;
+}
+
+static int setup(ea_sender *s, ea_err *err) {
+    s->curl = curl_easy_init();
+    s->headers = curl_slist_append(NULL, "Content-Type: " EA_UPLOAD_TYPE);
+    struct curl_slist *more =
+        s->headers ? curl_slist_append(s->headers, "Expect:") : NULL; /* no 100-continue round trip */
+    if (!s->curl || !more)
+        return ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    CURL *c = s->curl;
+    CURLcode bad = CURLE_OK;
+#define SET(option, value)                                                                                             \
+    if (bad == CURLE_OK)                                                                                               \
+    bad = curl_easy_setopt(c, option, value)
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_ERRORBUFFER, s->curl_text);
+    SET(CURLOPT_PROTOCOLS_STR, "https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PROXY, ""); /* not whatever the environment of the process says */
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_CAINFO, s->ca);
+    SET(CURLOPT_CAPATH, NULL);
+    SET(CURLOPT_SSLCERT, s->cert);
+    SET(CURLOPT_SSLKEY, s->key);
+    SET(CURLOPT_TCP_KEEPALIVE, 1L);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)(s->o.connect_timeout_ns / 1000000));
+    SET(CURLOPT_TIMEOUT_MS, (long)(s->o.request_timeout_ns / 1000000));
+    SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    SET(CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_timeout_ns + SECOND_NS - 1) / SECOND_NS));
+    SET(CURLOPT_USERAGENT, "etwagent");
+    SET(CURLOPT_POST, 1L);
+    SET(CURLOPT_HTTPHEADER, s->headers);
+    SET(CURLOPT_WRITEFUNCTION, on_answer);
+    SET(CURLOPT_WRITEDATA, s);
+    SET(CURLOPT_NOPROGRESS, 0L);
+    SET(CURLOPT_XFERINFOFUNCTION, on_progress);
+    SET(CURLOPT_XFERINFODATA, s);
+    SET(CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
+#undef SET
+    return bad == CURLE_OK ? 0 : ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", curl_easy_strerror(bad));
+}
+
+static int run(ea_sender *s, ea_err *err) {
+    int rc = setup(s, err);
+    while (!rc) {
+        if (atomic_load(&s->stop))
+            return ea_fail(err, EA_ECANCELED, "send");
+        rc = ea_spool_sync_due(s->spool, err);
+        if (rc)
+            break;
+        if (!ea_spool_wait(s->spool, SECOND_NS / 4)) {
+            if (atomic_load(&s->drain))
+                return 0;
+            if (atomic_load(&s->stop))
+                continue;
+            /* a cancelled spool does not wait: no busy loop until somebody says stop or drain */
+            pause_for(s, SECOND_NS / 100);
+            continue;
+        }
+        size_t limit = s->limit_bytes;
+        if (s->credit_bytes && s->credit_bytes < limit)
+            limit = (size_t)s->credit_bytes;
+        s->item_count = ea_spool_take(s->spool, limit, s->items, ITEMS_MAX);
+        if (s->item_count)
+            rc = send_items(s, err);
+    }
+    return rc;
+}
+
+static void thread_main(void *arg) {
+    ea_sender *s = arg;
+    ea_err err = {0};
+    err.code = run(s, &err);
+    ea_mutex_lock(s->lock);
+    s->result = err;
+    s->ended = 1;
+    ea_cond_broadcast(s->changed);
+    ea_mutex_unlock(s->lock);
+}
+
+/* ---- the outside ---- */
+
+static char *copy_text(const char *s) {
+    size_t n = strlen(s) + 1;
+    char *copy = malloc(n);
+    return copy ? memcpy(copy, s, n) : NULL;
+}
+
+/* BASE/v1/batches, or NULL with err: only https, and nothing that a log should not show. */
+static char *upload_url(const char *base, ea_err *err) {
+    char *scheme = NULL, *user = NULL, *query = NULL, *url = NULL;
+    CURLU *u = curl_url();
+    CURLUcode bad = u ? curl_url_set(u, CURLUPART_URL, base, 0) : CURLUE_OUT_OF_MEMORY;
+    if (bad == CURLUE_OK)
+        bad = curl_url_get(u, CURLUPART_SCHEME, &scheme, 0);
+    if (bad != CURLUE_OK) {
+        ea_fail(err, EA_EUSAGE, "collector '%s': %s; expected https://HOST[:PORT]", base, curl_url_strerror(bad));
+    } else if (strcmp(scheme, "https") != 0) {
+        ea_fail(err, EA_EUSAGE, "collector '%s': batches travel over TLS only; expected https://HOST[:PORT]", base);
+    } else if (curl_url_get(u, CURLUPART_USER, &user, 0) == CURLUE_OK ||
+               curl_url_get(u, CURLUPART_QUERY, &query, 0) == CURLUE_OK) {
+        ea_fail(err, EA_EUSAGE, "collector '%s': expected https://HOST[:PORT] without user or query", base);
+    } else {
+        size_t n = strlen(base);
+        while (n && base[n - 1] == '/')
+            n--;
+        size_t room = n + sizeof EA_UPLOAD_PATH;
+        if ((url = malloc(room)))
+            snprintf(url, room, "%.*s%s", (int)n, base, EA_UPLOAD_PATH);
+        else
+            ea_fail(err, EA_ENOMEM, "collector '%s'", base);
+    }
+    curl_free(scheme);
+    curl_free(user);
+    curl_free(query);
+    curl_url_cleanup(u);
+    return url;
+}
+
+static int check_file(const char *what, const char *path, ea_err *err) {
+    ea_file *f;
+    ea_err why;
+    if (!path)
+        return ea_fail(err, EA_EUSAGE, "no %s is given", what);
+    int rc = ea_file_open(&f, path, EA_OPEN_READ, &why);
+    if (rc)
+        return ea_fail_os(err, rc, why.os_error, "open the %s %s", what, path);
+    ea_file_close(f);
+    return 0;
+}
+
+int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *options, ea_err *err) {
+    if (!options->collector_count)
+        return ea_fail(err, EA_EUSAGE, "no collector is given");
+    int rc = check_file("client certificate", options->cert, err);
+    if (!rc)
+        rc = check_file("client key", options->key, err);
+    if (!rc)
+        rc = check_file("CA file", options->ca, err);
+    if (rc)
+        return rc;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return ea_fail(err, EA_ENOMEM, "initialise libcurl");
+    ea_sender *s = calloc(1, sizeof *s);
+    if (!s) {
+        curl_global_cleanup();
+        return ea_fail(err, EA_ENOMEM, "start the sender");
+    }
+    s->spool = spool;
+    s->o = *options;
+    ea_sender_options *o = &s->o;
+    if (!o->request_bytes)
+        o->request_bytes = 4 << 20;
+    if (!o->connect_timeout_ns)
+        o->connect_timeout_ns = 10 * SECOND_NS;
+    if (!o->request_timeout_ns)
+        o->request_timeout_ns = 120 * SECOND_NS;
+    if (!o->idle_timeout_ns)
+        o->idle_timeout_ns = 30 * SECOND_NS;
+    if (!o->pause_min_ns)
+        o->pause_min_ns = SECOND_NS / 4;
+    if (!o->pause_max_ns)
+        o->pause_max_ns = 60 * SECOND_NS;
+    s->limit_bytes = s->cap_bytes = o->request_bytes;
+    atomic_store(&s->drain, o->drain);
+    ea_text_init(&s->body);
+    ea_text_init(&s->answer);
+    ea_arena_init(&s->arena, 16 << 20);
+    s->cert = copy_text(o->cert);
+    s->key = copy_text(o->key);
+    s->ca = copy_text(o->ca);
+    s->urls = calloc(o->collector_count, sizeof *s->urls);
+    s->items = calloc(ITEMS_MAX, sizeof *s->items);
+    s->outcomes = calloc(ITEMS_MAX, 1);
+    s->missing = calloc(MISSING_MAX, sizeof *s->missing);
+    if (!s->cert || !s->key || !s->ca || !s->urls || !s->items || !s->outcomes || !s->missing)
+        rc = ea_fail(err, EA_ENOMEM, "start the sender");
+    for (size_t i = 0; !rc && i < o->collector_count; i++)
+        if (!(s->urls[i] = upload_url(o->collectors[i], err)))
+            rc = err && err->code == EA_ENOMEM ? EA_ENOMEM : EA_EUSAGE;
+    if (!rc)
+        rc = ea_random_bytes(&s->random, sizeof s->random, err);
+    s->random |= 1;
+    if (!rc)
+        rc = ea_mutex_create(&s->lock, err);
+    if (!rc)
+        rc = ea_cond_create(&s->changed, err);
+    if (!rc)
+        rc = ea_thread_start(&s->thread, "sender", thread_main, s, err);
+    if (rc) {
+        ea_sender_destroy(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+void ea_sender_drain(ea_sender *s) {
+    atomic_store(&s->drain, 1);
+    ea_spool_wake(s->spool);
+}
+
+void ea_sender_stop(ea_sender *s) {
+    ea_mutex_lock(s->lock);
+    atomic_store(&s->stop, 1);
+    ea_cond_broadcast(s->changed);
+    ea_mutex_unlock(s->lock);
+    ea_spool_wake(s->spool);
+}
+
+int ea_sender_wait(ea_sender *s, int64_t timeout_ns) {
+    int64_t until = ea_monotonic_ns() + timeout_ns;
+    ea_mutex_lock(s->lock);
+    while (!s->ended) {
+        int64_t left = until - ea_monotonic_ns();
+        if (left <= 0)
+            break;
+        ea_cond_wait_for(s->changed, s->lock, left);
+    }
+    int ended = s->ended;
+    ea_mutex_unlock(s->lock);
+    return ended;
+}
+
+int ea_sender_result(ea_sender *s, ea_err *err) {
+    ea_mutex_lock(s->lock);
+    ea_err result = s->ended ? s->result : (ea_err){.code = EA_EBUSY, .message = "the sender still runs"};
+    ea_mutex_unlock(s->lock);
+    if (result.code && err)
+        *err = result;
+    return result.code;
+}
+
+void ea_sender_get_status(ea_sender *s, ea_sender_status *ret) {
+    *ret = (ea_sender_status){.requests = atomic_load(&s->requests),
+                              .failures = atomic_load(&s->failures),
+                              .sent_bytes = atomic_load(&s->sent_bytes),
+                              .collector = atomic_load(&s->current)};
+}
+
+void ea_sender_destroy(ea_sender *s) {
+    if (!s)
+        return;
+    if (s->thread) {
+        ea_sender_stop(s);
+        ea_thread_join(s->thread);
+    }
+    for (size_t i = 0; s->urls && i < s->o.collector_count; i++)
+        free(s->urls[i]);
+    free(s->urls);
+    free(s->cert);
+    free(s->key);
+    free(s->ca);
+    free(s->items);
+    free(s->outcomes);
+    free(s->missing);
+    ea_text_deinit(&s->body);
+    ea_text_deinit(&s->answer);
+    ea_arena_deinit(&s->arena);
+    curl_slist_free_all(s->headers);
+    curl_easy_cleanup(s->curl);
+    ea_cond_destroy(s->changed);
+    ea_mutex_destroy(s->lock);
+    free(s);
+    curl_global_cleanup();
+}

@@ -1,0 +1,68 @@
+/* The sender: takes batches out of the spool, uploads them over HTTPS, and settles them by the collector's answer.
+ *
+ * POST {collector}/v1/batches over TLS 1.3 with a client certificate on a connection that is kept; the body is batches
+ * with their lengths (ack.h), all of one stream; the answer an Ack message. One request is under way at a time. The
+ * peer is always verified; there is no way to turn that off. A failure is retried after a pause with decorrelated
+ * jitter (each pause is random between the shortest one and three times the last), or when the collector says
+ * (Retry-After). Of several collectors it stays with one while that works and goes to the next after two failures in a
+ * row.
+ *
+ * An answer counts only for batches that this request held: an acknowledgement of anything else changes nothing.
+ *
+ * Before it: the spool. After it: collector/ingest. Thread: its own; callbacks run on it. */
+#ifndef EA_SHIP_SENDER_H
+#define EA_SHIP_SENDER_H
+
+#include "spool.h"
+
+typedef struct ea_sender ea_sender;
+
+typedef struct ea_sender_options {
+    const char *const *collectors; /* base URLs, https only; copied */
+    size_t collector_count;
+    const char *cert, *key, *ca;        /* PEM files; copied */
+    size_t request_bytes;               /* of batches in one request; 0: 4 MiB */
+    int64_t connect_timeout_ns;         /* 0: 10 s */
+    int64_t request_timeout_ns;         /* from its start to the end of the answer; 0: 120 s */
+    int64_t idle_timeout_ns;            /* without a byte in either direction; 0: 30 s */
+    int64_t pause_min_ns, pause_max_ns; /* 0: 250 ms, 60 s */
+    /* 1 for a command that a person waits for: what waiting does not mend (certificates, authorisation, a conflict)
+     * ends the sender. 0 for a service: it is reported and tried again. */
+    int fail_fast;
+    int64_t give_up_ns;    /* end when all has failed for so long; 0: never */
+    int drain;             /* end when the spool is empty (see ea_sender_drain) */
+    ea_counters *counters; /* borrowed: batches_sent, batches_refused */
+
+    void *arg;
+    /* The collector has this class's description durably for this stream. May be NULL. */
+    void (*on_known)(void *arg, const uint8_t *stream, const ea_class_hash *hash);
+    /* A collector refused a batch for good (its events are counted as lost). May be NULL. */
+    void (*on_refused)(void *arg, const ea_spool_item *item, const ea_refusal *refusal);
+    /* The number is taken by another content: a live agent opens a new stream. May be NULL. */
+    void (*on_conflict)(void *arg, const ea_spool_item *item, const ea_refusal *refusal);
+    void (*on_keyframe_wanted)(void *arg, const uint8_t *stream); /* may be NULL */
+    /* Something went wrong, or (err->code 0) works again: once for each change. May be NULL. */
+    void (*on_trouble)(void *arg, const ea_err *err);
+} ea_sender_options;
+
+typedef struct ea_sender_status {
+    uint64_t requests, failures, sent_bytes; /* bodies, repeats included */
+    size_t collector;                        /* index of the one in use */
+} ea_sender_status;
+
+/* Checks the options and starts the thread. spool is borrowed until ea_sender_destroy. */
+EA_MUST_CHECK int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *options, ea_err *err);
+/* Ends as soon as the spool is empty. Any thread. */
+void ea_sender_drain(ea_sender *s);
+/* Ends now; a request under way is broken off and its batches stay in the spool. Any thread. */
+void ea_sender_stop(ea_sender *s);
+/* 1 when the sender has ended, after at most timeout_ns; 0 when it still runs. Any thread. */
+int ea_sender_wait(ea_sender *s, int64_t timeout_ns);
+/* Why it ended: 0 (drained), EA_ECANCELED (stopped), or what fail_fast or give_up_ns ended it for. Only after it ended.
+ */
+EA_MUST_CHECK int ea_sender_result(ea_sender *s, ea_err *err);
+void ea_sender_get_status(ea_sender *s, ea_sender_status *ret);
+/* Stops it if it runs, and waits. */
+void ea_sender_destroy(ea_sender *s);
+
+#endif

@@ -1,0 +1,132 @@
+/* The spool: closed batches on disk between the encoder and the collector's acknowledgement.
+ *
+ * A folder with append-only segment files (spool_file.h has their format), a small state file (which numbers of which
+ * stream are acknowledged), the class descriptions that passed through (descriptions.h), and a lock: one process at a
+ * time. Priorities have segments of their own. A batch leaves only when it is acknowledged, refused for good or
+ * evicted; a segment without live batches is deleted, after the state file says why. It survives a kill at any byte: a
+ * torn tail is cut off and counted.
+ *
+ * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (about 120 bytes each). A full spool
+ * makes ea_spool_append wait: a file loses nothing.
+ *
+ * Before it: the encoder threads (append). After it: the sender's thread (take, read, settle).
+ * Thread: each function says which; none holds a lock during input or output that another thread's event needs. */
+#ifndef EA_SHIP_SPOOL_H
+#define EA_SHIP_SPOOL_H
+
+#include "descriptions.h"
+#include "ledger.h"
+#include "spool_file.h"
+
+typedef struct ea_spool ea_spool;
+
+enum ea_spool_sync {
+    EA_SPOOL_SYNC_INTERVAL = 0, /* at the most sync_interval_ns after a batch was appended */
+    EA_SPOOL_SYNC_ALWAYS,       /* before append returns */
+    EA_SPOOL_SYNC_NEVER,        /* when the operating system likes; survives a killed process, not a power cut */
+};
+
+typedef struct ea_spool_options {
+    uint64_t limit_bytes;   /* 0: 1 GiB */
+    uint64_t segment_bytes; /* 0: 8 MiB; at most 64 MiB and a quarter of the limit */
+    size_t limit_batches;   /* 0: 131,072 */
+    enum ea_spool_sync sync;
+    int64_t sync_interval_ns; /* 0: one second */
+    ea_ledger *ledger;        /* borrowed */
+    ea_counters *counters;    /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
+} ea_spool_options;
+
+/* Opens or makes the folder and recovers what is in it. EA_EBUSY when another process has it. */
+EA_MUST_CHECK int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err);
+/* Saves the state and lets go. No other thread may be inside. */
+EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
+
+/* ---- the stream's side: the source's thread ---- */
+
+/* Opens a stream in this process. resumable: its batches are made again when its source is read again (a replay).
+ * target: a hash of where it goes; when a stream is taken up again with another target, what was acknowledged then does
+ * not count now. */
+EA_MUST_CHECK int ea_spool_stream(ea_spool *s, const uint8_t *stream, int resumable, uint64_t target, ea_err *err);
+/* The stream is at its end. complete: its source was read to the end; a record of it is then kept only while it has
+ * batches here. */
+void ea_spool_stream_end(ea_spool *s, const uint8_t *stream, int complete);
+
+enum ea_spool_claim {
+    EA_SPOOL_NEW = 0,          /* encode and append it */
+    EA_SPOOL_KEPT = 1,         /* it is in the spool since an earlier run */
+    EA_SPOOL_ACKNOWLEDGED = 2, /* an earlier run delivered it */
+};
+/* A batch was closed: moves its events from pending to batched and to what it is now. EA_ECONFLICT when the
+ * spool holds another content under this number. */
+EA_MUST_CHECK int ea_spool_claim(ea_spool *s, const uint8_t *stream, uint64_t number, uint32_t event_count,
+                                 ea_err *err);
+
+/* ---- the encoders' side ---- */
+
+typedef struct ea_spool_batch {
+    const uint8_t *stream; /* opened with ea_spool_stream */
+    uint64_t number;
+    uint32_t priority, event_count;
+    const uint8_t *data; /* borrowed during the call */
+    size_t len_bytes;
+} ea_spool_batch;
+
+/* Writes a claimed batch; its events move from compressing to spooled. Waits while the spool is full. EA_ECANCELED
+ * after ea_spool_cancel, EA_ELIMIT when it never fits, EA_EFULL when the disk is full and nothing here can make room.
+ * Any thread. */
+EA_MUST_CHECK int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err);
+/* Appends end with EA_ECANCELED from now on, waits end at once. Any thread. */
+void ea_spool_cancel(ea_spool *s);
+
+/* ---- the sender's side: one thread ---- */
+
+/* Waits until a batch waits to be sent, ea_spool_cancel or ea_spool_wake, at most timeout_ns. How many wait. */
+size_t ea_spool_wait(ea_spool *s, int64_t timeout_ns);
+void ea_spool_wake(ea_spool *s); /* any thread */
+
+typedef struct ea_spool_item {
+    struct ea_spool_entry *entry; /* the spool's */
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t number;
+    uint32_t event_count, len_bytes, priority;
+} ea_spool_item;
+
+/* Takes batches of one stream, highest priority and oldest first, up to max_bytes (with their frames; one batch at the
+ * least): their events move from spooled to unanswered. Returns how many. */
+size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t capacity);
+/* Appends a taken batch's bytes to out. EA_ECORRUPT, EA_EIO: settle it as EA_SPOOL_DAMAGED. */
+EA_MUST_CHECK int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *err);
+
+enum ea_spool_outcome {
+    EA_SPOOL_AGAIN = 0, /* not answered: it waits again, in its old place */
+    EA_SPOOL_DONE,      /* acknowledged */
+    EA_SPOOL_REFUSED,   /* refused for good */
+    EA_SPOOL_DAMAGED,   /* cannot be read back */
+};
+/* Says what became of all items of one take, in their order. Deletes what is done with; saves the state before that. */
+EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t count,
+                                  ea_err *err);
+/* Syncs what the policy says is due. Called now and then by the sender's thread. */
+EA_MUST_CHECK int ea_spool_sync_due(ea_spool *s, ea_err *err);
+
+ea_descriptions *ea_spool_descriptions(ea_spool *s);
+
+typedef struct ea_spool_status {
+    uint64_t disk_bytes;
+    size_t waiting, taken; /* batches */
+    size_t streams;
+} ea_spool_status;
+void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */
+
+/* ---- looking into a spool that may be in use by another process: no lock, nothing is changed ---- */
+
+typedef struct ea_spool_visitor {
+    /* each may be NULL; non-zero stops */
+    int (*on_stream)(ea_spool_stream_state *state, void *arg); /* state's memory is the spool's */
+    int (*on_segment)(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, int unreadable, void *arg);
+    int (*on_record)(const ea_spool_record *record, int acknowledged, void *arg);
+    void *arg;
+} ea_spool_visitor;
+EA_MUST_CHECK int ea_spool_visit(const char *dir, const ea_spool_visitor *visitor, ea_err *err);
+
+#endif

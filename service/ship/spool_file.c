@@ -1,0 +1,251 @@
+/* The spool's formats on disk. See spool_file.h. */
+#include "spool_file.h"
+#include "map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char HEAD_MAGIC[8] = {'E', 'A', 'S', 'P', 'O', 'O', 'L', '1'};
+#define RECORD_MAGIC 0x52534145u /* "EASR" */
+#define HEAD_SEED    0x6c6f6f7073u
+static const char STATE_FIRST_LINE[] = "etwagent spool state 1\n";
+
+void ea_spool_put_head(uint8_t *out, uint64_t sequence, uint32_t priority) {
+    memcpy(out, HEAD_MAGIC, 8);
+    ea_store64(out + 8, sequence);
+    ea_store32(out + 16, priority);
+    ea_store32(out + 20, 0);
+    ea_store64(out + 24, ea_hash64(out, 24, HEAD_SEED));
+}
+
+int ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence) {
+    return len_bytes >= EA_SPOOL_HEAD_BYTES && memcmp(data, HEAD_MAGIC, 8) == 0 && ea_load64(data + 8) == sequence &&
+           ea_load64(data + 24) == ea_hash64(data, 24, HEAD_SEED);
+}
+
+/* Chained over the two parts that do not lie together when a record is written. The length is in the seed: a record
+ * whose length word was damaged must not pass. */
+static uint64_t checksum(const uint8_t *fields, const uint8_t *batch, uint32_t len_bytes, uint64_t sequence) {
+    uint64_t h = ea_hash64(fields, EA_SPOOL_RECORD_BYTES - 16, sequence ^ (uint64_t)len_bytes << 32);
+    return ea_hash64(batch, len_bytes, h);
+}
+
+void ea_spool_put_record(uint8_t *out, const ea_spool_record *r, uint64_t sequence) {
+    ea_store32(out, RECORD_MAGIC);
+    ea_store32(out + 4, r->len_bytes);
+    memcpy(out + 16, r->stream, EA_STREAM_ID_BYTES);
+    ea_store64(out + 32, r->number);
+    ea_store32(out + 40, r->event_count);
+    ea_store16(out + 44, r->priority);
+    ea_store16(out + 46, r->flags);
+    ea_store64(out + 8, checksum(out + 16, r->batch, r->len_bytes, sequence));
+}
+
+int ea_spool_get_record(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_record *ret) {
+    if (len_bytes < EA_SPOOL_RECORD_BYTES || ea_load32(data) != RECORD_MAGIC)
+        return 0;
+    uint32_t n = ea_load32(data + 4);
+    if (n == 0 || n > EA_BATCH_MAX_BYTES || n > len_bytes - EA_SPOOL_RECORD_BYTES)
+        return 0;
+    ea_spool_record r = {.batch = data + EA_SPOOL_RECORD_BYTES,
+                         .len_bytes = n,
+                         .number = ea_load64(data + 32),
+                         .event_count = ea_load32(data + 40),
+                         .priority = ea_load16(data + 44),
+                         .flags = ea_load16(data + 46)};
+    memcpy(r.stream, data + 16, EA_STREAM_ID_BYTES);
+    if (ea_load64(data + 8) != checksum(data + 16, r.batch, n, sequence) || r.number == 0 ||
+        r.priority >= EA_SPOOL_PRIORITIES)
+        return 0;
+    *ret = r;
+    return 1;
+}
+
+int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
+                  int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret, ea_err *err) {
+    if (!ea_spool_is_head(data, len_bytes, sequence))
+        return ea_fail(err, EA_EFORMAT, "read a spool segment: expected the head of segment %llu",
+                       (unsigned long long)sequence);
+    ea_spool_scanned scanned = {.whole_bytes = EA_SPOOL_HEAD_BYTES};
+    size_t at = EA_SPOOL_HEAD_BYTES;
+    while (at < len_bytes) {
+        ea_spool_record r;
+        if (!ea_spool_get_record(data + at, len_bytes - at, sequence, &r)) {
+            /* damage, or the torn tail: on to the next byte that could open a record */
+            const uint8_t *next = memchr(data + at + 1, RECORD_MAGIC & 0xff, len_bytes - at - 1);
+            at = next ? (size_t)(next - data) : len_bytes;
+            continue;
+        }
+        r.offset = at;
+        scanned.bad_bytes += at - scanned.whole_bytes;
+        at += EA_SPOOL_RECORD_BYTES + (size_t)r.len_bytes;
+        scanned.whole_bytes = at;
+        scanned.records++;
+        int rc = fn(&r, arg);
+        if (rc)
+            return rc;
+    }
+    scanned.torn_bytes = len_bytes - scanned.whole_bytes;
+    *ret = scanned;
+    return 0;
+}
+
+int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last) {
+    /* lo: the first range that ends at or behind first - 1; hi: the first one that begins behind last + 1 */
+    size_t lo = 0, n = s->count;
+    while (n) {
+        size_t half = n / 2;
+        if (s->ranges[lo + half].last < first && first - s->ranges[lo + half].last > 1) {
+            lo += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    size_t hi = lo;
+    while (hi < s->count && (s->ranges[hi].first <= last || s->ranges[hi].first - last == 1))
+        hi++;
+    if (lo == hi) {
+        if (s->count == s->capacity) {
+            size_t capacity = s->capacity ? s->capacity * 2 : 8;
+            ea_range *ranges =
+                capacity > SIZE_MAX / sizeof *ranges ? NULL : realloc(s->ranges, capacity * sizeof *ranges);
+            if (!ranges)
+                return EA_ENOMEM;
+            s->ranges = ranges;
+            s->capacity = capacity;
+        }
+        memmove(s->ranges + lo + 1, s->ranges + lo, (s->count - lo) * sizeof *s->ranges);
+        s->ranges[lo] = (ea_range){first, last};
+        s->count++;
+        return 0;
+    }
+    ea_range merged = {s->ranges[lo].first < first ? s->ranges[lo].first : first,
+                       s->ranges[hi - 1].last > last ? s->ranges[hi - 1].last : last};
+    s->ranges[lo] = merged;
+    memmove(s->ranges + lo + 1, s->ranges + hi, (s->count - hi) * sizeof *s->ranges);
+    s->count -= hi - lo - 1;
+    return 0;
+}
+
+int ea_range_set_has(const ea_range_set *s, uint64_t number) {
+    size_t lo = 0, n = s->count;
+    while (n) {
+        size_t half = n / 2;
+        if (s->ranges[lo + half].last < number) {
+            lo += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return lo < s->count && s->ranges[lo].first <= number;
+}
+
+void ea_spool_state_begin(ea_text *out) {
+    ea_text_str(out, STATE_FIRST_LINE);
+}
+
+void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s) {
+    ea_text_str(out, "stream ");
+    ea_text_hex(out, s->stream, sizeof s->stream);
+    ea_text_printf(out, " %d %016llx %llu ", s->resumable ? 1 : 0, (unsigned long long)s->target,
+                   (unsigned long long)s->highest);
+    for (size_t i = 0; i < s->acknowledged.count; i++)
+        ea_text_printf(out, "%s%llu-%llu", i ? "," : "", (unsigned long long)s->acknowledged.ranges[i].first,
+                       (unsigned long long)s->acknowledged.ranges[i].last);
+    ea_text_str(out, s->acknowledged.count ? "\n" : "-\n");
+}
+
+void ea_spool_state_end(ea_text *out) {
+    if (!out->failed)
+        ea_text_printf(out, "end %016llx\n", (unsigned long long)ea_hash64(out->data, out->len_bytes, HEAD_SEED));
+}
+
+/* Digits of the base at *at, no sign, no space, no overflow; moves *at behind them. 1 when there was at least one. */
+static int number(const char **at, unsigned base, uint64_t *ret) {
+    uint64_t v = 0;
+    const char *p = *at;
+    for (;; p++) {
+        unsigned digit = *p >= '0' && *p <= '9'                 ? (unsigned)(*p - '0')
+                         : base == 16 && *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a' + 10)
+                                                                : base;
+        if (digit >= base)
+            break;
+        if (v > (UINT64_MAX - digit) / base)
+            return 0;
+        v = v * base + digit;
+    }
+    if (p == *at)
+        return 0;
+    *at = p;
+    *ret = v;
+    return 1;
+}
+
+static int expect(const char **at, const char *text) {
+    size_t n = strlen(text);
+    if (strncmp(*at, text, n) != 0)
+        return 0;
+    *at += n;
+    return 1;
+}
+
+/* 1 and the stream (which then owns memory), 0 when the line is wrong. */
+static int parse_stream(const char **at, ea_spool_stream_state *ret) {
+    ea_spool_stream_state s = {0};
+    uint64_t resumable;
+    char hex[2 * EA_STREAM_ID_BYTES + 1];
+    size_t n = 0;
+    while (n < sizeof hex - 1 && (*at)[n] && (*at)[n] != ' ') {
+        hex[n] = (*at)[n];
+        n++;
+    }
+    hex[n] = 0;
+    *at += n;
+    size_t got;
+    if (ea_hex_parse(hex, s.stream, sizeof s.stream, &got) || got != sizeof s.stream || !expect(at, " ") ||
+        !number(at, 10, &resumable) || resumable > 1 || !expect(at, " ") || !number(at, 16, &s.target) ||
+        !expect(at, " ") || !number(at, 10, &s.highest) || !expect(at, " "))
+        return 0;
+    s.resumable = (int)resumable;
+    int good = 1;
+    if (!expect(at, "-")) {
+        do {
+            uint64_t first, last;
+            good = number(at, 10, &first) && expect(at, "-") && number(at, 10, &last) && first && first <= last &&
+                   !ea_range_set_add(&s.acknowledged, first, last);
+        } while (good && expect(at, ","));
+    }
+    if (!good || !expect(at, "\n")) {
+        free(s.acknowledged.ranges);
+        return 0;
+    }
+    *ret = s;
+    return 1;
+}
+
+int ea_spool_state_parse(const char *data, size_t len_bytes, int (*fn)(ea_spool_stream_state *s, void *arg), void *arg,
+                         ea_err *err) {
+    const char *at = data;
+    int rc = 0;
+    size_t count = 0;
+    ea_spool_stream_state *streams = calloc(EA_SPOOL_STREAMS_MAX, sizeof *streams);
+    if (!streams)
+        return ea_fail(err, EA_ENOMEM, "read the spool's state");
+    int good = strlen(data) == len_bytes && expect(&at, STATE_FIRST_LINE);
+    while (good && expect(&at, "stream "))
+        good = count < EA_SPOOL_STREAMS_MAX && parse_stream(&at, &streams[count]) && ++count;
+    uint64_t said, is = ea_hash64(data, (size_t)(at - data), HEAD_SEED);
+    good = good && expect(&at, "end ") && number(&at, 16, &said) && expect(&at, "\n") && *at == 0 && said == is;
+    if (!good)
+        rc = ea_fail(err, EA_ECORRUPT, "read the spool's state: damaged at offset %zu", (size_t)(at - data));
+    for (size_t i = 0; i < count; i++) {
+        if (!rc)
+            rc = fn(&streams[i], arg);
+        else
+            free(streams[i].acknowledged.ranges);
+    }
+    free(streams);
+    return rc;
+}

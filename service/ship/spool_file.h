@@ -1,0 +1,94 @@
+/* What the spool writes on disk: segment files of checksummed records, and the state file.
+ *
+ * A segment is a 32-byte head and records behind each other; integers are little-endian.
+ *   head    0 "EASPOOL1"   8 u64 sequence of the segment (also its file name, 16 hex digits + ".seg")
+ *          16 u32 priority 20 u32 zero   24 u64 checksum of bytes 0..23
+ *   record  0 u32 magic "EASR"  4 u32 length of the batch  8 u64 checksum of bytes 16.. up to the batch's end and of
+ * the length, seeded with the segment's sequence (so that a record of another file is none) 16 stream, 16 bytes  32 u64
+ * number  40 u32 event count  44 u16 priority  46 u16 flags (1: the stream can be taken up again)   48 the batch
+ * Checksums are XXH3-64. A record counts only when it is whole; a crash leaves at the most a torn tail.
+ *
+ * The state file is text, replaced as a whole (write, sync, rename):
+ *   etwagent spool state 1
+ *   stream <32 hex> <resumable 0|1> <target, 16 hex> <highest number seen> <acknowledged: 1-5,7-9 or ->
+ *   end <16 hex: checksum of all lines above>
+ *
+ * Before it: spool.c. After it: spool.c. Thread: any (pure functions on the caller's memory). */
+#ifndef EA_SHIP_SPOOL_FILE_H
+#define EA_SHIP_SPOOL_FILE_H
+
+#include "ack.h"
+#include "err.h"
+#include "text.h"
+#include "wire.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    EA_SPOOL_HEAD_BYTES = 32,
+    EA_SPOOL_RECORD_BYTES = 48,
+    EA_SPOOL_PRIORITIES = 3,
+    EA_SPOOL_RESUMABLE = 1,          /* flag of a record */
+    EA_SPOOL_SEGMENT_MAX = 96 << 20, /* bytes of a segment file that a reader accepts */
+    EA_SPOOL_STATE_MAX = 16 << 20,   /* bytes of the state file, likewise */
+    EA_SPOOL_STREAMS_MAX = 1024,
+};
+
+typedef struct ea_spool_record {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t number;
+    uint32_t event_count;
+    uint16_t priority, flags;
+    uint64_t offset;      /* of the record in its segment; set by the scan */
+    const uint8_t *batch; /* borrowed */
+    uint32_t len_bytes;   /* of the batch */
+} ea_spool_record;
+
+void ea_spool_put_head(uint8_t *out, uint64_t sequence, uint32_t priority);
+/* 1 when these are the first bytes of that segment. */
+int ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence);
+/* The 48 bytes that go before a record's batch. */
+void ea_spool_put_record(uint8_t *out, const ea_spool_record *r, uint64_t sequence);
+/* One record at the start of data: 1 and *ret (borrows data), 0 when there is no whole record. */
+int ea_spool_get_record(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_record *ret);
+
+typedef struct ea_spool_scanned {
+    uint64_t records;
+    uint64_t whole_bytes; /* the file up to the end of its last whole record */
+    uint64_t bad_bytes;   /* unreadable ones before that */
+    uint64_t torn_bytes;  /* behind that */
+} ea_spool_scanned;
+
+/* Walks a segment that stands in memory. Behind damage it looks for the next whole record. fn returns non-zero to stop;
+ * that is then returned. EA_EFORMAT when it is no segment of that sequence. */
+EA_MUST_CHECK int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
+                                int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret,
+                                ea_err *err);
+
+/* A set of numbers as ranges in order, none of which touch. Zero-initialise; free(ranges). */
+typedef struct ea_range_set {
+    ea_range *ranges;
+    size_t count, capacity;
+} ea_range_set;
+/* Adds first..last. EA_ENOMEM. */
+EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last);
+int ea_range_set_has(const ea_range_set *s, uint64_t number);
+
+typedef struct ea_spool_stream_state {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    int resumable;
+    uint64_t target;  /* hash of where it goes; see ea_spool_stream */
+    uint64_t highest; /* number seen */
+    ea_range_set acknowledged;
+} ea_spool_stream_state;
+
+void ea_spool_state_begin(ea_text *out);
+void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s);
+void ea_spool_state_end(ea_text *out);
+/* Reads a state file that stands in memory (with a NUL behind it). fn takes over s->acknowledged. EA_ECORRUPT when
+ * the checksum or a line is wrong: then fn has not been called. */
+EA_MUST_CHECK int ea_spool_state_parse(const char *data, size_t len_bytes,
+                                       int (*fn)(ea_spool_stream_state *s, void *arg), void *arg, ea_err *err);
+
+#endif
