@@ -1,76 +1,12 @@
 /* Uploads and their answers as bytes. See ack.h. */
 #include "ack.h"
+#include "envelope.h"
 
 #include <string.h>
 
-/* Protobuf's wire format, as far as the Ack message and the walk over a batch's envelope need it (protobuf.dev,
- * "Encoding"): a varint key (field << 3 | type), then a varint, 8 bytes, a length and bytes, or 4 bytes. Written by
- * hand because the answer comes from outside and is small: every element is checked before anything is allocated for
- * it. */
-enum { TYPE_VARINT = 0, TYPE_64 = 1, TYPE_BYTES = 2, TYPE_32 = 5 };
-
-typedef struct reader {
-    const uint8_t *at, *end;
-} reader;
-
-typedef struct field {
-    uint64_t number;
-    unsigned type;
-    uint64_t value;      /* TYPE_VARINT */
-    const uint8_t *data; /* TYPE_BYTES */
-    size_t len_bytes;
-} field;
-
-static int read_varint(reader *r, uint64_t *ret) {
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        if (r->at == r->end)
-            return EA_ECORRUPT;
-        uint8_t b = *r->at++;
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (!(b & 0x80)) {
-            *ret = v;
-            return 0;
-        }
-    }
-    return EA_ECORRUPT;
-}
-
-/* 1 and the next field, 0 at the end, EA_ECORRUPT. */
-static int read_field(reader *r, field *ret) {
-    uint64_t key, n;
-    if (r->at == r->end)
-        return 0;
-    if (read_varint(r, &key))
-        return EA_ECORRUPT;
-    field f = {.number = key >> 3, .type = (unsigned)(key & 7)};
-    switch (f.type) {
-    case TYPE_VARINT:
-        if (read_varint(r, &f.value))
-            return EA_ECORRUPT;
-        break;
-    case TYPE_BYTES:
-        if (read_varint(r, &n) || n > (uint64_t)(r->end - r->at))
-            return EA_ECORRUPT;
-        f.data = r->at;
-        f.len_bytes = (size_t)n;
-        r->at += n;
-        break;
-    case TYPE_64:
-    case TYPE_32:
-        n = f.type == TYPE_64 ? 8 : 4;
-        if (n > (uint64_t)(r->end - r->at))
-            return EA_ECORRUPT;
-        r->at += n;
-        break;
-    default:
-        return EA_ECORRUPT;
-    }
-    if (!f.number)
-        return EA_ECORRUPT;
-    *ret = f;
-    return 1;
-}
+/* The messages are walked by ea_pb_next and not unpacked: the answer comes from outside, and so each of its elements is
+ * checked before anything is allocated for it. Wire types are protobuf's (protobuf.dev, "Encoding"). */
+enum { TYPE_VARINT = 0, TYPE_BYTES = 2 };
 
 static void put_varint(ea_text *out, uint64_t v) {
     uint8_t bytes[10];
@@ -118,7 +54,6 @@ enum {
 };
 enum { RANGE_FIRST = 1, RANGE_LAST };
 enum { REFUSAL_NUMBER = 1, REFUSAL_CAUSE, REFUSAL_TEXT };
-enum { BATCH_DESCRIPTIONS = 12 };
 
 void ea_ack_encode(const ea_ack *a, ea_text *out) {
     put_bytes(out, ACK_STREAM, a->stream, sizeof a->stream);
@@ -149,12 +84,12 @@ void ea_ack_encode(const ea_ack *a, ea_text *out) {
         put_bytes(out, ACK_KNOWN, a->known_classes[i].bytes, EA_CLASS_HASH_BYTES);
 }
 
-static int read_range(const field *f, ea_range *ret, ea_err *err) {
-    reader r = {f->data, f->data + f->len_bytes};
+static int read_range(const ea_pb_field *f, ea_range *ret, ea_err *err) {
+    size_t offset = 0;
     ea_range range = {0, 0};
-    field in;
+    ea_pb_field in;
     int rc;
-    while ((rc = read_field(&r, &in)) > 0) {
+    while ((rc = ea_pb_next(f->data, f->len_bytes, &offset, &in)) > 0) {
         if (in.type == TYPE_VARINT && in.number == RANGE_FIRST)
             range.first = in.value;
         if (in.type == TYPE_VARINT && in.number == RANGE_LAST)
@@ -167,12 +102,12 @@ static int read_range(const field *f, ea_range *ret, ea_err *err) {
     return 0;
 }
 
-static int read_refusal(const field *f, ea_refusal *ret, ea_arena *arena, ea_err *err) {
-    reader r = {f->data, f->data + f->len_bytes};
+static int read_refusal(const ea_pb_field *f, ea_refusal *ret, ea_arena *arena, ea_err *err) {
+    size_t offset = 0;
     ea_refusal refusal = {.text = ""};
-    field in;
+    ea_pb_field in;
     int rc;
-    while ((rc = read_field(&r, &in)) > 0) {
+    while ((rc = ea_pb_next(f->data, f->len_bytes, &offset, &in)) > 0) {
         if (in.type == TYPE_VARINT && in.number == REFUSAL_NUMBER)
             refusal.number = in.value;
         if (in.type == TYPE_VARINT && in.number == REFUSAL_CAUSE)
@@ -199,10 +134,10 @@ int ea_ack_decode(ea_ack *ret, ea_arena *arena, const uint8_t *data, size_t len_
                        EA_ACK_MAX_BYTES);
     /* first the counts, so that each list is one allocation of a checked size */
     size_t counts[ACK_KNOWN + 1] = {0};
-    reader r = {data, data + len_bytes};
-    field f;
+    size_t offset = 0;
+    ea_pb_field f;
     int rc;
-    while ((rc = read_field(&r, &f)) > 0)
+    while ((rc = ea_pb_next(data, len_bytes, &offset, &f)) > 0)
         if (f.type == TYPE_BYTES && f.number <= ACK_KNOWN && ++counts[f.number] > EA_ACK_MAX_RANGES)
             return ea_fail(err, EA_ELIMIT, "read an acknowledgement: more than %d elements of one kind",
                            EA_ACK_MAX_RANGES);
@@ -217,8 +152,8 @@ int ea_ack_decode(ea_ack *ret, ea_arena *arena, const uint8_t *data, size_t len_
     if (!ranges || !refusals || !unknown || !known)
         return ea_fail(err, EA_ENOMEM, "read an acknowledgement");
     ea_ack ack = {.acknowledged = ranges, .refused = refusals, .unknown_classes = unknown, .known_classes = known};
-    r = (reader){data, data + len_bytes};
-    while (read_field(&r, &f) > 0) {
+    offset = 0;
+    while (ea_pb_next(data, len_bytes, &offset, &f) > 0) {
         size_t wanted = f.number == ACK_STREAM ? EA_STREAM_ID_BYTES : EA_CLASS_HASH_BYTES;
         if (f.type == TYPE_BYTES && (f.number == ACK_STREAM || f.number == ACK_UNKNOWN || f.number == ACK_KNOWN)) {
             if (f.len_bytes != wanted)
@@ -271,22 +206,6 @@ int ea_upload_next(const uint8_t *body, size_t len_bytes, size_t *offset, const 
     return 1;
 }
 
-int ea_batch_next_description(const uint8_t *batch, size_t len_bytes, size_t *offset, const uint8_t **ret_description,
-                              size_t *ret_description_bytes, ea_err *err) {
-    reader r = {batch + *offset, batch + len_bytes};
-    field f;
-    int rc;
-    while ((rc = read_field(&r, &f)) > 0) {
-        if (f.type != TYPE_BYTES || f.number != BATCH_DESCRIPTIONS)
-            continue;
-        *offset = (size_t)(r.at - batch);
-        *ret_description = f.data;
-        *ret_description_bytes = f.len_bytes;
-        return 1;
-    }
-    return rc ? ea_fail(err, EA_ECORRUPT, "read a batch of %zu bytes: it is no protobuf message", len_bytes) : 0;
-}
-
 void ea_batch_add_description(ea_text *batch, const uint8_t *description, size_t len_bytes) {
-    put_bytes(batch, BATCH_DESCRIPTIONS, description, len_bytes);
+    put_bytes(batch, EA_BATCH_DESCRIPTIONS, description, len_bytes);
 }

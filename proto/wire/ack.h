@@ -67,11 +67,6 @@ int ea_ranges_have(const ea_range *ranges, size_t count, uint64_t number);
 EA_MUST_CHECK int ea_upload_next(const uint8_t *body, size_t len_bytes, size_t *offset, const uint8_t **ret_batch,
                                  size_t *ret_len_bytes, ea_err *err);
 
-/* Walks the class descriptions (Batch.descriptions) of a batch without unpacking it: start with *offset 0. 1 and the
- * next description (borrowed), 0 at the end, EA_ECORRUPT when the envelope is no protobuf message. */
-EA_MUST_CHECK int ea_batch_next_description(const uint8_t *batch, size_t len_bytes, size_t *offset,
-                                            const uint8_t **ret_description, size_t *ret_description_bytes,
-                                            ea_err *err);
 /* Appends one more class description to a batch's bytes (a repeated field may be appended to a protobuf message; the
  * batch's checksum does not cover descriptions). */
 void ea_batch_add_description(ea_text *batch, const uint8_t *description, size_t len_bytes);

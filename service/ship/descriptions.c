@@ -100,10 +100,18 @@ void ea_descriptions_close(ea_descriptions *d) {
     free(d);
 }
 
-static int add_one(ea_descriptions *d, const uint8_t *data, size_t len_bytes, size_t *added, ea_err *err) {
+typedef struct adding {
+    ea_descriptions *d;
+    size_t added;
+    ea_err *err;
+} adding;
+
+static int add_one(const uint8_t *data, size_t len_bytes, void *arg) {
+    adding *a = arg;
+    ea_descriptions *d = a->d;
     ea_class_hash hash;
     uint8_t head[HEAD_BYTES];
-    int rc = hash_of(data, len_bytes, &hash, err);
+    int rc = hash_of(data, len_bytes, &hash, a->err);
     if (rc || ea_bytes_map_get(&d->by_hash, hash.bytes, sizeof hash.bytes))
         return rc;
     if (len_bytes == 0 || d->by_hash.count >= EA_DESCRIPTIONS_MAX ||
@@ -111,31 +119,27 @@ static int add_one(ea_descriptions *d, const uint8_t *data, size_t len_bytes, si
         return 0;
     ea_store32(head, (uint32_t)len_bytes);
     ea_store64(head + 4, ea_hash64(data, len_bytes, SEED));
-    rc = ea_file_write_at(d->file, d->end, head, sizeof head, err);
+    rc = ea_file_write_at(d->file, d->end, head, sizeof head, a->err);
     if (!rc)
-        rc = ea_file_write_at(d->file, d->end + HEAD_BYTES, data, len_bytes, err);
+        rc = ea_file_write_at(d->file, d->end + HEAD_BYTES, data, len_bytes, a->err);
     if (!rc)
-        rc = remember(d, &hash, d->end + HEAD_BYTES, (uint32_t)len_bytes, err);
+        rc = remember(d, &hash, d->end + HEAD_BYTES, (uint32_t)len_bytes, a->err);
     if (!rc) {
         d->end += HEAD_BYTES + len_bytes;
         d->unsynced = 1;
-        ++*added;
+        a->added++;
     }
     return rc;
 }
 
 int ea_descriptions_add_batch(ea_descriptions *d, const uint8_t *batch, size_t len_bytes, size_t *ret_added,
                               ea_err *err) {
-    size_t offset = 0, n = 0, added = 0;
-    const uint8_t *description;
-    int rc;
+    adding a = {d, 0, err};
     ea_mutex_lock(d->lock);
-    while ((rc = ea_batch_next_description(batch, len_bytes, &offset, &description, &n, err)) > 0)
-        if ((rc = add_one(d, description, n, &added, err)))
-            break;
+    int rc = ea_batch_each_description(batch, len_bytes, add_one, &a, err);
     ea_mutex_unlock(d->lock);
     if (!rc)
-        *ret_added = added;
+        *ret_added = a.added;
     return rc;
 }
 
