@@ -113,7 +113,7 @@ step cmocka <<'STEP'
 cmake -G Ninja -S cmocka -B cmocka-build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER="$host-gcc" -DCMAKE_BUILD_TYPE=Release \
     -DBUILD_SHARED_LIBS=OFF -DWITH_STATIC_LIB=ON -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF -DCMAKE_INSTALL_PREFIX="$prefix"
 cmake --build cmocka-build -j "$jobs"
-cp "$(find cmocka-build -name 'libcmocka*.a' | head -n 1)" "$prefix/lib/libcmocka.a"
+cp "$(find cmocka-build -name 'libcmocka*.a' ! -name '*.dll.a' | head -n 1)" "$prefix/lib/libcmocka.a"
 cp cmocka/include/cmocka*.h "$prefix/include/"
 STEP
 
