@@ -20,25 +20,25 @@ typedef struct ea_print_options {
 } ea_print_options;
 
 // clang-format off
-#define EA_PRINT_OPTIONS(type, member, default_format)                                                                 \
+#define EA_PRINT_OPTIONS(owner, print_member, default_format)                                                          \
     {.name = "format", .letter = 'f', .argument = "FORMAT", .type = EA_OPT_CHOICE,                                     \
-     .offset = offsetof(type, member) + offsetof(ea_print_options, format), .fallback = default_format,                \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, format), .fallback = default_format,         \
      .choices = EA_PRINT_FORMATS, .help = "how events are printed; raw is jsonl with --raw"},                          \
     {.name = "fields", .argument = "A,B,...", .type = EA_OPT_STRINGS,                                                  \
-     .offset = offsetof(type, member) + offsetof(ea_print_options, fields),                                            \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, fields),                                     \
      .help = "print these columns only: keys of the JSON form, or names of events' fields"},                           \
     {.name = "class", .letter = 'c', .argument = "NAME", .type = EA_OPT_STRINGS,                                       \
-     .offset = offsetof(type, member) + offsetof(ea_print_options, classes),                                           \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, classes),                                    \
      .help = "only events of this class, in any case; 'Process/*' for a family; may be repeated"},                     \
     {.name = "pid", .letter = 'p', .argument = "N", .type = EA_OPT_STRINGS,                                            \
-     .offset = offsetof(type, member) + offsetof(ea_print_options, pids),                                              \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, pids),                                       \
      .help = "only events of or about this process; may be repeated"},                                                 \
     {.name = "from", .argument = "TIME", .type = EA_OPT_STRING,                                                        \
-     .offset = offsetof(type, member) + offsetof(ea_print_options, from),                                              \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, from),                                       \
      .help = "only events at or after this time (RFC 3339)"},                                                          \
     {.name = "to", .argument = "TIME", .type = EA_OPT_STRING,                                                          \
-     .offset = offsetof(type, member) + offsetof(ea_print_options, to), .help = "only events before this time"},       \
-    {.name = "raw", .type = EA_OPT_FLAG, .offset = offsetof(type, member) + offsetof(ea_print_options, raw),           \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, to), .help = "only events before this time"},\
+    {.name = "raw", .type = EA_OPT_FLAG, .offset = offsetof(owner, print_member) + offsetof(ea_print_options, raw),    \
      .help = "with jsonl: add the rest of each record's identity, payload and extended items in hex"}
 // clang-format on
 
