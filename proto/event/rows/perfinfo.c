@@ -66,10 +66,14 @@ static const ea_field_row pmc_ctr_config_fields[] = {
     {0},
 };
 
+/* The schema has CounterStatus as an object of no class; its parts are read off a real record
+ * (albertziegenhagel/snail-server). */
 static const ea_field_row pmc_ctr_conrruption_fields[] = {
     {"ProcessorNumber", EA_U32},
     {"CounterCount", EA_U32},
-    {"CounterStatus", EA_HEX32, .count_field = "CounterCount"},
+    {"CounterStatus", EA_STRUCT, .count_field = "CounterCount", .child_count = 2},
+    {"ProfileSource", EA_U32},
+    {"LastKnownGoodTimestamp", EA_U64, EA_SEM_QPC},
     {0},
 };
 
