@@ -1,0 +1,71 @@
+/* The arithmetic of columns. See column.h. */
+#include "column.h"
+#include "bytes.h"
+
+void ea_planes_put(uint8_t *out, const uint64_t *values, size_t count, unsigned planes) {
+    for (unsigned p = 0; p < planes; p++, out += count) {
+        unsigned shift = 8 * p;
+        for (size_t i = 0; i < count; i++)
+            out[i] = (uint8_t)(values[i] >> shift);
+    }
+}
+
+void ea_planes_get(uint64_t *out, const uint8_t *in, size_t count, unsigned planes) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = in[i];
+    for (unsigned p = 1; p < planes; p++) {
+        unsigned shift = 8 * p;
+        in += count;
+        for (size_t i = 0; i < count; i++)
+            out[i] |= (uint64_t)in[i] << shift;
+    }
+}
+
+void ea_planes_split(uint8_t *out, const uint8_t *in, size_t count, size_t width) {
+    for (size_t p = 0; p < width; p++, out += count)
+        for (size_t i = 0; i < count; i++)
+            out[i] = in[i * width + p];
+}
+
+void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width) {
+    for (size_t p = 0; p < width; p++, in += count)
+        for (size_t i = 0; i < count; i++)
+            out[i * width + p] = in[i];
+}
+
+size_t ea_varint_put(uint8_t *out, const uint64_t *values, size_t count) {
+    uint8_t *at = out;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t v = values[i];
+        for (; v >= 0x80; v >>= 7)
+            *at++ = (uint8_t)(v | 0x80);
+        *at++ = (uint8_t)v;
+    }
+    return (size_t)(at - out);
+}
+
+size_t ea_varint_bytes(uint64_t value) {
+    size_t n = 1;
+    for (; value >= 0x80; value >>= 7)
+        n++;
+    return n;
+}
+
+int ea_varint_get(uint64_t *out, size_t count, const uint8_t *in, size_t len_bytes) {
+    const uint8_t *end = in + len_bytes;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t v = 0;
+        for (unsigned shift = 0;; shift += 7) {
+            if (in == end || shift > 63)
+                return EA_ECORRUPT;
+            uint8_t b = *in++;
+            if (shift == 63 && b > 1)
+                return EA_ECORRUPT;
+            v |= (uint64_t)(b & 0x7f) << shift;
+            if (!(b & 0x80))
+                break;
+        }
+        out[i] = v;
+    }
+    return in == end ? 0 : EA_ECORRUPT;
+}

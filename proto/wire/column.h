@@ -1,0 +1,50 @@
+/* The arithmetic of columns, both ways: byte planes, LEB128, zigzag. FORMAT.md, "Columns".
+ * Before it: rows of numbers. After it: the encoder (service/batch) and the reader (view.c). Thread: any. */
+#ifndef EA_WIRE_COLUMN_H
+#define EA_WIRE_COLUMN_H
+
+#include "err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What travels of a difference: small for small ones of either sign. All arithmetic is modulo 2^64. */
+static inline uint64_t ea_zigzag(uint64_t difference) {
+    return (difference << 1) ^ (0 - (difference >> 63));
+}
+static inline uint64_t ea_unzigzag(uint64_t v) {
+    return (v >> 1) ^ (0 - (v & 1));
+}
+
+/* value modulo 2^(8 * width), and the same with its sign carried up to bit 63. width 1 to 8. */
+static inline uint64_t ea_cut(uint64_t value, unsigned width) {
+    return width >= 8 ? value : value & ((1ull << (8 * width)) - 1);
+}
+static inline uint64_t ea_extend(uint64_t value, unsigned width) {
+    unsigned shift = 64 - 8 * width;
+    return (uint64_t)((int64_t)(value << shift) >> shift);
+}
+
+/* Bytes that hold value: 0 to 8. */
+static inline unsigned ea_bytes_of(uint64_t value) {
+    unsigned n = 0;
+    for (; value; value >>= 8)
+        n++;
+    return n;
+}
+
+/* Writes the low `planes` bytes (1 to 8) of count values as planes: out has room for planes * count. */
+void ea_planes_put(uint8_t *out, const uint64_t *values, size_t count, unsigned planes);
+/* The way back; in holds planes * count bytes. */
+void ea_planes_get(uint64_t *out, const uint8_t *in, size_t count, unsigned planes);
+/* Byte planes of elements of any width, in -> out, count * width bytes; and the way back. */
+void ea_planes_split(uint8_t *out, const uint8_t *in, size_t count, size_t width);
+void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width);
+
+/* LEB128: out has room for 10 * count; returns the bytes written. */
+size_t ea_varint_put(uint8_t *out, const uint64_t *values, size_t count);
+size_t ea_varint_bytes(uint64_t value);
+/* Reads exactly count values that take exactly len_bytes: 0, or EA_ECORRUPT. */
+EA_MUST_CHECK int ea_varint_get(uint64_t *out, size_t count, const uint8_t *in, size_t len_bytes);
+
+#endif

@@ -1,0 +1,368 @@
+/* The envelope of a batch. See envelope.h and the first part of wire.h. */
+#include "envelope.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static int walk_varint(const uint8_t *p, size_t len_bytes, size_t *offset, uint64_t *ret) {
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        if (*offset >= len_bytes)
+            return EA_ECORRUPT;
+        uint8_t b = p[(*offset)++];
+        if (shift == 63 && b > 1)
+            return EA_ECORRUPT;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            *ret = v;
+            return 0;
+        }
+    }
+    return EA_ECORRUPT;
+}
+
+int ea_pb_next(const uint8_t *message, size_t len_bytes, size_t *offset, ea_pb_field *ret) {
+    if (*offset >= len_bytes)
+        return 0;
+    uint64_t key, n;
+    if (walk_varint(message, len_bytes, offset, &key) || key >> 3 == 0 || key >> 3 > 536870911)
+        return EA_ECORRUPT;
+    ea_pb_field f = {.number = (uint32_t)(key >> 3), .type = (unsigned)(key & 7)};
+    size_t left;
+    switch (f.type) {
+    case 0:
+        if (walk_varint(message, len_bytes, offset, &f.value))
+            return EA_ECORRUPT;
+        break;
+    case 1:
+    case 5:
+        left = f.type == 1 ? 8 : 4;
+        if (len_bytes - *offset < left)
+            return EA_ECORRUPT;
+        f.value = ea_load_uint(message + *offset, (unsigned)left);
+        *offset += left;
+        break;
+    case 2:
+        if (walk_varint(message, len_bytes, offset, &n) || n > len_bytes - *offset)
+            return EA_ECORRUPT;
+        f.data = message + *offset;
+        f.len_bytes = (size_t)n;
+        *offset += (size_t)n;
+        break;
+    default:
+        return EA_ECORRUPT;
+    }
+    *ret = f;
+    return 1;
+}
+
+int ea_pb_nesting_ok(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
+                     unsigned max_depth) {
+    size_t offset = 0;
+    ea_pb_field f;
+    int rc;
+    if (max_depth == 0)
+        return 0;
+    while ((rc = ea_pb_next(message, len_bytes, &offset, &f)) > 0) {
+        if (f.type != 2)
+            continue;
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(descriptor, f.number);
+        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE &&
+            !ea_pb_nesting_ok(field->descriptor, f.data, f.len_bytes, max_depth - 1))
+            return 0;
+    }
+    return rc == 0;
+}
+
+static int corrupt(ea_err *err, const char *what) {
+    return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: %s", what);
+}
+
+int ea_envelope_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Source **ret, ea_err *err) {
+    if (len_bytes > EA_MESSAGE_MAX_BYTES)
+        return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a source of %zu bytes", len_bytes);
+    Etwagent__V1__Source *s = etwagent__v1__source__unpack(NULL, len_bytes, data);
+    if (!s)
+        return corrupt(err, "a source is no message");
+    *ret = s;
+    return 0;
+}
+
+void ea_envelope_clock(const Etwagent__V1__Source *s, ea_clock *ret) {
+    *ret = (ea_clock){.type = s->clock_type, .frequency = s->frequency};
+    if (s->n_clock_pairs) {
+        const Etwagent__V1__ClockPair *pair = s->clock_pairs[s->n_clock_pairs - 1];
+        ret->base_raw = pair->raw;
+        ret->base_utc_ns = pair->utc_ns;
+    }
+}
+
+/* Copies a string cut to room, never in the middle of a UTF-8 character. */
+static void copy_text(char *out, size_t room, const char *s) {
+    size_t n = strlen(s);
+    if (n >= room) {
+        n = room - 1;
+        while (n && ((uint8_t)s[n] & 0xC0) == 0x80)
+            n--;
+    }
+    memcpy(out, s, n);
+    out[n] = 0;
+}
+
+/* The wire type that each known field of Batch must have; 9: not known, passed over. */
+static unsigned expected_type(uint32_t number) {
+    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2};
+    return number < sizeof types ? types[number] : 9;
+}
+
+int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    if (len_bytes > EA_BATCH_MAX_BYTES)
+        return ea_fail(err, EA_ELIMIT, "read a batch of %zu bytes: at most %d are allowed", len_bytes,
+                       EA_BATCH_MAX_BYTES);
+    ea_envelope e = {0};
+    ea_batch_head *h = &e.head;
+    ea_pb_field f, source = {0};
+    uint64_t format = 0, event_count = 0, time_min = 0, time_span = 0, kind = 0, priority = 0;
+    size_t offset = 0;
+    int rc, has_stream = 0;
+    while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0) {
+        unsigned type = expected_type(f.number);
+        if (type != 9 && type != f.type)
+            return corrupt(err, "a field is of another type");
+        switch (f.number) {
+        case 1:
+            format = f.value;
+            break;
+        case 2:
+            if (f.len_bytes != EA_STREAM_ID_BYTES)
+                return corrupt(err, "the stream's id is not 16 bytes");
+            memcpy(h->stream, f.data, EA_STREAM_ID_BYTES);
+            has_stream = 1;
+            break;
+        case 3:
+            h->number = f.value;
+            break;
+        case 4:
+            kind = f.value;
+            break;
+        case 5:
+            event_count = f.value;
+            break;
+        case 6:
+            h->checksum = f.value;
+            break;
+        case 7:
+            time_min = f.value;
+            break;
+        case 8:
+            time_span = f.value;
+            break;
+        case 9:
+            e.directory_raw_bytes = f.value;
+            break;
+        case 10:
+            e.directory = f.data;
+            e.directory_bytes = f.len_bytes;
+            break;
+        case EA_BATCH_FRAMES:
+            e.frame_count++;
+            break;
+        case EA_BATCH_DESCRIPTIONS:
+            h->description_count++;
+            break;
+        case EA_BATCH_TOMBSTONES:
+            h->tombstone_count++;
+            break;
+        case 16:
+            priority = f.value;
+            break;
+        case EA_BATCH_SOURCES:
+            if (h->source_count++ == 0)
+                source = f;
+            break;
+        case 18:
+            e.sources_by_hash = 1;
+            break;
+        case 19:
+            e.dictionary = f.value;
+            break;
+        default:
+            break; /* a newer writer's, or of no use here */
+        }
+    }
+    if (rc)
+        return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it is no protobuf message", len_bytes);
+    if (format == 0 || !has_stream)
+        return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);
+    if (format != 1)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it is of format %" PRIu64 ", only 1 is known", format);
+    if (h->number == 0)
+        return corrupt(err, "its number is 0");
+    if (kind > EA_BATCH_KEYFRAME || priority > 255)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu64 " and priority %" PRIu64 " are not known",
+                       kind, priority);
+    if (event_count > EA_BATCH_MAX_EVENTS || h->source_count > EA_BATCH_MAX_SOURCES)
+        return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu64 " events of %" PRIu32 " sources", event_count,
+                       h->source_count);
+    if (time_span > INT64_MAX || (int64_t)time_min > INT64_MAX - (int64_t)time_span)
+        return corrupt(err, "its time span is beyond all clocks");
+    if (event_count && (h->source_count == 0 || !e.directory))
+        return corrupt(err, "it has events, and no source or directory");
+    if (kind == EA_BATCH_TOMBSTONE && event_count)
+        return corrupt(err, "a tombstone with events");
+    h->kind = (uint32_t)kind;
+    h->priority = (uint32_t)priority;
+    h->event_count = (uint32_t)event_count;
+    if (h->source_count) {
+        Etwagent__V1__Source *s = NULL;
+        rc = ea_envelope_source(source.data, source.len_bytes, &s, err);
+        if (rc)
+            return rc;
+        ea_envelope_clock(s, &h->clock);
+        copy_text(h->host, sizeof h->host, s->host);
+        etwagent__v1__source__free_unpacked(s, NULL);
+    }
+    if (event_count) {
+        h->time_min = (int64_t)time_min;
+        h->time_max = (int64_t)time_min + (int64_t)time_span;
+        h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
+        h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
+    }
+    *ret = e;
+    return 0;
+}
+
+int ea_batch_read_head(const uint8_t *batch, size_t len_bytes, ea_batch_head *ret, ea_err *err) {
+    ea_envelope e;
+    int rc = ea_envelope_read(&e, batch, len_bytes, err);
+    if (!rc)
+        *ret = e.head;
+    return rc;
+}
+
+int ea_batch_each_description(const uint8_t *batch, size_t len_bytes,
+                              int (*fn)(const uint8_t *data, size_t data_bytes, void *arg), void *arg, ea_err *err) {
+    size_t offset = 0;
+    ea_pb_field f;
+    int rc;
+    while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0)
+        if (f.number == EA_BATCH_DESCRIPTIONS && f.type == 2 && (rc = fn(f.data, f.len_bytes, arg)) != 0)
+            return rc;
+    return rc ? corrupt(err, "it is no protobuf message") : 0;
+}
+
+int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(const ea_tombstone *tombstone, void *arg),
+                            void *arg, ea_err *err) {
+    size_t offset = 0;
+    ea_pb_field f;
+    int rc;
+    while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0) {
+        if (f.number != EA_BATCH_TOMBSTONES || f.type != 2)
+            continue;
+        Etwagent__V1__Tombstone *m =
+            f.len_bytes > EA_MESSAGE_MAX_BYTES ? NULL : etwagent__v1__tombstone__unpack(NULL, f.len_bytes, f.data);
+        if (!m)
+            return corrupt(err, "a tombstone is no message");
+        ea_tombstone t = {.first = m->first,
+                          .last = m->last,
+                          .cause = m->cause,
+                          .event_count = m->event_count,
+                          .utc_min_ns = m->utc_min_ns,
+                          .utc_max_ns = m->utc_max_ns};
+        etwagent__v1__tombstone__free_unpacked(m, NULL);
+        if (t.first == 0 || t.first > t.last)
+            return corrupt(err, "a tombstone for no range of numbers");
+        rc = fn(&t, arg);
+        if (rc)
+            return rc;
+    }
+    return rc ? corrupt(err, "it is no protobuf message") : 0;
+}
+
+int ea_batch_make_tombstone(const uint8_t *stream, uint64_t number, const ea_tombstone *tombstones, size_t count,
+                            ea_text *out, ea_err *err) {
+    Etwagent__V1__Batch batch = ETWAGENT__V1__BATCH__INIT;
+    uint8_t id[EA_STREAM_ID_BYTES];
+    Etwagent__V1__Tombstone *rows = calloc(count ? count : 1, sizeof *rows);
+    Etwagent__V1__Tombstone **list = calloc(count ? count : 1, sizeof *list);
+    uint8_t *bytes = NULL;
+    int rc = 0;
+    if (!rows || !list) {
+        rc = ea_fail(err, EA_ENOMEM, "make a tombstone");
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) {
+        etwagent__v1__tombstone__init(&rows[i]);
+        rows[i].first = tombstones[i].first;
+        rows[i].last = tombstones[i].last;
+        rows[i].cause = tombstones[i].cause;
+        rows[i].event_count = tombstones[i].event_count;
+        rows[i].utc_min_ns = tombstones[i].utc_min_ns;
+        rows[i].utc_max_ns = tombstones[i].utc_max_ns;
+        list[i] = &rows[i];
+    }
+    memcpy(id, stream, sizeof id);
+    batch.format = 1;
+    batch.stream = (ProtobufCBinaryData){.len = sizeof id, .data = id};
+    batch.number = number;
+    batch.kind = ETWAGENT__V1__KIND__KIND_TOMBSTONE;
+    batch.n_tombstones = count;
+    batch.tombstones = list;
+    size_t n = etwagent__v1__batch__get_packed_size(&batch);
+    bytes = malloc(n);
+    if (!bytes) {
+        rc = ea_fail(err, EA_ENOMEM, "make a tombstone");
+        goto out;
+    }
+    etwagent__v1__batch__pack(&batch, bytes);
+    ea_text_add(out, bytes, n);
+    if (out->failed)
+        rc = ea_fail(err, EA_ENOMEM, "make a tombstone");
+out:
+    free(bytes);
+    free(list);
+    free(rows);
+    return rc;
+}
+
+static int each_pair(const uint32_t *counters, size_t counter_count, const uint64_t *values, size_t value_count,
+                     ea_ledger_count *c, int (*fn)(const ea_ledger_count *count, void *arg), void *arg, ea_err *err) {
+    if (counter_count != value_count)
+        return corrupt(err, "a ledger whose counters and values differ in number");
+    for (size_t i = 0; i < counter_count; i++) {
+        c->counter = counters[i];
+        c->value = values[i];
+        int rc = fn(c, arg);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const ea_ledger_count *count, void *arg),
+                        void *arg, ea_err *err) {
+    size_t offset = 0;
+    ea_pb_field f, ledger = {0};
+    int rc;
+    while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0)
+        if (f.number == EA_BATCH_LEDGER && f.type == 2)
+            ledger = f;
+    if (rc)
+        return corrupt(err, "it is no protobuf message");
+    if (!ledger.data)
+        return 0;
+    Etwagent__V1__Ledger *m = ledger.len_bytes > EA_MESSAGE_MAX_BYTES
+                                  ? NULL
+                                  : etwagent__v1__ledger__unpack(NULL, ledger.len_bytes, ledger.data);
+    if (!m)
+        return corrupt(err, "the ledger is no message");
+    ea_ledger_count c = {.family = "", .incarnation = m->incarnation, .utc_ns = m->utc_ns};
+    rc = each_pair(m->counters, m->n_counters, m->values, m->n_values, &c, fn, arg, err);
+    for (size_t i = 0; !rc && i < m->n_families; i++) {
+        const Etwagent__V1__LedgerFamily *family = m->families[i];
+        c.family = family->family;
+        rc = each_pair(family->counters, family->n_counters, family->values, family->n_values, &c, fn, arg, err);
+    }
+    etwagent__v1__ledger__free_unpacked(m, NULL);
+    return rc;
+}

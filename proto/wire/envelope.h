@@ -1,0 +1,52 @@
+/* A batch's envelope in place: the walk over a protobuf message, and what the Batch message holds. Nothing is copied or
+ * decompressed, and nothing is allocated but single small messages.
+ * Before it: bytes from a spool, a socket or a store. After it: wire.h's functions on bytes, view.c. Thread: any. */
+#ifndef EA_WIRE_ENVELOPE_H
+#define EA_WIRE_ENVELOPE_H
+
+#include "batch.pb-c.h"
+#include "wire.h"
+
+/* Field numbers of Batch that are walked by hand. */
+enum ea_batch_field {
+    EA_BATCH_FRAMES = 11,
+    EA_BATCH_DESCRIPTIONS = 12,
+    EA_BATCH_LEDGER = 14,
+    EA_BATCH_TOMBSTONES = 15,
+    EA_BATCH_SOURCES = 17,
+};
+
+/* Small messages (a source, a tombstone, a ledger) above this are refused. */
+enum { EA_MESSAGE_MAX_BYTES = 1 << 16 };
+
+typedef struct ea_pb_field {
+    uint32_t number;
+    unsigned type;       /* 0 varint, 1 fixed 64, 2 bytes, 5 fixed 32 */
+    uint64_t value;      /* the number, unless type is 2 */
+    const uint8_t *data; /* type 2 */
+    size_t len_bytes;
+} ea_pb_field;
+
+/* Walks a protobuf message: start with *offset 0. 1 and a field, 0 at the end, EA_ECORRUPT. */
+int ea_pb_next(const uint8_t *message, size_t len_bytes, size_t *offset, ea_pb_field *ret);
+
+typedef struct ea_envelope {
+    ea_batch_head head;
+    const uint8_t *directory; /* as it stands in the batch */
+    size_t directory_bytes;
+    uint64_t directory_raw_bytes; /* 0: not compressed */
+    uint64_t dictionary;
+    uint32_t frame_count;
+    int sources_by_hash;
+} ea_envelope;
+
+EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);
+/* A Source message as protobuf-c unpacks it; the caller frees it with etwagent__v1__source__free_unpacked. */
+EA_MUST_CHECK int ea_envelope_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Source **ret, ea_err *err);
+void ea_envelope_clock(const Etwagent__V1__Source *source, ea_clock *ret);
+
+/* 1 when a message nests no deeper than max_depth; protobuf-c unpacks recursively, so this is asked first. */
+int ea_pb_nesting_ok(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
+                     unsigned max_depth);
+
+#endif

@@ -1,0 +1,436 @@
+/* Columns, read. See rows.h and FORMAT.md, "Columns". */
+#include "rows.h"
+#include "column.h"
+
+#include <inttypes.h>
+
+static int corrupt(ea_err *err, const char *what) {
+    return ea_fail(err, EA_ECORRUPT, "read a batch's column: %s", what);
+}
+static int no_memory(ea_err *err) {
+    return ea_fail(err, EA_ELIMIT, "read a batch's column: it needs more memory than a batch may take");
+}
+
+void *ea_rows_alloc(ea_rows_reader *r, size_t count, size_t size_bytes) {
+    if (size_bytes && count > SIZE_MAX / size_bytes)
+        return NULL;
+    return ea_arena_alloc(r->arena, count * size_bytes);
+}
+
+int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m, uint32_t rows, uint32_t width,
+                  int in_dictionary, ea_err *err) {
+    ea_rows c = {.m = m, .width = m->width};
+    int rc = 0;
+    if (!c.width)
+        c.width = width;
+    if (width && c.width != width)
+        return corrupt(err, "its width is not the one of its place");
+    if (c.width > EA_BATCH_MAX_RAW_BYTES || m->constant.len > EA_BATCH_MAX_RAW_BYTES || m->planes > c.width)
+        return ea_fail(err, EA_ELIMIT, "read a batch's column: elements of %" PRIu32 " bytes", c.width);
+    if (m->lengths) {
+        if (width)
+            return corrupt(err, "a list stands where numbers are expected");
+        if (!c.width)
+            c.width = 1;
+        if (!(c.lengths = ea_arena_zalloc(r->arena, 1, sizeof *c.lengths)))
+            return no_memory(err);
+        rc = ea_rows_build(r, c.lengths, m->lengths, rows, 4, in_dictionary, err);
+        if (rc)
+            return rc;
+        rows = (uint32_t)EA_ROWS_UNKNOWN;
+    }
+    switch ((int)m->encoding) {
+    case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
+        if (c.width && m->constant.len > c.width)
+            return corrupt(err, "a constant is longer than an element");
+        break;
+    case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
+        if (c.width == 0 || m->planes || m->relative_to)
+            return corrupt(err, "plain elements without a width, or relative ones");
+        c.stored_width = c.width;
+        break;
+    case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
+        if (c.width == 0 || (c.width > 8 && (m->planes || m->relative_to)))
+            return corrupt(err, "planes without a width, or of wide elements");
+        c.stored_width = m->planes ? m->planes : c.width;
+        break;
+    case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
+        if (c.width == 0 || c.width > 8 || m->planes)
+            return corrupt(err, "numbers of an unusable width");
+        break;
+    case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
+        if (m->relative_to || m->planes)
+            return corrupt(err, "a relative dictionary");
+        if (m->shared) {
+            if (in_dictionary || m->shared > r->dictionary_count || m->values || m->value_count)
+                return corrupt(err, "it names no shared dictionary");
+            c.value_count = r->dictionary_counts[m->shared - 1];
+        } else {
+            if (!m->values || m->value_count > EA_BATCH_MAX_EVENTS)
+                return corrupt(err, "a dictionary without values, or with too many");
+            c.value_count = m->value_count;
+            if (!(c.values = ea_arena_zalloc(r->arena, 1, sizeof *c.values)))
+                return no_memory(err);
+            rc = ea_rows_build(r, c.values, m->values, c.value_count, c.lengths ? c.width : width, 1, err);
+            if (rc)
+                return rc;
+        }
+        c.stored_width = c.value_count > 1 ? ea_bytes_of(c.value_count - 1) : 0;
+        break;
+    case ETWAGENT__V1__ENCODING__ENCODING_STRUCT:
+        if (width || m->relative_to || m->planes || m->n_children == 0 || m->n_children > EA_FIELDS_MAX)
+            return corrupt(err, "a struct without members, or where numbers are expected");
+        c.child_count = m->n_children;
+        if (!(c.children = ea_arena_zalloc(r->arena, c.child_count, sizeof *c.children)))
+            return no_memory(err);
+        for (size_t i = 0; i < c.child_count; i++)
+            if ((rc = ea_rows_build(r, &c.children[i], m->children[i], rows, 0, in_dictionary, err)))
+                return rc;
+        break;
+    default:
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: encoding %d is not known", (int)m->encoding);
+    }
+    if (m->relative_to > ETWAGENT__V1__BASE__BASE_TID || (m->relative_to && c.width > 8))
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: base %d is not known", (int)m->relative_to);
+    if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT || rows == (uint32_t)EA_ROWS_UNKNOWN) {
+        if (m->bytes > EA_BATCH_MAX_RAW_BYTES)
+            return corrupt(err, "it is larger than a batch may be");
+        c.bytes = (size_t)m->bytes;
+    } else {
+        if (m->bytes || (uint64_t)rows * c.stored_width > EA_BATCH_MAX_RAW_BYTES)
+            return corrupt(err, "its size is implied and contradicted, or too large");
+        c.bytes = (size_t)rows * c.stored_width;
+    }
+    if (m->frame >= r->frame_count)
+        return corrupt(err, "it stands in a frame that is not there");
+    ea_frame *f = &r->frames[m->frame];
+    if (c.bytes > f->raw_bytes - f->used_bytes)
+        return corrupt(err, "its frame is too short");
+    c.offset = f->used_bytes;
+    f->used_bytes += c.bytes;
+    *ret = c;
+    return 0;
+}
+
+static int frame_bytes(ea_rows_reader *r, const ea_rows *c, const uint8_t **ret, ea_err *err) {
+    ea_frame *f = &r->frames[c->m->frame];
+    if (!f->bytes) {
+        uint8_t *out = ea_arena_alloc(r->arena, f->raw_bytes);
+        if (!out)
+            return no_memory(err);
+        size_t n = ZSTD_decompressDCtx(r->zstd, out, f->raw_bytes, f->data, f->len_bytes);
+        if (ZSTD_isError(n) || n != f->raw_bytes)
+            return corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "a frame is shorter than it says");
+        f->bytes = out;
+    }
+    *ret = f->bytes + c->offset;
+    return 0;
+}
+
+/* Room for count numbers, valid until the next call. */
+static uint64_t *numbers(ea_rows_reader *r, size_t count) {
+    if (count > r->scratch_count || !r->scratch) {
+        size_t room = count < 4096 ? 4096 : count;
+        uint64_t *p = ea_rows_alloc(r, room, sizeof *p);
+        if (!p)
+            return NULL;
+        r->scratch = p;
+        r->scratch_count = room;
+    }
+    return r->scratch;
+}
+
+/* Adds to each value what it is relative to. */
+static int rebase(const ea_rows *c, uint64_t *v, uint32_t n, const ea_rows_context *context, uint64_t initial,
+                  ea_err *err) {
+    Etwagent__V1__Base base = c->m->relative_to;
+    if (base == ETWAGENT__V1__BASE__BASE_NONE)
+        return 0;
+    if (base == ETWAGENT__V1__BASE__BASE_PREVIOUS) {
+        uint64_t last = initial;
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = last += ea_unzigzag(v[i]);
+        return 0;
+    }
+    if (!context)
+        return corrupt(err, "it is relative to events where there are none");
+    const ea_batch_events *e = context->events;
+    const uint32_t *ids = base == ETWAGENT__V1__BASE__BASE_PID ? e->pid : e->tid;
+    if (base == ETWAGENT__V1__BASE__BASE_TIME)
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = (uint64_t)e->time[context->rows[i]] + ea_unzigzag(v[i]);
+    else
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = ids[e->thread[context->rows[i]]] + ea_unzigzag(v[i]);
+    return 0;
+}
+
+static void store_narrow(uint8_t *out, const uint64_t *v, uint32_t n, uint32_t width) {
+    switch (width) {
+    case 1:
+        for (uint32_t i = 0; i < n; i++)
+            out[i] = (uint8_t)v[i];
+        break;
+    case 2:
+        for (uint32_t i = 0; i < n; i++)
+            ea_store16(out + 2 * (size_t)i, (uint16_t)v[i]);
+        break;
+    case 4:
+        for (uint32_t i = 0; i < n; i++)
+            ea_store32(out + 4 * (size_t)i, (uint32_t)v[i]);
+        break;
+    default:
+        for (uint32_t i = 0; i < n; i++)
+            memcpy(out + (size_t)width * i, &v[i], width);
+        break;
+    }
+}
+
+/* Numbers in planes or varints. */
+static int decode_numbers(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_rows_context *context, uint64_t initial,
+                          const uint8_t *data, ea_column *ret, ea_err *err) {
+    uint8_t *out = ea_rows_alloc(r, n, c->width);
+    uint64_t *v = c->width == 8 ? (void *)out : numbers(r, n);
+    if (!out || !v)
+        return no_memory(err);
+    if (c->m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT) {
+        if (ea_varint_get(v, n, data, c->bytes))
+            return corrupt(err, "its numbers do not fill its bytes");
+        if (!c->m->relative_to && c->width < 8)
+            for (uint32_t i = 0; i < n; i++)
+                if (v[i] >> (8 * c->width))
+                    return corrupt(err, "a number is too large for its width");
+    } else {
+        ea_planes_get(v, data, n, c->stored_width);
+    }
+    int rc = rebase(c, v, n, context, initial, err);
+    if (rc)
+        return rc;
+    if (c->width != 8)
+        store_narrow(out, v, n, c->width);
+    *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = out};
+    return 0;
+}
+
+/* Rows of no bytes at all. */
+static int empty_rows(ea_rows_reader *r, uint32_t n, ea_column *ret, ea_err *err) {
+    uint32_t *zeros = ea_arena_zalloc(r->arena, n ? n : 1, sizeof *zeros);
+    if (!zeros)
+        return no_memory(err);
+    *ret = (ea_column){.count = n, .data = (const uint8_t *)zeros, .start = zeros, .len_bytes = zeros};
+    return 0;
+}
+
+static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *ret, ea_err *err) {
+    const ProtobufCBinaryData *k = &c->m->constant;
+    uint32_t width = c->width ? c->width : (uint32_t)k->len;
+    if (width == 0)
+        return empty_rows(r, n, ret, err);
+    const uint8_t *data = k->data;
+    if (k->len < width) {
+        uint8_t *padded = ea_arena_zalloc(r->arena, 1, width);
+        if (!padded)
+            return no_memory(err);
+        if (k->len)
+            memcpy(padded, k->data, k->len);
+        data = padded;
+    }
+    *ret = (ea_column){.count = n, .width = width, .stride = 0, .data = data};
+    return 0;
+}
+
+static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t *data, ea_column *ret,
+                             ea_err *err) {
+    ea_rows *values = c->m->shared ? &r->dictionaries[c->m->shared - 1] : c->values;
+    int rc = ea_rows_decode(r, values, c->value_count, NULL, 0, err);
+    if (rc)
+        return rc;
+    if (n && !c->value_count)
+        return corrupt(err, "an empty dictionary");
+    const ea_column *from = &values->column;
+    uint64_t *index = numbers(r, n);
+    if (!index)
+        return no_memory(err);
+    if (c->stored_width)
+        ea_planes_get(index, data, n, c->stored_width);
+    else
+        memset(index, 0, n * sizeof *index);
+    for (uint32_t i = 0; i < n; i++)
+        if (index[i] >= c->value_count)
+            return corrupt(err, "an index beyond its dictionary");
+    if (from->width && from->width <= 16) {
+        uint32_t w = from->width;
+        uint8_t *out = ea_rows_alloc(r, n, w);
+        if (!out)
+            return no_memory(err);
+        if (w == 8)
+            for (uint32_t i = 0; i < n; i++)
+                memcpy(out + 8 * (size_t)i, from->data + index[i] * from->stride, 8);
+        else if (w == 4)
+            for (uint32_t i = 0; i < n; i++)
+                memcpy(out + 4 * (size_t)i, from->data + index[i] * from->stride, 4);
+        else
+            for (uint32_t i = 0; i < n; i++)
+                memcpy(out + (size_t)w * i, from->data + index[i] * from->stride, w);
+        *ret = (ea_column){.count = n, .width = w, .stride = w, .data = out};
+        return 0;
+    }
+    uint32_t *start = ea_rows_alloc(r, n, sizeof *start), *len_bytes = ea_rows_alloc(r, n, sizeof *len_bytes);
+    if (!start || !len_bytes)
+        return no_memory(err);
+    for (uint32_t i = 0; i < n; i++) {
+        start[i] = from->width ? (uint32_t)(index[i] * from->stride) : from->start[index[i]];
+        len_bytes[i] = from->width ? from->width : from->len_bytes[index[i]];
+    }
+    *ret = (ea_column){.count = n, .data = from->data, .start = start, .len_bytes = len_bytes};
+    return 0;
+}
+
+/* A struct's rows are its members' rows behind each other. */
+static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *ret, ea_err *err) {
+    uint32_t *start = ea_rows_alloc(r, n, sizeof *start),
+             *len_bytes = ea_arena_zalloc(r->arena, n ? n : 1, sizeof *len_bytes);
+    uint32_t *fill = ea_rows_alloc(r, n, sizeof *fill);
+    if (!start || !len_bytes || !fill)
+        return no_memory(err);
+    for (size_t k = 0; k < c->child_count; k++) {
+        int rc = ea_rows_decode(r, &c->children[k], n, NULL, 0, err);
+        if (rc)
+            return rc;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t len = ea_column_row(&c->children[k].column, i).len_bytes;
+            if (len > EA_BATCH_MAX_RAW_BYTES - len_bytes[i])
+                return no_memory(err);
+            len_bytes[i] += len;
+        }
+    }
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        fill[i] = start[i] = (uint32_t)total;
+        total += len_bytes[i];
+        if (total > EA_BATCH_MAX_RAW_BYTES)
+            return no_memory(err);
+    }
+    uint8_t *out = ea_arena_alloc(r->arena, (size_t)total);
+    if (!out)
+        return no_memory(err);
+    for (size_t k = 0; k < c->child_count; k++)
+        for (uint32_t i = 0; i < n; i++) {
+            ea_slice s = ea_column_row(&c->children[k].column, i);
+            if (s.len_bytes)
+                memcpy(out + fill[i], s.data, s.len_bytes);
+            fill[i] += s.len_bytes;
+        }
+    *ret = (ea_column){.count = n, .data = out, .start = start, .len_bytes = len_bytes};
+    return 0;
+}
+
+static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_rows_context *context, uint64_t initial,
+                           ea_column *ret, ea_err *err) {
+    const uint8_t *data = NULL;
+    if (c->stored_width && (uint64_t)n * c->stored_width != c->bytes)
+        return corrupt(err, "its elements do not fill its bytes");
+    if (c->bytes) {
+        int rc = frame_bytes(r, c, &data, err);
+        if (rc)
+            return rc;
+    }
+    switch ((int)c->m->encoding) {
+    case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
+        if (c->bytes)
+            return corrupt(err, "a constant with data");
+        return decode_constant(r, c, n, ret, err);
+    case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
+        *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = data};
+        return 0;
+    case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
+        if (c->width > 8 || (c->stored_width == c->width && c->width < 8 && !c->m->relative_to)) {
+            uint8_t *out = ea_rows_alloc(r, n, c->width);
+            if (!out)
+                return no_memory(err);
+            ea_planes_join(out, data, n, c->width);
+            *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = out};
+            return 0;
+        }
+        return decode_numbers(r, c, n, context, initial, data, ret, err);
+    case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
+        return decode_numbers(r, c, n, context, initial, data, ret, err);
+    case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
+        if (!c->stored_width && c->bytes)
+            return corrupt(err, "indexes of a single value");
+        return decode_dictionary(r, c, n, data, ret, err);
+    default: /* a struct: ea_rows_build let nothing else through */
+        if (c->bytes)
+            return corrupt(err, "a struct with data of its own");
+        return decode_struct(r, c, n, ret, err);
+    }
+}
+
+/* Elements become rows of so many elements each. */
+static int gather(ea_rows_reader *r, const ea_column *elements, const ea_column *lengths, uint32_t n, uint32_t total,
+                  ea_column *ret, ea_err *err) {
+    uint32_t *start = ea_rows_alloc(r, n, sizeof *start), *len_bytes = ea_rows_alloc(r, n, sizeof *len_bytes);
+    if (!start || !len_bytes)
+        return no_memory(err);
+    if (elements->width && elements->stride == elements->width) { /* they stand behind each other already */
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            start[i] = at;
+            len_bytes[i] = (uint32_t)ea_column_u64(lengths, i) * elements->width;
+            at += len_bytes[i];
+        }
+        *ret = (ea_column){.count = n, .data = elements->data, .start = start, .len_bytes = len_bytes};
+        return 0;
+    }
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < total; i++)
+        bytes += ea_column_row(elements, i).len_bytes;
+    uint8_t *out = bytes > EA_BATCH_MAX_RAW_BYTES ? NULL : ea_arena_alloc(r->arena, (size_t)bytes);
+    if (!out)
+        return no_memory(err);
+    uint32_t at = 0, k = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        start[i] = at;
+        for (uint64_t left = ea_column_u64(lengths, i); left; left--, k++) {
+            ea_slice s = ea_column_row(elements, k);
+            if (s.len_bytes)
+                memcpy(out + at, s.data, s.len_bytes);
+            at += s.len_bytes;
+        }
+        len_bytes[i] = at - start[i];
+    }
+    *ret = (ea_column){.count = n, .data = out, .start = start, .len_bytes = len_bytes};
+    return 0;
+}
+
+int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_context *context, uint64_t initial,
+                   ea_err *err) {
+    if (c->is_decoded)
+        return c->column.count == rows ? 0 : corrupt(err, "one column in two places");
+    uint32_t n = rows;
+    int rc;
+    if (c->lengths) {
+        rc = ea_rows_decode(r, c->lengths, rows, NULL, 0, err);
+        if (rc)
+            return rc;
+        uint64_t total = 0;
+        for (uint32_t i = 0; i < rows; i++)
+            total += ea_column_u64(&c->lengths->column, i);
+        if (total * c->width > EA_BATCH_MAX_RAW_BYTES || total > EA_BATCH_MAX_RAW_BYTES)
+            return no_memory(err);
+        n = (uint32_t)total;
+        context = NULL;
+        initial = 0;
+    }
+    r->work += (uint64_t)n * (1 + c->child_count) + rows;
+    if (r->work > EA_WORK_MAX)
+        return ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
+    ea_column elements;
+    rc = decode_elements(r, c, n, context, initial, &elements, err);
+    if (!rc && c->lengths)
+        rc = gather(r, &elements, &c->lengths->column, rows, n, &c->column, err);
+    else if (!rc)
+        c->column = elements;
+    c->is_decoded = !rc;
+    return rc;
+}

@@ -1,0 +1,68 @@
+/* Columns of a batch, read: where each one's data stands, and its rows on demand.
+ * Before it: an unpacked Directory and the frames. After it: view.c, the only user. Thread: its view's. */
+#ifndef EA_WIRE_ROWS_H
+#define EA_WIRE_ROWS_H
+
+#include "arena.h"
+#include "batch.pb-c.h"
+#include "wire.h"
+
+#include <zstd.h>
+
+/* Frame 0 is the directory's pool. */
+typedef struct ea_frame {
+    const uint8_t *data;
+    size_t len_bytes;
+    size_t raw_bytes;     /* decompressed */
+    const uint8_t *bytes; /* decompressed; NULL: not yet */
+    size_t used_bytes;    /* claimed by columns so far */
+} ea_frame;
+
+typedef struct ea_rows_reader {
+    ea_arena *arena;
+    ea_frame *frames;
+    size_t frame_count;
+    struct ea_rows *dictionaries; /* the shared ones */
+    uint32_t *dictionary_counts;
+    size_t dictionary_count;
+    ZSTD_DCtx *zstd;
+    uint64_t *scratch;
+    size_t scratch_count;
+    uint64_t work; /* rows decoded so far, against EA_WORK_MAX */
+} ea_rows_reader;
+
+/* A small message can ask for a lot of work; no real batch comes near this. */
+#define EA_WORK_MAX (1ull << 29)
+
+/* What the rows of a group are relative to. */
+typedef struct ea_rows_context {
+    const ea_batch_events *events;
+    const uint32_t *rows; /* indexes of the group's events */
+} ea_rows_context;
+
+enum { EA_ROWS_UNKNOWN = -1 }; /* as uint32_t: known when the lengths around it are */
+
+typedef struct ea_rows {
+    const Etwagent__V1__Column *m; /* NULL: absent */
+    uint32_t width;                /* of an element; 0: only rows know */
+    unsigned stored_width;         /* bytes that an element takes in the data; 0 for varints and constants */
+    size_t offset, bytes;          /* of the data in its frame */
+    uint32_t value_count;
+    struct ea_rows *lengths, *values, *children;
+    size_t child_count;
+    int is_decoded;
+    ea_column column; /* when is_decoded */
+} ea_rows;
+
+/* Checks m, which stands where rows rows of width (0: any) are expected, claims its data and that of all its parts.
+ * nested: inside a dictionary, where shared dictionaries are refused. */
+EA_MUST_CHECK int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m, uint32_t rows,
+                                uint32_t width, int in_dictionary, ea_err *err);
+/* The rows; decoded once. context may be NULL where no base but the element before is allowed; initial is what the
+ * first element is relative to. */
+EA_MUST_CHECK int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_context *context,
+                                 uint64_t initial, ea_err *err);
+/* Memory of the view, or NULL. */
+void *ea_rows_alloc(ea_rows_reader *r, size_t count, size_t size_bytes);
+
+#endif

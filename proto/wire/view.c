@@ -1,0 +1,874 @@
+/* A whole batch, read: groups, events, records, columns. See wire.h; FORMAT.md is the specification.
+ * Before it: envelope.c, rows.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
+#include "checksum.h"
+#include "envelope.h"
+#include "rows.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+    /* Everything that one view may take, decoded columns and payloads included. */
+    VIEW_LIMIT_BYTES = 3 * EA_BATCH_MAX_RAW_BYTES,
+    DIRECTORY_DEPTH = 16, /* of messages inside messages */
+    SHARED_DICTIONARIES_MAX = 64,
+};
+
+typedef struct item {
+    ea_rows data;
+} item;
+
+typedef struct group {
+    const Etwagent__V1__Group *m;
+    const ea_class *c; /* NULL without a registry */
+    uint32_t count;
+    const uint32_t *rows; /* indexes of its events */
+    item *items;
+    ea_rows kernel_time, user_time, activity, payload; /* .m NULL: absent */
+    ea_rows *fields;
+    size_t field_count;
+    int has_payloads;
+    ea_column payloads; /* when has_payloads: fields and tail put together */
+    ea_column *split;   /* top-level fields out of the payloads, when one was asked for; NULL before */
+    uint64_t constants; /* for the checksum */
+    /* the iteration */
+    ea_record record; /* constants filled in once */
+    ea_ext *ext;
+    uint32_t next;
+} group;
+
+struct ea_batch_view {
+    ea_envelope envelope;
+    ea_arena arena;
+    ea_rows_reader reader;
+    ea_registry *registry;
+    Etwagent__V1__Directory *directory; /* NULL: none */
+    ea_wire_source *sources;
+    group *groups;
+    size_t group_count;
+    uint32_t thread_count;
+    ea_rows group_of, time, cpu, thread, source, sequence, pids, tids;
+    int has_events, is_prepared;
+    ea_batch_events events;
+    const uint32_t *distinct_pids;
+    size_t distinct_pid_count;
+    uint32_t cursor;
+    const uint8_t *batch;
+    size_t batch_bytes;
+    const ea_class **described; /* classes whose descriptions the batch carries */
+    size_t described_count;
+};
+
+static int corrupt(ea_err *err, const char *what) {
+    return ea_fail(err, EA_ECORRUPT, "read a batch's directory: %s", what);
+}
+static int no_memory(ea_err *err) {
+    return ea_fail(err, EA_ELIMIT, "read a batch's directory: it needs more memory than a batch may take");
+}
+
+static void *message_alloc(void *arena, size_t size) {
+    return ea_arena_alloc(arena, size);
+}
+static void message_free(void *arena, void *p) {
+    (void)arena;
+    (void)p;
+}
+
+/* ---- opening ---- */
+
+static int read_frames(ea_batch_view *v, ea_err *err) {
+    size_t offset = 0, k = 1;
+    uint64_t total = v->envelope.directory_raw_bytes;
+    ea_pb_field f;
+    v->reader.frame_count = (size_t)v->envelope.frame_count + 1;
+    v->reader.frames = ea_arena_zalloc(&v->arena, v->reader.frame_count, sizeof *v->reader.frames);
+    if (!v->reader.frames)
+        return no_memory(err);
+    while (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) > 0) {
+        if (f.number != EA_BATCH_FRAMES)
+            continue;
+        ea_frame *frame = &v->reader.frames[k++];
+        ea_pb_field in;
+        size_t at = 0;
+        uint64_t raw_bytes = 0;
+        int rc;
+        while ((rc = ea_pb_next(f.data, f.len_bytes, &at, &in)) > 0) {
+            if (in.number == 1 && in.type == 2) {
+                frame->data = in.data;
+                frame->len_bytes = in.len_bytes;
+            } else if (in.number == 2 && in.type == 0) {
+                raw_bytes = in.value;
+            }
+        }
+        if (rc)
+            return corrupt(err, "a frame is no message");
+        if (raw_bytes == 0) {
+            frame->bytes = frame->data;
+            frame->raw_bytes = frame->len_bytes;
+        } else {
+            if (raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
+                ZSTD_getFrameContentSize(frame->data, frame->len_bytes) != raw_bytes)
+                return corrupt(err, "a frame is not of the size that it says");
+            frame->raw_bytes = (size_t)raw_bytes;
+        }
+        total += frame->raw_bytes;
+        if (total > EA_BATCH_MAX_RAW_BYTES)
+            return ea_fail(err, EA_ELIMIT, "read a batch: decompressed it is larger than %d bytes",
+                           EA_BATCH_MAX_RAW_BYTES);
+    }
+    return 0;
+}
+
+static int read_directory(ea_batch_view *v, ea_err *err) {
+    const ea_envelope *e = &v->envelope;
+    const uint8_t *data = e->directory;
+    size_t len_bytes = e->directory_bytes;
+    if (!data)
+        return 0;
+    if (e->dictionary)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it needs the zstd dictionary %016" PRIx64, e->dictionary);
+    if (e->directory_raw_bytes) {
+        if (e->directory_raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
+            ZSTD_getFrameContentSize(data, len_bytes) != e->directory_raw_bytes)
+            return corrupt(err, "it is not of the size that it says");
+        uint8_t *out = ea_arena_alloc(&v->arena, (size_t)e->directory_raw_bytes);
+        if (!out)
+            return no_memory(err);
+        size_t n = ZSTD_decompressDCtx(v->reader.zstd, out, (size_t)e->directory_raw_bytes, data, len_bytes);
+        if (ZSTD_isError(n) || n != e->directory_raw_bytes)
+            return corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "it is shorter than it says");
+        data = out;
+        len_bytes = n;
+    }
+    if (!ea_pb_nesting_ok(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH))
+        return corrupt(err, "it is no message, or nested too deep");
+    ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
+    v->directory = etwagent__v1__directory__unpack(&allocator, len_bytes, data);
+    if (!v->directory)
+        return corrupt(err, "it is no message, or too large");
+    v->reader.frames[0].bytes = v->directory->pool.data;
+    v->reader.frames[0].raw_bytes = v->reader.frames[0].len_bytes = v->directory->pool.len;
+    return 0;
+}
+
+static int read_sources(ea_batch_view *v, ea_err *err) {
+    size_t count = v->envelope.head.source_count, offset = 0, k = 0;
+    ea_pb_field f;
+    v->sources = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->sources);
+    if (!v->sources)
+        return no_memory(err);
+    ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
+    while (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) > 0) {
+        if (f.number != EA_BATCH_SOURCES)
+            continue;
+        const Etwagent__V1__Source *s =
+            f.len_bytes > EA_MESSAGE_MAX_BYTES ? NULL : etwagent__v1__source__unpack(&allocator, f.len_bytes, f.data);
+        if (!s)
+            return corrupt(err, "a source is no message, or too large");
+        ea_wire_source *out = &v->sources[k++];
+        *out = (ea_wire_source){.name = s->name,
+                                .host = s->host,
+                                .boot_filetime = s->boot_filetime,
+                                .pointer_size = s->pointer_size,
+                                .cpu_count = s->cpu_count,
+                                .os_version = s->os_version,
+                                .os_build = s->os_build,
+                                .log_file_mode = s->log_file_mode,
+                                .logger = s->logger,
+                                .bias_minutes = s->bias_minutes};
+        ea_envelope_clock(s, &out->clock);
+    }
+    return 0;
+}
+
+typedef struct describe {
+    ea_batch_view *v;
+    ea_err *err;
+} describe;
+
+static int add_description(const uint8_t *data, size_t data_bytes, void *arg) {
+    describe *d = arg;
+    const ea_class *c;
+    int rc = ea_registry_add_description(d->v->registry, data, data_bytes, &c, d->err);
+    if (!rc)
+        d->v->described[d->v->described_count++] = c;
+    return rc;
+}
+
+static int fill_constants(ea_batch_view *v, group *g, const ea_record *before, ea_err *err) {
+    static const Etwagent__V1__Header none = ETWAGENT__V1__HEADER__INIT;
+    const Etwagent__V1__Header *h = g->m->header ? g->m->header : &none;
+    const ea_class *c = g->c;
+    ea_record *r = &g->record;
+    uint32_t id = h->id ^ (c->classic ? 0u : c->code), version = h->version ^ c->version;
+    uint32_t opcode = h->opcode ^ (c->classic ? c->code : 0u), pointer_size = h->pointer_size ^ c->pointer_size;
+    uint32_t channel = h->channel ^ before->channel, level = h->level ^ before->level, task = h->task ^ before->task;
+    uint32_t flags = h->flags ^ before->flags, property = h->property ^ before->property;
+    uint32_t header_type = h->header_type ^ before->header_type, hook_id = h->hook_id ^ before->hook_id;
+    uint32_t header_word = h->header_word ^ before->header_word;
+    uint32_t logger = h->logger ^ (v->envelope.head.source_count ? v->sources[0].logger & 0xFFFF : 0);
+    if ((version | opcode | pointer_size | channel | level | header_type) > UINT8_MAX ||
+        (id | task | flags | property | hook_id | header_word | logger) > UINT16_MAX)
+        return corrupt(err, "a number of a header is out of range");
+    r->provider = c->provider;
+    if (h->provider.len) {
+        if (h->provider.len != sizeof r->provider)
+            return corrupt(err, "a provider is not 16 bytes");
+        memcpy(&r->provider, h->provider.data, sizeof r->provider);
+    }
+    r->id = (uint16_t)id;
+    r->version = (uint8_t)version;
+    r->channel = (uint8_t)channel;
+    r->level = (uint8_t)level;
+    r->opcode = (uint8_t)opcode;
+    r->task = (uint16_t)task;
+    r->keyword = h->keyword ^ before->keyword;
+    r->logger = (uint16_t)logger;
+    r->flags = (uint16_t)flags;
+    r->property = (uint16_t)property;
+    r->pointer_size = (uint8_t)pointer_size;
+    r->header_type = (uint8_t)header_type;
+    r->hook_id = (uint16_t)hook_id;
+    r->header_word = (uint16_t)header_word;
+    r->ext_count = (uint8_t)g->m->n_items;
+    g->constants = ea_checksum_constants(r);
+    return 0;
+}
+
+/* A column that may be absent. */
+static int build(ea_batch_view *v, ea_rows *ret, const Etwagent__V1__Column *m, uint32_t rows, uint32_t width,
+                 ea_err *err) {
+    *ret = (ea_rows){0};
+    return m ? ea_rows_build(&v->reader, ret, m, rows, width, 0, err) : 0;
+}
+
+static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, const ea_record *before, ea_err *err) {
+    g->m = m;
+    g->count = m->count;
+    g->field_count = m->n_fields;
+    if (m->class_hash.len != EA_CLASS_HASH_BYTES)
+        return corrupt(err, "a class's hash is not 16 bytes");
+    if (m->count == 0 || m->n_items > EA_EXT_MAX || m->n_fields > EA_FIELDS_MAX)
+        return corrupt(err, "a group without events, or with too many items or fields");
+    if (v->registry) {
+        g->c = ea_registry_find_hash(v->registry, m->class_hash.data);
+        if (!g->c) {
+            char hex[2 * EA_CLASS_HASH_BYTES + 1];
+            for (size_t i = 0; i < EA_CLASS_HASH_BYTES; i++)
+                snprintf(hex + 2 * i, 3, "%02x", m->class_hash.data[i]);
+            return ea_fail(err, EA_ENOTFOUND, "read a batch: class %s is not described", hex);
+        }
+        if (g->field_count > g->c->top_count)
+            return corrupt(err, "a group has more fields than its class");
+        int rc = fill_constants(v, g, before, err);
+        if (rc)
+            return rc;
+    }
+    g->items = ea_arena_zalloc(&v->arena, m->n_items ? m->n_items : 1, sizeof *g->items);
+    g->fields = ea_arena_zalloc(&v->arena, m->n_fields ? m->n_fields : 1, sizeof *g->fields);
+    if (!g->items || !g->fields)
+        return no_memory(err);
+    int rc = 0;
+    for (size_t i = 0; !rc && i < m->n_items; i++) {
+        if (!m->items[i]->data || m->items[i]->type > UINT16_MAX || m->items[i]->linkage > UINT16_MAX)
+            return corrupt(err, "an extended item without data, or out of range");
+        rc = build(v, &g->items[i].data, m->items[i]->data, g->count, 0, err);
+    }
+    if (!rc)
+        rc = build(v, &g->kernel_time, m->kernel_time, g->count, 4, err);
+    if (!rc)
+        rc = build(v, &g->user_time, m->user_time, g->count, 4, err);
+    if (!rc)
+        rc = build(v, &g->activity, m->activity, g->count, 16, err);
+    for (size_t i = 0; !rc && i < m->n_fields; i++)
+        rc = build(v, &g->fields[i], m->fields[i], g->count, 0, err);
+    if (!rc)
+        rc = build(v, &g->payload, m->payload, g->count, 0, err);
+    return rc;
+}
+
+static int read_groups(ea_batch_view *v, ea_err *err) {
+    const Etwagent__V1__Directory *d = v->directory;
+    uint32_t n = v->envelope.head.event_count;
+    if (!d)
+        return n ? corrupt(err, "it is missing") : 0;
+    if (d->n_groups > EA_BATCH_MAX_GROUPS || d->n_dictionaries > SHARED_DICTIONARIES_MAX || d->thread_count > n)
+        return ea_fail(err, EA_ELIMIT, "read a batch's directory: too many groups, dictionaries or threads");
+    v->group_count = d->n_groups;
+    v->thread_count = d->thread_count;
+    v->groups = ea_arena_zalloc(&v->arena, d->n_groups ? d->n_groups : 1, sizeof *v->groups);
+    ea_rows_reader *r = &v->reader;
+    r->dictionary_count = d->n_dictionaries;
+    r->dictionaries = ea_arena_zalloc(&v->arena, d->n_dictionaries + 1, sizeof *r->dictionaries);
+    r->dictionary_counts = ea_arena_zalloc(&v->arena, d->n_dictionaries + 1, sizeof *r->dictionary_counts);
+    if (!v->groups || !r->dictionaries || !r->dictionary_counts)
+        return no_memory(err);
+    for (size_t i = 0; i < d->n_dictionaries; i++) {
+        r->dictionary_counts[i] = d->dictionaries[i]->count;
+        if (d->dictionaries[i]->count > EA_BATCH_MAX_EVENTS || !d->dictionaries[i]->values)
+            return corrupt(err, "a dictionary without values, or with too many");
+    }
+    ea_record nothing = {0};
+    const ea_record *before = &nothing;
+    uint64_t total = 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < d->n_groups; i++) {
+        /* before any column is looked at, so that no size is larger than the batch's count allows */
+        total += d->groups[i]->count;
+        if (total > n)
+            return corrupt(err, "its groups have more events than the batch");
+        rc = read_group(v, &v->groups[i], d->groups[i], before, err);
+        before = &v->groups[i].record;
+    }
+    if (!rc && total != n)
+        return corrupt(err, "its groups have fewer events than the batch");
+    if (!rc && n && (!d->group || !d->time || !d->cpu || !d->thread || !d->thread_pids || !d->thread_tids))
+        return corrupt(err, "a column that every batch has is missing");
+    if (!rc)
+        rc = build(v, &v->group_of, d->group, n, 4, err);
+    if (!rc)
+        rc = build(v, &v->time, d->time, n, 8, err);
+    if (!rc)
+        rc = build(v, &v->cpu, d->cpu, n, 2, err);
+    if (!rc)
+        rc = build(v, &v->thread, d->thread, n, 4, err);
+    if (!rc)
+        rc = build(v, &v->source, d->source, n, 2, err);
+    if (!rc)
+        rc = build(v, &v->sequence, d->sequence, n, 8, err);
+    if (!rc)
+        rc = build(v, &v->pids, d->thread_pids, d->thread_count, 4, err);
+    if (!rc)
+        rc = build(v, &v->tids, d->thread_tids, d->thread_count, 4, err);
+    for (size_t i = 0; !rc && i < d->n_dictionaries; i++)
+        rc = ea_rows_build(r, &r->dictionaries[i], d->dictionaries[i]->values, d->dictionaries[i]->count, 0, 1, err);
+    for (size_t i = 0; !rc && i < r->frame_count; i++)
+        if (r->frames[i].used_bytes != r->frames[i].raw_bytes)
+            return corrupt(err, "a frame holds bytes of no column");
+    return rc;
+}
+
+int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry, ea_err *err) {
+    ea_batch_view *v = calloc(1, sizeof *v);
+    if (!v)
+        return ea_fail(err, EA_ENOMEM, "open a batch");
+    v->batch = batch;
+    v->batch_bytes = len_bytes;
+    v->registry = registry;
+    ea_arena_init(&v->arena, VIEW_LIMIT_BYTES);
+    v->reader.arena = &v->arena;
+    v->reader.zstd = ZSTD_createDCtx();
+    int rc = v->reader.zstd ? 0 : ea_fail(err, EA_ENOMEM, "open a batch");
+    if (!rc)
+        rc = ea_envelope_read(&v->envelope, batch, len_bytes, err);
+    if (!rc && v->envelope.sources_by_hash)
+        rc = ea_fail(err, EA_EUNSUPPORTED, "read a batch: it names its sources by hash");
+    if (!rc)
+        rc = read_frames(v, err);
+    if (!rc)
+        rc = read_directory(v, err);
+    if (!rc)
+        rc = read_sources(v, err);
+    if (!rc && registry) {
+        size_t count = v->envelope.head.description_count;
+        v->described = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->described);
+        rc = v->described ? ea_batch_each_description(batch, len_bytes, add_description, &(describe){v, err}, err)
+                          : no_memory(err);
+    }
+    if (!rc)
+        rc = read_groups(v, err);
+    if (rc) {
+        ea_batch_close(v);
+        return rc;
+    }
+    *ret = v;
+    return 0;
+}
+
+void ea_batch_close(ea_batch_view *v) {
+    if (!v)
+        return;
+    ZSTD_freeDCtx(v->reader.zstd);
+    ea_arena_deinit(&v->arena);
+    free(v);
+}
+
+const ea_batch_head *ea_batch_get_head(const ea_batch_view *v) {
+    return &v->envelope.head;
+}
+size_t ea_batch_source_count(const ea_batch_view *v) {
+    return v->envelope.head.source_count;
+}
+const ea_wire_source *ea_batch_source(const ea_batch_view *v, size_t source) {
+    return &v->sources[source];
+}
+size_t ea_batch_group_count(const ea_batch_view *v) {
+    return v->group_count;
+}
+const uint8_t *ea_batch_group_hash(const ea_batch_view *v, size_t k) {
+    return v->groups[k].m->class_hash.data;
+}
+const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t k) {
+    return v->groups[k].c;
+}
+uint32_t ea_batch_group_events(const ea_batch_view *v, size_t k) {
+    return v->groups[k].count;
+}
+
+/* ---- what every event has ---- */
+
+static int decode_threads(ea_batch_view *v, ea_err *err) {
+    int rc = 0;
+    if (v->pids.m)
+        rc = ea_rows_decode(&v->reader, &v->pids, v->thread_count, NULL, 0, err);
+    if (!rc && v->tids.m)
+        rc = ea_rows_decode(&v->reader, &v->tids, v->thread_count, NULL, 0, err);
+    return rc;
+}
+
+/* A decoded column as an array of u32 or u16, where it is not one already. */
+static const uint32_t *as_u32(ea_batch_view *v, const ea_column *c) {
+    if (c->stride == 4 && (uintptr_t)c->data % 4 == 0)
+        return (const void *)c->data;
+    uint32_t *out = ea_rows_alloc(&v->reader, c->count, sizeof *out);
+    for (uint32_t i = 0; out && i < c->count; i++)
+        out[i] = ea_load32(c->data + i * c->stride);
+    return out;
+}
+static const uint16_t *as_u16(ea_batch_view *v, const ea_column *c) {
+    if (c->stride == 2 && (uintptr_t)c->data % 2 == 0)
+        return (const void *)c->data;
+    uint16_t *out = ea_rows_alloc(&v->reader, c->count, sizeof *out);
+    for (uint32_t i = 0; out && i < c->count; i++)
+        out[i] = ea_load16(c->data + i * c->stride);
+    return out;
+}
+static const int64_t *as_i64(ea_batch_view *v, const ea_column *c) {
+    if (c->stride == 8 && (uintptr_t)c->data % 8 == 0)
+        return (const void *)c->data;
+    int64_t *out = ea_rows_alloc(&v->reader, c->count, sizeof *out);
+    for (uint32_t i = 0; out && i < c->count; i++)
+        out[i] = (int64_t)ea_load64(c->data + i * c->stride);
+    return out;
+}
+
+static int u32_column(ea_batch_view *v, ea_rows *c, uint32_t count, const uint32_t **ret, ea_err *err) {
+    int rc = ea_rows_decode(&v->reader, c, count, NULL, 0, err);
+    if (!rc && !(*ret = as_u32(v, &c->column)))
+        rc = no_memory(err);
+    return rc;
+}
+
+static int u16_column(ea_batch_view *v, ea_rows *c, uint32_t count, const uint16_t **ret, ea_err *err) {
+    if (!c->m) { /* absent: all 0 */
+        *ret = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof **ret);
+        return *ret ? 0 : no_memory(err);
+    }
+    int rc = ea_rows_decode(&v->reader, c, count, NULL, 0, err);
+    if (!rc && !(*ret = as_u16(v, &c->column)))
+        rc = no_memory(err);
+    return rc;
+}
+
+/* Which events each group has, after group_of was checked. */
+static int list_rows(ea_batch_view *v, const uint32_t *group_of, uint32_t n, ea_err *err) {
+    uint32_t *rows = ea_rows_alloc(&v->reader, n, sizeof *rows);
+    uint32_t **fill = ea_rows_alloc(&v->reader, v->group_count, sizeof *fill);
+    if (!rows || !fill)
+        return no_memory(err);
+    uint32_t at = 0;
+    for (size_t k = 0; k < v->group_count; k++) {
+        v->groups[k].rows = fill[k] = rows + at;
+        at += v->groups[k].count;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = group_of[i];
+        if (k >= v->group_count || fill[k] == v->groups[k].rows + v->groups[k].count)
+            return corrupt(err, "its events do not belong to its groups");
+        *fill[k]++ = i;
+    }
+    return 0;
+}
+
+static int decode_events(ea_batch_view *v, ea_err *err) {
+    if (v->has_events)
+        return 0;
+    uint32_t n = v->envelope.head.event_count;
+    ea_batch_events e = {.count = n};
+    if (n) {
+        int rc = u32_column(v, &v->group_of, n, &e.group, err);
+        if (!rc)
+            rc = ea_rows_decode(&v->reader, &v->time, n, NULL, (uint64_t)v->envelope.head.time_min, err);
+        if (!rc && !(e.time = as_i64(v, &v->time.column)))
+            rc = no_memory(err);
+        if (!rc)
+            rc = u16_column(v, &v->cpu, n, &e.cpu, err);
+        if (!rc)
+            rc = u32_column(v, &v->thread, n, &e.thread, err);
+        if (!rc)
+            rc = u16_column(v, &v->source, n, &e.source, err);
+        if (!rc)
+            rc = u32_column(v, &v->pids, v->thread_count, &e.pid, err);
+        if (!rc)
+            rc = u32_column(v, &v->tids, v->thread_count, &e.tid, err);
+        if (!rc)
+            rc = list_rows(v, e.group, n, err);
+        if (rc)
+            return rc;
+        for (uint32_t i = 0; i < n; i++)
+            if (e.thread[i] >= v->thread_count || e.source[i] >= v->envelope.head.source_count)
+                return corrupt(err, "an event's thread or source is not in its table");
+    }
+    v->events = e;
+    v->has_events = 1;
+    return 0;
+}
+
+int ea_batch_get_events(ea_batch_view *v, const ea_batch_events **ret, ea_err *err) {
+    int rc = decode_events(v, err);
+    if (!rc)
+        *ret = &v->events;
+    return rc;
+}
+
+int ea_batch_group_rows(ea_batch_view *v, size_t k, const uint32_t **ret_rows, ea_err *err) {
+    int rc = decode_events(v, err);
+    if (!rc)
+        *ret_rows = v->groups[k].rows;
+    return rc;
+}
+
+static int compare_u32(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count, ea_err *err) {
+    if (!v->distinct_pids) {
+        uint32_t *pids = ea_rows_alloc(&v->reader, v->thread_count, sizeof *pids);
+        int rc = pids ? decode_threads(v, err) : no_memory(err);
+        if (rc)
+            return rc;
+        size_t count = 0;
+        for (uint32_t i = 0; i < v->thread_count; i++)
+            pids[i] = ea_load32(v->pids.column.data + i * v->pids.column.stride);
+        if (v->thread_count)
+            qsort(pids, v->thread_count, sizeof *pids, compare_u32);
+        for (uint32_t i = 0; i < v->thread_count; i++)
+            if (i == 0 || pids[i] != pids[count - 1])
+                pids[count++] = pids[i];
+        v->distinct_pids = pids;
+        v->distinct_pid_count = count;
+    }
+    *ret_pids = v->distinct_pids;
+    *ret_count = v->distinct_pid_count;
+    return 0;
+}
+
+/* ---- payloads and fields ---- */
+
+/* Copies the rows of one column behind what each payload has so far: fixed bytes were added to all rows alike, and
+ * at[i] is where row i stands besides. */
+static void place(const ea_column *c, uint8_t *out, uint32_t *at, uint32_t *fixed, uint32_t n) {
+    uint8_t *to = out + *fixed;
+    if (c->width) {
+        const uint8_t *from = c->data;
+        size_t stride = c->stride;
+        switch (c->width) {
+        case 1:
+            for (uint32_t i = 0; i < n; i++, from += stride)
+                to[at[i]] = *from;
+            break;
+        case 2:
+            for (uint32_t i = 0; i < n; i++, from += stride)
+                memcpy(to + at[i], from, 2);
+            break;
+        case 4:
+            for (uint32_t i = 0; i < n; i++, from += stride)
+                memcpy(to + at[i], from, 4);
+            break;
+        case 8:
+            for (uint32_t i = 0; i < n; i++, from += stride)
+                memcpy(to + at[i], from, 8);
+            break;
+        default:
+            for (uint32_t i = 0; i < n; i++, from += stride)
+                memcpy(to + at[i], from, c->width);
+        }
+        *fixed += c->width;
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(to + at[i], c->data + c->start[i], c->len_bytes[i]);
+        at[i] += c->len_bytes[i];
+    }
+}
+
+static int assemble(ea_batch_view *v, group *g, const ea_column **columns, size_t column_count, ea_err *err) {
+    uint32_t n = g->count;
+    uint32_t *start = ea_rows_alloc(&v->reader, n, sizeof *start);
+    uint32_t *at = ea_rows_alloc(&v->reader, n, sizeof *at);
+    uint32_t *len_bytes = ea_rows_alloc(&v->reader, n, sizeof *len_bytes);
+    if (!start || !at || !len_bytes)
+        return no_memory(err);
+    uint64_t fixed = 0;
+    for (size_t k = 0; k < column_count; k++)
+        fixed += columns[k]->width;
+    if (fixed > UINT16_MAX)
+        return corrupt(err, "a payload is longer than 65,535 bytes");
+    for (uint32_t i = 0; i < n; i++)
+        len_bytes[i] = (uint32_t)fixed;
+    for (size_t k = 0; k < column_count; k++)
+        for (uint32_t i = 0; !columns[k]->width && i < n; i++) {
+            if (columns[k]->len_bytes[i] > UINT16_MAX - len_bytes[i])
+                return corrupt(err, "a payload is longer than 65,535 bytes");
+            len_bytes[i] += columns[k]->len_bytes[i];
+        }
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        start[i] = at[i] = (uint32_t)total;
+        total += len_bytes[i];
+        if (total > EA_BATCH_MAX_RAW_BYTES)
+            return no_memory(err);
+    }
+    uint8_t *out = ea_arena_alloc(&v->arena, (size_t)total);
+    if (!out)
+        return no_memory(err);
+    uint32_t done = 0;
+    for (size_t k = 0; k < column_count; k++)
+        place(columns[k], out, at, &done, n);
+    g->payloads = (ea_column){.count = n, .data = out, .start = start, .len_bytes = len_bytes};
+    return 0;
+}
+
+static int decode_payloads(ea_batch_view *v, group *g, ea_err *err) {
+    if (g->has_payloads)
+        return 0;
+    int rc = decode_events(v, err);
+    if (rc)
+        return rc;
+    ea_rows_context context = {&v->events, g->rows};
+    const ea_column **columns = ea_rows_alloc(&v->reader, g->field_count + 1, sizeof *columns);
+    size_t count = 0;
+    if (!columns)
+        return no_memory(err);
+    for (size_t i = 0; i < g->field_count; i++) {
+        if ((rc = ea_rows_decode(&v->reader, &g->fields[i], g->count, &context, 0, err)))
+            return rc;
+        columns[count++] = &g->fields[i].column;
+    }
+    if (g->payload.m) {
+        if ((rc = ea_rows_decode(&v->reader, &g->payload, g->count, &context, 0, err)))
+            return rc;
+        columns[count++] = &g->payload.column;
+    }
+    if (count == 1) {
+        g->payloads = *columns[0];
+        for (uint32_t i = 0; i < g->count; i++)
+            if (ea_column_row(&g->payloads, i).len_bytes > UINT16_MAX)
+                return corrupt(err, "a payload is longer than 65,535 bytes");
+    } else if ((rc = assemble(v, g, columns, count, err))) {
+        return rc;
+    }
+    g->has_payloads = 1;
+    return 0;
+}
+
+int ea_batch_payloads(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err) {
+    int rc = decode_payloads(v, &v->groups[k], err);
+    if (!rc)
+        *ret = v->groups[k].payloads;
+    return rc;
+}
+
+/* Fields of a group whose payloads travelled whole. */
+static int split_payloads(ea_batch_view *v, group *g, ea_err *err) {
+    int rc = decode_payloads(v, g, err);
+    if (rc)
+        return rc;
+    size_t fields = g->c->top_count, used;
+    uint32_t n = g->count;
+    ea_slice *slices = ea_rows_alloc(&v->reader, fields, sizeof *slices);
+    ea_column *split = ea_arena_zalloc(&v->arena, fields, sizeof *split);
+    uint32_t *start = ea_arena_zalloc(&v->arena, fields * n, sizeof *start);
+    uint32_t *len_bytes = ea_rows_alloc(&v->reader, fields * n, sizeof *len_bytes);
+    v->reader.work += fields * n;
+    if (!slices || !split || !start || !len_bytes || v->reader.work > EA_WORK_MAX)
+        return no_memory(err);
+    for (size_t f = 0; f < fields; f++)
+        split[f] =
+            (ea_column){.count = n, .data = g->payloads.data, .start = start + f * n, .len_bytes = len_bytes + f * n};
+    for (uint32_t i = 0; i < n; i++) {
+        ea_slice row = ea_column_row(&g->payloads, i);
+        size_t whole = ea_class_split(g->c, row.data, row.len_bytes, slices, &used);
+        for (size_t f = 0; f < fields; f++) {
+            len_bytes[f * n + i] = f < whole ? slices[f].len_bytes : (uint32_t)EA_ROW_MISSING;
+            if (f < whole && slices[f].len_bytes)
+                start[f * n + i] = (uint32_t)(slices[f].data - g->payloads.data);
+        }
+    }
+    g->split = split;
+    return 0;
+}
+
+int ea_batch_column(ea_batch_view *v, size_t k, size_t top_field, ea_column *ret, ea_err *err) {
+    group *g = &v->groups[k];
+    if (!g->c || top_field >= g->c->top_count)
+        return ea_fail(err, EA_EINVAL, "read a column: group %zu has no field %zu", k, top_field);
+    int rc = decode_events(v, err);
+    if (rc)
+        return rc;
+    if (top_field < g->field_count) {
+        ea_rows_context context = {&v->events, g->rows};
+        rc = ea_rows_decode(&v->reader, &g->fields[top_field], g->count, &context, 0, err);
+        if (!rc)
+            *ret = g->fields[top_field].column;
+        return rc;
+    }
+    if (!g->split && (rc = split_payloads(v, g, err)))
+        return rc;
+    *ret = g->split[top_field];
+    return 0;
+}
+
+/* ---- records ---- */
+
+static int prepare_group(ea_batch_view *v, group *g, ea_err *err) {
+    int rc = decode_payloads(v, g, err);
+    ea_rows_context context = {&v->events, g->rows};
+    ea_rows *headers[] = {&g->kernel_time, &g->user_time, &g->activity};
+    for (size_t i = 0; !rc && i < sizeof headers / sizeof *headers; i++)
+        if (headers[i]->m)
+            rc = ea_rows_decode(&v->reader, headers[i], g->count, &context, 0, err);
+    size_t items = g->m->n_items;
+    g->ext = ea_arena_zalloc(&v->arena, items ? items : 1, sizeof *g->ext);
+    if (!rc && !g->ext)
+        rc = no_memory(err);
+    for (size_t i = 0; !rc && i < items; i++) {
+        rc = ea_rows_decode(&v->reader, &g->items[i].data, g->count, &context, 0, err);
+        g->ext[i].type = (uint16_t)g->m->items[i]->type;
+        g->ext[i].linkage = (uint16_t)g->m->items[i]->linkage;
+    }
+    g->record.ext = g->ext;
+    return rc;
+}
+
+static int prepare(ea_batch_view *v, ea_err *err) {
+    int rc = decode_events(v, err);
+    for (size_t k = 0; !rc && k < v->group_count; k++)
+        rc = prepare_group(v, &v->groups[k], err);
+    v->is_prepared = !rc;
+    return rc;
+}
+
+/* The next row of a group as a record. */
+static const ea_record *next_of(ea_batch_view *v, group *g, uint32_t event) {
+    const ea_batch_events *e = &v->events;
+    ea_record *r = &g->record;
+    uint32_t i = g->next++, thread = e->thread[event];
+    r->time_raw = e->time[event];
+    r->pid = e->pid[thread];
+    r->tid = e->tid[thread];
+    r->cpu = e->cpu[event];
+    r->source = e->source[event];
+    r->position = event;
+    if (g->kernel_time.m)
+        r->kernel_time = ea_load32(g->kernel_time.column.data + i * g->kernel_time.column.stride);
+    if (g->user_time.m)
+        r->user_time = ea_load32(g->user_time.column.data + i * g->user_time.column.stride);
+    if (g->activity.m)
+        memcpy(&r->activity_id, g->activity.column.data + i * g->activity.column.stride, sizeof r->activity_id);
+    ea_slice payload = ea_column_row(&g->payloads, i);
+    r->payload = payload.data;
+    r->payload_bytes = (uint16_t)payload.len_bytes;
+    for (unsigned k = 0; k < r->ext_count; k++) {
+        ea_slice s = ea_column_row(&g->items[k].data.column, i);
+        g->ext[k].data = s.data;
+        g->ext[k].size_bytes = s.len_bytes;
+    }
+    return r;
+}
+
+int ea_batch_next(ea_batch_view *v, const ea_record **ret_record, const ea_class **ret_class, ea_err *err) {
+    if (!v->is_prepared) {
+        if (!v->registry)
+            return ea_fail(err, EA_EINVAL, "read a batch's records: it was opened without a registry");
+        int rc = prepare(v, err);
+        if (rc)
+            return rc;
+    }
+    if (v->cursor == v->events.count)
+        return 0;
+    uint32_t event = v->cursor++;
+    group *g = &v->groups[v->events.group[event]];
+    *ret_record = next_of(v, g, event);
+    *ret_class = g->c;
+    return 1;
+}
+
+void ea_batch_rewind(ea_batch_view *v) {
+    v->cursor = 0;
+    for (size_t k = 0; k < v->group_count; k++)
+        v->groups[k].next = 0;
+}
+
+int ea_batch_verify(ea_batch_view *v, ea_err *err) {
+    const ea_record *r;
+    const ea_class *c;
+    uint64_t checksum = 0;
+    int rc;
+    ea_batch_rewind(v);
+    while ((rc = ea_batch_next(v, &r, &c, err)) > 0)
+        checksum = ea_checksum_record(checksum, v->groups[v->events.group[v->cursor - 1]].constants, r);
+    ea_batch_rewind(v);
+    if (!rc && checksum != v->envelope.head.checksum)
+        return ea_fail(err, EA_ECORRUPT,
+                       "verify batch %" PRIu64 ": its checksum is %016" PRIx64 ", its records' %016" PRIx64,
+                       v->envelope.head.number, v->envelope.head.checksum, checksum);
+    return rc;
+}
+
+/* ---- the self-contained form ---- */
+
+int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, const char *host, ea_text *out,
+                                 ea_err *err) {
+    if (!v->registry)
+        return ea_fail(err, EA_EINVAL, "pass a batch on: it was opened without a registry");
+    /* Fields may be appended to a protobuf message: repeated ones add up, and of others the last one counts. */
+    ea_text_add(out, v->batch, v->batch_bytes);
+    Etwagent__V1__Batch add = ETWAGENT__V1__BATCH__INIT;
+    ProtobufCBinaryData *descriptions = calloc(v->group_count ? v->group_count : 1, sizeof *descriptions);
+    char *strings = calloc(strlen(agent) + strlen(host) + 2, 1);
+    uint8_t *bytes = NULL;
+    int rc = descriptions && strings ? 0 : ea_fail(err, EA_ENOMEM, "pass a batch on");
+    for (size_t k = 0; !rc && k < v->group_count; k++) {
+        const ea_class *c = v->groups[k].c;
+        int is_there = 0;
+        for (size_t i = 0; !is_there && i < v->described_count; i++)
+            is_there = v->described[i] == c;
+        for (size_t i = 0; !is_there && i < k; i++)
+            is_there = v->groups[i].c == c;
+        if (!is_there)
+            descriptions[add.n_descriptions++] =
+                (ProtobufCBinaryData){.len = c->description_bytes, .data = (uint8_t *)(uintptr_t)c->description};
+    }
+    if (!rc) {
+        add.descriptions = descriptions;
+        add.agent = strings;
+        add.host = strings + strlen(agent) + 1;
+        memcpy(add.agent, agent, strlen(agent));
+        memcpy(add.host, host, strlen(host));
+        size_t n = etwagent__v1__batch__get_packed_size(&add);
+        bytes = malloc(n ? n : 1);
+        if (bytes) {
+            etwagent__v1__batch__pack(&add, bytes);
+            ea_text_add(out, bytes, n);
+        }
+        if (!bytes || out->failed)
+            rc = ea_fail(err, EA_ENOMEM, "pass a batch on");
+    }
+    free(bytes);
+    free(strings);
+    free(descriptions);
+    return rc;
+}
