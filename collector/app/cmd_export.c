@@ -1,0 +1,176 @@
+/* etwcollector export: stored events as `etwagent dump` prints them, or JSON lines with their whole raw identity.
+ * Before it: main.c. After it: collector/store, proto/wire, proto/event (printing). Thread: the main one. */
+#include "commands.h"
+#include "print.h"
+#include "store.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store, *host, *stream;
+    ea_print_options print;
+    int verify;
+} options;
+
+typedef struct export {
+    const options *options;
+    ec_store *store;
+    ea_printer *printer;
+    ea_err *err;
+    int rc;
+    uint64_t streams, events, damaged;
+}
+export;
+
+/* Says which batch is damaged, and goes on. */
+static void damaged(export *x, const ec_stream_row *stream, const ec_batch_row *batch, const ea_err *err) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_hex(&t, stream->stream, sizeof stream->stream);
+    fprintf(stderr, "etwcollector: stream %s batch %" PRIu64 ": %s\n", t.data ? t.data : "", batch->number,
+            err->message);
+    ea_text_deinit(&t);
+    x->damaged++;
+}
+
+static int is_damage(int rc) {
+    return rc == EA_ECORRUPT || rc == EA_ETRUNCATED || rc == EA_EFORMAT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
+           rc == EA_EUNSUPPORTED;
+}
+
+/* Prints one batch's events; *ret_damage gets what is wrong with it. Other errors end the export. */
+static int print_batch(export *x, const uint8_t *data, size_t len_bytes, ea_registry *registry, ea_err *ret_damage) {
+    ea_batch_view *view = NULL;
+    const ea_record *r;
+    const ea_class *c;
+    int rc = ea_batch_open(&view, data, len_bytes, registry, ret_damage);
+    if (!rc && x->options->verify)
+        rc = ea_batch_verify(view, ret_damage);
+    while (!rc && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
+        rc = ea_printer_event(x->printer, r, c, &ea_batch_source(view, r->source)->clock, x->err);
+        if (rc) { /* printing failed, not the batch */
+            ea_batch_close(view);
+            x->rc = rc;
+            return 0;
+        }
+        x->events++;
+    }
+    ea_batch_close(view);
+    return rc;
+}
+
+static int print_stream(export *x, const ec_stream_row *stream, ea_registry *registry) {
+    ec_batch_row batch = {0};
+    int64_t from, to;
+    int rc = ec_store_load_classes(x->store, stream->stream_id, registry, x->err);
+    if (rc)
+        return rc;
+    ea_printer_window(x->printer, &from, &to);
+    while ((rc = ec_store_next_batch(x->store, stream->stream_id, batch.number, &batch, x->err)) == 1) {
+        const uint8_t *data;
+        size_t len_bytes;
+        ea_err damage = {0};
+        if (batch.event_count == 0 || batch.end_utc_ns < from || batch.begin_utc_ns >= to)
+            continue;
+        int one = ec_store_read(x->store, &batch, &data, &len_bytes, &damage);
+        if (!one)
+            one = print_batch(x, data, len_bytes, registry, &damage);
+        if (x->rc)
+            return x->rc;
+        if (is_damage(one))
+            damaged(x, stream, &batch, &damage);
+        else if (one) {
+            *x->err = damage;
+            return one;
+        }
+    }
+    return rc;
+}
+
+static int on_stream(const ec_stream_row *stream, void *arg) {
+    export *x = arg;
+    ea_text id;
+    ea_text_init(&id);
+    ea_text_hex(&id, stream->stream, sizeof stream->stream);
+    if (id.failed)
+        x->rc = ea_fail(x->err, EA_ENOMEM, "export");
+    int wanted = !x->rc && (!x->options->stream || strcmp(x->options->stream, id.data) == 0);
+    ea_text_deinit(&id);
+    if (wanted) {
+        ea_registry *registry = NULL;
+        x->streams++;
+        x->rc = ea_registry_create(&registry, 0, x->err);
+        if (!x->rc)
+            x->rc = print_stream(x, stream, registry);
+        ea_printer_forget_classes(x->printer);
+        ea_registry_destroy(registry);
+    }
+    return x->rc;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    export x = {.options = arg, .err = &err};
+    (void)operand_count, (void)operands;
+    int rc = ea_printer_create(&x.printer, &x.options->print, stdout, &err);
+    if (!rc)
+        rc = ec_store_open(&x.store, x.options->store, &(ec_store_options){0}, &err);
+    if (!rc)
+        rc = ec_store_each_stream(x.store, x.options->host, on_stream, &x, &err);
+    if (!rc)
+        rc = x.rc;
+    if (!rc)
+        rc = ea_printer_flush(x.printer, &err);
+    if (!rc && !x.streams)
+        rc = ea_fail(&err, EA_ENOTFOUND, "the store has no %s of %s", x.options->stream ? "such stream" : "streams",
+                     x.options->host);
+    if (!rc && x.damaged)
+        rc = ea_fail(&err, EA_ECORRUPT, "%" PRIu64 " batches are damaged and were left out from where the damage is",
+                     x.damaged);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    ec_store_close(x.store);
+    ea_printer_destroy(x.printer);
+    return ea_exit_code(rc);
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "store",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, store),
+     .required = 1,
+     .help = "the collector's folder"},
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, host),
+     .required = 1,
+     .help = "the agent whose events are wanted"},
+    {.name = "stream",
+     .argument = "ID",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, stream),
+     .help = "only this stream, 32 hex digits as `hosts` prints it"},
+    EA_PRINT_OPTIONS(options, print, "jsonl"),
+    {.name = "verify",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, verify),
+     .help = "compute each batch's checksum again from its records"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_export = {
+    .name = "export",
+    .operands = "",
+    .summary = "Print a host's stored events, as `etwagent dump` prints them",
+    .details =
+        "Streams come in the order of their first arrival, a stream's batches by number, events in the order in which "
+        "the\n"
+        "agent saw them. A batch that is damaged in the store is named on standard error and costs only itself.\n"
+        "Exit codes: 0 all printed, 1 failed, 2 usage, 3 something is damaged.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,143 @@
+/* etwcollector hosts: which machines have sent what.
+ * Before it: main.c. After it: collector/store. Thread: the main one. */
+#include "clock.h"
+#include "commands.h"
+#include "store.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store, *host;
+    int json;
+} options;
+
+typedef struct listing {
+    const options *options;
+    ea_text out;
+    uint64_t count;
+} listing;
+
+static void add_time(ea_text *t, const char *key, int64_t utc_ns, int known) {
+    ea_text_printf(t, ", \"%s\": ", key);
+    if (!known) {
+        ea_text_str(t, "null");
+        return;
+    }
+    ea_text_char(t, '"');
+    ea_text_utc_ns(t, utc_ns);
+    ea_text_char(t, '"');
+}
+
+static void add_json(ea_text *t, const ec_stream_row *r) {
+    ea_text_str(t, "{\"host\": ");
+    ea_text_json_str(t, r->host);
+    ea_text_str(t, ", \"machine\": ");
+    ea_text_json_str(t, r->source_host[0] ? r->source_host : NULL);
+    ea_text_str(t, ", \"stream\": \"");
+    ea_text_hex(t, r->stream, sizeof r->stream);
+    ea_text_printf(t,
+                   "\", \"batches\": %" PRIu64 ", \"highest\": %" PRIu64 ", \"missing\": %" PRIu64
+                   ", \"events\": %" PRIu64 ", \"bytes\": %" PRIu64,
+                   r->batch_count, r->highest_number, r->missing_count, r->event_count, r->byte_count);
+    add_time(t, "begin", r->begin_utc_ns, r->event_count > 0);
+    add_time(t, "end", r->end_utc_ns, r->event_count > 0);
+    add_time(t, "received_first", r->received_first_utc_ns, 1);
+    add_time(t, "received_last", r->received_last_utc_ns, 1);
+    ea_text_char(t, '}');
+}
+
+static void add_text(ea_text *t, const ec_stream_row *r) {
+    ea_text_safe(t, r->host, strlen(r->host));
+    if (r->source_host[0]) {
+        ea_text_str(t, " (");
+        ea_text_safe(t, r->source_host, strlen(r->source_host));
+        ea_text_char(t, ')');
+    }
+    ea_text_str(t, "\n  stream ");
+    ea_text_hex(t, r->stream, sizeof r->stream);
+    ea_text_printf(t, "\n  %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes", r->event_count,
+                   r->batch_count, r->byte_count);
+    if (r->missing_count)
+        ea_text_printf(t, "; %" PRIu64 " batches below number %" PRIu64 " are missing", r->missing_count,
+                       r->highest_number);
+    if (r->event_count) {
+        ea_text_str(t, "\n  from ");
+        ea_text_utc_ns(t, r->begin_utc_ns);
+        ea_text_str(t, " to ");
+        ea_text_utc_ns(t, r->end_utc_ns);
+    }
+    ea_text_str(t, "\n  received from ");
+    ea_text_utc_ns(t, r->received_first_utc_ns);
+    ea_text_str(t, " to ");
+    ea_text_utc_ns(t, r->received_last_utc_ns);
+    ea_text_char(t, '\n');
+}
+
+static int on_stream(const ec_stream_row *r, void *arg) {
+    listing *l = arg;
+    if (l->options->json) {
+        ea_text_str(&l->out, l->count ? ",\n  " : "\n  ");
+        add_json(&l->out, r);
+    } else {
+        add_text(&l->out, r);
+    }
+    l->count++;
+    return 0;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ec_store *store = NULL;
+    ea_err err = {0};
+    listing l = {.options = o};
+    (void)operand_count, (void)operands;
+    ea_text_init(&l.out);
+    int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
+    if (!rc) {
+        if (o->json)
+            ea_text_str(&l.out, "{\"streams\": [");
+        rc = ec_store_each_stream(store, o->host, on_stream, &l, &err);
+        if (o->json)
+            ea_text_str(&l.out, "\n]}\n");
+    }
+    if (!rc && l.out.failed)
+        rc = ea_fail(&err, EA_ENOMEM, "list the hosts");
+    if (!rc && l.out.len_bytes && (fwrite(l.out.data, 1, l.out.len_bytes, stdout) != l.out.len_bytes || fflush(stdout)))
+        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    ec_store_close(store);
+    ea_text_deinit(&l.out);
+    return ea_exit_code(rc);
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "store",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, store),
+     .required = 1,
+     .help = "the collector's folder"},
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, host),
+     .help = "only this agent's streams"},
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_hosts = {
+    .name = "hosts",
+    .operands = "",
+    .summary = "List the hosts and their streams: events, batches, times, what is missing",
+    .details = "A stream is one run of one agent; its batches are numbered from 1. A host is an agent's name, the "
+               "common name of "
+               "its\ncertificate; the machine's own name stands beside it. The collector may be running meanwhile.\n"
+               "--json: {\"streams\": [{host, machine, stream, batches, highest, missing, events, bytes, begin, end,\n"
+               "received_first, received_last}]}.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,215 @@
+/* etwcollector run: the daemon. Receives batches, stores them, keeps every machine's history, until it is asked to
+ * stop. Before it: main.c. After it: collector/ingest, collector/store. Thread: the main one; it starts all others. */
+#include "commands.h"
+#include "ingest.h"
+#include "log.h"
+#include "platform.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store, *listen, *cert, *key, *ca, *crl, *port_file;
+    uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
+    int64_t request_timeout, idle_timeout;
+} options;
+
+enum { MAX_THREADS = 64, STOP_POLL_MS = 50 };
+
+static volatile sig_atomic_t stop_asked;
+static void on_stop(void) {
+    stop_asked = 1;
+}
+
+static int check(const options *o, ea_err *err) {
+    if (o->threads < 1 || o->threads > MAX_THREADS)
+        return ea_fail(err, EA_EUSAGE, "--threads: 1 to %d", MAX_THREADS);
+    if (o->max_body < 4096 || o->max_body > 1 << 30)
+        return ea_fail(err, EA_EUSAGE, "--max-body: 4KiB to 1GiB");
+    if (o->max_connections < 1 || o->max_connections > 1000000)
+        return ea_fail(err, EA_EUSAGE, "--max-connections: 1 to 1000000");
+    if (o->max_agent_connections < 1 || o->max_agent_connections > 1000000)
+        return ea_fail(err, EA_EUSAGE, "--max-agent-connections: 1 to 1000000");
+    if (o->max_waiting < o->max_body)
+        return ea_fail(err, EA_EUSAGE, "--max-waiting: at least --max-body");
+    return 0;
+}
+
+/* One line for scripts and people that wait for the daemon; the port's file last, once all is ready. */
+static int announce(const options *o, uint16_t port, ea_err *err) {
+    size_t host = (size_t)(strrchr(o->listen, ':') - o->listen);
+    printf("listening on %.*s:%u\n", (int)host, o->listen, port);
+    fflush(stdout);
+    if (!o->port_file)
+        return 0;
+    char text[8];
+    int n = snprintf(text, sizeof text, "%u\n", port);
+    return ea_path_write_all(o->port_file, text, (size_t)n, 0, err);
+}
+
+static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
+    ec_store *store = NULL;
+    ec_ingest *ingest = NULL;
+    ec_store_options so = {.writable = 1, .segment_bytes = o->segment_bytes, .counters = counters};
+    int rc = ec_store_open(&store, o->store, &so, err);
+    if (rc)
+        return rc;
+    uint64_t torn = ea_counter_get(counters, EA_COUNT_store_torn_bytes),
+             damaged = ea_counter_get(counters, EA_COUNT_store_damaged_bytes);
+    if (torn)
+        ec_log_line(log, "%" PRIu64 " bytes of a torn tail were cut off; nothing of them was acknowledged", torn);
+    if (damaged)
+        ec_log_line(log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
+    ec_ingest_options io = {.listen = o->listen,
+                            .cert_path = o->cert,
+                            .key_path = o->key,
+                            .ca_path = o->ca,
+                            .crl_path = o->crl,
+                            .threads = (unsigned)o->threads,
+                            .max_body_bytes = o->max_body,
+                            .max_waiting_bytes = o->max_waiting,
+                            .max_connections = (uint32_t)o->max_connections,
+                            .max_agent_connections = (uint32_t)o->max_agent_connections,
+                            .request_ns = o->request_timeout,
+                            .idle_ns = o->idle_timeout,
+                            .store = store,
+                            .counters = counters,
+                            .log = log};
+    rc = ec_ingest_start(&ingest, &io, err);
+    if (!rc)
+        rc = announce(o, ec_ingest_port(ingest), err);
+    while (!rc && !stop_asked)
+        ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
+    ec_ingest_stop(ingest);
+    ec_store_close(store);
+    return rc;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    ea_counters counters = {0};
+    ec_log *log = NULL;
+    (void)operand_count, (void)operands;
+    ea_on_stop(on_stop);
+    int rc = check(o, &err);
+    if (!rc)
+        rc = ec_log_create(&log, stderr, 0, &err);
+    if (!rc)
+        rc = serve(o, &counters, log, &err);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    ec_log_destroy(log);
+    return ea_exit_code(rc);
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "store",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, store),
+     .required = 1,
+     .help = "folder that keeps everything; made when missing"},
+    {.name = "listen",
+     .argument = "HOST:PORT",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, listen),
+     .fallback = "127.0.0.1:8443",
+     .help = "address for agents; port 0 takes any free one"},
+    {.name = "cert",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, cert),
+     .required = 1,
+     .help = "this collector's certificate (PEM)"},
+    {.name = "key",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, key),
+     .required = 1,
+     .help = "its private key (PEM)"},
+    {.name = "ca",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, ca),
+     .required = 1,
+     .help = "who may sign agents' certificates (PEM)"},
+    {.name = "crl",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, crl),
+     .help = "revocation list (PEM); looked at on every request, read again when it changes"},
+    {.name = "port-file",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, port_file),
+     .help = "write the port to this file once ready"},
+    {.name = "threads",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, threads),
+     .fallback = "1",
+     .help = "network threads"},
+    {.name = "max-body",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, max_body),
+     .fallback = "17MiB",
+     .help = "largest upload"},
+    {.name = "max-waiting",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, max_waiting),
+     .fallback = "256MiB",
+     .help = "most memory for uploads that are being received or stored"},
+    {.name = "max-connections",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, max_connections),
+     .fallback = "16384",
+     .help = "most connections at a time; others wait"},
+    {.name = "max-agent-connections",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, max_agent_connections),
+     .fallback = "64",
+     .help = "most connections of one agent on a thread"},
+    {.name = "request-timeout",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, request_timeout),
+     .fallback = "30s",
+     .help = "a request must be whole so long after its first byte, and 1s later for each 16KiB"},
+    {.name = "idle-timeout",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, idle_timeout),
+     .fallback = "10m",
+     .help = "a silent connection is closed after this"},
+    {.name = "segment-size",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, segment_bytes),
+     .fallback = "256MiB",
+     .help = "a new segment file begins beyond this size"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_run = {
+    .name = "run",
+    .operands = "",
+    .summary = "Receive batches over TLS and store them, until SIGTERM or SIGINT",
+    .details =
+        "Prints \"listening on HOST:PORT\" when it is ready. Agents need a client certificate of the CA; its common "
+        "name "
+        "is the\nagent's name. A batch is acknowledged once it is on disk. On SIGTERM what has arrived is stored and\n"
+        "answered first. Exit codes: 0 stopped on request, 1 failed, 2 usage.\n\n"
+        "  etwcollector ca init --dir certs\n"
+        "  etwcollector ca issue --dir certs --server --name collector.example\n"
+        "  etwcollector run --store /var/lib/etwcollector --listen 0.0.0.0:8443 --cert certs/collector.example.crt \\\n"
+        "      --key certs/collector.example.key --ca certs/ca.crt --crl certs/ca.crl",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,12 @@
+/* The commands of etwcollector, one file each (cmd_<name>.c). A new one is a row here, a line in main.c's table and its
+ * file in CMakeLists.txt. Before it: main.c. After it: the command. Thread: the main one. */
+#ifndef EC_APP_COMMANDS_H
+#define EC_APP_COMMANDS_H
+
+#include "cli.h"
+
+extern const ea_command ec_cmd_run;
+extern const ea_command ec_cmd_hosts;
+extern const ea_command ec_cmd_export;
+
+#endif

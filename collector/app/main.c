@@ -1,0 +1,16 @@
+/* etwcollector: its command table. See commands.h.
+ * Before it: the operating system. After it: one command. Thread: the main one. */
+#include "commands.h"
+#include "platform.h"
+
+int main(int argc, char **argv) {
+    static const ea_command *const COMMANDS[] = {
+        &ec_cmd_run,
+        &ec_cmd_hosts,
+        &ec_cmd_export,
+        NULL,
+    };
+    ea_stdio_init();
+    return ea_cli_main("etwcollector", EA_VERSION, "etwcollector receives, keeps and explains what etwagents send.",
+                       COMMANDS, argc, argv);
+}
