@@ -142,6 +142,10 @@ static stream *find_stream(const ea_spool *s, const uint8_t *id) {
 }
 
 static void free_stream(stream *k) {
+    size_t cursor = 0;
+    uint64_t number, e;
+    while (ea_u64_map_next(&k->entries, &cursor, &number, &e)) /* at the end: those that stay on disk */
+        free((entry *)(uintptr_t)e);
     ea_u64_map_deinit(&k->entries);
     free(k->state.acknowledged.ranges);
     free(k);
@@ -563,11 +567,6 @@ int ea_spool_close(ea_spool *s, ea_err *err) {
         int reaped = reap(s, 1, rc ? &later : err);
         rc = rc ? rc : reaped;
     }
-    for (int p = 0; p < EA_SPOOL_PRIORITIES; p++)
-        for (entry *e = s->waiting[p].first, *next; e; e = next) {
-            next = e->next;
-            free(e);
-        }
     for (segment *g = s->segments, *next; g; g = next) {
         next = g->next;
         free(g);

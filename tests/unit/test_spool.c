@@ -1,0 +1,924 @@
+/* The spool: what goes in comes out once, whatever happens in between; and the ledger, which balances all the time. */
+#include "map.h"
+#include "scratch.h"
+#include "spool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static ea_counters counters;
+static ea_ledger *ledger;
+
+static const uint8_t STREAM[EA_STREAM_ID_BYTES] = {1, 2, 3}, OTHER[EA_STREAM_ID_BYTES] = {9};
+
+static int setup(void **state) {
+    ea_err err;
+    memset(&counters, 0, sizeof counters);
+    if (ea_ledger_create(&ledger, &counters, &err))
+        return -1;
+    return scratch_make(state);
+}
+
+static int teardown(void **state) {
+    ea_ledger_destroy(ledger);
+    return scratch_clear(state);
+}
+
+static void must(int rc, const ea_err *err) {
+    if (rc < 0)
+        fail_msg("%s: %s", ea_code_name(rc), err->message);
+}
+
+static void check_ledger(void) {
+    ea_counters now;
+    ea_err err;
+    ea_ledger_snapshot(ledger, &now);
+    must(ea_ledger_check(&now, &err), &err);
+}
+
+static uint64_t counter(enum ea_counter which) {
+    return ea_counter_get(&counters, which);
+}
+
+static ea_spool *open_with(const ea_spool_options *options) {
+    ea_spool_options o = *options;
+    ea_spool *s;
+    ea_err err;
+    o.ledger = ledger;
+    o.counters = &counters;
+    must(ea_spool_open(&s, scratch_path("spool"), &o, &err), &err);
+    return s;
+}
+
+static ea_spool *open_spool(void) {
+    return open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER});
+}
+
+static void close_spool(ea_spool *s) {
+    ea_err err;
+    must(ea_spool_close(s, &err), &err);
+}
+
+/* A batch's bytes: a protobuf message (field 10, bytes) that depends on its number. */
+static size_t make_batch(uint64_t number, size_t len_bytes, uint8_t *out) {
+    size_t body = len_bytes - 6;
+    out[0] = 10 << 3 | 2;
+    for (size_t i = 0; i < 5; i++)
+        out[1 + i] = (uint8_t)((body >> 7 * i & 0x7f) | (i < 4 ? 0x80 : 0));
+    for (size_t i = 0; i < body; i++)
+        out[6 + i] = (uint8_t)(number * 31 + i);
+    return len_bytes;
+}
+
+/* What the source's thread and the encoder do with a closed batch. */
+static int offer_batch(ea_spool *s, const uint8_t *stream, uint64_t number, uint32_t events, uint32_t priority,
+                       size_t len_bytes, ea_err *err) {
+    ea_ledger_post(ledger, (ea_posting[]){{EA_COUNT_events_delivered, events}, {EA_COUNT_events_pending, events}}, 2);
+    check_ledger();
+    int rc = ea_spool_claim(s, stream, number, events, err);
+    check_ledger();
+    if (rc)
+        return rc;
+    uint8_t *data = malloc(len_bytes);
+    assert_non_null(data);
+    make_batch(number, len_bytes, data);
+    rc = ea_spool_append(s, &(ea_spool_batch){stream, number, priority, events, data, len_bytes}, err);
+    free(data);
+    check_ledger();
+    return rc;
+}
+
+static void offer(ea_spool *s, uint64_t number, size_t len_bytes) {
+    ea_err err;
+    must(offer_batch(s, STREAM, number, 10, 1, len_bytes, &err), &err);
+}
+
+static void begin(ea_spool *s, const uint8_t *stream, int resumable) {
+    ea_err err;
+    must(ea_spool_stream(s, stream, resumable, 77, &err), &err);
+}
+
+/* Takes one batch and checks its bytes. Returns its number, 0 when none waits. */
+static uint64_t take_one(ea_spool *s, ea_spool_item *item) {
+    ea_text body;
+    ea_err err;
+    if (ea_spool_take(s, 1, item, 1) == 0)
+        return 0;
+    check_ledger();
+    ea_text_init(&body);
+    must(ea_spool_read(s, item, &body, &err), &err);
+    uint8_t *expected = malloc(item->len_bytes);
+    assert_non_null(expected);
+    assert_int_equal(body.len_bytes, make_batch(item->number, item->len_bytes, expected));
+    assert_memory_equal(body.data, expected, body.len_bytes);
+    free(expected);
+    ea_text_deinit(&body);
+    return item->number;
+}
+
+static void settle_one(ea_spool *s, const ea_spool_item *item, enum ea_spool_outcome outcome) {
+    uint8_t o = (uint8_t)outcome;
+    ea_err err;
+    must(ea_spool_settle(s, item, &o, 1, &err), &err);
+    check_ledger();
+}
+
+static size_t waiting(ea_spool *s) {
+    ea_spool_status status;
+    ea_spool_get_status(s, &status);
+    return status.waiting;
+}
+
+static int count_segment(const char *name, int is_dir, void *arg) {
+    (void)is_dir;
+    *(size_t *)arg += strlen(name) == 20 && strcmp(name + 16, ".seg") == 0;
+    return 0;
+}
+
+static size_t segments(void) {
+    size_t n = 0;
+    ea_err err;
+    must(ea_path_list(scratch_path("spool"), count_segment, &n, &err), &err);
+    return n;
+}
+
+static void in_order_out_in_order(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 5; n++)
+        offer(s, n, 100 * n);
+    assert_int_equal(counter(EA_COUNT_events_spooled), 50);
+    assert_int_equal(counter(EA_COUNT_batches_closed), 5);
+    for (uint64_t n = 1; n <= 5; n++) {
+        assert_int_equal(take_one(s, &item), n);
+        assert_int_equal(counter(EA_COUNT_events_unanswered), 10);
+        assert_memory_equal(item.stream, STREAM, sizeof STREAM);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    assert_int_equal(take_one(s, &item), 0);
+    assert_int_equal(counter(EA_COUNT_events_acknowledged), 50);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
+static void what_goes_back_keeps_its_place(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item items[4], item;
+    uint8_t outcomes[4] = {EA_SPOOL_AGAIN, EA_SPOOL_DONE, EA_SPOOL_REFUSED, EA_SPOOL_AGAIN};
+    ea_err err;
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 6; n++)
+        offer(s, n, 200);
+    assert_int_equal(ea_spool_take(s, 4 * 204, items, 4), 4);
+    must(ea_spool_settle(s, items, outcomes, 4, &err), &err);
+    check_ledger();
+    assert_int_equal(counter(EA_COUNT_events_evicted_refused), 10);
+    static const uint64_t EXPECTED[] = {1, 4, 5, 6, 0};
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(take_one(s, &item), EXPECTED[i]);
+    /* items are the spool's while they are taken: give them back */
+    close_spool(s);
+}
+
+static void a_take_ends_at_its_bound_and_at_another_stream(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item items[8];
+    ea_err err;
+    begin(s, STREAM, 0);
+    begin(s, OTHER, 0);
+    for (uint64_t n = 1; n <= 3; n++)
+        offer(s, n, 1000);
+    must(offer_batch(s, OTHER, 1, 10, 1, 1000, &err), &err);
+    offer(s, 4, 1000);
+    assert_int_equal(ea_spool_take(s, 2 * 1004 + 1003, items, 8), 2);
+    assert_int_equal(ea_spool_take(s, 100000, items + 2, 6), 1);
+    assert_int_equal(ea_spool_take(s, 100000, items + 3, 5), 1);
+    assert_memory_equal(items[3].stream, OTHER, sizeof OTHER);
+    assert_int_equal(ea_spool_take(s, 1, items + 4, 4), 1); /* one at the least */
+    assert_int_equal(items[4].number, 4);
+    close_spool(s);
+}
+
+static void security_before_bulk(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item items[4];
+    ea_err err;
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 4; n++)
+        must(offer_batch(s, STREAM, n, 1, n == 3 ? 2 : n == 2 ? 1 : 0, 100, &err), &err);
+    assert_int_equal(ea_spool_take(s, 100000, items, 4), 4);
+    static const uint64_t EXPECTED[] = {3, 2, 1, 4};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(items[i].number, EXPECTED[i]);
+    close_spool(s);
+    s = open_spool();
+    assert_int_equal(ea_spool_take(s, 1, items, 1), 1);
+    assert_int_equal(items[0].number, 3);
+    close_spool(s);
+}
+
+static void a_restart_goes_on(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    ea_err err;
+    begin(s, STREAM, 1);
+    for (uint64_t n = 1; n <= 6; n++)
+        offer(s, n, 300);
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    assert_int_equal(take_one(s, &item), 2); /* sent, unanswered when the process ends */
+    close_spool(s);
+
+    memset(&counters, 0, sizeof counters); /* a new process */
+    s = open_spool();
+    check_ledger();
+    assert_int_equal(waiting(s), 5);
+    assert_int_equal(counter(EA_COUNT_events_spooled), 0); /* not in this process's ledger until it is made again */
+    begin(s, STREAM, 1);
+    assert_int_equal(offer_batch(s, STREAM, 1, 10, 1, 300, &err), EA_SPOOL_ACKNOWLEDGED);
+    assert_int_equal(offer_batch(s, STREAM, 2, 10, 1, 300, &err), EA_SPOOL_KEPT);
+    assert_int_equal(take_one(s, &item), 2);
+    assert_int_equal(offer_batch(s, STREAM, 3, 10, 1, 300, &err), EA_SPOOL_KEPT);
+    assert_int_equal(counter(EA_COUNT_events_acknowledged), 10);
+    assert_int_equal(counter(EA_COUNT_events_unanswered), 10);
+    assert_int_equal(counter(EA_COUNT_events_spooled), 10);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    assert_int_equal(counter(EA_COUNT_events_acknowledged), 20);
+    for (uint64_t n = 3; n <= 6; n++) {
+        assert_int_equal(take_one(s, &item), n);
+        if (n == 4) /* made again while it is on its way */
+            assert_int_equal(offer_batch(s, STREAM, 4, 10, 1, 300, &err), EA_SPOOL_KEPT);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    for (uint64_t n = 5; n <= 6; n++)
+        assert_int_equal(offer_batch(s, STREAM, n, 10, 1, 300, &err), EA_SPOOL_ACKNOWLEDGED);
+    assert_int_equal(offer_batch(s, STREAM, 7, 10, 1, 300, &err), EA_SPOOL_NEW);
+    assert_int_equal(counter(EA_COUNT_events_acknowledged), 60);
+    assert_int_equal(counter(EA_COUNT_events_batched), 70);
+    close_spool(s);
+}
+
+static void another_target_starts_over(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    ea_err err;
+    begin(s, STREAM, 1);
+    offer(s, 1, 300);
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    close_spool(s);
+    s = open_spool();
+    must(ea_spool_stream(s, STREAM, 1, 78, &err), &err);
+    assert_int_equal(offer_batch(s, STREAM, 1, 10, 1, 300, &err), EA_SPOOL_NEW);
+    close_spool(s);
+}
+
+static void a_complete_stream_is_forgotten(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    ea_spool_status status;
+    begin(s, STREAM, 1);
+    offer(s, 1, 300);
+    ea_spool_stream_end(s, STREAM, 1);
+    ea_spool_get_status(s, &status);
+    assert_int_equal(status.streams, 1); /* it has a batch here */
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    ea_spool_get_status(s, &status);
+    assert_int_equal(status.streams, 0);
+    begin(s, STREAM, 1);
+    offer(s, 1, 300); /* a replay of the same files is sent again as a whole */
+    assert_int_equal(take_one(s, &item), 1);
+    close_spool(s);
+}
+
+static void other_content_under_a_number_is_a_conflict(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_err err;
+    begin(s, STREAM, 1);
+    offer(s, 1, 300);
+    close_spool(s);
+    memset(&counters, 0, sizeof counters);
+    s = open_spool();
+    begin(s, STREAM, 1);
+    assert_int_equal(ea_spool_claim(s, STREAM, 1, 11, &err), EA_ECONFLICT);
+    check_ledger();
+    close_spool(s);
+}
+
+static void one_process_at_a_time(void **state) {
+    (void)state;
+    ea_spool *s = open_spool(), *t;
+    ea_err err;
+    assert_int_equal(
+        ea_spool_open(&t, scratch_path("spool"), &(ea_spool_options){.ledger = ledger, .counters = &counters}, &err),
+        EA_EBUSY);
+    assert_non_null(strstr(err.message, "another process"));
+    close_spool(s);
+    close_spool(open_spool());
+}
+
+/* ---- damage ---- */
+
+static void read_file(const char *path, char **data, size_t *len_bytes) {
+    ea_err err;
+    must(ea_path_read_all(path, 1 << 26, data, len_bytes, &err), &err);
+}
+
+static void write_file(const char *path, const void *data, size_t len_bytes) {
+    ea_err err;
+    must(ea_path_write_all(path, data, len_bytes, 1, &err), &err);
+}
+
+static const char *first_segment(void) {
+    return scratch_path("spool/0000000000000001.seg");
+}
+
+static void torn_at_every_byte(void **state) {
+    (void)state;
+    char *data;
+    size_t len_bytes;
+    ea_spool *s = open_spool();
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 3; n++)
+        offer(s, n, 120);
+    close_spool(s);
+    read_file(first_segment(), &data, &len_bytes);
+    size_t last = len_bytes - (EA_SPOOL_RECORD_BYTES + 120);
+    for (size_t cut = 0; cut <= len_bytes; cut++) {
+        ea_spool_item item;
+        memset(&counters, 0, sizeof counters);
+        write_file(first_segment(), data, cut);
+        s = open_spool();
+        size_t whole = cut < EA_SPOOL_HEAD_BYTES ? 0 : (cut - EA_SPOOL_HEAD_BYTES) / (EA_SPOOL_RECORD_BYTES + 120);
+        assert_int_equal(waiting(s), whole);
+        size_t kept = cut < EA_SPOOL_HEAD_BYTES ? 0 : EA_SPOOL_HEAD_BYTES + whole * (EA_SPOOL_RECORD_BYTES + 120);
+        assert_int_equal(counter(EA_COUNT_spool_torn_bytes), cut - kept);
+        assert_int_equal(counter(EA_COUNT_spool_bad_bytes), 0);
+        for (uint64_t n = 1; n <= whole; n++)
+            assert_int_equal(take_one(s, &item), n);
+        close_spool(s);
+        /* cut off for good: a second opening finds nothing torn */
+        memset(&counters, 0, sizeof counters);
+        s = open_spool();
+        assert_int_equal(waiting(s), whole);
+        assert_int_equal(counter(EA_COUNT_spool_torn_bytes), 0);
+        close_spool(s);
+    }
+    assert_true(last > 0);
+    free(data);
+}
+
+static void a_flipped_bit_costs_one_record(void **state) {
+    (void)state;
+    char *data;
+    size_t len_bytes;
+    ea_spool *s = open_spool();
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 3; n++)
+        offer(s, n, 120);
+    close_spool(s);
+    read_file(first_segment(), &data, &len_bytes);
+    size_t record = EA_SPOOL_RECORD_BYTES + 120;
+    for (size_t at = 0; at < record; at++) {
+        char *copy = malloc(len_bytes);
+        assert_non_null(copy);
+        memcpy(copy, data, len_bytes);
+        copy[EA_SPOOL_HEAD_BYTES + record + at] ^= (char)(1 << at % 8); /* in the middle one */
+        write_file(first_segment(), copy, len_bytes);
+        free(copy);
+        memset(&counters, 0, sizeof counters);
+        ea_spool_item item;
+        s = open_spool();
+        assert_int_equal(waiting(s), 2);
+        assert_int_equal(counter(EA_COUNT_spool_bad_bytes), record);
+        assert_int_equal(take_one(s, &item), 1);
+        assert_int_equal(take_one(s, &item), 3);
+        close_spool(s);
+    }
+    free(data);
+}
+
+static void damage_while_it_is_open_is_noticed(void **state) {
+    (void)state;
+    char *data;
+    size_t len_bytes;
+    ea_spool_item item;
+    ea_text body;
+    ea_err err;
+    ea_spool *s = open_spool();
+    begin(s, STREAM, 0);
+    offer(s, 1, 120);
+    read_file(first_segment(), &data, &len_bytes);
+    ea_file *f;
+    must(ea_file_open(&f, first_segment(), EA_OPEN_APPEND, &err), &err);
+    must(ea_file_write_at(f, len_bytes - 1, "\xff\xff", 1, &err), &err);
+    ea_file_close(f);
+    assert_int_equal(ea_spool_take(s, 1, &item, 1), 1);
+    ea_text_init(&body);
+    assert_int_equal(ea_spool_read(s, &item, &body, &err), EA_ECORRUPT);
+    assert_int_equal(body.len_bytes, 0);
+    settle_one(s, &item, EA_SPOOL_DAMAGED);
+    assert_int_equal(counter(EA_COUNT_events_evicted_damage), 10);
+    free(data);
+    close_spool(s);
+}
+
+static void a_foreign_segment_is_set_aside(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    begin(s, STREAM, 0);
+    offer(s, 1, 120);
+    close_spool(s);
+    write_file(scratch_path("spool/00000000000000aa.seg"), "this is no segment, but it is long enough to be one", 51);
+    s = open_spool();
+    assert_true(ea_path_exists(scratch_path("spool/00000000000000aa.seg.bad")));
+    assert_int_equal(counter(EA_COUNT_spool_bad_bytes), 51);
+    begin(s, STREAM, 0);
+    offer(s, 2, 120);
+    assert_true(ea_path_exists(scratch_path("spool/00000000000000ab.seg"))); /* a name is not used twice */
+    assert_int_equal(take_one(s, &item), 1);
+    assert_int_equal(take_one(s, &item), 2);
+    close_spool(s);
+}
+
+static void a_lost_state_file_means_sending_again(void **state) {
+    (void)state;
+    ea_spool_item item;
+    static const char *const BAD[] = {"", "etwagent spool state 1\n", "etwagent spool state 1\nend 0000000000000000\n",
+                                      "\1\2\3"};
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        ea_spool *s = open_spool();
+        begin(s, STREAM, 1);
+        offer(s, 2 * i + 1, 300);
+        offer(s, 2 * i + 2, 300);
+        close_spool(s);
+        write_file(scratch_path("spool/state"), BAD[i], strlen(BAD[i]));
+        memset(&counters, 0, sizeof counters);
+        s = open_spool();
+        assert_int_equal(waiting(s), 2);
+        begin(s, STREAM, 1);
+        for (uint64_t n = 1; n <= 2; n++) {
+            assert_int_equal(take_one(s, &item), 2 * i + n);
+            settle_one(s, &item, EA_SPOOL_DONE);
+        }
+        close_spool(s);
+        memset(&counters, 0, sizeof counters);
+    }
+}
+
+/* ---- bounds ---- */
+
+typedef struct appender {
+    ea_spool *spool;
+    uint64_t number;
+    size_t len_bytes;
+    int rc;
+    ea_err err;
+    atomic_int done;
+} appender;
+
+static void append_one(void *arg) {
+    appender *a = arg;
+    a->rc = offer_batch(a->spool, STREAM, a->number, 10, 1, a->len_bytes, &a->err);
+    atomic_store(&a->done, 1);
+}
+
+static void a_full_spool_waits(void **state) {
+    (void)state;
+    ea_spool *s = open_with(&(ea_spool_options){.limit_bytes = 64 << 10, .sync = EA_SPOOL_SYNC_NEVER});
+    ea_spool_item item;
+    ea_thread *thread;
+    ea_err err;
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 6; n++)
+        offer(s, n, 10000);
+    appender a = {.spool = s, .number = 7, .len_bytes = 10000};
+    must(ea_thread_start(&thread, "append", append_one, &a, &err), &err);
+    ea_sleep_ns(50000000);
+    assert_int_equal(atomic_load(&a.done), 0);
+    for (uint64_t n = 1; n <= 2; n++) { /* both of the first segment's */
+        assert_int_equal(take_one(s, &item), n);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    ea_thread_join(thread);
+    assert_int_equal(a.rc, 0);
+    /* and again, until it is told to stop */
+    a = (appender){.spool = s, .number = 8, .len_bytes = 60000};
+    must(ea_thread_start(&thread, "append", append_one, &a, &err), &err);
+    ea_sleep_ns(20000000);
+    assert_int_equal(atomic_load(&a.done), 0);
+    ea_spool_cancel(s);
+    ea_thread_join(thread);
+    assert_int_equal(a.rc, EA_ECANCELED);
+    close_spool(s);
+}
+
+static void a_batch_larger_than_the_spool_is_refused(void **state) {
+    (void)state;
+    ea_spool *s = open_with(&(ea_spool_options){.limit_bytes = 64 << 10, .sync = EA_SPOOL_SYNC_NEVER});
+    ea_spool_item item;
+    ea_err err;
+    begin(s, STREAM, 0);
+    assert_int_equal(offer_batch(s, STREAM, 1, 1, 1, 70000, &err), EA_ELIMIT);
+    must(offer_batch(s, STREAM, 2, 1, 1, 60000, &err), &err); /* larger than a segment is meant to be */
+    assert_int_equal(take_one(s, &item), 2);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    must(offer_batch(s, STREAM, 3, 1, 1, 60000, &err), &err); /* the open segment gives way */
+    close_spool(s);
+}
+
+static void the_number_of_batches_is_bounded(void **state) {
+    (void)state;
+    ea_spool *s = open_with(&(ea_spool_options){.limit_batches = 3, .sync = EA_SPOOL_SYNC_NEVER});
+    ea_spool_item item;
+    ea_thread *thread;
+    ea_err err;
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 3; n++)
+        offer(s, n, 100);
+    appender a = {.spool = s, .number = 4, .len_bytes = 100};
+    must(ea_thread_start(&thread, "append", append_one, &a, &err), &err);
+    ea_sleep_ns(50000000);
+    assert_int_equal(atomic_load(&a.done), 0);
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    ea_thread_join(thread);
+    assert_int_equal(a.rc, 0);
+    close_spool(s);
+}
+
+static void segments_go_when_they_are_acknowledged(void **state) {
+    (void)state;
+    ea_spool *s =
+        open_with(&(ea_spool_options){.limit_bytes = 1 << 20, .segment_bytes = 20000, .sync = EA_SPOOL_SYNC_ALWAYS});
+    ea_spool_item item;
+    ea_spool_status status;
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 20; n++)
+        offer(s, n, 4000);
+    size_t at_most = segments();
+    assert_in_range(at_most, 4, 6);
+    for (uint64_t n = 1; n <= 20; n++) {
+        assert_int_equal(take_one(s, &item), n);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    assert_int_equal(segments(), 1); /* the open one */
+    ea_spool_get_status(s, &status);
+    assert_true(status.disk_bytes <= 20000);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
+/* ---- class descriptions ---- */
+
+static void descriptions_are_kept(void **state) {
+    (void)state;
+    /* two batches with field 12 (a description) each, the second's with the first's as well */
+    static const uint8_t FIRST[] = {12 << 3 | 2, 3, 'a', 'b', 'c'},
+                         SECOND[] = {12 << 3 | 2, 3, 'a', 'b', 'c', 12 << 3 | 2, 2, 'x', 'y'};
+    /* SHA-256 of "abc" (FIPS 180-2, appendix B.1), first half */
+    static const ea_class_hash ABC = {
+        {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23}};
+    ea_descriptions *d;
+    ea_text batch;
+    ea_err err;
+    size_t added;
+    const char *path = scratch_path("classes");
+    ea_text_init(&batch);
+    must(ea_descriptions_open(&d, path, 0, &err), &err);
+    must(ea_descriptions_add_batch(d, FIRST, sizeof FIRST, &added, &err), &err);
+    assert_int_equal(added, 1);
+    must(ea_descriptions_add_batch(d, SECOND, sizeof SECOND, &added, &err), &err);
+    assert_int_equal(added, 1);
+    assert_int_equal(ea_descriptions_add_batch(d, (const uint8_t *)"\xff", 1, &added, &err), EA_ECORRUPT);
+    ea_descriptions_close(d);
+    /* a torn tail does no harm */
+    ea_file *f;
+    uint64_t size;
+    must(ea_file_open(&f, path, EA_OPEN_APPEND, &err), &err);
+    must(ea_file_size(f, &size, &err), &err);
+    must(ea_file_write_at(f, size, "\4\0\0\0half", 8, &err), &err);
+    ea_file_close(f);
+    must(ea_descriptions_open(&d, path, 0, &err), &err);
+    assert_int_equal(ea_descriptions_append(d, &ABC, &batch, &err), 1);
+    assert_int_equal(batch.len_bytes, sizeof FIRST);
+    assert_memory_equal(batch.data, FIRST, sizeof FIRST);
+    assert_int_equal(ea_descriptions_append(d, &(ea_class_hash){{1}}, &batch, &err), 0);
+    must(ea_descriptions_add_batch(d, (const uint8_t[]){12 << 3 | 2, 1, 'z'}, 3, &added, &err), &err);
+    ea_descriptions_close(d);
+    must(ea_descriptions_open(&d, path, 0, &err), &err);
+    must(ea_descriptions_add_batch(d, (const uint8_t[]){12 << 3 | 2, 1, 'z'}, 3, &added, &err), &err);
+    assert_int_equal(added, 0);
+    ea_descriptions_close(d);
+    must(ea_descriptions_open(&d, path, 1, &err), &err);
+    assert_int_equal(ea_descriptions_append(d, &ABC, &batch, &err), 0);
+    ea_descriptions_close(d);
+    ea_text_deinit(&batch);
+}
+
+/* ---- the formats ---- */
+
+static void ranges_against_a_bitmap(void **state) {
+    (void)state;
+    ea_range_set s = {0};
+    uint8_t bitmap[400] = {0};
+    uint64_t random = 7;
+    for (int i = 0; i < 3000; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        uint64_t first = 1 + (random >> 33) % 300, last = first + (random >> 50) % 4;
+        assert_int_equal(ea_range_set_add(&s, first, last), 0);
+        memset(bitmap + first, 1, last - first + 1);
+        for (uint64_t n = 0; n < 400; n++)
+            assert_int_equal(ea_range_set_has(&s, n), bitmap[n]);
+        for (size_t k = 1; k < s.count; k++)
+            assert_true(s.ranges[k].first > s.ranges[k - 1].last + 1);
+        if (i % 100 == 99) {
+            memset(bitmap, 0, sizeof bitmap);
+            s.count = 0;
+        }
+    }
+    s.count = 0;
+    assert_int_equal(ea_range_set_add(&s, UINT64_MAX, UINT64_MAX), 0);
+    assert_int_equal(ea_range_set_add(&s, 1, UINT64_MAX - 1), 0);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(ea_range_set_add(&s, 5, UINT64_MAX), 0);
+    assert_int_equal(s.count, 1);
+    free(s.ranges);
+}
+
+static int compare_state(ea_spool_stream_state *s, void *arg) {
+    const ea_spool_stream_state **expected = arg;
+    assert_memory_equal(s->stream, (*expected)->stream, sizeof s->stream);
+    assert_int_equal(s->resumable, (*expected)->resumable);
+    assert_int_equal(s->target, (*expected)->target);
+    assert_int_equal(s->highest, (*expected)->highest);
+    assert_int_equal(s->acknowledged.count, (*expected)->acknowledged.count);
+    for (size_t i = 0; i < s->acknowledged.count; i++) {
+        assert_int_equal(s->acknowledged.ranges[i].first, (*expected)->acknowledged.ranges[i].first);
+        assert_int_equal(s->acknowledged.ranges[i].last, (*expected)->acknowledged.ranges[i].last);
+    }
+    free(s->acknowledged.ranges);
+    ++*expected;
+    return 0;
+}
+
+static void state_comes_back(void **state) {
+    (void)state;
+    ea_range ranges[] = {{1, 5}, {7, 7}, {1000000, UINT64_MAX}};
+    ea_spool_stream_state states[] = {{.stream = {0xab, 0xcd},
+                                       .resumable = 1,
+                                       .target = UINT64_MAX,
+                                       .highest = UINT64_MAX,
+                                       .acknowledged = {ranges, 3, 3}},
+                                      {.stream = {1}, .highest = 12}};
+    ea_text t;
+    ea_err err;
+    ea_text_init(&t);
+    ea_spool_state_begin(&t);
+    for (size_t i = 0; i < 2; i++)
+        ea_spool_state_stream(&t, &states[i]);
+    ea_spool_state_end(&t);
+    const ea_spool_stream_state *expected = states;
+    must(ea_spool_state_parse(t.data, t.len_bytes, compare_state, &expected, &err), &err);
+    assert_ptr_equal(expected, states + 2);
+    for (size_t i = 0; i < t.len_bytes; i++) {
+        t.data[i] ^= 1;
+        expected = states;
+        assert_int_equal(ea_spool_state_parse(t.data, t.len_bytes, compare_state, &expected, &err), EA_ECORRUPT);
+        t.data[i] ^= 1;
+    }
+    ea_text_deinit(&t);
+}
+
+/* ---- all at once ---- */
+
+enum { APPENDERS = 2, PER_APPENDER = 400 };
+
+typedef struct crowd {
+    ea_spool *spool;
+    atomic_int left;
+    atomic_int next_number;
+} crowd;
+
+static void crowd_append(void *arg) {
+    crowd *c = arg;
+    ea_err err;
+    for (;;) {
+        uint64_t n = (uint64_t)atomic_fetch_add(&c->next_number, 1);
+        if (n > APPENDERS * PER_APPENDER)
+            break;
+        if (offer_batch(c->spool, STREAM, n, (uint32_t)(n % 7), (uint32_t)(n % 3), 50 + n % 1000, &err))
+            abort();
+    }
+    atomic_fetch_sub(&c->left, 1);
+}
+
+static void crowd_watch(void *arg) {
+    const crowd *c = arg;
+    while (atomic_load(&c->left)) {
+        check_ledger();
+        ea_sleep_ns(100000);
+    }
+}
+
+static void everybody_at_once(void **state) {
+    (void)state;
+    ea_spool *s = open_with(
+        &(ea_spool_options){.limit_bytes = 64 << 10, .sync = EA_SPOOL_SYNC_INTERVAL, .sync_interval_ns = 3000000});
+    crowd c = {.spool = s, .left = APPENDERS, .next_number = 1};
+    ea_thread *threads[APPENDERS + 1];
+    ea_err err;
+    begin(s, STREAM, 0);
+    for (size_t i = 0; i < APPENDERS; i++)
+        must(ea_thread_start(&threads[i], "append", crowd_append, &c, &err), &err);
+    must(ea_thread_start(&threads[APPENDERS], "watch", crowd_watch, &c, &err), &err);
+    static uint8_t seen[APPENDERS * PER_APPENDER + 1];
+    memset(seen, 0, sizeof seen);
+    size_t settled = 0;
+    uint64_t random = 3;
+    while (settled < APPENDERS * PER_APPENDER) {
+        ea_spool_item items[16];
+        uint8_t outcomes[16];
+        if (!ea_spool_wait(s, 5000000000))
+            fail_msg("nothing came for five seconds; %zu of %d are settled", settled, APPENDERS * PER_APPENDER);
+        size_t n = ea_spool_take(s, 5000, items, 16);
+        for (size_t i = 0; i < n; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            outcomes[i] = random >> 62 ? EA_SPOOL_DONE : EA_SPOOL_AGAIN;
+            ea_text body;
+            ea_text_init(&body);
+            must(ea_spool_read(s, &items[i], &body, &err), &err);
+            assert_int_equal(body.len_bytes, 50 + items[i].number % 1000);
+            ea_text_deinit(&body);
+            if (outcomes[i] == EA_SPOOL_DONE) {
+                assert_int_equal(seen[items[i].number]++, 0);
+                settled++;
+            }
+        }
+        must(ea_spool_settle(s, items, outcomes, n, &err), &err);
+        must(ea_spool_sync_due(s, &err), &err);
+    }
+    for (size_t i = 0; i <= APPENDERS; i++)
+        ea_thread_join(threads[i]);
+    check_ledger();
+    assert_int_equal(counter(EA_COUNT_events_acknowledged), counter(EA_COUNT_events_delivered));
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
+#if !defined(_WIN32)
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KILLED_MAX = 20000 };
+/* Shared with the process that is killed. A batch is noted as settled before that is said to the spool. */
+typedef struct killed {
+    _Atomic uint64_t appended;
+    _Atomic uint8_t settled[KILLED_MAX + 1];
+} killed;
+
+static void child(killed *k) {
+    ea_err err;
+    ea_spool *s = open_with(
+        &(ea_spool_options){.limit_bytes = 256 << 10, .segment_bytes = 16 << 10, .sync = EA_SPOOL_SYNC_NEVER});
+    uint64_t random = (uint64_t)ea_monotonic_ns() | 1;
+    if (ea_spool_stream(s, STREAM, 1, 77, &err))
+        _exit(1);
+    for (uint64_t n = 1; n <= KILLED_MAX; n++) {
+        ea_spool_item item;
+        uint8_t data[700];
+        int rc = ea_spool_claim(s, STREAM, n, 10, &err);
+        if (rc < 0)
+            _exit(2);
+        size_t len_bytes = make_batch(n, 100 + n * 7 % 600, data);
+        if (rc == EA_SPOOL_NEW && ea_spool_append(s, &(ea_spool_batch){STREAM, n, 1, 10, data, len_bytes}, &err))
+            _exit(3);
+        if (atomic_load(&k->appended) < n)
+            atomic_store(&k->appended, n);
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        for (uint64_t i = n % 200 == 0 ? 250 : random >> 63; i; i--) {
+            if (!ea_spool_take(s, 1, &item, 1))
+                break;
+            uint8_t done = random >> 60 & 3 ? EA_SPOOL_DONE : EA_SPOOL_AGAIN;
+            if (done == EA_SPOOL_DONE)
+                atomic_store(&k->settled[item.number], 1);
+            if (ea_spool_settle(s, &item, &done, 1, &err))
+                _exit(4);
+        }
+    }
+    _exit(0);
+}
+
+typedef struct found {
+    uint8_t here[KILLED_MAX + 1], acknowledged[KILLED_MAX + 1];
+} found;
+
+static int find_record(const ea_spool_record *r, int acknowledged, void *arg) {
+    found *f = arg;
+    assert_in_range(r->number, 1, KILLED_MAX);
+    f->here[r->number]++;
+    assert_true(acknowledged == f->acknowledged[r->number]);
+    return 0;
+}
+
+static int find_acknowledged(ea_spool_stream_state *s, void *arg) {
+    found *f = arg;
+    for (uint64_t n = 1; n <= KILLED_MAX; n++)
+        f->acknowledged[n] = (uint8_t)ea_range_set_has(&s->acknowledged, n);
+    return 0;
+}
+
+/* Whatever moment the kill falls into: a batch that was appended is in the spool until it was acknowledged, and once.
+ */
+static void killed_at_any_moment(void **state) {
+    (void)state;
+    ea_err err;
+    killed *k = mmap(NULL, sizeof *k, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    found *f = malloc(sizeof *f);
+    assert_true(k != MAP_FAILED && f);
+    uint64_t random = 5;
+    int kills = 0;
+    for (int round = 0; round < 40; round++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            child(k);
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        ea_sleep_ns((int64_t)(2000000 + (random >> 40) % 30000000));
+        kill(pid, SIGKILL);
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+        kills += WIFSIGNALED(status) != 0;
+        memset(f, 0, sizeof *f);
+        if (!ea_path_exists(scratch_path("spool")))
+            continue;
+        must(ea_spool_visit(scratch_path("spool"),
+                            &(ea_spool_visitor){.on_stream = find_acknowledged, .on_record = find_record, .arg = f},
+                            &err),
+             &err);
+        uint64_t appended = atomic_load(&k->appended);
+        for (uint64_t n = 1; n <= appended; n++) {
+            assert_in_range(f->here[n], 0, 1);
+            if (!f->here[n] && !atomic_load(&k->settled[n]))
+                fail_msg("round %d: batch %llu of %llu is lost", round, (unsigned long long)n,
+                         (unsigned long long)appended);
+            if (f->acknowledged[n] && !atomic_load(&k->settled[n]))
+                fail_msg("round %d: batch %llu was never acknowledged, but the state says so", round,
+                         (unsigned long long)n);
+        }
+    }
+    assert_true(kills > 10);
+    free(f);
+    munmap(k, sizeof *k);
+}
+#endif
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(in_order_out_in_order),
+        T(what_goes_back_keeps_its_place),
+        T(a_take_ends_at_its_bound_and_at_another_stream),
+        T(security_before_bulk),
+        T(a_restart_goes_on),
+        T(another_target_starts_over),
+        T(a_complete_stream_is_forgotten),
+        T(other_content_under_a_number_is_a_conflict),
+        T(one_process_at_a_time),
+        T(torn_at_every_byte),
+        T(a_flipped_bit_costs_one_record),
+        T(damage_while_it_is_open_is_noticed),
+        T(a_foreign_segment_is_set_aside),
+        T(a_lost_state_file_means_sending_again),
+        T(a_full_spool_waits),
+        T(a_batch_larger_than_the_spool_is_refused),
+        T(the_number_of_batches_is_bounded),
+        T(segments_go_when_they_are_acknowledged),
+        T(descriptions_are_kept),
+        T(ranges_against_a_bitmap),
+        T(state_comes_back),
+        T(everybody_at_once),
+#if !defined(_WIN32)
+        T(killed_at_any_moment),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
