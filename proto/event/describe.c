@@ -334,3 +334,29 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     *ret = c;
     return 0;
 }
+
+/* ---- names ---- */
+
+const char *ea_type_name(uint8_t type) {
+    switch (type) {
+#define X(name, number, width)                                                                                         \
+    case number:                                                                                                       \
+        return #name;
+        EA_TYPES(X)
+#undef X
+    default:
+        return "";
+    }
+}
+
+const char *ea_semantic_name(uint8_t semantic) {
+    switch (semantic) {
+#define X(name, number)                                                                                                \
+    case number:                                                                                                       \
+        return number ? #name : "";
+        EA_SEMANTICS(X)
+#undef X
+    default:
+        return "";
+    }
+}

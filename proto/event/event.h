@@ -46,6 +46,9 @@
     X(UTF8Z, 51, 0)      /* like ANSIZ, in UTF-8 */
 // clang-format on
 
+/* "U32", "POINTER", ...; "" for a number that is not known. */
+const char *ea_type_name(uint8_t type);
+
 enum ea_type {
 #define X(name, number, width) EA_##name = number,
     EA_TYPES(X)
@@ -60,6 +63,9 @@ enum ea_type {
     X(SID, 16) X(PATH, 17) X(COMMAND_LINE, 18) X(STACK, 19) X(STACK_KEY, 20) X(CPU, 21) X(UNIX_TIME, 22)               \
     X(PROCESS_KEY, 23) X(SESSION_ID, 24) X(REGISTRY_PATH, 25) X(DURATION_QPC, 26) X(BYTE_COUNT, 27)
 // clang-format on
+
+/* "PID", "IRP", ...; "" for NONE and for a number that is not known. */
+const char *ea_semantic_name(uint8_t semantic);
 
 enum ea_semantic {
 #define X(name, number) EA_SEM_##name = number,
@@ -118,6 +124,9 @@ typedef struct ea_family {
     size_t row_count;
     const char *source; /* where the layouts were read */
 } ea_family;
+
+/* All families, in the order of rows/rows.h; constants. */
+const ea_family *const *ea_event_families(size_t *ret_count);
 
 /* ---- classes: what the program uses ---- */
 

@@ -119,8 +119,7 @@ static int lower(int c) {
     return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
 }
 
-/* name, in any case; a * at the pattern's end stands for anything. */
-static int name_matches(const char *pattern, const char *name) {
+int ea_class_name_matches(const char *pattern, const char *name) {
     for (; *pattern; pattern++, name++) {
         if (pattern[0] == '*' && !pattern[1])
             return 1;
@@ -139,7 +138,7 @@ static int class_wanted(ea_printer *p, const ea_class *c) {
         return (int)*known;
     uint64_t wanted = 0;
     for (size_t i = 0; i < classes->count && !wanted; i++)
-        wanted = (uint64_t)name_matches(classes->items[i], c->name);
+        wanted = (uint64_t)ea_class_name_matches(classes->items[i], c->name);
     /* without memory the question is asked again for each event, with the same answer */
     (void)!ea_u64_map_put(&p->wanted_classes, (uintptr_t)c, wanted);
     return (int)wanted;

@@ -1,6 +1,6 @@
-/* Printing events in one of several forms, with the filters that go with it: what `etwagent dump` and `etwcollector export`
- * have in common, their options included, so that they print the same bytes.
- * Before it: a command with records. After it: render.h, standard output. Thread: its owner's. */
+/* Printing events in one of several forms, with the filters that go with it: what `etwagent dump` and `etwcollector
+ * export` have in common, their options included, so that they print the same bytes. Before it: a command with records.
+ * After it: render.h, standard output. Thread: its owner's. */
 #ifndef EA_EVENT_PRINT_H
 #define EA_EVENT_PRINT_H
 
@@ -41,6 +41,9 @@ typedef struct ea_print_options {
     {.name = "raw", .type = EA_OPT_FLAG, .offset = offsetof(owner, print_member) + offsetof(ea_print_options, raw),    \
      .help = "with jsonl: add the rest of each record's identity, payload and extended items in hex"}
 // clang-format on
+
+/* name, in any case; a * at the pattern's end stands for anything. What --class means. */
+int ea_class_name_matches(const char *pattern, const char *name);
 
 typedef struct ea_printer ea_printer;
 

@@ -6,6 +6,7 @@
 #include "cli.h"
 
 extern const ea_command ea_cmd_dump;
+extern const ea_command ea_cmd_schema;
 extern const ea_command ea_cmd_stats;
 
 #endif

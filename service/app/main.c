@@ -7,6 +7,7 @@ int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
         &ea_cmd_stats,
         &ea_cmd_dump,
+        &ea_cmd_schema,
         NULL,
     };
     ea_stdio_init();

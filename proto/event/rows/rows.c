@@ -9,3 +9,8 @@ const ea_family *const ea_families[] = {
 #undef X
 };
 const size_t ea_family_count = sizeof ea_families / sizeof *ea_families;
+
+const ea_family *const *ea_event_families(size_t *ret_count) {
+    *ret_count = ea_family_count;
+    return ea_families;
+}

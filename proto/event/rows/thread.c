@@ -29,7 +29,8 @@ static const ea_field_row thread_fields[] = {
     {"PagePriority", EA_U8, .since = 3},
     {"IoPriority", EA_U8, .since = 3},
     {"ThreadFlags", EA_U8, .since = 3},
-    {"ThreadName", EA_UTF16Z, .since = 3, .optional = 1},
+    {"ThreadName", EA_UTF16Z, .since = 3, .until = 3, .optional = 1},
+    {"ThreadName", EA_UTF16Z, .since = 4},
     {0},
 };
 

@@ -1,0 +1,170 @@
+/* etwagent schema: the event classes that this program knows by itself, with their fields.
+ * Before it: main.c. After it: proto/event. Thread: the main one. */
+#include "commands.h"
+#include "print.h"
+
+#include <inttypes.h>
+
+typedef struct options {
+    int json;
+    uint64_t pointer_size;
+} options;
+
+typedef struct output {
+    const options *options;
+    ea_text text;
+    ea_registry *registry;
+    char **patterns;
+    int pattern_count;
+    size_t printed;
+} output;
+
+static int wanted(const output *o, const char *name) {
+    for (int i = 0; i < o->pattern_count; i++)
+        if (ea_class_name_matches(o->patterns[i], name))
+            return 1;
+    return o->pattern_count == 0;
+}
+
+static void put_field_json(ea_text *t, const ea_class *c, const ea_field *f) {
+    ea_text_str(t, "{\"name\":");
+    ea_text_json_str(t, f->name);
+    ea_text_printf(t, ",\"type\":\"%s\",\"semantic\":\"%s\",\"count\":", ea_type_name(f->type),
+                   ea_semantic_name(f->semantic));
+    if (f->count_field >= 0)
+        ea_text_json_str(t, c->fields[f->count_field].name);
+    else if (f->count == EA_COUNT_REST)
+        ea_text_str(t, "\"rest\"");
+    else
+        ea_text_u64(t, f->count);
+    if (f->offset != EA_OFFSET_NONE)
+        ea_text_printf(t, ",\"offset\":%u", f->offset);
+    if (f->child_count)
+        ea_text_printf(t, ",\"members\":%u", f->child_count);
+    if (f->optional)
+        ea_text_str(t, ",\"optional\":true");
+    if (f->map) {
+        ea_text_str(t, ",\"map\":");
+        ea_text_json_str(t, f->map->name);
+    }
+    ea_text_char(t, '}');
+}
+
+static void put_class_json(output *o, const ea_class *c, const ea_family *family) {
+    ea_text *t = &o->text;
+    ea_text_str(t, o->printed ? ",\n{\"provider\":\"" : "[{\"provider\":\"");
+    ea_text_guid(t, &c->provider);
+    ea_text_str(t, "\",\"provider_name\":");
+    ea_text_json_str(t, c->provider_name);
+    ea_text_str(t, ",\"name\":");
+    ea_text_json_str(t, c->name);
+    ea_text_printf(t, ",\"classic\":%s,\"%s\":%u,\"version\":%u,\"pointer_size\":%u,\"known\":%s,\"source\":",
+                   c->classic ? "true" : "false", c->classic ? "opcode" : "id", c->code, c->version, c->pointer_size,
+                   c->status == EA_CLASS_KNOWN ? "true" : "false");
+    ea_text_json_str(t, family->source);
+    ea_text_str(t, ",\"fields\":[");
+    for (size_t i = 0; i < c->field_count; i++) {
+        if (i)
+            ea_text_char(t, ',');
+        put_field_json(t, c, &c->fields[i]);
+    }
+    ea_text_str(t, "]}");
+}
+
+static void put_class_text(output *o, const ea_class *c) {
+    ea_text *t = &o->text;
+    ea_text_printf(t, "%s v%u, %s %u of ", c->name, c->version, c->classic ? "opcode" : "id", c->code);
+    ea_text_guid(t, &c->provider);
+    ea_text_str(t, c->status == EA_CLASS_KNOWN ? "\n" : ": layout not known\n");
+    for (size_t i = 0; i < c->field_count; i++) {
+        const ea_field *f = &c->fields[i];
+        if (f->offset != EA_OFFSET_NONE)
+            ea_text_printf(t, "  %5u ", f->offset);
+        else
+            ea_text_str(t, "      - ");
+        ea_text_printf(t, "%-13s %s", ea_type_name(f->type), f->name);
+        if (f->count_field >= 0)
+            ea_text_printf(t, "[%s]", c->fields[f->count_field].name);
+        else if (f->count == EA_COUNT_REST)
+            ea_text_str(t, "[...]");
+        else if (f->count > 1)
+            ea_text_printf(t, "[%u]", f->count);
+        if (f->semantic)
+            ea_text_printf(t, "  (%s)", ea_semantic_name(f->semantic));
+        ea_text_str(t, f->optional ? "  optional\n" : "\n");
+    }
+}
+
+static void print_family(output *o, const ea_family *family) {
+    for (size_t i = 0; i < family->row_count; i++) {
+        const ea_class_row *row = &family->rows[i];
+        for (unsigned version = row->since; wanted(o, row->name) && version <= row->until; version++) {
+            ea_record record = {.provider = family->provider->guid,
+                                .version = (uint8_t)version,
+                                .pointer_size = (uint8_t)o->options->pointer_size};
+            if (family->provider->classic) {
+                record.flags = EA_FLAG_CLASSIC_HEADER;
+                record.opcode = (uint8_t)row->code;
+            } else {
+                record.id = row->code;
+            }
+            const ea_class *c = ea_registry_find(o->registry, &record);
+            if (o->options->json)
+                put_class_json(o, c, family);
+            else
+                put_class_text(o, c);
+            o->printed++;
+        }
+    }
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    output o = {.options = arg, .patterns = operands, .pattern_count = operand_count};
+    ea_err err = {0};
+    size_t family_count;
+    const ea_family *const *families = ea_event_families(&family_count);
+    ea_text_init(&o.text);
+    int rc = o.options->pointer_size == 4 || o.options->pointer_size == 8
+                 ? ea_registry_create(&o.registry, 0, &err)
+                 : ea_fail(&err, EA_EUSAGE, "--pointer-size: expected 4 or 8");
+    for (size_t i = 0; !rc && i < family_count; i++)
+        print_family(&o, families[i]);
+    if (!rc && !o.printed)
+        rc = ea_fail(&err, EA_ENOTFOUND, "find a class of that name");
+    if (!rc && o.options->json)
+        ea_text_str(&o.text, "]\n");
+    if (!rc &&
+        (o.text.failed || fwrite(o.text.data, 1, o.text.len_bytes, stdout) != o.text.len_bytes || fflush(stdout)))
+        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    if (rc)
+        ea_err_print(stderr, "etwagent", &err);
+    ea_registry_destroy(o.registry);
+    ea_text_deinit(&o.text);
+    return ea_exit_code(rc);
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print a JSON array"},
+    {.name = "pointer-size",
+     .argument = "4|8",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, pointer_size),
+     .fallback = "8",
+     .help = "offsets on a machine with pointers of so many bytes"},
+    {.name = NULL},
+};
+
+const ea_command ea_cmd_schema = {
+    .name = "schema",
+    .operands = "[CLASS...]",
+    .summary = "Print the event classes that are known without a trace, field by field",
+    .details =
+        "CLASS is a name as in dump --class ('Process/*' for a family); without one, all are printed. Each version of\n"
+        "a class is printed by itself: a field's offset in the payload while it is fixed, type, name, array length,\n"
+        "and what the value stands for.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+    .min_operands = 0,
+    .max_operands = -1,
+};
