@@ -26,6 +26,9 @@ if(MSVC)
 else()
   add_compile_options(-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual
                       -Wwrite-strings -Wvla -Wundef -Wformat=2 -fno-strict-aliasing -fno-common)
+  if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-format-truncation) # a message that does not fit is cut on purpose: snprintf bounds it
+  endif()
   if(EA_WERROR)
     add_compile_options(-Werror)
   endif()
