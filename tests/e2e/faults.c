@@ -374,6 +374,15 @@ ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t offset) 
     return any_write(fd, parts, count, offset);
 }
 
+/* With flags (RWF_*), which none of the faults depends on. */
+ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int flags) {
+    return flags ? syscall(SYS_pwritev2, fd, parts, count, offset, 0, flags) : any_write(fd, parts, count, offset);
+}
+
+ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t offset, int flags) {
+    return pwritev2(fd, parts, count, offset, flags);
+}
+
 int fsync(int fd) {
     return any_sync(fd, SYS_fsync);
 }
