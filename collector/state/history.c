@@ -1,0 +1,651 @@
+/* The fold over the store. See history.h. */
+#include "history.h"
+
+#include "machine.h"
+#include "map.h"
+#include "platform.h"
+#include "store.h"
+#include "tables.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LIMIT_ENDED = 8192, /* ended rows that a machine remembers; they are read back with it */
+    WORKER_IDLE_MS = 1000,
+    WORKER_PAUSE_MS = 100, /* between two folds, so that arrivals are folded together */
+    CATCH_UP_POLL_MS = 20,
+    AGAIN_SECONDS = 10, /* at least so long between two folds of a stream from its start */
+};
+
+#define MS_TO_NS(ms) ((int64_t)(ms)*1000000)
+
+/* One stream whose machine is in memory. */
+typedef struct live {
+    ec_history *history;
+    ec_fold fold;
+    ea_machine *machine;
+    ea_registry *registry;
+    uint64_t stream_id; /* the store's */
+    uint64_t used;      /* the longest unused gives way */
+} live;
+
+/* A stream that has something new. */
+typedef struct work {
+    uint64_t stream_id, batch_count, event_count, highest_number;
+    int64_t received_last_utc_ns;
+    char host[256];
+    uint8_t stream[EA_STREAM_ID_BYTES];
+} work;
+
+struct ec_history {
+    ec_history_options options;
+    ec_store *store;
+    ec_tables *tables;
+    live **lives;
+    size_t live_count;
+    uint64_t use_count;
+    ea_u64_map done;  /* the store's stream id -> batches + events that are folded */
+    ea_u64_map again; /* the store's stream id -> monotonic time before which it is not folded from its start again */
+    work *works;
+    size_t work_count, work_capacity;
+    ea_err *err; /* where the observers tell what failed; of the call at hand */
+    uint64_t folded_count;
+    int stopping;
+};
+
+static void note(const ec_history *h, const char *format, ...) EA_PRINTF(2, 3);
+static void note(const ec_history *h, const char *format, ...) {
+    char line[512];
+    va_list args;
+    if (!h->options.on_note)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    h->options.on_note(h->options.arg, line);
+}
+
+/* ---- one machine ---- */
+
+static int on_process(void *arg, const ea_process *p) {
+    const live *l = arg;
+    return ec_tables_put_process(l->history->tables, l->fold.fold_id, p, l->history->err);
+}
+static int on_thread(void *arg, const ea_thread_row *t) {
+    const live *l = arg;
+    return ec_tables_put_thread(l->history->tables, l->fold.fold_id, t, l->history->err);
+}
+static int on_module(void *arg, const ea_module *m) {
+    const live *l = arg;
+    return ec_tables_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
+}
+
+static void live_destroy(live *l) {
+    if (!l)
+        return;
+    ea_machine_destroy(l->machine);
+    ea_registry_destroy(l->registry);
+    free(l);
+}
+
+static void drop_live(ec_history *h, const live *l) {
+    for (size_t i = 0; i < h->live_count; i++)
+        if (h->lives[i] == l) {
+            live_destroy(h->lives[i]);
+            h->lives[i] = h->lives[--h->live_count];
+            return;
+        }
+}
+
+static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
+    static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module};
+    live *l = calloc(1, sizeof *l);
+    if (!l)
+        return ea_fail(err, EA_ENOMEM, "fold a stream");
+    l->history = h;
+    l->stream_id = w->stream_id;
+    ea_machine_options options = {
+        .limit_ended = LIMIT_ENDED, .observer = &OBSERVER, .observer_arg = l, .counters = h->options.counters};
+    int rc = ec_tables_get_fold(h->tables, w->host, w->stream, &l->fold, err);
+    if (!rc)
+        rc = ea_machine_create(&l->machine, &options, err);
+    if (!rc)
+        rc = ea_registry_create(&l->registry, 0, err);
+    if (!rc && l->fold.position)
+        rc = ec_store_load_classes(h->store, w->stream_id, l->registry, err);
+    if (!rc && l->fold.position)
+        rc = ec_tables_restore(h->tables, &l->fold, l->machine, err);
+    if (rc) {
+        live_destroy(l);
+        return rc;
+    }
+    *ret = l;
+    return 0;
+}
+
+static int get_live(live **ret, ec_history *h, const work *w, ea_err *err) {
+    size_t oldest = 0;
+    for (size_t i = 0; i < h->live_count; i++) {
+        if (h->lives[i]->stream_id == w->stream_id) {
+            h->lives[i]->used = ++h->use_count;
+            *ret = h->lives[i];
+            return 0;
+        }
+        if (h->lives[i]->used < h->lives[oldest]->used)
+            oldest = i;
+    }
+    if (h->live_count == h->options.live_streams)
+        drop_live(h, h->lives[oldest]);
+    int rc = live_create(ret, h, w, err);
+    if (rc)
+        return rc;
+    (*ret)->used = ++h->use_count;
+    h->lives[h->live_count++] = *ret;
+    return 0;
+}
+
+/* ---- one batch ---- */
+
+/* A batch that can never be read, as opposed to a call that failed this time. */
+static int is_damage(int rc) {
+    return rc == EA_ECORRUPT || rc == EA_EFORMAT || rc == EA_ETRUNCATED || rc == EA_ELIMIT || rc == EA_EUNSUPPORTED ||
+           rc == EA_ENOTFOUND;
+}
+
+static int concerns(const ea_batch_view *v) {
+    for (size_t g = 0; g < ea_batch_group_count(v); g++) {
+        const ea_class *c = ea_batch_group_class(v, g);
+        if (ea_machine_concerns(&c->provider, c->code))
+            return 1;
+    }
+    return 0;
+}
+
+/* The records of one batch, in arrival order. A live session delivers late buffers; the place to hold records back for
+ * a bounded time, and to fold them by time, is here. */
+static int fold_records(live *l, ea_batch_view *v, ea_err *err) {
+    const ea_record *record;
+    const ea_class *c;
+    int rc;
+    if (!concerns(v))
+        return 0;
+    while ((rc = ea_batch_next(v, &record, &c, err)) == 1) {
+        if (!ea_machine_concerns(&c->provider, c->code))
+            continue;
+        if (record->source >= ea_batch_source_count(v))
+            return ea_fail(err, EA_ECORRUPT, "a record names source %u", record->source);
+        int64_t utc_ns = ea_clock_to_utc_ns(&ea_batch_source(v, record->source)->clock, record->time_raw);
+        rc = ea_machine_apply(l->machine, record, c, utc_ns, err);
+        if (rc)
+            return rc;
+    }
+    return rc;
+}
+
+static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
+    ec_history *h = l->history;
+    const uint8_t *data;
+    size_t len_bytes;
+    ea_batch_view *v = NULL;
+    if (row->event_count == 0)
+        return 0;
+    if (l->fold.begin_utc_ns == INT64_MIN) {
+        l->fold.begin_utc_ns = row->begin_utc_ns;
+        ea_machine_restore_position(l->machine, l->fold.last_instance, row->begin_utc_ns);
+    }
+    if (row->end_utc_ns > l->fold.end_utc_ns)
+        l->fold.end_utc_ns = row->end_utc_ns;
+    int rc = ec_store_read(h->store, row, &data, &len_bytes, err);
+    if (!rc)
+        rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
+    if (rc == EA_ENOTFOUND) { /* a description that came with a batch of a higher number */
+        rc = ec_store_load_classes(h->store, l->stream_id, l->registry, err);
+        if (!rc)
+            rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
+    }
+    if (!rc)
+        rc = fold_records(l, v, err);
+    ea_batch_close(v);
+    return rc;
+}
+
+/* ---- one stream ---- */
+
+/* How many of the numbers first..last are neither stored nor covered by a tombstone. */
+static int missing_numbers(ec_history *h, const work *w, uint64_t first, uint64_t last, uint64_t *ret, ea_err *err) {
+    size_t capacity = 256, n = 0;
+    for (;;) {
+        ec_range *ranges = malloc(capacity * sizeof *ranges);
+        if (!ranges)
+            return ea_fail(err, EA_ENOMEM, "look for missing batches");
+        int rc = ec_store_ranges(h->store, w->host, w->stream, ranges, capacity, &n, err);
+        uint64_t missing = last - first + 1;
+        for (size_t i = 0; !rc && i < n; i++) {
+            uint64_t a = ranges[i].first > first ? ranges[i].first : first;
+            uint64_t b = ranges[i].last < last ? ranges[i].last : last;
+            if (a <= b)
+                missing -= b - a + 1;
+        }
+        /* more ranges than asked for, and the last one that came does not reach our numbers yet */
+        int more = !rc && n == capacity && ranges[n - 1].last < last;
+        free(ranges);
+        if (rc)
+            return rc;
+        if (!more || capacity >= (size_t)1 << 24) {
+            *ret = missing;
+            return 0;
+        }
+        capacity *= 4;
+    }
+}
+
+/* The next batch whose turn it is: 1, 0 when there is none yet. */
+static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
+    ec_history *h = l->history;
+    ec_batch_row row;
+    uint64_t missing = 0, expected = l->fold.position + 1;
+    int rc = ec_store_next_batch(h->store, l->stream_id, l->fold.position, &row, err);
+    if (rc <= 0)
+        return rc;
+    if (row.number > expected) {
+        rc = missing_numbers(h, w, expected, row.number - 1, &missing, err);
+        if (rc)
+            return rc;
+    }
+    if (missing) {
+        int given_up = h->options.hole_wait_ns < 0 || ea_utc_ns() - w->received_last_utc_ns > h->options.hole_wait_ns ||
+                       w->highest_number - row.number >= h->options.hole_batches;
+        if (!given_up)
+            return 0;
+        note(h, "%s: %" PRIu64 " batches before number %" PRIu64 " have not come; the state goes on without them",
+             w->host, missing, row.number);
+        l->fold.missing_count += missing;
+    }
+    *ret = row;
+    return 1;
+}
+
+/* Up to batches_per_commit batches, and their transaction. *ret_more: there may be more. */
+static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
+    ec_history *h = l->history;
+    ec_batch_row row;
+    uint32_t n = 0;
+    int rc = ec_tables_begin(h->tables, err), more = 0;
+    if (rc)
+        return rc;
+    while (n < h->options.batches_per_commit && !h->stopping && (more = next_batch(l, w, &row, err)) == 1) {
+        rc = fold_batch(l, &row, err);
+        if (is_damage(rc)) {
+            note(h, "%s: batch %" PRIu64 " cannot be read; the state goes on without it: %s", w->host, row.number,
+                 err ? err->message : ea_code_text(rc));
+            l->fold.damaged_count++;
+            rc = 0;
+        }
+        if (rc)
+            return rc;
+        l->fold.position = row.number;
+        l->fold.batch_count++;
+        l->fold.event_count += row.event_count;
+        h->folded_count++;
+        n++;
+        if (h->options.keep_going && !h->options.keep_going(h->options.arg))
+            h->stopping = 1;
+    }
+    if (more < 0)
+        return more;
+    l->fold.last_instance = ea_machine_last_instance(l->machine);
+    rc = ec_tables_put_pending_ids(h->tables, l->fold.fold_id, l->machine, err);
+    if (!rc)
+        rc = ec_tables_set_fold(h->tables, &l->fold, err);
+    if (!rc)
+        rc = ec_tables_commit(h->tables, err);
+    *ret_more = more;
+    return rc;
+}
+
+/* A batch came whose number had been given up, or in place of a tombstone: only a fold from the start puts it where it
+ * belongs. *ret_started 0: not now, the last time was too recent. */
+static int fold_again(ec_history *h, const work *w, int *ret_started, ea_err *err) {
+    live *l;
+    const uint64_t *not_before = ea_u64_map_get(&h->again, w->stream_id);
+    *ret_started = 0;
+    if (not_before && (uint64_t)ea_monotonic_ns() < *not_before)
+        return 0;
+    int rc = ec_tables_begin(h->tables, err);
+    if (!rc)
+        rc = get_live(&l, h, w, err);
+    if (rc)
+        return rc;
+    note(h, "%s: a batch came late; its stream is folded again from the start", w->host);
+    rc = ec_tables_reset_fold(h->tables, &l->fold, err);
+    if (!rc)
+        rc = ec_tables_commit(h->tables, err);
+    drop_live(h, l);
+    *ret_started = !rc;
+    return rc;
+}
+
+static int fold_all_of(ec_history *h, const work *w, ea_err *err) {
+    live *l = NULL;
+    int rc = get_live(&l, h, w, err), more = 1;
+    while (!rc && more && !h->stopping)
+        rc = fold_some(l, w, &more, err);
+    if (rc || h->stopping)
+        return rc;
+    if (l->fold.batch_count >= w->batch_count && l->fold.event_count >= w->event_count)
+        return ea_u64_map_put(&h->done, w->stream_id, w->batch_count + w->event_count);
+    ec_batch_row row;
+    rc = ec_store_next_batch(h->store, w->stream_id, l->fold.position, &row, err);
+    if (rc)
+        return rc < 0 ? rc : 0; /* it waits for a hole to be filled */
+    int64_t began_ns = ea_monotonic_ns();
+    int started;
+    rc = fold_again(h, w, &started, err);
+    if (rc || !started)
+        return rc;
+    rc = get_live(&l, h, w, err);
+    for (more = 1; !rc && more && !h->stopping;)
+        rc = fold_some(l, w, &more, err);
+    int64_t now_ns = ea_monotonic_ns(), pause_ns = 10 * (now_ns - began_ns);
+    if (pause_ns < MS_TO_NS(1000) * AGAIN_SECONDS)
+        pause_ns = MS_TO_NS(1000) * AGAIN_SECONDS;
+    return rc ? rc : ea_u64_map_put(&h->again, w->stream_id, (uint64_t)(now_ns + pause_ns));
+}
+
+static int fold_stream(ec_history *h, const work *w, ea_err *err) {
+    h->err = err;
+    int rc = fold_all_of(h, w, err);
+    h->err = NULL;
+    if (!rc)
+        return 0;
+    /* The machine is ahead of the tables now: both go back to the last commit. */
+    ec_tables_rollback(h->tables);
+    for (size_t i = 0; i < h->live_count; i++)
+        if (h->lives[i]->stream_id == w->stream_id) {
+            drop_live(h, h->lives[i]);
+            break;
+        }
+    return rc == EA_ENOMEM ? ea_fail(err, rc, "fold a stream") : rc;
+}
+
+/* ---- all streams ---- */
+
+static int add_work(const ec_stream_row *row, void *arg) {
+    ec_history *h = arg;
+    const uint64_t *done = ea_u64_map_get(&h->done, row->stream_id);
+    if (row->batch_count == 0 || (done && *done == row->batch_count + row->event_count))
+        return 0;
+    if (h->work_count == h->work_capacity) {
+        size_t capacity = h->work_capacity ? h->work_capacity * 2 : 16;
+        work *works = realloc(h->works, capacity * sizeof *works);
+        if (!works)
+            return EA_ENOMEM;
+        h->works = works;
+        h->work_capacity = capacity;
+    }
+    work *w = &h->works[h->work_count++];
+    *w = (work){.stream_id = row->stream_id,
+                .batch_count = row->batch_count,
+                .event_count = row->event_count,
+                .highest_number = row->highest_number,
+                .received_last_utc_ns = row->received_last_utc_ns};
+    memcpy(w->host, row->host, sizeof w->host);
+    memcpy(w->stream, row->stream, sizeof w->stream);
+    return 0;
+}
+
+int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err) {
+    ea_err local = {0};
+    if (!err)
+        err = &local;
+    h->work_count = 0;
+    h->folded_count = 0;
+    h->stopping = 0;
+    int rc = ec_store_each_stream(h->store, NULL, add_work, h, err);
+    if (rc == EA_ENOMEM)
+        return ea_fail(err, rc, "fold the streams");
+    for (size_t i = 0; i < h->work_count && !rc && !h->stopping; i++)
+        rc = fold_stream(h, &h->works[i], err);
+    if (!rc && ret_batches)
+        *ret_batches = h->folded_count;
+    return rc;
+}
+
+int ec_history_open(ec_history **ret, const char *dir, const ec_history_options *options, ea_err *err) {
+    ec_history *h = calloc(1, sizeof *h);
+    if (!h)
+        return ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
+    h->options = *options;
+    if (!h->options.live_streams)
+        h->options.live_streams = 64;
+    if (!h->options.batches_per_commit)
+        h->options.batches_per_commit = 16;
+    if (!h->options.hole_wait_ns)
+        h->options.hole_wait_ns = MS_TO_NS(30000);
+    if (!h->options.hole_batches)
+        h->options.hole_batches = 256;
+    ea_u64_map_init(&h->done, 0);
+    ea_u64_map_init(&h->again, 0);
+    h->lives = calloc(h->options.live_streams, sizeof(live *));
+    int rc = h->lives ? ec_store_open(&h->store, dir, &(ec_store_options){0}, err)
+                      : ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
+    if (!rc)
+        rc = ec_tables_open(&h->tables, dir, 1, err);
+    if (rc) {
+        ec_history_close(h);
+        return rc;
+    }
+    *ret = h;
+    return 0;
+}
+
+void ec_history_close(ec_history *h) {
+    if (!h)
+        return;
+    for (size_t i = 0; i < h->live_count; i++)
+        live_destroy(h->lives[i]);
+    free(h->lives);
+    free(h->works);
+    ea_u64_map_deinit(&h->done);
+    ea_u64_map_deinit(&h->again);
+    ec_tables_close(h->tables);
+    ec_store_close(h->store);
+    free(h);
+}
+
+/* ---- catching up, for queries ---- */
+
+/* A stream as the store has it, and how far its fold is. */
+typedef struct goal {
+    char host[256];
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t batch_count, event_count;
+    uint64_t behind;
+} goal;
+typedef struct goals {
+    goal *items;
+    size_t count, capacity;
+} goals;
+
+static int add_goal(const ec_stream_row *row, void *arg) {
+    goals *g = arg;
+    if (g->count == g->capacity) {
+        size_t capacity = g->capacity ? g->capacity * 2 : 16;
+        goal *items = realloc(g->items, capacity * sizeof *items);
+        if (!items)
+            return EA_ENOMEM;
+        g->items = items;
+        g->capacity = capacity;
+    }
+    goal *to = &g->items[g->count++];
+    *to = (goal){.batch_count = row->batch_count, .event_count = row->event_count, .behind = row->batch_count};
+    memcpy(to->host, row->host, sizeof to->host);
+    memcpy(to->stream, row->stream, sizeof to->stream);
+    return 0;
+}
+
+static int measure_goal(const ec_fold *fold, void *arg) {
+    goals *g = arg;
+    for (size_t i = 0; i < g->count; i++) {
+        goal *to = &g->items[i];
+        if (memcmp(to->stream, fold->stream, sizeof to->stream) != 0 || strcmp(to->host, fold->host) != 0)
+            continue;
+        to->behind = to->batch_count > fold->batch_count   ? to->batch_count - fold->batch_count
+                     : to->event_count > fold->event_count ? 1 /* a batch in place of a tombstone */
+                                                           : 0;
+        break;
+    }
+    return 0;
+}
+
+static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_behind, ea_err *err) {
+    ec_tables *t = NULL;
+    for (size_t i = 0; i < g->count; i++)
+        g->items[i].behind = g->items[i].batch_count;
+    int rc = ec_tables_open(&t, dir, 0, err);
+    if (!rc)
+        rc = ec_tables_each_fold(t, host, measure_goal, g, err);
+    if (rc == EA_ENOTFOUND)
+        rc = 0; /* nothing is folded yet */
+    ec_tables_close(t);
+    *ret_behind = 0;
+    for (size_t i = 0; i < g->count; i++)
+        *ret_behind += g->items[i].behind;
+    return rc;
+}
+
+int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind, ea_err *err) {
+    int64_t deadline_ns = ea_monotonic_ns() + wait_ns;
+    ec_store *store = NULL;
+    goals g = {0};
+    uint64_t behind = 0;
+    int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
+    if (!rc)
+        rc = ec_store_each_stream(store, host, add_goal, &g, err);
+    ec_store_close(store);
+    if (rc == EA_ENOMEM)
+        rc = ea_fail(err, rc, "look at the streams of %s", dir);
+    while (!rc && !(rc = measure(dir, host, &g, &behind, err)) && behind) {
+        ec_history *h = NULL;
+        ec_history_options options = {.hole_wait_ns = -1};
+        int can = ec_history_open(&h, dir, &options, NULL);
+        if (can == 0) {
+            rc = ec_history_fold(h, NULL, err);
+            ec_history_close(h);
+            if (!rc)
+                rc = measure(dir, host, &g, &behind, err);
+            break;
+        }
+        if (can != EA_EBUSY || ea_monotonic_ns() >= deadline_ns)
+            break;
+        ea_sleep_ns(MS_TO_NS(CATCH_UP_POLL_MS));
+    }
+    free(g.items);
+    if (!rc)
+        *ret_behind = behind;
+    return rc;
+}
+
+/* ---- the daemon's thread ---- */
+
+struct ec_history_worker {
+    ec_history_options options; /* the caller's */
+    char *dir;
+    ea_thread *thread;
+    ea_mutex *mutex;
+    ea_cond *cond;
+    int woken; /* under the mutex */
+    atomic_int stop;
+};
+
+static int worker_goes_on(void *arg) {
+    ec_history_worker *w = arg;
+    return !atomic_load_explicit(&w->stop, memory_order_relaxed);
+}
+
+static void worker_note(void *arg, const char *text) {
+    const ec_history_worker *w = arg;
+    if (w->options.on_note)
+        w->options.on_note(w->options.arg, text);
+}
+
+/* Until somebody wakes it, it is asked to stop, or the time is over. */
+static void worker_wait(ec_history_worker *w, int64_t wait_ns) {
+    ea_mutex_lock(w->mutex);
+    if (!w->woken && worker_goes_on(w))
+        (void)ea_cond_wait_for(w->cond, w->mutex, wait_ns);
+    w->woken = 0;
+    ea_mutex_unlock(w->mutex);
+}
+
+static void work_until_stopped(void *arg) {
+    ec_history_worker *w = arg;
+    ec_history *h = NULL;
+    ec_history_options options = w->options;
+    options.keep_going = worker_goes_on;
+    options.on_note = worker_note;
+    options.arg = w;
+    int told = 0;
+    while (worker_goes_on(w)) {
+        ea_err err = {0};
+        int rc = h ? 0 : ec_history_open(&h, w->dir, &options, &err);
+        if (!rc)
+            rc = ec_history_fold(h, NULL, &err);
+        if (rc && rc != EA_EBUSY && !told) /* a query that folds gives the lock back soon */
+            worker_note(w, err.message);
+        told = rc && rc != EA_EBUSY;
+        if (rc) { /* begin anew, in a while */
+            ec_history_close(h);
+            h = NULL;
+        }
+        worker_wait(w, MS_TO_NS(WORKER_IDLE_MS));
+        if (worker_goes_on(w))
+            ea_sleep_ns(MS_TO_NS(WORKER_PAUSE_MS));
+    }
+    ec_history_close(h);
+}
+
+static void worker_destroy(ec_history_worker *w) {
+    ea_cond_destroy(w->cond);
+    ea_mutex_destroy(w->mutex);
+    free(w->dir);
+    free(w);
+}
+
+int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_options *options, ea_err *err) {
+    ec_history_worker *w = calloc(1, sizeof *w);
+    if (!w)
+        return ea_fail(err, EA_ENOMEM, "start the history's thread");
+    w->options = *options;
+    w->dir = strdup(dir);
+    int rc = w->dir ? ea_mutex_create(&w->mutex, err) : ea_fail(err, EA_ENOMEM, "start the history's thread");
+    if (!rc)
+        rc = ea_cond_create(&w->cond, err);
+    if (!rc)
+        rc = ea_thread_start(&w->thread, "history", work_until_stopped, w, err);
+    if (rc) {
+        worker_destroy(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+void ec_history_wake(ec_history_worker *w) {
+    ea_mutex_lock(w->mutex);
+    w->woken = 1;
+    ea_cond_signal(w->cond);
+    ea_mutex_unlock(w->mutex);
+}
+
+void ec_history_stop(ec_history_worker *w) {
+    if (!w)
+        return;
+    atomic_store_explicit(&w->stop, 1, memory_order_relaxed);
+    ec_history_wake(w);
+    ea_thread_join(w->thread);
+    worker_destroy(w);
+}

@@ -1,0 +1,55 @@
+/* The history of every machine: stored batches of each stream are folded, in the order of their numbers, through
+ * proto/state, and what it says is kept in the tables of DIR/state.db.
+ * Before it: collector/store. After it: collector/query. Thread: an ec_history belongs to one thread; ec_history_start
+ * makes a thread that owns one.
+ *
+ * How far a stream is folded is stored in the same transaction as what came of it: after a crash the fold goes on from
+ * there, with the same result. A number that is missing is waited for while batches behind it are there already; a
+ * tombstone, or a bound of time or count, ends the waiting. When such a batch arrives after all, its stream is folded
+ * again from the start. */
+#ifndef EC_STATE_HISTORY_H
+#define EC_STATE_HISTORY_H
+
+#include "counters.h"
+#include "err.h"
+
+#include <stdint.h>
+
+typedef struct ec_history ec_history;
+
+typedef struct ec_history_options {
+    uint32_t live_streams;       /* machines kept in memory; others are read back when they go on; 0: 64 */
+    uint32_t batches_per_commit; /* 0: 16 */
+    int64_t hole_wait_ns;        /* after the stream's last arrival; 0: 30 s; negative: do not wait */
+    uint64_t hole_batches;       /* batches behind a hole that end the waiting; 0: 256 */
+    ea_counters *counters;       /* borrowed; may be NULL */
+    /* Asked after each batch: 0 ends the fold after a commit. May be NULL. */
+    int (*keep_going)(void *arg);
+    /* Told, in a line for a person, what was skipped or begun again. May be NULL. */
+    void (*on_note)(void *arg, const char *text);
+    void *arg;
+} ec_history_options;
+
+/* Opens the tables of store folder dir for writing; EA_EBUSY when another process, or thread, folds already. */
+EA_MUST_CHECK int ec_history_open(ec_history **ret, const char *dir, const ec_history_options *options, ea_err *err);
+void ec_history_close(ec_history *h); /* NULL is allowed */
+
+/* Folds all that is stored now. *ret_batches (may be NULL) is how many batches were folded. */
+EA_MUST_CHECK int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err);
+
+/* For queries: sees to it that what is stored now of host (NULL: of all) is folded. Folds it itself when nobody else
+ * does, otherwise waits up to wait_ns for the one who does. *ret_behind: batches that are stored and not folded yet. A
+ * folder in which nothing may be written is no error: then nothing is folded. */
+EA_MUST_CHECK int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
+                                      ea_err *err);
+
+/* The daemon's: a thread that folds what arrives. keep_going of the options is not used. */
+typedef struct ec_history_worker ec_history_worker;
+EA_MUST_CHECK int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_options *options,
+                                   ea_err *err);
+/* Something was stored: fold soon. Any thread; cheap. */
+void ec_history_wake(ec_history_worker *w);
+/* Finishes the batch at hand, commits, ends the thread. NULL is allowed. */
+void ec_history_stop(ec_history_worker *w);
+
+#endif

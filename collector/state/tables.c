@@ -1,0 +1,652 @@
+/* The tables of the history: schema, writing, reading back. See tables.h. */
+#include "tables.h"
+
+#include "platform.h"
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCHEMA_VERSION = 1, BUSY_TIMEOUT_MS = 10000 };
+
+/* SCHEMA.md describes these. */
+static const char SCHEMA[] =
+    "CREATE TABLE streams(stream INTEGER PRIMARY KEY, host TEXT NOT NULL, id BLOB NOT NULL, position INTEGER NOT NULL,"
+    " batch_count INTEGER NOT NULL, event_count INTEGER NOT NULL, missing_count INTEGER NOT NULL,"
+    " damaged_count INTEGER NOT NULL, last_instance INTEGER NOT NULL,"
+    " begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL, UNIQUE(host, id));"
+    "CREATE TABLE processes(stream INTEGER NOT NULL, instance INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL,"
+    " end_utc_ns INTEGER NOT NULL, seen_utc_ns INTEGER NOT NULL, begin_cause INTEGER NOT NULL,"
+    " end_cause INTEGER NOT NULL, pid INTEGER NOT NULL, parent_pid INTEGER NOT NULL, parent_instance INTEGER NOT NULL,"
+    " session_id INTEGER NOT NULL, unique_key INTEGER NOT NULL, directory_table_base INTEGER NOT NULL,"
+    " exit_status INTEGER NOT NULL, flags INTEGER NOT NULL, image_name TEXT NOT NULL, command_line TEXT NOT NULL,"
+    " sid TEXT NOT NULL, package TEXT NOT NULL, application TEXT NOT NULL, PRIMARY KEY(stream, instance))"
+    " WITHOUT ROWID;"
+    "CREATE INDEX processes_pid ON processes(stream, pid, begin_utc_ns);"
+    "CREATE INDEX processes_begin ON processes(stream, begin_utc_ns);"
+    "CREATE INDEX processes_end ON processes(stream, end_utc_ns);"
+    "CREATE TABLE threads(stream INTEGER NOT NULL, instance INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL,"
+    " end_utc_ns INTEGER NOT NULL, seen_utc_ns INTEGER NOT NULL, begin_cause INTEGER NOT NULL,"
+    " end_cause INTEGER NOT NULL, tid INTEGER NOT NULL, pid INTEGER NOT NULL, process_instance INTEGER NOT NULL,"
+    " cpu INTEGER NOT NULL, stack_base INTEGER NOT NULL, start_address INTEGER NOT NULL,"
+    " win32_start_address INTEGER NOT NULL, teb INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY(stream, instance))"
+    " WITHOUT ROWID;"
+    "CREATE INDEX threads_tid ON threads(stream, tid, begin_utc_ns);"
+    "CREATE INDEX threads_pid ON threads(stream, pid, begin_utc_ns);"
+    "CREATE INDEX threads_end ON threads(stream, end_utc_ns);"
+    "CREATE TABLE modules(stream INTEGER NOT NULL, instance INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL,"
+    " end_utc_ns INTEGER NOT NULL, seen_utc_ns INTEGER NOT NULL, begin_cause INTEGER NOT NULL,"
+    " end_cause INTEGER NOT NULL, pid INTEGER NOT NULL, base INTEGER NOT NULL, process_instance INTEGER NOT NULL,"
+    " size_bytes INTEGER NOT NULL, default_base INTEGER NOT NULL, checksum INTEGER NOT NULL, timestamp INTEGER NOT "
+    "NULL,"
+    " path TEXT NOT NULL, pdb_guid TEXT, pdb_age INTEGER NOT NULL, pdb_path TEXT NOT NULL, original_name TEXT NOT NULL,"
+    " PRIMARY KEY(stream, instance)) WITHOUT ROWID;"
+    "CREATE INDEX modules_pid ON modules(stream, pid, begin_utc_ns);"
+    "CREATE INDEX modules_end ON modules(stream, end_utc_ns);"
+    "CREATE TABLE pending_ids(stream INTEGER NOT NULL, utc_ns INTEGER NOT NULL, pid INTEGER NOT NULL,"
+    " base INTEGER NOT NULL, size_bytes INTEGER NOT NULL, timestamp INTEGER NOT NULL, pdb_guid TEXT,"
+    " pdb_age INTEGER NOT NULL, pdb_path TEXT NOT NULL, original_name TEXT NOT NULL, PRIMARY KEY(stream, pid, base))"
+    " WITHOUT ROWID;";
+
+/* Prepared when first used. */
+#define LIFE_VALUES "?1, ?2, ?3, ?4, ?5, ?6, ?7"
+#define LIFE_UPDATE                                                                                                    \
+    "begin_utc_ns = excluded.begin_utc_ns, end_utc_ns = excluded.end_utc_ns, seen_utc_ns = excluded.seen_utc_ns,"      \
+    " begin_cause = excluded.begin_cause, end_cause = excluded.end_cause"
+#define STATEMENTS(X)                                                                                                  \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                                                        \
+    X(COMMIT, "COMMIT")                                                                                                \
+    X(ROLLBACK, "ROLLBACK")                                                                                            \
+    X(FIND_FOLD, "SELECT stream, host, id, position, batch_count, event_count, missing_count, damaged_count, "         \
+                 "last_instance, begin_utc_ns,"                                                                        \
+                 " end_utc_ns FROM streams WHERE host = ?1 AND id = ?2")                                               \
+    X(EACH_FOLD, "SELECT stream, host, id, position, batch_count, event_count, missing_count, damaged_count, "         \
+                 "last_instance, begin_utc_ns,"                                                                        \
+                 " end_utc_ns FROM streams WHERE ?1 IS NULL OR host = ?1 ORDER BY stream")                             \
+    X(ADD_FOLD, "INSERT INTO streams VALUES(NULL, ?1, ?2, 0, 0, 0, 0, 0, 0, ?3, ?3)")                                  \
+    X(SET_FOLD,                                                                                                        \
+      "UPDATE streams SET position = ?2, batch_count = ?3, event_count = ?4, missing_count = ?5, damaged_count = ?6,"  \
+      " last_instance = ?7, begin_utc_ns = ?8, end_utc_ns = ?9 WHERE stream = ?1")                                     \
+    X(DROP_PROCESSES, "DELETE FROM processes WHERE stream = ?1")                                                       \
+    X(DROP_THREADS, "DELETE FROM threads WHERE stream = ?1")                                                           \
+    X(DROP_MODULES, "DELETE FROM modules WHERE stream = ?1")                                                           \
+    X(DROP_PENDING, "DELETE FROM pending_ids WHERE stream = ?1")                                                       \
+    X(PUT_PROCESS,                                                                                                     \
+      "INSERT INTO processes VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"   \
+      " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ", parent_pid = excluded.parent_pid,"                \
+      " parent_instance = excluded.parent_instance, session_id = excluded.session_id,"                                 \
+      " unique_key = excluded.unique_key, directory_table_base = excluded.directory_table_base,"                       \
+      " exit_status = excluded.exit_status, flags = excluded.flags, image_name = excluded.image_name,"                 \
+      " command_line = excluded.command_line, sid = excluded.sid, package = excluded.package,"                         \
+      " application = excluded.application")                                                                           \
+    X(PUT_THREAD, "INSERT INTO threads VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"             \
+                  " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ","                                      \
+                  " process_instance = excluded.process_instance, stack_base = excluded.stack_base,"                   \
+                  " start_address = excluded.start_address, win32_start_address = excluded.win32_start_address,"       \
+                  " teb = excluded.teb, name = excluded.name")                                                         \
+    X(PUT_MODULE,                                                                                                      \
+      "INSERT INTO modules VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"          \
+      " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ", process_instance = excluded.process_instance,"    \
+      " size_bytes = excluded.size_bytes, default_base = excluded.default_base, checksum = excluded.checksum,"         \
+      " timestamp = excluded.timestamp, path = excluded.path, pdb_guid = excluded.pdb_guid,"                           \
+      " pdb_age = excluded.pdb_age, pdb_path = excluded.pdb_path, original_name = excluded.original_name")             \
+    X(PUT_PENDING, "INSERT OR REPLACE INTO pending_ids VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")               \
+    X(EACH_PENDING, "SELECT utc_ns, pid, base, size_bytes, timestamp, pdb_guid, pdb_age, pdb_path, original_name"      \
+                    " FROM pending_ids WHERE stream = ?1")                                                             \
+    /* open ones in the order of their numbers, then the ended ones, the last ended first */                           \
+    X(OPEN_PROCESSES, "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1"                                 \
+                      " AND end_utc_ns = 9223372036854775807 ORDER BY instance")                                       \
+    X(ENDED_PROCESSES, "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1"                                \
+                       " AND end_utc_ns < 9223372036854775807 ORDER BY end_utc_ns DESC, instance DESC")                \
+    X(OPEN_THREADS, "SELECT " EC_THREAD_COLUMNS " FROM threads WHERE stream = ?1"                                      \
+                    " AND end_utc_ns = 9223372036854775807 ORDER BY instance")                                         \
+    X(ENDED_THREADS, "SELECT " EC_THREAD_COLUMNS " FROM threads WHERE stream = ?1"                                     \
+                     " AND end_utc_ns < 9223372036854775807 ORDER BY end_utc_ns DESC, instance DESC")                  \
+    X(OPEN_MODULES, "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1"                                      \
+                    " AND end_utc_ns = 9223372036854775807 ORDER BY instance")                                         \
+    X(ENDED_MODULES, "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1"                                     \
+                     " AND end_utc_ns < 9223372036854775807 ORDER BY end_utc_ns DESC, instance DESC")
+
+enum statement {
+#define X(name, sql) S_##name,
+    STATEMENTS(X)
+#undef X
+        STATEMENT_COUNT
+};
+static const char *const SQL[] = {
+#define X(name, sql) sql,
+    STATEMENTS(X)
+#undef X
+};
+
+struct ec_tables {
+    sqlite3 *db;
+    ea_file *lock;
+    sqlite3_stmt *prepared[STATEMENT_COUNT];
+};
+
+int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing) {
+    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
+    const char *text = db ? sqlite3_errmsg(db) : "out of memory";
+    int ours = code == SQLITE_NOMEM   ? EA_ENOMEM
+               : code == SQLITE_FULL  ? EA_EFULL
+               : code == SQLITE_IOERR ? EA_EIO
+                                      : EA_EDATABASE;
+    return ea_fail(err, ours, "%s: %s", doing, text);
+}
+
+static int run_sql(ec_tables *t, const char *sql, const char *doing, ea_err *err) {
+    return sqlite3_exec(t->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, t->db, doing);
+}
+
+/* ---- opening ---- */
+
+static int read_version(ec_tables *t, int *ret, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = 0;
+    if (sqlite3_prepare_v2(t->db, "PRAGMA user_version", -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+        *ret = sqlite3_column_int(s, 0);
+    else
+        rc = ec_fail_sqlite(err, t->db, "read the version of the state tables");
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static int remove_database(const char *path, ea_err *err) {
+    static const char *const PARTS[] = {"", "-wal", "-shm"};
+    ea_text name;
+    int rc = 0;
+    ea_text_init(&name);
+    for (int i = 0; i < 3 && !rc; i++) {
+        ea_text_clear(&name);
+        ea_text_str(&name, path);
+        ea_text_str(&name, PARTS[i]);
+        rc = name.failed                 ? ea_fail(err, EA_ENOMEM, "remove the state tables")
+             : ea_path_exists(name.data) ? ea_path_remove(name.data, err)
+                                         : 0;
+    }
+    ea_text_deinit(&name);
+    return rc;
+}
+
+static int open_database(ec_tables *t, const char *path, int writable, ea_err *err) {
+    int flags = writable ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
+    int code = sqlite3_open_v2(path, &t->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code != SQLITE_OK &&
+        !writable) { /* a reader may lack the right to write; it needs it only for the WAL's index */
+        sqlite3_close(t->db);
+        code = sqlite3_open_v2(path, &t->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    }
+    if (code != SQLITE_OK)
+        return ec_fail_sqlite(err, t->db, "open the state tables");
+    sqlite3_busy_timeout(t->db, BUSY_TIMEOUT_MS);
+    return 0;
+}
+
+static int open_tables(ec_tables *t, const char *path, const char *lock_path, int writable, ea_err *err) {
+    int version = 0, rc;
+    if (!writable) {
+        if (!ea_path_exists(path))
+            return ea_fail(err, EA_ENOTFOUND, "no state tables yet: %s", path);
+        rc = open_database(t, path, 0, err);
+        if (!rc)
+            rc = read_version(t, &version, err);
+        if (!rc && version != SCHEMA_VERSION)
+            rc = version == 0 ? ea_fail(err, EA_ENOTFOUND, "no state tables yet: %s", path)
+                              : ea_fail(err, EA_EUNSUPPORTED, "%s has version %d, this program reads %d", path, version,
+                                        SCHEMA_VERSION);
+        return rc;
+    }
+    rc = ea_file_open(&t->lock, lock_path, EA_OPEN_APPEND, err);
+    if (!rc)
+        rc = ea_file_try_lock(t->lock, err);
+    if (!rc)
+        rc = open_database(t, path, 1, err);
+    if (rc)
+        return rc;
+    /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. */
+    if (read_version(t, &version, NULL) || (version != 0 && version != SCHEMA_VERSION)) {
+        sqlite3_close(t->db);
+        t->db = NULL;
+        rc = remove_database(path, err);
+        if (!rc)
+            rc = open_database(t, path, 1, err);
+        if (rc)
+            return rc;
+        version = 0;
+    }
+    rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", "set up the state tables", err);
+    if (rc || version == SCHEMA_VERSION)
+        return rc;
+    ea_text sql;
+    ea_text_init(&sql);
+    ea_text_printf(&sql, "BEGIN IMMEDIATE; %s PRAGMA user_version = %d; COMMIT;", SCHEMA, SCHEMA_VERSION);
+    rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
+                    : run_sql(t, sql.data, "make the state tables", err);
+    ea_text_deinit(&sql);
+    return rc;
+}
+
+int ec_tables_open(ec_tables **ret, const char *dir, int writable, ea_err *err) {
+    ec_tables *t = calloc(1, sizeof *t);
+    ea_text path, lock;
+    ea_text_init(&path);
+    ea_text_init(&lock);
+    ea_text_printf(&path, "%s/state.db", dir);
+    ea_text_printf(&lock, "%s/state.lock", dir);
+    int rc = !t || path.failed || lock.failed ? ea_fail(err, EA_ENOMEM, "open the state tables of %s", dir)
+                                              : open_tables(t, path.data, lock.data, writable, err);
+    ea_text_deinit(&path);
+    ea_text_deinit(&lock);
+    if (rc) {
+        ec_tables_close(t);
+        return rc;
+    }
+    *ret = t;
+    return 0;
+}
+
+void ec_tables_close(ec_tables *t) {
+    if (!t)
+        return;
+    for (int i = 0; i < STATEMENT_COUNT; i++)
+        sqlite3_finalize(t->prepared[i]);
+    sqlite3_close(t->db);
+    ea_file_close(t->lock);
+    free(t);
+}
+
+sqlite3 *ec_tables_database(ec_tables *t) {
+    return t->db;
+}
+
+/* ---- statements ---- */
+
+/* The statement, reset and ready to be bound. */
+static int prepare(ec_tables *t, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+    sqlite3_stmt **s = &t->prepared[which];
+    if (!*s && sqlite3_prepare_v3(t->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, t->db, SQL[which]);
+    sqlite3_reset(*s);
+    *ret = *s;
+    return 0;
+}
+
+static int finish(ec_tables *t, sqlite3_stmt *s, const char *doing, ea_err *err) {
+    int code = sqlite3_step(s);
+    int rc = code == SQLITE_DONE || code == SQLITE_ROW ? 0 : ec_fail_sqlite(err, t->db, doing);
+    sqlite3_reset(s);
+    return rc;
+}
+
+static int run(ec_tables *t, enum statement which, ea_err *err) {
+    sqlite3_stmt *s;
+    int rc = prepare(t, which, &s, err);
+    return rc ? rc : finish(t, s, SQL[which], err);
+}
+
+static void bind_u32(sqlite3_stmt *s, int at, uint32_t v) {
+    sqlite3_bind_int64(s, at, v);
+}
+static void bind_address(sqlite3_stmt *s, int at, uint64_t v) {
+    sqlite3_bind_int64(s, at, ec_u64_to_sql(v));
+}
+static void bind_text(sqlite3_stmt *s, int at, const char *v) {
+    sqlite3_bind_text(s, at, v, -1, SQLITE_STATIC);
+}
+static void bind_guid(sqlite3_stmt *s, int at, int has, const ea_guid *g) {
+    char text[40];
+    if (has) {
+        ea_guid_format(g, text);
+        sqlite3_bind_text(s, at, text, -1, SQLITE_TRANSIENT);
+    } else {
+        sqlite3_bind_null(s, at);
+    }
+}
+static void bind_life(sqlite3_stmt *s, int64_t fold_id, const ea_interval *life) {
+    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 2, (int64_t)life->instance);
+    sqlite3_bind_int64(s, 3, life->begin_utc_ns);
+    sqlite3_bind_int64(s, 4, life->end_utc_ns);
+    sqlite3_bind_int64(s, 5, life->seen_utc_ns);
+    sqlite3_bind_int(s, 6, life->begin_cause);
+    sqlite3_bind_int(s, 7, life->end_cause);
+}
+
+static const char *column_text(sqlite3_stmt *s, int at) {
+    const unsigned char *v = sqlite3_column_text(s, at);
+    return v ? (const char *)v : "";
+}
+static uint64_t column_address(sqlite3_stmt *s, int at) {
+    return ec_u64_from_sql(sqlite3_column_int64(s, at));
+}
+static uint32_t column_u32(sqlite3_stmt *s, int at) {
+    return (uint32_t)sqlite3_column_int64(s, at);
+}
+static int column_guid(sqlite3_stmt *s, int at, ea_guid *ret) {
+    const unsigned char *v = sqlite3_column_text(s, at);
+    return v && ea_guid_parse((const char *)v, ret) == 0;
+}
+static void read_life(sqlite3_stmt *s, ea_interval *ret) {
+    ret->instance = (uint64_t)sqlite3_column_int64(s, 0);
+    ret->begin_utc_ns = sqlite3_column_int64(s, 1);
+    ret->end_utc_ns = sqlite3_column_int64(s, 2);
+    ret->seen_utc_ns = sqlite3_column_int64(s, 3);
+    ret->begin_cause = (uint8_t)sqlite3_column_int(s, 4);
+    ret->end_cause = (uint8_t)sqlite3_column_int(s, 5);
+}
+
+/* ---- transactions and folds ---- */
+
+int ec_tables_begin(ec_tables *t, ea_err *err) {
+    return run(t, S_BEGIN, err);
+}
+int ec_tables_commit(ec_tables *t, ea_err *err) {
+    return run(t, S_COMMIT, err);
+}
+
+void ec_tables_rollback(ec_tables *t) {
+    if (!sqlite3_get_autocommit(t->db) && run(t, S_ROLLBACK, NULL))
+        return; /* SQLite has rolled back by itself */
+}
+
+static void read_fold(sqlite3_stmt *s, ec_fold *ret) {
+    *ret = (ec_fold){.fold_id = sqlite3_column_int64(s, 0),
+                     .position = (uint64_t)sqlite3_column_int64(s, 3),
+                     .batch_count = (uint64_t)sqlite3_column_int64(s, 4),
+                     .event_count = (uint64_t)sqlite3_column_int64(s, 5),
+                     .missing_count = (uint64_t)sqlite3_column_int64(s, 6),
+                     .damaged_count = (uint64_t)sqlite3_column_int64(s, 7),
+                     .last_instance = (uint64_t)sqlite3_column_int64(s, 8),
+                     .begin_utc_ns = sqlite3_column_int64(s, 9),
+                     .end_utc_ns = sqlite3_column_int64(s, 10)};
+    snprintf(ret->host, sizeof ret->host, "%s", column_text(s, 1));
+    if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
+        memcpy(ret->stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
+}
+
+int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err) {
+    for (int made = 0;; made = 1) {
+        sqlite3_stmt *s;
+        int rc = prepare(t, S_FIND_FOLD, &s, err);
+        if (rc)
+            return rc;
+        bind_text(s, 1, host);
+        sqlite3_bind_blob(s, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
+        int code = sqlite3_step(s);
+        if (code == SQLITE_ROW)
+            read_fold(s, ret);
+        rc = code == SQLITE_ROW || (code == SQLITE_DONE && !made) ? 0 : ec_fail_sqlite(err, t->db, "find a fold");
+        sqlite3_reset(s);
+        if (rc || code == SQLITE_ROW)
+            return rc;
+        rc = prepare(t, S_ADD_FOLD, &s, err);
+        if (rc)
+            return rc;
+        bind_text(s, 1, host);
+        sqlite3_bind_blob(s, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
+        sqlite3_bind_int64(s, 3, INT64_MIN);
+        rc = finish(t, s, "begin a fold", err);
+        if (rc)
+            return rc;
+    }
+}
+
+int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err) {
+    sqlite3_stmt *s;
+    int rc = prepare(t, S_SET_FOLD, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 1, fold->fold_id);
+    sqlite3_bind_int64(s, 2, (int64_t)fold->position);
+    sqlite3_bind_int64(s, 3, (int64_t)fold->batch_count);
+    sqlite3_bind_int64(s, 4, (int64_t)fold->event_count);
+    sqlite3_bind_int64(s, 5, (int64_t)fold->missing_count);
+    sqlite3_bind_int64(s, 6, (int64_t)fold->damaged_count);
+    sqlite3_bind_int64(s, 7, (int64_t)fold->last_instance);
+    sqlite3_bind_int64(s, 8, fold->begin_utc_ns);
+    sqlite3_bind_int64(s, 9, fold->end_utc_ns);
+    return finish(t, s, "keep the position of a fold", err);
+}
+
+int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold *fold, void *arg), void *arg,
+                        ea_err *err) {
+    sqlite3_stmt *s;
+    int code, rc = prepare(t, S_EACH_FOLD, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC); /* NULL for NULL */
+    while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc) {
+        ec_fold fold;
+        read_fold(s, &fold);
+        rc = fn(&fold, arg);
+    }
+    if (!rc && code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, t->db, "list the folds");
+    sqlite3_reset(s);
+    return rc;
+}
+
+int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
+    static const enum statement DROPS[] = {S_DROP_PROCESSES, S_DROP_THREADS, S_DROP_MODULES, S_DROP_PENDING};
+    for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
+        sqlite3_stmt *s;
+        int rc = prepare(t, DROPS[i], &s, err);
+        if (rc)
+            return rc;
+        sqlite3_bind_int64(s, 1, fold->fold_id);
+        rc = finish(t, s, "begin a fold again", err);
+        if (rc)
+            return rc;
+    }
+    fold->position = fold->batch_count = fold->event_count = 0;
+    fold->missing_count = fold->damaged_count = fold->last_instance = 0;
+    fold->begin_utc_ns = fold->end_utc_ns = INT64_MIN;
+    return ec_tables_set_fold(t, fold, err);
+}
+
+/* ---- rows ---- */
+
+int ec_tables_put_process(ec_tables *t, int64_t fold_id, const ea_process *p, ea_err *err) {
+    sqlite3_stmt *s;
+    int rc = prepare(t, S_PUT_PROCESS, &s, err);
+    if (rc)
+        return rc;
+    bind_life(s, fold_id, &p->life);
+    bind_u32(s, 8, p->pid);
+    bind_u32(s, 9, p->parent_pid);
+    sqlite3_bind_int64(s, 10, (int64_t)p->parent_instance);
+    bind_u32(s, 11, p->session_id);
+    bind_address(s, 12, p->unique_key);
+    bind_address(s, 13, p->directory_table_base);
+    sqlite3_bind_int(s, 14, p->exit_status);
+    bind_u32(s, 15, p->flags);
+    bind_text(s, 16, p->image_name);
+    bind_text(s, 17, p->command_line);
+    bind_text(s, 18, p->sid);
+    bind_text(s, 19, p->package);
+    bind_text(s, 20, p->application);
+    return finish(t, s, "keep a process", err);
+}
+
+void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
+    *ret = (ea_process){.pid = column_u32(s, 6),
+                        .parent_pid = column_u32(s, 7),
+                        .parent_instance = (uint64_t)sqlite3_column_int64(s, 8),
+                        .session_id = column_u32(s, 9),
+                        .unique_key = column_address(s, 10),
+                        .directory_table_base = column_address(s, 11),
+                        .exit_status = sqlite3_column_int(s, 12),
+                        .flags = column_u32(s, 13),
+                        .image_name = column_text(s, 14),
+                        .command_line = column_text(s, 15),
+                        .sid = column_text(s, 16),
+                        .package = column_text(s, 17),
+                        .application = column_text(s, 18)};
+    read_life(s, &ret->life);
+}
+
+int ec_tables_put_thread(ec_tables *t, int64_t fold_id, const ea_thread_row *row, ea_err *err) {
+    sqlite3_stmt *s;
+    int rc = prepare(t, S_PUT_THREAD, &s, err);
+    if (rc)
+        return rc;
+    bind_life(s, fold_id, &row->life);
+    bind_u32(s, 8, row->tid);
+    bind_u32(s, 9, row->pid);
+    sqlite3_bind_int64(s, 10, (int64_t)row->process_instance);
+    sqlite3_bind_int(s, 11, row->cpu);
+    bind_address(s, 12, row->stack_base);
+    bind_address(s, 13, row->start_address);
+    bind_address(s, 14, row->win32_start_address);
+    bind_address(s, 15, row->teb);
+    bind_text(s, 16, row->name);
+    return finish(t, s, "keep a thread", err);
+}
+
+void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret) {
+    *ret = (ea_thread_row){.tid = column_u32(s, 6),
+                           .pid = column_u32(s, 7),
+                           .process_instance = (uint64_t)sqlite3_column_int64(s, 8),
+                           .cpu = (uint16_t)sqlite3_column_int(s, 9),
+                           .stack_base = column_address(s, 10),
+                           .start_address = column_address(s, 11),
+                           .win32_start_address = column_address(s, 12),
+                           .teb = column_address(s, 13),
+                           .name = column_text(s, 14)};
+    read_life(s, &ret->life);
+}
+
+int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea_err *err) {
+    sqlite3_stmt *s;
+    int rc = prepare(t, S_PUT_MODULE, &s, err);
+    if (rc)
+        return rc;
+    bind_life(s, fold_id, &mod->life);
+    bind_u32(s, 8, mod->pid);
+    bind_address(s, 9, mod->base);
+    sqlite3_bind_int64(s, 10, (int64_t)mod->process_instance);
+    sqlite3_bind_int64(s, 11, (int64_t)mod->size_bytes);
+    bind_address(s, 12, mod->default_base);
+    bind_u32(s, 13, mod->checksum);
+    bind_u32(s, 14, mod->timestamp);
+    bind_text(s, 15, mod->path);
+    bind_guid(s, 16, mod->has_pdb, &mod->pdb_guid);
+    bind_u32(s, 17, mod->pdb_age);
+    bind_text(s, 18, mod->pdb_path);
+    bind_text(s, 19, mod->original_name);
+    return finish(t, s, "keep a module", err);
+}
+
+void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
+    *ret = (ea_module){.pid = column_u32(s, 6),
+                       .base = column_address(s, 7),
+                       .process_instance = (uint64_t)sqlite3_column_int64(s, 8),
+                       .size_bytes = (uint64_t)sqlite3_column_int64(s, 9),
+                       .default_base = column_address(s, 10),
+                       .checksum = column_u32(s, 11),
+                       .timestamp = column_u32(s, 12),
+                       .path = column_text(s, 13),
+                       .pdb_age = column_u32(s, 15),
+                       .pdb_path = column_text(s, 16),
+                       .original_name = column_text(s, 17)};
+    ret->has_pdb = column_guid(s, 14, &ret->pdb_guid);
+    read_life(s, &ret->life);
+}
+
+typedef struct pending_writer {
+    ec_tables *tables;
+    int64_t fold_id;
+    ea_err *err;
+    int rc;
+} pending_writer;
+
+static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
+    pending_writer *w = arg;
+    sqlite3_stmt *s;
+    if (w->rc || (w->rc = prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
+        return;
+    sqlite3_bind_int64(s, 1, w->fold_id);
+    sqlite3_bind_int64(s, 2, utc_ns);
+    bind_u32(s, 3, id->pid);
+    bind_address(s, 4, id->base);
+    sqlite3_bind_int64(s, 5, (int64_t)id->size_bytes);
+    bind_u32(s, 6, id->timestamp);
+    bind_guid(s, 7, id->has_pdb, &id->pdb_guid);
+    bind_u32(s, 8, id->pdb_age);
+    bind_text(s, 9, id->pdb_path);
+    bind_text(s, 10, id->original_name);
+    w->rc = finish(w->tables, s, "keep an image id", w->err);
+}
+
+int ec_tables_put_pending_ids(ec_tables *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
+    sqlite3_stmt *s;
+    int rc = prepare(t, S_DROP_PENDING, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 1, fold_id);
+    rc = finish(t, s, "forget image ids", err);
+    if (rc)
+        return rc;
+    pending_writer w = {t, fold_id, err, 0};
+    ea_machine_each_pending_id(machine, put_pending_id, &w);
+    return w.rc;
+}
+
+/* ---- restart ---- */
+
+static int restore_processes(sqlite3_stmt *s, ea_machine *m) {
+    ea_process p;
+    ec_read_process(s, &p);
+    return ea_machine_restore_process(m, &p);
+}
+static int restore_threads(sqlite3_stmt *s, ea_machine *m) {
+    ea_thread_row row;
+    ec_read_thread(s, &row);
+    return ea_machine_restore_thread(m, &row);
+}
+static int restore_modules(sqlite3_stmt *s, ea_machine *m) {
+    ea_module mod;
+    ec_read_module(s, &mod);
+    return ea_machine_restore_module(m, &mod);
+}
+static int restore_pending(sqlite3_stmt *s, ea_machine *m) {
+    ea_module id = {.pid = column_u32(s, 1),
+                    .base = column_address(s, 2),
+                    .size_bytes = (uint64_t)sqlite3_column_int64(s, 3),
+                    .timestamp = column_u32(s, 4),
+                    .pdb_age = column_u32(s, 6),
+                    .path = "",
+                    .pdb_path = column_text(s, 7),
+                    .original_name = column_text(s, 8)};
+    id.has_pdb = column_guid(s, 5, &id.pdb_guid);
+    return ea_machine_restore_pending_id(m, &id, sqlite3_column_int64(s, 0));
+}
+
+int ec_tables_restore(ec_tables *t, const ec_fold *fold, ea_machine *machine, ea_err *err) {
+    static const struct {
+        enum statement statement;
+        int (*restore)(sqlite3_stmt *s, ea_machine *m);
+    } PARTS[] = {
+        {S_OPEN_PROCESSES, restore_processes}, {S_ENDED_PROCESSES, restore_processes},
+        {S_OPEN_THREADS, restore_threads},     {S_ENDED_THREADS, restore_threads},
+        {S_OPEN_MODULES, restore_modules},     {S_ENDED_MODULES, restore_modules},
+        {S_EACH_PENDING, restore_pending},
+    };
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
+        sqlite3_stmt *s;
+        int code, rc = prepare(t, PARTS[i].statement, &s, err);
+        if (rc)
+            return rc;
+        sqlite3_bind_int64(s, 1, fold->fold_id);
+        while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc)
+            rc = PARTS[i].restore(s, machine);
+        if (!rc && code != SQLITE_DONE)
+            rc = ec_fail_sqlite(err, t->db, "read the state back");
+        sqlite3_reset(s);
+        if (rc && rc != EA_ELIMIT) /* EA_ELIMIT: no more ended ones are remembered */
+            return rc == EA_ENOMEM ? ea_fail(err, rc, "read the state back") : rc;
+    }
+    ea_machine_restore_position(machine, fold->last_instance, fold->begin_utc_ns);
+    return 0;
+}

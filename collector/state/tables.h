@@ -1,0 +1,85 @@
+/* The history of each machine as tables of a SQLite database, DIR/state.db: which process, thread and module lived from
+ * when to when. It is made out of the stored batches alone: it may be deleted at any time and is then built again.
+ * SCHEMA.md beside this file describes it for people who write SQL.
+ * Before it: history.c. After it: collector/query. Thread: one ec_tables is one connection and belongs to one thread;
+ * one process at a time may write (DIR/state.lock), any number may read meanwhile. */
+#ifndef EC_STATE_TABLES_H
+#define EC_STATE_TABLES_H
+
+#include "machine.h"
+#include "wire.h"
+
+#include <sqlite3.h>
+
+/* SQLite's integers are signed, addresses are not: 0xFFFFF80000000000 would sort below 0x7FF700000000. All addresses
+ * and kernel keys are stored with their highest bit turned over, which keeps their order. */
+static inline int64_t ec_u64_to_sql(uint64_t v) {
+    return (int64_t)(v ^ 0x8000000000000000u);
+}
+static inline uint64_t ec_u64_from_sql(int64_t v) {
+    return (uint64_t)v ^ 0x8000000000000000u;
+}
+
+typedef struct ec_tables ec_tables;
+
+/* Opens DIR/state.db; writable: makes it when it is missing or of another version, and takes the lock (EA_EBUSY when
+ * another process folds). Not writable: EA_ENOTFOUND while there is none. */
+EA_MUST_CHECK int ec_tables_open(ec_tables **ret, const char *dir, int writable, ea_err *err);
+void ec_tables_close(ec_tables *t); /* NULL is allowed */
+sqlite3 *ec_tables_database(ec_tables *t);
+
+EA_MUST_CHECK int ec_tables_begin(ec_tables *t, ea_err *err);
+EA_MUST_CHECK int ec_tables_commit(ec_tables *t, ea_err *err);
+void ec_tables_rollback(ec_tables *t);
+
+/* How far one stream is folded; written in the same transaction as the rows. */
+typedef struct ec_fold {
+    int64_t fold_id; /* the tables' `stream` column; this database's own number */
+    char host[256];
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t position;                 /* number of the last batch that was folded or given up */
+    uint64_t batch_count, event_count; /* of the batches whose turn has come: as the store counts them */
+    uint64_t missing_count;            /* numbers up to position that were not there when their turn came */
+    uint64_t damaged_count;            /* batches that could not be read */
+    uint64_t last_instance;
+    int64_t begin_utc_ns, end_utc_ns; /* of the events so far; both INT64_MIN without any */
+} ec_fold;
+
+/* The fold of a stream, made when it is new. Writable connections only. */
+EA_MUST_CHECK int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err);
+EA_MUST_CHECK int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err);
+/* Calls fn for each fold (host NULL: of all hosts) in the order in which they were made; non-zero stops and is
+ * returned. */
+EA_MUST_CHECK int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold *fold, void *arg),
+                                      void *arg, ea_err *err);
+/* Deletes all that was folded of a stream; its fold starts again. */
+EA_MUST_CHECK int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err);
+
+EA_MUST_CHECK int ec_tables_put_process(ec_tables *t, int64_t fold_id, const ea_process *p, ea_err *err);
+EA_MUST_CHECK int ec_tables_put_thread(ec_tables *t, int64_t fold_id, const ea_thread_row *row, ea_err *err);
+EA_MUST_CHECK int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea_err *err);
+/* Replaces what is stored of the ids that wait in the machine. */
+EA_MUST_CHECK int ec_tables_put_pending_ids(ec_tables *t, int64_t fold_id, const ea_machine *machine, ea_err *err);
+
+/* Fills a new machine with what is stored of a stream. */
+EA_MUST_CHECK int ec_tables_restore(ec_tables *t, const ec_fold *fold, ea_machine *machine, ea_err *err);
+
+/* For SELECTs: the columns of each table in the order in which the readers expect them. Texts are borrowed from the
+ * statement until its next step. */
+#define EC_LIFE_COLUMNS "instance, begin_utc_ns, end_utc_ns, seen_utc_ns, begin_cause, end_cause"
+#define EC_PROCESS_COLUMNS                                                                                             \
+    EC_LIFE_COLUMNS ", pid, parent_pid, parent_instance, session_id, unique_key, directory_table_base, exit_status,"   \
+                    " flags, image_name, command_line, sid, package, application"
+#define EC_THREAD_COLUMNS                                                                                              \
+    EC_LIFE_COLUMNS ", tid, pid, process_instance, cpu, stack_base, start_address, win32_start_address, teb, name"
+#define EC_MODULE_COLUMNS                                                                                              \
+    EC_LIFE_COLUMNS ", pid, base, process_instance, size_bytes, default_base, checksum, timestamp, path, pdb_guid,"    \
+                    " pdb_age, pdb_path, original_name"
+void ec_read_process(sqlite3_stmt *s, ea_process *ret);
+void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret);
+void ec_read_module(sqlite3_stmt *s, ea_module *ret);
+
+/* Fills err from the database's last error. Returns EA_EDATABASE, or EA_ENOMEM, EA_EFULL, EA_EIO. */
+int ec_fail_sqlite(ea_err *err, sqlite3 *db, const char *doing);
+
+#endif
