@@ -205,6 +205,30 @@ static size_t sequence(const uint8_t *p, size_t left, uint32_t *ret_code) {
     return n;
 }
 
+size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t capacity_bytes) {
+    const uint8_t *p = (const uint8_t *)utf8;
+    uint8_t *to = out;
+    size_t need = 0;
+    for (size_t i = 0; i < len_bytes;) {
+        uint32_t code = 0xFFFD;
+        size_t n = sequence(p + i, len_bytes - i, &code);
+        i += n ? n : 1;
+        size_t width = code >= 0x10000 ? 4 : 2;
+        if (need + width <= capacity_bytes) {
+            if (width == 4) {
+                ea_store16(to + need, (uint16_t)(0xD800 + ((code - 0x10000) >> 10)));
+                ea_store16(to + need + 2, (uint16_t)(0xDC00 + ((code - 0x10000) & 0x3FF)));
+            } else {
+                ea_store16(to + need, (uint16_t)code);
+            }
+        } else {
+            capacity_bytes = 0; /* nothing behind a character that did not fit */
+        }
+        need += width;
+    }
+    return need;
+}
+
 void ea_text_json(ea_text *t, const char *utf8, size_t len_bytes) {
     const uint8_t *p = (const uint8_t *)utf8;
     size_t i = 0, plain = 0;

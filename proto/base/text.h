@@ -33,6 +33,10 @@ void ea_text_guid(ea_text *t, const ea_guid *g);                  /* "9e814aad-3
 /* UTF-16LE of len_bytes (an odd last byte is ignored) as UTF-8. A lone surrogate becomes its three-byte form
  * (WTF-8), so that nothing is lost and the way back is exact. */
 void ea_text_utf16(ea_text *t, const void *utf16, size_t len_bytes);
+/* The way back: UTF-8 (or WTF-8) as UTF-16LE, no NUL behind it; whatever is not valid becomes U+FFFD. Writes at most
+ * capacity_bytes, whole characters only, and returns the bytes that all of it takes; out may be NULL with capacity 0.
+ */
+size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t capacity_bytes);
 /* Windows-1252 (what ANSI strings in events nearly always are) as UTF-8. */
 void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes);
 

@@ -4,6 +4,7 @@
  * the header buffer) were read off traces of Windows 7 to 11. */
 #include "writer.h"
 #include "layout.h"
+#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,33 +47,13 @@ struct ea_etl_writer {
 
 /* ---- the trace header event ---- */
 
-/* UTF-8 (WTF-8) to UTF-16 with a NUL; stops before a sequence that is none. Returns the bytes, at most capacity. */
-static size_t utf16_name(const char *utf8, uint8_t *out, size_t capacity) {
-    const uint8_t *p = (const uint8_t *)utf8;
-    size_t used = 0;
-    while (*p && used + 6 <= capacity) {
-        unsigned n = *p < 0x80 ? 1 : *p >= 0xC2 && *p < 0xE0 ? 2 : *p >= 0xE0 && *p < 0xF0 ? 3 : *p >= 0xF0 ? 4 : 0;
-        uint32_t code = n == 1 ? *p : *p & (0xFFu >> (n + 1));
-        for (unsigned i = 1; i < n; i++) {
-            if ((p[i] & 0xC0) != 0x80)
-                n = 0;
-            else
-                code = code << 6 | (p[i] & 0x3Fu);
-        }
-        if (!n || code > 0x10FFFF)
-            break;
-        if (code >= 0x10000) {
-            ea_store16(out + used, (uint16_t)(0xD800 + ((code - 0x10000) >> 10)));
-            ea_store16(out + used + 2, (uint16_t)(0xDC00 + ((code - 0x10000) & 0x3FF)));
-            used += 4;
-        } else {
-            ea_store16(out + used, (uint16_t)code);
-            used += 2;
-        }
-        p += n;
-    }
-    ea_store16(out + used, 0);
-    return used + 2;
+/* A name as UTF-16 with a NUL, or an empty one when it does not fit. Returns the bytes, at most capacity. */
+static size_t put_name(const char *utf8, uint8_t *out, size_t capacity) {
+    size_t n = utf8 ? ea_utf8_to_utf16(utf8, strlen(utf8), out, capacity - 2) : 0;
+    if (n > capacity - 2)
+        n = 0;
+    ea_store16(out + n, 0);
+    return n + 2;
 }
 
 /* TRACE_LOGFILE_HEADER and the two names. Returns its bytes; out has room for FIELDS_BYTES_MAX and the names. */
@@ -96,8 +77,8 @@ static uint32_t make_header_fields(const ea_etl_info *info, uint32_t buffer_byte
     ea_store64(out + tail + 16, (uint64_t)info->start_filetime);
     ea_store32(out + tail + 24, info->clock_type);
     size_t used = tail + 32;
-    used += utf16_name(info->session_name ? info->session_name : "", out + used, (capacity - used) / 2);
-    used += utf16_name(info->log_file_name ? info->log_file_name : "", out + used, capacity - used);
+    used += put_name(info->session_name, out + used, (capacity - used) / 2);
+    used += put_name(info->log_file_name, out + used, capacity - used);
     return (uint32_t)used;
 }
 

@@ -219,6 +219,25 @@ static void text_utf16(void **state) {
     ea_text_utf16(&t, lone, 0);
     ea_text_utf16(&t, lone, 1);
     assert_int_equal(t.len_bytes, 0);
+    /* and back: every code unit, in any order, survives */
+    rng_state = 13;
+    for (int round = 0; round < 3000; round++) {
+        uint8_t in[40], back[40];
+        size_t n = rng() % 20 * 2;
+        for (size_t i = 0; i < n; i += 2)
+            ea_store16(in + i, (uint16_t)(rng() & 1 ? 0xD800 + rng() % 0x800 : rng()));
+        ea_text_clear(&t);
+        ea_text_utf16(&t, in, n);
+        assert_int_equal(ea_utf8_to_utf16(t.data, t.len_bytes, back, sizeof back), n);
+        assert_memory_equal(in, back, n);
+    }
+    uint8_t small[6] = {0};
+    assert_int_equal(ea_utf8_to_utf16("a\xF0\x9F\x98\x80z", 6, NULL, 0), 8);
+    assert_int_equal(ea_utf8_to_utf16("a\xF0\x9F\x98\x80z", 6, small, 4), 8);
+    assert_memory_equal(small, "a\0\0\0\0\0", 6); /* half a pair is not written, nor what follows it */
+    assert_int_equal(ea_utf8_to_utf16("\xFF", 1, small, 6), 2);
+    assert_int_equal(ea_load16(small), 0xFFFD);
+    ea_text_clear(&t);
     static const uint8_t ansi[] = {'A', 0x80, 0x81, 0x99, 0x9F, 0xA0, 0xFF};
     ea_text_ansi(&t, ansi, sizeof ansi);
     assert_string_equal(t.data, "A\xE2\x82\xAC\xC2\x81\xE2\x84\xA2\xC5\xB8\xC2\xA0\xC3\xBF");
