@@ -99,7 +99,7 @@ static void add_hashes(ea_class_hash **list, size_t *count, size_t *capacity, co
 
 static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, const char *text) {
     char shown[200]; /* many refusals have to fit into one answer */
-    snprintf(shown, sizeof shown, "%s", text);
+    snprintf(shown, sizeof shown, "%.199s", text);
     const char *copy = ea_arena_strdup(&w->texts, shown);
     w->refused[w->refused_count++] = (ea_refusal){.number = number, .cause = cause, .text = copy ? copy : ""};
 }

@@ -1,0 +1,612 @@
+/* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
+#include "batches.h"
+#include "platform.h"
+#include "segment.h"
+#include "store.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+typedef struct fixture {
+    char dir[64];
+    ea_err err;
+    ea_counters counters;
+    ec_store *store;
+    uint64_t segment_bytes;
+} fixture;
+
+static int setup(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    strcpy(f->dir, "/tmp/ec-store-XXXXXX");
+    if (!f || !mkdtemp(f->dir))
+        return -1;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    char command[128];
+    ec_store_close(f->store);
+    snprintf(command, sizeof command, "rm -rf '%s'", f->dir);
+    int rc = system(command);
+    free(f);
+    return rc;
+}
+
+static void open_store(fixture *f) {
+    ec_store_options o = {.writable = 1, .segment_bytes = f->segment_bytes, .counters = &f->counters};
+    memset(&f->counters, 0, sizeof f->counters);
+    if (ec_store_open(&f->store, f->dir, &o, &f->err))
+        fail_msg("open: %s", f->err.message);
+}
+
+static void close_store(fixture *f) {
+    ec_store_close(f->store);
+    f->store = NULL;
+}
+
+static int append(fixture *f, const char *agent, const test_batch *b) {
+    return ec_store_append(f->store, agent, b->data, b->len_bytes, &f->err);
+}
+
+static void commit(fixture *f) {
+    if (ec_store_commit(f->store, &f->err))
+        fail_msg("commit: %s", f->err.message);
+}
+
+static int keep_first(const ec_stream_row *row, void *arg) {
+    *(ec_stream_row *)arg = *row;
+    return 1;
+}
+
+static int count_rows(const ec_stream_row *row, void *arg) {
+    (void)row;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* Number of batches of a stream that can be read back bit for bit; fails when one differs from what was sent. */
+static uint64_t readable(fixture *f, ec_store *s, uint64_t stream_id, const test_batch *sent, size_t sent_count) {
+    ec_batch_row row = {0};
+    uint64_t n = 0;
+    int rc;
+    while ((rc = ec_store_next_batch(s, stream_id, row.number, &row, &f->err)) == 1) {
+        const uint8_t *data;
+        size_t len_bytes;
+        assert_true(row.number >= 1 && row.number <= sent_count);
+        if (ec_store_read(s, &row, &data, &len_bytes, &f->err))
+            fail_msg("batch %" PRIu64 ": %s", row.number, f->err.message);
+        assert_int_equal(len_bytes, sent[row.number - 1].len_bytes);
+        assert_memory_equal(data, sent[row.number - 1].data, len_bytes);
+        n++;
+    }
+    assert_int_equal(rc, 0);
+    return n;
+}
+
+enum { SENT = 5 };
+static void make_all(test_batch *sent, size_t count) {
+    test_maker m;
+    test_maker_init(&m, 7);
+    for (size_t i = 0; i < count; i++)
+        test_make(&m, i + 1, 3 + i, 100 * i, &sent[i]);
+    test_maker_deinit(&m);
+}
+
+static void free_all(test_batch *sent, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        free(sent[i].data);
+}
+
+static void stores_and_reads(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    make_all(sent, SENT);
+    open_store(f);
+    uint64_t events = 0;
+    for (size_t i = 0; i < SENT; i++) {
+        if (append(f, "alpha", &sent[i]) != EC_STORED)
+            fail_msg("append: %s", f->err.message);
+        events += sent[i].event_count;
+    }
+    ec_store *reader;
+    assert_int_equal(ec_store_open(&reader, f->dir, &(ec_store_options){0}, &f->err), 0);
+    int rows = 0;
+    assert_int_equal(ec_store_each_stream(reader, NULL, count_rows, &rows, &f->err), 0);
+    assert_int_equal(rows, 0); /* nothing is seen before the commit */
+    commit(f);
+    ec_stream_row row;
+    assert_int_equal(ec_store_each_stream(reader, "alpha", keep_first, &row, &f->err), 0);
+    assert_string_equal(row.host, "alpha");
+    assert_string_equal(row.source_host, TEST_HOST);
+    assert_int_equal(row.batch_count, SENT);
+    assert_int_equal(row.event_count, events);
+    assert_int_equal(row.highest_number, SENT);
+    assert_int_equal(row.missing_count, 0);
+    assert_true(row.begin_utc_ns == sent[0].begin_utc_ns && row.end_utc_ns == sent[SENT - 1].end_utc_ns);
+    assert_int_equal(readable(f, reader, row.stream_id, sent, SENT), SENT);
+    rows = 0;
+    assert_int_equal(ec_store_each_stream(reader, "beta", count_rows, &rows, &f->err), 0);
+    assert_int_equal(rows, 0);
+
+    /* the stored classes explain the stored batches */
+    ea_registry *registry;
+    assert_int_equal(ea_registry_create(&registry, 0, &f->err), 0);
+    assert_int_equal(ec_store_load_classes(reader, row.stream_id, registry, &f->err), 0);
+    ea_batch_view *v;
+    if (ea_batch_open(&v, sent[2].data, sent[2].len_bytes, registry, &f->err))
+        fail_msg("%s", f->err.message);
+    assert_int_equal(ea_batch_verify(v, &f->err), 0);
+    ea_batch_close(v);
+    ea_registry_destroy(registry);
+    assert_int_equal(ec_store_append(reader, "alpha", sent[0].data, sent[0].len_bytes, &f->err), EA_EINVAL);
+    ec_store_close(reader);
+    free_all(sent, SENT);
+}
+
+static void duplicates_and_conflicts(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT], other;
+    test_maker m;
+    make_all(sent, SENT);
+    test_maker_init(&m, 7); /* the same stream, other events under number 2 */
+    test_make(&m, 2, 9, 5, &other);
+    test_maker_deinit(&m);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_DUPLICATE); /* in the same group */
+    assert_int_equal(append(f, "alpha", &other), EA_ECONFLICT);
+    commit(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_DUPLICATE);
+    assert_int_equal(append(f, "alpha", &other), EA_ECONFLICT);
+    assert_int_equal(append(f, "beta", &other), EC_STORED); /* another agent's numbers are its own */
+    commit(f);
+    close_store(f);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_DUPLICATE);
+    assert_int_equal(append(f, "alpha", &other), EA_ECONFLICT);
+    assert_int_equal(append(f, "alpha", &sent[4]), EC_STORED);
+    commit(f);
+    ec_range ranges[4];
+    size_t n = 0;
+    assert_int_equal(ec_store_ranges(f->store, "alpha", sent[0].stream, ranges, 4, &n, &f->err), 0);
+    assert_int_equal(n, 2);
+    assert_true(ranges[0].first == 1 && ranges[0].last == 2 && ranges[1].first == 5 && ranges[1].last == 5);
+    assert_int_equal(append(f, "alpha", &sent[3]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &sent[2]), EC_STORED);
+    commit(f);
+    assert_int_equal(ec_store_ranges(f->store, "alpha", sent[0].stream, ranges, 4, &n, &f->err), 0);
+    assert_int_equal(n, 1);
+    assert_true(ranges[0].first == 1 && ranges[0].last == 5);
+    ec_stream_row row;
+    assert_int_equal(ec_store_each_stream(f->store, "alpha", keep_first, &row, &f->err), 0);
+    assert_int_equal(row.batch_count, SENT);
+    assert_int_equal(readable(f, f->store, row.stream_id, sent, SENT), SENT);
+    free_all(sent, SENT);
+    free(other.data);
+}
+
+static void refuses_what_cannot_be_read_back(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    make_all(sent, SENT);
+    open_store(f);
+    static const uint8_t garbage[64] = {0xff, 1, 2, 3};
+    int rc = ec_store_append(f->store, "alpha", garbage, sizeof garbage, &f->err);
+    assert_true(rc == EA_EFORMAT || rc == EA_ECORRUPT);
+    assert_true(ec_store_append(f->store, "alpha", garbage, 0, &f->err) < 0);
+    /* cut anywhere: refused, and the next one is taken */
+    for (size_t cut = 0; cut < sent[0].len_bytes; cut += 1 + sent[0].len_bytes / 64)
+        assert_true(ec_store_append(f->store, "alpha", sent[0].data, cut, &f->err) < 0);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    commit(f);
+    int rows = 0;
+    assert_int_equal(ec_store_each_stream(f->store, NULL, count_rows, &rows, &f->err), 0);
+    assert_int_equal(rows, 1);
+    free_all(sent, SENT);
+}
+
+static void asks_for_missing_classes(void **state) {
+    fixture *f = *state;
+    test_maker m;
+    test_batch told, untold, other;
+    test_maker_init(&m, 3);
+    test_make(&m, 1, 4, 0, &told);
+    test_maker_forget_descriptions(&m);
+    test_make(&m, 2, 4, 10, &untold);
+    test_maker_deinit(&m);
+    test_maker_init(&m, 4); /* another stream, whose collector knows nothing yet */
+    test_maker_forget_descriptions(&m);
+    test_make(&m, 1, 4, 0, &other);
+    test_maker_deinit(&m);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &untold), EA_ENOTFOUND);
+    const ec_store_notes *notes = ec_store_last_notes(f->store);
+    assert_int_equal(notes->number, 2);
+    assert_int_equal(notes->missing_count, 1);
+    ea_class_hash missing = notes->missing[0];
+    assert_int_equal(append(f, "alpha", &told), EC_STORED);
+    notes = ec_store_last_notes(f->store);
+    assert_int_equal(notes->missing_count, 0);
+    assert_int_equal(notes->described_count, 1);
+    assert_memory_equal(&notes->described[0], &missing, sizeof missing);
+    assert_int_equal(append(f, "alpha", &untold), EC_STORED);
+    assert_int_equal(append(f, "beta", &other), EA_ENOTFOUND); /* what another stream told does not count */
+    commit(f);
+    ec_stream_row row;
+    int rows = 0;
+    assert_int_equal(ec_store_each_stream(f->store, NULL, count_rows, &rows, &f->err), 0);
+    assert_int_equal(rows, 1); /* a refused batch leaves no stream behind */
+    assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
+    assert_int_equal(row.batch_count, 2);
+    free(told.data);
+    free(untold.data);
+    free(other.data);
+}
+
+static void tombstones(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    ea_text stone;
+    make_all(sent, SENT);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &sent[3]), EC_STORED);
+    commit(f);
+    ec_stream_row row;
+    assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
+    assert_int_equal(row.missing_count, 2);
+    ea_tombstone gone = {.first = 2, .last = 4, .cause = 15, .event_count = 30};
+    ea_text_init(&stone);
+    assert_int_equal(ea_batch_make_tombstone(sent[0].stream, 2, &gone, 1, &stone, &f->err), 0);
+    test_batch stone_batch = {.data = (uint8_t *)stone.data, .len_bytes = stone.len_bytes};
+    assert_int_equal(append(f, "alpha", &stone_batch), EC_STORED);
+    commit(f);
+    assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
+    assert_int_equal(row.missing_count, 0);
+    assert_int_equal(row.highest_number, 4);
+    assert_int_equal(append(f, "alpha", &stone_batch), EC_DUPLICATE);
+    /* events that come after all are better than the stone, and a stone for stored events adds nothing */
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &stone_batch), EC_DUPLICATE);
+    commit(f);
+    assert_int_equal(readable(f, f->store, row.stream_id, sent, SENT), 3);
+    ea_text_deinit(&stone);
+    free_all(sent, SENT);
+}
+
+static void one_writer_at_a_time(void **state) {
+    fixture *f = *state;
+    ec_store *second;
+    open_store(f);
+    ec_store_options o = {.writable = 1};
+    assert_int_equal(ec_store_open(&second, f->dir, &o, &f->err), EA_EBUSY);
+    assert_int_equal(ec_store_open(&second, "/nonexistent/store", &(ec_store_options){0}, &f->err), EA_ENOTFOUND);
+}
+
+static void an_uncommitted_group_is_gone(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    make_all(sent, SENT);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    commit(f);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_STORED);
+    close_store(f);
+    open_store(f);
+    ec_stream_row row;
+    assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
+    assert_int_equal(row.batch_count, 1);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_STORED);
+    commit(f);
+    assert_int_equal(readable(f, f->store, row.stream_id, sent, SENT), 2);
+    free_all(sent, SENT);
+}
+
+static void segments_roll_and_the_index_is_rebuilt(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    char path[128];
+    make_all(sent, SENT);
+    f->segment_bytes = 100; /* a segment a group */
+    open_store(f);
+    for (size_t i = 0; i < SENT; i++) {
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+        commit(f);
+    }
+    ec_stream_row before, after;
+    assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &before, &f->err), 0);
+    close_store(f);
+    snprintf(path, sizeof path, "%s/segments/0000000000000005.seg", f->dir);
+    assert_true(ea_path_exists(path));
+    snprintf(path, sizeof path, "%s/index.db", f->dir);
+    assert_int_equal(ea_path_remove(path, &f->err), 0);
+    open_store(f);
+    assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &after, &f->err), 0);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_int_equal(readable(f, f->store, after.stream_id, sent, SENT), SENT);
+    for (size_t i = 0; i < SENT; i++)
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_DUPLICATE);
+    free_all(sent, SENT);
+}
+
+static char *slurp(fixture *f, const char *name, size_t *ret_bytes) {
+    char path[128], *data;
+    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    if (ea_path_read_all(path, 64 << 20, &data, ret_bytes, &f->err))
+        fail_msg("%s", f->err.message);
+    return data;
+}
+
+static void spill(fixture *f, const char *name, const void *data, size_t len_bytes) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    if (ea_path_write_all(path, data, len_bytes, 1, &f->err))
+        fail_msg("%s", f->err.message);
+}
+
+static const char SEGMENT[] = "segments/0000000000000001.seg";
+
+/* The last record cut at every byte, with an index from before it: the state that a crash leaves when the write, or the
+ * sync, was cut short, or when the process died between the sync and the index's commit. */
+static void torn_tail_at_every_byte(void **state) {
+    fixture *f = *state;
+    test_batch sent[3];
+    size_t index_bytes, before_bytes, whole_bytes;
+    make_all(sent, 3);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_STORED);
+    commit(f);
+    close_store(f);
+    char *index = slurp(f, "index.db", &index_bytes);
+    char *before = slurp(f, SEGMENT, &before_bytes);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[2]), EC_STORED);
+    commit(f);
+    close_store(f);
+    char *whole = slurp(f, SEGMENT, &whole_bytes);
+    assert_true(whole_bytes > before_bytes);
+    for (size_t cut = before_bytes; cut <= whole_bytes; cut++) {
+        spill(f, "index.db", index, index_bytes);
+        spill(f, SEGMENT, whole, cut);
+        open_store(f);
+        uint64_t expected = cut == whole_bytes ? 3 : 2;
+        ec_stream_row row;
+        assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
+        assert_int_equal(row.batch_count, expected);
+        assert_int_equal(ea_counter_get(&f->counters, EA_COUNT_store_torn_bytes),
+                         expected == 3 ? 0 : cut - before_bytes);
+        assert_int_equal(ea_counter_get(&f->counters, EA_COUNT_store_damaged_bytes), 0);
+        assert_int_equal(append(f, "alpha", &sent[2]), expected == 3 ? EC_DUPLICATE : EC_STORED);
+        commit(f);
+        assert_int_equal(readable(f, f->store, row.stream_id, sent, 3), 3);
+        close_store(f);
+    }
+    free(index);
+    free(before);
+    free(whole);
+    free_all(sent, 3);
+}
+
+/* One byte of one record changed at a time, first with the index at hand (reading), then without (recovery). */
+static void damage_costs_only_itself(void **state) {
+    fixture *f = *state;
+    test_batch sent[3];
+    size_t segment_bytes, index_bytes;
+    make_all(sent, 3);
+    open_store(f);
+    uint64_t begin = 0, end = 0;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+    commit(f);
+    ec_batch_row row = {0};
+    assert_int_equal(ec_store_next_batch(f->store, 1, 1, &row, &f->err), 1);
+    begin = row.offset;
+    assert_int_equal(ec_store_next_batch(f->store, 1, 2, &row, &f->err), 1);
+    end = row.offset;
+    close_store(f);
+    char *whole = slurp(f, SEGMENT, &segment_bytes), *index = slurp(f, "index.db", &index_bytes);
+    char path[128];
+    snprintf(path, sizeof path, "%s/index.db", f->dir);
+    for (uint64_t at = begin; at < end - 8; at += 5) { /* the last 8: padding perhaps */
+        whole[at] ^= 0x20;
+        spill(f, SEGMENT, whole, segment_bytes);
+        spill(f, "index.db", index, index_bytes);
+        ec_store *s;
+        const uint8_t *data;
+        size_t len_bytes;
+        assert_int_equal(ec_store_open(&s, f->dir, &(ec_store_options){0}, &f->err), 0);
+        for (uint64_t number = 1; number <= 3; number++) {
+            assert_int_equal(ec_store_next_batch(s, 1, number - 1, &row, &f->err), 1);
+            int rc = ec_store_read(s, &row, &data, &len_bytes, &f->err);
+            if (number != 2)
+                assert_int_equal(rc, 0);
+            else if (at >= begin + EC_RECORD_HEADER_BYTES + 8) /* in the data */
+                assert_int_equal(rc, EA_ECORRUPT);
+        }
+        ec_store_close(s);
+        assert_int_equal(ea_path_remove(path, &f->err), 0);
+        open_store(f);
+        ec_stream_row stream;
+        assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &stream, &f->err), 0);
+        assert_int_equal(stream.batch_count, 2);
+        assert_int_equal(stream.missing_count, 1);
+        assert_int_equal(ea_counter_get(&f->counters, EA_COUNT_store_damaged_bytes), end - begin);
+        assert_int_equal(ea_counter_get(&f->counters, EA_COUNT_store_torn_bytes), 0);
+        close_store(f);
+        whole[at] ^= 0x20;
+    }
+    free(whole);
+    free(index);
+    free_all(sent, 3);
+}
+
+/* A batch whose bytes look like records: after damage before it, the search for the next record must not find them. */
+static void a_batch_cannot_forge_records(void **state) {
+    fixture *f = *state;
+    ec_segment s, forged;
+    ec_record r;
+    char dir[80], other[80];
+    snprintf(dir, sizeof dir, "%s/a", f->dir);
+    snprintf(other, sizeof other, "%s/b", f->dir);
+    assert_int_equal(ea_path_make_dirs(dir, &f->err), 0);
+    assert_int_equal(ea_path_make_dirs(other, &f->err), 0);
+    /* the attacker's best: a record that is right in every way it can know, at every place */
+    assert_int_equal(ec_segment_create(&forged, other, 1, &f->err), 0);
+    static const uint8_t payload[] = "forged";
+    assert_int_equal(ec_segment_append(&forged, "victim", payload, sizeof payload, 1, &r, &f->err), 0);
+    uint8_t record[512] = {0}, body[4096];
+    size_t got;
+    assert_int_equal(ea_file_read_at(forged.file, r.offset, record, (size_t)(r.next - r.offset), &got, &f->err), 0);
+    for (size_t i = 0; i + got <= sizeof body; i += got)
+        memcpy(body + i, record, got);
+    ec_segment_close(&forged);
+    assert_int_equal(ec_segment_create(&s, dir, 1, &f->err), 0);
+    assert_int_equal(ec_segment_append(&s, "attacker", body, sizeof body, 1, &r, &f->err), 0);
+    uint64_t first = r.offset;
+    assert_int_equal(ec_segment_append(&s, "honest", payload, sizeof payload, 1, &r, &f->err), 0);
+    assert_int_equal(ea_file_write_at(s.file, first + 9, "\xff", 1, &f->err), 0);
+    uint8_t *data = NULL;
+    size_t capacity = 0;
+    uint64_t next = 0;
+    assert_int_equal(ec_segment_scan(&s, first, &r, &data, &capacity, &f->err), EA_ECORRUPT);
+    assert_int_equal(ec_segment_resync(&s, first, &next, &data, &capacity, &f->err), 1);
+    assert_int_equal(ec_segment_scan(&s, next, &r, &data, &capacity, &f->err), 1);
+    assert_string_equal(r.agent, "honest");
+    free(data);
+    ec_segment_close(&s);
+}
+
+/* No room in the middle of a group: that group is refused, the store goes on. */
+static void a_failed_write_is_taken_back(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    make_all(sent, SENT);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    commit(f);
+    uint64_t size = 0;
+    size_t bytes;
+    free(slurp(f, SEGMENT, &bytes));
+    size = bytes;
+    struct rlimit old, low;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    for (uint64_t room = 0; room < sent[1].len_bytes + 64; room += 16) {
+        low = old;
+        low.rlim_cur = size + room;
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+        int rc = append(f, "alpha", &sent[1]);
+        if (rc == EC_STORED)
+            rc = ec_store_commit(f->store, &f->err);
+        else
+            (void)!ec_store_commit(f->store, &f->err);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        assert_true(rc < 0);
+        ec_stream_row row;
+        assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
+        assert_int_equal(row.batch_count, 1);
+    }
+    signal(SIGXFSZ, handler);
+    for (size_t i = 1; i < SENT; i++)
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+    commit(f);
+    assert_int_equal(readable(f, f->store, 1, sent, SENT), SENT);
+    close_store(f);
+    open_store(f);
+    assert_int_equal(readable(f, f->store, 1, sent, SENT), SENT);
+    free_all(sent, SENT);
+}
+
+/* ---- a reader beside the writer ---- */
+
+enum { MANY = 200 };
+typedef struct reading {
+    fixture *f;
+    const test_batch *sent;
+    atomic_int stop;
+    uint64_t seen, rounds;
+    int failed;
+} reading;
+
+static void read_along(void *arg) {
+    reading *r = arg;
+    ec_store *s;
+    ea_err err;
+    if (ec_store_open(&s, r->f->dir, &(ec_store_options){0}, &err)) {
+        r->failed = 1;
+        return;
+    }
+    for (int last = 0; !last && !r->failed;) {
+        ec_batch_row row = {0};
+        uint64_t n = 0;
+        int rc;
+        last = atomic_load(&r->stop);
+        while ((rc = ec_store_next_batch(s, 1, row.number, &row, &err)) == 1) {
+            const uint8_t *data;
+            size_t len_bytes;
+            if (row.number != ++n || ec_store_read(s, &row, &data, &len_bytes, &err) ||
+                len_bytes != r->sent[n - 1].len_bytes || memcmp(data, r->sent[n - 1].data, len_bytes) != 0)
+                r->failed = 1;
+        }
+        if (rc || n < r->seen)
+            r->failed = 1;
+        r->seen = n;
+        r->rounds++;
+    }
+    ec_store_close(s);
+}
+
+static void a_reader_beside_the_writer(void **state) {
+    fixture *f = *state;
+    test_batch *sent = calloc(MANY, sizeof *sent);
+    reading r = {.f = f, .sent = sent};
+    ea_thread *thread;
+    make_all(sent, MANY);
+    open_store(f);
+    assert_int_equal(ea_thread_start(&thread, "reader", read_along, &r, &f->err), 0);
+    for (size_t i = 0; i < MANY; i++) {
+        if (append(f, "alpha", &sent[i]) != EC_STORED)
+            fail_msg("%s", f->err.message);
+        if (i % 4 == 3)
+            commit(f);
+    }
+    atomic_store(&r.stop, 1);
+    ea_thread_join(thread);
+    assert_int_equal(r.failed, 0);
+    assert_int_equal(r.seen, MANY);
+    assert_true(r.rounds > 1);
+    free_all(sent, MANY);
+    free(sent);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(stores_and_reads, setup, teardown),
+        cmocka_unit_test_setup_teardown(duplicates_and_conflicts, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(asks_for_missing_classes, setup, teardown),
+        cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_uncommitted_group_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(segments_roll_and_the_index_is_rebuilt, setup, teardown),
+        cmocka_unit_test_setup_teardown(torn_tail_at_every_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_costs_only_itself, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_batch_cannot_forge_records, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_write_is_taken_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reader_beside_the_writer, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
