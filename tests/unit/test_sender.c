@@ -1,0 +1,1202 @@
+/* The sender against a small server in this program that answers as each test's script says: honestly, late, wrong, or
+ * not at all. Whatever it does, a batch leaves the spool once, for a reason, and the ledger balances. */
+#include "ca.h"
+#include "envelope.h"
+#include "scratch.h"
+#include "sender.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const int64_t MS = 1000000;
+static const uint8_t STREAM[EA_STREAM_ID_BYTES] = {7, 7, 7};
+
+static void must(int rc, const ea_err *err) {
+    if (rc < 0)
+        fail_msg("%s: %s", ea_code_name(rc), err->message);
+}
+
+/* ---- the server ---- */
+
+enum answer {
+    HONEST, /* acknowledges all that came */
+    FIRST_ONLY,
+    NOTHING,      /* an empty acknowledgement */
+    BEYOND,       /* acknowledges 1 to 1,000,000, whatever came */
+    OTHER_STREAM, /* all that came, for another stream */
+    GARBAGE,      /* status 200, no protobuf */
+    EMPTY,        /* status 200, no body */
+    ENDLESS,      /* status 200 and more bytes than are allowed */
+    BUSY,         /* 503, Retry-After: 1 */
+    BUSY_UNDATED, /* 503 */
+    BROKEN,       /* 500 */
+    TOO_LARGE,    /* 413 when the request holds more than one batch */
+    ALWAYS_TOO_LARGE,
+    FORBIDDEN,
+    NOT_FOUND,
+    CUT_BODY,   /* closes in the middle of the request's body */
+    CUT_ANSWER, /* closes in the middle of its answer, after having stored what came */
+    NO_ANSWER,  /* says nothing until the client goes */
+    CONFLICT,   /* refuses the first, takes the others */
+    MALFORMED,
+    RETRY,         /* refuses the first for now, takes the others */
+    UNKNOWN_CLASS, /* does not know the class "abc"; takes what brings it along */
+    SMALL_CREDIT,  /* honest; grants 3,000 bytes */
+    WAIT_A_LITTLE, /* honest; asks for 300 ms of peace */
+    KEYFRAME,
+};
+
+enum { REQUESTS_MAX = 256, BATCHES_MAX = 64 };
+
+typedef struct request {
+    size_t count;
+    uint64_t numbers[BATCHES_MAX];
+    size_t len_bytes[BATCHES_MAX];
+    int64_t at_ns;
+    unsigned connection;
+} request;
+
+typedef struct server {
+    int listener;
+    int port;
+    SSL_CTX *tls;
+    ea_thread *thread;
+    atomic_int stop;
+    const enum answer *script; /* the last one is repeated */
+    size_t script_count;
+    /* read after server_stop only, or by the server's thread */
+    request requests[REQUESTS_MAX];
+    size_t request_count;
+    unsigned connections;
+    uint8_t stored[1000]; /* by number: how often an answer that acknowledged it was made */
+} server;
+
+/* SHA-256 of "abc" (FIPS 180-2, appendix B.1), first half */
+static const ea_class_hash ABC = {
+    {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23}};
+
+static int readable(server *s, SSL *ssl) {
+    struct pollfd p = {.fd = SSL_get_fd(ssl), .events = POLLIN};
+    while (!SSL_pending(ssl)) {
+        if (atomic_load(&s->stop))
+            return 0;
+        if (poll(&p, 1, 20) > 0)
+            return 1;
+    }
+    return 1;
+}
+
+static int read_some(server *s, SSL *ssl, void *out, size_t n) {
+    return readable(s, ssl) ? SSL_read(ssl, out, (int)n) : 0;
+}
+
+static void respond(SSL *ssl, const char *status, const char *headers, const ea_text *body, size_t shown_bytes) {
+    char head[512];
+    int n = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n%s\r\n", status,
+                     body ? body->len_bytes : 0, headers);
+    SSL_write(ssl, head, n);
+    if (body && shown_bytes)
+        SSL_write(ssl, body->data, (int)shown_bytes);
+}
+
+/* The batch's number; *ret_described: it carries a description. */
+static uint64_t look_at(const uint8_t *batch, size_t len_bytes, int *ret_described) {
+    size_t offset = 0;
+    ea_pb_field f;
+    uint64_t number = 0;
+    *ret_described = 0;
+    while (ea_pb_next(batch, len_bytes, &offset, &f) > 0) {
+        if (f.number == 3 && f.type == 0)
+            number = f.value;
+        if (f.number == 12 && f.type == 2 && f.len_bytes == 3 && memcmp(f.data, "abc", 3) == 0)
+            *ret_described = 1;
+    }
+    return number;
+}
+
+/* Answers one request; 0 when the connection is to be closed. */
+static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *body, size_t body_bytes) {
+    request *r = &s->requests[s->request_count < REQUESTS_MAX ? s->request_count++ : REQUESTS_MAX - 1];
+    *r = (request){.at_ns = ea_monotonic_ns(), .connection = s->connections};
+    ea_range taken[BATCHES_MAX];
+    ea_refusal refusal = {.text = "the test says so"};
+    ea_ack ack = {.acknowledged = taken, .refused = &refusal};
+    memcpy(ack.stream, STREAM, sizeof STREAM);
+    const uint8_t *batch;
+    size_t offset = 0, n;
+    int described = 0;
+    ea_err err;
+    while (ea_upload_next(body, body_bytes, &offset, &batch, &n, &err) > 0 && r->count < BATCHES_MAX) {
+        int has;
+        r->len_bytes[r->count] = n;
+        r->numbers[r->count++] = look_at(batch, n, &has);
+        described |= has;
+    }
+    size_t first = 0, count = r->count;
+    if (how == FIRST_ONLY)
+        count = 1;
+    if (how == CONFLICT || how == MALFORMED || how == RETRY) {
+        refusal.number = r->numbers[0];
+        refusal.cause = how == CONFLICT    ? EA_REFUSED_CONFLICT
+                        : how == MALFORMED ? EA_REFUSED_MALFORMED
+                                           : EA_REFUSED_RETRY;
+        ack.refused_count = 1;
+        first = 1;
+    }
+    if (how == UNKNOWN_CLASS && !described) {
+        ack.unknown_classes = &ABC;
+        ack.unknown_count = 1;
+        refusal.number = r->numbers[0];
+        refusal.cause = EA_REFUSED_RETRY;
+        ack.refused_count = 1;
+        count = 0;
+    }
+    if (described) {
+        ack.known_classes = &ABC;
+        ack.known_count = 1;
+    }
+    int honest = 1;
+    const char *status = "200 OK", *headers = "";
+    switch (how) {
+    case NOTHING:
+        count = 0;
+        break;
+    case BUSY:
+        status = "503 Busy", headers = "Retry-After: 1\r\n", honest = 0;
+        break;
+    case BUSY_UNDATED:
+        status = "503 Busy", honest = 0;
+        break;
+    case BROKEN:
+        status = "500 Broken", honest = 0;
+        break;
+    case FORBIDDEN:
+        status = "403 Forbidden", honest = 0;
+        break;
+    case NOT_FOUND:
+        status = "404 Not Found", honest = 0;
+        break;
+    case TOO_LARGE:
+    case ALWAYS_TOO_LARGE:
+        if (r->count > 1 || how == ALWAYS_TOO_LARGE)
+            status = "413 Too Large", honest = 0;
+        break;
+    case OTHER_STREAM:
+        ack.stream[0] ^= 1;
+        break;
+    case SMALL_CREDIT:
+        ack.credit_bytes = 3000;
+        break;
+    case WAIT_A_LITTLE:
+        ack.retry_after_ms = 300;
+        break;
+    case KEYFRAME:
+        ack.keyframe_wanted = 1;
+        break;
+    default:
+        break;
+    }
+    if (!honest) {
+        ea_text text;
+        ea_text_init(&text);
+        ea_text_str(&text, "no \x1b[31m today");
+        respond(ssl, status, headers, &text, text.len_bytes);
+        ea_text_deinit(&text);
+        return 1;
+    }
+    if (how == BEYOND) {
+        taken[0] = (ea_range){1, 1000000};
+        ack.acknowledged_count = 1;
+        first = count;
+    }
+    for (size_t i = first; i < count; i++) {
+        taken[ack.acknowledged_count++] = (ea_range){r->numbers[i], r->numbers[i]};
+        if (how != OTHER_STREAM && r->numbers[i] < sizeof s->stored)
+            s->stored[r->numbers[i]]++;
+    }
+    ea_text text;
+    ea_text_init(&text);
+    ea_ack_encode(&ack, &text);
+    if (how == GARBAGE || how == EMPTY)
+        ea_text_clear(&text);
+    if (how == GARBAGE)
+        ea_text_str(&text, "<html>It works!</html>");
+    for (int i = 0; how == ENDLESS && i < 80000; i++)
+        ea_text_str(&text, "sixteen bytes!!\n");
+    respond(ssl, status, headers, &text, how == CUT_ANSWER ? text.len_bytes / 2 : text.len_bytes);
+    ea_text_deinit(&text);
+    return how != CUT_ANSWER;
+}
+
+static void serve_connection(server *s, SSL *ssl) {
+    size_t capacity = 1 << 20, have = 0;
+    char *data = malloc(capacity + 1);
+    for (int open = data != NULL; open;) {
+        char *end = NULL;
+        while (!end) {
+            int n = have < capacity ? read_some(s, ssl, data + have, capacity - have) : 0;
+            if (n <= 0) {
+                free(data);
+                return;
+            }
+            have += (size_t)n;
+            data[have] = 0;
+            end = strstr(data, "\r\n\r\n");
+        }
+        const char *length = strstr(data, "Content-Length: ");
+        size_t body = length ? strtoull(length + 16, NULL, 10) : 0, begin = (size_t)(end + 4 - data);
+        enum answer how = s->script[s->request_count < s->script_count ? s->request_count : s->script_count - 1];
+        if (begin + body > capacity || strncmp(data, "POST /v1/batches HTTP/1.1\r\n", 27) != 0)
+            break;
+        size_t wanted = begin + (how == CUT_BODY ? body / 2 : body);
+        while (have < wanted) {
+            int n = read_some(s, ssl, data + have, wanted - have);
+            if (n <= 0) {
+                free(data);
+                return;
+            }
+            have += (size_t)n;
+        }
+        if (how == CUT_BODY || how == NO_ANSWER) {
+            s->request_count++;
+            char sink[64];
+            while (how == NO_ANSWER && read_some(s, ssl, sink, sizeof sink) > 0)
+                ;
+            break;
+        }
+        open = answer_request(s, ssl, how, (const uint8_t *)data + begin, body);
+        have = 0; /* one request at a time: nothing is behind it */
+    }
+    free(data);
+}
+
+static void serve(void *arg) {
+    server *s = arg;
+    struct pollfd p = {.fd = s->listener, .events = POLLIN};
+    while (!atomic_load(&s->stop)) {
+        if (poll(&p, 1, 20) <= 0)
+            continue;
+        int fd = accept(s->listener, NULL, NULL);
+        if (fd < 0)
+            continue;
+        SSL *ssl = SSL_new(s->tls);
+        SSL_set_fd(ssl, fd);
+        if (SSL_accept(ssl) == 1) {
+            s->connections++;
+            serve_connection(s, ssl);
+            SSL_shutdown(ssl);
+        }
+        SSL_free(ssl);
+        ERR_clear_error();
+        /* closing with unread bytes would reset the connection before the peer has read what came last */
+        shutdown(fd, SHUT_WR);
+        char sink[4096];
+        struct pollfd q = {.fd = fd, .events = POLLIN};
+        while (poll(&q, 1, 100) > 0 && read(fd, sink, sizeof sink) > 0)
+            ;
+        close(fd);
+    }
+}
+
+static char *ca_folder; /* of all tests: certificates */
+
+static const char *cert_path(const char *name) {
+    static char paths[8][512];
+    static unsigned turn;
+    char *p = paths[turn++ % 8];
+    snprintf(p, sizeof paths[0], "%s/%s", ca_folder, name);
+    return p;
+}
+
+typedef struct server_how {
+    const char *cert, *key, *client_ca;
+    int tls_max; /* 0: whatever is there */
+    int port;    /* 0: any */
+} server_how;
+
+static server *server_start_how(const enum answer *script, size_t count, server_how how) {
+    server *s = calloc(1, sizeof *s);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)how.port)};
+    socklen_t len = sizeof a;
+    int one = 1;
+    ea_err err;
+    assert_non_null(s);
+    inet_pton(AF_INET, "127.0.0.1", &a.sin_addr);
+    s->script = script;
+    s->script_count = count;
+    s->tls = SSL_CTX_new(TLS_server_method());
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(s->tls, how.cert ? how.cert : cert_path("server.crt")), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(s->tls, how.key ? how.key : cert_path("server.key"), SSL_FILETYPE_PEM),
+                     1);
+    assert_int_equal(SSL_CTX_load_verify_file(s->tls, how.client_ca ? how.client_ca : cert_path("ca.crt")), 1);
+    SSL_CTX_set_verify(s->tls, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_session_id_context(s->tls, (const unsigned char *)"t", 1);
+    if (how.tls_max)
+        SSL_CTX_set_max_proto_version(s->tls, how.tls_max);
+    s->listener = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    assert_int_equal(bind(s->listener, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(s->listener, 16), 0);
+    assert_int_equal(getsockname(s->listener, (struct sockaddr *)&a, &len), 0);
+    s->port = ntohs(a.sin_port);
+    must(ea_thread_start(&s->thread, "server", serve, s, &err), &err);
+    return s;
+}
+
+static server *server_start(const enum answer *script, size_t count) {
+    return server_start_how(script, count, (server_how){0});
+}
+#define SERVER(...)                                                                                                    \
+    server_start((const enum answer[]){__VA_ARGS__}, sizeof((enum answer[]){__VA_ARGS__}) / sizeof(enum answer))
+
+/* What it saw can be read from then on. */
+static void server_stop(server *s) {
+    atomic_store(&s->stop, 1);
+    ea_thread_join(s->thread);
+    s->thread = NULL;
+    close(s->listener);
+    SSL_CTX_free(s->tls);
+}
+
+/* ---- the agent's side ---- */
+
+typedef struct told {
+    ea_mutex *lock;
+    unsigned known, refused, conflicts, keyframes, troubles, recoveries;
+    uint64_t refused_number;
+    char refused_text[256], trouble[512];
+} told;
+
+static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+    told *t = arg;
+    if (memcmp(stream, STREAM, sizeof STREAM) == 0 && memcmp(hash, &ABC, sizeof ABC) == 0)
+        t->known++;
+}
+static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
+    told *t = arg;
+    t->refused++;
+    t->refused_number = item->number;
+    snprintf(t->refused_text, sizeof t->refused_text, "%s", refusal->text);
+}
+static void on_conflict(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
+    (void)item, (void)refusal;
+    ((told *)arg)->conflicts++;
+}
+static void on_keyframe(void *arg, const uint8_t *stream) {
+    (void)stream;
+    ((told *)arg)->keyframes++;
+}
+static void on_trouble(void *arg, const ea_err *err) {
+    told *t = arg;
+    if (err->code) {
+        t->troubles++;
+        snprintf(t->trouble, sizeof t->trouble, "%s", err->message);
+    } else {
+        t->recoveries++;
+    }
+}
+
+typedef struct agent {
+    ea_counters counters;
+    ea_ledger *ledger;
+    ea_spool *spool;
+    ea_sender *sender;
+    told told; /* the sender's thread writes; read after it ended */
+    ea_err result;
+} agent;
+
+static agent *the_agent; /* for the teardown */
+
+static void check_ledger(const agent *a) {
+    ea_counters now;
+    ea_err err;
+    ea_ledger_snapshot(a->ledger, &now);
+    must(ea_ledger_check(&now, &err), &err);
+}
+
+static uint64_t counter(const agent *a, enum ea_counter which) {
+    return ea_counter_get(&a->counters, which);
+}
+
+/* A batch with its stream, its number and padding; "abc" as a description when described. */
+static void make_batch(uint64_t number, size_t len_bytes, int described, ea_text *out) {
+    ea_text_clear(out);
+    ea_text_char(out, 2 << 3 | 2);
+    ea_text_char(out, sizeof STREAM);
+    ea_text_add(out, STREAM, sizeof STREAM);
+    ea_text_char(out, 3 << 3);
+    for (; number >= 0x80; number >>= 7)
+        ea_text_char(out, (char)(number | 0x80));
+    ea_text_char(out, (char)number);
+    if (described)
+        ea_batch_add_description(out, (const uint8_t *)"abc", 3);
+    while (out->len_bytes < len_bytes) {
+        size_t n = len_bytes - out->len_bytes > 120 ? 118
+                   : len_bytes - out->len_bytes > 2 ? len_bytes - out->len_bytes - 2
+                                                    : 0;
+        ea_text_char(out, 10 << 3 | 2);
+        ea_text_char(out, (char)n);
+        for (size_t i = 0; i < n; i++)
+            ea_text_char(out, 'x');
+    }
+}
+
+static void offer(agent *a, uint64_t number, size_t len_bytes, int described) {
+    ea_text batch;
+    ea_err err;
+    ea_text_init(&batch);
+    make_batch(number, len_bytes, described, &batch);
+    ea_ledger_post(a->ledger, (ea_posting[]){{EA_COUNT_events_delivered, 10}, {EA_COUNT_events_pending, 10}}, 2);
+    must(ea_spool_claim(a->spool, STREAM, number, 10, &err), &err);
+    must(ea_spool_append(a->spool,
+                         &(ea_spool_batch){STREAM, number, 1, 10, (const uint8_t *)batch.data, batch.len_bytes}, &err),
+         &err);
+    ea_text_deinit(&batch);
+}
+
+/* A spool with count batches of 1,000 bytes. */
+static agent *agent_with(uint64_t count) {
+    agent *a = calloc(1, sizeof *a);
+    ea_err err;
+    assert_non_null(a);
+    the_agent = a;
+    must(ea_ledger_create(&a->ledger, &a->counters, &err), &err);
+    must(ea_spool_open(&a->spool, scratch_path("spool"),
+                       &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .ledger = a->ledger, .counters = &a->counters},
+                       &err),
+         &err);
+    must(ea_spool_stream(a->spool, STREAM, 0, 1, &err), &err);
+    for (uint64_t n = 1; n <= count; n++)
+        offer(a, n, 1000, 0);
+    return a;
+}
+
+static ea_sender_options options_for(agent *a) {
+    return (ea_sender_options){.cert = cert_path("agent.crt"),
+                               .key = cert_path("agent.key"),
+                               .ca = cert_path("ca.crt"),
+                               .request_bytes = 4100, /* four batches */
+                               .pause_min_ns = 5 * MS,
+                               .pause_max_ns = 40 * MS,
+                               .counters = &a->counters,
+                               .arg = &a->told,
+                               .on_known = on_known,
+                               .on_refused = on_refused,
+                               .on_conflict = on_conflict,
+                               .on_keyframe_wanted = on_keyframe,
+                               .on_trouble = on_trouble};
+}
+
+static void start(agent *a, ea_sender_options o, const server *const *servers, size_t count) {
+    char urls[4][64];
+    const char *list[4];
+    ea_err err;
+    for (size_t i = 0; i < count; i++) {
+        snprintf(urls[i], sizeof urls[i], "https://127.0.0.1:%d%s", servers[i]->port, i % 2 ? "/" : "");
+        list[i] = urls[i];
+    }
+    o.collectors = list;
+    o.collector_count = count;
+    must(ea_sender_start(&a->sender, a->spool, &o, &err), &err);
+}
+
+/* Sends until the spool is empty or the sender gives up; the result's code. */
+static int finish(agent *a) {
+    ea_sender_drain(a->sender);
+    if (!ea_sender_wait(a->sender, 20000 * MS))
+        fail_msg("the sender did not end within 20 s; its trouble: %s", a->told.trouble);
+    int rc = ea_sender_result(a->sender, &a->result);
+    check_ledger(a);
+    return rc;
+}
+
+static int send_all(agent *a, ea_sender_options o, const server *s) {
+    start(a, o, &s, 1);
+    return finish(a);
+}
+
+static void agent_close(agent *a) {
+    ea_err err;
+    ea_sender_destroy(a->sender);
+    must(ea_spool_close(a->spool, &err), &err);
+    ea_ledger_destroy(a->ledger);
+    free(a);
+    the_agent = NULL;
+}
+
+/* ---- what works ---- */
+
+static void sends_and_settles(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST);
+    agent *a = agent_with(10);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 100);
+    assert_int_equal(counter(a, EA_COUNT_batches_sent), 10);
+    assert_int_equal(s->request_count, 3); /* four a request */
+    assert_int_equal(s->connections, 1);   /* kept */
+    for (uint64_t n = 1; n <= 10; n++)
+        assert_int_equal(s->stored[n], 1);
+    assert_int_equal(a->told.troubles, 0);
+    agent_close(a);
+    free(s);
+}
+
+static void batches_that_come_later_are_sent(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST);
+    agent *a = agent_with(0);
+    const server *list[] = {s};
+    start(a, options_for(a), list, 1);
+    for (uint64_t n = 1; n <= 30; n++) {
+        offer(a, n, 500, 0);
+        ea_sleep_ns(MS);
+    }
+    assert_int_equal(finish(a), 0);
+    server_stop(s);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 300);
+    agent_close(a);
+    free(s);
+}
+
+/* ---- what goes wrong and mends: each script ends honestly, and all arrives ---- */
+
+static void mends(const enum answer *script, size_t count, unsigned least_failures) {
+    server *s = server_start(script, count);
+    agent *a = agent_with(10);
+    ea_sender_options o = options_for(a);
+    o.idle_timeout_ns = 1000 * MS;
+    o.request_timeout_ns = 1000 * MS;
+    assert_int_equal(send_all(a, o, s), 0);
+    ea_sender_status status;
+    ea_sender_get_status(a->sender, &status);
+    server_stop(s);
+    assert_true(status.failures >= least_failures);
+    assert_int_equal(a->told.recoveries > 0, least_failures > 0);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 100);
+    for (uint64_t n = 1; n <= 10; n++)
+        assert_true(s->stored[n] >= 1);
+    agent_close(a);
+    free(s);
+}
+#define MENDS(failures, ...)                                                                                           \
+    mends((const enum answer[]){__VA_ARGS__}, sizeof((enum answer[]){__VA_ARGS__}) / sizeof(enum answer), failures)
+
+static void in_part(void **state) {
+    (void)state;
+    MENDS(0, FIRST_ONLY, FIRST_ONLY, HONEST);
+}
+static void not_at_all(void **state) {
+    (void)state;
+    MENDS(2, NOTHING, NOTHING, HONEST);
+}
+static void garbage(void **state) {
+    (void)state;
+    MENDS(2, GARBAGE, EMPTY, HONEST);
+}
+static void too_much(void **state) {
+    (void)state;
+    MENDS(1, ENDLESS, HONEST);
+}
+static void another_stream(void **state) {
+    (void)state;
+    MENDS(1, OTHER_STREAM, HONEST);
+}
+static void broken(void **state) {
+    (void)state;
+    MENDS(3, BROKEN, BUSY_UNDATED, BROKEN, HONEST);
+}
+static void cut(void **state) {
+    (void)state;
+    MENDS(3, CUT_BODY, CUT_ANSWER, CUT_BODY, HONEST);
+}
+static void silent(void **state) {
+    (void)state;
+    MENDS(1, NO_ANSWER, HONEST);
+}
+static void refused_for_now(void **state) {
+    (void)state;
+    MENDS(0, RETRY, HONEST);
+}
+
+static void retry_after_is_kept(void **state) {
+    (void)state;
+    server *s = SERVER(BUSY, WAIT_A_LITTLE, HONEST);
+    agent *a = agent_with(10);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_true(s->requests[1].at_ns - s->requests[0].at_ns >= 1000 * MS);
+    assert_true(s->requests[2].at_ns - s->requests[1].at_ns >= 300 * MS);
+    assert_non_null(strstr(a->told.trouble, "busy"));
+    assert_null(strchr(a->told.trouble, 0x1b)); /* foreign text is made safe */
+    agent_close(a);
+    free(s);
+}
+
+static void pauses_grow_and_stay_bounded(void **state) {
+    (void)state;
+    server *s =
+        SERVER(BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, HONEST);
+    agent *a = agent_with(1);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    for (size_t i = 1; i < 13; i++) {
+        int64_t gap = s->requests[i].at_ns - s->requests[i - 1].at_ns;
+        assert_true(gap >= 5 * MS);
+        assert_true(gap < (40 + 200) * MS); /* the longest pause, and a busy machine */
+    }
+    assert_int_equal(a->told.troubles, 1); /* the same trouble is told once */
+    assert_int_equal(a->told.recoveries, 1);
+    agent_close(a);
+    free(s);
+}
+
+static void an_answer_counts_only_for_what_was_sent(void **state) {
+    (void)state;
+    server *s = SERVER(BEYOND, HONEST);
+    agent *a = agent_with(10);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    for (uint64_t n = 5; n <= 10; n++)
+        assert_int_equal(s->stored[n], 1); /* they were sent, although the first answer spoke of them */
+    agent_close(a);
+    free(s);
+}
+
+static void too_large_means_smaller(void **state) {
+    (void)state;
+    server *s = SERVER(TOO_LARGE);
+    agent *a = agent_with(6);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 60);
+    assert_int_equal(s->requests[s->request_count - 1].count, 1);
+    agent_close(a);
+    free(s);
+}
+
+static void a_batch_that_is_too_large_alone_is_refused(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST, ALWAYS_TOO_LARGE, HONEST);
+    agent *a = agent_with(0);
+    ea_sender_options o = options_for(a);
+    o.request_bytes = 1; /* one batch a request */
+    for (uint64_t n = 1; n <= 3; n++)
+        offer(a, n, 1000, 0);
+    assert_int_equal(send_all(a, o, s), 0);
+    server_stop(s);
+    assert_int_equal(a->told.refused, 1);
+    assert_int_equal(a->told.refused_number, 2);
+    assert_int_equal(counter(a, EA_COUNT_batches_refused), 1);
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
+    agent_close(a);
+    free(s);
+}
+
+static void credit_bounds_the_next_request(void **state) {
+    (void)state;
+    server *s = SERVER(SMALL_CREDIT);
+    agent *a = agent_with(10);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(s->requests[0].count, 4);
+    for (size_t i = 1; i < s->request_count; i++)
+        assert_int_equal(s->requests[i].count, 2);
+    agent_close(a);
+    free(s);
+}
+
+static void malformed_is_dropped_and_counted(void **state) {
+    (void)state;
+    server *s = SERVER(MALFORMED, HONEST);
+    agent *a = agent_with(10);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(a->told.refused, 1);
+    assert_int_equal(a->told.refused_number, 1);
+    assert_string_equal(a->told.refused_text, "the test says so");
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 90);
+    agent_close(a);
+    free(s);
+}
+
+static void a_conflict_ends_a_command(void **state) {
+    (void)state;
+    server *s = SERVER(CONFLICT);
+    agent *a = agent_with(4);
+    ea_sender_options o = options_for(a);
+    o.fail_fast = 1;
+    assert_int_equal(send_all(a, o, s), EA_ECONFLICT);
+    server_stop(s);
+    assert_int_equal(a->told.conflicts, 1);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 30);
+    assert_int_equal(counter(a, EA_COUNT_events_spooled), 10); /* it stays */
+    agent_close(a);
+    free(s);
+}
+
+static void a_conflict_does_not_end_a_service(void **state) {
+    (void)state;
+    server *s = SERVER(CONFLICT, HONEST);
+    agent *a = agent_with(4);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(a->told.conflicts, 1);
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
+    agent_close(a);
+    free(s);
+}
+
+static void a_keyframe_is_asked_for(void **state) {
+    (void)state;
+    server *s = SERVER(KEYFRAME, HONEST);
+    agent *a = agent_with(8);
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    server_stop(s);
+    assert_int_equal(a->told.keyframes, 1);
+    agent_close(a);
+    free(s);
+}
+
+/* ---- descriptions ---- */
+
+static void a_description_that_is_lacking_is_sent_again(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST, UNKNOWN_CLASS);
+    agent *a = agent_with(0);
+    ea_sender_options o = options_for(a);
+    o.request_bytes = 1;
+    offer(a, 1, 1000, 1);
+    offer(a, 2, 1000, 0);
+    assert_int_equal(send_all(a, o, s), 0);
+    server_stop(s);
+    assert_int_equal(s->request_count, 3);
+    assert_int_equal(s->requests[1].len_bytes[0], s->requests[2].len_bytes[0] - 5); /* 12<<3|2, 3, "abc" */
+    assert_int_equal(a->told.known, 2);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
+    assert_int_equal(a->told.troubles, 0);
+    agent_close(a);
+    free(s);
+}
+
+static void a_description_that_is_nowhere_is_a_refusal(void **state) {
+    (void)state;
+    server *s = SERVER(UNKNOWN_CLASS, HONEST);
+    agent *a = agent_with(2);
+    ea_sender_options o = options_for(a);
+    o.request_bytes = 1;
+    assert_int_equal(send_all(a, o, s), 0);
+    server_stop(s);
+    assert_int_equal(a->told.refused, 1);
+    assert_non_null(strstr(a->told.refused_text, "ba7816bf8f01cfea414140de5dae2223"));
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 10);
+    agent_close(a);
+    free(s);
+}
+
+/* ---- several collectors ---- */
+
+static void moves_on_and_stays(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST, BROKEN, BROKEN, HONEST), *t = SERVER(HONEST);
+    agent *a = agent_with(16);
+    const server *list[] = {s, t};
+    start(a, options_for(a), list, 2);
+    assert_int_equal(finish(a), 0);
+    server_stop(s);
+    server_stop(t);
+    assert_int_equal(s->request_count, 3); /* one good, two bad */
+    assert_int_equal(t->request_count, 3); /* and the rest, although the first would work again */
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 160);
+    agent_close(a);
+    free(s);
+    free(t);
+}
+
+static void a_collector_that_comes_back(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST);
+    server_stop(s); /* its port is free now */
+    agent *a = agent_with(5);
+    const server *list[] = {s};
+    start(a, options_for(a), list, 1);
+    ea_sleep_ns(100 * MS);
+    server *t = server_start_how((const enum answer[]){HONEST}, 1, (server_how){.port = s->port});
+    assert_int_equal(finish(a), 0);
+    server_stop(t);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 50);
+    assert_true(a->told.troubles >= 1);
+    agent_close(a);
+    free(s);
+    free(t);
+}
+
+/* ---- what does not mend ---- */
+
+static void ends_with(server_how how, const char *client, const char *ca, int expected, const char *words) {
+    char crt[32], key[32];
+    server *s = server_start_how((const enum answer[]){HONEST}, 1, how);
+    agent *a = agent_with(2);
+    ea_sender_options o = options_for(a);
+    snprintf(crt, sizeof crt, "%s.crt", client);
+    snprintf(key, sizeof key, "%s.key", client);
+    o.cert = cert_path(crt);
+    o.key = cert_path(key);
+    if (ca)
+        o.ca = cert_path(ca);
+    o.fail_fast = 1;
+    o.give_up_ns = 3000 * MS;
+    int rc = send_all(a, o, s);
+    server_stop(s);
+    if (rc != expected || !strstr(a->result.message, words))
+        fail_msg("expected %s with '%s', got %s: %s", ea_code_name(expected), words, ea_code_name(rc),
+                 a->result.message);
+    assert_int_equal(counter(a, EA_COUNT_events_spooled), 20); /* nothing is lost */
+    assert_int_equal(s->request_count, 0);
+    agent_close(a);
+    free(s);
+}
+
+static void a_collector_of_another_ca(void **state) {
+    (void)state;
+    ends_with((server_how){0}, "agent", "other/ca.crt", EA_ETLS, "not to be trusted");
+}
+static void a_collector_of_another_name(void **state) {
+    (void)state;
+    ends_with((server_how){.cert = cert_path("elsewhere.crt"), .key = cert_path("elsewhere.key")}, "agent", NULL,
+              EA_ETLS, "not to be trusted");
+}
+static void a_collector_that_expired(void **state) {
+    (void)state;
+    ends_with((server_how){.cert = cert_path("expired.crt")}, "agent", NULL, EA_ETLS, "expired");
+}
+static void a_collector_with_an_agents_certificate(void **state) {
+    (void)state;
+    ends_with((server_how){.cert = cert_path("agent.crt"), .key = cert_path("agent.key")}, "agent", NULL, EA_ETLS,
+              "not to be trusted");
+}
+static void an_agent_of_another_ca(void **state) {
+    (void)state;
+    ends_with((server_how){.client_ca = cert_path("other/ca.crt")}, "agent", NULL, EA_ETLS,
+              "refuses the client certificate");
+}
+static void an_agent_with_a_servers_certificate(void **state) {
+    (void)state;
+    ends_with((server_how){0}, "server", NULL, EA_ETLS, "refuses the client certificate");
+}
+static void a_collector_of_old_tls(void **state) {
+    (void)state;
+    ends_with((server_how){.tls_max = TLS1_2_VERSION}, "agent", NULL, EA_ETLS, "version");
+}
+
+static void a_key_of_another_certificate(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST);
+    agent *a = agent_with(1);
+    ea_sender_options o = options_for(a);
+    o.key = cert_path("server.key");
+    o.fail_fast = 1;
+    assert_int_equal(send_all(a, o, s), EA_ETLS);
+    assert_non_null(strstr(a->result.message, "is not usable"));
+    server_stop(s);
+    agent_close(a);
+    free(s);
+}
+
+static void forbidden_and_not_found(void **state) {
+    (void)state;
+    static const struct {
+        enum answer answer;
+        const char *words;
+    } CASES[] = {{FORBIDDEN, "does not accept"}, {NOT_FOUND, "no collector"}};
+    for (size_t i = 0; i < 2; i++) {
+        server *s = server_start(&CASES[i].answer, 1);
+        agent *a = agent_with(1);
+        ea_sender_options o = options_for(a);
+        o.fail_fast = 1;
+        assert_int_equal(send_all(a, o, s), EA_EREFUSED);
+        assert_non_null(strstr(a->result.message, CASES[i].words));
+        server_stop(s);
+        agent_close(a);
+        free(s);
+        scratch_clear(NULL);
+    }
+}
+
+static void gives_up_after_a_while(void **state) {
+    (void)state;
+    server *s = SERVER(BROKEN);
+    agent *a = agent_with(1);
+    ea_sender_options o = options_for(a);
+    o.give_up_ns = 200 * MS;
+    int64_t begin = ea_monotonic_ns();
+    assert_int_equal(send_all(a, o, s), EA_EREFUSED);
+    assert_true(ea_monotonic_ns() - begin >= 200 * MS);
+    server_stop(s);
+    agent_close(a);
+    free(s);
+}
+
+static void stops_at_once(void **state) {
+    (void)state;
+    server *s = SERVER(NO_ANSWER);
+    agent *a = agent_with(1);
+    const server *list[] = {s};
+    start(a, options_for(a), list, 1);
+    ea_sleep_ns(200 * MS);
+    assert_int_equal(counter(a, EA_COUNT_events_unanswered), 10);
+    int64_t begin = ea_monotonic_ns();
+    ea_sender_stop(a->sender);
+    assert_int_equal(finish(a), EA_ECANCELED);
+    assert_true(ea_monotonic_ns() - begin < 3000 * MS);
+    assert_int_equal(counter(a, EA_COUNT_events_spooled), 10);
+    server_stop(s);
+    agent_close(a);
+    free(s);
+}
+
+static void options_are_checked(void **state) {
+    (void)state;
+    agent *a = agent_with(0);
+    static const char *const BAD[] = {"http://127.0.0.1:1", "127.0.0.1:1", "https://me:secret@127.0.0.1",
+                                      "https://h/?x=1", "https://"};
+    ea_err err;
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        ea_sender_options o = options_for(a);
+        o.collectors = &BAD[i];
+        o.collector_count = 1;
+        assert_int_equal(ea_sender_start(&a->sender, a->spool, &o, &err), EA_EUSAGE);
+        assert_non_null(strstr(err.message, "https://"));
+    }
+    static const char *const GOOD[] = {"https://127.0.0.1:1"};
+    ea_sender_options o = options_for(a);
+    o.collectors = GOOD;
+    o.collector_count = 1;
+    o.cert = cert_path("nowhere.crt");
+    assert_int_equal(ea_sender_start(&a->sender, a->spool, &o, &err), EA_ENOTFOUND);
+    assert_non_null(strstr(err.message, "nowhere.crt"));
+    agent_close(a);
+}
+
+/* ---- the answer's own bounds ---- */
+
+static void answers_are_checked(void **state) {
+    (void)state;
+    ea_arena arena;
+    ea_ack ack;
+    ea_err err;
+    ea_arena_init(&arena, 1 << 20);
+    ea_range ranges[] = {{1, 3}, {UINT64_MAX, UINT64_MAX}};
+    ea_refusal refusals[] = {{9, EA_REFUSED_CONFLICT, "text"}, {10, EA_REFUSED_RETRY, ""}};
+    ea_class_hash hashes[] = {{{1}}, {{2}}};
+    ea_ack sent = {.acknowledged = ranges,
+                   .acknowledged_count = 2,
+                   .refused = refusals,
+                   .refused_count = 2,
+                   .unknown_classes = hashes,
+                   .unknown_count = 1,
+                   .known_classes = hashes,
+                   .known_count = 2,
+                   .credit_bytes = UINT64_MAX,
+                   .retry_after_ms = 7,
+                   .keyframe_wanted = 1};
+    memcpy(sent.stream, STREAM, sizeof STREAM);
+    ea_text t;
+    ea_text_init(&t);
+    ea_ack_encode(&sent, &t);
+    must(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), &err);
+    assert_memory_equal(ack.stream, STREAM, sizeof STREAM);
+    assert_int_equal(ack.acknowledged_count, 2);
+    assert_memory_equal(ack.acknowledged, ranges, sizeof ranges);
+    assert_int_equal(ack.refused_count, 2);
+    assert_int_equal(ack.refused[0].number, 9);
+    assert_int_equal(ack.refused[1].cause, EA_REFUSED_RETRY);
+    assert_string_equal(ack.refused[0].text, "text");
+    assert_int_equal(ack.unknown_count, 1);
+    assert_memory_equal(ack.known_classes, hashes, sizeof hashes);
+    assert_true(ack.credit_bytes == UINT64_MAX && ack.retry_after_ms == 7 && ack.keyframe_wanted);
+    /* every prefix is read or refused, and never beyond its end */
+    for (size_t n = 0; n < t.len_bytes; n++) {
+        uint8_t *exact = malloc(n + !n);
+        assert_non_null(exact);
+        memcpy(exact, t.data, n);
+        ea_arena_reset(&arena);
+        int rc = ea_ack_decode(&ack, &arena, exact, n, &err);
+        assert_true(rc == 0 || rc == EA_ECORRUPT);
+        free(exact);
+    }
+    /* an empty range, one that runs backwards, a short hash, no stream, two streams */
+    static const char STREAM_FIELD[] = "\x0a\x10\7\7\7\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    static const struct {
+        const char *bytes;
+        size_t len_bytes;
+    } BAD[] = {{"\x12\x00", 2},  {"\x12\x04\x08\x05\x10\x04", 6}, {"\x12\x02\x10\x04", 4},
+               {"\x22\x01x", 3}, {"\x1a\x02\x10\x01", 4},         {STREAM_FIELD, 18}};
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        ea_text_clear(&t);
+        ea_text_add(&t, STREAM_FIELD, 18);
+        ea_text_add(&t, BAD[i].bytes, BAD[i].len_bytes);
+        assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), EA_ECORRUPT);
+    }
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)"", 0, &err), EA_ECORRUPT);
+    /* more than an answer may hold */
+    ea_text_clear(&t);
+    ea_text_add(&t, STREAM_FIELD, 18);
+    for (int i = 0; i <= EA_ACK_MAX_RANGES; i++)
+        ea_text_add(&t, "\x12\x04\x08\x01\x10\x01", 6);
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), EA_ELIMIT);
+    ea_text_deinit(&t);
+    ea_arena_deinit(&arena);
+}
+
+static void uploads_are_checked(void **state) {
+    (void)state;
+    static const uint8_t TWO[] = {1, 0, 0, 0, 'a', 2, 0, 0, 0, 'b', 'c'};
+    const uint8_t *batch;
+    size_t n, offset = 0;
+    ea_err err;
+    assert_int_equal(ea_upload_next(TWO, sizeof TWO, &offset, &batch, &n, &err), 1);
+    assert_true(n == 1 && batch[0] == 'a');
+    assert_int_equal(ea_upload_next(TWO, sizeof TWO, &offset, &batch, &n, &err), 1);
+    assert_true(n == 2 && batch[1] == 'c');
+    assert_int_equal(ea_upload_next(TWO, sizeof TWO, &offset, &batch, &n, &err), 0);
+    for (size_t cut = 6; cut < sizeof TWO; cut++) {
+        offset = 5;
+        assert_int_equal(ea_upload_next(TWO, cut, &offset, &batch, &n, &err), EA_ECORRUPT);
+    }
+    offset = 0;
+    assert_int_equal(ea_upload_next((const uint8_t[]){0, 0, 0, 0}, 4, &offset, &batch, &n, &err), EA_ECORRUPT);
+    assert_int_equal(ea_upload_next((const uint8_t[]){255, 255, 255, 255, 1}, 5, &offset, &batch, &n, &err),
+                     EA_ECORRUPT);
+}
+
+/* ---- certificates for all tests ---- */
+
+/* The server's certificate, signed again with dates in the past. */
+static void make_expired(void) {
+    FILE *f = fopen(cert_path("ca.key"), "r");
+    EVP_PKEY *key = PEM_read_PrivateKey(f, NULL, NULL, NULL);
+    fclose(f);
+    f = fopen(cert_path("server.crt"), "r");
+    X509 *cert = PEM_read_X509(f, NULL, NULL, NULL);
+    fclose(f);
+    assert_true(key && cert);
+    X509_gmtime_adj(X509_getm_notBefore(cert), -7200);
+    X509_gmtime_adj(X509_getm_notAfter(cert), -3600);
+    assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
+    f = fopen(cert_path("expired.crt"), "w");
+    PEM_write_X509(f, cert);
+    fclose(f);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+}
+
+static int make_certificates(void **state) {
+    ea_err err = {0};
+    static char folder[64];
+    (void)state;
+    signal(SIGPIPE, SIG_IGN);
+    if (scratch_make(NULL))
+        return -1;
+    snprintf(folder, sizeof folder, "%s", scratch);
+    ca_folder = folder;
+    static const char *const SANS[] = {"IP:127.0.0.1", "DNS:localhost"}, *const ELSEWHERE[] = {"DNS:elsewhere.example"};
+    char other[128];
+    snprintf(other, sizeof other, "%s/other", folder);
+    int rc = ec_ca_init(folder, "a CA", 10, &err);
+    if (!rc)
+        rc = ec_ca_init(other, "another CA", 10, &err);
+    if (!rc)
+        rc = ec_ca_issue(folder,
+                         &(ec_ca_request){.name = "server", .server = 1, .sans = SANS, .san_count = 2, .days = 5}, NULL,
+                         &err);
+    if (!rc)
+        rc = ec_ca_issue(
+            folder, &(ec_ca_request){.name = "elsewhere", .server = 1, .sans = ELSEWHERE, .san_count = 1, .days = 5},
+            NULL, &err);
+    if (!rc)
+        rc = ec_ca_issue(folder, &(ec_ca_request){.name = "agent", .days = 5}, NULL, &err);
+    if (rc) {
+        ea_err_print(stderr, "test_sender", &err);
+        return -1;
+    }
+    make_expired();
+    /* expired.crt goes with the server's key: found by server_how.key NULL */
+    return 0;
+}
+
+static int remove_certificates(void **state) {
+    (void)state;
+    return scratch_remove_folder(ca_folder);
+}
+
+static int teardown(void **state) {
+    if (the_agent) { /* the test failed: its threads go, its memory may stay */
+        ea_sender_destroy(the_agent->sender);
+        the_agent = NULL;
+    }
+    return ea_path_exists(scratch) ? scratch_clear(state) : 0;
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, teardown)
+    const struct CMUnitTest tests[] = {
+        T(sends_and_settles),
+        T(batches_that_come_later_are_sent),
+        T(in_part),
+        T(not_at_all),
+        T(garbage),
+        T(too_much),
+        T(another_stream),
+        T(broken),
+        T(cut),
+        T(silent),
+        T(refused_for_now),
+        T(retry_after_is_kept),
+        T(pauses_grow_and_stay_bounded),
+        T(an_answer_counts_only_for_what_was_sent),
+        T(too_large_means_smaller),
+        T(a_batch_that_is_too_large_alone_is_refused),
+        T(credit_bounds_the_next_request),
+        T(malformed_is_dropped_and_counted),
+        T(a_conflict_ends_a_command),
+        T(a_conflict_does_not_end_a_service),
+        T(a_keyframe_is_asked_for),
+        T(a_description_that_is_lacking_is_sent_again),
+        T(a_description_that_is_nowhere_is_a_refusal),
+        T(moves_on_and_stays),
+        T(a_collector_that_comes_back),
+        T(a_collector_of_another_ca),
+        T(a_collector_of_another_name),
+        T(a_collector_that_expired),
+        T(a_collector_with_an_agents_certificate),
+        T(an_agent_of_another_ca),
+        T(an_agent_with_a_servers_certificate),
+        T(a_collector_of_old_tls),
+        T(a_key_of_another_certificate),
+        T(forbidden_and_not_found),
+        T(gives_up_after_a_while),
+        T(stops_at_once),
+        T(options_are_checked),
+        T(answers_are_checked),
+        T(uploads_are_checked),
+    };
+    return cmocka_run_group_tests(tests, make_certificates, remove_certificates);
+}
