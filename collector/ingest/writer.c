@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_STORE_S = 2, MAX_BATCHES_A_BODY = 2048, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200 };
+enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200 };
 static const uint64_t GROUP_BYTES = 64 << 20; /* one group's appetite, so that nobody waits long for a commit */
 
 struct ec_writer {
@@ -47,8 +47,8 @@ int ec_upload_check(ec_upload *u, ea_err *err) {
             memcpy(u->stream, head.stream, sizeof u->stream);
         else if (memcmp(u->stream, head.stream, sizeof u->stream) != 0)
             return ea_fail(err, EA_EFORMAT, "an upload holds batches of one stream");
-        if (++count > MAX_BATCHES_A_BODY)
-            return ea_fail(err, EA_ELIMIT, "an upload holds at most %d batches", MAX_BATCHES_A_BODY);
+        if (++count > EA_UPLOAD_MAX_BATCHES)
+            return ea_fail(err, EA_ELIMIT, "an upload holds at most %d batches", EA_UPLOAD_MAX_BATCHES);
     }
     if (rc)
         return rc;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    ITEMS_MAX = 8192,     /* batches in one request */
+    ITEMS_MAX = EA_UPLOAD_MAX_BATCHES,
     MISSING_MAX = 4096,   /* class descriptions that a collector asked for */
     REQUEST_MIN = 65536,  /* bytes; a slow line makes requests smaller down to this */
     FAILURES_TO_MOVE = 2, /* in a row, before the next collector is tried */
@@ -175,10 +175,15 @@ static int build_body(ea_sender *s, ea_err *err) {
     return 0;
 }
 
-/* TLS 1.3 tells the client what the server holds against its certificate only when the answer is read. */
-static int is_tls_alert(const char *text) {
+/* TLS 1.3 tells the client what the server holds against its certificate only when the answer is read. Any other alert
+ * (a bad record, a decode error) is what damaged bytes look like: a new connection mends it. */
+static int is_refused_certificate(const char *text) {
+    static const char *const alerts[] = {"certificate", "unknown ca", "access denied"};
     const char *alert = strstr(text, " alert ");
-    return alert && !strstr(alert, "internal error");
+    for (size_t i = 0; alert && i < sizeof alerts / sizeof alerts[0]; i++)
+        if (strstr(alert, alerts[i]))
+            return 1;
+    return 0;
 }
 
 static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
@@ -208,7 +213,7 @@ static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
     case CURLE_SSL_CONNECT_ERROR:
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
-        if (is_tls_alert(text)) {
+        if (is_refused_certificate(text)) {
             *ret_mends = 0;
             return ea_fail(err, EA_ETLS, "send to %s: the collector refuses the client certificate %s: %s", url,
                            s->cert, text);
@@ -492,7 +497,7 @@ static int run(ea_sender *s, ea_err *err) {
         rc = ea_spool_sync_due(s->spool, err);
         if (rc)
             break;
-        if (!ea_spool_wait(s->spool, SECOND_NS / 4)) {
+        if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : SECOND_NS / 4)) {
             if (atomic_load(&s->drain))
                 return 0;
             if (atomic_load(&s->stop))
