@@ -7,6 +7,9 @@
 
 extern const ea_command ec_cmd_run;
 extern const ea_command ec_cmd_hosts;
+extern const ea_command ec_cmd_ps;
+extern const ea_command ec_cmd_modules;
+extern const ea_command ec_cmd_where;
 extern const ea_command ec_cmd_export;
 
 #endif

@@ -7,6 +7,9 @@ int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
         &ec_cmd_run,
         &ec_cmd_hosts,
+        &ec_cmd_ps,
+        &ec_cmd_modules,
+        &ec_cmd_where,
         &ec_cmd_export,
         NULL,
     };

@@ -280,7 +280,7 @@ static int finish(ec_tables *t, sqlite3_stmt *s, const char *doing, ea_err *err)
 }
 
 static int run(ec_tables *t, enum statement which, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(t, which, &s, err);
     return rc ? rc : finish(t, s, SQL[which], err);
 }
@@ -367,7 +367,7 @@ static void read_fold(sqlite3_stmt *s, ec_fold *ret) {
 
 int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err) {
     for (int made = 0;; made = 1) {
-        sqlite3_stmt *s;
+        sqlite3_stmt *s = NULL;
         int rc = prepare(t, S_FIND_FOLD, &s, err);
         if (rc)
             return rc;
@@ -393,7 +393,7 @@ int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec
 }
 
 int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_SET_FOLD, &s, err);
     if (rc)
         return rc;
@@ -411,7 +411,7 @@ int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err) {
 
 int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold *fold, void *arg), void *arg,
                         ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int code, rc = prepare(t, S_EACH_FOLD, &s, err);
     if (rc)
         return rc;
@@ -430,7 +430,7 @@ int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold 
 int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
     static const enum statement DROPS[] = {S_DROP_PROCESSES, S_DROP_THREADS, S_DROP_MODULES, S_DROP_PENDING};
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
-        sqlite3_stmt *s;
+        sqlite3_stmt *s = NULL;
         int rc = prepare(t, DROPS[i], &s, err);
         if (rc)
             return rc;
@@ -448,7 +448,7 @@ int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
 /* ---- rows ---- */
 
 int ec_tables_put_process(ec_tables *t, int64_t fold_id, const ea_process *p, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_PUT_PROCESS, &s, err);
     if (rc)
         return rc;
@@ -487,7 +487,7 @@ void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
 }
 
 int ec_tables_put_thread(ec_tables *t, int64_t fold_id, const ea_thread_row *row, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_PUT_THREAD, &s, err);
     if (rc)
         return rc;
@@ -518,7 +518,7 @@ void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret) {
 }
 
 int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_PUT_MODULE, &s, err);
     if (rc)
         return rc;
@@ -563,7 +563,7 @@ typedef struct pending_writer {
 
 static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     pending_writer *w = arg;
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     if (w->rc || (w->rc = prepare(w->tables, S_PUT_PENDING, &s, w->err)) != 0)
         return;
     sqlite3_bind_int64(s, 1, w->fold_id);
@@ -580,7 +580,7 @@ static void put_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
 }
 
 int ec_tables_put_pending_ids(ec_tables *t, int64_t fold_id, const ea_machine *machine, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(t, S_DROP_PENDING, &s, err);
     if (rc)
         return rc;
@@ -634,7 +634,7 @@ int ec_tables_restore(ec_tables *t, const ec_fold *fold, ea_machine *machine, ea
         {S_EACH_PENDING, restore_pending},
     };
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
-        sqlite3_stmt *s;
+        sqlite3_stmt *s = NULL;
         int code, rc = prepare(t, PARTS[i].statement, &s, err);
         if (rc)
             return rc;

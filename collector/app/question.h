@@ -1,0 +1,73 @@
+/* What the commands that ask the history (ps, modules, where) share: their options, the moment that is meant, the
+ * answer's way to standard output. Before it: main.c. After it: collector/query. Thread: the main one. */
+#ifndef EC_APP_QUESTION_H
+#define EC_APP_QUESTION_H
+
+#include "cli.h"
+#include "query.h"
+
+/* The first member of such a command's options. */
+typedef struct ec_question_options {
+    const char *store, *host, *stream, *at;
+    int64_t wait_ns;
+    int json;
+} ec_question_options;
+
+/* Rows of the option table; member is the ec_question_options in options. */
+#define EC_QUESTION_OPTIONS(options, member)                                                                           \
+    {.name = "store",                                                                                                  \
+     .argument = "DIR",                                                                                                \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(options, member.store),                                                                        \
+     .required = 1,                                                                                                    \
+     .help = "the collector's folder"},                                                                                \
+        {.name = "host",                                                                                               \
+         .argument = "HOST",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = offsetof(options, member.host),                                                                     \
+         .help = "the agent's name; not needed when there is only one"},                                               \
+        {.name = "stream",                                                                                             \
+         .argument = "ID",                                                                                             \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = offsetof(options, member.stream),                                                                   \
+         .help = "one run of the agent, by the first digits of its id (see hosts)"},                                   \
+        {.name = "at",                                                                                                 \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = offsetof(options, member.at),                                                                       \
+         .fallback = "end",                                                                                            \
+         .help = "start, end, +1500ms (after the start), or such as 2024-05-17T14:03:07.25Z"},                         \
+        {.name = "wait",                                                                                               \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = offsetof(options, member.wait_ns),                                                                  \
+         .fallback = "10s",                                                                                            \
+         .help = "how long to wait until what is stored now can be asked for"},                                        \
+    {                                                                                                                  \
+        .name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, member.json), .help = "print JSON"            \
+    }
+
+/* Help text about the moment, for the end of a command's details. */
+#define EC_QUESTION_DETAILS                                                                                            \
+    "The history is built from the stored batches, by the collector while it runs, else by this command. What is not " \
+    "in\n"                                                                                                             \
+    "it yet after --wait is said on standard error. Without --stream the run of the agent is taken that had begun "    \
+    "last\n"                                                                                                           \
+    "by that time. Exit codes: 0 answered, 1 failed or nothing found, 2 usage."
+
+/* Opens the query; what is behind is said on standard error. */
+EA_MUST_CHECK int ec_question_open(const ec_question_options *o, ec_query **ret, uint64_t *ret_behind, ea_err *err);
+/* The moment that at means; a time after the last event is said on standard error. */
+EA_MUST_CHECK int ec_question_moment(const ec_question_options *o, ec_query *q, const char *at, ec_moment *ret,
+                                     ea_err *err);
+
+/* Writes and clears t. */
+EA_MUST_CHECK int ec_answer_write(ea_text *t, ea_err *err);
+
+/* "2024-05-17T14:03:07.2500000Z", or with "before " when the beginning itself was not seen. */
+void ec_answer_begin(ea_text *t, const ea_interval *life);
+
+/* --pid as it came: EA_EUSAGE when no process id can be so large. */
+EA_MUST_CHECK int ec_question_pid(uint64_t pid, uint32_t *ret, ea_err *err);
+
+#endif
