@@ -11,5 +11,9 @@ extern const ea_command ec_cmd_ps;
 extern const ea_command ec_cmd_modules;
 extern const ea_command ec_cmd_where;
 extern const ea_command ec_cmd_export;
+extern const ea_command ec_cmd_ca_init;
+extern const ea_command ec_cmd_ca_issue;
+extern const ea_command ec_cmd_ca_revoke;
+extern const ea_command ec_cmd_ca_list;
 
 #endif

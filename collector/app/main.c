@@ -11,6 +11,10 @@ int main(int argc, char **argv) {
         &ec_cmd_modules,
         &ec_cmd_where,
         &ec_cmd_export,
+        &ec_cmd_ca_init,
+        &ec_cmd_ca_issue,
+        &ec_cmd_ca_revoke,
+        &ec_cmd_ca_list,
         NULL,
     };
     ea_stdio_init();
