@@ -1,0 +1,178 @@
+"""Single kernel records, byte for byte as Windows wrote them, with the field values that other projects' tests assert
+(single-records-*.json). This puts each payload into a small .etl file of its own making and compares what `dump` says.
+"""
+import argparse
+import calendar
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import traces
+
+IMAGE_ID, SYS_CONFIG_EX = "b3e675d7-2554-4f18-830b-2762732560de", "9b79ee91-b5fd-41c0-a243-4248e266e9d0"
+# test of snail-server -> (kernel group or class GUID, opcode, version), name of ours
+RECORDS = {
+    "Kernel_EventTraceV2HeaderEventView": (0, 0, 2, "EventTrace/Header"),
+    "Kernel_EventTraceV2HeaderPartitionInfoExtensionTypeGroup": (0, 80, 2, "EventTrace/PartitionInfoExtension"),
+    "Kernel_EventTraceV2HeaderExtensionTypeGroup": (0, 5, 2, "EventTrace/Extension"),
+    "Kernel_PerfinfoV2SampledProfileEventView": (15, 46, 2, "PerfInfo/SampleProf"),
+    "Kernel_PerfinfoV2PmcCounterProfileEventView": (15, 47, 2, "PerfInfo/PmcCounterProf"),
+    "Kernel_PerfinfoV2PmcCounterConfigEventView": (15, 48, 2, "PerfInfo/PmcCtrConfig"),
+    "Kernel_PerfinfoV2SampledProfileIntervalEventView": (15, 73, 3, "PerfInfo/CollectionStart"),
+    "Kernel_PerfinfoV2PmcCounterCorruptionEventView": (15, 49, 2, "PerfInfo/PmcCtrConrruption"),
+    "Kernel_StackwalkV2StackEventView": (24, 32, 2, "StackWalk/Stack"),
+    "Kernel_StackwalkV2KeyEventView": (24, 37, 2, "StackWalk/StackKeyKernel"),
+    "Kernel_StackwalkV2TypeGroup1EventView": (24, 36, 2, "StackWalk/KeyRundown"),
+    "Kernel_ImageV2LoadEventView": (3, 10, 3, "Image/Load"),
+    "Kernel_ProcessV4TypeGroup1EventView": (3, 1, 4, "Process/Start"),
+    "Kernel_ProcessV2TypeGroup2EventView": (3, 32, 2, "Process/PerfCtr"),
+    "Kernel_ThreadV3TypeGroup1EventView": (5, 1, 3, "Thread/Start"),
+    "Kernel_ThreadV4TypeGroup1EventView": (5, 1, 4, "Thread/Start"),
+    "Kernel_ThreadV4ContextSwitchEventView": (5, 36, 4, "Thread/CSwitch"),
+    "Kernel_ThreadV2SetNameEventView": (5, 72, 2, "Thread/SetName"),
+    "Kernel_SystemConfigV3CpuEventView": (11, 10, 3, "SystemConfig/CPU"),
+    "Kernel_SystemConfigV2PhysicalDiskEventView": (11, 11, 2, "SystemConfig/PhyDisk"),
+    "Kernel_SystemConfigV2LogicalDiskEventView": (11, 12, 2, "SystemConfig/LogDisk"),
+    "Kernel_SystemConfigV5PnpEventView": (11, 22, 5, "SystemConfig/PnP"),
+    "Xperf_ImageIdV2InfoEventView": (IMAGE_ID, 0, 2, "ImageID/Info"),
+    "Xperf_ImageIdV2DbgIdPdbInfoEventView": (IMAGE_ID, 36, 2, "ImageID/DbgID_RSDS"),
+    "Xperf_SysConfigExV0BuildInfoEventView": (SYS_CONFIG_EX, 32, 0, "SysConfigEx/BuildInfo"),
+    "Xperf_SysConfigExV0SysPathsEventView": (SYS_CONFIG_EX, 33, 0, "SysConfigEx/SystemPaths"),
+    "Xperf_SysConfigExV0VolumeMappingEventView": (SYS_CONFIG_EX, 35, 0, "SysConfigEx/VolumeMapping"),
+}
+# Headers and events of other providers: they are no kernel records.
+ELSEWHERE = re.compile(r"WmiBufferHeader|\w+TraceHeader\w*|VsDiagHub_|SnailProfiler_")
+GROUPS = {"EVENT_TRACE_GROUP_HEADER": 0, "EVENT_TRACE_GROUP_PROCESS": 3, "EVENT_TRACE_GROUP_THREAD": 5, "EVENT_TRACE_GROUP_IMAGE": 20}
+ALIASES = {  # what they call our fields, where it is not our name in another case
+    "threadid": ("TThreadId", "StackThread"), "processid": ("StackProcess",), "flags": ("ThreadFlags",), "sessionname": ("SessionNameString",),
+    "filename": ("LogFileNameString",), "partitionidguid": ("PartitionId",), "parentidguid": ("ParentId",),
+    "driveletter": ("DriveLetterString",), "volumeextent": ("VolumeExt",), "guid": ("GuidSig",), "stackkey": ("key",),
+    "imagefilename": ("FileName",),
+}
+# Getters that are parts of one of our fields, or no values.
+PARTS = re.compile(r"dynamic_size|time_zone_information|os_version|sp_version|has_sid|user_sid|log_file_mode|stack_begin|stack_end|"
+                   r"^\*iter|stack_size|counter_status\(0\)|drive_type")
+
+
+def buffer(records, size, index, header):
+    """One .etl buffer of that size."""
+    body = b"".join(r + bytes(-len(r) % 8) for r in records)
+    used = 0x48 + len(body)
+    assert used <= size
+    return struct.pack("<IIIIqqQIIIHH", size, used, used, 0, 0, index, 0, 0, 0, used, 0x21 if header else 0x20, 4 if header else 0) + \
+        bytes(0x48 - 0x38) + body + b"\xff" * (size - used)
+
+
+def system_record(group, opcode, version, payload, clock):
+    return struct.pack("<HBBHBBIIqII", version, 2, 0xc0, 32 + len(payload), opcode, group, 8, 4, clock, 0, 0) + payload
+
+
+def full_record(guid, opcode, version, payload, clock):
+    return struct.pack("<HBBBBHIIq", 48 + len(payload), 20, 0xc0, opcode, 0, version, 8, 4, clock) + uuid.UUID(guid).bytes_le + \
+        bytes(8) + payload
+
+
+def trace(records, size=65536):
+    """An .etl file with these records after a header of its own."""
+    header = struct.pack("<IIIIQIIIIIIII", size, 0x0501000a, 19041, 1, 0, 156250, 0, 1, 2, 1, 8, 0, 3000) + bytes(16) + bytes(172) + \
+        bytes(4) + struct.pack("<qqqII", 132000000000000000, 10000000, 132000000000000000, 1, 0) + "x\0y\0".encode("utf-16le")
+    return buffer([system_record(0, 0, 2, header, 1)], size, 0, True) + buffer(records, size, 1, False)
+
+
+def number(text):
+    match = re.fullmatch(r"(0x[0-9a-fA-F']+|\d[\d']*)(?:ULL|U|LL)?", text.strip())
+    return int(match.group(1).replace("'", ""), 0) if match else None
+
+
+def cpp_string(text):
+    match = re.search(r'"((?:[^"\\]|\\.)*)"', text)
+    return match.group(1).replace("\\\\", "\\") if match else None
+
+
+def value_of(fields, getter):
+    """(found, our value) for a getter such as event.stack_address(3)."""
+    name = re.match(r"\*?(?:event|mof|obj)\.(?:get_)?(\w+?)_?\((\d*)\)", getter)
+    if not name:
+        return False, None
+    plain, index = name.group(1).replace("_", ""), name.group(2)
+    by_name = {k.lower(): k for k in fields}
+    if plain == "stackaddress":
+        return True, fields["Stack" if "Stack" in fields else "StackFrame"][int(index)]
+    for candidate in (by_name.get(plain), *ALIASES.get(plain, ())):
+        if candidate in fields:
+            return True, fields[candidate][int(index)] if index else fields[candidate]
+    return False, None
+
+
+def equal(ours, expected):
+    if isinstance(ours, dict):
+        ours = ours["value"]
+    guid = re.search(r"guid\{([^{]*)\{([^}]*)\}", expected)
+    if guid:
+        parts = [int(p.strip().replace("'", ""), 16) for p in (guid.group(1) + guid.group(2)).split(",") if p.strip()]
+        return ours == f"{parts[0]:08x}-{parts[1]:04x}-{parts[2]:04x}-{parts[3]:02x}{parts[4]:02x}-" + "".join(f"{p:02x}" for p in parts[5:])
+    wanted = number(expected)
+    if wanted is not None:
+        if isinstance(ours, str) and ours.startswith("0x"):
+            ours = int(ours, 16)
+        elif isinstance(ours, str):  # a FILETIME
+            seconds, ticks = re.match(r"(.*)\.(\d{7})Z", ours).groups()
+            ours = (calendar.timegm(time.strptime(seconds, "%Y-%m-%dT%H:%M:%S")) + 11644473600) * 10**7 + int(ticks)
+        return ours == wanted
+    return ours == cpp_string(expected)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, help="build folder with the programs")
+    arguments = parser.parse_args()
+    checks = harness.Checks()
+    agent = pathlib.Path(arguments.build).resolve() / "service" / "app" / "etwagent"
+    wanted = []  # (what, group or GUID, opcode, version, our name or None, payload, [(getter, expected)])
+    with open(traces.folder() / "single-records-kernel.json", encoding="utf-8") as file:
+        for record in json.load(file)["records"]:
+            if record["test"] not in RECORDS:
+                checks.that(ELSEWHERE.match(record["test"]), f"nothing is known about {record['test']}")
+                continue
+            expected = [e.split(", ", 1) for e in record["expect"] if ", " in e and not PARTS.search(e)]
+            wanted.append((record["test"], *RECORDS[record["test"]], bytes.fromhex(record["buffers"][0]["hex"]), expected))
+    with open(traces.folder() / "single-records-mof.json", encoding="utf-8") as file:
+        for record in json.load(file)["records"]:
+            call = re.match(r"build_mof\(EventTraceGroup\.(\w+), (\d+), (\d+)", (record["call"] or [""])[0])
+            if call:
+                expected = [re.match(r"self\.assertEqual\((.*?\(\)), (.*)\)$", e).groups() for e in record["expect"]]
+                expected = [(g, f'"{e[1:-1]}"' if e.startswith("'") else e) for g, e in expected]
+                wanted.append((record["test"], GROUPS[call.group(1)], int(call.group(3)), int(call.group(2)), None,
+                               bytes.fromhex(record["hex"][0]), expected))
+    records = [(full_record if isinstance(where, str) else system_record)(where, opcode, version, payload, 2 + i)
+               for i, (_, where, opcode, version, _, payload, _) in enumerate(wanted)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "records.etl"
+        path.write_bytes(trace(records))
+        lines = subprocess.run([agent, "dump", "--format", "jsonl", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
+        stats = json.loads(subprocess.run([agent, "stats", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
+    events = [json.loads(line) for line in lines.splitlines()][1:]
+    checks.equal(stats["decoded"], len(wanted) + 1, "records decoded whole")
+    if checks.equal(len(events), len(wanted), "records read"):
+        for (what, _, _, _, name, _, expected), event in zip(wanted, events):
+            if name:
+                checks.equal(event["name"], name, what)
+            for getter, value in expected:
+                found, ours = value_of(event["fields"], getter)
+                checks.that(found and equal(ours, value), f"{what}: {getter} is {value}; ours: {ours!r}")
+            if "Corruption" in what:
+                checks.equal(event["fields"]["CounterStatus"], [{"ProfileSource": 10, "LastKnownGoodTimestamp": 0}], what)
+    checks.that(checks.passed > 200, "enough values were compared")
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+/* Fuzz target: a class description from outside, and payloads split and rendered by it; or, when the input begins with
+ * 0xFF, an event of one of our own classes with a payload from outside.
+ * Input: u16 length of the description, the description, the payload. Or 0xFF, u16 which class, the payload. */
+#include "class.h"
+#include "render.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(int condition) {
+    if (!condition)
+        abort();
+}
+
+static void use_class(const ea_class *c, const uint8_t *payload, size_t payload_bytes) {
+    static const ea_clock CLOCK = {.type = EA_CLOCK_QPC, .frequency = 10000000};
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t used, sum = 0;
+    if (payload_bytes > UINT16_MAX)
+        payload_bytes = UINT16_MAX;
+    size_t whole = ea_class_split(c, payload, payload_bytes, slices, &used);
+    check(whole <= c->top_count && used <= payload_bytes);
+    for (size_t i = 0; i < whole; i++) {
+        check(slices[i].len_bytes == 0 || slices[i].data == payload + sum);
+        sum += slices[i].len_bytes;
+    }
+    check(sum == used);
+    ea_record r = {.provider = c->provider,
+                   .id = c->code,
+                   .opcode = (uint8_t)c->code,
+                   .version = c->version,
+                   .pointer_size = c->pointer_size,
+                   .payload = payload,
+                   .payload_bytes = (uint16_t)payload_bytes};
+    ea_text out;
+    ea_text_init(&out);
+    ea_render_json(&out, &r, c, &CLOCK, 1);
+    for (size_t i = 0; i < out.len_bytes; i++)
+        check((uint8_t)out.data[i] >= 0x20 &&
+              (uint8_t)out.data[i] != 0x7f); /* one line of JSON, no control character */
+    ea_text_clear(&out);
+    ea_render_text(&out, &r, c, &CLOCK);
+    for (size_t i = 0; i < out.len_bytes; i++)
+        check((uint8_t)out.data[i] >= 0x20 && (uint8_t)out.data[i] != 0x7f);
+    ea_text_clear(&out);
+    ea_render_csv(&out, &r, c, &CLOCK, (const char *const[]){"name", "fields", "stack", "a"}, 4);
+    ea_render_columns_text(&out, &r, c, &CLOCK, (const char *const[]){"name", "fields", "a"}, 3);
+    for (size_t i = 0; i < c->field_count; i += c->fields[i].span) {
+        uint64_t v;
+        ea_event_u64(c, &r, c->fields[i].name, &v);
+        ea_event_text(c, &r, c->fields[i].name, &out);
+        ea_event_sid(c, &r, c->fields[i].name, &out);
+    }
+    check(!out.failed);
+    ea_text_deinit(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    ea_registry *r;
+    const ea_class *c;
+    if (size < 3 || ea_registry_create(&r, 0, NULL))
+        return 0;
+    if (data[0] == 0xff) {
+        size_t family_count;
+        const ea_family *const *families = ea_event_families(&family_count);
+        size_t which = ea_load16(data + 1);
+        const ea_family *family = families[which % family_count];
+        const ea_class_row *row = &family->rows[which / family_count % family->row_count];
+        ea_record record = {.provider = family->provider->guid,
+                            .opcode = (uint8_t)row->code,
+                            .version = row->until,
+                            .flags = EA_FLAG_CLASSIC_HEADER,
+                            .pointer_size = size % 2 ? 8 : 4};
+        use_class(ea_registry_find(r, &record), data + 3, size - 3);
+    } else {
+        size_t len = ea_load16(data);
+        if (len > size - 2)
+            len = size - 2;
+        if (ea_registry_add_description(r, data + 2, len, &c, NULL) == 0)
+            use_class(c, data + 2 + len, size - 2 - len);
+    }
+    ea_registry_destroy(r);
+    return 0;
+}
