@@ -275,6 +275,14 @@ def attempt(call, *arguments):
         self.assertEqual(file.read_bytes(), b"01A" + b"\0" * 17 + b"Z")
         self.assertEqual(faults.power_cut(), 4)
         self.assertEqual(file.read_bytes(), b"01AB456789")
+        # by another name it is the same file; a deleted file's writes concern nobody
+        calls = ["os.pwrite, fd, b'XY', 0", "os.rename, folder + '/a', folder + '/b'",
+                 "os.unlink, folder + '/b'"]
+        faults = self.python(calls[:2], undo=True)[2]
+        self.assertEqual(faults.power_cut(), 1)
+        self.assertEqual((self.folder / "b").read_bytes(), b"01AB456789")
+        faults = self.python(calls, undo=True)[2]
+        self.assertEqual(faults.power_cut(), 0)
 
     def test_small_file_system(self):
         if not disk.may_mount(self.top):

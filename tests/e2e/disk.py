@@ -16,7 +16,7 @@ import struct
 import subprocess
 import tempfile
 
-UNDO_HEAD = struct.Struct("<4sIIIQQQ")  # undo_head of faults.c
+UNDO_HEAD = struct.Struct("<4sIQQQ")  # undo_head of faults.c
 
 
 class Faults:
@@ -57,14 +57,15 @@ class Faults:
         rng, everything behind a point drawn from it (the system had written some of it by itself). The programs must be
         dead. Returns how many writes were undone."""
         open_writes = collections.defaultdict(list)
-        for kind, path, offset, size_before, old in self._undo_records():
-            if kind == "S":
-                open_writes.pop(path, None)
+        for kind, inode, offset, size_before, old in self._undo_records():
+            if kind in "SD":
+                open_writes.pop(inode, None)
             else:
-                open_writes[path].append((offset, size_before, old))
+                open_writes[inode].append((offset, size_before, old))
         undone = 0
-        for path, writes in open_writes.items():
-            if not os.path.exists(path):
+        for path in self.folder.rglob("*"):
+            writes = open_writes.pop(path.stat().st_ino, None) if path.is_file() else None
+            if not writes:
                 continue
             kept = rng.randrange(len(writes) + 1) if rng else 0
             with open(path, "r+b") as file:
@@ -80,12 +81,11 @@ class Faults:
         data = self.undo.read_bytes() if self.undo.exists() else b""
         at = 0
         while at + UNDO_HEAD.size <= len(data):  # the last record may have been cut by the kill
-            kind, path_bytes, old_bytes, _, offset, _, size_before = UNDO_HEAD.unpack_from(data, at)
-            end = at + UNDO_HEAD.size + path_bytes + old_bytes
+            kind, old_bytes, inode, offset, size_before = UNDO_HEAD.unpack_from(data, at)
+            end = at + UNDO_HEAD.size + old_bytes
             if end > len(data):
                 break
-            path = data[at + UNDO_HEAD.size:end - old_bytes]
-            yield kind.rstrip(b"\0").decode(), path, offset, size_before, data[end - old_bytes:end]
+            yield kind.rstrip(b"\0").decode(), inode, offset, size_before, data[at + UNDO_HEAD.size:end]
             at = end
 
 
@@ -116,8 +116,8 @@ class Small:
         """There is space again."""
         self._mount(["-o", f"remount,size={int(megabytes * 1024)}k", str(self.folder)])
 
-    def fill(self):
-        """Takes what space there is left; returns the file to remove."""
+    def fill(self, leave_bytes=0):
+        """Takes what space there is, but for so many bytes; returns the file to remove."""
         hog = self.folder / "hog"
         with open(hog, "wb", buffering=0) as file:
             for size in (1 << 20, 1 << 12):
@@ -126,6 +126,7 @@ class Small:
                         file.write(b"x" * size)
                 except OSError:
                     pass
+            file.truncate(max(0, file.tell() - leave_bytes))
         return hog
 
     def _mount(self, arguments):

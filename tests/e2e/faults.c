@@ -210,20 +210,18 @@ static _Noreturn void die(void) {
         syscall(SYS_kill, (int)syscall(SYS_getpid), SIGKILL);
 }
 
-/* ---- the undo file: records of a head, the path, and the bytes that stood there ---- */
+/* ---- the undo file: records of a head and the bytes that stood there. Files are known by inode, since they are
+ * renamed; a number may come again once its file is gone, so that is noted too. ---- */
 
 typedef struct undo_head {
-    char kind[4]; /* "W" write, "T" truncate, "S" sync */
-    uint32_t path_bytes, old_bytes;
-    uint32_t zero;
-    uint64_t offset, len, size_before;
+    char kind[4]; /* "W" write, "T" truncate, "S" sync, "D" deleted */
+    uint32_t old_bytes;
+    uint64_t inode, offset, size_before;
 } undo_head;
 
-static void undo_write(const undo_head *head, const char *path, const void *old) {
-    const struct iovec parts[] = {{(void *)(uintptr_t)head, sizeof *head},
-                                  {(void *)(uintptr_t)path, head->path_bytes},
-                                  {(void *)(uintptr_t)old, head->old_bytes}};
-    if (syscall(SYS_writev, setting.undo_fd, parts, 3) < 0) {
+static void undo_write(const undo_head *head, const void *old) {
+    const struct iovec parts[] = {{(void *)(uintptr_t)head, sizeof *head}, {(void *)(uintptr_t)old, head->old_bytes}};
+    if (syscall(SYS_writev, setting.undo_fd, parts, 2) < 0) {
         fprintf(stderr, "faults: the undo file cannot be written\n");
         _exit(125);
     }
@@ -235,7 +233,7 @@ static void undo_begin(char kind, int fd, const char *path, uint64_t offset, uin
     pthread_mutex_lock(&undo_lock);
     struct stat st = {.st_size = 0};
     syscall(SYS_fstat, fd, &st);
-    undo_head head = {{kind}, (uint32_t)strlen(path), 0, 0, offset, len, (uint64_t)st.st_size};
+    undo_head head = {{kind}, 0, st.st_ino, offset, (uint64_t)st.st_size};
     uint64_t end = kind == 'T' ? head.size_before : offset + len;
     if (end > head.size_before)
         end = head.size_before;
@@ -251,7 +249,7 @@ static void undo_begin(char kind, int fd, const char *path, uint64_t offset, uin
     if (reader >= 0)
         syscall(SYS_close, (int)reader);
     head.old_bytes = got > 0 ? (uint32_t)got : 0;
-    undo_write(&head, path, old);
+    undo_write(&head, old);
     free(old);
 }
 
@@ -259,11 +257,19 @@ static void undo_end(void) {
     pthread_mutex_unlock(&undo_lock);
 }
 
-static void undo_synced(const char *path) {
+/* "S": the file is synced; "D": it is about to go. */
+static void undo_note(const char *kind, uint64_t inode) {
     pthread_mutex_lock(&undo_lock);
-    undo_head head = {"S", (uint32_t)strlen(path), 0, 0, 0, 0, 0};
-    undo_write(&head, path, NULL);
+    undo_head head = {.inode = inode};
+    head.kind[0] = kind[0];
+    undo_write(&head, NULL);
     pthread_mutex_unlock(&undo_lock);
+}
+
+static void undo_deleted(const char *path) {
+    struct stat st;
+    if (setting.undo_fd >= 0 && ours(path) && syscall(SYS_newfstatat, AT_FDCWD, path, &st, 0) == 0)
+        undo_note("D", st.st_ino);
 }
 
 /* ---- the calls ---- */
@@ -328,8 +334,9 @@ static int any_sync(int fd, long number) {
         return -1;
     }
     int rc = (int)syscall(number, fd);
-    if (rc == 0 && setting.undo_fd >= 0)
-        undo_synced(path);
+    struct stat st;
+    if (rc == 0 && setting.undo_fd >= 0 && syscall(SYS_fstat, fd, &st) == 0)
+        undo_note("S", st.st_ino);
     return rc;
 }
 
@@ -479,5 +486,11 @@ int openat64(int dir, const char *path, int flags, ...) {
 int rename(const char *from, const char *to) {
     if (setting.folder_len && ours(to) && may(CALL_RENAME, to))
         return -1;
+    undo_deleted(to);
     return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int unlink(const char *path) {
+    undo_deleted(path);
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }

@@ -28,6 +28,7 @@ class Collector:
         self.env, self.name, self.extra = env, name, list(extra)
         self.store = env.folder / f"{name}-store"
         self.process, self.port = None, 0
+        self.environment = None  # of the process, when it is not ours
 
     def start(self):
         port_file = self.env.folder / f"{self.name}.port"
@@ -36,7 +37,8 @@ class Collector:
         command = [self.env.collector, "run", "--store", self.store, "--listen", f"127.0.0.1:{self.port}",
                    "--port-file", port_file, "--cert", self.env.certs / "server.crt", "--key", self.env.certs / "server.key",
                    "--ca", self.env.certs / "ca.crt", "--crl", self.env.certs / "ca.crl", *self.extra]
-        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                        env=self.environment)
         log.close()
         deadline = time.monotonic() + 60
         while not port_file.exists() or not port_file.read_text().strip():
