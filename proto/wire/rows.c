@@ -90,7 +90,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     default:
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: encoding %d is not known", (int)m->encoding);
     }
-    if (m->relative_to > ETWAGENT__V1__BASE__BASE_TID || (m->relative_to && c.width > 8))
+    if ((unsigned)m->relative_to > ETWAGENT__V1__BASE__BASE_TID || (m->relative_to && (c.width == 0 || c.width > 8)))
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: base %d is not known", (int)m->relative_to);
     if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT || rows == (uint32_t)EA_ROWS_UNKNOWN) {
         if (m->bytes > EA_BATCH_MAX_RAW_BYTES)
@@ -221,11 +221,29 @@ static int empty_rows(ea_rows_reader *r, uint32_t n, ea_column *ret, ea_err *err
     return 0;
 }
 
-static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *ret, ea_err *err) {
+static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_rows_context *context, uint64_t initial,
+                           ea_column *ret, ea_err *err) {
     const ProtobufCBinaryData *k = &c->m->constant;
     uint32_t width = c->width ? c->width : (uint32_t)k->len;
     if (width == 0)
         return empty_rows(r, n, ret, err);
+    if (c->m->relative_to) { /* the same difference in every row */
+        uint64_t difference = 0;
+        if (k->len)
+            memcpy(&difference, k->data, k->len);
+        uint8_t *out = ea_rows_alloc(r, n, width);
+        uint64_t *v = width == 8 ? (void *)out : numbers(r, n);
+        if (!out || !v)
+            return no_memory(err);
+        for (uint32_t i = 0; i < n; i++)
+            v[i] = difference;
+        int rc = rebase(c, v, n, context, initial, err);
+        if (!rc && width != 8)
+            store_narrow(out, v, n, width);
+        if (!rc)
+            *ret = (ea_column){.count = n, .width = width, .stride = width, .data = out};
+        return rc;
+    }
     const uint8_t *data = k->data;
     if (k->len < width) {
         uint8_t *padded = ea_arena_zalloc(r->arena, 1, width);
@@ -339,7 +357,7 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
         if (c->bytes)
             return corrupt(err, "a constant with data");
-        return decode_constant(r, c, n, ret, err);
+        return decode_constant(r, c, n, context, initial, ret, err);
     case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
         *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = data};
         return 0;

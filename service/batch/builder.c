@@ -1,0 +1,380 @@
+/* The open batch. See builder.h and open_batch.h. Thread: the source's, but for release. */
+#include "map.h"
+#include "open_batch.h"
+#include "platform.h"
+
+#include <stdlib.h>
+
+enum {
+    DEFAULT_EVENTS = 16384,
+    DEFAULT_BYTES = 4 << 20,
+    DEFAULT_SPARE = 2,
+    SLACK_BYTES = 128 << 10,              /* so that an ordinary record fits behind the limit */
+    RECORD_MAX_BYTES = 8 << 20,           /* payload and items of one record */
+    MAX_GROUPS = EA_BATCH_MAX_GROUPS / 2, /* on the wire a group may become two */
+    TABLE_SIZE = 2 * MAX_GROUPS,
+    FIRST_GROUPS = 512,
+    FIRST_SHAPES = 1024,
+    MAX_SHAPES = MAX_GROUPS * 8,
+};
+
+struct ea_builder {
+    uint32_t max_events, max_bytes;
+    ea_counters *counters;
+    ea_wire_source *sources;
+    char *strings;
+    size_t source_count;
+    ea_open_batch *open;
+    ea_open_batch *all; /* array */
+    size_t all_count;
+    ea_mutex *lock; /* guards free_list */
+    ea_cond *released;
+    ea_open_batch *free_list;
+};
+
+/* ---- the group's key ---- */
+
+static void pack_key(uint64_t *key, const ea_record *r, const ea_class *c) {
+    key[0] = (uint64_t)(uintptr_t)c;
+    key[1] = ea_load64(r->provider.bytes);
+    key[2] = ea_load64(r->provider.bytes + 8);
+    key[3] = r->keyword;
+    key[4] = (uint64_t)r->id | (uint64_t)r->version << 16 | (uint64_t)r->channel << 24 | (uint64_t)r->level << 32 |
+             (uint64_t)r->opcode << 40 | (uint64_t)r->pointer_size << 48 | (uint64_t)r->ext_count << 56;
+    key[5] = (uint64_t)r->task | (uint64_t)r->flags << 16 | (uint64_t)r->property << 32 | (uint64_t)r->hook_id << 48;
+    key[6] = (uint64_t)r->header_word | (uint64_t)r->header_type << 16 | (uint64_t)r->logger << 32;
+}
+
+void ea_open_group_header(const ea_open_group *g, ea_record *ret) {
+    const uint64_t *key = g->key;
+    ea_store64(ret->provider.bytes, key[1]);
+    ea_store64(ret->provider.bytes + 8, key[2]);
+    ret->keyword = key[3];
+    ret->id = (uint16_t)key[4];
+    ret->version = (uint8_t)(key[4] >> 16);
+    ret->channel = (uint8_t)(key[4] >> 24);
+    ret->level = (uint8_t)(key[4] >> 32);
+    ret->opcode = (uint8_t)(key[4] >> 40);
+    ret->pointer_size = (uint8_t)(key[4] >> 48);
+    ret->ext_count = (uint8_t)(key[4] >> 56);
+    ret->task = (uint16_t)key[5];
+    ret->flags = (uint16_t)(key[5] >> 16);
+    ret->property = (uint16_t)(key[5] >> 32);
+    ret->hook_id = (uint16_t)(key[5] >> 48);
+    ret->header_word = (uint16_t)key[6];
+    ret->header_type = (uint8_t)(key[6] >> 16);
+    ret->logger = (uint16_t)(key[6] >> 32);
+}
+
+/* Mixes well enough for a table of a few thousand groups; never stored. */
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t hash_key(const uint64_t *key, const ea_record *r) {
+    uint64_t h = mix(key[0] ^ key[3] * 0xC2B2AE3D27D4EB4Fu, key[4]);
+    h = mix(h, key[5] ^ key[6] << 7);
+    for (unsigned i = 0; i < r->ext_count; i++)
+        h = mix(h, (uint64_t)r->ext[i].type << 16 | r->ext[i].linkage);
+    return h ^ h >> 32;
+}
+
+/* Items that all events of a class have alike: they are part of the key, so that they travel once a group. */
+static int is_constant(uint16_t type) {
+    return type == EA_EXT_SCHEMA_TL || type == EA_EXT_PROV_TRAITS || type == EA_EXT_CONTROL_GUID;
+}
+
+static int same_items(const ea_open_batch *o, const ea_open_group *g, const ea_record *r) {
+    const ea_item_shape *s = &o->shapes[g->shapes];
+    for (unsigned i = 0; i < r->ext_count; i++, s++) {
+        const ea_ext *x = &r->ext[i];
+        if (s->type != x->type || s->linkage != x->linkage)
+            return 0;
+        if (s->constant != (uint32_t)EA_NO_CONSTANT &&
+            (s->size_bytes != x->size_bytes ||
+             (x->size_bytes && memcmp(o->content + s->constant, x->data, x->size_bytes) != 0)))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- creation ---- */
+
+static int init_batch(ea_open_batch *o, ea_builder *b) {
+    o->builder = b;
+    o->sources = b->sources;
+    o->source_count = b->source_count;
+    o->content_capacity = (size_t)b->max_bytes + SLACK_BYTES;
+    o->group_capacity = FIRST_GROUPS;
+    o->shape_capacity = FIRST_SHAPES;
+    o->rows = malloc(b->max_events * sizeof *o->rows);
+    o->content = malloc(o->content_capacity);
+    o->groups = malloc(o->group_capacity * sizeof *o->groups);
+    o->shapes = malloc(o->shape_capacity * sizeof *o->shapes);
+    o->table = calloc(TABLE_SIZE, sizeof *o->table);
+    return o->rows && o->content && o->groups && o->shapes && o->table ? 0 : EA_ENOMEM;
+}
+
+static int copy_sources(ea_builder *b, const ea_builder_options *options) {
+    size_t n = options->source_count, strings = 0;
+    for (size_t i = 0; i < n; i++)
+        strings += strlen(options->sources[i].name) + strlen(options->sources[i].host) + 2;
+    b->sources = malloc(n * sizeof *b->sources);
+    char *at = b->strings = malloc(strings);
+    if (!b->sources || !at)
+        return EA_ENOMEM;
+    b->source_count = n;
+    for (size_t i = 0; i < n; i++) {
+        b->sources[i] = options->sources[i];
+        b->sources[i].name = strcpy(at, options->sources[i].name);
+        at += strlen(at) + 1;
+        b->sources[i].host = strcpy(at, options->sources[i].host);
+        at += strlen(at) + 1;
+    }
+    return 0;
+}
+
+int ea_builder_create(ea_builder **ret, const ea_builder_options *options, ea_err *err) {
+    uint32_t max_events = options->max_events ? options->max_events : DEFAULT_EVENTS;
+    uint32_t max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_BYTES;
+    uint32_t spare = options->spare_batches ? options->spare_batches : DEFAULT_SPARE;
+    if (options->source_count == 0 || options->source_count > EA_BATCH_MAX_SOURCES)
+        return ea_fail(err, EA_EINVAL, "make batches of %zu sources", options->source_count);
+    if (max_events > EA_BATCH_MAX_EVENTS || max_bytes > EA_BATCH_MAX_BYTES / 2 || spare > 1024)
+        return ea_fail(err, EA_EINVAL, "make batches of %lu events and %lu bytes: at most %d and %d are allowed",
+                       (unsigned long)max_events, (unsigned long)max_bytes, EA_BATCH_MAX_EVENTS,
+                       EA_BATCH_MAX_BYTES / 2);
+    ea_builder *b = calloc(1, sizeof *b);
+    if (!b)
+        return ea_fail(err, EA_ENOMEM, "make a batch builder");
+    b->max_events = max_events;
+    b->max_bytes = max_bytes;
+    b->counters = options->counters;
+    b->all = calloc(1 + (size_t)spare, sizeof *b->all);
+    int rc = b->all ? copy_sources(b, options) : EA_ENOMEM;
+    if (!rc)
+        rc = ea_mutex_create(&b->lock, err);
+    if (!rc)
+        rc = ea_cond_create(&b->released, err);
+    for (size_t i = 0; !rc && i < 1 + (size_t)spare; i++) {
+        b->all_count++;
+        rc = init_batch(&b->all[i], b);
+        b->all[i].next = b->free_list;
+        b->free_list = &b->all[i];
+    }
+    if (rc) {
+        ea_builder_destroy(b);
+        return ea_fail(err, rc, "make a batch builder");
+    }
+    b->open = b->free_list;
+    b->free_list = b->open->next;
+    *ret = b;
+    return 0;
+}
+
+void ea_builder_destroy(ea_builder *b) {
+    if (!b)
+        return;
+    for (size_t i = 0; i < b->all_count; i++) {
+        ea_open_batch *o = &b->all[i];
+        free(o->rows);
+        free(o->content);
+        free(o->groups);
+        free(o->shapes);
+        free(o->table);
+    }
+    free(b->all);
+    free(b->sources);
+    free(b->strings);
+    ea_cond_destroy(b->released);
+    ea_mutex_destroy(b->lock);
+    free(b);
+}
+
+/* ---- adding ---- */
+
+/* Grows a slab of elements to hold one more (or extra more); 0 or EA_ENOMEM. */
+static int grow(void **slab, uint32_t *capacity, uint32_t need, uint32_t max, size_t element_bytes) {
+    uint32_t n = *capacity;
+    while (n < need)
+        n = n * 2 > max ? max : n * 2;
+    void *p = realloc(*slab, (size_t)n * element_bytes);
+    if (!p)
+        return EA_ENOMEM;
+    *slab = p;
+    *capacity = n;
+    return 0;
+}
+
+/* Room for so many more bytes of content. What fits depends on the options alone, never on what the slab held before.
+ */
+static int reserve(ea_open_batch *o, size_t more) {
+    if (o->count && o->content_bytes + more > (size_t)o->builder->max_bytes + SLACK_BYTES)
+        return EA_EFULL;
+    if (more <= o->content_capacity - o->content_bytes)
+        return 0;
+    /* a record that is larger than a whole batch: it gets one of its own */
+    uint8_t *p = realloc(o->content, o->content_bytes + more);
+    if (!p)
+        return EA_ENOMEM;
+    o->content = p;
+    o->content_capacity = o->content_bytes + more;
+    return 0;
+}
+
+static int new_group(ea_open_batch *o, const uint64_t *key, const ea_record *r, const ea_class *c, uint32_t slot) {
+    if (o->group_count == MAX_GROUPS || o->shape_count + r->ext_count > MAX_SHAPES)
+        return EA_EFULL;
+    int rc = 0;
+    void *p;
+    if (o->group_count == o->group_capacity) {
+        p = o->groups;
+        rc = grow(&p, &o->group_capacity, o->group_count + 1, MAX_GROUPS, sizeof *o->groups);
+        o->groups = p;
+    }
+    if (!rc && o->shape_count + r->ext_count > o->shape_capacity) {
+        p = o->shapes;
+        rc = grow(&p, &o->shape_capacity, o->shape_count + r->ext_count, MAX_SHAPES, sizeof *o->shapes);
+        o->shapes = p;
+    }
+    if (rc)
+        return rc;
+    ea_open_group *g = &o->groups[o->group_count];
+    memset(g, 0, sizeof *g);
+    memcpy(g->key, key, sizeof g->key);
+    g->c = c;
+    g->slot = slot;
+    g->ext_count = r->ext_count;
+    g->shapes = o->shape_count;
+    for (unsigned i = 0; i < r->ext_count; i++) {
+        const ea_ext *x = &r->ext[i];
+        ea_item_shape *s = &o->shapes[o->shape_count++];
+        *s = (ea_item_shape){.type = x->type, .linkage = x->linkage, .constant = (uint32_t)EA_NO_CONSTANT};
+        if (!is_constant(x->type))
+            continue;
+        s->size_bytes = x->size_bytes;
+        s->constant = (uint32_t)o->content_bytes;
+        if (x->size_bytes)
+            memcpy(o->content + o->content_bytes, x->data, x->size_bytes);
+        o->content_bytes += x->size_bytes;
+    }
+    o->table[slot] = (uint16_t)++o->group_count;
+    return 0;
+}
+
+/* Index of the record's group, made when it is new; or an error. */
+static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, uint32_t *ret) {
+    uint64_t key[EA_KEY_WORDS];
+    pack_key(key, r, c);
+    uint32_t slot = (uint32_t)hash_key(key, r) & (TABLE_SIZE - 1);
+    for (;; slot = (slot + 1) & (TABLE_SIZE - 1)) {
+        unsigned k = o->table[slot];
+        if (k == 0)
+            break;
+        const ea_open_group *g = &o->groups[k - 1];
+        if (memcmp(g->key, key, sizeof key) == 0 && (r->ext_count == 0 || same_items(o, g, r))) {
+            *ret = k - 1;
+            return 0;
+        }
+    }
+    int rc = new_group(o, key, r, c, slot);
+    *ret = o->group_count - 1;
+    return rc;
+}
+
+int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
+    ea_open_batch *o = b->open;
+    if (o->count == b->max_events || o->content_bytes >= b->max_bytes)
+        return EA_EFULL;
+    uint64_t need = r->payload_bytes;
+    for (unsigned i = 0; i < r->ext_count; i++)
+        need += 4 + (uint64_t)r->ext[i].size_bytes;
+    if (need > RECORD_MAX_BYTES || r->source >= b->source_count || r->ext_count > EA_EXT_MAX)
+        return EA_ELIMIT;
+    uint32_t group;
+    int rc = reserve(o, (size_t)need);
+    if (!rc)
+        rc = find_group(o, r, c, &group);
+    if (rc)
+        return rc;
+    ea_open_group *g = &o->groups[group];
+    const ea_item_shape *shapes = &o->shapes[g->shapes];
+    uint8_t *at = o->content + o->content_bytes;
+    for (unsigned i = 0; i < r->ext_count; i++) {
+        if (shapes[i].constant != (uint32_t)EA_NO_CONSTANT)
+            continue;
+        ea_store32(at, r->ext[i].size_bytes);
+        if (r->ext[i].size_bytes)
+            memcpy(at + 4, r->ext[i].data, r->ext[i].size_bytes);
+        at += 4 + (size_t)r->ext[i].size_bytes;
+    }
+    ea_row *row = &o->rows[o->count++];
+    row->time = r->time_raw;
+    row->pid = r->pid;
+    row->tid = r->tid;
+    row->kernel_time = r->kernel_time;
+    row->user_time = r->user_time;
+    row->group = group;
+    row->content = (uint32_t)o->content_bytes;
+    row->cpu = r->cpu;
+    row->source = r->source;
+    row->payload_bytes = r->payload_bytes;
+    row->item_bytes = (uint32_t)(at - (o->content + o->content_bytes));
+    row->activity = r->activity_id;
+    g->count++;
+    g->has_times |= (r->kernel_time | r->user_time) != 0;
+    g->has_activity |= !ea_guid_is_zero(&r->activity_id);
+    if (r->payload_bytes)
+        memcpy(at, r->payload, r->payload_bytes);
+    o->content_bytes = (size_t)(at - o->content) + r->payload_bytes;
+    return o->count == b->max_events || o->content_bytes >= b->max_bytes;
+}
+
+/* ---- closing ---- */
+
+ea_open_batch *ea_builder_take(ea_builder *b) {
+    ea_open_batch *o = b->open;
+    if (o->count == 0)
+        return NULL;
+    ea_mutex_lock(b->lock);
+    ea_open_batch *next = b->free_list;
+    if (next)
+        b->free_list = next->next;
+    ea_mutex_unlock(b->lock);
+    if (!next)
+        return NULL;
+    b->open = next;
+    if (b->counters) {
+        ea_count(b->counters, EA_COUNT_events_batched, o->count);
+        ea_count(b->counters, EA_COUNT_batches_closed, 1);
+    }
+    return o;
+}
+
+void ea_builder_wait(ea_builder *b) {
+    ea_mutex_lock(b->lock);
+    while (!b->free_list)
+        ea_cond_wait(b->released, b->lock);
+    ea_mutex_unlock(b->lock);
+}
+
+uint32_t ea_builder_pending(const ea_builder *b) {
+    return b->open->count;
+}
+uint32_t ea_open_batch_events(const ea_open_batch *batch) {
+    return batch->count;
+}
+
+void ea_open_batch_release(ea_open_batch *o) {
+    ea_builder *b = o->builder;
+    for (uint32_t k = 0; k < o->group_count; k++)
+        o->table[o->groups[k].slot] = 0;
+    o->count = o->group_count = o->shape_count = 0;
+    o->content_bytes = 0;
+    ea_mutex_lock(b->lock);
+    o->next = b->free_list;
+    b->free_list = o;
+    ea_cond_signal(b->released);
+    ea_mutex_unlock(b->lock);
+}

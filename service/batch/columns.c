@@ -1,0 +1,426 @@
+/* Rows become columns. See columns.h. */
+#include "columns.h"
+#include "column.h"
+#include "map.h"
+
+#include <stdlib.h>
+
+enum {
+    SAMPLE_RUNS = 4, /* statistics look at so many runs of so many neighbours */
+    SAMPLE_RUN = 64,
+    SMALL_COUNT = 64,    /* below, a varint is tried */
+    DICTIONARY_MIN = 16, /* rows */
+    FIRST_PARTS = 1024,
+};
+
+void ea_columns_init(ea_columns *c, ea_arena *arena) {
+    *c = (ea_columns){.arena = arena};
+}
+
+void ea_columns_deinit(ea_columns *c) {
+    free(c->parts);
+    free(c->table);
+    *c = (ea_columns){0};
+}
+
+void ea_columns_reset(ea_columns *c) {
+    c->part_count = 0;
+    c->failed = 0;
+}
+
+static Etwagent__V1__Column *new_column(ea_columns *c, Etwagent__V1__Encoding encoding) {
+    Etwagent__V1__Column *m = ea_arena_alloc(c->arena, sizeof *m);
+    if (!m) {
+        c->failed = 1;
+        return NULL;
+    }
+    etwagent__v1__column__init(m);
+    m->encoding = encoding;
+    return m;
+}
+
+static void *data_alloc(ea_columns *c, size_t len_bytes) {
+    void *p = ea_arena_alloc(c->arena, len_bytes);
+    if (!p)
+        c->failed = 1;
+    return p;
+}
+
+static void add_part(ea_columns *c, Etwagent__V1__Column *m, const uint8_t *data, size_t len_bytes,
+                     enum ea_part_kind kind) {
+    if (c->part_count == c->part_capacity) {
+        size_t n = c->part_capacity ? 2 * c->part_capacity : FIRST_PARTS;
+        ea_part *p = realloc(c->parts, n * sizeof *p);
+        if (!p) {
+            c->failed = 1;
+            return;
+        }
+        c->parts = p;
+        c->part_capacity = n;
+    }
+    c->parts[c->part_count++] = (ea_part){m, data, len_bytes, kind};
+}
+
+static ProtobufCBinaryData copy_bytes(ea_columns *c, const void *data, size_t len_bytes) {
+    uint8_t *p = ea_arena_copy(c->arena, data, len_bytes);
+    if (!p) {
+        c->failed = 1;
+        len_bytes = 0;
+    }
+    return (ProtobufCBinaryData){.len = len_bytes, .data = p};
+}
+
+/* ---- dictionaries ---- */
+
+/* An empty table for so many keys, at most half full; NULL when memory is out. */
+static uint32_t *fresh_table(ea_columns *c, size_t keys, size_t *ret_mask) {
+    size_t size = 64;
+    while (size < 2 * keys)
+        size *= 2;
+    if (size > c->table_size) {
+        free(c->table);
+        c->table = malloc(size * sizeof *c->table);
+        c->table_size = c->table ? size : 0;
+        if (!c->table) {
+            c->failed = 1;
+            return NULL;
+        }
+    }
+    memset(c->table, 0, size * sizeof *c->table);
+    *ret_mask = size - 1;
+    return c->table;
+}
+
+static size_t spread(uint64_t v) {
+    v *= 0x9E3779B97F4A7C15u;
+    return (size_t)(v ^ v >> 32);
+}
+
+/* Finds the distinct values, in the order of their first rows: index[i] is row i's. Gives up (0) above limit of them.
+ */
+static size_t distinct_numbers(ea_columns *c, const uint64_t *values, size_t count, size_t limit, uint64_t *distinct,
+                               uint64_t *index) {
+    size_t mask, n = 0;
+    uint32_t *table = fresh_table(c, limit + 1, &mask);
+    if (!table)
+        return 0;
+    uint64_t last = 0, last_index = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t v = values[i];
+        if (i && v == last) {
+            index[i] = last_index;
+            continue;
+        }
+        size_t slot = spread(v) & mask;
+        while (table[slot] && distinct[table[slot] - 1] != v)
+            slot = (slot + 1) & mask;
+        if (!table[slot]) {
+            if (n == limit)
+                return 0;
+            distinct[n++] = v;
+            table[slot] = (uint32_t)n;
+        }
+        last = v;
+        last_index = index[i] = table[slot] - 1;
+    }
+    return n;
+}
+
+static int same_row(const ea_slice *a, const ea_slice *b) {
+    return a->len_bytes == b->len_bytes && (a->len_bytes == 0 || memcmp(a->data, b->data, a->len_bytes) == 0);
+}
+
+static size_t distinct_rows(ea_columns *c, const ea_slice *rows, size_t count, size_t limit, ea_slice *distinct,
+                            uint64_t *hashes, uint64_t *index) {
+    size_t mask, n = 0;
+    uint32_t *table = fresh_table(c, limit + 1, &mask);
+    if (!table)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i && same_row(&rows[i], &rows[i - 1])) {
+            index[i] = index[i - 1];
+            continue;
+        }
+        uint64_t h = ea_hash64(rows[i].data, rows[i].len_bytes, 0);
+        size_t slot = (size_t)h & mask;
+        while (table[slot] && (hashes[table[slot] - 1] != h || !same_row(&distinct[table[slot] - 1], &rows[i])))
+            slot = (slot + 1) & mask;
+        if (!table[slot]) {
+            if (n == limit)
+                return 0;
+            hashes[n] = h;
+            distinct[n++] = rows[i];
+            table[slot] = (uint32_t)n;
+        }
+        index[i] = table[slot] - 1;
+    }
+    return n;
+}
+
+/* The indexes of a dictionary; its values have been put already. */
+static void put_indexes(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *index, size_t count, size_t values) {
+    unsigned planes = values > 1 ? ea_bytes_of(values - 1) : 0;
+    m->value_count = (uint32_t)values;
+    if (!planes)
+        return;
+    uint8_t *data = data_alloc(c, planes * count);
+    if (!data)
+        return;
+    ea_planes_put(data, index, count, planes);
+    add_part(c, m, data, planes * count, EA_PART_NUMBERS);
+}
+
+/* ---- numbers ---- */
+
+typedef struct relation {
+    Etwagent__V1__Base base;
+    const uint64_t *to; /* NULL: the element before */
+    size_t cost;
+} relation;
+
+static uint64_t difference(uint64_t value, uint64_t from, unsigned width) {
+    return ea_zigzag(ea_extend(ea_cut(value - from, width), width));
+}
+
+/* Bytes that a sample of the rows takes: absolute (what differs from the row before counts), and relative to something.
+ */
+static size_t sample_cost(const uint64_t *v, size_t count, unsigned width, const relation *r) {
+    size_t cost = 0, runs = count > SAMPLE_RUNS * SAMPLE_RUN ? SAMPLE_RUNS : 1;
+    size_t length = runs > 1 ? SAMPLE_RUN : count;
+    for (size_t k = 0; k < runs; k++) {
+        size_t first = runs > 1 ? k * (count - length) / (runs - 1) : 0;
+        for (size_t i = first ? first : 1; i < first + length; i++) {
+            uint64_t bytes;
+            if (r->base == ETWAGENT__V1__BASE__BASE_NONE)
+                bytes = v[i] ^ v[i - 1];
+            else
+                bytes = difference(v[i], r->to ? r->to[i] : v[i - 1], width);
+            cost += ea_bytes_of(bytes);
+        }
+    }
+    return cost;
+}
+
+static void choose_relation(const uint64_t *v, size_t count, unsigned width, const ea_relations *relations,
+                            relation *ret) {
+    relation candidates[4];
+    size_t n = 0;
+    candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_PREVIOUS};
+    if (relations && width == 8)
+        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_TIME, .to = relations->time};
+    if (relations && width == 4) {
+        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_PID, .to = relations->pid};
+        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_TID, .to = relations->tid};
+    }
+    *ret = (relation){.base = ETWAGENT__V1__BASE__BASE_NONE};
+    if (count < 2)
+        return;
+    ret->cost = sample_cost(v, count, width, ret);
+    size_t best = ret->cost;
+    for (size_t i = 0; i < n; i++) {
+        candidates[i].cost = sample_cost(v, count, width, &candidates[i]);
+        /* absolute values repeat, differences do not: only a clear gain counts */
+        if (candidates[i].cost * 8 < best * 7) {
+            *ret = candidates[i];
+            best = ret->cost * 8 / 7;
+        }
+    }
+}
+
+/* Values that repeat all over: distinct ones and indexes. NULL: they do not. */
+static Etwagent__V1__Column *try_dictionary(ea_columns *c, const uint64_t *values, size_t count, unsigned width) {
+    size_t limit = count / 4;
+    if (count < DICTIONARY_MIN || width < 4)
+        return NULL;
+    uint64_t *distinct = data_alloc(c, (limit + 1) * sizeof *distinct), *index = data_alloc(c, count * sizeof *index);
+    if (!distinct || !index)
+        return NULL;
+    if (count > 512 && !distinct_numbers(c, values, 256, 128, distinct, index))
+        return NULL;
+    size_t n = distinct_numbers(c, values, count, limit, distinct, index);
+    if (n == 0)
+        return NULL;
+    Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY);
+    if (!m)
+        return NULL;
+    m->values = ea_columns_numbers(c, distinct, n, width, 0, 0, NULL);
+    put_indexes(c, m, index, count, n);
+    return m;
+}
+
+Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
+                                         uint64_t initial, const ea_relations *relations) {
+    Etwagent__V1__Column *m;
+    uint64_t differs = 0, all = 0;
+    for (size_t i = 0; i < count; i++) {
+        differs |= v[i] ^ v[0];
+        all |= v[i];
+    }
+    if (differs == 0) {
+        if (!(m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT)))
+            return NULL;
+        if (count)
+            m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
+        m->width = implied ? 0 : width;
+        return m;
+    }
+    relation r;
+    choose_relation(v, count, width, relations, &r);
+    if (r.base == ETWAGENT__V1__BASE__BASE_NONE && ea_bytes_of(all) > 1 && (m = try_dictionary(c, v, count, width)))
+        return m;
+    if (r.base == ETWAGENT__V1__BASE__BASE_PREVIOUS) {
+        uint64_t last = initial;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t value = v[i];
+            v[i] = difference(value, last, width);
+            last = value;
+        }
+    } else if (r.to) {
+        for (size_t i = 0; i < count; i++)
+            v[i] = difference(v[i], r.to[i], width);
+    }
+    if (r.base) {
+        differs = all = 0;
+        for (size_t i = 0; i < count; i++) {
+            differs |= v[i] ^ v[0];
+            all |= v[i];
+        }
+    }
+    if (!(m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT)))
+        return NULL;
+    m->width = implied ? 0 : width;
+    m->relative_to = r.base;
+    if (differs == 0) {
+        m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
+        return m;
+    }
+    unsigned planes = ea_bytes_of(all);
+    size_t len_bytes = planes * count, varint_bytes = SIZE_MAX;
+    if (count < SMALL_COUNT) {
+        varint_bytes = 0;
+        for (size_t i = 0; i < count; i++)
+            varint_bytes += ea_varint_bytes(v[i]);
+    }
+    uint8_t *data = data_alloc(c, len_bytes > varint_bytes ? varint_bytes : len_bytes);
+    if (!data)
+        return NULL;
+    if (varint_bytes < len_bytes) {
+        m->encoding = ETWAGENT__V1__ENCODING__ENCODING_VARINT;
+        m->bytes = len_bytes = ea_varint_put(data, v, count);
+    } else {
+        m->encoding = ETWAGENT__V1__ENCODING__ENCODING_PLANES;
+        m->planes = planes == width ? 0 : planes;
+        ea_planes_put(data, v, count, planes);
+    }
+    add_part(c, m, data, len_bytes, EA_PART_NUMBERS);
+    return m;
+}
+
+/* ---- bytes ---- */
+
+static Etwagent__V1__Column *constant_row(ea_columns *c, const ea_slice *row) {
+    Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT);
+    if (m && row->len_bytes)
+        m->constant = copy_bytes(c, row->data, row->len_bytes);
+    return m;
+}
+
+static int all_same(const ea_slice *rows, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (!same_row(&rows[i], &rows[0]))
+            return 0;
+    return 1;
+}
+
+/* Rows that repeat: distinct ones and indexes. NULL: they do not. width 0: rows of bytes. */
+static Etwagent__V1__Column *try_row_dictionary(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit,
+                                                unsigned width) {
+    size_t limit = count / 2;
+    if (count < 4)
+        return NULL;
+    ea_slice *distinct = data_alloc(c, (limit + 1) * sizeof *distinct);
+    uint64_t *hashes = data_alloc(c, (limit + 1) * sizeof *hashes), *index = data_alloc(c, count * sizeof *index);
+    if (!distinct || !hashes || !index)
+        return NULL;
+    if (count > 512 && !distinct_rows(c, rows, 256, 192, distinct, hashes, index))
+        return NULL;
+    size_t n = distinct_rows(c, rows, count, limit, distinct, hashes, index);
+    if (n == 0)
+        return NULL;
+    Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY);
+    if (!m)
+        return NULL;
+    m->values = width ? ea_columns_wide(c, distinct, n, width, 0) : ea_columns_bytes(c, distinct, n, unit);
+    put_indexes(c, m, index, count, n);
+    return m;
+}
+
+/* The rows behind each other. */
+static uint8_t *join_rows(ea_columns *c, const ea_slice *rows, size_t count, size_t *ret_bytes) {
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += rows[i].len_bytes;
+    uint8_t *data = data_alloc(c, total), *at = data;
+    for (size_t i = 0; data && i < count; i++) {
+        if (rows[i].len_bytes)
+            memcpy(at, rows[i].data, rows[i].len_bytes);
+        at += rows[i].len_bytes;
+    }
+    *ret_bytes = total;
+    return data;
+}
+
+Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit) {
+    if (count == 0 || all_same(rows, count))
+        return constant_row(c, count ? &rows[0] : &(ea_slice){0});
+    Etwagent__V1__Column *m = try_row_dictionary(c, rows, count, unit, 0);
+    if (m || c->failed)
+        return m;
+    for (size_t i = 0; i < count && unit > 1; i++)
+        if (rows[i].len_bytes % unit)
+            unit = 1;
+    uint64_t *lengths = data_alloc(c, count * sizeof *lengths);
+    m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_PLAIN);
+    if (!lengths || !m)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        lengths[i] = rows[i].len_bytes / unit;
+    m->lengths = ea_columns_numbers(c, lengths, count, 4, 1, 0, NULL);
+    size_t len_bytes;
+    uint8_t *data = join_rows(c, rows, count, &len_bytes);
+    if (!data)
+        return NULL;
+    m->width = unit == 1 ? 0 : unit;
+    if (unit > 1) {
+        uint8_t *planes = data_alloc(c, len_bytes);
+        if (!planes)
+            return NULL;
+        ea_planes_split(planes, data, len_bytes / unit, unit);
+        data = planes;
+        m->encoding = ETWAGENT__V1__ENCODING__ENCODING_PLANES;
+    }
+    m->bytes = len_bytes;
+    add_part(c, m, data, len_bytes, EA_PART_BYTES);
+    return m;
+}
+
+Etwagent__V1__Column *ea_columns_wide(ea_columns *c, const ea_slice *rows, size_t count, unsigned width, int implied) {
+    Etwagent__V1__Column *m;
+    if (count == 0 || all_same(rows, count)) {
+        m = constant_row(c, count ? &rows[0] : &(ea_slice){0});
+        if (m && !implied)
+            m->width = width;
+        return m;
+    }
+    m = try_row_dictionary(c, rows, count, 1, width);
+    if (m || c->failed)
+        return m;
+    size_t len_bytes;
+    uint8_t *data = join_rows(c, rows, count, &len_bytes);
+    m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_PLAIN);
+    if (!data || !m)
+        return NULL;
+    m->width = implied ? 0 : width;
+    add_part(c, m, data, len_bytes, EA_PART_BYTES);
+    return m;
+}

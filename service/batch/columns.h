@@ -1,0 +1,49 @@
+/* Rows become Column messages: the choice of an encoding by cheap statistics, and the encoded bytes.
+ * FORMAT.md, "Columns", says what each encoding means; which one is taken is this file's own matter.
+ * Before it: encoder.c gathers rows. After it: encoder.c puts the parts into frames. Thread: the encoder's. */
+#ifndef EA_BATCH_COLUMNS_H
+#define EA_BATCH_COLUMNS_H
+
+#include "arena.h"
+#include "batch.pb-c.h"
+#include "wire.h"
+
+enum ea_part_kind { EA_PART_NUMBERS, EA_PART_BYTES, EA_PART_KINDS };
+
+/* The encoded data of one column, not yet in a frame. */
+typedef struct ea_part {
+    Etwagent__V1__Column *column;
+    const uint8_t *data;
+    size_t len_bytes;
+    enum ea_part_kind kind;
+} ea_part;
+
+/* What a group's numbers may be relative to; arrays of one number a row. NULL: nothing. */
+typedef struct ea_relations {
+    const uint64_t *time, *pid, *tid;
+} ea_relations;
+
+typedef struct ea_columns {
+    ea_arena *arena; /* of this batch: messages and data */
+    ea_part *parts;  /* in the order of the directory */
+    size_t part_count, part_capacity;
+    uint32_t *table; /* scratch of the dictionaries */
+    size_t table_size;
+    int failed; /* memory ran out; sticks */
+} ea_columns;
+
+void ea_columns_init(ea_columns *c, ea_arena *arena);
+void ea_columns_deinit(ea_columns *c);
+/* A new batch begins. */
+void ea_columns_reset(ea_columns *c);
+
+/* Rows of numbers of width 1 to 8 bytes; values are cut to width. implied: the place implies the width. initial: what
+ * the first difference is taken from. values is used up. */
+Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *values, size_t count, unsigned width, int implied,
+                                         uint64_t initial, const ea_relations *relations);
+/* Rows of bytes. unit: width of the elements that a row is made of (1, 2, 4 or 8), where all lengths are multiples. */
+Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit);
+/* Rows of one fixed width above 8. */
+Etwagent__V1__Column *ea_columns_wide(ea_columns *c, const ea_slice *rows, size_t count, unsigned width, int implied);
+
+#endif

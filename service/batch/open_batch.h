@@ -1,0 +1,65 @@
+/* A batch as the builder fills it and the encoder reads it: rows, one behind the other.
+ * Before it: builder.c. After it: encoder.c. Thread: the source's until it is taken, then the taker's. */
+#ifndef EA_BATCH_OPEN_BATCH_H
+#define EA_BATCH_OPEN_BATCH_H
+
+#include "builder.h"
+
+enum { EA_NO_CONSTANT = -1 }; /* as uint32_t */
+
+/* One event. Its items' data and its payload stand in the batch's content: for each item that is no constant of the
+ * group a u32 length and the data, then the payload. */
+typedef struct ea_row {
+    int64_t time;
+    uint32_t pid, tid;
+    uint32_t kernel_time, user_time;
+    uint32_t group;
+    uint32_t content; /* offset */
+    uint16_t cpu, source, payload_bytes;
+    uint16_t has_activity;
+    uint32_t item_bytes; /* from content to the payload */
+    uint32_t unused;
+    ea_guid activity;
+} ea_row;
+
+/* An extended item of all events of a group. */
+typedef struct ea_item_shape {
+    uint16_t type, linkage;
+    uint32_t size_bytes; /* of the constant */
+    uint32_t constant;   /* offset of the data in content; EA_NO_CONSTANT: each event has its own */
+} ea_item_shape;
+
+/* What the events of a group have in common, packed for comparison: see pack_key in builder.c. */
+enum { EA_KEY_WORDS = 7 };
+
+typedef struct ea_open_group {
+    uint64_t key[EA_KEY_WORDS];
+    const ea_class *c;
+    uint32_t count;
+    uint32_t shapes; /* index of its first item shape */
+    uint32_t slot;   /* in the look-up table */
+    uint8_t ext_count;
+    uint8_t has_times; /* kernel or user time of some event is not zero */
+    uint8_t has_activity;
+} ea_open_group;
+
+struct ea_open_batch {
+    ea_builder *builder;
+    ea_row *rows;
+    uint32_t count;
+    uint8_t *content;
+    size_t content_bytes, content_capacity;
+    ea_open_group *groups;
+    uint32_t group_count, group_capacity;
+    ea_item_shape *shapes;
+    uint32_t shape_count, shape_capacity;
+    uint16_t *table; /* group + 1 by hash; 0: free */
+    const ea_wire_source *sources;
+    size_t source_count;
+    ea_open_batch *next; /* in the builder's list of free ones */
+};
+
+/* Fills the header constants of a record of group g. */
+void ea_open_group_header(const ea_open_group *g, ea_record *ret);
+
+#endif
