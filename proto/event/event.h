@@ -90,16 +90,16 @@ typedef struct ea_enum {
 enum { EA_COUNT_REST = 0xFFFF }; /* an array up to the payload's end */
 
 typedef struct ea_field_row {
-    const char *name;        /* the MOF's or the manifest's; NULL ends the list */
-    uint8_t type;            /* enum ea_type */
-    uint8_t semantic;        /* enum ea_semantic */
-    uint8_t since;           /* first version that has it */
-    uint8_t until;           /* last version that has it; 0: all later ones */
-    uint16_t count;          /* array of so many; 0 and 1: one; EA_COUNT_REST */
-    const char *count_field; /* name of the earlier field (a sibling) that holds the count; NULL: count */
-    const ea_enum *map;
+    const char *name;    /* the MOF's or the manifest's; NULL ends the list */
+    uint8_t type;        /* enum ea_type */
+    uint8_t semantic;    /* enum ea_semantic */
+    uint8_t since;       /* first version that has it */
+    uint8_t until;       /* last version that has it; 0: all later ones */
+    uint16_t count;      /* array of so many; 0 and 1: one; EA_COUNT_REST */
     uint8_t child_count; /* EA_STRUCT: its direct members, which follow it */
     uint8_t optional;    /* some builds of Windows write this version without it, and then nothing behind it either */
+    const char *count_field; /* name of the earlier field (a sibling) that holds the count; NULL: count */
+    const ea_enum *map;
 } ea_field_row;
 
 typedef struct ea_provider_row {

@@ -71,13 +71,13 @@ static int grow(ea_registry *r) {
 }
 
 /* The class of these description bytes: the one that is there already, or a new one. */
-static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret, ea_err *err) {
+static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes, ea_class **ret, ea_err *err) {
     uint8_t hash[16];
     ea_class *c;
     int rc = ea_class_hash(description, len_bytes, hash, err);
     if (rc)
         return rc;
-    const ea_class *known = ea_registry_find_hash(r, hash);
+    ea_class *known = ea_bytes_map_get(&r->by_hash, hash, sizeof hash);
     if (known) {
         *ret = known;
         return 0;
@@ -154,7 +154,7 @@ static void tracelogging_name(ea_text *out, const ea_ext *item) {
 /* Makes the class of a record that no cache knows. Schemas are asked in this order: rows; then nothing yet, the name
  * that the event itself carries is all (TraceLogging metadata, manifests and TDH come in here). */
 static int resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
-                   const ea_ext *traits, const ea_class **ret) {
+                   const ea_ext *traits, ea_class **ret) {
     ea_class_head head = {.provider = record->provider,
                           .name = "",
                           .provider_name = ea_registry_provider_name(r, &record->provider),
@@ -200,7 +200,7 @@ static const ea_class *overflowed(ea_registry *r) {
 /* Events that carry metadata: the whole of it belongs to the key. */
 static const ea_class *find_metadata(ea_registry *r, const ea_record *record, const class_key *key,
                                      const ea_ext *metadata, const ea_ext *traits) {
-    const ea_class *c;
+    ea_class *c;
     ea_text *k = &r->metadata_key;
     ea_text_clear(k);
     ea_text_add(k, key, sizeof *key);
@@ -220,8 +220,7 @@ static const ea_class *find_metadata(ea_registry *r, const ea_record *record, co
     if (resolve(r, record, key, metadata, traits, &c))
         return overflowed(r);
     void *own = ea_arena_copy(&r->arena, k->data, k->len_bytes);
-    /* the map hands out what it was given: a class that nobody changes */
-    if (!own || ea_bytes_map_put(&r->by_metadata, own, k->len_bytes, (void *)(uintptr_t)c))
+    if (!own || ea_bytes_map_put(&r->by_metadata, own, k->len_bytes, c))
         return overflowed(r);
     return c;
 }
@@ -242,7 +241,7 @@ const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
     slot *s = find_slot(r->slots, r->mask, &key);
     if (s->c)
         return s->c;
-    const ea_class *c;
+    ea_class *c;
     if (r->count >= r->limit_classes || grow(r) || resolve(r, record, &key, NULL, NULL, &c))
         return overflowed(r);
     s = find_slot(r->slots, r->mask, &key);
@@ -254,7 +253,11 @@ const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
 
 int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret,
                                 ea_err *err) {
-    return class_of(r, description, len_bytes, ret, err);
+    ea_class *c;
+    int rc = class_of(r, description, len_bytes, &c, err);
+    if (!rc)
+        *ret = c;
+    return rc;
 }
 
 const ea_class *ea_registry_find_hash(const ea_registry *r, const uint8_t *hash) {
