@@ -32,29 +32,32 @@ void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint6
     options->on_damage(&damage, options->on_damage_arg);
 }
 
-/* A whole buffer is in trouble. */
-static void bad_buffer(const ea_etl_file *file, const ea_etl_entry *entry, const ea_etl_options *options,
-                       uint32_t inside, uint64_t bytes, const char *reason) {
-    if (options && options->counters) {
-        ea_count(options->counters, EA_COUNT_source_bad_buffers, 1);
-        ea_count(options->counters, EA_COUNT_source_bad_bytes, bytes);
-    }
-    ea_etl_report(options, file, entry->offset, inside, bytes, reason);
-}
-
-typedef struct gap_sink {
+/* A buffer on its way to records. */
+typedef struct decoding {
     const ea_etl_file *file;
     const ea_etl_entry *entry;
     const ea_etl_options *options;
-} gap_sink;
+    ea_etl_buffer *buffer;
+    ea_err *err;
+    ea_etl_walk_options walk;
+} decoding;
+
+/* A whole buffer is in trouble. */
+static void bad_buffer(const decoding *d, uint32_t inside, uint64_t bytes, const char *reason) {
+    if (d->options && d->options->counters) {
+        ea_count(d->options->counters, EA_COUNT_source_bad_buffers, 1);
+        ea_count(d->options->counters, EA_COUNT_source_bad_bytes, bytes);
+    }
+    ea_etl_report(d->options, d->file, d->entry->offset, inside, bytes, reason);
+}
 
 static void on_gap(const ea_etl_gap *gap, void *arg) {
-    const gap_sink *s = arg;
-    if (s->options && s->options->counters) {
-        ea_count(s->options->counters, EA_COUNT_source_bad_records, 1);
-        ea_count(s->options->counters, EA_COUNT_source_bad_bytes, gap->bytes);
+    const decoding *d = arg;
+    if (d->options->counters) {
+        ea_count(d->options->counters, EA_COUNT_source_bad_records, 1);
+        ea_count(d->options->counters, EA_COUNT_source_bad_bytes, gap->bytes);
     }
-    ea_etl_report(s->options, s->file, s->entry->offset, gap->offset, gap->bytes, gap->reason);
+    ea_etl_report(d->options, d->file, d->entry->offset, gap->offset, gap->bytes, gap->reason);
 }
 
 static int decompress(uint16_t compression, const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes,
@@ -78,87 +81,154 @@ static uint32_t claimed_bytes(const ea_etl_buffer_header *h, uint32_t most) {
     return 0;
 }
 
-/* Fills ret->data and used_bytes. */
-static int read_compressed(const ea_etl_file *file, const ea_etl_entry *entry, ea_etl_buffer *ret,
-                           ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err) {
-    size_t got, made = 0;
-    if (ea_etl_ensure(&scratch->data, &scratch->capacity, entry->size_bytes))
-        return ea_fail(err, EA_ENOMEM, "read %s", file->info.path);
-    int rc = ea_file_read_at(file->handle, entry->offset, scratch->data, entry->size_bytes, &got, err);
-    if (rc)
-        return rc;
-    if (got < EA_ETL_HEADER_BYTES) {
-        bad_buffer(file, entry, options, 0, got, "the file ends inside a buffer header");
-        return 0;
-    }
-    ea_etl_parse_buffer_header(scratch->data, &ret->header);
-    uint32_t claimed = claimed_bytes(&ret->header, EA_ETL_MAX_BUFFER_BYTES);
-    uint32_t used = claimed;
-    if (!used) { /* no length: as much as comes out, within reason */
-        uint64_t most = 64 * (uint64_t)got + 65536;
-        used = most < EA_ETL_MAX_BUFFER_BYTES ? (uint32_t)most : EA_ETL_MAX_BUFFER_BYTES;
-    }
-    if (ea_etl_ensure(&ret->data, &ret->data_capacity, used))
-        return ea_fail(err, EA_ENOMEM, "read %s", file->info.path);
-    memcpy(ret->data, scratch->data, EA_ETL_HEADER_BYTES);
-    rc = decompress(file->info.compression, scratch->data + EA_ETL_HEADER_BYTES, got - EA_ETL_HEADER_BYTES,
-                    ret->data + EA_ETL_HEADER_BYTES, used - EA_ETL_HEADER_BYTES, &made);
-    ret->used_bytes = EA_ETL_HEADER_BYTES + (uint32_t)made;
-    if (got < entry->size_bytes)
-        bad_buffer(file, entry, options, ret->used_bytes, claimed > ret->used_bytes ? claimed - ret->used_bytes : 0,
-                   "the file ends inside a compressed buffer");
-    else if (rc || made + EA_ETL_HEADER_BYTES < claimed)
-        bad_buffer(file, entry, options, ret->used_bytes, claimed > ret->used_bytes ? claimed - ret->used_bytes : 0,
-                   rc ? "the compressed data are damaged" : "the compressed data end too early");
+static int fail_memory(const decoding *d) {
+    return ea_fail(d->err, EA_ENOMEM, "read %s", d->file->info.path);
+}
+
+static int find_records(decoding *d) {
+    ea_etl_buffer *b = d->buffer;
+    if (ea_etl_walk_buffer(&b->walk, b->data, EA_ETL_HEADER_BYTES, b->used_bytes, &d->walk))
+        return fail_memory(d);
     return 0;
 }
 
-static int read_plain(const ea_etl_file *file, const ea_etl_entry *entry, ea_etl_buffer *ret,
-                      const ea_etl_options *options, ea_err *err) {
+/* Decompresses to a length (or, with 0, to as much as comes out) and walks. *ret_good: all came, and all of it is
+ * records. */
+static int decompress_to(decoding *d, const uint8_t *in, size_t in_bytes, uint32_t length, int *ret_good) {
+    ea_etl_buffer *b = d->buffer;
+    size_t made = 0;
+    uint32_t room = length;
+    if (!room) {
+        uint64_t most = 64 * (uint64_t)in_bytes + 65536;
+        room = most < EA_ETL_MAX_BUFFER_BYTES ? (uint32_t)most : EA_ETL_MAX_BUFFER_BYTES;
+    }
+    if (ea_etl_ensure(&b->data, &b->data_capacity, room))
+        return fail_memory(d);
+    int rc = decompress(d->file->info.compression, in + EA_ETL_HEADER_BYTES, in_bytes - EA_ETL_HEADER_BYTES,
+                        b->data + EA_ETL_HEADER_BYTES, room - EA_ETL_HEADER_BYTES, &made);
+    memcpy(b->data, in, EA_ETL_HEADER_BYTES);
+    b->used_bytes = EA_ETL_HEADER_BYTES + (uint32_t)made;
+    *ret_good = !rc && (!length || b->used_bytes == length);
+    rc = find_records(d);
+    *ret_good &= b->walk.gap_count == 0;
+    return rc;
+}
+
+static int decode_compressed(decoding *d, int mend, ea_etl_scratch *scratch) {
+    ea_etl_buffer *b = d->buffer;
+    const ea_etl_entry *entry = d->entry;
     size_t got;
-    if (ea_etl_ensure(&ret->data, &ret->data_capacity, entry->size_bytes))
-        return ea_fail(err, EA_ENOMEM, "read %s", file->info.path);
-    int rc = ea_file_read_at(file->handle, entry->offset, ret->data, entry->size_bytes, &got, err);
+    if (ea_etl_ensure(&scratch->data, &scratch->capacity, entry->size_bytes))
+        return fail_memory(d);
+    uint8_t *in = scratch->data;
+    int rc = ea_file_read_at(d->file->handle, entry->offset, in, entry->size_bytes, &got, d->err), good;
     if (rc)
         return rc;
     if (got < EA_ETL_HEADER_BYTES) {
-        bad_buffer(file, entry, options, 0, got, "the file ends inside a buffer header");
+        bad_buffer(d, 0, got, "the file ends inside a buffer header");
         return 0;
     }
-    ea_etl_parse_buffer_header(ret->data, &ret->header);
-    uint32_t used = claimed_bytes(&ret->header, entry->size_bytes);
+    ea_etl_parse_buffer_header(in, &b->header);
+    uint32_t length = claimed_bytes(&b->header, EA_ETL_MAX_BUFFER_BYTES), other = b->header.saved_offset;
+    if ((rc = decompress_to(d, in, got, length, &good)) || good)
+        return rc;
+
+    if (other != length && other > EA_ETL_HEADER_BYTES && other <= EA_ETL_MAX_BUFFER_BYTES) {
+        /* the length may be what is wrong */
+        if ((rc = decompress_to(d, in, got, other, &good)))
+            return rc;
+        if (good) {
+            bad_buffer(d, 0, 0, "a buffer header's length is wrong; the saved one fits");
+            return 0;
+        }
+    }
+    if (got < entry->size_bytes) {
+        rc = decompress_to(d, in, got, length, &good);
+        bad_buffer(d, b->used_bytes, length > b->used_bytes ? length - b->used_bytes : 0,
+                   "the file ends inside a compressed buffer");
+        return rc;
+    }
+    int mended = 0;
+    if (mend && length && d->file->info.compression == EA_ETL_XPRESS) {
+        mended = ea_etl_mend(in + EA_ETL_HEADER_BYTES, got - EA_ETL_HEADER_BYTES, b->data, length, d->walk.near_raw,
+                             d->walk.window_raw, !d->file->scan_buffers, &b->mend_trials);
+        if (mended < 0)
+            return fail_memory(d);
+    }
+    if ((rc = decompress_to(d, in, got, length, &good)))
+        return rc;
+    uint32_t missing = length > b->used_bytes ? length - b->used_bytes : 0;
+    bad_buffer(d, missing ? b->used_bytes : 0, missing + (uint32_t)mended,
+               mended ? "the compressed data are damaged; bytes were mended by what fits"
+                      : "the compressed data are damaged");
+    return 0;
+}
+
+static int decode_plain(decoding *d) {
+    ea_etl_buffer *b = d->buffer;
+    const ea_etl_entry *entry = d->entry;
+    size_t got;
+    if (ea_etl_ensure(&b->data, &b->data_capacity, entry->size_bytes))
+        return fail_memory(d);
+    int rc = ea_file_read_at(d->file->handle, entry->offset, b->data, entry->size_bytes, &got, d->err);
+    if (rc)
+        return rc;
+    if (got < EA_ETL_HEADER_BYTES) {
+        bad_buffer(d, 0, got, "the file ends inside a buffer header");
+        return 0;
+    }
+    ea_etl_parse_buffer_header(b->data, &b->header);
+    uint32_t used = claimed_bytes(&b->header, entry->size_bytes);
     if (!used)
         used = entry->size_bytes;
     if (used > got) {
-        bad_buffer(file, entry, options, (uint32_t)got, used - got, "the file ends inside a buffer");
+        bad_buffer(d, (uint32_t)got, used - got, "the file ends inside a buffer");
         used = (uint32_t)got;
     }
-    ret->used_bytes = used;
-    return 0;
+    b->used_bytes = used;
+    rc = find_records(d);
+    uint32_t other = b->header.saved_offset;
+    if (!rc && b->walk.gap_count && other > EA_ETL_HEADER_BYTES && other != used && other <= got) {
+        /* the length may be what is wrong */
+        uint32_t gaps = b->walk.gap_count;
+        b->used_bytes = other;
+        rc = find_records(d);
+        if (!rc && b->walk.gap_count < gaps) {
+            bad_buffer(d, 0, 0, "a buffer header's length is wrong; the saved one fits");
+        } else if (!rc) {
+            b->used_bytes = used;
+            rc = find_records(d);
+        }
+    }
+    return rc;
 }
 
-int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, ea_etl_buffer *ret, ea_etl_scratch *scratch,
-                  const ea_etl_options *options, ea_err *err) {
+int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, ea_etl_buffer *ret,
+                  ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err) {
+    decoding d = {.file = file, .entry = entry, .options = options, .buffer = ret, .err = err};
+    d.walk.window_raw = file->window_raw;
+    d.walk.near_raw = file->by_utc ? ea_clock_from_utc_ns(&file->info.clock, entry->key) : entry->key;
     ret->used_bytes = 0;
     ret->walk.count = 0;
-    int rc = entry->compressed ? read_compressed(file, entry, ret, scratch, options, err)
-                               : read_plain(file, entry, ret, options, err);
+    ret->walk.gap_count = 0;
+    ret->walk.disordered = 0;
+    ret->mend_trials = 0;
+    int rc = entry->compressed ? decode_compressed(&d, mend, scratch) : decode_plain(&d);
     if (rc || ret->used_bytes == 0)
         return rc;
     if (entry->damaged)
-        bad_buffer(file, entry, options, 0, 0, "a buffer header contradicts itself or the file");
-    gap_sink sink = {.file = file, .entry = entry, .options = options};
-    ea_etl_walk_options walk = {
-        .window_raw = file->window_raw,
-        .near_raw = file->by_utc ? ea_clock_from_utc_ns(&file->info.clock, entry->key) : entry->key,
-        .on_gap = on_gap,
-        .arg = &sink,
-    };
-    rc = ea_etl_walk_buffer(&ret->walk, ret->data, EA_ETL_HEADER_BYTES, ret->used_bytes, &walk);
-    if (!rc && ret->walk.disordered) {
-        rc = ea_etl_walk_sort(&ret->walk, ret->data);
+        bad_buffer(&d, 0, 0, "a buffer header contradicts itself or the file");
+    if (ret->walk.gap_count && options) {
+        d.walk.on_gap = on_gap;
+        d.walk.arg = &d;
+        if ((rc = find_records(&d)))
+            return rc;
+    }
+    if (ret->walk.disordered) {
+        if (ea_etl_walk_sort(&ret->walk, ret->data))
+            return fail_memory(&d);
         if (options && options->counters)
             ea_count(options->counters, EA_COUNT_source_disordered_buffers, 1);
     }
-    return rc ? ea_fail(err, rc, "read %s", file->info.path) : 0;
+    return 0;
 }

@@ -16,33 +16,33 @@
 
 /* What the trace header event (group 0, opcode 0, TRACE_LOGFILE_HEADER) of one file says. */
 typedef struct ea_etl_info {
-    char *path;               /* as given */
+    char *path; /* as given */
     uint64_t file_bytes;
     uint32_t buffer_size_bytes;
-    uint32_t os_version;      /* Version word: major, minor, sub, sub minor bytes */
-    uint32_t os_build;        /* ProviderVersion */
+    uint32_t os_version; /* Version word: major, minor, sub, sub minor bytes */
+    uint32_t os_build;   /* ProviderVersion */
     uint32_t cpu_count;
-    int64_t end_filetime;     /* 0: unset */
+    int64_t end_filetime; /* 0: unset */
     uint32_t timer_resolution;
     uint32_t max_file_size_mib;
     uint32_t log_file_mode;
     uint32_t buffers_written;
     uint32_t start_buffers;
-    uint32_t pointer_size;    /* bytes */
+    uint32_t pointer_size; /* bytes */
     uint32_t events_lost;
     uint32_t cpu_mhz;
-    int32_t bias_minutes;     /* of the time zone: UTC = local + bias */
+    int32_t bias_minutes; /* of the time zone: UTC = local + bias */
     int64_t boot_filetime;
     int64_t perf_frequency;
     int64_t start_filetime;
-    uint32_t clock_type;      /* enum ea_clock_type */
+    uint32_t clock_type; /* enum ea_clock_type */
     uint32_t buffers_lost;
-    char *session_name;       /* UTF-8; "" when absent */
-    char *log_file_name;      /* UTF-8; "" when absent */
-    ea_clock clock;           /* made from the above and the header event's own timestamp */
-    uint64_t buffer_count;    /* found in the file */
-    uint16_t compression;     /* 0 none, 2 LZNT1, 3 XPRESS, 4 XPRESS_HUFF */
-    uint16_t logger;          /* session id in the first buffer's header */
+    char *session_name;    /* UTF-8; "" when absent */
+    char *log_file_name;   /* UTF-8; "" when absent */
+    ea_clock clock;        /* made from the above and the header event's own timestamp */
+    uint64_t buffer_count; /* found in the file */
+    uint16_t compression;  /* 0 none, 2 LZNT1, 3 XPRESS, 4 XPRESS_HUFF */
+    uint16_t logger;       /* session id in the first buffer's header */
 } ea_etl_info;
 
 typedef struct ea_etl_set ea_etl_set;
@@ -50,22 +50,26 @@ typedef struct ea_etl_set ea_etl_set;
 /* One place where a file was damaged: reported as it is found. */
 typedef struct ea_etl_damage {
     const char *path;
-    uint64_t offset;       /* in the file, of the buffer */
-    uint32_t inside;       /* offset in the decoded buffer, 0 when the buffer itself is meant */
-    uint64_t bytes;        /* skipped */
-    const char *reason;    /* "expected a record marker, found 0x00000000" */
+    uint64_t offset;    /* in the file, of the buffer */
+    uint32_t inside;    /* offset in the decoded buffer, 0 when the buffer itself is meant */
+    uint64_t bytes;     /* skipped */
+    const char *reason; /* "expected a record marker, found 0x00000000" */
 } ea_etl_damage;
 
 typedef struct ea_etl_options {
-    ea_counters *counters;  /* borrowed; source_* are counted here; NULL: not counted */
+    ea_counters *counters; /* borrowed; source_* are counted here; NULL: not counted */
     void (*on_damage)(const ea_etl_damage *damage, void *arg); /* may be NULL */
     void *on_damage_arg;
+    uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least.
+                                  * Above it buffers are given up and decoded again: slow, never wrong */
+    int no_mending;              /* 1: damaged XPRESS data are not mended by what makes sense of the rest (mending is a
+                                  * guess, counted and reported as damage; it saves most records behind a wrong byte) */
 } ea_etl_options;
 
 /* Opens files and builds the index. A file that is empty or no trace fails with EA_EFORMAT and says so; a truncated one
  * opens. Files whose boot times or clocks differ are merged by UTC, else by raw time. */
-EA_MUST_CHECK int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, const ea_etl_options *options,
-                              ea_err *err);
+EA_MUST_CHECK int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count,
+                              const ea_etl_options *options, ea_err *err);
 void ea_etl_close(ea_etl_set *set); /* NULL is allowed */
 
 size_t ea_etl_file_count(const ea_etl_set *set);
@@ -84,6 +88,7 @@ const ea_guid *ea_etl_group_guid(uint16_t hook_id);
 
 /* Decompresses into out (room for out_bytes). *ret_bytes is what came out; EA_ECORRUPT when the input is damaged (what
  * came out up to there is good). Sources: [MS-XCA]. */
-EA_MUST_CHECK int ea_xpress_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes, size_t *ret_bytes);
+EA_MUST_CHECK int ea_xpress_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, size_t out_bytes,
+                                       size_t *ret_bytes);
 
 #endif

@@ -139,7 +139,7 @@ static int first_time(const uint8_t *data, size_t data_bytes, uint32_t used_byte
 
 /* Decodes the whole buffer for its earliest time; the key stays when there is none. */
 static int scan(indexer *x, ea_etl_entry *e) {
-    int rc = ea_etl_decode(x->file, e, &x->scan_buffer, &x->scratch, NULL, x->err);
+    int rc = ea_etl_decode(x->file, e, 0, &x->scan_buffer, &x->scratch, NULL, x->err);
     if (!rc && x->scan_buffer.walk.count && x->scan_buffer.walk.min_time <= x->scan_buffer.walk.max_time)
         e->key = x->scan_buffer.walk.min_time;
     return rc;
@@ -153,17 +153,22 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
                       .file = x->file_number,
                       .size_bytes = size < EA_ETL_MAX_BUFFER_BYTES ? (uint32_t)size : EA_ETL_MAX_BUFFER_BYTES,
                       .number = (uint32_t)x->number,
-                      .damaged = damaged != 0,
                       .key = x->believed_raw};
     x->number++;
     x->file->info.buffer_count++;
+    /* Compression is a flag of each buffer. Where it is not what the file's other buffers have, the first record tells:
+     * the flag may be what was damaged. */
     e.compressed = (h.flags & EA_ETL_BUFFER_COMPRESSED) != 0;
-    if (damaged) { /* the flag may be what was damaged: the first record tells */
+    if (e.compressed != x->packed || damaged) {
         int plain = got > EA_ETL_HEADER_BYTES + 8 && ea_etl_record_bytes(peek + EA_ETL_HEADER_BYTES, UINT16_MAX) > 0;
-        e.compressed = x->packed && !plain;
+        if (!plain == !e.compressed && h.used_bytes > EA_ETL_HEADER_BYTES) {
+            e.compressed = x->packed && !plain;
+            damaged = 1;
+        }
     }
     if (!damaged && h.used_bytes == EA_ETL_HEADER_BYTES)
         return 0; /* empty */
+    e.damaged = damaged != 0;
 
     uint32_t used = h.used_bytes > EA_ETL_HEADER_BYTES && h.used_bytes <= EA_ETL_MAX_BUFFER_BYTES
                         ? h.used_bytes - EA_ETL_HEADER_BYTES

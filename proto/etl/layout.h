@@ -62,9 +62,10 @@ unsigned ea_etl_score_buffer_header(const ea_etl_buffer_header *h);
 typedef struct ea_etl_file {
     ea_etl_info info;
     ea_file *handle;
-    uint8_t scan_buffers; /* buffers may be disordered inside: index by each one's minimum */
-    uint8_t by_utc;       /* its clock is not the other files': merge by UTC */
-    int64_t window_raw;   /* one day in ticks: how far a time may be off and still be believed after damage */
+    uint8_t scan_buffers;     /* buffers may be disordered inside: index by each one's minimum */
+    uint8_t by_utc;           /* its clock is not the other files': merge by UTC */
+    int64_t mend_trials_left; /* mending stops when it cost that much */
+    int64_t window_raw;       /* one day in ticks: how far a time may be off and still be believed after damage */
 } ea_etl_file;
 
 /* One buffer of the index: exactly 24 bytes. Offsets up to 256 TiB, sizes up to 256 MiB, 65,536 files. */
@@ -148,6 +149,7 @@ typedef struct ea_etl_buffer {
     size_t data_capacity;
     uint32_t used_bytes;
     ea_etl_walk walk;
+    uint32_t mend_trials; /* what mending cost */
 } ea_etl_buffer;
 
 /* Compressed bytes on their way. Shared by all buffers of a set; zero to start with. */
@@ -157,12 +159,24 @@ typedef struct ea_etl_scratch {
 } ea_etl_scratch;
 
 /* Reads, decompresses and walks one buffer; sorts it when it is disordered. Damage is counted and reported when options
- * is not NULL, and never an error: what can be read is in ret, perhaps nothing. */
-EA_MUST_CHECK int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, ea_etl_buffer *ret,
+ * is not NULL, and never an error: what can be read is in ret, perhaps nothing. mend: damaged compressed data are
+ * mended where only one value of a byte makes sense of what follows (mend.c). */
+EA_MUST_CHECK int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, ea_etl_buffer *ret,
                                 ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err);
 void ea_etl_buffer_deinit(ea_etl_buffer *b);
 /* Makes *data hold at least capacity bytes (contents are lost) and slack behind them. */
 EA_MUST_CHECK int ea_etl_ensure(uint8_t **data, size_t *capacity, size_t wanted);
+
+/* ---- mend.c ---- */
+
+enum { EA_ETL_MEND_TRIALS = 400000 }; /* at most, for one buffer: some tenths of a second */
+
+/* Looks for the bytes of a plain LZ77 stream whose damage explains why out, its records from EA_ETL_HEADER_BYTES on,
+ * stops making sense, and puts into in what makes sense again. out has room for claimed bytes. *ret_trials: what it
+ * cost. ordered: times do not go backwards. Returns the number of bytes of in that it changed, or EA_ENOMEM; out is
+ * garbage afterwards. */
+EA_MUST_CHECK int ea_etl_mend(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw,
+                              int64_t window_raw, int ordered, uint32_t *ret_trials);
 
 /* ---- index.c ---- */
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define MEMORY_FLOOR   ((size_t)256 << 20)
+#define MEND_TRIALS    INT64_C(40000000) /* for a whole file: at worst some 20 seconds */
 #define MEMORY_CEILING ((size_t)4 << 30)
 
 /* A decoded buffer with records left. */
@@ -23,6 +24,7 @@ typedef struct active {
     int64_t time_raw;       /* of the next record */
     uint32_t next;          /* index of the next record in buffer.walk */
     uint16_t file;
+    int mended;        /* mending was allowed when it was decoded: so it has to be again */
     size_t cost_bytes; /* its memory, as counted in the set */
     ea_etl_entry entry;
     ea_etl_buffer buffer;
@@ -34,6 +36,7 @@ typedef struct parked {
     int64_t key;
     int64_t time_raw;
     uint32_t next;
+    int mended;
     ea_etl_entry entry;
 } parked;
 
@@ -68,6 +71,7 @@ static int open_file(ea_etl_file *file, const char *path, ea_err *err) {
     if (!file->info.path)
         return ea_fail(err, EA_ENOMEM, "open %s", path);
     memcpy(file->info.path, path, len);
+    file->mend_trials_left = MEND_TRIALS;
     int rc = ea_file_open(&file->handle, path, EA_OPEN_READ, err);
     if (!rc)
         rc = ea_file_size(file->handle, &file->info.file_bytes, err);
@@ -148,6 +152,8 @@ int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, c
         return rc;
     }
     s->memory_limit = wanted < MEMORY_FLOOR ? MEMORY_FLOOR : wanted > MEMORY_CEILING ? MEMORY_CEILING : (size_t)wanted;
+    if (s->options.memory_limit_bytes)
+        s->memory_limit = s->options.memory_limit_bytes < SIZE_MAX ? (size_t)s->options.memory_limit_bytes : SIZE_MAX;
     choose_merge_time(s);
     ea_etl_index_sort(&s->index);
     *ret = s;
@@ -287,7 +293,7 @@ static int park(ea_etl_set *s, active *a, ea_err *err) {
         s->parked_capacity = capacity;
     }
     size_t at = s->parked_count++;
-    parked new = {.key = a->key, .time_raw = a->time_raw, .next = a->next, .entry = a->entry};
+    parked new = {.key = a->key, .time_raw = a->time_raw, .next = a->next, .mended = a->mended, .entry = a->entry};
     for (; at > 0 && new.key < s->parked[(at - 1) / 2].key; at = (at - 1) / 2)
         s->parked[at] = s->parked[(at - 1) / 2];
     s->parked[at] = new;
@@ -344,8 +350,11 @@ static int activate(ea_etl_set *s, ea_err *err) {
         s->free_list = a->link;
     else if (!(a = calloc(1, sizeof *a)))
         return ea_fail(err, EA_ENOMEM, "merge traces");
-    const ea_etl_file *file = &s->files[from.entry.file];
-    int rc = ea_etl_decode(file, &from.entry, &a->buffer, &s->scratch, again ? NULL : &s->options, err);
+    ea_etl_file *file = &s->files[from.entry.file];
+    int mend = again ? from.mended : file->mend_trials_left > 0 && !s->options.no_mending;
+    int rc = ea_etl_decode(file, &from.entry, mend, &a->buffer, &s->scratch, again ? NULL : &s->options, err);
+    file->mend_trials_left -= a->buffer.mend_trials;
+    a->mended = mend;
     count_memory(s, a);
     if (rc || from.next >= a->buffer.walk.count) {
         recycle(s, a);

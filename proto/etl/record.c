@@ -26,6 +26,8 @@ enum {
     MESSAGE_HEADER_BYTES = 8,
 
     TYPE_COUNT = 22,
+    SUSPICIOUS_BYTES = 1024,  /* a record from this size on may have swallowed others */
+    SWALLOWED_STEPS = 16384,  /* that are spent on finding out */
     INSTANCE_ITEM_BYTES = 24, /* EVENT_EXTENDED_ITEM_INSTANCE: two ids and the parent's GUID */
 };
 
@@ -146,6 +148,35 @@ static int plausible(const uint8_t *data, uint32_t at, uint32_t to, int64_t beli
     return 1;
 }
 
+/* A damaged size can lead, over many records, to where one really begins. Such a record has others inside that follow
+ * one upon the other to its very end, at times between its own and that of the next: 0, or where the first of them
+ * starts. Only large records are looked at: they are few, and a small one cannot hide much. */
+static uint32_t swallowed(const uint8_t *data, uint32_t at, uint32_t size, uint32_t to) {
+    uint32_t end = at + ((size + 7) & ~7u), steps_left = SWALLOWED_STEPS;
+    int64_t from_time, to_time = INT64_MAX;
+    if (!record_time(data + at, &from_time))
+        return 0;
+    if (end < to && record_bytes(data + end, to - end))
+        record_time(data + end, &to_time);
+    for (uint32_t i = at + 16; i + 16 < end; i += 8) {
+        if (data[i + 3] != MARKER_EVENT)
+            continue;
+        uint32_t next = i, inside, count = 0;
+        int64_t t, previous = from_time;
+        while (next < end && steps_left-- && (inside = record_bytes(data + next, end - next)) != 0 &&
+               record_time(data + next, &t) && t >= previous && t <= to_time) {
+            previous = t;
+            next += (inside + 7) & ~7u;
+            count++;
+        }
+        if (next == end && count >= 2)
+            return i;
+        if (steps_left > SWALLOWED_STEPS) /* went below zero: made to cost time */
+            return 0;
+    }
+    return 0;
+}
+
 static const char *describe(const uint8_t *p, uint32_t available) {
     if (available < 8)
         return "expected a record, found fewer than 8 bytes";
@@ -159,6 +190,14 @@ static const char *describe(const uint8_t *p, uint32_t available) {
     if (marker == MARKER_EVENT)
         return "a record's header type is none that is known";
     return "expected a record marker, found something else";
+}
+
+static void report_gap(ea_etl_walk *walk, const ea_etl_walk_options *options, uint32_t offset, uint32_t bytes,
+                       const char *reason) {
+    ea_etl_gap gap = {.offset = offset, .bytes = bytes, .reason = reason};
+    walk->gap_count++;
+    if (options->on_gap)
+        options->on_gap(&gap, options->arg);
 }
 
 /* Positions are offsets rounded up to 8: records are 8-byte aligned in the buffer, and the buffer's data are.
@@ -177,6 +216,14 @@ int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, ui
             uint32_t size = record_bytes(data + at, to - at);
             if (!size)
                 break;
+            if (size >= SUSPICIOUS_BYTES) {
+                uint32_t inside = swallowed(data, at, size, to);
+                if (inside) {
+                    report_gap(walk, options, at, inside - at, "a record's size leads over other records");
+                    at = last = inside;
+                    continue;
+                }
+            }
             if (walk->count == walk->capacity && reserve(walk, 1))
                 return EA_ENOMEM;
             walk->offsets[walk->count++] = at;
@@ -191,7 +238,8 @@ int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, ui
         }
         if (at >= to || to - at < 8) /* less than a header: padding, and no record was lost */
             break;
-        ea_etl_gap gap = {.offset = at, .reason = describe(data + at, to - at)};
+        uint32_t gap_at = at;
+        const char *reason = describe(data + at, to - at);
         int64_t believed = walk->count && previous != INT64_MIN ? previous : options->near_raw;
         uint32_t resume = walk->count ? last + 8 : at + 8;
         while (resume < to && !plausible(data, resume, to, believed, options->window_raw) &&
@@ -201,13 +249,10 @@ int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, ui
             resume = to;
         if (walk->count && resume < at) { /* inside the last record: its size was wrong */
             walk->count--;
-            gap.offset = last;
-            gap.reason = "a record's size leads nowhere";
+            gap_at = last;
+            reason = "a record's size leads nowhere";
         }
-        gap.bytes = resume - gap.offset;
-        walk->gap_count++;
-        if (options->on_gap)
-            options->on_gap(&gap, options->arg);
+        report_gap(walk, options, gap_at, resume - gap_at, reason);
         at = resume;
         last = resume;
     }

@@ -1,0 +1,229 @@
+/* Mending plain LZ77: one wrong byte makes the rest of a compressed buffer garbage, but what the right byte makes of it
+ * is a chain of records that ends exactly where the buffer's header says. So the bytes around the place where records
+ * stop making sense are tried, value by value, and the one that leads furthest is taken.
+ * Before it: decode.c, when a decompressed buffer does not read as records. After it: decode.c, which decompresses
+ * again. Thread: the source's. What is mended is a guess, and reported as damage. */
+#include "layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_MENDED = 24,       /* bytes of one buffer */
+    GLIMPSE_BYTES = 64,     /* a trial is decoded this far behind the trouble, to see whether it is worth more */
+    LEAST_GAIN_BYTES = 128, /* how much further it must lead, unless it leads to the end */
+    HEADER_BYTES = 48,      /* of a record hold size and time */
+    WORDS_BEFORE = 2,       /* flag words before the last good record that may be to blame */
+    TAIL_BYTES = 4,         /* of a stream that may be left when all of the output came */
+    JUDGE_TRIALS = 50,      /* what decoding everything counts as */
+};
+
+typedef struct mender {
+    uint8_t *in;
+    size_t in_bytes;
+    uint8_t *out; /* as the caller's, behind the buffer header */
+    size_t want;  /* bytes that should come out */
+    int64_t near_raw, window_raw;
+    int ordered;
+    ea_xpress_state *words; /* states before each flag word */
+    size_t word_count, word_capacity;
+    uint32_t *starts; /* of records up to the trouble */
+    int64_t *times;   /* the latest time before each */
+    size_t start_count, start_capacity;
+    size_t last_good; /* start of the last record before the trouble */
+    uint32_t trials;
+} mender;
+
+static int believable(const mender *m, int64_t t, int64_t previous) {
+    int64_t low = m->ordered && previous != INT64_MIN ? previous : m->near_raw;
+    uint64_t distance = t > low ? (uint64_t)t - (uint64_t)low : (uint64_t)low - (uint64_t)t;
+    if (distance > (uint64_t)m->window_raw)
+        return 0;
+    return !m->ordered || previous == INT64_MIN || t >= previous;
+}
+
+/* Follows the records from `at`, of which made bytes are decoded: the first place that is no record, or where what is
+ * decoded ends, or want. */
+static size_t follow(const mender *m, size_t at, int64_t previous, size_t made) {
+    while (at < m->want && m->want - at >= 8) {
+        if (made - at < HEADER_BYTES && made < m->want)
+            return at;
+        uint32_t size = ea_etl_record_bytes(m->out + at, (uint32_t)(m->want - at));
+        if (!size)
+            return at;
+        int64_t t = ea_etl_record_time(m->out + at, previous);
+        if (!believable(m, t, previous))
+            return at;
+        previous = t;
+        size_t next = at + ((size + 7) & ~7u);
+        if (next > made)
+            return made;
+        at = next;
+    }
+    return m->want;
+}
+
+static int grow(void **items, size_t *capacity, size_t item_bytes) {
+    size_t more = *capacity ? 2 * *capacity : 512;
+    void *p = realloc(*items, more * item_bytes);
+    if (!p)
+        return EA_ENOMEM;
+    *items = p;
+    *capacity = more;
+    return 0;
+}
+
+/* Decodes all of it, noting the state before each flag word; then the start of each record before the trouble. *ret:
+ * where the trouble is, or want when there is none. */
+static int survey(mender *m, size_t *ret) {
+    ea_xpress_state state = {0};
+    int rc = 0;
+    m->word_count = 0;
+    while (state.out < m->want) {
+        if (state.flag_count == 0) {
+            void *words = m->words;
+            if (m->word_count == m->word_capacity && grow(&words, &m->word_capacity, sizeof *m->words))
+                return EA_ENOMEM;
+            m->words = words;
+            m->words[m->word_count++] = state;
+        }
+        size_t before = state.in;
+        rc = ea_xpress_run(&state, m->in, m->in_bytes, m->out, state.out + 1, m->want);
+        if (rc || state.in == before)
+            break;
+    }
+    m->start_count = 0;
+    size_t at = 0;
+    int64_t previous = INT64_MIN;
+    for (;;) {
+        if (m->start_count == m->start_capacity) {
+            size_t capacity = m->start_capacity;
+            void *starts = m->starts, *times = m->times;
+            if (grow(&starts, &m->start_capacity, sizeof *m->starts))
+                return EA_ENOMEM;
+            m->starts = starts;
+            if (grow(&times, &capacity, sizeof *m->times))
+                return EA_ENOMEM;
+            m->times = times;
+        }
+        m->starts[m->start_count] = (uint32_t)at;
+        m->times[m->start_count++] = previous;
+        if (at >= m->want || m->want - at < 8 || (state.out - at < HEADER_BYTES && state.out < m->want))
+            break;
+        uint32_t size = ea_etl_record_bytes(m->out + at, (uint32_t)(m->want - at));
+        if (!size)
+            break;
+        int64_t t = ea_etl_record_time(m->out + at, previous);
+        if (!believable(m, t, previous))
+            break;
+        size_t next = at + ((size + 7) & ~7u);
+        if (next > state.out && state.out < m->want) {
+            *ret = state.out;
+            m->last_good = at;
+            return 0;
+        }
+        previous = t;
+        at = next;
+    }
+    *ret = at >= m->want || m->want - at < 8 ? m->want : at;
+    m->last_good = m->start_count >= 2 ? m->starts[m->start_count - 2] : 0;
+    return 0;
+}
+
+/* Decodes from a word's state until stop and says how far the records lead. start: a record's before that word.
+ * *ret_in: how much of the input is used then. */
+static size_t try_from(mender *m, const ea_xpress_state *word, size_t start, size_t stop, size_t *ret_in) {
+    ea_xpress_state state = *word;
+    int rc = ea_xpress_run(&state, m->in, m->in_bytes, m->out, stop, stop);
+    (void)rc; /* where it ends is what counts */
+    *ret_in = state.in;
+    return follow(m, m->starts[start], m->times[start], state.out);
+}
+
+/* How good the patched input is, 0 to in_bytes: how much of the input makes sense. A long match made up out of the
+ * damage can fill the rest of the output with anything; that uses little input. */
+static size_t judge(mender *m, const ea_xpress_state *word, size_t start, size_t *ret_reach) {
+    size_t used, reach = try_from(m, word, start, m->want, &used);
+    *ret_reach = reach;
+    if (reach == m->want)
+        return m->in_bytes - used <= TAIL_BYTES ? m->in_bytes : 0;
+    ea_xpress_state state = *word;
+    int rc = ea_xpress_run(&state, m->in, m->in_bytes, m->out, reach, m->want);
+    return rc ? 0 : state.in;
+}
+
+typedef struct candidate {
+    size_t score, reach, place;
+    uint8_t value;
+} candidate;
+
+/* Tries every other value of one byte; last_word: the last that may be affected. */
+static void try_place(mender *m, size_t place, size_t last_word, size_t trouble, candidate *best) {
+    size_t stop = trouble + GLIMPSE_BYTES < m->want ? trouble + GLIMPSE_BYTES : m->want;
+    size_t word = last_word, start = m->start_count - 1;
+    while (word > 0 && m->words[word].in > place)
+        word--;
+    while (start > 0 && m->starts[start] > m->words[word].out)
+        start--;
+    uint8_t was = m->in[place];
+    for (unsigned flip = 1; flip < 256 && m->trials < EA_ETL_MEND_TRIALS; flip++) {
+        size_t used, reach;
+        m->in[place] = was ^ (uint8_t)flip;
+        m->trials++;
+        if (try_from(m, &m->words[word], start, stop, &used) <= trouble)
+            continue;
+        m->trials += JUDGE_TRIALS;
+        size_t score = judge(m, &m->words[word], start, &reach);
+        if (score > best->score)
+            *best = (candidate){.score = score, .reach = reach, .place = place, .value = m->in[place]};
+    }
+    m->in[place] = was;
+}
+
+/* Tries the bytes that made what stands around the trouble, the last ones first. 1 when one was put right. */
+static int mend_one(mender *m, size_t trouble) {
+    /* from the words of the record before the trouble to those of the trouble's own header */
+    size_t first = 0, last = m->word_count - 1;
+    while (first + 1 < m->word_count && m->words[first + 1].out <= m->last_good)
+        first++;
+    first = first > WORDS_BEFORE ? first - WORDS_BEFORE : 0;
+    for (last = first; last + 1 < m->word_count && m->words[last].out < trouble + HEADER_BYTES; last++)
+        ;
+    size_t end = last + 1 < m->word_count ? m->words[last].in : m->words[last].in + 96;
+    if (end > m->in_bytes)
+        end = m->in_bytes;
+
+    candidate best = {0};
+    for (size_t place = end; place-- > m->words[first].in && best.score < m->in_bytes;)
+        try_place(m, place, last, trouble, &best);
+    /* a half byte that a length uses may stand far before its match */
+    for (size_t i = last + 1; i-- > first && best.score < m->in_bytes;)
+        if (m->words[i].nibble && m->words[i].nibble - 1 < m->words[first].in &&
+            (i == last || m->words[i].nibble != m->words[i + 1].nibble))
+            try_place(m, m->words[i].nibble - 1, last, trouble, &best);
+    if (best.score == 0 || (best.reach < m->want && best.reach < trouble + LEAST_GAIN_BYTES))
+        return 0;
+    m->in[best.place] = best.value;
+    return 1;
+}
+
+int ea_etl_mend(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw, int64_t window_raw,
+                int ordered, uint32_t *ret_trials) {
+    mender m = {.in = in,
+                .in_bytes = in_bytes,
+                .out = out + EA_ETL_HEADER_BYTES,
+                .want = claimed - EA_ETL_HEADER_BYTES,
+                .near_raw = near_raw,
+                .window_raw = window_raw,
+                .ordered = ordered};
+    int mended = 0, rc = 0;
+    size_t trouble;
+    while (mended < MOST_MENDED && (rc = survey(&m, &trouble)) == 0 && trouble < m.want && m.word_count > 0 &&
+           mend_one(&m, trouble))
+        mended++;
+    *ret_trials = m.trials;
+    free(m.words);
+    free(m.starts);
+    free(m.times);
+    return rc ? rc : mended;
+}
