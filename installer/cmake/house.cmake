@@ -47,6 +47,10 @@ if(WIN32)
 else()
   add_compile_definitions(_GNU_SOURCE)
 endif()
+if(MINGW)
+  # behind every link, so that static OpenSSL finds what it needs of Windows; what nothing uses is not imported
+  string(APPEND CMAKE_C_STANDARD_LIBRARIES " -lws2_32 -lcrypt32 -lbcrypt -lgdi32 -luser32 -ladvapi32")
+endif()
 if(EA_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link) # the libraries' coverage leads the fuzzer
 endif()

@@ -24,5 +24,3 @@ set(ENV{PKG_CONFIG_PATH} "")
 
 # One file that imports nothing but Windows' own DLLs, the same bytes for the same source.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-static -Wl,--no-insert-timestamp -Wl,--dynamicbase -Wl,--nxcompat -Wl,--high-entropy-va")
-# Behind every link, so that static OpenSSL finds what it needs of Windows; what nothing uses is not imported.
-set(CMAKE_C_STANDARD_LIBRARIES_INIT "-lws2_32 -lcrypt32 -lbcrypt -lgdi32 -luser32 -ladvapi32 -lkernel32")

@@ -593,7 +593,7 @@ static void same_bytes(const char *path) {
     assert_int_equal(ea_etl_index_file(&index, &file, 0, NULL, &err), 0);
     unsigned long records = 0;
     for (size_t b = 0; b < index.count; b++) {
-        assert_int_equal(ea_etl_decode(&file, &index.entries[b], &buffer, &scratch, NULL, &err), 0);
+        assert_int_equal(ea_etl_decode(&file, &index.entries[b], 0, &buffer, &scratch, NULL, &err), 0);
         for (uint32_t i = 0; i < buffer.walk.count; i++) {
             static uint8_t out[EA_ETL_RECORD_MAX_BYTES];
             const uint8_t *p = buffer.data + buffer.walk.offsets[i];
