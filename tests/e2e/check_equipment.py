@@ -4,6 +4,7 @@ against Python's own file calls, the false collector and the load client against
     python3 tests/e2e/check_equipment.py --build BUILD
 """
 import argparse
+import hashlib
 import json
 import pathlib
 import random
@@ -17,6 +18,7 @@ import time
 import unittest
 
 import disk
+import packets
 import proxy
 import receiver
 import uploads
@@ -187,6 +189,47 @@ class Forwarder(unittest.TestCase):
                     pass
                 client.close()
             self.assertGreater(len(between.fired), 4, between.fired)
+
+
+class Packets(unittest.TestCase):
+    SERVER = """
+import hashlib, socket, sys
+connection = socket.create_server((sys.argv[1], 5000)).accept()[0]
+sha = hashlib.sha256()
+while data := connection.recv(1 << 16):
+    sha.update(data)
+connection.sendall(sha.digest())
+"""
+
+    def talk(self, weather, size):
+        """Sends size bytes over a line: whether they came whole, and what happened to the packets."""
+        data = random.Random(size).randbytes(size)
+        with packets.Line(weather, seed=1) as line:
+            code = ("import socket, sys, time\n"
+                    "for _ in range(100):\n"
+                    "    try:\n"
+                    "        server = socket.create_connection((sys.argv[1], 5000), timeout=20)\n"
+                    "        break\n"
+                    "    except OSError:\n"
+                    "        time.sleep(0.05)\n"
+                    "server.sendall(sys.stdin.buffer.read())\n"
+                    "server.shutdown(socket.SHUT_WR)\n"
+                    "sys.stdout.buffer.write(server.recv(32, socket.MSG_WAITALL))\n")
+            server = subprocess.Popen([*line.left.prefix, sys.executable, "-c", self.SERVER, line.left.address])
+            client = subprocess.run([*line.right.prefix, sys.executable, "-c", code, line.left.address], input=data,
+                                    stdout=subprocess.PIPE, timeout=60)
+            server.wait(timeout=10)
+            return client.stdout == hashlib.sha256(data).digest(), line.passed
+
+    def test_line(self):
+        if not packets.may():
+            self.skipTest("this process may not make network namespaces")
+        whole, passed = self.talk(packets.Weather(), 1_000_000)
+        self.assertTrue(whole)
+        self.assertEqual(set(passed), {"passed"})
+        whole, passed = self.talk(packets.Weather(loss=0.03, doubled=0.03, damaged=0.03, delay_s=0.002, jitter_s=0.004), 500_000)
+        self.assertTrue(whole)
+        self.assertTrue(all(passed[kind] > 3 for kind in ("lost", "doubled", "damaged")), passed)
 
 
 class Disk(unittest.TestCase):

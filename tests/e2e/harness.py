@@ -29,14 +29,16 @@ class Collector:
         self.store = env.folder / f"{name}-store"
         self.process, self.port = None, 0
         self.environment = None  # of the process, when it is not ours
+        # for a collector on another machine (packets.py): the words before its command, its address, its certificate
+        self.prefix, self.address, self.certificate = [], "127.0.0.1", "server"
 
     def start(self):
         port_file = self.env.folder / f"{self.name}.port"
         port_file.unlink(missing_ok=True)
         log = open(self.env.folder / f"{self.name}.log", "ab")
-        command = [self.env.collector, "run", "--store", self.store, "--listen", f"127.0.0.1:{self.port}",
-                   "--port-file", port_file, "--cert", self.env.certs / "server.crt", "--key", self.env.certs / "server.key",
-                   "--ca", self.env.certs / "ca.crt", "--crl", self.env.certs / "ca.crl", *self.extra]
+        command = [*self.prefix, self.env.collector, "run", "--store", self.store, "--listen", f"{self.address}:{self.port}",
+                   "--port-file", port_file, "--cert", self.env.certs / f"{self.certificate}.crt", "--key",
+                   self.env.certs / f"{self.certificate}.key", "--ca", self.env.certs / "ca.crt", "--crl", self.env.certs / "ca.crl", *self.extra]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                         env=self.environment)
         log.close()
@@ -55,7 +57,7 @@ class Collector:
 
     @property
     def url(self):
-        return f"https://localhost:{self.port}"
+        return f"https://{'localhost' if self.address == '127.0.0.1' else self.address}:{self.port}"
 
     def kill(self):
         """As a power cut would: no clean-up."""
