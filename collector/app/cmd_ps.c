@@ -14,7 +14,7 @@ typedef struct options {
     int tree, all;
 } options;
 
-enum { LINE_MAX_BYTES = 256 };
+enum { LINE_MAX_BYTES = 256, WIDTH_MAX = 60 };
 
 static void add_json(ea_text *t, const ec_moment *moment, uint64_t behind, const ec_processes *list, int on_one_line) {
     ea_text_char(t, '{');
@@ -41,6 +41,13 @@ static void pad(ea_text *t, size_t from, size_t width) {
         ea_text_char(t, ' ');
 }
 
+static size_t width_of(const char *s) {
+    size_t n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xC0) != 0x80;
+    return n;
+}
+
 static int add_table(ea_text *t, const ec_processes *list, int tree, int with_ends, ea_err *err) {
     size_t *order = calloc(list->count + 1, sizeof *order);
     uint32_t *depth = calloc(list->count + 1, sizeof *depth);
@@ -49,10 +56,17 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
         order[i] = i;
     if (!rc && tree)
         rc = ec_processes_tree(list, order, depth, err);
+    size_t sid_width = 8, name_width = 12;
+    for (size_t i = 0; i < list->count && !rc; i++) {
+        const ea_process *p = &list->items[order[i]];
+        size_t sid = width_of(p->sid), name = 2 * (size_t)depth[i] + width_of(p->image_name);
+        sid_width = sid > sid_width && sid <= WIDTH_MAX ? sid : sid_width;
+        name_width = name > name_width && name <= WIDTH_MAX ? name : name_width;
+    }
     ea_text_printf(t, "%7s %7s %5s  %-35s  ", "PID", "PPID", "SESS", "BEGAN");
     if (with_ends)
         ea_text_printf(t, "%-28s  ", "ENDED");
-    ea_text_printf(t, "%-12s  %-28s  %s\n", "SID", "NAME", "COMMAND LINE");
+    ea_text_printf(t, "%-*s  %-*s  %s\n", (int)sid_width, "SID", (int)name_width, "NAME", "COMMAND LINE");
     for (size_t i = 0; i < list->count && !rc; i++) {
         const ea_process *p = &list->items[order[i]];
         ea_text_printf(t, "%7" PRIu32 " %7" PRIu32 " ", p->pid, p->parent_pid);
@@ -75,14 +89,14 @@ static int add_table(ea_text *t, const ec_processes *list, int tree, int with_en
         }
         from = t->len_bytes;
         add_safe(t, *p->sid ? p->sid : "-");
-        pad(t, from, 12);
+        pad(t, from, sid_width);
         ea_text_str(t, "  ");
         from = t->len_bytes;
         for (uint32_t d = 0; d < depth[i] && d < 64; d++)
             ea_text_str(t, "  ");
         add_safe(t, *p->image_name ? p->image_name : "?");
         if (*p->command_line) {
-            pad(t, from, 28);
+            pad(t, from, name_width);
             ea_text_str(t, "  ");
             add_safe(t, p->command_line);
         }

@@ -183,6 +183,14 @@ static int open_database(ec_tables *t, const char *path, int writable, ea_err *e
     return 0;
 }
 
+/* Command lines are nobody else's business: the file is made for its owner only, which SQLite would not do. */
+static int open_new_database(ec_tables *t, const char *path, ea_err *err) {
+    ea_file *f = NULL;
+    int rc = ea_file_open(&f, path, EA_OPEN_APPEND, err);
+    ea_file_close(f);
+    return rc ? rc : open_database(t, path, 1, err);
+}
+
 static int open_tables(ec_tables *t, const char *path, const char *lock_path, int writable, ea_err *err) {
     int version = 0, rc;
     if (!writable) {
@@ -201,7 +209,7 @@ static int open_tables(ec_tables *t, const char *path, const char *lock_path, in
     if (!rc)
         rc = ea_file_try_lock(t->lock, err);
     if (!rc)
-        rc = open_database(t, path, 1, err);
+        rc = open_new_database(t, path, err);
     if (rc)
         return rc;
     /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. */
@@ -210,7 +218,7 @@ static int open_tables(ec_tables *t, const char *path, const char *lock_path, in
         t->db = NULL;
         rc = remove_database(path, err);
         if (!rc)
-            rc = open_database(t, path, 1, err);
+            rc = open_new_database(t, path, err);
         if (rc)
             return rc;
         version = 0;
