@@ -1,0 +1,248 @@
+"""A machine's state, recomputed the simple way from the lines of `etwagent dump --format jsonl`, by the rules that
+proto/state/machine.h states: a list of instances, searched. It shares no code with the program that it judges.
+
+Times are whole units of 100 ns since 1970, as the lines print them; "the same time" means the same raw clock.
+
+Run by itself it prints what lived when:  etwagent dump --format jsonl TRACE... | python3 naive_state.py
+"""
+import datetime
+import json
+import sys
+
+PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
+IMAGE, IMAGE_ID = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "b3e675d7-2554-4f18-830b-2762732560de"
+PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID)
+VERBS = {1: "start", 10: "start", 2: "end", 3: "rundown_start", 4: "rundown_end"}
+FOREVER = 1 << 62
+
+
+def parse_time(text):
+    """"2020-07-29T00:07:10.5988980Z" as units of 100 ns since 1970."""
+    whole, fraction = text.rstrip("Z").split(".")
+    seconds = datetime.datetime.fromisoformat(whole + "+00:00").timestamp()
+    return int(seconds) * 10_000_000 + int(fraction.ljust(7, "0")[:7])
+
+
+def format_time(units):
+    moment = datetime.datetime.fromtimestamp(units // 10_000_000, datetime.timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{units % 10_000_000:07d}Z"
+
+
+def number(value):
+    """A field's number: plain, hex in a string, or beside its name."""
+    if isinstance(value, dict):
+        value = value["value"]
+    return int(value, 0) if isinstance(value, str) else value
+
+
+class Instance:
+    """One process, thread or module from its beginning to its end."""
+
+    def __init__(self, kind, key, time, clock, verb, earliest):
+        self.kind, self.key = kind, key
+        self.seen = time
+        self.begin = time if verb == "start" else min(earliest, time)
+        self.begin_clock = clock if verb == "start" else None
+        self.known_by = verb
+        self.end, self.ended_by = FOREVER, None
+        self.values = {}
+
+    def alive(self, time):
+        return self.begin <= time < self.end
+
+    def complete(self, values):
+        for name, value in values.items():
+            if value and not self.values.get(name):
+                self.values[name] = value
+
+    def get(self, name, default=0):
+        return self.values.get(name, default)
+
+
+class Machine:
+    """feed() takes the lines in the order of the dump; instances is the result."""
+
+    def __init__(self):
+        self.instances = []
+        self.newest = {}  # (kind, key) -> its newest instance
+        self.first_time = None
+        self.last_time = None
+        self.waiting = {}  # (pid, base) -> what an image id said at waiting_clock
+        self.waiting_clock = None
+
+    # ---- looking ----
+
+    def last_of(self, kind, key):
+        return self.newest.get((kind, key))
+
+    def open_of(self, kind, key):
+        found = self.last_of(kind, key)
+        return found if found and found.end == FOREVER else None
+
+    def of_process(self, pid):
+        """Open threads and modules under a pid."""
+        return [i for i in self.newest.values() if i.kind != "process" and i.end == FOREVER and i.values["pid"] == pid]
+
+    def alive(self, kind, time):
+        return [i for i in self.instances if i.kind == kind and i.alive(time)]
+
+    # ---- changing ----
+
+    def finish(self, instance, time, clock, cause):
+        instance.end, instance.ended_by = time, cause
+        if instance.kind == "process":
+            for other in self.of_process(instance.key):
+                if cause == "end" or other.begin_clock is None or other.begin_clock < clock:
+                    self.finish(other, time, clock, "process_end")
+
+    def begin(self, kind, key, time, clock, verb):
+        last = self.last_of(kind, key)
+        instance = Instance(kind, key, time, clock, verb, last.end if last else self.first_time)
+        self.instances.append(instance)
+        self.newest[(kind, key)] = instance
+        return instance
+
+    def feed(self, line):
+        time = parse_time(line["time"])
+        if self.first_time is None:
+            self.first_time = time
+        self.last_time = max(time, self.last_time or time)
+        provider, opcode, fields = line["provider"], line["opcode"], line["fields"]
+        if line["id"] != 0 or provider not in PROVIDERS:
+            return
+        if provider == IMAGE_ID and opcode not in (0, 36) or provider == THREAD and opcode not in (1, 2, 3, 4, 72) or \
+           provider == PROCESS and opcode not in (1, 2, 3, 4) or provider == IMAGE and opcode not in (2, 3, 4, 10):
+            return
+        clock = line["clock"]
+        if self.waiting and clock != self.waiting_clock:
+            for (pid, base), values in self.waiting.items():
+                module = self.last_of("module", (pid, base))
+                if module:
+                    module.complete(values)
+            self.waiting = {}
+        if provider == IMAGE_ID:
+            self.image_id(opcode, fields, clock)
+        elif provider == PROCESS:
+            self.process(VERBS[opcode], fields, time, clock)
+        elif provider == IMAGE:
+            self.module(VERBS[opcode], fields, time, clock, line["pid"])
+        elif opcode == 72:
+            thread = self.open_of("thread", (number(fields["ThreadId"]), 0))
+            if thread and number(fields["ThreadId"]):
+                thread.values["name"] = fields["ThreadName"]
+        else:
+            self.thread(VERBS[opcode], fields, time, clock, line["cpu"])
+
+    def fold(self, kind, key, verb, time, clock, values, same):
+        """The rules that all three kinds share. same(instance): may it be the one that the record is about?"""
+        last = self.last_of(kind, key)
+        is_open = last is not None and last.end == FOREVER
+        if is_open and (verb == "start" or not same(last)):
+            self.finish(last, time, clock, "replaced")
+            is_open, last = False, None
+        elif kind == "process" and verb == "start":
+            for other in self.of_process(key):
+                if other.begin_clock is None or other.begin_clock < clock:
+                    self.finish(other, time, clock, "process_end")
+        if is_open:
+            last.complete(values)
+            if verb == "end":
+                self.finish(last, time, clock, "end")
+            return last
+        if verb == "end" and last is not None and last.ended_by == "process_end" and same(last):
+            last.complete(values)
+            last.end, last.ended_by = time, "end"
+            return last
+        instance = self.begin(kind, key, time, clock, verb)
+        instance.complete(values)
+        if verb == "end":
+            self.finish(instance, time, clock, "end")
+        return instance
+
+    def process(self, verb, fields, time, clock):
+        pid, unique = number(fields["ProcessId"]), number(fields.get("UniqueProcessKey", 0))
+        values = {
+            "ppid": number(fields.get("ParentId", 0)), "session": number(fields.get("SessionId", 0)), "unique_key": unique,
+            "directory_table_base": number(fields.get("DirectoryTableBase", fields.get("PageDirectoryBase", 0))),
+            "flags": number(fields.get("Flags", 0)), "name": fields.get("ImageFileName"),
+            "command_line": fields.get("CommandLine"), "sid": fields.get("UserSID"),
+            "package": fields.get("PackageFullName"), "application": fields.get("ApplicationId"),
+        }
+        instance = self.fold("process", pid, verb, time, clock, values,
+                             lambda other: not unique or not other.get("unique_key") or unique == other.get("unique_key"))
+        instance.values["pid"] = pid
+        if verb == "end":
+            instance.values["exit_status"] = number(fields.get("ExitStatus", 0))
+
+    def thread(self, verb, fields, time, clock, cpu):
+        pid, tid = number(fields["ProcessId"]), number(fields["TThreadId"])
+        stack = number(fields.get("StackBase", 0))
+        values = {
+            "stack_base": stack, "start_address": number(fields.get("StartAddr", 0)),
+            "win32_start_address": number(fields.get("Win32StartAddr", 0)), "teb": number(fields.get("TebBase", 0)),
+            "name": fields.get("ThreadName"), "pid": pid, "tid": tid,
+        }
+        if tid == 0:
+            affinity = number(fields.get("Affinity", 0))
+            values["cpu"] = affinity.bit_length() - 1 if affinity and affinity & (affinity - 1) == 0 else cpu
+        instance = self.fold("thread", (tid, (stack or cpu) if tid == 0 else 0), verb, time, clock, values,
+                             lambda other: other.values["pid"] == pid)
+        instance.values.update(pid=pid, tid=tid)
+
+    def module(self, verb, fields, time, clock, header_pid):
+        base, size = number(fields.get("ImageBase", fields.get("BaseAddress"))), number(
+            fields.get("ImageSize", fields.get("ModuleSize", 0)))
+        pid = number(fields["ProcessId"]) if "ProcessId" in fields else header_pid
+        values = {
+            "size": size, "checksum": number(fields.get("ImageChecksum", 0)),
+            "timestamp": number(fields.get("TimeDateStamp", 0)), "default_base": number(fields.get("DefaultBase", 0)),
+            "path": fields.get("FileName", fields.get("ImageFileName")), "pid": pid, "base": base,
+        }
+        instance = self.fold("module", (pid, base), verb, time, clock, values,
+                             lambda other: not size or not other.get("size") or size == other.get("size"))
+        instance.values.update(pid=pid, base=base)
+        instance.complete(self.waiting.pop((pid, base), {}))
+
+    def image_id(self, opcode, fields, clock):
+        self.waiting_clock = clock
+        values = self.waiting.setdefault((number(fields["ProcessId"]), number(fields["ImageBase"])), {})
+        if opcode == 36:
+            values.setdefault("pdb", (fields["GuidSig"], number(fields["Age"]), fields["PdbFileName"]))
+        else:
+            for name, value in (("size", number(fields["ImageSize"])), ("timestamp", number(fields["TimeDateStamp"])),
+                                ("original_name", fields["OriginalFileName"])):
+                if not values.get(name):
+                    values[name] = value
+
+
+def rundown_answer(lines):
+    """The acceptance test that a rundown makes possible: what is open after the records before the first DCEnd, and what
+    the DCEnd records then name. Returns ({kind: keys}, {kind: keys}, ends without a start by kind, time of the first DCEnd)."""
+    machine, named, first = Machine(), {"process": [], "thread": [], "module": []}, None
+    for line in lines:
+        is_dc_end = line["provider"] in (PROCESS, THREAD, IMAGE) and line["opcode"] == 4 and line["id"] == 0
+        if is_dc_end and first is None:
+            first = parse_time(line["time"])
+        if first is None:
+            machine.feed(line)
+        elif is_dc_end:
+            f = line["fields"]
+            if line["provider"] == PROCESS:
+                named["process"].append(number(f["ProcessId"]))
+            elif line["provider"] == THREAD:
+                tid = number(f["TThreadId"])
+                named["thread"].append((tid, number(f["StackBase"]) if tid == 0 else 0))
+            else:
+                named["module"].append((number(f["ProcessId"]), number(f["ImageBase"])))
+    still_open = {kind: sorted(i.key for i in machine.instances if i.kind == kind and i.end == FOREVER) for kind in named}
+    missed = {kind: sum(i.kind == kind and i.known_by == "end" for i in machine.instances) for kind in named}
+    return still_open, {kind: sorted(keys) for kind, keys in named.items()}, missed, first
+
+
+if __name__ == "__main__":
+    state = Machine()
+    for text in sys.stdin:
+        state.feed(json.loads(text))
+    for found in state.instances:
+        end = "-" if found.end == FOREVER else format_time(found.end)
+        print(found.kind, found.key, format_time(found.begin), found.known_by, end, found.ended_by, found.values)
