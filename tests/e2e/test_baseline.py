@@ -96,7 +96,7 @@ class Ours:
         if how == "since":
             return f"{(event['clock'] - value) * 1000 / self.frequency:.3f}"
         if how == "priority":
-            return PRIORITY[int(value, 16) >> 17 & 7]
+            return PRIORITY[int(value["value"], 16) >> 17 & 7]
         if how.startswith("bits "):
             low, count = map(int, how.split()[1:])
             bits = value >> low & (1 << count) - 1
@@ -109,7 +109,7 @@ class Ours:
         if how == "irp_flags":
             names = [n for n in re.split(r"[, ]+", theirs.lower().removesuffix("...")) if n]
             known = [IRP_FLAGS[n] for n in names if n in IRP_FLAGS]  # the last one may be cut
-            bits = int(ours, 16) & ~0xe0000
+            bits = int(ours["value"], 16) & ~0xe0000
             return all(bits & b == b for b in known) and (theirs.endswith("...") or bits == sum(set(known)))
         if how in ("ticks", "since"):
             return abs(float(theirs.replace(",", "")) - float(ours)) < 0.0015

@@ -1,10 +1,33 @@
 /* Hardware and system configuration. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row SYSTEM_CONFIG = {
     EA_GUID(0x01853a65, 0x418f, 0x4f36, 0xae, 0xfc, 0xdc, 0x0f, 0x1d, 0x2f, 0xd2, 0x35), EA_KERNEL_TRACE, 1};
 
-static const ea_field_row pn_p_fields[] = {
+/* winsvc.h SERVICE_* */
+static const ea_map_entry service_state_names[] = {
+    {1, "Stopped"},
+    {2, "StartPending"},
+    {3, "StopPending"},
+    {4, "Running"},
+    {5, "ContinuePending"},
+    {6, "PausePending"},
+    {7, "Paused"},
+};
+static const ea_enum service_state = EA_VALUES("ServiceState", service_state_names);
+
+/* winnt.h FIRMWARE_TYPE */
+static const ea_map_entry firmware_type_names[] = {
+    {0, "Unknown"},
+    {1, "Bios"},
+    {2, "Uefi"},
+};
+static const ea_enum firmware_type = EA_VALUES("FirmwareType", firmware_type_names);
+
+static const ea_field_row pnp_fields[] = {
     {"IDLength", EA_U32},
     {"DescriptionLength", EA_U32},
     {"FriendlyNameLength", EA_U32},
@@ -15,7 +38,7 @@ static const ea_field_row pn_p_fields[] = {
     {0},
 };
 
-static const ea_field_row pn_p_v4_fields[] = {
+static const ea_field_row pnp_v4_fields[] = {
     {"ClassGuid", EA_GUID},
     {"UpperFiltersCount", EA_U32},
     {"LowerFiltersCount", EA_U32},
@@ -72,7 +95,7 @@ static const ea_field_row services_fields[] = {
 
 static const ea_field_row services_v2_fields[] = {
     {"ProcessId", EA_U32, EA_SEM_PID},
-    {"ServiceState", EA_HEX32},
+    {"ServiceState", EA_HEX32, .map = &service_state},
     {"SubProcessTag", EA_HEX32},
     {"ServiceName", EA_UTF16Z},
     {"DisplayName", EA_UTF16Z},
@@ -178,8 +201,15 @@ static const ea_field_row video_fields[] = {
 };
 
 static const ea_field_row power_fields[] = {
-    {"S1", EA_U8},   {"S2", EA_U8},   {"S3", EA_U8},   {"S4", EA_U8}, {"S5", EA_U8},
-    {"Pad1", EA_U8}, {"Pad2", EA_U8}, {"Pad3", EA_U8}, {0},
+    {"S1", EA_U8},
+    {"S2", EA_U8},
+    {"S3", EA_U8},
+    {"S4", EA_U8},
+    {"S5", EA_U8},
+    {"Pad1", EA_U8},
+    {"Pad2", EA_U8},
+    {"Pad3", EA_U8},
+    {0},
 };
 
 static const ea_field_row mobile_platform_fields[] = {
@@ -369,12 +399,16 @@ static const ea_field_row processors_fields[] = {
 };
 
 static const ea_field_row virtualization_config_info_fields[] = {
-    {"VbsEnabled", EA_U8}, {"HvciEnabled", EA_U8}, {"HyperVisorEnabled", EA_U8}, {"Reserved", EA_U8}, {0},
+    {"VbsEnabled", EA_U8},
+    {"HvciEnabled", EA_U8},
+    {"HyperVisorEnabled", EA_U8},
+    {"Reserved", EA_U8},
+    {0},
 };
 
 static const ea_field_row boot_config_info_fields[] = {
     {"BootFlags", EA_U64},
-    {"FirmwareType", EA_U32},
+    {"FirmwareType", EA_U32, .map = &firmware_type},
     {"SecureBootEnabled", EA_U8},
     {"SecureBootCapable", EA_U8},
     {"Reserved1", EA_U8},
@@ -397,8 +431,8 @@ static const ea_class_row system_config_rows[] = {
     {"SystemConfig/OpticalDisk", 18, 2, 2, optical_disk_fields},
     {"SystemConfig/PhyDiskEx", 19, 2, 2, NULL}, /* evntrace.h has the name, nobody the layout */
     {"SystemConfig/IRQ", 21, 0, 3, irq_fields},
-    {"SystemConfig/PnP", 22, 0, 3, pn_p_fields},
-    {"SystemConfig/PnP", 22, 4, 5, pn_p_v4_fields},
+    {"SystemConfig/PnP", 22, 0, 3, pnp_fields},
+    {"SystemConfig/PnP", 22, 4, 5, pnp_v4_fields},
     {"SystemConfig/IDEChannel", 23, 2, 2, ide_channel_fields},
     {"SystemConfig/NumaNode", 24, 2, 2, numa_node_fields},
     {"SystemConfig/Platform", 25, 2, 2, platform_fields},

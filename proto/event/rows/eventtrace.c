@@ -1,6 +1,9 @@
 /* The trace itself: its header and extensions, lost events. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row EVENT_TRACE = {
     EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), EA_KERNEL_TRACE, 1};
 

@@ -1,8 +1,24 @@
 /* Images (modules) and the loader. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row IMAGE = {
     EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18), EA_KERNEL_TRACE, 1};
+
+/* ntddk.h SE_IMAGE_TYPE */
+static const ea_map_entry signature_type_names[] = {
+    {0, "None"},
+    {1, "Embedded"},
+    {2, "Cache"},
+    {3, "CatalogCached"},
+    {4, "CatalogNotCached"},
+    {5, "CatalogHint"},
+    {6, "PackageCatalog"},
+    {7, "CatalogPplMitigated"},
+};
+static const ea_enum signature_type = EA_VALUES("ImageSignatureType", signature_type_names);
 
 static const ea_field_row load_v0_fields[] = {
     {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},
@@ -27,7 +43,7 @@ static const ea_field_row image_fields[] = {
     {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
     {"Reserved0", EA_U32, .until = 2},
     {"SignatureLevel", EA_U8, .since = 3},
-    {"SignatureType", EA_U8, .since = 3},
+    {"SignatureType", EA_U8, .since = 3, .map = &signature_type},
     {"Reserved0", EA_U16, .since = 3},
     {"DefaultBase", EA_POINTER, EA_SEM_ADDRESS},
     {"Reserved1", EA_U32},
@@ -54,7 +70,11 @@ static const ea_field_row loader_base_fields[] = {
 };
 
 static const ea_field_row loader_coded_fields[] = {
-    {"BaseAddress", EA_HEX64}, {"ErrorOpcode", EA_HEX8}, {"Code", EA_I8}, {"String", EA_UTF16Z}, {0},
+    {"BaseAddress", EA_HEX64},
+    {"ErrorOpcode", EA_HEX8},
+    {"Code", EA_I8},
+    {"String", EA_UTF16Z},
+    {0},
 };
 
 static const ea_field_row new_dll_load_fields[] = {
@@ -66,8 +86,12 @@ static const ea_field_row new_dll_load_fields[] = {
 };
 
 static const ea_field_row loader_path_fields[] = {
-    {"BaseAddress", EA_HEX64}, {"ErrorOpcode", EA_HEX8}, {"Code", EA_I8},
-    {"String1", EA_UTF16Z},    {"String2", EA_UTF16Z},   {0},
+    {"BaseAddress", EA_HEX64},
+    {"ErrorOpcode", EA_HEX8},
+    {"Code", EA_I8},
+    {"String1", EA_UTF16Z},
+    {"String2", EA_UTF16Z},
+    {0},
 };
 
 static const ea_field_row dll_search_results_fields[] = {
@@ -80,8 +104,12 @@ static const ea_field_row dll_search_results_fields[] = {
 };
 
 static const ea_field_row dll_path_search_results_fields[] = {
-    {"SearchInfo", EA_HEX32}, {"Cwd", EA_UTF16Z},        {"AppDir", EA_UTF16Z},
-    {"DllDir", EA_UTF16Z},    {"DllLoadDir", EA_UTF16Z}, {0},
+    {"SearchInfo", EA_HEX32},
+    {"Cwd", EA_UTF16Z},
+    {"AppDir", EA_UTF16Z},
+    {"DllDir", EA_UTF16Z},
+    {"DllLoadDir", EA_UTF16Z},
+    {0},
 };
 
 static const ea_class_row image_rows[] = {

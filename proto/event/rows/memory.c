@@ -1,6 +1,9 @@
 /* Page faults, virtual memory, pool. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row PAGE_FAULT = {
     EA_GUID(0x3d6fa8d3, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
 
@@ -30,10 +33,27 @@ static const ea_field_row hard_fault_fields[] = {
     {0},
 };
 
+/* winnt.h MEM_* */
+static const ea_map_entry allocation_flags_names[] = {
+    {0x1000, "COMMIT"},
+    {0x2000, "RESERVE"},
+    {0x4000, "DECOMMIT"},
+    {0x8000, "RELEASE"},
+    {0x10000, "FREE"},
+    {0x80000, "RESET"},
+    {0x100000, "TOP_DOWN"},
+    {0x200000, "WRITE_WATCH"},
+    {0x400000, "PHYSICAL"},
+    {0x20000000, "LARGE_PAGES"},
+};
+static const ea_enum allocation_flags = EA_FLAGS("AllocationFlags", allocation_flags_names);
+
+/* The schema lacks Flags: ntwmi.h PERFINFO_VIRTUAL_ALLOC, KernelTraceEventParser.cs VirtualAllocTraceData. */
 static const ea_field_row virtual_alloc_fields[] = {
     {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},
     {"RegionSize", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"ProcessId", EA_U32, EA_SEM_PID},
+    {"Flags", EA_HEX32, .optional = 1, .map = &allocation_flags},
     {0},
 };
 
@@ -64,9 +84,11 @@ static const ea_field_row image_load_backed_fields[] = {
     {0},
 };
 
+/* The schema lacks Flags: ntwmi.h PERFINFO_VAD_ROTATE_INFO, PERFINFO_MEM_RESET_INFO. */
 static const ea_field_row virtual_rotate_fields[] = {
     {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},
     {"SizeInBytes", EA_SIZE, EA_SEM_BYTE_COUNT},
+    {"Flags", EA_HEX32, .optional = 1},
     {0},
 };
 

@@ -1,6 +1,9 @@
 /* Objects and handles. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row OBJECT = {
     EA_GUID(0x89497f50, 0xeffe, 0x4440, 0x8c, 0xf2, 0xce, 0x6b, 0x1c, 0xdc, 0xac, 0xa7), EA_KERNEL_TRACE, 1};
 
@@ -13,8 +16,12 @@ static const ea_field_row create_handle_fields[] = {
 };
 
 static const ea_field_row duplicate_handle_fields[] = {
-    {"Object", EA_POINTER, EA_SEM_ADDRESS},  {"SourceHandle", EA_HEX32}, {"TargetHandle", EA_HEX32},
-    {"TargetProcessId", EA_U32, EA_SEM_PID}, {"ObjectType", EA_U16},     {0},
+    {"Object", EA_POINTER, EA_SEM_ADDRESS},
+    {"SourceHandle", EA_HEX32},
+    {"TargetHandle", EA_HEX32},
+    {"TargetProcessId", EA_U32, EA_SEM_PID},
+    {"ObjectType", EA_U16},
+    {0},
 };
 
 static const ea_field_row type_dc_start_fields[] = {

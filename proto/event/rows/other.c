@@ -1,11 +1,18 @@
 /* Power, MMCSS and the debugger: a few events each. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row POWER = {
     EA_GUID(0xe43445e0, 0x0903, 0x48c3, 0xb8, 0x78, 0xff, 0x0f, 0xcc, 0xeb, 0xdd, 0x04), EA_KERNEL_TRACE, 1};
 
 static const ea_field_row idle_exit_latency_fields[] = {
-    {"PlatformState", EA_U32}, {"ProcessorState", EA_U32}, {"ReturnLatency", EA_U32}, {"TotalLatency", EA_U32}, {0},
+    {"PlatformState", EA_U32},
+    {"ProcessorState", EA_U32},
+    {"ReturnLatency", EA_U32},
+    {"TotalLatency", EA_U32},
+    {0},
 };
 
 static const ea_class_row power_rows[] = {
@@ -31,9 +38,12 @@ static const ea_field_row wakeup_fields[] = {
 };
 
 static const ea_class_row mmcss_rows[] = {
-    {"MMCSS/Start", 32, 0, 0, ea_no_fields},         {"MMCSS/Stop", 33, 0, 0, ea_no_fields},
-    {"MMCSS/Scheduler", 34, 0, 0, scheduler_fields}, {"MMCSS/Wakeup", 35, 0, 0, wakeup_fields},
-    {"MMCSS/Sleep", 36, 0, 0, ea_no_fields},         {"MMCSS/SleepResp", 37, 0, 0, ea_no_fields},
+    {"MMCSS/Start", 32, 0, 0, ea_no_fields},
+    {"MMCSS/Stop", 33, 0, 0, ea_no_fields},
+    {"MMCSS/Scheduler", 34, 0, 0, scheduler_fields},
+    {"MMCSS/Wakeup", 35, 0, 0, wakeup_fields},
+    {"MMCSS/Sleep", 36, 0, 0, ea_no_fields},
+    {"MMCSS/SleepResp", 37, 0, 0, ea_no_fields},
 };
 
 const ea_family ea_family_mmcss = EA_FAMILY(MMCSS, mmcss_rows, EA_MOF);

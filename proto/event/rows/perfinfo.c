@@ -1,8 +1,40 @@
 /* CPU samples, counters, interrupts, DPCs, system calls, timers. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row PERF_INFO = {
     EA_GUID(0xce1dbfb4, 0x137e, 0x4da6, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c, 0xbc), EA_KERNEL_TRACE, 1};
+
+/* wdm.h KPROFILE_SOURCE; larger numbers are the machine's own counters */
+static const ea_map_entry profile_source_names[] = {
+    {0, "Time"},
+    {1, "AlignmentFixup"},
+    {2, "TotalIssues"},
+    {3, "PipelineDry"},
+    {4, "LoadInstructions"},
+    {5, "PipelineFrozen"},
+    {6, "BranchInstructions"},
+    {7, "TotalNonissues"},
+    {8, "DcacheMisses"},
+    {9, "IcacheMisses"},
+    {10, "CacheMisses"},
+    {11, "BranchMispredictions"},
+    {12, "StoreInstructions"},
+    {13, "FpInstructions"},
+    {14, "IntegerInstructions"},
+    {15, "2Issue"},
+    {16, "3Issue"},
+    {17, "4Issue"},
+    {18, "SpecialInstructions"},
+    {19, "TotalCycles"},
+    {20, "IcacheIssues"},
+    {21, "DcacheAccesses"},
+    {22, "MemoryBarrierCycles"},
+    {23, "LoadLinkedIssues"},
+};
+static const ea_enum profile_source = EA_VALUES("ProfileSource", profile_source_names);
 
 static const ea_field_row sample_prof_fields[] = {
     {"InstructionPointer", EA_POINTER, EA_SEM_ADDRESS},
@@ -35,7 +67,11 @@ static const ea_field_row dpc_fields[] = {
 };
 
 static const ea_field_row interval_fields[] = {
-    {"Source", EA_U32}, {"NewInterval", EA_U32}, {"OldInterval", EA_U32}, {"SourceName", EA_UTF16Z, .since = 3}, {0},
+    {"Source", EA_U32, .map = &profile_source},
+    {"NewInterval", EA_U32},
+    {"OldInterval", EA_U32},
+    {"SourceName", EA_UTF16Z, .since = 3},
+    {0},
 };
 
 static const ea_field_row spin_lock_collection_start_fields[] = {
@@ -55,7 +91,7 @@ static const ea_field_row mark_fields[] = {
 static const ea_field_row pmc_counter_prof_fields[] = {
     {"InstructionPointer", EA_POINTER, EA_SEM_ADDRESS},
     {"ThreadId", EA_U32, EA_SEM_TID},
-    {"ProfileSource", EA_U16},
+    {"ProfileSource", EA_U16, .map = &profile_source},
     {"Reserved", EA_U16},
     {0},
 };

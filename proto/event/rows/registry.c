@@ -1,29 +1,52 @@
 /* The registry. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row REGISTRY = {
     EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1), EA_KERNEL_TRACE, 1};
 
 static const ea_field_row create_fields[] = {
-    {"Status", EA_POINTER, EA_SEM_NTSTATUS}, {"KeyHandle", EA_POINTER, EA_SEM_KCB},        {"ElapsedTime", EA_I64},
-    {"Index", EA_U32, .since = 1},           {"KeyName", EA_UTF16Z, EA_SEM_REGISTRY_PATH}, {0},
+    {"Status", EA_POINTER, EA_SEM_NTSTATUS},
+    {"KeyHandle", EA_POINTER, EA_SEM_KCB},
+    {"ElapsedTime", EA_I64},
+    {"Index", EA_U32, .since = 1},
+    {"KeyName", EA_UTF16Z, EA_SEM_REGISTRY_PATH},
+    {0},
 };
 
 static const ea_field_row create_v2_fields[] = {
-    {"InitialTime", EA_I64, EA_SEM_QPC},   {"Status", EA_HEX32, EA_SEM_NTSTATUS},        {"Index", EA_U32},
-    {"KeyHandle", EA_POINTER, EA_SEM_KCB}, {"KeyName", EA_UTF16Z, EA_SEM_REGISTRY_PATH}, {0},
+    {"InitialTime", EA_I64, EA_SEM_QPC},
+    {"Status", EA_HEX32, EA_SEM_NTSTATUS},
+    {"Index", EA_U32},
+    {"KeyHandle", EA_POINTER, EA_SEM_KCB},
+    {"KeyName", EA_UTF16Z, EA_SEM_REGISTRY_PATH},
+    {0},
 };
 
 static const ea_field_row tx_r_commit_fields[] = {
-    {"TxrGUID", EA_GUID}, {"Status", EA_HEX32, EA_SEM_NTSTATUS},
-    {"UowCount", EA_U32}, {"OperationTime", EA_U64},
-    {"Hive", EA_UTF16Z},  {0},
+    {"TxrGUID", EA_GUID},
+    {"Status", EA_HEX32, EA_SEM_NTSTATUS},
+    {"UowCount", EA_U32},
+    {"OperationTime", EA_U64},
+    {"Hive", EA_UTF16Z},
+    {0},
 };
 
 static const ea_field_row counters_fields[] = {
-    {"Counter1", EA_U64}, {"Counter2", EA_U64},  {"Counter3", EA_U64},  {"Counter4", EA_U64},
-    {"Counter5", EA_U64}, {"Counter6", EA_U64},  {"Counter7", EA_U64},  {"Counter8", EA_U64},
-    {"Counter9", EA_U64}, {"Counter10", EA_U64}, {"Counter11", EA_U64}, {0},
+    {"Counter1", EA_U64},
+    {"Counter2", EA_U64},
+    {"Counter3", EA_U64},
+    {"Counter4", EA_U64},
+    {"Counter5", EA_U64},
+    {"Counter6", EA_U64},
+    {"Counter7", EA_U64},
+    {"Counter8", EA_U64},
+    {"Counter9", EA_U64},
+    {"Counter10", EA_U64},
+    {"Counter11", EA_U64},
+    {0},
 };
 
 static const ea_field_row config_fields[] = {
@@ -54,9 +77,12 @@ static const ea_field_row hive_link_fields[] = {
 };
 
 static const ea_field_row hive_dc_end_fields[] = {
-    {"Size", EA_U64},           {"Hive", EA_POINTER, EA_SEM_ADDRESS},
-    {"LoadedKeyCount", EA_U32}, {"FileName", EA_UTF16Z, EA_SEM_PATH},
-    {"LinkPath", EA_UTF16Z},    {0},
+    {"Size", EA_U64},
+    {"Hive", EA_POINTER, EA_SEM_ADDRESS},
+    {"LoadedKeyCount", EA_U32},
+    {"FileName", EA_UTF16Z, EA_SEM_PATH},
+    {"LinkPath", EA_UTF16Z},
+    {0},
 };
 
 static const ea_field_row hive_dirty_fields[] = {

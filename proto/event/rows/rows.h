@@ -41,6 +41,9 @@
         .entries = (map_entries)                                                                                       \
     }
 
+/* Maps that several families share (maps.c). */
+extern const ea_enum ea_irp_major;
+
 /* An event without a payload. */
 extern const ea_field_row ea_no_fields[1];
 

@@ -1,6 +1,9 @@
 /* Call stacks as events of their own. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row STACK_WALK = {
     EA_GUID(0xdef2fe46, 0x7bd6, 0x4b80, 0xbd, 0x94, 0xf5, 0x7f, 0xe2, 0x0d, 0x0c, 0xe3), EA_KERNEL_TRACE, 1};
 

@@ -5,6 +5,9 @@
  * See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 #define KERNEL_TRACE_CONTROL "KernelTraceControl"
 
 static const ea_provider_row IMAGE_ID = {

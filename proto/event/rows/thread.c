@@ -1,6 +1,9 @@
 /* Threads, context switches, user-mode scheduling. See rows.h. */
 #include "rows.h"
 
+/* one line a field, one line a class */
+// clang-format off
+
 static const ea_provider_row THREAD = {
     EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
 
@@ -40,6 +43,86 @@ static const ea_field_row thread_end_v1_fields[] = {
     {0},
 };
 
+/* A CPU's context switches, packed: packets of 2, 4 and 8 bytes that point into the two tables. The schema leaves the
+ * payload out. Source: ntwmi.h PERFINFO_CCSWAP_BUFFER. */
+static const ea_field_row compact_switch_fields[] = {
+    {"FirstTimeStamp", EA_I64, EA_SEM_QPC},
+    {"TidTable", EA_U32, EA_SEM_TID, .count = 16},
+    {"ThreadBasePriority", EA_I8, .count = 16},
+    {"Packets", EA_BYTES, .count = EA_COUNT_REST},
+    {0},
+};
+
+/* wdm.h KWAIT_REASON */
+static const ea_map_entry wait_reason_names[] = {
+    {0, "Executive"},
+    {1, "FreePage"},
+    {2, "PageIn"},
+    {3, "PoolAllocation"},
+    {4, "DelayExecution"},
+    {5, "Suspended"},
+    {6, "UserRequest"},
+    {7, "WrExecutive"},
+    {8, "WrFreePage"},
+    {9, "WrPageIn"},
+    {10, "WrPoolAllocation"},
+    {11, "WrDelayExecution"},
+    {12, "WrSuspended"},
+    {13, "WrUserRequest"},
+    {14, "WrSpare0"},
+    {15, "WrQueue"},
+    {16, "WrLpcReceive"},
+    {17, "WrLpcReply"},
+    {18, "WrVirtualMemory"},
+    {19, "WrPageOut"},
+    {20, "WrRendezvous"},
+    {21, "WrKeyedEvent"},
+    {22, "WrTerminated"},
+    {23, "WrProcessInSwap"},
+    {24, "WrCpuRateControl"},
+    {25, "WrCalloutStack"},
+    {26, "WrKernel"},
+    {27, "WrResource"},
+    {28, "WrPushLock"},
+    {29, "WrMutex"},
+    {30, "WrQuantumEnd"},
+    {31, "WrDispatchInt"},
+    {32, "WrPreempted"},
+    {33, "WrYieldExecution"},
+    {34, "WrFastMutex"},
+    {35, "WrGuardedMutex"},
+    {36, "WrRundown"},
+    {37, "WrAlertByThreadId"},
+    {38, "WrDeferredPreempt"},
+    {39, "WrPhysicalFault"},
+    {40, "WrIoRing"},
+    {41, "WrMdlCache"},
+    {42, "WrRcu"},
+};
+static const ea_enum wait_reason = EA_VALUES("WaitReason", wait_reason_names);
+
+/* wdm.h MODE */
+static const ea_map_entry wait_mode_names[] = {
+    {0, "KernelMode"},
+    {1, "UserMode"},
+};
+static const ea_enum wait_mode = EA_VALUES("WaitMode", wait_mode_names);
+
+/* wdm.h KTHREAD_STATE */
+static const ea_map_entry thread_state_names[] = {
+    {0, "Initialized"},
+    {1, "Ready"},
+    {2, "Running"},
+    {3, "Standby"},
+    {4, "Terminated"},
+    {5, "Waiting"},
+    {6, "Transition"},
+    {7, "DeferredReady"},
+    {8, "GateWaitObsolete"},
+    {9, "WaitingForProcessInSwap"},
+};
+static const ea_enum thread_state = EA_VALUES("ThreadState", thread_state_names);
+
 static const ea_field_row c_switch_fields[] = {
     {"NewThreadId", EA_U32, EA_SEM_TID},
     {"OldThreadId", EA_U32, EA_SEM_TID},
@@ -49,10 +132,10 @@ static const ea_field_row c_switch_fields[] = {
     {"OldThreadQuantum", EA_I8, .until = 1},
     {"PreviousCState", EA_U8, .since = 2},
     {"SpareByte", EA_I8, .since = 2},
-    {"OldThreadWaitReason", EA_I8},
-    {"OldThreadWaitMode", EA_I8, .until = 2},
+    {"OldThreadWaitReason", EA_I8, .map = &wait_reason},
+    {"OldThreadWaitMode", EA_I8, .until = 2, .map = &wait_mode},
     {"ThreadFlags", EA_I8, .since = 3},
-    {"OldThreadState", EA_I8},
+    {"OldThreadState", EA_I8, .map = &thread_state},
     {"OldThreadWaitIdealProcessor", EA_I8},
     {"NewThreadWaitTime", EA_HEX32, .since = 2},
     {"Reserved", EA_U32, .since = 2},
@@ -83,24 +166,53 @@ static const ea_field_row spin_lock_fields[] = {
 };
 
 static const ea_field_row priority_fields[] = {
-    {"ThreadId", EA_U32, EA_SEM_TID}, {"OldPriority", EA_U8}, {"NewPriority", EA_U8}, {"Reserved", EA_U16}, {0},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"OldPriority", EA_U8},
+    {"NewPriority", EA_U8},
+    {"Reserved", EA_U16},
+    {0},
 };
+
+/* ntddk.h ADJUST_REASON */
+static const ea_map_entry adjust_reason_names[] = {
+    {0, "None"},
+    {1, "Unwait"},
+    {2, "Boost"},
+};
+static const ea_enum adjust_reason = EA_VALUES("AdjustReason", adjust_reason_names);
+
+/* ntwmi.h ETW_READY_THREAD_EVENT */
+static const ea_map_entry ready_flags_names[] = {
+    {0x1, "ExecutingDpc"},
+    {0x2, "KernelStackNotResident"},
+    {0x4, "ProcessOutOfMemory"},
+    {0x8, "DirectSwitchAttempt"},
+};
+static const ea_enum ready_flags = EA_FLAGS("ReadyThreadFlags", ready_flags_names);
 
 static const ea_field_row ready_thread_fields[] = {
     {"TThreadId", EA_U32, EA_SEM_TID},
-    {"AdjustReason", EA_I8},
+    {"AdjustReason", EA_I8, .map = &adjust_reason},
     {"AdjustIncrement", EA_I8},
-    {"Flag", EA_I8},
+    {"Flag", EA_I8, .map = &ready_flags},
     {"Reserved", EA_I8},
     {0},
 };
 
 static const ea_field_row thread_affinity_fields[] = {
-    {"Affinity", EA_POINTER}, {"ThreadId", EA_U32, EA_SEM_TID}, {"Group", EA_U16}, {"Reserved", EA_U16}, {0},
+    {"Affinity", EA_POINTER},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"Group", EA_U16},
+    {"Reserved", EA_U16},
+    {0},
 };
 
 static const ea_field_row anti_starvation_boost_fields[] = {
-    {"ThreadId", EA_U32, EA_SEM_TID}, {"ProcessorIndex", EA_U16}, {"Priority", EA_U8}, {"Reserved", EA_U8}, {0},
+    {"ThreadId", EA_U32, EA_SEM_TID},
+    {"ProcessorIndex", EA_U16},
+    {"Priority", EA_U8},
+    {"Reserved", EA_U8},
+    {0},
 };
 
 static const ea_field_row thread_migration_fields[] = {
@@ -178,7 +290,7 @@ static const ea_class_row thread_rows[] = {
     {"Thread/DCEnd", 4, 0, 0, thread_v0_fields},
     {"Thread/DCEnd", 4, 1, 4, thread_fields},
     {"Thread/CSwitch", 36, 1, 4, c_switch_fields},
-    {"Thread/CompCS", 37, 2, 2, ea_no_fields},
+    {"Thread/CompCS", 37, 2, 2, compact_switch_fields},
     {"Thread/SpinLock", 41, 2, 2, spin_lock_fields},
     {"Thread/SetPriority", 48, 3, 3, priority_fields},
     {"Thread/SetBasePriority", 49, 3, 3, priority_fields},
@@ -221,9 +333,12 @@ static const ea_field_row scheduled_park_fields[] = {
 };
 
 static const ea_field_row disassociate_fields[] = {
-    {"ProcessId", EA_U32, EA_SEM_PID},       {"ScheduledThreadId", EA_U32, EA_SEM_TID},
-    {"PrimaryThreadId", EA_U32, EA_SEM_TID}, {"UmsApcControlFlags", EA_HEX32},
-    {"Status", EA_HEX32, EA_SEM_NTSTATUS},   {0},
+    {"ProcessId", EA_U32, EA_SEM_PID},
+    {"ScheduledThreadId", EA_U32, EA_SEM_TID},
+    {"PrimaryThreadId", EA_U32, EA_SEM_TID},
+    {"UmsApcControlFlags", EA_HEX32},
+    {"Status", EA_HEX32, EA_SEM_NTSTATUS},
+    {0},
 };
 
 static const ea_field_row ums_c_switch_fields[] = {
@@ -236,8 +351,10 @@ static const ea_field_row ums_c_switch_fields[] = {
 };
 
 static const ea_class_row ums_rows[] = {
-    {"UMS/DSwitchStart", 32, 2, 2, d_switch_start_fields},  {"UMS/DSwitchEnd", 33, 2, 2, d_switch_start_fields},
-    {"UMS/ScheduledPark", 34, 2, 2, scheduled_park_fields}, {"UMS/Disassociate", 35, 2, 2, disassociate_fields},
+    {"UMS/DSwitchStart", 32, 2, 2, d_switch_start_fields},
+    {"UMS/DSwitchEnd", 33, 2, 2, d_switch_start_fields},
+    {"UMS/ScheduledPark", 34, 2, 2, scheduled_park_fields},
+    {"UMS/Disassociate", 35, 2, 2, disassociate_fields},
     {"UMS/CSwitch", 36, 2, 2, ums_c_switch_fields},
 };
 
