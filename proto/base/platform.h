@@ -82,6 +82,9 @@ int ea_is_terminal(FILE *f);
 uint32_t ea_process_id(void);
 /* This machine's name in UTF-8; "unknown" when the operating system does not say. */
 void ea_host_name(char *out, size_t out_bytes);
+/* The folder for what this program keeps between runs, without making it: $XDG_STATE_HOME/etwagent or
+ * ~/.local/state/etwagent; %ProgramData%\etwagent on Windows. EA_ENOTFOUND when the environment names none. */
+EA_MUST_CHECK int ea_state_dir(char *out, size_t out_bytes, ea_err *err);
 /* Makes standard output binary and UTF-8 where that is not so already (Windows). */
 void ea_stdio_init(void);
 /* Calls handler once, on another thread or in a signal context, when the process is asked to stop (SIGINT, SIGTERM,

@@ -395,6 +395,19 @@ void ea_host_name(char *out, size_t out_bytes) {
     out[out_bytes - 1] = 0;
 }
 
+int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n;
+    if (state && state[0] == '/') /* the specification has relative ones ignored */
+        n = snprintf(out, out_bytes, "%s/etwagent", state);
+    else if (home && home[0] == '/')
+        n = snprintf(out, out_bytes, "%s/.local/state/etwagent", home);
+    else
+        return ea_fail(err, EA_ENOTFOUND, "find the folder for state: neither XDG_STATE_HOME nor HOME is set");
+    return n < 0 || (size_t)n >= out_bytes ? ea_fail(err, EA_ELIMIT, "find the folder for state: its name is too long")
+                                           : 0;
+}
+
 void ea_stdio_init(void) {
     signal(SIGPIPE, SIG_IGN);
 }

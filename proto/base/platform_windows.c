@@ -564,6 +564,19 @@ void ea_host_name(char *out, size_t out_bytes) {
     free(utf8);
 }
 
+int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {
+    WCHAR base[MAX_PATH];
+    DWORD n = GetEnvironmentVariableW(L"ProgramData", base, sizeof base / sizeof *base);
+    char *utf8 = n && n < sizeof base / sizeof *base ? to_utf8(base) : NULL;
+    if (!utf8)
+        return ea_fail(err, EA_ENOTFOUND, "find the folder for state: ProgramData is not set");
+    int length = snprintf(out, out_bytes, "%s\\etwagent", utf8);
+    free(utf8);
+    return length < 0 || (size_t)length >= out_bytes
+               ? ea_fail(err, EA_ELIMIT, "find the folder for state: its name is too long")
+               : 0;
+}
+
 void ea_stdio_init(void) {
     _setmode(_fileno(stdout), _O_BINARY);
     _setmode(_fileno(stdin), _O_BINARY);

@@ -8,5 +8,9 @@
 extern const ea_command ea_cmd_dump;
 extern const ea_command ea_cmd_schema;
 extern const ea_command ea_cmd_stats;
+extern const ea_command ea_cmd_replay;
+extern const ea_command ea_cmd_spool_list;
+extern const ea_command ea_cmd_spool_verify;
+extern const ea_command ea_cmd_spool_drain;
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { DAMAGE_LINES = 10 };
 
-static void on_damage(const ea_etl_damage *damage, void *arg) {
+void ea_input_on_damage(const ea_etl_damage *damage, void *arg) {
     ea_input *in = arg;
     ea_text line;
     if (in->damage_count++ >= DAMAGE_LINES)
@@ -29,7 +29,7 @@ static void on_damage(const ea_etl_damage *damage, void *arg) {
 int ea_input_open(ea_input *in, char **paths, int path_count) {
     ea_err err = {0};
     *in = (ea_input){0};
-    ea_etl_options options = {.counters = &in->counters, .on_damage = on_damage, .on_damage_arg = in};
+    ea_etl_options options = {.counters = &in->counters, .on_damage = ea_input_on_damage, .on_damage_arg = in};
     int rc = ea_etl_open(&in->set, (const char *const *)paths, (size_t)path_count, &options, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);

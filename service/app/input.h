@@ -12,6 +12,8 @@ typedef struct ea_input {
     uint64_t damage_count; /* places where a file was damaged; the first few were printed */
 } ea_input;
 
+/* For ea_etl_options.on_damage, with the ea_input as its argument: counts, and prints the first few. */
+void ea_input_on_damage(const ea_etl_damage *damage, void *arg);
 /* Opens the files; prints why and returns the exit code when that fails, else 0. */
 int ea_input_open(ea_input *in, char **paths, int path_count);
 /* Closes the set. Prints how many places were damaged when not all were printed. Returns the exit code: rc when the

@@ -8,6 +8,10 @@ int main(int argc, char **argv) {
         &ea_cmd_stats,
         &ea_cmd_dump,
         &ea_cmd_schema,
+        &ea_cmd_replay,
+        &ea_cmd_spool_list,
+        &ea_cmd_spool_verify,
+        &ea_cmd_spool_drain,
         NULL,
     };
     ea_stdio_init();

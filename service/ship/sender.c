@@ -94,7 +94,6 @@ static void report(ea_sender *s, const ea_err *err) {
 /* The request failed; err says how. retry_after_ns: when the collector said it, else 0. Non-zero ends the sender. */
 static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err *err) {
     atomic_fetch_add(&s->failures, 1);
-    report(s, err);
     int64_t now = ea_monotonic_ns();
     if (!s->failing_since_ns)
         s->failing_since_ns = now;
@@ -105,6 +104,7 @@ static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err 
         return err->code;
     if (s->o.give_up_ns && now - s->failing_since_ns >= s->o.give_up_ns)
         return err->code;
+    report(s, err);
     int64_t wait = next_pause(s);
     if (retry_after_ns) /* not before it, and not all at the same moment */
         wait = retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1));
@@ -310,6 +310,8 @@ static int note_missing(ea_sender *s, const ea_ack *ack, ea_err *err) {
         }
         if (rc < 0)
             return rc;
+        if (s->o.on_unknown)
+            s->o.on_unknown(s->o.arg, ack->stream, &ack->unknown_classes[i]);
         s->missing[s->missing_count++] = ack->unknown_classes[i];
         news = 1;
     }

@@ -1,0 +1,417 @@
+/* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
+ * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
+ * one that shows progress and passes a wish to stop on to the others. */
+#include "clock.h"
+#include "commands.h"
+#include "input.h"
+#include "map.h"
+#include "pipeline.h"
+#include "platform.h"
+#include "replay_stream.h"
+#include "shipping.h"
+#include "source.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_EVENTS = 16384, BATCH_BYTES = 4 << 20, CERT_MAX = 1 << 20 };
+
+typedef struct options {
+    ea_shipping_options shipping;
+    const char *speed;
+    uint64_t batch_events, level, threads;
+    int json;
+} options;
+
+typedef struct replay {
+    ea_shipping_voice voice; /* first member: the sender's callbacks get it */
+    const options *o;
+    ea_input input; /* damage and source counters */
+    ea_counters counters;
+    ea_ledger *ledger;
+    ea_spool *spool;
+    ea_source *source;
+    ea_pipeline *pipeline;
+    ea_sender *sender;
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t trace_bytes;
+    int64_t begin_ns, end_ns;
+    atomic_int watching;
+    atomic_int draining;           /* the source is at its end */
+    atomic_uint progress_permille; /* of the source */
+} replay;
+
+static volatile sig_atomic_t stop_asked; /* a signal handler can reach nothing else */
+static void ask_to_stop(void) {
+    stop_asked = 1;
+}
+
+/* "max" or "Nx". */
+static int parse_speed(const char *text, double *ret, ea_err *err) {
+    char *end;
+    if (strcmp(text, "max") == 0) {
+        *ret = 0;
+        return 0;
+    }
+    double speed = strtod(text, &end);
+    if (end == text || strcmp(end, "x") != 0 || !(speed >= 0.001 && speed <= 1e6))
+        return ea_fail(err, EA_EUSAGE, "--speed '%s': expected max or a number and x, such as 1x or 10x", text);
+    *ret = speed;
+    return 0;
+}
+
+/* Where the data goes and under which name: an acknowledgement of somebody else does not count for this. */
+static int target_of(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
+    char *cert;
+    size_t len_bytes;
+    int rc = ea_path_read_all(o->cert, CERT_MAX, &cert, &len_bytes, err);
+    if (rc)
+        return rc;
+    uint64_t h = ea_hash64(cert, len_bytes, 0);
+    free(cert);
+    for (size_t i = 0; i < o->collectors.count; i++)
+        h = ea_hash64(o->collectors.items[i], strlen(o->collectors.items[i]), h);
+    *ret = h;
+    return 0;
+}
+
+/* ---- what the collector says ---- */
+
+static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+    replay *r = arg;
+    if (memcmp(stream, r->stream, sizeof r->stream) == 0)
+        ea_pipeline_known(r->pipeline, hash->bytes);
+}
+
+static void on_unknown(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+    replay *r = arg;
+    if (memcmp(stream, r->stream, sizeof r->stream) == 0)
+        ea_pipeline_unknown(r->pipeline, hash->bytes);
+}
+
+/* ---- progress, and stopping ---- */
+
+static void show_progress(replay *r) {
+    ea_pipeline_status p;
+    ea_spool_status s;
+    ea_pipeline_get_status(r->pipeline, &p);
+    ea_spool_get_status(r->spool, &s);
+    double seconds = (double)(ea_monotonic_ns() - r->begin_ns) / 1e9;
+    unsigned permille = atomic_load(&r->draining) ? 1000 : atomic_load(&r->progress_permille);
+    fprintf(stderr, "\r\x1b[K%5.1f %%  %" PRIu64 " events, %.1f MB in batches, %.0f events/s, %zu batches wait",
+            permille / 10.0, p.events, (double)p.encoded_bytes / 1e6, seconds > 0 ? (double)p.events / seconds : 0,
+            s.waiting + s.taken);
+    fflush(stderr);
+}
+
+static void watch(void *arg) {
+    replay *r = arg;
+    int canceled = 0;
+    int64_t shown_ns = 0;
+    while (atomic_load(&r->watching)) {
+        /* the sender ended for a reason that waiting does not mend, or somebody pressed Ctrl-C */
+        int ended = ea_sender_wait(r->sender, 50000000), over = ended && !atomic_load(&r->draining);
+        if (!canceled && (over || stop_asked)) {
+            canceled = 1;
+            ea_source_stop(r->source);
+            ea_spool_cancel(r->spool);
+            ea_sender_stop(r->sender);
+        }
+        int64_t now = ea_monotonic_ns();
+        if (r->voice.progress && now - shown_ns > 250000000) {
+            shown_ns = now;
+            show_progress(r);
+        }
+        if (ended) /* the wait above does not block any more */
+            ea_sleep_ns(20000000);
+    }
+    if (r->voice.progress)
+        fprintf(stderr, "\r\x1b[K");
+}
+
+/* ---- the run ---- */
+
+static int feed(replay *r, ea_err *err) {
+    const ea_record *record;
+    unsigned n = 0;
+    int rc;
+    while ((rc = ea_source_next(r->source, &record, err)) > 0) {
+        if ((rc = ea_pipeline_add(r->pipeline, record, err)))
+            return rc;
+        if (++n % 4096 == 0)
+            atomic_store(&r->progress_permille, (unsigned)(ea_source_progress(r->source) * 1000));
+    }
+    return rc;
+}
+
+/* Everything but opening: source to spool to collector. */
+static int transfer(replay *r, ea_err *err) {
+    ea_thread *watcher;
+    ea_sender_options so = ea_shipping_sender(&r->o->shipping, &r->counters, &r->voice);
+    so.on_known = on_known;
+    so.on_unknown = on_unknown;
+    int rc = ea_sender_start(&r->sender, r->spool, &so, err);
+    if (rc)
+        return rc;
+    atomic_store(&r->watching, 1);
+    rc = ea_thread_start(&watcher, "progress", watch, r, err);
+    if (rc)
+        return rc;
+    rc = feed(r, err);
+    if (!rc)
+        rc = ea_pipeline_finish(r->pipeline, err);
+    if (!rc)
+        ea_spool_stream_end(r->spool, r->stream, 1);
+    if (!rc) {
+        atomic_store(&r->draining, 1);
+        ea_sender_drain(r->sender);
+        while (!ea_sender_wait(r->sender, 1000000000))
+            ; /* the watcher stops the sender when it is asked to */
+        rc = ea_sender_result(r->sender, err);
+    } else if (rc == EA_ECANCELED && !stop_asked && ea_sender_wait(r->sender, (int64_t)10 * 1000000000)) {
+        ea_err why; /* it was not asked to stop: the sender ended, and this is the reason */
+        int ended = ea_sender_result(r->sender, &why);
+        if (ended && ended != EA_ECANCELED) {
+            *err = why;
+            rc = ended;
+        }
+    }
+    r->end_ns = ea_monotonic_ns();
+    atomic_store(&r->watching, 0);
+    ea_thread_join(watcher);
+    return rc;
+}
+
+static int open_all(replay *r, char **paths, int count, ea_err *err) {
+    const options *o = r->o;
+    double speed = 0;
+    uint64_t target = 0;
+    if (o->batch_events < 1 || o->batch_events > EA_BATCH_MAX_EVENTS)
+        return ea_fail(err, EA_EUSAGE, "--batch-events %" PRIu64 ": expected 1 to %d", o->batch_events,
+                       EA_BATCH_MAX_EVENTS);
+    if (o->level < 1 || o->level > 19)
+        return ea_fail(err, EA_EUSAGE, "--level %" PRIu64 ": expected 1 to 19", o->level);
+    if (o->threads < 1 || o->threads > EA_PIPELINE_ENCODERS_MAX)
+        return ea_fail(err, EA_EUSAGE, "--threads %" PRIu64 ": expected 1 to %d", o->threads, EA_PIPELINE_ENCODERS_MAX);
+    int rc = parse_speed(o->speed, &speed, err);
+    if (!rc)
+        rc = target_of(&o->shipping, &target, err);
+    if (!rc)
+        rc = ea_replay_stream_id((const char *const *)paths, (size_t)count, (uint32_t)o->batch_events, BATCH_BYTES,
+                                 r->stream, &r->trace_bytes, err);
+    ea_etl_options etl = {.counters = &r->counters, .on_damage = ea_input_on_damage, .on_damage_arg = &r->input};
+    if (!rc)
+        rc = ea_source_open_files(&r->source, (const char *const *)paths, (size_t)count, speed, &etl, err);
+    if (!rc)
+        rc = ea_ledger_create(&r->ledger, &r->counters, err);
+    if (!rc)
+        rc = ea_shipping_open_spool(&r->spool, &o->shipping, r->ledger, &r->counters, err);
+    if (!rc)
+        rc = ea_spool_stream(r->spool, r->stream, 1, target, err);
+    size_t sources = rc ? 0 : ea_source_count(r->source);
+    ea_wire_source *rows = calloc(sources + !sources, sizeof *rows);
+    for (size_t i = 0; rows && i < sources; i++)
+        rows[i] = *ea_source_row(r->source, i);
+    if (!rc && !rows)
+        rc = ea_fail(err, EA_ENOMEM, "replay");
+    if (!rc)
+        rc = ea_pipeline_create(&r->pipeline,
+                                &(ea_pipeline_options){.stream = r->stream,
+                                                       .batch_events = (uint32_t)o->batch_events,
+                                                       .batch_bytes = BATCH_BYTES,
+                                                       .priority = 1,
+                                                       .zstd_level = (int)o->level,
+                                                       .encoders = (unsigned)o->threads,
+                                                       .sources = rows,
+                                                       .source_count = sources,
+                                                       .spool = r->spool,
+                                                       .ledger = r->ledger},
+                                err);
+    free(rows);
+    return rc;
+}
+
+/* ---- the summary ---- */
+
+typedef struct summary {
+    ea_counters c;
+    ea_pipeline_status p;
+    ea_sender_status s;
+    int balanced, complete;
+    double seconds;
+} summary;
+
+static uint64_t get(const summary *m, enum ea_counter which) {
+    return ea_counter_get(&m->c, which);
+}
+
+static void print_json(const replay *r, const summary *m) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_str(&t, "{\"stream\": \"");
+    ea_text_hex(&t, r->stream, sizeof r->stream);
+    ea_text_printf(
+        &t,
+        "\", \"complete\": %s, \"events\": %" PRIu64 ", \"acknowledged\": %" PRIu64 ", \"refused\": %" PRIu64
+        ", \"batches\": %" PRIu64 ", \"batches_from_before\": %" PRIu64 ", \"trace_bytes\": %" PRIu64
+        ", \"encoded_events\": %" PRIu64 ", \"encoded_bytes\": %" PRIu64 ", \"bytes_per_event\": %.3f"
+        ", \"sent_bytes\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"failures\": %" PRIu64
+        ", \"seconds\": %.3f, \"events_per_second\": %.0f, \"damaged_places\": %" PRIu64 ", \"ledger_balanced\": %s"
+        ", \"ledger\": {",
+        m->complete ? "true" : "false", m->p.events, get(m, EA_COUNT_events_acknowledged),
+        get(m, EA_COUNT_events_evicted_refused), m->p.batches, m->p.kept_batches, r->trace_bytes, m->p.encoded_events,
+        m->p.encoded_bytes, m->p.encoded_events ? (double)m->p.encoded_bytes / (double)m->p.encoded_events : 0.0,
+        m->s.sent_bytes, m->s.requests, m->s.failures, m->seconds,
+        m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0, r->input.damage_count, m->balanced ? "true" : "false");
+    int first = 1;
+    for (int i = 0; i < EA_COUNTER_COUNT; i++) {
+        const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
+        if (row->number >= 50) /* the agent's and its source's */
+            continue;
+        ea_text_printf(&t, "%s\"%s\": %" PRIu64, first ? "" : ", ", row->name, get(m, (enum ea_counter)i));
+        first = 0;
+    }
+    ea_text_str(&t, "}}\n");
+    if (!t.failed)
+        fwrite(t.data, 1, t.len_bytes, stdout);
+    ea_text_deinit(&t);
+}
+
+static void print_text(const replay *r, const summary *m) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_hex(&t, r->stream, sizeof r->stream);
+    printf("%" PRIu64 " events in %" PRIu64 " batches of stream %s\n", m->p.events, m->p.batches,
+           t.failed ? "?" : t.data);
+    if (m->p.kept_batches)
+        printf("%" PRIu64 " batches are from an earlier run\n", m->p.kept_batches);
+    if (m->p.encoded_events)
+        printf("%" PRIu64 " bytes in batches made now, %.2f an event\n", m->p.encoded_bytes,
+               (double)m->p.encoded_bytes / (double)m->p.encoded_events);
+    printf("%.2f s, %.0f events/s, %" PRIu64 " requests with %" PRIu64 " bytes, %" PRIu64 " failures\n", m->seconds,
+           m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0, m->s.requests, m->s.sent_bytes, m->s.failures);
+    printf("acknowledged: %" PRIu64 " events%s\n", get(m, EA_COUNT_events_acknowledged),
+           m->complete ? ", which is all" : "");
+    static const enum ea_counter ELSEWHERE[] = {EA_COUNT_events_spooled,          EA_COUNT_events_unanswered,
+                                                EA_COUNT_events_compressing,      EA_COUNT_events_pending,
+                                                EA_COUNT_events_evicted_refused,  EA_COUNT_events_evicted_damage,
+                                                EA_COUNT_events_dropped_oversize, EA_COUNT_source_bad_records};
+    for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
+        if (get(m, ELSEWHERE[i]))
+            printf("%s: %" PRIu64 "\n", ea_counter_row(ELSEWHERE[i])->text, get(m, ELSEWHERE[i]));
+    ea_text_deinit(&t);
+}
+
+static int summarise(replay *r, int rc, ea_err *err) {
+    summary m = {.seconds = (double)(r->end_ns - r->begin_ns) / 1e9};
+    ea_err unbalanced;
+    ea_ledger_snapshot(r->ledger, &m.c);
+    ea_pipeline_get_status(r->pipeline, &m.p);
+    ea_sender_get_status(r->sender, &m.s);
+    m.balanced = ea_ledger_check(&m.c, &unbalanced) == 0;
+    m.complete = !rc && m.balanced && get(&m, EA_COUNT_events_acknowledged) == m.p.events;
+    if (r->o->json)
+        print_json(r, &m);
+    else
+        print_text(r, &m);
+    if (!m.balanced)
+        ea_err_print(stderr, "etwagent", &unbalanced);
+    if (!rc && !m.complete)
+        rc = ea_fail(err, EA_EREFUSED, "%" PRIu64 " of %" PRIu64 " events are not acknowledged",
+                     m.p.events - get(&m, EA_COUNT_events_acknowledged), m.p.events);
+    return rc;
+}
+
+static int run(const void *opts, int operand_count, char **operands) {
+    ea_err err = {0}, later;
+    replay *r = calloc(1, sizeof *r);
+    if (!r)
+        return 1;
+    r->o = opts;
+    r->voice.progress = ea_is_terminal(stderr);
+    r->begin_ns = ea_monotonic_ns();
+    ea_on_stop(ask_to_stop);
+    int rc = open_all(r, operands, operand_count, &err);
+    if (!rc) {
+        rc = transfer(r, &err);
+        if (r->sender && r->end_ns)
+            rc = summarise(r, rc, &err);
+    }
+    ea_sender_destroy(r->sender);
+    ea_pipeline_destroy(r->pipeline);
+    int closed = ea_spool_close(r->spool, &later);
+    if (!rc && closed) {
+        rc = closed;
+        err = later;
+    }
+    ea_source_close(r->source);
+    ea_ledger_destroy(r->ledger);
+    if (rc) {
+        ea_err_print(stderr, "etwagent", &err);
+        if (r->spool)
+            fprintf(
+                stderr,
+                rc == EA_ECONFLICT
+                    ? "etwagent: the collector holds another replay of these files; --batch-events with another number "
+                      "sends them as a stream of their own\n"
+                    : "etwagent: the same command goes on where this one ended\n");
+    }
+    free(r);
+    return ea_exit_code(rc);
+}
+
+const ea_command ea_cmd_replay = {
+    .name = "replay",
+    .operands = "TRACE...",
+    .summary = "Ship traces to a collector",
+    .details =
+        "Reads the traces as one, in the order of time, packs their events into batches and sends those over TLS with "
+        "this\n"
+        "agent's certificate. What is not acknowledged yet lies in the spool; when the command ends early (Ctrl-C, a "
+        "crash, no\n"
+        "collector), the same command goes on where it ended, and the collector has every event once.\n"
+        "Exit code 0: every event is acknowledged.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
+        "JSON keys: stream, complete, events, acknowledged, refused, batches, batches_from_before, trace_bytes, "
+        "encoded_events,\n"
+        "encoded_bytes, bytes_per_event, sent_bytes, requests, failures, seconds, events_per_second, damaged_places,\n"
+        "ledger_balanced, ledger {counter: events}.",
+    .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
+                                   EA_SPOOL_OPTIONS(offsetof(options, shipping)),
+                                   {.name = "speed",
+                                    .argument = "SPEED",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, speed),
+                                    .fallback = "max",
+                                    .help = "max, or times the speed of the recording: 1x, 10x"},
+                                   {.name = "batch-events",
+                                    .argument = "N",
+                                    .type = EA_OPT_U64,
+                                    .offset = offsetof(options, batch_events),
+                                    .fallback = "16384",
+                                    .help = "events in a batch"},
+                                   {.name = "level",
+                                    .argument = "N",
+                                    .type = EA_OPT_U64,
+                                    .offset = offsetof(options, level),
+                                    .fallback = "1",
+                                    .help = "zstd level, 1 to 19"},
+                                   {.name = "threads",
+                                    .argument = "N",
+                                    .type = EA_OPT_U64,
+                                    .offset = offsetof(options, threads),
+                                    .fallback = "1",
+                                    .help = "encoder threads"},
+                                   {.name = "json",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, json),
+                                    .help = "print the summary as one JSON object"},
+                                   {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run,
+    .min_operands = 1,
+    .max_operands = -1,
+};

@@ -1,0 +1,308 @@
+/* etwagent spool list, verify, drain: looking into a spool, and sending what is left in it.
+ * Before it: main.c. After it: service/ship. Thread: the main one; drain: the sender's, too. */
+#include "commands.h"
+#include "platform.h"
+#include "shipping.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct look_options {
+    ea_shipping_options shipping; /* only the spool's folder is used */
+    int json;
+} look_options;
+
+typedef struct stream_row {
+    uint8_t id[EA_STREAM_ID_BYTES];
+    int recorded, resumable; /* in the state file */
+    uint64_t highest, acknowledged, waiting, events, bytes;
+} stream_row;
+
+typedef struct look {
+    stream_row *streams;
+    size_t stream_count;
+    ea_text segments; /* text or JSON of each */
+    int json;
+    uint64_t segment_count, records, bad_bytes, torn_bytes, unreadable, wrong_batches;
+    int check_batches;
+    ea_err *err;
+} look;
+
+static stream_row *row_of(look *l, const uint8_t *id) {
+    for (size_t i = 0; i < l->stream_count; i++)
+        if (memcmp(l->streams[i].id, id, EA_STREAM_ID_BYTES) == 0)
+            return &l->streams[i];
+    stream_row *grown = realloc(l->streams, (l->stream_count + 1) * sizeof *grown);
+    if (!grown)
+        return NULL;
+    l->streams = grown;
+    stream_row *row = &grown[l->stream_count++];
+    *row = (stream_row){0};
+    memcpy(row->id, id, sizeof row->id);
+    return row;
+}
+
+static int on_stream(ea_spool_stream_state *state, void *arg) {
+    look *l = arg;
+    stream_row *row = row_of(l, state->stream);
+    if (!row)
+        return ea_fail(l->err, EA_ENOMEM, "look into the spool");
+    row->recorded = 1;
+    row->resumable = state->resumable;
+    row->highest = state->highest;
+    for (size_t i = 0; i < state->acknowledged.count; i++)
+        row->acknowledged += state->acknowledged.ranges[i].last - state->acknowledged.ranges[i].first + 1;
+    return 0;
+}
+
+static int on_record(const ea_spool_record *r, int acknowledged, void *arg) {
+    look *l = arg;
+    stream_row *row = row_of(l, r->stream);
+    if (!row)
+        return ea_fail(l->err, EA_ENOMEM, "look into the spool");
+    if (l->check_batches) {
+        /* the record is whole: is the batch inside what the record says? */
+        ea_batch_head head;
+        ea_err why = {0};
+        int rc = ea_batch_read_head(r->batch, r->len_bytes, &head, &why);
+        if (rc || memcmp(head.stream, r->stream, sizeof head.stream) != 0 || head.number != r->number ||
+            head.event_count != r->event_count) {
+            l->wrong_batches++;
+            fprintf(stderr, "etwagent: batch %" PRIu64 " of the record at offset %" PRIu64 ": %s\n", r->number,
+                    r->offset, rc ? why.message : "its stream, number or event count is another than the record's");
+        }
+    }
+    if (r->number > row->highest)
+        row->highest = r->number;
+    if (!acknowledged) {
+        row->waiting++;
+        row->events += r->event_count;
+        row->bytes += r->len_bytes;
+    }
+    return 0;
+}
+
+static int on_segment(const char *name, uint64_t len_bytes, const ea_spool_scanned *s, int unreadable, void *arg) {
+    look *l = arg;
+    if (l->json)
+        ea_text_printf(&l->segments,
+                       "%s\n    {\"name\": \"%s\", \"bytes\": %" PRIu64 ", \"records\": %" PRIu64
+                       ", \"bad_bytes\": %" PRIu64 ", \"torn_bytes\": %" PRIu64 ", \"unreadable\": %s}",
+                       l->segment_count ? "," : "", name, len_bytes, s->records, s->bad_bytes, s->torn_bytes,
+                       unreadable ? "true" : "false");
+    else
+        ea_text_printf(&l->segments,
+                       "%s  %" PRIu64 " bytes, %" PRIu64 " batches, %" PRIu64 " bytes damaged, %" PRIu64 " torn%s\n",
+                       name, len_bytes, s->records, s->bad_bytes, s->torn_bytes, unreadable ? ", not a segment" : "");
+    l->segment_count++;
+    l->records += s->records;
+    l->bad_bytes += s->bad_bytes;
+    l->torn_bytes += s->torn_bytes;
+    l->unreadable += (uint64_t)unreadable;
+    return 0;
+}
+
+static int look_into(look *l, const look_options *o, char *path, ea_err *err) {
+    l->err = err;
+    l->json = o->json;
+    ea_text_init(&l->segments);
+    int rc = ea_shipping_spool_path(o->shipping.spool, path, err);
+    if (!rc)
+        rc = ea_spool_visit(
+            path,
+            &(ea_spool_visitor){.on_stream = on_stream, .on_segment = on_segment, .on_record = on_record, .arg = l},
+            err);
+    if (!rc && l->segments.failed)
+        rc = ea_fail(err, EA_ENOMEM, "look into the spool %s", path);
+    return rc;
+}
+
+static void look_deinit(look *l) {
+    free(l->streams);
+    ea_text_deinit(&l->segments);
+}
+
+static int print(ea_text *t, ea_err *err) {
+    int good =
+        !t->failed && fwrite(t->data ? t->data : "", 1, t->len_bytes, stdout) == t->len_bytes && fflush(stdout) == 0;
+    ea_text_deinit(t);
+    return good ? 0 : ea_fail(err, EA_EIO, "write to standard output");
+}
+
+static int failed(int rc, const ea_err *err) {
+    ea_err_print(stderr, "etwagent", err);
+    return ea_exit_code(rc);
+}
+
+/* ---- spool list ---- */
+
+static int run_list(const void *opts, int operand_count, char **operands) {
+    const look_options *o = opts;
+    char path[EA_SPOOL_PATH_BYTES];
+    look l = {0};
+    ea_text t;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    ea_text_init(&t);
+    int rc = look_into(&l, o, path, &err);
+    if (!rc && o->json)
+        ea_text_str(&t, "[");
+    for (size_t i = 0; !rc && i < l.stream_count; i++) {
+        const stream_row *row = &l.streams[i];
+        ea_text_printf(&t, o->json ? "%s\n  {\"stream\": \"" : "%sstream ", o->json && i ? "," : "");
+        ea_text_hex(&t, row->id, sizeof row->id);
+        ea_text_printf(&t,
+                       o->json ? "\", \"resumable\": %s, \"highest\": %" PRIu64 ", \"acknowledged\": %" PRIu64
+                                 ", \"waiting\": %" PRIu64 ", \"events\": %" PRIu64 ", \"bytes\": %" PRIu64 "}"
+                               : "%s: highest number %" PRIu64 ", %" PRIu64 " batches acknowledged; %" PRIu64
+                                 " wait, with %" PRIu64 " events and %" PRIu64 " bytes\n",
+                       o->json ? (row->resumable ? "true" : "false") : (row->resumable ? " (a replay)" : ""),
+                       row->highest, row->acknowledged, row->waiting, row->events, row->bytes);
+    }
+    if (!rc && o->json)
+        ea_text_str(&t, l.stream_count ? "\n]\n" : "]\n");
+    if (!rc && !o->json && !l.stream_count)
+        ea_text_str(&t, "the spool is empty\n");
+    look_deinit(&l);
+    if (!rc)
+        rc = print(&t, &err);
+    else
+        ea_text_deinit(&t);
+    return rc ? failed(rc, &err) : 0;
+}
+
+#define LOOK_OPTIONS                                                                                                   \
+    {.name = "spool",                                                                                                  \
+     .argument = "DIR",                                                                                                \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(look_options, shipping.spool),                                                                 \
+     .help = "folder of the spool; default: spool in the folder for state (see above)"},                               \
+        {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(look_options, json), .help = "print JSON"}, {         \
+        .name = NULL                                                                                                   \
+    }
+
+const ea_command ea_cmd_spool_list = {
+    .name = "spool list",
+    .operands = "",
+    .summary = "List what waits in the spool",
+    .details =
+        "One line a stream. Works while an agent uses the spool, and changes nothing.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
+        "JSON keys: [stream, resumable, highest, acknowledged, waiting, events, bytes].",
+    .options = (const ea_option[]){LOOK_OPTIONS},
+    .options_size = sizeof(look_options),
+    .run = run_list,
+};
+
+/* ---- spool verify ---- */
+
+static int run_verify(const void *opts, int operand_count, char **operands) {
+    const look_options *o = opts;
+    char path[EA_SPOOL_PATH_BYTES];
+    look l = {.check_batches = 1};
+    ea_text t;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    ea_text_init(&t);
+    int rc = look_into(&l, o, path, &err);
+    int bad = l.bad_bytes || l.unreadable || l.wrong_batches;
+    if (!rc && o->json) {
+        ea_text_printf(&t,
+                       "{\"good\": %s, \"records\": %" PRIu64 ", \"bad_bytes\": %" PRIu64 ", \"torn_bytes\": %" PRIu64
+                       ", \"unreadable\": %" PRIu64 ", \"wrong_batches\": %" PRIu64 ", \"segments\": [",
+                       bad ? "false" : "true", l.records, l.bad_bytes, l.torn_bytes, l.unreadable, l.wrong_batches);
+        ea_text_add(&t, l.segments.data, l.segments.len_bytes);
+        ea_text_str(&t, l.segment_count ? "\n  ]}\n" : "]}\n");
+    } else if (!rc) {
+        ea_text_add(&t, l.segments.data, l.segments.len_bytes);
+        ea_text_printf(&t,
+                       "%" PRIu64 " batches are whole; %" PRIu64 " bytes are damaged, %" PRIu64 " torn, %" PRIu64
+                       " files unreadable, %" PRIu64 " batches contradict their record\n",
+                       l.records, l.bad_bytes, l.torn_bytes, l.unreadable, l.wrong_batches);
+    }
+    look_deinit(&l);
+    if (!rc)
+        rc = print(&t, &err);
+    else
+        ea_text_deinit(&t);
+    return rc ? failed(rc, &err) : bad ? 3 : 0;
+}
+
+const ea_command ea_cmd_spool_verify = {
+    .name = "spool verify",
+    .operands = "",
+    .summary = "Check every batch in the spool",
+    .details =
+        "Reads every segment, checks every checksum and every batch's envelope. A torn tail is what a crash leaves and "
+        "is\n"
+        "no damage. Works while an agent uses the spool (its last batch may then look torn), and changes nothing.\n"
+        "Exit codes: 0 good, 1 failed, 2 usage, 3 damaged.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
+        "JSON keys: good, records, bad_bytes, torn_bytes, unreadable, wrong_batches, segments [...].",
+    .options = (const ea_option[]){LOOK_OPTIONS},
+    .options_size = sizeof(look_options),
+    .run = run_verify,
+};
+
+/* ---- spool drain ---- */
+
+typedef struct drain_options {
+    ea_shipping_options shipping;
+} drain_options;
+
+static volatile sig_atomic_t stop_asked; /* a signal handler can reach nothing else */
+static void ask_to_stop(void) {
+    stop_asked = 1;
+}
+
+static int run_drain(const void *opts, int operand_count, char **operands) {
+    const drain_options *o = opts;
+    ea_shipping_voice voice = {0};
+    ea_counters counters = {0};
+    ea_spool *spool = NULL;
+    ea_sender *sender = NULL;
+    ea_spool_status before = {0}, after = {0};
+    ea_err err = {0}, later;
+    (void)operand_count, (void)operands;
+    ea_on_stop(ask_to_stop);
+    int rc = ea_shipping_open_spool(&spool, &o->shipping, NULL, &counters, &err);
+    ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &voice);
+    so.drain = 1;
+    if (!rc) {
+        ea_spool_get_status(spool, &before);
+        rc = ea_sender_start(&sender, spool, &so, &err);
+    }
+    if (!rc) {
+        while (!ea_sender_wait(sender, 100000000))
+            if (stop_asked)
+                ea_sender_stop(sender);
+        rc = ea_sender_result(sender, &err);
+        ea_spool_get_status(spool, &after);
+        printf("%zu batches were sent, %u of them refused; %zu are left\n", before.waiting - after.waiting,
+               voice.refused_count, after.waiting);
+    }
+    ea_sender_destroy(sender);
+    int closed = ea_spool_close(spool, &later);
+    if (!rc && closed) {
+        rc = closed;
+        err = later;
+    }
+    return rc ? failed(rc, &err) : voice.refused_count ? 1 : 0;
+}
+
+const ea_command ea_cmd_spool_drain = {
+    .name = "spool drain",
+    .operands = "",
+    .summary = "Send what is left in the spool",
+    .details = "Sends all batches and ends when every one is answered. A replay that was interrupted is not finished "
+               "by this: only\n"
+               "the same replay command reads the rest of its traces.\n"
+               "Exit codes: 0 the spool is empty and nothing was refused, 1 failed, 2 usage.\n\n" EA_SPOOL_FOLDER_TEXT,
+    .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(drain_options, shipping)),
+                                   EA_SPOOL_OPTIONS(offsetof(drain_options, shipping)),
+                                   {.name = NULL}},
+    .options_size = sizeof(drain_options),
+    .run = run_drain,
+};

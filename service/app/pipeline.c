@@ -1,0 +1,265 @@
+/* From records to the spool. See pipeline.h. */
+#include "pipeline.h"
+#include "platform.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROGRESS_EVENTS = 4096 }; /* how often the count of events is made visible */
+
+typedef struct job {
+    ea_open_batch *batch;
+    uint64_t number;
+    ea_counters ledger; /* when the batch was closed */
+    int64_t utc_ns;
+} job;
+
+typedef struct worker {
+    ea_pipeline *pipeline;
+    ea_encoder *encoder; /* encode: the worker's thread */
+    ea_thread *thread;
+} worker;
+
+struct ea_pipeline {
+    ea_pipeline_options o;
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    worker workers[EA_PIPELINE_ENCODERS_MAX];
+    unsigned worker_count;
+    _Atomic uint64_t events, batches, encoded_events, encoded_batches, encoded_bytes, kept_batches;
+    atomic_int failed;
+
+    /* the source's thread */
+    ea_registry *registry;
+    ea_builder *builder;
+    uint64_t number, delivered;
+
+    ea_mutex *lock;
+    ea_cond *changed;
+    job *ring; /* lock; ring_size is the number of spare batches, so that there is always room */
+    size_t ring_size, first, count, busy;
+    int closing;
+    ea_err error; /* the first one */
+};
+
+static void fail(ea_pipeline *p, const ea_err *err) {
+    ea_mutex_lock(p->lock);
+    if (!p->error.code)
+        p->error = *err;
+    atomic_store(&p->failed, 1);
+    ea_cond_broadcast(p->changed);
+    ea_mutex_unlock(p->lock);
+}
+
+static void encode(ea_pipeline *p, worker *w, const job *j) {
+    const uint8_t *data;
+    size_t len_bytes;
+    uint32_t events = ea_open_batch_events(j->batch);
+    ea_err err;
+    ea_batch_stamp stamp = {.number = j->number,
+                            .priority = p->o.priority,
+                            .kind = EA_BATCH_EVENTS,
+                            .ledger = &j->ledger,
+                            .ledger_utc_ns = j->utc_ns,
+                            .incarnation = 1};
+    int rc = ea_encoder_encode(w->encoder, j->batch, &stamp, &data, &len_bytes, &err);
+    ea_open_batch_release(j->batch);
+    if (!rc)
+        rc = ea_spool_append(p->o.spool,
+                             &(ea_spool_batch){.stream = p->stream,
+                                               .number = j->number,
+                                               .priority = p->o.priority,
+                                               .event_count = events,
+                                               .data = data,
+                                               .len_bytes = len_bytes},
+                             &err);
+    if (rc) {
+        fail(p, &err);
+        return;
+    }
+    atomic_fetch_add(&p->encoded_events, events);
+    atomic_fetch_add(&p->encoded_batches, 1);
+    atomic_fetch_add(&p->encoded_bytes, len_bytes);
+}
+
+static void worker_main(void *arg) {
+    worker *w = arg;
+    ea_pipeline *p = w->pipeline;
+    ea_mutex_lock(p->lock);
+    for (;;) {
+        while (!p->count && !p->closing)
+            ea_cond_wait(p->changed, p->lock);
+        if (!p->count)
+            break;
+        job j = p->ring[p->first];
+        p->first = (p->first + 1) % p->ring_size;
+        p->count--;
+        p->busy++;
+        ea_mutex_unlock(p->lock);
+        if (atomic_load(&p->failed))
+            ea_open_batch_release(j.batch); /* so that nobody waits for it */
+        else
+            encode(p, w, &j);
+        ea_mutex_lock(p->lock);
+        p->busy--;
+        ea_cond_broadcast(p->changed);
+    }
+    ea_mutex_unlock(p->lock);
+}
+
+int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea_err *err) {
+    ea_pipeline *p = calloc(1, sizeof *p);
+    if (!p)
+        return ea_fail(err, EA_ENOMEM, "make a pipeline");
+    p->o = *options;
+    memcpy(p->stream, options->stream, sizeof p->stream);
+    unsigned n = options->encoders ? options->encoders : 1;
+    if (n > EA_PIPELINE_ENCODERS_MAX)
+        n = EA_PIPELINE_ENCODERS_MAX;
+    p->ring_size = 2 * (size_t)n; /* each has one at hand and one that waits */
+    p->ring = calloc(p->ring_size, sizeof *p->ring);
+    int rc = p->ring ? ea_mutex_create(&p->lock, err) : ea_fail(err, EA_ENOMEM, "make a pipeline");
+    if (!rc)
+        rc = ea_cond_create(&p->changed, err);
+    if (!rc)
+        rc = ea_registry_create(&p->registry, 0, err);
+    if (!rc)
+        rc = ea_builder_create(&p->builder,
+                               &(ea_builder_options){.max_events = options->batch_events,
+                                                     .max_bytes = options->batch_bytes,
+                                                     .spare_batches = (uint32_t)p->ring_size,
+                                                     .sources = options->sources,
+                                                     .source_count = options->source_count},
+                               err);
+    for (unsigned i = 0; !rc && i < n; i++) {
+        worker *w = &p->workers[i];
+        ea_encoder_options e = {.zstd_level = options->zstd_level};
+        memcpy(e.stream, p->stream, sizeof e.stream);
+        w->pipeline = p;
+        rc = ea_encoder_create(&w->encoder, &e, err);
+        if (!rc) {
+            p->worker_count++;
+            rc = ea_thread_start(&w->thread, "encoder", worker_main, w, err);
+        }
+    }
+    if (rc) {
+        ea_pipeline_destroy(p);
+        return rc;
+    }
+    *ret = p;
+    return 0;
+}
+
+void ea_pipeline_destroy(ea_pipeline *p) {
+    if (!p)
+        return;
+    if (p->changed) {
+        ea_mutex_lock(p->lock);
+        p->closing = 1;
+        atomic_store(&p->failed, 1);
+        ea_cond_broadcast(p->changed);
+        ea_mutex_unlock(p->lock);
+    }
+    for (unsigned i = 0; i < p->worker_count; i++) {
+        ea_thread_join(p->workers[i].thread);
+        ea_encoder_destroy(p->workers[i].encoder);
+    }
+    ea_builder_destroy(p->builder);
+    ea_registry_destroy(p->registry);
+    ea_cond_destroy(p->changed);
+    ea_mutex_destroy(p->lock);
+    free(p->ring);
+    free(p);
+}
+
+static int why(ea_pipeline *p, ea_err *err) {
+    ea_mutex_lock(p->lock);
+    ea_err first = p->error;
+    ea_mutex_unlock(p->lock);
+    if (err)
+        *err = first;
+    return first.code;
+}
+
+/* Closes the open batch, if it holds anything, and hands it on. */
+static int close_batch(ea_pipeline *p, ea_err *err) {
+    uint32_t n = ea_builder_pending(p->builder);
+    ea_open_batch *batch;
+    if (!n)
+        return 0;
+    ea_ledger_post(p->o.ledger, (ea_posting[]){{EA_COUNT_events_delivered, n}, {EA_COUNT_events_pending, n}}, 2);
+    while (!(batch = ea_builder_take(p->builder)))
+        ea_builder_wait(p->builder);
+    uint64_t number = ++p->number;
+    int rc = ea_spool_claim(p->o.spool, p->stream, number, n, err);
+    if (rc) {
+        ea_open_batch_release(batch);
+        if (rc > 0)
+            atomic_fetch_add(&p->kept_batches, 1);
+    } else {
+        ea_mutex_lock(p->lock);
+        job *j = &p->ring[(p->first + p->count) % p->ring_size];
+        j->batch = batch;
+        j->number = number;
+        j->utc_ns = ea_utc_ns();
+        ea_ledger_snapshot(p->o.ledger, &j->ledger);
+        p->count++;
+        ea_cond_broadcast(p->changed);
+        ea_mutex_unlock(p->lock);
+    }
+    atomic_store(&p->batches, number);
+    return rc < 0 ? rc : 0;
+}
+
+int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
+    const ea_class *c = ea_registry_find(p->registry, record);
+    int rc = ea_builder_add(p->builder, record, c);
+    if (rc == EA_EFULL) {
+        if ((rc = close_batch(p, err)))
+            return rc;
+        rc = ea_builder_add(p->builder, record, c);
+    }
+    if (++p->delivered % PROGRESS_EVENTS == 0)
+        atomic_store_explicit(&p->events, p->delivered, memory_order_relaxed);
+    if (rc == 0)
+        return 0;
+    if (rc == EA_ELIMIT) {
+        ea_ledger_post(p->o.ledger,
+                       (ea_posting[]){{EA_COUNT_events_delivered, 1}, {EA_COUNT_events_dropped_oversize, 1}}, 2);
+        return 0;
+    }
+    if (rc < 0)
+        return ea_fail(err, rc, "add an event to a batch");
+    if (atomic_load(&p->failed))
+        return why(p, err);
+    return close_batch(p, err);
+}
+
+int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
+    int rc = close_batch(p, err);
+    atomic_store(&p->events, p->delivered);
+    ea_mutex_lock(p->lock);
+    while (p->count || p->busy)
+        ea_cond_wait(p->changed, p->lock);
+    ea_mutex_unlock(p->lock);
+    return rc ? rc : why(p, err);
+}
+
+void ea_pipeline_known(ea_pipeline *p, const uint8_t *class_hash) {
+    for (unsigned i = 0; i < p->worker_count; i++)
+        ea_encoder_known(p->workers[i].encoder, class_hash);
+}
+
+void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *class_hash) {
+    for (unsigned i = 0; i < p->worker_count; i++)
+        ea_encoder_unknown(p->workers[i].encoder, class_hash);
+}
+
+void ea_pipeline_get_status(const ea_pipeline *p, ea_pipeline_status *ret) {
+    *ret = (ea_pipeline_status){.events = atomic_load(&p->events),
+                                .batches = atomic_load(&p->batches),
+                                .encoded_events = atomic_load(&p->encoded_events),
+                                .encoded_batches = atomic_load(&p->encoded_batches),
+                                .encoded_bytes = atomic_load(&p->encoded_bytes),
+                                .kept_batches = atomic_load(&p->kept_batches)};
+}

@@ -1,0 +1,54 @@
+/* What carries a session's records from its source to the spool.
+ *
+ *     source's thread: class look-up, open batch ──ring of closed batches──▶ encoder threads ──▶ spool ──▶ sender
+ *
+ * The source's thread numbers the batches, takes the ledger's snapshot of each, and blocks when all spare batches are
+ * in the encoders' hands, which block when the spool is full: a file loses nothing. Before it: service/source. After
+ * it: service/ship. Thread: as each function says. */
+#ifndef EA_APP_PIPELINE_H
+#define EA_APP_PIPELINE_H
+
+#include "builder.h"
+#include "record.h"
+#include "spool.h"
+
+typedef struct ea_pipeline ea_pipeline;
+
+enum { EA_PIPELINE_ENCODERS_MAX = 16 };
+
+typedef struct ea_pipeline_options {
+    const uint8_t *stream;              /* EA_STREAM_ID_BYTES, opened in the spool; copied */
+    uint32_t batch_events, batch_bytes; /* 0: the builder's */
+    uint32_t priority;
+    int zstd_level;                /* 0: 1 */
+    unsigned encoders;             /* threads; 0: 1 */
+    const ea_wire_source *sources; /* copied */
+    size_t source_count;
+    ea_spool *spool;   /* borrowed */
+    ea_ledger *ledger; /* borrowed */
+} ea_pipeline_options;
+
+/* Starts the encoder threads. */
+EA_MUST_CHECK int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea_err *err);
+/* Ends them; what is not in the spool then is gone. NULL is allowed. */
+void ea_pipeline_destroy(ea_pipeline *p);
+
+/* Adds a record; may block. Fails when an encoder or the spool failed (EA_ECANCELED after ea_spool_cancel). The
+ * source's thread. */
+EA_MUST_CHECK int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err);
+/* Closes the open batch and waits until all are in the spool. The source's thread; nothing may be added behind it. */
+EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
+
+/* What a collector said about a class's description. Any thread. */
+void ea_pipeline_known(ea_pipeline *p, const uint8_t *class_hash);
+void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *class_hash);
+
+typedef struct ea_pipeline_status {
+    uint64_t events;  /* added */
+    uint64_t batches; /* closed */
+    uint64_t encoded_events, encoded_batches, encoded_bytes;
+    uint64_t kept_batches; /* found in the spool or acknowledged since an earlier run: not encoded again */
+} ea_pipeline_status;
+void ea_pipeline_get_status(const ea_pipeline *p, ea_pipeline_status *ret); /* any thread */
+
+#endif

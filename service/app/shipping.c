@@ -1,0 +1,85 @@
+/* What the commands that ship share. See shipping.h. */
+#include "shipping.h"
+#include "platform.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { REFUSED_LINES = 10 };
+
+const char *const ea_spool_sync_choices[] = {"always", "interval", "never", NULL};
+
+int ea_shipping_spool_path(const char *given, char *out, ea_err *err) {
+    size_t n = given ? strlen(given) : 0;
+    if (given) {
+        if (!n || n >= EA_SPOOL_PATH_BYTES)
+            return ea_fail(err, EA_EUSAGE, "--spool: expected a folder's path");
+        memcpy(out, given, n + 1);
+        return 0;
+    }
+    int rc = ea_state_dir(out, EA_SPOOL_PATH_BYTES - sizeof "/spool", err);
+    if (rc)
+        return rc;
+    memcpy(out + strlen(out), "/spool", sizeof "/spool");
+    return 0;
+}
+
+int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, ea_ledger *ledger, ea_counters *counters,
+                           ea_err *err) {
+    static const enum ea_spool_sync SYNC[] = {EA_SPOOL_SYNC_ALWAYS, EA_SPOOL_SYNC_INTERVAL, EA_SPOOL_SYNC_NEVER};
+    char path[EA_SPOOL_PATH_BYTES];
+    int rc = ea_shipping_spool_path(o->spool, path, err);
+    if (rc)
+        return rc;
+    return ea_spool_open(
+        ret, path,
+        &(ea_spool_options){
+            .limit_bytes = o->spool_bytes, .sync = SYNC[o->spool_sync], .ledger = ledger, .counters = counters},
+        err);
+}
+
+static void say(const ea_shipping_voice *voice, const char *format, const char *text) {
+    ea_text line;
+    ea_text_init(&line);
+    ea_text_printf(&line, "%setwagent: ", voice->progress ? "\r\x1b[K" : "");
+    ea_text_str(&line, format);
+    if (text)
+        ea_text_safe(&line, text, strlen(text)); /* part of it comes from the collector */
+    ea_text_char(&line, '\n');
+    if (!line.failed)
+        fwrite(line.data, 1, line.len_bytes, stderr);
+    ea_text_deinit(&line);
+}
+
+static void on_trouble(void *arg, const ea_err *err) {
+    if (err->code)
+        say(arg, "trying again: ", err->message);
+    else
+        say(arg, "the collector answers again", NULL);
+}
+
+static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
+    ea_shipping_voice *voice = arg;
+    char head[96];
+    if (voice->refused_count++ >= REFUSED_LINES)
+        return;
+    snprintf(head, sizeof head, "batch %" PRIu64 " with %" PRIu32 " events was refused: ", item->number,
+             item->event_count);
+    say(voice, head, refusal->text);
+}
+
+ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *counters, ea_shipping_voice *voice) {
+    return (ea_sender_options){.collectors = o->collectors.items,
+                               .collector_count = o->collectors.count,
+                               .cert = o->cert,
+                               .key = o->key,
+                               .ca = o->ca,
+                               .pause_max_ns = (int64_t)5 * 1000000000, /* a person waits */
+                               .fail_fast = 1,
+                               .give_up_ns = o->give_up_ns,
+                               .counters = counters,
+                               .arg = voice,
+                               .on_trouble = on_trouble,
+                               .on_refused = on_refused};
+}

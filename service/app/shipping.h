@@ -1,0 +1,91 @@
+/* What the commands that ship share: options for collectors, certificates and the spool, and telling a person what the
+ * sender meets.
+ * Before it: a command line. After it: service/ship. Thread: the main one; callbacks run on the sender's. */
+#ifndef EA_APP_SHIPPING_H
+#define EA_APP_SHIPPING_H
+
+#include "cli.h"
+#include "sender.h"
+
+typedef struct ea_shipping_options {
+    ea_strings collectors;
+    const char *cert, *key, *ca, *spool;
+    uint64_t spool_bytes;
+    int spool_sync; /* index into always, interval, never */
+    int64_t give_up_ns;
+} ea_shipping_options;
+
+/* Rows for an option table whose struct has an ea_shipping_options at offset base. */
+#define EA_SHIPPING_OPTIONS(base)                                                                                      \
+    {.name = "collector",                                                                                              \
+     .letter = 'c',                                                                                                    \
+     .argument = "URL",                                                                                                \
+     .type = EA_OPT_STRINGS,                                                                                           \
+     .offset = (base) + offsetof(ea_shipping_options, collectors),                                                     \
+     .required = 1,                                                                                                    \
+     .help = "https://HOST[:PORT] of a collector; given several times, the next one is used when one fails"},          \
+        {.name = "cert",                                                                                               \
+         .argument = "FILE",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = (base) + offsetof(ea_shipping_options, cert),                                                       \
+         .required = 1,                                                                                                \
+         .help = "this agent's certificate, PEM; its name is what the data is kept under"},                            \
+        {.name = "key",                                                                                                \
+         .argument = "FILE",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = (base) + offsetof(ea_shipping_options, key),                                                        \
+         .required = 1,                                                                                                \
+         .help = "the certificate's key, PEM"},                                                                        \
+        {.name = "ca",                                                                                                 \
+         .argument = "FILE",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = (base) + offsetof(ea_shipping_options, ca),                                                         \
+         .required = 1,                                                                                                \
+         .help = "certificate of the CA that collectors are checked against, PEM"},                                    \
+    {                                                                                                                  \
+        .name = "give-up", .argument = "TIME", .type = EA_OPT_DURATION,                                                \
+        .offset = (base) + offsetof(ea_shipping_options, give_up_ns), .fallback = "2m",                                \
+        .help = "end when no collector has worked for so long; 0: never"                                               \
+    }
+
+/* The same for the spool. */
+#define EA_SPOOL_OPTIONS(base)                                                                                         \
+    {.name = "spool",                                                                                                  \
+     .argument = "DIR",                                                                                                \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = (base) + offsetof(ea_shipping_options, spool),                                                          \
+     .help = "folder of the spool; default: spool in the folder for state (see above)"},                               \
+        {.name = "spool-bytes",                                                                                        \
+         .argument = "SIZE",                                                                                           \
+         .type = EA_OPT_SIZE,                                                                                          \
+         .offset = (base) + offsetof(ea_shipping_options, spool_bytes),                                                \
+         .fallback = "1GiB",                                                                                           \
+         .help = "how large the spool may become"},                                                                    \
+    {                                                                                                                  \
+        .name = "spool-sync", .argument = "WHEN", .type = EA_OPT_CHOICE,                                               \
+        .offset = (base) + offsetof(ea_shipping_options, spool_sync), .fallback = "interval",                          \
+        .choices = ea_spool_sync_choices, .help = "when batches are forced to the disk; interval is each second"       \
+    }
+extern const char *const ea_spool_sync_choices[];
+
+#define EA_SPOOL_FOLDER_TEXT                                                                                           \
+    "The spool is in $XDG_STATE_HOME/etwagent/spool or ~/.local/state/etwagent/spool (Windows: "                       \
+    "%ProgramData%\\etwagent\\spool)\nunless --spool names another folder."
+
+/* The spool's folder: what the option says, or the default. out has room for EA_SPOOL_PATH_BYTES. */
+enum { EA_SPOOL_PATH_BYTES = 4096 };
+EA_MUST_CHECK int ea_shipping_spool_path(const char *given, char *out, ea_err *err);
+
+/* Opens the spool as the options say. */
+EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, ea_ledger *ledger,
+                                         ea_counters *counters, ea_err *err);
+
+/* What all senders of commands have in common; the caller adds its own callbacks. on_trouble and on_refused print to
+ * standard error; arg must begin with an ea_shipping_voice. */
+typedef struct ea_shipping_voice {
+    int progress; /* a line of progress stands on the terminal: it is wiped first */
+    unsigned refused_count;
+} ea_shipping_voice;
+ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *counters, ea_shipping_voice *voice);
+
+#endif
