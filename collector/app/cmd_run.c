@@ -1,6 +1,8 @@
 /* etwcollector run: the daemon. Receives batches, stores them, keeps every machine's history, until it is asked to
- * stop. Before it: main.c. After it: collector/ingest, collector/store. Thread: the main one; it starts all others. */
+ * stop. Before it: main.c. After it: collector/ingest, collector/store, collector/state. Thread: the main one; it
+ * starts all others. */
 #include "commands.h"
+#include "history.h"
 #include "ingest.h"
 #include "log.h"
 #include "platform.h"
@@ -48,9 +50,17 @@ static int announce(const options *o, uint16_t port, ea_err *err) {
     return ea_path_write_all(o->port_file, text, (size_t)n, 0, err);
 }
 
+static void on_stored(void *history) {
+    ec_history_wake(history);
+}
+static void on_history_note(void *log, const char *text) {
+    ec_log_line(log, "%s", text);
+}
+
 static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
+    ec_history_worker *history = NULL;
     ec_store_options so = {.writable = 1, .segment_bytes = o->segment_bytes, .counters = counters};
     int rc = ec_store_open(&store, o->store, &so, err);
     if (rc)
@@ -61,6 +71,12 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
         ec_log_line(log, "%" PRIu64 " bytes of a torn tail were cut off; nothing of them was acknowledged", torn);
     if (damaged)
         ec_log_line(log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
+    ec_history_options ho = {.counters = counters, .on_note = on_history_note, .arg = log};
+    rc = ec_history_start(&history, o->store, &ho, err);
+    if (rc) {
+        ec_store_close(store);
+        return rc;
+    }
     ec_ingest_options io = {.listen = o->listen,
                             .cert_path = o->cert,
                             .key_path = o->key,
@@ -75,13 +91,16 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .idle_ns = o->idle_timeout,
                             .store = store,
                             .counters = counters,
-                            .log = log};
+                            .log = log,
+                            .on_stored = on_stored,
+                            .on_stored_arg = history};
     rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
         rc = announce(o, ec_ingest_port(ingest), err);
     while (!rc && !stop_asked)
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
     ec_ingest_stop(ingest);
+    ec_history_stop(history);
     ec_store_close(store);
     return rc;
 }
