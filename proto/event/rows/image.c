@@ -7,19 +7,6 @@
 static const ea_provider_row IMAGE = {
     EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18), EA_KERNEL_TRACE, 1};
 
-/* ntddk.h SE_IMAGE_TYPE */
-static const ea_map_entry signature_type_names[] = {
-    {0, "None"},
-    {1, "Embedded"},
-    {2, "Cache"},
-    {3, "CatalogCached"},
-    {4, "CatalogNotCached"},
-    {5, "CatalogHint"},
-    {6, "PackageCatalog"},
-    {7, "CatalogPplMitigated"},
-};
-static const ea_enum signature_type = EA_VALUES("ImageSignatureType", signature_type_names);
-
 static const ea_field_row load_v0_fields[] = {
     {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},
     {"ModuleSize", EA_U32},
@@ -43,7 +30,7 @@ static const ea_field_row image_fields[] = {
     {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
     {"Reserved0", EA_U32, .until = 2},
     {"SignatureLevel", EA_U8, .since = 3},
-    {"SignatureType", EA_U8, .since = 3, .map = &signature_type},
+    {"SignatureType", EA_U8, .since = 3},
     {"Reserved0", EA_U16, .since = 3},
     {"DefaultBase", EA_POINTER, EA_SEM_ADDRESS},
     {"Reserved1", EA_U32},

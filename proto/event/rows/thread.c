@@ -173,7 +173,7 @@ static const ea_field_row priority_fields[] = {
     {0},
 };
 
-/* ntddk.h ADJUST_REASON */
+/* KernelTraceEventParser.cs DispatcherReadyThreadTraceData */
 static const ea_map_entry adjust_reason_names[] = {
     {0, "None"},
     {1, "Unwait"},
