@@ -44,7 +44,7 @@ tidy() {
     find "$out" -type f -mtime +7 -delete
 }
 
-shells() { sources '*.sh' .ci/run | xargs -0 shellcheck -S style; }
+shells() { sources '*.sh' .ci/run | xargs -0 shellcheck -S warning; }
 pythons() { sources '*.py' | xargs -0 python3 -c 'import ast, sys
 for path in sys.argv[1:]:
     ast.parse(open(path, encoding="utf-8").read(), path)'; }

@@ -2,7 +2,7 @@
  * Before it: records of a model or of another trace. After it: writer.c. Thread: any (pure functions).
  * Source: as record.c says. */
 #include "layout.h"
-#include "writer.h"
+#include "etl_writer.h"
 
 #include <string.h>
 

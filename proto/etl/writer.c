@@ -2,7 +2,7 @@
  * Before it: encode.c. After it: a file. Thread: its owner's. Source: as layout.h says; the values that real files have
  * in fields which no documentation explains (flags 0x01 and 0x21 on the first and the last buffer, state 3, type 4 of
  * the header buffer) were read off traces of Windows 7 to 11. */
-#include "writer.h"
+#include "etl_writer.h"
 #include "layout.h"
 #include "text.h"
 

@@ -1,12 +1,12 @@
 /* The trace being generated: events by class and field values become records of an .etl file, and are counted.
- * Before it: the model. After it: proto/etl/writer.h. Thread: its owner's.
+ * Before it: the model. After it: proto/etl/etl_writer.h. Thread: its owner's.
  *
  * The first failure sticks: later calls do nothing, and tg_trace_finish returns it. */
 #ifndef EA_TRACEGEN_TRACE_OUT_H
 #define EA_TRACEGEN_TRACE_OUT_H
 
 #include "payload.h"
-#include "writer.h"
+#include "etl_writer.h"
 
 typedef struct tg_trace tg_trace;
 

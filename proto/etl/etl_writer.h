@@ -1,8 +1,8 @@
 /* The .etl format, writing: records become a file of buffers as Windows writes one.
  * Before it: tests/tracegen; whoever copies or cuts a trace. After it: files, which etl.h reads. Thread: its owner's.
  * Source of all layouts: as etl.h says; checked on real traces and by reading back. */
-#ifndef EA_ETL_WRITER_H
-#define EA_ETL_WRITER_H
+#ifndef EA_ETL_ETL_WRITER_H
+#define EA_ETL_ETL_WRITER_H
 
 #include "etl.h"
 
