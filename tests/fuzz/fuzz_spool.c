@@ -1,0 +1,101 @@
+/* What a process finds on its disk when it starts: the spool's segments and its state file, damaged at will.
+ * The first byte chooses: 0 the state file; 1 a segment whose head is good; 2 the same with its records' checksums made
+ * good where their lengths allow it, so that what is behind them is reached, too. */
+#include "spool_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { SEQUENCE = 1 };
+
+typedef struct walk {
+    const uint8_t *begin, *end;
+    uint64_t bytes, last;
+} walk;
+
+static int on_record(const ea_spool_record *r, void *arg) {
+    walk *w = arg;
+    if (r->batch < w->begin || r->len_bytes > (size_t)(w->end - r->batch) || !r->len_bytes || !r->number ||
+        r->offset <= w->last || w->begin + r->offset + EA_SPOOL_RECORD_BYTES != r->batch)
+        abort();
+    w->last = r->offset;
+    w->bytes += EA_SPOOL_RECORD_BYTES + r->len_bytes;
+    return 0;
+}
+
+static void segment(const uint8_t *data, size_t size, int mend) {
+    size_t total = EA_SPOOL_HEAD_BYTES + size;
+    uint8_t *file = malloc(total);
+    if (!file)
+        return;
+    ea_spool_put_head(file, SEQUENCE, 0);
+    memcpy(file + EA_SPOOL_HEAD_BYTES, data, size);
+    for (size_t at = EA_SPOOL_HEAD_BYTES; mend && at + EA_SPOOL_RECORD_BYTES < total;) {
+        uint32_t n = ea_load32(file + at + 4);
+        if (n == 0 || n > total - at - EA_SPOOL_RECORD_BYTES)
+            break;
+        ea_spool_record r = {.number = ea_load64(file + at + 32),
+                             .event_count = ea_load32(file + at + 40),
+                             .priority = ea_load16(file + at + 44),
+                             .flags = ea_load16(file + at + 46),
+                             .batch = file + at + EA_SPOOL_RECORD_BYTES,
+                             .len_bytes = n};
+        memcpy(r.stream, file + at + 16, sizeof r.stream);
+        ea_spool_put_record(file + at, &r, SEQUENCE);
+        at += EA_SPOOL_RECORD_BYTES + (size_t)n;
+    }
+    ea_err err;
+    ea_spool_scanned scanned;
+    walk w = {.begin = file, .end = file + total};
+    if (ea_spool_scan(file, total, SEQUENCE, on_record, &w, &scanned, &err) ||
+        scanned.whole_bytes + scanned.torn_bytes != total ||
+        EA_SPOOL_HEAD_BYTES + w.bytes + scanned.bad_bytes != scanned.whole_bytes)
+        abort();
+    free(file);
+}
+
+static int on_stream(ea_spool_stream_state *s, void *arg) {
+    ea_text *again = arg;
+    for (size_t i = 0; i < s->acknowledged.count; i++) {
+        const ea_range *r = &s->acknowledged.ranges[i];
+        if (!r->first || r->first > r->last || (i && r->first - r[-1].last < 2))
+            abort();
+    }
+    ea_spool_state_stream(again, s);
+    free(s->acknowledged.ranges);
+    return 0;
+}
+
+/* The checksum line is made here, so that everything above it is reached. What is read can be written and read again.
+ */
+static void state(const uint8_t *data, size_t size) {
+    ea_text text, again;
+    ea_err err;
+    ea_text_init(&text);
+    ea_text_init(&again);
+    ea_text_add(&text, data, size);
+    ea_spool_state_end(&text);
+    ea_spool_state_begin(&again);
+    if (!text.failed && text.data && ea_spool_state_parse(text.data, text.len_bytes, on_stream, &again, &err) == 0) {
+        ea_text third;
+        ea_text_init(&third);
+        ea_spool_state_end(&again);
+        if (ea_spool_state_parse(again.data, again.len_bytes, on_stream, &third, &err))
+            abort();
+        ea_text_deinit(&third);
+    }
+    ea_text_deinit(&text);
+    ea_text_deinit(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0)
+        return 0;
+    if (data[0] == 0)
+        state(data + 1, size - 1);
+    else
+        segment(data + 1, size - 1, data[0] == 2);
+    return 0;
+}
