@@ -195,7 +195,7 @@ static int add_description(const uint8_t *data, size_t data_bytes, void *arg) {
     return rc;
 }
 
-static int fill_constants(ea_batch_view *v, group *g, const ea_record *before, ea_err *err) {
+static int fill_constants(group *g, const ea_record *before, ea_err *err) {
     static const Etwagent__V1__Header none = ETWAGENT__V1__HEADER__INIT;
     const Etwagent__V1__Header *h = g->m->header ? g->m->header : &none;
     const ea_class *c = g->c;
@@ -206,7 +206,7 @@ static int fill_constants(ea_batch_view *v, group *g, const ea_record *before, e
     uint32_t flags = h->flags ^ before->flags, property = h->property ^ before->property;
     uint32_t header_type = h->header_type ^ before->header_type, hook_id = h->hook_id ^ before->hook_id;
     uint32_t header_word = h->header_word ^ before->header_word;
-    uint32_t logger = h->logger ^ (v->envelope.head.source_count ? v->sources[0].logger & 0xFFFF : 0);
+    uint32_t logger = h->logger ^ before->logger;
     if ((version | opcode | pointer_size | channel | level | header_type) > UINT8_MAX ||
         (id | task | flags | property | hook_id | header_word | logger) > UINT16_MAX)
         return corrupt(err, "a number of a header is out of range");
@@ -260,7 +260,7 @@ static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, 
         }
         if (g->field_count > g->c->top_count)
             return corrupt(err, "a group has more fields than its class");
-        int rc = fill_constants(v, g, before, err);
+        int rc = fill_constants(g, before, err);
         if (rc)
             return rc;
     }
@@ -308,7 +308,8 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         if (d->dictionaries[i]->count > EA_BATCH_MAX_EVENTS || !d->dictionaries[i]->values)
             return corrupt(err, "a dictionary without values, or with too many");
     }
-    ea_record nothing = {0};
+    /* what predicts the first group's header */
+    ea_record nothing = {.logger = (uint16_t)(v->envelope.head.source_count ? v->sources[0].logger : 0)};
     const ea_record *before = &nothing;
     uint64_t total = 0;
     int rc = 0;

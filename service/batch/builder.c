@@ -247,6 +247,7 @@ static int new_group(ea_open_batch *o, const uint64_t *key, const ea_record *r, 
     g->slot = slot;
     g->ext_count = r->ext_count;
     g->shapes = o->shape_count;
+    g->payload_min = UINT16_MAX;
     for (unsigned i = 0; i < r->ext_count; i++) {
         const ea_ext *x = &r->ext[i];
         ea_item_shape *s = &o->shapes[o->shape_count++];
@@ -323,6 +324,10 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
     row->item_bytes = (uint32_t)(at - (o->content + o->content_bytes));
     row->activity = r->activity_id;
     g->count++;
+    if (r->payload_bytes < g->payload_min)
+        g->payload_min = r->payload_bytes;
+    if (r->payload_bytes > g->payload_max)
+        g->payload_max = r->payload_bytes;
     g->has_times |= (r->kernel_time | r->user_time) != 0;
     g->has_activity |= !ea_guid_is_zero(&r->activity_id);
     if (r->payload_bytes)

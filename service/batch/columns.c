@@ -7,9 +7,10 @@
 
 enum {
     SAMPLE_RUNS = 4, /* statistics look at so many runs of so many neighbours */
-    SAMPLE_RUN = 64,
+    SAMPLE_RUN = 48,
     SMALL_COUNT = 64,    /* below, a varint is tried */
     DICTIONARY_MIN = 16, /* rows */
+    PREFIX_ROWS = 512,   /* a dictionary is given up when these are nearly all different */
     FIRST_PARTS = 1024,
 };
 
@@ -201,6 +202,7 @@ static size_t sample_cost(const uint64_t *v, size_t count, unsigned width, const
     return cost;
 }
 
+/* What takes the fewest bytes; cost is a sample's, samples its number of rows. */
 static void choose_relation(const uint64_t *v, size_t count, unsigned width, const ea_relations *relations,
                             relation *ret) {
     relation candidates[4];
@@ -216,82 +218,74 @@ static void choose_relation(const uint64_t *v, size_t count, unsigned width, con
     if (count < 2)
         return;
     ret->cost = sample_cost(v, count, width, ret);
-    size_t best = ret->cost;
     for (size_t i = 0; i < n; i++) {
         candidates[i].cost = sample_cost(v, count, width, &candidates[i]);
-        /* absolute values repeat, differences do not: only a clear gain counts */
-        if (candidates[i].cost * 8 < best * 7) {
+        if (candidates[i].cost < ret->cost)
             *ret = candidates[i];
-            best = ret->cost * 8 / 7;
-        }
     }
 }
 
-/* Values that repeat all over: distinct ones and indexes. NULL: they do not. */
-static Etwagent__V1__Column *try_dictionary(ea_columns *c, const uint64_t *values, size_t count, unsigned width) {
-    size_t limit = count / 4;
-    if (count < DICTIONARY_MIN || width < 4)
-        return NULL;
+static int compare_u64(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Values that repeat all over: the distinct ones, ascending, and indexes. limit: so many are too many. NULL: they are.
+ */
+static Etwagent__V1__Column *try_dictionary(ea_columns *c, const uint64_t *values, size_t count, unsigned width,
+                                            size_t limit) {
     uint64_t *distinct = data_alloc(c, (limit + 1) * sizeof *distinct), *index = data_alloc(c, count * sizeof *index);
     if (!distinct || !index)
         return NULL;
-    if (count > 512 && !distinct_numbers(c, values, 256, 128, distinct, index))
+    if (count > 4 * PREFIX_ROWS && !distinct_numbers(c, values, PREFIX_ROWS, PREFIX_ROWS * 3 / 4, distinct, index))
         return NULL;
     size_t n = distinct_numbers(c, values, count, limit, distinct, index);
     if (n == 0)
         return NULL;
+    uint64_t *sorted = ea_arena_copy(c->arena, distinct, n * sizeof *sorted);
+    uint32_t *rank = data_alloc(c, n * sizeof *rank);
     Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY);
-    if (!m)
+    if (!sorted || !rank || !m)
         return NULL;
-    m->values = ea_columns_numbers(c, distinct, n, width, 0, 0, NULL);
+    qsort(sorted, n, sizeof *sorted, compare_u64);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *at = bsearch(&distinct[i], sorted, n, sizeof *sorted, compare_u64);
+        rank[i] = (uint32_t)(at - sorted);
+    }
+    for (size_t i = 0; i < count; i++)
+        index[i] = rank[index[i]];
+    m->values = ea_columns_numbers(c, sorted, n, width, 0, 0, NULL);
     put_indexes(c, m, index, count, n);
     return m;
 }
 
-Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
-                                         uint64_t initial, const ea_relations *relations) {
-    Etwagent__V1__Column *m;
+/* Writes differences (or the values themselves) as the fewest planes, or as varints when they are few. */
+static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
+                                         uint64_t initial, const relation *r) {
+    Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT);
     uint64_t differs = 0, all = 0;
-    for (size_t i = 0; i < count; i++) {
-        differs |= v[i] ^ v[0];
-        all |= v[i];
-    }
-    if (differs == 0) {
-        if (!(m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT)))
-            return NULL;
-        if (count)
-            m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
-        m->width = implied ? 0 : width;
-        return m;
-    }
-    relation r;
-    choose_relation(v, count, width, relations, &r);
-    if (r.base == ETWAGENT__V1__BASE__BASE_NONE && ea_bytes_of(all) > 1 && (m = try_dictionary(c, v, count, width)))
-        return m;
-    if (r.base == ETWAGENT__V1__BASE__BASE_PREVIOUS) {
+    if (!m)
+        return NULL;
+    if (r->to) {
+        for (size_t i = 0; i < count; i++)
+            v[i] = difference(v[i], r->to[i], width);
+    } else if (r->base) {
         uint64_t last = initial;
         for (size_t i = 0; i < count; i++) {
             uint64_t value = v[i];
             v[i] = difference(value, last, width);
             last = value;
         }
-    } else if (r.to) {
-        for (size_t i = 0; i < count; i++)
-            v[i] = difference(v[i], r.to[i], width);
     }
-    if (r.base) {
-        differs = all = 0;
-        for (size_t i = 0; i < count; i++) {
-            differs |= v[i] ^ v[0];
-            all |= v[i];
-        }
+    for (size_t i = 0; i < count; i++) {
+        differs |= v[i] ^ v[0];
+        all |= v[i];
     }
-    if (!(m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT)))
-        return NULL;
     m->width = implied ? 0 : width;
-    m->relative_to = r.base;
+    m->relative_to = r->base;
     if (differs == 0) {
-        m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
+        if (count)
+            m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
         return m;
     }
     unsigned planes = ea_bytes_of(all);
@@ -314,6 +308,32 @@ Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *v, size_t coun
     }
     add_part(c, m, data, len_bytes, EA_PART_NUMBERS);
     return m;
+}
+
+Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
+                                         uint64_t initial, const ea_relations *relations) {
+    static const relation none = {.base = ETWAGENT__V1__BASE__BASE_NONE};
+    uint64_t differs = 0;
+    for (size_t i = 0; i < count; i++)
+        differs |= v[i] ^ v[0];
+    if (differs == 0)
+        return put_numbers(c, v, count, width, implied, initial, &none);
+    relation r;
+    choose_relation(v, count, width, relations, &r);
+    /* Repeated values compress better than any difference that is not nearly always zero. */
+    if (width >= 4 && count >= DICTIONARY_MIN && ea_bytes_of(differs) > 1) {
+        size_t rows = count < SAMPLE_RUNS * SAMPLE_RUN ? count : SAMPLE_RUNS * SAMPLE_RUN;
+        size_t limit = !r.base ? count * 9 / 20 : r.cost * 4 > rows * 3 ? count / 4 : 0;
+        Etwagent__V1__Column *m = limit ? try_dictionary(c, v, count, width, limit) : NULL;
+        if (m || c->failed)
+            return m;
+    }
+    return put_numbers(c, v, count, width, implied, initial, &r);
+}
+
+Etwagent__V1__Column *ea_columns_series(ea_columns *c, uint64_t *v, size_t count, unsigned width, uint64_t initial) {
+    static const relation previous = {.base = ETWAGENT__V1__BASE__BASE_PREVIOUS};
+    return put_numbers(c, v, count, width, 1, initial, &previous);
 }
 
 /* ---- bytes ---- */
@@ -342,7 +362,7 @@ static Etwagent__V1__Column *try_row_dictionary(ea_columns *c, const ea_slice *r
     uint64_t *hashes = data_alloc(c, (limit + 1) * sizeof *hashes), *index = data_alloc(c, count * sizeof *index);
     if (!distinct || !hashes || !index)
         return NULL;
-    if (count > 512 && !distinct_rows(c, rows, 256, 192, distinct, hashes, index))
+    if (count > 4 * PREFIX_ROWS && !distinct_rows(c, rows, PREFIX_ROWS, PREFIX_ROWS * 7 / 8, distinct, hashes, index))
         return NULL;
     size_t n = distinct_rows(c, rows, count, limit, distinct, hashes, index);
     if (n == 0)

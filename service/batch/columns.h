@@ -41,6 +41,9 @@ void ea_columns_reset(ea_columns *c);
  * the first difference is taken from. values is used up. */
 Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *values, size_t count, unsigned width, int implied,
                                          uint64_t initial, const ea_relations *relations);
+/* Numbers of a place of that width that grow or fall slowly: differences, always. */
+Etwagent__V1__Column *ea_columns_series(ea_columns *c, uint64_t *values, size_t count, unsigned width,
+                                        uint64_t initial);
 /* Rows of bytes. unit: width of the elements that a row is made of (1, 2, 4 or 8), where all lengths are multiples. */
 Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit);
 /* Rows of one fixed width above 8. */

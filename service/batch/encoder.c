@@ -20,12 +20,14 @@ enum {
 
 typedef Etwagent__V1__Group pb_group;
 
-/* A group as it is written: rows of one open group whose payloads are all split, or all whole. */
+/* A group as it is written: rows of one open group whose payloads are all split alike. */
 typedef struct out_group {
     const ea_open_group *from;
-    const uint32_t *rows; /* indexes of its events, ascending */
+    const uint32_t *rows;           /* indexes of its events, ascending */
+    const uint8_t *const *payloads; /* of these events */
+    const uint16_t *places;         /* see split_rows; NULL: every field stands at its class's offset */
     uint32_t count;
-    int is_split;
+    size_t field_count; /* in columns of their own; 0: the payloads stay whole */
 } out_group;
 
 struct ea_encoder {
@@ -38,14 +40,13 @@ struct ea_encoder {
     size_t out_capacity;
     /* by event of the batch at hand */
     uint32_t capacity;
-    uint32_t *order;    /* events by group */
-    uint32_t *group_of; /* index of the written group */
+    uint32_t *order;          /* events by group */
+    const uint8_t **payloads; /* in that order */
+    uint32_t *group_of;       /* index of the written group */
     uint32_t *thread_of;
     uint64_t *values;    /* scratch of one column */
     uint64_t *relations; /* three times as many: time, pid, tid of a group's rows */
     ea_slice *slices;
-    uint16_t *places; /* where fields begin in payloads: field by field, a number a row */
-    size_t place_capacity;
     uint32_t *threads; /* look-up table of (pid, tid) */
     uint64_t *thread_ids;
     size_t thread_mask;
@@ -83,12 +84,12 @@ void ea_encoder_destroy(ea_encoder *e) {
     ea_mutex_destroy(e->lock);
     free(e->out);
     free(e->order);
+    free((void *)(uintptr_t)e->payloads);
     free(e->group_of);
     free(e->thread_of);
     free(e->values);
     free(e->relations);
     free(e->slices);
-    free(e->places);
     free(e->threads);
     free(e->thread_ids);
     free(e);
@@ -116,7 +117,7 @@ static int resize(void **p, size_t count, size_t element_bytes) {
     return *p ? 0 : EA_ENOMEM;
 }
 
-#define RESIZE(p, count) (scratch = (p), rc |= resize(&scratch, count, sizeof *(p)), (p) = scratch)
+#define RESIZE(p, count) (scratch = (void *)(uintptr_t)(p), rc |= resize(&scratch, count, sizeof *(p)), (p) = scratch)
 
 static int reserve_events(ea_encoder *e, uint32_t n) {
     if (n <= e->capacity)
@@ -128,6 +129,7 @@ static int reserve_events(ea_encoder *e, uint32_t n) {
         table *= 2;
     e->capacity = 0;
     RESIZE(e->order, n);
+    RESIZE(e->payloads, n);
     RESIZE(e->group_of, n);
     RESIZE(e->thread_of, n);
     RESIZE(e->values, n);
@@ -140,18 +142,6 @@ static int reserve_events(ea_encoder *e, uint32_t n) {
         return EA_ENOMEM;
     e->capacity = n;
     return 0;
-}
-
-static int reserve_places(ea_encoder *e, size_t n) {
-    if (n <= e->place_capacity)
-        return 0;
-    void *scratch;
-    int rc = 0;
-    e->place_capacity = 0;
-    RESIZE(e->places, n);
-    if (!rc)
-        e->place_capacity = n;
-    return rc;
 }
 
 static const uint8_t *payload_of(const ea_open_batch *o, const ea_row *row) {
@@ -174,25 +164,62 @@ static void sort_by_group(ea_encoder *e, const ea_open_batch *o, uint32_t *start
     starts[0] = 0;
 }
 
-/* Moves the rows whose payloads hold all fields to the front, keeping both parts' orders; returns how many they are. */
-static uint32_t partition_rows(ea_encoder *e, const ea_open_batch *o, const ea_class *c, uint32_t *rows,
-                               uint32_t count) {
+/* How many leading fields a group's columns hold: as many as three of four payloads have whole. wholes: of each row. */
+static size_t common_fields(const uint32_t *wholes, uint32_t count, size_t fields) {
+    uint32_t rows[EA_FIELDS_MAX + 1] = {0}, having = 0;
+    for (uint32_t i = 0; i < count; i++)
+        rows[wholes[i]]++;
+    for (size_t k = fields; k > 0; k--) {
+        having += rows[k];
+        if ((uint64_t)having * 4 >= (uint64_t)count * 3)
+            return k;
+    }
+    return 0;
+}
+
+/* Moves the rows whose payloads hold the leading *ret_fields fields whole to the front, keeping both parts' orders;
+ * returns how many they are. *ret_places: where the fields of those rows begin in their payloads, top_count + 1 numbers
+ * a row; NULL when that is the same in all rows. */
+static uint32_t split_rows(ea_encoder *e, const ea_open_batch *o, const ea_open_group *g, uint32_t *rows,
+                           size_t *ret_fields, const uint16_t **ret_places) {
     ea_slice slices[EA_FIELDS_MAX];
-    uint32_t whole = 0, rest = 0;
-    int is_fixed = c->fixed_fields == c->top_count;
+    const ea_class *c = g->c;
+    uint32_t count = g->count, front = 0, rest = 0, *wholes = e->thread_of; /* not in use for anything else yet */
+    size_t stride = (size_t)c->top_count + 1, used;
+    *ret_fields = c->top_count;
+    *ret_places = NULL;
+    if (c->fixed_fields == c->top_count && g->payload_min >= c->fixed_bytes)
+        return count;
+    uint16_t *places = ea_arena_alloc(&e->arena, count * stride * sizeof *places);
+    if (!places) {
+        e->columns.failed = 1;
+        return 0;
+    }
     for (uint32_t i = 0; i < count; i++) {
         const ea_row *row = &o->rows[rows[i]];
-        size_t used;
-        int is_whole = is_fixed
-                           ? row->payload_bytes >= c->fixed_bytes
-                           : ea_class_split(c, payload_of(o, row), row->payload_bytes, slices, &used) == c->top_count;
-        if (is_whole)
-            rows[whole++] = rows[i];
-        else
-            e->group_of[rest++] = rows[i]; /* not in use for anything else yet */
+        uint16_t at = 0, *to = places + i * stride;
+        size_t whole = ea_class_split(c, payload_of(o, row), row->payload_bytes, slices, &used);
+        for (size_t f = 0; f < whole; f++) {
+            to[f] = at;
+            at = (uint16_t)(at + slices[f].len_bytes);
+        }
+        to[whole] = at;
+        wholes[i] = (uint32_t)whole;
     }
-    memcpy(rows + whole, e->group_of, rest * sizeof *rows);
-    return whole;
+    size_t fields = common_fields(wholes, count, c->top_count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (wholes[i] < fields) {
+            e->group_of[rest++] = rows[i]; /* nor is this */
+            continue;
+        }
+        if (front != i)
+            memcpy(places + front * stride, places + i * stride, stride * sizeof *places);
+        rows[front++] = rows[i];
+    }
+    memcpy(rows + front, e->group_of, rest * sizeof *rows);
+    *ret_fields = fields;
+    *ret_places = places;
+    return fields ? front : 0;
 }
 
 static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t *ret_count) {
@@ -204,16 +231,21 @@ static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t *r
     uint32_t n = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
         const ea_open_group *g = &o->groups[k];
+        const uint16_t *places = NULL;
         uint32_t *rows = e->order + starts[k], whole = 0;
+        size_t fields = 0;
         if (g->c->top_count && g->count >= TRANSPOSE_ROWS)
-            whole = partition_rows(e, o, g->c, rows, g->count);
-        if (whole < TRANSPOSE_ROWS)
-            whole = 0;
+            whole = split_rows(e, o, g, rows, &fields, &places);
+        const uint8_t *const *payloads = e->payloads + starts[k];
         if (whole)
-            out[n++] = (out_group){.from = g, .rows = rows, .count = whole, .is_split = 1};
+            out[n++] = (out_group){
+                .from = g, .rows = rows, .payloads = payloads, .places = places, .count = whole, .field_count = fields};
         if (whole < g->count)
-            out[n++] = (out_group){.from = g, .rows = rows + whole, .count = g->count - whole};
+            out[n++] =
+                (out_group){.from = g, .rows = rows + whole, .payloads = payloads + whole, .count = g->count - whole};
     }
+    for (uint32_t i = 0; i < o->count; i++)
+        e->payloads[i] = payload_of(o, &o->rows[e->order[i]]);
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < out[k].count; i++)
             e->group_of[out[k].rows[i]] = k;
@@ -223,33 +255,13 @@ static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t *r
 
 /* ---- columns of a group ---- */
 
-/* Where each field begins in each payload, field by field: places[f * count + row]; one more for the end. */
-static int find_places(ea_encoder *e, const ea_open_batch *o, const out_group *g) {
-    const ea_class *c = g->from->c;
-    ea_slice slices[EA_FIELDS_MAX];
-    size_t n = g->count, fields = c->top_count, used;
-    if (reserve_places(e, (fields + 1) * n))
-        return EA_ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const ea_row *row = &o->rows[g->rows[i]];
-        const uint8_t *payload = payload_of(o, row);
-        ea_class_split(c, payload, row->payload_bytes, slices, &used);
-        uint16_t at = 0;
-        for (size_t f = 0; f < fields; f++) {
-            e->places[f * n + i] = at;
-            at = (uint16_t)(at + slices[f].len_bytes);
-        }
-        e->places[fields * n + i] = at;
-    }
-    return 0;
-}
-
-static void gather_fixed(ea_encoder *e, const ea_open_batch *o, const out_group *g, size_t offset,
-                         const uint16_t *places, unsigned width) {
+/* One number of each payload. stride: from row to row in places; NULL: all stand at offset. */
+static void gather_numbers(ea_encoder *e, const out_group *g, size_t offset, const uint16_t *places, size_t stride,
+                           unsigned width) {
     uint64_t *v = e->values;
 #define GATHER(expression)                                                                                             \
     for (uint32_t i = 0; i < g->count; i++) {                                                                          \
-        const uint8_t *p = payload_of(o, &o->rows[g->rows[i]]) + (places ? places[i] : offset);                        \
+        const uint8_t *p = g->payloads[i] + (places ? places[i * stride] : offset);                                    \
         v[i] = expression;                                                                                             \
     }
     if (width == 4)
@@ -263,38 +275,30 @@ static void gather_fixed(ea_encoder *e, const ea_open_batch *o, const out_group 
 #undef GATHER
 }
 
-/* Width of the elements that a field's bytes are made of, where splitting them pays. */
+/* Text pays to be split into its low and its high bytes; arrays of addresses repeat as a whole, and do not. */
 static unsigned unit_of(const ea_field *f) {
-    switch (f->type) {
-    case EA_UTF16Z:
-    case EA_UTF16_COUNTED:
-    case EA_UTF16_REST:
-    case EA_UTF16_FIXED:
-        return 2;
-    case EA_STRUCT:
-        return 1;
-    default:
-        return f->width == 2 || f->width == 4 || f->width == 8 ? f->width : 1;
-    }
+    return f->type == EA_UTF16Z || f->type == EA_UTF16_COUNTED || f->type == EA_UTF16_REST || f->type == EA_UTF16_FIXED
+               ? 2
+               : 1;
 }
 
-static void put_field(ea_encoder *e, const ea_open_batch *o, const out_group *g, size_t top, int all_fixed,
-                      const ea_relations *relations, pb_group *m) {
+static void put_field(ea_encoder *e, const out_group *g, size_t top, const ea_relations *relations, pb_group *m) {
     const ea_class *c = g->from->c;
     const ea_field *f = &c->fields[ea_class_top_field(c, top)];
-    const uint16_t *places = all_fixed ? NULL : e->places + top * g->count;
+    size_t stride = c->top_count + (size_t)1;
+    const uint16_t *places = f->offset == EA_OFFSET_NONE ? g->places + top : NULL;
     int is_number = f->type != EA_STRUCT && f->count_field < 0 && f->count == 1 &&
                     (f->width == 1 || f->width == 2 || f->width == 4 || f->width == 8);
     Etwagent__V1__Column *column;
     if (is_number) {
-        gather_fixed(e, o, g, f->offset, places, f->width);
+        gather_numbers(e, g, f->offset, places, stride, f->width);
         column = ea_columns_numbers(&e->columns, e->values, g->count, f->width, 0, 0, relations);
     } else {
+        const uint16_t *row = g->places ? g->places + top : NULL;
         for (uint32_t i = 0; i < g->count; i++) {
-            const uint8_t *payload = payload_of(o, &o->rows[g->rows[i]]);
-            size_t at = places ? places[i] : f->offset;
-            size_t end = places ? places[g->count + i] : at + f->width * (size_t)f->count;
-            e->slices[i] = (ea_slice){.data = payload + at, .len_bytes = (uint32_t)(end - at)};
+            size_t at = row ? row[i * stride] : f->offset;
+            size_t end = row ? row[i * stride + 1] : at + f->width * (size_t)f->count;
+            e->slices[i] = (ea_slice){.data = g->payloads[i] + at, .len_bytes = (uint32_t)(end - at)};
         }
         column = ea_columns_bytes(&e->columns, e->slices, g->count, unit_of(f));
     }
@@ -303,11 +307,8 @@ static void put_field(ea_encoder *e, const ea_open_batch *o, const out_group *g,
 
 static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *g, pb_group *m) {
     const ea_class *c = g->from->c;
-    size_t n = g->count, fields = g->is_split ? c->top_count : 0;
-    int all_fixed = c->fixed_fields == c->top_count;
+    size_t n = g->count, fields = g->field_count, stride = c->top_count + (size_t)1;
     if (fields) {
-        if (!all_fixed && find_places(e, o, g))
-            return EA_ENOMEM;
         m->fields = ea_arena_alloc(&e->arena, fields * sizeof(void *));
         if (!m->fields)
             return EA_ENOMEM;
@@ -319,13 +320,15 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *
             e->relations[2 * n + i] = row->tid;
         }
         for (size_t f = 0; f < fields; f++)
-            put_field(e, o, g, f, all_fixed, &relations, m);
+            put_field(e, g, f, &relations, m);
+        if (!g->places && g->from->payload_max == c->fixed_bytes)
+            return 0;
     }
     uint64_t tail = 0;
     for (size_t i = 0; i < n; i++) {
-        const ea_row *row = &o->rows[g->rows[i]];
-        size_t at = !fields ? 0 : all_fixed ? c->fixed_bytes : e->places[fields * n + i];
-        e->slices[i] = (ea_slice){.data = payload_of(o, row) + at, .len_bytes = (uint32_t)(row->payload_bytes - at)};
+        uint32_t payload_bytes = o->rows[g->rows[i]].payload_bytes;
+        size_t at = !fields ? 0 : g->places ? g->places[i * stride + fields] : c->fixed_bytes;
+        e->slices[i] = (ea_slice){.data = g->payloads[i] + at, .len_bytes = (uint32_t)(payload_bytes - at)};
         tail += e->slices[i].len_bytes;
     }
     if (tail)
@@ -347,19 +350,6 @@ static ea_slice item_data(const ea_open_batch *o, const ea_open_group *g, const 
         if (i == item)
             return (ea_slice){.data = at + 4, .len_bytes = n};
         at += 4 + (size_t)n;
-    }
-}
-
-static unsigned item_unit(uint16_t type) {
-    switch (type) {
-    case EA_EXT_STACK_TRACE64:
-    case EA_EXT_PMC_COUNTERS:
-    case EA_EXT_STACK_KEY64:
-        return 8;
-    case EA_EXT_STACK_TRACE32:
-        return 4;
-    default:
-        return 1;
     }
 }
 
@@ -390,7 +380,7 @@ static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
         } else if (same_width && width && width <= 64) {
             items[k].data = ea_columns_wide(&e->columns, e->slices, g->count, width, 0);
         } else {
-            items[k].data = ea_columns_bytes(&e->columns, e->slices, g->count, item_unit(shape->type));
+            items[k].data = ea_columns_bytes(&e->columns, e->slices, g->count, 1);
         }
     }
     return 0;
@@ -414,8 +404,7 @@ static int put_header_columns(ea_encoder *e, const ea_open_batch *o, const out_g
 }
 
 /* What differs from the class and from the group before. */
-static int put_header(ea_encoder *e, const out_group *g, const ea_record *before, uint32_t logger, pb_group *m,
-                      ea_record *ret) {
+static int put_header(ea_encoder *e, const out_group *g, const ea_record *before, pb_group *m, ea_record *ret) {
     const ea_class *c = g->from->c;
     ea_record r = {0};
     ea_open_group_header(g->from, &r);
@@ -433,7 +422,7 @@ static int put_header(ea_encoder *e, const out_group *g, const ea_record *before
     h.header_type = (uint32_t)r.header_type ^ before->header_type;
     h.hook_id = (uint32_t)r.hook_id ^ before->hook_id;
     h.header_word = (uint32_t)r.header_word ^ before->header_word;
-    h.logger = r.logger ^ (logger & 0xFFFF);
+    h.logger = (uint32_t)r.logger ^ before->logger;
     *ret = r;
     if (!ea_guid_equal(&r.provider, &c->provider)) {
         h.provider.data = ea_arena_copy(&e->arena, &r.provider, sizeof r.provider);
@@ -453,7 +442,7 @@ static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
     m->class_hash.data = (uint8_t *)(uintptr_t)g->from->c->hash;
     m->class_hash.len = EA_CLASS_HASH_BYTES;
     m->count = g->count;
-    int rc = put_header(e, g, before, o->sources[0].logger, m, ret_header);
+    int rc = put_header(e, g, before, m, ret_header);
     if (!rc)
         rc = put_items(e, o, g, m);
     if (!rc)
@@ -495,7 +484,7 @@ static void put_events(ea_encoder *e, const ea_open_batch *o, int64_t time_min, 
     d->group = ea_columns_numbers(c, v, n, 4, 1, 0, NULL);
     for (uint32_t i = 0; i < n; i++)
         v[i] = (uint64_t)o->rows[i].time;
-    d->time = ea_columns_numbers(c, v, n, 8, 1, (uint64_t)time_min, NULL);
+    d->time = ea_columns_series(c, v, n, 8, (uint64_t)time_min);
     for (uint32_t i = 0; i < n; i++)
         v[i] = o->rows[i].cpu;
     d->cpu = ea_columns_numbers(c, v, n, 2, 1, 0, NULL);
@@ -781,7 +770,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     time_range(o, &time_min, &time_max);
     if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
         time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
-    ea_record before = {0}, header = {0};
+    ea_record before = {.logger = (uint16_t)o->sources[0].logger}, header = {0};
     for (uint32_t k = 0; !rc && k < group_count; k++) {
         rc = put_group(e, o, &groups[k], &before, &messages[k], &header);
         before = header;

@@ -39,7 +39,8 @@ typedef struct ea_open_group {
     uint32_t shapes; /* index of its first item shape */
     uint32_t slot;   /* in the look-up table */
     uint8_t ext_count;
-    uint8_t has_times; /* kernel or user time of some event is not zero */
+    uint16_t payload_min, payload_max; /* bytes */
+    uint8_t has_times;                 /* kernel or user time of some event is not zero */
     uint8_t has_activity;
 } ea_open_group;
 
