@@ -286,7 +286,7 @@ static tg_image *image_of(tg_machine *m, const tg_program *program) {
         if (strcmp(image->file, last_part(program->path)) == 0)
             return image;
     }
-    uint64_t base = 0x7FF600000000 + (tg_below(&m->dice, 0x10000) << 16) + ((uint64_t)m->images.count << 32);
+    uint64_t base = 0x7FF600000000 + (tg_below(&m->dice, 0x90000) << 16);
     return make_image(m, program->path, program->size_bytes, base, 0);
 }
 
