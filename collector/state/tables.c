@@ -223,7 +223,8 @@ static int open_tables(ec_tables *t, const char *path, const char *lock_path, in
             return rc;
         version = 0;
     }
-    rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", "set up the state tables", err);
+    rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;",
+                 "set up the state tables", err);
     if (rc || version == SCHEMA_VERSION)
         return rc;
     ea_text sql;
