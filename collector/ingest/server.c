@@ -5,9 +5,10 @@
  * finished uploads back through a list and an eventfd.
  *
  * evhttp reads a whole body before it calls us. So each connection's input buffer is watched from below: its bytes are
- * counted against one bound for all; a connection that wants more than a little while the bound is reached is paused by
- * a read watermark until there is room; and the deadlines are ours, since evhttp's timeout starts again at every byte.
- */
+ * counted against one bound for all; a connection that wants more than a little while the bound is reached is not read
+ * from until there is room; and the deadlines are ours, since evhttp's timeout starts again at every byte. (Pausing is
+ * bufferevent_disable, not a read watermark: above its watermark, a TLS bufferevent calls its reader in a busy loop and
+ * leaves decrypted bytes in OpenSSL, where no event announces them.) */
 #include "ingest.h"
 
 #include "log.h"
@@ -36,7 +37,7 @@
 #include <unistd.h>
 
 enum {
-    FREE_BYTES = 32 << 10,     /* a connection may always buffer so much */
+    FREE_BYTES = 16 << 10,     /* a connection may always buffer so much (and one TLS record) */
     MIN_RATE_BYTES = 16 << 10, /* a body must come at so much a second, after the first deadline */
     MAX_HEADER_BYTES = 8 << 10,
     BACKLOG = 4096,
@@ -71,7 +72,7 @@ typedef struct conn {
     int64_t paused_ns;
     uint64_t received_bytes; /* of the request */
     uint64_t buffered_bytes; /* in the input buffer now */
-    int admitted;            /* may buffer a whole body */
+    int admitted;            /* may buffer a whole body; its bytes are counted in held_bytes */
     int doomed;              /* its socket was shut down; libevent will find out */
 } conn;
 
@@ -113,7 +114,7 @@ struct ec_ingest {
     unsigned base_count;
     base *bases;
     atomic_int stopping;
-    _Atomic uint64_t held_bytes; /* bodies in input buffers and in the writer's hands */
+    _Atomic uint64_t held_bytes; /* bodies of admitted connections, and in the writer's hands */
 };
 
 /* ---- agents ---- */
@@ -165,7 +166,7 @@ static void doom(conn *c, const char *why) {
     ea_count(c->base->in->options.counters, EA_COUNT_ingest_refused, 1);
     ec_log_line(c->base->in->options.log, "closed a connection of %s: %s",
                 c->agent ? c->agent->name : "nobody known yet", why);
-    bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
+    bufferevent_enable(c->bev, EV_READ); /* it may be paused */
     shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
 }
 
@@ -180,14 +181,19 @@ static void unpause(conn *c) {
     c->wait_link = NULL;
 }
 
+static void let_in(conn *c) {
+    c->admitted = 1;
+    hold(c->base, c->buffered_bytes);
+}
+
 /* Lets paused connections go on while there is room, the longest waiting first. */
 static void admit(base *b) {
     while (b->paused && held(b) < b->in->options.max_waiting_bytes) {
         conn *c = b->paused;
         unpause(c);
-        c->admitted = 1;
+        let_in(c);
         c->began_ns += ea_monotonic_ns() - c->paused_ns; /* the wait was ours */
-        bufferevent_setwatermark(c->bev, EV_READ, 0, 0);
+        bufferevent_enable(c->bev, EV_READ);
     }
 }
 
@@ -203,7 +209,8 @@ static void on_ssl_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, lo
     if (c->next)
         c->next->link = c->link;
     b->conn_count--;
-    unhold(b, c->buffered_bytes);
+    if (c->admitted)
+        unhold(b, c->buffered_bytes);
     if (c->request) {
         c->request->conn = NULL;
         c->request->http = NULL;
@@ -241,8 +248,10 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
     base *b = c->base;
     c->buffered_bytes += info->n_added;
     c->buffered_bytes -= info->n_deleted;
-    hold(b, info->n_added);
-    unhold(b, info->n_deleted);
+    if (c->admitted) {
+        hold(b, info->n_added);
+        unhold(b, info->n_deleted);
+    }
     (void)input;
     if (!info->n_added || c->doomed)
         return;
@@ -255,7 +264,7 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
     if (c->admitted || c->wait_link || c->buffered_bytes < FREE_BYTES || c->doomed)
         return;
     if (held(b) < b->in->options.max_waiting_bytes) {
-        c->admitted = 1;
+        let_in(c);
         return;
     }
     c->paused_ns = ea_monotonic_ns();
@@ -263,7 +272,7 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
     c->wait_link = b->paused_last;
     *b->paused_last = c;
     b->paused_last = &c->wait_next;
-    bufferevent_setwatermark(c->bev, EV_READ, 0, 1);
+    bufferevent_disable(c->bev, EV_READ);
 }
 
 /* A new connection's bufferevent. When this returns NULL, evhttp makes a plain one, without TLS: on_request refuses
@@ -372,6 +381,8 @@ static void reply(base *b, conn *c, struct evhttp_request *http, int status, uns
         evbuffer_add(body, data, len_bytes);
     if (c) { /* the next request may begin */
         c->began_ns = 0;
+        if (c->admitted)
+            unhold(b, c->buffered_bytes);
         c->admitted = 0;
     }
     evhttp_send_reply(http, status, reason(status), body); /* may free http and the connection */
@@ -538,10 +549,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         reply_text(b, c, http, 403, 0, err.message);
         return;
     }
-    if (c->wait_link) { /* its body was whole when it was paused */
-        unpause(c);
-        bufferevent_setwatermark(bev, EV_READ, 0, 0);
-    }
+    unpause(c); /* its body was whole when it was paused */
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
     enum evhttp_cmd_type method = evhttp_request_get_command(http);
     if (path && strcmp(path, EA_UPLOAD_PATH) == 0) {
