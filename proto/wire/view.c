@@ -1,8 +1,8 @@
 /* A whole batch, read: groups, events, records, columns. See wire.h; FORMAT.md is the specification.
- * Before it: envelope.c, rows.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
+ * Before it: envelope.c, unpack.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
 #include "checksum.h"
 #include "envelope.h"
-#include "rows.h"
+#include "unpack.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

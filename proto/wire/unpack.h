@@ -1,7 +1,7 @@
 /* Columns of a batch, read: where each one's data stands, and its rows on demand.
  * Before it: an unpacked Directory and the frames. After it: view.c, the only user. Thread: its view's. */
-#ifndef EA_WIRE_ROWS_H
-#define EA_WIRE_ROWS_H
+#ifndef EA_WIRE_UNPACK_H
+#define EA_WIRE_UNPACK_H
 
 #include "arena.h"
 #include "batch.pb-c.h"

@@ -1,5 +1,5 @@
-/* Columns, read. See rows.h and FORMAT.md, "Columns". */
-#include "rows.h"
+/* Columns, read. See unpack.h and FORMAT.md, "Columns". */
+#include "unpack.h"
 #include "column.h"
 
 #include <inttypes.h>
