@@ -32,46 +32,48 @@ static void add_place(const ea_module *m, void *arg) {
     }
 }
 
+/* Looks the address up and fills p->t: 1 found, 0 not. */
+static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, ea_err *err) {
+    ec_query *q = NULL;
+    uint64_t behind = 0;
+    int rc = ec_question_open(&o->q, &q, &behind, err);
+    if (!rc)
+        rc = ec_question_moment(&o->q, q, o->q.at, moment, err);
+    if (!rc && p->json) {
+        ea_text_char(&p->t, '{');
+        ec_json_moment(&p->t, moment, behind);
+        ea_text_printf(&p->t, ", \"pid\": %" PRIu32 ", \"address\": \"0x%" PRIx64 "\"", pid, p->address);
+    }
+    if (!rc)
+        rc = ec_query_where(q, moment->fold.fold_id, pid, moment->utc_ns, p->address, add_place, p, err);
+    if (rc >= 0 && p->json)
+        ea_text_str(&p->t, rc ? "}\n" : ", \"name\": null, \"offset\": null, \"module\": null}\n");
+    ec_query_close(q);
+    return rc;
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
-    ec_query *q = NULL;
-    ec_moment moment;
-    uint64_t behind = 0;
+    ec_moment moment = {0};
     uint32_t pid = 0;
     ea_err err = {0};
     place p = {.json = o->q.json};
     (void)operand_count;
     ea_text_init(&p.t);
-    int rc = ec_question_pid(o->pid, &pid, &err), found = 0;
+    int rc = ec_question_pid(o->pid, &pid, &err);
     if (!rc && ea_u64_parse(operands[0], &p.address))
         rc = ea_fail(&err, EA_EUSAGE, "\"%s\" is no address: decimal, or hex after 0x", operands[0]);
-    if (!rc)
-        rc = ec_question_open(&o->q, &q, &behind, &err);
-    if (!rc)
-        rc = ec_question_moment(&o->q, q, o->q.at, &moment, &err);
-    if (!rc && p.json) {
-        ea_text_char(&p.t, '{');
-        ec_json_moment(&p.t, &moment, behind);
-        ea_text_printf(&p.t, ", \"pid\": %" PRIu32 ", \"address\": \"0x%" PRIx64 "\"", pid, p.address);
-    }
-    if (!rc)
-        rc = found = ec_query_where(q, moment.fold.fold_id, pid, moment.utc_ns, p.address, add_place, &p, &err);
-    if (rc >= 0 && q) {
-        if (p.json)
-            ea_text_str(&p.t, found == 1 ? "}\n" : ", \"name\": null, \"offset\": null, \"module\": null}\n");
-        rc = ec_answer_write(&p.t, &err);
-    }
-    if (!rc && !found) {
-        ea_text at;
-        ea_text_init(&at);
-        ea_text_utc_ns(&at, moment.utc_ns);
-        rc = ea_fail(&err, EA_ENOTFOUND, "0x%" PRIx64 " is in no module that is known of process %" PRIu32 " at %s",
-                     p.address, pid, at.data ? at.data : "that time");
-        ea_text_deinit(&at);
+    if (!rc) {
+        int found = look_up(o, pid, &p, &moment, &err);
+        rc = found < 0 ? found : ec_answer_write(&p.t, &err);
+        if (!rc && !found) {
+            ea_text_utc_ns(&p.t, moment.utc_ns);
+            rc = ea_fail(&err, EA_ENOTFOUND, "0x%" PRIx64 " is in no module that is known of process %" PRIu32 " at %s",
+                         p.address, pid, p.t.data ? p.t.data : "that time");
+        }
     }
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
-    ec_query_close(q);
     ea_text_deinit(&p.t);
     return ea_exit_code(rc);
 }

@@ -445,7 +445,7 @@ int ec_history_open(ec_history **ret, const char *dir, const ec_history_options 
 void ec_history_close(ec_history *h) {
     if (!h)
         return;
-    for (size_t i = 0; i < h->live_count; i++)
+    for (size_t i = 0; h->lives && i < h->live_count; i++)
         live_destroy(h->lives[i]);
     free(h->lives);
     free(h->works);

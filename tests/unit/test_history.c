@@ -155,8 +155,8 @@ static void open_stores(fixture *f) {
 static int setup(void **state) {
     fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    strcpy(f->dir, "/tmp/ec-history-XXXXXX");
-    strcpy(f->other, "/tmp/ec-history-XXXXXX");
+    snprintf(f->dir, sizeof f->dir, "/tmp/ec-history-XXXXXX");
+    snprintf(f->other, sizeof f->other, "/tmp/ec-history-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     assert_non_null(mkdtemp(f->other));
     random_batches(f->batches, 1);
@@ -203,9 +203,7 @@ static uint64_t fold(const char *dir, const ec_history_options *options) {
 /* All rows of a stream, as text that does not depend on the database's own numbers. */
 static char *contents(const char *dir, const char *host) {
     static const char *const QUERIES[] = {
-        "SELECT id, position, batch_count, event_count, last_instance, begin_utc_ns, end_utc_ns FROM streams WHERE "
-        "host = ?1"
-        " ORDER BY id",
+        "SELECT id, position, last_instance, begin_utc_ns, end_utc_ns FROM streams WHERE host = ?1 ORDER BY id",
         "SELECT p.* FROM processes p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
         "SELECT p.* FROM threads p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
         "SELECT p.* FROM modules p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
