@@ -96,8 +96,7 @@ static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
             if (p[0x35] || !(p[0x34] & EA_ETL_BUFFER_COMPRESSED) || p[0x34] >= 0x80 || p[0x36] >= 8 || p[0x37])
                 continue;
             ea_etl_parse_buffer_header(p, &h);
-            if (ea_etl_score_buffer_header(&h) != EA_ETL_HEADER_SOUND ||
-                (uint16_t)h.state != x->file->info.compression || h.size_bytes < EA_ETL_HEADER_BYTES + 8)
+            if (ea_etl_score_buffer_header(&h) != EA_ETL_HEADER_SOUND || h.size_bytes < EA_ETL_HEADER_BYTES + 8)
                 continue;
             uint64_t next = base + i + h.size_bytes;
             if (next < end) {

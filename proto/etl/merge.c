@@ -31,9 +31,10 @@ typedef struct active {
     struct active *link; /* in the list of free ones */
 } active;
 
-/* A buffer that was given up in its middle. */
+/* A buffer that was given up in its middle: key, tie and position are those of its next record. */
 typedef struct parked {
     int64_t key;
+    uint64_t tie, position;
     int64_t time_raw;
     uint32_t next;
     int mended;
@@ -53,7 +54,7 @@ struct ea_etl_set {
     active **heap;     /* the others; room for heap_capacity */
     size_t heap_count, heap_capacity;
     active *free_list;
-    parked *parked; /* a heap by key */
+    parked *parked; /* a heap by (key, tie, position) */
     size_t parked_count, parked_capacity;
     size_t memory_bytes, memory_limit; /* of decoded buffers, in use or kept */
 
@@ -206,12 +207,16 @@ double ea_etl_progress(const ea_etl_set *s) {
 
 /* ---- the heap of decoded buffers ---- */
 
+static uint64_t next_position(const active *a) {
+    return a->position_base | a->buffer.walk.offsets[a->next];
+}
+
 static int less(const active *a, const active *b) {
     if (a->key != b->key)
         return a->key < b->key;
     if (a->tie != b->tie)
         return a->tie < b->tie;
-    return (a->position_base | a->buffer.walk.offsets[a->next]) < (b->position_base | b->buffer.walk.offsets[b->next]);
+    return next_position(a) < next_position(b);
 }
 
 static void heap_sift_down(ea_etl_set *s, size_t at) {
@@ -283,6 +288,19 @@ static void count_memory(ea_etl_set *s, active *a) {
     a->cost_bytes = cost;
 }
 
+static int before(int64_t key_a, uint64_t tie_a, uint64_t position_a, int64_t key_b, uint64_t tie_b,
+                  uint64_t position_b) {
+    if (key_a != key_b)
+        return key_a < key_b;
+    if (tie_a != tie_b)
+        return tie_a < tie_b;
+    return position_a < position_b;
+}
+
+static int parked_less(const parked *a, const parked *b) {
+    return before(a->key, a->tie, a->position, b->key, b->tie, b->position);
+}
+
 static int park(ea_etl_set *s, active *a, ea_err *err) {
     if (s->parked_count == s->parked_capacity) {
         size_t capacity = s->parked_capacity ? 2 * s->parked_capacity : 64;
@@ -293,8 +311,14 @@ static int park(ea_etl_set *s, active *a, ea_err *err) {
         s->parked_capacity = capacity;
     }
     size_t at = s->parked_count++;
-    parked new = {.key = a->key, .time_raw = a->time_raw, .next = a->next, .mended = a->mended, .entry = a->entry};
-    for (; at > 0 && new.key < s->parked[(at - 1) / 2].key; at = (at - 1) / 2)
+    parked new = {.key = a->key,
+                  .tie = a->tie,
+                  .position = next_position(a),
+                  .time_raw = a->time_raw,
+                  .next = a->next,
+                  .mended = a->mended,
+                  .entry = a->entry};
+    for (; at > 0 && parked_less(&new, &s->parked[(at - 1) / 2]); at = (at - 1) / 2)
         s->parked[at] = s->parked[(at - 1) / 2];
     s->parked[at] = new;
     return 0;
@@ -304,9 +328,9 @@ static parked unpark(ea_etl_set *s) {
     parked first = s->parked[0], moving = s->parked[--s->parked_count];
     size_t at = 0;
     for (size_t child; (child = 2 * at + 1) < s->parked_count; at = child) {
-        if (child + 1 < s->parked_count && s->parked[child + 1].key < s->parked[child].key)
+        if (child + 1 < s->parked_count && parked_less(&s->parked[child + 1], &s->parked[child]))
             child++;
-        if (moving.key <= s->parked[child].key)
+        if (!parked_less(&s->parked[child], &moving))
             break;
         s->parked[at] = s->parked[child];
     }
@@ -314,19 +338,29 @@ static parked unpark(ea_etl_set *s) {
     return first;
 }
 
-/* The key at which the next buffer has to be decoded; INT64_MAX and 0 when there is none. */
-static int next_pending(const ea_etl_set *s, int64_t *ret_key) {
-    int any = 0;
-    *ret_key = INT64_MAX;
-    if (s->index_next < s->index.count) {
-        *ret_key = s->index.entries[s->index_next].key;
-        any = 1;
+/* Which buffer has to be decoded before the front of the heap may come out. */
+enum pending { NOTHING_PENDING, NEW_PENDING, PARKED_PENDING };
+
+static enum pending pending(const ea_etl_set *s) {
+    const active *front = s->heap_count ? s->heap[0] : NULL;
+    if (s->index_next < s->index.count && (!front || s->index.entries[s->index_next].key <= front->key))
+        return NEW_PENDING;
+    if (s->parked_count) {
+        const parked *p = &s->parked[0];
+        if (!front || before(p->key, p->tie, p->position, front->key, front->tie, next_position(front)))
+            return PARKED_PENDING;
     }
-    if (s->parked_count && (!any || s->parked[0].key < *ret_key)) {
-        *ret_key = s->parked[0].key;
-        any = 1;
-    }
-    return any;
+    return NOTHING_PENDING;
+}
+
+/* The first key at which the buffer in front has to be compared with others. */
+static int64_t first_rival(const ea_etl_set *s) {
+    int64_t key = s->heap_count ? s->heap[0]->key : INT64_MAX;
+    if (s->index_next < s->index.count && s->index.entries[s->index_next].key < key)
+        key = s->index.entries[s->index_next].key;
+    if (s->parked_count && s->parked[0].key < key)
+        key = s->parked[0].key;
+    return key;
 }
 
 /* Sets key and time_raw of the record that a->next names. */
@@ -336,11 +370,9 @@ static inline void look_at_next(const ea_etl_set *s, active *a) {
     a->key = merge_key(file, a->time_raw);
 }
 
-/* Decodes the buffer that next_pending spoke of into the heap (one without records vanishes). */
-static int activate(ea_etl_set *s, ea_err *err) {
+/* Decodes the buffer that is pending into the heap (one without records vanishes). */
+static int activate(ea_etl_set *s, int again, ea_err *err) {
     parked from = {0};
-    int again =
-        s->parked_count && (s->index_next == s->index.count || s->parked[0].key < s->index.entries[s->index_next].key);
     if (again)
         from = unpark(s);
     else
@@ -410,17 +442,14 @@ static int choose(ea_etl_set *s, ea_err *err) {
             return rc;
         }
     }
-    int64_t pending;
-    int any = next_pending(s, &pending);
-    while (any && (s->heap_count == 0 || pending <= s->heap[0]->key)) {
-        if ((rc = activate(s, err)) || (rc = make_room(s, err)))
+    enum pending what;
+    while ((what = pending(s)) != NOTHING_PENDING)
+        if ((rc = activate(s, what == PARKED_PENDING, err)) || (rc = make_room(s, err)))
             return rc;
-        any = next_pending(s, &pending);
-    }
     if (s->heap_count == 0)
         return 0;
     s->current = heap_remove(s, 0);
-    s->run_limit = s->heap_count && s->heap[0]->key < pending ? s->heap[0]->key : pending;
+    s->run_limit = first_rival(s);
     return 1;
 }
 

@@ -1,0 +1,1300 @@
+/* proto/etl, reading: header forms byte by byte, canonical order, clocks, compressions, damage of every kind, prefixes.
+ * Files are made with the project's writer and then bent by hand; what the writer cannot do (LZNT1, XPRESS_HUFF) is
+ * compressed here. Byte strings of single headers: single-records-kernel.json beside the real traces. */
+#include "etl_writer.h"
+#include "layout.h"
+#include "platform.h"
+#include "scratch.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define LENGTH(a) (sizeof(a) / sizeof *(a))
+
+static uint64_t rng_state = 88172645463325252u;
+static uint64_t rng(void) {
+    rng_state ^= rng_state >> 12;
+    rng_state ^= rng_state << 25;
+    rng_state ^= rng_state >> 27;
+    return rng_state * UINT64_C(0x2545F4914F6CDD1D);
+}
+
+static void must(int rc, const ea_err *err) {
+    if (rc < 0)
+        fail_msg("%s: %s", ea_code_name(rc), err->message);
+}
+
+/* ---- header forms ---- */
+
+typedef struct image {
+    uint8_t data[1024];
+    uint32_t len;
+} image;
+
+/* hex of a header, then a payload; sets the record's size, which stands at size_at. */
+static void record_image(image *b, const char *hex, const char *payload, unsigned size_at) {
+    size_t got;
+    assert_int_equal(ea_hex_parse(hex, b->data, sizeof b->data, &got), 0);
+    memcpy(b->data + got, payload, strlen(payload));
+    b->len = (uint32_t)(got + strlen(payload));
+    ea_store16(b->data + size_at, (uint16_t)b->len);
+}
+
+/* Fills from b, and checks that what it was filled with gives the same bytes again. */
+static uint32_t fill(ea_record *r, ea_ext *ext, const image *b) {
+    uint8_t again[2048];
+    size_t len;
+    ea_err err;
+    uint8_t *exact = malloc(b->len); /* so that a sanitizer sees a byte too far */
+    assert_non_null(exact);
+    memcpy(exact, b->data, b->len);
+    assert_int_equal(ea_etl_record_bytes(exact, b->len), b->len);
+    uint32_t damaged = ea_etl_fill_record(r, ext, b->data, b->len, 8);
+    r->time_raw = ea_etl_record_time(exact, 0);
+    free(exact);
+    must(ea_etl_encode_record(r, again, sizeof again, &len, &err), &err);
+    assert_int_equal(len, b->len);
+    assert_memory_equal(again, b->data, b->len);
+    return damaged;
+}
+
+static void assert_payload(const ea_record *r, const char *text) {
+    assert_int_equal(r->payload_bytes, strlen(text));
+    assert_memory_equal(r->payload, text, strlen(text));
+}
+
+static void assert_guid(const ea_guid *g, const char *text) {
+    char out[37];
+    ea_guid_format(g, out);
+    assert_string_equal(out, text);
+}
+
+static void kernel_headers(void **state) {
+    (void)state;
+    image b;
+    ea_record r;
+    ea_ext ext[EA_EXT_MAX];
+
+    record_image(&b, "020002c06c01000078470000444c000085cc0542cb0200000100000002000000", "hello", 4);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.header_type, EA_HEADER_SYSTEM64);
+    assert_int_equal(r.version, 2);
+    assert_int_equal(r.tid, 18296);
+    assert_int_equal(r.pid, 19524);
+    assert_int_equal(r.time_raw, 3072009292933);
+    assert_int_equal(r.kernel_time, 1);
+    assert_int_equal(r.user_time, 2);
+    assert_int_equal(r.flags, EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER);
+    assert_int_equal(r.pointer_size, 8);
+    assert_guid(&r.provider, "68fdd900-4a3e-11d1-84f4-0000f80464e3");
+    assert_payload(&r, "hello");
+
+    record_image(&b, "ff0103c06c010a0378470000444c000085cc0542cb020000", "image load", 4);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.header_type, EA_HEADER_COMPACT32);
+    assert_int_equal(r.header_word, 0x1ff);
+    assert_int_equal(r.version, 0xff);
+    assert_int_equal(r.hook_id, 0x030a);
+    assert_int_equal(r.opcode, 10);
+    assert_int_equal(r.tid, 18296);
+    assert_int_equal(r.pointer_size, 4);
+    assert_int_equal(r.flags, EA_FLAG_CLASSIC_HEADER | EA_FLAG_32_BIT_HEADER | EA_FLAG_NO_CPUTIME);
+    assert_guid(&r.provider, "2cb15d1d-5fc1-11d2-abe1-00a0c911f518");
+    assert_payload(&r, "image load");
+
+    record_image(&b, "020011c020002e0f6d110642cb020000", "sixteen bytes...", 4);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.header_type, EA_HEADER_PERFINFO64);
+    assert_int_equal(r.time_raw, 3072009310573);
+    assert_int_equal(r.pid, UINT32_MAX);
+    assert_int_equal(r.tid, UINT32_MAX);
+    assert_int_equal(r.ext_count, 0);
+    assert_int_equal(r.hook_id, 0x0f2e);
+    assert_guid(&r.provider, "ce1dbfb4-137e-4da6-87b0-3f59aa102cbc");
+    assert_payload(&r, "sixteen bytes...");
+
+    record_image(&b, "040211c038002405ff2efccd61010000380f000000000000b824000000000000", "switch", 4);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.version, 4);
+    assert_int_equal(r.header_word, 0x204);
+    assert_int_equal(r.ext_count, 1);
+    assert_int_equal(ext[0].type, EA_EXT_PMC_COUNTERS);
+    assert_int_equal(ext[0].size_bytes, 16);
+    assert_int_equal(ea_load64(ext[0].data), 3896);
+    assert_int_equal(ea_load64(ext[0].data + 8), 9400);
+    assert_payload(&r, "switch");
+
+    record_image(&b, "048211c038002405ff2efccd610100005945c94ff77f0000380f000000000000b824000000000000", "switch", 4);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.ext_count, 2);
+    assert_int_equal(ext[0].type, EA_EXT_PEBS_INDEX);
+    assert_int_equal(ea_load64(ext[0].data), 0x7ff74fc94559);
+    assert_int_equal(ext[1].type, EA_EXT_PMC_COUNTERS);
+    assert_int_equal(ea_load64(ext[1].data), 3896);
+    assert_payload(&r, "switch");
+
+    /* the version promises 7 counters, the record has room for none: nothing is lost, and it is said */
+    record_image(&b, "040711c038002405ff2efccd61010000", "short", 4);
+    assert_int_equal(fill(&r, ext, &b), 5);
+    assert_int_equal(r.ext_count, 0);
+    assert_payload(&r, "short");
+}
+
+static void other_headers(void **state) {
+    (void)state;
+    image b;
+    ea_record r;
+    ea_ext ext[EA_EXT_MAX];
+
+    record_image(&b, "840114c040030201206700000b0000001c180642cb020000d775e6b35425184f830b2762732560de0300000004000000",
+                 "full", 0);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.header_type, EA_HEADER_FULL64);
+    assert_int_equal(r.opcode, 64);
+    assert_int_equal(r.level, 3);
+    assert_int_equal(r.version, 2);
+    assert_int_equal(r.header_word, 0x102);
+    assert_int_equal(r.tid, 26400);
+    assert_int_equal(r.pid, 11);
+    assert_int_equal(r.time_raw, 3072009312284);
+    assert_guid(&r.provider, "b3e675d7-2554-4f18-830b-2762732560de");
+    assert_int_equal(r.kernel_time, 3);
+    assert_int_equal(r.user_time, 4);
+    assert_payload(&r, "full");
+
+    record_image(&b,
+                 "84010bc040000000206700000b0000001c180642cb020000d775e6b35425184f830b2762732560de0000000000000000"
+                 "0700000008000000000102030405060708090a0b0c0d0e0f",
+                 "instance", 0);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.header_type, EA_HEADER_INSTANCE32);
+    assert_int_equal(r.pointer_size, 4);
+    assert_int_equal(r.ext_count, 1);
+    assert_int_equal(ext[0].type, EA_EXT_INSTANCE_INFO);
+    assert_int_equal(ext[0].size_bytes, 24);
+    assert_int_equal(ea_load32(ext[0].data), 7);
+    assert_int_equal(ea_load32(ext[0].data + 4), 8);
+    assert_int_equal(ext[0].data[23], 15);
+    assert_payload(&r, "instance");
+
+    record_image(&b,
+                 "640013c0000002000500000006000000b176f143cb02000046905f9ec643624fba137b19896253ff"
+                 "060001020304050007000000000000801100000012000000000102030405060708090a0b0c0d0e0f",
+                 "event", 0);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.header_type, EA_HEADER_EVENT64);
+    assert_int_equal(r.property, 2);
+    assert_int_equal(r.tid, 5);
+    assert_int_equal(r.pid, 6);
+    assert_int_equal(r.id, 6);
+    assert_int_equal(r.version, 1);
+    assert_int_equal(r.channel, 2);
+    assert_int_equal(r.level, 3);
+    assert_int_equal(r.opcode, 4);
+    assert_int_equal(r.task, 5);
+    assert_int_equal(r.keyword, 0x8000000000000007u);
+    assert_int_equal(r.kernel_time, 0x11);
+    assert_int_equal(r.user_time, 0x12);
+    assert_int_equal(r.activity_id.bytes[15], 15);
+    assert_payload(&r, "event");
+}
+
+static const char event_head[] = "640012c0010000000500000006000000b176f143cb02000046905f9ec643624fba137b19896253ff"
+                                 "06000000000000000000000000000000000000000000000000000000000000000000000000000000";
+
+static void extended_items(void **state) {
+    (void)state;
+    image b;
+    ea_record r;
+    ea_ext ext[EA_EXT_MAX];
+    char hex[1000];
+
+    /* a related activity id (16 bytes), then an item of a type that nobody knows (3 bytes, padded) */
+    snprintf(hex, sizeof hex, "%s%s%s", event_head, "1800010001001000000102030405060708090a0b0c0d0e0f",
+             "1000630000000300aabbcc0000000000");
+    record_image(&b, hex, "rest", 0);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.pointer_size, 4);
+    assert_int_equal(r.ext_count, 2);
+    assert_int_equal(ext[0].type, EA_EXT_RELATED_ACTIVITY_ID);
+    assert_int_equal(ext[0].linkage, 1);
+    assert_int_equal(ext[0].size_bytes, 16);
+    assert_int_equal(ext[1].type, 0x63);
+    assert_int_equal(ext[1].linkage, 0);
+    assert_int_equal(ext[1].size_bytes, 3);
+    assert_memory_equal(ext[1].data, "\xaa\xbb\xcc", 3);
+    assert_payload(&r, "rest");
+    assert_ptr_equal(ea_record_ext(&r, 0x63), &ext[1]);
+
+    /* the chain says that one more follows, and what follows is none: it stands in the payload, and is counted */
+    snprintf(hex, sizeof hex, "%s%s%s", event_head, "1800010001001000000102030405060708090a0b0c0d0e0f",
+             "0c00630000000300aabbcc00000000"); /* its size of 12 is not padded to 8 */
+    record_image(&b, hex, "rest", 0);
+    uint32_t damaged = fill(&r, ext, &b);
+    assert_int_equal(r.ext_count, 1);
+    assert_int_equal(damaged, 15 + 4);
+    assert_int_equal(r.payload_bytes, 15 + 4);
+
+    /* an item that reaches behind the record */
+    snprintf(hex, sizeof hex, "%s%s", event_head, "f0ff0100000be8ff");
+    record_image(&b, hex, "rest", 0);
+    assert_int_equal(fill(&r, ext, &b), 12);
+    assert_int_equal(r.ext_count, 0);
+
+    /* more items than a record can have: 64 are items, the others payload */
+    record_image(&b, event_head, "", 0);
+    for (int i = 0; i < 70; i++) {
+        ea_store16(b.data + b.len, 8);
+        ea_store16(b.data + b.len + 2, 100);
+        ea_store16(b.data + b.len + 4, i < 69);
+        ea_store16(b.data + b.len + 6, 0);
+        b.len += 8;
+    }
+    ea_store16(b.data, (uint16_t)b.len);
+    assert_int_equal(fill(&r, ext, &b), 6 * 8);
+    assert_int_equal(r.ext_count, EA_EXT_MAX);
+    assert_int_equal(r.payload_bytes, 6 * 8);
+}
+
+static void messages(void **state) {
+    (void)state;
+    image b;
+    ea_record r;
+    ea_ext ext[EA_EXT_MAX];
+
+    /* sequence, GUID, time, thread and process, 64-bit pointers */
+    record_image(&b, "00000f900a00ab0001000000d775e6b35425184f830b2762732560de1c180642cb0200000700000008000000", "wpp",
+                 0);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_int_equal(r.header_type, EA_HEADER_MESSAGE);
+    assert_int_equal(r.header_word, 0xab);
+    assert_int_equal(r.id, 10);
+    assert_int_equal(r.flags, EA_FLAG_TRACE_MESSAGE | EA_FLAG_CLASSIC_HEADER);
+    assert_guid(&r.provider, "b3e675d7-2554-4f18-830b-2762732560de");
+    assert_int_equal(r.time_raw, 3072009312284);
+    assert_int_equal(r.tid, 7);
+    assert_int_equal(r.pid, 8);
+    assert_int_equal(r.pointer_size, 8);
+    assert_int_equal(r.ext_count, 1);
+    assert_int_equal(ext[0].type, EA_EXT_WPP_SEQUENCE);
+    assert_int_equal(ea_load32(ext[0].data), 1);
+    assert_payload(&r, "wpp");
+
+    /* a component id, nothing else; 32-bit pointers */
+    record_image(&b, "00000f900b004400efbeadde", "wpp", 0);
+    assert_int_equal(fill(&r, ext, &b), 0);
+    assert_true(ea_guid_is_zero(&r.provider));
+    assert_int_equal(r.pid, UINT32_MAX);
+    assert_int_equal(r.tid, UINT32_MAX);
+    assert_int_equal(r.pointer_size, 4);
+    assert_int_equal(ext[0].type, EA_EXT_WPP_COMPONENT);
+    assert_int_equal(ea_load32(ext[0].data), 0xdeadbeef);
+    assert_int_equal(ea_etl_record_time(b.data, 42), 42);
+
+    /* a size that does not hold what the options promise is no record */
+    b.data[0] = 11;
+    assert_int_equal(ea_etl_record_bytes(b.data, b.len), 0);
+}
+
+static void group_guids(void **state) {
+    (void)state;
+    assert_guid(ea_etl_group_guid(0x0301), "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c");
+    assert_guid(ea_etl_group_guid(0x030a), "2cb15d1d-5fc1-11d2-abe1-00a0c911f518");
+    assert_guid(ea_etl_group_guid(0x140a), "2cb15d1d-5fc1-11d2-abe1-00a0c911f518");
+    assert_guid(ea_etl_group_guid(0x0524), "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c");
+    assert_guid(ea_etl_group_guid(0x1820), "def2fe46-7bd6-4b80-bd94-f57fe20d0ce3");
+    assert_true(ea_guid_is_zero(ea_etl_group_guid(0x0c01)));
+    assert_true(ea_guid_is_zero(ea_etl_group_guid(0xff01)));
+}
+
+/* ---- files ---- */
+
+enum { HEADER_TIME = 1000000 };
+
+static ea_etl_info plain_info(void) {
+    static char session[] = "session", file[] = "C:\\trace.etl";
+    return (ea_etl_info){.buffer_size_bytes = 4096,
+                         .os_version = 0x0501000a,
+                         .os_build = 19045,
+                         .cpu_count = 4,
+                         .timer_resolution = 156250,
+                         .log_file_mode = 1,
+                         .pointer_size = 8,
+                         .cpu_mhz = 3000,
+                         .bias_minutes = -60,
+                         .boot_filetime = 133000000000000000,
+                         .perf_frequency = 10000000,
+                         .start_filetime = 133000001000000000,
+                         .clock_type = EA_CLOCK_QPC,
+                         .session_name = session,
+                         .log_file_name = file,
+                         .logger = 3};
+}
+
+static ea_etl_writer *begin(const char *name, const ea_etl_info *info) {
+    ea_etl_writer *w;
+    ea_err err;
+    ea_etl_writer_options options = {.info = info, .start_raw = HEADER_TIME};
+    must(ea_etl_writer_create(&w, scratch_path(name), &options, &err), &err);
+    return w;
+}
+
+static void end(ea_etl_writer *w) {
+    ea_err err;
+    ea_etl_writer_end what = {.end_filetime = 133000002000000000, .events_lost = 5, .buffers_lost = 6};
+    must(ea_etl_writer_finish(w, &what, &err), &err);
+    ea_etl_writer_destroy(w);
+}
+
+static void add(ea_etl_writer *w, uint16_t cpu, int64_t time, uint32_t tag, uint16_t payload_bytes) {
+    static uint8_t payload[5000];
+    ea_err err;
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (uint8_t)(i / 16 + tag);
+    assert_true(payload_bytes >= 4 && payload_bytes <= sizeof payload);
+    ea_store32(payload, tag);
+    ea_record r = {.header_type = EA_HEADER_SYSTEM64,
+                   .hook_id = 0x0501,
+                   .header_word = 3,
+                   .version = 3,
+                   .opcode = 1,
+                   .provider = *ea_etl_group_guid(0x0501),
+                   .flags = EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER,
+                   .pointer_size = 8,
+                   .time_raw = time,
+                   .pid = tag,
+                   .tid = tag + 1,
+                   .cpu = cpu,
+                   .logger = 3,
+                   .payload = payload,
+                   .payload_bytes = payload_bytes};
+    must(ea_etl_writer_add(w, &r, &err), &err);
+}
+
+static uint8_t *load(const char *name, size_t *ret_len) {
+    char *data;
+    ea_err err;
+    must(ea_path_read_all(scratch_path(name), 1 << 28, &data, ret_len, &err), &err);
+    return (uint8_t *)data;
+}
+
+static void store(const char *name, const uint8_t *data, size_t len) {
+    ea_err err;
+    must(ea_path_write_all(scratch_path(name), data, len, 0, &err), &err);
+}
+
+/* ---- what came out ---- */
+
+typedef struct seen {
+    int64_t time;
+    uint64_t position;
+    uint64_t hash;
+    uint32_t tag;
+    uint16_t cpu, source;
+} seen;
+
+typedef struct result {
+    int rc; /* of the opening */
+    seen *items;
+    size_t count, capacity;
+    uint64_t bad_records, bad_buffers, bad_bytes, disordered, late;
+    size_t damage_count;
+    ea_etl_damage damage[64];
+    ea_err err;
+    ea_etl_info info; /* of the first file; its texts are gone */
+} result;
+
+static void on_damage(const ea_etl_damage *damage, void *arg) {
+    result *r = arg;
+    assert_non_null(damage->reason);
+    assert_non_null(damage->path);
+    if (r->damage_count < LENGTH(r->damage))
+        r->damage[r->damage_count] = *damage;
+    r->damage_count++;
+}
+
+static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t len) {
+    while (len--)
+        h = (h ^ *p++) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static result *read_paths(const char *const *paths, size_t count, ea_etl_options options) {
+    result *res = calloc(1, sizeof *res);
+    ea_counters *counters = calloc(1, sizeof *counters);
+    assert_non_null(res);
+    assert_non_null(counters);
+    ea_etl_set *set;
+    const ea_record *r;
+    options.counters = counters;
+    options.on_damage = on_damage;
+    options.on_damage_arg = res;
+    res->rc = ea_etl_open(&set, paths, count, &options, &res->err);
+    if (res->rc == 0) {
+        uint8_t *encoded = malloc(70000);
+        assert_non_null(encoded);
+        res->info = *ea_etl_file_info(set, 0);
+        int rc;
+        double progress = 0;
+        while ((rc = ea_etl_next(set, &r, &res->err)) > 0) {
+            if (res->count == res->capacity) {
+                res->capacity = res->capacity ? 2 * res->capacity : 256;
+                res->items = realloc(res->items, res->capacity * sizeof *res->items);
+                assert_non_null(res->items);
+            }
+            size_t len;
+            must(ea_etl_encode_record(r, encoded, 70000, &len, &res->err), &res->err);
+            res->items[res->count++] = (seen){.time = r->time_raw,
+                                              .position = r->position,
+                                              .hash = hash_bytes(r->cpu * 31u + r->logger, encoded, len),
+                                              .tag = r->payload_bytes >= 4 ? ea_load32(r->payload) : 0,
+                                              .cpu = r->cpu,
+                                              .source = r->source};
+            assert_true(ea_etl_progress(set) >= progress);
+            progress = ea_etl_progress(set);
+        }
+        assert_int_equal(rc, 0);
+        assert_int_equal(ea_etl_next(set, &r, &res->err), 0); /* and again */
+        assert_true(ea_etl_progress(set) >= 1);
+        free(encoded);
+        ea_etl_close(set);
+    }
+    res->bad_records = ea_counter_get(counters, EA_COUNT_source_bad_records);
+    res->bad_buffers = ea_counter_get(counters, EA_COUNT_source_bad_buffers);
+    res->bad_bytes = ea_counter_get(counters, EA_COUNT_source_bad_bytes);
+    res->disordered = ea_counter_get(counters, EA_COUNT_source_disordered_buffers);
+    res->late = ea_counter_get(counters, EA_COUNT_source_late_records);
+    free(counters);
+    return res;
+}
+
+static result *read_file(const char *name) {
+    const char *path = scratch_path(name);
+    return read_paths(&path, 1, (ea_etl_options){0});
+}
+
+static void done(result *r) {
+    free(r->items);
+    free(r);
+}
+
+static int canonical(const seen *a, const seen *b) {
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    if (a->source != b->source)
+        return a->source < b->source ? -1 : 1;
+    if (a->cpu != b->cpu)
+        return a->cpu < b->cpu ? -1 : 1;
+    return a->position < b->position ? -1 : a->position > b->position;
+}
+
+static void assert_canonical(const result *r) {
+    for (size_t i = 1; i < r->count; i++)
+        assert_true(canonical(&r->items[i - 1], &r->items[i]) < 0);
+}
+
+static void assert_clean(const result *r) {
+    assert_int_equal(r->rc, 0);
+    assert_int_equal(r->bad_records, 0);
+    assert_int_equal(r->bad_buffers, 0);
+    assert_int_equal(r->bad_bytes, 0);
+    assert_int_equal(r->late, 0);
+    assert_int_equal(r->damage_count, 0);
+}
+
+static void assert_same(const result *a, const result *b) {
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        assert_int_equal(a->items[i].hash, b->items[i].hash);
+        assert_int_equal(a->items[i].time, b->items[i].time);
+        assert_int_equal(a->items[i].source, b->items[i].source);
+    }
+}
+
+/* How many records of `of` are in r, bit for bit. */
+static size_t kept(const result *r, const result *of) {
+    size_t n = 0;
+    for (size_t i = 0; i < of->count; i++)
+        for (size_t k = 0; k < r->count; k++)
+            if (r->items[k].hash == of->items[i].hash) {
+                n++;
+                break;
+            }
+    return n;
+}
+
+/* A file of `count` records over some CPUs; times go up in steps of 0 to 3, so that ties are common. */
+static void make_file(const char *name, const ea_etl_info *info, unsigned count, uint32_t first_tag, int64_t start) {
+    ea_etl_writer *w = begin(name, info);
+    int64_t times[64];
+    for (size_t i = 0; i < LENGTH(times); i++)
+        times[i] = start;
+    for (unsigned i = 0; i < count; i++) {
+        uint16_t cpu = (uint16_t)(rng() % info->cpu_count);
+        times[cpu] += (int64_t)(rng() % 4);
+        add(w, cpu, times[cpu], first_tag + i, (uint16_t)(4 + rng() % 60));
+    }
+    end(w);
+}
+
+static void merged_order(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    make_file("a.etl", &info, 3000, 1, HEADER_TIME);
+    info.cpu_count = 7;
+    info.compression = EA_ETL_XPRESS;
+    make_file("b.etl", &info, 2000, 100001, HEADER_TIME);
+    info.compression = 0;
+    info.os_version = 0x0105; /* before Windows 8: CPU numbers of one byte */
+    make_file("c.etl", &info, 1000, 200001, HEADER_TIME + 100);
+    char a[600], b[600], c[600];
+    snprintf(a, sizeof a, "%s", scratch_path("a.etl"));
+    snprintf(b, sizeof b, "%s", scratch_path("b.etl"));
+    snprintf(c, sizeof c, "%s", scratch_path("c.etl"));
+    const char *paths[] = {a, b, c};
+    result *all = read_paths(paths, 3, (ea_etl_options){0});
+    assert_clean(all);
+    assert_int_equal(all->count, 6000 + 3); /* the header events too */
+    assert_canonical(all);
+    /* each alone gives its part of it */
+    for (size_t f = 0; f < 3; f++) {
+        result *one = read_paths(paths + f, 1, (ea_etl_options){0});
+        assert_clean(one);
+        assert_canonical(one);
+        size_t k = 0;
+        for (size_t i = 0; i < all->count; i++)
+            if (all->items[i].source == f) {
+                assert_true(k < one->count);
+                assert_int_equal(all->items[i].hash, one->items[k++].hash);
+            }
+        assert_int_equal(k, one->count);
+        done(one);
+    }
+    /* with next to no memory buffers are given up and decoded again: the same comes out */
+    result *poor = read_paths(paths, 3, (ea_etl_options){.memory_limit_bytes = 1});
+    assert_clean(poor);
+    assert_same(all, poor);
+    done(poor);
+    done(all);
+}
+
+static void info_and_clocks(void **state) {
+    (void)state;
+    for (uint32_t pointer_size = 4; pointer_size <= 8; pointer_size += 4)
+        for (uint32_t clock = EA_CLOCK_QPC; clock <= EA_CLOCK_CPU_CYCLES; clock++) {
+            ea_etl_info info = plain_info(), *got;
+            info.pointer_size = pointer_size;
+            info.clock_type = clock;
+            ea_etl_writer *w = begin("clock.etl", &info);
+            for (uint32_t i = 0; i < 10; i++)
+                add(w, 0, HEADER_TIME + i, i, 8);
+            end(w);
+            const char *path = scratch_path("clock.etl");
+            ea_etl_set *set;
+            ea_err err;
+            must(ea_etl_open(&set, &path, 1, NULL, &err), &err);
+            assert_int_equal(ea_etl_file_count(set), 1);
+            assert_null(ea_etl_file_info(set, 1));
+            ea_etl_info copy = *ea_etl_file_info(set, 0);
+            got = &copy;
+            assert_string_equal(got->path, path);
+            assert_string_equal(got->session_name, "session");
+            assert_string_equal(got->log_file_name, "C:\\trace.etl");
+            assert_int_equal(got->buffer_size_bytes, 4096);
+            assert_int_equal(got->os_version, 0x0501000a);
+            assert_int_equal(got->os_build, 19045);
+            assert_int_equal(got->cpu_count, 4);
+            assert_int_equal(got->end_filetime, 133000002000000000);
+            assert_int_equal(got->timer_resolution, 156250);
+            assert_int_equal(got->log_file_mode, 1);
+            assert_int_equal(got->buffers_written, 2);
+            assert_int_equal(got->buffer_count, 2);
+            assert_int_equal(got->pointer_size, pointer_size);
+            assert_int_equal(got->events_lost, 5);
+            assert_int_equal(got->buffers_lost, 6);
+            assert_int_equal(got->cpu_mhz, 3000);
+            assert_int_equal(got->bias_minutes, -60);
+            assert_int_equal(got->boot_filetime, 133000000000000000);
+            assert_int_equal(got->perf_frequency, 10000000);
+            assert_int_equal(got->start_filetime, 133000001000000000);
+            assert_int_equal(got->clock_type, clock);
+            assert_int_equal(got->compression, 0);
+            assert_int_equal(got->logger, 3);
+            assert_int_equal(got->clock.type, clock);
+            int64_t start_ns = ea_filetime_to_utc_ns(133000001000000000);
+            switch (clock) {
+            case EA_CLOCK_QPC:
+                assert_int_equal(got->clock.frequency, 10000000);
+                assert_int_equal(ea_clock_to_utc_ns(&got->clock, HEADER_TIME + 10000000), start_ns + 1000000000);
+                break;
+            case EA_CLOCK_SYSTEM_TIME:
+                assert_int_equal(ea_clock_to_utc_ns(&got->clock, 133000001000000001), start_ns + 100);
+                break;
+            default:
+                assert_int_equal(got->clock.frequency, 3000000000u);
+                assert_int_equal(ea_clock_to_utc_ns(&got->clock, HEADER_TIME + 3), start_ns + 1);
+            }
+            ea_etl_close(set);
+        }
+}
+
+/* Two runs of a machine, or two machines: raw times cannot be compared, UTC can. */
+static void merged_by_utc(void **state) {
+    (void)state;
+    ea_etl_info one = plain_info(), two = plain_info();
+    two.boot_filetime += 36000000000;                  /* booted an hour later, its counter runs at another rate */
+    two.start_filetime = one.start_filetime + 5000000; /* started half a second later */
+    two.perf_frequency = 1000000;
+    ea_etl_writer *w = begin("one.etl", &one);
+    for (uint32_t i = 0; i < 100; i++)
+        add(w, 0, HEADER_TIME + (int64_t)i * 100000, 2 * i, 100); /* every 10 ms */
+    end(w);
+    w = begin("two.etl", &two);
+    for (uint32_t i = 0; i < 100; i++)
+        add(w, 0, HEADER_TIME + (int64_t)i * 10000 + 5000, 1 + 2 * i, 100); /* every 10 ms, 505 ms later */
+    end(w);
+    char a[600], b[600];
+    snprintf(a, sizeof a, "%s", scratch_path("one.etl"));
+    snprintf(b, sizeof b, "%s", scratch_path("two.etl"));
+    const char *paths[] = {a, b};
+    result *r = read_paths(paths, 2, (ea_etl_options){0});
+    assert_clean(r);
+    assert_int_equal(r->count, 202);
+    int64_t previous = INT64_MIN;
+    for (size_t i = 0; i < r->count; i++) {
+        int64_t t = r->items[i].time - HEADER_TIME;
+        int64_t utc = r->items[i].source ? t * 1000 + 500000000 : t * 100;
+        assert_true(utc >= previous);
+        previous = utc;
+    }
+    done(r);
+}
+
+static void disordered_buffers(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    for (int pairs = 1; pairs <= 2; pairs++) {
+        ea_etl_writer *w = begin("disorder.etl", &info);
+        for (uint32_t i = 0; i < 20; i++) /* backwards, one by one or in pairs of ties */
+            add(w, 1, HEADER_TIME + 100 - (int64_t)(i / (uint32_t)pairs) * 5, i, 30);
+        for (uint32_t i = 0; i < 20; i++)
+            add(w, 2, HEADER_TIME + (int64_t)i * 7, 100 + i, 30);
+        end(w);
+        result *r = read_file("disorder.etl");
+        assert_int_equal(r->rc, 0);
+        assert_int_equal(r->count, 41);
+        assert_int_equal(r->disordered, 1);
+        if (pairs == 1) { /* the first two records show it: the whole buffer is read for its earliest time */
+            assert_canonical(r);
+            assert_int_equal(r->late, 0);
+        } else { /* nothing showed it: the buffer came too late, is in order in itself, and what is late is counted */
+            uint64_t late = 0;
+            int64_t latest = INT64_MIN, previous = INT64_MIN;
+            for (size_t i = 0; i < r->count; i++) {
+                late += r->items[i].time < latest;
+                latest = r->items[i].time > latest ? r->items[i].time : latest;
+                if (r->items[i].cpu == 1) {
+                    assert_true(r->items[i].time >= previous);
+                    previous = r->items[i].time;
+                }
+            }
+            assert_true(late > 0);
+            assert_int_equal(r->late, late);
+        }
+        done(r);
+    }
+
+    /* without per-processor buffering every buffer may be so, and buffers overlap */
+    info.log_file_mode |= EA_ETL_MODE_NO_PER_PROCESSOR;
+    ea_etl_writer *w = begin("shared.etl", &info);
+    for (uint32_t i = 0; i < 5000; i++)
+        add(w, 0, HEADER_TIME + (int64_t)i * 10 - (int64_t)(rng() % 3000), i, (uint16_t)(4 + rng() % 60));
+    end(w);
+    result *r = read_file("shared.etl");
+    assert_int_equal(r->rc, 0);
+    assert_int_equal(r->count, 5001);
+    assert_true(r->disordered > 30);
+    assert_int_equal(r->late, 0);
+    assert_int_equal(r->damage_count, 0);
+    assert_canonical(r);
+    done(r);
+}
+
+/* A message without a time stands where it was written: behind the record before it. */
+static void records_without_time(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    ea_err err;
+    ea_etl_writer *w = begin("wpp.etl", &info);
+    uint8_t payload[4];
+    ea_record m = {.header_type = EA_HEADER_MESSAGE,
+                   .header_word = 0x80,
+                   .flags = EA_FLAG_TRACE_MESSAGE | EA_FLAG_CLASSIC_HEADER,
+                   .pid = UINT32_MAX,
+                   .tid = UINT32_MAX,
+                   .pointer_size = 8,
+                   .cpu = 1,
+                   .logger = 3,
+                   .payload = payload,
+                   .payload_bytes = 4};
+    for (uint32_t i = 0; i < 60; i++) {
+        if (i % 3 == 1)
+            add(w, 1, HEADER_TIME + i, i, 4);
+        else {
+            ea_store32(payload, i);
+            must(ea_etl_writer_add(w, &m, &err), &err);
+        }
+        add(w, 2, HEADER_TIME + i, 1000 + i, 4);
+    }
+    end(w);
+    result *r = read_file("wpp.etl");
+    assert_clean(r);
+    assert_int_equal(r->disordered, 0);
+    assert_int_equal(r->count, 121);
+    uint32_t next = 0;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->items[i].cpu == 1) {
+            assert_int_equal(r->items[i].tag, next);
+            assert_int_equal(r->items[i].time, HEADER_TIME + (next == 0 ? 1 : next - (next + 2) % 3));
+            next++;
+        }
+    assert_int_equal(next, 60);
+    done(r);
+}
+
+/* ---- compressions that the writer does not have ---- */
+
+static size_t lznt1_compress(const uint8_t *in, size_t in_bytes, uint8_t *out) {
+    size_t made = 0;
+    for (size_t base = 0; base < in_bytes; base += 4096) {
+        size_t chunk = in_bytes - base < 4096 ? in_bytes - base : 4096, at = 0, header = made;
+        made += 2;
+        while (at < chunk) {
+            size_t flags_at = made++;
+            uint8_t flags = 0;
+            for (unsigned bit = 0; bit < 8 && at < chunk; bit++) {
+                unsigned length_bits = 12;
+                for (size_t p = at ? at - 1 : 0; p >= 16; p >>= 1)
+                    length_bits--;
+                size_t best = 0, distance = 0;
+                for (size_t d = 1; d <= at && d <= 200; d++) {
+                    size_t len = 0, most = ((size_t)1 << length_bits) + 2;
+                    while (at + len < chunk && len < most && in[base + at + len] == in[base + at + len - d])
+                        len++;
+                    if (len > best) {
+                        best = len;
+                        distance = d;
+                    }
+                }
+                if (best >= 3) {
+                    flags |= (uint8_t)(1u << bit);
+                    ea_store16(out + made, (uint16_t)((distance - 1) << length_bits | (best - 3)));
+                    made += 2;
+                    at += best;
+                } else {
+                    out[made++] = in[base + at++];
+                }
+            }
+            out[flags_at] = flags;
+        }
+        ea_store16(out + header, (uint16_t)(0xb000 | (made - header - 3)));
+    }
+    return made;
+}
+
+/* All 512 symbols with codes of 9 bits: simple, and a full code. Bits go into 16-bit words, two of which are always
+ * kept open; whole bytes go behind them ([MS-XCA] 2.1.4.3). */
+typedef struct huff {
+    uint8_t *out;
+    size_t made, first, second;
+    uint32_t bits;
+    unsigned free_bits;
+} huff;
+
+static void huff_bits(huff *h, unsigned count, uint32_t value) {
+    if (h->free_bits >= count) {
+        h->free_bits -= count;
+        h->bits = h->bits << count | value;
+        return;
+    }
+    h->bits = h->bits << h->free_bits | value >> (count - h->free_bits);
+    h->free_bits = count - h->free_bits;
+    ea_store16(h->out + h->first, (uint16_t)h->bits);
+    h->first = h->second;
+    h->second = h->made;
+    h->made += 2;
+    h->bits = value & ((1u << h->free_bits) - 1);
+    h->free_bits = 16 - h->free_bits;
+}
+
+static size_t huff_compress(const uint8_t *in, size_t in_bytes, uint8_t *out) {
+    huff h = {.out = out};
+    size_t at = 0;
+    do {
+        size_t block_end = in_bytes - at < 65536 ? in_bytes : at + 65536;
+        memset(out + h.made, 0x99, 256);
+        h.made += 256;
+        h.first = h.made;
+        h.second = h.made + 2;
+        h.made += 4;
+        h.bits = 0;
+        h.free_bits = 16;
+        while (at < block_end) {
+            size_t best = 0, distance = 0;
+            for (size_t d = 1; d <= at && d <= 300; d++) {
+                size_t len = 0;
+                while (at + len < block_end && in[at + len] == in[at + len - d])
+                    len++;
+                if (len > best) {
+                    best = len;
+                    distance = d;
+                }
+            }
+            if (best < 3) {
+                huff_bits(&h, 9, in[at++]);
+                continue;
+            }
+            unsigned distance_bits = 0;
+            while (distance >> (distance_bits + 1))
+                distance_bits++;
+            size_t length = best - 3;
+            huff_bits(&h, 9, 256 | distance_bits << 4 | (uint32_t)(length < 15 ? length : 15));
+            if (length >= 15) {
+                if (length < 15 + 255) {
+                    out[h.made++] = (uint8_t)(length - 15);
+                } else {
+                    out[h.made++] = 255;
+                    if (length < 65536) {
+                        ea_store16(out + h.made, (uint16_t)length);
+                        h.made += 2;
+                    } else {
+                        ea_store16(out + h.made, 0);
+                        ea_store32(out + h.made + 2, (uint32_t)length);
+                        h.made += 6;
+                    }
+                }
+            }
+            huff_bits(&h, distance_bits, (uint32_t)(distance - ((size_t)1 << distance_bits)));
+            at += best;
+        }
+        if (at == in_bytes)
+            huff_bits(&h, 9, 256);
+        ea_store16(out + h.first, (uint16_t)(h.bits << h.free_bits));
+        ea_store16(out + h.second, 0);
+    } while (at < in_bytes);
+    return h.made;
+}
+
+/* A file of plain buffers as one whose buffers (but the first) are compressed. */
+static void repack(const char *from, const char *to, uint16_t compression) {
+    size_t len, made = 0;
+    uint8_t *data = load(from, &len), *out = malloc(2 * len + 70000);
+    assert_non_null(out);
+    for (size_t at = 0; at < len;) {
+        uint32_t size = ea_load32(data + at), used = ea_load32(data + at + 0x30);
+        memcpy(out + made, data + at, 72);
+        if (at == 0) {
+            memcpy(out, data, size);
+            ea_store32(out + 0x2c, compression);
+            ea_store32(out + 136, ea_load32(out + 136) | EA_ETL_MODE_COMPRESSED);
+            made += size;
+        } else {
+            size_t n = compression == EA_ETL_LZNT1    ? lznt1_compress(data + at + 72, used - 72, out + made + 72)
+                       : compression == EA_ETL_XPRESS ? ea_xpress_compress(data + at + 72, used - 72, out + made + 72)
+                                                      : huff_compress(data + at + 72, used - 72, out + made + 72);
+            ea_store32(out + made, (uint32_t)(72 + n));
+            ea_store16(out + made + 0x34, ea_load16(out + made + 0x34) | EA_ETL_BUFFER_COMPRESSED);
+            made += 72 + n;
+        }
+        at += size;
+    }
+    store(to, out, made);
+    free(data);
+    free(out);
+}
+
+static void compressions(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    info.buffer_size_bytes = 1 << 18; /* more than a block of XPRESS_HUFF */
+    make_file("plain.etl", &info, 12000, 1, HEADER_TIME);
+    result *plain = read_file("plain.etl");
+    assert_clean(plain);
+    assert_int_equal(plain->info.compression, 0);
+    for (uint16_t c = EA_ETL_LZNT1; c <= EA_ETL_XPRESS_HUFF; c++) {
+        repack("plain.etl", "packed.etl", c);
+        result *packed = read_file("packed.etl");
+        assert_clean(packed);
+        assert_int_equal(packed->info.compression, c);
+        assert_int_equal(packed->count, plain->count);
+        for (size_t i = 1; i < plain->count; i++) /* the first is the header event, whose mode differs */
+            assert_int_equal(packed->items[i].hash, plain->items[i].hash);
+        done(packed);
+    }
+    done(plain);
+}
+
+/* ---- no traces ---- */
+
+static void refused(void **state) {
+    (void)state;
+    uint8_t junk[20000];
+    for (size_t i = 0; i < sizeof junk; i++)
+        junk[i] = (uint8_t)rng();
+    store("junk", junk, sizeof junk);
+    memset(junk, 0, sizeof junk);
+    store("zeros", junk, sizeof junk);
+    memset(junk, 'a', sizeof junk);
+    store("text", junk, sizeof junk);
+    store("short", junk, 100);
+    store("empty", junk, 0);
+    static const char *const names[] = {"junk", "zeros", "text", "short", "empty"};
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        result *r = read_file(names[i]);
+        assert_int_equal(r->rc, EA_EFORMAT);
+        assert_int_equal(r->err.code, EA_EFORMAT);
+        assert_non_null(strstr(r->err.message, "expected"));
+        assert_null(strchr(r->err.message, '\n'));
+        done(r);
+    }
+    result *r = read_file("missing");
+    assert_true(r->rc == EA_ENOTFOUND || r->rc == EA_EIO);
+    done(r);
+    r = read_paths(NULL, 0, (ea_etl_options){0});
+    assert_int_equal(r->rc, EA_EINVAL);
+    done(r);
+}
+
+/* ---- damage ---- */
+
+/* Every prefix opens, or is refused as no trace; what comes out is what was there, and only the last record of each
+ * buffer that was cut is missing. */
+static void prefixes_of(const char *name) {
+    size_t len;
+    uint8_t *data = load(name, &len);
+    result *whole = read_file(name);
+    size_t opened = 0, before = 0;
+    for (size_t cut = 0; cut < len; cut += cut < 600 || cut % 4096 < 80 ? 1 : 13) {
+        store("prefix.etl", data, cut);
+        result *r = read_file("prefix.etl");
+        if (r->rc) {
+            assert_int_equal(r->rc, EA_EFORMAT);
+            assert_int_equal(opened, 0); /* once it opens, it always does */
+        } else {
+            opened++;
+            assert_int_equal(kept(r, whole) + (r->count ? 0 : 0), r->count); /* nothing else came */
+            assert_true(r->count >= before || r->count + 1 >= before);
+            before = r->count;
+        }
+        done(r);
+    }
+    assert_true(opened > 100);
+    assert_int_equal(before + 3 >= whole->count, 1);
+    done(whole);
+    free(data);
+}
+
+static void prefixes(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    info.buffer_size_bytes = 1024;
+    make_file("small.etl", &info, 60, 1, HEADER_TIME);
+    prefixes_of("small.etl");
+    info.compression = EA_ETL_XPRESS;
+    make_file("small.etl", &info, 60, 1, HEADER_TIME);
+    prefixes_of("small.etl");
+}
+
+typedef struct bent {
+    uint8_t *data;
+    size_t len;
+    result *good; /* before it was bent */
+} bent;
+
+static bent take(const char *name) {
+    bent b;
+    b.good = read_file(name);
+    assert_clean(b.good);
+    b.data = load(name, &b.len);
+    return b;
+}
+
+static result *read_bent(const bent *b) {
+    store("bent.etl", b->data, b->len);
+    result *r = read_file("bent.etl");
+    assert_int_equal(r->rc, 0);
+    return r;
+}
+
+static void put_back(bent *b, result *r) {
+    free(b->data);
+    done(b->good);
+    done(r);
+}
+
+/* Where the record with this tag starts in a file of plain buffers. */
+static size_t find_tag(const uint8_t *data, size_t len, uint32_t tag) {
+    for (size_t at = 72; at + 40 < len; at += 8)
+        if (data[at + 3] == 0xc0 && data[at + 2] == EA_HEADER_SYSTEM64 && ea_load32(data + at + 12) == tag &&
+            ea_load32(data + at + 32) == tag && ea_load16(data + at + 6) == 0x0501)
+            return at;
+    fail_msg("no record with tag %u", tag);
+    return 0;
+}
+
+static void damaged_records(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    make_file("plain.etl", &info, 2000, 1, HEADER_TIME);
+
+    bent b = take("plain.etl"); /* a marker */
+    size_t at = find_tag(b.data, b.len, 500);
+    uint32_t size = ea_load16(b.data + at + 4);
+    b.data[at + 3] = 0x40;
+    result *r = read_bent(&b);
+    assert_int_equal(r->count, b.good->count - 1);
+    assert_int_equal(kept(r, b.good), b.good->count - 1);
+    assert_int_equal(r->bad_records, 1);
+    assert_int_equal(r->bad_bytes, (size + 7) & ~7u);
+    assert_int_equal(r->damage_count, 1);
+    assert_int_equal(r->damage[0].offset, at / 4096 * 4096);
+    assert_int_equal(r->damage[0].inside, at % 4096);
+    assert_canonical(r);
+    put_back(&b, r);
+
+    b = take("plain.etl"); /* a size that is too large, too small, and larger than the buffer */
+    for (unsigned wrong = 0; wrong < 3; wrong++) {
+        at = find_tag(b.data, b.len, 700);
+        uint16_t was = ea_load16(b.data + at + 4);
+        ea_store16(b.data + at + 4, (uint16_t)(wrong == 0 ? was + 24 : wrong == 1 ? was - 8 : 65000));
+        r = read_bent(&b);
+        assert_true(kept(r, b.good) >= b.good->count - 2);
+        assert_true(r->bad_records >= 1);
+        assert_true(r->damage_count >= 1);
+        ea_store16(b.data + at + 4, was);
+        done(r);
+    }
+    /* a size that leads over many records to where one begins */
+    at = find_tag(b.data, b.len, 900);
+    size_t to = at;
+    while (to - at < 1200)
+        to += (ea_load16(b.data + to + 4) + 7u) & ~7u;
+    if (at / 4096 == to / 4096) {
+        uint16_t was = ea_load16(b.data + at + 4);
+        ea_store16(b.data + at + 4, (uint16_t)(to - at));
+        r = read_bent(&b);
+        assert_int_equal(r->count, b.good->count - 1);
+        assert_int_equal(kept(r, b.good), b.good->count - 1);
+        ea_store16(b.data + at + 4, was);
+        done(r);
+    }
+    r = read_bent(&b);
+    put_back(&b, r);
+
+    b = take("plain.etl"); /* a time in the far future, in the middle and at the start of a buffer */
+    size_t first = 0;
+    for (size_t p = 3 * 4096 + 72; !first; p += 4096)
+        if (ea_load32(b.data + p - 72 + 0x30) > 200)
+            first = p;
+    ea_store64(b.data + first + 16, INT64_MAX / 2);
+    at = find_tag(b.data, b.len, 1200);
+    ea_store64(b.data + at + 16, INT64_MAX / 3);
+    r = read_bent(&b);
+    assert_int_equal(r->count, b.good->count);
+    assert_int_equal(kept(r, b.good), b.good->count - 2);
+    assert_int_equal(r->late, 0); /* the others are not held up by it */
+    assert_canonical(r);
+    put_back(&b, r);
+}
+
+static void damaged_buffers(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    make_file("plain.etl", &info, 2000, 1, HEADER_TIME);
+    size_t per_buffer = 0; /* records of buffer 5 */
+    enum { BUFFER = 5 };
+    size_t base = BUFFER * 4096;
+
+    bent b = take("plain.etl");
+    for (size_t i = 0; i < b.good->count; i++)
+        per_buffer += b.good->items[i].position >> 32 == BUFFER;
+    assert_true(per_buffer > 10);
+    memset(b.data + base, 0, 4096); /* a hole */
+    result *r = read_bent(&b);
+    assert_int_equal(r->count, b.good->count - per_buffer);
+    assert_int_equal(kept(r, b.good), r->count);
+    assert_int_equal(r->bad_buffers, 1);
+    assert_int_equal(r->bad_bytes, 4096);
+    assert_int_equal(r->damage_count, 1);
+    assert_int_equal(r->damage[0].offset, base);
+    assert_int_equal(r->damage[0].bytes, 4096);
+    put_back(&b, r);
+
+    b = take("plain.etl"); /* zeros behind it all, as a file that was laid out beforehand */
+    b.data = realloc(b.data, b.len + 40960);
+    assert_non_null(b.data);
+    memset(b.data + b.len, 0, 40960);
+    b.len += 40960;
+    r = read_bent(&b);
+    assert_int_equal(kept(r, b.good), b.good->count);
+    assert_int_equal(r->damage_count, 1);
+    assert_int_equal(r->bad_buffers, 10);
+    put_back(&b, r);
+
+    b = take("plain.etl"); /* each field of a header in turn: no record is lost, save what it says about itself */
+    static const struct {
+        unsigned at, value;
+    } fields[] = {{0x00, 0x12345}, {0x00, 0},    {0x30, 10},  {0x30, 0x7fffffff},
+                  {0x34, 0xff60},  {0x34, 0x40}, {0x36, 0x99}};
+    for (size_t i = 0; i < LENGTH(fields); i++) {
+        uint32_t was = ea_load32(b.data + base + fields[i].at);
+        ea_store32(b.data + base + fields[i].at, fields[i].value | (fields[i].at == 0x34 ? was & 0x20 : 0));
+        r = read_bent(&b);
+        assert_int_equal(kept(r, b.good), b.good->count);
+        assert_int_equal(r->count, b.good->count);
+        assert_true(r->damage_count >= 1);
+        ea_store32(b.data + base + fields[i].at, was);
+        done(r);
+    }
+    /* a length that cuts a record: the saved one is believed */
+    uint32_t was = ea_load32(b.data + base + 0x30);
+    ea_store32(b.data + base + 0x30, was / 2 + 4);
+    r = read_bent(&b);
+    assert_int_equal(kept(r, b.good), b.good->count);
+    assert_true(r->damage_count >= 1);
+    put_back(&b, r);
+
+    b = take("plain.etl"); /* swapped buffers: order comes from time */
+    uint8_t *spare = malloc(4096);
+    assert_non_null(spare);
+    memcpy(spare, b.data + base, 4096);
+    memcpy(b.data + base, b.data + base + 8192, 4096);
+    memcpy(b.data + base + 8192, spare, 4096);
+    free(spare);
+    r = read_bent(&b);
+    assert_int_equal(kept(r, b.good), b.good->count);
+    assert_int_equal(r->count, b.good->count);
+    assert_int_equal(r->late, 0);
+    assert_int_equal(r->damage_count, 0);
+    put_back(&b, r);
+
+    b = take("plain.etl"); /* a repeated buffer is there twice */
+    memcpy(b.data + base + 4096, b.data + base, 4096);
+    r = read_bent(&b);
+    assert_int_equal(r->late, 0);
+    assert_canonical(r);
+    put_back(&b, r);
+
+    b = take("plain.etl"); /* every NUL made a space, as a bad transfer does, in two buffers */
+    for (size_t i = base; i < base + 8192; i++)
+        if (b.data[i] == 0)
+            b.data[i] = ' ';
+    r = read_bent(&b);
+    assert_true(kept(r, b.good) >= b.good->count - 200);
+    assert_true(r->damage_count >= 1);
+    put_back(&b, r);
+}
+
+static void damaged_file_header(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    make_file("plain.etl", &info, 500, 1, HEADER_TIME);
+    info.compression = EA_ETL_XPRESS;
+    make_file("packed.etl", &info, 500, 1, HEADER_TIME);
+    static const char *const names[] = {"plain.etl", "packed.etl"};
+    /* sizes, marker, version, pointer size, flags: one of them is always forgiven */
+    static const size_t places[] = {0, 1, 3, 0x30, 0x34, 72 + 2, 72 + 3, 72 + 6, 104, 105, 108, 104 + 44, 104 + 47};
+    for (size_t n = 0; n < LENGTH(names); n++) {
+        bent b = take(names[n]);
+        for (size_t i = 0; i < LENGTH(places); i++) {
+            b.data[places[i]] ^= 0xff;
+            result *r = read_bent(&b);
+            if (kept(r, b.good) + 1 < b.good->count)
+                fail_msg("%s, byte %zu: %zu of %zu", names[n], places[i], kept(r, b.good), b.good->count);
+            b.data[places[i]] ^= 0xff;
+            done(r);
+        }
+        result *r = read_bent(&b);
+        put_back(&b, r);
+    }
+}
+
+static void damaged_compression(void **state) {
+    (void)state;
+    ea_etl_info info = plain_info();
+    info.buffer_size_bytes = 65536;
+    info.compression = EA_ETL_XPRESS;
+    make_file("packed.etl", &info, 6000, 1, HEADER_TIME);
+    bent b = take("packed.etl");
+    size_t total = 0, saved = 0, rounds = 40;
+    for (size_t i = 0; i < rounds; i++) {
+        size_t at = 5000 + rng() % (b.len - 5000);
+        uint8_t was = b.data[at];
+        b.data[at] = (uint8_t)(was ^ (1 + rng() % 255));
+        result *r = read_bent(&b);
+        total += b.good->count;
+        saved += kept(r, b.good);
+        assert_true(r->count <= b.good->count);
+        done(r);
+        b.data[at] = was;
+    }
+    assert_true(saved * 100 >= total * 97);
+
+    /* a wrong size in a header: the next header is searched, and the buffer is as long as it takes */
+    size_t first = ea_load32(b.data), second = first + ea_load32(b.data + first);
+    static const uint32_t wrong[] = {0, 73, 5000, 1 << 25, UINT32_MAX};
+    for (size_t i = 0; i < LENGTH(wrong); i++) {
+        uint32_t was = ea_load32(b.data + second);
+        ea_store32(b.data + second, wrong[i]);
+        result *r = read_bent(&b);
+        assert_int_equal(kept(r, b.good), b.good->count);
+        assert_true(r->damage_count >= 1);
+        ea_store32(b.data + second, was);
+        done(r);
+    }
+    /* mending can be forbidden */
+    size_t at = second + 72 + 300;
+    uint8_t was = b.data[at];
+    b.data[at] ^= 0x55;
+    store("bent.etl", b.data, b.len);
+    const char *path = scratch_path("bent.etl");
+    result *mended = read_paths(&path, 1, (ea_etl_options){0});
+    result *left = read_paths(&path, 1, (ea_etl_options){.no_mending = 1});
+    assert_true(kept(left, b.good) <= kept(mended, b.good));
+    done(left);
+    b.data[at] = was;
+    put_back(&b, mended);
+}
+
+static int setup(void **state) {
+    return scratch_make(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernel_headers),
+        cmocka_unit_test(other_headers),
+        cmocka_unit_test(extended_items),
+        cmocka_unit_test(messages),
+        cmocka_unit_test(group_guids),
+        cmocka_unit_test_setup_teardown(merged_order, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(info_and_clocks, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(merged_by_utc, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(disordered_buffers, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(records_without_time, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(compressions, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(refused, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(prefixes, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(damaged_records, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(damaged_buffers, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(damaged_file_header, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(damaged_compression, setup, scratch_clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
