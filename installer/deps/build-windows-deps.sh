@@ -133,7 +133,7 @@ cd curl
     --without-ca-path --without-zlib --without-brotli --without-zstd --without-libpsl --without-libidn2 --without-nghttp2 \
     --without-libssh2 --without-librtmp --disable-ldap --disable-ldaps --disable-rtsp --disable-dict --disable-telnet \
     --disable-tftp --disable-pop3 --disable-imap --disable-smb --disable-smtp --disable-gopher --disable-mqtt --disable-ftp \
-    --disable-file --disable-manual --disable-docs --disable-unix-sockets --disable-dependency-tracking \
+    --disable-file --disable-manual --disable-docs --disable-unix-sockets --disable-dependency-tracking --disable-pthreads --enable-threaded-resolver \
     CPPFLAGS=-D_WIN32_WINNT=0x0A00 LIBS="-lcrypt32 -lws2_32"
 make -j"$jobs" -C lib install
 make -C include install
