@@ -48,6 +48,7 @@ struct ea_batch_view {
     size_t group_count;
     uint32_t thread_count;
     ea_rows group_of, time, cpu, thread, source, sequence, pids, tids;
+    ea_rows kernel_time, user_time, activity, payload; /* of all events; .m NULL: the groups have them, or nobody */
     int has_events, is_prepared;
     ea_batch_events events;
     const uint32_t *distinct_pids;
@@ -268,6 +269,9 @@ static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, 
     g->fields = ea_arena_zalloc(&v->arena, m->n_fields ? m->n_fields : 1, sizeof *g->fields);
     if (!g->items || !g->fields)
         return no_memory(err);
+    const Etwagent__V1__Directory *d = v->directory;
+    if ((d->kernel_time && m->kernel_time) || (d->user_time && m->user_time) || (d->activity && m->activity))
+        return corrupt(err, "a group has a column that the batch has for all events");
     int rc = 0;
     for (size_t i = 0; !rc && i < m->n_items; i++) {
         if (!m->items[i]->data || m->items[i]->type > UINT16_MAX || m->items[i]->linkage > UINT16_MAX)
@@ -285,6 +289,18 @@ static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, 
     if (!rc)
         rc = build(v, &g->payload, m->payload, g->count, 0, err);
     return rc;
+}
+
+static int is_whole(const group *g) {
+    return !g->field_count && !g->payload.m;
+}
+
+/* Events whose payloads stand in the batch's own column, where there is one. */
+static uint32_t whole_payloads(const ea_batch_view *v) {
+    uint32_t n = 0;
+    for (size_t k = 0; k < v->group_count; k++)
+        n += is_whole(&v->groups[k]) ? v->groups[k].count : 0;
+    return n;
 }
 
 static int read_groups(ea_batch_view *v, ea_err *err) {
@@ -341,6 +357,14 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         rc = build(v, &v->pids, d->thread_pids, d->thread_count, 4, err);
     if (!rc)
         rc = build(v, &v->tids, d->thread_tids, d->thread_count, 4, err);
+    if (!rc)
+        rc = build(v, &v->kernel_time, d->kernel_time, n, 4, err);
+    if (!rc)
+        rc = build(v, &v->user_time, d->user_time, n, 4, err);
+    if (!rc)
+        rc = build(v, &v->activity, d->activity, n, 16, err);
+    if (!rc)
+        rc = build(v, &v->payload, d->payload, whole_payloads(v), 0, err);
     for (size_t i = 0; !rc && i < d->n_dictionaries; i++)
         rc = ea_rows_build(r, &r->dictionaries[i], d->dictionaries[i]->values, d->dictionaries[i]->count, 0, 1, err);
     for (size_t i = 0; !rc && i < r->frame_count; i++)
@@ -642,12 +666,49 @@ static int assemble(ea_batch_view *v, group *g, const ea_column **columns, size_
     return 0;
 }
 
+/* The payloads of all groups that have neither fields nor a payload of their own, out of the batch's column. */
+static int take_payloads(ea_batch_view *v, ea_err *err) {
+    uint32_t n = whole_payloads(v), row = 0;
+    int rc = ea_rows_decode(&v->reader, &v->payload, n, NULL, 0, err);
+    if (rc)
+        return rc;
+    const ea_column *all = &v->payload.column;
+    uint32_t *start = ea_rows_alloc(&v->reader, n, sizeof *start),
+             *len_bytes = ea_rows_alloc(&v->reader, n, sizeof *start);
+    uint32_t *fill = ea_arena_zalloc(&v->arena, v->group_count, sizeof *fill);
+    if (!start || !len_bytes || !fill)
+        return no_memory(err);
+    for (size_t k = 0, at = 0; k < v->group_count; k++) {
+        group *g = &v->groups[k];
+        if (!is_whole(g))
+            continue;
+        g->payloads =
+            (ea_column){.count = g->count, .data = all->data, .start = start + at, .len_bytes = len_bytes + at};
+        g->has_payloads = 1;
+        fill[k] = (uint32_t)at;
+        at += g->count;
+    }
+    for (uint32_t i = 0; i < v->events.count; i++) {
+        uint32_t k = v->events.group[i];
+        if (!is_whole(&v->groups[k]))
+            continue;
+        ea_slice s = ea_column_row(all, row++);
+        if (s.len_bytes > UINT16_MAX)
+            return corrupt(err, "a payload is longer than 65,535 bytes");
+        start[fill[k]] = s.len_bytes ? (uint32_t)(s.data - all->data) : 0;
+        len_bytes[fill[k]++] = s.len_bytes;
+    }
+    return 0;
+}
+
 static int decode_payloads(ea_batch_view *v, group *g, ea_err *err) {
     if (g->has_payloads)
         return 0;
     int rc = decode_events(v, err);
     if (rc)
         return rc;
+    if (v->payload.m && is_whole(g))
+        return take_payloads(v, err);
     ea_rows_context context = {&v->events, g->rows};
     const ea_column **columns = ea_rows_alloc(&v->reader, g->field_count + 1, sizeof *columns);
     size_t count = 0;
@@ -756,10 +817,18 @@ static int prepare_group(ea_batch_view *v, group *g, ea_err *err) {
 
 static int prepare(ea_batch_view *v, ea_err *err) {
     int rc = decode_events(v, err);
+    ea_rows *all[] = {&v->kernel_time, &v->user_time, &v->activity};
+    for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
+        if (all[i]->m)
+            rc = ea_rows_decode(&v->reader, all[i], v->events.count, NULL, 0, err);
     for (size_t k = 0; !rc && k < v->group_count; k++)
         rc = prepare_group(v, &v->groups[k], err);
     v->is_prepared = !rc;
     return rc;
+}
+
+static const uint8_t *row_of(const ea_rows *c, uint32_t row) {
+    return c->column.data + row * c->column.stride;
 }
 
 /* The next row of a group as a record. */
@@ -774,11 +843,17 @@ static const ea_record *next_of(ea_batch_view *v, group *g, uint32_t event) {
     r->source = e->source[event];
     r->position = event;
     if (g->kernel_time.m)
-        r->kernel_time = ea_load32(g->kernel_time.column.data + i * g->kernel_time.column.stride);
+        r->kernel_time = ea_load32(row_of(&g->kernel_time, i));
+    else if (v->kernel_time.m)
+        r->kernel_time = ea_load32(row_of(&v->kernel_time, event));
     if (g->user_time.m)
-        r->user_time = ea_load32(g->user_time.column.data + i * g->user_time.column.stride);
+        r->user_time = ea_load32(row_of(&g->user_time, i));
+    else if (v->user_time.m)
+        r->user_time = ea_load32(row_of(&v->user_time, event));
     if (g->activity.m)
-        memcpy(&r->activity_id, g->activity.column.data + i * g->activity.column.stride, sizeof r->activity_id);
+        memcpy(&r->activity_id, row_of(&g->activity, i), sizeof r->activity_id);
+    else if (v->activity.m)
+        memcpy(&r->activity_id, row_of(&v->activity, event), sizeof r->activity_id);
     ea_slice payload = ea_column_row(&g->payloads, i);
     r->payload = payload.data;
     r->payload_bytes = (uint16_t)payload.len_bytes;

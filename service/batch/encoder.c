@@ -11,10 +11,13 @@
 #include <zstd.h>
 
 enum {
-    OWN_FRAME_BYTES = 1024,     /* a column of so many bytes gets a frame of its own */
-    SMALL_POOL_BYTES = 8 << 10, /* what is pooled stands in the directory while it is no more than this */
-    MIN_DIRECTORY_GAIN = 16,    /* compressing must save so much */
-    TRANSPOSE_ROWS = 6,         /* a group of fewer rows keeps its payloads whole */
+    OWN_FRAME_BYTES = 1024,       /* a column of so many bytes gets a frame of its own */
+    SMALL_POOL_BYTES = 8 << 10,   /* what is pooled stands in the directory while it is no more than this */
+    MIN_DIRECTORY_GAIN = 16,      /* compressing must save so much */
+    SMALL_BATCH_BYTES = 16 << 10, /* columns data of a batch that is pooled as a whole */
+    FLAT_EVENTS = 64,             /* in a batch of no more events, groups share what columns they can */
+    TRANSPOSE_ROWS = 6,           /* a group of fewer rows keeps its payloads whole */
+    FLAT_TRANSPOSE_ROWS = 12,     /* ... in such a small batch */
     KNOWN_MAX = 65536,
 };
 
@@ -144,6 +147,10 @@ static int reserve_events(ea_encoder *e, uint32_t n) {
     return 0;
 }
 
+static int is_flat(const ea_open_batch *o) {
+    return o->count <= FLAT_EVENTS;
+}
+
 static const uint8_t *payload_of(const ea_open_batch *o, const ea_row *row) {
     return o->content + row->content + row->item_bytes;
 }
@@ -234,7 +241,7 @@ static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t *r
         const uint16_t *places = NULL;
         uint32_t *rows = e->order + starts[k], whole = 0;
         size_t fields = 0;
-        if (g->c->top_count && g->count >= TRANSPOSE_ROWS)
+        if (g->c->top_count && g->count >= (is_flat(o) ? FLAT_TRANSPOSE_ROWS : TRANSPOSE_ROWS))
             whole = split_rows(e, o, g, rows, &fields, &places);
         const uint8_t *const *payloads = e->payloads + starts[k];
         if (whole)
@@ -445,9 +452,9 @@ static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
     int rc = put_header(e, g, before, m, ret_header);
     if (!rc)
         rc = put_items(e, o, g, m);
-    if (!rc)
+    if (!rc && !is_flat(o))
         rc = put_header_columns(e, o, g, m);
-    if (!rc)
+    if (!rc && (!is_flat(o) || g->field_count))
         rc = put_payloads(e, o, g, m);
     return rc;
 }
@@ -502,6 +509,37 @@ static void put_events(ea_encoder *e, const ea_open_batch *o, int64_t time_min, 
     for (uint32_t i = 0; i < threads; i++)
         v[i] = e->thread_ids[i] >> 32;
     d->thread_tids = ea_columns_numbers(c, v, threads, 4, 1, 0, NULL);
+}
+
+/* The columns of a small batch: what others have by group, here in order of arrival. */
+static void put_flat(ea_encoder *e, const ea_open_batch *o, const out_group *groups, Etwagent__V1__Directory *d) {
+    ea_columns *c = &e->columns;
+    uint32_t n = o->count, times = 0, activities = 0, bytes = 0, whole = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        times |= o->rows[i].kernel_time | o->rows[i].user_time;
+        activities |= !ea_guid_is_zero(&o->rows[i].activity);
+    }
+    if (times) {
+        for (uint32_t i = 0; i < n; i++)
+            e->values[i] = o->rows[i].kernel_time;
+        d->kernel_time = ea_columns_numbers(c, e->values, n, 4, 1, 0, NULL);
+        for (uint32_t i = 0; i < n; i++)
+            e->values[i] = o->rows[i].user_time;
+        d->user_time = ea_columns_numbers(c, e->values, n, 4, 1, 0, NULL);
+    }
+    if (activities) {
+        for (uint32_t i = 0; i < n; i++)
+            e->slices[i] = (ea_slice){.data = o->rows[i].activity.bytes, .len_bytes = 16};
+        d->activity = ea_columns_wide(c, e->slices, n, 16, 1);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (groups[e->group_of[i]].field_count)
+            continue;
+        e->slices[whole++] = (ea_slice){.data = payload_of(o, &o->rows[i]), .len_bytes = o->rows[i].payload_bytes};
+        bytes |= o->rows[i].payload_bytes;
+    }
+    if (bytes)
+        d->payload = ea_columns_bytes(c, e->slices, whole, 1);
 }
 
 static int same_clock(const ea_clock *a, const ea_clock *b) {
@@ -593,17 +631,17 @@ static Etwagent__V1__Frame *put_frame(ea_encoder *e, const uint8_t *data, size_t
     return f;
 }
 
-/* The pooled parts of a kind behind each other; kind EA_PART_KINDS: of all kinds. */
-static uint8_t *join_parts(ea_encoder *e, unsigned kind, uint32_t frame, size_t *ret_bytes) {
+/* The parts below own_bytes of a kind behind each other; kind EA_PART_KINDS: of all kinds. */
+static uint8_t *join_parts(ea_encoder *e, unsigned kind, size_t own_bytes, uint32_t frame, size_t *ret_bytes) {
     const ea_columns *c = &e->columns;
     size_t total = 0;
     for (size_t i = 0; i < c->part_count; i++)
-        if (c->parts[i].len_bytes < OWN_FRAME_BYTES && (kind == EA_PART_KINDS || c->parts[i].kind == kind))
+        if (c->parts[i].len_bytes < own_bytes && (kind == EA_PART_KINDS || c->parts[i].kind == kind))
             total += c->parts[i].len_bytes;
     uint8_t *out = ea_arena_alloc(&e->arena, total), *at = out;
     for (size_t i = 0; out && i < c->part_count; i++) {
         const ea_part *p = &c->parts[i];
-        if (p->len_bytes >= OWN_FRAME_BYTES || (kind != EA_PART_KINDS && p->kind != kind))
+        if (p->len_bytes >= own_bytes || (kind != EA_PART_KINDS && p->kind != kind))
             continue;
         p->column->frame = frame;
         memcpy(at, p->data, p->len_bytes);
@@ -617,28 +655,31 @@ static uint8_t *join_parts(ea_encoder *e, unsigned kind, uint32_t frame, size_t 
 
 static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__Batch *b) {
     ea_columns *c = &e->columns;
-    size_t pooled = 0, n;
+    size_t all = 0, pooled = 0, own_bytes = OWN_FRAME_BYTES, n;
     b->frames = ea_arena_alloc(&e->arena, (c->part_count + EA_PART_KINDS) * sizeof(void *));
     if (!b->frames) {
         c->failed = 1;
         return;
     }
-    for (size_t i = 0; i < c->part_count; i++)
-        if (c->parts[i].len_bytes < OWN_FRAME_BYTES)
-            pooled += c->parts[i].len_bytes;
-    if (pooled <= SMALL_POOL_BYTES) {
-        d->pool.data = join_parts(e, EA_PART_KINDS, 0, &n);
+    for (size_t i = 0; i < c->part_count; i++) {
+        all += c->parts[i].len_bytes;
+        pooled += c->parts[i].len_bytes < OWN_FRAME_BYTES ? c->parts[i].len_bytes : 0;
+    }
+    if (all <= SMALL_BATCH_BYTES)
+        own_bytes = SIZE_MAX;
+    if (all <= SMALL_BATCH_BYTES || pooled <= SMALL_POOL_BYTES) {
+        d->pool.data = join_parts(e, EA_PART_KINDS, own_bytes, 0, &n);
         d->pool.len = n;
     } else {
         for (unsigned kind = 0; kind < EA_PART_KINDS; kind++) {
-            uint8_t *data = join_parts(e, kind, (uint32_t)b->n_frames + 1, &n);
+            uint8_t *data = join_parts(e, kind, own_bytes, (uint32_t)b->n_frames + 1, &n);
             if (n)
                 b->frames[b->n_frames++] = put_frame(e, data, n);
         }
     }
     for (size_t i = 0; i < c->part_count; i++) {
         const ea_part *p = &c->parts[i];
-        if (p->len_bytes < OWN_FRAME_BYTES)
+        if (p->len_bytes < own_bytes)
             continue;
         b->frames[b->n_frames++] = put_frame(e, p->data, p->len_bytes);
         p->column->frame = (uint32_t)b->n_frames;
@@ -778,6 +819,8 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     }
     if (!rc)
         put_events(e, o, time_min, &d);
+    if (!rc && is_flat(o))
+        put_flat(e, o, groups, &d);
     if (rc || e->columns.failed)
         return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
 

@@ -376,6 +376,11 @@ class ClassKey:
 
 # ---- a batch ----
 
+def is_whole(group):
+    """Whether a group's payloads stand in the batch's own column, where there is one."""
+    return not group["fields"] and not group["payload"]
+
+
 class Batch:
     """classes: {16-byte hash: ClassKey} of classes described before; what this batch describes is added by describe(),
     which gets a description's bytes and returns (hash, ClassKey)."""
@@ -427,7 +432,9 @@ class Batch:
         self.thread_count = threads
         self.columns = {name: column(d.message(number), count, width) for name, number, count, width in (
             ("group", 2, n, 4), ("time", 3, n, 8), ("cpu", 4, n, 2), ("thread", 5, n, 4), ("source", 6, n, 2),
-            ("sequence", 7, n, 8), ("pids", 10, threads, 4), ("tids", 11, threads, 4))}
+            ("sequence", 7, n, 8), ("pids", 10, threads, 4), ("tids", 11, threads, 4), ("kernel_time", 16, n, 4),
+            ("user_time", 17, n, 4), ("activity", 18, n, 16),
+            ("payload", 19, sum(g["count"] for g in self.groups if is_whole(g)), 0))}
         for slot, v in zip(dictionaries, d.messages(12)):
             slot[1] = column(v.message(2), slot[0], 0)
         for frame in self.frames:
@@ -465,6 +472,11 @@ class Batch:
         cpus = col["cpu"].ints(n)
         sources = col["source"].ints(n) if col["source"] else [0] * n
         pids, tids = col["pids"].ints(self.thread_count), col["tids"].ints(self.thread_count)
+        # small batches have these for all events, others by group
+        flat = {name: col[name].rows(n) for name in ("kernel_time", "user_time", "activity") if col[name]}
+        whole = [i for i in range(n) if is_whole(self.groups[group_of[i]])]
+        if col["payload"]:
+            flat["payload"] = dict(zip(whole, col["payload"].rows(len(whole))))
         streams = []
         for k, (group, header) in enumerate(zip(self.groups, self.headers())):
             count = group["count"]
@@ -475,13 +487,16 @@ class Batch:
             parts = [c.rows(count, context) for c in group["fields"]]
             if group["payload"]:
                 parts.append(group["payload"].rows(count, context))
-            payloads = [b"".join(p) for p in zip(*parts)] if parts else [b""] * count
+            values = {"kernel_time": bytes(4), "user_time": bytes(4), "activity": bytes(16)}
+            for name, zero in values.items():
+                values[name] = (group[name].rows(count) if group[name] else [flat[name][i] for i in rows] if name in flat
+                                else [zero] * count)
+            payloads = ([b"".join(p) for p in zip(*parts)] if parts else [flat["payload"][i] for i in rows]
+                        if "payload" in flat else [b""] * count)
             items = [(t, l, c.rows(count, context)) for t, l, c in group["items"]]
-            kernel = group["kernel_time"].ints(count) if group["kernel_time"] else [0] * count
-            user = group["user_time"].ints(count) if group["user_time"] else [0] * count
-            activity = group["activity"].rows(count) if group["activity"] else [bytes(16)] * count
-            streams.append(iter([{**header, "kernel_time": kernel[i], "user_time": user[i], "activity_id": activity[i],
-                                  "ext": [(t, l, rows_[i]) for t, l, rows_ in items], "payload": payloads[i]}
+            streams.append(iter([{**header, "kernel_time": u32(values["kernel_time"][i], 0),
+                                  "user_time": u32(values["user_time"][i], 0), "activity_id": values["activity"][i],
+                                  "ext": [(t, l, data[i]) for t, l, data in items], "payload": payloads[i]}
                                  for i in range(count)]))
         for i in range(n):
             record = next(streams[group_of[i]])
