@@ -75,7 +75,11 @@ ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *
                                .cert = o->cert,
                                .key = o->key,
                                .ca = o->ca,
-                               .pause_max_ns = (int64_t)5 * 1000000000, /* a person waits */
+                               .request_bytes = (size_t)o->request_bytes,
+                               .connect_timeout_ns = o->connect_timeout_ns,
+                               .request_timeout_ns = o->request_timeout_ns,
+                               .idle_timeout_ns = o->idle_timeout_ns,
+                               .pause_max_ns = o->retry_max_ns,
                                .fail_fast = 1,
                                .give_up_ns = o->give_up_ns,
                                .counters = counters,

@@ -13,6 +13,8 @@ typedef struct ea_shipping_options {
     uint64_t spool_bytes;
     int spool_sync; /* index into always, interval, never */
     int64_t give_up_ns;
+    uint64_t request_bytes;
+    int64_t connect_timeout_ns, request_timeout_ns, idle_timeout_ns, retry_max_ns;
 } ea_shipping_options;
 
 /* Rows for an option table whose struct has an ea_shipping_options at offset base. */
@@ -42,6 +44,36 @@ typedef struct ea_shipping_options {
          .offset = (base) + offsetof(ea_shipping_options, ca),                                                         \
          .required = 1,                                                                                                \
          .help = "certificate of the CA that collectors are checked against, PEM"},                                    \
+        {.name = "request-bytes",                                                                                      \
+         .argument = "SIZE",                                                                                           \
+         .type = EA_OPT_SIZE,                                                                                          \
+         .offset = (base) + offsetof(ea_shipping_options, request_bytes),                                              \
+         .fallback = "4MiB",                                                                                           \
+         .help = "so many bytes of batches go into one request; a slow line makes it smaller"},                        \
+        {.name = "connect-timeout",                                                                                    \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = (base) + offsetof(ea_shipping_options, connect_timeout_ns),                                         \
+         .fallback = "10s",                                                                                            \
+         .help = "a collector must be reached within this"},                                                           \
+        {.name = "request-timeout",                                                                                    \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = (base) + offsetof(ea_shipping_options, request_timeout_ns),                                         \
+         .fallback = "2m",                                                                                             \
+         .help = "a request must be answered within this"},                                                            \
+        {.name = "idle-timeout",                                                                                       \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = (base) + offsetof(ea_shipping_options, idle_timeout_ns),                                            \
+         .fallback = "30s",                                                                                            \
+         .help = "a request is given up when no byte moves for so long"},                                              \
+        {.name = "retry-max",                                                                                          \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = (base) + offsetof(ea_shipping_options, retry_max_ns),                                               \
+         .fallback = "5s",                                                                                             \
+         .help = "longest pause before the next attempt, unless the collector asks for more"},                         \
     {                                                                                                                  \
         .name = "give-up", .argument = "TIME", .type = EA_OPT_DURATION,                                                \
         .offset = (base) + offsetof(ea_shipping_options, give_up_ns), .fallback = "2m",                                \
