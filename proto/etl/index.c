@@ -14,6 +14,7 @@ enum {
     FIRST_BYTES = 512,                       /* decompressed of each buffer */
     SEARCH_BYTES = 1 << 16,
     CPU_COUNT = 1 << 16,
+    RESERVE_COUNT = 1 << 24,
     HALF_HEADER = 4, /* of the 8 points of a score: more than chance, less than sound */
 };
 
@@ -346,6 +347,56 @@ static int index_packed(indexer *x) {
     return 0;
 }
 
+/* Whether buffers are all of one size, and of which: the mode says so, the first headers show it. Either may be
+ * damaged. */
+static int choose_layout(indexer *x) {
+    const ea_etl_info *info = &x->file->info;
+    ea_etl_buffer_header first, second;
+    unsigned first_score, score = 0;
+    int rc = score_at(x, 0, &first_score, &first);
+    if (rc)
+        return rc;
+    x->grid_bytes = info->buffer_size_bytes;
+    x->packed = (info->log_file_mode & EA_ETL_MODE_COMPRESSED) != 0;
+    if (x->packed || first.size_bytes == x->grid_bytes)
+        return 0;
+    if (first.size_bytes >= 512 && first.size_bytes <= EA_ETL_MAX_BUFFER_BYTES) {
+        if ((rc = score_at(x, first.size_bytes, &score, &second)))
+            return rc;
+        if (score == EA_ETL_HEADER_SOUND) {
+            x->grid_bytes = first.size_bytes;
+            x->packed = (second.flags & EA_ETL_BUFFER_COMPRESSED) != 0;
+            return 0;
+        }
+    }
+    if ((rc = score_at(x, x->grid_bytes, &score, &second)))
+        return rc;
+    if (score < EA_ETL_HEADER_SOUND) { /* no buffer at either place: is there a compressed one? */
+        uint64_t found;
+        if ((rc = find_header(x, EA_ETL_HEADER_BYTES, &found)))
+            return rc;
+        x->packed = found < info->file_bytes;
+    }
+    return 0;
+}
+
+/* Room for the buffers of a file of equal ones at once, within reason: no growing, nothing to spare. */
+static int reserve(indexer *x) {
+    ea_etl_index *index = x->index;
+    uint64_t buffers = x->file->info.file_bytes / x->grid_bytes + 1;
+    if (buffers > RESERVE_COUNT) /* a buffer size may be a lie */
+        buffers = RESERVE_COUNT;
+    size_t capacity = index->count + (size_t)buffers;
+    if (capacity <= index->capacity)
+        return 0;
+    ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
+    if (!entries)
+        return fail_memory(x);
+    index->entries = entries;
+    index->capacity = capacity;
+    return 0;
+}
+
 int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_number, const ea_etl_options *options,
                       ea_err *err) {
     indexer x = {.index = index,
@@ -354,43 +405,13 @@ int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_numb
                  .options = options,
                  .err = err,
                  .believed_raw = file->info.clock.base_raw};
-    ea_etl_buffer_header first, second;
-    uint8_t p[EA_ETL_HEADER_BYTES];
-    size_t got;
-    unsigned score;
-    int rc = read_at(&x, 0, p, sizeof p, &got);
-    if (rc)
-        return rc;
-    ea_etl_parse_buffer_header(p, &first);
-    x.grid_bytes = file->info.buffer_size_bytes;
-    x.packed = (file->info.log_file_mode & EA_ETL_MODE_COMPRESSED) != 0;
-    if (first.size_bytes != x.grid_bytes && first.size_bytes >= 512 && first.size_bytes <= EA_ETL_MAX_BUFFER_BYTES) {
-        if ((rc = score_at(&x, first.size_bytes, &score, &second)))
-            return rc;
-        if (score == EA_ETL_HEADER_SOUND) {
-            x.grid_bytes = first.size_bytes;
-            x.packed |= (second.flags & EA_ETL_BUFFER_COMPRESSED) != 0;
-        }
-    }
-    x.last_of_cpu = calloc(CPU_COUNT, sizeof *x.last_of_cpu);
-    if (!x.last_of_cpu)
-        return fail_memory(&x);
-    if (!x.packed) {
-        uint64_t buffers = file->info.file_bytes / x.grid_bytes + 1;
-        size_t capacity = index->count + (buffers < SIZE_MAX / 64 ? (size_t)buffers : 0);
-        if (capacity > index->capacity) {
-            ea_etl_entry *entries = realloc(index->entries, capacity * sizeof *entries);
-            if (!entries) {
-                free(x.last_of_cpu);
-                return fail_memory(&x);
-            }
-            index->entries = entries;
-            index->capacity = capacity;
-        }
-    } else {
-        x.grid_bytes = first.size_bytes;
-    }
-    rc = x.packed ? index_packed(&x) : index_grid(&x);
+    int rc = choose_layout(&x);
+    if (!rc && !(x.last_of_cpu = calloc(CPU_COUNT, sizeof *x.last_of_cpu)))
+        rc = fail_memory(&x);
+    if (!rc && !x.packed)
+        rc = reserve(&x);
+    if (!rc)
+        rc = x.packed ? index_packed(&x) : index_grid(&x);
     free(x.last_of_cpu);
     free(x.search);
     free(x.scratch.data);
