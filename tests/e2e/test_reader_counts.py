@@ -118,7 +118,7 @@ def main():
             files += 1
     for line in wrong:
         print(line)
-    print(f"{files} files, {len(wrong)} differences")
+    print(f"{files} files compared\n{files - min(files, len(wrong))} passed, {len(wrong)} failed")
     return 1 if wrong or not files else 0
 
 

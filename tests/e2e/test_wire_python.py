@@ -83,7 +83,7 @@ def main():
     if flipped(program, build):
         print("FAILED: a changed payload has the same checksum")
         failures += 1
-    print("FAILED" if failures else "passed")
+    print(f"{len(CASES) + 1 - failures} passed, {failures} failed")
     return 1 if failures else 0
 
 
