@@ -583,6 +583,9 @@ static int check_file(const char *what, const char *path, ea_err *err) {
 int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *options, ea_err *err) {
     if (!options->collector_count)
         return ea_fail(err, EA_EUSAGE, "no collector is given");
+    if (options->request_bytes > EA_BATCH_MAX_BYTES)
+        return ea_fail(err, EA_EUSAGE, "requests of %zu bytes of batches: expected %d at most", options->request_bytes,
+                       EA_BATCH_MAX_BYTES);
     int rc = check_file("client certificate", options->cert, err);
     if (!rc)
         rc = check_file("client key", options->key, err);
