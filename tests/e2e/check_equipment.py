@@ -275,6 +275,11 @@ def attempt(call, *arguments):
                                    "os.write, fd, b'x'"], "write:ENOSPC@1-")
         self.assertEqual((lines[0], lines[2]), ("error 28", "1"))
 
+    def test_faults_begin(self):
+        lines, _, _ = self.python(["os.write, fd, b'x'", "os.open, os.environ['EA_FAULT_FROM'], os.O_CREAT",
+                                   "os.write, fd, b'x'", "os.write, fd, b'x'"], "write:ENOSPC@1", begin=False)
+        self.assertEqual((lines[0], *lines[2:]), ("1", "error 28", "1"))
+
     def test_short_and_its_seed(self):
         calls = ["os.write, fd, b'x' * 1000"] * 20
         first, again, other = (self.python(calls, "write:short%50", seed=seed)[0] for seed in (1, 1, 2))

@@ -22,18 +22,22 @@ UNDO_HEAD = struct.Struct("<4sIQQQ")  # undo_head of faults.c
 class Faults:
     """A preload library with its rules (see faults.c). folder need not exist yet; its parent must."""
 
-    def __init__(self, build, folder, rules="", seed=0, files=None, undo=False):
+    def __init__(self, build, folder, rules="", seed=0, files=None, undo=False, begin=True):
         self.library = pathlib.Path(build) / "tests" / "e2e" / "faults.so"
         if not self.library.exists():
             raise FileNotFoundError(f"{self.library} is missing; build it first")
         self.folder, self.rules, self.seed, self.files = pathlib.Path(folder).resolve(), rules, seed, files
         own = pathlib.Path(tempfile.mkdtemp(prefix="faults-", dir=self.folder.parent))
-        self.log, self.over, self.undo = own / "log", own / "over", own / "undo" if undo else None
+        self.log, self.under_way, self.over = own / "log", own / "under-way", own / "over"
+        self.undo = own / "undo" if undo else None
+        if begin:
+            self.begin()
 
     def environment(self):
         """The environment of a program that is to meet the faults."""
         own = {"LD_PRELOAD": str(self.library), "EA_FAULT_FOLDER": str(self.folder), "EA_FAULT_RULES": self.rules,
-               "EA_FAULT_SEED": str(self.seed), "EA_FAULT_LOG": str(self.log), "EA_FAULT_UNTIL": str(self.over)}
+               "EA_FAULT_SEED": str(self.seed), "EA_FAULT_LOG": str(self.log), "EA_FAULT_FROM": str(self.under_way),
+               "EA_FAULT_UNTIL": str(self.over)}
         if self.files:
             own["EA_FAULT_FILES"] = self.files
         if self.undo:
@@ -41,6 +45,10 @@ class Faults:
         # the sanitizers' own runtime need not be the first library for them to work here
         own["ASAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
         return {**os.environ, **own}
+
+    def begin(self):
+        """Where it was made with begin=False: from now on calls fail, in running programs too."""
+        self.under_way.touch()
 
     def end(self):
         """From now on everything works again, in running programs too."""

@@ -11,6 +11,7 @@
  *                             kill: a part is written, the process is killed: a torn write (sync: killed before it)
  *                      when   @7 the 7th such call, @7-9 these, @7- from there on, %2.5 each with so many percent
  *   EA_FAULT_SEED    for the percentages and for the parts; the same seed makes the same faults for the same calls
+ *   EA_FAULT_FROM    a path: nothing fails, and no call is counted, before something exists there
  *   EA_FAULT_UNTIL   a path: as soon as something exists there, all works again ("there is space again")
  *   EA_FAULT_LOG     a file that gets one line a fault: call, what, file
  *   EA_FAULT_UNDO    a file that gets what is needed to undo every write that was not followed by a sync (disk.py
@@ -60,7 +61,7 @@ enum { MAX_RULES = 32, MAX_PATH = 4096, MAX_UNDO = 16 << 20 };
 static struct {
     char folder[MAX_PATH];
     size_t folder_len;
-    const char *files, *until;
+    const char *files, *from, *until;
     rule rules[MAX_RULES];
     size_t rule_count;
     uint64_t seed;
@@ -130,6 +131,7 @@ __attribute__((constructor)) static void set_up(void) {
     if (!folder)
         return;
     setting.files = getenv("EA_FAULT_FILES");
+    setting.from = getenv("EA_FAULT_FROM");
     setting.until = getenv("EA_FAULT_UNTIL");
     setting.seed = seed ? strtoull(seed, NULL, 10) : 0;
     char *copy = strdup(rules ? rules : ""), *rest = copy;
@@ -182,13 +184,17 @@ static uint64_t mix(uint64_t x) { /* splitmix64 */
     return x ^ (x >> 31);
 }
 
+static int exists(const char *path) {
+    struct stat st;
+    return syscall(SYS_newfstatat, AT_FDCWD, path, &st, 0) == 0;
+}
+
 /* What happens to this call: DO_NOTHING, an errno, DO_SHORT, DO_KILL. *ret_random goes with it. */
 static int fate(enum call call, const char *path, uint64_t *ret_random) {
+    if ((setting.from && !exists(setting.from)) || (setting.until && exists(setting.until)))
+        return DO_NOTHING;
     uint64_t n = atomic_fetch_add(&calls[call], 1) + 1;
     uint64_t random = mix(setting.seed * CALL_COUNT + call + mix(n));
-    struct stat st;
-    if (setting.until && syscall(SYS_newfstatat, AT_FDCWD, setting.until, &st, 0) == 0)
-        return DO_NOTHING;
     for (size_t i = 0; i < setting.rule_count; i++) {
         const rule *r = &setting.rules[i];
         int hit = r->first ? n >= r->first && n <= r->last : (mix(random + i) >> 32) < r->chance;
@@ -447,9 +453,8 @@ int posix_fallocate64(int fd, off64_t offset, off64_t len) {
 }
 
 static int any_open(int dir, const char *path, int flags, mode_t mode) {
-    struct stat st;
-    if (setting.folder_len && (flags & O_CREAT) && path[0] == '/' && ours(path) &&
-        syscall(SYS_newfstatat, AT_FDCWD, path, &st, 0) != 0 && may(CALL_CREATE, path))
+    if (setting.folder_len && (flags & O_CREAT) && path[0] == '/' && ours(path) && !exists(path) &&
+        may(CALL_CREATE, path))
         return -1;
     return (int)syscall(SYS_openat, dir, path, flags, mode);
 }

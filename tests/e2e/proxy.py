@@ -195,21 +195,25 @@ class Connection:
         return self.closing or all(not flow.read_open and not flow.queue for flow in self.flows)
 
 
-def random_plans(seed, span_bytes, calm=0.4, longest_s=0.4):
-    """A plan for each connection, drawn from the seed and the connection's number alone: a share of them is calm, in the
-    others one direction (or both) meets one fault within its first span_bytes bytes."""
+def random_plans(seed, span_bytes, calm=0.2, longest_s=0.4):
+    """A plan for each connection, drawn from the seed and the connection's number alone. Most directions break somewhere in
+    their first span_bytes bytes, and many are slow or late besides."""
     def fault(rng):
         at = int(span_bytes ** rng.random())  # as likely in the handshake as far into a body
-        kind = rng.choice(["delay", "rate", "drip", "cut", "reset", "truncate", "corrupt", "hold"])
-        if kind == "delay":
-            return Fault(delay_s=rng.uniform(0, longest_s / 4))
-        if kind == "rate":
-            return Fault(bytes_per_s=rng.randrange(100_000, 2_000_000))
-        if kind == "drip":
-            return Fault(drip=(rng.randrange(200, 20_000), rng.uniform(0, 0.01)))
-        if kind == "hold":
-            return Fault(hold_at=at, hold_s=rng.uniform(0, longest_s))
-        return Fault(**{kind + "_at": at})
+        ways = {}
+        breaking = rng.choice(["cut", "reset", "truncate", "corrupt", "hold", ""])
+        if breaking:
+            ways[breaking + "_at"] = at
+        if breaking == "hold":
+            ways["hold_s"] = rng.uniform(0, longest_s)
+        slow = rng.choice(["delay", "rate", "drip", "", "", ""])
+        if slow == "delay":
+            ways["delay_s"] = rng.uniform(0, longest_s / 4)
+        elif slow == "rate":
+            ways["bytes_per_s"] = rng.randrange(100_000, 2_000_000)
+        elif slow == "drip":
+            ways["drip"] = (rng.randrange(200, 20_000), rng.uniform(0, 0.01))
+        return Fault(**ways)
 
     def plan(number):
         rng = random.Random(f"{seed}-{number}")
@@ -290,6 +294,10 @@ class Proxy:
 
     def reset_all(self):
         self._do(lambda: [connection.reset() for connection in self._live])
+
+    def busy(self):
+        """Whether a connection is open, or bytes of one wait to be passed on."""
+        return bool(self._live)
 
     def _do(self, what):
         done = threading.Event()

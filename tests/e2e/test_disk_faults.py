@@ -1,0 +1,277 @@
+"""Disks that are full, that fail to sync, that write less than they were asked to, that lose power: under the collector's store
+and under the agent's spool. Whatever happens, when the disk works again every event is in the store once.
+
+- full: a small file system (tmpfs) where this process may mount one, otherwise the preload library's ENOSPC;
+- failing calls, and a kill in the middle of the n-th write, sync, ...: the preload library (faults.c);
+- power cuts: what was never synced is undone after a kill -9, so an acknowledgement that came too early loses events.
+
+The short form samples; --soak goes through every call's number and many seeds.
+"""
+import collections
+import concurrent.futures
+import random
+import time
+
+import disk
+import faulted
+import harness
+import proxy
+import receiver
+import traces
+
+TRACE = "shutdown-win10"
+AT_A_TIME = 4
+
+# Rules for the whole length of a replay, or until the calls that they name are over.
+RULES = [
+    "sync:EIO@2-4",
+    "sync:EIO%20",
+    "write:short%30",
+    "write:ENOSPC@5-40",
+    "write:ENOSPC%10",
+    "write:EIO%5;sync:EIO%5;truncate:EIO%10",
+    "create:ENOSPC%20;rename:EIO%20",
+]
+CALLS = ["write", "sync", "truncate", "create", "rename"]
+
+
+class Case:
+    """A replay of the trace with a collector, a store and a spool of its own."""
+
+    def __init__(self, env, truth, paths, name):
+        self.env, self.truth, self.paths, self.name = env, truth, paths, name
+        self.collector = harness.Collector(env, name)
+        env.collectors.append(self.collector)
+        self.collector.store = env.folder / f"{name}-store" / "store"
+        self.collector.store.parent.mkdir()
+        self.spool = env.folder / f"{name}-spool" / "spool"
+        self.spool.parent.mkdir()
+        self.run = self.line = None
+
+    def collector_up(self, faults=None):
+        """Starts it, under faults or without. Under faults it may end at once: somebody tries again, and the disk fails in
+        other places then."""
+        for attempt in range(50):
+            self.collector.environment = faults.environment() if faults else None
+            try:
+                return self.collector.start()
+            except harness.Failure:
+                self.collector.kill()
+                if not faults or attempt == 49:
+                    raise
+                faults.seed += 1000
+
+    def agent_up(self, faults=None, slow=False):
+        """Starts the replay; slow: over a line that makes it last a second and a half."""
+        if slow and not self.line:
+            self.line = proxy.Proxy(self.collector.port, lambda number: proxy.Plan(proxy.Fault(bytes_per_s=400_000))).__enter__()
+        self.run = faulted.Replay(self.env, self.paths, self.line or self.collector, self.name, spool=self.spool,
+                                  extra=faulted.HASTY, environment=faults.environment() if faults else None)
+        return self.run.start()
+
+    def close(self, checks, what):
+        """Everything works again: the end must be good, and complete. A replay that gave up is taken up again."""
+        if not self.run.running():
+            code = self.run.wait(60)
+            if code != 0:
+                self.agent_up()
+        if self.run.running() or not self.run.output:
+            self.run.finish(120)
+        self.truth.check(checks, self.collector, self.name, what)
+        self.collector.stop()
+
+    def abandon(self):
+        if self.run:
+            self.run.kill()
+        if self.line:
+            self.line.__exit__()
+        self.collector.kill()
+
+
+def full_store(case, checks, mounts):
+    """The collector's disk is full in the middle of a replay, and has space again."""
+    if mounts:
+        with disk.Small(case.collector.store.parent, 24) as small:
+            case.collector_up()
+            hog = small.fill(leave_bytes=60_000)
+            case.agent_up()
+            full_for_a_while(case, checks)
+            # it is killed and comes back while there is no space: it may refuse to start, but loses nothing
+            case.collector.kill()
+            try:
+                case.collector.start()
+            except harness.Failure:
+                case.collector.kill()
+            time.sleep(0.5)
+            hog.unlink()
+            if not case.collector.process or case.collector.process.poll() is not None:
+                case.collector_up()
+            case.close(checks, case.name)
+    else:
+        faults = disk.Faults(case.env.build, case.collector.store, "write:ENOSPC@40-;create:ENOSPC@1-", begin=False)
+        case.collector_up(faults)
+        faults.begin()
+        case.agent_up()
+        full_for_a_while(case, checks)
+        faults.end()
+        case.close(checks, case.name)
+
+
+def full_for_a_while(case, checks):
+    time.sleep(3)
+    checks.that(case.collector.process.poll() is None, f"{case.name}: the collector ended: {case.collector.log()}")
+    checks.that(case.run.running(), f"{case.name}: the replay ended although the collector's disk is full: "
+                f"{case.run.process.returncode} {case.run.messages()}")
+    there = case.truth.stored(case.collector, case.name)[0]
+    checks.that(there < case.truth.lines, f"{case.name}: the disk was never full: {there} events are stored")
+
+
+def full_spool(case, checks, mounts):
+    """The agent's disk is full, first in the middle of a replay, and has space again."""
+    case.collector_up()
+    if mounts:
+        with disk.Small(case.spool.parent, 2) as small:
+            hog = small.fill(leave_bytes=60_000)
+            case.agent_up()
+            time.sleep(2)
+            hog.unlink()
+            case.close(checks, case.name)
+    else:
+        faults = disk.Faults(case.env.build, case.spool, "write:ENOSPC@9-;create:ENOSPC@3-")
+        case.agent_up(faults)
+        time.sleep(2)
+        checks.that(faults.happened(), f"{case.name}: no call failed")
+        faults.end()
+        case.close(checks, case.name)
+
+
+def failing_store(case, checks, rules, seed):
+    faults = disk.Faults(case.env.build, case.collector.store, rules, seed, begin=False)
+    case.collector_up(faults)
+    faults.begin()
+    case.agent_up(slow=True)
+    deadline = time.monotonic() + 4
+    while case.run.running() and time.monotonic() < deadline:
+        if case.collector.process.poll() is not None:  # it may give up; somebody starts it again
+            case.collector_up(faults)
+        time.sleep(0.05)
+    faults.end()
+    if case.collector.process.poll() is not None:
+        case.collector_up()
+    case.close(checks, f"{case.name}: {rules} seed {seed}")
+    return faults.happened()
+
+
+def failing_spool(case, checks, rules, seed):
+    faults = disk.Faults(case.env.build, case.spool, rules, seed)
+    case.collector_up()
+    case.agent_up(faults)
+    receiver.sleep_until(lambda: not case.run.running(), 4)
+    faults.end()
+    case.close(checks, f"{case.name}: {rules} seed {seed}")
+    return faults.happened()
+
+
+def killed_store(case, checks, call, number):
+    """The collector is killed at its n-th such call, a write half done; the next one goes on."""
+    faults = disk.Faults(case.env.build, case.collector.store, f"{call}:kill@{number}", number)
+    case.collector.environment = faults.environment()
+    try:
+        case.collector.start()
+    except harness.Failure:  # so early
+        case.collector.process = None
+        case.collector_up()
+    case.agent_up()
+    receiver.sleep_until(lambda: case.collector.process.poll() is not None or not case.run.running(), 20)
+    if case.collector.process.poll() is not None:
+        case.collector_up()
+    case.close(checks, f"{case.name}: killed at {call} {number}")
+    return faults.happened()
+
+
+def killed_spool(case, checks, call, number):
+    faults = disk.Faults(case.env.build, case.spool, f"{call}:kill@{number}", number)
+    case.collector_up()
+    case.agent_up(faults)
+    receiver.sleep_until(lambda: not case.run.running(), 20)
+    case.close(checks, f"{case.name}: killed at {call} {number}")
+    return faults.happened()
+
+
+def cut_store(case, checks, seed):
+    """The collector's machine loses power while batches come in; then again."""
+    rng, undone = random.Random(seed), 0
+    faults = disk.Faults(case.env.build, case.collector.store, undo=True)
+    case.collector_up(faults)
+    case.agent_up(slow=True)
+    for turn in range(3):
+        time.sleep(rng.uniform(0.1, 0.4))
+        case.collector.kill()
+        undone += faults.power_cut(rng if turn % 2 else None)
+        for shared in case.collector.store.glob("**/*-shm"):  # memory, not disk
+            shared.unlink()
+        case.collector_up(faults)
+    case.close(checks, f"{case.name}: power cut, seed {seed}")
+    return {"write undone": undone}
+
+
+def cut_spool(case, checks, seed):
+    """The agent's machine loses power; the replay is taken up again."""
+    rng, undone = random.Random(seed), 0
+    faults = disk.Faults(case.env.build, case.spool, undo=True)
+    case.collector_up()
+    for turn in range(3):
+        case.agent_up(faults, slow=True)
+        receiver.sleep_until(lambda: not case.run.running(), rng.uniform(0.05, 0.4))
+        case.run.kill()
+        undone += faults.power_cut(rng if turn % 2 else None)
+    case.agent_up()
+    case.close(checks, f"{case.name}: power cut, seed {seed}")
+    return {"write undone": undone}
+
+
+def test(env, checks, arguments):
+    soak = arguments.soak
+    paths = traces.paths(TRACE, env.build)
+    mounts = disk.may_mount(env.folder)
+    tasks = {}
+    for kind in ([True, False] if mounts else [False]):
+        name = "mounted" if kind else "preload"
+        tasks |= {f"full-store-{name}": (full_store, kind), f"full-spool-{name}": (full_spool, kind)}
+    for n, rules in enumerate(RULES):
+        for seed in range(20 if soak else 1):
+            tasks[f"failing-store-{n}-{seed}"] = (failing_store, rules, seed)
+            tasks[f"failing-spool-{n}-{seed}"] = (failing_spool, rules, seed)
+    for call in CALLS:
+        for number in (range(1, 60) if soak else (2, 7) if call in ("write", "sync") else (1,)):
+            tasks[f"killed-store-{call}-{number}"] = (killed_store, call, number)
+            tasks[f"killed-spool-{call}-{number}"] = (killed_spool, call, number)
+    for seed in range(40 if soak else 2):
+        tasks[f"cut-store-{seed}"] = (cut_store, seed)
+        tasks[f"cut-spool-{seed}"] = (cut_spool, seed)
+    env.make_certificates(agents=tasks)
+    truth = faulted.Truth(env, paths)
+
+    def one(name):
+        function, *rest = tasks[name]
+        case = Case(env, truth, paths, name)
+        try:
+            return function(case, checks, *rest)
+        finally:
+            case.abandon()
+
+    happened = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+        running = {pool.submit(one, name): name for name in tasks}
+        for done in concurrent.futures.as_completed(running):
+            try:
+                happened.update(done.result() or {})
+            except (harness.Failure, OSError) as failure:
+                checks.that(False, f"{running[done]}: {failure}")
+    for kind in ("sync EIO", "write short", "write ENOSPC", "write kill", "sync kill", "write undone"):
+        checks.that(happened[kind], f"{kind} never happened")
+    print(f"{len(tasks)} replays on bad disks ({'with' if mounts else 'without'} small file systems): {dict(happened)}")
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
