@@ -1,6 +1,7 @@
 /* etwcollector export: stored events as `etwagent dump` prints them, or JSON lines with their whole raw identity.
  * Before it: main.c. After it: collector/store, proto/wire, proto/event (printing). Thread: the main one. */
 #include "commands.h"
+#include "names.h"
 #include "print.h"
 #include "store.h"
 
@@ -60,12 +61,50 @@ static int print_batch(export *x, const uint8_t *data, size_t len_bytes, ea_regi
     return rc;
 }
 
+/* The names that one batch tells. Damage is left to the pass that prints. */
+static int collect_from_batch(ea_names *names, const uint8_t *data, size_t len_bytes, ea_registry *registry,
+                              ea_err *err) {
+    ea_batch_view *view = NULL;
+    const ea_record *r;
+    const ea_class *c;
+    int rc = ea_batch_open(&view, data, len_bytes, registry, err), concerns = 0;
+    for (size_t g = 0; !rc && !concerns && g < ea_batch_group_count(view); g++) {
+        c = ea_batch_group_class(view, g);
+        concerns = ea_names_concerns(&c->provider, c->code);
+    }
+    while (!rc && concerns && (rc = ea_batch_next(view, &r, &c, err)) == 1) {
+        rc = 0;
+        if (r->source < ea_batch_source_count(view) && ea_names_concerns(&r->provider, r->opcode))
+            rc = ea_names_apply(names, r, c, ea_clock_to_utc_ns(&ea_batch_source(view, r->source)->clock, r->time_raw),
+                                err);
+    }
+    ea_batch_close(view);
+    return rc;
+}
+
+/* The pass before: names come at the end of a trace. */
+static int collect_names(export *x, const ec_stream_row *stream, ea_registry *registry, ea_names *names) {
+    ec_batch_row batch = {0};
+    int rc;
+    while ((rc = ec_store_next_batch(x->store, stream->stream_id, batch.number, &batch, x->err)) == 1) {
+        const uint8_t *data;
+        size_t len_bytes;
+        if (batch.event_count == 0)
+            continue;
+        rc = ec_store_read(x->store, &batch, &data, &len_bytes, x->err);
+        if (!rc)
+            rc = collect_from_batch(names, data, len_bytes, registry, x->err);
+        if (rc && !is_damage(rc))
+            return rc;
+    }
+    ea_names_seal(names);
+    return rc;
+}
+
 static int print_stream(export *x, const ec_stream_row *stream, ea_registry *registry) {
     ec_batch_row batch = {0};
     int64_t from, to;
-    int rc = ec_store_load_classes(x->store, stream->stream_id, registry, x->err);
-    if (rc)
-        return rc;
+    int rc;
     ea_printer_window(x->printer, &from, &to);
     while ((rc = ec_store_next_batch(x->store, stream->stream_id, batch.number, &batch, x->err)) == 1) {
         const uint8_t *data;
@@ -100,11 +139,26 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
     if (wanted) {
         ea_registry *registry = NULL;
         x->streams++;
+        ea_names *names = NULL;
+        ea_resolver resolver;
         x->rc = ea_registry_create(&registry, 0, x->err);
         if (!x->rc)
+            x->rc = ec_store_load_classes(x->store, stream->stream_id, registry, x->err);
+        if (!x->rc && ea_printer_wants_names(x->printer)) {
+            x->rc = ea_names_create(&names, &(ea_names_options){0}, x->err);
+            if (!x->rc)
+                x->rc = collect_names(x, stream, registry, names);
+            if (!x->rc) {
+                resolver = ea_names_resolver(names);
+                ea_printer_set_resolver(x->printer, &resolver);
+            }
+        }
+        if (!x->rc)
             x->rc = print_stream(x, stream, registry);
+        ea_printer_set_resolver(x->printer, NULL);
         ea_printer_forget_classes(x->printer);
         ea_registry_destroy(registry);
+        ea_names_destroy(names);
     }
     return x->rc;
 }

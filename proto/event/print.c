@@ -14,6 +14,7 @@ enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18 };
 struct ea_printer {
     const ea_print_options *options;
     FILE *file;
+    const ea_resolver *resolver; /* NULL: none */
     int raw;
     const char *columns[MAX_COLUMNS];
     size_t column_count;
@@ -177,27 +178,26 @@ int ea_printer_flush(ea_printer *p, ea_err *err) {
     return rc;
 }
 
+int ea_printer_wants_names(const ea_printer *p) {
+    return !p->raw && !p->options->no_names;
+}
+
+void ea_printer_set_resolver(ea_printer *p, const ea_resolver *resolver) {
+    p->resolver = ea_printer_wants_names(p) ? resolver : NULL;
+}
+
 static void print(ea_printer *p, const ea_record *r, const ea_class *c, const ea_clock *clock) {
-    switch (p->options->format) {
-    case EA_PRINT_JSONL:
-    case EA_PRINT_RAW:
-        if (p->column_count)
-            ea_render_columns_json(&p->out, r, c, clock, p->columns, p->column_count);
-        else
-            ea_render_json(&p->out, r, c, clock, p->raw);
-        ea_text_char(&p->out, '\n');
-        break;
-    case EA_PRINT_CSV:
-        ea_render_csv(&p->out, r, c, clock, p->columns, p->column_count);
-        ea_text_str(&p->out, "\r\n");
-        break;
-    default:
-        if (p->column_count)
-            ea_render_columns_text(&p->out, r, c, clock, p->columns, p->column_count);
-        else
-            ea_render_text(&p->out, r, c, clock);
-        ea_text_char(&p->out, '\n');
-    }
+    int csv = p->options->format == EA_PRINT_CSV;
+    ea_rendering how = {.form = csv                                   ? EA_RENDER_CSV
+                                : p->options->format == EA_PRINT_TEXT ? EA_RENDER_TEXT
+                                                                      : EA_RENDER_JSON,
+                        .clock = clock,
+                        .resolver = p->resolver,
+                        .raw = p->raw,
+                        .columns = p->columns,
+                        .column_count = p->column_count};
+    ea_render(&p->out, r, c, &how);
+    ea_text_str(&p->out, csv ? "\r\n" : "\n");
 }
 
 int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "clock.h"
 #include "event.h"
+#include "render.h"
 
 enum ea_print_format { EA_PRINT_TEXT, EA_PRINT_JSONL, EA_PRINT_CSV, EA_PRINT_RAW };
 extern const char *const EA_PRINT_FORMATS[];
@@ -16,7 +17,7 @@ typedef struct ea_print_options {
     int format; /* enum ea_print_format */
     ea_strings fields, classes, pids;
     const char *from, *to;
-    int raw;
+    int raw, no_names;
 } ea_print_options;
 
 // clang-format off
@@ -39,7 +40,10 @@ typedef struct ea_print_options {
     {.name = "to", .argument = "TIME", .type = EA_OPT_STRING,                                                          \
      .offset = offsetof(owner, print_member) + offsetof(ea_print_options, to), .help = "only events before this time"},\
     {.name = "raw", .type = EA_OPT_FLAG, .offset = offsetof(owner, print_member) + offsetof(ea_print_options, raw),    \
-     .help = "with jsonl: add the rest of each record's identity, payload and extended items in hex"}
+     .help = "with jsonl: add the rest of each record's identity, payload and extended items in hex"},                  \
+    {.name = "no-names", .type = EA_OPT_FLAG,                                                                          \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, no_names),                                   \
+     .help = "print events by themselves, without what others say about them, in one pass"}
 // clang-format on
 
 /* name, in any case; a * at the pattern's end stands for anything. What --class means. */
@@ -50,6 +54,11 @@ typedef struct ea_printer ea_printer;
 /* options are borrowed. EA_EUSAGE when they contradict each other. */
 EA_MUST_CHECK int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *out, ea_err *err);
 void ea_printer_destroy(ea_printer *p); /* NULL is allowed; what was not flushed is lost */
+
+/* 1 when the options ask for what other events say; then the caller makes a pass over all of them first. */
+int ea_printer_wants_names(const ea_printer *p);
+/* resolver: borrowed until the printer is destroyed or gets another one; NULL for none. */
+void ea_printer_set_resolver(ea_printer *p, const ea_resolver *resolver);
 
 /* Prints the event when the filters want it. c must be the same object for the same class until
  * ea_printer_forget_classes. EA_EIO, EA_ENOMEM. */

@@ -1,12 +1,23 @@
 /* Rendering. See render.h. One writer for all three forms: a style says how strings are quoted and things are joined.
  * Everything that came from an event passes an escaping function on its way out. */
 #include "render.h"
+
+#include "ntstatus.h"
 #include "value.h"
 
-typedef enum style {
+enum form {
     JSON,
     PLAIN /* text */,
     BARE /* text whose strings have no quotes: the caller escapes it */
+};
+
+/* How values look, and what is known beside the record; resolver and clock are NULL where values stay bare. */
+typedef struct style {
+    enum form form;
+    const ea_resolver *resolver;
+    const ea_clock *clock;
+    const ea_record *record;
+    int64_t utc_ns; /* of the record */
 } style;
 
 const char *ea_header_type_name(uint8_t header_type) {
@@ -75,48 +86,48 @@ const char *ea_ext_type_name(uint16_t type) {
 /* ---- values ---- */
 
 /* Text that is ASCII and needs no escape in any style. */
-static void put_symbol(ea_text *out, style how, const char *s) {
-    if (how == JSON)
+static void put_symbol(ea_text *out, const style *how, const char *s) {
+    if (how->form == JSON)
         ea_text_char(out, '"');
     ea_text_str(out, s);
-    if (how == JSON)
+    if (how->form == JSON)
         ea_text_char(out, '"');
 }
 
-static void put_hex(ea_text *out, style how, uint64_t v) {
-    if (how == JSON)
+static void put_hex(ea_text *out, const style *how, uint64_t v) {
+    if (how->form == JSON)
         ea_text_char(out, '"');
     ea_text_hex64(out, v);
-    if (how == JSON)
+    if (how->form == JSON)
         ea_text_char(out, '"');
 }
 
-static void put_bytes(ea_text *out, style how, const uint8_t *data, size_t len_bytes) {
-    if (how == JSON)
+static void put_bytes(ea_text *out, const style *how, const uint8_t *data, size_t len_bytes) {
+    if (how->form == JSON)
         ea_text_char(out, '"');
     ea_text_hex(out, data, len_bytes);
-    if (how == JSON)
+    if (how->form == JSON)
         ea_text_char(out, '"');
 }
 
 /* UTF-8 from outside. */
-static void put_text(ea_text *out, style how, const char *s, size_t len_bytes) {
-    if (how == BARE) {
+static void put_text(ea_text *out, const style *how, const char *s, size_t len_bytes) {
+    if (how->form == BARE) {
         ea_text_add(out, s, len_bytes);
         return;
     }
     ea_text_char(out, '"');
-    if (how == JSON)
+    if (how->form == JSON)
         ea_text_json(out, s, len_bytes);
     else
         ea_text_safe(out, s, len_bytes);
     ea_text_char(out, '"');
 }
 
-static void put_name(ea_text *out, style how, const char *s) {
-    if (how == JSON)
+static void put_name(ea_text *out, const style *how, const char *s) {
+    if (how->form == JSON)
         ea_text_json_str(out, s);
-    else if (how == PLAIN)
+    else if (how->form == PLAIN)
         ea_text_safe(out, s, strlen(s));
     else
         ea_text_str(out, s);
@@ -143,10 +154,34 @@ static size_t put_ascii_utf16(ea_text *out, const uint8_t *p, size_t len_bytes) 
     return at;
 }
 
-static void put_string_field(ea_text *out, style how, const ea_field *f, const ea_slice *slice) {
+/* A path with the drive letter of its volume: 1 when it was written. */
+static int put_resolved_path(ea_text *out, const style *how, const ea_field *f, const ea_slice *slice) {
+    ea_text path, resolved;
+    ea_text_init(&path);
+    ea_text_init(&resolved);
+    int known = ea_value_text(f, slice, &path) && path.len_bytes && path.data[0] == '\\' &&
+                how->resolver->path(how->resolver->arg, path.data, path.len_bytes, &resolved) && resolved.len_bytes;
+    if (known && how->form == JSON) {
+        ea_text_str(out, "{\"value\":");
+        put_text(out, how, path.data, path.len_bytes);
+        ea_text_str(out, ",\"name\":");
+    }
+    if (known)
+        put_text(out, how, resolved.data, resolved.len_bytes);
+    if (known && how->form == JSON)
+        ea_text_char(out, '}');
+    out->failed |= path.failed | resolved.failed;
+    ea_text_deinit(&path);
+    ea_text_deinit(&resolved);
+    return known;
+}
+
+static void put_string_field(ea_text *out, const style *how, const ea_field *f, const ea_slice *slice) {
     ea_text scratch;
     ea_slice rest = *slice;
-    if (how == JSON && (f->type == EA_UTF16Z || f->type == EA_UTF16_FIXED)) {
+    if (how->resolver && f->semantic == EA_SEM_PATH && put_resolved_path(out, how, f, slice))
+        return;
+    if (how->form == JSON && (f->type == EA_UTF16Z || f->type == EA_UTF16_FIXED)) {
         ea_text_char(out, '"');
         size_t took = put_ascii_utf16(out, slice->data, slice->len_bytes);
         rest.data += took;
@@ -192,7 +227,7 @@ static int is_signed(uint8_t type) {
     return type == EA_I8 || type == EA_I16 || type == EA_I32 || type == EA_I64;
 }
 
-static void put_number(ea_text *out, style how, const ea_field *f, uint64_t v) {
+static void put_number(ea_text *out, const style *how, const ea_field *f, uint64_t v) {
     switch (f->type) {
     case EA_HEX8:
     case EA_HEX16:
@@ -216,19 +251,9 @@ static void put_number(ea_text *out, style how, const ea_field *f, uint64_t v) {
     }
 }
 
-static void put_mapped(ea_text *out, style how, const ea_field *f, uint64_t v) {
-    const ea_enum *map = f->map;
-    const char *name = NULL;
-    for (size_t i = 0; i < map->count && !map->is_flags && !name; i++)
-        if (map->entries[i].value == v || (is_signed(f->type) && (int64_t)map->entries[i].value == (int64_t)v))
-            name = map->entries[i].name;
-    ea_text flags;
-    ea_text_init(&flags);
-    if (map->is_flags) {
-        put_flags(&flags, map, v);
-        name = flags.len_bytes ? flags.data : "";
-    }
-    if (how == JSON) {
+/* {"value": ..., "<key>": ...}, and for a person the name with the number behind it. name: NULL for none. */
+static void put_named_number(ea_text *out, const style *how, const ea_field *f, uint64_t v, const char *name) {
+    if (how->form == JSON) {
         ea_text_str(out, "{\"value\":");
         put_number(out, how, f, v);
         ea_text_str(out, ",\"name\":");
@@ -242,11 +267,101 @@ static void put_mapped(ea_text *out, style how, const ea_field *f, uint64_t v) {
     } else {
         put_number(out, how, f, v);
     }
+}
+
+static void put_mapped(ea_text *out, const style *how, const ea_field *f, uint64_t v) {
+    const ea_enum *map = f->map;
+    const char *name = NULL;
+    for (size_t i = 0; i < map->count && !map->is_flags && !name; i++)
+        if (map->entries[i].value == v || (is_signed(f->type) && (int64_t)map->entries[i].value == (int64_t)v))
+            name = map->entries[i].name;
+    ea_text flags;
+    ea_text_init(&flags);
+    if (map->is_flags) {
+        put_flags(&flags, map, v);
+        name = flags.len_bytes ? flags.data : "";
+    }
+    put_named_number(out, how, f, v, name);
     out->failed |= flags.failed;
     ea_text_deinit(&flags);
 }
 
-static void put_float(ea_text *out, style how, double v, int digits) {
+/* A time or a duration beside the number that Windows wrote. */
+static void put_measured(ea_text *out, const style *how, const ea_field *f, uint64_t v) {
+    if (how->form == JSON) {
+        ea_text_str(out, "{\"value\":");
+        put_number(out, how, f, v);
+        ea_text_str(out, f->semantic == EA_SEM_DURATION_QPC ? ",\"ns\":" : ",\"time\":\"");
+    }
+    if (f->semantic == EA_SEM_DURATION_QPC) {
+        int64_t zero = ea_clock_to_utc_ns(how->clock, how->clock->base_raw);
+        int64_t ticks = v > INT64_MAX ? INT64_MAX : (int64_t)v;
+        int64_t raw = ticks > INT64_MAX - how->clock->base_raw ? INT64_MAX : how->clock->base_raw + ticks;
+        int64_t then = ea_clock_to_utc_ns(how->clock, raw);
+        ea_text_u64(out, (uint64_t)then - (uint64_t)zero);
+        if (how->form != JSON)
+            ea_text_str(out, "ns");
+    } else if (f->semantic == EA_SEM_UNIX_TIME) {
+        ea_text_utc_ns(out, (int64_t)(uint32_t)v * 1000000000);
+    } else {
+        ea_text_utc_ns(out, ea_clock_to_utc_ns(how->clock, v > INT64_MAX ? INT64_MAX : (int64_t)v));
+    }
+    if (how->form == JSON) {
+        ea_text_str(out, f->semantic == EA_SEM_DURATION_QPC ? "}" : "\"}");
+    } else {
+        ea_text_char(out, '(');
+        put_number(out, how, f, v);
+        ea_text_char(out, ')');
+    }
+}
+
+/* What another event called this number: 1 when it was written. */
+static int put_resolved(ea_text *out, const style *how, const ea_class *c, const ea_field *f, uint64_t v) {
+    ea_text name;
+    uint64_t key;
+    ea_text_init(&name);
+    int known = v && how->resolver->number(how->resolver->arg, f->semantic, v, how->utc_ns, &name);
+    if (!known && f->semantic == EA_SEM_FILE_OBJECT && ea_event_u64(c, how->record, "FileKey", &key) && key)
+        known = how->resolver->number(how->resolver->arg, EA_SEM_FILE_KEY, key, how->utc_ns, &name);
+    if (known && name.len_bytes)
+        put_named_number(out, how, f, v, name.data);
+    else
+        known = 0;
+    out->failed |= name.failed;
+    ea_text_deinit(&name);
+    return known;
+}
+
+static void put_integer(ea_text *out, const style *how, const ea_class *c, const ea_field *f, uint64_t v) {
+    if (f->map) {
+        put_mapped(out, how, f, v);
+        return;
+    }
+    if (f->semantic == EA_SEM_NTSTATUS) {
+        put_named_number(out, how, f, v, ea_ntstatus_name((uint32_t)v));
+        return;
+    }
+    if (how->resolver) {
+        switch (f->semantic) {
+        case EA_SEM_FILE_OBJECT:
+        case EA_SEM_FILE_KEY:
+        case EA_SEM_KCB:
+            if (put_resolved(out, how, c, f, v))
+                return;
+            break;
+        case EA_SEM_QPC:
+        case EA_SEM_DURATION_QPC:
+        case EA_SEM_UNIX_TIME:
+            put_measured(out, how, f, v);
+            return;
+        default:
+            break;
+        }
+    }
+    put_number(out, how, f, v);
+}
+
+static void put_float(ea_text *out, const style *how, double v, int digits) {
     if (v != v)
         put_symbol(out, how, "NaN");
     else if (v - v != 0)
@@ -279,11 +394,11 @@ static void put_ipv6(ea_text *out, const uint8_t *p) {
     }
 }
 
-static void put_struct(ea_text *out, style how, const ea_class *c, size_t field, const uint8_t *p, size_t len,
+static void put_struct(ea_text *out, const style *how, const ea_class *c, size_t field, const uint8_t *p, size_t len,
                        size_t *ret_used);
 
 /* One element; p has as many bytes as its type has, or len bytes when that varies. */
-static void put_element(ea_text *out, style how, const ea_class *c, size_t field, const uint8_t *p, size_t len,
+static void put_element(ea_text *out, const style *how, const ea_class *c, size_t field, const uint8_t *p, size_t len,
                         size_t *ret_used) {
     const ea_field *f = &c->fields[field];
     uint64_t v;
@@ -310,10 +425,10 @@ static void put_element(ea_text *out, style how, const ea_class *c, size_t field
         return;
     }
     case EA_FILETIME:
-        if (how == JSON)
+        if (how->form == JSON)
             ea_text_char(out, '"');
         ea_text_utc_ns(out, ea_filetime_to_utc_ns((int64_t)ea_load64(p)));
-        if (how == JSON)
+        if (how->form == JSON)
             ea_text_char(out, '"');
         return;
     case EA_SYSTEMTIME: { /* year, month, day of week, day, hour, minute, second, millisecond; no time zone */
@@ -325,27 +440,23 @@ static void put_element(ea_text *out, style how, const ea_class *c, size_t field
     }
     case EA_IPV4:
     case EA_IPV6:
-        if (how == JSON)
+        if (how->form == JSON)
             ea_text_char(out, '"');
         if (f->type == EA_IPV6)
             put_ipv6(out, p);
         else
             ea_text_printf(out, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
-        if (how == JSON)
+        if (how->form == JSON)
             ea_text_char(out, '"');
         return;
     case EA_STRUCT:
         put_struct(out, how, c, field, p, len, ret_used);
         return;
     default:
-        if (ea_value_u64(f, p, &v)) {
-            if (f->map)
-                put_mapped(out, how, f, v);
-            else
-                put_number(out, how, f, v);
-        } else {
+        if (ea_value_u64(f, p, &v))
+            put_integer(out, how, c, f, v);
+        else
             put_bytes(out, how, p, f->width);
-        }
     }
 }
 
@@ -378,25 +489,25 @@ static size_t varying_bytes(const ea_class *c, size_t field, const uint8_t *p, s
     return n <= len ? n : len;
 }
 
-static void put_varying(ea_text *out, style how, const ea_class *c, size_t field, const ea_slice *slice) {
+static void put_varying(ea_text *out, const style *how, const ea_class *c, size_t field, const ea_slice *slice) {
     const ea_field *f = &c->fields[field];
     if (f->type == EA_SID || f->type == EA_WBEM_SID) {
-        if (how == JSON)
+        if (how->form == JSON)
             ea_text_char(out, '"');
         size_t before = out->len_bytes;
         if (ea_value_sid(f, c->pointer_size, slice, out)) {
-            if (how == JSON)
+            if (how->form == JSON)
                 ea_text_char(out, '"');
         } else if (!out->failed) {
-            out->len_bytes = before - (how == JSON);
-            ea_text_str(out, how == JSON ? "null" : "");
+            out->len_bytes = before - (how->form == JSON);
+            ea_text_str(out, how->form == JSON ? "null" : "");
         }
     } else {
         put_string_field(out, how, f, slice);
     }
 }
 
-static void put_value(ea_text *out, style how, const ea_class *c, size_t field, const ea_slice *slice) {
+static void put_value(ea_text *out, const style *how, const ea_class *c, size_t field, const ea_slice *slice) {
     const ea_field *f = &c->fields[field];
     size_t used;
     if (f->type == EA_BYTES) {
@@ -421,7 +532,7 @@ static void put_value(ea_text *out, style how, const ea_class *c, size_t field, 
     size_t left = slice->len_bytes;
     for (uint32_t i = 0; i < slice->element_count; i++) {
         if (i)
-            ea_text_char(out, how == JSON ? ',' : ' ');
+            ea_text_char(out, how->form == JSON ? ',' : ' ');
         if (f->width || f->type == EA_STRUCT) {
             put_element(out, how, c, field, p, left, &used);
         } else {
@@ -434,49 +545,50 @@ static void put_value(ea_text *out, style how, const ea_class *c, size_t field, 
     ea_text_char(out, ']');
 }
 
-static void put_struct(ea_text *out, style how, const ea_class *c, size_t field, const uint8_t *p, size_t len,
+static void put_struct(ea_text *out, const style *how, const ea_class *c, size_t field, const uint8_t *p, size_t len,
                        size_t *ret_used) {
     ea_slice members[255];
     size_t whole = ea_class_split_element(c, field, p, len, members, ret_used), at = field + 1;
     ea_text_char(out, '{');
     for (size_t i = 0; i < whole; i++, at += c->fields[at].span) {
         if (i)
-            ea_text_char(out, how == JSON ? ',' : ' ');
+            ea_text_char(out, how->form == JSON ? ',' : ' ');
         put_name(out, how, c->fields[at].name);
-        ea_text_char(out, how == JSON ? ':' : '=');
+        ea_text_char(out, how->form == JSON ? ':' : '=');
         put_value(out, how, c, at, &members[i]);
     }
     ea_text_char(out, '}');
 }
 
 void ea_render_field_json(ea_text *out, const ea_class *c, size_t field, const ea_slice *slice) {
-    put_value(out, JSON, c, field, slice);
+    static const style BARE_VALUES = {.form = JSON};
+    put_value(out, &BARE_VALUES, c, field, slice);
 }
 
 /* ---- the parts of a record ---- */
 
-static void put_time(ea_text *out, style how, const ea_record *r, const ea_clock *clock) {
-    if (how == JSON)
+static void put_time(ea_text *out, const style *how, const ea_record *r, const ea_clock *clock) {
+    if (how->form == JSON)
         ea_text_char(out, '"');
     ea_text_utc_ns(out, ea_clock_to_utc_ns(clock, r->time_raw));
-    if (how == JSON)
+    if (how->form == JSON)
         ea_text_char(out, '"');
 }
 
-static void put_guid(ea_text *out, style how, const ea_guid *g) {
-    if (how == JSON)
+static void put_guid(ea_text *out, const style *how, const ea_guid *g) {
+    if (how->form == JSON)
         ea_text_char(out, '"');
     ea_text_guid(out, g);
-    if (how == JSON)
+    if (how->form == JSON)
         ea_text_char(out, '"');
 }
 
-static void put_none(ea_text *out, style how) {
-    if (how == JSON)
+static void put_none(ea_text *out, const style *how) {
+    if (how->form == JSON)
         ea_text_str(out, "null");
 }
 
-static void put_related(ea_text *out, style how, const ea_record *r) {
+static void put_related(ea_text *out, const style *how, const ea_record *r) {
     const ea_ext *item = r->ext_count ? ea_record_ext(r, EA_EXT_RELATED_ACTIVITY_ID) : NULL;
     if (item && item->size_bytes == sizeof(ea_guid)) {
         ea_guid g;
@@ -489,7 +601,7 @@ static void put_related(ea_text *out, style how, const ea_record *r) {
 
 /* The return addresses of the in-header stacks: a match id (8 bytes), then addresses. Source: evntcons.h
  * EVENT_EXTENDED_ITEM_STACK_TRACE32 and 64. */
-static void put_stack(ea_text *out, style how, const ea_record *r) {
+static void put_stack(ea_text *out, const style *how, const ea_record *r) {
     size_t n = 0;
     ea_text_char(out, '[');
     for (unsigned i = 0; i < r->ext_count; i++) {
@@ -497,14 +609,15 @@ static void put_stack(ea_text *out, style how, const ea_record *r) {
         unsigned width = item->type == EA_EXT_STACK_TRACE64 ? 8 : item->type == EA_EXT_STACK_TRACE32 ? 4 : 0;
         for (size_t at = 8; width && at + width <= item->size_bytes; at += width) {
             if (n++)
-                ea_text_char(out, how == JSON ? ',' : ' ');
+                ea_text_char(out, how->form == JSON ? ',' : ' ');
             put_hex(out, how, ea_load_uint(item->data + at, width));
         }
     }
     ea_text_char(out, ']');
 }
 
-static void put_fields_json(ea_text *out, const ea_record *r, const ea_class *c) {
+/* how: a style of form JSON */
+static void put_fields_json(ea_text *out, const style *how, const ea_record *r, const ea_class *c) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used), field = 0;
     ea_text_char(out, '{');
@@ -513,11 +626,11 @@ static void put_fields_json(ea_text *out, const ea_record *r, const ea_class *c)
             ea_text_char(out, ',');
         ea_text_json_str(out, c->fields[field].name);
         ea_text_char(out, ':');
-        put_value(out, JSON, c, field, &slices[i]);
+        put_value(out, how, c, field, &slices[i]);
     }
     if (used < r->payload_bytes) {
         ea_text_str(out, whole ? ",\"_tail\":" : "\"_tail\":");
-        put_bytes(out, JSON, r->payload + used, r->payload_bytes - used);
+        put_bytes(out, how, r->payload + used, r->payload_bytes - used);
     }
     ea_text_char(out, '}');
 }
@@ -561,7 +674,7 @@ static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"time",
                                                        "activity_id",
                                                        "related_activity_id"};
 
-static void put_column(ea_text *out, style how, const ea_record *r, const ea_class *c, const ea_clock *clock,
+static void put_column(ea_text *out, const style *how, const ea_record *r, const ea_class *c, const ea_clock *clock,
                        enum column column) {
     switch (column) {
     case COLUMN_TIME:
@@ -662,26 +775,51 @@ static void put_raw(ea_text *out, const ea_record *r) {
     ea_text_char(out, ']');
 }
 
-void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw) {
+/* How a file operation ended, or what its end ended. */
+static void put_completion(ea_text *out, const style *how, const ea_class *c) {
+    static const ea_field STATUS = {.name = "status", .type = EA_HEX32, .semantic = EA_SEM_NTSTATUS, .width = 4};
+    ea_completion end;
+    if (!how->resolver || !how->resolver->completion(how->resolver->arg, how->record, c, how->utc_ns, &end))
+        return;
+    int json = how->form == JSON;
+    if (end.operation) {
+        ea_text_str(out, json ? ",\"completes\":{\"operation\":" : " completes={operation=");
+        put_symbol(out, how, end.operation);
+    } else {
+        ea_text_str(out, json ? ",\"completed\":{\"status\":" : " completed={status=");
+        put_integer(out, how, c, &STATUS, end.status);
+        ea_text_str(out, json ? ",\"size\":" : " size=");
+        ea_text_u64(out, end.information);
+    }
+    ea_text_str(out, json ? ",\"latency_ns\":" : " latency_ns=");
+    ea_text_i64(out, end.latency_ns);
+    ea_text_char(out, '}');
+}
+
+static void render_json(ea_text *out, const style *how, const ea_class *c, int raw) {
+    const ea_record *r = how->record;
     for (int i = 0; i < COLUMN_COUNT; i++) {
         ea_text_str(out, i ? ",\"" : "{\"");
         ea_text_str(out, COLUMN_NAMES[i]);
         ea_text_str(out, "\":");
-        put_column(out, JSON, record, c, clock, (enum column)i);
+        put_column(out, how, r, c, how->clock, (enum column)i);
     }
     ea_text_str(out, ",\"fields\":");
-    put_fields_json(out, record, c);
+    put_fields_json(out, how, r, c);
     ea_text_str(out, ",\"stack\":");
-    put_stack(out, JSON, record);
+    put_stack(out, how, r);
+    put_completion(out, how, c);
     if (raw)
-        put_raw(out, record);
+        put_raw(out, r);
     ea_text_char(out, '}');
 }
 
-void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+static void render_text(ea_text *out, const style *how, const ea_class *c) {
+    const ea_record *record = how->record;
+    const ea_clock *clock = how->clock;
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, record->payload, record->payload_bytes, slices, &used), field = 0;
-    put_time(out, PLAIN, record, clock);
+    put_time(out, how, record, clock);
     ea_text_str(out, " cpu=");
     ea_text_u64(out, record->cpu);
     ea_text_str(out, " pid=");
@@ -690,20 +828,20 @@ void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, co
     ea_text_i64(out, (int32_t)record->tid);
     ea_text_char(out, ' ');
     if (*c->provider_name)
-        put_name(out, PLAIN, c->provider_name);
+        put_name(out, how, c->provider_name);
     else
         ea_text_guid(out, &record->provider);
     ea_text_char(out, '/');
     if (*c->name)
-        put_name(out, PLAIN, c->name);
+        put_name(out, how, c->name);
     else
         ea_text_printf(out, "%s(%u)", c->classic ? "opcode" : "id", c->classic ? record->opcode : record->id);
     ea_text_char(out, ':');
     for (size_t i = 0; i < whole; i++, field += c->fields[field].span) {
         ea_text_char(out, ' ');
-        put_name(out, PLAIN, c->fields[field].name);
+        put_name(out, how, c->fields[field].name);
         ea_text_char(out, '=');
-        put_value(out, PLAIN, c, field, &slices[i]);
+        put_value(out, how, c, field, &slices[i]);
     }
     if (used < record->payload_bytes) {
         ea_text_str(out, " _tail=");
@@ -712,19 +850,20 @@ void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, co
     if (record->ext_count) {
         if (ea_record_ext(record, EA_EXT_STACK_TRACE64) || ea_record_ext(record, EA_EXT_STACK_TRACE32)) {
             ea_text_str(out, " stack=");
-            put_stack(out, PLAIN, record);
+            put_stack(out, how, record);
         }
     }
+    put_completion(out, how, c);
 }
 
 /* ---- chosen columns ---- */
 
 /* Writes the named column or field; 0 when this event has none of that name. */
-static int put_named(ea_text *out, style how, const ea_record *r, const ea_class *c, const ea_clock *clock,
-                     const char *name) {
+static int put_named(ea_text *out, const style *how, const ea_class *c, const char *name) {
+    const ea_record *r = how->record;
     for (int i = 0; i < COLUMN_COUNT; i++)
         if (strcmp(COLUMN_NAMES[i], name) == 0) {
-            put_column(out, how, r, c, clock, (enum column)i);
+            put_column(out, how, r, c, how->clock, (enum column)i);
             return 1;
         }
     if (strcmp(name, "stack") == 0) {
@@ -734,10 +873,12 @@ static int put_named(ea_text *out, style how, const ea_record *r, const ea_class
     if (strcmp(name, "fields") == 0) {
         ea_text fields;
         ea_text_init(&fields);
-        put_fields_json(how == JSON ? out : &fields, r, c);
-        if (how == PLAIN)
+        style json = *how;
+        json.form = JSON;
+        put_fields_json(how->form == JSON ? out : &fields, &json, r, c);
+        if (how->form == PLAIN)
             ea_text_safe(out, fields.data, fields.len_bytes);
-        else if (how == BARE)
+        else if (how->form == BARE)
             ea_text_add(out, fields.data, fields.len_bytes);
         out->failed |= fields.failed;
         ea_text_deinit(&fields);
@@ -751,40 +892,85 @@ static int put_named(ea_text *out, style how, const ea_record *r, const ea_class
     return 1;
 }
 
-void ea_render_csv(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
-                   const char *const *columns, size_t column_count) {
+static void render_csv(ea_text *out, const style *how, const ea_class *c, const char *const *columns,
+                       size_t column_count) {
     ea_text value;
     ea_text_init(&value);
     for (size_t i = 0; i < column_count; i++) {
         if (i)
             ea_text_char(out, ',');
         ea_text_clear(&value);
-        if (put_named(&value, BARE, record, c, clock, columns[i]) && value.len_bytes)
+        if (put_named(&value, how, c, columns[i]) && value.len_bytes)
             ea_text_csv(out, value.data, value.len_bytes);
     }
     out->failed |= value.failed;
     ea_text_deinit(&value);
 }
 
-void ea_render_columns_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
-                            const char *const *columns, size_t column_count) {
-    ea_text_char(out, '{');
+static void render_columns(ea_text *out, const style *how, const ea_class *c, const char *const *columns,
+                           size_t column_count) {
+    int json = how->form == JSON;
+    if (json)
+        ea_text_char(out, '{');
     for (size_t i = 0; i < column_count; i++) {
         if (i)
-            ea_text_char(out, ',');
-        ea_text_json_str(out, columns[i]);
-        ea_text_char(out, ':');
-        if (!put_named(out, JSON, record, c, clock, columns[i]))
+            ea_text_char(out, json ? ',' : '\t');
+        if (json) {
+            ea_text_json_str(out, columns[i]);
+            ea_text_char(out, ':');
+        }
+        if (!put_named(out, how, c, columns[i]) && json)
             ea_text_str(out, "null");
     }
-    ea_text_char(out, '}');
+    if (json)
+        ea_text_char(out, '}');
+}
+
+/* ---- the whole ---- */
+
+void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const ea_rendering *r) {
+    style how = {.form = r->form == EA_RENDER_JSON  ? JSON
+                         : r->form == EA_RENDER_CSV ? BARE
+                                                    : PLAIN,
+                 .resolver = r->resolver,
+                 .clock = r->clock,
+                 .record = record};
+    if (r->resolver)
+        how.utc_ns = ea_clock_to_utc_ns(r->clock, record->time_raw);
+    if (r->form == EA_RENDER_CSV)
+        render_csv(out, &how, c, r->columns, r->column_count);
+    else if (r->column_count)
+        render_columns(out, &how, c, r->columns, r->column_count);
+    else if (r->form == EA_RENDER_JSON)
+        render_json(out, &how, c, r->raw);
+    else
+        render_text(out, &how, c);
+}
+
+void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw) {
+    ea_render(out, record, c, &(ea_rendering){.form = EA_RENDER_JSON, .clock = clock, .raw = raw});
+}
+
+void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+    ea_render(out, record, c, &(ea_rendering){.form = EA_RENDER_TEXT, .clock = clock});
+}
+
+void ea_render_csv(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                   const char *const *columns, size_t column_count) {
+    ea_render(out, record, c,
+              &(ea_rendering){.form = EA_RENDER_CSV, .clock = clock, .columns = columns, .column_count = column_count});
+}
+
+void ea_render_columns_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                            const char *const *columns, size_t column_count) {
+    ea_render(
+        out, record, c,
+        &(ea_rendering){.form = EA_RENDER_JSON, .clock = clock, .columns = columns, .column_count = column_count});
 }
 
 void ea_render_columns_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
                             const char *const *columns, size_t column_count) {
-    for (size_t i = 0; i < column_count; i++) {
-        if (i)
-            ea_text_char(out, '\t');
-        put_named(out, PLAIN, record, c, clock, columns[i]);
-    }
+    ea_render(
+        out, record, c,
+        &(ea_rendering){.form = EA_RENDER_TEXT, .clock = clock, .columns = columns, .column_count = column_count});
 }

@@ -7,6 +7,38 @@
 #include "clock.h"
 #include "event.h"
 
+/* How a file operation ended. */
+typedef struct ea_completion {
+    const char *operation; /* of the operation's end: the class of what it ended; of an operation: NULL */
+    int64_t latency_ns;
+    uint32_t status;      /* NTSTATUS; operations only, like: */
+    uint64_t information; /* bytes that were read or written, or what else the operation returns */
+} ea_completion;
+
+/* What other events say about this one: proto/state/names.h has one. Texts are UTF-8. */
+typedef struct ea_resolver {
+    const void *arg;
+    /* Appends what a number of that semantic (FILE_OBJECT, FILE_KEY, KCB) was called then: 1, or 0. */
+    int (*number)(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns, ea_text *out);
+    /* Appends a device path with its drive letter: 1, or 0. */
+    int (*path)(const void *arg, const char *path, size_t len_bytes, ea_text *out);
+    int (*completion)(const void *arg, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_completion *ret);
+} ea_resolver;
+
+enum ea_render_form { EA_RENDER_TEXT, EA_RENDER_JSON, EA_RENDER_CSV };
+
+typedef struct ea_rendering {
+    enum ea_render_form form;
+    const ea_clock *clock;
+    const ea_resolver *resolver; /* NULL: values as they stand in the event, and nothing of other events */
+    int raw;                     /* JSON without columns: as ea_render_json says */
+    const char *const *columns;  /* names of columns and fields; needed for CSV */
+    size_t column_count;         /* 0: the whole event */
+} ea_rendering;
+
+/* One event in one of the forms below, without a line's end. */
+void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const ea_rendering *how);
+
 /* One record as one JSON object without a newline. Keys, in this order: time, clock, provider, provider_name, name, id,
  * version, channel, level, opcode, task, keyword, cpu, pid, tid, activity_id, related_activity_id, fields, stack; with
  * raw also flags, property, kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source},
@@ -40,7 +72,13 @@ const char *ea_ext_type_name(uint16_t type);
     "by |). SIDs are \"S-1-...\", absent ones null. FILETIMEs are RFC 3339. Bytes are hex. Arrays are\n"               \
     "arrays and structs objects. Payload bytes that no field covers (a payload that ends inside a\n"                   \
     "field, a newer version's new fields, an event of unknown layout) are in fields as \"_tail\", in\n"                \
-    "hex. stack holds return addresses that came with the event."
+    "hex. stack holds return addresses that came with the event.\n\n"                                                  \
+    "Unless --raw or --no-names is given, what other events of the trace say is added: a file\n"                        \
+    "object, file key or registry key that has a name at that time is {\"value\": \"0x...\", \"name\":\n"             \
+    "\"C:\\\\...\"}, a device path whose volume has a drive letter {\"value\": \"\\\\Device\\\\...\", \"name\":\n"       \
+    "\"C:\\\\...\"}; clock ticks are {\"value\": N, \"time\": \"...\"}, spans of them {\"value\": N, \"ns\": N};\n"      \
+    "a file operation whose end was logged has completed {status, size, latency_ns}, and that end\n"                   \
+    "completes {operation, latency_ns}."
 // clang-format on
 
 #endif

@@ -1,7 +1,9 @@
-/* etwagent dump: every event as text, JSON lines or CSV, in canonical order.
- * Before it: main.c. After it: proto/etl, proto/event (printing). Thread: the main one. */
+/* etwagent dump: every event as text, JSON lines or CSV, in canonical order. Names come at the end of a trace, so that
+ * a first pass collects them and a second one prints. Before it: main.c. After it: proto/etl, proto/event (printing).
+ * Thread: the main one. */
 #include "commands.h"
 #include "input.h"
+#include "names.h"
 #include "print.h"
 #include "render.h"
 
@@ -10,7 +12,7 @@ typedef struct options {
     int strict;
 } options;
 
-static int read_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_err *err) {
+static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_err *err) {
     const ea_record *r;
     int rc;
     while ((rc = ea_etl_next(in->set, &r, err)) > 0) {
@@ -22,24 +24,53 @@ static int read_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea
     return rc ? rc : ea_printer_flush(printer, err);
 }
 
+/* The pass before: what it says about damage is left to the one that prints. */
+static int collect_names(ea_names *names, char **paths, int path_count, ea_registry *registry, ea_err *err) {
+    ea_etl_set *set = NULL;
+    const ea_record *r;
+    int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
+    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
+        rc = 0;
+        if (!ea_names_concerns(&r->provider, r->opcode))
+            continue;
+        int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
+        rc = ea_names_apply(names, r, ea_registry_find(registry, r), utc_ns, err);
+    }
+    ea_etl_close(set);
+    ea_names_seal(names);
+    return rc;
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ea_input in;
     ea_registry *registry = NULL;
     ea_printer *printer = NULL;
+    ea_names *names = NULL;
+    ea_resolver resolver = {0};
     int rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
         rc = ea_registry_create(&registry, 0, &err);
+    if (!rc && ea_printer_wants_names(printer)) {
+        rc = ea_names_create(&names, &(ea_names_options){0}, &err);
+        if (!rc)
+            rc = collect_names(names, operands, operand_count, registry, &err);
+        if (!rc) {
+            resolver = ea_names_resolver(names);
+            ea_printer_set_resolver(printer, &resolver);
+        }
+    }
     int exit_code = ea_exit_code(rc);
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     else if ((exit_code = ea_input_open(&in, operands, operand_count)) == 0) {
-        rc = read_all(printer, &in, registry, &err);
+        rc = print_all(printer, &in, registry, &err);
         exit_code = ea_input_close(&in, rc, o->strict, &err);
     }
     ea_registry_destroy(registry);
     ea_printer_destroy(printer);
+    ea_names_destroy(names);
     return exit_code;
 }
 

@@ -55,8 +55,10 @@ class Ours:
         kinds = {(provider, name): kind for kind, provider, name in names}
         command = [agent, "dump", "--format", "jsonl", "--raw", *paths]
         first = None
-        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE) as process:
-            for line in process.stdout:
+        named_command = [c for c in command if c != "--raw"]  # the same lines, with what other events say about each
+        with subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE) as process, \
+                subprocess.Popen([str(c) for c in named_command], stdout=subprocess.PIPE) as named:
+            for line, named_line in zip(process.stdout, named.stdout):
                 event = json.loads(line)
                 first = event["clock"] if first is None else first
                 kind = kinds.get((event["provider"], event["name"]))
@@ -65,10 +67,12 @@ class Ours:
                 if event["name"] == "SysConfigEx/SystemPaths":
                     self.volumes.append(("\\Windows\\", event["fields"]["SystemDirectory"][:2] + "\\Windows\\"))
                 if kind:
+                    file = json.loads(named_line)["fields"].get("FileObject") if b'"FileObject"' in named_line else None
+                    event["file_name"] = file["name"] if isinstance(file, dict) else ""
                     event["ticks"] = event["clock"] - first
                     self.by_kind.setdefault(kind, []).append(event)
-        if process.returncode:
-            raise harness.Failure(f"{command} ended with {process.returncode}")
+        if process.returncode or named.returncode:
+            raise harness.Failure(f"{command} ended with {process.returncode}, without --raw with {named.returncode}")
         header = self.by_kind.get("Windows Kernel/EventTrace", [{}])[0].get("fields", {})
         self.frequency = header.get("PerfFreq") or 10_000_000
         self.places = {}

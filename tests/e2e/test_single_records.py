@@ -157,7 +157,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "records.etl"
         path.write_bytes(trace(records))
-        lines = subprocess.run([agent, "dump", "--format", "jsonl", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
+        lines = subprocess.run([agent, "dump", "--no-names", "--format", "jsonl", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
         stats = json.loads(subprocess.run([agent, "stats", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
     events = [json.loads(line) for line in lines.splitlines()][1:]
     checks.equal(stats["decoded"], len(wanted) + 1, "records decoded whole")

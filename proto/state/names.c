@@ -1,0 +1,493 @@
+/* Names of kernel addresses over time. See names.h.
+ * While records come in, a map leads from an address to its last entry; sealing sorts the entries by address and time,
+ * and a question is a binary search. */
+#include "names.h"
+
+#include "map.h"
+#include "texts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const ea_guid FILE_IO = EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
+static const ea_guid REGISTRY = EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1);
+static const ea_guid SYS_CONFIG_EX =
+    EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0);
+
+enum {
+    OP_NAME = 0,
+    OP_FILE_CREATE = 32,
+    OP_FILE_DELETE = 35,
+    OP_FILE_RUNDOWN = 36,
+    OP_CREATE = 64,
+    OP_CLOSE = 66,
+    OP_OPERATION_END = 76,
+    OP_DIR_NOTIFY = 77,
+    OP_DELETE_PATH = 79,
+    OP_SET_LINK_PATH = 81,
+    OP_KCB_CREATE = 22,
+    OP_KCB_DELETE = 23,
+    OP_KCB_RUNDOWN_BEGIN = 24,
+    OP_KCB_RUNDOWN_END = 25,
+    OP_SYSTEM_PATHS = 33,
+    OP_VOLUME_MAPPING = 35,
+    MAX_VOLUMES = 256,
+    MAX_PATH_BYTES = 4096, /* of a volume's or directory's name */
+};
+
+typedef struct entry {
+    uint64_t address;
+    int64_t begin_utc_ns, end_utc_ns; /* [begin, end) */
+    const char *name;                 /* in texts */
+} entry;
+
+typedef struct operation {
+    uint64_t irp, extra;
+    int64_t begin_utc_ns, end_utc_ns; /* INT64_MIN while it runs */
+    const char *name;                 /* in texts: the class that began it */
+    uint32_t status;
+} operation;
+
+typedef struct table {
+    entry *items;
+    size_t count, capacity;
+    ea_u64_map last; /* address -> index of its last entry */
+} table;
+
+typedef struct volume {
+    const char *nt, *dos; /* in texts */
+    size_t nt_bytes;
+} volume;
+
+struct ea_names {
+    ea_names_options options;
+    texts texts;
+    table tables[2]; /* by enum ea_name_kind */
+    operation *operations;
+    size_t operation_count, operation_capacity;
+    ea_u64_map running; /* IRP -> index of its last operation */
+    volume volumes[MAX_VOLUMES];
+    size_t volume_count;
+    ea_text scratch;
+    uint64_t left_out;
+    int sealed;
+};
+
+int ea_names_create(ea_names **ret, const ea_names_options *options, ea_err *err) {
+    ea_names *n = calloc(1, sizeof *n);
+    if (!n)
+        return ea_fail(err, EA_ENOMEM, "make the name tables");
+    n->options = *options;
+    if (!n->options.limit_names)
+        n->options.limit_names = (size_t)1 << 22;
+    if (!n->options.limit_operations)
+        n->options.limit_operations = (size_t)1 << 23;
+    ea_texts_init(&n->texts, options->limit_text_bytes ? options->limit_text_bytes : (size_t)512 << 20);
+    for (int i = 0; i < 2; i++)
+        ea_u64_map_init(&n->tables[i].last, n->options.limit_names);
+    ea_u64_map_init(&n->running, n->options.limit_operations);
+    ea_text_init(&n->scratch);
+    *ret = n;
+    return 0;
+}
+
+void ea_names_destroy(ea_names *n) {
+    if (!n)
+        return;
+    for (int i = 0; i < 2; i++) {
+        free(n->tables[i].items);
+        ea_u64_map_deinit(&n->tables[i].last);
+    }
+    free(n->operations);
+    ea_u64_map_deinit(&n->running);
+    ea_texts_deinit(&n->texts);
+    ea_text_deinit(&n->scratch);
+    free(n);
+}
+
+static int is_operation(uint16_t opcode) {
+    return (opcode >= OP_CREATE && opcode <= OP_DIR_NOTIFY && opcode != OP_OPERATION_END) ||
+           (opcode >= OP_DELETE_PATH && opcode <= OP_SET_LINK_PATH);
+}
+
+int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
+    switch (ea_load32(provider->bytes)) {
+    case 0x90cbdc39:
+        return (opcode == OP_NAME || opcode == OP_FILE_CREATE || opcode == OP_FILE_DELETE ||
+                opcode == OP_FILE_RUNDOWN || opcode == OP_OPERATION_END || is_operation(opcode)) &&
+               ea_guid_equal(provider, &FILE_IO);
+    case 0xae53722e:
+        return opcode >= OP_KCB_CREATE && opcode <= OP_KCB_RUNDOWN_END && ea_guid_equal(provider, &REGISTRY);
+    case 0x9b79ee91:
+        return (opcode == OP_SYSTEM_PATHS || opcode == OP_VOLUME_MAPPING) && ea_guid_equal(provider, &SYS_CONFIG_EX);
+    default:
+        return 0;
+    }
+}
+
+static void left_out(ea_names *n) {
+    n->left_out++;
+    if (n->options.counters)
+        ea_count(n->options.counters, EA_COUNT_state_texts_left_out, 1);
+}
+
+/* Room for one more of count items of a size, at most limit; EA_ELIMIT, EA_ENOMEM. */
+static int reserve(void **items, size_t *capacity, size_t count, size_t limit, size_t item_bytes) {
+    if (count >= limit)
+        return EA_ELIMIT;
+    if (count < *capacity)
+        return 0;
+    size_t more = *capacity ? *capacity * 2 : 256;
+    if (more > limit)
+        more = limit;
+    if (more > SIZE_MAX / item_bytes)
+        return EA_ELIMIT;
+    void *bigger = realloc(*items, more * item_bytes);
+    if (!bigger)
+        return EA_ENOMEM;
+    *items = bigger;
+    *capacity = more;
+    return 0;
+}
+
+/* ---- names ---- */
+
+static entry *last_entry(table *t, uint64_t address) {
+    const uint64_t *at = ea_u64_map_get(&t->last, address);
+    return at ? &t->items[*at] : NULL;
+}
+
+/* from_utc_ns: when the name began to hold; INT64_MIN: since the end of what had the address before. */
+static int add_name(ea_names *n, enum ea_name_kind kind, uint64_t address, const char *name, size_t len_bytes,
+                    int64_t from_utc_ns, int64_t utc_ns, ea_err *err) {
+    table *t = &n->tables[kind];
+    entry *last = last_entry(t, address);
+    if (last && last->end_utc_ns == INT64_MAX) {
+        if (strlen(last->name) == len_bytes && memcmp(last->name, name, len_bytes) == 0)
+            return 0;
+        last->end_utc_ns = utc_ns;
+        from_utc_ns = utc_ns;
+    }
+    if (from_utc_ns == INT64_MIN && last)
+        from_utc_ns = last->end_utc_ns;
+    void *items = t->items;
+    int rc = reserve(&items, &t->capacity, t->count, n->options.limit_names, sizeof *t->items);
+    t->items = items;
+    const char *text = rc ? NULL : ea_texts_take(&n->texts, name, len_bytes);
+    if (rc == EA_ELIMIT || (!rc && !text)) {
+        left_out(n);
+        return 0;
+    }
+    if (!rc)
+        rc = ea_u64_map_put(&t->last, address, t->count);
+    if (rc)
+        return ea_fail(err, rc, "keep a name");
+    t->items[t->count++] = (entry){address, from_utc_ns, INT64_MAX, text};
+    return 0;
+}
+
+static void end_name(ea_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns) {
+    entry *last = last_entry(&n->tables[kind], address);
+    if (last && last->end_utc_ns == INT64_MAX)
+        last->end_utc_ns = utc_ns == INT64_MAX ? utc_ns : utc_ns + 1; /* the event at its end sees it */
+}
+
+/* A name and its address out of an event: the name goes into scratch. 0 when one of them is not there. */
+static int read_name(ea_names *n, const ea_record *r, const ea_class *c, const char *address_field,
+                     const char *name_field, uint64_t *ret_address) {
+    ea_text_clear(&n->scratch);
+    return ea_event_u64(c, r, address_field, ret_address) && *ret_address != 0 &&
+           ea_event_text(c, r, name_field, &n->scratch) && n->scratch.len_bytes != 0;
+}
+
+/* ---- operations ---- */
+
+static int begin_operation(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_err *err) {
+    uint64_t irp;
+    if (!ea_event_u64(c, r, "IrpPtr", &irp) || irp == 0)
+        return 0;
+    void *items = n->operations;
+    int rc =
+        reserve(&items, &n->operation_capacity, n->operation_count, n->options.limit_operations, sizeof *n->operations);
+    n->operations = items;
+    const char *name = rc ? NULL : ea_texts_take(&n->texts, c->name, strlen(c->name));
+    if (rc == EA_ELIMIT || (!rc && !name)) {
+        left_out(n);
+        (void)ea_u64_map_remove(&n->running, irp); /* its end is not the end of an older one */
+        return 0;
+    }
+    if (!rc)
+        rc = ea_u64_map_put(&n->running, irp, n->operation_count);
+    if (rc)
+        return ea_fail(err, rc, "keep an operation");
+    n->operations[n->operation_count++] = (operation){irp, 0, utc_ns, INT64_MIN, name, 0};
+    return 0;
+}
+
+static void end_operation(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns) {
+    uint64_t irp, extra = 0, status = 0;
+    if (!ea_event_u64(c, r, "IrpPtr", &irp) || !ea_event_u64(c, r, "NtStatus", &status))
+        return;
+    const uint64_t *at = ea_u64_map_get(&n->running, irp);
+    if (!at)
+        return;
+    operation *o = &n->operations[*at];
+    (void)ea_event_u64(c, r, "ExtraInfo", &extra);
+    o->extra = extra;
+    o->status = (uint32_t)status;
+    o->end_utc_ns = utc_ns < o->begin_utc_ns ? o->begin_utc_ns : utc_ns;
+    (void)ea_u64_map_remove(&n->running, irp);
+}
+
+/* ---- volumes ---- */
+
+static void add_volume(ea_names *n, const char *nt, const char *dos) {
+    size_t nt_bytes = strlen(nt);
+    if (!nt_bytes || !*dos || strcmp(nt, dos) == 0 || nt_bytes > MAX_PATH_BYTES || strlen(dos) > MAX_PATH_BYTES)
+        return;
+    for (size_t i = 0; i < n->volume_count; i++)
+        if (strcmp(n->volumes[i].nt, nt) == 0)
+            return;
+    const char *a = n->volume_count < MAX_VOLUMES ? ea_texts_take(&n->texts, nt, nt_bytes) : NULL;
+    const char *b = a ? ea_texts_take(&n->texts, dos, strlen(dos)) : NULL;
+    if (b)
+        n->volumes[n->volume_count++] = (volume){a, b, nt_bytes};
+    else
+        left_out(n);
+}
+
+static void apply_volume(ea_names *n, const ea_record *r, const ea_class *c) {
+    ea_text first, second;
+    ea_text_init(&first);
+    ea_text_init(&second);
+    if (c->code == OP_VOLUME_MAPPING) {
+        if (ea_event_text(c, r, "NtPath", &first) && ea_event_text(c, r, "DosPath", &second) && first.len_bytes &&
+            second.len_bytes)
+            add_volume(n, first.data, second.data);
+    } else if (ea_event_text(c, r, "SystemWindowsDirectory", &first) && first.len_bytes > 3 && first.data[1] == ':') {
+        /* "\SystemRoot\" is that folder; a path that begins with its name lies on the same volume. Either form of the
+         * folder may end with a backslash. */
+        if (first.data[first.len_bytes - 1] != '\\')
+            ea_text_char(&first, '\\');
+        if (!first.failed) {
+            add_volume(n, "\\SystemRoot\\", first.data);
+            add_volume(n, first.data + 2, first.data);
+        }
+    }
+    ea_text_deinit(&first);
+    ea_text_deinit(&second);
+}
+
+/* ---- records ---- */
+
+static int apply_file(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_err *err) {
+    uint64_t address;
+    int rc = 0;
+    switch (c->code) {
+    case OP_NAME:
+    case OP_FILE_RUNDOWN:
+    case OP_FILE_CREATE:
+        if (!read_name(n, r, c, "FileObject", "FileName", &address))
+            return 0;
+        return add_name(n, EA_NAME_FILE, address, n->scratch.data, n->scratch.len_bytes,
+                        c->code == OP_FILE_CREATE ? utc_ns : INT64_MIN, utc_ns, err);
+    case OP_FILE_DELETE:
+        if (read_name(n, r, c, "FileObject", "FileName", &address))
+            rc = add_name(n, EA_NAME_FILE, address, n->scratch.data, n->scratch.len_bytes, INT64_MIN, utc_ns, err);
+        if (!rc && ea_event_u64(c, r, "FileObject", &address))
+            end_name(n, EA_NAME_FILE, address, utc_ns);
+        return rc;
+    case OP_OPERATION_END:
+        end_operation(n, r, c, utc_ns);
+        return 0;
+    default:
+        rc = begin_operation(n, r, c, utc_ns, err);
+        if (!rc && c->code == OP_CREATE && read_name(n, r, c, "FileObject", "OpenPath", &address))
+            rc = add_name(n, EA_NAME_FILE, address, n->scratch.data, n->scratch.len_bytes, utc_ns, utc_ns, err);
+        if (!rc && c->code == OP_CLOSE && ea_event_u64(c, r, "FileObject", &address))
+            end_name(n, EA_NAME_FILE, address, utc_ns);
+        return rc;
+    }
+}
+
+static int apply_key(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_err *err) {
+    uint64_t address;
+    int rc = 0;
+    if (read_name(n, r, c, "KeyHandle", "KeyName", &address)) {
+        int begins = c->code == OP_KCB_CREATE && c->version >= 2;
+        rc = add_name(n, EA_NAME_KEY, address, n->scratch.data, n->scratch.len_bytes, begins ? utc_ns : INT64_MIN,
+                      utc_ns, err);
+    }
+    if (!rc && c->code == OP_KCB_DELETE && ea_event_u64(c, r, "KeyHandle", &address))
+        end_name(n, EA_NAME_KEY, address, utc_ns);
+    return rc;
+}
+
+int ea_names_apply(ea_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
+    if (n->sealed || !c->classic || !ea_names_concerns(&c->provider, c->code))
+        return 0;
+    if (ea_guid_equal(&c->provider, &FILE_IO))
+        return apply_file(n, record, c, utc_ns, err);
+    if (ea_guid_equal(&c->provider, &REGISTRY))
+        return apply_key(n, record, c, utc_ns, err);
+    apply_volume(n, record, c);
+    return 0;
+}
+
+/* ---- sealing ---- */
+
+static int compare_entries(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    if (x->begin_utc_ns != y->begin_utc_ns)
+        return x->begin_utc_ns < y->begin_utc_ns ? -1 : 1;
+    return x->end_utc_ns < y->end_utc_ns ? -1 : x->end_utc_ns > y->end_utc_ns;
+}
+
+static int compare_operations(const void *a, const void *b) {
+    const operation *x = a, *y = b;
+    if (x->irp != y->irp)
+        return x->irp < y->irp ? -1 : 1;
+    if (x->begin_utc_ns != y->begin_utc_ns)
+        return x->begin_utc_ns < y->begin_utc_ns ? -1 : 1;
+    return x->end_utc_ns < y->end_utc_ns ? -1 : x->end_utc_ns > y->end_utc_ns;
+}
+
+/* The longest prefix decides: it stands first. */
+static int compare_volumes(const void *a, const void *b) {
+    const volume *x = a, *y = b;
+    return x->nt_bytes < y->nt_bytes ? 1 : x->nt_bytes > y->nt_bytes ? -1 : strcmp(x->nt, y->nt);
+}
+
+void ea_names_seal(ea_names *n) {
+    for (int i = 0; i < 2; i++) {
+        if (n->tables[i].count)
+            qsort(n->tables[i].items, n->tables[i].count, sizeof(entry), compare_entries);
+        ea_u64_map_clear(&n->tables[i].last);
+    }
+    if (n->operation_count)
+        qsort(n->operations, n->operation_count, sizeof(operation), compare_operations);
+    ea_u64_map_clear(&n->running);
+    if (n->volume_count)
+        qsort(n->volumes, n->volume_count, sizeof(volume), compare_volumes);
+    n->sealed = 1;
+}
+
+/* ---- questions ---- */
+
+const char *ea_names_find(const ea_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns) {
+    const table *t = &n->tables[kind];
+    size_t low = 0, high = n->sealed ? t->count : 0;
+    while (low < high) { /* the first entry behind (address, utc_ns) */
+        size_t middle = low + (high - low) / 2;
+        const entry *e = &t->items[middle];
+        if (e->address < address || (e->address == address && e->begin_utc_ns <= utc_ns))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* those that began at the same time stand side by side */
+    while (low > 0 && t->items[low - 1].address == address) {
+        const entry *e = &t->items[--low];
+        if (utc_ns < e->end_utc_ns)
+            return e->name;
+        if (low == 0 || t->items[low - 1].begin_utc_ns != e->begin_utc_ns)
+            break;
+    }
+    return NULL;
+}
+
+static int lower(int c) {
+    return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
+}
+
+static int begins_with(const char *path, size_t len_bytes, const char *prefix, size_t prefix_bytes) {
+    if (len_bytes < prefix_bytes)
+        return 0;
+    for (size_t i = 0; i < prefix_bytes; i++)
+        if (lower((unsigned char)path[i]) != lower((unsigned char)prefix[i]))
+            return 0;
+    return 1;
+}
+
+int ea_names_dos_path(const ea_names *n, const char *path, size_t len_bytes, ea_text *out) {
+    for (size_t i = 0; n->sealed && i < n->volume_count; i++) {
+        const volume *v = &n->volumes[i];
+        /* "\Device\HarddiskVolume1" is no prefix of "\Device\HarddiskVolume12" */
+        if (!begins_with(path, len_bytes, v->nt, v->nt_bytes) ||
+            (v->nt[v->nt_bytes - 1] != '\\' && len_bytes > v->nt_bytes && path[v->nt_bytes] != '\\'))
+            continue;
+        ea_text_str(out, v->dos);
+        ea_text_add(out, path + v->nt_bytes, len_bytes - v->nt_bytes);
+        return 1;
+    }
+    if (len_bytes > 6 && memcmp(path, "\\??\\", 4) == 0 && path[5] == ':') {
+        ea_text_add(out, path + 4, len_bytes - 4);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- for rendering ---- */
+
+static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns, ea_text *out) {
+    const ea_names *n = arg;
+    const char *name = NULL;
+    if (semantic == EA_SEM_FILE_OBJECT || semantic == EA_SEM_FILE_KEY)
+        name = ea_names_find(n, EA_NAME_FILE, value, utc_ns);
+    else if (semantic == EA_SEM_KCB)
+        name = ea_names_find(n, EA_NAME_KEY, value, utc_ns);
+    if (!name)
+        return 0;
+    if (semantic == EA_SEM_KCB || !ea_names_dos_path(n, name, strlen(name), out))
+        ea_text_str(out, name);
+    return 1;
+}
+
+static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
+    return ea_names_dos_path(arg, path, len_bytes, out);
+}
+
+static int completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_completion *ret) {
+    const ea_names *n = arg;
+    uint64_t irp;
+    int is_end = c->code == OP_OPERATION_END;
+    if (!n->operation_count || !c->classic || !ea_guid_equal(&c->provider, &FILE_IO) ||
+        (!is_end && !is_operation(c->code)) || !ea_event_u64(c, r, "IrpPtr", &irp))
+        return 0;
+    size_t low = 0, high = n->operation_count;
+    while (low < high) { /* the first operation behind (irp, utc_ns) */
+        size_t middle = low + (high - low) / 2;
+        const operation *o = &n->operations[middle];
+        if (o->irp < irp || (o->irp == irp && o->begin_utc_ns <= utc_ns))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low > 0 && n->operations[low - 1].irp == irp; low--) {
+        const operation *o = &n->operations[low - 1];
+        int it_is = is_end ? o->end_utc_ns == utc_ns
+                           : o->begin_utc_ns == utc_ns && o->end_utc_ns != INT64_MIN && strcmp(o->name, c->name) == 0;
+        if (it_is) {
+            *ret = (ea_completion){is_end ? o->name : NULL, o->end_utc_ns - o->begin_utc_ns, o->status, o->extra};
+            return 1;
+        }
+        if (o->begin_utc_ns < utc_ns)
+            return 0;
+    }
+    return 0;
+}
+
+ea_resolver ea_names_resolver(const ea_names *n) {
+    return (ea_resolver){n, resolve_number, resolve_path, completion};
+}
+
+void ea_names_counts(const ea_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out) {
+    size_t ended = 0;
+    for (size_t i = 0; i < n->operation_count; i++)
+        ended += n->operations[i].end_utc_ns != INT64_MIN;
+    *ret_names = n->tables[0].count + n->tables[1].count;
+    *ret_operations = ended;
+    *ret_left_out = n->left_out;
+}

@@ -1,0 +1,56 @@
+/* What addresses of the kernel were called, and when: paths of file objects and file keys, paths of registry keys
+ * (KCBs), drive letters of volumes, and how file operations ended. One pass over the records fills the tables; then
+ * they answer for any of them. Two passes, because Windows writes most names at the very end of a trace. Before it:
+ * proto/event. After it: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread: its
+ * owner's.
+ *
+ * Rules:
+ * - Files. FileIo/FileCreate (32) names a file key, and Create (64) a file object, from its time on; what had that
+ *   address before ends there. FileIo/Name (0) and FileRundown (36) name a key that may be older: since the end of what
+ *   had the address before, or since ever. A name that is there already stays. FileDelete (35) and Close (66) end a
+ * name behind themselves, so that they still see it. File keys and file objects are addresses of the same kernel at the
+ *   same time and share one table.
+ * - Registry keys. KCBCreate (22) names one from its time on, KCBRundownBegin and -End (24, 25) and RunDown (22 of
+ *   version 1) since the end of the last one; KCBDelete (23) ends it behind itself.
+ * - Volumes: SysConfigEx/VolumeMapping (35) and SystemPaths (33); they hold for the whole trace.
+ * - File operations (FileIo 64 to 75, 77 and 79 to 81) wait under their IRP for OperationEnd (76). An IRP that comes
+ *   again before its end has lost it. */
+#ifndef EA_STATE_NAMES_H
+#define EA_STATE_NAMES_H
+
+#include "counters.h"
+#include "event.h"
+#include "render.h"
+
+typedef struct ea_names ea_names;
+
+typedef struct ea_names_options {
+    size_t limit_names;      /* names with their times; 0: 4,194,304 */
+    size_t limit_operations; /* 0: 8,388,608, of 40 bytes each */
+    size_t limit_text_bytes; /* 0: 512 MiB */
+    ea_counters *counters;   /* borrowed; what a full table left out is counted as state_texts_left_out; may be NULL */
+} ea_names_options;
+
+EA_MUST_CHECK int ea_names_create(ea_names **ret, const ea_names_options *options, ea_err *err);
+void ea_names_destroy(ea_names *n); /* NULL is allowed */
+
+/* 1 when records of this provider and opcode can say something about names; a few comparisons. */
+int ea_names_concerns(const ea_guid *provider, uint16_t opcode);
+/* Folds one record in, in canonical order. A record that says nothing about names costs a few comparisons. */
+EA_MUST_CHECK int ea_names_apply(ea_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
+/* Ends the first pass: from now on there are answers, and no more records. */
+void ea_names_seal(ea_names *n);
+
+enum ea_name_kind { EA_NAME_FILE = 0, EA_NAME_KEY = 1 };
+/* What the address was called at that time, as Windows wrote it; NULL when nobody said. Valid as long as n. */
+const char *ea_names_find(const ea_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns);
+/* Appends the path with the drive letter of its volume: 1; 0 when no rule of this trace changes it. */
+int ea_names_dos_path(const ea_names *n, const char *path, size_t len_bytes, ea_text *out);
+
+/* The same for rendering. n: sealed, borrowed. */
+ea_resolver ea_names_resolver(const ea_names *n);
+
+/* Names, operations that ended, and what full tables left out. */
+void ea_names_counts(const ea_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out);
+
+#endif
