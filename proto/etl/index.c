@@ -13,7 +13,6 @@ enum {
     PEEK_BYTES = EA_ETL_HEADER_BYTES + 1024, /* read of each buffer: its header and the first records' headers */
     FIRST_BYTES = 512,                       /* decompressed of each buffer */
     SEARCH_BYTES = 1 << 16,
-    CPU_COUNT = 1 << 16,
     RESERVE_COUNT = 1 << 24,
     HALF_HEADER = 4, /* of the 8 points of a score: more than chance, less than sound */
 };
@@ -26,9 +25,10 @@ typedef struct indexer {
     ea_err *err;
     int packed; /* sizes differ from buffer to buffer */
     int any_compressed;
-    uint32_t grid_bytes;  /* size of every buffer when not packed */
-    uint64_t number;      /* of the next buffer */
-    size_t *last_of_cpu;  /* 1 + entry of the last buffer of each CPU; 0: none */
+    uint32_t grid_bytes; /* size of every buffer when not packed */
+    uint64_t number;     /* of the next buffer */
+    size_t *last_of_cpu; /* 1 + entry of the last buffer of each CPU; 0: none */
+    size_t cpu_capacity;
     int64_t believed_raw; /* the last key */
     ea_etl_buffer scan_buffer;
     ea_etl_scratch scratch;
@@ -145,6 +145,19 @@ static int scan(indexer *x, ea_etl_entry *e) {
     return rc;
 }
 
+static int grow_cpus(indexer *x, uint16_t cpu) {
+    size_t capacity = 64;
+    while (capacity <= cpu)
+        capacity *= 2;
+    size_t *last = realloc(x->last_of_cpu, capacity * sizeof *last);
+    if (!last)
+        return fail_memory(x);
+    memset(last + x->cpu_capacity, 0, (capacity - x->cpu_capacity) * sizeof *last);
+    x->last_of_cpu = last;
+    x->cpu_capacity = capacity;
+    return 0;
+}
+
 /* Adds the buffer at offset. peek: its first PEEK_BYTES, of which got are the file's. */
 static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, const uint8_t *peek, size_t got) {
     ea_etl_buffer_header h;
@@ -200,6 +213,8 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
         return rc;
     /* One CPU's buffers begin in the order of the file. Where they do not, one of the two first records has a damaged
      * time, or a circular file wrapped: both are read whole for their earliest time. */
+    if (h.cpu >= x->cpu_capacity && (rc = grow_cpus(x, h.cpu)))
+        return rc;
     size_t *last = &x->last_of_cpu[h.cpu];
     if (*last && known && x->index->entries[*last - 1].key > e.key) {
         if ((rc = scan(x, &x->index->entries[*last - 1])) || (rc = scan(x, &e)))
@@ -406,8 +421,6 @@ int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_numb
                  .err = err,
                  .believed_raw = file->info.clock.base_raw};
     int rc = choose_layout(&x);
-    if (!rc && !(x.last_of_cpu = calloc(CPU_COUNT, sizeof *x.last_of_cpu)))
-        rc = fail_memory(&x);
     if (!rc && !x.packed)
         rc = reserve(&x);
     if (!rc)

@@ -343,13 +343,14 @@ enum pending { NOTHING_PENDING, NEW_PENDING, PARKED_PENDING };
 
 static enum pending pending(const ea_etl_set *s) {
     const active *front = s->heap_count ? s->heap[0] : NULL;
-    if (s->index_next < s->index.count && (!front || s->index.entries[s->index_next].key <= front->key))
-        return NEW_PENDING;
-    if (s->parked_count) {
-        const parked *p = &s->parked[0];
-        if (!front || before(p->key, p->tie, p->position, front->key, front->tie, next_position(front)))
-            return PARKED_PENDING;
+    const parked *p = s->parked_count ? &s->parked[0] : NULL;
+    if (s->index_next < s->index.count) {
+        int64_t key = s->index.entries[s->index_next].key;
+        if ((!front || key <= front->key) && (!p || key <= p->key))
+            return NEW_PENDING;
     }
+    if (p && (!front || before(p->key, p->tie, p->position, front->key, front->tie, next_position(front))))
+        return PARKED_PENDING;
     return NOTHING_PENDING;
 }
 
