@@ -1,0 +1,667 @@
+/* The reader of batches against batches made by hand from their messages: every encoding of FORMAT.md, nested columns
+ * that our writer does not write, and what a reader must refuse. Also the arithmetic of columns, and the envelope's
+ * small parts. */
+#include "batch.pb-c.h"
+#include "column.h"
+#include "wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+typedef Etwagent__V1__Column pb_column;
+enum { CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT };
+enum { ROWS = 3 };
+
+/* ---- arithmetic ---- */
+
+static void test_numbers(void **state) {
+    (void)state;
+    static const uint64_t edge[] = {0,          1,          127,        128,       255,          256,
+                                    UINT32_MAX, UINT64_MAX, 1ull << 63, INT64_MAX, 0x8000000000, 0xFFFFFFFFFFFFFF};
+    enum { N = sizeof edge / sizeof *edge };
+    uint8_t bytes[10 * N];
+    uint64_t out[N];
+    for (unsigned i = 0; i < N; i++) {
+        assert_true(ea_unzigzag(ea_zigzag(edge[i])) == edge[i]);
+        assert_int_equal(ea_varint_bytes(edge[i]), ea_varint_put(bytes, &edge[i], 1));
+        assert_true(ea_bytes_of(edge[i]) == 8 || edge[i] >> (8 * ea_bytes_of(edge[i])) == 0);
+        assert_true(edge[i] == 0 || edge[i] >> (8 * (ea_bytes_of(edge[i]) - 1)) != 0);
+    }
+    assert_true(ea_zigzag((uint64_t)-1) == 1 && ea_zigzag(1) == 2 && ea_zigzag((uint64_t)INT64_MIN) == UINT64_MAX);
+    assert_true(ea_extend(0x80, 1) == (uint64_t)-128 && ea_extend(0x7F, 1) == 0x7F && ea_extend(5, 8) == 5);
+    size_t n = ea_varint_put(bytes, edge, N);
+    assert_int_equal(ea_varint_get(out, N, bytes, n), 0);
+    assert_memory_equal(out, edge, sizeof edge);
+    assert_int_equal(ea_varint_get(out, N, bytes, n - 1), EA_ECORRUPT);
+    assert_int_equal(ea_varint_get(out, N - 1, bytes, n), EA_ECORRUPT);
+    memset(bytes, 0xFF, sizeof bytes);
+    assert_int_equal(ea_varint_get(out, 1, bytes, 10), EA_ECORRUPT); /* above 64 bits */
+    for (unsigned planes = 1; planes <= 8; planes++) {
+        ea_planes_put(bytes, edge, N, planes);
+        ea_planes_get(out, bytes, N, planes);
+        for (unsigned i = 0; i < N; i++)
+            assert_true(out[i] == ea_cut(edge[i], planes));
+    }
+    uint8_t split[24], joined[24];
+    ea_planes_split(split, (const uint8_t *)"abcdefABCDEF012345+-*/%&", 4, 6);
+    assert_memory_equal(split, "aA0+bB1-cC2*dD3/eE4%fF5&", 24);
+    ea_planes_join(joined, split, 4, 6);
+    assert_memory_equal(joined, "abcdefABCDEF012345+-*/%&", 24);
+}
+
+/* ---- a batch by hand: ROWS events of one class; payload is the column under test ---- */
+
+typedef struct hand {
+    ea_registry *registry;
+    const ea_class *c;
+    Etwagent__V1__Batch batch;
+    Etwagent__V1__Source source, *sources[1];
+    Etwagent__V1__Directory directory;
+    Etwagent__V1__Group group, *groups[1];
+    pb_column group_of, time, cpu, thread, pids, tids;
+    Etwagent__V1__Frame frames[2], *frame_list[2];
+    ProtobufCBinaryData description;
+    uint8_t stream[16], packed[4096], out[8192];
+    size_t out_bytes;
+} hand;
+
+static ProtobufCBinaryData bytes_of(const void *data, size_t n) {
+    return (ProtobufCBinaryData){.len = n, .data = (uint8_t *)(uintptr_t)data};
+}
+#define BYTES(s) bytes_of(s, sizeof(s) - 1)
+
+static pb_column column(int encoding, uint32_t width) {
+    pb_column c;
+    etwagent__v1__column__init(&c);
+    c.encoding = (Etwagent__V1__Encoding)encoding;
+    c.width = width;
+    return c;
+}
+
+static hand *hand_new(void) {
+    hand *h = calloc(1, sizeof *h);
+    ea_err err;
+    ea_record r = {.id = 9, .version = 1, .pointer_size = 8};
+    r.provider.bytes[0] = 0x42;
+    assert_non_null(h);
+    assert_int_equal(ea_registry_create(&h->registry, 0, &err), 0);
+    h->c = ea_registry_find(h->registry, &r);
+    etwagent__v1__batch__init(&h->batch);
+    etwagent__v1__source__init(&h->source);
+    etwagent__v1__directory__init(&h->directory);
+    etwagent__v1__group__init(&h->group);
+    h->description = bytes_of(h->c->description, h->c->description_bytes);
+    h->batch.format = 1;
+    h->batch.number = 5;
+    h->batch.stream = bytes_of(h->stream, 16);
+    h->batch.event_count = ROWS;
+    h->batch.time_min = 100;
+    h->batch.time_span = 20;
+    h->batch.n_sources = 1;
+    h->batch.sources = h->sources;
+    h->sources[0] = &h->source;
+    h->batch.n_descriptions = 1;
+    h->batch.descriptions = &h->description;
+    h->batch.frames = h->frame_list;
+    for (unsigned i = 0; i < 2; i++) {
+        etwagent__v1__frame__init(&h->frames[i]);
+        h->frame_list[i] = &h->frames[i];
+    }
+    h->directory.n_groups = 1;
+    h->directory.groups = h->groups;
+    h->groups[0] = &h->group;
+    h->group.class_hash = bytes_of(h->c->hash, 16);
+    h->group.count = ROWS;
+    h->group_of = h->cpu = h->thread = h->pids = h->tids = column(CONSTANT, 0);
+    h->time = column(CONSTANT, 0);
+    h->time.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
+    h->time.constant = BYTES("\x14"); /* 10 more each time */
+    h->pids.constant = BYTES("\x07");
+    h->tids.constant = BYTES("\x09");
+    h->directory.group = &h->group_of;
+    h->directory.time = &h->time;
+    h->directory.cpu = &h->cpu;
+    h->directory.thread = &h->thread;
+    h->directory.thread_count = 1;
+    h->directory.thread_pids = &h->pids;
+    h->directory.thread_tids = &h->tids;
+    return h;
+}
+
+static void hand_free(hand *h) {
+    ea_registry_destroy(h->registry);
+    free(h);
+}
+
+static void hand_pack(hand *h) {
+    size_t n = etwagent__v1__directory__get_packed_size(&h->directory);
+    assert_true(n <= sizeof h->packed);
+    etwagent__v1__directory__pack(&h->directory, h->packed);
+    h->batch.directory = bytes_of(h->packed, n);
+    h->out_bytes = etwagent__v1__batch__get_packed_size(&h->batch);
+    assert_true(h->out_bytes <= sizeof h->out);
+    etwagent__v1__batch__pack(&h->batch, h->out);
+}
+
+/* Reads every record; each payload goes to out (room for ROWS strings of 32), with its length. 0 or the error. */
+static int hand_read(hand *h, char out[ROWS][32], size_t *lengths) {
+    ea_err err = {0};
+    ea_batch_view *v = NULL;
+    const ea_record *r;
+    const ea_class *c;
+    hand_pack(h);
+    /* an exact allocation, so that a sanitizer sees a read past the end */
+    uint8_t *exact = malloc(h->out_bytes);
+    assert_non_null(exact);
+    memcpy(exact, h->out, h->out_bytes);
+    int rc = ea_batch_open(&v, exact, h->out_bytes, h->registry, &err);
+    for (unsigned i = 0; !rc && i < ROWS; i++) {
+        rc = ea_batch_next(v, &r, &c, &err);
+        if (rc != 1)
+            break;
+        rc = 0;
+        assert_ptr_equal(c, h->c);
+        assert_int_equal(r->time_raw, 110 + 10 * i);
+        assert_int_equal(r->pid, 7);
+        assert_int_equal(r->tid, 9);
+        assert_int_equal(r->id, 9);
+        assert_true(r->payload_bytes < 32);
+        lengths[i] = r->payload_bytes;
+        if (r->payload_bytes)
+            memcpy(out[i], r->payload, r->payload_bytes);
+    }
+    ea_batch_close(v);
+    free(exact);
+    return rc;
+}
+
+static void expect(hand *h, pb_column *payload, const char *pool, size_t pool_bytes, const char *rows[ROWS],
+                   const size_t want[ROWS]) {
+    char out[ROWS][32];
+    size_t lengths[ROWS];
+    h->group.payload = payload;
+    h->directory.pool = bytes_of(pool, pool_bytes);
+    assert_int_equal(hand_read(h, out, lengths), 0);
+    for (unsigned i = 0; i < ROWS; i++) {
+        assert_int_equal(lengths[i], want[i]);
+        assert_memory_equal(out[i], rows[i], want[i]);
+    }
+}
+
+static void expect_error(hand *h, pb_column *payload, const char *pool, size_t pool_bytes, int code) {
+    char out[ROWS][32];
+    size_t lengths[ROWS];
+    h->group.payload = payload;
+    h->directory.pool = bytes_of(pool, pool_bytes);
+    assert_int_equal(hand_read(h, out, lengths), code);
+}
+#define POOL(s) s, sizeof(s) - 1
+#define WANT(a, b, c)                                                                                                  \
+    (const char *[]){a, b, c}, (const size_t[]) {                                                                      \
+        sizeof(a) - 1, sizeof(b) - 1, sizeof(c) - 1                                                                    \
+    }
+
+static void test_encodings(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column c = column(CONSTANT, 0);
+    expect(h, &c, POOL(""), WANT("", "", ""));
+    c.constant = BYTES("xyz");
+    expect(h, &c, POOL(""), WANT("xyz", "xyz", "xyz"));
+    c.width = 5;
+    expect(h, &c, POOL(""), WANT("xyz\0\0", "xyz\0\0", "xyz\0\0"));
+    c = column(PLAIN, 2);
+    expect(h, &c, POOL("abcdef"), WANT("ab", "cd", "ef"));
+    c = column(PLANES, 2);
+    expect(h, &c, POOL("acebdf"), WANT("ab", "cd", "ef"));
+    c = column(PLANES, 12);
+    expect(h, &c, POOL("acebdfacebdfacebdfacebdfacebdfacebdf"), WANT("abababababab", "cdcdcdcdcdcd", "efefefefefef"));
+    c = column(PLANES, 4);
+    c.planes = 1;
+    expect(h, &c, POOL("abc"), WANT("a\0\0\0", "b\0\0\0", "c\0\0\0"));
+    c.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
+    expect(h, &c, POOL("\x80\x01\x04"), WANT("\x40\0\0\0", "\x3F\0\0\0", "\x41\0\0\0"));
+    c.relative_to = ETWAGENT__V1__BASE__BASE_PID;
+    expect(h, &c, POOL("\x00\x01\x02"), WANT("\x07\0\0\0", "\x06\0\0\0", "\x08\0\0\0"));
+    c.relative_to = ETWAGENT__V1__BASE__BASE_TID;
+    expect(h, &c, POOL("\x00\x13\x02"), WANT("\x09\0\0\0", "\xFF\xFF\xFF\xFF", "\x0A\0\0\0"));
+    c = column(PLANES, 8);
+    c.planes = 1;
+    c.relative_to = ETWAGENT__V1__BASE__BASE_TIME;
+    expect(h, &c, POOL("\x00\x01\x02"), WANT("\x6E\0\0\0\0\0\0\0", "\x77\0\0\0\0\0\0\0", "\x83\0\0\0\0\0\0\0"));
+    c = column(CONSTANT, 3);
+    c.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
+    c.constant = BYTES("\x04");
+    expect(h, &c, POOL(""), WANT("\x02\0\0", "\x04\0\0", "\x06\0\0"));
+    c = column(VARINT, 2);
+    c.bytes = 5;
+    expect(h, &c, POOL("\x01\x80\x02\xFF\x01"), WANT("\x01\0", "\x00\x01", "\xFF\0"));
+    hand_free(h);
+}
+
+static void test_lists(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column lengths = column(PLANES, 0), c = column(PLAIN, 0);
+    lengths.planes = 1;
+    c.lengths = &lengths;
+    c.bytes = 6;
+    expect(h, &c,
+           POOL("\x01\x00\x05"
+                "abcdef"),
+           WANT("a", "", "bcdef"));
+    c = column(PLANES, 2);
+    c.lengths = &lengths;
+    c.bytes = 6;
+    expect(h, &c,
+           POOL("\x00\x02\x01"
+                "acebdf"),
+           WANT("", "abcd", "ef"));
+    c = column(CONSTANT, 2); /* elements that are all the same */
+    c.lengths = &lengths;
+    c.constant = BYTES("-+");
+    expect(h, &c, POOL("\x02\x01\x00"), WANT("-+-+", "-+", ""));
+    c = column(VARINT, 2); /* differences go on across rows */
+    c.lengths = &lengths;
+    c.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
+    c.bytes = 4;
+    expect(h, &c, POOL("\x03\x00\x01\x02\x02\x02\x02"), WANT("\x01\0\x02\0\x03\0", "", "\x04\0"));
+    hand_free(h);
+}
+
+static void test_dictionaries(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column values = column(PLAIN, 2), c = column(DICTIONARY, 0), lengths = column(CONSTANT, 0);
+    c.values = &values;
+    c.value_count = 2;
+    expect(h, &c, POOL("abcd\x01\x00\x01"), WANT("cd", "ab", "cd"));
+    c.value_count = 1; /* no indexes at all */
+    expect(h, &c, POOL("ab"), WANT("ab", "ab", "ab"));
+    /* strings */
+    pb_column value_lengths = column(PLANES, 0), strings = column(PLAIN, 0);
+    value_lengths.planes = 1;
+    strings.lengths = &value_lengths;
+    strings.bytes = 4;
+    c.values = &strings;
+    c.value_count = 2;
+    expect(h, &c,
+           POOL("\x03\x01"
+                "abcd\x00\x00\x01"),
+           WANT("abc", "abc", "d"));
+    /* a list whose elements are a dictionary's */
+    lengths.constant = BYTES("\x02");
+    c = column(DICTIONARY, 2);
+    c.lengths = &lengths;
+    c.values = &values;
+    c.value_count = 2;
+    c.bytes = 6;
+    expect(h, &c, POOL("abcd\x00\x00\x01\x01\x00\x01"), WANT("abab", "cdcd", "abcd"));
+    /* a shared one; two columns use it */
+    Etwagent__V1__Dictionary shared = ETWAGENT__V1__DICTIONARY__INIT, *list[] = {&shared};
+    pb_column c2 = column(DICTIONARY, 0);
+    shared.count = 2;
+    shared.values = &strings;
+    h->directory.n_dictionaries = 1;
+    h->directory.dictionaries = list;
+    c = column(DICTIONARY, 0);
+    c.shared = 1;
+    c2.shared = 1;
+    Etwagent__V1__Item item = ETWAGENT__V1__ITEM__INIT, *items[] = {&item};
+    item.type = 3;
+    item.data = &c2;
+    h->group.n_items = 1;
+    h->group.items = items;
+    expect(h, &c,
+           POOL("\x00\x01\x00" /* the item's indexes come first */
+                "\x01\x00\x01\x03\x01"
+                "abcd"),
+           WANT("d", "abc", "d"));
+    /* inside a dictionary there is no other */
+    strings = column(DICTIONARY, 0);
+    strings.shared = 1;
+    expect_error(h, &c, POOL("\x00\x01\x00\x01\x00\x01\x00\x00"), EA_ECORRUPT);
+    hand_free(h);
+}
+
+static void test_structs(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column a = column(PLAIN, 1), b_lengths = column(PLANES, 0), b = column(PLAIN, 0), c = column(STRUCT, 0);
+    pb_column *children[] = {&a, &b};
+    b_lengths.planes = 1;
+    b.lengths = &b_lengths;
+    b.bytes = 4;
+    c.n_children = 2;
+    c.children = children;
+    expect(h, &c,
+           POOL("xyz\x02\x00\x02"
+                "abcd"),
+           WANT("xab", "y", "zcd"));
+    /* a list of structs of a byte and a string: sizes are said, because the number of elements is not known before */
+    pb_column lengths = column(PLANES, 0);
+    lengths.planes = 1;
+    c.lengths = &lengths;
+    a.bytes = 3;
+    b_lengths.bytes = 3;
+    expect(h, &c,
+           POOL("\x02\x00\x01"
+                "xyz\x02\x00\x02"
+                "abcd"),
+           WANT("xaby", "", "zcd"));
+    hand_free(h);
+}
+
+static void test_refused_columns(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column c = column(PLAIN, 2), lengths = column(PLANES, 0), values = column(PLAIN, 1);
+    expect_error(h, &c, POOL("abcde"), EA_ECORRUPT);   /* short */
+    expect_error(h, &c, POOL("abcdefg"), EA_ECORRUPT); /* left over */
+    c.bytes = 6;
+    expect_error(h, &c, POOL("abcdef"), EA_ECORRUPT); /* said although implied */
+    c = column(PLAIN, 2);
+    c.frame = 1;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT); /* no such frame */
+    c = column(PLAIN, 0);
+    expect_error(h, &c, POOL(""), EA_ECORRUPT); /* no width */
+    c = column(PLANES, 9);
+    c.planes = 1;
+    expect_error(h, &c, POOL("abc"), EA_ECORRUPT);
+    c = column(PLANES, 2);
+    c.planes = 3;
+    expect_error(h, &c, POOL("abcabcabc"), EA_ELIMIT);
+    c = column(VARINT, 1);
+    c.bytes = 4;
+    expect_error(h, &c, POOL("\x01\x80\x02\x01"), EA_ECORRUPT); /* 256 in a byte */
+    c.bytes = 3;
+    expect_error(h, &c, POOL("\x01\x81\x01"), EA_ECORRUPT); /* two numbers, three rows */
+    c = column(7, 1);
+    expect_error(h, &c, POOL(""), EA_EUNSUPPORTED);
+    c = column(PLANES, 1);
+    c.relative_to = (Etwagent__V1__Base)5;
+    expect_error(h, &c, POOL("abc"), EA_EUNSUPPORTED);
+    /* dictionaries: an index too large, no values, none that is shared */
+    c = column(DICTIONARY, 0);
+    c.values = &values;
+    c.value_count = 2;
+    expect_error(h, &c, POOL("ab\x00\x02\x01"), EA_ECORRUPT);
+    c.value_count = 0;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    c.values = NULL;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    c.shared = 1;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    /* lists: lengths that do not add up, that exceed every bound, elements relative to events */
+    c = column(PLAIN, 0);
+    lengths.planes = 1;
+    c.lengths = &lengths;
+    c.bytes = 6;
+    expect_error(h, &c,
+                 POOL("\x01\x00\x04"
+                      "abcdef"),
+                 EA_ECORRUPT);
+    lengths = column(CONSTANT, 0);
+    lengths.constant = BYTES("\xFF\xFF\xFF\xFF");
+    c = column(CONSTANT, 1);
+    c.lengths = &lengths;
+    expect_error(h, &c, POOL(""), EA_ELIMIT);
+    lengths.constant = BYTES("\x00\x00\x01\x00"); /* 65,536 bytes a payload */
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    lengths.constant = BYTES("\x01");
+    c = column(CONSTANT, 4);
+    c.lengths = &lengths;
+    c.relative_to = ETWAGENT__V1__BASE__BASE_PID;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    c = column(STRUCT, 0);
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    /* columns inside columns without end */
+    enum { DEEP = 40 };
+    static pb_column nest[DEEP], *list[DEEP];
+    for (unsigned i = 0; i < DEEP; i++) {
+        nest[i] = column(i + 1 < DEEP ? STRUCT : CONSTANT, 0);
+        list[i] = &nest[i];
+        if (i) {
+            nest[i - 1].n_children = 1;
+            nest[i - 1].children = &list[i];
+        }
+    }
+    expect_error(h, &nest[0], POOL(""), EA_ECORRUPT);
+    expect(h, &nest[DEEP - 5], POOL(""), WANT("", "", ""));
+    hand_free(h);
+}
+
+static void test_refused_directories(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column c = column(CONSTANT, 0), wide = column(CONSTANT, 2);
+    Etwagent__V1__Header header = ETWAGENT__V1__HEADER__INIT;
+    expect(h, &c, POOL(""), WANT("", "", ""));
+    h->group_of.constant = BYTES("\x01");
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->group_of.constant = BYTES("");
+    h->thread.constant = BYTES("\x01");
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->thread.constant = BYTES("");
+    h->directory.source = &c;
+    expect(h, &c, POOL(""), WANT("", "", ""));
+    wide.constant = BYTES("\x01");
+    h->directory.source = &wide;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->directory.source = NULL;
+    h->group.count = ROWS + 1;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->group.count = ROWS - 1;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->group.count = 0;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->group.count = ROWS;
+    h->directory.cpu = NULL;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->directory.cpu = &h->cpu;
+    h->cpu.width = 4;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->cpu.width = 0;
+    h->group.header = &header;
+    header.channel = 256;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    header.channel = 255;
+    header.provider = BYTES("too short");
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    header.provider = BYTES("sixteen bytes !!");
+    expect(h, &c, POOL(""), WANT("", "", ""));
+    h->group.header = NULL;
+    h->group.class_hash.len = 8;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->group.class_hash.len = 16;
+    h->directory.thread_count = ROWS + 1;
+    expect_error(h, &c, POOL(""), EA_ELIMIT);
+    h->directory.thread_count = 1;
+    h->batch.event_count = EA_BATCH_MAX_EVENTS + 1;
+    h->group.count = EA_BATCH_MAX_EVENTS + 1;
+    expect_error(h, &c, POOL(""), EA_ELIMIT);
+    /* the largest number of events with a payload of 65,535 zero bytes each, in a few bytes of batch */
+    h->batch.event_count = h->group.count = EA_BATCH_MAX_EVENTS;
+    c = column(CONSTANT, 65535);
+    pb_column *fields[] = {&wide};
+    h->group.n_fields = 1;
+    h->group.fields = fields;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT); /* the class has no fields */
+    hand_free(h);
+}
+
+static void test_frames(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column c = column(PLAIN, 2);
+    uint8_t packed[200], zeros[3000] = {0};
+    size_t n = ZSTD_compress(packed, sizeof packed, "abcdef", 6, 1);
+    assert_false(ZSTD_isError(n));
+    h->batch.n_frames = 2;
+    h->frames[0].data = BYTES("");
+    h->frames[1].data = bytes_of(packed, n);
+    h->frames[1].raw_bytes = 6;
+    c.frame = 2;
+    expect(h, &c, POOL(""), WANT("ab", "cd", "ef"));
+    h->frames[1].raw_bytes = 7;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->frames[1].raw_bytes = 6;
+    packed[n - 1] ^= 0x40;
+    h->frames[1].data.len = n - 1; /* cut off */
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->frames[1].data = bytes_of(packed, ZSTD_compress(packed, sizeof packed, zeros, sizeof zeros, 1));
+    h->frames[1].raw_bytes = sizeof zeros;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT); /* bytes of no column */
+    h->frames[1].raw_bytes = UINT64_MAX;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->batch.n_frames = 0;
+    h->batch.directory_bytes = 1 << 20;
+    expect_error(h, &c, POOL(""), EA_ECORRUPT);
+    h->batch.directory_bytes = 0;
+    h->batch.dictionary = 1;
+    expect_error(h, &c, POOL(""), EA_EUNSUPPORTED);
+    hand_free(h);
+}
+
+/* ---- the envelope ---- */
+
+static int head_of(hand *h, ea_batch_head *ret) {
+    ea_err err;
+    hand_pack(h);
+    return ea_batch_read_head(h->out, h->out_bytes, ret, &err);
+}
+
+static void test_envelope(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    ea_batch_head head;
+    char host[400];
+    memset(host, 'h', sizeof host);
+    memcpy(host + 254, "\xC3\xA9 ", 4); /* a character across the end of head.host */
+    Etwagent__V1__ClockPair first = ETWAGENT__V1__CLOCK_PAIR__INIT, last = first, *pairs[] = {&first, &last};
+    first.utc_ns = 1;
+    last.raw = 90;
+    last.utc_ns = 1000000;
+    h->source.host = host;
+    h->source.frequency = 1000000;
+    h->source.n_clock_pairs = 2;
+    h->source.clock_pairs = pairs;
+    assert_int_equal(head_of(h, &head), 0);
+    assert_int_equal(strlen(head.host), 254);
+    assert_int_equal(head.number, 5);
+    assert_int_equal(head.time_min, 100);
+    assert_int_equal(head.time_max, 120);
+    assert_int_equal(head.utc_min_ns, 1010000);
+    assert_int_equal(head.utc_max_ns, 1030000);
+    assert_int_equal(head.description_count, 1);
+    h->batch.time_min = INT64_MAX;
+    assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->batch.time_min = 0;
+    h->batch.format = 2;
+    assert_int_equal(head_of(h, &head), EA_EUNSUPPORTED);
+    h->batch.format = 1;
+    h->batch.number = 0;
+    assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->batch.number = 1;
+    h->batch.stream.len = 15;
+    assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->batch.stream.len = 16;
+    h->batch.kind = (Etwagent__V1__Kind)3;
+    assert_int_equal(head_of(h, &head), EA_EUNSUPPORTED);
+    h->batch.kind = ETWAGENT__V1__KIND__KIND_TOMBSTONE;
+    assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->batch.kind = ETWAGENT__V1__KIND__KIND_EVENTS;
+    h->batch.n_sources = 0;
+    assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->batch.n_sources = 1;
+    assert_int_equal(head_of(h, &head), 0);
+    /* every prefix, and a field of another type */
+    ea_err err;
+    for (size_t n = 0; n < h->out_bytes; n++)
+        (void)!ea_batch_read_head(h->out, n, &head, &err);
+    assert_int_equal(ea_batch_read_head((const uint8_t *)"\x0A\x00", 2, &head, &err), EA_ECORRUPT);
+    assert_int_equal(ea_batch_read_head((const uint8_t *)"no batch", 8, &head, &err), EA_EFORMAT);
+    assert_int_equal(ea_batch_read_head(h->out, 0, &head, &err), EA_EFORMAT);
+    hand_free(h);
+}
+
+typedef struct seen {
+    unsigned count;
+    ea_tombstone last;
+} seen;
+
+static int see(const ea_tombstone *t, void *arg) {
+    seen *s = arg;
+    s->count++;
+    s->last = *t;
+    return s->count == 3 ? 77 : 0;
+}
+
+static void test_tombstones(void **state) {
+    (void)state;
+    ea_err err;
+    ea_text out;
+    uint8_t stream[16] = "stream";
+    ea_tombstone t[] = {
+        {.first = 3, .last = 9, .cause = 15, .event_count = UINT64_C(1) << 33, .utc_min_ns = -1, .utc_max_ns = 5},
+        {.first = 11, .last = 11, .cause = 16}};
+    ea_text_init(&out);
+    assert_int_equal(ea_batch_make_tombstone(stream, 9, t, 2, &out, &err), 0);
+    const uint8_t *data = (const uint8_t *)out.data;
+    ea_batch_head head;
+    assert_int_equal(ea_batch_read_head(data, out.len_bytes, &head, &err), 0);
+    assert_int_equal(head.kind, EA_BATCH_TOMBSTONE);
+    assert_int_equal(head.number, 9);
+    assert_int_equal(head.event_count, 0);
+    assert_int_equal(head.tombstone_count, 2);
+    assert_memory_equal(head.stream, stream, 16);
+    seen s = {0};
+    assert_int_equal(ea_batch_each_tombstone(data, out.len_bytes, see, &s, &err), 0);
+    assert_int_equal(s.count, 2);
+    assert_int_equal(s.last.first, 11);
+    s.count = 1; /* stops when it is told to */
+    assert_int_equal(ea_batch_each_tombstone(data, out.len_bytes, see, &s, &err), 77);
+    /* it opens like any batch, and is empty */
+    ea_registry *registry;
+    ea_batch_view *v;
+    const ea_record *r;
+    const ea_class *c;
+    assert_int_equal(ea_registry_create(&registry, 0, &err), 0);
+    assert_int_equal(ea_batch_open(&v, data, out.len_bytes, registry, &err), 0);
+    assert_int_equal(ea_batch_next(v, &r, &c, &err), 0);
+    assert_int_equal(ea_batch_verify(v, &err), 0);
+    assert_int_equal(ea_batch_group_count(v), 0);
+    const uint32_t *pids;
+    size_t count;
+    assert_int_equal(ea_batch_pids(v, &pids, &count, &err), 0);
+    assert_int_equal(count, 0);
+    ea_batch_close(v);
+    ea_registry_destroy(registry);
+    /* ranges that are none */
+    t[0].first = 0;
+    ea_text_clear(&out);
+    assert_int_equal(ea_batch_make_tombstone(stream, 9, t, 1, &out, &err), 0);
+    assert_int_equal(ea_batch_each_tombstone((const uint8_t *)out.data, out.len_bytes, see, &s, &err), EA_ECORRUPT);
+    ea_text_deinit(&out);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_encodings),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_dictionaries),
+        cmocka_unit_test(test_structs),
+        cmocka_unit_test(test_refused_columns),
+        cmocka_unit_test(test_refused_directories),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_envelope),
+        cmocka_unit_test(test_tombstones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
