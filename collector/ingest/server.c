@@ -502,11 +502,11 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     ea_text_init(&r->upload.answer);
     snprintf(r->upload.agent, sizeof r->upload.agent, "%s", c->agent->name);
     r->upload.data = len_bytes ? evbuffer_pullup(r->body, -1) : (const uint8_t *)"";
-    int status = 0, rc;
+    int status = 0, rc = 0;
     if (!r->upload.data) {
         status = 503;
         (void)ea_fail(&err, EA_ENOMEM, "out of memory");
-    } else if ((rc = ec_upload_check(&r->upload, &err)) != 0) {
+    } else if (ec_upload_check(&r->upload, &err)) {
         status = 400;
         ea_count(o->counters, EA_COUNT_ingest_bad_batches, 1);
         ec_log_line(o->log, "refused an upload of %s: %s", c->agent->name, err.message);
@@ -592,7 +592,7 @@ static int split_address(const char *listen, char *host, size_t host_bytes, cons
 }
 
 static uint16_t port_of(int fd) {
-    struct sockaddr_storage sa;
+    struct sockaddr_storage sa = {0};
     socklen_t n = sizeof sa;
     if (getsockname(fd, (struct sockaddr *)&sa, &n) != 0)
         return 0;

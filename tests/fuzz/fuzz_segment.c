@@ -26,9 +26,10 @@ static void remove_folder(void) {
 static void make_folder(void) {
     if (folder[0])
         return;
-    strcpy(folder, "/dev/shm/ec-fuzz-segment-XXXXXX"); /* in memory where there is one: each input syncs */
+    snprintf(folder, sizeof folder,
+             "/dev/shm/ec-fuzz-segment-XXXXXX"); /* in memory where there is one: each input syncs */
     if (!mkdtemp(folder)) {
-        strcpy(folder, "/tmp/ec-fuzz-segment-XXXXXX");
+        snprintf(folder, sizeof folder, "/tmp/ec-fuzz-segment-XXXXXX");
         if (!mkdtemp(folder))
             abort();
     }

@@ -87,7 +87,8 @@ static inline void test_make(const test_maker *m, uint64_t number, size_t event_
 
     Etwagent__V1__ClockPair pair = ETWAGENT__V1__CLOCK_PAIR__INIT, *pairs[] = {&pair};
     pair.utc_ns = clock.base_utc_ns;
-    Etwagent__V1__Source source = ETWAGENT__V1__SOURCE__INIT, *sources[] = {&source};
+    Etwagent__V1__Source source, *sources[] = {&source};
+    etwagent__v1__source__init(&source);
     source.name = name;
     source.host = host;
     source.clock_type = clock.type;
@@ -99,7 +100,8 @@ static inline void test_make(const test_maker *m, uint64_t number, size_t event_
     if (!description.data)
         abort();
     memcpy(description.data, m->c->description, description.len);
-    Etwagent__V1__Batch batch = ETWAGENT__V1__BATCH__INIT;
+    Etwagent__V1__Batch batch;
+    etwagent__v1__batch__init(&batch);
     batch.format = 1;
     batch.stream = (ProtobufCBinaryData){.len = sizeof stream, .data = stream};
     batch.number = number;

@@ -791,7 +791,7 @@ static void parallel_senders(void **state, int stop_early) {
     sender senders[PARALLEL];
     ea_thread *threads[PARALLEL];
     start(s);
-    for (uint8_t i = 0; i < PARALLEL; i++) {
+    for (int i = 0; i < PARALLEL; i++) {
         senders[i] = (sender){.server = s, .stream = (uint8_t)(i + 1), .name = i % 2 ? "alpha" : "beta"};
         assert_int_equal(ea_thread_start(&threads[i], "sender", send_all, &senders[i], &s->err), 0);
     }
@@ -802,7 +802,7 @@ static void parallel_senders(void **state, int stop_early) {
     }
     for (size_t i = 0; i < PARALLEL; i++)
         ea_thread_join(threads[i]);
-    for (uint8_t i = 0; i < PARALLEL; i++) {
+    for (int i = 0; i < PARALLEL; i++) {
         uint8_t stream[EA_STREAM_ID_BYTES];
         ec_range ranges[4];
         size_t n = 0;

@@ -26,8 +26,10 @@ typedef struct fixture {
 
 static int setup(void **state) {
     fixture *f = calloc(1, sizeof *f);
-    strcpy(f->dir, "/tmp/ec-store-XXXXXX");
-    if (!f || !mkdtemp(f->dir))
+    if (!f)
+        return -1;
+    snprintf(f->dir, sizeof f->dir, "/tmp/ec-store-XXXXXX");
+    if (!mkdtemp(f->dir))
         return -1;
     *state = f;
     return 0;
