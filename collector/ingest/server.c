@@ -592,13 +592,15 @@ static int split_address(const char *listen, char *host, size_t host_bytes, cons
 }
 
 static uint16_t port_of(int fd) {
-    struct sockaddr_storage sa = {0};
-    socklen_t n = sizeof sa;
-    if (getsockname(fd, (struct sockaddr *)&sa, &n) != 0)
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {0};
+    socklen_t n = sizeof address;
+    if (getsockname(fd, &address.any, &n) != 0)
         return 0;
-    if (sa.ss_family == AF_INET6)
-        return ntohs(((struct sockaddr_in6 *)(void *)&sa)->sin6_port);
-    return ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 /* A listening socket; port: in place of the address's when not 0. */
