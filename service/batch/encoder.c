@@ -19,6 +19,7 @@ enum {
     TRANSPOSE_ROWS = 6,           /* a group of fewer rows keeps its payloads whole */
     FLAT_TRANSPOSE_ROWS = 12,     /* ... in such a small batch */
     KNOWN_MAX = 65536,
+    ARENA_BYTES = 8 << 20, /* asked for at once; an ordinary batch needs less */
 };
 
 typedef Etwagent__V1__Group pb_group;
@@ -781,12 +782,17 @@ static Etwagent__V1__Ledger *put_ledger(ea_encoder *e, const ea_batch_stamp *sta
     return m;
 }
 
-/* Gives the arena one block that a batch like the largest so far fits into, so that it asks the system for nothing. */
+/* Empties the arena. It has one block that a batch like the largest so far fits into, so that it asks the system for
+ * nothing. */
 static void reset_arena(ea_encoder *e) {
-    size_t used = e->arena.used_bytes;
-    if (used > e->arena_reserved) {
+    size_t used = e->arena.used_bytes, wanted = e->arena_reserved;
+    if (wanted < ARENA_BYTES)
+        wanted = ARENA_BYTES;
+    if (used > wanted)
+        wanted = used + used / 4;
+    if (wanted != e->arena_reserved) {
         ea_arena_deinit(&e->arena);
-        e->arena_reserved = ea_arena_alloc(&e->arena, used + used / 4) ? used + used / 4 : 0;
+        e->arena_reserved = ea_arena_alloc(&e->arena, wanted) ? wanted : 0;
     }
     ea_arena_reset(&e->arena);
 }

@@ -2,6 +2,8 @@
 
 The program `batches` writes batches of real traces and has compared each record with the source's bit for bit; the
 checksum in a batch is made from the source's records, so a reader that gets any bit of any record wrong fails here.
+
+# sanitizers: yes
 """
 import argparse
 import hashlib
@@ -13,6 +15,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import harness  # noqa: E402
 import traces  # noqa: E402
 import wire_reader  # noqa: E402
 
@@ -32,8 +35,8 @@ def describe(data):
         provider=data[at:at + 16], code=code, version=data[5], classic=data[3] & 1, pointer_size=data[4])
 
 
-def check(name, events, program, build):
-    failures, classes, total = 0, {}, 0
+def check(name, events, program, build, checks):
+    classes, total = {}, 0
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([program, "--check", "--events", str(events), "--out", folder, *traces.paths(name, build)], check=True,
                        stdout=subprocess.DEVNULL)
@@ -41,50 +44,44 @@ def check(name, events, program, build):
         for file in files[:LIMIT_BATCHES]:
             batch = wire_reader.Batch(file.read_bytes(), classes, describe)
             records = list(batch.records())
-            total += len(records)
-            if len(records) != batch.event_count:
-                print(f"FAILED {name}: {file.name}: {len(records)} records, {batch.event_count} were said")
-                failures += 1
-            got = wire_reader.checksum(records)
-            if got != batch.checksum:
-                print(f"FAILED {name}: {file.name}: checksum {got:016x}, the batch says {batch.checksum:016x}")
-                failures += 1
             times = [r["time"] for r in records]
-            if batch.time_min != min(times) or batch.time_max != max(times):
-                print(f"FAILED {name}: {file.name}: times {min(times)}..{max(times)}, the batch says "
-                      f"{batch.time_min}..{batch.time_max}")
-                failures += 1
-        if len(files) <= LIMIT_BATCHES and total != traces.event_count(name):
-            print(f"FAILED {name}: {total} records, the independent parser counts {traces.event_count(name)}")
-            failures += 1
-    print(f"{name}: {total} records in {min(len(files), LIMIT_BATCHES)} batches")
-    return failures
+            total += len(records)
+            what = f"{name}: {file.name}"
+            checks.equal(len(records), batch.event_count, f"{what}: number of records")
+            checks.equal(f"{wire_reader.checksum(records):016x}", f"{batch.checksum:016x}", f"{what}: checksum")
+            checks.equal((min(times), max(times)), (batch.time_min, batch.time_max), f"{what}: times")
+    if len(files) <= LIMIT_BATCHES:
+        checks.equal(total, traces.event_count(name), f"{name}: records, against the independent parser's count")
 
 
-def flipped(program, build):
-    """A reader that notices nothing proves nothing: one changed byte of a payload must change the checksum."""
+def flipped(program, build, checks):
+    """A reader that notices nothing proves nothing: one changed bit of a record must change the checksum."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([program, "--level", "none", "--out", folder, *traces.paths("tracelogging-primitive-types", build)],
                        check=True, stdout=subprocess.DEVNULL)
         batch = wire_reader.Batch(next(pathlib.Path(folder).glob("*.batch")).read_bytes(), {}, describe)
-        records = list(batch.records())
-        payload = bytearray(records[0]["payload"])
-        payload[-1] ^= 1
-        records[0]["payload"] = bytes(payload)
-        return wire_reader.checksum(records) == batch.checksum
+    records = list(batch.records())
+    for name, value in list(records[-1].items()):
+        changed = dict(records[-1])
+        if isinstance(value, int):
+            changed[name] = value ^ 1
+        elif isinstance(value, bytes):
+            changed[name] = value[:-1] + bytes([value[-1] ^ 1])
+        else:
+            changed[name] = [(t, linkage ^ 1, data) for t, linkage, data in value]
+        checks.that(wire_reader.checksum(records[:-1] + [changed]) != batch.checksum, f"a changed {name} has the same checksum")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, type=pathlib.Path)
-    build = parser.parse_args().build
+    parser.add_argument("--soak", action="store_true", help="the same: there is no long form")
+    build, checks = parser.parse_args().build, harness.Checks()
     program = build / "tests" / "bench" / "batches"
-    failures = sum(check(name, events, program, build) for name, events in CASES)
-    if flipped(program, build):
-        print("FAILED: a changed payload has the same checksum")
-        failures += 1
-    print(f"{len(CASES) + 1 - failures} passed, {failures} failed")
-    return 1 if failures else 0
+    for name, events in CASES:
+        check(name, events, program, build, checks)
+    flipped(program, build, checks)
+    return checks.finish()
 
 
 if __name__ == "__main__":
