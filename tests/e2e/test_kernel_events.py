@@ -1,0 +1,112 @@
+"""Every kernel event understood. In each real trace, no classic event and none of Microsoft-Windows-Kernel-EventTracing is
+left unknown or is decoded only in part, save those of tests/golden/kernel-unknown.tsv, for which no public layout exists and
+which README.md lists; one that is new fails, and so does one that is gone. And the names of diagsession-four-files, as an
+independent program printed them (traceevent-names.txt): those of kernel events, in order.
+"""
+import argparse
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import traces
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = SOURCE / "tests" / "golden"
+EVENT_TRACING = "b675ec37-bdb6-4648-bc92-f3fdc74d3ca2"
+
+
+def rows(name):
+    with open(GOLDEN / name, encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def run(command):
+    return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE).stdout
+
+
+def check_unknown(agent, build, checks):
+    listed = {(r["provider"], int(r["opcode"]), int(r["version"])): r for r in rows("kernel-unknown.tsv")}
+    readme = (SOURCE / "README.md").read_text(encoding="utf-8")
+    found, kernel = {}, 0
+    for name in traces.names():
+        stats = json.loads(run([agent, "stats", "--json", *traces.paths(name, build)]))
+        for c in stats["classes"]:
+            if not c["classic"] and c["provider"] != EVENT_TRACING:
+                continue
+            kernel += c["count"]
+            what = f"{name}: {c['provider']} {c['name']} {c.get('opcode', c.get('id'))} version {c['version']}"
+            if c["unknown"]:
+                key = (c["provider"], c.get("opcode", c.get("id")), c["version"])
+                found.setdefault(key, []).append(f"{c['unknown']} in {name}")
+                checks.that(key in listed, f"{what}: {c['unknown']} events have no layout")
+            checks.equal(c["partial"], 0, f"{what}: decoded in part")
+    for key, row in listed.items():
+        checks.that(key in found, f"{row['name']} is listed as unknown, and no trace holds one")
+        checks.that(row["name"] in readme, f"{row['name']} is listed as unknown, and README.md does not say so")
+        print(f"no public layout: {row['name']}: {', '.join(found.get(key, []))}")
+    checks.that(kernel > 200_000, f"only {kernel} kernel events were looked at")
+    print(f"{kernel} kernel events, all known but {len(found)} kinds")
+
+
+def check_names(agent, build, checks):
+    """Their names in order, kernel events only; what is left out is said."""
+    ours_of = {r["traceevent"].split("/", 1)[1]: (r["provider"], r["name"]) for r in
+               rows("traceevent-names.tsv") + rows("traceevent-more-names.tsv")}
+    folder = traces.folder() / "diagsession-four-files"
+    theirs = run(["zstd", "-dc", folder / "traceevent-names.txt.zst"]).decode("utf-8-sig").split("\n")
+    theirs = [n.strip() for n in theirs if n.strip()]
+    expected = [n for n in theirs if n in ours_of]
+    others = [n for n in theirs if n not in ours_of]
+    lines = run([agent, "dump", "--no-names", "--format", "jsonl", "--fields", "clock,provider,name,opcode", *traces.paths("diagsession-four-files", build)])
+    got, clocks, left = [], [], 0
+    names = {ours: name for name, ours in ours_of.items()}
+    kernel_providers = {provider for provider, _ in ours_of.values()}
+    for line in lines.splitlines():
+        event = json.loads(line)
+        if event["provider"] in kernel_providers:
+            got.append(names.get((event["provider"], event["name"]), event["name"] or f"Opcode({event['opcode']})"))
+            clocks.append(event["clock"])
+        else:
+            left += 1
+    checks.equal(sorted(set(got) - set(ours_of)), [], "kernel events of ours that have no name there")
+    if not checks.equal(len(got), len(expected), "diagsession-four-files: kernel events"):
+        return
+    # the files' events of one tick stand in any order there: the names of a tick are compared as a set of that size
+    at, ticks, turned = 0, 0, 0
+    while at < len(got):
+        end = at
+        while end < len(got) and clocks[end] == clocks[at]:
+            end += 1
+        ticks += 1
+        turned += got[at:end] != expected[at:end]
+        if sorted(got[at:end]) != sorted(expected[at:end]):
+            checks.that(False, f"diagsession-four-files: kernel names from {at}: theirs {expected[at:end][:9]}, ours {got[at:end][:9]}")
+            return
+        at = end
+    checks.that(ticks > 10_000, f"{ticks} different times are enough to call it an order")
+    checks.that(not any(n.split("/")[0] in ("Process", "Thread", "Image", "ImageID", "SystemConfig", "SysConfig", "EventTrace") for n in others),
+                "a kernel name was left out of the comparison")
+    print(f"diagsession-four-files: {len(got)} kernel names agree in the order of {ticks} times (in {turned} of them the files' "
+          f"events of one tick stand in another order there). NOT COMPARED here: {len(others)} names there and {left} events here, "
+          f"of CLR, EventSource and TraceLogging: {', '.join(sorted(set(others)))}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--soak", action="store_true")
+    arguments = parser.parse_args()
+    build = pathlib.Path(arguments.build).resolve()
+    agent = build / "service" / "app" / "etwagent"
+    checks = harness.Checks()
+    check_unknown(agent, build, checks)
+    check_names(agent, build, checks)
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
