@@ -1,6 +1,7 @@
 /* All class rows: they compile in each version and pointer size, contradict neither themselves nor each other, and
  * split any payload without loss. (Against Windows' own schema: tests/e2e/test_schema.py.) */
 #include "event.h"
+#include "random_payload.h"
 #include "render.h"
 
 #include <setjmp.h>
@@ -144,10 +145,90 @@ static void test_rows_split(void **state) {
     ea_registry_destroy(registries[1]);
 }
 
+/* Splits and renders a payload that lies in memory of exactly its size, so that a sanitizer sees a byte too far.
+ * Returns the number of whole fields. */
+static size_t use_payload(const ea_class *c, ea_record *r, const uint8_t *bytes, size_t n, ea_text *out) {
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t used, sum = 0;
+    uint8_t *exact = malloc(n ? n : 1);
+    assert_non_null(exact);
+    memcpy(exact, bytes, n);
+    r->payload = exact;
+    r->payload_bytes = (uint16_t)n;
+    size_t whole = ea_class_split(c, exact, n, slices, &used);
+    assert_true(whole <= c->top_count && used <= n);
+    for (size_t i = 0; i < whole; i++) {
+        assert_true(slices[i].len_bytes == 0 || slices[i].data == exact + sum);
+        sum += slices[i].len_bytes;
+    }
+    assert_int_equal(sum, used);
+    ea_text_clear(out);
+    ea_render_json(out, r, c, &CLOCK, 0);
+    ea_render_text(out, r, c, &CLOCK);
+    assert_false(out->failed);
+    assert_null(memchr(out->data, '\n', out->len_bytes));
+    free(exact);
+    return whole;
+}
+
+/* A payload with random values, then the same cut at every length: what is whole before the cut stays whole and the
+ * same, and nothing outside is read. Then with bytes changed, so that counts, lengths and SIDs lie. */
+static void check_cut(const ea_family *family, const ea_class_row *row, uint8_t version, void *arg) {
+    ea_registry *registry = arg;
+    static random_payload p = {.state = 1};
+    ea_text out;
+    ea_text_init(&out);
+    for (uint8_t pointer_size = 4; pointer_size <= 8; pointer_size += 4) {
+        ea_record r = record_of(family, row, version, pointer_size);
+        const ea_class *c = ea_registry_find(registry, &r);
+        random_payload_make(&p, c);
+        assert_true(p.len_bytes < RANDOM_PAYLOAD_MAX);
+        size_t all = use_payload(c, &r, p.bytes, p.len_bytes, &out);
+        assert_int_equal(all, c->top_count);
+        for (size_t n = 0; n < p.len_bytes; n += n < 400 ? 1 : 61) {
+            size_t whole = use_payload(c, &r, p.bytes, n, &out);
+            assert_true(whole <= all);
+            /* every field that ends before the cut is there */
+            size_t least = 0;
+            while (least < all && p.tops[least].at + p.tops[least].len_bytes <= n && p.tops[least].len_bytes)
+                least++;
+            assert_true(whole >= least);
+        }
+        for (int round = 0; round < 24 && p.len_bytes; round++) {
+            uint8_t changed[RANDOM_PAYLOAD_MAX];
+            memcpy(changed, p.bytes, p.len_bytes);
+            for (int k = 0; k <= round % 4; k++) {
+                static const uint8_t LIES[] = {0xFF, 0x00, 0x80, 0x7F};
+                changed[random_next(&p) % p.len_bytes] = LIES[random_next(&p) % 4];
+            }
+            use_payload(c, &r, changed, p.len_bytes, &out);
+        }
+        /* every count as large as it can be */
+        for (size_t i = 0, top = 0; i < c->field_count; i += c->fields[i].span, top++)
+            if (c->fields[i].is_count) {
+                uint8_t changed[RANDOM_PAYLOAD_MAX];
+                memcpy(changed, p.bytes, p.len_bytes);
+                memset(changed + p.tops[top].at, 0xFF, p.tops[top].len_bytes);
+                size_t whole = use_payload(c, &r, changed, p.len_bytes, &out);
+                assert_true(whole < all); /* what it counts cannot be there */
+            }
+    }
+    ea_text_deinit(&out);
+}
+
+static void test_rows_cut(void **state) {
+    (void)state;
+    ea_registry *registry;
+    assert_int_equal(ea_registry_create(&registry, 0, NULL), 0);
+    each(check_cut, registry);
+    ea_registry_destroy(registry);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_compile),
         cmocka_unit_test(test_rows_split),
+        cmocka_unit_test(test_rows_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
