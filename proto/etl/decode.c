@@ -151,7 +151,7 @@ static int decode_compressed(decoding *d, int mend, ea_etl_scratch *scratch) {
     int mended = 0;
     if (mend && length && d->file->info.compression == EA_ETL_XPRESS) {
         mended = ea_etl_mend(in + EA_ETL_HEADER_BYTES, got - EA_ETL_HEADER_BYTES, b->data, length, d->walk.near_raw,
-                             d->walk.window_raw, !d->file->scan_buffers, &b->mend_trials);
+                             d->walk.window_raw, !d->file->scan_buffers, &b->mend_work);
         if (mended < 0)
             return fail_memory(d);
     }
@@ -212,7 +212,7 @@ int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, 
     ret->walk.count = 0;
     ret->walk.gap_count = 0;
     ret->walk.disordered = 0;
-    ret->mend_trials = 0;
+    ret->mend_work = 0;
     int rc = entry->compressed ? decode_compressed(&d, mend, scratch) : decode_plain(&d);
     if (rc || ret->used_bytes == 0)
         return rc;

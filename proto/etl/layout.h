@@ -62,10 +62,10 @@ unsigned ea_etl_score_buffer_header(const ea_etl_buffer_header *h);
 typedef struct ea_etl_file {
     ea_etl_info info;
     ea_file *handle;
-    uint8_t scan_buffers;     /* buffers may be disordered inside: index by each one's minimum */
-    uint8_t by_utc;           /* its clock is not the other files': merge by UTC */
-    int64_t mend_trials_left; /* mending stops when it cost that much */
-    int64_t window_raw;       /* one day in ticks: how far a time may be off and still be believed after damage */
+    uint8_t scan_buffers;   /* buffers may be disordered inside: index by each one's minimum */
+    uint8_t by_utc;         /* its clock is not the other files': merge by UTC */
+    int64_t mend_work_left; /* mending stops when it cost that much */
+    int64_t window_raw;     /* one day in ticks: how far a time may be off and still be believed after damage */
 } ea_etl_file;
 
 /* One buffer of the index: exactly 24 bytes. Offsets up to 256 TiB, sizes up to 256 MiB, 65,536 files. */
@@ -149,7 +149,7 @@ typedef struct ea_etl_buffer {
     size_t data_capacity;
     uint32_t used_bytes;
     ea_etl_walk walk;
-    uint32_t mend_trials; /* what mending cost */
+    uint64_t mend_work; /* what mending cost */
 } ea_etl_buffer;
 
 /* Compressed bytes on their way. Shared by all buffers of a set; zero to start with. */
@@ -169,14 +169,17 @@ EA_MUST_CHECK int ea_etl_ensure(uint8_t **data, size_t *capacity, size_t wanted)
 
 /* ---- mend.c ---- */
 
-enum { EA_ETL_MEND_TRIALS = 400000 }; /* at most, for one buffer: some tenths of a second */
+/* Bytes that are decoded at most to mend one buffer, and all buffers of a file: some tenths of a second, some seconds.
+ */
+#define EA_ETL_MEND_WORK      ((uint64_t)128 << 20)
+#define EA_ETL_MEND_FILE_WORK ((int64_t)8 << 30)
 
 /* Looks for the bytes of a plain LZ77 stream whose damage explains why out, its records from EA_ETL_HEADER_BYTES on,
- * stops making sense, and puts into in what makes sense again. out has room for claimed bytes. *ret_trials: what it
- * cost. ordered: times do not go backwards. Returns the number of bytes of in that it changed, or EA_ENOMEM; out is
+ * stops making sense, and puts into in what makes sense again. out has room for claimed bytes. *ret_work: bytes
+ * decoded. ordered: times do not go backwards. Returns the number of bytes of in that it changed, or EA_ENOMEM; out is
  * garbage afterwards. */
 EA_MUST_CHECK int ea_etl_mend(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw,
-                              int64_t window_raw, int ordered, uint32_t *ret_trials);
+                              int64_t window_raw, int ordered, uint64_t *ret_work);
 
 /* ---- index.c ---- */
 

@@ -14,8 +14,10 @@ enum {
     LEAST_GAIN_BYTES = 128, /* how much further it must lead, unless it leads to the end */
     HEADER_BYTES = 48,      /* of a record hold size and time */
     WORDS_BEFORE = 2,       /* flag words before the last good record that may be to blame */
+    LAST_STEP_BYTES = 96,   /* of input that the last step before the end or an error may have read */
     TAIL_BYTES = 4,         /* of a stream that may be left when all of the output came */
-    JUDGE_TRIALS = 50,      /* what decoding everything counts as */
+    TRIAL_BYTES = 64,       /* what a trial costs beside the bytes that it decodes */
+    MOST_IN_BYTES = 4 << 20,
 };
 
 typedef struct mender {
@@ -25,13 +27,13 @@ typedef struct mender {
     size_t want;  /* bytes that should come out */
     int64_t near_raw, window_raw;
     int ordered;
-    ea_xpress_state *words; /* states before each flag word */
-    size_t word_count, word_capacity;
+    ea_xpress_state *steps; /* states before each flag word, run of literals and match */
+    size_t step_count, step_capacity;
     uint32_t *starts; /* of records up to the trouble */
     int64_t *times;   /* the latest time before each */
     size_t start_count, start_capacity;
     size_t last_good; /* start of the last record before the trouble */
-    uint32_t trials;
+    uint64_t work;    /* bytes decoded */
 } mender;
 
 static int believable(const mender *m, int64_t t, int64_t previous) {
@@ -73,23 +75,20 @@ static int grow(void **items, size_t *capacity, size_t item_bytes) {
     return 0;
 }
 
-/* Decodes all of it, noting the state before each flag word; then the start of each record before the trouble. *ret:
- * where the trouble is, or want when there is none. */
+/* Decodes all of it, noting the state before each step; then the start of each record before the trouble. *ret: where
+ * the trouble is, or want when there is none. */
 static int survey(mender *m, size_t *ret) {
     ea_xpress_state state = {0};
-    int rc = 0;
-    m->word_count = 0;
+    m->step_count = 0;
+    m->work += m->want;
     while (state.out < m->want) {
-        if (state.flag_count == 0) {
-            void *words = m->words;
-            if (m->word_count == m->word_capacity && grow(&words, &m->word_capacity, sizeof *m->words))
-                return EA_ENOMEM;
-            m->words = words;
-            m->words[m->word_count++] = state;
-        }
+        void *steps = m->steps;
+        if (m->step_count == m->step_capacity && grow(&steps, &m->step_capacity, sizeof *m->steps))
+            return EA_ENOMEM;
+        m->steps = steps;
+        m->steps[m->step_count++] = state;
         size_t before = state.in;
-        rc = ea_xpress_run(&state, m->in, m->in_bytes, m->out, state.out + 1, m->want);
-        if (rc || state.in == before)
+        if (ea_xpress_run(&state, m->in, m->in_bytes, m->out, state.out + 1, m->want) || state.in == before)
             break;
     }
     m->start_count = 0;
@@ -130,24 +129,26 @@ static int survey(mender *m, size_t *ret) {
     return 0;
 }
 
-/* Decodes from a word's state until stop and says how far the records lead. start: a record's before that word.
+/* Decodes from a step on until stop and says how far the records lead. start: a record's before that step.
  * *ret_in: how much of the input is used then. */
-static size_t try_from(mender *m, const ea_xpress_state *word, size_t start, size_t stop, size_t *ret_in) {
-    ea_xpress_state state = *word;
+static size_t try_from(mender *m, const ea_xpress_state *step, size_t start, size_t stop, size_t *ret_in) {
+    ea_xpress_state state = *step;
     int rc = ea_xpress_run(&state, m->in, m->in_bytes, m->out, stop, stop);
     (void)rc; /* where it ends is what counts */
+    m->work += TRIAL_BYTES + state.out - step->out;
     *ret_in = state.in;
     return follow(m, m->starts[start], m->times[start], state.out);
 }
 
 /* How good the patched input is, 0 to in_bytes: how much of the input makes sense. A long match made up out of the
  * damage can fill the rest of the output with anything; that uses little input. */
-static size_t judge(mender *m, const ea_xpress_state *word, size_t start, size_t *ret_reach) {
-    size_t used, reach = try_from(m, word, start, m->want, &used);
+static size_t judge(mender *m, const ea_xpress_state *step, size_t start, size_t *ret_reach) {
+    size_t used, reach = try_from(m, step, start, m->want, &used);
     *ret_reach = reach;
     if (reach == m->want)
         return m->in_bytes - used <= TAIL_BYTES ? m->in_bytes : 0;
-    ea_xpress_state state = *word;
+    ea_xpress_state state = *step;
+    m->work += reach - step->out;
     int rc = ea_xpress_run(&state, m->in, m->in_bytes, m->out, reach, m->want);
     return rc ? 0 : state.in;
 }
@@ -157,23 +158,21 @@ typedef struct candidate {
     uint8_t value;
 } candidate;
 
-/* Tries every other value of one byte; last_word: the last that may be affected. */
-static void try_place(mender *m, size_t place, size_t last_word, size_t trouble, candidate *best) {
+/* Tries every other value of one byte. last: a step behind it. */
+static void try_place(mender *m, size_t place, size_t last, size_t trouble, candidate *best) {
     size_t stop = trouble + GLIMPSE_BYTES < m->want ? trouble + GLIMPSE_BYTES : m->want;
-    size_t word = last_word, start = m->start_count - 1;
-    while (word > 0 && m->words[word].in > place)
-        word--;
-    while (start > 0 && m->starts[start] > m->words[word].out)
+    size_t step = last, start = m->start_count - 1;
+    while (step > 0 && m->steps[step].in > place)
+        step--;
+    while (start > 0 && m->starts[start] > m->steps[step].out)
         start--;
     uint8_t was = m->in[place];
-    for (unsigned flip = 1; flip < 256 && m->trials < EA_ETL_MEND_TRIALS; flip++) {
+    for (unsigned flip = 1; flip < 256 && m->work < EA_ETL_MEND_WORK; flip++) {
         size_t used, reach;
         m->in[place] = was ^ (uint8_t)flip;
-        m->trials++;
-        if (try_from(m, &m->words[word], start, stop, &used) <= trouble)
+        if (try_from(m, &m->steps[step], start, stop, &used) <= trouble)
             continue;
-        m->trials += JUDGE_TRIALS;
-        size_t score = judge(m, &m->words[word], start, &reach);
+        size_t score = judge(m, &m->steps[step], start, &reach);
         if (score > best->score)
             *best = (candidate){.score = score, .reach = reach, .place = place, .value = m->in[place]};
     }
@@ -182,25 +181,30 @@ static void try_place(mender *m, size_t place, size_t last_word, size_t trouble,
 
 /* Tries the bytes that made what stands around the trouble, the last ones first. 1 when one was put right. */
 static int mend_one(mender *m, size_t trouble) {
-    /* from the words of the record before the trouble to those of the trouble's own header */
-    size_t first = 0, last = m->word_count - 1;
-    while (first + 1 < m->word_count && m->words[first + 1].out <= m->last_good)
-        first++;
-    first = first > WORDS_BEFORE ? first - WORDS_BEFORE : 0;
-    for (last = first; last + 1 < m->word_count && m->words[last].out < trouble + HEADER_BYTES; last++)
-        ;
-    size_t end = last + 1 < m->word_count ? m->words[last].in : m->words[last].in + 96;
+    /* from the steps of the record before the trouble, and some flag words before, to those of the trouble's own header
+     */
+    size_t first = m->step_count - 1, words = 0;
+    while (first > 0 && (m->steps[first].out > m->last_good || words <= WORDS_BEFORE)) {
+        first--;
+        words += m->steps[first].out <= m->last_good && m->steps[first].flag_count == 0;
+    }
+    size_t last = first;
+    while (last + 1 < m->step_count && m->steps[last].out < trouble + HEADER_BYTES)
+        last++;
+    size_t end = m->steps[last].in + (last + 1 < m->step_count ? 0 : LAST_STEP_BYTES), from = m->steps[first].in;
     if (end > m->in_bytes)
         end = m->in_bytes;
 
     candidate best = {0};
-    for (size_t place = end; place-- > m->words[first].in && best.score < m->in_bytes;)
+    for (size_t place = end; place-- > from && best.score < m->in_bytes;)
         try_place(m, place, last, trouble, &best);
     /* a half byte that a length uses may stand far before its match */
-    for (size_t i = last + 1; i-- > first && best.score < m->in_bytes;)
-        if (m->words[i].nibble && m->words[i].nibble - 1 < m->words[first].in &&
-            (i == last || m->words[i].nibble != m->words[i + 1].nibble))
-            try_place(m, m->words[i].nibble - 1, last, trouble, &best);
+    for (size_t i = last + 1, tried = SIZE_MAX; i-- > first && best.score < m->in_bytes;) {
+        size_t half = m->steps[i].nibble; /* 1 + its place */
+        if (half && half - 1 < from && half != tried)
+            try_place(m, half - 1, i, trouble, &best);
+        tried = half;
+    }
     if (best.score == 0 || (best.reach < m->want && best.reach < trouble + LEAST_GAIN_BYTES))
         return 0;
     m->in[best.place] = best.value;
@@ -208,7 +212,7 @@ static int mend_one(mender *m, size_t trouble) {
 }
 
 int ea_etl_mend(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, int64_t near_raw, int64_t window_raw,
-                int ordered, uint32_t *ret_trials) {
+                int ordered, uint64_t *ret_work) {
     mender m = {.in = in,
                 .in_bytes = in_bytes,
                 .out = out + EA_ETL_HEADER_BYTES,
@@ -218,11 +222,14 @@ int ea_etl_mend(uint8_t *in, size_t in_bytes, uint8_t *out, uint32_t claimed, in
                 .ordered = ordered};
     int mended = 0, rc = 0;
     size_t trouble;
-    while (mended < MOST_MENDED && (rc = survey(&m, &trouble)) == 0 && trouble < m.want && m.word_count > 0 &&
+    *ret_work = 0;
+    if (in_bytes > MOST_IN_BYTES)
+        return 0;
+    while (mended < MOST_MENDED && (rc = survey(&m, &trouble)) == 0 && trouble < m.want && m.step_count > 0 &&
            mend_one(&m, trouble))
         mended++;
-    *ret_trials = m.trials;
-    free(m.words);
+    *ret_work = m.work;
+    free(m.steps);
     free(m.starts);
     free(m.times);
     return rc ? rc : mended;

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define MEMORY_FLOOR   ((size_t)256 << 20)
-#define MEND_TRIALS    INT64_C(40000000) /* for a whole file: at worst some 20 seconds */
 #define MEMORY_CEILING ((size_t)4 << 30)
 
 /* A decoded buffer with records left. */
@@ -72,7 +71,7 @@ static int open_file(ea_etl_file *file, const char *path, ea_err *err) {
     if (!file->info.path)
         return ea_fail(err, EA_ENOMEM, "open %s", path);
     memcpy(file->info.path, path, len);
-    file->mend_trials_left = MEND_TRIALS;
+    file->mend_work_left = EA_ETL_MEND_FILE_WORK;
     int rc = ea_file_open(&file->handle, path, EA_OPEN_READ, err);
     if (!rc)
         rc = ea_file_size(file->handle, &file->info.file_bytes, err);
@@ -384,9 +383,9 @@ static int activate(ea_etl_set *s, int again, ea_err *err) {
     else if (!(a = calloc(1, sizeof *a)))
         return ea_fail(err, EA_ENOMEM, "merge traces");
     ea_etl_file *file = &s->files[from.entry.file];
-    int mend = again ? from.mended : file->mend_trials_left > 0 && !s->options.no_mending;
+    int mend = again ? from.mended : file->mend_work_left > 0 && !s->options.no_mending;
     int rc = ea_etl_decode(file, &from.entry, mend, &a->buffer, &s->scratch, again ? NULL : &s->options, err);
-    file->mend_trials_left -= a->buffer.mend_trials;
+    file->mend_work_left -= (int64_t)a->buffer.mend_work;
     a->mended = mend;
     count_memory(s, a);
     if (rc || from.next >= a->buffer.walk.count) {
