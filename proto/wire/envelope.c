@@ -281,7 +281,8 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
 
 int ea_batch_make_tombstone(const uint8_t *stream, uint64_t number, const ea_tombstone *tombstones, size_t count,
                             ea_text *out, ea_err *err) {
-    Etwagent__V1__Batch batch = ETWAGENT__V1__BATCH__INIT;
+    Etwagent__V1__Batch batch;
+    etwagent__v1__batch__init(&batch);
     uint8_t id[EA_STREAM_ID_BYTES];
     Etwagent__V1__Tombstone *rows = calloc(count ? count : 1, sizeof *rows);
     Etwagent__V1__Tombstone **list = calloc(count ? count : 1, sizeof *list);

@@ -873,7 +873,7 @@ int ea_batch_next(ea_batch_view *v, const ea_record **ret_record, const ea_class
         if (rc)
             return rc;
     }
-    if (v->cursor == v->events.count)
+    if (!v->events.group || v->cursor == v->events.count)
         return 0;
     uint32_t event = v->cursor++;
     group *g = &v->groups[v->events.group[event]];
@@ -889,8 +889,8 @@ void ea_batch_rewind(ea_batch_view *v) {
 }
 
 int ea_batch_verify(ea_batch_view *v, ea_err *err) {
-    const ea_record *r;
-    const ea_class *c;
+    const ea_record *r = NULL;
+    const ea_class *c = NULL;
     uint64_t checksum = 0;
     int rc;
     ea_batch_rewind(v);
@@ -912,7 +912,8 @@ int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, cons
         return ea_fail(err, EA_EINVAL, "pass a batch on: it was opened without a registry");
     /* Fields may be appended to a protobuf message: repeated ones add up, and of others the last one counts. */
     ea_text_add(out, v->batch, v->batch_bytes);
-    Etwagent__V1__Batch add = ETWAGENT__V1__BATCH__INIT;
+    Etwagent__V1__Batch add;
+    etwagent__v1__batch__init(&add);
     ProtobufCBinaryData *descriptions = calloc(v->group_count ? v->group_count : 1, sizeof *descriptions);
     char *strings = calloc(strlen(agent) + strlen(host) + 2, 1);
     uint8_t *bytes = NULL;

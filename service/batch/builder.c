@@ -116,6 +116,13 @@ static int init_batch(ea_open_batch *o, ea_builder *b) {
     return o->rows && o->content && o->groups && o->shapes && o->table ? 0 : EA_ENOMEM;
 }
 
+static const char *copy_string(char **at, const char *s) {
+    size_t n = strlen(s) + 1;
+    char *copy = memcpy(*at, s, n);
+    *at += n;
+    return copy;
+}
+
 static int copy_sources(ea_builder *b, const ea_builder_options *options) {
     size_t n = options->source_count, strings = 0;
     for (size_t i = 0; i < n; i++)
@@ -127,10 +134,8 @@ static int copy_sources(ea_builder *b, const ea_builder_options *options) {
     b->source_count = n;
     for (size_t i = 0; i < n; i++) {
         b->sources[i] = options->sources[i];
-        b->sources[i].name = strcpy(at, options->sources[i].name);
-        at += strlen(at) + 1;
-        b->sources[i].host = strcpy(at, options->sources[i].host);
-        at += strlen(at) + 1;
+        b->sources[i].name = copy_string(&at, options->sources[i].name);
+        b->sources[i].host = copy_string(&at, options->sources[i].host);
     }
     return 0;
 }

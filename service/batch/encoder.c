@@ -799,7 +799,8 @@ static void reset_arena(ea_encoder *e) {
 
 int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stamp *stamp, const uint8_t **ret_data,
                       size_t *ret_len_bytes, ea_err *err) {
-    Etwagent__V1__Batch b = ETWAGENT__V1__BATCH__INIT;
+    Etwagent__V1__Batch b;
+    etwagent__v1__batch__init(&b);
     Etwagent__V1__Directory d = ETWAGENT__V1__DIRECTORY__INIT;
     if (o->count == 0 || stamp->number == 0)
         return ea_fail(err, EA_EINVAL, "encode batch %" PRIu64 " of %" PRIu32 " events", stamp->number, o->count);

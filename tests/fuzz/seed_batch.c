@@ -1,6 +1,6 @@
 /* Writes the seeds of fuzz_batch into a folder: batches of pseudo-random records, packed and not, and a tombstone.
  * usage: seed_batch FOLDER */
-#include "../unit/batch_samples.h"
+#include "batch_samples.h"
 #include "builder.h"
 #include "platform.h"
 
