@@ -5,6 +5,7 @@
 #include "history.h"
 #include "ingest.h"
 #include "log.h"
+#include "metrics.h"
 #include "platform.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 
 typedef struct options {
-    const char *store, *listen, *cert, *key, *ca, *crl, *port_file;
+    const char *store, *listen, *cert, *key, *ca, *crl, *port_file, *metrics;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     int64_t request_timeout, idle_timeout;
 } options;
@@ -61,6 +62,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
+    ec_metrics *metrics = NULL;
     ec_store_options so = {.writable = 1, .segment_bytes = o->segment_bytes, .counters = counters};
     int rc = ec_store_open(&store, o->store, &so, err);
     if (rc)
@@ -94,12 +96,18 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .log = log,
                             .on_stored = on_stored,
                             .on_stored_arg = history};
-    rc = ec_ingest_start(&ingest, &io, err);
+    if (o->metrics)
+        rc = ec_metrics_start(&metrics, o->metrics, o->store, counters, err);
+    if (!rc && metrics)
+        printf("metrics on port %u of loopback\n", ec_metrics_port(metrics));
+    if (!rc)
+        rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
         rc = announce(o, ec_ingest_port(ingest), err);
     while (!rc && !stop_asked)
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
     ec_ingest_stop(ingest);
+    ec_metrics_stop(metrics);
     ec_history_stop(history);
     ec_store_close(store);
     return rc;
@@ -164,6 +172,11 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, port_file),
      .help = "write the port to this file once ready"},
+    {.name = "metrics",
+     .argument = "HOST:PORT",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, metrics),
+     .help = "serve GET /metrics for Prometheus here; an address on loopback, port 0 takes any free one"},
     {.name = "threads",
      .argument = "N",
      .type = EA_OPT_U64,

@@ -1,6 +1,7 @@
 /* The fold over the store. See history.h. */
 #include "history.h"
 
+#include "ledger.h"
 #include "machine.h"
 #include "map.h"
 #include "platform.h"
@@ -17,6 +18,7 @@ enum {
     WORKER_IDLE_MS = 1000,
     WORKER_PAUSE_MS = 100, /* between two folds, so that arrivals are folded together */
     CATCH_UP_POLL_MS = 20,
+    ALERT_SECONDS = 10, /* between two lines about ledgers */
     AGAIN_SECONDS = 10, /* at least so long between two folds of a stream from its start */
 };
 
@@ -28,8 +30,10 @@ typedef struct live {
     ec_fold fold;
     ea_machine *machine;
     ea_registry *registry;
-    uint64_t stream_id; /* the store's */
-    uint64_t used;      /* the longest unused gives way */
+    ec_ledger *ledger;
+    uint64_t missing_count; /* before the batch at hand */
+    uint64_t stream_id;     /* the store's */
+    uint64_t used;          /* the longest unused gives way */
 } live;
 
 /* A stream that has something new. */
@@ -53,6 +57,8 @@ struct ec_history {
     size_t work_count, work_capacity;
     ea_err *err; /* where the observers tell what failed; of the call at hand */
     uint64_t folded_count;
+    int64_t alert_told_ns; /* monotonic */
+    uint64_t alerts_untold;
     int stopping;
 };
 
@@ -66,6 +72,22 @@ static void note(const ec_history *h, const char *format, ...) {
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     h->options.on_note(h->options.arg, line);
+}
+
+/* A ledger that does not balance, in the log: alerts may come with every batch, lines do not. */
+static void note_alert(void *arg, const char *text) {
+    ec_history *h = arg;
+    int64_t now_ns = ea_monotonic_ns();
+    if (h->alert_told_ns && now_ns - h->alert_told_ns < MS_TO_NS(1000) * ALERT_SECONDS) {
+        h->alerts_untold++;
+        return;
+    }
+    if (h->alerts_untold)
+        note(h, "%s (and %" PRIu64 " alerts before it; see etwcollector ledger)", text, h->alerts_untold);
+    else
+        note(h, "%s", text);
+    h->alert_told_ns = now_ns;
+    h->alerts_untold = 0;
 }
 
 /* ---- one machine ---- */
@@ -87,6 +109,7 @@ static void live_destroy(live *l) {
     if (!l)
         return;
     ea_machine_destroy(l->machine);
+    ec_ledger_close(l->ledger);
     ea_registry_destroy(l->registry);
     free(l);
 }
@@ -116,6 +139,8 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
         rc = ea_registry_create(&l->registry, 0, err);
     if (!rc && l->fold.position)
         rc = ec_store_load_classes(h->store, w->stream_id, l->registry, err);
+    if (!rc)
+        rc = ec_ledger_open(&l->ledger, h->tables, &l->fold, err);
     if (!rc && l->fold.position)
         rc = ec_tables_restore(h->tables, &l->fold, l->machine, err);
     if (rc) {
@@ -190,17 +215,18 @@ static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
     const uint8_t *data;
     size_t len_bytes;
     ea_batch_view *v = NULL;
-    if (row->event_count == 0)
-        return 0;
+    int rc = ec_store_read(h->store, row, &data, &len_bytes, err);
+    if (!rc)
+        rc = ec_ledger_take(l->ledger, &l->fold, row, data, len_bytes, l->missing_count, note_alert, h, err);
+    if (rc || row->event_count == 0)
+        return rc;
     if (l->fold.begin_utc_ns == INT64_MIN) {
         l->fold.begin_utc_ns = row->begin_utc_ns;
         ea_machine_restore_position(l->machine, l->fold.last_instance, row->begin_utc_ns);
     }
     if (row->end_utc_ns > l->fold.end_utc_ns)
         l->fold.end_utc_ns = row->end_utc_ns;
-    int rc = ec_store_read(h->store, row, &data, &len_bytes, err);
-    if (!rc)
-        rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
+    rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
     if (rc == EA_ENOTFOUND) { /* a description that came with a batch of a higher number */
         rc = ec_store_load_classes(h->store, l->stream_id, l->registry, err);
         if (!rc)
@@ -264,6 +290,7 @@ static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
              w->host, missing, row.number);
         l->fold.missing_count += missing;
     }
+    l->missing_count = missing;
     *ret = row;
     return 1;
 }

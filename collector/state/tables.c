@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 1, BUSY_TIMEOUT_MS = 10000 };
+enum { SCHEMA_VERSION = 2, BUSY_TIMEOUT_MS = 10000 };
 
 /* SCHEMA.md describes these. */
 static const char SCHEMA[] =
@@ -46,7 +46,19 @@ static const char SCHEMA[] =
     "CREATE TABLE pending_ids(stream INTEGER NOT NULL, utc_ns INTEGER NOT NULL, pid INTEGER NOT NULL,"
     " base INTEGER NOT NULL, size_bytes INTEGER NOT NULL, timestamp INTEGER NOT NULL, pdb_guid TEXT,"
     " pdb_age INTEGER NOT NULL, pdb_path TEXT NOT NULL, original_name TEXT NOT NULL, PRIMARY KEY(stream, pid, base))"
-    " WITHOUT ROWID;";
+    " WITHOUT ROWID;"
+    "CREATE TABLE ledger_batches(stream INTEGER NOT NULL, number INTEGER NOT NULL, incarnation INTEGER NOT NULL,"
+    " utc_ns INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL,"
+    " stored_count INTEGER NOT NULL, PRIMARY KEY(stream, number)) WITHOUT ROWID;"
+    "CREATE TABLE ledger_counts(stream INTEGER NOT NULL, family TEXT NOT NULL, counter INTEGER NOT NULL,"
+    " number INTEGER NOT NULL, value INTEGER NOT NULL, PRIMARY KEY(stream, family, counter, number)) WITHOUT ROWID;"
+    "CREATE INDEX ledger_counts_number ON ledger_counts(stream, number);"
+    "CREATE TABLE blindness(stream INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"
+    " cause INTEGER NOT NULL, batch_count INTEGER NOT NULL, event_count INTEGER, begin_utc_ns INTEGER NOT NULL,"
+    " end_utc_ns INTEGER NOT NULL, PRIMARY KEY(stream, first, cause)) WITHOUT ROWID;"
+    "CREATE TABLE alerts(stream INTEGER NOT NULL, number INTEGER NOT NULL, family TEXT NOT NULL, kind INTEGER NOT NULL,"
+    " utc_ns INTEGER NOT NULL, left_count INTEGER NOT NULL, right_count INTEGER NOT NULL, text TEXT NOT NULL,"
+    " PRIMARY KEY(stream, number, family, kind)) WITHOUT ROWID;";
 
 /* Prepared when first used. */
 #define LIFE_VALUES "?1, ?2, ?3, ?4, ?5, ?6, ?7"
@@ -71,6 +83,10 @@ static const char SCHEMA[] =
     X(DROP_THREADS, "DELETE FROM threads WHERE stream = ?1")                                                           \
     X(DROP_MODULES, "DELETE FROM modules WHERE stream = ?1")                                                           \
     X(DROP_PENDING, "DELETE FROM pending_ids WHERE stream = ?1")                                                       \
+    X(DROP_LEDGER_BATCHES, "DELETE FROM ledger_batches WHERE stream = ?1")                                             \
+    X(DROP_LEDGER_COUNTS, "DELETE FROM ledger_counts WHERE stream = ?1")                                               \
+    X(DROP_BLINDNESS, "DELETE FROM blindness WHERE stream = ?1")                                                       \
+    X(DROP_ALERTS, "DELETE FROM alerts WHERE stream = ?1")                                                             \
     X(PUT_PROCESS,                                                                                                     \
       "INSERT INTO processes VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"   \
       " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ", parent_pid = excluded.parent_pid,"                \
@@ -437,7 +453,9 @@ int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold 
 }
 
 int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
-    static const enum statement DROPS[] = {S_DROP_PROCESSES, S_DROP_THREADS, S_DROP_MODULES, S_DROP_PENDING};
+    static const enum statement DROPS[] = {S_DROP_PROCESSES, S_DROP_THREADS,        S_DROP_MODULES,
+                                           S_DROP_PENDING,   S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS,
+                                           S_DROP_BLINDNESS, S_DROP_ALERTS};
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
         sqlite3_stmt *s = NULL;
         int rc = prepare(t, DROPS[i], &s, err);

@@ -24,6 +24,7 @@ typedef struct worker {
 struct ea_pipeline {
     ea_pipeline_options o;
     uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t incarnation; /* of the ledger: the run's beginning, UTC in ns */
     worker workers[EA_PIPELINE_ENCODERS_MAX];
     unsigned worker_count;
     _Atomic uint64_t events, batches, encoded_events, encoded_batches, encoded_bytes, kept_batches;
@@ -61,7 +62,7 @@ static void encode(ea_pipeline *p, worker *w, const job *j) {
                             .kind = EA_BATCH_EVENTS,
                             .ledger = &j->ledger,
                             .ledger_utc_ns = j->utc_ns,
-                            .incarnation = 1};
+                            .incarnation = p->incarnation};
     int rc = ea_encoder_encode(w->encoder, j->batch, &stamp, &data, &len_bytes, &err);
     ea_open_batch_release(j->batch);
     if (!rc)
@@ -113,6 +114,7 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
         return ea_fail(err, EA_ENOMEM, "make a pipeline");
     p->o = *options;
     memcpy(p->stream, options->stream, sizeof p->stream);
+    p->incarnation = (uint64_t)ea_utc_ns();
     unsigned n = options->encoders ? options->encoders : 1;
     if (n > EA_PIPELINE_ENCODERS_MAX)
         n = EA_PIPELINE_ENCODERS_MAX;

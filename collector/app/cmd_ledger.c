@@ -1,0 +1,534 @@
+/* etwcollector ledger: what became of every event of a stream, in the agent's own numbers and the collector's check.
+ * Before it: main.c. After it: collector/state (ledger). Thread: the main one. */
+#include "clock.h"
+#include "commands.h"
+#include "history.h"
+#include "ledger.h"
+#include "question.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store, *host, *stream, *from, *to;
+    int64_t wait_ns;
+    int series, json;
+} options;
+
+typedef struct listing {
+    const options *options;
+    ec_tables *tables;
+    sqlite3 *db;
+    ea_text out, line;
+    ea_err *err;
+    int64_t from_utc_ns, to_utc_ns;
+    uint64_t streams;
+    uint64_t values[EA_COUNTER_COUNT]; /* of the stream at hand, family "" */
+    int first;
+    int unbalanced;
+} listing;
+
+static const char *const SEVERITIES[] = {"info", "notice", "loss", "unknown"};
+
+static const char *comma(listing *l) {
+    const char *text = l->first ? "\n      " : ",\n      ";
+    l->first = 0;
+    return text;
+}
+
+static void add_time(ea_text *t, const char *key, int64_t utc_ns) {
+    ea_text_printf(t, "\"%s\": \"", key);
+    ea_text_utc_ns(t, utc_ns);
+    ea_text_char(t, '"');
+}
+
+static void add_span(ea_text *t, int64_t from, int64_t to) {
+    ea_text_str(t, "from ");
+    ea_text_utc_ns(t, from);
+    ea_text_str(t, " to ");
+    ea_text_utc_ns(t, to);
+}
+
+static void open_list(listing *l, const char *key) {
+    if (l->options->json)
+        ea_text_printf(&l->out, ",\n    \"%s\": [", key);
+    l->first = 1;
+}
+static void close_list(listing *l) {
+    if (l->options->json)
+        ea_text_str(&l->out, "]");
+}
+
+/* Runs sql with ?1 = the stream, ?2 and ?3 = the window, and fn on each row. */
+static int each_row(listing *l, const char *sql, int64_t fold_id, void (*fn)(listing *l, sqlite3_stmt *s)) {
+    sqlite3_stmt *s = NULL;
+    int code, rc = 0;
+    if (sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(l->err, l->db, "read a ledger");
+    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 2, l->from_utc_ns);
+    sqlite3_bind_int64(s, 3, l->to_utc_ns);
+    while ((code = sqlite3_step(s)) == SQLITE_ROW)
+        fn(l, s);
+    if (code != SQLITE_DONE)
+        rc = ec_fail_sqlite(l->err, l->db, "read a ledger");
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static uint64_t column_u64(sqlite3_stmt *s, int at) {
+    return (uint64_t)sqlite3_column_int64(s, at);
+}
+static const char *column_str(sqlite3_stmt *s, int at) {
+    const unsigned char *text = sqlite3_column_text(s, at);
+    return text ? (const char *)text : "";
+}
+
+/* ---- counters and equations ---- */
+
+static int add_counter(const char *family, uint32_t number, uint64_t value, void *arg) {
+    listing *l = arg;
+    enum ea_counter c = ec_counter_of(number);
+    const ea_counter_info *row = c == EA_COUNTER_COUNT ? NULL : ea_counter_row(c);
+    if (row && !*family)
+        l->values[c] = value;
+    if (l->options->json) {
+        ea_text_printf(&l->out, "%s{\"name\": ", comma(l));
+        if (row)
+            ea_text_json_str(&l->out, row->name);
+        else
+            ea_text_printf(&l->out, "\"counter_%" PRIu32 "\"", number);
+        ea_text_printf(&l->out, ", \"number\": %" PRIu32 ", \"family\": ", number);
+        ea_text_json_str(&l->out, family);
+        ea_text_printf(&l->out, ", \"value\": %" PRIu64 ", \"severity\": \"%s\", \"text\": ", value,
+                       row ? SEVERITIES[row->severity] : "unknown");
+        ea_text_json_str(&l->out, row ? row->text : "a counter of a newer agent");
+        ea_text_char(&l->out, '}');
+    } else {
+        ea_text_printf(&l->out, "  %14" PRIu64 "  ", value);
+        if (*family) {
+            ea_text_safe(&l->out, family, strlen(family));
+            ea_text_str(&l->out, ": ");
+        }
+        if (row)
+            ea_text_printf(&l->out, "%s%s\n", row->text,
+                           row->severity == EA_UNKNOWN ? "; how many events they held is unknown" : "");
+        else
+            ea_text_printf(&l->out, "counter %" PRIu32 " of a newer agent\n", number);
+    }
+    return 0;
+}
+
+static void add_equation(listing *l, const char *name, const char *text, uint64_t left, uint64_t right, int holds) {
+    l->unbalanced |= !holds;
+    if (l->options->json)
+        ea_text_printf(&l->out,
+                       "%s{\"name\": \"%s\", \"left\": %" PRIu64 ", \"right\": %" PRIu64
+                       ", \"holds\": %s, \"text\": \"%s\"}",
+                       comma(l), name, left, right, holds ? "true" : "false", text);
+    else
+        ea_text_printf(&l->out, "  %s: %" PRIu64 " and %" PRIu64 ": %s\n", text, left, right,
+                       holds ? "holds" : "DOES NOT HOLD");
+}
+
+static void add_equations(listing *l, const ec_fold *fold) {
+    uint64_t left, right;
+    open_list(l, "equations");
+    ec_ledger_sides(EC_ALERT_DELIVERED, l->values, &left, &right);
+    add_equation(l, "delivered", "delivered = batched + filtered + sampled out + aggregated + dropped + pending", left,
+                 right, left == right);
+    ec_ledger_sides(EC_ALERT_BATCHED, l->values, &left, &right);
+    add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
+                 left, right, left == right);
+    right = l->values[EA_COUNT_events_acknowledged];
+    add_equation(l, "stored", "ever stored >= acknowledged", fold->event_count, right, fold->event_count >= right);
+    close_list(l);
+}
+
+/* ---- losses, blindness, alerts, series ---- */
+
+static const char LOSSES[] =
+    "SELECT c.family, c.counter, c.value, ifnull((SELECT p.value FROM ledger_counts p WHERE p.stream = c.stream AND"
+    " p.family = c.family AND p.counter = c.counter AND p.number < c.number ORDER BY p.number DESC LIMIT 1), 0),"
+    " ifnull((SELECT p.end_utc_ns FROM ledger_batches p WHERE p.stream = c.stream AND p.number < c.number"
+    " ORDER BY p.number DESC LIMIT 1), b.begin_utc_ns) AS begin, b.end_utc_ns AS end, c.number"
+    " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number"
+    " WHERE c.stream = ?1 AND c.value > 0 AND end >= ?2 AND b.begin_utc_ns < ?3 ORDER BY c.number";
+
+static void add_loss(listing *l, sqlite3_stmt *s) {
+    enum ea_counter c = ec_counter_of((uint32_t)column_u64(s, 1));
+    uint64_t now = column_u64(s, 2), before = column_u64(s, 3), by = now >= before ? now - before : now;
+    if (c == EA_COUNTER_COUNT || ea_counter_row(c)->severity < EA_LOSS || !by)
+        return;
+    const ea_counter_info *row = ea_counter_row(c);
+    int64_t from = sqlite3_column_int64(s, 4), to = sqlite3_column_int64(s, 5);
+    if (from > to)
+        from = to;
+    if (l->options->json) {
+        ea_text_printf(&l->out, "%s{\"name\": \"%s\", \"family\": ", comma(l), row->name);
+        ea_text_json_str(&l->out, column_str(s, 0));
+        ea_text_printf(&l->out, ", \"batch\": %" PRIu64 ", \"count\": %" PRIu64 ", \"events\": ", column_u64(s, 6), by);
+        if (row->severity == EA_UNKNOWN)
+            ea_text_str(&l->out, "\"unknown\", ");
+        else
+            ea_text_printf(&l->out, "%" PRIu64 ", ", by);
+        add_time(&l->out, "from", from);
+        ea_text_str(&l->out, ", ");
+        add_time(&l->out, "to", to);
+        ea_text_char(&l->out, '}');
+        return;
+    }
+    ea_text_printf(&l->out, "  lost: %" PRIu64 " %s%s, ", by, row->text,
+                   row->severity == EA_UNKNOWN ? " (events: unknown)" : "");
+    add_span(&l->out, from, to);
+    ea_text_char(&l->out, '\n');
+}
+
+static void add_blind(listing *l, sqlite3_stmt *s) {
+    uint32_t cause = (uint32_t)column_u64(s, 2);
+    enum ea_counter c = ec_counter_of(cause);
+    const char *name = cause == EC_BLIND_MISSING ? "missing"
+                       : c == EA_COUNTER_COUNT   ? "other"
+                                                 : ea_counter_row(c)->name;
+    int unknown = sqlite3_column_type(s, 4) == SQLITE_NULL;
+    if (l->options->json) {
+        ea_text_printf(&l->out,
+                       "%s{\"cause\": \"%s\", \"first\": %" PRIu64 ", \"last\": %" PRIu64 ", \"batches\": %" PRIu64
+                       ", \"events\": ",
+                       comma(l), name, column_u64(s, 0), column_u64(s, 1), column_u64(s, 3));
+        if (unknown)
+            ea_text_str(&l->out, "\"unknown\", ");
+        else
+            ea_text_printf(&l->out, "%" PRIu64 ", ", column_u64(s, 4));
+        add_time(&l->out, "from", sqlite3_column_int64(s, 5));
+        ea_text_str(&l->out, ", ");
+        add_time(&l->out, "to", sqlite3_column_int64(s, 6));
+        ea_text_char(&l->out, '}');
+        return;
+    }
+    ea_text_str(&l->out, "  blind ");
+    add_span(&l->out, sqlite3_column_int64(s, 5), sqlite3_column_int64(s, 6));
+    ea_text_printf(&l->out, ": %" PRIu64 " batches of %" PRIu64 "..%" PRIu64 " (%s), events: ", column_u64(s, 3),
+                   column_u64(s, 0), column_u64(s, 1), cause == EC_BLIND_MISSING ? "they have not come" : name);
+    if (unknown)
+        ea_text_str(&l->out, "unknown\n");
+    else
+        ea_text_printf(&l->out, "%" PRIu64 "\n", column_u64(s, 4));
+}
+
+static void add_alert(listing *l, sqlite3_stmt *s) {
+    if (l->options->json) {
+        ea_text_printf(
+            &l->out, "%s{\"kind\": \"%s\", \"batch\": %" PRIu64 ", \"left\": %" PRIu64 ", \"right\": %" PRIu64 ", ",
+            comma(l), ec_alert_name((uint32_t)column_u64(s, 2)), column_u64(s, 0), column_u64(s, 4), column_u64(s, 5));
+        add_time(&l->out, "time", sqlite3_column_int64(s, 3));
+        ea_text_str(&l->out, ", \"family\": ");
+        ea_text_json_str(&l->out, column_str(s, 1));
+        ea_text_str(&l->out, ", \"text\": ");
+        ea_text_json_str(&l->out, column_str(s, 6));
+        ea_text_char(&l->out, '}');
+        return;
+    }
+    ea_text_str(&l->out, "  alert at ");
+    ea_text_utc_ns(&l->out, sqlite3_column_int64(s, 3));
+    ea_text_printf(&l->out, ", batch %" PRIu64 ": ", column_u64(s, 0));
+    ea_text_safe(&l->out, column_str(s, 6), strlen(column_str(s, 6)));
+    ea_text_char(&l->out, '\n');
+}
+
+/* One row a change; a line of the series a batch: it is written when the next batch begins. */
+static void add_point(listing *l, sqlite3_stmt *s) {
+    if (l->options->json) {
+        ea_text_printf(&l->out, "%s{\"batch\": %" PRIu64 ", \"incarnation\": \"%" PRIu64 "\", ", comma(l),
+                       column_u64(s, 0), column_u64(s, 1));
+        add_time(&l->out, "time", sqlite3_column_int64(s, 2));
+        ea_text_str(&l->out, ", ");
+        add_time(&l->out, "from", sqlite3_column_int64(s, 3));
+        ea_text_str(&l->out, ", ");
+        add_time(&l->out, "to", sqlite3_column_int64(s, 4));
+        ea_text_printf(&l->out, ", \"stored\": %" PRIu64 ", \"changes\": {", column_u64(s, 5));
+    } else {
+        ea_text_printf(&l->out, "  batch %" PRIu64 " at ", column_u64(s, 0));
+        ea_text_utc_ns(&l->out, sqlite3_column_int64(s, 2));
+        ea_text_printf(&l->out, ": stored %" PRIu64, column_u64(s, 5));
+    }
+    const char *changes = column_str(s, 6); /* "family\x1fnumber\x1fvalue\x1e" ... */
+    for (int n = 0; *changes; n++) {
+        char family[128];
+        uint32_t number = 0;
+        int64_t value = 0;
+        const char *unit = strchr(changes, '\x1f'), *end = strchr(changes, '\x1e');
+        if (!unit || !end || sscanf(unit + 1, "%" SCNu32 "\x1f%" SCNd64, &number, &value) != 2)
+            break;
+        snprintf(family, sizeof family, "%.*s", (int)(unit - changes), changes);
+        enum ea_counter c = ec_counter_of(number);
+        ea_text_clear(&l->line);
+        if (*family)
+            ea_text_printf(&l->line, "%s:", family);
+        if (c == EA_COUNTER_COUNT)
+            ea_text_printf(&l->line, "counter_%" PRIu32, number);
+        else
+            ea_text_str(&l->line, ea_counter_row(c)->name);
+        if (l->options->json) {
+            ea_text_str(&l->out, n ? ", " : "");
+            ea_text_json_str(&l->out, l->line.data);
+            ea_text_printf(&l->out, ": %" PRIu64, (uint64_t)value);
+        } else {
+            ea_text_str(&l->out, ", ");
+            ea_text_safe(&l->out, l->line.data, l->line.len_bytes);
+            ea_text_printf(&l->out, " %" PRIu64, (uint64_t)value);
+        }
+        changes = end + 1;
+    }
+    ea_text_str(&l->out, l->options->json ? "}}" : "\n");
+}
+
+static const char SERIES[] =
+    "SELECT b.number, b.incarnation, b.utc_ns, b.begin_utc_ns, b.end_utc_ns, b.stored_count,"
+    " (SELECT group_concat(c.family || char(31) || c.counter || char(31) || c.value || char(30), '')"
+    " FROM ledger_counts c INDEXED BY ledger_counts_number WHERE c.stream = b.stream AND c.number = b.number)"
+    " FROM ledger_batches b WHERE b.stream = ?1 AND b.end_utc_ns >= ?2 AND b.begin_utc_ns < ?3 ORDER BY b.number";
+
+static int last_batch(listing *l, int64_t fold_id, int64_t *ret_number, int64_t *ret_utc_ns) {
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(l->db,
+                           "SELECT number, utc_ns FROM ledger_batches WHERE stream = ?1 AND begin_utc_ns < ?2"
+                           " ORDER BY number DESC LIMIT 1",
+                           -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(l->err, l->db, "read a ledger");
+    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 2, l->to_utc_ns);
+    *ret_number = 0;
+    if (sqlite3_step(s) == SQLITE_ROW) {
+        *ret_number = sqlite3_column_int64(s, 0);
+        *ret_utc_ns = sqlite3_column_int64(s, 1);
+    }
+    sqlite3_finalize(s);
+    return 0;
+}
+
+static int on_fold(const ec_fold *fold, void *arg) {
+    listing *l = arg;
+    int64_t number = 0, utc_ns = 0;
+    ea_text_clear(&l->line);
+    ea_text_hex(&l->line, fold->stream, sizeof fold->stream);
+    if (l->line.failed)
+        return ea_fail(l->err, EA_ENOMEM, "print a ledger");
+    if (l->options->stream && strncmp(l->line.data, l->options->stream, strlen(l->options->stream)) != 0)
+        return 0;
+    int rc = last_batch(l, fold->fold_id, &number, &utc_ns);
+    if (rc)
+        return rc;
+    memset(l->values, 0, sizeof l->values);
+    if (l->options->json) {
+        ea_text_str(&l->out, l->streams ? ",\n   {\"host\": " : "\n   {\"host\": ");
+        ea_text_json_str(&l->out, fold->host);
+        ea_text_printf(&l->out,
+                       ", \"stream\": \"%s\", \"stored_batches\": %" PRIu64 ", \"stored_events\": %" PRIu64
+                       ", \"missing_batches\": %" PRIu64 ", \"damaged_batches\": %" PRIu64 ", \"batch\": %" PRId64 ", ",
+                       l->line.data, fold->batch_count, fold->event_count, fold->missing_count, fold->damaged_count,
+                       number);
+        if (number)
+            add_time(&l->out, "time", utc_ns);
+        else
+            ea_text_str(&l->out, "\"time\": null");
+    } else {
+        ea_text_safe(&l->out, fold->host, strlen(fold->host));
+        ea_text_printf(&l->out, "\n  stream %s: %" PRIu64 " events in %" PRIu64 " batches stored", l->line.data,
+                       fold->event_count, fold->batch_count);
+        if (number) {
+            ea_text_printf(&l->out, "; the agent's numbers of batch %" PRId64 ", ", number);
+            ea_text_utc_ns(&l->out, utc_ns);
+        } else {
+            ea_text_str(&l->out, "; no numbers of the agent");
+        }
+        ea_text_char(&l->out, '\n');
+    }
+    l->streams++;
+    open_list(l, "counters");
+    rc = ec_ledger_each_last(l->tables, fold->fold_id, number, add_counter, l, l->err);
+    close_list(l);
+    if (rc)
+        return rc;
+    add_equations(l, fold);
+    open_list(l, "losses");
+    rc = each_row(l, LOSSES, fold->fold_id, add_loss);
+    close_list(l);
+    open_list(l, "blindness");
+    if (!rc)
+        rc = each_row(l,
+                      "SELECT first, last, cause, batch_count, event_count, begin_utc_ns, end_utc_ns FROM blindness"
+                      " WHERE stream = ?1 AND end_utc_ns >= ?2 AND begin_utc_ns < ?3 ORDER BY first",
+                      fold->fold_id, add_blind);
+    close_list(l);
+    open_list(l, "alerts");
+    if (!rc)
+        rc = each_row(l,
+                      "SELECT a.number, family, kind, a.utc_ns, left_count, right_count, text FROM alerts a"
+                      " LEFT JOIN ledger_batches b ON b.stream = a.stream AND b.number = a.number WHERE a.stream = ?1"
+                      " AND ifnull(b.end_utc_ns, ?2) >= ?2 AND ifnull(b.begin_utc_ns < ?3, 1) ORDER BY a.number, kind",
+                      fold->fold_id, add_alert);
+    close_list(l);
+    if (!rc && l->options->series) {
+        open_list(l, "series");
+        rc = each_row(l, SERIES, fold->fold_id, add_point);
+        close_list(l);
+    }
+    if (l->options->json)
+        ea_text_char(&l->out, '}');
+    return rc ? rc : ec_answer_write(&l->out, l->err);
+}
+
+/* Times between the streams of one host: nobody looked. */
+static int add_gaps(listing *l) {
+    sqlite3_stmt *s = NULL;
+    char host[256] = "";
+    int64_t covered = INT64_MIN;
+    int code;
+    if (sqlite3_prepare_v2(l->db,
+                           "SELECT host, begin_utc_ns, end_utc_ns FROM streams WHERE (?1 IS NULL OR host = ?1) AND"
+                           " event_count > 0 ORDER BY host, begin_utc_ns",
+                           -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(l->err, l->db, "read the streams");
+    sqlite3_bind_text(s, 1, l->options->host, -1, SQLITE_STATIC);
+    if (l->options->json)
+        ea_text_str(&l->out, "\n ], \"unobserved\": [");
+    l->first = 1;
+    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *name = column_str(s, 0);
+        int64_t begin = sqlite3_column_int64(s, 1), end = sqlite3_column_int64(s, 2);
+        if (strcmp(name, host) != 0) {
+            snprintf(host, sizeof host, "%s", name);
+        } else if (begin > covered && begin >= l->from_utc_ns && covered < l->to_utc_ns) {
+            if (l->options->json) {
+                ea_text_printf(&l->out, "%s{\"host\": ", comma(l));
+                ea_text_json_str(&l->out, host);
+                ea_text_str(&l->out, ", ");
+                add_time(&l->out, "from", covered);
+                ea_text_str(&l->out, ", ");
+                add_time(&l->out, "to", begin);
+                ea_text_char(&l->out, '}');
+            } else {
+                ea_text_safe(&l->out, host, strlen(host));
+                ea_text_str(&l->out, ": no stream covers the time ");
+                add_span(&l->out, covered, begin);
+                ea_text_char(&l->out, '\n');
+            }
+        } else if (end < covered) {
+            end = covered;
+        }
+        covered = end;
+    }
+    sqlite3_finalize(s);
+    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(l->err, l->db, "read the streams");
+}
+
+static int parse_time(const char *name, const char *text, int64_t *ret, ea_err *err) {
+    if (text && ea_utc_ns_parse(text, ret))
+        return ea_fail(err, EA_EUSAGE, "--%s '%s': expected a time such as 2024-05-17T14:03:07Z", name, text);
+    return 0;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    listing l = {.options = o, .err = &err, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX};
+    uint64_t behind = 0;
+    (void)operand_count, (void)operands;
+    ea_text_init(&l.out);
+    ea_text_init(&l.line);
+    int rc = parse_time("from", o->from, &l.from_utc_ns, &err);
+    if (!rc)
+        rc = parse_time("to", o->to, &l.to_utc_ns, &err);
+    if (!rc)
+        rc = ec_history_catch_up(o->store, o->host, o->wait_ns, &behind, &err);
+    if (!rc && behind)
+        fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the ledger yet\n", behind);
+    if (!rc)
+        rc = ec_tables_open(&l.tables, o->store, 0, &err);
+    if (!rc) {
+        l.db = ec_tables_database(l.tables);
+        if (o->json)
+            ea_text_str(&l.out, "{\"streams\": [");
+        rc = ec_tables_each_fold(l.tables, o->host, on_fold, &l, &err);
+    }
+    if (!rc)
+        rc = add_gaps(&l);
+    if (!rc && o->json)
+        ea_text_printf(&l.out, "], \"behind\": %" PRIu64 "}\n", behind);
+    if (!rc)
+        rc = ec_answer_write(&l.out, &err);
+    if (!rc && !l.streams)
+        rc = ea_fail(&err, EA_ENOTFOUND, "there is no such stream");
+    if (!rc && l.unbalanced)
+        rc = ea_fail(&err, EA_ECORRUPT, "a ledger does not balance");
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    ec_tables_close(l.tables);
+    ea_text_deinit(&l.out);
+    ea_text_deinit(&l.line);
+    return ea_exit_code(rc);
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "store",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, store),
+     .required = 1,
+     .help = "the collector's folder"},
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, host),
+     .help = "only this agent's streams"},
+    {.name = "stream",
+     .argument = "ID",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, stream),
+     .help = "only this run of an agent, by the first digits of its id (see hosts)"},
+    {.name = "from",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, from),
+     .help = "losses, blindness, alerts and the series from this time of events on"},
+    {.name = "to",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, to),
+     .help = "up to this time, and the numbers as they were then"},
+    {.name = "wait",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, wait_ns),
+     .fallback = "10s",
+     .help = "how long to wait until what is stored now can be asked for"},
+    {.name = "series",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, series),
+     .help = "each batch's numbers, as far as they changed"},
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_ledger = {
+    .name = "ledger",
+    .operands = "",
+    .summary = "What became of every event: the agents' numbers, whether they add up, losses, blindness",
+    .details =
+        "Every batch carries its agent's numbers as of its closing. Shown are the last ones, the equations that must "
+        "hold\nbetween them, each loss with the time in which it happened (events: unknown where Windows does not say "
+        "how many),\nbatches that are gone (evicted, or not come), and alerts: equations that did not hold when a "
+        "batch "
+        "was looked at.\n--json: {\"streams\": [{host, stream, stored_batches, stored_events, missing_batches, "
+        "damaged_batches, batch, time,\ncounters [{name, number, family, value, severity, text}], equations [{name, "
+        "left, "
+        "right, holds, text}], losses\n[{name, family, batch, count, events, from, to}], blindness [{cause, first, "
+        "last, "
+        "batches, events, from, to}], alerts\n[{kind, batch, left, right, time, family, text}], series [{batch, "
+        "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], behind}.\n"
+        "Exit codes: 0 everything balances, 1 failed, 2 usage, 3 an equation does not hold.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,307 @@
+/* Metrics. See metrics.h. */
+#include "metrics.h"
+
+#include "ledger.h"
+#include "platform.h"
+#include "tables.h"
+
+#include <arpa/inet.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIRST_COLLECTOR_NUMBER = 70, /* counters from here on are the collector's (counters.h) */
+    TIMEOUT_S = 10,              /* of a connection that says nothing */
+    STOP_POLL_MS = 50,
+    HEADERS_MAX = 8192,
+};
+
+/* ---- the text ---- */
+
+typedef struct stream {
+    ec_fold fold;
+    uint64_t values[EA_COUNTER_COUNT];
+    uint64_t alerts;
+} stream;
+
+typedef struct streams {
+    stream *items;
+    size_t count;
+} streams;
+
+static void add_head(ea_text *t, const char *name, const char *type, const char *help) {
+    ea_text_printf(t, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* Label values: backslash, quote and newline are escaped; other control characters have no place in a name. */
+static void add_labels(ea_text *t, const stream *s) {
+    ea_text_str(t, "{host=\"");
+    for (const char *p = s->fold.host; *p; p++) {
+        if (*p == '\\' || *p == '"')
+            ea_text_char(t, '\\');
+        ea_text_char(t, (unsigned char)*p < 0x20 ? '_' : *p);
+    }
+    ea_text_str(t, "\",stream=\"");
+    ea_text_hex(t, s->fold.stream, sizeof s->fold.stream);
+    ea_text_char(t, '"');
+}
+
+static void add_sample(ea_text *t, const char *name, const stream *s, const char *label, uint64_t value) {
+    ea_text_str(t, name);
+    add_labels(t, s);
+    ea_text_printf(t, "%s} %" PRIu64 "\n", label, value);
+}
+
+static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
+    stream *s = arg;
+    enum ea_counter c = ec_counter_of(counter);
+    if (!*family && c != EA_COUNTER_COUNT)
+        s->values[c] = value;
+    return 0;
+}
+
+static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_left_out, ea_err *err) {
+    sqlite3 *db = ec_tables_database(t);
+    sqlite3_stmt *s = NULL;
+    int rc = 0, code;
+    uint64_t total = 0;
+    if (sqlite3_prepare_v2(
+            db,
+            "SELECT stream, host, id, event_count, (SELECT count(*) FROM alerts a WHERE a.stream = s.stream),"
+            " (SELECT utc_ns FROM ledger_batches b WHERE b.stream = s.stream ORDER BY number DESC LIMIT 1) AS utc_ns"
+            " FROM streams s ORDER BY utc_ns DESC, stream DESC",
+            -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read the ledgers");
+    while (!rc && (code = sqlite3_step(s)) != SQLITE_DONE) {
+        if (code != SQLITE_ROW) {
+            rc = ec_fail_sqlite(err, db, "read the ledgers");
+            break;
+        }
+        total++;
+        if (ret->count == max || sqlite3_column_type(s, 5) == SQLITE_NULL)
+            continue;
+        stream *to = &ret->items[ret->count++];
+        const unsigned char *host = sqlite3_column_text(s, 1);
+        *to = (stream){.fold.fold_id = sqlite3_column_int64(s, 0),
+                       .fold.event_count = (uint64_t)sqlite3_column_int64(s, 3),
+                       .alerts = (uint64_t)sqlite3_column_int64(s, 4)};
+        snprintf(to->fold.host, sizeof to->fold.host, "%s", host ? (const char *)host : "");
+        if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
+            memcpy(to->fold.stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
+        rc = ec_ledger_each_last(t, to->fold.fold_id, INT64_MAX, take_value, to, err);
+    }
+    sqlite3_finalize(s);
+    *ret_left_out = total - ret->count;
+    return rc;
+}
+
+static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
+    char name[128];
+    add_head(t, "etwcollector_ledger_streams_left_out", "gauge", "streams whose numbers are not told here");
+    ea_text_printf(t, "etwcollector_ledger_streams_left_out %" PRIu64 "\n", left_out);
+    if (!all->count)
+        return;
+    for (int c = 0; c < EA_COUNTER_COUNT; c++) {
+        const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
+        if (row->number >= FIRST_COLLECTOR_NUMBER)
+            continue;
+        int level = ec_counter_is_level((enum ea_counter)c);
+        snprintf(name, sizeof name, "etwagent_%s%s", row->name, level ? "" : "_total");
+        add_head(t, name, level ? "gauge" : "counter", row->text);
+        for (size_t i = 0; i < all->count; i++)
+            add_sample(t, name, &all->items[i], "", all->items[i].values[c]);
+    }
+    add_head(t, "etwcollector_stored_events_total", "counter", "events of the stream that are stored");
+    for (size_t i = 0; i < all->count; i++)
+        add_sample(t, "etwcollector_stored_events_total", &all->items[i], "", all->items[i].fold.event_count);
+    add_head(t, "etwcollector_ledger_balanced", "gauge", "1 while the equation holds in the last numbers");
+    for (size_t i = 0; i < all->count; i++) {
+        const stream *s = &all->items[i];
+        uint64_t left, right;
+        ec_ledger_sides(EC_ALERT_DELIVERED, s->values, &left, &right);
+        add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"delivered\"", left == right);
+        ec_ledger_sides(EC_ALERT_BATCHED, s->values, &left, &right);
+        add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"batched\"", left == right);
+        add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"stored\"",
+                   s->fold.event_count >= s->values[EA_COUNT_events_acknowledged]);
+    }
+    add_head(t, "etwcollector_ledger_alerts", "gauge", "alerts about the stream, see etwcollector ledger");
+    for (size_t i = 0; i < all->count; i++)
+        add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);
+}
+
+int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, ea_text *out, ea_err *err) {
+    char name[128];
+    ec_tables *t = NULL;
+    streams all = {.items = calloc(max_streams + !max_streams, sizeof *all.items)};
+    uint64_t left_out = 0;
+    if (!all.items)
+        return ea_fail(err, EA_ENOMEM, "tell the metrics");
+    for (int c = 0; c < EA_COUNTER_COUNT; c++) {
+        const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
+        if (row->number < FIRST_COLLECTOR_NUMBER)
+            continue;
+        snprintf(name, sizeof name, "etwcollector_%s_total", row->name);
+        add_head(out, name, "counter", row->text);
+        ea_text_printf(out, "%s %" PRIu64 "\n", name, ea_counter_get(counters, (enum ea_counter)c));
+    }
+    int rc = ec_tables_open(&t, dir, 0, err);
+    if (!rc)
+        rc = read_streams(t, max_streams, &all, &left_out, err);
+    if (!rc)
+        add_ledgers(out, &all, left_out);
+    ec_tables_close(t);
+    free(all.items);
+    if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
+        rc = 0; /* the tables are not made yet */
+    return !rc && out->failed ? ea_fail(err, EA_ENOMEM, "tell the metrics") : rc;
+}
+
+/* ---- the listener ---- */
+
+struct ec_metrics {
+    char *dir;
+    const ea_counters *counters;
+    struct event_base *events;
+    struct evhttp *http;
+    struct event *poll;
+    uint16_t port;
+    ea_thread *thread;
+    atomic_int stop;
+};
+
+static void on_poll(evutil_socket_t fd, short what, void *arg) {
+    ec_metrics *m = arg;
+    (void)fd, (void)what;
+    if (atomic_load(&m->stop))
+        event_base_loopbreak(m->events);
+}
+
+static void on_request(struct evhttp_request *http, void *arg) {
+    ec_metrics *m = arg;
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
+    ea_text t;
+    ea_err err = {0};
+    if (!path || strcmp(path, "/metrics") != 0) {
+        evhttp_send_error(http, HTTP_NOTFOUND, NULL);
+        return;
+    }
+    ea_text_init(&t);
+    int rc = ec_metrics_text(m->dir, m->counters, EC_METRICS_STREAMS, &t, &err);
+    struct evbuffer *body = rc ? NULL : evbuffer_new();
+    if (body && evbuffer_add(body, t.data, t.len_bytes) == 0) {
+        evhttp_add_header(evhttp_request_get_output_headers(http), "Content-Type",
+                          "text/plain; version=0.0.4; charset=utf-8");
+        evhttp_send_reply(http, HTTP_OK, "OK", body);
+    } else {
+        evhttp_send_error(http, HTTP_INTERNAL, NULL);
+    }
+    if (body)
+        evbuffer_free(body);
+    ea_text_deinit(&t);
+}
+
+static void serve(void *arg) {
+    const ec_metrics *m = arg;
+    event_base_dispatch(m->events);
+}
+
+static int is_loopback(const char *host) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+/* "127.0.0.1:9100" or "[::1]:9100". */
+static int split_address(const char *listen, char host[64], uint16_t *ret_port, ea_err *err) {
+    const char *colon = strrchr(listen, ':'), *begin = listen, *end = colon;
+    char *rest = NULL;
+    unsigned long port = colon ? strtoul(colon + 1, &rest, 10) : 0;
+    if (!colon || rest == colon + 1 || *rest || port > UINT16_MAX)
+        return ea_fail(err, EA_EUSAGE, "--metrics '%s': expected an address and a port", listen);
+    if (*begin == '[' && end > begin + 1 && end[-1] == ']') {
+        begin++;
+        end--;
+    }
+    snprintf(host, 64, "%.*s", (int)(end - begin), begin);
+    if (!is_loopback(host))
+        return ea_fail(err, EA_EUSAGE, "--metrics '%s': only an address on loopback, since there is no login", listen);
+    *ret_port = (uint16_t)port;
+    return 0;
+}
+
+static uint16_t port_of(evutil_socket_t fd) {
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    struct sockaddr_in v4;
+    if (getsockname(fd, (struct sockaddr *)&a, &len))
+        return 0;
+    memcpy(&v4, &a, sizeof v4); /* the port stands at the same place in both */
+    return ntohs(v4.sin_port);
+}
+
+int ec_metrics_start(ec_metrics **ret, const char *listen, const char *dir, const ea_counters *counters, ea_err *err) {
+    char host[64];
+    uint16_t port = 0;
+    int rc = split_address(listen, host, &port, err);
+    if (rc)
+        return rc;
+    ec_metrics *m = calloc(1, sizeof *m);
+    if (!m)
+        return ea_fail(err, EA_ENOMEM, "serve the metrics");
+    m->counters = counters;
+    m->dir = strdup(dir);
+    m->events = event_base_new();
+    m->http = m->events ? evhttp_new(m->events) : NULL;
+    m->poll = m->events ? event_new(m->events, -1, EV_PERSIST, on_poll, m) : NULL;
+    struct timeval every = {.tv_usec = STOP_POLL_MS * 1000};
+    if (!m->dir || !m->http || !m->poll || event_add(m->poll, &every)) {
+        rc = ea_fail(err, EA_ENOMEM, "serve the metrics");
+    } else {
+        evhttp_set_allowed_methods(m->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+        evhttp_set_max_headers_size(m->http, HEADERS_MAX);
+        evhttp_set_max_body_size(m->http, 0);
+        evhttp_set_timeout(m->http, TIMEOUT_S);
+        evhttp_set_gencb(m->http, on_request, m);
+        struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(m->http, host, port);
+        if (!bound)
+            rc = ea_fail(err, EA_EIO, "listen on %s for metrics", listen);
+        else
+            m->port = port_of(evhttp_bound_socket_get_fd(bound));
+    }
+    if (!rc)
+        rc = ea_thread_start(&m->thread, "metrics", serve, m, err);
+    if (rc) {
+        ec_metrics_stop(m);
+        return rc;
+    }
+    *ret = m;
+    return 0;
+}
+
+uint16_t ec_metrics_port(const ec_metrics *m) {
+    return m->port;
+}
+
+void ec_metrics_stop(ec_metrics *m) {
+    if (!m)
+        return;
+    atomic_store(&m->stop, 1);
+    if (m->thread)
+        ea_thread_join(m->thread);
+    if (m->http)
+        evhttp_free(m->http);
+    if (m->poll)
+        event_free(m->poll);
+    if (m->events)
+        event_base_free(m->events);
+    free(m->dir);
+    free(m);
+}

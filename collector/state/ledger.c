@@ -1,0 +1,447 @@
+/* The ledgers' time series and their check. See ledger.h. */
+#include "ledger.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ENTRIES_MAX = 2048,    /* counters of all families of one stream; what is beyond is left out, with an alert */
+    FAMILY_MAX_BYTES = 64, /* longer names are cut */
+    ALERTS_MAX = 10000,    /* rows a stream; those before stay */
+    EQUATION_COUNT = 3,
+};
+
+typedef struct entry {
+    char family[FAMILY_MAX_BYTES];
+    uint32_t counter; /* on the wire */
+    uint64_t value;
+} entry;
+
+enum statement { PUT_BATCH, PUT_COUNT, PUT_BLIND, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT_ALERTS, STATEMENT_COUNT };
+static const char *const SQL[STATEMENT_COUNT] = {
+    [PUT_BATCH] = "INSERT OR REPLACE INTO ledger_batches VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [PUT_COUNT] = "INSERT OR REPLACE INTO ledger_counts VALUES(?1, ?2, ?3, ?4, ?5)",
+    [PUT_BLIND] = "INSERT OR REPLACE INTO blindness VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [PUT_ALERT] = "INSERT OR REPLACE INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [LAST_BATCH] = "SELECT number, incarnation FROM ledger_batches WHERE stream = ?1 ORDER BY number DESC LIMIT 1",
+    [LAST_COUNTS] = "SELECT family, counter, value, max(number) FROM ledger_counts WHERE stream = ?1 GROUP BY family, "
+                    "counter",
+    [COUNT_ALERTS] = "SELECT count(*) FROM alerts WHERE stream = ?1",
+};
+
+struct ec_ledger {
+    sqlite3 *db;
+    int64_t fold_id;
+    sqlite3_stmt *prepared[STATEMENT_COUNT];
+    entry *entries;
+    size_t count, capacity;
+    int has_batch;
+    uint64_t incarnation;
+    uint64_t events_since; /* in batches and tombstones behind the last ledger */
+    int64_t off_by[EQUATION_COUNT];
+    uint64_t alert_count;
+    /* the batch at hand */
+    const ec_batch_row *row;
+    const ec_fold *fold;
+    int64_t utc_ns;
+    uint64_t now_incarnation;
+    int any;
+    ea_err *err;
+    void (*on_alert)(void *arg, const char *text);
+    void *on_alert_arg;
+};
+
+const char *ec_alert_name(uint32_t kind) {
+    static const char *const NAMES[] = {"other",     "delivered",  "batched", "stored",
+                                        "backwards", "unreadable", "keyframe"};
+    return NAMES[kind < sizeof NAMES / sizeof *NAMES ? kind : 0];
+}
+
+enum ea_counter ec_counter_of(uint32_t number) {
+    int c = 0;
+    while (c < EA_COUNTER_COUNT && ea_counter_row((enum ea_counter)c)->number != number)
+        c++;
+    return (enum ea_counter)c;
+}
+
+int ec_counter_is_level(enum ea_counter c) {
+    return c == EA_COUNT_events_pending || c == EA_COUNT_events_compressing || c == EA_COUNT_events_spooled ||
+           c == EA_COUNT_events_unanswered;
+}
+
+static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t count) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += values[which[i]];
+    return total;
+}
+#define SUM(values, ...)                                                                                               \
+    sum(values, (const enum ea_counter[]){__VA_ARGS__},                                                                \
+        sizeof((enum ea_counter[]){__VA_ARGS__}) / sizeof(enum ea_counter))
+
+void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right) {
+    if (which == EC_ALERT_DELIVERED) {
+        *ret_left = values[EA_COUNT_events_delivered];
+        *ret_right = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
+                         EA_COUNT_events_aggregated, EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
+                         EA_COUNT_events_dropped_memory, EA_COUNT_events_pending);
+    } else {
+        *ret_left = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_synthesised);
+        *ret_right = SUM(values, EA_COUNT_events_compressing, EA_COUNT_events_spooled, EA_COUNT_events_unanswered,
+                         EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size, EA_COUNT_events_evicted_age,
+                         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused);
+    }
+}
+
+/* ---- the tables ---- */
+
+static int prepare(ec_ledger *l, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+    sqlite3_stmt **s = &l->prepared[which];
+    if (!*s && sqlite3_prepare_v3(l->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, l->db, SQL[which]);
+    sqlite3_reset(*s);
+    sqlite3_bind_int64(*s, 1, l->fold_id);
+    *ret = *s;
+    return 0;
+}
+
+static int finish(ec_ledger *l, sqlite3_stmt *s, ea_err *err) {
+    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : ec_fail_sqlite(err, l->db, "keep a ledger");
+    sqlite3_reset(s);
+    return rc;
+}
+
+/* The entry of a counter, made with 0 when it is new; NULL: no room (*ret_rc 0) or no memory. */
+static entry *entry_of(ec_ledger *l, const char *family, uint32_t counter, int *ret_rc) {
+    *ret_rc = 0;
+    for (size_t i = 0; i < l->count; i++)
+        if (l->entries[i].counter == counter && strncmp(l->entries[i].family, family, FAMILY_MAX_BYTES - 1) == 0)
+            return &l->entries[i];
+    if (l->count == ENTRIES_MAX)
+        return NULL;
+    if (l->count == l->capacity) {
+        size_t capacity = l->capacity ? 2 * l->capacity : 32;
+        entry *entries = realloc(l->entries, capacity * sizeof *entries);
+        if (!entries) {
+            *ret_rc = EA_ENOMEM;
+            return NULL;
+        }
+        l->entries = entries;
+        l->capacity = capacity;
+    }
+    entry *e = &l->entries[l->count++];
+    *e = (entry){.counter = counter};
+    snprintf(e->family, sizeof e->family, "%s", family);
+    return e;
+}
+
+static void values_of(const ec_ledger *l, const char *family, uint64_t *ret) {
+    memset(ret, 0, EA_COUNTER_COUNT * sizeof *ret);
+    for (size_t i = 0; i < l->count; i++) {
+        enum ea_counter c = ec_counter_of(l->entries[i].counter);
+        if (c != EA_COUNTER_COUNT && strcmp(l->entries[i].family, family) == 0)
+            ret[c] = l->entries[i].value;
+    }
+}
+
+static int read_back(ec_ledger *l, const ec_fold *fold, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(l, COUNT_ALERTS, &s, err), code;
+    if (rc)
+        return rc;
+    if (sqlite3_step(s) == SQLITE_ROW)
+        l->alert_count = (uint64_t)sqlite3_column_int64(s, 0);
+    sqlite3_reset(s);
+    if ((rc = prepare(l, LAST_BATCH, &s, err)) != 0)
+        return rc;
+    if (sqlite3_step(s) == SQLITE_ROW) {
+        /* batches behind the last ledger, if there are any, are not known any more: then a hole holds an unknown number
+         */
+        l->has_batch = (uint64_t)sqlite3_column_int64(s, 0) == fold->position;
+        l->incarnation = (uint64_t)sqlite3_column_int64(s, 1);
+    }
+    sqlite3_reset(s);
+    if ((rc = prepare(l, LAST_COUNTS, &s, err)) != 0)
+        return rc;
+    while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc) {
+        const unsigned char *family = sqlite3_column_text(s, 0);
+        entry *e = entry_of(l, family ? (const char *)family : "", (uint32_t)sqlite3_column_int64(s, 1), &rc);
+        if (e)
+            e->value = (uint64_t)sqlite3_column_int64(s, 2);
+    }
+    if (!rc && code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, l->db, "read a ledger back");
+    sqlite3_reset(s);
+    if (rc)
+        return rc == EA_ENOMEM ? ea_fail(err, rc, "read a ledger back") : rc;
+    uint64_t values[EA_COUNTER_COUNT], left, right;
+    values_of(l, "", values);
+    for (int k = EC_ALERT_DELIVERED; k <= EC_ALERT_BATCHED; k++) {
+        ec_ledger_sides((enum ec_alert_kind)k, values, &left, &right);
+        l->off_by[k - 1] = (int64_t)(left - right);
+    }
+    return 0;
+}
+
+int ec_ledger_open(ec_ledger **ret, ec_tables *t, const ec_fold *fold, ea_err *err) {
+    ec_ledger *l = calloc(1, sizeof *l);
+    if (!l)
+        return ea_fail(err, EA_ENOMEM, "open a ledger");
+    l->db = ec_tables_database(t);
+    l->fold_id = fold->fold_id;
+    int rc = read_back(l, fold, err);
+    if (rc) {
+        ec_ledger_close(l);
+        return rc;
+    }
+    *ret = l;
+    return 0;
+}
+
+void ec_ledger_close(ec_ledger *l) {
+    if (!l)
+        return;
+    for (int i = 0; i < STATEMENT_COUNT; i++)
+        sqlite3_finalize(l->prepared[i]);
+    free(l->entries);
+    free(l);
+}
+
+int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_alert_kind kind, int64_t utc_ns,
+                    uint64_t left, uint64_t right, const char *text, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    if (l->alert_count >= ALERTS_MAX)
+        return 0;
+    int rc = prepare(l, PUT_ALERT, &s, err);
+    if (rc)
+        return rc;
+    l->alert_count++;
+    sqlite3_bind_int64(s, 2, (int64_t)number);
+    sqlite3_bind_text(s, 3, family, -1, SQLITE_STATIC);
+    sqlite3_bind_int(s, 4, kind);
+    sqlite3_bind_int64(s, 5, utc_ns);
+    sqlite3_bind_int64(s, 6, (int64_t)left);
+    sqlite3_bind_int64(s, 7, (int64_t)right);
+    sqlite3_bind_text(s, 8, text, -1, SQLITE_STATIC);
+    return finish(l, s, err);
+}
+
+static int raise_alert(ec_ledger *l, const char *family, enum ec_alert_kind kind, uint64_t left, uint64_t right,
+                       const char *format, ...) EA_PRINTF(6, 7);
+static int raise_alert(ec_ledger *l, const char *family, enum ec_alert_kind kind, uint64_t left, uint64_t right,
+                       const char *format, ...) {
+    char text[256], line[640];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (l->on_alert) {
+        snprintf(line, sizeof line, "%s: batch %" PRIu64 ": %s", l->fold->host, l->row->number, text);
+        l->on_alert(l->on_alert_arg, line);
+    }
+    return ec_ledger_alert(l, l->row->number, family, kind, l->utc_ns, left, right, text, l->err);
+}
+
+/* ---- one batch ---- */
+
+static int take_count(const ea_ledger_count *n, void *arg) {
+    ec_ledger *l = arg;
+    int rc;
+    l->any = 1;
+    l->utc_ns = n->utc_ns;
+    l->now_incarnation = n->incarnation;
+    entry *e = entry_of(l, n->family, n->counter, &rc);
+    if (!e)
+        return rc ? ea_fail(l->err, rc, "keep a ledger")
+                  : raise_alert(l, "", EC_ALERT_UNREADABLE, 0, 0, "the ledger has more than %d counters", ENTRIES_MAX);
+    enum ea_counter c = ec_counter_of(n->counter);
+    if (n->value == e->value)
+        return 0;
+    if (n->value < e->value && n->incarnation == l->incarnation && c != EA_COUNTER_COUNT && !ec_counter_is_level(c)) {
+        rc = raise_alert(l, e->family, EC_ALERT_BACKWARDS, e->value, n->value,
+                         "%s went back from %" PRIu64 " to %" PRIu64, ea_counter_row(c)->name, e->value, n->value);
+        if (rc)
+            return rc;
+    }
+    e->value = n->value;
+    sqlite3_stmt *s = NULL;
+    rc = prepare(l, PUT_COUNT, &s, l->err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(s, 2, e->family, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 3, n->counter);
+    sqlite3_bind_int64(s, 4, (int64_t)l->row->number);
+    sqlite3_bind_int64(s, 5, (int64_t)n->value);
+    return finish(l, s, l->err);
+}
+
+/* Counters that are 0 do not travel: a level that was not named has fallen to 0, and so has all of a new incarnation.
+ */
+typedef struct named {
+    uint8_t seen[ENTRIES_MAX];
+    ec_ledger *ledger;
+} named;
+static int mark_named(const ea_ledger_count *n, void *arg) {
+    named *m = arg;
+    for (size_t i = 0; i < m->ledger->count; i++)
+        if (m->ledger->entries[i].counter == n->counter &&
+            strncmp(m->ledger->entries[i].family, n->family, FAMILY_MAX_BYTES - 1) == 0)
+            m->seen[i] = 1;
+    return 0;
+}
+
+static int take_zeros(ec_ledger *l, const uint8_t *batch, size_t len_bytes) {
+    named m = {.ledger = l};
+    int rc = ea_batch_each_count(batch, len_bytes, mark_named, &m, l->err);
+    for (size_t i = 0; i < l->count && !rc; i++)
+        if (!m.seen[i] && l->entries[i].value) {
+            ea_ledger_count zero = {.counter = l->entries[i].counter,
+                                    .family = l->entries[i].family,
+                                    .incarnation = l->now_incarnation,
+                                    .utc_ns = l->utc_ns};
+            rc = take_count(&zero, l);
+        }
+    return rc;
+}
+
+static int check(ec_ledger *l) {
+    static const char *const LEFT[EQUATION_COUNT] = {"events were delivered", "events went into batches or were made",
+                                                     "events are stored"};
+    static const char *const RIGHT[EQUATION_COUNT] = {"are accounted for", "are accounted for",
+                                                      "are acknowledged, says the agent"};
+    uint64_t values[EA_COUNTER_COUNT], left[EQUATION_COUNT], right[EQUATION_COUNT];
+    values_of(l, "", values);
+    ec_ledger_sides(EC_ALERT_DELIVERED, values, &left[0], &right[0]);
+    ec_ledger_sides(EC_ALERT_BATCHED, values, &left[1], &right[1]);
+    left[2] = l->fold->event_count;
+    right[2] = values[EA_COUNT_events_acknowledged];
+    for (int k = 0; k < EQUATION_COUNT; k++) {
+        int64_t off = (int64_t)(left[k] - right[k]);
+        int wrong = k == 2 ? left[k] < right[k] : off != 0;
+        /* The third's difference moves with every acknowledgement: what counts is that it is wrong. */
+        int64_t known = k == 2 ? wrong : off;
+        int is_new = wrong && known != l->off_by[k];
+        l->off_by[k] = known;
+        if (!is_new)
+            continue;
+        int rc = raise_alert(l, "", (enum ec_alert_kind)(EC_ALERT_DELIVERED + k), left[k], right[k],
+                             "%" PRIu64 " %s, %" PRIu64 " %s", left[k], LEFT[k], right[k], RIGHT[k]);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int put_blind(ec_ledger *l, uint64_t first, uint64_t last, uint32_t cause, uint64_t batches,
+                     const uint64_t *events, int64_t begin_utc_ns, int64_t end_utc_ns) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(l, PUT_BLIND, &s, l->err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, (int64_t)first);
+    sqlite3_bind_int64(s, 3, (int64_t)last);
+    sqlite3_bind_int64(s, 4, cause);
+    sqlite3_bind_int64(s, 5, (int64_t)batches);
+    if (events)
+        sqlite3_bind_int64(s, 6, (int64_t)*events);
+    else
+        sqlite3_bind_null(s, 6);
+    sqlite3_bind_int64(s, 7, begin_utc_ns);
+    sqlite3_bind_int64(s, 8, end_utc_ns);
+    return finish(l, s, l->err);
+}
+
+static int take_tombstone(const ea_tombstone *t, void *arg) {
+    ec_ledger *l = arg;
+    l->events_since += t->event_count;
+    return put_blind(l, t->first, t->last, t->cause, t->last - t->first + 1, &t->event_count, t->utc_min_ns,
+                     t->utc_max_ns);
+}
+
+static int put_batch(ec_ledger *l) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(l, PUT_BATCH, &s, l->err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, (int64_t)l->row->number);
+    sqlite3_bind_int64(s, 3, (int64_t)l->now_incarnation);
+    sqlite3_bind_int64(s, 4, l->utc_ns);
+    sqlite3_bind_int64(s, 5, l->row->begin_utc_ns);
+    sqlite3_bind_int64(s, 6, l->row->end_utc_ns);
+    sqlite3_bind_int64(s, 7, (int64_t)l->fold->event_count);
+    return finish(l, s, l->err);
+}
+
+/* How many events a hole held: what went into batches since the last ledger, without what came. */
+static int take_hole(ec_ledger *l, uint64_t made_before, int comparable, uint64_t missing_count) {
+    uint64_t values[EA_COUNTER_COUNT], made, unused, *events = NULL, held = 0;
+    values_of(l, "", values);
+    ec_ledger_sides(EC_ALERT_BATCHED, values, &made, &unused);
+    uint64_t came = l->events_since + l->row->event_count;
+    if (l->any && comparable && made - made_before >= came && made >= made_before) {
+        held = made - made_before - came;
+        events = &held;
+    }
+    int64_t begin = l->fold->end_utc_ns == INT64_MIN ? l->row->begin_utc_ns : l->fold->end_utc_ns;
+    int64_t end = l->row->begin_utc_ns > begin ? l->row->begin_utc_ns : begin;
+    return put_blind(l, l->fold->position + 1, l->row->number - 1, EC_BLIND_MISSING, missing_count, events, begin, end);
+}
+
+int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, const uint8_t *batch, size_t len_bytes,
+                   uint64_t missing_count, void (*on_alert)(void *arg, const char *text), void *arg, ea_err *err) {
+    uint64_t values[EA_COUNTER_COUNT], made_before, unused, incarnation_before = l->incarnation;
+    values_of(l, "", values);
+    ec_ledger_sides(EC_ALERT_BATCHED, values, &made_before, &unused);
+    l->row = row;
+    l->fold = fold;
+    l->err = err;
+    l->any = 0;
+    l->utc_ns = row->end_utc_ns;
+    l->on_alert = on_alert;
+    l->on_alert_arg = arg;
+    int rc = ea_batch_each_tombstone(batch, len_bytes, take_tombstone, l, err);
+    if (!rc)
+        rc = ea_batch_each_count(batch, len_bytes, take_count, l, err);
+    if (rc == EA_ECORRUPT || rc == EA_EFORMAT || rc == EA_ELIMIT)
+        rc = raise_alert(l, "", EC_ALERT_UNREADABLE, 0, 0, "the ledger cannot be read");
+    if (!rc && l->any)
+        rc = take_zeros(l, batch, len_bytes);
+    if (!rc && missing_count)
+        rc =
+            take_hole(l, made_before, fold->position == 0 || (l->has_batch && l->now_incarnation == incarnation_before),
+                      missing_count);
+    l->events_since += row->event_count;
+    if (rc || !l->any)
+        return rc;
+    l->has_batch = 1;
+    l->incarnation = l->now_incarnation;
+    l->events_since = 0;
+    rc = put_batch(l);
+    return rc ? rc : check(l);
+}
+
+/* ---- looking ---- */
+
+int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
+                        int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg), void *arg,
+                        ea_err *err) {
+    sqlite3 *db = ec_tables_database(t);
+    sqlite3_stmt *s = NULL;
+    int rc = 0, code;
+    if (sqlite3_prepare_v2(db,
+                           "SELECT family, counter, value, max(number) FROM ledger_counts WHERE stream = ?1 AND"
+                           " number <= ?2 GROUP BY family, counter ORDER BY family, counter",
+                           -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read a ledger");
+    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 2, number);
+    while (!rc && (code = sqlite3_step(s)) != SQLITE_DONE) {
+        const unsigned char *family = sqlite3_column_text(s, 0);
+        rc = code != SQLITE_ROW ? ec_fail_sqlite(err, db, "read a ledger")
+                                : fn(family ? (const char *)family : "", (uint32_t)sqlite3_column_int64(s, 1),
+                                     (uint64_t)sqlite3_column_int64(s, 2), arg);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}

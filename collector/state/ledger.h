@@ -1,0 +1,59 @@
+/* The agents' ledgers as time series, and the check of their equations (service/ship/ledger.h has the agent's side).
+ * Before it: history.c, which gives each stored batch in the order of its numbers. After it: the command ledger, the
+ * metrics, collector/web. Thread: the one of its ec_tables.
+ *
+ * Held against every batch's numbers:
+ *     delivered             = batched + filtered + sampled_out + aggregated + dropped_* + pending
+ *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
+ *     stored before it      >= acknowledged
+ * and a cumulative counter does not go back within an incarnation. What does not hold is an alert with both numbers;
+ * one that merely persists is not repeated. Everything is written in the transaction of the fold, and is made anew from
+ * the segments with it. */
+#ifndef EC_STATE_LEDGER_H
+#define EC_STATE_LEDGER_H
+
+#include "store.h"
+#include "tables.h"
+
+/* Numbers are the `kind` column of alerts; never reused. */
+enum ec_alert_kind {
+    EC_ALERT_DELIVERED = 1,  /* left: delivered, right: accounted for */
+    EC_ALERT_BATCHED = 2,    /* left: batched + synthesised, right: accounted for */
+    EC_ALERT_STORED = 3,     /* left: stored, right: acknowledged */
+    EC_ALERT_BACKWARDS = 4,  /* left: before, right: now */
+    EC_ALERT_UNREADABLE = 5, /* the ledger's bytes; both 0 */
+    EC_ALERT_KEYFRAME = 6,   /* a keyframe differed from the state: left: what it had to add, right: to close */
+};
+const char *ec_alert_name(uint32_t kind); /* "delivered" ...; "other" for an unknown number */
+
+/* Numbers are the `cause` column of blindness: a counter's number is a tombstone's cause. */
+enum { EC_BLIND_MISSING = 1000 }; /* batches that have not come */
+
+/* The sides of an equation (EC_ALERT_DELIVERED or EC_ALERT_BATCHED) in the agent's numbers. */
+void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right);
+/* The counter with a number on the wire; EA_COUNTER_COUNT: not known here. */
+enum ea_counter ec_counter_of(uint32_t number);
+/* 1 for a number that goes up and down: events that are in some place now. */
+int ec_counter_is_level(enum ea_counter c);
+
+/* What the check of one stream remembers of the batch before. */
+typedef struct ec_ledger ec_ledger;
+
+/* Reads back where the stream's ledger is. */
+EA_MUST_CHECK int ec_ledger_open(ec_ledger **ret, ec_tables *t, const ec_fold *fold, ea_err *err);
+void ec_ledger_close(ec_ledger *l); /* NULL is allowed */
+
+/* Takes the ledger and the tombstones of a batch. fold: before the batch; missing_count: numbers between its position
+ * and row that have not come. on_alert (may be NULL) gets a line for a person. */
+EA_MUST_CHECK int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, const uint8_t *batch,
+                                 size_t len_bytes, uint64_t missing_count,
+                                 void (*on_alert)(void *arg, const char *text), void *arg, ea_err *err);
+/* The last value of each counter of a stream in batches up to number (INT64_MAX: all), by family and number. */
+EA_MUST_CHECK int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
+                                      int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg),
+                                      void *arg, ea_err *err);
+/* Adds an alert of another origin. */
+EA_MUST_CHECK int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_alert_kind kind,
+                                  int64_t utc_ns, uint64_t left, uint64_t right, const char *text, ea_err *err);
+
+#endif

@@ -1,0 +1,240 @@
+"""The ledger: every event of a replay is accounted for, in every batch, and what is not is said with numbers.
+
+- A replay's ledger balances in each batch; its series ends where the store ends; /metrics tells the same numbers.
+- Batches taken from a replay and given to another collector with a batch left out: the gap is shown, with exactly the
+  events it held. With a number of the ledger changed: an alert with both sides, exit code 3, and one line in the log.
+- /metrics follows the rules of the Prometheus text format.
+
+# sanitizers: yes
+"""
+import collections
+import http.client
+import re
+import ssl
+import threading
+
+import harness
+import receiver
+import traces
+import uploads
+
+TRACE = "shutdown-win10"
+BATCH_EVENTS = 1000
+LEDGER_FIELD, EVENTS_DELIVERED, EVENTS_BATCHED, EVENTS_ACKNOWLEDGED = 14, 1, 2, 14
+
+
+def varints(data):
+    found, at = [], 0
+    while at < len(data):
+        value, at = uploads.varint(data, at)
+        found.append(value)
+    return found
+
+
+def with_ledger(batch, change):
+    """The batch with its ledger's {counter: value} changed by a function."""
+    out = b""
+    for number, value in uploads.fields(batch):
+        if number == LEDGER_FIELD:
+            counts, rest = {}, b""
+            parts = {n: v for n, v in uploads.fields(value)}
+            counts = dict(zip(varints(parts[1]), varints(parts[2])))
+            change(counts)
+            rest = uploads._bytes(1, b"".join(uploads._varint(k) for k in counts))
+            rest += uploads._bytes(2, b"".join(uploads._varint(v) for v in counts.values()))
+            rest += uploads._number(3, parts[3]) + uploads._varint(4 << 3 | 1) + parts[4]
+            value = rest
+        if isinstance(value, int):
+            out += uploads._number(number, value)
+        elif number in (6, 7, 18, 19):
+            out += uploads._varint(number << 3 | 1) + value
+        else:
+            out += uploads._bytes(number, value)
+    return out
+
+
+def upload(env, collector, agent, batches):
+    """Sends batches as that agent; every one must be acknowledged."""
+    context = ssl.create_default_context(cafile=str(env.certs / "ca.crt"))
+    context.load_cert_chain(env.certs / f"{agent}.crt", env.certs / f"{agent}.key")
+    connection = http.client.HTTPSConnection("localhost", collector.port, context=context, timeout=60)
+    for at in range(0, len(batches), 16):
+        connection.request("POST", uploads.UPLOAD_PATH, uploads.body(batches[at:at + 16]),
+                           {"Content-Type": "application/x-etwagent-batches"})
+        answer = connection.getresponse()
+        body = answer.read()
+        if answer.status != 200 or any(number == 3 for number, _ in uploads.fields(body)):
+            raise harness.Failure(f"an upload was answered with {answer.status}: {body[:200]!r}")
+    connection.close()
+
+
+def captured(env, trace, agent, extra=()):
+    """The batches of a replay, by number, taken by a collector that keeps none."""
+    kept, lock = {}, threading.Lock()
+
+    def take(exchange):
+        exchange.read_body()
+        with lock:
+            for batch in uploads.batches(exchange.body):
+                kept[uploads.Head(batch).number] = batch
+        exchange.acknowledge(exchange.heads())
+
+    with receiver.Receiver(env.certs, take) as fake:
+        env.replay(traces.paths(trace, env.build), fake, agent=agent, spool=env.folder / f"spool-{agent}",
+                   extra=["--batch-events", BATCH_EVENTS, *extra])
+    return [kept[number] for number in sorted(kept)]
+
+
+def ledger(collector, agent, *more, code=0):
+    import json
+    done = collector.env.run([collector.env.collector, "ledger", "--store", collector.store, "--host", agent, "--json", *more],
+                             check=False)
+    if done.returncode != code:
+        raise harness.Failure(f"ledger ended with {done.returncode}, expected {code}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def counters(stream):
+    return {c["name"]: c["value"] for c in stream["counters"] if not c["family"]}
+
+
+def check_balanced(checks, collector, total):
+    answer = ledger(collector, "whole", "--series")
+    stream, = answer["streams"]
+    have = counters(stream)
+    checks.equal(stream["stored_events"], total, "events stored")
+    checks.equal(have["events_delivered"], total, "events delivered, says the last batch")
+    checks.equal([e["name"] for e in stream["equations"] if e["holds"]], ["delivered", "batched", "stored"], "equations")
+    checks.equal(stream["alerts"], [], "alerts of a sound replay")
+    checks.equal(stream["blindness"], [], "blindness of a sound replay")
+    checks.equal(len(stream["series"]), stream["stored_batches"], "points of the series")
+    values, wrong = collections.Counter(), 0
+    for point in stream["series"]:
+        values.update({name: 0 for name in point["changes"]})
+        values = {**values, **point["changes"]}
+        evicted = sum(v for n, v in values.items() if n.startswith("events_evicted_"))
+        dropped = sum(v for n, v in values.items() if n.startswith("events_dropped_"))
+        get = lambda name: values.get(name, 0)  # noqa: E731
+        wrong += get("events_delivered") != get("events_batched") + get("events_filtered") + dropped + get("events_pending")
+        wrong += get("events_batched") != evicted + sum(
+            get(f"events_{n}") for n in ("compressing", "spooled", "unanswered", "acknowledged"))
+        wrong += point["stored"] < get("events_acknowledged")
+    checks.equal(wrong, 0, "points of the series that do not add up")
+    text = collector.ask("ledger", "--host", "whole")
+    checks.that("events that the source handed over" in text and text.count(": holds") == 3, f"the text: {text}")
+    middle = stream["series"][len(stream["series"]) // 2]
+    early = ledger(collector, "whole", "--to", middle["to"])["streams"][0]
+    checks.that(0 < counters(early)["events_delivered"] < total, "--to shows the numbers of that time")
+    checks.that(ledger(collector, "whole", "--series", "--from", middle["from"])["streams"][0]["series"][0]["batch"] > 1,
+                "--from leaves out what was before")
+
+
+SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.eE+]+)$')
+
+
+def check_metrics(checks, collector, total):
+    port = int(re.search(r"metrics on port (\d+)", collector.log()).group(1))
+
+    def get(path):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("Content-Type"), answer.read().decode()
+
+    checks.equal(get("/else")[0], 404, "another path")
+    status, kind, text = get("/metrics")
+    checks.equal((status, kind), (200, "text/plain; version=0.0.4; charset=utf-8"), "the answer's head")
+    checks.that(text.endswith("\n"), "the last line ends")
+    types, seen, finished, current, samples = {}, set(), set(), None, {}
+    for line in text.splitlines():
+        if line.startswith("# "):
+            _, word, name, rest = line.split(" ", 3)
+            checks.that(word in ("HELP", "TYPE") and rest, f"a comment: {line}")
+            if name != current:
+                checks.that(name not in finished, f"{name} stands in two places")
+                finished.add(current)
+                current = name
+            if word == "TYPE":
+                checks.that(name not in types and rest in ("counter", "gauge"), f"the type of {name}: {rest}")
+                types[name] = rest
+            continue
+        match = SAMPLE.match(line)
+        if not checks.that(match and match.group(1) == current, f"a sample: {line!r} under {current}"):
+            continue
+        key = (match.group(1), match.group(2) or "")
+        checks.that(key not in seen, f"{key} twice")
+        seen.add(key)
+        samples[key] = float(match.group(4))
+        checks.equal(key[0].endswith("_total"), types.get(key[0]) == "counter", f"the name of {key[0]}")
+    stored = [v for (name, labels), v in samples.items() if name == "etwcollector_stored_events_total" and 'host="whole"' in labels]
+    checks.equal(stored, [float(total)], "stored events in /metrics")
+    checks.equal(samples.get(("etwcollector_store_events_total", "")), float(total), "the collector's own count")
+    balanced = [v for (name, labels), v in samples.items() if name == "etwcollector_ledger_balanced"]
+    checks.equal(balanced, [1.0] * 3, "equations in /metrics")
+    checks.that(len(samples) > 50, f"only {len(samples)} samples")
+
+
+def check_hole(env, checks, collector, batches):
+    left_out = len(batches) // 2
+    gone = uploads.Head(batches[left_out]).event_count
+    upload(env, collector, "holed", batches[:left_out] + batches[left_out + 1:])
+    collector.stop()  # while it runs it waits for the batch
+    stream, = ledger(collector, "holed")["streams"]
+    checks.equal(stream["missing_batches"], 1, "batches missing")
+    checks.equal([(b["cause"], b["first"], b["last"], b["events"]) for b in stream["blindness"]],
+                 [("missing", left_out + 1, left_out + 1, gone)], "what the hole held")
+    collector.start()
+    upload(env, collector, "holed", batches[left_out:left_out + 1])
+    collector.stop()
+    stream, = ledger(collector, "holed")["streams"]
+    checks.equal((stream["missing_batches"], stream["blindness"]), (0, []), "the hole after the batch came")
+
+
+def check_imbalance(env, checks, collector, batches):
+    at = len(batches) // 2
+
+    def more_delivered(counts):
+        counts[EVENTS_DELIVERED] += 7
+
+    def all_acknowledged(counts):  # everything else stays: more is acknowledged than is stored
+        counts[EVENTS_ACKNOWLEDGED] = counts[EVENTS_BATCHED] + 5
+
+    changed = list(batches)
+    changed[at] = with_ledger(batches[at], more_delivered)
+    changed[at + 2] = with_ledger(batches[at + 2], all_acknowledged)
+    upload(env, collector, "wrong", changed)
+    stream, = ledger(collector, "wrong")["streams"]
+    found = {(a["kind"], a["batch"]): (a["left"], a["right"]) for a in stream["alerts"]}
+    left, right = found.get(("delivered", at + 1), (0, 0))
+    checks.equal((left - right, right), (7, sum(uploads.Head(b).event_count for b in batches[:at + 1])),
+                 f"the alert of what was delivered, of {found}")
+    before = sum(uploads.Head(b).event_count for b in batches[:at + 2])
+    checks.equal(found.get(("stored", at + 3)), (before, before + BATCH_EVENTS + 5), f"the alert of what is stored, of {found}")
+    checks.that(("batched", at + 3) in found, f"the alert of what was batched, of {found}")
+    checks.that(receiver.sleep_until(lambda: "are accounted for" in collector.log(), 30), "the log has no line about it")
+    changed[-1] = with_ledger(batches[-1], more_delivered)
+    upload(env, collector, "last", changed[-1:])
+    collector.stop()
+    answer = ledger(collector, "last", code=3)["streams"][0]
+    checks.equal([e["name"] for e in answer["equations"] if not e["holds"]], ["delivered", "stored"], "equations that fail")
+
+
+def test(env, checks, _):
+    agents = ["whole", "holed", "wrong", "last"]
+    env.make_certificates(agents)
+    collector = env.new_collector(extra=["--metrics", "127.0.0.1:0"]).start()
+    total = traces.event_count(TRACE)
+    env.replay(traces.paths(TRACE, env.build), collector, agent="whole", extra=["--batch-events", BATCH_EVENTS])
+    check_balanced(checks, collector, total)
+    check_metrics(checks, collector, total)
+    batches = captured(env, TRACE, "holed")
+    check_imbalance(env, checks, collector, batches)
+    check_hole(env, checks, env.new_collector("second").start(), batches)
+    refused = env.run([env.collector, "run", "--store", env.folder / "other", "--cert", env.certs / "server.crt", "--key",
+                       env.certs / "server.key", "--ca", env.certs / "ca.crt", "--listen", "127.0.0.1:0", "--metrics", "0.0.0.0:0"],
+                      check=False)
+    checks.equal(refused.returncode, 2, "metrics for everybody")
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
