@@ -66,7 +66,10 @@ class Forwarder(unittest.TestCase):
         data = random.Random(size).randbytes(size)
         with Echo() as echo, proxy.Proxy(echo.port, lambda number: plan) as between:
             start = time.monotonic()
-            client = socket.create_connection(("127.0.0.1", between.port), timeout=timeout)
+            try:
+                client = socket.create_connection(("127.0.0.1", between.port), timeout=timeout)
+            except ConnectionResetError:  # refused so soon that connect() itself saw it
+                return data, b"", "reset", time.monotonic() - start, echo, between
             back, how = bytearray(), "whole"
             sender = threading.Thread(target=self.send, args=(client, data))
             sender.start()

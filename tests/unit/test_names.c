@@ -33,7 +33,7 @@ static void teardown(fixture *f) {
 
 static void number(fixture *f, uint64_t v, size_t width) {
     for (size_t i = 0; i < width; i++)
-        f->payload[f->bytes++] = (uint8_t)(v >> 8 * i);
+        f->payload[f->bytes++] = i < sizeof v ? (uint8_t)(v >> 8 * i) : 0;
 }
 
 static void text(fixture *f, const char *s) {
