@@ -20,6 +20,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests"))
 import traces  # noqa: E402
 
+HOT_GOAL_NS = 60
 TRACES = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu"]
 
 # what, our figure (ns an event), the reference (ns an event), its name, our bytes an event, the reference's
@@ -85,6 +86,26 @@ def show(name, rows, runs):
         print(f"{row['what']:40} {row['ns_per_event']:9.1f} {row['million_events_per_s']:11.2f} {size}  {beside}")
 
 
+def hot_classes(build, runs):
+    """One fixed kernel class into columns, everything hot, beside a copy of the same records."""
+    series = [[json.loads(line) for line in subprocess.run(
+        [*on_one_core(), build / "tests" / "bench" / "hot_class", "measure"], check=True, stdout=subprocess.PIPE,
+        text=True).stdout.splitlines()] for _ in range(runs)]
+    rows = []
+    for same in zip(*series):
+        row = {"what": same[0]["class"], "events": same[0]["events"]}
+        for figure in ("add_ns", "encode_ns", "columns_ns", "copy_ns", "ratio", "bytes_per_event"):
+            row[figure] = round(statistics.median(r[figure] for r in same), 2)
+        rows.append(row)
+    print(f"\none fixed kernel class into columns, tables hot, not compressed; goal: at most {HOT_GOAL_NS} ns an event")
+    print(f"{'':24} {'callback':>9} {'columns':>9} {'in all':>9}  beside a copy of the records")
+    for row in rows:
+        met = "" if row["columns_ns"] <= HOT_GOAL_NS else "  GOAL NOT MET"
+        print(f"{row['what']:24} {row['add_ns']:9.1f} {row['encode_ns']:9.1f} {row['columns_ns']:9.1f}  "
+              f"{row['copy_ns']:.1f} ns, {row['ratio']:.1f} x{met}")
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
@@ -95,12 +116,13 @@ def main():
     if not arguments.build:
         jobs = os.environ.get("JOBS") or str(os.cpu_count() or 2)
         for command in (["cmake", "--preset", "release"],
-                        ["cmake", "--build", "--preset", "release", "-j", jobs, "--target", "batches", "reference"]):
+                        ["cmake", "--build", "--preset", "release", "-j", jobs, "--target", "batches", "reference", "hot_class"]):
             subprocess.run(command, cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
     result = {}
     for name in arguments.traces:
         result[name] = bench(build, name, max(arguments.runs, 1))
         show(name, result[name], max(arguments.runs, 1))
+    result["hot classes"] = hot_classes(build, max(arguments.runs, 1))
     out = build.parent / "bench.json"
     out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(f"\nas JSON: {out}")
