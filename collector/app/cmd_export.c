@@ -101,6 +101,13 @@ static int collect_names(export *x, const ec_stream_row *stream, ea_registry *re
     return rc;
 }
 
+/* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
+static int outside(const ec_batch_row *b, int64_t from, int64_t to) {
+    enum { TICK_NS = 1000000 };
+    return (b->end_utc_ns < INT64_MAX - TICK_NS && b->end_utc_ns + TICK_NS < from) ||
+           (b->begin_utc_ns > INT64_MIN + TICK_NS && b->begin_utc_ns - TICK_NS >= to);
+}
+
 static int print_stream(export *x, const ec_stream_row *stream, ea_registry *registry) {
     ec_batch_row batch = {0};
     int64_t from, to;
@@ -110,7 +117,7 @@ static int print_stream(export *x, const ec_stream_row *stream, ea_registry *reg
         const uint8_t *data;
         size_t len_bytes;
         ea_err damage = {0};
-        if (batch.event_count == 0 || batch.end_utc_ns < from || batch.begin_utc_ns >= to)
+        if (batch.event_count == 0 || outside(&batch, from, to))
             continue;
         int one = ec_store_read(x->store, &batch, &data, &len_bytes, &damage);
         if (!one)

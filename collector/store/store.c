@@ -220,8 +220,71 @@ static int exec(ec_store *s, const char *sql, ea_err *err) {
 
 /* ---- opening ---- */
 
+/* Opens the database file by path or URI and reads the version of the tables in it. */
+static int connect_database(ec_store *s, const char *name, int flags, int *ret_version, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_open_v2(name, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    if (!s->db)
+        return ea_fail(err, EA_ENOMEM, "open %s", s->dir);
+    if (rc != SQLITE_OK)
+        return db_fail(s, err, "open");
+    sqlite3_extended_result_codes(s->db, 1);
+    sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
+    /* NORMAL: a power cut may take the last transactions from the index, never from the segments, and recovery indexes
+     * those batches again. */
+    if (s->writable && (rc = exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", err)) != 0)
+        return rc;
+    if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
+        sqlite3_step(st) != SQLITE_ROW) {
+        rc = db_fail(s, err, "read the version");
+        sqlite3_finalize(st);
+        return rc;
+    }
+    *ret_version = sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    return 0;
+}
+
+/* A copy of a store that may not be written to: SQLite cannot make the file that WAL readers share, and needs none when
+ * nobody writes. Refused while there is a log beside it, whose content would be passed over. */
+static int connect_read_only(ec_store *s, const char *path, int *ret_version, ea_err *err) {
+    ea_text log, uri;
+    ea_file *file = NULL;
+    uint64_t log_bytes = 0;
+    ea_text_init(&log);
+    ea_text_init(&uri);
+    ea_text_printf(&log, "%s-wal", path);
+    ea_text_str(&uri, "file:");
+    for (const char *at = path; *at; at++) {
+        if (strchr("%?#", *at))
+            ea_text_printf(&uri, "%%%02X", (unsigned char)*at);
+        else
+            ea_text_char(&uri, *at);
+    }
+    ea_text_str(&uri, "?immutable=1");
+    int rc = log.failed || uri.failed ? ea_fail(err, EA_ENOMEM, "open %s", path) : 0;
+    if (!rc && ea_path_exists(log.data)) {
+        rc = ea_file_open(&file, log.data, EA_OPEN_READ, err);
+        if (!rc)
+            rc = ea_file_size(file, &log_bytes, err);
+        ea_file_close(file);
+        if (!rc && log_bytes)
+            rc = ea_fail(err, EA_EDATABASE, "open %s: its log has not been written back, and the folder is read-only",
+                         path);
+    }
+    if (!rc) {
+        sqlite3_close(s->db);
+        s->db = NULL;
+        rc = connect_database(s, uri.data, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret_version, err);
+    }
+    ea_text_deinit(&log);
+    ea_text_deinit(&uri);
+    return rc;
+}
+
 static int open_database(ec_store *s, ea_err *err) {
     ea_text path;
+    int version = 0;
     ea_text_init(&path);
     ea_text_printf(&path, "%s/index.db", s->dir);
     int rc = path.failed ? ea_fail(err, EA_ENOMEM, "open %s", s->dir) : 0;
@@ -229,30 +292,16 @@ static int open_database(ec_store *s, ea_err *err) {
         rc = ea_fail(err, EA_ENOTFOUND, "open %s: there is no store", s->dir);
     /* A reader opens it for writing too, when it may: WAL readers share an index in memory that a crashed writer may
      * have left to be rebuilt. It writes nothing. */
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (s->writable ? SQLITE_OPEN_CREATE : 0);
-    if (!rc) {
-        int opened = sqlite3_open_v2(path.data, &s->db, flags, NULL);
-        if (opened != SQLITE_OK)
-            rc = s->db ? db_fail(s, err, "open") : ea_fail(err, EA_ENOMEM, "open %s", path.data);
+    if (!rc)
+        rc = connect_database(s, path.data, SQLITE_OPEN_READWRITE | (s->writable ? SQLITE_OPEN_CREATE : 0), &version,
+                              err);
+    if (rc && !s->writable && s->db) {
+        int why = sqlite3_errcode(s->db) & 0xff;
+        if (why == SQLITE_CANTOPEN || why == SQLITE_READONLY)
+            rc = connect_read_only(s, path.data, &version, err);
     }
     ea_text_deinit(&path);
-    if (rc)
-        return rc;
-    sqlite3_extended_result_codes(s->db, 1);
-    sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
-    /* NORMAL: a power cut may take the last transactions from the index, never from the segments, and recovery indexes
-     * those batches again. */
-    rc = exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF;", err);
-    if (rc)
-        return rc;
-    sqlite3_stmt *st = NULL;
-    int version = -1;
-    if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
-        version = sqlite3_column_int(st, 0);
-    sqlite3_finalize(st);
-    if (version < 0)
-        return db_fail(s, err, "read the version");
-    if (version == 0 && s->writable) {
+    if (!rc && version == 0 && s->writable) {
         rc = exec(s, "BEGIN IMMEDIATE", err);
         if (!rc)
             rc = exec(s, SCHEMA, err);

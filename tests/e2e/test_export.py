@@ -1,0 +1,152 @@
+"""The collector's own commands on a store: `hosts` counts, `export` prints what `dump` prints in every form and with every filter,
+damage in the store costs the damaged batches and is said, and a lost index is made again.
+
+# sanitizers: yes
+"""
+import json
+import os
+import random
+import shutil
+
+import harness
+import traces
+
+TRACES = {"machine-a": "kernel-process-provider", "machine-b": "clr-32bit"}
+BATCH_EVENTS = 200
+
+
+def lines(text):
+    return text.splitlines()
+
+
+def forms(env, checks, collector):
+    """Each form and filter, dump against export."""
+    for host, name in TRACES.items():
+        paths = traces.paths(name, env.build)
+        all_events = [json.loads(line) for line in lines(env.run([env.agent, "dump", "--format", "jsonl", *paths]).stdout)]
+        middle, late = all_events[len(all_events) // 4]["time"], all_events[-1]["time"]
+        for options in (["--format", "text"], ["--format", "csv"], ["--format", "raw"], ["--format", "jsonl"],
+                        ["--format", "csv", "--fields", "time,pid,name,fields"], ["--format", "jsonl", "--class", "process/*"],
+                        ["--format", "jsonl", "--pid", str(all_events[-1]["pid"])], ["--format", "jsonl", "--from", middle],
+                        ["--format", "jsonl", "--from", middle, "--to", late], ["--format", "jsonl", "--to", middle]):
+            dumped = env.run([env.agent, "dump", *options, *paths]).stdout
+            exported = collector.ask("export", "--host", host, *options)
+            checks.that(dumped == exported, f"{name} {' '.join(options)}: dump has {len(lines(dumped))} lines, "
+                                            f"export {len(lines(exported))}, and they differ")
+            checks.that(lines(dumped) or "--class" in options, f"{name} {' '.join(options)}: nothing was printed")
+
+
+def hosts(checks, collector):
+    rows = {row["host"]: row for row in collector.ask_json("hosts")["streams"]}
+    checks.equal(sorted(rows), sorted(TRACES), "hosts")
+    for host, name in TRACES.items():
+        events = traces.inventory(name)["events"]
+        checks.equal((rows[host]["events"], rows[host]["missing"]), (events, 0), f"{host}: events and missing batches")
+        checks.equal(rows[host]["batches"], rows[host]["highest"], f"{host}: batches and the highest number")
+        checks.that(rows[host]["begin"] < rows[host]["end"], f"{host}: times {rows[host]['begin']} {rows[host]['end']}")
+    text = collector.ask("hosts", "--host", "machine-a")
+    checks.that(rows["machine-a"]["stream"] in text and rows["machine-b"]["stream"] not in text, f"hosts as text: {text}")
+    return rows
+
+
+def wrong_questions(env, checks, collector, rows):
+    other = rows["machine-b"]["stream"]
+    for arguments, code in ((["export", "--host", "nobody"], 1), (["export", "--host", "machine-a", "--stream", other], 1),
+                            (["export", "--host", "machine-a", "--format", "csv", "--raw"], 2), (["export"], 2),
+                            (["export", "--host", "machine-a", "--from", "yesterday"], 2)):
+        done = env.run([env.collector, *arguments, "--store", collector.store], check=False)
+        checks.equal((done.returncode, bool(done.stderr)), (code, True), " ".join(arguments))
+    one = collector.ask("export", "--host", "machine-b", "--stream", other)
+    checks.equal(one, collector.ask("export", "--host", "machine-b"), "export of the one stream")
+    done = env.run([env.collector, "hosts", "--store", env.folder / "no-store"], check=False)
+    checks.equal(done.returncode, 1, "hosts of a folder that is no store")
+    checks.that(not (env.folder / "no-store").exists(), "a question made a store")
+
+
+def damage(env, checks, collector, seed):
+    """Bytes of the segment changed, one at a time: all batches but the damaged one are printed, and the exit code says it."""
+    segment = next((collector.store / "segments").glob("*.seg"))
+    whole = segment.read_bytes()
+    rng = random.Random(seed)
+    expected = {host: lines(collector.ask("export", "--host", host, "--format", "raw")) for host in TRACES}
+    hit = 0
+    for _ in range(12):
+        at = rng.randrange(len(whole) // 10, len(whole))
+        segment.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << rng.randrange(8))]) + whole[at + 1:])
+        damaged = 0
+        for host in TRACES:
+            done = env.run([env.collector, "export", "--store", collector.store, "--host", host, "--format", "raw", "--verify"],
+                           check=False)
+            left = lines(done.stdout)
+            gone = len(expected[host]) - len(left)
+            if done.returncode == 0:
+                checks.that(left == expected[host], f"byte {at}: {host} was exported without a complaint, but differs")
+                continue
+            damaged += 1
+            checks.equal(done.returncode, 3, f"byte {at}: exit code")
+            checks.that(0 < gone <= BATCH_EVENTS and "batch" in done.stderr, f"byte {at}: {gone} events of {host} are gone: {done.stderr}")
+            rest = iter(expected[host])
+            checks.that(all(line in rest for line in left), f"byte {at}: {host}: what was exported is not what was stored")
+        checks.that(damaged <= 1, f"byte {at}: both hosts are damaged")
+        hit += damaged
+    checks.that(hit > 0, "no damage was noticed")
+    segment.write_bytes(whole)
+    # the same damage again, met by recovery: the index is gone, too
+    for index in collector.store.glob("index.db*"):
+        index.unlink()
+    at = len(whole) // 2
+    segment.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+    collector.start()
+    collector.stop()
+    rows = {row["host"]: row for row in collector.ask_json("hosts")["streams"]}
+    checks.equal(sum(row["missing"] for row in rows.values()), 1, "batches that are missing after the recovery from damage")
+    segment.write_bytes(whole)
+    return expected
+
+
+def lost_index(checks, collector, expected):
+    for index in collector.store.glob("index.db*"):
+        index.unlink()
+    collector.start()
+    collector.stop()
+    for host in TRACES:
+        checks.equal(lines(collector.ask("export", "--host", host, "--format", "raw", "--verify")), expected[host],
+                     f"{host} after the index was made again")
+
+
+def read_only(env, checks, collector, expected):
+    """A copy that may not be written to, as a backup is."""
+    copy = env.folder / "backup"
+    shutil.copytree(collector.store, copy)
+    for path in [*copy.rglob("*"), copy]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    command = [env.collector, "export", "--store", copy, "--host", "machine-a", "--format", "raw"]
+    if os.geteuid() == 0:   # whom no mode stops
+        program = env.folder / "etwcollector"
+        shutil.copy(env.collector, program)
+        env.folder.chmod(0o755)
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, *command[1:]]
+    try:
+        checks.equal(lines(env.run(command).stdout), expected["machine-a"], "export of a read-only copy")
+    finally:
+        for path in [copy, *copy.rglob("*")]:
+            path.chmod(0o700)
+
+
+def test(env, checks, arguments):
+    env.make_certificates(agents=TRACES)
+    collector = env.new_collector().start()
+    for host, name in TRACES.items():
+        env.replay(traces.paths(name, env.build), collector, agent=host, spool=env.folder / f"spool-{host}",
+                   extra=["--batch-events", str(BATCH_EVENTS)])
+    rows = hosts(checks, collector)   # while it runs
+    collector.stop()
+    forms(env, checks, collector)
+    wrong_questions(env, checks, collector, rows)
+    expected = damage(env, checks, collector, seed=11)
+    lost_index(checks, collector, expected)
+    read_only(env, checks, collector, expected)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
