@@ -49,7 +49,9 @@ class Replay:
             self.process.communicate()
 
     def wait(self, timeout):
-        """Its exit code."""
+        """Its exit code; may be asked again."""
+        if self.process.stdout.closed:
+            return self.process.returncode
         try:
             self.output = self.process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:

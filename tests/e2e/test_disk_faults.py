@@ -71,13 +71,11 @@ class Case:
 
     def close(self, checks, what):
         """Everything works again: the end must be good, and complete. A replay that gave up is taken up again."""
-        if not self.run.running():
-            code = self.run.wait(60)
-            if code != 0:
-                self.agent_up()
-        if self.run.running() or not self.run.output:
-            self.run.finish(120)
+        if self.run.wait(120) != 0:
+            self.agent_up()
+        summary = self.run.finish(120)
         self.truth.check(checks, self.collector, self.name, what)
+        faulted.check_summary(checks, summary, self.truth.lines, what)
         self.collector.stop()
 
     def abandon(self):

@@ -155,15 +155,17 @@ def suffer(env, checks, truth, collector, name, paths, seconds):
         with run, faulted.Watch(run) as watch:
             receiver.sleep_until(lambda: not run.running(), seconds)
             ended = not run.running()
+            checks.that(not ended or may_end, f"{name}: the agent ended: {run.messages()}")
             asked = fake.requests
             between.target = collector.port
             fake.stop()
             between.reset_all()
-            if ended:
-                checks.that(may_end and run.process.returncode != 0,
-                            f"{name}: the agent ended with {run.process.returncode}: {run.messages()}")
-                run.wait(10)
-                run.start()
+            # one that may end may also do so later, when it knows that not all was taken
+            if ended or may_end:
+                code = run.wait(300)
+                checks.that(may_end or code == 0, f"{name}: the agent ended with {code}: {run.messages()}")
+                if code != 0:
+                    run.start()
             summary = run.finish(300)
     checks.equal(fake.failures, [], f"{name}: the false collector's own failures")
     checks.that(asked > 0, f"{name}: the agent never asked the false collector")
