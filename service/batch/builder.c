@@ -3,6 +3,8 @@
 #include "open_batch.h"
 #include "platform.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum {
@@ -34,15 +36,23 @@ struct ea_builder {
 
 /* ---- the group's key ---- */
 
+/* The header constants stand in a record in runs of eight bytes, with single members between them that are masked out:
+ * seven loads are the whole key, in time and in code. */
+static_assert(offsetof(ea_record, task) - offsetof(ea_record, id) == 6, "id, version, channel, level, opcode, task");
+static_assert(offsetof(ea_record, property) - offsetof(ea_record, cpu) == 6, "cpu, logger, flags, property");
+static_assert(offsetof(ea_record, source) - offsetof(ea_record, header_type) == 6,
+              "header_type, reserved, hook_id, header_word, source");
+static_assert(offsetof(ea_record, ext_count) - offsetof(ea_record, pointer_size) == 1, "pointer_size, ext_count");
+#define FORM_MASK 0x0000FFFFFFFF00FFu /* header_type, hook_id, header_word */
+
 static void pack_key(uint64_t *key, const ea_record *r, const ea_class *c) {
     key[0] = (uint64_t)(uintptr_t)c;
     key[1] = ea_load64(r->provider.bytes);
     key[2] = ea_load64(r->provider.bytes + 8);
     key[3] = r->keyword;
-    key[4] = (uint64_t)r->id | (uint64_t)r->version << 16 | (uint64_t)r->channel << 24 | (uint64_t)r->level << 32 |
-             (uint64_t)r->opcode << 40 | (uint64_t)r->pointer_size << 48 | (uint64_t)r->ext_count << 56;
-    key[5] = (uint64_t)r->task | (uint64_t)r->flags << 16 | (uint64_t)r->property << 32 | (uint64_t)r->hook_id << 48;
-    key[6] = (uint64_t)r->header_word | (uint64_t)r->header_type << 16 | (uint64_t)r->logger << 32;
+    key[4] = ea_load64(&r->id);
+    key[5] = ea_load64(&r->cpu) >> 16;
+    key[6] = (ea_load64(&r->header_type) & FORM_MASK) | (uint64_t)ea_load16(&r->pointer_size) << 48;
 }
 
 void ea_open_group_header(const ea_open_group *g, ea_record *ret) {
@@ -50,20 +60,20 @@ void ea_open_group_header(const ea_open_group *g, ea_record *ret) {
     ea_store64(ret->provider.bytes, key[1]);
     ea_store64(ret->provider.bytes + 8, key[2]);
     ret->keyword = key[3];
-    ret->id = (uint16_t)key[4];
-    ret->version = (uint8_t)(key[4] >> 16);
-    ret->channel = (uint8_t)(key[4] >> 24);
-    ret->level = (uint8_t)(key[4] >> 32);
-    ret->opcode = (uint8_t)(key[4] >> 40);
-    ret->pointer_size = (uint8_t)(key[4] >> 48);
-    ret->ext_count = (uint8_t)(key[4] >> 56);
-    ret->task = (uint16_t)key[5];
+    ea_store64(&ret->id, key[4]);
+    ret->logger = (uint16_t)key[5];
     ret->flags = (uint16_t)(key[5] >> 16);
     ret->property = (uint16_t)(key[5] >> 32);
-    ret->hook_id = (uint16_t)(key[5] >> 48);
-    ret->header_word = (uint16_t)key[6];
-    ret->header_type = (uint8_t)(key[6] >> 16);
-    ret->logger = (uint16_t)(key[6] >> 32);
+    ret->header_type = (uint8_t)key[6];
+    ret->hook_id = (uint16_t)(key[6] >> 16);
+    ret->header_word = (uint16_t)(key[6] >> 32);
+    ea_store16(&ret->pointer_size, (uint16_t)(key[6] >> 48));
+}
+
+static int same_key(const uint64_t *a, const uint64_t *b) {
+    static_assert(EA_KEY_WORDS == 7, "all of them are compared");
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) |
+            (a[6] ^ b[6])) == 0;
 }
 
 /* Mixes well enough for a table of a few thousand groups; never stored. */
@@ -279,7 +289,7 @@ static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, u
         if (k == 0)
             break;
         const ea_open_group *g = &o->groups[k - 1];
-        if (memcmp(g->key, key, sizeof key) == 0 && (r->ext_count == 0 || same_items(o, g, r))) {
+        if (same_key(g->key, key) && (r->ext_count == 0 || same_items(o, g, r))) {
             *ret = k - 1;
             return 0;
         }
@@ -316,18 +326,18 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
         at += 4 + (size_t)r->ext[i].size_bytes;
     }
     ea_row *row = &o->rows[o->count++];
-    row->time = r->time_raw;
-    row->pid = r->pid;
-    row->tid = r->tid;
-    row->kernel_time = r->kernel_time;
-    row->user_time = r->user_time;
-    row->group = group;
-    row->content = (uint32_t)o->content_bytes;
-    row->cpu = r->cpu;
-    row->source = r->source;
-    row->payload_bytes = r->payload_bytes;
-    row->item_bytes = (uint32_t)(at - (o->content + o->content_bytes));
-    row->activity = r->activity_id;
+    *row = (ea_row){.time = r->time_raw,
+                    .pid = r->pid,
+                    .tid = r->tid,
+                    .kernel_time = r->kernel_time,
+                    .user_time = r->user_time,
+                    .activity = r->activity_id,
+                    .group = group,
+                    .content = (uint32_t)o->content_bytes,
+                    .item_bytes = (uint32_t)(at - (o->content + o->content_bytes)),
+                    .payload_bytes = r->payload_bytes,
+                    .cpu = r->cpu,
+                    .source = r->source};
     g->count++;
     if (r->payload_bytes < g->payload_min)
         g->payload_min = r->payload_bytes;

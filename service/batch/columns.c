@@ -175,12 +175,20 @@ static void put_indexes(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *
 
 typedef struct relation {
     Etwagent__V1__Base base;
-    const uint64_t *to; /* NULL: the element before */
+    const ea_relations *to; /* BASE_TIME, BASE_PID, BASE_TID */
     size_t cost;
 } relation;
 
 static uint64_t difference(uint64_t value, uint64_t from, unsigned width) {
     return ea_zigzag(ea_extend(ea_cut(value - from, width), width));
+}
+
+/* What number i of the group is relative to. */
+static uint64_t related(const relation *r, size_t i) {
+    const ea_row *row = &r->to->rows[r->to->index[i]];
+    return r->base == ETWAGENT__V1__BASE__BASE_TIME  ? (uint64_t)row->time
+           : r->base == ETWAGENT__V1__BASE__BASE_PID ? row->pid
+                                                     : row->tid;
 }
 
 /* Bytes that a sample of the rows takes: absolute (what differs from the row before counts), and relative to something.
@@ -195,7 +203,7 @@ static size_t sample_cost(const uint64_t *v, size_t count, unsigned width, const
             if (r->base == ETWAGENT__V1__BASE__BASE_NONE)
                 bytes = v[i] ^ v[i - 1];
             else
-                bytes = difference(v[i], r->to ? r->to[i] : v[i - 1], width);
+                bytes = difference(v[i], r->to ? related(r, i) : v[i - 1], width);
             cost += ea_bytes_of(bytes);
         }
     }
@@ -209,10 +217,10 @@ static void choose_relation(const uint64_t *v, size_t count, unsigned width, con
     size_t n = 0;
     candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_PREVIOUS};
     if (relations && width == 8)
-        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_TIME, .to = relations->time};
+        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_TIME, .to = relations};
     if (relations && width == 4) {
-        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_PID, .to = relations->pid};
-        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_TID, .to = relations->tid};
+        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_PID, .to = relations};
+        candidates[n++] = (relation){.base = ETWAGENT__V1__BASE__BASE_TID, .to = relations};
     }
     *ret = (relation){.base = ETWAGENT__V1__BASE__BASE_NONE};
     if (count < 2)
@@ -268,7 +276,7 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
         return NULL;
     if (r->to) {
         for (size_t i = 0; i < count; i++)
-            v[i] = difference(v[i], r->to[i], width);
+            v[i] = difference(v[i], related(r, i), width);
     } else if (r->base) {
         uint64_t last = initial;
         for (size_t i = 0; i < count; i++) {

@@ -6,7 +6,7 @@
 
 #include "arena.h"
 #include "batch.pb-c.h"
-#include "wire.h"
+#include "open_batch.h"
 
 enum ea_part_kind { EA_PART_NUMBERS, EA_PART_BYTES, EA_PART_KINDS };
 
@@ -18,9 +18,10 @@ typedef struct ea_part {
     enum ea_part_kind kind;
 } ea_part;
 
-/* What a group's numbers may be relative to; arrays of one number a row. NULL: nothing. */
+/* The events that a group's numbers may be relative to: number i belongs to rows[index[i]]. */
 typedef struct ea_relations {
-    const uint64_t *time, *pid, *tid;
+    const ea_row *rows;
+    const uint32_t *index;
 } ea_relations;
 
 typedef struct ea_columns {

@@ -48,8 +48,7 @@ struct ea_encoder {
     const uint8_t **payloads; /* in that order */
     uint32_t *group_of;       /* index of the written group */
     uint32_t *thread_of;
-    uint64_t *values;    /* scratch of one column */
-    uint64_t *relations; /* three times as many: time, pid, tid of a group's rows */
+    uint64_t *values; /* scratch of one column */
     ea_slice *slices;
     uint32_t *threads; /* look-up table of (pid, tid) */
     uint64_t *thread_ids;
@@ -92,7 +91,6 @@ void ea_encoder_destroy(ea_encoder *e) {
     free(e->group_of);
     free(e->thread_of);
     free(e->values);
-    free(e->relations);
     free(e->slices);
     free(e->threads);
     free(e->thread_ids);
@@ -137,7 +135,6 @@ static int reserve_events(ea_encoder *e, uint32_t n) {
     RESIZE(e->group_of, n);
     RESIZE(e->thread_of, n);
     RESIZE(e->values, n);
-    RESIZE(e->relations, 3 * (size_t)n);
     RESIZE(e->slices, n);
     RESIZE(e->threads, table);
     RESIZE(e->thread_ids, n);
@@ -320,13 +317,7 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *
         m->fields = ea_arena_alloc(&e->arena, fields * sizeof(void *));
         if (!m->fields)
             return EA_ENOMEM;
-        ea_relations relations = {e->relations, e->relations + n, e->relations + 2 * n};
-        for (size_t i = 0; i < n; i++) {
-            const ea_row *row = &o->rows[g->rows[i]];
-            e->relations[i] = (uint64_t)row->time;
-            e->relations[n + i] = row->pid;
-            e->relations[2 * n + i] = row->tid;
-        }
+        ea_relations relations = {.rows = o->rows, .index = g->rows};
         for (size_t f = 0; f < fields; f++)
             put_field(e, g, f, &relations, m);
         if (!g->places && g->from->payload_max == c->fixed_bytes)

@@ -13,13 +13,13 @@ typedef struct ea_row {
     int64_t time;
     uint32_t pid, tid;
     uint32_t kernel_time, user_time;
-    uint32_t group;
-    uint32_t content; /* offset */
-    uint16_t cpu, source, payload_bytes;
-    uint16_t has_activity;
-    uint32_t item_bytes; /* from content to the payload */
-    uint32_t unused;
     ea_guid activity;
+    uint32_t group;
+    uint32_t content;    /* offset */
+    uint32_t item_bytes; /* from content to the payload */
+    uint16_t payload_bytes;
+    uint16_t cpu, source;
+    uint16_t unused[3]; /* a row is one line of the cache */
 } ea_row;
 
 /* An extended item of all events of a group. */
