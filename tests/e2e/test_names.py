@@ -7,7 +7,7 @@ import subprocess
 import harness
 import traces
 
-TRACES = ["clr-kernel-win8-x64", "shutdown-win10"]
+TRACES = ["clr-kernel-win8-x64", "diagsession-four-files"]
 
 
 def lines(command):
