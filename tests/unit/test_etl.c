@@ -585,6 +585,38 @@ static void merged_order(void **state) {
     done(all);
 }
 
+/* Many files, many CPUs, and little memory: the order is the same. */
+static void many_files_and_cpus(void **state) {
+    (void)state;
+    enum { FILES = 64, CPUS = 1000, RECORDS = 100 };
+    static char names[FILES][600];
+    const char *paths[FILES];
+    ea_etl_info info = plain_info();
+    info.cpu_count = CPUS;
+    for (unsigned f = 0; f < FILES; f++) {
+        char name[32];
+        snprintf(name, sizeof name, "many-%02u.etl", f);
+        snprintf(names[f], sizeof names[f], "%s", scratch_path(name));
+        paths[f] = names[f];
+        ea_etl_writer *w = begin(name, &info);
+        int64_t time = HEADER_TIME;
+        for (unsigned i = 0; i < RECORDS; i++) {
+            time += (int64_t)(rng() % 3);
+            add(w, (uint16_t)(rng() % CPUS), time, f * RECORDS + i, 8);
+        }
+        end(w);
+    }
+    result *r = read_paths(paths, FILES, (ea_etl_options){0});
+    assert_clean(r);
+    assert_int_equal(r->count, FILES * (RECORDS + 1));
+    assert_canonical(r);
+    result *poor = read_paths(paths, FILES, (ea_etl_options){.memory_limit_bytes = 100000});
+    assert_clean(poor);
+    assert_same(r, poor);
+    done(poor);
+    done(r);
+}
+
 static void info_and_clocks(void **state) {
     (void)state;
     for (uint32_t pointer_size = 4; pointer_size <= 8; pointer_size += 4)
@@ -1143,6 +1175,7 @@ int main(void) {
         cmocka_unit_test(messages),
         cmocka_unit_test(group_guids),
         cmocka_unit_test_setup_teardown(merged_order, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(many_files_and_cpus, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(info_and_clocks, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(merged_by_utc, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(disordered_buffers, setup, scratch_clear),
