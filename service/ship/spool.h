@@ -7,7 +7,8 @@
  * torn tail is cut off and counted.
  *
  * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (about 120 bytes each). A full spool
- * makes ea_spool_append wait: a file loses nothing.
+ * makes ea_spool_append wait: a file loses nothing. With evict set the oldest segment of the lowest priority gives way
+ * instead, or the new batch when all else matters more; what went is counted, and tombstones stand under its numbers.
  *
  * Before it: the encoder threads (append). After it: the sender's thread (take, read, settle).
  * Thread: each function says which; none holds a lock during input or output that another thread's event needs. */
@@ -30,6 +31,8 @@ typedef struct ea_spool_options {
     uint64_t limit_bytes;   /* 0: 1 GiB */
     uint64_t segment_bytes; /* 0: 8 MiB; at most 64 MiB and a quarter of the limit */
     size_t limit_batches;   /* 0: 131,072 */
+    int64_t limit_age_ns;   /* segments that were begun longer ago give way; 0: none */
+    int evict; /* when it is full, the oldest of the lowest priority gives way (a live agent); 0: append waits */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
     ea_ledger *ledger;        /* borrowed */
@@ -71,9 +74,9 @@ typedef struct ea_spool_batch {
     size_t len_bytes;
 } ea_spool_batch;
 
-/* Writes a claimed batch; its events move from compressing to spooled. Waits while the spool is full. EA_ECANCELED
- * after ea_spool_cancel, EA_ELIMIT when it never fits, EA_EFULL when the disk is full and nothing here can make room.
- * Any thread. */
+/* Writes a claimed batch; its events move from compressing to spooled (or to evicted_size, see evict). Waits while the
+ * spool is full, unless evict is set. EA_ECANCELED after ea_spool_cancel, EA_ELIMIT when it never fits, EA_EFULL when
+ * the disk is full and nothing here can make room. Any thread. */
 EA_MUST_CHECK int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err);
 /* Appends end with EA_ECANCELED from now on, waits end at once. Any thread. */
 void ea_spool_cancel(ea_spool *s);
@@ -91,8 +94,8 @@ typedef struct ea_spool_item {
     uint32_t event_count, len_bytes, priority;
 } ea_spool_item;
 
-/* Takes batches of one stream, highest priority and oldest first, up to max_bytes (with their frames; one batch at the
- * least): their events move from spooled to unanswered. Returns how many. */
+/* Takes batches of one stream (streams take turns), highest priority and oldest first, up to max_bytes (with their
+ * frames; one batch at the least): their events move from spooled to unanswered. Returns how many. */
 size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t capacity);
 /* Appends a taken batch's bytes to out. EA_ECORRUPT, EA_EIO: settle it as EA_SPOOL_DAMAGED. */
 EA_MUST_CHECK int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *err);
@@ -106,7 +109,7 @@ enum ea_spool_outcome {
 /* Says what became of all items of one take, in their order. Deletes what is done with; saves the state before that. */
 EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t count,
                                   ea_err *err);
-/* Syncs what the policy says is due. Called now and then by the sender's thread. */
+/* Syncs what the policy says is due, and evicts what is too old. Called now and then by the sender's thread. */
 EA_MUST_CHECK int ea_spool_sync_due(ea_spool *s, ea_err *err);
 
 ea_descriptions *ea_spool_descriptions(ea_spool *s);

@@ -10,17 +10,22 @@ static const char HEAD_MAGIC[8] = {'E', 'A', 'S', 'P', 'O', 'O', 'L', '1'};
 #define HEAD_SEED    0x6c6f6f7073u
 static const char STATE_FIRST_LINE[] = "etwagent spool state 1\n";
 
-void ea_spool_put_head(uint8_t *out, uint64_t sequence, uint32_t priority) {
+void ea_spool_put_head(uint8_t *out, uint64_t sequence, uint32_t priority, int64_t created_utc_ns) {
     memcpy(out, HEAD_MAGIC, 8);
     ea_store64(out + 8, sequence);
     ea_store32(out + 16, priority);
     ea_store32(out + 20, 0);
-    ea_store64(out + 24, ea_hash64(out, 24, HEAD_SEED));
+    ea_store64(out + 24, (uint64_t)created_utc_ns);
+    ea_store64(out + 32, ea_hash64(out, 32, HEAD_SEED));
 }
 
-int ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence) {
-    return len_bytes >= EA_SPOOL_HEAD_BYTES && memcmp(data, HEAD_MAGIC, 8) == 0 && ea_load64(data + 8) == sequence &&
-           ea_load64(data + 24) == ea_hash64(data, 24, HEAD_SEED);
+int ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_head *ret) {
+    if (len_bytes < EA_SPOOL_HEAD_BYTES || memcmp(data, HEAD_MAGIC, 8) != 0 || ea_load64(data + 8) != sequence ||
+        ea_load32(data + 16) >= EA_SPOOL_PRIORITIES || ea_load64(data + 32) != ea_hash64(data, 32, HEAD_SEED))
+        return 0;
+    if (ret)
+        *ret = (ea_spool_head){.priority = ea_load32(data + 16), .created_utc_ns = (int64_t)ea_load64(data + 24)};
+    return 1;
 }
 
 /* Chained over the two parts that do not lie together when a record is written. The length is in the seed: a record
@@ -63,7 +68,7 @@ int ea_spool_get_record(const uint8_t *data, size_t len_bytes, uint64_t sequence
 
 int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
                   int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret, ea_err *err) {
-    if (!ea_spool_is_head(data, len_bytes, sequence))
+    if (!ea_spool_is_head(data, len_bytes, sequence, NULL))
         return ea_fail(err, EA_EFORMAT, "read a spool segment: expected the head of segment %llu",
                        (unsigned long long)sequence);
     ea_spool_scanned scanned = {.whole_bytes = EA_SPOOL_HEAD_BYTES};
@@ -149,7 +154,7 @@ void ea_spool_state_begin(ea_text *out) {
 void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s) {
     ea_text_str(out, "stream ");
     ea_text_hex(out, s->stream, sizeof s->stream);
-    ea_text_printf(out, " %d %016llx %llu ", s->resumable ? 1 : 0, (unsigned long long)s->target,
+    ea_text_printf(out, " %d %016llx %llu ", s->resumable, (unsigned long long)s->target,
                    (unsigned long long)s->highest);
     for (size_t i = 0; i < s->acknowledged.count; i++)
         ea_text_printf(out, "%s%llu-%llu", i ? "," : "", (unsigned long long)s->acknowledged.ranges[i].first,
@@ -205,8 +210,8 @@ static int parse_stream(const char **at, ea_spool_stream_state *ret) {
     *at += n;
     size_t got;
     if (ea_hex_parse(hex, s.stream, sizeof s.stream, &got) || got != sizeof s.stream || !expect(at, " ") ||
-        !number(at, 10, &resumable) || resumable > 1 || !expect(at, " ") || !number(at, 16, &s.target) ||
-        !expect(at, " ") || !number(at, 10, &s.highest) || !expect(at, " "))
+        !number(at, 10, &resumable) || resumable > EA_SPOOL_REPLAY_COMPLETE || !expect(at, " ") ||
+        !number(at, 16, &s.target) || !expect(at, " ") || !number(at, 10, &s.highest) || !expect(at, " "))
         return 0;
     s.resumable = (int)resumable;
     int good = 1;

@@ -1,17 +1,30 @@
 /* What the spool writes on disk: segment files of checksummed records, and the state file.
  *
- * A segment is a 32-byte head and records behind each other; integers are little-endian.
- *   head    0 "EASPOOL1"   8 u64 sequence of the segment (also its file name, 16 hex digits + ".seg")
- *          16 u32 priority 20 u32 zero   24 u64 checksum of bytes 0..23
- *   record  0 u32 magic "EASR"  4 u32 length of the batch  8 u64 checksum of bytes 16.. up to the batch's end and of
- * the length, seeded with the segment's sequence (so that a record of another file is none) 16 stream, 16 bytes  32 u64
- * number  40 u32 event count  44 u16 priority  46 u16 flags (1: the stream can be taken up again)   48 the batch
+ * A segment is a 40-byte head and records behind each other; integers are little-endian.
+ *   head
+ *      0  "EASPOOL1"
+ *      8  u64  sequence of the segment; also its file name, 16 hex digits + ".seg"
+ *     16  u32  priority
+ *     20  u32  zero
+ *     24  i64  when it was made, ns since 1970 UTC
+ *     32  u64  checksum of bytes 0..31
+ *   record
+ *      0  u32  magic "EASR"
+ *      4  u32  length of the batch
+ *      8  u64  checksum of bytes 16 to the batch's end and of the length, seeded with the segment's sequence (so that
+ *              a record of another file is none)
+ *     16  stream, 16 bytes
+ *     32  u64  number
+ *     40  u32  event count
+ *     44  u16  priority
+ *     46  u16  flags: 1 the stream can be taken up again, 2 a tombstone
+ *     48  the batch
  * Checksums are XXH3-64. A record counts only when it is whole; a crash leaves at the most a torn tail.
  *
  * The state file is text, replaced as a whole (write, sync, rename):
  *   etwagent spool state 1
- *   stream <32 hex> <resumable 0|1> <target, 16 hex> <highest number seen> <acknowledged: 1-5,7-9 or ->
- *   end <16 hex: checksum of all lines above>
+ *   stream <32 hex> <kind: 0 live, 1 replay, 2 replay read to its end> <target, 16 hex> <highest number seen>
+ * <acknowledged: 1-5,7-9 or -> end <16 hex: checksum of all lines above>
  *
  * Before it: spool.c. After it: spool.c. Thread: any (pure functions on the caller's memory). */
 #ifndef EA_SHIP_SPOOL_FILE_H
@@ -26,10 +39,11 @@
 #include <stdint.h>
 
 enum {
-    EA_SPOOL_HEAD_BYTES = 32,
+    EA_SPOOL_HEAD_BYTES = 40,
     EA_SPOOL_RECORD_BYTES = 48,
     EA_SPOOL_PRIORITIES = 3,
-    EA_SPOOL_RESUMABLE = 1,          /* flag of a record */
+    EA_SPOOL_RESUMABLE = 1, /* flags of a record */
+    EA_SPOOL_TOMBSTONE = 2,
     EA_SPOOL_SEGMENT_MAX = 96 << 20, /* bytes of a segment file that a reader accepts */
     EA_SPOOL_STATE_MAX = 16 << 20,   /* bytes of the state file, likewise */
     EA_SPOOL_STREAMS_MAX = 1024,
@@ -45,9 +59,13 @@ typedef struct ea_spool_record {
     uint32_t len_bytes;   /* of the batch */
 } ea_spool_record;
 
-void ea_spool_put_head(uint8_t *out, uint64_t sequence, uint32_t priority);
-/* 1 when these are the first bytes of that segment. */
-int ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence);
+void ea_spool_put_head(uint8_t *out, uint64_t sequence, uint32_t priority, int64_t created_utc_ns);
+typedef struct ea_spool_head {
+    uint32_t priority;
+    int64_t created_utc_ns;
+} ea_spool_head;
+/* 1 when these are the first bytes of that segment. ret may be NULL. */
+int ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_head *ret);
 /* The 48 bytes that go before a record's batch. */
 void ea_spool_put_record(uint8_t *out, const ea_spool_record *r, uint64_t sequence);
 /* One record at the start of data: 1 and *ret (borrows data), 0 when there is no whole record. */
@@ -75,12 +93,18 @@ typedef struct ea_range_set {
 EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last);
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
 
+enum ea_spool_stream_kind {
+    EA_SPOOL_LIVE = 0,            /* what is lost cannot be made again */
+    EA_SPOOL_REPLAY = 1,          /* its batches are made again when it is taken up again */
+    EA_SPOOL_REPLAY_COMPLETE = 2, /* it was read to its end: forgotten when nothing waits any more */
+};
+
 typedef struct ea_spool_stream_state {
     uint8_t stream[EA_STREAM_ID_BYTES];
-    int resumable;
-    uint64_t target;  /* hash of where it goes; see ea_spool_stream */
-    uint64_t highest; /* number seen */
-    ea_range_set acknowledged;
+    int resumable;             /* enum ea_spool_stream_kind */
+    uint64_t target;           /* hash of where it goes; see ea_spool_stream */
+    uint64_t highest;          /* number seen */
+    ea_range_set acknowledged; /* and whatever else needs nothing more: evicted, with a tombstone */
 } ea_spool_stream_state;
 
 void ea_spool_state_begin(ea_text *out);

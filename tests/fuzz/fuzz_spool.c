@@ -30,7 +30,7 @@ static void segment(const uint8_t *data, size_t size, int mend) {
     uint8_t *file = malloc(total);
     if (!file)
         return;
-    ea_spool_put_head(file, SEQUENCE, 0);
+    ea_spool_put_head(file, SEQUENCE, 0, 0);
     memcpy(file + EA_SPOOL_HEAD_BYTES, data, size);
     for (size_t at = EA_SPOOL_HEAD_BYTES; mend && at + EA_SPOOL_RECORD_BYTES < total;) {
         uint32_t n = ea_load32(file + at + 4);

@@ -187,7 +187,7 @@ static void what_goes_back_keeps_its_place(void **state) {
     close_spool(s);
 }
 
-static void a_take_ends_at_its_bound_and_at_another_stream(void **state) {
+static void a_take_ends_at_its_bound_and_streams_take_turns(void **state) {
     (void)state;
     ea_spool *s = open_spool();
     ea_spool_item items[8];
@@ -198,12 +198,16 @@ static void a_take_ends_at_its_bound_and_at_another_stream(void **state) {
         offer(s, n, 1000);
     must(offer_batch(s, OTHER, 1, 10, 1, 1000, &err), &err);
     offer(s, 4, 1000);
+    offer(s, 5, 1000);
     assert_int_equal(ea_spool_take(s, 2 * 1004 + 1003, items, 8), 2);
-    assert_int_equal(ea_spool_take(s, 100000, items + 2, 6), 1);
-    assert_int_equal(ea_spool_take(s, 100000, items + 3, 5), 1);
-    assert_memory_equal(items[3].stream, OTHER, sizeof OTHER);
-    assert_int_equal(ea_spool_take(s, 1, items + 4, 4), 1); /* one at the least */
-    assert_int_equal(items[4].number, 4);
+    assert_int_equal(items[1].number, 2);
+    assert_int_equal(ea_spool_take(s, 100000, items, 8), 1); /* the other one, which waits behind all of the first's */
+    assert_memory_equal(items[0].stream, OTHER, sizeof OTHER);
+    assert_int_equal(ea_spool_take(s, 1, items, 8), 1); /* one at the least */
+    assert_int_equal(items[0].number, 3);
+    assert_int_equal(ea_spool_take(s, 100000, items, 8), 2);
+    assert_int_equal(items[1].number, 5);
+    assert_int_equal(ea_spool_take(s, 100000, items, 8), 0);
     close_spool(s);
 }
 
@@ -289,18 +293,24 @@ static void a_complete_stream_is_forgotten(void **state) {
     ea_spool *s = open_spool();
     ea_spool_item item;
     ea_spool_status status;
+    ea_err err;
     begin(s, STREAM, 1);
     offer(s, 1, 300);
     ea_spool_stream_end(s, STREAM, 1);
-    ea_spool_get_status(s, &status);
-    assert_int_equal(status.streams, 1); /* it has a batch here */
+    begin(s, STREAM, 1); /* taken up again while a batch of it is here */
+    assert_int_equal(offer_batch(s, STREAM, 1, 10, 1, 300, &err), EA_SPOOL_KEPT);
+    ea_spool_stream_end(s, STREAM, 1);
     assert_int_equal(take_one(s, &item), 1);
     settle_one(s, &item, EA_SPOOL_DONE);
+    begin(s, STREAM, 1); /* it was done: a replay of the same files is sent again as a whole */
+    assert_int_equal(offer_batch(s, STREAM, 1, 10, 1, 300, &err), EA_SPOOL_NEW);
+    ea_spool_stream_end(s, STREAM, 1);
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    close_spool(s);
+    s = open_spool();
     ea_spool_get_status(s, &status);
     assert_int_equal(status.streams, 0);
-    begin(s, STREAM, 1);
-    offer(s, 1, 300); /* a replay of the same files is sent again as a whole */
-    assert_int_equal(take_one(s, &item), 1);
     close_spool(s);
 }
 
@@ -352,7 +362,7 @@ static void torn_at_every_byte(void **state) {
     char *data;
     size_t len_bytes;
     ea_spool *s = open_spool();
-    begin(s, STREAM, 0);
+    begin(s, STREAM, 1);
     for (uint64_t n = 1; n <= 3; n++)
         offer(s, n, 120);
     close_spool(s);
@@ -387,7 +397,7 @@ static void a_flipped_bit_costs_one_record(void **state) {
     char *data;
     size_t len_bytes;
     ea_spool *s = open_spool();
-    begin(s, STREAM, 0);
+    begin(s, STREAM, 1);
     for (uint64_t n = 1; n <= 3; n++)
         offer(s, n, 120);
     close_spool(s);
@@ -441,6 +451,7 @@ static void a_foreign_segment_is_set_aside(void **state) {
     (void)state;
     ea_spool *s = open_spool();
     ea_spool_item item;
+    ea_err err;
     begin(s, STREAM, 0);
     offer(s, 1, 120);
     close_spool(s);
@@ -448,8 +459,8 @@ static void a_foreign_segment_is_set_aside(void **state) {
     s = open_spool();
     assert_true(ea_path_exists(scratch_path("spool/00000000000000aa.seg.bad")));
     assert_int_equal(counter(EA_COUNT_spool_bad_bytes), 51);
-    begin(s, STREAM, 0);
-    offer(s, 2, 120);
+    begin(s, OTHER, 0);
+    must(offer_batch(s, OTHER, 2, 10, 1, 120, &err), &err);
     assert_true(ea_path_exists(scratch_path("spool/00000000000000ab.seg"))); /* a name is not used twice */
     assert_int_equal(take_one(s, &item), 1);
     assert_int_equal(take_one(s, &item), 2);
@@ -582,6 +593,227 @@ static void segments_go_when_they_are_acknowledged(void **state) {
     assert_true(status.disk_bytes <= 20000);
     close_spool(s);
     assert_int_equal(segments(), 0);
+}
+
+/* ---- giving way ---- */
+
+/* What came out of the spool, as a collector would see it. */
+typedef struct arrived {
+    uint8_t batch[2001], tombstone[2001]; /* by number */
+    uint64_t batch_events, tombstone_events;
+    uint64_t base[64]; /* by the stream's last byte: its number 1 is base + 1 here */
+    uint64_t base_now;
+    ea_range gone[64];
+    uint32_t cause[64];
+    size_t gone_count;
+} arrived;
+
+static int on_tombstone(const ea_tombstone *t, void *arg) {
+    arrived *a = arg;
+    assert_true(t->first >= 1 && t->first <= t->last && a->base_now + t->last <= 2000);
+    for (uint64_t n = t->first; n <= t->last; n++)
+        a->tombstone[a->base_now + n]++;
+    a->tombstone_events += t->event_count;
+    if (a->gone_count < 64) {
+        a->cause[a->gone_count] = t->cause;
+        a->gone[a->gone_count++] = (ea_range){t->first, t->last};
+    }
+    return 0;
+}
+
+/* Sends up to count batches. */
+static size_t deliver(ea_spool *s, arrived *a, size_t count) {
+    ea_spool_item item;
+    ea_err err;
+    size_t n = 0;
+    for (; n < count && ea_spool_take(s, 1, &item, 1); n++) {
+        ea_text body;
+        ea_text_init(&body);
+        must(ea_spool_read(s, &item, &body, &err), &err);
+        ea_batch_head head;
+        a->base_now = a->base[item.stream[15]];
+        int is_tombstone = ea_batch_read_head((const uint8_t *)body.data, body.len_bytes, &head, &err) == 0;
+        must(ea_batch_each_tombstone((const uint8_t *)body.data, body.len_bytes, on_tombstone, a, &err), &err);
+        if (!is_tombstone) { /* the batches of these tests are no real ones */
+            a->batch[a->base_now + item.number]++;
+            a->batch_events += item.event_count;
+        }
+        ea_text_deinit(&body);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    return n;
+}
+
+static const ea_spool_options SMALL = {
+    .limit_bytes = 64 << 10, .segment_bytes = 16 << 10, .evict = 1, .sync = EA_SPOOL_SYNC_NEVER};
+
+static void the_oldest_gives_way(void **state) {
+    (void)state;
+    ea_err err;
+    arrived a = {0};
+    ea_spool *s = open_with(&SMALL);
+    ea_spool_status status;
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 40; n++) {
+        must(offer_batch(s, STREAM, n, 10, 1, 5000, &err), &err);
+        ea_spool_get_status(s, &status);
+        assert_true(status.disk_bytes <= (64 << 10) + 1000); /* and tombstones */
+    }
+    uint64_t evicted = counter(EA_COUNT_events_evicted_size);
+    assert_in_range(evicted, 280, 380);
+    assert_int_equal(counter(EA_COUNT_events_spooled), 400 - evicted);
+    deliver(s, &a, 1000);
+    assert_int_equal(a.tombstone_events, evicted);
+    assert_int_equal(a.batch_events, 400 - evicted);
+    for (uint64_t n = 1; n <= 40; n++)
+        assert_int_equal(a.batch[n] + a.tombstone[n], 1);
+    assert_true(a.tombstone[1] && a.batch[40]);
+    for (size_t i = 0; i < a.gone_count; i++)
+        assert_int_equal(a.cause[i], ea_counter_row(EA_COUNT_events_evicted_size)->number);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
+static void security_outlives_bulk(void **state) {
+    (void)state;
+    ea_err err;
+    arrived a = {0};
+    ea_spool *s = open_with(&SMALL);
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 60; n++) /* one in ten is a security batch */
+        must(offer_batch(s, STREAM, n, 1, n % 10 == 0 ? 2 : 0, 5000, &err), &err);
+    deliver(s, &a, 1000);
+    for (uint64_t n = 1; n <= 60; n++) {
+        assert_int_equal(a.batch[n] + a.tombstone[n], 1);
+        if (n % 10 == 0)
+            assert_int_equal(a.batch[n], 1);
+    }
+    /* a spool full of security batches takes no bulk */
+    for (uint64_t n = 61; n <= 72; n++)
+        must(offer_batch(s, STREAM, n, 1, 2, 5000, &err), &err);
+    uint64_t before = counter(EA_COUNT_events_evicted_size);
+    must(offer_batch(s, STREAM, 73, 1, 0, 30000, &err), &err);
+    assert_int_equal(counter(EA_COUNT_events_evicted_size), before + 1);
+    deliver(s, &a, 1000);
+    assert_int_equal(a.tombstone[73], 1);
+    close_spool(s);
+}
+
+static void what_is_on_its_way_does_not_give_way(void **state) {
+    (void)state;
+    ea_err err;
+    ea_spool *s = open_with(&SMALL);
+    ea_spool_item item;
+    begin(s, STREAM, 0);
+    offer(s, 1, 5000);
+    assert_int_equal(take_one(s, &item), 1);
+    for (uint64_t n = 2; n <= 40; n++)
+        must(offer_batch(s, STREAM, n, 10, 1, 5000, &err), &err);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    assert_int_equal(counter(EA_COUNT_events_acknowledged), 10);
+    close_spool(s);
+}
+
+static void too_old_gives_way(void **state) {
+    (void)state;
+    ea_err err;
+    arrived a = {0};
+    ea_spool *s = open_with(&(ea_spool_options){.limit_age_ns = 50000000, .sync = EA_SPOOL_SYNC_NEVER});
+    begin(s, STREAM, 0);
+    offer(s, 1, 500);
+    offer(s, 2, 500);
+    ea_sleep_ns(60000000);
+    must(ea_spool_sync_due(s, &err), &err);
+    assert_int_equal(counter(EA_COUNT_events_evicted_age), 20);
+    offer(s, 3, 500);
+    deliver(s, &a, 10);
+    assert_int_equal(a.gone_count, 1);
+    assert_int_equal(a.gone[0].first, 1);
+    assert_int_equal(a.gone[0].last, 2);
+    assert_int_equal(a.tombstone_events, 20);
+    assert_int_equal(a.batch[3], 1);
+    close_spool(s);
+}
+
+static void a_hole_in_an_earlier_run_gets_a_tombstone(void **state) {
+    (void)state;
+    char *data;
+    size_t len_bytes;
+    ea_err err;
+    arrived a = {0};
+    ea_spool *s = open_spool();
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 6; n++)
+        offer(s, n, 120);
+    ea_spool_item item;
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    must(ea_spool_claim(s, STREAM, 7, 0, &err), &err); /* was being compressed when the process ended */
+    close_spool(s);
+    read_file(first_segment(), &data, &len_bytes);
+    size_t record = EA_SPOOL_RECORD_BYTES + 120;
+    data[EA_SPOOL_HEAD_BYTES + 2 * record + 60] ^= 1; /* numbers 3 and 4 */
+    data[EA_SPOOL_HEAD_BYTES + 3 * record + 60] ^= 1;
+    write_file(first_segment(), data, len_bytes);
+    free(data);
+    for (int again = 0; again < 3; again++) { /* also when nothing was sent in between */
+        s = open_spool();
+        assert_int_equal(waiting(s), 4); /* 2, 5, 6, the tombstone */
+        if (again < 2)
+            close_spool(s);
+    }
+    deliver(s, &a, 10);
+    assert_int_equal(a.gone_count, 2);
+    assert_true(a.gone[0].first == 3 && a.gone[0].last == 4 && a.gone[1].first == 7 && a.gone[1].last == 7);
+    assert_int_equal(a.cause[0], ea_counter_row(EA_COUNT_events_evicted_damage)->number);
+    assert_true(a.batch[2] && a.batch[5] && a.batch[6]);
+    close_spool(s);
+    s = open_spool();
+    assert_int_equal(waiting(s), 0);
+    close_spool(s);
+}
+
+/* A random life of a live agent: batches of all priorities and sizes, a collector that comes and goes, restarts, each
+ * with a stream of its own. In the end each number of each stream has arrived once, as a batch or in a tombstone, and
+ * the events agree with what was offered. */
+static void a_random_life(void **state) {
+    (void)state;
+    ea_err err;
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        arrived a = {0};
+        uint8_t stream[EA_STREAM_ID_BYTES] = {1};
+        uint64_t random = seed * 0x9E3779B97F4A7C15u, number = 0, events = 0, here = 0;
+        memset(&counters, 0, sizeof counters);
+        ea_spool *s = open_with(&SMALL);
+        begin(s, stream, 0);
+        for (int step = 0; step < 700; step++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            uint64_t dice = random >> 57, size = 50 + (random >> 20) % (dice & 1 ? 300 : 9000);
+            if (dice < 100) {
+                events += ++number % 5;
+                must(offer_batch(s, stream, number - a.base[stream[15]], (uint32_t)(number % 5),
+                                 (uint32_t)(random >> 40) % 3, size, &err),
+                     &err);
+            } else if (dice < 126) {
+                here += deliver(s, &a, (random >> 40) % 4);
+            } else if (stream[15] < 63) {
+                close_spool(s);
+                s = open_with(&SMALL);
+                a.base[++stream[15]] = number;
+                begin(s, stream, 0);
+            }
+        }
+        here += deliver(s, &a, 100000);
+        for (uint64_t n = 1; n <= number; n++)
+            if (a.batch[n] + a.tombstone[n] != 1)
+                fail_msg("seed %llu: number %llu of %llu: %d batches, %d tombstones", (unsigned long long)seed,
+                         (unsigned long long)n, (unsigned long long)number, a.batch[n], a.tombstone[n]);
+        assert_int_equal(a.batch_events + a.tombstone_events, events);
+        assert_true(here > 100 && a.tombstone_events > 100 && stream[15] > 5);
+        close_spool(s);
+        assert_int_equal(segments(), 0);
+        assert_int_equal(scratch_remove_folder(scratch_path("spool")), 0);
+    }
 }
 
 /* ---- class descriptions ---- */
@@ -896,7 +1128,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(in_order_out_in_order),
         T(what_goes_back_keeps_its_place),
-        T(a_take_ends_at_its_bound_and_at_another_stream),
+        T(a_take_ends_at_its_bound_and_streams_take_turns),
         T(security_before_bulk),
         T(a_restart_goes_on),
         T(another_target_starts_over),
@@ -912,6 +1144,12 @@ int main(void) {
         T(a_batch_larger_than_the_spool_is_refused),
         T(the_number_of_batches_is_bounded),
         T(segments_go_when_they_are_acknowledged),
+        T(the_oldest_gives_way),
+        T(security_outlives_bulk),
+        T(what_is_on_its_way_does_not_give_way),
+        T(too_old_gives_way),
+        T(a_hole_in_an_earlier_run_gets_a_tombstone),
+        T(a_random_life),
         T(descriptions_are_kept),
         T(ranges_against_a_bitmap),
         T(state_comes_back),

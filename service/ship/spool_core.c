@@ -1,0 +1,284 @@
+/* The spool's common parts: its index in memory, the state file, deleting segments. See spool_core.h. */
+#include "spool_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+char *ea_spool_join(const char *dir, const char *name) {
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char *path = malloc(n);
+    if (path)
+        snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
+char *ea_spool_segment_path(const char *dir, uint64_t sequence) {
+    char name[32];
+    snprintf(name, sizeof name, "%016llx.seg", (unsigned long long)sequence);
+    return ea_spool_join(dir, name);
+}
+
+int ea_spool_segment_sequence(const char *name, uint64_t *ret) {
+    uint8_t bytes[8];
+    char hex[17];
+    size_t n;
+    if (strlen(name) != 20 || strcmp(name + 16, ".seg") != 0)
+        return 0;
+    memcpy(hex, name, 16);
+    hex[16] = 0;
+    if (ea_hex_parse(hex, bytes, sizeof bytes, &n) || n != sizeof bytes)
+        return 0;
+    uint64_t v = 0;
+    for (size_t i = 0; i < 8; i++)
+        v = v << 8 | bytes[i];
+    *ret = v;
+    return v != 0;
+}
+
+void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front) {
+    queue *q = &s->waiting[e->priority];
+    e->prev = at_the_front ? NULL : q->last;
+    e->next = at_the_front ? q->first : NULL;
+    *(e->prev ? &e->prev->next : &q->first) = e;
+    *(e->next ? &e->next->prev : &q->last) = e;
+    q->count++;
+    s->waiting_count++;
+    s->streams_waiting += e->stream->waiting++ == 0;
+}
+
+void ea_spool_dequeue(ea_spool *s, entry *e) {
+    queue *q = &s->waiting[e->priority];
+    *(e->prev ? &e->prev->next : &q->first) = e->next;
+    *(e->next ? &e->next->prev : &q->last) = e->prev;
+    q->count--;
+    s->waiting_count--;
+    s->streams_waiting -= --e->stream->waiting == 0;
+}
+
+stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id) {
+    for (stream *k = s->streams; k; k = k->next)
+        if (memcmp(k->state.stream, id, EA_STREAM_ID_BYTES) == 0)
+            return k;
+    return NULL;
+}
+
+void ea_spool_free_stream(stream *k) {
+    size_t cursor = 0;
+    uint64_t number, e;
+    while (ea_u64_map_next(&k->entries, &cursor, &number, &e)) /* at the end: those that stay on disk */
+        free((entry *)(uintptr_t)e);
+    ea_u64_map_deinit(&k->entries);
+    free(k->state.acknowledged.ranges);
+    free(k);
+}
+
+int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream **ret) {
+    if (s->stream_count >= EA_SPOOL_STREAMS_MAX) {
+        stream **at = &s->streams, **victim = NULL;
+        for (; *at; at = &(*at)->next)
+            if (!(*at)->open && !(*at)->live && !(*at)->segments)
+                victim = at; /* the list runs from new to old */
+        if (!victim)
+            return EA_ELIMIT;
+        stream *gone = *victim;
+        *victim = gone->next;
+        ea_spool_free_stream(gone);
+        s->stream_count--;
+    }
+    stream *k = calloc(1, sizeof *k);
+    if (!k)
+        return EA_ENOMEM;
+    k->state = *state;
+    ea_u64_map_init(&k->entries, 0);
+    k->next = s->streams;
+    s->streams = k;
+    s->stream_count++;
+    *ret = k;
+    return 0;
+}
+
+static void forget_stream(ea_spool *s, stream *k) {
+    stream **at = &s->streams;
+    while (*at != k)
+        at = &(*at)->next;
+    *at = k->next;
+    ea_spool_free_stream(k);
+    s->stream_count--;
+    s->dirty = 1;
+}
+
+void ea_spool_let_go(ea_spool *s, stream *k) {
+    if (!k->live && !k->segments && !k->open && k->state.resumable != EA_SPOOL_REPLAY)
+        forget_stream(s, k);
+}
+
+int ea_spool_attach(segment *g, stream *k) {
+    for (size_t i = g->stream_count; i--;) /* the last one, mostly */
+        if (g->streams[i] == k)
+            return 0;
+    stream **grown = realloc(g->streams, (g->stream_count + 1) * sizeof *grown);
+    if (!grown)
+        return EA_ENOMEM;
+    g->streams = grown;
+    g->streams[g->stream_count++] = k;
+    k->segments++;
+    return 0;
+}
+
+void ea_spool_free_segment(segment *g) {
+    free(g->streams);
+    free(g);
+}
+
+entry *ea_spool_find_entry(const stream *k, uint64_t number) {
+    const uint64_t *p = ea_u64_map_get(&k->entries, number);
+    return p ? (entry *)(uintptr_t)*p : NULL;
+}
+
+void ea_spool_move(ea_spool *s, const entry *e, enum ea_counter from, enum ea_counter to) {
+    if (e->counted && s->o.ledger)
+        ea_ledger_post(s->o.ledger, (ea_posting[]){{from, -(int64_t)e->event_count}, {to, e->event_count}}, 2);
+}
+
+int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted) {
+    entry *e = calloc(1, sizeof *e);
+    if (!e || ea_spool_attach(g, k)) {
+        free(e);
+        return EA_ENOMEM;
+    }
+    *e = (entry){.segment = g,
+                 .stream = k,
+                 .number = r->number,
+                 .offset = (uint32_t)r->offset,
+                 .len_bytes = r->len_bytes,
+                 .event_count = r->event_count,
+                 .priority = (uint8_t)r->priority,
+                 .counted = (uint8_t)counted,
+                 .tombstone = r->flags & EA_SPOOL_TOMBSTONE ? 1 : 0};
+    if (ea_u64_map_put(&k->entries, e->number, (uint64_t)(uintptr_t)e)) {
+        free(e);
+        return EA_ENOMEM;
+    }
+    ea_spool_enqueue(s, e, 0);
+    g->live++;
+    k->live++;
+    if (e->number > k->state.highest)
+        k->state.highest = e->number;
+    return 0;
+}
+
+void ea_spool_bury(ea_spool *s, segment *g) {
+    segment **at = &s->segments;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    g->next = s->dead;
+    s->dead = g;
+}
+
+void ea_spool_remove_entry(ea_spool *s, entry *e) {
+    segment *g = e->segment;
+    stream *k = e->stream;
+    ea_u64_map_remove(&k->entries, e->number);
+    k->live--;
+    if (--g->live == 0 && s->active[g->priority] != g)
+        ea_spool_bury(s, g);
+    ea_spool_let_go(s, k);
+    s->dirty = 1;
+    free(e);
+}
+
+/* ---- the state file, and deleting what it makes superfluous ---- */
+
+static int save_state(ea_spool *s, ea_err *err) {
+    ea_text text;
+    ea_text_init(&text);
+    ea_mutex_lock(s->lock);
+    ea_spool_state_begin(&text);
+    /* from old to new, so that a reader, which adds at the front, gets the same order */
+    size_t n = 0;
+    const stream *list[EA_SPOOL_STREAMS_MAX];
+    for (const stream *k = s->streams; k; k = k->next)
+        list[n++] = k;
+    while (n)
+        ea_spool_state_stream(&text, &list[--n]->state);
+    s->dirty = 0;
+    ea_mutex_unlock(s->lock);
+    ea_spool_state_end(&text);
+    char *path = ea_spool_join(s->dir, "state");
+    int rc = text.failed || !path ? ea_fail(err, EA_ENOMEM, "save the state of the spool %s", s->dir)
+                                  : ea_path_write_all(path, text.data, text.len_bytes, 1, err);
+    free(path);
+    ea_text_deinit(&text);
+    if (rc) {
+        ea_mutex_lock(s->lock);
+        s->dirty = 1;
+        ea_mutex_unlock(s->lock);
+    }
+    return rc;
+}
+
+int ea_spool_reap(ea_spool *s, int force_save, ea_err *err) {
+    int rc = 0;
+    ea_mutex_lock(s->save_lock);
+    ea_mutex_lock(s->lock);
+    segment *dead = s->dead;
+    s->dead = NULL;
+    int64_t now = ea_monotonic_ns();
+    int save = s->dirty && (dead || force_save || now - s->saved_ns > 1000000000);
+    ea_mutex_unlock(s->lock);
+    if (save) {
+        rc = save_state(s, err);
+        s->saved_ns = now;
+    }
+    /* A full disk has no room for the state, and what would make room waits for it. Without the state a restart sends
+     * again what was deleted here only if it can be made again, and the collector knows what it has. */
+    int full = rc == EA_EFULL;
+    if (full)
+        rc = 0;
+    uint64_t freed = 0;
+    segment *removed = NULL;
+    while (dead && !rc) {
+        ea_mutex_lock(s->read_lock);
+        if (s->reader && s->reader_sequence == dead->sequence) {
+            ea_file_close(s->reader);
+            s->reader = NULL;
+        }
+        ea_mutex_unlock(s->read_lock);
+        char *path = ea_spool_segment_path(s->dir, dead->sequence);
+        rc = path ? ea_path_remove(path, err) : ea_fail(err, EA_ENOMEM, "delete a segment of the spool %s", s->dir);
+        free(path);
+        if (rc == EA_ENOTFOUND)
+            rc = 0;
+        if (!rc) {
+            segment *next = dead->next;
+            freed += dead->size_bytes;
+            dead->next = removed;
+            removed = dead;
+            dead = next;
+        }
+    }
+    if (full && freed && !rc && (rc = save_state(s, err)) == EA_EFULL)
+        rc = 0; /* it stays dirty: the next time */
+    ea_mutex_lock(s->lock);
+    while (dead) { /* what could not be deleted now is tried again */
+        segment *next = dead->next;
+        dead->next = s->dead;
+        s->dead = dead;
+        dead = next;
+    }
+    while (removed) {
+        segment *next = removed->next;
+        for (size_t i = 0; i < removed->stream_count; i++) {
+            removed->streams[i]->segments--;
+            ea_spool_let_go(s, removed->streams[i]);
+        }
+        ea_spool_free_segment(removed);
+        removed = next;
+    }
+    s->disk_bytes -= freed;
+    ea_cond_broadcast(s->room);
+    ea_mutex_unlock(s->lock);
+    ea_mutex_unlock(s->save_lock);
+    return rc;
+}

@@ -1,0 +1,136 @@
+/* The inside of the spool, shared by its files: spool.c (streams, appending, sending), spool_open.c (recovery, closing,
+ * looking), spool_evict.c (what gives way when it is full), spool_core.c (the rest).
+ *
+ * Locks, outermost first; none is taken while a later one is held:
+ *   save_lock    writing the state file, deleting segments
+ *   write_lock   the open segments' files
+ *   read_lock    the sender's open segment
+ *   lock         everything in memory; never held during input or output
+ * An append reserves its room before it takes write_lock, so that a full spool blocks only its appenders. */
+#ifndef EA_SHIP_SPOOL_CORE_H
+#define EA_SHIP_SPOOL_CORE_H
+
+#include "map.h"
+#include "platform.h"
+#include "spool.h"
+
+typedef struct ea_spool_entry entry;
+typedef struct ea_spool_segment segment;
+typedef struct ea_spool_known_stream stream;
+
+/* A batch (or a tombstone) that is on disk and not done with. */
+struct ea_spool_entry {
+    entry *prev, *next; /* in a queue */
+    segment *segment;
+    stream *stream;
+    uint64_t number;
+    uint32_t offset; /* of the record in its segment */
+    uint32_t len_bytes, event_count;
+    uint8_t priority;
+    uint8_t taken;
+    uint8_t counted;   /* its events are in this process's ledger */
+    uint8_t tombstone; /* it stands for batches that are gone */
+};
+
+typedef struct queue {
+    entry *first, *last;
+    size_t count;
+} queue;
+
+struct ea_spool_segment {
+    segment *next;
+    uint64_t sequence, size_bytes;
+    int64_t created_utc_ns;
+    uint32_t priority;
+    size_t live, taken; /* entries; how many of them are on their way */
+    stream **streams;   /* whose records are in its file, dead ones included */
+    size_t stream_count;
+    ea_file *file; /* while it is open for appending; write_lock */
+};
+
+struct ea_spool_known_stream {
+    stream *next;
+    ea_spool_stream_state state;
+    int open;             /* by this process */
+    int recorded;         /* the state file knew it */
+    size_t live, waiting; /* entries (and whoever needs it to stay); entries in queues */
+    size_t segments;      /* with records of it on disk: as long as there are any, what is acknowledged must be known */
+    ea_u64_map entries;   /* number -> entry */
+};
+
+struct ea_spool {
+    char *dir;
+    ea_spool_options o;
+    ea_file *lock_file;
+    ea_descriptions *descriptions;
+    ea_mutex *save_lock, *write_lock, *read_lock, *lock;
+    ea_cond *room, *work; /* with lock */
+
+    /* lock */
+    queue waiting[EA_SPOOL_PRIORITIES];
+    size_t taken_count, waiting_count;
+    size_t streams_waiting;    /* how many streams have entries in queues */
+    const stream *last_served; /* only compared, never followed */
+    segment *segments;         /* all on disk but the dead */
+    segment *dead;             /* to be deleted */
+    segment *active[EA_SPOOL_PRIORITIES];
+    stream *streams;
+    size_t stream_count;
+    uint64_t disk_bytes, reserved_bytes, next_sequence;
+    size_t reserved_batches;
+    int canceled, woken;
+    int dirty;  /* the state file is behind */
+    int opened; /* recovery came to its end: what is in memory may be saved */
+
+    int64_t synced_ns, saved_ns; /* write_lock, save_lock */
+    int64_t aged_ns;             /* when ages were looked at last; the sender's thread */
+    int unsynced;                /* write_lock */
+    ea_file *reader;             /* read_lock */
+    uint64_t reader_sequence;
+};
+
+/* Paths are allocated; NULL without memory. */
+char *ea_spool_join(const char *dir, const char *name);
+char *ea_spool_segment_path(const char *dir, uint64_t sequence);
+/* 1 when name is a segment's. */
+int ea_spool_segment_sequence(const char *name, uint64_t *ret);
+
+/* All of the following are called with lock, or before there are threads. */
+void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front);
+void ea_spool_dequeue(ea_spool *s, entry *e);
+stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id);
+void ea_spool_free_stream(stream *k);
+/* Takes state's memory. The oldest record of an abandoned replay gives way when there are too many. */
+int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream **ret);
+/* Somebody does not need the stream any more; it is forgotten when nobody does. */
+void ea_spool_let_go(ea_spool *s, stream *k);
+entry *ea_spool_find_entry(const stream *k, uint64_t number);
+/* Moves an entry's events in the ledger. */
+void ea_spool_move(ea_spool *s, const entry *e, enum ea_counter from, enum ea_counter to);
+/* The segment's file holds a record of the stream. EA_ENOMEM. */
+int ea_spool_attach(segment *g, stream *k);
+void ea_spool_free_segment(segment *g);
+/* Adds a record that is on disk to the index, at the end of its queue. */
+int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted);
+/* The entry is done with; it is in no queue. */
+void ea_spool_remove_entry(ea_spool *s, entry *e);
+/* Moves a segment without live entries to the dead; ea_spool_reap deletes it. */
+void ea_spool_bury(ea_spool *s, segment *g);
+
+/* Without any lock: deletes the dead segments, after the state that says why has been saved. force_save: saves also
+ * without a segment. */
+EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
+/* With write_lock: writes one record and adds its entry. EA_EFULL: the disk is full. */
+EA_MUST_CHECK int ea_spool_write(ea_spool *s, ea_spool_record *r, ea_err *err);
+/* With write_lock: the same for a tombstone of a stream. */
+EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, uint64_t number,
+                                            const ea_tombstone *tombstones, size_t count, ea_err *err);
+
+/* Without any lock: the oldest segment of the lowest priority up to max_priority gives way, if it was made before
+ * before_utc_ns and nothing of it is on its way. Tombstones stand for its batches. 1, 0 when there is none. */
+EA_MUST_CHECK int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, enum ea_counter cause,
+                                 ea_err *err);
+/* Without any lock: the same for a batch that has not even come in; its events are compressing. */
+EA_MUST_CHECK int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, enum ea_counter cause, ea_err *err);
+
+#endif

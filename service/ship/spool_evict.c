@@ -1,0 +1,259 @@
+/* What gives way when the spool is full or its content too old: whole segments, and tombstones in their place.
+ *
+ * The order on disk is: the tombstones, the state that calls the numbers settled, then the segment goes. A crash in
+ * between leaves both; then the batches are sent after all, which is better than their tombstones, and a collector
+ * knows that. See spool_core.h. Thread: an encoder's (full), the sender's (age). */
+#include "spool_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A batch that goes. */
+typedef struct gone {
+    stream *stream;
+    uint64_t number, event_count;
+    int tombstone; /* it only stood for others; those follow in `older` */
+    int64_t utc_min_ns, utc_max_ns;
+} gone;
+
+typedef struct eviction {
+    ea_spool *s;
+    enum ea_counter cause;
+    uint64_t sequence;
+    gone *list;
+    size_t count;
+    stream **streams; /* distinct ones of the list: one or two, mostly */
+    size_t stream_count;
+    /* of tombstones that go with the segment: what they stood for goes on */
+    struct older {
+        stream *stream;
+        ea_tombstone row;
+    } * older;
+    size_t older_count, older_capacity;
+    stream *reading; /* whose tombstone is being read */
+    ea_err *err;
+} eviction;
+
+/* With lock: the oldest segment of the lowest priority. */
+static segment *pick(const ea_spool *s, uint32_t max_priority, int64_t before_utc_ns) {
+    segment *best = NULL;
+    for (segment *g = s->segments; g; g = g->next)
+        if (g->priority <= max_priority && g->live && !g->taken && g->created_utc_ns < before_utc_ns &&
+            (!best || g->priority < best->priority || (g->priority == best->priority && g->sequence < best->sequence)))
+            best = g;
+    return best;
+}
+
+static int by_stream_and_number(const void *a, const void *b) {
+    const gone *x = a, *y = b;
+    if (x->stream != y->stream)
+        return (uintptr_t)x->stream < (uintptr_t)y->stream ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* With lock: takes the segment's entries out of the index. Their streams stay until let_go. */
+static int collect(eviction *v, segment *g) {
+    ea_spool *s = v->s;
+    v->list = calloc(g->live, sizeof *v->list);
+    v->streams = calloc(g->live, sizeof *v->streams);
+    if (!v->list || !v->streams)
+        return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", s->dir);
+    entry *next;
+    for (entry *e = s->waiting[g->priority].first; e; e = next) {
+        next = e->next;
+        if (e->segment != g)
+            continue;
+        v->list[v->count++] =
+            (gone){.stream = e->stream, .number = e->number, .event_count = e->event_count, .tombstone = e->tombstone};
+        ea_spool_move(s, e, EA_COUNT_events_spooled, v->cause);
+        ea_spool_dequeue(s, e);
+        ea_u64_map_remove(&e->stream->entries, e->number);
+        g->live--; /* stream->live is left: it keeps the stream here */
+        free(e);
+    }
+    qsort(v->list, v->count, sizeof *v->list, by_stream_and_number);
+    for (size_t i = 0; i < v->count; i++)
+        if (!i || v->list[i].stream != v->list[i - 1].stream)
+            v->streams[v->stream_count++] = v->list[i].stream;
+    s->dirty = 1;
+    return 0;
+}
+
+static int on_older(const ea_tombstone *t, void *arg) {
+    eviction *v = arg;
+    if (v->older_count == v->older_capacity) {
+        size_t capacity = v->older_capacity ? v->older_capacity * 2 : 16;
+        struct older *grown = realloc(v->older, capacity * sizeof *grown);
+        if (!grown)
+            return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
+        v->older = grown;
+        v->older_capacity = capacity;
+    }
+    v->older[v->older_count++] = (struct older){v->reading, *t};
+    return 0;
+}
+
+static int on_record(const ea_spool_record *r, void *arg) {
+    eviction *v = arg;
+    ea_batch_head head;
+    size_t i = 0;
+    while (i < v->stream_count && memcmp(v->streams[i]->state.stream, r->stream, EA_STREAM_ID_BYTES) != 0)
+        i++;
+    if (i == v->stream_count)
+        return 0;
+    gone wanted = {.stream = v->streams[i], .number = r->number};
+    gone *g = bsearch(&wanted, v->list, v->count, sizeof *v->list, by_stream_and_number);
+    if (!g)
+        return 0;
+    v->reading = g->stream;
+    if (g->tombstone)
+        return ea_batch_each_tombstone(r->batch, r->len_bytes, on_older, v, v->err);
+    if (ea_batch_read_head(r->batch, r->len_bytes, &head, NULL) == 0 && head.event_count) {
+        g->utc_min_ns = head.utc_min_ns;
+        g->utc_max_ns = head.utc_max_ns;
+    }
+    return 0;
+}
+
+/* Times and older tombstones are in the file. If it cannot be read, the tombstones say less. */
+static int read_segment(eviction *v) {
+    char *data = NULL, *path = ea_spool_segment_path(v->s->dir, v->sequence);
+    size_t len_bytes;
+    ea_spool_scanned scanned;
+    ea_err why = {0};
+    int rc = path ? 0 : ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
+    if (!rc && ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why) == 0)
+        rc = ea_spool_scan((const uint8_t *)data, len_bytes, v->sequence, on_record, v, &scanned, &why);
+    free(data);
+    free(path);
+    return rc == EA_ENOMEM ? ea_fail(v->err, rc, "evict from the spool %s", v->s->dir) : 0;
+}
+
+static void widen(ea_tombstone *t, const gone *g) {
+    if (!g->utc_min_ns && !g->utc_max_ns)
+        return;
+    int known = t->utc_min_ns || t->utc_max_ns;
+    if (!known || g->utc_min_ns < t->utc_min_ns)
+        t->utc_min_ns = g->utc_min_ns;
+    if (!known || g->utc_max_ns > t->utc_max_ns)
+        t->utc_max_ns = g->utc_max_ns;
+}
+
+/* With write_lock: the tombstones of list[0..count), which are of one stream. */
+static int mark_graves(eviction *v, const gone *list, size_t count) {
+    stream *k = list[0].stream;
+    size_t n = 0, room = count + v->older_count;
+    ea_tombstone *rows = calloc(room, sizeof *rows);
+    if (!rows)
+        return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
+    for (size_t i = 0; i < count; i++) {
+        const gone *g = &list[i];
+        if (g->tombstone)
+            continue; /* its own number is in the range that it stood for */
+        if (!n || rows[n - 1].last + 1 != g->number)
+            rows[n++] = (ea_tombstone){.first = g->number, .cause = ea_counter_row(v->cause)->number};
+        rows[n - 1].last = g->number;
+        rows[n - 1].event_count += g->event_count;
+        widen(&rows[n - 1], g);
+    }
+    for (size_t i = 0; i < v->older_count; i++)
+        if (v->older[i].stream == k)
+            rows[n++] = v->older[i].row;
+    int rc = n ? ea_spool_write_tombstones(v->s, k->state.stream, list[0].number, rows, n, v->err) : 0;
+    free(rows);
+    if (!rc) {
+        ea_mutex_lock(v->s->lock);
+        for (size_t i = 1; i < count; i++) /* all but the one that the tombstone goes under need nothing more */
+            if (ea_range_set_add(&k->state.acknowledged, list[i].number, list[i].number))
+                rc = ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
+        ea_mutex_unlock(v->s->lock);
+    }
+    return rc;
+}
+
+int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, enum ea_counter cause, ea_err *err) {
+    eviction v = {.s = s, .cause = cause, .err = err};
+    ea_file *file = NULL;
+    ea_mutex_lock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    segment *g = pick(s, max_priority, before_utc_ns);
+    int rc = g ? collect(&v, g) : 0;
+    if (!g || rc) {
+        ea_mutex_unlock(s->lock);
+        ea_mutex_unlock(s->write_lock);
+        free(v.list);
+        free(v.streams);
+        return rc;
+    }
+    if (s->active[g->priority] == g) {
+        s->active[g->priority] = NULL;
+        file = g->file;
+        g->file = NULL;
+    }
+    v.sequence = g->sequence;
+    ea_mutex_unlock(s->lock);
+    ea_file_close(file);
+    rc = read_segment(&v);
+    /* On a full disk even a tombstone finds no room before the segment has gone; a second attempt then does. */
+    size_t done = 0;
+    for (int attempt = 0; attempt < 2 && done < v.count && (!rc || rc == EA_EFULL); attempt++) {
+        rc = 0;
+        while (!rc && done < v.count) {
+            size_t n = 1;
+            while (done + n < v.count && v.list[done + n].stream == v.list[done].stream)
+                n++;
+            if (v.list[done].stream->state.resumable == EA_SPOOL_LIVE) /* a replay makes its batches again */
+                rc = mark_graves(&v, v.list + done, n);
+            if (!rc)
+                done += n;
+        }
+        if (attempt == 0) {
+            ea_mutex_lock(s->lock);
+            ea_spool_bury(s, g);
+            ea_mutex_unlock(s->lock);
+            g = NULL;
+            if (rc == EA_EFULL) {
+                ea_mutex_unlock(s->write_lock);
+                int reaped = ea_spool_reap(s, 0, err);
+                ea_mutex_lock(s->write_lock);
+                rc = reaped ? reaped : rc;
+            }
+        }
+    }
+    ea_mutex_lock(s->lock);
+    if (g) /* it could not even be read for want of memory */
+        ea_spool_bury(s, g);
+    for (size_t i = 0; i < v.count; i++) {
+        v.list[i].stream->live--;
+        if (i + 1 == v.count || v.list[i + 1].stream != v.list[i].stream)
+            ea_spool_let_go(s, v.list[i].stream);
+    }
+    ea_mutex_unlock(s->lock);
+    ea_mutex_unlock(s->write_lock);
+    free(v.list);
+    free(v.streams);
+    free(v.older);
+    if (rc == EA_EFULL)
+        rc = 0; /* there is no room for a tombstone: the next opening finds the hole */
+    if (!rc)
+        rc = ea_spool_reap(s, 0, err);
+    return rc ? rc : 1;
+}
+
+int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, enum ea_counter cause, ea_err *err) {
+    ea_batch_head head;
+    ea_tombstone t = {
+        .first = r->number, .last = r->number, .cause = ea_counter_row(cause)->number, .event_count = r->event_count};
+    if (ea_batch_read_head(r->batch, r->len_bytes, &head, NULL) == 0 && head.event_count) {
+        t.utc_min_ns = head.utc_min_ns;
+        t.utc_max_ns = head.utc_max_ns;
+    }
+    if (s->o.ledger)
+        ea_ledger_post(s->o.ledger,
+                       (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count}, {cause, r->event_count}},
+                       2);
+    ea_mutex_lock(s->write_lock);
+    int rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
+    ea_mutex_unlock(s->write_lock);
+    return rc == EA_EFULL ? 0 : rc; /* no room even for a tombstone: the next opening finds the hole */
+}

@@ -1,0 +1,394 @@
+/* The spool: opening what an earlier process left, closing, and looking from outside. See spool.h and spool_core.h. */
+#include "spool_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening: what an earlier process left ---- */
+
+typedef struct recovery {
+    ea_spool *s;
+    segment *segment;
+    ea_err *err;
+} recovery;
+
+static int recover_stream(ea_spool_stream_state *state, void *arg) {
+    recovery *r = arg;
+    stream *k;
+    if (ea_spool_find_stream(r->s, state->stream)) {
+        free(state->acknowledged.ranges);
+        return 0;
+    }
+    int rc = ea_spool_add_stream(r->s, state, &k);
+    if (rc) {
+        free(state->acknowledged.ranges);
+        return ea_fail(r->err, rc, "recover the spool %s", r->s->dir);
+    }
+    k->recorded = 1;
+    return 0;
+}
+
+static int recover_record(const ea_spool_record *record, void *arg) {
+    recovery *r = arg;
+    stream *k = ea_spool_find_stream(r->s, record->stream);
+    int rc = 0;
+    if (!k) { /* the state file was lost, or is older than the stream */
+        ea_spool_stream_state state = {.resumable =
+                                           record->flags & EA_SPOOL_RESUMABLE ? EA_SPOOL_REPLAY : EA_SPOOL_LIVE};
+        memcpy(state.stream, record->stream, sizeof state.stream);
+        rc = ea_spool_add_stream(r->s, &state, &k);
+    }
+    if (!rc)
+        rc = ea_spool_attach(r->segment, k);
+    if (!rc && !ea_range_set_has(&k->state.acknowledged, record->number) && !ea_spool_find_entry(k, record->number)) {
+        ea_spool_record kept = *record;
+        kept.priority = (uint16_t)r->segment->priority; /* a segment's batches are of one priority */
+        rc = ea_spool_add_entry(r->s, k, r->segment, &kept, 0);
+    }
+    return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
+}
+
+static void count(ea_spool *s, enum ea_counter which, uint64_t by) {
+    if (s->o.counters && by)
+        ea_count(s->o.counters, which, by);
+}
+
+/* A file that is no segment (or cannot be read) is set aside, not deleted: somebody may want to look at it. */
+static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, ea_err *err) {
+    size_t n = strlen(path) + 5;
+    char *to = malloc(n);
+    if (!to)
+        return ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
+    snprintf(to, n, "%s.bad", path);
+    count(s, EA_COUNT_spool_bad_bytes, len_bytes);
+    int rc = ea_path_rename(path, to, err);
+    free(to);
+    return rc;
+}
+
+static int recover_segment(ea_spool *s, uint64_t sequence, ea_err *err) {
+    char *data = NULL, *path = ea_spool_segment_path(s->dir, sequence);
+    size_t len_bytes = 0;
+    segment *g = calloc(1, sizeof *g);
+    ea_spool_scanned scanned = {0};
+    ea_spool_head head = {0};
+    recovery r = {s, g, err};
+    ea_err why;
+    int rc = path && g ? 0 : ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
+    if (!rc && ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why)) {
+        rc = set_aside(s, path, 0, err);
+        free(path);
+        free(g);
+        return rc;
+    }
+    if (!rc) {
+        g->sequence = sequence;
+        g->next = s->segments;
+        s->segments = g;
+        if (len_bytes < EA_SPOOL_HEAD_BYTES) {
+            scanned.torn_bytes = len_bytes; /* killed while it was being made */
+        } else if (!ea_spool_is_head((const uint8_t *)data, len_bytes, sequence, &head)) {
+            rc = set_aside(s, path, len_bytes, err);
+            s->segments = g->next;
+            free(data);
+            free(path);
+            free(g);
+            return rc;
+        } else {
+            g->priority = head.priority;
+            g->created_utc_ns = head.created_utc_ns;
+            rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, recover_record, &r, &scanned, err);
+            g->size_bytes = scanned.whole_bytes;
+        }
+    }
+    free(data);
+    if (!rc) {
+        count(s, EA_COUNT_spool_torn_bytes, scanned.torn_bytes);
+        count(s, EA_COUNT_spool_bad_bytes, scanned.bad_bytes);
+        s->disk_bytes += g->size_bytes;
+        ea_file *f;
+        if (!g->live) {
+            ea_spool_bury(s, g);
+        } else if (scanned.torn_bytes && !(rc = ea_file_open(&f, path, EA_OPEN_APPEND, err))) {
+            rc = ea_file_truncate(f, scanned.whole_bytes, err);
+            ea_file_close(f);
+        }
+    } else if (g && g->sequence == 0) {
+        ea_spool_free_segment(g);
+    }
+    free(path);
+    return rc;
+}
+
+static int recover_name(const char *name, int is_dir, void *arg) {
+    recovery *r = arg;
+    uint64_t sequence;
+    size_t n = strlen(name);
+    if (is_dir)
+        return 0;
+    if (n > 4 && strcmp(name + n - 4, ".tmp") == 0) {
+        char *path = ea_spool_join(r->s->dir, name);
+        int rc = path ? ea_path_remove(path, r->err) : ea_fail(r->err, EA_ENOMEM, "recover the spool %s", r->s->dir);
+        free(path);
+        return rc;
+    }
+    if (!ea_spool_segment_sequence(name, &sequence))
+        return 0;
+    if (sequence >= r->s->next_sequence)
+        r->s->next_sequence = sequence + 1;
+    return recover_segment(r->s, sequence, r->err);
+}
+
+/* *ret_state: the text, NULL when there is none. EA_ECORRUPT is left to the caller. */
+static int read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *), void *arg, ea_err *err) {
+    char *data = NULL, *path = ea_spool_join(dir, "state");
+    size_t len_bytes = 0;
+    if (!path)
+        return ea_fail(err, EA_ENOMEM, "open the spool %s", dir);
+    int rc = ea_path_read_all(path, EA_SPOOL_STATE_MAX, &data, &len_bytes, err);
+    free(path);
+    if (rc == EA_ENOTFOUND)
+        return 0;
+    if (!rc)
+        rc = ea_spool_state_parse(data, len_bytes, fn, arg, err);
+    free(data);
+    return rc;
+}
+
+static int recover(ea_spool *s, ea_err *err) {
+    recovery r = {s, NULL, err};
+    int rc = read_state(s->dir, recover_stream, &r, err);
+    if (rc == EA_ECORRUPT || rc == EA_ELIMIT) {
+        /* Without it everything that is still here is sent (again): the collector knows what it has. */
+        char *path = ea_spool_join(s->dir, "state");
+        rc = path ? set_aside(s, path, 0, err) : ea_fail(err, EA_ENOMEM, "open the spool %s", s->dir);
+        free(path);
+    }
+    if (!rc)
+        rc = ea_path_list(s->dir, recover_name, &r, err);
+    /* streams of earlier processes that are done with */
+    for (stream *k = s->streams, *next; !rc && k; k = next) {
+        next = k->next;
+        ea_spool_let_go(s, k);
+    }
+    return rc;
+}
+
+/* A stream of an earlier run has to be without a hole, too: batches that damage or a crash took get a tombstone. How
+ * many events they held nobody knows. A replay makes its batches again instead. */
+static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
+    ea_range_set there = {0};
+    ea_tombstone *holes = NULL;
+    size_t count = 0, cursor = 0;
+    uint64_t number, e, last = 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < k->state.acknowledged.count; i++)
+        rc = ea_range_set_add(&there, k->state.acknowledged.ranges[i].first, k->state.acknowledged.ranges[i].last);
+    while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &e))
+        rc = ea_range_set_add(&there, number, number);
+    if (!rc && !(holes = calloc(there.count + 1, sizeof *holes)))
+        rc = EA_ENOMEM;
+    if (rc)
+        ea_fail(err, rc, "recover the spool %s", s->dir);
+    for (size_t i = 0; !rc && i <= there.count; i++) {
+        uint64_t end = i < there.count ? there.ranges[i].first - 1 : k->state.highest;
+        if (end > last)
+            holes[count++] = (ea_tombstone){
+                .first = last + 1, .last = end, .cause = ea_counter_row(EA_COUNT_events_evicted_damage)->number};
+        if (i < there.count)
+            last = there.ranges[i].last;
+    }
+    if (!rc && count) {
+        *ret_mended = 1;
+        /* the number that the tombstone goes under is not settled yet; all others are */
+        rc = ea_spool_write_tombstones(s, k->state.stream, holes[0].first, holes, count, err);
+        for (size_t i = 0; !rc && i < count; i++) {
+            uint64_t first = holes[i].first + (i == 0);
+            if (first <= holes[i].last && ea_range_set_add(&k->state.acknowledged, first, holes[i].last))
+                rc = ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
+        }
+    }
+    free(holes);
+    free(there.ranges);
+    return rc;
+}
+
+int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err) {
+    ea_spool *s = calloc(1, sizeof *s);
+    if (!s)
+        return ea_fail(err, EA_ENOMEM, "open the spool %s", dir);
+    s->o = *options;
+    if (!s->o.limit_bytes)
+        s->o.limit_bytes = (uint64_t)1 << 30;
+    if (!s->o.segment_bytes)
+        s->o.segment_bytes = 8 << 20;
+    if (s->o.segment_bytes > 64 << 20)
+        s->o.segment_bytes = 64 << 20;
+    if (s->o.segment_bytes > s->o.limit_bytes / 4)
+        s->o.segment_bytes = s->o.limit_bytes / 4;
+    if (!s->o.limit_batches)
+        s->o.limit_batches = 131072;
+    if (!s->o.sync_interval_ns)
+        s->o.sync_interval_ns = 1000000000;
+    s->next_sequence = 1;
+    s->synced_ns = s->saved_ns = ea_monotonic_ns();
+    s->dir = ea_spool_join(dir, "");
+    char *lock_path = ea_spool_join(dir, "lock"), *classes_path = ea_spool_join(dir, "classes");
+    int rc = s->dir && lock_path && classes_path ? 0 : ea_fail(err, EA_ENOMEM, "open the spool %s", dir);
+    if (!rc)
+        s->dir[strlen(s->dir) - 1] = 0; /* without the slash */
+    ea_mutex **locks[] = {&s->save_lock, &s->write_lock, &s->read_lock, &s->lock};
+    for (size_t i = 0; !rc && i < 4; i++)
+        rc = ea_mutex_create(locks[i], err);
+    if (!rc)
+        rc = ea_cond_create(&s->room, err);
+    if (!rc)
+        rc = ea_cond_create(&s->work, err);
+    if (!rc)
+        rc = ea_path_make_dirs(dir, err);
+    if (!rc)
+        rc = ea_file_open(&s->lock_file, lock_path, EA_OPEN_APPEND, err);
+    if (!rc && (rc = ea_file_try_lock(s->lock_file, err)) == EA_EBUSY)
+        rc = ea_fail(err, EA_EBUSY, "open the spool %s: another process has it; name another folder with --spool", dir);
+    if (!rc)
+        rc = recover(s, err);
+    if (!rc)
+        rc = ea_descriptions_open(&s->descriptions, classes_path, s->waiting_count == 0, err);
+    int mended = 0;
+    for (stream *k = s->streams; !rc && k; k = k->next)
+        if (k->recorded && k->state.resumable == EA_SPOOL_LIVE)
+            rc = mend_holes(s, k, &mended, err);
+    if (!rc)
+        rc = ea_spool_reap(s, mended, err);
+    free(lock_path);
+    free(classes_path);
+    if (rc) {
+        int ignored = ea_spool_close(s, NULL);
+        (void)ignored;
+        return rc;
+    }
+    s->opened = 1;
+    *ret = s;
+    return 0;
+}
+
+int ea_spool_close(ea_spool *s, ea_err *err) {
+    int rc = 0;
+    if (!s)
+        return 0;
+    for (int p = 0; p < EA_SPOOL_PRIORITIES; p++) {
+        segment *g = s->active[p];
+        if (!g)
+            continue;
+        if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER && g->live)
+            rc = ea_file_sync(g->file, err);
+        ea_file_close(g->file);
+        s->active[p] = NULL;
+        if (!g->live)
+            ea_spool_bury(s, g);
+    }
+    for (stream *k = s->streams, *next; k; k = next) {
+        next = k->next;
+        k->open = 0;
+        ea_spool_let_go(s, k);
+    }
+    if (s->opened && (s->dirty || s->dead)) {
+        ea_err later;
+        int reaped = ea_spool_reap(s, 1, rc ? &later : err);
+        rc = rc ? rc : reaped;
+    }
+    for (segment *g = s->segments, *next; g; g = next) {
+        next = g->next;
+        ea_spool_free_segment(g);
+    }
+    for (segment *g = s->dead, *next; g; g = next) {
+        next = g->next;
+        ea_spool_free_segment(g);
+    }
+    for (stream *k = s->streams, *next; k; k = next) {
+        next = k->next;
+        ea_spool_free_stream(k);
+    }
+    ea_file_close(s->reader);
+    ea_descriptions_close(s->descriptions);
+    ea_file_close(s->lock_file);
+    ea_cond_destroy(s->room);
+    ea_cond_destroy(s->work);
+    ea_mutex_destroy(s->save_lock);
+    ea_mutex_destroy(s->write_lock);
+    ea_mutex_destroy(s->read_lock);
+    ea_mutex_destroy(s->lock);
+    free(s->dir);
+    free(s);
+    return rc;
+}
+
+/* ---- looking ---- */
+
+typedef struct visit {
+    const char *dir;
+    const ea_spool_visitor *v;
+    ea_err *err;
+    ea_spool_stream_state *states;
+    size_t state_count;
+} visit;
+
+static int visit_state(ea_spool_stream_state *state, void *arg) {
+    visit *w = arg;
+    ea_spool_stream_state *grown = realloc(w->states, (w->state_count + 1) * sizeof *grown);
+    if (!grown) {
+        free(state->acknowledged.ranges);
+        return ea_fail(w->err, EA_ENOMEM, "read the spool %s", w->dir);
+    }
+    w->states = grown;
+    w->states[w->state_count++] = *state;
+    return w->v->on_stream ? w->v->on_stream(state, w->v->arg) : 0;
+}
+
+static int visit_record(const ea_spool_record *r, void *arg) {
+    const visit *w = arg;
+    int acknowledged = 0;
+    for (size_t i = 0; i < w->state_count; i++)
+        if (memcmp(w->states[i].stream, r->stream, sizeof r->stream) == 0)
+            acknowledged = ea_range_set_has(&w->states[i].acknowledged, r->number);
+    return w->v->on_record ? w->v->on_record(r, acknowledged, w->v->arg) : 0;
+}
+
+static int visit_name(const char *name, int is_dir, void *arg) {
+    visit *w = arg;
+    uint64_t sequence;
+    char *data = NULL, *path;
+    size_t len_bytes = 0;
+    ea_spool_scanned scanned = {0};
+    if (is_dir || !ea_spool_segment_sequence(name, &sequence))
+        return 0;
+    if (!(path = ea_spool_join(w->dir, name)))
+        return ea_fail(w->err, EA_ENOMEM, "read the spool %s", w->dir);
+    int rc = ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, w->err);
+    free(path);
+    if (rc == EA_ENOTFOUND)
+        return 0; /* the process that has the spool is done with it */
+    int unreadable = rc != 0;
+    if (!rc && len_bytes < EA_SPOOL_HEAD_BYTES)
+        scanned.torn_bytes = len_bytes;
+    else if (!rc)
+        rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, visit_record, w, &scanned, w->err);
+    unreadable |= rc == EA_EFORMAT;
+    if (unreadable)
+        rc = 0;
+    if (!rc && w->v->on_segment)
+        rc = w->v->on_segment(name, len_bytes, &scanned, unreadable, w->v->arg);
+    free(data);
+    return rc;
+}
+
+int ea_spool_visit(const char *dir, const ea_spool_visitor *visitor, ea_err *err) {
+    visit w = {.dir = dir, .v = visitor, .err = err};
+    int rc = read_state(dir, visit_state, &w, err);
+    if (!rc)
+        rc = ea_path_list(dir, visit_name, &w, err);
+    for (size_t i = 0; i < w.state_count; i++)
+        free(w.states[i].acknowledged.ranges);
+    free(w.states);
+    return rc;
+}
