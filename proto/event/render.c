@@ -784,7 +784,7 @@ static void put_completion(ea_text *out, const style *how, const ea_class *c) {
     int json = how->form == JSON;
     if (end.operation) {
         ea_text_str(out, json ? ",\"completes\":{\"operation\":" : " completes={operation=");
-        put_symbol(out, how, end.operation);
+        put_name(out, how, end.operation);
     } else {
         ea_text_str(out, json ? ",\"completed\":{\"status\":" : " completed={status=");
         put_integer(out, how, c, &STATUS, end.status);
