@@ -62,11 +62,12 @@ static int read_at(indexer *x, uint64_t offset, uint8_t *out, size_t wanted, siz
     return rc;
 }
 
-/* The score of the header at offset; 0 when it does not fit into the file. */
+/* The score of the header at offset; 0, and a header of zeros, when it does not fit into the file. */
 static int score_at(indexer *x, uint64_t offset, unsigned *ret, ea_etl_buffer_header *ret_header) {
     uint8_t p[EA_ETL_HEADER_BYTES];
     size_t got;
     *ret = 0;
+    *ret_header = (ea_etl_buffer_header){0};
     if (offset >= x->file->info.file_bytes)
         return 0;
     int rc = read_at(x, offset, p, sizeof p, &got);

@@ -175,8 +175,8 @@ int main(int argc, char **argv) {
         must(ea_path_read_all(path, 1 << 20, &data, &len, &err), &err);
         must(ea_path_remove(path, &err), &err);
         save("etl", traces[i].name, (const uint8_t *)data, len, 0, i == 3 ? 2 : 0);
-        for (uint16_t c = EA_ETL_LZNT1; c <= EA_ETL_XPRESS_HUFF; c++) {
-            size_t n = pack_file((const uint8_t *)data, len, c, packed);
+        for (unsigned c = EA_ETL_LZNT1; c <= EA_ETL_XPRESS_HUFF; c++) {
+            size_t n = pack_file((const uint8_t *)data, len, (uint16_t)c, packed);
             snprintf(name, sizeof name, "%s-packed-%u", traces[i].name, c);
             save("etl", name, packed, n, 0, 1);
             size_t at = ea_load32(packed); /* the second buffer's stream, for the decompressors */

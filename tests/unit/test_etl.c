@@ -818,8 +818,8 @@ static void compressions(void **state) {
     result *plain = read_file("plain.etl");
     assert_clean(plain);
     assert_int_equal(plain->info.compression, 0);
-    for (uint16_t c = EA_ETL_LZNT1; c <= EA_ETL_XPRESS_HUFF; c++) {
-        repack("plain.etl", "packed.etl", c);
+    for (unsigned c = EA_ETL_LZNT1; c <= EA_ETL_XPRESS_HUFF; c++) {
+        repack("plain.etl", "packed.etl", (uint16_t)c);
         result *packed = read_file("packed.etl");
         assert_clean(packed);
         assert_int_equal(packed->info.compression, c);
