@@ -156,6 +156,7 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
             if (!x->rc)
                 x->rc = collect_names(x, stream, registry, names);
             if (!x->rc) {
+                ea_names_tell_left_out(names, "etwcollector");
                 resolver = ea_names_resolver(names);
                 ea_printer_set_resolver(x->printer, &resolver);
             }

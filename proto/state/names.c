@@ -6,6 +6,8 @@
 #include "map.h"
 #include "texts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -490,4 +492,10 @@ void ea_names_counts(const ea_names *n, size_t *ret_names, size_t *ret_operation
     *ret_names = n->tables[0].count + n->tables[1].count;
     *ret_operations = ended;
     *ret_left_out = n->left_out;
+}
+
+void ea_names_tell_left_out(const ea_names *n, const char *program) {
+    if (n->left_out)
+        fprintf(stderr, "%s: %" PRIu64 " names and file operations did not fit into the tables and are not shown\n",
+                program, n->left_out);
 }

@@ -50,6 +50,8 @@ int ea_names_dos_path(const ea_names *n, const char *path, size_t len_bytes, ea_
 /* The same for rendering. n: sealed, borrowed. */
 ea_resolver ea_names_resolver(const ea_names *n);
 
+/* Says on standard error, in the program's name, what full tables left out; nothing when nothing was. */
+void ea_names_tell_left_out(const ea_names *n, const char *program);
 /* Names, operations that ended, and what full tables left out. */
 void ea_names_counts(const ea_names *n, size_t *ret_names, size_t *ret_operations, uint64_t *ret_left_out);
 

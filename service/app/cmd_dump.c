@@ -57,6 +57,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         if (!rc)
             rc = collect_names(names, operands, operand_count, registry, &err);
         if (!rc) {
+            ea_names_tell_left_out(names, "etwagent");
             resolver = ea_names_resolver(names);
             ea_printer_set_resolver(printer, &resolver);
         }
