@@ -341,6 +341,8 @@ static int run(const void *opts, int operand_count, char **operands) {
         if (r->sender && r->end_ns)
             rc = summarise(r, rc, &err);
     }
+    int ran = r->end_ns != 0;
+    int refused = ran && r->sender && ea_sender_result(r->sender, &later) == EA_ECONFLICT;
     ea_sender_destroy(r->sender);
     ea_pipeline_destroy(r->pipeline);
     int closed = ea_spool_close(r->spool, &later);
@@ -350,16 +352,16 @@ static int run(const void *opts, int operand_count, char **operands) {
     }
     ea_source_close(r->source);
     ea_ledger_destroy(r->ledger);
-    if (rc) {
+    if (rc == EA_ECANCELED)
+        fprintf(stderr, "etwagent: stopped; the same command goes on where this one ended\n");
+    else if (rc)
         ea_err_print(stderr, "etwagent", &err);
-        if (r->spool)
-            fprintf(
-                stderr,
-                rc == EA_ECONFLICT
-                    ? "etwagent: the collector holds another replay of these files; --batch-events with another number "
-                      "sends them as a stream of their own\n"
-                    : "etwagent: the same command goes on where this one ended\n");
-    }
+    if (refused)
+        fprintf(stderr,
+                "etwagent: the collector holds another replay of these files; --batch-events with another number "
+                "sends them as a stream of their own\n");
+    else if (rc && rc != EA_ECANCELED && rc != EA_ECONFLICT && ran)
+        fprintf(stderr, "etwagent: what is not acknowledged waits in the spool; the same command goes on from there\n");
     free(r);
     return ea_exit_code(rc);
 }
