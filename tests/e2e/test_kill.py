@@ -48,7 +48,7 @@ def one_replay(env, collector, victim, rng, agent, paths):
     replay.start()
     kills = 0
     while kills < KILLS_PER_REPLAY:
-        time.sleep(rng.uniform(0.02, 0.4))
+        time.sleep(rng.uniform(0.01, 0.15))
         if not replay.running():
             break
         if victim == "agent":
