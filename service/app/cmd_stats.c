@@ -1,6 +1,7 @@
 /* etwagent stats: what is in a trace, counted.
  * Before it: main.c. After it: proto/etl, proto/event. Thread: the main one. */
 #include "commands.h"
+#include "decoder.h"
 #include "input.h"
 #include "map.h"
 #include "render.h"
@@ -45,27 +46,23 @@ static class_count *count_of(tally *t, const ea_class *c) {
     return k;
 }
 
-static int count(tally *t, const ea_record *r, const ea_class *c) {
-    ea_slice slices[EA_FIELDS_MAX];
-    size_t used;
-    class_count *k = count_of(t, c);
+static int count(tally *t, ea_decoder *decoder, const ea_record *r) {
+    enum ea_counter outcome;
+    class_count *k = count_of(t, ea_decoder_find(decoder, r, &outcome));
     if (!k)
         return EA_ENOMEM;
     t->events++;
     t->headers[r->header_type]++;
     k->count++;
-    if (c->status == EA_CLASS_UNKNOWN) {
-        k->unknown++;
-        t->unknown++;
-        return 0;
-    }
-    size_t whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used);
-    if (ea_class_is_whole(c, whole, used, r->payload_bytes)) {
+    if (outcome == EA_COUNT_decode_whole) {
         k->decoded++;
         t->decoded++;
-    } else {
+    } else if (outcome == EA_COUNT_decode_partial) {
         k->partial++;
         t->partial++;
+    } else {
+        k->unknown++;
+        t->unknown++;
     }
     return 0;
 }
@@ -254,12 +251,12 @@ static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_input in;
     ea_err err = {0};
-    ea_registry *registry = NULL;
+    ea_decoder *decoder = NULL;
     const ea_record *record;
     tally *t = calloc(1, sizeof *t);
     ea_text out;
     ea_text_init(&out);
-    int rc = t ? ea_registry_create(&registry, 0, &err) : ea_fail(&err, EA_ENOMEM, "count events");
+    int rc = t ? ea_decoder_create(&decoder, &err) : ea_fail(&err, EA_ENOMEM, "count events");
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
         free(t);
@@ -269,7 +266,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     int exit_code = ea_input_open(&in, operands, operand_count);
     if (!exit_code) {
         while ((rc = ea_etl_next(in.set, &record, &err)) > 0)
-            if (count(t, record, ea_registry_find(registry, record))) {
+            if (count(t, decoder, record)) {
                 rc = ea_fail(&err, EA_ENOMEM, "count events");
                 break;
             }
@@ -285,7 +282,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         exit_code = ea_input_close(&in, rc, o->strict, &err);
     }
     ea_text_deinit(&out);
-    ea_registry_destroy(registry);
+    ea_decoder_destroy(decoder);
     ea_u64_map_deinit(&t->index);
     free(t->classes);
     free(t);

@@ -1,5 +1,6 @@
 /* From records to the spool. See pipeline.h. */
 #include "pipeline.h"
+#include "decoder.h"
 #include "platform.h"
 
 #include <stdatomic.h>
@@ -31,7 +32,8 @@ struct ea_pipeline {
     atomic_int failed;
 
     /* the source's thread */
-    ea_registry *registry;
+    ea_decoder *decoder;
+    uint64_t outcomes[3]; /* of the open batch's events: whole, partial, unknown */
     ea_builder *builder;
     uint64_t number, delivered;
 
@@ -124,7 +126,7 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     if (!rc)
         rc = ea_cond_create(&p->changed, err);
     if (!rc)
-        rc = ea_registry_create(&p->registry, 0, err);
+        rc = ea_decoder_create(&p->decoder, err);
     if (!rc)
         rc = ea_builder_create(&p->builder,
                                &(ea_builder_options){.max_events = options->batch_events,
@@ -167,7 +169,7 @@ void ea_pipeline_destroy(ea_pipeline *p) {
         ea_encoder_destroy(p->workers[i].encoder);
     }
     ea_builder_destroy(p->builder);
-    ea_registry_destroy(p->registry);
+    ea_decoder_destroy(p->decoder);
     ea_cond_destroy(p->changed);
     ea_mutex_destroy(p->lock);
     free(p->ring);
@@ -189,7 +191,13 @@ static int close_batch(ea_pipeline *p, ea_err *err) {
     ea_open_batch *batch;
     if (!n)
         return 0;
-    ea_ledger_post(p->o.ledger, (ea_posting[]){{EA_COUNT_events_delivered, n}, {EA_COUNT_events_pending, n}}, 2);
+    ea_posting postings[] = {{EA_COUNT_events_delivered, n},
+                             {EA_COUNT_events_pending, n},
+                             {EA_COUNT_decode_whole, (int64_t)p->outcomes[0]},
+                             {EA_COUNT_decode_partial, (int64_t)p->outcomes[1]},
+                             {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]}};
+    ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings);
+    memset(p->outcomes, 0, sizeof p->outcomes);
     while (!(batch = ea_builder_take(p->builder)))
         ea_builder_wait(p->builder);
     uint64_t number = ++p->number;
@@ -214,7 +222,8 @@ static int close_batch(ea_pipeline *p, ea_err *err) {
 }
 
 int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
-    const ea_class *c = ea_registry_find(p->registry, record);
+    enum ea_counter outcome;
+    const ea_class *c = ea_decoder_find(p->decoder, record, &outcome);
     int rc = ea_builder_add(p->builder, record, c);
     if (rc == EA_EFULL) {
         if ((rc = close_batch(p, err)))
@@ -223,6 +232,8 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     }
     if (++p->delivered % PROGRESS_EVENTS == 0)
         atomic_store_explicit(&p->events, p->delivered, memory_order_relaxed);
+    if (rc >= 0)
+        p->outcomes[outcome - EA_COUNT_decode_whole]++;
     if (rc == 0)
         return 0;
     if (rc == EA_ELIMIT) {

@@ -1,0 +1,19 @@
+/* The decoding step: which class a record is of, and whether its payload can be understood whole.
+ * Before it: service/source. After it: service/batch. Thread: the source's; one decoder belongs to one source. */
+#ifndef EA_DECODE_DECODER_H
+#define EA_DECODE_DECODER_H
+
+#include "counters.h"
+#include "event.h"
+
+typedef struct ea_decoder ea_decoder;
+
+EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_err *err);
+void ea_decoder_destroy(ea_decoder *d); /* NULL is allowed */
+
+/* A record's class: never NULL, valid until the decoder is destroyed. *ret_outcome is EA_COUNT_decode_whole,
+ * EA_COUNT_decode_partial or EA_COUNT_decode_unknown. A class whose fields are all fixed costs one look-up and one
+ * comparison; another is split once. */
+const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_counter *ret_outcome);
+
+#endif
