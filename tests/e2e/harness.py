@@ -165,7 +165,7 @@ class Checks:
         return bool(condition)
 
     def equal(self, got, expected, what):
-        return self.that(got == expected, f"{what}: expected {expected!r}, got {got!r}")
+        return self.that(got == expected, f"{what}: expected {repr(expected)[:2000]}, got {repr(got)[:2000]}")
 
     def finish(self):
         print(f"{self.passed} passed, {self.failed} failed")

@@ -28,7 +28,7 @@ MOMENTS = 1000
 
 def dumped_lines(env, paths):
     """The lines of a dump as objects. Only those that matter are parsed; of the others the time is enough."""
-    process = subprocess.Popen([str(env.agent), "dump", "--format", "jsonl", *map(str, paths)], stdout=subprocess.PIPE,
+    process = subprocess.Popen([str(env.agent), "dump", "--no-names", "--format", "jsonl", *map(str, paths)], stdout=subprocess.PIPE,
                                stdin=subprocess.DEVNULL)
     lines = 0
     for lines, text in enumerate(process.stdout, 1):
