@@ -93,7 +93,7 @@ def run(name, command, timeout, environment=None):
 def show(log, lines=60):
     text = log.read_text(errors="replace").splitlines()
     print(f"--- {log.relative_to(SOURCE)}, the last of {len(text)} lines")
-    print("\n".join(text[-lines:]))
+    print("\n".join(line if len(line) <= 400 else line[:400] + " ..." for line in text[-lines:]))
     print("---", flush=True)
 
 
