@@ -367,7 +367,7 @@ static int index_packed(indexer *x) {
  * damaged. */
 static int choose_layout(indexer *x) {
     const ea_etl_info *info = &x->file->info;
-    ea_etl_buffer_header first, second;
+    ea_etl_buffer_header first = {0}, second;
     unsigned first_score, score = 0;
     int rc = score_at(x, 0, &first_score, &first);
     if (rc)

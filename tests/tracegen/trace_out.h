@@ -5,8 +5,8 @@
 #ifndef EA_TRACEGEN_TRACE_OUT_H
 #define EA_TRACEGEN_TRACE_OUT_H
 
-#include "payload.h"
 #include "etl_writer.h"
+#include "payload.h"
 
 typedef struct tg_trace tg_trace;
 

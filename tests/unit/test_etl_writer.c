@@ -1,7 +1,7 @@
 /* proto/etl, writing: what is written reads back equal, for made-up records of every form and for every real trace. */
+#include "etl_writer.h"
 #include "layout.h"
 #include "platform.h"
-#include "etl_writer.h"
 
 #include <stdarg.h>
 #include <stddef.h>
