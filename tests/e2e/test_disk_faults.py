@@ -181,8 +181,12 @@ def killed_store(case, checks, call, number):
         case.collector_up()
     case.agent_up()
     receiver.sleep_until(lambda: case.collector.process.poll() is not None or not case.run.running(), 20)
-    if case.collector.process.poll() is not None:
-        case.collector_up()
+    if case.collector.process.poll() is None:
+        try:
+            case.collector.stop()  # there are calls that it makes only now
+        except harness.Failure:
+            checks.that(faults.happened(), f"{case.name}: the collector did not stop: {case.collector.log()}")
+    case.collector_up()
     case.close(checks, f"{case.name}: killed at {call} {number}")
     return faults.happened()
 
