@@ -7,6 +7,7 @@
 #include "question.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -255,10 +256,16 @@ static void add_point(listing *l, sqlite3_stmt *s) {
     const char *changes = column_str(s, 6); /* "family\x1fnumber\x1fvalue\x1e" ... */
     for (int n = 0; *changes; n++) {
         char family[128];
-        uint32_t number = 0;
-        int64_t value = 0;
         const char *unit = strchr(changes, '\x1f'), *end = strchr(changes, '\x1e');
-        if (!unit || !end || sscanf(unit + 1, "%" SCNu32 "\x1f%" SCNd64, &number, &value) != 2)
+        char *behind;
+        if (!unit || !end)
+            break;
+        uint32_t number = (uint32_t)strtoul(unit + 1, &behind, 10);
+        if (behind == unit + 1 || *behind != '\x1f')
+            break;
+        const char *digits = behind + 1;
+        int64_t value = strtoll(digits, &behind, 10);
+        if (behind == digits || behind != end)
             break;
         snprintf(family, sizeof family, "%.*s", (int)(unit - changes), changes);
         enum ea_counter c = ec_counter_of(number);

@@ -25,8 +25,7 @@ static const char *const SQL[STATEMENT_COUNT] = {
     [PUT_BLIND] = "INSERT OR REPLACE INTO blindness VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [PUT_ALERT] = "INSERT OR REPLACE INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [LAST_BATCH] = "SELECT number, incarnation FROM ledger_batches WHERE stream = ?1 ORDER BY number DESC LIMIT 1",
-    [LAST_COUNTS] = "SELECT family, counter, value, max(number) FROM ledger_counts WHERE stream = ?1 GROUP BY family, "
-                    "counter",
+    [LAST_COUNTS] = "SELECT family, counter, value, max(number) FROM ledger_counts WHERE stream = ?1 GROUP BY 1, 2",
     [COUNT_ALERTS] = "SELECT count(*) FROM alerts WHERE stream = ?1",
 };
 
