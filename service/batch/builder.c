@@ -119,7 +119,7 @@ static int init_batch(ea_open_batch *o, ea_builder *b) {
     o->group_capacity = FIRST_GROUPS;
     o->shape_capacity = FIRST_SHAPES;
     o->rows = malloc(b->max_events * sizeof *o->rows);
-    o->content = malloc(o->content_capacity);
+    o->content = calloc(o->content_capacity + EA_CONTENT_SLACK, 1);
     o->groups = malloc(o->group_capacity * sizeof *o->groups);
     o->shapes = malloc(o->shape_capacity * sizeof *o->shapes);
     o->table = calloc(TABLE_SIZE, sizeof *o->table);
@@ -230,9 +230,10 @@ static int reserve(ea_open_batch *o, size_t more) {
     if (more <= o->content_capacity - o->content_bytes)
         return 0;
     /* a record that is larger than a whole batch: it gets one of its own */
-    uint8_t *p = realloc(o->content, o->content_bytes + more);
+    uint8_t *p = realloc(o->content, o->content_bytes + more + EA_CONTENT_SLACK);
     if (!p)
         return EA_ENOMEM;
+    memset(p + o->content_bytes + more, 0, EA_CONTENT_SLACK);
     o->content = p;
     o->content_capacity = o->content_bytes + more;
     return 0;

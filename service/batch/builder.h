@@ -46,7 +46,7 @@ void ea_open_batch_release(ea_open_batch *batch);
 
 typedef struct ea_encoder ea_encoder;
 typedef struct ea_encoder_options {
-    int zstd_level; /* 0: 1; EA_ZSTD_NONE: no compression */
+    int zstd_level; /* 0: 1; EA_ZSTD_NONE: columns, but neither zstd nor dictionaries */
     uint8_t stream[EA_STREAM_ID_BYTES];
     int all_descriptions; /* 1: send every class's description in each batch that uses it */
 } ea_encoder_options;

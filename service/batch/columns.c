@@ -3,11 +3,12 @@
 #include "column.h"
 #include "map.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
     SAMPLE_RUNS = 4, /* statistics look at so many runs of so many neighbours */
-    SAMPLE_RUN = 48,
+    SAMPLE_RUN = 32,
     SMALL_COUNT = 64,    /* below, a varint is tried */
     DICTIONARY_MIN = 16, /* rows */
     PREFIX_ROWS = 512,   /* a dictionary is given up when these are nearly all different */
@@ -233,9 +234,29 @@ static void choose_relation(const uint64_t *v, size_t count, unsigned width, con
     }
 }
 
-static int compare_u64(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+typedef struct ranked {
+    uint64_t value;
+    uint32_t index;
+} ranked;
+
+/* Sorts by value, byte by byte from the lowest; bytes that are the same in all are skipped. spare has room for count,
+ * too; returns where the result is. */
+static ranked *sort_ranked(ranked *r, ranked *spare, size_t count, uint64_t differs) {
+    for (unsigned shift = 0; shift < 64; shift += 8) {
+        uint32_t starts[257] = {0};
+        if (!(differs >> shift & 0xFF))
+            continue;
+        for (size_t i = 0; i < count; i++)
+            starts[(r[i].value >> shift & 0xFF) + 1]++;
+        for (unsigned k = 1; k < 256; k++)
+            starts[k] += starts[k - 1];
+        for (size_t i = 0; i < count; i++)
+            spare[starts[r[i].value >> shift & 0xFF]++] = r[i];
+        ranked *swap = r;
+        r = spare;
+        spare = swap;
+    }
+    return r;
 }
 
 /* Values that repeat all over: the distinct ones, ascending, and indexes. limit: so many are too many. NULL: they are.
@@ -250,48 +271,68 @@ static Etwagent__V1__Column *try_dictionary(ea_columns *c, const uint64_t *value
     size_t n = distinct_numbers(c, values, count, limit, distinct, index);
     if (n == 0)
         return NULL;
-    uint64_t *sorted = ea_arena_copy(c->arena, distinct, n * sizeof *sorted);
+    ranked *order = data_alloc(c, 2 * n * sizeof *order);
     uint32_t *rank = data_alloc(c, n * sizeof *rank);
     Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY);
-    if (!sorted || !rank || !m)
+    if (!order || !rank || !m)
         return NULL;
-    qsort(sorted, n, sizeof *sorted, compare_u64);
+    uint64_t differs = 0;
     for (size_t i = 0; i < n; i++) {
-        const uint64_t *at = bsearch(&distinct[i], sorted, n, sizeof *sorted, compare_u64);
-        rank[i] = (uint32_t)(at - sorted);
+        order[i] = (ranked){.value = distinct[i], .index = (uint32_t)i};
+        differs |= distinct[i] ^ distinct[0];
+    }
+    const ranked *sorted = sort_ranked(order, order + n, n, differs);
+    for (size_t i = 0; i < n; i++) {
+        distinct[i] = sorted[i].value;
+        rank[sorted[i].index] = (uint32_t)i;
     }
     for (size_t i = 0; i < count; i++)
         index[i] = rank[index[i]];
-    m->values = ea_columns_numbers(c, sorted, n, width, 0, 0, NULL);
+    m->values = ea_columns_numbers(c, distinct, n, width, 0, 0, NULL);
     put_indexes(c, m, index, count, n);
     return m;
+}
+
+/* Stops at the first that differs: nearly always the second. */
+static int same_numbers(const uint64_t *v, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (v[i] != v[0])
+            return 0;
+    return 1;
+}
+
+/* All of one byte: indexes would take no less. */
+static int small_numbers(const uint64_t *v, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (v[i] > 0xFF)
+            return 0;
+    return 1;
 }
 
 /* Writes differences (or the values themselves) as the fewest planes, or as varints when they are few. */
 static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
                                          uint64_t initial, const relation *r) {
     Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT);
-    uint64_t differs = 0, all = 0;
+    uint64_t all = 0;
     if (!m)
         return NULL;
     if (r->to) {
         for (size_t i = 0; i < count; i++)
-            v[i] = difference(v[i], related(r, i), width);
+            all |= v[i] = difference(v[i], related(r, i), width);
     } else if (r->base) {
         uint64_t last = initial;
         for (size_t i = 0; i < count; i++) {
             uint64_t value = v[i];
-            v[i] = difference(value, last, width);
+            all |= v[i] = difference(value, last, width);
             last = value;
         }
-    }
-    for (size_t i = 0; i < count; i++) {
-        differs |= v[i] ^ v[0];
-        all |= v[i];
+    } else {
+        for (size_t i = 0; i < count; i++)
+            all |= v[i];
     }
     m->width = implied ? 0 : width;
     m->relative_to = r->base;
-    if (differs == 0) {
+    if (same_numbers(v, count)) {
         if (count)
             m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
         return m;
@@ -321,15 +362,12 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
 Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
                                          uint64_t initial, const ea_relations *relations) {
     static const relation none = {.base = ETWAGENT__V1__BASE__BASE_NONE};
-    uint64_t differs = 0;
-    for (size_t i = 0; i < count; i++)
-        differs |= v[i] ^ v[0];
-    if (differs == 0)
+    if (same_numbers(v, count))
         return put_numbers(c, v, count, width, implied, initial, &none);
     relation r;
     choose_relation(v, count, width, relations, &r);
     /* Repeated values compress better than any difference that is not nearly always zero. */
-    if (width >= 4 && count >= DICTIONARY_MIN && ea_bytes_of(differs) > 1) {
+    if (!c->no_dictionaries && width >= 4 && count >= DICTIONARY_MIN && (r.base || !small_numbers(v, count))) {
         size_t rows = count < SAMPLE_RUNS * SAMPLE_RUN ? count : SAMPLE_RUNS * SAMPLE_RUN;
         size_t limit = !r.base ? count * 9 / 20 : r.cost * 4 > rows * 3 ? count / 4 : 0;
         Etwagent__V1__Column *m = limit ? try_dictionary(c, v, count, width, limit) : NULL;
@@ -364,7 +402,7 @@ static int all_same(const ea_slice *rows, size_t count) {
 static Etwagent__V1__Column *try_row_dictionary(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit,
                                                 unsigned width) {
     size_t limit = count / 2;
-    if (count < 4)
+    if (count < 4 || c->no_dictionaries)
         return NULL;
     ea_slice *distinct = data_alloc(c, (limit + 1) * sizeof *distinct);
     uint64_t *hashes = data_alloc(c, (limit + 1) * sizeof *hashes), *index = data_alloc(c, count * sizeof *index);
@@ -383,15 +421,25 @@ static Etwagent__V1__Column *try_row_dictionary(ea_columns *c, const ea_slice *r
     return m;
 }
 
-/* The rows behind each other. */
+/* Copies a row in runs of 16 bytes, beyond its end on both sides: faster than a call for what rows mostly are. */
+static void copy_row(uint8_t *to, const uint8_t *from, size_t len_bytes) {
+    static_assert(EA_CONTENT_SLACK >= 16, "rows are read beyond their ends");
+    if (len_bytes > 128) {
+        memcpy(to, from, len_bytes);
+        return;
+    }
+    for (size_t at = 0; at < len_bytes; at += 16)
+        memcpy(to + at, from + at, 16);
+}
+
+/* The rows, which stand in the batch's content, behind each other. */
 static uint8_t *join_rows(ea_columns *c, const ea_slice *rows, size_t count, size_t *ret_bytes) {
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += rows[i].len_bytes;
-    uint8_t *data = data_alloc(c, total), *at = data;
+    uint8_t *data = data_alloc(c, total + 16), *at = data;
     for (size_t i = 0; data && i < count; i++) {
-        if (rows[i].len_bytes)
-            memcpy(at, rows[i].data, rows[i].len_bytes);
+        copy_row(at, rows[i].data, rows[i].len_bytes);
         at += rows[i].len_bytes;
     }
     *ret_bytes = total;

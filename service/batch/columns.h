@@ -30,7 +30,8 @@ typedef struct ea_columns {
     size_t part_count, part_capacity;
     uint32_t *table; /* scratch of the dictionaries */
     size_t table_size;
-    int failed; /* memory ran out; sticks */
+    int no_dictionaries; /* they are compression; set by whoever wants none */
+    int failed;          /* memory ran out; sticks */
 } ea_columns;
 
 void ea_columns_init(ea_columns *c, ea_arena *arena);
@@ -45,7 +46,8 @@ Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *values, size_t
 /* Numbers of a place of that width that grow or fall slowly: differences, always. */
 Etwagent__V1__Column *ea_columns_series(ea_columns *c, uint64_t *values, size_t count, unsigned width,
                                         uint64_t initial);
-/* Rows of bytes. unit: width of the elements that a row is made of (1, 2, 4 or 8), where all lengths are multiples. */
+/* Rows of bytes, of which EA_CONTENT_SLACK more can be read behind each. unit: width of the elements that a row is made
+ * of (1, 2, 4 or 8), where all lengths are multiples. */
 Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit);
 /* Rows of one fixed width above 8. */
 Etwagent__V1__Column *ea_columns_wide(ea_columns *c, const ea_slice *rows, size_t count, unsigned width, int implied);

@@ -66,6 +66,7 @@ int ea_encoder_create(ea_encoder **ret, const ea_encoder_options *options, ea_er
         e->options.zstd_level = 1;
     ea_arena_init(&e->arena, 0);
     ea_columns_init(&e->columns, &e->arena);
+    e->columns.no_dictionaries = e->options.zstd_level == EA_ZSTD_NONE;
     ea_u64_map_init(&e->known, KNOWN_MAX);
     e->zstd = ZSTD_createCCtx();
     int rc = e->zstd ? ea_mutex_create(&e->lock, err) : ea_fail(err, EA_ENOMEM, "make an encoder");

@@ -5,7 +5,10 @@
 
 #include "builder.h"
 
-enum { EA_NO_CONSTANT = -1 }; /* as uint32_t */
+enum {
+    EA_NO_CONSTANT = -1,   /* as uint32_t */
+    EA_CONTENT_SLACK = 32, /* bytes behind the content that may be read */
+};
 
 /* One event. Its items' data and its payload stand in the batch's content: for each item that is no constant of the
  * group a u32 length and the data, then the payload. */

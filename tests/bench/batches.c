@@ -32,7 +32,7 @@ static int fail(const ea_err *err) {
 }
 
 /* Sources of a file's set, as service/source makes them. */
-static int make_sources(const ea_etl_set *set, ea_wire_source *rows, size_t room) {
+static size_t make_sources(const ea_etl_set *set, ea_wire_source *rows, size_t room) {
     size_t n = ea_etl_file_count(set);
     if (n > room)
         return 0;
@@ -48,7 +48,7 @@ static int make_sources(const ea_etl_set *set, ea_wire_source *rows, size_t room
                                    .os_build = info->os_build,
                                    .log_file_mode = info->log_file_mode};
     }
-    return (int)n;
+    return n;
 }
 
 static int add_description(const uint8_t *data, size_t n, void *arg) {
@@ -67,6 +67,7 @@ static int check_batch(ea_batch_view *v, ea_etl_set *again, ea_registry *registr
     const ea_record *got, *expected;
     const ea_class *c;
     int rc;
+    ea_batch_rewind(v);
     while ((rc = ea_batch_next(v, &got, &c, err)) > 0) {
         rc = ea_etl_next(again, &expected, err);
         if (rc < 0)
@@ -80,120 +81,170 @@ static int check_batch(ea_batch_view *v, ea_etl_set *again, ea_registry *registr
     return rc;
 }
 
-static int run(const options *o, totals *t, ea_err *err) {
-    ea_etl_set *set = NULL, *again = NULL;
-    ea_registry *agent = NULL, *collector = NULL, *judge = NULL;
-    ea_builder *builder = NULL;
-    ea_encoder *encoder = NULL;
+/* Opens a batch, reads every record, verifies it, and compares the records with the source's if that is asked for. */
+static int read_back(const options *o, ea_encoder *encoder, const uint8_t *data, size_t n, ea_registry *collector,
+                     ea_etl_set *again, ea_registry *judge, totals *t, ea_err *err) {
+    ea_batch_view *v = NULL;
+    const ea_record *r;
+    const ea_class *c;
+    int64_t t0 = ea_monotonic_ns();
+    int rc = ea_batch_open(&v, data, n, collector, err);
+    int64_t t1 = ea_monotonic_ns();
+    while (!rc && (rc = ea_batch_next(v, &r, &c, err)) > 0)
+        rc = 0;
+    int64_t t2 = ea_monotonic_ns();
+    t->open_ns += t1 - t0;
+    t->decode_ns += t2 - t1;
+    if (!rc && o->check)
+        rc = check_batch(v, again, judge, err);
+    t2 = ea_monotonic_ns();
+    if (!rc)
+        rc = ea_batch_verify(v, err);
+    t->verify_ns += ea_monotonic_ns() - t2;
+    if (!rc)
+        rc = ea_batch_each_description(data, n, add_description, &t->described_bytes, err);
+    if (!rc)
+        acknowledge(encoder, v);
+    ea_batch_close(v);
+    return rc;
+}
+
+/* What an agent has for as long as it runs: memory that is there is what the passes after the first one measure. */
+typedef struct agent {
+    ea_registry *registry;
+    ea_builder *builder;
+    ea_encoder *encoder;
+} agent;
+
+static void agent_deinit(agent *a) {
+    ea_encoder_destroy(a->encoder);
+    ea_builder_destroy(a->builder);
+    ea_registry_destroy(a->registry);
+    *a = (agent){0};
+}
+
+static int agent_init(agent *a, const options *o, ea_err *err) {
+    ea_etl_set *set = NULL;
     ea_wire_source sources[16];
     ea_etl_options etl = {0};
-    const ea_record *r;
-    *t = (totals){0};
+    *a = (agent){0};
     int rc = ea_etl_open(&set, o->paths, o->path_count, &etl, err);
-    if (!rc)
-        rc = ea_etl_open(&again, o->paths, o->path_count, &etl, err);
-    if (!rc)
-        rc = ea_registry_create(&agent, 0, err);
-    if (!rc)
-        rc = ea_registry_create(&collector, 0, err);
-    if (!rc)
-        rc = ea_registry_create(&judge, 0, err);
     if (rc)
-        goto out;
-    int source_count = make_sources(set, sources, sizeof sources / sizeof *sources);
-    ea_builder_options bo = {.max_events = o->events, .sources = sources, .source_count = (size_t)source_count};
+        return rc;
+    ea_builder_options bo = {.max_events = o->events,
+                             .sources = sources,
+                             .source_count = make_sources(set, sources, sizeof sources / sizeof *sources)};
     ea_encoder_options eo = {.zstd_level = o->level, .stream = "batches bench  "};
-    rc = ea_builder_create(&builder, &bo, err);
+    rc = ea_registry_create(&a->registry, 0, err);
     if (!rc)
-        rc = ea_encoder_create(&encoder, &eo, err);
-    int64_t t0 = ea_monotonic_ns();
-    int more = 1;
-    while (!rc && more) {
-        int full = 0;
-        while (!full && (more = ea_etl_next(set, &r, err)) > 0) {
-            full = ea_builder_add(builder, r, ea_registry_find(agent, r));
-            if (full == EA_EFULL)
-                break;
-            if (full < 0) {
-                rc = ea_fail(err, full, "add event %" PRIu64, t->events);
-                break;
-            }
+        rc = ea_builder_create(&a->builder, &bo, err);
+    if (!rc)
+        rc = ea_encoder_create(&a->encoder, &eo, err);
+    ea_etl_close(set);
+    if (rc)
+        agent_deinit(a);
+    return rc;
+}
+
+/* Reads the next records into the open batch until it is full: 1, 0 at the end of the traces, or an error. A record
+ * that found the batch full is *left_over, to be added to the next one. */
+static int fill(agent *a, ea_etl_set *set, const ea_record **left_over, ea_err *err) {
+    const ea_record *r = *left_over;
+    *left_over = NULL;
+    for (;;) {
+        if (!r) {
+            int rc = ea_etl_next(set, &r, err);
+            if (rc <= 0)
+                return rc;
         }
+        int full = ea_builder_add(a->builder, r, ea_registry_find(a->registry, r));
+        if (full == EA_EFULL)
+            *left_over = r;
+        else if (full < 0)
+            return ea_fail(err, full, "add an event");
+        if (full)
+            return 1;
+        r = NULL;
+    }
+}
+
+typedef struct reader {
+    ea_registry *collector, *judge;
+    ea_etl_set *again; /* the source once more, to compare with */
+} reader;
+
+/* One pass over the traces. back: batches are read back, too; NULL: what an agent does, and nothing else. */
+static int pass(const options *o, agent *a, reader *back, totals *t, ea_err *err) {
+    ea_etl_set *set = NULL;
+    ea_etl_options etl = {0};
+    const ea_record *left_over = NULL;
+    *t = (totals){0};
+    int rc = ea_etl_open(&set, o->paths, o->path_count, &etl, err), more = 1;
+    while (!rc && more) {
+        int64_t t0 = ea_monotonic_ns();
+        more = fill(a, set, &left_over, err);
         if (more < 0)
             rc = more;
-        ea_open_batch *batch;
-        while (!rc && (batch = ea_builder_take(builder))) {
-            const uint8_t *data;
-            size_t n;
-            ea_batch_stamp stamp = {.number = ++t->batches};
-            int64_t t1 = ea_monotonic_ns();
-            t->add_ns += t1 - t0;
-            rc = ea_encoder_encode(encoder, batch, &stamp, &data, &n, err);
-            t0 = ea_monotonic_ns();
-            t->encode_ns += t0 - t1;
-            t->events += ea_open_batch_events(batch);
-            t->bytes += n;
-            ea_open_batch_release(batch);
-            if (rc)
-                break;
-            if (o->out) {
-                char path[4096];
-                snprintf(path, sizeof path, "%s/%06" PRIu64 ".batch", o->out, stamp.number);
-                rc = ea_path_write_all(path, data, n, 0, err);
-            }
-            ea_batch_view *v = NULL;
-            t1 = ea_monotonic_ns();
-            if (!rc)
-                rc = ea_batch_open(&v, data, n, collector, err);
-            int64_t t2 = ea_monotonic_ns();
-            t->open_ns += t2 - t1;
-            const ea_class *c;
-            while (!rc && (rc = ea_batch_next(v, &r, &c, err)) > 0)
-                rc = 0;
-            t1 = ea_monotonic_ns();
-            t->decode_ns += t1 - t2;
-            if (!rc && o->check) {
-                ea_batch_rewind(v);
-                rc = check_batch(v, again, judge, err);
-                t1 = ea_monotonic_ns();
-            }
-            if (!rc)
-                rc = ea_batch_verify(v, err);
-            t->verify_ns += ea_monotonic_ns() - t1;
-            if (!rc)
-                rc = ea_batch_each_description(data, n, add_description, &t->described_bytes, err);
-            if (!rc)
-                acknowledge(encoder, v);
-            ea_batch_close(v);
-            /* a record that found the batch full goes into the next one */
-            if (!rc && full == EA_EFULL) {
-                full = ea_builder_add(builder, r, ea_registry_find(agent, r));
-                rc = full < 0 ? ea_fail(err, full, "add event %" PRIu64, t->events) : 0;
-            }
-            t0 = ea_monotonic_ns();
-            if (more)
-                break;
+        ea_open_batch *batch = rc ? NULL : ea_builder_take(a->builder);
+        int64_t t1 = ea_monotonic_ns();
+        t->add_ns += t1 - t0;
+        if (!batch)
+            continue;
+        const uint8_t *data;
+        size_t n = 0;
+        ea_batch_stamp stamp = {.number = ++t->batches};
+        rc = ea_encoder_encode(a->encoder, batch, &stamp, &data, &n, err);
+        t->encode_ns += ea_monotonic_ns() - t1;
+        t->events += ea_open_batch_events(batch);
+        t->bytes += n;
+        ea_open_batch_release(batch);
+        if (!rc && back)
+            rc = read_back(o, a->encoder, data, n, back->collector, back->again, back->judge, t, err);
+        if (!rc && back && o->out) {
+            char path[4096];
+            snprintf(path, sizeof path, "%s/%06" PRIu64 ".batch", o->out, stamp.number);
+            rc = ea_path_write_all(path, data, n, 0, err);
         }
     }
-    if (!rc && o->check && ea_etl_next(again, &r, err) != 0)
+    ea_etl_close(set);
+    return rc;
+}
+
+static int read_pass(const options *o, totals *t, ea_err *err) {
+    ea_etl_set *set = NULL;
+    ea_etl_options etl = {0};
+    const ea_record *r;
+    int rc = ea_etl_open(&set, o->paths, o->path_count, &etl, err);
+    int64_t t0 = ea_monotonic_ns();
+    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0)
+        rc = 0;
+    t->read_ns = ea_monotonic_ns() - t0;
+    ea_etl_close(set);
+    return rc;
+}
+
+/* The batches of an agent that has just begun, read back. */
+static int check_pass(const options *o, totals *t, ea_err *err) {
+    agent a;
+    reader back = {0};
+    ea_etl_options etl = {0};
+    const ea_record *r;
+    int rc = agent_init(&a, o, err);
+    if (rc)
+        return rc;
+    rc = ea_etl_open(&back.again, o->paths, o->path_count, &etl, err);
+    if (!rc)
+        rc = ea_registry_create(&back.collector, 0, err);
+    if (!rc)
+        rc = ea_registry_create(&back.judge, 0, err);
+    if (!rc)
+        rc = pass(o, &a, &back, t, err);
+    if (!rc && o->check && ea_etl_next(back.again, &r, err) != 0)
         rc = ea_fail(err, EA_ECORRUPT, "the source has more records than the batches");
-    ea_etl_close(set);
-    set = NULL;
-    if (!rc) {
-        rc = ea_etl_open(&set, o->paths, o->path_count, &etl, err);
-        t0 = ea_monotonic_ns();
-        while (!rc && (rc = ea_etl_next(set, &r, err)) > 0)
-            rc = 0;
-        t->read_ns = ea_monotonic_ns() - t0;
-    }
-out:
-    ea_etl_close(set);
-    ea_etl_close(again);
-    ea_encoder_destroy(encoder);
-    ea_builder_destroy(builder);
-    ea_registry_destroy(agent);
-    ea_registry_destroy(collector);
-    ea_registry_destroy(judge);
+    ea_registry_destroy(back.judge);
+    ea_registry_destroy(back.collector);
+    ea_etl_close(back.again);
+    agent_deinit(&a);
     return rc;
 }
 
@@ -203,7 +254,7 @@ static void keep_fastest(int64_t *best, int64_t ns) {
 }
 
 int main(int argc, char **argv) {
-    options o = {.level = 1, .runs = 1};
+    options o = {.level = 1};
     int i = 1;
     for (; i < argc && argv[i][0] == '-'; i++) {
         if (strcmp(argv[i], "--check") == 0)
@@ -223,25 +274,31 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: batches [--check] [--level N|none] [--events N] [--runs N] [--out FOLDER] TRACE...\n");
         return 2;
     }
+    if (!o.runs)
+        o.runs = o.check || o.out ? 1 : 3;
     o.paths = (const char *const *)(argv + i);
     o.path_count = (size_t)(argc - i);
     totals best = {0};
+    agent a;
+    ea_err err = {0};
+    if (agent_init(&a, &o, &err))
+        return fail(&err);
     for (unsigned k = 0; k < o.runs; k++) {
-        totals t;
-        ea_err err = {0};
-        if (run(&o, &t, &err))
+        totals t, w;
+        if (pass(&o, &a, NULL, &w, &err) || read_pass(&o, &w, &err) || check_pass(&o, &t, &err))
             return fail(&err);
         best.events = t.events;
         best.batches = t.batches;
         best.bytes = t.bytes;
         best.described_bytes = t.described_bytes;
-        keep_fastest(&best.read_ns, t.read_ns);
-        keep_fastest(&best.add_ns, t.add_ns);
-        keep_fastest(&best.encode_ns, t.encode_ns);
+        keep_fastest(&best.read_ns, w.read_ns);
+        keep_fastest(&best.add_ns, w.add_ns);
+        keep_fastest(&best.encode_ns, w.encode_ns);
         keep_fastest(&best.open_ns, t.open_ns);
         keep_fastest(&best.decode_ns, t.decode_ns);
         keep_fastest(&best.verify_ns, t.verify_ns);
     }
+    agent_deinit(&a);
     double n = best.events ? (double)best.events : 1;
     printf("{\"events\":%" PRIu64 ",\"batches\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"description_bytes\":%" PRIu64
            ",\"bytes_per_event\":%.3f,\"read_ns\":%.1f,\"read_add_ns\":%.1f,\"encode_ns\":%.1f,\"open_ns\":%.1f,"

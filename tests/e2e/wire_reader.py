@@ -389,6 +389,8 @@ class Batch:
         m = Message(data)
         if m.int(1) != 1:
             raise Corrupt(f"format {m.int(1)}")
+        if m.has(18) or m.int(19):
+            raise Corrupt("it needs sources, or a zstd dictionary, that were sent before")
         self.stream, self.number, self.kind = m.bytes(2), m.int(3), m.int(4)
         self.event_count, self.checksum = m.int(5), m.int(6)
         self.time_min = m.sint(7)

@@ -1,0 +1,48 @@
+"""Every real trace through batches and back: each record equals the source's bit for bit, in batches of the usual size, of
+20 events, and not compressed; and what `clr-kernel-win8-x64` may weigh.
+
+# sanitizers: yes
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import harness
+import traces
+
+SMALL = {"amsi-eventslost", "clr-32bit", "clr-gc-events", "http-server-win7", "kernel-network-provider", "kernel-process-provider",
+         "lxcore-tracelogging", "shutdown-win10", "small-32bit-xpress", "tracelogging-primitive-types", "tracelogging-struct"}
+FORMS = {"usual": [], "of 20 events": ["--events", "20"], "not compressed": ["--level", "none"]}
+# bytes an event, descriptions included: what the format is made for, and what was reached with room to spare
+LIMITS = {"clr-kernel-win8-x64": 12.5, "tracelogging-win11-20cpu": 16.0, "diagsession-four-files": 15.5, "shutdown-win10": 13.5}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, help="build folder with the programs")
+    parser.add_argument("--soak", action="store_true", help="all traces under sanitizers, too")
+    arguments = parser.parse_args()
+    build, checks = pathlib.Path(arguments.build).resolve(), harness.Checks()
+    program = build / "tests" / "bench" / "batches"
+    for name in traces.names():
+        paths = traces.paths(name, build)
+        for form, options in FORMS.items():
+            if "san" in build.name and not arguments.soak and (name not in SMALL or form == "of 20 events"):
+                continue
+            done = subprocess.run([program, "--check", *options, *paths], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if not checks.equal(done.returncode, 0, f"{name}, batches {form}: {done.stderr.strip()}"):
+                continue
+            result = json.loads(done.stdout)
+            checks.equal(result["events"], traces.event_count(name), f"{name}, batches {form}: events")
+            if form == "usual" and name in LIMITS:
+                checks.that(result["bytes_per_event"] <= LIMITS[name],
+                            f"{name}: {result['bytes_per_event']} bytes an event, {LIMITS[name]} are allowed")
+                print(f"{name}: {result['bytes_per_event']} bytes an event")
+    return checks.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
