@@ -15,8 +15,19 @@
     X(provider)                                                                                                        \
     X(id)                                                                                                              \
     X(version)                                                                                                         \
-    X(channel) X(level) X(opcode) X(task) X(keyword) X(time_raw) X(pid) X(tid) X(cpu) X(logger) X(flags) X(property)   \
-        X(kernel_time) X(user_time) X(activity_id) X(pointer_size) X(header_type) X(hook_id) X(header_word) X(source)
+    X(channel)                                                                                                         \
+    X(level)                                                                                                           \
+    X(opcode)                                                                                                          \
+    X(task)                                                                                                            \
+    X(keyword)                                                                                                         \
+    X(time_raw)                                                                                                        \
+    X(pid)                                                                                                             \
+    X(tid)                                                                                                             \
+    X(cpu)                                                                                                             \
+    X(logger)                                                                                                          \
+    X(flags)                                                                                                           \
+    X(property)                                                                                                        \
+    X(kernel_time) X(user_time) X(activity_id) X(pointer_size) X(header_type) X(hook_id) X(header_word) X(source)
 
 static const struct {
     const char *name;
