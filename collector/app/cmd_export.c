@@ -11,7 +11,7 @@
 typedef struct options {
     const char *store, *host, *stream;
     ea_print_options print;
-    int verify;
+    int verify, keyframes;
 } options;
 
 typedef struct export {
@@ -48,7 +48,8 @@ static int print_batch(export *x, const uint8_t *data, size_t len_bytes, ea_regi
     int rc = ea_batch_open(&view, data, len_bytes, registry, ret_damage);
     if (!rc && x->options->verify)
         rc = ea_batch_verify(view, ret_damage);
-    while (!rc && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
+    int left_out = !rc && ea_batch_get_head(view)->kind == EA_BATCH_KEYFRAME && !x->options->keyframes;
+    while (!rc && !left_out && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
         rc = ea_printer_event(x->printer, r, c, &ea_batch_source(view, r->source)->clock, x->err);
         if (rc) { /* printing failed, not the batch */
             ea_batch_close(view);
@@ -216,6 +217,10 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, stream),
      .help = "only this stream, 32 hex digits as `hosts` prints it"},
     EA_PRINT_OPTIONS(options, print, "jsonl"),
+    {.name = "keyframes",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, keyframes),
+     .help = "the agent's keyframes too: what it knew the machine to hold, in records that it made itself"},
     {.name = "verify",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, verify),

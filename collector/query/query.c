@@ -367,7 +367,7 @@ static void add_address(ea_text *t, const char *key, uint64_t v) {
 
 static void add_life(ea_text *t, const ea_interval *life) {
     static const char *const BEGINS[] = {"start", "rundown_start", "rundown_end", "end"};
-    static const char *const ENDS[] = {"", "end", "replaced", "process_end", "evicted"};
+    static const char *const ENDS[] = {"", "end", "replaced", "process_end", "evicted", "keyframe"};
     ea_text_printf(t, "\"instance\": %" PRIu64, life->instance);
     add_time(t, "begin", life->begin_utc_ns, life->begin_cause == EA_BEGIN_EVENT);
     add_time(t, "not_before", life->begin_utc_ns, 1);

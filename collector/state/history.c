@@ -31,7 +31,8 @@ typedef struct live {
     ea_machine *machine;
     ea_registry *registry;
     ec_ledger *ledger;
-    uint64_t missing_count; /* before the batch at hand */
+    uint64_t number;        /* of the batch at hand */
+    uint64_t missing_count; /* before it */
     uint64_t stream_id;     /* the store's */
     uint64_t used;          /* the longest unused gives way */
 } live;
@@ -105,6 +106,20 @@ static int on_module(void *arg, const ea_module *m) {
     return ec_tables_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
 }
 
+/* What a keyframe had to mend was lost, or folded wrongly: either way somebody should know. */
+static int on_keyframe(void *arg, const ea_keyframe_result *r) {
+    const live *l = arg;
+    char text[1024];
+    if (r->whole && !r->added && !r->completed && !r->closed)
+        return 0;
+    snprintf(text, sizeof text,
+             "a keyframe of %" PRIu32 " rows%s differs from the state: %" PRIu32 " added, %" PRIu32
+             " completed, %" PRIu32 " closed: %s",
+             r->named, r->whole ? "" : ", of which parts are missing,", r->added, r->completed, r->closed, r->text);
+    return ec_ledger_alert(l->ledger, l->number, "", EC_ALERT_KEYFRAME, r->utc_ns, (uint64_t)r->added + r->completed,
+                           r->closed, text, l->history->err);
+}
+
 static void live_destroy(live *l) {
     if (!l)
         return;
@@ -124,7 +139,7 @@ static void drop_live(ec_history *h, const live *l) {
 }
 
 static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
-    static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module};
+    static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module, on_keyframe};
     live *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "fold a stream");
@@ -215,6 +230,7 @@ static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
     const uint8_t *data;
     size_t len_bytes;
     ea_batch_view *v = NULL;
+    l->number = row->number;
     int rc = ec_store_read(h->store, row, &data, &len_bytes, err);
     if (!rc)
         rc = ec_ledger_take(l->ledger, &l->fold, row, data, len_bytes, l->missing_count, note_alert, h, err);

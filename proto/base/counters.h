@@ -71,6 +71,11 @@ enum ea_severity {
     X(state_missed_ends, 82, EA_NOTICE, "processes, threads or modules replaced without an end event")                 \
     X(state_evicted, 83, EA_NOTICE, "rows that a full state table gave up")                                            \
     X(state_texts_left_out, 90, EA_NOTICE, "names and command lines that a full state table left out")                 \
+    X(state_keyframes, 91, EA_INFO, "keyframes compared with the state, whole")                                        \
+    X(state_keyframes_partial, 92, EA_NOTICE, "keyframes of which parts were missing: nothing was closed by them")     \
+    X(state_keyframe_added, 93, EA_NOTICE, "processes, threads and modules that only a keyframe told of")              \
+    X(state_keyframe_completed, 94, EA_NOTICE, "processes, threads and modules that a keyframe completed")             \
+    X(state_keyframe_closed, 95, EA_NOTICE, "processes, threads and modules closed since a keyframe lacked them")      \
     X(store_damaged_bytes, 84, EA_UNKNOWN, "bytes of segment files that were stored whole and cannot be read any more")
 
 enum ea_counter {

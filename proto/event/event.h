@@ -106,6 +106,7 @@ typedef struct ea_provider_row {
     ea_guid guid;
     const char *name; /* "Windows Kernel Trace" or the manifest's; the class family stands in the classes' names */
     int classic;      /* events are told apart by opcode, not by id */
+    uint8_t kind;     /* enum ea_class_kind of its classes */
 } ea_provider_row;
 
 typedef struct ea_class_row {

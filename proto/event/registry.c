@@ -172,6 +172,7 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
     if (row) {
         head.name = row->name;
         head.provider_name = provider->name;
+        head.kind = provider->kind;
         head.status = !row->fields ? EA_CLASS_UNKNOWN : newer ? EA_CLASS_NEWER : EA_CLASS_KNOWN;
     }
     if (metadata)

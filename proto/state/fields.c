@@ -3,6 +3,7 @@
  * same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
 #include "fields.h"
 
+#include "keyframe.h"
 #include "machine.h"
 #include "value.h"
 
@@ -39,6 +40,9 @@ int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
         return ((opcode >= OP_END && opcode <= OP_DC_END) || opcode == OP_LOAD) && ea_guid_equal(provider, &IMAGE);
     case 0xb3e675d7:
         return (opcode == OP_ID_INFO || opcode == OP_ID_RSDS) && ea_guid_equal(provider, &IMAGE_ID);
+    case 0xc2a7f6b1:
+        return opcode >= EA_KEYFRAME_BEGIN && opcode <= EA_KEYFRAME_END &&
+               ea_guid_equal(provider, &ea_keyframe_provider);
     default:
         return 0;
     }
@@ -62,6 +66,14 @@ static enum subject subject_of(const ea_class *c) {
         return SUBJECT_NONE;
     if (ea_guid_equal(&c->provider, &PROCESS))
         return SUBJECT_PROCESS;
+    if (ea_guid_equal(&c->provider, &ea_keyframe_provider)) {
+        static const enum subject SUBJECTS[] = {[EA_KEYFRAME_BEGIN] = SUBJECT_KEYFRAME,
+                                                [EA_KEYFRAME_PROCESS] = SUBJECT_PROCESS,
+                                                [EA_KEYFRAME_THREAD] = SUBJECT_THREAD,
+                                                [EA_KEYFRAME_MODULE] = SUBJECT_MODULE,
+                                                [EA_KEYFRAME_END] = SUBJECT_KEYFRAME};
+        return SUBJECTS[c->code];
+    }
     if (ea_guid_equal(&c->provider, &THREAD))
         return c->code == OP_SET_NAME ? SUBJECT_THREAD_NAME : SUBJECT_THREAD;
     return ea_guid_equal(&c->provider, &IMAGE) ? SUBJECT_MODULE : SUBJECT_MODULE_ID;
@@ -104,10 +116,18 @@ static const struct {
     {"GuidSig", ROLE_PDB_GUID},
     {"Age", ROLE_PDB_AGE},
     {"PdbFileName", ROLE_PDB_PATH},
+    {"BeginTime", ROLE_BEGIN_TIME}, /* keyframes */
+    {"SeenTime", ROLE_SEEN_TIME},
+    {"BeginCause", ROLE_BEGIN_CAUSE},
+    {"ProcessCount", ROLE_PROCESS_COUNT},
+    {"ThreadCount", ROLE_THREAD_COUNT},
+    {"ModuleCount", ROLE_MODULE_COUNT},
 };
 
 static void make_plan(class_plan *p, const ea_class *c) {
     *p = (class_plan){.c = c, .subject = (uint8_t)subject_of(c), .verb = (uint8_t)verb_of(c->code)};
+    if (ea_guid_equal(&c->provider, &ea_keyframe_provider))
+        p->verb = VERB_KEYFRAME;
     memcpy(p->hash, c->hash, sizeof p->hash);
     for (int r = 0; r < ROLE_COUNT; r++)
         p->slice[r] = -1;

@@ -6,8 +6,16 @@
 #include "event.h"
 #include "map.h"
 
-enum subject { SUBJECT_NONE, SUBJECT_PROCESS, SUBJECT_THREAD, SUBJECT_THREAD_NAME, SUBJECT_MODULE, SUBJECT_MODULE_ID };
-enum verb { VERB_START, VERB_END, VERB_RUNDOWN_START, VERB_RUNDOWN_END };
+enum subject {
+    SUBJECT_NONE,
+    SUBJECT_PROCESS,
+    SUBJECT_THREAD,
+    SUBJECT_THREAD_NAME,
+    SUBJECT_MODULE,
+    SUBJECT_MODULE_ID,
+    SUBJECT_KEYFRAME
+};
+enum verb { VERB_START, VERB_END, VERB_RUNDOWN_START, VERB_RUNDOWN_END, VERB_KEYFRAME };
 
 /* What a field is to the state; classes name it differently in different versions (fields.c). */
 enum role {
@@ -40,6 +48,12 @@ enum role {
     ROLE_PDB_GUID,
     ROLE_PDB_AGE,
     ROLE_PDB_PATH,
+    ROLE_BEGIN_TIME,
+    ROLE_SEEN_TIME,
+    ROLE_BEGIN_CAUSE,
+    ROLE_PROCESS_COUNT,
+    ROLE_THREAD_COUNT,
+    ROLE_MODULE_COUNT,
     ROLE_COUNT
 };
 

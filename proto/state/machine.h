@@ -24,6 +24,10 @@
  *   record of that module at the very same time is about (that is how merged traces have them); without such a record,
  *   the open or else the last one of that key, as soon as a later record of the classes above comes. It completes what
  *   is lacking.
+ * - A keyframe (keyframe.h) names all that is open on the other side. What it names and is open here is completed, its
+ *   beginning too; what is open here as another instance (another key, as above, or another beginning) is closed when
+ *   that began (missed end); what is not open here is opened with the beginning that the keyframe has. At its end, what
+ *   it did not name is closed at its time, unless not all of it came: then nothing is closed.
  * - An interval holds its beginning and not its end. */
 #ifndef EA_STATE_MACHINE_H
 #define EA_STATE_MACHINE_H
@@ -37,7 +41,8 @@ enum ea_finish {
     EA_FINISH_EVENT = 1,
     EA_FINISH_REPLACED = 2,
     EA_FINISH_PROCESS_END = 3,
-    EA_FINISH_EVICTED = 4, /* the full table gave it up; it may live on */
+    EA_FINISH_EVICTED = 4,  /* the full table gave it up; it may live on */
+    EA_FINISH_KEYFRAME = 5, /* a keyframe does not name it any more; it ended at some time before */
 };
 
 /* begin_utc_ns is the time of the Start record when begin_cause is EA_BEGIN_EVENT; else the earliest time at which the
@@ -82,11 +87,21 @@ typedef struct ea_module {
     const char *pdb_path, *original_name; /* "" when absent */
 } ea_module;
 
+/* How a keyframe compared with the state. */
+typedef struct ea_keyframe_result {
+    int64_t utc_ns;
+    uint32_t named;                    /* processes, threads and modules */
+    uint32_t added, completed, closed; /* differences */
+    int whole;                         /* 0: parts of it were missing */
+    const char *text;                  /* the first differences in words; "" without any */
+} ea_keyframe_result;
+
 /* Each is called when an instance begins, when what is known of it grows, and when it ends. */
 typedef struct ea_machine_observer {
     int (*on_process)(void *arg, const ea_process *p);
     int (*on_thread)(void *arg, const ea_thread_row *t);
     int (*on_module)(void *arg, const ea_module *m);
+    int (*on_keyframe)(void *arg, const ea_keyframe_result *result); /* at its end */
 } ea_machine_observer;
 
 typedef struct ea_machine ea_machine;

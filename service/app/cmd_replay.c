@@ -23,7 +23,7 @@ enum { BATCH_EVENTS = 16384, BATCH_BYTES = 4 << 20, CERT_MAX = 1 << 20 };
 typedef struct options {
     ea_shipping_options shipping;
     const char *speed;
-    uint64_t batch_events, level, threads;
+    uint64_t batch_events, keyframe_events, level, threads;
     int json;
 } options;
 
@@ -202,7 +202,7 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
         rc = target_of(&o->shipping, &target, err);
     if (!rc)
         rc = ea_replay_stream_id((const char *const *)paths, (size_t)count, (uint32_t)o->batch_events, BATCH_BYTES,
-                                 r->stream, &r->trace_bytes, err);
+                                 o->keyframe_events, r->stream, &r->trace_bytes, err);
     ea_etl_options etl = {.counters = &r->counters, .on_damage = ea_input_on_damage, .on_damage_arg = &r->input};
     if (!rc)
         rc = ea_source_open_files(&r->source, (const char *const *)paths, (size_t)count, speed, &etl, err);
@@ -228,6 +228,7 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
                                                        .encoders = (unsigned)o->threads,
                                                        .sources = rows,
                                                        .source_count = sources,
+                                                       .keyframe_events = o->keyframe_events,
                                                        .spool = r->spool,
                                                        .ledger = r->ledger},
                                 err);
@@ -313,7 +314,8 @@ static int summarise(replay *r, int rc, ea_err *err) {
     ea_pipeline_get_status(r->pipeline, &m.p);
     ea_sender_get_status(r->sender, &m.s);
     m.balanced = ea_ledger_check(&m.c, &unbalanced) == 0;
-    m.complete = !rc && m.balanced && get(&m, EA_COUNT_events_acknowledged) == m.p.events;
+    m.complete =
+        !rc && m.balanced && get(&m, EA_COUNT_events_acknowledged) == m.p.events + get(&m, EA_COUNT_events_synthesised);
     if (r->o->json)
         print_json(r, &m);
     else
@@ -322,7 +324,8 @@ static int summarise(replay *r, int rc, ea_err *err) {
         ea_err_print(stderr, "etwagent", &unbalanced);
     if (!rc && !m.complete)
         rc = ea_fail(err, EA_EREFUSED, "%" PRIu64 " of %" PRIu64 " events are not acknowledged",
-                     m.p.events - get(&m, EA_COUNT_events_acknowledged), m.p.events);
+                     m.p.events + get(&m, EA_COUNT_events_synthesised) - get(&m, EA_COUNT_events_acknowledged),
+                     m.p.events + get(&m, EA_COUNT_events_synthesised));
     return rc;
 }
 
@@ -381,37 +384,44 @@ const ea_command ea_cmd_replay = {
         "encoded_events,\n"
         "encoded_bytes, bytes_per_event, sent_bytes, requests, failures, seconds, events_per_second, damaged_places,\n"
         "ledger_balanced, ledger {counter: events}.",
-    .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
-                                   EA_SPOOL_OPTIONS(offsetof(options, shipping)),
-                                   {.name = "speed",
-                                    .argument = "SPEED",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, speed),
-                                    .fallback = "max",
-                                    .help = "max, or times the speed of the recording: 1x, 10x"},
-                                   {.name = "batch-events",
-                                    .argument = "N",
-                                    .type = EA_OPT_U64,
-                                    .offset = offsetof(options, batch_events),
-                                    .fallback = "16384",
-                                    .help = "events in a batch"},
-                                   {.name = "level",
-                                    .argument = "N",
-                                    .type = EA_OPT_U64,
-                                    .offset = offsetof(options, level),
-                                    .fallback = "1",
-                                    .help = "zstd level, 1 to 19"},
-                                   {.name = "threads",
-                                    .argument = "N",
-                                    .type = EA_OPT_U64,
-                                    .offset = offsetof(options, threads),
-                                    .fallback = "1",
-                                    .help = "encoder threads"},
-                                   {.name = "json",
-                                    .type = EA_OPT_FLAG,
-                                    .offset = offsetof(options, json),
-                                    .help = "print the summary as one JSON object"},
-                                   {.name = NULL}},
+    .options =
+        (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
+                            EA_SPOOL_OPTIONS(offsetof(options, shipping)),
+                            {.name = "speed",
+                             .argument = "SPEED",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, speed),
+                             .fallback = "max",
+                             .help = "max, or times the speed of the recording: 1x, 10x"},
+                            {.name = "batch-events",
+                             .argument = "N",
+                             .type = EA_OPT_U64,
+                             .offset = offsetof(options, batch_events),
+                             .fallback = "16384",
+                             .help = "events in a batch"},
+                            {.name = "keyframe-events",
+                             .argument = "N",
+                             .type = EA_OPT_U64,
+                             .offset = offsetof(options, keyframe_events),
+                             .fallback = "0",
+                             .help = "a keyframe (all processes, threads and modules) after every N events; 0: none"},
+                            {.name = "level",
+                             .argument = "N",
+                             .type = EA_OPT_U64,
+                             .offset = offsetof(options, level),
+                             .fallback = "1",
+                             .help = "zstd level, 1 to 19"},
+                            {.name = "threads",
+                             .argument = "N",
+                             .type = EA_OPT_U64,
+                             .offset = offsetof(options, threads),
+                             .fallback = "1",
+                             .help = "encoder threads"},
+                            {.name = "json",
+                             .type = EA_OPT_FLAG,
+                             .offset = offsetof(options, json),
+                             .help = "print the summary as one JSON object"},
+                            {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,
     .min_operands = 1,

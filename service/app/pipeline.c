@@ -1,6 +1,7 @@
 /* From records to the spool. See pipeline.h. */
 #include "pipeline.h"
 #include "decoder.h"
+#include "keyframe.h"
 #include "platform.h"
 
 #include <stdatomic.h>
@@ -12,6 +13,7 @@ enum { PROGRESS_EVENTS = 4096 }; /* how often the count of events is made visibl
 typedef struct job {
     ea_open_batch *batch;
     uint64_t number;
+    enum ea_batch_kind kind;
     ea_counters ledger; /* when the batch was closed */
     int64_t utc_ns;
 } job;
@@ -28,7 +30,7 @@ struct ea_pipeline {
     uint64_t incarnation; /* of the ledger: the run's beginning, UTC in ns */
     worker workers[EA_PIPELINE_ENCODERS_MAX];
     unsigned worker_count;
-    _Atomic uint64_t events, batches, encoded_events, encoded_batches, encoded_bytes, kept_batches;
+    _Atomic uint64_t keyframes, events, batches, encoded_events, encoded_batches, encoded_bytes, kept_batches;
     atomic_int failed;
 
     /* the source's thread */
@@ -36,6 +38,11 @@ struct ea_pipeline {
     uint64_t outcomes[3]; /* of the open batch's events: whole, partial, unknown */
     ea_builder *builder;
     uint64_t number, delivered;
+    ea_clock *clocks;    /* of the sources, when there is a machine */
+    ea_machine *machine; /* NULL: no keyframes */
+    ea_record last;      /* without its payload */
+    uint64_t events_since_keyframe;
+    ea_err *err; /* of the keyframe at hand */
 
     ea_mutex *lock;
     ea_cond *changed;
@@ -61,7 +68,7 @@ static void encode(ea_pipeline *p, worker *w, const job *j) {
     ea_err err;
     ea_batch_stamp stamp = {.number = j->number,
                             .priority = p->o.priority,
-                            .kind = EA_BATCH_EVENTS,
+                            .kind = j->kind,
                             .ledger = &j->ledger,
                             .ledger_utc_ns = j->utc_ns,
                             .incarnation = p->incarnation};
@@ -135,6 +142,15 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
                                                      .sources = options->sources,
                                                      .source_count = options->source_count},
                                err);
+    if (!rc && options->keyframe_events)
+        rc = ea_machine_create(&p->machine, &(ea_machine_options){0}, err);
+    if (!rc && p->machine) {
+        p->clocks = calloc(options->source_count, sizeof *p->clocks);
+        if (!p->clocks)
+            rc = ea_fail(err, EA_ENOMEM, "make a pipeline");
+        for (size_t i = 0; !rc && i < options->source_count; i++)
+            p->clocks[i] = options->sources[i].clock;
+    }
     for (unsigned i = 0; !rc && i < n; i++) {
         worker *w = &p->workers[i];
         ea_encoder_options e = {.zstd_level = options->zstd_level};
@@ -168,6 +184,8 @@ void ea_pipeline_destroy(ea_pipeline *p) {
         ea_thread_join(p->workers[i].thread);
         ea_encoder_destroy(p->workers[i].encoder);
     }
+    ea_machine_destroy(p->machine);
+    free(p->clocks);
     ea_builder_destroy(p->builder);
     ea_decoder_destroy(p->decoder);
     ea_cond_destroy(p->changed);
@@ -186,18 +204,26 @@ static int why(ea_pipeline *p, ea_err *err) {
 }
 
 /* Closes the open batch, if it holds anything, and hands it on. */
-static int close_batch(ea_pipeline *p, ea_err *err) {
+static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
     uint32_t n = ea_builder_pending(p->builder);
     ea_open_batch *batch;
     if (!n)
         return 0;
-    ea_posting postings[] = {{EA_COUNT_events_delivered, n},
-                             {EA_COUNT_events_pending, n},
-                             {EA_COUNT_decode_whole, (int64_t)p->outcomes[0]},
-                             {EA_COUNT_decode_partial, (int64_t)p->outcomes[1]},
-                             {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]}};
-    ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings);
-    memset(p->outcomes, 0, sizeof p->outcomes);
+    if (kind == EA_BATCH_KEYFRAME) { /* nobody delivered them: the claim's move from pending to batched is evened out */
+        ea_ledger_post(p->o.ledger,
+                       (ea_posting[]){{EA_COUNT_events_synthesised, n},
+                                      {EA_COUNT_events_batched, -(int64_t)n},
+                                      {EA_COUNT_events_pending, n}},
+                       3);
+    } else {
+        ea_posting postings[] = {{EA_COUNT_events_delivered, n},
+                                 {EA_COUNT_events_pending, n},
+                                 {EA_COUNT_decode_whole, (int64_t)p->outcomes[0]},
+                                 {EA_COUNT_decode_partial, (int64_t)p->outcomes[1]},
+                                 {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]}};
+        ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings);
+        memset(p->outcomes, 0, sizeof p->outcomes);
+    }
     while (!(batch = ea_builder_take(p->builder)))
         ea_builder_wait(p->builder);
     uint64_t number = ++p->number;
@@ -211,6 +237,7 @@ static int close_batch(ea_pipeline *p, ea_err *err) {
         job *j = &p->ring[(p->first + p->count) % p->ring_size];
         j->batch = batch;
         j->number = number;
+        j->kind = kind;
         j->utc_ns = ea_utc_ns();
         ea_ledger_snapshot(p->o.ledger, &j->ledger);
         p->count++;
@@ -221,12 +248,72 @@ static int close_batch(ea_pipeline *p, ea_err *err) {
     return rc < 0 ? rc : 0;
 }
 
-int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
+/* ---- keyframes ---- */
+
+/* A record of a keyframe: into a batch of its own kind. */
+static int add_made(void *arg, const ea_record *record) {
+    ea_pipeline *p = arg;
     enum ea_counter outcome;
     const ea_class *c = ea_decoder_find(p->decoder, record, &outcome);
     int rc = ea_builder_add(p->builder, record, c);
     if (rc == EA_EFULL) {
-        if ((rc = close_batch(p, err)))
+        if ((rc = close_batch(p, EA_BATCH_KEYFRAME, p->err)))
+            return rc;
+        rc = ea_builder_add(p->builder, record, c);
+    }
+    if (rc == 1)
+        return close_batch(p, EA_BATCH_KEYFRAME, p->err);
+    return rc ? ea_fail(p->err, rc, "add to a keyframe") : 0;
+}
+
+static void count_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
+    (void)id, (void)utc_ns;
+    ++*(size_t *)arg;
+}
+
+/* A keyframe stands between two events at a place that their number alone decides, and which every run finds again. An
+ * image's id that has come without its image belongs to neither side: then it waits for the next event. */
+static int keyframe_if_due(ea_pipeline *p, ea_err *err) {
+    size_t waiting = 0;
+    if (p->events_since_keyframe < p->o.keyframe_events)
+        return 0;
+    ea_machine_each_pending_id(p->machine, count_pending_id, &waiting);
+    if (waiting)
+        return 0;
+    int rc = close_batch(p, EA_BATCH_EVENTS, err);
+    p->err = err;
+    p->events_since_keyframe = 0;
+    uint64_t number = atomic_fetch_add(&p->keyframes, 1) + 1;
+    if (!rc)
+        rc = ea_keyframe_write(p->machine, number, &p->last, add_made, p, err);
+    return rc ? rc : close_batch(p, EA_BATCH_KEYFRAME, err);
+}
+
+static int fold(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err) {
+    if (record->source >= p->o.source_count)
+        return 0; /* the builder drops and counts it */
+    p->last = *record;
+    p->last.payload = NULL;
+    p->last.ext = NULL;
+    p->events_since_keyframe++;
+    return ea_machine_apply(p->machine, record, c, ea_clock_to_utc_ns(&p->clocks[record->source], record->time_raw),
+                            err);
+}
+
+int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
+    enum ea_counter outcome;
+    const ea_class *c = ea_decoder_find(p->decoder, record, &outcome);
+    int rc = 0;
+    if (p->machine) {
+        rc = keyframe_if_due(p, err);
+        if (!rc)
+            rc = fold(p, record, c, err);
+        if (rc)
+            return rc;
+    }
+    rc = ea_builder_add(p->builder, record, c);
+    if (rc == EA_EFULL) {
+        if ((rc = close_batch(p, EA_BATCH_EVENTS, err)))
             return rc;
         rc = ea_builder_add(p->builder, record, c);
     }
@@ -245,11 +332,11 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
         return ea_fail(err, rc, "add an event to a batch");
     if (atomic_load(&p->failed))
         return why(p, err);
-    return close_batch(p, err);
+    return close_batch(p, EA_BATCH_EVENTS, err);
 }
 
 int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
-    int rc = close_batch(p, err);
+    int rc = close_batch(p, EA_BATCH_EVENTS, err);
     atomic_store(&p->events, p->delivered);
     ea_mutex_lock(p->lock);
     while (p->count || p->busy)
@@ -271,6 +358,7 @@ void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *class_hash) {
 void ea_pipeline_get_status(const ea_pipeline *p, ea_pipeline_status *ret) {
     *ret = (ea_pipeline_status){.events = atomic_load(&p->events),
                                 .batches = atomic_load(&p->batches),
+                                .keyframes = atomic_load(&p->keyframes),
                                 .encoded_events = atomic_load(&p->encoded_events),
                                 .encoded_batches = atomic_load(&p->encoded_batches),
                                 .encoded_bytes = atomic_load(&p->encoded_bytes),

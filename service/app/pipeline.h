@@ -24,8 +24,9 @@ typedef struct ea_pipeline_options {
     unsigned encoders;             /* threads; 0: 1 */
     const ea_wire_source *sources; /* copied */
     size_t source_count;
-    ea_spool *spool;   /* borrowed */
-    ea_ledger *ledger; /* borrowed */
+    uint64_t keyframe_events; /* a keyframe after so many events; 0: none */
+    ea_spool *spool;          /* borrowed */
+    ea_ledger *ledger;        /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */
@@ -46,6 +47,7 @@ void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *class_hash);
 typedef struct ea_pipeline_status {
     uint64_t events;  /* added */
     uint64_t batches; /* closed */
+    uint64_t keyframes;
     uint64_t encoded_events, encoded_batches, encoded_bytes;
     uint64_t kept_batches; /* found in the spool or acknowledged since an earlier run: not encoded again */
 } ea_pipeline_status;

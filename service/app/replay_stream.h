@@ -1,13 +1,13 @@
 /* The id of a replay's stream: the same files with the same options that shape batches give the same id, so that a
  * replay taken up again continues its stream with the same batch boundaries.
  *
- * It is the first half of SHA-256 over: "etwagent replay 1\n"; u32 events and u32 bytes of a batch; u32 number of
- * files; then of each file in the order given (a record names its file by its place): u64 size, the first MiB, the last
- * MiB, and 256 pieces of 4 KiB evenly spread between. Not the whole content, which for a large trace takes as long as
- * replaying it: the header, the times in every buffer's head and the end tell traces apart. Should two files that
- * differ elsewhere meet all the same, the collector sees another checksum under a known number and refuses it. Names
- * and paths are no part of it. Integers are little-endian. Before it: a command line. After it: the spool and the wire.
- * Thread: any. */
+ * It is the first half of SHA-256 over: "etwagent replay 1\n"; u32 events and u32 bytes of a batch; when there are
+ * keyframes, 8 bytes "keyframe" and u64 events between them; u32 number of files; then of each file in the order given
+ * (a record names its file by its place): u64 size, the first MiB, the last MiB, and 256 pieces of 4 KiB evenly spread
+ * between. Not the whole content, which for a large trace takes as long as replaying it: the header, the times in every
+ * buffer's head and the end tell traces apart. Should two files that differ elsewhere meet all the same, the collector
+ * sees another checksum under a known number and refuses it. Names and paths are no part of it. Integers are
+ * little-endian. Before it: a command line. After it: the spool and the wire. Thread: any. */
 #ifndef EA_APP_REPLAY_STREAM_H
 #define EA_APP_REPLAY_STREAM_H
 
@@ -17,6 +17,7 @@
 /* ret: EA_STREAM_ID_BYTES. batch_events and batch_bytes as they are used, no defaults. *ret_total_bytes: of all files.
  */
 EA_MUST_CHECK int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events,
-                                      uint32_t batch_bytes, uint8_t *ret, uint64_t *ret_total_bytes, ea_err *err);
+                                      uint32_t batch_bytes, uint64_t keyframe_events, uint8_t *ret,
+                                      uint64_t *ret_total_bytes, ea_err *err);
 
 #endif

@@ -58,7 +58,7 @@ def to_address(value):
 def table_rows(path, host):
     """All instances as (kind, key, begin, end, known_by, ended_by, fields): the same form as naive_rows. Times in 100 ns."""
     known_by = ["start", "rundown_start", "rundown_end", "end"]
-    ended_by = [None, "end", "replaced", "process_end", "evicted"]
+    ended_by = [None, "end", "replaced", "process_end", "evicted", "keyframe"]
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     db.text_factory = lambda data: data.decode("utf-8", "surrogatepass")
     db.row_factory = sqlite3.Row

@@ -79,7 +79,8 @@ static counts visit(const ea_machine *m, ea_machine *to) {
 }
 
 static ea_machine *create(void) {
-    static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module};
+    static const ea_machine_observer OBSERVER = {
+        .on_process = on_process, .on_thread = on_thread, .on_module = on_module};
     ea_machine_options o = {.limit_processes = LIMIT,
                             .limit_threads = LIMIT,
                             .limit_modules = LIMIT,

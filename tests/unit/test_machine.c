@@ -114,7 +114,7 @@ static void history_deinit(history *h) {
     *h = (history){0};
 }
 
-static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module};
+static const ea_machine_observer OBSERVER = {.on_process = on_process, .on_thread = on_thread, .on_module = on_module};
 
 typedef struct world {
     ea_registry *registry;

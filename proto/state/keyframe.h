@@ -1,0 +1,26 @@
+/* A keyframe: all that is open in a machine's state, as records of the classes of proto/event/rows/keyframe.c, so that
+ * whoever gets them knows the machine from then on, whatever came before was lost.
+ * Before it: machine.h. After it: service/app (batches of kind EA_BATCH_KEYFRAME); the other side folds the records
+ * with ea_machine_apply. Thread: the machine's. */
+#ifndef EA_STATE_KEYFRAME_H
+#define EA_STATE_KEYFRAME_H
+
+#include "machine.h"
+
+/* Opcodes of the provider; the first of them begins a keyframe, the last one ends it. */
+enum ea_keyframe_code {
+    EA_KEYFRAME_BEGIN = 1,
+    EA_KEYFRAME_PROCESS = 2,
+    EA_KEYFRAME_THREAD = 3,
+    EA_KEYFRAME_MODULE = 4,
+    EA_KEYFRAME_END = 5,
+};
+extern const ea_guid ea_keyframe_provider;
+
+/* Calls emit with each record (borrowed during the call); what it returns when that is not 0 ends it. at: a record
+ * whose time, source, session and CPU are the keyframe's: the last one that was applied. Texts beyond what a record can
+ * hold are cut. */
+EA_MUST_CHECK int ea_keyframe_write(const ea_machine *m, uint64_t number, const ea_record *at,
+                                    int (*emit)(void *arg, const ea_record *record), void *arg, ea_err *err);
+
+#endif
