@@ -376,7 +376,7 @@ static void add_life(ea_text *t, const ea_interval *life) {
     add_time(t, "end", life->end_utc_ns, life->end_utc_ns != INT64_MAX);
     add_text(t, "ended_by",
              life->end_cause == EA_FINISH_OPEN ? NULL
-             : life->end_cause < 5             ? ENDS[life->end_cause]
+             : life->end_cause < 6             ? ENDS[life->end_cause]
                                                : "");
 }
 

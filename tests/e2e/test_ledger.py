@@ -9,6 +9,7 @@
 """
 import collections
 import http.client
+import json
 import re
 import ssl
 import threading
@@ -86,7 +87,6 @@ def captured(env, trace, agent, extra=()):
 
 
 def ledger(collector, agent, *more, code=0):
-    import json
     done = collector.env.run([collector.env.collector, "ledger", "--store", collector.store, "--host", agent, "--json", *more],
                              check=False)
     if done.returncode != code:
