@@ -66,14 +66,17 @@ static enum subject subject_of(const ea_class *c) {
         return SUBJECT_NONE;
     if (ea_guid_equal(&c->provider, &PROCESS))
         return SUBJECT_PROCESS;
-    if (ea_guid_equal(&c->provider, &ea_keyframe_provider)) {
-        static const enum subject SUBJECTS[] = {[EA_KEYFRAME_BEGIN] = SUBJECT_KEYFRAME,
-                                                [EA_KEYFRAME_PROCESS] = SUBJECT_PROCESS,
-                                                [EA_KEYFRAME_THREAD] = SUBJECT_THREAD,
-                                                [EA_KEYFRAME_MODULE] = SUBJECT_MODULE,
-                                                [EA_KEYFRAME_END] = SUBJECT_KEYFRAME};
-        return SUBJECTS[c->code];
-    }
+    if (ea_guid_equal(&c->provider, &ea_keyframe_provider))
+        switch (c->code) {
+        case EA_KEYFRAME_PROCESS:
+            return SUBJECT_PROCESS;
+        case EA_KEYFRAME_THREAD:
+            return SUBJECT_THREAD;
+        case EA_KEYFRAME_MODULE:
+            return SUBJECT_MODULE;
+        default:
+            return SUBJECT_KEYFRAME; /* begin and end */
+        }
     if (ea_guid_equal(&c->provider, &THREAD))
         return c->code == OP_SET_NAME ? SUBJECT_THREAD_NAME : SUBJECT_THREAD;
     return ea_guid_equal(&c->provider, &IMAGE) ? SUBJECT_MODULE : SUBJECT_MODULE_ID;
