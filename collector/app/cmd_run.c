@@ -2,6 +2,7 @@
  * stop. Before it: main.c. After it: collector/ingest, collector/store, collector/state. Thread: the main one; it
  * starts all others. */
 #include "commands.h"
+#include "config.h"
 #include "history.h"
 #include "ingest.h"
 #include "log.h"
@@ -13,12 +14,12 @@
 #include <string.h>
 
 typedef struct options {
-    const char *store, *listen, *cert, *key, *ca, *crl, *port_file, *metrics;
+    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *metrics;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     int64_t request_timeout, idle_timeout;
 } options;
 
-enum { MAX_THREADS = 64, STOP_POLL_MS = 50 };
+enum { STOP_POLL_MS = 50 };
 
 static volatile sig_atomic_t stop_asked;
 static void on_stop(void) {
@@ -26,14 +27,6 @@ static void on_stop(void) {
 }
 
 static int check(const options *o, ea_err *err) {
-    if (o->threads < 1 || o->threads > MAX_THREADS)
-        return ea_fail(err, EA_EUSAGE, "--threads: 1 to %d", MAX_THREADS);
-    if (o->max_body < 4096 || o->max_body > 1 << 30)
-        return ea_fail(err, EA_EUSAGE, "--max-body: 4KiB to 1GiB");
-    if (o->max_connections < 1 || o->max_connections > 1000000)
-        return ea_fail(err, EA_EUSAGE, "--max-connections: 1 to 1000000");
-    if (o->max_agent_connections < 1 || o->max_agent_connections > 1000000)
-        return ea_fail(err, EA_EUSAGE, "--max-agent-connections: 1 to 1000000");
     if (o->max_waiting < o->max_body)
         return ea_fail(err, EA_EUSAGE, "--max-waiting: at least --max-body");
     return 0;
@@ -132,6 +125,11 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
+    {.name = "config",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, config),
+     .help = "YAML file with these options by name; what the command line says wins"},
     {.name = "store",
      .argument = "DIR",
      .type = EA_OPT_STRING,
@@ -182,12 +180,16 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_U64,
      .offset = offsetof(options, threads),
      .fallback = "1",
+     .min = 1,
+     .max = 64,
      .help = "network threads"},
     {.name = "max-body",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,
      .offset = offsetof(options, max_body),
      .fallback = "17MiB",
+     .min = 4096,
+     .max = 1 << 30,
      .help = "largest upload"},
     {.name = "max-waiting",
      .argument = "SIZE",
@@ -200,12 +202,16 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_U64,
      .offset = offsetof(options, max_connections),
      .fallback = "16384",
+     .min = 1,
+     .max = 1000000,
      .help = "most connections at a time; others wait"},
     {.name = "max-agent-connections",
      .argument = "N",
      .type = EA_OPT_U64,
      .offset = offsetof(options, max_agent_connections),
      .fallback = "64",
+     .min = 1,
+     .max = 1000000,
      .help = "most connections of one agent on a thread"},
     {.name = "request-timeout",
      .argument = "TIME",
@@ -244,4 +250,5 @@ const ea_command ec_cmd_run = {
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,
+    .config = &ea_config_of_command,
 };

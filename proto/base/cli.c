@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "text.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,64 +31,138 @@ static size_t distance(const char *a, const char *b) {
     return row[m];
 }
 
-static int store(const ea_option *o, const char *value, void *options, ea_err *err) {
-    char *target = (char *)options + o->offset;
+static void add_amount(const ea_option *o, uint64_t v, ea_text *t) {
+    static const struct unit {
+        enum ea_option_type type;
+        uint64_t size;
+        const char *name;
+    } UNITS[] = {
+        {EA_OPT_SIZE, 1ull << 40, "TiB"},       {EA_OPT_SIZE, 1ull << 30, "GiB"},
+        {EA_OPT_SIZE, 1ull << 20, "MiB"},       {EA_OPT_SIZE, 1ull << 10, "KiB"},
+        {EA_OPT_DURATION, 86400000000000, "d"}, {EA_OPT_DURATION, 3600000000000, "h"},
+        {EA_OPT_DURATION, 60000000000, "m"},    {EA_OPT_DURATION, 1000000000, "s"},
+        {EA_OPT_DURATION, 1000000, "ms"},       {EA_OPT_DURATION, 1000, "us"},
+    };
+    for (size_t i = 0; v && i < sizeof UNITS / sizeof *UNITS; i++)
+        if (UNITS[i].type == o->type && v % UNITS[i].size == 0) {
+            ea_text_printf(t, "%" PRIu64 "%s", v / UNITS[i].size, UNITS[i].name);
+            return;
+        }
+    ea_text_u64(t, v);
+}
+
+void ea_option_range(const ea_option *o, ea_text *t) {
+    add_amount(o, o->min, t);
+    ea_text_str(t, " to ");
+    add_amount(o, o->max, t);
+}
+
+/* "expected a size such as 64KiB or 1MiB", "expected 1 to 64", "expected one of a, b". */
+static int unexpected(const ea_option *o, int in_form, ea_err *err) {
+    static const char *const FORM[] = {[EA_OPT_U64] = "a whole number",
+                                       [EA_OPT_DURATION] = "a duration such as 250ms, 10s or 5m",
+                                       [EA_OPT_SIZE] = "a size such as 64KiB or 1MiB"};
+    ea_text t;
+    ea_text_init(&t);
+    if (o->type == EA_OPT_CHOICE) {
+        ea_text_str(&t, "one of");
+        for (int i = 0; o->choices[i]; i++)
+            ea_text_printf(&t, "%s %s", i ? "," : "", o->choices[i]);
+    } else if (!in_form) {
+        ea_text_str(&t, FORM[o->type]);
+    } else {
+        ea_option_range(o, &t);
+    }
+    ea_fail(err, EA_EUSAGE, "expected %s", t.failed ? "another value" : t.data);
+    ea_text_deinit(&t);
+    return EA_EUSAGE;
+}
+
+int ea_option_store(const ea_option *o, const char *value, void *options, ea_err *err) {
+    void *target = (char *)options + o->offset;
+    uint64_t number = 0;
+    int64_t ns = 0;
     int rc = 0;
     switch (o->type) {
     case EA_OPT_FLAG:
-        *(int *)(void *)target = 1;
-        break;
+        *(int *)target = 1;
+        return 0;
     case EA_OPT_STRING:
-        *(const char **)(void *)target = value;
-        break;
+        *(const char **)target = value;
+        return 0;
     case EA_OPT_STRINGS: {
-        ea_strings *list = (void *)target;
+        ea_strings *list = target;
         if (list->count == EA_STRINGS_MAX)
-            return ea_fail(err, EA_EUSAGE, "--%s may be given at most %d times", o->name, EA_STRINGS_MAX);
+            return ea_fail(err, EA_EUSAGE, "expected at most %d of them", EA_STRINGS_MAX);
         list->items[list->count++] = value;
-        break;
+        return 0;
     }
-    case EA_OPT_U64:
-        rc = ea_u64_parse(value, (void *)target);
-        break;
-    case EA_OPT_DURATION:
-        rc = ea_duration_parse(value, (void *)target);
-        break;
-    case EA_OPT_SIZE:
-        rc = ea_size_parse(value, (void *)target);
-        break;
     case EA_OPT_CHOICE:
-        rc = EA_EINVAL;
         for (int i = 0; o->choices[i]; i++)
             if (strcmp(value, o->choices[i]) == 0) {
-                *(int *)(void *)target = i;
-                rc = 0;
+                *(int *)target = i;
+                return 0;
             }
+        return unexpected(o, 1, err);
+    case EA_OPT_U64:
+        rc = ea_u64_parse(value, &number);
         break;
+    case EA_OPT_SIZE:
+        rc = ea_size_parse(value, &number);
+        break;
+    case EA_OPT_DURATION:
+        rc = ea_duration_parse(value, &ns);
+        number = (uint64_t)ns;
+        break;
+    case EA_OPT_TABLE:
+    case EA_OPT_TABLES:
+    case EA_OPT_LABELS:
+        return ea_fail(err, EA_EUSAGE, "expected a mapping");
     }
-    if (rc) {
-        ea_text t;
-        ea_text_init(&t);
-        static const char *const wanted[] = {[EA_OPT_U64] = "a whole number",
-                                             [EA_OPT_DURATION] = "a duration such as 250ms, 10s or 5m",
-                                             [EA_OPT_SIZE] = "a size such as 64KiB or 1MiB"};
-        if (o->type == EA_OPT_CHOICE) {
-            ea_text_str(&t, "one of");
-            for (int i = 0; o->choices[i]; i++)
-                ea_text_printf(&t, "%s %s", i ? "," : "", o->choices[i]);
-        } else {
-            ea_text_str(&t, wanted[o->type]);
-        }
-        ea_fail(err, EA_EUSAGE, "--%s '%s': expected %s", o->name, value, t.failed ? "another value" : t.data);
-        ea_text_deinit(&t);
-        return EA_EUSAGE;
-    }
+    if (rc)
+        return unexpected(o, 0, err);
+    if (o->max && (number < o->min || number > o->max))
+        return unexpected(o, 1, err);
+    if (o->type == EA_OPT_DURATION)
+        *(int64_t *)target = ns;
+    else
+        *(uint64_t *)target = number;
     return 0;
 }
 
-static const ea_option *find(const ea_option *options, const char *name, size_t len, char letter) {
+int ea_option_fallbacks(const ea_option *rows, void *options, ea_err *err) {
+    int rc = 0;
+    for (const ea_option *o = rows; !rc && o->name; o++)
+        if (o->type == EA_OPT_TABLE)
+            rc = ea_option_fallbacks(o->table->rows, (char *)options + o->offset, err);
+        else if (o->fallback)
+            rc = ea_option_store(o, o->fallback, options, err);
+    return rc;
+}
+
+const ea_option *ea_option_find(const ea_option *rows, const char *name, size_t len, const char **ret_nearest) {
+    char copy[40];
+    size_t best = 4;
+    const char *nearest = NULL;
+    for (const ea_option *o = rows; o->name; o++)
+        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+            return o;
+    if (len < sizeof copy) {
+        memcpy(copy, name, len);
+        copy[len] = 0;
+        for (const ea_option *o = rows; o->name; o++)
+            if (distance(o->name, copy) < best) {
+                best = distance(o->name, copy);
+                nearest = o->name;
+            }
+    }
+    *ret_nearest = nearest;
+    return NULL;
+}
+
+static const ea_option *find_letter(const ea_option *options, char letter) {
     for (const ea_option *o = options; o->name; o++)
-        if (letter ? o->letter == letter : strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+        if (o->letter == letter)
             return o;
     return NULL;
 }
@@ -109,6 +184,13 @@ static void print_help(const char *program, const ea_command *c, FILE *out) {
         fprintf(out, "  %-28s %s", left, o->help);
         for (int i = 0; o->choices && o->choices[i]; i++)
             fprintf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
+        if (o->max) {
+            ea_text range;
+            ea_text_init(&range);
+            ea_option_range(o, &range);
+            fprintf(out, " (%s)", range.failed ? "?" : range.data);
+            ea_text_deinit(&range);
+        }
         if (o->fallback)
             fprintf(out, " (default %s)", o->fallback);
         if (o->required)
@@ -124,52 +206,41 @@ static int usage(const char *program, const char *command, const ea_err *err) {
     return 2;
 }
 
-static int parse_option(const ea_command *c, void *options, int argc, char **argv, int *i, ea_err *err) {
-    const char *arg = argv[*i], *name = arg + 2, *equals = strchr(arg, '=');
+static int parse_option(const ea_command *c, void *options, unsigned char *given, int argc, char **argv, int *i,
+                        ea_err *err) {
+    const char *arg = argv[*i], *name = arg + 2, *equals = strchr(arg, '='), *value = NULL, *nearest = NULL;
     const ea_option *o;
-    const char *value = NULL;
     if (arg[1] == '-') {
-        size_t len = equals ? (size_t)(equals - name) : strlen(name);
-        o = find(c->options, name, len, 0);
+        o = ea_option_find(c->options, name, equals ? (size_t)(equals - name) : strlen(name), &nearest);
         value = equals ? equals + 1 : NULL;
     } else {
-        o = find(c->options, NULL, 0, arg[1]);
+        o = find_letter(c->options, arg[1]);
         value = arg[2] ? arg + 2 : NULL;
     }
-    if (!o) {
-        const char *nearest = NULL;
-        size_t best = 4;
-        for (const ea_option *k = c->options; k->name && arg[1] == '-'; k++)
-            if (distance(k->name, name) < best) {
-                best = distance(k->name, name);
-                nearest = k->name;
-            }
+    if (!o)
         return nearest ? ea_fail(err, EA_EUSAGE, "unknown option %s; did you mean --%s?", arg, nearest)
                        : ea_fail(err, EA_EUSAGE, "unknown option %s", arg);
-    }
-    if (o->type == EA_OPT_FLAG) {
-        if (value)
-            return ea_fail(err, EA_EUSAGE, "--%s takes no value", o->name);
-        return store(o, NULL, options, err);
-    }
-    if (!value) {
+    if (o->type == EA_OPT_FLAG && value)
+        return ea_fail(err, EA_EUSAGE, "--%s takes no value", o->name);
+    if (o->type != EA_OPT_FLAG && !value) {
         if (*i + 1 >= argc)
             return ea_fail(err, EA_EUSAGE, "--%s needs a value: %s", o->name, o->argument);
         value = argv[++*i];
     }
-    return store(o, value, options, err);
+    size_t k = (size_t)(o - c->options);
+    if (!given[k] && o->type == EA_OPT_STRINGS) /* what a file said is replaced, not added to */
+        ((ea_strings *)(void *)((char *)options + o->offset))->count = 0;
+    given[k] = 1;
+    ea_err why;
+    if (ea_option_store(o, value, options, &why))
+        return ea_fail(err, EA_EUSAGE, "--%s '%s': %s", o->name, value, why.message);
+    return 0;
 }
 
-static int run_command(const char *program, const ea_command *c, int argc, char **argv) {
-    void *options = calloc(1, c->options_size ? c->options_size : 1);
-    char **operands = malloc(sizeof *operands * (size_t)(argc + 1));
-    unsigned char *given = calloc(256, 1);
-    ea_err err = {0};
-    int n = 0, rc = options && operands && given ? 0 : ea_fail(&err, EA_ENOMEM, "parse the command line");
-    for (const ea_option *o = c->options; !rc && o->name; o++)
-        if (o->fallback)
-            rc = store(o, o->fallback, options, &err);
-    int only_operands = 0;
+/* The whole command line into options, *ret_count operands. *ret_help: --help was met; the rest is not looked at. */
+static int parse_line(const ea_command *c, void *options, unsigned char *given, int argc, char **argv, char **operands,
+                      int *ret_count, int *ret_help, ea_err *err) {
+    int n = 0, only_operands = 0, rc = 0;
     for (int i = 0; !rc && i < argc; i++) {
         const char *a = argv[i];
         if (only_operands || a[0] != '-' || !a[1]) {
@@ -177,32 +248,62 @@ static int run_command(const char *program, const ea_command *c, int argc, char 
         } else if (strcmp(a, "--") == 0) {
             only_operands = 1;
         } else if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
-            print_help(program, c, stdout);
-            free(options);
-            free(operands);
-            free(given);
+            *ret_help = 1;
             return 0;
         } else {
-            int at = i;
-            rc = parse_option(c, options, argc, argv, &i, &err);
-            for (size_t k = 0; !rc && c->options[k].name && k < 256; k++) {
-                size_t len = strlen(c->options[k].name);
-                if ((argv[at][1] == '-' && strncmp(argv[at] + 2, c->options[k].name, len) == 0 &&
-                     (argv[at][2 + len] == 0 || argv[at][2 + len] == '=')) ||
-                    (argv[at][1] != '-' && argv[at][1] == c->options[k].letter))
-                    given[k] = 1;
-            }
+            rc = parse_option(c, options, given, argc, argv, &i, err);
         }
     }
-    for (size_t k = 0; !rc && c->options[k].name && k < 256; k++)
-        if (c->options[k].required && !given[k])
+    *ret_count = n;
+    return rc;
+}
+
+static int is_set(const ea_option *o, const void *options) {
+    const void *target = (const char *)options + o->offset;
+    return (o->type == EA_OPT_STRING && *(const char *const *)target) ||
+           (o->type == EA_OPT_STRINGS && ((const ea_strings *)target)->count);
+}
+
+static int run_command(const char *program, const ea_command *c, int argc, char **argv) {
+    size_t rows = 0;
+    while (c->options[rows].name)
+        rows++;
+    void *options = calloc(1, c->options_size ? c->options_size : 1), *config = NULL;
+    char **operands = malloc(sizeof *operands * (size_t)(argc + 1));
+    unsigned char *given = calloc(rows + 1, 1);
+    ea_err err = {0};
+    int n = 0, help = 0, exit_code = 0;
+    int rc = options && operands && given ? 0 : ea_fail(&err, EA_ENOMEM, "parse the command line");
+    if (!rc)
+        rc = ea_option_fallbacks(c->options, options, &err);
+    if (!rc)
+        rc = parse_line(c, options, given, argc, argv, operands, &n, &help, &err);
+    const char *nearest;
+    const ea_option *file = c->config ? ea_option_find(c->options, "config", 6, &nearest) : NULL;
+    const char *path = file && !rc && !help ? *(const char **)(void *)((char *)options + file->offset) : NULL;
+    if (path) { /* once more, over what the file says */
+        memset(options, 0, c->options_size);
+        memset(given, 0, rows);
+        rc = c->config->read(&config, path, c->options, options, &err);
+        if (!rc)
+            rc = parse_line(c, options, given, argc, argv, operands, &n, &help, &err);
+    }
+    for (size_t k = 0; !rc && !help && k < rows; k++)
+        if (c->options[k].required && !given[k] && !is_set(&c->options[k], options))
             rc = ea_fail(&err, EA_EUSAGE, "--%s %s is required", c->options[k].name,
                          c->options[k].argument ? c->options[k].argument : "");
-    if (!rc && n < c->min_operands)
+    if (!rc && !help && n < c->min_operands)
         rc = ea_fail(&err, EA_EUSAGE, "expected %s", c->operands);
-    if (!rc && c->max_operands >= 0 && n > c->max_operands)
+    if (!rc && !help && c->max_operands >= 0 && n > c->max_operands)
         rc = ea_fail(&err, EA_EUSAGE, "unexpected argument '%s'", operands[c->max_operands]);
-    int exit_code = rc ? usage(program, c->name, &err) : c->run(options, n, operands);
+    if (rc)
+        exit_code = usage(program, c->name, &err);
+    else if (help)
+        print_help(program, c, stdout);
+    else
+        exit_code = c->run(options, n, operands);
+    if (config)
+        c->config->destroy(config);
     free(options);
     free(operands);
     free(given);

@@ -1,9 +1,11 @@
-/* Command lines: one row an option gives parsing, storage, default and help text; one row a command gives dispatch.
- * Before it: main(). After it: each command. Thread: the main one. */
+/* Options: one row gives parsing, storage, default, range and help text, on a command line and in a configuration file
+ * (config/config.h) alike; one row a command gives dispatch.
+ * Before it: main(), a configuration file. After it: each command. Thread: the main one. */
 #ifndef EA_BASE_CLI_H
 #define EA_BASE_CLI_H
 
 #include "err.h"
+#include "text.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +18,10 @@ enum ea_option_type {
     EA_OPT_DURATION, /* int64_t ns: "10s" */
     EA_OPT_SIZE,     /* uint64_t bytes: "64MiB" */
     EA_OPT_CHOICE,   /* int, index into choices */
+    /* in configuration files only: */
+    EA_OPT_TABLE,  /* a mapping into the struct at offset, as .table says */
+    EA_OPT_TABLES, /* a list of such mappings: ea_tables at offset */
+    EA_OPT_LABELS, /* a mapping of names to texts: ea_labels at offset */
 };
 
 enum { EA_STRINGS_MAX = 64 };
@@ -23,6 +29,21 @@ typedef struct ea_strings {
     const char *items[EA_STRINGS_MAX];
     size_t count;
 } ea_strings;
+
+typedef struct ea_tables {
+    void *items; /* count structs of .table->size bytes */
+    size_t count;
+} ea_tables;
+
+typedef struct ea_label {
+    const char *name, *value;
+} ea_label;
+typedef struct ea_labels {
+    ea_label *items;
+    size_t count;
+} ea_labels;
+
+typedef struct ea_table ea_table;
 
 typedef struct ea_option {
     const char *name;     /* "collector", without the dashes */
@@ -33,8 +54,38 @@ typedef struct ea_option {
     const char *fallback;       /* default, parsed like an argument; NULL: the target stays zero */
     const char *const *choices; /* EA_OPT_CHOICE: NULL-terminated */
     int required;
-    const char *help; /* one sentence, lower case, no full stop */
+    const char *help;      /* one sentence, lower case, no full stop */
+    uint64_t min, max;     /* of a number, of ns, of bytes, both included; of a list: its length. max 0: any */
+    const ea_table *table; /* EA_OPT_TABLE, EA_OPT_TABLES */
+    const char *example;   /* in the example of a configuration file, when it differs from the default */
 } ea_option;
+
+/* The rows of one mapping of a configuration file. */
+struct ea_table {
+    const char *summary;   /* what such a mapping is, for the reference page */
+    const ea_option *rows; /* ends with a row whose name is NULL */
+    size_t size;           /* of the struct */
+    /* What rows cannot say: an error's message, and in *ret_key the key that is wrong (untouched: the whole mapping).
+     * May be NULL. */
+    int (*check)(const void *table, const char **ret_key, ea_err *err);
+};
+
+/* Parses value as o says and stores it in options. An error's message says what was expected ("expected one of always,
+ * never"), without the option's name. Not for tables and labels. */
+EA_MUST_CHECK int ea_option_store(const ea_option *o, const char *value, void *options, ea_err *err);
+/* "1 to 64", "4KiB to 1GiB": of a row with a max. */
+void ea_option_range(const ea_option *o, ea_text *t);
+/* Stores the fallbacks of all rows, those of embedded tables too. */
+EA_MUST_CHECK int ea_option_fallbacks(const ea_option *rows, void *options, ea_err *err);
+/* The row of that name, or NULL; then *ret_nearest is the name that was probably meant, or NULL. */
+const ea_option *ea_option_find(const ea_option *rows, const char *name, size_t len, const char **ret_nearest);
+
+/* How a command reads its options from a file as well (config/config.h has the only one): its option --config FILE is
+ * read before the command line's other options, which win. *ret_config owns what the options then point to. */
+typedef struct ea_config_reader {
+    int (*read)(void **ret_config, const char *path, const ea_option *rows, void *options, ea_err *err);
+    void (*destroy)(void *config);
+} ea_config_reader;
 
 typedef struct ea_command {
     const char *name;
@@ -46,6 +97,7 @@ typedef struct ea_command {
     /* options: the struct, filled in; operands: borrowed from argv. Returns the process's exit code. */
     int (*run)(const void *options, int operand_count, char **operands);
     int min_operands, max_operands; /* max -1: any number */
+    const ea_config_reader *config; /* NULL: no --config */
 } ea_command;
 
 /* A program: dispatches argv[1] to a command (names may be two words: "ca init"), serves --help, --version and

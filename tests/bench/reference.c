@@ -136,8 +136,13 @@ static int run_reference(const void *opaque, int count, char **paths) {
 }
 
 static const ea_option rows[] = {
-    {"runs", 0, "N", EA_OPT_U64, offsetof(options, runs), "1", NULL, 0, "how often; the fastest counts"},
-    {NULL, 0, NULL, EA_OPT_FLAG, 0, NULL, NULL, 0, NULL},
+    {.name = "runs",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, runs),
+     .fallback = "1",
+     .help = "how often; the fastest counts"},
+    {.name = NULL},
 };
 static const ea_command command = {.name = "measure",
                                    .operands = "TRACE...",

@@ -15,12 +15,35 @@ typedef struct make_options {
 
 #define AT(field) offsetof(make_options, field)
 static const ea_option options_of_make[] = {
-    {"seed", 's', "N", EA_OPT_U64, AT(seed), "1", NULL, 0, "decides all that the preset leaves to chance"},
-    {"out", 'o', "FILE", EA_OPT_STRING, AT(out), NULL, NULL, 1, "the .etl file to write"},
-    {"truth", 't', "FILE", EA_OPT_STRING, AT(truth), NULL, NULL, 0, "what is true of it, as JSON lines"},
-    {"preset", 'p', "NAME", EA_OPT_STRING, AT(preset), "demo", NULL, 0, "the scenario; see 'tracegen presets'"},
-    {"compress", 0, NULL, EA_OPT_FLAG, AT(compress), NULL, NULL, 0, "XPRESS-compressed buffers"},
-    {NULL, 0, NULL, EA_OPT_FLAG, 0, NULL, NULL, 0, NULL},
+    {.name = "seed",
+     .letter = 's',
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = AT(seed),
+     .fallback = "1",
+     .help = "decides all that the preset leaves to chance"},
+    {.name = "out",
+     .letter = 'o',
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = AT(out),
+     .required = 1,
+     .help = "the .etl file to write"},
+    {.name = "truth",
+     .letter = 't',
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = AT(truth),
+     .help = "what is true of it, as JSON lines"},
+    {.name = "preset",
+     .letter = 'p',
+     .argument = "NAME",
+     .type = EA_OPT_STRING,
+     .offset = AT(preset),
+     .fallback = "demo",
+     .help = "the scenario; see 'tracegen presets'"},
+    {.name = "compress", .type = EA_OPT_FLAG, .offset = AT(compress), .help = "XPRESS-compressed buffers"},
+    {.name = NULL},
 };
 
 static int generate(const make_options *o, ea_err *err) {
@@ -71,7 +94,7 @@ static int run_presets(const void *options, int operand_count, char **operands) 
     return 0;
 }
 
-static const ea_option no_options[] = {{NULL, 0, NULL, EA_OPT_FLAG, 0, NULL, NULL, 0, NULL}};
+static const ea_option no_options[] = {{.name = NULL}};
 
 static const ea_command make_command = {.name = "make",
                                         .operands = "",

@@ -1094,14 +1094,31 @@ typedef struct {
 static const char *const FORMATS[] = {"text", "jsonl", "csv", NULL};
 #define AT(field) offsetof(sample_options, field)
 static const ea_option SAMPLE_OPTIONS[] = {
-    {"verbose", 'v', NULL, EA_OPT_FLAG, AT(verbose), NULL, NULL, 0, "say more"},
-    {"name", 'n', "NAME", EA_OPT_STRING, AT(name), NULL, NULL, 1, "who"},
-    {"tag", 't', "TAG", EA_OPT_STRINGS, AT(tags), NULL, NULL, 0, "a label"},
-    {"count", 0, "N", EA_OPT_U64, AT(count), "5", NULL, 0, "how many"},
-    {"wait", 0, "TIME", EA_OPT_DURATION, AT(wait_ns), "10s", NULL, 0, "how long"},
-    {"size", 0, "SIZE", EA_OPT_SIZE, AT(size_bytes), NULL, NULL, 0, "how large"},
-    {"format", 0, "FORMAT", EA_OPT_CHOICE, AT(format), "jsonl", FORMATS, 0, "the form"},
-    {NULL, 0, NULL, EA_OPT_FLAG, 0, NULL, NULL, 0, NULL}};
+    {.name = "verbose", .letter = 'v', .type = EA_OPT_FLAG, .offset = AT(verbose), .help = "say more"},
+    {.name = "name",
+     .letter = 'n',
+     .argument = "NAME",
+     .type = EA_OPT_STRING,
+     .offset = AT(name),
+     .required = 1,
+     .help = "who"},
+    {.name = "tag", .letter = 't', .argument = "TAG", .type = EA_OPT_STRINGS, .offset = AT(tags), .help = "a label"},
+    {.name = "count", .argument = "N", .type = EA_OPT_U64, .offset = AT(count), .fallback = "5", .help = "how many"},
+    {.name = "wait",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = AT(wait_ns),
+     .fallback = "10s",
+     .help = "how long"},
+    {.name = "size", .argument = "SIZE", .type = EA_OPT_SIZE, .offset = AT(size_bytes), .help = "how large"},
+    {.name = "format",
+     .argument = "FORMAT",
+     .type = EA_OPT_CHOICE,
+     .offset = AT(format),
+     .fallback = "jsonl",
+     .choices = FORMATS,
+     .help = "the form"},
+    {.name = NULL}};
 
 static struct {
     int calls, operands;
@@ -1126,7 +1143,7 @@ static const ea_command SAMPLE = {.name = "sample",
                                   .run = sample_run,
                                   .min_operands = 0,
                                   .max_operands = 2};
-static const ea_option NO_OPTIONS[] = {{NULL, 0, NULL, EA_OPT_FLAG, 0, NULL, NULL, 0, NULL}};
+static const ea_option NO_OPTIONS[] = {{.name = NULL}};
 
 static int two_run(const void *options, int operand_count, char **operands) {
     (void)options;
