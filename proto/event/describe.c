@@ -28,11 +28,12 @@ static void put_string(ea_text *out, const char *s) {
     ea_text_add(out, s, len);
 }
 
-/* The row's fields that this version has, in fields[]; returns their number. */
-static size_t fields_of_version(const ea_class_row *row, uint8_t version, const ea_field_row **fields) {
+/* The row's fields that this version has on machines with such pointers, in fields[]; returns their number. */
+static size_t fields_of_version(const ea_class_row *row, uint8_t version, uint8_t pointer_size,
+                                const ea_field_row **fields) {
     size_t n = 0;
     for (const ea_field_row *f = row->fields; f->name && n < EA_FIELDS_MAX; f++)
-        if (f->since <= version && (f->until == 0 || version <= f->until))
+        if (f->since <= version && (f->until == 0 || version <= f->until) && (f->only == 0 || f->only == pointer_size))
             fields[n++] = f;
     return n;
 }
@@ -42,7 +43,7 @@ void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_r
     const ea_enum *maps[EA_MAPS_MAX];
     /* A newer version than the row knows has at least the newest known one's fields. */
     uint8_t version = row && head->version > row->until ? row->until : head->version;
-    size_t field_count = row && row->fields ? fields_of_version(row, version, fields) : 0, map_count = 0;
+    size_t field_count = row && row->fields ? fields_of_version(row, version, head->pointer_size, fields) : 0, map_count = 0;
     for (size_t i = 0; i < field_count; i++) {
         size_t k = 0;
         while (k < map_count && maps[k] != fields[i]->map)

@@ -98,6 +98,7 @@ typedef struct ea_field_row {
     uint16_t count;      /* array of so many; 0 and 1: one; EA_COUNT_REST */
     uint8_t child_count; /* EA_STRUCT: its direct members, which follow it */
     uint8_t optional;    /* some builds of Windows write this version without it, and then nothing behind it either */
+    uint8_t only;        /* 4 or 8: only machines with pointers of so many bytes have it (a compiler's padding); 0: all */
     const char *count_field; /* name of the earlier field (a sibling) that holds the count; NULL: count */
     const ea_enum *map;
 } ea_field_row;

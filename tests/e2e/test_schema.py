@@ -92,6 +92,22 @@ def differences(ours, theirs):
             yield f"{name}: optional"
 
 
+def check_opcodes(ours, checks):
+    """Every kernel event that a public header names has a class, with a layout where one is public."""
+    with open(ROOT / "tests" / "golden" / "kernel-opcodes.tsv", encoding="utf-8", newline="") as lines:
+        listed = list(csv.DictReader(lines, delimiter="\t"))
+    known = {}
+    for (provider, opcode, _), c in ours.items():
+        known[provider, opcode] = known.get((provider, opcode), False) or c["known"]
+    for row in listed:
+        key = (row["provider"], int(row["opcode"]))
+        if checks.that(key in known, f"no class for {row['name in ntwmi.h']} {key}"):
+            checks.equal(known[key], row["layout"] == "yes", f"{row['name in ntwmi.h']} {key}: a layout")
+    without = sum(row["layout"] != "yes" for row in listed)
+    checks.that(len(listed) > 550, f"{len(listed)} event types in the list")
+    print(f"{len(listed)} event types of public headers: {without} of them without a public layout have a name alone")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, help="build folder with the programs")
@@ -125,6 +141,7 @@ def main():
             checks.that(key + (difference,) in allowed, f"new difference: {chr(9).join(map(str, key))}\t{difference}\t")
     for gone in sorted(set(allowed) - seen):
         checks.that(False, f"no difference any more: {gone}")
+    check_opcodes(ours["8"], checks)
     print(f"{len(types)} event types: {agreeing} exactly as in the schema, {len(types) - agreeing} with known differences; "
           f"{len(ours['8']) - len(types)} beyond it")
     return checks.finish()

@@ -1,6 +1,6 @@
 /* Kernel classes that Windows' own schema leaves out: heaps, critical sections, jobs, the thread pool, WNF and the
- * cache manager. Only those whose structure is public and lies the same way at every alignment are here; where a
- * compiler may have padded the end, the padding is an optional field. No trace at hand holds one. Versions: the
+ * cache manager. Those whose structure is public have its fields; the others have a name, and their payload is kept as
+ * bytes. A compiler's padding inside is a field, at the end an optional one. No trace at hand holds one. Versions: the
  * structures have none; a newer one than 2 is decoded as such (status "newer"). See rows.h. */
 #include "rows.h"
 
@@ -147,6 +147,9 @@ static const ea_class_row heap_rows[] = {
     {"Heap/Free", 36, 0, 2, heap_free_fields},
     {"Heap/Extend", 37, 0, 2, heap_extend_fields},
     {"Heap/Snapshot", 38, 0, 2, heap_snapshot_fields},
+    {"Heap/CreateSnapshot", 39, 0, 2, NULL},
+    {"Heap/DestroySnapshot", 40, 0, 2, NULL},
+    {"Heap/ExtendSnapshot", 41, 0, 2, NULL},
     {"Heap/Contract", 42, 0, 2, heap_contract_fields},
     {"Heap/Lock", 43, 0, 2, heap_destroy_fields},
     {"Heap/Unlock", 44, 0, 2, heap_destroy_fields},
@@ -185,6 +188,8 @@ static const ea_field_row crit_sec_initialize_fields[] = {
 };
 
 static const ea_class_row crit_sec_rows[] = {
+    {"CritSec/Enter", 32, 0, 2, NULL},
+    {"CritSec/Leave", 33, 0, 2, NULL},
     {"CritSec/Collision", 34, 0, 2, crit_sec_collision_fields},
     {"CritSec/Initialize", 35, 0, 2, crit_sec_initialize_fields},
 };
@@ -224,13 +229,30 @@ static const ea_field_row job_send_notification_fields[] = {
     {0},
 };
 
+/* ntwmi.h WMI_JOB_SET_QUERY_INFORMATION; what may follow it has no public layout */
+static const ea_field_row job_set_query_fields[] = {
+    {"JobId", EA_GUID},
+    {"JobHandle", EA_HEX32},
+    {"JobObjectInformationClass", EA_U32},
+    {"More", EA_BYTES, .count = EA_COUNT_REST, .optional = 1},
+    {0},
+};
+
 static const ea_class_row job_rows[] = {
     {"Job/Create", 32, 0, 2, job_create_fields},
     {"Job/Terminate", 33, 0, 2, job_create_fields},
     {"Job/Open", 34, 0, 2, job_create_fields},
     {"Job/AssignProcess", 35, 0, 2, job_assign_process_fields},
     {"Job/RemoveProcess", 36, 0, 2, job_remove_process_fields},
+    {"Job/Set", 37, 0, 2, job_set_query_fields},
+    {"Job/Query", 38, 0, 2, job_set_query_fields},
+    {"Job/SetFailed", 39, 0, 2, NULL},
+    {"Job/QueryFailed", 40, 0, 2, NULL},
+    {"Job/SetNotification", 41, 0, 2, NULL},
     {"Job/SendNotification", 42, 0, 2, job_send_notification_fields},
+    {"Job/QueryViolation", 43, 0, 2, NULL},
+    {"Job/SetCpuRate", 44, 0, 2, NULL},
+    {"Job/SetNetRate", 45, 0, 2, NULL},
 };
 
 const ea_family ea_family_job = EA_FAMILY(JOB, job_rows, "ntwmi.h WMI_JOB_*");
@@ -390,11 +412,56 @@ const ea_family ea_family_wnf = EA_FAMILY(WNF, wnf_rows, "ntwmi.h ETW_WNF_EVENT_
 static const ea_provider_row CC = {
     EA_GUID(0x7687a439, 0xf752, 0x45b8, 0xb7, 0x41, 0x32, 0x1a, 0xec, 0x0f, 0x8d, 0xf9), EA_KERNEL_TRACE, 1};
 
+/* ntwmi.h PERFINFO_CC_NOTIFY_* */
+static const ea_map_entry cc_flush_reason_names[] = {
+    {1, "LowMemory"},
+    {2, "Power"},
+    {4, "PeriodicScan"},
+    {8, "WaitingTeardown"},
+    {16, "FlushDuringCoalescing"},
+};
+static const ea_enum cc_flush_reason = EA_FLAGS("CcFlushReason", cc_flush_reason_names);
+
+/* ntwmi.h PERFINFO_CC_WORKQUEUE_* */
+static const ea_map_entry cc_queue_names[] = {
+    {1, "FastTeardown"},
+    {2, "Express"},
+    {3, "Regular"},
+    {4, "PostTick"},
+    {5, "AsyncRead"},
+    {6, "CompAsyncRead"},
+};
+static const ea_enum cc_queue = EA_VALUES("CcWorkQueue", cc_queue_names);
+
+/* ntwmi.h PERFINFO_CC_WORKITEM_TYPE_* */
+static const ea_map_entry cc_work_item_names[] = {
+    {1, "ReadAhead"},
+    {2, "WriteBehind"},
+    {3, "LazyWriteScan"},
+    {4, "EventSet"},
+};
+static const ea_enum cc_work_item = EA_VALUES("CcWorkItemType", cc_work_item_names);
+
+/* ntwmi.h PERFINFO_CC_FLUSH_DATA_* */
+static const ea_map_entry cc_flush_flags_names[] = {
+    {1, "IsLazyWriter"},
+    {2, "FastLazyWrite"},
+    {4, "ForceFullFlush"},
+};
+static const ea_enum cc_flush_flags = EA_FLAGS("CcFlushFlags", cc_flush_flags_names);
+
+/* ntwmi.h PERFINFO_CC_EXTRA_WB_THREAD_* */
+static const ea_map_entry cc_thread_action_names[] = {
+    {1, "Add"},
+    {2, "Remove"},
+};
+static const ea_enum cc_thread_action = EA_VALUES("CcThreadAction", cc_thread_action_names);
+
 static const ea_field_row cc_work_item_enqueue_fields[] = {
     {"WorkItemKey", EA_POINTER, EA_SEM_ADDRESS},
     {"FileObjectKey", EA_POINTER, EA_SEM_FILE_OBJECT},
-    {"QueueType", EA_U8},
-    {"WorkItemType", EA_U8},
+    {"QueueType", EA_U8, .map = &cc_queue},
+    {"WorkItemType", EA_U8, .map = &cc_work_item},
     {"Requeue", EA_BOOL8},
     {"Reserved", EA_U8},
     {"Padding", EA_BYTES, .count = EA_COUNT_REST, .optional = 1},
@@ -408,7 +475,7 @@ static const ea_field_row cc_work_item_dequeue_fields[] = {
 
 static const ea_field_row cc_lazy_write_scan_fields[] = {
     {"WorkItemKey", EA_POINTER, EA_SEM_ADDRESS},
-    {"ReasonForFlush", EA_HEX32},
+    {"ReasonForFlush", EA_HEX32, .map = &cc_flush_reason},
     {"PagesToWrite", EA_U32},
     {"TotalDirtyPages", EA_SIZE},
     {"AvailablePages", EA_SIZE},
@@ -437,7 +504,7 @@ static const ea_field_row cc_flush_cache_fields[] = {
     {"Offset", EA_U64},
     {"Length", EA_U32, EA_SEM_BYTE_COUNT},
     {"SharedCacheMapFlags", EA_HEX32},
-    {"Flags", EA_HEX32},
+    {"Flags", EA_HEX32, .map = &cc_flush_flags},
     {"Reserved", EA_U32},
     {0},
 };
@@ -452,7 +519,7 @@ static const ea_field_row cc_flush_section_fields[] = {
 };
 
 static const ea_field_row cc_extra_write_behind_thread_fields[] = {
-    {"ThreadAction", EA_U32},
+    {"ThreadAction", EA_U32, .map = &cc_thread_action},
     {"ActiveExtraWBThreads", EA_U32},
     {"TotalDirtyPages", EA_SIZE},
     {"DirtyPageThreshold", EA_SIZE},
@@ -460,14 +527,64 @@ static const ea_field_row cc_extra_write_behind_thread_fields[] = {
     {0},
 };
 
+/* ntwmi.h PERFINFO_CC_READ_AHEAD */
+static const ea_field_row cc_read_ahead_fields[] = {
+    {"WorkItemKey", EA_POINTER, EA_SEM_ADDRESS},
+    {"Alignment", EA_BYTES, .count = 4, .only = 4},
+    {"FileOffset", EA_U64},
+    {"Size", EA_U32, EA_SEM_BYTE_COUNT},
+    {"PagePriority", EA_U32},
+    {"DetectedPattern", EA_U32},
+    {"Reserved", EA_U32},
+    {0},
+};
+
+/* ntwmi.h PERFINFO_CC_SCHEDULE_READ_AHEAD */
+static const ea_field_row cc_schedule_read_ahead_fields[] = {
+    {"WorkItemKey", EA_POINTER, EA_SEM_ADDRESS},
+    {"FileObjectKey", EA_POINTER, EA_SEM_FILE_OBJECT},
+    {"FileOffset", EA_U64},
+    {"Length", EA_U32, EA_SEM_BYTE_COUNT},
+    {"ReadAheadUnit", EA_U32, EA_SEM_BYTE_COUNT},
+    {"ReadAheadLength", EA_U32, EA_SEM_BYTE_COUNT},
+    {"Alignment", EA_BYTES, .count = 4},
+    {"ReadAheadOffset", EA_U64},
+    {"ReadAheadBeyondLastByte", EA_U64},
+    {"ReadPattern", EA_U8},
+    {"Alignment2", EA_BYTES, .count = 3},
+    {"SequentialReadCount", EA_U32},
+    {"SharedCacheMapFlags", EA_HEX32},
+    {"ReadAheadFlags", EA_HEX32},
+    {0},
+};
+
+/* ntwmi.h PERFINFO_CC_LOGGED_STREAM_INFO */
+static const ea_field_row cc_logged_stream_fields[] = {
+    {"FileObjectKey", EA_POINTER, EA_SEM_FILE_OBJECT},
+    {"ReasonForFlush", EA_HEX32, .map = &cc_flush_reason},
+    {"PagesToWrite", EA_U32},
+    {"DirtyLoggedPages", EA_SIZE},
+    {"DirtyLoggedPageThreshold", EA_SIZE},
+    {"Alignment", EA_BYTES, .count = 4, .only = 4},
+    {"LargestLsnForLWS", EA_I64},
+    {0},
+};
+
 static const ea_class_row cc_rows[] = {
     {"Cc/WorkItemEnqueue", 0, 0, 2, cc_work_item_enqueue_fields},
     {"Cc/WorkItemDequeue", 1, 0, 2, cc_work_item_dequeue_fields},
     {"Cc/WorkItemComplete", 2, 0, 2, cc_work_item_dequeue_fields},
+    {"Cc/ReadAhead", 3, 0, 2, cc_read_ahead_fields},
+    {"Cc/WriteBehind", 4, 0, 2, NULL},
     {"Cc/LazyWriteScan", 5, 0, 2, cc_lazy_write_scan_fields},
     {"Cc/CanIWriteFail", 6, 0, 2, cc_can_i_write_fail_fields},
+    {"Cc/MapView", 7, 0, 2, NULL},
+    {"Cc/UnmapView", 8, 0, 2, NULL},
     {"Cc/FlushCache", 9, 0, 2, cc_flush_cache_fields},
     {"Cc/FlushSection", 10, 0, 2, cc_flush_section_fields},
+    {"Cc/ReadAheadPrefetch", 11, 0, 2, NULL},
+    {"Cc/ScheduleReadAhead", 12, 0, 2, cc_schedule_read_ahead_fields},
+    {"Cc/LoggedStreamInfo", 13, 0, 2, cc_logged_stream_fields},
     {"Cc/ExtraWriteBehindThread", 14, 0, 2, cc_extra_write_behind_thread_fields},
 };
 

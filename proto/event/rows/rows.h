@@ -52,7 +52,10 @@ extern const ea_field_row ea_no_fields[1];
     X(process) X(thread) X(ums) X(image) X(disk_io) X(split_io) X(file_io) X(page_fault) X(pool) X(tcp_ip)             \
     X(udp_ip) X(registry) X(perf_info) X(stack_walk) X(event_trace) X(lost_event) X(object) X(alpc)                    \
     X(system_config) X(power) X(mmcss) X(debugger) X(image_id) X(sys_config_ex) X(event_metadata) X(win_sat)            \
-    X(event_tracing) X(heap) X(crit_sec) X(job) X(thread_pool) X(wnf) X(cc) X(perf_info_timers) X(keyframe)
+    X(event_tracing) X(heap) X(crit_sec) X(job) X(thread_pool) X(wnf) X(cc) X(perf_info_timers) X(keyframe)        \
+    X(process_native) X(thread_native) X(perf_info_native) X(mod_bound) X(event_trace_native) X(page_fault_native)     \
+    X(pool_native) X(disk_io_native) X(file_io_native) X(tcp_ip_native) X(registry_native) X(alpc_native)              \
+    X(image_native) X(power_native)
 // clang-format on
 
 #define X(name) extern const ea_family ea_family_##name;
