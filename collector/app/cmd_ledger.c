@@ -25,6 +25,9 @@ typedef struct listing {
     int64_t from_utc_ns, to_utc_ns;
     uint64_t streams;
     uint64_t values[EA_COUNTER_COUNT]; /* of the stream at hand, family "" */
+    char family[64];                   /* whose numbers come now */
+    uint64_t family_values[EA_COUNTER_COUNT];
+    ea_text families, unheld; /* lines of the text; families whose equations do not hold */
     int first;
     int unbalanced;
 } listing;
@@ -87,12 +90,56 @@ static const char *column_str(sqlite3_stmt *s, int at) {
 
 /* ---- counters and equations ---- */
 
+/* A line for a family whose numbers have all come, and the check of its equations. */
+static void end_family(listing *l) {
+    uint64_t left, right, lost = 0;
+    const uint64_t *v = l->family_values;
+    if (!*l->family)
+        return;
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        if (ea_counter_row((enum ea_counter)c)->severity == EA_LOSS)
+            lost += v[c];
+    ea_text_str(&l->families, "  family ");
+    ea_text_safe(&l->families, l->family, strlen(l->family));
+    ea_text_printf(&l->families,
+                   ": %" PRIu64 " delivered, %" PRIu64 " in batches, %" PRIu64 " acknowledged, %" PRIu64 " lost\n",
+                   v[EA_COUNT_events_delivered], v[EA_COUNT_events_batched] + v[EA_COUNT_events_synthesised],
+                   v[EA_COUNT_events_acknowledged], lost);
+    for (int k = EC_ALERT_DELIVERED; k <= EC_ALERT_BATCHED; k++) {
+        ec_ledger_sides((enum ec_alert_kind)k, v, &left, &right);
+        if (left == right)
+            continue;
+        l->unbalanced = 1;
+        if (l->options->json) {
+            ea_text_str(&l->unheld, l->unheld.len_bytes ? ", {\"family\": " : "{\"family\": ");
+            ea_text_json_str(&l->unheld, l->family);
+            ea_text_printf(&l->unheld, ", \"name\": \"%s\", \"left\": %" PRIu64 ", \"right\": %" PRIu64 "}",
+                           ec_alert_name((uint32_t)k), left, right);
+        } else {
+            ea_text_printf(&l->families, "    %s: %" PRIu64 " and %" PRIu64 ": DOES NOT HOLD\n",
+                           ec_alert_name((uint32_t)k), left, right);
+        }
+    }
+    l->family[0] = 0;
+    memset(l->family_values, 0, sizeof l->family_values);
+}
+
 static int add_counter(const char *family, uint32_t number, uint64_t value, void *arg) {
     listing *l = arg;
     enum ea_counter c = ec_counter_of(number);
     const ea_counter_info *row = c == EA_COUNTER_COUNT ? NULL : ea_counter_row(c);
     if (row && !*family)
         l->values[c] = value;
+    if (*family) {
+        if (strncmp(l->family, family, sizeof l->family - 1) != 0) {
+            end_family(l);
+            snprintf(l->family, sizeof l->family, "%s", family);
+        }
+        if (row)
+            l->family_values[c] = value;
+        if (!l->options->json)
+            return 0;
+    }
     if (l->options->json) {
         ea_text_printf(&l->out, "%s{\"name\": ", comma(l));
         if (row)
@@ -107,10 +154,6 @@ static int add_counter(const char *family, uint32_t number, uint64_t value, void
         ea_text_char(&l->out, '}');
     } else {
         ea_text_printf(&l->out, "  %14" PRIu64 "  ", value);
-        if (*family) {
-            ea_text_safe(&l->out, family, strlen(family));
-            ea_text_str(&l->out, ": ");
-        }
         if (row)
             ea_text_printf(&l->out, "%s%s\n", row->text,
                            row->severity == EA_UNKNOWN ? "; how many events they held is unknown" : "");
@@ -154,7 +197,7 @@ static const char LOSSES[] =
     " ifnull((SELECT p.end_utc_ns FROM ledger_batches p WHERE p.stream = c.stream AND p.number < c.number"
     " ORDER BY p.number DESC LIMIT 1), b.begin_utc_ns) AS begin, b.end_utc_ns AS end, c.number"
     " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number"
-    " WHERE c.stream = ?1 AND c.value > 0 AND end >= ?2 AND b.begin_utc_ns < ?3 ORDER BY c.number";
+    " WHERE c.stream = ?1 AND c.family = '' AND c.value > 0 AND end >= ?2 AND b.begin_utc_ns < ?3 ORDER BY c.number";
 
 static void add_loss(listing *l, sqlite3_stmt *s) {
     enum ea_counter c = ec_counter_of((uint32_t)column_u64(s, 1));
@@ -327,6 +370,8 @@ static int on_fold(const ec_fold *fold, void *arg) {
     if (rc)
         return rc;
     memset(l->values, 0, sizeof l->values);
+    ea_text_clear(&l->families);
+    ea_text_clear(&l->unheld);
     if (l->options->json) {
         ea_text_str(&l->out, l->streams ? ",\n   {\"host\": " : "\n   {\"host\": ");
         ea_text_json_str(&l->out, fold->host);
@@ -355,9 +400,19 @@ static int on_fold(const ec_fold *fold, void *arg) {
     open_list(l, "counters");
     rc = ec_ledger_each_last(l->tables, fold->fold_id, number, add_counter, l, l->err);
     close_list(l);
+    end_family(l);
     if (rc)
         return rc;
     add_equations(l, fold);
+    if (l->families.failed || l->unheld.failed)
+        return ea_fail(l->err, EA_ENOMEM, "print a ledger");
+    if (l->options->json) {
+        ea_text_str(&l->out, ",\n    \"unbalanced_families\": [");
+        ea_text_add(&l->out, l->unheld.data, l->unheld.len_bytes);
+        ea_text_char(&l->out, ']');
+    } else {
+        ea_text_add(&l->out, l->families.data, l->families.len_bytes);
+    }
     open_list(l, "losses");
     rc = each_row(l, LOSSES, fold->fold_id, add_loss);
     close_list(l);
@@ -444,6 +499,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     (void)operand_count, (void)operands;
     ea_text_init(&l.out);
     ea_text_init(&l.line);
+    ea_text_init(&l.families);
+    ea_text_init(&l.unheld);
     int rc = parse_time("from", o->from, &l.from_utc_ns, &err);
     if (!rc)
         rc = parse_time("to", o->to, &l.to_utc_ns, &err);
@@ -474,6 +531,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_tables_close(l.tables);
     ea_text_deinit(&l.out);
     ea_text_deinit(&l.line);
+    ea_text_deinit(&l.families);
+    ea_text_deinit(&l.unheld);
     return ea_exit_code(rc);
 }
 
@@ -530,7 +589,8 @@ const ea_command ec_cmd_ledger = {
         "was looked at.\n--json: {\"streams\": [{host, stream, stored_batches, stored_events, missing_batches, "
         "damaged_batches, batch, time,\ncounters [{name, number, family, value, severity, text}], equations [{name, "
         "left, "
-        "right, holds, text}], losses\n[{name, family, batch, count, events, from, to}], blindness [{cause, first, "
+        "right, holds, text}], unbalanced_families [{family, name, left, right}], losses\n[{name, family, batch, "
+        "count, events, from, to}], blindness [{cause, first, "
         "last, "
         "batches, events, from, to}], alerts\n[{kind, batch, left, right, time, family, text}], series [{batch, "
         "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], behind}.\n"

@@ -19,11 +19,21 @@ enum {
     TIMEOUT_S = 10,              /* of a connection that says nothing */
     STOP_POLL_MS = 50,
     HEADERS_MAX = 8192,
+    FAMILIES_MAX = 64, /* of a stream; further ones are not told */
+    FAMILY_BYTES = 32,
 };
 
 /* ---- the text ---- */
 
+/* One family's numbers; see service/ship/ledger.h for which there are. */
+typedef struct family {
+    char name[FAMILY_BYTES];
+    uint64_t values[EA_COUNTER_COUNT];
+} family;
+
 typedef struct stream {
+    family *families;
+    size_t family_count;
     ec_fold fold;
     uint64_t values[EA_COUNTER_COUNT];
     uint64_t alerts;
@@ -39,13 +49,17 @@ static void add_head(ea_text *t, const char *name, const char *type, const char 
 }
 
 /* Label values: backslash, quote and newline are escaped; other control characters have no place in a name. */
-static void add_labels(ea_text *t, const stream *s) {
-    ea_text_str(t, "{host=\"");
-    for (const char *p = s->fold.host; *p; p++) {
+static void add_escaped(ea_text *t, const char *value) {
+    for (const char *p = value; *p; p++) {
         if (*p == '\\' || *p == '"')
             ea_text_char(t, '\\');
         ea_text_char(t, (unsigned char)*p < 0x20 ? '_' : *p);
     }
+}
+
+static void add_labels(ea_text *t, const stream *s) {
+    ea_text_str(t, "{host=\"");
+    add_escaped(t, s->fold.host);
     ea_text_str(t, "\",stream=\"");
     ea_text_hex(t, s->fold.stream, sizeof s->fold.stream);
     ea_text_char(t, '"');
@@ -57,11 +71,29 @@ static void add_sample(ea_text *t, const char *name, const stream *s, const char
     ea_text_printf(t, "%s} %" PRIu64 "\n", label, value);
 }
 
-static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
+static int take_value(const char *name, uint32_t counter, uint64_t value, void *arg) {
     stream *s = arg;
     enum ea_counter c = ec_counter_of(counter);
-    if (!*family && c != EA_COUNTER_COUNT)
+    if (c == EA_COUNTER_COUNT)
+        return 0;
+    if (!*name) {
         s->values[c] = value;
+        return 0;
+    }
+    /* they come in the order of their names */
+    family *f = s->family_count ? &s->families[s->family_count - 1] : NULL;
+    if (!f || strncmp(f->name, name, FAMILY_BYTES - 1) != 0) {
+        if (s->family_count == FAMILIES_MAX)
+            return 0;
+        f = realloc(s->families, (s->family_count + 1) * sizeof *f);
+        if (!f)
+            return EA_ENOMEM;
+        s->families = f;
+        f += s->family_count++;
+        memset(f, 0, sizeof *f);
+        snprintf(f->name, sizeof f->name, "%s", name);
+    }
+    f->values[c] = value;
     return 0;
 }
 
@@ -94,10 +126,63 @@ static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_le
         if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
             memcpy(to->fold.stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
         rc = ec_ledger_each_last(t, to->fold.fold_id, INT64_MAX, take_value, to, err);
+        if (rc == EA_ENOMEM)
+            rc = ea_fail(err, rc, "read the ledgers");
     }
     sqlite3_finalize(s);
     *ret_left_out = total - ret->count;
     return rc;
+}
+
+/* What became of the events of each family: a few sums, not all counters, since there are many families. */
+static void add_families(ea_text *t, const streams *all) {
+    static const struct {
+        const char *name, *text;
+        enum ea_counter first, second;
+    } SUMS[] = {
+        {"delivered", "events of the family that the source handed over", EA_COUNT_events_delivered, EA_COUNTER_COUNT},
+        {"batched", "events of the family in batches, made ones included", EA_COUNT_events_batched,
+         EA_COUNT_events_synthesised},
+        {"acknowledged", "events of the family that a collector has acknowledged", EA_COUNT_events_acknowledged,
+         EA_COUNTER_COUNT},
+    };
+    char name[128];
+    ea_text label;
+    ea_text_init(&label);
+    for (size_t k = 0; k <= sizeof SUMS / sizeof *SUMS; k++) {
+        int losses = k == sizeof SUMS / sizeof *SUMS;
+        snprintf(name, sizeof name, "etwagent_family_%s_events_total", losses ? "lost" : SUMS[k].name);
+        add_head(t, name, "counter", losses ? "events of the family that were dropped or evicted" : SUMS[k].text);
+        for (size_t i = 0; i < all->count; i++)
+            for (size_t f = 0; f < all->items[i].family_count; f++) {
+                const family *at = &all->items[i].families[f];
+                uint64_t value = 0;
+                for (int c = 0; c < EA_COUNTER_COUNT; c++)
+                    if (losses ? ea_counter_row((enum ea_counter)c)->severity == EA_LOSS
+                               : (enum ea_counter)c == SUMS[k].first || (enum ea_counter)c == SUMS[k].second)
+                        value += at->values[c];
+                ea_text_clear(&label);
+                ea_text_str(&label, ",family=\"");
+                add_escaped(&label, at->name);
+                ea_text_char(&label, '"');
+                if (!label.failed)
+                    add_sample(t, name, &all->items[i], label.data, value);
+            }
+    }
+    ea_text_deinit(&label);
+}
+
+static uint64_t unbalanced_families(const stream *s) {
+    uint64_t count = 0, left, right;
+    for (size_t f = 0; f < s->family_count; f++)
+        for (int k = EC_ALERT_DELIVERED; k <= EC_ALERT_BATCHED; k++) {
+            ec_ledger_sides((enum ec_alert_kind)k, s->families[f].values, &left, &right);
+            if (left != right) {
+                count++;
+                break;
+            }
+        }
+    return count;
 }
 
 static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
@@ -130,6 +215,12 @@ static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
         add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"stored\"",
                    s->fold.event_count >= s->values[EA_COUNT_events_acknowledged]);
     }
+    add_head(t, "etwcollector_ledger_unbalanced_families", "gauge",
+             "families of which an equation does not hold in the last numbers");
+    for (size_t i = 0; i < all->count; i++)
+        add_sample(t, "etwcollector_ledger_unbalanced_families", &all->items[i], "",
+                   unbalanced_families(&all->items[i]));
+    add_families(t, all);
     add_head(t, "etwcollector_ledger_alerts", "gauge", "alerts about the stream, see etwcollector ledger");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);
@@ -156,6 +247,8 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
     if (!rc)
         add_ledgers(out, &all, left_out);
     ec_tables_close(t);
+    for (size_t i = 0; i < all.count; i++)
+        free(all.items[i].families);
     free(all.items);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */

@@ -8,6 +8,7 @@
 enum {
     ENTRIES_MAX = 2048,    /* counters of all families of one stream; what is beyond is left out, with an alert */
     FAMILY_MAX_BYTES = 64, /* longer names are cut */
+    FAMILIES_MAX = 128,    /* whose equations are checked; further ones are kept unchecked */
     ALERTS_MAX = 10000,    /* rows a stream; those before stay */
     EQUATION_COUNT = 3,
 };
@@ -17,6 +18,13 @@ typedef struct entry {
     uint32_t counter; /* on the wire */
     uint64_t value;
 } entry;
+
+/* The two equations of one family; the session's own is "". */
+typedef struct family_state {
+    char name[FAMILY_MAX_BYTES];
+    int64_t off_by[2];
+    int told; /* by the batch at hand */
+} family_state;
 
 enum statement { PUT_BATCH, PUT_COUNT, PUT_BLIND, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT_ALERTS, STATEMENT_COUNT };
 static const char *const SQL[STATEMENT_COUNT] = {
@@ -39,6 +47,8 @@ struct ec_ledger {
     uint64_t incarnation;
     uint64_t events_since; /* in batches and tombstones behind the last ledger */
     int64_t off_by[EQUATION_COUNT];
+    family_state families[FAMILIES_MAX];
+    size_t family_count;
     uint64_t alert_count;
     /* the batch at hand */
     const ec_batch_row *row;
@@ -144,6 +154,21 @@ static void values_of(const ec_ledger *l, const char *family, uint64_t *ret) {
     }
 }
 
+/* The state of a family, made when it is new; NULL: the session's own, or no room. */
+static family_state *family_of(ec_ledger *l, const char *name) {
+    if (!*name)
+        return NULL;
+    for (size_t i = 0; i < l->family_count; i++)
+        if (strncmp(l->families[i].name, name, FAMILY_MAX_BYTES - 1) == 0)
+            return &l->families[i];
+    if (l->family_count == FAMILIES_MAX)
+        return NULL;
+    family_state *f = &l->families[l->family_count++];
+    *f = (family_state){.told = 0};
+    snprintf(f->name, sizeof f->name, "%s", name);
+    return f;
+}
+
 static int read_back(ec_ledger *l, const ec_fold *fold, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = prepare(l, COUNT_ALERTS, &s, err), code;
@@ -179,6 +204,15 @@ static int read_back(ec_ledger *l, const ec_fold *fold, ea_err *err) {
     for (int k = EC_ALERT_DELIVERED; k <= EC_ALERT_BATCHED; k++) {
         ec_ledger_sides((enum ec_alert_kind)k, values, &left, &right);
         l->off_by[k - 1] = (int64_t)(left - right);
+    }
+    for (size_t i = 0; i < l->count; i++)
+        family_of(l, l->entries[i].family);
+    for (size_t f = 0; f < l->family_count; f++) {
+        values_of(l, l->families[f].name, values);
+        for (int k = EC_ALERT_DELIVERED; k <= EC_ALERT_BATCHED; k++) {
+            ec_ledger_sides((enum ec_alert_kind)k, values, &left, &right);
+            l->families[f].off_by[k - 1] = (int64_t)(left - right);
+        }
     }
     return 0;
 }
@@ -250,6 +284,9 @@ static int take_count(const ea_ledger_count *n, void *arg) {
     l->any = 1;
     l->utc_ns = n->utc_ns;
     l->now_incarnation = n->incarnation;
+    family_state *f = family_of(l, n->family);
+    if (f)
+        f->told = 1;
     entry *e = entry_of(l, n->family, n->counter, &rc);
     if (!e)
         return rc ? ea_fail(l->err, rc, "keep a ledger")
@@ -275,8 +312,8 @@ static int take_count(const ea_ledger_count *n, void *arg) {
     return finish(l, s, l->err);
 }
 
-/* Counters that are 0 do not travel: a level that was not named has fallen to 0, and so has all of a new incarnation.
- */
+/* Counters that are 0 do not travel: a level that was not named has fallen to 0, and so has all of a new incarnation. A
+ * family travels only when its numbers changed: one that was not named has those of before. */
 typedef struct named {
     uint8_t seen[ENTRIES_MAX];
     ec_ledger *ledger;
@@ -293,14 +330,17 @@ static int mark_named(const ea_ledger_count *n, void *arg) {
 static int take_zeros(ec_ledger *l, const uint8_t *batch, size_t len_bytes) {
     named m = {.ledger = l};
     int rc = ea_batch_each_count(batch, len_bytes, mark_named, &m, l->err);
-    for (size_t i = 0; i < l->count && !rc; i++)
-        if (!m.seen[i] && l->entries[i].value) {
+    for (size_t i = 0; i < l->count && !rc; i++) {
+        const family_state *f = family_of(l, l->entries[i].family);
+        int is_told = !*l->entries[i].family || (f && f->told) || l->now_incarnation != l->incarnation;
+        if (is_told && !m.seen[i] && l->entries[i].value) {
             ea_ledger_count zero = {.counter = l->entries[i].counter,
                                     .family = l->entries[i].family,
                                     .incarnation = l->now_incarnation,
                                     .utc_ns = l->utc_ns};
             rc = take_count(&zero, l);
         }
+    }
     return rc;
 }
 
@@ -330,6 +370,31 @@ static int check(ec_ledger *l) {
             return rc;
     }
     return 0;
+}
+
+/* The equations of the families that the batch told of. */
+static int check_families(ec_ledger *l) {
+    static const char *const LEFT[] = {"events were delivered", "events went into batches or were made"};
+    uint64_t values[EA_COUNTER_COUNT], left, right;
+    int rc = 0;
+    for (size_t i = 0; i < l->family_count && !rc; i++) {
+        family_state *f = &l->families[i];
+        if (!f->told)
+            continue;
+        f->told = 0;
+        values_of(l, f->name, values);
+        for (int k = 0; k < 2 && !rc; k++) {
+            ec_ledger_sides((enum ec_alert_kind)(EC_ALERT_DELIVERED + k), values, &left, &right);
+            int64_t off = (int64_t)(left - right);
+            int is_new = off && off != f->off_by[k];
+            f->off_by[k] = off;
+            if (is_new)
+                rc = raise_alert(l, f->name, (enum ec_alert_kind)(EC_ALERT_DELIVERED + k), left, right,
+                                 "family %s: %" PRIu64 " %s, %" PRIu64 " are accounted for", f->name, left, LEFT[k],
+                                 right);
+        }
+    }
+    return rc;
 }
 
 static int put_blind(ec_ledger *l, uint64_t first, uint64_t last, uint32_t cause, uint64_t batches,
@@ -417,7 +482,9 @@ int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, c
     l->incarnation = l->now_incarnation;
     l->events_since = 0;
     rc = put_batch(l);
-    return rc ? rc : check(l);
+    if (!rc)
+        rc = check(l);
+    return rc ? rc : check_families(l);
 }
 
 /* ---- looking ---- */

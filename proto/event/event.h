@@ -129,6 +129,10 @@ typedef struct ea_family {
 
 /* All families, in the order of rows/rows.h; constants. */
 const ea_family *const *ea_event_families(size_t *ret_count);
+/* The number of a provider's family: its place in that order, from 1; 0 is "other": what no row knows. */
+uint8_t ea_event_family_of(const ea_guid *provider, int classic);
+/* "process", "disk_io", ...; "other". */
+const char *ea_event_family_name(uint8_t family);
 
 /* ---- classes: what the program uses ---- */
 
@@ -168,6 +172,7 @@ typedef struct ea_class {
     uint8_t pointer_size;    /* the fields' */
     uint8_t kind;            /* enum ea_class_kind */
     uint8_t status;          /* enum ea_class_status */
+    uint8_t family;          /* ea_event_family_of; no part of the description */
     uint16_t field_count;    /* members of structs included (they follow their struct) */
     uint16_t top_count;      /* top-level fields: what ea_class_split fills */
     uint16_t required_count; /* those that a whole payload has at the least: all but optional ones at the end */

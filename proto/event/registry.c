@@ -89,6 +89,8 @@ static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes
     ea_arena_reset(&r->scratch);
     if (!rc)
         rc = ea_class_parse(&r->arena, description, len_bytes, &c, err);
+    if (!rc)
+        c->family = ea_event_family_of(&c->provider, c->classic);
     if (!rc && (rc = ea_bytes_map_put(&r->by_hash, c->hash, sizeof c->hash, c)) != 0)
         ea_fail(err, rc, "add a class");
     if (!rc)

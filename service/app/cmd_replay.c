@@ -310,10 +310,11 @@ static void print_text(const replay *r, const summary *m) {
 static int summarise(replay *r, int rc, ea_err *err) {
     summary m = {.seconds = (double)(r->end_ns - r->begin_ns) / 1e9};
     ea_err unbalanced;
-    ea_ledger_snapshot(r->ledger, &m.c);
+    ea_ledger_families families;
+    ea_ledger_snapshot(r->ledger, &m.c, &families);
     ea_pipeline_get_status(r->pipeline, &m.p);
     ea_sender_get_status(r->sender, &m.s);
-    m.balanced = ea_ledger_check(&m.c, &unbalanced) == 0;
+    m.balanced = ea_ledger_check(&m.c, &families, &unbalanced) == 0;
     m.complete =
         !rc && m.balanced && get(&m, EA_COUNT_events_acknowledged) == m.p.events + get(&m, EA_COUNT_events_synthesised);
     if (r->o->json)

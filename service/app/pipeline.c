@@ -8,19 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRESS_EVENTS = 4096 }; /* how often the count of events is made visible */
+enum {
+    PROGRESS_EVENTS = 4096,    /* how often the count of events is made visible */
+    ALL_FAMILIES_BATCHES = 64, /* how often all families' numbers travel, changed or not */
+};
 
 typedef struct job {
     ea_open_batch *batch;
     uint64_t number;
     enum ea_batch_kind kind;
     ea_counters ledger; /* when the batch was closed */
+    ea_ledger_families families;
+    uint64_t changed; /* which families differ from what travelled before: a bit each */
     int64_t utc_ns;
+    ea_family_count of[EA_LEDGER_FAMILIES]; /* its events */
+    size_t of_count;
 } job;
 
 typedef struct worker {
     ea_pipeline *pipeline;
     ea_encoder *encoder; /* encode: the worker's thread */
+    ea_ledger_count counts[EA_LEDGER_FAMILIES * EA_LEDGER_FAMILY_COUNTERS];
     ea_thread *thread;
 } worker;
 
@@ -35,7 +43,12 @@ struct ea_pipeline {
 
     /* the source's thread */
     ea_decoder *decoder;
-    uint64_t outcomes[3]; /* of the open batch's events: whole, partial, unknown */
+    uint64_t outcomes[3];                  /* of the open batch's events: whole, partial, unknown */
+    uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
+    uint64_t lost_records;                 /* in the open batch */
+    uint8_t lost_family;                   /* whose records say that events were lost */
+    ea_ledger_families told;               /* what travelled last of each family */
+    uint64_t told_number;                  /* the batch that told all of them */
     ea_builder *builder;
     uint64_t number, delivered;
     ea_clock *clocks;    /* of the sources, when there is a machine */
@@ -61,6 +74,18 @@ static void fail(ea_pipeline *p, const ea_err *err) {
     ea_mutex_unlock(p->lock);
 }
 
+/* The families that travel with a batch: those whose numbers changed. Zeros are left out. */
+static size_t list_families(worker *w, const job *j) {
+    size_t n = 0;
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        for (size_t k = 0; (j->changed >> f & 1) && k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            if (j->families.values[f][k])
+                w->counts[n++] = (ea_ledger_count){.counter = ea_counter_row(ea_ledger_family_counter(k))->number,
+                                                   .value = j->families.values[f][k],
+                                                   .family = ea_event_family_name((uint8_t)f)};
+    return n;
+}
+
 static void encode(ea_pipeline *p, worker *w, const job *j) {
     const uint8_t *data;
     size_t len_bytes;
@@ -71,6 +96,8 @@ static void encode(ea_pipeline *p, worker *w, const job *j) {
                             .kind = j->kind,
                             .ledger = &j->ledger,
                             .ledger_utc_ns = j->utc_ns,
+                            .family_counts = w->counts,
+                            .family_count_count = list_families(w, j),
                             .incarnation = p->incarnation};
     int rc = ea_encoder_encode(w->encoder, j->batch, &stamp, &data, &len_bytes, &err);
     ea_open_batch_release(j->batch);
@@ -81,7 +108,9 @@ static void encode(ea_pipeline *p, worker *w, const job *j) {
                                                .priority = p->o.priority,
                                                .event_count = events,
                                                .data = data,
-                                               .len_bytes = len_bytes},
+                                               .len_bytes = len_bytes,
+                                               .families = j->of,
+                                               .family_count = j->of_count},
                              &err);
     if (rc) {
         fail(p, &err);
@@ -124,6 +153,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     p->o = *options;
     memcpy(p->stream, options->stream, sizeof p->stream);
     p->incarnation = (uint64_t)ea_utc_ns();
+    while (strcmp(ea_event_family_name(p->lost_family), "lost_event") != 0)
+        p->lost_family++;
     unsigned n = options->encoders ? options->encoders : 1;
     if (n > EA_PIPELINE_ENCODERS_MAX)
         n = EA_PIPELINE_ENCODERS_MAX;
@@ -203,31 +234,59 @@ static int why(ea_pipeline *p, ea_err *err) {
     return first.code;
 }
 
+/* Which families a reader must be told of: cumulative numbers travel when they changed, and all now and then, since a
+ * batch may be lost. */
+static uint64_t note_changes(ea_pipeline *p, uint64_t number, const ea_ledger_families *now) {
+    uint64_t changed = 0;
+    int all = number - p->told_number >= ALL_FAMILIES_BATCHES;
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        if (all || memcmp(p->told.values[f], now->values[f], sizeof now->values[f]) != 0)
+            changed |= (uint64_t)1 << f;
+    if (all)
+        p->told_number = number;
+    p->told = *now;
+    return changed;
+}
+
+/* The families of the open batch's events; it starts anew. */
+static size_t take_families(ea_pipeline *p, ea_family_count *ret) {
+    size_t n = 0;
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        if (p->families[f])
+            ret[n++] = (ea_family_count){p->families[f], (uint8_t)f};
+    memset(p->families, 0, sizeof p->families);
+    return n;
+}
+
 /* Closes the open batch, if it holds anything, and hands it on. */
 static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
     uint32_t n = ea_builder_pending(p->builder);
     ea_open_batch *batch;
+    ea_family_count families[EA_LEDGER_FAMILIES];
     if (!n)
         return 0;
+    size_t family_count = take_families(p, families);
     if (kind == EA_BATCH_KEYFRAME) { /* nobody delivered them: the claim's move from pending to batched is evened out */
         ea_ledger_post(p->o.ledger,
                        (ea_posting[]){{EA_COUNT_events_synthesised, n},
                                       {EA_COUNT_events_batched, -(int64_t)n},
                                       {EA_COUNT_events_pending, n}},
-                       3);
+                       3, families, family_count);
     } else {
         ea_posting postings[] = {{EA_COUNT_events_delivered, n},
                                  {EA_COUNT_events_pending, n},
                                  {EA_COUNT_decode_whole, (int64_t)p->outcomes[0]},
                                  {EA_COUNT_decode_partial, (int64_t)p->outcomes[1]},
-                                 {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]}};
-        ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings);
+                                 {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]},
+                                 {EA_COUNT_source_lost_records, (int64_t)p->lost_records}};
+        ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, families, family_count);
         memset(p->outcomes, 0, sizeof p->outcomes);
+        p->lost_records = 0;
     }
     while (!(batch = ea_builder_take(p->builder)))
         ea_builder_wait(p->builder);
     uint64_t number = ++p->number;
-    int rc = ea_spool_claim(p->o.spool, p->stream, number, n, err);
+    int rc = ea_spool_claim(p->o.spool, p->stream, number, n, families, family_count, err);
     if (rc) {
         ea_open_batch_release(batch);
         if (rc > 0)
@@ -239,7 +298,10 @@ static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
         j->number = number;
         j->kind = kind;
         j->utc_ns = ea_utc_ns();
-        ea_ledger_snapshot(p->o.ledger, &j->ledger);
+        memcpy(j->of, families, family_count * sizeof *families);
+        j->of_count = family_count;
+        ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
+        j->changed = note_changes(p, number, &j->families);
         p->count++;
         ea_cond_broadcast(p->changed);
         ea_mutex_unlock(p->lock);
@@ -261,6 +323,8 @@ static int add_made(void *arg, const ea_record *record) {
             return rc;
         rc = ea_builder_add(p->builder, record, c);
     }
+    if (rc >= 0)
+        p->families[c->family % EA_LEDGER_FAMILIES]++;
     if (rc == 1)
         return close_batch(p, EA_BATCH_KEYFRAME, p->err);
     return rc ? ea_fail(p->err, rc, "add to a keyframe") : 0;
@@ -319,13 +383,17 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     }
     if (++p->delivered % PROGRESS_EVENTS == 0)
         atomic_store_explicit(&p->events, p->delivered, memory_order_relaxed);
-    if (rc >= 0)
+    if (rc >= 0) {
         p->outcomes[outcome - EA_COUNT_decode_whole]++;
+        p->families[c->family % EA_LEDGER_FAMILIES]++;
+        p->lost_records += c->family == p->lost_family;
+    }
     if (rc == 0)
         return 0;
     if (rc == EA_ELIMIT) {
         ea_ledger_post(p->o.ledger,
-                       (ea_posting[]){{EA_COUNT_events_delivered, 1}, {EA_COUNT_events_dropped_oversize, 1}}, 2);
+                       (ea_posting[]){{EA_COUNT_events_delivered, 1}, {EA_COUNT_events_dropped_oversize, 1}}, 2,
+                       &(ea_family_count){1, (uint8_t)(c->family % EA_LEDGER_FAMILIES)}, 1);
         return 0;
     }
     if (rc < 0)

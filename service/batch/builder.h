@@ -59,10 +59,12 @@ void ea_encoder_destroy(ea_encoder *e); /* NULL is allowed */
 typedef struct ea_batch_stamp {
     uint64_t number;
     uint32_t priority;
-    uint32_t kind;             /* enum ea_batch_kind: EA_BATCH_EVENTS or EA_BATCH_KEYFRAME */
-    const ea_counters *ledger; /* borrowed; NULL: none */
-    int64_t ledger_utc_ns;     /* when the ledger was taken; 0: not said */
-    uint64_t incarnation;      /* the ledger restarts when it changes */
+    uint32_t kind;                        /* enum ea_batch_kind: EA_BATCH_EVENTS or EA_BATCH_KEYFRAME */
+    const ea_counters *ledger;            /* borrowed; NULL: none */
+    int64_t ledger_utc_ns;                /* when the ledger was taken; 0: not said */
+    const ea_ledger_count *family_counts; /* of single families, those of one behind each other; borrowed */
+    size_t family_count_count;
+    uint64_t incarnation; /* the ledger restarts when it changes */
 } ea_batch_stamp;
 
 /* Columns, encodings, compression, envelope. *ret_data is owned by the encoder until its next call. The same batch,

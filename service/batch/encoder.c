@@ -751,6 +751,38 @@ static void put_sources(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Bat
     b->n_sources = n;
 }
 
+/* A message a family, whose counters and values are parts of two arrays for all. */
+static int put_families(ea_encoder *e, const ea_batch_stamp *stamp, Etwagent__V1__Ledger *m) {
+    size_t count = stamp->family_count_count;
+    uint32_t *counters = ea_arena_alloc(&e->arena, count * sizeof *counters);
+    uint64_t *values = ea_arena_alloc(&e->arena, count * sizeof *values);
+    m->families = ea_arena_alloc(&e->arena, count * sizeof *m->families);
+    if (!counters || !values || !m->families)
+        return 0;
+    Etwagent__V1__LedgerFamily *family = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const ea_ledger_count *c = &stamp->family_counts[i];
+        if (!family || strcmp(family->family, c->family) != 0) {
+            size_t len_bytes = strlen(c->family) + 1;
+            family = ea_arena_alloc(&e->arena, sizeof *family);
+            char *name = ea_arena_alloc(&e->arena, len_bytes);
+            if (!family || !name)
+                return 0;
+            etwagent__v1__ledger_family__init(family);
+            memcpy(name, c->family, len_bytes);
+            family->family = name;
+            family->counters = &counters[i];
+            family->values = &values[i];
+            m->families[m->n_families++] = family;
+        }
+        counters[i] = c->counter;
+        values[i] = c->value;
+        family->n_counters++;
+        family->n_values++;
+    }
+    return 1;
+}
+
 static Etwagent__V1__Ledger *put_ledger(ea_encoder *e, const ea_batch_stamp *stamp) {
     Etwagent__V1__Ledger *m = ea_arena_alloc(&e->arena, sizeof *m);
     uint32_t *counters = ea_arena_alloc(&e->arena, EA_COUNTER_COUNT * sizeof *counters);
@@ -771,6 +803,10 @@ static Etwagent__V1__Ledger *put_ledger(ea_encoder *e, const ea_batch_stamp *sta
     }
     m->incarnation = stamp->incarnation;
     m->utc_ns = stamp->ledger_utc_ns;
+    if (stamp->family_count_count && !put_families(e, stamp, m)) {
+        e->columns.failed = 1;
+        return NULL;
+    }
     return m;
 }
 

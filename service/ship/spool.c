@@ -42,7 +42,8 @@ void ea_spool_stream_end(ea_spool *s, const uint8_t *id, int complete) {
     ea_mutex_unlock(s->lock);
 }
 
-int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t event_count, ea_err *err) {
+int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t event_count,
+                   const ea_family_count *families, size_t family_count, ea_err *err) {
     int rc = 0;
     ea_mutex_lock(s->lock);
     stream *k = ea_spool_find_stream(s, id);
@@ -55,6 +56,8 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
                      "made; empty the "
                      "spool ('etwagent spool drain') or name another one",
                      (unsigned long long)number, s->dir, (unsigned long)e->event_count, (unsigned long)event_count);
+    } else if (e && !e->counted && ea_spool_set_families(e, families, family_count)) {
+        rc = ea_fail(err, EA_ENOMEM, "claim a batch");
     } else {
         enum ea_counter now = EA_COUNT_events_compressing;
         if (e) {
@@ -70,7 +73,7 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
                                           {EA_COUNT_events_batched, event_count},
                                           {EA_COUNT_batches_closed, 1},
                                           {now, event_count}},
-                           4);
+                           4, families, family_count);
         if (e)
             e->counted = 1;
         if (number > k->state.highest)
@@ -232,7 +235,7 @@ static int sync_open(ea_spool *s, ea_err *err) {
     return rc;
 }
 
-int ea_spool_write(ea_spool *s, ea_spool_record *r, ea_err *err) {
+int ea_spool_write(ea_spool *s, ea_spool_record *r, const ea_family_count *families, size_t family_count, ea_err *err) {
     segment *g = NULL;
     uint64_t need = EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes;
     uint8_t fields[EA_SPOOL_RECORD_BYTES];
@@ -271,7 +274,7 @@ int ea_spool_write(ea_spool *s, ea_spool_record *r, ea_err *err) {
     if (!rc) {
         ea_mutex_lock(s->lock);
         stream *k = ea_spool_find_stream(s, r->stream);
-        rc = k ? ea_spool_add_entry(s, k, g, r, 1) : EA_EINVAL;
+        rc = k ? ea_spool_add_entry(s, k, g, r, 1, families, family_count) : EA_EINVAL;
         if (rc) {
             ea_fail(err, rc, "append to the spool %s", s->dir);
         } else {
@@ -282,7 +285,7 @@ int ea_spool_write(ea_spool *s, ea_spool_record *r, ea_err *err) {
                 ea_ledger_post(s->o.ledger,
                                (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count},
                                               {EA_COUNT_events_spooled, r->event_count}},
-                               2);
+                               2, families, family_count);
             ea_cond_signal(s->work);
         }
         ea_mutex_unlock(s->lock);
@@ -304,7 +307,7 @@ int ea_spool_write_tombstones(ea_spool *s, const uint8_t *id, uint64_t number, c
                              .batch = (const uint8_t *)batch.data,
                              .len_bytes = (uint32_t)batch.len_bytes};
         memcpy(r.stream, id, sizeof r.stream);
-        rc = ea_spool_write(s, &r, err);
+        rc = ea_spool_write(s, &r, NULL, 0, err);
     }
     ea_text_deinit(&batch);
     return rc;
@@ -333,10 +336,11 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         ea_mutex_unlock(s->lock);
         if (rc)
             return s->o.evict && (rc == EA_EFULL || rc == EA_ELIMIT)
-                       ? ea_spool_evict_record(s, &r, EA_COUNT_events_evicted_size, err)
+                       ? ea_spool_evict_record(s, &r, batch->families, batch->family_count,
+                                               EA_COUNT_events_evicted_size, err)
                        : rc;
         ea_mutex_lock(s->write_lock);
-        rc = ea_spool_write(s, &r, err);
+        rc = ea_spool_write(s, &r, batch->families, batch->family_count, err);
         ea_mutex_unlock(s->write_lock);
         ea_mutex_lock(s->lock);
         s->reserved_bytes -= need;
@@ -358,7 +362,8 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
             if (gone < 0)
                 return gone;
             if (!gone)
-                return ea_spool_evict_record(s, &r, EA_COUNT_events_evicted_size, err);
+                return ea_spool_evict_record(s, &r, batch->families, batch->family_count, EA_COUNT_events_evicted_size,
+                                             err);
         }
     }
 }

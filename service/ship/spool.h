@@ -60,9 +60,9 @@ enum ea_spool_claim {
     EA_SPOOL_ACKNOWLEDGED = 2, /* an earlier run delivered it */
 };
 /* A batch was closed: moves its events from pending to batched and to what it is now. EA_ECONFLICT when the
- * spool holds another content under this number. */
+ * spool holds another content under this number. families: of which the events are, for the ledger; may be NULL. */
 EA_MUST_CHECK int ea_spool_claim(ea_spool *s, const uint8_t *stream, uint64_t number, uint32_t event_count,
-                                 ea_err *err);
+                                 const ea_family_count *families, size_t family_count, ea_err *err);
 
 /* ---- the encoders' side ---- */
 
@@ -72,6 +72,8 @@ typedef struct ea_spool_batch {
     uint32_t priority, event_count;
     const uint8_t *data; /* borrowed during the call */
     size_t len_bytes;
+    const ea_family_count *families; /* as claimed */
+    size_t family_count;
 } ea_spool_batch;
 
 /* Writes a claimed batch; its events move from compressing to spooled (or to evicted_size, see evict). Waits while the

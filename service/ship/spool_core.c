@@ -66,7 +66,7 @@ void ea_spool_free_stream(stream *k) {
     size_t cursor = 0;
     uint64_t number, e;
     while (ea_u64_map_next(&k->entries, &cursor, &number, &e)) /* at the end: those that stay on disk */
-        free((entry *)(uintptr_t)e);
+        ea_spool_free_entry((entry *)(uintptr_t)e);
     ea_u64_map_deinit(&k->entries);
     free(k->state.acknowledged.ranges);
     free(k);
@@ -137,10 +137,33 @@ entry *ea_spool_find_entry(const stream *k, uint64_t number) {
 
 void ea_spool_move(ea_spool *s, const entry *e, enum ea_counter from, enum ea_counter to) {
     if (e->counted && s->o.ledger)
-        ea_ledger_post(s->o.ledger, (ea_posting[]){{from, -(int64_t)e->event_count}, {to, e->event_count}}, 2);
+        ea_ledger_post(s->o.ledger, (ea_posting[]){{from, -(int64_t)e->event_count}, {to, e->event_count}}, 2,
+                       e->families, e->family_count);
 }
 
-int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted) {
+int ea_spool_set_families(entry *e, const ea_family_count *families, size_t family_count) {
+    ea_family_count *copy = NULL;
+    if (family_count) {
+        copy = malloc(family_count * sizeof *copy);
+        if (!copy)
+            return EA_ENOMEM;
+        memcpy(copy, families, family_count * sizeof *copy);
+    }
+    free(e->families);
+    e->families = copy;
+    e->family_count = (uint8_t)family_count;
+    return 0;
+}
+
+void ea_spool_free_entry(entry *e) {
+    if (!e)
+        return;
+    free(e->families);
+    free(e);
+}
+
+int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted,
+                       const ea_family_count *families, size_t family_count) {
     entry *e = calloc(1, sizeof *e);
     if (!e || ea_spool_attach(g, k)) {
         free(e);
@@ -155,8 +178,9 @@ int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record
                  .priority = (uint8_t)r->priority,
                  .counted = (uint8_t)counted,
                  .tombstone = r->flags & EA_SPOOL_TOMBSTONE ? 1 : 0};
-    if (ea_u64_map_put(&k->entries, e->number, (uint64_t)(uintptr_t)e)) {
-        free(e);
+    if (ea_spool_set_families(e, families, family_count) ||
+        ea_u64_map_put(&k->entries, e->number, (uint64_t)(uintptr_t)e)) {
+        ea_spool_free_entry(e);
         return EA_ENOMEM;
     }
     ea_spool_enqueue(s, e, 0);
@@ -185,7 +209,7 @@ void ea_spool_remove_entry(ea_spool *s, entry *e) {
         ea_spool_bury(s, g);
     ea_spool_let_go(s, k);
     s->dirty = 1;
-    free(e);
+    ea_spool_free_entry(e);
 }
 
 /* ---- the state file, and deleting what it makes superfluous ---- */

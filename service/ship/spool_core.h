@@ -30,6 +30,8 @@ struct ea_spool_entry {
     uint8_t taken;
     uint8_t counted;   /* its events are in this process's ledger */
     uint8_t tombstone; /* it stands for batches that are gone */
+    uint8_t family_count;
+    ea_family_count *families; /* of its events, when they are counted */
 };
 
 typedef struct queue {
@@ -111,7 +113,11 @@ void ea_spool_move(ea_spool *s, const entry *e, enum ea_counter from, enum ea_co
 int ea_spool_attach(segment *g, stream *k);
 void ea_spool_free_segment(segment *g);
 /* Adds a record that is on disk to the index, at the end of its queue. */
-int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted);
+int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted,
+                       const ea_family_count *families, size_t family_count);
+/* Keeps a copy of the families in the entry. EA_ENOMEM. */
+int ea_spool_set_families(entry *e, const ea_family_count *families, size_t family_count);
+void ea_spool_free_entry(entry *e);
 /* The entry is done with; it is in no queue. */
 void ea_spool_remove_entry(ea_spool *s, entry *e);
 /* Moves a segment without live entries to the dead; ea_spool_reap deletes it. */
@@ -121,7 +127,8 @@ void ea_spool_bury(ea_spool *s, segment *g);
  * without a segment. */
 EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
 /* With write_lock: writes one record and adds its entry. EA_EFULL: the disk is full. */
-EA_MUST_CHECK int ea_spool_write(ea_spool *s, ea_spool_record *r, ea_err *err);
+EA_MUST_CHECK int ea_spool_write(ea_spool *s, ea_spool_record *r, const ea_family_count *families, size_t family_count,
+                                 ea_err *err);
 /* With write_lock: the same for a tombstone of a stream. */
 EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, uint64_t number,
                                             const ea_tombstone *tombstones, size_t count, ea_err *err);
@@ -131,6 +138,7 @@ EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, 
 EA_MUST_CHECK int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, enum ea_counter cause,
                                  ea_err *err);
 /* Without any lock: the same for a batch that has not even come in; its events are compressing. */
-EA_MUST_CHECK int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, enum ea_counter cause, ea_err *err);
+EA_MUST_CHECK int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,
+                                        size_t family_count, enum ea_counter cause, ea_err *err);
 
 #endif

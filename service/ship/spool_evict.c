@@ -69,7 +69,7 @@ static int collect(eviction *v, segment *g) {
         ea_spool_dequeue(s, e);
         ea_u64_map_remove(&e->stream->entries, e->number);
         g->live--; /* stream->live is left: it keeps the stream here */
-        free(e);
+        ea_spool_free_entry(e);
     }
     qsort(v->list, v->count, sizeof *v->list, by_stream_and_number);
     for (size_t i = 0; i < v->count; i++)
@@ -240,7 +240,8 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, en
     return rc ? rc : 1;
 }
 
-int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, enum ea_counter cause, ea_err *err) {
+int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families, size_t family_count,
+                          enum ea_counter cause, ea_err *err) {
     ea_batch_head head;
     ea_tombstone t = {
         .first = r->number, .last = r->number, .cause = ea_counter_row(cause)->number, .event_count = r->event_count};
@@ -251,7 +252,7 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, enum ea_counter
     if (s->o.ledger)
         ea_ledger_post(s->o.ledger,
                        (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count}, {cause, r->event_count}},
-                       2);
+                       2, families, family_count);
     ea_mutex_lock(s->write_lock);
     int rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
     ea_mutex_unlock(s->write_lock);

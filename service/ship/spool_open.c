@@ -43,7 +43,7 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     if (!rc && !ea_range_set_has(&k->state.acknowledged, record->number) && !ea_spool_find_entry(k, record->number)) {
         ea_spool_record kept = *record;
         kept.priority = (uint16_t)r->segment->priority; /* a segment's batches are of one priority */
-        rc = ea_spool_add_entry(r->s, k, r->segment, &kept, 0);
+        rc = ea_spool_add_entry(r->s, k, r->segment, &kept, 0, NULL, 0);
     }
     return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
 }

@@ -98,6 +98,22 @@ def counters(stream):
     return {c["name"]: c["value"] for c in stream["counters"] if not c["family"]}
 
 
+def check_families(checks, collector, stream, values):
+    """Each family adds up in the last batch that told of it, and all together are the session's numbers as of the last one."""
+    totals, families = collections.Counter(), collections.defaultdict(dict)
+    for name, value in values.items():
+        family, _, counter = name.rpartition(":")
+        if family:
+            families[family][counter] = value
+            totals[counter] += value
+    checks.that({"process", "thread", "image", "event_trace"} <= set(families), f"families: {sorted(families)}")
+    checks.equal(stream["unbalanced_families"], [], "families that do not add up")
+    for counter in ("events_delivered", "events_batched"):
+        checks.equal(totals[counter], values[counter], f"{counter} of all families")
+    told = collector.ask("export", "--host", "whole", "--format", "jsonl", "--class", "Process/*", "--no-names").count("\n")
+    checks.equal(families["process"]["events_delivered"], told, "records of the family process")
+
+
 def check_balanced(checks, collector, total):
     answer = ledger(collector, "whole", "--series")
     stream, = answer["streams"]
@@ -120,6 +136,7 @@ def check_balanced(checks, collector, total):
             get(f"events_{n}") for n in ("compressing", "spooled", "unanswered", "acknowledged"))
         wrong += point["stored"] < get("events_acknowledged")
     checks.equal(wrong, 0, "points of the series that do not add up")
+    check_families(checks, collector, stream, values)
     text = collector.ask("ledger", "--host", "whole")
     checks.that("events that the source handed over" in text and text.count(": holds") == 3, f"the text: {text}")
     middle = stream["series"][len(stream["series"]) // 2]

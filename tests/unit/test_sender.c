@@ -423,8 +423,8 @@ static agent *the_agent; /* for the teardown */
 static void check_ledger(const agent *a) {
     ea_counters now;
     ea_err err;
-    ea_ledger_snapshot(a->ledger, &now);
-    must(ea_ledger_check(&now, &err), &err);
+    ea_ledger_snapshot(a->ledger, &now, NULL);
+    must(ea_ledger_check(&now, NULL, &err), &err);
 }
 
 static uint64_t counter(const agent *a, enum ea_counter which) {
@@ -459,10 +459,12 @@ static void offer(agent *a, uint64_t number, size_t len_bytes, int described) {
     ea_err err;
     ea_text_init(&batch);
     make_batch(number, len_bytes, described, &batch);
-    ea_ledger_post(a->ledger, (ea_posting[]){{EA_COUNT_events_delivered, 10}, {EA_COUNT_events_pending, 10}}, 2);
-    must(ea_spool_claim(a->spool, STREAM, number, 10, &err), &err);
-    must(ea_spool_append(a->spool,
-                         &(ea_spool_batch){STREAM, number, 1, 10, (const uint8_t *)batch.data, batch.len_bytes}, &err),
+    ea_ledger_post(a->ledger, (ea_posting[]){{EA_COUNT_events_delivered, 10}, {EA_COUNT_events_pending, 10}}, 2, NULL,
+                   0);
+    must(ea_spool_claim(a->spool, STREAM, number, 10, NULL, 0, &err), &err);
+    must(ea_spool_append(
+             a->spool, &(ea_spool_batch){STREAM, number, 1, 10, (const uint8_t *)batch.data, batch.len_bytes, NULL, 0},
+             &err),
          &err);
     ea_text_deinit(&batch);
 }

@@ -15,16 +15,23 @@ static ea_ledger *ledger;
 
 static const uint8_t STREAM[EA_STREAM_ID_BYTES] = {1, 2, 3}, OTHER[EA_STREAM_ID_BYTES] = {9};
 
-static int setup(void **state) {
+/* Counts anew; no spool may be open. */
+static void new_process(void) {
     ea_err err;
+    ea_ledger_destroy(ledger);
     memset(&counters, 0, sizeof counters);
     if (ea_ledger_create(&ledger, &counters, &err))
-        return -1;
+        abort();
+}
+
+static int setup(void **state) {
+    new_process();
     return scratch_make(state);
 }
 
 static int teardown(void **state) {
     ea_ledger_destroy(ledger);
+    ledger = NULL;
     return scratch_clear(state);
 }
 
@@ -34,10 +41,17 @@ static void must(int rc, const ea_err *err) {
 }
 
 static void check_ledger(void) {
+    ea_ledger_families by_family;
     ea_counters now;
     ea_err err;
-    ea_ledger_snapshot(ledger, &now);
-    must(ea_ledger_check(&now, &err), &err);
+    ea_ledger_snapshot(ledger, &now, &by_family);
+    must(ea_ledger_check(&now, &by_family, &err), &err);
+    for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++) { /* every event here is of some family */
+        uint64_t all = 0;
+        for (size_t f = 0; f < EA_LEDGER_FAMILIES; f++)
+            all += by_family.values[f][k];
+        assert_int_equal(all, ea_counter_get(&now, ea_ledger_family_counter(k)));
+    }
 }
 
 static uint64_t counter(enum ea_counter which) {
@@ -77,16 +91,19 @@ static size_t make_batch(uint64_t number, size_t len_bytes, uint8_t *out) {
 /* What the source's thread and the encoder do with a closed batch. */
 static int offer_batch(ea_spool *s, const uint8_t *stream, uint64_t number, uint32_t events, uint32_t priority,
                        size_t len_bytes, ea_err *err) {
-    ea_ledger_post(ledger, (ea_posting[]){{EA_COUNT_events_delivered, events}, {EA_COUNT_events_pending, events}}, 2);
+    const ea_family_count families[] = {{events - events / 3, (uint8_t)(number % 7)},
+                                        {events / 3, EA_LEDGER_FAMILIES - 1}};
+    ea_ledger_post(ledger, (ea_posting[]){{EA_COUNT_events_delivered, events}, {EA_COUNT_events_pending, events}}, 2,
+                   families, 2);
     check_ledger();
-    int rc = ea_spool_claim(s, stream, number, events, err);
+    int rc = ea_spool_claim(s, stream, number, events, families, 2, err);
     check_ledger();
     if (rc)
         return rc;
     uint8_t *data = malloc(len_bytes);
     assert_non_null(data);
     make_batch(number, len_bytes, data);
-    rc = ea_spool_append(s, &(ea_spool_batch){stream, number, priority, events, data, len_bytes}, err);
+    rc = ea_spool_append(s, &(ea_spool_batch){stream, number, priority, events, data, len_bytes, families, 2}, err);
     free(data);
     check_ledger();
     return rc;
@@ -243,7 +260,7 @@ static void a_restart_goes_on(void **state) {
     assert_int_equal(take_one(s, &item), 2); /* sent, unanswered when the process ends */
     close_spool(s);
 
-    memset(&counters, 0, sizeof counters); /* a new process */
+    new_process();
     s = open_spool();
     check_ledger();
     assert_int_equal(waiting(s), 5);
@@ -321,10 +338,10 @@ static void other_content_under_a_number_is_a_conflict(void **state) {
     begin(s, STREAM, 1);
     offer(s, 1, 300);
     close_spool(s);
-    memset(&counters, 0, sizeof counters);
+    new_process();
     s = open_spool();
     begin(s, STREAM, 1);
-    assert_int_equal(ea_spool_claim(s, STREAM, 1, 11, &err), EA_ECONFLICT);
+    assert_int_equal(ea_spool_claim(s, STREAM, 1, 11, NULL, 0, &err), EA_ECONFLICT);
     check_ledger();
     close_spool(s);
 }
@@ -370,7 +387,7 @@ static void torn_at_every_byte(void **state) {
     size_t last = len_bytes - (EA_SPOOL_RECORD_BYTES + 120);
     for (size_t cut = 0; cut <= len_bytes; cut++) {
         ea_spool_item item;
-        memset(&counters, 0, sizeof counters);
+        new_process();
         write_file(first_segment(), data, cut);
         s = open_spool();
         size_t whole = cut < EA_SPOOL_HEAD_BYTES ? 0 : (cut - EA_SPOOL_HEAD_BYTES) / (EA_SPOOL_RECORD_BYTES + 120);
@@ -382,7 +399,7 @@ static void torn_at_every_byte(void **state) {
             assert_int_equal(take_one(s, &item), n);
         close_spool(s);
         /* cut off for good: a second opening finds nothing torn */
-        memset(&counters, 0, sizeof counters);
+        new_process();
         s = open_spool();
         assert_int_equal(waiting(s), whole);
         assert_int_equal(counter(EA_COUNT_spool_torn_bytes), 0);
@@ -410,7 +427,7 @@ static void a_flipped_bit_costs_one_record(void **state) {
         copy[EA_SPOOL_HEAD_BYTES + record + at] ^= (char)(1 << at % 8); /* in the middle one */
         write_file(first_segment(), copy, len_bytes);
         free(copy);
-        memset(&counters, 0, sizeof counters);
+        new_process();
         ea_spool_item item;
         s = open_spool();
         assert_int_equal(waiting(s), 2);
@@ -479,7 +496,7 @@ static void a_lost_state_file_means_sending_again(void **state) {
         offer(s, 2 * i + 2, 300);
         close_spool(s);
         write_file(scratch_path("spool/state"), BAD[i], strlen(BAD[i]));
-        memset(&counters, 0, sizeof counters);
+        new_process();
         s = open_spool();
         assert_int_equal(waiting(s), 2);
         begin(s, STREAM, 1);
@@ -488,7 +505,7 @@ static void a_lost_state_file_means_sending_again(void **state) {
             settle_one(s, &item, EA_SPOOL_DONE);
         }
         close_spool(s);
-        memset(&counters, 0, sizeof counters);
+        new_process();
     }
 }
 
@@ -748,7 +765,7 @@ static void a_hole_in_an_earlier_run_gets_a_tombstone(void **state) {
     ea_spool_item item;
     assert_int_equal(take_one(s, &item), 1);
     settle_one(s, &item, EA_SPOOL_DONE);
-    must(ea_spool_claim(s, STREAM, 7, 0, &err), &err); /* was being compressed when the process ended */
+    must(ea_spool_claim(s, STREAM, 7, 0, NULL, 0, &err), &err); /* was being compressed when the process ended */
     close_spool(s);
     read_file(first_segment(), &data, &len_bytes);
     size_t record = EA_SPOOL_RECORD_BYTES + 120;
@@ -783,7 +800,7 @@ static void a_random_life(void **state) {
         arrived a = {0};
         uint8_t stream[EA_STREAM_ID_BYTES] = {1};
         uint64_t random = seed * 0x9E3779B97F4A7C15u, number = 0, events = 0, here = 0;
-        memset(&counters, 0, sizeof counters);
+        new_process();
         ea_spool *s = open_with(&SMALL);
         begin(s, stream, 0);
         for (int step = 0; step < 700; step++) {
@@ -1036,11 +1053,12 @@ static void child(killed *k) {
     for (uint64_t n = 1; n <= KILLED_MAX; n++) {
         ea_spool_item item;
         uint8_t data[700];
-        int rc = ea_spool_claim(s, STREAM, n, 10, &err);
+        int rc = ea_spool_claim(s, STREAM, n, 10, NULL, 0, &err);
         if (rc < 0)
             _exit(2);
         size_t len_bytes = make_batch(n, 100 + n * 7 % 600, data);
-        if (rc == EA_SPOOL_NEW && ea_spool_append(s, &(ea_spool_batch){STREAM, n, 1, 10, data, len_bytes}, &err))
+        if (rc == EA_SPOOL_NEW &&
+            ea_spool_append(s, &(ea_spool_batch){STREAM, n, 1, 10, data, len_bytes, NULL, 0}, &err))
             _exit(3);
         if (atomic_load(&k->appended) < n)
             atomic_store(&k->appended, n);

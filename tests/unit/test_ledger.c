@@ -1,0 +1,411 @@
+/* The collector's check of agents' ledgers, and what it tells Prometheus: each kind of alert with its numbers,
+ * families, holes, tombstones, and the same result whether or not it was closed in between. */
+#include "batch.pb-c.h"
+#include "ledger.h"
+#include "metrics.h"
+#include "scratch.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define C(name) EA_COUNT_##name
+enum { PAIRS_MAX = 3000 };
+
+typedef struct pair {
+    const char *family;
+    enum ea_counter counter;
+    uint64_t value;
+} pair;
+
+typedef struct fixture {
+    ec_tables *tables;
+    ec_ledger *ledger;
+    ec_fold fold;
+    uint64_t incarnation;
+    int reopen; /* before each batch */
+    char told[512];
+    unsigned told_count;
+} fixture;
+
+static ea_err err;
+
+static void must(int rc) {
+    if (rc)
+        fail_msg("%s: %s", ea_code_name(rc), err.message);
+}
+
+static void on_alert(void *arg, const char *text) {
+    fixture *f = arg;
+    snprintf(f->told, sizeof f->told, "%s", text);
+    f->told_count++;
+}
+
+static void start(fixture *f, uint8_t stream) {
+    uint8_t id[EA_STREAM_ID_BYTES];
+    memset(id, stream, sizeof id);
+    *f = (fixture){.incarnation = 1};
+    must(ec_tables_open(&f->tables, scratch_path("store"), 1, &err));
+    must(ec_tables_begin(f->tables, &err));
+    must(ec_tables_get_fold(f->tables, "pc-1", id, &f->fold, &err));
+    must(ec_ledger_open(&f->ledger, f->tables, &f->fold, &err));
+}
+
+static void finish(fixture *f) {
+    ec_ledger_close(f->ledger);
+    must(ec_tables_set_fold(f->tables, &f->fold, &err));
+    must(ec_tables_commit(f->tables, &err));
+    ec_tables_close(f->tables);
+}
+
+static uint32_t number_of(enum ea_counter c) {
+    return ea_counter_row(c)->number;
+}
+
+/* The envelope of a batch with a ledger and tombstones. */
+static uint8_t *pack(const fixture *f, const pair *pairs, size_t count, const ea_tombstone *t, size_t *ret_len) {
+    Etwagent__V1__Batch b = ETWAGENT__V1__BATCH__INIT;
+    Etwagent__V1__Ledger ledger = ETWAGENT__V1__LEDGER__INIT;
+    Etwagent__V1__LedgerFamily *families[EA_COUNTER_COUNT];
+    Etwagent__V1__Tombstone grave = ETWAGENT__V1__TOMBSTONE__INIT, *graves[] = {&grave};
+    static uint32_t counters[PAIRS_MAX];
+    static uint64_t values[PAIRS_MAX];
+    size_t at = 0;
+    assert_true(count <= PAIRS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        counters[i] = pairs[i].counter < EA_COUNTER_COUNT ? number_of(pairs[i].counter) : (uint32_t)pairs[i].counter;
+        values[i] = pairs[i].value;
+    }
+    while (at < count && !*pairs[at].family)
+        at++;
+    ledger.n_counters = ledger.n_values = at;
+    ledger.counters = counters;
+    ledger.values = values;
+    ledger.incarnation = f->incarnation;
+    ledger.utc_ns = (int64_t)(1000 * f->fold.position + 1);
+    ledger.families = families;
+    while (at < count) {
+        Etwagent__V1__LedgerFamily *m = malloc(sizeof *m);
+        size_t first = at;
+        assert_non_null(m);
+        etwagent__v1__ledger_family__init(m);
+        while (at < count && strcmp(pairs[at].family, pairs[first].family) == 0)
+            at++;
+        m->family = (char *)(uintptr_t)pairs[first].family;
+        m->counters = counters + first;
+        m->values = values + first;
+        m->n_counters = m->n_values = at - first;
+        families[ledger.n_families++] = m;
+    }
+    if (count)
+        b.ledger = &ledger;
+    if (t) {
+        grave.first = t->first;
+        grave.last = t->last;
+        grave.cause = t->cause;
+        grave.event_count = t->event_count;
+        grave.utc_min_ns = t->utc_min_ns;
+        grave.utc_max_ns = t->utc_max_ns;
+        b.n_tombstones = 1;
+        b.tombstones = graves;
+    }
+    *ret_len = etwagent__v1__batch__get_packed_size(&b);
+    uint8_t *data = malloc(*ret_len + 1);
+    assert_non_null(data);
+    etwagent__v1__batch__pack(&b, data);
+    for (size_t i = 0; i < ledger.n_families; i++)
+        free(families[i]);
+    return data;
+}
+
+static void take_bytes(fixture *f, uint64_t number, uint32_t events, const uint8_t *data, size_t len_bytes) {
+    ec_batch_row row = {.number = number,
+                        .event_count = events,
+                        .begin_utc_ns = (int64_t)number * 100,
+                        .end_utc_ns = (int64_t)number * 100 + 99};
+    if (f->reopen) {
+        ec_ledger_close(f->ledger);
+        must(ec_ledger_open(&f->ledger, f->tables, &f->fold, &err));
+    }
+    must(ec_ledger_take(f->ledger, &f->fold, &row, data, len_bytes, number - f->fold.position - 1, on_alert, f, &err));
+    f->fold.position = number;
+    f->fold.batch_count++;
+    f->fold.event_count += events;
+    if (events)
+        f->fold.end_utc_ns = row.end_utc_ns;
+}
+
+#define TAKE(f, number, events, ...)                                                                                   \
+    do {                                                                                                               \
+        const pair pairs_[] = {__VA_ARGS__};                                                                           \
+        size_t n_;                                                                                                     \
+        uint8_t *data_ = pack(f, pairs_, sizeof pairs_ / sizeof *pairs_, NULL, &n_);                                   \
+        take_bytes(f, number, events, data_, n_);                                                                      \
+        free(data_);                                                                                                   \
+    } while (0)
+
+/* The one number of a query about this stream (?1). */
+static int64_t ask(const fixture *f, const char *sql) {
+    sqlite3_stmt *s = NULL;
+    sqlite3 *db = ec_tables_database(f->tables);
+    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    sqlite3_bind_int64(s, 1, f->fold.fold_id);
+    int64_t v =
+        sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL ? sqlite3_column_int64(s, 0) : -1;
+    sqlite3_finalize(s);
+    return v;
+}
+static int64_t alerts(const fixture *f) {
+    return ask(f, "SELECT count(*) FROM alerts WHERE stream = ?1");
+}
+/* The sides of the only alert of a kind. */
+static void one_alert(const fixture *f, enum ec_alert_kind kind, const char *family, uint64_t batch, uint64_t left,
+                      uint64_t right) {
+    char sql[256];
+    const char *const COLUMNS[] = {"count(*)", "number", "left_count", "right_count"};
+    const uint64_t EXPECTED[] = {1, batch, left, right};
+    for (int i = 0; i < 4; i++) {
+        snprintf(sql, sizeof sql, "SELECT %s FROM alerts WHERE stream = ?1 AND kind = %d AND family = '%s'", COLUMNS[i],
+                 kind, family);
+        assert_int_equal(ask(f, sql), EXPECTED[i]);
+    }
+}
+
+static void a_sound_stream(void **state) {
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        start(&f, (uint8_t)(1 + reopen));
+        f.reopen = reopen;
+        TAKE(&f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
+        TAKE(&f, 2, 10, {"", C(events_delivered), 25}, {"", C(events_batched), 20}, {"", C(events_filtered), 2},
+             {"", C(events_pending), 3}, {"", C(events_compressing), 10}, {"", C(events_unanswered), 10});
+        TAKE(&f, 3, 10, {"", C(events_delivered), 32}, {"", C(events_batched), 30}, {"", C(events_filtered), 2},
+             {"", C(events_compressing), 10}, {"", C(events_acknowledged), 20});
+        assert_int_equal(alerts(&f), 0);
+        assert_int_equal(f.told_count, 0);
+        assert_int_equal(ask(&f, "SELECT count(*) FROM ledger_batches WHERE stream = ?1"), 3);
+        assert_int_equal(ask(&f, "SELECT stored_count FROM ledger_batches WHERE stream = ?1 AND number = 3"), 20);
+        /* levels that were not named are 0 again: pending after batch 3, unanswered too */
+        assert_int_equal(ask(&f, "SELECT value FROM ledger_counts WHERE stream = ?1 AND counter = 9 AND number = 3"),
+                         0);
+        assert_int_equal(ask(&f, "SELECT value FROM ledger_counts WHERE stream = ?1 AND counter = 13 AND number = 3"),
+                         0);
+        /* what did not change is not written again */
+        assert_int_equal(ask(&f, "SELECT count(*) FROM ledger_counts WHERE stream = ?1 AND counter = 3"), 1);
+        finish(&f);
+    }
+}
+
+static void an_imbalance_is_told_once(void **state) {
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        start(&f, (uint8_t)(3 + reopen));
+        f.reopen = reopen;
+        TAKE(&f, 1, 10, {"", C(events_delivered), 17}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
+        one_alert(&f, EC_ALERT_DELIVERED, "", 1, 17, 10);
+        assert_non_null(strstr(f.told, "pc-1: batch 1: 17 events were delivered, 10 are accounted for"));
+        TAKE(&f, 2, 10, {"", C(events_delivered), 27}, {"", C(events_batched), 20}, {"", C(events_compressing), 20});
+        assert_int_equal(alerts(&f), 1); /* it persists */
+        TAKE(&f, 3, 10, {"", C(events_delivered), 30}, {"", C(events_batched), 30}, {"", C(events_compressing), 30});
+        TAKE(&f, 4, 10, {"", C(events_delivered), 40}, {"", C(events_batched), 40}, {"", C(events_compressing), 39});
+        one_alert(&f, EC_ALERT_BATCHED, "", 4, 40, 39);
+        /* 40 are in batches, 30 came before this one, and 38 are said to be acknowledged */
+        TAKE(&f, 5, 10, {"", C(events_delivered), 50}, {"", C(events_batched), 50}, {"", C(events_acknowledged), 41},
+             {"", C(events_compressing), 9});
+        one_alert(&f, EC_ALERT_STORED, "", 5, 40, 41);
+        assert_int_equal(alerts(&f), 3);
+        finish(&f);
+    }
+}
+
+static void counters_go_forward(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 5);
+    TAKE(&f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
+    TAKE(&f, 2, 0, {"", C(events_delivered), 8}, {"", C(events_batched), 8}, {"", C(events_compressing), 8});
+    assert_int_equal(ask(&f, "SELECT count(*) FROM alerts WHERE stream = ?1 AND kind = 4"), 1); /* a row a batch */
+    assert_int_equal(ask(&f, "SELECT right_count FROM alerts WHERE stream = ?1 AND kind = 4"), 8);
+    assert_int_equal(f.told_count, 2); /* delivered and batched */
+    f.incarnation = 2;
+    TAKE(&f, 3, 3, {"", C(events_delivered), 3}, {"", C(events_batched), 3}, {"", C(events_compressing), 3});
+    assert_int_equal(f.told_count, 2);
+    finish(&f);
+}
+
+static void families(void **state) {
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        start(&f, (uint8_t)(6 + reopen));
+        f.reopen = reopen;
+        TAKE(&f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10},
+             {"process", C(events_delivered), 4}, {"process", C(events_batched), 4},
+             {"process", C(events_compressing), 4}, {"thread", C(events_delivered), 6},
+             {"thread", C(events_batched), 6}, {"thread", C(events_compressing), 6});
+        /* only threads changed; of them nothing is being compressed any more */
+        TAKE(&f, 2, 2, {"", C(events_delivered), 12}, {"", C(events_batched), 12}, {"", C(events_compressing), 4},
+             {"", C(events_acknowledged), 8}, {"thread", C(events_delivered), 8}, {"thread", C(events_batched), 8},
+             {"thread", C(events_acknowledged), 8});
+        assert_int_equal(alerts(&f), 0);
+        assert_int_equal(
+            ask(&f,
+                "SELECT value FROM ledger_counts WHERE stream = ?1 AND family = 'thread' AND counter = 11 AND number "
+                "= 2"),
+            0);
+        assert_int_equal(ask(&f, "SELECT count(*) FROM ledger_counts WHERE stream = ?1 AND family = 'process'"), 3);
+        /* in all it adds up; the two families do not */
+        TAKE(&f, 3, 2, {"", C(events_delivered), 14}, {"", C(events_batched), 14}, {"", C(events_compressing), 6},
+             {"", C(events_acknowledged), 8}, {"process", C(events_delivered), 5}, {"process", C(events_batched), 6},
+             {"process", C(events_compressing), 6}, {"thread", C(events_delivered), 9},
+             {"thread", C(events_batched), 8}, {"thread", C(events_acknowledged), 8});
+        one_alert(&f, EC_ALERT_DELIVERED, "process", 3, 5, 6);
+        one_alert(&f, EC_ALERT_DELIVERED, "thread", 3, 9, 8);
+        assert_int_equal(alerts(&f), 2);
+        TAKE(&f, 4, 1, {"", C(events_delivered), 15}, {"", C(events_batched), 15}, {"", C(events_compressing), 7},
+             {"", C(events_acknowledged), 8}, {"process", C(events_delivered), 6}, {"process", C(events_batched), 7},
+             {"process", C(events_compressing), 7});
+        assert_int_equal(alerts(&f), 2);
+        /* a new run of the agent: families that it has not told of yet are at 0, not where the last one ended */
+        f.incarnation = 9;
+        TAKE(&f, 5, 2, {"", C(events_delivered), 2}, {"", C(events_batched), 2}, {"", C(events_compressing), 2},
+             {"thread", C(events_delivered), 2}, {"thread", C(events_batched), 2},
+             {"thread", C(events_compressing), 2});
+        assert_int_equal(
+            ask(&f, "SELECT sum(value) FROM ledger_counts WHERE stream = ?1 AND family = 'process' AND number = 5"), 0);
+        assert_int_equal(alerts(&f), 2);
+        finish(&f);
+    }
+}
+
+static void holes_and_tombstones(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 8);
+    TAKE(&f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
+    /* 2 and 3 have not come: they held what went into batches meanwhile */
+    TAKE(&f, 4, 10, {"", C(events_delivered), 57}, {"", C(events_batched), 57}, {"", C(events_compressing), 57});
+    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 2 AND last = 3"), 37);
+    assert_int_equal(ask(&f, "SELECT cause FROM blindness WHERE stream = ?1 AND first = 2"), EC_BLIND_MISSING);
+    /* in another run of the agent nobody can say */
+    f.incarnation = 2;
+    TAKE(&f, 6, 5, {"", C(events_delivered), 90}, {"", C(events_batched), 90}, {"", C(events_compressing), 90});
+    assert_int_equal(ask(&f, "SELECT batch_count FROM blindness WHERE stream = ?1 AND first = 5"), 1);
+    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 5"), -1); /* NULL */
+    /* a tombstone says it itself, and its events are no part of a hole behind it */
+    ea_tombstone t = {.first = 7, .last = 9, .cause = 15, .event_count = 30, .utc_min_ns = 700, .utc_max_ns = 999};
+    size_t n;
+    uint8_t *data = pack(&f, NULL, 0, &t, &n);
+    take_bytes(&f, 7, 0, data, n);
+    free(data);
+    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 7 AND cause = 15"), 30);
+    f.fold.position = 9; /* the tombstone covers them */
+    TAKE(&f, 11, 5, {"", C(events_delivered), 130}, {"", C(events_batched), 130}, {"", C(events_compressing), 100},
+         {"", C(events_evicted_size), 30});
+    assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 10"), 5);
+    assert_int_equal(alerts(&f), 0);
+    finish(&f);
+}
+
+static void unreadable(void **state) {
+    (void)state;
+    fixture f;
+    static pair many[PAIRS_MAX];
+    start(&f, 9);
+    /* a field 14 (the ledger) that is no message */
+    const uint8_t bad[] = {14 << 3 | 2, 3, 0xff, 0xff, 0xff};
+    take_bytes(&f, 1, 1, bad, sizeof bad);
+    one_alert(&f, EC_ALERT_UNREADABLE, "", 1, 0, 0);
+    /* more counters than anybody keeps */
+    for (size_t i = 0; i < PAIRS_MAX; i++)
+        many[i] = (pair){"", (enum ea_counter)(100000 + i), 1 + i};
+    size_t n;
+    uint8_t *data = pack(&f, many, PAIRS_MAX, NULL, &n);
+    take_bytes(&f, 2, 1, data, n);
+    free(data);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM alerts WHERE stream = ?1 AND kind = 5 AND number = 2"), 1);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM ledger_counts WHERE stream = ?1"), 2048);
+    finish(&f);
+}
+
+static void alerts_are_bounded(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 10);
+    for (uint64_t i = 1; i <= 12000; i++)
+        must(ec_ledger_alert(f.ledger, i, "", EC_ALERT_KEYFRAME, 0, 1, 2, "x", &err));
+    assert_int_equal(alerts(&f), 10000);
+    assert_int_equal(ask(&f, "SELECT max(number) FROM alerts WHERE stream = ?1"), 10000);
+    finish(&f);
+}
+
+/* The value of a sample, by its beginning; -1: there is none. */
+static double sample(const ea_text *t, const char *what) {
+    for (const char *at = t->data; (at = strstr(at, what)); at++)
+        if (at == t->data || at[-1] == '\n')
+            return strtod(strrchr(what, '}') ? at + strlen(what) : strchr(at, ' '), NULL);
+    return -1;
+}
+
+static void metrics(void **state) {
+    (void)state;
+    fixture f;
+    ea_counters counters = {0};
+    ea_text t;
+    start(&f, 11);
+    TAKE(&f, 1, 10, {"", C(events_delivered), 13}, {"", C(events_batched), 10}, {"", C(events_compressing), 7},
+         {"", C(events_evicted_age), 3}, {"odd\"fam\\ily", C(events_delivered), 3},
+         {"odd\"fam\\ily", C(events_batched), 3}, {"odd\"fam\\ily", C(events_evicted_age), 3},
+         {"process", C(events_delivered), 10}, {"process", C(events_batched), 7},
+         {"process", C(events_compressing), 7});
+    finish(&f);
+    start(&f, 12);
+    TAKE(&f, 1, 1, {"", C(events_delivered), 1}, {"", C(events_batched), 1}, {"", C(events_compressing), 1});
+    finish(&f);
+    ea_count(&counters, EA_COUNT_ingest_batches, 77);
+    ea_text_init(&t);
+    must(ec_metrics_text(scratch_path("store"), &counters, 8, &t, &err));
+#define LABELS(id) "{host=\"pc-1\",stream=\"" id "\""
+#define ELEVEN     "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"
+    assert_true(sample(&t, "etwcollector_ingest_batches_total ") == 77);
+    assert_true(sample(&t, "etwcollector_ledger_streams_left_out ") == 0);
+    assert_true(sample(&t, "etwagent_events_delivered_total" LABELS(ELEVEN) "}") == 13);
+    assert_true(sample(&t, "etwagent_events_compressing" LABELS(ELEVEN) "}") == 7);
+    assert_true(sample(&t, "etwcollector_stored_events_total" LABELS(ELEVEN) "}") == 10);
+    assert_true(sample(&t, "etwcollector_ledger_balanced" LABELS(ELEVEN) ",equation=\"delivered\"}") == 0);
+    assert_true(sample(&t, "etwcollector_ledger_balanced" LABELS(ELEVEN) ",equation=\"batched\"}") == 1);
+    assert_true(sample(&t, "etwcollector_ledger_alerts" LABELS(ELEVEN) "}") == 2);
+    assert_true(sample(&t, "etwcollector_ledger_unbalanced_families" LABELS(ELEVEN) "}") == 1);
+    assert_true(sample(&t, "etwagent_family_delivered_events_total" LABELS(ELEVEN) ",family=\"process\"}") == 10);
+    assert_true(sample(&t, "etwagent_family_lost_events_total" LABELS(ELEVEN) ",family=\"odd\\\"fam\\\\ily\"}") == 3);
+    assert_true(sample(&t, "etwagent_events_delivered_total" LABELS("0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c") "}") == 1);
+    ea_text_clear(&t);
+    must(ec_metrics_text(scratch_path("store"), &counters, 1, &t, &err));
+    assert_true(sample(&t, "etwcollector_ledger_streams_left_out ") == 1);
+    ea_text_clear(&t);
+    must(ec_metrics_text(scratch_path("nowhere"), &counters, 1, &t, &err)); /* no tables yet */
+    assert_true(sample(&t, "etwcollector_ingest_batches_total ") == 77);
+    ea_text_deinit(&t);
+}
+
+static int make(void **state) {
+    int rc = scratch_make(state);
+    return rc ? rc : ea_path_make_dirs(scratch_path("store"), &err);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, make, scratch_clear)
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(a_sound_stream),       T(an_imbalance_is_told_once),
+        T(counters_go_forward),  T(families),
+        T(holes_and_tombstones), T(unreadable),
+        T(alerts_are_bounded),   T(metrics),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
