@@ -1,14 +1,19 @@
 /* tracegen: traces of machines that never were, with the truth beside them.
- * Before it: the command line. After it: model.c. Thread: the main one. */
+ * Before it: the command line. After it: make.c, fleet.c. Thread: the main one. */
 #include "cli.h"
+#include "make.h"
 #include "platform.h"
-#include "truth.h"
+#include "scenario.h"
+
+#ifdef TG_FLEET
+#include "fleet.h"
+#endif
 
 #include <inttypes.h>
 #include <string.h>
 
 typedef struct make_options {
-    uint64_t seed;
+    uint64_t seed, seconds;
     const char *out, *truth, *preset;
     int compress;
 } make_options;
@@ -42,46 +47,34 @@ static const ea_option options_of_make[] = {
      .offset = AT(preset),
      .fallback = "demo",
      .help = "the scenario; see 'tracegen presets'"},
+    {.name = "seconds",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = AT(seconds),
+     .fallback = "0",
+     .help = "length of the trace; 0: the preset's"},
     {.name = "compress", .type = EA_OPT_FLAG, .offset = AT(compress), .help = "XPRESS-compressed buffers"},
     {.name = NULL},
 };
 
-static int generate(const make_options *o, ea_err *err) {
-    const tg_scenario *scenario = tg_find_preset(o->preset);
-    if (!scenario)
-        return ea_fail(err, EA_EUSAGE, "no preset is called '%s'", o->preset);
-    tg_machine *machine = NULL;
-    tg_trace *trace = NULL;
-    ea_etl_info info;
-    tg_truth_head head = {.preset = o->preset, .seed = o->seed};
-    int rc = tg_machine_create(&machine, scenario, o->seed, err);
-    if (!rc) {
-        tg_machine_info(machine, &info, &head.start_raw);
-        info.compression = o->compress ? 3 : 0;
-        info.log_file_mode |= o->compress ? 0x04000000 : 0;
-        rc = tg_trace_create(&trace, o->out, &info, head.start_raw, err);
-    }
-    if (!rc)
-        rc = tg_machine_run(machine, trace, &head.end_raw, err);
-    if (!rc)
-        rc = tg_trace_finish(trace, head.end_raw, err);
-    if (!rc && o->truth)
-        rc = tg_truth_write(o->truth, machine, trace, &head, err);
-    if (!rc)
-        printf("%s: %" PRIu64 " events, %zu processes\n", o->out, tg_trace_events(trace),
-               tg_machine_processes(machine)->count);
-    tg_trace_destroy(trace);
-    tg_machine_destroy(machine);
-    return rc;
-}
-
 static int run_make(const void *options, int operand_count, char **operands) {
     (void)operand_count;
     (void)operands;
+    const make_options *o = options;
+    tg_made made;
     ea_err err;
-    int rc = generate(options, &err);
+    int rc = o->seconds <= UINT32_MAX ? tg_make(&(tg_make_options){.preset = o->preset,
+                                                                   .seed = o->seed,
+                                                                   .seconds = (uint32_t)o->seconds,
+                                                                   .compress = o->compress,
+                                                                   .out = o->out,
+                                                                   .truth = o->truth},
+                                                &made, &err)
+                                      : ea_fail(&err, EA_EUSAGE, "--seconds: too long");
     if (rc)
         ea_err_print(stderr, "tracegen make", &err);
+    else
+        printf("%s: %" PRIu64 " events, %zu processes\n", o->out, made.events, made.processes);
     return ea_exit_code(rc);
 }
 
@@ -106,7 +99,11 @@ static const ea_command make_command = {.name = "make",
                                         .run = run_make};
 static const ea_command presets_command = {
     .name = "presets", .operands = "", .summary = "Lists the scenarios", .options = no_options, .run = run_presets};
-static const ea_command *const commands[] = {&make_command, &presets_command, NULL};
+static const ea_command *const commands[] = {&make_command,
+#ifdef TG_FLEET
+                                             &tg_fleet_command,
+#endif
+                                             &presets_command, NULL};
 
 int main(int argc, char **argv) {
     ea_stdio_init();
