@@ -258,6 +258,7 @@ static void fail_host(host *h, int rc, const ea_err *err) {
 static void close_host(host *h) {
     ea_err err;
     ea_counters c;
+    ea_ledger_families families;
     if (h->sender) {
         while (!ea_sender_wait(h->sender, SECOND_NS))
             if (stop_asked > 1) /* asked twice: it does not wait */
@@ -266,9 +267,9 @@ static void close_host(host *h) {
         if (rc && !h->rc)
             fail_host(h, rc, &err);
         ea_sender_get_status(h->sender, &h->s);
-        ea_ledger_snapshot(h->ledger, &c);
+        ea_ledger_snapshot(h->ledger, &c, &families);
         ea_pipeline_get_status(h->pipeline, &h->p);
-        h->balanced = ea_ledger_check(&c, &err) == 0;
+        h->balanced = ea_ledger_check(&c, &families, &err) == 0;
         if (!h->balanced)
             say(h->fleet, h->name, "", &err);
         h->complete = !h->rc && h->balanced && ea_counter_get(&c, EA_COUNT_events_acknowledged) == h->played &&
