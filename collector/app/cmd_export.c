@@ -164,6 +164,8 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
         }
         if (!x->rc)
             x->rc = print_stream(x, stream, registry);
+        if (!x->rc)
+            x->rc = ea_printer_end(x->printer, x->err);
         ea_printer_set_resolver(x->printer, NULL);
         ea_printer_forget_classes(x->printer);
         ea_registry_destroy(registry);
@@ -185,6 +187,8 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = x.rc;
     if (!rc)
         rc = ea_printer_flush(x.printer, &err);
+    if (x.printer)
+        ea_printer_tell_left_over(x.printer, "etwcollector");
     if (!rc && !x.streams)
         rc = ea_fail(&err, EA_ENOTFOUND, "the store has no %s of %s", x.options->stream ? "such stream" : "streams",
                      x.options->host);

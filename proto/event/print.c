@@ -1,9 +1,11 @@
 /* Printing events. See print.h. */
 #include "print.h"
 
+#include "expand.h"
 #include "map.h"
 #include "render.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,8 @@ struct ea_printer {
     int64_t from_utc_ns, to_utc_ns; /* [from, to) */
     ea_u64_map wanted_classes;      /* address of a class -> 1 when its name is asked for */
     ea_text out;
+    ea_expander *expander; /* made when the first record needs it */
+    ea_err *err;           /* of the call, while records are expanded */
 };
 
 static int parse_columns(ea_printer *p, ea_err *err) {
@@ -103,6 +107,7 @@ void ea_printer_destroy(ea_printer *p) {
         return;
     ea_u64_map_deinit(&p->wanted_classes);
     ea_text_deinit(&p->out);
+    ea_expander_destroy(p->expander);
     free(p->column_text);
     free(p);
 }
@@ -200,7 +205,7 @@ static void print(ea_printer *p, const ea_record *r, const ea_class *c, const ea
     ea_text_str(&p->out, csv ? "\r\n" : "\n");
 }
 
-int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
+static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
     if (p->options->from || p->options->to) {
         int64_t utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
         if (utc_ns < p->from_utc_ns || utc_ns >= p->to_utc_ns)
@@ -210,4 +215,36 @@ int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, 
         return 0;
     print(p, record, c, clock);
     return p->out.len_bytes >= FLUSH_BYTES ? write_out(p, err) : 0;
+}
+
+static int on_switch(void *arg, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+    ea_printer *p = arg;
+    return print_wanted(p, record, c, clock, p->err);
+}
+
+int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
+    if (!ea_expands(c) || !ea_printer_wants_names(p))
+        return print_wanted(p, record, c, clock, err);
+    int rc = p->expander ? 0 : ea_expander_create(&p->expander, err);
+    p->err = err;
+    return rc ? rc : ea_expand(p->expander, record, c, clock, on_switch, p, err);
+}
+
+int ea_printer_end(ea_printer *p, ea_err *err) {
+    p->err = err;
+    return p->expander ? ea_expand_end(p->expander, on_switch, p) : 0;
+}
+
+void ea_printer_tell_left_over(const ea_printer *p, const char *program) {
+    if (!p->expander)
+        return;
+    ea_expand_counts n = ea_expander_counts(p->expander);
+    if (n.short_records)
+        fprintf(stderr,
+                "%s: %" PRIu64 " of %" PRIu64 " records of compact context switches end inside a switch: %" PRIu64
+                " bytes are not shown (--raw shows them)\n",
+                program, n.short_records, n.records, n.bytes_left_over);
+    if (n.new_threads_left_out)
+        fprintf(stderr, "%s: %" PRIu64 " context switches have no new thread, since the trace has too many CPUs\n",
+                program, n.new_threads_left_out);
 }

@@ -60,10 +60,14 @@ int ea_printer_wants_names(const ea_printer *p);
 /* resolver: borrowed until the printer is destroyed or gets another one; NULL for none. */
 void ea_printer_set_resolver(ea_printer *p, const ea_resolver *resolver);
 
-/* Prints the event when the filters want it. c must be the same object for the same class until
+/* Prints the event when the filters want it; with names, a record that holds many events (expand.h) as those. c must be the same object for the same class until
  * ea_printer_forget_classes. EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock,
                                    ea_err *err);
+/* No more events of this trace or stream come: prints what waited for a later one. EA_EIO, EA_ENOMEM. */
+EA_MUST_CHECK int ea_printer_end(ea_printer *p, ea_err *err);
+/* Says on standard error, in the program's name, what of such records could not be read; nothing when nothing was. */
+void ea_printer_tell_left_over(const ea_printer *p, const char *program);
 /* The classes seen so far are about to be freed. */
 void ea_printer_forget_classes(ea_printer *p);
 /* Writes what is left. */

@@ -78,7 +78,8 @@ const char *ea_ext_type_name(uint16_t type);
     "\"C:\\\\...\"}, a device path whose volume has a drive letter {\"value\": \"\\\\Device\\\\...\", \"name\":\n"       \
     "\"C:\\\\...\"}; clock ticks are {\"value\": N, \"time\": \"...\"}, spans of them {\"value\": N, \"ns\": N};\n"      \
     "a file operation whose end was logged has completed {status, size, latency_ns}, and that end\n"                   \
-    "completes {operation, latency_ns}."
+    "completes {operation, latency_ns}; compact context switches (Thread/CompCS) are\n"                                  \
+    "printed one by one, as Thread/CompactCSwitch."
 // clang-format on
 
 #endif

@@ -21,6 +21,9 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
         if (rc)
             return rc;
     }
+    if (!rc)
+        rc = ea_printer_end(printer, err);
+    ea_printer_tell_left_over(printer, "etwagent");
     return rc ? rc : ea_printer_flush(printer, err);
 }
 

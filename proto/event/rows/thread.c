@@ -314,6 +314,35 @@ static const ea_class_row thread_rows[] = {
 
 const ea_family ea_family_thread = EA_FAMILY(THREAD, thread_rows, EA_MOF);
 
+/* What becomes of the packets of Thread/CompCS when somebody reads them: expand.h. Never logged or stored itself. */
+static const ea_provider_row COMPACT_SWITCH = {
+    EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 0};
+
+static const ea_map_entry compact_packet_names[] = {
+    {0, "IdleShort"},
+    {1, "Idle"},
+    {2, "Lite"},
+    {3, "Full"},
+};
+static const ea_enum compact_packet = EA_VALUES("CompactSwitchPacket", compact_packet_names);
+
+/* An idle packet says nothing of priority and state (0 here), only a full one of the wait time. */
+static const ea_field_row compact_c_switch_fields[] = {
+    {"Packet", EA_U8, .map = &compact_packet},
+    {"OldThreadId", EA_U32, EA_SEM_TID},
+    {"OldThreadPriority", EA_I8},
+    {"OldThreadStateWr", EA_U8},
+    {"NewThreadWaitTime", EA_U32},
+    {"NewThreadId", EA_U32, EA_SEM_TID, .optional = 1},
+    {0},
+};
+
+static const ea_class_row compact_switch_rows[] = {
+    {"Thread/CompactCSwitch", 0x525, 0, 2, compact_c_switch_fields},
+};
+
+const ea_family ea_family_compact_switch = EA_FAMILY(COMPACT_SWITCH, compact_switch_rows, "expand.h");
+
 static const ea_provider_row UMS = {EA_GUID(0x9aec974b, 0x5b8e, 0x4118, 0x9b, 0x92, 0x31, 0x86, 0xd8, 0x00, 0x2c, 0xe5),
                                     EA_KERNEL_TRACE, 1};
 
