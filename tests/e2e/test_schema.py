@@ -108,6 +108,58 @@ def check_opcodes(ours, checks):
     print(f"{len(listed)} event types of public headers: {without} of them without a public layout have a name alone")
 
 
+# A field of such a name stands for such a thing: one of these semantics, a map of names ("map"), or a type that says it.
+KINDS = [
+    (r"status", {"NTSTATUS", "WIN32_ERROR", "HRESULT", "map"}),
+    (r"irp(ptr)?$", {"IRP"}),
+    (r"wait_?(reason|mode)|threadstate$", {"map"}),
+    (r"flags?\d?$|groupmask|logfilemode|log.*mode$", {"map"}),
+    (r"threadid$|^ttid$|edtid$", {"TID"}),
+    (r"^pid$|processid$|[a-z]pid$|parentid$", {"PID", "PARENT_PID"}),
+    (r"fileobject|filekey", {"FILE_OBJECT", "FILE_KEY"}),
+    (r"^kcb|keyhandle", {"KCB"}),
+    (r"sid$", {"SID", "WBEM_SID"}),
+    (r"^[sd]port$", {"PORT"}),
+    (r"^[sd]addr$", {"IP"}),
+    (r"path$|filename$|directory$", {"PATH", "REGISTRY_PATH"}),
+    (r"^keyname$", {"REGISTRY_PATH"}),
+    (r"time$|timestamp$", {"QPC", "DURATION_QPC", "UNIX_TIME", "FILETIME", "SYSTEMTIME"}),
+    (r"address$|base$|routine|callback$", {"ADDRESS", "IMAGE_BASE"}),
+    (r"bytes$|^size$|transfersize|iosize|(image|region|view|module)size", {"BYTE_COUNT"}),
+    (r"(^|[a-z])cpu$|processor(index|number)$", {"CPU"}),
+    (r"sessionid$", {"SESSION_ID"}),
+    (r"(reason|action|type|level|state|infoclass|majorfunction)$", {"map"}),
+]
+NUMBERS = {"U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "HEX8", "HEX16", "HEX32", "HEX64", "POINTER", "SIZE", "BOOL8", "BOOL32",
+           "FILETIME", "IPV4", "IPV6", "PORT"}
+
+
+def check_kinds(ours, checks):
+    """Fields whose names suggest a kind have its semantic, names for their numbers, or a reason why not."""
+    with open(ROOT / "tests" / "golden" / "fields-without-kind.tsv", encoding="utf-8", newline="") as lines:
+        excused = {(row["field"], row["class"]): row["reason"] for row in csv.DictReader(lines, delimiter="\t")}
+    checks.that(all(len(reason) > 15 for reason in excused.values()), "each exception has its reason")
+    used, right = set(), 0
+    for c in ours.values():
+        for field in c["fields"]:
+            name = field["name"]
+            for pattern, kinds in KINDS:
+                if not re.search(pattern, name, re.IGNORECASE):
+                    continue
+                has = {field.get("semantic"), field["type"], "map" if field.get("map") else None}
+                if has & kinds:
+                    right += 1
+                elif field["type"] in NUMBERS or "PATH" in kinds or "REGISTRY_PATH" in kinds:
+                    key = next((k for k in ((name, c["name"]), (name, c["name"].split("/")[0] + "/*"), (name, "*")) if k in excused), None)
+                    used.add(key)
+                    checks.that(key, f"no kind:\t{name}\t{c['name']}\t{field['type']}, expected {'/'.join(sorted(kinds))}")
+                break
+    for gone in sorted(set(excused) - used):
+        checks.that(False, f"an exception that is none any more: {gone}")
+    checks.that(right > 1500, f"{right} fields have the kind that their name suggests")
+    print(f"{right} fields have the kind that their name suggests, {len(excused)} names are excused")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, help="build folder with the programs")
@@ -142,6 +194,7 @@ def main():
     for gone in sorted(set(allowed) - seen):
         checks.that(False, f"no difference any more: {gone}")
     check_opcodes(ours["8"], checks)
+    check_kinds(ours["8"], checks)
     print(f"{len(types)} event types: {agreeing} exactly as in the schema, {len(types) - agreeing} with known differences; "
           f"{len(ours['8']) - len(types)} beyond it")
     return checks.finish()

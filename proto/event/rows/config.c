@@ -134,12 +134,20 @@ static const ea_field_row phy_disk_fields[] = {
     {0},
 };
 
+/* documentation of SystemConfig_LogDisk */
+static const ea_map_entry drive_type_names[] = {
+    {1, "Partition"},
+    {2, "Volume"},
+    {3, "ExtendedPartition"},
+};
+static const ea_enum drive_type = EA_VALUES("DriveType", drive_type_names);
+
 static const ea_field_row log_disk_fields[] = {
     {"StartOffset", EA_U64},
     {"PartitionSize", EA_U64},
     {"DiskNumber", EA_U32},
     {"Size", EA_U32},
-    {"DriveType", EA_U32},
+    {"DriveType", EA_U32, .map = &drive_type},
     {"DriveLetterString", EA_UTF16_FIXED, .count = 4},
     {"Pad1", EA_U32},
     {"PartitionNumber", EA_U32},
@@ -312,7 +320,7 @@ static const ea_field_row processor_group_fields[] = {
 
 static const ea_field_row processor_number_fields[] = {
     {"ProcessorCount", EA_U32},
-    {"ProcessorNumber", EA_HEX32, .count_field = "ProcessorCount"},
+    {"ProcessorNumber", EA_HEX32, EA_SEM_CPU, .count_field = "ProcessorCount"},
     {0},
 };
 
@@ -389,7 +397,7 @@ static const ea_field_row flight_ids_fields[] = {
 };
 
 static const ea_field_row processors_fields[] = {
-    {"ProcessorIndex", EA_U32},
+    {"ProcessorIndex", EA_U32, EA_SEM_CPU},
     {"FeatureSet", EA_U32},
     {"ProcessorSpeed", EA_U32},
     {"ProcessorName", EA_UTF16_FIXED, .count = 64},

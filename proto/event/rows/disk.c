@@ -7,34 +7,9 @@
 static const ea_provider_row DISK_IO = {
     EA_GUID(0x3d6fa8d4, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
 
-/* wdm.h IRP_*; the priority is a number in bits 17 to 19, so that the entries with two bits stand first */
-static const ea_map_entry irp_flags_names[] = {
-    {0x1, "Nocache"},
-    {0x2, "PagingIo"},
-    {0x4, "SynchronousApi"},
-    {0x8, "AssociatedIrp"},
-    {0x10, "BufferedIo"},
-    {0x20, "DeallocateBuffer"},
-    {0x40, "SynchronousPagingIo"},
-    {0x80, "Create"},
-    {0x100, "Read"},
-    {0x200, "Write"},
-    {0x400, "Close"},
-    {0x800, "DeferIoCompletion"},
-    {0x1000, "ObQueryName"},
-    {0x2000, "HoldDeviceQueue"},
-    {0x4000, "UmDriverInitiatedIo"},
-    {0xa0000, "PriorityCritical"},
-    {0x60000, "PriorityNormal"},
-    {0x80000, "PriorityHigh"},
-    {0x40000, "PriorityLow"},
-    {0x20000, "PriorityVeryLow"},
-};
-static const ea_enum irp_flags = EA_FLAGS("IrpFlags", irp_flags_names);
-
 static const ea_field_row transfer_v0_fields[] = {
     {"DiskNumber", EA_U32},
-    {"IrpFlags", EA_HEX32, .map = &irp_flags},
+    {"IrpFlags", EA_HEX32, .map = &ea_irp_flags},
     {"TransferSize", EA_U32, EA_SEM_BYTE_COUNT},
     {"Reserved", EA_U32},
     {"ByteOffset", EA_U64},
@@ -44,7 +19,7 @@ static const ea_field_row transfer_v0_fields[] = {
 
 static const ea_field_row transfer_fields[] = {
     {"DiskNumber", EA_U32},
-    {"IrpFlags", EA_HEX32, .map = &irp_flags},
+    {"IrpFlags", EA_HEX32, .map = &ea_irp_flags},
     {"TransferSize", EA_U32, EA_SEM_BYTE_COUNT},
     {"ResponseTime", EA_U32, .until = 1},
     {"Reserved", EA_U32, .since = 2},
@@ -69,7 +44,7 @@ static const ea_field_row read_init_v3_fields[] = {
 
 static const ea_field_row flush_buffers_fields[] = {
     {"DiskNumber", EA_U32},
-    {"IrpFlags", EA_HEX32, .map = &irp_flags},
+    {"IrpFlags", EA_HEX32, .map = &ea_irp_flags},
     {"HighResResponseTime", EA_U64, EA_SEM_DURATION_QPC},
     {"Irp", EA_POINTER, EA_SEM_IRP},
     {"IssuingThreadId", EA_U32, EA_SEM_TID, .since = 3},

@@ -14,14 +14,14 @@ static const ea_field_row write_buffer_fields[] = {
     {"SessionName", EA_UTF16Z},
     {"FileName", EA_UTF16Z, EA_SEM_PATH},
     {"ErrorCode", EA_HEX32, EA_SEM_NTSTATUS},
-    {"LoggingMode", EA_HEX32},
+    {"LoggingMode", EA_HEX32, .map = &ea_log_mode},
     {0},
 };
 
 static const ea_field_row write_buffer_1_fields[] = {
     {"SessionName", EA_UTF16Z},
     {"ErrorCode", EA_HEX32, EA_SEM_NTSTATUS},
-    {"LoggingMode", EA_HEX32},
+    {"LoggingMode", EA_HEX32, .map = &ea_log_mode},
     {0},
 };
 
@@ -29,7 +29,7 @@ static const ea_field_row stop_fields[] = {
     {"SessionName", EA_UTF16Z},
     {"FileName", EA_UTF16Z, EA_SEM_PATH},
     {"ErrorCode", EA_HEX32, EA_SEM_NTSTATUS},
-    {"LoggingMode", EA_HEX32},
+    {"LoggingMode", EA_HEX32, .map = &ea_log_mode},
     {"FailureReason", EA_U32, .since = 1},
     {0},
 };
@@ -38,7 +38,7 @@ static const ea_field_row write_buffer_4_fields[] = {
     {"SessionName", EA_UTF16Z},
     {"FileName", EA_UTF16Z, EA_SEM_PATH},
     {"ErrorCode", EA_HEX32, EA_SEM_NTSTATUS},
-    {"LoggingMode", EA_HEX32},
+    {"LoggingMode", EA_HEX32, .map = &ea_log_mode},
     {"MaxFileSize", EA_U64, EA_SEM_BYTE_COUNT},
     {0},
 };
@@ -50,7 +50,7 @@ static const ea_field_row register_fields[] = {
 
 static const ea_field_row session_fields[] = {
     {"SessionGuid", EA_GUID},
-    {"LoggerMode", EA_HEX32},
+    {"LoggerMode", EA_HEX32, .map = &ea_log_mode},
     {"SessionName", EA_UTF16Z},
     {"LogFileName", EA_UTF16Z, EA_SEM_PATH},
     {"MinimumBuffers", EA_U32, .since = 1},
@@ -64,7 +64,7 @@ static const ea_field_row session_fields[] = {
 
 static const ea_field_row session_20_fields[] = {
     {"SessionGuid", EA_GUID},
-    {"LoggerMode", EA_HEX32},
+    {"LoggerMode", EA_HEX32, .map = &ea_log_mode},
     {"SessionName", EA_UTF16Z},
     {"LogFileName", EA_UTF16Z, EA_SEM_PATH},
     {"MinimumBuffers", EA_U32},
@@ -82,7 +82,7 @@ static const ea_field_row enable_fields[] = {
     {"MatchAnyKeyword", EA_HEX64, .since = 1},
     {"MatchAllKeyword", EA_HEX64, .since = 1},
     {"EnableProperty", EA_HEX32, .since = 1},
-    {"Level", EA_U8, .since = 1},
+    {"Level", EA_U8, .since = 1, .map = &ea_trace_level},
     {0},
 };
 

@@ -188,7 +188,7 @@ static const ea_field_row transfer_fields[] = {
     {"FileKey", EA_POINTER, EA_SEM_FILE_KEY},
     {"TTID", EA_U32, EA_SEM_TID, .since = 3},
     {"IoSize", EA_U32, EA_SEM_BYTE_COUNT},
-    {"IoFlags", EA_U32},
+    {"IoFlags", EA_U32, .map = &ea_irp_flags},
     {0},
 };
 

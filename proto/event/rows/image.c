@@ -9,8 +9,8 @@ static const ea_provider_row IMAGE = {
 
 static const ea_field_row load_v0_fields[] = {
     {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},
-    {"ModuleSize", EA_U32},
-    {"ImageFileName", EA_UTF16Z},
+    {"ModuleSize", EA_U32, EA_SEM_BYTE_COUNT},
+    {"ImageFileName", EA_UTF16Z, EA_SEM_PATH},
     {0},
 };
 
@@ -22,6 +22,40 @@ static const ea_field_row load_v1_fields[] = {
     {0},
 };
 
+/* winnt.h SE_SIGNING_LEVEL_* */
+static const ea_map_entry signature_level_names[] = {
+    {0, "Unchecked"},
+    {1, "Unsigned"},
+    {2, "Enterprise"},
+    {3, "Developer"},
+    {4, "Authenticode"},
+    {5, "Custom2"},
+    {6, "Store"},
+    {7, "Antimalware"},
+    {8, "Microsoft"},
+    {9, "Custom4"},
+    {10, "Custom5"},
+    {11, "DynamicCodegen"},
+    {12, "Windows"},
+    {13, "WindowsProtectedLight"},
+    {14, "WindowsTcb"},
+    {15, "Custom6"},
+};
+static const ea_enum signature_level = EA_VALUES("SignatureLevel", signature_level_names);
+
+/* ntpsapi.h SE_IMAGE_SIGNATURE_TYPE */
+static const ea_map_entry signature_type_names[] = {
+    {0, "None"},
+    {1, "Embedded"},
+    {2, "Cache"},
+    {3, "CatalogCached"},
+    {4, "CatalogNotCached"},
+    {5, "CatalogHint"},
+    {6, "PackageCatalog"},
+    {7, "PplMitigated"},
+};
+static const ea_enum signature_type = EA_VALUES("SignatureType", signature_type_names);
+
 static const ea_field_row image_fields[] = {
     {"ImageBase", EA_POINTER, EA_SEM_IMAGE_BASE},
     {"ImageSize", EA_SIZE, EA_SEM_BYTE_COUNT},
@@ -29,8 +63,8 @@ static const ea_field_row image_fields[] = {
     {"ImageChecksum", EA_U32},
     {"TimeDateStamp", EA_U32, EA_SEM_UNIX_TIME},
     {"Reserved0", EA_U32, .until = 2},
-    {"SignatureLevel", EA_U8, .since = 3},
-    {"SignatureType", EA_U8, .since = 3},
+    {"SignatureLevel", EA_U8, .since = 3, .map = &signature_level},
+    {"SignatureType", EA_U8, .since = 3, .map = &signature_type},
     {"Reserved0", EA_U16, .since = 3},
     {"DefaultBase", EA_POINTER, EA_SEM_ADDRESS},
     {"Reserved1", EA_U32},
@@ -52,12 +86,12 @@ static const ea_field_row hypercall_page_fields[] = {
 };
 
 static const ea_field_row loader_base_fields[] = {
-    {"BaseAddress", EA_HEX64},
+    {"BaseAddress", EA_HEX64, EA_SEM_ADDRESS},
     {0},
 };
 
 static const ea_field_row loader_coded_fields[] = {
-    {"BaseAddress", EA_HEX64},
+    {"BaseAddress", EA_HEX64, EA_SEM_ADDRESS},
     {"ErrorOpcode", EA_HEX8},
     {"Code", EA_I8},
     {"String", EA_UTF16Z},
@@ -73,7 +107,7 @@ static const ea_field_row new_dll_load_fields[] = {
 };
 
 static const ea_field_row loader_path_fields[] = {
-    {"BaseAddress", EA_HEX64},
+    {"BaseAddress", EA_HEX64, EA_SEM_ADDRESS},
     {"ErrorOpcode", EA_HEX8},
     {"Code", EA_I8},
     {"String1", EA_UTF16Z},
@@ -92,10 +126,10 @@ static const ea_field_row dll_search_results_fields[] = {
 
 static const ea_field_row dll_path_search_results_fields[] = {
     {"SearchInfo", EA_HEX32},
-    {"Cwd", EA_UTF16Z},
-    {"AppDir", EA_UTF16Z},
-    {"DllDir", EA_UTF16Z},
-    {"DllLoadDir", EA_UTF16Z},
+    {"Cwd", EA_UTF16Z, EA_SEM_PATH},
+    {"AppDir", EA_UTF16Z, EA_SEM_PATH},
+    {"DllDir", EA_UTF16Z, EA_SEM_PATH},
+    {"DllLoadDir", EA_UTF16Z, EA_SEM_PATH},
     {0},
 };
 

@@ -25,7 +25,7 @@ static const ea_field_row process_fields[] = {
     {"ProcessId", EA_U32, EA_SEM_PID},
     {"ParentId", EA_U32, EA_SEM_PARENT_PID},
     {"SessionId", EA_U32, EA_SEM_SESSION_ID},
-    {"Flags", EA_HEX32},
+    {"Flags", EA_HEX32, .map = &ea_process_flags},
     {"UniqueProcessKey", EA_HEX64, EA_SEM_PROCESS_KEY},
     {"DirectoryTableBase", EA_HEX64, EA_SEM_ADDRESS},
     {"UserSID", EA_UTF8Z},

@@ -76,19 +76,51 @@ static const ea_field_row hr_destroy_fields[] = {
     {0},
 };
 
+/* ntwmi.h PERFINFO_IMAGELOAD_IN_PAGEFILE_INFO */
+static const ea_map_entry load_flags_names[] = {
+    {0x1, "ActiveDataReference"},
+    {0x2, "DeviceEjectable"},
+    {0x4, "WritableHandles"},
+};
+static const ea_enum load_flags = EA_FLAGS("ImageLoadBackedFlags", load_flags_names);
+
 static const ea_field_row image_load_backed_fields[] = {
     {"FileObject", EA_POINTER, EA_SEM_FILE_OBJECT},
     {"DeviceChar", EA_HEX32},
     {"FileChar", EA_HEX16},
-    {"LoadFlags", EA_HEX16},
+    {"LoadFlags", EA_HEX16, .map = &load_flags},
     {0},
 };
+
+/* wdm.h MM_ROTATE_DIRECTION, in the lowest four bits */
+static const ea_map_entry rotate_direction_names[] = {
+    {0, "ToFrameBuffer"},
+    {1, "ToFrameBufferNoCopy"},
+    {2, "ToRegularMemory"},
+    {3, "ToRegularMemoryNoCopy"},
+};
+static const ea_enum rotate_direction = EA_VALUES("RotateDirection", rotate_direction_names);
+
+/* ntwmi.h PERFINFO_MEM_RESET_INFO_TYPE, in the lowest two bits */
+static const ea_map_entry reset_type_names[] = {
+    {0, "Reset"},
+    {1, "ResetUndo"},
+    {2, "ResetUndoFailed"},
+};
+static const ea_enum reset_type = EA_VALUES("MemResetType", reset_type_names);
 
 /* The schema lacks Flags: ntwmi.h PERFINFO_VAD_ROTATE_INFO, PERFINFO_MEM_RESET_INFO. */
 static const ea_field_row virtual_rotate_fields[] = {
     {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},
     {"SizeInBytes", EA_SIZE, EA_SEM_BYTE_COUNT},
-    {"Flags", EA_HEX32, .optional = 1},
+    {"Flags", EA_HEX32, .optional = 1, .map = &rotate_direction},
+    {0},
+};
+
+static const ea_field_row mem_reset_fields[] = {
+    {"BaseAddress", EA_POINTER, EA_SEM_ADDRESS},
+    {"SizeInBytes", EA_SIZE, EA_SEM_BYTE_COUNT},
+    {"Flags", EA_HEX32, .optional = 1, .map = &reset_type},
     {0},
 };
 
@@ -119,7 +151,7 @@ static const ea_class_row page_fault_rows[] = {
     {"PageFault/VirtualRotate", 127, 2, 2, virtual_rotate_fields},
     {"PageFault/VirtualAllocDCStart", 128, 2, 2, virtual_alloc_dc_start_fields},
     {"PageFault/VirtualAllocDCEnd", 129, 2, 2, virtual_alloc_dc_start_fields},
-    {"PageFault/MemResetInfo", 134, 2, 2, virtual_rotate_fields},
+    {"PageFault/MemResetInfo", 134, 2, 2, mem_reset_fields},
 };
 
 const ea_family ea_family_page_fault = EA_FAMILY(PAGE_FAULT, page_fault_rows, EA_MOF);
@@ -127,8 +159,19 @@ const ea_family ea_family_page_fault = EA_FAMILY(PAGE_FAULT, page_fault_rows, EA
 static const ea_provider_row POOL = {
     EA_GUID(0x0268a8b6, 0x74fd, 0x4302, 0x9d, 0xd0, 0x6e, 0x8f, 0x17, 0x95, 0xc0, 0xcf), EA_KERNEL_TRACE, 1};
 
+/* wdm.h POOL_TYPE: the base type is the lowest bit, the others say more */
+static const ea_map_entry pool_type_names[] = {
+    {0x1, "PagedPool"},
+    {0x2, "MustSucceed"},
+    {0x4, "CacheAligned"},
+    {0x8, "RaiseIfAllocationFailure"},
+    {0x20, "Session"},
+    {0x200, "NonPagedPoolNx"},
+};
+static const ea_enum pool_type = EA_FLAGS("PoolType", pool_type_names);
+
 static const ea_field_row pool_allocation_fields[] = {
-    {"Type", EA_U32},
+    {"Type", EA_U32, .map = &pool_type},
     {"Tag", EA_HEX32},
     {"NumberOfBytes", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"Entry", EA_POINTER, EA_SEM_ADDRESS},
@@ -136,7 +179,7 @@ static const ea_field_row pool_allocation_fields[] = {
 };
 
 static const ea_field_row session_pool_allocation_fields[] = {
-    {"Type", EA_U32},
+    {"Type", EA_U32, .map = &pool_type},
     {"Tag", EA_HEX32},
     {"NumberOfBytes", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"Entry", EA_POINTER, EA_SEM_ADDRESS},

@@ -10,9 +10,25 @@
 static const ea_provider_row HEAP = {
     EA_GUID(0x222962ab, 0x6180, 0x4b88, 0xa8, 0x25, 0x34, 0x6b, 0x75, 0xf2, 0xa2, 0x4a), EA_KERNEL_TRACE, 1};
 
+/* winnt.h HEAP_* */
+static const ea_map_entry heap_flags_names[] = {
+    {0x1, "NoSerialize"},
+    {0x2, "Growable"},
+    {0x4, "GenerateExceptions"},
+    {0x8, "ZeroMemory"},
+    {0x10, "ReallocInPlaceOnly"},
+    {0x20, "TailCheckingEnabled"},
+    {0x40, "FreeCheckingEnabled"},
+    {0x80, "DisableCoalesceOnFree"},
+    {0x10000, "CreateAlign16"},
+    {0x20000, "CreateEnableTracing"},
+    {0x40000, "CreateEnableExecute"},
+};
+static const ea_enum heap_flags = EA_FLAGS("HeapFlags", heap_flags_names);
+
 static const ea_field_row heap_create_fields[] = {
     {"HeapHandle", EA_POINTER, EA_SEM_ADDRESS},
-    {"Flags", EA_HEX32},
+    {"Flags", EA_HEX32, .map = &heap_flags},
     {"ReserveSize", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"CommitSize", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"AllocatedSize", EA_SIZE, EA_SEM_BYTE_COUNT},
@@ -66,7 +82,7 @@ static const ea_field_row heap_snapshot_fields[] = {
     {"FreeSpace", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"CommittedSpace", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"ReservedSpace", EA_SIZE, EA_SEM_BYTE_COUNT},
-    {"Flags", EA_HEX32},
+    {"Flags", EA_HEX32, .map = &heap_flags},
     {"ProcessId", EA_U32, EA_SEM_PID},
     {"LargeUCRSpace", EA_SIZE, EA_SEM_BYTE_COUNT},
     {"FreeListLength", EA_U32},
@@ -603,7 +619,7 @@ static const ea_field_row timer_set_fields[] = {
     {"ExpectedDueTime", EA_U64},
     {"TimerAddress", EA_POINTER, EA_SEM_ADDRESS},
     {"TargetProcessorGroup", EA_U16},
-    {"TargetProcessorIndex", EA_U8},
+    {"TargetProcessorIndex", EA_U8, EA_SEM_CPU},
     {"Flags", EA_HEX8, .map = &timer_flags},
     {"Period", EA_U32},
     {"EncodedDelay", EA_U8},

@@ -68,7 +68,7 @@ static const ea_provider_row TCP_IP = {
 /* ntwmi.h WMI_TCPIP_V6: all events but sends; order as in the schema's other events of version 2 */
 static const ea_field_row tcp_ipv6_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV6, EA_SEM_IP},
     {"saddr", EA_IPV6, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},

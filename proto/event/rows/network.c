@@ -12,14 +12,14 @@ static const ea_field_row tcp_v0_fields[] = {
     {"saddr", EA_IPV4, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
     {"sport", EA_PORT, EA_SEM_PORT},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"PID", EA_U32, EA_SEM_PID},
     {0},
 };
 
 static const ea_field_row tcp_send_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV4, EA_SEM_IP},
     {"saddr", EA_IPV4, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
@@ -37,7 +37,7 @@ static const ea_field_row tcp_send_fields[] = {
  * have connid first in both. All records at hand hold zeros there, so that none of them decides. */
 static const ea_field_row tcp_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV4, EA_SEM_IP},
     {"saddr", EA_IPV4, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
@@ -50,7 +50,7 @@ static const ea_field_row tcp_fields[] = {
 
 static const ea_field_row tcp_connect_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV4, EA_SEM_IP},
     {"saddr", EA_IPV4, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
@@ -81,7 +81,7 @@ static const ea_field_row fail_v2_fields[] = {
 
 static const ea_field_row tcp_send_ipv6_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV6, EA_SEM_IP},
     {"saddr", EA_IPV6, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
@@ -95,7 +95,7 @@ static const ea_field_row tcp_send_ipv6_fields[] = {
 
 static const ea_field_row tcp_ipv6_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV6, EA_SEM_IP},
     {"saddr", EA_IPV6, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
@@ -107,7 +107,7 @@ static const ea_field_row tcp_ipv6_fields[] = {
 
 static const ea_field_row tcp_connect_ipv6_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV6, EA_SEM_IP},
     {"saddr", EA_IPV6, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
@@ -172,16 +172,16 @@ static const ea_field_row udp_v0_fields[] = {
     {"context", EA_POINTER, EA_SEM_ADDRESS},
     {"saddr", EA_IPV4, EA_SEM_IP},
     {"sport", EA_PORT, EA_SEM_PORT},
-    {"size", EA_U16},
+    {"size", EA_U16, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV4, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
-    {"dsize", EA_U16},
+    {"dsize", EA_U16, EA_SEM_BYTE_COUNT},
     {0},
 };
 
 static const ea_field_row udp_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV4, EA_SEM_IP},
     {"saddr", EA_IPV4, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},
@@ -199,7 +199,7 @@ static const ea_field_row udp_fail_fields[] = {
 
 static const ea_field_row udp_ipv6_fields[] = {
     {"PID", EA_U32, EA_SEM_PID},
-    {"size", EA_U32},
+    {"size", EA_U32, EA_SEM_BYTE_COUNT},
     {"daddr", EA_IPV6, EA_SEM_IP},
     {"saddr", EA_IPV6, EA_SEM_IP},
     {"dport", EA_PORT, EA_SEM_PORT},

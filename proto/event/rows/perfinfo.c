@@ -105,7 +105,7 @@ static const ea_field_row pmc_ctr_config_fields[] = {
 /* The schema has CounterStatus as an object of no class; its parts are read off a real record
  * (albertziegenhagel/snail-server). */
 static const ea_field_row pmc_ctr_conrruption_fields[] = {
-    {"ProcessorNumber", EA_U32},
+    {"ProcessorNumber", EA_U32, EA_SEM_CPU},
     {"CounterCount", EA_U32},
     {"CounterStatus", EA_STRUCT, .count_field = "CounterCount", .child_count = 2},
     {"ProfileSource", EA_U32},
@@ -149,6 +149,17 @@ static const ea_field_row wdf_isr_fields[] = {
     {0},
 };
 
+/* ntwmi.h ETW_KTIMER2_* */
+static const ea_map_entry timer2_flags_names[] = {
+    {0x1, "HasCallback"},
+    {0x2, "Periodic"},
+    {0x4, "IdleResilient"},
+    {0x8, "HighResolution"},
+    {0x10, "NoWake"},
+    {0x20, "NoWakeFinite"},
+};
+static const ea_enum timer2_flags = EA_FLAGS("KTimer2Flags", timer2_flags_names);
+
 static const ea_field_row set_k_timer2_fields[] = {
     {"DueTime", EA_U64},
     {"MaximumDueTime", EA_U64},
@@ -156,7 +167,7 @@ static const ea_field_row set_k_timer2_fields[] = {
     {"Timer", EA_POINTER, EA_SEM_ADDRESS},
     {"Callback", EA_POINTER, EA_SEM_ADDRESS},
     {"CallbackContext", EA_POINTER, EA_SEM_ADDRESS},
-    {"TimerFlags", EA_U8},
+    {"TimerFlags", EA_U8, .map = &timer2_flags},
     {0},
 };
 
@@ -169,7 +180,7 @@ static const ea_field_row disable_k_timer2_fields[] = {
     {"Timer", EA_POINTER, EA_SEM_ADDRESS},
     {"DisableCallback", EA_POINTER, EA_SEM_ADDRESS},
     {"DisableContext", EA_POINTER, EA_SEM_ADDRESS},
-    {"TimerFlags", EA_U8},
+    {"TimerFlags", EA_U8, .map = &timer2_flags},
     {0},
 };
 

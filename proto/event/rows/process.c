@@ -7,15 +7,6 @@
 static const ea_provider_row PROCESS = {
     EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
 
-/* ntwmi.h ETW_PROCESS_EVENT_FLAG_* */
-static const ea_map_entry process_flag_names[] = {
-    {0x1, "ApplicationId"},
-    {0x2, "Wow64"},
-    {0x4, "Protected"},
-    {0x8, "Packaged"},
-};
-static const ea_enum process_flags = EA_FLAGS("ProcessFlags", process_flag_names);
-
 static const ea_field_row process_v0_fields[] = {
     {"ProcessId", EA_SIZE, EA_SEM_PID},
     {"ParentId", EA_SIZE, EA_SEM_PARENT_PID},
@@ -34,7 +25,7 @@ static const ea_field_row process_fields[] = {
     {"SessionId", EA_U32, EA_SEM_SESSION_ID},
     {"ExitStatus", EA_I32, EA_SEM_NTSTATUS},
     {"DirectoryTableBase", EA_POINTER, EA_SEM_ADDRESS, .since = 3},
-    {"Flags", EA_HEX32, .since = 4, .map = &process_flags},
+    {"Flags", EA_HEX32, .since = 4, .map = &ea_process_flags},
     {"UserSID", EA_WBEM_SID, EA_SEM_SID},
     {"ImageFileName", EA_ANSIZ},
     {"CommandLine", EA_UTF16Z, EA_SEM_COMMAND_LINE, .since = 2},

@@ -29,7 +29,7 @@ static const ea_field_row tx_r_commit_fields[] = {
     {"TxrGUID", EA_GUID},
     {"Status", EA_HEX32, EA_SEM_NTSTATUS},
     {"UowCount", EA_U32},
-    {"OperationTime", EA_U64},
+    {"OperationTime", EA_U64, EA_SEM_QPC},
     {"Hive", EA_UTF16Z},
     {0},
 };
@@ -58,7 +58,7 @@ static const ea_field_row hive_init_fields[] = {
     {"Hive", EA_POINTER, EA_SEM_ADDRESS},
     {"OperationType", EA_U32},
     {"PoolTag", EA_U32},
-    {"Size", EA_U32},
+    {"Size", EA_U32, EA_SEM_BYTE_COUNT},
     {"FileName", EA_UTF16Z, EA_SEM_PATH},
     {0},
 };
@@ -66,28 +66,28 @@ static const ea_field_row hive_init_fields[] = {
 static const ea_field_row hive_destroy_fields[] = {
     {"Hive", EA_POINTER, EA_SEM_ADDRESS},
     {"FileName", EA_UTF16Z, EA_SEM_PATH},
-    {"Path", EA_UTF16Z},
+    {"Path", EA_UTF16Z, EA_SEM_REGISTRY_PATH},
     {0},
 };
 
 static const ea_field_row hive_link_fields[] = {
     {"Hive", EA_POINTER, EA_SEM_ADDRESS},
-    {"Path", EA_UTF16Z},
+    {"Path", EA_UTF16Z, EA_SEM_REGISTRY_PATH},
     {0},
 };
 
 static const ea_field_row hive_dc_end_fields[] = {
-    {"Size", EA_U64},
+    {"Size", EA_U64, EA_SEM_BYTE_COUNT},
     {"Hive", EA_POINTER, EA_SEM_ADDRESS},
     {"LoadedKeyCount", EA_U32},
     {"FileName", EA_UTF16Z, EA_SEM_PATH},
-    {"LinkPath", EA_UTF16Z},
+    {"LinkPath", EA_UTF16Z, EA_SEM_REGISTRY_PATH},
     {0},
 };
 
 static const ea_field_row hive_dirty_fields[] = {
     {"Hive", EA_POINTER, EA_SEM_ADDRESS},
-    {"LinkPath", EA_UTF16Z},
+    {"LinkPath", EA_UTF16Z, EA_SEM_REGISTRY_PATH},
     {"DirtyReason", EA_U32},
     {0},
 };

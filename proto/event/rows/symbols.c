@@ -135,6 +135,100 @@ static const ea_field_row volume_mapping_fields[] = {
 };
 
 /* MIB_IF_ROW2, with its padding. Source: netioapi.h; the size and the fields of real records agree. */
+/* ipifcons.h IF_TYPE_* (IANA's ifType): the usual ones */
+static const ea_map_entry if_type_names[] = {
+    {1, "Other"},
+    {6, "Ethernet"},
+    {9, "TokenRing"},
+    {23, "Ppp"},
+    {24, "Loopback"},
+    {37, "Atm"},
+    {71, "Ieee80211"},
+    {131, "Tunnel"},
+    {144, "Ieee1394"},
+    {243, "Wwan"},
+    {244, "Wwan2"},
+};
+static const ea_enum if_type = EA_VALUES("IfType", if_type_names);
+
+/* ifdef.h TUNNEL_TYPE */
+static const ea_map_entry tunnel_type_names[] = {
+    {0, "None"},
+    {1, "Other"},
+    {2, "Direct"},
+    {11, "6to4"},
+    {13, "Isatap"},
+    {14, "Teredo"},
+    {15, "IpHttps"},
+};
+static const ea_enum tunnel_type = EA_VALUES("TunnelType", tunnel_type_names);
+
+/* ifdef.h NET_IF_ACCESS_TYPE */
+static const ea_map_entry access_type_names[] = {
+    {1, "Loopback"},
+    {2, "Broadcast"},
+    {3, "PointToPoint"},
+    {4, "PointToMultiPoint"},
+};
+static const ea_enum access_type = EA_VALUES("NetIfAccessType", access_type_names);
+
+/* ifdef.h NET_IF_DIRECTION_TYPE */
+static const ea_map_entry direction_type_names[] = {
+    {0, "SendReceive"},
+    {1, "SendOnly"},
+    {2, "ReceiveOnly"},
+};
+static const ea_enum direction_type = EA_VALUES("NetIfDirectionType", direction_type_names);
+
+/* ifdef.h IF_OPER_STATUS */
+static const ea_map_entry oper_status_names[] = {
+    {1, "Up"},
+    {2, "Down"},
+    {3, "Testing"},
+    {4, "Unknown"},
+    {5, "Dormant"},
+    {6, "NotPresent"},
+    {7, "LowerLayerDown"},
+};
+static const ea_enum oper_status = EA_VALUES("IfOperStatus", oper_status_names);
+
+/* ifdef.h NET_IF_ADMIN_STATUS */
+static const ea_map_entry admin_status_names[] = {
+    {1, "Up"},
+    {2, "Down"},
+    {3, "Testing"},
+};
+static const ea_enum admin_status = EA_VALUES("NetIfAdminStatus", admin_status_names);
+
+/* ifdef.h NET_IF_MEDIA_CONNECT_STATE */
+static const ea_map_entry media_state_names[] = {
+    {0, "Unknown"},
+    {1, "Connected"},
+    {2, "Disconnected"},
+};
+static const ea_enum media_state = EA_VALUES("NetIfMediaConnectState", media_state_names);
+
+/* ifdef.h NET_IF_CONNECTION_TYPE */
+static const ea_map_entry connection_type_names[] = {
+    {1, "Dedicated"},
+    {2, "Passive"},
+    {3, "Demand"},
+};
+static const ea_enum connection_type = EA_VALUES("NetIfConnectionType", connection_type_names);
+
+/* netioapi.h MIB_IF_ROW2 */
+static const ea_map_entry if_status_flags_names[] = {
+    {0x1, "HardwareInterface"},
+    {0x2, "FilterInterface"},
+    {0x4, "ConnectorPresent"},
+    {0x8, "NotAuthenticated"},
+    {0x10, "NotMediaConnected"},
+    {0x20, "Paused"},
+    {0x40, "LowPower"},
+    {0x80, "EndPointInterface"},
+};
+static const ea_enum if_status_flags = EA_FLAGS("InterfaceAndOperStatusFlags", if_status_flags_names);
+
 static const ea_field_row network_interface_fields[] = {
     {"InterfaceLuid", EA_HEX64},
     {"InterfaceIndex", EA_U32},
@@ -145,19 +239,19 @@ static const ea_field_row network_interface_fields[] = {
     {"PhysicalAddress", EA_BYTES, .count = 32},
     {"PermanentPhysicalAddress", EA_BYTES, .count = 32},
     {"Mtu", EA_U32},
-    {"Type", EA_U32},
-    {"TunnelType", EA_U32},
+    {"Type", EA_U32, .map = &if_type},
+    {"TunnelType", EA_U32, .map = &tunnel_type},
     {"MediaType", EA_U32},
     {"PhysicalMediumType", EA_U32},
-    {"AccessType", EA_U32},
-    {"DirectionType", EA_U32},
-    {"InterfaceAndOperStatusFlags", EA_HEX8},
+    {"AccessType", EA_U32, .map = &access_type},
+    {"DirectionType", EA_U32, .map = &direction_type},
+    {"InterfaceAndOperStatusFlags", EA_HEX8, .map = &if_status_flags},
     {"Padding1", EA_BYTES, .count = 3},
-    {"OperStatus", EA_U32},
-    {"AdminStatus", EA_U32},
-    {"MediaConnectState", EA_U32},
+    {"OperStatus", EA_U32, .map = &oper_status},
+    {"AdminStatus", EA_U32, .map = &admin_status},
+    {"MediaConnectState", EA_U32, .map = &media_state},
     {"NetworkGuid", EA_GUID},
-    {"ConnectionType", EA_U32},
+    {"ConnectionType", EA_U32, .map = &connection_type},
     {"Padding2", EA_U32},
     {"TransmitLinkSpeed", EA_U64},
     {"ReceiveLinkSpeed", EA_U64},
@@ -203,7 +297,7 @@ static const ea_field_row event_info_fields[] = {
     {"Id", EA_U16},
     {"Version", EA_U8},
     {"Channel", EA_U8},
-    {"Level", EA_U8},
+    {"Level", EA_U8, .map = &ea_trace_level},
     {"Opcode", EA_U8},
     {"Task", EA_U16},
     {"Keyword", EA_HEX64},

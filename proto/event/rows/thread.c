@@ -7,6 +7,13 @@
 static const ea_provider_row THREAD = {
     EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), EA_KERNEL_TRACE, 1};
 
+/* wdm.h MODE */
+static const ea_map_entry wait_mode_names[] = {
+    {0, "KernelMode"},
+    {1, "UserMode"},
+};
+static const ea_enum wait_mode = EA_VALUES("WaitMode", wait_mode_names);
+
 static const ea_field_row thread_v0_fields[] = {
     {"TThreadId", EA_U32, EA_SEM_TID},
     {"ProcessId", EA_U32, EA_SEM_PID},
@@ -25,7 +32,7 @@ static const ea_field_row thread_fields[] = {
     {"StartAddr", EA_POINTER, EA_SEM_ADDRESS, .until = 2},
     {"Affinity", EA_POINTER, .since = 3},
     {"Win32StartAddr", EA_POINTER, EA_SEM_ADDRESS},
-    {"WaitMode", EA_I8, .until = 1},
+    {"WaitMode", EA_I8, .until = 1, .map = &wait_mode},
     {"TebBase", EA_POINTER, EA_SEM_ADDRESS, .since = 2},
     {"SubProcessTag", EA_HEX32, .since = 2},
     {"BasePriority", EA_U8, .since = 3},
@@ -101,13 +108,6 @@ static const ea_map_entry wait_reason_names[] = {
 };
 static const ea_enum wait_reason = EA_VALUES("WaitReason", wait_reason_names);
 
-/* wdm.h MODE */
-static const ea_map_entry wait_mode_names[] = {
-    {0, "KernelMode"},
-    {1, "UserMode"},
-};
-static const ea_enum wait_mode = EA_VALUES("WaitMode", wait_mode_names);
-
 /* wdm.h KTHREAD_STATE */
 static const ea_map_entry thread_state_names[] = {
     {0, "Initialized"},
@@ -136,7 +136,7 @@ static const ea_field_row c_switch_fields[] = {
     {"OldThreadWaitMode", EA_I8, .until = 2, .map = &wait_mode},
     {"ThreadFlags", EA_I8, .since = 3},
     {"OldThreadState", EA_I8, .map = &thread_state},
-    {"OldThreadWaitIdealProcessor", EA_I8},
+    {"OldThreadWaitIdealProcessor", EA_I8, EA_SEM_CPU},
     {"NewThreadWaitTime", EA_HEX32, .since = 2},
     {"Reserved", EA_U32, .since = 2},
     {0},
@@ -149,6 +149,13 @@ static const ea_field_row worker_thread_fields[] = {
     {0},
 };
 
+/* ntwmi.h WMI_SPINLOCK: the lowest six bits are the mode of the acquire */
+static const ea_map_entry spin_lock_flags_names[] = {
+    {0x40, "ExecuteDpc"},
+    {0x80, "ExecuteIsr"},
+};
+static const ea_enum spin_lock_flags = EA_FLAGS("SpinLockFlags", spin_lock_flags_names);
+
 static const ea_field_row spin_lock_fields[] = {
     {"SpinLockAddress", EA_POINTER, EA_SEM_ADDRESS},
     {"CallerAddress", EA_POINTER, EA_SEM_ADDRESS},
@@ -160,7 +167,7 @@ static const ea_field_row spin_lock_fields[] = {
     {"InterruptCount", EA_U32},
     {"Irql", EA_U8},
     {"AcquireDepth", EA_U8},
-    {"Flag", EA_U8},
+    {"Flag", EA_U8, .map = &spin_lock_flags},
     {"Reserved", EA_BYTES, .count = 5},
     {0},
 };
@@ -209,7 +216,7 @@ static const ea_field_row thread_affinity_fields[] = {
 
 static const ea_field_row anti_starvation_boost_fields[] = {
     {"ThreadId", EA_U32, EA_SEM_TID},
-    {"ProcessorIndex", EA_U16},
+    {"ProcessorIndex", EA_U16, EA_SEM_CPU},
     {"Priority", EA_U8},
     {"Reserved", EA_U8},
     {0},
@@ -217,11 +224,11 @@ static const ea_field_row anti_starvation_boost_fields[] = {
 
 static const ea_field_row thread_migration_fields[] = {
     {"ThreadId", EA_U32, EA_SEM_TID},
-    {"SourceProcessorIndex", EA_U16},
-    {"TargetProcessorIndex", EA_U16},
+    {"SourceProcessorIndex", EA_U16, EA_SEM_CPU},
+    {"TargetProcessorIndex", EA_U16, EA_SEM_CPU},
     {"Priority", EA_U8},
     {"IdealProcessorAdjust", EA_BOOL8},
-    {"OldIdealProcessorIndex", EA_U16},
+    {"OldIdealProcessorIndex", EA_U16, EA_SEM_CPU},
     {0},
 };
 
@@ -346,18 +353,32 @@ const ea_family ea_family_compact_switch = EA_FAMILY(COMPACT_SWITCH, compact_swi
 static const ea_provider_row UMS = {EA_GUID(0x9aec974b, 0x5b8e, 0x4118, 0x9b, 0x92, 0x31, 0x86, 0xd8, 0x00, 0x2c, 0xe5),
                                     EA_KERNEL_TRACE, 1};
 
+/* ntwmi.h UMS_ETW_DIRECTED_SWITCH_START_VOLATILE, UMS_ETW_DIRECTED_SWITCH_END_FAST */
+static const ea_map_entry switch_flags_names[] = {
+    {0x1, "VolatileOrFast"},
+};
+static const ea_enum switch_flags = EA_FLAGS("UmsSwitchFlags", switch_flags_names);
+
+/* ntwmi.h UMS_ETW_PARK_* */
+static const ea_map_entry park_flags_names[] = {
+    {0x1, "Volatile"},
+    {0x2, "PrimaryPresent"},
+    {0x4, "PrimaryDeliveredContext"},
+};
+static const ea_enum park_flags = EA_FLAGS("UmsParkFlags", park_flags_names);
+
 static const ea_field_row d_switch_start_fields[] = {
     {"ProcessId", EA_U32, EA_SEM_PID},
     {"ScheduledThreadId", EA_U32, EA_SEM_TID},
     {"PrimaryThreadId", EA_U32, EA_SEM_TID},
-    {"SwitchFlags", EA_HEX32},
+    {"SwitchFlags", EA_HEX32, .map = &switch_flags},
     {0},
 };
 
 static const ea_field_row scheduled_park_fields[] = {
     {"ProcessId", EA_U32, EA_SEM_PID},
     {"ScheduledThreadId", EA_U32, EA_SEM_TID},
-    {"ParkFlags", EA_HEX32},
+    {"ParkFlags", EA_HEX32, .map = &park_flags},
     {0},
 };
 
