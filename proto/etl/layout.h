@@ -128,11 +128,49 @@ EA_MUST_CHECK int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uin
 EA_MUST_CHECK int ea_etl_walk_sort(ea_etl_walk *walk, const uint8_t *data);
 void ea_etl_walk_deinit(ea_etl_walk *walk);
 
+enum {
+    EA_ETL_MARKER_EVENT = 0xc0,   /* TRACE_HEADER_FLAG | TRACE_HEADER_EVENT_TRACE */
+    EA_ETL_MARKER_MESSAGE = 0x90, /* TRACE_HEADER_FLAG | TRACE_MESSAGE */
+    EA_ETL_TYPES = 32,            /* of which no record has a number above 21 */
+};
+
+/* What is told by the header type alone. bytes 0: no record has it. */
+typedef struct ea_etl_header_form {
+    uint8_t bytes;
+    uint8_t size_shift; /* of the 16-bit record size in the first 8 bytes */
+    uint8_t time_at;
+} ea_etl_header_form;
+extern const ea_etl_header_form ea_etl_header_forms[EA_ETL_TYPES];
+
+/* The same of a WPP message: its bytes, 0 when it cannot be one; its time. */
+uint32_t ea_etl_message_bytes(const uint8_t *p);
+int64_t ea_etl_message_time(const uint8_t *p, int64_t fallback);
+
 /* Bytes of the record at p (not rounded up), 0 when no record can start there. available: readable bytes from p, the
  * record has to fit. */
-uint32_t ea_etl_record_bytes(const uint8_t *p, uint32_t available);
+static inline uint32_t ea_etl_record_bytes(const uint8_t *p, uint32_t available) {
+    if (available < 8)
+        return 0;
+    uint64_t w = ea_load64(p);
+    unsigned marker = (unsigned)(w >> 24) & 0xff, type = (unsigned)(w >> 16) & 0xff;
+    uint32_t size = 0;
+    if (marker == EA_ETL_MARKER_EVENT && type < EA_ETL_TYPES) {
+        const ea_etl_header_form *f = &ea_etl_header_forms[type];
+        size = (uint32_t)(w >> f->size_shift) & 0xffff;
+        if (!f->bytes || size < f->bytes)
+            return 0;
+    } else if (marker == EA_ETL_MARKER_MESSAGE) {
+        size = ea_etl_message_bytes(p);
+    }
+    return size <= available ? size : 0;
+}
+
 /* Time of a record that ea_etl_record_bytes accepted; fallback when its header has none. */
-int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback);
+static inline int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback) {
+    if (p[3] == EA_ETL_MARKER_EVENT)
+        return (int64_t)ea_load64(p + ea_etl_header_forms[p[2] & (EA_ETL_TYPES - 1)].time_at);
+    return ea_etl_message_time(p, fallback);
+}
 
 /* Fills r and its extended items (room for EA_EXT_MAX) from the record at p, which is size_bytes long and was accepted.
  * r->time_raw, cpu, logger, source and position are the caller's. Returns the bytes at the record's end that should

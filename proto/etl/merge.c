@@ -47,11 +47,10 @@ struct ea_etl_set {
     ea_etl_index index;
     size_t index_next; /* entries before it were begun */
 
-    active *current;   /* the one in front; not in the heap */
-    int64_t run_limit; /* while current->key is below, current is surely in front */
-    active *finished;  /* ran out with the last call: its last record is still borrowed */
-    active **heap;     /* the others; room for heap_capacity */
+    active **heap; /* by their next records; room for heap_capacity. Its front moves on before it is sorted in again: */
     size_t heap_count, heap_capacity;
+    int64_t run_limit; /* while the front's key is below, it is surely still in front */
+    active *finished;  /* ran out with the last call: its last record is still borrowed */
     active *free_list;
     parked *parked; /* a heap by (key, tie, position) */
     size_t parked_count, parked_capacity;
@@ -175,7 +174,6 @@ void ea_etl_close(ea_etl_set *s) {
         ea_etl_info_deinit(&s->files[i].info);
     }
     free(s->files);
-    free_active(s->current);
     free_active(s->finished);
     for (size_t i = 0; i < s->heap_count; i++)
         free_active(s->heap[i]);
@@ -355,7 +353,10 @@ static enum pending pending(const ea_etl_set *s) {
 
 /* The first key at which the buffer in front has to be compared with others. */
 static int64_t first_rival(const ea_etl_set *s) {
-    int64_t key = s->heap_count ? s->heap[0]->key : INT64_MAX;
+    int64_t key = INT64_MAX;
+    for (size_t i = 1; i < 3 && i < s->heap_count; i++)
+        if (s->heap[i]->key < key)
+            key = s->heap[i]->key;
     if (s->index_next < s->index.count && s->index.entries[s->index_next].key < key)
         key = s->index.entries[s->index_next].key;
     if (s->parked_count && s->parked[0].key < key)
@@ -434,21 +435,14 @@ static int make_room(ea_etl_set *s, ea_err *err) {
 /* Brings the buffer with the next record to the front: 1, 0 at the end, or an error. */
 static int choose(ea_etl_set *s, ea_err *err) {
     int rc;
-    if (s->current) {
-        active *a = s->current;
-        s->current = NULL;
-        if ((rc = heap_push(s, a, err))) {
-            free_active(a);
-            return rc;
-        }
-    }
+    if (s->heap_count)
+        heap_sift_down(s, 0);
     enum pending what;
     while ((what = pending(s)) != NOTHING_PENDING)
         if ((rc = activate(s, what == PARKED_PENDING, err)) || (rc = make_room(s, err)))
             return rc;
     if (s->heap_count == 0)
         return 0;
-    s->current = heap_remove(s, 0);
     s->run_limit = first_rival(s);
     return 1;
 }
@@ -458,13 +452,12 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
         recycle(s, s->finished);
         s->finished = NULL;
     }
-    active *a = s->current;
-    if (!a || a->key >= s->run_limit) {
+    if (s->heap_count == 0 || s->heap[0]->key >= s->run_limit) {
         int rc = choose(s, err);
         if (rc <= 0)
             return rc;
-        a = s->current;
     }
+    active *a = s->heap[0];
     if (a->key < s->last_key) {
         if (s->options.counters)
             ea_count(s->options.counters, EA_COUNT_source_late_records, 1);
@@ -495,8 +488,8 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     if (++a->next < a->buffer.walk.count) {
         look_at_next(s, a);
     } else {
-        s->current = NULL;
-        s->finished = a;
+        s->finished = heap_remove(s, 0);
+        s->run_limit = INT64_MIN;
     }
     *ret_record = r;
     return 1;

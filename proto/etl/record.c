@@ -9,9 +9,6 @@
 #include <string.h>
 
 enum {
-    MARKER_EVENT = 0xc0,   /* TRACE_HEADER_FLAG | TRACE_HEADER_EVENT_TRACE */
-    MARKER_MESSAGE = 0x90, /* TRACE_HEADER_FLAG | TRACE_MESSAGE */
-
     PERFINFO_PEBS = 0x8000,
     PERFINFO_PMC_MASK = 0x0700,
     PERFINFO_PMC_SHIFT = 8,
@@ -25,20 +22,12 @@ enum {
     MESSAGE_POINTER64 = 0x80,
     MESSAGE_HEADER_BYTES = 8,
 
-    TYPE_COUNT = 22,
     SUSPICIOUS_BYTES = 1024,  /* a record from this size on may have swallowed others */
     SWALLOWED_STEPS = 16384,  /* that are spent on finding out */
     INSTANCE_ITEM_BYTES = 24, /* EVENT_EXTENDED_ITEM_INSTANCE: two ids and the parent's GUID */
 };
 
-/* What is told by the header type alone. bytes 0: no record has it. */
-typedef struct header_form {
-    uint8_t bytes;
-    uint8_t size_shift; /* of the 16-bit record size in the first 8 bytes */
-    uint8_t time_at;
-} header_form;
-
-static const header_form forms[32] = {
+const ea_etl_header_form ea_etl_header_forms[EA_ETL_TYPES] = {
     [EA_HEADER_SYSTEM32] = {32, 32, 16},  [EA_HEADER_SYSTEM64] = {32, 32, 16},  [EA_HEADER_COMPACT32] = {24, 32, 16},
     [EA_HEADER_COMPACT64] = {24, 32, 16}, [EA_HEADER_FULL32] = {48, 0, 16},     [EA_HEADER_FULL64] = {48, 0, 16},
     [EA_HEADER_INSTANCE32] = {72, 0, 16}, [EA_HEADER_INSTANCE64] = {72, 0, 16}, [EA_HEADER_PERFINFO32] = {16, 32, 8},
@@ -69,43 +58,22 @@ static uint32_t message_header_bytes(unsigned options) {
 
 /* ---- finding records ---- */
 
-static inline uint32_t record_bytes(const uint8_t *p, uint32_t available) {
-    if (available < 8)
-        return 0;
-    uint64_t w = ea_load64(p);
-    unsigned marker = (unsigned)(w >> 24) & 0xff, type = (unsigned)(w >> 16) & 0xff;
-    if (marker == MARKER_EVENT && type < TYPE_COUNT) {
-        const header_form *f = &forms[type];
-        uint32_t size = (uint32_t)(w >> f->size_shift) & 0xffff;
-        return f->bytes && size >= f->bytes && size <= available ? size : 0;
-    }
-    if (marker == MARKER_MESSAGE) {
-        uint32_t size = (uint32_t)w & 0xffff;
-        return size >= message_header_bytes((unsigned)(w >> 48)) && size <= available ? size : 0;
-    }
-    return 0;
+uint32_t ea_etl_message_bytes(const uint8_t *p) {
+    uint32_t size = ea_load16(p);
+    return size >= message_header_bytes(ea_load16(p + 6)) ? size : 0;
 }
 
-uint32_t ea_etl_record_bytes(const uint8_t *p, uint32_t available) {
-    return record_bytes(p, available);
+int64_t ea_etl_message_time(const uint8_t *p, int64_t fallback) {
+    unsigned options = ea_load16(p + 6);
+    return options & MESSAGE_TIME ? (int64_t)ea_load64(p + message_time_at(options)) : fallback;
 }
 
 /* 1 and the time, or 0 when the header has none. p was accepted. */
 static inline int record_time(const uint8_t *p, int64_t *ret) {
-    if (p[3] == MARKER_EVENT) {
-        *ret = (int64_t)ea_load64(p + forms[p[2] & 31].time_at);
-        return 1;
-    }
-    unsigned options = ea_load16(p + 6);
-    if (!(options & MESSAGE_TIME))
+    if (p[3] == EA_ETL_MARKER_MESSAGE && !(ea_load16(p + 6) & MESSAGE_TIME))
         return 0;
-    *ret = (int64_t)ea_load64(p + message_time_at(options));
+    *ret = ea_etl_record_time(p, 0);
     return 1;
-}
-
-int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback) {
-    int64_t t;
-    return record_time(p, &t) ? t : fallback;
 }
 
 void ea_etl_walk_deinit(ea_etl_walk *walk) {
@@ -134,7 +102,7 @@ static int near_time(int64_t t, int64_t believed, int64_t window) {
  * be the end, another such header, or it must be the last that fits. */
 static int plausible(const uint8_t *data, uint32_t at, uint32_t to, int64_t believed, int64_t window) {
     for (int depth = 0; depth < 2; depth++) {
-        uint32_t size = record_bytes(data + at, to - at);
+        uint32_t size = ea_etl_record_bytes(data + at, to - at);
         int64_t t;
         if (!size)
             return 0;
@@ -156,14 +124,14 @@ static uint32_t swallowed(const uint8_t *data, uint32_t at, uint32_t size, uint3
     int64_t from_time, to_time = INT64_MAX;
     if (!record_time(data + at, &from_time))
         return 0;
-    if (end < to && record_bytes(data + end, to - end))
+    if (end < to && ea_etl_record_bytes(data + end, to - end))
         record_time(data + end, &to_time);
     for (uint32_t i = at + 16; i + 16 < end; i += 8) {
-        if (data[i + 3] != MARKER_EVENT)
+        if (data[i + 3] != EA_ETL_MARKER_EVENT)
             continue;
         uint32_t next = i, inside, count = 0;
         int64_t t, previous = from_time;
-        while (next < end && steps_left-- && (inside = record_bytes(data + next, end - next)) != 0 &&
+        while (next < end && steps_left-- && (inside = ea_etl_record_bytes(data + next, end - next)) != 0 &&
                record_time(data + next, &t) && t >= previous && t <= to_time) {
             previous = t;
             next += (inside + 7) & ~7u;
@@ -181,13 +149,13 @@ static const char *describe(const uint8_t *p, uint32_t available) {
     if (available < 8)
         return "expected a record, found fewer than 8 bytes";
     unsigned marker = p[3], type = p[2];
-    if (marker == MARKER_EVENT && type < TYPE_COUNT && forms[type].bytes) {
-        uint32_t size = forms[type].size_shift ? ea_load16(p + 4) : ea_load16(p);
-        return size < forms[type].bytes ? "a record is smaller than its header" : "a record runs over the buffer's end";
+    if (marker == EA_ETL_MARKER_EVENT && type < EA_ETL_TYPES && ea_etl_header_forms[type].bytes) {
+        uint32_t size = ea_etl_header_forms[type].size_shift ? ea_load16(p + 4) : ea_load16(p);
+        return size < ea_etl_header_forms[type].bytes ? "a record is smaller than its header" : "a record runs over the buffer's end";
     }
-    if (marker == MARKER_MESSAGE)
+    if (marker == EA_ETL_MARKER_MESSAGE)
         return "a WPP message does not fit its size";
-    if (marker == MARKER_EVENT)
+    if (marker == EA_ETL_MARKER_EVENT)
         return "a record's header type is none that is known";
     return "expected a record marker, found something else";
 }
@@ -213,7 +181,7 @@ int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, ui
     walk->gap_count = 0;
     for (;;) {
         while (at < to) {
-            uint32_t size = record_bytes(data + at, to - at);
+            uint32_t size = ea_etl_record_bytes(data + at, to - at);
             if (!size)
                 break;
             if (size >= SUSPICIOUS_BYTES) {
@@ -393,7 +361,7 @@ static void fill_message(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t s
 uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_t size, uint8_t file_pointer_size) {
     uint32_t damaged = 0;
     *r = (ea_record){.ext = ext};
-    if (p[3] == MARKER_MESSAGE) {
+    if (p[3] == EA_ETL_MARKER_MESSAGE) {
         fill_message(r, ext, p, size, file_pointer_size);
         return 0;
     }
