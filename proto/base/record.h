@@ -7,6 +7,8 @@
 
 #include "bytes.h"
 
+#include <stddef.h>
+
 /* Extended item types (evntcons.h EVENT_HEADER_EXT_TYPE_*; 7 and up also in ntwmi.h). */
 enum ea_ext_type {
     EA_EXT_RELATED_ACTIVITY_ID = 1,
@@ -75,42 +77,54 @@ typedef struct ea_ext {
 /* Windows allows 64 KiB an event; an extended item takes 8 bytes at the least, but real events have a handful. */
 #define EA_EXT_MAX 64
 
+/* Members stand in the order of the checksum's two blocks (proto/wire/FORMAT.md, "Checksum"), so that each block is
+ * compared, copied and hashed as it is. All of them but the last group are a record's identity or its attributes: what
+ * only a file knows, 0 when there is none. */
 typedef struct ea_record {
-    /* identity: two records are the same when all of this is bit for bit the same */
+    /* what events of a kind have alike: EA_RECORD_KIND_BYTES */
     ea_guid provider; /* for a kernel event the class GUID of its hook group */
-    uint16_t id;      /* 0 for classic events; a WPP message's number */
+    uint64_t keyword;
+    uint16_t id; /* 0 for classic events; a WPP message's number */
+    uint16_t task;
     uint8_t version;
     uint8_t channel;
     uint8_t level;
-    uint8_t opcode; /* a classic event's type */
-    uint16_t task;
-    uint64_t keyword;
-    int64_t time_raw; /* ticks of the source's clock, see clock.h */
-    uint32_t pid;     /* 0xFFFFFFFF when the header has none */
-    uint32_t tid;     /* 0xFFFFFFFF when the header has none */
-    uint16_t cpu;
-    uint16_t logger;      /* logger (session) id */
-    uint16_t flags;       /* enum ea_event_flag; made up for classic headers as Windows makes them up */
+    uint8_t opcode;  /* a classic event's type */
+    uint16_t logger; /* logger (session) id */
+    uint16_t flags;  /* enum ea_event_flag; made up for classic headers as Windows makes them up */
     uint16_t property;    /* EVENT_HEADER.EventProperty */
+    uint8_t pointer_size; /* bytes: 4 or 8 */
+    uint8_t header_type;  /* attribute: enum ea_header_type */
+    uint16_t hook_id;     /* attribute; kernel headers: group in the high byte, opcode in the low one */
+    uint16_t header_word; /* attribute; kernel, FULL and INSTANCE headers: the whole version word; WPP: option flags */
+    uint32_t unused;      /* whatever it holds, it is no part of a comparison, nor of the checksum */
+
+    /* what each event has of its own: EA_RECORD_OWN_BYTES, from time_raw on */
+    int64_t time_raw;     /* ticks of the source's clock, see clock.h */
+    uint32_t pid;         /* 0xFFFFFFFF when the header has none */
+    uint32_t tid;         /* 0xFFFFFFFF when the header has none */
     uint32_t kernel_time; /* low half of ProcessorTime for user-mode-only sessions */
     uint32_t user_time;
     ea_guid activity_id;
-    uint8_t pointer_size; /* bytes: 4 or 8 */
-    uint8_t ext_count;
+    uint16_t cpu;
+    uint16_t source; /* attribute: index of the file (or session) in its set */
+    uint16_t ext_count;
     uint16_t payload_bytes;
+
     const ea_ext *ext;      /* ext_count items in their order; borrowed */
     const uint8_t *payload; /* borrowed */
-
-    /* attributes: what only a file knows; 0 when there is none */
-    uint8_t header_type; /* enum ea_header_type */
-    uint8_t reserved;
-    uint16_t hook_id;     /* kernel headers: group in the high byte, opcode in the low one */
-    uint16_t header_word; /* kernel, FULL and INSTANCE headers: the whole version word; WPP: the option flags */
-    uint16_t source;      /* index of the file (or session) in its set */
 
     /* where it stands; no part of a comparison */
     uint64_t position; /* (buffer's number in file order << 32) + offset inside the decoded buffer */
 } ea_record;
+
+enum { EA_RECORD_KIND_BYTES = 48, EA_RECORD_OWN_BYTES = 48 };
+_Static_assert(offsetof(ea_record, id) == 24 && offsetof(ea_record, logger) == 32 &&
+                   offsetof(ea_record, hook_id) == 40 && offsetof(ea_record, unused) == 44 &&
+                   offsetof(ea_record, time_raw) == EA_RECORD_KIND_BYTES,
+               "the checksum's block of constants, but for its last four bytes, which are 0 there");
+_Static_assert(offsetof(ea_record, payload_bytes) + 2 - offsetof(ea_record, time_raw) == EA_RECORD_OWN_BYTES,
+               "the checksum's block of an event, from its eighth byte on");
 
 /* 1 when every identity field and attribute of a and b is bit for bit the same (position is not compared). */
 int ea_record_equal(const ea_record *a, const ea_record *b);

@@ -7,56 +7,41 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { CONSTANTS_BYTES = 48, EVENT_BYTES = 80, ITEM_BYTES = 16 };
+enum { EVENT_BYTES = 80, ITEM_BYTES = 16 };
 
 uint64_t ea_checksum_constants(const ea_record *r) {
-    uint8_t b[CONSTANTS_BYTES];
-    memcpy(b, r->provider.bytes, 16);
-    ea_store64(b + 16, r->keyword);
-    ea_store16(b + 24, r->id);
-    ea_store16(b + 26, r->task);
-    b[28] = r->version;
-    b[29] = r->channel;
-    b[30] = r->level;
-    b[31] = r->opcode;
-    ea_store16(b + 32, r->logger);
-    ea_store16(b + 34, r->flags);
-    ea_store16(b + 36, r->property);
-    b[38] = r->pointer_size;
-    b[39] = r->header_type;
-    ea_store16(b + 40, r->hook_id);
-    ea_store16(b + 42, r->header_word);
-    ea_store32(b + 44, 0);
+    uint8_t b[EA_RECORD_KIND_BYTES];
+    memcpy(b, r, sizeof b);
+    ea_store32(b + offsetof(ea_record, unused), 0);
+    return XXH3_64bits(b, sizeof b);
+}
+
+uint64_t ea_checksum_items(const ea_ext *ext, unsigned count) {
+    uint64_t items = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const ea_ext *x = &ext[i];
+        uint8_t item[ITEM_BYTES];
+        ea_store64(item, (uint64_t)x->size_bytes << 32 | (uint32_t)x->linkage << 16 | x->type);
+        ea_store64(item + 8, x->size_bytes ? XXH3_64bits(x->data, x->size_bytes) : 0);
+        items = XXH3_64bits_withSeed(item, sizeof item, items);
+    }
+    return items;
+}
+
+uint64_t ea_checksum_event(uint64_t checksum, uint64_t constants, const uint8_t *own, uint64_t items,
+                           const uint8_t *payload, size_t payload_bytes) {
+    uint8_t b[EVENT_BYTES];
+    ea_store64(b, constants);
+    memcpy(b + 8, own, EA_RECORD_OWN_BYTES);
+    ea_store64(b + 56, items);
+    ea_store64(b + 64, payload_bytes ? XXH3_64bits(payload, payload_bytes) : 0);
+    ea_store64(b + 72, checksum);
     return XXH3_64bits(b, sizeof b);
 }
 
 uint64_t ea_checksum_record(uint64_t checksum, uint64_t constants, const ea_record *r) {
-    uint8_t b[EVENT_BYTES];
-    uint64_t items = 0;
-    for (unsigned i = 0; i < r->ext_count; i++) {
-        const ea_ext *x = &r->ext[i];
-        uint8_t item[ITEM_BYTES];
-        ea_store16(item, x->type);
-        ea_store16(item + 2, x->linkage);
-        ea_store32(item + 4, x->size_bytes);
-        ea_store64(item + 8, x->size_bytes ? XXH3_64bits(x->data, x->size_bytes) : 0);
-        items = XXH3_64bits_withSeed(item, sizeof item, items);
-    }
-    ea_store64(b, constants);
-    ea_store64(b + 8, (uint64_t)r->time_raw);
-    ea_store32(b + 16, r->pid);
-    ea_store32(b + 20, r->tid);
-    ea_store32(b + 24, r->kernel_time);
-    ea_store32(b + 28, r->user_time);
-    memcpy(b + 32, r->activity_id.bytes, 16);
-    ea_store16(b + 48, r->cpu);
-    ea_store16(b + 50, r->source);
-    ea_store16(b + 52, r->ext_count);
-    ea_store16(b + 54, r->payload_bytes);
-    ea_store64(b + 56, items);
-    ea_store64(b + 64, r->payload_bytes ? XXH3_64bits(r->payload, r->payload_bytes) : 0);
-    ea_store64(b + 72, checksum);
-    return XXH3_64bits(b, sizeof b);
+    return ea_checksum_event(checksum, constants, (const uint8_t *)r + offsetof(ea_record, time_raw),
+                             ea_checksum_items(r->ext, r->ext_count), r->payload, r->payload_bytes);
 }
 
 uint64_t ea_record_checksum(uint64_t checksum, const ea_record *record) {

@@ -7,7 +7,12 @@
 
 /* Hash of what the events of a group have in common; only the header constants of record are read. */
 uint64_t ea_checksum_constants(const ea_record *record);
-/* Chains a record whose constants hash is known. */
+/* Hash of extended items; 0 when there are none. */
+uint64_t ea_checksum_items(const ea_ext *ext, unsigned count);
+/* Chains an event. own: EA_RECORD_OWN_BYTES, as they stand in a record from time_raw on. */
+uint64_t ea_checksum_event(uint64_t checksum, uint64_t constants, const uint8_t *own, uint64_t items,
+                           const uint8_t *payload, size_t payload_bytes);
+/* The same of a record whose constants hash is known. */
 uint64_t ea_checksum_record(uint64_t checksum, uint64_t constants, const ea_record *record);
 
 #endif

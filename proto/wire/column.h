@@ -27,10 +27,14 @@ static inline uint64_t ea_extend(uint64_t value, unsigned width) {
 
 /* Bytes that hold value: 0 to 8. */
 static inline unsigned ea_bytes_of(uint64_t value) {
+#if defined(__GNUC__)
+    return value ? (71 - (unsigned)__builtin_clzll(value)) / 8 : 0;
+#else
     unsigned n = 0;
     for (; value; value >>= 8)
         n++;
     return n;
+#endif
 }
 
 /* Writes the low `planes` bytes (1 to 8) of count values as planes: out has room for planes * count. */

@@ -231,7 +231,7 @@ static int fill_constants(group *g, const ea_record *before, ea_err *err) {
     r->header_type = (uint8_t)header_type;
     r->hook_id = (uint16_t)hook_id;
     r->header_word = (uint16_t)header_word;
-    r->ext_count = (uint8_t)g->m->n_items;
+    r->ext_count = (uint16_t)g->m->n_items;
     g->constants = ea_checksum_constants(r);
     return 0;
 }

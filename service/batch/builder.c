@@ -14,11 +14,14 @@ enum {
     SLACK_BYTES = 128 << 10,              /* so that an ordinary record fits behind the limit */
     RECORD_MAX_BYTES = 8 << 20,           /* payload and items of one record */
     MAX_GROUPS = EA_BATCH_MAX_GROUPS / 2, /* on the wire a group may become two */
-    TABLE_SIZE = 2 * MAX_GROUPS,
+    TABLE_BITS = 14,
+    TABLE_SIZE = 1 << TABLE_BITS,
     FIRST_GROUPS = 512,
     FIRST_SHAPES = 1024,
     MAX_SHAPES = MAX_GROUPS * 8,
 };
+
+static_assert(TABLE_SIZE >= 2 * MAX_GROUPS, "the look-up table is at most half full");
 
 struct ea_builder {
     uint32_t max_events, max_bytes;
@@ -36,58 +39,29 @@ struct ea_builder {
 
 /* ---- the group's key ---- */
 
-/* The header constants stand in a record in runs of eight bytes, with single members between them that are masked out:
- * seven loads are the whole key, in time and in code. */
-static_assert(offsetof(ea_record, task) - offsetof(ea_record, id) == 6, "id, version, channel, level, opcode, task");
-static_assert(offsetof(ea_record, property) - offsetof(ea_record, cpu) == 6, "cpu, logger, flags, property");
-static_assert(offsetof(ea_record, source) - offsetof(ea_record, header_type) == 6,
-              "header_type, reserved, hook_id, header_word, source");
-static_assert(offsetof(ea_record, ext_count) - offsetof(ea_record, pointer_size) == 1, "pointer_size, ext_count");
-#define FORM_MASK 0x0000FFFFFFFF00FFu /* header_type, hook_id, header_word */
-
-static void pack_key(uint64_t *key, const ea_record *r, const ea_class *c) {
-    key[0] = (uint64_t)(uintptr_t)c;
-    key[1] = ea_load64(r->provider.bytes);
-    key[2] = ea_load64(r->provider.bytes + 8);
-    key[3] = r->keyword;
-    key[4] = ea_load64(&r->id);
-    key[5] = ea_load64(&r->cpu) >> 16;
-    key[6] = (ea_load64(&r->header_type) & FORM_MASK) | (uint64_t)ea_load16(&r->pointer_size) << 48;
+static void pack_key(uint64_t *key, const ea_record *r) {
+    memcpy(key, r, EA_RECORD_KIND_BYTES);
+    ea_store32((uint8_t *)key + offsetof(ea_record, unused), r->ext_count);
 }
 
 void ea_open_group_header(const ea_open_group *g, ea_record *ret) {
-    const uint64_t *key = g->key;
-    ea_store64(ret->provider.bytes, key[1]);
-    ea_store64(ret->provider.bytes + 8, key[2]);
-    ret->keyword = key[3];
-    ea_store64(&ret->id, key[4]);
-    ret->logger = (uint16_t)key[5];
-    ret->flags = (uint16_t)(key[5] >> 16);
-    ret->property = (uint16_t)(key[5] >> 32);
-    ret->header_type = (uint8_t)key[6];
-    ret->hook_id = (uint16_t)(key[6] >> 16);
-    ret->header_word = (uint16_t)(key[6] >> 32);
-    ea_store16(&ret->pointer_size, (uint16_t)(key[6] >> 48));
+    memcpy(ret, g->key, offsetof(ea_record, unused));
 }
 
 static int same_key(const uint64_t *a, const uint64_t *b) {
-    static_assert(EA_KEY_WORDS == 7, "all of them are compared");
-    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5]) |
-            (a[6] ^ b[6])) == 0;
+    static_assert(EA_KEY_WORDS == 6, "all of them are compared");
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5])) == 0;
 }
 
-/* Mixes well enough for a table of a few thousand groups; never stored. */
-static uint64_t mix(uint64_t h, uint64_t v) {
-    h = (h ^ v) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
-}
-
-static uint64_t hash_key(const uint64_t *key, const ea_record *r) {
-    uint64_t h = mix(key[0] ^ key[3] * 0xC2B2AE3D27D4EB4Fu, key[4]);
-    h = mix(h, key[5] ^ key[6] << 7);
+/* Where to look for a group: the top bits of a sum of products, which all bits of the words reach. The class stands for
+ * the provider. Never stored. */
+static uint32_t first_slot(const uint64_t *key, const ea_class *c, const ea_record *r) {
+    const uint64_t m = 0x9E3779B97F4A7C15u;
+    uint64_t h = (uint64_t)(uintptr_t)c * m + key[2] * 0xC2B2AE3D27D4EB4Fu + key[3] * 0x165667B19E3779F9u +
+                 key[4] * 0xD6E8FEB86659FD93u + key[5] * 0xA0761D6478BD642Fu;
     for (unsigned i = 0; i < r->ext_count; i++)
-        h = mix(h, (uint64_t)r->ext[i].type << 16 | r->ext[i].linkage);
-    return h ^ h >> 32;
+        h = (h ^ (uint32_t)r->ext[i].type << 16 ^ r->ext[i].linkage) * m;
+    return (uint32_t)(h >> (64 - TABLE_BITS));
 }
 
 /* Items that all events of a class have alike: they are part of the key, so that they travel once a group. */
@@ -283,14 +257,14 @@ static int new_group(ea_open_batch *o, const uint64_t *key, const ea_record *r, 
 /* Index of the record's group, made when it is new; or an error. */
 static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, uint32_t *ret) {
     uint64_t key[EA_KEY_WORDS];
-    pack_key(key, r, c);
-    uint32_t slot = (uint32_t)hash_key(key, r) & (TABLE_SIZE - 1);
+    pack_key(key, r);
+    uint32_t slot = first_slot(key, c, r);
     for (;; slot = (slot + 1) & (TABLE_SIZE - 1)) {
         unsigned k = o->table[slot];
         if (k == 0)
             break;
         const ea_open_group *g = &o->groups[k - 1];
-        if (same_key(g->key, key) && (r->ext_count == 0 || same_items(o, g, r))) {
+        if (g->c == c && same_key(g->key, key) && (r->ext_count == 0 || same_items(o, g, r))) {
             *ret = k - 1;
             return 0;
         }
@@ -300,24 +274,16 @@ static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, u
     return rc;
 }
 
-int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
-    ea_open_batch *o = b->open;
-    if (o->count == b->max_events || o->content_bytes >= b->max_bytes)
-        return EA_EFULL;
-    uint64_t need = r->payload_bytes;
+/* Bytes of content that the record's items take at most. */
+static uint64_t items_need(const ea_record *r) {
+    uint64_t need = 0;
     for (unsigned i = 0; i < r->ext_count; i++)
         need += 4 + (uint64_t)r->ext[i].size_bytes;
-    if (need > RECORD_MAX_BYTES || r->source >= b->source_count || r->ext_count > EA_EXT_MAX)
-        return EA_ELIMIT;
-    uint32_t group;
-    int rc = reserve(o, (size_t)need);
-    if (!rc)
-        rc = find_group(o, r, c, &group);
-    if (rc)
-        return rc;
-    ea_open_group *g = &o->groups[group];
-    const ea_item_shape *shapes = &o->shapes[g->shapes];
-    uint8_t *at = o->content + o->content_bytes;
+    return need;
+}
+
+/* Copies the data of those items that are no constants of the group, each behind its length; returns the end. */
+static uint8_t *put_items(uint8_t *at, const ea_item_shape *shapes, const ea_record *r) {
     for (unsigned i = 0; i < r->ext_count; i++) {
         if (shapes[i].constant != (uint32_t)EA_NO_CONSTANT)
             continue;
@@ -326,19 +292,36 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
             memcpy(at + 4, r->ext[i].data, r->ext[i].size_bytes);
         at += 4 + (size_t)r->ext[i].size_bytes;
     }
+    return at;
+}
+
+int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
+    ea_open_batch *o = b->open;
+    if (o->count == b->max_events || o->content_bytes >= b->max_bytes)
+        return EA_EFULL;
+    if (r->source >= b->source_count || r->ext_count > EA_EXT_MAX)
+        return EA_ELIMIT;
+    uint64_t need = r->payload_bytes + (r->ext_count ? items_need(r) : 0);
+    if (need > RECORD_MAX_BYTES)
+        return EA_ELIMIT;
+    uint32_t group;
+    int rc = reserve(o, (size_t)need);
+    if (!rc)
+        rc = find_group(o, r, c, &group);
+    if (rc)
+        return rc;
+    ea_open_group *g = &o->groups[group];
+    uint8_t *content = o->content + o->content_bytes, *payload = content;
+    if (r->ext_count)
+        payload = put_items(content, &o->shapes[g->shapes], r);
+    if (r->payload_bytes)
+        memcpy(payload, r->payload, r->payload_bytes);
+
     ea_row *row = &o->rows[o->count++];
-    *row = (ea_row){.time = r->time_raw,
-                    .pid = r->pid,
-                    .tid = r->tid,
-                    .kernel_time = r->kernel_time,
-                    .user_time = r->user_time,
-                    .activity = r->activity_id,
-                    .group = group,
-                    .content = (uint32_t)o->content_bytes,
-                    .item_bytes = (uint32_t)(at - (o->content + o->content_bytes)),
-                    .payload_bytes = r->payload_bytes,
-                    .cpu = r->cpu,
-                    .source = r->source};
+    memcpy(row, (const uint8_t *)r + offsetof(ea_record, time_raw), EA_RECORD_OWN_BYTES);
+    row->group = group;
+    row->content = (uint32_t)o->content_bytes;
+    row->item_bytes = (uint32_t)(payload - content);
     g->count++;
     if (r->payload_bytes < g->payload_min)
         g->payload_min = r->payload_bytes;
@@ -346,9 +329,7 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
         g->payload_max = r->payload_bytes;
     g->has_times |= (r->kernel_time | r->user_time) != 0;
     g->has_activity |= !ea_guid_is_zero(&r->activity_id);
-    if (r->payload_bytes)
-        memcpy(at, r->payload, r->payload_bytes);
-    o->content_bytes = (size_t)(at - o->content) + r->payload_bytes;
+    o->content_bytes += row->item_bytes + (size_t)r->payload_bytes;
     return o->count == b->max_events || o->content_bytes >= b->max_bytes;
 }
 

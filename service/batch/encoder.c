@@ -558,34 +558,28 @@ static void time_range(const ea_open_batch *o, int64_t *ret_min, int64_t *ret_ma
     *ret_max = max;
 }
 
-static uint64_t checksum_of(const ea_open_batch *o, uint64_t *constants) {
+static uint64_t items_checksum(const ea_open_batch *o, const ea_open_group *g, const ea_row *row) {
     ea_ext ext[EA_EXT_MAX];
-    ea_record r = {.ext = ext};
+    for (unsigned k = 0; k < g->ext_count; k++) {
+        ea_slice s = item_data(o, g, row, k);
+        const ea_item_shape *shape = &o->shapes[g->shapes + k];
+        ext[k] = (ea_ext){shape->type, shape->linkage, s.len_bytes, s.data};
+    }
+    return ea_checksum_items(ext, g->ext_count);
+}
+
+static uint64_t checksum_of(const ea_open_batch *o, uint64_t *constants) {
     uint64_t checksum = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
+        ea_record r;
         ea_open_group_header(&o->groups[k], &r);
         constants[k] = ea_checksum_constants(&r);
     }
     for (uint32_t i = 0; i < o->count; i++) {
         const ea_row *row = &o->rows[i];
-        const ea_open_group *g = &o->groups[row->group];
-        r.ext_count = g->ext_count;
-        for (unsigned k = 0; k < g->ext_count; k++) {
-            ea_slice s = item_data(o, g, row, k);
-            const ea_item_shape *shape = &o->shapes[g->shapes + k];
-            ext[k] = (ea_ext){shape->type, shape->linkage, s.len_bytes, s.data};
-        }
-        r.time_raw = row->time;
-        r.pid = row->pid;
-        r.tid = row->tid;
-        r.kernel_time = row->kernel_time;
-        r.user_time = row->user_time;
-        r.activity_id = row->activity;
-        r.cpu = row->cpu;
-        r.source = row->source;
-        r.payload_bytes = row->payload_bytes;
-        r.payload = payload_of(o, row);
-        checksum = ea_checksum_record(checksum, constants[row->group], &r);
+        uint64_t items = row->ext_count ? items_checksum(o, &o->groups[row->group], row) : 0;
+        checksum = ea_checksum_event(checksum, constants[row->group], (const uint8_t *)row, items, payload_of(o, row),
+                                     row->payload_bytes);
     }
     return checksum;
 }

@@ -5,6 +5,8 @@
 
 #include "builder.h"
 
+#include <stddef.h>
+
 enum {
     EA_NO_CONSTANT = -1,   /* as uint32_t */
     EA_CONTENT_SLACK = 32, /* bytes behind the content that may be read */
@@ -13,17 +15,21 @@ enum {
 /* One event. Its items' data and its payload stand in the batch's content: for each item that is no constant of the
  * group a u32 length and the data, then the payload. */
 typedef struct ea_row {
+    /* as they stand in a record */
     int64_t time;
     uint32_t pid, tid;
     uint32_t kernel_time, user_time;
     ea_guid activity;
+    uint16_t cpu, source;
+    uint16_t ext_count;
+    uint16_t payload_bytes;
+
     uint32_t group;
     uint32_t content;    /* offset */
     uint32_t item_bytes; /* from content to the payload */
-    uint16_t payload_bytes;
-    uint16_t cpu, source;
-    uint16_t unused[3]; /* a row is one line of the cache */
+    uint32_t unused;     /* a row is one line of the cache */
 } ea_row;
+_Static_assert(offsetof(ea_row, group) == EA_RECORD_OWN_BYTES, "the record's part is copied and hashed as it is");
 
 /* An extended item of all events of a group. */
 typedef struct ea_item_shape {
@@ -32,16 +38,17 @@ typedef struct ea_item_shape {
     uint32_t constant;   /* offset of the data in content; EA_NO_CONSTANT: each event has its own */
 } ea_item_shape;
 
-/* What the events of a group have in common, packed for comparison: see pack_key in builder.c. */
-enum { EA_KEY_WORDS = 7 };
+/* The header constants of a group's events as they stand in a record, with the number of items in the four bytes that a
+ * record does not use. */
+enum { EA_KEY_WORDS = EA_RECORD_KIND_BYTES / 8 };
 
 typedef struct ea_open_group {
-    uint64_t key[EA_KEY_WORDS];
     const ea_class *c;
+    uint64_t key[EA_KEY_WORDS];
     uint32_t count;
     uint32_t shapes; /* index of its first item shape */
     uint32_t slot;   /* in the look-up table */
-    uint8_t ext_count;
+    uint16_t ext_count;
     uint16_t payload_min, payload_max; /* bytes */
     uint8_t has_times;                 /* kernel or user time of some event is not zero */
     uint8_t has_activity;
