@@ -165,6 +165,13 @@ static inline uint32_t ea_etl_record_bytes(const uint8_t *p, uint32_t available)
     return size <= available ? size : 0;
 }
 
+/* The same of a record that it accepted before. */
+static inline uint32_t ea_etl_accepted_bytes(const uint8_t *p) {
+    uint64_t w = ea_load64(p);
+    unsigned shift = p[3] == EA_ETL_MARKER_EVENT ? ea_etl_header_forms[p[2] & (EA_ETL_TYPES - 1)].size_shift : 0;
+    return (uint32_t)(w >> shift) & 0xffff;
+}
+
 /* Time of a record that ea_etl_record_bytes accepted; fallback when its header has none. */
 static inline int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback) {
     if (p[3] == EA_ETL_MARKER_EVENT)

@@ -469,8 +469,7 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     uint32_t offset = a->buffer.walk.offsets[a->next];
     const uint8_t *p = a->buffer.data + offset;
     ea_record *r = &s->record;
-    uint32_t size = ea_etl_record_bytes(p, a->buffer.used_bytes - offset);
-    uint32_t damaged = ea_etl_fill_record(r, s->ext, p, size, (uint8_t)file->info.pointer_size);
+    uint32_t damaged = ea_etl_fill_record(r, s->ext, p, ea_etl_accepted_bytes(p), (uint8_t)file->info.pointer_size);
     r->time_raw = a->time_raw;
     r->cpu = a->buffer.header.cpu;
     r->logger = a->buffer.header.logger;

@@ -198,6 +198,9 @@ typedef struct ea_slice {
  * nothing at all is not. An array up to the payload's end takes whole elements only. */
 size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                       size_t *ret_used);
+/* The same, but where the leading fixed fields are whole their slices are not filled: the class says where they stand. */
+size_t ea_class_split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
+                           size_t *ret_used);
 /* 1 when a split of a payload of a known class found every required field and left no byte over: the payload is
  * understood. whole and used: what ea_class_split gave. */
 int ea_class_is_whole(const ea_class *c, size_t whole, size_t used, size_t payload_bytes);

@@ -3,9 +3,11 @@
 #include "event.h"
 
 /* One walk over one payload or struct. counts[i] is the value of field i where another field's length depends on it; it
- * is written before it is read, because a count is a sibling that stands earlier. */
+ * is written before it is read, because a count is a sibling that stands earlier. Those of the leading fixed fields are
+ * read in the payload. */
 typedef struct walk {
     const ea_class *c;
+    const uint8_t *payload; /* NULL in a struct */
     uint32_t counts[EA_FIELDS_MAX];
 } walk;
 
@@ -92,21 +94,31 @@ static int64_t element_bytes(walk *w, size_t field, const uint8_t *p, size_t lef
     }
 }
 
+static uint32_t saturated(uint64_t count) {
+    return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
+/* The number that field i holds; it is whole, because it stands before a field that is looked at. */
+static uint32_t count_in(const walk *w, size_t i) {
+    if (i >= w->c->fixed_fields || !w->payload)
+        return w->counts[i];
+    const ea_field *f = &w->c->fields[i];
+    return saturated(ea_load_uint(w->payload + f->offset, f->width));
+}
+
 /* Bytes of a field with all its elements, or NOT_WHOLE. */
 static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left, uint32_t *ret_elements) {
     const ea_field *f = &w->c->fields[field];
     int rest = f->count_field < 0 && f->count == EA_COUNT_REST;
-    uint32_t count = f->count_field >= 0 ? w->counts[f->count_field] : f->count;
+    uint32_t count = f->count_field >= 0 ? count_in(w, (size_t)f->count_field) : f->count;
     if (f->width) {
         if (rest)
             count = (uint32_t)(left / f->width);
         else if (count > left / f->width)
             return NOT_WHOLE;
         *ret_elements = count;
-        if (f->is_count) {
-            uint64_t value = ea_load_uint(p, f->width);
-            w->counts[field] = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-        }
+        if (f->is_count)
+            w->counts[field] = saturated(ea_load_uint(p, f->width));
         return (int64_t)count * f->width;
     }
     size_t at = 0;
@@ -142,37 +154,31 @@ static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, 
     return (int64_t)at;
 }
 
+size_t ea_class_split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
+                           size_t *ret_used) {
+    walk w;
+    w.c = c;
+    w.payload = payload_bytes ? payload : (const uint8_t *)""; /* a valid pointer to add 0 to */
+    size_t whole = 0, used = 0, first = 0;
+    if (payload_bytes >= c->fixed_bytes) {
+        first = c->fixed_fields;
+        used = c->fixed_bytes;
+    }
+    used += (size_t)scope_bytes(&w, first, c->field_count, w.payload + used, payload_bytes - used, slices + first,
+                                &whole);
+    *ret_used = used;
+    return first + whole;
+}
+
 size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                       size_t *ret_used) {
     if (payload_bytes == 0)
-        payload = (const uint8_t *)""; /* a valid pointer to add 0 to */
-    if (payload_bytes >= c->fixed_bytes && c->fixed_fields == c->field_count) {
-        /* all fields are fixed: no walk */
-        for (size_t i = 0; i < c->field_count; i++) {
-            const ea_field *f = &c->fields[i];
-            slices[i] = (ea_slice){payload + f->offset, (uint32_t)f->width * f->count, f->count};
-        }
-        *ret_used = c->fixed_bytes;
-        return c->field_count;
+        payload = (const uint8_t *)"";
+    for (size_t i = 0; payload_bytes >= c->fixed_bytes && i < c->fixed_fields; i++) {
+        const ea_field *f = &c->fields[i];
+        slices[i] = (ea_slice){payload + f->offset, (uint32_t)f->width * f->count, f->count};
     }
-    walk w;
-    w.c = c;
-    size_t whole = 0, used = 0, first = 0;
-    if (payload_bytes >= c->fixed_bytes) {
-        for (; first < c->fixed_fields; first++) {
-            const ea_field *f = &c->fields[first];
-            slices[first] = (ea_slice){payload + f->offset, (uint32_t)f->width * f->count, f->count};
-            if (f->is_count) {
-                uint64_t value = ea_load_uint(payload + f->offset, f->width);
-                w.counts[first] = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-            }
-        }
-        used = c->fixed_bytes;
-    }
-    used +=
-        (size_t)scope_bytes(&w, first, c->field_count, payload + used, payload_bytes - used, slices + first, &whole);
-    *ret_used = used;
-    return first + whole;
+    return ea_class_split_rest(c, payload, payload_bytes, slices, ret_used);
 }
 
 size_t ea_class_split_element(const ea_class *c, size_t field, const uint8_t *bytes, size_t len_bytes, ea_slice *slices,
@@ -180,6 +186,7 @@ size_t ea_class_split_element(const ea_class *c, size_t field, const uint8_t *by
     walk w;
     size_t whole;
     w.c = c;
+    w.payload = NULL;
     *ret_used = (size_t)scope_bytes(&w, field + 1, field + c->fields[field].span, bytes, len_bytes, slices, &whole);
     return whole;
 }

@@ -7,7 +7,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { EVENT_BYTES = 80, ITEM_BYTES = 16 };
+_Static_assert(sizeof(ea_checksum_block) == 80, "the specification's");
+enum { ITEM_BYTES = 16 };
 
 uint64_t ea_checksum_constants(const ea_record *r) {
     uint8_t b[EA_RECORD_KIND_BYTES];
@@ -28,20 +29,16 @@ uint64_t ea_checksum_items(const ea_ext *ext, unsigned count) {
     return items;
 }
 
-uint64_t ea_checksum_event(uint64_t checksum, uint64_t constants, const uint8_t *own, uint64_t items,
-                           const uint8_t *payload, size_t payload_bytes) {
-    uint8_t b[EVENT_BYTES];
-    ea_store64(b, constants);
-    memcpy(b + 8, own, EA_RECORD_OWN_BYTES);
-    ea_store64(b + 56, items);
-    ea_store64(b + 64, payload_bytes ? XXH3_64bits(payload, payload_bytes) : 0);
-    ea_store64(b + 72, checksum);
-    return XXH3_64bits(b, sizeof b);
+uint64_t ea_checksum_event(uint64_t checksum, ea_checksum_block *block, const uint8_t *payload, size_t payload_bytes) {
+    block->payload = payload_bytes ? XXH3_64bits(payload, payload_bytes) : 0;
+    block->before = checksum;
+    return XXH3_64bits(block, sizeof *block);
 }
 
 uint64_t ea_checksum_record(uint64_t checksum, uint64_t constants, const ea_record *r) {
-    return ea_checksum_event(checksum, constants, (const uint8_t *)r + offsetof(ea_record, time_raw),
-                             ea_checksum_items(r->ext, r->ext_count), r->payload, r->payload_bytes);
+    ea_checksum_block b = {.constants = constants, .items = ea_checksum_items(r->ext, r->ext_count)};
+    memcpy(b.own, (const uint8_t *)r + offsetof(ea_record, time_raw), sizeof b.own);
+    return ea_checksum_event(checksum, &b, r->payload, r->payload_bytes);
 }
 
 uint64_t ea_record_checksum(uint64_t checksum, const ea_record *record) {

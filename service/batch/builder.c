@@ -40,8 +40,10 @@ struct ea_builder {
 /* ---- the group's key ---- */
 
 static void pack_key(uint64_t *key, const ea_record *r) {
-    memcpy(key, r, EA_RECORD_KIND_BYTES);
-    ea_store32((uint8_t *)key + offsetof(ea_record, unused), r->ext_count);
+    const uint8_t *kind = (const uint8_t *)r;
+    for (unsigned i = 0; i < EA_KEY_WORDS; i++)
+        key[i] = ea_load64(kind + 8 * i);
+    key[EA_KEY_WORDS - 1] = (uint32_t)key[EA_KEY_WORDS - 1] | (uint64_t)r->ext_count << 32;
 }
 
 void ea_open_group_header(const ea_open_group *g, ea_record *ret) {
@@ -92,12 +94,19 @@ static int init_batch(ea_open_batch *o, ea_builder *b) {
     o->content_capacity = (size_t)b->max_bytes + SLACK_BYTES;
     o->group_capacity = FIRST_GROUPS;
     o->shape_capacity = FIRST_SHAPES;
-    o->rows = malloc(b->max_events * sizeof *o->rows);
+    o->time = malloc(b->max_events * sizeof *o->time);
+    o->thread = malloc(b->max_events * sizeof *o->thread);
+    o->times = malloc(b->max_events * sizeof *o->times);
+    o->activity = malloc(b->max_events * sizeof *o->activity);
+    o->form = malloc(b->max_events * sizeof *o->form);
+    o->place = malloc(b->max_events * sizeof *o->place);
+    o->group = malloc(b->max_events * sizeof *o->group);
     o->content = calloc(o->content_capacity + EA_CONTENT_SLACK, 1);
     o->groups = malloc(o->group_capacity * sizeof *o->groups);
     o->shapes = malloc(o->shape_capacity * sizeof *o->shapes);
     o->table = calloc(TABLE_SIZE, sizeof *o->table);
-    return o->rows && o->content && o->groups && o->shapes && o->table ? 0 : EA_ENOMEM;
+    int events = o->time && o->thread && o->times && o->activity && o->form && o->place && o->group;
+    return events && o->content && o->groups && o->shapes && o->table ? 0 : EA_ENOMEM;
 }
 
 static const char *copy_string(char **at, const char *s) {
@@ -167,7 +176,13 @@ void ea_builder_destroy(ea_builder *b) {
         return;
     for (size_t i = 0; i < b->all_count; i++) {
         ea_open_batch *o = &b->all[i];
-        free(o->rows);
+        free(o->time);
+        free(o->thread);
+        free(o->times);
+        free(o->activity);
+        free(o->form);
+        free(o->place);
+        free(o->group);
         free(o->content);
         free(o->groups);
         free(o->shapes);
@@ -317,11 +332,16 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
     if (r->payload_bytes)
         memcpy(payload, r->payload, r->payload_bytes);
 
-    ea_row *row = &o->rows[o->count++];
-    memcpy(row, (const uint8_t *)r + offsetof(ea_record, time_raw), EA_RECORD_OWN_BYTES);
-    row->group = group;
-    row->content = (uint32_t)o->content_bytes;
-    row->item_bytes = (uint32_t)(payload - content);
+    uint32_t i = o->count++;
+    o->time[i] = r->time_raw;
+    o->thread[i] = (ea_event_thread){r->pid, r->tid};
+    o->times[i] = (ea_event_times){r->kernel_time, r->user_time};
+    o->activity[i] = r->activity_id;
+    o->form[i] = (ea_event_form){r->cpu, r->source, r->ext_count, r->payload_bytes};
+    o->place[i] = (ea_event_place){(uint32_t)o->content_bytes, (uint32_t)(payload - o->content)};
+    o->group[i] = (uint16_t)group;
+    o->content_bytes = (size_t)(payload - o->content) + r->payload_bytes;
+
     g->count++;
     if (r->payload_bytes < g->payload_min)
         g->payload_min = r->payload_bytes;
@@ -329,7 +349,6 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
         g->payload_max = r->payload_bytes;
     g->has_times |= (r->kernel_time | r->user_time) != 0;
     g->has_activity |= !ea_guid_is_zero(&r->activity_id);
-    o->content_bytes += row->item_bytes + (size_t)r->payload_bytes;
     return o->count == b->max_events || o->content_bytes >= b->max_bytes;
 }
 

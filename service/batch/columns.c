@@ -186,10 +186,11 @@ static uint64_t difference(uint64_t value, uint64_t from, unsigned width) {
 
 /* What number i of the group is relative to. */
 static uint64_t related(const relation *r, size_t i) {
-    const ea_row *row = &r->to->rows[r->to->index[i]];
-    return r->base == ETWAGENT__V1__BASE__BASE_TIME  ? (uint64_t)row->time
-           : r->base == ETWAGENT__V1__BASE__BASE_PID ? row->pid
-                                                     : row->tid;
+    const ea_open_batch *o = r->to->batch;
+    uint32_t event = r->to->index[i];
+    return r->base == ETWAGENT__V1__BASE__BASE_TIME  ? (uint64_t)o->time[event]
+           : r->base == ETWAGENT__V1__BASE__BASE_PID ? o->thread[event].pid
+                                                     : o->thread[event].tid;
 }
 
 /* Bytes that a sample of the rows takes: absolute (what differs from the row before counts), and relative to something.

@@ -18,9 +18,9 @@ typedef struct ea_part {
     enum ea_part_kind kind;
 } ea_part;
 
-/* The events that a group's numbers may be relative to: number i belongs to rows[index[i]]. */
+/* The events that a group's numbers may be relative to: number i belongs to event index[i] of the batch. */
 typedef struct ea_relations {
-    const ea_row *rows;
+    const ea_open_batch *batch;
     const uint32_t *index;
 } ea_relations;
 

@@ -150,8 +150,8 @@ static int is_flat(const ea_open_batch *o) {
     return o->count <= FLAT_EVENTS;
 }
 
-static const uint8_t *payload_of(const ea_open_batch *o, const ea_row *row) {
-    return o->content + row->content + row->item_bytes;
+static const uint8_t *payload_of(const ea_open_batch *o, uint32_t event) {
+    return o->content + o->place[event].payload;
 }
 
 /* ---- which rows go where ---- */
@@ -164,7 +164,7 @@ static void sort_by_group(ea_encoder *e, const ea_open_batch *o, uint32_t *start
         at += o->groups[k].count;
     }
     for (uint32_t i = 0; i < o->count; i++)
-        e->order[starts[o->rows[i].group]++] = i;
+        e->order[starts[o->group[i]]++] = i;
     for (uint32_t k = o->group_count; k > 0; k--)
         starts[k] = starts[k - 1];
     starts[0] = 0;
@@ -183,18 +183,22 @@ static size_t common_fields(const uint32_t *wholes, uint32_t count, size_t field
     return 0;
 }
 
+static size_t places_of(const ea_class *c) {
+    return (size_t)c->top_count - c->fixed_fields + 1;
+}
+
 /* Moves the rows whose payloads hold the leading *ret_fields fields whole to the front, keeping both parts' orders;
- * returns how many they are. *ret_places: where the fields of those rows begin in their payloads, top_count + 1 numbers
- * a row; NULL when that is the same in all rows. */
+ * returns how many they are. *ret_places: where the fields of those rows that follow the fixed ones begin in their
+ * payloads, and where the last one ends: places_of(class) numbers a row. NULL when all fields are fixed. */
 static uint32_t split_rows(ea_encoder *e, const ea_open_batch *o, const ea_open_group *g, uint32_t *rows,
                            size_t *ret_fields, const uint16_t **ret_places) {
     ea_slice slices[EA_FIELDS_MAX];
     const ea_class *c = g->c;
     uint32_t count = g->count, front = 0, rest = 0, *wholes = e->thread_of; /* not in use for anything else yet */
-    size_t stride = (size_t)c->top_count + 1, used;
+    size_t fixed = c->fixed_fields, stride = places_of(c), used;
     *ret_fields = c->top_count;
     *ret_places = NULL;
-    if (c->fixed_fields == c->top_count && g->payload_min >= c->fixed_bytes)
+    if (fixed == c->top_count && g->payload_min >= c->fixed_bytes)
         return count;
     uint16_t *places = ea_arena_alloc(&e->arena, count * stride * sizeof *places);
     if (!places) {
@@ -202,14 +206,12 @@ static uint32_t split_rows(ea_encoder *e, const ea_open_batch *o, const ea_open_
         return 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const ea_row *row = &o->rows[rows[i]];
-        uint16_t at = 0, *to = places + i * stride;
-        size_t whole = ea_class_split(c, payload_of(o, row), row->payload_bytes, slices, &used);
-        for (size_t f = 0; f < whole; f++) {
-            to[f] = at;
-            at = (uint16_t)(at + slices[f].len_bytes);
-        }
-        to[whole] = at;
+        uint16_t *to = places + i * stride;
+        const uint8_t *payload = payload_of(o, rows[i]);
+        size_t whole = ea_class_split_rest(c, payload, o->form[rows[i]].payload_bytes, slices, &used);
+        for (size_t f = fixed; f < whole; f++)
+            *to++ = (uint16_t)(slices[f].data - payload);
+        *to = (uint16_t)used; /* of no meaning in a row that has not even the fixed fields */
         wholes[i] = (uint32_t)whole;
     }
     size_t fields = common_fields(wholes, count, c->top_count);
@@ -251,7 +253,7 @@ static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t *r
                 (out_group){.from = g, .rows = rows + whole, .payloads = payloads + whole, .count = g->count - whole};
     }
     for (uint32_t i = 0; i < o->count; i++)
-        e->payloads[i] = payload_of(o, &o->rows[e->order[i]]);
+        e->payloads[i] = payload_of(o, e->order[i]);
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < out[k].count; i++)
             e->group_of[out[k].rows[i]] = k;
@@ -291,8 +293,8 @@ static unsigned unit_of(const ea_field *f) {
 static void put_field(ea_encoder *e, const out_group *g, size_t top, const ea_relations *relations, pb_group *m) {
     const ea_class *c = g->from->c;
     const ea_field *f = &c->fields[ea_class_top_field(c, top)];
-    size_t stride = c->top_count + (size_t)1;
-    const uint16_t *places = f->offset == EA_OFFSET_NONE ? g->places + top : NULL;
+    size_t stride = places_of(c);
+    const uint16_t *places = f->offset == EA_OFFSET_NONE ? g->places + (top - c->fixed_fields) : NULL;
     int is_number = f->type != EA_STRUCT && f->count_field < 0 && f->count == 1 &&
                     (f->width == 1 || f->width == 2 || f->width == 4 || f->width == 8);
     Etwagent__V1__Column *column;
@@ -300,10 +302,9 @@ static void put_field(ea_encoder *e, const out_group *g, size_t top, const ea_re
         gather_numbers(e, g, f->offset, places, stride, f->width);
         column = ea_columns_numbers(&e->columns, e->values, g->count, f->width, 0, 0, relations);
     } else {
-        const uint16_t *row = g->places ? g->places + top : NULL;
         for (uint32_t i = 0; i < g->count; i++) {
-            size_t at = row ? row[i * stride] : f->offset;
-            size_t end = row ? row[i * stride + 1] : at + f->width * (size_t)f->count;
+            size_t at = places ? places[i * stride] : f->offset;
+            size_t end = places ? places[i * stride + 1] : at + f->width * (size_t)f->count;
             e->slices[i] = (ea_slice){.data = g->payloads[i] + at, .len_bytes = (uint32_t)(end - at)};
         }
         column = ea_columns_bytes(&e->columns, e->slices, g->count, unit_of(f));
@@ -311,14 +312,24 @@ static void put_field(ea_encoder *e, const out_group *g, size_t top, const ea_re
     m->fields[m->n_fields++] = column;
 }
 
+/* Where what no column of a field holds begins in the payload of row i. */
+static size_t tail_place(const out_group *g, size_t i) {
+    const ea_class *c = g->from->c;
+    if (g->field_count == 0)
+        return 0;
+    if (g->field_count < c->fixed_fields)
+        return c->fields[g->field_count].offset;
+    return g->places ? g->places[i * places_of(c) + g->field_count - c->fixed_fields] : c->fixed_bytes;
+}
+
 static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *g, pb_group *m) {
     const ea_class *c = g->from->c;
-    size_t n = g->count, fields = g->field_count, stride = c->top_count + (size_t)1;
+    size_t n = g->count, fields = g->field_count;
     if (fields) {
         m->fields = ea_arena_alloc(&e->arena, fields * sizeof(void *));
         if (!m->fields)
             return EA_ENOMEM;
-        ea_relations relations = {.rows = o->rows, .index = g->rows};
+        ea_relations relations = {.batch = o, .index = g->rows};
         for (size_t f = 0; f < fields; f++)
             put_field(e, g, f, &relations, m);
         if (!g->places && g->from->payload_max == c->fixed_bytes)
@@ -326,8 +337,8 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *
     }
     uint64_t tail = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t payload_bytes = o->rows[g->rows[i]].payload_bytes;
-        size_t at = !fields ? 0 : g->places ? g->places[i * stride + fields] : c->fixed_bytes;
+        uint32_t payload_bytes = o->form[g->rows[i]].payload_bytes;
+        size_t at = tail_place(g, i);
         e->slices[i] = (ea_slice){.data = g->payloads[i] + at, .len_bytes = (uint32_t)(payload_bytes - at)};
         tail += e->slices[i].len_bytes;
     }
@@ -337,9 +348,9 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *
 }
 
 /* The item's data in an event: items stand behind each other, each with its length before it. */
-static ea_slice item_data(const ea_open_batch *o, const ea_open_group *g, const ea_row *row, unsigned item) {
+static ea_slice item_data(const ea_open_batch *o, const ea_open_group *g, uint32_t event, unsigned item) {
     const ea_item_shape *shapes = &o->shapes[g->shapes];
-    const uint8_t *at = o->content + row->content;
+    const uint8_t *at = o->content + o->place[event].items;
     for (unsigned i = 0;; i++) {
         if (shapes[i].constant != (uint32_t)EA_NO_CONSTANT) {
             if (i == item)
@@ -367,10 +378,10 @@ static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
         items[k].type = shape->type;
         items[k].linkage = shape->linkage;
         m->items[m->n_items++] = &items[k];
-        uint32_t width = item_data(o, from, &o->rows[g->rows[0]], k).len_bytes;
+        uint32_t width = item_data(o, from, g->rows[0], k).len_bytes;
         int same_width = 1;
         for (uint32_t i = 0; i < g->count; i++) {
-            e->slices[i] = item_data(o, from, &o->rows[g->rows[i]], k);
+            e->slices[i] = item_data(o, from, g->rows[i], k);
             same_width &= e->slices[i].len_bytes == width;
         }
         if (same_width && (width == 1 || width == 2 || width == 4 || width == 8)) {
@@ -389,15 +400,15 @@ static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
 static int put_header_columns(ea_encoder *e, const ea_open_batch *o, const out_group *g, pb_group *m) {
     if (g->from->has_times) {
         for (uint32_t i = 0; i < g->count; i++)
-            e->values[i] = o->rows[g->rows[i]].kernel_time;
+            e->values[i] = o->times[g->rows[i]].kernel;
         m->kernel_time = ea_columns_numbers(&e->columns, e->values, g->count, 4, 1, 0, NULL);
         for (uint32_t i = 0; i < g->count; i++)
-            e->values[i] = o->rows[g->rows[i]].user_time;
+            e->values[i] = o->times[g->rows[i]].user;
         m->user_time = ea_columns_numbers(&e->columns, e->values, g->count, 4, 1, 0, NULL);
     }
     if (g->from->has_activity) {
         for (uint32_t i = 0; i < g->count; i++)
-            e->slices[i] = (ea_slice){.data = o->rows[g->rows[i]].activity.bytes, .len_bytes = 16};
+            e->slices[i] = (ea_slice){.data = o->activity[g->rows[i]].bytes, .len_bytes = 16};
         m->activity = ea_columns_wide(&e->columns, e->slices, g->count, 16, 1);
     }
     return e->columns.failed ? EA_ENOMEM : 0;
@@ -458,7 +469,7 @@ static uint32_t intern_threads(ea_encoder *e, const ea_open_batch *o) {
     uint32_t n = 0, last = 0;
     memset(e->threads, 0, (e->thread_mask + 1) * sizeof *e->threads);
     for (uint32_t i = 0; i < o->count; i++) {
-        uint64_t id = o->rows[i].pid | (uint64_t)o->rows[i].tid << 32;
+        uint64_t id = o->thread[i].pid | (uint64_t)o->thread[i].tid << 32;
         if (n == 0 || e->thread_ids[last] != id) {
             uint64_t h = id * 0x9E3779B97F4A7C15u;
             size_t slot = (size_t)(h ^ h >> 32) & e->thread_mask;
@@ -483,16 +494,16 @@ static void put_events(ea_encoder *e, const ea_open_batch *o, int64_t time_min, 
         v[i] = e->group_of[i];
     d->group = ea_columns_numbers(c, v, n, 4, 1, 0, NULL);
     for (uint32_t i = 0; i < n; i++)
-        v[i] = (uint64_t)o->rows[i].time;
+        v[i] = (uint64_t)o->time[i];
     d->time = ea_columns_series(c, v, n, 8, (uint64_t)time_min);
     for (uint32_t i = 0; i < n; i++)
-        v[i] = o->rows[i].cpu;
+        v[i] = o->form[i].cpu;
     d->cpu = ea_columns_numbers(c, v, n, 2, 1, 0, NULL);
     for (uint32_t i = 0; i < n; i++)
         v[i] = e->thread_of[i];
     d->thread = ea_columns_numbers(c, v, n, 4, 1, 0, NULL);
     for (uint32_t i = 0; i < n; i++)
-        sources |= v[i] = o->rows[i].source;
+        sources |= v[i] = o->form[i].source;
     if (sources)
         d->source = ea_columns_numbers(c, v, n, 2, 1, 0, NULL);
     d->thread_count = threads;
@@ -509,27 +520,27 @@ static void put_flat(ea_encoder *e, const ea_open_batch *o, const out_group *gro
     ea_columns *c = &e->columns;
     uint32_t n = o->count, times = 0, activities = 0, bytes = 0, whole = 0;
     for (uint32_t i = 0; i < n; i++) {
-        times |= o->rows[i].kernel_time | o->rows[i].user_time;
-        activities |= !ea_guid_is_zero(&o->rows[i].activity);
+        times |= o->times[i].kernel | o->times[i].user;
+        activities |= !ea_guid_is_zero(&o->activity[i]);
     }
     if (times) {
         for (uint32_t i = 0; i < n; i++)
-            e->values[i] = o->rows[i].kernel_time;
+            e->values[i] = o->times[i].kernel;
         d->kernel_time = ea_columns_numbers(c, e->values, n, 4, 1, 0, NULL);
         for (uint32_t i = 0; i < n; i++)
-            e->values[i] = o->rows[i].user_time;
+            e->values[i] = o->times[i].user;
         d->user_time = ea_columns_numbers(c, e->values, n, 4, 1, 0, NULL);
     }
     if (activities) {
         for (uint32_t i = 0; i < n; i++)
-            e->slices[i] = (ea_slice){.data = o->rows[i].activity.bytes, .len_bytes = 16};
+            e->slices[i] = (ea_slice){.data = o->activity[i].bytes, .len_bytes = 16};
         d->activity = ea_columns_wide(c, e->slices, n, 16, 1);
     }
     for (uint32_t i = 0; i < n; i++) {
         if (groups[e->group_of[i]].field_count)
             continue;
-        e->slices[whole++] = (ea_slice){.data = payload_of(o, &o->rows[i]), .len_bytes = o->rows[i].payload_bytes};
-        bytes |= o->rows[i].payload_bytes;
+        e->slices[whole++] = (ea_slice){.data = payload_of(o, i), .len_bytes = o->form[i].payload_bytes};
+        bytes |= o->form[i].payload_bytes;
     }
     if (bytes)
         d->payload = ea_columns_bytes(c, e->slices, whole, 1);
@@ -548,9 +559,9 @@ static void time_range(const ea_open_batch *o, int64_t *ret_min, int64_t *ret_ma
     for (size_t i = 1; i < o->source_count; i++)
         one_clock &= same_clock(first, &o->sources[i].clock);
     for (uint32_t i = 0; i < o->count; i++) {
-        int64_t t = o->rows[i].time;
-        if (!one_clock && !same_clock(first, &o->sources[o->rows[i].source].clock))
-            t = ea_clock_from_utc_ns(first, ea_clock_to_utc_ns(&o->sources[o->rows[i].source].clock, t));
+        int64_t t = o->time[i];
+        if (!one_clock && !same_clock(first, &o->sources[o->form[i].source].clock))
+            t = ea_clock_from_utc_ns(first, ea_clock_to_utc_ns(&o->sources[o->form[i].source].clock, t));
         min = t < min ? t : min;
         max = t > max ? t : max;
     }
@@ -558,10 +569,11 @@ static void time_range(const ea_open_batch *o, int64_t *ret_min, int64_t *ret_ma
     *ret_max = max;
 }
 
-static uint64_t items_checksum(const ea_open_batch *o, const ea_open_group *g, const ea_row *row) {
+static uint64_t items_checksum(const ea_open_batch *o, uint32_t event) {
     ea_ext ext[EA_EXT_MAX];
+    const ea_open_group *g = &o->groups[o->group[event]];
     for (unsigned k = 0; k < g->ext_count; k++) {
-        ea_slice s = item_data(o, g, row, k);
+        ea_slice s = item_data(o, g, event, k);
         const ea_item_shape *shape = &o->shapes[g->shapes + k];
         ext[k] = (ea_ext){shape->type, shape->linkage, s.len_bytes, s.data};
     }
@@ -576,10 +588,12 @@ static uint64_t checksum_of(const ea_open_batch *o, uint64_t *constants) {
         constants[k] = ea_checksum_constants(&r);
     }
     for (uint32_t i = 0; i < o->count; i++) {
-        const ea_row *row = &o->rows[i];
-        uint64_t items = row->ext_count ? items_checksum(o, &o->groups[row->group], row) : 0;
-        checksum = ea_checksum_event(checksum, constants[row->group], (const uint8_t *)row, items, payload_of(o, row),
-                                     row->payload_bytes);
+        ea_checksum_block b = {.constants = constants[o->group[i]],
+                               .own = {(uint64_t)o->time[i], ea_load64(&o->thread[i]), ea_load64(&o->times[i]),
+                                       ea_load64(o->activity[i].bytes), ea_load64(o->activity[i].bytes + 8),
+                                       ea_load64(&o->form[i])},
+                               .items = o->form[i].ext_count ? items_checksum(o, i) : 0};
+        checksum = ea_checksum_event(checksum, &b, payload_of(o, i), o->form[i].payload_bytes);
     }
     return checksum;
 }

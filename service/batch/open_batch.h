@@ -1,4 +1,4 @@
-/* A batch as the builder fills it and the encoder reads it: rows, one behind the other.
+/* A batch as the builder fills it and the encoder reads it.
  * Before it: builder.c. After it: encoder.c. Thread: the source's until it is taken, then the taker's. */
 #ifndef EA_BATCH_OPEN_BATCH_H
 #define EA_BATCH_OPEN_BATCH_H
@@ -12,24 +12,26 @@ enum {
     EA_CONTENT_SLACK = 32, /* bytes behind the content that may be read */
 };
 
-/* One event. Its items' data and its payload stand in the batch's content: for each item that is no constant of the
- * group a u32 length and the data, then the payload. */
-typedef struct ea_row {
-    /* as they stand in a record */
-    int64_t time;
+/* What each event has of its own, in runs of members as they stand in a record. */
+typedef struct ea_event_thread {
     uint32_t pid, tid;
-    uint32_t kernel_time, user_time;
-    ea_guid activity;
-    uint16_t cpu, source;
-    uint16_t ext_count;
-    uint16_t payload_bytes;
+} ea_event_thread;
+typedef struct ea_event_times {
+    uint32_t kernel, user;
+} ea_event_times;
+typedef struct ea_event_form {
+    uint16_t cpu, source, ext_count, payload_bytes;
+} ea_event_form;
+_Static_assert(offsetof(ea_record, tid) - offsetof(ea_record, pid) == 4 &&
+                   offsetof(ea_record, user_time) - offsetof(ea_record, kernel_time) == 4 &&
+                   offsetof(ea_record, payload_bytes) - offsetof(ea_record, cpu) == 6,
+               "copied as they are");
 
-    uint32_t group;
-    uint32_t content;    /* offset */
-    uint32_t item_bytes; /* from content to the payload */
-    uint32_t unused;     /* a row is one line of the cache */
-} ea_row;
-_Static_assert(offsetof(ea_row, group) == EA_RECORD_OWN_BYTES, "the record's part is copied and hashed as it is");
+/* Offsets in the batch's content: of the data of those items that are no constants of the group, each with a u32 length
+ * before it; of the payload, behind them. */
+typedef struct ea_event_place {
+    uint32_t items, payload;
+} ea_event_place;
 
 /* An extended item of all events of a group. */
 typedef struct ea_item_shape {
@@ -56,8 +58,15 @@ typedef struct ea_open_group {
 
 struct ea_open_batch {
     ea_builder *builder;
-    ea_row *rows;
-    uint32_t count;
+    uint32_t count; /* events; by event, an array each, so that a pass over one of them reads nothing else: */
+    int64_t *time;
+    ea_event_thread *thread;
+    ea_event_times *times;
+    ea_guid *activity;
+    ea_event_form *form;
+    ea_event_place *place;
+    uint16_t *group; /* index */
+
     uint8_t *content;
     size_t content_bytes, content_capacity;
     ea_open_group *groups;

@@ -39,7 +39,7 @@ const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_
         whole = c->top_count;
         used = c->fixed_bytes;
     } else {
-        whole = ea_class_split(c, record->payload, record->payload_bytes, d->slices, &used);
+        whole = ea_class_split_rest(c, record->payload, record->payload_bytes, d->slices, &used);
     }
     *ret_outcome =
         ea_class_is_whole(c, whole, used, record->payload_bytes) ? EA_COUNT_decode_whole : EA_COUNT_decode_partial;
