@@ -11,6 +11,7 @@ extern const ea_command ec_cmd_ps;
 extern const ea_command ec_cmd_modules;
 extern const ea_command ec_cmd_where;
 extern const ea_command ec_cmd_export;
+extern const ea_command ec_cmd_query;
 extern const ea_command ec_cmd_ledger;
 extern const ea_command ec_cmd_ca_init;
 extern const ea_command ec_cmd_ca_issue;

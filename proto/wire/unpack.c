@@ -257,15 +257,15 @@ static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
     return 0;
 }
 
-static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t *data, ea_column *ret,
-                             ea_err *err) {
+/* Decodes a dictionary's values and checks its indexes: *ret_index is n of them, valid until the next numbers(). */
+static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t *data, const ea_column **ret_values,
+                          uint64_t **ret_index, ea_err *err) {
     ea_rows *values = c->m->shared ? &r->dictionaries[c->m->shared - 1] : c->values;
     int rc = ea_rows_decode(r, values, c->value_count, NULL, 0, err);
     if (rc)
         return rc;
     if (n && !c->value_count)
         return corrupt(err, "an empty dictionary");
-    const ea_column *from = &values->column;
     uint64_t *index = numbers(r, n);
     if (!index)
         return no_memory(err);
@@ -276,6 +276,45 @@ static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const ui
     for (uint32_t i = 0; i < n; i++)
         if (index[i] >= c->value_count)
             return corrupt(err, "an index beyond its dictionary");
+    *ret_values = &values->column;
+    *ret_index = index;
+    return 0;
+}
+
+int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *ret_values, const uint32_t **ret_index,
+                       ea_err *err) {
+    if (!c->m || c->lengths || c->m->encoding != ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY)
+        return 0;
+    const ea_column *values = NULL;
+    const uint8_t *data = NULL;
+    uint64_t *wide = NULL;
+    if ((uint64_t)rows * c->stored_width != c->bytes)
+        return corrupt(err, "its elements do not fill its bytes");
+    int rc = c->bytes ? frame_bytes(r, c, &data, err) : 0;
+    r->work += rows;
+    if (!rc && r->work > EA_WORK_MAX)
+        rc = ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
+    if (!rc)
+        rc = decode_indexes(r, c, rows, data, &values, &wide, err);
+    if (rc)
+        return rc;
+    uint32_t *index = ea_rows_alloc(r, rows, sizeof *index);
+    if (!index)
+        return no_memory(err);
+    for (uint32_t i = 0; i < rows; i++)
+        index[i] = (uint32_t)wide[i];
+    *ret_values = *values;
+    *ret_index = index;
+    return 1;
+}
+
+static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t *data, ea_column *ret,
+                             ea_err *err) {
+    const ea_column *from = NULL;
+    uint64_t *index = NULL;
+    int rc = decode_indexes(r, c, n, data, &from, &index, err);
+    if (rc)
+        return rc;
     if (from->width && from->width <= 16) {
         uint32_t w = from->width;
         uint8_t *out = ea_rows_alloc(r, n, w);

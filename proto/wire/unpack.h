@@ -62,6 +62,10 @@ EA_MUST_CHECK int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent_
  * first element is relative to. */
 EA_MUST_CHECK int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_context *context,
                                  uint64_t initial, ea_err *err);
+/* The distinct rows of a column that is a dictionary (and no list), and which of them each row is: 1; 0 when it is
+ * stored otherwise. */
+EA_MUST_CHECK int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *ret_values,
+                                     const uint32_t **ret_index, ea_err *err);
 /* Memory of the view, or NULL. */
 void *ea_rows_alloc(ea_rows_reader *r, size_t count, size_t size_bytes);
 

@@ -439,6 +439,9 @@ const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t k) {
 uint32_t ea_batch_group_events(const ea_batch_view *v, size_t k) {
     return v->groups[k].count;
 }
+const ea_record *ea_batch_group_constants(const ea_batch_view *v, size_t k) {
+    return &v->groups[k].record;
+}
 
 /* ---- what every event has ---- */
 
@@ -519,7 +522,7 @@ static int decode_events(ea_batch_view *v, ea_err *err) {
     if (v->has_events)
         return 0;
     uint32_t n = v->envelope.head.event_count;
-    ea_batch_events e = {.count = n};
+    ea_batch_events e = {.count = n, .thread_count = v->thread_count};
     if (n) {
         int rc = u32_column(v, &v->group_of, n, &e.group, err);
         if (!rc)
@@ -790,6 +793,54 @@ int ea_batch_column(ea_batch_view *v, size_t k, size_t top_field, ea_column *ret
     if (!g->split && (rc = split_payloads(v, g, err)))
         return rc;
     *ret = g->split[top_field];
+    return 0;
+}
+
+int ea_batch_dictionary(ea_batch_view *v, size_t k, size_t top_field, ea_column *ret_values, const uint32_t **ret_index,
+                        ea_err *err) {
+    group *g = &v->groups[k];
+    if (top_field >= g->field_count)
+        return 0;
+    return ea_rows_dictionary(&v->reader, &g->fields[top_field], g->count, ret_values, ret_index, err);
+}
+
+int ea_batch_activities(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err) {
+    enum { WIDTH = 16 };
+    group *g = &v->groups[k];
+    int rc = decode_events(v, err);
+    if (rc || (!g->activity.m && !v->activity.m))
+        return rc;
+    if (g->activity.m) {
+        ea_rows_context context = {&v->events, g->rows};
+        rc = ea_rows_decode(&v->reader, &g->activity, g->count, &context, 0, err);
+        if (!rc)
+            *ret = g->activity.column;
+        return rc ? rc : 1;
+    }
+    rc = ea_rows_decode(&v->reader, &v->activity, v->events.count, NULL, 0, err);
+    if (rc)
+        return rc;
+    uint8_t *out = ea_rows_alloc(&v->reader, g->count, WIDTH);
+    if (!out)
+        return no_memory(err);
+    for (uint32_t i = 0; i < g->count; i++)
+        memcpy(out + (size_t)WIDTH * i, ea_column_row(&v->activity.column, g->rows[i]).data, WIDTH);
+    *ret = (ea_column){.count = g->count, .width = WIDTH, .stride = WIDTH, .data = out};
+    return 1;
+}
+
+int ea_batch_item(ea_batch_view *v, size_t k, size_t i, uint16_t *ret_type, ea_column *ret, ea_err *err) {
+    group *g = &v->groups[k];
+    if (i >= g->m->n_items)
+        return ea_fail(err, EA_EINVAL, "read an extended item: group %zu has no item %zu", k, i);
+    int rc = decode_events(v, err);
+    ea_rows_context context = {&v->events, g->rows};
+    if (!rc)
+        rc = ea_rows_decode(&v->reader, &g->items[i].data, g->count, &context, 0, err);
+    if (rc)
+        return rc;
+    *ret_type = (uint16_t)g->m->items[i]->type;
+    *ret = g->items[i].data.column;
     return 0;
 }
 

@@ -107,6 +107,10 @@ size_t ea_batch_group_count(const ea_batch_view *v);
 const uint8_t *ea_batch_group_hash(const ea_batch_view *v, size_t group);   /* EA_CLASS_HASH_BYTES; the class's */
 const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t group); /* NULL without a registry */
 uint32_t ea_batch_group_events(const ea_batch_view *v, size_t group);
+/* What the group's events have in common: provider, id, version, channel, level, opcode, task, keyword, logger, flags,
+ * property, pointer_size, header_type, hook_id, header_word, ext_count. The other members mean nothing. Needs a
+ * registry; borrowed until close. */
+const ea_record *ea_batch_group_constants(const ea_batch_view *v, size_t group);
 /* The distinct process ids of the events' headers, ascending; borrowed until close. */
 EA_MUST_CHECK int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count, ea_err *err);
 
@@ -158,6 +162,7 @@ typedef struct ea_batch_events {
     const uint16_t *source; /* index into the source table */
     const uint32_t *thread; /* index into pid[] and tid[] */
     const uint32_t *pid, *tid;
+    uint32_t thread_count; /* of pid[] and tid[] */
 } ea_batch_events;
 EA_MUST_CHECK int ea_batch_get_events(ea_batch_view *v, const ea_batch_events **ret, ea_err *err);
 /* The group's events: indexes into the arrays above, ascending; ea_batch_group_events of them. */
@@ -167,6 +172,16 @@ EA_MUST_CHECK int ea_batch_payloads(ea_batch_view *v, size_t group, ea_column *r
 /* One top-level field (ea_class_top_field) of a group's events. When the batch holds the field as a column, only that
  * column is decoded; otherwise the payloads are split. Borrowed until close. */
 EA_MUST_CHECK int ea_batch_column(ea_batch_view *v, size_t group, size_t top_field, ea_column *ret, ea_err *err);
+/* A field that the batch holds as a dictionary: its distinct rows, and which of them each event has. 1 and *ret_values
+ * (any number of rows) with *ret_index (ea_batch_group_events of them, each below ret_values->count); 0 when the field
+ * is stored otherwise. Borrowed until close. */
+EA_MUST_CHECK int ea_batch_dictionary(ea_batch_view *v, size_t group, size_t top_field, ea_column *ret_values,
+                                      const uint32_t **ret_index, ea_err *err);
+/* The group's activity ids, 16 bytes a row: 1 and *ret; 0 when they are all zero. */
+EA_MUST_CHECK int ea_batch_activities(ea_batch_view *v, size_t group, ea_column *ret, ea_err *err);
+/* The data of one extended item (below ext_count of the constants) of the group's events, and its type. */
+EA_MUST_CHECK int ea_batch_item(ea_batch_view *v, size_t group, size_t item, uint16_t *ret_type, ea_column *ret,
+                                ea_err *err);
 
 /* ---- other forms ---- */
 

@@ -1,0 +1,518 @@
+/* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
+ * Before it: main.c. After it: collector/query (ask.h). Thread: the main one. */
+#include "ask.h"
+#include "clock.h"
+#include "commands.h"
+#include "history.h"
+#include "platform.h"
+#include "tables.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum format { TABLE, CSV, JSONL, JSON };
+static const char *const FORMATS[] = {"table", "csv", "jsonl", "json", NULL};
+enum {
+    SQL_MAX = 1 << 20,
+    FLUSH_BYTES = 1 << 16,
+    MEASURED_ROWS = 500,      /* of a table, by which its columns' widths are chosen */
+    MEASURED_BYTES = 4 << 20, /* or so much of it */
+    WIDTH_MAX = 80,           /* what is longer pushes its line to the right */
+    EXIT_LIMIT = 4,
+};
+
+typedef struct options {
+    const char *store, *host;
+    int format, json;
+    int64_t limit_ns, wait_ns;
+    uint64_t limit_bytes, limit_rows;
+} options;
+
+/* How a cell is shown: a number, or something that stands in quotes in JSON. */
+enum look { EMPTY, NUMBER, WORD };
+
+typedef struct printer {
+    enum format format;
+    size_t columns;
+    char **names, **types;
+    uint64_t rows;
+    ea_text out, cell;
+    /* a table's first rows, until the widths are chosen */
+    ea_text held; /* cells behind each other, each with its NUL */
+    uint8_t *held_looks;
+    size_t held_cells, held_capacity, *widths;
+    int is_measured;
+    ea_err *err;
+    int rc;
+} printer;
+
+static volatile sig_atomic_t stopped;
+static void on_stop(void) {
+    stopped = 1;
+}
+
+/* ---- cells ---- */
+
+/* The value as text, not escaped, in p->cell. */
+static enum look show(printer *p, const ec_value *v, const char *type) {
+    ea_text *t = &p->cell;
+    ea_text_clear(t);
+    switch (v->type) {
+    case EC_NULL:
+        return EMPTY;
+    case EC_INT:
+        if (strcmp(type, "TIME") == 0)
+            ea_text_utc_ns(t, v->i);
+        else if (strcmp(type, "ADDRESS") == 0)
+            ea_text_hex64(t, ec_u64_from_sql(v->i));
+        else if (strcmp(type, "HEX") == 0)
+            ea_text_hex64(t, (uint64_t)v->i);
+        else {
+            ea_text_i64(t, v->i);
+            return NUMBER;
+        }
+        return WORD;
+    case EC_REAL:
+        if (v->r - v->r != 0) {
+            ea_text_str(t, v->r > 0 ? "Infinity" : "-Infinity");
+            return WORD;
+        }
+        ea_text_printf(t, "%.15g", v->r);
+        if (strtod(t->data ? t->data : "", NULL) != v->r) {
+            ea_text_clear(t);
+            ea_text_printf(t, "%.17g", v->r);
+        }
+        return NUMBER;
+    case EC_BLOB:
+        ea_text_hex(t, v->data, v->len_bytes);
+        return WORD;
+    default:
+        ea_text_add(t, v->data, v->len_bytes);
+        return WORD;
+    }
+}
+
+static const char *cell_text(const printer *p) {
+    return p->cell.data ? p->cell.data : "";
+}
+
+static int write_out(printer *p) {
+    if (p->out.failed || p->cell.failed || p->held.failed)
+        return p->rc = ea_fail(p->err, EA_ENOMEM, "print the answer");
+    if (p->out.len_bytes && fwrite(p->out.data, 1, p->out.len_bytes, stdout) != p->out.len_bytes)
+        return p->rc = ea_fail(p->err, EA_EIO, "write to standard output");
+    ea_text_clear(&p->out);
+    return 0;
+}
+
+/* ---- tables ---- */
+
+/* Columns on a screen, about: characters of UTF-8. */
+static size_t width_of(const char *s) {
+    size_t n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void put_cell(printer *p, size_t column, const char *text, int to_the_right) {
+    size_t width = p->widths[column], n = width_of(text), pad = n < width ? width - n : 0;
+    if (column)
+        ea_text_str(&p->out, "  ");
+    for (size_t i = 0; to_the_right && i < pad; i++)
+        ea_text_char(&p->out, ' ');
+    ea_text_str(&p->out, text);
+    for (size_t i = 0; !to_the_right && i < pad && column + 1 < p->columns; i++)
+        ea_text_char(&p->out, ' ');
+    if (column + 1 == p->columns)
+        ea_text_char(&p->out, '\n');
+}
+
+/* Chooses the widths by the rows that are held, and prints them. */
+static void measure(printer *p) {
+    size_t at = 0;
+    uint8_t *to_the_right = calloc(p->columns + 1, 1);
+    p->is_measured = 1;
+    if (!to_the_right) {
+        p->out.failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < p->columns; i++)
+        p->widths[i] = width_of(p->names[i]);
+    for (size_t i = 0; i < p->held_cells && !p->held.failed; i++) {
+        const char *text = p->held.data + at;
+        size_t column = i % p->columns, n = width_of(text);
+        to_the_right[column] |= p->held_looks[i] == NUMBER;
+        if (n > p->widths[column])
+            p->widths[column] = n < WIDTH_MAX ? n : WIDTH_MAX;
+        at += strlen(text) + 1;
+    }
+    for (size_t i = 0; i < p->columns; i++)
+        put_cell(p, i, p->names[i], to_the_right[i]);
+    for (size_t i = 0; i < p->columns; i++) {
+        if (i)
+            ea_text_str(&p->out, "  ");
+        for (size_t k = 0; k < p->widths[i]; k++)
+            ea_text_char(&p->out, '-');
+    }
+    ea_text_char(&p->out, '\n');
+    at = 0;
+    for (size_t i = 0; i < p->held_cells && !p->held.failed; i++) {
+        const char *text = p->held.data + at;
+        put_cell(p, i % p->columns, text, p->held_looks[i] == NUMBER);
+        at += strlen(text) + 1;
+    }
+    free(to_the_right);
+    ea_text_deinit(&p->held);
+    ea_text_init(&p->held);
+    p->held_cells = 0;
+}
+
+static void hold(printer *p, enum look look, const char *text) {
+    if (p->held_cells == p->held_capacity) {
+        size_t bigger = p->held_capacity ? p->held_capacity * 2 : 256;
+        void *looks = realloc(p->held_looks, bigger);
+        if (!looks) {
+            p->held.failed = 1;
+            return;
+        }
+        p->held_looks = looks;
+        p->held_capacity = bigger;
+    }
+    p->held_looks[p->held_cells++] = (uint8_t)look;
+    ea_text_add(&p->held, text, strlen(text) + 1);
+}
+
+static void table_row(printer *p, size_t count, const ec_value *cells) {
+    ea_text safe;
+    ea_text_init(&safe);
+    for (size_t i = 0; i < count; i++) {
+        enum look look = show(p, &cells[i], p->types[i]);
+        ea_text_clear(&safe);
+        ea_text_safe(&safe, cell_text(p), p->cell.len_bytes);
+        if (p->is_measured)
+            put_cell(p, i, safe.len_bytes ? safe.data : "", look == NUMBER);
+        else
+            hold(p, look, safe.len_bytes ? safe.data : "");
+    }
+    p->out.failed |= safe.failed;
+    ea_text_deinit(&safe);
+    if (!p->is_measured && (p->rows >= MEASURED_ROWS || p->held.len_bytes >= MEASURED_BYTES))
+        measure(p);
+}
+
+/* ---- the other forms ---- */
+
+static void csv_row(printer *p, size_t count, const ec_value *cells) {
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            ea_text_char(&p->out, ',');
+        if (show(p, &cells[i], p->types[i]) != EMPTY && p->cell.len_bytes)
+            ea_text_csv(&p->out, cell_text(p), p->cell.len_bytes);
+    }
+    ea_text_str(&p->out, "\r\n"); /* RFC 4180 */
+}
+
+static void json_row(printer *p, size_t count, const ec_value *cells) {
+    if (p->format == JSON)
+        ea_text_str(&p->out, p->rows > 1 ? ",\n  " : "\n  ");
+    ea_text_char(&p->out, '{');
+    for (size_t i = 0; i < count; i++) {
+        enum look look = show(p, &cells[i], p->types[i]);
+        if (i)
+            ea_text_char(&p->out, ',');
+        ea_text_json_str(&p->out, p->names[i]);
+        ea_text_char(&p->out, ':');
+        if (look == WORD)
+            ea_text_char(&p->out, '"');
+        if (look == EMPTY)
+            ea_text_str(&p->out, "null");
+        else
+            ea_text_json(&p->out, cell_text(p), p->cell.len_bytes);
+        if (look == WORD)
+            ea_text_char(&p->out, '"');
+    }
+    ea_text_str(&p->out, p->format == JSON ? "}" : "}\n");
+}
+
+/* ---- listening ---- */
+
+/* Copies of the names: for a table without what a terminal would take for commands; for JSON each one different. */
+static char *name_of(const printer *p, size_t column, const char *name) {
+    ea_text t;
+    size_t same = 1;
+    ea_text_init(&t);
+    if (p->format == TABLE)
+        ea_text_safe(&t, name, strlen(name));
+    else
+        ea_text_str(&t, name);
+    size_t n = t.len_bytes;
+    for (size_t i = 0; i < column && (p->format == JSONL || p->format == JSON) && !t.failed; i++) {
+        if (strcmp(p->names[i], t.data ? t.data : "") != 0)
+            continue;
+        t.len_bytes = n;
+        ea_text_printf(&t, "_%zu", ++same);
+        i = (size_t)-1; /* look at all of them again */
+    }
+    if (!t.data && !t.failed)
+        ea_text_add(&t, "", 0);
+    char *s = t.failed ? NULL : t.data ? t.data : calloc(1, 1);
+    if (t.failed)
+        ea_text_deinit(&t);
+    return s;
+}
+
+static int on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+    printer *p = arg;
+    p->names = calloc(count + 1, sizeof *p->names);
+    p->types = calloc(count + 1, sizeof *p->types);
+    p->widths = calloc(count + 1, sizeof *p->widths);
+    if (!p->names || !p->types || !p->widths)
+        return p->rc = ea_fail(p->err, EA_ENOMEM, "print the answer");
+    p->columns = count;
+    for (size_t i = 0; i < count; i++) {
+        p->names[i] = name_of(p, i, names[i]);
+        p->types[i] = calloc(strlen(types[i]) + 1, 1);
+        if (!p->names[i] || !p->types[i])
+            return p->rc = ea_fail(p->err, EA_ENOMEM, "print the answer");
+        memcpy(p->types[i], types[i], strlen(types[i]));
+    }
+    for (size_t i = 0; p->format == CSV && i < count; i++) {
+        if (i)
+            ea_text_char(&p->out, ',');
+        ea_text_csv(&p->out, p->names[i], strlen(p->names[i]));
+    }
+    if (p->format == CSV)
+        ea_text_str(&p->out, "\r\n");
+    if (p->format == JSON)
+        ea_text_str(&p->out, "{\"rows\": [");
+    return 0;
+}
+
+static int on_row(void *arg, size_t count, const ec_value *cells) {
+    printer *p = arg;
+    p->rows++;
+    if (p->format == TABLE)
+        table_row(p, count, cells);
+    else if (p->format == CSV)
+        csv_row(p, count, cells);
+    else
+        json_row(p, count, cells);
+    return p->out.len_bytes >= FLUSH_BYTES || p->out.failed || p->held.failed ? write_out(p) : 0;
+}
+
+static const char *ending_name(enum ec_ending ending) {
+    static const char *const NAMES[] = {"whole", "rows", "time", "memory", "canceled"};
+    return NAMES[ending];
+}
+
+/* What stands behind the rows. */
+static int finish(printer *p, const ec_outcome *outcome) {
+    if (p->format == TABLE && p->columns && !p->is_measured)
+        measure(p);
+    if (p->format == JSON)
+        ea_text_printf(&p->out,
+                       "%s], \"row_count\": %" PRIu64 ", \"ended\": \"%s\", \"damaged_batches\": %" PRIu64 "}\n",
+                       p->rows ? "\n" : "", p->rows, ending_name(outcome->ending), outcome->damaged);
+    int rc = write_out(p);
+    if (!rc && fflush(stdout))
+        rc = ea_fail(p->err, EA_EIO, "write to standard output");
+    return rc;
+}
+
+static void deinit(printer *p) {
+    for (size_t i = 0; i < p->columns; i++) {
+        free(p->names[i]);
+        free(p->types[i]);
+    }
+    free(p->names);
+    free(p->types);
+    free(p->widths);
+    free(p->held_looks);
+    ea_text_deinit(&p->out);
+    ea_text_deinit(&p->cell);
+    ea_text_deinit(&p->held);
+}
+
+/* ---- the command ---- */
+
+/* Tables that collector/state makes: what is stored has to be folded before they are asked. */
+static int needs_history(const char *sql) {
+    static const char *const TABLES[] = {"processes", "threads", "modules", "ledger", "blindness", "alerts"};
+    for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
+        if (strcasestr(sql, TABLES[i]))
+            return 1;
+    return 0;
+}
+
+static int read_sql(const char *operand, char **ret, ea_err *err) {
+    if (operand && strcmp(operand, "-") != 0) {
+        size_t n = strlen(operand);
+        char *copy = malloc(n + 1);
+        if (!copy)
+            return ea_fail(err, EA_ENOMEM, "read the statement");
+        memcpy(copy, operand, n + 1);
+        *ret = copy;
+        return 0;
+    }
+    char *sql = malloc(SQL_MAX + 1);
+    if (!sql)
+        return ea_fail(err, EA_ENOMEM, "read the statement");
+    size_t n = fread(sql, 1, SQL_MAX + 1, stdin);
+    if (n > SQL_MAX || ferror(stdin)) {
+        free(sql);
+        return n > SQL_MAX ? ea_fail(err, EA_ELIMIT, "a statement has at most %d bytes", SQL_MAX)
+                           : ea_fail(err, EA_EIO, "read standard input");
+    }
+    sql[n] = 0;
+    *ret = sql;
+    return 0;
+}
+
+/* Says what is missing from the answer; the exit code. */
+static int tell(const options *o, const ec_outcome *outcome) {
+    switch (outcome->ending) {
+    case EC_ENDED_ROWS:
+        fprintf(stderr, "etwcollector: ended at the limit of %" PRIu64 " rows; there are more (--rows)\n",
+                o->limit_rows);
+        break;
+    case EC_ENDED_TIME:
+        fprintf(stderr, "etwcollector: ended at the time limit of %g s (--time-limit)\n", (double)o->limit_ns / 1e9);
+        break;
+    case EC_ENDED_MEMORY:
+        fprintf(stderr, "etwcollector: ended at the memory limit of %" PRIu64 " MiB (--memory)\n",
+                o->limit_bytes >> 20);
+        break;
+    case EC_ENDED_CANCELED:
+        fprintf(stderr, "etwcollector: stopped on request\n");
+        return 1;
+    default:
+        break;
+    }
+    if (outcome->damaged)
+        fprintf(stderr,
+                "etwcollector: %" PRIu64 " batches are damaged and were left out from where the damage is; %s\n",
+                outcome->damaged, outcome->damage);
+    if (outcome->ending != EC_ENDED_WHOLE)
+        return EXIT_LIMIT;
+    return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : 0;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    char *sql = NULL;
+    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
+    printer p = {.format = o->json ? JSON : (enum format)o->format, .err = &err};
+    uint64_t behind = 0;
+    ea_text_init(&p.out);
+    ea_text_init(&p.cell);
+    ea_text_init(&p.held);
+    int rc = read_sql(operand_count ? operands[0] : NULL, &sql, &err);
+    if (!rc && needs_history(sql)) {
+        rc = ec_history_catch_up(o->store, o->host, o->wait_ns, &behind, &err);
+        if (!rc && behind)
+            fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the history yet\n", behind);
+    }
+    if (!rc) {
+        ea_on_stop(on_stop);
+        ec_question question = {.store = o->store,
+                                .host = o->host,
+                                .sql = sql,
+                                .limit_ns = o->limit_ns,
+                                .limit_bytes = o->limit_bytes,
+                                .limit_rows = o->limit_rows};
+        rc = ec_ask(&question, &(ec_listener){on_columns, on_row, &p}, &stopped, &outcome, &err);
+        if (!rc)
+            rc = p.rc;
+    }
+    if (!rc)
+        rc = finish(&p, &outcome);
+    int code = rc ? ea_exit_code(rc) : tell(o, &outcome);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    deinit(&p);
+    free(sql);
+    return code;
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "store",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, store),
+     .required = 1,
+     .help = "the collector's folder"},
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, host),
+     .help = "see only what this agent has sent"},
+    {.name = "format",
+     .letter = 'f',
+     .argument = "FORMAT",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, format),
+     .fallback = "table",
+     .choices = FORMATS,
+     .help = "how rows are printed: jsonl is one object a row, json one object with all"},
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "the same as --format json"},
+    {.name = "rows",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, limit_rows),
+     .fallback = "100000",
+     .help = "end after so many rows; 0 for no limit"},
+    {.name = "time-limit",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, limit_ns),
+     .fallback = "60s",
+     .help = "end after this time"},
+    {.name = "memory",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, limit_bytes),
+     .fallback = "1GiB",
+     .help = "end when the statement needs more memory"},
+    {.name = "wait",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, wait_ns),
+     .fallback = "10s",
+     .help = "how long to wait until what is stored now is in the tables of machines"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_query = {
+    .name = "query",
+    .operands = "[SQL]",
+    .summary = "Ask the store in SQL: events, processes, threads, modules, hosts, ledgers",
+    .details =
+        "One SELECT, as SQLite understands it; without one, or for -, it is read from standard input. It runs in a\n"
+        "process of its own, can only read, and ends at its limits or with Ctrl-C; the collector may run meanwhile.\n\n"
+        "Tables: events, and one a class of events, named as the class is: \"Process/Start\". processes, threads,\n"
+        "modules; hosts, streams, batches, classes; ledger, blindness, alerts. Each event has host, time, cpu, pid, "
+        "tid\n"
+        "and, not in SELECT *, provider_name, name, stream, batch, position, version, opcode, keyword, activity_id,\n"
+        "fields (JSON), stack (JSON) and more; a class's table has the fields as columns, too.\n"
+        "PRAGMA_table_xinfo('Process/Start') lists a table's columns.\n\n"
+        "Conditions on host, name, time, pid and fields are asked of the store's index and of the stored columns; "
+        "only\n"
+        "the columns that the statement names are decoded. Functions: time_ns('2024-05-17T14:03:07Z'), time_text(ns),\n"
+        "time_bucket(ns, '1s'), duration_ns('5ms'), u64('0xfffff80000000000') and u64_text(address), "
+        "u64_number(address),\n"
+        "hex_text(n), guid, sid, ip (text or bytes to text), guid_bytes, sid_bytes, ip_bytes, ip_in(ip, "
+        "'10.0.0.0/8'),\n"
+        "ntstatus(n). Addresses are 64 bits, unsigned: compare columns of them with u64('0x...'). All of it, with\n"
+        "examples: SQL.md in collector/query.\n\n"
+        "Exit codes: 0 answered, 1 failed or stopped, 2 usage or wrong SQL, 3 something stored is damaged and was "
+        "left\n"
+        "out, 4 ended at a limit (what had come by then is printed).",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+    .max_operands = 1,
+};

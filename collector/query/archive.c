@@ -1,0 +1,215 @@
+/* See archive.h. */
+#include "archive.h"
+
+#include "arena.h"
+#include "map.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASSES_MAX = 1 << 20 };
+
+struct ec_archive {
+    ec_store *store;
+    ea_registry *registry;
+    ea_arena arena;
+    ec_archive_stream *streams;
+    size_t stream_count, stream_capacity;
+    const ea_class **classes;
+    size_t class_count, class_capacity;
+    ec_class_set *sets;
+    size_t set_count, set_capacity;
+    size_t *set_capacities;
+    ea_bytes_map by_name; /* name in lower case -> index of its set + 1 */
+    int (*keep_going)(void *arg);
+    void *arg;
+    uint64_t damaged;
+    char first_damage[640];
+};
+
+/* Room for one more element: 0, or EA_ENOMEM. */
+static int grow(void **items, size_t count, size_t *capacity, size_t element_bytes) {
+    if (count < *capacity)
+        return 0;
+    size_t bigger = *capacity ? *capacity * 2 : 16;
+    void *p = realloc(*items, bigger * element_bytes);
+    if (!p)
+        return EA_ENOMEM;
+    *items = p;
+    *capacity = bigger;
+    return 0;
+}
+
+static char *lower_case(ea_arena *arena, const char *s) {
+    char *out = ea_arena_strdup(arena, s);
+    for (char *p = out; p && *p; p++)
+        if (*p >= 'A' && *p <= 'Z')
+            *p = (char)(*p + 'a' - 'A');
+    return out;
+}
+
+typedef struct adding {
+    ec_archive *a;
+    ea_err *err;
+    int rc;
+} adding;
+
+static int add_stream(const ec_stream_row *row, void *arg) {
+    adding *d = arg;
+    ec_archive *a = d->a;
+    void *items = a->streams;
+    if (grow(&items, a->stream_count, &a->stream_capacity, sizeof *a->streams)) {
+        d->rc = ea_fail(d->err, EA_ENOMEM, "list the streams");
+        return 1;
+    }
+    a->streams = items;
+    ec_archive_stream *s = &a->streams[a->stream_count++];
+    s->row = *row;
+    for (size_t i = 0; i < sizeof row->stream; i++)
+        snprintf(s->id + 2 * i, 3, "%02x", row->stream[i]);
+    return 0;
+}
+
+/* The index of the set of a name, which is made when it is new: 0 or EA_ENOMEM. */
+static int set_of(ec_archive *a, const char *name, size_t *ret) {
+    char *key = lower_case(&a->arena, name);
+    if (!key)
+        return EA_ENOMEM;
+    const void *known = ea_bytes_map_get(&a->by_name, key, strlen(key));
+    if (known) {
+        *ret = (size_t)(uintptr_t)known - 1;
+        return 0;
+    }
+    void *sets = a->sets, *capacities = a->set_capacities;
+    size_t capacity = a->set_capacity;
+    if (grow(&sets, a->set_count, &capacity, sizeof *a->sets))
+        return EA_ENOMEM;
+    a->sets = sets;
+    if (grow(&capacities, a->set_count, &a->set_capacity, sizeof *a->set_capacities))
+        return EA_ENOMEM;
+    a->set_capacities = capacities;
+    if (ea_bytes_map_put(&a->by_name, key, strlen(key), (void *)(uintptr_t)(a->set_count + 1)))
+        return EA_ENOMEM;
+    a->sets[a->set_count] = (ec_class_set){.name = name};
+    a->set_capacities[a->set_count] = 0;
+    *ret = a->set_count++;
+    return 0;
+}
+
+static int add_class(const ea_class *c, void *arg) {
+    adding *d = arg;
+    ec_archive *a = d->a;
+    void *items = a->classes;
+    size_t k = 0;
+    int rc = grow(&items, a->class_count, &a->class_capacity, sizeof(void *));
+    if (!rc) {
+        a->classes = items;
+        a->classes[a->class_count++] = c;
+    }
+    if (!rc && *c->name) {
+        rc = set_of(a, c->name, &k);
+        if (!rc) {
+            ec_class_set *s = &a->sets[k];
+            items = s->classes;
+            rc = grow(&items, s->count, &a->set_capacities[k], sizeof(void *));
+            if (!rc) {
+                s->classes = items;
+                s->classes[s->count++] = c;
+            }
+        }
+    }
+    return rc ? ea_fail(d->err, EA_ENOMEM, "list the classes") : 0;
+}
+
+int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err *err) {
+    ec_archive *a = calloc(1, sizeof *a);
+    if (!a)
+        return ea_fail(err, EA_ENOMEM, "open %s", dir);
+    ea_arena_init(&a->arena, 0);
+    ea_bytes_map_init(&a->by_name, 0);
+    adding d = {.a = a, .err = err};
+    int rc = ec_store_open(&a->store, dir, &(ec_store_options){0}, err);
+    /* from here on this connection sees one state of the index */
+    if (!rc && sqlite3_exec(ec_store_database(a->store), "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
+        rc = ea_fail(err, EA_EDATABASE, "read %s/index.db: %s", dir, sqlite3_errmsg(ec_store_database(a->store)));
+    if (!rc)
+        rc = ec_store_each_stream(a->store, host, add_stream, &d, err);
+    if (!rc)
+        rc = d.rc;
+    if (!rc)
+        rc = ea_registry_create(&a->registry, CLASSES_MAX, err);
+    if (!rc)
+        rc = ec_find_classes(a->store, a->registry, add_class, &d, err);
+    if (rc) {
+        ec_archive_close(a);
+        return rc;
+    }
+    *ret = a;
+    return 0;
+}
+
+void ec_archive_close(ec_archive *a) {
+    if (!a)
+        return;
+    if (a->store)
+        sqlite3_exec(ec_store_database(a->store), "COMMIT", NULL, NULL, NULL);
+    ea_registry_destroy(a->registry);
+    ec_store_close(a->store);
+    for (size_t i = 0; i < a->set_count; i++)
+        free(a->sets[i].classes);
+    free(a->sets);
+    free(a->set_capacities);
+    free(a->classes);
+    free(a->streams);
+    ea_bytes_map_deinit(&a->by_name);
+    ea_arena_deinit(&a->arena);
+    free(a);
+}
+
+ec_store *ec_archive_store(ec_archive *a) {
+    return a->store;
+}
+ea_registry *ec_archive_registry(ec_archive *a) {
+    return a->registry;
+}
+const ec_archive_stream *ec_archive_streams(const ec_archive *a, size_t *ret_count) {
+    *ret_count = a->stream_count;
+    return a->streams;
+}
+const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count) {
+    *ret_count = a->set_count;
+    return a->sets;
+}
+const ea_class *const *ec_archive_classes(const ec_archive *a, size_t *ret_count) {
+    *ret_count = a->class_count;
+    return a->classes;
+}
+
+const ec_class_set *ec_archive_set(const ec_archive *a, const char *name) {
+    ea_arena scratch;
+    ea_arena_init(&scratch, 0);
+    const char *key = lower_case(&scratch, name);
+    const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;
+    ea_arena_deinit(&scratch);
+    return k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+}
+
+void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg) {
+    a->keep_going = keep_going;
+    a->arg = arg;
+}
+int ec_archive_goes_on(const ec_archive *a) {
+    return !a->keep_going || a->keep_going(a->arg);
+}
+
+void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t number, const ea_err *err) {
+    if (a->damaged++ == 0)
+        snprintf(a->first_damage, sizeof a->first_damage, "stream %s batch %" PRIu64 ": %s", stream->id, number,
+                 err->message);
+}
+uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first) {
+    *ret_first = a->first_damage;
+    return a->damaged;
+}

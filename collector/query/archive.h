@@ -1,0 +1,45 @@
+/* A store as questions see it: its streams and classes at one moment. What arrives later is not in it.
+ * Before it: collector/store. After it: scan.c, the tables of SQL. Thread: one ec_archive belongs to one thread. */
+#ifndef EC_QUERY_ARCHIVE_H
+#define EC_QUERY_ARCHIVE_H
+
+#include "find.h"
+
+typedef struct ec_archive ec_archive;
+
+typedef struct ec_archive_stream {
+    ec_stream_row row;
+    char id[2 * EA_STREAM_ID_BYTES + 1]; /* hex */
+} ec_archive_stream;
+
+/* All classes of one name: its versions, pointer sizes, and the providers that use the name. */
+typedef struct ec_class_set {
+    const char *name; /* as the first of them writes it */
+    const ea_class **classes;
+    size_t count;
+} ec_class_set;
+
+/* Opens the store in folder dir for reading; host: only this agent's streams, NULL for all. The store is held in its
+ * present state: a writer goes on meanwhile. */
+EA_MUST_CHECK int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err *err);
+void ec_archive_close(ec_archive *a); /* NULL is allowed */
+
+ec_store *ec_archive_store(ec_archive *a);
+ea_registry *ec_archive_registry(ec_archive *a);
+const ec_archive_stream *ec_archive_streams(const ec_archive *a, size_t *ret_count);
+/* Sets of classes that have a name, in the order in which the store learnt of them. */
+const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count);
+/* The set of a name, in any case; NULL. */
+const ec_class_set *ec_archive_set(const ec_archive *a, const char *name);
+/* All classes, those without a name too. */
+const ea_class *const *ec_archive_classes(const ec_archive *a, size_t *ret_count);
+
+/* keep_going is asked before each batch that a scan reads; 0 ends the scan with EA_ECANCELED. NULL: nobody is asked. */
+void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg);
+int ec_archive_goes_on(const ec_archive *a);
+
+/* A batch that could not be read: counted, and the first one's reason kept. */
+void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t number, const ea_err *err);
+uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first);
+
+#endif

@@ -1,0 +1,343 @@
+/* The parent's side of a question. See ask.h. */
+#include "ask.h"
+#include "platform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    GRACE_MS = 2000,       /* what the child gets to say that its time is over */
+    LOOK_MS = 100,         /* how often stop is looked at */
+    FRAME_MAX = 256 << 20, /* of a row */
+    CELLS_MAX = 32768,
+};
+
+extern char **environ;
+
+typedef struct reader {
+    const ec_listener *listener;
+    uint8_t *data;
+    size_t bytes, capacity;
+    const char **names; /* names, then types */
+    ec_value *cells;
+    size_t column_count;
+    uint64_t rows;
+    int is_canceled, has_ended;
+    ec_outcome *outcome;
+    ea_err *err;
+    int rc; /* what the child says */
+} reader;
+
+/* ---- starting it ---- */
+
+static int start(pid_t *ret_pid, int *ret_in, int *ret_out, ea_err *err) {
+    int in[2] = {-1, -1}, out[2] = {-1, -1};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    char program[] = "etwcollector", name[] = EC_WORKER_NAME;
+    char *const argv[] = {program, name, NULL};
+    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) {
+        int os_error = errno;
+        for (int i = 0; i < 2; i++) {
+            if (in[i] >= 0)
+                close(in[i]);
+            if (out[i] >= 0)
+                close(out[i]);
+        }
+        return ea_fail_os(err, EA_EIO, os_error, "start a process for a query");
+    }
+    sigemptyset(&none);
+    sigfillset(&all);
+    int code = posix_spawn_file_actions_init(&actions);
+    if (!code)
+        code = posix_spawnattr_init(&attributes);
+    if (!code) {
+        (void)posix_spawnattr_setsigmask(&attributes, &none);
+        (void)posix_spawnattr_setsigdefault(&attributes, &all);
+        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        code = posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+        if (!code)
+            code = posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+        if (!code)
+            code = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+        posix_spawnattr_destroy(&attributes);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    close(in[0]);
+    close(out[1]);
+    if (code) {
+        close(in[1]);
+        close(out[0]);
+        return ea_fail_os(err, EA_EIO, code, "start a process for a query");
+    }
+    *ret_in = in[1];
+    *ret_out = out[0];
+    return 0;
+}
+
+static void add_string(ea_text *t, const char *s) {
+    uint8_t bytes[4];
+    ea_store32(bytes, (uint32_t)strlen(s));
+    ea_text_add(t, bytes, sizeof bytes);
+    ea_text_add(t, s, strlen(s) + 1);
+}
+
+static int send_question(int in, const ec_question *q, ea_err *err) {
+    ea_text t;
+    uint8_t head[25];
+    ea_store64(head, (uint64_t)q->limit_ns);
+    ea_store64(head + 8, q->limit_bytes);
+    ea_store64(head + 16, q->limit_rows);
+    head[24] = q->host != NULL;
+    ea_text_init(&t);
+    ea_text_add(&t, head, sizeof head);
+    add_string(&t, q->store);
+    add_string(&t, q->host ? q->host : "");
+    add_string(&t, q->sql);
+    int rc = t.failed ? ea_fail(err, EA_ENOMEM, "ask a question") : 0;
+    for (size_t at = 0; !rc && at < t.len_bytes;) {
+        ssize_t n = write(in, t.data + at, t.len_bytes - at);
+        if (n > 0)
+            at += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            rc = ea_fail_os(err, EA_EIO, errno, "ask a question");
+    }
+    ea_text_deinit(&t);
+    return rc;
+}
+
+/* ---- reading the answer ---- */
+
+typedef struct frame {
+    const uint8_t *at, *end;
+    int failed;
+} frame;
+
+static uint64_t get(frame *f, unsigned bytes) {
+    if ((size_t)(f->end - f->at) < bytes) {
+        f->failed = 1;
+        return 0;
+    }
+    uint64_t v = ea_load_uint(f->at, bytes);
+    f->at += bytes;
+    return v;
+}
+static const char *get_string(frame *f, size_t *ret) {
+    size_t n = (size_t)get(f, 4);
+    if (n > (size_t)(f->end - f->at)) {
+        f->failed = 1;
+        n = 0;
+    }
+    const char *s = (const char *)f->at;
+    f->at += n;
+    *ret = n;
+    return s;
+}
+
+static void free_columns(reader *r) {
+    for (size_t i = 0; r->names && i < 2 * r->column_count; i++)
+        free((void *)(uintptr_t)r->names[i]);
+    free((void *)(uintptr_t)r->names);
+    free(r->cells);
+    r->names = NULL;
+    r->cells = NULL;
+}
+
+static int on_columns(reader *r, frame *f) {
+    size_t n = (size_t)get(f, 4);
+    if (f->failed || r->names || n > CELLS_MAX)
+        return EA_ECORRUPT;
+    r->column_count = n;
+    r->names = calloc(2 * n + 1, sizeof *r->names);
+    r->cells = calloc(n + 1, sizeof *r->cells);
+    if (!r->names || !r->cells)
+        return EA_ENOMEM;
+    for (size_t i = 0; i < 2 * n; i++) {
+        size_t bytes;
+        const char *s = get_string(f, &bytes);
+        char *copy = malloc(bytes + 1);
+        if (!copy)
+            return EA_ENOMEM;
+        memcpy(copy, s, bytes);
+        copy[bytes] = 0;
+        r->names[(i % 2) * n + i / 2] = copy;
+    }
+    if (f->failed)
+        return EA_ECORRUPT;
+    r->is_canceled |= r->listener->on_columns(r->listener->arg, n, r->names, r->names + n) != 0;
+    return 0;
+}
+
+static int on_row(reader *r, frame *f) {
+    if (!r->cells)
+        return EA_ECORRUPT;
+    for (size_t i = 0; i < r->column_count; i++) {
+        ec_value *v = &r->cells[i];
+        uint64_t bits;
+        *v = (ec_value){.type = (enum ec_value_type)get(f, 1)};
+        switch (v->type) {
+        case EC_NULL:
+            break;
+        case EC_INT:
+            v->i = (int64_t)get(f, 8);
+            break;
+        case EC_REAL:
+            bits = get(f, 8);
+            memcpy(&v->r, &bits, sizeof v->r);
+            break;
+        case EC_TEXT:
+        case EC_BLOB:
+            v->data = get_string(f, &v->len_bytes);
+            break;
+        default:
+            f->failed = 1;
+        }
+    }
+    if (f->failed)
+        return EA_ECORRUPT;
+    r->rows++;
+    r->is_canceled |= r->listener->on_row(r->listener->arg, r->column_count, r->cells) != 0;
+    return 0;
+}
+
+static int on_end(reader *r, frame *f) {
+    size_t bytes;
+    r->outcome->ending = (enum ec_ending)get(f, 1);
+    int code = (int32_t)(uint32_t)get(f, 4);
+    r->outcome->damaged = get(f, 8);
+    const char *s = get_string(f, &bytes);
+    if (f->failed || code > 0)
+        return EA_ECORRUPT;
+    if (code)
+        r->rc = ea_fail(r->err, code, "%.*s", (int)(bytes < 480 ? bytes : 480), s);
+    s = get_string(f, &bytes);
+    if (f->failed)
+        return EA_ECORRUPT;
+    snprintf(r->outcome->damage, sizeof r->outcome->damage, "%.*s", (int)bytes, s);
+    r->has_ended = 1;
+    return 0;
+}
+
+/* Takes the whole frames that are there. */
+static int take_frames(reader *r) {
+    size_t at = 0;
+    int rc = 0;
+    while (!rc && !r->is_canceled && !r->has_ended && r->bytes - at >= 5) {
+        size_t n = ea_load32(r->data + at + 1);
+        if (n > FRAME_MAX)
+            return EA_ECORRUPT;
+        if (r->bytes - at - 5 < n)
+            break;
+        frame f = {.at = r->data + at + 5, .end = r->data + at + 5 + n};
+        switch (r->data[at]) {
+        case 'C':
+            rc = on_columns(r, &f);
+            break;
+        case 'R':
+            rc = on_row(r, &f);
+            break;
+        case 'E':
+            rc = on_end(r, &f);
+            break;
+        default:
+            rc = EA_ECORRUPT;
+        }
+        at += 5 + n;
+    }
+    memmove(r->data, r->data + at, r->bytes - at);
+    r->bytes -= at;
+    return rc;
+}
+
+/* Reads what there is: 1, 0 at the end, or an error. */
+static int read_some(reader *r, int out) {
+    enum { CHUNK = 1 << 16 };
+    if (r->capacity - r->bytes < CHUNK) {
+        size_t bigger = r->capacity * 2 + CHUNK;
+        void *p = realloc(r->data, bigger);
+        if (!p)
+            return EA_ENOMEM;
+        r->data = p;
+        r->capacity = bigger;
+    }
+    ssize_t n = read(out, r->data + r->bytes, r->capacity - r->bytes);
+    if (n < 0)
+        return errno == EINTR ? 1 : EA_EIO;
+    if (n == 0)
+        return 0;
+    r->bytes += (size_t)n;
+    int rc = take_frames(r);
+    return rc ? rc : 1;
+}
+
+/* Reads until the child has said its end, the time is over or somebody wants no more. */
+static int listen_to(reader *r, int out, int64_t limit_ns, const volatile sig_atomic_t *stop) {
+    int64_t begin = ea_monotonic_ns(), patience = (int64_t)GRACE_MS * 1000000;
+    int64_t limit = limit_ns > INT64_MAX - patience ? INT64_MAX : limit_ns + patience;
+    while (!r->has_ended && !r->is_canceled) {
+        struct pollfd p = {.fd = out, .events = POLLIN};
+        if (stop && *stop) {
+            r->is_canceled = 1;
+            break;
+        }
+        if (ea_monotonic_ns() - begin > limit) {
+            r->outcome->ending = EC_ENDED_TIME;
+            r->has_ended = 1;
+            break;
+        }
+        int n = poll(&p, 1, LOOK_MS);
+        if (n < 0 && errno != EINTR)
+            return EA_EIO;
+        if (n > 0) {
+            int rc = read_some(r, out);
+            if (rc <= 0)
+                return rc;
+        }
+    }
+    return 0;
+}
+
+int ec_ask(const ec_question *q, const ec_listener *listener, const volatile sig_atomic_t *stop, ec_outcome *ret,
+           ea_err *err) {
+    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
+    reader r = {.listener = listener, .outcome = &outcome, .err = err};
+    pid_t pid = 0;
+    int in = -1, out = -1, status = 0;
+    int rc = start(&pid, &in, &out, err);
+    if (rc)
+        return rc;
+    rc = send_question(in, q, err);
+    close(in);
+    if (!rc) {
+        rc = listen_to(&r, out, q->limit_ns, stop);
+        if (rc)
+            rc = ea_fail(err, rc, "read the answer of a query");
+    }
+    close(out);
+    if (!r.has_ended || r.is_canceled || rc || outcome.ending == EC_ENDED_TIME)
+        (void)kill(pid, SIGKILL); /* ours, and not waited for yet */
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    free(r.data);
+    free_columns(&r);
+    outcome.rows = r.rows;
+    if (!rc && r.is_canceled)
+        outcome.ending = EC_ENDED_CANCELED;
+    else if (!rc && !r.has_ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+        outcome.ending = EC_ENDED_TIME;
+    else if (!rc && !r.has_ended)
+        rc = ea_fail(err, EA_EIO, "the query's process ended early (%s %d)", WIFSIGNALED(status) ? "signal" : "code",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (!rc)
+        rc = r.rc;
+    if (!rc)
+        *ret = outcome;
+    return rc;
+}

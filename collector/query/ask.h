@@ -1,0 +1,55 @@
+/* A statement of SQL asked in a process of its own, with limits: whatever it does, who asked stays unharmed.
+ * Before it: the command query; later collector/web. After it: worker.c in the child, sql.h there.
+ *
+ * The child is this program again, started with EC_WORKER_NAME as its only argument (main() calls ec_worker_main then),
+ * so that it may be started from a process with threads. It gets the question on its standard input and answers on its
+ * standard output, in frames: a letter, the length (u32, little-endian), so many bytes. Its limits: SQLite's own memory
+ * and its address space, the time that it says and the CPU time that the operating system grants; it writes nothing and
+ * ends with its parent. */
+#ifndef EC_QUERY_ASK_H
+#define EC_QUERY_ASK_H
+
+#include "scan.h"
+
+#include <signal.h>
+
+#define EC_WORKER_NAME "query-worker"
+
+typedef struct ec_question {
+    const char *store, *host, *sql; /* host NULL: of all */
+    int64_t limit_ns;
+    uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
+} ec_question;
+
+enum ec_ending {
+    EC_ENDED_WHOLE = 0,
+    EC_ENDED_ROWS,     /* there are more rows than the limit */
+    EC_ENDED_TIME,     /* the time limit */
+    EC_ENDED_MEMORY,   /* the memory limit */
+    EC_ENDED_CANCELED, /* *stop, or a callback */
+};
+
+typedef struct ec_outcome {
+    enum ec_ending ending;
+    uint64_t rows;
+    uint64_t damaged; /* batches that could not be read and were left out */
+    char damage[640]; /* the first one's reason */
+} ec_outcome;
+
+/* Called in the thread that asks; non-zero ends the query as canceled. Cells and texts are borrowed during the call.
+ * types: what the columns are declared as (shape.h), "" for expressions. */
+typedef struct ec_listener {
+    int (*on_columns)(void *arg, size_t count, const char *const *names, const char *const *types);
+    int (*on_row)(void *arg, size_t count, const ec_value *cells);
+    void *arg;
+} ec_listener;
+
+/* Asks and waits for the end. stop: looked at now and then; may be NULL. EA_EUSAGE when the SQL is wrong, EA_ENOTFOUND
+ * when there is no store; an end at a limit is no error. Thread: any. */
+EA_MUST_CHECK int ec_ask(const ec_question *question, const ec_listener *listener, const volatile sig_atomic_t *stop,
+                         ec_outcome *ret, ea_err *err);
+
+/* The child's main(): returns its exit code. */
+int ec_worker_main(void);
+
+#endif

@@ -1,0 +1,246 @@
+/* See shape.h. */
+#include "shape.h"
+
+#include "map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELD_COLUMNS_MAX = 1900 };
+
+static const struct {
+    const char *name;
+    enum ec_kind kind;
+    int in_class, in_events;
+} COMMON[EC_COMMON_COUNT] = {
+#define X(id, name, kind, in_class, in_events) {name, EC_KIND_##kind, in_class, in_events},
+    EC_COMMON_COLUMNS(X)
+#undef X
+};
+
+const char *ec_kind_type(enum ec_kind kind) {
+    static const char *const types[] = {
+#define X(id, type) type,
+        EC_KINDS(X)
+#undef X
+    };
+    return types[kind];
+}
+
+enum ec_kind ec_kind_of_field(const ea_field *f) {
+    switch (f->type) {
+    case EA_BYTES:
+        return EC_KIND_BLOB;
+    case EA_CHAR8:
+    case EA_CHAR16:
+    case EA_UTF16_FIXED:
+    case EA_ANSI_FIXED:
+        return EC_KIND_TEXT;
+    default:
+        break;
+    }
+    if (f->count != 1 || f->count_field >= 0) /* a list, as JSON */
+        return EC_KIND_TEXT;
+    switch (f->type) {
+    case EA_HEX8:
+    case EA_HEX16:
+    case EA_HEX32:
+        return EC_KIND_HEX;
+    case EA_HEX64:
+    case EA_POINTER:
+        return EC_KIND_ADDRESS;
+    case EA_U64:
+    case EA_SIZE:
+        return EC_KIND_COUNT;
+    case EA_F32:
+    case EA_F64:
+        return EC_KIND_REAL;
+    case EA_FILETIME:
+        return EC_KIND_TIME;
+    case EA_U8:
+    case EA_I8:
+    case EA_U16:
+    case EA_I16:
+    case EA_U32:
+    case EA_I32:
+    case EA_I64:
+    case EA_BOOL8:
+    case EA_BOOL32:
+    case EA_PORT:
+        return EC_KIND_INT;
+    default:
+        return EC_KIND_TEXT;
+    }
+}
+
+/* One kind for the values of both. */
+static enum ec_kind merge(enum ec_kind a, enum ec_kind b) {
+    int ints = a == EC_KIND_INT || a == EC_KIND_HEX || a == EC_KIND_COUNT || a == EC_KIND_ADDRESS;
+    if (a == b)
+        return a;
+    if (!ints || (b != EC_KIND_INT && b != EC_KIND_HEX && b != EC_KIND_COUNT && b != EC_KIND_ADDRESS))
+        return EC_KIND_ANY;
+    if (a == EC_KIND_ADDRESS || b == EC_KIND_ADDRESS)
+        return EC_KIND_ADDRESS;
+    return a == EC_KIND_COUNT || b == EC_KIND_COUNT ? EC_KIND_COUNT : EC_KIND_INT;
+}
+
+static const char *lower_case(ea_arena *arena, const char *s) {
+    char *out = ea_arena_strdup(arena, s);
+    for (char *p = out; p && *p; p++)
+        if (*p >= 'A' && *p <= 'Z')
+            *p = (char)(*p + 'a' - 'A');
+    return out;
+}
+
+/* Takes a name for a column: as it is, or with a number behind it. */
+static int take_name(ec_shape *s, ea_bytes_map *taken, const char *name, const char **ret) {
+    size_t n = strlen(name);
+    char *out = ea_arena_alloc(&s->arena, n + 8);
+    if (!out)
+        return EA_ENOMEM;
+    memcpy(out, name, n + 1);
+    for (unsigned k = 2; k < 10000; k++) {
+        const char *key = lower_case(&s->arena, out);
+        if (!key)
+            return EA_ENOMEM;
+        if (*key && !ea_bytes_map_get(taken, key, strlen(key))) {
+            *ret = out;
+            return ea_bytes_map_put(taken, key, strlen(key), (void *)(uintptr_t)1);
+        }
+        snprintf(out + n, 8, "_%u", k);
+    }
+    return EA_ELIMIT;
+}
+
+/* The name of a column that every event has; event_NAME where a field is called that. */
+static int take_hidden_name(ec_shape *s, ea_bytes_map *taken, const char *name, const char **ret) {
+    char prefixed[64];
+    snprintf(prefixed, sizeof prefixed, "event_%s", name);
+    return take_name(s, taken, ea_bytes_map_get(taken, name, strlen(name)) ? prefixed : name, ret);
+}
+
+/* The column of a class's field; made when no class before has the field. ordinal: how many fields of that name the
+ * class has before it. */
+static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, const ea_field *f, unsigned ordinal,
+                     size_t *ret) {
+    char suffix[16];
+    size_t n = strlen(f->name);
+    char *key = ea_arena_alloc(&s->arena, n + sizeof suffix);
+    if (!key)
+        return EA_ENOMEM;
+    snprintf(suffix, sizeof suffix, "\t%u", ordinal);
+    memcpy(key, f->name, n);
+    memcpy(key + n, suffix, strlen(suffix) + 1);
+    const void *at = ea_bytes_map_get(known, key, strlen(key));
+    if (at) {
+        ec_column *column = &s->columns[(uintptr_t)at];
+        column->kind = merge(column->kind, ec_kind_of_field(f));
+        *ret = (uintptr_t)at;
+        return 0;
+    }
+    *ret = s->count;
+    if (s->count - EC_COMMON_COUNT >= FIELD_COLUMNS_MAX)
+        return 0;
+    const char *name = NULL;
+    int rc = take_name(s, taken, f->name, &name);
+    if (rc == EA_ELIMIT)
+        return 0;
+    if (!rc)
+        rc = ea_bytes_map_put(known, key, strlen(key), (void *)(uintptr_t)s->count);
+    if (rc)
+        return rc;
+    s->columns[s->count] = (ec_column){.name = name,
+                                       .kind = ec_kind_of_field(f),
+                                       .common = EC_COMMON_COUNT,
+                                       .field = ea_arena_strdup(&s->arena, f->name)};
+    if (!s->columns[s->count].field)
+        return EA_ENOMEM;
+    s->count++;
+    return 0;
+}
+
+static int add_class(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, size_t k, size_t stride) {
+    const ea_class *c = s->set->classes[k];
+    int rc = 0;
+    for (size_t f = 0, top = 0; !rc && f < c->field_count; f += c->fields[f].span, top++) {
+        size_t column = 0;
+        unsigned ordinal = 0;
+        for (size_t before = 0; before < f; before += c->fields[before].span)
+            ordinal += strcmp(c->fields[before].name, c->fields[f].name) == 0;
+        rc = add_field(s, taken, known, &c->fields[f], ordinal, &column);
+        if (!rc && column < s->count)
+            s->fields[k * stride + column - EC_COMMON_COUNT] = (int16_t)top;
+    }
+    return rc;
+}
+
+int ec_shape_init(ec_shape *s, const ec_class_set *set, ea_err *err) {
+    ea_bytes_map taken, known;
+    size_t most = 0;
+    for (size_t k = 0; set && k < set->count; k++)
+        most += set->classes[k]->top_count;
+    if (most > FIELD_COLUMNS_MAX)
+        most = FIELD_COLUMNS_MAX;
+    *s = (ec_shape){.set = set};
+    ea_arena_init(&s->arena, 0);
+    ea_bytes_map_init(&taken, 0);
+    ea_bytes_map_init(&known, 0);
+    s->columns = ea_arena_zalloc(&s->arena, EC_COMMON_COUNT + most, sizeof *s->columns);
+    s->fields = set ? ea_arena_alloc(&s->arena, (set->count * most + 1) * sizeof *s->fields) : NULL;
+    int rc = s->columns && (s->fields || !set) ? 0 : EA_ENOMEM;
+    for (size_t i = 0; set && !rc && i < set->count * most; i++)
+        s->fields[i] = -1;
+    /* fields may take the names of hidden columns, not those of others */
+    for (int i = 0; !rc && i < EC_COMMON_COUNT; i++) {
+        ec_column *column = &s->columns[s->count++];
+        *column =
+            (ec_column){.kind = COMMON[i].kind, .hidden = set ? COMMON[i].in_class : COMMON[i].in_events, .common = i};
+        if (!column->hidden)
+            rc = take_name(s, &taken, COMMON[i].name, &column->name);
+    }
+    for (size_t k = 0; set && !rc && k < set->count; k++)
+        rc = add_class(s, &taken, &known, k, most);
+    for (int i = 0; !rc && i < EC_COMMON_COUNT; i++)
+        if (s->columns[i].hidden)
+            rc = take_hidden_name(s, &taken, COMMON[i].name, &s->columns[i].name);
+    /* the matrix was made for the most columns that there can be */
+    size_t stride = s->count - EC_COMMON_COUNT;
+    for (size_t k = 1; set && !rc && stride < most && k < set->count; k++)
+        memmove(s->fields + k * stride, s->fields + k * most, stride * sizeof *s->fields);
+    ea_bytes_map_deinit(&taken);
+    ea_bytes_map_deinit(&known);
+    if (rc) {
+        ec_shape_deinit(s);
+        return ea_fail(err, rc, "list the columns of %s", set ? set->name : "events");
+    }
+    return 0;
+}
+
+void ec_shape_deinit(ec_shape *s) {
+    ea_arena_deinit(&s->arena);
+    *s = (ec_shape){0};
+}
+
+static int same_name(const char *a, const char *b) {
+    for (; *a && *b; a++, b++) {
+        int x = *a >= 'A' && *a <= 'Z' ? *a + 'a' - 'A' : *a, y = *b >= 'A' && *b <= 'Z' ? *b + 'a' - 'A' : *b;
+        if (x != y)
+            return 0;
+    }
+    return *a == *b;
+}
+
+size_t ec_shape_find(const ec_shape *s, const char *name) {
+    size_t i = 0;
+    while (i < s->count && !same_name(s->columns[i].name, name))
+        i++;
+    return i;
+}
+
+int ec_shape_field(const ec_shape *s, const ea_class *c, size_t column) {
+    for (size_t k = 0; s->set && column >= EC_COMMON_COUNT && k < s->set->count; k++)
+        if (s->set->classes[k] == c)
+            return s->fields[k * (s->count - EC_COMMON_COUNT) + column - EC_COMMON_COUNT];
+    return -1;
+}

@@ -1,0 +1,93 @@
+/* The columns of a table of events: what every event has, then the fields of its classes. How each kind of value looks
+ * in SQL is said here, once.
+ * Before it: archive.h (classes). After it: scan.c, SQL. Thread: its owner's; a finished shape is constant. */
+#ifndef EC_QUERY_SHAPE_H
+#define EC_QUERY_SHAPE_H
+
+#include "archive.h"
+#include "arena.h"
+
+/* What every event has, in the order of the columns: name, kind, hidden (in a class's table, in `events`). A hidden
+ * column is not part of SELECT *. */
+// clang-format off
+#define EC_COMMON_COLUMNS(X)                                                                                           \
+    X(HOST, "host", TEXT, 0, 0)                     /* the agent's name */                                             \
+    X(TIME, "time", TIME, 0, 0)                                                                                        \
+    X(CPU, "cpu", INT, 0, 0)                                                                                           \
+    X(PID, "pid", INT, 0, 0)                        /* 4294967295: none, like tid's */                                 \
+    X(TID, "tid", INT, 0, 0)                                                                                           \
+    X(PROVIDER_NAME, "provider_name", TEXT, 1, 0)                                                                      \
+    X(NAME, "name", TEXT, 1, 0)                     /* of the class */                                                 \
+    X(FIELDS, "fields", TEXT, 1, 0)                 /* a JSON object */                                                \
+    X(STREAM, "stream", TEXT, 1, 1)                                                                                    \
+    X(BATCH, "batch", INT, 1, 1)                                                                                       \
+    X(POSITION, "position", INT, 1, 1)              /* in the batch, from 0 */                                         \
+    X(SOURCE, "source", INT, 1, 1)                                                                                     \
+    X(CLOCK, "clock", INT, 1, 1)                    /* raw ticks */                                                    \
+    X(PROVIDER, "provider", TEXT, 1, 1)                                                                                \
+    X(ID, "id", INT, 1, 1)                                                                                             \
+    X(VERSION, "version", INT, 1, 1)                                                                                   \
+    X(CHANNEL, "channel", INT, 1, 1)                                                                                   \
+    X(LEVEL, "level", INT, 1, 1)                                                                                       \
+    X(OPCODE, "opcode", INT, 1, 1)                                                                                     \
+    X(TASK, "task", INT, 1, 1)                                                                                         \
+    X(KEYWORD, "keyword", ADDRESS, 1, 1)                                                                               \
+    X(ACTIVITY_ID, "activity_id", TEXT, 1, 1)                                                                          \
+    X(RELATED_ACTIVITY_ID, "related_activity_id", TEXT, 1, 1)                                                          \
+    X(STACK, "stack", TEXT, 1, 1)                   /* a JSON array */                                                 \
+    X(PAYLOAD, "payload", BLOB, 1, 1)
+// clang-format on
+
+enum ec_common {
+#define X(id, name, kind, in_class, in_events) EC_##id,
+    EC_COMMON_COLUMNS(X)
+#undef X
+        EC_COMMON_COUNT
+};
+
+/* Kinds of values, and the type that a column of that kind is declared with.
+ * INT: a number that SQLite has. HEX: the same, an unsigned one that people read in hex. TIME: ns since 1970 UTC.
+ * ADDRESS: 64 bits, unsigned, its highest bit turned over (ec_u64_to_sql): the order is kept, and so are differences.
+ * COUNT: 64 bits, unsigned, a number below 2^63; above, which no count reaches, 20 decimal digits as text, which SQLite
+ * sorts behind all numbers. TEXT: UTF-8; GUIDs, SIDs, IP addresses as they are printed; lists and structs as JSON.
+ * ANY: classes of one name disagree. */
+#define EC_KINDS(X)                                                                                                    \
+    X(INT, "INTEGER")                                                                                                  \
+    X(HEX, "HEX")                                                                                                      \
+    X(TIME, "TIME") X(ADDRESS, "ADDRESS") X(COUNT, "COUNT") X(REAL, "REAL") X(TEXT, "TEXT") X(BLOB, "BLOB") X(ANY, "")
+
+enum ec_kind {
+#define X(id, type) EC_KIND_##id,
+    EC_KINDS(X)
+#undef X
+};
+const char *ec_kind_type(enum ec_kind kind);
+/* What values of a field look like by themselves. */
+enum ec_kind ec_kind_of_field(const ea_field *f);
+
+typedef struct ec_column {
+    const char *name;
+    enum ec_kind kind;
+    int hidden;
+    int common;        /* enum ec_common; EC_COMMON_COUNT: a field */
+    const char *field; /* its name in the classes */
+} ec_column;
+
+typedef struct ec_shape {
+    const ec_class_set *set; /* NULL: the table of all events, which has no fields' columns */
+    ec_column *columns;
+    size_t count;
+    int16_t *fields; /* [class of the set][column - EC_COMMON_COUNT]: its top-level field, -1: none */
+    ea_arena arena;
+} ec_shape;
+
+/* A field whose name is taken (in any case), by host, time, cpu, pid, tid or a field before it, is NAME_2 and so on; a
+ * hidden column whose name a field has is event_NAME. Fields beyond the 1,900th have no column. */
+EA_MUST_CHECK int ec_shape_init(ec_shape *shape, const ec_class_set *set, ea_err *err);
+void ec_shape_deinit(ec_shape *shape); /* harmless on a zeroed one */
+/* The column of a name, in any case; shape->count: none. */
+size_t ec_shape_find(const ec_shape *shape, const char *name);
+/* The top-level field of a class (of the set) that a column shows; -1: none. */
+int ec_shape_field(const ec_shape *shape, const ea_class *c, size_t column);
+
+#endif

@@ -1,0 +1,216 @@
+/* The connection and what it may do. See sql.h. */
+#include "sql_parts.h"
+
+#include "clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LENGTH_MAX = 16 << 20, /* of a text, a blob, a row */
+    SQL_MAX = 1 << 20,     /* of a statement */
+};
+
+int ec_sql_fail(sqlite3_vtab *table, const ea_err *err) {
+    sqlite3_free(table->zErrMsg);
+    table->zErrMsg = NULL;
+    if (err->code == EA_ENOMEM)
+        return SQLITE_NOMEM;
+    if (err->code == EA_ECANCELED)
+        return SQLITE_INTERRUPT;
+    table->zErrMsg = sqlite3_mprintf("%s", err->message);
+    return SQLITE_ERROR;
+}
+
+int ec_sql_op(int op, enum ec_op *ret) {
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+        *ret = EC_OP_EQ;
+        return 1;
+    case SQLITE_INDEX_CONSTRAINT_LT:
+        *ret = EC_OP_LT;
+        return 1;
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        *ret = EC_OP_LE;
+        return 1;
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        *ret = EC_OP_GT;
+        return 1;
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        *ret = EC_OP_GE;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+int ec_sql_is_binary(sqlite3_index_info *info, int i) {
+    const char *collation = sqlite3_vtab_collation(info, i);
+    return collation && sqlite3_stricmp(collation, "BINARY") == 0;
+}
+
+int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err) {
+    /* a number's column turns a text that is one into it before it compares; so does this */
+    int is_number = kind != EC_KIND_TEXT && kind != EC_KIND_BLOB && kind != EC_KIND_ANY;
+    int type = is_number ? sqlite3_value_numeric_type(from) : sqlite3_value_type(from);
+    *ret = (ec_value){.type = EC_NULL};
+    switch (type) {
+    case SQLITE_INTEGER:
+        *ret = (ec_value){.type = EC_INT, .i = sqlite3_value_int64(from)};
+        return 0;
+    case SQLITE_FLOAT:
+        *ret = (ec_value){.type = EC_REAL, .r = sqlite3_value_double(from)};
+        return 0;
+    case SQLITE_NULL:
+        return 0;
+    default:
+        break;
+    }
+    const void *data = type == SQLITE_TEXT ? (const void *)sqlite3_value_text(from) : sqlite3_value_blob(from);
+    size_t n = (size_t)sqlite3_value_bytes(from);
+    if (type == SQLITE_TEXT && kind == EC_KIND_TIME)
+        return ea_fail(err, EA_EUSAGE, "a time is a number of ns since 1970: compare it with time_ns('%.40s')",
+                       data ? (const char *)data : "");
+    ret->type = type == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
+    ret->data = ea_arena_copy(arena, n ? data : "", n);
+    ret->len_bytes = n;
+    return ret->data ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
+}
+
+void ec_sql_result(sqlite3_context *context, const ec_value *v) {
+    switch (v->type) {
+    case EC_INT:
+        sqlite3_result_int64(context, v->i);
+        break;
+    case EC_REAL:
+        sqlite3_result_double(context, v->r);
+        break;
+    case EC_TEXT:
+        sqlite3_result_text64(context, v->data, v->len_bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
+        break;
+    case EC_BLOB:
+        sqlite3_result_blob64(context, v->len_bytes ? v->data : "", v->len_bytes, SQLITE_TRANSIENT);
+        break;
+    default:
+        sqlite3_result_null(context);
+    }
+}
+
+int ec_sql_declare(ec_sql *s, const ea_text *columns) {
+    if (columns->failed)
+        return SQLITE_NOMEM;
+    s->is_declaring = 1;
+    int code = sqlite3_declare_vtab(s->db, columns->data);
+    s->is_declaring = 0;
+    return code;
+}
+
+void ec_sql_add_name(ea_text *t, const char *name) {
+    ea_text_char(t, '"');
+    for (; *name; name++) {
+        if (*name == '"')
+            ea_text_char(t, '"');
+        ea_text_char(t, *name);
+    }
+    ea_text_char(t, '"');
+}
+
+/* ---- what a statement may do ---- */
+
+static int is_one_of(const char *name, const char *const *list) {
+    for (; *list; list++)
+        if (name && sqlite3_stricmp(name, *list) == 0)
+            return 1;
+    return 0;
+}
+
+/* Reading and computing; nothing that names a file, changes the connection or loads code. */
+static int authorize(void *arg, int action, const char *a, const char *b, const char *database, const char *trigger) {
+    static const char *const FORBIDDEN[] = {"load_extension", "fts3_tokenizer", "sqlite_log", NULL};
+    static const char *const PRAGMAS[] = {"table_info",  "table_xinfo",    "table_list",      "function_list",
+                                          "module_list", "collation_list", "compile_options", NULL};
+    const ec_sql *s = arg;
+    (void)database, (void)trigger;
+    if (s->is_declaring) /* a table of ours, in memory */
+        return SQLITE_OK;
+    switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE:
+        return SQLITE_OK;
+    case SQLITE_FUNCTION:
+        return is_one_of(b, FORBIDDEN) ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_PRAGMA:
+        return is_one_of(a, PRAGMAS) ? SQLITE_OK : SQLITE_DENY;
+    default:
+        return SQLITE_DENY;
+    }
+}
+
+static int on_progress(void *arg) {
+    const ec_sql *s = arg;
+    return !s->options.keep_going(s->options.arg);
+}
+
+int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea_err *err) {
+    ec_sql *s = calloc(1, sizeof *s);
+    size_t n = strlen(dir);
+    if (!s || !(s->dir = malloc(n + 1))) {
+        free(s);
+        return ea_fail(err, EA_ENOMEM, "open %s", dir);
+    }
+    memcpy(s->dir, dir, n + 1);
+    s->options = *options;
+    int rc = ec_archive_open(&s->archive, dir, options->host, err);
+    if (!rc)
+        ec_archive_on_batch(s->archive, options->keep_going, options->arg);
+    if (!rc && sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        rc = ea_fail(err, EA_ENOMEM, "open %s", dir);
+    if (!rc) {
+        sqlite3_extended_result_codes(s->db, 1);
+        sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+        sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+        sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+        sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+        sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+        sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
+        sqlite3_limit(s->db, SQLITE_LIMIT_SQL_LENGTH, SQL_MAX);
+        sqlite3_limit(s->db, SQLITE_LIMIT_ATTACHED, 0);
+        sqlite3_limit(s->db, SQLITE_LIMIT_WORKER_THREADS, 0);
+        if (sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL) != SQLITE_OK)
+            rc = ea_fail(err, EA_EDATABASE, "open %s: %s", dir, sqlite3_errmsg(s->db));
+    }
+    if (!rc)
+        rc = ec_sql_add_functions(s->db, err);
+    if (!rc)
+        rc = ec_sql_add_tables(s, err);
+    if (!rc)
+        rc = ec_sql_add_events(s, err); /* the last: a class cannot take another table's name */
+    if (rc) {
+        ec_sql_close(s);
+        return rc;
+    }
+    if (options->keep_going)
+        sqlite3_progress_handler(s->db, 10000, on_progress, s);
+    sqlite3_set_authorizer(s->db, authorize, s);
+    *ret = s;
+    return 0;
+}
+
+void ec_sql_close(ec_sql *s) {
+    if (!s)
+        return;
+    sqlite3_close(s->db);
+    sqlite3_close(s->memory);
+    ec_tables_close(s->state);
+    ec_archive_close(s->archive);
+    free(s->dir);
+    free(s);
+}
+
+sqlite3 *ec_sql_database(ec_sql *s) {
+    return s->db;
+}
+ec_archive *ec_sql_archive(ec_sql *s) {
+    return s->archive;
+}

@@ -1,0 +1,29 @@
+/* SQL over a store: an SQLite connection whose tables are the store's events and machines, read-only. SQL.md beside
+ * this file says what there is, for people who write queries. Before it: archive.h, scan.h, collector/state. After it:
+ * worker.c. Thread: one ec_sql belongs to one thread.
+ *
+ * The connection has nothing but these tables: no file of its own, no ATTACH, no PRAGMA but those that describe tables,
+ * no extension. It bounds neither time nor memory by itself: see worker.h. */
+#ifndef EC_QUERY_SQL_H
+#define EC_QUERY_SQL_H
+
+#include "archive.h"
+
+#include <sqlite3.h>
+
+typedef struct ec_sql ec_sql;
+
+typedef struct ec_sql_options {
+    const char *host;             /* only this agent's; NULL: all */
+    int (*keep_going)(void *arg); /* asked now and then; 0 ends the statement with SQLITE_INTERRUPT; may be NULL */
+    void *arg;
+    int no_pushdown; /* for tests: conditions are left to SQLite alone */
+} ec_sql_options;
+
+/* Opens the store in folder dir. options: copied; host is borrowed until close. EA_ENOTFOUND when there is no store. */
+EA_MUST_CHECK int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea_err *err);
+void ec_sql_close(ec_sql *s); /* finalize all statements first; NULL is allowed */
+sqlite3 *ec_sql_database(ec_sql *s);
+ec_archive *ec_sql_archive(ec_sql *s);
+
+#endif

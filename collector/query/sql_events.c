@@ -1,0 +1,314 @@
+/* Tables of events: one a class, named as the class is, and `events` over all. Each is a virtual table over a scan.
+ * Before it: sql.c. After it: scan.c. Thread: the connection's.
+ *
+ * xBestIndex takes what the scan can keep and writes it down as "column,operator,in " for each, in the order of
+ * xFilter's arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first
+ * asks for them, so that a batch gives what the statement names and no more. */
+#include "sql_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a module stands for. */
+typedef struct source {
+    ec_sql *sql;
+    const ec_class_set *set; /* NULL: events */
+} source;
+
+typedef struct table {
+    sqlite3_vtab base;
+    ec_sql *sql;
+    ec_shape shape;
+    double rows; /* a guess */
+} table;
+
+typedef struct cursor {
+    sqlite3_vtab_cursor base;
+    ec_scan *scan;
+    const ec_block *block; /* NULL: at the end */
+    uint32_t at;           /* index into block->selected */
+    sqlite3_int64 rowid;
+    ea_arena arena; /* the values of the conditions */
+} cursor;
+
+static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+    const source *from = aux;
+    ea_err err = {0};
+    ea_text sql;
+    size_t streams;
+    (void)argc, (void)argv;
+    table *t = sqlite3_malloc(sizeof *t);
+    if (!t)
+        return SQLITE_NOMEM;
+    memset(t, 0, sizeof *t);
+    t->sql = from->sql;
+    const ec_archive_stream *s = ec_archive_streams(from->sql->archive, &streams);
+    for (size_t i = 0; i < streams; i++)
+        t->rows += (double)s[i].row.event_count;
+    if (from->set)
+        t->rows /= 16;
+    int rc = ec_shape_init(&t->shape, from->set, &err);
+    ea_text_init(&sql);
+    ea_text_str(&sql, "CREATE TABLE t(");
+    for (size_t i = 0; !rc && i < t->shape.count; i++) {
+        const ec_column *c = &t->shape.columns[i];
+        if (i)
+            ea_text_char(&sql, ',');
+        ec_sql_add_name(&sql, c->name);
+        ea_text_printf(&sql, " %s%s", ec_kind_type(c->kind), c->hidden ? " HIDDEN" : "");
+    }
+    ea_text_char(&sql, ')');
+    int code = rc ? SQLITE_NOMEM : ec_sql_declare(from->sql, &sql);
+    ea_text_deinit(&sql);
+    if (code != SQLITE_OK) {
+        *ret_message = sqlite3_mprintf("%s", rc ? err.message : sqlite3_errmsg(db));
+        ec_shape_deinit(&t->shape);
+        sqlite3_free(t);
+        return code;
+    }
+    sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+    *ret = &t->base;
+    return SQLITE_OK;
+}
+
+static int disconnect(sqlite3_vtab *base) {
+    table *t = (table *)base;
+    ec_shape_deinit(&t->shape);
+    sqlite3_free(t);
+    return SQLITE_OK;
+}
+
+/* What part of the rows a condition may leave. */
+static double share(const ec_column *c, enum ec_op op) {
+    switch (c->common) {
+    case EC_NAME:
+    case EC_PROVIDER_NAME:
+        return 0.06;
+    case EC_TIME:
+        return op == EC_OP_EQ ? 1e-5 : 0.25;
+    case EC_PID:
+    case EC_TID:
+        return op == EC_OP_EQ ? 0.03 : 0.5;
+    case EC_HOST:
+    case EC_STREAM:
+        return 0.2;
+    default:
+        return op == EC_OP_EQ ? 0.05 : 0.4;
+    }
+}
+
+/* Whether what the condition skips is skipped before it is decoded. */
+static int is_indexed(int common) {
+    return common == EC_NAME || common == EC_PROVIDER_NAME || common == EC_TIME || common == EC_PID ||
+           common == EC_HOST || common == EC_STREAM || common == EC_BATCH;
+}
+
+static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+    const table *t = (const table *)base;
+    double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
+    int next = 1;
+    ea_text plan;
+    ea_text_init(&plan);
+    for (int i = 0; i < info->nConstraint && !t->sql->options.no_pushdown; i++) {
+        enum ec_op op;
+        int column = info->aConstraint[i].iColumn;
+        if (!info->aConstraint[i].usable || !ec_sql_op(info->aConstraint[i].op, &op) || column < 0 ||
+            (size_t)column >= t->shape.count)
+            continue;
+        int keeps = ec_scan_keeps(&t->shape, (size_t)column, op), in = 0;
+        const ec_column *c = &t->shape.columns[column];
+        if (!keeps || (c->kind == EC_KIND_TEXT && !ec_sql_is_binary(info, i)))
+            continue;
+#if SQLITE_VERSION_NUMBER >= 3038000
+        if (op == EC_OP_EQ)
+            in = sqlite3_vtab_in(info, i, 1);
+#endif
+        ea_text_printf(&plan, "%d,%d,%d ", column, (int)op, in);
+        info->aConstraintUsage[i].argvIndex = next++;
+        info->aConstraintUsage[i].omit = keeps == 2;
+        rows *= share(c, op);
+        if (is_indexed(c->common))
+            decoded *= share(c, op);
+    }
+    info->estimatedCost = decoded + rows + 1000; /* even an empty scan opens batches */
+    info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
+    if (!plan.failed && plan.len_bytes) {
+        info->idxStr = sqlite3_mprintf("%s", plan.data);
+        info->needToFreeIdxStr = 1;
+    }
+    int failed = plan.failed || (plan.len_bytes && !info->idxStr);
+    ea_text_deinit(&plan);
+    return failed ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
+    (void)base;
+    cursor *c = sqlite3_malloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    memset(c, 0, sizeof *c);
+    ea_arena_init(&c->arena, 0);
+    *ret = &c->base;
+    return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base) {
+    cursor *c = (cursor *)base;
+    ec_scan_close(c->scan);
+    ea_arena_deinit(&c->arena);
+    sqlite3_free(c);
+    return SQLITE_OK;
+}
+
+/* The next block; at its first event. */
+static int next_block(cursor *c) {
+    ea_err err = {0};
+    const ec_block *block = NULL;
+    int rc = ec_scan_next(c->scan, &block, &err);
+    if (rc < 0)
+        return ec_sql_fail(c->base.pVtab, &err);
+    c->block = rc ? block : NULL;
+    c->at = 0;
+    return SQLITE_OK;
+}
+
+/* The values of one argument: several for an IN that is given as a whole. */
+static int read_values(cursor *c, sqlite3_value *from, int in, enum ec_kind kind, ec_condition *ret, ea_err *err) {
+    size_t capacity = 1, n = 0;
+    ec_value *values = ea_arena_alloc(&c->arena, capacity * sizeof *values);
+    int rc = values ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
+    if (!rc && !in) {
+        rc = ec_sql_value(from, kind, &c->arena, &values[n], err);
+        n++;
+    }
+#if SQLITE_VERSION_NUMBER >= 3038000
+    sqlite3_value *item = NULL;
+    for (int code = rc || !in ? SQLITE_DONE : sqlite3_vtab_in_first(from, &item); !rc && code == SQLITE_OK && item;
+         code = sqlite3_vtab_in_next(from, &item)) {
+        if (n == capacity) {
+            ec_value *bigger = ea_arena_alloc(&c->arena, 2 * capacity * sizeof *bigger);
+            if (!bigger)
+                return ea_fail(err, EA_ENOMEM, "compare a column");
+            memcpy(bigger, values, n * sizeof *values);
+            values = bigger;
+            capacity *= 2;
+        }
+        rc = ec_sql_value(item, kind, &c->arena, &values[n++], err);
+    }
+#endif
+    ret->values = values;
+    ret->value_count = n;
+    return rc;
+}
+
+/* One number of the plan, up to a comma or a space. */
+static int plan_number(const char **at) {
+    int n = 0;
+    for (; **at >= '0' && **at <= '9'; ++*at)
+        n = n * 10 + (**at - '0');
+    ++*at;
+    return n;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+    cursor *c = (cursor *)base;
+    table *t = (table *)base->pVtab;
+    ea_err err = {0};
+    (void)number;
+    ec_scan_close(c->scan);
+    c->scan = NULL;
+    c->block = NULL;
+    c->rowid = 0;
+    ea_arena_reset(&c->arena);
+    ec_condition *conditions = ea_arena_zalloc(&c->arena, (size_t)argc + 1, sizeof *conditions);
+    int rc = conditions ? 0 : ea_fail(&err, EA_ENOMEM, "begin a scan");
+    for (int i = 0; !rc && i < argc; i++) {
+        int column = plan_number(&plan), op = plan_number(&plan), in = plan_number(&plan);
+        conditions[i].column = (size_t)column;
+        conditions[i].op = (enum ec_op)op;
+        rc = read_values(c, argv[i], in, t->shape.columns[column].kind, &conditions[i], &err);
+    }
+    if (!rc)
+        rc = ec_scan_open(&c->scan, t->sql->archive, &t->shape, conditions, (size_t)argc, &err);
+    return rc ? ec_sql_fail(base->pVtab, &err) : next_block(c);
+}
+
+static int next(sqlite3_vtab_cursor *base) {
+    cursor *c = (cursor *)base;
+    c->rowid++;
+    return ++c->at < c->block->selected_count ? SQLITE_OK : next_block(c);
+}
+
+static int at_end(sqlite3_vtab_cursor *base) {
+    return !((cursor *)base)->block;
+}
+
+static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
+    cursor *c = (cursor *)base;
+    ea_err err = {0};
+    ec_value v;
+    int rc = ec_scan_value(c->scan, (size_t)which, c->block->selected[c->at], &v, &err);
+    if (rc)
+        return ec_sql_fail(base->pVtab, &err);
+    ec_sql_result(context, &v);
+    return SQLITE_OK;
+}
+
+static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
+    *ret = ((cursor *)base)->rowid;
+    return SQLITE_OK;
+}
+
+/* Without xCreate: a table that is there by its module's name alone. */
+static const sqlite3_module MODULE = {
+    .iVersion = 2,
+    .xConnect = connect,
+    .xBestIndex = best_index,
+    .xDisconnect = disconnect,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
+    .xFilter = filter,
+    .xNext = next,
+    .xEof = at_end,
+    .xColumn = column,
+    .xRowid = rowid,
+};
+
+static int add_module(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
+    source *from = malloc(sizeof *from);
+    if (!from)
+        return ea_fail(err, EA_ENOMEM, "add the table %s", name);
+    *from = (source){s, set};
+    if (sqlite3_create_module_v2(s->db, name, &MODULE, from, free) != SQLITE_OK) /* which frees it then, too */
+        return ea_fail(err, EA_ENOMEM, "add the table %s: %s", name, sqlite3_errmsg(s->db));
+    return 0;
+}
+
+/* A class may be called anything, and a module replaces one that has its name: those that SQLite brings stay. */
+static int is_taken(sqlite3 *db, const char *name, int *ret, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    *ret = sqlite3_strnicmp(name, "pragma_", 7) == 0 || sqlite3_strnicmp(name, "sqlite_", 7) == 0;
+    if (*ret || strchr(name, '/')) /* none of SQLite's has a slash */
+        return 0;
+    int code = sqlite3_prepare_v2(db, "SELECT 1 FROM pragma_module_list WHERE name = ?1 COLLATE NOCASE", -1, &st, NULL);
+    if (code == SQLITE_OK && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK)
+        code = sqlite3_step(st);
+    *ret = code == SQLITE_ROW;
+    sqlite3_finalize(st);
+    return code == SQLITE_ROW || code == SQLITE_DONE
+               ? 0
+               : ea_fail(err, EA_EDATABASE, "add the tables: %s", sqlite3_errmsg(db));
+}
+
+int ec_sql_add_events(ec_sql *s, ea_err *err) {
+    size_t count;
+    const ec_class_set *sets = ec_archive_sets(s->archive, &count);
+    int rc = add_module(s, "events", NULL, err);
+    for (size_t i = 0; !rc && i < count; i++) {
+        int taken = 0;
+        rc = is_taken(s->db, sets[i].name, &taken, err);
+        if (!rc && !taken)
+            rc = add_module(s, sets[i].name, &sets[i], err);
+    }
+    return rc;
+}

@@ -1,0 +1,378 @@
+/* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
+ * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
+#include "clock.h"
+#include "ntstatus.h"
+#include "render.h"
+#include "sql_parts.h"
+#include "value.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+static void fail(sqlite3_context *c, const char *function, const char *expected) {
+    char *message = sqlite3_mprintf("%s: expected %s", function, expected);
+    sqlite3_result_error(c, message ? message : "out of memory", -1);
+    sqlite3_free(message);
+}
+
+static void result(sqlite3_context *c, ea_text *t) {
+    if (t->failed)
+        sqlite3_result_error_nomem(c);
+    else
+        sqlite3_result_text64(c, t->data ? t->data : "", t->len_bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
+    ea_text_deinit(t);
+}
+
+static const char *text_of(sqlite3_value *v) {
+    const unsigned char *s = sqlite3_value_text(v);
+    return s ? (const char *)s : "";
+}
+
+/* ---- 64-bit unsigned numbers ---- */
+
+static void u64(sqlite3_context *c, int count, sqlite3_value **v) {
+    uint64_t n;
+    (void)count;
+    switch (sqlite3_value_type(v[0])) {
+    case SQLITE_NULL:
+        return;
+    case SQLITE_INTEGER: /* its bits: a literal such as 0xfffff80000000000 is negative for SQLite */
+        sqlite3_result_int64(c, ec_u64_to_sql((uint64_t)sqlite3_value_int64(v[0])));
+        return;
+    case SQLITE_TEXT:
+        if (ea_u64_parse(text_of(v[0]), &n) == 0) {
+            sqlite3_result_int64(c, ec_u64_to_sql(n));
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    fail(c, "u64", "a whole number, or one as text: '0x7ff712340000'");
+}
+
+static void u64_text(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (sqlite3_value_type(v[0]) != SQLITE_INTEGER) {
+        fail(c, "u64_text", "an address");
+        return;
+    }
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_hex64(&t, ec_u64_from_sql(sqlite3_value_int64(v[0])));
+    result(c, &t);
+}
+
+static void u64_number(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (sqlite3_value_type(v[0]) != SQLITE_INTEGER) {
+        fail(c, "u64_number", "an address");
+        return;
+    }
+    uint64_t n = ec_u64_from_sql(sqlite3_value_int64(v[0]));
+    if (n <= INT64_MAX) {
+        sqlite3_result_int64(c, (int64_t)n);
+        return;
+    }
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_printf(&t, "%020llu", (unsigned long long)n);
+    result(c, &t);
+}
+
+static void hex_number(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_hex64(&t, (uint64_t)sqlite3_value_int64(v[0]));
+    result(c, &t);
+}
+
+/* ---- time ---- */
+
+static void time_ns(sqlite3_context *c, int count, sqlite3_value **v) {
+    int64_t ns;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (ea_utc_ns_parse(text_of(v[0]), &ns))
+        fail(c, "time_ns", "a time such as '2024-05-17T14:03:07.25Z'");
+    else
+        sqlite3_result_int64(c, ns);
+}
+
+static void time_text(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_utc_ns(&t, sqlite3_value_int64(v[0]));
+    result(c, &t);
+}
+
+static void duration_ns(sqlite3_context *c, int count, sqlite3_value **v) {
+    int64_t ns;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (ea_duration_parse(text_of(v[0]), &ns))
+        fail(c, "duration_ns", "a duration such as '250ms'");
+    else
+        sqlite3_result_int64(c, ns);
+}
+
+static void time_bucket(sqlite3_context *c, int count, sqlite3_value **v) {
+    int64_t width = 0;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL || sqlite3_value_type(v[1]) == SQLITE_NULL)
+        return;
+    if (sqlite3_value_type(v[1]) == SQLITE_TEXT ? ea_duration_parse(text_of(v[1]), &width) != 0
+                                                : (width = sqlite3_value_int64(v[1]), 0))
+        width = 0;
+    if (width <= 0) {
+        fail(c, "time_bucket", "a time and a duration such as '1s'");
+        return;
+    }
+    int64_t t = sqlite3_value_int64(v[0]), rest = t % width;
+    if (rest < 0)
+        rest += width;
+    sqlite3_result_int64(c, t < INT64_MIN + rest ? INT64_MIN : t - rest);
+}
+
+/* ---- GUIDs ---- */
+
+static int guid_of(sqlite3_value *v, ea_guid *ret) {
+    if (sqlite3_value_type(v) == SQLITE_BLOB && sqlite3_value_bytes(v) == (int)sizeof *ret) {
+        memcpy(ret, sqlite3_value_blob(v), sizeof *ret);
+        return 1;
+    }
+    return sqlite3_value_type(v) == SQLITE_TEXT && ea_guid_parse(text_of(v), ret) == 0;
+}
+
+static void guid(sqlite3_context *c, int count, sqlite3_value **v) {
+    ea_guid g;
+    char text[37];
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (!guid_of(v[0], &g)) {
+        fail(c, "guid", "a GUID as text, or its 16 bytes");
+        return;
+    }
+    ea_guid_format(&g, text);
+    sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+}
+
+static void guid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
+    ea_guid g;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (guid_of(v[0], &g))
+        sqlite3_result_blob(c, g.bytes, sizeof g.bytes, SQLITE_TRANSIENT);
+    else
+        fail(c, "guid_bytes", "a GUID as text, or its 16 bytes");
+}
+
+/* ---- SIDs: revision, count, 6 bytes of authority, 4 a sub-authority ---- */
+
+enum { SID_SUBS_MAX = 15, SID_BYTES_MAX = 8 + 4 * SID_SUBS_MAX };
+
+/* Decimal or 0x hex up to a '-' or the end: 1. */
+static int sid_part(const char **at, uint64_t *ret) {
+    char part[24];
+    size_t n = strcspn(*at, "-");
+    if (n == 0 || n >= sizeof part)
+        return 0;
+    memcpy(part, *at, n);
+    part[n] = 0;
+    *at += n;
+    return ea_u64_parse(part, ret) == 0;
+}
+
+/* The bytes of a SID: their number, 0 when it is none. */
+static size_t sid_parse(const char *s, uint8_t *out) {
+    uint64_t part;
+    size_t n = 0;
+    if ((s[0] != 'S' && s[0] != 's') || s[1] != '-')
+        return 0;
+    s += 2;
+    if (!sid_part(&s, &part) || part != 1 || *s++ != '-')
+        return 0;
+    out[0] = 1;
+    if (!sid_part(&s, &part) || part >> 48)
+        return 0;
+    for (unsigned i = 0; i < 6; i++)
+        out[2 + i] = (uint8_t)(part >> (40 - 8 * i));
+    while (*s++ == '-') {
+        if (n == SID_SUBS_MAX || !sid_part(&s, &part) || part > UINT32_MAX)
+            return 0;
+        ea_store32(out + 8 + 4 * n++, (uint32_t)part);
+    }
+    out[1] = (uint8_t)n;
+    return s[-1] == 0 ? 8 + 4 * n : 0;
+}
+
+static int sid_of(sqlite3_value *v, uint8_t *out, size_t *ret) {
+    size_t n = (size_t)sqlite3_value_bytes(v);
+    if (sqlite3_value_type(v) == SQLITE_BLOB) {
+        const uint8_t *p = sqlite3_value_blob(v);
+        if (n < 8 || p[1] > SID_SUBS_MAX || n != 8 + (size_t)4 * p[1])
+            return 0;
+        memcpy(out, p, n);
+    } else {
+        n = sid_parse(text_of(v), out);
+    }
+    *ret = n;
+    return n != 0;
+}
+
+static void sid(sqlite3_context *c, int count, sqlite3_value **v) {
+    static const ea_field FIELD = {.name = "", .type = EA_SID, .count = 1, .count_field = -1, .span = 1};
+    uint8_t bytes[SID_BYTES_MAX];
+    size_t n;
+    ea_text t;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (!sid_of(v[0], bytes, &n)) {
+        fail(c, "sid", "a SID such as 'S-1-5-18', or its bytes");
+        return;
+    }
+    ea_text_init(&t);
+    (void)!ea_value_sid(&FIELD, 8, &(ea_slice){bytes, (uint32_t)n, 1}, &t);
+    result(c, &t);
+}
+
+static void sid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
+    uint8_t bytes[SID_BYTES_MAX];
+    size_t n;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    if (sid_of(v[0], bytes, &n))
+        sqlite3_result_blob(c, bytes, (int)n, SQLITE_TRANSIENT);
+    else
+        fail(c, "sid_bytes", "a SID such as 'S-1-5-18', or its bytes");
+}
+
+/* ---- IP addresses ---- */
+
+/* 4 or 16 bytes in network order: their number, 0 when it is no address. */
+static size_t ip_of(sqlite3_value *v, uint8_t *out) {
+    if (sqlite3_value_type(v) == SQLITE_BLOB) {
+        size_t n = (size_t)sqlite3_value_bytes(v);
+        if (n != 4 && n != 16)
+            return 0;
+        memcpy(out, sqlite3_value_blob(v), n);
+        return n;
+    }
+    const char *s = text_of(v);
+    return inet_pton(AF_INET, s, out) == 1 ? 4 : inet_pton(AF_INET6, s, out) == 1 ? 16 : 0;
+}
+
+static void ip(sqlite3_context *c, int count, sqlite3_value **v) {
+    static const ea_field V4 = {.name = "", .type = EA_IPV4, .width = 4, .count = 1, .count_field = -1, .span = 1};
+    static const ea_field V6 = {.name = "", .type = EA_IPV6, .width = 16, .count = 1, .count_field = -1, .span = 1};
+    uint8_t bytes[16];
+    ea_text t;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    size_t n = ip_of(v[0], bytes);
+    if (!n) {
+        fail(c, "ip", "an IP address, or its 4 or 16 bytes");
+        return;
+    }
+    ea_class class = {.field_count = 1, .top_count = 1, .fields = n == 4 ? &V4 : &V6};
+    ea_text_init(&t);
+    ea_render_field_json(&t, &class, 0, &(ea_slice){bytes, (uint32_t)n, 1});
+    if (!t.failed) /* without its quotes */
+        sqlite3_result_text64(c, t.data + 1, t.len_bytes - 2, SQLITE_TRANSIENT, SQLITE_UTF8);
+    else
+        sqlite3_result_error_nomem(c);
+    ea_text_deinit(&t);
+}
+
+static void ip_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
+    uint8_t bytes[16];
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    size_t n = ip_of(v[0], bytes);
+    if (n)
+        sqlite3_result_blob(c, bytes, (int)n, SQLITE_TRANSIENT);
+    else
+        fail(c, "ip_bytes", "an IP address, or its 4 or 16 bytes");
+}
+
+static void ip_in(sqlite3_context *c, int count, sqlite3_value **v) {
+    uint8_t bytes[16], net[16];
+    char text[64];
+    uint64_t bits;
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL || sqlite3_value_type(v[1]) == SQLITE_NULL)
+        return;
+    const char *s = text_of(v[1]), *slash = strchr(s, '/');
+    size_t n = ip_of(v[0], bytes), length = slash ? (size_t)(slash - s) : sizeof text, width = 0;
+    if (length < sizeof text) {
+        memcpy(text, s, length);
+        text[length] = 0;
+        width = inet_pton(AF_INET, text, net) == 1 ? 4 : inet_pton(AF_INET6, text, net) == 1 ? 16 : 0;
+    }
+    if (!n || !width || ea_u64_parse(slash + 1, &bits) || bits > 8 * width) {
+        fail(c, "ip_in", "an IP address and a network such as '10.0.0.0/8'");
+        return;
+    }
+    int inside = n == width && memcmp(bytes, net, (size_t)bits / 8) == 0;
+    if (inside && bits % 8)
+        inside = ((bytes[bits / 8] ^ net[bits / 8]) >> (8 - bits % 8)) == 0;
+    sqlite3_result_int(c, inside);
+}
+
+static void ntstatus(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    const char *name = ea_ntstatus_name((uint32_t)sqlite3_value_int64(v[0]));
+    if (name)
+        sqlite3_result_text(c, name, -1, SQLITE_STATIC);
+}
+
+int ec_sql_add_functions(sqlite3 *db, ea_err *err) {
+    static const struct {
+        const char *name;
+        int count;
+        void (*call)(sqlite3_context *c, int count, sqlite3_value **v);
+    } FUNCTIONS[] = {
+        {"u64", 1, u64},
+        {"u64_text", 1, u64_text},
+        {"u64_number", 1, u64_number},
+        {"hex_text", 1, hex_number},
+        {"time_ns", 1, time_ns},
+        {"time_text", 1, time_text},
+        {"time_bucket", 2, time_bucket},
+        {"duration_ns", 1, duration_ns},
+        {"guid", 1, guid},
+        {"guid_bytes", 1, guid_bytes},
+        {"sid", 1, sid},
+        {"sid_bytes", 1, sid_bytes},
+        {"ip", 1, ip},
+        {"ip_bytes", 1, ip_bytes},
+        {"ip_in", 2, ip_in},
+        {"ntstatus", 1, ntstatus},
+    };
+    for (size_t i = 0; i < sizeof FUNCTIONS / sizeof FUNCTIONS[0]; i++)
+        if (sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].count,
+                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL, FUNCTIONS[i].call,
+                                       NULL, NULL, NULL) != SQLITE_OK)
+            return ea_fail(err, EA_EDATABASE, "add functions: %s", sqlite3_errmsg(db));
+    return 0;
+}

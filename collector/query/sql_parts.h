@@ -1,0 +1,40 @@
+/* Inside collector/query: what the parts of SQL share. See sql.h. */
+#ifndef EC_QUERY_SQL_PARTS_H
+#define EC_QUERY_SQL_PARTS_H
+
+#include "scan.h"
+#include "sql.h"
+#include "tables.h"
+
+struct ec_sql {
+    ec_sql_options options;
+    char *dir;
+    ec_archive *archive;
+    sqlite3 *db;
+    int is_declaring; /* sqlite3_declare_vtab asks the authorizer, too */
+    ec_tables *state; /* opened when a table of it is first used */
+    sqlite3 *memory;  /* the table of classes, filled when it is first used */
+};
+
+/* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */
+EA_MUST_CHECK int ec_sql_add_functions(sqlite3 *db, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_events(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_tables(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, ea_err *err);
+
+/* A failure of ours as SQLite's code, with its message in the table's zErrMsg. */
+int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
+/* sqlite3_declare_vtab, out of an xConnect. */
+int ec_sql_declare(ec_sql *s, const ea_text *columns);
+/* The value of a condition: what SQLite compares a column of that kind with. Texts are copied into the arena. kind: of
+ * the column. EA_ENOMEM; EA_EUSAGE for a text where a time is meant. */
+EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
+void ec_sql_result(sqlite3_context *context, const ec_value *v);
+/* An operator of sqlite3_index_info as ours: 1, 0 when there is none. */
+int ec_sql_op(int op, enum ec_op *ret);
+/* 1 when the condition compares as bytes do. */
+int ec_sql_is_binary(sqlite3_index_info *info, int i);
+/* Appends an identifier in quotes. */
+void ec_sql_add_name(ea_text *t, const char *name);
+
+#endif

@@ -1,0 +1,493 @@
+/* Tables of what is known about machines and the store: each is a SELECT over the collector's own databases, with typed
+ * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
+ * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
+#include "ledger.h"
+#include "sql_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum place { STORE, STATE, MEMORY };
+enum { COLUMNS_MAX = 32 };
+
+typedef struct spec {
+    const char *name;
+    enum place place;
+    const char *from;
+    struct {
+        const char *name;
+        enum ec_kind kind;
+        const char *value;  /* an expression over from */
+    } columns[COLUMNS_MAX]; /* ends with a NULL name; the first is the host, when it is called so */
+} spec;
+
+#define END_OF_TIME "9223372036854775807"
+#define STREAM_COLUMNS                                                                                                 \
+    {"host", EC_KIND_TEXT, "s.host"}, {                                                                                \
+        "stream", EC_KIND_TEXT, "lower(hex(s.id))"                                                                     \
+    }
+#define LIFE_COLUMNS                                                                                                   \
+    STREAM_COLUMNS, {"instance", EC_KIND_INT, "t.instance"}, {"begin", EC_KIND_TIME, "t.begin_utc_ns"},                \
+        {"end", EC_KIND_TIME, "nullif(t.end_utc_ns, " END_OF_TIME ")"}, {"seen", EC_KIND_TIME, "t.seen_utc_ns"},       \
+        {"begin_cause", EC_KIND_TEXT,                                                                                  \
+         "CASE t.begin_cause WHEN 0 THEN 'start' WHEN 1 THEN 'rundown_start' WHEN 2 THEN 'rundown_end' ELSE 'end' "    \
+         "END"},                                                                                                       \
+    {                                                                                                                  \
+        "end_cause", EC_KIND_TEXT,                                                                                     \
+            "CASE t.end_cause WHEN 0 THEN NULL WHEN 1 THEN 'end' WHEN 2 THEN 'replaced' WHEN 3 THEN 'process_end'"     \
+            " WHEN 4 THEN 'evicted' WHEN 5 THEN 'keyframe' ELSE 'other' END"                                           \
+    }
+
+// clang-format off
+static const spec SPECS[] = {
+    {"hosts", STORE,
+     "(SELECT agent, max(source_host) AS machine, count(*) AS streams, sum(batch_count) AS batches,"
+     " sum(event_count) AS events, sum(byte_count) AS bytes, min(begin_utc_ns) AS first, max(end_utc_ns) AS last,"
+     " min(received_first_utc_ns) AS received_first, max(received_last_utc_ns) AS received_last FROM streams GROUP BY agent) t",
+     {{"host", EC_KIND_TEXT, "t.agent"},
+      {"machine", EC_KIND_TEXT, "nullif(t.machine, '')"},
+      {"streams", EC_KIND_INT, "t.streams"},
+      {"batches", EC_KIND_INT, "t.batches"},
+      {"events", EC_KIND_INT, "t.events"},
+      {"bytes", EC_KIND_INT, "t.bytes"},
+      {"begin", EC_KIND_TIME, "t.first"},
+      {"end", EC_KIND_TIME, "t.last"},
+      {"received_first", EC_KIND_TIME, "t.received_first"},
+      {"received_last", EC_KIND_TIME, "t.received_last"}}},
+    {"streams", STORE,
+     "streams t",
+     {{"host", EC_KIND_TEXT, "t.agent"},
+      {"stream", EC_KIND_TEXT, "lower(hex(t.stream))"},
+      {"machine", EC_KIND_TEXT, "nullif(t.source_host, '')"},
+      {"batches", EC_KIND_INT, "t.batch_count"},
+      {"highest", EC_KIND_INT, "(SELECT max(r.last) FROM ranges r WHERE r.stream_id = t.stream_id)"},
+      {"missing", EC_KIND_INT,
+       "(SELECT max(r.last) - sum(r.last - r.first + 1) FROM ranges r WHERE r.stream_id = t.stream_id)"},
+      {"events", EC_KIND_INT, "t.event_count"},
+      {"bytes", EC_KIND_INT, "t.byte_count"},
+      {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
+      {"end", EC_KIND_TIME, "t.end_utc_ns"},
+      {"received_first", EC_KIND_TIME, "t.received_first_utc_ns"},
+      {"received_last", EC_KIND_TIME, "t.received_last_utc_ns"}}},
+    {"batches", STORE,
+     "streams s JOIN batches t ON t.stream_id = s.stream_id",
+     {{"host", EC_KIND_TEXT, "s.agent"},
+      {"stream", EC_KIND_TEXT, "lower(hex(s.stream))"},
+      {"batch", EC_KIND_INT, "t.number"},
+      {"kind", EC_KIND_TEXT, "CASE t.kind WHEN 0 THEN 'events' WHEN 1 THEN 'tombstone' WHEN 2 THEN 'keyframe' ELSE 'other' END"},
+      {"events", EC_KIND_INT, "t.event_count"},
+      {"bytes", EC_KIND_INT, "t.len_bytes"},
+      {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
+      {"end", EC_KIND_TIME, "t.end_utc_ns"},
+      {"received", EC_KIND_TIME, "t.received_utc_ns"},
+      {"segment", EC_KIND_INT, "t.segment"},
+      {"offset", EC_KIND_INT, "t.offset"}}},
+    {"classes", MEMORY,
+     "classes t",
+     {{"name", EC_KIND_TEXT, "t.name"},
+      {"provider_name", EC_KIND_TEXT, "t.provider_name"},
+      {"provider", EC_KIND_TEXT, "t.provider"},
+      {"kind", EC_KIND_TEXT, "t.kind"},
+      {"code", EC_KIND_INT, "t.code"},
+      {"version", EC_KIND_INT, "t.version"},
+      {"pointer_size", EC_KIND_INT, "t.pointer_size"},
+      {"schema", EC_KIND_TEXT, "t.schema"},
+      {"fields", EC_KIND_INT, "t.fields"},
+      {"hash", EC_KIND_TEXT, "t.hash"}}},
+    {"processes", STATE,
+     "streams s JOIN processes t ON t.stream = s.stream",
+     {LIFE_COLUMNS,
+      {"pid", EC_KIND_INT, "t.pid"},
+      {"parent_pid", EC_KIND_INT, "t.parent_pid"},
+      {"parent_instance", EC_KIND_INT, "nullif(t.parent_instance, 0)"},
+      {"session_id", EC_KIND_INT, "nullif(t.session_id, 4294967295)"},
+      {"image_name", EC_KIND_TEXT, "t.image_name"},
+      {"command_line", EC_KIND_TEXT, "t.command_line"},
+      {"sid", EC_KIND_TEXT, "nullif(t.sid, '')"},
+      {"package", EC_KIND_TEXT, "t.package"},
+      {"application", EC_KIND_TEXT, "t.application"},
+      {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
+      {"flags", EC_KIND_HEX, "t.flags"},
+      {"unique_key", EC_KIND_ADDRESS, "t.unique_key"},
+      {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"}}},
+    {"threads", STATE,
+     "streams s JOIN threads t ON t.stream = s.stream",
+     {LIFE_COLUMNS,
+      {"tid", EC_KIND_INT, "t.tid"},
+      {"pid", EC_KIND_INT, "t.pid"},
+      {"process_instance", EC_KIND_INT, "nullif(t.process_instance, 0)"},
+      {"cpu", EC_KIND_INT, "CASE WHEN t.tid = 0 THEN t.cpu END"},
+      {"name", EC_KIND_TEXT, "t.name"},
+      {"stack_base", EC_KIND_ADDRESS, "t.stack_base"},
+      {"start_address", EC_KIND_ADDRESS, "t.start_address"},
+      {"win32_start_address", EC_KIND_ADDRESS, "t.win32_start_address"},
+      {"teb", EC_KIND_ADDRESS, "t.teb"}}},
+    {"modules", STATE,
+     "streams s JOIN modules t ON t.stream = s.stream",
+     {LIFE_COLUMNS,
+      {"pid", EC_KIND_INT, "t.pid"},
+      {"process_instance", EC_KIND_INT, "nullif(t.process_instance, 0)"},
+      {"base", EC_KIND_ADDRESS, "t.base"},
+      {"size_bytes", EC_KIND_INT, "t.size_bytes"},
+      {"path", EC_KIND_TEXT, "t.path"},
+      {"default_base", EC_KIND_ADDRESS, "t.default_base"},
+      {"checksum", EC_KIND_HEX, "t.checksum"},
+      {"timestamp", EC_KIND_INT, "t.timestamp"},
+      {"pdb_guid", EC_KIND_TEXT, "t.pdb_guid"},
+      {"pdb_age", EC_KIND_INT, "t.pdb_age"},
+      {"pdb_path", EC_KIND_TEXT, "t.pdb_path"},
+      {"original_name", EC_KIND_TEXT, "t.original_name"}}},
+    {"ledger", STATE,
+     "streams s JOIN ledger_batches b ON b.stream = s.stream"
+     " JOIN ledger_counts t ON t.stream = b.stream AND t.number = b.number",
+     {STREAM_COLUMNS,
+      {"batch", EC_KIND_INT, "t.number"},
+      {"time", EC_KIND_TIME, "b.utc_ns"},
+      {"incarnation", EC_KIND_INT, "b.incarnation"},
+      {"family", EC_KIND_TEXT, "t.family"},
+      {"counter", EC_KIND_TEXT, "counter_name(t.counter)"},
+      {"value", EC_KIND_INT, "t.value"},
+      {"stored", EC_KIND_INT, "b.stored_count"}}},
+    {"blindness", STATE,
+     "streams s JOIN blindness t ON t.stream = s.stream",
+     {STREAM_COLUMNS,
+      {"first", EC_KIND_INT, "t.first"},
+      {"last", EC_KIND_INT, "t.last"},
+      {"cause", EC_KIND_TEXT, "counter_name(t.cause)"},
+      {"batches", EC_KIND_INT, "t.batch_count"},
+      {"events", EC_KIND_INT, "t.event_count"},
+      {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
+      {"end", EC_KIND_TIME, "t.end_utc_ns"}}},
+    {"alerts", STATE,
+     "streams s JOIN alerts t ON t.stream = s.stream",
+     {STREAM_COLUMNS,
+      {"batch", EC_KIND_INT, "t.number"},
+      {"family", EC_KIND_TEXT, "t.family"},
+      {"kind", EC_KIND_TEXT, "alert_name(t.kind)"},
+      {"time", EC_KIND_TIME, "t.utc_ns"},
+      {"left", EC_KIND_INT, "t.left_count"},
+      {"right", EC_KIND_INT, "t.right_count"},
+      {"text", EC_KIND_TEXT, "t.text"}}},
+};
+// clang-format on
+
+/* What a module stands for. */
+typedef struct source {
+    ec_sql *sql;
+    const spec *spec;
+} source;
+
+typedef struct table {
+    sqlite3_vtab base;
+    ec_sql *sql;
+    const spec *spec;
+    sqlite3 *db; /* where its SELECT runs */
+} table;
+
+typedef struct cursor {
+    sqlite3_vtab_cursor base;
+    sqlite3_stmt *statement;
+    int is_row;
+    sqlite3_int64 rowid;
+} cursor;
+
+/* ---- the databases ---- */
+
+static void counter_name(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    uint32_t number = (uint32_t)sqlite3_value_int64(v[0]);
+    enum ea_counter which = ec_counter_of(number);
+    if (number == EC_BLIND_MISSING)
+        sqlite3_result_text(c, "missing", -1, SQLITE_STATIC);
+    else if (which < EA_COUNTER_COUNT)
+        sqlite3_result_text(c, ea_counter_row(which)->name, -1, SQLITE_STATIC);
+    else
+        sqlite3_result_value(c, v[0]);
+}
+
+static void alert_name(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    sqlite3_result_text(c, ec_alert_name((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
+}
+
+static int failed(ea_err *err, sqlite3 *db, const char *what) {
+    return ea_fail(err, (sqlite3_errcode(db) & 0xff) == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE, "%s: %s", what,
+                   sqlite3_errmsg(db));
+}
+
+static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
+    enum { FLAGS = SQLITE_UTF8 | SQLITE_DETERMINISTIC };
+    if (!s->state) {
+        int rc = ec_tables_open(&s->state, s->dir, 0, err);
+        if (rc)
+            return rc;
+        sqlite3 *db = ec_tables_database(s->state);
+        if (sqlite3_create_function_v2(db, "counter_name", 1, FLAGS, NULL, counter_name, NULL, NULL, NULL) !=
+                SQLITE_OK ||
+            sqlite3_create_function_v2(db, "alert_name", 1, FLAGS, NULL, alert_name, NULL, NULL, NULL) != SQLITE_OK ||
+            sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
+            rc = failed(err, db, "read the history");
+            ec_tables_close(s->state);
+            s->state = NULL;
+            return rc;
+        }
+    }
+    *ret = ec_tables_database(s->state);
+    return 0;
+}
+
+static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
+    static const char *const KINDS[] = {"event", "keyframe", "aggregate"};
+    static const char *const SCHEMAS[] = {"known", "newer", "unknown"};
+    sqlite3_stmt *st = NULL;
+    size_t count;
+    const ea_class *const *classes = ec_archive_classes(s->archive, &count);
+    if (sqlite3_exec(db,
+                     "CREATE TABLE classes(name, provider_name, provider, kind, code, version, pointer_size, schema,"
+                     " fields, hash); BEGIN",
+                     NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(db, "INSERT INTO classes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, lower(hex(?10)))", -1,
+                           &st, NULL) != SQLITE_OK)
+        return failed(err, db, "list the classes");
+    int code = SQLITE_DONE;
+    for (size_t i = 0; code == SQLITE_DONE && i < count; i++) {
+        const ea_class *c = classes[i];
+        char guid[37];
+        ea_guid_format(&c->provider, guid);
+        sqlite3_bind_text(st, 1, c->name, -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, 2, c->provider_name, -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, 3, guid, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(st, 4, KINDS[c->kind % 3], -1, SQLITE_STATIC);
+        sqlite3_bind_int(st, 5, c->code);
+        sqlite3_bind_int(st, 6, c->version);
+        sqlite3_bind_int(st, 7, c->pointer_size);
+        sqlite3_bind_text(st, 8, SCHEMAS[c->status % 3], -1, SQLITE_STATIC);
+        sqlite3_bind_int(st, 9, c->top_count);
+        sqlite3_bind_blob(st, 10, c->hash, sizeof c->hash, SQLITE_STATIC);
+        code = sqlite3_step(st);
+        sqlite3_reset(st);
+    }
+    sqlite3_finalize(st);
+    if (code != SQLITE_DONE || sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        return failed(err, db, "list the classes");
+    return 0;
+}
+
+static int open_memory(ec_sql *s, sqlite3 **ret, ea_err *err) {
+    if (!s->memory) {
+        sqlite3 *db = NULL;
+        if (sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+            sqlite3_close(db);
+            return ea_fail(err, EA_ENOMEM, "list the classes");
+        }
+        int rc = fill_classes(s, db, err);
+        if (rc) {
+            sqlite3_close(db);
+            return rc;
+        }
+        s->memory = db;
+    }
+    *ret = s->memory;
+    return 0;
+}
+
+/* ---- the virtual table ---- */
+
+static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+    const source *from = aux;
+    ea_err err = {0};
+    ea_text sql;
+    sqlite3 *inner = NULL;
+    (void)db, (void)argc, (void)argv;
+    int rc = 0;
+    if (from->spec->place == STATE)
+        rc = open_state(from->sql, &inner, &err);
+    else if (from->spec->place == MEMORY)
+        rc = open_memory(from->sql, &inner, &err);
+    else
+        inner = ec_store_database(ec_archive_store(from->sql->archive));
+    if (rc) {
+        *ret_message = sqlite3_mprintf("%s", err.message);
+        return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR;
+    }
+    ea_text_init(&sql);
+    ea_text_str(&sql, "CREATE TABLE t(");
+    for (size_t i = 0; i < COLUMNS_MAX && from->spec->columns[i].name; i++) {
+        if (i)
+            ea_text_char(&sql, ',');
+        ec_sql_add_name(&sql, from->spec->columns[i].name);
+        ea_text_printf(&sql, " %s", ec_kind_type(from->spec->columns[i].kind));
+    }
+    ea_text_char(&sql, ')');
+    int code = ec_sql_declare(from->sql, &sql);
+    ea_text_deinit(&sql);
+    table *t = code == SQLITE_OK ? sqlite3_malloc(sizeof *t) : NULL;
+    if (!t)
+        return code == SQLITE_OK ? SQLITE_NOMEM : code;
+    memset(t, 0, sizeof *t);
+    t->sql = from->sql;
+    t->spec = from->spec;
+    t->db = inner;
+    *ret = &t->base;
+    return SQLITE_OK;
+}
+
+static int disconnect(sqlite3_vtab *base) {
+    sqlite3_free(base);
+    return SQLITE_OK;
+}
+
+/* The plan: the columns that are used, in hex, then "column,operator " for each argument. */
+static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+    const table *t = (const table *)base;
+    double rows = t->spec->place == STATE ? 20000 : 1000;
+    int next = 1;
+    ea_text plan;
+    ea_text_init(&plan);
+    ea_text_printf(&plan, "%llx ", (unsigned long long)info->colUsed);
+    for (int i = 0; i < info->nConstraint && !t->sql->options.no_pushdown; i++) {
+        enum ec_op op;
+        int column = info->aConstraint[i].iColumn;
+        if (!info->aConstraint[i].usable || !ec_sql_op(info->aConstraint[i].op, &op) || column < 0 ||
+            column >= COLUMNS_MAX || !t->spec->columns[column].name)
+            continue;
+        if (t->spec->columns[column].kind == EC_KIND_TEXT && (op != EC_OP_EQ || !ec_sql_is_binary(info, i)))
+            continue;
+        ea_text_printf(&plan, "%d,%d ", column, (int)op);
+        info->aConstraintUsage[i].argvIndex = next++;
+        rows *= op == EC_OP_EQ ? 0.05 : 0.4;
+    }
+    info->estimatedCost = rows + 10;
+    info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
+    info->idxStr = plan.failed ? NULL : sqlite3_mprintf("%s", plan.data);
+    info->needToFreeIdxStr = 1;
+    ea_text_deinit(&plan);
+    return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
+    (void)base;
+    cursor *c = sqlite3_malloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    memset(c, 0, sizeof *c);
+    *ret = &c->base;
+    return SQLITE_OK;
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base) {
+    cursor *c = (cursor *)base;
+    sqlite3_finalize(c->statement);
+    sqlite3_free(c);
+    return SQLITE_OK;
+}
+
+static int step(cursor *c) {
+    const table *t = (const table *)c->base.pVtab;
+    ea_err err = {0};
+    int code = sqlite3_step(c->statement);
+    c->is_row = code == SQLITE_ROW;
+    c->rowid++;
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        return SQLITE_OK;
+    (void)failed(&err, t->db, "read the tables");
+    return ec_sql_fail(c->base.pVtab, &err);
+}
+
+static uint64_t plan_number(const char **at, unsigned base) {
+    uint64_t n = 0;
+    for (; **at && **at != ' ' && **at != ','; ++*at)
+        n = n * base + (unsigned)(**at <= '9' ? **at - '0' : **at - 'a' + 10);
+    if (**at)
+        ++*at;
+    return n;
+}
+
+/* A condition that the database compares as SQLite would compare our column. */
+static int can_compare(enum ec_kind kind, sqlite3_value *v) {
+    int type = kind == EC_KIND_TEXT ? sqlite3_value_type(v) : sqlite3_value_numeric_type(v);
+    return kind == EC_KIND_TEXT ? type == SQLITE_TEXT : type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+    static const char *const OPS[] = {"=", "<", "<=", ">", ">="};
+    cursor *c = (cursor *)base;
+    table *t = (table *)base->pVtab;
+    const char *host = t->sql->options.host;
+    ea_text sql;
+    ea_err err = {0};
+    (void)number;
+    sqlite3_finalize(c->statement);
+    c->statement = NULL;
+    c->is_row = 0;
+    c->rowid = 0;
+    uint64_t used = plan_number(&plan, 16);
+    ea_text_init(&sql);
+    ea_text_str(&sql, "SELECT ");
+    for (size_t i = 0; i < COLUMNS_MAX && t->spec->columns[i].name; i++)
+        ea_text_printf(&sql, "%s%s", i ? ", " : "", used >> i & 1 ? t->spec->columns[i].value : "NULL");
+    ea_text_printf(&sql, " FROM %s WHERE 1", t->spec->from);
+    int given[COLUMNS_MAX * 5] = {0}, count = 0;
+    for (int i = 0; i < argc; i++) {
+        uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
+        if (count == COLUMNS_MAX * 5 || !can_compare(t->spec->columns[column].kind, argv[i]))
+            continue;
+        ea_text_printf(&sql, " AND %s %s ?%d", t->spec->columns[column].value, OPS[op], count + 1);
+        given[count++] = i;
+    }
+    if (host && strcmp(t->spec->columns[0].name, "host") == 0)
+        ea_text_printf(&sql, " AND %s = ?%d", t->spec->columns[0].value, count + 1);
+    int rc = sql.failed ? ea_fail(&err, EA_ENOMEM, "read the tables") : 0;
+    if (!rc && sqlite3_prepare_v2(t->db, sql.data, -1, &c->statement, NULL) != SQLITE_OK)
+        rc = failed(&err, t->db, "read the tables");
+    for (int i = 0; !rc && i < count; i++)
+        if (sqlite3_bind_value(c->statement, i + 1, argv[given[i]]) != SQLITE_OK)
+            rc = failed(&err, t->db, "read the tables");
+    if (!rc && host && sqlite3_bind_parameter_count(c->statement) > count &&
+        sqlite3_bind_text(c->statement, count + 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
+        rc = failed(&err, t->db, "read the tables");
+    ea_text_deinit(&sql);
+    return rc ? ec_sql_fail(base->pVtab, &err) : step(c);
+}
+
+static int next(sqlite3_vtab_cursor *base) {
+    return step((cursor *)base);
+}
+static int at_end(sqlite3_vtab_cursor *base) {
+    return !((cursor *)base)->is_row;
+}
+static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
+    sqlite3_result_value(context, sqlite3_column_value(((cursor *)base)->statement, which));
+    return SQLITE_OK;
+}
+static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
+    *ret = ((cursor *)base)->rowid;
+    return SQLITE_OK;
+}
+
+static const sqlite3_module MODULE = {
+    .iVersion = 2,
+    .xConnect = connect,
+    .xBestIndex = best_index,
+    .xDisconnect = disconnect,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
+    .xFilter = filter,
+    .xNext = next,
+    .xEof = at_end,
+    .xColumn = column,
+    .xRowid = rowid,
+};
+
+int ec_sql_add_tables(ec_sql *s, ea_err *err) {
+    for (size_t i = 0; i < sizeof SPECS / sizeof SPECS[0]; i++) {
+        source *from = malloc(sizeof *from);
+        if (!from)
+            return ea_fail(err, EA_ENOMEM, "add the table %s", SPECS[i].name);
+        *from = (source){s, &SPECS[i]};
+        if (sqlite3_create_module_v2(s->db, SPECS[i].name, &MODULE, from, free) != SQLITE_OK)
+            return ea_fail(err, EA_ENOMEM, "add the table %s: %s", SPECS[i].name, sqlite3_errmsg(s->db));
+    }
+    return 0;
+}

@@ -1,0 +1,331 @@
+/* The process that answers one question. See ask.h. It has one thread. */
+#include "ask.h"
+#include "platform.h"
+#include "sql.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum {
+    QUESTION_MAX = 4 << 20,
+    FLUSH_BYTES = 1 << 16,
+    COLUMNS_SHOWN_MAX = 2000,
+    NS = 1000000000,
+};
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HAS_SHADOW_MEMORY 1 /* a sanitizer, which takes the address space for itself */
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#undef HAS_SHADOW_MEMORY
+#define HAS_SHADOW_MEMORY 1
+#endif
+
+typedef struct worker {
+    char *question; /* what came in; the strings below point into it */
+    const char *store, *host, *sql;
+    int64_t deadline_ns;
+    uint64_t limit_bytes, limit_rows;
+    int is_late;
+    uint64_t rows;
+    uint8_t *out;
+    size_t out_bytes, out_capacity;
+    size_t frame; /* where the frame at hand begins */
+    int failed;   /* nobody listens any more, or no memory for a frame */
+} worker;
+
+/* ---- frames ---- */
+
+static int write_all(const uint8_t *data, size_t len_bytes) {
+    while (len_bytes) {
+        ssize_t n = write(STDOUT_FILENO, data, len_bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return -1;
+        data += n;
+        len_bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+static void flush(worker *w) {
+    if (!w->failed && write_all(w->out, w->out_bytes))
+        w->failed = 1;
+    w->out_bytes = 0;
+}
+
+static void put(worker *w, const void *data, size_t len_bytes) {
+    if (len_bytes > w->out_capacity - w->out_bytes) {
+        size_t bigger = w->out_capacity * 2 > w->out_bytes + len_bytes ? w->out_capacity * 2 : w->out_bytes + len_bytes;
+        void *p = realloc(w->out, bigger);
+        if (!p) {
+            w->failed = 1;
+            return;
+        }
+        w->out = p;
+        w->out_capacity = bigger;
+    }
+    if (len_bytes)
+        memcpy(w->out + w->out_bytes, data, len_bytes);
+    w->out_bytes += len_bytes;
+}
+static void put_u32(worker *w, uint32_t v) {
+    uint8_t bytes[4];
+    ea_store32(bytes, v);
+    put(w, bytes, sizeof bytes);
+}
+static void put_u64(worker *w, uint64_t v) {
+    uint8_t bytes[8];
+    ea_store64(bytes, v);
+    put(w, bytes, sizeof bytes);
+}
+static void put_string(worker *w, const char *s, size_t len_bytes) {
+    put_u32(w, (uint32_t)len_bytes);
+    put(w, s, len_bytes);
+}
+static void begin(worker *w, char letter) {
+    w->frame = w->out_bytes;
+    put(w, &letter, 1);
+    put_u32(w, 0);
+}
+static void end(worker *w) {
+    if (w->failed)
+        return;
+    ea_store32(w->out + w->frame + 1, (uint32_t)(w->out_bytes - w->frame - 5));
+    if (w->out_bytes >= FLUSH_BYTES)
+        flush(w);
+}
+
+/* ---- the question ---- */
+
+static const char *next_string(char **at, const char *stop) {
+    if (stop - *at < 4)
+        return NULL;
+    uint32_t n = ea_load32(*at);
+    if (n >= (size_t)(stop - *at) - 4)
+        return NULL;
+    const char *s = *at + 4;
+    *at += 4 + (size_t)n + 1;
+    return s[n] == 0 ? s : NULL;
+}
+
+/* u64 limit_ns, limit_bytes, limit_rows; u8 has a host; three strings (u32, bytes, NUL). */
+static int read_question(worker *w) {
+    enum { HEAD = 25 };
+    size_t n = 0;
+    w->question = malloc(QUESTION_MAX);
+    while (w->question && n < QUESTION_MAX) {
+        ssize_t got = read(STDIN_FILENO, w->question + n, QUESTION_MAX - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+    }
+    if (!w->question || n < HEAD || n == QUESTION_MAX)
+        return -1;
+    char *at = w->question + HEAD;
+    int64_t limit = (int64_t)ea_load64(w->question), now = ea_monotonic_ns();
+    w->deadline_ns = limit > INT64_MAX - now ? INT64_MAX : now + limit;
+    w->limit_bytes = ea_load64(w->question + 8);
+    w->limit_rows = ea_load64(w->question + 16);
+    w->store = next_string(&at, w->question + n);
+    w->host = w->store ? next_string(&at, w->question + n) : NULL;
+    w->sql = w->host ? next_string(&at, w->question + n) : NULL;
+    if (!w->sql)
+        return -1;
+    if (!w->question[HEAD - 1])
+        w->host = NULL;
+    return 0;
+}
+
+/* ---- limits ---- */
+
+static int keep_going(void *arg) {
+    worker *w = arg;
+    w->is_late |= ea_monotonic_ns() > w->deadline_ns;
+    return !w->is_late && !w->failed;
+}
+
+static void limit_one(int which, uint64_t value) {
+    struct rlimit l = {.rlim_cur = value, .rlim_max = value};
+    (void)setrlimit((__rlimit_resource_t)which, &l);
+}
+
+static void limit(worker *w) {
+    int64_t left_s = (w->deadline_ns - ea_monotonic_ns()) / NS;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)signal(SIGINT, SIG_IGN); /* the terminal sends it to parent and child; the parent decides */
+    (void)signal(SIGPIPE, SIG_IGN);
+    limit_one(RLIMIT_CORE, 0);
+    limit_one(RLIMIT_CPU, left_s < 0 ? 2 : left_s > INT32_MAX ? RLIM_INFINITY : (uint64_t)left_s + 5);
+    if (!w->limit_bytes)
+        return;
+    sqlite3_hard_heap_limit64(w->limit_bytes > INT64_MAX ? INT64_MAX : (sqlite3_int64)w->limit_bytes);
+#if !defined(HAS_SHADOW_MEMORY)
+    char *text = NULL;
+    size_t len_bytes = 0;
+    uint64_t pages = 0;
+    ea_err ignored;
+    if (ea_path_read_all("/proc/self/statm", 4096, &text, &len_bytes, &ignored) == 0) {
+        text[strcspn(text, " ")] = 0;
+        (void)!ea_u64_parse(text, &pages);
+    }
+    free(text);
+    uint64_t base = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    limit_one(RLIMIT_AS, w->limit_bytes > UINT64_MAX - base ? RLIM_INFINITY : base + w->limit_bytes);
+#endif
+}
+
+/* ---- the answer ---- */
+
+static void send_columns(worker *w, sqlite3_stmt *st) {
+    int n = sqlite3_column_count(st);
+    begin(w, 'C');
+    put_u32(w, (uint32_t)n);
+    for (int i = 0; i < n; i++) {
+        const char *name = sqlite3_column_name(st, i), *type = sqlite3_column_decltype(st, i);
+        name = name ? name : "";
+        type = type ? type : "";
+        put_string(w, name, strlen(name));
+        put_string(w, type, strlen(type));
+    }
+    end(w);
+}
+
+static void send_row(worker *w, sqlite3_stmt *st) {
+    int n = sqlite3_data_count(st);
+    begin(w, 'R');
+    for (int i = 0; i < n; i++) {
+        uint8_t type = EC_NULL;
+        double r;
+        uint64_t bits;
+        switch (sqlite3_column_type(st, i)) {
+        case SQLITE_INTEGER:
+            type = EC_INT;
+            put(w, &type, 1);
+            put_u64(w, (uint64_t)sqlite3_column_int64(st, i));
+            break;
+        case SQLITE_FLOAT:
+            type = EC_REAL;
+            r = sqlite3_column_double(st, i);
+            memcpy(&bits, &r, sizeof bits);
+            put(w, &type, 1);
+            put_u64(w, bits);
+            break;
+        case SQLITE_TEXT:
+        case SQLITE_BLOB:
+            type = sqlite3_column_type(st, i) == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
+            put(w, &type, 1);
+            put_string(w, sqlite3_column_blob(st, i), (size_t)sqlite3_column_bytes(st, i));
+            break;
+        default:
+            put(w, &type, 1);
+        }
+    }
+    end(w);
+    w->rows++;
+}
+
+static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_archive *archive) {
+    uint8_t byte = (uint8_t)ending;
+    const char *damage = "";
+    uint64_t damaged = archive ? ec_archive_damage(archive, &damage) : 0;
+    begin(w, 'E');
+    put(w, &byte, 1);
+    put_u32(w, (uint32_t)err->code);
+    put_u64(w, damaged);
+    put_string(w, err->message, strlen(err->message));
+    put_string(w, damage, strlen(damage));
+    end(w);
+    flush(w);
+}
+
+/* What a failure of SQLite means. */
+static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
+    switch (code & 0xff) {
+    case SQLITE_NOMEM:
+        return EC_ENDED_MEMORY;
+    case SQLITE_INTERRUPT:
+        return w->is_late ? EC_ENDED_TIME : EC_ENDED_CANCELED;
+    case SQLITE_ERROR:
+    case SQLITE_AUTH:
+    case SQLITE_TOOBIG:
+    case SQLITE_MISMATCH:
+    case SQLITE_RANGE:
+        (void)ea_fail(err, EA_EUSAGE, "%s", sqlite3_errmsg(db));
+        return EC_ENDED_WHOLE;
+    default:
+        (void)ea_fail(err, EA_EDATABASE, "%s", sqlite3_errmsg(db));
+        return EC_ENDED_WHOLE;
+    }
+}
+
+static int is_space(const char *s) {
+    for (; *s; s++)
+        if (!strchr(" \t\r\n;", *s))
+            return 0;
+    return 1;
+}
+
+/* Runs the one statement. */
+static enum ec_ending run(worker *w, sqlite3 *db, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    const char *tail = "";
+    enum ec_ending ending = EC_ENDED_WHOLE;
+    int code = sqlite3_prepare_v3(db, w->sql, -1, 0, &st, &tail);
+    if (code != SQLITE_OK)
+        return judge(w, db, code, err);
+    if (!st || !is_space(tail) || sqlite3_column_count(st) == 0 || !sqlite3_stmt_readonly(st)) {
+        (void)ea_fail(err, EA_EUSAGE, "one SELECT is expected");
+        sqlite3_finalize(st);
+        return EC_ENDED_WHOLE;
+    }
+    send_columns(w, st);
+    while (!w->failed && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        if (w->limit_rows && w->rows == w->limit_rows) {
+            ending = EC_ENDED_ROWS;
+            break;
+        }
+        send_row(w, st);
+    }
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        ending = judge(w, db, code, err);
+    if (w->failed) { /* no memory for a frame; or nobody reads */
+        w->failed = 0;
+        w->out_bytes = 0;
+        ending = EC_ENDED_MEMORY;
+    }
+    sqlite3_finalize(st);
+    return ending;
+}
+
+int ec_worker_main(void) {
+    worker w = {.out_capacity = 2 * FLUSH_BYTES};
+    ea_err err = {0};
+    ec_sql *sql = NULL;
+    enum ec_ending ending = EC_ENDED_WHOLE;
+    w.out = malloc(w.out_capacity);
+    if (!w.out || read_question(&w)) {
+        fprintf(stderr, "etwcollector: %s is started by the command query\n", EC_WORKER_NAME);
+        return 2;
+    }
+    limit(&w);
+    int rc = ec_sql_open(&sql, w.store, &(ec_sql_options){.host = w.host, .keep_going = keep_going, .arg = &w}, &err);
+    if (!rc)
+        ending = run(&w, ec_sql_database(sql), &err);
+    else if (rc == EA_ENOMEM)
+        ending = EC_ENDED_MEMORY;
+    send_end(&w, ending, &err, sql ? ec_sql_archive(sql) : NULL);
+    ec_sql_close(sql);
+    free(w.question);
+    free(w.out);
+    return 0;
+}

@@ -1,0 +1,170 @@
+/* SELECTs over the index of batches. See find.h; store.c has the tables. */
+#include "find.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
+enum { TICK_NS = 1000000 };
+
+struct ec_find {
+    ec_store *store;
+    const ec_find_filter *filter;
+    sqlite3_stmt *s;
+    int64_t *class_ids; /* ascending; of the classes that the filter wants and the store has */
+    size_t class_count;
+};
+
+static int fail(ec_store *store, ea_err *err, const char *what) {
+    sqlite3 *db = ec_store_database(store);
+    return ea_fail(err, (sqlite3_errcode(db) & 0xff) == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE,
+                   "%s in %s/index.db: %s", what, ec_store_folder(store), sqlite3_errmsg(db));
+}
+
+static int prepare(ec_store *store, const char *sql, sqlite3_stmt **ret, ea_err *err) {
+    if (sqlite3_prepare_v2(ec_store_database(store), sql, -1, ret, NULL) != SQLITE_OK)
+        return fail(store, err, "look batches up");
+    return 0;
+}
+
+static int compare_ids(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The index's numbers of the wanted classes. */
+static int look_classes_up(ec_find *f, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    f->class_ids = malloc((f->filter->class_count + 1) * sizeof *f->class_ids);
+    if (!f->class_ids)
+        return ea_fail(err, EA_ENOMEM, "look batches up");
+    int rc = prepare(f->store, "SELECT class_id FROM classes WHERE hash = ?1", &s, err);
+    for (size_t i = 0; !rc && i < f->filter->class_count; i++) {
+        sqlite3_bind_blob(s, 1, f->filter->classes[i].bytes, EA_CLASS_HASH_BYTES, SQLITE_STATIC);
+        int code = sqlite3_step(s);
+        if (code == SQLITE_ROW)
+            f->class_ids[f->class_count++] = sqlite3_column_int64(s, 0);
+        else if (code != SQLITE_DONE)
+            rc = fail(f->store, err, "look a class up");
+        sqlite3_reset(s);
+    }
+    sqlite3_finalize(s);
+    if (!rc)
+        qsort(f->class_ids, f->class_count, sizeof *f->class_ids, compare_ids);
+    return rc;
+}
+
+int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, ea_err *err) {
+    ec_find *f = calloc(1, sizeof *f);
+    if (!f)
+        return ea_fail(err, EA_ENOMEM, "look batches up");
+    f->store = store;
+    f->filter = filter;
+    int rc = prepare(store,
+                     "SELECT number, event_count, begin_utc_ns, end_utc_ns, len_bytes, segment, offset, kind, classes,"
+                     " pids FROM batches WHERE stream_id = ?1 AND event_count > 0 AND end_utc_ns >= ?2"
+                     " AND begin_utc_ns <= ?3 ORDER BY number",
+                     &f->s, err);
+    if (!rc && filter->classes)
+        rc = look_classes_up(f, err);
+    if (rc) {
+        ec_find_close(f);
+        return rc;
+    }
+    int64_t from = filter->from_utc_ns, to = filter->to_utc_ns;
+    sqlite3_bind_int64(f->s, 1, (int64_t)filter->stream_id);
+    sqlite3_bind_int64(f->s, 2, from > INT64_MIN + TICK_NS ? from - TICK_NS : INT64_MIN);
+    sqlite3_bind_int64(f->s, 3, to < INT64_MAX - TICK_NS ? to + TICK_NS : INT64_MAX);
+    *ret = f;
+    return 0;
+}
+
+/* One LEB128 number: 1, 0 at the end or when it is none. */
+static int next_leb128(const uint8_t **at, const uint8_t *end, uint64_t *ret) {
+    uint64_t v = 0;
+    for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+        uint8_t b = *(*at)++;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            *ret = v;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int has_class(const ec_find *f, const uint8_t *at, size_t len_bytes) {
+    const uint8_t *end = at + len_bytes;
+    uint64_t id, events;
+    while (next_leb128(&at, end, &id) && next_leb128(&at, end, &events)) {
+        int64_t key = (int64_t)id;
+        if (bsearch(&key, f->class_ids, f->class_count, sizeof key, compare_ids))
+            return 1;
+    }
+    return 0;
+}
+
+static int has_pid(const ec_find *f, const uint8_t *at, size_t len_bytes) {
+    const uint8_t *end = at + len_bytes;
+    uint64_t pid = 0, step;
+    size_t k = 0;
+    while (k < f->filter->pid_count && next_leb128(&at, end, &step)) {
+        pid += step;
+        while (k < f->filter->pid_count && f->filter->pids[k] < pid)
+            k++;
+        if (k < f->filter->pid_count && f->filter->pids[k] == pid)
+            return 1;
+    }
+    return 0;
+}
+
+int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
+    int code;
+    if (f->filter->classes && !f->class_count)
+        return 0;
+    while ((code = sqlite3_step(f->s)) == SQLITE_ROW) {
+        if (f->filter->classes && sqlite3_column_type(f->s, 8) == SQLITE_BLOB &&
+            !has_class(f, sqlite3_column_blob(f->s, 8), (size_t)sqlite3_column_bytes(f->s, 8)))
+            continue;
+        if (f->filter->pids && sqlite3_column_type(f->s, 9) == SQLITE_BLOB &&
+            !has_pid(f, sqlite3_column_blob(f->s, 9), (size_t)sqlite3_column_bytes(f->s, 9)))
+            continue;
+        *ret = (ec_found){.row = {.stream_id = f->filter->stream_id,
+                                  .number = (uint64_t)sqlite3_column_int64(f->s, 0),
+                                  .event_count = (uint32_t)sqlite3_column_int64(f->s, 1),
+                                  .begin_utc_ns = sqlite3_column_int64(f->s, 2),
+                                  .end_utc_ns = sqlite3_column_int64(f->s, 3),
+                                  .len_bytes = (uint64_t)sqlite3_column_int64(f->s, 4),
+                                  .segment = (uint64_t)sqlite3_column_int64(f->s, 5),
+                                  .offset = (uint64_t)sqlite3_column_int64(f->s, 6)},
+                          .kind = (uint32_t)sqlite3_column_int64(f->s, 7)};
+        return 1;
+    }
+    return code == SQLITE_DONE ? 0 : fail(f->store, err, "look batches up");
+}
+
+void ec_find_close(ec_find *f) {
+    if (!f)
+        return;
+    sqlite3_finalize(f->s);
+    free(f->class_ids);
+    free(f);
+}
+
+int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg), void *arg,
+                    ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int code = SQLITE_DONE, rc = prepare(store, "SELECT description FROM classes ORDER BY class_id", &s, err);
+    while (!rc && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const ea_class *c = NULL;
+        rc = ea_registry_add_description(registry, sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0), &c,
+                                         err);
+        if (!rc)
+            rc = fn(c, arg);
+    }
+    if (!rc && code != SQLITE_DONE)
+        rc = fail(store, err, "read the classes");
+    sqlite3_finalize(s);
+    return rc;
+}

@@ -1,0 +1,35 @@
+/* Which stored batches can hold an answer: the index asked by stream, time, class and process id.
+ * Before it: store.c wrote the index. After it: collector/query reads the batches. Thread: its store's. */
+#ifndef EC_STORE_FIND_H
+#define EC_STORE_FIND_H
+
+#include "store.h"
+
+typedef struct ec_find ec_find;
+
+typedef struct ec_find_filter {
+    uint64_t stream_id;
+    int64_t from_utc_ns, to_utc_ns; /* both included */
+    const ea_class_hash *classes;   /* any of these; NULL: of all classes */
+    size_t class_count;
+    const uint32_t *pids; /* any of these in the events' headers, ascending; NULL: all */
+    size_t pid_count;
+} ec_find_filter;
+
+typedef struct ec_found {
+    ec_batch_row row;
+    uint32_t kind; /* enum ea_batch_kind */
+} ec_found;
+
+/* Begins a search; the filter is borrowed until close. */
+EA_MUST_CHECK int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, ea_err *err);
+/* The next batch with events that may hold some that the filter wants, by number: 1 and *ret, 0 at the end. What is not
+ * given has none; a batch that is given may have none, too. */
+EA_MUST_CHECK int ec_find_next(ec_find *f, ec_found *ret, ea_err *err);
+void ec_find_close(ec_find *f); /* NULL is allowed */
+
+/* Adds all stored class descriptions to a registry and calls fn with each class; non-zero stops and is returned. */
+EA_MUST_CHECK int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg),
+                                  void *arg, ea_err *err);
+
+#endif
