@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Levenshtein distance of short names, for "did you mean". */
-static size_t distance(const char *a, const char *b) {
+size_t ea_name_distance(const char *a, const char *b) {
     enum { MAX = 32 };
     size_t row[MAX + 1], n = strlen(a), m = strlen(b);
     if (n > MAX || m > MAX)
@@ -31,7 +31,7 @@ static size_t distance(const char *a, const char *b) {
     return row[m];
 }
 
-static void add_amount(const ea_option *o, uint64_t v, ea_text *t) {
+void ea_option_amount(const ea_option *o, uint64_t v, ea_text *t) {
     static const struct unit {
         enum ea_option_type type;
         uint64_t size;
@@ -52,9 +52,9 @@ static void add_amount(const ea_option *o, uint64_t v, ea_text *t) {
 }
 
 void ea_option_range(const ea_option *o, ea_text *t) {
-    add_amount(o, o->min, t);
+    ea_option_amount(o, o->min, t);
     ea_text_str(t, " to ");
-    add_amount(o, o->max, t);
+    ea_option_amount(o, o->max, t);
 }
 
 /* "expected a size such as 64KiB or 1MiB", "expected 1 to 64", "expected one of a, b". */
@@ -151,8 +151,8 @@ const ea_option *ea_option_find(const ea_option *rows, const char *name, size_t 
         memcpy(copy, name, len);
         copy[len] = 0;
         for (const ea_option *o = rows; o->name; o++)
-            if (distance(o->name, copy) < best) {
-                best = distance(o->name, copy);
+            if (ea_name_distance(o->name, copy) < best) {
+                best = ea_name_distance(o->name, copy);
                 nearest = o->name;
             }
     }
@@ -449,8 +449,8 @@ int ea_cli_main(const char *program, const char *version, const char *summary, c
                 return run_command(program, *k, count - used, words + used);
             }
             nearest = name;
-        } else if (distance(name, words[0]) < best) {
-            best = distance(name, words[0]);
+        } else if (ea_name_distance(name, words[0]) < best) {
+            best = ea_name_distance(name, words[0]);
             nearest = name;
         }
     }

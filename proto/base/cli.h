@@ -70,9 +70,13 @@ struct ea_table {
     int (*check)(const void *table, const char **ret_key, ea_err *err);
 };
 
+/* Levenshtein distance of two short names, for "did you mean"; above 3 it says nothing. */
+size_t ea_name_distance(const char *a, const char *b);
 /* Parses value as o says and stores it in options. An error's message says what was expected ("expected one of always,
  * never"), without the option's name. Not for tables and labels. */
 EA_MUST_CHECK int ea_option_store(const ea_option *o, const char *value, void *options, ea_err *err);
+/* A number of the row's unit as one writes it: "64KiB", "1500ms", "7". */
+void ea_option_amount(const ea_option *o, uint64_t v, ea_text *t);
 /* "1 to 64", "4KiB to 1GiB": of a row with a max. */
 void ea_option_range(const ea_option *o, ea_text *t);
 /* Stores the fallbacks of all rows, those of embedded tables too. */

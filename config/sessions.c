@@ -1,0 +1,729 @@
+/* Sessions and providers in a configuration. See sessions.h. */
+#include "sessions.h"
+#include "clock.h"
+#include "event.h"
+#include "kernel_flags.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const KINDS[] = {"user", "system", "kernel-logger", NULL};
+static const char *const OUTPUTS[] = {"realtime", "file", "both", NULL};
+static const char *const CLOCKS[] = {"qpc", "system", "cycle", NULL};
+static const char *const STALE[] = {"stop", "adopt", NULL};
+static const char *const PRIORITIES[] = {"security", "bulk", NULL};
+static const char *const LEVELS[] = {"log-always", "critical", "error", "warning", "information", "verbose", NULL};
+static const char *const PROPERTIES[] = {"sid",       "terminal-session",   "psm-key",          "process-start-key",
+                                         "event-key", "exclude-in-private", "ignore-keyword-0", NULL};
+static const char *const RUNDOWNS[] = {"process", "thread", "image", "file-name", "driver", NULL};
+
+/* ---- providers ---- */
+
+int ea_level_parse(const char *text, uint8_t *ret) {
+    uint64_t number;
+    for (unsigned i = 0; LEVELS[i]; i++)
+        if (strcmp(text, LEVELS[i]) == 0) {
+            *ret = (uint8_t)i;
+            return 0;
+        }
+    if (ea_u64_parse(text, &number) || number > 255)
+        return EA_EINVAL;
+    *ret = (uint8_t)number;
+    return 0;
+}
+
+int ea_keywords_parse(const char *text, uint64_t *ret, int *ret_has_names) {
+    uint64_t mask = 0;
+    int names = 0;
+    for (const char *p = text; p; p = *p ? p + 1 : NULL) {
+        char word[32];
+        uint64_t number;
+        size_t n = strcspn(p, "+");
+        if (!n)
+            return EA_EINVAL;
+        if (n < sizeof word) {
+            memcpy(word, p, n);
+            word[n] = 0;
+        }
+        if (n < sizeof word && ea_u64_parse(word, &number) == 0)
+            mask |= number;
+        else
+            names = 1;
+        p += n;
+    }
+    *ret = mask;
+    *ret_has_names = names;
+    return 0;
+}
+
+static int in_list(const char *const *list, const char *word) {
+    for (size_t i = 0; list[i]; i++)
+        if (strcmp(list[i], word) == 0)
+            return 1;
+    return 0;
+}
+
+static int words_are_of(const ea_strings *given, const char *const *known, ea_err *err) {
+    for (size_t i = 0; i < given->count; i++)
+        if (!in_list(known, given->items[i])) {
+            ea_text t;
+            ea_text_init(&t);
+            for (size_t k = 0; known[k]; k++)
+                ea_text_printf(&t, "%s%s", k ? ", " : "", known[k]);
+            int rc = ea_fail(err, EA_EINVAL, "'%.64s': expected some of %s", given->items[i], t.failed ? "" : t.data);
+            ea_text_deinit(&t);
+            return rc;
+        }
+    return 0;
+}
+
+/* "7" or "100-199", within 0..65535 (max). */
+static int ranges_are_ids(const ea_strings *given, uint64_t max, ea_err *err) {
+    for (size_t i = 0; i < given->count; i++) {
+        char low[24], high[24];
+        uint64_t a = 0, b = 0;
+        const char *s = given->items[i], *dash = strchr(s, '-');
+        size_t n = dash ? (size_t)(dash - s) : strlen(s), m = dash ? strlen(dash + 1) : n;
+        int ok = n < sizeof low && m < sizeof high;
+        if (ok) {
+            memcpy(low, s, n);
+            low[n] = 0;
+            memcpy(high, dash ? dash + 1 : s, m);
+            high[m] = 0;
+            ok = ea_u64_parse(low, &a) == 0 && ea_u64_parse(high, &b) == 0 && a <= b && b <= max;
+        }
+        if (!ok)
+            return ea_fail(err, EA_EINVAL, "'%.40s': expected a number or a range such as 10-19, at most %" PRIu64, s,
+                           max);
+    }
+    return 0;
+}
+
+static int check_provider(const void *table, const char **ret_key, ea_err *err) {
+    const ea_provider_config *p = table;
+    ea_guid guid;
+    uint8_t level;
+    uint64_t mask;
+    int names;
+    const char *name = p->provider[0] == '*' ? p->provider + 1 : p->provider;
+    size_t n = strlen(name);
+    *ret_key = "provider";
+    if (!n || n > 255)
+        return ea_fail(err, EA_EINVAL, "expected a provider's name or GUID");
+    if ((name[0] == '{' || (n == 36 && name[8] == '-')) && ea_guid_parse(name, &guid))
+        return ea_fail(err, EA_EINVAL, "'%s' is not a GUID such as 22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716", name);
+    *ret_key = "level";
+    if (ea_level_parse(p->level, &level))
+        return ea_fail(err, EA_EINVAL, "'%.40s': expected critical, error, warning, information, verbose or 0 to 255",
+                       p->level);
+    *ret_key = "any";
+    if (ea_keywords_parse(p->any, &mask, &names))
+        return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", p->any);
+    *ret_key = "all";
+    if (ea_keywords_parse(p->all, &mask, &names))
+        return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", p->all);
+    *ret_key = "event-ids";
+    int rc = ranges_are_ids(&p->event_ids, 65535, err);
+    if (rc)
+        return rc;
+    *ret_key = "exclude-event-ids";
+    if (p->event_ids.count && p->exclude_event_ids.count)
+        return ea_fail(err, EA_EINVAL, "Windows filters by one of event-ids and exclude-event-ids, not by both");
+    if ((rc = ranges_are_ids(&p->exclude_event_ids, 65535, err)))
+        return rc;
+    *ret_key = "stack-event-ids";
+    if (p->stacks && p->stack_event_ids.count)
+        return ea_fail(err, EA_EINVAL, "stacks: true walks the stacks of all events; give one of the two");
+    if ((rc = ranges_are_ids(&p->stack_event_ids, 65535, err)))
+        return rc;
+    *ret_key = "pids";
+    if (p->pids.count > 8)
+        return ea_fail(err, EA_EINVAL, "%zu process ids: Windows filters by at most 8", p->pids.count);
+    if ((rc = ranges_are_ids(&p->pids, UINT32_MAX, err)))
+        return rc;
+    *ret_key = "properties";
+    if ((rc = words_are_of(&p->properties, PROPERTIES, err)))
+        return rc;
+    *ret_key = NULL;
+    return 0;
+}
+
+#define AT(field) offsetof(ea_provider_config, field)
+static const ea_option PROVIDER_ROWS[] = {
+    {.name = "provider",
+     .type = EA_OPT_STRING,
+     .offset = AT(provider),
+     .required = 1,
+     .example = "Microsoft-Windows-DNS-Client",
+     .help = "name or GUID; *Name for an EventSource or a TraceLogging provider, whose GUID is made of its name"},
+    {.name = "level",
+     .type = EA_OPT_STRING,
+     .offset = AT(level),
+     .fallback = "verbose",
+     .help = "events up to this level: critical, error, warning, information, verbose or a number to 255"},
+    {.name = "any",
+     .type = EA_OPT_STRING,
+     .offset = AT(any),
+     .help =
+         "keywords of which an event has one at the least, joined by +, names or 0x numbers; all events without it"},
+    {.name = "all", .type = EA_OPT_STRING, .offset = AT(all), .help = "keywords that an event has all of"},
+    {.name = "event-ids",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(event_ids),
+     .help = "only these events, numbers or ranges"},
+    {.name = "exclude-event-ids",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(exclude_event_ids),
+     .help = "all events but these"},
+    {.name = "stacks", .type = EA_OPT_FLAG, .offset = AT(stacks), .help = "walk the stack at each event"},
+    {.name = "stack-event-ids",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(stack_event_ids),
+     .help = "walk the stack at these events only"},
+    {.name = "pids", .type = EA_OPT_STRINGS, .offset = AT(pids), .help = "only processes with these ids, at most 8"},
+    {.name = "executables",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(executables),
+     .help = "only processes of these file names, such as dns.exe"},
+    {.name = "packages",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(packages),
+     .help = "only processes of these app packages"},
+    {.name = "containers", .type = EA_OPT_STRINGS, .offset = AT(containers), .help = "only these containers"},
+    {.name = "properties",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(properties),
+     .help = "what Windows adds to each event: sid, terminal-session, psm-key, process-start-key, event-key; or "
+             "exclude-in-private, ignore-keyword-0"},
+    {.name = "groups", .type = EA_OPT_FLAG, .offset = AT(groups), .help = "the name is a provider group's"},
+    {.name = "capture-state",
+     .type = EA_OPT_FLAG,
+     .offset = AT(capture_state),
+     .help = "ask the provider for its state at the start"},
+    {.name = "capture-every",
+     .type = EA_OPT_DURATION,
+     .offset = AT(capture_every_ns),
+     .help = "ask for it again and again"},
+    {.name = NULL},
+};
+#undef AT
+const ea_table ea_provider_table = {.summary = "A provider that a session enables.",
+                                    .rows = PROVIDER_ROWS,
+                                    .size = sizeof(ea_provider_config),
+                                    .check = check_provider};
+
+/* ---- sessions ---- */
+
+static const ea_option PMC_SAMPLE_ROWS[] = {
+    {.name = "source",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_pmc_sample_config, source),
+     .required = 1,
+     .example = "CacheMisses",
+     .help = "a performance counter by its name in Windows"},
+    {.name = "interval",
+     .type = EA_OPT_U64,
+     .offset = offsetof(ea_pmc_sample_config, interval),
+     .fallback = "65537",
+     .min = 1000,
+     .max = UINT32_MAX,
+     .help = "a sample each time that it has counted so far"},
+    {.name = NULL},
+};
+static const ea_table PMC_SAMPLE = {
+    .summary = "A performance counter that is sampled.", .rows = PMC_SAMPLE_ROWS, .size = sizeof(ea_pmc_sample_config)};
+
+static int is_kernel_class(const char *name) {
+    size_t families;
+    const ea_family *const *all = ea_event_families(&families);
+    for (size_t i = 0; i < families; i++)
+        for (size_t k = 0; all[i]->provider->classic && k < all[i]->row_count; k++)
+            if (strcmp(all[i]->rows[k].name, name) == 0)
+                return 1;
+    return 0;
+}
+
+static int are_kernel_classes(const ea_strings *names, ea_err *err) {
+    for (size_t i = 0; i < names->count; i++)
+        if (!is_kernel_class(names->items[i]))
+            return ea_fail(err, EA_EINVAL, "'%.64s' is no class of kernel events; \"etwagent schema\" prints all",
+                           names->items[i]);
+    return 0;
+}
+
+static int are_flags(const ea_strings *names, ea_err *err) {
+    for (size_t i = 0; i < names->count; i++) {
+        const char *s = names->items[i], *nearest;
+        if (ea_kernel_flag_find(s, strlen(s)) || ea_kernel_group_find(s, strlen(s)))
+            continue;
+        nearest = ea_kernel_flag_nearest(s);
+        return nearest ? ea_fail(err, EA_EINVAL, "there is no kernel flag '%.40s'; did you mean %s?", s, nearest)
+                       : ea_fail(err, EA_EINVAL, "there is no kernel flag '%.40s'", s);
+    }
+    return 0;
+}
+
+static int check_name(const char *name, ea_err *err) {
+    size_t n = strlen(name);
+    if (n > EA_SESSION_NAME_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu characters: a session's name has at most %d", n, EA_SESSION_NAME_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+              (name[i] >= '0' && name[i] <= '9') || strchr("-_.", name[i])))
+            return ea_fail(err, EA_EINVAL, "'%s': a session's name is made of letters, digits, -, _ and .", name);
+    return 0;
+}
+
+static int check_kernel_part(const ea_session_config *s, const char **ret_key, ea_err *err) {
+    int rc;
+    const struct {
+        const char *key;
+        size_t count;
+    } KERNEL_ONLY[] = {{"flags", s->flags.count},
+                       {"stacks", s->stacks.count},
+                       {"rundown", s->rundown.count},
+                       {"pool-tags", s->pool_tags.count},
+                       {"pmc-samples", s->pmc_samples.count},
+                       {"pmc-counters", s->pmc_counters.count},
+                       {"profile-interval", s->profile_interval_ns != 0}};
+    for (size_t i = 0; s->kind == EA_SESSION_USER && i < sizeof KERNEL_ONLY / sizeof *KERNEL_ONLY; i++)
+        if (KERNEL_ONLY[i].count) {
+            *ret_key = KERNEL_ONLY[i].key;
+            return ea_fail(err, EA_EINVAL, "this is a user session; a session of kind: system has it");
+        }
+    *ret_key = "kind";
+    if (s->kind != EA_SESSION_USER && !s->flags.count)
+        return ea_fail(err, EA_EINVAL, "a system session has flags");
+    *ret_key = "flags";
+    if ((rc = are_flags(&s->flags, err)))
+        return rc;
+    *ret_key = "stacks";
+    if ((rc = are_kernel_classes(&s->stacks, err)))
+        return rc;
+    *ret_key = "pmc-events";
+    if (s->pmc_events.count && !s->pmc_counters.count)
+        return ea_fail(err, EA_EINVAL, "pmc-counters says which counters these events carry; it is missing");
+    if ((rc = are_kernel_classes(&s->pmc_events, err)))
+        return rc;
+    *ret_key = "pmc-counters";
+    if (s->pmc_counters.count && !s->pmc_events.count)
+        return ea_fail(err, EA_EINVAL, "pmc-events says which events carry the counters; it is missing");
+    if (s->pmc_counters.count > 8)
+        return ea_fail(err, EA_EINVAL, "%zu counters: Windows takes at most 8, and never more than the hardware has",
+                       s->pmc_counters.count);
+    *ret_key = "rundown";
+    if ((rc = words_are_of(&s->rundown, RUNDOWNS, err)))
+        return rc;
+    *ret_key = "pool-tags";
+    for (size_t i = 0; i < s->pool_tags.count; i++)
+        if (strlen(s->pool_tags.items[i]) > 4)
+            return ea_fail(err, EA_EINVAL, "'%.40s': a pool tag has at most four characters", s->pool_tags.items[i]);
+    return 0;
+}
+
+static int check_session(const void *table, const char **ret_key, ea_err *err) {
+    const ea_session_config *s = table;
+    int rc;
+    *ret_key = "name";
+    if ((rc = check_name(s->name, err)) || (rc = check_kernel_part(s, ret_key, err)))
+        return rc;
+    *ret_key = "providers";
+    if (s->kind == EA_SESSION_USER && !s->providers.count)
+        return ea_fail(err, EA_EINVAL, "a user session has providers");
+    if (s->kind == EA_SESSION_KERNEL_LOGGER && s->providers.count)
+        return ea_fail(err, EA_EINVAL, "the NT Kernel Logger takes no providers; give them a session of their own");
+    *ret_key = "buffer-size";
+    if (s->buffer_bytes % 1024)
+        return ea_fail(err, EA_EINVAL, "expected whole KiB");
+    *ret_key = "max-buffers";
+    if (s->max_buffers && s->max_buffers < s->min_buffers)
+        return ea_fail(err, EA_EINVAL, "fewer than min-buffers (%" PRIu64 ")", s->min_buffers);
+    *ret_key = "file";
+    if (s->output != EA_OUTPUT_REALTIME && !s->file)
+        return ea_fail(err, EA_EINVAL, "output %s needs a file", OUTPUTS[s->output]);
+    if (s->output == EA_OUTPUT_REALTIME && s->file)
+        return ea_fail(err, EA_EINVAL, "nothing is written to it: output is realtime");
+    *ret_key = "circular";
+    if (s->circular && !s->file_bytes)
+        return ea_fail(err, EA_EINVAL, "file-size says when the file begins anew; it is missing");
+    *ret_key = NULL;
+    for (size_t i = 0; i < s->providers.count; i++)
+        for (size_t k = 0; k < i; k++) {
+            const ea_provider_config *a = s->providers.items;
+            if (strcmp(a[i].provider, a[k].provider) == 0) {
+                *ret_key = "providers";
+                return ea_fail(err, EA_EINVAL, "%s is given twice; a session enables a provider once", a[i].provider);
+            }
+        }
+    return 0;
+}
+
+#define AT(field) offsetof(ea_session_config, field)
+static const ea_option SESSION_ROWS[] = {
+    {.name = "name",
+     .type = EA_OPT_STRING,
+     .offset = AT(name),
+     .required = 1,
+     .example = "security",
+     .help = "its name here and, behind \"etwagent-\", in Windows"},
+    {.name = "kind",
+     .type = EA_OPT_CHOICE,
+     .offset = AT(kind),
+     .fallback = "user",
+     .choices = KINDS,
+     .help = "user: providers only; system: kernel flags, and providers too, one of eight such sessions; "
+             "kernel-logger: the NT Kernel Logger, of which there is one"},
+    {.name = "priority",
+     .type = EA_OPT_CHOICE,
+     .offset = AT(priority),
+     .fallback = "bulk",
+     .choices = PRIORITIES,
+     .help = "what gives way first when the spool is full"},
+    {.name = "flags",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(flags),
+     .help = "what the kernel logs: flags and groups by xperf's names, such as PROC_THREAD, LOADER, DiagEasy"},
+    {.name = "stacks",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(stacks),
+     .help = "kernel events whose stacks are walked, such as PerfInfo/SampleProf, Thread/CSwitch"},
+    {.name = "profile-interval",
+     .type = EA_OPT_DURATION,
+     .offset = AT(profile_interval_ns),
+     .min = 122100,
+     .max = 1000000000,
+     .help = "time between two samples of each processor; for the whole machine"},
+    {.name = "pmc-samples",
+     .type = EA_OPT_TABLES,
+     .offset = AT(pmc_samples),
+     .table = &PMC_SAMPLE,
+     .min = 1,
+     .max = 4,
+     .help = "performance counters that are sampled at their overflow"},
+    {.name = "pmc-counters",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(pmc_counters),
+     .help = "performance counters that the events of pmc-events carry, such as InstructionRetired, TotalCycles"},
+    {.name = "pmc-events",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(pmc_events),
+     .help = "kernel events that carry pmc-counters, such as Thread/CSwitch"},
+    {.name = "pool-tags",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(pool_tags),
+     .help = "pool events of these tags only; * at the end stands for anything"},
+    {.name = "rundown",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(rundown),
+     .help = "what is asked of the kernel at the start: process, thread, image, driver, file-name"},
+    {.name = "buffer-size",
+     .type = EA_OPT_SIZE,
+     .offset = AT(buffer_bytes),
+     .fallback = "256KiB",
+     .min = 4096,
+     .max = 16 << 20,
+     .help = "a buffer's size; small ones arrive sooner, large ones lose less"},
+    {.name = "min-buffers",
+     .type = EA_OPT_U64,
+     .offset = AT(min_buffers),
+     .fallback = "64",
+     .min = 2,
+     .max = 65536,
+     .help = "buffers at the start, two for each processor at the least"},
+    {.name = "max-buffers",
+     .type = EA_OPT_U64,
+     .offset = AT(max_buffers),
+     .fallback = "256",
+     .min = 2,
+     .max = 65536,
+     .help = "how many they may become"},
+    {.name = "flush",
+     .type = EA_OPT_DURATION,
+     .offset = AT(flush_ns),
+     .fallback = "1s",
+     .min = 1000000,
+     .max = 3600000000000,
+     .help = "buffers that are not full are delivered after this; below 1s by a flush of our own"},
+    {.name = "clock",
+     .type = EA_OPT_CHOICE,
+     .offset = AT(clock),
+     .fallback = "qpc",
+     .choices = CLOCKS,
+     .help = "the clock that stamps events"},
+    {.name = "output",
+     .type = EA_OPT_CHOICE,
+     .offset = AT(output),
+     .fallback = "realtime",
+     .choices = OUTPUTS,
+     .help = "realtime: shipped; file: kept on this machine; both"},
+    {.name = "file", .type = EA_OPT_STRING, .offset = AT(file), .help = "an .etl file on this machine"},
+    {.name = "file-size",
+     .type = EA_OPT_SIZE,
+     .offset = AT(file_bytes),
+     .min = 1 << 20,
+     .max = UINT64_C(1) << 42,
+     .help = "how large the file may become"},
+    {.name = "circular", .type = EA_OPT_FLAG, .offset = AT(circular), .help = "a full file begins anew"},
+    {.name = "per-processor",
+     .type = EA_OPT_FLAG,
+     .offset = AT(per_processor),
+     .help = "buffers of each processor are kept in order on their own"},
+    {.name = "independent",
+     .type = EA_OPT_FLAG,
+     .offset = AT(independent),
+     .help = "a provider that fails in another session cannot stop this one"},
+    {.name = "stale",
+     .type = EA_OPT_CHOICE,
+     .offset = AT(stale),
+     .fallback = "stop",
+     .choices = STALE,
+     .help = "what becomes of a session of this name that is there at the start"},
+    {.name = "providers",
+     .type = EA_OPT_TABLES,
+     .offset = AT(providers),
+     .table = &ea_provider_table,
+     .min = 1,
+     .max = EA_PROVIDERS_MAX,
+     .help = "providers that it enables"},
+    {.name = NULL},
+};
+#undef AT
+const ea_table ea_session_table = {
+    .summary = "An ETW session.", .rows = SESSION_ROWS, .size = sizeof(ea_session_config), .check = check_session};
+
+int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
+    const ea_session_config *all = sessions->items;
+    size_t kernel = 0, loggers = 0;
+    for (size_t i = 0; i < sessions->count; i++) {
+        kernel += all[i].kind == EA_SESSION_SYSTEM;
+        loggers += all[i].kind == EA_SESSION_KERNEL_LOGGER;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(all[i].name, all[k].name) == 0)
+                return ea_fail(err, EA_EINVAL, "two sessions are called %s", all[i].name);
+    }
+    if (loggers > 1)
+        return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: kernel-logger; Windows has one", loggers);
+    if (kernel > EA_SYSTEM_SESSIONS_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: system; Windows has %d at the most", kernel,
+                       EA_SYSTEM_SESSIONS_MAX);
+    return 0;
+}
+
+static void add_mask(uint32_t *masks, const ea_kernel_flag *f) {
+    masks[ea_kernel_flag_word(f->mask)] |= ea_kernel_flag_bits(f->mask);
+}
+
+void ea_session_masks(const ea_session_config *session, uint32_t *ret_masks) {
+    memset(ret_masks, 0, EA_KERNEL_MASK_WORDS * sizeof *ret_masks);
+    for (size_t i = 0; i < session->flags.count; i++) {
+        const char *s = session->flags.items[i];
+        const ea_kernel_flag *f = ea_kernel_flag_find(s, strlen(s));
+        const ea_kernel_group *g = f ? NULL : ea_kernel_group_find(s, strlen(s));
+        if (f)
+            add_mask(ret_masks, f);
+        for (const char *p = g ? g->flags : NULL; p; p = *p ? p + 1 : NULL) {
+            size_t n = strcspn(p, "+");
+            if ((f = ea_kernel_flag_find(p, n)))
+                add_mask(ret_masks, f);
+            p += n;
+        }
+    }
+}
+
+/* ---- in words ---- */
+
+static void list(ea_text *t, const char *before, const ea_strings *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        ea_text_str(t, i ? ", " : before);
+        ea_text_safe(t, s->items[i], strlen(s->items[i]));
+    }
+}
+
+static void describe_provider(const ea_provider_config *p, ea_text *t) {
+    ea_text_str(t, "    provider ");
+    ea_text_safe(t, p->provider, strlen(p->provider));
+    ea_text_printf(t, ", level %s", p->level);
+    if (p->any)
+        ea_text_printf(t, ", any of the keywords %s", p->any);
+    if (p->all)
+        ea_text_printf(t, ", all of the keywords %s", p->all);
+    list(t, ", only events ", &p->event_ids);
+    list(t, ", without events ", &p->exclude_event_ids);
+    list(t, ", only processes ", &p->pids);
+    list(t, ", only programs ", &p->executables);
+    list(t, ", only packages ", &p->packages);
+    list(t, ", only containers ", &p->containers);
+    if (p->stacks)
+        ea_text_str(t, ", with stacks");
+    list(t, ", with stacks of events ", &p->stack_event_ids);
+    list(t, ", with ", &p->properties);
+    if (p->groups)
+        ea_text_str(t, ", a group");
+    if (p->capture_state)
+        ea_text_str(t, ", its state at the start");
+    if (p->capture_every_ns)
+        ea_text_printf(t, ", its state each %.0f s", (double)p->capture_every_ns / 1e9);
+    ea_text_char(t, '\n');
+}
+
+void ea_session_describe(const ea_session_config *s, ea_text *t) {
+    static const char *const KIND_TEXT[] = {"user session", "system session", "NT Kernel Logger"};
+    static const char *const OUTPUT_TEXT[] = {"shipped", "kept in ", "shipped, and kept in "};
+    ea_text_printf(t, "  %s \"etwagent-%s\", priority %s, %s%s\n", KIND_TEXT[s->kind], s->name, PRIORITIES[s->priority],
+                   OUTPUT_TEXT[s->output], s->file ? s->file : "");
+    ea_text_printf(t,
+                   "    %" PRIu64 " to %" PRIu64 " buffers of %" PRIu64
+                   " KiB (%.0f to %.0f MiB), delivered after %.3f s at the latest\n",
+                   s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
+                   (double)s->min_buffers * (double)s->buffer_bytes / 1048576.0,
+                   (double)s->max_buffers * (double)s->buffer_bytes / 1048576.0, (double)s->flush_ns / 1e9);
+    for (size_t i = 0; i < s->flags.count; i++) {
+        const ea_kernel_flag *f = ea_kernel_flag_find(s->flags.items[i], strlen(s->flags.items[i]));
+        const ea_kernel_group *g = f ? NULL : ea_kernel_group_find(s->flags.items[i], strlen(s->flags.items[i]));
+        ea_text_printf(t, "    kernel %s: %s\n",
+                       f   ? f->name
+                       : g ? g->name
+                           : s->flags.items[i],
+                       f   ? f->help
+                       : g ? g->flags
+                           : "");
+    }
+    list(t, "    stacks of ", &s->stacks);
+    if (s->stacks.count)
+        ea_text_char(t, '\n');
+    if (s->profile_interval_ns)
+        ea_text_printf(t, "    a sample each %.3f ms\n", (double)s->profile_interval_ns / 1e6);
+    for (size_t i = 0; i < s->pmc_samples.count; i++) {
+        const ea_pmc_sample_config *p = (const ea_pmc_sample_config *)s->pmc_samples.items + i;
+        ea_text_printf(t, "    a sample each %" PRIu64 " of %s\n", p->interval, p->source);
+    }
+    list(t, "    counters ", &s->pmc_counters);
+    list(t, " on ", &s->pmc_events);
+    if (s->pmc_counters.count)
+        ea_text_char(t, '\n');
+    for (size_t i = 0; i < s->providers.count; i++)
+        describe_provider((const ea_provider_config *)s->providers.items + i, t);
+}
+
+/* ---- as YAML ---- */
+
+/* A text as a YAML scalar: plain where that is safe, else in single quotes (a quote doubled). */
+static void scalar(ea_text *t, const char *s) {
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+";
+    static const char *const WORDS[] = {"true", "false", "yes", "no", "on", "off", "null", NULL};
+    int plain = *s && strspn(s, PLAIN) == strlen(s) && *s != '-' && !in_list(WORDS, s);
+    if (plain) {
+        ea_text_str(t, s);
+        return;
+    }
+    int control = 0;
+    for (const char *p = s; *p; p++)
+        control |= (unsigned char)*p < 0x20 || *p == 0x7f;
+    if (control) { /* a JSON string is a YAML string in double quotes */
+        ea_text_json_str(t, s);
+        return;
+    }
+    ea_text_char(t, '\'');
+    for (; *s; s++) {
+        if (*s == '\'')
+            ea_text_char(t, '\'');
+        ea_text_char(t, *s);
+    }
+    ea_text_char(t, '\'');
+}
+
+static void write_rows(const ea_option *rows, const void *item, unsigned indent, int first_dash, ea_text *t);
+
+static void write_value(const ea_option *o, const void *target, unsigned indent, ea_text *t) {
+    switch (o->type) {
+    case EA_OPT_FLAG:
+        ea_text_str(t, " true\n");
+        break;
+    case EA_OPT_STRING:
+        ea_text_char(t, ' ');
+        scalar(t, *(const char *const *)target);
+        ea_text_char(t, '\n');
+        break;
+    case EA_OPT_STRINGS: {
+        const ea_strings *s = target;
+        ea_text_str(t, " [");
+        for (size_t i = 0; i < s->count; i++) {
+            ea_text_str(t, i ? ", " : "");
+            scalar(t, s->items[i]);
+        }
+        ea_text_str(t, "]\n");
+        break;
+    }
+    case EA_OPT_CHOICE:
+        ea_text_printf(t, " %s\n", o->choices[*(const int *)target]);
+        break;
+    case EA_OPT_U64:
+    case EA_OPT_SIZE:
+    case EA_OPT_DURATION:
+        ea_text_char(t, ' ');
+        ea_option_amount(o, *(const uint64_t *)target, t);
+        ea_text_char(t, '\n');
+        break;
+    case EA_OPT_TABLES: {
+        const ea_tables *list_of = target;
+        ea_text_char(t, '\n');
+        for (size_t i = 0; i < list_of->count; i++)
+            write_rows(o->table->rows, (const char *)list_of->items + i * o->table->size, indent + 2, 1, t);
+        break;
+    }
+    case EA_OPT_TABLE:
+    case EA_OPT_LABELS:
+        break; /* no session has one */
+    }
+}
+
+/* Whether the option differs from its default. defaults: a struct with the fallbacks. */
+static int is_given(const ea_option *o, const void *item, const void *defaults) {
+    const char *a = (const char *)item + o->offset, *b = (const char *)defaults + o->offset;
+    switch (o->type) {
+    case EA_OPT_FLAG:
+    case EA_OPT_CHOICE:
+        return *(const int *)(const void *)a != *(const int *)(const void *)b;
+    case EA_OPT_STRING: {
+        const char *x = *(const char *const *)(const void *)a, *y = *(const char *const *)(const void *)b;
+        return x && !(y && strcmp(x, y) == 0);
+    }
+    case EA_OPT_STRINGS:
+        return ((const ea_strings *)(const void *)a)->count != 0;
+    case EA_OPT_TABLES:
+        return ((const ea_tables *)(const void *)a)->count != 0;
+    case EA_OPT_U64:
+    case EA_OPT_SIZE:
+    case EA_OPT_DURATION:
+        return memcmp(a, b, sizeof(uint64_t)) != 0;
+    case EA_OPT_TABLE:
+    case EA_OPT_LABELS:
+        return 0;
+    }
+    return 0;
+}
+
+static void write_rows(const ea_option *rows, const void *item, unsigned indent, int first_dash, ea_text *t) {
+    union {
+        ea_session_config session;
+        ea_provider_config provider;
+        ea_pmc_sample_config pmc;
+    } defaults;
+    ea_err err;
+    memset(&defaults, 0, sizeof defaults);
+    if (ea_option_fallbacks(rows, &defaults, &err))
+        t->failed = 1;
+    for (const ea_option *o = rows; o->name; o++) {
+        if (!is_given(o, item, &defaults))
+            continue;
+        for (unsigned i = 0; i < indent; i++)
+            ea_text_char(t, ' ');
+        ea_text_printf(t, "%s%s:", first_dash ? "- " : "  ", o->name);
+        first_dash = 0;
+        write_value(o, (const char *)item + o->offset, indent + 2, t);
+    }
+}
+
+void ea_session_write(const ea_session_config *session, ea_text *t) {
+    write_rows(SESSION_ROWS, session, 2, 1, t);
+}

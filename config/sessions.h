@@ -1,0 +1,65 @@
+/* What a configuration says about ETW sessions: which kernel flags and providers, and with which buffers.
+ * Before it: a file (config.h) or an import. After it: "etwagent check", and what starts sessions. Thread: any.
+ *
+ * Each field is what the row of its name in sessions.c says. Sizes are bytes, times ns; 0 is Windows' own choice where
+ * the row gives no default. */
+#ifndef EA_SESSIONS_H
+#define EA_SESSIONS_H
+
+#include "cli.h"
+
+enum ea_session_kind { EA_SESSION_USER = 0, EA_SESSION_SYSTEM, EA_SESSION_KERNEL_LOGGER };
+enum ea_session_output { EA_OUTPUT_REALTIME = 0, EA_OUTPUT_FILE, EA_OUTPUT_BOTH };
+enum ea_session_clock { EA_SESSION_QPC = 0, EA_SESSION_SYSTEM_TIME, EA_SESSION_CPU_CYCLE };
+enum ea_session_stale { EA_STALE_STOP = 0, EA_STALE_ADOPT };
+
+enum { EA_SESSIONS_MAX = 64, EA_SYSTEM_SESSIONS_MAX = 8, EA_PROVIDERS_MAX = 512, EA_SESSION_NAME_MAX = 64 };
+
+typedef struct ea_pmc_sample_config {
+    const char *source;
+    uint64_t interval;
+} ea_pmc_sample_config;
+
+typedef struct ea_provider_config {
+    const char *provider, *level, *any, *all;
+    ea_strings event_ids, exclude_event_ids, pids, executables, packages, containers, properties, stack_event_ids;
+    int stacks, groups, capture_state;
+    int64_t capture_every_ns;
+} ea_provider_config;
+
+typedef struct ea_session_config {
+    const char *name;
+    int kind, output, clock, stale, priority;
+    ea_strings flags, stacks, rundown, pool_tags;
+    int64_t profile_interval_ns;
+    ea_tables pmc_samples; /* ea_pmc_sample_config */
+    ea_strings pmc_counters, pmc_events;
+    uint64_t buffer_bytes, min_buffers, max_buffers, file_bytes;
+    int64_t flush_ns;
+    int per_processor, independent, circular;
+    const char *file;
+    ea_tables providers; /* ea_provider_config */
+} ea_session_config;
+
+extern const ea_table ea_session_table;  /* of one ea_session_config */
+extern const ea_table ea_provider_table; /* of one ea_provider_config */
+
+/* What rows of one session cannot say: names given twice, too many sessions. sessions: of ea_session_config. */
+EA_MUST_CHECK int ea_sessions_check(const ea_tables *sessions, ea_err *err);
+
+/* The eight group masks of the session's flags. The flags were checked. */
+void ea_session_masks(const ea_session_config *session, uint32_t *ret_masks);
+
+/* A level by name or number. EA_EINVAL: neither. */
+EA_MUST_CHECK int ea_level_parse(const char *text, uint8_t *ret);
+/* Keywords: 0x1f, or names joined by + that the caller resolves (then *ret is what the numbers among them make). 0 when
+ * text is NULL. EA_EINVAL: an empty part. */
+EA_MUST_CHECK int ea_keywords_parse(const char *text, uint64_t *ret, int *ret_has_names);
+
+/* Says in words what a session would do, for a person; ends with a newline. */
+void ea_session_describe(const ea_session_config *session, ea_text *t);
+
+/* Writes a session as an item of the list "sessions" of a configuration file: only what differs from the defaults. */
+void ea_session_write(const ea_session_config *session, ea_text *t);
+
+#endif
