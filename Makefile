@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 BENCH_RUNS ?= 5
 
-.PHONY: all release test quick soak demo bench fuzz windows lint format clean help
+.PHONY: all release test quick soak demo bench fuzz windows lint pages format clean help
 
 all: ## build both programs and the tests (preset dev)
 	@installer/deps/packages.sh build test
@@ -48,6 +48,9 @@ windows: ## cross-compile for Windows (preset windows)
 lint: ## formatting, clang-tidy, include rules, banned functions
 	@installer/deps/packages.sh build test
 	@tests/lint.sh
+
+pages: all ## write the generated pages in config/ and the expected messages anew
+	@python3 tests/e2e/test_config.py --build build/dev --update
 
 format: ## bring every C file into the house's form (lists of macros take clang-format several passes)
 	git ls-files -z '*.c' '*.h' | xargs -0 sh -c 'for pass in 1 2 3 4 5 6 7 8 9 10 11 12; do \

@@ -443,17 +443,20 @@ void ea_config_reference(const ea_table *table, const char *title, ea_text *t) {
     reference_of(table, "", t);
 }
 
-static void indent(ea_text *t, unsigned depth) {
+/* A line's beginning: out marks a part that a reader may want, but that the example does not use. */
+static void begin(ea_text *t, unsigned depth, int out) {
+    if (out)
+        ea_text_str(t, "# ");
     for (unsigned i = 0; i < depth; i++)
         ea_text_str(t, "  ");
 }
 
-static void example_of(const ea_table *table, unsigned depth, ea_text *t) {
+static void example_of(const ea_table *table, unsigned depth, int out, ea_text *t) {
     for (const ea_option *o = table->rows; o->name; o++) {
         if (!is_of_file(o))
             continue;
         const char *value = o->example ? o->example : o->fallback;
-        indent(t, depth);
+        begin(t, depth, out);
         ea_text_printf(t, "# %s", o->help);
         for (int i = 0; o->choices && o->choices[i]; i++)
             ea_text_printf(t, "%s %s", i ? "," : ":", o->choices[i]);
@@ -464,28 +467,26 @@ static void example_of(const ea_table *table, unsigned depth, ea_text *t) {
         }
         ea_text_char(t, '\n');
         if (o->type == EA_OPT_TABLE || o->type == EA_OPT_TABLES) {
-            indent(t, depth);
+            int inside_out = out || (o->type == EA_OPT_TABLES && !o->example);
+            begin(t, depth, inside_out);
             ea_text_printf(t, "%s:\n", o->name);
             if (o->type == EA_OPT_TABLES) {
-                indent(t, depth + 1);
+                begin(t, depth + 1, inside_out);
                 ea_text_str(t, "-\n");
             }
-            example_of(o->table, depth + (o->type == EA_OPT_TABLES ? 2 : 1), t);
+            example_of(o->table, depth + (o->type == EA_OPT_TABLES ? 2 : 1), inside_out, t);
             continue;
         }
-        indent(t, depth); /* what has neither a default nor an example stands there as a comment */
+        begin(t, depth, out || !value);
         if (o->type == EA_OPT_LABELS)
-            ea_text_printf(t, "%s%s: {%s}\n", value ? "" : "# ", o->name, value ? value : "name: text");
+            ea_text_printf(t, "%s: {%s}\n", o->name, value ? value : "name: text");
         else
-            ea_text_printf(t, "%s%s: %s\n", value ? "" : "# ", o->name,
-                           value                    ? value
-                           : o->type == EA_OPT_FLAG ? "true"
-                                                    : "...");
+            ea_text_printf(t, "%s: %s\n", o->name, value ? value : o->type == EA_OPT_FLAG ? "true" : "...");
     }
 }
 
 void ea_config_example(const ea_table *table, ea_text *t) {
-    example_of(table, 0, t);
+    example_of(table, 0, 0, t);
 }
 
 /* ---- differences ---- */

@@ -244,10 +244,15 @@ static int is_kernel_class(const char *name) {
 }
 
 static int are_kernel_classes(const ea_strings *names, ea_err *err) {
-    for (size_t i = 0; i < names->count; i++)
-        if (!is_kernel_class(names->items[i]))
-            return ea_fail(err, EA_EINVAL, "'%.64s' is no class of kernel events; \"etwagent schema\" prints all",
-                           names->items[i]);
+    for (size_t i = 0; i < names->count; i++) {
+        const char *name = names->items[i];
+        if (is_kernel_class(name))
+            continue;
+        for (const ea_kernel_stack *s = ea_kernel_stacks; s->class_name; s++)
+            if (ea_kernel_name_is(s->xperf, name, strlen(name)) || ea_kernel_name_is(s->wpr, name, strlen(name)))
+                return ea_fail(err, EA_EINVAL, "'%s' is another tool's name; the class is %s", name, s->class_name);
+        return ea_fail(err, EA_EINVAL, "'%.64s' is no class of kernel events; \"etwagent schema\" prints all", name);
+    }
     return 0;
 }
 
@@ -471,6 +476,7 @@ static const ea_option SESSION_ROWS[] = {
     {.name = "independent",
      .type = EA_OPT_FLAG,
      .offset = AT(independent),
+     .fallback = "true",
      .help = "a provider that fails in another session cannot stop this one"},
     {.name = "stale",
      .type = EA_OPT_CHOICE,
@@ -484,6 +490,7 @@ static const ea_option SESSION_ROWS[] = {
      .table = &ea_provider_table,
      .min = 1,
      .max = EA_PROVIDERS_MAX,
+     .example = "",
      .help = "providers that it enables"},
     {.name = NULL},
 };
@@ -637,7 +644,7 @@ static void write_rows(const ea_option *rows, const void *item, unsigned indent,
 static void write_value(const ea_option *o, const void *target, unsigned indent, ea_text *t) {
     switch (o->type) {
     case EA_OPT_FLAG:
-        ea_text_str(t, " true\n");
+        ea_text_str(t, *(const int *)target ? " true\n" : " false\n");
         break;
     case EA_OPT_STRING:
         ea_text_char(t, ' ');

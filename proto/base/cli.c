@@ -37,11 +37,17 @@ void ea_option_amount(const ea_option *o, uint64_t v, ea_text *t) {
         uint64_t size;
         const char *name;
     } UNITS[] = {
-        {EA_OPT_SIZE, 1ull << 40, "TiB"},       {EA_OPT_SIZE, 1ull << 30, "GiB"},
-        {EA_OPT_SIZE, 1ull << 20, "MiB"},       {EA_OPT_SIZE, 1ull << 10, "KiB"},
-        {EA_OPT_DURATION, 86400000000000, "d"}, {EA_OPT_DURATION, 3600000000000, "h"},
-        {EA_OPT_DURATION, 60000000000, "m"},    {EA_OPT_DURATION, 1000000000, "s"},
-        {EA_OPT_DURATION, 1000000, "ms"},       {EA_OPT_DURATION, 1000, "us"},
+        {EA_OPT_SIZE, 1ull << 40, "TiB"},
+        {EA_OPT_SIZE, 1ull << 30, "GiB"},
+        {EA_OPT_SIZE, 1ull << 20, "MiB"},
+        {EA_OPT_SIZE, 1ull << 10, "KiB"},
+        {EA_OPT_DURATION, 86400000000000, "d"},
+        {EA_OPT_DURATION, 3600000000000, "h"},
+        {EA_OPT_DURATION, 60000000000, "m"},
+        {EA_OPT_DURATION, 1000000000, "s"},
+        {EA_OPT_DURATION, 1000000, "ms"},
+        {EA_OPT_DURATION, 1000, "us"},
+        {EA_OPT_DURATION, 1, "ns"},
     };
     for (size_t i = 0; v && i < sizeof UNITS / sizeof *UNITS; i++)
         if (UNITS[i].type == o->type && v % UNITS[i].size == 0) {

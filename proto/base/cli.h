@@ -57,7 +57,8 @@ typedef struct ea_option {
     const char *help;      /* one sentence, lower case, no full stop */
     uint64_t min, max;     /* of a number, of ns, of bytes, both included; of a list: its length. max 0: any */
     const ea_table *table; /* EA_OPT_TABLE, EA_OPT_TABLES */
-    const char *example;   /* in the example of a configuration file, when it differs from the default */
+    const char *example;   /* in the example of a configuration file, when it differs from the default; of a list of
+                              mappings: not NULL when the example has one */
 } ea_option;
 
 /* The rows of one mapping of a configuration file. */

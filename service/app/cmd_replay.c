@@ -1,6 +1,7 @@
 /* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
+#include "batching.h"
 #include "clock.h"
 #include "commands.h"
 #include "input.h"
@@ -23,7 +24,7 @@ enum { BATCH_EVENTS = 16384, BATCH_BYTES = 4 << 20, CERT_MAX = 1 << 20 };
 typedef struct options {
     ea_shipping_options shipping;
     const char *speed;
-    uint64_t batch_events, keyframe_events, level, threads;
+    ea_batching_options batching;
     int json;
 } options;
 
@@ -190,19 +191,12 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     const options *o = r->o;
     double speed = 0;
     uint64_t target = 0;
-    if (o->batch_events < 1 || o->batch_events > EA_BATCH_MAX_EVENTS)
-        return ea_fail(err, EA_EUSAGE, "--batch-events %" PRIu64 ": expected 1 to %d", o->batch_events,
-                       EA_BATCH_MAX_EVENTS);
-    if (o->level < 1 || o->level > 19)
-        return ea_fail(err, EA_EUSAGE, "--level %" PRIu64 ": expected 1 to 19", o->level);
-    if (o->threads < 1 || o->threads > EA_PIPELINE_ENCODERS_MAX)
-        return ea_fail(err, EA_EUSAGE, "--threads %" PRIu64 ": expected 1 to %d", o->threads, EA_PIPELINE_ENCODERS_MAX);
     int rc = parse_speed(o->speed, &speed, err);
     if (!rc)
         rc = target_of(&o->shipping, &target, err);
     if (!rc)
-        rc = ea_replay_stream_id((const char *const *)paths, (size_t)count, (uint32_t)o->batch_events, BATCH_BYTES,
-                                 o->keyframe_events, r->stream, &r->trace_bytes, err);
+        rc = ea_replay_stream_id((const char *const *)paths, (size_t)count, (uint32_t)o->batching.batch_events,
+                                 BATCH_BYTES, o->batching.keyframe_events, r->stream, &r->trace_bytes, err);
     ea_etl_options etl = {.counters = &r->counters, .on_damage = ea_input_on_damage, .on_damage_arg = &r->input};
     if (!rc)
         rc = ea_source_open_files(&r->source, (const char *const *)paths, (size_t)count, speed, &etl, err);
@@ -221,14 +215,14 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     if (!rc)
         rc = ea_pipeline_create(&r->pipeline,
                                 &(ea_pipeline_options){.stream = r->stream,
-                                                       .batch_events = (uint32_t)o->batch_events,
+                                                       .batch_events = (uint32_t)o->batching.batch_events,
                                                        .batch_bytes = BATCH_BYTES,
                                                        .priority = 1,
-                                                       .zstd_level = (int)o->level,
-                                                       .encoders = (unsigned)o->threads,
+                                                       .zstd_level = (int)o->batching.level,
+                                                       .encoders = (unsigned)o->batching.threads,
                                                        .sources = rows,
                                                        .source_count = sources,
-                                                       .keyframe_events = o->keyframe_events,
+                                                       .keyframe_events = o->batching.keyframe_events,
                                                        .spool = r->spool,
                                                        .ledger = r->ledger},
                                 err);
@@ -385,44 +379,20 @@ const ea_command ea_cmd_replay = {
         "encoded_events,\n"
         "encoded_bytes, bytes_per_event, sent_bytes, requests, failures, seconds, events_per_second, damaged_places,\n"
         "ledger_balanced, ledger {counter: events}.",
-    .options =
-        (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
-                            EA_SPOOL_OPTIONS(offsetof(options, shipping)),
-                            {.name = "speed",
-                             .argument = "SPEED",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, speed),
-                             .fallback = "max",
-                             .help = "max, or times the speed of the recording: 1x, 10x"},
-                            {.name = "batch-events",
-                             .argument = "N",
-                             .type = EA_OPT_U64,
-                             .offset = offsetof(options, batch_events),
-                             .fallback = "16384",
-                             .help = "events in a batch"},
-                            {.name = "keyframe-events",
-                             .argument = "N",
-                             .type = EA_OPT_U64,
-                             .offset = offsetof(options, keyframe_events),
-                             .fallback = "0",
-                             .help = "a keyframe (all processes, threads and modules) after every N events; 0: none"},
-                            {.name = "level",
-                             .argument = "N",
-                             .type = EA_OPT_U64,
-                             .offset = offsetof(options, level),
-                             .fallback = "1",
-                             .help = "zstd level, 1 to 19"},
-                            {.name = "threads",
-                             .argument = "N",
-                             .type = EA_OPT_U64,
-                             .offset = offsetof(options, threads),
-                             .fallback = "1",
-                             .help = "encoder threads"},
-                            {.name = "json",
-                             .type = EA_OPT_FLAG,
-                             .offset = offsetof(options, json),
-                             .help = "print the summary as one JSON object"},
-                            {.name = NULL}},
+    .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
+                                   EA_SPOOL_OPTIONS(offsetof(options, shipping)),
+                                   {.name = "speed",
+                                    .argument = "SPEED",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, speed),
+                                    .fallback = "max",
+                                    .help = "max, or times the speed of the recording: 1x, 10x"},
+                                   EA_BATCHING_OPTIONS(offsetof(options, batching)),
+                                   {.name = "json",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, json),
+                                    .help = "print the summary as one JSON object"},
+                                   {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,
     .min_operands = 1,

@@ -5,6 +5,7 @@
 
 #include "cli.h"
 
+extern const ea_command ea_cmd_check;
 extern const ea_command ea_cmd_dump;
 extern const ea_command ea_cmd_schema;
 extern const ea_command ea_cmd_stats;

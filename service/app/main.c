@@ -5,7 +5,7 @@
 
 int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
-        &ea_cmd_stats,      &ea_cmd_dump,         &ea_cmd_schema,      &ea_cmd_replay,
+        &ea_cmd_check,      &ea_cmd_stats,        &ea_cmd_dump,        &ea_cmd_schema, &ea_cmd_replay,
         &ea_cmd_spool_list, &ea_cmd_spool_verify, &ea_cmd_spool_drain, NULL,
     };
     ea_stdio_init();

@@ -25,24 +25,32 @@ typedef struct ea_shipping_options {
      .type = EA_OPT_STRINGS,                                                                                           \
      .offset = (base) + offsetof(ea_shipping_options, collectors),                                                     \
      .required = 1,                                                                                                    \
+     .example = "https://collector.example:8443",                                                                      \
+                                                                                                                       \
      .help = "https://HOST[:PORT] of a collector; given several times, the next one is used when one fails"},          \
         {.name = "cert",                                                                                               \
          .argument = "FILE",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
          .offset = (base) + offsetof(ea_shipping_options, cert),                                                       \
          .required = 1,                                                                                                \
+         .example = "machine.crt",                                                                                     \
+                                                                                                                       \
          .help = "this agent's certificate, PEM; its name is what the data is kept under"},                            \
         {.name = "key",                                                                                                \
          .argument = "FILE",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
          .offset = (base) + offsetof(ea_shipping_options, key),                                                        \
          .required = 1,                                                                                                \
+         .example = "machine.key",                                                                                     \
+                                                                                                                       \
          .help = "the certificate's key, PEM"},                                                                        \
         {.name = "ca",                                                                                                 \
          .argument = "FILE",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
          .offset = (base) + offsetof(ea_shipping_options, ca),                                                         \
          .required = 1,                                                                                                \
+         .example = "ca.crt",                                                                                          \
+                                                                                                                       \
          .help = "certificate of the CA that collectors are checked against, PEM"},                                    \
         {.name = "request-bytes",                                                                                      \
          .argument = "SIZE",                                                                                           \

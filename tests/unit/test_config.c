@@ -97,6 +97,7 @@ static const ea_option ROWS[] = {
      .table = &ITEM,
      .min = 1,
      .max = 3,
+     .example = "",
      .help = "items"},
     {.name = "labels", .type = EA_OPT_LABELS, .offset = offsetof(target, labels), .help = "labels"},
     {.name = NULL},

@@ -1,0 +1,44 @@
+/* Options of the commands that make batches, as rows for a command line and for a configuration file.
+ * Before it: a command line, a file. After it: pipeline.h. Thread: the main one. */
+#ifndef EA_APP_BATCHING_H
+#define EA_APP_BATCHING_H
+
+#include "cli.h"
+#include "pipeline.h"
+#include "wire.h"
+
+typedef struct ea_batching_options {
+    uint64_t batch_events, keyframe_events, level, threads;
+} ea_batching_options;
+
+/* Rows for an option table whose struct has an ea_batching_options at offset base. */
+#define EA_BATCHING_OPTIONS(base)                                                                                      \
+    {.name = "batch-events",                                                                                           \
+     .argument = "N",                                                                                                  \
+     .type = EA_OPT_U64,                                                                                               \
+     .offset = (base) + offsetof(ea_batching_options, batch_events),                                                   \
+     .fallback = "16384",                                                                                              \
+     .min = 1,                                                                                                         \
+     .max = EA_BATCH_MAX_EVENTS,                                                                                       \
+     .help = "events in a batch"},                                                                                     \
+        {.name = "keyframe-events",                                                                                    \
+         .argument = "N",                                                                                              \
+         .type = EA_OPT_U64,                                                                                           \
+         .offset = (base) + offsetof(ea_batching_options, keyframe_events),                                            \
+         .fallback = "0",                                                                                              \
+         .help = "a keyframe (all processes, threads and modules) after every N events; 0: none"},                     \
+        {.name = "level",                                                                                              \
+         .argument = "N",                                                                                              \
+         .type = EA_OPT_U64,                                                                                           \
+         .offset = (base) + offsetof(ea_batching_options, level),                                                      \
+         .fallback = "1",                                                                                              \
+         .min = 1,                                                                                                     \
+         .max = 19,                                                                                                    \
+         .help = "zstd level"},                                                                                        \
+    {                                                                                                                  \
+        .name = "threads", .argument = "N", .type = EA_OPT_U64,                                                        \
+        .offset = (base) + offsetof(ea_batching_options, threads), .fallback = "1", .min = 1,                          \
+        .max = EA_PIPELINE_ENCODERS_MAX, .help = "encoder threads"                                                     \
+    }
+
+#endif

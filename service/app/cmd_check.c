@@ -1,0 +1,170 @@
+/* etwagent check: reads a configuration file, says what is wrong with it or what it would do, and starts nothing.
+ * Before it: main.c. After it: config/. Thread: the main one. */
+#include "agent_config.h"
+#include "commands.h"
+#include "platform.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct options {
+    int json, example, reference;
+} options;
+
+static void say(void *arg, const char *line) {
+    fprintf(arg, "%s\n", line);
+}
+
+static void say_json(void *arg, const char *line) {
+    ea_text *t = arg;
+    if (t->len_bytes)
+        ea_text_str(t, ", ");
+    ea_text_json_str(t, line);
+}
+
+/* Files that the configuration names and that cannot be read now: they may come later, so it is no mistake. */
+static void look_at_file(const char *what, const char *path, ea_text *notes) {
+    ea_file *f;
+    ea_err err;
+    if (!path)
+        return;
+    if (ea_file_open(&f, path, EA_OPEN_READ, &err)) {
+        ea_text_printf(notes, "  note: %s ", what);
+        ea_text_safe(notes, path, strlen(path));
+        ea_text_str(notes, " cannot be read now\n");
+        return;
+    }
+    ea_file_close(f);
+}
+
+static void describe(const ea_agent_config *c, ea_text *t) {
+    const ea_shipping_options *s = &c->shipping;
+    for (size_t i = 0; i < s->collectors.count; i++) {
+        ea_text_str(t, i ? "when that fails, to " : "ships to ");
+        ea_text_safe(t, s->collectors.items[i], strlen(s->collectors.items[i]));
+        ea_text_char(t, '\n');
+    }
+    if (s->collectors.count)
+        ea_text_printf(t, "keeps at most %.0f MiB of batches on disk until they are acknowledged\n",
+                       (double)s->spool_bytes / 1048576.0);
+    else
+        ea_text_str(t, "ships nothing: there is no part \"shipping\" with a collector\n");
+    for (size_t i = 0; i < c->sources.count; i++) {
+        const ea_file_source_config *f = (const ea_file_source_config *)c->sources.items + i;
+        ea_text_printf(t, "reads source %s:", f->name);
+        for (size_t k = 0; k < f->files.count; k++) {
+            ea_text_char(t, ' ');
+            ea_text_safe(t, f->files.items[k], strlen(f->files.items[k]));
+        }
+        if (f->speed)
+            ea_text_printf(t, " at %" PRIu64 " times real time\n", f->speed);
+        else
+            ea_text_str(t, " as fast as it goes\n");
+    }
+    if (c->sessions.count)
+        ea_text_printf(t, "runs %zu ETW session%s:\n", c->sessions.count, c->sessions.count == 1 ? "" : "s");
+    for (size_t i = 0; i < c->sessions.count; i++)
+        ea_session_describe((const ea_session_config *)c->sessions.items + i, t);
+    if (!c->sources.count && !c->sessions.count)
+        ea_text_str(t, "reads nothing: there are no sources and no sessions\n");
+    look_at_file("certificate", s->cert, t);
+    look_at_file("key", s->key, t);
+    look_at_file("CA", s->ca, t);
+    for (size_t i = 0; i < c->sources.count; i++) {
+        const ea_file_source_config *f = (const ea_file_source_config *)c->sources.items + i;
+        for (size_t k = 0; k < f->files.count; k++)
+            look_at_file("trace", f->files.items[k], t);
+    }
+}
+
+static int put(const ea_text *t, ea_err *err) {
+    if (t->failed)
+        return ea_fail(err, EA_ENOMEM, "print");
+    if (fwrite(t->data, 1, t->len_bytes, stdout) != t->len_bytes || fflush(stdout))
+        return ea_fail(err, EA_EIO, "write to standard output");
+    return 0;
+}
+
+static int check_file(const options *o, const char *path, ea_text *t, ea_err *err) {
+    ea_agent_config c = {0};
+    ea_config *config;
+    ea_text problems;
+    ea_text_init(&problems);
+    int rc = ea_config_read(&config, path, &ea_agent_table, &c, o->json ? say_json : say,
+                            o->json ? (void *)&problems : (void *)stderr, err);
+    int wrong = rc == EA_EFORMAT;
+    if (o->json && (!rc || wrong)) {
+        ea_text_printf(t, "{\"valid\": %s, \"problems\": [%s]", rc ? "false" : "true",
+                       problems.len_bytes ? problems.data : "");
+        ea_text_printf(t, ", \"collectors\": %zu, \"sources\": %zu, \"sessions\": %zu}\n",
+                       wrong ? 0 : c.shipping.collectors.count, wrong ? 0 : c.sources.count,
+                       wrong ? 0 : c.sessions.count);
+    } else if (!rc) {
+        describe(&c, t);
+    }
+    ea_text_deinit(&problems);
+    if (!rc)
+        ea_config_destroy(config);
+    return rc;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0}, later;
+    ea_text t;
+    int rc = 0, wrong = 0;
+    ea_text_init(&t);
+    if (o->example || o->reference) {
+        if (operand_count || (o->example && o->reference))
+            rc = ea_fail(&err, EA_EUSAGE, "--example and --reference go alone");
+        else if (o->example)
+            ea_config_example(&ea_agent_table, &t);
+        else
+            ea_config_reference(&ea_agent_table, "Options of etwagent's configuration file", &t);
+    } else if (!operand_count) {
+        rc = ea_fail(&err, EA_EUSAGE, "expected FILE");
+    } else {
+        rc = check_file(o, operands[0], &t, &err);
+        wrong = rc == EA_EFORMAT; /* its mistakes were printed */
+    }
+    if ((!rc || wrong) && t.len_bytes) {
+        int printed = put(&t, &later);
+        if (printed) {
+            rc = printed;
+            err = later;
+            wrong = 0;
+        }
+    }
+    ea_text_deinit(&t);
+    if (rc && !wrong)
+        ea_err_print(stderr, "etwagent", &err);
+    return ea_exit_code(rc);
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
+    {.name = "example",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, example),
+     .help = "print a commented example of a configuration file instead"},
+    {.name = "reference",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, reference),
+     .help = "print the reference page of all options, in Markdown, instead"},
+    {.name = NULL},
+};
+
+const ea_command ea_cmd_check = {
+    .name = "check",
+    .operands = "[FILE]",
+    .summary = "Check a configuration file and say in words what it would do",
+    .details =
+        "Nothing is started, and no network is used. Every mistake is one line, FILE:LINE:COLUMN: what is wrong,\n"
+        "at most 20 of them. Exit codes: 0 the file is valid, 3 it is not, 2 usage, 1 it cannot be read.\n\n"
+        "JSON keys: valid, problems [text], collectors, sources, sessions (counts).",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+    .min_operands = 0,
+    .max_operands = 1,
+};
