@@ -28,7 +28,8 @@ struct ec_writer {
     ea_range *acknowledged; /* of the upload at hand */
     ea_refusal *refused;
     size_t capacity, acknowledged_count, refused_count;
-    ea_class_hash *known, *unknown;
+    ea_class_hash *known;
+    ea_hash_ref *unknown;
     size_t known_count, known_capacity, unknown_count, unknown_capacity;
     ea_arena texts;
     uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
@@ -75,26 +76,40 @@ static int reserve_answer(ec_writer *w, size_t batches) {
     return 0;
 }
 
-/* Adds hashes that are not there yet; lists are short (a batch's classes), and what does not fit is left to a later
- * answer. */
-static void add_hashes(ea_class_hash **list, size_t *count, size_t *capacity, const ea_class_hash *more,
-                       size_t more_count) {
+/* Adds elements that are not there yet; lists are short (a batch's definitions), and what does not fit is left to a
+ * later answer. */
+static void add_names(void **list, size_t *count, size_t *capacity, const void *more, size_t more_count,
+                      size_t element_bytes) {
+    uint8_t *at = *list;
     for (size_t i = 0; i < more_count && *count < 4096; i++) {
+        const uint8_t *one = (const uint8_t *)more + i * element_bytes;
         size_t k = 0;
-        while (k < *count && memcmp(&(*list)[k], &more[i], sizeof *more) != 0)
+        while (k < *count && memcmp(at + k * element_bytes, one, element_bytes) != 0)
             k++;
         if (k < *count)
             continue;
         if (*count == *capacity) {
             size_t grown = *capacity ? *capacity * 2 : 64;
-            ea_class_hash *p = realloc(*list, grown * sizeof *p);
+            void *p = realloc(*list, grown * element_bytes);
             if (!p)
                 return;
-            *list = p;
+            *list = at = p;
             *capacity = grown;
         }
-        (*list)[(*count)++] = more[i];
+        memcpy(at + (*count)++ * element_bytes, one, element_bytes);
     }
+}
+
+static void add_known(ec_writer *w, const ec_store_notes *notes) {
+    void *list = w->known;
+    add_names(&list, &w->known_count, &w->known_capacity, notes->described, notes->described_count, sizeof *w->known);
+    w->known = list;
+}
+
+static void add_unknown(ec_writer *w, const ec_store_notes *notes) {
+    void *list = w->unknown;
+    add_names(&list, &w->unknown_count, &w->unknown_capacity, notes->missing, notes->missing_count, sizeof *w->unknown);
+    w->unknown = list;
 }
 
 static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, const char *text) {
@@ -113,7 +128,7 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
     if (rc == EC_STORED || rc == EC_DUPLICATE) {
         *(rc == EC_STORED ? &w->group_stored : &w->group_repeated) += 1;
         w->acknowledged[w->acknowledged_count++] = (ea_range){notes->number, notes->number};
-        add_hashes(&w->known, &w->known_count, &w->known_capacity, notes->described, notes->described_count);
+        add_known(w, notes);
         return;
     }
     uint64_t number = notes->number;
@@ -133,7 +148,7 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
         ec_log_line(w->options.log, "%s: batch %" PRIu64 " refused: %s", u->agent, number, err.message);
         break;
     case EA_ENOTFOUND:
-        add_hashes(&w->unknown, &w->unknown_count, &w->unknown_capacity, notes->missing, notes->missing_count);
+        add_unknown(w, notes);
         refuse(w, number, EA_REFUSED_RETRY, err.message);
         break;
     default: /* ours to mend: memory, disk, database */
@@ -197,9 +212,9 @@ static void append_upload(ec_writer *w, ec_upload *u) {
                   .acknowledged_count = w->acknowledged_count,
                   .refused = w->refused,
                   .refused_count = w->refused_count,
-                  .unknown_classes = w->unknown,
+                  .unknown = w->unknown,
                   .unknown_count = w->unknown_count,
-                  .known_classes = w->known,
+                  .known = w->known,
                   .known_count = w->known_count,
                   .credit_bytes = credit,
                   .retry_after_ms = used > max / 4 * 3 ? BUSY_PAUSE_MS : 0};

@@ -20,6 +20,8 @@ enum {
     BUSY_TIMEOUT_MS = 20000,
     DEFAULT_SEGMENT_MIB = 256,
     INDEXED_PIDS = 4096, /* a batch with more is not indexed by pid: it may hold any */
+    STREAM_DICTIONARIES = 8,
+    CACHED_DEFINITIONS = 4096,
 };
 
 static const char SCHEMA[] =
@@ -44,6 +46,13 @@ static const char SCHEMA[] =
     "CREATE TABLE classes(class_id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, description BLOB NOT NULL);"
     "CREATE TABLE stream_classes(stream_id INTEGER NOT NULL, class_id INTEGER NOT NULL,"
     " PRIMARY KEY(stream_id, class_id)) WITHOUT ROWID;";
+
+/* What batches name by hash beside classes: sources, shapes, dictionaries, maps. Made at any opening for writing. */
+static const char DEFINITIONS_SCHEMA[] =
+    "CREATE TABLE IF NOT EXISTS definitions(definition_id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE,"
+    " kind INTEGER NOT NULL, data BLOB NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS stream_definitions(stream_id INTEGER NOT NULL, hash BLOB NOT NULL,"
+    " kind INTEGER NOT NULL, definition_id INTEGER NOT NULL, PRIMARY KEY(stream_id, hash)) WITHOUT ROWID;";
 
 /* Prepared statements, made when first used. */
 #define STATEMENTS(X)                                                                                                  \
@@ -80,6 +89,13 @@ static const char SCHEMA[] =
     X(ADD_STREAM_CLASS, "INSERT OR IGNORE INTO stream_classes VALUES(?1, ?2)")                                         \
     X(STREAM_CLASSES, "SELECT c.description FROM stream_classes s JOIN classes c ON c.class_id = s.class_id"           \
                       " WHERE s.stream_id = ?1 ORDER BY s.class_id")                                                   \
+    X(FIND_DEFINITION, "SELECT definition_id FROM definitions WHERE hash = ?1")                                        \
+    X(ADD_DEFINITION, "INSERT INTO definitions VALUES(NULL, ?1, ?2, ?3)")                                              \
+    X(ADD_STREAM_DEFINITION, "INSERT OR IGNORE INTO stream_definitions VALUES(?1, ?2, ?3, ?4)")                        \
+    X(COUNT_DEFINITIONS, "SELECT count(*) FROM stream_definitions WHERE stream_id = ?1 AND kind = ?2")                 \
+    X(STREAM_DEFINITION, "SELECT d.data FROM stream_definitions s JOIN definitions d"                                  \
+                         " ON d.definition_id = s.definition_id"                                                       \
+                         " WHERE s.stream_id = ?1 AND s.hash BETWEEN ?2 AND ?3 AND s.kind = ?4 LIMIT 2")               \
     X(EACH_STREAM,                                                                                                     \
       "SELECT s.stream_id, agent, stream, batch_count, event_count, byte_count,"                                       \
       " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                             \
@@ -124,6 +140,10 @@ struct ec_store {
     int any_pid;           /* too many to list */
 
     /* the reading side */
+    ea_text completed; /* the batch at hand, when it named something */
+    ea_text definition;
+    ea_bytes_map cache; /* cached -> the same: definitions of streams that were read lately */
+    size_t cached_bytes;
     ec_segment reading;
     uint8_t *data;
     size_t data_capacity;
@@ -309,6 +329,8 @@ static int open_database(ec_store *s, ea_err *err) {
             rc = exec(s, "PRAGMA user_version = 1; COMMIT", err);
         version = SCHEMA_VERSION;
     }
+    if (!rc && s->writable && version == SCHEMA_VERSION)
+        rc = exec(s, DEFINITIONS_SCHEMA, err);
     if (!rc && version != SCHEMA_VERSION)
         rc = ea_fail(err, version == 0 ? EA_ENOTFOUND : EA_EUNSUPPORTED,
                      "open %s: the index has version %d, expected %d", s->dir, version, SCHEMA_VERSION);
@@ -333,6 +355,9 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
     s->counters = options->counters ? options->counters : &s->own_counters;
     ea_text_init(&s->classes);
     ea_text_init(&s->pids);
+    ea_text_init(&s->completed);
+    ea_text_init(&s->definition);
+    ea_bytes_map_init(&s->cache, CACHED_DEFINITIONS);
     size_t n = strlen(dir);
     s->dir = malloc(n + 1);
     s->segments = malloc(n + sizeof "/segments");
@@ -370,6 +395,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
 }
 
 static void abandon_group(ec_store *s);
+static void empty_cache(ec_store *s);
 
 void ec_store_close(ec_store *s) {
     if (!s)
@@ -385,6 +411,10 @@ void ec_store_close(ec_store *s) {
     ea_registry_destroy(s->checker);
     ea_text_deinit(&s->classes);
     ea_text_deinit(&s->pids);
+    ea_text_deinit(&s->completed);
+    ea_text_deinit(&s->definition);
+    empty_cache(s);
+    ea_bytes_map_deinit(&s->cache);
     free(s->notes.described);
     free(s->notes.missing);
     free(s->data);
@@ -403,18 +433,35 @@ const char *ec_store_folder(const ec_store *s) {
 
 /* ---- indexing one batch: inside the group's transaction ---- */
 
-/* Adds a hash to a list of notes. */
-static int note(ea_class_hash **list, size_t *count, size_t *capacity, const uint8_t *hash, ea_err *err) {
-    if (*count == *capacity) {
-        size_t grown = *capacity ? *capacity * 2 : 64;
-        ea_class_hash *p = realloc(*list, grown * sizeof *p);
-        if (!p)
-            return ea_fail(err, EA_ENOMEM, "index a batch");
-        *list = p;
-        *capacity = grown;
-    }
-    memcpy((*list)[(*count)++].bytes, hash, EA_CLASS_HASH_BYTES);
+/* Room for one more element of a list of notes. */
+static int grow(void **list, size_t count, size_t *capacity, size_t element_bytes, ea_err *err) {
+    if (count < *capacity)
+        return 0;
+    size_t grown = *capacity ? *capacity * 2 : 64;
+    void *p = realloc(*list, grown * element_bytes);
+    if (!p)
+        return ea_fail(err, EA_ENOMEM, "index a batch");
+    *list = p;
+    *capacity = grown;
     return 0;
+}
+
+static int note_described(ec_store *s, const uint8_t *hash, ea_err *err) {
+    void *list = s->notes.described;
+    int rc = grow(&list, s->notes.described_count, &s->described_capacity, sizeof *s->notes.described, err);
+    s->notes.described = list;
+    if (!rc)
+        memcpy(s->notes.described[s->notes.described_count++].bytes, hash, EA_CLASS_HASH_BYTES);
+    return rc;
+}
+
+static int note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err) {
+    void *list = s->notes.missing;
+    int rc = grow(&list, s->notes.missing_count, &s->missing_capacity, sizeof *s->notes.missing, err);
+    s->notes.missing = list;
+    if (!rc)
+        s->notes.missing[s->notes.missing_count++] = *ref;
+    return rc;
 }
 
 static int find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret, ea_err *err) {
@@ -428,9 +475,44 @@ typedef struct {
     ea_err *err;
 } describing;
 
-/* Stores one description for a stream, after it was parsed: nothing unreadable gets in. */
-static int add_description(const uint8_t *data, size_t data_bytes, void *arg) {
+/* Stores what later batches of a stream may name by hash. What a shape or source says is looked at when it is used. */
+static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes) {
+    ec_store *s = d->s;
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    int64_t id = 0, count = 0;
+    if (data_bytes > (kind == EA_DEFINES_DICTIONARY ? EA_DICTIONARY_MAX_BYTES : EA_SHAPE_MAX_BYTES))
+        return ea_fail(d->err, EA_ELIMIT, "batch %" PRIu64 ": a definition of %zu bytes", s->head.number, data_bytes);
+    int rc = ea_definition_hash(data, data_bytes, hash, d->err);
+    if (!rc && kind == EA_DEFINES_DICTIONARY) {
+        rc = number_of(s, bind(s, ST_COUNT_DEFINITIONS, "ii", d->stream_id, (int64_t)kind), "count dictionaries",
+                       &count, d->err);
+        if (rc >= 0 && count >= STREAM_DICTIONARIES)
+            return 0; /* not kept, and not acknowledged: its batches do without it */
+        rc = rc < 0 ? rc : 0;
+    }
+    if (!rc)
+        rc = number_of(s, bind(s, ST_FIND_DEFINITION, "b", (const void *)hash, sizeof hash), "look a definition up",
+                       &id, d->err);
+    if (rc == 0) {
+        rc = run(s,
+                 bind(s, ST_ADD_DEFINITION, "bib", (const void *)hash, sizeof hash, (int64_t)kind, (const void *)data,
+                      data_bytes),
+                 "store a definition", d->err);
+        id = sqlite3_last_insert_rowid(s->db);
+    }
+    if (rc < 0)
+        return rc;
+    rc = run(
+        s, bind(s, ST_ADD_STREAM_DEFINITION, "ibii", d->stream_id, (const void *)hash, sizeof hash, (int64_t)kind, id),
+        "store a stream's definition", d->err);
+    return rc ? rc : note_described(s, hash, d->err);
+}
+
+/* Stores one definition for a stream; a class description after it was parsed: nothing unreadable gets in. */
+static int add_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
     const describing *d = arg;
+    if (kind != EA_DEFINES_CLASS)
+        return add_named(d, kind, data, data_bytes);
     ec_store *s = d->s;
     const ea_class *c = NULL;
     int64_t class_id = 0;
@@ -458,7 +540,7 @@ static int add_description(const uint8_t *data, size_t data_bytes, void *arg) {
         return rc;
     rc = run(s, bind(s, ST_ADD_STREAM_CLASS, "ii", d->stream_id, class_id), "store a stream's class", d->err);
     if (!rc)
-        rc = note(&s->notes.described, &s->notes.described_count, &s->described_capacity, c->hash, d->err);
+        rc = note_described(s, c->hash, d->err);
     return rc;
 }
 
@@ -478,8 +560,11 @@ static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
         int rc = number_of(
             s, bind(s, ST_FIND_STREAM_CLASS, "ib", stream_id, (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
             "look a class up", &class_id, err);
-        if (rc == 0)
-            rc = note(&s->notes.missing, &s->notes.missing_count, &s->missing_capacity, hash, err);
+        if (rc == 0) {
+            ea_hash_ref ref = {.len_bytes = EA_CLASS_HASH_BYTES};
+            memcpy(ref.bytes, hash, sizeof ref.bytes);
+            rc = note_missing(s, &ref, err);
+        }
         if (rc < 0)
             return rc;
         add_leb128(&s->classes, (uint64_t)class_id);
@@ -528,6 +613,115 @@ static int add_range(ec_store *s, int64_t stream_id, uint64_t first, uint64_t la
     if (!rc)
         rc = run(s, bind(s, ST_ADD_RANGE, "iii", stream_id, from, hi), "store a range", err);
     return rc;
+}
+
+/* ---- what a batch names ---- */
+
+typedef struct cached {
+    uint8_t key[8 + 1 + 1 + EA_CLASS_HASH_BYTES]; /* stream, kind, the reference */
+    size_t len_bytes;
+    uint8_t data[];
+} cached;
+
+static void empty_cache(ec_store *s) {
+    size_t cursor = 0, key_bytes;
+    const void *key;
+    void *value;
+    while (ea_bytes_map_next(&s->cache, &cursor, &key, &key_bytes, &value))
+        free(value);
+    ea_bytes_map_clear(&s->cache);
+    s->cached_bytes = 0;
+}
+
+static void remember(ec_store *s, const uint8_t *key, const void *data, size_t len_bytes) {
+    enum { CACHE_BYTES = 16 << 20 };
+    if (s->cache.count == CACHED_DEFINITIONS || s->cached_bytes + len_bytes > CACHE_BYTES)
+        empty_cache(s);
+    cached *c = malloc(sizeof *c + len_bytes);
+    if (!c)
+        return;
+    memcpy(c->key, key, sizeof c->key);
+    c->len_bytes = len_bytes;
+    if (len_bytes)
+        memcpy(c->data, data, len_bytes);
+    if (ea_bytes_map_put(&s->cache, c->key, sizeof c->key, c))
+        free(c);
+    else
+        s->cached_bytes += len_bytes;
+}
+
+typedef struct naming {
+    ec_store *s;
+    int64_t stream_id;
+    ea_err *err;
+    int rc;
+} naming;
+
+static int find_definition(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref, const uint8_t **ret_data,
+                           size_t *ret_len_bytes, ea_err *err) {
+    const naming *n = arg;
+    ec_store *s = n->s;
+    uint8_t key[sizeof(((cached *)NULL)->key)], to[EA_CLASS_HASH_BYTES];
+    ea_store64(key, (uint64_t)n->stream_id);
+    key[8] = (uint8_t)kind;
+    key[9] = ref->len_bytes;
+    memcpy(key + 10, ref->bytes, sizeof ref->bytes);
+    /* inside a group nothing is remembered: it may be taken back */
+    const cached *c = s->in_group ? NULL : ea_bytes_map_get(&s->cache, key, sizeof key);
+    if (c) {
+        *ret_data = c->data;
+        *ret_len_bytes = c->len_bytes;
+        return 1;
+    }
+    memset(to, 0xFF, sizeof to);
+    memcpy(to, ref->bytes, ref->len_bytes);
+    sqlite3_stmt *st = bind(s, ST_STREAM_DEFINITION, "ibbi", n->stream_id, (const void *)ref->bytes,
+                            (size_t)ref->len_bytes, (const void *)to, sizeof to, (int64_t)kind);
+    int rc = row(s, st, "look a definition up", err), count = 0;
+    for (; rc == 1; rc = row(s, st, "look a definition up", err)) {
+        const void *data = sqlite3_column_blob(st, 0);
+        ea_text_clear(&s->definition);
+        ea_text_add(&s->definition, data ? data : "", (size_t)sqlite3_column_bytes(st, 0));
+        count++;
+    }
+    if (rc < 0 || count != 1) /* of two that begin alike neither is meant for sure */
+        return rc;
+    if (s->definition.failed)
+        return ea_fail(err, EA_ENOMEM, "look a definition up");
+    if (!s->in_group)
+        remember(s, key, s->definition.data, s->definition.len_bytes);
+    *ret_data = (const uint8_t *)s->definition.data;
+    *ret_len_bytes = s->definition.len_bytes;
+    return 1;
+}
+
+static void on_missing(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref) {
+    naming *n = arg;
+    (void)kind;
+    if (!n->rc)
+        n->rc = note_missing(n->s, ref, n->err);
+}
+
+/* The batch standing for itself: as it is, or in s->completed. */
+static int complete(ec_store *s, int64_t stream_id, const uint8_t **batch, size_t *len_bytes, ea_err *err) {
+    naming n = {.s = s, .stream_id = stream_id, .err = err};
+    ea_definitions known = {.arg = &n, .find = find_definition, .on_missing = on_missing};
+    int rc = ea_batch_complete(*batch, *len_bytes, &known, &s->completed, err);
+    if (n.rc)
+        return n.rc;
+    if (rc == 1) {
+        *batch = (const uint8_t *)s->completed.data;
+        *len_bytes = s->completed.len_bytes;
+    }
+    return rc < 0 ? rc : 0;
+}
+
+/* Opens the batch at hand, with what it names, and knows its times from then on. */
+static int open_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    int rc = complete(s, stream_id, &batch, &len_bytes, err);
+    if (!rc && s->head.is_incomplete)
+        rc = ea_batch_read_head(batch, len_bytes, &s->head, err);
+    return rc ? rc : ea_batch_open(&s->view, batch, len_bytes, NULL, err);
 }
 
 /* Reads the envelope of the batch at hand. */
@@ -594,7 +788,7 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
     }
     describing d = {s, *stream_id, err};
     if (!rc)
-        rc = ea_batch_each_description(batch, len_bytes, add_description, &d, err);
+        rc = ea_batch_each_definition(batch, len_bytes, add_definition, &d, err);
     if (!rc)
         rc = resolve_classes(s, *stream_id, err);
     return rc ? rc : list_pids(s, err);
@@ -681,7 +875,7 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     rc = judge(s, r->agent, &stream_id, &replaces, err);
     if (rc != EC_STORED)
         return rc;
-    rc = ea_batch_open(&s->view, s->data, (size_t)r->data_bytes, NULL, err);
+    rc = open_batch(s, stream_id, s->data, (size_t)r->data_bytes, err);
     if (!rc)
         rc = prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
     return rc ? rc : index_batch(s, stream_id, s->data, r, replaces, err);
@@ -854,7 +1048,7 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
         s->group_failed = 1;
     if (verdict < 0)
         return verdict;
-    rc = ea_batch_open(&s->view, batch, len_bytes, NULL, err);
+    rc = open_batch(s, stream_id, batch, len_bytes, err);
     if (rc)
         return rc;
     rc = run(s, statement(s, ST_SAVE), "store a batch", err);
@@ -998,8 +1192,14 @@ int ec_store_read(ec_store *s, const ec_batch_row *b, const uint8_t **ret_data, 
     int rc = ec_segment_read(&s->reading, b->offset, b->len_bytes, &s->data, &s->data_capacity, err);
     if (rc)
         return rc;
-    *ret_data = s->data;
-    *ret_len_bytes = (size_t)b->len_bytes;
+    const uint8_t *data = s->data;
+    size_t len_bytes = (size_t)b->len_bytes;
+    s->notes.missing_count = 0;
+    rc = complete(s, (int64_t)b->stream_id, &data, &len_bytes, err);
+    if (rc)
+        return rc;
+    *ret_data = data;
+    *ret_len_bytes = len_bytes;
     return 0;
 }
 

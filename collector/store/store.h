@@ -34,16 +34,16 @@ typedef struct ec_store_notes {
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t number; /* 0: the envelope could not be read */
     uint32_t event_count;
-    ea_class_hash *described; /* classes whose descriptions it carries; durable after the commit */
+    ea_class_hash *described; /* definitions that it carries; durable after the commit */
     size_t described_count;
-    ea_class_hash *missing; /* classes whose description is nowhere */
+    ea_hash_ref *missing; /* definitions that are nowhere */
     size_t missing_count;
 } ec_store_notes;
 const ec_store_notes *ec_store_last_notes(const ec_store *s);
 
 /* Appends one batch of an agent (its certificate's name). Checks the envelope; refuses what could never be read back.
  * Returns EC_STORED, EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the
- * number is taken by another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a class description is
+ * number is taken by another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a definition is
  * missing; then ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO,
  * EA_EFULL, EA_EDATABASE, EA_ENOMEM) may cost the whole group: the commit says so. */
 EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
@@ -81,7 +81,8 @@ typedef struct ec_batch_row {
 } ec_batch_row;
 /* The first batch of a stream with a number above after: 1 and *ret, 0 when there is none (yet). */
 EA_MUST_CHECK int ec_store_next_batch(ec_store *s, uint64_t stream_id, uint64_t after, ec_batch_row *ret, ea_err *err);
-/* The batch's bytes as they arrived, checked against the segment's checksum; owned by s until its next call. */
+/* The batch's bytes as they arrived, checked against the segment's checksum, and complete (ea_batch_complete); owned by
+ * s until its next call. */
 EA_MUST_CHECK int ec_store_read(ec_store *s, const ec_batch_row *row, const uint8_t **ret_data, size_t *ret_len_bytes,
                                 ea_err *err);
 /* Adds all stored class descriptions of a stream to a registry. */

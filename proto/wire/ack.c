@@ -1,6 +1,6 @@
 /* Uploads and their answers as bytes. See ack.h. */
 #include "ack.h"
-#include "envelope.h"
+#include "definitions.h"
 
 #include <string.h>
 
@@ -76,12 +76,12 @@ void ea_ack_encode(const ea_ack *a, ea_text *out) {
             put_bytes(out, REFUSAL_TEXT, r->text, text_bytes);
     }
     for (size_t i = 0; i < a->unknown_count; i++)
-        put_bytes(out, ACK_UNKNOWN, a->unknown_classes[i].bytes, EA_CLASS_HASH_BYTES);
+        put_bytes(out, ACK_UNKNOWN, a->unknown[i].bytes, a->unknown[i].len_bytes);
     put_u64(out, ACK_CREDIT, a->credit_bytes);
     put_u64(out, ACK_RETRY_AFTER, a->retry_after_ms);
     put_u64(out, ACK_KEYFRAME, a->keyframe_wanted ? 1 : 0);
     for (size_t i = 0; i < a->known_count; i++)
-        put_bytes(out, ACK_KNOWN, a->known_classes[i].bytes, EA_CLASS_HASH_BYTES);
+        put_bytes(out, ACK_KNOWN, a->known[i].bytes, EA_CLASS_HASH_BYTES);
 }
 
 static int read_range(const ea_pb_field *f, ea_range *ret, ea_err *err) {
@@ -147,14 +147,16 @@ int ea_ack_decode(ea_ack *ret, ea_arena *arena, const uint8_t *data, size_t len_
         return ea_fail(err, EA_ECORRUPT, "read an acknowledgement: it names no stream");
     ea_range *ranges = ea_arena_zalloc(arena, counts[ACK_ACKNOWLEDGED], sizeof *ranges);
     ea_refusal *refusals = ea_arena_zalloc(arena, counts[ACK_REFUSED], sizeof *refusals);
-    ea_class_hash *unknown = ea_arena_zalloc(arena, counts[ACK_UNKNOWN], sizeof *unknown);
+    ea_hash_ref *unknown = ea_arena_zalloc(arena, counts[ACK_UNKNOWN], sizeof *unknown);
     ea_class_hash *known = ea_arena_zalloc(arena, counts[ACK_KNOWN], sizeof *known);
     if (!ranges || !refusals || !unknown || !known)
         return ea_fail(err, EA_ENOMEM, "read an acknowledgement");
-    ea_ack ack = {.acknowledged = ranges, .refused = refusals, .unknown_classes = unknown, .known_classes = known};
+    ea_ack ack = {.acknowledged = ranges, .refused = refusals, .unknown = unknown, .known = known};
     offset = 0;
     while (ea_pb_next(data, len_bytes, &offset, &f) > 0) {
         size_t wanted = f.number == ACK_STREAM ? EA_STREAM_ID_BYTES : EA_CLASS_HASH_BYTES;
+        if (f.type == TYPE_BYTES && f.number == ACK_UNKNOWN && f.len_bytes >= EA_REF_MIN_BYTES && f.len_bytes <= wanted)
+            wanted = f.len_bytes;
         if (f.type == TYPE_BYTES && (f.number == ACK_STREAM || f.number == ACK_UNKNOWN || f.number == ACK_KNOWN)) {
             if (f.len_bytes != wanted)
                 return ea_fail(err, EA_ECORRUPT,
@@ -164,6 +166,8 @@ int ea_ack_decode(ea_ack *ret, ea_arena *arena, const uint8_t *data, size_t len_
                           : f.number == ACK_UNKNOWN ? unknown[ack.unknown_count++].bytes
                                                     : known[ack.known_count++].bytes;
             memcpy(to, f.data, wanted);
+            if (f.number == ACK_UNKNOWN)
+                unknown[ack.unknown_count - 1].len_bytes = (uint8_t)wanted;
         } else if (f.type == TYPE_BYTES && f.number == ACK_ACKNOWLEDGED) {
             if ((rc = read_range(&f, &ranges[ack.acknowledged_count++], err)))
                 return rc;
@@ -206,6 +210,6 @@ int ea_upload_next(const uint8_t *body, size_t len_bytes, size_t *offset, const 
     return 1;
 }
 
-void ea_batch_add_description(ea_text *batch, const uint8_t *description, size_t len_bytes) {
-    put_bytes(batch, EA_BATCH_DESCRIPTIONS, description, len_bytes);
+void ea_batch_add_definition(ea_text *batch, enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes) {
+    ea_pb_put_bytes(batch, (uint32_t)kind, data, len_bytes);
 }

@@ -43,9 +43,9 @@ typedef struct ea_ack {
     size_t acknowledged_count;
     const ea_refusal *refused;
     size_t refused_count;
-    const ea_class_hash *unknown_classes;
+    const ea_hash_ref *unknown; /* definitions that the collector lacks */
     size_t unknown_count;
-    const ea_class_hash *known_classes;
+    const ea_class_hash *known; /* definitions that are durable */
     size_t known_count;
     uint64_t credit_bytes;   /* how much may be sent before the next answer; 0: no bound */
     uint32_t retry_after_ms; /* wait so long before the next upload */
@@ -56,7 +56,7 @@ typedef struct ea_ack {
 void ea_ack_encode(const ea_ack *ack, ea_text *out);
 
 /* Reads an answer of a peer that may be hostile: len_bytes at most EA_ACK_MAX_BYTES, ranges in order of their ends
- * (first 1 or more, first <= last), hashes of the right length. Strings are cut to 255 bytes. EA_ECORRUPT, EA_ELIMIT,
+ * (first 1 or more, first <= last), hashes of a right length. Strings are cut to 255 bytes. EA_ECORRUPT, EA_ELIMIT,
  * EA_ENOMEM. */
 EA_MUST_CHECK int ea_ack_decode(ea_ack *ret, ea_arena *arena, const uint8_t *data, size_t len_bytes, ea_err *err);
 
@@ -68,8 +68,8 @@ int ea_ranges_have(const ea_range *ranges, size_t count, uint64_t number);
 EA_MUST_CHECK int ea_upload_next(const uint8_t *body, size_t len_bytes, size_t *offset, const uint8_t **ret_batch,
                                  size_t *ret_len_bytes, ea_err *err);
 
-/* Appends one more class description to a batch's bytes (a repeated field may be appended to a protobuf message; the
- * batch's checksum does not cover descriptions). */
-void ea_batch_add_description(ea_text *batch, const uint8_t *description, size_t len_bytes);
+/* Appends one more definition to a batch's bytes (a repeated field may be appended to a protobuf message; the batch's
+ * checksum does not cover definitions). */
+void ea_batch_add_definition(ea_text *batch, enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes);
 
 #endif

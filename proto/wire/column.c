@@ -49,6 +49,23 @@ void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width)
             out[i * width + p] = in[i];
 }
 
+void ea_bits_put(uint8_t *out, const uint64_t *values, size_t count, unsigned bits) {
+    size_t at = 0;
+    memset(out, 0, ea_bits_bytes(count, bits));
+    for (size_t i = 0; i < count; i++)
+        for (unsigned k = 0; k < bits; k++, at++)
+            out[at / 8] |= (uint8_t)((values[i] >> k & 1) << at % 8);
+}
+
+void ea_bits_get(uint64_t *out, const uint8_t *in, size_t count, unsigned bits) {
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = 0;
+        for (unsigned k = 0; k < bits; k++, at++)
+            out[i] |= (uint64_t)(in[at / 8] >> at % 8 & 1) << k;
+    }
+}
+
 size_t ea_varint_put(uint8_t *out, const uint64_t *values, size_t count) {
     uint8_t *at = out;
     for (size_t i = 0; i < count; i++) {

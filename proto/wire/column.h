@@ -45,6 +45,14 @@ void ea_planes_get(uint64_t *out, const uint8_t *in, size_t count, unsigned plan
 void ea_planes_split(uint8_t *out, const uint8_t *in, size_t count, size_t width);
 void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width);
 
+/* The low `bits` bits (1 to 64) of each value, behind each other from the lowest bit of the first byte on: out has room
+ * for ea_bits_bytes. in holds as many. */
+static inline size_t ea_bits_bytes(size_t count, unsigned bits) {
+    return (count * bits + 7) / 8;
+}
+void ea_bits_put(uint8_t *out, const uint64_t *values, size_t count, unsigned bits);
+void ea_bits_get(uint64_t *out, const uint8_t *in, size_t count, unsigned bits);
+
 /* LEB128: out has room for 10 * count; returns the bytes written. */
 size_t ea_varint_put(uint8_t *out, const uint64_t *values, size_t count);
 size_t ea_varint_bytes(uint64_t value);

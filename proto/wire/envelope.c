@@ -1,5 +1,5 @@
 /* The envelope of a batch. See envelope.h and the first part of wire.h. */
-#include "envelope.h"
+#include "definitions.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -111,7 +111,7 @@ static void copy_text(char *out, size_t room, const char *s) {
 
 /* The wire type that each known field of Batch must have; 9: not known, passed over. */
 static unsigned expected_type(uint32_t number) {
-    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2};
+    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 1, 9, 9, 2, 2, 2};
     return number < sizeof types ? types[number] : 9;
 }
 
@@ -177,14 +177,25 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
             priority = f.value;
             break;
         case EA_BATCH_SOURCES:
-            if (h->source_count++ == 0)
+            if (e.source_definitions++ == 0)
                 source = f;
             break;
-        case 18:
-            e.sources_by_hash = 1;
+        case EA_BATCH_SOURCE_HASHES:
+            if (f.type != 1 && (f.type != 2 || f.len_bytes % 8))
+                return corrupt(err, "the sources' hashes are no numbers of 64 bits");
+            if (f.len_bytes / 8 > EA_BATCH_MAX_SOURCES || e.source_hash_count > EA_BATCH_MAX_SOURCES)
+                return ea_fail(err, EA_ELIMIT, "read a batch: more than %d sources", EA_BATCH_MAX_SOURCES);
+            e.source_hash_count += f.type == 1 ? 1 : (uint32_t)(f.len_bytes / 8);
             break;
-        case 19:
+        case EA_BATCH_DICTIONARY:
             e.dictionary = f.value;
+            break;
+        case EA_BATCH_SHAPES:
+            e.shape_count++;
+            break;
+        case EA_BATCH_SHAPE_REFS:
+            e.shape_refs = f.data;
+            e.shape_refs_bytes = f.len_bytes;
             break;
         default:
             break; /* a newer writer's, or of no use here */
@@ -192,6 +203,7 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     }
     if (rc)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it is no protobuf message", len_bytes);
+    h->source_count = e.source_hash_count ? e.source_hash_count : e.source_definitions;
     if (format == 0 || !has_stream)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);
     if (format != 1)
@@ -201,7 +213,8 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     if (kind > EA_BATCH_KEYFRAME || priority > 255)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu64 " and priority %" PRIu64 " are not known",
                        kind, priority);
-    if (event_count > EA_BATCH_MAX_EVENTS || h->source_count > EA_BATCH_MAX_SOURCES)
+    if (event_count > EA_BATCH_MAX_EVENTS || h->source_count > EA_BATCH_MAX_SOURCES ||
+        e.source_definitions > EA_BATCH_MAX_SOURCES || e.shape_count > EA_SHAPES_MAX)
         return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu64 " events of %" PRIu32 " sources", event_count,
                        h->source_count);
     if (time_span > INT64_MAX || (int64_t)time_min > INT64_MAX - (int64_t)time_span)
@@ -213,7 +226,21 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     h->kind = (uint32_t)kind;
     h->priority = (uint32_t)priority;
     h->event_count = (uint32_t)event_count;
-    if (h->source_count) {
+    h->is_incomplete = e.dictionary != 0;
+    if (e.shape_refs_bytes) {
+        rc = ea_lacks_shapes(batch, len_bytes, &e, err);
+        if (rc < 0)
+            return rc;
+        h->is_incomplete |= rc;
+    }
+    if (e.source_hash_count) {
+        rc = ea_lacks_sources(batch, len_bytes, &e, &source, err);
+        if (rc < 0)
+            return rc;
+        h->is_incomplete |= rc;
+    }
+    int has_clock = source.data != NULL;
+    if (has_clock) {
         Etwagent__V1__Source *s = NULL;
         rc = ea_envelope_source(source.data, source.len_bytes, &s, err);
         if (rc)
@@ -225,8 +252,10 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     if (event_count) {
         h->time_min = (int64_t)time_min;
         h->time_max = (int64_t)time_min + (int64_t)time_span;
-        h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
-        h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
+        if (has_clock) {
+            h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
+            h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
+        }
     }
     *ret = e;
     return 0;

@@ -9,11 +9,19 @@
 
 /* Field numbers of Batch that are walked by hand. */
 enum ea_batch_field {
+    EA_BATCH_DIRECTORY_BYTES = 9,
+    EA_BATCH_DIRECTORY = 10,
     EA_BATCH_FRAMES = 11,
     EA_BATCH_DESCRIPTIONS = 12,
+    EA_BATCH_ENUM_MAPS = 13,
     EA_BATCH_LEDGER = 14,
     EA_BATCH_TOMBSTONES = 15,
     EA_BATCH_SOURCES = 17,
+    EA_BATCH_SOURCE_HASHES = 18,
+    EA_BATCH_DICTIONARY = 19,
+    EA_BATCH_SHAPES = 22,
+    EA_BATCH_SHAPE_REFS = 23,
+    EA_BATCH_DICTIONARIES = 24,
 };
 
 /* Small messages (a source, a tombstone, a ledger) above this are refused. */
@@ -36,8 +44,11 @@ typedef struct ea_envelope {
     size_t directory_bytes;
     uint64_t directory_raw_bytes; /* 0: not compressed */
     uint64_t dictionary;
-    uint32_t frame_count;
-    int sources_by_hash;
+    uint32_t frame_count, shape_count;
+    const uint8_t *shape_refs;
+    size_t shape_refs_bytes;
+    uint32_t source_definitions; /* Source messages in it */
+    uint32_t source_hash_count;  /* 0: these are the table */
 } ea_envelope;
 
 EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);

@@ -25,7 +25,10 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         c.width = width;
     if (width && c.width != width)
         return corrupt(err, "its width is not the one of its place");
-    if (c.width > EA_BATCH_MAX_RAW_BYTES || m->constant.len > EA_BATCH_MAX_RAW_BYTES || m->planes > c.width)
+    int in_bits = m->encoding == ETWAGENT__V1__ENCODING__ENCODING_BITS ||
+                  m->encoding == ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY;
+    if (c.width > EA_BATCH_MAX_RAW_BYTES || m->constant.len > EA_BATCH_MAX_RAW_BYTES ||
+        (m->planes > c.width && !in_bits))
         return ea_fail(err, EA_ELIMIT, "read a batch's column: elements of %" PRIu32 " bytes", c.width);
     if (m->lengths) {
         if (width)
@@ -59,7 +62,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
             return corrupt(err, "numbers of an unusable width");
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
-        if (m->relative_to || m->planes)
+        if (m->relative_to)
             return corrupt(err, "a relative dictionary");
         if (m->shared) {
             if (in_dictionary || m->shared > r->dictionary_count || m->values || m->value_count)
@@ -75,7 +78,15 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
             if (rc)
                 return rc;
         }
-        c.stored_width = c.value_count > 1 ? ea_bytes_of(c.value_count - 1) : 0;
+        c.bits = m->planes;
+        c.stored_width = c.value_count > 1 && !c.bits ? ea_bytes_of(c.value_count - 1) : 0;
+        if (c.bits > 32 || (c.bits && c.value_count < 2))
+            return corrupt(err, "indexes of an unusable width");
+        break;
+    case ETWAGENT__V1__ENCODING__ENCODING_BITS:
+        if (c.width == 0 || c.width > 8 || m->planes == 0 || m->planes > 8 * c.width)
+            return corrupt(err, "numbers of an unusable width");
+        c.bits = m->planes;
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_STRUCT:
         if (width || m->relative_to || m->planes || m->n_children == 0 || m->n_children > EA_FIELDS_MAX)
@@ -99,7 +110,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     } else {
         if (m->bytes || (uint64_t)rows * c.stored_width > EA_BATCH_MAX_RAW_BYTES)
             return corrupt(err, "its size is implied and contradicted, or too large");
-        c.bytes = (size_t)rows * c.stored_width;
+        c.bytes = c.bits ? ea_bits_bytes(rows, c.bits) : (size_t)rows * c.stored_width;
     }
     if (m->frame >= r->frame_count)
         return corrupt(err, "it stands in a frame that is not there");
@@ -200,6 +211,8 @@ static int decode_numbers(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_ro
             for (uint32_t i = 0; i < n; i++)
                 if (v[i] >> (8 * c->width))
                     return corrupt(err, "a number is too large for its width");
+    } else if (c->bits) {
+        ea_bits_get(v, data, n, c->bits);
     } else {
         ea_planes_get(v, data, n, c->stored_width);
     }
@@ -269,7 +282,9 @@ static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8
     uint64_t *index = numbers(r, n);
     if (!index)
         return no_memory(err);
-    if (c->stored_width)
+    if (c->bits)
+        ea_bits_get(index, data, n, c->bits);
+    else if (c->stored_width)
         ea_planes_get(index, data, n, c->stored_width);
     else
         memset(index, 0, n * sizeof *index);
@@ -385,7 +400,8 @@ static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *r
 static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_rows_context *context, uint64_t initial,
                            ea_column *ret, ea_err *err) {
     const uint8_t *data = NULL;
-    if (c->stored_width && (uint64_t)n * c->stored_width != c->bytes)
+    if ((c->stored_width && (uint64_t)n * c->stored_width != c->bytes) ||
+        (c->bits && ea_bits_bytes(n, c->bits) != c->bytes))
         return corrupt(err, "its elements do not fill its bytes");
     if (c->bytes) {
         int rc = frame_bytes(r, c, &data, err);
@@ -411,9 +427,10 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
         }
         return decode_numbers(r, c, n, context, initial, data, ret, err);
     case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
+    case ETWAGENT__V1__ENCODING__ENCODING_BITS:
         return decode_numbers(r, c, n, context, initial, data, ret, err);
     case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
-        if (!c->stored_width && c->bytes)
+        if (!c->stored_width && !c->bits && c->bytes)
             return corrupt(err, "indexes of a single value");
         return decode_dictionary(r, c, n, data, ret, err);
     default: /* a struct: ea_rows_build let nothing else through */

@@ -45,7 +45,8 @@ enum { EA_ROWS_UNKNOWN = -1 }; /* as uint32_t: known when the lengths around it 
 typedef struct ea_rows {
     const Etwagent__V1__Column *m; /* NULL: absent */
     uint32_t width;                /* of an element; 0: only rows know */
-    unsigned stored_width;         /* bytes that an element takes in the data; 0 for varints and constants */
+    unsigned stored_width;         /* bytes that an element takes in the data; 0 for varints, bits and constants */
+    unsigned bits;                 /* bits that it takes; 0: bytes */
     size_t offset, bytes;          /* of the data in its frame */
     uint32_t value_count;
     struct ea_rows *lengths, *values, *children;

@@ -1,7 +1,7 @@
 /* A whole batch, read: groups, events, records, columns. See wire.h; FORMAT.md is the specification.
  * Before it: envelope.c, unpack.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
 #include "checksum.h"
-#include "envelope.h"
+#include "definitions.h"
 #include "unpack.h"
 
 #include <inttypes.h>
@@ -49,7 +49,7 @@ struct ea_batch_view {
     uint32_t thread_count;
     ea_rows group_of, time, cpu, thread, source, sequence, pids, tids;
     ea_rows kernel_time, user_time, activity, payload; /* of all events; .m NULL: the groups have them, or nobody */
-    int has_events, is_prepared;
+    int has_events, is_prepared, has_shapes;
     ea_batch_events events;
     const uint32_t *distinct_pids;
     size_t distinct_pid_count;
@@ -126,8 +126,6 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
     size_t len_bytes = e->directory_bytes;
     if (!data)
         return 0;
-    if (e->dictionary)
-        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it needs the zstd dictionary %016" PRIx64, e->dictionary);
     if (e->directory_raw_bytes) {
         if (e->directory_raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
             ZSTD_getFrameContentSize(data, len_bytes) != e->directory_raw_bytes)
@@ -159,7 +157,30 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
     if (!v->sources)
         return no_memory(err);
     ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
-    while (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) > 0) {
+    ea_own_definition *own = NULL;
+    uint64_t *hashes = NULL;
+    uint32_t definitions = v->envelope.source_definitions;
+    if (v->envelope.source_hash_count) {
+        own = ea_rows_alloc(&v->reader, definitions, sizeof *own);
+        hashes = ea_rows_alloc(&v->reader, count, sizeof *hashes);
+        if (!own || !hashes)
+            return no_memory(err);
+        int rc = ea_own_definitions(own, definitions, EA_DEFINES_SOURCE, v->batch, v->batch_bytes, err);
+        if (rc)
+            return rc;
+        ea_source_hashes(v->batch, v->batch_bytes, hashes, (uint32_t)count);
+    }
+    while (k < count) {
+        uint8_t ref[8];
+        const ea_own_definition *found = NULL;
+        if (hashes) {
+            ea_store64(ref, hashes[k]);
+            if (ea_own_definitions_find(own, definitions, ref, sizeof ref, &found) <= 0)
+                return corrupt(err, "a source is not there");
+            f = (ea_pb_field){.number = EA_BATCH_SOURCES, .data = found->data, .len_bytes = found->len_bytes};
+        } else if (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) <= 0) {
+            return corrupt(err, "a source is not there");
+        }
         if (f.number != EA_BATCH_SOURCES)
             continue;
         const Etwagent__V1__Source *s =
@@ -245,12 +266,12 @@ static int build(ea_batch_view *v, ea_rows *ret, const Etwagent__V1__Column *m, 
 
 static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, const ea_record *before, ea_err *err) {
     g->m = m;
-    g->count = m->count;
+    g->count = m->count ? m->count : 1;
     g->field_count = m->n_fields;
     if (m->class_hash.len != EA_CLASS_HASH_BYTES)
         return corrupt(err, "a class's hash is not 16 bytes");
-    if (m->count == 0 || m->n_items > EA_EXT_MAX || m->n_fields > EA_FIELDS_MAX)
-        return corrupt(err, "a group without events, or with too many items or fields");
+    if (m->n_items > EA_EXT_MAX || m->n_fields > EA_FIELDS_MAX)
+        return corrupt(err, "a group with too many items or fields");
     if (v->registry) {
         g->c = ea_registry_find_hash(v->registry, m->class_hash.data);
         if (!g->c) {
@@ -291,6 +312,85 @@ static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, 
     return rc;
 }
 
+/* A shape that stands in the batch, as a message. A constant's column is nothing but its bytes. */
+static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwagent__V1__Shape **ret, ea_err *err) {
+    ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
+    if (!ea_pb_nesting_ok(&etwagent__v1__shape__descriptor, d->data, d->len_bytes, DIRECTORY_DEPTH))
+        return corrupt(err, "a shape is no message, or nested too deep");
+    const Etwagent__V1__Shape *s = etwagent__v1__shape__unpack(&allocator, d->len_bytes, d->data);
+    if (!s || s->n_items > EA_EXT_MAX)
+        return corrupt(err, "a shape is no message, or too large");
+    for (size_t i = 0; i < s->n_items; i++) {
+        const Etwagent__V1__Column *c = s->items[i]->data;
+        if (c && (c->encoding || c->width || c->relative_to || c->planes || c->frame || c->bytes || c->lengths ||
+                  c->values || c->n_children))
+            return corrupt(err, "a shape's item is no constant");
+    }
+    *ret = s;
+    return 0;
+}
+
+/* The group as it would stand here without a shape. */
+static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Etwagent__V1__Group *m,
+                        const Etwagent__V1__Group **ret, ea_err *err) {
+    Etwagent__V1__Group *whole = ea_arena_alloc(&v->arena, sizeof *whole);
+    Etwagent__V1__Item **list = ea_rows_alloc(&v->reader, s->n_items + 1, sizeof(void *));
+    Etwagent__V1__Item *items = ea_rows_alloc(&v->reader, s->n_items + 1, sizeof *items);
+    size_t used = 0;
+    if (!whole || !list || !items)
+        return no_memory(err);
+    if (m->class_hash.len || m->header)
+        return corrupt(err, "a group has a shape, and a class or header beside it");
+    *whole = *m;
+    whole->class_hash = s->class_hash;
+    whole->header = s->header;
+    whole->n_items = s->n_items;
+    whole->items = list;
+    for (size_t i = 0; i < s->n_items; i++) {
+        list[i] = &items[i];
+        items[i] = *s->items[i];
+        if (items[i].data)
+            continue;
+        if (used == m->n_items || m->items[used]->type || m->items[used]->linkage)
+            return corrupt(err, "a group's items are not those of its shape");
+        items[i].data = m->items[used++]->data;
+    }
+    if (used != m->n_items)
+        return corrupt(err, "a group's items are not those of its shape");
+    *ret = whole;
+    return 0;
+}
+
+/* Puts the groups of a batch that names shapes together: in place of the directory's. */
+static int apply_shapes(ea_batch_view *v, ea_err *err) {
+    const ea_envelope *e = &v->envelope;
+    size_t ref_bytes, count, n = e->shape_count;
+    int rc = ea_shape_refs(e, &ref_bytes, &count, err);
+    if (rc || !count)
+        return rc;
+    if (count != v->directory->n_groups)
+        return corrupt(err, "not each group has a shape");
+    ea_own_definition *own = ea_rows_alloc(&v->reader, n, sizeof *own);
+    const Etwagent__V1__Shape **shapes = ea_arena_zalloc(&v->arena, n, sizeof(void *));
+    if (!own || !shapes)
+        return no_memory(err);
+    rc = ea_own_definitions(own, n, EA_DEFINES_SHAPE, v->batch, v->batch_bytes, err);
+    for (size_t k = 0; !rc && k < count; k++) {
+        const ea_own_definition *found = NULL;
+        const Etwagent__V1__Group *whole = NULL;
+        if (ea_own_definitions_find(own, n, e->shape_refs + 1 + k * ref_bytes, ref_bytes, &found) <= 0)
+            return corrupt(err, "a shape is not there");
+        if (!shapes[found - own])
+            rc = read_shape(v, found, &shapes[found - own], err);
+        if (!rc)
+            rc = put_together(v, shapes[found - own], v->directory->groups[k], &whole, err);
+        if (!rc)
+            v->directory->groups[k] = (Etwagent__V1__Group *)(uintptr_t)whole;
+    }
+    v->has_shapes = 1;
+    return rc;
+}
+
 static int is_whole(const group *g) {
     return !g->field_count && !g->payload.m;
 }
@@ -306,6 +406,7 @@ static uint32_t whole_payloads(const ea_batch_view *v) {
 static int read_groups(ea_batch_view *v, ea_err *err) {
     const Etwagent__V1__Directory *d = v->directory;
     uint32_t n = v->envelope.head.event_count;
+    int rc;
     if (!d)
         return n ? corrupt(err, "it is missing") : 0;
     if (d->n_groups > EA_BATCH_MAX_GROUPS || d->n_dictionaries > SHARED_DICTIONARIES_MAX || d->thread_count > n)
@@ -327,15 +428,16 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     /* what predicts the first group's header */
     ea_record nothing = {.logger = (uint16_t)(v->envelope.head.source_count ? v->sources[0].logger : 0)};
     const ea_record *before = &nothing;
+    if ((rc = apply_shapes(v, err)))
+        return rc;
     uint64_t total = 0;
-    int rc = 0;
     for (size_t i = 0; !rc && i < d->n_groups; i++) {
         /* before any column is looked at, so that no size is larger than the batch's count allows */
-        total += d->groups[i]->count;
+        total += d->groups[i]->count ? d->groups[i]->count : 1;
         if (total > n)
             return corrupt(err, "its groups have more events than the batch");
         rc = read_group(v, &v->groups[i], d->groups[i], before, err);
-        before = &v->groups[i].record;
+        before = v->has_shapes ? &nothing : &v->groups[i].record;
     }
     if (!rc && total != n)
         return corrupt(err, "its groups have fewer events than the batch");
@@ -386,8 +488,10 @@ int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, e
     int rc = v->reader.zstd ? 0 : ea_fail(err, EA_ENOMEM, "open a batch");
     if (!rc)
         rc = ea_envelope_read(&v->envelope, batch, len_bytes, err);
-    if (!rc && v->envelope.sources_by_hash)
-        rc = ea_fail(err, EA_EUNSUPPORTED, "read a batch: it names its sources by hash");
+    if (!rc && v->envelope.head.is_incomplete)
+        rc = ea_fail(err, EA_ENOTFOUND,
+                     "read batch %" PRIu64 ": sources, shapes or a dictionary that it names are not in it",
+                     v->envelope.head.number);
     if (!rc)
         rc = read_frames(v, err);
     if (!rc)

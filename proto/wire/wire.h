@@ -21,6 +21,10 @@ enum {
     EA_BATCH_MAX_RAW_BYTES = 64 << 20, /* all frames and the directory, decompressed; all payloads and items, too */
     EA_BATCH_MAX_GROUPS = 1 << 14,
     EA_BATCH_MAX_SOURCES = 1 << 12,
+    EA_SHAPE_MAX_BYTES = 1 << 16,
+    EA_SHAPES_MAX = 1 << 12,               /* definitions of shapes that one batch holds */
+    EA_DICTIONARY_MAX_BYTES = 1 << 18,     /* a zstd dictionary */
+    EA_DICTIONARY_RAW_MAX_BYTES = 1 << 20, /* directory and frames of a batch that needs one, decompressed */
 };
 
 enum ea_batch_kind {
@@ -51,6 +55,9 @@ typedef struct ea_batch_head {
     ea_clock clock; /* of the first source */
     char host[256]; /* the first source's machine, UTF-8, cut at a character; "" unknown */
     uint32_t source_count, description_count, tombstone_count;
+    /* It names sources, shapes or a dictionary by hash that it does not hold: ea_batch_complete. Without its first
+     * source, clock, host and the times in UTC are 0. */
+    int is_incomplete;
 } ea_batch_head;
 
 /* Reads and checks the envelope. EA_EFORMAT (no batch), EA_EUNSUPPORTED (a newer format), EA_ECORRUPT, EA_ELIMIT. */
@@ -61,6 +68,48 @@ EA_MUST_CHECK int ea_batch_read_head(const uint8_t *batch, size_t len_bytes, ea_
 EA_MUST_CHECK int ea_batch_each_description(const uint8_t *batch, size_t len_bytes,
                                             int (*fn)(const uint8_t *data, size_t data_bytes, void *arg), void *arg,
                                             ea_err *err);
+
+/* ---- definitions: what travels once a stream, and is named by its hash from then on ---- */
+
+/* Numbers are those of the Batch message's fields. */
+enum ea_definition_kind {
+    EA_DEFINES_CLASS = 12,
+    EA_DEFINES_MAP = 13, /* of an enum, for descriptions */
+    EA_DEFINES_SOURCE = 17,
+    EA_DEFINES_SHAPE = 22,
+    EA_DEFINES_DICTIONARY = 24,
+};
+
+/* The first bytes of a definition's hash. */
+typedef struct ea_hash_ref {
+    uint8_t bytes[EA_CLASS_HASH_BYTES];
+    uint8_t len_bytes; /* EA_REF_MIN_BYTES to EA_CLASS_HASH_BYTES; those behind are zero */
+} ea_hash_ref;
+enum { EA_REF_MIN_BYTES = 4 };
+
+/* The first half of the SHA-256 of a definition. EA_ECRYPTO. */
+EA_MUST_CHECK int ea_definition_hash(const uint8_t *data, size_t len_bytes, uint8_t *ret_hash, ea_err *err);
+/* Calls fn for each definition that a batch carries (sources only when it names them by hash). */
+EA_MUST_CHECK int ea_batch_each_definition(const uint8_t *batch, size_t len_bytes,
+                                           int (*fn)(enum ea_definition_kind kind, const uint8_t *data,
+                                                     size_t data_bytes, void *arg),
+                                           void *arg, ea_err *err);
+
+/* Where definitions that came before are kept: of one stream. */
+typedef struct ea_definitions {
+    void *arg;
+    /* 1 and the only definition of that kind whose hash begins so (borrowed until the next call), 0 when there is none,
+     * or an error. */
+    int (*find)(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref, const uint8_t **ret_data,
+                size_t *ret_len_bytes, ea_err *err);
+    /* One is nowhere. May be NULL. */
+    void (*on_missing)(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref);
+} ea_definitions;
+/* Makes a batch that stands for itself but for its class descriptions: sources and shapes that it names are appended,
+ * and its frames need no dictionary any more. 1 and the batch in out (which is emptied first); 0 when there is nothing
+ * to do (out is not touched); EA_ENOTFOUND when something is nowhere (on_missing was called for each). */
+EA_MUST_CHECK int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitions *known, ea_text *out,
+                                    ea_err *err);
 
 /* Batches first..last of this stream are gone. */
 typedef struct ea_tombstone {
@@ -91,9 +140,10 @@ EA_MUST_CHECK int ea_batch_each_count(const uint8_t *batch, size_t len_bytes,
 typedef struct ea_batch_view ea_batch_view;
 
 /* Opens a whole batch: checks every size against the bounds and decompresses the directory; columns are decompressed
- * when they are asked for. batch is borrowed until close. registry: gets the batch's descriptions, and must hold those
- * sent earlier; a class that is nowhere is EA_ENOTFOUND and named in err. NULL: classes stay unresolved, and only head,
- * sources, groups, hashes, counts and pids can be asked for. */
+ * when they are asked for. A batch that is_incomplete is refused with EA_ENOTFOUND. batch is borrowed until close.
+ * registry: gets the batch's descriptions, and must hold those sent earlier; a class that is nowhere is EA_ENOTFOUND
+ * and named in err. NULL: classes stay unresolved, and only head, sources, groups, hashes, counts and pids can be asked
+ * for. */
 EA_MUST_CHECK int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry,
                                 ea_err *err);
 void ea_batch_close(ea_batch_view *v); /* NULL is allowed */

@@ -88,10 +88,10 @@ static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash
         ea_pipeline_known(r->pipeline, hash->bytes);
 }
 
-static void on_unknown(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
     replay *r = arg;
     if (memcmp(stream, r->stream, sizeof r->stream) == 0)
-        ea_pipeline_unknown(r->pipeline, hash->bytes);
+        ea_pipeline_unknown(r->pipeline, ref);
 }
 
 /* ---- progress, and stopping ---- */

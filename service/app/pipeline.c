@@ -184,7 +184,9 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     }
     for (unsigned i = 0; !rc && i < n; i++) {
         worker *w = &p->workers[i];
-        ea_encoder_options e = {.zstd_level = options->zstd_level};
+        ea_encoder_options e = {.zstd_level = options->zstd_level,
+                                .dictionary = options->dictionary,
+                                .dictionary_bytes = options->dictionary_bytes};
         memcpy(e.stream, p->stream, sizeof e.stream);
         w->pipeline = p;
         rc = ea_encoder_create(&w->encoder, &e, err);
@@ -413,14 +415,14 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     return rc ? rc : why(p, err);
 }
 
-void ea_pipeline_known(ea_pipeline *p, const uint8_t *class_hash) {
+void ea_pipeline_known(ea_pipeline *p, const uint8_t *hash) {
     for (unsigned i = 0; i < p->worker_count; i++)
-        ea_encoder_known(p->workers[i].encoder, class_hash);
+        ea_encoder_known(p->workers[i].encoder, hash);
 }
 
-void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *class_hash) {
+void ea_pipeline_unknown(ea_pipeline *p, const ea_hash_ref *ref) {
     for (unsigned i = 0; i < p->worker_count; i++)
-        ea_encoder_unknown(p->workers[i].encoder, class_hash);
+        ea_encoder_unknown(p->workers[i].encoder, ref);
 }
 
 void ea_pipeline_get_status(const ea_pipeline *p, ea_pipeline_status *ret) {

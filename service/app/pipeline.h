@@ -21,6 +21,8 @@ typedef struct ea_pipeline_options {
     uint32_t batch_events, batch_bytes; /* 0: the builder's */
     uint32_t priority;
     int zstd_level;                /* 0: 1 */
+    const uint8_t *dictionary;     /* for small batches; borrowed; NULL: none */
+    size_t dictionary_bytes;
     unsigned encoders;             /* threads; 0: 1 */
     const ea_wire_source *sources; /* copied */
     size_t source_count;
@@ -40,9 +42,9 @@ EA_MUST_CHECK int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_er
 /* Closes the open batch and waits until all are in the spool. The source's thread; nothing may be added behind it. */
 EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 
-/* What a collector said about a class's description. Any thread. */
-void ea_pipeline_known(ea_pipeline *p, const uint8_t *class_hash);
-void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *class_hash);
+/* What a collector said about a definition. Any thread. */
+void ea_pipeline_known(ea_pipeline *p, const uint8_t *hash);
+void ea_pipeline_unknown(ea_pipeline *p, const ea_hash_ref *ref);
 
 typedef struct ea_pipeline_status {
     uint64_t events;  /* added */

@@ -49,6 +49,9 @@ typedef struct ea_encoder_options {
     int zstd_level; /* 0: 1; EA_ZSTD_NONE: columns, but neither zstd nor dictionaries */
     uint8_t stream[EA_STREAM_ID_BYTES];
     int all_descriptions; /* 1: send every class's description in each batch that uses it */
+    /* A zstd dictionary for small batches, used once the collector has it; borrowed as long as the encoder lives. */
+    const uint8_t *dictionary;
+    size_t dictionary_bytes; /* 0: none; at most EA_DICTIONARY_MAX_BYTES */
 } ea_encoder_options;
 enum { EA_ZSTD_NONE = -1000 };
 
@@ -72,9 +75,14 @@ typedef struct ea_batch_stamp {
  * Errors: EA_ENOMEM; EA_ELIMIT when it would exceed EA_BATCH_MAX_BYTES. */
 EA_MUST_CHECK int ea_encoder_encode(ea_encoder *e, const ea_open_batch *batch, const ea_batch_stamp *stamp,
                                     const uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err);
-/* The collector has these descriptions durably: they need not be sent again on this stream. Any thread. */
-void ea_encoder_known(ea_encoder *e, const uint8_t *class_hash);
+/* The collector has this definition (EA_CLASS_HASH_BYTES of its hash) durably: it need not be sent again on this
+ * stream. Any thread. */
+void ea_encoder_known(ea_encoder *e, const uint8_t *hash);
 /* The collector said that it lacks this one: send it again. Any thread. */
-void ea_encoder_unknown(ea_encoder *e, const uint8_t *class_hash);
+void ea_encoder_unknown(ea_encoder *e, const ea_hash_ref *ref);
+/* The directory of the last batch, when it was a small one (EA_SMALL_BATCH_EVENTS) and not compressed by itself yet:
+ * what a dictionary for small batches is trained with. 0 bytes: it was none. Borrowed until the next call. */
+void ea_encoder_last_directory(const ea_encoder *e, const uint8_t **ret_data, size_t *ret_len_bytes);
+enum { EA_SMALL_BATCH_EVENTS = 64 };
 
 #endif

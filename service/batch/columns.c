@@ -9,7 +9,8 @@
 enum {
     SAMPLE_RUNS = 4, /* statistics look at so many runs of so many neighbours */
     SAMPLE_RUN = 32,
-    SMALL_COUNT = 64,    /* below, a varint is tried */
+    SMALL_COUNT = 64,    /* below, a varint is tried, and bits */
+    FEW_BITS = 4,        /* numbers of no more are packed */
     DICTIONARY_MIN = 16, /* rows */
     PREFIX_ROWS = 512,   /* a dictionary is given up when these are nearly all different */
     FIRST_PARTS = 1024,
@@ -159,12 +160,34 @@ static size_t distinct_rows(ea_columns *c, const ea_slice *rows, size_t count, s
     return n;
 }
 
+static unsigned bits_of(uint64_t value) {
+    unsigned n = 0;
+    for (; value; value >>= 1)
+        n++;
+    return n;
+}
+
+static void put_bits(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *values, size_t count, unsigned bits) {
+    size_t len_bytes = ea_bits_bytes(count, bits);
+    uint8_t *data = data_alloc(c, len_bytes);
+    if (!data)
+        return;
+    ea_bits_put(data, values, count, bits);
+    add_part(c, m, data, len_bytes, EA_PART_NUMBERS);
+}
+
 /* The indexes of a dictionary; its values have been put already. */
 static void put_indexes(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *index, size_t count, size_t values) {
     unsigned planes = values > 1 ? ea_bytes_of(values - 1) : 0;
     m->value_count = (uint32_t)values;
     if (!planes)
         return;
+    unsigned bits = bits_of(values - 1);
+    if (count < SMALL_COUNT && bits <= FEW_BITS) {
+        m->planes = bits;
+        put_bits(c, m, index, count, bits);
+        return;
+    }
     uint8_t *data = data_alloc(c, planes * count);
     if (!data)
         return;
@@ -336,6 +359,12 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
     if (same_numbers(v, count)) {
         if (count)
             m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
+        return m;
+    }
+    if (count < SMALL_COUNT && bits_of(all) <= FEW_BITS) {
+        m->encoding = ETWAGENT__V1__ENCODING__ENCODING_BITS;
+        m->planes = bits_of(all);
+        put_bits(c, m, v, count, m->planes);
         return m;
     }
     unsigned planes = ea_bytes_of(all);

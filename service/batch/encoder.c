@@ -2,24 +2,27 @@
  * Before it: a taken batch. After it: service/ship. Thread: the encoder's; only the set of known classes is shared. */
 #include "checksum.h"
 #include "columns.h"
-#include "map.h"
+#include "known.h"
 #include "open_batch.h"
-#include "platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <zstd.h>
 
 enum {
-    OWN_FRAME_BYTES = 1024,       /* a column of so many bytes gets a frame of its own */
-    SMALL_POOL_BYTES = 8 << 10,   /* what is pooled stands in the directory while it is no more than this */
-    MIN_DIRECTORY_GAIN = 16,      /* compressing must save so much */
-    SMALL_BATCH_BYTES = 16 << 10, /* columns data of a batch that is pooled as a whole */
-    FLAT_EVENTS = 64,             /* in a batch of no more events, groups share what columns they can */
-    TRANSPOSE_ROWS = 6,           /* a group of fewer rows keeps its payloads whole */
-    FLAT_TRANSPOSE_ROWS = 12,     /* ... in such a small batch */
-    KNOWN_MAX = 65536,
-    ARENA_BYTES = 8 << 20, /* asked for at once; an ordinary batch needs less */
+    OWN_FRAME_BYTES = 1024,              /* a column of so many bytes gets a frame of its own */
+    SMALL_POOL_BYTES = 8 << 10,          /* what is pooled stands in the directory while it is no more than this */
+    MIN_DIRECTORY_GAIN = 16,             /* compressing must save so much */
+    SMALL_BATCH_BYTES = 16 << 10,        /* columns data of a batch that is pooled as a whole */
+    FLAT_EVENTS = EA_SMALL_BATCH_EVENTS, /* in a batch of no more events, groups share what columns they can */
+    FLAT_SOURCES = 64,                   /* ... and sources are named by hash if they are no more */
+    FLAT_LEVEL = 9,                      /* ... and zstd works no less hard */
+    DICTIONARY_LEVEL = 6,
+    USE_DICTIONARY = -1001,   /* in place of a level */
+    DICTIONARY_EVERY = 64,    /* small batches between two that bring the dictionary along */
+    TRANSPOSE_ROWS = 6,       /* a group of fewer rows keeps its payloads whole */
+    FLAT_TRANSPOSE_ROWS = 12, /* ... in such a small batch */
+    ARENA_BYTES = 8 << 20,    /* asked for at once; an ordinary batch needs less */
 };
 
 typedef Etwagent__V1__Group pb_group;
@@ -53,9 +56,41 @@ struct ea_encoder {
     uint32_t *threads; /* look-up table of (pid, tid) */
     uint64_t *thread_ids;
     size_t thread_mask;
-    ea_mutex *lock;   /* guards known */
-    ea_u64_map known; /* first 8 bytes of class hashes */
+    ea_known known;
+    ZSTD_CCtx *zstd_dictionary; /* NULL: none */
+    ZSTD_CDict *dictionary;
+    uint8_t dictionary_hash[EA_CLASS_HASH_BYTES];
+    unsigned until_dictionary; /* small batches until it is sent (again) */
+    const uint8_t *last_directory;
+    size_t last_directory_bytes;
 };
+
+/* What a small batch names by hash. */
+typedef struct naming {
+    Etwagent__V1__Shape *shapes; /* one a group */
+    uint8_t (*hashes)[EA_CLASS_HASH_BYTES];
+    ProtobufCBinaryData *packed;
+    uint32_t count;
+    int use_dictionary;
+} naming;
+
+static int open_dictionary(ea_encoder *e, ea_err *err) {
+    const ea_encoder_options *o = &e->options;
+    if (o->dictionary_bytes > EA_DICTIONARY_MAX_BYTES)
+        return ea_fail(err, EA_ELIMIT, "use a zstd dictionary of %zu bytes: at most %d are allowed",
+                       o->dictionary_bytes, EA_DICTIONARY_MAX_BYTES);
+    e->zstd_dictionary = ZSTD_createCCtx();
+    e->dictionary = ZSTD_createCDict(o->dictionary, o->dictionary_bytes, DICTIONARY_LEVEL);
+    if (!e->zstd_dictionary || !e->dictionary)
+        return ea_fail(err, EA_ENOMEM, "use a zstd dictionary");
+    /* the batch names it, so the frame need not */
+    size_t bad = ZSTD_CCtx_setParameter(e->zstd_dictionary, ZSTD_c_dictIDFlag, 0);
+    if (!ZSTD_isError(bad))
+        bad = ZSTD_CCtx_refCDict(e->zstd_dictionary, e->dictionary);
+    if (ZSTD_isError(bad))
+        return ea_fail(err, EA_EINVAL, "use a zstd dictionary: %s", ZSTD_getErrorName(bad));
+    return ea_definition_hash(o->dictionary, o->dictionary_bytes, e->dictionary_hash, err);
+}
 
 int ea_encoder_create(ea_encoder **ret, const ea_encoder_options *options, ea_err *err) {
     ea_encoder *e = calloc(1, sizeof *e);
@@ -67,9 +102,10 @@ int ea_encoder_create(ea_encoder **ret, const ea_encoder_options *options, ea_er
     ea_arena_init(&e->arena, 0);
     ea_columns_init(&e->columns, &e->arena);
     e->columns.no_dictionaries = e->options.zstd_level == EA_ZSTD_NONE;
-    ea_u64_map_init(&e->known, KNOWN_MAX);
     e->zstd = ZSTD_createCCtx();
-    int rc = e->zstd ? ea_mutex_create(&e->lock, err) : ea_fail(err, EA_ENOMEM, "make an encoder");
+    int rc = e->zstd ? ea_known_init(&e->known, err) : ea_fail(err, EA_ENOMEM, "make an encoder");
+    if (!rc && e->options.dictionary_bytes && e->options.zstd_level != EA_ZSTD_NONE)
+        rc = open_dictionary(e, err);
     if (rc) {
         ea_encoder_destroy(e);
         return rc;
@@ -82,10 +118,11 @@ void ea_encoder_destroy(ea_encoder *e) {
     if (!e)
         return;
     ZSTD_freeCCtx(e->zstd);
+    ZSTD_freeCCtx(e->zstd_dictionary);
+    ZSTD_freeCDict(e->dictionary);
     ea_columns_deinit(&e->columns);
     ea_arena_deinit(&e->arena);
-    ea_u64_map_deinit(&e->known);
-    ea_mutex_destroy(e->lock);
+    ea_known_deinit(&e->known);
     free(e->out);
     free(e->order);
     free((void *)(uintptr_t)e->payloads);
@@ -98,18 +135,17 @@ void ea_encoder_destroy(ea_encoder *e) {
     free(e);
 }
 
-void ea_encoder_known(ea_encoder *e, const uint8_t *class_hash) {
-    ea_mutex_lock(e->lock);
-    /* when the set is full the description is simply sent again */
-    int rc = ea_u64_map_put(&e->known, ea_load64(class_hash), 1);
-    (void)rc;
-    ea_mutex_unlock(e->lock);
+void ea_encoder_known(ea_encoder *e, const uint8_t *hash) {
+    ea_known_add(&e->known, hash);
 }
 
-void ea_encoder_unknown(ea_encoder *e, const uint8_t *class_hash) {
-    ea_mutex_lock(e->lock);
-    ea_u64_map_remove(&e->known, ea_load64(class_hash));
-    ea_mutex_unlock(e->lock);
+void ea_encoder_unknown(ea_encoder *e, const ea_hash_ref *ref) {
+    ea_known_remove(&e->known, ref);
+}
+
+void ea_encoder_last_directory(const ea_encoder *e, const uint8_t **ret_data, size_t *ret_len_bytes) {
+    *ret_data = e->last_directory;
+    *ret_len_bytes = e->last_directory_bytes;
 }
 
 /* ---- scratch ---- */
@@ -230,7 +266,7 @@ static uint32_t split_rows(ea_encoder *e, const ea_open_batch *o, const ea_open_
     return fields ? front : 0;
 }
 
-static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t *ret_count) {
+static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, uint32_t *ret_count) {
     uint32_t *starts = ea_arena_alloc(&e->arena, (o->group_count + 1) * sizeof *starts);
     out_group *out = ea_arena_alloc(&e->arena, 2 * (size_t)o->group_count * sizeof *out);
     if (!starts || !out)
@@ -242,7 +278,7 @@ static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t *r
         const uint16_t *places = NULL;
         uint32_t *rows = e->order + starts[k], whole = 0;
         size_t fields = 0;
-        if (g->c->top_count && g->count >= (is_flat(o) ? FLAT_TRANSPOSE_ROWS : TRANSPOSE_ROWS))
+        if (g->c->top_count && g->count >= transpose_rows)
             whole = split_rows(e, o, g, rows, &fields, &places);
         const uint8_t *const *payloads = e->payloads + starts[k];
         if (whole)
@@ -364,7 +400,8 @@ static ea_slice item_data(const ea_open_batch *o, const ea_open_group *g, uint32
     }
 }
 
-static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, pb_group *m) {
+/* shaped: those that all events have alike stand in the group's shape, as do all types. */
+static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, int shaped, pb_group *m) {
     const ea_open_group *from = g->from;
     if (!from->ext_count)
         return 0;
@@ -374,9 +411,11 @@ static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
         return EA_ENOMEM;
     for (unsigned k = 0; k < from->ext_count; k++) {
         const ea_item_shape *shape = &o->shapes[from->shapes + k];
+        if (shaped && shape->constant != (uint32_t)EA_NO_CONSTANT)
+            continue;
         etwagent__v1__item__init(&items[k]);
-        items[k].type = shape->type;
-        items[k].linkage = shape->linkage;
+        items[k].type = shaped ? 0 : shape->type;
+        items[k].linkage = shaped ? 0 : shape->linkage;
         m->items[m->n_items++] = &items[k];
         uint32_t width = item_data(o, from, g->rows[0], k).len_bytes;
         int same_width = 1;
@@ -415,10 +454,11 @@ static int put_header_columns(ea_encoder *e, const ea_open_batch *o, const out_g
 }
 
 /* What differs from the class and from the group before. */
-static int put_header(ea_encoder *e, const out_group *g, const ea_record *before, pb_group *m, ea_record *ret) {
-    const ea_class *c = g->from->c;
+static int put_header(ea_encoder *e, const ea_open_group *g, const ea_record *before, Etwagent__V1__Header **ret_header,
+                      ea_record *ret) {
+    const ea_class *c = g->c;
     ea_record r = {0};
-    ea_open_group_header(g->from, &r);
+    ea_open_group_header(g, &r);
     Etwagent__V1__Header h = ETWAGENT__V1__HEADER__INIT;
     h.id = r.id ^ (c->classic ? 0u : c->code);
     h.version = (uint32_t)r.version ^ c->version;
@@ -443,19 +483,80 @@ static int put_header(ea_encoder *e, const out_group *g, const ea_record *before
     }
     if (etwagent__v1__header__get_packed_size(&h) == 0)
         return 0;
-    m->header = ea_arena_copy(&e->arena, &h, sizeof h);
-    return m->header ? 0 : EA_ENOMEM;
+    *ret_header = ea_arena_copy(&e->arena, &h, sizeof h);
+    return *ret_header ? 0 : EA_ENOMEM;
 }
 
-static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, const ea_record *before, pb_group *m,
-                     ea_record *ret_header) {
-    etwagent__v1__group__init(m);
-    m->class_hash.data = (uint8_t *)(uintptr_t)g->from->c->hash;
+/* What the group's events have in common with those of other batches. */
+static int put_shape(ea_encoder *e, const ea_open_batch *o, const ea_open_group *g, Etwagent__V1__Shape *m) {
+    ea_record before = {.logger = (uint16_t)o->sources[0].logger}, header;
+    etwagent__v1__shape__init(m);
+    m->class_hash.data = (uint8_t *)(uintptr_t)g->c->hash;
     m->class_hash.len = EA_CLASS_HASH_BYTES;
-    m->count = g->count;
-    int rc = put_header(e, g, before, m, ret_header);
+    int rc = put_header(e, g, &before, &m->header, &header);
+    if (rc || !g->ext_count)
+        return rc;
+    m->items = ea_arena_alloc(&e->arena, g->ext_count * sizeof(void *));
+    Etwagent__V1__Item *items = ea_arena_alloc(&e->arena, g->ext_count * sizeof *items);
+    Etwagent__V1__Column *columns = ea_arena_alloc(&e->arena, g->ext_count * sizeof *columns);
+    if (!m->items || !items || !columns)
+        return EA_ENOMEM;
+    for (unsigned k = 0; k < g->ext_count; k++) {
+        const ea_item_shape *shape = &o->shapes[g->shapes + k];
+        etwagent__v1__item__init(&items[k]);
+        items[k].type = shape->type;
+        items[k].linkage = shape->linkage;
+        if (shape->constant != (uint32_t)EA_NO_CONSTANT) {
+            etwagent__v1__column__init(&columns[k]);
+            columns[k].constant = (ProtobufCBinaryData){.len = shape->size_bytes, .data = o->content + shape->constant};
+            items[k].data = &columns[k];
+        }
+        m->items[m->n_items++] = &items[k];
+    }
+    return 0;
+}
+
+/* The shapes of all groups, with their hashes. count stays 0 when they would be too large to be named. */
+static int put_shapes(ea_encoder *e, const ea_open_batch *o, const out_group *groups, uint32_t count, naming *n) {
+    n->shapes = ea_arena_alloc(&e->arena, count * sizeof *n->shapes);
+    n->hashes = ea_arena_alloc(&e->arena, count * sizeof *n->hashes);
+    n->packed = ea_arena_alloc(&e->arena, count * sizeof *n->packed);
+    if (!n->shapes || !n->hashes || !n->packed)
+        return EA_ENOMEM;
+    for (uint32_t k = 0; k < count; k++) {
+        if (k && groups[k].from == groups[k - 1].from) {
+            n->packed[k] = n->packed[k - 1];
+            memcpy(n->hashes[k], n->hashes[k - 1], sizeof n->hashes[k]);
+            continue;
+        }
+        int rc = put_shape(e, o, groups[k].from, &n->shapes[k]);
+        size_t len_bytes = rc ? 0 : etwagent__v1__shape__get_packed_size(&n->shapes[k]);
+        if (rc || len_bytes > EA_SHAPE_MAX_BYTES)
+            return rc;
+        n->packed[k] = (ProtobufCBinaryData){.len = len_bytes, .data = ea_arena_alloc(&e->arena, len_bytes)};
+        if (!n->packed[k].data)
+            return EA_ENOMEM;
+        etwagent__v1__shape__pack(&n->shapes[k], n->packed[k].data);
+        rc = ea_definition_hash(n->packed[k].data, len_bytes, n->hashes[k], NULL);
+        if (rc)
+            return rc;
+    }
+    n->count = count;
+    return 0;
+}
+
+static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, int shaped, const ea_record *before,
+                     pb_group *m, ea_record *ret_header) {
+    int rc = 0;
+    etwagent__v1__group__init(m);
+    m->count = g->count == 1 ? 0 : g->count;
+    if (!shaped) {
+        m->class_hash.data = (uint8_t *)(uintptr_t)g->from->c->hash;
+        m->class_hash.len = EA_CLASS_HASH_BYTES;
+        rc = put_header(e, g->from, before, &m->header, ret_header);
+    }
     if (!rc)
-        rc = put_items(e, o, g, m);
+        rc = put_items(e, o, g, shaped, m);
     if (!rc && !is_flat(o))
         rc = put_header_columns(e, o, g, m);
     if (!rc && (!is_flat(o) || g->field_count))
@@ -601,7 +702,7 @@ static uint64_t checksum_of(const ea_open_batch *o, uint64_t *constants) {
 /* ---- frames and envelope ---- */
 
 /* Compresses into the arena: 0 bytes when that does not pay, or is switched off. */
-static size_t compress(ea_encoder *e, const uint8_t *data, size_t len_bytes, uint8_t **ret) {
+static size_t compress(ea_encoder *e, const uint8_t *data, size_t len_bytes, int level, uint8_t **ret) {
     if (e->options.zstd_level == EA_ZSTD_NONE)
         return 0;
     size_t room = ZSTD_compressBound(len_bytes);
@@ -610,7 +711,8 @@ static size_t compress(ea_encoder *e, const uint8_t *data, size_t len_bytes, uin
         e->columns.failed = 1;
         return 0;
     }
-    size_t n = ZSTD_compressCCtx(e->zstd, out, room, data, len_bytes, e->options.zstd_level);
+    size_t n = level == USE_DICTIONARY ? ZSTD_compress2(e->zstd_dictionary, out, room, data, len_bytes)
+                                       : ZSTD_compressCCtx(e->zstd, out, room, data, len_bytes, level);
     if (ZSTD_isError(n) || n >= len_bytes)
         return 0;
     *ret = out;
@@ -625,7 +727,7 @@ static Etwagent__V1__Frame *put_frame(ea_encoder *e, const uint8_t *data, size_t
         return NULL;
     }
     etwagent__v1__frame__init(f);
-    size_t n = compress(e, data, len_bytes, &packed);
+    size_t n = compress(e, data, len_bytes, e->options.zstd_level, &packed);
     f->raw_bytes = n ? len_bytes : 0;
     f->data.data = n ? packed : (uint8_t *)(uintptr_t)data;
     f->data.len = n ? n : len_bytes;
@@ -687,19 +789,33 @@ static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__
     }
 }
 
-static void put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, Etwagent__V1__Batch *b) {
-    size_t n = etwagent__v1__directory__get_packed_size(d);
+/* Returns 1 when the dictionary was used. */
+static int put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int is_small, int may_use_dictionary,
+                         Etwagent__V1__Batch *b) {
+    size_t n = etwagent__v1__directory__get_packed_size(d), packed_bytes = 0;
     uint8_t *data = ea_arena_alloc(&e->arena, n), *packed = NULL;
     if (!data) {
         e->columns.failed = 1;
-        return;
+        return 0;
     }
     etwagent__v1__directory__pack(d, data);
-    size_t packed_bytes = compress(e, data, n, &packed);
-    int pays = packed_bytes && packed_bytes + MIN_DIRECTORY_GAIN < n;
+    int level = e->options.zstd_level, use = may_use_dictionary && !b->n_frames && n <= EA_DICTIONARY_RAW_MAX_BYTES;
+    if (use)
+        packed_bytes = compress(e, data, n, USE_DICTIONARY, &packed);
+    use = packed_bytes != 0;
+    if (!use)
+        packed_bytes = compress(e, data, n, is_small && level < FLAT_LEVEL ? FLAT_LEVEL : level, &packed);
+    int pays = packed_bytes && (use || packed_bytes + MIN_DIRECTORY_GAIN < n);
     b->directory_bytes = pays ? n : 0;
     b->directory.data = pays ? packed : data;
     b->directory.len = pays ? packed_bytes : n;
+    e->last_directory = data;
+    e->last_directory_bytes = is_small ? n : 0;
+    return use;
+}
+
+static int is_known(ea_encoder *e, const uint8_t *hash) {
+    return !e->options.all_descriptions && ea_known_has(&e->known, hash);
 }
 
 static void put_descriptions(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Batch *b) {
@@ -708,19 +824,88 @@ static void put_descriptions(ea_encoder *e, const ea_open_batch *o, Etwagent__V1
     b->descriptions = ea_arena_alloc(&e->arena, o->group_count * sizeof *b->descriptions);
     if (!b->descriptions)
         e->columns.failed = 1;
-    ea_mutex_lock(e->lock);
     for (uint32_t k = 0; !e->columns.failed && k < o->group_count; k++) {
         const ea_class *c = o->groups[k].c;
         uint64_t key = ea_load64(c->hash);
-        if (ea_u64_map_get(&seen, key) || (!e->options.all_descriptions && ea_u64_map_get(&e->known, key)))
+        if (ea_u64_map_get(&seen, key) || is_known(e, c->hash))
             continue;
         if (ea_u64_map_put(&seen, key, 1))
             e->columns.failed = 1;
         b->descriptions[b->n_descriptions++] =
             (ProtobufCBinaryData){.len = c->description_bytes, .data = (uint8_t *)(uintptr_t)c->description};
     }
-    ea_mutex_unlock(e->lock);
     ea_u64_map_deinit(&seen);
+}
+
+/* The groups' shapes by hash, and those that the collector may lack. */
+static void put_shape_refs(ea_encoder *e, const naming *n, Etwagent__V1__Batch *b) {
+    size_t ref_bytes = ea_known_ref_bytes(&e->known, (const uint8_t(*)[EA_CLASS_HASH_BYTES])n->hashes, n->count);
+    b->shape_refs.data = ea_arena_alloc(&e->arena, 1 + n->count * ref_bytes);
+    b->shapes = ea_arena_alloc(&e->arena, n->count * sizeof *b->shapes);
+    if (!b->shape_refs.data || !b->shapes) {
+        e->columns.failed = 1;
+        return;
+    }
+    b->shape_refs.len = 1 + n->count * ref_bytes;
+    b->shape_refs.data[0] = (uint8_t)ref_bytes;
+    for (uint32_t k = 0; k < n->count; k++) {
+        memcpy(b->shape_refs.data + 1 + k * ref_bytes, n->hashes[k], ref_bytes);
+        int repeated = k && memcmp(n->hashes[k], n->hashes[k - 1], sizeof n->hashes[k]) == 0;
+        if (!repeated && !is_known(e, n->hashes[k]))
+            b->shapes[b->n_shapes++] = n->packed[k];
+    }
+}
+
+/* Once in a while, until the collector says that it has it. */
+static void put_dictionary(ea_encoder *e, Etwagent__V1__Batch *b) {
+    if (e->until_dictionary) {
+        e->until_dictionary--;
+        return;
+    }
+    b->dictionaries = ea_arena_alloc(&e->arena, sizeof *b->dictionaries);
+    if (!b->dictionaries) {
+        e->columns.failed = 1;
+        return;
+    }
+    e->until_dictionary = DICTIONARY_EVERY;
+    b->n_dictionaries = 1;
+    b->dictionaries[0] =
+        (ProtobufCBinaryData){.len = e->options.dictionary_bytes, .data = (uint8_t *)(uintptr_t)e->options.dictionary};
+}
+
+/* Names the sources of a small batch by hash; those that the collector has are left out. */
+static void name_sources(ea_encoder *e, Etwagent__V1__Batch *b) {
+    size_t kept = 0;
+    b->source_hashes = ea_arena_alloc(&e->arena, b->n_sources * sizeof *b->source_hashes);
+    if (!b->source_hashes) {
+        e->columns.failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < b->n_sources; i++) {
+        uint8_t hash[EA_CLASS_HASH_BYTES];
+        size_t n = etwagent__v1__source__get_packed_size(b->sources[i]);
+        uint8_t *packed = ea_arena_alloc(&e->arena, n);
+        if (!packed) {
+            e->columns.failed = 1;
+            return;
+        }
+        etwagent__v1__source__pack(b->sources[i], packed);
+        if (ea_definition_hash(packed, n, hash, NULL)) {
+            b->n_source_hashes = 0;
+            return; /* then the table stands in the batch */
+        }
+        b->source_hashes[b->n_source_hashes++] = ea_load64(hash);
+    }
+    for (size_t i = 0; i < b->n_sources; i++) {
+        uint8_t hash[EA_CLASS_HASH_BYTES] = {0};
+        ea_store64(hash, b->source_hashes[i]);
+        int repeated = 0;
+        for (size_t k = 0; k < i; k++)
+            repeated |= b->source_hashes[k] == b->source_hashes[i];
+        if (!repeated && !is_known(e, hash))
+            b->sources[kept++] = b->sources[i];
+    }
+    b->n_sources = kept;
 }
 
 static void put_sources(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Batch *b) {
@@ -833,40 +1018,91 @@ static void reset_arena(ea_encoder *e) {
     ea_arena_reset(&e->arena);
 }
 
-int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stamp *stamp, const uint8_t **ret_data,
-                      size_t *ret_len_bytes, ea_err *err) {
-    Etwagent__V1__Batch b;
-    etwagent__v1__batch__init(&b);
+/* One way to write the batch's events. */
+typedef struct layout {
+    Etwagent__V1__Batch batch; /* directory and frames */
+    naming naming;
+    int transposed; /* some payloads were cut into columns */
+    int uses_dictionary;
+    const uint8_t *directory; /* before compression */
+    size_t directory_bytes;
+} layout;
+
+static size_t size_of(const layout *l) {
+    size_t n = l->batch.directory.len + l->batch.n_frames * 8;
+    for (size_t i = 0; i < l->batch.n_frames; i++)
+        n += l->batch.frames[i]->data.len;
+    return n;
+}
+
+static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, int64_t time_min, layout *l) {
     Etwagent__V1__Directory d = ETWAGENT__V1__DIRECTORY__INIT;
-    if (o->count == 0 || stamp->number == 0)
-        return ea_fail(err, EA_EINVAL, "encode batch %" PRIu64 " of %" PRIu32 " events", stamp->number, o->count);
-    reset_arena(e);
-    ea_columns_reset(&e->columns);
     uint32_t group_count = 0;
-    int rc = reserve_events(e, o->count);
-    out_group *groups = rc ? NULL : list_groups(e, o, &group_count);
+    *l = (layout){0};
+    etwagent__v1__batch__init(&l->batch);
+    ea_columns_reset(&e->columns);
+    out_group *groups = list_groups(e, o, transpose_rows, &group_count);
     pb_group *messages = groups ? ea_arena_alloc(&e->arena, group_count * sizeof *messages) : NULL;
-    uint64_t *constants = groups ? ea_arena_alloc(&e->arena, o->group_count * sizeof *constants) : NULL;
     d.groups = groups ? ea_arena_alloc(&e->arena, group_count * sizeof(void *)) : NULL;
-    if (!messages || !constants || !d.groups)
-        return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
-    int64_t time_min, time_max;
-    time_range(o, &time_min, &time_max);
-    if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
-        time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
+    if (!messages || !d.groups)
+        return EA_ENOMEM;
     ea_record before = {.logger = (uint16_t)o->sources[0].logger}, header = {0};
+    int rc = is_flat(o) ? put_shapes(e, o, groups, group_count, &l->naming) : 0;
     for (uint32_t k = 0; !rc && k < group_count; k++) {
-        rc = put_group(e, o, &groups[k], &before, &messages[k], &header);
+        rc = put_group(e, o, &groups[k], l->naming.count != 0, &before, &messages[k], &header);
         before = header;
         d.groups[d.n_groups++] = &messages[k];
+        l->transposed |= groups[k].field_count != 0;
     }
     if (!rc)
         put_events(e, o, time_min, &d);
     if (!rc && is_flat(o))
         put_flat(e, o, groups, &d);
-    if (rc || e->columns.failed)
-        return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
+    if (!rc && !e->columns.failed)
+        put_frames(e, &d, &l->batch);
+    if (!rc && !e->columns.failed)
+        l->uses_dictionary =
+            put_directory(e, &d, is_flat(o), is_flat(o) && e->dictionary && is_known(e, e->dictionary_hash), &l->batch);
+    l->directory = e->last_directory;
+    l->directory_bytes = e->last_directory_bytes;
+    return rc ? rc : e->columns.failed ? EA_ENOMEM : 0;
+}
 
+/* The better of two ways where that costs little: fields of one kind side by side compress better when they are alike,
+ * whole payloads when these are. */
+static int choose_layout(ea_encoder *e, const ea_open_batch *o, int64_t time_min, layout *l) {
+    layout other;
+    if (!is_flat(o))
+        return lay_out(e, o, TRANSPOSE_ROWS, time_min, l);
+    int rc = lay_out(e, o, FLAT_TRANSPOSE_ROWS, time_min, l);
+    if (rc || !l->transposed)
+        return rc;
+    rc = lay_out(e, o, UINT32_MAX, time_min, &other);
+    if (!rc && size_of(&other) < size_of(l))
+        *l = other;
+    return rc;
+}
+
+int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stamp *stamp, const uint8_t **ret_data,
+                      size_t *ret_len_bytes, ea_err *err) {
+    layout l;
+    if (o->count == 0 || stamp->number == 0)
+        return ea_fail(err, EA_EINVAL, "encode batch %" PRIu64 " of %" PRIu32 " events", stamp->number, o->count);
+    reset_arena(e);
+    int64_t time_min, time_max;
+    time_range(o, &time_min, &time_max);
+    if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
+        time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
+    uint64_t *constants = ea_arena_alloc(&e->arena, o->group_count * sizeof *constants);
+    int rc = constants ? reserve_events(e, o->count) : EA_ENOMEM;
+    if (!rc)
+        rc = choose_layout(e, o, time_min, &l);
+    if (rc)
+        return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
+    e->last_directory = l.directory;
+    e->last_directory_bytes = l.directory_bytes;
+
+    Etwagent__V1__Batch b = l.batch;
     b.format = 1;
     b.stream.data = e->options.stream;
     b.stream.len = EA_STREAM_ID_BYTES;
@@ -877,11 +1113,15 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.checksum = checksum_of(o, constants);
     b.time_min = time_min;
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
-    put_frames(e, &d, &b);
-    if (!e->columns.failed)
-        put_directory(e, &d, &b);
+    b.dictionary = l.uses_dictionary ? ea_load64(e->dictionary_hash) : 0;
     put_descriptions(e, o, &b);
     put_sources(e, o, &b);
+    if (is_flat(o) && o->source_count <= FLAT_SOURCES && !e->columns.failed)
+        name_sources(e, &b);
+    if (l.naming.count && !e->columns.failed)
+        put_shape_refs(e, &l.naming, &b);
+    if (is_flat(o) && e->dictionary && !e->columns.failed && !is_known(e, e->dictionary_hash))
+        put_dictionary(e, &b);
     if (stamp->ledger)
         b.ledger = put_ledger(e, stamp);
     if (e->columns.failed)

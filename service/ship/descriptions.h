@@ -1,11 +1,12 @@
-/* The class descriptions that passed through the spool, by content hash, beside it on disk.
+/* The definitions that passed through the spool (class descriptions, sources, shapes, dictionaries), by content hash,
+ * beside it on disk.
  *
- * A batch leaves out the descriptions that the collector has acknowledged. When it then lands at a collector that lacks
- * one (another of the list, or one that lost its store), the answer names the hash, and the sender takes the
- * description from here and appends it to the batch.
+ * A batch leaves out the definitions that the collector has acknowledged. When it then lands at a collector that lacks
+ * one (another of the list, or one that lost its store), the answer names its hash, and the sender takes the definition
+ * from here and appends it to the batch.
  *
- * The file "classes" holds records behind each other: u32 length, u64 checksum (XXH3-64 of the bytes), the bytes. What
- * is torn or damaged ends the file.
+ * The file "classes" holds records behind each other: u32 length and kind (the upper 8 bits: enum ea_definition_kind,
+ * or 0 for a class description), u64 checksum (XXH3-64 of the bytes), the bytes. What is torn or damaged ends the file.
  * Before it: spool.c adds. After it: the sender asks. Thread: any. */
 #ifndef EA_SHIP_DESCRIPTIONS_H
 #define EA_SHIP_DESCRIPTIONS_H
@@ -25,7 +26,10 @@ void ea_descriptions_close(ea_descriptions *d);
 EA_MUST_CHECK int ea_descriptions_add_batch(ea_descriptions *d, const uint8_t *batch, size_t len_bytes,
                                             size_t *ret_added, ea_err *err);
 EA_MUST_CHECK int ea_descriptions_sync(ea_descriptions *d, ea_err *err);
-/* Appends the description to a batch: 1, or 0 when it is not here. */
-EA_MUST_CHECK int ea_descriptions_append(ea_descriptions *d, const ea_class_hash *hash, ea_text *batch, ea_err *err);
+/* Appends the definitions whose hashes begin so (nearly always one) to a batch: 1, or 0 when there is none here. */
+EA_MUST_CHECK int ea_descriptions_append(ea_descriptions *d, const ea_hash_ref *ref, ea_text *batch, ea_err *err);
+/* Makes a batch of the spool stand for itself: as ea_batch_complete. */
+EA_MUST_CHECK int ea_descriptions_complete(ea_descriptions *d, const uint8_t *batch, size_t len_bytes, ea_text *out,
+                                           ea_err *err);
 
 #endif

@@ -43,7 +43,7 @@ struct ea_sender {
     size_t limit_bytes, cap_bytes; /* of a request: now, and as far as it may grow again */
     uint64_t credit_bytes;         /* what the collector granted; 0: no bound */
     uint8_t missing_stream[EA_STREAM_ID_BYTES];
-    ea_class_hash *missing; /* what the collector lacks of missing_stream */
+    ea_hash_ref *missing; /* what the collector lacks of missing_stream */
     size_t missing_count;
     uint64_t random;
     int64_t pause_ns;         /* the last one; 0 after a success */
@@ -156,7 +156,7 @@ static int build_body(ea_sender *s, ea_err *err) {
             report(s, err);
             continue;
         }
-        /* the first batch brings along the descriptions that the collector asked for */
+        /* the first batch brings along the definitions that the collector asked for */
         for (size_t k = 0; lacking && k < s->missing_count; k++) {
             size_t whole = s->body.len_bytes;
             rc = ea_descriptions_append(ea_spool_descriptions(s->spool), &s->missing[k], &s->body, err);
@@ -279,9 +279,9 @@ static int perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, in
     return rc;
 }
 
-static int is_missing(const ea_sender *s, const ea_class_hash *hash) {
+static int is_missing(const ea_sender *s, const ea_hash_ref *ref) {
     for (size_t i = 0; i < s->missing_count; i++)
-        if (memcmp(&s->missing[i], hash, sizeof *hash) == 0)
+        if (memcmp(&s->missing[i], ref, sizeof *ref) == 0)
             return 1;
     return 0;
 }
@@ -296,23 +296,23 @@ static int note_missing(ea_sender *s, const ea_ack *ack, ea_err *err) {
     }
     for (size_t i = 0; i < ack->unknown_count; i++) {
         ea_text probe;
-        if (is_missing(s, &ack->unknown_classes[i]) || s->missing_count == MISSING_MAX)
+        if (is_missing(s, &ack->unknown[i]) || s->missing_count == MISSING_MAX)
             continue;
         ea_text_init(&probe);
-        int rc = ea_descriptions_append(ea_spool_descriptions(s->spool), &ack->unknown_classes[i], &probe, err);
+        int rc = ea_descriptions_append(ea_spool_descriptions(s->spool), &ack->unknown[i], &probe, err);
         ea_text_deinit(&probe);
         if (rc == 0) {
             char hex[2 * EA_CLASS_HASH_BYTES + 1];
-            for (size_t k = 0; k < EA_CLASS_HASH_BYTES; k++)
-                snprintf(hex + 2 * k, 3, "%02x", ack->unknown_classes[i].bytes[k]);
-            return ea_fail(err, EA_ENOTFOUND,
-                           "the collector lacks the description of class %s, and the spool does not hold it", hex);
+            for (size_t k = 0; k < ack->unknown[i].len_bytes; k++)
+                snprintf(hex + 2 * k, 3, "%02x", ack->unknown[i].bytes[k]);
+            return ea_fail(err, EA_ENOTFOUND, "the collector lacks the definition %s, and the spool does not hold it",
+                           hex);
         }
         if (rc < 0)
             return rc;
         if (s->o.on_unknown)
-            s->o.on_unknown(s->o.arg, ack->stream, &ack->unknown_classes[i]);
-        s->missing[s->missing_count++] = ack->unknown_classes[i];
+            s->o.on_unknown(s->o.arg, ack->stream, &ack->unknown[i]);
+        s->missing[s->missing_count++] = ack->unknown[i];
         news = 1;
     }
     return news;
@@ -321,9 +321,9 @@ static int note_missing(ea_sender *s, const ea_ack *ack, ea_err *err) {
 static void note_known(ea_sender *s, const ea_ack *ack) {
     for (size_t i = 0; i < ack->known_count; i++) {
         if (s->o.on_known)
-            s->o.on_known(s->o.arg, ack->stream, &ack->known_classes[i]);
+            s->o.on_known(s->o.arg, ack->stream, &ack->known[i]);
         for (size_t k = 0; k < s->missing_count; k++)
-            if (memcmp(&s->missing[k], &ack->known_classes[i], sizeof s->missing[k]) == 0 &&
+            if (memcmp(s->missing[k].bytes, ack->known[i].bytes, s->missing[k].len_bytes) == 0 &&
                 memcmp(s->missing_stream, ack->stream, sizeof s->missing_stream) == 0) {
                 s->missing[k--] = s->missing[--s->missing_count];
             }

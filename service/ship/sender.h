@@ -34,10 +34,10 @@ typedef struct ea_sender_options {
     ea_counters *counters; /* borrowed: batches_sent, batches_refused */
 
     void *arg;
-    /* The collector has this class's description durably for this stream. May be NULL. */
+    /* The collector has this definition durably for this stream. May be NULL. */
     void (*on_known)(void *arg, const uint8_t *stream, const ea_class_hash *hash);
     /* The collector lacks it (the sender sends it again; so should whoever makes new batches). May be NULL. */
-    void (*on_unknown)(void *arg, const uint8_t *stream, const ea_class_hash *hash);
+    void (*on_unknown)(void *arg, const uint8_t *stream, const ea_hash_ref *ref);
     /* A collector refused a batch for good (its events are counted as lost). May be NULL. */
     void (*on_refused)(void *arg, const ea_spool_item *item, const ea_refusal *refusal);
     /* The number is taken by another content: a live agent opens a new stream. May be NULL. */

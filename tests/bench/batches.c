@@ -7,6 +7,7 @@
  * the batches. Thread: one. */
 #include "builder.h"
 #include "etl.h"
+#include "keeper.h"
 #include "platform.h"
 
 #include <inttypes.h>
@@ -57,10 +58,8 @@ static int add_description(const uint8_t *data, size_t n, void *arg) {
     return 0;
 }
 
-/* Marks what the batch described as known, as an acknowledgement would. */
-static void acknowledge(ea_encoder *encoder, ea_batch_view *v) {
-    for (size_t k = 0; k < ea_batch_group_count(v); k++)
-        ea_encoder_known(encoder, ea_batch_group_hash(v, k));
+static void acknowledge(void *encoder, const uint8_t *hash) {
+    ea_encoder_known(encoder, hash);
 }
 
 static int check_batch(ea_batch_view *v, ea_etl_set *again, ea_registry *registry, ea_err *err) {
@@ -82,13 +81,15 @@ static int check_batch(ea_batch_view *v, ea_etl_set *again, ea_registry *registr
 }
 
 /* Opens a batch, reads every record, verifies it, and compares the records with the source's if that is asked for. */
-static int read_back(const options *o, ea_encoder *encoder, const uint8_t *data, size_t n, ea_registry *collector,
+static int read_back(const options *o, const uint8_t *data, size_t n, keeper *kept, ea_registry *collector,
                      ea_etl_set *again, ea_registry *judge, totals *t, ea_err *err) {
     ea_batch_view *v = NULL;
     const ea_record *r;
     const ea_class *c;
     int64_t t0 = ea_monotonic_ns();
-    int rc = ea_batch_open(&v, data, n, collector, err);
+    int rc = keeper_receive(kept, &data, &n, err);
+    if (!rc)
+        rc = ea_batch_open(&v, data, n, collector, err);
     int64_t t1 = ea_monotonic_ns();
     while (!rc && (rc = ea_batch_next(v, &r, &c, err)) > 0)
         rc = 0;
@@ -103,8 +104,6 @@ static int read_back(const options *o, ea_encoder *encoder, const uint8_t *data,
     t->verify_ns += ea_monotonic_ns() - t2;
     if (!rc)
         rc = ea_batch_each_description(data, n, add_description, &t->described_bytes, err);
-    if (!rc)
-        acknowledge(encoder, v);
     ea_batch_close(v);
     return rc;
 }
@@ -171,6 +170,7 @@ static int fill(agent *a, ea_etl_set *set, const ea_record **left_over, ea_err *
 typedef struct reader {
     ea_registry *collector, *judge;
     ea_etl_set *again; /* the source once more, to compare with */
+    keeper kept;
 } reader;
 
 /* One pass over the traces. back: batches are read back, too; NULL: what an agent does, and nothing else. */
@@ -199,7 +199,7 @@ static int pass(const options *o, agent *a, reader *back, totals *t, ea_err *err
         t->bytes += n;
         ea_open_batch_release(batch);
         if (!rc && back)
-            rc = read_back(o, a->encoder, data, n, back->collector, back->again, back->judge, t, err);
+            rc = read_back(o, data, n, &back->kept, back->collector, back->again, back->judge, t, err);
         if (!rc && back && o->out) {
             char path[4096];
             snprintf(path, sizeof path, "%s/%06" PRIu64 ".batch", o->out, stamp.number);
@@ -237,10 +237,13 @@ static int check_pass(const options *o, totals *t, ea_err *err) {
         rc = ea_registry_create(&back.collector, 0, err);
     if (!rc)
         rc = ea_registry_create(&back.judge, 0, err);
+    back.kept.acknowledge = acknowledge;
+    back.kept.arg = a.encoder;
     if (!rc)
         rc = pass(o, &a, &back, t, err);
     if (!rc && o->check && ea_etl_next(back.again, &r, err) != 0)
         rc = ea_fail(err, EA_ECORRUPT, "the source has more records than the batches");
+    keeper_deinit(&back.kept);
     ea_registry_destroy(back.judge);
     ea_registry_destroy(back.collector);
     ea_etl_close(back.again);

@@ -36,13 +36,13 @@ def describe(data):
 
 
 def check(name, events, program, build, checks):
-    classes, total = {}, 0
+    classes, total, definitions = {}, 0, wire_reader.Definitions()
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([program, "--check", "--events", str(events), "--out", folder, *traces.paths(name, build)], check=True,
                        stdout=subprocess.DEVNULL)
         files = sorted(pathlib.Path(folder).glob("*.batch"))
         for file in files[:LIMIT_BATCHES]:
-            batch = wire_reader.Batch(file.read_bytes(), classes, describe)
+            batch = wire_reader.Batch(file.read_bytes(), classes, describe, definitions)
             records = list(batch.records())
             times = [r["time"] for r in records]
             total += len(records)

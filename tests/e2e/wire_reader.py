@@ -5,10 +5,13 @@ yields its records in arrival order as dicts. Column names, field numbers and nu
 """
 import ctypes
 import ctypes.util
+import hashlib
 import struct
 import subprocess
+import tempfile
 
 MASK64 = (1 << 64) - 1
+SOURCE, SHAPE, ZSTD_DICTIONARY = 17, 22, 24  # kinds of definitions
 
 
 class Corrupt(Exception):
@@ -106,8 +109,11 @@ def _load_zstd():
         lib = ctypes.CDLL("libzstd.so.1")
     except OSError:
         return None
-    lib.ZSTD_decompress.restype = ctypes.c_size_t
-    lib.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+    lib.ZSTD_createDCtx.restype = ctypes.c_void_p
+    lib.ZSTD_freeDCtx.argtypes = [ctypes.c_void_p]
+    lib.ZSTD_decompress_usingDict.restype = ctypes.c_size_t
+    lib.ZSTD_decompress_usingDict.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
+                                              ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
     lib.ZSTD_isError.argtypes = [ctypes.c_size_t]
     return lib
 
@@ -115,15 +121,20 @@ def _load_zstd():
 _ZSTD = _load_zstd()
 
 
-def decompress(data, raw_bytes):
+def decompress(data, raw_bytes, dictionary=b""):
     if raw_bytes > 64 << 20:
         raise Corrupt("a frame above 64 MiB")
     if _ZSTD:
-        out = ctypes.create_string_buffer(raw_bytes)
-        size = _ZSTD.ZSTD_decompress(out, raw_bytes, bytes(data), len(data))
+        out, context = ctypes.create_string_buffer(raw_bytes), _ZSTD.ZSTD_createDCtx()
+        size = _ZSTD.ZSTD_decompress_usingDict(context, out, raw_bytes, bytes(data), len(data), dictionary, len(dictionary))
+        _ZSTD.ZSTD_freeDCtx(context)
         raw = None if _ZSTD.ZSTD_isError(size) else out.raw[:size]
     else:
-        done = subprocess.run(["zstd", "-dcq"], input=bytes(data), capture_output=True)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(dictionary)
+            file.flush()
+            with_it = ["-D", file.name] if dictionary else []
+            done = subprocess.run(["zstd", "-dcq", *with_it], input=bytes(data), capture_output=True)
         raw = done.stdout if done.returncode == 0 else None
     if raw is None or len(raw) != raw_bytes:
         raise Corrupt("a zstd frame is damaged, or of another size than it says")
@@ -246,7 +257,7 @@ def xxh3_64(data, seed=0):
 
 # ---- columns ----
 
-CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT = range(6)
+CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT, BITS = range(7)
 BASE_NONE, BASE_PREVIOUS, BASE_TIME, BASE_PID, BASE_TID = range(5)
 
 
@@ -280,7 +291,9 @@ class Column:
         self.children = [Column(c, frames, dictionaries, count, 0) for c in m.messages(12)]
         self.planes = {PLAIN: self.width, PLANES: m.int(3) or self.width,
                        DICTIONARY: byte_width(max(self.value_count - 1, 0))}.get(self.encoding, 0)
-        size = m.int(6) if self.encoding == VARINT or count is None else count * self.planes
+        self.bits = m.int(3) if self.encoding in (DICTIONARY, BITS) else 0
+        size = (m.int(6) if self.encoding == VARINT or count is None else (count * self.bits + 7) // 8 if self.bits
+                else count * self.planes)
         self.data = frames[m.int(5)].claim(size)
 
     def elements(self, count, context, initial):
@@ -293,7 +306,7 @@ class Column:
                 values = self.values[1].rows(self.value_count)
             else:
                 values = self.values.rows(self.value_count)
-            return [values[i] for i in self.numbers(data, count, self.planes)]
+            return [values[i] for i in (self.unpacked(data, count) if self.bits else self.numbers(data, count, self.planes))]
         if kind == CONSTANT and not self.relative_to:
             row = self.message.bytes(7)
             return [row + bytes(max(width - len(row), 0))] * count
@@ -307,6 +320,8 @@ class Column:
             numbers = [int.from_bytes(self.message.bytes(7), "little")] * count
         elif kind == PLANES:
             numbers = self.numbers(data, count, self.planes)
+        elif kind == BITS:
+            numbers = self.unpacked(data, count)
         elif kind == VARINT:
             numbers, at = [], 0
             for _ in range(count):
@@ -320,6 +335,12 @@ class Column:
             numbers = self.rebase(numbers, context, initial)
         mask = (1 << 8 * width) - 1
         return [(n & mask).to_bytes(width, "little") for n in numbers]
+
+    def unpacked(self, data, count):
+        if len(data) != (count * self.bits + 7) // 8:
+            raise Corrupt("bits do not fill their bytes")
+        whole, mask = int.from_bytes(data, "little"), (1 << self.bits) - 1
+        return [whole >> i * self.bits & mask for i in range(count)]
 
     @staticmethod
     def numbers(data, count, planes):
@@ -381,23 +402,48 @@ def is_whole(group):
     return not group["fields"] and not group["payload"]
 
 
+class Definitions:
+    """What batches of one stream define, and others name by the first bytes of its hash."""
+
+    def __init__(self):
+        self.kept = {}  # (kind, hash) -> bytes
+
+    def add(self, message):
+        for kind in (SOURCE, SHAPE, ZSTD_DICTIONARY):
+            for data in message.all(kind):
+                self.kept[kind, hashlib.sha256(data).digest()[:16]] = data
+
+    def find(self, kind, ref):
+        found = [data for (other, name), data in self.kept.items() if other == kind and name.startswith(ref)]
+        if len(found) != 1:
+            raise Corrupt(f"{len(found)} definitions begin with {ref.hex()}")
+        return found[0]
+
+
 class Batch:
     """classes: {16-byte hash: ClassKey} of classes described before; what this batch describes is added by describe(),
-    which gets a description's bytes and returns (hash, ClassKey)."""
+    which gets a description's bytes and returns (hash, ClassKey). definitions: what batches before defined; what this one
+    defines is added."""
 
-    def __init__(self, data, classes=None, describe=None):
+    def __init__(self, data, classes=None, describe=None, definitions=None):
         m = Message(data)
         if m.int(1) != 1:
             raise Corrupt(f"format {m.int(1)}")
-        if m.has(18) or m.int(19):
-            raise Corrupt("it needs sources, or a zstd dictionary, that were sent before")
+        definitions = definitions if definitions is not None else Definitions()
+        definitions.add(m)
+        dictionary = definitions.find(ZSTD_DICTIONARY, m.int(19).to_bytes(8, "little")) if m.int(19) else b""
         self.stream, self.number, self.kind = m.bytes(2), m.int(3), m.int(4)
         self.event_count, self.checksum = m.int(5), m.int(6)
         self.time_min = m.sint(7)
         self.time_max = self.time_min + m.int(8)
         self.descriptions = m.all(12)
         self.tombstones = m.messages(15)
-        self.sources = m.messages(17)
+        if m.has(18):
+            hashes = [v.to_bytes(8, "little") if isinstance(v, int) else v for v in m.all(18)]
+            hashes = b"".join(hashes)
+            self.sources = [Message(definitions.find(SOURCE, hashes[i:i + 8])) for i in range(0, len(hashes), 8)]
+        else:
+            self.sources = m.messages(17)
         self.agent, self.host = m.bytes(20).decode(), m.bytes(21).decode()
         ledger = m.message(14)
         self.ledger = dict(zip(packed(ledger.all(1)), packed(ledger.all(2)))) if ledger else {}
@@ -408,22 +454,32 @@ class Batch:
                 self.classes[key] = value
         directory = m.bytes(10)
         if m.int(9):
-            directory = decompress(directory, m.int(9))
+            directory = decompress(directory, m.int(9), dictionary)
         self.directory = d = Message(directory)
         self.frames = [Frame(d.bytes(15))]
         for frame in m.messages(11):
             raw = frame.int(2)
-            self.frames.append(Frame(decompress(frame.bytes(1), raw) if raw else frame.bytes(1)))
+            self.frames.append(Frame(decompress(frame.bytes(1), raw, dictionary) if raw else frame.bytes(1)))
         dictionaries = [[v.int(1), None] for v in d.messages(12)]
 
         def column(message, count, width):
             return Column(message, self.frames, dictionaries, count, width) if message else None
 
         self.groups = []
-        for g in d.messages(1):
-            n = g.int(2)
+        refs = m.bytes(23)
+        self.has_shapes = bool(refs)
+        if refs and len(refs) - 1 != refs[0] * len(d.all(1)):
+            raise Corrupt("not each group has a shape")
+        for k, g in enumerate(d.messages(1)):
+            n = g.int(2) or 1
             group = {"hash": g.bytes(1), "count": n, "header": g.message(3) or Message(b"")}
-            group["items"] = [(i.int(1), i.int(2), column(i.message(3), n, 0)) for i in g.messages(4)]
+            items = [(i.int(1), i.int(2), i.message(3)) for i in g.messages(4)]
+            if refs:
+                shape = Message(definitions.find(SHAPE, refs[1 + k * refs[0]:1 + (k + 1) * refs[0]]))
+                own = iter(items)
+                group["hash"], group["header"] = shape.bytes(1), shape.message(2) or Message(b"")
+                items = [(i.int(1), i.int(2), i.message(3) or next(own)[2]) for i in shape.messages(3)]
+            group["items"] = [(t, linkage, column(c, n, 0)) for t, linkage, c in items]
             group["kernel_time"] = column(g.message(5), n, 4)
             group["user_time"] = column(g.message(6), n, 4)
             group["activity"] = column(g.message(7), n, 16)
@@ -449,7 +505,7 @@ class Batch:
         before = dict.fromkeys(("channel", "level", "task", "keyword", "flags", "property", "header_type", "hook_id",
                                 "header_word"), 0)
         before["logger"] = first
-        out = []
+        nothing, out = before, []
         for group in self.groups:
             h, c = group["header"], self.classes[group["hash"]]
             row = {"id": h.int(1) ^ (0 if c.classic else c.code), "version": h.int(2) ^ c.version,
@@ -458,7 +514,7 @@ class Batch:
             for number, name in enumerate(("channel", "level", "task", "keyword", "flags", "property", "header_type",
                                            "hook_id", "header_word", "logger"), 5):
                 row[name] = h.int(number) ^ before[name]
-            before = row
+            before = nothing if self.has_shapes else row
             out.append(row)
         return out
 

@@ -470,7 +470,7 @@ static void stores_and_acknowledges(void **state) {
     assert_true(ack.acknowledged[0].first == 1 && ack.acknowledged[0].last == 3);
     assert_int_equal(ack.refused_count + ack.unknown_count, 0);
     assert_int_equal(ack.known_count, 1);
-    assert_memory_equal(ack.known_classes[0].bytes, m.c->hash, EA_CLASS_HASH_BYTES);
+    assert_memory_equal(ack.known[0].bytes, m.c->hash, EA_CLASS_HASH_BYTES);
     assert_true(ack.credit_bytes > 0);
     /* on the same connection: repeats are acknowledged again, another content under 2 is not */
     test_batch mixed[3] = {b[3], b[0], other};
@@ -493,7 +493,7 @@ static void stores_and_acknowledges(void **state) {
     assert_int_equal(ack.refused_count, 1);
     assert_int_equal(ack.refused[0].cause, EA_REFUSED_RETRY);
     assert_int_equal(ack.unknown_count, 1);
-    assert_memory_equal(ack.unknown_classes[0].bytes, fresh.c->hash, EA_CLASS_HASH_BYTES);
+    assert_memory_equal(ack.unknown[0].bytes, fresh.c->hash, EA_CLASS_HASH_BYTES);
     client_close(&c);
 
     stop(s);

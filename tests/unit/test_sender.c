@@ -88,6 +88,8 @@ typedef struct server {
 static const ea_class_hash ABC = {
     {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23}};
 
+static const ea_hash_ref ABC_REF = {.bytes = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01}, .len_bytes = 6};
+
 static int readable(server *s, SSL *ssl) {
     struct pollfd p = {.fd = SSL_get_fd(ssl), .events = POLLIN};
     while (!SSL_pending(ssl)) {
@@ -157,7 +159,7 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
         first = 1;
     }
     if (how == UNKNOWN_CLASS && !described) {
-        ack.unknown_classes = &ABC;
+        ack.unknown = &ABC_REF;
         ack.unknown_count = 1;
         refusal.number = r->numbers[0];
         refusal.cause = EA_REFUSED_RETRY;
@@ -165,7 +167,7 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
         count = 0;
     }
     if (described) {
-        ack.known_classes = &ABC;
+        ack.known = &ABC;
         ack.known_count = 1;
     }
     int honest = 1;
@@ -442,7 +444,7 @@ static void make_batch(uint64_t number, size_t len_bytes, int described, ea_text
         ea_text_char(out, (char)(number | 0x80));
     ea_text_char(out, (char)number);
     if (described)
-        ea_batch_add_description(out, (const uint8_t *)"abc", 3);
+        ea_batch_add_definition(out, EA_DEFINES_CLASS, (const uint8_t *)"abc", 3);
     while (out->len_bytes < len_bytes) {
         size_t n = len_bytes - out->len_bytes > 120 ? 118
                    : len_bytes - out->len_bytes > 2 ? len_bytes - out->len_bytes - 2
@@ -1011,13 +1013,14 @@ static void answers_are_checked(void **state) {
     ea_range ranges[] = {{1, 3}, {UINT64_MAX, UINT64_MAX}};
     ea_refusal refusals[] = {{9, EA_REFUSED_CONFLICT, "text"}, {10, EA_REFUSED_RETRY, ""}};
     ea_class_hash hashes[] = {{{1}}, {{2}}};
+    ea_hash_ref refs[] = {{{1, 2, 3, 4}, 4}, {{5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}, 16}};
     ea_ack sent = {.acknowledged = ranges,
                    .acknowledged_count = 2,
                    .refused = refusals,
                    .refused_count = 2,
-                   .unknown_classes = hashes,
-                   .unknown_count = 1,
-                   .known_classes = hashes,
+                   .unknown = refs,
+                   .unknown_count = 2,
+                   .known = hashes,
                    .known_count = 2,
                    .credit_bytes = UINT64_MAX,
                    .retry_after_ms = 7,
@@ -1034,8 +1037,9 @@ static void answers_are_checked(void **state) {
     assert_int_equal(ack.refused[0].number, 9);
     assert_int_equal(ack.refused[1].cause, EA_REFUSED_RETRY);
     assert_string_equal(ack.refused[0].text, "text");
-    assert_int_equal(ack.unknown_count, 1);
-    assert_memory_equal(ack.known_classes, hashes, sizeof hashes);
+    assert_int_equal(ack.unknown_count, 2);
+    assert_memory_equal(ack.unknown, refs, sizeof refs);
+    assert_memory_equal(ack.known, hashes, sizeof hashes);
     assert_true(ack.credit_bytes == UINT64_MAX && ack.retry_after_ms == 7 && ack.keyframe_wanted);
     /* every prefix is read or refused, and never beyond its end */
     for (size_t n = 0; n < t.len_bytes; n++) {

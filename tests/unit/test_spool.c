@@ -841,8 +841,8 @@ static void descriptions_are_kept(void **state) {
     static const uint8_t FIRST[] = {12 << 3 | 2, 3, 'a', 'b', 'c'},
                          SECOND[] = {12 << 3 | 2, 3, 'a', 'b', 'c', 12 << 3 | 2, 2, 'x', 'y'};
     /* SHA-256 of "abc" (FIPS 180-2, appendix B.1), first half */
-    static const ea_class_hash ABC = {
-        {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23}};
+    static const ea_hash_ref ABC_REF = {
+        {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea, 0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23}, 16};
     ea_descriptions *d;
     ea_text batch;
     ea_err err;
@@ -864,10 +864,10 @@ static void descriptions_are_kept(void **state) {
     must(ea_file_write_at(f, size, "\4\0\0\0half", 8, &err), &err);
     ea_file_close(f);
     must(ea_descriptions_open(&d, path, 0, &err), &err);
-    assert_int_equal(ea_descriptions_append(d, &ABC, &batch, &err), 1);
+    assert_int_equal(ea_descriptions_append(d, &ABC_REF, &batch, &err), 1);
     assert_int_equal(batch.len_bytes, sizeof FIRST);
     assert_memory_equal(batch.data, FIRST, sizeof FIRST);
-    assert_int_equal(ea_descriptions_append(d, &(ea_class_hash){{1}}, &batch, &err), 0);
+    assert_int_equal(ea_descriptions_append(d, &(ea_hash_ref){{1}, 16}, &batch, &err), 0);
     must(ea_descriptions_add_batch(d, (const uint8_t[]){12 << 3 | 2, 1, 'z'}, 3, &added, &err), &err);
     ea_descriptions_close(d);
     must(ea_descriptions_open(&d, path, 0, &err), &err);
@@ -875,7 +875,7 @@ static void descriptions_are_kept(void **state) {
     assert_int_equal(added, 0);
     ea_descriptions_close(d);
     must(ea_descriptions_open(&d, path, 1, &err), &err);
-    assert_int_equal(ea_descriptions_append(d, &ABC, &batch, &err), 0);
+    assert_int_equal(ea_descriptions_append(d, &ABC_REF, &batch, &err), 0);
     ea_descriptions_close(d);
     ea_text_deinit(&batch);
 }

@@ -237,12 +237,13 @@ static void asks_for_missing_classes(void **state) {
     const ec_store_notes *notes = ec_store_last_notes(f->store);
     assert_int_equal(notes->number, 2);
     assert_int_equal(notes->missing_count, 1);
-    ea_class_hash missing = notes->missing[0];
+    ea_hash_ref missing = notes->missing[0];
+    assert_int_equal(missing.len_bytes, EA_CLASS_HASH_BYTES);
     assert_int_equal(append(f, "alpha", &told), EC_STORED);
     notes = ec_store_last_notes(f->store);
     assert_int_equal(notes->missing_count, 0);
     assert_int_equal(notes->described_count, 1);
-    assert_memory_equal(&notes->described[0], &missing, sizeof missing);
+    assert_memory_equal(notes->described[0].bytes, missing.bytes, EA_CLASS_HASH_BYTES);
     assert_int_equal(append(f, "alpha", &untold), EC_STORED);
     assert_int_equal(append(f, "beta", &other), EA_ENOTFOUND); /* what another stream told does not count */
     commit(f);

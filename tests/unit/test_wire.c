@@ -524,7 +524,7 @@ static void test_frames(void **state) {
     expect_error(h, &c, POOL(""), EA_ECORRUPT);
     h->batch.directory_bytes = 0;
     h->batch.dictionary = 1;
-    expect_error(h, &c, POOL(""), EA_EUNSUPPORTED);
+    expect_error(h, &c, POOL(""), EA_ENOTFOUND);
     hand_free(h);
 }
 

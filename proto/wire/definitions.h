@@ -1,0 +1,37 @@
+/* Definitions: what a batch only names, by the first bytes of a hash, and where it is found.
+ * FORMAT.md, "Definitions", is the specification. Before it: envelope.c's walk. After it: envelope.c, view.c.
+ * Thread: any; everything belongs to its caller. */
+#ifndef EA_WIRE_DEFINITIONS_H
+#define EA_WIRE_DEFINITIONS_H
+
+#include "envelope.h"
+
+/* A definition that a batch holds; data is borrowed from it. */
+typedef struct ea_own_definition {
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    const uint8_t *data;
+    size_t len_bytes;
+} ea_own_definition;
+
+/* All definitions of one kind in a batch, by hash. count: how many fields of that kind it has. list: room for them. */
+EA_MUST_CHECK int ea_own_definitions(ea_own_definition *list, size_t count, enum ea_definition_kind kind,
+                                     const uint8_t *batch, size_t len_bytes, ea_err *err);
+/* The only one whose hash begins so: 1; 0 none; EA_ECORRUPT several. */
+int ea_own_definitions_find(const ea_own_definition *list, size_t count, const uint8_t *ref, size_t ref_bytes,
+                            const ea_own_definition **ret);
+
+/* The hashes of the source table; count: e.source_hash_count. */
+void ea_source_hashes(const uint8_t *batch, size_t len_bytes, uint64_t *ret, uint32_t count);
+/* The parts of Batch.shape_refs: bytes of each reference, and how many there are. EA_ECORRUPT. */
+EA_MUST_CHECK int ea_shape_refs(const ea_envelope *e, size_t *ret_ref_bytes, size_t *ret_count, ea_err *err);
+
+/* 1 when the batch does not hold all sources that it names, 0, or an error. *ret_first: the table's first source, when
+ * it is there. */
+EA_MUST_CHECK int ea_lacks_sources(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, ea_pb_field *ret_first,
+                                   ea_err *err);
+EA_MUST_CHECK int ea_lacks_shapes(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, ea_err *err);
+
+/* Appends a field of bytes to a message. */
+void ea_pb_put_bytes(ea_text *out, uint32_t number, const void *data, size_t len_bytes);
+
+#endif
