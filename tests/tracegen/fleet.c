@@ -108,9 +108,9 @@ static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash
     (void)stream;
     ea_pipeline_known(((host *)arg)->pipeline, hash->bytes);
 }
-static void on_unknown(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
     (void)stream;
-    ea_pipeline_unknown(((host *)arg)->pipeline, hash->bytes);
+    ea_pipeline_unknown(((host *)arg)->pipeline, ref);
 }
 static void on_trouble(void *arg, const ea_err *err) {
     host *h = arg;
