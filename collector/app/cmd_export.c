@@ -1,12 +1,17 @@
-/* etwcollector export: stored events as `etwagent dump` prints them, or JSON lines with their whole raw identity.
- * Before it: main.c. After it: collector/store, proto/wire, proto/event (printing). Thread: the main one. */
+/* etwcollector export: stored events as `etwagent dump` prints them, or JSON lines with their whole raw identity. Names
+ * come from the state tables (naming.h). Before it: main.c. After it: collector/store, collector/state, proto/wire,
+ * proto/event (printing). Thread: the main one. */
 #include "commands.h"
-#include "names.h"
+#include "history.h"
+#include "naming.h"
 #include "print.h"
 #include "store.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+enum { WAIT_SECONDS = 10 };
+#define WAIT_NS (INT64_C(1000000000) * WAIT_SECONDS)
 
 typedef struct options {
     const char *store, *host, *stream;
@@ -17,6 +22,7 @@ typedef struct options {
 typedef struct export {
     const options *options;
     ec_store *store;
+    ec_tables *tables; /* NULL: no names */
     ea_printer *printer;
     ea_err *err;
     int rc;
@@ -62,44 +68,39 @@ static int print_batch(export *x, const uint8_t *data, size_t len_bytes, ea_regi
     return rc;
 }
 
-/* The names that one batch tells. Damage is left to the pass that prints. */
-static int collect_from_batch(ea_names *names, const uint8_t *data, size_t len_bytes, ea_registry *registry,
-                              ea_err *err) {
-    ea_batch_view *view = NULL;
-    const ea_record *r;
-    const ea_class *c;
-    int rc = ea_batch_open(&view, data, len_bytes, registry, err), concerns = 0;
-    for (size_t g = 0; !rc && !concerns && g < ea_batch_group_count(view); g++) {
-        c = ea_batch_group_class(view, g);
-        concerns = ea_names_concerns(&c->provider, c->code);
-    }
-    while (!rc && concerns && (rc = ea_batch_next(view, &r, &c, err)) == 1) {
-        rc = 0;
-        if (r->source < ea_batch_source_count(view) && ea_names_concerns(&r->provider, r->opcode))
-            rc = ea_names_apply(names, r, c, ea_clock_to_utc_ns(&ea_batch_source(view, r->source)->clock, r->time_raw),
-                                err);
-    }
-    ea_batch_close(view);
-    return rc;
+/* The tables with the names of what is stored now; *ret stays NULL when there are none and none can be made. */
+static int open_tables(export *x, ec_tables **ret) {
+    uint64_t behind = 0;
+    int rc = ec_history_catch_up(x->options->store, x->options->host, WAIT_NS, &behind, x->err);
+    if (!rc)
+        rc = ec_tables_open(ret, x->options->store, 0, x->err);
+    if (rc == EA_ENOTFOUND || (!rc && behind))
+        fprintf(stderr,
+                "etwcollector: %" PRIu64 " stored batches are not in the history yet: names from them are missing\n",
+                behind);
+    return rc == EA_ENOTFOUND ? 0 : rc;
 }
 
-/* The pass before: names come at the end of a trace. */
-static int collect_names(export *x, const ec_stream_row *stream, ea_registry *registry, ea_names *names) {
-    ec_batch_row batch = {0};
-    int rc;
-    while ((rc = ec_store_next_batch(x->store, stream->stream_id, batch.number, &batch, x->err)) == 1) {
-        const uint8_t *data;
-        size_t len_bytes;
-        if (batch.event_count == 0)
-            continue;
-        rc = ec_store_read(x->store, &batch, &data, &len_bytes, x->err);
-        if (!rc)
-            rc = collect_from_batch(names, data, len_bytes, registry, x->err);
-        if (rc && !is_damage(rc))
-            return rc;
-    }
-    ea_names_seal(names);
-    return rc;
+typedef struct fold_search {
+    const uint8_t *stream;
+    int64_t fold_id;
+} fold_search;
+
+static int on_fold(const ec_fold *fold, void *arg) {
+    fold_search *search = arg;
+    if (memcmp(fold->stream, search->stream, sizeof fold->stream) != 0)
+        return 0;
+    search->fold_id = fold->fold_id;
+    return 1;
+}
+
+/* *ret stays NULL when nothing of the stream is folded. */
+static int open_naming(export *x, const ec_stream_row *stream, ec_naming **ret) {
+    fold_search search = {.stream = stream->stream, .fold_id = -1};
+    int rc = x->tables ? ec_tables_each_fold(x->tables, x->options->host, on_fold, &search, x->err) : 0;
+    if (rc < 0 || search.fold_id < 0)
+        return rc < 0 ? rc : 0;
+    return ec_naming_open(ret, x->tables, search.fold_id, &(ec_naming_options){0}, x->err);
 }
 
 /* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
@@ -147,29 +148,29 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
     if (wanted) {
         ea_registry *registry = NULL;
         x->streams++;
-        ea_names *names = NULL;
+        ec_naming *naming = NULL;
         ea_resolver resolver;
         x->rc = ea_registry_create(&registry, 0, x->err);
         if (!x->rc)
             x->rc = ec_store_load_classes(x->store, stream->stream_id, registry, x->err);
-        if (!x->rc && ea_printer_wants_names(x->printer)) {
-            x->rc = ea_names_create(&names, &(ea_names_options){0}, x->err);
-            if (!x->rc)
-                x->rc = collect_names(x, stream, registry, names);
-            if (!x->rc) {
-                ea_names_tell_left_out(names, "etwcollector");
-                resolver = ea_names_resolver(names);
-                ea_printer_set_resolver(x->printer, &resolver);
-            }
+        if (!x->rc && ea_printer_wants_names(x->printer))
+            x->rc = open_naming(x, stream, &naming);
+        if (!x->rc && naming) {
+            resolver = ec_naming_resolver(naming);
+            ea_printer_set_resolver(x->printer, &resolver);
         }
         if (!x->rc)
             x->rc = print_stream(x, stream, registry);
         if (!x->rc)
             x->rc = ea_printer_end(x->printer, x->err);
+        if (!x->rc && naming && ec_naming_error(naming)) {
+            *x->err = *ec_naming_error(naming);
+            x->rc = x->err->code;
+        }
         ea_printer_set_resolver(x->printer, NULL);
         ea_printer_forget_classes(x->printer);
         ea_registry_destroy(registry);
-        ea_names_destroy(names);
+        ec_naming_close(naming);
     }
     return x->rc;
 }
@@ -181,6 +182,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     int rc = ea_printer_create(&x.printer, &x.options->print, stdout, &err);
     if (!rc)
         rc = ec_store_open(&x.store, x.options->store, &(ec_store_options){0}, &err);
+    if (!rc && ea_printer_wants_names(x.printer))
+        rc = open_tables(&x, &x.tables);
     if (!rc)
         rc = ec_store_each_stream(x.store, x.options->host, on_stream, &x, &err);
     if (!rc)
@@ -197,6 +200,7 @@ static int run(const void *arg, int operand_count, char **operands) {
                      x.damaged);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
+    ec_tables_close(x.tables);
     ec_store_close(x.store);
     ea_printer_destroy(x.printer);
     return ea_exit_code(rc);

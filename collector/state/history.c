@@ -4,6 +4,7 @@
 #include "ledger.h"
 #include "machine.h"
 #include "map.h"
+#include "naming.h"
 #include "platform.h"
 #include "store.h"
 #include "tables.h"
@@ -31,6 +32,7 @@ typedef struct live {
     ea_machine *machine;
     ea_registry *registry;
     ec_ledger *ledger;
+    ec_naming *naming;
     uint64_t number;        /* of the batch at hand */
     uint64_t missing_count; /* before it */
     uint64_t stream_id;     /* the store's */
@@ -125,6 +127,7 @@ static void live_destroy(live *l) {
         return;
     ea_machine_destroy(l->machine);
     ec_ledger_close(l->ledger);
+    ec_naming_close(l->naming);
     ea_registry_destroy(l->registry);
     free(l);
 }
@@ -147,6 +150,9 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
     l->stream_id = w->stream_id;
     ea_machine_options options = {
         .limit_ended = LIMIT_ENDED, .observer = &OBSERVER, .observer_arg = l, .counters = h->options.counters};
+    ec_naming_options naming = {.limit_names = h->options.limit_names,
+                                .limit_operations = h->options.limit_operations,
+                                .counters = h->options.counters};
     int rc = ec_tables_get_fold(h->tables, w->host, w->stream, &l->fold, err);
     if (!rc)
         rc = ea_machine_create(&l->machine, &options, err);
@@ -156,6 +162,8 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
         rc = ec_store_load_classes(h->store, w->stream_id, l->registry, err);
     if (!rc)
         rc = ec_ledger_open(&l->ledger, h->tables, &l->fold, err);
+    if (!rc)
+        rc = ec_naming_open(&l->naming, h->tables, l->fold.fold_id, &naming, err);
     if (!rc && l->fold.position)
         rc = ec_tables_restore(h->tables, &l->fold, l->machine, err);
     if (rc) {
@@ -198,7 +206,7 @@ static int is_damage(int rc) {
 static int concerns(const ea_batch_view *v) {
     for (size_t g = 0; g < ea_batch_group_count(v); g++) {
         const ea_class *c = ea_batch_group_class(v, g);
-        if (ea_machine_concerns(&c->provider, c->code))
+        if (ea_machine_concerns(&c->provider, c->code) || ea_names_concerns(&c->provider, c->code))
             return 1;
     }
     return 0;
@@ -213,12 +221,15 @@ static int fold_records(live *l, ea_batch_view *v, ea_err *err) {
     if (!concerns(v))
         return 0;
     while ((rc = ea_batch_next(v, &record, &c, err)) == 1) {
-        if (!ea_machine_concerns(&c->provider, c->code))
+        int names = ea_names_concerns(&c->provider, c->code), machine = ea_machine_concerns(&c->provider, c->code);
+        if (!names && !machine)
             continue;
         if (record->source >= ea_batch_source_count(v))
             return ea_fail(err, EA_ECORRUPT, "a record names source %u", record->source);
         int64_t utc_ns = ea_clock_to_utc_ns(&ea_batch_source(v, record->source)->clock, record->time_raw);
-        rc = ea_machine_apply(l->machine, record, c, utc_ns, err);
+        rc = machine ? ea_machine_apply(l->machine, record, c, utc_ns, err) : 0;
+        if (!rc && names)
+            rc = ec_naming_apply(l->naming, record, c, utc_ns, err);
         if (rc)
             return rc;
     }

@@ -18,11 +18,12 @@
 typedef struct ec_history ec_history;
 
 typedef struct ec_history_options {
-    uint32_t live_streams;       /* machines kept in memory; others are read back when they go on; 0: 64 */
-    uint32_t batches_per_commit; /* 0: 16 */
-    int64_t hole_wait_ns;        /* after the stream's last arrival; 0: 30 s; negative: do not wait */
-    uint64_t hole_batches;       /* batches behind a hole that end the waiting; 0: 256 */
-    ea_counters *counters;       /* borrowed; may be NULL */
+    uint32_t live_streams;                  /* machines kept in memory; others are read back when they go on; 0: 64 */
+    uint32_t batches_per_commit;            /* 0: 16 */
+    int64_t hole_wait_ns;                   /* after the stream's last arrival; 0: 30 s; negative: do not wait */
+    uint64_t hole_batches;                  /* batches behind a hole that end the waiting; 0: 256 */
+    uint64_t limit_names, limit_operations; /* of each stream, see naming.h; 0: 1,048,576 each */
+    ea_counters *counters;                  /* borrowed; may be NULL */
     /* Asked after each batch: 0 ends the fold after a commit. May be NULL. */
     int (*keep_going)(void *arg);
     /* Told, in a line for a person, what was skipped or begun again. May be NULL. */

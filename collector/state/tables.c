@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 2, BUSY_TIMEOUT_MS = 10000 };
+enum { SCHEMA_VERSION = 3, BUSY_TIMEOUT_MS = 10000 };
 
 /* SCHEMA.md describes these. */
 static const char SCHEMA[] =
@@ -47,6 +47,17 @@ static const char SCHEMA[] =
     " base INTEGER NOT NULL, size_bytes INTEGER NOT NULL, timestamp INTEGER NOT NULL, pdb_guid TEXT,"
     " pdb_age INTEGER NOT NULL, pdb_path TEXT NOT NULL, original_name TEXT NOT NULL, PRIMARY KEY(stream, pid, base))"
     " WITHOUT ROWID;"
+    "CREATE TABLE names(stream INTEGER NOT NULL, number INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " address INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL, name TEXT NOT NULL,"
+    " PRIMARY KEY(stream, number)) WITHOUT ROWID;"
+    "CREATE INDEX names_address ON names(stream, kind, address, begin_utc_ns);"
+    "CREATE INDEX names_end ON names(stream, end_utc_ns);"
+    "CREATE TABLE operations(stream INTEGER NOT NULL, number INTEGER NOT NULL, irp INTEGER NOT NULL,"
+    " begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL, status INTEGER NOT NULL,"
+    " information INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY(stream, number)) WITHOUT ROWID;"
+    "CREATE INDEX operations_irp ON operations(stream, irp, begin_utc_ns);"
+    "CREATE TABLE volumes(stream INTEGER NOT NULL, nt_path TEXT NOT NULL, dos_path TEXT NOT NULL,"
+    " PRIMARY KEY(stream, nt_path)) WITHOUT ROWID;"
     "CREATE TABLE ledger_batches(stream INTEGER NOT NULL, number INTEGER NOT NULL, incarnation INTEGER NOT NULL,"
     " utc_ns INTEGER NOT NULL, begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL,"
     " stored_count INTEGER NOT NULL, PRIMARY KEY(stream, number)) WITHOUT ROWID;"
@@ -86,6 +97,9 @@ static const char SCHEMA[] =
     X(DROP_LEDGER_BATCHES, "DELETE FROM ledger_batches WHERE stream = ?1")                                             \
     X(DROP_LEDGER_COUNTS, "DELETE FROM ledger_counts WHERE stream = ?1")                                               \
     X(DROP_BLINDNESS, "DELETE FROM blindness WHERE stream = ?1")                                                       \
+    X(DROP_NAMES, "DELETE FROM names WHERE stream = ?1")                                                               \
+    X(DROP_OPERATIONS, "DELETE FROM operations WHERE stream = ?1")                                                     \
+    X(DROP_VOLUMES, "DELETE FROM volumes WHERE stream = ?1")                                                           \
     X(DROP_ALERTS, "DELETE FROM alerts WHERE stream = ?1")                                                             \
     X(PUT_PROCESS,                                                                                                     \
       "INSERT INTO processes VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"   \
@@ -453,9 +467,10 @@ int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(const ec_fold 
 }
 
 int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
-    static const enum statement DROPS[] = {S_DROP_PROCESSES, S_DROP_THREADS,        S_DROP_MODULES,
-                                           S_DROP_PENDING,   S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS,
-                                           S_DROP_BLINDNESS, S_DROP_ALERTS};
+    static const enum statement DROPS[] = {S_DROP_PROCESSES,  S_DROP_THREADS,        S_DROP_MODULES,
+                                           S_DROP_PENDING,    S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS,
+                                           S_DROP_BLINDNESS,  S_DROP_ALERTS,         S_DROP_NAMES,
+                                           S_DROP_OPERATIONS, S_DROP_VOLUMES};
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
         sqlite3_stmt *s = NULL;
         int rc = prepare(t, DROPS[i], &s, err);

@@ -1,6 +1,6 @@
 /* Names of kernel addresses over time. See names.h.
- * While records come in, a map leads from an address to its last entry; sealing sorts the entries by address and time,
- * and a question is a binary search. */
+ * First the rules, then the backing in memory: while records come in, a map leads from an address to its last entry;
+ * sealing sorts the entries by address and time, and a question is a binary search. */
 #include "names.h"
 
 #include "map.h"
@@ -33,9 +33,251 @@ enum {
     OP_KCB_RUNDOWN_END = 25,
     OP_SYSTEM_PATHS = 33,
     OP_VOLUME_MAPPING = 35,
-    MAX_VOLUMES = 256,
     MAX_PATH_BYTES = 4096, /* of a volume's or directory's name */
 };
+
+static int is_operation(uint16_t opcode) {
+    return (opcode >= OP_CREATE && opcode <= OP_DIR_NOTIFY && opcode != OP_OPERATION_END) ||
+           (opcode >= OP_DELETE_PATH && opcode <= OP_SET_LINK_PATH);
+}
+
+int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
+    switch (ea_load32(provider->bytes)) {
+    case 0x90cbdc39:
+        return (opcode == OP_NAME || opcode == OP_FILE_CREATE || opcode == OP_FILE_DELETE ||
+                opcode == OP_FILE_RUNDOWN || opcode == OP_OPERATION_END || is_operation(opcode)) &&
+               ea_guid_equal(provider, &FILE_IO);
+    case 0xae53722e:
+        return opcode >= OP_KCB_CREATE && opcode <= OP_KCB_RUNDOWN_END && ea_guid_equal(provider, &REGISTRY);
+    case 0x9b79ee91:
+        return (opcode == OP_SYSTEM_PATHS || opcode == OP_VOLUME_MAPPING) && ea_guid_equal(provider, &SYS_CONFIG_EX);
+    default:
+        return 0;
+    }
+}
+
+/* ---- the rules ---- */
+
+/* What one record is folded with. */
+typedef struct fold {
+    const ea_names_backing *backing;
+    void *arg;
+    ea_text *scratch;
+    const ea_record *record;
+    const ea_class *c;
+    int64_t utc_ns;
+    ea_err *err;
+} fold;
+
+/* from_utc_ns: when the name in scratch began to hold; INT64_MIN: since the end of what had the address before. */
+static int add_name(const fold *f, uint8_t kind, uint64_t address, int64_t from_utc_ns) {
+    ea_name_row last;
+    int rc = f->backing->last_name(f->arg, kind, address, &last, f->err);
+    if (rc < 0)
+        return rc;
+    if (rc && last.end_utc_ns == INT64_MAX) {
+        if (strcmp(last.name, f->scratch->data) == 0)
+            return 0;
+        last.end_utc_ns = from_utc_ns = f->utc_ns;
+        int put = f->backing->put_name(f->arg, &last, f->err);
+        if (put)
+            return put;
+    }
+    if (from_utc_ns == INT64_MIN && rc)
+        from_utc_ns = last.end_utc_ns;
+    return f->backing->put_name(f->arg,
+                                &(ea_name_row){.kind = kind,
+                                               .address = address,
+                                               .begin_utc_ns = from_utc_ns,
+                                               .end_utc_ns = INT64_MAX,
+                                               .name = f->scratch->data},
+                                f->err);
+}
+
+static int end_name(const fold *f, uint8_t kind, uint64_t address) {
+    ea_name_row last;
+    int rc = f->backing->last_name(f->arg, kind, address, &last, f->err);
+    if (rc <= 0 || last.end_utc_ns != INT64_MAX)
+        return rc < 0 ? rc : 0;
+    last.end_utc_ns = f->utc_ns == INT64_MAX ? f->utc_ns : f->utc_ns + 1; /* the event at its end sees it */
+    return f->backing->put_name(f->arg, &last, f->err);
+}
+
+/* A name and its address out of the event: the name goes into scratch. 0 when one of them is not there. */
+static int read_name(const fold *f, const char *address_field, const char *name_field, uint64_t *ret_address) {
+    ea_text_clear(f->scratch);
+    return ea_event_u64(f->c, f->record, address_field, ret_address) && *ret_address != 0 &&
+           ea_event_text(f->c, f->record, name_field, f->scratch) && f->scratch->len_bytes != 0 && !f->scratch->failed;
+}
+
+static int begin_operation(const fold *f) {
+    uint64_t irp;
+    if (!ea_event_u64(f->c, f->record, "IrpPtr", &irp) || irp == 0)
+        return 0;
+    return f->backing->put_operation(
+        f->arg, &(ea_operation_row){.irp = irp, .begin_utc_ns = f->utc_ns, .end_utc_ns = INT64_MIN, .name = f->c->name},
+        f->err);
+}
+
+static int end_operation(const fold *f) {
+    uint64_t irp, status;
+    ea_operation_row o;
+    if (!ea_event_u64(f->c, f->record, "IrpPtr", &irp) || !ea_event_u64(f->c, f->record, "NtStatus", &status))
+        return 0;
+    int rc = f->backing->last_operation(f->arg, irp, &o, f->err);
+    if (rc <= 0 || o.end_utc_ns != INT64_MIN)
+        return rc < 0 ? rc : 0;
+    o.information = 0;
+    (void)ea_event_u64(f->c, f->record, "ExtraInfo", &o.information);
+    o.status = (uint32_t)status;
+    o.end_utc_ns = f->utc_ns < o.begin_utc_ns ? o.begin_utc_ns : f->utc_ns;
+    return f->backing->put_operation(f->arg, &o, f->err);
+}
+
+static int add_volume(const fold *f, const char *nt, const char *dos) {
+    size_t nt_bytes = strlen(nt);
+    if (!nt_bytes || !*dos || strcmp(nt, dos) == 0 || nt_bytes > MAX_PATH_BYTES || strlen(dos) > MAX_PATH_BYTES)
+        return 0;
+    return f->backing->put_volume(f->arg, nt, dos, f->err);
+}
+
+static int apply_volume(const fold *f) {
+    ea_text first, second;
+    int rc = 0;
+    ea_text_init(&first);
+    ea_text_init(&second);
+    if (f->c->code == OP_VOLUME_MAPPING) {
+        if (ea_event_text(f->c, f->record, "NtPath", &first) && ea_event_text(f->c, f->record, "DosPath", &second) &&
+            first.len_bytes && second.len_bytes)
+            rc = add_volume(f, first.data, second.data);
+    } else if (ea_event_text(f->c, f->record, "SystemWindowsDirectory", &first) && first.len_bytes > 3 &&
+               first.data[1] == ':') {
+        /* "\SystemRoot\" is that folder; a path that begins with its name lies on the same volume. Either form of the
+         * folder may end with a backslash. */
+        if (first.data[first.len_bytes - 1] != '\\')
+            ea_text_char(&first, '\\');
+        if (!first.failed)
+            rc = add_volume(f, "\\SystemRoot\\", first.data);
+        if (!rc && !first.failed)
+            rc = add_volume(f, first.data + 2, first.data);
+    }
+    ea_text_deinit(&first);
+    ea_text_deinit(&second);
+    return rc;
+}
+
+static int apply_file(const fold *f) {
+    uint64_t address;
+    int rc = 0;
+    switch (f->c->code) {
+    case OP_NAME:
+    case OP_FILE_RUNDOWN:
+    case OP_FILE_CREATE:
+        if (!read_name(f, "FileObject", "FileName", &address))
+            return 0;
+        return add_name(f, EA_NAME_FILE, address, f->c->code == OP_FILE_CREATE ? f->utc_ns : INT64_MIN);
+    case OP_FILE_DELETE:
+        if (read_name(f, "FileObject", "FileName", &address))
+            rc = add_name(f, EA_NAME_FILE, address, INT64_MIN);
+        if (!rc && ea_event_u64(f->c, f->record, "FileObject", &address))
+            rc = end_name(f, EA_NAME_FILE, address);
+        return rc;
+    case OP_OPERATION_END:
+        return end_operation(f);
+    default:
+        rc = begin_operation(f);
+        if (!rc && f->c->code == OP_CREATE && read_name(f, "FileObject", "OpenPath", &address))
+            rc = add_name(f, EA_NAME_FILE, address, f->utc_ns);
+        if (!rc && f->c->code == OP_CLOSE && ea_event_u64(f->c, f->record, "FileObject", &address))
+            rc = end_name(f, EA_NAME_FILE, address);
+        return rc;
+    }
+}
+
+static int apply_key(const fold *f) {
+    uint64_t address;
+    int rc = 0;
+    if (read_name(f, "KeyHandle", "KeyName", &address))
+        rc = add_name(f, EA_NAME_KEY, address,
+                      f->c->code == OP_KCB_CREATE && f->c->version >= 2 ? f->utc_ns : INT64_MIN);
+    if (!rc && f->c->code == OP_KCB_DELETE && ea_event_u64(f->c, f->record, "KeyHandle", &address))
+        rc = end_name(f, EA_NAME_KEY, address);
+    return rc;
+}
+
+int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
+                  const ea_class *c, int64_t utc_ns, ea_err *err) {
+    if (!c->classic || !ea_names_concerns(&c->provider, c->code))
+        return 0;
+    fold f = {backing, arg, scratch, record, c, utc_ns, err};
+    if (ea_guid_equal(&c->provider, &FILE_IO))
+        return apply_file(&f);
+    if (ea_guid_equal(&c->provider, &REGISTRY))
+        return apply_key(&f);
+    return apply_volume(&f);
+}
+
+int ea_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end) {
+    *ret_is_end = c->code == OP_OPERATION_END;
+    return c->classic && ea_guid_equal(&c->provider, &FILE_IO) && (*ret_is_end || is_operation(c->code)) &&
+           ea_event_u64(c, record, "IrpPtr", ret_irp);
+}
+
+int ea_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
+                     int *ret_go_on) {
+    int it_is = is_end ? row->end_utc_ns == utc_ns
+                       : row->begin_utc_ns == utc_ns && row->end_utc_ns != INT64_MIN && strcmp(row->name, c->name) == 0;
+    *ret_go_on = !it_is && row->begin_utc_ns >= utc_ns;
+    if (it_is)
+        *ret = (ea_completion){is_end ? row->name : NULL, row->end_utc_ns - row->begin_utc_ns, row->status,
+                               row->information};
+    return it_is;
+}
+
+/* ---- volumes ---- */
+
+static int compare_volumes(const void *a, const void *b) {
+    const ea_volume *x = a, *y = b;
+    return x->nt_bytes < y->nt_bytes ? 1 : x->nt_bytes > y->nt_bytes ? -1 : strcmp(x->nt, y->nt);
+}
+
+void ea_volumes_sort(ea_volume *volumes, size_t count) {
+    if (count)
+        qsort(volumes, count, sizeof *volumes, compare_volumes);
+}
+
+static int lower(int c) {
+    return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
+}
+
+static int begins_with(const char *path, size_t len_bytes, const char *prefix, size_t prefix_bytes) {
+    if (len_bytes < prefix_bytes)
+        return 0;
+    for (size_t i = 0; i < prefix_bytes; i++)
+        if (lower((unsigned char)path[i]) != lower((unsigned char)prefix[i]))
+            return 0;
+    return 1;
+}
+
+int ea_volumes_path(const ea_volume *volumes, size_t count, const char *path, size_t len_bytes, ea_text *out) {
+    for (size_t i = 0; i < count; i++) {
+        const ea_volume *v = &volumes[i];
+        /* "\Device\HarddiskVolume1" is no prefix of "\Device\HarddiskVolume12" */
+        if (!begins_with(path, len_bytes, v->nt, v->nt_bytes) ||
+            (v->nt[v->nt_bytes - 1] != '\\' && len_bytes > v->nt_bytes && path[v->nt_bytes] != '\\'))
+            continue;
+        ea_text_str(out, v->dos);
+        ea_text_add(out, path + v->nt_bytes, len_bytes - v->nt_bytes);
+        return 1;
+    }
+    if (len_bytes > 6 && memcmp(path, "\\??\\", 4) == 0 && path[5] == ':') {
+        ea_text_add(out, path + 4, len_bytes - 4);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- in memory ---- */
 
 typedef struct entry {
     uint64_t address;
@@ -56,11 +298,6 @@ typedef struct table {
     ea_u64_map last; /* address -> index of its last entry */
 } table;
 
-typedef struct volume {
-    const char *nt, *dos; /* in texts */
-    size_t nt_bytes;
-} volume;
-
 struct ea_names {
     ea_names_options options;
     texts texts;
@@ -68,7 +305,7 @@ struct ea_names {
     operation *operations;
     size_t operation_count, operation_capacity;
     ea_u64_map running; /* IRP -> index of its last operation */
-    volume volumes[MAX_VOLUMES];
+    ea_volume volumes[EA_VOLUMES_MAX];
     size_t volume_count;
     ea_text scratch;
     uint64_t left_out;
@@ -107,26 +344,6 @@ void ea_names_destroy(ea_names *n) {
     free(n);
 }
 
-static int is_operation(uint16_t opcode) {
-    return (opcode >= OP_CREATE && opcode <= OP_DIR_NOTIFY && opcode != OP_OPERATION_END) ||
-           (opcode >= OP_DELETE_PATH && opcode <= OP_SET_LINK_PATH);
-}
-
-int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
-    switch (ea_load32(provider->bytes)) {
-    case 0x90cbdc39:
-        return (opcode == OP_NAME || opcode == OP_FILE_CREATE || opcode == OP_FILE_DELETE ||
-                opcode == OP_FILE_RUNDOWN || opcode == OP_OPERATION_END || is_operation(opcode)) &&
-               ea_guid_equal(provider, &FILE_IO);
-    case 0xae53722e:
-        return opcode >= OP_KCB_CREATE && opcode <= OP_KCB_RUNDOWN_END && ea_guid_equal(provider, &REGISTRY);
-    case 0x9b79ee91:
-        return (opcode == OP_SYSTEM_PATHS || opcode == OP_VOLUME_MAPPING) && ea_guid_equal(provider, &SYS_CONFIG_EX);
-    default:
-        return 0;
-    }
-}
-
 static void left_out(ea_names *n) {
     n->left_out++;
     if (n->options.counters)
@@ -152,188 +369,100 @@ static int reserve(void **items, size_t *capacity, size_t count, size_t limit, s
     return 0;
 }
 
-/* ---- names ---- */
+/* ---- keeping rows ---- */
 
-static entry *last_entry(table *t, uint64_t address) {
-    const uint64_t *at = ea_u64_map_get(&t->last, address);
-    return at ? &t->items[*at] : NULL;
+static int memory_last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
+    const ea_names *n = arg;
+    const uint64_t *at = ea_u64_map_get(&n->tables[kind].last, address);
+    (void)err;
+    if (!at)
+        return 0;
+    const entry *e = &n->tables[kind].items[*at];
+    *ret = (ea_name_row){*at + 1, e->address, e->begin_utc_ns, e->end_utc_ns, e->name, kind};
+    return 1;
 }
 
-/* from_utc_ns: when the name began to hold; INT64_MIN: since the end of what had the address before. */
-static int add_name(ea_names *n, enum ea_name_kind kind, uint64_t address, const char *name, size_t len_bytes,
-                    int64_t from_utc_ns, int64_t utc_ns, ea_err *err) {
-    table *t = &n->tables[kind];
-    entry *last = last_entry(t, address);
-    if (last && last->end_utc_ns == INT64_MAX) {
-        if (strlen(last->name) == len_bytes && memcmp(last->name, name, len_bytes) == 0)
-            return 0;
-        last->end_utc_ns = utc_ns;
-        from_utc_ns = utc_ns;
+static int memory_put_name(void *arg, const ea_name_row *row, ea_err *err) {
+    ea_names *n = arg;
+    table *t = &n->tables[row->kind];
+    if (row->number) {
+        t->items[row->number - 1].end_utc_ns = row->end_utc_ns;
+        return 0;
     }
-    if (from_utc_ns == INT64_MIN && last)
-        from_utc_ns = last->end_utc_ns;
     void *items = t->items;
     int rc = reserve(&items, &t->capacity, t->count, n->options.limit_names, sizeof *t->items);
     t->items = items;
-    const char *text = rc ? NULL : ea_texts_take(&n->texts, name, len_bytes);
+    const char *text = rc ? NULL : ea_texts_take(&n->texts, row->name, strlen(row->name));
     if (rc == EA_ELIMIT || (!rc && !text)) {
         left_out(n);
         return 0;
     }
     if (!rc)
-        rc = ea_u64_map_put(&t->last, address, t->count);
+        rc = ea_u64_map_put(&t->last, row->address, t->count);
     if (rc)
         return ea_fail(err, rc, "keep a name");
-    t->items[t->count++] = (entry){address, from_utc_ns, INT64_MAX, text};
+    t->items[t->count++] = (entry){row->address, row->begin_utc_ns, row->end_utc_ns, text};
     return 0;
 }
 
-static void end_name(ea_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns) {
-    entry *last = last_entry(&n->tables[kind], address);
-    if (last && last->end_utc_ns == INT64_MAX)
-        last->end_utc_ns = utc_ns == INT64_MAX ? utc_ns : utc_ns + 1; /* the event at its end sees it */
-}
-
-/* A name and its address out of an event: the name goes into scratch. 0 when one of them is not there. */
-static int read_name(ea_names *n, const ea_record *r, const ea_class *c, const char *address_field,
-                     const char *name_field, uint64_t *ret_address) {
-    ea_text_clear(&n->scratch);
-    return ea_event_u64(c, r, address_field, ret_address) && *ret_address != 0 &&
-           ea_event_text(c, r, name_field, &n->scratch) && n->scratch.len_bytes != 0;
-}
-
-/* ---- operations ---- */
-
-static int begin_operation(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_err *err) {
-    uint64_t irp;
-    if (!ea_event_u64(c, r, "IrpPtr", &irp) || irp == 0)
+static int memory_last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
+    const ea_names *n = arg;
+    const uint64_t *at = ea_u64_map_get(&n->running, irp);
+    (void)err;
+    if (!at)
         return 0;
+    const operation *o = &n->operations[*at];
+    *ret = (ea_operation_row){*at + 1, o->irp, o->extra, o->begin_utc_ns, o->end_utc_ns, o->status, o->name};
+    return 1;
+}
+
+static int memory_put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
+    ea_names *n = arg;
+    if (row->number) {
+        operation *o = &n->operations[row->number - 1];
+        o->extra = row->information;
+        o->status = row->status;
+        o->end_utc_ns = row->end_utc_ns;
+        (void)ea_u64_map_remove(&n->running, row->irp);
+        return 0;
+    }
     void *items = n->operations;
     int rc =
         reserve(&items, &n->operation_capacity, n->operation_count, n->options.limit_operations, sizeof *n->operations);
     n->operations = items;
-    const char *name = rc ? NULL : ea_texts_take(&n->texts, c->name, strlen(c->name));
+    const char *name = rc ? NULL : ea_texts_take(&n->texts, row->name, strlen(row->name));
     if (rc == EA_ELIMIT || (!rc && !name)) {
         left_out(n);
-        (void)ea_u64_map_remove(&n->running, irp); /* its end is not the end of an older one */
+        (void)ea_u64_map_remove(&n->running, row->irp); /* its end is not the end of an older one */
         return 0;
     }
     if (!rc)
-        rc = ea_u64_map_put(&n->running, irp, n->operation_count);
+        rc = ea_u64_map_put(&n->running, row->irp, n->operation_count);
     if (rc)
         return ea_fail(err, rc, "keep an operation");
-    n->operations[n->operation_count++] = (operation){irp, 0, utc_ns, INT64_MIN, name, 0};
+    n->operations[n->operation_count++] = (operation){row->irp, 0, row->begin_utc_ns, INT64_MIN, name, 0};
     return 0;
 }
 
-static void end_operation(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns) {
-    uint64_t irp, extra = 0, status = 0;
-    if (!ea_event_u64(c, r, "IrpPtr", &irp) || !ea_event_u64(c, r, "NtStatus", &status))
-        return;
-    const uint64_t *at = ea_u64_map_get(&n->running, irp);
-    if (!at)
-        return;
-    operation *o = &n->operations[*at];
-    (void)ea_event_u64(c, r, "ExtraInfo", &extra);
-    o->extra = extra;
-    o->status = (uint32_t)status;
-    o->end_utc_ns = utc_ns < o->begin_utc_ns ? o->begin_utc_ns : utc_ns;
-    (void)ea_u64_map_remove(&n->running, irp);
-}
-
-/* ---- volumes ---- */
-
-static void add_volume(ea_names *n, const char *nt, const char *dos) {
-    size_t nt_bytes = strlen(nt);
-    if (!nt_bytes || !*dos || strcmp(nt, dos) == 0 || nt_bytes > MAX_PATH_BYTES || strlen(dos) > MAX_PATH_BYTES)
-        return;
+static int memory_put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
+    ea_names *n = arg;
+    (void)err;
     for (size_t i = 0; i < n->volume_count; i++)
         if (strcmp(n->volumes[i].nt, nt) == 0)
-            return;
-    const char *a = n->volume_count < MAX_VOLUMES ? ea_texts_take(&n->texts, nt, nt_bytes) : NULL;
+            return 0;
+    const char *a = n->volume_count < EA_VOLUMES_MAX ? ea_texts_take(&n->texts, nt, strlen(nt)) : NULL;
     const char *b = a ? ea_texts_take(&n->texts, dos, strlen(dos)) : NULL;
     if (b)
-        n->volumes[n->volume_count++] = (volume){a, b, nt_bytes};
+        n->volumes[n->volume_count++] = (ea_volume){a, b, strlen(nt)};
     else
         left_out(n);
-}
-
-static void apply_volume(ea_names *n, const ea_record *r, const ea_class *c) {
-    ea_text first, second;
-    ea_text_init(&first);
-    ea_text_init(&second);
-    if (c->code == OP_VOLUME_MAPPING) {
-        if (ea_event_text(c, r, "NtPath", &first) && ea_event_text(c, r, "DosPath", &second) && first.len_bytes &&
-            second.len_bytes)
-            add_volume(n, first.data, second.data);
-    } else if (ea_event_text(c, r, "SystemWindowsDirectory", &first) && first.len_bytes > 3 && first.data[1] == ':') {
-        /* "\SystemRoot\" is that folder; a path that begins with its name lies on the same volume. Either form of the
-         * folder may end with a backslash. */
-        if (first.data[first.len_bytes - 1] != '\\')
-            ea_text_char(&first, '\\');
-        if (!first.failed) {
-            add_volume(n, "\\SystemRoot\\", first.data);
-            add_volume(n, first.data + 2, first.data);
-        }
-    }
-    ea_text_deinit(&first);
-    ea_text_deinit(&second);
-}
-
-/* ---- records ---- */
-
-static int apply_file(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_err *err) {
-    uint64_t address;
-    int rc = 0;
-    switch (c->code) {
-    case OP_NAME:
-    case OP_FILE_RUNDOWN:
-    case OP_FILE_CREATE:
-        if (!read_name(n, r, c, "FileObject", "FileName", &address))
-            return 0;
-        return add_name(n, EA_NAME_FILE, address, n->scratch.data, n->scratch.len_bytes,
-                        c->code == OP_FILE_CREATE ? utc_ns : INT64_MIN, utc_ns, err);
-    case OP_FILE_DELETE:
-        if (read_name(n, r, c, "FileObject", "FileName", &address))
-            rc = add_name(n, EA_NAME_FILE, address, n->scratch.data, n->scratch.len_bytes, INT64_MIN, utc_ns, err);
-        if (!rc && ea_event_u64(c, r, "FileObject", &address))
-            end_name(n, EA_NAME_FILE, address, utc_ns);
-        return rc;
-    case OP_OPERATION_END:
-        end_operation(n, r, c, utc_ns);
-        return 0;
-    default:
-        rc = begin_operation(n, r, c, utc_ns, err);
-        if (!rc && c->code == OP_CREATE && read_name(n, r, c, "FileObject", "OpenPath", &address))
-            rc = add_name(n, EA_NAME_FILE, address, n->scratch.data, n->scratch.len_bytes, utc_ns, utc_ns, err);
-        if (!rc && c->code == OP_CLOSE && ea_event_u64(c, r, "FileObject", &address))
-            end_name(n, EA_NAME_FILE, address, utc_ns);
-        return rc;
-    }
-}
-
-static int apply_key(ea_names *n, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_err *err) {
-    uint64_t address;
-    int rc = 0;
-    if (read_name(n, r, c, "KeyHandle", "KeyName", &address)) {
-        int begins = c->code == OP_KCB_CREATE && c->version >= 2;
-        rc = add_name(n, EA_NAME_KEY, address, n->scratch.data, n->scratch.len_bytes, begins ? utc_ns : INT64_MIN,
-                      utc_ns, err);
-    }
-    if (!rc && c->code == OP_KCB_DELETE && ea_event_u64(c, r, "KeyHandle", &address))
-        end_name(n, EA_NAME_KEY, address, utc_ns);
-    return rc;
+    return 0;
 }
 
 int ea_names_apply(ea_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
-    if (n->sealed || !c->classic || !ea_names_concerns(&c->provider, c->code))
-        return 0;
-    if (ea_guid_equal(&c->provider, &FILE_IO))
-        return apply_file(n, record, c, utc_ns, err);
-    if (ea_guid_equal(&c->provider, &REGISTRY))
-        return apply_key(n, record, c, utc_ns, err);
-    apply_volume(n, record, c);
-    return 0;
+    static const ea_names_backing MEMORY = {memory_last_name, memory_put_name, memory_last_operation,
+                                            memory_put_operation, memory_put_volume};
+    return n->sealed ? 0 : ea_names_fold(&MEMORY, n, &n->scratch, record, c, utc_ns, err);
 }
 
 /* ---- sealing ---- */
@@ -356,12 +485,6 @@ static int compare_operations(const void *a, const void *b) {
     return x->end_utc_ns < y->end_utc_ns ? -1 : x->end_utc_ns > y->end_utc_ns;
 }
 
-/* The longest prefix decides: it stands first. */
-static int compare_volumes(const void *a, const void *b) {
-    const volume *x = a, *y = b;
-    return x->nt_bytes < y->nt_bytes ? 1 : x->nt_bytes > y->nt_bytes ? -1 : strcmp(x->nt, y->nt);
-}
-
 void ea_names_seal(ea_names *n) {
     for (int i = 0; i < 2; i++) {
         if (n->tables[i].count)
@@ -371,8 +494,7 @@ void ea_names_seal(ea_names *n) {
     if (n->operation_count)
         qsort(n->operations, n->operation_count, sizeof(operation), compare_operations);
     ea_u64_map_clear(&n->running);
-    if (n->volume_count)
-        qsort(n->volumes, n->volume_count, sizeof(volume), compare_volumes);
+    ea_volumes_sort(n->volumes, n->volume_count);
     n->sealed = 1;
 }
 
@@ -400,35 +522,8 @@ const char *ea_names_find(const ea_names *n, enum ea_name_kind kind, uint64_t ad
     return NULL;
 }
 
-static int lower(int c) {
-    return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
-}
-
-static int begins_with(const char *path, size_t len_bytes, const char *prefix, size_t prefix_bytes) {
-    if (len_bytes < prefix_bytes)
-        return 0;
-    for (size_t i = 0; i < prefix_bytes; i++)
-        if (lower((unsigned char)path[i]) != lower((unsigned char)prefix[i]))
-            return 0;
-    return 1;
-}
-
 int ea_names_dos_path(const ea_names *n, const char *path, size_t len_bytes, ea_text *out) {
-    for (size_t i = 0; n->sealed && i < n->volume_count; i++) {
-        const volume *v = &n->volumes[i];
-        /* "\Device\HarddiskVolume1" is no prefix of "\Device\HarddiskVolume12" */
-        if (!begins_with(path, len_bytes, v->nt, v->nt_bytes) ||
-            (v->nt[v->nt_bytes - 1] != '\\' && len_bytes > v->nt_bytes && path[v->nt_bytes] != '\\'))
-            continue;
-        ea_text_str(out, v->dos);
-        ea_text_add(out, path + v->nt_bytes, len_bytes - v->nt_bytes);
-        return 1;
-    }
-    if (len_bytes > 6 && memcmp(path, "\\??\\", 4) == 0 && path[5] == ':') {
-        ea_text_add(out, path + 4, len_bytes - 4);
-        return 1;
-    }
-    return 0;
+    return ea_volumes_path(n->volumes, n->sealed ? n->volume_count : 0, path, len_bytes, out);
 }
 
 /* ---- for rendering ---- */
@@ -454,9 +549,8 @@ static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_
 static int completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_completion *ret) {
     const ea_names *n = arg;
     uint64_t irp;
-    int is_end = c->code == OP_OPERATION_END;
-    if (!n->operation_count || !c->classic || !ea_guid_equal(&c->provider, &FILE_IO) ||
-        (!is_end && !is_operation(c->code)) || !ea_event_u64(c, r, "IrpPtr", &irp))
+    int is_end, go_on = 1;
+    if (!n->operation_count || !ea_names_operation(r, c, &irp, &is_end))
         return 0;
     size_t low = 0, high = n->operation_count;
     while (low < high) { /* the first operation behind (irp, utc_ns) */
@@ -467,16 +561,11 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
         else
             high = middle;
     }
-    for (; low > 0 && n->operations[low - 1].irp == irp; low--) {
+    for (; go_on && low > 0 && n->operations[low - 1].irp == irp; low--) {
         const operation *o = &n->operations[low - 1];
-        int it_is = is_end ? o->end_utc_ns == utc_ns
-                           : o->begin_utc_ns == utc_ns && o->end_utc_ns != INT64_MIN && strcmp(o->name, c->name) == 0;
-        if (it_is) {
-            *ret = (ea_completion){is_end ? o->name : NULL, o->end_utc_ns - o->begin_utc_ns, o->status, o->extra};
+        ea_operation_row row = {low, o->irp, o->extra, o->begin_utc_ns, o->end_utc_ns, o->status, o->name};
+        if (ea_names_matches(&row, c, is_end, utc_ns, ret, &go_on))
             return 1;
-        }
-        if (o->begin_utc_ns < utc_ns)
-            return 0;
     }
     return 0;
 }

@@ -1,8 +1,8 @@
 /* What addresses of the kernel were called, and when: paths of file objects and file keys, paths of registry keys
- * (KCBs), drive letters of volumes, and how file operations ended. One pass over the records fills the tables; then
- * they answer for any of them. Two passes, because Windows writes most names at the very end of a trace. Before it:
- * proto/event. After it: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread: its
- * owner's.
+ * (KCBs), drive letters of volumes, and how file operations ended. The rules are here, the rows are kept by a backing:
+ * ea_names is one in memory, which one pass over the records fills and which then answers (`etwagent dump`: Windows
+ * writes most names at the very end of a trace); collector/state has one in its database. Before it: proto/event.
+ * After it: `etwagent dump` and `etwcollector export`, which print names through render.h. Thread: its owner's.
  *
  * Rules:
  * - Files. FileIo/FileCreate (32) names a file key, and Create (64) a file object, from its time on; what had that
@@ -22,6 +22,60 @@
 #include "event.h"
 #include "render.h"
 
+enum ea_name_kind { EA_NAME_FILE = 0, EA_NAME_KEY = 1 };
+
+/* A name held for [begin, end): begin INT64_MIN since ever, end INT64_MAX still. */
+typedef struct ea_name_row {
+    uint64_t number; /* the backing's, from 1; 0: not kept yet */
+    uint64_t address;
+    int64_t begin_utc_ns, end_utc_ns;
+    const char *name; /* as Windows wrote it; borrowed until the backing's next call */
+    uint8_t kind;     /* enum ea_name_kind */
+} ea_name_row;
+
+typedef struct ea_operation_row {
+    uint64_t number, irp, information;
+    int64_t begin_utc_ns, end_utc_ns; /* end INT64_MIN while it runs */
+    uint32_t status;                  /* NTSTATUS; when it has ended, like information */
+    const char *name;                 /* the class that began it; borrowed like a name */
+} ea_operation_row;
+
+/* Where rows are kept. A put row without a number is new; when there is no room for it the backing counts it, and that
+ * is no error. Each returns 0, or an error that ends the fold; the last_ ones 1 when there is such a row. */
+typedef struct ea_names_backing {
+    int (*last_name)(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err);
+    int (*put_name)(void *arg, const ea_name_row *row, ea_err *err);
+    int (*last_operation)(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err);
+    int (*put_operation)(void *arg, const ea_operation_row *row, ea_err *err);
+    int (*put_volume)(void *arg, const char *nt, const char *dos, ea_err *err); /* a known nt keeps what it has */
+} ea_names_backing;
+
+/* 1 when records of this provider and opcode can say something about names; a few comparisons. */
+int ea_names_concerns(const ea_guid *provider, uint16_t opcode);
+/* Folds one record into a backing, in canonical order. A record that says nothing about names costs a few comparisons.
+ * scratch: borrowed, for texts. */
+EA_MUST_CHECK int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
+                                const ea_class *c, int64_t utc_ns, ea_err *err);
+/* 1 when the event is a file operation or the end of one, with the IRP that tells them apart; *ret_is_end. */
+int ea_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end);
+/* 1 when the row is the operation that this event began (or ended, is_end); fills *ret. Asked of an IRP's rows in the
+ * order of their begin, the last before utc_ns first, until *ret_go_on is 0. */
+int ea_names_matches(const ea_operation_row *row, const ea_class *c, int is_end, int64_t utc_ns, ea_completion *ret,
+                     int *ret_go_on);
+
+/* Drive letters: device paths and what stands for them. */
+typedef struct ea_volume {
+    const char *nt, *dos; /* borrowed */
+    size_t nt_bytes;
+} ea_volume;
+/* The longest prefix decides: it has to stand first. */
+void ea_volumes_sort(ea_volume *volumes, size_t count);
+/* Appends the path with the drive letter of its volume: 1; 0 when no rule changes it. volumes: sorted. */
+int ea_volumes_path(const ea_volume *volumes, size_t count, const char *path, size_t len_bytes, ea_text *out);
+enum { EA_VOLUMES_MAX = 256 };
+
+/* ---- the backing in memory ---- */
+
 typedef struct ea_names ea_names;
 
 typedef struct ea_names_options {
@@ -34,14 +88,11 @@ typedef struct ea_names_options {
 EA_MUST_CHECK int ea_names_create(ea_names **ret, const ea_names_options *options, ea_err *err);
 void ea_names_destroy(ea_names *n); /* NULL is allowed */
 
-/* 1 when records of this provider and opcode can say something about names; a few comparisons. */
-int ea_names_concerns(const ea_guid *provider, uint16_t opcode);
 /* Folds one record in, in canonical order. A record that says nothing about names costs a few comparisons. */
 EA_MUST_CHECK int ea_names_apply(ea_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err);
 /* Ends the first pass: from now on there are answers, and no more records. */
 void ea_names_seal(ea_names *n);
 
-enum ea_name_kind { EA_NAME_FILE = 0, EA_NAME_KEY = 1 };
 /* What the address was called at that time, as Windows wrote it; NULL when nobody said. Valid as long as n. */
 const char *ea_names_find(const ea_names *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns);
 /* Appends the path with the drive letter of its volume: 1; 0 when no rule of this trace changes it. */

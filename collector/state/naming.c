@@ -1,0 +1,456 @@
+/* Names of kernel addresses in the state tables. See naming.h. */
+#include "naming.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHARE_THAT_GOES = 16 };
+
+/* ?1 is the stream in each. */
+#define NAME_COLUMNS      "number, address, begin_utc_ns, end_utc_ns, name"
+#define OPERATION_COLUMNS "number, irp, information, begin_utc_ns, end_utc_ns, status, name"
+#define STATEMENTS(X)                                                                                                  \
+    X(COUNT_NAMES, "SELECT count(*), coalesce(sum(length(CAST(name AS BLOB))), 0), coalesce(max(number), 0)"           \
+                   " FROM names WHERE stream = ?1")                                                                    \
+    X(COUNT_OPERATIONS, "SELECT coalesce(min(number), 1), coalesce(max(number), 0) FROM operations WHERE stream = ?1") \
+    X(LAST_NAME, "SELECT " NAME_COLUMNS " FROM names WHERE stream = ?1 AND kind = ?2 AND address = ?3"                 \
+                 " ORDER BY begin_utc_ns DESC, number DESC LIMIT 1")                                                   \
+    X(ADD_NAME, "INSERT INTO names VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                                \
+    X(END_NAME, "UPDATE names SET end_utc_ns = ?3 WHERE stream = ?1 AND number = ?2")                                  \
+    X(LEAVING_NAMES, "SELECT number, length(CAST(name AS BLOB)) FROM names WHERE stream = ?1"                          \
+                     " ORDER BY end_utc_ns, number LIMIT ?2")                                                          \
+    X(DROP_NAME, "DELETE FROM names WHERE stream = ?1 AND number = ?2")                                                \
+    X(LAST_OPERATION, "SELECT " OPERATION_COLUMNS " FROM operations WHERE stream = ?1 AND irp = ?2"                    \
+                      " ORDER BY begin_utc_ns DESC, number DESC LIMIT 1")                                              \
+    X(ADD_OPERATION, "INSERT INTO operations VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                                  \
+    X(END_OPERATION, "UPDATE operations SET end_utc_ns = ?3, status = ?4, information = ?5"                            \
+                     " WHERE stream = ?1 AND number = ?2")                                                             \
+    X(DROP_OPERATIONS, "DELETE FROM operations WHERE stream = ?1 AND number <= ?2")                                    \
+    X(ADD_VOLUME, "INSERT OR IGNORE INTO volumes SELECT ?1, ?2, ?3"                                                    \
+                  " WHERE (SELECT count(*) FROM volumes WHERE stream = ?1) < ?4")                                      \
+    X(VOLUMES, "SELECT nt_path, dos_path FROM volumes WHERE stream = ?1 LIMIT ?2")                                     \
+    /* the last that began by then; those that began together, the longest first */                                    \
+    X(FIND_NAMES, "SELECT " NAME_COLUMNS " FROM names WHERE stream = ?1 AND kind = ?2 AND address = ?3"                \
+                  " AND begin_utc_ns <= ?4 ORDER BY begin_utc_ns DESC, end_utc_ns DESC")                               \
+    X(FIND_OPERATIONS, "SELECT " OPERATION_COLUMNS " FROM operations WHERE stream = ?1 AND irp = ?2"                   \
+                       " AND begin_utc_ns <= ?3 ORDER BY begin_utc_ns DESC, end_utc_ns DESC")
+
+enum statement {
+#define X(name, sql) S_##name,
+    STATEMENTS(X)
+#undef X
+        STATEMENT_COUNT
+};
+static const char *const SQL[] = {
+#define X(name, sql) sql,
+    STATEMENTS(X)
+#undef X
+};
+
+struct ec_naming {
+    sqlite3 *db;
+    int64_t fold_id;
+    ec_naming_options options;
+    sqlite3_stmt *prepared[STATEMENT_COUNT];
+    uint64_t name_count, name_bytes, last_name;
+    uint64_t first_operation, last_operation; /* numbers */
+    ea_text scratch, found;
+    ea_volume volumes[EA_VOLUMES_MAX];
+    size_t volume_count;
+    int volumes_read;
+    ea_err error;
+};
+
+/* The statement with the stream bound. */
+static int prepare(ec_naming *n, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+    sqlite3_stmt **s = &n->prepared[which];
+    if (!*s && sqlite3_prepare_v3(n->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, n->db, SQL[which]);
+    sqlite3_reset(*s);
+    sqlite3_bind_int64(*s, 1, n->fold_id);
+    *ret = *s;
+    return 0;
+}
+
+static int finish(ec_naming *n, sqlite3_stmt *s, ea_err *err) {
+    int rc = sqlite3_step(s) == SQLITE_DONE ? 0 : ec_fail_sqlite(err, n->db, "keep a name");
+    sqlite3_reset(s);
+    return rc;
+}
+
+/* 1 with a row, 0 without, negative. The row stays until the statement is used again. */
+static int step(ec_naming *n, sqlite3_stmt *s, ea_err *err) {
+    int code = sqlite3_step(s);
+    if (code == SQLITE_ROW)
+        return 1;
+    int rc = code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, n->db, "look a name up");
+    sqlite3_reset(s);
+    return rc;
+}
+
+static const char *column_text(sqlite3_stmt *s, int at) {
+    const unsigned char *v = sqlite3_column_text(s, at);
+    return v ? (const char *)v : "";
+}
+
+static void read_name(sqlite3_stmt *s, uint8_t kind, ea_name_row *ret) {
+    *ret = (ea_name_row){.number = (uint64_t)sqlite3_column_int64(s, 0),
+                         .address = ec_u64_from_sql(sqlite3_column_int64(s, 1)),
+                         .begin_utc_ns = sqlite3_column_int64(s, 2),
+                         .end_utc_ns = sqlite3_column_int64(s, 3),
+                         .name = column_text(s, 4),
+                         .kind = kind};
+}
+
+static void read_operation(sqlite3_stmt *s, ea_operation_row *ret) {
+    *ret = (ea_operation_row){.number = (uint64_t)sqlite3_column_int64(s, 0),
+                              .irp = ec_u64_from_sql(sqlite3_column_int64(s, 1)),
+                              .information = ec_u64_from_sql(sqlite3_column_int64(s, 2)),
+                              .begin_utc_ns = sqlite3_column_int64(s, 3),
+                              .end_utc_ns = sqlite3_column_int64(s, 4),
+                              .status = (uint32_t)sqlite3_column_int64(s, 5),
+                              .name = column_text(s, 6)};
+}
+
+/* ---- opening ---- */
+
+static int count_rows(ec_naming *n, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(n, S_COUNT_NAMES, &s, err);
+    if (rc || (rc = step(n, s, err)) < 0)
+        return rc;
+    n->name_count = (uint64_t)sqlite3_column_int64(s, 0);
+    n->name_bytes = (uint64_t)sqlite3_column_int64(s, 1);
+    n->last_name = (uint64_t)sqlite3_column_int64(s, 2);
+    sqlite3_reset(s);
+    rc = prepare(n, S_COUNT_OPERATIONS, &s, err);
+    if (rc || (rc = step(n, s, err)) < 0)
+        return rc;
+    n->first_operation = (uint64_t)sqlite3_column_int64(s, 0);
+    n->last_operation = (uint64_t)sqlite3_column_int64(s, 1);
+    sqlite3_reset(s);
+    return 0;
+}
+
+int ec_naming_open(ec_naming **ret, ec_tables *tables, int64_t fold_id, const ec_naming_options *options, ea_err *err) {
+    ec_naming *n = calloc(1, sizeof *n);
+    if (!n)
+        return ea_fail(err, EA_ENOMEM, "open the names of a stream");
+    n->db = ec_tables_database(tables);
+    n->fold_id = fold_id;
+    n->options = *options;
+    if (!n->options.limit_names)
+        n->options.limit_names = (uint64_t)1 << 20;
+    if (!n->options.limit_name_bytes)
+        n->options.limit_name_bytes = (uint64_t)256 << 20;
+    if (!n->options.limit_operations)
+        n->options.limit_operations = (uint64_t)1 << 20;
+    ea_text_init(&n->scratch);
+    ea_text_init(&n->found);
+    int rc = count_rows(n, err);
+    if (rc) {
+        ec_naming_close(n);
+        return rc;
+    }
+    *ret = n;
+    return 0;
+}
+
+void ec_naming_close(ec_naming *n) {
+    if (!n)
+        return;
+    for (int i = 0; i < STATEMENT_COUNT; i++)
+        sqlite3_finalize(n->prepared[i]);
+    for (size_t i = 0; i < n->volume_count; i++) {
+        free((void *)(uintptr_t)n->volumes[i].nt);
+        free((void *)(uintptr_t)n->volumes[i].dos);
+    }
+    ea_text_deinit(&n->scratch);
+    ea_text_deinit(&n->found);
+    free(n);
+}
+
+const ea_err *ec_naming_error(const ec_naming *n) {
+    return n->error.code ? &n->error : NULL;
+}
+
+static void evicted(const ec_naming *n, uint64_t count) {
+    if (n->options.counters)
+        ea_count(n->options.counters, EA_COUNT_state_evicted, count);
+}
+
+/* ---- keeping rows ---- */
+
+static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
+    ec_naming *n = arg;
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(n, S_LAST_NAME, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int(s, 2, kind);
+    sqlite3_bind_int64(s, 3, ec_u64_to_sql(address));
+    rc = step(n, s, err);
+    if (rc == 1)
+        read_name(s, kind, ret);
+    return rc;
+}
+
+/* Makes room: a sixteenth of the names goes. */
+static int drop_names(ec_naming *n, ea_err *err) {
+    uint64_t most = n->name_count / SHARE_THAT_GOES + 1, gone = 0;
+    uint64_t *numbers = malloc((size_t)most * sizeof *numbers);
+    sqlite3_stmt *s = NULL;
+    if (!numbers)
+        return ea_fail(err, EA_ENOMEM, "make room for names");
+    int rc = prepare(n, S_LEAVING_NAMES, &s, err);
+    if (!rc) {
+        sqlite3_bind_int64(s, 2, (int64_t)most);
+        while ((rc = step(n, s, err)) == 1 && gone < most) {
+            numbers[gone++] = (uint64_t)sqlite3_column_int64(s, 0);
+            n->name_bytes -= (uint64_t)sqlite3_column_int64(s, 1);
+        }
+        sqlite3_reset(s);
+        rc = rc < 0 ? rc : 0;
+    }
+    for (uint64_t i = 0; !rc && i < gone; i++) {
+        rc = prepare(n, S_DROP_NAME, &s, err);
+        if (!rc) {
+            sqlite3_bind_int64(s, 2, (int64_t)numbers[i]);
+            rc = finish(n, s, err);
+        }
+    }
+    free(numbers);
+    n->name_count -= gone;
+    evicted(n, gone);
+    return rc;
+}
+
+static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
+    ec_naming *n = arg;
+    sqlite3_stmt *s = NULL;
+    int rc;
+    if (row->number) {
+        rc = prepare(n, S_END_NAME, &s, err);
+        if (rc)
+            return rc;
+        sqlite3_bind_int64(s, 2, (int64_t)row->number);
+        sqlite3_bind_int64(s, 3, row->end_utc_ns);
+        return finish(n, s, err);
+    }
+    size_t len = strlen(row->name);
+    while (n->name_count &&
+           (n->name_count >= n->options.limit_names || n->name_bytes + len > n->options.limit_name_bytes)) {
+        rc = drop_names(n, err);
+        if (rc)
+            return rc;
+    }
+    rc = prepare(n, S_ADD_NAME, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, (int64_t)(n->last_name + 1));
+    sqlite3_bind_int(s, 3, row->kind);
+    sqlite3_bind_int64(s, 4, ec_u64_to_sql(row->address));
+    sqlite3_bind_int64(s, 5, row->begin_utc_ns);
+    sqlite3_bind_int64(s, 6, row->end_utc_ns);
+    sqlite3_bind_text(s, 7, row->name, (int)len, SQLITE_STATIC);
+    rc = finish(n, s, err);
+    if (rc)
+        return rc;
+    n->last_name++;
+    n->name_count++;
+    n->name_bytes += len;
+    return 0;
+}
+
+static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
+    ec_naming *n = arg;
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(n, S_LAST_OPERATION, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));
+    rc = step(n, s, err);
+    if (rc == 1)
+        read_operation(s, ret);
+    return rc;
+}
+
+static int drop_operations(ec_naming *n, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    uint64_t count = n->options.limit_operations / SHARE_THAT_GOES + 1;
+    int rc = prepare(n, S_DROP_OPERATIONS, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, (int64_t)(n->first_operation + count - 1));
+    rc = finish(n, s, err);
+    if (rc)
+        return rc;
+    n->first_operation += count;
+    evicted(n, count);
+    return 0;
+}
+
+static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
+    ec_naming *n = arg;
+    sqlite3_stmt *s = NULL;
+    int rc;
+    if (row->number) {
+        rc = prepare(n, S_END_OPERATION, &s, err);
+        if (rc)
+            return rc;
+        sqlite3_bind_int64(s, 2, (int64_t)row->number);
+        sqlite3_bind_int64(s, 3, row->end_utc_ns);
+        sqlite3_bind_int64(s, 4, row->status);
+        sqlite3_bind_int64(s, 5, ec_u64_to_sql(row->information));
+        return finish(n, s, err);
+    }
+    rc = n->last_operation + 1 - n->first_operation >= n->options.limit_operations ? drop_operations(n, err) : 0;
+    if (!rc)
+        rc = prepare(n, S_ADD_OPERATION, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, (int64_t)(n->last_operation + 1));
+    sqlite3_bind_int64(s, 3, ec_u64_to_sql(row->irp));
+    sqlite3_bind_int64(s, 4, row->begin_utc_ns);
+    sqlite3_bind_int64(s, 5, row->end_utc_ns);
+    sqlite3_bind_int64(s, 6, row->status);
+    sqlite3_bind_int64(s, 7, ec_u64_to_sql(row->information));
+    sqlite3_bind_text(s, 8, row->name, -1, SQLITE_STATIC);
+    rc = finish(n, s, err);
+    if (!rc)
+        n->last_operation++;
+    return rc;
+}
+
+static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
+    ec_naming *n = arg;
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(n, S_ADD_VOLUME, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(s, 2, nt, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 3, dos, -1, SQLITE_STATIC);
+    sqlite3_bind_int(s, 4, EA_VOLUMES_MAX);
+    return finish(n, s, err);
+}
+
+int ec_naming_apply(ec_naming *n, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
+    static const ea_names_backing TABLES = {last_name, put_name, last_operation, put_operation, put_volume};
+    int rc = ea_names_fold(&TABLES, n, &n->scratch, record, c, utc_ns, err);
+    sqlite3_reset(n->prepared[S_LAST_NAME]); /* of NULL: nothing */
+    sqlite3_reset(n->prepared[S_LAST_OPERATION]);
+    return rc;
+}
+
+/* ---- questions ---- */
+
+int ec_naming_find(ec_naming *n, enum ea_name_kind kind, uint64_t address, int64_t utc_ns, ea_text *out, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(n, S_FIND_NAMES, &s, err), found = 0;
+    int64_t begin = 0;
+    if (rc)
+        return rc;
+    sqlite3_bind_int(s, 2, kind);
+    sqlite3_bind_int64(s, 3, ec_u64_to_sql(address));
+    sqlite3_bind_int64(s, 4, utc_ns);
+    for (int first = 1; !found && (rc = step(n, s, err)) == 1; first = 0) {
+        ea_name_row row;
+        read_name(s, (uint8_t)kind, &row);
+        if (!first && row.begin_utc_ns != begin) /* an older one, that this one replaced */
+            break;
+        begin = row.begin_utc_ns;
+        found = utc_ns < row.end_utc_ns;
+        if (found)
+            ea_text_str(out, row.name);
+    }
+    sqlite3_reset(s);
+    return rc < 0 ? rc : found;
+}
+
+/* Volumes hold for the whole stream. */
+static int read_volumes(ec_naming *n, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(n, S_VOLUMES, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int(s, 2, EA_VOLUMES_MAX);
+    while ((rc = step(n, s, err)) == 1 && n->volume_count < EA_VOLUMES_MAX) {
+        char *nt = strdup(column_text(s, 0)), *dos = strdup(column_text(s, 1));
+        if (!nt || !dos) {
+            free(nt);
+            free(dos);
+            sqlite3_reset(s);
+            return ea_fail(err, EA_ENOMEM, "read the volumes of a stream");
+        }
+        n->volumes[n->volume_count++] = (ea_volume){nt, dos, strlen(nt)};
+    }
+    sqlite3_reset(s);
+    ea_volumes_sort(n->volumes, n->volume_count);
+    return rc < 0 ? rc : 0;
+}
+
+/* Keeps the first error of a question. */
+static int answer(ec_naming *n, int rc, const ea_err *err) {
+    if (rc < 0 && !n->error.code) {
+        n->error = *err;
+        n->error.code = rc;
+    }
+    return rc > 0;
+}
+
+static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
+    ec_naming *n = (ec_naming *)(uintptr_t)arg;
+    ea_err err = {0};
+    if (!n->volumes_read) {
+        n->volumes_read = 1;
+        (void)answer(n, read_volumes(n, &err), &err);
+    }
+    return ea_volumes_path(n->volumes, n->volume_count, path, len_bytes, out);
+}
+
+static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns, ea_text *out) {
+    ec_naming *n = (ec_naming *)(uintptr_t)arg;
+    ea_err err = {0};
+    int is_key = semantic == EA_SEM_KCB;
+    if (!is_key && semantic != EA_SEM_FILE_OBJECT && semantic != EA_SEM_FILE_KEY)
+        return 0;
+    ea_text_clear(&n->found);
+    int rc = ec_naming_find(n, is_key ? EA_NAME_KEY : EA_NAME_FILE, value, utc_ns, &n->found, &err);
+    if (!answer(n, rc, &err) || n->found.failed || !n->found.len_bytes)
+        return 0;
+    if (is_key || !resolve_path(n, n->found.data, n->found.len_bytes, out))
+        ea_text_add(out, n->found.data, n->found.len_bytes);
+    return 1;
+}
+
+static int completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_completion *ret) {
+    ec_naming *n = (ec_naming *)(uintptr_t)arg;
+    ea_err err = {0};
+    uint64_t irp;
+    int is_end, go_on = 1, found = 0;
+    sqlite3_stmt *s = NULL;
+    if (n->last_operation == 0 || !ea_names_operation(r, c, &irp, &is_end))
+        return 0;
+    int rc = prepare(n, S_FIND_OPERATIONS, &s, &err);
+    if (rc)
+        return answer(n, rc, &err);
+    sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));
+    sqlite3_bind_int64(s, 3, utc_ns);
+    while (go_on && !found && (rc = step(n, s, &err)) == 1) {
+        ea_operation_row row;
+        read_operation(s, &row);
+        found = ea_names_matches(&row, c, is_end, utc_ns, ret, &go_on);
+        if (found && ret->operation) { /* lives on until the next question */
+            ea_text_clear(&n->found);
+            ea_text_str(&n->found, ret->operation);
+            ret->operation = n->found.failed ? "" : n->found.data;
+        }
+    }
+    sqlite3_reset(s);
+    (void)answer(n, rc < 0 ? rc : 0, &err);
+    return found;
+}
+
+ea_resolver ec_naming_resolver(ec_naming *n) {
+    return (ea_resolver){n, resolve_number, resolve_path, completion};
+}
