@@ -42,6 +42,7 @@ enum ea_code {
 
 #if defined(__GNUC__)
 #define EA_MUST_CHECK __attribute__((warn_unused_result))
+#define EA_RARE       __attribute__((noinline, cold)) /* keeps what hardly ever happens out of what is fast */
 #if defined(_WIN32)
 #define EA_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
 #else
@@ -49,6 +50,7 @@ enum ea_code {
 #endif
 #else
 #define EA_MUST_CHECK
+#define EA_RARE
 #define EA_PRINTF(f, a)
 #endif
 

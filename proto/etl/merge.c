@@ -447,6 +447,15 @@ static int choose(ea_etl_set *s, ea_err *err) {
     return 1;
 }
 
+EA_RARE static void report_items(const ea_etl_set *s, const active *a, uint32_t offset, uint32_t bytes) {
+    if (s->options.counters) {
+        ea_count(s->options.counters, EA_COUNT_source_bad_records, 1);
+        ea_count(s->options.counters, EA_COUNT_source_bad_bytes, bytes);
+    }
+    ea_etl_report(&s->options, &s->files[a->file], a->entry.offset, offset, bytes,
+                  "a record's extended items are not readable; they stand in its payload");
+}
+
 int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     if (s->finished) {
         recycle(s, s->finished);
@@ -475,14 +484,8 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     r->logger = a->buffer.header.logger;
     r->source = a->file;
     r->position = a->position_base | offset;
-    if (damaged) {
-        if (s->options.counters) {
-            ea_count(s->options.counters, EA_COUNT_source_bad_records, 1);
-            ea_count(s->options.counters, EA_COUNT_source_bad_bytes, damaged);
-        }
-        ea_etl_report(&s->options, file, a->entry.offset, offset, damaged,
-                      "a record's extended items are not readable; they stand in its payload");
-    }
+    if (damaged)
+        report_items(s, a, offset, damaged);
 
     if (++a->next < a->buffer.walk.count) {
         look_at_next(s, a);

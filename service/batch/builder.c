@@ -39,28 +39,31 @@ struct ea_builder {
 
 /* ---- the group's key ---- */
 
-static void pack_key(uint64_t *key, const ea_record *r) {
-    const uint8_t *kind = (const uint8_t *)r;
-    for (unsigned i = 0; i < EA_KEY_WORDS; i++)
-        key[i] = ea_load64(kind + 8 * i);
-    key[EA_KEY_WORDS - 1] = (uint32_t)key[EA_KEY_WORDS - 1] | (uint64_t)r->ext_count << 32;
+/* Word i of the key of the record's group; see EA_KEY_WORDS. */
+static inline uint64_t key_word(const ea_record *r, unsigned i) {
+    uint64_t word = ea_load64((const uint8_t *)r + 8 * i);
+    return i < EA_KEY_WORDS - 1 ? word : (uint32_t)word | (uint64_t)r->ext_count << 32;
 }
 
 void ea_open_group_header(const ea_open_group *g, ea_record *ret) {
     memcpy(ret, g->key, offsetof(ea_record, unused));
 }
 
-static int same_key(const uint64_t *a, const uint64_t *b) {
-    static_assert(EA_KEY_WORDS == 6, "all of them are compared");
-    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]) | (a[5] ^ b[5])) == 0;
+static inline int same_key(const uint64_t *key, const ea_record *r) {
+    uint64_t differs = 0;
+    for (unsigned i = 0; i < EA_KEY_WORDS; i++)
+        differs |= key[i] ^ key_word(r, i);
+    return differs == 0;
 }
 
 /* Where to look for a group: the top bits of a sum of products, which all bits of the words reach. The class stands for
  * the provider. Never stored. */
-static uint32_t first_slot(const uint64_t *key, const ea_class *c, const ea_record *r) {
+static inline uint32_t first_slot(const ea_record *r, const ea_class *c) {
     const uint64_t m = 0x9E3779B97F4A7C15u;
-    uint64_t h = (uint64_t)(uintptr_t)c * m + key[2] * 0xC2B2AE3D27D4EB4Fu + key[3] * 0x165667B19E3779F9u +
-                 key[4] * 0xD6E8FEB86659FD93u + key[5] * 0xA0761D6478BD642Fu;
+    static_assert(EA_KEY_WORDS == 6, "keyword and all that is behind it");
+    uint64_t h = (uint64_t)(uintptr_t)c * m + key_word(r, 2) * 0xC2B2AE3D27D4EB4Fu +
+                 key_word(r, 3) * 0x165667B19E3779F9u + key_word(r, 4) * 0xD6E8FEB86659FD93u +
+                 key_word(r, 5) * 0xA0761D6478BD642Fu;
     for (unsigned i = 0; i < r->ext_count; i++)
         h = (h ^ (uint32_t)r->ext[i].type << 16 ^ r->ext[i].linkage) * m;
     return (uint32_t)(h >> (64 - TABLE_BITS));
@@ -211,14 +214,8 @@ static int grow(void **slab, uint32_t *capacity, uint32_t need, uint32_t max, si
     return 0;
 }
 
-/* Room for so many more bytes of content. What fits depends on the options alone, never on what the slab held before.
- */
-static int reserve(ea_open_batch *o, size_t more) {
-    if (o->count && o->content_bytes + more > (size_t)o->builder->max_bytes + SLACK_BYTES)
-        return EA_EFULL;
-    if (more <= o->content_capacity - o->content_bytes)
-        return 0;
-    /* a record that is larger than a whole batch: it gets one of its own */
+/* A record that is larger than a whole batch gets one of its own. */
+EA_RARE static int grow_content(ea_open_batch *o, size_t more) {
     uint8_t *p = realloc(o->content, o->content_bytes + more + EA_CONTENT_SLACK);
     if (!p)
         return EA_ENOMEM;
@@ -228,7 +225,15 @@ static int reserve(ea_open_batch *o, size_t more) {
     return 0;
 }
 
-static int new_group(ea_open_batch *o, const uint64_t *key, const ea_record *r, const ea_class *c, uint32_t slot) {
+/* Room for so many more bytes of content. What fits depends on the options alone, never on what the slab held before.
+ */
+static int reserve(ea_open_batch *o, size_t more) {
+    if (o->count && o->content_bytes + more > (size_t)o->builder->max_bytes + SLACK_BYTES)
+        return EA_EFULL;
+    return more <= o->content_capacity - o->content_bytes ? 0 : grow_content(o, more);
+}
+
+EA_RARE static int new_group(ea_open_batch *o, const ea_record *r, const ea_class *c, uint32_t slot) {
     if (o->group_count == MAX_GROUPS || o->shape_count + r->ext_count > MAX_SHAPES)
         return EA_EFULL;
     int rc = 0;
@@ -247,7 +252,8 @@ static int new_group(ea_open_batch *o, const uint64_t *key, const ea_record *r, 
         return rc;
     ea_open_group *g = &o->groups[o->group_count];
     memset(g, 0, sizeof *g);
-    memcpy(g->key, key, sizeof g->key);
+    for (unsigned i = 0; i < EA_KEY_WORDS; i++)
+        g->key[i] = key_word(r, i);
     g->c = c;
     g->slot = slot;
     g->ext_count = r->ext_count;
@@ -271,20 +277,18 @@ static int new_group(ea_open_batch *o, const uint64_t *key, const ea_record *r, 
 
 /* Index of the record's group, made when it is new; or an error. */
 static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, uint32_t *ret) {
-    uint64_t key[EA_KEY_WORDS];
-    pack_key(key, r);
-    uint32_t slot = first_slot(key, c, r);
+    uint32_t slot = first_slot(r, c);
     for (;; slot = (slot + 1) & (TABLE_SIZE - 1)) {
         unsigned k = o->table[slot];
         if (k == 0)
             break;
         const ea_open_group *g = &o->groups[k - 1];
-        if (g->c == c && same_key(g->key, key) && (r->ext_count == 0 || same_items(o, g, r))) {
+        if (g->c == c && same_key(g->key, r) && (r->ext_count == 0 || same_items(o, g, r))) {
             *ret = k - 1;
             return 0;
         }
     }
-    int rc = new_group(o, key, r, c, slot);
+    int rc = new_group(o, r, c, slot);
     *ret = o->group_count - 1;
     return rc;
 }
