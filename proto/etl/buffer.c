@@ -1,20 +1,44 @@
 /* Buffer headers of an .etl file.
- * Before it: index.c and merge.c, which read buffers. Thread: any (pure functions). */
+ * Before it: index.c and merge.c, which read buffers; writer.c. Thread: any (pure functions). */
 #include "layout.h"
+
+#include <string.h>
 
 void ea_etl_parse_buffer_header(const uint8_t *p, ea_etl_buffer_header *ret) {
     ret->size_bytes = ea_load32(p);
     ret->saved_offset = ea_load32(p + 0x04);
     ret->current_offset = ea_load32(p + 0x08);
+    ret->reference_count = ea_load32(p + 0x0c);
     ret->flush_time = (int64_t)ea_load64(p + 0x10);
     ret->sequence = (int64_t)ea_load64(p + 0x18);
+    ret->link = ea_load64(p + 0x20);
     ret->flags = ea_load16(p + 0x34);
     /* Before Windows 8 the number is one byte, and the one behind it an alignment. */
     ret->cpu = ret->flags & EA_ETL_BUFFER_PROC_INDEX ? ea_load16(p + 0x28) : p[0x28];
+    ret->alignment = ret->flags & EA_ETL_BUFFER_PROC_INDEX ? 0 : p[0x29];
     ret->logger = ea_load16(p + 0x2a);
     ret->state = ea_load32(p + 0x2c);
     ret->used_bytes = ea_load32(p + 0x30);
     ret->type = ea_load16(p + 0x36);
+    memcpy(ret->lists, p + 0x38, sizeof ret->lists);
+}
+
+void ea_etl_put_buffer_header(uint8_t *p, const ea_etl_buffer_header *h) {
+    ea_store32(p, h->size_bytes);
+    ea_store32(p + 0x04, h->saved_offset);
+    ea_store32(p + 0x08, h->current_offset);
+    ea_store32(p + 0x0c, h->reference_count);
+    ea_store64(p + 0x10, (uint64_t)h->flush_time);
+    ea_store64(p + 0x18, (uint64_t)h->sequence);
+    ea_store64(p + 0x20, h->link);
+    ea_store16(p + 0x28,
+               h->flags & EA_ETL_BUFFER_PROC_INDEX ? h->cpu : (uint16_t)(h->alignment << 8 | (h->cpu & 0xff)));
+    ea_store16(p + 0x2a, h->logger);
+    ea_store32(p + 0x2c, h->state);
+    ea_store32(p + 0x30, h->used_bytes);
+    ea_store16(p + 0x34, h->flags);
+    ea_store16(p + 0x36, h->type);
+    memcpy(p + 0x38, h->lists, sizeof h->lists);
 }
 
 unsigned ea_etl_score_buffer_header(const ea_etl_buffer_header *h) {

@@ -31,7 +31,9 @@ typedef struct ea_etl_info {
     uint32_t pointer_size; /* bytes */
     uint32_t events_lost;
     uint32_t cpu_mhz;
-    int32_t bias_minutes; /* of the time zone: UTC = local + bias */
+    int32_t bias_minutes;      /* of the time zone: UTC = local + bias */
+    uint8_t time_zone[176];    /* TIME_ZONE_INFORMATION as it stands, the bias in front and padding behind */
+    uint64_t name_pointers[2]; /* LoggerName, LogFileName: they mean nothing outside */
     int64_t boot_filetime;
     int64_t perf_frequency;
     int64_t start_filetime;

@@ -18,35 +18,54 @@ enum { EA_ETL_RECORD_MAX_BYTES = 65535 };
 EA_MUST_CHECK int ea_etl_encode_record(const ea_record *r, uint8_t *out, size_t out_bytes, size_t *ret_bytes,
                                        ea_err *err);
 
-/* Plain LZ77 ([MS-XCA] 2.3; XPRESS in .etl files). out: room for ea_xpress_bound(in_bytes). Returns the bytes written.
- */
+/* The compressions of .etl files ([MS-XCA]): plain LZ77 (XPRESS), LZNT1, LZ77 with Huffman codes (XPRESS_HUFF).
+ * out: room for what the bound says. Returns the bytes written. */
 size_t ea_xpress_bound(size_t in_bytes);
 size_t ea_xpress_compress(const uint8_t *in, size_t in_bytes, uint8_t *out);
+size_t ea_lznt1_bound(size_t in_bytes);
+size_t ea_lznt1_compress(const uint8_t *in, size_t in_bytes, uint8_t *out);
+size_t ea_xpress_huff_bound(size_t in_bytes);
+size_t ea_xpress_huff_compress(const uint8_t *in, size_t in_bytes, uint8_t *out);
 
 /* ---- one file ---- */
 
 typedef struct ea_etl_writer ea_etl_writer;
 
 typedef struct ea_etl_writer_options {
-    /* What the trace header event shall say; borrowed during the call. Used are buffer_size_bytes (0: 64 KiB),
-     * os_version, os_build, cpu_count, timer_resolution, max_file_size_mib, log_file_mode, start_buffers, pointer_size,
-     * cpu_mhz, bias_minutes, boot_filetime, perf_frequency, start_filetime, clock_type, session_name, log_file_name,
-     * compression (0 or 3, XPRESS) and logger. Before Windows 8 (os_version below 6.2) CPU numbers are one byte. */
+    /* What the trace header event shall say; borrowed during the call. buffer_size_bytes 0: 64 KiB; pointer_size 0: 8;
+     * start_buffers 0: 1. compression: 0 none, 2 LZNT1, 3 XPRESS, 4 XPRESS_HUFF; log_file_mode has to say that there is
+     * one (0x04000000). Not used: what ea_etl_writer_finish writes, and what only a reader fills. Before Windows 8
+     * (os_version below 6.2) CPU numbers are one byte. */
     const ea_etl_info *info;
-    int64_t start_raw; /* time of the header event */
-    uint32_t pid, tid; /* of the header event: who started the session */
+    int64_t start_raw;                         /* time of the header event */
+    uint32_t pid, tid, kernel_time, user_time; /* of the header event: who started the session */
     /* When not NULL: the header event as it stands in another file, written unchanged instead of one made from info,
      * and left alone by ea_etl_writer_finish. Borrowed during the call. */
     const ea_record *header;
+    /* What stands behind the header event in the first buffer (not when header is given). Windows 10 1809 and later
+     * write the partition; a kernel session writes the group masks, all zero, since it records nothing yet. */
+    enum ea_etl_session {
+        EA_ETL_HEADER_ALONE = 0,
+        EA_ETL_USER_SESSION,
+        EA_ETL_KERNEL_SESSION,
+    } session;
+    /* 1: buffer headers as a file has them that was merged from others (flush times in FILETIME, no session's state).
+     * Compressed files are such ones always; 0: as the session itself wrote it. */
+    int merged;
+    /* Real-time-like disorder: so many full buffers at most are held back, and which of them goes to the file next is
+     * chance, by seed. 0: they go in the order in which they became full. */
+    unsigned held_buffers;
+    uint64_t seed;
 } ea_etl_writer_options;
+enum { EA_ETL_HELD_BUFFERS_MAX = 4096 };
 
 typedef struct ea_etl_writer_end {
     int64_t end_filetime;
-    uint32_t events_lost, buffers_lost;
+    uint32_t events_lost, buffers_lost; /* for the header, beside those that ea_etl_writer_lose told */
 } ea_etl_writer_end;
 
-/* Makes the file and its first buffer. EA_EINVAL when info contradicts itself; EA_EUNSUPPORTED for other compressions.
- */
+/* Makes the file and its first buffer. EA_EINVAL when the options contradict themselves; EA_EUNSUPPORTED for other
+ * compressions. */
 EA_MUST_CHECK int ea_etl_writer_create(ea_etl_writer **ret, const char *path, const ea_etl_writer_options *options,
                                        ea_err *err);
 
@@ -56,6 +75,16 @@ EA_MUST_CHECK int ea_etl_writer_create(ea_etl_writer **ret, const char *path, co
  * Errors: EA_ELIMIT for a record that no buffer holds (nothing is written), those of ea_etl_encode_record and of files.
  */
 EA_MUST_CHECK int ea_etl_writer_add(ea_etl_writer *w, const ea_record *r, ea_err *err);
+
+/* The records by which a kernel session says what it records: it has the group masks twice when it begins (END_MASKS of
+ * the state before, MASKS of the one that begins), then its rundown and RUNDOWN_DONE; when it ends, END_MASKS, the
+ * rundown, MASKS (all zero), RUNDOWN_DONE. masks: 8 words, not for RUNDOWN_DONE. Read off traces of Windows 8 to 11. */
+enum ea_etl_mark { EA_ETL_MASKS = 5, EA_ETL_RUNDOWN_DONE = 8, EA_ETL_END_MASKS = 32 };
+EA_MUST_CHECK int ea_etl_writer_mark(ea_etl_writer *w, enum ea_etl_mark mark, const uint32_t *masks, uint16_t cpu,
+                                     int64_t time_raw, ea_err *err);
+
+/* Events or buffers of this CPU were lost: the next buffer that it writes out says so, and the header counts them. */
+EA_MUST_CHECK int ea_etl_writer_lose(ea_etl_writer *w, uint16_t cpu, uint32_t events, uint32_t buffers, ea_err *err);
 
 /* Writes out the buffer of one CPU now, as a flush timer or a full buffer would; nothing when it is empty. */
 EA_MUST_CHECK int ea_etl_writer_flush(ea_etl_writer *w, uint16_t cpu, ea_err *err);
@@ -67,7 +96,7 @@ EA_MUST_CHECK int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end
 void ea_etl_writer_destroy(ea_etl_writer *w);
 
 /* Counts so far. */
-uint64_t ea_etl_writer_records(const ea_etl_writer *w); /* the header event included */
-uint64_t ea_etl_writer_buffers(const ea_etl_writer *w); /* written out */
+uint64_t ea_etl_writer_records(const ea_etl_writer *w); /* the header event and what stands behind it included */
+uint64_t ea_etl_writer_buffers(const ea_etl_writer *w); /* full and flushed ones, held ones included */
 
 #endif

@@ -1,5 +1,6 @@
 /* The trace header event: what a file says about itself.
- * Before it: the start of a file. After it: index.c and merge.c; ea_etl_file_info. Thread: the source's.
+ * Before it: the start of a file. After it: index.c and merge.c; ea_etl_file_info. The way back is here, too: writer.c
+ * is before it. Thread: the source's, the writer's.
  * Source: TRACE_LOGFILE_HEADER (evntrace.h); its 64-bit layout has 8-byte pointers at 56 and 64, which moves what is
  * behind them (microsoft/perfview KernelTraceEventParser.cs, "EventTraceHeaderTraceData"); checked on real traces. */
 #include "layout.h"
@@ -121,6 +122,9 @@ static int parse_event(ea_etl_file *file, const uint8_t *data, size_t data_bytes
     info->events_lost = ea_load32(fields + 48);
     info->cpu_mhz = ea_load32(fields + 52);
     info->bias_minutes = (int32_t)ea_load32(fields + l.zone);
+    memcpy(info->time_zone, fields + l.zone, sizeof info->time_zone);
+    for (unsigned i = 0; i < 2; i++)
+        info->name_pointers[i] = ea_load_uint(fields + 56 + (size_t)i * pointer_size, pointer_size);
     info->boot_filetime = (int64_t)ea_load64(fields + l.boot);
     info->perf_frequency = (int64_t)ea_load64(fields + l.frequency);
     info->start_filetime = (int64_t)ea_load64(fields + l.start);
@@ -175,6 +179,48 @@ int ea_etl_read_header(ea_etl_file *file, ea_err *err) {
     }
     free(data);
     return rc;
+}
+
+/* A name as UTF-16 with a NUL, or an empty one when it does not fit. Returns the bytes, at most capacity. */
+static size_t put_name(const char *utf8, uint8_t *out, size_t capacity) {
+    size_t n = utf8 ? ea_utf8_to_utf16(utf8, strlen(utf8), out, capacity - 2) : 0;
+    if (n > capacity - 2)
+        n = 0;
+    ea_store16(out + n, 0);
+    return n + 2;
+}
+
+uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity) {
+    tail_layout l = layout_of(info->pointer_size);
+    if (capacity < l.end + 4)
+        return 0;
+    memset(out, 0, l.end);
+    ea_store32(out, info->buffer_size_bytes);
+    ea_store32(out + 4, info->os_version);
+    ea_store32(out + 8, info->os_build);
+    ea_store32(out + 12, info->cpu_count);
+    ea_store64(out + 16, (uint64_t)info->end_filetime);
+    ea_store32(out + 24, info->timer_resolution);
+    ea_store32(out + 28, info->max_file_size_mib);
+    ea_store32(out + 32, info->log_file_mode);
+    ea_store32(out + 36, info->buffers_written);
+    ea_store32(out + 40, info->start_buffers);
+    ea_store32(out + 44, info->pointer_size);
+    ea_store32(out + 48, info->events_lost);
+    ea_store32(out + 52, info->cpu_mhz);
+    for (unsigned i = 0; i < 2; i++) /* little-endian: the low bytes */
+        memcpy(out + 56 + (size_t)i * info->pointer_size, &info->name_pointers[i], info->pointer_size);
+    memcpy(out + l.zone, info->time_zone, sizeof info->time_zone);
+    ea_store32(out + l.zone, (uint32_t)info->bias_minutes);
+    ea_store64(out + l.boot, (uint64_t)info->boot_filetime);
+    ea_store64(out + l.frequency, (uint64_t)info->perf_frequency);
+    ea_store64(out + l.start, (uint64_t)info->start_filetime);
+    ea_store32(out + l.clock, info->clock_type);
+    ea_store32(out + l.lost, info->buffers_lost);
+    size_t used = l.end;
+    used += put_name(info->session_name, out + used, (capacity - used) / 2);
+    used += put_name(info->log_file_name, out + used, capacity - used);
+    return (uint32_t)used;
 }
 
 void ea_etl_info_deinit(ea_etl_info *info) {

@@ -19,6 +19,9 @@ enum {
 
 /* WMI_BUFFER_HEADER.BufferFlag */
 enum {
+    EA_ETL_BUFFER_FIRST_OR_LAST = 0x01, /* so real files have it */
+    EA_ETL_BUFFER_EVENTS_LOST = 0x02,
+    EA_ETL_BUFFER_BUFFERS_LOST = 0x04,
     EA_ETL_BUFFER_PROC_INDEX = 0x20,
     EA_ETL_BUFFER_COMPRESSED = 0x40,
 };
@@ -40,18 +43,24 @@ typedef struct ea_etl_buffer_header {
     uint32_t size_bytes;   /* on disk, this header included */
     uint32_t saved_offset; /* 0 or short in many good files: never the first choice */
     uint32_t current_offset;
+    uint32_t reference_count;
     int64_t flush_time; /* ticks, or FILETIME in files that were merged */
     int64_t sequence;
+    uint64_t link; /* a list's pointer, or a session's clock: means nothing outside of Windows */
     uint16_t cpu;
+    uint8_t alignment; /* before Windows 8 only: of records, as a power of two or in bytes */
     uint16_t logger;
     uint32_t state;      /* low half of the first buffer's: the file's compression */
     uint32_t used_bytes; /* "Offset": valid length, decompressed, this header included */
     uint16_t flags;
     uint16_t type;
+    uint8_t lists[16]; /* more pointers */
 } ea_etl_buffer_header;
 
 /* p: EA_ETL_HEADER_BYTES. Checks nothing. */
 void ea_etl_parse_buffer_header(const uint8_t *p, ea_etl_buffer_header *ret);
+/* The way back: the same bytes. */
+void ea_etl_put_buffer_header(uint8_t *p, const ea_etl_buffer_header *h);
 
 /* How much of a header's content can be true, of 8 points; EA_ETL_HEADER_SOUND: all that can be checked is. */
 enum { EA_ETL_HEADER_SOUND = 8, EA_ETL_HEADER_LIKELY = 6 };
@@ -96,6 +105,10 @@ void ea_etl_report(const ea_etl_options *options, const ea_etl_file *file, uint6
  */
 EA_MUST_CHECK int ea_etl_read_header(ea_etl_file *file, ea_err *err);
 void ea_etl_info_deinit(ea_etl_info *info);
+/* The way back: TRACE_LOGFILE_HEADER and its two names, which the header event has behind its header. pointer_size is 4
+ * or 8. Returns the bytes; 0 when capacity is too small for all but the names (one that does not fit is left empty). */
+enum { EA_ETL_FIELDS_MAX_BYTES = 288 + 2 * 2 * 1024 };
+uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity);
 
 /* ---- record.c ---- */
 

@@ -1,7 +1,12 @@
 /* An .etl file being written: one open buffer a CPU, the trace header event, what is completed at the end.
  * Before it: encode.c. After it: a file. Thread: its owner's. Source: as layout.h says; the values that real files have
- * in fields which no documentation explains (flags 0x01 and 0x21 on the first and the last buffer, state 3, type 4 of
- * the header buffer) were read off traces of Windows 7 to 11. */
+ * in fields which no documentation explains were read off traces of Windows 7 to 11:
+ * - State is 3 in every buffer, type 4 in the first one; the first and the last buffer have flag 1. The first buffer of
+ *   a merged file has the compression as its state.
+ * - CurrentOffset runs on: by the record that did not fit, or by a buffer's size when it was flushed.
+ * - The header buffer of a session repeats its valid length in SavedOffset and CurrentOffset; Windows 7 leaves the
+ *   former 0. In merged files SavedOffset is where the header event ends, and CurrentOffset is 0.
+ * - Merged files have the time of a flush as FILETIME. */
 #include "etl_writer.h"
 #include "layout.h"
 #include "text.h"
@@ -12,97 +17,54 @@
 enum {
     DEFAULT_BUFFER_BYTES = 64 * 1024,
     SMALLEST_BUFFER_BYTES = 1024,
-    RELOGGED_HEADER_BYTES = 512, /* the header buffer of a compressed file is a multiple of this on disk */
-    FLAG_FIRST_OR_LAST = 0x01,
+    MERGED_HEADER_BYTES = 512, /* the header buffer of a compressed file is a multiple of this on disk */
     STATE_IN_USE = 3,
     TYPE_HEADER = 4,
-    FIELDS_BYTES_MAX = 288, /* of TRACE_LOGFILE_HEADER, the names behind it apart */
-    ZONE_BYTES = 172,
+    ALIGNMENT = 8, /* before Windows 8 it stands behind the CPU's number */
     WINDOWS_8 = 6 << 8 | 2,
+    BUILD_8 = 9200,
+    BUILD_1809 = 17763, /* from here on a partition is named */
+    HOOK_PARTITION = 0x50,
+    PARTITION_BYTES = 48,
+    MASK_COUNT = 8,
 };
 
 typedef struct cpu_buffer {
     uint8_t *data; /* EA_ETL_HEADER_BYTES of room for the header, then records; NULL until the CPU has any */
     uint32_t used_bytes;
     uint16_t logger;
+    uint16_t lost; /* flags that tell of losses */
     int64_t last_time;
 } cpu_buffer;
+
+/* A buffer as it stands on disk, on its way there. */
+typedef struct held_buffer {
+    uint8_t *data;
+    uint32_t len_bytes;
+} held_buffer;
 
 struct ea_etl_writer {
     ea_file *file;
     char *path;
     uint64_t file_bytes;
     uint64_t record_count, buffer_count;
-    uint32_t buffer_bytes;
-    uint16_t compression;
-    uint8_t has_cpu_index; /* Windows 8 and later */
-    uint8_t keeps_header;  /* options.header was given */
-    uint8_t pointer_size;
+    ea_etl_info info; /* its names are copies */
+    int64_t start_raw;
+    size_t (*compress)(const uint8_t *in, size_t in_bytes, uint8_t *out); /* NULL: buffers stay plain */
+    uint8_t has_cpu_index;                                                /* Windows 8 and later */
+    uint8_t keeps_header;                                                 /* options.header was given */
+    uint8_t is_merged;
     uint64_t last_buffer_at; /* in the file */
     cpu_buffer *cpus;
     size_t cpu_count;
     uint8_t *record;  /* EA_ETL_RECORD_MAX_BYTES + 8 */
     uint8_t *on_disk; /* room for a compressed buffer */
+    held_buffer *held;
+    size_t held_count, held_max;
+    uint64_t random;
 };
 
-/* ---- the trace header event ---- */
-
-/* A name as UTF-16 with a NUL, or an empty one when it does not fit. Returns the bytes, at most capacity. */
-static size_t put_name(const char *utf8, uint8_t *out, size_t capacity) {
-    size_t n = utf8 ? ea_utf8_to_utf16(utf8, strlen(utf8), out, capacity - 2) : 0;
-    if (n > capacity - 2)
-        n = 0;
-    ea_store16(out + n, 0);
-    return n + 2;
-}
-
-/* TRACE_LOGFILE_HEADER and the two names. Returns its bytes; out has room for FIELDS_BYTES_MAX and the names. */
-static uint32_t make_header_fields(const ea_etl_info *info, uint32_t buffer_bytes, uint8_t pointer_size, uint8_t *out,
-                                   size_t capacity) {
-    memset(out, 0, FIELDS_BYTES_MAX);
-    ea_store32(out, buffer_bytes);
-    ea_store32(out + 4, info->os_version);
-    ea_store32(out + 8, info->os_build);
-    ea_store32(out + 12, info->cpu_count);
-    ea_store32(out + 24, info->timer_resolution);
-    ea_store32(out + 28, info->max_file_size_mib);
-    ea_store32(out + 32, info->log_file_mode);
-    ea_store32(out + 40, info->start_buffers ? info->start_buffers : 1);
-    ea_store32(out + 44, pointer_size);
-    ea_store32(out + 52, info->cpu_mhz);
-    uint32_t zone = 56 + 2u * pointer_size, tail = (zone + ZONE_BYTES + 7) & ~7u;
-    ea_store32(out + zone, (uint32_t)info->bias_minutes);
-    ea_store64(out + tail, (uint64_t)info->boot_filetime);
-    ea_store64(out + tail + 8, (uint64_t)info->perf_frequency);
-    ea_store64(out + tail + 16, (uint64_t)info->start_filetime);
-    ea_store32(out + tail + 24, info->clock_type);
-    size_t used = tail + 32;
-    used += put_name(info->session_name, out + used, (capacity - used) / 2);
-    used += put_name(info->log_file_name, out + used, capacity - used);
-    return (uint32_t)used;
-}
-
 /* ---- buffers ---- */
-
-/* A WMI_BUFFER_HEADER at p. used: valid bytes, decompressed; size: on disk. */
-static void put_buffer_header(const ea_etl_writer *w, uint8_t *p, uint16_t cpu, const cpu_buffer *b, uint32_t size,
-                              uint16_t flags, uint16_t type) {
-    memset(p, 0, EA_ETL_HEADER_BYTES);
-    ea_store32(p, size);
-    ea_store32(p + 0x04, b->used_bytes);
-    ea_store32(p + 0x08, b->used_bytes);
-    ea_store64(p + 0x10, type == TYPE_HEADER ? 0 : (uint64_t)b->last_time);
-    ea_store64(p + 0x18, w->buffer_count);
-    if (w->has_cpu_index)
-        ea_store16(p + 0x28, cpu);
-    else
-        p[0x28] = (uint8_t)cpu;
-    ea_store16(p + 0x2a, b->logger);
-    ea_store32(p + 0x2c, STATE_IN_USE);
-    ea_store32(p + 0x30, b->used_bytes);
-    ea_store16(p + 0x34, (uint16_t)(flags | (w->has_cpu_index ? EA_ETL_BUFFER_PROC_INDEX : 0)));
-    ea_store16(p + 0x36, type);
-}
 
 static int append(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes, ea_err *err) {
     int rc = ea_file_write_at(w->file, w->file_bytes, data, len_bytes, err);
@@ -110,32 +72,93 @@ static int append(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes, ea_
         return rc;
     w->last_buffer_at = w->file_bytes;
     w->file_bytes += len_bytes;
-    w->buffer_count++;
     return 0;
 }
 
-static int write_out(ea_etl_writer *w, uint16_t cpu, cpu_buffer *b, ea_err *err) {
+/* One of the held buffers goes to the file; which is chance. */
+static int let_go(ea_etl_writer *w, ea_err *err) {
+    w->random ^= w->random << 13; /* xorshift64 */
+    w->random ^= w->random >> 7;
+    w->random ^= w->random << 17;
+    held_buffer *h = &w->held[w->random % w->held_count];
+    int rc = append(w, h->data, h->len_bytes, err);
+    free(h->data);
+    *h = w->held[--w->held_count];
+    return rc;
+}
+
+/* A buffer that is done: into the file, or among the held ones. */
+static int put_buffer(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes, ea_err *err) {
+    int rc = 0;
+    w->buffer_count++;
+    if (!w->held_max)
+        return append(w, data, len_bytes, err);
+    if (w->held_count == w->held_max && (rc = let_go(w, err)))
+        return rc;
+    uint8_t *copy = malloc(len_bytes);
+    if (!copy)
+        return ea_fail(err, EA_ENOMEM, "write %s", w->path);
+    memcpy(copy, data, len_bytes);
+    w->held[w->held_count++] = (held_buffer){copy, len_bytes};
+    return 0;
+}
+
+static uint64_t ticks_per_second(const ea_etl_info *info) {
+    return info->clock_type == EA_CLOCK_SYSTEM_TIME  ? 10000000
+           : info->clock_type == EA_CLOCK_CPU_CYCLES ? (uint64_t)info->cpu_mhz * 1000000
+                                                     : (uint64_t)info->perf_frequency;
+}
+
+/* When a buffer was flushed, as its header has it. */
+static int64_t flush_time(const ea_etl_writer *w, int64_t raw) {
+    uint64_t ticks = ticks_per_second(&w->info);
+    if (!w->is_merged || !ticks)
+        return raw;
+    const ea_clock clock = {.type = EA_CLOCK_QPC,
+                            .frequency = ticks,
+                            .base_raw = w->start_raw,
+                            .base_utc_ns = ea_filetime_to_utc_ns(w->info.start_filetime)};
+    return ea_utc_ns_to_filetime(ea_clock_to_utc_ns(&clock, raw));
+}
+
+/* beyond: by how much CurrentOffset ran over the valid length. */
+static int write_out(ea_etl_writer *w, uint16_t cpu, cpu_buffer *b, uint32_t beyond, ea_err *err) {
     if (!b->data || b->used_bytes <= EA_ETL_HEADER_BYTES)
         return 0;
-    int rc;
-    if (w->compression) {
-        size_t packed = ea_xpress_compress(b->data + EA_ETL_HEADER_BYTES, b->used_bytes - EA_ETL_HEADER_BYTES,
-                                           w->on_disk + EA_ETL_HEADER_BYTES);
-        uint32_t size = (uint32_t)(EA_ETL_HEADER_BYTES + packed);
-        put_buffer_header(w, w->on_disk, cpu, b, size, EA_ETL_BUFFER_COMPRESSED, 0);
-        rc = append(w, w->on_disk, size, err);
+    uint8_t *data = b->data;
+    ea_etl_buffer_header h = {.size_bytes = w->info.buffer_size_bytes,
+                              .saved_offset = b->used_bytes,
+                              .current_offset = b->used_bytes + beyond,
+                              .flush_time = flush_time(w, b->last_time),
+                              .sequence = (int64_t)w->buffer_count,
+                              .cpu = cpu,
+                              .alignment = w->has_cpu_index ? 0 : ALIGNMENT,
+                              .logger = b->logger,
+                              .state = STATE_IN_USE,
+                              .used_bytes = b->used_bytes,
+                              .flags = (uint16_t)(b->lost | (w->has_cpu_index ? EA_ETL_BUFFER_PROC_INDEX : 0))};
+    if (w->compress) {
+        data = w->on_disk;
+        h.flags |= EA_ETL_BUFFER_COMPRESSED;
+        h.size_bytes = (uint32_t)(EA_ETL_HEADER_BYTES + w->compress(b->data + EA_ETL_HEADER_BYTES,
+                                                                    b->used_bytes - EA_ETL_HEADER_BYTES,
+                                                                    w->on_disk + EA_ETL_HEADER_BYTES));
     } else {
-        put_buffer_header(w, b->data, cpu, b, w->buffer_bytes, 0, 0);
-        memset(b->data + b->used_bytes, 0xFF, w->buffer_bytes - b->used_bytes);
-        rc = append(w, b->data, w->buffer_bytes, err);
+        memset(data + b->used_bytes, 0xFF, h.size_bytes - b->used_bytes);
     }
-    if (!rc)
+    ea_etl_put_buffer_header(data, &h);
+    int rc = put_buffer(w, data, h.size_bytes, err);
+    if (!rc) {
         b->used_bytes = EA_ETL_HEADER_BYTES;
+        b->lost = 0;
+    }
     return rc;
 }
 
 /* The buffer of a CPU, made when it is the first time. */
 static int buffer_of(ea_etl_writer *w, uint16_t cpu, cpu_buffer **ret, ea_err *err) {
+    if (!w->has_cpu_index && cpu > 0xFF)
+        return ea_fail(err, EA_EINVAL, "write %s: CPU %u; before Windows 8 the number is one byte", w->path, cpu);
     if (cpu >= w->cpu_count) {
         size_t count = (size_t)cpu + 1;
         cpu_buffer *cpus = realloc(w->cpus, count * sizeof *cpus);
@@ -147,7 +170,7 @@ static int buffer_of(ea_etl_writer *w, uint16_t cpu, cpu_buffer **ret, ea_err *e
     }
     cpu_buffer *b = &w->cpus[cpu];
     if (!b->data) {
-        b->data = malloc(w->buffer_bytes);
+        b->data = malloc(w->info.buffer_size_bytes);
         if (!b->data)
             return ea_fail(err, EA_ENOMEM, "write %s", w->path);
         b->used_bytes = EA_ETL_HEADER_BYTES;
@@ -156,81 +179,195 @@ static int buffer_of(ea_etl_writer *w, uint16_t cpu, cpu_buffer **ret, ea_err *e
     return 0;
 }
 
-/* ---- the file ---- */
+/* ---- records that a session writes about itself ---- */
 
-/* The first buffer holds the header event alone and goes to the file at once, so that a file that is cut off can be
- * read. */
-static int write_header_buffer(ea_etl_writer *w, const ea_etl_writer_options *o, ea_err *err) {
-    ea_record made = {0};
-    const ea_record *header = o->header;
-    uint8_t fields[FIELDS_BYTES_MAX + 2 * 2 * 1024];
-    if (!header) {
-        uint32_t len = make_header_fields(o->info, w->buffer_bytes, w->pointer_size, fields, sizeof fields);
-        made = (ea_record){.header_type = w->pointer_size == 4 ? EA_HEADER_SYSTEM32 : EA_HEADER_SYSTEM64,
-                           .header_word = 2,
-                           .tid = o->tid,
-                           .pid = o->pid,
-                           .time_raw = o->start_raw,
-                           .payload = fields,
-                           .payload_bytes = (uint16_t)len,
-                           .logger = o->info->logger};
-        header = &made;
-    }
+static ea_record own_record(const ea_etl_writer *w, uint8_t type64, uint16_t hook_id, int64_t time_raw) {
+    uint8_t type = (uint8_t)(w->info.pointer_size == 8 ? type64 : type64 - 1);
+    return (ea_record){
+        .header_type = type, .header_word = 2, .hook_id = hook_id, .time_raw = time_raw, .logger = w->info.logger};
+}
+
+/* MASK_COUNT masks and the version of the kernel's events, which grew with Windows. */
+static size_t put_masks(const ea_etl_writer *w, const uint32_t *masks, uint8_t *out) {
+    static const struct {
+        uint32_t build, version;
+    } versions[] = {{26100, 0x55}, {19041, 0x50}, {18362, 0x46}, {BUILD_8, 0x2a}};
+    size_t i = 0, n = sizeof versions / sizeof *versions;
+    for (size_t k = 0; k < MASK_COUNT; k++)
+        ea_store32(out + 4 * k, masks[k]);
+    if (!w->has_cpu_index)
+        return (size_t)4 * MASK_COUNT; /* Windows 7 has the masks alone */
+    while (i + 1 < n && w->info.os_build < versions[i].build)
+        i++;
+    ea_store32(out + (size_t)4 * MASK_COUNT, versions[i].version);
+    return (size_t)4 * MASK_COUNT + 4;
+}
+
+/* Behind what stands at p already; the place of the next record. */
+static int put_own(ea_etl_writer *w, const ea_record *r, uint8_t *p, size_t capacity, size_t *used, ea_err *err) {
     size_t n;
-    int rc = ea_etl_encode_record(header, w->record, EA_ETL_RECORD_MAX_BYTES, &n, err);
+    int rc = ea_etl_encode_record(r, p + *used, capacity - *used, &n, err);
     if (rc)
         return rc;
-    uint32_t padded = (uint32_t)(n + 7) & ~7u;
-    uint32_t size = w->compression ? (EA_ETL_HEADER_BYTES + padded + RELOGGED_HEADER_BYTES - 1) /
-                                         RELOGGED_HEADER_BYTES * RELOGGED_HEADER_BYTES
-                                   : w->buffer_bytes;
-    if (EA_ETL_HEADER_BYTES + padded > w->buffer_bytes)
-        return ea_fail(err, EA_ELIMIT, "write %s: the trace header event takes %zu bytes, a buffer has %u", w->path, n,
-                       w->buffer_bytes);
-    uint8_t *p = malloc(size);
-    if (!p)
-        return ea_fail(err, EA_ENOMEM, "write %s", w->path);
-    cpu_buffer b = {
-        .used_bytes = EA_ETL_HEADER_BYTES + padded, .logger = header->logger, .last_time = header->time_raw};
-    memset(p, 0xFF, size);
-    put_buffer_header(w, p, header->cpu, &b, size, FLAG_FIRST_OR_LAST, TYPE_HEADER);
-    memset(p + EA_ETL_HEADER_BYTES, 0, padded);
-    memcpy(p + EA_ETL_HEADER_BYTES, w->record, n);
-    rc = append(w, p, size, err);
-    free(p);
-    w->record_count = 1;
+    size_t end = (*used + n + 7) & ~(size_t)7;
+    if (end > capacity)
+        return ea_fail(err, EA_ELIMIT, "write %s: no room for the trace header's records", w->path);
+    memset(p + *used + n, 0, end - *used - n);
+    *used = end;
+    w->record_count++;
+    return 0;
+}
+
+/* ---- the file ---- */
+
+/* The header event and what stands behind it, at p. *ret_first: bytes of the former. */
+static int put_header_records(ea_etl_writer *w, const ea_etl_writer_options *o, uint8_t *p, size_t capacity,
+                              size_t *ret_first, size_t *ret_used, ea_err *err) {
+    uint8_t fields[EA_ETL_FIELDS_MAX_BYTES];
+    static const uint32_t no_masks[MASK_COUNT];
+    static const uint8_t no_partition[PARTITION_BYTES];
+    size_t used = 0;
+    int rc;
+    if (o->header) {
+        rc = put_own(w, o->header, p, capacity, &used, err);
+        *ret_first = *ret_used = used;
+        return rc;
+    }
+    ea_record r = own_record(w, EA_HEADER_SYSTEM64, 0, o->start_raw);
+    r.pid = o->pid;
+    r.tid = o->tid;
+    r.kernel_time = o->kernel_time;
+    r.user_time = o->user_time;
+    r.payload = fields;
+    r.payload_bytes = (uint16_t)ea_etl_put_info(&w->info, fields, sizeof fields);
+    rc = put_own(w, &r, p, capacity, &used, err);
+    *ret_first = used;
+    if (!rc && o->session == EA_ETL_KERNEL_SESSION) {
+        r.hook_id = EA_ETL_MASKS;
+        r.payload_bytes = (uint16_t)put_masks(w, no_masks, fields);
+        rc = put_own(w, &r, p, capacity, &used, err);
+    }
+    if (!rc && o->session != EA_ETL_HEADER_ALONE && w->info.os_build >= BUILD_1809 && w->has_cpu_index) {
+        r.hook_id = HOOK_PARTITION;
+        r.payload = no_partition;
+        r.payload_bytes = sizeof no_partition;
+        rc = put_own(w, &r, p, capacity, &used, err);
+    }
+    *ret_used = used;
     return rc;
 }
 
-int ea_etl_writer_create(ea_etl_writer **ret, const char *path, const ea_etl_writer_options *o, ea_err *err) {
+/* The first buffer goes to the file at once, so that a file that is cut off can be read. */
+static int write_header_buffer(ea_etl_writer *w, const ea_etl_writer_options *o, ea_err *err) {
+    size_t first = 0, used = 0, capacity = w->info.buffer_size_bytes - EA_ETL_HEADER_BYTES;
+    uint8_t *p = malloc(w->info.buffer_size_bytes);
+    if (!p)
+        return ea_fail(err, EA_ENOMEM, "write %s", w->path);
+    memset(p, 0xFF, w->info.buffer_size_bytes);
+    int rc = put_header_records(w, o, p + EA_ETL_HEADER_BYTES, capacity, &first, &used, err);
+    uint32_t valid = (uint32_t)(EA_ETL_HEADER_BYTES + used);
+    ea_etl_buffer_header h = {.size_bytes = w->info.buffer_size_bytes,
+                              .saved_offset = valid,
+                              .current_offset = valid,
+                              .cpu = o->header ? o->header->cpu : 0,
+                              .alignment = w->has_cpu_index ? 0 : ALIGNMENT,
+                              .logger = o->header ? o->header->logger : w->info.logger,
+                              .state = w->compress    ? w->info.compression
+                                       : w->is_merged ? 0
+                                                      : STATE_IN_USE,
+                              .used_bytes = valid,
+                              .flags = EA_ETL_BUFFER_FIRST_OR_LAST,
+                              .type = TYPE_HEADER};
+    if (w->is_merged) {
+        h.saved_offset = (uint32_t)(EA_ETL_HEADER_BYTES + first);
+        h.current_offset = 0;
+        if (h.cpu > 0xFF) /* which one byte does not hold */
+            h.flags |= EA_ETL_BUFFER_PROC_INDEX;
+        h.alignment = 0;
+    } else if (w->has_cpu_index) {
+        h.flags |= EA_ETL_BUFFER_PROC_INDEX;
+    } else {
+        h.saved_offset = 0;
+    }
+    if (w->compress)
+        h.size_bytes = (valid + MERGED_HEADER_BYTES - 1) / MERGED_HEADER_BYTES * MERGED_HEADER_BYTES;
+    ea_etl_put_buffer_header(p, &h);
+    if (!rc) {
+        w->buffer_count++;
+        rc = append(w, p, h.size_bytes, err);
+    }
+    free(p);
+    return rc;
+}
+
+static char *copy_name(const char *name) {
+    size_t n = name ? strlen(name) + 1 : 1;
+    char *copy = malloc(n);
+    return copy ? memcpy(copy, name ? name : "", n) : NULL;
+}
+
+static int check(const char *path, const ea_etl_writer_options *o, ea_err *err) {
     const ea_etl_info *info = o->info;
-    uint32_t buffer_bytes = info->buffer_size_bytes ? info->buffer_size_bytes : DEFAULT_BUFFER_BYTES;
-    uint32_t pointer_size = info->pointer_size ? info->pointer_size : 8;
-    if (buffer_bytes < SMALLEST_BUFFER_BYTES || buffer_bytes > EA_ETL_MAX_BUFFER_BYTES || buffer_bytes % 512 != 0)
+    if (info->buffer_size_bytes && (info->buffer_size_bytes < SMALLEST_BUFFER_BYTES ||
+                                    info->buffer_size_bytes > EA_ETL_MAX_BUFFER_BYTES || info->buffer_size_bytes % 512))
         return ea_fail(err, EA_EINVAL, "write %s: buffers of %u bytes; expected a multiple of 512, at least %d", path,
-                       buffer_bytes, SMALLEST_BUFFER_BYTES);
-    if (pointer_size != 4 && pointer_size != 8)
-        return ea_fail(err, EA_EINVAL, "write %s: pointers of %u bytes; expected 4 or 8", path, pointer_size);
-    if (info->compression != EA_ETL_NONE && info->compression != EA_ETL_XPRESS)
-        return ea_fail(err, EA_EUNSUPPORTED, "write %s: compression %u; written are 0 (none) and 3 (XPRESS)", path,
-                       info->compression);
+                       info->buffer_size_bytes, SMALLEST_BUFFER_BYTES);
+    if (info->pointer_size && info->pointer_size != 4 && info->pointer_size != 8)
+        return ea_fail(err, EA_EINVAL, "write %s: pointers of %u bytes; expected 4 or 8", path, info->pointer_size);
+    if (o->held_buffers > EA_ETL_HELD_BUFFERS_MAX)
+        return ea_fail(err, EA_EINVAL, "write %s: %u held buffers; expected %d at most", path, o->held_buffers,
+                       EA_ETL_HELD_BUFFERS_MAX);
+    if (info->compression == EA_ETL_NONE ||
+        (info->compression >= EA_ETL_LZNT1 && info->compression <= EA_ETL_XPRESS_HUFF))
+        return 0;
+    return ea_fail(err, EA_EUNSUPPORTED,
+                   "write %s: compression %u; written are 0 (none), 2 (LZNT1), 3 (XPRESS) and 4 (XPRESS_HUFF)", path,
+                   info->compression);
+}
+
+int ea_etl_writer_create(ea_etl_writer **ret, const char *path, const ea_etl_writer_options *o, ea_err *err) {
+    static const struct {
+        size_t (*compress)(const uint8_t *in, size_t in_bytes, uint8_t *out);
+        size_t (*bound)(size_t in_bytes);
+    } compressions[] = {[EA_ETL_LZNT1] = {ea_lznt1_compress, ea_lznt1_bound},
+                        [EA_ETL_XPRESS] = {ea_xpress_compress, ea_xpress_bound},
+                        [EA_ETL_XPRESS_HUFF] = {ea_xpress_huff_compress, ea_xpress_huff_bound}};
+    int rc = check(path, o, err);
+    if (rc)
+        return rc;
     ea_etl_writer *w = calloc(1, sizeof *w);
     if (!w)
         return ea_fail(err, EA_ENOMEM, "write %s", path);
-    size_t path_bytes = strlen(path) + 1;
-    w->buffer_bytes = buffer_bytes;
-    w->pointer_size = (uint8_t)pointer_size;
-    w->compression = info->compression;
+    w->info = *o->info;
+    ea_etl_info *info = &w->info;
+    info->session_name = copy_name(o->info->session_name);
+    info->log_file_name = copy_name(o->info->log_file_name);
+    if (!info->buffer_size_bytes)
+        info->buffer_size_bytes = DEFAULT_BUFFER_BYTES;
+    if (!info->pointer_size)
+        info->pointer_size = 8;
+    if (!info->start_buffers)
+        info->start_buffers = 1;
+    info->end_filetime = 0;
+    info->buffers_written = info->events_lost = info->buffers_lost = 0;
+    w->start_raw = o->header ? o->header->time_raw : o->start_raw;
+    w->compress = compressions[info->compression].compress;
+    w->is_merged = o->merged || w->compress;
     w->keeps_header = o->header != NULL;
     w->has_cpu_index = ((info->os_version & 0xFF) << 8 | (info->os_version >> 8 & 0xFF)) >= WINDOWS_8;
-    w->path = malloc(path_bytes);
+    w->random = o->seed | 1;
+    w->held_max = o->held_buffers;
+    w->path = copy_name(path);
     w->record = malloc(EA_ETL_RECORD_MAX_BYTES + 8);
-    w->on_disk = w->compression ? malloc(EA_ETL_HEADER_BYTES + ea_xpress_bound(buffer_bytes)) : NULL;
-    int rc = w->path && w->record && (w->on_disk || !w->compression) ? 0 : ea_fail(err, EA_ENOMEM, "write %s", path);
-    if (!rc) {
-        memcpy(w->path, path, path_bytes);
+    w->on_disk = w->compress
+                     ? malloc(EA_ETL_HEADER_BYTES + compressions[info->compression].bound(info->buffer_size_bytes))
+                     : NULL;
+    w->held = w->held_max ? calloc(w->held_max, sizeof *w->held) : NULL;
+    if (!w->path || !w->record || (!w->on_disk && w->compress) || (!w->held && w->held_max) || !info->session_name ||
+        !info->log_file_name)
+        rc = ea_fail(err, EA_ENOMEM, "write %s", path);
+    if (!rc)
         rc = ea_file_open(&w->file, path, EA_OPEN_CREATE, err);
-    }
     if (!rc)
         rc = write_header_buffer(w, o, err);
     if (rc) {
@@ -246,16 +383,15 @@ int ea_etl_writer_add(ea_etl_writer *w, const ea_record *r, ea_err *err) {
     int rc = ea_etl_encode_record(r, w->record, EA_ETL_RECORD_MAX_BYTES, &n, err);
     if (rc)
         return rc;
-    uint32_t padded = (uint32_t)(n + 7) & ~7u;
-    if (padded > w->buffer_bytes - EA_ETL_HEADER_BYTES)
-        return ea_fail(err, EA_ELIMIT, "write %s: a record of %zu bytes, a buffer has %u", w->path, n, w->buffer_bytes);
-    if (!w->has_cpu_index && r->cpu > 0xFF)
-        return ea_fail(err, EA_EINVAL, "write %s: CPU %u; before Windows 8 the number is one byte", w->path, r->cpu);
+    uint32_t padded = (uint32_t)(n + 7) & ~7u, room = w->info.buffer_size_bytes;
+    if (padded > room - EA_ETL_HEADER_BYTES)
+        return ea_fail(err, EA_ELIMIT, "write %s: a record of %zu bytes, a buffer has %u", w->path, n, room);
     cpu_buffer *b;
     rc = buffer_of(w, r->cpu, &b, err);
-    if (!rc && b->used_bytes > EA_ETL_HEADER_BYTES &&
-        (padded > w->buffer_bytes - b->used_bytes || b->logger != r->logger))
-        rc = write_out(w, r->cpu, b, err);
+    if (!rc && b->used_bytes > EA_ETL_HEADER_BYTES && padded > room - b->used_bytes)
+        rc = write_out(w, r->cpu, b, padded, err);
+    if (!rc && b->used_bytes > EA_ETL_HEADER_BYTES && b->logger != r->logger)
+        rc = write_out(w, r->cpu, b, room, err);
     if (rc)
         return rc;
     memset(w->record + n, 0, padded - n);
@@ -267,38 +403,56 @@ int ea_etl_writer_add(ea_etl_writer *w, const ea_record *r, ea_err *err) {
     return 0;
 }
 
+int ea_etl_writer_mark(ea_etl_writer *w, enum ea_etl_mark mark, const uint32_t *masks, uint16_t cpu, int64_t time_raw,
+                       ea_err *err) {
+    uint8_t payload[4 * MASK_COUNT + 4];
+    ea_record r = own_record(w, EA_HEADER_PERFINFO64, (uint16_t)mark, time_raw);
+    r.cpu = cpu;
+    r.payload = payload;
+    r.payload_bytes = mark == EA_ETL_RUNDOWN_DONE ? 0 : (uint16_t)put_masks(w, masks, payload);
+    return ea_etl_writer_add(w, &r, err);
+}
+
+int ea_etl_writer_lose(ea_etl_writer *w, uint16_t cpu, uint32_t events, uint32_t buffers, ea_err *err) {
+    cpu_buffer *b;
+    int rc = buffer_of(w, cpu, &b, err);
+    if (rc)
+        return rc;
+    b->lost |= (uint16_t)((events ? EA_ETL_BUFFER_EVENTS_LOST : 0) | (buffers ? EA_ETL_BUFFER_BUFFERS_LOST : 0));
+    w->info.events_lost += events;
+    w->info.buffers_lost += buffers;
+    return 0;
+}
+
 int ea_etl_writer_flush(ea_etl_writer *w, uint16_t cpu, ea_err *err) {
-    return cpu < w->cpu_count ? write_out(w, cpu, &w->cpus[cpu], err) : 0;
+    return cpu < w->cpu_count ? write_out(w, cpu, &w->cpus[cpu], w->info.buffer_size_bytes, err) : 0;
 }
 
 int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end *end, ea_err *err) {
     int rc = 0;
     for (size_t i = 0; !rc && i < w->cpu_count; i++)
-        rc = write_out(w, (uint16_t)i, &w->cpus[i], err);
+        rc = ea_etl_writer_flush(w, (uint16_t)i, err);
+    while (!rc && w->held_count)
+        rc = let_go(w, err);
     if (rc)
         return rc;
     /* the last buffer says so */
-    uint8_t flags[2];
+    uint8_t flags[2], fields[EA_ETL_FIELDS_MAX_BYTES];
     size_t n;
     rc = ea_file_read_at(w->file, w->last_buffer_at + 0x34, flags, 2, &n, err);
     if (!rc) {
-        ea_store16(flags, (uint16_t)(ea_load16(flags) | FLAG_FIRST_OR_LAST));
+        ea_store16(flags, (uint16_t)(ea_load16(flags) | EA_ETL_BUFFER_FIRST_OR_LAST));
         rc = ea_file_write_at(w->file, w->last_buffer_at + 0x34, flags, 2, err);
     }
     if (rc || w->keeps_header)
         return rc;
-    /* in the header event, which stands behind the first buffer's header: 16 end time, 36 buffers, 48 events lost; the
-     * buffers lost stand behind the clock type */
-    const uint64_t fields = EA_ETL_HEADER_BYTES + 32;
-    uint32_t tail = (56 + 2u * w->pointer_size + ZONE_BYTES + 7) & ~7u, buffers = (uint32_t)w->buffer_count;
-    rc = ea_file_write_at(w->file, fields + 16, &end->end_filetime, 8, err);
-    if (!rc)
-        rc = ea_file_write_at(w->file, fields + 36, &buffers, 4, err);
-    if (!rc)
-        rc = ea_file_write_at(w->file, fields + 48, &end->events_lost, 4, err);
-    if (!rc)
-        rc = ea_file_write_at(w->file, fields + tail + 28, &end->buffers_lost, 4, err);
-    return rc;
+    ea_etl_info now = w->info;
+    now.end_filetime = end->end_filetime;
+    now.buffers_written = (uint32_t)w->buffer_count;
+    now.events_lost += end->events_lost;
+    now.buffers_lost += end->buffers_lost;
+    n = ea_etl_put_info(&now, fields, sizeof fields);
+    return ea_file_write_at(w->file, EA_ETL_HEADER_BYTES + 32, fields, n, err); /* behind the SYSTEM header */
 }
 
 void ea_etl_writer_destroy(ea_etl_writer *w) {
@@ -306,9 +460,14 @@ void ea_etl_writer_destroy(ea_etl_writer *w) {
         return;
     for (size_t i = 0; i < w->cpu_count; i++)
         free(w->cpus[i].data);
+    for (size_t i = 0; i < w->held_count; i++)
+        free(w->held[i].data);
     ea_file_close(w->file);
     free(w->cpus);
+    free(w->held);
     free(w->path);
+    free(w->info.session_name);
+    free(w->info.log_file_name);
     free(w->record);
     free(w->on_disk);
     free(w);
