@@ -589,7 +589,6 @@ static void first_buffers(void **state) {
         {"diagsession-four-files/diaghub.etl", EA_ETL_HEADER_ALONE, 1},
         {"small-32bit-xpress/trace.etl", EA_ETL_HEADER_ALONE, 1},
         {"tracelogging-struct/trace.etl", EA_ETL_USER_SESSION, 1}, /* Windows 11 */
-        {"tracelogging-ebpf/trace.etl", EA_ETL_USER_SESSION, 1},
     };
     char path[1024];
     for (size_t i = 0; i < LENGTH(traces); i++) {
