@@ -28,6 +28,7 @@ struct ec_writer {
     ea_range *acknowledged; /* of the upload at hand */
     ea_refusal *refused;
     size_t capacity, acknowledged_count, refused_count;
+    int conflicted; /* a batch of the upload at hand */
     ea_class_hash *known;
     ea_hash_ref *unknown;
     size_t known_count, known_capacity, unknown_count, unknown_capacity;
@@ -122,7 +123,13 @@ static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, c
 /* Appends one batch and notes what to answer. */
 static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes) {
     ea_err err;
+    ea_batch_head head;
     ea_counters *c = w->options.counters;
+    if (w->conflicted && !ea_batch_read_head(batch, len_bytes, &head, &err)) {
+        /* the stream will go on under a new name: what has not been stored yet should stand there as a whole */
+        refuse(w, head.number, EA_REFUSED_RETRY, "a batch before it conflicts");
+        return;
+    }
     int rc = ec_store_append(w->options.store, u->agent, batch, len_bytes, &err);
     const ec_store_notes *notes = ec_store_last_notes(w->options.store);
     if (rc == EC_STORED || rc == EC_DUPLICATE) {
@@ -135,6 +142,7 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
     switch (rc) {
     case EA_ECONFLICT:
         ea_count(c, EA_COUNT_ingest_conflicts, 1);
+        w->conflicted = 1;
         refuse(w, number, EA_REFUSED_CONFLICT, err.message);
         ec_log_line(w->options.log, "%s: %s", u->agent, err.message);
         break;
@@ -190,6 +198,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     const uint8_t *batch;
     ea_err err;
     w->acknowledged_count = w->refused_count = w->known_count = w->unknown_count = 0;
+    w->conflicted = 0;
     ea_arena_reset(&w->texts);
     ea_text_clear(&u->answer);
     u->retry_after_s = 0;

@@ -42,6 +42,8 @@ enum ea_severity {
     X(events_evicted_refused, 21, EA_LOSS, "events in batches that a collector refused for good")                      \
     X(spool_torn_bytes, 22, EA_NOTICE, "bytes of half-written batches cut off the spool after a crash")                \
     X(spool_bad_bytes, 23, EA_UNKNOWN, "bytes inside the spool that could not be read back")                           \
+    X(streams_renewed, 24, EA_NOTICE, "streams that went on under a new name: another machine had used their numbers") \
+    X(keyframes_written, 25, EA_INFO, "keyframes written")                                                             \
     /* what the source admits to */                                                                                    \
     X(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
     X(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \

@@ -124,6 +124,12 @@ EA_MUST_CHECK int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes
 EA_MUST_CHECK int ea_batch_make_tombstone(const uint8_t *stream, uint64_t number, const ea_tombstone *tombstones,
                                           size_t count, ea_text *out, ea_err *err);
 
+/* Appends the batch to out under another name: another stream and number, without its ledger, whose numbers belong to
+ * the old one; what its tombstones say is gone is then this number alone. Nothing else changes, the checksum neither.
+ */
+EA_MUST_CHECK int ea_batch_rename(const uint8_t *batch, size_t len_bytes, const uint8_t *stream, uint64_t number,
+                                  ea_text *out, ea_err *err);
+
 /* The ledger: one number of it. family "" is the whole session. */
 typedef struct ea_ledger_count {
     uint32_t counter; /* its wire number, see ea_counter_row; a newer agent may know more */

@@ -9,6 +9,7 @@
 
 typedef struct ea_batching_options {
     uint64_t batch_events, keyframe_events, level, threads;
+    int64_t keyframe_ns;
 } ea_batching_options;
 
 /* Rows for an option table whose struct has an ea_batching_options at offset base. */
@@ -27,6 +28,12 @@ typedef struct ea_batching_options {
          .offset = (base) + offsetof(ea_batching_options, keyframe_events),                                            \
          .fallback = "0",                                                                                              \
          .help = "a keyframe (all processes, threads and modules) after every N events; 0: none"},                     \
+        {.name = "keyframe-every",                                                                                     \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = (base) + offsetof(ea_batching_options, keyframe_ns),                                                \
+         .fallback = "0",                                                                                              \
+         .help = "and after so much of the events' time, the first one a second after the first event; 0: none"},      \
         {.name = "level",                                                                                              \
          .argument = "N",                                                                                              \
          .type = EA_OPT_U64,                                                                                           \

@@ -25,7 +25,7 @@ typedef struct options {
     ea_shipping_options shipping;
     const char *speed;
     ea_batching_options batching;
-    int json;
+    int json, live;
 } options;
 
 typedef struct replay {
@@ -84,14 +84,34 @@ static int target_of(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
 
 static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
     replay *r = arg;
-    if (memcmp(stream, r->stream, sizeof r->stream) == 0)
-        ea_pipeline_known(r->pipeline, hash->bytes);
+    ea_pipeline_known(r->pipeline, stream, hash->bytes);
 }
 
 static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
     replay *r = arg;
-    if (memcmp(stream, r->stream, sizeof r->stream) == 0)
-        ea_pipeline_unknown(r->pipeline, ref);
+    ea_pipeline_unknown(r->pipeline, stream, ref);
+}
+
+static void on_keyframe_wanted(void *arg, const uint8_t *stream) {
+    replay *r = arg;
+    uint8_t now[EA_STREAM_ID_BYTES];
+    ea_pipeline_stream(r->pipeline, now);
+    if (memcmp(stream, now, sizeof now) == 0)
+        ea_pipeline_want_keyframe(r->pipeline);
+}
+
+/* The collector has other content under a stream's numbers: this run's stream, or what an earlier one left. */
+static int renew(void *arg, const uint8_t *stream, ea_err *err) {
+    replay *r = arg;
+    uint8_t now[EA_STREAM_ID_BYTES], fresh[EA_STREAM_ID_BYTES];
+    uint64_t count;
+    ea_pipeline_stream(r->pipeline, now);
+    fprintf(stderr, "%setwagent: another machine has used this stream's numbers; it goes on under a new name\n",
+            r->voice.progress ? "\r\x1b[K" : "");
+    if (memcmp(stream, now, sizeof now) == 0)
+        return ea_pipeline_renew(r->pipeline, err);
+    int rc = ea_random_bytes(fresh, sizeof fresh, err);
+    return rc ? rc : ea_spool_renew(r->spool, stream, fresh, &count, err);
 }
 
 /* ---- progress, and stopping ---- */
@@ -155,6 +175,11 @@ static int transfer(replay *r, ea_err *err) {
     ea_sender_options so = ea_shipping_sender(&r->o->shipping, &r->counters, &r->voice);
     so.on_known = on_known;
     so.on_unknown = on_unknown;
+    if (r->o->live) {
+        so.on_keyframe_wanted = on_keyframe_wanted;
+        so.renew = renew;
+        so.fail_fast = 0;
+    }
     int rc = ea_sender_start(&r->sender, r->spool, &so, err);
     if (rc)
         return rc;
@@ -165,6 +190,7 @@ static int transfer(replay *r, ea_err *err) {
     rc = feed(r, err);
     if (!rc)
         rc = ea_pipeline_finish(r->pipeline, err);
+    ea_pipeline_stream(r->pipeline, r->stream);
     if (!rc)
         ea_spool_stream_end(r->spool, r->stream, 1);
     if (!rc) {
@@ -181,6 +207,7 @@ static int transfer(replay *r, ea_err *err) {
             rc = ended;
         }
     }
+    ea_pipeline_stream(r->pipeline, r->stream); /* it may have been renewed */
     r->end_ns = ea_monotonic_ns();
     atomic_store(&r->watching, 0);
     ea_thread_join(watcher);
@@ -196,16 +223,19 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
         rc = target_of(&o->shipping, &target, err);
     if (!rc)
         rc = ea_replay_stream_id((const char *const *)paths, (size_t)count, (uint32_t)o->batching.batch_events,
-                                 BATCH_BYTES, o->batching.keyframe_events, r->stream, &r->trace_bytes, err);
+                                 BATCH_BYTES, o->batching.keyframe_events, o->batching.keyframe_ns, r->stream,
+                                 &r->trace_bytes, err);
+    if (!rc && o->live)
+        rc = ea_random_bytes(r->stream, sizeof r->stream, err);
     ea_etl_options etl = {.counters = &r->counters, .on_damage = ea_input_on_damage, .on_damage_arg = &r->input};
     if (!rc)
         rc = ea_source_open_files(&r->source, (const char *const *)paths, (size_t)count, speed, &etl, err);
     if (!rc)
         rc = ea_ledger_create(&r->ledger, &r->counters, err);
     if (!rc)
-        rc = ea_shipping_open_spool(&r->spool, &o->shipping, r->ledger, &r->counters, err);
+        rc = ea_shipping_open_spool(&r->spool, &o->shipping, o->live, r->ledger, &r->counters, err);
     if (!rc)
-        rc = ea_spool_stream(r->spool, r->stream, 1, target, err);
+        rc = ea_spool_stream(r->spool, r->stream, !o->live, target, err);
     size_t sources = rc ? 0 : ea_source_count(r->source);
     ea_wire_source *rows = calloc(sources + !sources, sizeof *rows);
     for (size_t i = 0; rows && i < sources; i++)
@@ -223,6 +253,8 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
                                                        .sources = rows,
                                                        .source_count = sources,
                                                        .keyframe_events = o->batching.keyframe_events,
+                                                       .keyframe_ns = o->batching.keyframe_ns,
+                                                       .live = o->live,
                                                        .spool = r->spool,
                                                        .ledger = r->ledger},
                                 err);
@@ -379,20 +411,27 @@ const ea_command ea_cmd_replay = {
         "encoded_events,\n"
         "encoded_bytes, bytes_per_event, sent_bytes, requests, failures, seconds, events_per_second, damaged_places,\n"
         "ledger_balanced, ledger {counter: events}.",
-    .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
-                                   EA_SPOOL_OPTIONS(offsetof(options, shipping)),
-                                   {.name = "speed",
-                                    .argument = "SPEED",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, speed),
-                                    .fallback = "max",
-                                    .help = "max, or times the speed of the recording: 1x, 10x"},
-                                   EA_BATCHING_OPTIONS(offsetof(options, batching)),
-                                   {.name = "json",
-                                    .type = EA_OPT_FLAG,
-                                    .offset = offsetof(options, json),
-                                    .help = "print the summary as one JSON object"},
-                                   {.name = NULL}},
+    .options =
+        (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
+                            EA_SPOOL_OPTIONS(offsetof(options, shipping)),
+                            {.name = "speed",
+                             .argument = "SPEED",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, speed),
+                             .fallback = "max",
+                             .help = "max, or times the speed of the recording: 1x, 10x"},
+                            EA_BATCHING_OPTIONS(offsetof(options, batching)),
+                            {.name = "live",
+                             .type = EA_OPT_FLAG,
+                             .offset = offsetof(options, live),
+                             .help = "as a live session does: a stream of its own that cannot be taken up again, "
+                                     "a full spool that gives up the oldest batches, keyframes when the "
+                                     "collector asks"},
+                            {.name = "json",
+                             .type = EA_OPT_FLAG,
+                             .offset = offsetof(options, json),
+                             .help = "print the summary as one JSON object"},
+                            {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,
     .min_operands = 1,

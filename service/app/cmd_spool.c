@@ -257,39 +257,57 @@ static void ask_to_stop(void) {
     stop_asked = 1;
 }
 
+typedef struct drain {
+    ea_shipping_voice voice; /* first member: the sender's callbacks get it */
+    ea_spool *spool;
+} drain;
+
+/* The collector has other content under the numbers: they go on under others. */
+static int renew(void *arg, const uint8_t *stream, ea_err *err) {
+    drain *d = arg;
+    uint8_t fresh[EA_STREAM_ID_BYTES];
+    uint64_t count;
+    int rc = ea_random_bytes(fresh, sizeof fresh, err);
+    if (!rc)
+        rc = ea_spool_renew(d->spool, stream, fresh, &count, err);
+    if (!rc)
+        fprintf(stderr, "etwagent: another machine has used this stream's numbers; it goes on under a new name\n");
+    return rc;
+}
+
 static int run_drain(const void *opts, int operand_count, char **operands) {
     const drain_options *o = opts;
-    ea_shipping_voice voice = {0};
+    drain d = {0};
     ea_counters counters = {0};
-    ea_spool *spool = NULL;
     ea_sender *sender = NULL;
     ea_spool_status before = {0}, after = {0};
     ea_err err = {0}, later;
     (void)operand_count, (void)operands;
     ea_on_stop(ask_to_stop);
-    int rc = ea_shipping_open_spool(&spool, &o->shipping, NULL, &counters, &err);
-    ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &voice);
+    int rc = ea_shipping_open_spool(&d.spool, &o->shipping, 0, NULL, &counters, &err);
+    ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &d.voice);
     so.drain = 1;
+    so.renew = renew;
     if (!rc) {
-        ea_spool_get_status(spool, &before);
-        rc = ea_sender_start(&sender, spool, &so, &err);
+        ea_spool_get_status(d.spool, &before);
+        rc = ea_sender_start(&sender, d.spool, &so, &err);
     }
     if (!rc) {
         while (!ea_sender_wait(sender, 100000000))
             if (stop_asked)
                 ea_sender_stop(sender);
         rc = ea_sender_result(sender, &err);
-        ea_spool_get_status(spool, &after);
+        ea_spool_get_status(d.spool, &after);
         printf("%zu batches were sent, %u of them refused; %zu are left\n", before.waiting - after.waiting,
-               voice.refused_count, after.waiting);
+               d.voice.refused_count, after.waiting);
     }
     ea_sender_destroy(sender);
-    int closed = ea_spool_close(spool, &later);
+    int closed = ea_spool_close(d.spool, &later);
     if (!rc && closed) {
         rc = closed;
         err = later;
     }
-    return rc ? failed(rc, &err) : voice.refused_count ? 1 : 0;
+    return rc ? failed(rc, &err) : d.voice.refused_count ? 1 : 0;
 }
 
 const ea_command ea_cmd_spool_drain = {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const int64_t SECOND_NS = 1000000000, WANTED_PAUSE_NS = (int64_t)10 * 1000000000;
 enum {
     PROGRESS_EVENTS = 4096,    /* how often the count of events is made visible */
     ALL_FAMILIES_BATCHES = 64, /* how often all families' numbers travel, changed or not */
@@ -34,12 +35,21 @@ typedef struct worker {
 
 struct ea_pipeline {
     ea_pipeline_options o;
-    uint8_t stream[EA_STREAM_ID_BYTES];
-    uint64_t incarnation; /* of the ledger: the run's beginning, UTC in ns */
+    uint8_t stream[EA_STREAM_ID_BYTES]; /* lock */
+    uint64_t incarnation;               /* of the ledger: the stream's beginning in this run, UTC in ns; turn */
     worker workers[EA_PIPELINE_ENCODERS_MAX];
     unsigned worker_count;
     _Atomic uint64_t keyframes, events, batches, encoded_events, encoded_batches, encoded_bytes, kept_batches;
     atomic_int failed;
+    atomic_int keyframe_wanted;
+
+    ea_mutex *turn;   /* who gives out numbers: the source's thread that closes a batch, or a renewal */
+    ea_counters base; /* turn: what the ledger of this stream does not count, since the stream before had it */
+    ea_ledger_families family_base;
+    uint64_t number;         /* turn */
+    int finished;            /* turn: the source has come to its end; what was its thread's may be used by a renewal */
+    ea_ledger_families told; /* turn: what travelled last of each family */
+    uint64_t told_number;    /* turn: the batch that told all of them */
 
     /* the source's thread */
     ea_decoder *decoder;
@@ -47,15 +57,16 @@ struct ea_pipeline {
     uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
     uint64_t lost_records;                 /* in the open batch */
     uint8_t lost_family;                   /* whose records say that events were lost */
-    ea_ledger_families told;               /* what travelled last of each family */
-    uint64_t told_number;                  /* the batch that told all of them */
     ea_builder *builder;
-    uint64_t number, delivered;
+    uint64_t delivered;
     ea_clock *clocks;    /* of the sources, when there is a machine */
     ea_machine *machine; /* NULL: no keyframes */
     ea_record last;      /* without its payload */
     uint64_t events_since_keyframe;
-    ea_err *err; /* of the keyframe at hand */
+    int64_t keyframe_due_ns; /* by the events' time; INT64_MAX: before the first event */
+    int64_t last_utc_ns;     /* of the last event */
+    int64_t wanted_ns;       /* when a keyframe was written on request last, monotonic */
+    ea_err *err;             /* of the keyframe at hand */
 
     ea_mutex *lock;
     ea_cond *changed;
@@ -146,6 +157,20 @@ static void worker_main(void *arg) {
     ea_mutex_unlock(p->lock);
 }
 
+/* An encoder for the stream's name of now; in place of the one that there is. No batch may be in its hands. */
+static int make_encoder(ea_pipeline *p, worker *w, ea_err *err) {
+    ea_encoder *fresh;
+    ea_encoder_options e = {
+        .zstd_level = p->o.zstd_level, .dictionary = p->o.dictionary, .dictionary_bytes = p->o.dictionary_bytes};
+    memcpy(e.stream, p->stream, sizeof e.stream);
+    int rc = ea_encoder_create(&fresh, &e, err);
+    if (rc)
+        return rc;
+    ea_encoder_destroy(w->encoder);
+    w->encoder = fresh;
+    return 0;
+}
+
 int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea_err *err) {
     ea_pipeline *p = calloc(1, sizeof *p);
     if (!p)
@@ -164,6 +189,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     if (!rc)
         rc = ea_cond_create(&p->changed, err);
     if (!rc)
+        rc = ea_mutex_create(&p->turn, err);
+    if (!rc)
         rc = ea_decoder_create(&p->decoder, err);
     if (!rc)
         rc = ea_builder_create(&p->builder,
@@ -173,7 +200,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
                                                      .sources = options->sources,
                                                      .source_count = options->source_count},
                                err);
-    if (!rc && options->keyframe_events)
+    p->keyframe_due_ns = INT64_MAX;
+    if (!rc && (options->keyframe_events || options->keyframe_ns || options->live))
         rc = ea_machine_create(&p->machine, &(ea_machine_options){0}, err);
     if (!rc && p->machine) {
         p->clocks = calloc(options->source_count, sizeof *p->clocks);
@@ -184,12 +212,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     }
     for (unsigned i = 0; !rc && i < n; i++) {
         worker *w = &p->workers[i];
-        ea_encoder_options e = {.zstd_level = options->zstd_level,
-                                .dictionary = options->dictionary,
-                                .dictionary_bytes = options->dictionary_bytes};
-        memcpy(e.stream, p->stream, sizeof e.stream);
         w->pipeline = p;
-        rc = ea_encoder_create(&w->encoder, &e, err);
+        rc = make_encoder(p, w, err);
         if (!rc) {
             p->worker_count++;
             rc = ea_thread_start(&w->thread, "encoder", worker_main, w, err);
@@ -222,6 +246,7 @@ void ea_pipeline_destroy(ea_pipeline *p) {
     ea_builder_destroy(p->builder);
     ea_decoder_destroy(p->decoder);
     ea_cond_destroy(p->changed);
+    ea_mutex_destroy(p->turn);
     ea_mutex_destroy(p->lock);
     free(p->ring);
     free(p);
@@ -234,6 +259,15 @@ static int why(ea_pipeline *p, ea_err *err) {
     if (err)
         *err = first;
     return first.code;
+}
+
+/* What the ledger says of this stream: all of this run without what went under the stream's earlier names. */
+static void take_base(const ea_pipeline *p, job *j) {
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        ea_uncount(&j->ledger, (enum ea_counter)c, ea_counter_get(&p->base, (enum ea_counter)c));
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
+        for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            j->families.values[f][k] -= p->family_base.values[f][k];
 }
 
 /* Which families a reader must be told of: cumulative numbers travel when they changed, and all now and then, since a
@@ -260,13 +294,10 @@ static size_t take_families(ea_pipeline *p, ea_family_count *ret) {
     return n;
 }
 
-/* Closes the open batch, if it holds anything, and hands it on. */
-static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
-    uint32_t n = ea_builder_pending(p->builder);
+/* With turn. */
+static int close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err) {
     ea_open_batch *batch;
     ea_family_count families[EA_LEDGER_FAMILIES];
-    if (!n)
-        return 0;
     size_t family_count = take_families(p, families);
     if (kind == EA_BATCH_KEYFRAME) { /* nobody delivered them: the claim's move from pending to batched is evened out */
         ea_ledger_post(p->o.ledger,
@@ -286,7 +317,7 @@ static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
         p->lost_records = 0;
     }
     while (!(batch = ea_builder_take(p->builder)))
-        ea_builder_wait(p->builder);
+        ea_builder_wait(p->builder); /* for encoders, which wait for nobody who waits for this turn */
     uint64_t number = ++p->number;
     int rc = ea_spool_claim(p->o.spool, p->stream, number, n, families, family_count, err);
     if (rc) {
@@ -303,6 +334,7 @@ static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
         memcpy(j->of, families, family_count * sizeof *families);
         j->of_count = family_count;
         ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
+        take_base(p, j);
         j->changed = note_changes(p, number, &j->families);
         p->count++;
         ea_cond_broadcast(p->changed);
@@ -310,6 +342,17 @@ static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
     }
     atomic_store(&p->batches, number);
     return rc < 0 ? rc : 0;
+}
+
+/* Closes the open batch, if it holds anything, and hands it on. */
+static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
+    uint32_t n = ea_builder_pending(p->builder);
+    if (!n)
+        return 0;
+    ea_mutex_lock(p->turn);
+    int rc = close_in_turn(p, kind, n, err);
+    ea_mutex_unlock(p->turn);
+    return rc;
 }
 
 /* ---- keyframes ---- */
@@ -337,24 +380,43 @@ static void count_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     ++*(size_t *)arg;
 }
 
-/* A keyframe stands between two events at a place that their number alone decides, and which every run finds again. An
- * image's id that has come without its image belongs to neither side: then it waits for the next event. */
+static int is_keyframe_due(ea_pipeline *p) {
+    if (p->o.keyframe_events && p->events_since_keyframe >= p->o.keyframe_events)
+        return 1;
+    if (p->o.keyframe_ns && p->last_utc_ns >= p->keyframe_due_ns)
+        return 1;
+    /* by a clock of ours, so never in a replay, which must find the same places again */
+    return p->o.live && atomic_load_explicit(&p->keyframe_wanted, memory_order_relaxed) && p->events_since_keyframe &&
+           (!p->wanted_ns || ea_monotonic_ns() - p->wanted_ns >= WANTED_PAUSE_NS);
+}
+
+/* The state as it is now, in batches of its own. The open batch must be closed. */
+static int write_keyframe(ea_pipeline *p, ea_err *err) {
+    if (atomic_exchange(&p->keyframe_wanted, 0))
+        p->wanted_ns = ea_monotonic_ns();
+    p->err = err;
+    p->events_since_keyframe = 0;
+    if (p->o.keyframe_ns)
+        p->keyframe_due_ns = p->last_utc_ns + p->o.keyframe_ns;
+    uint64_t number = atomic_fetch_add(&p->keyframes, 1) + 1;
+    int rc = ea_keyframe_write(p->machine, number, &p->last, add_made, p, err);
+    if (!rc)
+        ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_keyframes_written, 1}, 1, NULL, 0);
+    return rc ? rc : close_batch(p, EA_BATCH_KEYFRAME, err);
+}
+
+/* A keyframe stands between two events at a place that they alone decide, and which every run finds again. An image's
+ * id that has come without its image belongs to neither side: then it waits for the next event. */
 static int keyframe_if_due(ea_pipeline *p, ea_err *err) {
     size_t waiting = 0;
-    if (p->events_since_keyframe < p->o.keyframe_events)
+    if (!is_keyframe_due(p))
         return 0;
     ea_machine_each_pending_id(p->machine, count_pending_id, &waiting);
     if (waiting)
         return 0;
     int rc = close_batch(p, EA_BATCH_EVENTS, err);
-    p->err = err;
-    p->events_since_keyframe = 0;
-    uint64_t number = atomic_fetch_add(&p->keyframes, 1) + 1;
-    if (!rc)
-        rc = ea_keyframe_write(p->machine, number, &p->last, add_made, p, err);
-    return rc ? rc : close_batch(p, EA_BATCH_KEYFRAME, err);
+    return rc ? rc : write_keyframe(p, err);
 }
-
 static int fold(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err) {
     if (record->source >= p->o.source_count)
         return 0; /* the builder drops and counts it */
@@ -362,8 +424,10 @@ static int fold(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_e
     p->last.payload = NULL;
     p->last.ext = NULL;
     p->events_since_keyframe++;
-    return ea_machine_apply(p->machine, record, c, ea_clock_to_utc_ns(&p->clocks[record->source], record->time_raw),
-                            err);
+    p->last_utc_ns = ea_clock_to_utc_ns(&p->clocks[record->source], record->time_raw);
+    if (p->keyframe_due_ns == INT64_MAX)
+        p->keyframe_due_ns = p->last_utc_ns + SECOND_NS;
+    return ea_machine_apply(p->machine, record, c, p->last_utc_ns, err);
 }
 
 int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
@@ -407,6 +471,9 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
 
 int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     int rc = close_batch(p, EA_BATCH_EVENTS, err);
+    ea_mutex_lock(p->turn);
+    p->finished = 1;
+    ea_mutex_unlock(p->turn);
     atomic_store(&p->events, p->delivered);
     ea_mutex_lock(p->lock);
     while (p->count || p->busy)
@@ -415,14 +482,103 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     return rc ? rc : why(p, err);
 }
 
-void ea_pipeline_known(ea_pipeline *p, const uint8_t *hash) {
-    for (unsigned i = 0; i < p->worker_count; i++)
-        ea_encoder_known(p->workers[i].encoder, hash);
+static int is_mine(ea_pipeline *p, const uint8_t *stream) {
+    return memcmp(p->stream, stream, sizeof p->stream) == 0;
 }
 
-void ea_pipeline_unknown(ea_pipeline *p, const ea_hash_ref *ref) {
-    for (unsigned i = 0; i < p->worker_count; i++)
+void ea_pipeline_known(ea_pipeline *p, const uint8_t *stream, const uint8_t *hash) {
+    ea_mutex_lock(p->lock);
+    for (unsigned i = 0; is_mine(p, stream) && i < p->worker_count; i++)
+        ea_encoder_known(p->workers[i].encoder, hash);
+    ea_mutex_unlock(p->lock);
+}
+
+void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *stream, const ea_hash_ref *ref) {
+    ea_mutex_lock(p->lock);
+    for (unsigned i = 0; is_mine(p, stream) && i < p->worker_count; i++)
         ea_encoder_unknown(p->workers[i].encoder, ref);
+    ea_mutex_unlock(p->lock);
+}
+
+void ea_pipeline_stream(const ea_pipeline *p, uint8_t *ret) {
+    ea_mutex_lock(p->lock);
+    memcpy(ret, p->stream, sizeof p->stream);
+    ea_mutex_unlock(p->lock);
+}
+
+void ea_pipeline_want_keyframe(ea_pipeline *p) {
+    atomic_store(&p->keyframe_wanted, 1);
+}
+
+/* The base of a ledger that begins anew: what is in no batch yet, or in one that goes on, counts in the new stream;
+ * what was acknowledged, evicted, filtered ... does not. All that goes on is in the spool now. made: the counter of
+ * what goes on and was made by us, synthesised; else it was delivered and batched. */
+static void rebase(const uint64_t *now, uint64_t *base, uint64_t going_on_made) {
+    uint64_t going_on = now[EA_COUNT_events_spooled] - going_on_made;
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        base[c] = now[c];
+    static const enum ea_counter LEVELS[] = {EA_COUNT_events_pending, EA_COUNT_events_compressing,
+                                             EA_COUNT_events_spooled, EA_COUNT_events_unanswered};
+    for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++)
+        base[LEVELS[i]] = 0;
+    base[EA_COUNT_events_synthesised] -= going_on_made;
+    base[EA_COUNT_events_batched] -= going_on;
+    base[EA_COUNT_events_delivered] -= going_on + now[EA_COUNT_events_pending];
+}
+
+static void rebase_all(ea_pipeline *p) {
+    ea_counters now;
+    ea_ledger_families families;
+    uint64_t values[EA_COUNTER_COUNT], base[EA_COUNTER_COUNT], made = 0;
+    ea_ledger_snapshot(p->o.ledger, &now, &families);
+    for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++) {
+        memset(values, 0, sizeof values);
+        for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            values[ea_ledger_family_counter(k)] = families.values[f][k];
+        int is_made = values[EA_COUNT_events_synthesised] != 0; /* keyframes' families have no others */
+        uint64_t going_on_made = is_made ? values[EA_COUNT_events_spooled] : 0;
+        made += going_on_made;
+        rebase(values, base, going_on_made);
+        for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
+            p->family_base.values[f][k] = base[ea_ledger_family_counter(k)];
+    }
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        values[c] = ea_counter_get(&now, (enum ea_counter)c);
+    rebase(values, base, made);
+    for (int c = 0; c < EA_COUNTER_COUNT; c++)
+        atomic_init(&p->base.values[c], base[c]);
+    memset(&p->told, 0, sizeof p->told);
+    p->told_number = 0;
+}
+
+int ea_pipeline_renew(ea_pipeline *p, ea_err *err) {
+    uint8_t fresh[EA_STREAM_ID_BYTES];
+    uint64_t count = 0;
+    if (!p->o.live)
+        return ea_fail(err, EA_ECONFLICT, "a replay's stream keeps its name");
+    int rc = ea_random_bytes(fresh, sizeof fresh, err);
+    if (rc)
+        return rc;
+    ea_mutex_lock(p->turn); /* no batch is closed meanwhile; those that are come into the spool, which never waits */
+    ea_mutex_lock(p->lock);
+    while (p->count || p->busy)
+        ea_cond_wait(p->changed, p->lock);
+    rc = ea_spool_renew(p->o.spool, p->stream, fresh, &count, err);
+    if (!rc) {
+        memcpy(p->stream, fresh, sizeof p->stream);
+        p->number = count;
+        p->incarnation = (uint64_t)ea_utc_ns();
+        rebase_all(p);
+        ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_streams_renewed, 1}, 1, NULL, 0);
+        atomic_store(&p->keyframe_wanted, 1);
+        atomic_store(&p->batches, count);
+    }
+    for (unsigned i = 0; !rc && i < p->worker_count; i++)
+        rc = make_encoder(p, &p->workers[i], err);
+    int finished = p->finished;
+    ea_mutex_unlock(p->lock);
+    ea_mutex_unlock(p->turn);
+    return !rc && finished && p->events_since_keyframe ? write_keyframe(p, err) : rc; /* no event will bring it along */
 }
 
 void ea_pipeline_get_status(const ea_pipeline *p, ea_pipeline_status *ret) {

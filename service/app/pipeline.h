@@ -17,18 +17,24 @@ typedef struct ea_pipeline ea_pipeline;
 enum { EA_PIPELINE_ENCODERS_MAX = 16 };
 
 typedef struct ea_pipeline_options {
-    const uint8_t *stream;              /* EA_STREAM_ID_BYTES, opened in the spool; copied */
+    const uint8_t *stream;              /* EA_STREAM_ID_BYTES, opened in the spool; copied; see ea_pipeline_renew */
     uint32_t batch_events, batch_bytes; /* 0: the builder's */
     uint32_t priority;
-    int zstd_level;                /* 0: 1 */
-    const uint8_t *dictionary;     /* for small batches; borrowed; NULL: none */
+    int zstd_level;            /* 0: 1 */
+    const uint8_t *dictionary; /* for small batches; borrowed; NULL: none */
     size_t dictionary_bytes;
     unsigned encoders;             /* threads; 0: 1 */
     const ea_wire_source *sources; /* copied */
     size_t source_count;
-    uint64_t keyframe_events; /* a keyframe after so many events; 0: none */
-    ea_spool *spool;          /* borrowed */
-    ea_ledger *ledger;        /* borrowed */
+    uint64_t keyframe_events; /* a keyframe after so many events; 0: not by count */
+    int64_t keyframe_ns;      /* and after so much of the events' time, the first one a second after the first event; 0:
+                                 not by time */
+    /* 1: a session that goes on and cannot be read again: its stream gets a new name when a collector has its numbers,
+     * keyframes are written on request, and the spool evicts what it has no room for. 0: a replay, which makes the same
+     * batches again whenever it is taken up. */
+    int live;
+    ea_spool *spool;   /* borrowed */
+    ea_ledger *ledger; /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */
@@ -42,9 +48,19 @@ EA_MUST_CHECK int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_er
 /* Closes the open batch and waits until all are in the spool. The source's thread; nothing may be added behind it. */
 EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 
-/* What a collector said about a definition. Any thread. */
-void ea_pipeline_known(ea_pipeline *p, const uint8_t *hash);
-void ea_pipeline_unknown(ea_pipeline *p, const ea_hash_ref *ref);
+/* What a collector said about a definition; nothing happens when it is about another stream. Any thread. */
+void ea_pipeline_known(ea_pipeline *p, const uint8_t *stream, const uint8_t *hash);
+void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *stream, const ea_hash_ref *ref);
+
+/* The collector has other content under the stream's numbers: the stream goes on under a new, random name, with all
+ * that has not been acknowledged, a keyframe, and a ledger that begins anew. Live only; the sender's thread, while it
+ * holds nothing of the spool. */
+EA_MUST_CHECK int ea_pipeline_renew(ea_pipeline *p, ea_err *err);
+/* The stream's name now. Any thread. */
+void ea_pipeline_stream(const ea_pipeline *p, uint8_t *ret);
+/* A collector wants a keyframe. A live pipeline writes one with the next event, at most one in ten seconds. Any thread.
+ */
+void ea_pipeline_want_keyframe(ea_pipeline *p);
 
 typedef struct ea_pipeline_status {
     uint64_t events;  /* added */

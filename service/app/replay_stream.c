@@ -49,7 +49,8 @@ static int add_file(EVP_MD_CTX *md, const char *path, uint8_t *room, uint64_t *t
 }
 
 int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events, uint32_t batch_bytes,
-                        uint64_t keyframe_events, uint8_t *ret, uint64_t *ret_total_bytes, ea_err *err) {
+                        uint64_t keyframe_events, int64_t keyframe_ns, uint8_t *ret, uint64_t *ret_total_bytes,
+                        ea_err *err) {
     static const char WHAT[] = "etwagent replay 1\n";
     uint8_t digest[EVP_MAX_MD_SIZE];
     uint64_t total = 0;
@@ -64,6 +65,11 @@ int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_e
     if (!rc && keyframe_events) {
         uint8_t bytes[16] = "keyframe";
         ea_store64(bytes + 8, keyframe_events);
+        rc = add(md, bytes, sizeof bytes, err);
+    }
+    if (!rc && keyframe_ns) {
+        uint8_t bytes[16] = "key time";
+        ea_store64(bytes + 8, (uint64_t)keyframe_ns);
         rc = add(md, bytes, sizeof bytes, err);
     }
     if (!rc)

@@ -331,8 +331,8 @@ static void note_known(ea_sender *s, const ea_ack *ack) {
 }
 
 /* Reads the answer and sets the outcomes. *ret_progress: something left the spool or can now be sent better.
- * *ret_fatal: this ends a sender with fail_fast. */
-static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fatal, ea_err *err) {
+ * *ret_fatal: this ends a sender with fail_fast. *ret_conflict: the stream needs a new name. */
+static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fatal, int *ret_conflict, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
     ea_arena_reset(&s->arena);
     int rc = ea_ack_decode(ack, &s->arena, (const uint8_t *)s->answer.data, s->answer.len_bytes, err);
@@ -371,11 +371,16 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
         }
         if (conflict && s->o.on_conflict)
             s->o.on_conflict(s->o.arg, &s->items[i], &told);
-        if (conflict && s->o.fail_fast) {
+        if (conflict && s->o.fail_fast && !s->o.renew) {
             *ret_fatal = 1;
             ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is there with another content %s", url,
                     (unsigned long long)refusal->number, refusal->text);
             continue; /* it stays in the spool */
+        }
+        if (conflict && s->o.renew) { /* so does this, for its new name */
+            *ret_conflict = 1;
+            *ret_progress = 1;
+            continue;
         }
         s->outcomes[i] = EA_SPOOL_REFUSED;
         *ret_progress = 1;
@@ -397,7 +402,7 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
 
 /* Sends what was taken. Non-zero ends the sender. */
 static int send_items(ea_sender *s, ea_err *err) {
-    int mends = 1, too_large = 0, progress = 0, fatal = 0;
+    int mends = 1, too_large = 0, progress = 0, fatal = 0, conflict = 0;
     int64_t retry_after_ns = 0;
     ea_ack ack = {0};
     memset(s->outcomes, EA_SPOOL_AGAIN, s->item_count);
@@ -414,7 +419,7 @@ static int send_items(ea_sender *s, ea_err *err) {
     }
     int answered = !rc && sent;
     if (answered)
-        rc = read_answer(s, &ack, &progress, &fatal, err);
+        rc = read_answer(s, &ack, &progress, &fatal, &conflict, err);
     if (too_large && s->item_count == 1 && s->outcomes[0] == EA_SPOOL_AGAIN) {
         ea_refusal refusal = {.number = s->items[0].number, .cause = EA_REFUSED_MALFORMED, .text = err->message};
         s->outcomes[0] = EA_SPOOL_REFUSED;
@@ -431,6 +436,8 @@ static int send_items(ea_sender *s, ea_err *err) {
     }
     if (rc == EA_ECANCELED || fatal)
         return rc;
+    if (conflict && !rc)
+        rc = s->o.renew(s->o.arg, ack.stream, err);
     if (too_large) {
         s->cap_bytes = s->limit_bytes = s->body.len_bytes / 2 ? s->body.len_bytes / 2 : 1;
         return 0;

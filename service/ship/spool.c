@@ -29,6 +29,111 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
     return rc ? ea_fail(err, rc, "open a stream in the spool %s", s->dir) : 0;
 }
 
+static int by_number(const void *a, const void *b) {
+    const entry *x = *(entry *const *)a, *y = *(entry *const *)b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* The name that an entry of stream k has on disk. */
+static const uint8_t *name_on_disk(const stream *k, const entry *e) {
+    uint64_t there;
+    for (size_t i = 0; e->moved && i < k->state.moved_count; i++)
+        if (ea_spool_state_has_moved(&k->state, k->state.moved[i].stream, e->disk_number, &there) && there == e->number)
+            return k->state.moved[i].stream;
+    return k->state.stream;
+}
+
+/* The rows that say where the entries, in the order of their numbers, are on disk. EA_ENOMEM, EA_ELIMIT. */
+static int make_moved(ea_spool_stream_state *fresh, const stream *k, entry *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *name = name_on_disk(k, list[i]);
+        ea_spool_moved *m = fresh->moved_count ? &fresh->moved[fresh->moved_count - 1] : NULL;
+        if (!m || memcmp(m->stream, name, EA_STREAM_ID_BYTES) != 0 ||
+            list[i]->disk_number <= m->numbers.ranges[m->numbers.count - 1].last) {
+            if (fresh->moved_count == EA_SPOOL_MOVED_MAX)
+                return EA_ELIMIT;
+            ea_spool_moved *grown = realloc(fresh->moved, (fresh->moved_count + 1) * sizeof *grown);
+            if (!grown)
+                return EA_ENOMEM;
+            fresh->moved = grown;
+            m = &fresh->moved[fresh->moved_count++];
+            *m = (ea_spool_moved){.base = i + 1};
+            memcpy(m->stream, name, EA_STREAM_ID_BYTES);
+        }
+        if (ea_range_set_add(&m->numbers, list[i]->disk_number, list[i]->disk_number))
+            return EA_ENOMEM;
+    }
+    return 0;
+}
+
+/* With lock. All that may fail comes first. */
+static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64_t *ret_count) {
+    stream *k = ea_spool_find_stream(s, id), *fresh = NULL;
+    size_t count = 0, cursor = 0;
+    uint64_t number, value;
+    if (!k)
+        return EA_ENOTFOUND;
+    entry **list = calloc(k->live + 1, sizeof(entry *));
+    ea_spool_stream_state state = {.resumable = EA_SPOOL_LIVE, .target = k->state.target, .highest = k->live};
+    int rc = list ? 0 : EA_ENOMEM;
+    while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
+        entry *e = (entry *)(uintptr_t)value;
+        list[count++] = e;
+        if (e->taken)
+            rc = EA_EBUSY;
+    }
+    memcpy(state.stream, fresh_id, sizeof state.stream);
+    if (!rc) {
+        qsort(list, count, sizeof(entry *), by_number);
+        rc = make_moved(&state, k, list, count);
+    }
+    for (size_t i = 0; !rc && i < count; i++) /* no hole is left behind */
+        rc = ea_range_set_add(&k->state.acknowledged, list[i]->number, list[i]->number);
+    if (!rc)
+        rc = ea_spool_add_stream(s, &state, &fresh);
+    if (rc) {
+        ea_spool_state_deinit(&state);
+        free(list);
+        return rc;
+    }
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = ea_spool_attach(list[i]->segment, fresh);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = ea_u64_map_put(&fresh->entries, i + 1, (uint64_t)(uintptr_t)list[i]);
+    for (size_t i = 0; !rc && i < count; i++) {
+        entry *e = list[i];
+        ea_u64_map_remove(&k->entries, e->number);
+        ea_spool_dequeue(s, e);
+        e->stream = fresh;
+        e->number = i + 1;
+        e->moved = 1;
+        ea_spool_enqueue(s, e, 0);
+        k->live--;
+        fresh->live++;
+    }
+    free(list);
+    if (rc) { /* nothing has moved yet */
+        ea_u64_map_deinit(&fresh->entries);
+        ea_u64_map_init(&fresh->entries, 0);
+        return rc;
+    }
+    fresh->open = k->open;
+    k->open = 0;
+    *ret_count = count;
+    s->dirty = 1;
+    ea_spool_let_go(s, k);
+    return 0;
+}
+
+int ea_spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh, uint64_t *ret_count, ea_err *err) {
+    ea_mutex_lock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    int rc = renew(s, id, fresh, ret_count);
+    ea_mutex_unlock(s->lock);
+    ea_mutex_unlock(s->write_lock);
+    return rc ? ea_fail(err, rc, "give a stream in the spool %s a new name", s->dir) : ea_spool_reap(s, 1, err);
+}
+
 void ea_spool_stream_end(ea_spool *s, const uint8_t *id, int complete) {
     ea_mutex_lock(s->lock);
     stream *k = ea_spool_find_stream(s, id);
@@ -468,11 +573,13 @@ int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *
     if (!rc)
         rc = ea_file_read_at(s->reader, e->offset, data, n, &got, err);
     ea_mutex_unlock(s->read_lock);
-    if (!rc && (got != n || !ea_spool_get_record(data, n, sequence, &r) || r.number != e->number ||
+    if (!rc && (got != n || !ea_spool_get_record(data, n, sequence, &r) || r.number != e->disk_number ||
                 r.len_bytes != e->len_bytes))
         rc = ea_fail(err, EA_ECORRUPT, "read batch %llu from the spool %s: it is damaged",
                      (unsigned long long)e->number, s->dir);
-    if (!rc)
+    if (!rc && e->moved)
+        rc = ea_batch_rename(r.batch, r.len_bytes, item->stream, item->number, out, err);
+    else if (!rc)
         ea_text_add(out, r.batch, r.len_bytes);
     free(data);
     return rc;

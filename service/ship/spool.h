@@ -50,6 +50,13 @@ EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
  * target: a hash of where it goes; when a stream is taken up again with another target, what was acknowledged then does
  * not count now. */
 EA_MUST_CHECK int ea_spool_stream(ea_spool *s, const uint8_t *stream, int resumable, uint64_t target, ea_err *err);
+/* Everything of a stream that is here goes on in a new one (open, not resumable), with numbers from 1 in the old order:
+ * the collector has other content under the old numbers, because the machine was reverted to a snapshot or cloned.
+ * Nothing is written again: what is sent gets its new name then, without its ledger, whose numbers belonged to the old
+ * one. The sender's thread, while nothing is taken. Durable when it returns. *ret_count: the numbers given out.
+ * EA_EBUSY when something of it is on its way, EA_ENOTFOUND. */
+EA_MUST_CHECK int ea_spool_renew(ea_spool *s, const uint8_t *stream, const uint8_t *fresh, uint64_t *ret_count,
+                                 ea_err *err);
 /* The stream is at its end. complete: its source was read to the end; a record of it is then kept only while it has
  * batches here. */
 void ea_spool_stream_end(ea_spool *s, const uint8_t *stream, int complete);

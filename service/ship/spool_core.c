@@ -62,13 +62,23 @@ stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id) {
     return NULL;
 }
 
+stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number) {
+    uint64_t there;
+    for (stream *k = s->streams; k; k = k->next)
+        if (ea_spool_state_has_moved(&k->state, id, *number, &there)) {
+            *number = there;
+            return k;
+        }
+    return ea_spool_find_stream(s, id);
+}
+
 void ea_spool_free_stream(stream *k) {
     size_t cursor = 0;
     uint64_t number, e;
     while (ea_u64_map_next(&k->entries, &cursor, &number, &e)) /* at the end: those that stay on disk */
         ea_spool_free_entry((entry *)(uintptr_t)e);
     ea_u64_map_deinit(&k->entries);
-    free(k->state.acknowledged.ranges);
+    ea_spool_state_deinit(&k->state);
     free(k);
 }
 
@@ -172,6 +182,7 @@ int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record
     *e = (entry){.segment = g,
                  .stream = k,
                  .number = r->number,
+                 .disk_number = r->number,
                  .offset = (uint32_t)r->offset,
                  .len_bytes = r->len_bytes,
                  .event_count = r->event_count,

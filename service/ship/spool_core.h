@@ -23,13 +23,14 @@ struct ea_spool_entry {
     entry *prev, *next; /* in a queue */
     segment *segment;
     stream *stream;
-    uint64_t number;
-    uint32_t offset; /* of the record in its segment */
+    uint64_t number, disk_number; /* now, and as the record on disk has it */
+    uint32_t offset;              /* of the record in its segment */
     uint32_t len_bytes, event_count;
     uint8_t priority;
     uint8_t taken;
     uint8_t counted;   /* its events are in this process's ledger */
     uint8_t tombstone; /* it stands for batches that are gone */
+    uint8_t moved;     /* the record on disk has the name of an earlier stream: see ea_spool_renew */
     uint8_t family_count;
     ea_family_count *families; /* of its events, when they are counted */
 };
@@ -101,6 +102,8 @@ int ea_spool_segment_sequence(const char *name, uint64_t *ret);
 void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front);
 void ea_spool_dequeue(ea_spool *s, entry *e);
 stream *ea_spool_find_stream(const ea_spool *s, const uint8_t *id);
+/* The stream in which a record on disk stands now, and *number is its number there; NULL when none is known. */
+stream *ea_spool_home(const ea_spool *s, const uint8_t *id, uint64_t *number);
 void ea_spool_free_stream(stream *k);
 /* Takes state's memory. The oldest record of an abandoned replay gives way when there are too many. */
 int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream **ret);

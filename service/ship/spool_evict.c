@@ -30,7 +30,8 @@ typedef struct eviction {
         ea_tombstone row;
     } * older;
     size_t older_count, older_capacity;
-    stream *reading; /* whose tombstone is being read */
+    stream *reading;       /* whose tombstone is being read */
+    uint64_t moved_number; /* its number now, when its record has an older name; else 0 */
     ea_err *err;
 } eviction;
 
@@ -89,7 +90,10 @@ static int on_older(const ea_tombstone *t, void *arg) {
         v->older = grown;
         v->older_capacity = capacity;
     }
-    v->older[v->older_count++] = (struct older){v->reading, *t};
+    ea_tombstone row = *t;
+    if (v->moved_number)
+        row.first = row.last = v->moved_number;
+    v->older[v->older_count++] = (struct older){v->reading, row};
     return 0;
 }
 
@@ -97,15 +101,20 @@ static int on_record(const ea_spool_record *r, void *arg) {
     eviction *v = arg;
     ea_batch_head head;
     size_t i = 0;
-    while (i < v->stream_count && memcmp(v->streams[i]->state.stream, r->stream, EA_STREAM_ID_BYTES) != 0)
+    uint64_t number = r->number;
+    ea_mutex_lock(v->s->lock);
+    const stream *home = ea_spool_home(v->s, r->stream, &number);
+    ea_mutex_unlock(v->s->lock);
+    while (i < v->stream_count && v->streams[i] != home)
         i++;
     if (i == v->stream_count)
         return 0;
-    gone wanted = {.stream = v->streams[i], .number = r->number};
+    gone wanted = {.stream = v->streams[i], .number = number};
     gone *g = bsearch(&wanted, v->list, v->count, sizeof *v->list, by_stream_and_number);
     if (!g)
         return 0;
     v->reading = g->stream;
+    v->moved_number = memcmp(home->state.stream, r->stream, EA_STREAM_ID_BYTES) != 0 ? number : 0;
     if (g->tombstone)
         return ea_batch_each_tombstone(r->batch, r->len_bytes, on_older, v, v->err);
     if (ea_batch_read_head(r->batch, r->len_bytes, &head, NULL) == 0 && head.event_count) {

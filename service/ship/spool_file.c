@@ -147,6 +147,46 @@ int ea_range_set_has(const ea_range_set *s, uint64_t number) {
     return lo < s->count && s->ranges[lo].first <= number;
 }
 
+int ea_range_set_rank(const ea_range_set *s, uint64_t number, uint64_t *ret) {
+    uint64_t before = 0;
+    for (size_t i = 0; i < s->count && s->ranges[i].first <= number; i++) {
+        if (number <= s->ranges[i].last) {
+            *ret = before + (number - s->ranges[i].first);
+            return 1;
+        }
+        before += s->ranges[i].last - s->ranges[i].first + 1;
+    }
+    return 0;
+}
+
+void ea_spool_state_deinit(ea_spool_stream_state *s) {
+    for (size_t i = 0; i < s->moved_count; i++)
+        free(s->moved[i].numbers.ranges);
+    free(s->moved);
+    free(s->acknowledged.ranges);
+    s->moved = NULL;
+    s->moved_count = 0;
+    s->acknowledged = (ea_range_set){0};
+}
+
+int ea_spool_state_has_moved(const ea_spool_stream_state *s, const uint8_t *stream, uint64_t number, uint64_t *ret) {
+    uint64_t rank;
+    for (size_t i = 0; i < s->moved_count; i++)
+        if (memcmp(s->moved[i].stream, stream, EA_STREAM_ID_BYTES) == 0 &&
+            ea_range_set_rank(&s->moved[i].numbers, number, &rank)) {
+            *ret = s->moved[i].base + rank;
+            return 1;
+        }
+    return 0;
+}
+
+static void put_ranges(ea_text *out, const ea_range_set *set) {
+    for (size_t i = 0; i < set->count; i++)
+        ea_text_printf(out, "%s%llu-%llu", i ? "," : "", (unsigned long long)set->ranges[i].first,
+                       (unsigned long long)set->ranges[i].last);
+    ea_text_str(out, set->count ? "\n" : "-\n");
+}
+
 void ea_spool_state_begin(ea_text *out) {
     ea_text_str(out, STATE_FIRST_LINE);
 }
@@ -156,10 +196,13 @@ void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s) {
     ea_text_hex(out, s->stream, sizeof s->stream);
     ea_text_printf(out, " %d %016llx %llu ", s->resumable, (unsigned long long)s->target,
                    (unsigned long long)s->highest);
-    for (size_t i = 0; i < s->acknowledged.count; i++)
-        ea_text_printf(out, "%s%llu-%llu", i ? "," : "", (unsigned long long)s->acknowledged.ranges[i].first,
-                       (unsigned long long)s->acknowledged.ranges[i].last);
-    ea_text_str(out, s->acknowledged.count ? "\n" : "-\n");
+    put_ranges(out, &s->acknowledged);
+    for (size_t i = 0; i < s->moved_count; i++) {
+        ea_text_str(out, "moved ");
+        ea_text_hex(out, s->moved[i].stream, EA_STREAM_ID_BYTES);
+        ea_text_printf(out, " %llu ", (unsigned long long)s->moved[i].base);
+        put_ranges(out, &s->moved[i].numbers);
+    }
 }
 
 void ea_spool_state_end(ea_text *out) {
@@ -196,10 +239,20 @@ static int expect(const char **at, const char *text) {
     return 1;
 }
 
-/* 1 and the stream (which then owns memory), 0 when the line is wrong. */
-static int parse_stream(const char **at, ea_spool_stream_state *ret) {
-    ea_spool_stream_state s = {0};
-    uint64_t resumable;
+/* Ranges and the end of the line. */
+static int parse_ranges(const char **at, ea_range_set *ret) {
+    int good = 1;
+    if (!expect(at, "-")) {
+        do {
+            uint64_t first, last;
+            good = number(at, 10, &first) && expect(at, "-") && number(at, 10, &last) && first && first <= last &&
+                   !ea_range_set_add(ret, first, last);
+        } while (good && expect(at, ","));
+    }
+    return good && expect(at, "\n");
+}
+
+static int parse_id(const char **at, uint8_t *ret) {
     char hex[2 * EA_STREAM_ID_BYTES + 1];
     size_t n = 0;
     while (n < sizeof hex - 1 && (*at)[n] && (*at)[n] != ' ') {
@@ -209,21 +262,34 @@ static int parse_stream(const char **at, ea_spool_stream_state *ret) {
     hex[n] = 0;
     *at += n;
     size_t got;
-    if (ea_hex_parse(hex, s.stream, sizeof s.stream, &got) || got != sizeof s.stream || !expect(at, " ") ||
-        !number(at, 10, &resumable) || resumable > EA_SPOOL_REPLAY_COMPLETE || !expect(at, " ") ||
-        !number(at, 16, &s.target) || !expect(at, " ") || !number(at, 10, &s.highest) || !expect(at, " "))
+    return !ea_hex_parse(hex, ret, EA_STREAM_ID_BYTES, &got) && got == EA_STREAM_ID_BYTES && expect(at, " ");
+}
+
+static int parse_moved(const char **at, ea_spool_stream_state *s) {
+    ea_spool_moved *grown = realloc(s->moved, (s->moved_count + 1) * sizeof *grown);
+    if (!grown)
+        return 0;
+    s->moved = grown;
+    ea_spool_moved *m = &s->moved[s->moved_count++];
+    *m = (ea_spool_moved){.base = 0};
+    return parse_id(at, m->stream) && number(at, 10, &m->base) && m->base && expect(at, " ") &&
+           parse_ranges(at, &m->numbers);
+}
+
+/* 1 and the stream (which then owns memory), 0 when the line is wrong. */
+static int parse_stream(const char **at, ea_spool_stream_state *ret) {
+    ea_spool_stream_state s = {0};
+    uint64_t resumable;
+    if (!parse_id(at, s.stream) || !number(at, 10, &resumable) || resumable > EA_SPOOL_REPLAY_COMPLETE ||
+        !expect(at, " ") || !number(at, 16, &s.target) || !expect(at, " ") || !number(at, 10, &s.highest) ||
+        !expect(at, " "))
         return 0;
     s.resumable = (int)resumable;
-    int good = 1;
-    if (!expect(at, "-")) {
-        do {
-            uint64_t first, last;
-            good = number(at, 10, &first) && expect(at, "-") && number(at, 10, &last) && first && first <= last &&
-                   !ea_range_set_add(&s.acknowledged, first, last);
-        } while (good && expect(at, ","));
-    }
-    if (!good || !expect(at, "\n")) {
-        free(s.acknowledged.ranges);
+    int good = parse_ranges(at, &s.acknowledged);
+    while (good && expect(at, "moved "))
+        good = s.moved_count < EA_SPOOL_MOVED_MAX && parse_moved(at, &s);
+    if (!good) {
+        ea_spool_state_deinit(&s);
         return 0;
     }
     *ret = s;
@@ -249,7 +315,7 @@ int ea_spool_state_parse(const char *data, size_t len_bytes, int (*fn)(ea_spool_
         if (!rc)
             rc = fn(&streams[i], arg);
         else
-            free(streams[i].acknowledged.ranges);
+            ea_spool_state_deinit(&streams[i]);
     }
     free(streams);
     return rc;

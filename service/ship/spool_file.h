@@ -24,7 +24,9 @@
  * The state file is text, replaced as a whole (write, sync, rename):
  *   etwagent spool state 1
  *   stream <32 hex> <kind: 0 live, 1 replay, 2 replay read to its end> <target, 16 hex> <highest number seen>
- * <acknowledged: 1-5,7-9 or -> end <16 hex: checksum of all lines above>
+ * <acknowledged: 1-5,7-9 or ->
+ *   moved <32 hex: a stream before> <base> <numbers, as above>    (belongs to the stream above it: see ea_spool_moved)
+ *   end <16 hex: checksum of all lines above>
  *
  * Before it: spool.c. After it: spool.c. Thread: any (pure functions on the caller's memory). */
 #ifndef EA_SHIP_SPOOL_FILE_H
@@ -47,6 +49,7 @@ enum {
     EA_SPOOL_SEGMENT_MAX = 96 << 20, /* bytes of a segment file that a reader accepts */
     EA_SPOOL_STATE_MAX = 16 << 20,   /* bytes of the state file, likewise */
     EA_SPOOL_STREAMS_MAX = 1024,
+    EA_SPOOL_MOVED_MAX = 4096, /* rows of one stream */
 };
 
 typedef struct ea_spool_record {
@@ -92,6 +95,8 @@ typedef struct ea_range_set {
 /* Adds first..last. EA_ENOMEM. */
 EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last);
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
+/* 1 and how many numbers of the set are smaller, when it has this one. */
+int ea_range_set_rank(const ea_range_set *s, uint64_t number, uint64_t *ret);
 
 enum ea_spool_stream_kind {
     EA_SPOOL_LIVE = 0,            /* what is lost cannot be made again */
@@ -99,18 +104,32 @@ enum ea_spool_stream_kind {
     EA_SPOOL_REPLAY_COMPLETE = 2, /* it was read to its end: forgotten when nothing waits any more */
 };
 
+/* Records of another stream that go on in this one (ea_spool_renew): the i-th of its numbers, from 0, is base + i here.
+ * On disk they keep their old name. */
+typedef struct ea_spool_moved {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t base;
+    ea_range_set numbers;
+} ea_spool_moved;
+
 typedef struct ea_spool_stream_state {
     uint8_t stream[EA_STREAM_ID_BYTES];
     int resumable;             /* enum ea_spool_stream_kind */
     uint64_t target;           /* hash of where it goes; see ea_spool_stream */
     uint64_t highest;          /* number seen */
     ea_range_set acknowledged; /* and whatever else needs nothing more: evicted, with a tombstone */
+    ea_spool_moved *moved;
+    size_t moved_count;
 } ea_spool_stream_state;
+/* Frees what it points to. */
+void ea_spool_state_deinit(ea_spool_stream_state *s);
+/* 1 and the number here, when that record goes on in this stream. */
+int ea_spool_state_has_moved(const ea_spool_stream_state *s, const uint8_t *stream, uint64_t number, uint64_t *ret);
 
 void ea_spool_state_begin(ea_text *out);
 void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s);
 void ea_spool_state_end(ea_text *out);
-/* Reads a state file that stands in memory (with a NUL behind it). fn takes over s->acknowledged. EA_ECORRUPT when
+/* Reads a state file that stands in memory (with a NUL behind it). fn takes over what s points to. EA_ECORRUPT when
  * the checksum or a line is wrong: then fn has not been called. */
 EA_MUST_CHECK int ea_spool_state_parse(const char *data, size_t len_bytes,
                                        int (*fn)(ea_spool_stream_state *s, void *arg), void *arg, ea_err *err);

@@ -16,12 +16,12 @@ static int recover_stream(ea_spool_stream_state *state, void *arg) {
     recovery *r = arg;
     stream *k;
     if (ea_spool_find_stream(r->s, state->stream)) {
-        free(state->acknowledged.ranges);
+        ea_spool_state_deinit(state);
         return 0;
     }
     int rc = ea_spool_add_stream(r->s, state, &k);
     if (rc) {
-        free(state->acknowledged.ranges);
+        ea_spool_state_deinit(state);
         return ea_fail(r->err, rc, "recover the spool %s", r->s->dir);
     }
     k->recorded = 1;
@@ -30,7 +30,8 @@ static int recover_stream(ea_spool_stream_state *state, void *arg) {
 
 static int recover_record(const ea_spool_record *record, void *arg) {
     recovery *r = arg;
-    stream *k = ea_spool_find_stream(r->s, record->stream);
+    uint64_t number = record->number;
+    stream *k = ea_spool_home(r->s, record->stream, &number);
     int rc = 0;
     if (!k) { /* the state file was lost, or is older than the stream */
         ea_spool_stream_state state = {.resumable =
@@ -40,10 +41,16 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     }
     if (!rc)
         rc = ea_spool_attach(r->segment, k);
-    if (!rc && !ea_range_set_has(&k->state.acknowledged, record->number) && !ea_spool_find_entry(k, record->number)) {
+    if (!rc && !ea_range_set_has(&k->state.acknowledged, number) && !ea_spool_find_entry(k, number)) {
         ea_spool_record kept = *record;
+        kept.number = number;
         kept.priority = (uint16_t)r->segment->priority; /* a segment's batches are of one priority */
         rc = ea_spool_add_entry(r->s, k, r->segment, &kept, 0, NULL, 0);
+        if (!rc) {
+            entry *e = ea_spool_find_entry(k, number);
+            e->disk_number = record->number;
+            e->moved = memcmp(k->state.stream, record->stream, EA_STREAM_ID_BYTES) != 0;
+        }
     }
     return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
 }
@@ -337,7 +344,7 @@ static int visit_state(ea_spool_stream_state *state, void *arg) {
     visit *w = arg;
     ea_spool_stream_state *grown = realloc(w->states, (w->state_count + 1) * sizeof *grown);
     if (!grown) {
-        free(state->acknowledged.ranges);
+        ea_spool_state_deinit(state);
         return ea_fail(w->err, EA_ENOMEM, "read the spool %s", w->dir);
     }
     w->states = grown;
@@ -345,9 +352,13 @@ static int visit_state(ea_spool_stream_state *state, void *arg) {
     return w->v->on_stream ? w->v->on_stream(state, w->v->arg) : 0;
 }
 
-static int visit_record(const ea_spool_record *r, void *arg) {
+static int visit_record(const ea_spool_record *record, void *arg) {
     const visit *w = arg;
+    ea_spool_record now = *record, *r = &now;
     int acknowledged = 0;
+    for (size_t i = 0; i < w->state_count; i++)
+        if (ea_spool_state_has_moved(&w->states[i], record->stream, record->number, &now.number))
+            memcpy(now.stream, w->states[i].stream, sizeof now.stream);
     for (size_t i = 0; i < w->state_count; i++)
         if (memcmp(w->states[i].stream, r->stream, sizeof r->stream) == 0)
             acknowledged = ea_range_set_has(&w->states[i].acknowledged, r->number);
@@ -388,7 +399,7 @@ int ea_spool_visit(const char *dir, const ea_spool_visitor *visitor, ea_err *err
     if (!rc)
         rc = ea_path_list(dir, visit_name, &w, err);
     for (size_t i = 0; i < w.state_count; i++)
-        free(w.states[i].acknowledged.ranges);
+        ea_spool_state_deinit(&w.states[i]);
     free(w.states);
     return rc;
 }

@@ -105,12 +105,10 @@ static void say(fleet *f, const char *name, const char *what, const ea_err *err)
 /* ---- callbacks: the sender's thread ---- */
 
 static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
-    (void)stream;
-    ea_pipeline_known(((host *)arg)->pipeline, hash->bytes);
+    ea_pipeline_known(((host *)arg)->pipeline, stream, hash->bytes);
 }
 static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
-    (void)stream;
-    ea_pipeline_unknown(((host *)arg)->pipeline, ref);
+    ea_pipeline_unknown(((host *)arg)->pipeline, stream, ref);
 }
 static void on_trouble(void *arg, const ea_err *err) {
     host *h = arg;

@@ -204,6 +204,189 @@ static void what_goes_back_keeps_its_place(void **state) {
     close_spool(s);
 }
 
+typedef struct graves_seen {
+    ea_range_set *numbers;
+    uint64_t events;
+} graves_seen;
+
+static int see_grave(const ea_tombstone *t, void *arg) {
+    graves_seen *g = arg;
+    g->events += t->event_count;
+    return ea_range_set_add(g->numbers, t->first, t->last);
+}
+
+/* A batch as the wire has it: some of what a rename must keep, and what it must not. */
+static size_t make_envelope(const uint8_t *stream, uint64_t number, uint32_t events, uint8_t *out) {
+    size_t n = 0;
+    const uint8_t head[] = {1 << 3, 1, 2 << 3 | 2, 16};
+    memcpy(out, head, sizeof head);
+    n += sizeof head;
+    memcpy(out + n, stream, 16);
+    n += 16;
+    out[n++] = 3 << 3;
+    out[n++] = (uint8_t)number; /* below 128 */
+    out[n++] = 5 << 3;
+    out[n++] = (uint8_t)events;
+    out[n++] = 6 << 3 | 1; /* the checksum */
+    for (int i = 0; i < 8; i++)
+        out[n++] = (uint8_t)(number + (unsigned)i);
+    const uint8_t directory[] = {10 << 3 | 2, 1, 0};
+    memcpy(out + n, directory, sizeof directory);
+    n += sizeof directory;
+    const uint8_t counts[] = {14 << 3 | 2, 4, 1 << 3, 1, 2 << 3, 9};
+    memcpy(out + n, counts, sizeof counts);
+    n += sizeof counts;
+    out[n++] = 0x8a; /* field 17: a source without anything in it */
+    out[n++] = 0x01;
+    out[n++] = 0;
+    return n;
+}
+
+static void offer_envelope(ea_spool *s, const uint8_t *stream, uint64_t number) {
+    uint8_t data[128];
+    ea_err err;
+    const ea_family_count families[] = {{10, 3}};
+    ea_ledger_post(ledger, (ea_posting[]){{EA_COUNT_events_delivered, 10}, {EA_COUNT_events_pending, 10}}, 2, families,
+                   1);
+    must(ea_spool_claim(s, stream, number, 10, families, 1, &err), &err);
+    size_t n = make_envelope(stream, number, 10, data);
+    must(ea_spool_append(s, &(ea_spool_batch){stream, number, 1, 10, data, n, families, 1}, &err), &err);
+}
+
+/* The next batch that is sent: whose, which, and the checksum that it was made with. */
+static uint64_t sent_next(ea_spool *s, uint8_t *ret_stream, uint64_t *ret_made, int *ret_counts) {
+    ea_spool_item item;
+    ea_batch_head head;
+    ea_text body;
+    ea_err err;
+    if (!ea_spool_take(s, 1, &item, 1))
+        return 0;
+    ea_text_init(&body);
+    must(ea_spool_read(s, &item, &body, &err), &err);
+    const uint8_t *data = (const uint8_t *)body.data;
+    must(ea_batch_read_head(data, body.len_bytes, &head, &err), &err);
+    assert_int_equal(head.number, item.number);
+    assert_memory_equal(head.stream, item.stream, sizeof head.stream);
+    memcpy(ret_stream, head.stream, sizeof head.stream);
+    *ret_made = head.checksum & 0xff;
+    *ret_counts = 0;
+    for (size_t i = 0; i + 5 < body.len_bytes; i++)
+        *ret_counts += memcmp(data + i, "\x72\x04\x08\x01\x10\x09", 6) == 0;
+    ea_text_deinit(&body);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    return item.number;
+}
+
+static void a_stream_goes_on_under_a_new_name(void **state) {
+    (void)state;
+    static const uint8_t SECOND[16] = {7}, THIRD[16] = {8};
+    uint8_t name[16];
+    uint64_t made, count = 0;
+    int counts;
+    ea_err err;
+    ea_spool_item item;
+    ea_spool *s = open_spool();
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 6; n++)
+        offer_envelope(s, STREAM, n);
+    assert_int_equal(sent_next(s, name, &made, &counts), 1);
+    assert_memory_equal(name, STREAM, 16);
+    assert_int_equal(counts, 1);
+    /* while something is on its way nobody may do it */
+    assert_int_equal(ea_spool_take(s, 1, &item, 1), 1);
+    assert_int_equal(ea_spool_renew(s, STREAM, SECOND, &count, &err), EA_EBUSY);
+    settle_one(s, &item, EA_SPOOL_AGAIN);
+    assert_int_equal(ea_spool_renew(s, OTHER, SECOND, &count, &err), EA_ENOTFOUND);
+    must(ea_spool_renew(s, STREAM, SECOND, &count, &err), &err);
+    assert_int_equal(count, 5); /* 2 to 6 are 1 to 5 now */
+    check_ledger();
+    for (uint64_t n = 6; n <= 7; n++)
+        offer_envelope(s, SECOND, n);
+    assert_int_equal(sent_next(s, name, &made, &counts), 1);
+    assert_memory_equal(name, SECOND, 16);
+    assert_int_equal(made, 2);
+    assert_int_equal(counts, 0); /* its ledger was the old stream's */
+    assert_int_equal(counter(EA_COUNT_events_acknowledged), 20);
+    close_spool(s);
+    new_process();
+    s = open_spool(); /* the names on disk are the old ones */
+    assert_int_equal(sent_next(s, name, &made, &counts), 2);
+    assert_memory_equal(name, SECOND, 16);
+    assert_int_equal(made, 3);
+    /* once more: what had moved, and what came since */
+    must(ea_spool_renew(s, SECOND, THIRD, &count, &err), &err);
+    assert_int_equal(count, 5); /* made as 4, 5, 6 of the first and 6, 7 of the second */
+    close_spool(s);
+    new_process();
+    s = open_spool();
+    static const uint64_t MADE[] = {4, 5, 6, 6, 7};
+    for (uint64_t n = 1; n <= 5; n++) {
+        assert_int_equal(sent_next(s, name, &made, &counts), n);
+        assert_memory_equal(name, THIRD, 16);
+        assert_int_equal(made, MADE[n - 1]);
+        assert_int_equal(counts, n == 6);
+    }
+    assert_int_equal(sent_next(s, name, &made, &counts), 0);
+    close_spool(s);
+    new_process();
+    s = open_spool(); /* nothing comes back, and no hole is mended */
+    assert_int_equal(sent_next(s, name, &made, &counts), 0);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
+/* What was evicted under the old name is told under the new one, with all its events. */
+static void tombstones_of_a_renamed_stream(void **state) {
+    (void)state;
+    static const uint8_t SECOND[16] = {7};
+    uint64_t count = 0, events = 0, numbers = 0;
+    ea_err err;
+    ea_spool *s = open_with(
+        &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .evict = 1, .limit_bytes = 4096, .segment_bytes = 1024});
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 100; n++)
+        offer_envelope(s, STREAM, n);
+    uint64_t evicted = counter(EA_COUNT_events_evicted_size);
+    assert_true(evicted > 300 && evicted % 10 == 0);
+    must(ea_spool_renew(s, STREAM, SECOND, &count, &err), &err);
+    for (uint64_t n = count + 1; n <= count + 20; n++) /* tombstones of moved batches, and moved tombstones */
+        offer_envelope(s, SECOND, n);
+    evicted = counter(EA_COUNT_events_evicted_size);
+    close_spool(s);
+    new_process();
+    s = open_with(
+        &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .evict = 1, .limit_bytes = 4096, .segment_bytes = 1024});
+    ea_range_set seen = {0};
+    for (;;) {
+        ea_spool_item item;
+        ea_batch_head head;
+        ea_text body;
+        if (!ea_spool_take(s, 1, &item, 1))
+            break;
+        ea_text_init(&body);
+        must(ea_spool_read(s, &item, &body, &err), &err);
+        must(ea_batch_read_head((const uint8_t *)body.data, body.len_bytes, &head, &err), &err);
+        assert_memory_equal(head.stream, SECOND, 16);
+        if (head.kind == EA_BATCH_TOMBSTONE) {
+            graves_seen g = {&seen, 0};
+            must(ea_batch_each_tombstone((const uint8_t *)body.data, body.len_bytes, see_grave, &g, &err), &err);
+            events += g.events;
+        } else {
+            must(ea_range_set_add(&seen, head.number, head.number), &err);
+        }
+        numbers++;
+        ea_text_deinit(&body);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    assert_true(numbers > 2);
+    assert_int_equal(events, evicted);
+    assert_int_equal(seen.count, 1); /* every number of the new stream, and no other */
+    assert_int_equal(seen.ranges[0].first, 1);
+    assert_int_equal(seen.ranges[0].last, count + 20);
+    free(seen.ranges);
+    close_spool(s);
+}
+
 static void a_take_ends_at_its_bound_and_streams_take_turns(void **state) {
     (void)state;
     ea_spool *s = open_spool();
@@ -1146,6 +1329,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(in_order_out_in_order),
         T(what_goes_back_keeps_its_place),
+        T(a_stream_goes_on_under_a_new_name),
+        T(tombstones_of_a_renamed_stream),
         T(a_take_ends_at_its_bound_and_streams_take_turns),
         T(security_before_bulk),
         T(a_restart_goes_on),
