@@ -7,6 +7,7 @@
 
 extern const ea_command ea_cmd_check;
 extern const ea_command ea_cmd_dump;
+extern const ea_command ea_cmd_import;
 extern const ea_command ea_cmd_schema;
 extern const ea_command ea_cmd_stats;
 extern const ea_command ea_cmd_replay;

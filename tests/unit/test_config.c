@@ -1,5 +1,8 @@
 /* Configuration files: values, mistakes with line and column, the reference page, the example, and differences. */
 #include "config.h"
+#include "event.h"
+#include "kernel_flags.h"
+#include "sessions.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -272,10 +275,56 @@ static void differences(void **state) {
     ea_config_destroy(cb);
 }
 
+/* Each class that a stack can be asked of is one that the decoder has; no name stands for two things. */
+static void kernel_names(void **state) {
+    size_t families;
+    const ea_family *const *all = ea_event_families(&families);
+    (void)state;
+    for (const ea_kernel_stack *k = ea_kernel_stacks; k->class_name; k++) {
+        int found = 0;
+        for (size_t i = 0; i < families; i++)
+            for (size_t j = 0; j < all[i]->row_count; j++)
+                found |= all[i]->provider->classic && strcmp(all[i]->rows[j].name, k->class_name) == 0;
+        if (!found)
+            fail_msg("%s is no class", k->class_name);
+    }
+    for (const ea_kernel_flag *f = ea_kernel_flags; f->name; f++) {
+        assert_ptr_equal(ea_kernel_flag_find(f->name, strlen(f->name)), f);
+        assert_null(ea_kernel_group_find(f->name, strlen(f->name)));
+    }
+    for (const ea_kernel_group *g = ea_kernel_groups; g->name; g++)
+        for (const char *p = g->flags; p; p = *p ? p + 1 : NULL) {
+            size_t n = strcspn(p, "+");
+            assert_non_null(ea_kernel_flag_find(p, n));
+            p += n;
+        }
+    assert_string_equal(ea_kernel_flag_find("proc_thread", 11)->name, "PROC_THREAD");
+    assert_null(ea_kernel_flag_find("PROC_THREADS", 12));
+}
+
+/* Group masks of a session, words and bits. */
+static void masks(void **state) {
+    ea_session_config s = {.flags = {.items = {"DiagEasy", "syscall", "OB_HANDLE"}, .count = 3}};
+    uint32_t m[EA_KERNEL_MASK_WORDS];
+    (void)state;
+    ea_session_masks(&s, m);
+    assert_int_equal(m[0], 0x3 | 0x4 | 0x300 | 0x2000 | 0x8);
+    assert_int_equal(m[1], 0x80 | 0x4000 | 0x4);
+    assert_int_equal(m[2], 0x40);
+    assert_int_equal(m[4], 0x40);
+    assert_int_equal(m[3] | m[5] | m[6] | m[7], 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),        cmocka_unit_test(mistakes),         cmocka_unit_test(aliases_are_bounded),
-        cmocka_unit_test(hostile_files), cmocka_unit_test(example_is_valid), cmocka_unit_test(differences),
+        cmocka_unit_test(values),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(aliases_are_bounded),
+        cmocka_unit_test(hostile_files),
+        cmocka_unit_test(example_is_valid),
+        cmocka_unit_test(differences),
+        cmocka_unit_test(kernel_names),
+        cmocka_unit_test(masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# sanitizers: yes
+"""etwagent import: each command line in tests/golden/import becomes exactly the configuration beside it, which check
+accepts; command lines that are wrong are refused with a reason; the profiles in config/profiles are valid.
+
+usage: test_import.py --build DIR"""
+import argparse
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WRONG = {
+    "": "expected a command line of xperf, logman or PerfView",
+    "tcpdump -i any": "'tcpdump': expected a command line that begins with",
+    "xperf": "expected -on with kernel flags, or -start NAME -on with providers",
+    "xperf -BufferSize 64": "-BufferSize: expected -on or -start first",
+    "xperf -on": "-on needs a name behind it",
+    "xperf -on PROFIL": "there is no kernel flag 'PROFIL'; did you mean PROFILE?",
+    "xperf -on PROFILE -BufferSize big": "-BufferSize 'big': expected 1 to",
+    "xperf -start a -on :0x1": "a provider's name is missing",
+    "logman query": "expected logman create, start or update",
+    "logman start a": "expected -p with a provider",
+    "logman start a -p {9e814aad-3204-11d2-9a82-006008a86939} (everything)": "logman has no kernel flag 'everything'",
+    "PerfView view a.etl": "'view': expected collect, start or run",
+    "PerfView collect /ClrEvents=Nothing": "the .NET runtime has no keyword 'Nothing'",
+    "PerfView collect /KernelEvents=None /ClrEvents=None": "nothing would be recorded",
+    "PerfView collect /CpuSampleMSec:5000": "expected milliseconds",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    agent = parser.parse_args().build.resolve() / "service/app/etwagent"
+    passed = failed = 0
+
+    def check(ok, what):
+        nonlocal passed, failed
+        passed, failed = passed + bool(ok), failed + (not ok)
+        if not ok:
+            print(f"FAILED: {what}")
+
+    def run(*words):
+        return subprocess.run([agent, *words], capture_output=True, text=True, timeout=60)
+
+    cases = sorted((ROOT / "tests/golden/import").glob("*.txt"))
+    check(len(cases) >= 14, f"{len(cases)} command lines")
+    for path in cases:
+        expected = path.with_suffix(".yaml")
+        result = run("import", path.read_text().strip())
+        check(result.returncode == 0 and result.stdout == expected.read_text(),
+              f"{path.name}: exit {result.returncode}\n{result.stdout}{result.stderr}")
+        valid = run("check", expected)
+        check(valid.returncode == 0, f"{expected.name} is refused: {valid.stderr}")
+    for line, reason in WRONG.items():
+        result = run("import", line)
+        check(result.returncode != 0 and reason in result.stderr and not result.stdout,
+              f"'{line}': exit {result.returncode}, expected '{reason}', got {result.stdout}{result.stderr}")
+    words = run("import", "--", "logman", "start", "dns", "-p", "Microsoft-Windows-DNS-Client")
+    check(words.returncode == 0 and "Microsoft-Windows-DNS-Client" in words.stdout, f"words: {words.stderr}")
+    providers = run("import", "--providers", "Microsoft-Windows-DotNETRuntime:GC+Jit:Verbose:@StacksEnabled=true")
+    check("any: 0x11" in providers.stdout and "stacks: true" in providers.stdout, f"--providers: {providers.stderr}")
+    profiles = sorted((ROOT / "config/profiles").glob("*.yaml"))
+    check(len(profiles) >= 6, f"{len(profiles)} profiles")
+    for path in profiles:
+        result = run("check", path)
+        check(result.returncode == 0 and "ETW session" in result.stdout, f"{path.name} is refused: {result.stderr}")
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
