@@ -2,6 +2,7 @@
  * 0xFF, an event of one of our own classes with a payload from outside.
  * Input: u16 length of the description, the description, the payload. Or 0xFF, u16 which class, the payload. */
 #include "class.h"
+#include "expand.h"
 #include "render.h"
 
 #include <stdlib.h>
@@ -11,6 +12,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check(int condition) {
     if (!condition)
         abort();
+}
+
+/* What comes out of a record is a whole record itself. */
+static int on_switch(void *arg, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t used, whole = ea_class_split(c, record->payload, record->payload_bytes, slices, &used);
+    check(ea_class_is_whole(c, whole, used, record->payload_bytes) && clock->frequency == 10000000);
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+static void expand(const ea_record *r, const ea_class *c, const ea_clock *clock) {
+    ea_expander *e;
+    uint64_t switches = 0;
+    if (!ea_expands(c) || ea_expander_create(&e, NULL))
+        return;
+    for (int i = 0; i < 2; i++)
+        check(ea_expand(e, r, c, clock, on_switch, &switches, NULL) == 0);
+    check(ea_expand_end(e, on_switch, &switches) == 0);
+    ea_expand_counts n = ea_expander_counts(e);
+    check(n.records == 2 && n.switches == switches && n.bytes_left_over <= 2u * r->payload_bytes);
+    ea_expander_destroy(e);
 }
 
 static void use_class(const ea_class *c, const uint8_t *payload, size_t payload_bytes) {
@@ -54,6 +77,7 @@ static void use_class(const ea_class *c, const uint8_t *payload, size_t payload_
     }
     check(!out.failed);
     ea_text_deinit(&out);
+    expand(&r, c, &CLOCK);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -68,9 +92,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         const ea_family *family = families[which % family_count];
         const ea_class_row *row = &family->rows[which / family_count % family->row_count];
         ea_record record = {.provider = family->provider->guid,
-                            .opcode = (uint8_t)row->code,
+                            .id = family->provider->classic ? 0 : row->code,
+                            .opcode = family->provider->classic ? (uint8_t)row->code : 0,
                             .version = row->until,
-                            .flags = EA_FLAG_CLASSIC_HEADER,
+                            .flags = family->provider->classic ? EA_FLAG_CLASSIC_HEADER : 0,
                             .pointer_size = size % 2 ? 8 : 4};
         use_class(ea_registry_find(r, &record), data + 3, size - 3);
     } else {
