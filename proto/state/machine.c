@@ -516,8 +516,10 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         return 0;
     uint32_t pid = (uint32_t)pid64, tid = (uint32_t)tid64;
     uint64_t key = tid, stack = ea_fields_u64_or_0(&m->now, ROLE_STACK_BASE);
+    /* an idle thread; a restart makes the same key out of the row */
+    uint16_t cpu = tid ? 0 : only_cpu(ea_fields_u64_or_0(&m->now, ROLE_AFFINITY), record->cpu);
     if (tid == 0)
-        key = stack ? stack : record->cpu;
+        key = stack ? stack : cpu;
     uint32_t row = ea_table_find(&m->tables[THREADS], key, tid == 0);
     int rc, open = is_open(m, THREADS, row), same = row != ROW_NONE && thread_at(m, row)->t.pid == pid;
     if (open && (plan->verb == VERB_START || !same)) {
@@ -546,8 +548,7 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     t->pid = pid;
     t->tid = tid;
     t->process_instance = open_process_instance(m, pid);
-    if (tid == 0)
-        t->cpu = only_cpu(ea_fields_u64_or_0(&m->now, ROLE_AFFINITY), record->cpu);
+    t->cpu = cpu;
     complete_thread(m, row);
     rc = link_sibling(m, THREADS, row);
     if (rc)

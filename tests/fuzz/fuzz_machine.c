@@ -3,6 +3,7 @@
  * and a restarted machine knows as many open instances as the one before it. */
 #include "machine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,13 @@ typedef struct counts {
     ea_machine *to; /* where to put them; NULL: only count */
 } counts;
 
-static void must(int holds) {
-    if (!holds)
-        abort();
+static void must_at(int condition, int line) {
+    if (condition)
+        return;
+    fprintf(stderr, "fuzz_machine.c:%d does not hold\n", line);
+    abort();
 }
+#define must(condition) must_at(condition, __LINE__)
 
 static void check_life(const ea_interval *life) {
     must(life->instance > 0 && life->begin_utc_ns <= life->end_utc_ns && life->begin_utc_ns <= life->seen_utc_ns);
