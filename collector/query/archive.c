@@ -23,6 +23,7 @@ struct ec_archive {
     size_t set_count, set_capacity;
     size_t *set_capacities;
     ea_bytes_map by_name; /* name in lower case -> index of its set + 1 */
+    ea_u64_map ordinals;  /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
     uint64_t damaged;
@@ -129,6 +130,7 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err 
         return ea_fail(err, EA_ENOMEM, "open %s", dir);
     ea_arena_init(&a->arena, 0);
     ea_bytes_map_init(&a->by_name, 0);
+    ea_u64_map_init(&a->ordinals, 0);
     adding d = {.a = a, .err = err};
     int rc = ec_store_open(&a->store, dir, &(ec_store_options){0}, err);
     /* from here on this connection sees one state of the index */
@@ -164,6 +166,7 @@ void ec_archive_close(ec_archive *a) {
     free(a->classes);
     free(a->streams);
     ea_bytes_map_deinit(&a->by_name);
+    ea_u64_map_deinit(&a->ordinals);
     ea_arena_deinit(&a->arena);
     free(a);
 }
@@ -194,6 +197,16 @@ const ec_class_set *ec_archive_set(const ec_archive *a, const char *name) {
     const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;
     ea_arena_deinit(&scratch);
     return k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+}
+
+uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {
+    enum { OFFSET_BITS = 40 }; /* records stand at multiples of 8 */
+    uint64_t key = row->segment << OFFSET_BITS | (row->offset >> 3 & ((1ull << OFFSET_BITS) - 1));
+    const uint64_t *known = ea_u64_map_get(&a->ordinals, key);
+    if (known)
+        return *known;
+    uint64_t ordinal = a->ordinals.count + 1;
+    return ea_u64_map_put(&a->ordinals, key, ordinal) ? 0 : ordinal;
 }
 
 void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg) {

@@ -56,6 +56,7 @@ struct ec_scan {
     size_t next_stream;
     const ec_archive_stream *stream;
     ec_found found;
+    uint64_t ordinal;
     uint8_t *data; /* the batch's bytes */
     size_t data_capacity;
     ea_batch_view *view;
@@ -484,6 +485,9 @@ static int next_batch(ec_scan *s, ea_err *err) {
             ec_archive_damaged(s->archive, s->stream, s->found.row.number, &damage);
             continue;
         }
+        s->ordinal = ec_archive_ordinal(s->archive, &s->found.row);
+        if (!s->ordinal)
+            return ea_fail(err, EA_ENOMEM, "read a batch");
         s->batches++;
         s->has_raw = 0;
         s->next_group = 0;
@@ -820,7 +824,11 @@ static int next_group(ec_scan *s, ea_err *err) {
     size_t groups = ea_batch_group_count(s->view);
     while (s->next_group < groups) {
         ec_block *b = &s->block;
-        *b = (ec_block){.stream = s->stream, .batch = s->found.row.number, .view = s->view, .group = s->next_group++};
+        *b = (ec_block){.stream = s->stream,
+                        .batch = s->found.row.number,
+                        .ordinal = s->ordinal,
+                        .view = s->view,
+                        .group = s->next_group++};
         b->c = ea_batch_group_class(s->view, b->group);
         b->constants = ea_batch_group_constants(s->view, b->group);
         b->count = ea_batch_group_events(s->view, b->group);

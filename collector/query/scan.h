@@ -40,7 +40,8 @@ int ec_scan_keeps(const ec_shape *shape, size_t column, enum ec_op op);
  * the conditions let through, ascending. */
 typedef struct ec_block {
     const ec_archive_stream *stream;
-    uint64_t batch;
+    uint64_t batch;   /* its number in the stream */
+    uint64_t ordinal; /* of the batch in the archive */
     ea_batch_view *view;
     size_t group;
     const ea_class *c;

@@ -27,8 +27,7 @@ typedef struct cursor {
     ec_scan *scan;
     const ec_block *block; /* NULL: at the end */
     uint32_t at;           /* index into block->selected */
-    sqlite3_int64 rowid;
-    ea_arena arena; /* the values of the conditions */
+    ea_arena arena;        /* the values of the conditions */
 } cursor;
 
 static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
@@ -58,7 +57,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
         ea_text_printf(&sql, " %s%s", ec_kind_type(c->kind), c->hidden ? " HIDDEN" : "");
     }
     ea_text_char(&sql, ')');
-    int code = rc ? SQLITE_NOMEM : ec_sql_declare(from->sql, &sql);
+    int code = rc || sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, sql.data);
     ea_text_deinit(&sql);
     if (code != SQLITE_OK) {
         *ret_message = sqlite3_mprintf("%s", rc ? err.message : sqlite3_errmsg(db));
@@ -218,7 +217,6 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
     ec_scan_close(c->scan);
     c->scan = NULL;
     c->block = NULL;
-    c->rowid = 0;
     ea_arena_reset(&c->arena);
     ec_condition *conditions = ea_arena_zalloc(&c->arena, (size_t)argc + 1, sizeof *conditions);
     int rc = conditions ? 0 : ea_fail(&err, EA_ENOMEM, "begin a scan");
@@ -235,7 +233,6 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
 
 static int next(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
-    c->rowid++;
     return ++c->at < c->block->selected_count ? SQLITE_OK : next_block(c);
 }
 
@@ -254,8 +251,12 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
     return SQLITE_OK;
 }
 
+/* The same event has the same number in every scan: SQLite joins what several of them find (OR) by it. */
 static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
-    *ret = ((cursor *)base)->rowid;
+    enum { POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
+    const cursor *c = (const cursor *)base;
+    const ec_block *b = c->block;
+    *ret = (sqlite3_int64)(b->ordinal << POSITION_BITS | b->rows[b->selected[c->at]]);
     return SQLITE_OK;
 }
 

@@ -11,7 +11,6 @@ struct ec_sql {
     char *dir;
     ec_archive *archive;
     sqlite3 *db;
-    int is_declaring; /* sqlite3_declare_vtab asks the authorizer, too */
     ec_tables *state; /* opened when a table of it is first used */
     sqlite3 *memory;  /* the table of classes, filled when it is first used */
 };
@@ -24,8 +23,6 @@ EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, ea_err *err);
 
 /* A failure of ours as SQLite's code, with its message in the table's zErrMsg. */
 int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
-/* sqlite3_declare_vtab, out of an xConnect. */
-int ec_sql_declare(ec_sql *s, const ea_text *columns);
 /* The value of a condition: what SQLite compares a column of that kind with. Texts are copied into the arena. kind: of
  * the column. EA_ENOMEM; EA_EUSAGE for a text where a time is meant. */
 EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);

@@ -2,6 +2,7 @@
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
 #include "ledger.h"
+#include "map.h"
 #include "sql_parts.h"
 
 #include <inttypes.h>
@@ -15,6 +16,7 @@ typedef struct spec {
     const char *name;
     enum place place;
     const char *from;
+    const char *key; /* a number of its own for each row */
     struct {
         const char *name;
         enum ec_kind kind;
@@ -42,9 +44,10 @@ typedef struct spec {
 // clang-format off
 static const spec SPECS[] = {
     {"hosts", STORE,
-     "(SELECT agent, max(source_host) AS machine, count(*) AS streams, sum(batch_count) AS batches,"
+     "(SELECT agent, min(stream_id) AS key, max(source_host) AS machine, count(*) AS streams, sum(batch_count) AS batches,"
      " sum(event_count) AS events, sum(byte_count) AS bytes, min(begin_utc_ns) AS first, max(end_utc_ns) AS last,"
      " min(received_first_utc_ns) AS received_first, max(received_last_utc_ns) AS received_last FROM streams GROUP BY agent) t",
+     "t.key",
      {{"host", EC_KIND_TEXT, "t.agent"},
       {"machine", EC_KIND_TEXT, "nullif(t.machine, '')"},
       {"streams", EC_KIND_INT, "t.streams"},
@@ -57,6 +60,7 @@ static const spec SPECS[] = {
       {"received_last", EC_KIND_TIME, "t.received_last"}}},
     {"streams", STORE,
      "streams t",
+     "t.stream_id",
      {{"host", EC_KIND_TEXT, "t.agent"},
       {"stream", EC_KIND_TEXT, "lower(hex(t.stream))"},
       {"machine", EC_KIND_TEXT, "nullif(t.source_host, '')"},
@@ -72,6 +76,7 @@ static const spec SPECS[] = {
       {"received_last", EC_KIND_TIME, "t.received_last_utc_ns"}}},
     {"batches", STORE,
      "streams s JOIN batches t ON t.stream_id = s.stream_id",
+     "t.stream_id << 40 | t.number",
      {{"host", EC_KIND_TEXT, "s.agent"},
       {"stream", EC_KIND_TEXT, "lower(hex(s.stream))"},
       {"batch", EC_KIND_INT, "t.number"},
@@ -85,6 +90,7 @@ static const spec SPECS[] = {
       {"offset", EC_KIND_INT, "t.offset"}}},
     {"classes", MEMORY,
      "classes t",
+     "t.rowid",
      {{"name", EC_KIND_TEXT, "t.name"},
       {"provider_name", EC_KIND_TEXT, "t.provider_name"},
       {"provider", EC_KIND_TEXT, "t.provider"},
@@ -97,6 +103,7 @@ static const spec SPECS[] = {
       {"hash", EC_KIND_TEXT, "t.hash"}}},
     {"processes", STATE,
      "streams s JOIN processes t ON t.stream = s.stream",
+     "t.stream << 40 | t.instance",
      {LIFE_COLUMNS,
       {"pid", EC_KIND_INT, "t.pid"},
       {"parent_pid", EC_KIND_INT, "t.parent_pid"},
@@ -113,6 +120,7 @@ static const spec SPECS[] = {
       {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"}}},
     {"threads", STATE,
      "streams s JOIN threads t ON t.stream = s.stream",
+     "t.stream << 40 | t.instance",
      {LIFE_COLUMNS,
       {"tid", EC_KIND_INT, "t.tid"},
       {"pid", EC_KIND_INT, "t.pid"},
@@ -125,6 +133,7 @@ static const spec SPECS[] = {
       {"teb", EC_KIND_ADDRESS, "t.teb"}}},
     {"modules", STATE,
      "streams s JOIN modules t ON t.stream = s.stream",
+     "t.stream << 40 | t.instance",
      {LIFE_COLUMNS,
       {"pid", EC_KIND_INT, "t.pid"},
       {"process_instance", EC_KIND_INT, "nullif(t.process_instance, 0)"},
@@ -141,6 +150,7 @@ static const spec SPECS[] = {
     {"ledger", STATE,
      "streams s JOIN ledger_batches b ON b.stream = s.stream"
      " JOIN ledger_counts t ON t.stream = b.stream AND t.number = b.number",
+     "row_key(t.stream, t.number, t.counter, t.family)",
      {STREAM_COLUMNS,
       {"batch", EC_KIND_INT, "t.number"},
       {"time", EC_KIND_TIME, "b.utc_ns"},
@@ -151,6 +161,7 @@ static const spec SPECS[] = {
       {"stored", EC_KIND_INT, "b.stored_count"}}},
     {"blindness", STATE,
      "streams s JOIN blindness t ON t.stream = s.stream",
+     "row_key(t.stream, t.first, t.cause)",
      {STREAM_COLUMNS,
       {"first", EC_KIND_INT, "t.first"},
       {"last", EC_KIND_INT, "t.last"},
@@ -161,6 +172,7 @@ static const spec SPECS[] = {
       {"end", EC_KIND_TIME, "t.end_utc_ns"}}},
     {"alerts", STATE,
      "streams s JOIN alerts t ON t.stream = s.stream",
+     "row_key(t.stream, t.number, t.kind, t.family)",
      {STREAM_COLUMNS,
       {"batch", EC_KIND_INT, "t.number"},
       {"family", EC_KIND_TEXT, "t.family"},
@@ -189,7 +201,6 @@ typedef struct cursor {
     sqlite3_vtab_cursor base;
     sqlite3_stmt *statement;
     int is_row;
-    sqlite3_int64 rowid;
 } cursor;
 
 /* ---- the databases ---- */
@@ -204,6 +215,18 @@ static void counter_name(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_text(c, ea_counter_row(which)->name, -1, SQLITE_STATIC);
     else
         sqlite3_result_value(c, v[0]);
+}
+
+/* A hash of what makes a row the one it is. */
+static void row_key(sqlite3_context *c, int count, sqlite3_value **v) {
+    uint64_t hash = 0;
+    for (int i = 0; i < count; i++) {
+        sqlite3_int64 n = sqlite3_value_int64(v[i]);
+        hash = sqlite3_value_type(v[i]) == SQLITE_TEXT
+                   ? ea_hash64(sqlite3_value_text(v[i]), (size_t)sqlite3_value_bytes(v[i]), hash)
+                   : ea_hash64(&n, sizeof n, hash);
+    }
+    sqlite3_result_int64(c, (sqlite3_int64)(hash >> 1));
 }
 
 static void alert_name(sqlite3_context *c, int count, sqlite3_value **v) {
@@ -226,6 +249,7 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
         if (sqlite3_create_function_v2(db, "counter_name", 1, FLAGS, NULL, counter_name, NULL, NULL, NULL) !=
                 SQLITE_OK ||
             sqlite3_create_function_v2(db, "alert_name", 1, FLAGS, NULL, alert_name, NULL, NULL, NULL) != SQLITE_OK ||
+            sqlite3_create_function_v2(db, "row_key", -1, FLAGS, NULL, row_key, NULL, NULL, NULL) != SQLITE_OK ||
             sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
             rc = failed(err, db, "read the history");
             ec_tables_close(s->state);
@@ -299,7 +323,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     ea_err err = {0};
     ea_text sql;
     sqlite3 *inner = NULL;
-    (void)db, (void)argc, (void)argv;
+    (void)argc, (void)argv;
     int rc = 0;
     if (from->spec->place == STATE)
         rc = open_state(from->sql, &inner, &err);
@@ -320,7 +344,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
         ea_text_printf(&sql, " %s", ec_kind_type(from->spec->columns[i].kind));
     }
     ea_text_char(&sql, ')');
-    int code = ec_sql_declare(from->sql, &sql);
+    int code = sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, sql.data);
     ea_text_deinit(&sql);
     table *t = code == SQLITE_OK ? sqlite3_malloc(sizeof *t) : NULL;
     if (!t)
@@ -388,7 +412,6 @@ static int step(cursor *c) {
     ea_err err = {0};
     int code = sqlite3_step(c->statement);
     c->is_row = code == SQLITE_ROW;
-    c->rowid++;
     if (code == SQLITE_ROW || code == SQLITE_DONE)
         return SQLITE_OK;
     (void)failed(&err, t->db, "read the tables");
@@ -421,13 +444,12 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
     sqlite3_finalize(c->statement);
     c->statement = NULL;
     c->is_row = 0;
-    c->rowid = 0;
     uint64_t used = plan_number(&plan, 16);
     ea_text_init(&sql);
     ea_text_str(&sql, "SELECT ");
     for (size_t i = 0; i < COLUMNS_MAX && t->spec->columns[i].name; i++)
         ea_text_printf(&sql, "%s%s", i ? ", " : "", used >> i & 1 ? t->spec->columns[i].value : "NULL");
-    ea_text_printf(&sql, " FROM %s WHERE 1", t->spec->from);
+    ea_text_printf(&sql, ", %s FROM %s WHERE 1", t->spec->key, t->spec->from);
     int given[COLUMNS_MAX * 5] = {0}, count = 0;
     for (int i = 0; i < argc; i++) {
         uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
@@ -461,8 +483,10 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
     sqlite3_result_value(context, sqlite3_column_value(((cursor *)base)->statement, which));
     return SQLITE_OK;
 }
+/* The same in every scan: SQLite joins what several of them find (OR) by it. */
 static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
-    *ret = ((cursor *)base)->rowid;
+    sqlite3_stmt *st = ((cursor *)base)->statement;
+    *ret = sqlite3_column_int64(st, sqlite3_column_count(st) - 1);
     return SQLITE_OK;
 }
 

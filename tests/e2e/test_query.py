@@ -1,0 +1,216 @@
+"""SQL answers equal a naive recomputation over `dump --format jsonl`: each of 50 queries on each of three traces. What SQL
+hands down to the scan (host, class, time, pid, fields, dictionaries) and what it keeps for itself must not change an answer.
+"""
+import collections
+import json
+
+import harness
+import traces
+
+TRACES = ["clr-kernel-win8-x64", "shutdown-win10", "tracelogging-win11-20cpu"]
+NOBODY = 4294967295
+
+
+def bare(value):
+    """A field without its name: {"value": 5, "name": "x"} is 5."""
+    return value["value"] if isinstance(value, dict) and "value" in value else value
+
+
+def number(value):
+    value = bare(value)
+    return int(value, 16) if isinstance(value, str) and value.startswith("0x") else value
+
+
+class Events:
+    """What dump says of one trace, and values in it that questions can be about."""
+
+    def __init__(self, lines):
+        self.all = [json.loads(line) for line in lines]
+        self.dc = "DCStart" if any(e["name"] == "Process/DCStart" for e in self.all) else "DCEnd"  # which rundown it has
+        self.opcode = 3 if self.dc == "DCStart" else 4
+        times = sorted(e["time"] for e in self.all)
+        self.t1, self.t2 = times[len(times) // 4], times[3 * len(times) // 4]
+        self.pid = collections.Counter(e["pid"] for e in self.all if e["pid"] not in (0, NOBODY)).most_common(1)[0][0]
+        self.pids = [p for p, _ in collections.Counter(e["pid"] for e in self.all).most_common(4)]
+        self.tid = collections.Counter(e["tid"] for e in self.all if e["tid"] not in (0, NOBODY)).most_common(1)[0][0]
+        images = self.of("Image/DCStart")
+        self.base = sorted(number(e["fields"]["ImageBase"]) for e in images)[len(images) // 2]
+        self.path = collections.Counter(e["fields"]["FileName"] for e in images).most_common(1)[0][0]
+        self.image = sorted(e["fields"]["ImageFileName"] for e in self.of("Process/DCStart"))[0]
+        self.provider = collections.Counter(e["provider"] for e in self.all).most_common(2)[-1][0]
+
+    def of(self, name):
+        name = name.replace("DCStart", self.dc)
+        return [e for e in self.all if e["name"] == name]
+
+
+def field(e, name):
+    return bare(e["fields"].get(name))
+
+
+def count_by(events, key):
+    return [[k, n] for k, n in collections.Counter(key(e) for e in events).items()]
+
+
+# title, SQL with {parameters}, what it must give; rows are compared as they come when the third is "ordered"
+QUERIES = [
+    ("all", "SELECT count(*) FROM events", lambda d: [[len(d.all)]]),
+    ("by class", "SELECT name, count(*) FROM events GROUP BY name", lambda d: count_by(d.all, lambda e: e["name"])),
+    ("by provider", "SELECT provider, provider_name, count(*) FROM events GROUP BY 1, 2",
+     lambda d: [[*k, n] for k, n in collections.Counter((e["provider"], e["provider_name"]) for e in d.all).items()]),
+    ("by pid", "SELECT pid, count(*) FROM events GROUP BY pid", lambda d: count_by(d.all, lambda e: e["pid"])),
+    ("by cpu", "SELECT cpu, count(*) FROM events GROUP BY cpu", lambda d: count_by(d.all, lambda e: e["cpu"])),
+    ("by thread", "SELECT pid, tid, count(*) FROM events GROUP BY pid, tid",
+     lambda d: [[*k, n] for k, n in collections.Counter((e["pid"], e["tid"]) for e in d.all).items()]),
+    ("first and last", "SELECT time_text(min(time)), time_text(max(time)) FROM events",
+     lambda d: [[min(e["time"] for e in d.all), max(e["time"] for e in d.all)]]),
+    ("one pid", "SELECT count(*) FROM events WHERE pid = {pid}", lambda d: [[sum(e["pid"] == d.pid for e in d.all)]]),
+    ("pid as text", "SELECT count(*) FROM events WHERE pid = '{pid}'", lambda d: [[sum(e["pid"] == d.pid for e in d.all)]]),
+    ("pid in a list", "SELECT pid, count(*) FROM events WHERE pid IN ({pids}, 123456789) GROUP BY 1",
+     lambda d: count_by([e for e in d.all if e["pid"] in d.pids], lambda e: e["pid"])),
+    ("not this pid", "SELECT count(*) FROM events WHERE pid <> {pid}", lambda d: [[sum(e["pid"] != d.pid for e in d.all)]]),
+    ("pids between", "SELECT count(*) FROM events WHERE pid BETWEEN 4 AND {pid}",
+     lambda d: [[sum(4 <= e["pid"] <= d.pid for e in d.all)]]),
+    ("pid above a fraction", "SELECT count(*) FROM events WHERE pid > {pid} - 0.5 AND pid < {pid} + 0.5",
+     lambda d: [[sum(e["pid"] == d.pid for e in d.all)]]),
+    ("one thread", "SELECT name, count(*) FROM events WHERE tid = {tid} GROUP BY 1",
+     lambda d: count_by([e for e in d.all if e["tid"] == d.tid], lambda e: e["name"])),
+    ("a time window", "SELECT count(*) FROM events WHERE time >= time_ns('{t1}') AND time < time_ns('{t2}')",
+     lambda d: [[sum(d.t1 <= e["time"] < d.t2 for e in d.all)]]),
+    ("one instant", "SELECT count(*) FROM events WHERE time = time_ns('{t1}')",
+     lambda d: [[sum(e["time"] == d.t1 for e in d.all)]]),
+    ("after", "SELECT name, count(*) FROM events WHERE time > time_ns('{t2}') GROUP BY 1",
+     lambda d: count_by([e for e in d.all if e["time"] > d.t2], lambda e: e["name"])),
+    ("until, by pid", "SELECT pid, count(*) FROM events WHERE time <= time_ns('{t1}') GROUP BY 1",
+     lambda d: count_by([e for e in d.all if e["time"] <= d.t1], lambda e: e["pid"])),
+    ("window, pid and class", "SELECT count(*) FROM events WHERE time BETWEEN time_ns('{t1}') AND time_ns('{t2}') AND pid = {pid}"
+     " AND name = 'Image/UnLoad'",
+     lambda d: [[sum(d.t1 <= e["time"] <= d.t2 and e["pid"] == d.pid and e["name"] == "Image/UnLoad" for e in d.all)]]),
+    ("by second", "SELECT time_text(time_bucket(time, '1s')), count(*) FROM events GROUP BY 1",
+     lambda d: count_by(d.all, lambda e: e["time"][:19] + ".0000000Z")),
+    ("class by name", "SELECT count(*), min(version), max(version) FROM events WHERE name = 'Thread/DCStart'",
+     lambda d: [[len(d.of("Thread/DCStart")), min(e["version"] for e in d.of("Thread/DCStart")),
+                 max(e["version"] for e in d.of("Thread/DCStart"))]]),
+    ("classes in a list", "SELECT name, count(*) FROM events WHERE name IN ('Process/DCStart', 'Image/DCStart', 'No/Such') GROUP BY 1",
+     lambda d: count_by(d.of("Process/DCStart") + d.of("Image/DCStart"), lambda e: e["name"])),
+    ("classes that look alike", "SELECT name, count(*) FROM events WHERE name LIKE 'process/%' GROUP BY 1",
+     lambda d: count_by([e for e in d.all if e["name"].startswith("Process/")], lambda e: e["name"])),
+    ("no class of that name", "SELECT count(*) FROM events WHERE name = 'process/dcstart'", lambda d: [[0]]),
+    ("in any case", "SELECT count(*) FROM events WHERE name = 'process/dcstart' COLLATE NOCASE",
+     lambda d: [[len(d.of("Process/DCStart"))]]),
+    ("one provider", "SELECT name, count(*) FROM events WHERE provider = guid('{{{provider}}}') GROUP BY 1",
+     lambda d: count_by([e for e in d.all if e["provider"] == d.provider], lambda e: e["name"])),
+    ("header constants", "SELECT id, version, opcode, level, channel, task, keyword, count(*) FROM events"
+     " WHERE opcode = {opcode} AND version > 1 GROUP BY 1, 2, 3, 4, 5, 6, 7",
+     lambda d: [[*k[:6], k[6], n] for k, n in collections.Counter(
+         (e["id"], e["version"], e["opcode"], e["level"], e["channel"], e["task"], e["keyword"])
+         for e in d.all if e["opcode"] == d.opcode and e["version"] > 1).items()]),
+    ("a keyword", "SELECT count(*) FROM events WHERE keyword >= u64('0x8000000000000000')",
+     lambda d: [[sum(int(e["keyword"], 16) >= 2**63 for e in d.all)]]),
+    ("activities", "SELECT activity_id, count(*) FROM events WHERE activity_id IS NOT NULL GROUP BY 1",
+     lambda d: count_by([e for e in d.all if e["activity_id"]], lambda e: e["activity_id"])),
+    ("related activities", "SELECT count(related_activity_id) FROM events",
+     lambda d: [[sum(e["related_activity_id"] is not None for e in d.all)]]),
+    ("stacks in headers", "SELECT count(*), sum(json_array_length(stack)) FROM events WHERE stack <> '[]'",
+     lambda d: [[sum(e["stack"] != [] for e in d.all), sum(len(e["stack"]) for e in d.all) or None]]),
+    ("raw ticks", "SELECT count(DISTINCT clock), min(clock), max(clock) FROM events",
+     lambda d: [[len({e["clock"] for e in d.all}), min(e["clock"] for e in d.all), max(e["clock"] for e in d.all)]]),
+    ("all fields as JSON", "SELECT json_extract(fields, '$.ImageFileName') FROM events WHERE name = 'Process/DCStart'",
+     lambda d: [[field(e, "ImageFileName")] for e in d.of("Process/DCStart")]),
+    ("processes", 'SELECT time, cpu, ProcessId, ParentId, SessionId, ImageFileName, CommandLine, UserSID FROM "Process/DCStart"',
+     lambda d: [[e["time"], e["cpu"], *(field(e, f) for f in ("ProcessId", "ParentId", "SessionId", "ImageFileName", "CommandLine",
+                                                             "UserSID"))] for e in d.of("Process/DCStart")]),
+    ("addresses are shown", 'SELECT UniqueProcessKey, DirectoryTableBase, Flags FROM "process/dcstart"',
+     lambda d: [[field(e, f) for f in ("UniqueProcessKey", "DirectoryTableBase", "Flags")] for e in d.of("Process/DCStart")]),
+    ("one image by name", "SELECT ProcessId FROM \"Process/DCStart\" WHERE ImageFileName = '{image}'",
+     lambda d: [[field(e, "ProcessId")] for e in d.of("Process/DCStart") if field(e, "ImageFileName") == d.image]),
+    ("a SID", "SELECT count(*) FROM \"Process/DCStart\" WHERE UserSID = sid('s-1-5-18')",
+     lambda d: [[sum(field(e, "UserSID") == "S-1-5-18" for e in d.of("Process/DCStart"))]]),
+    ("a dictionary column", "SELECT ProcessId, ImageBase FROM \"Image/DCStart\" WHERE FileName = '{path}'",
+     lambda d: [[field(e, "ProcessId"), field(e, "ImageBase")] for e in d.of("Image/DCStart") if field(e, "FileName") == d.path]),
+    ("a list of paths", "SELECT FileName, count(*) FROM \"Image/DCStart\" WHERE FileName IN ('{path}', 'nothing') GROUP BY 1",
+     lambda d: count_by([e for e in d.of("Image/DCStart") if field(e, "FileName") == d.path], lambda e: field(e, "FileName"))),
+    ("addresses above", "SELECT count(*) FROM \"Image/DCStart\" WHERE ImageBase > u64('{base}')",
+     lambda d: [[sum(number(e["fields"]["ImageBase"]) > d.base for e in d.of("Image/DCStart"))]]),
+    ("the kernel's half", "SELECT count(*) FROM \"Image/DCStart\" WHERE ImageBase >= u64('0xffff000000000000')",
+     lambda d: [[sum(number(e["fields"]["ImageBase"]) >= 0xFFFF000000000000 for e in d.of("Image/DCStart"))]]),
+    ("an address", "SELECT ProcessId, FileName FROM \"Image/DCStart\" WHERE ImageBase = u64({base})",
+     lambda d: [[field(e, "ProcessId"), field(e, "FileName")] for e in d.of("Image/DCStart") if number(e["fields"]["ImageBase"]) == d.base]),
+    ("addresses in order", "SELECT DISTINCT ImageBase FROM \"Image/DCStart\" ORDER BY ImageBase",
+     lambda d: [[hex(b)] for b in sorted({number(e["fields"]["ImageBase"]) for e in d.of("Image/DCStart")})], "ordered"),
+    ("highest addresses", "SELECT u64_text(max(ImageBase)), u64_text(min(ImageBase)) FROM \"Image/DCStart\"",
+     lambda d: [[hex(max(number(e["fields"]["ImageBase"]) for e in d.of("Image/DCStart"))),
+                 hex(min(number(e["fields"]["ImageBase"]) for e in d.of("Image/DCStart")))]]),
+    ("differences of addresses", "SELECT max(ImageBase) - min(ImageBase) FROM \"Image/DCStart\" WHERE ImageBase < u64('0x800000000000')",
+     lambda d: [[max(b) - min(b)] for b in [[number(e["fields"]["ImageBase"]) for e in d.of("Image/DCStart")
+                                              if number(e["fields"]["ImageBase"]) < 0x800000000000]]]),
+    ("sum of sizes", "SELECT ProcessId, count(*), sum(ImageSize) FROM \"Image/DCStart\" GROUP BY 1",
+     lambda d: [[p, len(sizes), sum(sizes)] for p, sizes in by_pid(d).items()]),
+    ("sizes between", "SELECT count(*) FROM \"Image/DCStart\" WHERE ImageSize BETWEEN 65536 AND 1048576 AND ProcessId <> 0",
+     lambda d: [[sum(65536 <= number(e["fields"]["ImageSize"]) <= 1048576 and field(e, "ProcessId") != 0
+                     for e in d.of("Image/DCStart"))]]),
+    ("ten largest", "SELECT ImageSize, FileName, ProcessId FROM \"Image/DCStart\" ORDER BY ImageSize + 0 DESC, FileName, ProcessId, time LIMIT 10",
+     lambda d: sorted(([number(e["fields"]["ImageSize"]), field(e, "FileName"), field(e, "ProcessId")]
+                       for e in d.of("Image/DCStart")), key=lambda r: (-r[0], r[1].encode(), r[2]))[:10], "ordered"),
+    ("a join of classes", 'WITH p AS MATERIALIZED (SELECT ProcessId AS id, ImageFileName AS image FROM "Process/DCStart")'
+     ' SELECT p.image, count(*) FROM "Thread/DCStart" t JOIN p ON p.id = t.ProcessId GROUP BY 1', lambda d: threads_by_image(d)),
+    ("either of two", "SELECT count(*) FROM events WHERE (pid = {pid} OR tid = {tid}) AND NOT (time < time_ns('{t1}'))",
+     lambda d: [[sum((e["pid"] == d.pid or e["tid"] == d.tid) and not e["time"] < d.t1 for e in d.all)]]),
+    ("unknown fields are NULL", 'SELECT count(*) FROM "Thread/DCStart" WHERE ThreadName IS NULL',
+     lambda d: [[sum(field(e, "ThreadName") is None for e in d.of("Thread/DCStart"))]] if any(
+         "ThreadName" in e["fields"] for e in d.of("Thread/DCStart")) else None),
+    ("in the order of arrival", "SELECT name, clock, cpu FROM events ORDER BY stream, batch, position LIMIT 3000",
+     lambda d: [[e["name"], e["clock"], e["cpu"]] for e in d.all[:3000]], "ordered"),
+]
+
+
+def by_pid(d):
+    sizes = collections.defaultdict(list)
+    for e in d.of("Image/DCStart"):
+        sizes[field(e, "ProcessId")].append(number(e["fields"]["ImageSize"]))
+    return sizes
+
+
+def threads_by_image(d):
+    counts = collections.Counter()
+    for p in d.of("Process/DCStart"):
+        counts[field(p, "ImageFileName")] += sum(field(t, "ProcessId") == field(p, "ProcessId") for t in d.of("Thread/DCStart"))
+    return [[k, n] for k, n in counts.items() if n]
+
+
+def same(got, expected, ordered):
+    if ordered:
+        return got == expected
+    key = lambda row: [(v is not None, str(type(v)), v) for v in row]  # noqa: E731
+    return sorted(got, key=key) == sorted(expected, key=key)
+
+
+def test(env, checks, arguments):
+    env.make_certificates(agents=TRACES)
+    collector = env.new_collector().start()
+    for name in TRACES:
+        env.replay(traces.paths(name, env.build), collector, agent=name, spool=env.folder / f"spool-{name}")
+    asked = collections.Counter()
+    for name in TRACES:
+        dumped = env.run([env.agent, "dump", "--format", "jsonl", "--no-names", *traces.paths(name, env.build)]).stdout.splitlines()
+        d = Events(dumped)
+        values = {key: getattr(d, key) for key in ("pid", "tid", "t1", "t2", "image", "provider", "opcode")}
+        values.update(pids=", ".join(map(str, d.pids)), path=d.path, base=hex(d.base))
+        for title, sql, naive, *ordered in QUERIES:
+            expected = naive(d)
+            if expected is None:  # this trace's events have no such field
+                continue
+            sql = sql.format(**values).replace("DCStart", d.dc).replace("dcstart", d.dc.lower())
+            done = env.run([env.collector, "query", "--store", collector.store, "--format", "jsonl", "--host", name, sql], check=False)
+            if not checks.equal((done.returncode, done.stderr), (0, ""), f"{name}: {title}: {sql}"):
+                continue
+            got = [list(json.loads(line).values()) for line in done.stdout.splitlines()]
+            checks.that(same(got, expected, bool(ordered)),
+                        f"{name}: {title}: {sql}\n  got      {str(got)[:600]}\n  expected {str(expected)[:600]}")
+            asked[title] += 1
+    checks.that(sum(n == len(TRACES) for n in asked.values()) >= 50, f"{len(asked)} queries were asked, {dict(asked)}")
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
