@@ -64,7 +64,7 @@ ea_session_config *ea_import_session(ea_import *im, const char *name, size_t len
         copy[i] = name[i] && strchr(ALLOWED, name[i]) ? name[i] : '-';
     copy[n] = 0;
     if (!n)
-        strcpy(copy, "session");
+        memcpy(copy, "session", sizeof "session");
     n = strlen(copy);
     for (unsigned k = 2; name_is_taken(im, copy) && k < 1000; k++)
         snprintf(copy + n, ROOM + 1, "-%u", k);
