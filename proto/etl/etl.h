@@ -86,10 +86,11 @@ const ea_etl_info *ea_etl_file_info(const ea_etl_set *set, size_t file);
 /* The next record in canonical order: 1 and *ret_record (borrowed until the next call), 0 at the end, negative on an
  * error that ends the reading (damage does not: it is skipped, counted and reported).
  *
- * Following, buffers are taken as they come into the files, and the records of a window of them (two a CPU, eight at the
- * least, of each file) are put in order; what comes later than that comes out late and is counted. A record comes out
- * when every window is full or its file's header says that the session has ended, so that the order is a function of
- * what is in the files and not of when they were looked at; with patience_ns, also when nothing new came for that long.
+ * Following, buffers are taken as they come into the files, and the records of a window of them (two a CPU, eight at
+ * the least, of each file) are put in order; what comes later than that comes out late and is counted. A record comes
+ * out when every window is full or its file's header says that the session has ended, so that the order is a function
+ * of what is in the files and not of when they were looked at; with patience_ns, also when nothing new came for that
+ * long. The first buffer, whose header event changes while its session runs, comes when that is over.
  * EA_ETL_NOTHING_YET: call again some time later. 0: all sessions have ended. */
 EA_MUST_CHECK int ea_etl_next(ea_etl_set *set, const ea_record **ret_record, ea_err *err);
 

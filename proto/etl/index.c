@@ -455,6 +455,9 @@ struct ea_etl_tail {
     int laid_out;        /* packed and grid_bytes are known */
     uint64_t doubted_at; /* the last buffer that did not read well when it was seen first; 0: none */
     int ended;           /* the session is over, and all of the file is indexed */
+    /* The first buffer holds the header event, which changes when the session ends: it comes last. */
+    ea_etl_entry header;
+    int has_header;
 };
 
 int ea_etl_tail_create(ea_etl_tail **ret, ea_etl_file *file, uint16_t file_number, const ea_etl_options *options,
@@ -587,14 +590,23 @@ int ea_etl_tail_poll(ea_etl_tail *t, int *ret_found, ea_err *err) {
 }
 
 int ea_etl_tail_take(ea_etl_tail *t, ea_etl_entry *ret) {
-    if (t->next == t->index.count)
+    if (t->next < t->index.count && t->index.entries[t->next].offset == 0) {
+        t->header = t->index.entries[t->next++];
+        t->has_header = 1;
+    }
+    if (t->next < t->index.count) {
+        *ret = t->index.entries[t->next++];
+        return 1;
+    }
+    if (!t->ended || !t->has_header)
         return 0;
-    *ret = t->index.entries[t->next++];
+    *ret = t->header;
+    t->has_header = 0;
     return 1;
 }
 
 int ea_etl_tail_ended(const ea_etl_tail *t) {
-    return t->ended && t->next == t->index.count;
+    return t->ended && t->next == t->index.count && !t->has_header;
 }
 
 /* ---- sorting ---- a heap sort: in place, and never slow */

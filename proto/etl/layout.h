@@ -259,7 +259,8 @@ void ea_etl_tail_destroy(ea_etl_tail *t); /* NULL is allowed */
 /* Looks at the file again. New buffers count when they are whole, or when the header says that the session is over:
  * then the file is read to its end. *ret_found: there is something new. Updates file->info. */
 EA_MUST_CHECK int ea_etl_tail_poll(ea_etl_tail *t, int *ret_found, ea_err *err);
-/* The next buffer in file order, with its raw key: 1; 0 when none is known. */
+/* The next buffer in file order, with its raw key: 1; 0 when none is known. The first one, with the header event, comes
+ * last: until the session is over it changes. */
 int ea_etl_tail_take(ea_etl_tail *t, ea_etl_entry *ret);
 /* 1 when the session is over and every buffer was taken. */
 int ea_etl_tail_ended(const ea_etl_tail *t);

@@ -48,8 +48,8 @@ typedef struct parked {
 /* A file that is followed. */
 typedef struct follower {
     ea_etl_tail *tail;
-    uint32_t window; /* buffers that are held before a record comes out */
-    uint32_t held;   /* that many are */
+    uint32_t window;                    /* buffers that are held before a record comes out */
+    uint32_t held;                      /* that many are */
     uint32_t events_lost, buffers_lost; /* counted already */
 } follower;
 
@@ -527,8 +527,10 @@ static int choose(ea_etl_set *s, ea_err *err) {
     int rc;
     if (s->heap_count)
         heap_sift_down(s, 0);
-    if (s->followers && (rc = follow(s, err)) != 1)
+    if (s->followers && (rc = follow(s, err)) != 1) {
+        s->run_limit = INT64_MIN;
         return rc;
+    }
     enum pending what;
     while ((what = pending(s)) != NOTHING_PENDING) {
         parked from = what == PARKED_PENDING ? unpark(s) : (parked){.entry = s->index.entries[s->index_next++]};
@@ -562,7 +564,7 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     }
     active *a = s->heap[0];
     if (a->key < s->last_key) {
-        if (s->options.counters)
+        if (s->options.counters && !(s->followers && a->entry.offset == 0)) /* that one is late on purpose */
             ea_count(s->options.counters, EA_COUNT_source_late_records, 1);
     } else {
         s->last_key = a->key;

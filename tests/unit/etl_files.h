@@ -256,7 +256,8 @@ static inline size_t kept(const result *r, const result *of) {
 }
 
 /* A file of `count` records over some CPUs; times go up in steps of 0 to 3, so that ties are common. */
-static inline void make_file(const char *name, const ea_etl_info *info, unsigned count, uint32_t first_tag, int64_t start) {
+static inline void make_file(const char *name, const ea_etl_info *info, unsigned count, uint32_t first_tag,
+                             int64_t start) {
     ea_etl_writer *w = begin(name, info);
     int64_t times[64];
     for (size_t i = 0; i < LENGTH(times); i++)
