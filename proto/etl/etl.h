@@ -62,8 +62,8 @@ typedef struct ea_etl_options {
     ea_counters *counters; /* borrowed; source_* are counted here; NULL: not counted */
     void (*on_damage)(const ea_etl_damage *damage, void *arg); /* may be NULL */
     void *on_damage_arg;
-    uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least.
-                                  * Above it buffers are given up and decoded again: slow, never wrong */
+    uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least, 4
+                                  * GiB at most. Above it buffers are given up and decoded again: slow, never wrong */
     int no_mending;              /* 1: damaged XPRESS data are not mended by what makes sense of the rest (mending is a
                                   * guess, counted and reported as damage; it saves most records behind a wrong byte) */
     int follow;                  /* 1: the files are still being written; see ea_etl_next */
