@@ -622,29 +622,42 @@ static void refused(void **state) {
 
 /* ---- damage ---- */
 
-/* Every prefix opens, or is refused as no trace; what comes out is what was there, and only the last record of each
- * buffer that was cut is missing. */
+/* Every prefix, byte by byte, opens or is refused as no trace. Nothing comes out that was not there; every record of
+ * the buffers that are whole does; and it takes its header to be a trace, no more. */
 static void prefixes_of(const char *name) {
-    size_t len;
+    size_t len, refused_at = 0;
     uint8_t *data = load(name, &len);
     result *whole = read_file(name);
-    size_t opened = 0, before = 0;
-    for (size_t cut = 0; cut < len; cut += cut < 600 || cut % 4096 < 80 ? 1 : 13) {
-        store("prefix.etl", data, cut);
+    ea_file *file;
+    ea_err err;
+    assert_int_equal(whole->damage_count, 0);
+    store("prefix.etl", data, len);
+    must(ea_file_open(&file, scratch_path("prefix.etl"), EA_OPEN_APPEND, &err), &err);
+    for (size_t cut = len; cut-- > 0;) {
+        must(ea_file_truncate(file, cut, &err), &err);
         result *r = read_file("prefix.etl");
         if (r->rc) {
             assert_int_equal(r->rc, EA_EFORMAT);
-            assert_int_equal(opened, 0); /* once it opens, it always does */
+            assert_non_null(strstr(r->err.message, "expected"));
+            assert_true(cut < 1024);
+            refused_at = refused_at ? refused_at : cut;
         } else {
-            opened++;
-            assert_int_equal(kept(r, whole) + (r->count ? 0 : 0), r->count); /* nothing else came */
-            assert_true(r->count >= before || r->count + 1 >= before);
-            before = r->count;
+            assert_int_equal(refused_at, 0); /* a longer one opens, too */
+            assert_int_equal(kept(whole, r), r->count);
+            size_t number = 0, at = 0, expected = 0, came = 0;
+            for (uint32_t size;
+                 at + 4 <= cut && (size = ea_load32(data + at)) >= EA_ETL_HEADER_BYTES && at + size <= cut; at += size)
+                number++;
+            for (size_t i = 0; i < whole->count; i++)
+                expected += whole->items[i].position >> 32 < number;
+            for (size_t i = 0; i < r->count; i++)
+                came += r->items[i].position >> 32 < number;
+            assert_int_equal(came, expected);
         }
         done(r);
     }
-    assert_true(opened > 100);
-    assert_int_equal(before + 3 >= whole->count, 1);
+    assert_true(refused_at > EA_ETL_HEADER_BYTES);
+    ea_file_close(file);
     done(whole);
     free(data);
 }
@@ -655,9 +668,29 @@ static void prefixes(void **state) {
     info.buffer_size_bytes = 1024;
     make_file("small.etl", &info, 60, 1, HEADER_TIME);
     prefixes_of("small.etl");
-    info.compression = EA_ETL_XPRESS;
-    make_file("small.etl", &info, 60, 1, HEADER_TIME);
-    prefixes_of("small.etl");
+    for (unsigned c = EA_ETL_LZNT1; c <= EA_ETL_XPRESS_HUFF; c++) {
+        repack("small.etl", "packed.etl", (uint16_t)c);
+        prefixes_of("packed.etl");
+    }
+}
+
+/* The same of real traces. */
+static void prefixes_of_traces(void **state) {
+    (void)state;
+    static const char *const names[] = {"small-32bit-xpress", "tracelogging-struct"};
+    const char *folder = getenv("EA_UNPACKED");
+    if (!folder)
+        fail_msg("EA_UNPACKED does not name the folder of unpacked traces");
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        char path[1024], *data;
+        size_t len;
+        ea_err err;
+        snprintf(path, sizeof path, "%s/%s/trace.etl", folder, names[i]);
+        must(ea_path_read_all(path, 1 << 20, &data, &len, &err), &err);
+        store("real.etl", (const uint8_t *)data, len);
+        free(data);
+        prefixes_of("real.etl");
+    }
 }
 
 typedef struct bent {
@@ -941,6 +974,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(compressions, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(refused, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(prefixes, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(prefixes_of_traces, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_records, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_buffers, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_file_header, setup, scratch_clear),
