@@ -47,7 +47,7 @@ static void take_bits(bit_reader *r, unsigned count) {
 
 /* Whether bits were taken that no byte of the input stands for: words may be prefetched behind the end, not used. */
 static int beyond_end(const bit_reader *r) {
-    return 8 * r->missing > (size_t)(16 + r->extra);
+    return 8 * r->missing > (size_t)16 + (size_t)r->extra;
 }
 
 /* table[the next 15 bits] = symbol << 4 | length; 0 where no code stands. EA_ECORRUPT when the codes overlap. */
