@@ -62,14 +62,20 @@ typedef struct ea_etl_options {
     ea_counters *counters; /* borrowed; source_* are counted here; NULL: not counted */
     void (*on_damage)(const ea_etl_damage *damage, void *arg); /* may be NULL */
     void *on_damage_arg;
-    uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least.
-                                  * Above it buffers are given up and decoded again: slow, never wrong */
+    uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least, 4
+                                  * GiB at most. Above it buffers are given up and decoded again: slow, never wrong */
     int no_mending;              /* 1: damaged XPRESS data are not mended by what makes sense of the rest (mending is a
                                   * guess, counted and reported as damage; it saves most records behind a wrong byte) */
+    int follow;                  /* 1: the files are still being written; see ea_etl_next */
+    int64_t patience_ns;         /* follow: how long records are held back when nothing new comes; 0: for ever */
 } ea_etl_options;
 
+/* What ea_etl_next returns in place of a record when it follows files. */
+enum { EA_ETL_NOTHING_YET = 2 };
+
 /* Opens files and builds the index. A file that is empty or no trace fails with EA_EFORMAT and says so; a truncated one
- * opens. Files whose boot times or clocks differ are merged by UTC, else by raw time. */
+ * opens. Files whose boot times or clocks differ are merged by UTC, else by raw time. To follow a circular log, which
+ * writes over itself, is EA_EUNSUPPORTED. */
 EA_MUST_CHECK int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count,
                               const ea_etl_options *options, ea_err *err);
 void ea_etl_close(ea_etl_set *set); /* NULL is allowed */
@@ -78,7 +84,14 @@ size_t ea_etl_file_count(const ea_etl_set *set);
 const ea_etl_info *ea_etl_file_info(const ea_etl_set *set, size_t file);
 
 /* The next record in canonical order: 1 and *ret_record (borrowed until the next call), 0 at the end, negative on an
- * error that ends the reading (damage does not: it is skipped, counted and reported). */
+ * error that ends the reading (damage does not: it is skipped, counted and reported).
+ *
+ * Following, buffers are taken as they come into the files, and the records of a window of them (two a CPU, eight at
+ * the least, of each file) are put in order; what comes later than that comes out late and is counted. A record comes
+ * out when every window is full or its file's header says that the session has ended, so that the order is a function
+ * of what is in the files and not of when they were looked at; with patience_ns, also when nothing new came for that
+ * long. The first buffer, whose header event changes while its session runs, comes when that is over.
+ * EA_ETL_NOTHING_YET: call again some time later. 0: all sessions have ended. */
 EA_MUST_CHECK int ea_etl_next(ea_etl_set *set, const ea_record **ret_record, ea_err *err);
 
 /* Progress in [0, 1] by buffers begun. */

@@ -223,6 +223,24 @@ uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity)
     return (uint32_t)used;
 }
 
+int ea_etl_reread_header(ea_etl_file *file, int *ret_over, ea_err *err) {
+    uint8_t data[FIELDS_AT + 512];
+    tail_layout l = layout_of(file->info.pointer_size);
+    size_t got;
+    int rc = ea_file_read_at(file->handle, 0, data, sizeof data, &got, err);
+    if (rc)
+        return rc;
+    const uint8_t *fields = data + FIELDS_AT;
+    if (got < FIELDS_AT + l.end || (int64_t)ea_load64(fields + l.start) != file->info.start_filetime)
+        return ea_fail(err, EA_ECORRUPT, "follow %s: the file is another one now", file->info.path);
+    file->info.end_filetime = (int64_t)ea_load64(fields + 16);
+    file->info.buffers_written = ea_load32(fields + 36);
+    file->info.events_lost = ea_load32(fields + 48);
+    file->info.buffers_lost = ea_load32(fields + l.lost);
+    *ret_over = file->info.end_filetime != 0;
+    return 0;
+}
+
 void ea_etl_info_deinit(ea_etl_info *info) {
     free(info->path);
     free(info->session_name);

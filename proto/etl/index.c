@@ -3,7 +3,8 @@
  * Thread: the source's.
  *
  * Buffers stand one behind the other. In an ordinary file all have the same size, so that a damaged header costs
- * nothing but what it says; in a compressed one sizes differ, and behind a damaged header the next one is searched. */
+ * nothing but what it says; in a compressed one sizes differ, and behind a damaged header the next one is searched.
+ * A file that is still being written is indexed piece by piece, by an indexer that stays (ea_etl_tail). */
 #include "layout.h"
 
 #include <stdlib.h>
@@ -26,6 +27,7 @@ typedef struct indexer {
     int packed; /* sizes differ from buffer to buffer */
     int any_compressed;
     uint32_t grid_bytes; /* size of every buffer when not packed */
+    uint64_t at, end;    /* what is to be indexed now: bytes of the file */
     uint64_t number;     /* of the next buffer */
     size_t *last_of_cpu; /* 1 + entry of the last buffer of each CPU; 0: none */
     size_t cpu_capacity;
@@ -267,7 +269,7 @@ static void flush_zeros(indexer *x) {
 
 /* Buffers of one size. */
 static int index_grid(indexer *x) {
-    uint64_t end = x->file->info.file_bytes, at = 0;
+    uint64_t end = x->end, at = x->at;
     uint8_t peek[PEEK_BYTES];
     while (at < end) {
         size_t got;
@@ -308,6 +310,7 @@ static int index_grid(indexer *x) {
             ea_etl_report(x->options, x->file, at, 0, got, "the file ends inside a buffer header");
             if (x->options && x->options->counters)
                 ea_count(x->options->counters, EA_COUNT_source_bad_bytes, got);
+            at = end;
             break;
         }
         if ((rc = add_buffer(x, at, size, damaged, peek, got)))
@@ -315,12 +318,13 @@ static int index_grid(indexer *x) {
         at += size;
     }
     flush_zeros(x);
+    x->at = at;
     return 0;
 }
 
 /* Buffers of any size. */
 static int index_packed(indexer *x) {
-    uint64_t end = x->file->info.file_bytes, at = 0;
+    uint64_t end = x->end, at = x->at;
     uint8_t peek[PEEK_BYTES];
     while (at < end) {
         size_t got;
@@ -333,6 +337,7 @@ static int index_packed(indexer *x) {
             ea_etl_report(x->options, x->file, at, 0, got, "the file ends inside a buffer header");
             if (x->options && x->options->counters)
                 ea_count(x->options->counters, EA_COUNT_source_bad_bytes, got);
+            at = end;
             break;
         }
         ea_etl_parse_buffer_header(peek, &h);
@@ -360,6 +365,7 @@ static int index_packed(indexer *x) {
             return rc;
         at += size;
     }
+    x->at = at;
     return 0;
 }
 
@@ -413,6 +419,13 @@ static int reserve(indexer *x) {
     return 0;
 }
 
+static void indexer_deinit(indexer *x) {
+    free(x->last_of_cpu);
+    free(x->search);
+    free(x->scratch.data);
+    ea_etl_buffer_deinit(&x->scan_buffer);
+}
+
 int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_number, const ea_etl_options *options,
                       ea_err *err) {
     indexer x = {.index = index,
@@ -420,19 +433,180 @@ int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_numb
                  .file_number = file_number,
                  .options = options,
                  .err = err,
+                 .end = file->info.file_bytes,
                  .believed_raw = file->info.clock.base_raw};
     int rc = choose_layout(&x);
     if (!rc && !x.packed)
         rc = reserve(&x);
     if (!rc)
         rc = x.packed ? index_packed(&x) : index_grid(&x);
-    free(x.last_of_cpu);
-    free(x.search);
-    free(x.scratch.data);
-    ea_etl_buffer_deinit(&x.scan_buffer);
+    indexer_deinit(&x);
     if (!x.any_compressed)
         file->info.compression = EA_ETL_NONE;
     return rc;
+}
+
+/* ---- a file that grows ---- */
+
+struct ea_etl_tail {
+    indexer x;
+    ea_etl_index index; /* what was found and not taken yet, from next on */
+    size_t next;
+    int laid_out;        /* packed and grid_bytes are known */
+    uint64_t doubted_at; /* the last buffer that did not read well when it was seen first; 0: none */
+    int ended;           /* the session is over, and all of the file is indexed */
+    /* The first buffer holds the header event, which changes when the session ends: it comes last. */
+    ea_etl_entry header;
+    int has_header;
+};
+
+int ea_etl_tail_create(ea_etl_tail **ret, ea_etl_file *file, uint16_t file_number, const ea_etl_options *options,
+                       ea_err *err) {
+    ea_etl_tail *t = calloc(1, sizeof *t);
+    if (!t)
+        return ea_fail(err, EA_ENOMEM, "follow %s", file->info.path);
+    t->x = (indexer){.index = &t->index,
+                     .file = file,
+                     .file_number = file_number,
+                     .options = options,
+                     .err = err,
+                     .believed_raw = file->info.clock.base_raw};
+    *ret = t;
+    return 0;
+}
+
+void ea_etl_tail_destroy(ea_etl_tail *t) {
+    if (!t)
+        return;
+    indexer_deinit(&t->x);
+    free(t->index.entries);
+    free(t);
+}
+
+/* Whether the buffer at the file's end reads without a gap: its first bytes may be there before its last ones. */
+static int reads_well(indexer *x, uint64_t offset, uint64_t size, int *ret) {
+    ea_etl_buffer_header h;
+    unsigned score;
+    int rc = score_at(x, offset, &score, &h);
+    if (rc)
+        return rc;
+    ea_etl_entry e = {.offset = offset & ((UINT64_C(1) << 48) - 1),
+                      .file = x->file_number,
+                      .size_bytes = (uint32_t)size,
+                      .compressed = (h.flags & EA_ETL_BUFFER_COMPRESSED) != 0,
+                      .key = x->believed_raw};
+    rc = ea_etl_decode(x->file, &e, 0, &x->scan_buffer, &x->scratch, NULL, x->err);
+    *ret = x->scan_buffer.walk.gap_count == 0 && x->scan_buffer.used_bytes == h.used_bytes;
+    return rc;
+}
+
+/* What the header event does not say (a relogged file may be compressed without a word) the second buffer shows. */
+static int lay_out(ea_etl_tail *t, int over) {
+    const ea_etl_info *info = &t->x.file->info;
+    ea_etl_buffer_header first;
+    unsigned score;
+    int rc = score_at(&t->x, 0, &score, &first);
+    if (rc)
+        return rc;
+    if (!over && !(info->log_file_mode & EA_ETL_MODE_COMPRESSED) && first.size_bytes != info->buffer_size_bytes &&
+        info->file_bytes < (uint64_t)first.size_bytes + EA_ETL_HEADER_BYTES)
+        return 0;
+    t->laid_out = 1;
+    return choose_layout(&t->x);
+}
+
+/* How far the file consists of whole buffers. Behind a header that is none a later one has to be there, or else it is
+ * taken for one that is not written yet. *ret_last: where the last buffer begins. */
+static int whole_end(indexer *x, uint64_t *ret_end, uint64_t *ret_last) {
+    uint64_t size = x->file->info.file_bytes, at = x->at;
+    int rc = 0;
+    *ret_end = *ret_last = x->at;
+    while (at + EA_ETL_HEADER_BYTES < size) {
+        ea_etl_buffer_header h;
+        unsigned score;
+        if ((rc = score_at(x, at, &score, &h)))
+            return rc;
+        uint64_t bytes = x->packed ? h.size_bytes : x->grid_bytes;
+        if (score == EA_ETL_HEADER_SOUND && (!x->packed || bytes >= EA_ETL_HEADER_BYTES)) {
+            if (at + bytes > size)
+                return 0;
+            *ret_last = at;
+            at = *ret_end = at + bytes;
+        } else if (!x->packed) {
+            at += bytes;
+        } else {
+            if ((rc = find_header(x, at + EA_ETL_HEADER_BYTES, &at)))
+                return rc;
+        }
+    }
+    return 0;
+}
+
+int ea_etl_tail_poll(ea_etl_tail *t, int *ret_found, ea_err *err) {
+    indexer *x = &t->x;
+    ea_etl_info *info = &x->file->info;
+    size_t before;
+    uint64_t size, last;
+    int over = 0, good;
+    *ret_found = 0;
+    if (t->ended)
+        return 0;
+    x->err = err;
+    /* taken entries go, so that the list stays as long as the window is */
+    if (t->next) {
+        t->index.count -= t->next;
+        memmove(t->index.entries, t->index.entries + t->next, t->index.count * sizeof *t->index.entries);
+        memset(x->last_of_cpu, 0, x->cpu_capacity * sizeof *x->last_of_cpu);
+        t->next = 0;
+    }
+    before = t->index.count;
+    /* what the header says comes before the size: when it says "over", the rest is written already */
+    int rc = ea_etl_reread_header(x->file, &over, err);
+    if (!rc)
+        rc = ea_file_size(x->file->handle, &size, err);
+    if (rc)
+        return rc;
+    info->file_bytes = size;
+    x->end = size;
+    if (!t->laid_out && ((rc = lay_out(t, over)) || !t->laid_out))
+        return rc;
+    if (!over) {
+        if ((rc = whole_end(x, &x->end, &last)))
+            return rc;
+        if (x->end == size && x->end > x->at && t->doubted_at != last) {
+            if ((rc = reads_well(x, last, size - last, &good)))
+                return rc;
+            if (!good) { /* the next poll takes it as it is then */
+                t->doubted_at = last;
+                x->end = last;
+            }
+        }
+    }
+    if (x->end > x->at)
+        rc = x->packed ? index_packed(x) : index_grid(x);
+    t->ended = over && !rc;
+    *ret_found = t->index.count > before || t->ended;
+    return rc;
+}
+
+int ea_etl_tail_take(ea_etl_tail *t, ea_etl_entry *ret) {
+    if (t->next < t->index.count && t->index.entries[t->next].offset == 0) {
+        t->header = t->index.entries[t->next++];
+        t->has_header = 1;
+    }
+    if (t->next < t->index.count) {
+        *ret = t->index.entries[t->next++];
+        return 1;
+    }
+    if (!t->ended || !t->has_header)
+        return 0;
+    *ret = t->header;
+    t->has_header = 0;
+    return 1;
+}
+
+int ea_etl_tail_ended(const ea_etl_tail *t) {
+    return t->ended && t->next == t->index.count && !t->has_header;
 }
 
 /* ---- sorting ---- a heap sort: in place, and never slow */

@@ -35,6 +35,7 @@ enum ea_etl_compression {
 
 /* LogFileMode */
 enum {
+    EA_ETL_MODE_CIRCULAR = 0x00000002,
     EA_ETL_MODE_COMPRESSED = 0x04000000,
     EA_ETL_MODE_NO_PER_PROCESSOR = 0x10000000,
 };
@@ -109,6 +110,9 @@ void ea_etl_info_deinit(ea_etl_info *info);
  * or 8. Returns the bytes; 0 when capacity is too small for all but the names (one that does not fit is left empty). */
 enum { EA_ETL_FIELDS_MAX_BYTES = 288 + 2 * 2 * 1024 };
 uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity);
+/* Reads the header event again, for what changes while the session runs: end_filetime, buffers_written, what was lost.
+ * *ret_over: the session has ended. */
+EA_MUST_CHECK int ea_etl_reread_header(ea_etl_file *file, int *ret_over, ea_err *err);
 
 /* ---- record.c ---- */
 
@@ -246,6 +250,20 @@ EA_MUST_CHECK int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint
                                     const ea_etl_options *options, ea_err *err);
 /* By (key, file, number), in place. */
 void ea_etl_index_sort(ea_etl_index *index);
+
+/* A file that is still being written, indexed as it grows. */
+typedef struct ea_etl_tail ea_etl_tail;
+EA_MUST_CHECK int ea_etl_tail_create(ea_etl_tail **ret, ea_etl_file *file, uint16_t file_number,
+                                     const ea_etl_options *options, ea_err *err);
+void ea_etl_tail_destroy(ea_etl_tail *t); /* NULL is allowed */
+/* Looks at the file again. New buffers count when they are whole, or when the header says that the session is over:
+ * then the file is read to its end. *ret_found: there is something new. Updates file->info. */
+EA_MUST_CHECK int ea_etl_tail_poll(ea_etl_tail *t, int *ret_found, ea_err *err);
+/* The next buffer in file order, with its raw key: 1; 0 when none is known. The first one, with the header event, comes
+ * last: until the session is over it changes. */
+int ea_etl_tail_take(ea_etl_tail *t, ea_etl_entry *ret);
+/* 1 when the session is over and every buffer was taken. */
+int ea_etl_tail_ended(const ea_etl_tail *t);
 
 /* ---- decompression ---- all of [MS-XCA]; like ea_xpress_decompress in shape */
 

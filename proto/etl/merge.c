@@ -6,7 +6,10 @@
  * buffers is right; in a file as Windows writes it that is one buffer a file and CPU. Decoded buffers wait in a heap by
  * their next record; the one in front runs until its next record is not surely the first any more. When decoded buffers
  * would take more memory than the limit (hostile or damaged files: buffers that overlap far more than CPUs are), the
- * one whose next record is furthest away is given up, and decoded again when its time has come. */
+ * one whose next record is furthest away is given up, and decoded again when its time has come.
+ *
+ * Files that are still being written have no index to sort: their buffers come in file order, a window of them at a
+ * time. */
 #include "layout.h"
 
 #include <stdlib.h>
@@ -14,6 +17,8 @@
 
 #define MEMORY_FLOOR   ((size_t)256 << 20)
 #define MEMORY_CEILING ((size_t)4 << 30)
+
+enum { WINDOW_LEAST = 8, WINDOW_MOST = 4096 }; /* buffers of a file that is followed */
 
 /* A decoded buffer with records left. */
 typedef struct active {
@@ -40,6 +45,14 @@ typedef struct parked {
     ea_etl_entry entry;
 } parked;
 
+/* A file that is followed. */
+typedef struct follower {
+    ea_etl_tail *tail;
+    uint32_t window;                    /* buffers that are held before a record comes out */
+    uint32_t held;                      /* that many are */
+    uint32_t events_lost, buffers_lost; /* counted already */
+} follower;
+
 struct ea_etl_set {
     ea_etl_file *files;
     size_t file_count;
@@ -55,6 +68,9 @@ struct ea_etl_set {
     parked *parked; /* a heap by (key, tie, position) */
     size_t parked_count, parked_capacity;
     size_t memory_bytes, memory_limit; /* of decoded buffers, in use or kept */
+
+    follower *followers; /* one a file; NULL: the files are not followed */
+    int64_t news_ns;     /* when something new was found last */
 
     ea_etl_scratch scratch;
     int64_t last_key; /* of the record that came out last */
@@ -115,6 +131,30 @@ static void choose_merge_time(ea_etl_set *s) {
     }
 }
 
+/* The counts of a file's header that were not counted yet. */
+static void count_lost(ea_etl_set *s, const ea_etl_info *info, uint32_t events_before, uint32_t buffers_before) {
+    if (!s->options.counters)
+        return;
+    if (info->events_lost > events_before)
+        ea_count(s->options.counters, EA_COUNT_source_events_lost, info->events_lost - events_before);
+    if (info->buffers_lost > buffers_before)
+        ea_count(s->options.counters, EA_COUNT_source_buffers_lost, info->buffers_lost - buffers_before);
+}
+
+static int open_follower(ea_etl_set *s, size_t file, ea_err *err) {
+    ea_etl_info *info = &s->files[file].info;
+    follower *f = &s->followers[file];
+    uint32_t window = info->cpu_count < WINDOW_MOST / 2 ? 2 * info->cpu_count : WINDOW_MOST;
+    if (info->log_file_mode & EA_ETL_MODE_CIRCULAR)
+        return ea_fail(err, EA_EUNSUPPORTED,
+                       "follow %s: a circular log writes over what it holds; read it when its session has ended",
+                       info->path);
+    f->window = window < WINDOW_LEAST ? WINDOW_LEAST : window;
+    f->events_lost = info->events_lost;
+    f->buffers_lost = info->buffers_lost;
+    return ea_etl_tail_create(&f->tail, &s->files[file], (uint16_t)file, &s->options, err);
+}
+
 int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, const ea_etl_options *options,
                 ea_err *err) {
     if (path_count == 0 || path_count > UINT16_MAX)
@@ -128,7 +168,11 @@ int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, c
     s->last_key = INT64_MIN;
     int rc = 0;
     s->files = calloc(path_count, sizeof *s->files);
-    if (!s->files)
+    if (s->options.follow) {
+        s->followers = calloc(path_count, sizeof *s->followers);
+        s->news_ns = ea_monotonic_ns();
+    }
+    if (!s->files || (s->options.follow && !s->followers))
         rc = ea_fail(err, EA_ENOMEM, "open %s", paths[0]);
     uint64_t wanted = 0;
     for (size_t i = 0; i < path_count && !rc; i++) {
@@ -136,14 +180,12 @@ int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, c
         ea_etl_file *file = &s->files[i];
         rc = open_file(file, paths[i], err);
         if (!rc)
-            rc = ea_etl_index_file(&s->index, file, (uint16_t)i, &s->options, err);
+            rc = s->followers ? open_follower(s, i, err)
+                              : ea_etl_index_file(&s->index, file, (uint16_t)i, &s->options, err);
         if (!rc) {
             uint64_t cpus = file->info.cpu_count < 4096 ? file->info.cpu_count : 4096;
             wanted += 2 * cpus * file->info.buffer_size_bytes;
-            if (s->options.counters) {
-                ea_count(s->options.counters, EA_COUNT_source_events_lost, file->info.events_lost);
-                ea_count(s->options.counters, EA_COUNT_source_buffers_lost, file->info.buffers_lost);
-            }
+            count_lost(s, &file->info, 0, 0);
         }
     }
     if (rc) {
@@ -170,10 +212,13 @@ void ea_etl_close(ea_etl_set *s) {
     if (!s)
         return;
     for (size_t i = 0; i < s->file_count; i++) {
+        if (s->followers)
+            ea_etl_tail_destroy(s->followers[i].tail);
         ea_file_close(s->files[i].handle);
         ea_etl_info_deinit(&s->files[i].info);
     }
     free(s->files);
+    free(s->followers);
     free_active(s->finished);
     for (size_t i = 0; i < s->heap_count; i++)
         free_active(s->heap[i]);
@@ -197,6 +242,8 @@ const ea_etl_info *ea_etl_file_info(const ea_etl_set *s, size_t file) {
 }
 
 double ea_etl_progress(const ea_etl_set *s) {
+    if (s->followers) /* nobody knows how much there will be */
+        return 0;
     if (s->index.count == 0)
         return 1;
     return (double)s->index_next / (double)s->index.count;
@@ -371,13 +418,8 @@ static inline void look_at_next(const ea_etl_set *s, active *a) {
     a->key = merge_key(file, a->time_raw);
 }
 
-/* Decodes the buffer that is pending into the heap (one without records vanishes). */
-static int activate(ea_etl_set *s, int again, ea_err *err) {
-    parked from = {0};
-    if (again)
-        from = unpark(s);
-    else
-        from.entry = s->index.entries[s->index_next++];
+/* Decodes a buffer into the heap (one without records vanishes). again: it was given up before. */
+static int activate(ea_etl_set *s, parked from, int again, ea_err *err) {
     active *a = s->free_list;
     if (a)
         s->free_list = a->link;
@@ -407,6 +449,8 @@ static int activate(ea_etl_set *s, int again, ea_err *err) {
                                      : from.entry.key;
     }
     look_at_next(s, a);
+    if (s->followers && !again)
+        s->followers[a->file].held++;
     return heap_push(s, a, err);
 }
 
@@ -432,15 +476,67 @@ static int make_room(ea_etl_set *s, ea_err *err) {
     return 0;
 }
 
-/* Brings the buffer with the next record to the front: 1, 0 at the end, or an error. */
+/* ---- following ---- */
+
+/* Takes what is known of a file into its window. */
+static int fill_window(ea_etl_set *s, size_t file, ea_err *err) {
+    follower *f = &s->followers[file];
+    parked from = {0};
+    int rc = 0;
+    while (!rc && f->held <= f->window && ea_etl_tail_take(f->tail, &from.entry)) {
+        from.entry.key = merge_key(&s->files[file], from.entry.key);
+        rc = activate(s, from, 0, err);
+        if (!rc)
+            rc = make_room(s, err);
+    }
+    return rc;
+}
+
+/* Whether a record may come out: 1, EA_ETL_NOTHING_YET, 0 when all is over, or an error. */
+static int follow(ea_etl_set *s, ea_err *err) {
+    int wait = 0, over = 1;
+    for (size_t i = 0; i < s->file_count; i++) {
+        follower *f = &s->followers[i];
+        int rc = fill_window(s, i, err), found = 0;
+        if (!rc && f->held <= f->window && !ea_etl_tail_ended(f->tail)) {
+            const ea_etl_info *info = &s->files[i].info;
+            if ((rc = ea_etl_tail_poll(f->tail, &found, err)))
+                return rc;
+            count_lost(s, info, f->events_lost, f->buffers_lost);
+            f->events_lost = info->events_lost;
+            f->buffers_lost = info->buffers_lost;
+            if (found)
+                s->news_ns = ea_monotonic_ns();
+            rc = fill_window(s, i, err);
+        }
+        if (rc)
+            return rc;
+        over &= ea_etl_tail_ended(f->tail);
+        wait |= f->held <= f->window && !ea_etl_tail_ended(f->tail);
+    }
+    int holds = s->heap_count || s->parked_count;
+    if (wait && holds && s->options.patience_ns && ea_monotonic_ns() - s->news_ns >= s->options.patience_ns)
+        wait = 0;
+    if (wait || (!holds && !over))
+        return EA_ETL_NOTHING_YET;
+    return holds;
+}
+
+/* Brings the buffer with the next record to the front: 1, 0 at the end, EA_ETL_NOTHING_YET, or an error. */
 static int choose(ea_etl_set *s, ea_err *err) {
     int rc;
     if (s->heap_count)
         heap_sift_down(s, 0);
+    if (s->followers && (rc = follow(s, err)) != 1) {
+        s->run_limit = INT64_MIN;
+        return rc;
+    }
     enum pending what;
-    while ((what = pending(s)) != NOTHING_PENDING)
-        if ((rc = activate(s, what == PARKED_PENDING, err)) || (rc = make_room(s, err)))
+    while ((what = pending(s)) != NOTHING_PENDING) {
+        parked from = what == PARKED_PENDING ? unpark(s) : (parked){.entry = s->index.entries[s->index_next++]};
+        if ((rc = activate(s, from, what == PARKED_PENDING, err)) || (rc = make_room(s, err)))
             return rc;
+    }
     if (s->heap_count == 0)
         return 0;
     s->run_limit = first_rival(s);
@@ -463,12 +559,12 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     }
     if (s->heap_count == 0 || s->heap[0]->key >= s->run_limit) {
         int rc = choose(s, err);
-        if (rc <= 0)
+        if (rc != 1)
             return rc;
     }
     active *a = s->heap[0];
     if (a->key < s->last_key) {
-        if (s->options.counters)
+        if (s->options.counters && !(s->followers && a->entry.offset == 0)) /* that one is late on purpose */
             ea_count(s->options.counters, EA_COUNT_source_late_records, 1);
     } else {
         s->last_key = a->key;
@@ -492,6 +588,8 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     } else {
         s->finished = heap_remove(s, 0);
         s->run_limit = INT64_MIN;
+        if (s->followers)
+            s->followers[a->file].held--;
     }
     *ret_record = r;
     return 1;

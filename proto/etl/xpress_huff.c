@@ -45,6 +45,11 @@ static void take_bits(bit_reader *r, unsigned count) {
     }
 }
 
+/* Whether bits were taken that no byte of the input stands for: words may be prefetched behind the end, not used. */
+static int beyond_end(const bit_reader *r) {
+    return 8 * r->missing > (size_t)16 + (size_t)r->extra;
+}
+
 /* table[the next 15 bits] = symbol << 4 | length; 0 where no code stands. EA_ECORRUPT when the codes overlap. */
 static int build_table(const uint8_t *lengths, uint16_t *table) {
     size_t filled = 0;
@@ -83,7 +88,7 @@ int ea_xpress_huff_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, 
             unsigned entry = table[r.bits >> (32 - LONGEST_CODE)];
             unsigned symbol = entry >> 4;
             take_bits(&r, entry & 15);
-            if (!entry || r.missing > 4) { /* two words may be prefetched behind the end, no more */
+            if (!entry || beyond_end(&r)) {
                 rc = EA_ECORRUPT;
                 goto done;
             }
@@ -128,7 +133,7 @@ int ea_xpress_huff_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, 
             length += 3;
             size_t distance = ((size_t)1 << distance_bits) + (distance_bits ? r.bits >> (32 - distance_bits) : 0);
             take_bits(&r, distance_bits);
-            if (distance > op) {
+            if (distance > op || beyond_end(&r)) {
                 rc = EA_ECORRUPT;
                 goto done;
             }

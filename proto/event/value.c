@@ -72,6 +72,8 @@ int ea_value_text(const ea_field *f, const ea_slice *slice, ea_text *out) {
     switch (f->type) {
     case EA_UTF16_COUNTED:
     case EA_ANSI_COUNTED:
+        if (slice->element_count != 1 || len < 2) /* an array of them is no text */
+            return 0;
         p += 2;
         len -= 2;
         break;

@@ -9,22 +9,29 @@
 
 typedef struct options {
     ea_print_options print;
-    int strict;
+    int strict, follow;
 } options;
 
 static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_err *err) {
     const ea_record *r;
     int rc;
-    while ((rc = ea_etl_next(in->set, &r, err)) > 0) {
+    while ((rc = ea_input_next(in, &r, err)) > 0) {
+        if (rc == EA_ETL_NOTHING_YET) {
+            if ((rc = ea_printer_flush(printer, err)))
+                return rc;
+            continue;
+        }
         const ea_clock *clock = &ea_etl_file_info(in->set, r->source)->clock;
         rc = ea_printer_event(printer, r, ea_registry_find(registry, r), clock, err);
         if (rc)
             return rc;
     }
-    if (!rc)
-        rc = ea_printer_end(printer, err);
+    ea_err later; /* what came before the damage is printed, too */
+    int printed = ea_printer_end(printer, rc ? &later : err);
     ea_printer_tell_left_over(printer, "etwagent");
-    return rc ? rc : ea_printer_flush(printer, err);
+    if (!printed)
+        printed = ea_printer_flush(printer, rc ? &later : err);
+    return rc ? rc : printed;
 }
 
 /* The pass before: what it says about damage is left to the one that prints. */
@@ -55,7 +62,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     int rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
         rc = ea_registry_create(&registry, 0, &err);
-    if (!rc && ea_printer_wants_names(printer)) {
+    if (!rc && ea_printer_wants_names(printer) && !o->follow) {
         rc = ea_names_create(&names, &(ea_names_options){0}, &err);
         if (!rc)
             rc = collect_names(names, operands, operand_count, registry, &err);
@@ -68,9 +75,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     int exit_code = ea_exit_code(rc);
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
-    else if ((exit_code = ea_input_open(&in, operands, operand_count)) == 0) {
+    else if ((exit_code = ea_input_open(&in, operands, operand_count, o->follow, o->strict)) == 0) {
         rc = print_all(printer, &in, registry, &err);
-        exit_code = ea_input_close(&in, rc, o->strict, &err);
+        exit_code = ea_input_close(&in, rc, &err);
     }
     ea_registry_destroy(registry);
     ea_printer_destroy(printer);
@@ -83,7 +90,11 @@ static const ea_option OPTIONS[] = {
     {.name = "strict",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, strict),
-     .help = "exit with 3 when a file is damaged"},
+     .help = "end with 3 at the first place that is damaged"},
+    {.name = "follow",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, follow),
+     .help = "read on while the files grow, until their sessions end or Ctrl-C"},
     {.name = NULL},
 };
 
@@ -96,6 +107,10 @@ const ea_command ea_cmd_dump = {
     "clock,\n"
     "provider, provider_name, name, id, version, channel, level, opcode, task, keyword, cpu, pid, tid, activity_id,\n"
     "related_activity_id, stack, fields (all of them as JSON), or any field's name.\n"
+    "With --follow events come as their buffers reach the file, in the order of time as far as two buffers a CPU "
+    "reach\n"
+    "(later ones come late), after a second without news at the latest; names of files and keys, which come at a\n"
+    "trace's end, are not looked up.\n"
     "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),

@@ -25,7 +25,7 @@ typedef struct options {
     ea_shipping_options shipping;
     const char *speed;
     ea_batching_options batching;
-    int json, live;
+    int json, live, follow;
 } options;
 
 typedef struct replay {
@@ -223,11 +223,12 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
         rc = target_of(&o->shipping, &target, err);
     if (!rc)
         rc = ea_replay_stream_id((const char *const *)paths, (size_t)count, (uint32_t)o->batching.batch_events,
-                                 BATCH_BYTES, o->batching.keyframe_events, o->batching.keyframe_ns, r->stream,
-                                 &r->trace_bytes, err);
+                                 BATCH_BYTES, o->batching.keyframe_events, o->batching.keyframe_ns, o->follow,
+                                 r->stream, &r->trace_bytes, err);
     if (!rc && o->live)
         rc = ea_random_bytes(r->stream, sizeof r->stream, err);
-    ea_etl_options etl = {.counters = &r->counters, .on_damage = ea_input_on_damage, .on_damage_arg = &r->input};
+    ea_etl_options etl = {
+        .counters = &r->counters, .on_damage = ea_input_on_damage, .on_damage_arg = &r->input, .follow = o->follow};
     if (!rc)
         rc = ea_source_open_files(&r->source, (const char *const *)paths, (size_t)count, speed, &etl, err);
     if (!rc)
@@ -293,7 +294,8 @@ static void print_json(const replay *r, const summary *m) {
         get(m, EA_COUNT_events_evicted_refused), m->p.batches, m->p.kept_batches, r->trace_bytes, m->p.encoded_events,
         m->p.encoded_bytes, m->p.encoded_events ? (double)m->p.encoded_bytes / (double)m->p.encoded_events : 0.0,
         m->s.sent_bytes, m->s.requests, m->s.failures, m->seconds,
-        m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0, r->input.damage_count, m->balanced ? "true" : "false");
+        m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0, r->input.damage.places,
+        m->balanced ? "true" : "false");
     int first = 1;
     for (int i = 0; i < EA_COUNTER_COUNT; i++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
@@ -381,6 +383,7 @@ static int run(const void *opts, int operand_count, char **operands) {
         err = later;
     }
     ea_source_close(r->source);
+    ea_damage_map_deinit(&r->input.damage);
     ea_ledger_destroy(r->ledger);
     if (rc == EA_ECANCELED)
         fprintf(stderr, "etwagent: stopped; the same command goes on where this one ended\n");
@@ -406,7 +409,14 @@ const ea_command ea_cmd_replay = {
         "agent's certificate. What is not acknowledged yet lies in the spool; when the command ends early (Ctrl-C, a "
         "crash, no\n"
         "collector), the same command goes on where it ended, and the collector has every event once.\n"
-        "Exit code 0: every event is acknowledged.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
+        "Exit code 0: every event is acknowledged.\n"
+        "With --follow the traces are still being written: events go out as their buffers reach the files, in the "
+        "order "
+        "of time\n"
+        "as far as two buffers a CPU reach, whole batches only until the sessions end. Ctrl-C and the same command "
+        "again "
+        "go on\n"
+        "where it ended, whether the traces have grown meanwhile or are finished.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
         "JSON keys: stream, complete, events, acknowledged, refused, batches, batches_from_before, trace_bytes, "
         "encoded_events,\n"
         "encoded_bytes, bytes_per_event, sent_bytes, requests, failures, seconds, events_per_second, damaged_places,\n"
@@ -427,6 +437,10 @@ const ea_command ea_cmd_replay = {
                              .help = "as a live session does: a stream of its own that cannot be taken up again, "
                                      "a full spool that gives up the oldest batches, keyframes when the "
                                      "collector asks"},
+                            {.name = "follow",
+                             .type = EA_OPT_FLAG,
+                             .offset = offsetof(options, follow),
+                             .help = "read on while the files grow, until their sessions end"},
                             {.name = "json",
                              .type = EA_OPT_FLAG,
                              .offset = offsetof(options, json),

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 
 typedef struct options {
-    int json;
-    int strict;
+    int json, strict, follow;
 } options;
 
 typedef struct class_count {
@@ -190,7 +189,9 @@ static void print_json(ea_text *out, const tally *t, const ea_input *in) {
             ea_text_char(out, ',');
         put_file_json(out, ea_etl_file_info(in->set, i));
     }
-    ea_text_str(out, "]}\n");
+    ea_text_str(out, "],\n\"damage\":");
+    ea_damage_map_json(&in->damage, out);
+    ea_text_str(out, "}\n");
 }
 
 static void put_file_text(ea_text *out, const ea_etl_info *f) {
@@ -225,6 +226,7 @@ static void print_text(ea_text *out, const tally *t, const ea_input *in) {
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_records),
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_buffers),
                    ea_counter_get(&in->counters, EA_COUNT_source_bad_bytes));
+    ea_damage_map_text(&in->damage, out);
     ea_text_str(out, "record headers:");
     for (unsigned i = 0; i < 256; i++)
         if (t->headers[i])
@@ -263,10 +265,10 @@ static int run(const void *arg, int operand_count, char **operands) {
         return ea_exit_code(rc);
     }
     ea_u64_map_init(&t->index, 0);
-    int exit_code = ea_input_open(&in, operands, operand_count);
+    int exit_code = ea_input_open(&in, operands, operand_count, o->follow, 0);
     if (!exit_code) {
-        while ((rc = ea_etl_next(in.set, &record, &err)) > 0)
-            if (count(t, decoder, record)) {
+        while ((rc = ea_input_next(&in, &record, &err)) > 0)
+            if (rc != EA_ETL_NOTHING_YET && count(t, decoder, record)) {
                 rc = ea_fail(&err, EA_ENOMEM, "count events");
                 break;
             }
@@ -279,7 +281,10 @@ static int run(const void *arg, int operand_count, char **operands) {
             if (out.failed || fwrite(out.data, 1, out.len_bytes, stdout) != out.len_bytes || fflush(stdout))
                 rc = ea_fail(&err, EA_EIO, "write to standard output");
         }
-        exit_code = ea_input_close(&in, rc, o->strict, &err);
+        int damaged = in.damage.places != 0;
+        exit_code = ea_input_close(&in, rc, &err);
+        if (!exit_code && o->strict && damaged)
+            exit_code = 3;
     }
     ea_text_deinit(&out);
     ea_decoder_destroy(decoder);
@@ -295,6 +300,10 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, strict),
      .help = "exit with 3 when a file is damaged"},
+    {.name = "follow",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, follow),
+     .help = "read on while the files grow, until their sessions end or Ctrl-C, then print"},
     {.name = NULL},
 };
 
@@ -311,7 +320,10 @@ const ea_command ea_cmd_stats = {
         "JSON keys: events, events_lost, buffers_lost, bad_records, bad_buffers, bad_bytes, decoded, partial, "
         "unknown,\n"
         "headers {record header type: count}, classes [provider, provider_name, name, classic, id or opcode, version,\n"
-        "count, decoded, partial, unknown], files [...].\n"
+        "count, decoded, partial, unknown], files [...], damage {places, bytes, reasons [reason, places, bytes],\n"
+        "files [path, places, bytes, mark_bytes, marks [places in each stretch of mark_bytes]], first [path, offset of "
+        "the\n"
+        "buffer, inside, bytes, reason]: the first 1,000 places}.\n"
         "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace, or damaged with --strict.",
     .options = OPTIONS,
     .options_size = sizeof(options),

@@ -1,52 +1,85 @@
 /* Opening traces for a command. See input.h. */
 #include "input.h"
 
-#include "text.h"
+#include "platform.h"
 
 #include <inttypes.h>
+#include <signal.h>
+#include <string.h>
 
 enum { DAMAGE_LINES = 10 };
+static const int64_t PATIENCE_NS = 1000000000, WAIT_NS = 50000000;
+
+static volatile sig_atomic_t stop_asked; /* a signal handler can reach nothing else */
+static void ask_to_stop(void) {
+    stop_asked = 1;
+}
 
 void ea_input_on_damage(const ea_etl_damage *damage, void *arg) {
     ea_input *in = arg;
-    ea_text line;
-    if (in->damage_count++ >= DAMAGE_LINES)
+    char inside[40] = "";
+    ea_err place;
+    ea_damage_map_add(&in->damage, damage);
+    if (damage->inside)
+        snprintf(inside, sizeof inside, ", byte %" PRIu32 " inside", damage->inside);
+    (void)ea_fail(&place, EA_ECORRUPT, "%s: buffer at offset %" PRIu64 "%s: %s (%" PRIu64 " bytes skipped)",
+                  damage->path, damage->offset, inside, damage->reason, damage->bytes);
+    if (in->damage.places == 1)
+        in->first_damage = place;
+    if (in->strict || in->damage.places > DAMAGE_LINES)
         return;
+    ea_text line;
     ea_text_init(&line);
     ea_text_str(&line, "etwagent: ");
-    ea_text_safe(&line, damage->path, strlen(damage->path));
-    ea_text_printf(&line, ": buffer at offset %" PRIu64, damage->offset);
-    if (damage->inside)
-        ea_text_printf(&line, ", byte %" PRIu32 " inside", damage->inside);
-    ea_text_str(&line, ": ");
-    ea_text_safe(&line, damage->reason, strlen(damage->reason));
-    ea_text_printf(&line, " (%" PRIu64 " bytes skipped)\n", damage->bytes);
+    ea_text_safe(&line, place.message, strlen(place.message));
+    ea_text_char(&line, '\n');
     if (!line.failed)
         fwrite(line.data, 1, line.len_bytes, stderr);
     ea_text_deinit(&line);
 }
 
-int ea_input_open(ea_input *in, char **paths, int path_count) {
+int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int strict) {
     ea_err err = {0};
-    *in = (ea_input){0};
-    ea_etl_options options = {.counters = &in->counters, .on_damage = ea_input_on_damage, .on_damage_arg = in};
+    *in = (ea_input){.follow = follow, .strict = strict};
+    ea_etl_options options = {.counters = &in->counters,
+                              .on_damage = ea_input_on_damage,
+                              .on_damage_arg = in,
+                              .follow = follow,
+                              .patience_ns = PATIENCE_NS};
+    if (follow)
+        ea_on_stop(ask_to_stop);
     int rc = ea_etl_open(&in->set, (const char *const *)paths, (size_t)path_count, &options, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
+        ea_damage_map_deinit(&in->damage);
         return ea_exit_code(rc);
     }
     return 0;
 }
 
-int ea_input_close(ea_input *in, int rc, int strict, const ea_err *err) {
-    if (in->damage_count > DAMAGE_LINES)
-        fprintf(stderr, "etwagent: %" PRIu64 " places are damaged; the first %d are named above\n", in->damage_count,
+int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err) {
+    if (in->follow && stop_asked)
+        return 0;
+    int rc = ea_etl_next(in->set, ret_record, err);
+    if (in->strict && in->first_damage.code && rc >= 0) {
+        *err = in->first_damage;
+        return err->code;
+    }
+    if (rc == EA_ETL_NOTHING_YET)
+        ea_sleep_ns(WAIT_NS);
+    return rc;
+}
+
+int ea_input_close(ea_input *in, int rc, const ea_err *err) {
+    if (in->damage.places > DAMAGE_LINES && !in->strict)
+        fprintf(stderr, "etwagent: %" PRIu64 " places are damaged; the first %d are named above\n", in->damage.places,
                 DAMAGE_LINES);
     ea_etl_close(in->set);
     in->set = NULL;
+    ea_damage_map_deinit(&in->damage);
     if (rc < 0) {
         ea_err_print(stderr, "etwagent", err);
         return ea_exit_code(rc);
     }
-    return strict && in->damage_count ? 3 : 0;
+    return 0;
 }

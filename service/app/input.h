@@ -1,23 +1,30 @@
-/* What the commands that read traces share: opening files, and telling a person about damage without flooding the
- * terminal.
- * Before it: a command line. After it: proto/etl. Thread: the main one. */
+/* What the commands that read traces share: opening files, following those that grow until Ctrl-C or their sessions'
+ * end, and telling a person about damage without flooding the terminal. Before it: a command line. After it: proto/etl.
+ * Thread: the main one. */
 #ifndef EA_APP_INPUT_H
 #define EA_APP_INPUT_H
 
+#include "damage_map.h"
 #include "etl.h"
 
 typedef struct ea_input {
     ea_etl_set *set;
     ea_counters counters;
-    uint64_t damage_count; /* places where a file was damaged; the first few were printed */
+    int follow; /* the files are still being written */
+    int strict; /* the first damage ends the reading */
+    ea_damage_map damage;
+    ea_err first_damage; /* code 0: none */
 } ea_input;
 
-/* For ea_etl_options.on_damage, with the ea_input as its argument: counts, and prints the first few. */
+/* For ea_etl_options.on_damage, with the ea_input as its argument: maps, and prints the first few. */
 void ea_input_on_damage(const ea_etl_damage *damage, void *arg);
 /* Opens the files; prints why and returns the exit code when that fails, else 0. */
-int ea_input_open(ea_input *in, char **paths, int path_count);
-/* Closes the set. Prints how many places were damaged when not all were printed. Returns the exit code: rc when the
- * reading failed, 3 when strict is set and a file was damaged, else 0. err: of a failed reading. */
-int ea_input_close(ea_input *in, int rc, int strict, const ea_err *err);
+int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int strict);
+/* As ea_etl_next, with two differences. Following, it waits a moment before it returns EA_ETL_NOTHING_YET, and returns
+ * 0 when somebody pressed Ctrl-C. With in->strict the first damage is EA_ECORRUPT. */
+EA_MUST_CHECK int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err);
+/* Closes the set. Prints how many places were damaged when not all were printed. Returns the exit code: rc's when the
+ * reading failed, else 0. err: of a failed reading. */
+int ea_input_close(ea_input *in, int rc, const ea_err *err);
 
 #endif

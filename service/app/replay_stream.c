@@ -1,5 +1,6 @@
 /* The id of a replay's stream. See replay_stream.h. */
 #include "replay_stream.h"
+#include "etl.h"
 #include "platform.h"
 
 #include <openssl/evp.h>
@@ -48,16 +49,49 @@ static int add_file(EVP_MD_CTX *md, const char *path, uint8_t *room, uint64_t *t
     return rc;
 }
 
+/* What a header says that stays while its session runs. */
+static int add_session(EVP_MD_CTX *md, const ea_etl_info *info, ea_err *err) {
+    uint8_t b[56];
+    ea_store64(b, (uint64_t)info->start_filetime);
+    ea_store64(b + 8, (uint64_t)info->boot_filetime);
+    ea_store64(b + 16, (uint64_t)info->perf_frequency);
+    ea_store64(b + 24, (uint64_t)info->clock.base_raw);
+    ea_store32(b + 32, info->os_build);
+    ea_store32(b + 36, info->cpu_count);
+    ea_store32(b + 40, info->pointer_size);
+    ea_store32(b + 44, info->clock_type);
+    ea_store32(b + 48, info->buffer_size_bytes);
+    ea_store32(b + 52, info->logger);
+    int rc = add(md, b, sizeof b, err);
+    return rc ? rc : add(md, info->session_name, strlen(info->session_name) + 1, err);
+}
+
+static int add_sessions(EVP_MD_CTX *md, const char *const *paths, size_t count, uint64_t *total, ea_err *err) {
+    ea_etl_set *set;
+    int rc = ea_etl_open(&set, paths, count, &(ea_etl_options){.follow = 1}, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < count; i++) {
+        const ea_etl_info *info = ea_etl_file_info(set, i);
+        rc = add_session(md, info, err);
+        *total += info->file_bytes;
+    }
+    ea_etl_close(set);
+    return rc;
+}
+
 int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events, uint32_t batch_bytes,
-                        uint64_t keyframe_events, int64_t keyframe_ns, uint8_t *ret, uint64_t *ret_total_bytes,
-                        ea_err *err) {
-    static const char WHAT[] = "etwagent replay 1\n";
+                        uint64_t keyframe_events, int64_t keyframe_ns, int follow, uint8_t *ret,
+                        uint64_t *ret_total_bytes, ea_err *err) {
+    static const char REPLAY[] = "etwagent replay 1\n", FOLLOW[] = "etwagent follow 1\n";
+    _Static_assert(sizeof REPLAY == sizeof FOLLOW, "hashed alike");
     uint8_t digest[EVP_MAX_MD_SIZE];
     uint64_t total = 0;
     EVP_MD_CTX *md = EVP_MD_CTX_new();
     uint8_t *room = malloc(END_BYTES);
-    int rc = md && room && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 ? add(md, WHAT, sizeof WHAT - 1, err)
-                                                                          : ea_fail(err, EA_ENOMEM, "hash a trace");
+    int rc = md && room && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1
+                 ? add(md, follow ? FOLLOW : REPLAY, sizeof REPLAY - 1, err)
+                 : ea_fail(err, EA_ENOMEM, "hash a trace");
     if (!rc)
         rc = add_u32(md, batch_events, err);
     if (!rc)
@@ -74,8 +108,10 @@ int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_e
     }
     if (!rc)
         rc = add_u32(md, (uint32_t)count, err);
-    for (size_t i = 0; !rc && i < count; i++)
+    for (size_t i = 0; !rc && i < count && !follow; i++)
         rc = add_file(md, paths[i], room, &total, err);
+    if (!rc && follow)
+        rc = add_sessions(md, paths, count, &total, err);
     if (!rc && EVP_DigestFinal_ex(md, digest, NULL) != 1)
         rc = ea_fail(err, EA_ECRYPTO, "hash a trace");
     if (!rc) {

@@ -8,17 +8,22 @@
  * between. Not the whole content, which for a large trace takes as long as replaying it: the header, the times in every
  * buffer's head and the end tell traces apart. Should two files that differ elsewhere meet all the same, the collector
  * sees another checksum under a known number and refuses it. Names and paths are no part of it. Integers are
- * little-endian. Before it: a command line. After it: the spool and the wire. Thread: any. */
+ * little-endian.
+ *
+ * Of files that are followed only what does not change while they are written is known: "etwagent follow 1\n", the same
+ * numbers, then of each file the u64 start time, boot time, frequency and raw time of the header event, u32 build,
+ * CPUs, pointer size, clock type, size of buffers and logger, and the session's name with a NUL. Before it: a command
+ * line. After it: the spool and the wire. Thread: any. */
 #ifndef EA_APP_REPLAY_STREAM_H
 #define EA_APP_REPLAY_STREAM_H
 
 #include "err.h"
 #include "wire.h"
 
-/* ret: EA_STREAM_ID_BYTES. batch_events and batch_bytes as they are used, no defaults. *ret_total_bytes: of all files.
- */
+/* ret: EA_STREAM_ID_BYTES. batch_events and batch_bytes as they are used, no defaults. *ret_total_bytes: of all files,
+ * as they are now. */
 EA_MUST_CHECK int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events,
-                                      uint32_t batch_bytes, uint64_t keyframe_events, int64_t keyframe_ns, uint8_t *ret,
-                                      uint64_t *ret_total_bytes, ea_err *err);
+                                      uint32_t batch_bytes, uint64_t keyframe_events, int64_t keyframe_ns, int follow,
+                                      uint8_t *ret, uint64_t *ret_total_bytes, ea_err *err);
 
 #endif

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const int64_t PIECE_NS = 20000000; /* of a wait, after which it looks whether it shall stop */
+
 struct ea_source {
     ea_etl_set *set;
     ea_wire_source *rows;
@@ -80,7 +82,6 @@ void ea_source_stop(ea_source *s) {
 
 /* Sleeps, in short pieces, until the record's time has come. */
 static void wait_for(ea_source *s, const ea_record *r) {
-    const int64_t piece_ns = 20000000;
     int64_t utc_ns = ea_clock_to_utc_ns(&s->rows[r->source].clock, r->time_raw);
     if (!s->paced) {
         s->paced = 1;
@@ -93,7 +94,7 @@ static void wait_for(ea_source *s, const ea_record *r) {
         double left_ns = ahead_ns - (double)(ea_monotonic_ns() - s->first_mono_ns);
         if (left_ns < 100000) /* a sleep is no finer than that */
             return;
-        ea_sleep_ns(left_ns < (double)piece_ns ? (int64_t)left_ns : piece_ns);
+        ea_sleep_ns(left_ns < (double)PIECE_NS ? (int64_t)left_ns : PIECE_NS);
     }
 }
 
@@ -101,7 +102,12 @@ int ea_source_next(ea_source *s, const ea_record **ret, ea_err *err) {
     const ea_record *r;
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed))
         return ea_fail(err, EA_ECANCELED, "read the source");
-    int rc = ea_etl_next(s->set, &r, err);
+    int rc;
+    while ((rc = ea_etl_next(s->set, &r, err)) == EA_ETL_NOTHING_YET) {
+        if (atomic_load(&s->stopped))
+            return ea_fail(err, EA_ECANCELED, "read the source");
+        ea_sleep_ns(PIECE_NS);
+    }
     if (rc <= 0)
         return rc;
     if (s->speed > 0) {

@@ -11,12 +11,12 @@
 typedef struct ea_source ea_source;
 
 /* Opens .etl files as one merged source. counters is borrowed. speed 0: as fast as it goes; else times real speed
- * (1, 10): next() sleeps until a record's time has come. */
+ * (1, 10): next() sleeps until a record's time has come. With options->follow next() waits for files to grow. */
 EA_MUST_CHECK int ea_source_open_files(ea_source **ret, const char *const *paths, size_t count, double speed,
                                        const ea_etl_options *options, ea_err *err);
 void ea_source_close(ea_source *s); /* NULL is allowed */
 /* Makes this and every later ea_source_next return EA_ECANCELED, within some 20 ms even while it waits for a record's
- * time to come. Any thread or a signal handler may call it. */
+ * time to come or for a file to grow. Any thread or a signal handler may call it. */
 void ea_source_stop(ea_source *s);
 
 /* 1 and a record (borrowed until the next call), 0 at the end, negative on an error that ends the source. */

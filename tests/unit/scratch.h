@@ -9,7 +9,7 @@
 
 static char scratch[64];
 
-static int scratch_make(void **state) {
+static inline int scratch_make(void **state) {
     unsigned salt = 0;
     ea_err err;
     (void)state;

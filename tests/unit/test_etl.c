@@ -1,6 +1,7 @@
 /* proto/etl, reading: header forms byte by byte, canonical order, clocks, compressions, damage of every kind, prefixes.
  * Files are made with the project's writer and then bent by hand; what the writer cannot do (LZNT1, XPRESS_HUFF) is
  * compressed here. Byte strings of single headers: single-records-kernel.json beside the real traces. */
+#include "etl_files.h"
 #include "etl_pack.h"
 #include "etl_writer.h"
 #include "layout.h"
@@ -15,21 +16,6 @@
 #include <setjmp.h>
 
 #include <cmocka.h>
-
-#define LENGTH(a) (sizeof(a) / sizeof *(a))
-
-static uint64_t rng_state = 88172645463325252u;
-static uint64_t rng(void) {
-    rng_state ^= rng_state >> 12;
-    rng_state ^= rng_state << 25;
-    rng_state ^= rng_state >> 27;
-    return rng_state * UINT64_C(0x2545F4914F6CDD1D);
-}
-
-static void must(int rc, const ea_err *err) {
-    if (rc < 0)
-        fail_msg("%s: %s", ea_code_name(rc), err->message);
-}
 
 /* ---- header forms ---- */
 
@@ -315,234 +301,6 @@ static void group_guids(void **state) {
 }
 
 /* ---- files ---- */
-
-enum { HEADER_TIME = 1000000 };
-
-static ea_etl_info plain_info(void) {
-    static char session[] = "session", file[] = "C:\\trace.etl";
-    return (ea_etl_info){.buffer_size_bytes = 4096,
-                         .os_version = 0x0501000a,
-                         .os_build = 19045,
-                         .cpu_count = 4,
-                         .timer_resolution = 156250,
-                         .log_file_mode = 1,
-                         .pointer_size = 8,
-                         .cpu_mhz = 3000,
-                         .bias_minutes = -60,
-                         .boot_filetime = 133000000000000000,
-                         .perf_frequency = 10000000,
-                         .start_filetime = 133000001000000000,
-                         .clock_type = EA_CLOCK_QPC,
-                         .session_name = session,
-                         .log_file_name = file,
-                         .logger = 3};
-}
-
-static ea_etl_writer *begin(const char *name, const ea_etl_info *info) {
-    ea_etl_writer *w;
-    ea_err err;
-    ea_etl_writer_options options = {.info = info, .start_raw = HEADER_TIME};
-    must(ea_etl_writer_create(&w, scratch_path(name), &options, &err), &err);
-    return w;
-}
-
-static void end(ea_etl_writer *w) {
-    ea_err err;
-    ea_etl_writer_end what = {.end_filetime = 133000002000000000, .events_lost = 5, .buffers_lost = 6};
-    must(ea_etl_writer_finish(w, &what, &err), &err);
-    ea_etl_writer_destroy(w);
-}
-
-static void add(ea_etl_writer *w, uint16_t cpu, int64_t time, uint32_t tag, uint16_t payload_bytes) {
-    static uint8_t payload[5000];
-    ea_err err;
-    for (size_t i = 0; i < sizeof payload; i++)
-        payload[i] = (uint8_t)(i / 16 + tag);
-    assert_true(payload_bytes >= 4 && payload_bytes <= sizeof payload);
-    ea_store32(payload, tag);
-    ea_record r = {.header_type = EA_HEADER_SYSTEM64,
-                   .hook_id = 0x0501,
-                   .header_word = 3,
-                   .version = 3,
-                   .opcode = 1,
-                   .provider = *ea_etl_group_guid(0x0501),
-                   .flags = EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER,
-                   .pointer_size = 8,
-                   .time_raw = time,
-                   .pid = tag,
-                   .tid = tag + 1,
-                   .cpu = cpu,
-                   .logger = 3,
-                   .payload = payload,
-                   .payload_bytes = payload_bytes};
-    must(ea_etl_writer_add(w, &r, &err), &err);
-}
-
-static uint8_t *load(const char *name, size_t *ret_len) {
-    char *data;
-    ea_err err;
-    must(ea_path_read_all(scratch_path(name), 1 << 28, &data, ret_len, &err), &err);
-    return (uint8_t *)data;
-}
-
-static void store(const char *name, const uint8_t *data, size_t len) {
-    ea_err err;
-    must(ea_path_write_all(scratch_path(name), data, len, 0, &err), &err);
-}
-
-/* ---- what came out ---- */
-
-typedef struct seen {
-    int64_t time;
-    uint64_t position;
-    uint64_t hash;
-    uint32_t tag;
-    uint16_t cpu, source;
-} seen;
-
-typedef struct result {
-    int rc; /* of the opening */
-    seen *items;
-    size_t count, capacity;
-    uint64_t bad_records, bad_buffers, bad_bytes, disordered, late;
-    size_t damage_count;
-    ea_etl_damage damage[64];
-    ea_err err;
-    ea_etl_info info; /* of the first file; its texts are gone */
-} result;
-
-static void on_damage(const ea_etl_damage *damage, void *arg) {
-    result *r = arg;
-    assert_non_null(damage->reason);
-    assert_non_null(damage->path);
-    if (r->damage_count < LENGTH(r->damage))
-        r->damage[r->damage_count] = *damage;
-    r->damage_count++;
-}
-
-static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t len) {
-    while (len--)
-        h = (h ^ *p++) * UINT64_C(0x100000001b3);
-    return h;
-}
-
-static result *read_paths(const char *const *paths, size_t count, ea_etl_options options) {
-    result *res = calloc(1, sizeof *res);
-    ea_counters *counters = calloc(1, sizeof *counters);
-    assert_non_null(res);
-    assert_non_null(counters);
-    ea_etl_set *set;
-    const ea_record *r;
-    options.counters = counters;
-    options.on_damage = on_damage;
-    options.on_damage_arg = res;
-    res->rc = ea_etl_open(&set, paths, count, &options, &res->err);
-    if (res->rc == 0) {
-        uint8_t *encoded = malloc(70000);
-        assert_non_null(encoded);
-        res->info = *ea_etl_file_info(set, 0);
-        int rc;
-        double progress = 0;
-        while ((rc = ea_etl_next(set, &r, &res->err)) > 0) {
-            if (res->count == res->capacity) {
-                res->capacity = res->capacity ? 2 * res->capacity : 256;
-                res->items = realloc(res->items, res->capacity * sizeof *res->items);
-                assert_non_null(res->items);
-            }
-            size_t len;
-            must(ea_etl_encode_record(r, encoded, 70000, &len, &res->err), &res->err);
-            res->items[res->count++] = (seen){.time = r->time_raw,
-                                              .position = r->position,
-                                              .hash = hash_bytes(r->cpu * 31u + r->logger, encoded, len),
-                                              .tag = r->payload_bytes >= 4 ? ea_load32(r->payload) : 0,
-                                              .cpu = r->cpu,
-                                              .source = r->source};
-            assert_true(ea_etl_progress(set) >= progress);
-            progress = ea_etl_progress(set);
-        }
-        assert_int_equal(rc, 0);
-        assert_int_equal(ea_etl_next(set, &r, &res->err), 0); /* and again */
-        assert_true(ea_etl_progress(set) >= 1);
-        free(encoded);
-        ea_etl_close(set);
-    }
-    res->bad_records = ea_counter_get(counters, EA_COUNT_source_bad_records);
-    res->bad_buffers = ea_counter_get(counters, EA_COUNT_source_bad_buffers);
-    res->bad_bytes = ea_counter_get(counters, EA_COUNT_source_bad_bytes);
-    res->disordered = ea_counter_get(counters, EA_COUNT_source_disordered_buffers);
-    res->late = ea_counter_get(counters, EA_COUNT_source_late_records);
-    free(counters);
-    return res;
-}
-
-static result *read_file(const char *name) {
-    const char *path = scratch_path(name);
-    return read_paths(&path, 1, (ea_etl_options){0});
-}
-
-static void done(result *r) {
-    free(r->items);
-    free(r);
-}
-
-static int canonical(const seen *a, const seen *b) {
-    if (a->time != b->time)
-        return a->time < b->time ? -1 : 1;
-    if (a->source != b->source)
-        return a->source < b->source ? -1 : 1;
-    if (a->cpu != b->cpu)
-        return a->cpu < b->cpu ? -1 : 1;
-    return a->position < b->position ? -1 : a->position > b->position;
-}
-
-static void assert_canonical(const result *r) {
-    for (size_t i = 1; i < r->count; i++)
-        assert_true(canonical(&r->items[i - 1], &r->items[i]) < 0);
-}
-
-static void assert_clean(const result *r) {
-    assert_int_equal(r->rc, 0);
-    assert_int_equal(r->bad_records, 0);
-    assert_int_equal(r->bad_buffers, 0);
-    assert_int_equal(r->bad_bytes, 0);
-    assert_int_equal(r->late, 0);
-    assert_int_equal(r->damage_count, 0);
-}
-
-static void assert_same(const result *a, const result *b) {
-    assert_int_equal(a->count, b->count);
-    for (size_t i = 0; i < a->count; i++) {
-        assert_int_equal(a->items[i].hash, b->items[i].hash);
-        assert_int_equal(a->items[i].time, b->items[i].time);
-        assert_int_equal(a->items[i].source, b->items[i].source);
-    }
-}
-
-/* How many records of `of` are in r, bit for bit. */
-static size_t kept(const result *r, const result *of) {
-    size_t n = 0;
-    for (size_t i = 0; i < of->count; i++)
-        for (size_t k = 0; k < r->count; k++)
-            if (r->items[k].hash == of->items[i].hash) {
-                n++;
-                break;
-            }
-    return n;
-}
-
-/* A file of `count` records over some CPUs; times go up in steps of 0 to 3, so that ties are common. */
-static void make_file(const char *name, const ea_etl_info *info, unsigned count, uint32_t first_tag, int64_t start) {
-    ea_etl_writer *w = begin(name, info);
-    int64_t times[64];
-    for (size_t i = 0; i < LENGTH(times); i++)
-        times[i] = start;
-    for (unsigned i = 0; i < count; i++) {
-        uint16_t cpu = (uint16_t)(rng() % info->cpu_count);
-        times[cpu] += (int64_t)(rng() % 4);
-        add(w, cpu, times[cpu], first_tag + i, (uint16_t)(4 + rng() % 60));
-    }
-    end(w);
-}
 
 static void merged_order(void **state) {
     (void)state;
@@ -864,29 +622,42 @@ static void refused(void **state) {
 
 /* ---- damage ---- */
 
-/* Every prefix opens, or is refused as no trace; what comes out is what was there, and only the last record of each
- * buffer that was cut is missing. */
+/* Every prefix, byte by byte, opens or is refused as no trace. Nothing comes out that was not there; every record of
+ * the buffers that are whole does; and it takes its header to be a trace, no more. */
 static void prefixes_of(const char *name) {
-    size_t len;
+    size_t len, refused_at = 0;
     uint8_t *data = load(name, &len);
     result *whole = read_file(name);
-    size_t opened = 0, before = 0;
-    for (size_t cut = 0; cut < len; cut += cut < 600 || cut % 4096 < 80 ? 1 : 13) {
-        store("prefix.etl", data, cut);
+    ea_file *file;
+    ea_err err;
+    assert_int_equal(whole->damage_count, 0);
+    store("prefix.etl", data, len);
+    must(ea_file_open(&file, scratch_path("prefix.etl"), EA_OPEN_APPEND, &err), &err);
+    for (size_t cut = len; cut-- > 0;) {
+        must(ea_file_truncate(file, cut, &err), &err);
         result *r = read_file("prefix.etl");
         if (r->rc) {
             assert_int_equal(r->rc, EA_EFORMAT);
-            assert_int_equal(opened, 0); /* once it opens, it always does */
+            assert_non_null(strstr(r->err.message, "expected"));
+            assert_true(cut < 1024);
+            refused_at = refused_at ? refused_at : cut;
         } else {
-            opened++;
-            assert_int_equal(kept(r, whole) + (r->count ? 0 : 0), r->count); /* nothing else came */
-            assert_true(r->count >= before || r->count + 1 >= before);
-            before = r->count;
+            assert_int_equal(refused_at, 0); /* a longer one opens, too */
+            assert_int_equal(kept(whole, r), r->count);
+            size_t number = 0, at = 0, expected = 0, came = 0;
+            for (uint32_t size;
+                 at + 4 <= cut && (size = ea_load32(data + at)) >= EA_ETL_HEADER_BYTES && at + size <= cut; at += size)
+                number++;
+            for (size_t i = 0; i < whole->count; i++)
+                expected += whole->items[i].position >> 32 < number;
+            for (size_t i = 0; i < r->count; i++)
+                came += r->items[i].position >> 32 < number;
+            assert_int_equal(came, expected);
         }
         done(r);
     }
-    assert_true(opened > 100);
-    assert_int_equal(before + 3 >= whole->count, 1);
+    assert_true(refused_at > EA_ETL_HEADER_BYTES);
+    ea_file_close(file);
     done(whole);
     free(data);
 }
@@ -897,9 +668,29 @@ static void prefixes(void **state) {
     info.buffer_size_bytes = 1024;
     make_file("small.etl", &info, 60, 1, HEADER_TIME);
     prefixes_of("small.etl");
-    info.compression = EA_ETL_XPRESS;
-    make_file("small.etl", &info, 60, 1, HEADER_TIME);
-    prefixes_of("small.etl");
+    for (unsigned c = EA_ETL_LZNT1; c <= EA_ETL_XPRESS_HUFF; c++) {
+        repack("small.etl", "packed.etl", (uint16_t)c);
+        prefixes_of("packed.etl");
+    }
+}
+
+/* The same of real traces. */
+static void prefixes_of_traces(void **state) {
+    (void)state;
+    static const char *const names[] = {"small-32bit-xpress", "tracelogging-struct"};
+    const char *folder = getenv("EA_UNPACKED");
+    if (!folder)
+        fail_msg("EA_UNPACKED does not name the folder of unpacked traces");
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        char path[1024], *data;
+        size_t len;
+        ea_err err;
+        snprintf(path, sizeof path, "%s/%s/trace.etl", folder, names[i]);
+        must(ea_path_read_all(path, 1 << 20, &data, &len, &err), &err);
+        store("real.etl", (const uint8_t *)data, len);
+        free(data);
+        prefixes_of("real.etl");
+    }
 }
 
 typedef struct bent {
@@ -1183,6 +974,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(compressions, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(refused, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(prefixes, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(prefixes_of_traces, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_records, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_buffers, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_file_header, setup, scratch_clear),
