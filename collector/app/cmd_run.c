@@ -17,7 +17,10 @@ typedef struct options {
     const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *metrics;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     int64_t request_timeout, idle_timeout;
+    int verify; /* index into VERIFY_CHOICES */
 } options;
+
+static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
 enum { STOP_POLL_MS = 50 };
 
@@ -56,7 +59,10 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
     ec_metrics *metrics = NULL;
-    ec_store_options so = {.writable = 1, .segment_bytes = o->segment_bytes, .counters = counters};
+    ec_store_options so = {.writable = 1,
+                           .segment_bytes = o->segment_bytes,
+                           .trusts_checksums = o->verify != 0,
+                           .counters = counters};
     int rc = ec_store_open(&store, o->store, &so, err);
     if (rc)
         return rc;
@@ -225,6 +231,13 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, idle_timeout),
      .fallback = "10m",
      .help = "a silent connection is closed after this"},
+    {.name = "verify-checksums",
+     .argument = "WHEN",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, verify),
+     .fallback = "on",
+     .choices = VERIFY_CHOICES,
+     .help = "read every record of a batch before it is acknowledged, and compare its checksum with theirs"},
     {.name = "segment-size",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,

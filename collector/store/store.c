@@ -120,6 +120,7 @@ struct ec_store {
     char *dir, *segments;
     int writable;
     uint64_t segment_bytes;
+    int trusts_checksums;
     ea_counters *counters;
     ea_counters own_counters; /* when the caller gave none */
     ea_file *lock;
@@ -141,6 +142,7 @@ struct ec_store {
 
     /* the reading side */
     ea_text completed; /* the batch at hand, when it named something */
+    size_t completed_len_bytes; /* 0: it did not */
     ea_text definition;
     ea_bytes_map cache; /* cached -> the same: definitions of streams that were read lately */
     size_t cached_bytes;
@@ -352,6 +354,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
         return ea_fail(err, EA_ENOMEM, "open %s", dir);
     s->writable = options->writable;
     s->segment_bytes = options->segment_bytes ? options->segment_bytes : (uint64_t)DEFAULT_SEGMENT_MIB << 20;
+    s->trusts_checksums = options->trusts_checksums;
     s->counters = options->counters ? options->counters : &s->own_counters;
     ea_text_init(&s->classes);
     ea_text_init(&s->pids);
@@ -707,6 +710,7 @@ static int complete(ec_store *s, int64_t stream_id, const uint8_t **batch, size_
     naming n = {.s = s, .stream_id = stream_id, .err = err};
     ea_definitions known = {.arg = &n, .find = find_definition, .on_missing = on_missing};
     int rc = ea_batch_complete(*batch, *len_bytes, &known, &s->completed, err);
+    s->completed_len_bytes = rc == 1 ? s->completed.len_bytes : 0;
     if (n.rc)
         return n.rc;
     if (rc == 1) {
@@ -792,6 +796,29 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
     if (!rc)
         rc = resolve_classes(s, *stream_id, err);
     return rc ? rc : list_pids(s, err);
+}
+
+/* Reads every record of the batch at hand, whose classes are known, and compares their checksum with the batch's. The
+ * checker holds the classes that came since this process began; a stream's older ones are loaded when they are missed.
+ */
+static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    ea_batch_view *v = NULL;
+    if (s->completed_len_bytes) {
+        batch = (const uint8_t *)s->completed.data;
+        len_bytes = s->completed_len_bytes;
+    }
+    int rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
+    if (rc == EA_ENOTFOUND) {
+        rc = ec_store_load_classes(s, (uint64_t)stream_id, s->checker, err);
+        if (!rc)
+            rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
+    }
+    if (!rc)
+        rc = ea_batch_verify(v, err);
+    ea_batch_close(v);
+    if (rc == EA_ECORRUPT)
+        ea_count(s->counters, EA_COUNT_ingest_bad_checksums, 1);
+    return rc;
 }
 
 static int add_tombstone(const ea_tombstone *t, void *arg) {
@@ -1058,6 +1085,8 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
     }
     uint64_t before = s->segment.end;
     int failed = prepare(s, agent, &stream_id, batch, len_bytes, now, err);
+    if (!failed && !s->trusts_checksums && s->head.event_count)
+        failed = verify(s, stream_id, batch, len_bytes, err);
     if (!failed)
         failed = ec_segment_append(&s->segment, agent, batch, len_bytes, now, &record, err);
     if (!failed)

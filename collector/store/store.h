@@ -16,6 +16,7 @@ typedef struct ec_store ec_store;
 typedef struct ec_store_options {
     int writable;
     uint64_t segment_bytes; /* 0: 256 MiB */
+    int trusts_checksums;   /* 1: append does not compute a batch's checksum from its records */
     ea_counters *counters;  /* borrowed; may be NULL */
 } ec_store_options;
 
@@ -41,7 +42,8 @@ typedef struct ec_store_notes {
 } ec_store_notes;
 const ec_store_notes *ec_store_last_notes(const ec_store *s);
 
-/* Appends one batch of an agent (its certificate's name). Checks the envelope; refuses what could never be read back.
+/* Appends one batch of an agent (its certificate's name). Checks the envelope, reads every record and compares the batch's
+ * checksum with theirs (unless trusts_checksums); refuses what could never be read back.
  * Returns EC_STORED, EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the
  * number is taken by another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a definition is
  * missing; then ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO,

@@ -64,6 +64,7 @@ enum ea_severity {
     X(ingest_duplicates, 73, EA_INFO, "batches received again, stored once")                                           \
     X(ingest_conflicts, 74, EA_NOTICE, "batches whose number was taken by another content")                            \
     X(ingest_bad_batches, 75, EA_LOSS, "batches refused because they contradict themselves")                           \
+    X(ingest_bad_checksums, 85, EA_LOSS, "batches refused because their records do not give their checksum")           \
     X(store_events, 76, EA_INFO, "events stored")                                                                      \
     X(store_bytes, 77, EA_INFO, "bytes of batches stored")                                                             \
     X(store_torn_bytes, 78, EA_NOTICE, "bytes of a torn tail cut off after a crash; never acknowledged")               \

@@ -219,6 +219,39 @@ static void refuses_what_cannot_be_read_back(void **state) {
     free_all(sent, SENT);
 }
 
+/* A bit of a record's payload that changed on the way: the envelope is as it was, and the columns can be read. */
+static void refuses_another_content(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    ea_counters counters = {0};
+    make_all(sent, SENT);
+    test_batch changed = sent[0];
+    changed.data = malloc(changed.len_bytes);
+    assert_non_null(changed.data);
+    memcpy(changed.data, sent[0].data, changed.len_bytes);
+    /* the pool's first bytes are the first event's payload: 0x07 and so on, counted by test_make */
+    size_t at = 0;
+    while (at + 4 < changed.len_bytes && memcmp(changed.data + at, (const uint8_t[]){7, 8, 9, 10}, 4) != 0)
+        at++;
+    assert_true(at + 4 < changed.len_bytes);
+    changed.data[at] ^= 1;
+    if (ec_store_open(&f->store, f->dir, &(ec_store_options){.writable = 1, .counters = &counters}, &f->err))
+        fail_msg("open: %s", f->err.message);
+    assert_int_equal(append(f, "alpha", &changed), EA_ECORRUPT);
+    assert_non_null(strstr(f->err.message, "checksum"));
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_ingest_bad_checksums), 1);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED); /* its number is not taken */
+    commit(f);
+    ec_store_close(f->store);
+    /* a store that is told to trust takes it */
+    if (ec_store_open(&f->store, f->dir, &(ec_store_options){.writable = 1, .trusts_checksums = 1}, &f->err))
+        fail_msg("open: %s", f->err.message);
+    assert_int_equal(append(f, "beta", &changed), EC_STORED);
+    commit(f);
+    free(changed.data);
+    free_all(sent, SENT);
+}
+
 static void asks_for_missing_classes(void **state) {
     fixture *f = *state;
     test_maker m;
@@ -600,6 +633,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(stores_and_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(duplicates_and_conflicts, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
         cmocka_unit_test_setup_teardown(asks_for_missing_classes, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),
