@@ -296,6 +296,14 @@ static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8
     return 0;
 }
 
+/* The bytes of n elements, NULL when there are none; that they are as many as n elements take was checked. */
+static int element_bytes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t **ret, ea_err *err) {
+    if ((c->stored_width && (uint64_t)n * c->stored_width != c->bytes) ||
+        (c->bits && ea_bits_bytes(n, c->bits) != c->bytes))
+        return corrupt(err, "its elements do not fill its bytes");
+    return c->bytes ? frame_bytes(r, c, ret, err) : 0;
+}
+
 int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *ret_values, const uint32_t **ret_index,
                        ea_err *err) {
     if (!c->m || c->lengths || c->m->encoding != ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY)
@@ -303,9 +311,7 @@ int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *
     const ea_column *values = NULL;
     const uint8_t *data = NULL;
     uint64_t *wide = NULL;
-    if ((uint64_t)rows * c->stored_width != c->bytes)
-        return corrupt(err, "its elements do not fill its bytes");
-    int rc = c->bytes ? frame_bytes(r, c, &data, err) : 0;
+    int rc = element_bytes(r, c, rows, &data, err);
     r->work += rows;
     if (!rc && r->work > EA_WORK_MAX)
         rc = ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
@@ -400,14 +406,9 @@ static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *r
 static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_rows_context *context, uint64_t initial,
                            ea_column *ret, ea_err *err) {
     const uint8_t *data = NULL;
-    if ((c->stored_width && (uint64_t)n * c->stored_width != c->bytes) ||
-        (c->bits && ea_bits_bytes(n, c->bits) != c->bytes))
-        return corrupt(err, "its elements do not fill its bytes");
-    if (c->bytes) {
-        int rc = frame_bytes(r, c, &data, err);
-        if (rc)
-            return rc;
-    }
+    int rc = element_bytes(r, c, n, &data, err);
+    if (rc)
+        return rc;
     switch ((int)c->m->encoding) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
         if (c->bytes)

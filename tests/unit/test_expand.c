@@ -106,7 +106,7 @@ typedef struct seen {
 
 static int on_switch(void *arg, const ea_record *r, const ea_class *c, const ea_clock *clock) {
     seen *s = arg;
-    uint64_t type, old_tid, priority, state, wait_time, new_tid = 0;
+    uint64_t type = 0, old_tid = 0, priority = 0, state = 0, wait_time = 0, new_tid = 0;
     assert_true(s->count < MAX_SWITCHES);
     assert_string_equal(c->name, "Thread/CompactCSwitch");
     assert_int_equal(clock->frequency, CLOCK.frequency);
