@@ -6,7 +6,8 @@
  *   alter_store copy --seed N STORE FOLDER
  *
  * makes FOLDER/<field>-made (the batch's checksum made for the altered records) and FOLDER/<field>-kept (the checksum
- * as it was) for each field, and FOLDER/none-made, where nothing is altered but all the rest is done. A line of JSON
+ * as it was; a store that looks at checksums must refuse it) for each field, and FOLDER/none-made, where nothing is
+ * altered but all the rest is done. A line of JSON
  * for each: field, checksum, store, stream, batch, event (its number in the stream, from 0).
  *
  * Before it: tests/e2e/test_altered_store.py. After it: `etwcollector export`. Thread: one. */
@@ -222,11 +223,12 @@ static int put_checksum(uint8_t *batch, size_t len_bytes, uint64_t checksum, ea_
     return ea_fail(err, EA_ECORRUPT, "the batch has no checksum");
 }
 
-/* A new store with all batches of the old one, but this one in the place of j->batch. */
-static int copy_store(job *j, const char *path, const uint8_t *altered, size_t altered_bytes) {
+/* A new store with all batches of the old one, but this one in the place of j->batch. trusts: as somebody who writes to
+ * the files themselves, no checksum is looked at. */
+static int copy_store(job *j, const char *path, int trusts, const uint8_t *altered, size_t altered_bytes) {
     ec_store *to = NULL;
     ec_batch_row row = {0};
-    int rc = ec_store_open(&to, path, &(ec_store_options){.writable = 1}, j->err);
+    int rc = ec_store_open(&to, path, &(ec_store_options){.writable = 1, .trusts_checksums = trusts}, j->err);
     while (!rc && (rc = ec_store_next_batch(j->from, j->stream.stream_id, row.number, &row, j->err)) == 1) {
         const uint8_t *data = altered;
         size_t len_bytes = altered_bytes;
@@ -282,8 +284,19 @@ static int write_copies(job *j, const field *f, const char *folder) {
         snprintf(path, sizeof path, "%s/%s-%s", folder, f->name, kept ? "kept" : "made");
         if (kept)
             rc = put_checksum(copy, len_bytes, head->checksum, j->err);
+        if (!rc && kept) { /* a collector does not take it */
+            char refusing[4096];
+            ea_err refusal = {0}, *err = j->err;
+            snprintf(refusing, sizeof refusing, "%s/%s-refused", folder, f->name);
+            j->err = &refusal;
+            int refused = copy_store(j, refusing, 0, copy, len_bytes);
+            j->err = err;
+            if (refused != EA_ECORRUPT)
+                rc = ea_fail(j->err, EA_EINVAL, "a store took a batch whose %s is not what its checksum says (%s)",
+                             f->name, ea_code_name(refused));
+        }
         if (!rc)
-            rc = copy_store(j, path, copy, len_bytes);
+            rc = copy_store(j, path, 1, copy, len_bytes);
         if (!rc)
             printf("{\"field\":\"%s\",\"checksum\":\"%s\",\"store\":\"%s\",\"batch\":%" PRIu64 ",\"event\":%" PRIu64
                    "}\n",
