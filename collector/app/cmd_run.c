@@ -59,10 +59,8 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
     ec_metrics *metrics = NULL;
-    ec_store_options so = {.writable = 1,
-                           .segment_bytes = o->segment_bytes,
-                           .trusts_checksums = o->verify != 0,
-                           .counters = counters};
+    ec_store_options so = {
+        .writable = 1, .segment_bytes = o->segment_bytes, .trusts_checksums = o->verify != 0, .counters = counters};
     int rc = ec_store_open(&store, o->store, &so, err);
     if (rc)
         return rc;

@@ -141,7 +141,7 @@ struct ec_store {
     int any_pid;           /* too many to list */
 
     /* the reading side */
-    ea_text completed; /* the batch at hand, when it named something */
+    ea_text completed;          /* the batch at hand, when it named something */
     size_t completed_len_bytes; /* 0: it did not */
     ea_text definition;
     ea_bytes_map cache; /* cached -> the same: definitions of streams that were read lately */

@@ -42,12 +42,12 @@ typedef struct ec_store_notes {
 } ec_store_notes;
 const ec_store_notes *ec_store_last_notes(const ec_store *s);
 
-/* Appends one batch of an agent (its certificate's name). Checks the envelope, reads every record and compares the batch's
- * checksum with theirs (unless trusts_checksums); refuses what could never be read back.
- * Returns EC_STORED, EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the
- * number is taken by another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a definition is
- * missing; then ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO,
- * EA_EFULL, EA_EDATABASE, EA_ENOMEM) may cost the whole group: the commit says so. */
+/* Appends one batch of an agent (its certificate's name). Checks the envelope, reads every record and compares the
+ * batch's checksum with theirs (unless trusts_checksums); refuses what could never be read back. Returns EC_STORED,
+ * EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the number is taken by
+ * another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a definition is missing; then
+ * ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO, EA_EFULL,
+ * EA_EDATABASE, EA_ENOMEM) may cost the whole group: the commit says so. */
 EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
 /* Makes all appended batches durable (one fdatasync), then indexes them. When it fails, nothing since the last commit
  * is stored, and the store goes on with the next append. */

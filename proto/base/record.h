@@ -89,9 +89,9 @@ typedef struct ea_record {
     uint8_t version;
     uint8_t channel;
     uint8_t level;
-    uint8_t opcode;  /* a classic event's type */
-    uint16_t logger; /* logger (session) id */
-    uint16_t flags;  /* enum ea_event_flag; made up for classic headers as Windows makes them up */
+    uint8_t opcode;       /* a classic event's type */
+    uint16_t logger;      /* logger (session) id */
+    uint16_t flags;       /* enum ea_event_flag; made up for classic headers as Windows makes them up */
     uint16_t property;    /* EVENT_HEADER.EventProperty */
     uint8_t pointer_size; /* bytes: 4 or 8 */
     uint8_t header_type;  /* attribute: enum ea_header_type */

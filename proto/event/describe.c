@@ -43,7 +43,8 @@ void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_r
     const ea_enum *maps[EA_MAPS_MAX];
     /* A newer version than the row knows has at least the newest known one's fields. */
     uint8_t version = row && head->version > row->until ? row->until : head->version;
-    size_t field_count = row && row->fields ? fields_of_version(row, version, head->pointer_size, fields) : 0, map_count = 0;
+    size_t field_count = row && row->fields ? fields_of_version(row, version, head->pointer_size, fields) : 0,
+           map_count = 0;
     for (size_t i = 0; i < field_count; i++) {
         size_t k = 0;
         while (k < map_count && maps[k] != fields[i]->map)

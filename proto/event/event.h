@@ -98,7 +98,7 @@ typedef struct ea_field_row {
     uint16_t count;      /* array of so many; 0 and 1: one; EA_COUNT_REST */
     uint8_t child_count; /* EA_STRUCT: its direct members, which follow it */
     uint8_t optional;    /* some builds of Windows write this version without it, and then nothing behind it either */
-    uint8_t only;        /* 4 or 8: only machines with pointers of so many bytes have it (a compiler's padding); 0: all */
+    uint8_t only; /* 4 or 8: only machines with pointers of so many bytes have it (a compiler's padding); 0: all */
     const char *count_field; /* name of the earlier field (a sibling) that holds the count; NULL: count */
     const ea_enum *map;
 } ea_field_row;
@@ -198,7 +198,8 @@ typedef struct ea_slice {
  * nothing at all is not. An array up to the payload's end takes whole elements only. */
 size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                       size_t *ret_used);
-/* The same, but where the leading fixed fields are whole their slices are not filled: the class says where they stand. */
+/* The same, but where the leading fixed fields are whole their slices are not filled: the class says where they stand.
+ */
 size_t ea_class_split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                            size_t *ret_used);
 /* 1 when a split of a payload of a known class found every required field and left no byte over: the payload is

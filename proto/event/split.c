@@ -164,8 +164,8 @@ size_t ea_class_split_rest(const ea_class *c, const uint8_t *payload, size_t pay
         first = c->fixed_fields;
         used = c->fixed_bytes;
     }
-    used += (size_t)scope_bytes(&w, first, c->field_count, w.payload + used, payload_bytes - used, slices + first,
-                                &whole);
+    used +=
+        (size_t)scope_bytes(&w, first, c->field_count, w.payload + used, payload_bytes - used, slices + first, &whole);
     *ret_used = used;
     return first + whole;
 }

@@ -55,8 +55,8 @@ static void check_row(const ea_family *family, const ea_class_row *row, uint8_t 
             assert_true(f->since <= row->until || f->since <= 5);
             assert_true(f->until == 0 || f->since <= f->until);
             assert_true(f->only == 0 || f->only == 4 || f->only == 8);
-            expected += f->since <= version && (!f->until || version <= f->until) &&
-                        (!f->only || f->only == pointer_size);
+            expected +=
+                f->since <= version && (!f->until || version <= f->until) && (!f->only || f->only == pointer_size);
         }
         assert_int_equal(c->field_count, expected);
         for (size_t i = 0; i < c->field_count; i++)

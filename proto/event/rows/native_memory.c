@@ -1,4 +1,5 @@
-/* Memory and pool: events that Windows' own schema leaves out and a public header names. As in native_sched.c. See rows.h. */
+/* Memory and pool: events that Windows' own schema leaves out and a public header names. As in native_sched.c. See
+ * rows.h. */
 #include "rows.h"
 
 /* one line a field, one line a class */
