@@ -18,8 +18,6 @@ enum {
     CELLS_MAX = 32768,
 };
 
-extern char **environ;
-
 typedef struct reader {
     const ec_listener *listener;
     uint8_t *data;

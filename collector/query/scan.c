@@ -254,7 +254,7 @@ static int narrow(ec_scan *s, ea_err *err) {
         }
         if (common != EC_PID || c->op != EC_OP_EQ || s->has_pids)
             continue;
-        s->pids = malloc((c->range_count + 1) * sizeof *s->pids);
+        s->pids = calloc(c->range_count + 1, sizeof *s->pids);
         if (!s->pids)
             return ea_fail(err, EA_ENOMEM, "begin a scan");
         for (size_t i = 0; i < c->range_count; i++)
@@ -349,7 +349,7 @@ void ec_scan_close(ec_scan *s) {
         return;
     ec_find_close(s->find);
     ea_batch_close(s->view);
-    for (size_t i = 0; i < s->condition_count; i++) {
+    for (size_t i = 0; s->conditions && i < s->condition_count; i++) {
         free(s->conditions[i].ranges);
         free(s->conditions[i].texts);
     }
@@ -718,7 +718,7 @@ static int keep_dictionary(ec_scan *s, const condition *c, const ea_column *valu
     for (uint32_t i = 0; i < s->block.selected_count; i++) {
         uint32_t row = to[i];
         to[n] = row;
-        n += s->marks[index[row]];
+        n += s->marks[index[row]]; /* NOLINT(clang-analyzer-*): a dictionary comes with its indexes */
     }
     s->block.selected_count = n;
     return 0;
@@ -736,8 +736,8 @@ static int keep_field(ec_scan *s, const condition *c, ea_err *err) {
         s->block.selected_count = 0;
         return 0;
     }
-    ea_column data;
-    const uint32_t *index;
+    ea_column data = {0};
+    const uint32_t *index = NULL;
     if (!at->is_slow && (!c->is_number || c->range_count > 1)) {
         rc = ec_scan_dictionary(s, c->column, &data, &index, err);
         if (rc)
@@ -986,11 +986,11 @@ int ec_scan_field_value(ec_scan *s, size_t column, const ea_slice *slice, ec_val
         } else if (f->type == EA_SID || f->type == EA_WBEM_SID) {
             if (ea_value_sid(f, s->block.c->pointer_size, slice, &s->text))
                 set_text(s, ret);
-        } else if (f->type == EA_F32) {
+        } else if (f->type == EA_F32 && slice->data) {
             float x;
             memcpy(&x, slice->data, sizeof x);
             *ret = (ec_value){.type = EC_REAL, .r = (double)x};
-        } else if (f->type == EA_F64) {
+        } else if (f->type == EA_F64 && slice->data) {
             *ret = (ec_value){.type = EC_REAL};
             memcpy(&ret->r, slice->data, sizeof ret->r);
         } else if (f->width && ea_value_u64(f, slice->data, &v)) {
@@ -1090,13 +1090,16 @@ static int rendered(ec_scan *s, const char *name, uint32_t row, ec_value *ret, e
 }
 
 static int activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
-    ea_column ids;
+    ea_column ids = {0};
     ea_guid guid;
     *ret = (ec_value){.type = EC_NULL};
     int rc = ea_batch_activities(s->view, s->block.group, &ids, err);
     if (rc != 1)
         return rc;
-    memcpy(&guid, ea_column_row(&ids, row).data, sizeof guid);
+    const uint8_t *id = ea_column_row(&ids, row).data;
+    if (!id)
+        return 0;
+    memcpy(&guid, id, sizeof guid);
     if (ea_guid_is_zero(&guid))
         return 0;
     ea_text_clear(&s->text);

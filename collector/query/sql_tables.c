@@ -458,7 +458,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
         ea_text_printf(&sql, " AND %s %s ?%d", t->spec->columns[column].value, OPS[op], count + 1);
         given[count++] = i;
     }
-    if (host && strcmp(t->spec->columns[0].name, "host") == 0)
+    if (host && t->spec->columns[0].name && strcmp(t->spec->columns[0].name, "host") == 0)
         ea_text_printf(&sql, " AND %s = ?%d", t->spec->columns[0].value, count + 1);
     int rc = sql.failed ? ea_fail(&err, EA_ENOMEM, "read the tables") : 0;
     if (!rc && sqlite3_prepare_v2(t->db, sql.data, -1, &c->statement, NULL) != SQLITE_OK)

@@ -315,6 +315,7 @@ int ec_worker_main(void) {
     w.out = malloc(w.out_capacity);
     if (!w.out || read_question(&w)) {
         fprintf(stderr, "etwcollector: %s is started by the command query\n", EC_WORKER_NAME);
+        free(w.out);
         return 2;
     }
     limit(&w);

@@ -79,7 +79,7 @@ static int by_weight(const void *a, const void *b) {
 
 /* Huffman's code lengths of the leaves, which are sorted by weight. Returns the longest. */
 static unsigned code_lengths(const leaf *leaves, size_t count, uint8_t *lengths) {
-    uint32_t weights[2 * SYMBOLS]; /* leaves, then the nodes in the order of their making, which is by weight */
+    uint32_t weights[2 * SYMBOLS] = {0}; /* leaves, then the nodes in the order of their making, which is by weight */
     uint16_t parents[2 * SYMBOLS];
     size_t leaf_at = 0, node_at = count, made = count;
     for (size_t i = 0; i < count; i++)

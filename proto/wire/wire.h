@@ -194,6 +194,7 @@ typedef struct ea_column {
 enum { EA_ROW_MISSING = -1 }; /* as uint32_t */
 
 static inline int ea_column_missing(const ea_column *c, size_t row) {
+    /* NOLINTNEXTLINE(clang-analyzer-*): width 0 comes with lengths */
     return c->width == 0 && c->len_bytes[row] == (uint32_t)EA_ROW_MISSING;
 }
 static inline ea_slice ea_column_row(const ea_column *c, size_t row) {
