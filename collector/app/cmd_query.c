@@ -48,9 +48,9 @@ typedef struct printer {
     int rc;
 } printer;
 
-static volatile sig_atomic_t stopped;
+static atomic_int stopped; /* any thread's signal handler sets it */
 static void on_stop(void) {
-    stopped = 1;
+    atomic_store(&stopped, 1);
 }
 
 /* ---- cells ---- */

@@ -10,7 +10,7 @@
 #include "platform.h"
 
 #include <inttypes.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
 typedef struct options {
@@ -24,9 +24,9 @@ static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
 enum { STOP_POLL_MS = 50 };
 
-static volatile sig_atomic_t stop_asked;
+static atomic_int stop_asked; /* any thread's signal handler sets it */
 static void on_stop(void) {
-    stop_asked = 1;
+    atomic_store(&stop_asked, 1);
 }
 
 static int check(const options *o, ea_err *err) {

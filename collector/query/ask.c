@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,7 +277,7 @@ static int read_some(reader *r, int out) {
 }
 
 /* Reads until the child has said its end, the time is over or somebody wants no more. */
-static int listen_to(reader *r, int out, int64_t limit_ns, const volatile sig_atomic_t *stop) {
+static int listen_to(reader *r, int out, int64_t limit_ns, atomic_int *stop) {
     int64_t begin = ea_monotonic_ns(), patience = (int64_t)GRACE_MS * 1000000;
     int64_t limit = limit_ns > INT64_MAX - patience ? INT64_MAX : limit_ns + patience;
     while (!r->has_ended && !r->is_canceled) {
@@ -302,8 +303,7 @@ static int listen_to(reader *r, int out, int64_t limit_ns, const volatile sig_at
     return 0;
 }
 
-int ec_ask(const ec_question *q, const ec_listener *listener, const volatile sig_atomic_t *stop, ec_outcome *ret,
-           ea_err *err) {
+int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, ec_outcome *ret, ea_err *err) {
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
     reader r = {.listener = listener, .outcome = &outcome, .err = err};
     pid_t pid = 0;

@@ -11,7 +11,7 @@
 
 #include "scan.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #define EC_WORKER_NAME "query-worker"
 
@@ -46,8 +46,8 @@ typedef struct ec_listener {
 
 /* Asks and waits for the end. stop: looked at now and then; may be NULL. EA_EUSAGE when the SQL is wrong, EA_ENOTFOUND
  * when there is no store; an end at a limit is no error. Thread: any. */
-EA_MUST_CHECK int ec_ask(const ec_question *question, const ec_listener *listener, const volatile sig_atomic_t *stop,
-                         ec_outcome *ret, ea_err *err);
+EA_MUST_CHECK int ec_ask(const ec_question *question, const ec_listener *listener, atomic_int *stop, ec_outcome *ret,
+                         ea_err *err);
 
 /* The child's main(): returns its exit code. */
 int ec_worker_main(void);

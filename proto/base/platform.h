@@ -88,7 +88,7 @@ EA_MUST_CHECK int ea_state_dir(char *out, size_t out_bytes, ea_err *err);
 /* Makes standard output binary and UTF-8 where that is not so already (Windows). */
 void ea_stdio_init(void);
 /* Calls handler once, on another thread or in a signal context, when the process is asked to stop (SIGINT, SIGTERM,
- * Ctrl-C). It may only set a flag that is a sig_atomic_t or an atomic. */
+ * Ctrl-C). It may only set an atomic. */
 void ea_on_stop(void (*handler)(void));
 
 #endif

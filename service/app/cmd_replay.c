@@ -13,7 +13,6 @@
 #include "source.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -46,9 +45,9 @@ typedef struct replay {
     atomic_uint progress_permille; /* of the source */
 } replay;
 
-static volatile sig_atomic_t stop_asked; /* a signal handler can reach nothing else */
+static atomic_int stop_asked; /* any thread's signal handler sets it */
 static void ask_to_stop(void) {
-    stop_asked = 1;
+    atomic_store(&stop_asked, 1);
 }
 
 /* "max" or "Nx". */

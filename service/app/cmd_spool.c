@@ -6,7 +6,7 @@
 #include "text.h"
 
 #include <inttypes.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,9 +252,9 @@ typedef struct drain_options {
     ea_shipping_options shipping;
 } drain_options;
 
-static volatile sig_atomic_t stop_asked; /* a signal handler can reach nothing else */
+static atomic_int stop_asked; /* any thread's signal handler sets it */
 static void ask_to_stop(void) {
-    stop_asked = 1;
+    atomic_store(&stop_asked, 1);
 }
 
 typedef struct drain {

@@ -4,15 +4,15 @@
 #include "platform.h"
 
 #include <inttypes.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { DAMAGE_LINES = 10 };
 static const int64_t PATIENCE_NS = 1000000000, WAIT_NS = 50000000;
 
-static volatile sig_atomic_t stop_asked; /* a signal handler can reach nothing else */
+static atomic_int stop_asked; /* any thread's signal handler sets it */
 static void ask_to_stop(void) {
-    stop_asked = 1;
+    atomic_store(&stop_asked, 1);
 }
 
 void ea_input_on_damage(const ea_etl_damage *damage, void *arg) {

@@ -12,7 +12,6 @@
 #include "source.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +83,9 @@ struct fleet {
     int64_t begin_ns;           /* lock; 0: not yet, -1: never */
 };
 
-static volatile sig_atomic_t stop_asked;
+static atomic_int stop_asked; /* any thread's signal handler sets it */
 static void ask_to_stop(void) {
-    stop_asked = stop_asked + 1;
+    atomic_fetch_add(&stop_asked, 1);
 }
 
 /* DIR/NAMESUFFIX in a buffer of PATH_BYTES; what does not fit was refused at the start. */
