@@ -53,7 +53,7 @@ for _ in $(seq 300); do
 done
 [ -s port ] || { echo "the collector was not ready within 30 s"; cat collector.log; exit 1; }
 
-say tracegen make --preset demo --seed 17 --out desk.etl --truth truth.jsonl --compress
+say tracegen make --preset office --seed 17 --out desk.etl --truth truth.jsonl --compress
 say etwagent replay desk.etl --collector "https://localhost:$(cat port)" --cert certs/desk-17.crt --key certs/desk-17.key \
     --ca certs/ca.crt --spool spool
 

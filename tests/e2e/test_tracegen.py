@@ -1,10 +1,12 @@
-"""What tracegen writes is what an independent parser reads, and the same seed gives the same bytes.
+"""What tracegen writes is what an independent parser reads, for every preset: the counts of every class, provider, extended
+item and loss equal the truth, and so do those of `etwagent stats`. The same seed gives the same bytes on every compiler.
 
 # sanitizers: yes
 """
 import argparse
 import collections
 import hashlib
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -14,13 +16,9 @@ import tempfile
 import harness
 import traces
 
-# (group, opcode) as the independent parser labels them -> our class names
-LABELS = {"Process.Start": "Process/Start", "Process.End": "Process/End", "Process.DCStart": "Process/DCStart",
-          "Process.DCEnd": "Process/DCEnd", "Process.Terminate": "Process/Terminate", "Thread.Start": "Thread/Start",
-          "Thread.End": "Thread/End", "Thread.DCStart": "Thread/DCStart", "Thread.DCEnd": "Thread/DCEnd",
-          "Image.Load": "Image/Load", "Image.Unload": "Image/UnLoad", "Image.DCStart": "Image/DCStart",
-          "Image.DCEnd": "Image/DCEnd", "PerfInfo.SampledProfile": "PerfInfo/SampleProf",
-          "StackWalk.Stack": "StackWalk/Stack", "KTC.ImageID/0 v2": "ImageID/Info", "KTC.ImageID/36 v2": "ImageID/DbgID_RSDS"}
+# preset -> ms: short forms, 10,000 to 100,000 events each
+PRESETS = {"office": 1500, "build-server": 500, "web-server": 900, "firehose": 4, "attack": 9000, "idle": 8000,
+           "256-cpus": 100, "32-bit": 700}
 
 
 def generate(build, folder, name, *arguments):
@@ -29,6 +27,10 @@ def generate(build, folder, name, *arguments):
     subprocess.run([build / "tests" / "tracegen" / "tracegen", "make", "--out", trace, "--truth", truth, *arguments],
                    check=True, stdout=subprocess.DEVNULL)
     return trace, truth
+
+
+def short_form(preset, factor=1):
+    return ["--preset", preset, "--duration-ms", str(PRESETS[preset] * factor)]
 
 
 def digest(path):
@@ -40,49 +42,180 @@ def rows(truth):
         return [json.loads(line) for line in lines]
 
 
-def independent(trace):
-    """What the parser that the project did not write says of a trace."""
+def load_independent():
+    """The parser that the project did not write, as a module."""
     tool = traces.folder().parent / "tools" / "etlinv.py"
     if not tool.is_file():
         raise traces.Missing(f"the independent parser is missing: expected {tool}")
-    done = subprocess.run([sys.executable, tool, trace], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
+    spec = importlib.util.spec_from_file_location("etlinv", tool)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def check_counts(checks, name, trace, truth):
-    seen, told = independent(trace), rows(truth)
-    checks.equal(seen["warnings"], [], f"{name}: warnings of the independent parser")
-    checks.equal(seen["n_bad"], 0, f"{name}: bad records")
+def check_counts(checks, etlinv, name, trace, told):
+    seen = etlinv.parse(str(trace))
     totals = next(row for row in told if row["type"] == "totals")
+    machine = next(row for row in told if row["type"] == "machine")
+    checks.equal(seen["warnings"], [], f"{name}: warnings of the independent parser")
+    checks.equal(seen["n_bad"], 0, f"{name}: bad records {seen['bad_records']}")
     checks.equal(seen["events"], totals["events"], f"{name}: events")
     checks.equal((seen["events_lost"], seen["buffers_lost"]), (totals["events_lost"], totals["buffers_lost"]), f"{name}: lost")
-    counts = {row["name"]: row["count"] for row in told if row["type"] == "class"}
-    counted = {LABELS[label]: n for label, (n, _) in seen["kernel"].items() if label != "EventTrace.Header"}
-    counted.update({LABELS[label]: n for label, n in seen["classic"].items()})
-    checks.equal(counted, counts, f"{name}: events of each class")
+    checks.equal((seen["cpus"], seen["ptr"]), (machine["cpus"], machine["pointer_bytes"]), f"{name}: the machine")
+    kernel, classic = collections.Counter(), collections.Counter()
+    for row in told:
+        if row["type"] == "class" and "hook_id" in row:
+            key = row["hook_id"] >> 8, row["hook_id"] & 255
+            label = etlinv.NAMES.get(key, "%s/%d" % (etlinv.GROUP.get(key[0], key[0]), key[1]))
+            kernel[label, f"v{row['version']}"] += row["count"]
+        elif row["type"] == "class":
+            classic[f"{etlinv.CLASSIC.get(row['provider'], row['provider'])}/{row['opcode']} v{row['version']}"] += row["count"]
+    checks.equal({(label, version): n for label, (n, version) in seen["kernel"].items() if label != "EventTrace.Header"},
+                 dict(kernel), f"{name}: kernel events")
+    checks.equal(seen["classic"], dict(classic), f"{name}: events with FULL headers")
+    providers, manifests, items = collections.Counter(), collections.Counter(), 0
+    for row in told:
+        if row["type"] == "provider_event":
+            label = etlinv.PROV.get(row["provider"], row["provider"])
+            providers[label] += row["count"]
+            if row["id"] == 0xFFFE:
+                manifests[label] += row["count"]
+            items += row["count"] if row["id"] == 0 else 0
+    checks.equal(seen["providers"], dict(providers), f"{name}: events of providers")
+    checks.equal(seen["manifest_events"], dict(manifests), f"{name}: parts of manifests")
+    checks.equal(seen["tracelogging_schema_items"], items, f"{name}: events with TraceLogging metadata")
+    lost = [row for row in told if row["type"] == "loss"]
+    checks.equal(sum(row["buffers"] for row in lost), totals["buffers_lost"], f"{name}: buffers lost")
+    checks.equal(sum(row["events"] for row in lost if not row["buffers"]), totals["events_lost"], f"{name}: events lost")
+    return seen
 
 
-def check_truth(checks, name, truth):
-    """The truth agrees with itself, and holds what it is there to test: reused ids and addresses, lives of all kinds."""
-    told = rows(truth)
-    counts = {row["name"]: row["count"] for row in told if row["type"] == "class"}
+def check_stats(checks, build, name, trace, told):
+    """`etwagent stats` counts the same, and understands every kernel event whole."""
+    done = subprocess.run([build / "service" / "app" / "etwagent", "stats", "--json", trace], check=True, stdout=subprocess.PIPE)
+    seen = json.loads(done.stdout)
+    totals = next(row for row in told if row["type"] == "totals")
+    checks.equal((seen["events"], seen["bad_records"], seen["bad_buffers"], seen["bad_bytes"]), (totals["events"], 0, 0, 0),
+                 f"{name}: stats: events, nothing bad")
+    checks.equal((seen["events_lost"], seen["buffers_lost"]), (totals["events_lost"], totals["buffers_lost"]), f"{name}: stats: lost")
+    classes = {(row["provider"], row["name"], row["version"]): row["count"] for row in told if row["type"] == "class"}
+    counted = {(c["provider"], c["name"], c["version"]): c["count"] for c in seen["classes"]
+               if c["classic"] and c["name"] != "EventTrace/Header"}
+    checks.equal(counted, classes, f"{name}: stats: kernel events of each class")
+    checks.equal([c["name"] for c in seen["classes"] if c["classic"] and c["decoded"] != c["count"]], [],
+                 f"{name}: stats: kernel events that are not whole")
+    provided = collections.Counter()
+    for row in told:
+        if row["type"] == "provider_event":
+            provided[row["provider"]] += row["count"]
+    by_provider = collections.Counter()
+    for c in seen["classes"]:
+        if not c["classic"]:
+            by_provider[c["provider"]] += c["count"]
+    checks.equal(dict(by_provider), dict(provided), f"{name}: stats: events of providers")
+
+
+def check_truth(checks, name, told):
+    """The truth agrees with itself: what began and ended is what was logged of it, but for what was lost."""
+    counts = collections.Counter()
+    for row in told:
+        if row["type"] == "class":
+            counts[row["name"]] += row["count"]
     for kind, start, end, first, last in (("process", "Process/Start", "Process/End", "Process/DCStart", "Process/DCEnd"),
                                           ("thread", "Thread/Start", "Thread/End", "Thread/DCStart", "Thread/DCEnd"),
                                           ("module", "Image/Load", "Image/UnLoad", "Image/DCStart", "Image/DCEnd")):
         mine = [row for row in told if row["type"] == kind]
-        checks.equal(sum(row["begin_raw"] is not None for row in mine), counts[start], f"{name}: {kind} begun")
-        checks.equal(sum(row["end_raw"] is not None for row in mine), counts[end], f"{name}: {kind} ended")
+        begun = sum(row["begin_raw"] is not None and "begin_lost" not in row for row in mine)
+        ended = sum(row["end_raw"] is not None and "end_lost" not in row for row in mine)
+        checks.equal(begun, counts[start], f"{name}: {kind} begun")
+        checks.equal(ended, counts[end], f"{name}: {kind} ended")
         checks.equal(sum(row["begin_raw"] is None for row in mine), counts[first], f"{name}: {kind} there at the start")
         checks.equal(sum(row["end_raw"] is None for row in mine), counts[last], f"{name}: {kind} there at the end")
         checks.that(all((row["begin_raw"] or 0) < (row["end_raw"] or sys.maxsize) for row in mine), f"{name}: a {kind} ends first")
+    stacks = [row for row in told if row["type"] == "stack" and not row.get("lost")]
+    checks.equal(len(stacks), sum(counts[c] for c in ("StackWalk/Stack", "StackWalk/StackKeyKernel", "StackWalk/StackKeyUser")),
+                 f"{name}: halves of stacks")
+    flows = [row for row in told if row["type"] == "flow"]
+    if counts["TcpIp/SendIPV4"] and not any(row["type"] == "loss" for row in told):
+        for ip, protocol in ((4, "tcp"), (6, "tcp"), (4, "udp"), (6, "udp")):
+            mine = [row for row in flows if (row["ip"], row["protocol"]) == (ip, protocol)]
+            family = "TcpIp" if protocol == "tcp" else "UdpIp"
+            checks.equal(sum(row["sends"] for row in mine), counts[f"{family}/SendIPV{ip}"], f"{name}: {protocol} {ip} sends")
+            checks.equal(sum(row["receives"] for row in mine), counts[f"{family}/RecvIPV{ip}"], f"{name}: {protocol} {ip} receives")
+
+
+def check_contents(checks, folder_told):
+    """What the presets are there for is in them."""
+    def has(preset, test, what):
+        checks.that(any(test(row) for row in folder_told[preset]), f"{preset}: {what}")
+
+    def is_class(*names):
+        return lambda row: row["type"] == "class" and row["name"] in names
+
+    has("office", is_class("StackWalk/StackKeyUser"), "no stack by key")
+    has("office", is_class("StackWalk/KeyDelete"), "no key is given up")
+    has("build-server", is_class("PerfInfo/PmcCtrConfig"), "no counters are named")
+    has("build-server", is_class("PerfInfo/PmcCounterProf"), "no counter interrupt")
+    has("web-server", is_class("TcpIp/AcceptIPV4"), "nobody connects")
+    has("web-server", lambda row: row["type"] == "loss" and row["buffers"], "no buffer is lost")
+    has("web-server", lambda row: row["type"] == "loss" and not row["buffers"] and row["events"], "no event is lost")
+    has("web-server", lambda row: row["type"] == "provider_event" and row["name"] == "GC/Start", "no garbage collection")
+    has("firehose", is_class("PerfInfo/SysClExit"), "no system calls")
+    has("attack", lambda row: row["type"] == "step" and row["technique"].startswith("T1003"), "nobody reads lsass")
+    has("attack", is_class("Object/CreateHandle"), "no handle is opened")
+    has("256-cpus", lambda row: row["type"] == "machine" and row["cpus"] == 256, "too few processors")
+    has("32-bit", lambda row: row["type"] == "machine" and row["pointer_bytes"] == 4, "no 32-bit kernel")
+    office = folder_told["office"]
+    deepest = max(len(row["addresses"]) for row in office if row["type"] == "frames")
+    checks.equal(deepest, 192, "office: frames of the deepest stack")
+    keys = collections.defaultdict(set)
+    for row in office:
+        if row["type"] == "stack" and "key" in row:
+            keys[row["key"]].add(row["half"])
+    checks.that(any(len(halves) == 2 for halves in keys.values()), "office: no key means a stack of the kernel and one of the user")
+    far = [row for row in office if row["type"] == "stack" and row["half"] == "user" and row["at_raw"] - row["event_raw"] > 10000]
+    checks.that(far, "office: no half comes late")
+
+
+def check_reuse(checks, told):
     ids = collections.Counter(row["pid"] for row in told if row["type"] == "process")
     ids.update(row["tid"] for row in told if row["type"] == "thread")
-    checks.that(max(n for key, n in ids.items() if key) > 2, f"{name}: no id is used again")
+    checks.that(max(n for key, n in ids.items() if key) > 1, "no id is used again")
     at = collections.defaultdict(set)
     for row in told:
         if row["type"] == "module":
             at[row["pid"], row["base"]].add(row["path"])
-    checks.that(max(len(paths) for paths in at.values()) > 1, f"{name}: no address is used by two modules in turn")
+    checks.that(max(len(paths) for paths in at.values()) > 1, "no address is used by two modules in turn")
+    for kind in ("file_object", "registry_key", "file_key"):
+        names = collections.defaultdict(set)
+        for row in told:
+            if row["type"] == "name" and row["kind"] == kind:
+                names[row["address"]].add(row["name"])
+        checks.that(max(map(len, names.values())) > 1, f"no address of a {kind} is used again")
+
+
+def check_errors(checks, build, folder):
+    """What is wrong with a scenario is said with its place."""
+    tracegen = build / "tests" / "tracegen" / "tracegen"
+    good = "base: office\nduration_ms: 50\n"
+    for text, place in ((good + "machine: {cpus: 4, cpu: 3}\n", "3:20: there is no option cpu"),
+                        (good + "machine:\n  cpus: many\n", "4:9: cpus: expected a number from 1 to 1024"),
+                        (good + "session: {events: [process, wishes]}\n", "3:29: not one of the names for events"),
+                        (good + "programs:\n  - {path: a}\n", "4:5: lacks name"),
+                        (good + "pmc: {on_switches: maybe}\n", "3:20: expected yes or no for on_switches"),
+                        (good + "logons: {every_ms: [9, 3]}\n", "3:20: the low end is above the high one in every_ms"),
+                        (good + "duration_ms: 5\n", "3:1: stands here twice: duration_ms"),
+                        ("base: nowhere\n", "1:7: expected the name of a preset for base"),
+                        ("a: [1,\n", "2:1:"), ("", "1:1: the file is empty")):
+        path = folder / "wrong.yaml"
+        path.write_text(text, encoding="utf-8")
+        done = subprocess.run([tracegen, "make", "--preset", path], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        checks.that(done.returncode == 3 and f"wrong.yaml:{place}" in done.stderr, f"{text!r}: exit {done.returncode}, {done.stderr!r}")
+    path.write_text(good, encoding="utf-8")
+    subprocess.run([tracegen, "make", "--preset", path], check=True, stdout=subprocess.DEVNULL)
+    options = subprocess.run([tracegen, "options"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    readme = (pathlib.Path(__file__).resolve().parents[2] / "tests" / "tracegen" / "README.md").read_text(encoding="utf-8")
+    checks.that(options in readme, "README.md of tests/tracegen does not have the table that `tracegen options` prints")
 
 
 def main():
@@ -90,25 +223,38 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--soak", action="store_true")
     arguments = parser.parse_args()
-    build, checks = pathlib.Path(arguments.build).resolve(), harness.Checks()
+    build, checks, told = pathlib.Path(arguments.build).resolve(), harness.Checks(), {}
+    etlinv = load_independent()
     with tempfile.TemporaryDirectory(prefix="etwagent-test-") as temporary:
         folder = pathlib.Path(temporary)
-        for seed in range(1, 30 if arguments.soak else 4):
-            for options in ([], ["--compress"]):
-                name = f"seed {seed}{' compressed' if options else ''}"
-                trace, truth = generate(build, folder, f"{seed}{len(options)}", "--seed", str(seed), *options)
-                check_counts(checks, name, trace, truth)
-                check_truth(checks, name, truth)
-        again, _ = generate(build, folder, "again", "--seed", "1")
-        checks.equal(digest(again), digest(folder / "10.etl"), "the same seed once more")
-        checks.that(digest(folder / "20.etl") != digest(folder / "10.etl"), "another seed gave the same trace")
-        checks.equal((folder / "10.jsonl").read_text(), (folder / "11.jsonl").read_text(), "truth with and without compression")
-        # another compiler's build beside this one, when there is one (dev is gcc, the sanitizers are clang)
-        for other in ("dev", "asan-ubsan", "tsan"):
-            other = build.parent / other
-            if other != build and (other / "tests" / "tracegen" / "tracegen").is_file():
-                twin, _ = generate(other, folder, other.name, "--seed", "1")
-                checks.equal(digest(twin), digest(again), f"the same seed under {other.name}")
+        for preset in PRESETS:
+            for seed in range(1, 4 if arguments.soak else 2):
+                options = short_form(preset, 5 if arguments.soak else 1)
+                name = f"{preset}, seed {seed}"
+                trace, truth = generate(build, folder, "trace", "--seed", str(seed), *options)
+                told[preset] = rows(truth)
+                check_counts(checks, etlinv, name, trace, told[preset])
+                check_stats(checks, build, name, trace, told[preset])
+                check_truth(checks, name, told[preset])
+            again, _ = generate(build, folder, "again", "--seed", str(seed), *options)
+            checks.equal(digest(again), digest(trace), f"{name}: once more")
+            # another compiler's build beside this one, when there is one (dev is gcc, the sanitizers are clang)
+            for other in ("dev", "clang", "asan-ubsan", "tsan"):
+                other = build.parent / other
+                if other != build and (other / "tests" / "tracegen" / "tracegen").is_file():
+                    twin, _ = generate(other, folder, "twin", "--seed", str(seed), *options)
+                    checks.equal(digest(twin), digest(trace), f"{name}: under {other.name}")
+        check_contents(checks, told)
+        plain, plain_truth = generate(build, folder, "plain", *short_form("office"))
+        packed, packed_truth = generate(build, folder, "packed", "--compress", *short_form("office"))
+        checks.equal(packed_truth.read_bytes(), plain_truth.read_bytes(), "truth with and without compression")
+        seen = check_counts(checks, etlinv, "office compressed", packed, rows(packed_truth))
+        checks.that(seen["compressed"]["in"] < seen["compressed"]["out"], "compression saves nothing")
+        other, _ = generate(build, folder, "other", "--seed", "2", *short_form("office"))
+        checks.that(digest(other) != digest(plain), "another seed gave the same trace")
+        _, longer = generate(build, folder, "longer", "--preset", "office", "--duration-ms", "6000")
+        check_reuse(checks, rows(longer))
+        check_errors(checks, build, folder)
     sys.exit(checks.finish())
 
 

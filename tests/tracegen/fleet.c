@@ -192,7 +192,7 @@ static int prepare(host *h, ea_err *err) {
     if (!rc)
         rc = tg_make(&(tg_make_options){.preset = f->o->preset,
                                         .seed = h->seed,
-                                        .seconds = (uint32_t)f->o->trace_seconds,
+                                        .duration_ms = (uint32_t)f->o->trace_seconds * 1000,
                                         .compress = 1,
                                         .start_filetime = f->start_filetime,
                                         .out = trace,
@@ -467,7 +467,7 @@ static int check(const options *o, uint64_t count, ea_err *err) {
         return ea_fail(err, EA_EUSAGE, "--rate and --seconds: expected 1 to 10000000 and 1 to 1000000");
     if (o->players < 1 || o->players > PLAYERS_MAX)
         return ea_fail(err, EA_EUSAGE, "--players %" PRIu64 ": expected 1 to %d", o->players, PLAYERS_MAX);
-    if (o->trace_seconds > UINT32_MAX)
+    if (o->trace_seconds > TG_DURATION_MAX_MS / 1000)
         return ea_fail(err, EA_EUSAGE, "--trace-seconds: too long");
     if (o->batch_events > 16384)
         return ea_fail(err, EA_EUSAGE, "--batch-events %" PRIu64 ": expected 16384 at most", o->batch_events);
@@ -578,7 +578,7 @@ static const ea_option OPTIONS[] = {
      .argument = "NAME",
      .type = EA_OPT_STRING,
      .offset = AT(preset),
-     .fallback = "demo",
+     .fallback = "desk",
      .help = "the machines' scenario"},
     {.name = "trace-seconds",
      .argument = "N",

@@ -13,7 +13,7 @@
 #include <string.h>
 
 typedef struct make_options {
-    uint64_t seed, seconds;
+    uint64_t seed, duration_ms;
     const char *out, *truth, *preset;
     int compress;
 } make_options;
@@ -32,8 +32,7 @@ static const ea_option options_of_make[] = {
      .argument = "FILE",
      .type = EA_OPT_STRING,
      .offset = AT(out),
-     .required = 1,
-     .help = "the .etl file to write"},
+     .help = "the .etl file to write; without it nothing is written"},
     {.name = "truth",
      .letter = 't',
      .argument = "FILE",
@@ -45,14 +44,15 @@ static const ea_option options_of_make[] = {
      .argument = "NAME",
      .type = EA_OPT_STRING,
      .offset = AT(preset),
-     .fallback = "demo",
-     .help = "the scenario; see 'tracegen presets'"},
-    {.name = "seconds",
+     .fallback = "office",
+     .help = "a preset (see 'tracegen presets'), or the path of a scenario.yaml"},
+    {.name = "duration-ms",
+     .letter = 'd',
      .argument = "N",
      .type = EA_OPT_U64,
-     .offset = AT(seconds),
+     .offset = AT(duration_ms),
      .fallback = "0",
-     .help = "length of the trace; 0: the preset's"},
+     .help = "length of the trace; 0: the scenario's"},
     {.name = "compress", .type = EA_OPT_FLAG, .offset = AT(compress), .help = "XPRESS-compressed buffers"},
     {.name = NULL},
 };
@@ -63,18 +63,20 @@ static int run_make(const void *options, int operand_count, char **operands) {
     const make_options *o = options;
     tg_made made;
     ea_err err;
-    int rc = o->seconds <= UINT32_MAX ? tg_make(&(tg_make_options){.preset = o->preset,
-                                                                   .seed = o->seed,
-                                                                   .seconds = (uint32_t)o->seconds,
-                                                                   .compress = o->compress,
-                                                                   .out = o->out,
-                                                                   .truth = o->truth},
-                                                &made, &err)
-                                      : ea_fail(&err, EA_EUSAGE, "--seconds: too long");
+    int64_t began_ns = ea_monotonic_ns();
+    int rc = o->duration_ms <= TG_DURATION_MAX_MS ? tg_make(&(tg_make_options){.preset = o->preset,
+                                                                               .seed = o->seed,
+                                                                               .duration_ms = (uint32_t)o->duration_ms,
+                                                                               .compress = o->compress,
+                                                                               .out = o->out,
+                                                                               .truth = o->truth},
+                                                            &made, &err)
+                                                  : ea_fail(&err, EA_EUSAGE, "--duration-ms: a day at the most");
     if (rc)
         ea_err_print(stderr, "tracegen make", &err);
     else
-        printf("%s: %" PRIu64 " events, %zu processes\n", o->out, made.events, made.processes);
+        printf("%s: %" PRIu64 " events, %zu processes, %.2f M events/s\n", o->out ? o->out : "(nothing written)",
+               made.events, made.processes, (double)made.events * 1e3 / (double)(ea_monotonic_ns() - began_ns + 1));
     return ea_exit_code(rc);
 }
 
@@ -82,8 +84,23 @@ static int run_presets(const void *options, int operand_count, char **operands) 
     (void)options;
     (void)operand_count;
     (void)operands;
-    for (size_t i = 0; tg_preset(i); i++)
-        printf("%-12s %s\n", tg_preset(i)->name, tg_preset(i)->summary);
+    for (size_t i = 0; tg_presets[i].name; i++) {
+        ea_err err;
+        tg_scenario *s;
+        if (tg_scenario_read(&s, tg_presets[i].name, &err))
+            continue; /* a base of others alone has no processes */
+        if (s->summary)
+            printf("%-14s %s\n", tg_presets[i].name, s->summary);
+        tg_scenario_destroy(s);
+    }
+    return 0;
+}
+
+static int run_options(const void *options, int operand_count, char **operands) {
+    (void)options;
+    (void)operand_count;
+    (void)operands;
+    tg_options_print();
     return 0;
 }
 
@@ -99,11 +116,16 @@ static const ea_command make_command = {.name = "make",
                                         .run = run_make};
 static const ea_command presets_command = {
     .name = "presets", .operands = "", .summary = "Lists the scenarios", .options = no_options, .run = run_presets};
+static const ea_command options_command = {.name = "options",
+                                           .operands = "",
+                                           .summary = "Prints the table of a scenario's options",
+                                           .options = no_options,
+                                           .run = run_options};
 static const ea_command *const commands[] = {&make_command,
 #ifdef TG_FLEET
                                              &tg_fleet_command,
 #endif
-                                             &presets_command, NULL};
+                                             &presets_command, &options_command, NULL};
 
 int main(int argc, char **argv) {
     ea_stdio_init();

@@ -2,37 +2,47 @@
 #include "make.h"
 #include "truth.h"
 
-int tg_make(const tg_make_options *o, tg_made *ret, ea_err *err) {
-    const tg_scenario *preset = tg_find_preset(o->preset);
-    if (!preset)
-        return ea_fail(err, EA_EUSAGE, "no preset is called '%s'", o->preset);
-    tg_scenario scenario = *preset;
-    if (o->seconds)
-        scenario.seconds = o->seconds;
+static int generate(const tg_make_options *o, const tg_scenario *scenario, tg_made *ret, ea_err *err) {
     tg_machine *machine = NULL;
     tg_trace *trace = NULL;
+    tg_truth *truth = NULL;
     ea_etl_info info;
-    tg_truth_head head = {.preset = o->preset, .seed = o->seed};
-    int rc = tg_machine_create(&machine, &scenario, o->seed, err);
+    tg_trace_options options;
+    const tg_truth_head head = {.preset = o->preset, .seed = o->seed};
+    int64_t end_raw = 0;
+    int rc = tg_machine_create(&machine, scenario, o->seed, err);
     if (!rc) {
-        tg_machine_info(machine, &info, &head.start_raw);
-        if (o->start_filetime) {
-            info.boot_filetime += o->start_filetime - info.start_filetime;
-            info.start_filetime = o->start_filetime;
-        }
+        tg_machine_trace_options(machine, o->start_filetime, &info, &options);
+        options.path = o->out;
         info.compression = o->compress ? 3 : 0;
         info.log_file_mode |= o->compress ? 0x04000000 : 0;
-        rc = tg_trace_create(&trace, o->out, &info, head.start_raw, err);
+        rc = tg_trace_create(&trace, &options, err);
     }
-    if (!rc)
-        rc = tg_machine_run(machine, trace, &head.end_raw, err);
-    if (!rc)
-        rc = tg_trace_finish(trace, head.end_raw, err);
     if (!rc && o->truth)
-        rc = tg_truth_write(o->truth, machine, trace, &head, err);
+        rc = tg_truth_create(&truth, o->truth, &head, err);
     if (!rc)
-        *ret = (tg_made){.events = tg_trace_events(trace), .processes = tg_machine_processes(machine)->count};
+        rc = tg_machine_run(machine, trace, truth, &end_raw, err);
+    if (!rc)
+        rc = tg_trace_finish(trace, end_raw, err);
+    if (!rc)
+        tg_truth_finish(truth, machine, end_raw);
+    int truth_rc = tg_truth_close(truth, rc ? NULL : err);
+    rc = rc ? rc : truth_rc;
+    if (!rc)
+        *ret = (tg_made){.events = tg_trace_events(trace), .processes = tg_machine_process_count(machine)};
     tg_trace_destroy(trace);
     tg_machine_destroy(machine);
+    return rc;
+}
+
+int tg_make(const tg_make_options *o, tg_made *ret, ea_err *err) {
+    tg_scenario *scenario;
+    int rc = tg_scenario_read(&scenario, o->preset, err);
+    if (rc)
+        return rc;
+    if (o->duration_ms)
+        scenario->duration_ms = o->duration_ms;
+    rc = generate(o, scenario, ret, err);
+    tg_scenario_destroy(scenario);
     return rc;
 }

@@ -9,13 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { TG_DURATION_MAX_MS = 86400000 };
+
 typedef struct tg_make_options {
-    const char *preset;
+    const char *preset; /* or the path of a scenario.yaml */
     uint64_t seed;
-    uint32_t seconds; /* 0: the preset's */
+    uint32_t duration_ms; /* 0: the preset's */
     int compress;
     int64_t start_filetime;  /* when the trace begins; 0: the preset's date. Raw times do not depend on it */
-    const char *out, *truth; /* truth NULL: not written */
+    const char *out, *truth; /* NULL: not written */
 } tg_make_options;
 
 typedef struct tg_made {

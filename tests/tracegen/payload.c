@@ -3,131 +3,202 @@
 
 #include <string.h>
 
-tg_value tg_number(const char *field, uint64_t v) {
-    return (tg_value){.field = field, .kind = TG_NUMBER, .number = v};
-}
-tg_value tg_text(const char *field, const char *utf8) {
-    return (tg_value){.field = field, .kind = TG_TEXT, .data = utf8 ? utf8 : "", .count = utf8 ? strlen(utf8) : 0};
-}
-tg_value tg_bytes(const char *field, const void *data, size_t len_bytes) {
-    return (tg_value){.field = field, .kind = TG_BYTES, .data = data, .count = len_bytes};
-}
-tg_value tg_numbers(const char *field, const uint64_t *v, size_t count) {
-    return (tg_value){.field = field, .kind = TG_NUMBERS, .data = v, .count = count};
+enum { PUT_NUMBER, PUT_NUMBERS, PUT_BYTES, PUT_UTF16Z, PUT_UTF16_REST, PUT_UTF16_FIXED, PUT_ANSIZ, PUT_WBEM_SID };
+
+tg_v tg_text(const char *utf8) {
+    return utf8 ? (tg_v){strlen(utf8), utf8} : (tg_v){0, ""};
 }
 
-typedef struct place {
-    uint8_t *out;
-    size_t capacity, used;
-} place;
+/* ---- making a plan ---- */
 
-/* Room for n more zeroed bytes, or NULL. */
-static uint8_t *take(place *p, size_t n) {
-    if (n > p->capacity - p->used)
-        return NULL;
-    uint8_t *at = p->out + p->used;
-    memset(at, 0, n);
-    p->used += n;
-    return at;
-}
-
-static int put_number(place *p, unsigned width, uint64_t v) {
-    uint8_t *at = take(p, width);
-    if (!at)
-        return EA_ELIMIT;
-    memcpy(at, &v, width); /* little-endian: the low bytes */
-    return 0;
-}
-
-static int put_bytes(place *p, const void *data, size_t n) {
-    uint8_t *at = take(p, n);
-    if (!at)
-        return EA_ELIMIT;
-    if (n)
-        memcpy(at, data, n);
-    return 0;
-}
-
-static int put_utf16(place *p, const tg_value *v, unsigned terminator_bytes) {
-    size_t n = v ? ea_utf8_to_utf16(v->data, v->count, NULL, 0) : 0;
-    uint8_t *at = take(p, n + terminator_bytes);
-    if (!at)
-        return EA_ELIMIT;
-    if (n)
-        ea_utf8_to_utf16(v->data, v->count, at, n);
-    return 0;
-}
-
-/* One field; EA_EINVAL when the value is of a kind that its type cannot hold. v NULL: none was given. */
-static int put_field(place *p, const ea_class *c, const ea_field *f, const tg_value *v) {
-    if (f->width && v && v->kind == TG_NUMBERS) {
-        for (size_t i = 0; i < v->count; i++)
-            if (put_number(p, f->width, ((const uint64_t *)v->data)[i]))
-                return EA_ELIMIT;
-        return f->count == EA_COUNT_REST || f->count_field >= 0 || v->count == f->count ? 0 : EA_EINVAL;
-    }
+/* What to do for one field; 0 when nothing here can write it. */
+static int operation_of(const ea_field *f, uint8_t pointer_size, int8_t value, tg_operation *ret) {
+    tg_operation op = {.value = value, .width = f->width};
     switch (f->type) {
-    case EA_UTF16Z:
-        return v && v->kind != TG_TEXT ? EA_EINVAL : put_utf16(p, v, 2);
+    case EA_UTF16Z: /* several of them come as the bytes that they are */
+        op.kind = f->count_field >= 0 ? PUT_BYTES : PUT_UTF16Z;
+        break;
     case EA_UTF16_REST:
-        return v && v->kind != TG_TEXT ? EA_EINVAL : put_utf16(p, v, 0);
+        op.kind = PUT_UTF16_REST;
+        break;
+    case EA_UTF16_FIXED:
+        op.kind = PUT_UTF16_FIXED;
+        op.zero_bytes = 2u * f->count;
+        break;
     case EA_ANSIZ:
     case EA_UTF8Z:
-        if (v && v->kind != TG_TEXT)
-            return EA_EINVAL;
-        if (v && put_bytes(p, v->data, v->count))
-            return EA_ELIMIT;
-        return put_number(p, 1, 0);
-    case EA_WBEM_SID: /* TOKEN_USER, whose pointer means nothing outside, and the SID */
-        if (!v)
-            return put_number(p, 4, 0);
-        if (v->kind != TG_BYTES)
-            return EA_EINVAL;
-        if (put_number(p, c->pointer_size, 1) || put_number(p, c->pointer_size, 0))
-            return EA_ELIMIT;
-        return put_bytes(p, v->data, v->count);
-    default:
+        op.kind = PUT_ANSIZ;
         break;
+    case EA_WBEM_SID:
+        op.kind = PUT_WBEM_SID;
+        op.width = pointer_size;
+        break;
+    case EA_BYTES:
+        op.kind = PUT_BYTES;
+        op.zero_bytes = f->count == EA_COUNT_REST || f->count_field >= 0 ? 0 : f->count;
+        break;
+    case EA_GUID:
+    case EA_IPV6:
+        op.kind = PUT_BYTES;
+        op.zero_bytes = 16;
+        break;
+    default:
+        if (!f->width || f->type == EA_STRUCT)
+            return 0;
+        if (f->count == 1 && f->count_field < 0) {
+            op.kind = PUT_NUMBER;
+        } else {
+            op.kind = PUT_NUMBERS;
+            op.zero_bytes = f->count == EA_COUNT_REST || f->count_field >= 0 ? 0 : (uint32_t)f->width * f->count;
+        }
     }
-    if (v && v->kind == TG_BYTES) {
-        size_t fixed = (size_t)f->width * f->count;
-        int fits = f->type == EA_BYTES || f->count == EA_COUNT_REST
-                       ? !f->count || f->count == EA_COUNT_REST || v->count == f->count
-                       : fixed == v->count;
-        return fits ? put_bytes(p, v->data, v->count) : EA_EINVAL;
-    }
-    if (f->count == EA_COUNT_REST && !v)
-        return 0;
-    if (!f->width || f->count_field >= 0)
-        return EA_EINVAL;
-    if (v && (v->kind != TG_NUMBER || f->count != 1 || f->width > 8))
-        return EA_EINVAL;
-    if (v)
-        return put_number(p, f->width, v->number);
-    return take(p, (size_t)f->width * f->count) ? 0 : EA_ELIMIT;
+    *ret = op;
+    return 1;
 }
 
-int tg_encode(const ea_class *c, const tg_value *values, size_t value_count, uint8_t *out, size_t capacity,
-              size_t *ret_len_bytes, ea_err *err) {
-    place p = {.out = out, .capacity = capacity};
+int tg_plan_make(tg_plan *ret, const ea_class *c, const char *const *names, ea_err *err) {
+    tg_plan p = {.class = c};
+    int used[TG_VALUES_MAX] = {0}, varies = 0;
     if (c->status != EA_CLASS_KNOWN)
-        return ea_fail(err, EA_EINVAL, "encode %s, opcode %u, version %u: its layout is not known", c->name, c->code,
+        return ea_fail(err, EA_EINVAL, "encode %s, code %u, version %u: its layout is not known", c->name, c->code,
                        c->version);
-    size_t used = 0;
+    if (c->top_count > TG_OPERATIONS_MAX)
+        return ea_fail(err, EA_EINVAL, "encode %s: more than %d fields", c->name, TG_OPERATIONS_MAX);
     for (size_t i = 0; i < c->top_count; i++) {
         const ea_field *f = &c->fields[ea_class_top_field(c, i)];
-        const tg_value *v = NULL;
-        for (size_t k = 0; k < value_count && !v; k++)
-            if (strcmp(values[k].field, f->name) == 0)
-                v = &values[k];
-        used += v != NULL;
-        int rc = put_field(&p, c, f, v);
-        if (rc)
-            return ea_fail(err, rc, "encode %s: field %s", c->name, f->name);
+        int8_t value = -1;
+        size_t length = strlen(f->name);
+        for (int k = 0; k < TG_VALUES_MAX && names[k] && value < 0; k++)
+            if (strncmp(names[k], f->name, length) == 0 && (!names[k][length] || strcmp(names[k] + length, "?") == 0))
+                value = (int8_t)k;
+        if (value >= 0)
+            used[value] = 1;
+        tg_operation *op = &p.operations[p.operation_count++];
+        if (!operation_of(f, c->pointer_size, value, op))
+            return ea_fail(err, EA_EINVAL, "encode %s: nothing writes its field %s", c->name, f->name);
+        varies |= op->kind != PUT_NUMBER;
+        p.fixed_bytes += op->width;
     }
-    if (used != value_count)
-        return ea_fail(err, EA_EINVAL, "encode %s version %u: it lacks a field that a value is given for", c->name,
-                       c->version);
-    *ret_len_bytes = p.used;
+    for (int k = 0; k < TG_VALUES_MAX && names[k]; k++)
+        if (!used[k] && !strchr(names[k], '?'))
+            return ea_fail(err, EA_EINVAL, "encode %s version %u: it has no field %s", c->name, c->version, names[k]);
+    if (varies)
+        p.fixed_bytes = 0;
+    *ret = p;
     return 0;
+}
+
+/* ---- encoding ---- */
+
+static void put_number(uint8_t *at, unsigned width, uint64_t v) {
+    switch (width) {
+    case 1:
+        *at = (uint8_t)v;
+        break;
+    case 2:
+        ea_store16(at, (uint16_t)v);
+        break;
+    case 4:
+        ea_store32(at, (uint32_t)v);
+        break;
+    default:
+        ea_store64(at, v);
+    }
+}
+
+/* Text of a plain kind goes byte by byte; anything else takes the way that knows UTF-8. Returns the bytes. */
+static size_t put_utf16(uint8_t *at, size_t room, const char *text, size_t n) {
+    size_t i = 0;
+    for (; i < n && (uint8_t)text[i] < 0x80 && 2 * i + 2 <= room; i++) {
+        at[2 * i] = (uint8_t)text[i];
+        at[2 * i + 1] = 0;
+    }
+    return 2 * i + (i < n ? ea_utf8_to_utf16(text + i, n - i, at + 2 * i, room - 2 * i) : 0);
+}
+
+size_t tg_plan_encode(const tg_plan *p, const tg_v *values, uint8_t *out, size_t capacity, int *ret_fits) {
+    static const tg_v nothing;
+    size_t used = 0;
+    *ret_fits = 0;
+    if (p->fixed_bytes) {
+        if (p->fixed_bytes > capacity)
+            return 0;
+        for (const tg_operation *op = p->operations, *end = op + p->operation_count; op < end; op++) {
+            put_number(out + used, op->width, op->value < 0 ? 0 : values[op->value].n);
+            used += op->width;
+        }
+        *ret_fits = 1;
+        return used;
+    }
+    for (const tg_operation *op = p->operations, *end = op + p->operation_count; op < end; op++) {
+        const tg_v *v = op->value < 0 ? &nothing : &values[op->value];
+        size_t room = capacity - used, n = v->data ? (size_t)v->n : 0;
+        uint8_t *at = out + used;
+        switch (op->kind) {
+        case PUT_NUMBER:
+            if (op->width > room)
+                return 0;
+            put_number(at, op->width, v->n);
+            used += op->width;
+            break;
+        case PUT_NUMBERS:
+            if (n > room / op->width || op->zero_bytes > room)
+                return 0;
+            if (op->zero_bytes)
+                memset(at, 0, op->zero_bytes);
+            for (size_t i = 0; i < n; i++)
+                put_number(at + i * op->width, op->width, ((const uint64_t *)v->data)[i]);
+            used += op->zero_bytes ? op->zero_bytes : n * op->width;
+            break;
+        case PUT_BYTES:
+            if (n > room || op->zero_bytes > room)
+                return 0;
+            if (op->zero_bytes)
+                memset(at, 0, op->zero_bytes);
+            if (n)
+                memcpy(at, v->data, op->zero_bytes && n > op->zero_bytes ? op->zero_bytes : n);
+            used += op->zero_bytes ? op->zero_bytes : n;
+            break;
+        case PUT_UTF16_FIXED:
+            if (op->zero_bytes > room)
+                return 0;
+            memset(at, 0, op->zero_bytes);
+            (void)put_utf16(at, op->zero_bytes - 2, v->data ? v->data : "", n < op->zero_bytes / 2 ? n : 0);
+            used += op->zero_bytes;
+            break;
+        case PUT_ANSIZ:
+            if (n + 1 > room)
+                return 0;
+            if (n)
+                memcpy(at, v->data, n);
+            at[n] = 0;
+            used += n + 1;
+            break;
+        case PUT_WBEM_SID: /* TOKEN_USER, whose pointer means nothing outside, and the SID; or a zero */
+            if (!n) {
+                if (room < 4)
+                    return 0;
+                ea_store32(at, 0);
+                used += 4;
+                break;
+            }
+            if (2u * op->width + n > room)
+                return 0;
+            memset(at, 0, 2u * op->width);
+            put_number(at, op->width, 1);
+            memcpy(at + 2u * op->width, v->data, n);
+            used += 2u * op->width + n;
+            break;
+        default: {
+            size_t nul = op->kind == PUT_UTF16Z ? 2 : 0, written;
+            if (2 * n + nul > room) /* UTF-16 takes at most two bytes for each byte of UTF-8 */
+                return 0;
+            written = n ? put_utf16(at, room - nul, v->data, n) : 0;
+            memset(at + written, 0, nul);
+            used += written + nul;
+        }
+        }
+    }
+    *ret_fits = 1;
+    return used;
 }

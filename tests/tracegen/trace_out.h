@@ -1,4 +1,4 @@
-/* The trace being generated: events by class and field values become records of an .etl file, and are counted.
+/* The trace being generated: forms and field values become records of an .etl file, are counted, or are lost.
  * Before it: the model. After it: proto/etl/etl_writer.h. Thread: its owner's.
  *
  * The first failure sticks: later calls do nothing, and tg_trace_finish returns it. */
@@ -6,36 +6,77 @@
 #define EA_TRACEGEN_TRACE_OUT_H
 
 #include "etl_writer.h"
+#include "forms.h"
 #include "payload.h"
 
 typedef struct tg_trace tg_trace;
+
+enum { TG_PMC_MAX = 3, TG_STACK_MAX = 192 };
 
 /* Who logs an event, where and when. */
 typedef struct tg_context {
     int64_t time_raw;
     uint16_t cpu;
-    uint32_t pid, tid;
+    uint32_t pid, tid, kernel_time, user_time;
+    const uint64_t *pmc; /* pmc_count counters that travel in a PERFINFO header */
+    unsigned pmc_count;
 } tg_context;
 
-/* info: what the trace header says; borrowed during the call. The header event's time is start_raw. */
-EA_MUST_CHECK int tg_trace_create(tg_trace **ret, const char *path, const ea_etl_info *info, int64_t start_raw,
-                                  ea_err *err);
+/* An event of a provider with a manifest or with TraceLogging metadata, made once from the provider's table. */
+typedef struct tg_event {
+    ea_guid provider;
+    uint16_t id, task;
+    uint8_t version, channel, level, opcode, group; /* group: enum tg_group */
+    uint64_t keyword;
+    const uint8_t *metadata, *traits; /* of TraceLogging; NULL: none */
+    size_t metadata_bytes, traits_bytes;
+    tg_plan plan;
+    const char *name;
+    uint64_t count;
+} tg_event;
+
+/* What a caller may add to a tg_event: an activity and the stack as Windows puts it into the header. */
+typedef struct tg_event_extra {
+    const ea_guid *activity, *related;
+    const uint64_t *frames;
+    size_t frame_count;
+} tg_event_extra;
+
+typedef struct tg_trace_options {
+    const char *path;        /* NULL: nothing is written, everything else is the same */
+    const ea_etl_info *info; /* what the trace header says; borrowed during the call */
+    int64_t start_raw;       /* the header event's time */
+    uint32_t groups;         /* bits 1 << enum tg_group: what is recorded */
+    enum tg_windows_age age;
+} tg_trace_options;
+
+EA_MUST_CHECK int tg_trace_create(tg_trace **ret, const tg_trace_options *options, ea_err *err);
 EA_MUST_CHECK int tg_trace_finish(tg_trace *t, int64_t end_raw, ea_err *err);
 void tg_trace_destroy(tg_trace *t);
 
-/* A kernel event with a SYSTEM header (who: pid, tid), or with a PERFINFO header (nobody). */
-void tg_kernel(tg_trace *t, const tg_context *who, uint16_t hook_id, uint8_t version, const tg_value *values,
-               size_t count);
-void tg_perfinfo(tg_trace *t, const tg_context *who, uint16_t hook_id, uint8_t version, const tg_value *values,
-                 size_t count);
-/* A classic event with a FULL header. */
-void tg_classic(tg_trace *t, const tg_context *who, const ea_guid *provider, uint8_t opcode, uint8_t version,
-                const tg_value *values, size_t count);
+/* Logs a kernel event. Returns 1 when it stands in the trace, 0 when nobody asked for it or it was lost. */
+int tg_emit(tg_trace *t, enum tg_form_id form, const tg_context *who, const tg_v *values);
+/* The same for a provider's event. extra may be NULL. */
+int tg_emit_event(tg_trace *t, tg_event *e, const tg_context *who, const tg_v *values, const tg_event_extra *extra);
+/* One record as it is: what no plan describes (parts of a manifest). name: what it is counted as. */
+int tg_emit_raw(tg_trace *t, ea_record *r, const tg_context *who, uint64_t *count);
+/* 1 when a group is recorded. */
+int tg_records(const tg_trace *t, enum tg_group group);
+#define TG_EMIT(t, form, who, ...) tg_emit(t, form, who, (const tg_v[]){__VA_ARGS__})
+
+/* From now on the events of a CPU are lost, as when no buffer is free. */
+void tg_trace_lose(tg_trace *t, uint16_t cpu);
+/* ... until now. as_buffers: whole buffers were lost, and what was in them nobody counted. Returns the events. */
+uint64_t tg_trace_found(tg_trace *t, uint16_t cpu, int as_buffers, uint32_t *ret_buffers);
 
 /* The clock that a reader of the file will make of its header. */
 const ea_clock *tg_trace_clock(const tg_trace *t);
-uint64_t tg_trace_events(const tg_trace *t); /* the header event included */
-/* Calls fn for each class of which there is an event, in the order of their first one. */
-void tg_trace_each_class(const tg_trace *t, void (*fn)(void *arg, const char *name, uint64_t count), void *arg);
+uint64_t tg_trace_events(const tg_trace *t);  /* in the trace, the header event included */
+uint64_t tg_trace_payload(const tg_trace *t); /* bytes of all payloads */
+uint32_t tg_trace_events_lost(const tg_trace *t);
+uint32_t tg_trace_buffers_lost(const tg_trace *t);
+/* Calls fn for each kernel class of which there is an event. hook_id: 0 for those with a FULL header. */
+void tg_trace_each_class(const tg_trace *t, void (*fn)(void *arg, const ea_class *c, uint16_t hook_id, uint64_t count),
+                         void *arg);
 
 #endif

@@ -1,6 +1,8 @@
-/* The truth beside a generated trace, as JSON lines: every process, thread and module with its interval, the events of
- * each class, the machine. What a reader makes of the trace is judged by it.
- * Before it: a machine that has run. After it: tests. Thread: its owner's. */
+/* The truth beside a generated trace, as JSON lines, written while the machine runs: what a reader makes of the trace
+ * is judged by it. README.md lists the kinds of lines. Before it: the model. After it: tests. Thread: its owner's.
+ *
+ * The first failure sticks, and tg_truth_close returns it. Times are the model's ticks here, and raw ticks of the
+ * trace's clock and ns since 1970 in the file. All functions take a NULL truth and do nothing. */
 #ifndef EA_TRACEGEN_TRUTH_H
 #define EA_TRACEGEN_TRUTH_H
 
@@ -9,12 +11,35 @@
 typedef struct tg_truth_head {
     const char *preset;
     uint64_t seed;
-    int64_t start_raw, end_raw;
 } tg_truth_head;
 
-/* Writes path. A line's "type" is machine, process, thread, module, class or totals. Times are raw ticks and ns since
- * 1970; null: before the trace, or not in it. Addresses are in hex. */
-EA_MUST_CHECK int tg_truth_write(const char *path, const tg_machine *m, const tg_trace *trace,
-                                 const tg_truth_head *head, ea_err *err);
+EA_MUST_CHECK int tg_truth_create(tg_truth **ret, const char *path, const tg_truth_head *head, ea_err *err);
+/* Everything that is known at the end: the machine, processes, threads, modules, classes, totals. */
+void tg_truth_finish(tg_truth *t, const tg_machine *m, int64_t end_raw);
+EA_MUST_CHECK int tg_truth_close(tg_truth *t, ea_err *err); /* frees it, too */
+
+struct tg_stack;
+struct tg_thread;
+struct tg_life;
+enum tg_name_kind { TG_NAME_FILE_OBJECT, TG_NAME_FILE_KEY, TG_NAME_REGISTRY_KEY };
+/* What an address was called from begin to end. */
+void tg_truth_name(tg_truth *t, const tg_machine *m, enum tg_name_kind kind, uint64_t address, const char *name,
+                   const struct tg_life *life);
+/* A half of the stack of the event at `of`; at: when the half itself was logged; key 0: its frames came with it. */
+void tg_truth_stack(tg_truth *t, const tg_machine *m, struct tg_stack *s, const char *what, int64_t of, int64_t at,
+                    uint16_t cpu, const struct tg_thread *thread, uint64_t key, int logged);
+typedef struct tg_flow_told {
+    int is_tcp, is_ipv6, is_accepted;
+    uint32_t pid, sends, receives, retransmits;
+    uint64_t sent_bytes, received_bytes, id;
+    const char *local, *remote;
+    uint16_t local_port, remote_port;
+} tg_flow_told;
+void tg_truth_flow(tg_truth *t, const tg_machine *m, const tg_flow_told *flow, const struct tg_life *life);
+void tg_truth_loss(tg_truth *t, const tg_machine *m, uint16_t cpu, int64_t from, int64_t to, uint64_t events,
+                   uint32_t buffers);
+void tg_truth_step(tg_truth *t, const tg_machine *m, const char *technique, const char *what, uint32_t pid,
+                   uint32_t tid, int64_t at);
+void tg_truth_provider_event(tg_truth *t, const tg_event *e);
 
 #endif

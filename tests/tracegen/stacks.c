@@ -1,0 +1,224 @@
+/* Stacks: a call graph that each program walks along a few dozen paths, so that the same stacks come again; the
+ * kernel's half at once, the user's half when the thread goes back to user mode or much later; plain or by key. See
+ * subsystems.h.
+ *
+ * Keys, as Windows has them: each half has a cache. What gives way is defined then (KeyDelete), the rest at the end
+ * (KeyRundown); a number that became free is given again; the two caches know nothing of each other, so that a number
+ * means one stack of the kernel and another one of user mode. */
+#include "map.h"
+#include "subsystems.h"
+
+#include <string.h>
+
+enum { KERNEL_VARIANTS = 16, IMAGES_MAX = 64, KEY_STEP = 0x40 };
+
+typedef struct key_cache {
+    tg_stack **slots; /* by slot: the key is made of its number */
+    size_t used, next;
+} key_cache;
+
+struct tg_stacks {
+    tg_stack *kernel[TG_STACK_OF_COUNT][KERNEL_VARIANTS];
+    tg_stack *idle[4];
+    key_cache caches[2]; /* user, kernel */
+    uint32_t last_id;
+    uint64_t key_base;
+};
+
+static const char *const what_names[] = {
+#define X(name, text) #text,
+    TG_STACKS(X)
+#undef X
+};
+
+void tg_make_stacks(tg_machine *m) {
+    m->stacks = tg_new(m, sizeof *m->stacks);
+    if (!m->stacks)
+        return;
+    m->stacks->key_base = m->scenario->pointer_bytes == 4 ? 0x86000000 : 0xFFFFAD0000000000;
+    for (int i = 0; i < 2; i++) {
+        m->stacks->caches[i].slots =
+            ea_arena_zalloc(&m->arena, m->scenario->stack_key_cache, sizeof *m->stacks->caches[i].slots);
+        m->failed |= !m->stacks->caches[i].slots;
+    }
+}
+
+/* ---- the call graph ---- */
+
+/* The address of function `number` of an image, or of a place inside it. */
+static uint64_t function_address(const tg_image *i, uint64_t number, unsigned inside) {
+    return i->base + 0x1000 + number % ((i->size_bytes - 0x2000) / 256) * 256 + inside % 256;
+}
+
+/* Walks down a call graph, in which each function calls three others, from a root. In a recursion two functions call
+ * each other until the walk ends. The outermost frame is the last. */
+static tg_stack *walk(tg_machine *m, const tg_image *const *images, size_t image_count, uint64_t root, unsigned depth,
+                      int recurs, int is_kernel) {
+    tg_stack *s = tg_new(m, sizeof *s);
+    uint64_t *frames = s ? ea_arena_alloc(&m->arena, depth * sizeof *frames) : NULL;
+    if (!frames || !image_count) {
+        m->failed |= !frames;
+        return NULL;
+    }
+    *s = (tg_stack){
+        .id = ++m->stacks->last_id, .count = (uint16_t)depth, .is_kernel = (uint8_t)is_kernel, .frames = frames};
+    uint64_t function = root;
+    for (unsigned i = depth; i-- > 0;) {
+        uint64_t h = ea_hash64(&function, sizeof function, 7);
+        if (recurs && depth - i > 12 && i > 4) {
+            frames[i] = frames[i + 2];
+            continue;
+        }
+        frames[i] = function_address(images[h % image_count], h >> 16, (unsigned)(h >> 8));
+        function = h * 3 + tg_below(&m->dice, 3);
+    }
+    return s;
+}
+
+static size_t kernel_images(const tg_machine *m, const tg_image **out) {
+    size_t n = 0;
+    for (size_t i = 0; i < m->images.count && n < IMAGES_MAX; i++) {
+        const tg_image *image = m->images.items[i];
+        if (image->sets & TG_DLLS_DRIVER)
+            out[n++] = image;
+    }
+    return n;
+}
+
+/* Those that every process of the program has loaded, whenever it is asked. */
+static size_t user_images(const tg_machine *m, const tg_role *role, const tg_image **out) {
+    size_t n = 0;
+    if (role->image)
+        out[n++] = role->image;
+    for (size_t i = 0; i < m->images.count && n < IMAGES_MAX; i++) {
+        const tg_image *image = m->images.items[i];
+        if (!(image->sets & TG_DLLS_DRIVER) && (image->sets & role->program->dlls))
+            out[n++] = image;
+    }
+    return n;
+}
+
+static tg_stack *idle_stack(tg_machine *m) {
+    size_t variant = tg_below(&m->dice, 4);
+    if (!m->stacks->idle[variant]) {
+        const tg_image *images[IMAGES_MAX];
+        size_t n = kernel_images(m, images);
+        m->stacks->idle[variant] = walk(m, images, n < 2 ? n : 2, 77, 2 + (unsigned)variant, 0, 1);
+    }
+    return m->stacks->idle[variant];
+}
+
+tg_stack *tg_kernel_stack(tg_machine *m, const tg_thread *t, enum tg_stack_of what) {
+    if (t->is_idle)
+        return idle_stack(m);
+    /* the first paths are walked most */
+    size_t variant = tg_below(&m->dice, 1 + tg_below(&m->dice, KERNEL_VARIANTS));
+    tg_stack **at = &m->stacks->kernel[what][variant];
+    if (!*at) {
+        const tg_image *images[IMAGES_MAX];
+        size_t n = kernel_images(m, images);
+        *at = walk(m, images, n, 1000 * (uint64_t)what, 2 + (unsigned)tg_below(&m->dice, 14), 0, 1);
+    }
+    return *at;
+}
+
+tg_stack *tg_user_stack(tg_machine *m, const tg_thread *t) {
+    const tg_process *p = t->process;
+    if (!p->role->image || p->modules.count < p->first_plugin || !p->first_plugin)
+        return NULL; /* not all is loaded yet */
+    tg_role *role = &m->roles[p->program - m->scenario->programs];
+    int recurs = tg_chance(&m->dice, m->scenario->recursion_percent);
+    size_t variant =
+        recurs ? tg_below(&m->dice, 2) : 2 + tg_below(&m->dice, 1 + tg_below(&m->dice, TG_STACK_VARIANTS - 2));
+    if (!role->stacks[variant]) {
+        const tg_image *images[IMAGES_MAX];
+        size_t n = user_images(m, role, images);
+        unsigned depth = recurs ? TG_STACK_MAX - 8 * (unsigned)variant : 3 + (unsigned)tg_below(&m->dice, 38);
+        uint64_t root = ea_hash64(p->program->name, strlen(p->program->name), 11) + variant / 4;
+        role->stacks[variant] = walk(m, images, n, root, depth, recurs, 0);
+    }
+    return role->stacks[variant];
+}
+
+/* ---- halves ---- */
+
+static void define(tg_machine *m, tg_cpu *cpu, enum tg_form_id form, const tg_stack *s) {
+    tg_context who = tg_who(m, cpu, NULL, tg_stamp(m, cpu, NULL));
+    TG_EMIT(m->trace, form, &who, tg_n(s->key), tg_array(s->frames, s->count));
+}
+
+/* The key of a stack: given now, when it has none; somebody else's may be given up for it. */
+static uint64_t key_of(tg_machine *m, tg_cpu *cpu, tg_stack *s) {
+    key_cache *cache = &m->stacks->caches[s->is_kernel];
+    if (s->is_cached)
+        return s->key;
+    size_t slot = cache->next++ % m->scenario->stack_key_cache;
+    tg_stack *old = cache->slots[slot];
+    if (old) {
+        define(m, cpu, TG_STACK_KEY_DELETE, old);
+        old->is_cached = 0;
+    }
+    cache->slots[slot] = s;
+    s->is_cached = 1;
+    s->key = m->stacks->key_base + KEY_STEP * (slot + 1);
+    return s->key;
+}
+
+static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint16_t of_cpu, tg_stack *s,
+                     const char *what) {
+    uint64_t key = m->scenario->stack_keys ? key_of(m, cpu, s) : 0;
+    int64_t at = tg_stamp(m, cpu, NULL);
+    tg_context who = tg_who(m, cpu, NULL, at);
+    int logged;
+    if (key)
+        logged = TG_EMIT(m->trace, s->is_kernel ? TG_STACK_KEY_KERNEL : TG_STACK_KEY_USER, &who,
+                         tg_n((uint64_t)tg_raw(m, of)), tg_n(t->process->pid), tg_n(t->tid), tg_n(key));
+    else
+        logged = TG_EMIT(m->trace, TG_STACK, &who, tg_n((uint64_t)tg_raw(m, of)), tg_n(t->process->pid), tg_n(t->tid),
+                         tg_array(s->frames, s->count));
+    tg_truth_stack(m->truth, m, s, what, of, at, of_cpu, t, key, logged);
+}
+
+void tg_late_stacks(tg_machine *m, tg_cpu *cpu, tg_thread *t, int all) {
+    if (!t->late_count || (t->late_far && !all && --t->late_far))
+        return;
+    for (uint8_t i = 0; i < t->late_count; i++)
+        log_half(m, cpu, t, t->late[i].of, t->late[i].cpu, t->late[i].stack, t->late[i].what);
+    t->late_count = t->late_far = 0;
+}
+
+void tg_log_stack(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, tg_stack *kernel,
+                  tg_stack *user) {
+    if (kernel)
+        log_half(m, cpu, t, of, cpu->number, kernel, what_names[what]);
+    if (!user)
+        return;
+    if (!kernel || t->late_count == TG_LATE_STACKS) {
+        log_half(m, cpu, t, of, cpu->number, user, what_names[what]);
+        return;
+    }
+    t->late[t->late_count++] = (tg_late_stack){.of = of, .cpu = cpu->number, .stack = user, .what = what_names[what]};
+    if (tg_chance(&m->dice, m->scenario->far_percent))
+        t->late_far = (uint8_t)(2 + tg_below(&m->dice, 6)); /* so many steps later */
+}
+
+void tg_stack_of(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, int in_kernel) {
+    const tg_scenario *s = m->scenario;
+    if (!s->stacks[what] || !tg_records(m->trace, TG_GROUP_STACK) || !tg_chance(&m->dice, s->stacks[what]))
+        return;
+    tg_stack *kernel = in_kernel || t->is_idle ? tg_kernel_stack(m, t, what) : NULL;
+    tg_log_stack(m, cpu, t, of, what, kernel, t->is_idle ? NULL : tg_user_stack(m, t));
+}
+
+void tg_stack_rundown(tg_machine *m, tg_cpu *cpu) {
+    for (size_t i = 0; i < m->processes.count; i++) {
+        const tg_process *p = m->processes.items[i];
+        for (size_t k = 0; k < p->threads.count; k++)
+            if (((tg_thread *)p->threads.items[k])->late_count)
+                tg_late_stacks(m, cpu, p->threads.items[k], 1);
+    }
+    for (int c = 0; c < 2 && m->scenario->stack_keys; c++)
+        for (size_t i = 0; i < m->scenario->stack_key_cache; i++)
+            if (m->stacks->caches[c].slots[i])
+                define(m, cpu, TG_STACK_KEY_RUNDOWN, m->stacks->caches[c].slots[i]);
+}
