@@ -1,5 +1,7 @@
 """Single kernel records, byte for byte as Windows wrote them, with the field values that other projects' tests assert
-(single-records-*.json). This puts each payload into a small .etl file of its own making and compares what `dump` says.
+(single-records-*.json). This puts each payload into a small .etl file of its own making and compares what `dump` says, and
+has tests/unit/rewrite write each of them again: headers from what was read of them, payloads from their field values, byte for
+byte.
 """
 import argparse
 import calendar
@@ -87,6 +89,22 @@ def trace(records, size=65536):
     return buffer([system_record(0, 0, 2, header, 1)], size, 0, True) + buffer(records, size, 1, False)
 
 
+def headers_trace(records):
+    """A file made of the recorded headers themselves: the buffer header, whose only record is the trace header event under its
+    header, then a buffer with the others, whose payloads are zeros. Returns it and the number of headers in it."""
+    hexes = {record["test"]: [bytes.fromhex(b["hex"]) for b in record["buffers"]] for record in records}
+    head = hexes["WmiBufferHeader"][0] + hexes["SystemTraceHeader"][0] + hexes["Kernel_EventTraceV2HeaderEventView"][0]
+    size, used = struct.unpack_from("<I", head, 0)[0], struct.unpack_from("<I", head, 0x30)[0]
+    assert len(head) <= used <= size
+    others = []
+    for name in ("PerfInfoTraceHeader", "PerfInfoTraceHeaderExtPmc", "PerfInfoTraceHeaderExtPebsExtPmc", "FullHeaderTraceHeader",
+                 "EventHeaderTraceHeader"):
+        for header in hexes[name][:1]:
+            at = 4 if header[2] in (16, 17) else 0
+            others.append(header + bytes(struct.unpack_from("<H", header, at)[0] - len(header)))
+    return head + bytes(used - len(head)) + b"\xff" * (size - used) + buffer(others, size, 1, False), 2 + len(others)
+
+
 def number(text):
     match = re.fullmatch(r"(0x[0-9a-fA-F']+|\d[\d']*)(?:ULL|U|LL)?", text.strip())
     return int(match.group(1).replace("'", ""), 0) if match else None
@@ -136,9 +154,11 @@ def main():
     arguments = parser.parse_args()
     checks = harness.Checks()
     agent = pathlib.Path(arguments.build).resolve() / "service" / "app" / "etwagent"
+    rewrite = pathlib.Path(arguments.build).resolve() / "tests" / "unit" / "rewrite"
     wanted = []  # (what, group or GUID, opcode, version, our name or None, payload, [(getter, expected)])
     with open(traces.folder() / "single-records-kernel.json", encoding="utf-8") as file:
-        for record in json.load(file)["records"]:
+        kernel = json.load(file)["records"]
+        for record in kernel:
             if record["test"] not in RECORDS:
                 checks.that(ELSEWHERE.match(record["test"]), f"nothing is known about {record['test']}")
                 continue
@@ -159,6 +179,12 @@ def main():
         path.write_bytes(trace(records))
         lines = subprocess.run([agent, "dump", "--no-names", "--format", "jsonl", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
         stats = json.loads(subprocess.run([agent, "stats", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
+        again = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
+        data, header_count = headers_trace(kernel)
+        path.write_bytes(data)
+        headers = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
+    checks.equal((again["records"], again["whole"], again["raw_texts"]), (len(wanted) + 1,) * 2 + (0,), "payloads from their field values")
+    checks.equal((headers["buffers"], headers["records"] + 1), (2, header_count), "headers written again")
     events = [json.loads(line) for line in lines.splitlines()][1:]
     checks.equal(stats["decoded"], len(wanted) + 1, "records decoded whole")
     if checks.equal(len(events), len(wanted), "records read"):

@@ -1,5 +1,7 @@
 """The files that the .etl writer's test makes (every header form, both pointer sizes, the clocks, all compressions, Windows 7 to
-11, held-back buffers, losses), read by a parser that the project did not write: its counts equal what was written.
+11, held-back buffers, losses), read by a parser that the project did not write: its counts equal what was written. And every
+real trace read and written again: buffer headers, trace header, records, and payloads from their field values give the bytes
+that stand in the files.
 """
 import json
 import subprocess
@@ -50,6 +52,10 @@ def test(env, checks, arguments):
         # what our own reader counts agrees, too
         stats = json.loads(env.run([env.agent, "stats", "--json", env.folder / name]).stdout)
         checks.equal(stats["events"], said["events"], f"{name}: stats: events")
+    for name in traces.names():
+        again = json.loads(env.run([env.build / "tests" / "unit" / "rewrite", *traces.paths(name, env.build)]).stdout)
+        checks.equal((again["records"], again["payloads"], again["raw_texts"]), (traces.event_count(name),) * 2 + (0,),
+                     f"{name}: records and payloads that come back byte for byte, strings that are no text")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 /* Writes a trace with every class that we have a row for, in each of its versions, with random values, and reads it
- * back: each record and each value is what was written.
+ * back: each record and each value is what was written, and the values, written by the class, give the payload again.
  *
  * usage: every_class write --pointer-size 4|8 [--seed N] [--rounds N] TRACE
  * Prints how many records and values agreed as one JSON object, with the number of records a provider, opcode (or id)
  * and version, for tests/e2e/test_every_class.py. Exit code 1 at the first difference, which it names. Thread: one. */
 #include "cli.h"
+#include "encode.h"
 #include "etl_writer.h"
 #include "random_payload.h"
 #include "text.h"
@@ -26,6 +27,7 @@ typedef struct job {
     ea_etl_set *set;
     uint64_t records, values;
     ea_text counts;
+    ea_arena arena;
     ea_err err;
 } job;
 
@@ -104,6 +106,21 @@ static int is_text(uint8_t type) {
     return type == EA_UTF16Z || type == EA_ANSIZ || type == EA_UTF8Z || type == EA_UTF16_REST;
 }
 
+/* The values of a record that was read, written by the class again, are the payload that was made. */
+static int write_again(job *j, const ea_class *c, const ea_record *got) {
+    static uint8_t out[EA_ETL_RECORD_MAX_BYTES];
+    const ea_event_value *values;
+    size_t n, used, made;
+    ea_arena_reset(&j->arena);
+    int rc = ea_event_read_values(c, got->payload, got->payload_bytes, &j->arena, &values, &n, &used, &j->err);
+    if (!rc)
+        rc = ea_event_write_values(c, values, n, out, sizeof out, &made, &j->err);
+    if (!rc && c->status != EA_CLASS_UNKNOWN &&
+        (made != j->payload.len_bytes || memcmp(out, j->payload.bytes, made) != 0))
+        rc = differs(j, c, "the payload written from its values");
+    return rc;
+}
+
 /* Every top-level value of one record that was read, against the payload that was made. */
 static int compare_values(job *j, const ea_class *c, const ea_record *got) {
     ea_slice slices[EA_FIELDS_MAX];
@@ -165,7 +182,8 @@ static int one(job *j, const ea_family *family, const ea_class_row *row, uint8_t
         return differs(j, c, "the payload");
     if (ea_registry_find(j->registry, got) != c)
         return differs(j, c, "the class");
-    return compare_values(j, c, got);
+    rc = compare_values(j, c, got);
+    return rc ? rc : write_again(j, c, got);
 }
 
 static int all(job *j) {
@@ -237,6 +255,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         return 2;
     j->options = o;
     ea_text_init(&j->counts);
+    ea_arena_init(&j->arena, 0);
     int rc = ea_registry_create(&j->registry, 0, &j->err);
     if (!rc)
         rc = write_and_read(j, operands[0]);
@@ -247,6 +266,7 @@ static int run(const void *arg, int operand_count, char **operands) {
                j->counts.data);
     ea_registry_destroy(j->registry);
     ea_text_deinit(&j->counts);
+    ea_arena_deinit(&j->arena);
     free(j);
     return rc ? 1 : 0;
 }
