@@ -233,9 +233,9 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     if (!rc)
         rc = ea_ledger_create(&r->ledger, &r->counters, err);
     if (!rc)
-        rc = ea_shipping_open_spool(&r->spool, &o->shipping, o->live, r->ledger, &r->counters, err);
+        rc = ea_shipping_open_spool(&r->spool, &o->shipping, o->live, &r->counters, err);
     if (!rc)
-        rc = ea_spool_stream(r->spool, r->stream, !o->live, target, err);
+        rc = ea_spool_stream(r->spool, r->stream, !o->live, target, r->ledger, err);
     size_t sources = rc ? 0 : ea_source_count(r->source);
     ea_wire_source *rows = calloc(sources + !sources, sizeof *rows);
     for (size_t i = 0; rows && i < sources; i++)

@@ -284,7 +284,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
     ea_err err = {0}, later;
     (void)operand_count, (void)operands;
     ea_on_stop(ask_to_stop);
-    int rc = ea_shipping_open_spool(&d.spool, &o->shipping, 0, NULL, &counters, &err);
+    int rc = ea_shipping_open_spool(&d.spool, &o->shipping, 0, &counters, &err);
     ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &d.voice);
     so.drain = 1;
     so.renew = renew;

@@ -117,8 +117,8 @@ enum { EA_SPOOL_PATH_BYTES = 4096 };
 EA_MUST_CHECK int ea_shipping_spool_path(const char *given, char *out, ea_err *err);
 
 /* Opens the spool as the options say. live: when it is full it evicts; else it makes its source wait. */
-EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_ledger *ledger,
-                                         ea_counters *counters, ea_err *err);
+EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_counters *counters,
+                                         ea_err *err);
 
 /* What all senders of commands have in common; the caller adds its own callbacks. on_trouble and on_refused print to
  * standard error; arg must begin with an ea_shipping_voice. */

@@ -6,7 +6,7 @@
 
 /* ---- streams ---- */
 
-int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_err *err) {
+int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger, ea_err *err) {
     int rc = 0;
     ea_mutex_lock(s->lock);
     stream *k = ea_spool_find_stream(s, id);
@@ -22,6 +22,7 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
     }
     if (!rc) {
         k->open = 1;
+        k->ledger = ledger;
         k->state.resumable = resumable ? EA_SPOOL_REPLAY : EA_SPOOL_LIVE;
         s->dirty = 1;
     }
@@ -118,6 +119,7 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
         return rc;
     }
     fresh->open = k->open;
+    fresh->ledger = k->ledger;
     k->open = 0;
     *ret_count = count;
     s->dirty = 1;
@@ -172,8 +174,8 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
             now = EA_COUNT_events_acknowledged;
             rc = EA_SPOOL_ACKNOWLEDGED;
         }
-        if (s->o.ledger && !(e && e->counted))
-            ea_ledger_post(s->o.ledger,
+        if (k->ledger && !(e && e->counted))
+            ea_ledger_post(k->ledger,
                            (ea_posting[]){{EA_COUNT_events_pending, -(int64_t)event_count},
                                           {EA_COUNT_events_batched, event_count},
                                           {EA_COUNT_batches_closed, 1},
@@ -386,8 +388,8 @@ int ea_spool_write(ea_spool *s, ea_spool_record *r, const ea_family_count *famil
             g->size_bytes += need;
             s->disk_bytes += need;
             s->dirty = 1;
-            if (s->o.ledger)
-                ea_ledger_post(s->o.ledger,
+            if (k->ledger)
+                ea_ledger_post(k->ledger,
                                (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count},
                                               {EA_COUNT_events_spooled, r->event_count}},
                                2, families, family_count);
@@ -539,7 +541,7 @@ size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t
             e->taken = 1;
             e->segment->taken++;
             s->taken_count++;
-            ea_spool_move(s, e, EA_COUNT_events_spooled, EA_COUNT_events_unanswered);
+            ea_spool_move(e, EA_COUNT_events_spooled, EA_COUNT_events_unanswered);
             items[n] = (ea_spool_item){.entry = e,
                                        .number = e->number,
                                        .event_count = e->event_count,
@@ -597,7 +599,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
         s->taken_count--;
         e->segment->taken--;
         e->taken = 0;
-        ea_spool_move(s, e, EA_COUNT_events_unanswered, to[outcomes[i]]);
+        ea_spool_move(e, EA_COUNT_events_unanswered, to[outcomes[i]]);
         if (outcomes[i] == EA_SPOOL_AGAIN) {
             ea_spool_enqueue(s, e, 1);
             continue;

@@ -35,7 +35,6 @@ typedef struct ea_spool_options {
     int evict; /* when it is full, the oldest of the lowest priority gives way (a live agent); 0: append waits */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
-    ea_ledger *ledger;        /* borrowed */
     ea_counters *counters;    /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
 } ea_spool_options;
 
@@ -48,8 +47,10 @@ EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
 
 /* Opens a stream in this process. resumable: its batches are made again when its source is read again (a replay).
  * target: a hash of where it goes; when a stream is taken up again with another target, what was acknowledged then does
- * not count now. */
-EA_MUST_CHECK int ea_spool_stream(ea_spool *s, const uint8_t *stream, int resumable, uint64_t target, ea_err *err);
+ * not count now. ledger: of the session whose events these are, borrowed until the spool is closed; NULL: none. It
+ * counts what is claimed in this process, under the stream's later names (ea_spool_renew), too. */
+EA_MUST_CHECK int ea_spool_stream(ea_spool *s, const uint8_t *stream, int resumable, uint64_t target, ea_ledger *ledger,
+                                  ea_err *err);
 /* Everything of a stream that is here goes on in a new one (open, not resumable), with numbers from 1 in the old order:
  * the collector has other content under the old numbers, because the machine was reverted to a snapshot or cloned.
  * Nothing is written again: what is sent gets its new name then, without its ledger, whose numbers belonged to the old

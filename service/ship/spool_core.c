@@ -145,9 +145,9 @@ entry *ea_spool_find_entry(const stream *k, uint64_t number) {
     return p ? (entry *)(uintptr_t)*p : NULL;
 }
 
-void ea_spool_move(ea_spool *s, const entry *e, enum ea_counter from, enum ea_counter to) {
-    if (e->counted && s->o.ledger)
-        ea_ledger_post(s->o.ledger, (ea_posting[]){{from, -(int64_t)e->event_count}, {to, e->event_count}}, 2,
+void ea_spool_move(const entry *e, enum ea_counter from, enum ea_counter to) {
+    if (e->counted && e->stream->ledger)
+        ea_ledger_post(e->stream->ledger, (ea_posting[]){{from, -(int64_t)e->event_count}, {to, e->event_count}}, 2,
                        e->families, e->family_count);
 }
 

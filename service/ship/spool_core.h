@@ -54,6 +54,7 @@ struct ea_spool_segment {
 struct ea_spool_known_stream {
     stream *next;
     ea_spool_stream_state state;
+    ea_ledger *ledger;    /* of the session behind it, when this process opened it */
     int open;             /* by this process */
     int recorded;         /* the state file knew it */
     size_t live, waiting; /* entries (and whoever needs it to stay); entries in queues */
@@ -110,8 +111,8 @@ int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream 
 /* Somebody does not need the stream any more; it is forgotten when nobody does. */
 void ea_spool_let_go(ea_spool *s, stream *k);
 entry *ea_spool_find_entry(const stream *k, uint64_t number);
-/* Moves an entry's events in the ledger. */
-void ea_spool_move(ea_spool *s, const entry *e, enum ea_counter from, enum ea_counter to);
+/* Moves an entry's events in its stream's ledger. */
+void ea_spool_move(const entry *e, enum ea_counter from, enum ea_counter to);
 /* The segment's file holds a record of the stream. EA_ENOMEM. */
 int ea_spool_attach(segment *g, stream *k);
 void ea_spool_free_segment(segment *g);

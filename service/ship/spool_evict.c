@@ -66,7 +66,7 @@ static int collect(eviction *v, segment *g) {
             continue;
         v->list[v->count++] =
             (gone){.stream = e->stream, .number = e->number, .event_count = e->event_count, .tombstone = e->tombstone};
-        ea_spool_move(s, e, EA_COUNT_events_spooled, v->cause);
+        ea_spool_move(e, EA_COUNT_events_spooled, v->cause);
         ea_spool_dequeue(s, e);
         ea_u64_map_remove(&e->stream->entries, e->number);
         g->live--; /* stream->live is left: it keeps the stream here */
@@ -258,10 +258,13 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family
         t.utc_min_ns = head.utc_min_ns;
         t.utc_max_ns = head.utc_max_ns;
     }
-    if (s->o.ledger)
-        ea_ledger_post(s->o.ledger,
+    ea_mutex_lock(s->lock);
+    const stream *k = ea_spool_find_stream(s, r->stream);
+    if (k && k->ledger)
+        ea_ledger_post(k->ledger,
                        (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count}, {cause, r->event_count}},
                        2, families, family_count);
+    ea_mutex_unlock(s->lock);
     ea_mutex_lock(s->write_lock);
     int rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
     ea_mutex_unlock(s->write_lock);

@@ -133,13 +133,12 @@ static int open_chain(host *h, const char *trace, ea_err *err) {
     if (!rc)
         rc = ea_spool_open(
             &h->spool, path,
-            &(ea_spool_options){
-                .limit_bytes = SPOOL_BYTES, .sync = EA_SPOOL_SYNC_NEVER, .ledger = h->ledger, .counters = &h->counters},
+            &(ea_spool_options){.limit_bytes = SPOOL_BYTES, .sync = EA_SPOOL_SYNC_NEVER, .counters = &h->counters},
             err);
     if (!rc)
         rc = ea_random_bytes(h->stream, sizeof h->stream, err);
     if (!rc)
-        rc = ea_spool_stream(h->spool, h->stream, 0, 0, err);
+        rc = ea_spool_stream(h->spool, h->stream, 0, 0, h->ledger, err);
     if (!rc)
         rc = ea_pipeline_create(&h->pipeline,
                                 &(ea_pipeline_options){.stream = h->stream,

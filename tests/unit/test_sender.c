@@ -479,10 +479,9 @@ static agent *agent_with(uint64_t count) {
     the_agent = a;
     must(ea_ledger_create(&a->ledger, &a->counters, &err), &err);
     must(ea_spool_open(&a->spool, scratch_path("spool"),
-                       &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .ledger = a->ledger, .counters = &a->counters},
-                       &err),
+                       &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .counters = &a->counters}, &err),
          &err);
-    must(ea_spool_stream(a->spool, STREAM, 0, 1, &err), &err);
+    must(ea_spool_stream(a->spool, STREAM, 0, 1, a->ledger, &err), &err);
     for (uint64_t n = 1; n <= count; n++)
         offer(a, n, 1000, 0);
     return a;

@@ -62,7 +62,6 @@ static ea_spool *open_with(const ea_spool_options *options) {
     ea_spool_options o = *options;
     ea_spool *s;
     ea_err err;
-    o.ledger = ledger;
     o.counters = &counters;
     must(ea_spool_open(&s, scratch_path("spool"), &o, &err), &err);
     return s;
@@ -116,7 +115,7 @@ static void offer(ea_spool *s, uint64_t number, size_t len_bytes) {
 
 static void begin(ea_spool *s, const uint8_t *stream, int resumable) {
     ea_err err;
-    must(ea_spool_stream(s, stream, resumable, 77, &err), &err);
+    must(ea_spool_stream(s, stream, resumable, 77, ledger, &err), &err);
 }
 
 /* Takes one batch and checks its bytes. Returns its number, 0 when none waits. */
@@ -483,7 +482,7 @@ static void another_target_starts_over(void **state) {
     settle_one(s, &item, EA_SPOOL_DONE);
     close_spool(s);
     s = open_spool();
-    must(ea_spool_stream(s, STREAM, 1, 78, &err), &err);
+    must(ea_spool_stream(s, STREAM, 1, 78, ledger, &err), &err);
     assert_int_equal(offer_batch(s, STREAM, 1, 10, 1, 300, &err), EA_SPOOL_NEW);
     close_spool(s);
 }
@@ -533,9 +532,8 @@ static void one_process_at_a_time(void **state) {
     (void)state;
     ea_spool *s = open_spool(), *t;
     ea_err err;
-    assert_int_equal(
-        ea_spool_open(&t, scratch_path("spool"), &(ea_spool_options){.ledger = ledger, .counters = &counters}, &err),
-        EA_EBUSY);
+    assert_int_equal(ea_spool_open(&t, scratch_path("spool"), &(ea_spool_options){.counters = &counters}, &err),
+                     EA_EBUSY);
     assert_non_null(strstr(err.message, "another process"));
     close_spool(s);
     close_spool(open_spool());
@@ -1231,7 +1229,7 @@ static void child(killed *k) {
     ea_spool *s = open_with(
         &(ea_spool_options){.limit_bytes = 256 << 10, .segment_bytes = 16 << 10, .sync = EA_SPOOL_SYNC_NEVER});
     uint64_t random = (uint64_t)ea_monotonic_ns() | 1;
-    if (ea_spool_stream(s, STREAM, 1, 77, &err))
+    if (ea_spool_stream(s, STREAM, 1, 77, NULL, &err))
         _exit(1);
     for (uint64_t n = 1; n <= KILLED_MAX; n++) {
         ea_spool_item item;
