@@ -2,12 +2,16 @@
  *
  * usage: batches [--check] [--level N|none] [--events N] [--runs N] [--out FOLDER] TRACE...
  * All files of one call are one merged set. Prints one JSON object: events, batches, bytes, and the fastest of N runs
- * in ns an event: read (decompress and merge), add (the builder), encode (columns, compression, envelope), decode
- * (every record of every batch), verify (with checksum). --check compares every record with the source's. --out keeps
- * the batches. Thread: one. */
+ * in ns an event: index (where buffers are: what opening takes), buffers (each buffer read, decompressed, its records
+ * found and made, in file order), read (the same merged into one order), read_add (read, and the builder), encode
+ * (columns, compression, envelope), open and decode (every record of every batch), fold (every record again, into a
+ * machine's state), verify (with checksum). --check compares every record with the source's. --out keeps the batches.
+ * Thread: one. */
 #include "builder.h"
 #include "etl.h"
 #include "keeper.h"
+#include "layout.h"
+#include "machine.h"
 #include "platform.h"
 
 #include <inttypes.h>
@@ -22,9 +26,23 @@ typedef struct options {
     size_t path_count;
 } options;
 
+/* The parts of a run that are timed. */
+#define PARTS(X) X(index) X(buffers) X(read) X(read_add) X(encode) X(open) X(decode) X(fold) X(verify)
+enum part {
+#define X(name) PART_##name,
+    PARTS(X)
+#undef X
+        PART_COUNT
+};
+static const char *const PART_NAMES[] = {
+#define X(name) #name,
+    PARTS(X)
+#undef X
+};
+
 typedef struct totals {
     uint64_t events, batches, bytes, described_bytes;
-    int64_t read_ns, add_ns, encode_ns, open_ns, decode_ns, verify_ns;
+    int64_t ns[PART_COUNT];
 } totals;
 
 static int fail(const ea_err *err) {
@@ -80,9 +98,26 @@ static int check_batch(ea_batch_view *v, ea_etl_set *again, ea_registry *registr
     return rc;
 }
 
-/* Opens a batch, reads every record, verifies it, and compares the records with the source's if that is asked for. */
+/* Every record once more, into the state of its machine, as a collector does. */
+static int fold(ea_batch_view *v, ea_machine *machine, ea_err *err) {
+    const ea_record *r;
+    const ea_class *c;
+    int rc;
+    ea_batch_rewind(v);
+    while ((rc = ea_batch_next(v, &r, &c, err)) > 0) {
+        if (!ea_machine_concerns(&c->provider, c->code))
+            continue;
+        const ea_clock *clock = &ea_batch_source(v, r->source)->clock; /* the encoder's own: it is there */
+        if ((rc = ea_machine_apply(machine, r, c, ea_clock_to_utc_ns(clock, r->time_raw), err)) != 0)
+            return rc;
+    }
+    return rc;
+}
+
+/* Opens a batch, reads every record, folds and verifies it, and compares the records with the source's if that is asked
+ * for. */
 static int read_back(const options *o, const uint8_t *data, size_t n, keeper *kept, ea_registry *collector,
-                     ea_etl_set *again, ea_registry *judge, totals *t, ea_err *err) {
+                     ea_etl_set *again, ea_registry *judge, ea_machine *machine, totals *t, ea_err *err) {
     ea_batch_view *v = NULL;
     const ea_record *r;
     const ea_class *c;
@@ -94,14 +129,18 @@ static int read_back(const options *o, const uint8_t *data, size_t n, keeper *ke
     while (!rc && (rc = ea_batch_next(v, &r, &c, err)) > 0)
         rc = 0;
     int64_t t2 = ea_monotonic_ns();
-    t->open_ns += t1 - t0;
-    t->decode_ns += t2 - t1;
+    t->ns[PART_open] += t1 - t0;
+    t->ns[PART_decode] += t2 - t1;
     if (!rc && o->check)
         rc = check_batch(v, again, judge, err);
     t2 = ea_monotonic_ns();
     if (!rc)
+        rc = fold(v, machine, err);
+    int64_t t3 = ea_monotonic_ns();
+    t->ns[PART_fold] += t3 - t2;
+    if (!rc)
         rc = ea_batch_verify(v, err);
-    t->verify_ns += ea_monotonic_ns() - t2;
+    t->ns[PART_verify] += ea_monotonic_ns() - t3;
     if (!rc)
         rc = ea_batch_each_description(data, n, add_description, &t->described_bytes, err);
     ea_batch_close(v);
@@ -169,6 +208,7 @@ static int fill(agent *a, ea_etl_set *set, const ea_record **left_over, ea_err *
 
 typedef struct reader {
     ea_registry *collector, *judge;
+    ea_machine *machine;
     ea_etl_set *again; /* the source once more, to compare with */
     keeper kept;
 } reader;
@@ -187,19 +227,19 @@ static int pass(const options *o, agent *a, reader *back, totals *t, ea_err *err
             rc = more;
         ea_open_batch *batch = rc ? NULL : ea_builder_take(a->builder);
         int64_t t1 = ea_monotonic_ns();
-        t->add_ns += t1 - t0;
+        t->ns[PART_read_add] += t1 - t0;
         if (!batch)
             continue;
         const uint8_t *data;
         size_t n = 0;
         ea_batch_stamp stamp = {.number = ++t->batches};
         rc = ea_encoder_encode(a->encoder, batch, &stamp, &data, &n, err);
-        t->encode_ns += ea_monotonic_ns() - t1;
+        t->ns[PART_encode] += ea_monotonic_ns() - t1;
         t->events += ea_open_batch_events(batch);
         t->bytes += n;
         ea_open_batch_release(batch);
         if (!rc && back)
-            rc = read_back(o, data, n, &back->kept, back->collector, back->again, back->judge, t, err);
+            rc = read_back(o, data, n, &back->kept, back->collector, back->again, back->judge, back->machine, t, err);
         if (!rc && back && o->out) {
             char path[4096];
             snprintf(path, sizeof path, "%s/%06" PRIu64 ".batch", o->out, stamp.number);
@@ -214,12 +254,58 @@ static int read_pass(const options *o, totals *t, ea_err *err) {
     ea_etl_set *set = NULL;
     ea_etl_options etl = {0};
     const ea_record *r;
-    int rc = ea_etl_open(&set, o->paths, o->path_count, &etl, err);
     int64_t t0 = ea_monotonic_ns();
+    int rc = ea_etl_open(&set, o->paths, o->path_count, &etl, err);
+    int64_t t1 = ea_monotonic_ns();
     while (!rc && (rc = ea_etl_next(set, &r, err)) > 0)
         rc = 0;
-    t->read_ns = ea_monotonic_ns() - t0;
+    t->ns[PART_index] = t1 - t0;
+    t->ns[PART_read] = ea_monotonic_ns() - t1;
     ea_etl_close(set);
+    return rc;
+}
+
+/* What reading takes without a merge: the buffers of a file one after the other. */
+static int buffers_of(const char *path, ea_etl_buffer *b, ea_etl_scratch *scratch, totals *t, ea_err *err) {
+    ea_etl_file file = {.info.path = (char *)(uintptr_t)path};
+    ea_etl_index index = {0};
+    ea_record r = {0};
+    ea_ext ext[EA_EXT_MAX];
+    uint64_t records = 0;
+    int rc = ea_file_open(&file.handle, path, EA_OPEN_READ, err);
+    if (!rc)
+        rc = ea_file_size(file.handle, &file.info.file_bytes, err);
+    if (!rc)
+        rc = ea_etl_read_header(&file, err);
+    if (!rc)
+        rc = ea_etl_index_file(&index, &file, 0, &(ea_etl_options){0}, err);
+    int64_t t0 = ea_monotonic_ns();
+    for (size_t i = 0; !rc && i < index.count; i++) {
+        rc = ea_etl_decode(&file, &index.entries[i], 0, b, scratch, NULL, err);
+        for (uint32_t k = 0; !rc && k < b->walk.count; k++) {
+            const uint8_t *p = b->data + b->walk.offsets[k];
+            ea_etl_fill_record(&r, ext, p, ea_etl_accepted_bytes(p), (uint8_t)file.info.pointer_size);
+            records++;
+        }
+    }
+    t->ns[PART_buffers] += ea_monotonic_ns() - t0;
+    t->events += records;
+    file.info.path = NULL; /* not ours to free */
+    free(index.entries);
+    ea_file_close(file.handle);
+    ea_etl_info_deinit(&file.info);
+    return rc;
+}
+
+static int buffers_pass(const options *o, totals *t, ea_err *err) {
+    ea_etl_buffer buffer = {0};
+    ea_etl_scratch scratch = {0};
+    int rc = 0;
+    t->events = 0;
+    for (size_t i = 0; !rc && i < o->path_count; i++)
+        rc = buffers_of(o->paths[i], &buffer, &scratch, t, err);
+    ea_etl_buffer_deinit(&buffer);
+    free(scratch.data);
     return rc;
 }
 
@@ -237,6 +323,8 @@ static int check_pass(const options *o, totals *t, ea_err *err) {
         rc = ea_registry_create(&back.collector, 0, err);
     if (!rc)
         rc = ea_registry_create(&back.judge, 0, err);
+    if (!rc)
+        rc = ea_machine_create(&back.machine, &(ea_machine_options){0}, err);
     back.kept.acknowledge = acknowledge;
     back.kept.arg = a.encoder;
     if (!rc)
@@ -244,6 +332,7 @@ static int check_pass(const options *o, totals *t, ea_err *err) {
     if (!rc && o->check && ea_etl_next(back.again, &r, err) != 0)
         rc = ea_fail(err, EA_ECORRUPT, "the source has more records than the batches");
     keeper_deinit(&back.kept);
+    ea_machine_destroy(back.machine);
     ea_registry_destroy(back.judge);
     ea_registry_destroy(back.collector);
     ea_etl_close(back.again);
@@ -251,9 +340,10 @@ static int check_pass(const options *o, totals *t, ea_err *err) {
     return rc;
 }
 
-static void keep_fastest(int64_t *best, int64_t ns) {
-    if (*best == 0 || ns < *best)
-        *best = ns;
+static void keep_fastest(totals *best, const totals *t) {
+    for (unsigned i = 0; i < PART_COUNT; i++)
+        if (t->ns[i] && (best->ns[i] == 0 || t->ns[i] < best->ns[i]))
+            best->ns[i] = t->ns[i];
 }
 
 int main(int argc, char **argv) {
@@ -287,27 +377,31 @@ int main(int argc, char **argv) {
     if (agent_init(&a, &o, &err))
         return fail(&err);
     for (unsigned k = 0; k < o.runs; k++) {
-        totals t, w;
-        if (pass(&o, &a, NULL, &w, &err) || read_pass(&o, &w, &err) || check_pass(&o, &t, &err))
+        totals t, w, buffers = {0};
+        if (pass(&o, &a, NULL, &w, &err) || read_pass(&o, &w, &err) || buffers_pass(&o, &buffers, &err) ||
+            check_pass(&o, &t, &err))
             return fail(&err);
+        if (buffers.events != t.events) {
+            fprintf(stderr, "batches: buffer by buffer there are %" PRIu64 " records, merged %" PRIu64 "\n",
+                    buffers.events, t.events);
+            return 1;
+        }
+        t.ns[PART_read_add] = t.ns[PART_encode] = 0; /* of the pass that does nothing else */
         best.events = t.events;
         best.batches = t.batches;
         best.bytes = t.bytes;
         best.described_bytes = t.described_bytes;
-        keep_fastest(&best.read_ns, w.read_ns);
-        keep_fastest(&best.add_ns, w.add_ns);
-        keep_fastest(&best.encode_ns, w.encode_ns);
-        keep_fastest(&best.open_ns, t.open_ns);
-        keep_fastest(&best.decode_ns, t.decode_ns);
-        keep_fastest(&best.verify_ns, t.verify_ns);
+        keep_fastest(&best, &w);
+        keep_fastest(&best, &buffers);
+        keep_fastest(&best, &t);
     }
     agent_deinit(&a);
     double n = best.events ? (double)best.events : 1;
     printf("{\"events\":%" PRIu64 ",\"batches\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"description_bytes\":%" PRIu64
-           ",\"bytes_per_event\":%.3f,\"read_ns\":%.1f,\"read_add_ns\":%.1f,\"encode_ns\":%.1f,\"open_ns\":%.1f,"
-           "\"decode_ns\":%.1f,\"verify_ns\":%.1f}\n",
-           best.events, best.batches, best.bytes, best.described_bytes, (double)best.bytes / n,
-           (double)best.read_ns / n, (double)best.add_ns / n, (double)best.encode_ns / n, (double)best.open_ns / n,
-           (double)best.decode_ns / n, (double)best.verify_ns / n);
+           ",\"bytes_per_event\":%.3f",
+           best.events, best.batches, best.bytes, best.described_bytes, (double)best.bytes / n);
+    for (unsigned part = 0; part < PART_COUNT; part++)
+        printf(",\"%s_ns\":%.1f", PART_NAMES[part], (double)best.ns[part] / n);
+    printf("}\n");
     return 0;
 }

@@ -1,9 +1,11 @@
 /* What a trace costs anybody: the references beside which `make bench` prints our figures.
  *
  * usage: reference measure [--runs N] TRACE...
- * Prints one JSON object, the fastest of N runs in ns an event: walk (the file read whole into memory that is there,
- * each buffer decompressed, its records stepped over: no merge, no order, no records made) and zstd (the same, but each
- * buffer compressed again as it is into one zstd -1 stream), with the bytes an event takes then. Thread: one. */
+ * Prints one JSON object, the fastest of N runs in ns an event: file (each file read whole into memory that is there),
+ * decompress (the same, and each buffer decompressed), walk (the same, and its records stepped over: no merge, no
+ * order, no records made), copy (the decompressed bytes once more from memory to memory) and zstd (each buffer read,
+ * decompressed, and compressed again as it is into one zstd -1 stream), with the bytes an event takes then. raw_bytes:
+ * what an event takes decompressed; unpacked_bytes: those that were compressed. Thread: one. */
 #include "bytes.h"
 #include "cli.h"
 #include "etl.h"
@@ -16,9 +18,13 @@
 
 enum { HEADER_BYTES = 72, LARGEST_BUFFER = 64 << 20, LARGEST_FILE = 256 << 20, COMPRESSED = 0x40 };
 
+/* What is done, each with all that stands before it; COPY and ZSTD without the walk. */
+enum stage { FILE_ONLY, DECOMPRESS, WALK, COPY, ZSTD, STAGES };
+static const char *const STAGE_NAMES[STAGES] = {"file", "decompress", "walk", "copied", "zstd"};
+
 typedef struct totals {
-    uint64_t events, packed_bytes, times;
-    int64_t walk_ns, zstd_ns;
+    uint64_t events, raw_bytes, unpacked_bytes, packed_bytes, times;
+    int64_t ns[STAGES];
 } totals;
 
 typedef struct memory {
@@ -44,9 +50,8 @@ static uint64_t walk(const uint8_t *p, const uint8_t *end, uint64_t *times) {
     return n;
 }
 
-/* One file, read whole as a straightforward program would, then all its buffers. packed_bytes NULL: the first
- * reference; else the second, one zstd stream for the file. */
-static int pass(const char *path, memory *m, uint64_t *packed_bytes, totals *t, ea_err *err) {
+/* One file, read whole as a straightforward program would, then all its buffers; one zstd stream for the file. */
+static int pass(const char *path, memory *m, enum stage stage, totals *t, ea_err *err) {
     ea_file *f;
     size_t size = 0, at = 0;
     int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
@@ -54,7 +59,7 @@ static int pass(const char *path, memory *m, uint64_t *packed_bytes, totals *t, 
         return rc;
     rc = ea_file_read_at(f, 0, m->file, LARGEST_FILE, &size, err);
     ea_file_close(f);
-    while (!rc && size - at >= HEADER_BYTES) {
+    while (!rc && stage != FILE_ONLY && size - at >= HEADER_BYTES) {
         const uint8_t *head = m->file + at;
         uint32_t on_disk = ea_load32(head), used = ea_load32(head + 0x30);
         if (on_disk < HEADER_BYTES || on_disk > size - at || used < HEADER_BYTES || used > LARGEST_BUFFER) {
@@ -66,37 +71,38 @@ static int pass(const char *path, memory *m, uint64_t *packed_bytes, totals *t, 
         if (ea_load16(head + 0x34) & COMPRESSED) {
             rc = ea_xpress_decompress(records, on_disk - HEADER_BYTES, m->records, bytes, &bytes);
             records = m->records;
+            t->unpacked_bytes += stage == WALK ? bytes : 0;
         }
         at += on_disk;
-        if (!packed_bytes) {
+        if (stage == WALK) {
             t->events += walk(records, records + bytes, &t->times);
-            continue;
+            t->raw_bytes += bytes;
+        } else if (stage == COPY) {
+            memcpy(m->packed, records, bytes);
         }
+        if (stage != ZSTD)
+            continue;
         ZSTD_inBuffer in = {.src = records, .size = bytes};
         ZSTD_EndDirective mode = size - at < HEADER_BYTES ? ZSTD_e_end : ZSTD_e_continue;
         ZSTD_outBuffer out = {.dst = m->packed, .size = m->packed_room};
         if (ZSTD_isError(ZSTD_compressStream2(m->zstd, &out, &in, mode)))
             rc = ea_fail(err, EA_ENOMEM, "compress %s", path);
-        *packed_bytes += out.pos;
+        t->packed_bytes += out.pos;
     }
     return rc;
 }
 
 static int run(char **paths, int count, memory *m, totals *best, ea_err *err) {
     totals t = {0};
-    int64_t start = ea_monotonic_ns();
     int rc = 0;
-    for (int i = 0; !rc && i < count; i++)
-        rc = pass(paths[i], m, NULL, &t, err);
-    int64_t middle = ea_monotonic_ns();
-    for (int i = 0; !rc && i < count; i++)
-        rc = pass(paths[i], m, &t.packed_bytes, &t, err);
-    t.walk_ns = middle - start;
-    t.zstd_ns = ea_monotonic_ns() - middle;
-    if (best->walk_ns && best->walk_ns < t.walk_ns)
-        t.walk_ns = best->walk_ns;
-    if (best->zstd_ns && best->zstd_ns < t.zstd_ns)
-        t.zstd_ns = best->zstd_ns;
+    for (unsigned stage = 0; stage < STAGES; stage++) {
+        int64_t start = ea_monotonic_ns();
+        for (int i = 0; !rc && i < count; i++)
+            rc = pass(paths[i], m, (enum stage)stage, &t, err);
+        t.ns[stage] = ea_monotonic_ns() - start;
+        if (best->ns[stage] && best->ns[stage] < t.ns[stage])
+            t.ns[stage] = best->ns[stage];
+    }
     *best = t;
     return rc;
 }
@@ -130,8 +136,14 @@ static int run_reference(const void *opaque, int count, char **paths) {
         return ea_exit_code(rc);
     }
     double n = best.events ? (double)best.events : 1;
-    printf("{\"events\":%" PRIu64 ",\"walk_ns\":%.2f,\"zstd_ns\":%.2f,\"zstd_bytes\":%.3f,\"times\":%" PRIu64 "}\n",
-           best.events, (double)best.walk_ns / n, (double)best.zstd_ns / n, (double)best.packed_bytes / n, best.times);
+    printf("{\"events\":%" PRIu64, best.events);
+    for (unsigned i = 0; i < STAGES; i++)
+        printf(",\"%s_ns\":%.2f", STAGE_NAMES[i], (double)best.ns[i] / n);
+    /* the copy alone */
+    double copy_ns = (double)(best.ns[COPY] - best.ns[DECOMPRESS]) / n;
+    printf(",\"copy_ns\":%.2f,\"raw_bytes\":%.3f,\"unpacked_bytes\":%.3f,\"zstd_bytes\":%.3f,\"times\":%" PRIu64 "}\n",
+           copy_ns > 0 ? copy_ns : 0, (double)best.raw_bytes / n, (double)best.unpacked_bytes / n,
+           (double)best.packed_bytes / n, best.times);
     return 0;
 }
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""make bench: what reading and batches cost, each beside a reference measured in the same run.
+"""make bench: what every stage costs, alone and together, each beside a reference measured in the same run.
 
-Builds the release preset. The programs run in turn, N times, on one core; each figure is the median of the runs, and a ratio
-is the median of the ratios of runs that stood side by side: on a shared machine a ratio holds and a figure drifts.
-Prints a table, and writes the same as JSON to build/bench.json.
+Builds the release preset. Programs run in turn, N times, on one core where they have one thread; each figure is the median of
+the runs, and a ratio is the median of the ratios of runs that stood side by side: on a shared machine a ratio holds and a
+figure drifts. Prints a table a section (--json: one JSON array of rows instead), and writes the JSON to build/bench.json.
 
-usage: tests/bench/run.py [--runs N] [--build DIR] [TRACE NAME...]
+A section is one function in SECTIONS. It gets a Bench and returns rows made by row(); that is all that adding one takes.
+
+usage: tests/bench/run.py [--runs N] [--build DIR] [--json] [--only SECTION] [TRACE NAME...]
 """
 import argparse
 import json
@@ -15,117 +17,189 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(SOURCE / "tests"))
+sys.path[:0] = [str(SOURCE / "tests"), str(SOURCE / "tests" / "bench"), str(SOURCE / "tests" / "e2e")]
+import harness  # noqa: E402
 import traces  # noqa: E402
 
-HOT_GOAL_NS = 60
 TRACES = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu"]
+NS, EVENTS_PER_S = "ns/event", "M events/s"
 
-# what, our figure (ns an event), the reference (ns an event), its name, our bytes an event, the reference's
-ROWS = [
-    ("bare walk of the buffers", lambda r: r["reference"]["walk_ns"], None, "", None, None),
-    ("decompress + zstd -1 of raw buffers", lambda r: r["reference"]["zstd_ns"], None, "", lambda r: r["reference"]["zstd_bytes"], None),
-    ("read + merge", lambda r: r["plain"]["read_ns"], lambda r: r["reference"]["walk_ns"], "bare walk", None, None),
-    ("read + merge + columns, not compressed", lambda r: r["plain"]["read_add_ns"] + r["plain"]["encode_ns"],
-     lambda r: r["reference"]["walk_ns"], "bare walk", lambda r: r["plain"]["bytes_per_event"], None),
-    ("whole batches", lambda r: r["packed"]["read_add_ns"] + r["packed"]["encode_ns"], lambda r: r["reference"]["zstd_ns"],
-     "zstd -1 of raw", lambda r: r["packed"]["bytes_per_event"], lambda r: r["reference"]["zstd_bytes"]),
-    ("decode every record of the batches", lambda r: r["packed"]["open_ns"] + r["packed"]["decode_ns"], lambda r: r["reference"]["walk_ns"],
-     "bare walk", None, None),
+
+class Bench:
+    """What a section gets: the build folder, how often to measure, which traces, and how to run a program."""
+
+    def __init__(self, build, runs, names):
+        self.build, self.runs, self.names = build, runs, names
+
+    def program(self, *path):
+        return self.build.joinpath(*path)
+
+    def on_one_core(self):
+        return ["taskset", "-c", "0"] if shutil.which("taskset") else []
+
+    def measure(self, program, *arguments):
+        """A program of tests/bench, on one core: the JSON objects that it printed, one a line."""
+        done = subprocess.run([*self.on_one_core(), self.program("tests", "bench", program), *arguments], check=True,
+                              stdout=subprocess.PIPE, text=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def row(section, what, values, unit, beside=None, goal=None, more_is_better=False, **others):
+    """One row. values: one a run. beside: (its name, its values, of the same runs): the row's ratio is how many times as fast
+    (or, with another unit, as large) ours is. goal: ("value" | "ratio", "<=" | ">=", bound)."""
+    result = {"section": section, "what": what, "value": round(statistics.median(values), 2), "unit": unit}
+    if beside:
+        name, theirs = beside
+        pairs = [(a, b) for a, b in zip(values, theirs) if a and b]
+        result["reference"] = name
+        result["reference_value"] = round(statistics.median(theirs), 2)
+        if pairs:
+            faster = unit == NS and not more_is_better
+            result["ratio"] = round(statistics.median(b / a if faster else a / b for a, b in pairs), 3)
+    if goal:
+        which, how, bound = goal
+        got = result.get(which)
+        result["goal"] = f"{which} {how} {bound}"
+        result["met"] = got is not None and (got <= bound if how == "<=" else got >= bound)
+    result.update(others)
+    return result
+
+
+# ---- one trace, stage by stage ----
+
+# what, our figure out of a run, (reference's name, its figure out of the same run) or None, goal
+STAGES = [
+    ("bare walk: read, decompress, step over", lambda r: r["reference"]["walk_ns"], None, None),
+    ("reading the file", lambda r: r["reference"]["file_ns"], ("memory copy", lambda r: r["reference"]["copy_ns"]), None),
+    ("decompression alone", lambda r: r["reference"]["decompress_ns"] - r["reference"]["file_ns"],
+     ("memory copy", lambda r: r["reference"]["copy_ns"]), None),
+    ("index: where buffers are", lambda r: r["plain"]["index_ns"], None, None),
+    ("read: buffers into records, no merge", lambda r: r["plain"]["buffers_ns"], ("bare walk", lambda r: r["reference"]["walk_ns"]), None),
+    ("read + merge", lambda r: r["plain"]["index_ns"] + r["plain"]["read_ns"], ("bare walk", lambda r: r["reference"]["walk_ns"]), None),
+    ("read + merge + decode into an open batch", lambda r: r["plain"]["index_ns"] + r["plain"]["read_add_ns"], ("bare walk", lambda r: r["reference"]["walk_ns"]), None),
+    ("columns alone, not compressed", lambda r: r["plain"]["encode_ns"], ("memory copy", lambda r: r["reference"]["copy_ns"]), None),
+    ("read + merge + columns, not compressed", lambda r: r["plain"]["index_ns"] + r["plain"]["read_add_ns"] + r["plain"]["encode_ns"],
+     ("bare walk", lambda r: r["reference"]["walk_ns"]), ("ratio", ">=", 0.5)),
+    ("columns, dictionaries and zstd", lambda r: r["packed"]["encode_ns"],
+     ("zstd -1 of raw buffers", lambda r: r["reference"]["zstd_ns"] - r["reference"]["decompress_ns"]), None),
+    ("whole batches", lambda r: r["packed"]["index_ns"] + r["packed"]["read_add_ns"] + r["packed"]["encode_ns"],
+     ("decompression + zstd -1 of raw buffers", lambda r: r["reference"]["zstd_ns"]), None),
+    ("collector: open a batch, every record", lambda r: r["packed"]["open_ns"] + r["packed"]["decode_ns"],
+     ("bare walk", lambda r: r["reference"]["walk_ns"]), None),
+    ("collector: checksum of every record", lambda r: r["packed"]["verify_ns"], ("memory copy", lambda r: r["reference"]["copy_ns"]), None),
+    ("collector: records folded into state", lambda r: r["packed"]["fold_ns"], ("bare walk", lambda r: r["reference"]["walk_ns"]), None),
 ]
+BATCH_BYTES = {"clr-kernel-win8-x64": 12.5}  # goals, an event
 
 
-def on_one_core():
-    return ["taskset", "-c", "0"] if shutil.which("taskset") else []
-
-
-def measure(program, arguments):
-    done = subprocess.run([*on_one_core(), program, *arguments], check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout)
-
-
-def bench(build, name, runs):
-    """Runs side by side, and the rows of the table."""
-    paths = [str(p) for p in traces.paths(name, build)]
-    programs = build / "tests" / "bench"
-    series = []
-    for _ in range(runs + 1):
-        series.append({"reference": measure(programs / "reference", ["measure", *paths]),
-                       "plain": measure(programs / "batches", ["--level", "none", *paths]),
-                       "packed": measure(programs / "batches", paths)})
-    series = series[1:]  # the first one warmed the page cache
-    expected = traces.event_count(name)
-    for program, figures in series[0].items():
-        if figures["events"] != expected:
-            raise SystemExit(f"FAILED: {program} saw {figures['events']} events in {name}, there are {expected}")
+def stages(bench):
     rows = []
-    for what, ours, reference, reference_name, our_bytes, reference_bytes in ROWS:
-        ns = statistics.median(ours(r) for r in series)
-        row = {"what": what, "ns_per_event": round(ns, 2), "million_events_per_s": round(1000 / ns, 2)}
-        if reference:
-            row["reference"] = reference_name
-            row["speed_ratio"] = round(statistics.median(reference(r) / ours(r) for r in series), 3)
-        if our_bytes:
-            row["bytes_per_event"] = round(statistics.median(our_bytes(r) for r in series), 2)
-        if reference_bytes:
-            row["size_ratio"] = round(statistics.median(our_bytes(r) / reference_bytes(r) for r in series), 3)
-        rows.append(row)
+    for name in bench.names:
+        paths = [str(p) for p in traces.paths(name, bench.build)]
+        series = []
+        for _ in range(bench.runs + 1):
+            series.append({"reference": bench.measure("reference", "measure", "--runs", "3", *paths)[0],  # as often as batches
+                           "plain": bench.measure("batches", "--level", "none", *paths)[0],
+                           "packed": bench.measure("batches", *paths)[0]})
+        series = series[1:]  # the first one warmed the page cache
+        expected = traces.event_count(name)
+        for program, figures in series[0].items():
+            if figures["events"] != expected:
+                raise SystemExit(f"FAILED: {program} saw {figures['events']} events in {name}, there are {expected}")
+        for what, ours, reference, goal in STAGES:
+            beside = (reference[0], [reference[1](r) for r in series]) if reference else None
+            if "decompression" not in what or series[0]["reference"]["unpacked_bytes"]:
+                rows.append(row(name, what, [ours(r) for r in series], NS, beside, goal))
+        bytes_goal = ("value", "<=", BATCH_BYTES[name]) if name in BATCH_BYTES else None
+        rows.append(row(name, "size of batches", [r["packed"]["bytes_per_event"] for r in series], "B/event",
+                        ("zstd -1 of raw buffers", [r["reference"]["zstd_bytes"] for r in series]), bytes_goal))
     return rows
 
 
-def show(name, rows, runs):
-    print(f"\n{name}, medians of {runs} runs on one core")
-    print(f"{'':40} {'ns/event':>9} {'M events/s':>11} {'B/event':>8}  speed beside (size beside)")
-    for row in rows:
-        beside = f"{row['speed_ratio']:.2f} x {row['reference']}" if "reference" in row else ""
-        if "size_ratio" in row:
-            beside += f" ({row['size_ratio']:.2f} x)"
-        size = f"{row['bytes_per_event']:8.2f}" if "bytes_per_event" in row else " " * 8
-        print(f"{row['what']:40} {row['ns_per_event']:9.1f} {row['million_events_per_s']:11.2f} {size}  {beside}")
+# ---- one fixed kernel class ----
 
-
-def hot_classes(build, runs):
-    """One fixed kernel class into columns, everything hot, beside a copy of the same records."""
-    series = [[json.loads(line) for line in subprocess.run(
-        [*on_one_core(), build / "tests" / "bench" / "hot_class", "measure"], check=True, stdout=subprocess.PIPE,
-        text=True).stdout.splitlines()] for _ in range(runs)]
+def hot_classes(bench):
+    """Everything hot, not compressed, beside a copy of the same records."""
     rows = []
+    series = [bench.measure("hot_class", "measure") for _ in range(bench.runs)]
     for same in zip(*series):
-        row = {"what": same[0]["class"], "events": same[0]["events"]}
-        for figure in ("add_ns", "encode_ns", "columns_ns", "copy_ns", "ratio", "bytes_per_event"):
-            row[figure] = round(statistics.median(r[figure] for r in same), 2)
-        rows.append(row)
-    print(f"\none fixed kernel class into columns, tables hot, not compressed; goal: at most {HOT_GOAL_NS} ns an event")
-    print(f"{'':24} {'callback':>9} {'columns':>9} {'in all':>9}  beside a copy of the records")
-    for row in rows:
-        met = "" if row["columns_ns"] <= HOT_GOAL_NS else "  GOAL NOT MET"
-        print(f"{row['what']:24} {row['add_ns']:9.1f} {row['encode_ns']:9.1f} {row['columns_ns']:9.1f}  "
-              f"{row['copy_ns']:.1f} ns, {row['ratio']:.1f} x{met}")
+        copies = ("copy of the records", [r["copy_ns"] for r in same])
+        name = same[0]["class"]
+        rows.append(row("hot kernel classes", f"{name}: callback", [r["add_ns"] for r in same], NS, copies))
+        rows.append(row("hot kernel classes", f"{name}: columns", [r["encode_ns"] for r in same], NS, copies))
+        rows.append(row("hot kernel classes", f"{name}: in all", [r["columns_ns"] for r in same], NS, copies, ("value", "<=", 60)))
     return rows
+
+
+# ---- from a file to a durable answer ----
+
+def whole_chain(bench):
+    """Agent, TLS, collector, store, acknowledged when durable: both programs as users run them, on all cores, their start
+    and end included. Beside it: the same file walked by one core."""
+    rows = []
+    with harness.Environment(bench.build) as env:
+        env.make_certificates()
+        for name in bench.names:
+            paths = traces.paths(name, bench.build)
+            walk, chain = [], []
+            for i in range(bench.runs):
+                collector = env.new_collector(f"{name}-{i}").start()  # an empty store: what it has already it would not take again
+                reference = bench.measure("reference", "measure", *map(str, paths))[0]
+                start = time.monotonic()
+                env.replay(paths, collector, spool=env.folder / f"{name}-spool-{i}")
+                chain.append((time.monotonic() - start) * 1e9 / reference["events"])
+                walk.append(reference["walk_ns"])
+                collector.stop()
+            rows.append(row("whole chain, both programs", f"{name}: file to acknowledged", chain, NS, ("bare walk", walk)))
+    return rows
+
+
+SECTIONS = {"stages": stages, "hot": hot_classes, "chain": whole_chain}
+
+
+def show(rows):
+    section = None
+    for r in rows:
+        if r["section"] != section:
+            section = r["section"]
+            print(f"\n{section}")
+        beside = f"{r['ratio']:.2f} x {r['reference']} ({r['reference_value']:g})" if "ratio" in r else ""
+        goal = "" if "goal" not in r else f"  [{r['goal']}: {'met' if r['met'] else 'NOT MET'}]"
+        rate = f"{1000 / r['value']:9.2f} M/s" if r["unit"] == NS and r["value"] else " " * 13
+        print(f"  {r['what']:44} {r['value']:10.2f} {r['unit']:10} {rate}  {beside}{goal}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--build", help="a build folder that is ready; else the release preset is built")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--only", action="append", choices=list(SECTIONS), help="this section; may be repeated")
     parser.add_argument("traces", nargs="*", default=TRACES)
     arguments = parser.parse_args()
     build = pathlib.Path(arguments.build or SOURCE / "build" / "release").resolve()
     if not arguments.build:
         jobs = os.environ.get("JOBS") or str(os.cpu_count() or 2)
-        for command in (["cmake", "--preset", "release"],
-                        ["cmake", "--build", "--preset", "release", "-j", jobs, "--target", "batches", "reference", "hot_class"]):
+        for command in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release", "-j", jobs]):
             subprocess.run(command, cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
-    result = {}
-    for name in arguments.traces:
-        result[name] = bench(build, name, max(arguments.runs, 1))
-        show(name, result[name], max(arguments.runs, 1))
-    result["hot classes"] = hot_classes(build, max(arguments.runs, 1))
+    bench = Bench(build, max(arguments.runs, 1), arguments.traces)
+    start, rows = time.monotonic(), []
+    if not arguments.json:
+        print(f"medians of {bench.runs} runs; one core unless said; a ratio says how many times as fast (or as large) as the reference")
+    for name in arguments.only or SECTIONS:
+        found = SECTIONS[name](bench)
+        rows += found
+        if not arguments.json:
+            show(found)
     out = build.parent / "bench.json"
-    out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(f"\nas JSON: {out}")
+    out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        print(f"\nas JSON: {out}; {time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":
