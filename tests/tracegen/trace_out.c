@@ -164,7 +164,7 @@ int tg_emit(tg_trace *t, enum tg_form_id id, const tg_context *who, const tg_v *
         r->kernel_time = who->kernel_time;
         r->user_time = who->user_time;
     } else if (who->pmc_count) {
-        for (unsigned i = 0; i < who->pmc_count; i++)
+        for (unsigned i = 0; i < who->pmc_count && i < TG_PMC_MAX; i++)
             ea_store64(pmc + 8 * (size_t)i, who->pmc[i]);
         r->header_word = (uint16_t)(r->version | who->pmc_count << 8);
         r->ext = &item;
