@@ -125,7 +125,7 @@ static int run_issue(const void *options, int operand_count, char **operands) {
                                           .san_count = count,
                                           .days = o->days,
                                           .out_dir = o->out},
-                         serial, &err);
+                         1, serial, &err);
     free(text);
     if (rc)
         return failed(rc, &err);

@@ -422,10 +422,7 @@ static int make_cert(const folder *f, const ec_ca_request *r, EVP_PKEY *key, X50
     return 0;
 }
 
-int ec_ca_issue(const char *dir, const ec_ca_request *r, char *ret_serial, ea_err *err) {
-    folder f = {.dir = dir};
-    ec_ca_row row = {0};
-    const char *out = r->out_dir ? r->out_dir : dir;
+static int check_request(const ec_ca_request *r, ea_err *err) {
     if (!name_is_good(r->name))
         return ea_fail(err, EA_EUSAGE,
                        "--name '%s': expected 1 to %d of letters, digits, . _ -, not beginning with . or -", r->name,
@@ -434,39 +431,74 @@ int ec_ca_issue(const char *dir, const ec_ca_request *r, char *ret_serial, ea_er
         return ea_fail(err, EA_EUSAGE, "--name ca: the CA's own files have this name");
     if (r->san_count > EC_CA_SAN_MAX)
         return ea_fail(err, EA_EUSAGE, "--san: at most %d names", EC_CA_SAN_MAX);
-    int rc = check_days(r->days, err);
+    return check_days(r->days, err);
+}
+
+/* What one request makes, on its way to its files. */
+typedef struct issue {
+    char *key_path, *cert_path;
+    EVP_PKEY *key;
+    X509 *cert;
+} issue;
+
+static int make_issue(folder *f, const ec_ca_request *r, issue *i, char *ret_serial, ea_err *err) {
+    const char *out = r->out_dir ? r->out_dir : f->dir;
+    ec_ca_row row = {0};
+    i->key_path = join(out, r->name, ".key");
+    i->cert_path = join(out, r->name, ".crt");
+    int rc = i->key_path && i->cert_path ? ea_path_make_dirs(out, err) : ea_fail(err, EA_ENOMEM, "issue a certificate");
     if (rc)
         return rc;
-    char *key_path = join(out, r->name, ".key"), *cert_path = join(out, r->name, ".crt");
-    EVP_PKEY *key = NULL;
-    X509 *cert = NULL;
-    rc = key_path && cert_path ? open_folder(&f, dir, err) : ea_fail(err, EA_ENOMEM, "issue a certificate");
+    if (ea_path_exists(i->key_path) || ea_path_exists(i->cert_path))
+        return ea_fail(err, EA_EEXIST,
+                       "issue a certificate: %s or %s is there already; move it away or choose another --out or --name",
+                       i->key_path, i->cert_path);
+    i->key = EVP_EC_gen("P-256");
+    i->cert = X509_new();
+    rc = i->key && i->cert ? make_cert(f, r, i->key, i->cert, &row, err) : crypto_failed(err, "make a key");
     if (!rc)
-        rc = ea_path_make_dirs(out, err);
-    if (!rc && (ea_path_exists(key_path) || ea_path_exists(cert_path)))
-        rc = ea_fail(err, EA_EEXIST,
-                     "issue a certificate: %s or %s is there already; move it away or choose another --out or --name",
-                     key_path, cert_path);
-    if (!rc) {
-        key = EVP_EC_gen("P-256");
-        cert = X509_new();
-        rc = key && cert ? make_cert(&f, r, key, cert, &row, err) : crypto_failed(err, "make a key");
-    }
-    /* noted before it is handed out: what is in nobody's list cannot be revoked */
-    if (!rc)
-        rc = add_row(&f, &row, err);
-    if (!rc)
-        rc = save_rows(&f, err);
-    if (!rc)
-        rc = write_key(key, key_path, err);
-    if (!rc)
-        rc = write_cert(cert, cert_path, err);
+        rc = add_row(f, &row, err);
     if (!rc && ret_serial)
         memcpy(ret_serial, row.serial, sizeof row.serial);
-    EVP_PKEY_free(key);
-    X509_free(cert);
-    free(key_path);
-    free(cert_path);
+    return rc;
+}
+
+static int issue_from(folder *f, const ec_ca_request *requests, size_t count, char *ret_serial, ea_err *err) {
+    issue *issues = calloc(count, sizeof *issues);
+    char serial[EC_CA_SERIAL_HEX + 1] = "";
+    int rc = issues ? 0 : ea_fail(err, EA_ENOMEM, "issue certificates");
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = make_issue(f, &requests[i], &issues[i], serial, err);
+    /* noted before they are handed out: what is in nobody's list cannot be revoked */
+    if (!rc)
+        rc = save_rows(f, err);
+    for (size_t i = 0; !rc && i < count; i++) {
+        rc = write_key(issues[i].key, issues[i].key_path, err);
+        if (!rc)
+            rc = write_cert(issues[i].cert, issues[i].cert_path, err);
+    }
+    for (size_t i = 0; issues && i < count; i++) {
+        EVP_PKEY_free(issues[i].key);
+        X509_free(issues[i].cert);
+        free(issues[i].key_path);
+        free(issues[i].cert_path);
+    }
+    free(issues);
+    if (!rc && ret_serial)
+        memcpy(ret_serial, serial, sizeof serial);
+    return rc;
+}
+
+int ec_ca_issue(const char *dir, const ec_ca_request *requests, size_t count, char *ret_serial, ea_err *err) {
+    folder f = {.dir = dir};
+    int rc = 0;
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = check_request(&requests[i], err);
+    if (rc || !count)
+        return rc;
+    rc = open_folder(&f, dir, err);
+    if (!rc)
+        rc = issue_from(&f, requests, count, ret_serial, err);
     close_folder(&f);
     return rc;
 }

@@ -32,9 +32,11 @@ typedef struct ec_ca_request {
     const char *out_dir; /* for NAME.crt and NAME.key; NULL: the CA's folder */
 } ec_ca_request;
 
-/* Issues a key and a certificate. EA_EEXIST when NAME.key or NAME.crt is there already: a key is never overwritten.
- * ret_serial: room for EC_CA_SERIAL_HEX + 1; may be NULL. */
-EA_MUST_CHECK int ec_ca_issue(const char *dir, const ec_ca_request *request, char *ret_serial, ea_err *err);
+/* Issues a key and a certificate for each request; the list of what was issued is written once, before the files.
+ * EA_EEXIST when a NAME.key or NAME.crt is there already: a key is never overwritten. Names differ from each other.
+ * ret_serial: of the last one, room for EC_CA_SERIAL_HEX + 1; may be NULL. */
+EA_MUST_CHECK int ec_ca_issue(const char *dir, const ec_ca_request *requests, size_t count, char *ret_serial,
+                              ea_err *err);
 
 /* Revokes by serial number, or all certificates of a name that are not revoked yet. *ret_count: how many.
  * EA_ENOTFOUND when there is none, EA_EEXIST when all are revoked already. */

@@ -1,8 +1,8 @@
 /* A fleet of generated machines. See fleet.h.
  *
- * Threads: the main one makes certificates, tells the players when to begin, and sums up. A player prepares its
- * machines, plays them, and waits until their senders are done; a machine is its player's alone, but for what its
- * encoder and sender threads do inside the libraries. */
+ * Threads: the main one makes certificates while the players make traces, tells the players when to begin, and sums up.
+ * A player prepares its machines, plays them, and waits until their senders are done; a machine is its player's alone,
+ * but for what its encoder and sender threads do inside the libraries. */
 #include "fleet.h"
 #include "ca.h"
 #include "make.h"
@@ -75,10 +75,12 @@ struct fleet {
     player players[PLAYERS_MAX];
     unsigned player_count;
     int64_t start_filetime;
+    tg_scenario *scenario;
     _Atomic unsigned trouble_count;
     atomic_int failed; /* while preparing: nobody begins */
     ea_mutex *lock;
     ea_cond *changed;
+    int certified;              /* lock: the certificates are there, or failed says that they are not */
     unsigned prepared, playing; /* lock: players */
     int64_t begin_ns;           /* lock; 0: not yet, -1: never */
 };
@@ -180,7 +182,7 @@ static int advance(host *h, ea_err *err) {
     return rc < 0 ? rc : 0;
 }
 
-static int prepare(host *h, ea_err *err) {
+static int make_trace(host *h, ea_err *err) {
     const fleet *f = h->fleet;
     char folder[PATH_BYTES], trace[PATH_BYTES], truth[PATH_BYTES];
     tg_made made;
@@ -189,18 +191,23 @@ static int prepare(host *h, ea_err *err) {
     path_of(f, truth, "truth", h->name, ".jsonl");
     int rc = ea_path_make_dirs(folder, err);
     if (!rc)
-        rc = tg_make(&(tg_make_options){.preset = f->o->preset,
+        rc = tg_make(&(tg_make_options){.scenario = f->scenario,
+                                        .preset = f->o->preset,
                                         .seed = h->seed,
-                                        .duration_ms = (uint32_t)f->o->trace_seconds * 1000,
                                         .compress = 1,
                                         .start_filetime = f->start_filetime,
                                         .out = trace,
                                         .truth = truth},
                      &made, err);
-    if (rc)
-        return rc;
-    h->trace_events = made.events;
-    rc = open_chain(h, trace, err);
+    if (!rc)
+        h->trace_events = made.events;
+    return rc;
+}
+
+static int open_machine(host *h, ea_err *err) {
+    char trace[PATH_BYTES];
+    path_of(h->fleet, trace, h->name, "trace.etl", "");
+    int rc = open_chain(h, trace, err);
     return rc ? rc : advance(h, err);
 }
 
@@ -301,18 +308,34 @@ static int64_t wait_for_begin(player *p) {
     return begin;
 }
 
-static void player_main(void *arg) {
-    player *p = arg;
+static void wait_for_certificates(fleet *f) {
+    ea_mutex_lock(f->lock);
+    while (!f->certified)
+        ea_cond_wait(f->changed, f->lock);
+    ea_mutex_unlock(f->lock);
+}
+
+/* One step for each of the player's machines; where one fails, nobody begins. */
+static void prepare(player *p, int (*step)(host *h, ea_err *err)) {
     fleet *f = p->fleet;
-    const size_t step = f->player_count;
     ea_err err;
-    for (size_t i = p->number; i < f->host_count && !stop_asked && !atomic_load(&f->failed); i += step) {
-        int rc = prepare(&f->hosts[i], &err);
+    for (size_t i = p->number; i < f->host_count && !stop_asked && !atomic_load(&f->failed); i += f->player_count) {
+        int rc = step(&f->hosts[i], &err);
         if (rc) {
             fail_host(&f->hosts[i], rc, &err);
             atomic_store(&f->failed, 1);
         }
     }
+}
+
+static void player_main(void *arg) {
+    player *p = arg;
+    fleet *f = p->fleet;
+    const size_t step = f->player_count;
+    ea_err err;
+    prepare(p, make_trace);
+    wait_for_certificates(f);
+    prepare(p, open_machine);
     int64_t begin = wait_for_begin(p);
     /* batches of a fleet do not fall due at one moment */
     const int64_t spread = (int64_t)((double)f->o->batch_events / (double)f->o->rate * 1e9);
@@ -350,16 +373,21 @@ static void player_main(void *arg) {
 /* A certificate for each machine that has none yet. The CA must be there: the collector's own certificate is of it. */
 static int issue_certificates(fleet *f, ea_err *err) {
     char folder[PATH_BYTES];
+    size_t count = 0;
+    ec_ca_request *requests = calloc(f->host_count, sizeof *requests);
+    int rc = requests ? 0 : ea_fail(err, EA_ENOMEM, "issue certificates");
     path_of(f, folder, "certs", "", "");
-    int rc = ea_path_make_dirs(folder, err);
-    for (size_t i = 0; !rc && i < f->host_count && !stop_asked; i++) {
+    if (!rc)
+        rc = ea_path_make_dirs(folder, err);
+    for (size_t i = 0; !rc && i < f->host_count; i++) {
         char cert[PATH_BYTES];
         path_of(f, cert, "certs", f->hosts[i].name, ".crt");
         if (!ea_path_exists(cert))
-            rc = ec_ca_issue(f->o->ca_dir,
-                             &(ec_ca_request){.name = f->hosts[i].name, .days = CERTIFICATE_DAYS, .out_dir = folder},
-                             NULL, err);
+            requests[count++] = (ec_ca_request){.name = f->hosts[i].name, .days = CERTIFICATE_DAYS, .out_dir = folder};
     }
+    if (!rc)
+        rc = ec_ca_issue(f->o->ca_dir, requests, count, NULL, err);
+    free(requests);
     return rc;
 }
 
@@ -409,7 +437,7 @@ static int summarise(const fleet *f, const times *t, ea_err *err) {
     for (unsigned i = 0; i < f->player_count; i++)
         late = f->players[i].late_ns > late ? f->players[i].late_ns : late;
     double certify = (double)(t->certified_ns - t->start_ns) / 1e9,
-           prepare_s = (double)(t->prepared_ns - t->certified_ns) / 1e9,
+           prepare_s = (double)(t->prepared_ns - t->start_ns) / 1e9,
            play_s = (double)(t->played_ns - t->prepared_ns) / 1e9, drain = (double)(t->end_ns - t->played_ns) / 1e9;
     double rate = play_s > 0 ? (double)events / play_s : 0;
     if (f->o->json)
@@ -423,9 +451,10 @@ static int summarise(const fleet *f, const times *t, ea_err *err) {
         printf("%zu machines, %zu with every event acknowledged and a ledger that balances\n"
                "%" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes; %" PRIu64 " requests, %" PRIu64
                " failures\n"
-               "%.1f s for certificates, %.1f s for traces, %.1f s of play (%.0f events/s; the latest event %.0f ms "
+               "%.1f s until all was ready (%.1f s for certificates beside the traces), %.1f s of play (%.0f events/s; "
+               "the latest event %.0f ms "
                "behind its time), %.1f s until the last answer\n",
-               f->host_count, complete, events, batches, bytes, requests, failures, certify, prepare_s, play_s, rate,
+               f->host_count, complete, events, batches, bytes, requests, failures, prepare_s, certify, play_s, rate,
                (double)late / 1e6, drain);
     return complete == f->host_count ? 0
                                      : ea_fail(err, EA_EREFUSED, "%zu of %zu machines are not complete",
@@ -441,9 +470,14 @@ static int play_all(fleet *f, times *t, ea_err *err) {
         *p = (player){.fleet = f, .number = started};
         rc = ea_thread_start(&p->thread, "player", player_main, p, err);
     }
+    if (!rc)
+        rc = issue_certificates(f, err);
     if (rc)
         atomic_store(&f->failed, 1);
+    t->certified_ns = ea_monotonic_ns();
     ea_mutex_lock(f->lock);
+    f->certified = 1;
+    ea_cond_broadcast(f->changed);
     while (f->prepared < started)
         ea_cond_wait(f->changed, f->lock);
     t->prepared_ns = ea_monotonic_ns();
@@ -490,8 +524,9 @@ static int fleet_run(fleet *f, ea_err *err) {
     if (!rc)
         rc = ea_path_make_dirs(truth, err);
     if (!rc)
-        rc = issue_certificates(f, err);
-    t.certified_ns = ea_monotonic_ns();
+        rc = tg_scenario_read(&f->scenario, f->o->preset, err);
+    if (!rc && f->o->trace_seconds)
+        f->scenario->duration_ms = (uint32_t)f->o->trace_seconds * 1000;
     if (!rc)
         rc = ea_mutex_create(&f->lock, err);
     if (!rc)
@@ -504,6 +539,7 @@ static int fleet_run(fleet *f, ea_err *err) {
         rc = summarise(f, &t, err);
     ea_cond_destroy(f->changed);
     ea_mutex_destroy(f->lock);
+    tg_scenario_destroy(f->scenario);
     free(f->hosts);
     return rc;
 }

@@ -62,16 +62,23 @@ static int run_make(const void *options, int operand_count, char **operands) {
     (void)operands;
     const make_options *o = options;
     tg_made made;
+    tg_scenario *scenario = NULL;
     ea_err err;
     int64_t began_ns = ea_monotonic_ns();
-    int rc = o->duration_ms <= TG_DURATION_MAX_MS ? tg_make(&(tg_make_options){.preset = o->preset,
-                                                                               .seed = o->seed,
-                                                                               .duration_ms = (uint32_t)o->duration_ms,
-                                                                               .compress = o->compress,
-                                                                               .out = o->out,
-                                                                               .truth = o->truth},
-                                                            &made, &err)
+    int rc = o->duration_ms <= TG_DURATION_MAX_MS ? tg_scenario_read(&scenario, o->preset, &err)
                                                   : ea_fail(&err, EA_EUSAGE, "--duration-ms: a day at the most");
+    if (!rc) {
+        if (o->duration_ms)
+            scenario->duration_ms = (uint32_t)o->duration_ms;
+        rc = tg_make(&(tg_make_options){.scenario = scenario,
+                                        .preset = o->preset,
+                                        .seed = o->seed,
+                                        .compress = o->compress,
+                                        .out = o->out,
+                                        .truth = o->truth},
+                     &made, &err);
+        tg_scenario_destroy(scenario);
+    }
     if (rc)
         ea_err_print(stderr, "tracegen make", &err);
     else

@@ -2,7 +2,7 @@
 #include "make.h"
 #include "truth.h"
 
-static int generate(const tg_make_options *o, const tg_scenario *scenario, tg_made *ret, ea_err *err) {
+int tg_make(const tg_make_options *o, tg_made *ret, ea_err *err) {
     tg_machine *machine = NULL;
     tg_trace *trace = NULL;
     tg_truth *truth = NULL;
@@ -10,7 +10,7 @@ static int generate(const tg_make_options *o, const tg_scenario *scenario, tg_ma
     tg_trace_options options;
     const tg_truth_head head = {.preset = o->preset, .seed = o->seed};
     int64_t end_raw = 0;
-    int rc = tg_machine_create(&machine, scenario, o->seed, err);
+    int rc = tg_machine_create(&machine, o->scenario, o->seed, err);
     if (!rc) {
         tg_machine_trace_options(machine, o->start_filetime, &info, &options);
         options.path = o->out;
@@ -32,17 +32,5 @@ static int generate(const tg_make_options *o, const tg_scenario *scenario, tg_ma
         *ret = (tg_made){.events = tg_trace_events(trace), .processes = tg_machine_process_count(machine)};
     tg_trace_destroy(trace);
     tg_machine_destroy(machine);
-    return rc;
-}
-
-int tg_make(const tg_make_options *o, tg_made *ret, ea_err *err) {
-    tg_scenario *scenario;
-    int rc = tg_scenario_read(&scenario, o->preset, err);
-    if (rc)
-        return rc;
-    if (o->duration_ms)
-        scenario->duration_ms = o->duration_ms;
-    rc = generate(o, scenario, ret, err);
-    tg_scenario_destroy(scenario);
     return rc;
 }

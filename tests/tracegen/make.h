@@ -1,10 +1,11 @@
 /* One generated trace with its truth: scenario, machine and writer put together.
- * Before it: the commands (main.c, fleet.c). After it: model.h, trace_out.h, truth.h. Thread: any; nothing is shared.
- */
+ * Before it: the commands (main.c, fleet.c). After it: model.h, trace_out.h, truth.h. Thread: any; the scenario is only
+ * read. */
 #ifndef EA_TRACEGEN_MAKE_H
 #define EA_TRACEGEN_MAKE_H
 
 #include "err.h"
+#include "scenario.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,9 +13,9 @@
 enum { TG_DURATION_MAX_MS = 86400000 };
 
 typedef struct tg_make_options {
-    const char *preset; /* or the path of a scenario.yaml */
+    const tg_scenario *scenario; /* shared by many */
+    const char *preset;          /* what it is called */
     uint64_t seed;
-    uint32_t duration_ms; /* 0: the preset's */
     int compress;
     int64_t start_filetime;  /* when the trace begins; 0: the preset's date. Raw times do not depend on it */
     const char *out, *truth; /* NULL: not written */
@@ -25,7 +26,7 @@ typedef struct tg_made {
     size_t processes;
 } tg_made;
 
-/* Writes the trace and its truth. EA_EUSAGE for a preset that there is not. */
+/* Writes the trace and its truth. */
 EA_MUST_CHECK int tg_make(const tg_make_options *o, tg_made *ret, ea_err *err);
 
 #endif

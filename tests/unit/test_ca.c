@@ -68,7 +68,7 @@ static void init(void) {
 static int issue(const char *name, int server, const char *const *sans, size_t count, ea_err *err) {
     return ec_ca_issue(scratch,
                        &(ec_ca_request){.name = name, .server = server, .sans = sans, .san_count = count, .days = 30},
-                       NULL, err);
+                       1, NULL, err);
 }
 
 static void agents_and_collectors(void **state) {
@@ -145,7 +145,7 @@ static void revoked_means_revoked(void **state) {
     char serial[EC_CA_SERIAL_HEX + 1];
     init();
     must(issue("agent-1", 0, NULL, 0, &err), &err);
-    must(ec_ca_issue(scratch, &(ec_ca_request){.name = "agent-2", .days = 30}, serial, &err), &err);
+    must(ec_ca_issue(scratch, &(ec_ca_request){.name = "agent-2", .days = 30}, 1, serial, &err), &err);
     must(issue("agent-3", 0, NULL, 0, &err), &err);
     must(ec_ca_revoke(scratch, "agent-1", &count, &err), &err);
     assert_int_equal(count, 1);
@@ -179,8 +179,8 @@ static void names_are_checked(void **state) {
         assert_int_equal(issue(BAD[i], 0, NULL, 0, &err), EA_EUSAGE);
     for (size_t i = 0; i < sizeof BAD_SANS / sizeof *BAD_SANS; i++)
         assert_int_equal(issue("server", 1, &BAD_SANS[i], 1, &err), EA_EUSAGE);
-    assert_int_equal(ec_ca_issue(scratch, &(ec_ca_request){.name = "a", .days = 0}, NULL, &err), EA_EUSAGE);
-    assert_int_equal(ec_ca_issue(scratch, &(ec_ca_request){.name = "a", .days = UINT64_MAX}, NULL, &err), EA_EUSAGE);
+    assert_int_equal(ec_ca_issue(scratch, &(ec_ca_request){.name = "a", .days = 0}, 1, NULL, &err), EA_EUSAGE);
+    assert_int_equal(ec_ca_issue(scratch, &(ec_ca_request){.name = "a", .days = UINT64_MAX}, 1, NULL, &err), EA_EUSAGE);
     assert_false(ea_path_exists(scratch_path("server.key")));
     must(issue("0123456789012345678901234567890123456789012345678901234567890123", 0, NULL, 0, &err), &err);
 }
@@ -218,7 +218,7 @@ static void not_longer_than_the_ca(void **state) {
     (void)state;
     ea_err err;
     init();
-    must(ec_ca_issue(scratch, &(ec_ca_request){.name = "agent-1", .days = 2000}, NULL, &err), &err);
+    must(ec_ca_issue(scratch, &(ec_ca_request){.name = "agent-1", .days = 2000}, 1, NULL, &err), &err);
     X509 *ca = read_cert("ca.crt"), *agent = read_cert("agent-1.crt");
     assert_int_equal(ASN1_TIME_compare(X509_get0_notAfter(ca), X509_get0_notAfter(agent)), 0);
     X509_free(ca);

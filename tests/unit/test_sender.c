@@ -1133,14 +1133,14 @@ static int make_certificates(void **state) {
         rc = ec_ca_init(other, "another CA", 10, &err);
     if (!rc)
         rc = ec_ca_issue(folder,
-                         &(ec_ca_request){.name = "server", .server = 1, .sans = SANS, .san_count = 2, .days = 5}, NULL,
-                         &err);
+                         &(ec_ca_request){.name = "server", .server = 1, .sans = SANS, .san_count = 2, .days = 5}, 1,
+                         NULL, &err);
     if (!rc)
         rc = ec_ca_issue(
-            folder, &(ec_ca_request){.name = "elsewhere", .server = 1, .sans = ELSEWHERE, .san_count = 1, .days = 5},
+            folder, &(ec_ca_request){.name = "elsewhere", .server = 1, .sans = ELSEWHERE, .san_count = 1, .days = 5}, 1,
             NULL, &err);
     if (!rc)
-        rc = ec_ca_issue(folder, &(ec_ca_request){.name = "agent", .days = 5}, NULL, &err);
+        rc = ec_ca_issue(folder, &(ec_ca_request){.name = "agent", .days = 5}, 1, NULL, &err);
     if (rc) {
         ea_err_print(stderr, "test_sender", &err);
         return -1;
