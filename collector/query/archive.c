@@ -26,7 +26,7 @@ struct ec_archive {
     ea_u64_map ordinals;  /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
-    uint64_t damaged;
+    ea_u64_map damaged; /* hashes of stream and number */
     char first_damage[640];
 };
 
@@ -131,6 +131,7 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err 
     ea_arena_init(&a->arena, 0);
     ea_bytes_map_init(&a->by_name, 0);
     ea_u64_map_init(&a->ordinals, 0);
+    ea_u64_map_init(&a->damaged, 0);
     adding d = {.a = a, .err = err};
     int rc = ec_store_open(&a->store, dir, &(ec_store_options){0}, err);
     /* from here on this connection sees one state of the index */
@@ -167,6 +168,7 @@ void ec_archive_close(ec_archive *a) {
     free(a->streams);
     ea_bytes_map_deinit(&a->by_name);
     ea_u64_map_deinit(&a->ordinals);
+    ea_u64_map_deinit(&a->damaged);
     ea_arena_deinit(&a->arena);
     free(a);
 }
@@ -218,11 +220,14 @@ int ec_archive_goes_on(const ec_archive *a) {
 }
 
 void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t number, const ea_err *err) {
-    if (a->damaged++ == 0)
+    if (!a->first_damage[0])
         snprintf(a->first_damage, sizeof a->first_damage, "stream %s batch %" PRIu64 ": %s", stream->id, number,
                  err->message);
+    uint64_t key = ea_hash64(&number, sizeof number, stream->row.stream_id);
+    if (!ea_u64_map_get(&a->damaged, key))
+        (void)!ea_u64_map_put(&a->damaged, key, number); /* no memory: then it is not counted twice, nor once */
 }
 uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first) {
     *ret_first = a->first_damage;
-    return a->damaged;
+    return a->first_damage[0] && !a->damaged.count ? 1 : a->damaged.count;
 }

@@ -41,7 +41,7 @@ uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row);
 void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg);
 int ec_archive_goes_on(const ec_archive *a);
 
-/* A batch that could not be read: counted, and the first one's reason kept. */
+/* A batch that could not be read, as a whole or in part: counted once, and the first one's reason kept. */
 void ec_archive_damaged(ec_archive *a, const ec_archive_stream *stream, uint64_t number, const ea_err *err);
 uint64_t ec_archive_damage(const ec_archive *a, const char **ret_first);
 

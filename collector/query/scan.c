@@ -367,7 +367,7 @@ void ec_scan_close(ec_scan *s) {
 
 /* ---- batches ---- */
 
-static int is_damage(int rc) {
+int ec_scan_is_damage(int rc) {
     return rc == EA_ECORRUPT || rc == EA_ETRUNCATED || rc == EA_EFORMAT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
            rc == EA_EUNSUPPORTED;
 }
@@ -476,7 +476,7 @@ static int next_batch(ec_scan *s, ea_err *err) {
             memcpy(s->data, data, len_bytes);
             rc = ea_batch_open(&s->view, s->data, len_bytes, ec_archive_registry(s->archive), &damage);
         }
-        if (rc && !is_damage(rc)) {
+        if (rc && !ec_scan_is_damage(rc)) {
             if (err)
                 *err = damage;
             return rc;
@@ -709,8 +709,7 @@ static int keep_dictionary(ec_scan *s, const condition *c, const ea_column *valu
     s->marks = marks;
     for (uint32_t i = 0; i < values->count; i++) {
         ec_value v;
-        ea_slice slice = ea_column_row(values, i);
-        int rc = ec_scan_field_value(s, c->column, &slice, &v, err);
+        int rc = ec_scan_row_value(s, c->column, values, i, &v, err);
         if (rc)
             return rc;
         s->marks[i] = (uint8_t)passes(c, &v);
@@ -859,7 +858,7 @@ int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err) {
                 *ret = &s->block;
                 return 1;
             }
-            if (rc < 0 && !is_damage(rc)) {
+            if (rc < 0 && !ec_scan_is_damage(rc)) {
                 if (err)
                     *err = why;
                 return rc;
@@ -950,7 +949,7 @@ static void set_number(ec_scan *s, enum ec_kind kind, const ea_field *f, uint64_
     }
 }
 
-int ec_scan_field_value(ec_scan *s, size_t column, const ea_slice *slice, ec_value *ret, ea_err *err) {
+static int slice_value(ec_scan *s, size_t column, const ea_slice *slice, ec_value *ret, ea_err *err) {
     cell *c = NULL;
     enum ec_kind kind = s->shape->columns[column].kind;
     uint64_t v;
@@ -1006,6 +1005,18 @@ int ec_scan_field_value(ec_scan *s, size_t column, const ea_slice *slice, ec_val
     return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
 }
 
+int ec_scan_row_value(ec_scan *s, size_t column, const ea_column *data, uint32_t row, ec_value *ret, ea_err *err) {
+    cell *c = NULL;
+    *ret = (ec_value){.type = EC_NULL};
+    int rc = look_up(s, column, &c, err);
+    if (rc || c->top < 0 || ea_column_missing(data, row))
+        return rc;
+    ea_slice slice = ea_column_row(data, row);
+    if (c->field->width)
+        slice.element_count = slice.len_bytes / c->field->width;
+    return slice_value(s, column, &slice, ret, err);
+}
+
 /* A list of elements that vary in size: found by splitting the payload. */
 static int slow_value(ec_scan *s, size_t column, const cell *c, uint32_t row, ec_value *ret, ea_err *err) {
     ea_column payloads;
@@ -1018,7 +1029,7 @@ static int slow_value(ec_scan *s, size_t column, const cell *c, uint32_t row, ec
     *ret = (ec_value){.type = EC_NULL};
     if (ea_class_split(s->block.c, payload.data, payload.len_bytes, slices, &used) <= (size_t)c->top)
         return 0;
-    return ec_scan_field_value(s, column, &slices[c->top], ret, err);
+    return slice_value(s, column, &slices[c->top], ret, err);
 }
 
 static int field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
@@ -1033,12 +1044,7 @@ static int field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, e
     rc = ec_scan_column(s, column, &data, NULL, err);
     if (rc < 0)
         return rc;
-    if (ea_column_missing(&data, row))
-        return 0;
-    ea_slice slice = ea_column_row(&data, row);
-    if (c->field->width)
-        slice.element_count = slice.len_bytes / c->field->width;
-    return ec_scan_field_value(s, column, &slice, ret, err);
+    return ec_scan_row_value(s, column, &data, row, ret, err);
 }
 
 /* The event as a record with what text forms need: payload and extended items. */
@@ -1174,7 +1180,7 @@ int ec_scan_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err
     int common = s->shape->columns[column].common;
     int rc =
         common == EC_COMMON_COUNT ? field_value(s, column, row, ret, &why) : common_value(s, common, row, ret, &why);
-    if (rc && is_damage(rc)) {
+    if (rc && ec_scan_is_damage(rc)) {
         ec_archive_damaged(s->archive, s->stream, s->block.batch, &why);
         *ret = (ec_value){.type = EC_NULL};
         return 0;

@@ -71,10 +71,14 @@ EA_MUST_CHECK int ec_scan_column(ec_scan *s, size_t column, ea_column *ret, cons
 /* The distinct values of a field's column and which one each row has, where the batch has it so: 1; else 0. */
 EA_MUST_CHECK int ec_scan_dictionary(ec_scan *s, size_t column, ea_column *ret_values, const uint32_t **ret_index,
                                      ea_err *err);
-/* A row of a field's column, or of its dictionary, as a value. slice: what ea_column_row gave. */
-EA_MUST_CHECK int ec_scan_field_value(ec_scan *s, size_t column, const ea_slice *slice, ec_value *ret, ea_err *err);
+/* A row of a field's column, or of its dictionary, as a value: what ec_scan_value says of the event. */
+EA_MUST_CHECK int ec_scan_row_value(ec_scan *s, size_t column, const ea_column *data, uint32_t row, ec_value *ret,
+                                    ea_err *err);
 /* UTC of an event: index into the block's events. */
 int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event);
+
+/* 1 when an error is about what is stored: the batch is left out, or the value, and the scan goes on. */
+int ec_scan_is_damage(int rc);
 
 /* What was read so far: batches, and events in blocks that came out. */
 void ec_scan_counts(const ec_scan *s, uint64_t *ret_batches, uint64_t *ret_events);

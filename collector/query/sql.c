@@ -77,6 +77,90 @@ int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_val
     return ret->data ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
 }
 
+void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int column, enum ec_op op) {
+    int in = 0;
+#if SQLITE_VERSION_NUMBER >= 3038000
+    if (op == EC_OP_EQ)
+        in = sqlite3_vtab_in(info, i, 1);
+#endif
+    ea_text_printf(plan, "%d,%d,%d ", column, (int)op, in);
+}
+
+size_t ec_sql_plan_number(const char **plan) {
+    size_t n = 0;
+    for (; **plan >= '0' && **plan <= '9'; ++*plan)
+        n = n * 10 + (size_t)(**plan - '0');
+    ++*plan; /* a comma or a space */
+    return n;
+}
+
+int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_shape *shape, size_t column, ea_arena *arena,
+                     ec_condition *ret, ea_err *err) {
+    enum ec_kind kind = shape->columns[column].kind;
+    size_t capacity = 1, n = 0;
+    enum ec_op op = (enum ec_op)ec_sql_plan_number(plan);
+    int in = ec_sql_plan_number(plan) != 0;
+    ec_value *values = ea_arena_alloc(arena, capacity * sizeof *values);
+    int rc = values ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
+    if (!rc && !in) {
+        rc = ec_sql_value(from, kind, arena, &values[n], err);
+        n++;
+    }
+#if SQLITE_VERSION_NUMBER >= 3038000
+    sqlite3_value *item = NULL;
+    for (int code = rc || !in ? SQLITE_DONE : sqlite3_vtab_in_first(from, &item); !rc && code == SQLITE_OK && item;
+         code = sqlite3_vtab_in_next(from, &item)) {
+        if (n == capacity) {
+            ec_value *bigger = ea_arena_alloc(arena, 2 * capacity * sizeof *bigger);
+            if (!bigger)
+                return ea_fail(err, EA_ENOMEM, "compare a column");
+            memcpy(bigger, values, n * sizeof *values);
+            values = bigger;
+            capacity *= 2;
+        }
+        rc = ec_sql_value(item, kind, arena, &values[n++], err);
+    }
+#endif
+    *ret = (ec_condition){.column = column, .op = op, .values = values, .value_count = n};
+    return rc;
+}
+
+/* What part of the rows a condition may leave. */
+static double share(const ec_column *c, enum ec_op op) {
+    switch (c->common) {
+    case EC_NAME:
+    case EC_PROVIDER_NAME:
+        return 0.06;
+    case EC_TIME:
+        return op == EC_OP_EQ ? 1e-5 : 0.25;
+    case EC_PID:
+    case EC_TID:
+        return op == EC_OP_EQ ? 0.03 : 0.5;
+    case EC_HOST:
+    case EC_STREAM:
+        return 0.2;
+    default:
+        return op == EC_OP_EQ ? 0.05 : 0.4;
+    }
+}
+
+void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded) {
+    *rows *= share(c, op);
+    switch (c->common) {
+    case EC_NAME: /* what is skipped before it is decoded */
+    case EC_PROVIDER_NAME:
+    case EC_TIME:
+    case EC_PID:
+    case EC_HOST:
+    case EC_STREAM:
+    case EC_BATCH:
+        *decoded *= share(c, op);
+        break;
+    default:
+        break;
+    }
+}
+
 void ec_sql_result(sqlite3_context *context, const ec_value *v) {
     switch (v->type) {
     case EC_INT:

@@ -1,8 +1,8 @@
 /* Tables of events: one a class, named as the class is, and `events` over all. Each is a virtual table over a scan.
- * Before it: sql.c. After it: scan.c. Thread: the connection's.
+ * Before it: sql.c. After it: scan.c, sql_aggregate.c. Thread: the connection's.
  *
- * xBestIndex takes what the scan can keep and writes it down as "column,operator,in " for each, in the order of
- * xFilter's arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first
+ * xBestIndex takes what the scan can keep and writes it down (ec_sql_plan_condition), in the order of xFilter's
+ * arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first
  * asks for them, so that a batch gives what the statement names and no more. */
 #include "sql_parts.h"
 
@@ -77,31 +77,6 @@ static int disconnect(sqlite3_vtab *base) {
     return SQLITE_OK;
 }
 
-/* What part of the rows a condition may leave. */
-static double share(const ec_column *c, enum ec_op op) {
-    switch (c->common) {
-    case EC_NAME:
-    case EC_PROVIDER_NAME:
-        return 0.06;
-    case EC_TIME:
-        return op == EC_OP_EQ ? 1e-5 : 0.25;
-    case EC_PID:
-    case EC_TID:
-        return op == EC_OP_EQ ? 0.03 : 0.5;
-    case EC_HOST:
-    case EC_STREAM:
-        return 0.2;
-    default:
-        return op == EC_OP_EQ ? 0.05 : 0.4;
-    }
-}
-
-/* Whether what the condition skips is skipped before it is decoded. */
-static int is_indexed(int common) {
-    return common == EC_NAME || common == EC_PROVIDER_NAME || common == EC_TIME || common == EC_PID ||
-           common == EC_HOST || common == EC_STREAM || common == EC_BATCH;
-}
-
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const table *t = (const table *)base;
     double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
@@ -114,20 +89,14 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         if (!info->aConstraint[i].usable || !ec_sql_op(info->aConstraint[i].op, &op) || column < 0 ||
             (size_t)column >= t->shape.count)
             continue;
-        int keeps = ec_scan_keeps(&t->shape, (size_t)column, op), in = 0;
+        int keeps = ec_scan_keeps(&t->shape, (size_t)column, op);
         const ec_column *c = &t->shape.columns[column];
         if (!keeps || (c->kind == EC_KIND_TEXT && !ec_sql_is_binary(info, i)))
             continue;
-#if SQLITE_VERSION_NUMBER >= 3038000
-        if (op == EC_OP_EQ)
-            in = sqlite3_vtab_in(info, i, 1);
-#endif
-        ea_text_printf(&plan, "%d,%d,%d ", column, (int)op, in);
+        ec_sql_plan_condition(&plan, info, i, column, op);
         info->aConstraintUsage[i].argvIndex = next++;
         info->aConstraintUsage[i].omit = keeps == 2;
-        rows *= share(c, op);
-        if (is_indexed(c->common))
-            decoded *= share(c, op);
+        ec_sql_share(c, op, &rows, &decoded);
     }
     info->estimatedCost = decoded + rows + 1000; /* even an empty scan opens batches */
     info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
@@ -171,44 +140,6 @@ static int next_block(cursor *c) {
     return SQLITE_OK;
 }
 
-/* The values of one argument: several for an IN that is given as a whole. */
-static int read_values(cursor *c, sqlite3_value *from, int in, enum ec_kind kind, ec_condition *ret, ea_err *err) {
-    size_t capacity = 1, n = 0;
-    ec_value *values = ea_arena_alloc(&c->arena, capacity * sizeof *values);
-    int rc = values ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
-    if (!rc && !in) {
-        rc = ec_sql_value(from, kind, &c->arena, &values[n], err);
-        n++;
-    }
-#if SQLITE_VERSION_NUMBER >= 3038000
-    sqlite3_value *item = NULL;
-    for (int code = rc || !in ? SQLITE_DONE : sqlite3_vtab_in_first(from, &item); !rc && code == SQLITE_OK && item;
-         code = sqlite3_vtab_in_next(from, &item)) {
-        if (n == capacity) {
-            ec_value *bigger = ea_arena_alloc(&c->arena, 2 * capacity * sizeof *bigger);
-            if (!bigger)
-                return ea_fail(err, EA_ENOMEM, "compare a column");
-            memcpy(bigger, values, n * sizeof *values);
-            values = bigger;
-            capacity *= 2;
-        }
-        rc = ec_sql_value(item, kind, &c->arena, &values[n++], err);
-    }
-#endif
-    ret->values = values;
-    ret->value_count = n;
-    return rc;
-}
-
-/* One number of the plan, up to a comma or a space. */
-static int plan_number(const char **at) {
-    int n = 0;
-    for (; **at >= '0' && **at <= '9'; ++*at)
-        n = n * 10 + (**at - '0');
-    ++*at;
-    return n;
-}
-
 static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     table *t = (table *)base->pVtab;
@@ -221,10 +152,8 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
     ec_condition *conditions = ea_arena_zalloc(&c->arena, (size_t)argc + 1, sizeof *conditions);
     int rc = conditions ? 0 : ea_fail(&err, EA_ENOMEM, "begin a scan");
     for (int i = 0; !rc && i < argc; i++) {
-        int column = plan_number(&plan), op = plan_number(&plan), in = plan_number(&plan);
-        conditions[i].column = (size_t)column;
-        conditions[i].op = (enum ec_op)op;
-        rc = read_values(c, argv[i], in, t->shape.columns[column].kind, &conditions[i], &err);
+        size_t column = ec_sql_plan_number(&plan);
+        rc = ec_sql_condition(&plan, argv[i], &t->shape, column, &c->arena, &conditions[i], &err);
     }
     if (!rc)
         rc = ec_scan_open(&c->scan, t->sql->archive, &t->shape, conditions, (size_t)argc, &err);
@@ -310,6 +239,8 @@ int ec_sql_add_events(ec_sql *s, ea_err *err) {
         rc = is_taken(s->db, sets[i].name, &taken, err);
         if (!rc && !taken)
             rc = add_module(s, sets[i].name, &sets[i], err);
+        if (!rc && !taken)
+            rc = ec_sql_add_aggregate(s, sets[i].name, &sets[i], err);
     }
-    return rc;
+    return rc ? rc : ec_sql_add_aggregate(s, "events", NULL, err);
 }

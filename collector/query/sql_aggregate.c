@@ -1,0 +1,370 @@
+/* Tables of groups of events, NAME_by beside each table NAME of events: "Image/Load_by"('ProcessId') is what
+ * GROUP BY ProcessId gives, counted by a native scan (aggregate.h), because SQLite does not hand grouping down.
+ * Before it: sql_events.c. After it: aggregate.c. Thread: the connection's.
+ *
+ * Columns: what comes out; the arguments, hidden; then the columns of NAME, hidden. Those of the last that are grouped
+ * by have the group's value; conditions on them are handed to the scan, which has to keep them exactly, or looked at by
+ * SQLite afterwards, which is as good for a column that is grouped by, and an error for any other. */
+#include "aggregate.h"
+#include "clock.h"
+#include "sql_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum out { BUCKET, COUNT, VALUE_COUNT, SUM, MIN, MAX, BY_1, BY_2, VALUE, EVERY, TOP, OWN_COUNT };
+enum { ARGUMENTS = OWN_COUNT - BY_1 };
+
+static const struct {
+    const char *name, *type;
+} OWN[OWN_COUNT] = {
+    {"bucket", "TIME"},  {"count", "INTEGER"}, {"value_count", "INTEGER"}, {"sum", ""},
+    {"min", ""},         {"max", ""},          {"by1", "HIDDEN"},          {"by2", "HIDDEN"},
+    {"value", "HIDDEN"}, {"every", "HIDDEN"},  {"top", "HIDDEN"},
+};
+
+/* What a module stands for. */
+typedef struct source {
+    ec_sql *sql;
+    const ec_class_set *set; /* NULL: events */
+} source;
+
+typedef struct table {
+    sqlite3_vtab base;
+    ec_sql *sql;
+    ec_shape shape;
+    double rows;         /* a guess */
+    sqlite3_int64 rowid; /* the next group's: those of two scans are never the same ones */
+} table;
+
+typedef struct cursor {
+    sqlite3_vtab_cursor base;
+    ec_aggregate *aggregate;
+    ec_aggregate_options options;
+    const ec_group *groups;
+    size_t count, at;
+    sqlite3_int64 first_rowid;
+    ea_arena arena; /* the values of the conditions */
+    sqlite3_value *arguments[ARGUMENTS];
+} cursor;
+
+static int is_own(const char *name) {
+    for (size_t i = 0; i < OWN_COUNT; i++)
+        if (sqlite3_stricmp(name, OWN[i].name) == 0)
+            return 1;
+    return 0;
+}
+
+/* A column of events whose name is taken here is event_NAME. */
+static int add_names(ea_text *sql, const ec_shape *shape) {
+    for (size_t i = 0; i < shape->count; i++) {
+        char *name = sqlite3_mprintf("%s", shape->columns[i].name);
+        while (name && (is_own(name) ||
+                        (name[0] && i != ec_shape_find(shape, name) && ec_shape_find(shape, name) < shape->count))) {
+            char *longer = sqlite3_mprintf("event_%s", name);
+            sqlite3_free(name);
+            name = longer;
+        }
+        if (!name)
+            return SQLITE_NOMEM;
+        ea_text_char(sql, ',');
+        ec_sql_add_name(sql, name);
+        ea_text_printf(sql, " %s HIDDEN", ec_kind_type(shape->columns[i].kind));
+        sqlite3_free(name);
+    }
+    return sql->failed ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+    const source *from = aux;
+    ea_err err = {0};
+    ea_text sql;
+    size_t streams;
+    (void)argc, (void)argv;
+    table *t = sqlite3_malloc(sizeof *t);
+    if (!t)
+        return SQLITE_NOMEM;
+    memset(t, 0, sizeof *t);
+    t->sql = from->sql;
+    const ec_archive_stream *s = ec_archive_streams(from->sql->archive, &streams);
+    for (size_t i = 0; i < streams; i++)
+        t->rows += (double)s[i].row.event_count;
+    int rc = ec_shape_init(&t->shape, from->set, &err);
+    ea_text_init(&sql);
+    ea_text_str(&sql, "CREATE TABLE t(");
+    for (size_t i = 0; i < OWN_COUNT; i++)
+        ea_text_printf(&sql, "%s\"%s\" %s", i ? "," : "", OWN[i].name, OWN[i].type);
+    int code = rc ? SQLITE_NOMEM : add_names(&sql, &t->shape);
+    ea_text_char(&sql, ')');
+    if (code == SQLITE_OK)
+        code = sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, sql.data);
+    ea_text_deinit(&sql);
+    if (code != SQLITE_OK) {
+        *ret_message = sqlite3_mprintf("%s", rc ? err.message : sqlite3_errmsg(db));
+        ec_shape_deinit(&t->shape);
+        sqlite3_free(t);
+        return code;
+    }
+    sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+    *ret = &t->base;
+    return SQLITE_OK;
+}
+
+static int disconnect(sqlite3_vtab *base) {
+    table *t = (table *)base;
+    ec_shape_deinit(&t->shape);
+    sqlite3_free(t);
+    return SQLITE_OK;
+}
+
+/* The plan: a condition for each argument of xFilter, columns as they are numbered here. Without by1, which may be
+ * NULL, there is none: an OR of conditions is then not taken apart, which would count in two scans. */
+static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+    const table *t = (const table *)base;
+    double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
+    int next = 1, has_by = 0;
+    ea_text plan;
+    ea_text_init(&plan);
+    for (int i = 0; i < info->nConstraint; i++) {
+        enum ec_op op;
+        int column = info->aConstraint[i].iColumn;
+        if (!ec_sql_op(info->aConstraint[i].op, &op) || column < BY_1)
+            continue;
+        if (column < OWN_COUNT) {
+            if (op != EC_OP_EQ)
+                continue;
+            if (!info->aConstraint[i].usable) { /* an argument out of a table that is read later */
+                ea_text_deinit(&plan);
+                return SQLITE_CONSTRAINT;
+            }
+            has_by |= column == BY_1;
+            ea_text_printf(&plan, "%d ", column);
+        } else {
+            const ec_column *c = &t->shape.columns[column - OWN_COUNT];
+            int keeps = ec_scan_keeps(&t->shape, (size_t)column - OWN_COUNT, op);
+            if (!info->aConstraint[i].usable || !keeps || (c->kind == EC_KIND_TEXT && !ec_sql_is_binary(info, i)))
+                continue;
+            ec_sql_plan_condition(&plan, info, i, column, op);
+            ec_sql_share(c, op, &rows, &decoded);
+        }
+        info->aConstraintUsage[i].argvIndex = next++;
+        info->aConstraintUsage[i].omit = 1;
+    }
+    info->estimatedCost = decoded + rows + 1000;
+    info->estimatedRows = 100;
+    if (!plan.failed && plan.len_bytes) {
+        info->idxStr = sqlite3_mprintf("%s", plan.data);
+        info->needToFreeIdxStr = 1;
+    }
+    int failed = plan.failed || (plan.len_bytes && !info->idxStr);
+    ea_text_deinit(&plan);
+    return failed ? SQLITE_NOMEM : has_by ? SQLITE_OK : SQLITE_CONSTRAINT;
+}
+
+static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
+    (void)base;
+    cursor *c = sqlite3_malloc(sizeof *c);
+    if (!c)
+        return SQLITE_NOMEM;
+    memset(c, 0, sizeof *c);
+    ea_arena_init(&c->arena, 0);
+    *ret = &c->base;
+    return SQLITE_OK;
+}
+
+static void clear(cursor *c) {
+    ec_aggregate_destroy(c->aggregate);
+    c->aggregate = NULL;
+    for (size_t i = 0; i < ARGUMENTS; i++) {
+        sqlite3_value_free(c->arguments[i]);
+        c->arguments[i] = NULL;
+    }
+    c->options = (ec_aggregate_options){0};
+    c->count = c->at = 0;
+    ea_arena_reset(&c->arena);
+}
+
+static int close_cursor(sqlite3_vtab_cursor *base) {
+    cursor *c = (cursor *)base;
+    clear(c);
+    ea_arena_deinit(&c->arena);
+    sqlite3_free(c);
+    return SQLITE_OK;
+}
+
+static const char *text_of(sqlite3_value *v) {
+    const unsigned char *s = sqlite3_value_text(v);
+    return s ? (const char *)s : "";
+}
+
+static int find_column(const table *t, sqlite3_value *v, size_t *ret, ea_err *err) {
+    *ret = ec_shape_find(&t->shape, text_of(v));
+    return *ret < t->shape.count
+               ? 0
+               : ea_fail(err, EA_ENOTFOUND, "events are grouped by columns: there is no %.80s", text_of(v));
+}
+
+/* One of the arguments; a NULL is as if it were not given. */
+static int take_argument(cursor *c, enum out which, sqlite3_value *v, ea_err *err) {
+    const table *t = (const table *)c->base.pVtab;
+    ec_aggregate_options *o = &c->options;
+    c->arguments[which - BY_1] = sqlite3_value_dup(v);
+    if (!c->arguments[which - BY_1])
+        return ea_fail(err, EA_ENOMEM, "group events");
+    if (sqlite3_value_type(v) == SQLITE_NULL)
+        return 0;
+    switch (which) {
+    case BY_1:
+    case BY_2:
+        if (o->by_count == EC_BY_MAX)
+            return ea_fail(err, EA_EUSAGE, "events are grouped by at most two columns");
+        return find_column(t, v, &o->by[o->by_count++], err);
+    case VALUE:
+        o->has_value = 1;
+        return find_column(t, v, &o->value, err);
+    case EVERY:
+        if (sqlite3_value_type(v) == SQLITE_INTEGER)
+            o->every_ns = sqlite3_value_int64(v);
+        else if (ea_duration_parse(text_of(v), &o->every_ns))
+            o->every_ns = 0;
+        return o->every_ns > 0 ? 0 : ea_fail(err, EA_EUSAGE, "every: expected a duration such as '1s'");
+    default:
+        o->top = sqlite3_value_int64(v) > 0 ? (uint64_t)sqlite3_value_int64(v) : 0;
+        return o->top ? 0 : ea_fail(err, EA_EUSAGE, "top: expected a number above 0");
+    }
+}
+
+static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+    cursor *c = (cursor *)base;
+    table *t = (table *)base->pVtab;
+    ea_err err = {0};
+    (void)number;
+    clear(c);
+    ec_condition *conditions = ea_arena_zalloc(&c->arena, (size_t)argc + 1, sizeof *conditions);
+    int rc = conditions ? 0 : ea_fail(&err, EA_ENOMEM, "group events");
+    for (int i = 0; !rc && i < argc; i++) {
+        size_t column = ec_sql_plan_number(&plan);
+        if (column < OWN_COUNT)
+            rc = take_argument(c, (enum out)column, argv[i], &err);
+        else
+            rc = ec_sql_condition(&plan, argv[i], &t->shape, column - OWN_COUNT, &c->arena,
+                                  &conditions[c->options.condition_count++], &err);
+    }
+    c->options.conditions = conditions;
+    if (!rc)
+        rc = ec_aggregate_run(&c->aggregate, t->sql->archive, &t->shape, &c->options, &err);
+    if (rc)
+        return ec_sql_fail(base->pVtab, &err);
+    c->groups = ec_aggregate_groups(c->aggregate, &c->count);
+    c->first_rowid = t->rowid;
+    t->rowid += (sqlite3_int64)c->count;
+    return SQLITE_OK;
+}
+
+static int next(sqlite3_vtab_cursor *base) {
+    ((cursor *)base)->at++;
+    return SQLITE_OK;
+}
+static int at_end(sqlite3_vtab_cursor *base) {
+    const cursor *c = (const cursor *)base;
+    return c->at >= c->count;
+}
+
+static int key_column(const cursor *c, const ec_group *g, size_t which, sqlite3_context *context) {
+    const table *t = (const table *)c->base.pVtab;
+    ea_err err = {0};
+    for (size_t k = 0; k < c->options.by_count; k++)
+        if (c->options.by[k] == which) {
+            ec_sql_result(context, &g->key[k]);
+            return SQLITE_OK;
+        }
+    (void)ea_fail(&err, EA_EUSAGE,
+                  "%s is not grouped by: group by it, or compare it with constants by =, IN, <, <=, > or >=, which"
+                  " its values must allow",
+                  t->shape.columns[which].name);
+    return ec_sql_fail(c->base.pVtab, &err);
+}
+
+static int sum_column(const cursor *c, const ec_group *g, sqlite3_context *context) {
+    ea_err err = {0};
+    if (g->is_overflow) {
+        (void)ea_fail(&err, EA_ELIMIT, "integer overflow in sum");
+        return ec_sql_fail(c->base.pVtab, &err);
+    }
+    if (g->is_real)
+        sqlite3_result_double(context, g->sum_real);
+    else if (g->value_count)
+        sqlite3_result_int64(context, g->sum);
+    return SQLITE_OK;
+}
+
+static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
+    const cursor *c = (const cursor *)base;
+    const ec_group *g = &c->groups[c->at];
+    switch (which) {
+    case BUCKET:
+        if (c->options.every_ns)
+            sqlite3_result_int64(context, g->bucket_utc_ns);
+        return SQLITE_OK;
+    case COUNT:
+        sqlite3_result_int64(context, (sqlite3_int64)g->count);
+        return SQLITE_OK;
+    case VALUE_COUNT:
+        if (c->options.has_value)
+            sqlite3_result_int64(context, (sqlite3_int64)g->value_count);
+        return SQLITE_OK;
+    case SUM:
+        return sum_column(c, g, context);
+    case MIN:
+        ec_sql_result(context, &g->least);
+        return SQLITE_OK;
+    case MAX:
+        ec_sql_result(context, &g->greatest);
+        return SQLITE_OK;
+    default:
+        break;
+    }
+    if (which >= OWN_COUNT)
+        return key_column(c, g, (size_t)which - OWN_COUNT, context);
+    if (c->arguments[which - BY_1])
+        sqlite3_result_value(context, c->arguments[which - BY_1]);
+    return SQLITE_OK;
+}
+
+static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
+    const cursor *c = (const cursor *)base;
+    *ret = c->first_rowid + (sqlite3_int64)c->at;
+    return SQLITE_OK;
+}
+
+static const sqlite3_module MODULE = {
+    .iVersion = 2,
+    .xConnect = connect,
+    .xBestIndex = best_index,
+    .xDisconnect = disconnect,
+    .xOpen = open_cursor,
+    .xClose = close_cursor,
+    .xFilter = filter,
+    .xNext = next,
+    .xEof = at_end,
+    .xColumn = column,
+    .xRowid = rowid,
+};
+
+int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
+    char *by = sqlite3_mprintf("%s_by", name);
+    source *from = malloc(sizeof *from);
+    int rc = 0;
+    if (!by || !from) {
+        free(from);
+        rc = ea_fail(err, EA_ENOMEM, "add the table %s_by", name);
+    } else if (ec_archive_set(s->archive, by)) { /* a class is called that: its table stays */
+        free(from);
+    } else {
+        *from = (source){.sql = s, .set = set};
+        if (sqlite3_create_module_v2(s->db, by, &MODULE, from, free) != SQLITE_OK) /* which frees it then, too */
+            rc = ea_fail(err, EA_ENOMEM, "add the table %s: %s", by, sqlite3_errmsg(s->db));
+    }
+    sqlite3_free(by);
+    return rc;
+}
