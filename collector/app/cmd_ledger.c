@@ -5,6 +5,7 @@
 #include "history.h"
 #include "ledger.h"
 #include "question.h"
+#include "store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ typedef struct listing {
     ea_text out, line;
     ea_err *err;
     int64_t from_utc_ns, to_utc_ns;
-    uint64_t streams;
+    uint64_t streams, incidents;
     uint64_t values[EA_COUNTER_COUNT]; /* of the stream at hand, family "" */
     char family[64];                   /* whose numbers come now */
     uint64_t family_values[EA_COUNTER_COUNT];
@@ -175,8 +176,11 @@ static void add_equation(listing *l, const char *name, const char *text, uint64_
                        holds ? "holds" : "DOES NOT HOLD");
 }
 
-static void add_equations(listing *l, const ec_fold *fold) {
-    uint64_t left, right;
+static int add_equations(listing *l, const ec_fold *fold, int64_t number) {
+    uint64_t left, right, elsewhere;
+    int rc = ec_ledger_elsewhere(l->tables, fold->fold_id, number, l->values, &elsewhere, l->err);
+    if (rc)
+        return rc;
     open_list(l, "equations");
     ec_ledger_sides(EC_ALERT_DELIVERED, l->values, &left, &right);
     add_equation(l, "delivered", "delivered = batched + filtered + sampled out + aggregated + dropped + pending", left,
@@ -185,8 +189,10 @@ static void add_equations(listing *l, const ec_fold *fold) {
     add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
                  left, right, left == right);
     right = l->values[EA_COUNT_events_acknowledged];
-    add_equation(l, "stored", "ever stored >= acknowledged", fold->event_count, right, fold->event_count >= right);
+    add_equation(l, "stored", "ever stored >= acknowledged", fold->event_count, right,
+                 ec_ledger_is_stored(fold->event_count, elsewhere, l->values));
     close_list(l);
+    return 0;
 }
 
 /* ---- losses, blindness, alerts, series ---- */
@@ -403,7 +409,9 @@ static int on_fold(const ec_fold *fold, void *arg) {
     end_family(l);
     if (rc)
         return rc;
-    add_equations(l, fold);
+    rc = add_equations(l, fold, number);
+    if (rc)
+        return rc;
     if (l->families.failed || l->unheld.failed)
         return ea_fail(l->err, EA_ENOMEM, "print a ledger");
     if (l->options->json) {
@@ -485,6 +493,43 @@ static int add_gaps(listing *l) {
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(l->err, l->db, "read the streams");
 }
 
+static int add_incident(const ec_incident *i, void *arg) {
+    listing *l = arg;
+    if (i->utc_ns < l->from_utc_ns || i->utc_ns >= l->to_utc_ns)
+        return 0;
+    l->incidents++;
+    if (l->options->json) {
+        ea_text_printf(&l->out, "%s{\"host\": ", comma(l));
+        ea_text_json_str(&l->out, i->host);
+        ea_text_printf(&l->out, ", \"kind\": \"%s\", ", ec_incident_name(i->kind));
+        add_time(&l->out, "time", i->utc_ns);
+        ea_text_str(&l->out, ", \"text\": ");
+        ea_text_json_str(&l->out, i->text);
+        ea_text_char(&l->out, '}');
+        return 0;
+    }
+    ea_text_safe(&l->out, i->host, strlen(i->host));
+    ea_text_str(&l->out, *i->host ? ": ALERT " : "ALERT ");
+    ea_text_utc_ns(&l->out, i->utc_ns);
+    ea_text_printf(&l->out, " %s: ", ec_incident_name(i->kind));
+    ea_text_safe(&l->out, i->text, strlen(i->text));
+    ea_text_char(&l->out, '\n');
+    return 0;
+}
+
+/* What was noticed while batches came: --from and --to are times of the collector's clock here. */
+static int add_incidents(listing *l) {
+    ec_store *store = NULL;
+    int rc = ec_store_open(&store, l->options->store, &(ec_store_options){0}, l->err);
+    if (l->options->json)
+        ea_text_str(&l->out, "\n ], \"incidents\": [");
+    l->first = 1;
+    if (!rc)
+        rc = ec_store_each_incident(store, l->options->host, add_incident, l, l->err);
+    ec_store_close(store);
+    return rc;
+}
+
 static int parse_time(const char *name, const char *text, int64_t *ret, ea_err *err) {
     if (text && ea_utc_ns_parse(text, ret))
         return ea_fail(err, EA_EUSAGE, "--%s '%s': expected a time such as 2024-05-17T14:03:07Z", name, text);
@@ -518,6 +563,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     }
     if (!rc)
         rc = add_gaps(&l);
+    if (!rc)
+        rc = add_incidents(&l);
     if (!rc && o->json)
         ea_text_printf(&l.out, "], \"behind\": %" PRIu64 "}\n", behind);
     if (!rc)
@@ -593,7 +640,11 @@ const ea_command ec_cmd_ledger = {
         "count, events, from, to}], blindness [{cause, first, "
         "last, "
         "batches, events, from, to}], alerts\n[{kind, batch, left, right, time, family, text}], series [{batch, "
-        "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], behind}.\n"
+        "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], incidents [{host, kind, "
+        "time, text}], behind}.\n"
+        "Incidents were noticed while batches came: one identity used by two agents at a time (identity-twice), "
+        "numbers "
+        "that\nare taken by another content (conflict), segments that were deleted (retention).\n"
         "Exit codes: 0 everything balances, 1 failed, 2 usage, 3 an equation does not hold.",
     .options = OPTIONS,
     .options_size = sizeof(options),

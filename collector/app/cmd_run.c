@@ -16,7 +16,7 @@
 typedef struct options {
     const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *metrics;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
-    int64_t request_timeout, idle_timeout;
+    int64_t request_timeout, idle_timeout, hole_wait;
     int verify; /* index into VERIFY_CHOICES */
 } options;
 
@@ -50,6 +50,9 @@ static int announce(const options *o, uint16_t port, ea_err *err) {
 static void on_stored(void *history) {
     ec_history_wake(history);
 }
+static int wants_keyframe(void *history, const char *agent, const uint8_t *stream) {
+    return ec_history_wants_keyframe(history, agent, stream);
+}
 static void on_history_note(void *log, const char *text) {
     ec_log_line(log, "%s", text);
 }
@@ -70,7 +73,8 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
         ec_log_line(log, "%" PRIu64 " bytes of a torn tail were cut off; nothing of them was acknowledged", torn);
     if (damaged)
         ec_log_line(log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
-    ec_history_options ho = {.counters = counters, .on_note = on_history_note, .arg = log};
+    ec_history_options ho = {
+        .hole_wait_ns = o->hole_wait, .counters = counters, .on_note = on_history_note, .arg = log};
     rc = ec_history_start(&history, o->store, &ho, err);
     if (rc) {
         ec_store_close(store);
@@ -92,6 +96,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .counters = counters,
                             .log = log,
                             .on_stored = on_stored,
+                            .wants_keyframe = wants_keyframe,
                             .on_stored_arg = history};
     if (o->metrics)
         rc = ec_metrics_start(&metrics, o->metrics, o->store, counters, err);
@@ -236,6 +241,13 @@ static const ea_option OPTIONS[] = {
      .fallback = "on",
      .choices = VERIFY_CHOICES,
      .help = "read every record of a batch before it is acknowledged, and compare its checksum with theirs"},
+    {.name = "hole-wait",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, hole_wait),
+     .fallback = "30s",
+     .min = 1000000,
+     .help = "how long a missing batch is waited for before the state goes on without it"},
     {.name = "segment-size",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,

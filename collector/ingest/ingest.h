@@ -24,7 +24,9 @@ typedef struct ec_ingest_options {
     ea_counters *counters;                     /* borrowed */
     struct ec_log *log;                        /* borrowed; may be NULL */
     void (*on_stored)(void *arg);              /* new batches are durable; the writer's thread, must not block */
-    void *on_stored_arg;
+    /* 1 when the state of this stream has a gap that a keyframe would mend; likewise. Both may be NULL. */
+    int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
+    void *on_stored_arg; /* of both */
 } ec_ingest_options;
 
 /* Listens and serves. Ticket keys are kept in the store's folder. The process must ignore SIGPIPE. */

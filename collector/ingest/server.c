@@ -11,6 +11,7 @@
  * leaves decrypted bytes in OpenSSL, where no event announces them.) */
 #include "ingest.h"
 
+#include "identities.h"
 #include "log.h"
 #include "map.h"
 #include "platform.h"
@@ -72,8 +73,10 @@ typedef struct conn {
     int64_t paused_ns;
     uint64_t received_bytes; /* of the request */
     uint64_t buffered_bytes; /* in the input buffer now */
-    int admitted;            /* may buffer a whole body; its bytes are counted in held_bytes */
-    int doomed;              /* its socket was shut down; libevent will find out */
+    uint64_t serial;         /* no two connections of this process have the same */
+    char peer[EC_PEER_BYTES + 1];
+    int admitted; /* may buffer a whole body; its bytes are counted in held_bytes */
+    int doomed;   /* its socket was shut down; libevent will find out */
 } conn;
 
 /* An upload in the writer's hands. */
@@ -114,6 +117,7 @@ struct ec_ingest {
     unsigned base_count;
     base *bases;
     atomic_int stopping;
+    _Atomic uint64_t serial;     /* of the last connection */
     _Atomic uint64_t held_bytes; /* bodies of admitted connections, and in the writer's hands */
 };
 
@@ -222,6 +226,21 @@ static void on_ssl_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, lo
     free(c);
 }
 
+/* The address of the other side, for a person. */
+static void note_peer(conn *c) {
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+    if (getpeername(bufferevent_getfd(c->bev), (struct sockaddr *)&address, &n) != 0 ||
+        getnameinfo((struct sockaddr *)&address, n, c->peer, sizeof c->peer, NULL, 0, NI_NUMERICHOST) != 0)
+        snprintf(c->peer, sizeof c->peer, "?");
+}
+
+static void note_handshake(conn *c) {
+    ea_count(c->base->in->options.counters, EA_COUNT_ingest_handshakes, 1);
+    if (SSL_session_reused(c->ssl))
+        ea_count(c->base->in->options.counters, EA_COUNT_ingest_resumed, 1);
+}
+
 /* The handshake is done: who is it? Called when the first request's bytes come, or by the sweep. */
 static void identify(conn *c) {
     char name[EC_AGENT_NAME_BYTES + 1];
@@ -238,6 +257,7 @@ static void identify(conn *c) {
     }
     a->connections++;
     c->agent = a;
+    note_handshake(c);
     if (a->connections > b->in->options.max_agent_connections)
         doom(c, "too many connections of this agent");
 }
@@ -297,6 +317,7 @@ static struct bufferevent *on_connection(struct event_base *events, void *arg) {
     c->ssl = ssl;
     c->bev = bev;
     c->accepted_ns = ea_monotonic_ns();
+    c->serial = atomic_fetch_add_explicit(&b->in->serial, 1, memory_order_relaxed) + 1;
     c->next = b->conns;
     c->link = &b->conns;
     if (c->next)
@@ -462,6 +483,16 @@ static void on_wake(evutil_socket_t fd, short what, void *arg) {
     }
 }
 
+/* What the agent calls its run: letters and digits; anything else counts as not said. */
+static void take_run(struct evhttp_request *http, char ret[EC_RUN_BYTES + 1]) {
+    const char *run = evhttp_find_header(evhttp_request_get_input_headers(http), EA_UPLOAD_RUN_HEADER);
+    size_t n = run ? strlen(run) : 0;
+    ret[0] = 0;
+    if (!n || n > EC_RUN_BYTES || strspn(run, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != n)
+        return;
+    memcpy(ret, run, n + 1);
+}
+
 static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     const ec_ingest_options *o = &b->in->options;
     ea_err err;
@@ -501,6 +532,11 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     r->upload.len_bytes = len_bytes;
     ea_text_init(&r->upload.answer);
     snprintf(r->upload.agent, sizeof r->upload.agent, "%s", c->agent->name);
+    take_run(http, r->upload.run);
+    if (!c->peer[0])
+        note_peer(c);
+    snprintf(r->upload.peer, sizeof r->upload.peer, "%s", c->peer);
+    r->upload.connection = c->serial;
     r->upload.data = len_bytes ? evbuffer_pullup(r->body, -1) : (const uint8_t *)"";
     int status = 0, rc = 0;
     if (!r->upload.data) {
@@ -768,6 +804,7 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
                                     .max_body_bytes = o->max_body_bytes,
                                     .done = on_done,
                                     .on_stored = o->on_stored,
+                                    .wants_keyframe = o->wants_keyframe,
                                     .on_stored_arg = o->on_stored_arg};
         rc = ec_writer_start(&in->writer, &writer, err);
     }

@@ -266,7 +266,7 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
             const ticket_key *have = &tls->keys[i];
             if (have->made_utc_ns && (seal || CRYPTO_memcmp(have->name, name, sizeof have->name) == 0)) {
                 k = *have;
-                result = i == 0 ? 1 : 2; /* 2: opened by an old key, so send a new ticket */
+                result = seal ? 1 : 2; /* 2: a new ticket goes out, since a client uses each one once (RFC 8446, C.4) */
             }
         }
     } else {

@@ -1,6 +1,7 @@
 /* Group commit. See writer.h. */
 #include "writer.h"
 
+#include "identities.h"
 #include "log.h"
 #include "platform.h"
 
@@ -33,6 +34,7 @@ struct ec_writer {
     ea_hash_ref *unknown;
     size_t known_count, known_capacity, unknown_count, unknown_capacity;
     ea_arena texts;
+    ec_identities *identities;
     uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
 };
 
@@ -120,6 +122,34 @@ static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, c
     w->refused[w->refused_count++] = (ea_refusal){.number = number, .cause = cause, .text = copy ? copy : ""};
 }
 
+/* Keeps it with the store, if nothing like it was told of this agent within the hour. When that fails it is told in
+ * the log alone: no batch depends on it. */
+static void note_incident(ec_writer *w, const char *agent, enum ec_incident_kind kind, const char *text) {
+    ea_err err;
+    if (!ec_identities_may_tell(w->identities, agent, kind, ea_monotonic_ns()))
+        return;
+    if (kind != EC_INCIDENT_CONFLICT) /* that is logged each time */
+        ec_log_line(w->options.log, "%s: %s", agent, text);
+    if (ec_store_add_incident(w->options.store, agent, kind, text, &err))
+        ec_log_line(w->options.log, "%s: %s", agent, err.message);
+}
+
+/* Is it the only one of its name? */
+static void look_at_identity(ec_writer *w, const ec_upload *u) {
+    char text[400];
+    ec_twin twin;
+    ec_visit visit = {.agent = u->agent, .run = u->run, .peer = u->peer, .connection = u->connection};
+    if (!ec_identities_see(w->identities, &visit, ea_monotonic_ns(), &twin))
+        return;
+    ea_count(w->options.counters, EA_COUNT_ingest_identities_twice, 1);
+    snprintf(text, sizeof text,
+             "two agents use this identity at a time: run %.8s at %s and run %.8s at %s, %.1f s apart (a cloned "
+             "machine, a copied key, or a second agent)",
+             *u->run ? u->run : "?", u->peer, *twin.other_run ? twin.other_run : "?", twin.other_peer,
+             (double)twin.other_age_ns / 1e9);
+    note_incident(w, u->agent, EC_INCIDENT_TWICE, text);
+}
+
 /* Appends one batch and notes what to answer. */
 static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes) {
     ea_err err;
@@ -144,6 +174,7 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
         ea_count(c, EA_COUNT_ingest_conflicts, 1);
         w->conflicted = 1;
         refuse(w, number, EA_REFUSED_CONFLICT, err.message);
+        note_incident(w, u->agent, EC_INCIDENT_CONFLICT, err.message);
         ec_log_line(w->options.log, "%s: %s", u->agent, err.message);
         break;
     case EA_ECORRUPT:
@@ -208,6 +239,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
         ea_text_str(&u->answer, "out of memory\n");
         return;
     }
+    look_at_identity(w, u);
     while (ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1)
         append(w, u, batch, n);
     join_ranges(w);
@@ -226,6 +258,8 @@ static void append_upload(ec_writer *w, ec_upload *u) {
                   .known = w->known,
                   .known_count = w->known_count,
                   .credit_bytes = credit,
+                  .keyframe_wanted = w->options.wants_keyframe &&
+                                     w->options.wants_keyframe(w->options.on_stored_arg, u->agent, u->stream),
                   .retry_after_ms = used > max / 4 * 3 ? BUSY_PAUSE_MS : 0};
     memcpy(ack.stream, u->stream, sizeof ack.stream);
     ea_ack_encode(&ack, &u->answer);
@@ -329,6 +363,8 @@ int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *e
     ea_arena_init(&w->texts, 0);
     int rc = ea_mutex_create(&w->mutex, err);
     if (!rc)
+        rc = ec_identities_create(&w->identities, 0, err);
+    if (!rc)
         rc = ea_cond_create(&w->wake, err);
     if (!rc)
         rc = ea_thread_start(&w->thread, "writer", writer_main, w, err);
@@ -385,5 +421,6 @@ void ec_writer_destroy(ec_writer *w) {
     free(w->known);
     free(w->unknown);
     ea_arena_deinit(&w->texts);
+    ec_identities_destroy(w->identities);
     free(w);
 }

@@ -13,7 +13,9 @@ typedef struct ec_writer ec_writer;
 typedef struct ec_upload {
     struct ec_upload *next; /* the writer's, then whoever's list it is in */
     char agent[256];
-    const uint8_t *data; /* the body; its framing was checked by ec_upload_check */
+    char run[33], peer[64]; /* what the agent calls its run ("": nothing), its address */
+    uint64_t connection;    /* a number of its own for each */
+    const uint8_t *data;    /* the body; its framing was checked by ec_upload_check */
     size_t len_bytes;
     uint8_t stream[EA_STREAM_ID_BYTES];
     size_t batch_count;
@@ -33,7 +35,9 @@ typedef struct ec_writer_options {
     void (*done)(void *arg, ec_upload *upload); /* called on the writer's thread when the answer is ready */
     void *done_arg;
     void (*on_stored)(void *arg); /* new batches are durable; writer's thread, must not block; may be NULL */
-    void *on_stored_arg;
+    /* 1 when the state of this stream has a gap that a keyframe would mend; any thread, must not block; may be NULL */
+    int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
+    void *on_stored_arg; /* of both */
 } ec_writer_options;
 
 /* Walks a body: every frame must hold a batch whose envelope reads, all of one stream. Fills stream and batch_count.

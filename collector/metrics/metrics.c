@@ -3,6 +3,7 @@
 
 #include "ledger.h"
 #include "platform.h"
+#include "store.h"
 #include "tables.h"
 
 #include <arpa/inet.h>
@@ -36,7 +37,7 @@ typedef struct stream {
     size_t family_count;
     ec_fold fold;
     uint64_t values[EA_COUNTER_COUNT];
-    uint64_t alerts;
+    uint64_t alerts, elsewhere;
 } stream;
 
 typedef struct streams {
@@ -128,6 +129,8 @@ static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_le
         rc = ec_ledger_each_last(t, to->fold.fold_id, INT64_MAX, take_value, to, err);
         if (rc == EA_ENOMEM)
             rc = ea_fail(err, rc, "read the ledgers");
+        if (!rc)
+            rc = ec_ledger_elsewhere(t, to->fold.fold_id, INT64_MAX, to->values, &to->elsewhere, err);
     }
     sqlite3_finalize(s);
     *ret_left_out = total - ret->count;
@@ -213,7 +216,7 @@ static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
         ec_ledger_sides(EC_ALERT_BATCHED, s->values, &left, &right);
         add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"batched\"", left == right);
         add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"stored\"",
-                   s->fold.event_count >= s->values[EA_COUNT_events_acknowledged]);
+                   ec_ledger_is_stored(s->fold.event_count, s->elsewhere, s->values));
     }
     add_head(t, "etwcollector_ledger_unbalanced_families", "gauge",
              "families of which an equation does not hold in the last numbers");
@@ -224,6 +227,32 @@ static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
     add_head(t, "etwcollector_ledger_alerts", "gauge", "alerts about the stream, see etwcollector ledger");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);
+}
+
+/* What was noticed while batches came, by agent and kind. */
+static int add_incidents(ea_text *t, const char *dir, ea_err *err) {
+    ec_store *store = NULL;
+    sqlite3_stmt *s = NULL;
+    int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err), code = SQLITE_DONE;
+    if (rc)
+        return rc;
+    sqlite3 *db = ec_store_database(store);
+    if (sqlite3_prepare_v2(db, "SELECT agent, kind, count(*) FROM incidents GROUP BY agent, kind", -1, &s, NULL) ==
+        SQLITE_OK) {
+        add_head(t, "etwcollector_incidents", "gauge", "incidents that are kept, see etwcollector ledger");
+        while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+            const unsigned char *host = sqlite3_column_text(s, 0);
+            ea_text_str(t, "etwcollector_incidents{host=\"");
+            add_escaped(t, host ? (const char *)host : "");
+            ea_text_printf(t, "\",kind=\"%s\"} %lld\n", ec_incident_name((uint32_t)sqlite3_column_int64(s, 1)),
+                           (long long)sqlite3_column_int64(s, 2));
+        }
+    }
+    if (code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, db, "read the incidents");
+    sqlite3_finalize(s);
+    ec_store_close(store);
+    return rc;
 }
 
 int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, ea_text *out, ea_err *err) {
@@ -246,6 +275,10 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         rc = read_streams(t, max_streams, &all, &left_out, err);
     if (!rc)
         add_ledgers(out, &all, left_out);
+    if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
+        rc = 0; /* the tables are not made yet */
+    if (!rc)
+        rc = add_incidents(out, dir, err);
     ec_tables_close(t);
     for (size_t i = 0; i < all.count; i++)
         free(all.items[i].families);

@@ -19,8 +19,10 @@ enum {
     WORKER_IDLE_MS = 1000,
     WORKER_PAUSE_MS = 100, /* between two folds, so that arrivals are folded together */
     CATCH_UP_POLL_MS = 20,
-    ALERT_SECONDS = 10, /* between two lines about ledgers */
-    AGAIN_SECONDS = 10, /* at least so long between two folds of a stream from its start */
+    ALERT_SECONDS = 10,    /* between two lines about ledgers */
+    KEYFRAME_SECONDS = 10, /* between two wishes for a keyframe of one stream */
+    GAPS_MAX = 1024,       /* streams whose gaps are remembered */
+    AGAIN_SECONDS = 10,    /* at least so long between two folds of a stream from its start */
 };
 
 #define MS_TO_NS(ms) ((int64_t)(ms)*1000000)
@@ -37,6 +39,7 @@ typedef struct live {
     uint64_t missing_count; /* before it */
     uint64_t stream_id;     /* the store's */
     uint64_t used;          /* the longest unused gives way */
+    int has_gap;            /* since the last whole keyframe; -1: not told yet */
 } live;
 
 /* A stream that has something new. */
@@ -108,10 +111,21 @@ static int on_module(void *arg, const ea_module *m) {
     return ec_tables_put_module(l->history->tables, l->fold.fold_id, m, l->history->err);
 }
 
+/* The state of the stream at hand lacks something, or nothing any more. */
+static void tell_gap(live *l, int gap) {
+    const ec_history *h = l->history;
+    if (gap == l->has_gap)
+        return;
+    l->has_gap = gap;
+    if (h->options.on_gap)
+        h->options.on_gap(h->options.arg, l->fold.host, l->fold.stream, gap);
+}
+
 /* What a keyframe had to mend was lost, or folded wrongly: either way somebody should know. */
 static int on_keyframe(void *arg, const ea_keyframe_result *r) {
-    const live *l = arg;
+    live *l = arg;
     char text[1024];
+    tell_gap(l, !r->whole);
     if (r->whole && !r->added && !r->completed && !r->closed)
         return 0;
     snprintf(text, sizeof text,
@@ -148,6 +162,7 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
         return ea_fail(err, EA_ENOMEM, "fold a stream");
     l->history = h;
     l->stream_id = w->stream_id;
+    l->has_gap = -1;
     ea_machine_options options = {
         .limit_ended = LIMIT_ENDED, .observer = &OBSERVER, .observer_arg = l, .counters = h->options.counters};
     ec_naming_options naming = {.limit_names = h->options.limit_names,
@@ -170,6 +185,7 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
         live_destroy(l);
         return rc;
     }
+    tell_gap(l, l->fold.missing_count || l->fold.damaged_count); /* which keyframes came since is not kept */
     *ret = l;
     return 0;
 }
@@ -236,6 +252,12 @@ static int fold_records(live *l, ea_batch_view *v, ea_err *err) {
     return rc;
 }
 
+static int on_tombstone(const ea_tombstone *t, void *arg) {
+    if (t->event_count)
+        tell_gap(arg, 1);
+    return 0;
+}
+
 static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
     ec_history *h = l->history;
     const uint8_t *data;
@@ -245,6 +267,8 @@ static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
     int rc = ec_store_read(h->store, row, &data, &len_bytes, err);
     if (!rc)
         rc = ec_ledger_take(l->ledger, &l->fold, row, data, len_bytes, l->missing_count, note_alert, h, err);
+    if (!rc && row->event_count == 0)
+        rc = ea_batch_each_tombstone(data, len_bytes, on_tombstone, l, err);
     if (rc || row->event_count == 0)
         return rc;
     if (l->fold.begin_utc_ns == INT64_MIN) {
@@ -318,6 +342,8 @@ static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
         l->fold.missing_count += missing;
     }
     l->missing_count = missing;
+    if (missing)
+        tell_gap(l, 1);
     *ret = row;
     return 1;
 }
@@ -336,6 +362,7 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
             note(h, "%s: batch %" PRIu64 " cannot be read; the state goes on without it: %s", w->host, row.number,
                  err ? err->message : ea_code_text(rc));
             l->fold.damaged_count++;
+            tell_gap(l, 1);
             rc = 0;
         }
         if (rc)
@@ -605,13 +632,22 @@ int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint
 
 /* ---- the daemon's thread ---- */
 
+/* A stream whose state has a gap. */
+typedef struct gap {
+    char host[256];
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    int64_t not_before_ns; /* monotonic: when to ask again */
+} gap;
+
 struct ec_history_worker {
     ec_history_options options; /* the caller's */
     char *dir;
     ea_thread *thread;
     ea_mutex *mutex;
     ea_cond *cond;
-    int woken; /* under the mutex */
+    int woken; /* under the mutex, as are the next two */
+    gap *gaps; /* GAPS_MAX; the oldest first */
+    size_t gap_count;
     atomic_int stop;
 };
 
@@ -624,6 +660,42 @@ static void worker_note(void *arg, const char *text) {
     const ec_history_worker *w = arg;
     if (w->options.on_note)
         w->options.on_note(w->options.arg, text);
+}
+
+static gap *find_gap(ec_history_worker *w, const char *host, const uint8_t *stream) {
+    for (size_t i = 0; i < w->gap_count; i++)
+        if (memcmp(w->gaps[i].stream, stream, EA_STREAM_ID_BYTES) == 0 && strcmp(w->gaps[i].host, host) == 0)
+            return &w->gaps[i];
+    return NULL;
+}
+
+static void worker_gap(void *arg, const char *host, const uint8_t *stream, int is_gap) {
+    ec_history_worker *w = arg;
+    ea_mutex_lock(w->mutex);
+    gap *at = find_gap(w, host, stream);
+    if (!is_gap && at) {
+        w->gap_count--;
+        memmove(at, at + 1, (size_t)(w->gaps + w->gap_count - at) * sizeof *at);
+    } else if (is_gap && !at) {
+        if (w->gap_count == GAPS_MAX)
+            memmove(w->gaps, w->gaps + 1, --w->gap_count * sizeof *w->gaps);
+        at = &w->gaps[w->gap_count++];
+        *at = (gap){.not_before_ns = 0};
+        snprintf(at->host, sizeof at->host, "%s", host);
+        memcpy(at->stream, stream, sizeof at->stream);
+    }
+    ea_mutex_unlock(w->mutex);
+}
+
+int ec_history_wants_keyframe(ec_history_worker *w, const char *host, const uint8_t *stream) {
+    int64_t now_ns = ea_monotonic_ns();
+    ea_mutex_lock(w->mutex);
+    gap *at = find_gap(w, host, stream);
+    int wanted = at && now_ns >= at->not_before_ns;
+    if (wanted)
+        at->not_before_ns = now_ns + MS_TO_NS(1000) * KEYFRAME_SECONDS;
+    ea_mutex_unlock(w->mutex);
+    return wanted;
 }
 
 /* Until somebody wakes it, it is asked to stop, or the time is over. */
@@ -641,6 +713,7 @@ static void work_until_stopped(void *arg) {
     ec_history_options options = w->options;
     options.keep_going = worker_goes_on;
     options.on_note = worker_note;
+    options.on_gap = worker_gap;
     options.arg = w;
     int told = 0;
     while (worker_goes_on(w)) {
@@ -665,6 +738,7 @@ static void work_until_stopped(void *arg) {
 static void worker_destroy(ec_history_worker *w) {
     ea_cond_destroy(w->cond);
     ea_mutex_destroy(w->mutex);
+    free(w->gaps);
     free(w->dir);
     free(w);
 }
@@ -675,7 +749,9 @@ int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_
         return ea_fail(err, EA_ENOMEM, "start the history's thread");
     w->options = *options;
     w->dir = strdup(dir);
-    int rc = w->dir ? ea_mutex_create(&w->mutex, err) : ea_fail(err, EA_ENOMEM, "start the history's thread");
+    w->gaps = calloc(GAPS_MAX, sizeof *w->gaps);
+    int rc =
+        w->dir && w->gaps ? ea_mutex_create(&w->mutex, err) : ea_fail(err, EA_ENOMEM, "start the history's thread");
     if (!rc)
         rc = ea_cond_create(&w->cond, err);
     if (!rc)

@@ -28,6 +28,9 @@ typedef struct ec_history_options {
     int (*keep_going)(void *arg);
     /* Told, in a line for a person, what was skipped or begun again. May be NULL. */
     void (*on_note)(void *arg, const char *text);
+    /* A stream's state lacks something that a keyframe would mend (gap 1), or has had a whole keyframe since (0). May
+     * be NULL. */
+    void (*on_gap)(void *arg, const char *host, const uint8_t *stream, int gap);
     void *arg;
 } ec_history_options;
 
@@ -44,12 +47,16 @@ EA_MUST_CHECK int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *
 EA_MUST_CHECK int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
                                       ea_err *err);
 
-/* The daemon's: a thread that folds what arrives. keep_going of the options is not used. */
+/* The daemon's: a thread that folds what arrives. keep_going and on_gap of the options are not used. */
 typedef struct ec_history_worker ec_history_worker;
 EA_MUST_CHECK int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_options *options,
                                    ea_err *err);
 /* Something was stored: fold soon. Any thread; cheap. */
 void ec_history_wake(ec_history_worker *w);
+/* 1 when a keyframe should be asked for: this stream's state has had a gap since its last whole keyframe, or its
+ * beginning was not seen; at most once in ten seconds. Of more than 1,024 such streams the first are forgotten, until
+ * they have another gap. Any thread; cheap. */
+int ec_history_wants_keyframe(ec_history_worker *w, const char *host, const uint8_t *stream);
 /* Finishes the batch at hand, commits, ends the thread. NULL is allowed. */
 void ec_history_stop(ec_history_worker *w);
 

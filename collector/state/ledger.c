@@ -38,6 +38,7 @@ static const char *const SQL[STATEMENT_COUNT] = {
 };
 
 struct ec_ledger {
+    ec_tables *tables;
     sqlite3 *db;
     int64_t fold_id;
     sqlite3_stmt *prepared[STATEMENT_COUNT];
@@ -221,6 +222,7 @@ int ec_ledger_open(ec_ledger **ret, ec_tables *t, const ec_fold *fold, ea_err *e
     ec_ledger *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "open a ledger");
+    l->tables = t;
     l->db = ec_tables_database(t);
     l->fold_id = fold->fold_id;
     int rc = read_back(l, fold, err);
@@ -349,15 +351,20 @@ static int check(ec_ledger *l) {
                                                      "events are stored"};
     static const char *const RIGHT[EQUATION_COUNT] = {"are accounted for", "are accounted for",
                                                       "are acknowledged, says the agent"};
-    uint64_t values[EA_COUNTER_COUNT], left[EQUATION_COUNT], right[EQUATION_COUNT];
+    uint64_t values[EA_COUNTER_COUNT], left[EQUATION_COUNT], right[EQUATION_COUNT], elsewhere = 0;
     values_of(l, "", values);
     ec_ledger_sides(EC_ALERT_DELIVERED, values, &left[0], &right[0]);
     ec_ledger_sides(EC_ALERT_BATCHED, values, &left[1], &right[1]);
     left[2] = l->fold->event_count;
     right[2] = values[EA_COUNT_events_acknowledged];
+    if (left[2] < right[2]) {
+        int rc = ec_ledger_elsewhere(l->tables, l->fold_id, (int64_t)l->row->number, values, &elsewhere, l->err);
+        if (rc)
+            return rc;
+    }
     for (int k = 0; k < EQUATION_COUNT; k++) {
         int64_t off = (int64_t)(left[k] - right[k]);
-        int wrong = k == 2 ? left[k] < right[k] : off != 0;
+        int wrong = k == 2 ? !ec_ledger_is_stored(left[k], elsewhere, values) : off != 0;
         /* The third's difference moves with every acknowledgement: what counts is that it is wrong. */
         int64_t known = k == 2 ? wrong : off;
         int is_new = wrong && known != l->off_by[k];
@@ -488,6 +495,31 @@ int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, c
 }
 
 /* ---- looking ---- */
+
+int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t number, const uint64_t *values, uint64_t *ret,
+                        ea_err *err) {
+    sqlite3 *db = ec_tables_database(t);
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(db,
+                           "SELECT ifnull(sum(event_count), 0), count(*) - count(event_count) FROM blindness"
+                           " WHERE stream = ?1 AND cause = ?2 AND first <= ?3 AND (first = 1 OR ?4)",
+                           -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read a ledger");
+    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 2, EC_BLIND_MISSING);
+    sqlite3_bind_int64(s, 3, number);
+    sqlite3_bind_int64(s, 4, values[EA_COUNT_collector_moves] != 0);
+    int rc = sqlite3_step(s) == SQLITE_ROW ? 0 : ec_fail_sqlite(err, db, "read a ledger");
+    if (!rc)
+        *ret = sqlite3_column_int64(s, 1) ? UINT64_MAX : (uint64_t)sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return rc;
+}
+
+int ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values) {
+    uint64_t acknowledged = values[EA_COUNT_events_acknowledged];
+    return stored >= acknowledged || acknowledged - stored <= elsewhere;
+}
 
 int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
                         int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg), void *arg,

@@ -5,7 +5,7 @@
  * Held against every batch's numbers:
  *     delivered             = batched + filtered + sampled_out + aggregated + dropped_* + pending
  *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
- *     stored before it      >= acknowledged
+ *     stored before it      >= acknowledged, but for what another collector may have (ec_ledger_elsewhere)
  * and a cumulative counter does not go back within an incarnation. What does not hold is an alert with both numbers;
  * one that merely persists is not repeated. Everything is written in the transaction of the fold, and is made anew from
  * the segments with it. */
@@ -52,6 +52,12 @@ EA_MUST_CHECK int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_bat
 EA_MUST_CHECK int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
                                       int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg),
                                       void *arg, ea_err *err);
+/* Events of a stream, up to batch number, that may be with other collectors: what the hole at its beginning held, and,
+ * if the agent says that it moved (collector_moves), any other. UINT64_MAX: nobody can say. */
+EA_MUST_CHECK int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t number, const uint64_t *values,
+                                      uint64_t *ret, ea_err *err);
+/* The third equation: whether stored >= acknowledged, but for what is elsewhere. */
+int ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values);
 /* Adds an alert of another origin. */
 EA_MUST_CHECK int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_alert_kind kind,
                                   int64_t utc_ns, uint64_t left, uint64_t right, const char *text, ea_err *err);

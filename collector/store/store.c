@@ -17,6 +17,7 @@
 
 enum {
     SCHEMA_VERSION = 1,
+    INCIDENTS_MAX = 10000, /* rows; the oldest go */
     BUSY_TIMEOUT_MS = 20000,
     DEFAULT_SEGMENT_MIB = 256,
     INDEXED_PIDS = 4096, /* a batch with more is not indexed by pid: it may hold any */
@@ -52,7 +53,10 @@ static const char DEFINITIONS_SCHEMA[] =
     "CREATE TABLE IF NOT EXISTS definitions(definition_id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE,"
     " kind INTEGER NOT NULL, data BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS stream_definitions(stream_id INTEGER NOT NULL, hash BLOB NOT NULL,"
-    " kind INTEGER NOT NULL, definition_id INTEGER NOT NULL, PRIMARY KEY(stream_id, hash)) WITHOUT ROWID;";
+    " kind INTEGER NOT NULL, definition_id INTEGER NOT NULL, PRIMARY KEY(stream_id, hash)) WITHOUT ROWID;"
+    /* what was noticed while batches came, and is in none of them */
+    "CREATE TABLE IF NOT EXISTS incidents(incident_id INTEGER PRIMARY KEY, utc_ns INTEGER NOT NULL,"
+    " agent TEXT NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL);";
 
 /* Prepared statements, made when first used. */
 #define STATEMENTS(X)                                                                                                  \
@@ -92,6 +96,10 @@ static const char DEFINITIONS_SCHEMA[] =
     X(FIND_DEFINITION, "SELECT definition_id FROM definitions WHERE hash = ?1")                                        \
     X(ADD_DEFINITION, "INSERT INTO definitions VALUES(NULL, ?1, ?2, ?3)")                                              \
     X(ADD_STREAM_DEFINITION, "INSERT OR IGNORE INTO stream_definitions VALUES(?1, ?2, ?3, ?4)")                        \
+    X(ADD_INCIDENT, "INSERT INTO incidents VALUES(NULL, ?1, ?2, ?3, ?4)")                                              \
+    X(DROP_INCIDENTS, "DELETE FROM incidents WHERE incident_id <= (SELECT max(incident_id) FROM incidents) - ?1")      \
+    X(EACH_INCIDENT, "SELECT incident_id, utc_ns, agent, kind, text FROM incidents"                                    \
+                     " WHERE incident_id > ?1 AND (?2 IS NULL OR agent = ?2) ORDER BY incident_id LIMIT 1")            \
     X(COUNT_DEFINITIONS, "SELECT count(*) FROM stream_definitions WHERE stream_id = ?1 AND kind = ?2")                 \
     X(STREAM_DEFINITION, "SELECT d.data FROM stream_definitions s JOIN definitions d"                                  \
                          " ON d.definition_id = s.definition_id"                                                       \
@@ -1135,6 +1143,55 @@ int ec_store_commit(ec_store *s, ea_err *err) {
     return 0;
 }
 
+/* ---- incidents ---- */
+
+static void copy_text(char *out, size_t out_bytes, sqlite3_stmt *st, int column) {
+    const unsigned char *text = sqlite3_column_text(st, column);
+    snprintf(out, out_bytes, "%s", text ? (const char *)text : "");
+}
+
+const char *ec_incident_name(uint32_t kind) {
+    switch (kind) {
+    case EC_INCIDENT_TWICE:
+        return "identity-twice";
+    case EC_INCIDENT_CONFLICT:
+        return "conflict";
+    case EC_INCIDENT_RETENTION:
+        return "retention";
+    default:
+        return "other";
+    }
+}
+
+int ec_store_add_incident(ec_store *s, const char *agent, enum ec_incident_kind kind, const char *text, ea_err *err) {
+    int rc = begin_group(s, err);
+    if (!rc)
+        rc = run(s, bind(s, ST_ADD_INCIDENT, "itit", ea_utc_ns(), agent, (int64_t)kind, text), "keep an incident", err);
+    if (!rc)
+        rc = run(s, bind(s, ST_DROP_INCIDENTS, "i", (int64_t)INCIDENTS_MAX), "keep an incident", err);
+    return rc;
+}
+
+int ec_store_each_incident(ec_store *s, const char *host, int (*fn)(const ec_incident *incident, void *arg), void *arg,
+                           ea_err *err) {
+    int64_t after = 0;
+    if (!statement(s, ST_EACH_INCIDENT) && sqlite3_errcode(s->db) == SQLITE_ERROR)
+        return 0; /* written before there were any */
+    for (;;) {
+        sqlite3_stmt *st = bind(s, ST_EACH_INCIDENT, "it", after, host);
+        int rc = row(s, st, "read the incidents", err);
+        if (rc != 1)
+            return rc;
+        ec_incident i = {.utc_ns = sqlite3_column_int64(st, 1), .kind = (uint32_t)sqlite3_column_int64(st, 3)};
+        after = sqlite3_column_int64(st, 0);
+        copy_text(i.host, sizeof i.host, st, 2);
+        copy_text(i.text, sizeof i.text, st, 4);
+        done(st);
+        if (fn(&i, arg))
+            return 0;
+    }
+}
+
 /* ---- reading ---- */
 
 int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_range *ranges, size_t capacity,
@@ -1155,11 +1212,6 @@ int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_ra
     }
     *ret_count = n;
     return 0;
-}
-
-static void copy_text(char *out, size_t out_bytes, sqlite3_stmt *st, int column) {
-    const unsigned char *text = sqlite3_column_text(st, column);
-    snprintf(out, out_bytes, "%s", text ? (const char *)text : "");
 }
 
 int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg), void *arg,

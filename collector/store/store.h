@@ -59,6 +59,26 @@ typedef struct ec_range {
 EA_MUST_CHECK int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_range *ranges,
                                   size_t capacity, size_t *ret_count, ea_err *err);
 
+/* What was noticed while batches came, and is in none of them: kept beside the index, the last 10,000. An index that
+ * is built again from the segments has none. Numbers are the `kind` column; never reused. */
+enum ec_incident_kind {
+    EC_INCIDENT_TWICE = 1,     /* two agents with one identity at a time */
+    EC_INCIDENT_CONFLICT = 2,  /* a batch whose number is taken by another content */
+    EC_INCIDENT_RETENTION = 3, /* segments were deleted since they were too old, or too much was kept */
+};
+typedef struct ec_incident {
+    int64_t utc_ns;
+    uint32_t kind;
+    char host[256], text[512];
+} ec_incident;
+const char *ec_incident_name(uint32_t kind); /* "identity-twice" ...; "other" for an unknown number */
+/* Durable after the next ec_store_commit. The writer's. */
+EA_MUST_CHECK int ec_store_add_incident(ec_store *s, const char *agent, enum ec_incident_kind kind, const char *text,
+                                        ea_err *err);
+/* In the order in which they were noticed; fn returns non-zero to stop. host NULL: of all hosts. */
+EA_MUST_CHECK int ec_store_each_incident(ec_store *s, const char *host,
+                                         int (*fn)(const ec_incident *incident, void *arg), void *arg, ea_err *err);
+
 typedef struct ec_stream_row {
     uint64_t stream_id; /* in this store, from 1 */
     char host[256];     /* the agent's name: what --host names */

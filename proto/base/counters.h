@@ -44,6 +44,7 @@ enum ea_severity {
     X(spool_bad_bytes, 23, EA_UNKNOWN, "bytes inside the spool that could not be read back")                           \
     X(streams_renewed, 24, EA_NOTICE, "streams that went on under a new name: another machine had used their numbers") \
     X(keyframes_written, 25, EA_INFO, "keyframes written")                                                             \
+    X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
     /* what the source admits to */                                                                                    \
     X(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
     X(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \
@@ -65,6 +66,9 @@ enum ea_severity {
     X(ingest_conflicts, 74, EA_NOTICE, "batches whose number was taken by another content")                            \
     X(ingest_bad_batches, 75, EA_LOSS, "batches refused because they contradict themselves")                           \
     X(ingest_bad_checksums, 85, EA_LOSS, "batches refused because their records do not give their checksum")           \
+    X(ingest_handshakes, 86, EA_INFO, "TLS handshakes that ended well")                                                \
+    X(ingest_resumed, 87, EA_INFO, "TLS handshakes that took a session up again")                                      \
+    X(ingest_identities_twice, 88, EA_NOTICE, "uploads of an identity that two agents use at a time")                  \
     X(store_events, 76, EA_INFO, "events stored")                                                                      \
     X(store_bytes, 77, EA_INFO, "bytes of batches stored")                                                             \
     X(store_torn_bytes, 78, EA_NOTICE, "bytes of a torn tail cut off after a crash; never acknowledged")               \

@@ -9,8 +9,9 @@
 #include "text.h"
 #include "wire.h"
 
-#define EA_UPLOAD_PATH "/v1/batches"
-#define EA_UPLOAD_TYPE "application/x-etwagent-batches"
+#define EA_UPLOAD_PATH       "/v1/batches"
+#define EA_UPLOAD_TYPE       "application/x-etwagent-batches"
+#define EA_UPLOAD_RUN_HEADER "Etwagent-Run" /* what this run of an agent calls itself */
 
 enum {
     EA_UPLOAD_FRAME_BYTES = 4,    /* before each batch: its length, u32 little-endian */

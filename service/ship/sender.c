@@ -9,7 +9,8 @@
 
 enum {
     ITEMS_MAX = EA_UPLOAD_MAX_BATCHES,
-    MISSING_MAX = 4096,   /* class descriptions that a collector asked for */
+    MISSING_MAX = 4096, /* class descriptions that a collector asked for */
+    RUN_BYTES = 16,
     REQUEST_MIN = 65536,  /* bytes; a slow line makes requests smaller down to this */
     FAILURES_TO_MOVE = 2, /* in a row, before the next collector is tried */
 };
@@ -36,7 +37,8 @@ struct ea_sender {
     char curl_text[CURL_ERROR_SIZE];
     ea_text body, answer;
     int answer_too_long;
-    ea_arena arena; /* of one answer */
+    char run[2 * RUN_BYTES + 1]; /* this sender's name among those with its certificate */
+    ea_arena arena;              /* of one answer */
     ea_spool_item *items;
     uint8_t *outcomes;
     size_t item_count;
@@ -98,10 +100,13 @@ static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err 
     if (!s->failing_since_ns)
         s->failing_since_ns = now;
     s->failures_in_a_row++;
-    if (s->o.collector_count > 1 && s->failures_in_a_row % FAILURES_TO_MOVE == 0)
+    if (s->o.collector_count > 1 && s->failures_in_a_row % FAILURES_TO_MOVE == 0) {
         atomic_store(&s->current, (atomic_load(&s->current) + 1) % s->o.collector_count);
-    else if (s->o.fail_fast && !mends && s->failures_in_a_row >= s->o.collector_count)
+        if (s->o.counters)
+            ea_count(s->o.counters, EA_COUNT_collector_moves, 1);
+    } else if (s->o.fail_fast && !mends && s->failures_in_a_row >= s->o.collector_count) {
         return err->code;
+    }
     if (s->o.give_up_ns && now - s->failing_since_ns >= s->o.give_up_ns)
         return err->code;
     report(s, err);
@@ -400,6 +405,29 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
     return 0;
 }
 
+/* A new name for this run, and the headers with it. */
+static int name_run(ea_sender *s, ea_err *err) {
+    uint8_t name[RUN_BYTES];
+    char run[sizeof EA_UPLOAD_RUN_HEADER ": " + sizeof s->run];
+    static const char *const FIXED[] = {"Content-Type: " EA_UPLOAD_TYPE, "Expect:"}; /* no 100-continue round trip */
+    int rc = ea_random_bytes(name, sizeof name, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < sizeof name; i++)
+        snprintf(s->run + 2 * i, 3, "%02x", name[i]);
+    snprintf(run, sizeof run, "%s: %s", EA_UPLOAD_RUN_HEADER, s->run);
+    struct curl_slist *list = curl_slist_append(NULL, run), *more = list;
+    for (size_t i = 0; more && i < sizeof FIXED / sizeof *FIXED; i++)
+        more = curl_slist_append(list, FIXED[i]);
+    if (!more || curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, list) != CURLE_OK) {
+        curl_slist_free_all(list);
+        return ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    }
+    curl_slist_free_all(s->headers);
+    s->headers = list;
+    return 0;
+}
+
 /* Sends what was taken. Non-zero ends the sender. */
 static int send_items(ea_sender *s, ea_err *err) {
     int mends = 1, too_large = 0, progress = 0, fatal = 0, conflict = 0;
@@ -438,6 +466,8 @@ static int send_items(ea_sender *s, ea_err *err) {
         return rc;
     if (conflict && !rc)
         rc = s->o.renew(s->o.arg, ack.stream, err);
+    if (conflict && !rc) /* a machine that was copied while it ran had this name, too */
+        rc = name_run(s, err);
     if (too_large) {
         s->cap_bytes = s->limit_bytes = s->body.len_bytes / 2 ? s->body.len_bytes / 2 : 1;
         return 0;
@@ -457,11 +487,9 @@ static int send_items(ea_sender *s, ea_err *err) {
 
 static int setup(ea_sender *s, ea_err *err) {
     s->curl = curl_easy_init();
-    s->headers = curl_slist_append(NULL, "Content-Type: " EA_UPLOAD_TYPE);
-    struct curl_slist *more =
-        s->headers ? curl_slist_append(s->headers, "Expect:") : NULL; /* no 100-continue round trip */
-    if (!s->curl || !more)
-        return ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    int rc = s->curl ? name_run(s, err) : ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    if (rc)
+        return rc;
     CURL *c = s->curl;
     CURLcode bad = CURLE_OK;
 #define SET(option, value)                                                                                             \
@@ -487,7 +515,6 @@ static int setup(ea_sender *s, ea_err *err) {
     SET(CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_timeout_ns + SECOND_NS - 1) / SECOND_NS));
     SET(CURLOPT_USERAGENT, "etwagent");
     SET(CURLOPT_POST, 1L);
-    SET(CURLOPT_HTTPHEADER, s->headers);
     SET(CURLOPT_WRITEFUNCTION, on_answer);
     SET(CURLOPT_WRITEDATA, s);
     SET(CURLOPT_NOPROGRESS, 0L);

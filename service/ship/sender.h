@@ -31,7 +31,7 @@ typedef struct ea_sender_options {
     int fail_fast;
     int64_t give_up_ns;    /* end when all has failed for so long; 0: never */
     int drain;             /* end when the spool is empty (see ea_sender_drain) */
-    ea_counters *counters; /* borrowed: batches_sent, batches_refused */
+    ea_counters *counters; /* borrowed: batches_sent, batches_refused, collector_moves */
 
     void *arg;
     /* The collector has this definition durably for this stream. May be NULL. */

@@ -233,7 +233,8 @@ def check_imbalance(env, checks, collector, batches):
     upload(env, collector, "last", changed[-1:])
     collector.stop()
     answer = ledger(collector, "last", code=3)["streams"][0]
-    checks.equal([e["name"] for e in answer["equations"] if not e["holds"]], ["delivered", "stored"], "equations that fail")
+    checks.equal([e["name"] for e in answer["equations"] if not e["holds"]], ["delivered"],
+                 "equations that fail; another collector may have what came before")
 
 
 def test(env, checks, _):
