@@ -42,6 +42,7 @@ enum ea_severity {
     X(events_evicted_refused, 21, EA_LOSS, "events in batches that a collector refused for good")                      \
     X(spool_torn_bytes, 22, EA_NOTICE, "bytes of half-written batches cut off the spool after a crash")                \
     X(spool_bad_bytes, 23, EA_UNKNOWN, "bytes inside the spool that could not be read back")                           \
+    X(spool_locked_events, 28, EA_NOTICE, "events in the spool when it was opened that none of its keys opens")        \
     X(streams_renewed, 24, EA_NOTICE, "streams that went on under a new name: another machine had used their numbers") \
     X(keyframes_written, 25, EA_INFO, "keyframes written")                                                             \
     X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \

@@ -76,6 +76,17 @@ EA_MUST_CHECK int ea_path_read_all(const char *path, size_t max_bytes, char **re
 EA_MUST_CHECK int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int mode_private,
                                     ea_err *err);
 
+/* ---- secrets ---- */
+/* Bytes that are of use on this machine only, where the operating system can make such (Windows: DPAPI, for the
+ * machine, so that the service and an administrator read the same file); elsewhere a copy, which its file's mode
+ * protects. *ret_data: the caller frees it. EA_ECRYPTO: these bytes were not made here. */
+EA_MUST_CHECK int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes,
+                             ea_err *err);
+EA_MUST_CHECK int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes,
+                               ea_err *err);
+/* EA_EREFUSED when others than its owner may read or write the file. (Windows: never; ea_unprotect is the judge.) */
+EA_MUST_CHECK int ea_path_check_private(const char *path, ea_err *err);
+
 /* ---- the rest ---- */
 void ea_os_error_text(int os_error, char *out, size_t out_bytes);
 int ea_is_terminal(FILE *f);

@@ -377,6 +377,30 @@ int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int 
     return rc;
 }
 
+int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err) {
+    uint8_t *copy = malloc(len_bytes ? len_bytes : 1);
+    if (!copy)
+        return ea_fail(err, EA_ENOMEM, "protect a secret");
+    memcpy(copy, data, len_bytes);
+    *ret_data = copy;
+    *ret_len_bytes = len_bytes;
+    return 0;
+}
+
+int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err) {
+    return ea_protect(data, len_bytes, ret_data, ret_len_bytes, err);
+}
+
+int ea_path_check_private(const char *path, ea_err *err) {
+    struct stat st;
+    if (stat(path, &st))
+        return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "look at %s", path);
+    return st.st_mode & 077
+               ? ea_fail(err, EA_EREFUSED, "use %s: its mode is %03o, but only its owner may read it (chmod 600)", path,
+                         (unsigned)st.st_mode & 0777)
+               : 0;
+}
+
 void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
     char buffer[128];
     snprintf(out, out_bytes, "%s", strerror_r(os_error, buffer, sizeof buffer));

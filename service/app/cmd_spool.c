@@ -19,7 +19,7 @@ typedef struct look_options {
 typedef struct stream_row {
     uint8_t id[EA_STREAM_ID_BYTES];
     int recorded, resumable; /* in the state file */
-    uint64_t highest, acknowledged, waiting, events, bytes;
+    uint64_t highest, acknowledged, waiting, locked, events, bytes;
 } stream_row;
 
 typedef struct look {
@@ -27,7 +27,7 @@ typedef struct look {
     size_t stream_count;
     ea_text segments; /* text or JSON of each */
     int json;
-    uint64_t segment_count, records, bad_bytes, torn_bytes, unreadable, wrong_batches;
+    uint64_t segment_count, records, bad_bytes, torn_bytes, unreadable, wrong_batches, locked;
     int check_batches;
     ea_err *err;
 } look;
@@ -59,12 +59,18 @@ static int on_stream(ea_spool_stream_state *state, void *arg) {
     return 0;
 }
 
-static int on_record(const ea_spool_record *r, int acknowledged, void *arg) {
+static int on_record(const ea_spool_record *r, int acknowledged, int opened, void *arg) {
     look *l = arg;
     stream_row *row = row_of(l, r->stream);
     if (!row)
         return ea_fail(l->err, EA_ENOMEM, "look into the spool");
-    if (l->check_batches) {
+    l->locked += opened == 0;
+    if (opened < 0) {
+        l->wrong_batches++;
+        fprintf(stderr,
+                "etwagent: batch %" PRIu64 " of the record at offset %" PRIu64 " was changed after it was encrypted\n",
+                r->number, r->offset);
+    } else if (l->check_batches && opened) {
         /* the record is whole: is the batch inside what the record says? */
         ea_batch_head head;
         ea_err why = {0};
@@ -81,7 +87,8 @@ static int on_record(const ea_spool_record *r, int acknowledged, void *arg) {
     if (!acknowledged) {
         row->waiting++;
         row->events += r->event_count;
-        row->bytes += r->len_bytes;
+        row->bytes += ea_spool_batch_bytes(r);
+        row->locked += opened == 0;
     }
     return 0;
 }
@@ -110,12 +117,17 @@ static int look_into(look *l, const look_options *o, char *path, ea_err *err) {
     l->err = err;
     l->json = o->json;
     ea_text_init(&l->segments);
+    ea_spool_keys keys = {0};
     int rc = ea_shipping_spool_path(o->shipping.spool, path, err);
+    if (!rc && o->shipping.spool_key)
+        rc = ea_spool_keys_read(&keys, o->shipping.spool_key, 0, err);
     if (!rc)
         rc = ea_spool_visit(
             path,
-            &(ea_spool_visitor){.on_stream = on_stream, .on_segment = on_segment, .on_record = on_record, .arg = l},
+            &(ea_spool_visitor){
+                .on_stream = on_stream, .on_segment = on_segment, .on_record = on_record, .keys = &keys, .arg = l},
             err);
+    ea_spool_keys_clear(&keys);
     if (!rc && l->segments.failed)
         rc = ea_fail(err, EA_ENOMEM, "look into the spool %s", path);
     return rc;
@@ -157,11 +169,13 @@ static int run_list(const void *opts, int operand_count, char **operands) {
         ea_text_hex(&t, row->id, sizeof row->id);
         ea_text_printf(&t,
                        o->json ? "\", \"resumable\": %s, \"highest\": %" PRIu64 ", \"acknowledged\": %" PRIu64
-                                 ", \"waiting\": %" PRIu64 ", \"events\": %" PRIu64 ", \"bytes\": %" PRIu64 "}"
+                                 ", \"waiting\": %" PRIu64 ", \"events\": %" PRIu64 ", \"bytes\": %" PRIu64
+                                 ", \"locked\": %" PRIu64 "}"
                                : "%s: highest number %" PRIu64 ", %" PRIu64 " batches acknowledged; %" PRIu64
-                                 " wait, with %" PRIu64 " events and %" PRIu64 " bytes\n",
+                                 " wait, with %" PRIu64 " events and %" PRIu64 " bytes; %" PRIu64
+                                 " of them need another key\n",
                        o->json ? (row->resumable ? "true" : "false") : (row->resumable ? " (a replay)" : ""),
-                       row->highest, row->acknowledged, row->waiting, row->events, row->bytes);
+                       row->highest, row->acknowledged, row->waiting, row->events, row->bytes, row->locked);
     }
     if (!rc && o->json)
         ea_text_str(&t, l.stream_count ? "\n]\n" : "]\n");
@@ -181,6 +195,7 @@ static int run_list(const void *opts, int operand_count, char **operands) {
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(look_options, shipping.spool),                                                                 \
      .help = "folder of the spool; default: spool in the folder for state (see above)"},                               \
+        EA_SPOOL_KEY_OPTION(offsetof(look_options, shipping.spool_key)),                                               \
         {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(look_options, json), .help = "print JSON"}, {         \
         .name = NULL                                                                                                   \
     }
@@ -190,8 +205,9 @@ const ea_command ea_cmd_spool_list = {
     .operands = "",
     .summary = "List what waits in the spool",
     .details =
-        "One line a stream. Works while an agent uses the spool, and changes nothing.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
-        "JSON keys: [stream, resumable, highest, acknowledged, waiting, events, bytes].",
+        "One line a stream. Works while an agent uses the spool, and changes nothing. Batches are locked when the key\n"
+        "that they are encrypted with is not in the file that --spool-key names.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
+        "JSON keys: [stream, resumable, highest, acknowledged, waiting, events, bytes, locked].",
     .options = (const ea_option[]){LOOK_OPTIONS},
     .options_size = sizeof(look_options),
     .run = run_list,
@@ -210,18 +226,20 @@ static int run_verify(const void *opts, int operand_count, char **operands) {
     int rc = look_into(&l, o, path, &err);
     int bad = l.bad_bytes || l.unreadable || l.wrong_batches;
     if (!rc && o->json) {
-        ea_text_printf(&t,
-                       "{\"good\": %s, \"records\": %" PRIu64 ", \"bad_bytes\": %" PRIu64 ", \"torn_bytes\": %" PRIu64
-                       ", \"unreadable\": %" PRIu64 ", \"wrong_batches\": %" PRIu64 ", \"segments\": [",
-                       bad ? "false" : "true", l.records, l.bad_bytes, l.torn_bytes, l.unreadable, l.wrong_batches);
+        ea_text_printf(
+            &t,
+            "{\"good\": %s, \"records\": %" PRIu64 ", \"bad_bytes\": %" PRIu64 ", \"torn_bytes\": %" PRIu64
+            ", \"unreadable\": %" PRIu64 ", \"wrong_batches\": %" PRIu64 ", \"locked\": %" PRIu64 ", \"segments\": [",
+            bad ? "false" : "true", l.records, l.bad_bytes, l.torn_bytes, l.unreadable, l.wrong_batches, l.locked);
         ea_text_add(&t, l.segments.data, l.segments.len_bytes);
         ea_text_str(&t, l.segment_count ? "\n  ]}\n" : "]}\n");
     } else if (!rc) {
         ea_text_add(&t, l.segments.data, l.segments.len_bytes);
         ea_text_printf(&t,
                        "%" PRIu64 " batches are whole; %" PRIu64 " bytes are damaged, %" PRIu64 " torn, %" PRIu64
-                       " files unreadable, %" PRIu64 " batches contradict their record\n",
-                       l.records, l.bad_bytes, l.torn_bytes, l.unreadable, l.wrong_batches);
+                       " files unreadable, %" PRIu64 " batches contradict their record, %" PRIu64
+                       " are locked: their content was not checked\n",
+                       l.records, l.bad_bytes, l.torn_bytes, l.unreadable, l.wrong_batches, l.locked);
     }
     look_deinit(&l);
     if (!rc)
@@ -240,7 +258,7 @@ const ea_command ea_cmd_spool_verify = {
         "is\n"
         "no damage. Works while an agent uses the spool (its last batch may then look torn), and changes nothing.\n"
         "Exit codes: 0 good, 1 failed, 2 usage, 3 damaged.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
-        "JSON keys: good, records, bad_bytes, torn_bytes, unreadable, wrong_batches, segments [...].",
+        "JSON keys: good, records, bad_bytes, torn_bytes, unreadable, wrong_batches, locked, segments [...].",
     .options = (const ea_option[]){LOOK_OPTIONS},
     .options_size = sizeof(look_options),
     .run = run_verify,
@@ -298,8 +316,9 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
                 ea_sender_stop(sender);
         rc = ea_sender_result(sender, &err);
         ea_spool_get_status(d.spool, &after);
-        printf("%zu batches were sent, %u of them refused; %zu are left\n", before.waiting - after.waiting,
-               d.voice.refused_count, after.waiting);
+        printf("%zu batches were sent, %u of them refused; %zu are left", before.waiting - after.waiting,
+               d.voice.refused_count, after.waiting + after.locked);
+        printf(after.locked ? ", %zu of them locked\n" : "\n", after.locked);
     }
     ea_sender_destroy(sender);
     int closed = ea_spool_close(d.spool, &later);
@@ -307,7 +326,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
         rc = closed;
         err = later;
     }
-    return rc ? failed(rc, &err) : d.voice.refused_count ? 1 : 0;
+    return rc ? failed(rc, &err) : d.voice.refused_count || after.locked ? 1 : 0;
 }
 
 const ea_command ea_cmd_spool_drain = {
@@ -317,10 +336,43 @@ const ea_command ea_cmd_spool_drain = {
     .details = "Sends all batches and ends when every one is answered. A replay that was interrupted is not finished "
                "by this: only\n"
                "the same replay command reads the rest of its traces.\n"
-               "Exit codes: 0 the spool is empty and nothing was refused, 1 failed, 2 usage.\n\n" EA_SPOOL_FOLDER_TEXT,
+               "Exit codes: 0 the spool is empty and nothing was refused, 1 failed or something is left, 2 "
+               "usage.\n\n" EA_SPOOL_FOLDER_TEXT,
     .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(drain_options, shipping)),
                                    EA_SPOOL_OPTIONS(offsetof(drain_options, shipping)),
                                    {.name = NULL}},
     .options_size = sizeof(drain_options),
     .run = run_drain,
+};
+
+/* ---- spool rotate-key ---- */
+
+typedef struct rotate_options {
+    const char *spool_key;
+} rotate_options;
+
+static int run_rotate(const void *opts, int operand_count, char **operands) {
+    const rotate_options *o = opts;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    int rc = ea_spool_keys_rotate(o->spool_key, &err);
+    return rc ? failed(rc, &err) : 0;
+}
+
+const ea_command ea_cmd_spool_rotate_key = {
+    .name = "spool rotate-key",
+    .operands = "",
+    .summary = "Add a new key to the spool's key file",
+    .details = "What an agent writes from its next start on is encrypted with the new key. The file keeps the 15 keys "
+               "before it, so\n"
+               "that what waits under them can still be sent.",
+    .options = (const ea_option[]){{.name = "spool-key",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(rotate_options, spool_key),
+                                    .required = 1,
+                                    .help = "the key file"},
+                                   {.name = NULL}},
+    .options_size = sizeof(rotate_options),
+    .run = run_rotate,
 };

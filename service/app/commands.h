@@ -14,5 +14,6 @@ extern const ea_command ea_cmd_replay;
 extern const ea_command ea_cmd_spool_list;
 extern const ea_command ea_cmd_spool_verify;
 extern const ea_command ea_cmd_spool_drain;
+extern const ea_command ea_cmd_spool_rotate_key;
 
 #endif

@@ -25,17 +25,27 @@ int ea_shipping_spool_path(const char *given, char *out, ea_err *err) {
     return 0;
 }
 
+static void on_locked(void *arg, const char *text) {
+    (void)arg;
+    fprintf(stderr, "etwagent: %s\n", text);
+}
+
 int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_counters *counters, ea_err *err) {
     static const enum ea_spool_sync SYNC[] = {EA_SPOOL_SYNC_ALWAYS, EA_SPOOL_SYNC_INTERVAL, EA_SPOOL_SYNC_NEVER};
     char path[EA_SPOOL_PATH_BYTES];
     int rc = ea_shipping_spool_path(o->spool, path, err);
     if (rc)
         return rc;
-    return ea_spool_open(
-        ret, path,
-        &(ea_spool_options){
-            .limit_bytes = o->spool_bytes, .evict = live, .sync = SYNC[o->spool_sync], .counters = counters},
-        err);
+    return ea_spool_open(ret, path,
+                         &(ea_spool_options){.limit_bytes = o->spool_bytes,
+                                             .limit_age_ns = o->spool_age_ns,
+                                             .evict = live,
+                                             .sync = SYNC[o->spool_sync],
+                                             .sync_interval_ns = o->spool_sync_interval_ns,
+                                             .key_path = o->spool_key,
+                                             .on_locked = on_locked,
+                                             .counters = counters},
+                         err);
 }
 
 static void say(const ea_shipping_voice *voice, const char *format, const char *text) {

@@ -9,9 +9,10 @@
 
 typedef struct ea_shipping_options {
     ea_strings collectors;
-    const char *cert, *key, *ca, *spool;
+    const char *cert, *key, *ca, *spool, *spool_key;
     uint64_t spool_bytes;
     int spool_sync; /* index into always, interval, never */
+    int64_t spool_sync_interval_ns, spool_age_ns;
     int64_t give_up_ns;
     uint64_t request_bytes;
     int64_t connect_timeout_ns, request_timeout_ns, idle_timeout_ns, retry_max_ns;
@@ -88,6 +89,15 @@ typedef struct ea_shipping_options {
         .help = "end when no collector has worked for so long; 0: never"                                               \
     }
 
+/* The row of the spool's key file. */
+#define EA_SPOOL_KEY_OPTION(at)                                                                                        \
+    {                                                                                                                  \
+        .name = "spool-key", .argument = "FILE", .type = EA_OPT_STRING, .offset = (at),                                \
+        .help =                                                                                                        \
+            "encrypt what waits in the spool with the key in this file, which is made when it is missing (for its "    \
+            "owner only; on Windows for this machine only); default: it is not encrypted"                              \
+    }
+
 /* The same for the spool. */
 #define EA_SPOOL_OPTIONS(base)                                                                                         \
     {.name = "spool",                                                                                                  \
@@ -101,11 +111,28 @@ typedef struct ea_shipping_options {
          .offset = (base) + offsetof(ea_shipping_options, spool_bytes),                                                \
          .fallback = "1GiB",                                                                                           \
          .help = "how large the spool may become"},                                                                    \
-    {                                                                                                                  \
-        .name = "spool-sync", .argument = "WHEN", .type = EA_OPT_CHOICE,                                               \
-        .offset = (base) + offsetof(ea_shipping_options, spool_sync), .fallback = "interval",                          \
-        .choices = ea_spool_sync_choices, .help = "when batches are forced to the disk; interval is each second"       \
-    }
+        {.name = "spool-age",                                                                                          \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = (base) + offsetof(ea_shipping_options, spool_age_ns),                                               \
+         .fallback = "0",                                                                                              \
+         .help = "what has waited longer gives way, and tombstones say so; 0: it waits as long as there is room"},     \
+        {.name = "spool-sync",                                                                                         \
+         .argument = "WHEN",                                                                                           \
+         .type = EA_OPT_CHOICE,                                                                                        \
+         .offset = (base) + offsetof(ea_shipping_options, spool_sync),                                                 \
+         .fallback = "interval",                                                                                       \
+         .choices = ea_spool_sync_choices,                                                                             \
+         .help = "when batches are forced to the disk: each one before it counts as kept, at an interval, or never"},  \
+        {.name = "spool-sync-interval",                                                                                \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_DURATION,                                                                                      \
+         .offset = (base) + offsetof(ea_shipping_options, spool_sync_interval_ns),                                     \
+         .fallback = "1s",                                                                                             \
+         .min = 1000000,                                                                                               \
+         .max = 3600000000000,                                                                                         \
+         .help = "with spool-sync interval: a power cut costs at the most what came in so long"},                      \
+        EA_SPOOL_KEY_OPTION((base) + offsetof(ea_shipping_options, spool_key))
 extern const char *const ea_spool_sync_choices[];
 
 #define EA_SPOOL_FOLDER_TEXT                                                                                           \

@@ -195,7 +195,7 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
 /* Called with lock. */
 static int has_room(const ea_spool *s, uint64_t need) {
     return s->disk_bytes + s->reserved_bytes + need <= s->o.limit_bytes &&
-           s->waiting_count + s->taken_count + s->reserved_batches < s->o.limit_batches;
+           s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches < s->o.limit_batches;
 }
 
 /* Called with lock, which it lets go meanwhile: an open segment without live batches is room, too. 1 when there was
@@ -244,6 +244,9 @@ static int make_room(ea_spool *s, uint64_t need, uint32_t priority, ea_err *err)
         if (rc)
             continue;
         if (!s->o.evict) {
+            if (s->locked_count && !s->waiting_count && !s->taken_count && !s->reserved_batches)
+                return ea_fail(err, EA_EFULL,
+                               "append to the spool %s: it is full of batches that none of its keys opens", s->dir);
             ea_cond_wait(s->room, s->lock);
             continue;
         }
@@ -262,7 +265,7 @@ static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **
     ea_mutex_lock(s->lock);
     segment *g = s->active[priority];
     ea_file *full = NULL;
-    if (g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_HEAD_BYTES) {
+    if (g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_SEALED_HEAD_BYTES) {
         full = g->file;
         g->file = NULL;
         s->active[priority] = NULL;
@@ -286,9 +289,8 @@ static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **
         *ret = g;
         return 0;
     }
-    uint8_t head[EA_SPOOL_HEAD_BYTES];
-    int64_t now = ea_utc_ns();
-    ea_spool_put_head(head, sequence, priority, now);
+    uint8_t bytes[EA_SPOOL_SEALED_HEAD_BYTES];
+    ea_spool_head head = {.priority = priority, .created_utc_ns = ea_utc_ns(), .is_sealed = s->keys != NULL};
     char *path = ea_spool_segment_path(s->dir, sequence);
     g = calloc(1, sizeof *g);
     if (!path || !g) {
@@ -296,9 +298,17 @@ static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **
         free(g);
         return ea_fail(err, EA_ENOMEM, "append to the spool %s", s->dir);
     }
-    rc = ea_file_open(&g->file, path, EA_OPEN_CREATE, err);
+    if (s->keys) {
+        memcpy(head.key_id, ea_spool_keys_newest(s->keys), sizeof head.key_id);
+        rc = ea_random_bytes(head.salt, sizeof head.salt, err);
+        if (!rc)
+            rc = ea_spool_segment_key(s->keys, sequence, &head, &g->key, err);
+    }
+    size_t head_bytes = ea_spool_put_head(bytes, sequence, &head);
+    if (!rc)
+        rc = ea_file_open(&g->file, path, EA_OPEN_CREATE, err);
     if (!rc) {
-        rc = ea_file_write_at(g->file, 0, head, sizeof head, err);
+        rc = ea_file_write_at(g->file, 0, bytes, head_bytes, err);
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
             rc = ea_path_sync_dir(s->dir, err);
         if (rc) {
@@ -309,13 +319,14 @@ static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **
     }
     free(path);
     if (rc) {
-        free(g);
+        ea_spool_free_segment(g);
         return rc;
     }
     g->sequence = sequence;
     g->priority = priority;
-    g->created_utc_ns = now;
-    g->size_bytes = EA_SPOOL_HEAD_BYTES;
+    g->created_utc_ns = head.created_utc_ns;
+    g->is_sealed = head.is_sealed;
+    g->size_bytes = head_bytes;
     ea_mutex_lock(s->lock);
     g->next = s->segments;
     s->segments = g;
@@ -342,16 +353,37 @@ static int sync_open(ea_spool *s, ea_err *err) {
     return rc;
 }
 
-int ea_spool_write(ea_spool *s, ea_spool_record *r, const ea_family_count *families, size_t family_count, ea_err *err) {
+/* With write_lock: the record as it is written; *ret_sealed (the caller frees it) is the batch of a sealed one. */
+static int seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_sealed, ea_err *err) {
+    if (!g->is_sealed || r->flags & EA_SPOOL_TOMBSTONE)
+        return 0;
+    uint8_t *out = malloc((size_t)r->len_bytes + EA_SPOOL_SEAL_BYTES);
+    if (!out)
+        return ea_fail(err, EA_ENOMEM, "append to the spool %s", s->dir);
+    int rc = ea_spool_seal(&g->key, g->seal_attempts++, r, out, err);
+    if (rc) {
+        free(out);
+        return rc;
+    }
+    *ret_sealed = out;
+    return 0;
+}
+
+int ea_spool_write(ea_spool *s, const ea_spool_record *given, const ea_family_count *families, size_t family_count,
+                   ea_err *err) {
     segment *g = NULL;
-    uint64_t need = EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes;
-    uint8_t fields[EA_SPOOL_RECORD_BYTES];
+    ea_spool_record written = *given, *r = &written;
+    uint8_t fields[EA_SPOOL_RECORD_BYTES], *sealed = NULL;
+    uint64_t need = 0;
     size_t added = 0;
     /* descriptions first: no batch on disk leans on one that is not */
     int rc = ea_descriptions_add_batch(s->descriptions, r->batch, r->len_bytes, &added, err);
     if (!rc)
-        rc = segment_for(s, r->priority, need, &g, err);
+        rc = segment_for(s, r->priority, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
+    if (!rc)
+        rc = seal(s, g, r, &sealed, err);
     if (!rc) {
+        need = EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes;
         r->offset = g->size_bytes; /* only holders of write_lock change an open segment's size */
         ea_spool_put_record(fields, r, g->sequence);
         rc = ea_file_write_at(g->file, r->offset, fields, sizeof fields, err);
@@ -397,6 +429,7 @@ int ea_spool_write(ea_spool *s, ea_spool_record *r, const ea_family_count *famil
         }
         ea_mutex_unlock(s->lock);
     }
+    free(sealed);
     return rc;
 }
 
@@ -430,7 +463,8 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         .batch = batch->data,
         .len_bytes = (uint32_t)batch->len_bytes};
     memcpy(r.stream, batch->stream, sizeof r.stream);
-    uint64_t need = EA_SPOOL_RECORD_BYTES + (uint64_t)r.len_bytes + EA_SPOOL_HEAD_BYTES;
+    uint64_t need = EA_SPOOL_RECORD_BYTES + (uint64_t)r.len_bytes +
+                    (s->keys ? EA_SPOOL_SEAL_BYTES + EA_SPOOL_SEALED_HEAD_BYTES : EA_SPOOL_HEAD_BYTES);
     for (;;) {
         ea_mutex_lock(s->lock);
         const stream *k = ea_spool_find_stream(s, batch->stream);
@@ -558,10 +592,10 @@ int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *
     /* a taken entry and its segment stay as they are */
     const entry *e = item->entry;
     uint64_t sequence = e->segment->sequence;
-    size_t n = EA_SPOOL_RECORD_BYTES + (size_t)e->len_bytes, got = 0;
+    size_t n = EA_SPOOL_RECORD_BYTES + (size_t)e->len_bytes + (e->sealed ? EA_SPOOL_SEAL_BYTES : 0), got = 0;
     ea_spool_record r;
-    uint8_t *data = malloc(n);
-    int rc = data ? 0 : ea_fail(err, EA_ENOMEM, "read the spool %s", s->dir);
+    uint8_t *data = malloc(n), *opened = e->sealed ? malloc(e->len_bytes) : NULL;
+    int rc = data && (opened || !e->sealed) ? 0 : ea_fail(err, EA_ENOMEM, "read the spool %s", s->dir);
     ea_mutex_lock(s->read_lock);
     if (!rc && (!s->reader || s->reader_sequence != sequence)) {
         char *path = ea_spool_segment_path(s->dir, sequence);
@@ -576,14 +610,18 @@ int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *
         rc = ea_file_read_at(s->reader, e->offset, data, n, &got, err);
     ea_mutex_unlock(s->read_lock);
     if (!rc && (got != n || !ea_spool_get_record(data, n, sequence, &r) || r.number != e->disk_number ||
-                r.len_bytes != e->len_bytes))
+                ea_spool_batch_bytes(&r) != e->len_bytes || !(r.flags & EA_SPOOL_SEALED) != !e->sealed))
         rc = ea_fail(err, EA_ECORRUPT, "read batch %llu from the spool %s: it is damaged",
+                     (unsigned long long)e->number, s->dir);
+    if (!rc && e->sealed && (rc = ea_spool_unseal(&e->segment->key, &r, opened, err)) == EA_ECORRUPT)
+        rc = ea_fail(err, rc, "read batch %llu from the spool %s: it was changed after it was encrypted",
                      (unsigned long long)e->number, s->dir);
     if (!rc && e->moved)
         rc = ea_batch_rename(r.batch, r.len_bytes, item->stream, item->number, out, err);
     else if (!rc)
         ea_text_add(out, r.batch, r.len_bytes);
     free(data);
+    free(opened);
     return rc;
 }
 
@@ -643,7 +681,10 @@ ea_descriptions *ea_spool_descriptions(ea_spool *s) {
 
 void ea_spool_get_status(ea_spool *s, ea_spool_status *ret) {
     ea_mutex_lock(s->lock);
-    *ret = (ea_spool_status){
-        .disk_bytes = s->disk_bytes, .waiting = s->waiting_count, .taken = s->taken_count, .streams = s->stream_count};
+    *ret = (ea_spool_status){.disk_bytes = s->disk_bytes,
+                             .waiting = s->waiting_count,
+                             .locked = s->locked_count,
+                             .taken = s->taken_count,
+                             .streams = s->stream_count};
     ea_mutex_unlock(s->lock);
 }

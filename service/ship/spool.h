@@ -2,9 +2,9 @@
  *
  * A folder with append-only segment files (spool_file.h has their format), a small state file (which numbers of which
  * stream are acknowledged), the class descriptions that passed through (descriptions.h), and a lock: one process at a
- * time. Priorities have segments of their own. A batch leaves only when it is acknowledged, refused for good or
- * evicted; a segment without live batches is deleted, after the state file says why. It survives a kill at any byte: a
- * torn tail is cut off and counted.
+ * time. Priorities have segments of their own. With a key file what is written is encrypted (spool_key.h). A batch
+ * leaves only when it is acknowledged, refused for good or evicted; a segment without live batches is deleted, after
+ * the state file says why. It survives a kill at any byte: a torn tail is cut off and counted.
  *
  * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (about 120 bytes each). A full spool
  * makes ea_spool_append wait: a file loses nothing. With evict set the oldest segment of the lowest priority gives way
@@ -35,10 +35,18 @@ typedef struct ea_spool_options {
     int evict; /* when it is full, the oldest of the lowest priority gives way (a live agent); 0: append waits */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
-    ea_counters *counters;    /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
+    /* What is written is encrypted with the newest key of this file (made when it is missing). NULL: not encrypted.
+     * What is here under a key that the file lacks is locked: it stays until the key is back (at an opening), or gives
+     * way like all else; of a replay it is made again. */
+    const char *key_path;
+    /* Told when batches are locked, in a sentence. May be NULL. */
+    void (*on_locked)(void *arg, const char *text);
+    void *arg;
+    ea_counters *counters; /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
 } ea_spool_options;
 
-/* Opens or makes the folder and recovers what is in it. EA_EBUSY when another process has it. */
+/* Opens or makes the folder and recovers what is in it. EA_EBUSY when another process has it; the
+ * errors of ea_spool_keys_read. */
 EA_MUST_CHECK int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err);
 /* Saves the state and lets go. No other thread may be inside. */
 EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
@@ -127,6 +135,7 @@ ea_descriptions *ea_spool_descriptions(ea_spool *s);
 typedef struct ea_spool_status {
     uint64_t disk_bytes;
     size_t waiting, taken; /* batches */
+    size_t locked;         /* batches whose key is not here; they do not wait */
     size_t streams;
 } ea_spool_status;
 void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */
@@ -137,7 +146,9 @@ typedef struct ea_spool_visitor {
     /* each may be NULL; non-zero stops */
     int (*on_stream)(ea_spool_stream_state *state, void *arg); /* state's memory is the spool's */
     int (*on_segment)(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, int unreadable, void *arg);
-    int (*on_record)(const ea_spool_record *record, int acknowledged, void *arg);
+    /* opened: 0 when the batch is still sealed, because keys lacks its key; EA_ECORRUPT when it was changed. */
+    int (*on_record)(const ea_spool_record *record, int acknowledged, int opened, void *arg);
+    const ea_spool_keys *keys; /* may be NULL */
     void *arg;
 } ea_spool_visitor;
 EA_MUST_CHECK int ea_spool_visit(const char *dir, const ea_spool_visitor *visitor, ea_err *err);

@@ -1,6 +1,7 @@
 /* The spool's common parts: its index in memory, the state file, deleting segments. See spool_core.h. */
 #include "spool_core.h"
 
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,21 +37,29 @@ int ea_spool_segment_sequence(const char *name, uint64_t *ret) {
 }
 
 void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front) {
-    queue *q = &s->waiting[e->priority];
+    queue *q = e->locked ? &s->locked[e->priority] : &s->waiting[e->priority];
     e->prev = at_the_front ? NULL : q->last;
     e->next = at_the_front ? q->first : NULL;
     *(e->prev ? &e->prev->next : &q->first) = e;
     *(e->next ? &e->next->prev : &q->last) = e;
     q->count++;
+    if (e->locked) {
+        s->locked_count++;
+        return;
+    }
     s->waiting_count++;
     s->streams_waiting += e->stream->waiting++ == 0;
 }
 
 void ea_spool_dequeue(ea_spool *s, entry *e) {
-    queue *q = &s->waiting[e->priority];
+    queue *q = e->locked ? &s->locked[e->priority] : &s->waiting[e->priority];
     *(e->prev ? &e->prev->next : &q->first) = e->next;
     *(e->next ? &e->next->prev : &q->last) = e->prev;
     q->count--;
+    if (e->locked) {
+        s->locked_count--;
+        return;
+    }
     s->waiting_count--;
     s->streams_waiting -= --e->stream->waiting == 0;
 }
@@ -136,6 +145,7 @@ int ea_spool_attach(segment *g, stream *k) {
 }
 
 void ea_spool_free_segment(segment *g) {
+    OPENSSL_cleanse(&g->key, sizeof g->key);
     free(g->streams);
     free(g);
 }
@@ -184,9 +194,11 @@ int ea_spool_add_entry(ea_spool *s, stream *k, segment *g, const ea_spool_record
                  .number = r->number,
                  .disk_number = r->number,
                  .offset = (uint32_t)r->offset,
-                 .len_bytes = r->len_bytes,
+                 .len_bytes = ea_spool_batch_bytes(r),
                  .event_count = r->event_count,
                  .priority = (uint8_t)r->priority,
+                 .sealed = r->flags & EA_SPOOL_SEALED ? 1 : 0,
+                 .locked = r->flags & EA_SPOOL_SEALED && g->is_locked ? 1 : 0,
                  .counted = (uint8_t)counted,
                  .tombstone = r->flags & EA_SPOOL_TOMBSTONE ? 1 : 0};
     if (ea_spool_set_families(e, families, family_count) ||

@@ -23,13 +23,15 @@ struct ea_spool_entry {
     entry *prev, *next; /* in a queue */
     segment *segment;
     stream *stream;
-    uint64_t number, disk_number; /* now, and as the record on disk has it */
-    uint32_t offset;              /* of the record in its segment */
-    uint32_t len_bytes, event_count;
+    uint64_t number, disk_number;    /* now, and as the record on disk has it */
+    uint32_t offset;                 /* of the record in its segment */
+    uint32_t len_bytes, event_count; /* bytes of the batch */
     uint8_t priority;
     uint8_t taken;
     uint8_t counted;   /* its events are in this process's ledger */
     uint8_t tombstone; /* it stands for batches that are gone */
+    uint8_t sealed;    /* on disk it is EA_SPOOL_SEAL_BYTES longer */
+    uint8_t locked;    /* sealed with a key that is not here: it waits for it in a queue that nobody is served from */
     uint8_t moved;     /* the record on disk has the name of an earlier stream: see ea_spool_renew */
     uint8_t family_count;
     ea_family_count *families; /* of its events, when they are counted */
@@ -49,6 +51,9 @@ struct ea_spool_segment {
     stream **streams;   /* whose records are in its file, dead ones included */
     size_t stream_count;
     ea_file *file; /* while it is open for appending; write_lock */
+    int is_sealed, is_locked;
+    ea_sealing_key key;     /* of a sealed one, unless it is locked */
+    uint64_t seal_attempts; /* nonces used; write_lock */
 };
 
 struct ea_spool_known_stream {
@@ -67,12 +72,13 @@ struct ea_spool {
     ea_spool_options o;
     ea_file *lock_file;
     ea_descriptions *descriptions;
+    ea_spool_keys *keys; /* NULL: nothing is sealed */
     ea_mutex *save_lock, *write_lock, *read_lock, *lock;
     ea_cond *room, *work; /* with lock */
 
     /* lock */
-    queue waiting[EA_SPOOL_PRIORITIES];
-    size_t taken_count, waiting_count;
+    queue waiting[EA_SPOOL_PRIORITIES], locked[EA_SPOOL_PRIORITIES];
+    size_t taken_count, waiting_count, locked_count;
     size_t streams_waiting;    /* how many streams have entries in queues */
     const stream *last_served; /* only compared, never followed */
     segment *segments;         /* all on disk but the dead */
@@ -131,8 +137,8 @@ void ea_spool_bury(ea_spool *s, segment *g);
  * without a segment. */
 EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
 /* With write_lock: writes one record and adds its entry. EA_EFULL: the disk is full. */
-EA_MUST_CHECK int ea_spool_write(ea_spool *s, ea_spool_record *r, const ea_family_count *families, size_t family_count,
-                                 ea_err *err);
+EA_MUST_CHECK int ea_spool_write(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,
+                                 size_t family_count, ea_err *err);
 /* With write_lock: the same for a tombstone of a stream. */
 EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, uint64_t number,
                                             const ea_tombstone *tombstones, size_t count, ea_err *err);

@@ -20,6 +20,7 @@ typedef struct eviction {
     ea_spool *s;
     enum ea_counter cause;
     uint64_t sequence;
+    const segment *segment; /* its key opens what is sealed */
     gone *list;
     size_t count;
     stream **streams; /* distinct ones of the list: one or two, mostly */
@@ -59,18 +60,21 @@ static int collect(eviction *v, segment *g) {
     v->streams = calloc(g->live, sizeof *v->streams);
     if (!v->list || !v->streams)
         return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", s->dir);
-    entry *next;
-    for (entry *e = s->waiting[g->priority].first; e; e = next) {
-        next = e->next;
-        if (e->segment != g)
-            continue;
-        v->list[v->count++] =
-            (gone){.stream = e->stream, .number = e->number, .event_count = e->event_count, .tombstone = e->tombstone};
-        ea_spool_move(e, EA_COUNT_events_spooled, v->cause);
-        ea_spool_dequeue(s, e);
-        ea_u64_map_remove(&e->stream->entries, e->number);
-        g->live--; /* stream->live is left: it keeps the stream here */
-        ea_spool_free_entry(e);
+    const queue *queues[] = {&s->waiting[g->priority], &s->locked[g->priority]};
+    for (size_t i = 0; i < 2; i++) {
+        entry *next;
+        for (entry *e = queues[i]->first; e; e = next) {
+            next = e->next;
+            if (e->segment != g)
+                continue;
+            v->list[v->count++] = (gone){
+                .stream = e->stream, .number = e->number, .event_count = e->event_count, .tombstone = e->tombstone};
+            ea_spool_move(e, EA_COUNT_events_spooled, v->cause);
+            ea_spool_dequeue(s, e);
+            ea_u64_map_remove(&e->stream->entries, e->number);
+            g->live--; /* stream->live is left: it keeps the stream here */
+            ea_spool_free_entry(e);
+        }
     }
     qsort(v->list, v->count, sizeof *v->list, by_stream_and_number);
     for (size_t i = 0; i < v->count; i++)
@@ -117,10 +121,16 @@ static int on_record(const ea_spool_record *r, void *arg) {
     v->moved_number = memcmp(home->state.stream, r->stream, EA_STREAM_ID_BYTES) != 0 ? number : 0;
     if (g->tombstone)
         return ea_batch_each_tombstone(r->batch, r->len_bytes, on_older, v, v->err);
-    if (ea_batch_read_head(r->batch, r->len_bytes, &head, NULL) == 0 && head.event_count) {
+    ea_spool_record plain = *r;
+    uint8_t *opened = NULL;
+    int readable = !(r->flags & EA_SPOOL_SEALED);
+    if (!readable && !v->segment->is_locked && (opened = malloc(r->len_bytes)) != NULL)
+        readable = ea_spool_unseal(&v->segment->key, &plain, opened, NULL) == 0;
+    if (readable && ea_batch_read_head(plain.batch, plain.len_bytes, &head, NULL) == 0 && head.event_count) {
         g->utc_min_ns = head.utc_min_ns;
         g->utc_max_ns = head.utc_max_ns;
     }
+    free(opened);
     return 0;
 }
 
@@ -200,6 +210,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, en
         g->file = NULL;
     }
     v.sequence = g->sequence;
+    v.segment = g; /* read_segment is done with it before anybody may free it */
     ea_mutex_unlock(s->lock);
     ea_file_close(file);
     rc = read_segment(&v);

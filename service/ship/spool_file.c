@@ -6,43 +6,105 @@
 #include <string.h>
 
 static const char HEAD_MAGIC[8] = {'E', 'A', 'S', 'P', 'O', 'O', 'L', '1'};
-#define RECORD_MAGIC 0x52534145u /* "EASR" */
-#define HEAD_SEED    0x6c6f6f7073u
+#define RECORD_MAGIC  0x52534145u /* "EASR" */
+#define HEAD_SEED     0x6c6f6f7073u
+#define SEGMENT_LABEL "etwagent spool segment"
+enum { FIELDS_BYTES = EA_SPOOL_RECORD_BYTES - 16 };
 static const char STATE_FIRST_LINE[] = "etwagent spool state 1\n";
 
-void ea_spool_put_head(uint8_t *out, uint64_t sequence, uint32_t priority, int64_t created_utc_ns) {
+size_t ea_spool_put_head(uint8_t *out, uint64_t sequence, const ea_spool_head *head) {
+    size_t n = 32;
     memcpy(out, HEAD_MAGIC, 8);
     ea_store64(out + 8, sequence);
-    ea_store32(out + 16, priority);
-    ea_store32(out + 20, 0);
-    ea_store64(out + 24, (uint64_t)created_utc_ns);
-    ea_store64(out + 32, ea_hash64(out, 32, HEAD_SEED));
+    ea_store32(out + 16, head->priority);
+    ea_store32(out + 20, head->is_sealed ? 1 : 0);
+    ea_store64(out + 24, (uint64_t)head->created_utc_ns);
+    if (head->is_sealed) {
+        memcpy(out + 32, head->key_id, sizeof head->key_id);
+        memcpy(out + 40, head->salt, sizeof head->salt);
+        n = 56;
+    }
+    ea_store64(out + n, ea_hash64(out, n, HEAD_SEED));
+    return n + 8;
 }
 
-int ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_head *ret) {
+size_t ea_spool_is_head(const uint8_t *data, size_t len_bytes, uint64_t sequence, ea_spool_head *ret) {
     if (len_bytes < EA_SPOOL_HEAD_BYTES || memcmp(data, HEAD_MAGIC, 8) != 0 || ea_load64(data + 8) != sequence ||
-        ea_load32(data + 16) >= EA_SPOOL_PRIORITIES || ea_load64(data + 32) != ea_hash64(data, 32, HEAD_SEED))
+        ea_load32(data + 16) >= EA_SPOOL_PRIORITIES || ea_load32(data + 20) > 1)
         return 0;
+    ea_spool_head head = {.priority = ea_load32(data + 16),
+                          .created_utc_ns = (int64_t)ea_load64(data + 24),
+                          .is_sealed = ea_load32(data + 20) == 1};
+    size_t n = head.is_sealed ? EA_SPOOL_SEALED_HEAD_BYTES : EA_SPOOL_HEAD_BYTES;
+    if (len_bytes < n || ea_load64(data + n - 8) != ea_hash64(data, n - 8, HEAD_SEED))
+        return 0;
+    if (head.is_sealed) {
+        memcpy(head.key_id, data + 32, sizeof head.key_id);
+        memcpy(head.salt, data + 40, sizeof head.salt);
+    }
     if (ret)
-        *ret = (ea_spool_head){.priority = ea_load32(data + 16), .created_utc_ns = (int64_t)ea_load64(data + 24)};
-    return 1;
+        *ret = head;
+    return n;
+}
+
+int ea_spool_is_torn_head(const uint8_t *data, size_t len_bytes, uint64_t sequence) {
+    return len_bytes < EA_SPOOL_HEAD_BYTES ||
+           (len_bytes < EA_SPOOL_SEALED_HEAD_BYTES && memcmp(data, HEAD_MAGIC, 8) == 0 &&
+            ea_load64(data + 8) == sequence && ea_load32(data + 20) == 1);
+}
+
+int ea_spool_segment_key(const ea_spool_keys *keys, uint64_t sequence, const ea_spool_head *head, ea_sealing_key *ret,
+                         ea_err *err) {
+    uint8_t bytes[EA_SPOOL_SEALED_HEAD_BYTES];
+    size_t n = ea_spool_put_head(bytes, sequence, head);
+    return ea_sealing_key_derive(ret, keys, head->key_id, SEGMENT_LABEL, bytes, n - 8, err);
+}
+
+static void put_fields(uint8_t *out, const ea_spool_record *r) {
+    memcpy(out, r->stream, EA_STREAM_ID_BYTES);
+    ea_store64(out + 16, r->number);
+    ea_store32(out + 24, r->event_count);
+    ea_store16(out + 28, r->priority);
+    ea_store16(out + 30, r->flags);
+}
+
+int ea_spool_seal(const ea_sealing_key *key, uint64_t nonce, ea_spool_record *r, uint8_t *out, ea_err *err) {
+    ea_spool_record sealed = *r;
+    uint8_t fields[FIELDS_BYTES];
+    sealed.flags |= EA_SPOOL_SEALED;
+    sealed.batch = out;
+    sealed.len_bytes += EA_SPOOL_SEAL_BYTES;
+    put_fields(fields, &sealed);
+    ea_store64(out, nonce);
+    int rc = ea_seal(key, nonce, fields, sizeof fields, r->batch, r->len_bytes, out + 8, err);
+    if (!rc)
+        *r = sealed;
+    return rc;
+}
+
+int ea_spool_unseal(const ea_sealing_key *key, ea_spool_record *r, uint8_t *out, ea_err *err) {
+    uint8_t fields[FIELDS_BYTES];
+    put_fields(fields, r);
+    int rc = ea_unseal(key, ea_load64(r->batch), fields, sizeof fields, r->batch + 8, r->len_bytes - 8, out, err);
+    if (rc)
+        return rc;
+    r->batch = out;
+    r->len_bytes -= EA_SPOOL_SEAL_BYTES;
+    r->flags &= (uint16_t)~EA_SPOOL_SEALED;
+    return 0;
 }
 
 /* Chained over the two parts that do not lie together when a record is written. The length is in the seed: a record
  * whose length word was damaged must not pass. */
 static uint64_t checksum(const uint8_t *fields, const uint8_t *batch, uint32_t len_bytes, uint64_t sequence) {
-    uint64_t h = ea_hash64(fields, EA_SPOOL_RECORD_BYTES - 16, sequence ^ (uint64_t)len_bytes << 32);
+    uint64_t h = ea_hash64(fields, FIELDS_BYTES, sequence ^ (uint64_t)len_bytes << 32);
     return ea_hash64(batch, len_bytes, h);
 }
 
 void ea_spool_put_record(uint8_t *out, const ea_spool_record *r, uint64_t sequence) {
     ea_store32(out, RECORD_MAGIC);
     ea_store32(out + 4, r->len_bytes);
-    memcpy(out + 16, r->stream, EA_STREAM_ID_BYTES);
-    ea_store64(out + 32, r->number);
-    ea_store32(out + 40, r->event_count);
-    ea_store16(out + 44, r->priority);
-    ea_store16(out + 46, r->flags);
+    put_fields(out + 16, r);
     ea_store64(out + 8, checksum(out + 16, r->batch, r->len_bytes, sequence));
 }
 
@@ -50,7 +112,8 @@ int ea_spool_get_record(const uint8_t *data, size_t len_bytes, uint64_t sequence
     if (len_bytes < EA_SPOOL_RECORD_BYTES || ea_load32(data) != RECORD_MAGIC)
         return 0;
     uint32_t n = ea_load32(data + 4);
-    if (n == 0 || n > EA_BATCH_MAX_BYTES || n > len_bytes - EA_SPOOL_RECORD_BYTES)
+    uint32_t seal_bytes = ea_load16(data + 46) & EA_SPOOL_SEALED ? EA_SPOOL_SEAL_BYTES : 0;
+    if (n <= seal_bytes || n - seal_bytes > EA_BATCH_MAX_BYTES || n > len_bytes - EA_SPOOL_RECORD_BYTES)
         return 0;
     ea_spool_record r = {.batch = data + EA_SPOOL_RECORD_BYTES,
                          .len_bytes = n,
@@ -68,11 +131,11 @@ int ea_spool_get_record(const uint8_t *data, size_t len_bytes, uint64_t sequence
 
 int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
                   int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret, ea_err *err) {
-    if (!ea_spool_is_head(data, len_bytes, sequence, NULL))
+    size_t at = ea_spool_is_head(data, len_bytes, sequence, NULL);
+    if (!at)
         return ea_fail(err, EA_EFORMAT, "read a spool segment: expected the head of segment %llu",
                        (unsigned long long)sequence);
-    ea_spool_scanned scanned = {.whole_bytes = EA_SPOOL_HEAD_BYTES};
-    size_t at = EA_SPOOL_HEAD_BYTES;
+    ea_spool_scanned scanned = {.whole_bytes = at};
     while (at < len_bytes) {
         ea_spool_record r;
         if (!ea_spool_get_record(data + at, len_bytes - at, sequence, &r)) {

@@ -9,6 +9,8 @@
 typedef struct recovery {
     ea_spool *s;
     segment *segment;
+    uint64_t locked_batches, locked_events; /* of live streams */
+    uint64_t key_id;                        /* of one of them */
     ea_err *err;
 } recovery;
 
@@ -41,6 +43,9 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     }
     if (!rc)
         rc = ea_spool_attach(r->segment, k);
+    int is_locked = r->segment->is_locked && record->flags & EA_SPOOL_SEALED;
+    if (!rc && is_locked && k->state.resumable != EA_SPOOL_LIVE)
+        return 0; /* it is made again */
     if (!rc && !ea_range_set_has(&k->state.acknowledged, number) && !ea_spool_find_entry(k, number)) {
         ea_spool_record kept = *record;
         kept.number = number;
@@ -50,6 +55,8 @@ static int recover_record(const ea_spool_record *record, void *arg) {
             entry *e = ea_spool_find_entry(k, number);
             e->disk_number = record->number;
             e->moved = memcmp(k->state.stream, record->stream, EA_STREAM_ID_BYTES) != 0;
+            r->locked_batches += (uint64_t)is_locked;
+            r->locked_events += is_locked ? record->event_count : 0;
         }
     }
     return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
@@ -73,13 +80,29 @@ static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, ea_err *
     return rc;
 }
 
-static int recover_segment(ea_spool *s, uint64_t sequence, ea_err *err) {
+/* The key of a sealed segment. Without it its records stay where they are, locked. */
+static int unlock(recovery *r, segment *g, const ea_spool_head *head) {
+    ea_err why;
+    if (!head->is_sealed)
+        return 0;
+    g->is_sealed = 1;
+    int rc = ea_spool_segment_key(r->s->keys, g->sequence, head, &g->key, &why);
+    if (rc == EA_ENOTFOUND) {
+        g->is_locked = 1;
+        r->key_id = ea_load64(head->key_id);
+        return 0;
+    }
+    return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
+}
+
+static int recover_segment(recovery *r, uint64_t sequence) {
+    ea_spool *s = r->s;
+    ea_err *err = r->err;
     char *data = NULL, *path = ea_spool_segment_path(s->dir, sequence);
     size_t len_bytes = 0;
     segment *g = calloc(1, sizeof *g);
     ea_spool_scanned scanned = {0};
     ea_spool_head head = {0};
-    recovery r = {s, g, err};
     ea_err why;
     int rc = path && g ? 0 : ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
     if (!rc && ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why)) {
@@ -92,7 +115,7 @@ static int recover_segment(ea_spool *s, uint64_t sequence, ea_err *err) {
         g->sequence = sequence;
         g->next = s->segments;
         s->segments = g;
-        if (len_bytes < EA_SPOOL_HEAD_BYTES) {
+        if (ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence)) {
             scanned.torn_bytes = len_bytes; /* killed while it was being made */
         } else if (!ea_spool_is_head((const uint8_t *)data, len_bytes, sequence, &head)) {
             rc = set_aside(s, path, len_bytes, err);
@@ -104,7 +127,10 @@ static int recover_segment(ea_spool *s, uint64_t sequence, ea_err *err) {
         } else {
             g->priority = head.priority;
             g->created_utc_ns = head.created_utc_ns;
-            rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, recover_record, &r, &scanned, err);
+            r->segment = g;
+            rc = unlock(r, g, &head);
+            if (!rc)
+                rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, recover_record, r, &scanned, err);
             g->size_bytes = scanned.whole_bytes;
         }
     }
@@ -143,7 +169,7 @@ static int recover_name(const char *name, int is_dir, void *arg) {
         return 0;
     if (sequence >= r->s->next_sequence)
         r->s->next_sequence = sequence + 1;
-    return recover_segment(r->s, sequence, r->err);
+    return recover_segment(r, sequence);
 }
 
 /* *ret_state: the text, NULL when there is none. EA_ECORRUPT is left to the caller. */
@@ -162,8 +188,28 @@ static int read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *
     return rc;
 }
 
+static void tell_locked(const recovery *r) {
+    const ea_spool *s = r->s;
+    ea_text text;
+    count(r->s, EA_COUNT_spool_locked_events, r->locked_events);
+    if (!s->o.on_locked)
+        return;
+    ea_text_init(&text);
+    ea_text_printf(&text, "%llu batches with %llu events in the spool %s are encrypted with key %016llx, ",
+                   (unsigned long long)r->locked_batches, (unsigned long long)r->locked_events, s->dir,
+                   (unsigned long long)r->key_id);
+    if (s->o.key_path)
+        ea_text_printf(&text, "which is not in %s", s->o.key_path);
+    else
+        ea_text_str(&text, "and no key file was given");
+    ea_text_str(&text, ": they wait until it is, or until they give way");
+    if (!text.failed)
+        s->o.on_locked(s->o.arg, text.data);
+    ea_text_deinit(&text);
+}
+
 static int recover(ea_spool *s, ea_err *err) {
-    recovery r = {s, NULL, err};
+    recovery r = {.s = s, .err = err};
     int rc = read_state(s->dir, recover_stream, &r, err);
     if (rc == EA_ECORRUPT || rc == EA_ELIMIT) {
         /* Without it everything that is still here is sent (again): the collector knows what it has. */
@@ -173,6 +219,8 @@ static int recover(ea_spool *s, ea_err *err) {
     }
     if (!rc)
         rc = ea_path_list(s->dir, recover_name, &r, err);
+    if (!rc && r.locked_batches)
+        tell_locked(&r);
     /* streams of earlier processes that are done with */
     for (stream *k = s->streams, *next; !rc && k; k = next) {
         next = k->next;
@@ -257,10 +305,16 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
         rc = ea_file_open(&s->lock_file, lock_path, EA_OPEN_APPEND, err);
     if (!rc && (rc = ea_file_try_lock(s->lock_file, err)) == EA_EBUSY)
         rc = ea_fail(err, EA_EBUSY, "open the spool %s: another process has it; name another folder with --spool", dir);
+    if (!rc && s->o.key_path) {
+        s->keys = calloc(1, sizeof *s->keys);
+        rc = s->keys ? ea_spool_keys_read(s->keys, s->o.key_path, 1, err)
+                     : ea_fail(err, EA_ENOMEM, "open the spool %s", dir);
+    }
     if (!rc)
         rc = recover(s, err);
     if (!rc)
-        rc = ea_descriptions_open(&s->descriptions, classes_path, s->waiting_count == 0, err);
+        rc =
+            ea_descriptions_open(&s->descriptions, classes_path, s->waiting_count + s->locked_count == 0, s->keys, err);
     int mended = 0;
     for (stream *k = s->streams; !rc && k; k = k->next)
         if (k->recorded && k->state.resumable == EA_SPOOL_LIVE)
@@ -325,6 +379,9 @@ int ea_spool_close(ea_spool *s, ea_err *err) {
     ea_mutex_destroy(s->write_lock);
     ea_mutex_destroy(s->read_lock);
     ea_mutex_destroy(s->lock);
+    if (s->keys)
+        ea_spool_keys_clear(s->keys);
+    free(s->keys);
     free(s->dir);
     free(s);
     return rc;
@@ -338,6 +395,8 @@ typedef struct visit {
     ea_err *err;
     ea_spool_stream_state *states;
     size_t state_count;
+    ea_sealing_key key; /* of the segment at hand */
+    int has_key;
 } visit;
 
 static int visit_state(ea_spool_stream_state *state, void *arg) {
@@ -355,14 +414,23 @@ static int visit_state(ea_spool_stream_state *state, void *arg) {
 static int visit_record(const ea_spool_record *record, void *arg) {
     const visit *w = arg;
     ea_spool_record now = *record, *r = &now;
-    int acknowledged = 0;
+    uint8_t *plain = NULL;
+    int acknowledged = 0, opened = !(record->flags & EA_SPOOL_SEALED);
+    if (!opened && w->has_key) {
+        if (!(plain = malloc(record->len_bytes)))
+            return ea_fail(w->err, EA_ENOMEM, "read the spool %s", w->dir);
+        opened = ea_spool_unseal(&w->key, &now, plain, NULL);
+        opened = opened ? opened : 1;
+    }
     for (size_t i = 0; i < w->state_count; i++)
         if (ea_spool_state_has_moved(&w->states[i], record->stream, record->number, &now.number))
             memcpy(now.stream, w->states[i].stream, sizeof now.stream);
     for (size_t i = 0; i < w->state_count; i++)
         if (memcmp(w->states[i].stream, r->stream, sizeof r->stream) == 0)
             acknowledged = ea_range_set_has(&w->states[i].acknowledged, r->number);
-    return w->v->on_record ? w->v->on_record(r, acknowledged, w->v->arg) : 0;
+    int rc = w->v->on_record ? w->v->on_record(r, acknowledged, opened, w->v->arg) : 0;
+    free(plain);
+    return rc;
 }
 
 static int visit_name(const char *name, int is_dir, void *arg) {
@@ -371,6 +439,7 @@ static int visit_name(const char *name, int is_dir, void *arg) {
     char *data = NULL, *path;
     size_t len_bytes = 0;
     ea_spool_scanned scanned = {0};
+    ea_spool_head head;
     if (is_dir || !ea_spool_segment_sequence(name, &sequence))
         return 0;
     if (!(path = ea_spool_join(w->dir, name)))
@@ -380,7 +449,9 @@ static int visit_name(const char *name, int is_dir, void *arg) {
     if (rc == EA_ENOTFOUND)
         return 0; /* the process that has the spool is done with it */
     int unreadable = rc != 0;
-    if (!rc && len_bytes < EA_SPOOL_HEAD_BYTES)
+    w->has_key = !rc && ea_spool_is_head((const uint8_t *)data, len_bytes, sequence, &head) && head.is_sealed &&
+                 ea_spool_segment_key(w->v->keys, sequence, &head, &w->key, NULL) == 0;
+    if (!rc && ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence))
         scanned.torn_bytes = len_bytes;
     else if (!rc)
         rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, visit_record, w, &scanned, w->err);

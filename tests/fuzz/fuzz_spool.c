@@ -1,6 +1,8 @@
 /* What a process finds on its disk when it starts: the spool's segments and its state file, damaged at will.
  * The first byte chooses: 0 the state file; 1 a segment whose head is good; 2 the same with its records' checksums made
- * good where their lengths allow it, so that what is behind them is reached, too. */
+ * good where their lengths allow it, so that what is behind them is reached, too; 3 and 4 the same two of a segment
+ * with sealed records. */
+#include "map.h"
 #include "spool_file.h"
 
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SEQUENCE = 1 };
+static const ea_sealing_key KEY = {{1, 2, 3}};
 
 typedef struct walk {
     const uint8_t *begin, *end;
@@ -21,18 +24,30 @@ static int on_record(const ea_spool_record *r, void *arg) {
         r->offset <= w->last || w->begin + r->offset + EA_SPOOL_RECORD_BYTES != r->batch)
         abort();
     w->last = r->offset;
+    if (r->flags & EA_SPOOL_SEALED) { /* nobody sealed it: it must not open, and no byte outside of it is read */
+        ea_spool_record opened = *r;
+        uint8_t *copy = malloc(r->len_bytes), *out = malloc(ea_spool_batch_bytes(r));
+        if (!copy || !out)
+            abort();
+        memcpy(copy, r->batch, r->len_bytes);
+        opened.batch = copy;
+        if (ea_spool_unseal(&KEY, &opened, out, NULL) == 0)
+            abort();
+        free(copy);
+        free(out);
+    }
     w->bytes += EA_SPOOL_RECORD_BYTES + r->len_bytes;
     return 0;
 }
 
-static void segment(const uint8_t *data, size_t size, int mend) {
-    size_t total = EA_SPOOL_HEAD_BYTES + size;
+static void segment(const uint8_t *data, size_t size, int mend, int is_sealed) {
+    size_t head_bytes = is_sealed ? EA_SPOOL_SEALED_HEAD_BYTES : EA_SPOOL_HEAD_BYTES, total = head_bytes + size;
     uint8_t *file = malloc(total);
     if (!file)
         return;
-    ea_spool_put_head(file, SEQUENCE, 0, 0);
-    memcpy(file + EA_SPOOL_HEAD_BYTES, data, size);
-    for (size_t at = EA_SPOOL_HEAD_BYTES; mend && at + EA_SPOOL_RECORD_BYTES < total;) {
+    ea_spool_put_head(file, SEQUENCE, &(ea_spool_head){.is_sealed = is_sealed});
+    memcpy(file + head_bytes, data, size);
+    for (size_t at = head_bytes; mend && at + EA_SPOOL_RECORD_BYTES < total;) {
         uint32_t n = ea_load32(file + at + 4);
         if (n == 0 || n > total - at - EA_SPOOL_RECORD_BYTES)
             break;
@@ -51,7 +66,7 @@ static void segment(const uint8_t *data, size_t size, int mend) {
     walk w = {.begin = file, .end = file + total};
     if (ea_spool_scan(file, total, SEQUENCE, on_record, &w, &scanned, &err) ||
         scanned.whole_bytes + scanned.torn_bytes != total ||
-        EA_SPOOL_HEAD_BYTES + w.bytes + scanned.bad_bytes != scanned.whole_bytes)
+        head_bytes + w.bytes + scanned.bad_bytes != scanned.whole_bytes)
         abort();
     free(file);
 }
@@ -90,12 +105,28 @@ static void state(const uint8_t *data, size_t size) {
     ea_text_deinit(&again);
 }
 
+/* Its checksum line, too, is made here. */
+static void keys(const uint8_t *data, size_t size) {
+    ea_text text;
+    ea_spool_keys k = {0};
+    ea_text_init(&text);
+    ea_text_add(&text, data, size);
+    if (!text.failed && text.data)
+        ea_text_printf(&text, "end %016llx\n", (unsigned long long)ea_hash64(text.data, text.len_bytes, 0x7379656bu));
+    if (!text.failed && text.data && ea_spool_keys_parse(&k, text.data, "keys", NULL) == 0 &&
+        (!k.count || k.count > EA_SPOOL_KEYS_MAX || text.len_bytes < 65 * k.count))
+        abort();
+    ea_text_deinit(&text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0)
         return 0;
     if (data[0] == 0)
         state(data + 1, size - 1);
+    else if (data[0] == 5)
+        keys(data + 1, size - 1);
     else
-        segment(data + 1, size - 1, data[0] == 2);
+        segment(data + 1, size - 1, data[0] == 2 || data[0] == 4, data[0] >= 3);
     return 0;
 }
