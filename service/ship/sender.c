@@ -530,7 +530,7 @@ static int run(ea_sender *s, ea_err *err) {
     while (!rc) {
         if (atomic_load(&s->stop))
             return ea_fail(err, EA_ECANCELED, "send");
-        rc = ea_spool_sync_due(s->spool, err);
+        rc = ea_spool_trouble(s->spool, err);
         if (rc)
             break;
         if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : SECOND_NS / 4)) {

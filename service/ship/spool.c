@@ -349,7 +349,6 @@ static int sync_open(ea_spool *s, ea_err *err) {
     }
     if (!rc)
         s->unsynced = 0;
-    s->synced_ns = ea_monotonic_ns();
     return rc;
 }
 
@@ -390,8 +389,7 @@ int ea_spool_write(ea_spool *s, const ea_spool_record *given, const ea_family_co
         if (!rc)
             rc = ea_file_write_at(g->file, r->offset + sizeof fields, r->batch, r->len_bytes, err);
         s->unsynced |= 1 << r->priority;
-        if (!rc && (s->o.sync == EA_SPOOL_SYNC_ALWAYS ||
-                    (s->o.sync == EA_SPOOL_SYNC_INTERVAL && ea_monotonic_ns() - s->synced_ns >= s->o.sync_interval_ns)))
+        if (!rc && s->o.sync == EA_SPOOL_SYNC_ALWAYS)
             rc = sync_open(s, err);
         if (rc) {
             /* half a record behind the good ones: cut it off, or leave it and go on in another file */
@@ -426,6 +424,10 @@ int ea_spool_write(ea_spool *s, const ea_spool_record *given, const ea_family_co
                                               {EA_COUNT_events_spooled, r->event_count}},
                                2, families, family_count);
             ea_cond_signal(s->work);
+            if (!s->has_unsynced) {
+                s->has_unsynced = 1;
+                ea_cond_signal(s->tick);
+            }
         }
         ea_mutex_unlock(s->lock);
     }
@@ -656,23 +658,81 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     return rc ? rc : reaped;
 }
 
-int ea_spool_sync_due(ea_spool *s, ea_err *err) {
+/* ---- the keeper: a sync, and what is too old, wait for nobody else's work ---- */
+
+enum { LOOK_AT_AGES_NS = 1000000000 };
+
+static int keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
     int rc = 0;
     if (s->o.sync == EA_SPOOL_SYNC_INTERVAL) {
         ea_mutex_lock(s->write_lock);
-        if (s->unsynced && ea_monotonic_ns() - s->synced_ns >= s->o.sync_interval_ns)
+        ea_mutex_lock(s->lock);
+        s->has_unsynced = 0;
+        ea_mutex_unlock(s->lock);
+        if (s->unsynced)
             rc = sync_open(s, err);
         ea_mutex_unlock(s->write_lock);
     }
     int64_t now = ea_monotonic_ns();
-    if (!rc && s->o.limit_age_ns && now - s->aged_ns >= 1000000000) {
-        s->aged_ns = now;
+    if (!rc && s->o.limit_age_ns && now - *aged_ns >= LOOK_AT_AGES_NS) {
+        *aged_ns = now;
         do
             rc = ea_spool_evict(s, EA_SPOOL_PRIORITIES - 1, ea_utc_ns() - s->o.limit_age_ns,
                                 EA_COUNT_events_evicted_age, err);
         while (rc > 0);
     }
-    return rc < 0 ? rc : 0;
+    return rc;
+}
+
+static void keeper_main(void *arg) {
+    ea_spool *s = arg;
+    int64_t aged_ns = ea_monotonic_ns() - LOOK_AT_AGES_NS;
+    int by_interval = s->o.sync == EA_SPOOL_SYNC_INTERVAL;
+    ea_mutex_lock(s->lock);
+    while (!s->closing) {
+        int64_t since = ea_monotonic_ns(), pause = by_interval ? s->o.sync_interval_ns : LOOK_AT_AGES_NS;
+        if (s->o.limit_age_ns && pause > LOOK_AT_AGES_NS)
+            pause = LOOK_AT_AGES_NS;
+        if (!s->o.limit_age_ns && !s->has_unsynced)
+            ea_cond_wait(s->tick, s->lock);
+        while (!s->closing && ea_monotonic_ns() - since < pause)
+            ea_cond_wait_for(s->tick, s->lock, pause - (ea_monotonic_ns() - since));
+        if (s->closing)
+            break;
+        ea_mutex_unlock(s->lock);
+        ea_err err;
+        int rc = keep(s, &aged_ns, &err);
+        ea_mutex_lock(s->lock);
+        if (rc && !s->trouble.code)
+            s->trouble = err;
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+int ea_spool_start_keeper(ea_spool *s, ea_err *err) {
+    return s->o.sync == EA_SPOOL_SYNC_INTERVAL || s->o.limit_age_ns
+               ? ea_thread_start(&s->keeper, "spool", keeper_main, s, err)
+               : 0;
+}
+
+void ea_spool_end_keeper(ea_spool *s) {
+    if (!s->keeper)
+        return;
+    ea_mutex_lock(s->lock);
+    s->closing = 1;
+    ea_cond_broadcast(s->tick);
+    ea_mutex_unlock(s->lock);
+    ea_thread_join(s->keeper);
+    s->keeper = NULL;
+}
+
+int ea_spool_trouble(ea_spool *s, ea_err *err) {
+    ea_mutex_lock(s->lock);
+    int rc = s->trouble.code;
+    if (rc && err)
+        *err = s->trouble;
+    ea_mutex_unlock(s->lock);
+    return rc;
 }
 
 ea_descriptions *ea_spool_descriptions(ea_spool *s) {

@@ -22,7 +22,7 @@
 typedef struct ea_spool ea_spool;
 
 enum ea_spool_sync {
-    EA_SPOOL_SYNC_INTERVAL = 0, /* at the most sync_interval_ns after a batch was appended */
+    EA_SPOOL_SYNC_INTERVAL = 0, /* by a thread of the spool, sync_interval_ns after a batch was appended */
     EA_SPOOL_SYNC_ALWAYS,       /* before append returns */
     EA_SPOOL_SYNC_NEVER,        /* when the operating system likes; survives a killed process, not a power cut */
 };
@@ -31,7 +31,7 @@ typedef struct ea_spool_options {
     uint64_t limit_bytes;   /* 0: 1 GiB */
     uint64_t segment_bytes; /* 0: 8 MiB; at most 64 MiB and a quarter of the limit */
     size_t limit_batches;   /* 0: 131,072 */
-    int64_t limit_age_ns;   /* segments that were begun longer ago give way; 0: none */
+    int64_t limit_age_ns;   /* segments that were begun longer ago give way, by the same thread; 0: none */
     int evict; /* when it is full, the oldest of the lowest priority gives way (a live agent); 0: append waits */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
@@ -127,8 +127,9 @@ enum ea_spool_outcome {
 /* Says what became of all items of one take, in their order. Deletes what is done with; saves the state before that. */
 EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t count,
                                   ea_err *err);
-/* Syncs what the policy says is due, and evicts what is too old. Called now and then by the sender's thread. */
-EA_MUST_CHECK int ea_spool_sync_due(ea_spool *s, ea_err *err);
+/* What failed behind everybody's back, in the spool's own thread (a sync, an eviction by age): that error, from then
+ * on; else 0. Asked now and then by the sender's thread. */
+EA_MUST_CHECK int ea_spool_trouble(ea_spool *s, ea_err *err);
 
 ea_descriptions *ea_spool_descriptions(ea_spool *s);
 

@@ -74,7 +74,8 @@ struct ea_spool {
     ea_descriptions *descriptions;
     ea_spool_keys *keys; /* NULL: nothing is sealed */
     ea_mutex *save_lock, *write_lock, *read_lock, *lock;
-    ea_cond *room, *work; /* with lock */
+    ea_cond *room, *work, *tick; /* with lock */
+    ea_thread *keeper;           /* syncs and evicts by age; NULL: nothing of that is wanted */
 
     /* lock */
     queue waiting[EA_SPOOL_PRIORITIES], locked[EA_SPOOL_PRIORITIES];
@@ -88,14 +89,15 @@ struct ea_spool {
     size_t stream_count;
     uint64_t disk_bytes, reserved_bytes, next_sequence;
     size_t reserved_batches;
-    int canceled, woken;
-    int dirty;  /* the state file is behind */
-    int opened; /* recovery came to its end: what is in memory may be saved */
+    int canceled, woken, closing;
+    int has_unsynced; /* something was appended since the last sync by interval */
+    ea_err trouble;   /* of the keeper: the first */
+    int dirty;        /* the state file is behind */
+    int opened;       /* recovery came to its end: what is in memory may be saved */
 
-    int64_t synced_ns, saved_ns; /* write_lock, save_lock */
-    int64_t aged_ns;             /* when ages were looked at last; the sender's thread */
-    int unsynced;                /* write_lock */
-    ea_file *reader;             /* read_lock */
+    int64_t saved_ns; /* save_lock */
+    int unsynced;     /* write_lock: priorities whose open segments were written to */
+    ea_file *reader;  /* read_lock */
     uint64_t reader_sequence;
 };
 
@@ -104,6 +106,10 @@ char *ea_spool_join(const char *dir, const char *name);
 char *ea_spool_segment_path(const char *dir, uint64_t sequence);
 /* 1 when name is a segment's. */
 int ea_spool_segment_sequence(const char *name, uint64_t *ret);
+
+/* Starts the keeper's thread where the options want one; ends it. */
+EA_MUST_CHECK int ea_spool_start_keeper(ea_spool *s, ea_err *err);
+void ea_spool_end_keeper(ea_spool *s);
 
 /* All of the following are called with lock, or before there are threads. */
 void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front);

@@ -286,7 +286,7 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     if (!s->o.sync_interval_ns)
         s->o.sync_interval_ns = 1000000000;
     s->next_sequence = 1;
-    s->synced_ns = s->saved_ns = ea_monotonic_ns();
+    s->saved_ns = ea_monotonic_ns();
     s->dir = ea_spool_join(dir, "");
     char *lock_path = ea_spool_join(dir, "lock"), *classes_path = ea_spool_join(dir, "classes");
     int rc = s->dir && lock_path && classes_path ? 0 : ea_fail(err, EA_ENOMEM, "open the spool %s", dir);
@@ -299,6 +299,8 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
         rc = ea_cond_create(&s->room, err);
     if (!rc)
         rc = ea_cond_create(&s->work, err);
+    if (!rc)
+        rc = ea_cond_create(&s->tick, err);
     if (!rc)
         rc = ea_path_make_dirs(dir, err);
     if (!rc)
@@ -321,6 +323,8 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
             rc = mend_holes(s, k, &mended, err);
     if (!rc)
         rc = ea_spool_reap(s, mended, err);
+    if (!rc)
+        rc = ea_spool_start_keeper(s, err);
     free(lock_path);
     free(classes_path);
     if (rc) {
@@ -337,6 +341,7 @@ int ea_spool_close(ea_spool *s, ea_err *err) {
     int rc = 0;
     if (!s)
         return 0;
+    ea_spool_end_keeper(s);
     for (int p = 0; p < EA_SPOOL_PRIORITIES; p++) {
         segment *g = s->active[p];
         if (!g)
@@ -375,6 +380,7 @@ int ea_spool_close(ea_spool *s, ea_err *err) {
     ea_file_close(s->lock_file);
     ea_cond_destroy(s->room);
     ea_cond_destroy(s->work);
+    ea_cond_destroy(s->tick);
     ea_mutex_destroy(s->save_lock);
     ea_mutex_destroy(s->write_lock);
     ea_mutex_destroy(s->read_lock);
