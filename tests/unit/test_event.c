@@ -540,7 +540,7 @@ static void test_unknown_and_names(void **state) {
     static const ea_guid CLR = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
     uint8_t payload[] = {1, 2, 3};
     ea_record record = {
-        .provider = CLR, .id = 10, .version = 3, .pointer_size = 8, .payload = payload, .payload_bytes = 3};
+        .provider = CLR, .id = 9999, .version = 3, .pointer_size = 8, .payload = payload, .payload_bytes = 3};
     const ea_class *c = ea_registry_find(r, &record);
     assert_string_equal(c->provider_name, "Microsoft-Windows-DotNETRuntime");
     assert_string_equal(c->name, "");
