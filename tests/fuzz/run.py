@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Builds the fuzz preset and runs every fuzz target for a while, from its seeds in tests/fuzz/corpus/<name> and from what
-earlier runs found (build/fuzz-corpus/<name>). A finding is kept in build/fuzz-findings/ and fails the run.
+earlier runs found (build/fuzz-corpus/<name>). A finding is kept in build/fuzz-findings/ and fails the run. With another
+build folder these stand beside it: DIR-corpus and DIR-findings.
 
-usage: tests/fuzz/run.py [--seconds N] [--only NAME]
+usage: tests/fuzz/run.py [--seconds N] [--only NAME]... [--jobs N] [--build DIR]
 """
 import argparse
 import concurrent.futures
@@ -11,16 +12,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
+import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-BUILD = SOURCE / "build" / "fuzz"
-JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 2)
 
 
-def fuzz(program, seconds):
+def fuzz(program, seconds, build):
     name = program.name[len("fuzz_"):]
-    found = SOURCE / "build" / "fuzz-corpus" / name
-    findings = SOURCE / "build" / "fuzz-findings" / name
+    found = build.parent / f"{build.name}-corpus" / name
+    findings = build.parent / f"{build.name}-findings" / name
     seeds = SOURCE / "tests" / "fuzz" / "corpus" / name
     for folder in (found, findings):
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,29 +29,44 @@ def fuzz(program, seconds):
                f"-artifact_prefix={findings}/", found]
     if seeds.is_dir():
         command.append(seeds)
-    done = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace", timeout=seconds + 600)
-    executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stdout)
-    coverage = re.findall(r"cov: (\d+)", done.stdout)
-    print(f"{name}: {'ok' if done.returncode == 0 else 'FAILED'}, {executed.group(1) if executed else '?'} inputs, "
-          f"coverage {coverage[-1] if coverage else '?'}", flush=True)
-    if done.returncode != 0:
-        print(done.stdout[-6000:], flush=True)
-    return done.returncode
+    process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="replace")
+    guard = threading.Timer(seconds + 600, process.kill)
+    guard.start()
+    begun, lines, coverage = time.monotonic(), [], []
+    for line in process.stdout:
+        lines.append(line)
+        seen = re.search(r"cov: (\d+)", line)
+        if seen:
+            coverage.append((time.monotonic() - begun, seen.group(1)))
+    code = process.wait()
+    guard.cancel()
+    executed = re.search(r"stat::number_of_executed_units:\s*(\d+)", "".join(lines))
+    half = [c for t, c in coverage if t <= (time.monotonic() - begun) / 2]
+    print(f"{name}: {'ok' if code == 0 else 'FAILED'}, {executed.group(1) if executed else '?'} inputs in {seconds} s, coverage "
+          f"{half[0] if half else '?'} at first, {half[-1] if half else '?'} half way, {coverage[-1][1] if coverage else '?'} at the end",
+          flush=True)
+    if code != 0:
+        print("".join(lines)[-6000:], flush=True)
+    return code
 
 
 def main():
     parser = argparse.ArgumentParser(description="Fuzzes for a while.")
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
-    parser.add_argument("--only", help="one target")
+    parser.add_argument("--only", action="append", help="one target; may be given several times")
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or os.cpu_count() or 2), help="at a time")
+    parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build" / "fuzz", help="folder of the fuzz preset")
     arguments = parser.parse_args()
-    for command in (["cmake", "--preset", "fuzz"], ["cmake", "--build", "--preset", "fuzz", "-j", str(JOBS)]):
-        subprocess.run(command, cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
-    programs = sorted(p for p in (BUILD / "tests" / "fuzz").glob("fuzz_*") if p.is_file() and os.access(p, os.X_OK))
+    build = arguments.build.resolve()
+    for command in (["cmake", "--preset", "fuzz", "-B", build], ["cmake", "--build", build, "-j", str(arguments.jobs)]):
+        subprocess.run([str(c) for c in command], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
+    programs = sorted(p for p in (build / "tests" / "fuzz").glob("fuzz_*") if p.is_file() and os.access(p, os.X_OK))
     if arguments.only:
-        programs = [p for p in programs if p.name == f"fuzz_{arguments.only}"]
-    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        failed = sum(code != 0 for code in pool.map(lambda p: fuzz(p, arguments.seconds), programs))
+        programs = [p for p in programs if p.name[len("fuzz_"):] in arguments.only]
+        programs.sort(key=lambda p: arguments.only.index(p.name[len("fuzz_"):]))
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        failed = sum(code != 0 for code in pool.map(lambda p: fuzz(p, arguments.seconds, build), programs))
     print(f"{len(programs) - failed} passed, {failed} failed")
     return 1 if failed or not programs else 0
 

@@ -1,0 +1,1105 @@
+"""A second reader of batches, written from the text alone: proto/wire/FORMAT.md, batch.proto (its field numbers and types are
+taken from that file as it is) and proto/event/DESCRIPTIONS.md. Whatever a batch breaks is named by the section of the text
+that says so. Nothing of the project's C code is used.
+
+By itself it prints the records of batches as lines of JSON, with the keys of `etwagent dump --format raw` that a record gives:
+    tests/e2e/format_reader.py FILE.batch...
+"""
+import ctypes
+import ctypes.util
+import hashlib
+import json
+import pathlib
+import re
+import struct
+import sys
+import types
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MASK64 = (1 << 64) - 1
+MIB = 1 << 20
+
+
+class Broken(Exception):
+    """A rule of the text that a batch breaks: its section, and the rule."""
+
+    def __init__(self, section, rule):
+        super().__init__(f"{section}: {rule}")
+        self.section, self.rule = section, rule
+
+
+class Unknown(Broken):
+    """A definition that the batch names and that is nowhere."""
+
+    def __init__(self, kind, name):
+        super().__init__("Definitions", f"the batch names {kind} {name.hex()}, which is not at hand")
+        self.kind, self.name = kind, name
+
+
+def need(condition, section, rule):
+    if not condition:
+        raise Broken(section, rule)
+
+
+# ---- batch.proto ----------------------------------------------------------------------------------------------------------
+
+def read_schema(path):
+    """Messages {name: {number: (field, type, repeated)}} and enums {name: numbers} of a .proto file."""
+    text = re.sub(r"//[^\n]*", "", path.read_text(encoding="utf-8"))
+    messages, enums = {}, {}
+    for name, body in re.findall(r"\benum\s+(\w+)\s*\{([^}]*)\}", text):
+        enums[name] = {int(number) for number in re.findall(r"=\s*(\d+)\s*;", body)}
+    for name, body in re.findall(r"\bmessage\s+(\w+)\s*\{([^}]*)\}", re.sub(r"\benum\s+\w+\s*\{[^}]*\}", "", text)):
+        messages[name] = {int(number): (field, kind, bool(repeated))
+                          for repeated, kind, field, number in re.findall(r"(repeated\s+)?(\w+)\s+(\w+)\s*=\s*(\d+)\s*;", body)}
+    return messages, enums
+
+
+MESSAGES, ENUMS = read_schema(ROOT / "proto" / "wire" / "batch.proto")
+VARINTS = ("uint32", "uint64", "bool", "sint32")
+
+
+def wire_type(kind):
+    if kind in VARINTS or kind in ENUMS:
+        return 0
+    return 1 if kind in ("fixed64", "sfixed64") else 5 if kind == "fixed32" else 2
+
+
+def varint(data, at, section="Notation"):
+    """One varint of data from at on; its value and the offset behind it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        need(at < len(data), section, "a varint goes on behind the end")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7f) << shift
+        if byte < 0x80:
+            need(value <= MASK64, section, "a varint has more than 64 bits")
+            return value, at
+    raise Broken(section, "a varint has more than 64 bits")
+
+
+def number(kind, raw):
+    if kind in ("uint32", "fixed32"):
+        return raw & 0xffffffff
+    if kind == "bool":
+        return raw != 0
+    if kind == "sint32":
+        return unzigzag(raw & 0xffffffff)
+    if kind == "sfixed64":
+        return raw - (1 << 64) if raw >> 63 else raw
+    return raw
+
+
+def parse(data, message, depth=0, most=100):
+    """A protobuf message as an object with every field of batch.proto: repeated ones are lists, absent messages None."""
+    need(depth <= most, "Bounds", f"messages inside messages, at most {most} deep")
+    fields = MESSAGES[message]
+    found = types.SimpleNamespace()
+    inside = {}
+    for name, kind, repeated in fields.values():
+        zero = None if kind in MESSAGES else b"" if kind == "bytes" else "" if kind == "string" else 0
+        setattr(found, name, [] if repeated else zero)
+    at = 0
+    while at < len(data):
+        tag, at = varint(data, at, "The batch")
+        field, wire = tag >> 3, tag & 7
+        need(field, "The batch", f"a {message} has a field with the number 0")
+        if wire == 0:
+            value, at = varint(data, at, "The batch")
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+            need(len(data) - at >= size, "The batch", f"a {message} ends inside a field")
+            value, at = int.from_bytes(data[at:at + size], "little"), at + size
+        elif wire == 2:
+            size, at = varint(data, at, "The batch")
+            need(size <= len(data) - at, "The batch", f"a {message} ends inside a field")
+            value, at = data[at:at + size], at + size
+        else:
+            raise Broken("The batch", f"a {message} has a field of the wire type {wire}")
+        if field not in fields:
+            continue  # "Growth": unknown fields are ignored
+        name, kind, repeated = fields[field]
+        expected = wire_type(kind)
+        if wire == 2 and expected != 2 and repeated:
+            packed(getattr(found, name), value, kind, expected)
+            continue
+        need(wire == expected, "The batch", f"{message}.{name} has the wire type {wire}")
+        if expected != 2:
+            value = number(kind, value)
+        elif kind == "string":
+            try:
+                value = value.decode()
+            except UnicodeDecodeError:
+                raise Broken("The batch", f"{message}.{name} is no UTF-8") from None
+        elif kind in MESSAGES:
+            if not repeated:
+                value = inside[name] = inside.get(name, b"") + value  # twice: both count, as if they were one
+            value = parse(value, kind, depth + 1, most)
+        if repeated:
+            getattr(found, name).append(value)
+        else:
+            setattr(found, name, value)
+    return found
+
+
+def packed(values, data, kind, wire):
+    at = 0
+    while at < len(data):
+        if wire == 0:
+            value, at = varint(data, at, "The batch")
+        else:
+            size = 8 if wire == 1 else 4
+            need(len(data) - at >= size, "The batch", "packed numbers end inside a number")
+            value, at = int.from_bytes(data[at:at + size], "little"), at + size
+        values.append(number(kind, value))
+
+
+def unzigzag(value):
+    return (value >> 1) ^ -(value & 1)
+
+
+# ---- XXH3 with 64 bits, as xxHash 0.8 defines it --------------------------------------------------------------------------
+
+SECRET = bytes.fromhex(
+    "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
+    "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
+    "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
+    "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e")
+P1, P2, P3 = 0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9
+P4, P5 = 0x85ebca77c2b2ae63, 0x27d4eb2f165667c5
+Q1, Q2, Q3 = 0x9e3779b1, 0x85ebca77, 0xc2b2ae3d
+
+
+def word(data, at):
+    return int.from_bytes(data[at:at + 8], "little")
+
+
+def fold(a, b):
+    product = a * b
+    return (product ^ (product >> 64)) & MASK64
+
+
+def avalanche(h):
+    h ^= h >> 37
+    h = h * 0x165667919e3779f9 & MASK64
+    return h ^ (h >> 32)
+
+
+def avalanche64(h):
+    h ^= h >> 33
+    h = h * P2 & MASK64
+    h ^= h >> 29
+    h = h * P3 & MASK64
+    return h ^ (h >> 32)
+
+
+def mix(data, at, secret_at, seed):
+    return fold(word(data, at) ^ (word(SECRET, secret_at) + seed & MASK64),
+                word(data, at + 8) ^ (word(SECRET, secret_at + 8) - seed & MASK64))
+
+
+def xxh3(data, seed=0):
+    size = len(data)
+    if size > 240:
+        return xxh3_long(data)  # only records' data is so long, and has no seed
+    if size > 16:
+        h = size * P1
+        if size <= 128:
+            for i in range((size - 1) // 32, -1, -1):
+                h += mix(data, 16 * i, 32 * i, seed) + mix(data, size - 16 * (i + 1), 32 * i + 16, seed)
+            return avalanche(h & MASK64)
+        for i in range(8):
+            h += mix(data, 16 * i, 16 * i, seed)
+        h = avalanche(h & MASK64)
+        for i in range(8, size // 16):
+            h += mix(data, 16 * i, 16 * (i - 8) + 3, seed)
+        return avalanche(h + mix(data, size - 16, 136 - 17, seed) & MASK64)
+    if size > 8:
+        low = word(data, 0) ^ ((word(SECRET, 24) ^ word(SECRET, 32)) + seed & MASK64)
+        high = word(data, size - 8) ^ ((word(SECRET, 40) ^ word(SECRET, 48)) - seed & MASK64)
+        swapped = int.from_bytes(low.to_bytes(8, "little"), "big")
+        return avalanche(size + swapped + high + fold(low, high) & MASK64)
+    if size > 3:
+        seed ^= int.from_bytes((seed & 0xffffffff).to_bytes(4, "little"), "big") << 32
+        both = int.from_bytes(data[size - 4:], "little") + (int.from_bytes(data[:4], "little") << 32)
+        h = both ^ ((word(SECRET, 8) ^ word(SECRET, 16)) - seed & MASK64)
+        h ^= (h << 49 | h >> 15) & MASK64 ^ (h << 24 | h >> 40) & MASK64
+        h = h * 0x9fb21c651e98df25 & MASK64
+        h ^= (h >> 35) + size
+        h = h * 0x9fb21c651e98df25 & MASK64
+        return h ^ (h >> 28)
+    if size:
+        combined = data[0] << 16 | data[size >> 1] << 24 | data[size - 1] | size << 8
+        secret = int.from_bytes(SECRET[:4], "little") ^ int.from_bytes(SECRET[4:8], "little")
+        return avalanche64(combined ^ (secret + seed & MASK64))
+    return avalanche64(seed ^ word(SECRET, 56) ^ word(SECRET, 64))
+
+
+STRIPE = struct.Struct("<8Q")
+
+
+def xxh3_long(data):
+    size = len(data)
+    acc = [Q3, P1, P2, P3, P4, Q2, P5, Q1]
+
+    def accumulate(at, secret_at):
+        for i, (value, key) in enumerate(zip(STRIPE.unpack_from(data, at), STRIPE.unpack_from(SECRET, secret_at))):
+            key ^= value
+            acc[i ^ 1] = acc[i ^ 1] + value & MASK64
+            acc[i] = acc[i] + (key & 0xffffffff) * (key >> 32) & MASK64
+
+    stripes = (size - 1) // 64
+    for i in range(stripes):
+        accumulate(64 * i, 8 * (i % 16))
+        if i % 16 == 15:
+            for k, key in enumerate(STRIPE.unpack_from(SECRET, 128)):
+                acc[k] = (acc[k] ^ acc[k] >> 47 ^ key) * Q1 & MASK64
+    accumulate(size - 64, 121)
+    h = size * P1
+    for i in range(4):
+        h += fold(acc[2 * i] ^ word(SECRET, 11 + 16 * i), acc[2 * i + 1] ^ word(SECRET, 19 + 16 * i))
+    return avalanche(h & MASK64)
+
+
+# ---- zstd -----------------------------------------------------------------------------------------------------------------
+
+ZSTD = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
+for _name, _result, _arguments in (
+        ("ZSTD_createDCtx", ctypes.c_void_p, []), ("ZSTD_isError", ctypes.c_uint, [ctypes.c_size_t]),
+        ("ZSTD_getFrameContentSize", ctypes.c_ulonglong, [ctypes.c_char_p, ctypes.c_size_t]),
+        ("ZSTD_findFrameCompressedSize", ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
+        ("ZSTD_decompress_usingDict", ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p,
+                                                        ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t])):
+    getattr(ZSTD, _name).restype = _result
+    getattr(ZSTD, _name).argtypes = _arguments
+ZSTD_CONTEXT = ZSTD.ZSTD_createDCtx()
+
+
+def decompress(data, size, dictionary, section):
+    """The content of the one zstd frame that data is."""
+    need(ZSTD.ZSTD_getFrameContentSize(data, len(data)) == size, section, "a zstd frame says the size that the batch says")
+    need(ZSTD.ZSTD_findFrameCompressedSize(data, len(data)) == len(data), section, "the data is one zstd frame and nothing behind it")
+    out = ctypes.create_string_buffer(max(size, 1))
+    got = ZSTD.ZSTD_decompress_usingDict(ZSTD_CONTEXT, out, size, data, len(data), dictionary, len(dictionary))
+    need(not ZSTD.ZSTD_isError(got) and got == size, section, "the data is a zstd frame of so many bytes")
+    return out.raw[:size]
+
+
+# ---- proto/event/DESCRIPTIONS.md ------------------------------------------------------------------------------------------
+
+FIXED = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 8, 8: 8, 9: 4, 10: 8, 11: 1, 12: 4, 13: 1, 14: 2, 15: 4, 16: 8, 19: 16, 20: 8,
+         21: 16, 22: 4, 23: 16, 24: 2, 25: 1, 26: 2}
+POINTERS = (17, 18)
+UTF16Z, ANSIZ, UTF16_COUNTED, ANSI_COUNTED, UTF16_REST, WBEM_SID, SID, BYTES, STRUCT_TYPE, UTF16_FIXED, ANSI_FIXED, UTF8Z = range(40, 52)
+INTEGERS = (1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 18)
+SIGNED = (2, 4, 6, 8)
+REST = 65535
+
+
+class Description:
+    """A class, from its description's bytes."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+        self.hash = hashlib.sha256(data).digest()
+        need(len(data) <= 262144, "DESCRIPTIONS, Notation", "a description has at most 262,144 bytes")
+        section = "DESCRIPTIONS, Layout"
+        need(self.u8() == 1, section, "the format is 1")
+        self.kind, self.status, flags = self.u8(), self.u8(), self.u8()
+        need(self.kind <= 2 and self.status <= 2, section, "kind and status are 0, 1 or 2")
+        need(flags <= 1, section, "flags: other bits are 0")
+        self.classic = flags & 1
+        self.pointer_size, self.version = self.u8(), self.u8()
+        need(self.pointer_size in (4, 8), section, "the pointer size is 4 or 8")
+        self.code = self.varint()
+        need(self.code <= 65535, section, "the code is at most 65,535")
+        self.provider = self.take(16)
+        self.provider_name, self.name = self.string(), self.string()
+        map_count = self.varint()
+        need(map_count <= 256, section, "at most 256 maps")
+        self.maps = [self.map() for _ in range(map_count)]
+        field_count = self.varint()
+        need(field_count <= 512, section, "at most 512 fields")
+        self.fields = [self.field() for _ in range(field_count)]
+        need(self.at == len(data), "DESCRIPTIONS, Notation", "nothing stands behind a description's end")
+        self.top, end = [], 0
+        while end < field_count:
+            self.top.append(end)
+            end = self.span(end, 0, self.top)
+
+    def take(self, size):
+        need(size <= len(self.data) - self.at, "DESCRIPTIONS, Layout", "a description ends inside itself")
+        self.at += size
+        return self.data[self.at - size:self.at]
+
+    def u8(self):
+        return self.take(1)[0]
+
+    def varint(self):
+        value, self.at = varint(self.data, self.at, "DESCRIPTIONS, Notation")
+        return value
+
+    def string(self):
+        size = self.varint()
+        need(size <= 1024, "DESCRIPTIONS, Notation", "a string has at most 1,024 bytes")
+        data = self.take(size)
+        need(0 not in data, "DESCRIPTIONS, Notation", "a string has no NUL")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise Broken("DESCRIPTIONS, Notation", "a string is UTF-8") from None
+
+    def map(self):
+        name, flags = self.string(), self.u8()
+        need(flags <= 1, "DESCRIPTIONS, Layout", "a map's second byte is 0 or 1")
+        return name, flags, {self.varint(): self.string() for _ in range(self.varint())}
+
+    def field(self):
+        f = types.SimpleNamespace(name=self.string(), type=self.u8(), semantic=self.u8(), count=self.varint(),
+                                  count_field=self.varint(), map=self.varint(), members=self.varint(), attributes=self.u8())
+        section = "DESCRIPTIONS, Layout"
+        need(f.type in FIXED or f.type in POINTERS or UTF16Z <= f.type <= UTF8Z, "DESCRIPTIONS, Types",
+             f"the type {f.type} is not known")
+        need(1 <= f.count <= 65535, section, "a count is 1 to 65,535")
+        need(f.map <= len(self.maps) and (not f.map or f.type in INTEGERS), section, "a field's map is one of the maps; integers only")
+        need((f.members > 0) == (f.type == STRUCT_TYPE) or not f.members, section, "members: only of a struct")
+        need(f.attributes <= 1, section, "attributes: other bits are 0")
+        return f
+
+    def span(self, k, depth, beside):
+        """The number of the field behind field k and all that is inside it. beside: the fields before it beside it, and it."""
+        f = self.fields[k]
+        need(depth <= 8, "DESCRIPTIONS, Layout", "structs nest at most 8 deep")
+        if f.count_field:
+            need(f.count_field - 1 in beside[:-1], "DESCRIPTIONS, Layout", "a count field is an earlier one beside the field")
+            counter = self.fields[f.count_field - 1]
+            need(counter.type in INTEGERS and counter.count == 1 and not counter.count_field, "DESCRIPTIONS, Layout",
+                 "a count field is a plain integer")
+        end, members = k + 1, []
+        for _ in range(f.members):
+            need(end < len(self.fields), "DESCRIPTIONS, Layout", "a struct's members follow it")
+            members.append(end)
+            end = self.span(end, depth + 1, members)
+        f.inside = members
+        return end
+
+    def split(self, payload):
+        """The whole top-level fields of a payload, as bytes, in their order."""
+        rows, at, counts = [], 0, {}
+        for k in self.top:
+            end = self.whole(k, payload, at, counts)
+            if end is None:
+                break
+            rows.append(payload[at:end])
+            at = end
+        return rows
+
+    def whole(self, k, payload, at, counts):
+        """The offset behind field k, or None when the payload does not hold all of it."""
+        f = self.fields[k]
+        count = counts.get(f.count_field - 1) if f.count_field else f.count
+        if count is None:
+            return None
+        if f.type in (BYTES, ANSI_FIXED, UTF16_FIXED):
+            unit = 2 if f.type == UTF16_FIXED else 1
+            if count == REST and not f.count_field:
+                count = (len(payload) - at) // unit
+            end = at + unit * count
+            return end if end <= len(payload) else None
+        one = not f.count_field and f.count == 1
+        rest = not f.count_field and f.count == REST
+        start, done = at, 0
+        while rest or done < count:
+            end = self.element(f, payload, at, counts)
+            if end is None or (end == at and not one):
+                if rest and end is None:
+                    break
+                return None
+            at, done = end, done + 1
+        if one and f.type in INTEGERS:
+            counts[k] = int.from_bytes(payload[start:at], "little", signed=f.type in SIGNED)
+        return at
+
+    def element(self, f, payload, at, counts):
+        left = len(payload) - at
+        if f.type in FIXED or f.type in POINTERS:
+            size = FIXED.get(f.type, self.pointer_size)
+            return at + size if size <= left else None
+        if f.type in (ANSIZ, UTF8Z):
+            end = payload.find(b"\0", at)
+            return None if left < 1 else end + 1 if end >= 0 else len(payload)
+        if f.type == UTF16Z:
+            if left < 2:
+                return None
+            for end in range(at, len(payload) - 1, 2):
+                if payload[end] == payload[end + 1] == 0:
+                    return end + 2
+            return at + left // 2 * 2
+        if f.type in (UTF16_COUNTED, ANSI_COUNTED):
+            size = 2 + int.from_bytes(payload[at:at + 2], "little")
+            return at + size if left >= 2 and size <= left else None
+        if f.type == UTF16_REST:
+            return at + left // 2 * 2
+        if f.type == WBEM_SID:
+            if left < 4:
+                return None
+            if payload[at:at + 4] == bytes(4):
+                return at + 4
+            return self.sid(payload, at + 2 * self.pointer_size)
+        if f.type == SID:
+            return self.sid(payload, at)
+        for member in f.inside:
+            at = self.whole(member, payload, at, counts)
+            if at is None:
+                return None
+        return at
+
+    @staticmethod
+    def sid(payload, at):
+        if len(payload) - at < 8 or payload[at] != 1 or payload[at + 1] > 15:
+            return None
+        end = at + 8 + 4 * payload[at + 1]
+        return end if end <= len(payload) else None
+
+
+# ---- columns --------------------------------------------------------------------------------------------------------------
+
+CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT, BITS = range(7)
+PREVIOUS, TIME, PID, TID = range(1, 5)
+
+
+class Frames:
+    """Frame 0 and the others, decompressed when they are needed, each read from its beginning to its end."""
+
+    def __init__(self, contents):
+        self.contents, self.used = contents, [0] * len(contents)
+
+    def take(self, frame, size):
+        need(frame < len(self.contents), "Columns", f"there is no frame {frame}")
+        at = self.used[frame]
+        need(size <= len(self.contents[frame]) - at, "Frames and the pool", f"frame {frame} is too short for its columns")
+        self.used[frame] = at + size
+        return self.contents[frame][at:at + size]
+
+    def check_end(self):
+        for frame, (content, used) in enumerate(zip(self.contents, self.used)):
+            need(used == len(content), "Frames and the pool", f"frame {frame} has bytes that no column uses")
+
+
+class Elements:
+    """n elements: of one width behind each other in data, or as rows of any width."""
+
+    def __init__(self, n, width=None, data=None, rows=None):
+        self.n, self.width, self.data, self.list = n, width, data, rows
+
+    def rows(self):
+        if self.list is None:
+            w = self.width
+            self.list = [self.data[i:i + w] for i in range(0, self.n * w, w)] if w else [b""] * self.n
+        return self.list
+
+
+class Placed:
+    """A column of batch.proto with its data; rows(n, …) decodes it."""
+
+    def __init__(self, column, n, width, frames, dictionaries, top=True, inside=False):
+        self.column, self.implied, self.dictionaries, self.top = column, width, dictionaries, top
+        c = column
+        is_list = c.lengths is not None
+        need(c.encoding in ENUMS["Encoding"], "Growth", f"the encoding {c.encoding} is not known")
+        need(c.relative_to in ENUMS["Base"], "Growth", f"the base {c.relative_to} is not known")
+        self.width = c.width or (1 if is_list else width)
+        if width and not is_list and c.encoding != STRUCT:
+            need(self.width == width, "Columns", f"a column whose place implies the width {width} has the width {self.width}")
+        self.check_members()
+        self.lengths = self.values = None
+        if is_list:
+            self.lengths = Placed(c.lengths, n, 4, frames, dictionaries, False, inside)
+        if c.encoding == DICTIONARY and not c.shared:
+            need(c.values is not None or not c.value_count, "Columns", "a dictionary has values")
+            need(c.value_count <= 262144, "Bounds", "values of a dictionary: at most 262,144")
+            self.value_count = c.value_count
+            if c.values is not None:
+                self.values = Placed(c.values, c.value_count, self.width, frames, dictionaries, False, False)
+        elif c.encoding == DICTIONARY:
+            need(dictionaries is not None, "The directory", "inside shared dictionaries `shared` is not used")
+            need(c.shared <= len(dictionaries), "Columns", f"there is no shared dictionary {c.shared}")
+            need(c.values is None and not c.value_count, "Columns", "`values` and `value_count` are absent beside `shared`")
+            self.value_count = dictionaries[c.shared - 1].count
+        if c.encoding == DICTIONARY:
+            if c.planes:
+                need(self.value_count >= 2 and c.planes <= 32, "Columns", "bits of a dictionary's indexes: with two values or more, at most 32")
+            self.index_bytes = ((self.value_count - 1).bit_length() + 7) // 8 if self.value_count > 1 else 0
+        nested = inside or is_list
+        self.children = [Placed(child, None if nested else n, None, frames, dictionaries, False, nested) for child in c.children]
+        need(not self.children or c.encoding == STRUCT, "Columns", "`children` belong to structs")
+        if c.encoding == VARINT or nested:
+            size = c.bytes
+        else:
+            need(not c.bytes, "Columns", "`bytes` is 0 where rows × stored width say it")
+            size = self.size(n)
+        self.data = frames.take(c.frame, size)
+
+    def check_members(self):
+        c, w = self.column, self.width
+        if c.encoding in (PLAIN, PLANES, VARINT, BITS):
+            need(w, "Columns", "elements that are stored have a width")
+        if c.encoding in (VARINT, BITS):
+            need(w <= 8, "Columns", "VARINT and BITS are for elements of at most 8 bytes")
+        if c.encoding == PLANES and c.planes:
+            need(w <= 8 and c.planes <= w, "Columns", "`planes` is at most the width, and only for at most 8 bytes")
+        if c.encoding == BITS:
+            need(1 <= c.planes <= 8 * w, "Columns", "BITS: 1 to 8 × width bits")
+        if c.encoding == CONSTANT and w:
+            need(len(c.constant) <= w, "Columns", "a constant is not longer than the width")
+        if c.relative_to:
+            need(c.encoding in (PLANES, VARINT, BITS, CONSTANT) and w and w <= 8, "Columns",
+                 "`relative_to` is for PLANES, VARINT, BITS and CONSTANT elements of 1 to 8 bytes")
+        if c.relative_to > PREVIOUS:
+            need(self.top and c.lengths is None, "Columns", "TIME, PID and TID are for columns that are not inside another")
+
+    def size(self, n):
+        c = self.column
+        if c.encoding == PLAIN:
+            return n * self.width
+        if c.encoding == PLANES:
+            return n * (c.planes or self.width)
+        if c.encoding == BITS:
+            return (n * c.planes + 7) // 8
+        if c.encoding == DICTIONARY:
+            return (n * c.planes + 7) // 8 if c.planes else n * self.index_bytes
+        return 0
+
+    def rows(self, n, bases=None, first=0):
+        """The n rows. bases: what TIME, PID and TID are, row by row. first: what PREVIOUS begins with."""
+        if self.lengths is None:
+            rows = self.elements(n, bases, first).rows()
+        else:
+            lengths = [int.from_bytes(r, "little") for r in self.lengths.rows(n)]
+            total = sum(lengths)
+            need(total <= 64 * MIB, "Bounds", "all elements of a list: at most 64 MiB")
+            elements = self.elements(total, None, 0)
+            rows, at = [], 0
+            if elements.list is None:
+                for length in lengths:
+                    rows.append(elements.data[at * elements.width:(at + length) * elements.width])
+                    at += length
+            else:
+                for length in lengths:
+                    rows.append(b"".join(elements.list[at:at + length]))
+                    at += length
+        if self.implied:
+            need(all(len(r) == self.implied for r in rows), "Columns", f"rows where {self.implied} bytes are implied have another width")
+        return rows
+
+    def numbers(self, n, bases=None, first=0):
+        return [int.from_bytes(r, "little") for r in self.rows(n, bases, first)]
+
+    def elements(self, n, bases, first):
+        c, w = self.column, self.width
+        if self.column.encoding != VARINT:
+            need(len(self.data) == self.size(n), "Bounds", "the sum of `lengths` is the number of elements that the data holds")
+        if c.encoding == PLAIN:
+            return Elements(n, w, self.data)
+        if c.encoding == STRUCT:
+            parts = [child.rows(n) for child in self.children]
+            rows = [b"".join(row) for row in zip(*parts)] if parts else [b""] * n
+            need(sum(map(len, rows)) <= 64 * MIB, "Bounds", "all rows of a struct column: at most 64 MiB")
+            return Elements(n, rows=rows)
+        if c.encoding == DICTIONARY:
+            return self.looked_up(n)
+        if c.encoding == CONSTANT and not c.relative_to:
+            row = c.constant.ljust(w, b"\0") if w else c.constant
+            return Elements(n, rows=[row] * n)
+        if c.encoding == PLANES and not c.relative_to:
+            return Elements(n, w, transposed(self.data, n, c.planes or w, w))
+        if c.encoding == CONSTANT:
+            stored = [int.from_bytes(c.constant, "little")] * n
+        elif c.encoding == PLANES:
+            data = transposed(self.data, n, c.planes or w, 8)
+            stored = struct.unpack(f"<{n}Q", data)
+        elif c.encoding == BITS:
+            stored = bits(self.data, n, c.planes)
+        else:
+            stored, at = [], 0
+            for _ in range(n):
+                value, at = varint(self.data, at, "Columns")
+                stored.append(value)
+            need(at == len(self.data), "Columns", "VARINT: n varints in exactly `bytes` bytes")
+        mask = (1 << 8 * w) - 1
+        if not c.relative_to:
+            need(all(value <= mask for value in stored), "Columns", "a VARINT that is relative to nothing fits its width")
+        elif c.relative_to == PREVIOUS:
+            values = []
+            for value in stored:
+                first = first + unzigzag(value) & mask
+                values.append(first)
+            stored = values
+        else:
+            need(bases is not None, "Columns", "TIME, PID and TID are for columns of a group")
+            stored = [unzigzag(value) + base & mask for value, base in zip(stored, bases[c.relative_to])]
+        return Elements(n, rows=[value.to_bytes(w, "little") for value in stored])
+
+    def looked_up(self, n):
+        c = self.column
+        if c.shared:
+            values = self.dictionaries[c.shared - 1].rows()
+        else:
+            values = self.values.rows(self.value_count) if self.values else []
+        if c.planes:
+            indexes = bits(self.data, n, c.planes)
+        elif self.index_bytes:
+            data = transposed(self.data, n, self.index_bytes, 8)
+            indexes = struct.unpack(f"<{n}Q", data)
+        else:
+            indexes = [0] * n
+        need(not n or max(indexes) < self.value_count, "Bounds", "an index of a dictionary is beyond its table")
+        rows = [values[i] for i in indexes]
+        if self.width:
+            need(all(len(r) == self.width for r in rows), "Columns", f"a dictionary's rows have the width {self.width}")
+        return Elements(n, rows=rows)
+
+
+def transposed(data, n, planes, width):
+    out = bytearray(n * width)
+    for k in range(planes):
+        out[k::width] = data[k * n:(k + 1) * n]
+    return bytes(out)
+
+
+def bits(data, n, count):
+    whole, mask = int.from_bytes(data, "little"), (1 << count) - 1
+    need(whole >> n * count == 0, "Columns", "BITS: bits behind the last element are 0")
+    if n * count < 4096:
+        return [whole >> i * count & mask for i in range(n)]
+    values = []
+    for i in range(n):  # a few bytes at a time: shifting the whole of a long number takes its length each time
+        at = i * count
+        values.append(int.from_bytes(data[at >> 3:(at + count + 7) >> 3], "little") >> (at & 7) & mask)
+    return values
+
+
+class Shared:
+    """A dictionary that columns share."""
+
+    def __init__(self, message):
+        need(message.count <= 262144, "Bounds", "values of a dictionary: at most 262,144")
+        self.message, self.count, self.placed, self.found = message, message.count, None, None
+
+    def place(self, frames):
+        need(self.message.values is not None or not self.count, "The directory", "a shared dictionary has values")
+        if self.message.values is not None:
+            self.placed = Placed(self.message.values, self.count, None, frames, None, False)
+
+    def rows(self):
+        if self.found is None:
+            self.found = self.placed.rows(self.count) if self.placed else []
+        return self.found
+
+
+# ---- batches --------------------------------------------------------------------------------------------------------------
+
+class Definitions:
+    """What a collector keeps of one stream."""
+
+    def __init__(self):
+        self.kept = {"description": {}, "source": {}, "shape": {}, "dictionary": {}}
+
+    def learn(self, kind, data):
+        need(len(data) <= {"description": 256 << 10, "source": 64 << 10, "shape": 64 << 10, "dictionary": 256 << 10}[kind], "Bounds",
+             f"a {kind} is too large")
+        self.kept[kind][hashlib.sha256(data).digest()[:16]] = data
+
+    def find(self, kind, name):
+        """The definition whose hash begins so; None when there is none, or several."""
+        fits = [data for key, data in self.kept[kind].items() if key.startswith(name)]
+        return fits[0] if len(fits) == 1 else None
+
+
+# name, bytes, where in the checksum's block of constants, by what it is predicted
+HEADER = (("keyword", 8), ("id", 2), ("task", 2), ("version", 1), ("channel", 1), ("level", 1), ("opcode", 1), ("logger", 2), ("flags", 2),
+          ("property", 2), ("pointer_size", 1), ("header_type", 1), ("hook_id", 2), ("header_word", 2))
+KIND = struct.Struct("<16sQHHBBBBHHHBBHHI")
+OWN = struct.Struct("<QqIIII16sHHHHQQQ")
+
+
+def constants_hash(r):
+    return xxh3(KIND.pack(r["provider"], r["keyword"], r["id"], r["task"], r["version"], r["channel"], r["level"], r["opcode"], r["logger"],
+                          r["flags"], r["property"], r["pointer_size"], r["header_type"], r["hook_id"], r["header_word"], 0))
+
+
+def checksum(records):
+    """The checksum of records in arrival order (section Checksum)."""
+    chain, hashes = 0, {}
+    for r in records:
+        key = tuple(r[name] for name, _ in HEADER) + (r["provider"],)
+        if key not in hashes:
+            hashes[key] = constants_hash(r)
+        items = 0
+        for kind, linkage, data in r["items"]:
+            items = xxh3(struct.pack("<HHIQ", kind, linkage, len(data), xxh3(data) if data else 0), items)
+        chain = xxh3(OWN.pack(hashes[key], r["time_raw"], r["pid"], r["tid"], r["kernel_time"], r["user_time"], r["activity_id"], r["cpu"],
+                              r["source"], len(r["items"]), len(r["payload"]), items, xxh3(r["payload"]) if r["payload"] else 0, chain))
+    return chain
+
+
+class Batch:
+    """A batch: its message (`message`), and, when it has events, its records, groups, classes and sources.
+
+    definitions: what is kept of the batch's stream; what the batch carries is added to it."""
+
+    def __init__(self, data, definitions=None):
+        need(len(data) <= 16 * MIB, "Bounds", "a batch has at most 16 MiB")
+        self.data, self.definitions = data, definitions or Definitions()
+        self.message = m = parse(data, "Batch")
+        need(m.format == 1, "The batch", f"the format is 1, not {m.format}")
+        need(m.kind in ENUMS["Kind"], "Growth", f"the kind {m.kind} is not known")
+        need(len(m.stream) == 16, "The batch", "a stream's name has 16 bytes")
+        need(m.number, "The batch", "batches are numbered from 1")
+        need(m.event_count <= 262144, "Bounds", "at most 262,144 events")
+        need(m.priority <= 255, "Bounds", "the priority is at most 255")
+        self.own = Definitions()
+        self.add_definitions()
+        self.check_ledger()
+        self.check_tombstones()
+        self.groups, self.sources = [], []
+        if m.event_count:
+            need(m.kind != 1, "Tombstones", "a batch of kind 1 has no events")
+            self.read()
+        else:
+            need(not m.checksum, "The batch", "the checksum is 0 without events")
+            if m.kind == 1:
+                need(not m.directory and not m.frames and not m.sources and not m.source_hashes, "Tombstones",
+                     "a batch of kind 1 has no directory and no sources")
+                need(m.tombstones, "Tombstones", "a batch of kind 1 holds a tombstone")
+
+    # definitions
+
+    def add_definitions(self):
+        m = self.message
+        need(len(m.shapes) <= 4096, "Bounds", "at most 4,096 shapes in a batch")
+        for kind, datas in (("description", m.descriptions), ("shape", m.shapes), ("dictionary", m.dictionaries)):
+            for data in datas:
+                self.own.learn(kind, data)
+        need(max(len(m.source_hashes), 0 if m.source_hashes else len(m.sources)) <= 4096, "Bounds", "at most 4,096 sources")
+        if m.source_hashes:
+            for data in submessages(self.data, "Batch", "sources"):
+                self.own.learn("source", data)
+        for kind, kept in self.own.kept.items():
+            self.definitions.kept[kind].update(kept)
+
+    def find(self, kind, name):
+        data = self.own.find(kind, name)
+        if data is None:
+            data = self.definitions.find(kind, name)
+        if data is None:
+            raise Unknown(kind, name)
+        return data
+
+    def klass(self, name):
+        need(len(name) == 16, "Groups", "a class's hash has 16 bytes")
+        description = Description(self.find("description", name))
+        self.classes[name] = description
+        return description
+
+    # the frames
+
+    def read(self):
+        m = self.message
+        dictionary = self.find("dictionary", m.dictionary.to_bytes(8, "little")) if m.dictionary else b""
+        most = MIB if m.dictionary else 64 * MIB
+        total = (m.directory_bytes or len(m.directory)) + sum(f.raw_bytes or len(f.data) for f in m.frames)
+        need(total <= most, "Bounds", f"directory and frames have at most {most} bytes")
+        directory = m.directory
+        if m.directory_bytes:
+            directory = decompress(directory, m.directory_bytes, dictionary, "The batch")
+        self.directory = d = parse(directory, "Directory", most=16)
+        frames = Frames([d.pool] + [decompress(f.data, f.raw_bytes, dictionary, "Frames and the pool") if f.raw_bytes else f.data
+                                    for f in m.frames])
+        self.read_sources()
+        self.read_groups()
+        self.place(frames)
+        self.read_rows()
+
+    def read_sources(self):
+        m = self.message
+        if m.source_hashes:
+            self.sources = [parse(self.find("source", h.to_bytes(8, "little")), "Source") for h in m.source_hashes]
+        else:
+            self.sources = m.sources
+        need(self.sources, "The batch", "a batch with events has a source")
+        for s in self.sources:
+            need(s.clock_type in (1, 2, 3), "Sources", "the clock is 1, 2 or 3")
+
+    # the groups' headers
+
+    def read_groups(self):
+        d, m = self.directory, self.message
+        need(len(d.groups) <= (4096 if m.shape_refs else 16384), "Bounds", "too many groups")
+        shapes = self.read_shapes()
+        before = None
+        self.classes = {}
+        for group, shape in zip(d.groups, shapes):
+            g = types.SimpleNamespace(message=group, count=group.count or 1, weight=group.sample_weight)
+            if shape:
+                need(not group.class_hash and group.header is None, "Shapes", "a group with a shape has neither class nor header")
+            named = shape or group
+            g.description = self.classes.get(named.class_hash) or self.klass(named.class_hash)
+            g.items = self.read_items(group, shape)
+            need(len(group.fields) <= min(512, len(g.description.top)), "Groups", "at most as many fields as the class has")
+            g.header = before = self.read_header(named.header, g.description, None if shape else before)
+            self.groups.append(g)
+        need(sum(g.count for g in self.groups) == m.event_count, "Bounds", "groups' counts do not add up to event_count")
+
+    def read_shapes(self):
+        groups, refs = self.directory.groups, self.message.shape_refs
+        if not refs:
+            return [None] * len(groups)
+        size = refs[0]
+        need(4 <= size <= 16, "Shapes", "shape_refs begins with 4 to 16")
+        need(len(refs) == 1 + size * len(groups), "Shapes", "shape_refs has a name for each group")
+        return [parse(self.find("shape", refs[1 + size * k:1 + size * (k + 1)]), "Shape") for k in range(len(groups))]
+
+    @staticmethod
+    def read_items(group, shape):
+        """(type, linkage, constant or None, Column or None), in the record's order."""
+        items, own = [], iter(group.items)
+        if shape is None:
+            items = [(i.type, i.linkage, None, i.data) for i in group.items]
+        else:
+            for i in shape.items:
+                if i.data is not None:
+                    items.append((i.type, i.linkage, i.data.constant, None))
+                    continue
+                mine = next(own, None)
+                need(mine is not None and not mine.type and not mine.linkage, "Shapes",
+                     "the group has an item without type and linkage for each that is no constant")
+                items.append((i.type, i.linkage, None, mine.data))
+            need(next(own, None) is None, "Shapes", "the group has no more items than its shape")
+        need(len(items) <= 64, "Bounds", "a record has at most 64 extended items")
+        for kind, linkage, constant, column in items:
+            need(kind <= 65535 and linkage <= 65535, "Groups", "type and linkage are 16-bit numbers")
+            need(constant is not None or column is not None, "Groups", "an item has data")
+        return items
+
+    def read_header(self, h, description, before):
+        predicted = before or {"logger": self.sources[0].logger & 0xffff}
+        header = {"provider": description.provider}
+        if h is not None and h.provider:
+            need(len(h.provider) == 16, "Headers", "a provider has 16 bytes")
+            header["provider"] = h.provider
+        for name, size in HEADER:
+            if name == "id":
+                base = 0 if description.classic else description.code
+            elif name == "opcode":
+                base = description.code if description.classic else 0
+            elif name in ("version", "pointer_size"):
+                base = getattr(description, name)
+            else:
+                base = predicted.get(name, 0)
+            header[name] = base ^ (getattr(h, name) if h is not None else 0)
+            need(header[name] < 1 << 8 * size, "Headers", f"{name} exceeds its member of the record")
+        return header
+
+    # the columns
+
+    def place(self, frames):
+        d, n = self.directory, self.message.event_count
+        need(len(d.dictionaries) <= 64, "Bounds", "at most 64 shared dictionaries")
+        self.dictionaries = [Shared(message) for message in d.dictionaries]
+
+        def put(column, rows, width):
+            return Placed(column, rows, width, frames, self.dictionaries) if column is not None else None
+
+        for g in self.groups:
+            group = g.message
+            g.item_columns = [put(column, g.count, None) for _, _, _, column in g.items]
+            g.kernel_time, g.user_time = put(group.kernel_time, g.count, 4), put(group.user_time, g.count, 4)
+            g.activity = put(group.activity, g.count, 16)
+            g.fields = [put(column, g.count, None) for column in group.fields]
+            g.payload = put(group.payload, g.count, None)
+        for name in ("group", "time", "cpu", "thread", "thread_pids", "thread_tids"):
+            need(getattr(d, name) is not None, "The directory", f"{name} is there when there are events")
+        self.columns = {}
+        bare = sum(g.count for g in self.groups if not g.fields and g.payload is None)
+        for name, rows, width in (("group", n, 4), ("time", n, 8), ("cpu", n, 2), ("thread", n, 4), ("source", n, 2), ("sequence", n, 8),
+                                  ("thread_pids", d.thread_count, 4), ("thread_tids", d.thread_count, 4), ("kernel_time", n, 4),
+                                  ("user_time", n, 4), ("activity", n, 16), ("payload", bare, None)):
+            self.columns[name] = put(getattr(d, name), rows, width)
+        for dictionary in self.dictionaries:
+            dictionary.place(frames)
+        frames.check_end()
+
+    def column(self, name, n, otherwise, first=0):
+        column = self.columns[name]
+        return column.numbers(n, first=first) if column else otherwise
+
+    def read_rows(self):
+        d, m = self.directory, self.message
+        n = m.event_count
+        self.group = self.column("group", n, None)
+        need(max(self.group) < len(self.groups), "Bounds", "an index of a group is beyond its table")
+        self.time = [t - (1 << 64) if t >> 63 else t for t in self.column("time", n, None, m.time_min & MASK64)]
+        self.cpu = self.column("cpu", n, None)
+        thread = self.column("thread", n, None)
+        need(max(thread) < d.thread_count, "Bounds", "an index of a thread is beyond its table")
+        pids, tids = self.column("thread_pids", d.thread_count, None), self.column("thread_tids", d.thread_count, None)
+        self.pid, self.tid = [pids[t] for t in thread], [tids[t] for t in thread]
+        self.source = self.column("source", n, [0] * n)
+        need(max(self.source) < len(self.sources), "Bounds", "an index of a source is beyond its table")
+        self.sequence = self.column("sequence", n, range(d.first_sequence, d.first_sequence + n))
+        for name in ("kernel_time", "user_time", "activity"):
+            if self.columns[name]:
+                need(all(getattr(g, name) is None for g in self.groups), "The directory", f"{name} is the directory's or the groups'")
+        members, first = [[] for _ in self.groups], 0
+        for i, g in enumerate(self.group):
+            if not members[g]:
+                need(g == first, "Groups", "groups stand in the order of their first events")
+                first += 1
+            members[g].append(i)
+        for g, rows in zip(self.groups, members):
+            need(len(rows) == g.count, "Groups", "a group has `count` events")
+            g.rows = rows
+        self.read_bodies()
+
+    def read_bodies(self):
+        n = self.message.event_count
+        times = {name: self.column(name, n, None) for name in ("kernel_time", "user_time")}
+        activities = self.columns["activity"].rows(n) if self.columns["activity"] else None
+        self.body = [None] * n
+        bare = [i for i in range(n) if not self.groups[self.group[i]].fields and self.groups[self.group[i]].payload is None]
+        payloads = dict(zip(bare, self.columns["payload"].rows(len(bare)))) if self.columns["payload"] else {}
+        for g in self.groups:
+            bases = {TIME: [self.time[i] for i in g.rows], PID: [self.pid[i] for i in g.rows], TID: [self.tid[i] for i in g.rows]}
+            items = [(kind, linkage, [constant] * g.count if column is None else column.rows(g.count, bases))
+                     for (kind, linkage, constant, _), column in zip(g.items, g.item_columns)]
+            g.field_rows = [column.rows(g.count, bases) for column in g.fields]
+            rest = g.payload.rows(g.count, bases) if g.payload else None
+            own = {name: getattr(g, name).numbers(g.count, bases) if getattr(g, name) else None for name in ("kernel_time", "user_time")}
+            own_activities = g.activity.rows(g.count, bases) if g.activity else None
+            for r, i in enumerate(g.rows):
+                payload = b"".join(rows[r] for rows in g.field_rows) + (rest[r] if rest else payloads.get(i, b""))
+                need(len(payload) <= 65535, "Bounds", "a payload has at most 65,535 bytes")
+                self.body[i] = {name: own[name][r] if own[name] else times[name][i] if times[name] else 0 for name in own}
+                self.body[i].update(activity_id=own_activities[r] if own_activities else activities[i] if activities else bytes(16),
+                                    items=[(kind, linkage, rows[r]) for kind, linkage, rows in items], payload=payload)
+        need(sum(len(b["payload"]) for b in self.body) <= 64 * MIB, "Bounds", "all payloads: at most 64 MiB")
+
+    # what comes out
+
+    def records(self):
+        """The records in arrival order, each a dict of its members."""
+        for i in range(self.message.event_count):
+            yield {**self.groups[self.group[i]].header, **self.body[i], "time_raw": self.time[i], "cpu": self.cpu[i], "pid": self.pid[i],
+                   "tid": self.tid[i], "source": self.source[i]}
+
+    def verify(self):
+        """Checks what is said about the records against the records: checksum, times, and fields as the descriptions split them."""
+        m = self.message
+        if not m.event_count:
+            return
+        need(checksum(self.records()) == m.checksum, "Checksum", "the records do not give the batch's checksum")
+        first = self.sources[0]
+        times = [t for t, s in zip(self.time, self.source)
+                 if (self.sources[s].clock_type, self.sources[s].frequency, self.sources[s].clock_pairs) ==
+                 (first.clock_type, first.frequency, first.clock_pairs)]
+        low, high = m.time_min, m.time_min + m.time_span
+        if len(times) == m.event_count:
+            need((low, high) == (min(times), max(times)), "The batch", "time_min and time_span are the events'")
+        elif times:
+            need(low <= min(times) and max(times) <= high, "The batch", "events lie between time_min and time_min + time_span")
+        for g in self.groups:
+            for r, i in enumerate(g.rows):
+                split = g.description.split(self.body[i]["payload"])
+                need(split[:len(g.field_rows)] == [rows[r] for rows in g.field_rows], "Groups",
+                     f"fields of {g.description.name} are whole top-level fields in the description's order")
+
+    def utc_ns(self, i):
+        """An event's time (section Sources)."""
+        s = self.sources[self.source[i]]
+        if not s.clock_pairs:
+            return 0
+        pair = s.clock_pairs[-1]
+        return pair.utc_ns + ((self.time[i] - pair.raw) * 10 ** 9 // s.frequency if s.frequency else 0)
+
+    # the ledger, and what is gone
+
+    def check_ledger(self):
+        ledger = self.message.ledger
+        for numbers in [ledger, *ledger.families] if ledger else []:
+            need(len(numbers.counters) == len(numbers.values), "Ledger", "each counter has one value")
+
+    def check_tombstones(self):
+        for t in self.message.tombstones:
+            need(1 <= t.first <= t.last, "Tombstones", "1 ≤ first ≤ last")
+            need(t.cause in (15, 16, 17, 21), "Tombstones", f"the cause {t.cause} is 15, 16, 17 or 21")
+
+    def ledger_balances(self):
+        """Both equations of section Ledger, for the whole and for each family that is named."""
+        ledger = self.message.ledger
+        for numbers in [ledger, *ledger.families] if ledger else []:
+            v = dict(zip(numbers.counters, numbers.values))
+            n = [v.get(k, 0) for k in range(22)]
+            need(n[1] == sum(n[2:10]) and n[2] + n[10] == sum(n[11:18]) + n[21], "Ledger", "an equation does not hold")
+
+
+def submessages(data, message, name):
+    """The bytes of a message's submessages of one field, as they stand: definitions are named by their bytes."""
+    (field,) = [number for number, row in MESSAGES[message].items() if row[0] == name]
+    at, found = 0, []
+    while at < len(data):
+        tag, at = varint(data, at)
+        if tag & 7 == 2:
+            size, at = varint(data, at)
+            if tag >> 3 == field:
+                found.append(data[at:at + size])
+            at += size
+        elif tag & 7 == 0:
+            _, at = varint(data, at)
+        else:
+            at += 8 if tag & 7 == 1 else 4
+    return found
+
+
+def upload(body):
+    """The batches of an upload's body, as bytes (section Upload)."""
+    found, at = [], 0
+    while at < len(body):
+        need(len(body) - at >= 4, "Upload", "each batch stands after its length")
+        size = int.from_bytes(body[at:at + 4], "little")
+        need(1 <= size <= 16 * MIB, "Upload", "a length is 1 to 16 MiB")
+        need(size <= len(body) - at - 4, "Upload", "the body ends inside a batch")
+        found.append(body[at + 4:at + 4 + size])
+        at += 4 + size
+    need(1 <= len(found) <= 2048, "Upload", "1 to 2,048 batches")
+    return found
+
+
+# ---- as text --------------------------------------------------------------------------------------------------------------
+
+def guid(data):
+    a, b, c = struct.unpack_from("<IHH", data)
+    return f"{a:08x}-{b:04x}-{c:04x}-{data[8:10].hex()}-{data[10:].hex()}"
+
+
+def main():
+    definitions = {}
+    for path in sys.argv[1:]:
+        data = pathlib.Path(path).read_bytes()
+        try:
+            batch = Batch(data, definitions.setdefault(parse(data, "Batch").stream, Definitions()))
+            batch.verify()
+        except Broken as broken:
+            print(f"{path}: {broken}", file=sys.stderr)
+            return 1
+        for i, r in enumerate(batch.records()):
+            r = {name: guid(v) if name == "provider" or name == "activity_id" else v.hex() if isinstance(v, bytes) else v for name, v in r.items()}
+            r.update(name=batch.groups[batch.group[i]].description.name, utc_ns=batch.utc_ns(i), sequence=batch.sequence[i],
+                     items=[(kind, linkage, data.hex()) for kind, linkage, data in r["items"]])
+            print(json.dumps(r))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
