@@ -29,6 +29,9 @@ int64_t ea_clock_to_utc_ns(const ea_clock *c, int64_t raw);
 /* The raw time nearest below a UTC time; saturates. */
 int64_t ea_clock_from_utc_ns(const ea_clock *c, int64_t utc_ns);
 
+/* A raw time of one clock in ticks of another, by way of UTC; itself when the clocks are the same. */
+int64_t ea_clock_convert(const ea_clock *from, const ea_clock *to, int64_t raw);
+
 int64_t ea_filetime_to_utc_ns(int64_t filetime); /* 100 ns since 1601 to ns since 1970; saturates */
 int64_t ea_utc_ns_to_filetime(int64_t utc_ns);
 

@@ -44,8 +44,8 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     }
     switch ((int)m->encoding) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
-        if (c.width && m->constant.len > c.width)
-            return corrupt(err, "a constant is longer than an element");
+        if (m->planes || (c.width && m->constant.len > c.width))
+            return corrupt(err, "a constant is longer than an element, or has planes");
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
         if (c.width == 0 || m->planes || m->relative_to)

@@ -366,12 +366,12 @@ static int apply_shapes(ea_batch_view *v, ea_err *err) {
     const ea_envelope *e = &v->envelope;
     size_t ref_bytes, count, n = e->shape_count;
     int rc = ea_shape_refs(e, &ref_bytes, &count, err);
-    if (rc || !count)
+    if (rc || !e->shape_refs_bytes)
         return rc;
     if (count != v->directory->n_groups)
         return corrupt(err, "not each group has a shape");
-    ea_own_definition *own = ea_rows_alloc(&v->reader, n, sizeof *own);
-    const Etwagent__V1__Shape **shapes = ea_arena_zalloc(&v->arena, n, sizeof(void *));
+    ea_own_definition *own = ea_rows_alloc(&v->reader, n + 1, sizeof *own);
+    const Etwagent__V1__Shape **shapes = ea_arena_zalloc(&v->arena, n + 1, sizeof(void *));
     if (!own || !shapes)
         return no_memory(err);
     rc = ea_own_definitions(own, n, EA_DEFINES_SHAPE, v->batch, v->batch_bytes, err);
@@ -1044,20 +1044,42 @@ void ea_batch_rewind(ea_batch_view *v) {
         v->groups[k].next = 0;
 }
 
+/* The time range that the envelope says is what an index goes by. */
+static int verify_times(const ea_batch_view *v, int64_t min, int64_t max, ea_err *err) {
+    const ea_batch_head *h = &v->envelope.head;
+    if (h->event_count == 0)
+        return 0;
+    if ((uint64_t)max - (uint64_t)min > INT64_MAX)
+        min = max - INT64_MAX;
+    if (min == h->time_min && max == h->time_max)
+        return 0;
+    return ea_fail(err, EA_ECORRUPT,
+                   "verify batch %" PRIu64 ": its times are %" PRId64 " to %" PRId64 ", its records' %" PRId64
+                   " to %" PRId64,
+                   h->number, h->time_min, h->time_max, min, max);
+}
+
 int ea_batch_verify(ea_batch_view *v, ea_err *err) {
     const ea_record *r = NULL;
     const ea_class *c = NULL;
     uint64_t checksum = 0;
+    int64_t min = INT64_MAX, max = INT64_MIN;
     int rc;
     ea_batch_rewind(v);
-    while ((rc = ea_batch_next(v, &r, &c, err)) > 0)
+    while ((rc = ea_batch_next(v, &r, &c, err)) > 0) {
+        int64_t t = ea_clock_convert(&v->sources[r->source].clock, &v->sources[0].clock, r->time_raw);
+        min = t < min ? t : min;
+        max = t > max ? t : max;
         checksum = ea_checksum_record(checksum, v->groups[v->events.group[v->cursor - 1]].constants, r);
+    }
     ea_batch_rewind(v);
+    if (!rc && v->sequence.m) /* which no record shows */
+        rc = ea_rows_decode(&v->reader, &v->sequence, v->envelope.head.event_count, NULL, 0, err);
     if (!rc && checksum != v->envelope.head.checksum)
         return ea_fail(err, EA_ECORRUPT,
                        "verify batch %" PRIu64 ": its checksum is %016" PRIx64 ", its records' %016" PRIx64,
                        v->envelope.head.number, v->envelope.head.checksum, checksum);
-    return rc;
+    return rc ? rc : verify_times(v, min, max, err);
 }
 
 /* ---- the self-contained form ---- */

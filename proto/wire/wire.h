@@ -177,7 +177,7 @@ EA_MUST_CHECK int ea_batch_next(ea_batch_view *v, const ea_record **ret_record, 
 /* Puts the iteration back at the start. */
 void ea_batch_rewind(ea_batch_view *v);
 
-/* Recomputes the checksum from the records: 0, or EA_ECORRUPT. Leaves the iteration at the start. */
+/* Recomputes checksum and time range from the records: 0, or EA_ECORRUPT. Leaves the iteration at the start. */
 EA_MUST_CHECK int ea_batch_verify(ea_batch_view *v, ea_err *err);
 
 /* ---- columns: a query reads only those that it needs ---- */

@@ -647,22 +647,11 @@ static void put_flat(ea_encoder *e, const ea_open_batch *o, const out_group *gro
         d->payload = ea_columns_bytes(c, e->slices, whole, 1);
 }
 
-static int same_clock(const ea_clock *a, const ea_clock *b) {
-    return a->type == b->type && a->frequency == b->frequency && a->base_raw == b->base_raw &&
-           a->base_utc_ns == b->base_utc_ns;
-}
-
 /* Smallest and largest time, in ticks of the first source's clock. */
 static void time_range(const ea_open_batch *o, int64_t *ret_min, int64_t *ret_max) {
     int64_t min = INT64_MAX, max = INT64_MIN;
-    const ea_clock *first = &o->sources[0].clock;
-    int one_clock = 1;
-    for (size_t i = 1; i < o->source_count; i++)
-        one_clock &= same_clock(first, &o->sources[i].clock);
     for (uint32_t i = 0; i < o->count; i++) {
-        int64_t t = o->time[i];
-        if (!one_clock && !same_clock(first, &o->sources[o->form[i].source].clock))
-            t = ea_clock_from_utc_ns(first, ea_clock_to_utc_ns(&o->sources[o->form[i].source].clock, t));
+        int64_t t = ea_clock_convert(&o->sources[o->form[i].source].clock, &o->sources[0].clock, o->time[i]);
         min = t < min ? t : min;
         max = t > max ? t : max;
     }

@@ -510,20 +510,20 @@ class Placed:
         need(c.encoding in ENUMS["Encoding"], "Growth", f"the encoding {c.encoding} is not known")
         need(c.relative_to in ENUMS["Base"], "Growth", f"the base {c.relative_to} is not known")
         self.width = c.width or (1 if is_list else width)
-        if width and not is_list and c.encoding != STRUCT:
+        if width:
+            need(not is_list and c.encoding != STRUCT, "Columns", "where a width is implied there is no list and no struct")
             need(self.width == width, "Columns", f"a column whose place implies the width {width} has the width {self.width}")
         self.check_members()
         self.lengths = self.values = None
         if is_list:
             self.lengths = Placed(c.lengths, n, 4, frames, dictionaries, False, inside)
         if c.encoding == DICTIONARY and not c.shared:
-            need(c.values is not None or not c.value_count, "Columns", "a dictionary has values")
+            need(c.values is not None, "Columns", "a dictionary has values")
             need(c.value_count <= 262144, "Bounds", "values of a dictionary: at most 262,144")
             self.value_count = c.value_count
-            if c.values is not None:
-                self.values = Placed(c.values, c.value_count, self.width, frames, dictionaries, False, False)
+            self.values = Placed(c.values, c.value_count, self.width, frames, None, False, False)
         elif c.encoding == DICTIONARY:
-            need(dictionaries is not None, "The directory", "inside shared dictionaries `shared` is not used")
+            need(dictionaries is not None, "Columns", "inside a dictionary's values `shared` is not used")
             need(c.shared <= len(dictionaries), "Columns", f"there is no shared dictionary {c.shared}")
             need(c.values is None and not c.value_count, "Columns", "`values` and `value_count` are absent beside `shared`")
             self.value_count = dictionaries[c.shared - 1].count
@@ -532,8 +532,10 @@ class Placed:
                 need(self.value_count >= 2 and c.planes <= 32, "Columns", "bits of a dictionary's indexes: with two values or more, at most 32")
             self.index_bytes = ((self.value_count - 1).bit_length() + 7) // 8 if self.value_count > 1 else 0
         nested = inside or is_list
-        self.children = [Placed(child, None if nested else n, None, frames, dictionaries, False, nested) for child in c.children]
-        need(not self.children or c.encoding == STRUCT, "Columns", "`children` belong to structs")
+        if c.encoding == STRUCT:
+            need(1 <= len(c.children) <= 512, "Columns", "a struct has 1 to 512 children")
+        self.children = [Placed(child, None if nested else n, None, frames, dictionaries, False, nested)
+                         for child in c.children if c.encoding == STRUCT]
         if c.encoding == VARINT or nested:
             size = c.bytes
         else:
@@ -543,6 +545,7 @@ class Placed:
 
     def check_members(self):
         c, w = self.column, self.width
+        need(not c.planes or c.encoding in (PLANES, DICTIONARY, BITS), "Columns", "`planes` is for PLANES, DICTIONARY and BITS")
         if c.encoding in (PLAIN, PLANES, VARINT, BITS):
             need(w, "Columns", "elements that are stored have a width")
         if c.encoding in (VARINT, BITS):
@@ -646,7 +649,7 @@ class Placed:
         if c.shared:
             values = self.dictionaries[c.shared - 1].rows()
         else:
-            values = self.values.rows(self.value_count) if self.values else []
+            values = self.values.rows(self.value_count)
         if c.planes:
             indexes = bits(self.data, n, c.planes)
         elif self.index_bytes:
@@ -688,13 +691,12 @@ class Shared:
         self.message, self.count, self.placed, self.found = message, message.count, None, None
 
     def place(self, frames):
-        need(self.message.values is not None or not self.count, "The directory", "a shared dictionary has values")
-        if self.message.values is not None:
-            self.placed = Placed(self.message.values, self.count, None, frames, None, False)
+        need(self.message.values is not None, "The directory", "a shared dictionary has values")
+        self.placed = Placed(self.message.values, self.count, None, frames, None, False)
 
     def rows(self):
         if self.found is None:
-            self.found = self.placed.rows(self.count) if self.placed else []
+            self.found = self.placed.rows(self.count)
         return self.found
 
 
@@ -744,6 +746,16 @@ def checksum(records):
     return chain
 
 
+def clock(source):
+    """(type, frequency, raw time, UTC in ns) of a source's clock."""
+    pair = source.clock_pairs[-1] if source.clock_pairs else types.SimpleNamespace(raw=0, utc_ns=0)
+    return source.clock_type, source.frequency, pair.raw, pair.utc_ns
+
+
+def saturated(value):
+    return max(-(1 << 63), min(value, (1 << 63) - 1))
+
+
 class Batch:
     """A batch: its message (`message`), and, when it has events, its records, groups, classes and sources.
 
@@ -761,7 +773,6 @@ class Batch:
         need(m.priority <= 255, "Bounds", "the priority is at most 255")
         self.own = Definitions()
         self.add_definitions()
-        self.check_ledger()
         self.check_tombstones()
         self.groups, self.sources = [], []
         if m.event_count:
@@ -907,6 +918,7 @@ class Batch:
     def place(self, frames):
         d, n = self.directory, self.message.event_count
         need(len(d.dictionaries) <= 64, "Bounds", "at most 64 shared dictionaries")
+        need(d.thread_count <= n, "Bounds", "threads: at most the events")
         self.dictionaries = [Shared(message) for message in d.dictionaries]
 
         def put(column, rows, width):
@@ -1000,15 +1012,9 @@ class Batch:
         if not m.event_count:
             return
         need(checksum(self.records()) == m.checksum, "Checksum", "the records do not give the batch's checksum")
-        first = self.sources[0]
-        times = [t for t, s in zip(self.time, self.source)
-                 if (self.sources[s].clock_type, self.sources[s].frequency, self.sources[s].clock_pairs) ==
-                 (first.clock_type, first.frequency, first.clock_pairs)]
-        low, high = m.time_min, m.time_min + m.time_span
-        if len(times) == m.event_count:
-            need((low, high) == (min(times), max(times)), "The batch", "time_min and time_span are the events'")
-        elif times:
-            need(low <= min(times) and max(times) <= high, "The batch", "events lie between time_min and time_min + time_span")
+        times = [self.converted(i) for i in range(m.event_count)]
+        need((max(min(times), max(times) - (1 << 63) + 1), max(times)) == (m.time_min, m.time_min + m.time_span), "The batch",
+             "time_min and time_span are the events'")
         for g in self.groups:
             for r, i in enumerate(g.rows):
                 split = g.description.split(self.body[i]["payload"])
@@ -1017,28 +1023,27 @@ class Batch:
 
     def utc_ns(self, i):
         """An event's time (section Sources)."""
-        s = self.sources[self.source[i]]
-        if not s.clock_pairs:
-            return 0
-        pair = s.clock_pairs[-1]
-        return pair.utc_ns + ((self.time[i] - pair.raw) * 10 ** 9 // s.frequency if s.frequency else 0)
+        _, frequency, raw, utc_ns = clock(self.sources[self.source[i]])
+        return saturated(utc_ns + ((self.time[i] - raw) * 10 ** 9 // frequency if frequency else 0))
+
+    def converted(self, i):
+        """An event's time in ticks of the first source's clock."""
+        first = clock(self.sources[0])
+        if clock(self.sources[self.source[i]]) == first:
+            return self.time[i]
+        return saturated(first[2] + (self.utc_ns(i) - first[3]) * first[1] // 10 ** 9)
 
     # the ledger, and what is gone
-
-    def check_ledger(self):
-        ledger = self.message.ledger
-        for numbers in [ledger, *ledger.families] if ledger else []:
-            need(len(numbers.counters) == len(numbers.values), "Ledger", "each counter has one value")
 
     def check_tombstones(self):
         for t in self.message.tombstones:
             need(1 <= t.first <= t.last, "Tombstones", "1 ≤ first ≤ last")
-            need(t.cause in (15, 16, 17, 21), "Tombstones", f"the cause {t.cause} is 15, 16, 17 or 21")
 
-    def ledger_balances(self):
-        """Both equations of section Ledger, for the whole and for each family that is named."""
+    def check_ledger(self):
+        """Both equations, for the whole and for each family that is named. A batch is none the worse for a wrong ledger."""
         ledger = self.message.ledger
         for numbers in [ledger, *ledger.families] if ledger else []:
+            need(len(numbers.counters) == len(numbers.values), "Ledger", "each counter has one value")
             v = dict(zip(numbers.counters, numbers.values))
             n = [v.get(k, 0) for k in range(22)]
             need(n[1] == sum(n[2:10]) and n[2] + n[10] == sum(n[11:18]) + n[21], "Ledger", "an equation does not hold")
@@ -1059,20 +1064,6 @@ def submessages(data, message, name):
             _, at = varint(data, at)
         else:
             at += 8 if tag & 7 == 1 else 4
-    return found
-
-
-def upload(body):
-    """The batches of an upload's body, as bytes (section Upload)."""
-    found, at = [], 0
-    while at < len(body):
-        need(len(body) - at >= 4, "Upload", "each batch stands after its length")
-        size = int.from_bytes(body[at:at + 4], "little")
-        need(1 <= size <= 16 * MIB, "Upload", "a length is 1 to 16 MiB")
-        need(size <= len(body) - at - 4, "Upload", "the body ends inside a batch")
-        found.append(body[at + 4:at + 4 + size])
-        at += 4 + size
-    need(1 <= len(found) <= 2048, "Upload", "1 to 2,048 batches")
     return found
 
 

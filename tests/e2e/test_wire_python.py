@@ -1,88 +1,471 @@
-"""Batches read back by the Python reader that was written from FORMAT.md alone: every record's checksum agrees.
+"""What an agent sends is read by a reader in another language that was written from the text alone (format_reader.py):
 
-The program `batches` writes batches of real traces and has compared each record with the source's bit for bit; the
-checksum in a batch is made from the source's records, so a reader that gets any bit of any record wrong fails here.
+- batches of every real trace, as they travel (definitions only until they are acknowledged, shapes, a trained dictionary,
+  keyframes between them): each record equals its line of `etwagent dump --format raw`, each checksum its records;
+- damage: whatever a batch breaks is named by the section of the text that forbids it, and a collector refuses the same.
 
 # sanitizers: yes
 """
-import argparse
+import copy
+import ctypes
+import datetime
 import hashlib
+import http.client
+import json
 import pathlib
+import random
+import ssl
 import subprocess
 import sys
-import tempfile
+import threading
+import types
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import format_reader  # noqa: E402
 import harness  # noqa: E402
+import receiver  # noqa: E402
 import traces  # noqa: E402
-import wire_reader  # noqa: E402
+import uploads  # noqa: E402
 
-# name, events a batch: between them every encoding, stacks, 32-bit records, TraceLogging items, several files
-CASES = [("small-32bit-xpress", 0), ("tracelogging-struct", 0), ("tracelogging-primitive-types", 0), ("amsi-eventslost", 5),
-         ("lxcore-tracelogging", 0), ("clr-gc-events", 0), ("http-server-win7", 0), ("clr-32bit", 0), ("shutdown-win10", 0),
-         ("kernel-process-provider", 20)]
-LIMIT_BATCHES = 40
-
-
-def describe(data):
-    """A description's hash, and what the headers' prediction needs of it (DESCRIPTIONS.md, "Layout")."""
-    if data[0] != 1:
-        raise wire_reader.Corrupt("a description of another format")
-    code, at = wire_reader.varint(data, 6)
-    return hashlib.sha256(data).digest()[:16], wire_reader.ClassKey(
-        provider=data[at:at + 16], code=code, version=data[5], classic=data[3] & 1, pointer_size=data[4])
+# events a batch where it is not the agent's own number: small batches have shapes and payloads in one column
+SMALL = {"amsi-eventslost": 5, "clr-32bit": 300, "clr-gc-events": 10, "kernel-process-provider": 20, "shutdown-win10": 50}
+# the long ones are read whole in the long form only
+LARGE = ("clr-kernel-win8-x64", "diagsession-four-files", "tracelogging-win11-20cpu")
+LARGE_BATCHES = 1
+DAMAGED = "http-server-win7"
+CONFLICT, MALFORMED, RETRY = range(3)
+# rules for writers that no reader has to check, and what a collector keeps a batch without
+ONLY_HERE = ("a field that is not the description's", "a ledger with a value less", "a ledger that does not balance")
 
 
-def check(name, events, program, build, checks):
-    classes, total, definitions = {}, 0, wire_reader.Definitions()
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([program, "--check", "--events", str(events), "--out", folder, *traces.paths(name, build)], check=True,
-                       stdout=subprocess.DEVNULL)
-        files = sorted(pathlib.Path(folder).glob("*.batch"))
-        for file in files[:LIMIT_BATCHES]:
-            batch = wire_reader.Batch(file.read_bytes(), classes, describe, definitions)
-            records = list(batch.records())
-            times = [r["time"] for r in records]
-            total += len(records)
-            what = f"{name}: {file.name}"
-            checks.equal(len(records), batch.event_count, f"{what}: number of records")
-            checks.equal(f"{wire_reader.checksum(records):016x}", f"{batch.checksum:016x}", f"{what}: checksum")
-            checks.equal((min(times), max(times)), (batch.time_min, batch.time_max), f"{what}: times")
-    if len(files) <= LIMIT_BATCHES:
-        checks.equal(total, traces.event_count(name), f"{name}: records, against the independent parser's count")
+# ---- messages written ---------------------------------------------------------------------------------------------------
+
+def number_bytes(kind, value):
+    wire = format_reader.wire_type(kind)
+    if wire:
+        return (value & format_reader.MASK64).to_bytes(8 if wire == 1 else 4, "little")
+    if kind == "sint32":
+        value = (value << 1 ^ value >> 31) & 0xffffffff
+    return uploads._varint(int(value))
 
 
-def flipped(program, build, checks):
-    """A reader that notices nothing proves nothing: one changed bit of a record must change the checksum."""
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([program, "--level", "none", "--out", folder, *traces.paths("tracelogging-primitive-types", build)],
-                       check=True, stdout=subprocess.DEVNULL)
-        batch = wire_reader.Batch(next(pathlib.Path(folder).glob("*.batch")).read_bytes(), {}, describe)
-    records = list(batch.records())
-    for name, value in list(records[-1].items()):
-        changed = dict(records[-1])
-        if isinstance(value, int):
-            changed[name] = value ^ 1
-        elif isinstance(value, bytes):
-            changed[name] = value[:-1] + bytes([value[-1] ^ 1])
-        else:
-            changed[name] = [(t, linkage ^ 1, data) for t, linkage, data in value]
-        checks.that(wire_reader.checksum(records[:-1] + [changed]) != batch.checksum, f"a changed {name} has the same checksum")
+def encode(message, name):
+    """A message as bytes, from what format_reader.parse gives."""
+    out = b""
+    for number, (field, kind, repeated) in sorted(format_reader.MESSAGES[name].items()):
+        value, wire = getattr(message, field), format_reader.wire_type(kind)
+        if wire == 2:
+            for one in value if repeated else [value] if value or isinstance(value, types.SimpleNamespace) else []:
+                one = one.encode() if kind == "string" else encode(one, kind) if kind in format_reader.MESSAGES else one
+                out += uploads._bytes(number, one)
+        elif repeated and value:
+            out += uploads._bytes(number, b"".join(number_bytes(kind, one) for one in value))
+        elif not repeated and value:
+            out += uploads._varint(number << 3 | wire) + number_bytes(kind, value)
+    return out
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--build", required=True, type=pathlib.Path)
-    parser.add_argument("--soak", action="store_true", help="the same: there is no long form")
-    build, checks = parser.parse_args().build, harness.Checks()
-    program = build / "tests" / "bench" / "batches"
-    for name, events in CASES:
-        check(name, events, program, build, checks)
-    flipped(program, build, checks)
-    return checks.finish()
+class Draft:
+    """A batch taken apart, to be changed and put together again. d: its directory; frames are not compressed."""
+
+    def __init__(self, data):
+        batch = format_reader.Batch(data)
+        self.batch = copy.deepcopy(batch.message)
+        self.d = copy.deepcopy(batch.directory)
+        for frame in self.batch.frames:
+            if frame.raw_bytes:
+                frame.data = format_reader.decompress(frame.data, frame.raw_bytes, b"", "")
+                frame.raw_bytes = 0
+        self.groups, self.tail = batch.groups, b""
+
+    def bytes(self):
+        self.batch.directory, self.batch.directory_bytes = encode(self.d, "Directory"), 0
+        return encode(self.batch, "Batch") + self.tail
+
+
+# ---- what agents send -----------------------------------------------------------------------------------------------------
+
+def definitions_of(batch):
+    """What the batch carries for later ones: hashes of all, as Ack.known has them."""
+    return [key for kept in batch.own.kept.values() for key in kept]
+
+
+def captured(env, name, extra):
+    """The batches of a replay in the order of their numbers; what they define is acknowledged, and travels once."""
+    kept, lock = {}, threading.Lock()
+
+    def take(exchange):
+        exchange.read_body()
+        known = []
+        with lock:
+            for batch in uploads.batches(exchange.body):
+                kept[uploads.Head(batch).number] = batch
+                message = format_reader.parse(batch, "Batch")
+                known += [*message.descriptions, *message.shapes, *message.dictionaries]
+                known += format_reader.submessages(batch, "Batch", "sources") if message.source_hashes else []
+        exchange.acknowledge(exchange.heads(), known=[hashlib.sha256(data).digest()[:16] for data in known])
+
+    with receiver.Receiver(env.certs, take) as fake:
+        env.replay(traces.paths(name, env.build), fake, spool=env.folder / f"spool-{name}", extra=extra)
+    return [kept[number] for number in sorted(kept)]
+
+
+def expected(line):
+    """What of a line of `dump --format raw` a record gives."""
+    j = json.loads(line)
+    header = j["header"] or {"type": None, "hook_id": 0, "word": 0, "source": 0}
+    return {"name": j["name"], "provider_name": j["provider_name"] or "", "utc": j["time"], "time_raw": j["clock"],
+            "provider": j["provider"], "keyword": int(j["keyword"], 16), "activity_id": j["activity_id"], "payload": j["payload"],
+            "items": [(e["type"], e["linkage"], e["data"]) for e in j["extended"]], "hook_id": header["hook_id"],
+            "header_word": header["word"], "source": header["source"], "form": header["type"] is not None,
+            **{key: j[key] for key in ("id", "version", "channel", "level", "opcode", "task", "cpu", "pid", "tid", "flags", "property",
+                                       "kernel_time", "user_time", "logger", "pointer_size")}}
+
+
+def got(batch, i, record):
+    """The same of a record."""
+    description, utc_ns = batch.groups[batch.group[i]].description, batch.utc_ns(i)
+    seconds = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=utc_ns // 10**9)
+    own = {key: value for key, value in record.items() if key != "header_type"}
+    return {**own, "name": description.name, "provider_name": description.provider_name, "form": record["header_type"] != 0,
+            "utc": f"{seconds:%Y-%m-%dT%H:%M:%S}.{utc_ns % 10**9 // 100:07}Z", "provider": format_reader.guid(record["provider"]),
+            "activity_id": None if record["activity_id"] == bytes(16) else format_reader.guid(record["activity_id"]),
+            "payload": record["payload"].hex(), "items": [(kind, linkage, data.hex()) for kind, linkage, data in record["items"]]}
+
+
+def read_trace(env, checks, name, soak):
+    """All batches of a trace, record by record. Returns what of the format they used."""
+    large = name in LARGE
+    extra = ["--keyframe-events", 5000] if name in (*LARGE, "shutdown-win10") else []
+    if name in SMALL:
+        extra += ["--batch-events", SMALL[name]]
+    batches = captured(env, name, extra)
+    dump = subprocess.Popen([env.agent, "dump", "--format", "raw", *traces.paths(name, env.build)], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL if large and not soak else None, text=True)
+    definitions, used, records, differing, sequence = format_reader.Definitions(), set(), 0, [], 0
+    for number, data in enumerate(batches[:LARGE_BATCHES if large and not soak else None], 1):
+        try:
+            batch = format_reader.Batch(data, definitions)
+            batch.verify()
+            batch.check_ledger()
+        except format_reader.Broken as broken:
+            checks.that(False, f"{name}: batch {number}: {broken}")
+            break
+        message = batch.message
+        checks.equal((message.number, message.sources != [] or number > 1), (number, True), f"{name}: batch {number}: number, sources")
+        used |= {field for field in ("shape_refs", "dictionary", "source_hashes", "ledger") if getattr(message, field)}
+        used.add(f"kind {message.kind}")
+        if message.kind:
+            checks.that(all(g.description.kind == 1 for g in batch.groups), f"{name}: a keyframe holds other events")
+            continue
+        used |= {"payload" for _ in [0] if batch.columns["payload"]}
+        for i, record in enumerate(batch.records()):
+            line = dump.stdout.readline()
+            records += 1
+            want = expected(line) if line else {}
+            have = got(batch, i, record)
+            if have != want and len(differing) < 3:
+                differing.append((number, i, {key: (want.get(key), have.get(key)) for key in {*want, *have} if want.get(key) != have.get(key)}))
+    rest = dump.stdout.readline() if not large or soak else ""
+    dump.stdout.close()
+    if dump.wait() and (not large or soak):
+        checks.that(False, f"{name}: dump ended with {dump.returncode}")
+    checks.equal(differing, [], f"{name}: records that differ")
+    checks.equal(rest, "", f"{name}: a record that no batch has")
+    if not large or soak:
+        checks.equal(records, traces.event_count(name), f"{name}: records, against the independent parser's count")
+    return used
+
+
+# ---- damage ---------------------------------------------------------------------------------------------------------------
+
+def lies():
+    """(what is changed, the section that forbids it, change(draft))"""
+    def column(name, **members):
+        return lambda b: vars(getattr(b.d, name)).update(members)
+
+    def batch(**members):
+        return lambda b: vars(b.batch).update(members)
+
+    def group(change):
+        return lambda b: change(b.d.groups[-1])
+
+    def setting(get, **members):
+        return lambda b: vars(get(b)).update(members)
+
+    def payload_as_field(b):
+        """All of a payload as the first field of a class that has several."""
+        group = next(g for g, of in zip(b.d.groups, b.groups) if len(of.description.top) > 1 and g.payload and not g.fields)
+        group.fields, group.payload = [group.payload], None
+
+    def header(b):
+        b.d.groups[0].header = b.d.groups[0].header or format_reader.parse(b"", "Header")
+        return b.d.groups[0].header
+
+    def swapped(b):
+        b.d.groups[0], b.d.groups[-1] = b.d.groups[-1], b.d.groups[0]
+
+    def empty_column(**members):
+        return types.SimpleNamespace(**{**vars(format_reader.parse(b"", "Column")), **members})
+
+    deep = b""
+    for _ in range(20):
+        deep = uploads._bytes(12, deep)
+    yield "a checksum of other records", "Checksum", lambda b: vars(b.batch).update(checksum=b.batch.checksum ^ 1)
+    yield "a checksum of 0", "Checksum", batch(checksum=0)
+    yield "another format", "The batch", batch(format=2)
+    yield "another kind", "Growth", batch(kind=3)
+    yield "no number", "The batch", batch(number=0)
+    yield "a short stream name", "The batch", batch(stream=bytes(15))
+    yield "more events than are allowed", "Bounds", batch(event_count=262145)
+    yield "one event more", "Bounds", lambda b: vars(b.batch).update(event_count=b.batch.event_count + 1)
+    yield "one event less", "Bounds", lambda b: vars(b.batch).update(event_count=b.batch.event_count - 1)
+    yield "a priority of 256", "Bounds", batch(priority=256)
+    yield "a tombstone with events", "Tombstones", batch(kind=1)
+    yield "no source", "The batch", batch(sources=[], source_hashes=[])
+    yield "a source that nobody has", "Definitions", batch(source_hashes=[1])
+    yield "a dictionary that nobody has", "Definitions", batch(dictionary=1)
+    yield "no descriptions", "Definitions", batch(descriptions=[])
+    yield "too many sources", "Bounds", batch(source_hashes=[1] * 4097)
+    yield "a longer time", "The batch", lambda b: vars(b.batch).update(time_span=b.batch.time_span + 1)
+    yield "a byte behind the columns", "Frames and the pool", lambda b: vars(b.d).update(pool=b.d.pool + b"\0")
+    yield "a byte less of the columns", "Frames and the pool", lambda b: vars(b.d).update(pool=b.d.pool[:-1])
+    yield "a frame that nobody uses", "Frames and the pool", \
+        lambda b: b.batch.frames.append(types.SimpleNamespace(data=b"x", raw_bytes=0))
+    yield "a frame that is no zstd", "Frames and the pool", \
+        lambda b: b.batch.frames.append(types.SimpleNamespace(data=b"xxxxxxxxxxxxxx", raw_bytes=9))
+    yield "a column in no frame", "Columns", column("group", frame=77)
+    yield "an unknown encoding", "Growth", column("cpu", encoding=7)
+    yield "an unknown base", "Growth", column("cpu", relative_to=5)
+    yield "PLAIN that is relative", "Columns", column("cpu", encoding=1, relative_to=1)
+    yield "another width than the place's", "Columns", column("cpu", width=4)
+    yield "relative to the time outside groups", "Columns", lambda b: vars(b.d).update(sequence=empty_column(relative_to=2))
+    yield "`bytes` where the rows say it", "Columns", column("cpu", encoding=1, bytes=1)
+    yield "`planes` beyond the width", "Columns", column("cpu", encoding=2, planes=3)
+    yield "no bits", "Columns", column("cpu", encoding=6, planes=0, relative_to=0)
+    yield "a constant beyond its width", "Columns", column("cpu", encoding=0, relative_to=0, constant=b"123")
+    yield "a shared dictionary that is not there", "Columns", column("cpu", encoding=4, relative_to=0, shared=1, planes=0)
+    yield "a dictionary without values", "Columns", column("cpu", encoding=4, relative_to=0, value_count=2, values=None, planes=0)
+    yield "a dictionary of too many values", "Bounds", \
+        lambda b: vars(b.d).update(sequence=empty_column(encoding=4, value_count=1 << 20, values=empty_column()))
+    yield "no group column", "The directory", lambda b: vars(b.d).update(group=None)
+    yield "no thread column", "The directory", lambda b: vars(b.d).update(thread=None)
+    yield "a source beyond the table", "Bounds", lambda b: vars(b.d).update(source=empty_column(constant=b"\x09"))
+    yield "more threads than events", "Bounds", lambda b: vars(b.d).update(thread_count=b.batch.event_count + 1)
+    yield "groups in another order", "Groups", swapped
+    yield "a group of one more", "Bounds", group(lambda g: vars(g).update(count=(g.count or 1) + 1))
+    yield "a class by a short hash", "Groups", group(lambda g: vars(g).update(class_hash=bytes(15)))
+    yield "a class that nobody describes", "Definitions", group(lambda g: vars(g).update(class_hash=bytes(16)))
+    yield "more fields than the class has", "Groups", group(lambda g: g.fields.extend([empty_column()] * 513))
+    yield "65 items", "Bounds", group(lambda g: g.items.extend([types.SimpleNamespace(type=1, linkage=0, data=empty_column())] * 65))
+    yield "an item's type of 17 bits", "Groups", \
+        group(lambda g: g.items.append(types.SimpleNamespace(type=65536, linkage=0, data=empty_column())))
+    yield "a version of 9 bits", "Headers", setting(header, version=256)
+    yield "a provider of 15 bytes", "Headers", setting(header, provider=bytes(15))
+    yield "shapes for none", "Shapes", batch(shape_refs=b"\x04")
+    yield "a short shape name", "Shapes", batch(shape_refs=b"\x03abc")
+    yield "a payload too long", "Bounds", group(lambda g: vars(g).update(payload=empty_column(constant=bytes(65536))))
+    yield ONLY_HERE[0], "Groups", payload_as_field
+    yield "a tombstone that ends before it begins", "Tombstones", \
+        lambda b: b.batch.tombstones.append(types.SimpleNamespace(first=2, last=1, cause=15, event_count=0, utc_min_ns=0, utc_max_ns=0))
+    yield ONLY_HERE[1], "Ledger", \
+        batch(ledger=types.SimpleNamespace(counters=[1, 2], values=[1], incarnation=1, utc_ns=1, families=[]))
+    yield ONLY_HERE[2], "Ledger", \
+        batch(ledger=types.SimpleNamespace(counters=[1, 2], values=[2, 1], incarnation=1, utc_ns=1, families=[]))
+    yield "too many shared dictionaries", "Bounds", \
+        lambda b: b.d.dictionaries.extend([types.SimpleNamespace(count=0, values=None)] * 65)
+    yield "messages 20 deep", "Bounds", \
+        lambda b: vars(b.d.cpu).update(children=[format_reader.parse(deep, "Column")])
+    yield "a message that ends inside a field", "The batch", lambda b: vars(b).update(tail=b"\x0a\x05ab")
+    yield "a number of 65 bits", "The batch", lambda b: vars(b).update(tail=b"\x08" + b"\xff" * 9 + b"\x02")
+
+
+class Poster:
+    """Uploads single batches to a collector, each under a number of its own, and says what became of them."""
+
+    def __init__(self, env, collector):
+        context = ssl.create_default_context(cafile=str(env.certs / "ca.crt"))
+        context.load_cert_chain(env.certs / "test-machine.crt", env.certs / "test-machine.key")
+        self.connection = http.client.HTTPSConnection("localhost", collector.port, context=context, timeout=120)
+
+    def cause(self, data):
+        """None: it is stored. Otherwise why not: MALFORMED, RETRY, or the HTTP status of an upload that is refused whole."""
+        self.connection.request("POST", uploads.UPLOAD_PATH, uploads.body([data]), {"Content-Type": "application/x-etwagent-batches"})
+        answer = self.connection.getresponse()
+        body = answer.read()
+        if answer.status != 200:
+            return answer.status
+        ack = format_reader.parse(body, "Ack")
+        if len(ack.acknowledged) + len(ack.refused) != 1:
+            raise harness.Failure(f"an answer to one batch that is not about it: {ack}")
+        return ack.refused[0].cause if ack.refused else None
+
+
+def judged(data):
+    """What the reader says of a batch: the rule that it breaks, or None."""
+    try:
+        batch = format_reader.Batch(data)
+        batch.verify()
+        batch.check_ledger()
+    except format_reader.Broken as broken:
+        return broken
+    return None
+
+
+def damage(env, checks, poster):
+    """Each lie is told apart by the reader, and refused by the collector."""
+    whole = captured(env, DAMAGED, [])[0]
+    again = Draft(whole).bytes()
+    checks.that(judged(again) is None, f"a batch that is put together again is not the same: {judged(again)}")
+    checks.equal(poster.cause(again), None, "the collector about a batch that is put together again")
+    for number, (what, section, change) in enumerate(lies()):
+        draft = Draft(whole)
+        draft.batch.stream = number.to_bytes(16, "big")  # where nothing was defined before
+        change(draft)
+        data = draft.bytes()
+        broken = judged(data)
+        checks.that(broken is not None and broken.section.startswith(section), f"{what}: expected a rule of '{section}', got '{broken}'")
+        if what in ONLY_HERE:
+            continue
+        cause = poster.cause(data)
+        unknown = isinstance(broken, format_reader.Unknown)
+        checks.that(cause == RETRY if unknown else cause in (MALFORMED, 400),
+                    f"{what}: the reader says '{broken}', the collector {'stored it' if cause is None else f'refused it with {cause}'}")
+    for end in sorted({*range(0, 64), *range(64, len(whole), max(1, len(whole) // 100)), len(whole) - 1}):
+        broken, cause = judged(whole[:end]), poster.cause(whole[:end]) if end else MALFORMED
+        checks.equal(broken is None, cause in (None, CONFLICT), f"a batch cut after {end} of {len(whole)} bytes: read ('{broken}', {cause})")
+    records = list(format_reader.Batch(whole).records())
+    right, last = format_reader.checksum(records), max(i for i, r in enumerate(records) if r["items"])
+    for name, value in list(records[last].items()):
+        changed = value ^ 1 if isinstance(value, int) else value[:-1] + bytes([value[-1] ^ 1]) if isinstance(value, bytes) else \
+            [(kind, linkage ^ 1, data) for kind, linkage, data in value]
+        checks.that(format_reader.checksum([*records[:last], {**records[last], name: changed}, *records[last + 1:]]) != right, f"a changed {name} has the same checksum")
+
+
+def with_dictionary(data, stream):
+    """A small batch with its directory and frames compressed with a zstd dictionary, which it carries."""
+    draft = Draft(data)
+    dictionary = random.Random(stream).randbytes(200) + encode(draft.d, "Directory")[:3000]
+    zstd = format_reader.ZSTD
+    zstd.ZSTD_compress_usingDict.restype = ctypes.c_size_t
+    zstd.ZSTD_compress_usingDict.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t,
+                                             ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
+    zstd.ZSTD_createCCtx.restype = ctypes.c_void_p
+    context = zstd.ZSTD_createCCtx()
+
+    def compressed(plain):
+        out = ctypes.create_string_buffer(len(plain) + 1000)
+        size = zstd.ZSTD_compress_usingDict(context, out, len(out), plain, len(plain), dictionary, len(dictionary), 3)
+        return out.raw[:size]
+
+    directory = encode(draft.d, "Directory")
+    draft.batch.directory, draft.batch.directory_bytes = compressed(directory), len(directory)
+    for frame in draft.batch.frames:
+        frame.data, frame.raw_bytes = compressed(frame.data), len(frame.data)
+    draft.batch.dictionaries, draft.batch.stream = [dictionary], stream
+    draft.batch.dictionary = int.from_bytes(hashlib.sha256(dictionary).digest()[:8], "little")
+    return encode(draft.batch, "Batch")
+
+
+def dictionaries(env, checks, poster):
+    """A zstd dictionary travels once; the batch that names it is read by both, by none without it or with another one."""
+    whole = captured(env, "clr-gc-events", ["--batch-events", 20])[0]
+    first, kept = with_dictionary(whole, b"dictionary here."), format_reader.Definitions()
+    records = list(format_reader.Batch(whole).records())
+    checks.equal(list(format_reader.Batch(first, kept).records()), records, "records of a batch that was compressed with a dictionary")
+    checks.equal(poster.cause(first), None, "the collector about a batch with a zstd dictionary")
+    second = format_reader.parse(first, "Batch")
+    second.dictionaries, second.number = [], 2
+    data = encode(second, "Batch")
+    checks.equal(list(format_reader.Batch(data, kept).records()), records, "records of a batch whose dictionary came before")
+    checks.that(isinstance(judged(data), format_reader.Unknown), f"a batch without its dictionary: {judged(data)}")
+    checks.equal(poster.cause(data), None, "the collector about a batch whose dictionary came before")
+    second.stream = b"not known there."
+    checks.equal(poster.cause(encode(second, "Batch")), RETRY, "the collector about a batch whose dictionary it lacks")
+    wrong = random.Random(3).randbytes(1000)
+    second.dictionaries, second.dictionary = [wrong], int.from_bytes(hashlib.sha256(wrong).digest()[:8], "little")
+    data = encode(second, "Batch")
+    checks.that(judged(data) is not None, "a batch with another dictionary than it was compressed with is read")
+    checks.that(poster.cause(data) == MALFORMED, "the collector takes a batch with another dictionary than it was compressed with")
+
+
+def columns_of(message, found):
+    """Every Column of a message, and what is inside it."""
+    for value in vars(message).values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, types.SimpleNamespace):
+                if hasattr(one, "encoding"):
+                    found.append(one)
+                columns_of(one, found)
+    return found
+
+
+def altered(draft, rng):
+    """Changes one thing somewhere in a batch's directory or column data."""
+    column = rng.choice(columns_of(draft.d, []))
+    what = rng.randrange(7)
+    if what == 0:
+        data = bytearray(draft.d.pool)
+        if data:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        draft.d.pool = bytes(data)
+    elif what == 1:
+        name = rng.choice(("encoding", "width", "planes", "relative_to", "frame", "bytes", "value_count", "shared"))
+        vars(column)[name] = rng.choice((0, 1, 2, 3, 4, 5, 6, 8, 16, getattr(column, name) + 1))
+    elif what == 2:
+        other = rng.choice(columns_of(draft.d, []))
+        vars(column).update(copy.deepcopy(vars(other)))
+    elif what == 3:
+        column.constant = rng.choice((b"", b"\1", bytes(2), bytes(8), bytes(9), b"\xff" * 4, column.constant[:-1], column.constant + b"\0"))
+    elif what == 4:
+        column.lengths = rng.choice((None, types.SimpleNamespace(**{**vars(format_reader.parse(b"", "Column")), "constant": rng.choice((b"", b"\1", b"\4"))})))
+    elif what == 5:
+        group = rng.choice(draft.d.groups)
+        vars(group)[rng.choice(("kernel_time", "user_time", "activity", "payload"))] = rng.choice((None, copy.deepcopy(column)))
+    else:
+        name = rng.choice(("group", "time", "cpu", "thread", "source", "sequence", "thread_pids", "thread_tids", "kernel_time", "user_time",
+                           "activity", "payload"))
+        vars(draft.d)[name] = rng.choice((None, copy.deepcopy(column)))
+
+
+def agreement(env, checks, poster, seed, runs):
+    """Batches changed at random: the reader finds a rule that is broken exactly when the collector refuses."""
+    rng, read, refused = random.Random(seed), 0, 0
+    whole = [captured(env, name, extra)[0] for name, extra in (("tracelogging-primitive-types", []), ("clr-gc-events", []), ("clr-gc-events", ["--batch-events", 20]))]
+    for run in range(runs):
+        draft = Draft(rng.choice(whole))
+        draft.batch.stream = random.Random(f"{seed}.{run}").randbytes(16)
+        for _ in range(rng.choice((1, 1, 2))):
+            altered(draft, rng)
+        data = draft.bytes()
+        broken = judged(data)
+        if broken and broken.section == "Checksum":
+            draft.batch.checksum = format_reader.checksum(format_reader.Batch(data).records())
+            data = draft.bytes()
+            broken = judged(data)
+        cause = poster.cause(data)
+        read, refused = read + (broken is None), refused + (broken is not None)
+        if (cause is None) != (broken is None):
+            checks.that(False, f"seed {seed}, run {run}: the reader says '{broken}', the collector "
+                               f"{'stored it' if cause is None else f'refused it with {cause}'}")
+    checks.that(read and refused, f"of {runs} changed batches {read} could be read: that shows nothing")
+    print(f"{runs} changed batches: {read} read by both, {refused} refused by both")
+
+
+def test(env, checks, arguments):
+    env.make_certificates()
+    used = set()
+    for name in traces.names():
+        used |= read_trace(env, checks, name, arguments.soak)
+    wanted = {"shape_refs", "source_hashes", "payload", "kind 0", "kind 2", "ledger"}
+    checks.equal(wanted - used, set(), "parts of the format that no batch used")
+    collector = env.new_collector().start()
+    poster = Poster(env, collector)
+    damage(env, checks, poster)
+    dictionaries(env, checks, poster)
+    agreement(env, checks, poster, 1, 3000 if arguments.soak else 200)
+    collector.stop()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.main(test, __doc__.splitlines()[0])
