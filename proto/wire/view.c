@@ -1067,10 +1067,11 @@ int ea_batch_verify(ea_batch_view *v, ea_err *err) {
     int rc;
     ea_batch_rewind(v);
     while ((rc = ea_batch_next(v, &r, &c, err)) > 0) {
-        int64_t t = ea_clock_convert(&v->sources[r->source].clock, &v->sources[0].clock, r->time_raw);
+        size_t i = v->cursor - 1;
+        int64_t t = ea_clock_convert(&v->sources[v->events.source[i]].clock, &v->sources[0].clock, v->events.time[i]);
         min = t < min ? t : min;
         max = t > max ? t : max;
-        checksum = ea_checksum_record(checksum, v->groups[v->events.group[v->cursor - 1]].constants, r);
+        checksum = ea_checksum_record(checksum, v->groups[v->events.group[i]].constants, r);
     }
     ea_batch_rewind(v);
     if (!rc && v->sequence.m) /* which no record shows */
