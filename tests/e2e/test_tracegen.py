@@ -1,5 +1,6 @@
 """What tracegen writes is what an independent parser reads, for every preset: the counts of every class, provider, extended
-item and loss equal the truth, and so do those of `etwagent stats`. The same seed gives the same bytes on every compiler.
+item and loss equal the truth, and so do those of `etwagent stats`. The same seed gives the same bytes on every compiler: those
+whose hashes stand in tests/tracegen/digests.tsv (--update writes them anew, when the model has changed).
 
 # sanitizers: yes
 """
@@ -19,6 +20,9 @@ import traces
 # preset -> ms: short forms, 10,000 to 100,000 events each
 PRESETS = {"office": 1500, "build-server": 500, "web-server": 900, "firehose": 4, "attack": 9000, "idle": 8000,
            "256-cpus": 100, "32-bit": 700}
+
+
+DIGESTS = pathlib.Path(__file__).resolve().parents[1] / "tracegen" / "digests.tsv"
 
 
 def generate(build, folder, name, *arguments):
@@ -85,6 +89,9 @@ def check_counts(checks, etlinv, name, trace, told):
     checks.equal(seen["manifest_events"], dict(manifests), f"{name}: parts of manifests")
     checks.equal(seen["tracelogging_schema_items"], items, f"{name}: events with TraceLogging metadata")
     lost = [row for row in told if row["type"] == "loss"]
+    flags = [int(flag, 16) for flag in seen["bflags"]]
+    for bit, is_kind in ((2, lambda row: row["events"] and not row["buffers"]), (4, lambda row: row["buffers"])):
+        checks.equal(any(flag & bit for flag in flags), any(map(is_kind, lost)), f"{name}: buffers with flag {bit}")
     checks.equal(sum(row["buffers"] for row in lost), totals["buffers_lost"], f"{name}: buffers lost")
     checks.equal(sum(row["events"] for row in lost if not row["buffers"]), totals["events_lost"], f"{name}: events lost")
     return seen
@@ -214,7 +221,7 @@ def check_errors(checks, build, folder):
     path.write_text(good, encoding="utf-8")
     subprocess.run([tracegen, "make", "--preset", path], check=True, stdout=subprocess.DEVNULL)
     options = subprocess.run([tracegen, "options"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    readme = (pathlib.Path(__file__).resolve().parents[2] / "tests" / "tracegen" / "README.md").read_text(encoding="utf-8")
+    readme = DIGESTS.with_name("README.md").read_text(encoding="utf-8")
     checks.that(options in readme, "README.md of tests/tracegen does not have the table that `tracegen options` prints")
 
 
@@ -222,12 +229,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True)
     parser.add_argument("--soak", action="store_true")
+    parser.add_argument("--update", action="store_true", help="write tests/tracegen/digests.tsv")
     arguments = parser.parse_args()
-    build, checks, told = pathlib.Path(arguments.build).resolve(), harness.Checks(), {}
+    build, checks, told, digests = pathlib.Path(arguments.build).resolve(), harness.Checks(), {}, []
     etlinv = load_independent()
     with tempfile.TemporaryDirectory(prefix="etwagent-test-") as temporary:
         folder = pathlib.Path(temporary)
         for preset in PRESETS:
+            digests += [f"{preset}\t{what}\t{digest(path)}\n" for what, path in
+                        zip(("trace", "truth"), generate(build, folder, "digest", "--compress", *short_form(preset)))]
             for seed in range(1, 4 if arguments.soak else 2):
                 options = short_form(preset, 5 if arguments.soak else 1)
                 name = f"{preset}, seed {seed}"
@@ -244,6 +254,10 @@ def main():
                 if other != build and (other / "tests" / "tracegen" / "tracegen").is_file():
                     twin, _ = generate(other, folder, "twin", "--seed", str(seed), *options)
                     checks.equal(digest(twin), digest(trace), f"{name}: under {other.name}")
+        if arguments.update:
+            DIGESTS.write_text("".join(digests), encoding="utf-8")
+        checks.equal(digests, DIGESTS.read_text(encoding="utf-8").splitlines(keepends=True),
+                     "hashes of traces and truths, seed 1, compressed (if the model has changed: --update)")
         check_contents(checks, told)
         plain, plain_truth = generate(build, folder, "plain", *short_form("office"))
         packed, packed_truth = generate(build, folder, "packed", "--compress", *short_form("office"))

@@ -15,7 +15,7 @@
     X(SYSCALL, syscall) X(DPC, dpc) X(ISR, isr) X(SAMPLE, sample) X(PMC, pmc) X(DISK, disk) X(FILEIO, fileio)          \
     X(FILENAME, filename) X(REGISTRY, registry) X(FAULT, pagefault) X(HARDFAULT, hardfault) X(VIRTUAL, virtualalloc)   \
     X(TCPIP, tcpip) X(UDPIP, udpip) X(CONFIG, config) X(DOTNET, dotnet) X(TRACELOGGING, tracelogging)                  \
-    X(MANIFEST, manifest) X(STACK, stack) X(OBJECT, object)
+    X(MANIFEST, manifest) X(STACK, stack) X(OBJECT, object) X(LOST, lost)
 
 enum tg_group {
 #define X(name, text) TG_GROUP_##name,
@@ -131,7 +131,9 @@ enum tg_header { TG_SYSTEM, TG_PERFINFO, TG_FULL };
     X(CONFIG_VOLUME, CONFIG, FULL, 35, 0, 0, 0, "NtPath", "DosPath")                                                   \
     X(CONFIG_PATHS, CONFIG, FULL, 33, 0, 0, 0, "SystemDirectory", "SystemWindowsDirectory")                            \
     X(HANDLE_CREATE, OBJECT, SYSTEM, 0x1120, 2, 2, 2, "Object", "Handle", "ObjectType")                                \
-    X(HANDLE_CLOSE, OBJECT, SYSTEM, 0x1121, 2, 2, 2, "Object", "Handle", "ObjectType")
+    X(HANDLE_CLOSE, OBJECT, SYSTEM, 0x1121, 2, 2, 2, "Object", "Handle", "ObjectType")                                 \
+    X(LOST_EVENT, LOST, FULL, 32, 0, 0, 0, NULL)                                                                       \
+    X(LOST_BUFFER, LOST, FULL, 33, 0, 0, 0, NULL)
 
 #define TG_PROCESS_FIELDS                                                                                              \
     "UniqueProcessKey", "ProcessId", "ParentId", "SessionId", "ExitStatus", "DirectoryTableBase", "Flags?", "UserSID", \

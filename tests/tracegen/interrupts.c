@@ -119,11 +119,15 @@ void tg_system_call(tg_machine *m, tg_cpu *cpu, tg_thread *t, uint32_t status) {
 
 static void handle(tg_machine *m, tg_cpu *cpu, tg_thread *t, uint64_t object, unsigned type) {
     uint64_t number = 4 * (1 + tg_below(&m->dice, 0x300));
-    tg_context who = tg_who(m, cpu, t, tg_stamp(m, cpu, t));
-    TG_EMIT(m->trace, TG_HANDLE_CREATE, &who, tg_n(object), tg_n(number), tg_n(type));
+    tg_life life = {.begin = tg_stamp(m, cpu, t)};
+    tg_context who = tg_who(m, cpu, t, life.begin);
+    life.begin_lost = !TG_EMIT(m->trace, TG_HANDLE_CREATE, &who, tg_n(object), tg_n(number), tg_n(type));
     tg_spend(m, cpu, 20, 400);
-    who = tg_who(m, cpu, t, tg_stamp(m, cpu, t));
-    TG_EMIT(m->trace, TG_HANDLE_CLOSE, &who, tg_n(object), tg_n(number), tg_n(type));
+    life.end = tg_stamp(m, cpu, t);
+    who = tg_who(m, cpu, t, life.end);
+    life.end_lost = !TG_EMIT(m->trace, TG_HANDLE_CLOSE, &who, tg_n(object), tg_n(number), tg_n(type));
+    if (tg_records(m->trace, TG_GROUP_OBJECT))
+        tg_truth_handle(m->truth, m, t, number, object, type, &life);
 }
 
 void tg_handle_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {

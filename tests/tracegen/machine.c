@@ -303,8 +303,11 @@ void tg_machine_trace_options(tg_machine *m, int64_t start_filetime, ea_etl_info
                           .session_name = session_name,
                           .log_file_name = log_file_name,
                           .logger = 1};
-    *ret = (tg_trace_options){
-        .info = info, .start_raw = tg_raw(m, m->start), .groups = (uint32_t)s->events, .age = systems[s->os].age};
+    *ret = (tg_trace_options){.info = info,
+                              .start_raw = tg_raw(m, m->start),
+                              .groups = (uint32_t)s->events,
+                              .age = systems[s->os].age,
+                              .held_buffers = s->held_buffers};
 }
 
 int tg_machine_run(tg_machine *m, tg_trace *trace, tg_truth *truth, int64_t *ret_end_raw, ea_err *err) {

@@ -14,6 +14,7 @@ int tg_make(const tg_make_options *o, tg_made *ret, ea_err *err) {
     if (!rc) {
         tg_machine_trace_options(machine, o->start_filetime, &info, &options);
         options.path = o->out;
+        options.seed = o->seed;
         info.compression = o->compress ? 3 : 0;
         info.log_file_mode |= o->compress ? 0x04000000 : 0;
         rc = tg_trace_create(&trace, &options, err);

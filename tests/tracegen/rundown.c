@@ -104,6 +104,10 @@ static void end_loss(tg_machine *m, void *subject) {
     tg_truth_loss(m->truth, m, cpu->number, cpu->lost_from, to, events, buffers);
     cpu->lost_from = 0;
     cpu->clock = to;
+    if (!events)
+        return;
+    tg_context who = tg_who(m, cpu, cpu->idle, to);
+    TG_EMIT(m->trace, buffers ? TG_LOST_BUFFER : TG_LOST_EVENT, &who, tg_n(0));
 }
 
 static void begin_loss(tg_machine *m, int as_buffers) {

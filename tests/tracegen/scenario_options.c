@@ -53,6 +53,7 @@ const tg_option tg_options[] = {
 
     {"session", "events", TG_OPT_FLAGS, 1, AT(events), 0, 0, tg_group_names, NULL, "what is recorded", 0, 0},
     {"session", "buffer_kib", TG_OPT_NUMBER, 0, AT(buffer_kib), 4, 16384, NULL, "64", "size of a buffer", 0, 0},
+    {"session", "held_buffers", TG_OPT_NUMBER, 0, AT(held_buffers), 0, 4096, NULL, "0", "so many buffers at most are out of order in the file, as a consumer in real time gets them", 0, 0},
     {"session", "samples_per_second", TG_OPT_NUMBER, 0, AT(samples_per_second), 0, 10000, NULL, "1000", "CPU samples on each processor", 0, 0},
     {"session", "events_per_second", TG_OPT_NUMBER, 0, AT(events_per_second), 0, 100000000, NULL, "0", "more system calls and DPCs until there are so many; 0: what the mix gives", 0, 0},
     {"session", "image_ids", TG_OPT_SWITCH, 0, AT(image_ids), 0, 0, NULL, "yes", "the records that merging adds: file and PDB of each image", 0, 0},

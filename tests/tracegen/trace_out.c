@@ -10,6 +10,8 @@ static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 
 static const ea_guid SYS_CONFIG_EX =
     EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0);
 
+static const ea_guid LOST_EVENT = EA_GUID(0x6a399ae0, 0x4bc6, 0x4de9, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e);
+
 /* A form made ready: the record's constant part and the payload's plan. */
 typedef struct ready_form {
     ea_record record;
@@ -54,7 +56,7 @@ static int make_ready(tg_trace *t, enum tg_form_id id, enum tg_windows_age age, 
     r->flags |= is_32_bit ? EA_FLAG_32_BIT_HEADER : EA_FLAG_64_BIT_HEADER;
     if (f->header == TG_FULL) {
         r->header_type = is_32_bit ? EA_HEADER_FULL32 : EA_HEADER_FULL64;
-        r->provider = f->group == TG_GROUP_CONFIG ? SYS_CONFIG_EX : IMAGE_ID;
+        r->provider = f->group == TG_GROUP_CONFIG ? SYS_CONFIG_EX : f->group == TG_GROUP_LOST ? LOST_EVENT : IMAGE_ID;
     } else {
         r->hook_id = f->hook_id;
         r->provider = *ea_etl_group_guid(f->hook_id);
@@ -87,7 +89,12 @@ int tg_trace_create(tg_trace **ret, const tg_trace_options *o, ea_err *err) {
                           .base_utc_ns = ea_filetime_to_utc_ns(o->info->start_filetime)};
     if (o->info->clock_type == EA_CLOCK_CPU_CYCLES)
         t->clock.frequency = (uint64_t)o->info->cpu_mhz * 1000000;
-    ea_etl_writer_options options = {.info = o->info, .start_raw = o->start_raw, .pid = 4, .tid = 8};
+    ea_etl_writer_options options = {.info = o->info,
+                                     .start_raw = o->start_raw,
+                                     .pid = 4,
+                                     .tid = 8,
+                                     .held_buffers = o->held_buffers,
+                                     .seed = o->seed};
     int rc = ea_registry_create(&t->registry, 0, err);
     for (int id = 0; !rc && id < TG_FORM_COUNT; id++)
         rc = make_ready(t, (enum tg_form_id)id, o->age, err);
@@ -107,9 +114,7 @@ int tg_trace_finish(tg_trace *t, int64_t end_raw, ea_err *err) {
             *err = t->err;
         return t->rc;
     }
-    ea_etl_writer_end end = {.end_filetime = ea_utc_ns_to_filetime(ea_clock_to_utc_ns(&t->clock, end_raw)),
-                             .events_lost = t->events_lost,
-                             .buffers_lost = t->buffers_lost};
+    ea_etl_writer_end end = {.end_filetime = ea_utc_ns_to_filetime(ea_clock_to_utc_ns(&t->clock, end_raw))};
     return t->writer ? ea_etl_writer_finish(t->writer, &end, err) : 0;
 }
 
@@ -255,12 +260,12 @@ void tg_trace_lose(tg_trace *t, uint16_t cpu) {
 uint64_t tg_trace_found(tg_trace *t, uint16_t cpu, int as_buffers, uint32_t *ret_buffers) {
     cpu_loss loss = t->losses[cpu];
     t->losses[cpu] = (cpu_loss){0};
-    *ret_buffers = 0;
-    if (as_buffers && loss.events)
-        *ret_buffers = (uint32_t)(loss.bytes / t->buffer_bytes) + 1;
-    else
-        t->events_lost += (uint32_t)loss.events;
+    *ret_buffers = as_buffers && loss.events ? (uint32_t)(loss.bytes / t->buffer_bytes) + 1 : 0;
+    uint32_t events = *ret_buffers ? 0 : (uint32_t)loss.events;
+    t->events_lost += events;
     t->buffers_lost += *ret_buffers;
+    if (t->writer && !t->rc)
+        t->rc = ea_etl_writer_lose(t->writer, cpu, events, *ret_buffers, &t->err);
     return loss.events;
 }
 

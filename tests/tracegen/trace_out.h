@@ -48,6 +48,8 @@ typedef struct tg_trace_options {
     int64_t start_raw;       /* the header event's time */
     uint32_t groups;         /* bits 1 << enum tg_group: what is recorded */
     enum tg_windows_age age;
+    uint32_t held_buffers; /* that many are out of order at the most; which ones is chance, by seed */
+    uint64_t seed;
 } tg_trace_options;
 
 EA_MUST_CHECK int tg_trace_create(tg_trace **ret, const tg_trace_options *options, ea_err *err);
@@ -66,7 +68,8 @@ int tg_records(const tg_trace *t, enum tg_group group);
 
 /* From now on the events of a CPU are lost, as when no buffer is free. */
 void tg_trace_lose(tg_trace *t, uint16_t cpu);
-/* ... until now. as_buffers: whole buffers were lost, and what was in them nobody counted. Returns the events. */
+/* ... until now: the CPU's next buffer says so, and the header counts it. as_buffers: whole buffers were lost, and what
+ * was in them nobody counted. Returns the events. */
 uint64_t tg_trace_found(tg_trace *t, uint16_t cpu, int as_buffers, uint32_t *ret_buffers);
 
 /* The clock that a reader of the file will make of its header. */

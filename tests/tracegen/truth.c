@@ -130,6 +130,20 @@ void tg_truth_name(tg_truth *t, const tg_machine *m, enum tg_name_kind kind, uin
     end_line(t);
 }
 
+void tg_truth_handle(tg_truth *t, const tg_machine *m, const tg_thread *thread, uint64_t handle, uint64_t object,
+                     unsigned type, const tg_life *life) {
+    if (!t)
+        return;
+    begin_line(t, "handle");
+    add_number(t, "pid", thread->process->pid);
+    add_number(t, "tid", thread->tid);
+    add_number(t, "handle", handle);
+    add_hex(t, "object", object);
+    add_number(t, "object_type", type);
+    add_life(t, m, life);
+    end_line(t);
+}
+
 void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const char *what, int64_t of, int64_t at,
                     uint16_t cpu, const tg_thread *thread, uint64_t key, int logged) {
     if (!t)

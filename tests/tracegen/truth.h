@@ -25,6 +25,9 @@ enum tg_name_kind { TG_NAME_FILE_OBJECT, TG_NAME_FILE_KEY, TG_NAME_REGISTRY_KEY 
 /* What an address was called from begin to end. */
 void tg_truth_name(tg_truth *t, const tg_machine *m, enum tg_name_kind kind, uint64_t address, const char *name,
                    const struct tg_life *life);
+/* A thread's process had a handle to an object of a type (a number of Windows') from begin to end. */
+void tg_truth_handle(tg_truth *t, const tg_machine *m, const struct tg_thread *thread, uint64_t handle, uint64_t object,
+                     unsigned type, const struct tg_life *life);
 /* A half of the stack of the event at `of`; at: when the half itself was logged; key 0: its frames came with it. */
 void tg_truth_stack(tg_truth *t, const tg_machine *m, struct tg_stack *s, const char *what, int64_t of, int64_t at,
                     uint16_t cpu, const struct tg_thread *thread, uint64_t key, int logged);
