@@ -344,6 +344,9 @@ static int needs_history(const char *sql) {
     for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
         if (strcasestr(sql, TABLES[i]))
             return 1;
+    for (const char *at = sql; (at = strcasestr(at, "_name")); at++) /* FIELD_name, which other events tell */
+        if (at - sql < 8 || strncasecmp(at - 8, "provider", 8) != 0)
+            return 1;
     return 0;
 }
 

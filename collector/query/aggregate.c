@@ -262,7 +262,7 @@ static int take_keys(ec_aggregate *a, size_t which, const ec_block *b, ea_err *e
     int rc;
     switch (a->shape->columns[column].common) {
     case EC_COMMON_COUNT:
-        return field_keys(a, column, b, to, err);
+        return a->shape->columns[column].is_name ? slow_keys(a, column, b, to, err) : field_keys(a, column, b, to, err);
     case EC_PID:
         thread_keys(b, b->events->pid, to);
         return 0;

@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "map.h"
+#include "naming.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -26,7 +27,10 @@ struct ec_archive {
     ea_u64_map ordinals;  /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
-    ea_u64_map damaged; /* hashes of stream and number */
+    ec_tables *tables;      /* opened when names are first asked for */
+    ec_naming *naming;      /* of one stream */
+    uint64_t naming_stream; /* its number in the store; 0: none was asked for */
+    ea_u64_map damaged;     /* hashes of stream and number */
     char first_damage[640];
 };
 
@@ -169,6 +173,8 @@ void ec_archive_close(ec_archive *a) {
     ea_bytes_map_deinit(&a->by_name);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
+    ec_naming_close(a->naming);
+    ec_tables_close(a->tables);
     ea_arena_deinit(&a->arena);
     free(a);
 }
@@ -199,6 +205,50 @@ const ec_class_set *ec_archive_set(const ec_archive *a, const char *name) {
     const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;
     ea_arena_deinit(&scratch);
     return k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+}
+
+typedef struct fold_search {
+    const uint8_t *stream;
+    int64_t fold_id;
+} fold_search;
+
+static int on_fold(const ec_fold *fold, void *arg) {
+    fold_search *search = arg;
+    if (memcmp(fold->stream, search->stream, sizeof fold->stream) != 0)
+        return 0;
+    search->fold_id = fold->fold_id;
+    return 1;
+}
+
+static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *err) {
+    fold_search search = {.stream = stream->row.stream, .fold_id = -1};
+    int rc = a->tables ? 0 : ec_tables_open(&a->tables, ec_store_folder(a->store), 0, err);
+    if (!rc)
+        rc = ec_tables_each_fold(a->tables, stream->row.host, on_fold, &search, err);
+    if (rc == EA_ENOTFOUND || (rc >= 0 && search.fold_id < 0))
+        return 0;
+    return rc < 0 ? rc : ec_naming_open(&a->naming, a->tables, search.fold_id, &(ec_naming_options){0}, err);
+}
+
+int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err) {
+    if (a->naming_stream != stream->row.stream_id) {
+        ec_naming_close(a->naming);
+        a->naming = NULL;
+        a->naming_stream = 0;
+        int rc = open_names(a, stream, err);
+        if (rc < 0)
+            return rc;
+        a->naming_stream = stream->row.stream_id;
+    }
+    if (!a->naming)
+        return 0;
+    if (ec_naming_error(a->naming)) {
+        if (err)
+            *err = *ec_naming_error(a->naming);
+        return ec_naming_error(a->naming)->code;
+    }
+    *ret = ec_naming_resolver(a->naming);
+    return 1;
 }
 
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {

@@ -4,6 +4,7 @@
 #define EC_QUERY_ARCHIVE_H
 
 #include "find.h"
+#include "render.h"
 
 typedef struct ec_archive ec_archive;
 
@@ -33,6 +34,10 @@ const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count);
 const ec_class_set *ec_archive_set(const ec_archive *a, const char *name);
 /* All classes, those without a name too. */
 const ea_class *const *ec_archive_classes(const ec_archive *a, size_t *ret_count);
+
+/* What a stream's events call files, keys and volumes, out of the machine's tables (collector/state/naming.h): 1 and
+ * *ret, borrowed until the next stream is asked for; 0 when there are no tables of it yet. */
+EA_MUST_CHECK int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err);
 
 /* A number for a batch, the same each time it is asked for, from 1; 0 when there is no memory for it. */
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row);

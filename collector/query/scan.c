@@ -81,6 +81,8 @@ struct ec_scan {
 
 int ec_scan_keeps(const ec_shape *shape, size_t column, enum ec_op op) {
     const ec_column *c = &shape->columns[column];
+    if (c->is_name)
+        return 0;
     switch (c->common) {
     case EC_FIELDS:
     case EC_STACK:
@@ -1032,21 +1034,6 @@ static int slow_value(ec_scan *s, size_t column, const cell *c, uint32_t row, ec
     return slice_value(s, column, &slices[c->top], ret, err);
 }
 
-static int field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
-    cell *c = NULL;
-    ea_column data;
-    *ret = (ec_value){.type = EC_NULL};
-    int rc = look_up(s, column, &c, err);
-    if (rc || c->top < 0)
-        return rc;
-    if (c->is_slow)
-        return slow_value(s, column, c, row, ret, err);
-    rc = ec_scan_column(s, column, &data, NULL, err);
-    if (rc < 0)
-        return rc;
-    return ec_scan_row_value(s, column, &data, row, ret, err);
-}
-
 /* The event as a record with what text forms need: payload and extended items. */
 static int record_of(ec_scan *s, uint32_t row, ea_record *ret, ea_ext *items, ea_err *err) {
     ea_column payloads, data;
@@ -1093,6 +1080,49 @@ static int rendered(ec_scan *s, const char *name, uint32_t row, ec_value *ret, e
         ret->len_bytes -= 2;
     }
     return 0;
+}
+
+/* What the value of a field is called. */
+static int name_value(ec_scan *s, const cell *c, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
+    ea_column data;
+    ea_record record = *s->block.constants;
+    ea_ext items[EA_EXT_MAX];
+    ea_resolver resolver;
+    uint32_t event = s->block.rows[row];
+    ea_rendering how = {.clock = &ea_batch_source(s->view, s->block.events->source[event])->clock};
+    int is_elsewhere = !c->field->map && c->field->semantic != EA_SEM_NTSTATUS; /* other events say it */
+    int rc = ec_scan_column(s, column, &data, NULL, err);
+    if (rc < 0 || ea_column_missing(&data, row))
+        return rc < 0 ? rc : 0;
+    ea_slice slice = ea_column_row(&data, row);
+    if (is_elsewhere) {
+        rc = ec_archive_names(s->archive, s->stream, &resolver, err);
+        how.resolver = rc == 1 ? &resolver : NULL;
+        rc = rc < 0 ? rc : record_of(s, row, &record, items, err);
+    }
+    if (rc < 0)
+        return rc;
+    ea_text_clear(&s->text);
+    if (ea_render_name(&s->text, &record, s->block.c, c->field, &slice, &how))
+        set_text(s, ret);
+    return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
+}
+
+static int field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
+    cell *c = NULL;
+    ea_column data;
+    *ret = (ec_value){.type = EC_NULL};
+    int rc = look_up(s, column, &c, err);
+    if (rc || c->top < 0)
+        return rc;
+    if (s->shape->columns[column].is_name)
+        return name_value(s, c, column, row, ret, err);
+    if (c->is_slow)
+        return slow_value(s, column, c, row, ret, err);
+    rc = ec_scan_column(s, column, &data, NULL, err);
+    if (rc < 0)
+        return rc;
+    return ec_scan_row_value(s, column, &data, row, ret, err);
 }
 
 static int activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {

@@ -2,6 +2,7 @@
 #include "shape.h"
 
 #include "map.h"
+#include "render.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,22 +121,23 @@ static int take_hidden_name(ec_shape *s, ea_bytes_map *taken, const char *name, 
     return take_name(s, taken, ea_bytes_map_get(taken, name, strlen(name)) ? prefixed : name, ret);
 }
 
-/* The column of a class's field; made when no class before has the field. ordinal: how many fields of that name the
- * class has before it. */
+/* The column of a class's field, or of its name; made when no class before has the field. ordinal: how many fields of
+ * that name the class has before it. */
 static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, const ea_field *f, unsigned ordinal,
-                     size_t *ret) {
-    char suffix[16];
+                     int is_name, size_t *ret) {
+    char suffix[24];
+    enum ec_kind kind = is_name ? EC_KIND_TEXT : ec_kind_of_field(f);
     size_t n = strlen(f->name);
     char *key = ea_arena_alloc(&s->arena, n + sizeof suffix);
     if (!key)
         return EA_ENOMEM;
-    snprintf(suffix, sizeof suffix, "\t%u", ordinal);
+    snprintf(suffix, sizeof suffix, "\t%u%s", ordinal, is_name ? "\tname" : "");
     memcpy(key, f->name, n);
     memcpy(key + n, suffix, strlen(suffix) + 1);
     const void *at = ea_bytes_map_get(known, key, strlen(key));
     if (at) {
         ec_column *column = &s->columns[(uintptr_t)at];
-        column->kind = merge(column->kind, ec_kind_of_field(f));
+        column->kind = merge(column->kind, kind);
         *ret = (uintptr_t)at;
         return 0;
     }
@@ -143,7 +145,9 @@ static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, cons
     if (s->count - EC_COMMON_COUNT >= FIELD_COLUMNS_MAX)
         return 0;
     const char *name = NULL;
-    int rc = take_name(s, taken, f->name, &name);
+    memcpy(key + n, is_name ? "_name" : "", is_name ? sizeof "_name" : 1);
+    int rc = take_name(s, taken, key, &name);
+    memcpy(key + n, suffix, strlen(suffix) + 1);
     if (rc == EA_ELIMIT)
         return 0;
     if (!rc)
@@ -151,7 +155,9 @@ static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, cons
     if (rc)
         return rc;
     s->columns[s->count] = (ec_column){.name = name,
-                                       .kind = ec_kind_of_field(f),
+                                       .kind = kind,
+                                       .hidden = is_name,
+                                       .is_name = is_name,
                                        .common = EC_COMMON_COUNT,
                                        .field = ea_arena_strdup(&s->arena, f->name)};
     if (!s->columns[s->count].field)
@@ -160,15 +166,18 @@ static int add_field(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, cons
     return 0;
 }
 
-static int add_class(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, size_t k, size_t stride) {
+/* The columns of a class's fields, or of their names. */
+static int add_class(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, size_t k, size_t stride, int names) {
     const ea_class *c = s->set->classes[k];
     int rc = 0;
     for (size_t f = 0, top = 0; !rc && f < c->field_count; f += c->fields[f].span, top++) {
         size_t column = 0;
         unsigned ordinal = 0;
+        if (names && !ea_field_has_names(&c->fields[f]))
+            continue;
         for (size_t before = 0; before < f; before += c->fields[before].span)
             ordinal += strcmp(c->fields[before].name, c->fields[f].name) == 0;
-        rc = add_field(s, taken, known, &c->fields[f], ordinal, &column);
+        rc = add_field(s, taken, known, &c->fields[f], ordinal, names, &column);
         if (!rc && column < s->count)
             s->fields[k * stride + column - EC_COMMON_COUNT] = (int16_t)top;
     }
@@ -179,7 +188,7 @@ int ec_shape_init(ec_shape *s, const ec_class_set *set, ea_err *err) {
     ea_bytes_map taken, known;
     size_t most = 0;
     for (size_t k = 0; set && k < set->count; k++)
-        most += set->classes[k]->top_count;
+        most += 2 * (size_t)set->classes[k]->top_count; /* their names, too */
     if (most > FIELD_COLUMNS_MAX)
         most = FIELD_COLUMNS_MAX;
     *s = (ec_shape){.set = set};
@@ -199,8 +208,8 @@ int ec_shape_init(ec_shape *s, const ec_class_set *set, ea_err *err) {
         if (!column->hidden)
             rc = take_name(s, &taken, COMMON[i].name, &column->name);
     }
-    for (size_t k = 0; set && !rc && k < set->count; k++)
-        rc = add_class(s, &taken, &known, k, most);
+    for (size_t k = 0; set && !rc && k < 2 * set->count; k++) /* names behind all fields */
+        rc = add_class(s, &taken, &known, k % set->count, most, k >= set->count);
     for (int i = 0; !rc && i < EC_COMMON_COUNT; i++)
         if (s->columns[i].hidden)
             rc = take_hidden_name(s, &taken, COMMON[i].name, &s->columns[i].name);

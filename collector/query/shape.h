@@ -71,18 +71,20 @@ typedef struct ec_column {
     int hidden;
     int common;        /* enum ec_common; EC_COMMON_COUNT: a field */
     const char *field; /* its name in the classes */
+    int is_name;       /* what the field's value is called, instead of the value */
 } ec_column;
 
 typedef struct ec_shape {
     const ec_class_set *set; /* NULL: the table of all events, which has no fields' columns */
     ec_column *columns;
     size_t count;
-    int16_t *fields; /* [class of the set][column - EC_COMMON_COUNT]: its top-level field, -1: none */
+    int16_t *fields; /* [class of the set][column - EC_COMMON_COUNT]: the top-level field, -1: none */
     ea_arena arena;
 } ec_shape;
 
 /* A field whose name is taken (in any case), by host, time, cpu, pid, tid or a field before it, is NAME_2 and so on; a
- * hidden column whose name a field has is event_NAME. Fields beyond the 1,900th have no column. */
+ * hidden column whose name a field has is event_NAME. Fields whose values may have names
+ * (ea_field_has_names) have a second, hidden column FIELD_name. What is beyond 1,900 columns has none. */
 EA_MUST_CHECK int ec_shape_init(ec_shape *shape, const ec_class_set *set, ea_err *err);
 void ec_shape_deinit(ec_shape *shape); /* harmless on a zeroed one */
 /* The column of a name, in any case; shape->count: none. */

@@ -269,12 +269,18 @@ static void put_named_number(ea_text *out, const style *how, const ea_field *f, 
     }
 }
 
+/* Of a value map; NULL when the value has none. */
+static const char *mapped_name(const ea_field *f, uint64_t v) {
+    const ea_enum *map = f->map;
+    for (size_t i = 0; i < map->count && !map->is_flags; i++)
+        if (map->entries[i].value == v || (is_signed(f->type) && (int64_t)map->entries[i].value == (int64_t)v))
+            return map->entries[i].name;
+    return NULL;
+}
+
 static void put_mapped(ea_text *out, const style *how, const ea_field *f, uint64_t v) {
     const ea_enum *map = f->map;
-    const char *name = NULL;
-    for (size_t i = 0; i < map->count && !map->is_flags && !name; i++)
-        if (map->entries[i].value == v || (is_signed(f->type) && (int64_t)map->entries[i].value == (int64_t)v))
-            name = map->entries[i].name;
+    const char *name = mapped_name(f, v);
     ea_text flags;
     ea_text_init(&flags);
     if (map->is_flags) {
@@ -315,14 +321,20 @@ static void put_measured(ea_text *out, const style *how, const ea_field *f, uint
     }
 }
 
-/* What another event called this number: 1 when it was written. */
+/* What another event called this number: 1 when it was appended. */
+static int resolve(ea_text *name, const style *how, const ea_class *c, const ea_field *f, uint64_t v) {
+    uint64_t key;
+    int known = v && how->resolver->number(how->resolver->arg, f->semantic, v, how->utc_ns, name);
+    if (!known && f->semantic == EA_SEM_FILE_OBJECT && ea_event_u64(c, how->record, "FileKey", &key) && key)
+        known = how->resolver->number(how->resolver->arg, EA_SEM_FILE_KEY, key, how->utc_ns, name);
+    return known;
+}
+
+/* The same beside the number: 1 when it was written. */
 static int put_resolved(ea_text *out, const style *how, const ea_class *c, const ea_field *f, uint64_t v) {
     ea_text name;
-    uint64_t key;
     ea_text_init(&name);
-    int known = v && how->resolver->number(how->resolver->arg, f->semantic, v, how->utc_ns, &name);
-    if (!known && f->semantic == EA_SEM_FILE_OBJECT && ea_event_u64(c, how->record, "FileKey", &key) && key)
-        known = how->resolver->number(how->resolver->arg, EA_SEM_FILE_KEY, key, how->utc_ns, &name);
+    int known = resolve(&name, how, c, f, v);
     if (known && name.len_bytes)
         put_named_number(out, how, f, v, name.data);
     else
@@ -945,6 +957,46 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
         render_json(out, &how, c, r->raw);
     else
         render_text(out, &how, c);
+}
+
+int ea_field_has_names(const ea_field *f) {
+    if (f->count != 1 || f->count_field >= 0 || f->type == EA_STRUCT)
+        return 0;
+    switch (f->semantic) {
+    case EA_SEM_PATH:
+    case EA_SEM_NTSTATUS:
+    case EA_SEM_FILE_OBJECT:
+    case EA_SEM_FILE_KEY:
+    case EA_SEM_KCB:
+        return 1;
+    default:
+        return f->map != NULL;
+    }
+}
+
+int ea_render_name(ea_text *out, const ea_record *record, const ea_class *c, const ea_field *f, const ea_slice *slice,
+                   const ea_rendering *r) {
+    style how = {.form = BARE, .resolver = r->resolver, .clock = r->clock, .record = record};
+    uint64_t v;
+    const char *name = NULL;
+    size_t before = out->len_bytes;
+    if (r->resolver)
+        how.utc_ns = ea_clock_to_utc_ns(r->clock, record->time_raw);
+    if (f->semantic == EA_SEM_PATH)
+        return r->resolver && put_resolved_path(out, &how, f, slice);
+    if (!ea_field_has_names(f) || !f->width || slice->len_bytes < f->width || !ea_value_u64(f, slice->data, &v))
+        return 0;
+    if (f->map && f->map->is_flags)
+        put_flags(out, f->map, v);
+    else if (f->map)
+        name = mapped_name(f, v);
+    else if (f->semantic == EA_SEM_NTSTATUS)
+        name = ea_ntstatus_name((uint32_t)v);
+    else if (r->resolver)
+        (void)resolve(out, &how, c, f, v);
+    if (name)
+        ea_text_str(out, name);
+    return out->len_bytes > before;
 }
 
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw) {

@@ -58,6 +58,14 @@ void ea_render_columns_text(ea_text *out, const ea_record *record, const ea_clas
 /* One field's value as JSON (a number, a string, an array, an object for a struct). field: index into c->fields. */
 void ea_render_field_json(ea_text *out, const ea_class *c, size_t field, const ea_slice *slice);
 
+/* Whether fields like this one may have names. */
+int ea_field_has_names(const ea_field *f);
+/* Appends what a value of a field is called, the name alone: of a mapped number or an NTSTATUS; with a resolver also of
+ * a file object, a file key, a registry key, and a device path with its drive letter. 1; 0 when it has no name. slice:
+ * a single element; record: with its payload and time when a resolver is asked about a file object, else anything. */
+int ea_render_name(ea_text *out, const ea_record *record, const ea_class *c, const ea_field *f, const ea_slice *slice,
+                   const ea_rendering *how);
+
 /* "SYSTEM64", "NONE", ... and "STACK_TRACE64", ...; "" for a number that is not known. */
 const char *ea_header_type_name(uint8_t header_type);
 const char *ea_ext_type_name(uint16_t type);

@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -134,6 +135,23 @@ def hot_classes(bench):
     return rows
 
 
+# ---- a question to a store ----
+
+def store_scan(bench):
+    """Native scans of one column of 1.9 million stored disk reads, beside a copy of that column and beside plain SQL."""
+    section = "a question to a store, for each stored event in the time that is asked for"
+    with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as folder:
+        series = bench.measure("scan", "measure", "--runs", str(bench.runs), str(pathlib.Path(folder) / "store"))
+    copies = ("memory copy of the column", [r["copy_ns"] for r in series])
+    goal = ("value", "<=", 50)  # 20 M rows/s
+    rows = []
+    for key, what in (("scan", "sum by time and pid"), ("group", "sum for each pid")):
+        ours = [r[f"{key}_ns"] for r in series]
+        rows.append(row(section, f"native scan: {what}", ours, NS, copies, goal if key == "scan" else None))
+        rows.append(row(section, f"native scan: {what}, beside SQL", ours, NS, ("plain SQL", [r[f"{key}_sql_ns"] for r in series])))
+    return rows
+
+
 # ---- from a file to a durable answer ----
 
 def whole_chain(bench):
@@ -157,7 +175,7 @@ def whole_chain(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "chain": whole_chain}
+SECTIONS = {"stages": stages, "hot": hot_classes, "scan": store_scan, "chain": whole_chain}
 
 
 def show(rows):

@@ -1,0 +1,211 @@
+"""A query ends at its limits and harms nobody: time, memory and rows, Ctrl-C, a parent that dies; a collector that ingests
+meanwhile loses nothing; damaged batches cost only themselves; hostile SQL is refused or bounded.
+"""
+# sanitizers: yes
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import harness
+import traces
+
+TRACE, OTHER = "shutdown-win10", "kernel-process-provider"
+BOMB = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT {} FROM n"
+CROSS = "SELECT count(*) FROM events a, events b, events c WHERE a.cpu + b.cpu + c.cpu = -1"
+LIMIT, WRONG, DAMAGED = 4, 2, 3
+
+# SQL, a word of the refusal
+REFUSED = [
+    ("ATTACH '{folder}/new.db' AS x", "not authorized"),
+    ("ATTACH ':memory:' AS x", "not authorized"),
+    ("VACUUM INTO '{folder}/new.db'", "one SELECT is expected"),
+    ("DETACH main", "not authorized"),
+    ("PRAGMA journal_mode = WAL", "not authorized"),
+    ("PRAGMA temp_store_directory = '{folder}'", "not authorized"),
+    ("PRAGMA writable_schema = 1", "not authorized"),
+    ("PRAGMA hard_heap_limit = 0", "not authorized"),
+    ("SELECT * FROM pragma_hard_heap_limit(0)", ""),
+    ("SELECT load_extension('{folder}/x.so')", "not authorized"),
+    ("SELECT writefile('{folder}/new.db', 'x')", "no such function"),
+    ("SELECT readfile('/etc/passwd')", "no such function"),
+    ("SELECT fts3_tokenizer('simple')", ""),
+    ("CREATE TABLE t(x)", "not authorized"),
+    ("CREATE TEMP TABLE t(x)", "not authorized"),
+    ("CREATE VIRTUAL TABLE temp.t USING fts5(x)", ""),
+    ("CREATE VIEW v AS SELECT 1", "not authorized"),
+    ("INSERT INTO events(pid) VALUES (4)", ""),
+    ("UPDATE hosts SET host = 'x'", ""),
+    ("DELETE FROM processes", ""),
+    ("DROP TABLE hosts", ""),
+    ("BEGIN", "not authorized"),
+    ("SAVEPOINT x", "not authorized"),
+    ("ANALYZE", ""),
+    ("SELECT 1; DROP TABLE hosts", "one SELECT is expected"),
+    ("SELECT 1; SELECT 2", "one SELECT is expected"),
+    ("", "one SELECT is expected"),
+    (" -- nothing", "one SELECT is expected"),
+    ("SELECT * FROM no_table", "no such table"),
+    ("SELECT no_column FROM events", "no such column"),
+    ("SELECT * FROM sqlite_dbpage", ""),
+    ("SELECT length(zeroblob(1 << 30))", "too big"),
+    ("SELECT length(replace(hex(zeroblob(4000000)), '0', 'aaaaaaaa'))", "too big"),
+    ("SELECT " + "(" * 5000 + "1" + ")" * 5000, ""),
+    ("SELECT " + "+".join(["1"] * 5000), "Expression tree"),
+    ("SELECT u64('x')", "u64: expected"),
+    ("SELECT * FROM events WHERE time > '2020-01-01'", "time_ns"),
+]
+
+
+def ask(env, store, sql, *extra, **options):
+    return env.run([env.collector, "query", "--store", store, "--format", "jsonl", *extra, sql], check=False, **options)
+
+
+def counted(env, store, host):
+    done = ask(env, store, f"SELECT count(*) AS n FROM events WHERE host = '{host}'")
+    return json.loads(done.stdout)["n"] if done.returncode == 0 else done.stderr
+
+
+def workers_of(pid):
+    """Processes whose parent is this one."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(path.parent.name))
+        except (OSError, IndexError, ValueError):
+            pass  # it is gone
+    return found
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + 120
+    while not condition():
+        if time.monotonic() > deadline:
+            raise harness.Failure(f"{what}: not within 120 s")
+        time.sleep(0.05)
+
+
+def is_gone(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def check_limits(env, checks, store):
+    for sql in (BOMB.format("count(*)"), CROSS, BOMB.format("sum(x)") + " JOIN events"):
+        done = ask(env, store, sql, "--time-limit", "1s")
+        checks.equal((done.returncode, "time limit of 1 s" in done.stderr), (LIMIT, True), f"{sql}: {done.stderr}")
+    for sql in (BOMB.format("json_group_array(x)"),
+                "WITH t AS MATERIALIZED (SELECT a.fields || b.fields AS x FROM events a, events b) SELECT max(x) FROM t ORDER BY 1",
+                BOMB.format("x") + " GROUP BY x ORDER BY random()"):
+        done = ask(env, store, sql, "--memory", "48MiB", "--time-limit", "300s")
+        checks.that(done.returncode == LIMIT and "memory limit of 48 MiB" in done.stderr or "too big" in done.stderr,
+                    f"{sql}: {done.returncode} {done.stderr}")
+    done = ask(env, store, "SELECT name FROM events", "--rows", 1000)
+    checks.equal((done.returncode, len(done.stdout.splitlines()), "limit of 1000 rows" in done.stderr), (LIMIT, 1000, True), "rows")
+    done = ask(env, store, "SELECT name FROM events LIMIT 1000", "--rows", 1000)
+    checks.equal((done.returncode, len(done.stdout.splitlines())), (0, 1000), f"as many rows as allowed: {done.stderr}")
+    done = ask(env, store, BOMB.format("x"), "--rows", 10, "--format", "json")
+    answer = json.loads(done.stdout)
+    checks.equal((done.returncode, answer["ended"], answer["row_count"]), (LIMIT, "rows", 10), "an endless answer")
+    for sql in ("SELECT pid, tid FROM events_by('pid', 'tid')", CROSS.replace("events a", "events_by('pid') a")):
+        done = ask(env, store, sql, "--time-limit", "1ms")
+        checks.equal(done.returncode, LIMIT, f"{sql}: hardly any time: {done.stderr}")
+
+
+def check_hostile(env, checks, store):
+    before = sorted(p.name for p in env.folder.iterdir())
+    for sql, word in REFUSED:
+        sql = sql.replace("{folder}", str(env.folder))
+        done = ask(env, store, sql, "--time-limit", "60s")
+        checks.that(done.returncode == WRONG and word in done.stderr, f"{sql[:100]}: {done.returncode} {done.stderr} {done.stdout[:200]}")
+    done = env.run([env.collector, "query", "--store", store, "-"], check=False, stdin=None, input="SELECT 1" + " " * (1 << 20))
+    checks.that(done.returncode != 0 and "at most" in done.stderr, f"a huge statement: {done.returncode} {done.stderr}")
+    checks.equal(sorted(p.name for p in env.folder.iterdir()), before, "files after hostile SQL")
+    done = ask(env, store, "SELECT 0xFFFFF80000000000 > 0x7FF700000000 AS bare, u64(0xFFFFF80000000000) > u64(0x7FF700000000) AS mapped")
+    checks.equal(json.loads(done.stdout), {"bare": 0, "mapped": 1}, "SQLite's own literals are signed; u64() keeps the order")
+
+
+def start(env, store, sql):
+    return subprocess.Popen([str(x) for x in (env.collector, "query", "--store", store, "--time-limit", "1h", sql)],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def check_cancel(env, checks, store):
+    for what in (signal.SIGINT, signal.SIGTERM):
+        asking = start(env, store, CROSS)
+        wait_until(lambda: workers_of(asking.pid), "a query's process")
+        worker = workers_of(asking.pid)[0]
+        asking.send_signal(what)
+        _, errors = asking.communicate(timeout=120)
+        checks.equal((asking.returncode, "stopped on request" in errors), (1, True), f"{what.name}: {errors}")
+        wait_until(lambda: is_gone(worker), "the end of the query's process")
+    asking = start(env, store, CROSS)
+    wait_until(lambda: workers_of(asking.pid), "a query's process")
+    worker = workers_of(asking.pid)[0]
+    asking.kill()
+    asking.communicate()
+    wait_until(lambda: is_gone(worker), "the end of an orphan")
+    checks.that(True, "")
+    asking = start(env, store, CROSS)
+    wait_until(lambda: workers_of(asking.pid), "a query's process")
+    os.kill(workers_of(asking.pid)[0], signal.SIGKILL)
+    _, errors = asking.communicate(timeout=120)
+    checks.equal((asking.returncode, "ended early" in errors), (1, True), f"a killed process of a query: {errors}")
+
+
+def check_harmless(env, checks, collector):
+    """Runaway queries while the collector takes in another trace."""
+    asking = [start(env, collector.store, sql) for sql in (CROSS, BOMB.format("group_concat(x)"))]
+    wait_until(lambda: all(workers_of(a.pid) for a in asking), "the queries' processes")
+    env.replay(traces.paths(OTHER, env.build), collector, agent=OTHER, spool=env.folder / f"spool-{OTHER}")
+    checks.that(asking[0].poll() is None, "the query runs on while events come in")
+    checks.equal(counted(env, collector.store, OTHER), traces.event_count(OTHER), "events that came in beside runaway queries")
+    for a in asking:
+        a.send_signal(signal.SIGINT)
+        a.communicate(timeout=120)
+    checks.that(collector.process.poll() is None, "the collector lives")
+
+
+def check_damage(env, checks, collector):
+    """A byte of one batch is another."""
+    rows = [json.loads(line) for line in ask(
+        env, collector.store, f'SELECT batch, events, bytes, segment, "offset" FROM batches WHERE host = \'{TRACE}\' AND events > 0'
+                              " ORDER BY batch").stdout.splitlines()]
+    victim = rows[len(rows) // 2]
+    path = sorted((collector.store / "segments").iterdir())[0]
+    data = bytearray(path.read_bytes())
+    data[victim["offset"] + victim["bytes"] // 2] ^= 0x10
+    path.write_bytes(data)
+    whole = sum(row["events"] for row in rows)
+    for sql in ("SELECT count(*) AS n FROM events", "SELECT count AS n FROM events_by(NULL)"):
+        done = ask(env, collector.store, sql, "--host", TRACE, "--format", "json")
+        answer = json.loads(done.stdout)
+        checks.equal((done.returncode, answer["rows"][0]["n"], answer["damaged_batches"]), (DAMAGED, whole - victim["events"], 1),
+                     f"{sql}: one of {len(rows)} batches is damaged: {done.stderr}")
+        checks.that(f"batch {victim['batch']}" in done.stderr, f"the damaged batch is named: {done.stderr}")
+    done = ask(env, collector.store, f"SELECT count(*) AS n FROM events WHERE batch <> {victim['batch']}", "--host", TRACE)
+    checks.equal(json.loads(done.stdout)["n"], whole - victim["events"], "the others")
+    done = ask(env, collector.store, f"SELECT count(*) AS n FROM events WHERE batch < {victim['batch']}", "--host", TRACE)
+    checks.equal((done.returncode, json.loads(done.stdout)["n"]), (0, sum(r["events"] for r in rows if r["batch"] < victim["batch"])),
+                 f"who does not touch it hears nothing of it: {done.stderr}")
+
+
+def test(env, checks, arguments):
+    env.make_certificates(agents=[TRACE, OTHER])
+    collector = env.new_collector().start()
+    env.replay(traces.paths(TRACE, env.build), collector, agent=TRACE, spool=env.folder / f"spool-{TRACE}")
+    check_limits(env, checks, collector.store)
+    check_hostile(env, checks, collector.store)
+    check_cancel(env, checks, collector.store)
+    check_harmless(env, checks, collector)
+    collector.stop()
+    check_damage(env, checks, collector)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
