@@ -101,5 +101,8 @@ void ea_stdio_init(void);
 /* Calls handler once, on another thread or in a signal context, when the process is asked to stop (SIGINT, SIGTERM,
  * Ctrl-C). It may only set an atomic. */
 void ea_on_stop(void (*handler)(void));
+/* The same for the wish that the configuration is read again (SIGHUP); never on Windows, where the service manager asks
+ * a service. */
+void ea_on_reload(void (*handler)(void));
 
 #endif

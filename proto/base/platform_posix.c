@@ -436,10 +436,12 @@ void ea_stdio_init(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void (*stop_handler)(void);
+static void (*stop_handler)(void), (*reload_handler)(void);
 static void on_signal(int number) {
-    (void)number;
-    stop_handler();
+    if (number == SIGHUP)
+        reload_handler();
+    else
+        stop_handler();
 }
 
 void ea_on_stop(void (*handler)(void)) {
@@ -448,6 +450,13 @@ void ea_on_stop(void (*handler)(void)) {
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
+}
+
+void ea_on_reload(void (*handler)(void)) {
+    reload_handler = handler;
+    struct sigaction sa = {.sa_handler = on_signal};
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGHUP, &sa, NULL);
 }
 
 #endif

@@ -631,6 +631,10 @@ void ea_on_stop(void (*handler)(void)) {
     SetConsoleCtrlHandler(on_control, TRUE);
 }
 
+void ea_on_reload(void (*handler)(void)) {
+    (void)handler; /* a console has no such wish */
+}
+
 #else
 typedef int ea_platform_windows_is_not_empty;
 #endif

@@ -5,6 +5,23 @@
 
 enum { SOURCES_MAX = 64 };
 
+static const ea_option SERVICE_ROWS[] = {
+    {.name = "status",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_service_config, status),
+     .help = "file that says how the agent is, for \"etwagent status\"; default: status.json in the folder for state"},
+    {.name = "status-every",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(ea_service_config, status_every_ns),
+     .fallback = "5s",
+     .min = 100000000,
+     .max = INT64_C(3600000000000),
+     .help = "how often it is written anew"},
+    {.name = NULL},
+};
+static const ea_table SERVICE = {
+    .summary = "The running program.", .rows = SERVICE_ROWS, .size = sizeof(ea_service_config)};
+
 static int check_shipping(const void *table, const char **ret_key, ea_err *err) {
     const ea_shipping_options *o = table;
     *ret_key = "collector";
@@ -15,7 +32,7 @@ static int check_shipping(const void *table, const char **ret_key, ea_err *err) 
 }
 
 static const ea_option SHIPPING_ROWS[] = {EA_SHIPPING_OPTIONS(0), EA_SPOOL_OPTIONS(0), {.name = NULL}};
-static const ea_table SHIPPING = {
+const ea_table ea_shipping_table = {
     .summary = "Where batches go, and where they wait. " EA_SPOOL_FOLDER_TEXT,
     .rows = SHIPPING_ROWS,
     .size = sizeof(ea_shipping_options),
@@ -23,10 +40,14 @@ static const ea_table SHIPPING = {
 };
 
 static const ea_option BATCHING_ROWS[] = {EA_BATCHING_OPTIONS(0), {.name = NULL}};
-static const ea_table BATCHING = {
+const ea_table ea_batching_table = {
     .summary = "How events become batches.", .rows = BATCHING_ROWS, .size = sizeof(ea_batching_options)};
 
 static const char *const PRIORITIES[] = {"security", "bulk", NULL};
+
+uint32_t ea_priority_of(int choice) {
+    return choice == 0 ? 1 : 0;
+}
 
 static const ea_option SOURCE_ROWS[] = {
     {.name = "name",
@@ -55,7 +76,7 @@ static const ea_option SOURCE_ROWS[] = {
      .help = "what is sent first"},
     {.name = NULL},
 };
-static const ea_table SOURCE = {
+const ea_table ea_file_source_table = {
     .summary = "Trace files that are shipped, each event once, however often the agent is started.",
     .rows = SOURCE_ROWS,
     .size = sizeof(ea_file_source_config)};
@@ -73,20 +94,25 @@ static int check_agent(const void *table, const char **ret_key, ea_err *err) {
 }
 
 static const ea_option ROWS[] = {
+    {.name = "service",
+     .type = EA_OPT_TABLE,
+     .offset = offsetof(ea_agent_config, service),
+     .table = &SERVICE,
+     .help = "the running program"},
     {.name = "shipping",
      .type = EA_OPT_TABLE,
      .offset = offsetof(ea_agent_config, shipping),
-     .table = &SHIPPING,
+     .table = &ea_shipping_table,
      .help = "where data goes, and where it waits"},
     {.name = "batching",
      .type = EA_OPT_TABLE,
      .offset = offsetof(ea_agent_config, batching),
-     .table = &BATCHING,
+     .table = &ea_batching_table,
      .help = "how events become batches"},
     {.name = "sources",
      .type = EA_OPT_TABLES,
      .offset = offsetof(ea_agent_config, sources),
-     .table = &SOURCE,
+     .table = &ea_file_source_table,
      .min = 1,
      .max = SOURCES_MAX,
      .example = "",

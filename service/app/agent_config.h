@@ -16,7 +16,14 @@ typedef struct ea_file_source_config {
     int priority;   /* index into security, bulk */
 } ea_file_source_config;
 
+/* The running program itself. */
+typedef struct ea_service_config {
+    const char *status; /* NULL: the default */
+    int64_t status_every_ns;
+} ea_service_config;
+
 typedef struct ea_agent_config {
+    ea_service_config service;
     ea_shipping_options shipping; /* no collectors: the file has no such part */
     ea_batching_options batching;
     ea_tables sources;  /* ea_file_source_config */
@@ -24,5 +31,9 @@ typedef struct ea_agent_config {
 } ea_agent_config;
 
 extern const ea_table ea_agent_table;
+/* A spool's priority for an index into security, bulk. */
+uint32_t ea_priority_of(int choice);
+/* Rows of its parts, for comparing: sources[], shipping, batching. */
+extern const ea_table ea_file_source_table, ea_shipping_table, ea_batching_table;
 
 #endif

@@ -1,24 +1,17 @@
 /* etwagent replay: ships traces to a collector, every event once, however often it is interrupted.
  * Before it: main.c. After it: pipeline.h, service/ship. Threads: the main one reads the traces; encoders; the sender;
  * one that shows progress and passes a wish to stop on to the others. */
-#include "batching.h"
-#include "clock.h"
 #include "commands.h"
+#include "feed.h"
 #include "input.h"
-#include "map.h"
-#include "pipeline.h"
 #include "platform.h"
-#include "replay_stream.h"
 #include "shipping.h"
-#include "source.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { BATCH_EVENTS = 16384, BATCH_BYTES = 4 << 20, CERT_MAX = 1 << 20 };
 
 typedef struct options {
     ea_shipping_options shipping;
@@ -32,17 +25,13 @@ typedef struct replay {
     const options *o;
     ea_input input; /* damage and source counters */
     ea_counters counters;
-    ea_ledger *ledger;
+    ea_feed *feed;
     ea_spool *spool;
-    ea_source *source;
-    ea_pipeline *pipeline;
     ea_sender *sender;
-    uint8_t stream[EA_STREAM_ID_BYTES];
-    uint64_t trace_bytes;
+    uint8_t stream[EA_STREAM_ID_BYTES]; /* its name now */
     int64_t begin_ns, end_ns;
     atomic_int watching;
-    atomic_int draining;           /* the source is at its end */
-    atomic_uint progress_permille; /* of the source */
+    atomic_int draining; /* the source is at its end */
 } replay;
 
 static atomic_int stop_asked; /* any thread's signal handler sets it */
@@ -64,39 +53,24 @@ static int parse_speed(const char *text, double *ret, ea_err *err) {
     return 0;
 }
 
-/* Where the data goes and under which name: an acknowledgement of somebody else does not count for this. */
-static int target_of(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
-    char *cert;
-    size_t len_bytes;
-    int rc = ea_path_read_all(o->cert, CERT_MAX, &cert, &len_bytes, err);
-    if (rc)
-        return rc;
-    uint64_t h = ea_hash64(cert, len_bytes, 0);
-    free(cert);
-    for (size_t i = 0; i < o->collectors.count; i++)
-        h = ea_hash64(o->collectors.items[i], strlen(o->collectors.items[i]), h);
-    *ret = h;
-    return 0;
-}
-
 /* ---- what the collector says ---- */
 
 static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
     replay *r = arg;
-    ea_pipeline_known(r->pipeline, stream, hash->bytes);
+    ea_pipeline_known(r->feed->pipeline, stream, hash->bytes);
 }
 
 static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
     replay *r = arg;
-    ea_pipeline_unknown(r->pipeline, stream, ref);
+    ea_pipeline_unknown(r->feed->pipeline, stream, ref);
 }
 
 static void on_keyframe_wanted(void *arg, const uint8_t *stream) {
     replay *r = arg;
     uint8_t now[EA_STREAM_ID_BYTES];
-    ea_pipeline_stream(r->pipeline, now);
+    ea_pipeline_stream(r->feed->pipeline, now);
     if (memcmp(stream, now, sizeof now) == 0)
-        ea_pipeline_want_keyframe(r->pipeline);
+        ea_pipeline_want_keyframe(r->feed->pipeline);
 }
 
 /* The collector has other content under a stream's numbers: this run's stream, or what an earlier one left. */
@@ -104,11 +78,11 @@ static int renew(void *arg, const uint8_t *stream, ea_err *err) {
     replay *r = arg;
     uint8_t now[EA_STREAM_ID_BYTES], fresh[EA_STREAM_ID_BYTES];
     uint64_t count;
-    ea_pipeline_stream(r->pipeline, now);
+    ea_pipeline_stream(r->feed->pipeline, now);
     fprintf(stderr, "%setwagent: another machine has used this stream's numbers; it goes on under a new name\n",
             r->voice.progress ? "\r\x1b[K" : "");
     if (memcmp(stream, now, sizeof now) == 0)
-        return ea_pipeline_renew(r->pipeline, err);
+        return ea_pipeline_renew(r->feed->pipeline, err);
     int rc = ea_random_bytes(fresh, sizeof fresh, err);
     return rc ? rc : ea_spool_renew(r->spool, stream, fresh, &count, err);
 }
@@ -118,10 +92,10 @@ static int renew(void *arg, const uint8_t *stream, ea_err *err) {
 static void show_progress(replay *r) {
     ea_pipeline_status p;
     ea_spool_status s;
-    ea_pipeline_get_status(r->pipeline, &p);
+    ea_pipeline_get_status(r->feed->pipeline, &p);
     ea_spool_get_status(r->spool, &s);
     double seconds = (double)(ea_monotonic_ns() - r->begin_ns) / 1e9;
-    unsigned permille = atomic_load(&r->draining) ? 1000 : atomic_load(&r->progress_permille);
+    unsigned permille = atomic_load(&r->draining) ? 1000 : atomic_load(&r->feed->progress_permille);
     fprintf(stderr, "\r\x1b[K%5.1f %%  %" PRIu64 " events, %.1f MB in batches, %.0f events/s, %zu batches wait",
             permille / 10.0, p.events, (double)p.encoded_bytes / 1e6, seconds > 0 ? (double)p.events / seconds : 0,
             s.waiting + s.taken);
@@ -137,8 +111,8 @@ static void watch(void *arg) {
         int ended = ea_sender_wait(r->sender, 50000000), over = ended && !atomic_load(&r->draining);
         if (!canceled && (over || stop_asked)) {
             canceled = 1;
-            ea_source_stop(r->source);
-            ea_spool_cancel(r->spool);
+            ea_feed_stop(r->feed);
+            ea_spool_cancel(r->spool, NULL);
             ea_sender_stop(r->sender);
         }
         int64_t now = ea_monotonic_ns();
@@ -154,19 +128,6 @@ static void watch(void *arg) {
 }
 
 /* ---- the run ---- */
-
-static int feed(replay *r, ea_err *err) {
-    const ea_record *record;
-    unsigned n = 0;
-    int rc;
-    while ((rc = ea_source_next(r->source, &record, err)) > 0) {
-        if ((rc = ea_pipeline_add(r->pipeline, record, err)))
-            return rc;
-        if (++n % 4096 == 0)
-            atomic_store(&r->progress_permille, (unsigned)(ea_source_progress(r->source) * 1000));
-    }
-    return rc;
-}
 
 /* Everything but opening: source to spool to collector. */
 static int transfer(replay *r, ea_err *err) {
@@ -186,12 +147,7 @@ static int transfer(replay *r, ea_err *err) {
     rc = ea_thread_start(&watcher, "progress", watch, r, err);
     if (rc)
         return rc;
-    rc = feed(r, err);
-    if (!rc)
-        rc = ea_pipeline_finish(r->pipeline, err);
-    ea_pipeline_stream(r->pipeline, r->stream);
-    if (!rc)
-        ea_spool_stream_end(r->spool, r->stream, 1);
+    rc = ea_feed_run(r->feed, err);
     if (!rc) {
         atomic_store(&r->draining, 1);
         ea_sender_drain(r->sender);
@@ -206,7 +162,7 @@ static int transfer(replay *r, ea_err *err) {
             rc = ended;
         }
     }
-    ea_pipeline_stream(r->pipeline, r->stream); /* it may have been renewed */
+    ea_pipeline_stream(r->feed->pipeline, r->stream); /* it may have been renewed */
     r->end_ns = ea_monotonic_ns();
     atomic_store(&r->watching, 0);
     ea_thread_join(watcher);
@@ -219,46 +175,24 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     uint64_t target = 0;
     int rc = parse_speed(o->speed, &speed, err);
     if (!rc)
-        rc = target_of(&o->shipping, &target, err);
+        rc = ea_shipping_target(&o->shipping, &target, err);
     if (!rc)
-        rc = ea_replay_stream_id((const char *const *)paths, (size_t)count, (uint32_t)o->batching.batch_events,
-                                 BATCH_BYTES, o->batching.keyframe_events, o->batching.keyframe_ns, o->follow,
-                                 r->stream, &r->trace_bytes, err);
-    if (!rc && o->live)
-        rc = ea_random_bytes(r->stream, sizeof r->stream, err);
-    ea_etl_options etl = {
-        .counters = &r->counters, .on_damage = ea_input_on_damage, .on_damage_arg = &r->input, .follow = o->follow};
-    if (!rc)
-        rc = ea_source_open_files(&r->source, (const char *const *)paths, (size_t)count, speed, &etl, err);
-    if (!rc)
-        rc = ea_ledger_create(&r->ledger, &r->counters, err);
+        rc = ea_feed_open(&r->feed,
+                          &(ea_feed_options){.paths = (const char *const *)paths,
+                                             .path_count = (size_t)count,
+                                             .speed = speed,
+                                             .follow = o->follow,
+                                             .live = o->live,
+                                             .priority = 1,
+                                             .batching = &o->batching,
+                                             .counters = &r->counters,
+                                             .on_damage = ea_input_on_damage,
+                                             .on_damage_arg = &r->input},
+                          err);
     if (!rc)
         rc = ea_shipping_open_spool(&r->spool, &o->shipping, o->live, &r->counters, err);
     if (!rc)
-        rc = ea_spool_stream(r->spool, r->stream, !o->live, target, r->ledger, err);
-    size_t sources = rc ? 0 : ea_source_count(r->source);
-    ea_wire_source *rows = calloc(sources + !sources, sizeof *rows);
-    for (size_t i = 0; rows && i < sources; i++)
-        rows[i] = *ea_source_row(r->source, i);
-    if (!rc && !rows)
-        rc = ea_fail(err, EA_ENOMEM, "replay");
-    if (!rc)
-        rc = ea_pipeline_create(&r->pipeline,
-                                &(ea_pipeline_options){.stream = r->stream,
-                                                       .batch_events = (uint32_t)o->batching.batch_events,
-                                                       .batch_bytes = BATCH_BYTES,
-                                                       .priority = 1,
-                                                       .zstd_level = (int)o->batching.level,
-                                                       .encoders = (unsigned)o->batching.threads,
-                                                       .sources = rows,
-                                                       .source_count = sources,
-                                                       .keyframe_events = o->batching.keyframe_events,
-                                                       .keyframe_ns = o->batching.keyframe_ns,
-                                                       .live = o->live,
-                                                       .spool = r->spool,
-                                                       .ledger = r->ledger},
-                                err);
-    free(rows);
+        rc = ea_feed_attach(r->feed, r->spool, target, err);
     return rc;
 }
 
@@ -290,11 +224,11 @@ static void print_json(const replay *r, const summary *m) {
         ", \"seconds\": %.3f, \"events_per_second\": %.0f, \"damaged_places\": %" PRIu64 ", \"ledger_balanced\": %s"
         ", \"ledger\": {",
         m->complete ? "true" : "false", m->p.events, get(m, EA_COUNT_events_acknowledged),
-        get(m, EA_COUNT_events_evicted_refused), m->p.batches, m->p.kept_batches, r->trace_bytes, m->p.encoded_events,
-        m->p.encoded_bytes, m->p.encoded_events ? (double)m->p.encoded_bytes / (double)m->p.encoded_events : 0.0,
-        m->s.sent_bytes, m->s.requests, m->s.failures, m->seconds,
-        m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0, r->input.damage.places,
-        m->balanced ? "true" : "false");
+        get(m, EA_COUNT_events_evicted_refused), m->p.batches, m->p.kept_batches, r->feed->trace_bytes,
+        m->p.encoded_events, m->p.encoded_bytes,
+        m->p.encoded_events ? (double)m->p.encoded_bytes / (double)m->p.encoded_events : 0.0, m->s.sent_bytes,
+        m->s.requests, m->s.failures, m->seconds, m->seconds > 0 ? (double)m->p.events / m->seconds : 0.0,
+        r->input.damage.places, m->balanced ? "true" : "false");
     int first = 1;
     for (int i = 0; i < EA_COUNTER_COUNT; i++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)i);
@@ -338,8 +272,8 @@ static int summarise(replay *r, int rc, ea_err *err) {
     summary m = {.seconds = (double)(r->end_ns - r->begin_ns) / 1e9};
     ea_err unbalanced;
     ea_ledger_families families;
-    ea_ledger_snapshot(r->ledger, &m.c, &families);
-    ea_pipeline_get_status(r->pipeline, &m.p);
+    ea_ledger_snapshot(r->feed->ledger, &m.c, &families);
+    ea_pipeline_get_status(r->feed->pipeline, &m.p);
     ea_sender_get_status(r->sender, &m.s);
     m.balanced = ea_ledger_check(&m.c, &families, &unbalanced) == 0;
     m.complete =
@@ -375,15 +309,13 @@ static int run(const void *opts, int operand_count, char **operands) {
     int ran = r->end_ns != 0;
     int refused = ran && r->sender && ea_sender_result(r->sender, &later) == EA_ECONFLICT;
     ea_sender_destroy(r->sender);
-    ea_pipeline_destroy(r->pipeline);
+    ea_feed_close(r->feed);
     int closed = ea_spool_close(r->spool, &later);
     if (!rc && closed) {
         rc = closed;
         err = later;
     }
-    ea_source_close(r->source);
     ea_damage_map_deinit(&r->input.damage);
-    ea_ledger_destroy(r->ledger);
     if (rc == EA_ECANCELED)
         fprintf(stderr, "etwagent: stopped; the same command goes on where this one ended\n");
     else if (rc)
@@ -422,6 +354,7 @@ const ea_command ea_cmd_replay = {
         "ledger_balanced, ledger {counter: events}.",
     .options =
         (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
+                            EA_GIVE_UP_OPTION(offsetof(options, shipping)),
                             EA_SPOOL_OPTIONS(offsetof(options, shipping)),
                             {.name = "speed",
                              .argument = "SPEED",

@@ -339,6 +339,7 @@ const ea_command ea_cmd_spool_drain = {
                "Exit codes: 0 the spool is empty and nothing was refused, 1 failed or something is left, 2 "
                "usage.\n\n" EA_SPOOL_FOLDER_TEXT,
     .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(drain_options, shipping)),
+                                   EA_GIVE_UP_OPTION(offsetof(drain_options, shipping)),
                                    EA_SPOOL_OPTIONS(offsetof(drain_options, shipping)),
                                    {.name = NULL}},
     .options_size = sizeof(drain_options),

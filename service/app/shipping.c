@@ -1,12 +1,14 @@
 /* What the commands that ship share. See shipping.h. */
 #include "shipping.h"
+#include "map.h"
 #include "platform.h"
 #include "text.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { REFUSED_LINES = 10 };
+enum { REFUSED_LINES = 10, CERT_MAX = 1 << 20 };
 
 const char *const ea_spool_sync_choices[] = {"always", "interval", "never", NULL};
 
@@ -46,6 +48,20 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int liv
                                              .on_locked = on_locked,
                                              .counters = counters},
                          err);
+}
+
+int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
+    char *cert;
+    size_t len_bytes;
+    int rc = ea_path_read_all(o->cert, CERT_MAX, &cert, &len_bytes, err);
+    if (rc)
+        return rc;
+    uint64_t h = ea_hash64(cert, len_bytes, 0);
+    free(cert);
+    for (size_t i = 0; i < o->collectors.count; i++)
+        h = ea_hash64(o->collectors.items[i], strlen(o->collectors.items[i]), h);
+    *ret = h;
+    return 0;
 }
 
 static void say(const ea_shipping_voice *voice, const char *format, const char *text) {

@@ -77,12 +77,14 @@ typedef struct ea_shipping_options {
          .offset = (base) + offsetof(ea_shipping_options, idle_timeout_ns),                                            \
          .fallback = "30s",                                                                                            \
          .help = "a request is given up when no byte moves for so long"},                                              \
-        {.name = "retry-max",                                                                                          \
-         .argument = "TIME",                                                                                           \
-         .type = EA_OPT_DURATION,                                                                                      \
-         .offset = (base) + offsetof(ea_shipping_options, retry_max_ns),                                               \
-         .fallback = "5s",                                                                                             \
-         .help = "longest pause before the next attempt, unless the collector asks for more"},                         \
+    {                                                                                                                  \
+        .name = "retry-max", .argument = "TIME", .type = EA_OPT_DURATION,                                              \
+        .offset = (base) + offsetof(ea_shipping_options, retry_max_ns), .fallback = "5s",                              \
+        .help = "longest pause before the next attempt, unless the collector asks for more"                            \
+    }
+
+/* For a command that a person waits for. */
+#define EA_GIVE_UP_OPTION(base)                                                                                        \
     {                                                                                                                  \
         .name = "give-up", .argument = "TIME", .type = EA_OPT_DURATION,                                                \
         .offset = (base) + offsetof(ea_shipping_options, give_up_ns), .fallback = "2m",                                \
@@ -146,6 +148,10 @@ EA_MUST_CHECK int ea_shipping_spool_path(const char *given, char *out, ea_err *e
 /* Opens the spool as the options say. live: when it is full it evicts; else it makes its source wait. */
 EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_counters *counters,
                                          ea_err *err);
+
+/* Where the data goes and under which name, as a hash: an acknowledgement of somebody else does not count for this.
+ * Reads the certificate. */
+EA_MUST_CHECK int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err);
 
 /* What all senders of commands have in common; the caller adds its own callbacks. on_trouble and on_refused print to
  * standard error; arg must begin with an ea_shipping_voice. */

@@ -22,6 +22,7 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
     }
     if (!rc) {
         k->open = 1;
+        k->canceled = 0;
         k->ledger = ledger;
         k->state.resumable = resumable ? EA_SPOOL_REPLAY : EA_SPOOL_LIVE;
         s->dirty = 1;
@@ -119,6 +120,7 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
         return rc;
     }
     fresh->open = k->open;
+    fresh->canceled = k->canceled;
     fresh->ledger = k->ledger;
     k->open = 0;
     *ret_count = count;
@@ -145,6 +147,23 @@ void ea_spool_stream_end(ea_spool *s, const uint8_t *id, int complete) {
             k->state.resumable = EA_SPOOL_REPLAY_COMPLETE; /* from here on the record lives as long as its batches */
         ea_spool_let_go(s, k);
         s->dirty = 1;
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+void ea_spool_detach(ea_spool *s, const ea_ledger *ledger) {
+    ea_mutex_lock(s->lock);
+    for (stream *k = s->streams; k; k = k->next) {
+        size_t cursor = 0;
+        uint64_t number, value;
+        if (k->ledger != ledger)
+            continue;
+        k->ledger = NULL;
+        while (ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
+            entry *e = (entry *)(uintptr_t)value;
+            e->counted = 0;
+            (void)ea_spool_set_families(e, NULL, 0); /* freeing does not fail */
+        }
     }
     ea_mutex_unlock(s->lock);
 }
@@ -229,12 +248,12 @@ static int free_idle(ea_spool *s, ea_err *err) {
 
 /* Called with lock, which it lets go while it waits or makes room. 0: there is room; EA_EFULL (evicting only): there is
  * none, and nothing of no higher priority can give way. */
-static int make_room(ea_spool *s, uint64_t need, uint32_t priority, ea_err *err) {
+static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err) {
     if (need > s->o.limit_bytes)
         return ea_fail(err, EA_ELIMIT, "append to the spool %s: a batch of %llu bytes never fits into %llu", s->dir,
                        (unsigned long long)need, (unsigned long long)s->o.limit_bytes);
     for (;;) {
-        if (s->canceled)
+        if (s->canceled || k->canceled)
             return ea_fail(err, EA_ECANCELED, "append to the spool %s", s->dir);
         if (has_room(s, need))
             return 0;
@@ -471,7 +490,8 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         ea_mutex_lock(s->lock);
         const stream *k = ea_spool_find_stream(s, batch->stream);
         r.flags = k && k->state.resumable != EA_SPOOL_LIVE ? EA_SPOOL_RESUMABLE : 0;
-        int rc = make_room(s, need, r.priority, err);
+        int rc = k ? make_room(s, k, need, r.priority, err)
+                   : ea_fail(err, EA_EINVAL, "append to the spool %s: its stream is not open", s->dir);
         if (!rc) {
             s->reserved_bytes += need;
             s->reserved_batches++;
@@ -489,11 +509,12 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         s->reserved_bytes -= need;
         s->reserved_batches--;
         size_t here = s->waiting_count + s->taken_count;
-        if (rc == EA_EFULL && !s->o.evict && !s->canceled && here)
+        k = ea_spool_find_stream(s, batch->stream);
+        int canceled = s->canceled || (k && k->canceled);
+        if (rc == EA_EFULL && !s->o.evict && !canceled && here)
             ea_cond_wait_for(s->room, s->lock, 1000000000);
         else
             ea_cond_broadcast(s->room); /* a reservation went */
-        int canceled = s->canceled;
         ea_mutex_unlock(s->lock);
         if (rc != EA_EFULL || canceled)
             return rc;
@@ -511,11 +532,16 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
     }
 }
 
-void ea_spool_cancel(ea_spool *s) {
+void ea_spool_cancel(ea_spool *s, const uint8_t *id) {
     ea_mutex_lock(s->lock);
-    s->canceled = 1;
+    stream *k = id ? ea_spool_find_stream(s, id) : NULL;
+    if (k)
+        k->canceled = 1;
+    if (!id) {
+        s->canceled = 1;
+        ea_cond_broadcast(s->work);
+    }
     ea_cond_broadcast(s->room);
-    ea_cond_broadcast(s->work);
     ea_mutex_unlock(s->lock);
 }
 

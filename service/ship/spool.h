@@ -55,7 +55,7 @@ EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
 
 /* Opens a stream in this process. resumable: its batches are made again when its source is read again (a replay).
  * target: a hash of where it goes; when a stream is taken up again with another target, what was acknowledged then does
- * not count now. ledger: of the session whose events these are, borrowed until the spool is closed; NULL: none. It
+ * not count now. ledger: of the session whose events these are, borrowed until ea_spool_detach or the spool is closed; NULL: none. It
  * counts what is claimed in this process, under the stream's later names (ea_spool_renew), too. */
 EA_MUST_CHECK int ea_spool_stream(ea_spool *s, const uint8_t *stream, int resumable, uint64_t target, ea_ledger *ledger,
                                   ea_err *err);
@@ -69,6 +69,10 @@ EA_MUST_CHECK int ea_spool_renew(ea_spool *s, const uint8_t *stream, const uint8
 /* The stream is at its end. complete: its source was read to the end; a record of it is then kept only while it has
  * batches here. */
 void ea_spool_stream_end(ea_spool *s, const uint8_t *stream, int complete);
+
+/* Nothing is posted to the ledger any more; batches that are claimed again in this process count in the ledger that
+ * their stream has then. Any thread. */
+void ea_spool_detach(ea_spool *s, const ea_ledger *ledger);
 
 enum ea_spool_claim {
     EA_SPOOL_NEW = 0,          /* encode and append it */
@@ -96,8 +100,9 @@ typedef struct ea_spool_batch {
  * spool is full, unless evict is set. EA_ECANCELED after ea_spool_cancel, EA_ELIMIT when it never fits, EA_EFULL when
  * the disk is full and nothing here can make room. Any thread. */
 EA_MUST_CHECK int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err);
-/* Appends end with EA_ECANCELED from now on, waits end at once. Any thread. */
-void ea_spool_cancel(ea_spool *s);
+/* Appends to an open stream end with EA_ECANCELED from now on, waits end at once; NULL: to all, and the sender's waits
+ * end too. Any thread. */
+void ea_spool_cancel(ea_spool *s, const uint8_t *stream);
 
 /* ---- the sender's side: one thread ---- */
 

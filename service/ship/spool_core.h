@@ -61,6 +61,7 @@ struct ea_spool_known_stream {
     ea_spool_stream_state state;
     ea_ledger *ledger;    /* of the session behind it, when this process opened it */
     int open;             /* by this process */
+    int canceled;         /* while it is open: nothing is appended to it */
     int recorded;         /* the state file knew it */
     size_t live, waiting; /* entries (and whoever needs it to stay); entries in queues */
     size_t segments;      /* with records of it on disk: as long as there are any, what is acknowledged must be known */

@@ -252,7 +252,7 @@ static void fail_host(host *h, int rc, const ea_err *err) {
     h->is_played = 1;
     say(h->fleet, h->name, "", err);
     if (h->spool)
-        ea_spool_cancel(h->spool);
+        ea_spool_cancel(h->spool, NULL);
     if (h->sender)
         ea_sender_stop(h->sender);
 }

@@ -751,7 +751,7 @@ static void a_full_spool_waits(void **state) {
     must(ea_thread_start(&thread, "append", append_one, &a, &err), &err);
     ea_sleep_ns(20000000);
     assert_int_equal(atomic_load(&a.done), 0);
-    ea_spool_cancel(s);
+    ea_spool_cancel(s, NULL);
     ea_thread_join(thread);
     assert_int_equal(a.rc, EA_ECANCELED);
     close_spool(s);

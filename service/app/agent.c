@@ -1,0 +1,572 @@
+/* The agent. See agent.h. */
+#include "agent.h"
+
+#include "agent_config.h"
+#include "feed.h"
+#include "input.h"
+#include "platform.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t TICK_NS = 50000000, RETRY_NS = (int64_t)5 * 1000000000, LAST_WORDS_NS = (int64_t)3 * 1000000000;
+
+/* A configuration that was read, and how many of its sources still run. */
+typedef struct generation {
+    ea_config *memory;
+    ea_agent_config c;
+    unsigned users;
+} generation;
+
+/* What goes wrong with one thing, said once for each change. */
+typedef struct trouble {
+    char text[sizeof((ea_err){0}).message]; /* "": nothing */
+} trouble;
+
+enum runner_state { WAITS, READS, READ };
+
+/* A source that the configuration names. */
+typedef struct runner {
+    struct runner *next;
+    struct agent *agent;
+    generation *generation;
+    const ea_file_source_config *c; /* the generation's */
+    ea_thread *thread;
+    atomic_int stop;
+    atomic_int over; /* its thread is at its end */
+
+    /* the agent's lock */
+    ea_feed *feed;
+    enum runner_state state;
+    trouble trouble;
+    ea_counters *counters; /* of the feed */
+    uint64_t attempts;
+
+    ea_input input; /* damage; its thread */
+} runner;
+
+typedef struct agent {
+    ea_shipping_voice voice; /* first member: the sender's callbacks get it */
+    ea_agent_asks *asks;
+    const char *path;
+    ea_counters counters; /* the spool's and the sender's */
+    ea_mutex *lock;       /* runners, their feeds and troubles; held for moments */
+    ea_cond *wake;        /* runners that wait for their next attempt */
+    runner *runners;
+    generation *generation;
+    int64_t started_utc_ns, tried_ns, status_ns;
+    uint64_t reloads, reloads_refused;
+    ea_spool *spool;
+    ea_sender *sender;
+    trouble spool_trouble, sender_trouble, status_trouble;
+    trouble line_trouble; /* the collector's line; lock */
+} agent;
+
+static void say(const char *format, ...) EA_PRINTF(1, 2);
+static void say(const char *format, ...) {
+    char line[1024];
+    ea_text t;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    ea_text_init(&t);
+    ea_text_str(&t, "etwagent: ");
+    ea_text_safe(&t, line, strlen(line));
+    ea_text_char(&t, '\n');
+    if (!t.failed)
+        fwrite(t.data, 1, t.len_bytes, stderr);
+    ea_text_deinit(&t);
+}
+
+/* Notes what is wrong now (rc 0: nothing) and says it when that is news. */
+static void note(trouble *t, const char *whose, int rc, const ea_err *err) {
+    const char *now = rc ? err->message : "";
+    if (strcmp(t->text, now) == 0)
+        return;
+    if (rc)
+        say("%s%s%s (%s); it is tried again", whose, *whose ? ": " : "", now, ea_code_text(rc));
+    else
+        say("%s%sworks again", whose, *whose ? ": " : "");
+    snprintf(t->text, sizeof t->text, "%s", now);
+}
+
+/* ---- generations ---- */
+
+static void release(generation *g) {
+    if (!g || --g->users)
+        return;
+    ea_config_destroy(g->memory);
+    free(g);
+}
+
+static void say_problem(void *arg, const char *line) {
+    (void)arg;
+    say("%s", line);
+}
+
+static int read_config(const char *path, generation **ret, ea_err *err) {
+    generation *g = calloc(1, sizeof *g);
+    if (!g)
+        return ea_fail(err, EA_ENOMEM, "read %s", path);
+    int rc = ea_config_read(&g->memory, path, &ea_agent_table, &g->c, say_problem, NULL, err);
+    if (!rc && g->c.sources.count && !g->c.shipping.collectors.count) {
+        rc = ea_fail(err, EA_EUSAGE, "%s: it has no part \"shipping\" with a collector to send to", path);
+        ea_config_destroy(g->memory);
+    }
+    if (rc) {
+        free(g);
+        return rc;
+    }
+    g->users = 1;
+    for (size_t i = 0; i < g->c.sessions.count; i++)
+        say("session %s is left out: this program runs no ETW sessions yet",
+            ((const ea_session_config *)g->c.sessions.items)[i].name);
+    *ret = g;
+    return 0;
+}
+
+/* ---- a source's thread ---- */
+
+static void set_trouble(runner *r, int rc, const ea_err *err) {
+    char whose[160];
+    snprintf(whose, sizeof whose, "source %.128s", r->c->name);
+    ea_mutex_lock(r->agent->lock);
+    note(&r->trouble, whose, rc, err);
+    ea_mutex_unlock(r->agent->lock);
+}
+
+/* One attempt. The feed stays when it came to its end, so that its ledger goes on. */
+static int attempt(runner *r, ea_err *err) {
+    agent *a = r->agent;
+    const ea_agent_config *c = &r->generation->c;
+    ea_feed *feed = NULL;
+    uint64_t target = 0;
+    memset(r->counters, 0, sizeof *r->counters);
+    ea_damage_map_deinit(&r->input.damage);
+    r->input = (ea_input){0};
+    int rc = ea_shipping_target(&c->shipping, &target, err);
+    if (!rc)
+        rc = ea_feed_open(&feed,
+                          &(ea_feed_options){.paths = r->c->files.items,
+                                             .path_count = r->c->files.count,
+                                             .speed = (double)r->c->speed,
+                                             .remember = 1,
+                                             .priority = ea_priority_of(r->c->priority),
+                                             .batching = &c->batching,
+                                             .counters = r->counters,
+                                             .on_damage = ea_input_on_damage,
+                                             .on_damage_arg = &r->input},
+                          err);
+    if (rc)
+        return rc;
+    rc = ea_feed_attach(feed, a->spool, target, err);
+    if (!rc) {
+        ea_mutex_lock(a->lock);
+        r->feed = feed;
+        r->state = READS;
+        ea_mutex_unlock(a->lock);
+        set_trouble(r, 0, NULL);
+        rc = ea_feed_run(feed, err);
+    }
+    ea_mutex_lock(a->lock);
+    if (rc)
+        r->feed = NULL;
+    r->state = rc ? WAITS : READ;
+    ea_mutex_unlock(a->lock);
+    if (rc)
+        ea_feed_close(feed);
+    return rc;
+}
+
+static void work(void *arg) {
+    runner *r = arg;
+    agent *a = r->agent;
+    while (!atomic_load(&r->stop)) {
+        ea_err err = {0};
+        int rc = attempt(r, &err);
+        if (!rc || atomic_load(&r->stop))
+            break;
+        set_trouble(r, rc, &err);
+        int64_t until = ea_monotonic_ns() + RETRY_NS;
+        ea_mutex_lock(a->lock);
+        while (!atomic_load(&r->stop) && ea_monotonic_ns() < until)
+            ea_cond_wait_for(a->wake, a->lock, until - ea_monotonic_ns());
+        ea_mutex_unlock(a->lock);
+    }
+    atomic_store(&r->over, 1);
+}
+
+static int start_runner(agent *a, generation *g, const ea_file_source_config *c, ea_err *err) {
+    runner *r = calloc(1, sizeof *r);
+    if (r)
+        r->counters = calloc(1, sizeof *r->counters);
+    if (!r || !r->counters) {
+        free(r);
+        return ea_fail(err, EA_ENOMEM, "start source %.128s", c->name);
+    }
+    r->agent = a;
+    r->generation = g;
+    r->c = c;
+    int rc = ea_thread_start(&r->thread, "source", work, r, err);
+    if (rc) {
+        free(r->counters);
+        free(r);
+        return rc;
+    }
+    g->users++;
+    ea_mutex_lock(a->lock);
+    r->next = a->runners;
+    a->runners = r;
+    ea_mutex_unlock(a->lock);
+    return 0;
+}
+
+/* Asks it to end; may be called again and again. */
+static void ask_runner(runner *r) {
+    agent *a = r->agent;
+    ea_mutex_lock(a->lock);
+    atomic_store(&r->stop, 1);
+    if (r->feed && r->state == READS)
+        ea_feed_stop(r->feed);
+    ea_cond_broadcast(a->wake);
+    ea_mutex_unlock(a->lock);
+}
+
+/* Ends it; what it has in the spool is still its. */
+static void halt_runner(runner *r) {
+    while (!atomic_load(&r->over)) {
+        ask_runner(r);
+        ea_sleep_ns(TICK_NS / 10);
+    }
+    ea_thread_join(r->thread);
+    r->thread = NULL;
+}
+
+/* Ends it and takes it out of the list. */
+static void stop_runner(agent *a, runner *r) {
+    halt_runner(r);
+    ea_mutex_lock(a->lock);
+    for (runner **p = &a->runners; *p; p = &(*p)->next)
+        if (*p == r) {
+            *p = r->next;
+            break;
+        }
+    ea_feed *feed = r->feed;
+    r->feed = NULL;
+    ea_mutex_unlock(a->lock);
+    ea_feed_close(feed);
+    ea_damage_map_deinit(&r->input.damage);
+    release(r->generation);
+    free(r->counters);
+    free(r);
+}
+
+/* ---- what the collector says ---- */
+
+static void on_known(void *arg, const uint8_t *stream, const ea_class_hash *hash) {
+    agent *a = arg;
+    ea_mutex_lock(a->lock);
+    for (runner *r = a->runners; r; r = r->next)
+        if (r->feed)
+            ea_pipeline_known(r->feed->pipeline, stream, hash->bytes);
+    ea_mutex_unlock(a->lock);
+}
+
+static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref) {
+    agent *a = arg;
+    ea_mutex_lock(a->lock);
+    for (runner *r = a->runners; r; r = r->next)
+        if (r->feed)
+            ea_pipeline_unknown(r->feed->pipeline, stream, ref);
+    ea_mutex_unlock(a->lock);
+}
+
+static void on_trouble(void *arg, const ea_err *err) {
+    agent *a = arg;
+    ea_mutex_lock(a->lock);
+    note(&a->line_trouble, "shipping", err->code, err);
+    ea_mutex_unlock(a->lock);
+}
+
+/* ---- starting and stopping the rest ---- */
+
+static int has_runner(const agent *a, const char *name) {
+    for (const runner *r = a->runners; r; r = r->next)
+        if (strcmp(r->c->name, name) == 0)
+            return 1;
+    return 0;
+}
+
+/* Starts what the configuration asks for and what does not run. */
+static void start_missing(agent *a) {
+    generation *g = a->generation;
+    ea_err err = {0};
+    if (!g->c.sources.count)
+        return;
+    if (!a->spool) {
+        int rc = ea_shipping_open_spool(&a->spool, &g->c.shipping, 0, &a->counters, &err);
+        note(&a->spool_trouble, "spool", rc, &err);
+        if (rc)
+            return;
+    }
+    if (!a->sender) {
+        ea_sender_options so = ea_shipping_sender(&g->c.shipping, &a->counters, &a->voice);
+        so.fail_fast = 0;
+        so.give_up_ns = 0;
+        so.on_known = on_known;
+        so.on_unknown = on_unknown;
+        so.on_trouble = on_trouble;
+        int rc = ea_sender_start(&a->sender, a->spool, &so, &err);
+        note(&a->sender_trouble, "shipping", rc, &err);
+    }
+    const ea_file_source_config *sources = g->c.sources.items;
+    for (size_t i = 0; i < g->c.sources.count; i++)
+        if (!has_runner(a, sources[i].name) && start_runner(a, g, &sources[i], &err))
+            say("%s", err.message);
+}
+
+static void stop_shipping(agent *a) {
+    ea_err err;
+    ea_sender_destroy(a->sender);
+    a->sender = NULL;
+    if (a->spool && ea_spool_close(a->spool, &err))
+        say("%s", err.message);
+    a->spool = NULL;
+}
+
+/* ---- another configuration ---- */
+
+static void count_change(void *arg, const char *path) {
+    (void)path;
+    ++*(unsigned *)arg;
+}
+
+static unsigned changes(const ea_table *table, const void *before, const void *after) {
+    unsigned n = 0;
+    ea_config_compare(table, before, after, count_change, &n);
+    return n;
+}
+
+/* A source goes on untouched when nothing that it reads of the configuration differs. */
+static int same_source(const runner *r, const generation *g) {
+    const ea_file_source_config *sources = g->c.sources.items;
+    for (size_t i = 0; i < g->c.sources.count; i++)
+        if (strcmp(sources[i].name, r->c->name) == 0)
+            return !changes(&ea_file_source_table, r->c, &sources[i]);
+    return 0;
+}
+
+static void reload(agent *a) {
+    generation *g;
+    ea_err err = {0};
+    if (read_config(a->path, &g, &err)) {
+        if (err.code != EA_EFORMAT) /* its mistakes were said */
+            say("%s", err.message);
+        say("the configuration that runs stays as it is");
+        a->reloads_refused++;
+        return;
+    }
+    const ea_agent_config *before = &a->generation->c;
+    int line = changes(&ea_shipping_table, &before->shipping, &g->c.shipping) != 0;
+    int all = line || changes(&ea_batching_table, &before->batching, &g->c.batching);
+    size_t kept = 0, ended = 0;
+    runner *next;
+    for (runner *r = a->runners; r; r = r->next)
+        if (all || !same_source(r, g))
+            ask_runner(r);
+    for (runner *r = a->runners; r; r = next) {
+        next = r->next;
+        if (all || !same_source(r, g)) {
+            stop_runner(a, r);
+            ended++;
+        } else {
+            kept++;
+        }
+    }
+    if (line)
+        stop_shipping(a);
+    release(a->generation);
+    a->generation = g;
+    a->tried_ns = 0;
+    a->reloads++;
+    size_t fresh = g->c.sources.count - kept;
+    say("configuration read again: %zu source%s, %zu ended, %zu %s%s", kept, kept == 1 ? " goes on" : "s go on", ended,
+        fresh, fresh == 1 ? "begins" : "begin", line ? "; shipping begins anew" : "");
+}
+
+/* ---- the status file ---- */
+
+int ea_agent_status_path(const char *given, char *out, ea_err *err) {
+    static const char NAME[] = "/status.json";
+    if (given) {
+        if (strlen(given) >= EA_AGENT_PATH_BYTES)
+            return ea_fail(err, EA_EUSAGE, "status: expected a file's path");
+        memcpy(out, given, strlen(given) + 1);
+        return 0;
+    }
+    int rc = ea_state_dir(out, EA_AGENT_PATH_BYTES - sizeof NAME, err);
+    if (!rc)
+        memcpy(out + strlen(out), NAME, sizeof NAME);
+    return rc;
+}
+
+static void put_trouble(ea_text *t, const trouble *x) {
+    ea_text_str(t, ", \"trouble\": ");
+    ea_text_json_str(t, x->text);
+}
+
+/* With the agent's lock. */
+static int put_source(ea_text *t, const runner *r) {
+    static const char *const STATES[] = {[WAITS] = "waiting", [READS] = "reading", [READ] = "read"};
+    uint8_t stream[EA_STREAM_ID_BYTES] = {0};
+    ea_pipeline_status p = {0};
+    ea_counters c = {0};
+    ea_ledger_families families;
+    ea_err err;
+    int balanced = 1, shipped = 0;
+    if (r->feed) {
+        ea_pipeline_stream(r->feed->pipeline, stream);
+        ea_pipeline_get_status(r->feed->pipeline, &p);
+        ea_ledger_snapshot(r->feed->ledger, &c, &families);
+        balanced = ea_ledger_check(&c, &families, &err) == 0;
+        shipped = r->state == READ &&
+                  ea_counter_get(&c, EA_COUNT_events_acknowledged) ==
+                      ea_counter_get(&c, EA_COUNT_events_batched) + ea_counter_get(&c, EA_COUNT_events_synthesised);
+    }
+    ea_text_str(t, "{\"name\": ");
+    ea_text_json_str(t, r->c->name);
+    ea_text_printf(t, ", \"state\": \"%s\", \"stream\": \"", shipped ? "shipped" : STATES[r->state]);
+    ea_text_hex(t, stream, sizeof stream);
+    ea_text_printf(t, "\", \"progress_permille\": %u", r->feed ? atomic_load(&r->feed->progress_permille) : 0);
+    static const enum ea_counter SHOWN[] = {
+        EA_COUNT_events_delivered,       EA_COUNT_events_acknowledged,    EA_COUNT_events_pending,
+        EA_COUNT_events_compressing,     EA_COUNT_events_spooled,         EA_COUNT_events_unanswered,
+        EA_COUNT_events_evicted_size,    EA_COUNT_events_evicted_age,     EA_COUNT_events_evicted_damage,
+        EA_COUNT_events_evicted_refused, EA_COUNT_events_dropped_oversize};
+    for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++)
+        ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(SHOWN[i])->name, ea_counter_get(&c, SHOWN[i]));
+    ea_text_printf(t, ", \"batches\": %" PRIu64 ", \"ledger_balanced\": %s", p.batches, balanced ? "true" : "false");
+    put_trouble(t, &r->trouble);
+    ea_text_char(t, '}');
+    return balanced;
+}
+
+static void put_status(agent *a, const char *state, ea_text *t) {
+    const ea_agent_config *c = &a->generation->c;
+    int balanced = 1;
+    ea_text_printf(t, "{\"state\": \"%s\", \"version\": \"%s\", \"pid\": %" PRIu32 ", \"configuration\": ", state,
+                   EA_VERSION, ea_process_id());
+    ea_text_json_str(t, a->path);
+    ea_text_printf(t,
+                   ", \"started_utc_ns\": %" PRId64 ", \"written_utc_ns\": %" PRId64 ", \"every_ns\": %" PRId64
+                   ", \"reloads\": %" PRIu64 ", \"reloads_refused\": %" PRIu64 ",\n \"sources\": [",
+                   a->started_utc_ns, ea_utc_ns(), c->service.status_every_ns, a->reloads, a->reloads_refused);
+    ea_mutex_lock(a->lock);
+    for (const runner *r = a->runners; r; r = r->next) {
+        balanced &= put_source(t, r);
+        ea_text_str(t, r->next ? ",\n  " : "");
+    }
+    ea_spool_status s = {0};
+    ea_sender_status n = {0};
+    if (a->spool)
+        ea_spool_get_status(a->spool, &s);
+    if (a->sender)
+        ea_sender_get_status(a->sender, &n);
+    ea_text_printf(t, "],\n \"spool\": {\"batches\": %zu, \"disk_bytes\": %" PRIu64, s.waiting + s.taken, s.disk_bytes);
+    put_trouble(t, &a->spool_trouble);
+    ea_text_printf(t,
+                   "},\n \"shipping\": {\"requests\": %" PRIu64 ", \"failures\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
+                   ", \"collector\": ",
+                   n.requests, n.failures, n.sent_bytes);
+    ea_text_json_str(
+        t, a->sender && n.collector < c->shipping.collectors.count ? c->shipping.collectors.items[n.collector] : "");
+    put_trouble(t, a->sender_trouble.text[0] ? &a->sender_trouble : &a->line_trouble);
+    ea_mutex_unlock(a->lock);
+    ea_text_printf(t, "},\n \"ledger_balanced\": %s}\n", balanced ? "true" : "false");
+}
+
+static void write_status(agent *a, const char *state) {
+    char path[EA_AGENT_PATH_BYTES], dir[EA_AGENT_PATH_BYTES];
+    ea_err err = {0};
+    ea_text t;
+    ea_text_init(&t);
+    put_status(a, state, &t);
+    int rc = ea_agent_status_path(a->generation->c.service.status, path, &err);
+    if (!rc && t.failed)
+        rc = ea_fail(&err, EA_ENOMEM, "write %s", path);
+    if (!rc) {
+        memcpy(dir, path, sizeof dir);
+        char *slash = strrchr(dir, '/'), *backslash = strrchr(dir, '\\');
+        if (!slash || (backslash && backslash > slash))
+            slash = backslash;
+        if (slash && slash != dir) {
+            *slash = 0;
+            rc = ea_path_make_dirs(dir, &err);
+        }
+    }
+    if (!rc)
+        rc = ea_path_write_all(path, t.data, t.len_bytes, 0, &err);
+    note(&a->status_trouble, "status file", rc, &err);
+    ea_text_deinit(&t);
+}
+
+/* ---- the run ---- */
+
+static void tick(agent *a) {
+    int64_t now = ea_monotonic_ns();
+    if (atomic_exchange(&a->asks->reload, 0))
+        reload(a);
+    if (!a->tried_ns || now - a->tried_ns >= RETRY_NS) {
+        a->tried_ns = now;
+        start_missing(a);
+    }
+    if (!a->status_ns || now - a->status_ns >= a->generation->c.service.status_every_ns) {
+        a->status_ns = now;
+        write_status(a, "running");
+    }
+}
+
+int ea_agent_run(const char *config_path, ea_agent_asks *asks, ea_err *err) {
+    agent *a = calloc(1, sizeof *a);
+    if (!a)
+        return ea_fail(err, EA_ENOMEM, "run");
+    a->asks = asks;
+    a->path = config_path;
+    a->started_utc_ns = ea_utc_ns();
+    int rc = read_config(config_path, &a->generation, err);
+    if (!rc && !a->generation->c.sources.count)
+        rc = ea_fail(err, EA_EUSAGE, "%s asks for nothing that this program can run: name a source", config_path);
+    if (!rc)
+        rc = ea_mutex_create(&a->lock, err);
+    if (!rc)
+        rc = ea_cond_create(&a->wake, err);
+    if (!rc) {
+        say("started with %s, %zu source%s", config_path, a->generation->c.sources.count,
+            a->generation->c.sources.count == 1 ? "" : "s");
+        while (!atomic_load(&asks->stop)) {
+            tick(a);
+            ea_sleep_ns(TICK_NS);
+        }
+        for (runner *r = a->runners; r; r = r->next) /* all at once, then one after the other */
+            ask_runner(r);
+        for (runner *r = a->runners; r; r = r->next)
+            halt_runner(r);
+        if (a->sender) { /* what waits may go now; else it goes after the next start */
+            ea_sender_drain(a->sender);
+            (void)ea_sender_wait(a->sender, LAST_WORDS_NS);
+        }
+        write_status(a, "stopped");
+        while (a->runners)
+            stop_runner(a, a->runners);
+        stop_shipping(a);
+        say("stopped");
+    }
+    release(a->generation);
+    ea_cond_destroy(a->wake);
+    ea_mutex_destroy(a->lock);
+    free(a);
+    return rc;
+}

@@ -1,0 +1,58 @@
+/* etwagent run: what a configuration asks for, until somebody asks it to stop.
+ * Before it: main.c. After it: agent.h. Thread: the main one. */
+#include "agent.h"
+#include "commands.h"
+#include "platform.h"
+
+#include <stddef.h>
+
+typedef struct options {
+    const char *config;
+} options;
+
+static ea_agent_asks asks; /* any thread's signal handler sets them */
+static void ask_to_stop(void) {
+    atomic_store(&asks.stop, 1);
+}
+static void ask_to_reload(void) {
+    atomic_store(&asks.reload, 1);
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    (void)operand_count;
+    (void)operands;
+    ea_on_stop(ask_to_stop);
+    ea_on_reload(ask_to_reload);
+    int rc = ea_agent_run(o->config, &asks, &err);
+    if (rc && rc != EA_EFORMAT) /* mistakes were said, each with its place */
+        ea_err_print(stderr, "etwagent", &err);
+    return ea_exit_code(rc);
+}
+
+const ea_command ea_cmd_run = {
+    .name = "run",
+    .operands = "",
+    .summary = "Run what a configuration file asks for, until it is asked to stop",
+    .details =
+        "Reads the sources of the configuration and ships their events, each once, however often it is stopped and\n"
+        "started: what is not acknowledged yet waits in the spool. What cannot run now (a certificate that is missing, "
+        "a\n"
+        "trace that is not there yet, a full disk, no collector) is said once and tried again every five seconds.\n"
+        "SIGHUP reads the configuration again: sources that differ begin anew, the others go on untouched; a file with "
+        "a\n"
+        "mistake changes nothing. Ctrl-C or SIGTERM stops it. \"etwagent status\" says how it is; \"etwagent check\" "
+        "says in\n"
+        "words what a configuration would do.\n"
+        "Exit codes: 0 stopped on request, 3 the configuration has mistakes, 2 it asks for nothing, 1 failed.",
+    .options = (const ea_option[]){{.name = "config",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, config),
+                                    .required = 1,
+                                    .help = "the configuration, YAML; \"etwagent check --example\" prints one"},
+                                   {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run,
+};

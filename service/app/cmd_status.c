@@ -1,0 +1,211 @@
+/* etwagent status: how the agent that runs here is, as its status file says.
+ * Before it: main.c. After it: agent.h wrote the file, which is JSON and so YAML. Thread: the main one. */
+#include "agent.h"
+#include "commands.h"
+#include "config.h"
+#include "platform.h"
+#include "spool.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATUS_MAX = EA_CONFIG_MAX_BYTES };
+
+typedef struct options {
+    const char *file;
+    int json;
+} options;
+
+typedef struct source {
+    const char *name, *state, *stream, *trouble;
+    uint64_t progress_permille, batches;
+    uint64_t delivered, acknowledged, pending, compressing, spooled, unanswered;
+    uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize;
+    int balanced;
+} source;
+
+typedef struct spool {
+    uint64_t batches, disk_bytes;
+    const char *trouble;
+} spool;
+
+typedef struct shipping {
+    uint64_t requests, failures, sent_bytes;
+    const char *collector, *trouble;
+} shipping;
+
+typedef struct status {
+    const char *state, *version, *config;
+    uint64_t pid, started_utc_ns, written_utc_ns, every_ns, reloads, reloads_refused;
+    ea_tables sources;
+    spool spool;
+    shipping shipping;
+    int balanced;
+} status;
+
+#define TEXT(table, key, member)                                                                                       \
+    { .name = key, .type = EA_OPT_STRING, .offset = offsetof(table, member), .help = "" }
+#define NUMBER(table, key, member)                                                                                     \
+    { .name = key, .type = EA_OPT_U64, .offset = offsetof(table, member), .help = "" }
+#define SWITCH(table, key, member)                                                                                     \
+    { .name = key, .type = EA_OPT_FLAG, .offset = offsetof(table, member), .help = "" }
+
+static const ea_option SOURCE_ROWS[] = {TEXT(source, "name", name),
+                                        TEXT(source, "state", state),
+                                        TEXT(source, "stream", stream),
+                                        NUMBER(source, "progress_permille", progress_permille),
+                                        NUMBER(source, "events_delivered", delivered),
+                                        NUMBER(source, "events_acknowledged", acknowledged),
+                                        NUMBER(source, "events_pending", pending),
+                                        NUMBER(source, "events_compressing", compressing),
+                                        NUMBER(source, "events_spooled", spooled),
+                                        NUMBER(source, "events_unanswered", unanswered),
+                                        NUMBER(source, "events_evicted_size", evicted_size),
+                                        NUMBER(source, "events_evicted_age", evicted_age),
+                                        NUMBER(source, "events_evicted_damage", evicted_damage),
+                                        NUMBER(source, "events_evicted_refused", evicted_refused),
+                                        NUMBER(source, "events_dropped_oversize", dropped_oversize),
+                                        NUMBER(source, "batches", batches),
+                                        SWITCH(source, "ledger_balanced", balanced),
+                                        TEXT(source, "trouble", trouble),
+                                        {.name = NULL}};
+static const ea_table SOURCE = {.rows = SOURCE_ROWS, .size = sizeof(source)};
+static const ea_option SPOOL_ROWS[] = {NUMBER(spool, "batches", batches),
+                                       NUMBER(spool, "disk_bytes", disk_bytes),
+                                       TEXT(spool, "trouble", trouble),
+                                       {.name = NULL}};
+static const ea_table SPOOL = {.rows = SPOOL_ROWS, .size = sizeof(spool)};
+static const ea_option SHIPPING_ROWS[] = {
+    NUMBER(shipping, "requests", requests),     NUMBER(shipping, "failures", failures),
+    NUMBER(shipping, "sent_bytes", sent_bytes), TEXT(shipping, "collector", collector),
+    TEXT(shipping, "trouble", trouble),         {.name = NULL}};
+static const ea_table SHIPPING = {.rows = SHIPPING_ROWS, .size = sizeof(shipping)};
+static const ea_option ROWS[] = {
+    TEXT(status, "state", state),
+    TEXT(status, "version", version),
+    NUMBER(status, "pid", pid),
+    TEXT(status, "configuration", config),
+    NUMBER(status, "started_utc_ns", started_utc_ns),
+    NUMBER(status, "written_utc_ns", written_utc_ns),
+    NUMBER(status, "every_ns", every_ns),
+    NUMBER(status, "reloads", reloads),
+    NUMBER(status, "reloads_refused", reloads_refused),
+    {.name = "sources", .type = EA_OPT_TABLES, .offset = offsetof(status, sources), .table = &SOURCE, .help = ""},
+    {.name = "spool", .type = EA_OPT_TABLE, .offset = offsetof(status, spool), .table = &SPOOL, .help = ""},
+    {.name = "shipping", .type = EA_OPT_TABLE, .offset = offsetof(status, shipping), .table = &SHIPPING, .help = ""},
+    SWITCH(status, "ledger_balanced", balanced),
+    {.name = NULL}};
+static const ea_table STATUS = {.rows = ROWS, .size = sizeof(status)};
+
+static void put_text(ea_text *t, const char *s) {
+    ea_text_safe(t, s ? s : "", s ? strlen(s) : 0);
+}
+
+static void describe_source(const source *s, ea_text *t) {
+    ea_text_str(t, "source ");
+    put_text(t, s->name);
+    ea_text_str(t, ": ");
+    put_text(t, s->state);
+    ea_text_printf(t, " (%.1f %%), %" PRIu64 " events, %" PRIu64 " acknowledged\n", (double)s->progress_permille / 10,
+                   s->delivered, s->acknowledged);
+    uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize;
+    if (lost)
+        ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);
+    if (s->trouble && *s->trouble) {
+        ea_text_str(t, "  trouble: ");
+        put_text(t, s->trouble);
+        ea_text_char(t, '\n');
+    }
+}
+
+static void describe(const status *s, int runs, ea_text *t) {
+    if (runs)
+        ea_text_printf(t, "etwagent runs, process %" PRIu64 ", since %.0f s\n", s->pid,
+                       ((double)ea_utc_ns() - (double)s->started_utc_ns) / 1e9);
+    else if (strcmp(s->state ? s->state : "", "stopped") == 0)
+        ea_text_str(t, "etwagent was stopped\n");
+    else
+        ea_text_printf(t, "etwagent does not run: its last word is %.0f s old\n",
+                       ((double)ea_utc_ns() - (double)s->written_utc_ns) / 1e9);
+    for (size_t i = 0; i < s->sources.count; i++)
+        describe_source((const source *)s->sources.items + i, t);
+    ea_text_printf(t, "spool: %" PRIu64 " batches wait, %.1f MiB\n", s->spool.batches,
+                   (double)s->spool.disk_bytes / 1048576.0);
+    ea_text_str(t, "shipping to ");
+    put_text(t, s->shipping.collector);
+    ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
+    const char *const troubles[] = {s->spool.trouble, s->shipping.trouble};
+    for (size_t i = 0; i < 2; i++)
+        if (troubles[i] && *troubles[i]) {
+            ea_text_str(t, "  trouble: ");
+            put_text(t, troubles[i]);
+            ea_text_char(t, '\n');
+        }
+    if (!s->balanced)
+        ea_text_str(t, "the ledger does not balance\n");
+}
+
+/* *ret_runs: it has written the file when it should have. */
+static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
+    char path[EA_AGENT_PATH_BYTES], *text;
+    size_t len_bytes;
+    ea_config *memory;
+    status s = {0};
+    int rc = ea_agent_status_path(o->file, path, err);
+    if (!rc)
+        rc = ea_path_read_all(path, STATUS_MAX, &text, &len_bytes, err);
+    if (rc)
+        return rc;
+    rc = ea_config_parse(&memory, path, text, len_bytes, &STATUS, &s, NULL, NULL, err);
+    if (!rc) {
+        uint64_t now = (uint64_t)ea_utc_ns(), patience_ns = 3 * s.every_ns + (uint64_t)1000000000;
+        *ret_runs = s.state && strcmp(s.state, "running") == 0 && now - s.written_utc_ns < patience_ns;
+        if (o->json)
+            ea_text_add(t, text, len_bytes);
+        else
+            describe(&s, *ret_runs, t);
+        ea_config_destroy(memory);
+    }
+    free(text);
+    return rc;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    ea_text t;
+    int runs = 0;
+    (void)operand_count;
+    (void)operands;
+    ea_text_init(&t);
+    int rc = look(arg, &t, &runs, &err);
+    if (!rc && t.failed)
+        rc = ea_fail(&err, EA_ENOMEM, "print");
+    if (!rc && (fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout)))
+        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    ea_text_deinit(&t);
+    if (rc)
+        ea_err_print(stderr, "etwagent", &err);
+    return rc ? ea_exit_code(rc) : !runs;
+}
+
+const ea_command ea_cmd_status = {
+    .name = "status",
+    .operands = "",
+    .summary = "Say how the agent that runs on this machine is",
+    .details = "Prints what the agent has written into its status file. Exit code 0: it runs; 1: it does not, or has "
+               "not said so\nin time.",
+    .options = (const ea_option[]){{.name = "file",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, file),
+                                    .help = "the status file; default: status.json in the folder for state"},
+                                   {.name = "json",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, json),
+                                    .help = "print the file as it is, one JSON object"},
+                                   {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,113 @@
+/* Feeds. See feed.h. */
+#include "feed.h"
+
+#include "platform.h"
+#include "replay_stream.h"
+
+#include <stdlib.h>
+
+enum { BATCH_BYTES = 4 << 20, PROGRESS_EVENTS = 4096 };
+
+int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
+    ea_feed *f = calloc(1, sizeof *f);
+    if (!f)
+        return ea_fail(err, EA_ENOMEM, "open a source");
+    f->o = *options;
+    f->batching = *options->batching;
+    const ea_batching_options *b = &f->batching;
+    ea_etl_options etl = {.counters = f->o.counters,
+                          .on_damage = f->o.on_damage,
+                          .on_damage_arg = f->o.on_damage_arg,
+                          .follow = f->o.follow};
+    int rc = ea_replay_stream_id(f->o.paths, f->o.path_count, (uint32_t)b->batch_events, BATCH_BYTES,
+                                 b->keyframe_events, b->keyframe_ns, f->o.follow, f->stream, &f->trace_bytes, err);
+    if (!rc && f->o.live)
+        rc = ea_random_bytes(f->stream, sizeof f->stream, err);
+    if (!rc)
+        rc = ea_source_open_files(&f->source, f->o.paths, f->o.path_count, f->o.speed, &etl, err);
+    if (!rc)
+        rc = ea_ledger_create(&f->ledger, f->o.counters, err);
+    if (rc) {
+        ea_feed_close(f);
+        return rc;
+    }
+    *ret = f;
+    return 0;
+}
+
+int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
+    f->spool = spool;
+    size_t count = ea_source_count(f->source);
+    ea_wire_source *rows = calloc(count + !count, sizeof *rows);
+    if (!rows)
+        return ea_fail(err, EA_ENOMEM, "open a source");
+    for (size_t i = 0; i < count; i++)
+        rows[i] = *ea_source_row(f->source, i);
+    int rc = ea_spool_stream(spool, f->stream, !f->o.live, target, f->ledger, err);
+    if (!rc) {
+        rc = ea_pipeline_create(&f->pipeline,
+                                &(ea_pipeline_options){.stream = f->stream,
+                                                       .batch_events = (uint32_t)f->batching.batch_events,
+                                                       .batch_bytes = BATCH_BYTES,
+                                                       .priority = f->o.priority,
+                                                       .zstd_level = (int)f->batching.level,
+                                                       .encoders = (unsigned)f->batching.threads,
+                                                       .sources = rows,
+                                                       .source_count = count,
+                                                       .keyframe_events = f->batching.keyframe_events,
+                                                       .keyframe_ns = f->batching.keyframe_ns,
+                                                       .live = f->o.live,
+                                                       .spool = spool,
+                                                       .ledger = f->ledger},
+                                err);
+        if (rc) {
+            ea_spool_stream_end(spool, f->stream, 0);
+            ea_spool_detach(spool, f->ledger);
+        }
+    }
+    free(rows);
+    return rc;
+}
+
+int ea_feed_run(ea_feed *f, ea_err *err) {
+    const ea_record *record;
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    unsigned n = 0;
+    int rc;
+    while ((rc = ea_source_next(f->source, &record, err)) > 0) {
+        if ((rc = ea_pipeline_add(f->pipeline, record, err)))
+            break;
+        if (++n % PROGRESS_EVENTS == 0)
+            atomic_store(&f->progress_permille, (unsigned)(ea_source_progress(f->source) * 1000));
+    }
+    if (!rc)
+        rc = ea_pipeline_finish(f->pipeline, err);
+    if (!rc) {
+        atomic_store(&f->progress_permille, 1000);
+        ea_pipeline_stream(f->pipeline, stream);
+        ea_spool_stream_end(f->spool, stream, !f->o.remember);
+    }
+    return rc;
+}
+
+void ea_feed_stop(ea_feed *f) {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    ea_source_stop(f->source);
+    ea_pipeline_stream(f->pipeline, stream);
+    ea_spool_cancel(f->spool, stream);
+}
+
+void ea_feed_close(ea_feed *f) {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    if (!f)
+        return;
+    if (f->pipeline) {
+        ea_pipeline_stream(f->pipeline, stream);
+        ea_pipeline_destroy(f->pipeline);
+        ea_spool_stream_end(f->spool, stream, 0);
+        ea_spool_detach(f->spool, f->ledger);
+    }
+    ea_source_close(f->source);
+    ea_ledger_destroy(f->ledger);
+    free(f);
+}

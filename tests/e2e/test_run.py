@@ -1,0 +1,226 @@
+"""`etwagent run`: several sources at once, none of which needs the others. It starts without its certificate, its collector and
+one of its traces, says so once, and ships everything when they come; it reads its configuration again without touching what did
+not change, and refuses one with a mistake; killed and started again, it ships every event once.
+
+# sanitizers: yes
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+
+sys.path.insert(0, str(harness.ROOT / "tests"))
+import traces
+
+ONE, TWO, LATE = "amsi-eventslost", "clr-32bit", "kernel-network-provider"
+
+
+def wait_until(condition, what, agent=None):
+    deadline = time.monotonic() + 240
+    while not condition():
+        if agent and agent.process.poll() is not None:
+            raise harness.Failure(f"the agent ended with {agent.process.returncode}, waiting for {what}:\n{agent.log()}")
+        if time.monotonic() > deadline:
+            raise harness.Failure(f"waited 240 s for {what}:\n{agent.log() if agent else ''}")
+        time.sleep(0.05)
+
+
+class Agent:
+    """An `etwagent run` with its configuration, status file and spool in one folder."""
+
+    def __init__(self, env, collector, name="test-machine"):
+        self.env, self.collector, self.name = env, collector, name
+        self.config, self.status = env.folder / f"{name}.yaml", env.folder / f"{name}.status.json"
+        self.output = env.folder / f"{name}.agent.log"
+        self.process = None
+
+    def configure(self, sources, batching="batch-events: 1000", certificate=None):
+        """sources: {name: (paths, speed)}"""
+        lines = ["service:", f"  status: {json.dumps(str(self.status))}", "  status-every: 100ms", "shipping:",
+                 f"  collector: {self.collector.url}", f"  cert: {certificate or self.env.certs / (self.name + '.crt')}",
+                 f"  key: {self.env.certs / (self.name + '.key')}", f"  ca: {self.env.certs / 'ca.crt'}",
+                 f"  spool: {self.env.folder / (self.name + '-spool')}", "  retry-max: 500ms", "batching:", f"  {batching}", "sources:"]
+        for name, (paths, speed) in sources.items():
+            lines += [f"  - name: {name}", f"    speed: {speed}", "    files:"] + [f"      - {json.dumps(str(p))}" for p in paths]
+        self.config.write_text("\n".join(lines) + "\n")
+
+    def start(self):
+        with open(self.output, "ab") as log:
+            self.process = subprocess.Popen([str(self.env.agent), "run", "--config", str(self.config)], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log)
+        return self
+
+    def log(self):
+        return self.output.read_text(errors="replace")[-4000:]
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=120)
+
+    def reload(self):
+        self.process.send_signal(signal.SIGHUP)
+
+    def now(self):
+        """The status of the process that runs, or {}."""
+        try:
+            status = json.loads(self.status.read_text())
+        except FileNotFoundError:
+            return {}
+        return status if status["pid"] == self.process.pid else {}
+
+    def sources(self):
+        return {s["name"]: s for s in self.now().get("sources", [])}
+
+    def state(self, name):
+        return self.sources().get(name, {}).get("state")
+
+    def wait_state(self, name, state):
+        wait_until(lambda: self.state(name) == state, f"source {name} to be {state}", self)
+
+
+def raw_lines(env, paths):
+    done = env.run([env.agent, "dump", "--format", "raw", *paths])
+    return sorted(done.stdout.splitlines())
+
+
+def check_store(env, checks, collector, host, expected, what):
+    done = env.run([env.collector, "export", "--store", collector.store, "--host", host, "--format", "raw"])
+    checks.that(sorted(done.stdout.splitlines()) == expected,
+                f"{what}: the store has {len(done.stdout.splitlines())} records, {len(expected)} were in the sources, or they differ")
+
+
+def bad_start(env, checks, collector):
+    """No certificate, no collector, and one trace is not there yet."""
+    agent = Agent(env, collector, "late-machine")
+    missing = env.folder / "late.etl"
+    certificate, aside = env.certs / "late-machine.crt", env.folder / "aside.crt"
+    os.rename(certificate, aside)
+    collector.kill()
+    sources = {"one": (traces.paths(ONE, env.build), 0), "late": ([missing], 0)}
+    agent.configure(sources)
+    try:
+        agent.start()
+        wait_until(lambda: "late-machine.crt" in agent.log(), "word of the missing certificate", agent)
+        os.rename(aside, certificate)
+        wait_until(lambda: "late.etl" in agent.log(), "word of the missing trace", agent)
+        wait_until(lambda: (agent.now().get("shipping") or {}).get("trouble"), "word of the missing collector", agent)
+        time.sleep(6)  # another round of attempts
+        words = agent.log()
+        for what in ("source late: ", "source one: "):
+            checks.that(words.count(what) <= 3, f"{what}said again and again:\n{words}")
+        status = env.run([env.agent, "status", "--file", agent.status])
+        checks.that("trouble" in status.stdout and "source late: waiting" in status.stdout, f"status says {status.stdout}")
+        collector.start()
+        agent.wait_state("one", "shipped")
+        os.symlink(traces.paths(LATE, env.build)[0], missing)
+        agent.wait_state("late", "shipped")
+        checks.that(agent.now()["ledger_balanced"], "the ledger does not balance")
+        checks.equal(agent.sources()["one"]["events_acknowledged"], traces.event_count(ONE), "events acknowledged of source one")
+        checks.equal(agent.stop(), 0, "exit code after SIGTERM")
+        checks.equal(env.run([env.agent, "status", "--file", agent.status], check=False).returncode, 1, "status of a stopped agent: exit code")
+    finally:
+        agent.kill()
+    everything = sorted(raw_lines(env, traces.paths(ONE, env.build)) + raw_lines(env, traces.paths(LATE, env.build)))
+    check_store(env, checks, collector, "late-machine", everything, "a bad start")
+
+
+def reloads(env, checks, collector):
+    agent = Agent(env, collector, "test-machine")
+    # the slow source takes as long as its recording, minutes, and is at its beginning all the time
+    slow = (traces.paths("clr-kernel-win8-x64", env.build), 1)
+    agent.configure({"one": (traces.paths(ONE, env.build), 0), "slow": slow})
+    try:
+        agent.start()
+        agent.wait_state("one", "shipped")
+        agent.wait_state("slow", "reading")
+        wait_until(lambda: agent.sources()["slow"]["events_delivered"] > 0 or agent.sources()["slow"]["batches"] > 0, "events of the slow source", agent)
+        before = agent.sources()["slow"]
+        agent.config.write_text(agent.config.read_text() + "surprise: 1\n")
+        agent.reload()
+        wait_until(lambda: agent.now().get("reloads_refused") == 1, "a refused reload", agent)
+        checks.that("surprise" in agent.log() and "stays as it is" in agent.log(), f"what a refusal says: {agent.log()}")
+        checks.equal(sorted(agent.sources()), ["one", "slow"], "sources after a refused reload")
+        agent.configure({"two": (traces.paths(TWO, env.build), 0), "slow": slow})
+        agent.reload()
+        agent.wait_state("two", "shipped")
+        after = agent.sources()
+        checks.equal(sorted(after), ["slow", "two"], "sources after a reload")
+        checks.equal(after["slow"]["stream"], before["stream"], "the slow source's stream")
+        checks.that(after["slow"]["events_delivered"] >= before["events_delivered"], "the slow source began anew")
+        checks.that("1 source goes on, 1 ended, 1 begins" in agent.log(), f"what a reload says: {agent.log()}")
+        agent.configure({"two": (traces.paths(TWO, env.build), 0)})
+        agent.reload()
+        wait_until(lambda: sorted(agent.sources()) == ["two"], "the end of the slow source", agent)
+        checks.equal(agent.stop(), 0, "exit code after SIGTERM")
+    finally:
+        agent.kill()
+    requests = json.loads(agent.status.read_text())["shipping"]["requests"]
+    checks.that(requests > 0, "nothing was sent")
+    # the next start reads the sources again and sends nothing of them again
+    try:
+        agent.start()
+        agent.wait_state("two", "shipped")
+        checks.equal(agent.now()["shipping"]["requests"], 0, "requests for what had been shipped before")
+        checks.equal(agent.stop(), 0, "exit code")
+    finally:
+        agent.kill()
+
+
+def killed(env, checks, collector):
+    """kill -9 while two sources are read."""
+    agent = Agent(env, collector, "killed-machine")
+    names = ["tracelogging-win11-20cpu", "shutdown-win10"] if "san" not in env.build.name else [ONE, TWO]
+    agent.configure({name: (traces.paths(name, env.build), 0) for name in names}, "batch-events: 2000")
+    try:
+        for round_number in range(3):
+            agent.start()
+            wait_until(lambda: any(s["events_delivered"] for s in agent.sources().values()), "the first events", agent)
+            time.sleep(0.1 * round_number)
+            agent.kill()
+        agent.start()
+        for name in names:
+            agent.wait_state(name, "shipped")
+        checks.that(agent.now()["ledger_balanced"], "the ledger does not balance")
+        checks.equal(agent.stop(), 0, "exit code")
+    finally:
+        agent.kill()
+    everything = sorted(line for name in names for line in raw_lines(env, traces.paths(name, env.build)))
+    check_store(env, checks, collector, "killed-machine", everything, "killed three times")
+
+
+def refused(env, checks):
+    bad = env.folder / "bad.yaml"
+    bad.write_text("surprise: 1\n")
+    done = env.run([env.agent, "run", "--config", bad], check=False)
+    checks.equal(done.returncode, 3, "a configuration with a mistake: exit code")
+    checks.that(f"{bad}:1:1: " in done.stderr, f"a configuration with a mistake: {done.stderr}")
+    bad.write_text("service:\n  status-every: 1s\n")
+    done = env.run([env.agent, "run", "--config", bad], check=False)
+    checks.equal(done.returncode, 2, "a configuration without sources: exit code")
+    checks.that("name a source" in done.stderr, f"a configuration without sources: {done.stderr}")
+    done = env.run([env.agent, "run", "--config", env.folder / "nowhere.yaml"], check=False)
+    checks.equal(done.returncode, 1, "no configuration: exit code")
+    done = env.run([env.agent, "status", "--file", env.folder / "nowhere.json"], check=False)
+    checks.that(done.returncode == 1 and "nowhere.json" in done.stderr, f"no status file: {done.returncode} {done.stderr}")
+
+
+def test(env, checks, arguments):
+    env.make_certificates(("test-machine", "late-machine", "killed-machine"))
+    collector = env.new_collector().start()
+    refused(env, checks)
+    bad_start(env, checks, collector)
+    reloads(env, checks, collector)
+    killed(env, checks, collector)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
