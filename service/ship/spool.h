@@ -55,8 +55,8 @@ EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
 
 /* Opens a stream in this process. resumable: its batches are made again when its source is read again (a replay).
  * target: a hash of where it goes; when a stream is taken up again with another target, what was acknowledged then does
- * not count now. ledger: of the session whose events these are, borrowed until ea_spool_detach or the spool is closed; NULL: none. It
- * counts what is claimed in this process, under the stream's later names (ea_spool_renew), too. */
+ * not count now. ledger: of the session whose events these are, borrowed until ea_spool_detach or the spool is closed;
+ * NULL: none. It counts what is claimed in this process, under the stream's later names (ea_spool_renew), too. */
 EA_MUST_CHECK int ea_spool_stream(ea_spool *s, const uint8_t *stream, int resumable, uint64_t target, ea_ledger *ledger,
                                   ea_err *err);
 /* Everything of a stream that is here goes on in a new one (open, not resumable), with numbers from 1 in the old order:
