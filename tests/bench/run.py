@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -175,7 +176,38 @@ def whole_chain(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "scan": store_scan, "chain": whole_chain}
+# ---- the generator ----
+
+def bare_write(path, size_bytes):
+    """Processor time that as many bytes take to be written, in blocks of 1 MiB."""
+    block = memoryview(bytes(range(256)) * 4096)
+    start = time.process_time()
+    with open(path, "wb", buffering=0) as file:
+        for at in range(0, size_bytes, len(block)):
+            file.write(block[:size_bytes - at])
+    return time.process_time() - start
+
+
+def generator(bench):
+    """The model of a machine with 17.4 million events in each of its seconds, its trace written to a file; beside it the bare
+    write of as many bytes. Processor time of both."""
+    ours, writes, size_bytes = [], [], 0
+    with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as folder:
+        trace = pathlib.Path(folder) / "firehose.etl"
+        for _ in range(bench.runs):
+            start = os.times()
+            done = subprocess.run([*bench.on_one_core(), bench.program("tests", "tracegen", "tracegen"), "make", "--preset", "firehose",
+                                   "--duration-ms", "100", "--out", trace], check=True, stdout=subprocess.PIPE, text=True)
+            end = os.times()
+            took = end.children_user + end.children_system - start.children_user - start.children_system
+            events = int(re.search(r": (\d+) events", done.stdout).group(1))
+            size_bytes = trace.stat().st_size
+            ours.append(took * 1e9 / events)
+            writes.append(bare_write(pathlib.Path(folder) / "bare", size_bytes) * 1e9 / events)
+    return [row("generator", f"firehose: {events} events, {size_bytes >> 20} MiB", ours, NS, ("bare write of as many bytes", writes))]
+
+
+SECTIONS = {"stages": stages, "hot": hot_classes, "scan": store_scan, "chain": whole_chain, "generator": generator}
 
 
 def show(rows):

@@ -201,6 +201,23 @@ def check_reuse(checks, told):
         checks.that(max(map(len, names.values())) > 1, f"no address of a {kind} is used again")
 
 
+def check_firehose(checks, build, folder, milliseconds):
+    """17.4 million events in each second: 17,400 in each millisecond of the timestamps."""
+    trace, truth = generate(build, folder, "firehose", "--preset", "firehose", "--duration-ms", str(milliseconds))
+    machine = next(row for row in rows(truth) if row["type"] == "machine")
+    dump = subprocess.Popen([build / "service" / "app" / "etwagent", "dump", "--no-names", "--format", "csv", "--fields", "clock", trace],
+                            stdout=subprocess.PIPE)
+    step, windows = machine["frequency"] // 1000, collections.Counter()
+    next(dump.stdout)
+    for line in dump.stdout:
+        windows[(int(line) - machine["start_raw"]) // step] += 1
+    checks.equal(dump.wait(), 0, "firehose: dump's exit code")
+    # the rundowns at both ends take a moment in which the machine stands still
+    whole = [windows[i] for i in range(2, milliseconds - 1)]
+    print(f"firehose: {sum(whole) / len(whole) / 1000:.2f} million events in a second; in one millisecond {min(whole)} to {max(whole)}")
+    checks.that(sum(whole) >= 17400 * len(whole) * 0.999 and min(whole) >= 17400 * 0.97, f"firehose: events in each millisecond: {whole}")
+
+
 def check_errors(checks, build, folder):
     """What is wrong with a scenario is said with its place."""
     tracegen = build / "tests" / "tracegen" / "tracegen"
@@ -268,6 +285,7 @@ def main():
         checks.that(digest(other) != digest(plain), "another seed gave the same trace")
         _, longer = generate(build, folder, "longer", "--preset", "office", "--duration-ms", "6000")
         check_reuse(checks, rows(longer))
+        check_firehose(checks, build, folder, 1000 if arguments.soak else 30)
         check_errors(checks, build, folder)
     sys.exit(checks.finish())
 

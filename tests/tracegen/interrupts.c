@@ -75,7 +75,9 @@ static void log_sample(tg_machine *m, tg_cpu *cpu, enum tg_form_id form, enum tg
     tg_context who = tg_who(m, cpu, NULL, at);
     t->samples += form == TG_SAMPLE;
     int logged = TG_EMIT(m->trace, form, &who, tg_n(inner ? inner->frames[0] : 0), tg_n(t->tid), tg_n(third));
-    if (logged && tg_records(m->trace, TG_GROUP_STACK) && s->stacks[what] && tg_chance(&m->dice, s->stacks[what]))
+    /* nobody walks the stack of the idle loop */
+    if (logged && !t->is_idle && tg_records(m->trace, TG_GROUP_STACK) && s->stacks[what] &&
+        tg_chance(&m->dice, s->stacks[what]))
         tg_log_stack(m, cpu, t, at, what, kernel, user);
 }
 

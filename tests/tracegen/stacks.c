@@ -166,6 +166,7 @@ static uint64_t key_of(tg_machine *m, tg_cpu *cpu, tg_stack *s) {
 
 static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint16_t of_cpu, tg_stack *s,
                      const char *what) {
+    tg_spend(m, cpu, 30, 110); /* the walk */
     uint64_t key = m->scenario->stack_keys ? key_of(m, cpu, s) : 0;
     int64_t at = tg_stamp(m, cpu, NULL);
     tg_context who = tg_who(m, cpu, NULL, at);
