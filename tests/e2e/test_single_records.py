@@ -82,6 +82,19 @@ def full_record(guid, opcode, version, payload, clock):
         bytes(8) + payload
 
 
+# TraceLogging: what the single records leave out of a payload that is one byte many times -> how many
+REPEATED = {"test_tracelogging_guid": 16, "test_array_uint8": 16, "test_array_uint16": 32, "test_extended_flag": 32}
+TRACELOGGING = {"test_tracelogging_wstring", *REPEATED}
+
+
+def tracelogging_record(metadata, payload, clock):
+    """An EVENT64 record whose extended item describes its payload."""
+    item = struct.pack("<HHHH", 8 + -(-len(metadata) // 8) * 8, 11, 0, len(metadata)) + metadata + bytes(-len(metadata) % 8)
+    body = struct.pack("<BBHHIIq", 19, 0xc0, 0x41, 0, 8, 4, clock) + bytes(range(16)) + struct.pack("<HBBBBHQII", 0, 0, 11, 5, 0, 0, 1, 0, 0) + \
+        bytes(16) + item + payload
+    return struct.pack("<H", 2 + len(body)) + body
+
+
 def trace(records, size=65536):
     """An .etl file with these records after a header of its own."""
     header = struct.pack("<IIIIQIIIIIIII", size, 0x0501000a, 19041, 1, 0, 156250, 0, 1, 2, 1, 8, 0, 3000) + bytes(16) + bytes(172) + \
@@ -155,6 +168,7 @@ def main():
     checks = harness.Checks()
     agent = pathlib.Path(arguments.build).resolve() / "service" / "app" / "etwagent"
     rewrite = pathlib.Path(arguments.build).resolve() / "tests" / "unit" / "rewrite"
+    described = []  # (what, TraceLogging metadata, payload)
     wanted = []  # (what, group or GUID, opcode, version, our name or None, payload, [(getter, expected)])
     with open(traces.folder() / "single-records-kernel.json", encoding="utf-8") as file:
         kernel = json.load(file)["records"]
@@ -166,6 +180,10 @@ def main():
             wanted.append((record["test"], *RECORDS[record["test"]], bytes.fromhex(record["buffers"][0]["hex"]), expected))
     with open(traces.folder() / "single-records-mof.json", encoding="utf-8") as file:
         for record in json.load(file)["records"]:
+            if record["test"] in TRACELOGGING:
+                first, *rest = map(bytes.fromhex, record["hex"])
+                rest[-1] *= REPEATED.get(record["test"], 1)
+                described.append((record["test"], first, b"".join(rest)))
             call = re.match(r"build_mof\(EventTraceGroup\.(\w+), (\d+), (\d+)", (record["call"] or [""])[0])
             if call:
                 expected = [re.match(r"self\.assertEqual\((.*?\(\)), (.*)\)$", e).groups() for e in record["expect"]]
@@ -174,16 +192,24 @@ def main():
                                bytes.fromhex(record["hex"][0]), expected))
     records = [(full_record if isinstance(where, str) else system_record)(where, opcode, version, payload, 2 + i)
                for i, (_, where, opcode, version, _, payload, _) in enumerate(wanted)]
+    checks.equal({what for what, _, _ in described}, TRACELOGGING, "TraceLogging records")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "records.etl"
         path.write_bytes(trace(records))
         lines = subprocess.run([agent, "dump", "--no-names", "--format", "jsonl", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
         stats = json.loads(subprocess.run([agent, "stats", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
         again = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
+        path.write_bytes(trace([tracelogging_record(metadata, payload, 2 + i) for i, (_, metadata, payload) in enumerate(described)]))
+        told = subprocess.run([agent, "dump", "--format", "raw", "--strict", path], stdout=subprocess.PIPE, check=True).stdout
+        named = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
         data, header_count = headers_trace(kernel)
         path.write_bytes(data)
         headers = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
     checks.equal((again["records"], again["whole"], again["raw_texts"]), (len(wanted) + 1,) * 2 + (0,), "payloads from their field values")
+    checks.equal((named["records"], named["payloads"]), (len(described) + 1,) * 2, "TraceLogging records written again")
+    for (what, metadata, payload), line in zip(described, told.splitlines()[1:], strict=True):
+        event = json.loads(line)
+        checks.equal((event["name"], event["payload"], [item["data"] for item in event["extended"]]), ("Test", payload.hex(), [metadata.hex()]), what)
     checks.equal((headers["buffers"], headers["records"] + 1), (2, header_count), "headers written again")
     events = [json.loads(line) for line in lines.splitlines()][1:]
     checks.equal(stats["decoded"], len(wanted) + 1, "records decoded whole")
