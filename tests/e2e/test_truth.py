@@ -1,6 +1,7 @@
 """Machines whose truth is known: what the collector rebuilds from a generated trace of every preset equals what the generator
 says was so: every process, thread and module with its interval, who ran at random moments, and what lay at random addresses.
-What the machine's session has lost may be missing, and nothing else.
+What the machine's session has lost may be missing, and nothing else. Detections in SQL find the steps of the attack, and who took
+them.
 
 # sanitizers: yes
 """
@@ -88,6 +89,30 @@ def check_tables(checks, name, collector, truth, lost):
     database.close()
 
 
+# technique and kind of step -> who took it, in SQL
+DETECTIONS = {
+    ("T1566.001", "start"):
+        "SELECT p.pid FROM processes c JOIN processes p ON p.stream = c.stream AND p.instance = c.parent_instance "
+        "WHERE p.image_name = 'winword.exe' AND c.image_name = 'powershell.exe'",
+    ("T1218.011", "load"):
+        "SELECT m.pid FROM modules m JOIN processes p ON p.stream = m.stream AND p.instance = m.process_instance "
+        "WHERE p.image_name = 'rundll32.exe' AND m.path LIKE '%\\Temp\\%'",
+    ("T1055.001", "inject-thread"):
+        "SELECT t.pid FROM \"Thread/Start\" t JOIN processes p ON p.host = t.host AND p.pid = t.ProcessId WHERE t.pid <> t.ProcessId "
+        "AND t.pid <> p.parent_pid AND t.time >= p.begin AND (p.\"end\" IS NULL OR t.time < p.\"end\")",
+    ("T1547.001", "set-value"): "SELECT pid FROM \"Registry/SetValue\" WHERE KeyName = 'OneDriveSync'",
+    ("T1003.001", "start"): "SELECT parent_pid AS pid FROM processes WHERE command_line LIKE '%comsvcs.dll%MiniDump%'",
+    ("T1041", "connect"): "SELECT PID_2 AS pid FROM \"TcpIp/SendIPV6\" GROUP BY PID_2, daddr HAVING sum(size) > 1000000",
+}
+
+
+def check_detections(checks, collector, steps):
+    for (technique, kind), statement in DETECTIONS.items():
+        true = sorted({step["pid"] for step in steps if step["technique"].startswith(technique) and step["does"] == kind})
+        found = [json.loads(line)["pid"] for line in collector.ask("query", "--format", "jsonl", statement).splitlines()]
+        checks.that(true and sorted(set(found)) == true, f"attack: {technique} {kind} is found at {found}, the truth is {true}")
+
+
 def check_preset(env, checks, preset, arguments):
     name = host = f"machine-{preset}"
     options = ["--compress"] if preset in ("office", "idle", "32-bit") else []
@@ -105,6 +130,8 @@ def check_preset(env, checks, preset, arguments):
     collector.ask_json("ps", "--all", *ask)  # waits until the state is there
     check_tables(checks, name, collector, truth, lost)
 
+    if preset == "attack":
+        check_detections(checks, collector, truth["step"])
     rng = random.Random(preset)
     first, last = machine["start_utc_ns"] + 10**6, machine["end_utc_ns"]
     times = [rng.randrange(first, last) // 100 * 100 for _ in range(1000 if arguments.soak else 60)]
