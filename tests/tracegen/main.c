@@ -113,14 +113,24 @@ static int run_options(const void *options, int operand_count, char **operands) 
 
 static const ea_option no_options[] = {{.name = NULL}};
 
-static const ea_command make_command = {.name = "make",
-                                        .operands = "",
-                                        .summary = "Writes a trace and what is true of it",
-                                        .details =
-                                            "The same seed and preset give the same bytes, whatever the compiler.",
-                                        .options = options_of_make,
-                                        .options_size = sizeof(make_options),
-                                        .run = run_make};
+static const ea_command make_command = {
+    .name = "make",
+    .operands = "",
+    .summary = "Writes a trace and what is true of it",
+    .details =
+        "The same seed and preset give the same bytes, whatever the compiler. Each line of the truth is a JSON\n"
+        "object whose type says what it is about: process, thread, module, name, handle, frames, stack, flow,\n"
+        "loss, step (of an attack's script), class and provider_event (counts), machine, totals; its fields are\n"
+        "in tests/tracegen/README.md. Times are raw ticks of the trace and ns since 1970; null is before or\n"
+        "behind the trace.\n\n"
+        "A scenario of your own begins with 'base: office' (or another preset) and says what differs: cpus, the\n"
+        "session's events and rates, programs and who starts them, a script of set steps. 'tracegen options'\n"
+        "prints every key with its values and default.\n\n"
+        "  tracegen make --preset attack --out attack.etl --truth attack.jsonl\n"
+        "  tracegen make --preset mine.yaml --seed 7 --duration-ms 60000 --compress --out mine.etl",
+    .options = options_of_make,
+    .options_size = sizeof(make_options),
+    .run = run_make};
 static const ea_command presets_command = {
     .name = "presets", .operands = "", .summary = "Lists the scenarios", .options = no_options, .run = run_presets};
 static const ea_command options_command = {.name = "options",
