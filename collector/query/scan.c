@@ -898,7 +898,8 @@ static int look_up(ec_scan *s, size_t column, cell **ret, ea_err *err) {
             c->field = &class->fields[c->field_index];
             int is_list = c->field->count != 1 || c->field->count_field >= 0;
             c->is_slow = !c->field->width && (c->field->type == EA_STRUCT || is_list) && c->field->type != EA_BYTES &&
-                         c->field->type != EA_UTF16_FIXED && c->field->type != EA_ANSI_FIXED;
+                         c->field->type != EA_UTF16_FIXED && c->field->type != EA_ANSI_FIXED &&
+                         c->field->type != EA_UTF8_FIXED;
         }
     }
     *ret = c;
@@ -965,7 +966,8 @@ static int slice_value(ec_scan *s, size_t column, const ea_slice *slice, ec_valu
     ea_text_clear(&s->text);
     int is_list = f->count != 1 || f->count_field >= 0;
     /* a row of a column is what the batch says, whole or not */
-    if ((f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED) && slice->len_bytes < 2)
+    if ((f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED || f->type == EA_UTF8_COUNTED) &&
+        slice->len_bytes < 2)
         return 0;
     switch (f->type) {
     case EA_BYTES:
@@ -975,6 +977,7 @@ static int slice_value(ec_scan *s, size_t column, const ea_slice *slice, ec_valu
     case EA_CHAR16:
     case EA_UTF16_FIXED:
     case EA_ANSI_FIXED:
+    case EA_UTF8_FIXED:
         ea_value_text(f, slice, &s->text);
         set_text(s, ret);
         break;

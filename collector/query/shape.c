@@ -173,7 +173,7 @@ static int add_class(ec_shape *s, ea_bytes_map *taken, ea_bytes_map *known, size
     for (size_t f = 0, top = 0; !rc && f < c->field_count; f += c->fields[f].span, top++) {
         size_t column = 0;
         unsigned ordinal = 0;
-        if (names && !ea_field_has_names(&c->fields[f]))
+        if (c->fields[f].hidden || (names && !ea_field_has_names(&c->fields[f])))
             continue;
         for (size_t before = 0; before < f; before += c->fields[before].span)
             ordinal += strcmp(c->fields[before].name, c->fields[f].name) == 0;

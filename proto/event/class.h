@@ -9,7 +9,13 @@
 #include "event.h"
 
 /* Bounds of a description beside EA_DESCRIPTION_MAX_BYTES and EA_FIELDS_MAX; DESCRIPTIONS.md states them. */
-enum { EA_DEPTH_MAX = 8, EA_NAME_MAX_BYTES = 1024, EA_MAPS_MAX = 256 };
+enum {
+    EA_DEPTH_MAX = 8,
+    EA_NAME_MAX_BYTES = 1024,
+    EA_MAPS_MAX = 256,
+    EA_MESSAGE_MAX_BYTES = 65535,
+    EA_KEYWORDS_MAX = 64
+};
 
 /* What a description says about the class as a whole. Strings are borrowed. */
 typedef struct ea_class_head {
@@ -23,10 +29,19 @@ typedef struct ea_class_head {
  * there is no memory. The row is trusted: tests/unit/test_rows.c compiles all of them. */
 void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_row *row);
 
+/* The same out of fields as a class has them, of which name, type, semantic, count, count_field, child_count, optional,
+ * hidden and map are read; for schemas from elsewhere, which ea_class_parse judges. A name longer than allowed is cut.
+ * notes: NULL for none. */
+void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_field *fields, size_t field_count,
+                              const ea_class_notes *notes);
+
 /* Makes a class out of description bytes from anywhere. Everything lives in the arena, the description's copy included.
  * Errors: EA_ECORRUPT, EA_EUNSUPPORTED (a newer format), EA_ENOMEM. */
 EA_MUST_CHECK int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes, ea_class **ret,
                                  ea_err *err);
+
+/* 1 for what may have a map, or count something. */
+int ea_type_is_integer(uint8_t type);
 
 /* First half of SHA-256: what names a description. */
 EA_MUST_CHECK int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash[16], ea_err *err);

@@ -4,7 +4,8 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-enum { FORMAT = 1, FLAG_CLASSIC = 1, ATTRIBUTE_OPTIONAL = 1 };
+/* Format 1 is what rows need; format 2 adds hidden fields and notes, and is written only where there are some. */
+enum { FORMAT_PLAIN = 1, FORMAT_NOTES = 2, FLAG_CLASSIC = 1, ATTRIBUTE_OPTIONAL = 1, ATTRIBUTE_HIDDEN = 2 };
 
 int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash[16], ea_err *err) {
     uint8_t digest[EVP_MAX_MD_SIZE];
@@ -22,37 +23,75 @@ static void put_varint(ea_text *out, uint64_t v) {
     ea_text_char(out, (char)v);
 }
 
-static void put_string(ea_text *out, const char *s) {
+/* At most max bytes of it, whole characters. */
+static void put_bounded(ea_text *out, const char *s, size_t max) {
     size_t len = strlen(s);
+    if (len > max)
+        for (len = max; len && ((uint8_t)s[len] & 0xC0) == 0x80;)
+            len--;
     put_varint(out, len);
     ea_text_add(out, s, len);
 }
 
+static void put_string(ea_text *out, const char *s) {
+    put_bounded(out, s, EA_NAME_MAX_BYTES);
+}
+
 /* The row's fields that this version has on machines with such pointers, in fields[]; returns their number. */
-static size_t fields_of_version(const ea_class_row *row, uint8_t version, uint8_t pointer_size,
-                                const ea_field_row **fields) {
+static size_t fields_of_version(const ea_class_row *row, uint8_t version, uint8_t pointer_size, ea_field *fields) {
     size_t n = 0;
-    for (const ea_field_row *f = row->fields; f->name && n < EA_FIELDS_MAX; f++)
-        if (f->since <= version && (f->until == 0 || version <= f->until) && (f->only == 0 || f->only == pointer_size))
-            fields[n++] = f;
+    for (const ea_field_row *f = row->fields; f->name && n < EA_FIELDS_MAX; f++) {
+        if (f->since > version || (f->until && version > f->until) || (f->only && f->only != pointer_size))
+            continue;
+        size_t count_field = 0;
+        while (f->count_field && count_field < n && strcmp(fields[count_field].name, f->count_field) != 0)
+            count_field++;
+        fields[n++] = (ea_field){.name = f->name,
+                                 .type = f->type,
+                                 .semantic = f->semantic,
+                                 .count = f->count ? f->count : 1,
+                                 .count_field = f->count_field ? (int16_t)count_field : -1,
+                                 .map = f->map,
+                                 .child_count = f->child_count,
+                                 .optional = f->optional};
+    }
     return n;
 }
 
-void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_row *row) {
-    const ea_field_row *fields[EA_FIELDS_MAX];
-    const ea_enum *maps[EA_MAPS_MAX];
-    /* A newer version than the row knows has at least the newest known one's fields. */
-    uint8_t version = row && head->version > row->until ? row->until : head->version;
-    size_t field_count = row && row->fields ? fields_of_version(row, version, head->pointer_size, fields) : 0,
-           map_count = 0;
+static size_t collect_maps(const ea_field *fields, size_t field_count, const ea_enum **maps) {
+    size_t n = 0;
     for (size_t i = 0; i < field_count; i++) {
         size_t k = 0;
-        while (k < map_count && maps[k] != fields[i]->map)
+        while (k < n && maps[k] != fields[i].map)
             k++;
-        if (fields[i]->map && k == map_count && map_count < EA_MAPS_MAX)
-            maps[map_count++] = fields[i]->map;
+        if (fields[i].map && k == n && n < EA_MAPS_MAX)
+            maps[n++] = fields[i].map;
     }
-    ea_text_char(out, FORMAT);
+    return n;
+}
+
+static void put_entries(ea_text *out, const ea_map_entry *entries, size_t count) {
+    put_varint(out, count);
+    for (size_t i = 0; i < count; i++) {
+        put_varint(out, entries[i].value);
+        put_string(out, entries[i].name);
+    }
+}
+
+static int has_notes(const ea_class_notes *n) {
+    return n && (*n->message || *n->level || *n->channel || *n->task || *n->opcode || n->keyword_count);
+}
+
+void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_field *fields, size_t field_count,
+                              const ea_class_notes *notes) {
+    static const ea_class_notes NO_NOTES = {"", "", "", "", "", 0, NULL};
+    const ea_enum *maps[EA_MAPS_MAX];
+    size_t map_count = collect_maps(fields, field_count, maps);
+    int format = has_notes(notes) ? FORMAT_NOTES : FORMAT_PLAIN;
+    for (size_t i = 0; i < field_count; i++)
+        if (fields[i].hidden)
+            format = FORMAT_NOTES;
+    ea_text_char(out, (char)format);
     ea_text_char(out, (char)head->kind);
     ea_text_char(out, (char)head->status);
     ea_text_char(out, head->classic ? FLAG_CLASSIC : 0);
@@ -66,29 +105,41 @@ void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_r
     for (size_t i = 0; i < map_count; i++) {
         put_string(out, maps[i]->name);
         ea_text_char(out, maps[i]->is_flags ? 1 : 0);
-        put_varint(out, maps[i]->count);
-        for (size_t k = 0; k < maps[i]->count; k++) {
-            put_varint(out, maps[i]->entries[k].value);
-            put_string(out, maps[i]->entries[k].name);
-        }
+        put_entries(out, maps[i]->entries, maps[i]->count);
     }
     put_varint(out, field_count);
     for (size_t i = 0; i < field_count; i++) {
-        const ea_field_row *f = fields[i];
-        size_t map = 0, count_field = 0;
+        const ea_field *f = &fields[i];
+        size_t map = 0;
         while (f->map && map < map_count && maps[map] != f->map)
             map++;
-        while (f->count_field && count_field < i && strcmp(fields[count_field]->name, f->count_field) != 0)
-            count_field++;
         put_string(out, f->name);
         ea_text_char(out, (char)f->type);
         ea_text_char(out, (char)f->semantic);
         put_varint(out, f->count ? f->count : 1);
-        put_varint(out, f->count_field ? count_field + 1 : 0);
+        put_varint(out, (uint64_t)(f->count_field + 1));
         put_varint(out, f->map ? map + 1 : 0);
         put_varint(out, f->type == EA_STRUCT ? f->child_count : 0);
-        ea_text_char(out, f->optional ? ATTRIBUTE_OPTIONAL : 0);
+        ea_text_char(out, (char)((f->optional ? ATTRIBUTE_OPTIONAL : 0) | (f->hidden ? ATTRIBUTE_HIDDEN : 0)));
     }
+    if (format != FORMAT_NOTES)
+        return;
+    if (!notes)
+        notes = &NO_NOTES;
+    put_bounded(out, notes->message, EA_MESSAGE_MAX_BYTES);
+    put_string(out, notes->level);
+    put_string(out, notes->channel);
+    put_string(out, notes->task);
+    put_string(out, notes->opcode);
+    put_entries(out, notes->keywords, notes->keyword_count < EA_KEYWORDS_MAX ? notes->keyword_count : EA_KEYWORDS_MAX);
+}
+
+void ea_class_describe(ea_text *out, const ea_class_head *head, const ea_class_row *row) {
+    ea_field fields[EA_FIELDS_MAX];
+    /* A newer version than the row knows has at least the newest known one's fields. */
+    uint8_t version = row && head->version > row->until ? row->until : head->version;
+    size_t field_count = row && row->fields ? fields_of_version(row, version, head->pointer_size, fields) : 0;
+    ea_class_describe_fields(out, head, fields, field_count, NULL);
 }
 
 /* ---- reading ---- */
@@ -129,9 +180,9 @@ static uint64_t get_bounded(reader *r, uint64_t max, const char *what) {
     return v <= max ? v : broken(r, what);
 }
 
-static const char *get_string(reader *r) {
+static const char *get_bounded_string(reader *r, size_t max) {
     uint64_t len = get_varint(r);
-    if (len > EA_NAME_MAX_BYTES || len > (uint64_t)(r->end - r->at)) {
+    if (len > max || len > (uint64_t)(r->end - r->at)) {
         broken(r, "a name is too long");
         return "";
     }
@@ -151,6 +202,10 @@ static const char *get_string(reader *r) {
     return s;
 }
 
+static const char *get_string(reader *r) {
+    return get_bounded_string(r, EA_NAME_MAX_BYTES);
+}
+
 static void *get_memory(reader *r, size_t count, size_t size_bytes) {
     void *p = ea_arena_zalloc(r->arena, count, size_bytes);
     if (!p) {
@@ -158,6 +213,33 @@ static void *get_memory(reader *r, size_t count, size_t size_bytes) {
         broken(r, "no memory");
     }
     return p;
+}
+
+static const ea_map_entry *get_entries(reader *r, size_t *ret_count) {
+    /* an entry takes two bytes at the least, so this bounds what a lying count can make us allocate */
+    size_t count = (size_t)get_bounded(r, (uint64_t)(r->end - r->at) / 2, "a map is longer than its bytes");
+    ea_map_entry *entries = get_memory(r, count, sizeof *entries);
+    *ret_count = entries ? count : 0;
+    for (size_t i = 0; i < *ret_count && !r->what; i++) {
+        entries[i].value = get_varint(r);
+        entries[i].name = get_string(r);
+    }
+    return entries;
+}
+
+static const ea_class_notes *get_notes(reader *r) {
+    ea_class_notes *n = get_memory(r, 1, sizeof *n);
+    if (!n)
+        return NULL;
+    n->message = get_bounded_string(r, EA_MESSAGE_MAX_BYTES);
+    n->level = get_string(r);
+    n->channel = get_string(r);
+    n->task = get_string(r);
+    n->opcode = get_string(r);
+    n->keywords = get_entries(r, &n->keyword_count);
+    if (n->keyword_count > EA_KEYWORDS_MAX)
+        broken(r, "it has too many keywords");
+    return has_notes(n) ? n : NULL;
 }
 
 static ea_enum *get_maps(reader *r, size_t *ret_count) {
@@ -169,15 +251,7 @@ static ea_enum *get_maps(reader *r, size_t *ret_count) {
         maps[i].is_flags = get_byte(r);
         if (maps[i].is_flags > 1)
             broken(r, "a map is neither of values nor of flags");
-        /* an entry takes two bytes at the least, so this bounds what a lying count can make us allocate */
-        size_t entry_count = (size_t)get_bounded(r, (uint64_t)(r->end - r->at) / 2, "a map is longer than its bytes");
-        ea_map_entry *entries = get_memory(r, entry_count, sizeof *entries);
-        for (size_t k = 0; entries && k < entry_count && !r->what; k++) {
-            entries[k].value = get_varint(r);
-            entries[k].name = get_string(r);
-        }
-        maps[i].count = entries ? entry_count : 0;
-        maps[i].entries = entries;
+        maps[i].entries = get_entries(r, &maps[i].count);
     }
     return maps;
 }
@@ -187,10 +261,10 @@ static int type_width(uint8_t type, uint8_t pointer_size) {
     switch (type) {
 #define X(name, number, width)                                                                                         \
     case number:                                                                                                       \
-        return number == EA_BYTES || number == EA_ANSI_FIXED ? 1                                                       \
-               : number == EA_UTF16_FIXED                    ? 2                                                       \
-               : (width) < 0                                 ? pointer_size                                            \
-                                                             : (width);
+        return number == EA_BYTES || number == EA_ANSI_FIXED || number == EA_UTF8_FIXED ? 1                            \
+               : number == EA_UTF16_FIXED                                               ? 2                            \
+               : (width) < 0                                                            ? pointer_size                 \
+                                                                                        : (width);
         EA_TYPES(X)
 #undef X
     default:
@@ -198,13 +272,14 @@ static int type_width(uint8_t type, uint8_t pointer_size) {
     }
 }
 
-static int is_integer(uint8_t type) {
+int ea_type_is_integer(uint8_t type) {
     return (type >= EA_U8 && type <= EA_I64) || (type >= EA_BOOL8 && type <= EA_HEX64) || type == EA_POINTER ||
            type == EA_SIZE;
 }
 
-static void get_field(reader *r, ea_field *f, size_t index, uint8_t pointer_size, const ea_enum *maps,
+static void get_field(reader *r, ea_field *f, size_t index, int format, uint8_t pointer_size, const ea_enum *maps,
                       size_t map_count) {
+    const uint8_t known = format == FORMAT_NOTES ? ATTRIBUTE_OPTIONAL | ATTRIBUTE_HIDDEN : ATTRIBUTE_OPTIONAL;
     f->name = get_string(r);
     f->type = get_byte(r);
     f->semantic = get_byte(r);
@@ -213,7 +288,9 @@ static void get_field(reader *r, ea_field *f, size_t index, uint8_t pointer_size
     size_t map = (size_t)get_bounded(r, map_count, "a field's map does not exist");
     f->map = map ? &maps[map - 1] : NULL;
     f->child_count = (uint8_t)get_bounded(r, 255, "a struct has too many members");
-    f->optional = get_byte(r);
+    uint8_t attributes = get_byte(r);
+    f->optional = attributes & ATTRIBUTE_OPTIONAL;
+    f->hidden = (attributes & ATTRIBUTE_HIDDEN) != 0;
     f->offset = EA_OFFSET_NONE;
     f->span = 1;
     int width = type_width(f->type, pointer_size);
@@ -226,11 +303,11 @@ static void get_field(reader *r, ea_field *f, size_t index, uint8_t pointer_size
         broken(r, "an array has no elements");
     else if ((f->type == EA_STRUCT) != (f->child_count > 0))
         broken(r, "a struct has no members, or a plain field has some");
-    else if (f->optional > ATTRIBUTE_OPTIONAL)
+    else if (attributes & ~known)
         broken(r, "a field has unknown attributes");
     else if (f->type == EA_UTF16_REST && (f->count != 1 || f->count_field >= 0))
         broken(r, "a string to the payload's end is an array");
-    else if (f->map && !is_integer(f->type))
+    else if (f->map && !ea_type_is_integer(f->type))
         broken(r, "a field with a map is no integer");
 }
 
@@ -246,7 +323,7 @@ static size_t close_scope(reader *r, ea_field *fields, size_t field_count, size_
             size_t k = first;
             while (k < at && k != (size_t)f->count_field)
                 k += fields[k].span;
-            if (k >= at || !is_integer(fields[k].type) || fields[k].count != 1 || fields[k].count_field >= 0)
+            if (k >= at || !ea_type_is_integer(fields[k].type) || fields[k].count != 1 || fields[k].count_field >= 0)
                 return (size_t)broken(r, "an array's count is no plain number beside it");
             fields[k].is_count = 1;
         }
@@ -281,9 +358,9 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     if (len_bytes > EA_DESCRIPTION_MAX_BYTES)
         return ea_fail(err, EA_ECORRUPT, "class description of %zu bytes: at most %d are allowed", len_bytes,
                        EA_DESCRIPTION_MAX_BYTES);
-    if (len_bytes && description[0] != FORMAT)
-        return ea_fail(err, EA_EUNSUPPORTED, "class description of format %u: this version reads format %d",
-                       description[0], FORMAT);
+    if (len_bytes && description[0] != FORMAT_PLAIN && description[0] != FORMAT_NOTES)
+        return ea_fail(err, EA_EUNSUPPORTED, "class description of format %u: this version reads formats 1 and 2",
+                       description[0]);
     ea_class *c = ea_arena_zalloc(arena, 1, sizeof *c);
     uint8_t *copy = c ? ea_arena_copy(arena, description, len_bytes) : NULL;
     if (!copy)
@@ -291,7 +368,7 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     reader r = {.at = copy, .end = copy + len_bytes, .arena = arena};
     c->description = copy;
     c->description_bytes = (uint32_t)len_bytes;
-    get_byte(&r);
+    int format = get_byte(&r);
     c->kind = get_byte(&r);
     c->status = get_byte(&r);
     uint8_t flags = get_byte(&r);
@@ -315,7 +392,9 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     size_t field_count = (size_t)get_bounded(&r, EA_FIELDS_MAX, "it has too many fields");
     ea_field *fields = get_memory(&r, field_count, sizeof *fields);
     for (size_t i = 0; fields && i < field_count && !r.what; i++)
-        get_field(&r, &fields[i], i, c->pointer_size, maps, map_count);
+        get_field(&r, &fields[i], i, format, c->pointer_size, maps, map_count);
+    if (!r.what && format == FORMAT_NOTES)
+        c->notes = get_notes(&r);
     if (!r.what && r.at != r.end)
         broken(&r, "bytes stand behind its end");
     close_scope(&r, fields, r.what ? 0 : field_count, 0, 0, 0);

@@ -43,7 +43,9 @@
     X(STRUCT, 48, 0)     /* the next child_count fields, repeated like any array */                                    \
     X(UTF16_FIXED, 49, 0) /* count characters, shown up to the first NUL */                                            \
     X(ANSI_FIXED, 50, 0)  /* count bytes, shown up to the first NUL */                                                 \
-    X(UTF8Z, 51, 0)      /* like ANSIZ, in UTF-8 */
+    X(UTF8Z, 51, 0)      /* like ANSIZ, in UTF-8 */                                                                    \
+    X(UTF8_COUNTED, 52, 0) /* like ANSI_COUNTED, in UTF-8 */                                                           \
+    X(UTF8_FIXED, 53, 0)   /* like ANSI_FIXED, in UTF-8 */
 // clang-format on
 
 /* "U32", "POINTER", ...; "" for a number that is not known. */
@@ -61,7 +63,8 @@ enum ea_type {
     X(NONE, 0) X(PID, 1) X(TID, 2) X(PARENT_PID, 3) X(QPC, 4) X(ADDRESS, 5) X(IMAGE_BASE, 6) X(FILE_OBJECT, 7)         \
     X(FILE_KEY, 8) X(KCB, 9) X(IRP, 10) X(NTSTATUS, 11) X(WIN32_ERROR, 12) X(HRESULT, 13) X(PORT, 14) X(IP, 15)         \
     X(SID, 16) X(PATH, 17) X(COMMAND_LINE, 18) X(STACK, 19) X(STACK_KEY, 20) X(CPU, 21) X(UNIX_TIME, 22)               \
-    X(PROCESS_KEY, 23) X(SESSION_ID, 24) X(REGISTRY_PATH, 25) X(DURATION_QPC, 26) X(BYTE_COUNT, 27)
+    X(PROCESS_KEY, 23) X(SESSION_ID, 24) X(REGISTRY_PATH, 25) X(DURATION_QPC, 26) X(BYTE_COUNT, 27)          \
+    X(SOCKET_ADDRESS, 28)
 // clang-format on
 
 /* "PID", "IRP", ...; "" for NONE and for a number that is not known. */
@@ -149,6 +152,7 @@ typedef struct ea_field {
     uint16_t span;       /* fields that this one takes up: itself and all that is inside it; index + span is the next */
     uint8_t is_count;    /* another field's count_field points here */
     uint8_t optional;    /* a payload may end before it */
+    uint8_t hidden;      /* a length that the event's own schema has no name for: not shown, its name is empty */
     const ea_enum *map;  /* may be NULL */
 } ea_field;
 
@@ -160,6 +164,14 @@ enum ea_class_status {
     EA_CLASS_NEWER = 1,   /* a newer version: the highest known one's fields, then a raw tail */
     EA_CLASS_UNKNOWN = 2, /* no schema: no fields, the payload is raw */
 };
+
+/* What a schema says for people. Strings are UTF-8; "" where it says nothing. */
+typedef struct ea_class_notes {
+    const char *message; /* with %1, %2, ... for the top-level fields; see ea_render_message */
+    const char *level, *channel, *task, *opcode;
+    size_t keyword_count;
+    const ea_map_entry *keywords; /* bits and their names */
+} ea_class_notes;
 
 typedef struct ea_class {
     uint8_t hash[16]; /* first half of SHA-256 over the description */
@@ -179,7 +191,8 @@ typedef struct ea_class {
     uint16_t fixed_bytes;    /* bytes that the leading fixed top-level fields take */
     uint16_t fixed_fields; /* number of those top-level fields, structs excluded; they are fields[0 .. fixed_fields) */
     const ea_field *fields;
-    const uint8_t *description; /* what travels and is stored: DESCRIPTIONS.md */
+    const ea_class_notes *notes; /* NULL: none */
+    const uint8_t *description;  /* what travels and is stored: DESCRIPTIONS.md */
     uint32_t description_bytes;
 } ea_class;
 

@@ -4,6 +4,7 @@
 #include "map.h"
 #include "providers.h"
 #include "rows.h"
+#include "schemas.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ struct ea_registry {
     size_t limit_classes;
     ea_arena arena, scratch;
     ea_text text, metadata_key;
+    const ea_schemas *schemas; /* NULL: none */
     const ea_class *overflow;
     uint64_t overflow_count;
 };
@@ -153,23 +155,52 @@ static void tracelogging_name(ea_text *out, const ea_ext *item) {
         copy_name(out, at + 1, end);
 }
 
-/* Makes the class of a record that no cache knows. Schemas are asked in this order: rows; then nothing yet, the name
- * that the event itself carries is all (TraceLogging metadata, manifests and TDH come in here). */
+/* The schema from outside for this record, as its class's description in r->text: 1, or 0. A newer version than any
+ * that is known gets the newest one's fields. */
+static int describe_from_schema(ea_registry *r, const ea_class_head *head, int exact_only) {
+    enum { STATUS_AT = 2, POINTER_SIZE_AT = 4, VERSION_AT = 5 }; /* DESCRIPTIONS.md, "Layout" */
+    ea_schema schema;
+    int newer;
+    if (!r->schemas ||
+        !ea_schemas_find(r->schemas, &head->provider, head->code, head->version, head->classic, &schema, &newer))
+        return 0;
+    if (newer && exact_only)
+        return 0;
+    ea_text_clear(&r->text);
+    ea_text_add(&r->text, schema.description, schema.len_bytes);
+    if (r->text.failed)
+        return 0;
+    r->text.data[POINTER_SIZE_AT] = (char)head->pointer_size;
+    r->text.data[VERSION_AT] = (char)head->version;
+    if (newer && r->text.data[STATUS_AT] == EA_CLASS_KNOWN)
+        r->text.data[STATUS_AT] = EA_CLASS_NEWER;
+    return 1;
+}
+
+static const char *provider_name(const ea_registry *r, const ea_guid *provider) {
+    const char *name = ea_registry_provider_name(r, provider);
+    const ea_schema_provider *p = *name || !r->schemas ? NULL : ea_schemas_find_provider(r->schemas, provider);
+    return p ? p->name : name;
+}
+
+/* Makes the class of a record that no cache knows. Schemas are asked in this order: what the event itself carries; rows
+ * of its version; schemas from outside (the trace's own before those of files); the newest row of an older version.
+ * Without any, the name that the event itself carries is all. */
 static int resolve(ea_registry *r, const ea_record *record, const class_key *key, const ea_ext *metadata,
                    const ea_ext *traits, ea_class **ret) {
     ea_class_head head = {.provider = record->provider,
                           .name = "",
-                          .provider_name = ea_registry_provider_name(r, &record->provider),
+                          .provider_name = provider_name(r, &record->provider),
                           .code = (uint16_t)key->rest,
                           .version = record->version,
                           .classic = (record->flags & EA_FLAG_CLASSIC_HEADER) != 0,
                           .pointer_size = record->pointer_size == 4 ? 4 : 8,
                           .status = EA_CLASS_UNKNOWN};
-    ea_text name, provider_name;
+    ea_text name, traits_name;
     ea_text_init(&name);
-    ea_text_init(&provider_name);
+    ea_text_init(&traits_name);
     const ea_provider_row *provider;
-    int newer;
+    int newer = 0, described = 0;
     const ea_class_row *row = metadata ? NULL : find_row(record, head.classic, head.code, &provider, &newer);
     if (row) {
         head.name = row->name;
@@ -179,19 +210,23 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
     }
     if (metadata)
         tracelogging_name(&name, metadata);
+    else if (head.status != EA_CLASS_KNOWN)
+        described = describe_from_schema(r, &head, row != NULL);
     if (traits && traits->size_bytes > 2)
-        copy_name(&provider_name, traits->data + 2, traits->data + traits->size_bytes);
+        copy_name(&traits_name, traits->data + 2, traits->data + traits->size_bytes);
     if (name.len_bytes)
         head.name = name.data;
-    if (provider_name.len_bytes && !*head.provider_name)
-        head.provider_name = provider_name.data;
-    ea_text_clear(&r->text);
-    ea_class_describe(&r->text, &head, row);
-    int rc = r->text.failed || name.failed || provider_name.failed ? EA_ENOMEM : 0;
+    if (traits_name.len_bytes && !*head.provider_name)
+        head.provider_name = traits_name.data;
+    if (!described) {
+        ea_text_clear(&r->text);
+        ea_class_describe(&r->text, &head, row);
+    }
+    int rc = r->text.failed || name.failed || traits_name.failed ? EA_ENOMEM : 0;
     if (!rc)
         rc = class_of(r, (const uint8_t *)r->text.data, r->text.len_bytes, ret, NULL);
     ea_text_deinit(&name);
-    ea_text_deinit(&provider_name);
+    ea_text_deinit(&traits_name);
     return rc;
 }
 
@@ -277,6 +312,17 @@ const char *ea_registry_provider_name(const ea_registry *r, const ea_guid *provi
         if (ea_guid_equal(&ea_families[i]->provider->guid, provider))
             return ea_families[i]->provider->name;
     return ea_well_known_provider(provider);
+}
+
+void ea_registry_set_schemas(ea_registry *r, const ea_schemas *schemas) {
+    r->schemas = schemas;
+    ea_registry_schemas_changed(r);
+}
+
+void ea_registry_schemas_changed(ea_registry *r) {
+    memset(r->slots, 0, (r->mask + 1) * sizeof *r->slots);
+    r->count = 0;
+    ea_bytes_map_clear(&r->by_metadata); /* a provider's name may be known now */
 }
 
 int ea_registry_create(ea_registry **ret, size_t limit_classes, ea_err *err) {

@@ -8,7 +8,8 @@
 enum form {
     JSON,
     PLAIN /* text */,
-    BARE /* text whose strings have no quotes: the caller escapes it */
+    BARE,   /* text whose strings have no quotes: the caller escapes it */
+    MESSAGE /* the same inside a sentence: names instead of numbers that have one */
 };
 
 /* How values look, and what is known beside the record; resolver and clock are NULL where values stay bare. */
@@ -112,7 +113,7 @@ static void put_bytes(ea_text *out, const style *how, const uint8_t *data, size_
 
 /* UTF-8 from outside. */
 static void put_text(ea_text *out, const style *how, const char *s, size_t len_bytes) {
-    if (how->form == BARE) {
+    if (how->form == BARE || how->form == MESSAGE) {
         ea_text_add(out, s, len_bytes);
         return;
     }
@@ -259,6 +260,8 @@ static void put_named_number(ea_text *out, const style *how, const ea_field *f, 
         ea_text_str(out, ",\"name\":");
         ea_text_json_str(out, name);
         ea_text_char(out, '}');
+    } else if (name && *name && how->form == MESSAGE) {
+        ea_text_str(out, name);
     } else if (name && *name) {
         put_name(out, how, name);
         ea_text_char(out, '(');
@@ -433,7 +436,10 @@ static void put_element(ea_text *out, const style *how, const ea_class *c, size_
         ea_guid g;
         memcpy(&g, p, sizeof g);
         ea_guid_format(&g, text);
-        put_symbol(out, how, text);
+        if (how->form == MESSAGE)
+            ea_text_printf(out, "{%s}", text);
+        else
+            put_symbol(out, how, text);
         return;
     }
     case EA_FILETIME:
@@ -488,6 +494,7 @@ static size_t varying_bytes(const ea_class *c, size_t field, const uint8_t *p, s
         return n < len ? n + 1 : n;
     case EA_UTF16_COUNTED:
     case EA_ANSI_COUNTED:
+    case EA_UTF8_COUNTED:
         return len >= 2 && (size_t)2 + ea_load16(p) <= len ? (size_t)2 + ea_load16(p) : len;
     case EA_WBEM_SID:
         if (len >= 4 && ea_load32(p) == 0)
@@ -519,14 +526,58 @@ static void put_varying(ea_text *out, const style *how, const ea_class *c, size_
     }
 }
 
+/* SOCKADDR_IN and SOCKADDR_IN6 of Windows: family (little-endian), port and address in network byte order; IPv6 has
+ * four bytes of flow between them. Source: ws2def.h, ws2ipdef.h. 1 when it was one. */
+static int put_socket_address(ea_text *out, const uint8_t *p, size_t len) {
+    enum { AF_INET_WINDOWS = 2, AF_INET6_WINDOWS = 23 };
+    unsigned port = len >= 4 ? (unsigned)(p[2] << 8 | p[3]) : 0;
+    if (len >= 8 && ea_load16(p) == AF_INET_WINDOWS) {
+        ea_text_printf(out, "%u.%u.%u.%u:%u", p[4], p[5], p[6], p[7], port);
+        return 1;
+    }
+    if (len >= 24 && ea_load16(p) == AF_INET6_WINDOWS) {
+        ea_text_char(out, '[');
+        put_ipv6(out, p + 8);
+        if (len >= 28 && ea_load32(p + 24))
+            ea_text_printf(out, "%%%lu", (unsigned long)ea_load32(p + 24));
+        ea_text_printf(out, "]:%u", port);
+        return 1;
+    }
+    return 0;
+}
+
+static void put_address_or_bytes(ea_text *out, const style *how, const ea_slice *slice) {
+    ea_text name;
+    ea_text_init(&name);
+    int known = put_socket_address(&name, slice->data, slice->len_bytes);
+    if (known && how->form == JSON) {
+        ea_text_str(out, "{\"value\":");
+        put_bytes(out, how, slice->data, slice->len_bytes);
+        ea_text_str(out, ",\"name\":");
+    }
+    if (known)
+        put_symbol(out, how, name.data);
+    else
+        put_bytes(out, how, slice->data, slice->len_bytes);
+    if (known && how->form == JSON)
+        ea_text_char(out, '}');
+    out->failed |= name.failed;
+    ea_text_deinit(&name);
+}
+
 static void put_value(ea_text *out, const style *how, const ea_class *c, size_t field, const ea_slice *slice) {
     const ea_field *f = &c->fields[field];
     size_t used;
+    if (f->type == EA_BYTES && f->semantic == EA_SEM_SOCKET_ADDRESS) {
+        put_address_or_bytes(out, how, slice);
+        return;
+    }
     if (f->type == EA_BYTES) {
         put_bytes(out, how, slice->data, slice->len_bytes);
         return;
     }
-    int text = f->type == EA_UTF16_FIXED || f->type == EA_ANSI_FIXED || f->type == EA_CHAR16 || f->type == EA_CHAR8;
+    int text = f->type == EA_UTF16_FIXED || f->type == EA_ANSI_FIXED || f->type == EA_UTF8_FIXED ||
+               f->type == EA_CHAR16 || f->type == EA_CHAR8;
     if (text) {
         put_string_field(out, how, f, slice);
         return;
@@ -561,10 +612,14 @@ static void put_struct(ea_text *out, const style *how, const ea_class *c, size_t
                        size_t *ret_used) {
     ea_slice members[255];
     size_t whole = ea_class_split_element(c, field, p, len, members, ret_used), at = field + 1;
+    int first = 1;
     ea_text_char(out, '{');
     for (size_t i = 0; i < whole; i++, at += c->fields[at].span) {
-        if (i)
+        if (c->fields[at].hidden)
+            continue;
+        if (!first)
             ea_text_char(out, how->form == JSON ? ',' : ' ');
+        first = 0;
         put_name(out, how, c->fields[at].name);
         ea_text_char(out, how->form == JSON ? ':' : '=');
         put_value(out, how, c, at, &members[i]);
@@ -632,19 +687,122 @@ static void put_stack(ea_text *out, const style *how, const ea_record *r) {
 static void put_fields_json(ea_text *out, const style *how, const ea_record *r, const ea_class *c) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used), field = 0;
+    int first = 1;
     ea_text_char(out, '{');
     for (size_t i = 0; i < whole; i++, field += c->fields[field].span) {
-        if (i)
+        if (c->fields[field].hidden)
+            continue;
+        if (!first)
             ea_text_char(out, ',');
+        first = 0;
         ea_text_json_str(out, c->fields[field].name);
         ea_text_char(out, ':');
         put_value(out, how, c, field, &slices[i]);
     }
     if (used < r->payload_bytes) {
-        ea_text_str(out, whole ? ",\"_tail\":" : "\"_tail\":");
+        ea_text_str(out, first ? "\"_tail\":" : ",\"_tail\":");
         put_bytes(out, how, r->payload + used, r->payload_bytes - used);
     }
     ea_text_char(out, '}');
+}
+
+/* ---- what the schema says in words ---- */
+
+/* The n-th shown top-level field of the event, from 1. */
+static void put_insert(ea_text *out, const style *how, const ea_class *c, const ea_slice *slices, size_t whole,
+                       unsigned n) {
+    size_t field = 0;
+    for (size_t i = 0; i < whole; i++, field += c->fields[field].span) {
+        if (c->fields[field].hidden || --n)
+            continue;
+        put_value(out, how, c, field, &slices[i]);
+        return;
+    }
+}
+
+/* Source: FormatMessage's escape sequences, Windows SDK documentation. */
+static void put_message(ea_text *out, const style *outer, const ea_class *c) {
+    style how = *outer;
+    how.form = MESSAGE;
+    how.resolver = NULL;
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t used, whole = ea_class_split(c, how.record->payload, how.record->payload_bytes, slices, &used);
+    for (const char *p = c->notes->message; *p; p++) {
+        if (*p != '%') {
+            ea_text_char(out, *p);
+            continue;
+        }
+        p++;
+        if (*p >= '1' && *p <= '9') {
+            unsigned n = (unsigned)(*p - '0');
+            if (p[1] >= '0' && p[1] <= '9')
+                n = n * 10 + (unsigned)(*++p - '0');
+            const char *close = p[1] == '!' ? strchr(p + 2, '!') : NULL;
+            if (close) /* printf's format of the value: ours is the same for all */
+                p = close;
+            put_insert(out, &how, c, slices, whole, n);
+        } else if (*p == '0' || !*p) {
+            return;
+        } else if (*p == 'n') {
+            ea_text_char(out, '\n');
+        } else if (*p == 'r') {
+            ea_text_char(out, '\r');
+        } else if (*p == 't') {
+            ea_text_char(out, '\t');
+        } else {
+            ea_text_char(out, *p == 'b' ? ' ' : *p);
+        }
+    }
+}
+
+static void put_keyword_names(ea_text *out, const style *how, const ea_class *c) {
+    int first = 1;
+    if (how->form == JSON)
+        ea_text_char(out, '[');
+    for (size_t i = 0; i < c->notes->keyword_count; i++) {
+        if (!(how->record->keyword & c->notes->keywords[i].value))
+            continue;
+        if (!first)
+            ea_text_char(out, how->form == JSON ? ',' : '|');
+        first = 0;
+        put_name(out, how, c->notes->keywords[i].name);
+    }
+    if (how->form == JSON)
+        ea_text_char(out, ']');
+}
+
+enum note { NOTE_LEVEL, NOTE_CHANNEL, NOTE_TASK, NOTE_OPCODE, NOTE_KEYWORDS, NOTE_MESSAGE, NOTE_COUNT };
+static const char *const NOTE_NAMES[NOTE_COUNT] = {"level_name",  "channel_name",  "task_name",
+                                                   "opcode_name", "keyword_names", "message"};
+
+/* 1 when the class says something of that kind; it is written then. */
+static int put_note(ea_text *out, const style *how, const ea_class *c, enum note note, const char *before) {
+    const ea_class_notes *n = c->notes;
+    const char *text[NOTE_COUNT] = {n->level, n->channel, n->task, n->opcode, "", n->message};
+    if (note == NOTE_KEYWORDS ? !n->keyword_count : !*text[note])
+        return 0;
+    ea_text_str(out, before);
+    if (note == NOTE_KEYWORDS) {
+        put_keyword_names(out, how, c);
+    } else if (note == NOTE_MESSAGE) {
+        ea_text message;
+        ea_text_init(&message);
+        put_message(&message, how, c);
+        put_text(out, how, message.data ? message.data : "", message.len_bytes);
+        out->failed |= message.failed;
+        ea_text_deinit(&message);
+    } else {
+        put_name(out, how, text[note]);
+    }
+    return 1;
+}
+
+static void put_notes_json(ea_text *out, const style *how, const ea_class *c) {
+    char key[32];
+    for (int i = 0; i < NOTE_COUNT; i++) {
+        snprintf(key, sizeof key, ",\"%s\":", NOTE_NAMES[i]);
+        put_note(out, how, c, (enum note)i, key);
+    }
 }
 
 /* The columns that every record has, in the order of the JSON keys. */
@@ -820,6 +978,8 @@ static void render_json(ea_text *out, const style *how, const ea_class *c, int r
     put_fields_json(out, how, r, c);
     ea_text_str(out, ",\"stack\":");
     put_stack(out, how, r);
+    if (c->notes)
+        put_notes_json(out, how, c);
     put_completion(out, how, c);
     if (raw)
         put_raw(out, r);
@@ -850,6 +1010,8 @@ static void render_text(ea_text *out, const style *how, const ea_class *c) {
         ea_text_printf(out, "%s(%u)", c->classic ? "opcode" : "id", c->classic ? record->opcode : record->id);
     ea_text_char(out, ':');
     for (size_t i = 0; i < whole; i++, field += c->fields[field].span) {
+        if (c->fields[field].hidden)
+            continue;
         ea_text_char(out, ' ');
         put_name(out, how, c->fields[field].name);
         ea_text_char(out, '=');
@@ -865,6 +1027,8 @@ static void render_text(ea_text *out, const style *how, const ea_class *c) {
             put_stack(out, how, record);
         }
     }
+    if (c->notes)
+        put_note(out, how, c, NOTE_MESSAGE, " message=");
     put_completion(out, how, c);
 }
 
@@ -896,7 +1060,10 @@ static int put_named(ea_text *out, const style *how, const ea_class *c, const ch
         ea_text_deinit(&fields);
         return 1;
     }
-    size_t field = ea_field_index(c, name);
+    for (int i = 0; c->notes && i < NOTE_COUNT; i++)
+        if (strcmp(NOTE_NAMES[i], name) == 0)
+            return put_note(out, how, c, (enum note)i, "");
+    size_t field = *name ? ea_field_index(c, name) : c->field_count;
     ea_slice slice;
     if (field == c->field_count || !ea_field_slice(c, field, r->payload, r->payload_bytes, &slice))
         return 0;
@@ -997,6 +1164,12 @@ int ea_render_name(ea_text *out, const ea_record *record, const ea_class *c, con
     if (name)
         ea_text_str(out, name);
     return out->len_bytes > before;
+}
+
+void ea_render_message(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+    style how = {.form = MESSAGE, .clock = clock, .record = record};
+    if (c->notes)
+        put_message(out, &how, c);
 }
 
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw) {

@@ -27,6 +27,11 @@ typedef struct ea_resolver {
 
 enum ea_render_form { EA_RENDER_TEXT, EA_RENDER_JSON, EA_RENDER_CSV };
 
+/* What the class's schema says of the event in words, with its values in place of %1, %2, ...: a manifest's message. As
+ * Windows' FormatMessage reads it: %n is a line's end, %t a tab, %0 the end, %% a percent sign. Adds nothing when the
+ * schema says nothing. */
+void ea_render_message(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock);
+
 typedef struct ea_rendering {
     enum ea_render_form form;
     const ea_clock *clock;
@@ -41,6 +46,8 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
 
 /* One record as one JSON object without a newline. Keys, in this order: time, clock, provider, provider_name, name, id,
  * version, channel, level, opcode, task, keyword, cpu, pid, tid, activity_id, related_activity_id, fields, stack; with
+ * where the class has a schema that names them also level_name, channel_name, task_name, opcode_name, keyword_names and
+ * message; with
  * raw also flags, property, kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source},
  * payload, extended [{type, name, linkage, data}]. How each kind of value looks is said once, in EA_RENDER_HELP. */
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw);
@@ -80,7 +87,9 @@ const char *ea_ext_type_name(uint16_t type);
     "by |). SIDs are \"S-1-...\", absent ones null. FILETIMEs are RFC 3339. Bytes are hex. Arrays are\n"               \
     "arrays and structs objects. Payload bytes that no field covers (a payload that ends inside a\n"                   \
     "field, a newer version's new fields, an event of unknown layout) are in fields as \"_tail\", in\n"                \
-    "hex. stack holds return addresses that came with the event.\n\n"                                                  \
+    "hex. stack holds return addresses that came with the event. A socket address is {\"value\": hex,\n"                \
+    "\"name\": \"127.0.0.1:80\"}. Events with a manifest also have level_name, channel_name, task_name,\n"             \
+    "opcode_name, keyword_names and message, as far as it says them.\n\n"                                                  \
     "Unless --raw or --no-names is given, what other events of the trace say is added: a file\n"                        \
     "object, file key or registry key that has a name at that time is {\"value\": \"0x...\", \"name\":\n"             \
     "\"C:\\\\...\"}, a device path whose volume has a drive letter {\"value\": \"\\\\Device\\\\...\", \"name\":\n"       \

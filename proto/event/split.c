@@ -77,6 +77,7 @@ static int64_t element_bytes(walk *w, size_t field, const uint8_t *p, size_t lef
         return ansiz_bytes(p, left);
     case EA_UTF16_COUNTED:
     case EA_ANSI_COUNTED:
+    case EA_UTF8_COUNTED:
         return counted_bytes(p, left);
     case EA_UTF16_REST:
         return (int64_t)(left & ~(size_t)1);

@@ -72,6 +72,7 @@ int ea_value_text(const ea_field *f, const ea_slice *slice, ea_text *out) {
     switch (f->type) {
     case EA_UTF16_COUNTED:
     case EA_ANSI_COUNTED:
+    case EA_UTF8_COUNTED:
         if (slice->element_count != 1 || len < 2) /* an array of them is no text */
             return 0;
         p += 2;
@@ -91,6 +92,7 @@ int ea_value_text(const ea_field *f, const ea_slice *slice, ea_text *out) {
     case EA_ANSIZ:
     case EA_UTF8Z:
     case EA_ANSI_FIXED:
+    case EA_UTF8_FIXED:
     case EA_CHAR8: {
         const uint8_t *nul = len ? memchr(p, 0, len) : NULL;
         len = nul ? (size_t)(nul - p) : len;
@@ -99,7 +101,7 @@ int ea_value_text(const ea_field *f, const ea_slice *slice, ea_text *out) {
     default:
         return 0;
     }
-    if (f->type == EA_UTF8Z)
+    if (f->type == EA_UTF8Z || f->type == EA_UTF8_COUNTED || f->type == EA_UTF8_FIXED)
         ea_text_add(out, p, len);
     else if (wide)
         ea_text_utf16(out, p, len);

@@ -6,9 +6,11 @@
 #include "names.h"
 #include "print.h"
 #include "render.h"
+#include "schema_options.h"
 
 typedef struct options {
     ea_print_options print;
+    ea_schema_options schemas;
     int strict, follow;
 } options;
 
@@ -58,10 +60,15 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_registry *registry = NULL;
     ea_printer *printer = NULL;
     ea_names *names = NULL;
+    ea_schemas *schemas = NULL;
     ea_resolver resolver = {0};
     int rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
+        rc = ea_schema_options_read(&schemas, &o->schemas, &err);
+    if (!rc)
         rc = ea_registry_create(&registry, 0, &err);
+    if (!rc)
+        ea_registry_set_schemas(registry, schemas);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
         rc = ea_names_create(&names, &(ea_names_options){0}, &err);
         if (!rc)
@@ -80,6 +87,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         exit_code = ea_input_close(&in, rc, &err);
     }
     ea_registry_destroy(registry);
+    ea_schemas_destroy(schemas);
     ea_printer_destroy(printer);
     ea_names_destroy(names);
     return exit_code;
@@ -87,6 +95,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EA_PRINT_OPTIONS(options, print, "text"),
+    EA_SCHEMA_OPTIONS(options, schemas),
     {.name = "strict",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, strict),

@@ -5,6 +5,7 @@
 #include "feed.h"
 #include "input.h"
 #include "platform.h"
+#include "schema_options.h"
 #include "shipping.h"
 
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 
 typedef struct options {
     ea_shipping_options shipping;
+    ea_schema_options schemas;
     const char *speed;
     ea_batching_options batching;
     int json, live, follow;
@@ -26,6 +28,7 @@ typedef struct replay {
     ea_input input; /* damage and source counters */
     ea_counters counters;
     ea_feed *feed;
+    ea_schemas *schemas;
     ea_spool *spool;
     ea_sender *sender;
     uint8_t stream[EA_STREAM_ID_BYTES]; /* its name now */
@@ -177,6 +180,8 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     if (!rc)
         rc = ea_shipping_target(&o->shipping, &target, err);
     if (!rc)
+        rc = ea_schema_options_read(&r->schemas, &o->schemas, err);
+    if (!rc)
         rc = ea_feed_open(&r->feed,
                           &(ea_feed_options){.paths = (const char *const *)paths,
                                              .path_count = (size_t)count,
@@ -185,6 +190,7 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
                                              .live = o->live,
                                              .priority = 1,
                                              .batching = &o->batching,
+                                             .schemas = r->schemas,
                                              .counters = &r->counters,
                                              .on_damage = ea_input_on_damage,
                                              .on_damage_arg = &r->input},
@@ -310,6 +316,7 @@ static int run(const void *opts, int operand_count, char **operands) {
     int refused = ran && r->sender && ea_sender_result(r->sender, &later) == EA_ECONFLICT;
     ea_sender_destroy(r->sender);
     ea_feed_close(r->feed);
+    ea_schemas_destroy(r->schemas);
     int closed = ea_spool_close(r->spool, &later);
     if (!rc && closed) {
         rc = closed;
@@ -355,6 +362,7 @@ const ea_command ea_cmd_replay = {
     .options =
         (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
                             EA_GIVE_UP_OPTION(offsetof(options, shipping)),
+                            EA_SCHEMA_OPTIONS(options, schemas),
                             EA_SPOOL_OPTIONS(offsetof(options, shipping)),
                             {.name = "speed",
                              .argument = "SPEED",

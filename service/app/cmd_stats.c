@@ -5,11 +5,13 @@
 #include "input.h"
 #include "map.h"
 #include "render.h"
+#include "schema_options.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 typedef struct options {
+    ea_schema_options schemas;
     int json, strict, follow;
 } options;
 
@@ -258,9 +260,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     tally *t = calloc(1, sizeof *t);
     ea_text out;
     ea_text_init(&out);
-    int rc = t ? ea_decoder_create(&decoder, &err) : ea_fail(&err, EA_ENOMEM, "count events");
+    ea_schemas *schemas = NULL;
+    int rc = t ? ea_schema_options_read(&schemas, &o->schemas, &err) : ea_fail(&err, EA_ENOMEM, "count events");
+    if (!rc)
+        rc = ea_decoder_create(&decoder, schemas, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
+        ea_schemas_destroy(schemas);
         free(t);
         return ea_exit_code(rc);
     }
@@ -288,6 +294,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     }
     ea_text_deinit(&out);
     ea_decoder_destroy(decoder);
+    ea_schemas_destroy(schemas);
     ea_u64_map_deinit(&t->index);
     free(t->classes);
     free(t);
@@ -295,6 +302,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
+    EA_SCHEMA_OPTIONS(options, schemas),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = "strict",
      .type = EA_OPT_FLAG,

@@ -10,6 +10,7 @@
 
 #include "builder.h"
 #include "record.h"
+#include "schemas.h"
 #include "spool.h"
 
 typedef struct ea_pipeline ea_pipeline;
@@ -33,8 +34,9 @@ typedef struct ea_pipeline_options {
      * keyframes are written on request, and the spool evicts what it has no room for. 0: a replay, which makes the same
      * batches again whenever it is taken up. */
     int live;
-    ea_spool *spool;   /* borrowed */
-    ea_ledger *ledger; /* borrowed */
+    const ea_schemas *schemas; /* borrowed; NULL: none */
+    ea_spool *spool;           /* borrowed */
+    ea_ledger *ledger;         /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */

@@ -8,7 +8,7 @@ struct ea_decoder {
     ea_slice slices[EA_FIELDS_MAX];
 };
 
-int ea_decoder_create(ea_decoder **ret, ea_err *err) {
+int ea_decoder_create(ea_decoder **ret, const ea_schemas *schemas, ea_err *err) {
     ea_decoder *d = calloc(1, sizeof *d);
     if (!d)
         return ea_fail(err, EA_ENOMEM, "make a decoder");
@@ -17,6 +17,7 @@ int ea_decoder_create(ea_decoder **ret, ea_err *err) {
         free(d);
         return rc;
     }
+    ea_registry_set_schemas(d->registry, schemas);
     *ret = d;
     return 0;
 }

@@ -5,10 +5,12 @@
 
 #include "counters.h"
 #include "event.h"
+#include "schemas.h"
 
 typedef struct ea_decoder ea_decoder;
 
-EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_err *err);
+/* schemas: what the registry asks beside its rows; borrowed; NULL: none. */
+EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, const ea_schemas *schemas, ea_err *err);
 void ea_decoder_destroy(ea_decoder *d); /* NULL is allowed */
 
 /* A record's class: never NULL, valid until the decoder is destroyed. *ret_outcome is EA_COUNT_decode_whole,

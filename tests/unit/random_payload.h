@@ -67,7 +67,8 @@ static inline void random_element(random_payload *p, const ea_class *c, size_t f
         random_put(p, 0, 1);
         return;
     case EA_UTF16_COUNTED:
-    case EA_ANSI_COUNTED: {
+    case EA_ANSI_COUNTED:
+    case EA_UTF8_COUNTED: {
         size_t at = p->len_bytes, width = f->type == EA_UTF16_COUNTED ? 2 : 1;
         random_put(p, 0, 2);
         p->bytes[at] = (uint8_t)(width * random_letters(p, width, 0));

@@ -1,0 +1,34 @@
+/* Instrumentation manifests (.man files, and what EventSource writes into a trace) into schemas.
+ * Before it: a file or intrace.c. After it: schemas.h. Thread: any. */
+#ifndef EA_SCHEMA_MANIFEST_H
+#define EA_SCHEMA_MANIFEST_H
+
+#include "schemas.h"
+
+/* One mistake: its place (from 1) and what is wrong, as "event 7: template 'T' is not defined: expected ...". */
+typedef void (*ea_problem_fn)(void *arg, unsigned long line, unsigned long column, const char *text);
+
+typedef struct ea_manifest_options {
+    const char *file;     /* its name in messages and as the origin */
+    const char *language; /* of texts: "en-US"; NULL: that. Without texts in it, the first ones that there are. */
+    enum ea_schema_layer layer;
+    ea_problem_fn on_problem; /* NULL: none */
+    void *arg;
+} ea_manifest_options;
+
+typedef struct ea_manifest_result {
+    size_t providers, events, problems;
+    int changed; /* schemas that were not there like that before */
+} ea_manifest_result;
+
+enum { EA_MANIFEST_MAX_BYTES = 64 << 20 };
+
+/* Reads a manifest and adds what it describes; an event with a mistake is left out, and the mistake is told. into: NULL
+ * to check only. Errors: what is no manifest at all: EA_EFORMAT with "FILE:LINE:COLUMN: what". EA_ELIMIT, EA_ENOMEM. */
+EA_MUST_CHECK int ea_manifest_read(ea_schemas *into, const void *data, size_t len_bytes,
+                                   const ea_manifest_options *options, ea_manifest_result *ret, ea_err *err);
+
+/* Reads a file; the first mistake is the error: EA_EFORMAT with "FILE:LINE:COLUMN: what". */
+EA_MUST_CHECK int ea_manifest_load(ea_schemas *into, const char *path, const char *language, ea_err *err);
+
+#endif

@@ -1,0 +1,69 @@
+/* Schemas that came from outside: manifests, resources of DLLs, what a trace says of its own events. A schema is a
+ * class description (DESCRIPTIONS.md) for a pointer size of 8; the registry asks here for what no row knows. Before it:
+ * proto/event/schema (what reads them). After it: registry.c. Thread: its owner's; a registry that uses it belongs to
+ * the same thread. */
+#ifndef EA_EVENT_SCHEMAS_H
+#define EA_EVENT_SCHEMAS_H
+
+#include "event.h"
+
+/* Where a schema is from, in the order in which they are asked. */
+enum ea_schema_layer {
+    EA_SCHEMA_TRACE,     /* the trace itself */
+    EA_SCHEMA_GIVEN,     /* a file that somebody named */
+    EA_SCHEMA_CATALOGUE, /* what ships with the program */
+    EA_SCHEMA_LAYERS
+};
+
+typedef struct ea_schemas ea_schemas;
+
+/* What is known of a provider as a whole. Strings are borrowed. */
+typedef struct ea_schema_provider {
+    ea_guid guid;
+    const char *name;
+    const char *origin;  /* the file, or "trace" */
+    const char *message; /* what the provider is; "" */
+    size_t keyword_count;
+    const ea_map_entry *keywords;
+    size_t level_count; /* levels of its own */
+    const ea_map_entry *levels;
+    uint8_t layer; /* enum ea_schema_layer */
+} ea_schema_provider;
+
+/* One event's schema; borrowed until the next ea_schemas_add or destroy. */
+typedef struct ea_schema {
+    const uint8_t *description;
+    uint32_t len_bytes;
+    uint8_t layer;
+} ea_schema;
+
+/* limit_bytes: of all that is kept; 0: 256 MiB. */
+EA_MUST_CHECK int ea_schemas_create(ea_schemas **ret, size_t limit_bytes, ea_err *err);
+void ea_schemas_destroy(ea_schemas *s); /* NULL is allowed */
+
+/* Adds the schema of one event, in place of one of the same layer, provider, code and version. Copies. Errors: what
+ * ea_class_parse says, EA_ELIMIT. *ret_changed: 1 when it was not there like that; may be NULL. */
+EA_MUST_CHECK int ea_schemas_add(ea_schemas *s, enum ea_schema_layer layer, const uint8_t *description,
+                                 size_t len_bytes, int *ret_changed, ea_err *err);
+/* Adds what is known of a provider, in place of what the same layer knew. Copies. */
+EA_MUST_CHECK int ea_schemas_add_provider(ea_schemas *s, const ea_schema_provider *provider, ea_err *err);
+
+/* The schema of an event: 1; 0 when there is none. Of this version, or with *ret_newer = 1 of the highest one below it,
+ * if that is the highest of all. */
+int ea_schemas_find(const ea_schemas *s, const ea_guid *provider, uint16_t code, uint8_t version, int classic,
+                    ea_schema *ret, int *ret_newer);
+/* NULL when nothing is known. */
+const ea_schema_provider *ea_schemas_find_provider(const ea_schemas *s, const ea_guid *guid);
+
+size_t ea_schemas_provider_count(const ea_schemas *s);
+const ea_schema_provider *ea_schemas_provider_at(const ea_schemas *s, size_t i); /* in the order of their coming */
+/* All schemas, in no order: start with *cursor = 0; 0 at the end. */
+int ea_schemas_next(const ea_schemas *s, size_t *cursor, ea_schema *ret);
+size_t ea_schemas_count(const ea_schemas *s);
+
+/* The registry asks these schemas for what no row knows. Borrowed until it is destroyed; NULL: none. */
+void ea_registry_set_schemas(ea_registry *r, const ea_schemas *schemas);
+/* Some were added or replaced: records get their classes anew. Classes that were handed out stay. */
+void ea_registry_schemas_changed(ea_registry *r);
+
+#endif
