@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the libraries that etwagent.exe links, static, with mingw-w64, from Debian's own source packages:
-# zstd, protobuf-c, OpenSSL, curl, libyaml, cmocka (for the tests), and the header xxhash.h.
+# zstd, protobuf-c, OpenSSL, curl, libyaml, expat, cmocka (for the tests), and the header xxhash.h.
 # They go to a cache outside the tree: $EA_DEPS_CACHE, or ~/.cache/etwagent/windows-x64. A second run is instant; a change
 # of this script or of the compiler builds anew. Nothing outside the cache is changed, so it needs no root.
 # usage: installer/deps/build-windows-deps.sh        (about four minutes on two cores)
@@ -64,7 +64,7 @@ quiet_apt() { "${apt[@]}" "$@" >"$work/log/apt" 2>&1 || { tail -n 5 "$work/log/a
 echo "windows libraries: fetching sources"
 retry quiet_apt update
 cd "$work/src"
-packages=(libzstd protobuf-c openssl curl libyaml cmocka xxhash)
+packages=(libzstd protobuf-c openssl curl libyaml expat cmocka xxhash)
 retry quiet_apt source --download-only "${packages[@]}"
 for package in "${packages[@]}"; do
     dsc=$(find . -maxdepth 1 -name "${package}_*.dsc" | head -n 1)
@@ -109,6 +109,18 @@ cmake -G Ninja -S libyaml -B libyaml-build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C
 cmake --build libyaml-build -j "$jobs" --target install
 STEP
 
+# its CMake files define XML_DTD without a value, which a security fix of Debian's compares with 1
+step expat <<'STEP'
+mkdir expat-build
+printf '#define BYTEORDER 1234\n#define HAVE_MEMMOVE 1\n#define XML_CONTEXT_BYTES 1024\n#define XML_NS 1\n#define XML_DTD 1\n#define XML_GE 1\n' \
+    >expat-build/expat_config.h
+for part in xmlparse xmlrole xmltok; do
+    "$host-gcc" -O2 -DXML_STATIC -DHAVE_EXPAT_CONFIG_H -Iexpat-build -Iexpat/expat/lib -c "expat/expat/lib/$part.c" -o "expat-build/$part.o"
+done
+"$host-ar" rcs "$prefix/lib/libexpat.a" expat-build/*.o
+cp expat/expat/lib/expat.h expat/expat/lib/expat_external.h "$prefix/include/"
+STEP
+
 step cmocka <<'STEP'
 cmake -G Ninja -S cmocka -B cmocka-build -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER="$host-gcc" -DCMAKE_BUILD_TYPE=Release \
     -DBUILD_SHARED_LIBS=OFF -DWITH_STATIC_LIB=ON -DWITH_EXAMPLES=OFF -DUNIT_TESTING=OFF -DCMAKE_INSTALL_PREFIX="$prefix"
@@ -150,6 +162,7 @@ windows_libs="-lws2_32 -lgdi32 -ladvapi32 -lcrypt32 -luser32 -lbcrypt"
 pc libzstd "$(version_of libzstd)" -lzstd ""
 pc libprotobuf-c "$(version_of protobuf-c)" -lprotobuf-c ""
 pc yaml-0.1 "$(version_of libyaml)" -lyaml -DYAML_DECLARE_STATIC
+pc expat "$(version_of expat)" -lexpat -DXML_STATIC
 pc cmocka "$(version_of cmocka)" -lcmocka ""
 pc libxxhash "$(version_of xxhash)" "" ""
 pc libcrypto "$(version_of openssl)" "-lcrypto $windows_libs" ""

@@ -291,7 +291,8 @@ def decompress(data, size, dictionary, section):
 FIXED = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 8, 8: 8, 9: 4, 10: 8, 11: 1, 12: 4, 13: 1, 14: 2, 15: 4, 16: 8, 19: 16, 20: 8,
          21: 16, 22: 4, 23: 16, 24: 2, 25: 1, 26: 2}
 POINTERS = (17, 18)
-UTF16Z, ANSIZ, UTF16_COUNTED, ANSI_COUNTED, UTF16_REST, WBEM_SID, SID, BYTES, STRUCT_TYPE, UTF16_FIXED, ANSI_FIXED, UTF8Z = range(40, 52)
+UTF16Z, ANSIZ, UTF16_COUNTED, ANSI_COUNTED, UTF16_REST, WBEM_SID, SID, BYTES, STRUCT_TYPE, UTF16_FIXED, ANSI_FIXED, UTF8Z, \
+    UTF8_COUNTED, UTF8_FIXED = range(40, 54)
 INTEGERS = (1, 2, 3, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 18)
 SIGNED = (2, 4, 6, 8)
 REST = 65535
@@ -305,7 +306,8 @@ class Description:
         self.hash = hashlib.sha256(data).digest()
         need(len(data) <= 262144, "DESCRIPTIONS, Notation", "a description has at most 262,144 bytes")
         section = "DESCRIPTIONS, Layout"
-        need(self.u8() == 1, section, "the format is 1")
+        self.format = self.u8()
+        need(self.format in (1, 2), section, "the format is 1 or 2")
         self.kind, self.status, flags = self.u8(), self.u8(), self.u8()
         need(self.kind <= 2 and self.status <= 2, section, "kind and status are 0, 1 or 2")
         need(flags <= 1, section, "flags: other bits are 0")
@@ -322,6 +324,8 @@ class Description:
         field_count = self.varint()
         need(field_count <= 512, section, "at most 512 fields")
         self.fields = [self.field() for _ in range(field_count)]
+        if self.format == 2:
+            self.notes()
         need(self.at == len(data), "DESCRIPTIONS, Notation", "nothing stands behind a description's end")
         self.top, end = [], 0
         while end < field_count:
@@ -340,9 +344,16 @@ class Description:
         value, self.at = varint(self.data, self.at, "DESCRIPTIONS, Notation")
         return value
 
-    def string(self):
+    def notes(self):
+        self.message = self.string(65535)
+        self.names = [self.string() for _ in range(4)]
+        count = self.varint()
+        need(count <= 64, "DESCRIPTIONS, Layout", "at most 64 keywords")
+        self.keywords = [(self.varint(), self.string()) for _ in range(count)]
+
+    def string(self, most=1024):
         size = self.varint()
-        need(size <= 1024, "DESCRIPTIONS, Notation", "a string has at most 1,024 bytes")
+        need(size <= most, "DESCRIPTIONS, Notation", "a string has at most 1,024 bytes")
         data = self.take(size)
         need(0 not in data, "DESCRIPTIONS, Notation", "a string has no NUL")
         try:
@@ -359,12 +370,12 @@ class Description:
         f = types.SimpleNamespace(name=self.string(), type=self.u8(), semantic=self.u8(), count=self.varint(),
                                   count_field=self.varint(), map=self.varint(), members=self.varint(), attributes=self.u8())
         section = "DESCRIPTIONS, Layout"
-        need(f.type in FIXED or f.type in POINTERS or UTF16Z <= f.type <= UTF8Z, "DESCRIPTIONS, Types",
+        need(f.type in FIXED or f.type in POINTERS or UTF16Z <= f.type <= UTF8_FIXED, "DESCRIPTIONS, Types",
              f"the type {f.type} is not known")
         need(1 <= f.count <= 65535, section, "a count is 1 to 65,535")
         need(f.map <= len(self.maps) and (not f.map or f.type in INTEGERS), section, "a field's map is one of the maps; integers only")
         need((f.members > 0) == (f.type == STRUCT_TYPE) or not f.members, section, "members: only of a struct")
-        need(f.attributes <= 1, section, "attributes: other bits are 0")
+        need(f.attributes <= (3 if self.format == 2 else 1), section, "attributes: other bits are 0")
         return f
 
     def span(self, k, depth, beside):
@@ -401,7 +412,7 @@ class Description:
         count = counts.get(f.count_field - 1) if f.count_field else f.count
         if count is None:
             return None
-        if f.type in (BYTES, ANSI_FIXED, UTF16_FIXED):
+        if f.type in (BYTES, ANSI_FIXED, UTF8_FIXED, UTF16_FIXED):
             unit = 2 if f.type == UTF16_FIXED else 1
             if count == REST and not f.count_field:
                 count = (len(payload) - at) // unit
@@ -436,7 +447,7 @@ class Description:
                 if payload[end] == payload[end + 1] == 0:
                     return end + 2
             return at + left // 2 * 2
-        if f.type in (UTF16_COUNTED, ANSI_COUNTED):
+        if f.type in (UTF16_COUNTED, ANSI_COUNTED, UTF8_COUNTED):
             size = 2 + int.from_bytes(payload[at:at + 2], "little")
             return at + size if left >= 2 and size <= left else None
         if f.type == UTF16_REST:

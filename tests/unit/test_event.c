@@ -413,7 +413,7 @@ static void test_description_damage(void **state) {
     }
     ea_text_char(&d, 0); /* and one byte too many */
     assert_int_equal(ea_registry_add_description(r, (uint8_t *)d.data, d.len_bytes, &c, &err), EA_ECORRUPT);
-    d.data[0] = 2;
+    d.data[0] = 3;
     assert_int_equal(ea_registry_add_description(r, (uint8_t *)d.data, d.len_bytes, &c, &err), EA_EUNSUPPORTED);
     ea_text_deinit(&d);
     ea_registry_destroy(r);
