@@ -9,11 +9,11 @@
 /* 1: text that ends with a NUL, has a count before it, or fills its array. */
 static int is_text(uint8_t type) {
     return (type >= EA_UTF16Z && type <= EA_UTF16_REST) || type == EA_UTF16_FIXED || type == EA_ANSI_FIXED ||
-           type == EA_UTF8Z || type == EA_CHAR8 || type == EA_CHAR16;
+           (type >= EA_UTF8Z && type <= EA_UTF8_FIXED) || type == EA_CHAR8 || type == EA_CHAR16;
 }
 /* Such text takes all of its field, whatever the number of elements. */
 static int is_text_of_array(const ea_field *f) {
-    return f->type == EA_UTF16_FIXED || f->type == EA_ANSI_FIXED ||
+    return f->type == EA_UTF16_FIXED || f->type == EA_ANSI_FIXED || f->type == EA_UTF8_FIXED ||
            ((f->type == EA_CHAR8 || f->type == EA_CHAR16) && (f->count != 1 || f->count_field >= 0));
 }
 static int is_wide(uint8_t type) {
@@ -113,13 +113,13 @@ static int put_characters(place *p, uint8_t type, const char *text, size_t len_b
         p->used += n;
         return 0;
     }
-    return type == EA_UTF8Z ? put(p, text, len_bytes) : put_ansi(p, text, len_bytes);
+    return type >= EA_UTF8Z && type <= EA_UTF8_FIXED ? put(p, text, len_bytes) : put_ansi(p, text, len_bytes);
 }
 
 /* field_bytes: of an array of characters, which is filled up with NULs; 0 otherwise. */
 static int put_text(place *p, const ea_field *f, size_t field_bytes, const char *text, size_t len_bytes) {
     size_t start = p->used, width = is_wide(f->type) ? 2 : 1;
-    int counted = f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED;
+    int counted = f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED || f->type == EA_UTF8_COUNTED;
     int rc = counted ? put_zeros(p, 2) : 0;
     if (!rc)
         rc = put_characters(p, f->type, text, len_bytes);
@@ -280,6 +280,7 @@ static size_t element_bytes(const ea_field *f, const uint8_t *data, size_t left)
         return n < left ? n + 1 : n;
     case EA_UTF16_COUNTED:
     case EA_ANSI_COUNTED:
+    case EA_UTF8_COUNTED:
         return left >= 2 ? (size_t)2 + ea_load16(data) : 0;
     case EA_SID:
         return left >= 8 ? 8 + (size_t)4 * data[1] : 0;
