@@ -5,6 +5,7 @@
 #include "providers.h"
 #include "rows.h"
 #include "schemas.h"
+#include "tracelogging.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -136,25 +137,6 @@ static const ea_class_row *find_row(const ea_record *record, int classic, uint16
     return newest;
 }
 
-/* A NUL-terminated name inside metadata, bounded by it and by what a description may hold. */
-static void copy_name(ea_text *out, const uint8_t *at, const uint8_t *end) {
-    const uint8_t *nul = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
-    size_t len = nul ? (size_t)(nul - at) : 0;
-    ea_text_add(out, at, len < EA_NAME_MAX_BYTES ? len : EA_NAME_MAX_BYTES);
-}
-
-/* Name of a TraceLogging event. Source: evntprov.h/TraceLoggingProvider.h _tlgEventMetadata as go-winio
- * pkg/etw/eventmetadata.go writes it: u16 size, tag bytes while the top bit is set, then the name with its NUL. */
-static void tracelogging_name(ea_text *out, const ea_ext *item) {
-    const uint8_t *at = item->data + 2, *end = item->data + item->size_bytes;
-    if (item->size_bytes < 4)
-        return;
-    while (at < end && (*at & 0x80))
-        at++;
-    if (at < end)
-        copy_name(out, at + 1, end);
-}
-
 /* The schema from outside for this record, as its class's description in r->text: 1, or 0. A newer version than any
  * that is known gets the newest one's fields. */
 static int describe_from_schema(ea_registry *r, const ea_class_head *head, int exact_only) {
@@ -177,6 +159,22 @@ static int describe_from_schema(ea_registry *r, const ea_class_head *head, int e
     return 1;
 }
 
+/* A piece of an EventSource's manifest, which every such provider writes. Source: System.Diagnostics.Tracing,
+ * ManifestEnvelope. */
+static const ea_class_row *manifest_piece(uint16_t code, int classic) {
+    enum { MANIFEST_EVENT = 0xFFFE };
+    static const ea_field_row FIELDS[] = {{.name = "Format", .type = EA_U8},
+                                          {.name = "MajorVersion", .type = EA_U8},
+                                          {.name = "MinorVersion", .type = EA_U8},
+                                          {.name = "Magic", .type = EA_HEX8},
+                                          {.name = "TotalChunks", .type = EA_U16},
+                                          {.name = "ChunkNumber", .type = EA_U16},
+                                          {.name = "Data", .type = EA_UTF8_FIXED, .count = EA_COUNT_REST},
+                                          {.name = NULL}};
+    static const ea_class_row ROW = {"ManifestData", MANIFEST_EVENT, 0, UINT8_MAX, FIELDS};
+    return code == MANIFEST_EVENT && !classic ? &ROW : NULL;
+}
+
 static const char *provider_name(const ea_registry *r, const ea_guid *provider) {
     const char *name = ea_registry_provider_name(r, provider);
     const ea_schema_provider *p = *name || !r->schemas ? NULL : ea_schemas_find_provider(r->schemas, provider);
@@ -196,38 +194,45 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
                           .classic = (record->flags & EA_FLAG_CLASSIC_HEADER) != 0,
                           .pointer_size = record->pointer_size == 4 ? 4 : 8,
                           .status = EA_CLASS_UNKNOWN};
-    ea_text name, traits_name;
-    ea_text_init(&name);
-    ea_text_init(&traits_name);
     const ea_provider_row *provider;
-    int newer = 0, described = 0;
+    ea_tracelogging own = {.name = ""};
+    int newer = 0, described = 0, rc = 0;
     const ea_class_row *row = metadata ? NULL : find_row(record, head.classic, head.code, &provider, &newer);
-    if (row) {
+    if (!row && !metadata && (row = manifest_piece(head.code, head.classic)) != NULL) {
+        head.name = row->name;
+        head.status = EA_CLASS_KNOWN;
+    } else if (row) {
         head.name = row->name;
         head.provider_name = provider->name;
         head.kind = provider->kind;
         head.status = !row->fields ? EA_CLASS_UNKNOWN : newer ? EA_CLASS_NEWER : EA_CLASS_KNOWN;
     }
     if (metadata)
-        tracelogging_name(&name, metadata);
+        rc = ea_tracelogging_read(&r->scratch, metadata->data, metadata->size_bytes, &own);
     else if (head.status != EA_CLASS_KNOWN)
         described = describe_from_schema(r, &head, row != NULL);
-    if (traits && traits->size_bytes > 2)
-        copy_name(&traits_name, traits->data + 2, traits->data + traits->size_bytes);
-    if (name.len_bytes)
-        head.name = name.data;
-    if (traits_name.len_bytes && !*head.provider_name)
-        head.provider_name = traits_name.data;
-    if (!described) {
-        ea_text_clear(&r->text);
-        ea_class_describe(&r->text, &head, row);
+    if (traits && !*head.provider_name) {
+        size_t len;
+        const char *s = ea_traits_name(traits->data, traits->size_bytes, &len);
+        head.provider_name = ea_arena_strdup(&r->scratch, len ? s : "");
     }
-    int rc = r->text.failed || name.failed || traits_name.failed ? EA_ENOMEM : 0;
-    if (!rc)
-        rc = class_of(r, (const uint8_t *)r->text.data, r->text.len_bytes, ret, NULL);
-    ea_text_deinit(&name);
-    ea_text_deinit(&traits_name);
-    return rc;
+    if (metadata && !rc) {
+        head.name = own.name;
+        head.status = own.wrong ? EA_CLASS_UNKNOWN : EA_CLASS_KNOWN;
+    }
+    if (!head.provider_name)
+        rc = EA_ENOMEM;
+    if (!described && !rc) {
+        ea_text_clear(&r->text);
+        if (metadata)
+            ea_class_describe_fields(&r->text, &head, own.fields, own.field_count, NULL);
+        else
+            ea_class_describe(&r->text, &head, row);
+    }
+    ea_arena_reset(&r->scratch);
+    if (!rc && r->text.failed)
+        rc = EA_ENOMEM;
+    return rc ? rc : class_of(r, (const uint8_t *)r->text.data, r->text.len_bytes, ret, NULL);
 }
 
 static const ea_class *overflowed(ea_registry *r) {

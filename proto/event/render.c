@@ -3,6 +3,7 @@
 #include "render.h"
 
 #include "ntstatus.h"
+#include "tracelogging.h"
 #include "value.h"
 
 enum form {
@@ -568,6 +569,18 @@ static void put_address_or_bytes(ea_text *out, const style *how, const ea_slice 
 static void put_value(ea_text *out, const style *how, const ea_class *c, size_t field, const ea_slice *slice) {
     const ea_field *f = &c->fields[field];
     size_t used;
+    if (f->type == EA_BYTES && f->semantic == EA_SEM_IP && (slice->len_bytes == 4 || slice->len_bytes == 16)) {
+        ea_text address;
+        ea_text_init(&address);
+        if (slice->len_bytes == 16)
+            put_ipv6(&address, slice->data);
+        else
+            ea_text_printf(&address, "%u.%u.%u.%u", slice->data[0], slice->data[1], slice->data[2], slice->data[3]);
+        put_symbol(out, how, address.data ? address.data : "");
+        out->failed |= address.failed;
+        ea_text_deinit(&address);
+        return;
+    }
     if (f->type == EA_BYTES && f->semantic == EA_SEM_SOCKET_ADDRESS) {
         put_address_or_bytes(out, how, slice);
         return;
@@ -797,6 +810,23 @@ static int put_note(ea_text *out, const style *how, const ea_class *c, enum note
     return 1;
 }
 
+/* What a TraceLogging event carries beside its fields. */
+static void put_metadata_json(ea_text *out, const style *how) {
+    const ea_ext *metadata = ea_record_ext(how->record, EA_EXT_SCHEMA_TL),
+                 *traits = ea_record_ext(how->record, EA_EXT_PROV_TRAITS);
+    uint32_t tag = metadata ? ea_tracelogging_tag(metadata->data, metadata->size_bytes) : 0;
+    ea_guid group;
+    if (tag) {
+        ea_text_str(out, ",\"tag\":");
+        put_hex(out, how, tag);
+    }
+    if (traits && ea_traits_group(traits->data, traits->size_bytes, &group)) {
+        ea_text_str(out, ",\"provider_group\":\"");
+        ea_text_guid(out, &group);
+        ea_text_char(out, '"');
+    }
+}
+
 static void put_notes_json(ea_text *out, const style *how, const ea_class *c) {
     char key[32];
     for (int i = 0; i < NOTE_COUNT; i++) {
@@ -980,6 +1010,8 @@ static void render_json(ea_text *out, const style *how, const ea_class *c, int r
     put_stack(out, how, r);
     if (c->notes)
         put_notes_json(out, how, c);
+    if (r->ext_count)
+        put_metadata_json(out, how);
     put_completion(out, how, c);
     if (raw)
         put_raw(out, r);

@@ -47,9 +47,9 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
 /* One record as one JSON object without a newline. Keys, in this order: time, clock, provider, provider_name, name, id,
  * version, channel, level, opcode, task, keyword, cpu, pid, tid, activity_id, related_activity_id, fields, stack; with
  * where the class has a schema that names them also level_name, channel_name, task_name, opcode_name, keyword_names and
- * message; with
- * raw also flags, property, kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source},
- * payload, extended [{type, name, linkage, data}]. How each kind of value looks is said once, in EA_RENDER_HELP. */
+ * message, and a TraceLogging event tag and provider_group, where it has them; with raw also flags, property,
+ * kernel_time, user_time, logger, pointer_size, header {type, hook_id, word, source}, payload, extended [{type, name,
+ * linkage, data}]. How each kind of value looks is said once, in EA_RENDER_HELP. */
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw);
 /* One line for a person. */
 void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock);
@@ -89,7 +89,8 @@ const char *ea_ext_type_name(uint16_t type);
     "field, a newer version's new fields, an event of unknown layout) are in fields as \"_tail\", in\n"                \
     "hex. stack holds return addresses that came with the event. A socket address is {\"value\": hex,\n"                \
     "\"name\": \"127.0.0.1:80\"}. Events with a manifest also have level_name, channel_name, task_name,\n"             \
-    "opcode_name, keyword_names and message, as far as it says them.\n\n"                                                  \
+    "opcode_name, keyword_names and message, as far as it says them; TraceLogging events their tag and\n"               \
+    "their provider's provider_group.\n\n"                                                  \
     "Unless --raw or --no-names is given, what other events of the trace say is added: a file\n"                        \
     "object, file key or registry key that has a name at that time is {\"value\": \"0x...\", \"name\":\n"             \
     "\"C:\\\\...\"}, a device path whose volume has a drive letter {\"value\": \"\\\\Device\\\\...\", \"name\":\n"       \

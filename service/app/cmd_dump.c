@@ -3,6 +3,7 @@
  * Thread: the main one. */
 #include "commands.h"
 #include "input.h"
+#include "intrace.h"
 #include "names.h"
 #include "print.h"
 #include "render.h"
@@ -14,7 +15,8 @@ typedef struct options {
     int strict, follow;
 } options;
 
-static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_err *err) {
+static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_trace_schemas *from_trace,
+                     ea_err *err) {
     const ea_record *r;
     int rc;
     while ((rc = ea_input_next(in, &r, err)) > 0) {
@@ -23,6 +25,8 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
                 return rc;
             continue;
         }
+        if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(from_trace, r))
+            ea_registry_schemas_changed(registry);
         const ea_clock *clock = &ea_etl_file_info(in->set, r->source)->clock;
         rc = ea_printer_event(printer, r, ea_registry_find(registry, r), clock, err);
         if (rc)
@@ -61,10 +65,13 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_printer *printer = NULL;
     ea_names *names = NULL;
     ea_schemas *schemas = NULL;
+    ea_trace_schemas *from_trace = NULL;
     ea_resolver resolver = {0};
     int rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
         rc = ea_schema_options_read(&schemas, &o->schemas, &err);
+    if (!rc)
+        rc = ea_trace_schemas_create(&from_trace, schemas, &err);
     if (!rc)
         rc = ea_registry_create(&registry, 0, &err);
     if (!rc)
@@ -83,10 +90,11 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     else if ((exit_code = ea_input_open(&in, operands, operand_count, o->follow, o->strict)) == 0) {
-        rc = print_all(printer, &in, registry, &err);
+        rc = print_all(printer, &in, registry, from_trace, &err);
         exit_code = ea_input_close(&in, rc, &err);
     }
     ea_registry_destroy(registry);
+    ea_trace_schemas_destroy(from_trace);
     ea_schemas_destroy(schemas);
     ea_printer_destroy(printer);
     ea_names_destroy(names);

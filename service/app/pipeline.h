@@ -34,9 +34,9 @@ typedef struct ea_pipeline_options {
      * keyframes are written on request, and the spool evicts what it has no room for. 0: a replay, which makes the same
      * batches again whenever it is taken up. */
     int live;
-    const ea_schemas *schemas; /* borrowed; NULL: none */
-    ea_spool *spool;           /* borrowed */
-    ea_ledger *ledger;         /* borrowed */
+    ea_schemas *schemas; /* borrowed; NULL: those that the records bring along only */
+    ea_spool *spool;     /* borrowed */
+    ea_ledger *ledger;   /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */

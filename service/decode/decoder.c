@@ -1,20 +1,29 @@
 /* The decoding step. See decoder.h. */
 #include "decoder.h"
+#include "intrace.h"
 
 #include <stdlib.h>
 
 struct ea_decoder {
     ea_registry *registry;
+    ea_schemas *own; /* NULL: somebody else's are used */
+    ea_trace_schemas *from_trace;
     ea_slice slices[EA_FIELDS_MAX];
 };
 
-int ea_decoder_create(ea_decoder **ret, const ea_schemas *schemas, ea_err *err) {
+int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, ea_err *err) {
     ea_decoder *d = calloc(1, sizeof *d);
     if (!d)
         return ea_fail(err, EA_ENOMEM, "make a decoder");
     int rc = ea_registry_create(&d->registry, 0, err);
+    if (!rc && !schemas) {
+        rc = ea_schemas_create(&d->own, 0, err);
+        schemas = d->own;
+    }
+    if (!rc)
+        rc = ea_trace_schemas_create(&d->from_trace, schemas, err);
     if (rc) {
-        free(d);
+        ea_decoder_destroy(d);
         return rc;
     }
     ea_registry_set_schemas(d->registry, schemas);
@@ -26,12 +35,16 @@ void ea_decoder_destroy(ea_decoder *d) {
     if (!d)
         return;
     ea_registry_destroy(d->registry);
+    ea_trace_schemas_destroy(d->from_trace);
+    ea_schemas_destroy(d->own);
     free(d);
 }
 
 const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_counter *ret_outcome) {
-    const ea_class *c = ea_registry_find(d->registry, record);
     size_t whole, used;
+    if (ea_trace_schemas_concerns(record) && ea_trace_schemas_feed(d->from_trace, record))
+        ea_registry_schemas_changed(d->registry);
+    const ea_class *c = ea_registry_find(d->registry, record);
     if (c->status == EA_CLASS_UNKNOWN) {
         *ret_outcome = EA_COUNT_decode_unknown;
         return c;

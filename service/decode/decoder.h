@@ -9,13 +9,15 @@
 
 typedef struct ea_decoder ea_decoder;
 
-/* schemas: what the registry asks beside its rows; borrowed; NULL: none. */
-EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, const ea_schemas *schemas, ea_err *err);
+/* schemas: what the registry asks beside its rows, and what gets the schemas that records bring along; borrowed; NULL:
+ * its own. */
+EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, ea_err *err);
 void ea_decoder_destroy(ea_decoder *d); /* NULL is allowed */
 
-/* A record's class: never NULL, valid until the decoder is destroyed. *ret_outcome is EA_COUNT_decode_whole,
- * EA_COUNT_decode_partial or EA_COUNT_decode_unknown. A class whose fields are all fixed costs one look-up and one
- * comparison; another is split once. */
+/* Takes the schemas that the record brings along, for the records behind it. Then: a record's class: never NULL, valid
+ * until the decoder is destroyed. *ret_outcome is EA_COUNT_decode_whole, EA_COUNT_decode_partial or
+ * EA_COUNT_decode_unknown. A class whose fields are all fixed costs one look-up and one comparison; another is split
+ * once. */
 const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_counter *ret_outcome);
 
 #endif

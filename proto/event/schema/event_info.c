@@ -1,0 +1,134 @@
+/* TRACE_EVENT_INFO into a schema. See intrace.h. Source of the layout: tdh.h, TRACE_EVENT_INFO and EVENT_PROPERTY_INFO.
+ */
+#include "intrace.h"
+
+#include "class.h"
+#include "properties.h"
+#include "tdh_types.h"
+
+enum {
+    HEAD_BYTES = 112,
+    PROPERTY_BYTES = 24,
+    DECODING_XML = 0,
+    DECODING_WBEM = 1,
+    PROPERTY_STRUCT = 0x01,
+    PROPERTY_PARAM_LENGTH = 0x02,
+    PROPERTY_PARAM_COUNT = 0x04,
+    PROPERTY_FIXED_LENGTH = 0x10,
+    SCRATCH_BYTES = 1 << 20
+};
+
+typedef struct info {
+    const uint8_t *data;
+    size_t len_bytes;
+    ea_arena arena;
+} info;
+
+/* UTF-16 up to its NUL at an offset that stands at `at`; "" for offset 0; NULL when it is outside or there is no
+ * memory. */
+static const char *text_at(info *in, size_t at) {
+    size_t offset = ea_load32(in->data + at), n = 0;
+    if (!offset)
+        return "";
+    if (offset >= in->len_bytes)
+        return NULL;
+    while (offset + n + 2 <= in->len_bytes && ea_load16(in->data + offset + n))
+        n += 2;
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_utf16(&t, in->data + offset, n);
+    const char *own = t.failed ? NULL : ea_arena_strdup(&in->arena, t.data ? t.data : "");
+    ea_text_deinit(&t);
+    return own;
+}
+
+/* Strings and bytes have a length of their own only where one is given; what has a width states it here as well. */
+static int has_length(int in_type) {
+    return in_type == EA_IN_UNICODE_STRING || in_type == EA_IN_ANSI_STRING || in_type == EA_IN_BINARY ||
+           in_type == EA_IN_HEXDUMP;
+}
+
+static int read_property(info *in, const uint8_t *p, ea_property *ret) {
+    uint32_t flags = ea_load32(p);
+    *ret = (ea_property){.name = text_at(in, (size_t)(p - in->data) + 4), .count_from = -1, .length_from = -1};
+    if (!ret->name)
+        return 0;
+    if (flags & PROPERTY_STRUCT) {
+        ret->is_struct = 1;
+        ret->first_member = ea_load16(p + 8);
+        ret->member_count = ea_load16(p + 10);
+    } else {
+        ret->in_type = ea_load16(p + 8);
+        ret->out_type = ea_load16(p + 10);
+    }
+    if (flags & PROPERTY_PARAM_COUNT)
+        ret->count_from = ea_load16(p + 16);
+    else
+        ret->count = ea_load16(p + 16);
+    if (ret->is_struct)
+        return 1;
+    if (flags & PROPERTY_PARAM_LENGTH)
+        ret->length_from = ea_load16(p + 18);
+    else if (flags & PROPERTY_FIXED_LENGTH || has_length(ret->in_type))
+        ret->length = ea_load16(p + 18);
+    return 1;
+}
+
+static int read_info(info *in, ea_schemas *into, int *ret_changed, ea_err *err) {
+    const uint8_t *p = in->data;
+    uint32_t source = in->len_bytes >= HEAD_BYTES ? ea_load32(p + 48) : 0, count, top;
+    if (in->len_bytes < HEAD_BYTES)
+        return ea_fail(err, EA_ECORRUPT, "event information: it ends inside its head");
+    if (source != DECODING_XML && source != DECODING_WBEM)
+        return ea_fail(err, EA_EUNSUPPORTED, "event information of a kind that needs none");
+    count = ea_load32(p + 100);
+    top = ea_load32(p + 104);
+    if (count > EA_FIELDS_MAX || top > count || HEAD_BYTES + (size_t)count * PROPERTY_BYTES > in->len_bytes)
+        return ea_fail(err, EA_ECORRUPT, "event information: it ends inside its properties");
+    int classic = source == DECODING_WBEM;
+    ea_class_head head = {.classic = (uint8_t)classic, .pointer_size = 8, .version = p[34]};
+    memcpy(&head.provider, classic ? p + 16 : p, sizeof head.provider);
+    head.code = classic ? p[37] : ea_load16(p + 32);
+    head.provider_name = text_at(in, 52);
+    const char *task = text_at(in, 68), *opcode = text_at(in, 72);
+    ea_class_notes notes = {.level = text_at(in, 56), .channel = text_at(in, 60), .message = text_at(in, 76)};
+    ea_property *properties = ea_arena_zalloc(&in->arena, (size_t)count + 1, sizeof *properties);
+    ea_field *fields = ea_arena_zalloc(&in->arena, EA_FIELDS_MAX, sizeof *fields);
+    if (!head.provider_name || !task || !opcode || !notes.level || !notes.channel || !notes.message || !properties ||
+        !fields)
+        return ea_fail(err, EA_ECORRUPT, "event information: a text stands outside of it");
+    notes.task = task;
+    notes.opcode = opcode;
+    for (uint32_t i = 0; i < count; i++)
+        if (!read_property(in, p + HEAD_BYTES + (size_t)i * PROPERTY_BYTES, &properties[i]))
+            return ea_fail(err, EA_ECORRUPT, "event information: a property's name stands outside of it");
+    const char *wrong;
+    size_t which;
+    int n = ea_properties_to_fields(properties, count, top, fields, &wrong, &which);
+    if (n < 0)
+        return ea_fail(err, EA_ECORRUPT, "event information: property %zu %s", which, wrong);
+    ea_text name, description;
+    ea_text_init(&name);
+    ea_text_init(&description);
+    ea_text_str(&name, task);
+    if (*task && *opcode)
+        ea_text_char(&name, '/');
+    ea_text_str(&name, opcode);
+    head.name = name.data ? name.data : "";
+    ea_class_describe_fields(&description, &head, fields, (size_t)n, &notes);
+    int rc = name.failed || description.failed
+                 ? ea_fail(err, EA_ENOMEM, "event information")
+                 : ea_schemas_add(into, EA_SCHEMA_TRACE, (const uint8_t *)description.data, description.len_bytes,
+                                  ret_changed, err);
+    ea_text_deinit(&name);
+    ea_text_deinit(&description);
+    return rc;
+}
+
+int ea_event_info_read(ea_schemas *into, const uint8_t *data, size_t len_bytes, int *ret_changed, ea_err *err) {
+    info in = {.data = data, .len_bytes = len_bytes};
+    ea_arena_init(&in.arena, SCRATCH_BYTES);
+    int rc = read_info(&in, into, ret_changed, err);
+    ea_arena_deinit(&in.arena);
+    return rc;
+}

@@ -1,0 +1,32 @@
+/* Schemas that a trace brings along: EventSource manifests, which come as events in pieces, from every process that has
+ * the provider, and TRACE_EVENT_INFO records, which tools write for what only the traced machine knew.
+ * They hold for the events behind them. Before it: a source's records. After it: schemas.h. Thread: its owner's. */
+#ifndef EA_SCHEMA_INTRACE_H
+#define EA_SCHEMA_INTRACE_H
+
+#include "schemas.h"
+
+typedef struct ea_trace_schemas ea_trace_schemas;
+
+/* into: borrowed; gets them in the layer EA_SCHEMA_TRACE. */
+EA_MUST_CHECK int ea_trace_schemas_create(ea_trace_schemas **ret, ea_schemas *into, ea_err *err);
+void ea_trace_schemas_destroy(ea_trace_schemas *t); /* NULL is allowed */
+
+/* 1 when this record may bring a schema: cheap enough for every record. */
+int ea_trace_schemas_concerns(const ea_record *record);
+/* Takes what the record brings. 1 when schemas changed (ea_registry_schemas_changed), else 0: a piece of a manifest,
+ * one that is known, or nothing that can be read. */
+int ea_trace_schemas_feed(ea_trace_schemas *t, const ea_record *record);
+
+typedef struct ea_trace_schemas_counts {
+    uint64_t pieces, manifests, event_infos;
+    uint64_t unreadable; /* manifests and event infos that are none */
+    uint64_t given_up;   /* manifests whose pieces did not all come, or too many at once */
+} ea_trace_schemas_counts;
+ea_trace_schemas_counts ea_trace_schemas_get(const ea_trace_schemas *t);
+
+/* Reads one TRACE_EVENT_INFO (tdh.h) into schemas. EA_ECORRUPT, EA_EUNSUPPORTED, EA_ENOMEM, EA_ELIMIT. */
+EA_MUST_CHECK int ea_event_info_read(ea_schemas *into, const uint8_t *data, size_t len_bytes, int *ret_changed,
+                                     ea_err *err);
+
+#endif
