@@ -1,4 +1,5 @@
 /* Schemas from outside: what a manifest becomes, what is said of mistakes, messages, and the store of schemas. */
+#include "intrace.h"
 #include "manifest.h"
 #include "render.h"
 
@@ -229,12 +230,181 @@ static void test_changed_schemas(void **state) {
     ea_schemas_destroy(schemas);
 }
 
+/* ---- what a trace brings along ---- */
+
+typedef struct metadata {
+    uint8_t bytes[2048];
+    size_t len_bytes;
+} metadata;
+
+static void add_bytes(metadata *m, const void *data, size_t len_bytes) {
+    assert_true(m->len_bytes + len_bytes <= sizeof m->bytes);
+    memcpy(m->bytes + m->len_bytes, data, len_bytes);
+    m->len_bytes += len_bytes;
+    ea_store16(m->bytes, (uint16_t)m->len_bytes);
+}
+
+static metadata new_metadata(const char *event) {
+    metadata m = {.len_bytes = 2};
+    add_bytes(&m, "\x81\x05", 2); /* tag 0x85 */
+    add_bytes(&m, event, strlen(event) + 1);
+    return m;
+}
+
+static void add_field(metadata *m, const char *name, const void *types, size_t len_bytes) {
+    add_bytes(m, name, strlen(name) + 1);
+    add_bytes(m, types, len_bytes);
+}
+
+static ea_record logged(const metadata *m, ea_ext *item, const void *payload, size_t payload_bytes) {
+    *item = (ea_ext){.type = EA_EXT_SCHEMA_TL, .size_bytes = (uint32_t)m->len_bytes, .data = m->bytes};
+    return (ea_record){.provider = EXAMPLE,
+                       .pointer_size = 8,
+                       .ext = item,
+                       .ext_count = 1,
+                       .payload = payload,
+                       .payload_bytes = (uint16_t)payload_bytes};
+}
+
+static void test_tracelogging_of_every_shape(void **state) {
+    (void)state;
+    static const uint8_t PAYLOAD[] = {1,  0, 0,   0,   2, 0, 0, 0,    /* fixed[2] */
+                                      2,  0, 5,   0,   6, 0,          /* counted[2] */
+                                      2,  0, 'o', 'k',                /* text of counted characters */
+                                      3,  0, 1,   2,   3,             /* binary */
+                                      4,  0, 127, 0,   0, 1,          /* address as binary */
+                                      2,  0, 7,   1,   0, 9, 8, 0, 0, /* rows[2]: a byte and counted numbers */
+                                      2,  0, 'c', 'u',                /* of its own type */
+                                      255};
+    metadata m = new_metadata("Everything");
+    add_field(&m, "fixed", "\x28\x02\x00", 3);
+    add_field(&m, "counted", "\x46", 1);
+    add_field(&m, "text", "\xC4\x02", 2);
+    add_field(&m, "binary", "\x0E", 1);
+    add_field(&m, "ip", "\x8E\x09", 2);
+    add_field(&m, "nothing", "\x80\x01", 2);
+    add_field(&m, "rows", "\xD8\x82\x07", 3); /* two members, and a tag */
+    add_field(&m, "b", "\x04", 1);
+    add_field(&m, "n", "\x44", 1);
+    add_field(&m, "custom", "\x60\x03\x00xyz", 6);
+    add_field(&m, "last", "\x84\x04", 2);
+    ea_registry *r = new_registry(NULL);
+    ea_ext item;
+    ea_record record = logged(&m, &item, PAYLOAD, sizeof PAYLOAD);
+    const ea_class *c = ea_registry_find(r, &record);
+    assert_string_equal(c->name, "Everything");
+    assert_int_equal(c->status, EA_CLASS_KNOWN);
+    expect_json(c, &record,
+                "\"fields\":{\"fixed\":[1,2],\"counted\":[5,6],\"text\":\"ok\",\"binary\":\"010203\","
+                "\"ip\":\"127.0.0.1\",\"rows\":[{\"b\":7,\"n\":[9]},{\"b\":8,\"n\":[]}],\"custom\":\"6375\","
+                "\"last\":\"0xff\"}");
+    expect_json(c, &record, "\"tag\":\"0x85\"");
+    for (size_t n = 0; n < m.len_bytes; n++) { /* metadata cut anywhere: the event is kept, its bytes are its tail */
+        uint8_t *cut = malloc(n ? n : 1);
+        assert_non_null(cut);
+        memcpy(cut, m.bytes, n);
+        item.data = cut;
+        item.size_bytes = (uint32_t)n;
+        assert_int_equal(ea_registry_find(r, &record)->status, EA_CLASS_UNKNOWN);
+        free(cut);
+    }
+    ea_registry_destroy(r);
+}
+
+/* Same provider, same name, other fields; deep nesting; arrays that claim more than there is. */
+static void test_tracelogging_that_is_hostile(void **state) {
+    (void)state;
+    static const uint8_t PAYLOAD[] = {1, 2, 3, 4};
+    metadata a = new_metadata("E"), b = new_metadata("E"), deep = new_metadata("Deep"), huge = new_metadata("Huge");
+    ea_registry *r = new_registry(NULL);
+    ea_ext item;
+    add_field(&a, "x", "\x08", 1);
+    add_field(&b, "y", "\x06", 1);
+    add_field(&b, "z", "\x06", 1);
+    ea_record record = logged(&a, &item, PAYLOAD, 4);
+    expect_json(ea_registry_find(r, &record), &record, "\"fields\":{\"x\":67305985}");
+    record = logged(&b, &item, PAYLOAD, 4);
+    expect_json(ea_registry_find(r, &record), &record, "\"fields\":{\"y\":513,\"z\":1027}");
+    for (int i = 0; i < 100; i++)
+        add_field(&deep, "s", "\x98\x01", 2);
+    add_field(&deep, "x", "\x04", 1);
+    record = logged(&deep, &item, PAYLOAD, 4);
+    const ea_class *c = ea_registry_find(r, &record);
+    assert_int_equal(c->status, EA_CLASS_UNKNOWN);
+    assert_string_equal(c->name, "Deep");
+    expect_json(c, &record, "\"fields\":{\"_tail\":\"01020304\"}");
+    add_field(&huge, "a", "\x24\xFF\xFF", 3);
+    record = logged(&huge, &item, PAYLOAD, 4);
+    expect_json(ea_registry_find(r, &record), &record, "\"fields\":{\"_tail\":\"01020304\"}");
+    ea_registry_destroy(r);
+}
+
+static int feed_piece(ea_trace_schemas *t, const char *text, uint32_t pid, unsigned number, unsigned total) {
+    uint8_t payload[1024] = {1, 1, 0, 0x5B, (uint8_t)total, 0, (uint8_t)number, 0};
+    size_t n = strlen(text), from = n * number / total, to = n * (number + 1) / total;
+    assert_true(to - from <= sizeof payload - 8);
+    memcpy(payload + 8, text + from, to - from);
+    ea_record record = {.provider = EXAMPLE,
+                        .id = 0xFFFE,
+                        .pid = pid,
+                        .pointer_size = 8,
+                        .payload = payload,
+                        .payload_bytes = (uint16_t)(8 + to - from)};
+    assert_true(ea_trace_schemas_concerns(&record));
+    return ea_trace_schemas_feed(t, &record);
+}
+
+static void test_manifests_in_pieces(void **state) {
+    (void)state;
+#define SOURCE(field)                                                                                                  \
+    "<instrumentationManifest xmlns='http://schemas.microsoft.com/win/2004/08/events'><instrumentation><events>"       \
+    "<provider name='Source' guid='{11111111-2222-3333-4444-555555555555}'><tasks><task name='Said' value='7'/>"       \
+    "</tasks><templates><template tid='t'><data name='" field "' inType='win:UInt32'/></template></templates>"         \
+    "<events><event value='3' task='Said' template='t'/></events></provider></events></instrumentation>"               \
+    "</instrumentationManifest>"
+    static const uint8_t PAYLOAD[] = {1, 0, 0, 0};
+    ea_schemas *schemas = new_schemas();
+    ea_registry *r = new_registry(schemas);
+    ea_trace_schemas *t;
+    ea_record record = {.provider = EXAMPLE, .id = 3, .pointer_size = 8, .payload = PAYLOAD, .payload_bytes = 4};
+    assert_int_equal(ea_trace_schemas_create(&t, schemas, NULL), 0);
+    /* a process that ends in the middle, and two that take turns, backwards */
+    assert_int_equal(feed_piece(t, SOURCE("old"), 1, 0, 3), 0);
+    for (unsigned i = 3; i-- > 0;)
+        for (uint32_t pid = 2; pid <= 3; pid++)
+            assert_int_equal(feed_piece(t, SOURCE("first"), pid, i, 3), pid == 2 && i == 0);
+    ea_registry_schemas_changed(r);
+    expect_json(ea_registry_find(r, &record), &record, "\"name\":\"Said\",\"id\":3");
+    expect_json(ea_registry_find(r, &record), &record, "\"fields\":{\"first\":1}");
+    /* the provider changes */
+    assert_int_equal(feed_piece(t, SOURCE("second"), 9, 0, 1), 1);
+    ea_registry_schemas_changed(r);
+    expect_json(ea_registry_find(r, &record), &record, "\"fields\":{\"second\":1}");
+    /* one piece is lost and the sending begins anew */
+    assert_int_equal(feed_piece(t, SOURCE("third"), 9, 0, 2), 0);
+    assert_int_equal(feed_piece(t, SOURCE("third"), 9, 0, 2), 0);
+    assert_int_equal(feed_piece(t, SOURCE("third"), 9, 1, 2), 1);
+    /* pieces of more manifests than are kept: bounded */
+    for (uint32_t pid = 100; pid < 400; pid++)
+        assert_int_equal(feed_piece(t, SOURCE("never"), pid, 0, 2), 0);
+    ea_trace_schemas_counts n = ea_trace_schemas_get(t);
+    assert_int_equal(n.manifests, 4);
+    assert_int_equal(n.unreadable, 0);
+    assert_true(n.given_up >= 1 + 300 - 64);
+    /* no manifest at all */
+    assert_int_equal(feed_piece(t, "<nonsense", 5, 0, 1), 0);
+    assert_int_equal(ea_trace_schemas_get(t).unreadable, 1);
+    ea_trace_schemas_destroy(t);
+    ea_registry_destroy(r);
+    ea_schemas_destroy(schemas);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_that_a_template_can_say),
-        cmocka_unit_test(test_language_and_messages),
-        cmocka_unit_test(test_mistakes_are_told),
-        cmocka_unit_test(test_changed_schemas),
+        cmocka_unit_test(test_all_that_a_template_can_say), cmocka_unit_test(test_language_and_messages),
+        cmocka_unit_test(test_mistakes_are_told),           cmocka_unit_test(test_changed_schemas),
+        cmocka_unit_test(test_tracelogging_of_every_shape), cmocka_unit_test(test_tracelogging_that_is_hostile),
+        cmocka_unit_test(test_manifests_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
