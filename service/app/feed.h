@@ -19,7 +19,7 @@ typedef struct ea_feed_options {
     int remember; /* when all is shipped its record stays in the spool: the next time nothing is sent again */
     uint32_t priority;
     const ea_batching_options *batching; /* copied */
-    const ea_schemas *schemas;           /* borrowed; NULL: those that the records bring along only */
+    ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
     ea_counters *counters;               /* borrowed: of this session */
     void (*on_damage)(const ea_etl_damage *damage, void *arg);
     void *on_damage_arg;
