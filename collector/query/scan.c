@@ -130,8 +130,10 @@ static int range_of_real(enum ec_op op, double r, range *ret) {
         ret->last = below;
         return 1;
     case EC_OP_LT:
+        if (is_whole && below == INT64_MIN)
+            return 0;
         ret->last = is_whole ? below - 1 : below;
-        return !is_whole || below > INT64_MIN;
+        return 1;
     case EC_OP_GT:
         ret->first = below + 1;
         return below < INT64_MAX;

@@ -340,6 +340,27 @@ static void add_clause(ea_text *sql, input *in, const table *t) {
         ea_text_char(sql, ')');
 }
 
+/* Comparisons that a native aggregate mostly takes: with values that there are. */
+static void add_simple_clause(ea_text *sql, input *in, const table *t) {
+    static const char *const OPS[] = {"=", "<", "<=", ">", ">=", "<=", ">=", "IN"};
+    uint32_t n = take(in) % 4;
+    ea_text_char(sql, '1');
+    for (uint32_t i = 0; i < n; i++) {
+        const char *column = column_of(in, t), *op = OPS[take(in) % 8];
+        uint32_t literals = *op == 'I' ? 1 + take(in) % 3 : 1;
+        ea_text_printf(sql, " AND \"%s\" %s (", column, op);
+        for (uint32_t k = 0; k < literals; k++) {
+            uint32_t which = take(in);
+            ea_text_str(sql, k ? ", " : "");
+            if (which % 8)
+                ea_text_printf(sql, "(SELECT \"%s\" FROM \"%s\" LIMIT 1 OFFSET %u)", column, t->name, which / 8);
+            else
+                add_literal(sql, in, t, column);
+        }
+        ea_text_char(sql, ')');
+    }
+}
+
 /* ---- asking ---- */
 
 typedef struct answer {
@@ -405,7 +426,10 @@ static void ask_groups(input *in) {
     ea_text_init(&clause);
     if (by_count == 2 && strcmp(by[0], by[1]) == 0)
         by_count = 1;
-    add_clause(&clause, in, t);
+    if (take(in) % 4)
+        add_simple_clause(&clause, in, t);
+    else
+        add_clause(&clause, in, t);
     ea_text_str(&native, "SELECT ");
     ea_text_str(&plain, "SELECT ");
     for (uint32_t i = 0; i < by_count; i++) {

@@ -1,0 +1,301 @@
+/* SQL's own part: the order-keeping mapping of 64-bit numbers, the functions that print and parse, at their edges, and
+ * what a connection refuses. Over an empty store. */
+#include "scratch.h"
+#include "sql.h"
+#include "store.h"
+#include "tables.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static ec_sql *sql;
+
+static int setup(void **state) {
+    ec_store *store = NULL;
+    ea_err err = {0};
+    if (scratch_make(state) || ec_store_open(&store, scratch_path("."), &(ec_store_options){.writable = 1}, &err))
+        return -1;
+    ec_store_close(store);
+    return ec_sql_open(&sql, scratch_path("."), &(ec_sql_options){0}, &err);
+}
+static int teardown(void **state) {
+    ec_sql_close(sql);
+    return scratch_clear(state);
+}
+
+/* The first cell as text, "NULL", or "! " and the error; malloc'd. */
+static char *first_cell(const char *statement) {
+    sqlite3 *db = ec_sql_database(sql);
+    sqlite3_stmt *s = NULL;
+    char *out = NULL;
+    int code = sqlite3_prepare_v2(db, statement, -1, &s, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(s);
+    if (code == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_NULL)
+        out = sqlite3_mprintf("NULL");
+    else if (code == SQLITE_ROW)
+        out = sqlite3_mprintf("%s", (const char *)sqlite3_column_text(s, 0));
+    else
+        out = sqlite3_mprintf("! %s", code == SQLITE_DONE ? "no row" : sqlite3_errmsg(db));
+    sqlite3_finalize(s);
+    assert_non_null(out);
+    return out;
+}
+
+typedef struct expectation {
+    const char *sql, *expected; /* an expression; "! ..." is how an error begins */
+} expectation;
+
+static void check(const expectation *list, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char *statement = sqlite3_mprintf("SELECT %s", list[i].sql);
+        assert_non_null(statement);
+        char *got = first_cell(statement);
+        int is_error = list[i].expected[0] == '!';
+        if (is_error ? strncmp(got, list[i].expected, strlen(list[i].expected)) != 0
+                     : strcmp(got, list[i].expected) != 0)
+            fail_msg("%s gives %s, not %s", list[i].sql, got, list[i].expected);
+        sqlite3_free(got);
+        sqlite3_free(statement);
+    }
+}
+#define CHECK(list) check(list, sizeof(list) / sizeof((list)[0]))
+
+static void test_mapping(void **state) {
+    static const uint64_t EDGES[] = {0,
+                                     1,
+                                     0xffff,
+                                     0x7ff700000000u,
+                                     0x7fffffffffffffffu,
+                                     0x8000000000000000u,
+                                     0x8000000000000001u,
+                                     0xfffff80000000000u,
+                                     0xfffffffffffffffeu,
+                                     UINT64_MAX};
+    enum { COUNT = sizeof EDGES / sizeof EDGES[0] };
+    uint64_t seed = 7;
+    (void)state;
+    assert_int_equal(ec_u64_to_sql(0), INT64_MIN);
+    assert_int_equal(ec_u64_to_sql(UINT64_MAX), INT64_MAX);
+    for (size_t i = 0; i < COUNT; i++)
+        for (size_t k = 0; k < COUNT; k++)
+            assert_int_equal(ec_u64_to_sql(EDGES[i]) < ec_u64_to_sql(EDGES[k]), EDGES[i] < EDGES[k]);
+    for (int i = 0; i < 100000; i++) {
+        uint64_t pair[2];
+        for (int k = 0; k < 2; k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            pair[k] = seed ^ seed >> 29;
+        }
+        assert_true(ec_u64_from_sql(ec_u64_to_sql(pair[0])) == pair[0]);
+        assert_int_equal(ec_u64_to_sql(pair[0]) < ec_u64_to_sql(pair[1]), pair[0] < pair[1]);
+        /* differences are kept, too */
+        assert_true((uint64_t)ec_u64_to_sql(pair[0]) - (uint64_t)ec_u64_to_sql(pair[1]) == pair[0] - pair[1]);
+    }
+}
+
+static void test_u64(void **state) {
+    static const expectation LIST[] = {
+        {"u64('0xFFFFF80000000000') > u64('0x7FF700000000')", "1"},
+        {"u64(0xFFFFF80000000000) > u64(0x7FF700000000)", "1"},
+        {"0xFFFFF80000000000 > 0x7FF700000000", "0"}, /* SQLite's literals are signed: what u64() is for */
+        {"u64('0xfffff80000001000') - u64('0xfffff80000000000')", "4096"},
+        {"u64('0')", "-9223372036854775808"},
+        {"u64('0xffffffffffffffff')", "9223372036854775807"},
+        {"u64('18446744073709551615')", "9223372036854775807"},
+        {"u64('0x8000000000000000')", "0"},
+        {"u64(-1) = u64('0xffffffffffffffff')", "1"},
+        {"u64(NULL)", "NULL"},
+        {"u64('18446744073709551616')", "! u64: expected"},
+        {"u64('0x10000000000000000')", "! u64: expected"},
+        {"u64('-1')", "! u64: expected"},
+        {"u64('')", "! u64: expected"},
+        {"u64('0x')", "! u64: expected"},
+        {"u64(' 5')", "! u64: expected"},
+        {"u64('5 ')", "! u64: expected"},
+        {"u64(1.5)", "! u64: expected"},
+        {"u64(X'00')", "! u64: expected"},
+        {"u64_text(u64('0xfffff80000000000'))", "0xfffff80000000000"},
+        {"u64_text(u64(0))", "0x0"},
+        {"u64_text(u64('18446744073709551615'))", "0xffffffffffffffff"},
+        {"u64_text(NULL)", "NULL"},
+        {"u64_text('0x5')", "! u64_text: expected"},
+        {"u64_text(1.0)", "! u64_text: expected"},
+        {"u64_number(u64('9223372036854775807'))", "9223372036854775807"},
+        {"u64_number(u64('9223372036854775808'))", "09223372036854775808"},
+        {"u64_number(u64('18446744073709551615'))", "18446744073709551615"},
+        {"u64_number(u64('18446744073709551615')) > 9223372036854775807", "1"}, /* behind all numbers */
+        {"u64_number(u64(5)) + 1", "6"},
+        {"u64_number(NULL)", "NULL"},
+        {"u64_number('5')", "! u64_number: expected"},
+        {"hex_text(255)", "0xff"},
+        {"hex_text(-1)", "0xffffffffffffffff"},
+        {"hex_text(0)", "0x0"},
+        {"hex_text(NULL)", "NULL"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
+static void test_times(void **state) {
+    static const expectation LIST[] = {
+        {"time_ns('1970-01-01T00:00:00Z')", "0"},
+        {"time_ns('1970-01-01T00:00:00.000000001Z')", "1"},
+        {"time_ns('1969-12-31T23:59:59.9999999Z')", "-100"},
+        {"time_ns('2024-02-29T12:00:00Z')", "1709208000000000000"},
+        {"time_ns('2262-04-11T23:47:16.854775807Z')", "9223372036854775807"},
+        {"time_ns('2024-05-17T14:03:07+02:00') < time_ns('2024-05-17T14:03:07Z')", "1"},
+        {"time_ns('2023-02-29T12:00:00Z')", "! time_ns: expected"},
+        {"time_ns('2024-13-01T00:00:00Z')", "! time_ns: expected"},
+        {"time_ns('9999-01-01T00:00:00Z')", "! time_ns: expected"},
+        {"time_ns('yesterday')", "! time_ns: expected"},
+        {"time_ns('')", "! time_ns: expected"},
+        {"time_ns(NULL)", "NULL"},
+        {"time_text(0)", "1970-01-01T00:00:00.0000000Z"},
+        {"time_text(-1)", "1969-12-31T23:59:59.9999999Z"},
+        {"time_ns(time_text(1709208000123456700))", "1709208000123456700"},
+        {"time_text(NULL)", "NULL"},
+        {"time_bucket(1999, 1000)", "1000"},
+        {"time_bucket(-1, 1000)", "-1000"},
+        {"time_bucket(-1000, 1000)", "-1000"},
+        {"time_bucket(1500000000, '1s')", "1000000000"},
+        {"time_bucket(-9223372036854775807, '1h')", "-9223372036854775808"},
+        {"time_bucket(NULL, '1s')", "NULL"},
+        {"time_bucket(5, NULL)", "NULL"},
+        {"time_bucket(5, 0)", "! time_bucket: expected"},
+        {"time_bucket(5, -1)", "! time_bucket: expected"},
+        {"time_bucket(5, 'often')", "! time_bucket: expected"},
+        {"duration_ns('5ms')", "5000000"},
+        {"duration_ns('2h')", "7200000000000"},
+        {"duration_ns('5')", "! duration_ns: expected"},
+        {"duration_ns('99999999999h')", "! duration_ns: expected"},
+        {"duration_ns(NULL)", "NULL"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
+static void test_guids(void **state) {
+    static const expectation LIST[] = {
+        {"guid('{3D6FA8D0-FE05-11D0-9DDA-00C04FD7BA7C}')", "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c"},
+        {"guid('3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c')", "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c"},
+        {"hex(guid_bytes('3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c'))", "D0A86F3D05FED0119DDA00C04FD7BA7C"},
+        {"guid(guid_bytes('3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c'))", "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c"},
+        {"guid(zeroblob(16))", "00000000-0000-0000-0000-000000000000"},
+        {"guid(NULL)", "NULL"},
+        {"guid_bytes(NULL)", "NULL"},
+        {"guid(zeroblob(15))", "! guid: expected"},
+        {"guid(zeroblob(17))", "! guid: expected"},
+        {"guid('3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7')", "! guid: expected"},
+        {"guid('3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7g')", "! guid: expected"},
+        {"guid(5)", "! guid: expected"},
+        {"guid_bytes('x')", "! guid_bytes: expected"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
+static void test_sids(void **state) {
+    static const expectation LIST[] = {
+        {"sid('S-1-5-18')", "S-1-5-18"},
+        {"sid('s-1-5-18')", "S-1-5-18"},
+        {"hex(sid_bytes('S-1-5-18'))", "010100000000000512000000"},
+        {"sid(sid_bytes('S-1-5-21-1-2-4294967295-1001'))", "S-1-5-21-1-2-4294967295-1001"},
+        {"length(sid_bytes('S-1-5-1-2-3-4-5-6-7-8-9-10-11-12-13-14-15'))", "68"}, /* 15 sub-authorities */
+        {"sid_bytes('S-1-5-1-2-3-4-5-6-7-8-9-10-11-12-13-14-15-16')", "! sid_bytes: expected"},
+        {"sid_bytes('S-1-5-4294967296')", "! sid_bytes: expected"},
+        {"sid_bytes('S-2-5-18')", "! sid_bytes: expected"},
+        {"sid_bytes('S-1-281474976710656-1')", "! sid_bytes: expected"},
+        {"sid_bytes('S-1-5-')", "! sid_bytes: expected"},
+        {"sid_bytes('S-1')", "! sid_bytes: expected"},
+        {"sid_bytes('')", "! sid_bytes: expected"},
+        {"sid(X'0101000000000005')", "! sid: expected"}, /* a sub-authority is missing */
+        {"sid(X'0110000000000005')", "! sid: expected"},
+        {"sid(zeroblob(69))", "! sid: expected"},
+        {"sid(NULL)", "NULL"},
+        {"sid_bytes(NULL)", "NULL"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
+static void test_addresses(void **state) {
+    static const expectation LIST[] = {
+        {"ip('192.0.2.1')", "192.0.2.1"},
+        {"ip(X'C0000201')", "192.0.2.1"},
+        {"ip('2001:DB8:0:0:0:0:0:1')", "2001:db8::1"},
+        {"hex(ip_bytes('::1'))", "00000000000000000000000000000001"},
+        {"ip(ip_bytes('fe80::1'))", "fe80::1"},
+        {"ip('192.0.2.256')", "! ip: expected"},
+        {"ip(X'C00002')", "! ip: expected"},
+        {"ip(NULL)", "NULL"},
+        {"ip_in('10.1.2.3', '10.0.0.0/8')", "1"},
+        {"ip_in('11.1.2.3', '10.0.0.0/8')", "0"},
+        {"ip_in('10.1.2.3', '0.0.0.0/0')", "1"},
+        {"ip_in('10.1.2.3', '10.1.2.3/32')", "1"},
+        {"ip_in('10.1.2.2', '10.1.2.3/32')", "0"},
+        {"ip_in('10.1.2.129', '10.1.2.128/25')", "1"},
+        {"ip_in('10.1.2.127', '10.1.2.128/25')", "0"},
+        {"ip_in('fe80::1', 'fe80::/10')", "1"},
+        {"ip_in('10.1.2.3', 'fe80::/10')", "0"},
+        {"ip_in('10.1.2.3', '10.0.0.0/33')", "! ip_in: expected"},
+        {"ip_in('10.1.2.3', '10.0.0.0')", "! ip_in: expected"},
+        {"ip_in('10.1.2.3', '/8')", "! ip_in: expected"},
+        {"ip_in(NULL, '10.0.0.0/8')", "NULL"},
+        {"ip_in('10.1.2.3', NULL)", "NULL"},
+        {"ntstatus(0)", "SUCCESS"},
+        {"ntstatus(0xC0000022)", "ACCESS_DENIED"},
+        {"ntstatus(0x12345678)", "NULL"},
+        {"ntstatus(NULL)", "NULL"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
+static void test_refused(void **state) {
+    static const char *const LIST[] = {"ATTACH ':memory:' AS x",
+                                       "CREATE TABLE t(x)",
+                                       "CREATE TEMP TABLE t(x)",
+                                       "CREATE TEMP TRIGGER t AFTER INSERT ON hosts BEGIN SELECT 1; END",
+                                       "PRAGMA writable_schema = 1",
+                                       "PRAGMA journal_mode",
+                                       "INSERT INTO hosts VALUES (1)",
+                                       "DELETE FROM sqlite_master",
+                                       "UPDATE sqlite_master SET name = 'x'",
+                                       "BEGIN",
+                                       "SELECT load_extension('x')"};
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof LIST[0]; i++) {
+        sqlite3_stmt *s = NULL;
+        if (sqlite3_prepare_v2(ec_sql_database(sql), LIST[i], -1, &s, NULL) == SQLITE_OK)
+            fail_msg("allowed: %s", LIST[i]);
+        sqlite3_finalize(s);
+    }
+}
+
+static void test_empty(void **state) {
+    static const expectation LIST[] = {
+        {"count(*) FROM events", "0"},
+        {"count(*) FROM hosts", "0"},
+        {"count(*) FROM classes", "0"},
+        {"count FROM events_by(NULL)", "0"},
+        {"count FROM events_by('pid')", "! no row"},
+        {"count FROM events_by", "! no query solution"},
+        {"* FROM processes", "! "}, /* nobody has made the history */
+        {"count(*) FROM pragma_table_xinfo('events') WHERE hidden = 0", "8"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mapping), cmocka_unit_test(test_u64),   cmocka_unit_test(test_times),
+        cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),  cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_empty),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
