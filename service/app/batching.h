@@ -10,6 +10,7 @@
 typedef struct ea_batching_options {
     uint64_t batch_events, keyframe_events, level, threads;
     int64_t keyframe_ns;
+    const char *dictionary; /* a file, see ea_batching_dictionary */
 } ea_batching_options;
 
 /* Rows for an option table whose struct has an ea_batching_options at offset base. */
@@ -42,10 +43,19 @@ typedef struct ea_batching_options {
          .min = 1,                                                                                                     \
          .max = 19,                                                                                                    \
          .help = "zstd level"},                                                                                        \
+        {.name = "dictionary",                                                                                         \
+         .argument = "FILE",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = (base) + offsetof(ea_batching_options, dictionary),                                                 \
+         .help = "a zstd dictionary for small batches ('etwagent dictionary train' makes one); default: none"},        \
     {                                                                                                                  \
         .name = "threads", .argument = "N", .type = EA_OPT_U64,                                                        \
         .offset = (base) + offsetof(ea_batching_options, threads), .fallback = "1", .min = 1,                          \
         .max = EA_PIPELINE_ENCODERS_MAX, .help = "encoder threads"                                                     \
     }
+
+/* Reads the dictionary that the options name: *ret_data (the caller frees it) is NULL when they name none. */
+EA_MUST_CHECK int ea_batching_dictionary(const ea_batching_options *o, uint8_t **ret_data, size_t *ret_len_bytes,
+                                         ea_err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "cli.h"
 
 extern const ea_command ea_cmd_check;
+extern const ea_command ea_cmd_dictionary_train;
 extern const ea_command ea_cmd_dump;
 extern const ea_command ea_cmd_import;
 extern const ea_command ea_cmd_schema;

@@ -29,6 +29,8 @@ int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
         rc = ea_source_open_files(&f->source, f->o.paths, f->o.path_count, f->o.speed, &etl, err);
     if (!rc)
         rc = ea_ledger_create(&f->ledger, f->o.counters, err);
+    if (!rc)
+        rc = ea_batching_dictionary(b, &f->dictionary, &f->dictionary_bytes, err);
     if (rc) {
         ea_feed_close(f);
         return rc;
@@ -53,6 +55,8 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
                                                        .batch_bytes = BATCH_BYTES,
                                                        .priority = f->o.priority,
                                                        .zstd_level = (int)f->batching.level,
+                                                       .dictionary = f->dictionary,
+                                                       .dictionary_bytes = f->dictionary_bytes,
                                                        .encoders = (unsigned)f->batching.threads,
                                                        .sources = rows,
                                                        .source_count = count,
@@ -112,5 +116,6 @@ void ea_feed_close(ea_feed *f) {
     }
     ea_source_close(f->source);
     ea_ledger_destroy(f->ledger);
+    free(f->dictionary);
     free(f);
 }

@@ -35,6 +35,8 @@ typedef struct ea_feed {
     atomic_uint progress_permille; /* of the source; any thread */
     ea_feed_options o;
     ea_batching_options batching;
+    uint8_t *dictionary; /* NULL: none */
+    size_t dictionary_bytes;
 } ea_feed;
 
 /* Opens the files. On failure nothing is to be closed. */

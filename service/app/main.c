@@ -5,9 +5,20 @@
 
 int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
-        &ea_cmd_check,       &ea_cmd_import,           &ea_cmd_stats,  &ea_cmd_dump,       &ea_cmd_schema,
-        &ea_cmd_run,         &ea_cmd_status,           &ea_cmd_replay, &ea_cmd_spool_list, &ea_cmd_spool_verify,
-        &ea_cmd_spool_drain, &ea_cmd_spool_rotate_key, NULL,
+        &ea_cmd_check,
+        &ea_cmd_import,
+        &ea_cmd_stats,
+        &ea_cmd_dump,
+        &ea_cmd_schema,
+        &ea_cmd_run,
+        &ea_cmd_status,
+        &ea_cmd_replay,
+        &ea_cmd_spool_list,
+        &ea_cmd_spool_verify,
+        &ea_cmd_spool_drain,
+        &ea_cmd_spool_rotate_key,
+        &ea_cmd_dictionary_train,
+        NULL,
     };
     ea_stdio_init();
     return ea_cli_main("etwagent", EA_VERSION, "etwagent reads, decodes and ships Event Tracing for Windows.", COMMANDS,

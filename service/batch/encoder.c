@@ -16,8 +16,8 @@ enum {
     SMALL_BATCH_BYTES = 16 << 10,        /* columns data of a batch that is pooled as a whole */
     FLAT_EVENTS = EA_SMALL_BATCH_EVENTS, /* in a batch of no more events, groups share what columns they can */
     FLAT_SOURCES = 64,                   /* ... and sources are named by hash if they are no more */
-    FLAT_LEVEL = 9,                      /* ... and zstd works no less hard */
-    DICTIONARY_LEVEL = 6,
+    FLAT_LEVEL = 16,                     /* ... and zstd works no less hard */
+    DICTIONARY_LEVEL = 16,
     USE_DICTIONARY = -1001,   /* in place of a level */
     DICTIONARY_EVERY = 64,    /* small batches between two that bring the dictionary along */
     TRANSPOSE_ROWS = 6,       /* a group of fewer rows keeps its payloads whole */

@@ -1,0 +1,274 @@
+/* etwagent dictionary train: makes a zstd dictionary for small batches from traces of machines like those that will use
+ * it. Before it: main.c. After it: service/batch (what the batches look like), libzstd's trainer. Thread: the main one.
+ */
+#include "builder.h"
+#include "commands.h"
+#include "decoder.h"
+#include "platform.h"
+#include "source.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zdict.h>
+
+enum {
+    SAMPLES_MAX_BYTES = 64 << 20, /* beyond, what comes is not looked at */
+    SAMPLES_MIN = 16,             /* the trainer makes nothing useful of fewer */
+};
+
+typedef struct options {
+    const char *out;
+    uint64_t bytes, batch_events;
+    int json;
+} options;
+
+/* What small batches have before compression, behind each other. */
+typedef struct samples {
+    uint8_t *data;
+    size_t *sizes;
+    size_t len_bytes, capacity, count, size_capacity;
+} samples;
+
+typedef struct measured {
+    uint64_t batches, with_bytes, without_bytes;
+} measured;
+
+/* One pass over the traces. dictionary NULL: every second batch becomes a sample. Else: the others are measured. */
+typedef struct pass {
+    const options *o;
+    samples *samples;
+    measured *measured;
+    ea_builder *builder;
+    ea_encoder *with, *without;
+    uint64_t number;
+    ea_err *err;
+} pass;
+
+static int keep_sample(samples *s, const uint8_t *data, size_t n) {
+    if (n > SAMPLES_MAX_BYTES - s->len_bytes)
+        return 0;
+    if (n > s->capacity - s->len_bytes) {
+        size_t capacity = s->capacity ? s->capacity : 1 << 20;
+        while (capacity - s->len_bytes < n)
+            capacity *= 2;
+        uint8_t *grown = realloc(s->data, capacity);
+        if (!grown)
+            return EA_ENOMEM;
+        s->data = grown;
+        s->capacity = capacity;
+    }
+    if (s->count == s->size_capacity) {
+        size_t capacity = s->size_capacity ? 2 * s->size_capacity : 1024;
+        size_t *grown = realloc(s->sizes, capacity * sizeof *grown);
+        if (!grown)
+            return EA_ENOMEM;
+        s->sizes = grown;
+        s->size_capacity = capacity;
+    }
+    memcpy(s->data + s->len_bytes, data, n);
+    s->len_bytes += n;
+    s->sizes[s->count++] = n;
+    return 0;
+}
+
+static int know(enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes, void *arg) {
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    (void)kind;
+    int rc = ea_definition_hash(data, len_bytes, hash, NULL);
+    if (!rc)
+        ea_encoder_known(arg, hash);
+    return rc;
+}
+
+/* The batch as it is once the collector has all that it names; its bytes. */
+static int encode(pass *p, ea_encoder *e, const ea_open_batch *batch, size_t *ret_bytes) {
+    const uint8_t *data;
+    ea_batch_stamp stamp = {.number = p->number};
+    int rc = ea_encoder_encode(e, batch, &stamp, &data, ret_bytes, p->err);
+    if (!rc)
+        rc = ea_batch_each_definition(data, *ret_bytes, know, e, p->err);
+    if (!rc)
+        rc = ea_encoder_encode(e, batch, &stamp, &data, ret_bytes, p->err);
+    return rc;
+}
+
+static int take(pass *p) {
+    size_t with = 0, without = 0, directory_bytes;
+    const uint8_t *directory;
+    ea_open_batch *batch = ea_builder_take(p->builder);
+    if (!batch)
+        return 0;
+    int is_sample = p->number++ % 2 == 0, rc = 0;
+    if (is_sample == !p->with) {
+        rc = encode(p, p->without, batch, &without);
+        if (!rc && p->with)
+            rc = encode(p, p->with, batch, &with);
+        p->measured->batches++;
+        p->measured->without_bytes += without;
+        p->measured->with_bytes += with;
+        ea_encoder_last_directory(p->without, &directory, &directory_bytes);
+        if (!rc && !p->with && directory_bytes && (rc = keep_sample(p->samples, directory, directory_bytes)))
+            rc = ea_fail(p->err, rc, "train a dictionary");
+    }
+    ea_open_batch_release(batch);
+    return rc;
+}
+
+static int read_all(pass *p, ea_source *source, ea_decoder *decoder) {
+    const ea_record *r;
+    int rc;
+    while ((rc = ea_source_next(source, &r, p->err)) > 0) {
+        enum ea_counter outcome;
+        const ea_class *c = ea_decoder_find(decoder, r, &outcome);
+        int full = ea_builder_add(p->builder, r, c);
+        if (full == EA_EFULL) {
+            if ((rc = take(p)))
+                return rc;
+            full = ea_builder_add(p->builder, r, c);
+        }
+        if (full < 0 && full != EA_ELIMIT) /* a record that no batch can hold is none of ours */
+            return ea_fail(p->err, full, "train a dictionary");
+        if (full > 0 && (rc = take(p)))
+            return rc;
+    }
+    return rc;
+}
+
+/* Each operand is a trace of its own: machines are not mixed in a batch. */
+static int read_trace(const options *o, const char *path, const uint8_t *dictionary, size_t dictionary_bytes,
+                      samples *kept, measured *m, ea_err *err) {
+    pass p = {.o = o, .samples = kept, .measured = m, .err = err};
+    ea_source *source = NULL;
+    ea_decoder *decoder = NULL;
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    ea_etl_options etl = {0};
+    int rc = ea_source_open_files(&source, &path, 1, 0, &etl, err);
+    if (!rc)
+        rc = ea_decoder_create(&decoder, err);
+    if (!rc)
+        rc = ea_builder_create(&p.builder,
+                               &(ea_builder_options){.max_events = (uint32_t)o->batch_events,
+                                                     .sources = ea_source_row(source, 0),
+                                                     .source_count = 1},
+                               err);
+    if (!rc)
+        rc = ea_encoder_create(&p.without, &(ea_encoder_options){0}, err);
+    if (!rc && dictionary)
+        rc = ea_encoder_create(
+            &p.with, &(ea_encoder_options){.dictionary = dictionary, .dictionary_bytes = dictionary_bytes}, err);
+    if (!rc && dictionary)
+        rc = ea_definition_hash(dictionary, dictionary_bytes, hash, err);
+    if (!rc && dictionary)
+        ea_encoder_known(p.with, hash);
+    if (!rc)
+        rc = read_all(&p, source, decoder);
+    ea_encoder_destroy(p.with);
+    ea_encoder_destroy(p.without);
+    ea_builder_destroy(p.builder);
+    ea_decoder_destroy(decoder);
+    ea_source_close(source);
+    return rc;
+}
+
+static int train(const options *o, const samples *s, uint8_t **ret, size_t *ret_bytes, ea_err *err) {
+    if (s->count < SAMPLES_MIN)
+        return ea_fail(err, EA_EINVAL, "train a dictionary: the traces give %zu small batches, %d are needed", s->count,
+                       2 * SAMPLES_MIN);
+    uint8_t *out = malloc((size_t)o->bytes);
+    if (!out)
+        return ea_fail(err, EA_ENOMEM, "train a dictionary");
+    size_t n = ZDICT_trainFromBuffer(out, (size_t)o->bytes, s->data, s->sizes, (unsigned)s->count);
+    if (ZDICT_isError(n)) {
+        free(out);
+        return ea_fail(err, EA_EINVAL, "train a dictionary from %zu small batches with %zu bytes: %s", s->count,
+                       s->len_bytes, ZDICT_getErrorName(n));
+    }
+    *ret = out;
+    *ret_bytes = n;
+    return 0;
+}
+
+static void print(const options *o, size_t dictionary_bytes, const samples *s, const measured *m) {
+    double with = m->batches ? (double)m->with_bytes / (double)m->batches : 0,
+           without = m->batches ? (double)m->without_bytes / (double)m->batches : 0;
+    printf(o->json
+               ? "{\"dictionary_bytes\": %zu, \"samples\": %zu, \"sample_bytes\": %zu, \"measured_batches\": %" PRIu64
+                 ", \"bytes_with\": %.1f, \"bytes_without\": %.1f}\n"
+               : "%zu bytes, from %zu small batches of %zu bytes; %" PRIu64
+                 " others take %.1f bytes each with it and %.1f without\n",
+           dictionary_bytes, s->count, s->len_bytes, m->batches, with, without);
+}
+
+static int run(const void *opts, int operand_count, char **operands) {
+    const options *o = opts;
+    samples kept = {0};
+    measured first = {0}, second = {0};
+    uint8_t *dictionary = NULL;
+    size_t dictionary_bytes = 0;
+    ea_err err = {0};
+    int rc = 0;
+    for (int i = 0; !rc && i < operand_count; i++)
+        rc = read_trace(o, operands[i], NULL, 0, &kept, &first, &err);
+    if (!rc)
+        rc = train(o, &kept, &dictionary, &dictionary_bytes, &err);
+    for (int i = 0; !rc && i < operand_count; i++)
+        rc = read_trace(o, operands[i], dictionary, dictionary_bytes, &kept, &second, &err);
+    if (!rc)
+        rc = ea_path_write_all(o->out, dictionary, dictionary_bytes, 1, &err);
+    if (!rc)
+        print(o, dictionary_bytes, &kept, &second);
+    free(dictionary);
+    free(kept.data);
+    free(kept.sizes);
+    if (!rc)
+        return 0;
+    ea_err_print(stderr, "etwagent", &err);
+    return ea_exit_code(rc);
+}
+
+const ea_command ea_cmd_dictionary_train = {
+    .name = "dictionary train",
+    .operands = "TRACE...",
+    .summary = "Make a zstd dictionary for small batches from traces",
+    .details =
+        "Cuts the traces, each for itself, into small batches, trains a dictionary with every second one, and says "
+        "what\n"
+        "the others take with it and without. The traces should be of machines like those that will use it (option\n"
+        "--dictionary of replay, dictionary in a configuration file). It holds pieces of the traces' events: the file "
+        "is\n"
+        "made for its owner only.\n"
+        "Exit codes: 0 made, 1 failed, 2 usage, 3 not a trace.\n\n"
+        "JSON keys: dictionary_bytes, samples, sample_bytes, measured_batches, bytes_with, bytes_without.",
+    .options =
+        (const ea_option[]){
+            {.name = "out",
+             .argument = "FILE",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, out),
+             .required = 1,
+             .help = "the dictionary"},
+            {.name = "bytes",
+             .argument = "SIZE",
+             .type = EA_OPT_SIZE,
+             .offset = offsetof(options, bytes),
+             .fallback = "64KiB",
+             .min = 1024,
+             .max = EA_DICTIONARY_MAX_BYTES,
+             .help = "how large it may be; each stream sends it once"},
+            {.name = "batch-events",
+             .argument = "N",
+             .type = EA_OPT_U64,
+             .offset = offsetof(options, batch_events),
+             .fallback = "20",
+             .min = 1,
+             .max = EA_SMALL_BATCH_EVENTS,
+             .help = "events in a small batch"},
+            {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+            {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run,
+    .min_operands = 1,
+    .max_operands = -1,
+};

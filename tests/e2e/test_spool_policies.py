@@ -1,0 +1,191 @@
+"""What the spool's options promise, and the dictionary's.
+
+- spool-sync always: no batch counts as kept before it is on the disk, so a power cut takes nothing that was listed; interval: a
+  batch that came in is on the disk soon, although the sender hangs at a collector that never answers; never: nothing is synced.
+- spool-age: what is too old gives way while nobody answers, counted to the event.
+- spool-key: the key file is its owner's alone; without it batches are told to be locked, and what a replay had there is made
+  again; a live stream's waits, is not sent with another key, and is when the key is back. A torn or changed record costs itself.
+- dictionary train and --dictionary: smaller batches, the same events.
+
+# sanitizers: yes
+"""
+import json
+import stat
+
+import disk
+import faulted
+import harness
+import receiver
+import traces
+
+TRACE, SMALL = "shutdown-win10", "clr-gc-events"
+WAIT_S = 60
+
+
+class Nobody:
+    url = "https://localhost:1"
+
+
+def unsynced(faults):
+    """How many writes to segments were not followed by a sync, as it is now."""
+    segments = {path.stat().st_ino for path in faults.folder.glob("**/*.seg")}
+    waiting = {}
+    for kind, inode, *_ in faults._undo_records():
+        if kind in "SD":
+            waiting.pop(inode, None)
+        elif inode in segments:
+            waiting[inode] = waiting.get(inode, 0) + 1
+    return sum(waiting.values())
+
+
+def listed(env, spool, *extra):
+    rows = json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", spool, *extra]).stdout)
+    return {key: sum(row[key] for row in rows) for key in ("waiting", "locked", "events")}
+
+
+def sync_policy(env, checks, policy, hanging):
+    spool = env.folder / f"sync-{policy}" / "spool"
+    spool.parent.mkdir()
+    faults = disk.Faults(env.build, spool, undo=True)
+    extra = ["--batch-events", "100", "--spool-sync", policy, "--spool-sync-interval", "20ms", "--request-timeout", "10m",
+             "--idle-timeout", "10m", "--give-up", "0"]
+    with faulted.Replay(env, traces.paths(TRACE, env.build), hanging, "filler", spool=spool, extra=extra,
+                        environment=faults.environment()) as run:
+        most = 0
+        size = -1
+
+        def filled():
+            nonlocal size, most
+            if policy == "always":
+                most = max(most, unsynced(faults))
+            before, size = size, run.spool_bytes()
+            return size == before and size > 100_000 or not run.running()
+
+        receiver.sleep_until(lambda: filled() and not receiver.sleep_until(lambda: not run.running(), 1), WAIT_S)
+        checks.that(run.running(), f"{policy}: the replay ended: {run.messages()}")
+        if policy == "interval":
+            checks.that(receiver.sleep_until(lambda: unsynced(faults) == 0, WAIT_S),
+                        f"interval: {unsynced(faults)} writes are never synced while the sender hangs")
+        elif policy == "always":
+            checks.equal(unsynced(faults), 0, "always: writes that are not synced")
+            # a new segment's head, a record's head and its batch
+            checks.that(most <= 3, f"always: {most} writes were unsynced at once")
+        else:
+            checks.that(unsynced(faults) > 100, f"never: only {unsynced(faults)} writes are unsynced")
+        run.kill()
+    before = listed(env, spool)
+    faults.power_cut()
+    after = listed(env, spool)
+    checks.that(before["waiting"] > 100, f"{policy}: {before['waiting']} batches were in the spool")
+    checks.equal(after["waiting"], 0 if policy == "never" else before["waiting"], f"{policy}: batches behind a power cut")
+
+
+def age(env, checks):
+    """A live session whose collector never answers."""
+    run = faulted.Replay(env, traces.paths(TRACE, env.build), Nobody(), "filler", spool=env.folder / "aged",
+                         extra=["--live", "--batch-events", "100", "--spool-age", "1s", "--give-up", "0", "--retry-max", "1s"])
+    spool = run.spool
+    with run:
+        # everything has given way when only tombstones are left, whose events nobody counts any more
+        gone = receiver.sleep_until(
+            lambda: spool.exists() and (spool / "state").exists() and listed(env, spool)["events"] == 0
+            and listed(env, spool)["waiting"] > 0, WAIT_S)
+        checks.that(gone, f"age: {listed(env, spool)} are in the spool: {run.messages()}")
+        run.process.terminate()
+        run.wait(WAIT_S)
+    summary = json.loads(run.output)
+    checks.equal(summary["ledger"]["events_evicted_age"], summary["events"], "events that were too old")
+    checks.that(summary["ledger_balanced"], "age: the ledger")
+
+
+def fill(env, key, spool, extra=()):
+    """A spool with all of the trace under that key; the replay is killed."""
+    with faulted.Replay(env, traces.paths(SMALL, env.build), Nobody(), "filler", spool=spool,
+                        extra=["--batch-events", "5", "--spool-key", key, "--give-up", "0", *extra]) as run:
+        size = -1
+
+        def filled():
+            nonlocal size
+            before, size = size, run.spool_bytes()
+            return size == before and size > 1000
+
+        receiver.sleep_until(lambda: filled() and not receiver.sleep_until(lambda: not run.running(), 1), WAIT_S)
+        checks_running = run.running()
+        said = run.messages()
+    if not checks_running:
+        raise harness.Failure(f"the replay ended without a collector: {said}")
+
+
+def encryption(env, checks, collector):
+    paths = traces.paths(SMALL, env.build)
+    truth = faulted.Truth(env, paths)
+    key, other = env.folder / "spool.key", env.folder / "other.key"
+    spool = env.folder / "replayed"
+    fill(env, key, spool)
+    checks.equal(stat.S_IMODE(key.stat().st_mode), 0o600, "mode of the key file")
+    batches = listed(env, spool, "--spool-key", key)
+    checks.equal(batches["locked"], 0, "locked batches with the key")
+    checks.equal(listed(env, spool)["locked"], batches["waiting"], "locked batches without a key")
+    verified = env.run([env.agent, "spool", "verify", "--json", "--spool", spool, "--spool-key", key])
+    checks.equal(json.loads(verified.stdout)["wrong_batches"], 0, "batches that contradict their records")
+    key.chmod(0o644)
+    refused = env.run([env.agent, "spool", "list", "--spool", spool, "--spool-key", key], check=False)
+    checks.that(refused.returncode and "chmod 600" in refused.stderr.decode(), f"a key that all may read: {refused}")
+    key.chmod(0o600)
+    # the key is lost: the replay makes its batches again
+    summary = faulted.Replay(env, paths, collector, "lost-key", spool=spool,
+                             extra=["--batch-events", "5", "--spool-key", other]).start().finish()
+    truth.check(checks, collector, "lost-key", "a replay whose key was lost")
+    faulted.check_summary(checks, summary, truth.lines, "a replay whose key was lost")
+    # a live stream cannot: it waits for its key
+    spool = env.folder / "lived"
+    fill(env, key, spool, ["--live"])
+    batches = listed(env, spool, "--spool-key", key)
+    shipping = ["--collector", collector.url, "--cert", env.certs / "live.crt", "--key", env.certs / "live.key",
+                "--ca", env.certs / "ca.crt", "--spool", spool]
+    drained = env.run([env.agent, "spool", "drain", *shipping, "--spool-key", other], check=False)
+    checks.that(drained.returncode == 1 and "which is not in" in drained.stderr.decode() and
+                f"{batches['waiting']} of them locked" in drained.stdout.decode(), f"drained with another key: {drained}")
+    env.run([env.agent, "spool", "rotate-key", "--spool-key", key])
+    env.run([env.agent, "spool", "drain", *shipping, "--spool-key", key])
+    checks.equal(listed(env, spool)["waiting"], 0, "batches left after draining with the key")
+    stored = truth.stored(collector, "live")[0]
+    checks.that(stored >= batches["events"] > 0, f"{stored} events of {batches['events']} are stored")
+
+
+def dictionary(env, checks, collector):
+    paths = traces.paths(TRACE, env.build)
+    file = env.folder / "dictionary"
+    made = json.loads(env.run([env.agent, "dictionary", "train", "--json", "--out", file, *paths]).stdout)
+    checks.equal(made["dictionary_bytes"], file.stat().st_size, "bytes of the dictionary")
+    checks.equal(stat.S_IMODE(file.stat().st_mode), 0o600, "mode of the dictionary")
+    checks.that(made["bytes_with"] < made["bytes_without"] * 0.8, f"the dictionary's use: {made}")
+    few = env.run([env.agent, "dictionary", "train", "--out", file.with_suffix(".none"), *traces.paths("amsi-eventslost", env.build)],
+                  check=False)
+    checks.that(few.returncode == 1 and not file.with_suffix(".none").exists(), f"a dictionary of nothing: {few}")
+    truth = faulted.Truth(env, paths)
+    summaries = {}
+    for agent, extra in (("plain", []), ("trained", ["--dictionary", file])):
+        summaries[agent] = faulted.Replay(env, paths, collector, agent, extra=[
+            "--batch-events", "20", "--request-bytes", "64KiB", "--speed", "0", *extra]).start().finish()
+        truth.check(checks, collector, agent, f"{agent}: 20 events a batch")
+    plain, trained = (summaries[agent]["encoded_bytes"] for agent in ("plain", "trained"))
+    return plain, trained
+
+
+def test(env, checks, arguments):
+    env.make_certificates(agents=["filler", "lost-key", "live", "plain", "trained"])
+    with receiver.Receiver(env.certs, lambda exchange: (exchange.read_body(), exchange.wait(3600))) as hanging:
+        for policy in ("always", "interval", "never"):
+            sync_policy(env, checks, policy, hanging)
+        hanging.stop()
+    age(env, checks)
+    collector = env.new_collector().start()
+    encryption(env, checks, collector)
+    plain, trained = dictionary(env, checks, collector)
+    collector.stop()
+    print(f"20 events a batch: {plain} bytes without a dictionary, {trained} with one that arrived on the way")
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
