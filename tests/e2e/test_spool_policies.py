@@ -130,7 +130,7 @@ def encryption(env, checks, collector):
     checks.equal(json.loads(verified.stdout)["wrong_batches"], 0, "batches that contradict their records")
     key.chmod(0o644)
     refused = env.run([env.agent, "spool", "list", "--spool", spool, "--spool-key", key], check=False)
-    checks.that(refused.returncode and "chmod 600" in refused.stderr.decode(), f"a key that all may read: {refused}")
+    checks.that(refused.returncode and "chmod 600" in refused.stderr, f"a key that all may read: {refused}")
     key.chmod(0o600)
     # the key is lost: the replay makes its batches again
     summary = faulted.Replay(env, paths, collector, "lost-key", spool=spool,
@@ -144,8 +144,8 @@ def encryption(env, checks, collector):
     shipping = ["--collector", collector.url, "--cert", env.certs / "live.crt", "--key", env.certs / "live.key",
                 "--ca", env.certs / "ca.crt", "--spool", spool]
     drained = env.run([env.agent, "spool", "drain", *shipping, "--spool-key", other], check=False)
-    checks.that(drained.returncode == 1 and "which is not in" in drained.stderr.decode() and
-                f"{batches['waiting']} of them locked" in drained.stdout.decode(), f"drained with another key: {drained}")
+    checks.that(drained.returncode == 1 and "which is not in" in drained.stderr and
+                f"{batches['waiting']} of them locked" in drained.stdout, f"drained with another key: {drained}")
     env.run([env.agent, "spool", "rotate-key", "--spool-key", key])
     env.run([env.agent, "spool", "drain", *shipping, "--spool-key", key])
     checks.equal(listed(env, spool)["waiting"], 0, "batches left after draining with the key")
@@ -167,7 +167,7 @@ def dictionary(env, checks, collector):
     summaries = {}
     for agent, extra in (("plain", []), ("trained", ["--dictionary", file])):
         summaries[agent] = faulted.Replay(env, paths, collector, agent, extra=[
-            "--batch-events", "20", "--request-bytes", "64KiB", "--speed", "0", *extra]).start().finish()
+            "--batch-events", "20", "--request-bytes", "64KiB", *extra]).start().finish()
         truth.check(checks, collector, agent, f"{agent}: 20 events a batch")
     plain, trained = (summaries[agent]["encoded_bytes"] for agent in ("plain", "trained"))
     return plain, trained
