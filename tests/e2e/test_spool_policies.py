@@ -52,22 +52,22 @@ def sync_policy(env, checks, policy, hanging):
     with faulted.Replay(env, traces.paths(TRACE, env.build), hanging, "filler", spool=spool, extra=extra,
                         environment=faults.environment()) as run:
         most = 0
-        size = -1
+        wanted = -(-traces.event_count(TRACE) // 100)
 
         def filled():
-            nonlocal size, most
+            nonlocal most
             if policy == "always":
                 most = max(most, unsynced(faults))
-            before, size = size, run.spool_bytes()
-            return size == before and size > 100_000 or not run.running()
+            return spool.exists() and listed(env, spool)["waiting"] >= wanted or not run.running()
 
-        receiver.sleep_until(lambda: filled() and not receiver.sleep_until(lambda: not run.running(), 1), WAIT_S)
+        receiver.sleep_until(filled, WAIT_S)
         checks.that(run.running(), f"{policy}: the replay ended: {run.messages()}")
         if policy == "interval":
             checks.that(receiver.sleep_until(lambda: unsynced(faults) == 0, WAIT_S),
                         f"interval: {unsynced(faults)} writes are never synced while the sender hangs")
         elif policy == "always":
-            checks.equal(unsynced(faults), 0, "always: writes that are not synced")
+            # the last one is listed as soon as it is written
+            checks.that(receiver.sleep_until(lambda: unsynced(faults) == 0, WAIT_S), "always: writes are never synced")
             # a new segment's head, a record's head and its batch
             checks.that(most <= 3, f"always: {most} writes were unsynced at once")
         else:
@@ -102,14 +102,8 @@ def fill(env, key, spool, extra=()):
     """A spool with all of the trace under that key; the replay is killed."""
     with faulted.Replay(env, traces.paths(SMALL, env.build), Nobody(), "filler", spool=spool,
                         extra=["--batch-events", "5", "--spool-key", key, "--give-up", "0", *extra]) as run:
-        size = -1
-
-        def filled():
-            nonlocal size
-            before, size = size, run.spool_bytes()
-            return size == before and size > 1000
-
-        receiver.sleep_until(lambda: filled() and not receiver.sleep_until(lambda: not run.running(), 1), WAIT_S)
+        wanted = -(-traces.event_count(SMALL) // 5)
+        receiver.sleep_until(lambda: spool.exists() and listed(env, spool)["waiting"] >= wanted or not run.running(), WAIT_S)
         checks_running = run.running()
         said = run.messages()
     if not checks_running:
