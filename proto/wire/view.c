@@ -543,6 +543,10 @@ const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t k) {
 uint32_t ea_batch_group_events(const ea_batch_view *v, size_t k) {
     return v->groups[k].count;
 }
+uint32_t ea_batch_group_weight(const ea_batch_view *v, size_t k) {
+    uint32_t weight = v->groups[k].m->sample_weight;
+    return weight ? weight : 1;
+}
 const ea_record *ea_batch_group_constants(const ea_batch_view *v, size_t k) {
     return &v->groups[k].record;
 }
@@ -668,6 +672,22 @@ int ea_batch_group_rows(ea_batch_view *v, size_t k, const uint32_t **ret_rows, e
     if (!rc)
         *ret_rows = v->groups[k].rows;
     return rc;
+}
+
+int ea_batch_sequence(ea_batch_view *v, const uint64_t **ret_numbers, uint64_t *ret_first, ea_err *err) {
+    uint32_t n = v->envelope.head.event_count;
+    if (!v->sequence.m) {
+        *ret_first = v->directory ? v->directory->first_sequence : 0;
+        return 0;
+    }
+    int rc = ea_rows_decode(&v->reader, &v->sequence, n, NULL, 0, err);
+    if (rc)
+        return rc;
+    const void *numbers = as_i64(v, &v->sequence.column);
+    if (!numbers)
+        return no_memory(err);
+    *ret_numbers = numbers;
+    return 1;
 }
 
 static int compare_u32(const void *a, const void *b) {

@@ -163,6 +163,8 @@ size_t ea_batch_group_count(const ea_batch_view *v);
 const uint8_t *ea_batch_group_hash(const ea_batch_view *v, size_t group);   /* EA_CLASS_HASH_BYTES; the class's */
 const ea_class *ea_batch_group_class(const ea_batch_view *v, size_t group); /* NULL without a registry */
 uint32_t ea_batch_group_events(const ea_batch_view *v, size_t group);
+/* How many events each of the group's stands for, those included that a sampling stage left out: 1 at the least. */
+uint32_t ea_batch_group_weight(const ea_batch_view *v, size_t group);
 /* What the group's events have in common: provider, id, version, channel, level, opcode, task, keyword, logger, flags,
  * property, pointer_size, header_type, hook_id, header_word, ext_count. The other members mean nothing. Needs a
  * registry; borrowed until close. */
@@ -222,6 +224,9 @@ typedef struct ea_batch_events {
     uint32_t thread_count; /* of pid[] and tid[] */
 } ea_batch_events;
 EA_MUST_CHECK int ea_batch_get_events(ea_batch_view *v, const ea_batch_events **ret, ea_err *err);
+/* The events' numbers of arrival in their session, where some came late: 1 and event_count numbers, borrowed until
+ * close; 0 when they came in order, and *ret_first is the first one's number. */
+EA_MUST_CHECK int ea_batch_sequence(ea_batch_view *v, const uint64_t **ret_numbers, uint64_t *ret_first, ea_err *err);
 /* The group's events: indexes into the arrays above, ascending; ea_batch_group_events of them. */
 EA_MUST_CHECK int ea_batch_group_rows(ea_batch_view *v, size_t group, const uint32_t **ret_rows, ea_err *err);
 /* The group's payloads, one row an event. */

@@ -626,12 +626,153 @@ static void test_threads(void **state) {
     rig_close(&p.g);
 }
 
+/* ---- once the collector has it all ---- */
+
+static void acknowledge(void *encoder, const uint8_t *hash) {
+    ea_encoder_known(encoder, hash);
+}
+
+/* The same few records, as a batch. */
+static size_t same_batch(rig *g, uint64_t number, const uint8_t **ret_data) {
+    samples *s = malloc(sizeof *s);
+    ea_record r;
+    size_t n;
+    assert_non_null(s);
+    samples_init(s, 77, 2);
+    for (int i = 0; i < 20; i++) {
+        samples_next(s, &r);
+        assert_in_range(ea_builder_add(g->builder, &r, ea_registry_find(g->agent, &r)), 0, 1);
+    }
+    free(s);
+    ea_open_batch *o = ea_builder_take(g->builder);
+    assert_non_null(o);
+    encode(g, o, number, ret_data, &n);
+    ea_open_batch_release(o);
+    return n;
+}
+
+static void check_same_batch(rig *g, const uint8_t *data, size_t n) {
+    samples *s = malloc(sizeof *s);
+    ea_record expected;
+    const ea_record *got;
+    const ea_class *c;
+    ea_err err;
+    assert_non_null(s);
+    samples_init(s, 77, 2);
+    ea_batch_view *v = view(g, data, n);
+    for (int i = 0; i < 20; i++) {
+        samples_next(s, &expected);
+        assert_int_equal(ea_batch_next(v, &got, &c, &err), 1);
+        assert_true(ea_record_equal(got, &expected));
+    }
+    assert_int_equal(ea_batch_next(v, &got, &c, &err), 0);
+    ea_batch_close(v);
+    free(s);
+}
+
+typedef struct counted {
+    size_t by_kind[256];
+    const uint8_t *hash; /* that is looked for */
+    int has_it;
+} counted;
+
+static int count_definition(enum ea_definition_kind kind, const uint8_t *data, size_t n, void *arg) {
+    counted *k = arg;
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    assert_int_equal(ea_definition_hash(data, n, hash, NULL), 0);
+    k->by_kind[kind & 255]++;
+    k->has_it |= k->hash && memcmp(hash, k->hash, sizeof hash) == 0;
+    return 0;
+}
+
+static counted definitions_in(const uint8_t *data, size_t n, const uint8_t *hash) {
+    counted k = {.hash = hash};
+    ea_err err;
+    assert_int_equal(ea_batch_each_definition(data, n, count_definition, &k, &err), 0);
+    return k;
+}
+
+/* Definitions travel until they are acknowledged; a batch without them is completed by those that came before, and
+ * names each one that is nowhere. */
+static void test_definitions(void **state) {
+    (void)state;
+    rig g;
+    ea_err err;
+    const uint8_t *data;
+    ea_batch_view *v = NULL;
+    ea_builder_options options = {.max_events = 64, .sources = SOURCES, .source_count = 2};
+    rig_open(&g, &options, 1);
+    ea_encoder_destroy(g.encoder);
+    static uint8_t dictionary[4096]; /* any content will do */
+    for (size_t i = 0; i < sizeof dictionary; i++)
+        dictionary[i] = (uint8_t)(i * i >> 5);
+    assert_int_equal(ea_encoder_create(&g.encoder,
+                                       &(ea_encoder_options){.zstd_level = 1,
+                                                             .stream = "stream 16 bytes",
+                                                             .dictionary = dictionary,
+                                                             .dictionary_bytes = sizeof dictionary},
+                                       &err),
+                     0);
+    /* nothing is acknowledged: each batch stands for itself */
+    size_t first_bytes = 0;
+    for (uint64_t number = 1; number <= 3; number++) {
+        size_t n = same_batch(&g, number, &data);
+        counted k = definitions_in(data, n, NULL);
+        assert_true(k.by_kind[EA_DEFINES_CLASS] && k.by_kind[EA_DEFINES_SHAPE] && k.by_kind[EA_DEFINES_SOURCE]);
+        assert_int_equal(k.by_kind[EA_DEFINES_DICTIONARY], number == 1); /* it travels now and then */
+        check_same_batch(&g, data, n);
+        first_bytes = n;
+    }
+    for (size_t i = 0; i < g.kept.count; i++)
+        ea_encoder_known(g.encoder, g.kept.list[i].hash);
+    size_t n = same_batch(&g, 4, &data);
+    counted none = definitions_in(data, n, NULL);
+    for (size_t i = 0; i < 256; i++)
+        assert_int_equal(none.by_kind[i], 0);
+    assert_true(n < first_bytes / 2);
+    assert_int_equal(ea_batch_open(&v, data, n, g.collector, &err), EA_ENOTFOUND);
+    check_same_batch(&g, data, n);
+    /* each one that the collector lacks */
+    for (size_t i = 0; i < g.kept.count; i++) {
+        kept_definition *one = &g.kept.list[i];
+        if (one->kind == EA_DEFINES_CLASS)
+            continue; /* a reader's registry has them */
+        n = same_batch(&g, 5 + i, &data);
+        ea_text whole;
+        ea_text_init(&whole);
+        ea_definitions known = {.arg = &g.kept, .find = keeper_find, .on_missing = keeper_missing};
+        one->hash[0] ^= 1;
+        g.kept.missing = 0;
+        assert_int_equal(ea_batch_complete(data, n, &known, &whole, &err), EA_ENOTFOUND);
+        assert_int_equal(g.kept.missing, 1);
+        one->hash[0] ^= 1;
+        assert_int_equal(ea_batch_complete(data, n, &known, &whole, &err), 1);
+        ea_text_deinit(&whole);
+        ea_hash_ref ref = {.len_bytes = 6};
+        memcpy(ref.bytes, one->hash, 6);
+        ea_encoder_unknown(g.encoder, &ref);
+        n = same_batch(&g, 5 + i, &data);
+        /* it is there again; a dictionary is at least not used */
+        if (one->kind != EA_DEFINES_DICTIONARY)
+            assert_true(definitions_in(data, n, one->hash).has_it);
+        check_same_batch(&g, data, n);
+        ea_encoder_known(g.encoder, one->hash);
+    }
+    /* and so it goes when the acknowledgement comes by itself */
+    g.kept.acknowledge = acknowledge;
+    g.kept.arg = g.encoder;
+    n = same_batch(&g, 1000, &data);
+    check_same_batch(&g, data, n);
+    rig_close(&g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_source_table),      cmocka_unit_test(test_closing),
         cmocka_unit_test(test_many_groups),       cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_beside_the_events), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_definitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

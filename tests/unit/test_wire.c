@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 typedef Etwagent__V1__Column pb_column;
-enum { CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT };
+enum { CONSTANT, PLAIN, PLANES, VARINT, DICTIONARY, STRUCT, BITS };
 enum { ROWS = 3 };
 
 /* ---- arithmetic ---- */
@@ -357,6 +357,144 @@ static void test_structs(void **state) {
     hand_free(h);
 }
 
+/* Bit i of a number is bit i of the data, from the lowest of the first byte on. */
+static void test_bits(void **state) {
+    (void)state;
+    uint64_t in[40], out[40];
+    uint8_t bytes[8 * 40 + 8];
+    uint64_t random = 7;
+    for (unsigned bits = 1; bits <= 64; bits++) {
+        for (unsigned i = 0; i < 40; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            in[i] = random >> (64 - bits);
+        }
+        size_t n = ea_bits_bytes(37, bits);
+        assert_int_equal(n, (37 * bits + 7) / 8);
+        memset(bytes, 0xAA, sizeof bytes);
+        ea_bits_put(bytes, in, 37, bits);
+        assert_int_equal(bytes[n], 0xAA);
+        for (size_t at = 0; at < 37 * (size_t)bits; at++) /* by the definition */
+            assert_int_equal(bytes[at / 8] >> at % 8 & 1, in[at / bits] >> at % bits & 1);
+        memset(out, 0, sizeof out);
+        ea_bits_get(out, bytes, 37, bits);
+        assert_memory_equal(out, in, 37 * sizeof *in);
+    }
+    hand *h = hand_new();
+    pb_column c = column(BITS, 1);
+    c.planes = 3;
+    expect(h, &c, POOL("\x4D\x01"), WANT("\x05", "\x01", "\x05")); /* 101 001 101 */
+    c.width = 2;
+    c.planes = 10;
+    expect(h, &c, POOL("\xFF\x07\x00\x20"), WANT("\xFF\x03", "\x01\x00", "\x00\x02"));
+    c = column(BITS, 2); /* differences: +2, -1, 0 */
+    c.planes = 3;
+    c.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
+    expect(h, &c, POOL("\x0C\x00"), WANT("\x02\x00", "\x01\x00", "\x01\x00"));
+    /* a dictionary's indexes: two bits each */
+    pb_column values = column(PLAIN, 1), d = column(DICTIONARY, 0);
+    d.values = &values;
+    d.value_count = 3;
+    d.planes = 2;
+    expect(h, &d, POOL("xyz\x12"), WANT("z", "x", "y"));
+    expect_error(h, &d, POOL("xyz\x13"), EA_ECORRUPT); /* an index too large */
+    d.planes = 33;
+    expect_error(h, &d, POOL("xyz\x12"), EA_ECORRUPT);
+    c = column(BITS, 1);
+    expect_error(h, &c, POOL(""), EA_ECORRUPT); /* no bits */
+    c.planes = 9;
+    expect_error(h, &c, POOL("abcd"), EA_ECORRUPT); /* more than the width */
+    c = column(BITS, 9);
+    c.planes = 3;
+    expect_error(h, &c, POOL("ab"), EA_ECORRUPT);
+    c = column(BITS, 1);
+    c.planes = 3;
+    expect_error(h, &c, POOL("a"), EA_ECORRUPT);   /* short */
+    expect_error(h, &c, POOL("abc"), EA_ECORRUPT); /* left over */
+    hand_free(h);
+}
+
+/* Lists of structs that have lists of structs: what TraceLogging, CLR's bulk events and histograms need. */
+static void test_nesting(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    /* struct { list of struct { u8 key; string value; } pairs; struct { u8 a, b; } last; } */
+    pb_column key = column(PLAIN, 1), value_lengths = column(PLANES, 0), value = column(PLAIN, 0);
+    pb_column pair_lengths = column(PLANES, 0), pairs = column(STRUCT, 0), *pair_members[] = {&key, &value};
+    pb_column a = column(PLAIN, 1), b = column(PLANES, 1), last = column(STRUCT, 0), *last_members[] = {&a, &b};
+    pb_column all = column(STRUCT, 0), *members[] = {&pairs, &last};
+    pair_lengths.planes = value_lengths.planes = 1;
+    pairs.lengths = &pair_lengths;
+    pairs.n_children = last.n_children = all.n_children = 2;
+    pairs.children = pair_members;
+    last.children = last_members;
+    all.children = members;
+    value.lengths = &value_lengths;
+    key.bytes = 3; /* inside a list sizes are said */
+    value_lengths.bytes = 3;
+    value.bytes = 4;
+    /* rows: 2, 0, 1 pairs: (k,"ab") (l,"") / - / (m,"cd"); then a and b of each row */
+    expect(h, &all,
+           POOL("\x02\x00\x01"
+                "klm"
+                "\x02\x00\x02"
+                "abcd"
+                "123"
+                "789"),
+           WANT("kabl17", "28", "mcd39"));
+    /* a list of numbers of a width of their own, by differences across rows, in a struct */
+    pb_column lengths = column(PLANES, 0), numbers = column(VARINT, 2), one = column(STRUCT, 0), *only[] = {&numbers};
+    lengths.planes = 1;
+    numbers.lengths = &lengths;
+    numbers.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
+    numbers.bytes = 4;
+    one.n_children = 1;
+    one.children = only;
+    expect(h, &one, POOL("\x01\x02\x00\x02\x02\x80\x08"), WANT("\x01\x00", "\x02\x00\x02\x02", ""));
+    /* sizes that nobody said, and inner lengths that do not add up */
+    numbers.bytes = 0;
+    expect_error(h, &one, POOL("\x01\x02\x00\x02\x02\x80\x08"), EA_ECORRUPT);
+    value.bytes = 3;
+    expect_error(h, &all,
+                 POOL("\x02\x00\x01klm\x02\x00\x02"
+                      "abcd123789"),
+                 EA_ECORRUPT);
+    hand_free(h);
+}
+
+/* What a reader gets besides the records: numbers of arrival, and weights. */
+static void test_sequence_and_weight(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column payload = column(CONSTANT, 0), sequence = column(PLANES, 0);
+    const uint64_t *numbers;
+    uint64_t first = 0;
+    ea_batch_view *v;
+    ea_err err;
+    h->group.payload = &payload;
+    h->directory.first_sequence = 900;
+    hand_pack(h);
+    assert_int_equal(ea_batch_open(&v, h->out, h->out_bytes, h->registry, &err), 0);
+    assert_int_equal(ea_batch_sequence(v, &numbers, &first, &err), 0);
+    assert_int_equal(first, 900);
+    assert_int_equal(ea_batch_group_weight(v, 0), 1);
+    ea_batch_close(v);
+    /* the second came late */
+    sequence.planes = 2;
+    h->directory.sequence = &sequence;
+    h->directory.pool = BYTES("\x85\x83\x86\x03\x03\x03");
+    h->group.sample_weight = 64;
+    hand_pack(h);
+    assert_int_equal(ea_batch_open(&v, h->out, h->out_bytes, h->registry, &err), 0);
+    assert_int_equal(ea_batch_sequence(v, &numbers, &first, &err), 1);
+    assert_true(numbers[0] == 901 && numbers[1] == 899 && numbers[2] == 902);
+    assert_int_equal(ea_batch_group_weight(v, 0), 64);
+    ea_batch_close(v);
+    sequence.width = 4; /* its place implies 8 */
+    hand_pack(h);
+    assert_int_equal(ea_batch_open(&v, h->out, h->out_bytes, h->registry, &err), EA_ECORRUPT);
+    hand_free(h);
+}
+
 static void test_refused_columns(void **state) {
     (void)state;
     hand *h = hand_new();
@@ -652,15 +790,12 @@ static void test_tombstones(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_encodings),
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_dictionaries),
-        cmocka_unit_test(test_structs),
-        cmocka_unit_test(test_refused_columns),
-        cmocka_unit_test(test_refused_directories),
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_envelope),
+        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_encodings),
+        cmocka_unit_test(test_lists),           cmocka_unit_test(test_dictionaries),
+        cmocka_unit_test(test_structs),         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_nesting),         cmocka_unit_test(test_sequence_and_weight),
+        cmocka_unit_test(test_refused_columns), cmocka_unit_test(test_refused_directories),
+        cmocka_unit_test(test_frames),          cmocka_unit_test(test_envelope),
         cmocka_unit_test(test_tombstones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
