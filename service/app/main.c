@@ -9,6 +9,7 @@ int main(int argc, char **argv) {
         &ea_cmd_import,
         &ea_cmd_stats,
         &ea_cmd_dump,
+        &ea_cmd_schema_check,
         &ea_cmd_schema,
         &ea_cmd_run,
         &ea_cmd_status,

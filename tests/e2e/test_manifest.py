@@ -244,6 +244,20 @@ MISTAKES = [
 ]
 
 
+def check_command(env, checks, good):
+    """Every mistake of a file, not only the first."""
+    done = env.run([env.agent, "schema", "check", good])
+    checks.equal(done.stdout, f"{good}: 1 providers, {len(Manifest(good).events)} events, 0 mistakes\n", "schema check of a manifest without mistakes")
+    path = env.folder / "two.man"
+    path.write_text(HEAD + '<events><event value="1" task="a"/>\n<event value="2"/>\n<event value="3" opcode="b"/></events>' + TAIL)
+    done = env.run([env.agent, "schema", "check", "--quiet", path], check=False)
+    checks.equal((done.returncode, done.stdout.splitlines()), (3, [
+        f"{path}:4:9: event 1: task 'a': expected one that is defined in this provider",
+        f"{path}:6:1: event 3: opcode 'b': expected one that is defined in this provider"]), "schema check of two mistakes")
+    done = env.run([env.agent, "schema", "check", env.folder / "nothing.man"], check=False)
+    checks.equal((done.returncode, bool(done.stderr)), (1, True), "schema check of a file that is not there")
+
+
 def mistakes(env, checks, name):
     path = env.folder / "wrong.man"
     trace = traces.paths(name, env.build)
@@ -270,6 +284,7 @@ def test(env, checks, arguments):
     checks.equal(len(against_decoder(env, checks, "kernel-network-provider", system, 4)), 8923, "kernel-network-provider: events")
     collector_reads_it(env, checks, http)
     mistakes(env, checks, "tracelogging-struct")
+    check_command(env, checks, http)
 
 
 if __name__ == "__main__":

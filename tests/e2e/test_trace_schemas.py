@@ -4,7 +4,8 @@
   baseline of tracelogging-primitive-types and the values of tracelogging-win11-20cpu's expected.txt on top.
 - clr-32bit: every event of Microsoft-Build and PerfView against a decoder written here, which puts their manifests together
   from the pieces in the trace.
-- No TraceLogging or EventSource event of any trace is left unknown.
+- No TraceLogging or EventSource event of any trace is left unknown; with the manifests beside the traces nothing is that
+  README.md does not list.
 
 # sanitizers: yes
 """
@@ -227,6 +228,21 @@ def nothing_unknown(env, checks, name):
     checks.equal(unknown, {}, f"{name}: unknown events of providers that describe themselves")
 
 
+def listed(env, checks):
+    manifests = [traces.document("http-server-win7", "HTTP_Server.man", env.build),
+                 traces.document("kernel-process-provider", "SystemEvents.man", env.build)]
+    unknown = {}
+    for name in traces.names():
+        stats = env.run([env.agent, "stats", "--json", *[x for m in manifests for x in ("--manifest", m)], *traces.paths(name, env.build)])
+        for c in json.loads(stats.stdout)["classes"]:
+            if c["unknown"] and not c["classic"]:
+                unknown.setdefault(c["provider"], set()).add((c["id"], c["version"]))
+    readme = (harness.ROOT / "README.md").read_text()
+    rows = {f"| {provider} | {'; '.join(f'{i}, version {v}' for i, v in sorted(ids))} |" for provider, ids in unknown.items()}
+    table = set(re.findall(r"^\| [0-9a-f]{8}-[-0-9a-f]{27} \| \d+, version .*\|$", readme, re.M))
+    checks.equal(rows, table, "unknown events of the traces, and README.md's table of them")
+
+
 def test(env, checks, arguments):
     for name, expected in TRACES.items():
         found = tracelogging(env, checks, name, expected)
@@ -235,6 +251,7 @@ def test(env, checks, arguments):
         if name == "tracelogging-win11-20cpu":
             expected_values(checks, found)
         nothing_unknown(env, checks, name)
+    listed(env, checks)
     checks.equal(event_sources(env, checks, "clr-32bit"), 5761, "clr-32bit: EventSource events")
 
 

@@ -1,0 +1,79 @@
+/* etwagent schema check: every mistake of instrumentation manifests, with its place.
+ * Before it: main.c. After it: proto/event/schema. Thread: the main one. */
+#include "commands.h"
+#include "manifest.h"
+#include "platform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    int quiet;
+} options;
+
+/* What a file holds goes to a terminal: nothing of it may steer that. */
+static void print_problem(void *arg, unsigned long line, unsigned long column, const char *text) {
+    const char *file = arg;
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_safe(&t, file, strlen(file));
+    ea_text_printf(&t, ":%lu:%lu: ", line, column);
+    ea_text_safe(&t, text, strlen(text));
+    ea_text_char(&t, '\n');
+    if (!t.failed)
+        fwrite(t.data, 1, t.len_bytes, stdout);
+    ea_text_deinit(&t);
+}
+
+static int check_file(char *path, ea_manifest_result *ret, ea_err *err) {
+    ea_schemas *schemas = NULL;
+    char *data = NULL;
+    size_t len_bytes;
+    ea_manifest_options o = {.file = path, .layer = EA_SCHEMA_GIVEN, .on_problem = print_problem, .arg = path};
+    int rc = ea_path_read_all(path, EA_MANIFEST_MAX_BYTES, &data, &len_bytes, err);
+    if (!rc)
+        rc = ea_schemas_create(&schemas, 0, err);
+    if (!rc)
+        rc = ea_manifest_read(schemas, data, len_bytes, &o, ret, err);
+    ea_schemas_destroy(schemas);
+    free(data);
+    return rc;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    int worst = 0;
+    for (int i = 0; i < operand_count; i++) {
+        ea_manifest_result result = {0};
+        ea_err err = {0};
+        int rc = check_file(operands[i], &result, &err);
+        if (rc)
+            ea_err_print(stderr, "etwagent", &err);
+        else if (!o->quiet)
+            printf("%s: %zu providers, %zu events, %zu mistakes\n", operands[i], result.providers, result.events,
+                   result.problems);
+        int code = rc ? ea_exit_code(rc) : result.problems ? 3 : 0;
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "quiet", .type = EA_OPT_FLAG, .offset = offsetof(options, quiet), .help = "print mistakes only"},
+    {.name = NULL},
+};
+
+const ea_command ea_cmd_schema_check = {
+    .name = "schema check",
+    .operands = "MANIFEST...",
+    .summary = "Say every mistake of instrumentation manifests, with file, line and column",
+    .details =
+        "Each mistake is a line FILE:LINE:COLUMN: what is wrong and what was expected. An event with a mistake is\n"
+        "left out where the manifest is used in spite of it; dump, stats and replay refuse such a manifest.\n"
+        "Exit codes: 0 no mistakes, 1 a file cannot be read, 2 usage, 3 mistakes.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+    .min_operands = 1,
+    .max_operands = -1,
+};
