@@ -745,8 +745,6 @@ static int look_at(ec_store *s, const uint8_t *batch, size_t len_bytes, ea_err *
     if (rc)
         return rc;
     const ea_batch_head *h = &s->head;
-    if (h->number == 0 || h->number > INT64_MAX - 1)
-        return ea_fail(err, EA_ECORRUPT, "batch %" PRIu64 ": numbers begin at 1", h->number);
     s->notes.number = h->number;
     s->notes.event_count = h->event_count;
     memcpy(s->notes.stream, h->stream, sizeof s->notes.stream);

@@ -189,7 +189,7 @@ int ea_import_split(ea_import *im, const char *line, const char **words, size_t 
     return 0;
 }
 
-int ea_import_command(ea_import *im, const char *const *words, size_t count, ea_err *err) {
+static int read_command(ea_import *im, const char *const *words, size_t count, ea_err *err) {
     if (!count)
         return ea_fail(err, EA_EUSAGE, "expected a command line of xperf, logman or PerfView");
     const char *name = words[0];
@@ -203,6 +203,42 @@ int ea_import_command(ea_import *im, const char *const *words, size_t count, ea_
     if (ea_import_is(name, "perfview") || ea_import_is(name, "perfview.exe") || ea_import_is(name, "perfview64.exe"))
         return ea_import_perfview(im, words + 1, count - 1, err);
     return ea_fail(err, EA_EUSAGE, "'%.64s': expected a command line that begins with xperf, logman or PerfView", name);
+}
+
+int ea_import_check(const ea_import *im, ea_err *err) {
+    const char *key = NULL;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < im->count; i++) {
+        const ea_session_config *s = &im->sessions[i];
+        const ea_provider_config *p = s->providers.items;
+        for (size_t k = 0; !rc && k < s->providers.count; k++)
+            rc = ea_provider_table.check(&p[k], &key, err) ? EA_EUSAGE : 0;
+        if (!rc)
+            rc = ea_session_table.check(s, &key, err) ? EA_EUSAGE : 0;
+    }
+    return rc;
+}
+
+int ea_import_check_text(const char *text, ea_err *err) {
+    ea_text safe;
+    ea_text_init(&safe);
+    ea_text_safe(&safe, text, strlen(text));
+    int rc = safe.failed ? EA_ENOMEM
+             : safe.len_bytes == strlen(text) && (!safe.len_bytes || !memcmp(safe.data, text, safe.len_bytes))
+                 ? 0
+                 : EA_EUSAGE;
+    ea_text_deinit(&safe);
+    return rc ? ea_fail(err, rc, "the command line has control characters, or is not UTF-8") : 0;
+}
+
+int ea_import_command(ea_import *im, const char *const *words, size_t count, ea_err *err) {
+    for (size_t i = 0; i < count; i++) {
+        int bad = ea_import_check_text(words[i], err);
+        if (bad)
+            return bad;
+    }
+    int rc = read_command(im, words, count, err);
+    return rc ? rc : ea_import_check(im, err);
 }
 
 void ea_import_write(const ea_import *im, ea_text *t) {

@@ -9,6 +9,10 @@ EA_MUST_CHECK int ea_import_xperf(ea_import *im, const char *const *words, size_
 EA_MUST_CHECK int ea_import_logman(ea_import *im, const char *const *words, size_t count, ea_err *err);
 EA_MUST_CHECK int ea_import_perfview(ea_import *im, const char *const *words, size_t count, ea_err *err);
 
+/* Text from a command line: UTF-8 without control characters. EA_EUSAGE, EA_ENOMEM. */
+EA_MUST_CHECK int ea_import_check_text(const char *text, ea_err *err);
+/* What our configuration refuses has been asked for: by the rows' own checks. EA_EUSAGE. */
+EA_MUST_CHECK int ea_import_check(const ea_import *im, ea_err *err);
 /* A line for the notes. */
 void ea_import_note(ea_import *im, const char *format, ...) EA_PRINTF(2, 3);
 /* A copy of len_bytes in the arena, NUL-terminated; NULL without memory. */

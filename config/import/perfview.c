@@ -283,11 +283,16 @@ static int providers(ea_import *im, ea_session_config *s, const char *text, ea_e
 }
 
 int ea_import_perfview_providers(ea_import *im, const char *text, ea_err *err) {
+    int rc = ea_import_check_text(text, err);
+    if (rc)
+        return rc;
     ea_session_config *s = ea_import_session(im, "perfview", 8, EA_SESSION_USER);
     if (!s)
         return ea_fail(err, EA_ENOMEM, "import");
-    int rc = providers(im, s, text, err);
-    return rc || s->providers.count ? rc : ea_fail(err, EA_EUSAGE, "expected Name:Keywords:Level, joined by commas");
+    rc = providers(im, s, text, err);
+    if (!rc && !s->providers.count)
+        return ea_fail(err, EA_EUSAGE, "expected Name:Keywords:Level, joined by commas");
+    return rc ? rc : ea_import_check(im, err);
 }
 
 /* A qualifier "/Name=Value" or "/Name:Value"; *ret_value is "" without one. */

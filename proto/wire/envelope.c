@@ -208,8 +208,8 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);
     if (format != 1)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it is of format %" PRIu64 ", only 1 is known", format);
-    if (h->number == 0)
-        return corrupt(err, "its number is 0");
+    if (h->number == 0 || h->number > EA_BATCH_MAX_NUMBER)
+        return corrupt(err, "its number is 0, or beyond all numbers");
     if (kind > EA_BATCH_KEYFRAME || priority > 255)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu64 " and priority %" PRIu64 " are not known",
                        kind, priority);

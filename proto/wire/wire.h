@@ -33,6 +33,8 @@ enum ea_batch_kind {
     EA_BATCH_KEYFRAME = 2,  /* events of keyframe classes only */
 };
 
+#define EA_BATCH_MAX_NUMBER ((UINT64_C(1) << 63) - 2) /* a number and the one behind it are signed numbers, too */
+
 /* What a source's clock, machine and session are: one row of the source table. Strings are borrowed. */
 typedef struct ea_wire_source {
     const char *name, *host;

@@ -780,6 +780,7 @@ class Batch:
         need(m.kind in ENUMS["Kind"], "Growth", f"the kind {m.kind} is not known")
         need(len(m.stream) == 16, "The batch", "a stream's name has 16 bytes")
         need(m.number, "The batch", "batches are numbered from 1")
+        need(m.number <= (1 << 63) - 2, "Bounds", "a batch's number is at most 2⁶³ − 2")
         need(m.event_count <= 262144, "Bounds", "at most 262,144 events")
         need(m.priority <= 255, "Bounds", "the priority is at most 255")
         self.own = Definitions()

@@ -216,6 +216,7 @@ def lies():
     yield "another format", "The batch", batch(format=2)
     yield "another kind", "Growth", batch(kind=3)
     yield "no number", "The batch", batch(number=0)
+    yield "a number beyond all", "Bounds", batch(number=(1 << 63) - 1)
     yield "a short stream name", "The batch", batch(stream=bytes(15))
     yield "more events than are allowed", "Bounds", batch(event_count=262145)
     yield "one event more", "Bounds", lambda b: vars(b.batch).update(event_count=b.batch.event_count + 1)

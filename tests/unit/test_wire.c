@@ -705,6 +705,10 @@ static void test_envelope(void **state) {
     h->batch.format = 1;
     h->batch.number = 0;
     assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->batch.number = EA_BATCH_MAX_NUMBER + 1; /* an answer about it could not be read */
+    assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->batch.number = EA_BATCH_MAX_NUMBER;
+    assert_int_equal(head_of(h, &head), 0);
     h->batch.number = 1;
     h->batch.stream.len = 15;
     assert_int_equal(head_of(h, &head), EA_ECORRUPT);

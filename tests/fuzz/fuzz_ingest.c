@@ -1,0 +1,153 @@
+/* The body of an upload, from framing to the store and back in the answer, without sockets: what server.c does with it
+ * once it is whole. Each batch is acknowledged or refused; what was acknowledged is so again when the same body comes
+ * again; and the store can be opened afterwards. The store is made anew after some inputs. */
+#include "ack.h"
+#include "platform.h"
+#include "writer.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { INPUTS_A_STORE = 64 };
+
+typedef struct bench {
+    ea_mutex *mutex;
+    ea_cond *cond;
+    ec_store *store;
+    ec_writer *writer;
+    ec_upload *answered;
+    unsigned inputs;
+} bench;
+
+static char folder[64];
+
+static void must_at(int condition, int line) {
+    if (condition)
+        return;
+    fprintf(stderr, "fuzz_ingest.c:%d does not hold\n", line);
+    abort();
+}
+#define must(condition) must_at(condition, __LINE__)
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
+    (void)s;
+    (void)type;
+    (void)f;
+    return remove(path);
+}
+static void remove_folder(void) {
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void on_done(void *arg, ec_upload *upload) {
+    bench *b = arg;
+    ea_mutex_lock(b->mutex);
+    b->answered = upload;
+    ea_cond_signal(b->cond);
+    ea_mutex_unlock(b->mutex);
+}
+
+static void open_store(bench *b) {
+    ea_err err;
+    static ea_counters counters;
+    ec_writer_options options = {.counters = &counters, .done = on_done, .done_arg = b};
+    if (!folder[0])
+        atexit(remove_folder);
+    snprintf(folder, sizeof folder, "/dev/shm/ec-fuzz-ingest-XXXXXX"); /* in memory where there is one */
+    if (!mkdtemp(folder)) {
+        snprintf(folder, sizeof folder, "/tmp/ec-fuzz-ingest-XXXXXX");
+        must(mkdtemp(folder) != NULL);
+    }
+    must(ec_store_open(&b->store, folder, &(ec_store_options){.writable = 1}, &err) == 0);
+    options.store = b->store;
+    must(ec_writer_start(&b->writer, &options, &err) == 0);
+}
+
+static void close_store(bench *b) {
+    ea_err err;
+    ec_writer_stop(b->writer);
+    ec_writer_destroy(b->writer);
+    ec_store_close(b->store);
+    must(ec_store_open(&b->store, folder, &(ec_store_options){.writable = 1}, &err) == 0);
+    ec_store_close(b->store);
+    remove_folder();
+}
+
+/* The answer to a body whose framing is sound. */
+static ea_ack answer(bench *b, ec_upload *u, ea_arena *arena) {
+    ea_err err;
+    ea_ack ack;
+    ea_text_init(&u->answer);
+    ea_mutex_lock(b->mutex);
+    b->answered = NULL;
+    must(ec_writer_push(b->writer, u) == 0);
+    while (!b->answered)
+        ea_cond_wait(b->cond, b->mutex);
+    ea_mutex_unlock(b->mutex);
+    if (u->status != 200)
+        fprintf(stderr, "%d: %.*s\n", u->status, (int)u->answer.len_bytes, u->answer.data);
+    must(b->answered == u && u->status == 200);
+    if (ea_ack_decode(&ack, arena, (const uint8_t *)u->answer.data, u->answer.len_bytes, &err)) {
+        ea_err_print(stderr, "fuzz_ingest", &err);
+        abort();
+    }
+    must(memcmp(ack.stream, u->stream, sizeof ack.stream) == 0);
+    ea_text_deinit(&u->answer);
+    return ack;
+}
+
+/* How many batches of the body have that number. */
+static unsigned count_of(const uint8_t *data, size_t size, uint64_t number) {
+    size_t offset = 0, n;
+    const uint8_t *batch;
+    ea_err err;
+    ea_batch_head head;
+    unsigned count = 0;
+    while (ea_upload_next(data, size, &offset, &batch, &n, &err) > 0)
+        count += !ea_batch_read_head(batch, n, &head, &err) && head.number == number;
+    return count;
+}
+
+static int is_refused(const ea_ack *ack, uint64_t number) {
+    for (size_t i = 0; i < ack->refused_count; i++)
+        if (ack->refused[i].number == number)
+            return 1;
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static bench b;
+    ea_err err;
+    ec_upload u = {.agent = "fuzz", .data = data, .len_bytes = size};
+    if (!b.mutex) {
+        must(ea_mutex_create(&b.mutex, &err) == 0 && ea_cond_create(&b.cond, &err) == 0);
+        open_store(&b);
+    }
+    if (ec_upload_check(&u, &err))
+        return 0;
+    ea_arena arena;
+    ea_arena_init(&arena, 16 << 20);
+    ea_ack first = answer(&b, &u, &arena), second = answer(&b, &u, &arena);
+    size_t offset = 0, n;
+    const uint8_t *batch;
+    while (ea_upload_next(data, size, &offset, &batch, &n, &err) > 0) {
+        ea_batch_head head;
+        must(ea_batch_read_head(batch, n, &head, &err) == 0);
+        int stored = ea_ranges_have(first.acknowledged, first.acknowledged_count, head.number);
+        must(stored || is_refused(&first, head.number));
+        if (count_of(data, size, head.number) > 1)
+            continue; /* one of several contradicts the others the second time */
+        must(!stored || ea_ranges_have(second.acknowledged, second.acknowledged_count, head.number));
+    }
+    ea_arena_deinit(&arena);
+    if (++b.inputs % INPUTS_A_STORE == 0) {
+        close_store(&b);
+        open_store(&b);
+    }
+    return 0;
+}
