@@ -227,7 +227,7 @@ static void test_extremes(void **state) {
     const uint8_t *data;
     size_t n;
     ea_open_batch *o = ea_builder_take(g.builder);
-    encode(&g, o, UINT64_MAX, &data, &n);
+    encode(&g, o, EA_BATCH_MAX_NUMBER, &data, &n);
     ea_open_batch_release(o);
     ea_batch_view *v = view(&g, data, n);
     const ea_record *got;
