@@ -15,6 +15,7 @@
 
 typedef struct options {
     const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *metrics;
+    uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     int64_t request_timeout, idle_timeout, hole_wait;
     int verify; /* index into VERIFY_CHOICES */
@@ -73,8 +74,14 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
         ec_log_line(log, "%" PRIu64 " bytes of a torn tail were cut off; nothing of them was acknowledged", torn);
     if (damaged)
         ec_log_line(log, "%" PRIu64 " bytes of the store cannot be read any more", damaged);
-    ec_history_options ho = {
-        .hole_wait_ns = o->hole_wait, .counters = counters, .on_note = on_history_note, .arg = log};
+    ec_history_options ho = {.live_streams = (uint32_t)o->state_streams,
+                             .limit_state_bytes = (size_t)o->state_bytes,
+                             .limit_names = o->state_names,
+                             .limit_operations = o->state_operations,
+                             .hole_wait_ns = o->hole_wait,
+                             .counters = counters,
+                             .on_note = on_history_note,
+                             .arg = log};
     rc = ec_history_start(&history, o->store, &ho, err);
     if (rc) {
         ec_store_close(store);
@@ -248,6 +255,38 @@ static const ea_option OPTIONS[] = {
      .fallback = "30s",
      .min = 1000000,
      .help = "how long a missing batch is waited for before the state goes on without it"},
+    {.name = "state-streams",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, state_streams),
+     .fallback = "64",
+     .min = 1,
+     .max = 65536,
+     .help = "machines whose state is kept in memory; others are read back when they go on"},
+    {.name = "state-bytes",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, state_bytes),
+     .fallback = "64MiB",
+     .min = 65536,
+     .max = (uint64_t)1 << 40,
+     .help = "most memory of one machine's tables; what has been open longest gives way, and is counted"},
+    {.name = "state-names",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, state_names),
+     .fallback = "1048576",
+     .min = 64,
+     .max = (uint64_t)1 << 32,
+     .help = "names of files and keys that are kept of one run of an agent"},
+    {.name = "state-operations",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, state_operations),
+     .fallback = "1048576",
+     .min = 64,
+     .max = (uint64_t)1 << 32,
+     .help = "file operations, likewise"},
     {.name = "segment-size",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,

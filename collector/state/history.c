@@ -20,6 +20,7 @@ enum {
     WORKER_PAUSE_MS = 100, /* between two folds, so that arrivals are folded together */
     CATCH_UP_POLL_MS = 20,
     ALERT_SECONDS = 10,    /* between two lines about ledgers */
+    KEYFRAME_WISHES = 6,   /* for one gap: an agent may have none that is whole */
     KEYFRAME_SECONDS = 10, /* between two wishes for a keyframe of one stream */
     GAPS_MAX = 1024,       /* streams whose gaps are remembered */
     AGAIN_SECONDS = 10,    /* at least so long between two folds of a stream from its start */
@@ -114,7 +115,7 @@ static int on_module(void *arg, const ea_module *m) {
 /* The state of the stream at hand lacks something, or nothing any more. */
 static void tell_gap(live *l, int gap) {
     const ec_history *h = l->history;
-    if (gap == l->has_gap)
+    if (!gap && !l->has_gap)
         return;
     l->has_gap = gap;
     if (h->options.on_gap)
@@ -125,7 +126,8 @@ static void tell_gap(live *l, int gap) {
 static int on_keyframe(void *arg, const ea_keyframe_result *r) {
     live *l = arg;
     char text[1024];
-    tell_gap(l, !r->whole);
+    if (r->whole)
+        tell_gap(l, 0);
     if (r->whole && !r->added && !r->completed && !r->closed)
         return 0;
     snprintf(text, sizeof text,
@@ -163,8 +165,11 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
     l->history = h;
     l->stream_id = w->stream_id;
     l->has_gap = -1;
-    ea_machine_options options = {
-        .limit_ended = LIMIT_ENDED, .observer = &OBSERVER, .observer_arg = l, .counters = h->options.counters};
+    ea_machine_options options = {.limit_ended = LIMIT_ENDED,
+                                  .limit_bytes = h->options.limit_state_bytes,
+                                  .observer = &OBSERVER,
+                                  .observer_arg = l,
+                                  .counters = h->options.counters};
     ec_naming_options naming = {.limit_names = h->options.limit_names,
                                 .limit_operations = h->options.limit_operations,
                                 .counters = h->options.counters};
@@ -502,6 +507,8 @@ int ec_history_open(ec_history **ret, const char *dir, const ec_history_options 
     h->options = *options;
     if (!h->options.live_streams)
         h->options.live_streams = 64;
+    if (!h->options.limit_state_bytes)
+        h->options.limit_state_bytes = (size_t)64 << 20;
     if (!h->options.batches_per_commit)
         h->options.batches_per_commit = 16;
     if (!h->options.hole_wait_ns)
@@ -637,6 +644,7 @@ typedef struct gap {
     char host[256];
     uint8_t stream[EA_STREAM_ID_BYTES];
     int64_t not_before_ns; /* monotonic: when to ask again */
+    unsigned asked;
 } gap;
 
 struct ec_history_worker {
@@ -676,7 +684,9 @@ static void worker_gap(void *arg, const char *host, const uint8_t *stream, int i
     if (!is_gap && at) {
         w->gap_count--;
         memmove(at, at + 1, (size_t)(w->gaps + w->gap_count - at) * sizeof *at);
-    } else if (is_gap && !at) {
+    } else if (at) {
+        at->asked = 0; /* another one */
+    } else if (is_gap) {
         if (w->gap_count == GAPS_MAX)
             memmove(w->gaps, w->gaps + 1, --w->gap_count * sizeof *w->gaps);
         at = &w->gaps[w->gap_count++];
@@ -691,7 +701,9 @@ int ec_history_wants_keyframe(ec_history_worker *w, const char *host, const uint
     int64_t now_ns = ea_monotonic_ns();
     ea_mutex_lock(w->mutex);
     gap *at = find_gap(w, host, stream);
-    int wanted = at && now_ns >= at->not_before_ns;
+    int wanted = at && at->asked < KEYFRAME_WISHES && now_ns >= at->not_before_ns;
+    if (wanted)
+        at->asked++;
     if (wanted)
         at->not_before_ns = now_ns + MS_TO_NS(1000) * KEYFRAME_SECONDS;
     ea_mutex_unlock(w->mutex);

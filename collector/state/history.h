@@ -22,6 +22,7 @@ typedef struct ec_history_options {
     uint32_t batches_per_commit;            /* 0: 16 */
     int64_t hole_wait_ns;                   /* after the stream's last arrival; 0: 30 s; negative: do not wait */
     uint64_t hole_batches;                  /* batches behind a hole that end the waiting; 0: 256 */
+    size_t limit_state_bytes;               /* of each such machine, see machine.h; 0: 64 MiB */
     uint64_t limit_names, limit_operations; /* of each stream, see naming.h; 0: 1,048,576 each */
     ea_counters *counters;                  /* borrowed; may be NULL */
     /* Asked after each batch: 0 ends the fold after a commit. May be NULL. */

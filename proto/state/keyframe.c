@@ -158,6 +158,9 @@ int ea_keyframe_write(const ea_machine *m, uint64_t number, const ea_record *at,
     ea_machine_each_process(m, put_process, &w);
     ea_machine_each_thread(m, put_thread, &w);
     ea_machine_each_module(m, put_module, &w);
+    /* what a full table gave up may be there: the numbers then do not agree, and nobody closes what is not named */
+    uint64_t evicted = ea_machine_evicted(m);
+    w.counts[0] += evicted > INT32_MAX ? INT32_MAX : (uint32_t)evicted;
     put_bound(&w, EA_KEYFRAME_END, number);
     ea_text_deinit(&w.payload);
     return w.rc == EA_ENOMEM ? ea_fail(err, w.rc, "write a keyframe") : w.rc;

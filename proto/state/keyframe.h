@@ -19,7 +19,7 @@ extern const ea_guid ea_keyframe_provider;
 
 /* Calls emit with each record (borrowed during the call); what it returns when that is not 0 ends it. at: a record
  * whose time, source, session and CPU are the keyframe's: the last one that was applied. Texts beyond what a record can
- * hold are cut. */
+ * hold are cut. Of a machine whose tables were full once it says in its end that it is not whole. */
 EA_MUST_CHECK int ea_keyframe_write(const ea_machine *m, uint64_t number, const ea_record *at,
                                     int (*emit)(void *arg, const ea_record *record), void *arg, ea_err *err);
 

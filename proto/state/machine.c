@@ -57,7 +57,7 @@ struct ea_machine {
     module_id ids[MODULE_IDS_MAX];
     size_t id_count;
     int64_t ids_utc_ns;
-    uint64_t last_instance;
+    uint64_t last_instance, evicted;
     uint32_t keyframe; /* number of the one at hand or the last one, for row_head.keyframe */
     int in_keyframe;
     ea_keyframe_result compared;
@@ -68,6 +68,24 @@ struct ea_machine {
     ea_counters *counters;
 };
 
+static const size_t ROW_BYTES[TABLE_COUNT] = {sizeof(process_row), sizeof(thread_row), sizeof(module_row)};
+enum { LEAST_BYTES = 64 << 10 };
+
+/* Limits from a bound in bytes: a table's array is twice as long each time it grows, so a share holds the largest such
+ * array that fits; a quarter of it is for ended rows. */
+static void share(ea_machine *m, size_t limit_bytes) {
+    static const unsigned EIGHTHS[TABLE_COUNT] = {1, 2, 4};
+    if (limit_bytes < LEAST_BYTES)
+        limit_bytes = LEAST_BYTES;
+    for (int w = 0; w < TABLE_COUNT; w++) {
+        size_t capacity = ea_table_capacity(limit_bytes / 8 * EIGHTHS[w], ROW_BYTES[w]);
+        if (m->limits[w] > capacity - capacity / 4)
+            m->limits[w] = capacity - capacity / 4;
+        if (m->limit_ended > capacity / 4)
+            m->limit_ended = capacity / 4;
+    }
+}
+
 int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_err *err) {
     uint64_t seed;
     int rc = ea_random_bytes(&seed, sizeof seed, err);
@@ -76,7 +94,6 @@ int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_er
     ea_machine *m = calloc(1, sizeof *m);
     if (!m)
         return ea_fail(err, EA_ENOMEM, "make a machine's state");
-    static const size_t ROW_BYTES[TABLE_COUNT] = {sizeof(process_row), sizeof(thread_row), sizeof(module_row)};
     for (int w = 0; w < TABLE_COUNT; w++) {
         ea_table_init(&m->tables[w], ROW_BYTES[w], seed);
         m->forgotten_utc_ns[w] = INT64_MIN;
@@ -85,7 +102,13 @@ int ea_machine_create(ea_machine **ret, const ea_machine_options *options, ea_er
     m->limits[THREADS] = options->limit_threads ? options->limit_threads : 1048576;
     m->limits[MODULES] = options->limit_modules ? options->limit_modules : 1048576;
     m->limit_ended = options->limit_ended ? options->limit_ended : 65536;
-    ea_texts_init(&m->texts, options->limit_text_bytes ? options->limit_text_bytes : (size_t)256 << 20);
+    size_t text_bytes = options->limit_text_bytes ? options->limit_text_bytes : (size_t)256 << 20;
+    if (options->limit_bytes) {
+        share(m, options->limit_bytes);
+        if (text_bytes > options->limit_bytes / 8)
+            text_bytes = options->limit_bytes / 8;
+    }
+    ea_texts_init(&m->texts, text_bytes);
     ea_u64_map_init(&m->siblings, 0); /* an entry has at least one open thread or module */
     ea_plans_init(&m->plans);
     ea_text_init(&m->scratch);
@@ -318,6 +341,7 @@ static int open_row(ea_machine *m, enum which w, uint64_t key, uint32_t key2, in
     table *t = &m->tables[w];
     if (t->lists[LIST_OPEN].count >= m->limits[w]) {
         count(m, EA_COUNT_state_evicted);
+        m->evicted++;
         int rc = close_row(m, w, t->lists[LIST_OPEN].oldest, utc_ns, EA_FINISH_EVICTED);
         if (rc)
             return rc;
@@ -1038,6 +1062,17 @@ int64_t ea_machine_begin_utc_ns(const ea_machine *m) {
 }
 
 /* ---- looking ---- */
+
+size_t ea_machine_bytes(const ea_machine *m) {
+    size_t n = m->texts.used_bytes;
+    for (int w = 0; w < TABLE_COUNT; w++)
+        n += m->tables[w].capacity * (m->tables[w].row_bytes + sizeof(uint32_t));
+    return n;
+}
+
+uint64_t ea_machine_evicted(const ea_machine *m) {
+    return m->evicted;
+}
 
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg) {
     for (uint32_t i = m->tables[PROCESSES].lists[LIST_OPEN].oldest; i != ROW_NONE; i = process_at(m, i)->head.newer)

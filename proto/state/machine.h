@@ -112,7 +112,11 @@ typedef struct ea_machine ea_machine;
 typedef struct ea_machine_options {
     size_t limit_processes, limit_threads, limit_modules; /* open ones; 0: 65,536, 1,048,576, 1,048,576 */
     size_t limit_ended;                                   /* of each table; 0: 65,536 */
-    size_t limit_text_bytes;             /* all texts; further ones are left out and counted; 0: 256 MiB */
+    size_t limit_text_bytes; /* all texts; further ones are left out and counted; 0: 256 MiB */
+    /* Of all three tables and the texts together; it sets the limits that are 0 above, and makes others smaller: half
+     * of it for modules, a quarter for threads, an eighth each for processes and texts. At least 64 KiB. 0: no such
+     * bound. */
+    size_t limit_bytes;
     const ea_machine_observer *observer; /* borrowed; may be NULL */
     void *observer_arg;
     ea_counters *counters; /* borrowed; state_* are counted here; may be NULL */
@@ -143,6 +147,11 @@ EA_MUST_CHECK int ea_machine_restore_pending_id(ea_machine *m, const ea_module *
 void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t begin_utc_ns);
 uint64_t ea_machine_last_instance(const ea_machine *m);
 int64_t ea_machine_begin_utc_ns(const ea_machine *m); /* INT64_MIN before the first record */
+
+/* Bytes of the tables and the texts: what limit_bytes bounds (but for a small entry that each text has in an index). */
+size_t ea_machine_bytes(const ea_machine *m);
+/* How many open rows full tables gave up, ever: while it is not 0, nobody can say that something is not there. */
+uint64_t ea_machine_evicted(const ea_machine *m);
 
 /* Visits what is open now, the longest open first. */
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg);

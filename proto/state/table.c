@@ -38,8 +38,17 @@ uint32_t ea_table_find(const table *t, uint64_t key, uint32_t key2) {
     return ROW_NONE;
 }
 
+enum { FIRST_CAPACITY = 64 };
+
+size_t ea_table_capacity(size_t limit_bytes, size_t row_bytes) {
+    size_t capacity = FIRST_CAPACITY;
+    while (capacity < ROW_NONE / 4 && capacity * 2 * (row_bytes + sizeof(uint32_t)) <= limit_bytes)
+        capacity *= 2;
+    return capacity;
+}
+
 static int grow(table *t) {
-    uint32_t capacity = t->capacity ? t->capacity * 2 : 64;
+    uint32_t capacity = t->capacity ? t->capacity * 2 : FIRST_CAPACITY;
     if (capacity >= ROW_NONE / 2 || (uint64_t)capacity * t->row_bytes > SIZE_MAX / 2)
         return -1;
     unsigned char *rows = realloc(t->rows, (size_t)capacity * t->row_bytes);

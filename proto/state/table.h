@@ -42,6 +42,8 @@ static inline void *ea_table_row(const table *t, uint32_t row) {
     return t->rows + (size_t)row * t->row_bytes;
 }
 
+/* The most rows whose array and index take no more than so many bytes; 64 at the least, since a table begins so. */
+size_t ea_table_capacity(size_t limit_bytes, size_t row_bytes);
 /* The row of a key, or ROW_NONE. */
 uint32_t ea_table_find(const table *t, uint64_t key, uint32_t key2);
 /* A new zeroed row as the newest of the list; the key must not be there. ROW_NONE: no memory. */

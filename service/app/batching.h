@@ -11,6 +11,7 @@ typedef struct ea_batching_options {
     uint64_t batch_events, keyframe_events, level, threads;
     int64_t keyframe_ns;
     const char *dictionary; /* a file, see ea_batching_dictionary */
+    uint64_t keyframe_bytes;
 } ea_batching_options;
 
 /* Rows for an option table whose struct has an ea_batching_options at offset base. */
@@ -35,6 +36,14 @@ typedef struct ea_batching_options {
          .offset = (base) + offsetof(ea_batching_options, keyframe_ns),                                                \
          .fallback = "0",                                                                                              \
          .help = "and after so much of the events' time, the first one a second after the first event; 0: none"},      \
+        {.name = "keyframe-bytes",                                                                                     \
+         .argument = "SIZE",                                                                                           \
+         .type = EA_OPT_SIZE,                                                                                          \
+         .offset = (base) + offsetof(ea_batching_options, keyframe_bytes),                                             \
+         .fallback = "32MiB",                                                                                          \
+         .min = 65536,                                                                                                 \
+         .max = (uint64_t)1 << 34,                                                                                     \
+         .help = "most memory for the table that keyframes are made from; what has no room is left out, and counted"}, \
         {.name = "level",                                                                                              \
          .argument = "N",                                                                                              \
          .type = EA_OPT_U64,                                                                                           \

@@ -21,8 +21,8 @@ int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
                           .on_damage_arg = f->o.on_damage_arg,
                           .follow = f->o.follow};
     int rc = ea_replay_stream_id(f->o.paths, f->o.path_count, (uint32_t)b->batch_events, BATCH_BYTES,
-                                 b->keyframe_events, b->keyframe_ns, f->o.follow, ea_schema_options_hash(f->o.schemas),
-                                 f->stream, &f->trace_bytes, err);
+                                 b->keyframe_events, b->keyframe_ns, b->keyframe_bytes, f->o.follow,
+                                 ea_schema_options_hash(f->o.schemas), f->stream, &f->trace_bytes, err);
     if (!rc && f->o.live)
         rc = ea_random_bytes(f->stream, sizeof f->stream, err);
     if (!rc)
@@ -62,6 +62,7 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
                                                        .source_count = count,
                                                        .keyframe_events = f->batching.keyframe_events,
                                                        .keyframe_ns = f->batching.keyframe_ns,
+                                                       .keyframe_bytes = (size_t)f->batching.keyframe_bytes,
                                                        .live = f->o.live,
                                                        .schemas = f->o.schemas,
                                                        .spool = spool,

@@ -61,6 +61,8 @@ struct ea_pipeline {
     uint64_t delivered;
     ea_clock *clocks;    /* of the sources, when there is a machine */
     ea_machine *machine; /* NULL: no keyframes */
+    ea_counters state;   /* the machine's */
+    uint64_t given_up;   /* of them, in the ledger */
     ea_record last;      /* without its payload */
     uint64_t events_since_keyframe;
     int64_t keyframe_due_ns; /* by the events' time; INT64_MAX: before the first event */
@@ -202,7 +204,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
                                err);
     p->keyframe_due_ns = INT64_MAX;
     if (!rc && (options->keyframe_events || options->keyframe_ns || options->live))
-        rc = ea_machine_create(&p->machine, &(ea_machine_options){0}, err);
+        rc = ea_machine_create(
+            &p->machine, &(ea_machine_options){.limit_bytes = options->keyframe_bytes, .counters = &p->state}, err);
     if (!rc && p->machine) {
         p->clocks = calloc(options->source_count, sizeof *p->clocks);
         if (!p->clocks)
@@ -394,6 +397,11 @@ static int is_keyframe_due(ea_pipeline *p) {
 static int write_keyframe(ea_pipeline *p, ea_err *err) {
     if (atomic_exchange(&p->keyframe_wanted, 0))
         p->wanted_ns = ea_monotonic_ns();
+    uint64_t given_up =
+        ea_counter_get(&p->state, EA_COUNT_state_evicted) + ea_counter_get(&p->state, EA_COUNT_state_texts_left_out);
+    ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_keyframe_rows_given_up, (int64_t)(given_up - p->given_up)}, 1,
+                   NULL, 0);
+    p->given_up = given_up;
     p->err = err;
     p->events_since_keyframe = 0;
     if (p->o.keyframe_ns)

@@ -81,8 +81,8 @@ static int add_sessions(EVP_MD_CTX *md, const char *const *paths, size_t count, 
 }
 
 int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events, uint32_t batch_bytes,
-                        uint64_t keyframe_events, int64_t keyframe_ns, int follow, uint64_t schemas, uint8_t *ret,
-                        uint64_t *ret_total_bytes, ea_err *err) {
+                        uint64_t keyframe_events, int64_t keyframe_ns, uint64_t keyframe_bytes, int follow,
+                        uint64_t schemas, uint8_t *ret, uint64_t *ret_total_bytes, ea_err *err) {
     static const char REPLAY[] = "etwagent replay 1\n", FOLLOW[] = "etwagent follow 1\n";
     _Static_assert(sizeof REPLAY == sizeof FOLLOW, "hashed alike");
     uint8_t digest[EVP_MAX_MD_SIZE];
@@ -104,6 +104,11 @@ int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_e
     if (!rc && keyframe_ns) {
         uint8_t bytes[16] = "key time";
         ea_store64(bytes + 8, (uint64_t)keyframe_ns);
+        rc = add(md, bytes, sizeof bytes, err);
+    }
+    if (!rc && (keyframe_events || keyframe_ns)) { /* what has no room in their table is not in them */
+        uint8_t bytes[16] = "keyspace";
+        ea_store64(bytes + 8, keyframe_bytes);
         rc = add(md, bytes, sizeof bytes, err);
     }
     if (!rc && schemas) {

@@ -24,7 +24,8 @@
 /* ret: EA_STREAM_ID_BYTES. batch_events and batch_bytes as they are used, no defaults. schemas: see
  * ea_schema_options_hash. *ret_total_bytes: of all files, as they are now. */
 EA_MUST_CHECK int ea_replay_stream_id(const char *const *paths, size_t count, uint32_t batch_events,
-                                      uint32_t batch_bytes, uint64_t keyframe_events, int64_t keyframe_ns, int follow,
-                                      uint64_t schemas, uint8_t *ret, uint64_t *ret_total_bytes, ea_err *err);
+                                      uint32_t batch_bytes, uint64_t keyframe_events, int64_t keyframe_ns,
+                                      uint64_t keyframe_bytes, int follow, uint64_t schemas, uint8_t *ret,
+                                      uint64_t *ret_total_bytes, ea_err *err);
 
 #endif

@@ -472,6 +472,29 @@ static void test_bounds(void **state) {
     check_life(&w->history.processes[1000].life, 951, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
 }
 
+/* One bound in bytes for everything: it holds whatever comes, and what is new is there. */
+static void test_bound_in_bytes(void **state) {
+    world *w = *state;
+    enum { BYTES = 1 << 20 };
+    ea_machine_destroy(w->machine);
+    w->options.limit_bytes = BYTES;
+    assert_int_equal(ea_machine_create(&w->machine, &w->options, NULL), 0);
+    for (uint32_t i = 1; i <= 20000; i++) {
+        process(w, OP_START, i, 4 * i, 0, i);
+        thread(w, OP_START, i, 4 * i, 8 * i);
+        image(w, OP_LOAD, i, 4 * i, 0x1000u * i);
+        assert_true(ea_machine_bytes(w->machine) <= BYTES);
+    }
+    size_t n = 0;
+    ea_machine_each_process(w->machine, count_process, &n);
+    ea_machine_each_thread(w->machine, count_thread, &n);
+    ea_machine_each_module(w->machine, count_module, &n);
+    assert_true(n > 1000);
+    assert_int_equal(counted(w, EA_COUNT_state_evicted), 60000 - n);
+    assert_int_equal(ea_machine_evicted(w->machine), 60000 - n);
+    assert_true(ea_machine_bytes(w->machine) > BYTES / 4);
+}
+
 static void test_observer_error_comes_back(void **state) {
     world *w = *state;
     w->history.fail = EA_EDATABASE;
@@ -687,6 +710,7 @@ int main(void) {
         TEST(test_module_ids),
         TEST(test_other_records_change_nothing),
         TEST(test_bounds),
+        TEST(test_bound_in_bytes),
         TEST(test_observer_error_comes_back),
         TEST(test_random_against_model),
     };

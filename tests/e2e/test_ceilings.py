@@ -1,0 +1,171 @@
+"""Ceilings (CEILINGS.md): what is full gives something up in the documented order, counts it, and harms nobody else.
+
+- An agent whose table behind keyframes is too small: all events arrive all the same, what the table lacks is counted, and its
+  keyframes close nothing at the collector.
+- A collector that may keep little of each machine: the machine that needs more loses its oldest rows, counted; one beside
+  it that needs little has every row.
+- A collector that keeps two machines in memory serves four, with the same rows.
+- Names and operations beyond their bound give way, counted; the process table is the same.
+- Six agents that want more than a collector has room for, and one that sends little: everything arrives once, of all of them,
+  and the collector's memory stays bounded.
+- Queries that want too much time or memory end; the collector goes on taking events meanwhile.
+"""
+import collections
+import concurrent.futures
+import sqlite3
+import time
+
+import faulted
+import harness
+import receiver
+import test_delivery
+import test_keyframes
+import traces
+
+BIG, SMALL, NAMES = "clr-kernel-win8-x64", "shutdown-win10", "clr-kernel-win8-x64"
+
+
+def replay(env, collector, trace, agent, extra=()):
+    run = faulted.Replay(env, traces.paths(trace, env.build), collector, agent, spool=env.folder / f"spool-{agent}-{collector.name}", extra=extra)
+    with run, faulted.Watch(run) as watch:
+        summary = run.finish(240)
+    return summary, watch
+
+
+def folded(collector):
+    """Waits until the collector's own thread has folded all that is stored; then its metrics."""
+    def behind():
+        stored = collections.Counter()
+        with sqlite3.connect(f"file:{collector.store}/index.db?mode=ro", uri=True) as index:
+            stored.update({(a, bytes(s)): n for a, s, n in index.execute("SELECT agent, stream, event_count FROM streams")})
+        try:
+            with sqlite3.connect(f"file:{collector.store}/state.db?mode=ro", uri=True) as state:
+                have = {(h, bytes(s)): n for h, s, n in state.execute("SELECT host, id, event_count FROM streams")}
+        except sqlite3.OperationalError:
+            return True
+        return any(have.get(s, 0) < n for s, n in stored.items())
+    if not receiver.sleep_until(lambda: not behind(), 120, 0.1):
+        raise harness.Failure("the collector did not fold what it has")
+    return test_delivery.metrics(collector)
+
+
+def rows(collector, agent):
+    return test_keyframes.lives(collector, agent)
+
+
+def small_keyframes(env, checks, reference):
+    collector = env.new_collector("keyframes", extra=["--metrics", "127.0.0.1:0"]).start()
+    summary, _ = replay(env, collector, BIG, "big", ["--keyframe-every", "2s", "--keyframe-bytes", "64KiB"])
+    faulted.check_summary_but_keyframes(checks, summary, traces.event_count(BIG), "small keyframes")
+    checks.that(summary["ledger"]["keyframe_rows_given_up"] > 500, f"rows given up: {summary['ledger']}")
+    checks.that(summary["ledger"]["keyframes_written"] >= 4, "keyframes")
+    numbers = folded(collector)
+    checks.equal((numbers["etwcollector_state_keyframe_closed_total"], numbers["etwcollector_state_keyframes_total"]), (0.0, 0.0),
+                 "what incomplete keyframes closed, and keyframes that passed for whole")
+    checks.that(numbers["etwcollector_state_keyframes_partial_total"] >= 4, "keyframes that say that they are not whole")
+    checks.that(rows(collector, "big") == rows(reference, "big"), "the rows of the state differ by incomplete keyframes")
+    collector.stop()
+    return summary["ledger"]["keyframe_rows_given_up"]
+
+
+def small_state(env, checks, reference):
+    """The long trace is of the machine that has little open, the short one of a machine with many modules."""
+    collector = env.new_collector("state", extra=["--metrics", "127.0.0.1:0", "--state-bytes", "2MiB"]).start()
+    replay(env, collector, BIG, "big")
+    before = folded(collector)["etwcollector_state_evicted_total"]
+    replay(env, collector, SMALL, "small")
+    after = folded(collector)["etwcollector_state_evicted_total"]
+    checks.equal(before, 0.0, "rows that the machine with few modules lost")
+    checks.that(after > 1000, f"rows that the machine with many modules lost: {after}")
+    checks.that(rows(collector, "big") == rows(reference, "big"), "the rows of the machine with few modules")
+    with sqlite3.connect(f"file:{collector.store}/state.db?mode=ro", uri=True) as db:
+        given_up = sum(n for table in test_keyframes.OPEN for n, in db.execute(f"SELECT count(*) FROM {table} WHERE end_cause = 4"))
+    checks.that(0 < given_up <= after, f"rows that say that they were given up: {given_up}, counted {after}")
+    done = collector.ask("ps", "--host", "small", "--at", "end")
+    checks.that(len(done) > 100, f"ps of the machine with many modules: {done[:200]}")
+    collector.stop()
+    return after
+
+
+def few_machines(env, checks, reference):
+    """Streams by turns, so that each is read back again and again."""
+    collector = env.new_collector("few", extra=["--metrics", "127.0.0.1:0", "--state-streams", "2"]).start()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: replay(env, collector, SMALL, f"many-{n}", ["--batch-events", "500", "--request-bytes", "16KiB"]), range(4)))
+    folded(collector)
+    truth = rows(reference, "small")
+    for n in range(4):
+        checks.that(rows(collector, f"many-{n}") == truth, f"rows of machine {n} of 4, two of which are kept in memory")
+    collector.stop()
+
+
+def few_names(env, checks, reference):
+    collector = env.new_collector("names", extra=["--metrics", "127.0.0.1:0", "--state-names", "500", "--state-operations", "64"]).start()
+    replay(env, collector, NAMES, "big")
+    numbers = folded(collector)
+    checks.that(numbers["etwcollector_state_evicted_total"] > 0, "names that gave way")
+    with sqlite3.connect(f"file:{collector.store}/state.db?mode=ro", uri=True) as db:
+        (names,), = db.execute("SELECT count(*) FROM names")
+    checks.that(0 < names <= 500, f"{names} names are kept")
+    checks.that(rows(collector, "big") == rows(reference, "big"), "processes, threads and modules beside full names")
+    collector.stop()
+    return names
+
+
+def overload(env, checks):
+    """Six agents want more than the collector has room for; a seventh sends little."""
+    collector = env.new_collector("overload", extra=["--metrics", "127.0.0.1:0", "--max-body", "1MiB", "--max-waiting", "2MiB"]).start()
+    busy = [f"busy-{n}" for n in range(6)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        running = [pool.submit(replay, env, collector, BIG, agent, ["--request-bytes", "768KiB"]) for agent in busy]
+        quiet = pool.submit(replay, env, collector, SMALL, "quiet", ["--batch-events", "200", "--request-bytes", "32KiB"])
+        quiet.result()
+        summaries = [r.result()[0] for r in running]
+    for agent, summary in zip(busy, summaries):
+        faulted.check_summary(checks, summary, traces.event_count(BIG), agent)
+    truth = faulted.Truth(env, traces.paths(SMALL, env.build))
+    truth.check(checks, collector, "quiet", "the quiet agent beside six that overload the collector")
+    faulted.Truth(env, traces.paths(BIG, env.build)).check(checks, collector, busy[0], "an agent that overloads the collector")
+    memory = receiver.process_status(collector.process.pid, "VmHWM")
+    # 64 MiB of one machine's state, the uploads, the folding of batches of 4 MiB, caches
+    checks.that(0 < memory <= 160 << 20 or "san" in env.build.name, f"the collector had {memory} bytes of memory")
+    print(f"overload: {memory >> 20} MiB of memory in the collector", flush=True)
+    collector.stop()
+
+
+def greedy_queries(env, checks, collector):
+    """collector runs and has the reference; its queries are separate processes with bounds of their own."""
+    wide = ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+            "SELECT group_concat(hex(zeroblob(1000000)), '') FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE"
+            " i < 100000) SELECT i FROM n)")
+    start = test_delivery.metrics(collector)["etwcollector_ingest_batches_total"]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(env.run, [env.collector, "query", "--store", collector.store, "--time-limit", "3s", "--memory", "64MiB", sql],
+                             check=False) for sql in wide * 2]
+        summary, _ = replay(env, collector, SMALL, "beside", ["--batch-events", "200"])
+        codes = [a.result().returncode for a in asked]
+    faulted.check_summary(checks, summary, traces.event_count(SMALL), "an agent beside greedy queries")
+    checks.equal(codes, [4] * 4, "exit codes of queries that want too much")
+    checks.that(test_delivery.metrics(collector)["etwcollector_ingest_batches_total"] > start, "batches taken meanwhile")
+
+
+def test(env, checks, _):
+    env.make_certificates(["big", "small", "quiet", "beside", *(f"many-{n}" for n in range(4)), *(f"busy-{n}" for n in range(6))])
+    reference = env.new_collector("reference", extra=["--metrics", "127.0.0.1:0"]).start()
+    for trace, agent in ((BIG, "big"), (SMALL, "small")):
+        replay(env, reference, trace, agent)
+    folded(reference)
+    began = time.monotonic()
+    given_up = small_keyframes(env, checks, reference)
+    evicted = small_state(env, checks, reference)
+    few_machines(env, checks, reference)
+    names = few_names(env, checks, reference)
+    print(f"bounds: {given_up} rows left out behind keyframes, {int(evicted)} rows of a machine given up, {names} names kept; "
+          f"{time.monotonic() - began:.0f} s", flush=True)
+    overload(env, checks)
+    greedy_queries(env, checks, reference)
+    reference.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
