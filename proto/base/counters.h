@@ -45,7 +45,7 @@ enum ea_severity {
     X(spool_locked_events, 28, EA_NOTICE, "events in the spool when it was opened that none of its keys opens")        \
     X(streams_renewed, 24, EA_NOTICE, "streams that went on under a new name: another machine had used their numbers") \
     X(keyframes_written, 25, EA_INFO, "keyframes written")                                                             \
-    X(keyframe_rows_given_up, 28, EA_NOTICE, "rows and texts that the full table behind keyframes left out")           \
+    X(keyframe_rows_given_up, 27, EA_NOTICE, "rows and texts that the full table behind keyframes left out")           \
     X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
     /* what the source admits to */                                                                                    \
     X(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
