@@ -182,6 +182,66 @@ static size_t segments(void) {
     return n;
 }
 
+/* A session ends and the next one reads the same source: each ledger counts its own, and balances. */
+static void ledger_of_the_next_session(void **state) {
+    (void)state;
+    static ea_counters second_counters;
+    ea_ledger *first = ledger, *second;
+    ea_spool *s = open_spool();
+    ea_spool_item item;
+    ea_err err;
+    ea_ledger_families families;
+    ea_counters now;
+    begin(s, STREAM, 1);
+    for (uint64_t n = 1; n <= 4; n++)
+        offer(s, n, 100);
+    assert_int_equal(take_one(s, &item), 1);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    assert_int_equal(take_one(s, &item), 2); /* on its way while the session ends */
+    ea_spool_stream_end(s, STREAM, 0);
+    ea_spool_detach(s, first);
+    memset(&second_counters, 0, sizeof second_counters);
+    must(ea_ledger_create(&second, &second_counters, &err), &err);
+    ledger = second;
+    begin(s, STREAM, 1);
+    for (uint64_t n = 1; n <= 5; n++)
+        assert_int_equal(offer_batch(s, STREAM, n, 10, 1, 100, &err), n == 1  ? EA_SPOOL_ACKNOWLEDGED
+                                                                      : n < 5 ? EA_SPOOL_KEPT
+                                                                              : EA_SPOOL_NEW);
+    assert_int_equal(ea_counter_get(&second_counters, EA_COUNT_events_acknowledged), 10);
+    assert_int_equal(ea_counter_get(&second_counters, EA_COUNT_events_unanswered), 10);
+    assert_int_equal(ea_counter_get(&second_counters, EA_COUNT_events_spooled), 30);
+    settle_one(s, &item, EA_SPOOL_DONE);
+    while (take_one(s, &item))
+        settle_one(s, &item, EA_SPOOL_DONE);
+    assert_int_equal(ea_counter_get(&second_counters, EA_COUNT_events_acknowledged), 50);
+    ea_ledger_snapshot(first, &now, &families);
+    must(ea_ledger_check(&now, &families, &err), &err);
+    assert_int_equal(ea_counter_get(&now, EA_COUNT_events_acknowledged), 10); /* as it was when that session ended */
+    assert_int_equal(ea_counter_get(&now, EA_COUNT_events_unanswered), 10);
+    close_spool(s);
+    ea_ledger_destroy(second);
+    ledger = first;
+}
+
+/* One stream is told to end; the other goes on, and the spool too. */
+static void cancel_one_stream(void **state) {
+    (void)state;
+    ea_spool *s = open_spool();
+    ea_err err;
+    begin(s, STREAM, 1);
+    begin(s, OTHER, 1);
+    ea_spool_cancel(s, STREAM);
+    assert_int_equal(offer_batch(s, STREAM, 1, 10, 1, 100, &err), EA_ECANCELED);
+    must(offer_batch(s, OTHER, 1, 10, 1, 100, &err), &err);
+    assert_int_equal(waiting(s), 1);
+    ea_spool_stream_end(s, STREAM, 0);
+    begin(s, STREAM, 1); /* taken up again: its batch is made again */
+    must(offer_batch(s, STREAM, 2, 10, 1, 100, &err), &err);
+    assert_int_equal(waiting(s), 2);
+    close_spool(s);
+}
+
 static void in_order_out_in_order(void **state) {
     (void)state;
     ea_spool *s = open_spool();
@@ -1676,6 +1736,8 @@ int main(void) {
 #define TWICE(name) T(name), S(name)
     const struct CMUnitTest tests[] = {
         TWICE(in_order_out_in_order),
+        T(ledger_of_the_next_session),
+        T(cancel_one_stream),
         T(what_goes_back_keeps_its_place),
         TWICE(a_stream_goes_on_under_a_new_name),
         TWICE(tombstones_of_a_renamed_stream),
