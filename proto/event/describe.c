@@ -37,11 +37,31 @@ static void put_string(ea_text *out, const char *s) {
     put_bounded(out, s, EA_NAME_MAX_BYTES);
 }
 
+static int has_field(const ea_field_row *f, uint8_t version, uint8_t pointer_size) {
+    return f->since <= version && (f->until == 0 || version <= f->until) && (f->only == 0 || f->only == pointer_size);
+}
+
+/* The number of a row's entries that a field takes: itself and all that is inside it. */
+static size_t entries_of(const ea_field_row *f) {
+    size_t n = 1;
+    for (unsigned i = 0; f->type == EA_STRUCT && i < f->child_count; i++)
+        n += entries_of(f + n);
+    return n;
+}
+
+/* A struct's direct members that this version has on such machines. */
+static size_t members_of(const ea_field_row *f, uint8_t version, uint8_t pointer_size) {
+    size_t n = 0, at = 1;
+    for (unsigned i = 0; f->type == EA_STRUCT && i < f->child_count; i++, at += entries_of(f + at))
+        n += (size_t)has_field(f + at, version, pointer_size);
+    return n;
+}
+
 /* The row's fields that this version has on machines with such pointers, in fields[]; returns their number. */
 static size_t fields_of_version(const ea_class_row *row, uint8_t version, uint8_t pointer_size, ea_field *fields) {
     size_t n = 0;
     for (const ea_field_row *f = row->fields; f->name && n < EA_FIELDS_MAX; f++) {
-        if (f->since > version || (f->until && version > f->until) || (f->only && f->only != pointer_size))
+        if (!has_field(f, version, pointer_size))
             continue;
         size_t count_field = 0;
         while (f->count_field && count_field < n && strcmp(fields[count_field].name, f->count_field) != 0)
@@ -52,7 +72,7 @@ static size_t fields_of_version(const ea_class_row *row, uint8_t version, uint8_
                                  .count = f->count ? f->count : 1,
                                  .count_field = f->count_field ? (int16_t)count_field : -1,
                                  .map = f->map,
-                                 .child_count = f->child_count,
+                                 .child_count = (uint8_t)members_of(f, version, pointer_size),
                                  .optional = f->optional};
     }
     return n;

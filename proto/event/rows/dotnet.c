@@ -58,6 +58,8 @@ static const ea_field_row gc_heap_stats_fields[] = {
     {"SinkBlockCount", EA_U32},
     {"GCHandleCount", EA_U32},
     {"ClrInstanceID", EA_U16, .since = 1},
+    {"GenerationSize4", EA_U64, EA_SEM_BYTE_COUNT, .since = 2},
+    {"TotalPromotedSize4", EA_U64, EA_SEM_BYTE_COUNT, .since = 2},
     {0},
 };
 
@@ -96,6 +98,7 @@ static const ea_field_row gc_allocation_tick_fields[] = {
     {"TypeName", EA_UTF16Z, .since = 2},
     {"HeapIndex", EA_U32, .since = 2},
     {"Address", EA_POINTER, .since = 3},
+    {"ObjectSize", EA_U64, EA_SEM_BYTE_COUNT, .since = 4},
     {0},
 };
 
@@ -459,9 +462,10 @@ static const ea_field_row il_stub_cache_hit_fields[] = {
     {0},
 };
 
-static const ea_field_row contention_0_fields[] = {
+static const ea_field_row contention_stop_fields[] = {
     {"ContentionFlags", EA_U8, .map = &ea_dotnet_contention_flags},
     {"ClrInstanceID", EA_U16},
+    {"DurationNs", EA_F64, .since = 1},
     {0},
 };
 
@@ -695,14 +699,14 @@ static const ea_class_row dotnet_rows[] = {
     {"GC/Stop", 2, 0, 0, gc_end_0_fields},
     {"GC/Stop", 2, 1, 1, gc_end_fields},
     {"GC/RestartEEStop", 3, 0, 1, gc_no_user_data_fields},
-    {"GC/HeapStats", 4, 0, 1, gc_heap_stats_fields},
+    {"GC/HeapStats", 4, 0, 2, gc_heap_stats_fields},
     {"GC/CreateSegment", 5, 0, 1, gc_create_segment_fields},
     {"GC/FreeSegment", 6, 0, 1, gc_free_segment_fields},
     {"GC/RestartEEStart", 7, 0, 1, gc_no_user_data_fields},
     {"GC/SuspendEEStop", 8, 0, 1, gc_no_user_data_fields},
     {"GC/SuspendEEStart", 9, 0, 0, gc_suspend_ee_0_fields},
     {"GC/SuspendEEStart", 9, 1, 1, gc_suspend_ee_fields},
-    {"GC/AllocationTick", 10, 0, 3, gc_allocation_tick_fields},
+    {"GC/AllocationTick", 10, 0, 4, gc_allocation_tick_fields},
     {"GC/CreateConcurrentThread", 11, 0, 1, gc_no_user_data_fields},
     {"GC/TerminateConcurrentThread", 12, 0, 1, gc_no_user_data_fields},
     {"GC/FinalizersStop", 13, 0, 1, gc_finalizers_end_fields},
@@ -765,7 +769,7 @@ static const ea_class_row dotnet_rows[] = {
     {"AppDomainResourceManagement/DomainEnter", 87, 0, 0, thread_terminated_or_transition_fields},
     {"ILStub/StubGenerated", 88, 0, 0, il_stub_generated_fields},
     {"ILStub/StubCacheHit", 89, 0, 0, il_stub_cache_hit_fields},
-    {"Contention/Stop", 91, 0, 0, contention_0_fields},
+    {"Contention/Stop", 91, 0, 1, contention_stop_fields},
     {"Method/DCStartCompleteV2", 135, 0, 0, ea_no_fields},
     {"Method/DCEndCompleteV2", 136, 0, 0, ea_no_fields},
     {"Method/DCStartV2", 137, 0, 0, method_load_unload_fields},
