@@ -975,7 +975,7 @@ static void put_raw(ea_text *out, const ea_record *r) {
     ea_text_char(out, ']');
 }
 
-/* How a file operation ended, or what its end ended. */
+/* How an operation ended, or what its end ended. */
 static void put_completion(ea_text *out, const style *how, const ea_class *c) {
     static const ea_field STATUS = {.name = "status", .type = EA_HEX32, .semantic = EA_SEM_NTSTATUS, .width = 4};
     ea_completion end;
@@ -985,14 +985,48 @@ static void put_completion(ea_text *out, const style *how, const ea_class *c) {
     if (end.operation) {
         ea_text_str(out, json ? ",\"completes\":{\"operation\":" : " completes={operation=");
         put_name(out, how, end.operation);
-    } else {
+    } else if (end.has_status) {
         ea_text_str(out, json ? ",\"completed\":{\"status\":" : " completed={status=");
         put_integer(out, how, c, &STATUS, end.status);
         ea_text_str(out, json ? ",\"size\":" : " size=");
         ea_text_u64(out, end.information);
+    } else {
+        ea_text_str(out, json ? ",\"completed\":{" : " completed={");
     }
-    ea_text_str(out, json ? ",\"latency_ns\":" : " latency_ns=");
+    int first = !end.operation && !end.has_status;
+    if (!first)
+        ea_text_char(out, json ? ',' : ' ');
+    ea_text_str(out, json ? "\"latency_ns\":" : "latency_ns=");
     ea_text_i64(out, end.latency_ns);
+    ea_text_char(out, '}');
+}
+
+/* What a collection left: sums over the generations of GC/HeapStats, as many of them as its version has. */
+static void put_derived(ea_text *out, const style *how, const ea_class *c) {
+    static const ea_guid DOTNET = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+    static const char *const SIZES[] = {"GenerationSize0", "GenerationSize1", "GenerationSize2", "GenerationSize3",
+                                        "GenerationSize4"};
+    static const char *const PROMOTED[] = {"TotalPromotedSize0", "TotalPromotedSize1", "TotalPromotedSize2",
+                                           "TotalPromotedSize3", "TotalPromotedSize4"};
+    enum { ID_HEAP_STATS = 4, GENERATIONS = sizeof SIZES / sizeof *SIZES };
+    if (!how->resolver || c->classic || c->code != ID_HEAP_STATS || !ea_guid_equal(&c->provider, &DOTNET))
+        return;
+    uint64_t heap = 0, promoted = 0;
+    for (unsigned i = 0; i < GENERATIONS; i++) {
+        uint64_t size, moved;
+        if (!ea_event_u64(c, how->record, SIZES[i], &size) || !ea_event_u64(c, how->record, PROMOTED[i], &moved)) {
+            if (i == 0)
+                return;
+            break;
+        }
+        heap += size;
+        promoted += moved;
+    }
+    int json = how->form == JSON;
+    ea_text_str(out, json ? ",\"derived\":{\"heap_bytes\":" : " derived={heap_bytes=");
+    ea_text_u64(out, heap);
+    ea_text_str(out, json ? ",\"promoted_bytes\":" : " promoted_bytes=");
+    ea_text_u64(out, promoted);
     ea_text_char(out, '}');
 }
 
@@ -1013,6 +1047,7 @@ static void render_json(ea_text *out, const style *how, const ea_class *c, int r
     if (r->ext_count)
         put_metadata_json(out, how);
     put_completion(out, how, c);
+    put_derived(out, how, c);
     if (raw)
         put_raw(out, r);
     ea_text_char(out, '}');
@@ -1062,6 +1097,7 @@ static void render_text(ea_text *out, const style *how, const ea_class *c) {
     if (c->notes)
         put_note(out, how, c, NOTE_MESSAGE, " message=");
     put_completion(out, how, c);
+    put_derived(out, how, c);
 }
 
 /* ---- chosen columns ---- */

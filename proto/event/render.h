@@ -7,12 +7,13 @@
 #include "clock.h"
 #include "event.h"
 
-/* How a file operation ended. */
+/* How an operation ended: one of a file, or a collection of garbage. */
 typedef struct ea_completion {
     const char *operation; /* of the operation's end: the class of what it ended; of an operation: NULL */
     int64_t latency_ns;
     uint32_t status;      /* NTSTATUS; operations only, like: */
     uint64_t information; /* bytes that were read or written, or what else the operation returns */
+    uint8_t has_status;   /* 0: status and information mean nothing */
 } ea_completion;
 
 /* What other events say about this one: proto/state/names.h has one. Texts are UTF-8. */
@@ -96,8 +97,10 @@ const char *ea_ext_type_name(uint16_t type);
     "\"C:\\\\...\"}, a device path whose volume has a drive letter {\"value\": \"\\\\Device\\\\...\", \"name\":\n"       \
     "\"C:\\\\...\"}; clock ticks are {\"value\": N, \"time\": \"...\"}, spans of them {\"value\": N, \"ns\": N};\n"      \
     "a file operation whose end was logged has completed {status, size, latency_ns}, and that end\n"                   \
-    "completes {operation, latency_ns}; compact context switches (Thread/CompCS) are\n"                                  \
-    "printed one by one, as Thread/CompactCSwitch."
+    "completes {operation, latency_ns}; a .NET collection (GC/Start) and the time in which all threads\n"                 \
+    "of a runtime stood still (GC/SuspendEEStart) have completed {latency_ns}, and so have their ends;\n"                \
+    "GC/HeapStats has derived {heap_bytes, promoted_bytes}, sums over its generations; compact context\n"               \
+    "switches (Thread/CompCS) are printed one by one, as Thread/CompactCSwitch."
 // clang-format on
 
 #endif

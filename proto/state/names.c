@@ -16,6 +16,8 @@ static const ea_guid REGISTRY = EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 
 static const ea_guid SYS_CONFIG_EX =
     EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0);
 
+static const ea_guid DOTNET = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+
 enum {
     OP_NAME = 0,
     OP_FILE_CREATE = 32,
@@ -33,12 +35,20 @@ enum {
     OP_KCB_RUNDOWN_END = 25,
     OP_SYSTEM_PATHS = 33,
     OP_VOLUME_MAPPING = 35,
+    ID_GC_START = 1,
+    ID_GC_STOP = 2,
+    ID_RESTART_STOP = 3,
+    ID_SUSPEND_START = 9,
     MAX_PATH_BYTES = 4096, /* of a volume's or directory's name */
 };
 
 static int is_operation(uint16_t opcode) {
     return (opcode >= OP_CREATE && opcode <= OP_DIR_NOTIFY && opcode != OP_OPERATION_END) ||
            (opcode >= OP_DELETE_PATH && opcode <= OP_SET_LINK_PATH);
+}
+
+static int is_collection(uint16_t id) {
+    return id == ID_GC_START || id == ID_GC_STOP || id == ID_RESTART_STOP || id == ID_SUSPEND_START;
 }
 
 int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
@@ -51,6 +61,8 @@ int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
         return opcode >= OP_KCB_CREATE && opcode <= OP_KCB_RUNDOWN_END && ea_guid_equal(provider, &REGISTRY);
     case 0x9b79ee91:
         return (opcode == OP_SYSTEM_PATHS || opcode == OP_VOLUME_MAPPING) && ea_guid_equal(provider, &SYS_CONFIG_EX);
+    case 0xe13c0d23:
+        return is_collection(opcode) && ea_guid_equal(provider, &DOTNET);
     default:
         return 0;
     }
@@ -110,9 +122,22 @@ static int read_name(const fold *f, const char *address_field, const char *name_
            ea_event_text(f->c, f->record, name_field, f->scratch) && f->scratch->len_bytes != 0 && !f->scratch->failed;
 }
 
+/* What a collection (or the time in which a runtime's threads stand still) is known by, among IRPs: an address that no
+ * kernel has, made of process, runtime instance and, of a collection, its number. */
+static uint64_t collection_key(const ea_record *record, const ea_class *c) {
+    uint64_t instance = 0, number = 0;
+    int pause = c->code == ID_SUSPEND_START || c->code == ID_RESTART_STOP;
+    (void)ea_event_u64(c, record, "ClrInstanceID", &instance);
+    if (!pause)
+        (void)ea_event_u64(c, record, "Count", &number);
+    return UINT64_C(1) << 62 | (uint64_t)pause << 61 | (instance & 0x1FFF) << 48 | (uint64_t)record->pid << 16 |
+           (number & 0xFFFF);
+}
+
 static int begin_operation(const fold *f) {
     uint64_t irp;
-    if (!ea_event_u64(f->c, f->record, "IrpPtr", &irp) || irp == 0)
+    int is_end;
+    if (!ea_names_operation(f->record, f->c, &irp, &is_end) || irp == 0)
         return 0;
     return f->backing->put_operation(
         f->arg, &(ea_operation_row){.irp = irp, .begin_utc_ns = f->utc_ns, .end_utc_ns = INT64_MIN, .name = f->c->name},
@@ -120,9 +145,11 @@ static int begin_operation(const fold *f) {
 }
 
 static int end_operation(const fold *f) {
-    uint64_t irp, status;
+    uint64_t irp, status = 0;
+    int is_end;
     ea_operation_row o;
-    if (!ea_event_u64(f->c, f->record, "IrpPtr", &irp) || !ea_event_u64(f->c, f->record, "NtStatus", &status))
+    if (!ea_names_operation(f->record, f->c, &irp, &is_end) ||
+        (f->c->classic && !ea_event_u64(f->c, f->record, "NtStatus", &status)))
         return 0;
     int rc = f->backing->last_operation(f->arg, irp, &o, f->err);
     if (rc <= 0 || o.end_utc_ns != INT64_MIN)
@@ -207,9 +234,11 @@ static int apply_key(const fold *f) {
 
 int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
                   const ea_class *c, int64_t utc_ns, ea_err *err) {
-    if (!c->classic || !ea_names_concerns(&c->provider, c->code))
+    if (!ea_names_concerns(&c->provider, c->code) || c->classic == ea_guid_equal(&c->provider, &DOTNET))
         return 0;
     fold f = {backing, arg, scratch, record, c, utc_ns, err};
+    if (!c->classic)
+        return c->code == ID_GC_STOP || c->code == ID_RESTART_STOP ? end_operation(&f) : begin_operation(&f);
     if (ea_guid_equal(&c->provider, &FILE_IO))
         return apply_file(&f);
     if (ea_guid_equal(&c->provider, &REGISTRY))
@@ -218,8 +247,13 @@ int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, 
 }
 
 int ea_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end) {
+    if (!c->classic && is_collection(c->code) && ea_guid_equal(&c->provider, &DOTNET)) {
+        *ret_is_end = c->code == ID_GC_STOP || c->code == ID_RESTART_STOP;
+        *ret_irp = collection_key(record, c);
+        return 1;
+    }
     *ret_is_end = c->code == OP_OPERATION_END;
-    return c->classic && ea_guid_equal(&c->provider, &FILE_IO) && (*ret_is_end || is_operation(c->code)) &&
+    return c->classic && (*ret_is_end || is_operation(c->code)) && ea_guid_equal(&c->provider, &FILE_IO) &&
            ea_event_u64(c, record, "IrpPtr", ret_irp);
 }
 
@@ -230,7 +264,7 @@ int ea_names_matches(const ea_operation_row *row, const ea_class *c, int is_end,
     *ret_go_on = !it_is && row->begin_utc_ns >= utc_ns;
     if (it_is)
         *ret = (ea_completion){is_end ? row->name : NULL, row->end_utc_ns - row->begin_utc_ns, row->status,
-                               row->information};
+                               row->information, (uint8_t)c->classic};
     return it_is;
 }
 

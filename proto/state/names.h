@@ -14,7 +14,10 @@
  *   version 1) since the end of the last one; KCBDelete (23) ends it behind itself.
  * - Volumes: SysConfigEx/VolumeMapping (35) and SystemPaths (33); they hold for the whole trace.
  * - File operations (FileIo 64 to 75, 77 and 79 to 81) wait under their IRP for OperationEnd (76). An IRP that comes
- *   again before its end has lost it. */
+ *   again before its end has lost it.
+ * - .NET collections are operations too, of a process and a runtime instance: GC/Start (1) waits for GC/Stop (2) of the
+ *   same number, and GC/SuspendEEStart (9), where the runtime begins to stop its threads, for GC/RestartEEStop (3),
+ * where the last of them runs again. */
 #ifndef EA_STATE_NAMES_H
 #define EA_STATE_NAMES_H
 
@@ -50,13 +53,15 @@ typedef struct ea_names_backing {
     int (*put_volume)(void *arg, const char *nt, const char *dos, ea_err *err); /* a known nt keeps what it has */
 } ea_names_backing;
 
-/* 1 when records of this provider and opcode can say something about names; a few comparisons. */
+/* 1 when records of this provider and opcode (of a manifest's provider: id) can say something about names; a few
+ * comparisons. */
 int ea_names_concerns(const ea_guid *provider, uint16_t opcode);
 /* Folds one record into a backing, in canonical order. A record that says nothing about names costs a few comparisons.
  * scratch: borrowed, for texts. */
 EA_MUST_CHECK int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, const ea_record *record,
                                 const ea_class *c, int64_t utc_ns, ea_err *err);
-/* 1 when the event is a file operation or the end of one, with the IRP that tells them apart; *ret_is_end. */
+/* 1 when the event is an operation or the end of one, with the IRP that tells them apart, or what stands for one;
+ * *ret_is_end. */
 int ea_names_operation(const ea_record *record, const ea_class *c, uint64_t *ret_irp, int *ret_is_end);
 /* 1 when the row is the operation that this event began (or ended, is_end); fills *ret. Asked of an IRP's rows in the
  * order of their begin, the last before utc_ns first, until *ret_go_on is 0. */

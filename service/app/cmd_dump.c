@@ -47,7 +47,7 @@ static int collect_names(ea_names *names, char **paths, int path_count, ea_regis
     int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
     while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
         rc = 0;
-        if (!ea_names_concerns(&r->provider, r->opcode))
+        if (!ea_names_concerns(&r->provider, r->flags & EA_FLAG_CLASSIC_HEADER ? r->opcode : r->id))
             continue;
         int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
         rc = ea_names_apply(names, r, ea_registry_find(registry, r), utc_ns, err);

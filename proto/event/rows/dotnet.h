@@ -7,13 +7,14 @@
 
 #define EA_CLR_MANIFEST "the .NET runtime's own manifest, ClrEtwAll.man"
 
-extern const ea_enum ea_dotnet_app_domain_flags, ea_dotnet_assembly_flags, ea_dotnet_contention_flags,
-    ea_dotnet_exception_thrown_flags, ea_dotnet_gc_allocation_kind, ea_dotnet_gc_handle_kind, ea_dotnet_gc_reason,
-    ea_dotnet_gc_root_ccw_flags, ea_dotnet_gc_root_flags, ea_dotnet_gc_root_kind, ea_dotnet_gc_root_static_var_flags,
-    ea_dotnet_gc_segment_type, ea_dotnet_gc_suspend_ee_reason, ea_dotnet_gc_type, ea_dotnet_il_stub_generated_flags,
-    ea_dotnet_method_flags, ea_dotnet_module_flags, ea_dotnet_module_range_ibc_type,
-    ea_dotnet_module_range_section_type, ea_dotnet_module_range_type, ea_dotnet_module_range_type2,
-    ea_dotnet_runtime_sku, ea_dotnet_startup_flags, ea_dotnet_startup_mode, ea_dotnet_tail_call_type,
-    ea_dotnet_thread_adjustment_reason, ea_dotnet_thread_flags, ea_dotnet_type_flags;
+extern const ea_enum ea_dotnet_gc_global_mechanisms, ea_dotnet_app_domain_flags, ea_dotnet_assembly_flags,
+    ea_dotnet_contention_flags, ea_dotnet_exception_thrown_flags, ea_dotnet_gc_allocation_kind,
+    ea_dotnet_gc_handle_kind, ea_dotnet_gc_reason, ea_dotnet_gc_root_ccw_flags, ea_dotnet_gc_root_flags,
+    ea_dotnet_gc_root_kind, ea_dotnet_gc_root_static_var_flags, ea_dotnet_gc_segment_type,
+    ea_dotnet_gc_suspend_ee_reason, ea_dotnet_gc_type, ea_dotnet_il_stub_generated_flags, ea_dotnet_method_flags,
+    ea_dotnet_module_flags, ea_dotnet_module_range_ibc_type, ea_dotnet_module_range_section_type,
+    ea_dotnet_module_range_type, ea_dotnet_module_range_type2, ea_dotnet_runtime_sku, ea_dotnet_startup_flags,
+    ea_dotnet_startup_mode, ea_dotnet_tail_call_type, ea_dotnet_thread_adjustment_reason, ea_dotnet_thread_flags,
+    ea_dotnet_type_flags;
 
 #endif

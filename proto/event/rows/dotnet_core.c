@@ -15,6 +15,16 @@ static const ea_map_entry bucket_kind_names[] = {
 };
 static const ea_enum bucket_kind = EA_VALUES("GCBucketKindMap", bucket_kind_names);
 
+/* GCLatencyMode of System.Runtime */
+static const ea_map_entry pause_mode_names[] = {
+    {0, "Batch"},
+    {1, "Interactive"},
+    {2, "LowLatency"},
+    {3, "SustainedLowLatency"},
+    {4, "NoGC"},
+};
+static const ea_enum pause_mode = EA_VALUES("PauseMode", pause_mode_names);
+
 static const ea_field_row clr_instance_fields[] = {
     {"ClrInstanceID", EA_U16},
     {0},
@@ -140,9 +150,9 @@ static const ea_field_row global_heap_fields[] = {
     {"CondemnedGeneration", EA_U32},
     {"Gen0ReductionCount", EA_U32},
     {"Reason", EA_U32, .map = &ea_dotnet_gc_reason},
-    {"GlobalMechanisms", EA_HEX32},
+    {"GlobalMechanisms", EA_HEX32, .map = &ea_dotnet_gc_global_mechanisms},
     {"ClrInstanceID", EA_U16},
-    {"PauseMode", EA_U32},
+    {"PauseMode", EA_U32, .map = &pause_mode},
     {"MemoryPressure", EA_U32},
     {"CondemnReasons0", EA_U32, .since = 3},
     {"CondemnReasons1", EA_U32, .since = 3},

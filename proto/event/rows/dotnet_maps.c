@@ -186,6 +186,7 @@ static const ea_map_entry gc_segment_type_names[] = {
     {0, "SmallObjectHeap"},
     {1, "LargeObjectHeap"},
     {2, "ReadOnlyHeap"},
+    {3, "PinnedObjectHeap"},
 };
 const ea_enum ea_dotnet_gc_segment_type = EA_VALUES("GCSegmentTypeMap", gc_segment_type_names);
 
@@ -282,3 +283,13 @@ static const ea_map_entry module_range_section_type_names[] = {
     {46, "BaseRelocsSection"},
 };
 const ea_enum ea_dotnet_module_range_section_type = EA_VALUES("ModuleRangeSectionTypeMap", module_range_section_type_names);
+
+/* the manifest has no map for it: perfview ClrTraceEventParser.cs GCGlobalMechanisms */
+static const ea_map_entry gc_global_mechanisms_names[] = {
+    {0x1, "Concurrent"},
+    {0x2, "Compaction"},
+    {0x4, "Promotion"},
+    {0x8, "Demotion"},
+    {0x10, "CardBundles"},
+};
+const ea_enum ea_dotnet_gc_global_mechanisms = EA_FLAGS("GCGlobalMechanisms", gc_global_mechanisms_names);

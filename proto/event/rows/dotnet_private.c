@@ -40,8 +40,8 @@ static const ea_field_row private_gc_global_heap_fields[] = {
     {"NumHeaps", EA_I32},
     {"CondemnedGeneration", EA_U32},
     {"Gen0ReductionCount", EA_U32},
-    {"Reason", EA_U32},
-    {"GlobalMechanisms", EA_U32},
+    {"Reason", EA_U32, .map = &ea_dotnet_gc_reason},
+    {"GlobalMechanisms", EA_HEX32, .map = &ea_dotnet_gc_global_mechanisms},
     {"ClrInstanceID", EA_U16, .since = 1},
     {0},
 };
@@ -364,12 +364,20 @@ static const ea_field_row private_dynamic_type_use_string_and_int_private_fields
     {0},
 };
 
+/* The manifest has no fields here. A record is the collector's own structure, which no public source lays out, and the
+ * instance behind it: 264 records of clr-kernel-win8-x64, 433 bytes each, the last of which is the instance. */
+static const ea_field_row private_gc_per_heap_history_2_fields[] = {
+    {"History", EA_BYTES, .count = 432, .only = 8},
+    {"ClrInstanceID", EA_U8, .only = 8},
+    {0},
+};
+
 static const ea_class_row dotnet_private_rows[] = {
     {"GC/Decision", 1, 0, 1, private_gc_decision_fields},
     {"GC/Settings", 2, 0, 1, private_gc_settings_fields},
     {"GC/Optimized", 3, 0, 1, private_gc_optimized_fields},
     {"GC/PerHeapHistory", 4, 1, 1, private_gc_per_heap_history_fields},
-    {"GC/PerHeapHistory", 4, 2, 2, ea_no_fields},
+    {"GC/PerHeapHistory", 4, 2, 2, private_gc_per_heap_history_2_fields},
     {"GC/GlobalHeapHistory", 5, 0, 1, private_gc_global_heap_fields},
     {"GC/Join", 6, 0, 1, private_gc_join_fields},
     {"GC/MarkStackRoots", 7, 0, 1, private_prv_gc_mark_fields},
