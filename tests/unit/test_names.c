@@ -264,6 +264,78 @@ static void test_operations(void **state) {
     teardown(&f);
 }
 
+/* An event of a .NET runtime: GC/Start (1, version 1) and GC/Stop (2, version 1) with their number, GC/RestartEEStop
+ * (3, version 1), GC/SuspendEEStart (9, version 1). fold: apply it, else only make the record. */
+static const ea_class *collection_event(fixture *f, uint16_t id, uint32_t pid, uint32_t count, uint16_t instance,
+                                        int64_t utc_ns, int fold) {
+    static const ea_guid DOTNET = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+    f->record =
+        (ea_record){.provider = DOTNET, .id = id, .version = 1, .pid = pid, .pointer_size = 8, .payload = f->payload};
+    f->bytes = 0;
+    const ea_class *c = ea_registry_find(f->registry, &f->record);
+    if (id == 9)
+        number(f, 1, 4);
+    if (id != 3)
+        number(f, count, 4);
+    if (id == 1)
+        number(f, 0, 12);
+    if (id == 2)
+        number(f, 0, 4);
+    number(f, instance, 2);
+    f->record.payload_bytes = (uint16_t)f->bytes;
+    assert_true(ea_names_concerns(&f->record.provider, id));
+    if (fold)
+        assert_int_equal(ea_names_apply(f->names, &f->record, c, utc_ns, NULL), 0);
+    return c;
+}
+
+static void expect_collection(fixture *f, uint16_t id, uint32_t pid, uint32_t count, uint16_t instance, int64_t utc_ns,
+                              int64_t latency_ns, const char *operation) {
+    ea_completion end;
+    ea_resolver resolver = ea_names_resolver(f->names);
+    const ea_class *c = collection_event(f, id, pid, count, instance, utc_ns, 0);
+    int known = resolver.completion(resolver.arg, &f->record, c, utc_ns, &end);
+    assert_int_equal(known, latency_ns >= 0);
+    if (!known)
+        return;
+    assert_int_equal(end.latency_ns, latency_ns);
+    assert_int_equal(end.has_status, 0);
+    if (operation)
+        assert_string_equal(end.operation, operation);
+    else
+        assert_null(end.operation);
+}
+
+/* Collections of two processes and two runtimes at a time, one inside another; ends without a begin. */
+static void test_collections(void **state) {
+    fixture f;
+    (void)state;
+    setup(&f, &(ea_names_options){0});
+    collection_event(&f, 3, 7, 0, 1, 90, 1);
+    collection_event(&f, 9, 7, 4, 1, 100, 1);
+    collection_event(&f, 9, 7, 4, 2, 105, 1);
+    collection_event(&f, 1, 7, 5, 1, 110, 1);
+    collection_event(&f, 1, 7, 6, 1, 120, 1); /* in the background of which */
+    collection_event(&f, 1, 8, 5, 1, 125, 1);
+    collection_event(&f, 2, 7, 6, 1, 130, 1);
+    collection_event(&f, 2, 8, 5, 1, 145, 1);
+    collection_event(&f, 3, 7, 0, 1, 150, 1);
+    collection_event(&f, 2, 7, 5, 1, 190, 1);
+    collection_event(&f, 9, 7, 4, 1, 200, 1);
+    ea_names_seal(f.names);
+    expect_collection(&f, 3, 7, 0, 1, 90, -1, NULL);
+    expect_collection(&f, 9, 7, 4, 1, 100, 50, NULL);
+    expect_collection(&f, 3, 7, 0, 1, 150, 50, "GC/SuspendEEStart");
+    expect_collection(&f, 9, 7, 4, 2, 105, -1, NULL);
+    expect_collection(&f, 1, 7, 5, 1, 110, 80, NULL);
+    expect_collection(&f, 1, 7, 6, 1, 120, 10, NULL);
+    expect_collection(&f, 1, 8, 5, 1, 125, 20, NULL);
+    expect_collection(&f, 2, 8, 5, 1, 145, 20, "GC/Start");
+    expect_collection(&f, 2, 7, 5, 1, 190, 80, "GC/Start");
+    expect_collection(&f, 9, 7, 4, 1, 200, -1, NULL);
+    teardown(&f);
+}
+
 static void test_bounds(void **state) {
     fixture f;
     ea_counters counters = {0};
@@ -304,8 +376,9 @@ static void test_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),      cmocka_unit_test(test_keys),   cmocka_unit_test(test_volumes),
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_bounds), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_files),      cmocka_unit_test(test_keys),        cmocka_unit_test(test_volumes),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_collections), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
