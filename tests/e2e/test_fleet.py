@@ -91,7 +91,7 @@ def test(env, checks, arguments):
     fleet = env.folder / "fleet"
     seed = random.SystemRandom().randrange(1, 1 << 40)
     done = env.run([env.build / "tests" / "tracegen" / "tracegen", "fleet", MACHINES, "--collector", collector.url, "--ca-dir", env.certs,
-                    "--dir", fleet, "--rate", RATE, "--batch-events", 2 * RATE, "--seconds", seconds, "--trace-seconds", seconds // 30,
+                    "--dir", fleet, "--rate", RATE, "--batch-events", 2 * RATE, "--seconds", seconds, "--trace-seconds", 25 if arguments.soak else 2,
                     "--seed", seed, "--json"], check=False, timeout=seconds + 600)
     if done.returncode:
         raise harness.Failure(f"the fleet (--seed {seed}) ended with {done.returncode}: {done.stdout} {done.stderr[-3000:]}")
