@@ -41,8 +41,9 @@ enum ea_code {
 };
 
 #if defined(__GNUC__)
-#define EA_MUST_CHECK __attribute__((warn_unused_result))
-#define EA_RARE       __attribute__((noinline, cold)) /* keeps what hardly ever happens out of what is fast */
+#define EA_MUST_CHECK  __attribute__((warn_unused_result))
+#define EA_RARE        __attribute__((noinline, cold)) /* keeps what hardly ever happens out of what is fast */
+#define EA_PREFETCH(p) __builtin_prefetch(p)           /* it will be read soon */
 #if defined(_WIN32)
 #define EA_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
 #else
@@ -51,6 +52,7 @@ enum ea_code {
 #else
 #define EA_MUST_CHECK
 #define EA_RARE
+#define EA_PREFETCH(p) ((void)(p))
 #define EA_PRINTF(f, a)
 #endif
 

@@ -12,13 +12,18 @@
  * time. */
 #include "layout.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MEMORY_FLOOR   ((size_t)256 << 20)
 #define MEMORY_CEILING ((size_t)4 << 30)
 
-enum { WINDOW_LEAST = 8, WINDOW_MOST = 4096 }; /* buffers of a file that is followed */
+enum {
+    WINDOW_LEAST = 8, /* buffers of a file that is followed */
+    WINDOW_MOST = 4096,
+    AHEAD = 4, /* records of a buffer that are on their way into the cache */
+};
 
 /* A decoded buffer with records left. */
 typedef struct active {
@@ -552,6 +557,14 @@ EA_RARE static void report_items(const ea_etl_set *s, const active *a, uint32_t 
                   "a record's extended items are not readable; they stand in its payload");
 }
 
+/* logger, cpu and source, in the words that they are parts of (see set_kind in record.c). */
+static inline void set_origin(ea_record *r, const active *a) {
+    uint8_t *kind = (uint8_t *)r + offsetof(ea_record, logger), *own = (uint8_t *)r + offsetof(ea_record, cpu);
+    ea_store64(kind, ea_load64(kind) | a->buffer.header.logger);
+    ea_store64(own, a->buffer.header.cpu | (uint32_t)a->file << 16 | (uint64_t)r->ext_count << 32 |
+                        (uint64_t)r->payload_bytes << 48);
+}
+
 int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     if (s->finished) {
         recycle(s, s->finished);
@@ -576,15 +589,18 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     ea_record *r = &s->record;
     uint32_t damaged = ea_etl_fill_record(r, s->ext, p, ea_etl_accepted_bytes(p), (uint8_t)file->info.pointer_size);
     r->time_raw = a->time_raw;
-    r->cpu = a->buffer.header.cpu;
-    r->logger = a->buffer.header.logger;
-    r->source = a->file;
+    set_origin(r, a);
     r->position = a->position_base | offset;
     if (damaged)
         report_items(s, a, offset, damaged);
 
     if (++a->next < a->buffer.walk.count) {
         look_at_next(s, a);
+        if (a->next + AHEAD < a->buffer.walk.count) { /* other buffers' records had the cache meanwhile */
+            const uint8_t *ahead = a->buffer.data + a->buffer.walk.offsets[a->next + AHEAD];
+            EA_PREFETCH(ahead);
+            EA_PREFETCH(ahead + 64);
+        }
     } else {
         s->finished = heap_remove(s, 0);
         s->run_limit = INT64_MIN;

@@ -5,6 +5,7 @@
  * items), evntrace.h (EVENT_TRACE_HEADER, TRACE_MESSAGE_*). */
 #include "layout.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,6 +276,31 @@ static uint16_t width_flag(uint8_t pointer_size) {
     return pointer_size == 4 ? EA_FLAG_32_BIT_HEADER : EA_FLAG_64_BIT_HEADER;
 }
 
+/* The kind's numbers in words as they are compared and hashed later: a wide load of what narrow stores have just
+ * written waits for them. logger and unused are zero, and stay so. */
+static void set_kind(ea_record *r, uint64_t ids, uint16_t flags, uint16_t property, uint8_t pointer_size, unsigned type,
+                     uint32_t hook) {
+    uint64_t form =
+        (uint64_t)flags << 16 | (uint64_t)property << 32 | (uint64_t)pointer_size << 48 | (uint64_t)type << 56;
+    uint8_t *to = (uint8_t *)r;
+    ea_store64(to + offsetof(ea_record, id), ids);
+    ea_store64(to + offsetof(ea_record, logger), form);
+    ea_store64(to + offsetof(ea_record, hook_id), hook);
+}
+/* id, task, version, channel, level, opcode */
+static uint64_t ids_of(uint16_t id, uint16_t task, uint32_t rest) {
+    return id | (uint32_t)task << 16 | (uint64_t)rest << 32;
+}
+
+static void set_thread(ea_record *r, uint32_t pid, uint32_t tid) {
+    ea_store64((uint8_t *)r + offsetof(ea_record, pid), pid | (uint64_t)tid << 32);
+}
+
+/* Both as they stand at p. */
+static void set_times(ea_record *r, const uint8_t *p) {
+    ea_store64((uint8_t *)r + offsetof(ea_record, kernel_time), ea_load64(p));
+}
+
 static void set_payload(ea_record *r, const uint8_t *p, uint32_t at, uint32_t size) {
     r->payload = p + at;
     r->payload_bytes = (uint16_t)(size - at);
@@ -370,54 +396,48 @@ uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_
         return 0;
     }
     unsigned type = p[2];
-    r->header_type = (uint8_t)type;
+    uint8_t width;
     switch (type) {
     case EA_HEADER_SYSTEM32:
     case EA_HEADER_SYSTEM64:
     case EA_HEADER_COMPACT32:
     case EA_HEADER_COMPACT64:
     case EA_HEADER_PERFINFO32:
-    case EA_HEADER_PERFINFO64:
-        r->header_word = ea_load16(p);
-        r->version = p[0];
-        r->hook_id = ea_load16(p + 6);
-        r->opcode = p[6];
-        r->provider = *ea_etl_group_guid(r->hook_id);
-        r->pointer_size =
-            type == EA_HEADER_SYSTEM32 || type == EA_HEADER_COMPACT32 || type == EA_HEADER_PERFINFO32 ? 4 : 8;
-        r->flags = EA_FLAG_CLASSIC_HEADER | width_flag(r->pointer_size);
+    case EA_HEADER_PERFINFO64: {
+        uint16_t hook_id = ea_load16(p + 6), flags = EA_FLAG_CLASSIC_HEADER;
+        int is_32_bit = type == EA_HEADER_SYSTEM32 || type == EA_HEADER_COMPACT32 || type == EA_HEADER_PERFINFO32;
+        width = is_32_bit ? 4 : 8;
+        flags |= width_flag(width);
+        if (type >= EA_HEADER_COMPACT32)
+            flags |= EA_FLAG_NO_CPUTIME;
+        r->provider = *ea_etl_group_guid(hook_id);
+        set_kind(r, ids_of(0, 0, p[0] | (uint32_t)p[6] << 24), flags, 0, width, type,
+                 hook_id | (uint32_t)ea_load16(p) << 16);
         if (type >= EA_HEADER_PERFINFO32) {
-            r->flags |= EA_FLAG_NO_CPUTIME;
-            r->pid = r->tid = UINT32_MAX;
+            set_thread(r, UINT32_MAX, UINT32_MAX);
             damaged = fill_perfinfo(r, ext, p, size);
             break;
         }
-        r->tid = ea_load32(p + 8);
-        r->pid = ea_load32(p + 12);
+        set_thread(r, ea_load32(p + 12), ea_load32(p + 8));
         if (type >= EA_HEADER_COMPACT32) {
-            r->flags |= EA_FLAG_NO_CPUTIME;
             set_payload(r, p, 24, size);
         } else {
-            r->kernel_time = ea_load32(p + 24);
-            r->user_time = ea_load32(p + 28);
+            set_times(r, p + 24);
             set_payload(r, p, 32, size);
         }
         break;
+    }
     case EA_HEADER_FULL32:
     case EA_HEADER_FULL64:
     case EA_HEADER_INSTANCE32:
-    case EA_HEADER_INSTANCE64:
-        r->opcode = p[4];
-        r->level = p[5];
-        r->header_word = ea_load16(p + 6);
-        r->version = p[6];
-        r->tid = ea_load32(p + 8);
-        r->pid = ea_load32(p + 12);
+    case EA_HEADER_INSTANCE64: {
+        width = type == EA_HEADER_FULL32 || type == EA_HEADER_INSTANCE32 ? 4 : 8;
         r->provider = load_guid(p + 24);
-        r->kernel_time = ea_load32(p + 40);
-        r->user_time = ea_load32(p + 44);
-        r->pointer_size = type == EA_HEADER_FULL32 || type == EA_HEADER_INSTANCE32 ? 4 : 8;
-        r->flags = EA_FLAG_CLASSIC_HEADER | width_flag(r->pointer_size);
+        set_kind(r, ids_of(0, 0, p[6] | (uint32_t)p[5] << 16 | (uint32_t)p[4] << 24),
+                 (uint16_t)(EA_FLAG_CLASSIC_HEADER | width_flag(width)), 0, width, type,
+                 (uint32_t)ea_load16(p + 6) << 16);
+        set_thread(r, ea_load32(p + 12), ea_load32(p + 8));
+        set_times(r, p + 40);
         if (type == EA_HEADER_INSTANCE32 || type == EA_HEADER_INSTANCE64) {
             ext[r->ext_count++] =
                 (ea_ext){.type = EA_EXT_INSTANCE_INFO, .size_bytes = INSTANCE_ITEM_BYTES, .data = p + 48};
@@ -426,28 +446,23 @@ uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_
             set_payload(r, p, 48, size);
         }
         break;
-    default: /* EVENT32, EVENT64: record_bytes accepted no other */
-        r->flags = ea_load16(p + 4);
-        r->property = ea_load16(p + 6);
-        r->tid = ea_load32(p + 8);
-        r->pid = ea_load32(p + 12);
+    }
+    default: { /* EVENT32, EVENT64: record_bytes accepted no other */
+        uint16_t flags = ea_load16(p + 4);
+        width = type == EA_HEADER_EVENT32 ? 4 : 8;
         r->provider = load_guid(p + 24);
-        r->id = ea_load16(p + 40);
-        r->version = p[42];
-        r->channel = p[43];
-        r->level = p[44];
-        r->opcode = p[45];
-        r->task = ea_load16(p + 46);
         r->keyword = ea_load64(p + 48);
-        r->kernel_time = ea_load32(p + 56);
-        r->user_time = ea_load32(p + 60);
+        set_kind(r, ids_of(ea_load16(p + 40), ea_load16(p + 46), ea_load32(p + 42)), flags, ea_load16(p + 6), width,
+                 type, 0);
+        set_thread(r, ea_load32(p + 12), ea_load32(p + 8));
+        set_times(r, p + 56);
         r->activity_id = load_guid(p + 64);
-        r->pointer_size = type == EA_HEADER_EVENT32 ? 4 : 8;
-        if (r->flags & EA_FLAG_EXTENDED_INFO)
+        if (flags & EA_FLAG_EXTENDED_INFO)
             damaged = fill_event(r, ext, p, size);
         else
             set_payload(r, p, 80, size);
         break;
+    }
     }
     return damaged;
 }

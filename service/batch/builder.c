@@ -56,14 +56,16 @@ static inline int same_key(const uint64_t *key, const ea_record *r) {
     return differs == 0;
 }
 
-/* Where to look for a group: the top bits of a sum of products, which all bits of the words reach. The class stands for
- * the provider. Never stored. */
+/* Where to look for a group: the top bits of a sum of products, which all bits of the words reach. A record without
+ * items has the class that its words say, so that this need not wait for the class. Never stored. */
 static inline uint32_t first_slot(const ea_record *r, const ea_class *c) {
     const uint64_t m = 0x9E3779B97F4A7C15u;
-    static_assert(EA_KEY_WORDS == 6, "keyword and all that is behind it");
-    uint64_t h = (uint64_t)(uintptr_t)c * m + key_word(r, 2) * 0xC2B2AE3D27D4EB4Fu +
+    static_assert(EA_KEY_WORDS == 6, "provider, keyword and all that is behind it");
+    uint64_t h = key_word(r, 0) * m + key_word(r, 1) * 0xE7037ED1A0B428DBu + key_word(r, 2) * 0xC2B2AE3D27D4EB4Fu +
                  key_word(r, 3) * 0x165667B19E3779F9u + key_word(r, 4) * 0xD6E8FEB86659FD93u +
                  key_word(r, 5) * 0xA0761D6478BD642Fu;
+    if (r->ext_count)
+        h ^= (uint64_t)(uintptr_t)c * m;
     for (unsigned i = 0; i < r->ext_count; i++)
         h = (h ^ (uint32_t)r->ext[i].type << 16 ^ r->ext[i].linkage) * m;
     return (uint32_t)(h >> (64 - TABLE_BITS));

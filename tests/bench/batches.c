@@ -1,11 +1,12 @@
 /* Batches of real traces: what they weigh, what they cost, and whether every record comes back bit for bit.
  *
- * usage: batches [--check] [--level N|none] [--events N] [--runs N] [--out FOLDER] TRACE...
+ * usage: batches [--check] [--agent] [--level N|none] [--events N] [--runs N] [--out FOLDER] TRACE...
  * All files of one call are one merged set. Prints one JSON object: events, batches, bytes, and the fastest of N runs
  * in ns an event: index (where buffers are: what opening takes), buffers (each buffer read, decompressed, its records
  * found and made, in file order), read (the same merged into one order), read_add (read, and the builder), encode
  * (columns, compression, envelope), open and decode (every record of every batch), fold (every record again, into a
  * machine's state), verify (with checksum). --check compares every record with the source's. --out keeps the batches.
+ * --agent: only what an agent does, to be looked at with a profiler.
  * Thread: one. */
 #include "builder.h"
 #include "cpu_time.h"
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 
 typedef struct options {
-    int check, level;
+    int check, agent_only, level;
     uint32_t events;
     unsigned runs;
     const char *out;
@@ -353,6 +354,8 @@ int main(int argc, char **argv) {
     for (; i < argc && argv[i][0] == '-'; i++) {
         if (strcmp(argv[i], "--check") == 0)
             o.check = 1;
+        else if (strcmp(argv[i], "--agent") == 0)
+            o.agent_only = 1;
         else if (strcmp(argv[i], "--level") == 0 && i + 1 < argc)
             o.level = strcmp(argv[++i], "none") == 0 ? EA_ZSTD_NONE : atoi(argv[i]);
         else if (strcmp(argv[i], "--events") == 0 && i + 1 < argc)
@@ -365,7 +368,9 @@ int main(int argc, char **argv) {
             i = argc;
     }
     if (i >= argc) {
-        fprintf(stderr, "usage: batches [--check] [--level N|none] [--events N] [--runs N] [--out FOLDER] TRACE...\n");
+        fprintf(
+            stderr,
+            "usage: batches [--check] [--agent] [--level N|none] [--events N] [--runs N] [--out FOLDER] TRACE...\n");
         return 2;
     }
     if (!o.runs)
@@ -379,6 +384,11 @@ int main(int argc, char **argv) {
         return fail(&err);
     for (unsigned k = 0; k < o.runs; k++) {
         totals t, w, buffers = {0};
+        if (o.agent_only) {
+            if (pass(&o, &a, NULL, &best, &err))
+                return fail(&err);
+            continue;
+        }
         if (pass(&o, &a, NULL, &w, &err) || read_pass(&o, &w, &err) || buffers_pass(&o, &buffers, &err) ||
             check_pass(&o, &t, &err))
             return fail(&err);
