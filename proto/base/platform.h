@@ -54,6 +54,9 @@ EA_MUST_CHECK int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t
 EA_MUST_CHECK int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_bytes, ea_err *err);
 EA_MUST_CHECK int ea_file_sync(ea_file *f, ea_err *err); /* data and what is needed to read it back (fdatasync) */
 EA_MUST_CHECK int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err);
+/* The first place at offset or behind it that is not known to be inside a hole, which a sparse file reads as zeros: the
+ * file's size when a hole reaches to the end. offset itself when the file system does not tell. */
+uint64_t ea_file_skip_hole(ea_file *f, uint64_t offset);
 EA_MUST_CHECK int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err);
 /* An exclusive lock held until the file is closed; EA_EBUSY when another process has it. */
 EA_MUST_CHECK int ea_file_try_lock(ea_file *f, ea_err *err);

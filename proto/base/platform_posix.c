@@ -240,6 +240,15 @@ int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err) {
     return 0;
 }
 
+uint64_t ea_file_skip_hole(ea_file *f, uint64_t offset) {
+    /* moves the descriptor's own position, which nothing here uses */
+    off_t data = lseek(f->fd, (off_t)offset, SEEK_DATA);
+    struct stat st;
+    if (data < 0 && errno == ENXIO && fstat(f->fd, &st) == 0)
+        data = st.st_size;
+    return data > 0 && (uint64_t)data > offset ? (uint64_t)data : offset;
+}
+
 int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err) {
     if (ftruncate(f->fd, (off_t)len_bytes) == 0)
         return 0;

@@ -13,6 +13,7 @@
 #include <sddl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <winioctl.h>
 
 struct ea_thread {
     HANDLE handle;
@@ -336,6 +337,23 @@ int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err) {
         return fail_last(err, "ask for the size of", f->path);
     *ret_bytes = (uint64_t)size.QuadPart;
     return 0;
+}
+
+uint64_t ea_file_skip_hole(ea_file *f, uint64_t offset) {
+    FILE_ALLOCATED_RANGE_BUFFER asked, first;
+    LARGE_INTEGER size;
+    DWORD got = 0;
+    if (!GetFileSizeEx(f->handle, &size) || (uint64_t)size.QuadPart <= offset)
+        return offset;
+    asked.FileOffset.QuadPart = (LONGLONG)offset;
+    asked.Length.QuadPart = size.QuadPart - (LONGLONG)offset;
+    if (!DeviceIoControl(f->handle, FSCTL_QUERY_ALLOCATED_RANGES, &asked, sizeof asked, &first, sizeof first, &got,
+                         NULL) &&
+        GetLastError() != ERROR_MORE_DATA) /* there are more ranges than the one that was asked for */
+        return offset;
+    if (got < sizeof first)
+        return (uint64_t)size.QuadPart;
+    return (uint64_t)first.FileOffset.QuadPart > offset ? (uint64_t)first.FileOffset.QuadPart : offset;
 }
 
 int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err) {

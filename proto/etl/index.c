@@ -80,6 +80,10 @@ static int score_at(indexer *x, uint64_t offset, unsigned *ret, ea_etl_buffer_he
     return 0;
 }
 
+static int is_zero(const uint8_t *p, size_t len) {
+    return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
+}
+
 /* The next header of a packed file at from or behind; file_bytes when there is none. A candidate is sound, compressed
  * as the file is, and followed by another likely header or by the end. */
 static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
@@ -91,6 +95,13 @@ static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
         size_t got;
         if ((rc = read_at(x, base, x->search, SEARCH_BYTES + EA_ETL_HEADER_BYTES, &got)))
             return rc;
+        if (is_zero(x->search, SEARCH_BYTES + EA_ETL_HEADER_BYTES)) {
+            /* a header may begin with zeros: the search goes on a little before the first other byte can be */
+            uint64_t data = ea_file_skip_hole(x->file->handle, base);
+            if (data - base > SEARCH_BYTES + EA_ETL_HEADER_BYTES)
+                base = data - SEARCH_BYTES - EA_ETL_HEADER_BYTES;
+            continue;
+        }
         size_t places = got >= EA_ETL_HEADER_BYTES ? got - EA_ETL_HEADER_BYTES + 1 : 0;
         if (places > SEARCH_BYTES)
             places = SEARCH_BYTES;
@@ -230,18 +241,20 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
     return 0;
 }
 
-static int is_zero(const uint8_t *p, size_t len) {
-    for (size_t i = 0; i < len; i++)
-        if (p[i])
-            return 0;
-    return 1;
-}
-
-/* Whether the file holds nothing but zeros in [offset, offset + size). */
-static int zeroed(indexer *x, uint64_t offset, uint64_t size, int *ret) {
+/* Bytes of whole buffers of the grid at offset that hold nothing but zeros (the file's last buffer may be cut): all
+ * those in a hole of the file, or this one, or none. */
+static int count_zeros(indexer *x, uint64_t offset, uint64_t *ret) {
+    uint64_t data = ea_file_skip_hole(x->file->handle, offset), size = x->grid_bytes;
     if (!x->search && !(x->search = malloc(SEARCH_BYTES + EA_ETL_HEADER_BYTES)))
         return fail_memory(x);
-    *ret = 0;
+    if (data >= x->end)
+        *ret = x->end - offset;
+    else
+        *ret = (data - offset) / size * size;
+    if (*ret)
+        return 0;
+    if (size > x->end - offset)
+        size = x->end - offset;
     for (uint64_t at = 0; at < size; at += SEARCH_BYTES) {
         size_t want = size - at < SEARCH_BYTES ? (size_t)(size - at) : SEARCH_BYTES, got;
         int rc = read_at(x, offset + at, x->search, want, &got);
@@ -250,7 +263,7 @@ static int zeroed(indexer *x, uint64_t offset, uint64_t size, int *ret) {
         if (!is_zero(x->search, want))
             return 0;
     }
-    *ret = 1;
+    *ret = size;
     return 0;
 }
 
@@ -261,7 +274,7 @@ static void flush_zeros(indexer *x) {
     if (x->options && x->options->counters) {
         ea_count(x->options->counters, EA_COUNT_source_bad_bytes, x->zeros_bytes);
         ea_count(x->options->counters, EA_COUNT_source_bad_buffers,
-                 (x->zeros_bytes + x->grid_bytes - 1) / x->grid_bytes);
+                 x->packed ? 1 : (x->zeros_bytes + x->grid_bytes - 1) / x->grid_bytes);
     }
     ea_etl_report(x->options, x->file, x->zeros_at, 0, x->zeros_bytes, "expected a buffer header, found zeros only");
     x->zeros_bytes = 0;
@@ -291,16 +304,15 @@ static int index_grid(indexer *x) {
                     damaged = 0;
                 }
             } else if (score < EA_ETL_HEADER_SOUND && is_zero(peek, sizeof peek)) {
-                int zero;
-                uint64_t there = end - at < size ? end - at : size;
-                if ((rc = zeroed(x, at, there, &zero)))
+                uint64_t zeros = 0;
+                if ((rc = count_zeros(x, at, &zeros)))
                     return rc;
-                if (zero) {
+                if (zeros) {
                     if (!x->zeros_bytes)
                         x->zeros_at = at;
-                    x->zeros_bytes += there;
-                    x->number++;
-                    at += there;
+                    x->zeros_bytes += zeros;
+                    x->number += (zeros + size - 1) / size;
+                    at += zeros;
                     continue;
                 }
             }
@@ -320,6 +332,32 @@ static int index_grid(indexer *x) {
     flush_zeros(x);
     x->at = at;
     return 0;
+}
+
+/* Whether [from, to) holds nothing but zeros; holes are not read. The search memory is there. */
+static int only_zeros(indexer *x, uint64_t from, uint64_t to, int *ret) {
+    *ret = 0;
+    while ((from = ea_file_skip_hole(x->file->handle, from)) < to) {
+        size_t want = to - from < SEARCH_BYTES ? (size_t)(to - from) : SEARCH_BYTES, got;
+        int rc = read_at(x, from, x->search, want, &got);
+        if (rc)
+            return rc;
+        if (!is_zero(x->search, want))
+            return 0;
+        from += want;
+    }
+    *ret = 1;
+    return 0;
+}
+
+/* More than a buffer can be between two headers: what is behind one buffer's bytes is skipped. */
+static void skip_excess(indexer *x, uint64_t at, uint64_t size) {
+    if (size <= EA_ETL_MAX_BUFFER_BYTES)
+        return;
+    if (x->options && x->options->counters)
+        ea_count(x->options->counters, EA_COUNT_source_bad_bytes, size - EA_ETL_MAX_BUFFER_BYTES);
+    ea_etl_report(x->options, x->file, at + EA_ETL_MAX_BUFFER_BYTES, 0, size - EA_ETL_MAX_BUFFER_BYTES,
+                  "expected a buffer header");
 }
 
 /* Buffers of any size. */
@@ -353,6 +391,17 @@ static int index_packed(indexer *x) {
         if (score < EA_ETL_HEADER_SOUND || next_score < EA_ETL_HEADER_LIKELY) {
             if ((rc = find_header(x, at + EA_ETL_HEADER_BYTES, &found)))
                 return rc;
+            int zeros = 0;
+            if (is_zero(peek, sizeof peek) && (rc = only_zeros(x, at, found, &zeros)))
+                return rc;
+            if (zeros) {
+                x->zeros_at = at;
+                x->zeros_bytes = found - at;
+                flush_zeros(x);
+                x->number++;
+                at = found;
+                continue;
+            }
             /* The size holds when the next header is sound, or is found behind it and half a header stands there. */
             int keep =
                 size_good && (next_score >= EA_ETL_HEADER_LIKELY || (found > at + size && next_score >= HALF_HEADER) ||
@@ -363,6 +412,7 @@ static int index_packed(indexer *x) {
         }
         if ((rc = add_buffer(x, at, size, damaged, peek, got)))
             return rc;
+        skip_excess(x, at, size);
         at += size;
     }
     x->at = at;

@@ -1,11 +1,15 @@
 """Many files and many CPUs: 64 files of 1,000 CPUs merged into one, in canonical order whatever the memory, within the memory
-that the reader was given.
+that the reader was given. Large files: a trace of 20 GB, most of it a hole, through stats and replay in under 200 MiB.
 """
 import json
+import os
+import subprocess
 
 import harness
 
 FILES, CPUS, MIB = 64, 1000, 1 << 20
+RECORDS = 1000000      # of a large file
+LARGE_MEMORY = 200 * MIB
 OTHERWISE = 24 * MIB   # the process itself, the lists of a thousand CPUs and the index
 
 
@@ -14,7 +18,70 @@ def read(env, paths, memory=None):
     return json.loads(env.run([env.build / "tests" / "e2e" / "scale_etl", "read", *options, *paths]).stdout)
 
 
+SPARSE_BYTES = 20 * 10 ** 9 // (64 << 10) * (64 << 10)
+
+
+def peak_bytes(env, command):
+    """Runs a program to its end: the most memory that it had, and what it printed."""
+    out, errors = env.folder / "output", env.folder / "errors"
+    with open(out, "wb") as output, open(errors, "wb") as said:
+        process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=output, stderr=said)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            raise
+    process.returncode = os.waitstatus_to_exitcode(status)
+    text = out.read_text(errors="replace")
+    if process.returncode:
+        raise harness.Failure(f"{' '.join(map(str, command))}\nended with {process.returncode}: {errors.read_text()[-3000:]}")
+    return usage.ru_maxrss * 1024, text
+
+
+def make_sparse(env, name, compressed):
+    """A trace cut in two, 20 GB apart: the bytes of the hole, and the path."""
+    whole, sparse = env.folder / f"{name}-whole.etl", env.folder / f"{name}.etl"
+    env.run([env.build / "tests" / "e2e" / "scale_etl", "write", "--cpus", 8, "--records", RECORDS, "--buffer", "64KiB", "--seed", 9,
+             *(["--compressed"] if compressed else []), whole])
+    length = whole.stat().st_size
+    cut = length // 2 // (64 << 10) * (64 << 10)
+    # piece by piece: a child's peak begins with what this process has
+    with open(whole, "rb") as data, open(sparse, "wb") as out:
+        if compressed:  # where a buffer ends
+            half, cut = cut, 0
+            while cut < half:
+                data.seek(cut)
+                cut += int.from_bytes(data.read(4), "little")
+            data.seek(0)
+        for at, end, to in ((0, cut, 0), (cut, length, SPARSE_BYTES - (length - cut))):
+            out.seek(to)
+            while at < end:
+                at += out.write(data.read(min(1 << 20, end - at)))
+    whole.unlink()
+    return SPARSE_BYTES - length, sparse
+
+
+def large_files(env, checks):
+    env.make_certificates()
+    collector = env.new_collector().start()
+    for name, compressed in (("sparse", False), ("sparse-compressed", True)):
+        hole, path = make_sparse(env, name, compressed)
+        if path.stat().st_blocks * 512 > 1 << 30:
+            raise harness.Failure(f"{path}: this file system keeps no holes; set TMPDIR to one that does")
+        peak, text = peak_bytes(env, [env.agent, "stats", "--json", path])
+        stats = json.loads(text)
+        checks.equal((stats["events"], stats["bad_bytes"]), (RECORDS + 1, hole), f"{name}: events and skipped bytes")
+        checks.that(peak < LARGE_MEMORY, f"{name}: stats took {peak / MIB:.1f} MiB")
+        replay_peak, _ = peak_bytes(env, env.replay_command([path], collector, spool=env.folder / f"{name}-spool"))
+        checks.that(replay_peak < LARGE_MEMORY, f"{name}: replay took {replay_peak / MIB:.1f} MiB")
+        print(f"{name}: 20 GB with stats in {peak / MIB:.1f} MiB, with replay in {replay_peak / MIB:.1f} MiB at the most")
+        path.unlink()
+    checks.equal(sum(stream["events"] for stream in collector.ask_json("hosts")["streams"]), 2 * (RECORDS + 1), "events in the store")
+    collector.stop()
+
+
 def test(env, checks, arguments):
+    large_files(env, checks)
     paths = []
     for i in range(FILES):
         paths.append(env.folder / f"file-{i:02}.etl")

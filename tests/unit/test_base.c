@@ -928,6 +928,28 @@ static void files(void **state) {
     ea_file_close(f);
 }
 
+/* A hole may be told, wholly or in part, or not at all: never may data be skipped. */
+static void holes(void **state) {
+    (void)state;
+    const uint64_t at = 8 << 20;
+    ea_err err;
+    ea_file *f;
+    assert_int_equal(ea_file_open(&f, in_folder("holes"), EA_OPEN_CREATE, &err), 0);
+    assert_int_equal(ea_file_skip_hole(f, 0), 0);
+    assert_int_equal(ea_file_write_at(f, 0, "head", 4, &err), 0);
+    assert_int_equal(ea_file_write_at(f, at, "tail", 4, &err), 0);
+    assert_int_equal(ea_file_truncate(f, 2 * at, &err), 0);
+    assert_int_equal(ea_file_skip_hole(f, 0), 0);
+    assert_int_equal(ea_file_skip_hole(f, 3), 3);
+    assert_int_equal(ea_file_skip_hole(f, at), at);
+    uint64_t to = ea_file_skip_hole(f, at / 2), end = ea_file_skip_hole(f, at + at / 2);
+    assert_in_range(to, at / 2, at);
+    assert_in_range(end, at + at / 2, 2 * at);
+    assert_int_equal(ea_file_skip_hole(f, 2 * at), 2 * at);
+    assert_int_equal(ea_file_skip_hole(f, 3 * at), 3 * at);
+    ea_file_close(f);
+}
+
 static int collect(const char *name, int is_dir, void *arg) {
     ea_text *t = arg;
     ea_text_printf(t, "%s%s ", name, is_dir ? "/" : "");
@@ -1332,6 +1354,7 @@ int main(void) {
         cmocka_unit_test(counters),
         cmocka_unit_test(records),
         cmocka_unit_test_teardown(files, clear_folder),
+        cmocka_unit_test_teardown(holes, clear_folder),
         cmocka_unit_test_teardown(paths, clear_folder),
         cmocka_unit_test(threads),
         cmocka_unit_test_teardown(time_and_rest, clear_folder),
