@@ -31,7 +31,7 @@ demo: ## a trace, an agent, a collector and the machine rebuilt, in under two mi
 	@installer/deps/packages.sh build test
 	@tests/demo.sh
 
-bench: ## reading, batches and sizes beside references measured in the same run
+bench: ## every stage, alone and together, beside references measured in the same run; BENCH_RUNS of each
 	@installer/deps/packages.sh build test
 	@python3 tests/bench/run.py --runs $(BENCH_RUNS)
 
