@@ -114,8 +114,8 @@ static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left,
     uint32_t count = f->count_field >= 0 ? count_in(w, (size_t)f->count_field) : f->count;
     if (f->width) {
         if (rest)
-            count = (uint32_t)(left / f->width);
-        else if (count > left / f->width)
+            count = (uint32_t)(f->width == 8 ? left >> 3 : left / f->width); /* addresses: no division */
+        else if ((uint64_t)count * f->width > left)                          /* 32 bits times 16 */
             return NOT_WHOLE;
         *ret_elements = count;
         if (f->is_count)
