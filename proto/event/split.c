@@ -115,7 +115,7 @@ static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left,
     if (f->width) {
         if (rest)
             count = (uint32_t)(f->width == 8 ? left >> 3 : left / f->width); /* addresses: no division */
-        else if ((uint64_t)count * f->width > left)                          /* 32 bits times 16 */
+        else if ((uint64_t)count * f->width > left)                          /* 32 bits times 8 */
             return NOT_WHOLE;
         *ret_elements = count;
         if (f->is_count)
