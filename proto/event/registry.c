@@ -7,6 +7,7 @@
 #include "schemas.h"
 #include "tracelogging.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,12 @@ static const ea_class_row *find_row(const ea_record *record, int classic, uint16
     return newest;
 }
 
+/* 1 when events of this kind are told apart by opcode, 0 when by id: those of manifests, and WPP messages, whose id is
+ * the message's number and whose provider the GUID of the source file that logs it. */
+static int by_opcode(const ea_record *record) {
+    return (record->flags & (EA_FLAG_CLASSIC_HEADER | EA_FLAG_TRACE_MESSAGE)) == EA_FLAG_CLASSIC_HEADER;
+}
+
 /* The schema from outside for this record, as its class's description in r->text: 1, or 0. A newer version than any
  * that is known gets the newest one's fields. */
 static int describe_from_schema(ea_registry *r, const ea_class_head *head, int exact_only) {
@@ -191,14 +198,15 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
                           .provider_name = provider_name(r, &record->provider),
                           .code = (uint16_t)key->rest,
                           .version = record->version,
-                          .classic = (record->flags & EA_FLAG_CLASSIC_HEADER) != 0,
+                          .classic = (uint8_t)by_opcode(record),
                           .pointer_size = record->pointer_size == 4 ? 4 : 8,
                           .status = EA_CLASS_UNKNOWN};
     const ea_provider_row *provider;
     ea_tracelogging own = {.name = ""};
     int newer = 0, described = 0, rc = 0;
     const ea_class_row *row = metadata ? NULL : find_row(record, head.classic, head.code, &provider, &newer);
-    if (!row && !metadata && (row = manifest_piece(head.code, head.classic)) != NULL) {
+    if (!row && !metadata && !(record->flags & EA_FLAG_TRACE_MESSAGE) &&
+        (row = manifest_piece(head.code, head.classic)) != NULL) {
         head.name = row->name;
         head.status = EA_CLASS_KNOWN;
     } else if (row) {
@@ -211,6 +219,11 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
         rc = ea_tracelogging_read(&r->scratch, metadata->data, metadata->size_bytes, &own);
     else if (head.status != EA_CLASS_KNOWN)
         described = describe_from_schema(r, &head, row != NULL);
+    char message_name[16];
+    if (record->flags & EA_FLAG_TRACE_MESSAGE && !described) {
+        snprintf(message_name, sizeof message_name, "WPP/%u", (unsigned)record->id);
+        head.name = message_name;
+    }
     if (traits && !*head.provider_name) {
         size_t len;
         const char *s = ea_traits_name(traits->data, traits->size_bytes, &len);
@@ -270,7 +283,7 @@ static const ea_class *find_metadata(ea_registry *r, const ea_record *record, co
 
 const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
     class_key key;
-    int classic = (record->flags & EA_FLAG_CLASSIC_HEADER) != 0;
+    int classic = by_opcode(record);
     memcpy(key.provider, record->provider.bytes, sizeof key.provider);
     key.rest = (uint64_t)(classic ? record->opcode : record->id) | (uint64_t)record->version << 16 |
                (uint64_t)classic << 24 | (uint64_t)(record->pointer_size == 4) << 25;

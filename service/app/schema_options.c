@@ -3,6 +3,7 @@
 
 #include "manifest.h"
 #include "map.h"
+#include "tmf.h"
 
 int ea_schema_options_read(ea_schemas **ret, const ea_schema_options *options, ea_err *err) {
     ea_schemas *schemas;
@@ -11,6 +12,8 @@ int ea_schema_options_read(ea_schemas **ret, const ea_schema_options *options, e
         return rc;
     for (size_t i = 0; !rc && i < options->manifests.count; i++)
         rc = ea_manifest_load(schemas, options->manifests.items[i], NULL, err);
+    for (size_t i = 0; !rc && i < options->tmfs.count; i++)
+        rc = ea_tmf_load(schemas, options->tmfs.items[i], err);
     if (rc) {
         ea_schemas_destroy(schemas);
         return rc;

@@ -8,14 +8,17 @@
 
 /* A command's options struct has one of these; EA_SCHEMA_OPTIONS makes its rows. */
 typedef struct ea_schema_options {
-    ea_strings manifests;
+    ea_strings manifests, tmfs;
 } ea_schema_options;
 
 // clang-format off
 #define EA_SCHEMA_OPTIONS(owner, member)                                                                               \
     {.name = "manifest", .letter = 'm', .argument = "FILE", .type = EA_OPT_STRINGS,                                    \
      .offset = offsetof(owner, member) + offsetof(ea_schema_options, manifests),                                       \
-     .help = "decode events of the providers that this instrumentation manifest (.man) describes; may be repeated"}
+     .help = "decode events of the providers that this instrumentation manifest (.man) describes; may be repeated"},  \
+    {.name = "tmf", .argument = "FILE", .type = EA_OPT_STRINGS,                                                        \
+     .offset = offsetof(owner, member) + offsetof(ea_schema_options, tmfs),                                            \
+     .help = "decode the WPP messages that this trace message format file (.tmf) describes; may be repeated"}
 // clang-format on
 
 /* Makes a set with what the options name. Errors: those of the files, with their names and places. */
