@@ -198,7 +198,9 @@ static int encode(job *j, ea_builder *builder, ea_encoder *encoder, ea_batch_vie
         ea_ext items[EA_EXT_MAX];
         if (n == which)
             alter(j, f, &r, items, bytes, item_bytes);
-        rc = ea_builder_add(builder, &r, ea_registry_find(j->registry, &r));
+        /* what a manifest in the trace said of the others stands in the store; the altered one may be of another class
+         */
+        rc = ea_builder_add(builder, &r, n == which && f->what != NOTHING ? ea_registry_find(j->registry, &r) : c);
         if (rc < 0)
             return ea_fail(j->err, rc, "add a record with another %s", f->name);
     }
