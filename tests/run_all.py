@@ -5,7 +5,8 @@
 Every stage runs even when another failed. What failed is shown with the end of its output; whole logs are in build/logs.
 The last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
 
-An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too.
+An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that says
+"# sanitizers: asan-ubsan" (nothing in it has threads that meet) under that alone. The long form runs all under both.
 """
 import argparse
 import concurrent.futures
@@ -138,8 +139,9 @@ def end_to_end_scripts():
     return sorted((SOURCE / "tests" / "e2e").glob("test_*.py"))
 
 
-def wants_sanitizers(script):
-    return "# sanitizers: yes" in script.read_text(encoding="utf-8")[:2000]
+def wants(script, preset):
+    head = script.read_text(encoding="utf-8")[:2000]
+    return "# sanitizers: yes" in head or f"# sanitizers: {preset}" in head
 
 
 def end_to_end(tally, presets, prefix, soak):
@@ -147,7 +149,7 @@ def end_to_end(tally, presets, prefix, soak):
     tasks = []
     for script in end_to_end_scripts():
         for preset in presets:
-            if preset == "dev" or soak or wants_sanitizers(script):
+            if preset == "dev" or soak or wants(script, preset):
                 tasks.append((script, preset))
 
     def one(task):

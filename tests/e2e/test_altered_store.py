@@ -4,7 +4,7 @@ store that somebody wrote it into names the batch;
 when it is made anew, the comparison that test_identity.py makes (`dump --raw` of the trace against `export --raw` of the
 store) finds the record.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import json
 import itertools

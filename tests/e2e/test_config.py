@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """Configuration files: each file in tests/golden/wrong-configs is refused with exactly the lines beside it, the generated
 pages in config/ are current, and the example is valid.
 

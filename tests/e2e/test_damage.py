@@ -3,7 +3,7 @@ record of a buffer that was not touched comes out. `stats` says where the damage
 the first place; an empty file and a file that is no trace get one line and a non-zero exit. With --soak also 100 runs of 200
 random bytes a trace, of which nearly all records have to come out bit for bit.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import collections
 import json

@@ -1,7 +1,7 @@
 """Bit for bit: for every real trace, what `dump --raw` prints of the files equals what `export --raw` prints of the store
 after agent -> TLS -> collector -> store, line by line.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import hashlib
 import subprocess

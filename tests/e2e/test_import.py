@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """etwagent import: each command line in tests/golden/import becomes exactly the configuration beside it, which check
 accepts; command lines that are wrong are refused with a reason; the profiles in config/profiles are valid.
 

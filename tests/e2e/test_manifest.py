@@ -7,7 +7,7 @@
 - The collector prints the same as the agent, without the manifest.
 - Manifests with mistakes: file, line and column of each, and what was expected.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import base64
 import datetime

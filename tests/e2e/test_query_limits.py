@@ -1,7 +1,7 @@
 """A query ends at its limits and harms nobody: time, memory and rows, Ctrl-C, a parent that dies; a collector that ingests
 meanwhile loses nothing; damaged batches cost only themselves; hostile SQL is refused or bounded.
 """
-# sanitizers: yes
+# sanitizers: asan-ubsan
 import json
 import os
 import pathlib

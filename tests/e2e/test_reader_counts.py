@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """The reader against inventory.jsonl: for every real trace, every count and every header field that an independent parser
 found. Labels are that parser's own, so its tables (../tools/etlinv.py beside the traces) translate them.
 

@@ -3,7 +3,7 @@ counted: events, record header types, kernel events by group and opcode with the
 provider, lost events and buffers. Every event is decoded, decoded in part, or of an unknown class; which kernel and classic
 classes are not decoded whole is listed here.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import argparse
 import collections

@@ -7,7 +7,7 @@
 - No TraceLogging or EventSource event of any trace is left unknown; with the manifests beside the traces nothing is that
   README.md does not list.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import collections
 import json

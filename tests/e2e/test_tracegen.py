@@ -2,7 +2,7 @@
 item and loss equal the truth, and so do those of `etwagent stats`. The same seed gives the same bytes on every compiler: those
 whose hashes stand in tests/tracegen/digests.tsv (--update writes them anew, when the model has changed).
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import argparse
 import collections

@@ -3,7 +3,7 @@ says was so: every process, thread and module with its interval, who ran at rand
 What the machine's session has lost may be missing, and nothing else. Detections in SQL find the steps of the attack, and who took
 them.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import collections
 import datetime

@@ -4,7 +4,7 @@
   keyframes between them): each record equals its line of `etwagent dump --format raw`, each checksum its records;
 - damage: whatever a batch breaks is named by the section of the text that forbids it, and a collector refuses the same.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import copy
 import ctypes
