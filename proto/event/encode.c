@@ -16,6 +16,10 @@ static int is_text_of_array(const ea_field *f) {
     return f->type == EA_UTF16_FIXED || f->type == EA_ANSI_FIXED || f->type == EA_UTF8_FIXED ||
            ((f->type == EA_CHAR8 || f->type == EA_CHAR16) && (f->count != 1 || f->count_field >= 0));
 }
+/* Such an array up to the payload's end: it is as long as its text. */
+static int fills_the_rest(const ea_field *f) {
+    return is_text_of_array(f) && f->count_field < 0 && f->count == EA_COUNT_REST;
+}
 static int is_wide(uint8_t type) {
     return type == EA_UTF16Z || type == EA_UTF16_COUNTED || type == EA_UTF16_REST || type == EA_UTF16_FIXED ||
            type == EA_CHAR16;
@@ -132,7 +136,7 @@ static int put_text(place *p, const ea_field *f, size_t field_bytes, const char 
         ea_store16(p->out + start, (uint16_t)(n - 2));
         return 0;
     }
-    if (f->type == EA_UTF16_REST)
+    if (f->type == EA_UTF16_REST || fills_the_rest(f))
         return 0;
     if (f->width || is_text_of_array(f))
         return n <= field_bytes ? put_zeros(p, field_bytes - n) : EA_EINVAL;
@@ -189,9 +193,9 @@ static int put_field(place *p, size_t field, const ea_event_value *v) {
         size_t width = is_wide(f->type) ? 2 : 1;
         if (v->kind == EA_VALUE_BYTES)
             return wanted == UINT64_MAX || wanted * width == v->count ? put(p, v->data, v->count) : EA_EINVAL;
-        if (v->kind != EA_VALUE_TEXT || wanted > p->capacity)
+        if (v->kind != EA_VALUE_TEXT || (wanted != UINT64_MAX && wanted > p->capacity))
             return EA_EINVAL;
-        return put_text(p, f, (size_t)wanted * width, v->data, v->count);
+        return put_text(p, f, wanted == UINT64_MAX ? 0 : (size_t)wanted * width, v->data, v->count);
     }
     if (is_single(f)) {
         rc = put_element(p, field, v);
