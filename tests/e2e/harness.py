@@ -21,6 +21,15 @@ class Failure(Exception):
     """A check that did not hold; the message says what was expected and what came."""
 
 
+def wait_until(condition, what, seconds, details=lambda: ""):
+    """Returns when condition() holds; fails with what was waited for, and the details then, after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"waited {seconds} s for {what}{details()}")
+        time.sleep(0.02)
+
+
 class Collector:
     """An etwcollector on loopback with its own store. start() may be called again after kill()."""
 

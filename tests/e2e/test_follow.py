@@ -7,7 +7,6 @@ where it ended.
 import json
 import signal
 import subprocess
-import time
 
 import harness
 
@@ -34,11 +33,7 @@ class Writer:
 
 
 def wait_until(condition, what):
-    deadline = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > deadline:
-            raise harness.Failure(f"waited 60 s for {what}")
-        time.sleep(0.02)
+    harness.wait_until(condition, what, 60)
 
 
 def start(command, output):

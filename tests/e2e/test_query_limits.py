@@ -7,7 +7,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 
 import harness
 import traces
@@ -81,11 +80,7 @@ def workers_of(pid):
 
 
 def wait_until(condition, what):
-    deadline = time.monotonic() + 120
-    while not condition():
-        if time.monotonic() > deadline:
-            raise harness.Failure(f"{what}: not within 120 s")
-        time.sleep(0.05)
+    harness.wait_until(condition, what, 120)
 
 
 def is_gone(pid):

@@ -19,14 +19,14 @@ import traces
 ONE, TWO, LATE = "amsi-eventslost", "clr-32bit", "kernel-network-provider"
 
 
-def wait_until(condition, what, agent=None):
-    deadline = time.monotonic() + 240
-    while not condition():
-        if agent and agent.process.poll() is not None:
+def wait_until(condition, what, agent):
+    def holds():
+        if condition():
+            return True
+        if agent.process.poll() is not None:
             raise harness.Failure(f"the agent ended with {agent.process.returncode}, waiting for {what}:\n{agent.log()}")
-        if time.monotonic() > deadline:
-            raise harness.Failure(f"waited 240 s for {what}:\n{agent.log() if agent else ''}")
-        time.sleep(0.05)
+        return False
+    harness.wait_until(holds, what, 240, lambda: f":\n{agent.log()}")
 
 
 class Agent:
