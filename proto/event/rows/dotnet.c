@@ -220,7 +220,7 @@ static const ea_field_row finalize_object_fields[] = {
     {0},
 };
 
-static const ea_field_row set_gc_handle_fields[] = {
+const ea_field_row ea_dotnet_set_gc_handle_fields[] = {
     {"HandleID", EA_POINTER},
     {"ObjectID", EA_POINTER},
     {"Kind", EA_U32, .map = &ea_dotnet_gc_handle_kind},
@@ -230,7 +230,7 @@ static const ea_field_row set_gc_handle_fields[] = {
     {0},
 };
 
-static const ea_field_row destroy_gc_handle_fields[] = {
+const ea_field_row ea_dotnet_destroy_gc_handle_fields[] = {
     {"HandleID", EA_POINTER},
     {"ClrInstanceID", EA_U16},
     {0},
@@ -395,7 +395,7 @@ static const ea_field_row contention_fields[] = {
     {0},
 };
 
-static const ea_field_row clr_stack_walk_fields[] = {
+const ea_field_row ea_dotnet_clr_stack_walk_fields[] = {
     {"ClrInstanceID", EA_U16},
     {"Reserved1", EA_U8},
     {"Reserved2", EA_U8},
@@ -419,7 +419,7 @@ static const ea_field_row app_domain_mem_survived_fields[] = {
     {0},
 };
 
-static const ea_field_row thread_created_fields[] = {
+const ea_field_row ea_dotnet_thread_created_fields[] = {
     {"ManagedThreadID", EA_HEX64},
     {"AppDomainID", EA_HEX64},
     {"Flags", EA_HEX32, .map = &ea_dotnet_thread_flags},
@@ -481,7 +481,7 @@ static const ea_field_row method_load_unload_fields[] = {
     {0},
 };
 
-static const ea_field_row method_load_unload_verbose_fields[] = {
+const ea_field_row ea_dotnet_method_load_unload_verbose_fields[] = {
     {"MethodID", EA_HEX64},
     {"ModuleID", EA_HEX64},
     {"MethodStartAddress", EA_HEX64, EA_SEM_ADDRESS},
@@ -508,7 +508,7 @@ static const ea_field_row method_jitting_started_fields[] = {
     {0},
 };
 
-static const ea_field_row module_load_unload_fields[] = {
+const ea_field_row ea_dotnet_module_load_unload_fields[] = {
     {"ModuleID", EA_HEX64},
     {"AssemblyID", EA_HEX64},
     {"ModuleFlags", EA_HEX32, .map = &ea_dotnet_module_flags},
@@ -525,7 +525,7 @@ static const ea_field_row module_load_unload_fields[] = {
     {0},
 };
 
-static const ea_field_row domain_module_load_unload_fields[] = {
+const ea_field_row ea_dotnet_domain_module_load_unload_fields[] = {
     {"ModuleID", EA_HEX64},
     {"AssemblyID", EA_HEX64},
     {"AppDomainID", EA_HEX64},
@@ -537,7 +537,7 @@ static const ea_field_row domain_module_load_unload_fields[] = {
     {0},
 };
 
-static const ea_field_row assembly_load_unload_fields[] = {
+const ea_field_row ea_dotnet_assembly_load_unload_fields[] = {
     {"AssemblyID", EA_HEX64},
     {"AppDomainID", EA_HEX64},
     {"BindingID", EA_HEX64},
@@ -547,7 +547,7 @@ static const ea_field_row assembly_load_unload_fields[] = {
     {0},
 };
 
-static const ea_field_row assembly_load_unload_0_fields[] = {
+const ea_field_row ea_dotnet_assembly_load_unload_0_fields[] = {
     {"AssemblyID", EA_HEX64},
     {"AppDomainID", EA_HEX64},
     {"AssemblyFlags", EA_HEX32, .map = &ea_dotnet_assembly_flags},
@@ -555,7 +555,7 @@ static const ea_field_row assembly_load_unload_0_fields[] = {
     {0},
 };
 
-static const ea_field_row app_domain_load_unload_fields[] = {
+const ea_field_row ea_dotnet_app_domain_load_unload_fields[] = {
     {"AppDomainID", EA_HEX64},
     {"AppDomainFlags", EA_HEX32, .map = &ea_dotnet_app_domain_flags},
     {"AppDomainName", EA_UTF16Z},
@@ -564,7 +564,7 @@ static const ea_field_row app_domain_load_unload_fields[] = {
     {0},
 };
 
-static const ea_field_row module_range_fields[] = {
+const ea_field_row ea_dotnet_module_range_fields[] = {
     {"ClrInstanceID", EA_U16},
     {"ModuleID", EA_HEX64},
     {"RangeBegin", EA_HEX32},
@@ -619,7 +619,7 @@ static const ea_field_row method_jit_inlining_failed_fields[] = {
     {0},
 };
 
-static const ea_field_row runtime_information_fields[] = {
+const ea_field_row ea_dotnet_runtime_information_fields[] = {
     {"ClrInstanceID", EA_U16},
     {"Sku", EA_HEX16, .map = &ea_dotnet_runtime_sku},
     {"BclMajorVersion", EA_U16},
@@ -670,7 +670,7 @@ static const ea_field_row method_jit_tail_call_failed_fields[] = {
     {0},
 };
 
-static const ea_field_row method_il_to_native_map_fields[] = {
+const ea_field_row ea_dotnet_method_il_to_native_map_fields[] = {
     {"MethodID", EA_HEX64},
     {"ReJITID", EA_HEX64},
     {"MethodExtent", EA_U8},
@@ -725,8 +725,8 @@ static const ea_class_row dotnet_rows[] = {
     {"GC/MarkHandles", 27, 0, 0, gc_mark_fields},
     {"GC/MarkCards", 28, 0, 0, gc_mark_fields},
     {"GC/FinalizeObject", 29, 0, 0, finalize_object_fields},
-    {"GC/SetGCHandle", 30, 0, 0, set_gc_handle_fields},
-    {"GC/DestoryGCHandle", 31, 0, 0, destroy_gc_handle_fields},
+    {"GC/SetGCHandle", 30, 0, 0, ea_dotnet_set_gc_handle_fields},
+    {"GC/DestoryGCHandle", 31, 0, 0, ea_dotnet_destroy_gc_handle_fields},
     {"GC/GCSampledObjectAllocation32", 32, 0, 0, gc_sampled_object_allocation_fields},
     {"GC/PinObjectAtGCTime", 33, 0, 0, pin_object_at_gc_time_fields},
     {"GC/Triggered", 35, 0, 0, gc_triggered_fields},
@@ -761,10 +761,10 @@ static const ea_class_row dotnet_rows[] = {
     {"Thread/Running", 71, 0, 0, thread_start_work_fields},
     {"Exception/Start", 80, 0, 1, exception_fields},
     {"Contention/Start", 81, 0, 1, contention_fields},
-    {"ClrStack/Walk", 82, 0, 0, clr_stack_walk_fields},
+    {"ClrStack/Walk", 82, 0, 0, ea_dotnet_clr_stack_walk_fields},
     {"AppDomainResourceManagement/MemAllocated", 83, 0, 0, app_domain_mem_allocated_fields},
     {"AppDomainResourceManagement/MemSurvived", 84, 0, 0, app_domain_mem_survived_fields},
-    {"AppDomainResourceManagement/ThreadCreated", 85, 0, 0, thread_created_fields},
+    {"AppDomainResourceManagement/ThreadCreated", 85, 0, 0, ea_dotnet_thread_created_fields},
     {"AppDomainResourceManagement/ThreadTerminated", 86, 0, 0, thread_terminated_or_transition_fields},
     {"AppDomainResourceManagement/DomainEnter", 87, 0, 0, thread_terminated_or_transition_fields},
     {"ILStub/StubGenerated", 88, 0, 0, il_stub_generated_fields},
@@ -774,35 +774,35 @@ static const ea_class_row dotnet_rows[] = {
     {"Method/DCEndCompleteV2", 136, 0, 0, ea_no_fields},
     {"Method/DCStartV2", 137, 0, 0, method_load_unload_fields},
     {"Method/DCStopV2", 138, 0, 0, method_load_unload_fields},
-    {"Method/DCStartVerboseV2", 139, 0, 0, method_load_unload_verbose_fields},
-    {"Method/DCStopVerboseV2", 140, 0, 0, method_load_unload_verbose_fields},
+    {"Method/DCStartVerboseV2", 139, 0, 0, ea_dotnet_method_load_unload_verbose_fields},
+    {"Method/DCStopVerboseV2", 140, 0, 0, ea_dotnet_method_load_unload_verbose_fields},
     {"Method/Load", 141, 0, 2, method_load_unload_fields},
     {"Method/Unload", 142, 0, 2, method_load_unload_fields},
-    {"Method/LoadVerbose", 143, 0, 2, method_load_unload_verbose_fields},
-    {"Method/UnloadVerbose", 144, 0, 2, method_load_unload_verbose_fields},
+    {"Method/LoadVerbose", 143, 0, 2, ea_dotnet_method_load_unload_verbose_fields},
+    {"Method/UnloadVerbose", 144, 0, 2, ea_dotnet_method_load_unload_verbose_fields},
     {"Method/JittingStarted", 145, 0, 1, method_jitting_started_fields},
-    {"Loader/ModuleDCStartV2", 149, 0, 0, module_load_unload_fields},
-    {"Loader/ModuleDCStopV2", 150, 0, 0, module_load_unload_fields},
-    {"Loader/DomainModuleLoad", 151, 0, 1, domain_module_load_unload_fields},
-    {"Loader/ModuleLoad", 152, 0, 2, module_load_unload_fields},
-    {"Loader/ModuleUnload", 153, 0, 2, module_load_unload_fields},
-    {"Loader/AssemblyLoad", 154, 0, 0, assembly_load_unload_0_fields},
-    {"Loader/AssemblyLoad", 154, 1, 1, assembly_load_unload_fields},
-    {"Loader/AssemblyUnload", 155, 0, 0, assembly_load_unload_0_fields},
-    {"Loader/AssemblyUnload", 155, 1, 1, assembly_load_unload_fields},
-    {"Loader/AppDomainLoad", 156, 0, 1, app_domain_load_unload_fields},
-    {"Loader/AppDomainUnload", 157, 0, 1, app_domain_load_unload_fields},
-    {"ClrPerfTrack/ModuleRangeLoad", 158, 0, 0, module_range_fields},
+    {"Loader/ModuleDCStartV2", 149, 0, 0, ea_dotnet_module_load_unload_fields},
+    {"Loader/ModuleDCStopV2", 150, 0, 0, ea_dotnet_module_load_unload_fields},
+    {"Loader/DomainModuleLoad", 151, 0, 1, ea_dotnet_domain_module_load_unload_fields},
+    {"Loader/ModuleLoad", 152, 0, 2, ea_dotnet_module_load_unload_fields},
+    {"Loader/ModuleUnload", 153, 0, 2, ea_dotnet_module_load_unload_fields},
+    {"Loader/AssemblyLoad", 154, 0, 0, ea_dotnet_assembly_load_unload_0_fields},
+    {"Loader/AssemblyLoad", 154, 1, 1, ea_dotnet_assembly_load_unload_fields},
+    {"Loader/AssemblyUnload", 155, 0, 0, ea_dotnet_assembly_load_unload_0_fields},
+    {"Loader/AssemblyUnload", 155, 1, 1, ea_dotnet_assembly_load_unload_fields},
+    {"Loader/AppDomainLoad", 156, 0, 1, ea_dotnet_app_domain_load_unload_fields},
+    {"Loader/AppDomainUnload", 157, 0, 1, ea_dotnet_app_domain_load_unload_fields},
+    {"ClrPerfTrack/ModuleRangeLoad", 158, 0, 0, ea_dotnet_module_range_fields},
     {"StrongNameVerification/Start", 181, 0, 1, strong_name_verification_fields},
     {"StrongNameVerification/Stop", 182, 0, 1, strong_name_verification_fields},
     {"AuthenticodeVerification/Start", 183, 0, 1, authenticode_verification_fields},
     {"AuthenticodeVerification/Stop", 184, 0, 1, authenticode_verification_fields},
     {"Method/InliningSucceeded", 185, 0, 0, method_jit_inlining_succeeded_fields},
     {"Method/InliningFailed", 186, 0, 0, method_jit_inlining_failed_fields},
-    {"Runtime/Start", 187, 0, 0, runtime_information_fields},
+    {"Runtime/Start", 187, 0, 0, ea_dotnet_runtime_information_fields},
     {"Method/TailCallSucceeded", 188, 0, 0, method_jit_tail_call_succeeded_fields},
     {"Method/TailCallFailed", 189, 0, 0, method_jit_tail_call_failed_fields},
-    {"Method/MethodILToNativeMap", 190, 0, 0, method_il_to_native_map_fields},
+    {"Method/MethodILToNativeMap", 190, 0, 0, ea_dotnet_method_il_to_native_map_fields},
     {"GC/IncreaseMemoryPressure", 200, 0, 0, increase_memory_pressure_fields},
     {"GC/DecreaseMemoryPressure", 201, 0, 0, decrease_memory_pressure_fields},
     {"DebugIPCEvent/Start", 240, 0, 0, ea_no_fields},

@@ -101,15 +101,6 @@ static const ea_field_row private_startup_fields[] = {
     {0},
 };
 
-static const ea_field_row private_clr_stack_walk_fields[] = {
-    {"ClrInstanceID", EA_U16},
-    {"Reserved1", EA_U8},
-    {"Reserved2", EA_U8},
-    {"FrameCount", EA_U32},
-    {"Stack", EA_POINTER, EA_SEM_STACK, .count_field = "FrameCount"},
-    {0},
-};
-
 static const ea_field_row private_module_range_private_fields[] = {
     {"ClrInstanceID", EA_U16},
     {"ModuleID", EA_HEX64},
@@ -271,22 +262,6 @@ static const ea_field_row private_ccw_ref_count_change_fields[] = {
     {0},
 };
 
-static const ea_field_row private_prv_set_gc_handle_fields[] = {
-    {"HandleID", EA_POINTER},
-    {"ObjectID", EA_POINTER},
-    {"Kind", EA_U32, .map = &ea_dotnet_gc_handle_kind},
-    {"Generation", EA_U32},
-    {"AppDomainID", EA_HEX64},
-    {"ClrInstanceID", EA_U16},
-    {0},
-};
-
-static const ea_field_row private_prv_destroy_gc_handle_fields[] = {
-    {"HandleID", EA_POINTER},
-    {"ClrInstanceID", EA_U16},
-    {0},
-};
-
 static const ea_field_row private_fusion_message_fields[] = {
     {"ClrInstanceID", EA_U16},
     {"Prepend", EA_BOOL32},
@@ -443,7 +418,7 @@ static const ea_class_row dotnet_private_rows[] = {
     {"Startup/Fusion2EEStop", 121, 0, 1, private_startup_fields},
     {"Startup/SecurityCatchCallStart", 122, 0, 1, private_startup_fields},
     {"Startup/SecurityCatchCallStop", 123, 0, 1, private_startup_fields},
-    {"ClrStack/Walk", 151, 0, 0, private_clr_stack_walk_fields},
+    {"ClrStack/Walk", 151, 0, 0, ea_dotnet_clr_stack_walk_fields},
     {"ClrPerfTrack/ModuleRangeLoad", 158, 0, 0, private_module_range_private_fields},
     {"Binding/PolicyPhaseStart", 159, 0, 0, private_binding_fields},
     {"Binding/PolicyPhaseStop", 160, 0, 0, private_binding_fields},
@@ -478,8 +453,8 @@ static const ea_class_row dotnet_private_rows[] = {
     {"FailFast/FailFast", 191, 0, 0, private_fail_fast_fields},
     {"GC/FinalizeObject", 192, 0, 0, private_prv_finalize_object_fields},
     {"GC/CCWRefCountChange", 193, 0, 0, private_ccw_ref_count_change_fields},
-    {"GC/SetGCHandle", 194, 0, 0, private_prv_set_gc_handle_fields},
-    {"GC/DestoryGCHandle", 195, 0, 0, private_prv_destroy_gc_handle_fields},
+    {"GC/SetGCHandle", 194, 0, 0, ea_dotnet_set_gc_handle_fields},
+    {"GC/DestoryGCHandle", 195, 0, 0, ea_dotnet_destroy_gc_handle_fields},
     {"Binding/FusionMessage", 196, 0, 0, private_fusion_message_fields},
     {"Binding/FusionErrorCode", 197, 0, 0, private_fusion_error_code_fields},
     {"GC/PinPlugAtGCTime", 199, 0, 0, private_pin_plug_at_gc_time_fields},
