@@ -3,6 +3,8 @@
 (unit tests, golden cases, replay of the fuzz corpora), the end-to-end scripts, the Windows cross build, and lint.
 
 Every stage runs even when another failed. What failed is shown with the end of its output; whole logs are in build/logs.
+A test that failed without a sanitizer's report runs once more at the end, alone on the machine: passes it then, it is counted as
+passed and named as unsteady, which is a fault of the test or of the program that somebody has to look at.
 The last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
 
 An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that says
@@ -37,6 +39,7 @@ class Tally:
 
     def __init__(self):
         self.rows = []  # (stage, passed, failed, skipped, seconds)
+        self.unsteady = []  # (stage, log of the run that failed)
 
     def add(self, stage, passed, failed, skipped, seconds):
         self.rows.append((stage, passed, failed, skipped, seconds))
@@ -49,6 +52,8 @@ class Tally:
         for stage, good, bad, left, seconds in self.rows:
             print(f"{stage:44} {good:7} {bad:7} {left:7} {seconds:8.1f}")
         print(f"{'in all':44} {passed:7} {failed:7} {skipped:7} {time.monotonic() - START:8.1f}\n")
+        for stage, log in self.unsteady:
+            print(f"UNSTEADY: {stage} failed among others and passed alone; the first run is in {log.relative_to(SOURCE)}")
         if not passed and not failed:
             print("nothing ran")
         print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
@@ -111,14 +116,17 @@ def build(tally, preset):
     return step(tally, f"{preset}: build", ["bash", "-c", f"cmake --preset {preset} && cmake --build --preset {preset} -j {JOBS}"], 1800)
 
 
-def ctest(tally, preset, prefix, timeout):
-    """Every ctest test of a preset, counted from its JUnit file."""
-    report = LOGS / f"{preset}.xml"
-    report.unlink(missing_ok=True)
-    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "-j", JOBS, "--output-on-failure", "--no-tests=error",
-               "--output-junit", report]
-    code, seconds, log = run(f"{preset}: ctest", command, timeout, SANITIZER_OPTIONS)
-    passed, failed, skipped = 0, 0, 0
+SANITIZER_REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error: ")
+
+
+def may_repeat(log):
+    """Whether what failed there deserves a second run: a sanitizer's report is a finding, whatever a second run says."""
+    return not SANITIZER_REPORT.search(log.read_text(errors="replace"))
+
+
+def cases(report):
+    """(passed, names of the failed, skipped) out of ctest's JUnit file."""
+    passed, failed, skipped = 0, [], 0
     if report.is_file():
         for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
             if case.get("status") == "run":
@@ -126,13 +134,31 @@ def ctest(tally, preset, prefix, timeout):
             elif case.get("status") == "disabled":
                 skipped += 1
             else:
-                failed += 1
-                print(f"failed under {preset}: {case.get('name')}", flush=True)
-    if code != 0 and not failed:
-        failed = 1
+                failed.append(case.get("name"))
+    return passed, failed, skipped
+
+
+def ctest(tally, preset, prefix, timeout):
+    """Every ctest test of a preset, counted from its JUnit file."""
+    report = LOGS / f"{preset}.xml"
+    again = LOGS / f"{preset}-again.xml"
+    report.unlink(missing_ok=True)
+    again.unlink(missing_ok=True)
+    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", "--no-tests=error"]
+    code, seconds, log = run(f"{preset}: ctest", [*command, "-j", JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
+    passed, failed, skipped = cases(report)
     if failed:
+        print(f"failed under {preset}: {', '.join(failed)}", flush=True)
         show(log, 120)
-    tally.add(f"{preset}: unit, golden and fuzz replay (ctest)", passed, failed, skipped, seconds)
+        if may_repeat(log):
+            _, more, _ = run(f"{preset}: ctest again", [*command, "--rerun-failed", "--output-junit", again], timeout, SANITIZER_OPTIONS)
+            steady = [name for name in failed if name in cases(again)[1]] if again.is_file() else failed
+            tally.unsteady += [(f"{preset}: {name}", log) for name in failed if name not in steady]
+            passed, failed, seconds = passed + len(failed) - len(steady), steady, seconds + more
+    elif code != 0:
+        show(log, 120)
+        failed = ["ctest"]
+    tally.add(f"{preset}: unit, golden and fuzz replay (ctest)", passed, len(failed), skipped, seconds)
 
 
 def end_to_end_scripts():
@@ -159,19 +185,36 @@ def end_to_end(tally, presets, prefix, soak):
             command.append("--soak")
         return run(f"{preset}: {script.stem}", command, 7200 if soak else 900, SANITIZER_OPTIONS)
 
+    def judge(task, code, log):
+        closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
+        checks = f" ({closing[-1][0]} checks)" if closing else ""
+        return f"{task[1]}: e2e {task[0].stem[5:]}{checks}", code == 0 and bool(closing) and int(closing[-1][0]) > 0
+
+    again = []
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         # the sanitized ones take longest: first
         tasks.sort(key=lambda task: task[1] == "dev")
         waiting = {pool.submit(one, task): task for task in tasks}
         for done in concurrent.futures.as_completed(waiting):
-            script, preset = waiting[done]
             code, seconds, log = done.result()
-            closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
-            checks = f" ({closing[-1][0]} checks)" if closing else ""
-            good = code == 0 and bool(closing) and int(closing[-1][0]) > 0
+            stage, good = judge(waiting[done], code, log)
             if not good:
                 show(log)
-            tally.add(f"{preset}: e2e {script.stem[5:]}{checks}", int(good), int(not good), 0, seconds)
+            if good or not may_repeat(log):
+                tally.add(stage, int(good), int(not good), 0, seconds)
+            else:
+                first = log.with_suffix(".first.log")
+                log.rename(first)
+                again.append((waiting[done], first))
+                print(f"{stage} failed; it runs once more at the end", flush=True)
+    for task, first in again:
+        code, seconds, log = one(task)
+        stage, good = judge(task, code, log)
+        if good:
+            tally.unsteady.append((stage, first))
+        else:
+            show(log)
+        tally.add(stage, int(good), int(not good), 0, seconds)
 
 
 def main():
