@@ -1,6 +1,7 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Before it: main.c. After it: collector/query (ask.h). Thread: the main one. */
 #include "ask.h"
+#include "cell.h"
 #include "clock.h"
 #include "commands.h"
 #include "history.h"
@@ -30,9 +31,6 @@ typedef struct options {
     uint64_t limit_bytes, limit_rows;
 } options;
 
-/* How a cell is shown: a number, or something that stands in quotes in JSON. */
-enum look { EMPTY, NUMBER, WORD };
-
 typedef struct printer {
     enum format format;
     size_t columns;
@@ -54,45 +52,6 @@ static void on_stop(void) {
 }
 
 /* ---- cells ---- */
-
-/* The value as text, not escaped, in p->cell. */
-static enum look show(printer *p, const ec_value *v, const char *type) {
-    ea_text *t = &p->cell;
-    ea_text_clear(t);
-    switch (v->type) {
-    case EC_NULL:
-        return EMPTY;
-    case EC_INT:
-        if (strcmp(type, "TIME") == 0)
-            ea_text_utc_ns(t, v->i);
-        else if (strcmp(type, "ADDRESS") == 0)
-            ea_text_hex64(t, ec_u64_from_sql(v->i));
-        else if (strcmp(type, "HEX") == 0)
-            ea_text_hex64(t, (uint64_t)v->i);
-        else {
-            ea_text_i64(t, v->i);
-            return NUMBER;
-        }
-        return WORD;
-    case EC_REAL:
-        if (v->r - v->r != 0) {
-            ea_text_str(t, v->r > 0 ? "Infinity" : "-Infinity");
-            return WORD;
-        }
-        ea_text_printf(t, "%.15g", v->r);
-        if (strtod(t->data ? t->data : "", NULL) != v->r) {
-            ea_text_clear(t);
-            ea_text_printf(t, "%.17g", v->r);
-        }
-        return NUMBER;
-    case EC_BLOB:
-        ea_text_hex(t, v->data, v->len_bytes);
-        return WORD;
-    default:
-        ea_text_add(t, v->data, v->len_bytes);
-        return WORD;
-    }
-}
 
 static const char *cell_text(const printer *p) {
     return p->cell.data ? p->cell.data : "";
@@ -144,7 +103,7 @@ static void measure(printer *p) {
     for (size_t i = 0; i < p->held_cells && !p->held.failed; i++) {
         const char *text = p->held.data + at;
         size_t column = i % p->columns, n = width_of(text);
-        to_the_right[column] |= p->held_looks[i] == NUMBER;
+        to_the_right[column] |= p->held_looks[i] == EC_LOOK_NUMBER;
         if (n > p->widths[column])
             p->widths[column] = n < WIDTH_MAX ? n : WIDTH_MAX;
         at += strlen(text) + 1;
@@ -161,7 +120,7 @@ static void measure(printer *p) {
     at = 0;
     for (size_t i = 0; i < p->held_cells && !p->held.failed; i++) {
         const char *text = p->held.data + at;
-        put_cell(p, i % p->columns, text, p->held_looks[i] == NUMBER);
+        put_cell(p, i % p->columns, text, p->held_looks[i] == EC_LOOK_NUMBER);
         at += strlen(text) + 1;
     }
     free(to_the_right);
@@ -170,7 +129,7 @@ static void measure(printer *p) {
     p->held_cells = 0;
 }
 
-static void hold(printer *p, enum look look, const char *text) {
+static void hold(printer *p, enum ec_look look, const char *text) {
     if (p->held_cells == p->held_capacity) {
         size_t bigger = p->held_capacity ? p->held_capacity * 2 : 256;
         void *looks = realloc(p->held_looks, bigger);
@@ -189,11 +148,11 @@ static void table_row(printer *p, size_t count, const ec_value *cells) {
     ea_text safe;
     ea_text_init(&safe);
     for (size_t i = 0; i < count; i++) {
-        enum look look = show(p, &cells[i], p->types[i]);
+        enum ec_look look = ec_cell_text(&p->cell, &cells[i], p->types[i]);
         ea_text_clear(&safe);
         ea_text_safe(&safe, cell_text(p), p->cell.len_bytes);
         if (p->is_measured)
-            put_cell(p, i, safe.len_bytes ? safe.data : "", look == NUMBER);
+            put_cell(p, i, safe.len_bytes ? safe.data : "", look == EC_LOOK_NUMBER);
         else
             hold(p, look, safe.len_bytes ? safe.data : "");
     }
@@ -209,7 +168,7 @@ static void csv_row(printer *p, size_t count, const ec_value *cells) {
     for (size_t i = 0; i < count; i++) {
         if (i)
             ea_text_char(&p->out, ',');
-        if (show(p, &cells[i], p->types[i]) != EMPTY && p->cell.len_bytes)
+        if (ec_cell_text(&p->cell, &cells[i], p->types[i]) != EC_LOOK_EMPTY && p->cell.len_bytes)
             ea_text_csv(&p->out, cell_text(p), p->cell.len_bytes);
     }
     ea_text_str(&p->out, "\r\n"); /* RFC 4180 */
@@ -220,18 +179,18 @@ static void json_row(printer *p, size_t count, const ec_value *cells) {
         ea_text_str(&p->out, p->rows > 1 ? ",\n  " : "\n  ");
     ea_text_char(&p->out, '{');
     for (size_t i = 0; i < count; i++) {
-        enum look look = show(p, &cells[i], p->types[i]);
+        enum ec_look look = ec_cell_text(&p->cell, &cells[i], p->types[i]);
         if (i)
             ea_text_char(&p->out, ',');
         ea_text_json_str(&p->out, p->names[i]);
         ea_text_char(&p->out, ':');
-        if (look == WORD)
+        if (look == EC_LOOK_WORD)
             ea_text_char(&p->out, '"');
-        if (look == EMPTY)
+        if (look == EC_LOOK_EMPTY)
             ea_text_str(&p->out, "null");
         else
             ea_text_json(&p->out, cell_text(p), p->cell.len_bytes);
-        if (look == WORD)
+        if (look == EC_LOOK_WORD)
             ea_text_char(&p->out, '"');
     }
     ea_text_str(&p->out, p->format == JSON ? "}" : "}\n");

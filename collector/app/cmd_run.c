@@ -6,15 +6,15 @@
 #include "history.h"
 #include "ingest.h"
 #include "log.h"
-#include "metrics.h"
 #include "platform.h"
+#include "web.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
 typedef struct options {
-    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *metrics;
+    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     int64_t request_timeout, idle_timeout, hole_wait;
@@ -62,7 +62,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
-    ec_metrics *metrics = NULL;
+    ec_web *web = NULL;
     ec_store_options so = {
         .writable = 1, .segment_bytes = o->segment_bytes, .trusts_checksums = o->verify != 0, .counters = counters};
     int rc = ec_store_open(&store, o->store, &so, err);
@@ -105,10 +105,12 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .on_stored = on_stored,
                             .wants_keyframe = wants_keyframe,
                             .on_stored_arg = history};
-    if (o->metrics)
-        rc = ec_metrics_start(&metrics, o->metrics, o->store, counters, err);
-    if (!rc && metrics)
-        printf("metrics on port %u of loopback\n", ec_metrics_port(metrics));
+    if (o->web) {
+        ec_web_options wo = {.listen = o->web, .store = o->store, .counters = counters, .log = log};
+        rc = ec_web_start(&web, &wo, err);
+        if (!rc)
+            printf("dashboard on http://%.*s:%u/\n", (int)(strrchr(o->web, ':') - o->web), o->web, ec_web_port(web));
+    }
     if (!rc)
         rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
@@ -116,7 +118,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     while (!rc && !stop_asked)
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
     ec_ingest_stop(ingest);
-    ec_metrics_stop(metrics);
+    ec_web_stop(web);
     ec_history_stop(history);
     ec_store_close(store);
     return rc;
@@ -186,11 +188,11 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, port_file),
      .help = "write the port to this file once ready"},
-    {.name = "metrics",
+    {.name = "web",
      .argument = "HOST:PORT",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, metrics),
-     .help = "serve GET /metrics for Prometheus here; an address on loopback, port 0 takes any free one"},
+     .offset = offsetof(options, web),
+     .help = "serve the dashboard, its API and /metrics here; an address on loopback, port 0 takes any free one"},
     {.name = "threads",
      .argument = "N",
      .type = EA_OPT_U64,

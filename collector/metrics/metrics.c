@@ -2,25 +2,16 @@
 #include "metrics.h"
 
 #include "ledger.h"
-#include "platform.h"
 #include "store.h"
 #include "tables.h"
 
-#include <arpa/inet.h>
-#include <event2/buffer.h>
-#include <event2/event.h>
-#include <event2/http.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     FIRST_COLLECTOR_NUMBER = 70, /* counters from here on are the collector's (counters.h) */
-    TIMEOUT_S = 10,              /* of a connection that says nothing */
-    STOP_POLL_MS = 50,
-    HEADERS_MAX = 8192,
-    FAMILIES_MAX = 64, /* of a stream; further ones are not told */
+    FAMILIES_MAX = 64,           /* of a stream; further ones are not told */
     FAMILY_BYTES = 32,
 };
 
@@ -286,148 +277,4 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */
     return !rc && out->failed ? ea_fail(err, EA_ENOMEM, "tell the metrics") : rc;
-}
-
-/* ---- the listener ---- */
-
-struct ec_metrics {
-    char *dir;
-    const ea_counters *counters;
-    struct event_base *events;
-    struct evhttp *http;
-    struct event *poll;
-    uint16_t port;
-    ea_thread *thread;
-    atomic_int stop;
-};
-
-static void on_poll(evutil_socket_t fd, short what, void *arg) {
-    ec_metrics *m = arg;
-    (void)fd, (void)what;
-    if (atomic_load(&m->stop))
-        event_base_loopbreak(m->events);
-}
-
-static void on_request(struct evhttp_request *http, void *arg) {
-    ec_metrics *m = arg;
-    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
-    ea_text t;
-    ea_err err = {0};
-    if (!path || strcmp(path, "/metrics") != 0) {
-        evhttp_send_error(http, HTTP_NOTFOUND, NULL);
-        return;
-    }
-    ea_text_init(&t);
-    int rc = ec_metrics_text(m->dir, m->counters, EC_METRICS_STREAMS, &t, &err);
-    struct evbuffer *body = rc ? NULL : evbuffer_new();
-    if (body && evbuffer_add(body, t.data, t.len_bytes) == 0) {
-        evhttp_add_header(evhttp_request_get_output_headers(http), "Content-Type",
-                          "text/plain; version=0.0.4; charset=utf-8");
-        evhttp_send_reply(http, HTTP_OK, "OK", body);
-    } else {
-        evhttp_send_error(http, HTTP_INTERNAL, NULL);
-    }
-    if (body)
-        evbuffer_free(body);
-    ea_text_deinit(&t);
-}
-
-static void serve(void *arg) {
-    const ec_metrics *m = arg;
-    event_base_dispatch(m->events);
-}
-
-static int is_loopback(const char *host) {
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
-/* "127.0.0.1:9100" or "[::1]:9100". */
-static int split_address(const char *listen, char host[64], uint16_t *ret_port, ea_err *err) {
-    const char *colon = strrchr(listen, ':'), *begin = listen, *end = colon;
-    char *rest = NULL;
-    unsigned long port = colon ? strtoul(colon + 1, &rest, 10) : 0;
-    if (!colon || rest == colon + 1 || *rest || port > UINT16_MAX)
-        return ea_fail(err, EA_EUSAGE, "--metrics '%s': expected an address and a port", listen);
-    if (*begin == '[' && end > begin + 1 && end[-1] == ']') {
-        begin++;
-        end--;
-    }
-    snprintf(host, 64, "%.*s", (int)(end - begin), begin);
-    if (!is_loopback(host))
-        return ea_fail(err, EA_EUSAGE, "--metrics '%s': only an address on loopback, since there is no login", listen);
-    *ret_port = (uint16_t)port;
-    return 0;
-}
-
-static uint16_t port_of(evutil_socket_t fd) {
-    struct sockaddr_storage a;
-    socklen_t len = sizeof a;
-    struct sockaddr_in v4;
-    if (getsockname(fd, (struct sockaddr *)&a, &len))
-        return 0;
-    memcpy(&v4, &a, sizeof v4); /* the port stands at the same place in both */
-    return ntohs(v4.sin_port);
-}
-
-int ec_metrics_start(ec_metrics **ret, const char *listen, const char *dir, const ea_counters *counters, ea_err *err) {
-    char host[64];
-    uint16_t port = 0;
-    int rc = split_address(listen, host, &port, err);
-    if (rc)
-        return rc;
-    ec_metrics *m = calloc(1, sizeof *m);
-    if (!m)
-        return ea_fail(err, EA_ENOMEM, "serve the metrics");
-    m->counters = counters;
-    m->dir = strdup(dir);
-    m->events = event_base_new();
-    m->http = m->events ? evhttp_new(m->events) : NULL;
-    m->poll = m->events ? event_new(m->events, -1, EV_PERSIST, on_poll, m) : NULL;
-    struct timeval every = {.tv_usec = STOP_POLL_MS * 1000};
-    if (!m->dir || !m->http || !m->poll || event_add(m->poll, &every)) {
-        rc = ea_fail(err, EA_ENOMEM, "serve the metrics");
-    } else {
-        evhttp_set_allowed_methods(m->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-        evhttp_set_max_headers_size(m->http, HEADERS_MAX);
-        evhttp_set_max_body_size(m->http, 0);
-        evhttp_set_timeout(m->http, TIMEOUT_S);
-        evhttp_set_gencb(m->http, on_request, m);
-        struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(m->http, host, port);
-        if (!bound)
-            rc = ea_fail(err, EA_EIO, "listen on %s for metrics", listen);
-        else
-            m->port = port_of(evhttp_bound_socket_get_fd(bound));
-    }
-    if (!rc)
-        rc = ea_thread_start(&m->thread, "metrics", serve, m, err);
-    if (rc) {
-        ec_metrics_stop(m);
-        return rc;
-    }
-    *ret = m;
-    return 0;
-}
-
-uint16_t ec_metrics_port(const ec_metrics *m) {
-    return m->port;
-}
-
-void ec_metrics_stop(ec_metrics *m) {
-    if (!m)
-        return;
-    atomic_store(&m->stop, 1);
-    if (m->thread)
-        ea_thread_join(m->thread);
-    if (m->http)
-        evhttp_free(m->http);
-    if (m->poll)
-        event_free(m->poll);
-    if (m->events)
-        event_base_free(m->events);
-    free(m->dir);
-    free(m);
 }

@@ -1,11 +1,10 @@
 /* What a monitoring system asks for: the collector's counters and the last numbers of the agents' ledgers, in the text
- * format of Prometheus 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/), at GET /metrics of an
- * address on loopback. There is no login: other addresses are refused.
+ * format of Prometheus 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/).
  *
  * Names are those of proto/base/counters.h: etwcollector_<name>_total for the collector's own; etwagent_<name>_total,
  * or etwagent_<name> for what goes up and down, with the labels host and stream. How many streams are named is bounded:
  * those whose numbers came last; etwcollector_ledger_streams_left_out says how many are not.
- * Before it: collector/state. After it: Prometheus. Thread: its own; start and stop belong to the main one. */
+ * Before it: collector/state. After it: collector/web, which serves it as /metrics. Thread: any. */
 #ifndef EC_METRICS_METRICS_H
 #define EC_METRICS_METRICS_H
 
@@ -17,12 +16,5 @@ enum { EC_METRICS_STREAMS = 256 };
 /* Appends the whole answer. dir: the store's folder; while there are no state tables yet, only counters are told. */
 EA_MUST_CHECK int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, ea_text *out,
                                   ea_err *err);
-
-typedef struct ec_metrics ec_metrics;
-/* listen: "127.0.0.1:9100", "[::1]:0" (any free port). EA_EUSAGE when it is no loopback address. dir is copied. */
-EA_MUST_CHECK int ec_metrics_start(ec_metrics **ret, const char *listen, const char *dir, const ea_counters *counters,
-                                   ea_err *err);
-uint16_t ec_metrics_port(const ec_metrics *m);
-void ec_metrics_stop(ec_metrics *m); /* NULL is allowed */
 
 #endif

@@ -88,6 +88,19 @@ static void add_string(ea_text *t, const char *s) {
     ea_text_add(t, s, strlen(s) + 1);
 }
 
+static void add_param(ea_text *t, const ec_value *v) {
+    uint8_t head[9] = {(uint8_t)v->type};
+    if (v->type == EC_INT)
+        ea_store64(head + 1, (uint64_t)v->i);
+    else if (v->type == EC_REAL)
+        memcpy(head + 1, &v->r, sizeof v->r);
+    else if (v->type != EC_NULL)
+        ea_store64(head + 1, v->len_bytes);
+    ea_text_add(t, head, sizeof head);
+    if (v->type == EC_TEXT || v->type == EC_BLOB)
+        ea_text_add(t, v->data, v->len_bytes);
+}
+
 static int send_question(int in, const ec_question *q, ea_err *err) {
     ea_text t;
     uint8_t head[25];
@@ -100,6 +113,10 @@ static int send_question(int in, const ec_question *q, ea_err *err) {
     add_string(&t, q->store);
     add_string(&t, q->host ? q->host : "");
     add_string(&t, q->sql);
+    ea_store32(head, (uint32_t)q->param_count);
+    ea_text_add(&t, head, 4);
+    for (size_t i = 0; i < q->param_count; i++)
+        add_param(&t, &q->params[i]);
     int rc = t.failed ? ea_fail(err, EA_ENOMEM, "ask a question") : 0;
     for (size_t at = 0; !rc && at < t.len_bytes;) {
         ssize_t n = write(in, t.data + at, t.len_bytes - at);

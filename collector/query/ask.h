@@ -1,5 +1,5 @@
 /* A statement of SQL asked in a process of its own, with limits: whatever it does, who asked stays unharmed.
- * Before it: the command query; later collector/web. After it: worker.c in the child, sql.h there.
+ * Before it: the command query, collector/web. After it: worker.c in the child, sql.h there.
  *
  * The child is this program again, started with EC_WORKER_NAME as its only argument (main() calls ec_worker_main then),
  * so that it may be started from a process with threads. It gets the question on its standard input and answers on its
@@ -17,6 +17,8 @@
 
 typedef struct ec_question {
     const char *store, *host, *sql; /* host NULL: of all */
+    const ec_value *params;         /* for ?1, ?2 ... of the statement; borrowed */
+    size_t param_count;
     int64_t limit_ns;
     uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
 } ec_question;

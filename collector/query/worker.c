@@ -31,6 +31,8 @@ enum {
 typedef struct worker {
     char *question; /* what came in; the strings below point into it */
     const char *store, *host, *sql;
+    const char *params, *params_end;
+    uint32_t param_count;
     int64_t deadline_ns;
     uint64_t limit_bytes, limit_rows;
     int is_late;
@@ -117,7 +119,8 @@ static const char *next_string(char **at, const char *stop) {
     return s[n] == 0 ? s : NULL;
 }
 
-/* u64 limit_ns, limit_bytes, limit_rows; u8 has a host; three strings (u32, bytes, NUL). */
+/* u64 limit_ns, limit_bytes, limit_rows; u8 has a host; three strings (u32, bytes, NUL); u32 parameters, each of them
+ * u8 type, 8 bytes value or length, bytes. */
 static int read_question(worker *w) {
     enum { HEAD = 25 };
     size_t n = 0;
@@ -140,8 +143,11 @@ static int read_question(worker *w) {
     w->store = next_string(&at, w->question + n);
     w->host = w->store ? next_string(&at, w->question + n) : NULL;
     w->sql = w->host ? next_string(&at, w->question + n) : NULL;
-    if (!w->sql)
+    if (!w->sql || w->question + n - at < 4)
         return -1;
+    w->param_count = ea_load32(at);
+    w->params = at + 4;
+    w->params_end = w->question + n;
     if (!w->question[HEAD - 1])
         w->host = NULL;
     return 0;
@@ -269,6 +275,42 @@ static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
     }
 }
 
+/* SQLITE_OK; SQLITE_RANGE when there are more parameters than the statement has, or they are cut off. */
+static int bind_params(const worker *w, sqlite3_stmt *st) {
+    const char *at = w->params;
+    int code = SQLITE_OK;
+    for (uint32_t i = 0; code == SQLITE_OK && i < w->param_count; i++) {
+        if (w->params_end - at < 9)
+            return SQLITE_RANGE;
+        enum ec_value_type type = (enum ec_value_type)(uint8_t)*at;
+        uint64_t bits = ea_load64(at + 1);
+        double real;
+        at += 9;
+        if ((type == EC_TEXT || type == EC_BLOB) && bits > (uint64_t)(w->params_end - at))
+            return SQLITE_RANGE;
+        switch (type) {
+        case EC_INT:
+            code = sqlite3_bind_int64(st, (int)i + 1, (sqlite3_int64)bits);
+            break;
+        case EC_REAL:
+            memcpy(&real, &bits, sizeof real);
+            code = sqlite3_bind_double(st, (int)i + 1, real);
+            break;
+        case EC_TEXT:
+            code = sqlite3_bind_text64(st, (int)i + 1, at, bits, SQLITE_STATIC, SQLITE_UTF8);
+            at += bits;
+            break;
+        case EC_BLOB:
+            code = sqlite3_bind_blob64(st, (int)i + 1, at, bits, SQLITE_STATIC);
+            at += bits;
+            break;
+        default:
+            code = sqlite3_bind_null(st, (int)i + 1);
+        }
+    }
+    return code;
+}
+
 static int is_space(const char *s) {
     for (; *s; s++)
         if (!strchr(" \t\r\n;", *s))
@@ -288,6 +330,12 @@ static enum ec_ending run(worker *w, sqlite3 *db, ea_err *err) {
         (void)ea_fail(err, EA_EUSAGE, "one SELECT is expected");
         sqlite3_finalize(st);
         return EC_ENDED_WHOLE;
+    }
+    code = bind_params(w, st);
+    if (code != SQLITE_OK) {
+        ending = judge(w, db, code, err);
+        sqlite3_finalize(st);
+        return ending;
     }
     send_columns(w, st);
     while (!w->failed && (code = sqlite3_step(st)) == SQLITE_ROW) {

@@ -54,7 +54,7 @@ def rows(collector, agent):
 
 
 def small_keyframes(env, checks, reference):
-    collector = env.new_collector("keyframes", extra=["--metrics", "127.0.0.1:0"]).start()
+    collector = env.new_collector("keyframes", extra=["--web", "127.0.0.1:0"]).start()
     summary, _ = replay(env, collector, BIG, "big", ["--keyframe-every", "2s", "--keyframe-bytes", "64KiB"])
     faulted.check_summary_but_keyframes(checks, summary, traces.event_count(BIG), "small keyframes")
     checks.that(summary["ledger"]["keyframe_rows_given_up"] > 500, f"rows given up: {summary['ledger']}")
@@ -70,7 +70,7 @@ def small_keyframes(env, checks, reference):
 
 def small_state(env, checks, reference):
     """The long trace is of the machine that has little open, the short one of a machine with many modules."""
-    collector = env.new_collector("state", extra=["--metrics", "127.0.0.1:0", "--state-bytes", "2MiB"]).start()
+    collector = env.new_collector("state", extra=["--web", "127.0.0.1:0", "--state-bytes", "2MiB"]).start()
     replay(env, collector, BIG, "big")
     before = folded(collector)["etwcollector_state_evicted_total"]
     replay(env, collector, SMALL, "small")
@@ -89,7 +89,7 @@ def small_state(env, checks, reference):
 
 def few_machines(env, checks, reference):
     """Streams by turns, so that each is read back again and again."""
-    collector = env.new_collector("few", extra=["--metrics", "127.0.0.1:0", "--state-streams", "2"]).start()
+    collector = env.new_collector("few", extra=["--web", "127.0.0.1:0", "--state-streams", "2"]).start()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: replay(env, collector, SMALL, f"many-{n}", ["--batch-events", "500", "--request-bytes", "16KiB"]), range(4)))
     folded(collector)
@@ -100,7 +100,7 @@ def few_machines(env, checks, reference):
 
 
 def few_names(env, checks, reference):
-    collector = env.new_collector("names", extra=["--metrics", "127.0.0.1:0", "--state-names", "500", "--state-operations", "64"]).start()
+    collector = env.new_collector("names", extra=["--web", "127.0.0.1:0", "--state-names", "500", "--state-operations", "64"]).start()
     replay(env, collector, NAMES, "big")
     numbers = folded(collector)
     checks.that(numbers["etwcollector_state_evicted_total"] > 0, "names that gave way")
@@ -114,7 +114,7 @@ def few_names(env, checks, reference):
 
 def overload(env, checks):
     """Six agents want more than the collector has room for; a seventh sends little."""
-    collector = env.new_collector("overload", extra=["--metrics", "127.0.0.1:0", "--max-body", "1MiB", "--max-waiting", "2MiB"]).start()
+    collector = env.new_collector("overload", extra=["--web", "127.0.0.1:0", "--max-body", "1MiB", "--max-waiting", "2MiB"]).start()
     busy = [f"busy-{n}" for n in range(6)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         running = [pool.submit(replay, env, collector, BIG, agent, ["--request-bytes", "768KiB"]) for agent in busy]
@@ -151,7 +151,7 @@ def greedy_queries(env, checks, collector):
 
 def test(env, checks, _):
     env.make_certificates(["big", "small", "quiet", "beside", *(f"many-{n}" for n in range(4)), *(f"busy-{n}" for n in range(6))])
-    reference = env.new_collector("reference", extra=["--metrics", "127.0.0.1:0"]).start()
+    reference = env.new_collector("reference", extra=["--web", "127.0.0.1:0"]).start()
     for trace, agent in ((BIG, "big"), (SMALL, "small")):
         replay(env, reference, trace, agent)
     folded(reference)

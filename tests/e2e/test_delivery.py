@@ -35,7 +35,7 @@ LIVE = [*faulted.HASTY, "--live"]
 
 def metrics(collector):
     """{name with labels: value} of /metrics."""
-    port = int(re.findall(r"metrics on port (\d+)", collector.log())[-1])
+    port = int(re.findall(r"dashboard on http://127.0.0.1:(\d+)/", collector.log())[-1])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
@@ -273,8 +273,8 @@ def healing(env, checks):
 
 def test(env, checks, _):
     env.make_certificates(["cloned", "restarted", "resuming", "choosing", "recovering", "modest", "healing"])
-    collector = env.new_collector(extra=["--metrics", "127.0.0.1:0"]).start()
-    other = env.new_collector("other", extra=["--metrics", "127.0.0.1:0"]).start()
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
+    other = env.new_collector("other", extra=["--web", "127.0.0.1:0"]).start()
     clones(env, checks, collector)
     resumption(env, checks, collector)
     collector.stop()

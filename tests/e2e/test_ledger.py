@@ -150,7 +150,7 @@ SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{((?:[a-zA-Z_][a-zA-Z0-9_]*="
 
 
 def check_metrics(checks, collector, total):
-    port = int(re.search(r"metrics on port (\d+)", collector.log()).group(1))
+    port = int(re.search(r"dashboard on http://127.0.0.1:(\d+)/", collector.log()).group(1))
 
     def get(path):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
@@ -240,7 +240,7 @@ def check_imbalance(env, checks, collector, batches):
 def test(env, checks, _):
     agents = ["whole", "holed", "wrong", "last"]
     env.make_certificates(agents)
-    collector = env.new_collector(extra=["--metrics", "127.0.0.1:0"]).start()
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)
     env.replay(traces.paths(TRACE, env.build), collector, agent="whole", extra=["--batch-events", BATCH_EVENTS])
     check_balanced(checks, collector, total)
@@ -249,7 +249,7 @@ def test(env, checks, _):
     check_imbalance(env, checks, collector, batches)
     check_hole(env, checks, env.new_collector("second").start(), batches)
     refused = env.run([env.collector, "run", "--store", env.folder / "other", "--cert", env.certs / "server.crt", "--key",
-                       env.certs / "server.key", "--ca", env.certs / "ca.crt", "--listen", "127.0.0.1:0", "--metrics", "0.0.0.0:0"],
+                       env.certs / "server.key", "--ca", env.certs / "ca.crt", "--listen", "127.0.0.1:0", "--web", "0.0.0.0:0"],
                       check=False)
     checks.equal(refused.returncode, 2, "metrics for everybody")
 

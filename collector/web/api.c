@@ -1,0 +1,53 @@
+/* What can be requested, and the answers that are no rows of a fixed statement: metrics, SQL. See call.h. */
+#include "body.h"
+#include "metrics.h"
+#include "rows.h"
+
+#include <string.h>
+
+enum { SQL_ROWS = 10000, SQL_ROWS_MAX = 1000000 };
+
+static int metrics(ec_call *c, ea_err *err) {
+    c->type = "text/plain; version=0.0.4; charset=utf-8";
+    return ec_metrics_text(c->options->store, c->options->counters, EC_METRICS_STREAMS, &c->out, err);
+}
+
+/* POST {"sql": "SELECT ...", "host": "...", "rows": 1000, "format": "json"} */
+static int sql(ec_call *c, ea_err *err) {
+    static const char *const NAMES[] = {"sql", "host", "rows", "format", NULL};
+    ec_body body;
+    uint64_t rows = SQL_ROWS;
+    int rc = ec_body_read(&body, c->body, c->body_bytes, NAMES, err);
+    if (rc)
+        return rc;
+    const char *statement = ec_body_get(&body, "sql"), *limit = ec_body_get(&body, "rows"),
+               *format = ec_body_get(&body, "format");
+    ec_rows q = {.sql = statement, .host = ec_body_get(&body, "host"), .form = EC_FORM_ARRAY};
+    if (!statement)
+        rc = ea_fail(err, EA_EUSAGE, "\"sql\" is missing");
+    else if (limit && (ea_u64_parse(limit, &rows) || !rows || rows > SQL_ROWS_MAX))
+        rc = ea_fail(err, EA_EUSAGE, "\"rows\": a number from 1 to %d", SQL_ROWS_MAX);
+    else if (format && strcmp(format, "csv") == 0)
+        q.form = EC_FORM_CSV;
+    else if (format && strcmp(format, "jsonl") == 0)
+        q.form = EC_FORM_JSONL;
+    else if (format && strcmp(format, "json") != 0)
+        rc = ea_fail(err, EA_EUSAGE, "\"format\": json, csv or jsonl");
+    q.limit_rows = rows;
+    if (!rc)
+        rc = ec_rows_answer(c, &q, err);
+    ec_body_deinit(&body);
+    return rc;
+}
+
+static int hosts(ec_call *c, ea_err *err) {
+    ec_rows q = {.sql = "SELECT * FROM hosts ORDER BY host", .form = EC_FORM_ITEMS, .limit_rows = 100000};
+    return ec_rows_answer(c, &q, err);
+}
+
+const ec_route EC_ROUTES[] = {
+    {EC_GET, "/metrics", EC_LANE_QUESTION, metrics},
+    {EC_GET, "/api/v1/hosts", EC_LANE_QUESTION, hosts},
+    {EC_POST, "/api/v1/sql", EC_LANE_QUESTION, sql},
+    {0},
+};

@@ -1,0 +1,72 @@
+/* One request while it is answered, and the table of what can be requested.
+ * Before it: server.c, which makes calls out of HTTP. After it: the handlers in api*.c. Thread: the handler's, but for
+ * `canceled`, which any may set. */
+#ifndef EC_WEB_CALL_H
+#define EC_WEB_CALL_H
+
+#include "text.h"
+#include "web.h"
+
+#include <stdatomic.h>
+
+enum { EC_PARTS_MAX = 4 };
+
+enum ec_method { EC_GET = 1, EC_POST = 2 };
+
+typedef struct ec_param {
+    char *name, *value; /* decoded, without NUL inside */
+} ec_param;
+
+typedef struct ec_route ec_route;
+
+typedef struct ec_call {
+    const ec_web_options *options;
+    const ec_route *route;
+    char *path; /* decoded */
+    ec_param *params;
+    size_t param_count;
+    char *parts[EC_PARTS_MAX]; /* what stands at the {names} of the route's path, decoded */
+    const char *body;          /* of a POST, NUL behind it */
+    size_t body_bytes;
+    char *if_none_match; /* NULL: none */
+    int accepts_gzip;
+    int accepts_open_metrics;
+    atomic_int canceled; /* who asked is gone, or the server stops */
+
+    /* the answer: filled in by the handler */
+    int status;       /* 0: 200 */
+    const char *type; /* of the content; NULL: JSON */
+    const char *etag; /* NULL: none, and not kept by browsers */
+    const char *encoding;
+    char disposition[96]; /* Content-Disposition; "": none */
+    ea_text out;
+    struct ec_sender *sender; /* server.c's */
+} ec_call;
+
+/* Answers a call. An error becomes a problem document (RFC 9457) with its message: EA_EUSAGE 400, EA_ENOTFOUND 404,
+ * EA_ELIMIT 422, EA_ETIMEOUT 503, others 500. */
+typedef int (*ec_handler)(ec_call *c, ea_err *err);
+
+/* Calls of a lane share its threads and its queue, so that those who listen for long do not hold up the others. */
+enum ec_lane { EC_LANE_QUESTION, EC_LANE_LISTEN, EC_LANE_COUNT };
+
+struct ec_route {
+    enum ec_method method;
+    const char *path; /* "/api/v1/hosts/{host}"; a part in braces is any one part */
+    enum ec_lane lane;
+    ec_handler answer;
+};
+
+/* The routes, ending with a NULL path (api.c). */
+extern const ec_route EC_ROUTES[];
+
+/* The value of a parameter of the query string; NULL when it is not there. */
+const char *ec_call_param(const ec_call *c, const char *name);
+/* Sends what is in `out` now; the handler goes on afterwards. Waits while the other side is slow. EA_ECANCELED. */
+EA_MUST_CHECK int ec_call_flush(ec_call *c, ea_err *err);
+/* Waits for so long, or until the call is canceled: then EA_ECANCELED. */
+EA_MUST_CHECK int ec_call_wait(ec_call *c, int64_t ns, ea_err *err);
+/* Puts a problem document in place of the answer. */
+void ec_call_problem(ec_call *c, int status, const char *title, const char *detail);
+
+#endif

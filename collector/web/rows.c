@@ -1,0 +1,226 @@
+/* Rows as JSON and CSV. See rows.h. */
+#include "rows.h"
+
+#include "cell.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ANSWER_MAX = 64 << 20, /* bytes of an answer that is not sent in pieces */
+    PIECE_BYTES = 64 << 10,
+};
+static const int64_t EXACT_MAX = INT64_C(9007199254740991); /* 2^53 - 1 */
+
+typedef struct printer {
+    ec_call *call;
+    const ec_rows *q;
+    char **names, **types;
+    size_t columns;
+    uint64_t rows;
+    int has_more;
+    ea_text cell;
+    ea_err *err;
+    int rc;
+} printer;
+
+const char *ec_rows_ending(enum ec_ending ending) {
+    static const char *const NAMES[] = {"whole", "rows", "time", "memory", "canceled"};
+    return NAMES[ending];
+}
+
+void ec_rows_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type) {
+    enum ec_look look = ec_cell_text(scratch, v, type);
+    if (look == EC_LOOK_NUMBER && v->type == EC_INT && (v->i > EXACT_MAX || v->i < -EXACT_MAX))
+        look = EC_LOOK_WORD;
+    if (look == EC_LOOK_EMPTY) {
+        ea_text_str(out, "null");
+        return;
+    }
+    if (look == EC_LOOK_WORD)
+        ea_text_char(out, '"');
+    ea_text_json(out, scratch->data ? scratch->data : "", scratch->len_bytes);
+    if (look == EC_LOOK_WORD)
+        ea_text_char(out, '"');
+}
+
+static int is_streamed(const ec_rows *q) {
+    return q->form == EC_FORM_CSV || q->form == EC_FORM_JSONL;
+}
+
+static void add_object(printer *p, const ec_value *cells) {
+    ea_text *out = &p->call->out;
+    ea_text_char(out, '{');
+    for (size_t i = 0; i < p->columns; i++) {
+        if (i)
+            ea_text_char(out, ',');
+        ea_text_json_str(out, p->names[i]);
+        ea_text_char(out, ':');
+        ec_rows_json_cell(out, &p->cell, &cells[i], p->types[i]);
+    }
+    ea_text_char(out, '}');
+}
+
+static void add_csv(printer *p, const ec_value *cells) {
+    ea_text *out = &p->call->out;
+    for (size_t i = 0; i < p->columns; i++) {
+        if (i)
+            ea_text_char(out, ',');
+        if (ec_cell_text(&p->cell, &cells[i], p->types[i]) != EC_LOOK_EMPTY && p->cell.len_bytes)
+            ea_text_csv(out, p->cell.data, p->cell.len_bytes);
+    }
+    ea_text_str(out, "\r\n");
+}
+
+static void begin(printer *p) {
+    ea_text *out = &p->call->out;
+    switch (p->q->form) {
+    case EC_FORM_ITEMS:
+        ea_text_str(out, "{\"items\":[");
+        break;
+    case EC_FORM_ARRAY:
+        ea_text_str(out, "{\"columns\":[");
+        for (size_t i = 0; p->names && i < p->columns; i++) {
+            ea_text_str(out, i ? ",{\"name\":" : "{\"name\":");
+            ea_text_json_str(out, p->names[i]);
+            ea_text_str(out, ",\"type\":");
+            ea_text_json_str(out, p->types[i]);
+            ea_text_char(out, '}');
+        }
+        ea_text_str(out, "],\"rows\":[");
+        break;
+    case EC_FORM_CSV:
+        for (size_t i = 0; p->names && i < p->columns; i++) {
+            if (i)
+                ea_text_char(out, ',');
+            ea_text_csv(out, p->names[i], strlen(p->names[i]));
+        }
+        ea_text_str(out, "\r\n");
+        break;
+    default:
+        break;
+    }
+}
+
+static int on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+    printer *p = arg;
+    p->names = calloc(count + 1, sizeof *p->names);
+    p->types = calloc(count + 1, sizeof *p->types);
+    for (size_t i = 0; p->names && p->types && i < count; i++) {
+        p->columns = i + 1;
+        p->names[i] = strdup(names[i]);
+        p->types[i] = strdup(types[i]);
+        if (!p->names[i] || !p->types[i])
+            break;
+    }
+    if (!p->names || !p->types || (p->columns && (!p->names[p->columns - 1] || !p->types[p->columns - 1]))) {
+        p->rc = ea_fail(p->err, EA_ENOMEM, "answer");
+        return 1;
+    }
+    begin(p);
+    return 0;
+}
+
+static int on_row(void *arg, size_t count, const ec_value *cells) {
+    printer *p = arg;
+    ea_text *out = &p->call->out;
+    (void)count;
+    if (p->q->has_pages && p->rows == p->q->limit_rows) {
+        p->has_more = 1;
+        return 0;
+    }
+    if (p->q->form == EC_FORM_ONE && p->rows)
+        return 0;
+    p->rows++;
+    switch (p->q->form) {
+    case EC_FORM_CSV:
+        add_csv(p, cells);
+        break;
+    case EC_FORM_ARRAY:
+        ea_text_str(out, p->rows > 1 ? ",\n[" : "\n[");
+        for (size_t i = 0; i < p->columns; i++) {
+            if (i)
+                ea_text_char(out, ',');
+            ec_rows_json_cell(out, &p->cell, &cells[i], p->types[i]);
+        }
+        ea_text_char(out, ']');
+        break;
+    default:
+        if (p->q->form == EC_FORM_ITEMS)
+            ea_text_str(out, p->rows > 1 ? ",\n" : "\n");
+        add_object(p, cells);
+        if (p->q->form == EC_FORM_JSONL)
+            ea_text_char(out, '\n');
+    }
+    if (is_streamed(p->q) ? out->len_bytes >= PIECE_BYTES : 0)
+        p->rc = ec_call_flush(p->call, p->err);
+    else if (out->len_bytes > ANSWER_MAX)
+        p->rc = ea_fail(p->err, EA_ELIMIT, "the answer has more than %d MiB: ask for fewer rows, or as csv or jsonl",
+                        ANSWER_MAX >> 20);
+    return p->rc != 0;
+}
+
+static int finish(printer *p, const ec_outcome *outcome) {
+    ea_text *out = &p->call->out;
+    const ec_rows *q = p->q;
+    if (q->form == EC_FORM_ONE) {
+        if (outcome->ending == EC_ENDED_TIME || outcome->ending == EC_ENDED_MEMORY)
+            return ea_fail(p->err, EA_ETIMEOUT, "the question ended at its limit of %s",
+                           ec_rows_ending(outcome->ending));
+        if (!p->rows)
+            return ea_fail(p->err, EA_ENOTFOUND, "there is no such thing");
+        ea_text_char(out, '\n');
+    } else if (!is_streamed(q)) {
+        if (!p->names)
+            begin(p);
+        ea_text_str(out, "]");
+        if (q->form == EC_FORM_ITEMS) {
+            ea_text_str(out, ",\"next\":");
+            if (p->has_more)
+                ea_text_printf(out, "\"%" PRIu64 "\"", q->offset + q->limit_rows);
+            else
+                ea_text_str(out, "null");
+        }
+        ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 "}\n", ec_rows_ending(outcome->ending),
+                       outcome->damaged);
+    } else if (outcome->ending != EC_ENDED_WHOLE && q->form == EC_FORM_JSONL) {
+        ea_text_printf(out, "{\"ending\":\"%s\"}\n", ec_rows_ending(outcome->ending));
+    }
+    return 0;
+}
+
+int ec_rows_answer(ec_call *c, const ec_rows *q, ea_err *err) {
+    printer p = {.call = c, .q = q, .err = err};
+    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
+    ec_question question = {.store = c->options->store,
+                            .host = q->host && *q->host ? q->host : NULL,
+                            .sql = q->sql,
+                            .params = q->params,
+                            .param_count = q->param_count,
+                            .limit_ns = c->options->limit_ns,
+                            .limit_bytes = c->options->limit_bytes,
+                            .limit_rows = q->limit_rows + (q->has_pages != 0)};
+    ea_text_init(&p.cell);
+    if (q->form == EC_FORM_CSV)
+        c->type = "text/csv; charset=utf-8";
+    else if (q->form == EC_FORM_JSONL)
+        c->type = "application/x-ndjson";
+    int rc = ec_ask(&question, &(ec_listener){on_columns, on_row, &p}, &c->canceled, &outcome, err);
+    if (rc == EA_EUSAGE && q->is_empty_without_table && strncmp(err->message, "no such table", 13) == 0)
+        rc = 0;
+    if (!rc)
+        rc = p.rc;
+    if (!rc && outcome.ending == EC_ENDED_CANCELED)
+        rc = ea_fail(err, EA_ECANCELED, "stopped on request");
+    if (!rc)
+        rc = finish(&p, &outcome);
+    for (size_t i = 0; i < p.columns; i++) {
+        free(p.names[i]);
+        free(p.types[i]);
+    }
+    free(p.names);
+    free(p.types);
+    ea_text_deinit(&p.cell);
+    return rc;
+}

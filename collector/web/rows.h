@@ -1,0 +1,38 @@
+/* Answers that are rows of a statement: JSON with paging, CSV, one JSON object a line.
+ * Before it: the handlers. After it: ask.h. Thread: the handler's. */
+#ifndef EC_WEB_ROWS_H
+#define EC_WEB_ROWS_H
+
+#include "ask.h"
+#include "call.h"
+
+enum ec_form {
+    EC_FORM_ITEMS, /* {"items": [{...}], "next": cursor, "ending": "whole", "damaged": 0} */
+    EC_FORM_ONE,   /* the first row as an object; EA_ENOTFOUND without one */
+    EC_FORM_ARRAY, /* {"columns": [{"name", "type"}], "rows": [[...]], "ending", "damaged"} */
+    EC_FORM_CSV,   /* RFC 4180, sent as it comes */
+    EC_FORM_JSONL, /* likewise */
+};
+
+typedef struct ec_rows {
+    const char *sql, *host; /* host NULL: of all */
+    const ec_value *params;
+    size_t param_count;
+    uint64_t limit_rows;
+    enum ec_form form;
+    /* paging: the statement gives one row more than limit_rows when there are more; a cursor is the place of the next
+     * row. has_pages 0: EC_ENDED_ROWS says that there are more */
+    int has_pages;
+    uint64_t offset;
+    int is_empty_without_table; /* a class that was never stored has no table: no rows then */
+} ec_rows;
+
+/* Asks, and fills the call's answer (or sends it in pieces). */
+EA_MUST_CHECK int ec_rows_answer(ec_call *c, const ec_rows *q, ea_err *err);
+
+/* A cell as a JSON value: whole numbers beyond 2^53, which JavaScript cannot tell apart, as texts. */
+void ec_rows_json_cell(ea_text *out, ea_text *scratch, const ec_value *v, const char *type);
+/* "whole", "rows", "time", "memory" ... */
+const char *ec_rows_ending(enum ec_ending ending);
+
+#endif

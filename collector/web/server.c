@@ -1,0 +1,793 @@
+/* HTTP: one thread with libevent's loop that owns all connections, and a few threads that answer. See web.h.
+ *
+ * Nothing of libevent crosses threads. The loop makes a call out of a request and puts it in its lane's queue; a thread
+ * of the lane answers it and leaves pieces in a list, and an eventfd wakes the loop to send them. A call is the
+ * answering thread's until it leaves the last piece; then the loop frees it. When a connection ends first, the call is
+ * marked canceled, and what is sent of it goes nowhere.
+ *
+ * What a browser is kept from: pages of other sites (the Host header must be an address or a name of ours, against DNS
+ * rebinding; no CORS; a POST must be JSON of our own origin), and scripts in what is shown (Content-Security-Policy).
+ */
+#include "call.h"
+#include "platform.h"
+
+#include <arpa/inet.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    TIMEOUT_S = 30, /* of a connection that says nothing */
+    HEADERS_MAX = 16 << 10,
+    BODY_MAX = 2 << 20,
+    PARAMS_MAX = 64,
+    QUESTION_THREADS = 4,
+    LISTEN_THREADS = 16,
+    QUEUE_MAX = 64,       /* calls that wait in a lane */
+    UNSENT_MAX = 1 << 20, /* bytes of one answer that the other side has not taken */
+    DEFAULT_LIMIT_S = 30,
+    RETRY_AFTER_S = 1,
+    HOST_BYTES = 64,
+};
+
+/* What server.c knows of a call. */
+typedef struct ec_sender {
+    ec_call call;
+    ec_web *web;
+    struct ec_sender *next;                 /* in a lane's queue */
+    struct ec_sender *all_next, **all_link; /* of all calls: the loop's */
+    struct evhttp_request *http;            /* the loop's */
+    struct evhttp_connection *connection;   /* the loop's; NULL when it is gone */
+    char *input;                            /* the body's copy */
+    int has_begun;                          /* the loop has sent the head of an answer in pieces */
+    int was_flushed;                        /* the answering thread's: there are pieces already */
+    size_t queued_bytes, output_bytes;      /* in pieces; in the connection's buffer. Under the mutex */
+} sender;
+
+typedef struct piece {
+    struct piece *next;
+    sender *from;
+    ea_text text;
+    int is_last, is_whole; /* whole: the answer's only one */
+} piece;
+
+typedef struct lane {
+    sender *first, **last;
+    size_t waiting;
+    ea_thread *threads[LISTEN_THREADS];
+    size_t thread_count;
+    ec_web *web;
+} lane;
+
+struct ec_web {
+    ec_web_options options;
+    char *listen, *store;
+    char host[HOST_BYTES];
+    uint16_t port;
+    struct event_base *events;
+    struct evhttp *http;
+    struct event *wake;
+    int wake_fd;
+    sender *calls; /* the loop's */
+    ea_thread *loop;
+
+    ea_mutex *mutex; /* guards all that follows, and what is in lanes */
+    ea_cond *changed;
+    lane lanes[EC_LANE_COUNT];
+    piece *pieces, **pieces_last;
+    int quit;
+};
+
+/* ---- from the answering thread to the loop ---- */
+
+static void wake(ec_web *w) {
+    uint64_t one = 1;
+    if (write(w->wake_fd, &one, sizeof one) < 0) {
+        /* an eventfd's write fails only when its counter is full: it is awake then */
+    }
+}
+
+/* Takes the text of the call. */
+static int leave(sender *s, int is_last, int is_whole) {
+    ec_web *w = s->web;
+    piece *p = calloc(1, sizeof *p);
+    if (!p)
+        return EA_ENOMEM;
+    *p = (piece){.from = s, .text = s->call.out, .is_last = is_last, .is_whole = is_whole};
+    ea_text_init(&s->call.out);
+    ea_mutex_lock(w->mutex);
+    s->queued_bytes += p->text.len_bytes;
+    *w->pieces_last = p;
+    w->pieces_last = &p->next;
+    ea_mutex_unlock(w->mutex);
+    wake(w);
+    return 0;
+}
+
+int ec_call_flush(ec_call *c, ea_err *err) {
+    sender *s = c->sender;
+    if (c->out.failed)
+        return ea_fail(err, EA_ENOMEM, "answer");
+    if (c->out.len_bytes && leave(s, 0, 0))
+        return ea_fail(err, EA_ENOMEM, "answer");
+    s->was_flushed = 1;
+    ea_mutex_lock(s->web->mutex);
+    while (s->queued_bytes + s->output_bytes > UNSENT_MAX && !c->canceled)
+        ea_cond_wait(s->web->changed, s->web->mutex);
+    ea_mutex_unlock(s->web->mutex);
+    return c->canceled ? ea_fail(err, EA_ECANCELED, "answer") : 0;
+}
+
+int ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {
+    sender *s = c->sender;
+    int64_t end = ea_monotonic_ns() + ns;
+    ea_mutex_lock(s->web->mutex);
+    for (int64_t left = ns; left > 0 && !c->canceled; left = end - ea_monotonic_ns())
+        (void)ea_cond_wait_for(s->web->changed, s->web->mutex, left);
+    ea_mutex_unlock(s->web->mutex);
+    return c->canceled ? ea_fail(err, EA_ECANCELED, "wait") : 0;
+}
+
+const char *ec_call_param(const ec_call *c, const char *name) {
+    for (size_t i = 0; i < c->param_count; i++)
+        if (strcmp(c->params[i].name, name) == 0)
+            return c->params[i].value;
+    return NULL;
+}
+
+void ec_call_problem(ec_call *c, int status, const char *title, const char *detail) {
+    ea_text_clear(&c->out);
+    c->status = status;
+    c->type = "application/problem+json";
+    c->etag = NULL;
+    c->encoding = NULL;
+    c->disposition[0] = 0;
+    ea_text_printf(&c->out, "{\"type\":\"about:blank\",\"status\":%d,\"title\":", status);
+    ea_text_json_str(&c->out, title);
+    ea_text_str(&c->out, ",\"detail\":");
+    ea_text_json_str(&c->out, detail);
+    ea_text_str(&c->out, "}\n");
+}
+
+/* ---- answering ---- */
+
+static void fail_call(ec_call *c, int rc, const ea_err *err) {
+    switch (rc) {
+    case EA_EUSAGE:
+        ec_call_problem(c, 400, "Bad Request", err->message);
+        break;
+    case EA_ENOTFOUND:
+        ec_call_problem(c, 404, "Not Found", err->message);
+        break;
+    case EA_ELIMIT:
+        ec_call_problem(c, 422, "Unprocessable Content", err->message);
+        break;
+    case EA_ETIMEOUT:
+    case EA_ECANCELED:
+        ec_call_problem(c, 503, "Service Unavailable", err->message);
+        break;
+    default:
+        ec_log_line(c->options->log, "web: %s: %s", c->path, err->message);
+        ec_call_problem(c, 500, "Internal Server Error", err->message);
+    }
+}
+
+static void answer(sender *s) {
+    ec_call *c = &s->call;
+    ea_err err = {0};
+    int rc = c->canceled ? ea_fail(&err, EA_ECANCELED, "answer") : c->route->answer(c, &err);
+    if (!rc && c->out.failed)
+        rc = ea_fail(&err, EA_ENOMEM, "answer");
+    int is_whole = !s->was_flushed;
+    if (rc && is_whole)
+        fail_call(c, rc, &err);
+    else if (rc)
+        ea_text_clear(&c->out); /* an answer that has begun can only end */
+    while (leave(s, 1, is_whole))
+        ea_sleep_ns(INT64_C(10000000)); /* no memory for a piece: somebody gives some back */
+}
+
+static void answer_lane(void *arg) {
+    lane *l = arg;
+    ec_web *w = l->web;
+    for (;;) {
+        ea_mutex_lock(w->mutex);
+        while (!l->first && !w->quit)
+            ea_cond_wait(w->changed, w->mutex);
+        sender *s = l->first;
+        if (s) {
+            l->first = s->next;
+            if (!l->first)
+                l->last = &l->first;
+            l->waiting--;
+        }
+        ea_mutex_unlock(w->mutex);
+        if (!s)
+            return;
+        answer(s);
+    }
+}
+
+/* ---- the loop: answers ---- */
+
+static const char *reason_of(int status) {
+    switch (status) {
+    case 200:
+        return "OK";
+    case 304:
+        return "Not Modified";
+    case 400:
+        return "Bad Request";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 415:
+        return "Unsupported Media Type";
+    case 421:
+        return "Misdirected Request";
+    case 422:
+        return "Unprocessable Content";
+    case 503:
+        return "Service Unavailable";
+    default:
+        return "Internal Server Error";
+    }
+}
+
+static void add_headers(struct evhttp_request *http, const ec_call *c) {
+    struct evkeyvalq *h = evhttp_request_get_output_headers(http);
+    evhttp_add_header(h, "Content-Type", c->type ? c->type : "application/json");
+    evhttp_add_header(h, "Content-Security-Policy",
+                      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+                      "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+    evhttp_add_header(h, "X-Content-Type-Options", "nosniff");
+    evhttp_add_header(h, "X-Frame-Options", "DENY");
+    evhttp_add_header(h, "Referrer-Policy", "no-referrer");
+    evhttp_add_header(h, "Cross-Origin-Resource-Policy", "same-origin");
+    evhttp_add_header(h, "Cross-Origin-Opener-Policy", "same-origin");
+    evhttp_add_header(h, "Cache-Control", c->etag ? "no-cache" : "no-store");
+    if (c->etag)
+        evhttp_add_header(h, "ETag", c->etag);
+    if (c->encoding) {
+        evhttp_add_header(h, "Content-Encoding", c->encoding);
+        evhttp_add_header(h, "Vary", "Accept-Encoding");
+    }
+    if (c->disposition[0])
+        evhttp_add_header(h, "Content-Disposition", c->disposition);
+    if (c->status == 503) {
+        char seconds[12];
+        snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
+        evhttp_add_header(h, "Retry-After", seconds);
+    }
+}
+
+static void free_sender(sender *s) {
+    if (s->all_link) {
+        *s->all_link = s->all_next;
+        if (s->all_next)
+            s->all_next->all_link = s->all_link;
+    }
+    for (size_t i = 0; i < s->call.param_count; i++) {
+        free(s->call.params[i].name);
+        free(s->call.params[i].value);
+    }
+    for (size_t i = 0; i < EC_PARTS_MAX; i++)
+        free(s->call.parts[i]);
+    free(s->call.params);
+    free(s->call.path);
+    free(s->call.if_none_match);
+    free(s->input);
+    ea_text_deinit(&s->call.out);
+    free(s);
+}
+
+/* Bytes left a connection's output buffer. */
+static void on_sent(struct evbuffer *output, const struct evbuffer_cb_info *info, void *arg) {
+    sender *s = arg;
+    if (!info->n_deleted)
+        return;
+    ea_mutex_lock(s->web->mutex);
+    s->output_bytes = evbuffer_get_length(output);
+    ea_cond_broadcast(s->web->changed);
+    ea_mutex_unlock(s->web->mutex);
+}
+
+/* The connection may be used for the next request. */
+static void let_go(sender *s) {
+    if (!s->connection)
+        return;
+    struct bufferevent *bev = evhttp_connection_get_bufferevent(s->connection);
+    if (s->has_begun)
+        (void)evbuffer_remove_cb(bufferevent_get_output(bev), on_sent, s);
+    evhttp_connection_set_closecb(s->connection, NULL, NULL);
+    evhttp_connection_set_timeout(s->connection, TIMEOUT_S);
+    s->connection = NULL;
+}
+
+static void reply_whole(struct evhttp_request *http, const ec_call *c, const ea_text *text) {
+    int status = c->status ? c->status : 200;
+    struct evbuffer *body = evbuffer_new();
+    add_headers(http, c);
+    if (body && text->len_bytes)
+        (void)evbuffer_add(body, text->data, text->len_bytes);
+    evhttp_send_reply(http, status, reason_of(status), body); /* frees http, also when its connection is gone */
+    if (body)
+        evbuffer_free(body);
+}
+
+static void send_piece(piece *p) {
+    sender *s = p->from;
+    ec_web *w = s->web;
+    size_t n = p->text.len_bytes;
+    if (p->is_whole) {
+        let_go(s);
+        reply_whole(s->http, &s->call, &p->text);
+        free_sender(s);
+        return;
+    }
+    if (!s->has_begun && s->connection) {
+        int status = s->call.status ? s->call.status : 200;
+        add_headers(s->http, &s->call);
+        evhttp_send_reply_start(s->http, status, reason_of(status));
+        (void)evbuffer_add_cb(bufferevent_get_output(evhttp_connection_get_bufferevent(s->connection)), on_sent, s);
+        s->has_begun = 1;
+    }
+    struct evbuffer *body = n && s->connection ? evbuffer_new() : NULL;
+    if (body) {
+        if (evbuffer_add(body, p->text.data, n) == 0)
+            evhttp_send_reply_chunk(s->http, body);
+        evbuffer_free(body);
+    }
+    if (p->is_last) {
+        let_go(s);
+        evhttp_send_reply_end(s->http);
+        free_sender(s);
+        return;
+    }
+    ea_mutex_lock(w->mutex);
+    s->queued_bytes -= n;
+    s->output_bytes =
+        s->connection ? evbuffer_get_length(bufferevent_get_output(evhttp_connection_get_bufferevent(s->connection)))
+                      : 0;
+    ea_cond_broadcast(w->changed);
+    ea_mutex_unlock(w->mutex);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *arg) {
+    ec_web *w = arg;
+    uint64_t n;
+    (void)what;
+    if (read((int)fd, &n, sizeof n) < 0)
+        return; /* nothing there yet */
+    ea_mutex_lock(w->mutex);
+    piece *list = w->pieces;
+    int quit = w->quit;
+    w->pieces = NULL;
+    w->pieces_last = &w->pieces;
+    ea_mutex_unlock(w->mutex);
+    while (list) {
+        piece *p = list;
+        list = p->next;
+        send_piece(p);
+        ea_text_deinit(&p->text);
+        free(p);
+    }
+    if (quit) {
+        for (sender *s = w->calls; s; s = s->all_next)
+            atomic_store(&s->call.canceled, 1);
+        ea_mutex_lock(w->mutex);
+        ea_cond_broadcast(w->changed);
+        ea_mutex_unlock(w->mutex);
+        if (!w->calls)
+            event_base_loopbreak(w->events);
+    }
+}
+
+/* ---- the loop: requests ---- */
+
+static void refuse(struct evhttp_request *http, int status, const char *detail) {
+    ec_call c = {.status = status};
+    ea_text_init(&c.out);
+    ec_call_problem(&c, status, reason_of(status), detail);
+    reply_whole(http, &c, &c.out);
+    ea_text_deinit(&c.out);
+}
+
+/* An address in digits says where the browser went; a name could be anybody's, but for the one of this machine. */
+static int is_our_name(const char *host) {
+    char name[HOST_BYTES];
+    struct in_addr v4;
+    struct in6_addr v6;
+    const char *begin = host ? host : "", *end = strrchr(begin, ':');
+    if (*begin == '[') {
+        begin++;
+        end = strchr(begin, ']');
+    }
+    size_t n = end ? (size_t)(end - begin) : strlen(begin);
+    if (!n || n >= sizeof name)
+        return 0;
+    memcpy(name, begin, n);
+    name[n] = 0;
+    return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &v4) == 1 ||
+           inet_pton(AF_INET6, name, &v6) == 1;
+}
+
+/* NULL, or why the request could come from a page of somebody else's. */
+static const char *foreign(struct evhttp_request *http, enum ec_method method, const char *host) {
+    struct evkeyvalq *h = evhttp_request_get_input_headers(http);
+    const char *origin = evhttp_find_header(h, "Origin"), *site = evhttp_find_header(h, "Sec-Fetch-Site"),
+               *mode = evhttp_find_header(h, "Sec-Fetch-Mode");
+    if (origin) {
+        const char *at = strstr(origin, "://");
+        if (!at || strcasecmp(at + 3, host) != 0)
+            return "the request comes from another site";
+    }
+    if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0 &&
+        !(method == EC_GET && mode && strcmp(mode, "navigate") == 0))
+        return "the request comes from another site";
+    return NULL;
+}
+
+static char *decoded(const char *s, size_t n) {
+    size_t len = 0;
+    char *copy = strndup(s, n), *out = copy ? evhttp_uridecode(copy, 0, &len) : NULL;
+    free(copy);
+    if (out && strlen(out) != len) { /* a NUL inside */
+        free(out);
+        out = NULL;
+    }
+    return out;
+}
+
+/* 1 when a path is the route's; its parts are then in the call. */
+static int matches(const ec_route *r, const char *path, ec_call *c) {
+    const char *a = r->path, *b = path;
+    size_t n = 0;
+    while (*a && *b) {
+        if (*a != '{') {
+            if (*a++ != *b++)
+                return 0;
+            continue;
+        }
+        size_t length = strcspn(b, "/");
+        if (!length || n == EC_PARTS_MAX)
+            return 0;
+        free(c->parts[n]);
+        c->parts[n] = decoded(b, length);
+        if (!c->parts[n++])
+            return 0;
+        b += length;
+        a += strcspn(a, "}") + 1;
+    }
+    return !*a && !*b;
+}
+
+/* 0; 404, 405. */
+static int find_route(ec_call *c, const char *path, enum ec_method method) {
+    int status = 404;
+    for (const ec_route *r = EC_ROUTES; r->path; r++) {
+        if (!matches(r, path, c))
+            continue;
+        if (r->method == method) {
+            c->route = r;
+            return 0;
+        }
+        status = 405;
+    }
+    return status;
+}
+
+static int read_params(ec_call *c, const char *query) {
+    while (query && *query) {
+        size_t n = strcspn(query, "&"), name = strcspn(query, "=&");
+        if (n) {
+            ec_param *bigger =
+                c->param_count < PARAMS_MAX ? realloc(c->params, (c->param_count + 1) * sizeof *bigger) : NULL;
+            if (!bigger)
+                return -1;
+            c->params = bigger;
+            ec_param *p = &c->params[c->param_count];
+            size_t skip = name < n ? name + 1 : n;
+            for (int i = 0; i < 2; i++) {
+                size_t len = 0;
+                char *raw = strndup(query + (i ? skip : 0), i ? n - skip : name);
+                char *out = raw ? evhttp_uridecode(raw, 1, &len) : NULL;
+                free(raw);
+                if (out && strlen(out) != len) {
+                    free(out);
+                    out = NULL;
+                }
+                *(i ? &p->value : &p->name) = out;
+            }
+            c->param_count++;
+            if (!p->name || !p->value)
+                return -1;
+        }
+        query += n + (query[n] == '&');
+    }
+    return 0;
+}
+
+static void on_close(struct evhttp_connection *connection, void *arg) {
+    sender *s = arg;
+    if (s->has_begun)
+        (void)evbuffer_remove_cb(bufferevent_get_output(evhttp_connection_get_bufferevent(connection)), on_sent, s);
+    s->connection = NULL;
+    atomic_store(&s->call.canceled, 1);
+    ea_mutex_lock(s->web->mutex);
+    s->output_bytes = 0;
+    ea_cond_broadcast(s->web->changed);
+    ea_mutex_unlock(s->web->mutex);
+}
+
+/* More of the same connection while a call is answered: it is left where it is. */
+static void on_pipelined(struct bufferevent *bev, void *arg) {
+    (void)arg;
+    bufferevent_disable(bev, EV_READ);
+}
+
+/* From now on the connection waits for the answer: it may be silent, and its end is noticed. */
+static void watch(sender *s) {
+    struct timeval timeout = {.tv_sec = TIMEOUT_S};
+    bufferevent_data_cb on_read, on_write;
+    bufferevent_event_cb on_event;
+    void *arg;
+    struct bufferevent *bev = evhttp_connection_get_bufferevent(s->connection);
+    bufferevent_getcb(bev, &on_read, &on_write, &on_event, &arg);
+    bufferevent_setcb(bev, on_pipelined, on_write, on_event, arg);
+    bufferevent_set_timeouts(bev, NULL, &timeout);
+    evhttp_connection_set_closecb(s->connection, on_close, s);
+}
+
+static int enqueue(sender *s) {
+    ec_web *w = s->web;
+    lane *l = &w->lanes[s->call.route->lane];
+    ea_mutex_lock(w->mutex);
+    int is_full = l->waiting >= QUEUE_MAX || w->quit;
+    if (!is_full) {
+        *l->last = s;
+        l->last = &s->next;
+        l->waiting++;
+        ea_cond_broadcast(w->changed);
+    }
+    ea_mutex_unlock(w->mutex);
+    return is_full ? -1 : 0;
+}
+
+/* 0, or the status of a refusal. */
+static int read_request(sender *s, enum ec_method method, const char **ret_detail) {
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(s->http);
+    struct evkeyvalq *h = evhttp_request_get_input_headers(s->http);
+    const char *path = evhttp_uri_get_path(uri), *value;
+    ec_call *c = &s->call;
+    *ret_detail = "the request cannot be read";
+    c->path = decoded(path ? path : "", path ? strlen(path) : 0);
+    if (!path || !c->path || read_params(c, evhttp_uri_get_query(uri)))
+        return 400;
+    int status = find_route(c, path, method);
+    if (status) {
+        *ret_detail = status == 405 ? "this is asked for by another method" : "there is no such page";
+        return status;
+    }
+    value = evhttp_find_header(h, "If-None-Match");
+    if (value && !(c->if_none_match = strdup(value)))
+        return 503;
+    value = evhttp_find_header(h, "Accept-Encoding");
+    c->accepts_gzip = value && strstr(value, "gzip");
+    value = evhttp_find_header(h, "Accept");
+    c->accepts_open_metrics = value && strstr(value, "application/openmetrics-text");
+    if (method != EC_POST)
+        return 0;
+    value = evhttp_find_header(h, "Content-Type");
+    if (!value || strncasecmp(value, "application/json", 16) != 0) {
+        *ret_detail = "the body has to be application/json";
+        return 415;
+    }
+    struct evbuffer *input = evhttp_request_get_input_buffer(s->http);
+    c->body_bytes = evbuffer_get_length(input);
+    s->input = malloc(c->body_bytes + 1);
+    if (!s->input)
+        return 503;
+    (void)evbuffer_copyout(input, s->input, c->body_bytes);
+    s->input[c->body_bytes] = 0;
+    c->body = s->input;
+    return 0;
+}
+
+static void on_request(struct evhttp_request *http, void *arg) {
+    ec_web *w = arg;
+    const char *host = evhttp_find_header(evhttp_request_get_input_headers(http), "Host"), *detail = NULL;
+    enum ec_method method = evhttp_request_get_command(http) == EVHTTP_REQ_POST ? EC_POST : EC_GET;
+    if (!is_our_name(host)) {
+        refuse(http, 421, "the Host header names another machine: use this one's address");
+        return;
+    }
+    if ((detail = foreign(http, method, host))) {
+        refuse(http, 403, detail);
+        return;
+    }
+    sender *s = calloc(1, sizeof *s);
+    if (!s) {
+        refuse(http, 503, "out of memory");
+        return;
+    }
+    s->web = w;
+    s->http = http;
+    s->call.options = &w->options;
+    s->call.sender = s;
+    ea_text_init(&s->call.out);
+    s->connection = evhttp_request_get_connection(http);
+    int status = read_request(s, method, &detail);
+    if (!status && enqueue(s)) {
+        status = 503;
+        detail = "too many requests are waiting";
+    }
+    if (status) {
+        free_sender(s);
+        refuse(http, status, detail);
+        return;
+    }
+    /* the call can be answered already, but its pieces are sent by this thread */
+    s->all_next = w->calls;
+    s->all_link = &w->calls;
+    if (w->calls)
+        w->calls->all_link = &s->all_next;
+    w->calls = s;
+    watch(s);
+}
+
+static void run_loop(void *arg) {
+    ec_web *w = arg;
+    event_base_loop(w->events, EVLOOP_NO_EXIT_ON_EMPTY);
+}
+
+/* ---- start and stop ---- */
+
+static int is_loopback(const char *host) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+/* "127.0.0.1:9100" or "[::1]:9100". */
+static int split_address(const char *listen, char host[HOST_BYTES], uint16_t *ret_port, ea_err *err) {
+    const char *colon = strrchr(listen, ':'), *begin = listen, *end = colon;
+    char *rest = NULL;
+    unsigned long port = colon ? strtoul(colon + 1, &rest, 10) : 0;
+    if (!colon || rest == colon + 1 || *rest || port > UINT16_MAX)
+        return ea_fail(err, EA_EUSAGE, "--web '%s': expected an address and a port", listen);
+    if (*begin == '[' && end > begin + 1 && end[-1] == ']') {
+        begin++;
+        end--;
+    }
+    snprintf(host, HOST_BYTES, "%.*s", (int)(end - begin), begin);
+    if (!is_loopback(host))
+        return ea_fail(err, EA_EUSAGE, "--web '%s': only an address on loopback, since there is no login", listen);
+    *ret_port = (uint16_t)port;
+    return 0;
+}
+
+static uint16_t port_of(evutil_socket_t fd) {
+    struct sockaddr_storage a;
+    socklen_t len = sizeof a;
+    struct sockaddr_in v4;
+    if (getsockname(fd, (struct sockaddr *)&a, &len))
+        return 0;
+    memcpy(&v4, &a, sizeof v4); /* the port stands at the same place in both */
+    return ntohs(v4.sin_port);
+}
+
+static int start_http(ec_web *w, ea_err *err) {
+    w->events = event_base_new();
+    w->http = w->events ? evhttp_new(w->events) : NULL;
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->wake = w->events && w->wake_fd >= 0 ? event_new(w->events, w->wake_fd, EV_READ | EV_PERSIST, on_wake, w) : NULL;
+    if (!w->http || !w->wake || event_add(w->wake, NULL))
+        return ea_fail(err, EA_ENOMEM, "serve the dashboard");
+    evhttp_set_allowed_methods(w->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
+    evhttp_set_max_headers_size(w->http, HEADERS_MAX);
+    evhttp_set_max_body_size(w->http, BODY_MAX);
+    evhttp_set_timeout(w->http, TIMEOUT_S);
+    evhttp_set_default_content_type(w->http, NULL);
+    evhttp_set_gencb(w->http, on_request, w);
+    struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(w->http, w->host, w->port);
+    if (!bound)
+        return ea_fail(err, EA_EIO, "listen on %s for the dashboard", w->listen);
+    w->port = port_of(evhttp_bound_socket_get_fd(bound));
+    return 0;
+}
+
+static int start_threads(ec_web *w, ea_err *err) {
+    static const size_t COUNTS[EC_LANE_COUNT] = {QUESTION_THREADS, LISTEN_THREADS};
+    int rc = 0;
+    for (int i = 0; i < EC_LANE_COUNT; i++)
+        for (lane *l = &w->lanes[i]; !rc && l->thread_count < COUNTS[i]; l->thread_count += !rc)
+            rc = ea_thread_start(&l->threads[l->thread_count], "web-answer", answer_lane, l, err);
+    return rc ? rc : ea_thread_start(&w->loop, "web", run_loop, w, err);
+}
+
+int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
+    ec_web *w = calloc(1, sizeof *w);
+    if (!w)
+        return ea_fail(err, EA_ENOMEM, "serve the dashboard");
+    w->wake_fd = -1;
+    w->pieces_last = &w->pieces;
+    for (int i = 0; i < EC_LANE_COUNT; i++) {
+        w->lanes[i].web = w;
+        w->lanes[i].last = &w->lanes[i].first;
+    }
+    w->options = *options;
+    w->options.listen = w->listen = strdup(options->listen);
+    w->options.store = w->store = strdup(options->store);
+    if (!w->options.limit_ns)
+        w->options.limit_ns = DEFAULT_LIMIT_S * INT64_C(1000000000);
+    if (!w->options.limit_bytes)
+        w->options.limit_bytes = UINT64_C(1) << 30;
+    int rc = w->listen && w->store ? 0 : ea_fail(err, EA_ENOMEM, "serve the dashboard");
+    if (!rc)
+        rc = split_address(w->listen, w->host, &w->port, err);
+    if (!rc)
+        rc = ea_mutex_create(&w->mutex, err);
+    if (!rc)
+        rc = ea_cond_create(&w->changed, err);
+    if (!rc)
+        rc = start_http(w, err);
+    if (!rc)
+        rc = start_threads(w, err);
+    if (rc) {
+        ec_web_stop(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+uint16_t ec_web_port(const ec_web *w) {
+    return w->port;
+}
+
+void ec_web_stop(ec_web *w) {
+    if (!w)
+        return;
+    if (w->mutex && w->changed) {
+        ea_mutex_lock(w->mutex);
+        w->quit = 1;
+        ea_cond_broadcast(w->changed);
+        ea_mutex_unlock(w->mutex);
+    }
+    if (w->loop) {
+        wake(w);
+        ea_thread_join(w->loop);
+    }
+    for (int i = 0; i < EC_LANE_COUNT; i++)
+        for (size_t k = 0; k < w->lanes[i].thread_count; k++)
+            ea_thread_join(w->lanes[i].threads[k]);
+    if (w->http)
+        evhttp_free(w->http);
+    if (w->wake)
+        event_free(w->wake);
+    if (w->events)
+        event_base_free(w->events);
+    if (w->wake_fd >= 0)
+        close(w->wake_fd);
+    if (w->changed)
+        ea_cond_destroy(w->changed);
+    if (w->mutex)
+        ea_mutex_destroy(w->mutex);
+    free(w->listen);
+    free(w->store);
+    free(w);
+}

@@ -1,0 +1,30 @@
+/* The one listener for people and for monitoring: the dashboard, the JSON API under /api/v1, and /metrics.
+ * Before it: collector/query, collector/metrics. After it: browsers, scripts, Prometheus. Thread: start and stop belong
+ * to the main one; server.c says which others there are.
+ *
+ * Questions never hold up ingest: each is asked in a process of its own with limits (ask.h), by one of a few threads
+ * that wait for it, and ends when who asked goes away. */
+#ifndef EC_WEB_WEB_H
+#define EC_WEB_WEB_H
+
+#include "counters.h"
+#include "log.h"
+
+typedef struct ec_web ec_web;
+
+typedef struct ec_web_options {
+    const char *listen;          /* "127.0.0.1:9100", "[::1]:0" (any free port) */
+    const char *store;           /* the store's folder */
+    const ea_counters *counters; /* the collector's own; borrowed */
+    ec_log *log;                 /* borrowed; may be NULL */
+    int64_t limit_ns;            /* of one question; 0: 30 s */
+    uint64_t limit_bytes;        /* memory of one question; 0: 1 GiB */
+} ec_web_options;
+
+/* options: copied, its texts too. EA_EUSAGE when listen is no loopback address. */
+EA_MUST_CHECK int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err);
+uint16_t ec_web_port(const ec_web *w);
+/* Ends the questions that are being asked, and then the listener. NULL is allowed. */
+void ec_web_stop(ec_web *w);
+
+#endif
