@@ -29,14 +29,24 @@ typedef struct slot {
     const ea_class *c; /* NULL: free */
 } slot;
 
+/* An event that carries metadata: all of it belongs to the key. */
+typedef struct metadata_slot {
+    class_key key;
+    uint64_t hash;
+    const uint8_t *bytes; /* the metadata's, then the traits' */
+    uint32_t metadata_bytes, traits_bytes;
+    const ea_class *c; /* NULL: free */
+} metadata_slot;
+
 struct ea_registry {
     slot *slots; /* open addressing, never more than half full */
     size_t mask, count;
-    ea_bytes_map by_metadata; /* class_key and the metadata's bytes -> class */
+    metadata_slot *metadata_slots; /* like slots */
+    size_t metadata_mask, metadata_count;
     ea_bytes_map by_hash;
     size_t limit_classes;
     ea_arena arena, scratch;
-    ea_text text, metadata_key;
+    ea_text text;
     const ea_schemas *schemas; /* NULL: none */
     const ea_class *overflow;
     uint64_t overflow_count;
@@ -253,32 +263,74 @@ static const ea_class *overflowed(ea_registry *r) {
     return r->overflow;
 }
 
-/* Events that carry metadata: the whole of it belongs to the key. */
+static metadata_slot *find_metadata_slot(const ea_registry *r, const class_key *key, uint64_t hash,
+                                         const ea_ext *metadata, const ea_ext *traits) {
+    for (size_t i = (size_t)hash & r->metadata_mask;; i = (i + 1) & r->metadata_mask) {
+        metadata_slot *s = &r->metadata_slots[i];
+        if (!s->c)
+            return s;
+        if (s->hash == hash && memcmp(&s->key, key, sizeof *key) == 0 &&
+            (!metadata || (s->metadata_bytes == metadata->size_bytes &&
+                           memcmp(s->bytes, metadata->data, metadata->size_bytes) == 0)) &&
+            (!traits || (s->traits_bytes == traits->size_bytes &&
+                         memcmp(s->bytes + s->metadata_bytes, traits->data, traits->size_bytes) == 0)))
+            return s;
+    }
+}
+
+/* Room for one more; EA_ENOMEM. */
+static int grow_metadata(ea_registry *r) {
+    if ((r->metadata_count + 1) * 2 <= r->metadata_mask + 1)
+        return 0;
+    size_t mask = r->metadata_mask * 2 + 1;
+    metadata_slot *slots = calloc(mask + 1, sizeof *slots);
+    if (!slots)
+        return EA_ENOMEM;
+    for (size_t i = 0; i <= r->metadata_mask; i++) {
+        size_t at = (size_t)r->metadata_slots[i].hash & mask;
+        while (r->metadata_slots[i].c && slots[at].c)
+            at = (at + 1) & mask;
+        if (r->metadata_slots[i].c)
+            slots[at] = r->metadata_slots[i];
+    }
+    free(r->metadata_slots);
+    r->metadata_slots = slots;
+    r->metadata_mask = mask;
+    return 0;
+}
+
+static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *record, const class_key *key,
+                                              uint64_t hash, const ea_ext *metadata, const ea_ext *traits) {
+    ea_class *c;
+    metadata_slot own = {.key = *key,
+                         .hash = hash,
+                         .metadata_bytes = metadata ? metadata->size_bytes : 0,
+                         .traits_bytes = traits ? traits->size_bytes : 0};
+    if (r->metadata_count >= r->limit_classes || grow_metadata(r) || resolve(r, record, key, metadata, traits, &c))
+        return overflowed(r);
+    uint8_t *bytes = ea_arena_alloc(&r->arena, (size_t)own.metadata_bytes + own.traits_bytes);
+    if (!bytes)
+        return overflowed(r);
+    if (own.metadata_bytes)
+        memcpy(bytes, metadata->data, own.metadata_bytes);
+    if (own.traits_bytes)
+        memcpy(bytes + own.metadata_bytes, traits->data, own.traits_bytes);
+    own.bytes = bytes;
+    own.c = c;
+    *find_metadata_slot(r, key, hash, metadata, traits) = own;
+    r->metadata_count++;
+    return c;
+}
+
 static const ea_class *find_metadata(ea_registry *r, const ea_record *record, const class_key *key,
                                      const ea_ext *metadata, const ea_ext *traits) {
-    ea_class *c;
-    ea_text *k = &r->metadata_key;
-    ea_text_clear(k);
-    ea_text_add(k, key, sizeof *key);
-    if (metadata) {
-        ea_text_add(k, &metadata->size_bytes, sizeof metadata->size_bytes);
-        ea_text_add(k, metadata->data, metadata->size_bytes);
-    }
+    uint64_t hash = key_hash(key);
+    if (metadata)
+        hash = ea_hash64(metadata->data, metadata->size_bytes, hash);
     if (traits)
-        ea_text_add(k, traits->data, traits->size_bytes);
-    if (k->failed)
-        return overflowed(r);
-    c = ea_bytes_map_get(&r->by_metadata, k->data, k->len_bytes);
-    if (c)
-        return c;
-    if (r->by_metadata.count >= r->limit_classes)
-        return overflowed(r);
-    if (resolve(r, record, key, metadata, traits, &c))
-        return overflowed(r);
-    void *own = ea_arena_copy(&r->arena, k->data, k->len_bytes);
-    if (!own || ea_bytes_map_put(&r->by_metadata, own, k->len_bytes, c))
-        return overflowed(r);
-    return c;
+        hash = ea_hash64(traits->data, traits->size_bytes, hash);
+    const metadata_slot *s = find_metadata_slot(r, key, hash, metadata, traits);
+    return s->c ? s->c : learn_metadata(r, record, key, hash, metadata, traits);
 }
 
 const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
@@ -340,7 +392,9 @@ void ea_registry_set_schemas(ea_registry *r, const ea_schemas *schemas) {
 void ea_registry_schemas_changed(ea_registry *r) {
     memset(r->slots, 0, (r->mask + 1) * sizeof *r->slots);
     r->count = 0;
-    ea_bytes_map_clear(&r->by_metadata); /* a provider's name may be known now */
+    memset(r->metadata_slots, 0,
+           (r->metadata_mask + 1) * sizeof *r->metadata_slots); /* a provider's name may be known now */
+    r->metadata_count = 0;
 }
 
 int ea_registry_create(ea_registry **ret, size_t limit_classes, ea_err *err) {
@@ -350,16 +404,17 @@ int ea_registry_create(ea_registry **ret, size_t limit_classes, ea_err *err) {
     r->limit_classes = limit_classes ? limit_classes : DEFAULT_LIMIT_CLASSES;
     r->mask = FIRST_SLOTS - 1;
     r->slots = calloc(FIRST_SLOTS, sizeof *r->slots);
-    ea_bytes_map_init(&r->by_metadata, 0);
+    r->metadata_mask = FIRST_SLOTS - 1;
+    r->metadata_slots = calloc(FIRST_SLOTS, sizeof *r->metadata_slots);
     ea_bytes_map_init(&r->by_hash, 0);
     ea_arena_init(&r->arena, LIMIT_BYTES);
     ea_arena_init(&r->scratch, SCRATCH_BYTES);
     ea_text_init(&r->text);
-    ea_text_init(&r->metadata_key);
     ea_class *overflow;
     ea_class_head head = {.name = "", .provider_name = "", .pointer_size = 8, .status = EA_CLASS_UNKNOWN};
     ea_class_describe(&r->text, &head, NULL);
-    int rc = r->slots && !r->text.failed ? 0 : ea_fail(err, EA_ENOMEM, "create the class registry");
+    int rc =
+        r->slots && r->metadata_slots && !r->text.failed ? 0 : ea_fail(err, EA_ENOMEM, "create the class registry");
     if (!rc)
         rc = ea_class_parse(&r->arena, (const uint8_t *)r->text.data, r->text.len_bytes, &overflow, err);
     if (!rc && (rc = ea_bytes_map_put(&r->by_hash, overflow->hash, sizeof overflow->hash, overflow)) != 0)
@@ -377,11 +432,10 @@ void ea_registry_destroy(ea_registry *r) {
     if (!r)
         return;
     free(r->slots);
-    ea_bytes_map_deinit(&r->by_metadata);
+    free(r->metadata_slots);
     ea_bytes_map_deinit(&r->by_hash);
     ea_arena_deinit(&r->arena);
     ea_arena_deinit(&r->scratch);
     ea_text_deinit(&r->text);
-    ea_text_deinit(&r->metadata_key);
     free(r);
 }

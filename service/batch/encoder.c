@@ -659,9 +659,9 @@ static void time_range(const ea_open_batch *o, int64_t *ret_min, int64_t *ret_ma
     *ret_max = max;
 }
 
-static uint64_t items_checksum(const ea_open_batch *o, uint32_t event) {
+/* Of the items that an event of this group has. */
+static uint64_t items_checksum(const ea_open_batch *o, const ea_open_group *g, uint32_t event) {
     ea_ext ext[EA_EXT_MAX];
-    const ea_open_group *g = &o->groups[o->group[event]];
     for (unsigned k = 0; k < g->ext_count; k++) {
         ea_slice s = item_data(o, g, event, k);
         const ea_item_shape *shape = &o->shapes[g->shapes + k];
@@ -670,19 +670,37 @@ static uint64_t items_checksum(const ea_open_batch *o, uint32_t event) {
     return ea_checksum_items(ext, g->ext_count);
 }
 
-static uint64_t checksum_of(const ea_open_batch *o, uint64_t *constants) {
+/* 1 when all events of the group have the same items, such as TraceLogging metadata. */
+static int same_items(const ea_open_batch *o, const ea_open_group *g) {
+    for (unsigned k = 0; k < g->ext_count; k++)
+        if (o->shapes[g->shapes + k].constant == (uint32_t)EA_NO_CONSTANT)
+            return 0;
+    return 1;
+}
+
+/* What a group gives to the checksum of each of its events. */
+typedef struct group_checksum {
+    uint64_t constants, items;
+    int same_items;
+} group_checksum;
+
+static uint64_t checksum_of(const ea_open_batch *o, group_checksum *groups) {
     uint64_t checksum = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
+        const ea_open_group *g = &o->groups[k];
         ea_record r;
-        ea_open_group_header(&o->groups[k], &r);
-        constants[k] = ea_checksum_constants(&r);
+        ea_open_group_header(g, &r);
+        groups[k] = (group_checksum){.constants = ea_checksum_constants(&r), .same_items = same_items(o, g)};
+        if (g->ext_count && groups[k].same_items)
+            groups[k].items = items_checksum(o, g, 0);
     }
     for (uint32_t i = 0; i < o->count; i++) {
-        ea_checksum_block b = {.constants = constants[o->group[i]],
+        const group_checksum *g = &groups[o->group[i]];
+        ea_checksum_block b = {.constants = g->constants,
                                .own = {(uint64_t)o->time[i], ea_load64(&o->thread[i]), ea_load64(&o->times[i]),
                                        ea_load64(o->activity[i].bytes), ea_load64(o->activity[i].bytes + 8),
                                        ea_load64(&o->form[i])},
-                               .items = o->form[i].ext_count ? items_checksum(o, i) : 0};
+                               .items = g->same_items ? g->items : items_checksum(o, &o->groups[o->group[i]], i)};
         checksum = ea_checksum_event(checksum, &b, payload_of(o, i), o->form[i].payload_bytes);
     }
     return checksum;
@@ -1082,8 +1100,8 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     time_range(o, &time_min, &time_max);
     if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
         time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
-    uint64_t *constants = ea_arena_alloc(&e->arena, o->group_count * sizeof *constants);
-    int rc = constants ? reserve_events(e, o->count) : EA_ENOMEM;
+    group_checksum *sums = ea_arena_alloc(&e->arena, o->group_count * sizeof *sums);
+    int rc = sums ? reserve_events(e, o->count) : EA_ENOMEM;
     if (!rc)
         rc = choose_layout(e, o, time_min, &l);
     if (rc)
@@ -1099,7 +1117,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.kind = stamp->kind == EA_BATCH_KEYFRAME ? ETWAGENT__V1__KIND__KIND_KEYFRAME : ETWAGENT__V1__KIND__KIND_EVENTS;
     b.event_count = o->count;
     b.priority = stamp->priority;
-    b.checksum = checksum_of(o, constants);
+    b.checksum = checksum_of(o, sums);
     b.time_min = time_min;
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
     b.dictionary = l.uses_dictionary ? ea_load64(e->dictionary_hash) : 0;
