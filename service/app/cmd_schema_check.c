@@ -1,10 +1,8 @@
-/* etwagent schema check: every mistake of instrumentation manifests, with its place.
+/* etwagent schema check: every mistake of instrumentation manifests, compiled ones too, with its place.
  * Before it: main.c. After it: proto/event/schema. Thread: the main one. */
 #include "commands.h"
-#include "manifest.h"
-#include "platform.h"
+#include "load.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -17,7 +15,9 @@ static void print_problem(void *arg, unsigned long line, unsigned long column, c
     ea_text t;
     ea_text_init(&t);
     ea_text_safe(&t, file, strlen(file));
-    ea_text_printf(&t, ":%lu:%lu: ", line, column);
+    if (line)
+        ea_text_printf(&t, ":%lu:%lu", line, column);
+    ea_text_str(&t, ": ");
     ea_text_safe(&t, text, strlen(text));
     ea_text_char(&t, '\n');
     if (!t.failed)
@@ -27,16 +27,11 @@ static void print_problem(void *arg, unsigned long line, unsigned long column, c
 
 static int check_file(char *path, ea_manifest_result *ret, ea_err *err) {
     ea_schemas *schemas = NULL;
-    char *data = NULL;
-    size_t len_bytes;
     ea_manifest_options o = {.file = path, .layer = EA_SCHEMA_GIVEN, .on_problem = print_problem, .arg = path};
-    int rc = ea_path_read_all(path, EA_MANIFEST_MAX_BYTES, &data, &len_bytes, err);
+    int rc = ea_schemas_create(&schemas, 0, err);
     if (!rc)
-        rc = ea_schemas_create(&schemas, 0, err);
-    if (!rc)
-        rc = ea_manifest_read(schemas, data, len_bytes, &o, ret, err);
+        rc = ea_schema_file_read(schemas, &o, ret, err);
     ea_schemas_destroy(schemas);
-    free(data);
     return rc;
 }
 
@@ -65,12 +60,14 @@ static const ea_option OPTIONS[] = {
 
 const ea_command ea_cmd_schema_check = {
     .name = "schema check",
-    .operands = "MANIFEST...",
-    .summary = "Say every mistake of instrumentation manifests, with file, line and column",
-    .details =
-        "Each mistake is a line FILE:LINE:COLUMN: what is wrong and what was expected. An event with a mistake is\n"
-        "left out where the manifest is used in spite of it; dump, stats and replay refuse such a manifest.\n"
-        "Exit codes: 0 no mistakes, 1 a file cannot be read, 2 usage, 3 mistakes.",
+    .operands = "FILE...",
+    .summary =
+        "Say every mistake of instrumentation manifests, with file, line and column, and of compiled ones in PE files",
+    .details = "Each mistake is a line FILE:LINE:COLUMN: what is wrong and what was expected; in a PE file (exe, dll, "
+               "mui), which has\n"
+               "no lines, it says where in the resource. An event with a mistake is\n"
+               "left out where the manifest is used in spite of it; dump, stats and replay refuse such a manifest.\n"
+               "Exit codes: 0 no mistakes, 1 a file cannot be read, 2 usage, 3 mistakes.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,

@@ -1,7 +1,7 @@
 /* Schemas for a command. See schema_options.h. */
 #include "schema_options.h"
 
-#include "manifest.h"
+#include "load.h"
 #include "map.h"
 #include "tmf.h"
 
@@ -11,7 +11,7 @@ int ea_schema_options_read(ea_schemas **ret, const ea_schema_options *options, e
     if (rc)
         return rc;
     for (size_t i = 0; !rc && i < options->manifests.count; i++)
-        rc = ea_manifest_load(schemas, options->manifests.items[i], NULL, err);
+        rc = ea_schema_file_load(schemas, options->manifests.items[i], options->language, err);
     for (size_t i = 0; !rc && i < options->tmfs.count; i++)
         rc = ea_tmf_load(schemas, options->tmfs.items[i], err);
     if (rc) {

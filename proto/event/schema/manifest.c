@@ -4,8 +4,8 @@
 #include "manifest.h"
 
 #include "class.h"
+#include "language.h"
 #include "map.h"
-#include "platform.h"
 #include "properties.h"
 #include "tdh_types.h"
 #include "xml.h"
@@ -93,20 +93,6 @@ static int number(manifest *m, const ea_xml_node *node, const char *name, uint64
 
 /* ---- strings ---- */
 
-static int same_letters(const char *a, const char *b, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (tolower((unsigned char)a[i]) != tolower((unsigned char)b[i]))
-            return 0;
-    return 1;
-}
-
-static int speaks(const char *culture, const char *language) {
-    size_t n = strlen(language), primary = strcspn(language, "-");
-    if (strlen(culture) == n && same_letters(culture, language, n))
-        return 2;
-    return strcspn(culture, "-") == primary && same_letters(culture, language, primary);
-}
-
 static void add_strings(manifest *m, const ea_xml_node *resources) {
     const ea_xml_node *table = ea_xml_child(resources, "stringTable");
     for (const ea_xml_node *s = table ? ea_xml_child(table, "string") : NULL; s; s = ea_xml_next(s, "string")) {
@@ -127,7 +113,7 @@ static void read_strings(manifest *m, const ea_xml_node *root) {
     for (int how = 2; localization && how >= 0; how--)
         for (const ea_xml_node *r = ea_xml_child(localization, "resources"); r; r = ea_xml_next(r, "resources")) {
             const char *culture = ea_xml_attribute(r, "culture");
-            if ((culture ? speaks(culture, language) : 0) == how)
+            if ((culture ? ea_language_serves(culture, language) : 0) == how)
                 add_strings(m, r);
         }
 }
@@ -713,33 +699,4 @@ int ea_manifest_read(ea_schemas *into, const void *data, size_t len_bytes, const
     if (!rc)
         *ret = m.result;
     return rc;
-}
-
-/* ---- files ---- */
-
-typedef struct first_problem {
-    const char *file;
-    ea_err *err;
-    int found;
-} first_problem;
-
-static void keep_first(void *arg, unsigned long line, unsigned long column, const char *text) {
-    first_problem *p = arg;
-    if (!p->found++)
-        (void)ea_fail(p->err, EA_EFORMAT, "%s:%lu:%lu: %s", p->file, line, column, text);
-}
-
-int ea_manifest_load(ea_schemas *into, const char *path, const char *language, ea_err *err) {
-    char *data;
-    size_t len_bytes;
-    int rc = ea_path_read_all(path, EA_MANIFEST_MAX_BYTES, &data, &len_bytes, err);
-    if (rc)
-        return rc;
-    first_problem problems = {.file = path, .err = err};
-    ea_manifest_options options = {
-        .file = path, .language = language, .layer = EA_SCHEMA_GIVEN, .on_problem = keep_first, .arg = &problems};
-    ea_manifest_result result;
-    rc = ea_manifest_read(into, data, len_bytes, &options, &result, err);
-    free(data);
-    return rc ? rc : problems.found ? EA_EFORMAT : 0;
 }

@@ -5,7 +5,8 @@
 
 #include "schemas.h"
 
-/* One mistake: its place (from 1) and what is wrong, as "event 7: template 'T' is not defined: expected ...". */
+/* One mistake: its place (from 1; 0 in what has no lines) and what is wrong, as "event 7: template 'T' is not defined:
+ * expected ...". */
 typedef void (*ea_problem_fn)(void *arg, unsigned long line, unsigned long column, const char *text);
 
 typedef struct ea_manifest_options {
@@ -27,8 +28,5 @@ enum { EA_MANIFEST_MAX_BYTES = 64 << 20 };
  * to check only. Errors: what is no manifest at all: EA_EFORMAT with "FILE:LINE:COLUMN: what". EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ea_manifest_read(ea_schemas *into, const void *data, size_t len_bytes,
                                    const ea_manifest_options *options, ea_manifest_result *ret, ea_err *err);
-
-/* Reads a file; the first mistake is the error: EA_EFORMAT with "FILE:LINE:COLUMN: what". */
-EA_MUST_CHECK int ea_manifest_load(ea_schemas *into, const char *path, const char *language, ea_err *err);
 
 #endif

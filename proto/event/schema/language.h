@@ -1,0 +1,14 @@
+/* Languages of texts, as manifests ("en-US") and resources (numbers, LANGID) name them.
+ * Before it: nothing. After it: manifest.c, wevt.c. Thread: any (constants). */
+#ifndef EA_SCHEMA_LANGUAGE_H
+#define EA_SCHEMA_LANGUAGE_H
+
+#include <stdint.h>
+
+/* How well texts of a language serve somebody who wants another: 2 it is the one, 1 the same language of another
+ * country, 0 another. */
+int ea_language_serves(const char *language, const char *wanted);
+/* "de-DE"; "" for a number that is not in the table. Source: [MS-LCID], section 2.2. */
+const char *ea_language_name(uint16_t langid);
+
+#endif

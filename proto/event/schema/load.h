@@ -1,0 +1,17 @@
+/* Files with schemas, whatever they are: a manifest (.man), or a PE file with a compiled one in it (exe, dll, mui).
+ * Before it: a command line, a configuration. After it: manifest.h, wevt.h. Thread: any. */
+#ifndef EA_SCHEMA_LOAD_H
+#define EA_SCHEMA_LOAD_H
+
+#include "manifest.h"
+
+/* Reads the file options->file; what it is, its first bytes say. Beside a PE file "dir/x.dll" its language file
+ * "dir/LANGUAGE/x.dll.mui" is read, too, if it is there. Errors as ea_manifest_read's. */
+EA_MUST_CHECK int ea_schema_file_read(ea_schemas *into, const ea_manifest_options *options, ea_manifest_result *ret,
+                                      ea_err *err);
+
+/* The same as what somebody named; the first mistake is the error: EA_EFORMAT with "FILE:LINE:COLUMN: what". language:
+ * of texts; NULL: "en-US". */
+EA_MUST_CHECK int ea_schema_file_load(ea_schemas *into, const char *path, const char *language, ea_err *err);
+
+#endif

@@ -1,0 +1,41 @@
+/* Resources of PE files (exe, dll, mui): where they stand, and the texts of message tables.
+ * Before it: a file's bytes. After it: wevt.c. Thread: any.
+ * Source of the layouts: Microsoft's "PE Format" and winnt.h (IMAGE_*, MESSAGE_RESOURCE_*). */
+#ifndef EA_SCHEMA_PE_H
+#define EA_SCHEMA_PE_H
+
+#include "err.h"
+#include "map.h"
+#include "text.h"
+
+typedef struct ea_pe {
+    const uint8_t *data; /* borrowed */
+    size_t len_bytes;
+    size_t sections, section_count; /* offset of their table */
+    size_t resources;               /* offset of the root directory */
+    size_t resource_bytes;          /* from there to the section's end in the file */
+} ea_pe;
+
+typedef struct ea_pe_resource {
+    const uint8_t *data;
+    size_t len_bytes;
+    uint16_t language; /* LANGID */
+} ea_pe_resource;
+
+enum { EA_PE_MESSAGE_TABLE = 11, EA_PE_RESOURCES_MAX = 256 };
+
+/* Both forms, PE32 and PE32+. data: borrowed. EA_EFORMAT with why it is none; one without resources is one. */
+EA_MUST_CHECK int ea_pe_open(ea_pe *ret, const void *data, size_t len_bytes, ea_err *err);
+
+/* The resources of a type, whatever their name and language, in the file's order: by name (NULL: by number). Those that
+ * do not lie inside the file are left out and counted in *ret_damaged. Returns how many are in ret. */
+size_t ea_pe_resources(const ea_pe *pe, const char *type_name, uint16_t type, ea_pe_resource ret[EA_PE_RESOURCES_MAX],
+                       size_t *ret_damaged);
+
+/* Notes where each text of a message table stands, by number; a number that is noted already stays. Stops where the
+ * table is damaged. EA_ENOMEM. */
+EA_MUST_CHECK int ea_messages_add(ea_u64_map *messages, const ea_pe_resource *table);
+/* Appends the text of that number as UTF-8, without the line's end behind it: 1, or 0. */
+int ea_messages_get(const ea_u64_map *messages, uint32_t number, ea_text *out);
+
+#endif

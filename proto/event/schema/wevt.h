@@ -1,0 +1,17 @@
+/* Compiled manifests: the WEVT_TEMPLATE resource that the message compiler puts into a provider's DLL, with the texts
+ * of message tables beside it, into schemas, as manifest.c makes them out of the manifest itself. Before it: a file.
+ * After it: schemas.h. Thread: any. Source of the layout: libyal/libfwevt, documentation/Windows Event manifest binary
+ * format; maps, structs, counts and flags: microsoft/EventLogExpert, WevtTemplateReader and WevtTemplateWriter. */
+#ifndef EA_SCHEMA_WEVT_H
+#define EA_SCHEMA_WEVT_H
+
+#include "manifest.h"
+
+/* Reads a PE file and adds what it describes. mui: the language file beside it (NULL: none), whose texts come first,
+ * and whose WEVT_TEMPLATE is read when the file has none. Problems have no line; their text says at which offset of the
+ * resource they are. Of names, the compiled form lacks the events' symbols: an event without a task has none.
+ * Errors: EA_EFORMAT for what is no PE file or has no such resource, EA_ELIMIT, EA_ENOMEM. */
+EA_MUST_CHECK int ea_wevt_read(ea_schemas *into, const void *data, size_t len_bytes, const void *mui, size_t mui_bytes,
+                               const ea_manifest_options *options, ea_manifest_result *ret, ea_err *err);
+
+#endif
