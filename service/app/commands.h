@@ -11,6 +11,7 @@ extern const ea_command ea_cmd_dump;
 extern const ea_command ea_cmd_import;
 extern const ea_command ea_cmd_schema;
 extern const ea_command ea_cmd_schema_check;
+extern const ea_command ea_cmd_stacks;
 extern const ea_command ea_cmd_stats;
 extern const ea_command ea_cmd_status;
 extern const ea_command ea_cmd_replay;

@@ -8,6 +8,7 @@ int main(int argc, char **argv) {
         &ea_cmd_check,
         &ea_cmd_import,
         &ea_cmd_stats,
+        &ea_cmd_stacks,
         &ea_cmd_dump,
         &ea_cmd_schema_check,
         &ea_cmd_schema,

@@ -137,7 +137,7 @@ typedef struct tg_scenario {
     uint32_t pmc_on_switches, pmc_samples_per_second;
     /* stacks */
     uint32_t stacks[TG_STACK_OF_COUNT]; /* percent */
-    uint32_t stack_keys, stack_key_cache, far_percent, recursion_percent;
+    uint32_t stack_keys, stack_key_cache, far_percent, recursion_percent, user_paths, kernel_paths;
     /* loss */
     uint32_t lost_events_windows, lost_buffers_windows, loss_us;
     /* logons */

@@ -66,6 +66,8 @@ const tg_option tg_options[] = {
     {"stacks", "key_cache", TG_OPT_NUMBER, 0, AT(stack_key_cache), 1, 65536, NULL, "64", "keys that the cache holds, of each kind", 0, 0},
     {"stacks", "far_percent", TG_OPT_NUMBER, 0, AT(far_percent), 0, 100, NULL, "5", "of user halves come when the thread runs the next time", 0, 0},
     {"stacks", "recursion_percent", TG_OPT_NUMBER, 0, AT(recursion_percent), 0, 100, NULL, "3", "of user stacks are as deep as Windows walks: 192 frames", 0, 0},
+    {"stacks", "user_paths", TG_OPT_NUMBER, 0, AT(user_paths), 4, 100000, NULL, "24", "paths through each program that its threads walk", 0, 0},
+    {"stacks", "kernel_paths", TG_OPT_NUMBER, 0, AT(kernel_paths), 1, 100000, NULL, "16", "paths through the kernel for each kind of event", 0, 0},
 
     {"loss", "events_windows", TG_OPT_NUMBER, 0, AT(lost_events_windows), 0, 10000, NULL, "0", "times that a processor loses its events, counted", 0, 0},
     {"loss", "buffers_windows", TG_OPT_NUMBER, 0, AT(lost_buffers_windows), 0, 10000, NULL, "0", "times that a processor loses whole buffers, with nobody knowing what was in them", 0, 0},

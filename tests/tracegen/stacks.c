@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { KERNEL_VARIANTS = 16, IMAGES_MAX = 64, KEY_STEP = 0x40 };
+enum { IMAGES_MAX = 64, KEY_STEP = 0x40 };
 
 typedef struct key_cache {
     tg_stack **slots; /* by slot: the key is made of its number */
@@ -18,7 +18,7 @@ typedef struct key_cache {
 } key_cache;
 
 struct tg_stacks {
-    tg_stack *kernel[TG_STACK_OF_COUNT][KERNEL_VARIANTS];
+    tg_stack **kernel[TG_STACK_OF_COUNT]; /* stacks.kernel_paths of each */
     tg_stack *idle[4];
     key_cache caches[2]; /* user, kernel */
     uint32_t last_id;
@@ -36,6 +36,10 @@ void tg_make_stacks(tg_machine *m) {
     if (!m->stacks)
         return;
     m->stacks->key_base = m->scenario->pointer_bytes == 4 ? 0x86000000 : 0xFFFFAD0000000000;
+    for (int i = 0; i < TG_STACK_OF_COUNT; i++) {
+        m->stacks->kernel[i] = ea_arena_zalloc(&m->arena, m->scenario->kernel_paths, sizeof(tg_stack *));
+        m->failed |= !m->stacks->kernel[i];
+    }
     for (int i = 0; i < 2; i++) {
         m->stacks->caches[i].slots =
             ea_arena_zalloc(&m->arena, m->scenario->stack_key_cache, sizeof *m->stacks->caches[i].slots);
@@ -112,7 +116,7 @@ tg_stack *tg_kernel_stack(tg_machine *m, const tg_thread *t, enum tg_stack_of wh
     if (t->is_idle)
         return idle_stack(m);
     /* the first paths are walked most */
-    size_t variant = tg_below(&m->dice, 1 + tg_below(&m->dice, KERNEL_VARIANTS));
+    size_t variant = tg_below(&m->dice, 1 + tg_below(&m->dice, m->scenario->kernel_paths));
     tg_stack **at = &m->stacks->kernel[what][variant];
     if (!*at) {
         const tg_image *images[IMAGES_MAX];
@@ -129,7 +133,13 @@ tg_stack *tg_user_stack(tg_machine *m, const tg_thread *t) {
     tg_role *role = &m->roles[p->program - m->scenario->programs];
     int recurs = tg_chance(&m->dice, m->scenario->recursion_percent);
     size_t variant =
-        recurs ? tg_below(&m->dice, 2) : 2 + tg_below(&m->dice, 1 + tg_below(&m->dice, TG_STACK_VARIANTS - 2));
+        recurs ? tg_below(&m->dice, 2) : 2 + tg_below(&m->dice, 1 + tg_below(&m->dice, m->scenario->user_paths - 2));
+    if (!role->stacks) {
+        role->stacks = ea_arena_zalloc(&m->arena, m->scenario->user_paths, sizeof *role->stacks);
+        m->failed |= !role->stacks;
+        if (!role->stacks)
+            return NULL;
+    }
     if (!role->stacks[variant]) {
         const tg_image *images[IMAGES_MAX];
         size_t n = user_images(m, role, images);

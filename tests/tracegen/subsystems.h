@@ -88,13 +88,11 @@ typedef struct tg_stack {
     uint64_t *frames; /* the innermost first */
 } tg_stack;
 
-enum { TG_STACK_VARIANTS = 24 };
-
 /* What all processes of one program share. */
 typedef struct tg_role {
     const tg_program *program;
-    const tg_image *image;               /* NULL: none */
-    tg_stack *stacks[TG_STACK_VARIANTS]; /* user halves; made when first walked */
+    const tg_image *image; /* NULL: none */
+    tg_stack **stacks;     /* user halves, stacks.user_paths of them; made when first walked */
 } tg_role;
 
 typedef struct tg_errand_row {

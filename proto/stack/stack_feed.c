@@ -1,0 +1,236 @@
+/* See stack_feed.h. */
+#include "stack_feed.h"
+
+#include "map.h"
+
+#include <stdlib.h>
+
+static const ea_guid STACK_WALK = EA_GUID(0xdef2fe46, 0x7bd6, 0x4b80, 0xbd, 0x94, 0xf5, 0x7f, 0xe2, 0x0d, 0x0c, 0xe3);
+static const ea_guid EVENT_TRACING =
+    EA_GUID(0xb675ec37, 0xbdb6, 0x4648, 0xbc, 0x92, 0xf3, 0xfd, 0xc7, 0x4d, 0x3c, 0xa2);
+/* What merging adds about images: at the time of the Image event, but nobody ever walked a stack for it. */
+static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
+/* runtime, rundown, stress, private: ClrEtwAll.man */
+static const ea_guid CLR[] = {
+    EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4),
+    EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18),
+    EA_GUID(0xcc2bcbba, 0x16b6, 0x4cf3, 0x89, 0x90, 0xd7, 0x4c, 0x2e, 0x8a, 0xf5, 0x00),
+    EA_GUID(0x763fd754, 0x7086, 0x4dfe, 0x95, 0xeb, 0xc0, 0x1a, 0x46, 0xfa, 0xf4, 0xca),
+};
+enum { WALK = 32, KEY_CREATE = 34, KEY_RUNDOWN = 36, KEY_KERNEL = 37, KEY_USER = 38, USER_MODE_STACK = 18 };
+
+struct ea_stack_feed {
+    ea_stack_join *join;
+    ea_u64_map by_class; /* address of the class -> index */
+    ea_stack_plan *plans;
+    size_t count, capacity;
+};
+
+static int16_t field_of(const ea_class *c, enum ea_semantic semantic, const char *name) {
+    for (size_t i = 0; i < ea_class_top_count(c); i++) {
+        const ea_field *f = &c->fields[ea_class_top_field(c, i)];
+        if (name ? strcmp(f->name, name) == 0 : f->semantic == semantic)
+            return (int16_t)i;
+    }
+    return -1;
+}
+
+static ea_stack_plan plan_of_walk(const ea_class *c, ea_stack_plan p) {
+    p.time = field_of(c, EA_SEM_QPC, NULL);
+    p.pid = field_of(c, EA_SEM_PID, NULL);
+    p.tid = field_of(c, EA_SEM_TID, NULL);
+    p.key = field_of(c, EA_SEM_STACK_KEY, NULL);
+    p.addresses = field_of(c, EA_SEM_STACK, NULL);
+    int is_walk = p.time >= 0 && p.tid >= 0 && p.pid >= 0;
+    p.role = EA_STACK_IS_NOTHING;
+    p.opcode = (uint8_t)c->code;
+    if (c->code == WALK && is_walk && p.addresses >= 0)
+        p.role = EA_STACK_IS_WALK;
+    else if (c->code >= KEY_CREATE && c->code <= KEY_RUNDOWN && p.key >= 0 && p.addresses >= 0)
+        p.role = EA_STACK_IS_DEFINITION;
+    else if (c->code == KEY_KERNEL && is_walk && p.key >= 0)
+        p.role = EA_STACK_IS_KEY_KERNEL;
+    else if (c->code == KEY_USER && is_walk && p.key >= 0)
+        p.role = EA_STACK_IS_KEY_USER;
+    return p;
+}
+
+ea_stack_plan ea_stack_plan_of(const ea_class *c) {
+    ea_stack_plan p = {.time = -1, .pid = -1, .tid = -1, .thread = -1, .key = -1, .addresses = -1};
+    if (c->classic && ea_guid_equal(&c->provider, &STACK_WALK))
+        return plan_of_walk(c, p);
+    if (c->classic && ea_guid_equal(&c->provider, &IMAGE_ID))
+        p.role = EA_STACK_IS_NOTHING;
+    if (!c->classic && c->code == USER_MODE_STACK && ea_guid_equal(&c->provider, &EVENT_TRACING))
+        p.role = EA_STACK_IS_MATCH;
+    for (size_t i = 0; i < sizeof CLR / sizeof *CLR; i++)
+        if (!c->classic && ea_guid_equal(&c->provider, &CLR[i]))
+            p.clr = (uint8_t)(i + 1);
+    if (p.clr && strcmp(c->name, "ClrStack/Walk") == 0) {
+        p.addresses = field_of(c, EA_SEM_STACK, NULL);
+        p.role = p.addresses >= 0 ? EA_STACK_IS_CLR_WALK : EA_STACK_IS_NOTHING;
+    }
+    if (strcmp(c->name, "PerfInfo/SampleProf") == 0 || strcmp(c->name, "PerfInfo/PmcCounterProf") == 0)
+        p.thread = field_of(c, EA_SEM_NONE, "ThreadId");
+    else if (strcmp(c->name, "Thread/CSwitch") == 0)
+        p.thread = field_of(c, EA_SEM_NONE, "NewThreadId");
+    return p;
+}
+
+void ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
+                     uint32_t ret_half[EA_STACK_HALVES]) {
+    size_t kernel = 0;
+    while (kernel < count &&
+           ea_stack_is_kernel(ea_load_uint(addresses + kernel * pointer_size, pointer_size), pointer_size))
+        kernel++;
+    ret_half[EA_STACK_KERNEL] = ea_stacks_add(stacks, addresses, kernel, pointer_size);
+    ret_half[EA_STACK_USER] = ea_stacks_add(stacks, addresses + kernel * pointer_size, count - kernel, pointer_size);
+}
+
+static void inside(ea_stack_join *j, const uint8_t *addresses, size_t count, unsigned pointer_size, uint64_t match_id,
+                   enum ea_stack_role role) {
+    uint32_t half[EA_STACK_HALVES];
+    if (!count) {
+        ea_stack_join_unusable(j);
+        return;
+    }
+    ea_stack_halves(ea_stack_join_stacks(j), addresses, count, pointer_size, half);
+    if (role == EA_STACK_IS_MATCH) {
+        ea_stack_join_match(j, match_id, half[EA_STACK_USER] ? half[EA_STACK_USER] : half[EA_STACK_KERNEL]);
+        return;
+    }
+    uint64_t first = ea_load_uint(addresses, pointer_size),
+             last = ea_load_uint(addresses + (count - 1) * pointer_size, pointer_size);
+    if (ea_stack_is_kernel(first, pointer_size))
+        ea_stack_join_inside(j, EA_STACK_KERNEL, half[EA_STACK_KERNEL], match_id);
+    if (!ea_stack_is_kernel(first, pointer_size) || !ea_stack_is_kernel(last, pointer_size))
+        ea_stack_join_inside(j, EA_STACK_USER, half[EA_STACK_USER], match_id);
+}
+
+/* Layouts: evntcons.h EVENT_EXTENDED_ITEM_STACK_TRACE32/64 and _STACK_KEY32/64: u64 match id, then addresses or one
+ * key. A key with a match id stands for the kernel's half, whose other half comes by that id; else for the user's. */
+void ea_stack_feed_item(ea_stack_join *j, const ea_ext *item, enum ea_stack_role role) {
+    unsigned width = item->type == EA_EXT_STACK_TRACE32 || item->type == EA_EXT_STACK_KEY32 ? 4 : 8;
+    int is_trace = item->type == EA_EXT_STACK_TRACE32 || item->type == EA_EXT_STACK_TRACE64;
+    int is_key = item->type == EA_EXT_STACK_KEY32 || item->type == EA_EXT_STACK_KEY64;
+    if (!is_trace && !is_key)
+        return;
+    if (item->size_bytes < 8 + width) {
+        ea_stack_join_unusable(j);
+        return;
+    }
+    uint64_t match_id = ea_load64(item->data);
+    if (is_trace) {
+        inside(j, item->data + 8, (item->size_bytes - 8) / width, width, match_id, role);
+        return;
+    }
+    enum ea_stack_half half = match_id && role != EA_STACK_IS_MATCH ? EA_STACK_KERNEL : EA_STACK_USER;
+    uint32_t number = ea_stacks_use(ea_stack_join_stacks(j), half, ea_load_uint(item->data + 8, width));
+    if (role == EA_STACK_IS_MATCH)
+        ea_stack_join_match(j, match_id, number);
+    else
+        ea_stack_join_inside(j, half, number, match_id);
+}
+
+int ea_stack_feed_create(ea_stack_feed **ret, ea_stack_join *j, ea_err *err) {
+    ea_stack_feed *f = calloc(1, sizeof *f);
+    if (!f)
+        return ea_fail(err, EA_ENOMEM, "join stacks");
+    f->join = j;
+    ea_u64_map_init(&f->by_class, 0);
+    *ret = f;
+    return 0;
+}
+
+void ea_stack_feed_destroy(ea_stack_feed *f) {
+    if (!f)
+        return;
+    ea_u64_map_deinit(&f->by_class);
+    free(f->plans);
+    free(f);
+}
+
+static const ea_stack_plan *plan(ea_stack_feed *f, const ea_class *c) {
+    const uint64_t *known = ea_u64_map_get(&f->by_class, (uintptr_t)c);
+    if (known)
+        return &f->plans[*known];
+    if (f->count == f->capacity) {
+        size_t capacity = f->capacity ? f->capacity * 2 : 64;
+        ea_stack_plan *grown = realloc(f->plans, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        f->plans = grown;
+        f->capacity = capacity;
+    }
+    if (ea_u64_map_put(&f->by_class, (uintptr_t)c, f->count))
+        return NULL;
+    f->plans[f->count] = ea_stack_plan_of(c);
+    return &f->plans[f->count++];
+}
+
+static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const ea_stack_plan *p) {
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t used, whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used);
+    ea_stacks *stacks = ea_stack_join_stacks(j);
+    unsigned width = c->pointer_size;
+    int last = p->addresses > p->key ? p->addresses : p->key;
+    ea_slice list = p->addresses >= 0 && whole > (size_t)p->addresses ? slices[p->addresses] : (ea_slice){0};
+    size_t count = list.len_bytes / width;
+    int is_key = p->role == EA_STACK_IS_KEY_KERNEL || p->role == EA_STACK_IS_KEY_USER;
+    if (whole <= (size_t)last || (!is_key && (!list.data || !count))) {
+        ea_stack_join_unusable(j);
+        return 0;
+    }
+    if (p->role == EA_STACK_IS_DEFINITION) {
+        ea_stacks_define(stacks, p->opcode, ea_load_uint(slices[p->key].data, slices[p->key].len_bytes), list.data,
+                         count, width);
+        return 0;
+    }
+    if (p->role == EA_STACK_IS_CLR_WALK) {
+        ea_stack_join_clr_walk(j, (uint64_t)p->clr << 32 | r->tid, ea_stacks_add(stacks, list.data, count, width));
+        return 0;
+    }
+    int64_t time = (int64_t)ea_load_uint(slices[p->time].data, slices[p->time].len_bytes);
+    uint32_t pid = (uint32_t)ea_load_uint(slices[p->pid].data, slices[p->pid].len_bytes);
+    uint32_t tid = (uint32_t)ea_load_uint(slices[p->tid].data, slices[p->tid].len_bytes);
+    if (is_key) {
+        enum ea_stack_half half = p->role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
+        uint32_t number = ea_stacks_use(stacks, half, ea_load_uint(slices[p->key].data, slices[p->key].len_bytes));
+        return ea_stack_join_walk(j, time, pid, tid, r->cpu, half, number);
+    }
+    uint32_t half[EA_STACK_HALVES];
+    ea_stack_halves(stacks, list.data, count, width, half);
+    int rc = 0, is_kernel = ea_stack_is_kernel(ea_load_uint(list.data, width), width);
+    int has_user = !ea_stack_is_kernel(ea_load_uint(list.data + (count - 1) * width, width), width);
+    if (is_kernel)
+        rc = ea_stack_join_walk(j, time, pid, tid, r->cpu, EA_STACK_KERNEL, half[EA_STACK_KERNEL]);
+    if (!rc && (has_user || !is_kernel))
+        rc = ea_stack_join_walk(j, time, pid, tid, r->cpu, EA_STACK_USER, half[EA_STACK_USER]);
+    return rc;
+}
+
+int ea_stack_feed_record(ea_stack_feed *f, const ea_record *r, const ea_class *c, uint64_t tag) {
+    const ea_stack_plan *p = plan(f, c);
+    ea_stack_join *j = f->join;
+    int rc = 0;
+    if (!p)
+        return EA_ENOMEM;
+    if (p->role == EA_STACK_IS_NOTHING)
+        return 0;
+    if (p->role != EA_STACK_IS_EVENT && p->role != EA_STACK_IS_MATCH)
+        return walk(j, r, c, p);
+    if (p->role == EA_STACK_IS_EVENT) {
+        uint32_t tid = r->tid;
+        if (p->thread >= 0) {
+            const ea_field *field = &c->fields[ea_class_top_field(c, (size_t)p->thread)];
+            if (field->offset != EA_OFFSET_NONE && field->offset + 4u <= r->payload_bytes)
+                tid = ea_load32(r->payload + field->offset);
+        }
+        rc = ea_stack_join_event(j, r->time_raw, tid, r->cpu, tag);
+        if (p->clr)
+            ea_stack_join_clr_event(j, (uint64_t)p->clr << 32 | r->tid);
+    }
+    for (unsigned i = 0; i < r->ext_count; i++)
+        ea_stack_feed_item(j, &r->ext[i], p->role);
+    return rc;
+}

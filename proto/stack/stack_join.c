@@ -1,0 +1,323 @@
+/* See stack_join.h. */
+#include "stack_join.h"
+
+#include "map.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256 };
+
+/* An event in the window, or a walk that waits for its event. */
+typedef struct entry {
+    int64_t time;
+    uint64_t tag;
+    uint32_t tid, pid;
+    uint32_t half[EA_STACK_HALVES];
+    uint32_t next; /* sequence number of the entry before it in its chain */
+    uint16_t cpu;
+    uint8_t is_walk; /* half[0] is its number, walk_half which half it is, outcome[0] why it waits; is_done: joined */
+    uint8_t walk_half, is_done;
+    uint8_t outcome[EA_STACK_HALVES];
+} entry;
+
+struct ea_stack_join {
+    ea_stacks *stacks;
+    ea_stack_joined_fn on_event;
+    void *arg;
+    entry *entries; /* a ring */
+    uint32_t mask;
+    uint32_t first, next;   /* sequence numbers: of the oldest entry, of the next one */
+    uint32_t *heads;        /* by hash of the time: sequence number + 1 of the newest entry; may be of one long gone */
+    int64_t left_time;      /* the latest time of an event that has left */
+    uint32_t waiting;       /* walks in the window that are not joined */
+    ea_u64_map by_match_id; /* -> sequence number */
+    ea_u64_map by_clr_thread; /* -> sequence number */
+    uint64_t counts[EA_STACK_OUTCOME_COUNT];
+};
+
+static const char *const NAMES[] = {
+#define X(name, text) #name,
+    EA_STACK_OUTCOMES(X)
+#undef X
+};
+static const char *const TEXTS[] = {
+#define X(name, text) text,
+    EA_STACK_OUTCOMES(X)
+#undef X
+};
+const char *ea_stack_outcome_name(enum ea_stack_outcome o) {
+    return NAMES[o];
+}
+const char *ea_stack_outcome_text(enum ea_stack_outcome o) {
+    return TEXTS[o];
+}
+
+int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_join_options *options, ea_err *err) {
+    size_t limit = options->limit_bytes ? options->limit_bytes : (size_t)DEFAULT_LIMIT_MIB << 20, n = ENTRIES_MIN;
+    size_t entry_bytes = sizeof(entry) + sizeof(uint32_t);
+    while (n * 2 * entry_bytes <= limit && n < (size_t)1 << 30)
+        n *= 2;
+    ea_stack_join *j = calloc(1, sizeof *j);
+    if (j) {
+        j->stacks = stacks;
+        j->on_event = options->on_event;
+        j->arg = options->arg;
+        j->mask = (uint32_t)n - 1;
+        j->left_time = INT64_MIN;
+        j->entries = malloc(n * sizeof *j->entries);
+        j->heads = calloc(n, sizeof *j->heads);
+        ea_u64_map_init(&j->by_match_id, n);
+        ea_u64_map_init(&j->by_clr_thread, n);
+    }
+    if (!j || !j->entries || !j->heads) {
+        ea_stack_join_destroy(j);
+        return ea_fail(err, EA_ENOMEM, "join stacks");
+    }
+    *ret = j;
+    return 0;
+}
+
+void ea_stack_join_destroy(ea_stack_join *j) {
+    if (!j)
+        return;
+    ea_u64_map_deinit(&j->by_match_id);
+    ea_u64_map_deinit(&j->by_clr_thread);
+    free(j->entries);
+    free(j->heads);
+    free(j);
+}
+
+ea_stacks *ea_stack_join_stacks(ea_stack_join *j) {
+    return j->stacks;
+}
+const uint64_t *ea_stack_join_counts(const ea_stack_join *j) {
+    return j->counts;
+}
+
+/* Times that follow each other stand in places that follow each other. */
+static uint32_t *head_of(ea_stack_join *j, int64_t time) {
+    uint64_t t = (uint64_t)time;
+    return &j->heads[(t ^ t >> 20 ^ t >> 40) & j->mask];
+}
+static int is_in_window(const ea_stack_join *j, uint32_t sequence) {
+    return sequence - j->first < j->next - j->first;
+}
+static entry *at(const ea_stack_join *j, uint32_t sequence) {
+    return &j->entries[sequence & j->mask];
+}
+
+static void count(ea_stack_join *j, enum ea_stack_outcome outcome) {
+    j->counts[outcome]++;
+}
+
+/* The oldest entry leaves. */
+static int leave(ea_stack_join *j) {
+    entry *e = at(j, j->first++);
+    if (e->is_walk) {
+        if (!e->is_done) {
+            count(j, e->outcome[0]);
+            j->waiting--;
+        }
+        return 0;
+    }
+    if (e->time > j->left_time)
+        j->left_time = e->time;
+    ea_stack_joined event = {.tag = e->tag,
+                             .time = e->time,
+                             .tid = e->tid,
+                             .pid = e->pid,
+                             .half = {e->half[0], e->half[1]},
+                             .outcome = {e->outcome[0], e->outcome[1]}};
+    return j->on_event ? j->on_event(j->arg, &event) : 0;
+}
+
+static int push(ea_stack_join *j, const entry *e, entry **ret) {
+    int rc = 0;
+    if (j->next - j->first > j->mask)
+        rc = leave(j);
+    uint32_t *head = head_of(j, e->time);
+    entry *to = at(j, j->next);
+    *to = *e;
+    to->next = *head;
+    *head = ++j->next; /* its sequence number + 1 */
+    *ret = to;
+    return rc;
+}
+
+static void give(ea_stack_join *j, entry *to, unsigned half, uint32_t number, enum ea_stack_outcome outcome) {
+    to->half[half] = number;
+    to->outcome[half] = (uint8_t)outcome;
+    count(j, outcome);
+}
+
+/* How well a walk fits an event of its time: 0 not at all, more is better. */
+static unsigned fit(const entry *e, uint32_t tid, uint16_t cpu) {
+    unsigned thread;
+    if (e->tid == (uint32_t)EA_STACK_ANY_THREAD || tid == (uint32_t)EA_STACK_ANY_THREAD)
+        thread = 1;
+    else
+        thread = e->tid == tid ? 2 : 0;
+    return thread ? thread * 2 + (e->cpu == cpu) : 0;
+}
+
+int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
+                       enum ea_stack_half half, uint32_t number) {
+    entry *best = NULL;
+    unsigned best_fit = 0, equals = 0, steps = 0;
+    enum ea_stack_outcome why = EA_STACK_no_event;
+    if (!number) {
+        count(j, EA_STACK_no_room);
+        return 0;
+    }
+    for (uint32_t k = *head_of(j, time); k && is_in_window(j, k - 1) && steps < CHAIN_MAX; steps++) {
+        entry *e = at(j, k - 1);
+        if (e->time == time && !e->is_walk) {
+            unsigned f = fit(e, tid, cpu);
+            if (f && e->half[half]) {
+                why = EA_STACK_taken;
+            } else if (f >= best_fit && f) {
+                equals = f > best_fit ? 1 : equals + 1;
+                best_fit = f;
+                best = e; /* the first of equal ones comes last */
+            } else if (!f && why == EA_STACK_no_event) {
+                why = EA_STACK_other_thread;
+            }
+        }
+        k = e->next;
+    }
+    if (best) {
+        give(j, best, half, number, equals > 1 ? EA_STACK_ambiguous : EA_STACK_joined);
+        best->pid = pid;
+        return 0;
+    }
+    if (time <= j->left_time) {
+        count(j, why == EA_STACK_no_event ? EA_STACK_too_late : why);
+        return 0;
+    }
+    entry waits = {.time = time,
+                   .tid = tid,
+                   .pid = pid,
+                   .cpu = cpu,
+                   .is_walk = 1,
+                   .walk_half = (uint8_t)half,
+                   .half = {number, 0},
+                   .outcome = {(uint8_t)why, 0}};
+    entry *in = NULL;
+    j->waiting++;
+    return push(j, &waits, &in);
+}
+
+/* Walks that wait for this event: of each half the one that came first, of those that fit best. */
+static void take_waiting(ea_stack_join *j, entry *event, uint32_t chain) {
+    entry *best[EA_STACK_HALVES] = {NULL, NULL};
+    unsigned best_fit[EA_STACK_HALVES] = {0, 0}, steps = 0;
+    for (uint32_t k = chain; k && is_in_window(j, k - 1) && steps < CHAIN_MAX; steps++) {
+        entry *e = at(j, k - 1);
+        if (e->is_walk && !e->is_done && e->time == event->time) {
+            unsigned f = fit(event, e->tid, e->cpu);
+            if (f && f >= best_fit[e->walk_half]) {
+                best_fit[e->walk_half] = f;
+                best[e->walk_half] = e;
+            }
+        }
+        k = e->next;
+    }
+    for (unsigned h = 0; h < EA_STACK_HALVES; h++) {
+        if (!best[h])
+            continue;
+        give(j, event, h, best[h]->half[0], EA_STACK_joined);
+        event->pid = best[h]->pid;
+        best[h]->is_done = 1;
+        j->waiting--;
+    }
+}
+
+int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag) {
+    entry e = {.time = time, .tid = tid, .pid = (uint32_t)EA_STACK_ANY_THREAD, .cpu = cpu, .tag = tag}, *in = NULL;
+    int rc = push(j, &e, &in);
+    if (j->waiting && in->next)
+        take_waiting(j, in, in->next);
+    return rc;
+}
+
+/* The event that was given last: walks that wait may stand behind it only when they came later. */
+static entry *newest(ea_stack_join *j) {
+    return j->next != j->first ? at(j, j->next - 1) : NULL;
+}
+
+void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t number, uint64_t match_id) {
+    entry *e = newest(j);
+    if (!number) {
+        count(j, EA_STACK_no_room);
+    } else if (!e || e->is_walk || e->half[half]) {
+        count(j, EA_STACK_taken);
+    } else {
+        give(j, e, half, number, EA_STACK_in_event);
+    }
+    if (!e || e->is_walk || !match_id)
+        return;
+    int rc = ea_u64_map_put(&j->by_match_id, match_id, j->next - 1);
+    if (rc) { /* ids that nobody matched: the window's older half is not worth more than this one */
+        ea_u64_map_clear(&j->by_match_id);
+        rc = ea_u64_map_put(&j->by_match_id, match_id, j->next - 1);
+    }
+    (void)rc; /* then its other half counts as one without an event */
+}
+
+static entry *find(ea_stack_join *j, ea_u64_map *map, uint64_t key) {
+    const uint64_t *known = ea_u64_map_get(map, key);
+    if (!known)
+        return NULL;
+    uint32_t sequence = (uint32_t)*known;
+    ea_u64_map_remove(map, key);
+    if (!is_in_window(j, sequence) || at(j, sequence)->is_walk)
+        return NULL;
+    return at(j, sequence);
+}
+
+void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number) {
+    entry *e = find(j, &j->by_match_id, match_id);
+    if (!number)
+        count(j, EA_STACK_no_room);
+    else if (!e)
+        count(j, EA_STACK_no_match_id);
+    else if (e->half[EA_STACK_USER])
+        count(j, EA_STACK_taken);
+    else
+        give(j, e, EA_STACK_USER, number, EA_STACK_joined);
+}
+
+void ea_stack_join_clr_event(ea_stack_join *j, uint64_t thread) {
+    entry *e = newest(j);
+    if (!e || e->is_walk)
+        return;
+    int rc = ea_u64_map_put(&j->by_clr_thread, thread, j->next - 1);
+    if (rc) { /* more threads than events in the window: most are gone */
+        ea_u64_map_clear(&j->by_clr_thread);
+        rc = ea_u64_map_put(&j->by_clr_thread, thread, j->next - 1);
+    }
+    (void)rc; /* then its walk counts as one without an event */
+}
+
+void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number) {
+    entry *e = find(j, &j->by_clr_thread, thread);
+    if (!number)
+        count(j, EA_STACK_no_room);
+    else if (!e)
+        count(j, EA_STACK_no_clr_event);
+    else if (e->half[EA_STACK_USER])
+        count(j, EA_STACK_taken);
+    else
+        give(j, e, EA_STACK_USER, number, EA_STACK_joined);
+}
+
+void ea_stack_join_unusable(ea_stack_join *j) {
+    count(j, EA_STACK_too_short);
+}
+
+int ea_stack_join_end(ea_stack_join *j) {
+    int rc = 0;
+    while (!rc && j->first != j->next)
+        rc = leave(j);
+    return rc;
+}

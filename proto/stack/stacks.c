@@ -1,0 +1,216 @@
+/* See stacks.h. */
+#include "stacks.h"
+
+#include "arena.h"
+#include "bytes.h"
+#include "map.h"
+
+#include <stdlib.h>
+
+enum { DEFAULT_LIMIT_MIB = 512, FRAMES_MAX = 65536 / 4 };
+enum { KEY_CREATE = 34, KEY_DELETE = 35, KEY_RUNDOWN = 36 };
+
+/* A number. What a key stands for has an alias once it is defined. */
+typedef struct stack {
+    const uint64_t *frames;
+    uint32_t count;
+    uint32_t alias; /* of a key: the stack; 0: not defined */
+    uint8_t is_key;
+} stack;
+
+typedef struct slot {
+    uint32_t hash, number; /* 0: empty */
+} slot;
+
+struct ea_stacks {
+    stack *all; /* [0] is no stack */
+    uint32_t count, capacity;
+    slot *slots;
+    size_t mask;
+    ea_u64_map keys[EA_STACK_HALVES]; /* key -> number */
+    ea_arena frames;
+    size_t limit_bytes;
+    uint64_t *scratch;
+    ea_stacks_counts counts;
+};
+
+int ea_stacks_create(ea_stacks **ret, size_t limit_bytes, ea_err *err) {
+    ea_stacks *s = calloc(1, sizeof *s);
+    if (s) {
+        s->limit_bytes = limit_bytes ? limit_bytes : (size_t)DEFAULT_LIMIT_MIB << 20;
+        ea_arena_init(&s->frames, s->limit_bytes);
+        ea_u64_map_init(&s->keys[EA_STACK_KERNEL], s->limit_bytes / 256);
+        ea_u64_map_init(&s->keys[EA_STACK_USER], s->limit_bytes / 256);
+        s->capacity = 256;
+        s->mask = 1023;
+        s->all = calloc(s->capacity, sizeof *s->all);
+        s->slots = calloc(s->mask + 1, sizeof *s->slots);
+        s->scratch = malloc(FRAMES_MAX * sizeof *s->scratch);
+        s->count = 1;
+    }
+    if (!s || !s->all || !s->slots || !s->scratch) {
+        ea_stacks_destroy(s);
+        return ea_fail(err, EA_ENOMEM, "make a table of stacks");
+    }
+    *ret = s;
+    return 0;
+}
+
+void ea_stacks_destroy(ea_stacks *s) {
+    if (!s)
+        return;
+    ea_u64_map_deinit(&s->keys[EA_STACK_KERNEL]);
+    ea_u64_map_deinit(&s->keys[EA_STACK_USER]);
+    ea_arena_deinit(&s->frames);
+    free(s->all);
+    free(s->slots);
+    free(s->scratch);
+    free(s);
+}
+
+static uint64_t bytes_of(const ea_stacks *s) {
+    return s->capacity * sizeof *s->all + (s->mask + 1) * sizeof *s->slots + s->frames.used_bytes;
+}
+
+/* A new number: 0 without room. */
+static uint32_t new_number(ea_stacks *s) {
+    if (s->count == s->capacity) {
+        size_t capacity = (size_t)s->capacity * 2;
+        stack *grown = NULL;
+        if (capacity <= UINT32_MAX / 2 && bytes_of(s) + s->capacity * sizeof *s->all <= s->limit_bytes)
+            grown = realloc(s->all, capacity * sizeof *s->all);
+        if (!grown) {
+            s->counts.left_out++;
+            return 0;
+        }
+        s->all = grown;
+        s->capacity = (uint32_t)capacity;
+    }
+    s->all[s->count] = (stack){0};
+    return s->count++;
+}
+
+/* Twice as many slots. Without room there is less of it between those that are in. */
+static int grow_slots(ea_stacks *s) {
+    size_t mask = s->mask * 2 + 1;
+    slot *slots = bytes_of(s) + (mask + 1) * sizeof *slots <= s->limit_bytes ? calloc(mask + 1, sizeof *slots) : NULL;
+    if (!slots)
+        return EA_ENOMEM;
+    for (size_t i = 0; i <= s->mask; i++) {
+        if (!s->slots[i].number)
+            continue;
+        size_t at = s->slots[i].hash & mask;
+        while (slots[at].number)
+            at = (at + 1) & mask;
+        slots[at] = s->slots[i];
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->mask = mask;
+    return 0;
+}
+
+static uint32_t intern(ea_stacks *s, const uint64_t *frames, size_t count) {
+    size_t bytes = count * sizeof *frames;
+    uint32_t hash = (uint32_t)ea_hash64(frames, bytes, 0);
+    size_t at = hash & s->mask;
+    for (; s->slots[at].number; at = (at + 1) & s->mask) {
+        const stack *k = &s->all[s->slots[at].number];
+        if (s->slots[at].hash == hash && k->count == count && memcmp(k->frames, frames, bytes) == 0)
+            return s->slots[at].number;
+    }
+    if (s->counts.stacks >= s->mask / 2) {
+        if (grow_slots(s)) {
+            s->counts.left_out++;
+            return 0;
+        }
+        for (at = hash & s->mask; s->slots[at].number;)
+            at = (at + 1) & s->mask;
+    }
+    uint64_t *copy = bytes_of(s) + bytes <= s->limit_bytes ? ea_arena_copy(&s->frames, frames, bytes) : NULL;
+    if (!copy) {
+        s->counts.left_out++;
+        return 0;
+    }
+    uint32_t number = new_number(s);
+    if (!number)
+        return 0;
+    s->all[number].frames = copy;
+    s->all[number].count = (uint32_t)count;
+    s->slots[at] = (slot){.hash = hash, .number = number};
+    s->counts.stacks++;
+    return number;
+}
+
+uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size) {
+    if (count > FRAMES_MAX)
+        count = FRAMES_MAX; /* more than an event has room for */
+    if (!count)
+        return 0;
+    if (pointer_size == 4)
+        for (size_t i = 0; i < count; i++)
+            s->scratch[i] = ea_load32(addresses + 4 * i);
+    else
+        memcpy(s->scratch, addresses, count * sizeof *s->scratch);
+    return intern(s, s->scratch, count);
+}
+
+uint32_t ea_stacks_use(ea_stacks *s, enum ea_stack_half half, uint64_t key) {
+    uint64_t *known = ea_u64_map_get(&s->keys[half], key);
+    if (known)
+        return (uint32_t)*known;
+    uint32_t number = new_number(s);
+    if (!number)
+        return 0;
+    if (ea_u64_map_put(&s->keys[half], key, number)) {
+        s->count--;
+        s->counts.left_out++;
+        return 0;
+    }
+    s->all[number].is_key = 1;
+    s->counts.undefined++;
+    return number;
+}
+
+void ea_stacks_define(ea_stacks *s, unsigned opcode, uint64_t key, const uint8_t *addresses, size_t count,
+                      unsigned pointer_size) {
+    if (!count)
+        return;
+    uint64_t first = pointer_size == 4 ? ea_load32(addresses) : ea_load64(addresses);
+    ea_u64_map *keys = &s->keys[ea_stack_is_kernel(first, pointer_size) ? EA_STACK_KERNEL : EA_STACK_USER];
+    const uint64_t *known = ea_u64_map_get(keys, key);
+    uint32_t used = known ? (uint32_t)*known : 0;
+    int was_waiting = used && s->all[used].is_key && !s->all[used].alias;
+    uint32_t number = was_waiting || opcode != KEY_DELETE ? ea_stacks_add(s, addresses, count, pointer_size) : 0;
+    if (was_waiting && opcode != KEY_CREATE && number) {
+        s->all[used].alias = number;
+        s->counts.undefined--;
+        s->counts.defined++;
+    } else if (!was_waiting || opcode == KEY_CREATE) {
+        s->counts.unused++;
+    }
+    if (opcode == KEY_DELETE)
+        ea_u64_map_remove(keys, key);
+    else if (number && (!was_waiting || opcode == KEY_CREATE) && ea_u64_map_put(keys, key, number))
+        s->counts.left_out++;
+}
+
+uint32_t ea_stacks_final(const ea_stacks *s, uint32_t number) {
+    return number < s->count && s->all[number].is_key && s->all[number].alias ? s->all[number].alias : number;
+}
+
+int ea_stacks_is_undefined(const ea_stacks *s, uint32_t number) {
+    return number < s->count && s->all[number].is_key && !s->all[number].alias;
+}
+
+const uint64_t *ea_stacks_get(const ea_stacks *s, uint32_t number, size_t *ret_count) {
+    number = ea_stacks_final(s, number);
+    *ret_count = number < s->count ? s->all[number].count : 0;
+    return number < s->count ? s->all[number].frames : NULL;
+}
+
+ea_stacks_counts ea_stacks_count(const ea_stacks *s) {
+    ea_stacks_counts c = s->counts;
+    c.bytes = bytes_of(s);
+    return c;
+}

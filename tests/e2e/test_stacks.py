@@ -1,0 +1,116 @@
+"""`etwagent stacks` joins every stack of a trace as an exhaustive offline join does that has the whole trace in memory
+(naive_stacks.py): on every real trace with stacks, and on generated ones whose truth is known. Then generated traces against
+that truth: each half that was logged is at its event, with all its addresses. A window that is too small loses only what it says.
+"""
+import collections
+import json
+import subprocess
+
+import harness
+import naive_stacks
+import test_tracegen
+import traces
+
+REAL = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu", "diagsession-four-files"]
+# preset -> ms
+GENERATED = {"stacks": 700, "office": 700, "32-bit": 400, "web-server": 500}
+NOT_JOINED = ["no_event", "too_late", "other_thread", "taken", "no_match_id", "no_clr_event", "too_short", "no_room"]
+
+
+class Listed:
+    """What `etwagent stacks --list` prints."""
+
+    def __init__(self, agent, paths):
+        self.events, self.stacks = {}, {}
+        text = subprocess.run([agent, "stacks", "--list", *paths], check=True, capture_output=True, text=True).stdout
+        for line in text.splitlines():
+            row = json.loads(line)
+            if "event" in row:
+                self.events[row["event"]] = row
+            else:
+                self.stacks[row["stack"]] = row["addresses"] and tuple(int(a, 16) for a in row["addresses"])
+
+    def halves(self, ordinal):
+        row = self.events.get(ordinal, {})
+        return {half: (self.stacks[row[half]["stack"]], row[half]["how"]) for half in ("kernel", "user") if half in row}
+
+
+def records(agent, paths):
+    text = subprocess.run([agent, "dump", "--format", "raw", *paths], check=True, capture_output=True, text=True).stdout
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def summary(agent, paths, *options):
+    return json.loads(subprocess.run([agent, "stacks", "--json", *options, *paths], check=True, capture_output=True, text=True).stdout)
+
+
+def check_join(env, checks, name, paths):
+    judge = naive_stacks.Join(records(env.agent, paths))
+    listed, told = Listed(env.agent, paths), summary(env.agent, paths)
+    wrong = [event.ordinal for event in judge.events if event.halves != listed.halves(event.ordinal)]
+    checks.that(not wrong, f"{name}: {len(wrong)} events have other stacks than the exhaustive join gives them, first {wrong[:1]}")
+    outcomes = {key: told[key] for key in ["in_event", "joined", "ambiguous", *NOT_JOINED] if told[key]}
+    checks.equal(outcomes, dict(judge.outcomes), f"{name}: what became of each half")
+    matched, orphaned, every = told["in_event"] + told["joined"], sum(told[key] for key in NOT_JOINED), max(told["halves"], 1)
+    print(f"{name}: {told['halves']} halves, {told['stacks']} distinct: matched {100 * matched / every:.3f} %, ambiguous "
+          f"{100 * told['ambiguous'] / every:.3f} %, orphaned {100 * orphaned / every:.3f} %; {told['keys_undefined']} keys undefined")
+    return judge, listed, told
+
+
+def check_truth(checks, name, judge, listed, told, rows):
+    """Each half that the generator logged is at an event of its time and thread, whole, and nothing else is."""
+    frames = {row["id"]: tuple(int(a, 16) for a in row["addresses"]) for row in rows if row["type"] == "frames"}
+    want = collections.Counter((row["event_raw"], row["half"], frames[row["frames"]]) for row in rows
+                               if row["type"] == "stack" and not row.get("lost"))
+    got, inside = collections.Counter(), 0
+    for event in judge.events:
+        for half, (addresses, how) in listed.halves(event.ordinal).items():
+            if how == "in_event":
+                inside += 1
+            else:
+                got[event.clock, half, addresses] += 1
+    missing, more = sum((want - got).values()), sum((got - want).values())
+    if any(row["type"] == "loss" for row in rows):
+        orphaned = sum(told[key] for key in NOT_JOINED)
+        checks.that(missing <= orphaned and not more, f"{name}: {missing} halves are missing, {orphaned} are counted as orphaned, {more} "
+                    "are not in the truth")
+    else:
+        checks.that(not missing and not more, f"{name}: of {sum(want.values())} halves {missing} are missing, {more} are not in the truth")
+    checks.equal(sum(got.values()) + inside, told["in_event"] + told["joined"] + told["ambiguous"], f"{name}: halves listed and counted")
+
+
+def check_hard(checks, judge, told, rows):
+    """The preset "stacks" is as hard as it is said to be."""
+    checks.that(told["stacks"] >= 10000, f"the preset stacks has only {told['stacks']} distinct stacks")
+    checks.that(max(len(row["addresses"]) for row in rows if row["type"] == "frames") == 192, "no stack has 192 frames")
+    keys = collections.defaultdict(set)
+    for half, key in judge.keys.lives:
+        keys[half].add(key)
+    checks.that(keys["kernel"] & keys["user"], "no key means a stack of each half")
+    checks.that(any(len(lives) > 2 for lives in judge.keys.lives.values()), "no key means several stacks in turn")
+
+
+def check_window(env, checks, trace):
+    whole, small = summary(env.agent, [trace]), summary(env.agent, [trace], "--window", "64KiB")
+    joined = ["in_event", "joined", "ambiguous"]
+    gone = sum(whole[key] for key in joined) - sum(small[key] for key in joined)
+    checks.equal(small["halves"], whole["halves"], "halves counted with a small window")
+    checks.that(0 < gone == sum(small[key] - whole[key] for key in NOT_JOINED), f"a small window: {gone} halves less, counted {small}")
+
+
+def test(env, checks, arguments):
+    for name in REAL:
+        check_join(env, checks, name, traces.paths(name, env.build))
+    for preset, milliseconds in GENERATED.items():
+        milliseconds *= 5 if arguments.soak else 1
+        trace, truth = test_tracegen.generate(env.build, env.folder, preset, "--preset", preset, "--duration-ms", str(milliseconds))
+        judge, listed, told = check_join(env, checks, preset, [trace])
+        rows = test_tracegen.rows(truth)
+        check_truth(checks, preset, judge, listed, told, rows)
+        if preset == "stacks":
+            check_hard(checks, judge, told, rows)
+            check_window(env, checks, trace)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)

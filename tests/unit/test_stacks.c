@@ -1,0 +1,289 @@
+/* The stack join: who gets which half, by every rule of proto/stack/stack_join.h; keys whose tables collide and whose
+ * definitions come late; a window that is full; a table of stacks that is full. */
+#include "stack_feed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { ANY = EA_STACK_ANY_THREAD, EVENTS_MAX = 4096 };
+#define KERNEL         EA_STACK_KERNEL
+#define USER           EA_STACK_USER
+#define KERNEL_ADDRESS 0xFFFFF80000000000u
+
+typedef struct bench {
+    ea_stacks *stacks;
+    ea_stack_join *join;
+    ea_stack_joined out[EVENTS_MAX];
+    size_t count;
+} bench;
+
+static int on_event(void *arg, const ea_stack_joined *e) {
+    bench *b = arg;
+    assert_true(b->count < EVENTS_MAX);
+    b->out[b->count++] = *e;
+    return 0;
+}
+
+static bench *new_bench(size_t window_bytes, size_t stacks_bytes) {
+    bench *b = calloc(1, sizeof *b);
+    assert_non_null(b);
+    assert_int_equal(ea_stacks_create(&b->stacks, stacks_bytes, NULL), 0);
+    assert_int_equal(ea_stack_join_create(
+                         &b->join, b->stacks,
+                         &(ea_stack_join_options){.limit_bytes = window_bytes, .on_event = on_event, .arg = b}, NULL),
+                     0);
+    return b;
+}
+
+static void end(bench *b) {
+    assert_int_equal(ea_stack_join_end(b->join), 0);
+}
+static void free_bench(bench *b) {
+    ea_stack_join_destroy(b->join);
+    ea_stacks_destroy(b->stacks);
+    free(b);
+}
+
+static void event(bench *b, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag) {
+    assert_int_equal(ea_stack_join_event(b->join, time, tid, cpu, tag), 0);
+}
+static uint32_t stack(bench *b, uint64_t address) {
+    return ea_stacks_add(b->stacks, (const uint8_t *)&address, 1, 8);
+}
+static void walk(bench *b, int64_t time, uint32_t tid, uint16_t cpu, enum ea_stack_half half, uint32_t number) {
+    assert_int_equal(ea_stack_join_walk(b->join, time, 9, tid, cpu, half, number), 0);
+}
+static uint64_t outcome(const bench *b, enum ea_stack_outcome o) {
+    return ea_stack_join_counts(b->join)[o];
+}
+
+static void best_event_of_a_time(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 0);
+    uint32_t k = stack(b, KERNEL_ADDRESS + 1), u = stack(b, 1);
+    event(b, 10, (uint32_t)ANY, 0, 0); /* names no thread */
+    event(b, 10, 5, 1, 1);             /* the thread, on another CPU */
+    event(b, 10, 5, 0, 2);             /* both */
+    event(b, 10, 6, 0, 3);             /* another thread */
+    event(b, 11, 5, 0, 4);
+    walk(b, 10, 5, 0, KERNEL, k);
+    walk(b, 10, 5, 7, USER, u); /* the halves of one stack may be logged on two CPUs: the first one of this thread */
+    walk(b, 10, 7, 0, KERNEL, k);
+    walk(b, 10, 7, 0, KERNEL, k);
+    walk(b, 12, 7, 0, KERNEL, k);
+    walk(b, 11, 7, 0, KERNEL, k);
+    end(b);
+    assert_int_equal(b->count, 5);
+    assert_int_equal(b->out[2].half[KERNEL], k);
+    assert_int_equal(b->out[2].outcome[KERNEL], EA_STACK_joined);
+    assert_int_equal(b->out[2].pid, 9);
+    assert_int_equal(b->out[1].half[USER], u);
+    assert_int_equal(b->out[1].outcome[USER], EA_STACK_ambiguous);
+    assert_int_equal(b->out[0].half[KERNEL], k); /* any thread */
+    assert_int_equal(b->out[3].half[KERNEL], 0);
+    assert_int_equal(outcome(b, EA_STACK_taken), 1);
+    assert_int_equal(outcome(b, EA_STACK_no_event), 1);
+    assert_int_equal(outcome(b, EA_STACK_other_thread), 1);
+    free_bench(b);
+}
+
+static void walk_before_its_event(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 0);
+    uint32_t k = stack(b, KERNEL_ADDRESS + 1), u = stack(b, 1);
+    walk(b, 10, 5, 0, USER, u);
+    walk(b, 10, 5, 0, KERNEL, k);
+    walk(b, 10, 6, 0, KERNEL, k);
+    event(b, 10, 5, 0, 1);
+    end(b);
+    assert_int_equal(b->count, 1);
+    assert_int_equal(b->out[0].half[KERNEL], k);
+    assert_int_equal(b->out[0].half[USER], u);
+    assert_int_equal(outcome(b, EA_STACK_joined), 2);
+    assert_int_equal(outcome(b, EA_STACK_no_event), 1); /* of the walk of thread 6 when it came */
+    free_bench(b);
+}
+
+static void full_window(void **state) {
+    (void)state;
+    bench *b = new_bench(1, 0);
+    uint32_t u = stack(b, 1);
+    for (int i = 0; i < 2000; i++)
+        event(b, i, 5, 0, (uint64_t)i);
+    for (int i = 1400; i < 2000; i++)
+        walk(b, i, 5, 0, USER, u);
+    end(b);
+    assert_int_equal(b->count, 2000);
+    assert_true(outcome(b, EA_STACK_joined) > 100 && outcome(b, EA_STACK_too_late) > 10);
+    assert_int_equal(outcome(b, EA_STACK_joined) + outcome(b, EA_STACK_too_late), 600);
+    for (size_t i = 0; i < b->count; i++)
+        assert_int_equal(b->out[i].tag, i);
+    free_bench(b);
+}
+
+static void keys(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 0);
+    uint64_t kernel[2] = {KERNEL_ADDRESS + 1, KERNEL_ADDRESS + 2}, user[1] = {0x1000}, other[1] = {0x2000};
+    size_t n;
+    uint32_t k = ea_stacks_use(b->stacks, EA_STACK_KERNEL, 0x40), u = ea_stacks_use(b->stacks, EA_STACK_USER, 0x40);
+    assert_true(k && u && k != u);
+    assert_int_equal(ea_stacks_use(b->stacks, EA_STACK_USER, 0x40), u);
+    assert_true(ea_stacks_is_undefined(b->stacks, u));
+    assert_null(ea_stacks_get(b->stacks, u, &n));
+    assert_int_equal(n, 0);
+    ea_stacks_define(b->stacks, 35, 0x40, (const uint8_t *)user, 1, 8);
+    uint32_t later = ea_stacks_use(b->stacks, EA_STACK_USER, 0x40); /* the key was given again */
+    assert_int_not_equal(later, u);
+    ea_stacks_define(b->stacks, 36, 0x40, (const uint8_t *)kernel, 2, 8);
+    ea_stacks_define(b->stacks, 36, 0x40, (const uint8_t *)other, 1, 8);
+    ea_stacks_define(b->stacks, 36, 0x80, (const uint8_t *)other, 1, 8);
+    assert_int_equal(ea_stacks_get(b->stacks, u, &n)[0], 0x1000);
+    assert_int_equal(ea_stacks_get(b->stacks, later, &n)[0], 0x2000);
+    assert_int_equal(ea_stacks_get(b->stacks, k, &n)[1], KERNEL_ADDRESS + 2);
+    assert_int_equal(n, 2);
+    /* the same addresses are the same stack, whether they came by key or not */
+    assert_int_equal(ea_stacks_final(b->stacks, u), stack(b, 0x1000));
+    assert_int_equal(ea_stacks_final(b->stacks, ea_stacks_use(b->stacks, EA_STACK_USER, 0x80)), stack(b, 0x2000));
+    /* defined before its uses */
+    ea_stacks_define(b->stacks, 34, 0xC0, (const uint8_t *)kernel, 2, 8);
+    assert_int_equal(ea_stacks_final(b->stacks, ea_stacks_use(b->stacks, EA_STACK_KERNEL, 0xC0)),
+                     ea_stacks_final(b->stacks, k));
+    ea_stacks_counts c = ea_stacks_count(b->stacks);
+    assert_int_equal(c.stacks, 3);
+    assert_int_equal(c.undefined, 0);
+    assert_int_equal(c.defined, 3);
+    free_bench(b);
+}
+
+static void full_table(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 1 << 16);
+    uint64_t frames[16] = {0};
+    uint32_t kept = 0;
+    for (uint64_t i = 1; i <= 10000; i++) {
+        frames[0] = i;
+        kept += ea_stacks_add(b->stacks, (const uint8_t *)frames, 16, 8) != 0;
+    }
+    ea_stacks_counts c = ea_stacks_count(b->stacks);
+    assert_true(kept > 50 && kept < 10000);
+    assert_int_equal(c.stacks, kept);
+    assert_int_equal(c.left_out, 10000 - kept);
+    assert_true(c.bytes <= 1 << 16);
+    event(b, 1, 1, 0, 0);
+    walk(b, 1, 1, 0, USER, 0);
+    end(b);
+    assert_int_equal(outcome(b, EA_STACK_no_room), 1);
+    free_bench(b);
+}
+
+/* ---- records ---- */
+
+static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+static const ea_guid EVENT_TRACING =
+    EA_GUID(0xb675ec37, 0xbdb6, 0x4648, 0xbc, 0x92, 0xf3, 0xfd, 0xc7, 0x4d, 0x3c, 0xa2);
+
+static void feed_one(ea_stack_feed *f, ea_registry *registry, ea_record r, uint64_t tag) {
+    assert_int_equal(ea_stack_feed_record(f, &r, ea_registry_find(registry, &r), tag), 0);
+}
+
+static void halves_inside_and_later(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 0);
+    ea_registry *registry = NULL;
+    ea_stack_feed *f = NULL;
+    assert_int_equal(ea_registry_create(&registry, 0, NULL), 0);
+    assert_int_equal(ea_stack_feed_create(&f, b->join, NULL), 0);
+    uint64_t whole[4] = {0, KERNEL_ADDRESS, 0x1000, 0x2000}, kernel[3] = {77, KERNEL_ADDRESS, KERNEL_ADDRESS + 8},
+             late[2] = {77, 0x3000}, key[2] = {0, 0x40};
+    uint32_t narrow[4] = {0, 0, 0x401000, 0x402000};
+    ea_ext items[] = {
+        {.type = EA_EXT_STACK_TRACE64, .data = (const uint8_t *)whole, .size_bytes = sizeof whole},
+        {.type = EA_EXT_STACK_TRACE64, .data = (const uint8_t *)kernel, .size_bytes = sizeof kernel},
+        {.type = EA_EXT_STACK_TRACE64, .data = (const uint8_t *)late, .size_bytes = sizeof late},
+        {.type = EA_EXT_STACK_TRACE32, .data = (const uint8_t *)narrow, .size_bytes = sizeof narrow},
+        {.type = EA_EXT_STACK_KEY64, .data = (const uint8_t *)key, .size_bytes = sizeof key},
+        {.type = EA_EXT_STACK_TRACE64, .data = (const uint8_t *)key, .size_bytes = 8}, /* no address */
+    };
+    ea_record r = {.provider = RUNTIME, .id = 80, .pointer_size = 8, .tid = 5, .ext_count = 1};
+    for (uint64_t i = 0; i < 2; i++) {
+        r.ext = &items[i];
+        r.time_raw = (int64_t)i;
+        feed_one(f, registry, r, i);
+    }
+    ea_record match = {.provider = EVENT_TRACING, .id = 18, .pointer_size = 8, .ext = &items[2], .ext_count = 1};
+    feed_one(f, registry, match, 99);
+    feed_one(f, registry, match, 99); /* nobody waits for it any more */
+    r.ext = &items[3];
+    feed_one(f, registry, r, 3);
+    r.ext = &items[4];
+    feed_one(f, registry, r, 4);
+    r.ext = &items[5];
+    feed_one(f, registry, r, 5);
+    end(b);
+    size_t n;
+    assert_int_equal(b->count, 5);
+    assert_int_equal(ea_stacks_get(b->stacks, b->out[0].half[KERNEL], &n)[0], KERNEL_ADDRESS);
+    assert_int_equal(n, 1);
+    assert_int_equal(ea_stacks_get(b->stacks, b->out[0].half[USER], &n)[1], 0x2000);
+    assert_int_equal(n, 2);
+    assert_int_equal(ea_stacks_get(b->stacks, b->out[1].half[USER], &n)[0], 0x3000);
+    assert_int_equal(ea_stacks_get(b->stacks, b->out[2].half[USER], &n)[1], 0x402000);
+    assert_true(ea_stacks_is_undefined(b->stacks, b->out[3].half[USER]));
+    assert_int_equal(outcome(b, EA_STACK_no_match_id), 1);
+    assert_int_equal(outcome(b, EA_STACK_too_short), 1);
+    assert_int_equal(outcome(b, EA_STACK_in_event), 5);
+    ea_stack_feed_destroy(f);
+    ea_registry_destroy(registry);
+    free_bench(b);
+}
+
+static void stacks_of_the_runtime(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 0);
+    ea_registry *registry = NULL;
+    ea_stack_feed *f = NULL;
+    assert_int_equal(ea_registry_create(&registry, 0, NULL), 0);
+    assert_int_equal(ea_stack_feed_create(&f, b->join, NULL), 0);
+    uint8_t payload[24] = {0};
+    ea_store32(payload + 4, 2);
+    ea_store64(payload + 8, 0x7000);
+    ea_store64(payload + 16, 0x8000);
+    ea_record r = {.provider = RUNTIME, .id = 80, .pointer_size = 8, .tid = 5};
+    ea_record own = {
+        .provider = RUNTIME, .id = 82, .pointer_size = 8, .tid = 5, .payload = payload, .payload_bytes = 24};
+    feed_one(f, registry, r, 0);
+    r.tid = 6;
+    feed_one(f, registry, r, 1);
+    feed_one(f, registry, own, 2);
+    feed_one(f, registry, own, 3); /* its event has one */
+    own.payload_bytes = 7;
+    feed_one(f, registry, own, 4);
+    end(b);
+    size_t n;
+    assert_int_equal(b->count, 2);
+    assert_int_equal(ea_stacks_get(b->stacks, b->out[0].half[USER], &n)[1], 0x8000);
+    assert_int_equal(b->out[1].half[USER], 0);
+    assert_int_equal(outcome(b, EA_STACK_no_clr_event), 1);
+    assert_int_equal(outcome(b, EA_STACK_too_short), 1);
+    ea_stack_feed_destroy(f);
+    ea_registry_destroy(registry);
+    free_bench(b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(best_event_of_a_time),
+        cmocka_unit_test(walk_before_its_event),
+        cmocka_unit_test(full_window),
+        cmocka_unit_test(keys),
+        cmocka_unit_test(full_table),
+        cmocka_unit_test(halves_inside_and_later),
+        cmocka_unit_test(stacks_of_the_runtime),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
