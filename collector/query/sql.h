@@ -26,4 +26,7 @@ void ec_sql_close(ec_sql *s); /* finalize all statements first; NULL is allowed 
 sqlite3 *ec_sql_database(ec_sql *s);
 ec_archive *ec_sql_archive(ec_sql *s);
 
+/* Appends an identifier in quotes. */
+void ec_sql_add_name(ea_text *t, const char *name);
+
 #endif

@@ -42,7 +42,5 @@ EA_MUST_CHECK int ec_sql_condition(const char **plan, sqlite3_value *from, const
                                    ea_arena *arena, ec_condition *ret, ea_err *err);
 /* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
 void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded);
-/* Appends an identifier in quotes. */
-void ec_sql_add_name(ea_text *t, const char *name);
 
 #endif

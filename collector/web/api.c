@@ -1,6 +1,8 @@
 /* What can be requested, and the answers that are no rows of a fixed statement: metrics, SQL. See call.h. */
 #include "body.h"
+#include "events.h"
 #include "metrics.h"
+#include "questions.h"
 #include "rows.h"
 
 #include <string.h>
@@ -40,14 +42,34 @@ static int sql(ec_call *c, ea_err *err) {
     return rc;
 }
 
-static int hosts(ec_call *c, ea_err *err) {
-    ec_rows q = {.sql = "SELECT * FROM hosts ORDER BY host", .form = EC_FORM_ITEMS, .limit_rows = 100000};
-    return ec_rows_answer(c, &q, err);
-}
-
 const ec_route EC_ROUTES[] = {
     {EC_GET, "/metrics", EC_LANE_QUESTION, metrics},
-    {EC_GET, "/api/v1/hosts", EC_LANE_QUESTION, hosts},
     {EC_POST, "/api/v1/sql", EC_LANE_QUESTION, sql},
+    {EC_GET, "/api/v1/queries", EC_LANE_QUESTION, ec_query_names},
+    {EC_GET, "/api/v1/queries/{name}", EC_LANE_QUESTION, ec_query_named},
+    {EC_GET, "/api/v1/events", EC_LANE_QUESTION, ec_events_search},
+    {EC_GET, "/api/v1/events/tail", EC_LANE_LISTEN, ec_events_tail},
+    {EC_GET, "/api/v1/hosts", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/streams", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/processes", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/processes/{stream}/{instance}", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/processes/{stream}/{instance}/children", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/processes/{stream}/{instance}/modules", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/processes/{stream}/{instance}/threads", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/processes/{stream}/{instance}/files", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/processes/{stream}/{instance}/registry", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/blindness", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/cpu", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/disk", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/network", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/processes", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/modules", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/connections", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/classes", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/columns", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/alerts", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/blindness", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/ledger", EC_LANE_QUESTION, ec_list},
     {0},
 };

@@ -94,7 +94,7 @@ static void begin(printer *p) {
         for (size_t i = 0; p->names && i < p->columns; i++) {
             if (i)
                 ea_text_char(out, ',');
-            ea_text_csv(out, p->names[i], strlen(p->names[i]));
+            ea_text_csv(out, p->names[i] ? p->names[i] : "", p->names[i] ? strlen(p->names[i]) : 0);
         }
         ea_text_str(out, "\r\n");
         break;

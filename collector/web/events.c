@@ -1,0 +1,530 @@
+/* Events. See events.h. */
+#include "events.h"
+
+#include "clock.h"
+#include "platform.h"
+#include "questions.h"
+#include "rows.h"
+#include "sql.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LIMIT = 100,
+    LIMIT_MAX = 10000,
+    EXPORT_MAX = 1000000,
+    COLUMNS_MAX = 64,
+    WHERE_MAX = 16,
+    PARAMS_MAX = 2 * WHERE_MAX + 8,
+    FIRST_BATCHES = 4,     /* the latest, of the first step back */
+    WIDER = 8,             /* each further step */
+    TAIL_BATCHES = 64,     /* of one look */
+    TAIL_ROWS = 500,       /* sent of one look; what is more is told as skipped */
+    TAIL_TRIES_QUIET = 15, /* looks without anything until a sign of life */
+};
+static const int64_t SECOND_NS = INT64_C(1000000000), STEP_BACK_NS = INT64_C(5000000000);
+
+/* What is searched for, as parts of a statement. */
+typedef struct search {
+    const char *host;
+    int64_t from_ns, to_ns;
+    uint64_t limit, skip; /* skip: events with time to_ns that were given already */
+    enum ec_form form;
+    int is_oldest_first;
+    ea_text columns, where; /* where: " AND ..." */
+    ea_text table;          /* quoted */
+    ea_text texts[WHERE_MAX + 1];
+    size_t text_count;
+    ec_value params[PARAMS_MAX]; /* the first are from, to, and one more: of the statement at hand */
+    size_t param_count;
+} search;
+
+enum { OWN_PARAMS = 3 };
+
+static void deinit(search *s) {
+    ea_text_deinit(&s->columns);
+    ea_text_deinit(&s->where);
+    ea_text_deinit(&s->table);
+    for (size_t i = 0; i < s->text_count; i++)
+        ea_text_deinit(&s->texts[i]);
+}
+
+static int add_param(search *s, ec_value v, ea_err *err) {
+    if (s->param_count == PARAMS_MAX)
+        return ea_fail(err, EA_EUSAGE, "there are too many conditions");
+    s->params[s->param_count++] = v;
+    return 0;
+}
+
+static ec_value text_value(const char *s) {
+    return (ec_value){.type = EC_TEXT, .data = s, .len_bytes = strlen(s)};
+}
+
+/* A text that contains another. */
+static int add_like(search *s, const char *what, const char *part, ea_err *err) {
+    if (s->text_count > WHERE_MAX)
+        return ea_fail(err, EA_EUSAGE, "there are too many conditions");
+    ea_text *t = &s->texts[s->text_count++];
+    ea_text_init(t);
+    ea_text_char(t, '%');
+    for (; *part; part++) {
+        if (strchr("%_\\", *part))
+            ea_text_char(t, '\\');
+        ea_text_char(t, *part);
+    }
+    ea_text_char(t, '%');
+    if (t->failed)
+        return ea_fail(err, EA_ENOMEM, "search for events");
+    ea_text_printf(&s->where, " AND %s LIKE ?%zu ESCAPE '\\'", what, s->param_count + 1);
+    return add_param(s, (ec_value){.type = EC_TEXT, .data = t->data, .len_bytes = t->len_bytes}, err);
+}
+
+/* "FIELD=VALUE", with = != < <= > >= or ~ (contains). */
+static int add_condition(search *s, const char *text, ea_err *err) {
+    size_t n = strcspn(text, "=!<>~");
+    char name[128];
+    ea_text column;
+    const char *op = text + n, *value;
+    int64_t number = 0;
+    if (!n || n >= sizeof name || !*op)
+        return ea_fail(err, EA_EUSAGE, "where: a condition is FIELD=VALUE, with = != < <= > >= or ~, not '%.60s'",
+                       text);
+    memcpy(name, text, n);
+    name[n] = 0;
+    size_t length = op[1] == '=' && *op != '~' ? 2 : 1;
+    value = op + length;
+    if (*op == '!' && length == 1)
+        return ea_fail(err, EA_EUSAGE, "where: '!' is no operator; != is");
+    ea_text_init(&column);
+    ea_text_str(&column, "e.");
+    ec_sql_add_name(&column, name);
+    int rc = column.failed ? ea_fail(err, EA_ENOMEM, "search for events") : 0;
+    char *rest = NULL;
+    number = strtoll(value, &rest, 10);
+    int is_number = *value && !*rest;
+    if (rc) {
+        /* nothing more */
+    } else if (*op == '~') {
+        rc = add_like(s, column.data, value, err);
+    } else if (strncmp(value, "0x", 2) == 0) { /* an address, or a number that is shown as one */
+        uint64_t bits;
+        if (ea_u64_parse(value, &bits)) {
+            rc = ea_fail(err, EA_EUSAGE, "where: '%.60s' is no number", value);
+        } else {
+            size_t at = s->param_count + 1;
+            if (length == 1 && *op == '=')
+                ea_text_printf(&s->where, " AND %s IN (u64(?%zu), ?%zu)", column.data, at, at + 1);
+            else if (*op == '!')
+                ea_text_printf(&s->where, " AND %s NOT IN (u64(?%zu), ?%zu)", column.data, at, at + 1);
+            else
+                ea_text_printf(&s->where, " AND %s %.*s u64(?%zu) AND ?%zu IS NOT NULL", column.data, (int)length, op,
+                               at, at + 1);
+            rc = add_param(s, text_value(value), err);
+            if (!rc)
+                rc = add_param(s, (ec_value){.type = EC_INT, .i = (int64_t)bits}, err);
+        }
+    } else {
+        int64_t ns;
+        ea_text_printf(&s->where, " AND %s %.*s ?%zu", column.data, (int)length, op, s->param_count + 1);
+        if (is_number)
+            rc = add_param(s, (ec_value){.type = EC_INT, .i = number}, err);
+        else if (strlen(value) > 18 && value[10] == 'T' && ea_utc_ns_parse(value, &ns) == 0)
+            rc = add_param(s, (ec_value){.type = EC_INT, .i = ns}, err);
+        else
+            rc = add_param(s, text_value(value), err);
+    }
+    ea_text_deinit(&column);
+    return rc;
+}
+
+/* "a,b,c"; none: what a person wants to see first. */
+static void add_columns(search *s, const char *list, int has_class) {
+    if (!list || !*list) {
+        ea_text_str(&s->columns, has_class ? "e.*, e.stream, e.batch, e.position"
+                                           : "e.host, e.time, e.cpu, e.pid, e.tid, e.provider_name, e.name, e.fields,"
+                                             " e.stream, e.batch, e.position");
+        return;
+    }
+    for (size_t count = 0; *list && count < COLUMNS_MAX; count++) {
+        size_t n = strcspn(list, ",");
+        char name[128];
+        if (n && n < sizeof name) {
+            memcpy(name, list, n);
+            name[n] = 0;
+            ea_text_str(&s->columns, s->columns.len_bytes ? ", e." : "e.");
+            ec_sql_add_name(&s->columns, name);
+        }
+        list += n + (list[n] == ',');
+    }
+    if (!s->columns.len_bytes)
+        ea_text_str(&s->columns, "e.time");
+}
+
+/* A cursor is "TIME.SKIP": the search goes on at events of that time, after so many of them. */
+static int read_cursor(search *s, const char *cursor, ea_err *err) {
+    char *rest = NULL;
+    if (!cursor || !*cursor)
+        return 0;
+    s->to_ns = strtoll(cursor, &rest, 10);
+    if (*rest != '.' || ea_u64_parse(rest + 1, &s->skip) || s->skip > INT64_MAX)
+        return ea_fail(err, EA_EUSAGE, "cursor: it is what \"next\" said");
+    return 0;
+}
+
+static int read_search(const ec_call *c, search *s, ea_err *err) {
+    const char *class = ec_call_param(c, "class"), *order = ec_call_param(c, "order"), *q = ec_call_param(c, "q");
+    static const struct {
+        const char *name;
+        uint64_t max;
+    } NUMBERS[] = {{"pid", UINT32_MAX}, {"tid", UINT32_MAX}, {"cpu", 65535}};
+    *s = (search){.param_count = OWN_PARAMS};
+    s->host = ec_call_param(c, "host");
+    int rc = ec_param_form(c, EC_FORM_ITEMS, &s->form, err);
+    int is_export = s->form != EC_FORM_ITEMS;
+    if (!rc)
+        rc = ec_param_time(c, "from", INT64_MIN + 1, &s->from_ns, err);
+    if (!rc)
+        rc = ec_param_time(c, "to", INT64_MAX - 1, &s->to_ns, err);
+    if (!rc)
+        rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX, &s->limit,
+                             err);
+    if (!rc && order && strcmp(order, "oldest") != 0 && strcmp(order, "newest") != 0)
+        rc = ea_fail(err, EA_EUSAGE, "order: newest or oldest");
+    s->is_oldest_first = order && strcmp(order, "oldest") == 0;
+    if (!rc && s->is_oldest_first && ec_call_param(c, "cursor"))
+        rc = ec_param_number(c, "cursor", 0, INT64_MAX, &s->skip, err);
+    else if (!rc)
+        rc = read_cursor(s, ec_call_param(c, "cursor"), err);
+    if (class && *class)
+        ec_sql_add_name(&s->table, class);
+    else
+        ea_text_str(&s->table, "events");
+    add_columns(s, ec_call_param(c, "columns"), class && *class);
+    for (size_t i = 0; !rc && i < sizeof NUMBERS / sizeof NUMBERS[0]; i++) {
+        uint64_t n = UINT64_MAX;
+        rc = ec_param_number(c, NUMBERS[i].name, UINT64_MAX, NUMBERS[i].max, &n, err);
+        if (rc || n == UINT64_MAX)
+            continue;
+        ea_text_printf(&s->where, " AND e.%s = ?%zu", NUMBERS[i].name, s->param_count + 1);
+        rc = add_param(s, (ec_value){.type = EC_INT, .i = (int64_t)n}, err);
+    }
+    static const char *const TEXTS[] = {"stream", "provider_name"};
+    for (size_t i = 0; !rc && i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        const char *text = ec_call_param(c, TEXTS[i]);
+        if (!text || !*text)
+            continue;
+        ea_text_printf(&s->where, " AND e.%s = ?%zu", TEXTS[i], s->param_count + 1);
+        rc = add_param(s, text_value(text), err);
+    }
+    for (size_t i = 0; !rc && i < c->param_count; i++)
+        if (strcmp(c->params[i].name, "where") == 0 && *c->params[i].value)
+            rc = add_condition(s, c->params[i].value, err);
+    if (!rc && q && *q)
+        rc = add_like(s, "e.fields", q, err);
+    return !rc && (s->columns.failed || s->where.failed || s->table.failed)
+               ? ea_fail(err, EA_ENOMEM, "search for events")
+               : rc;
+}
+
+static void set_times(search *s, int64_t from_ns, int64_t to_ns, uint64_t skip) {
+    s->params[0] = (ec_value){.type = EC_INT, .i = from_ns};
+    s->params[1] = (ec_value){.type = EC_INT, .i = to_ns};
+    s->params[2] = (ec_value){.type = EC_INT, .i = (int64_t)skip};
+}
+
+static ec_question question_of(const ec_call *c, const search *s, const char *sql, size_t param_count,
+                               uint64_t limit_rows) {
+    return (ec_question){.store = c->options->store,
+                         .host = s->host && *s->host ? s->host : NULL,
+                         .sql = sql,
+                         .params = s->params,
+                         .param_count = param_count,
+                         .limit_ns = c->options->limit_ns,
+                         .limit_bytes = c->options->limit_bytes,
+                         .limit_rows = limit_rows};
+}
+
+static int is_no_table(int rc, const ea_err *err) {
+    return rc == EA_EUSAGE && strncmp(err->message, "no such table", 13) == 0;
+}
+
+/* ---- pages, newest first ---- */
+
+typedef struct page {
+    ec_call *call;
+    const search *s;
+    char **names, **types;
+    size_t columns;
+    uint64_t rows;
+    int has_more;
+    int64_t last_ns;    /* time of the last event given */
+    uint64_t last_same; /* how many of that time were given, those of pages before too */
+    ea_text cell;
+    int failed;
+} page;
+
+static void forget_columns(page *p) {
+    for (size_t i = 0; i < p->columns; i++) {
+        free(p->names[i]);
+        free(p->types[i]);
+    }
+    free(p->names);
+    free(p->types);
+    p->names = p->types = NULL;
+    p->columns = 0;
+}
+
+static int on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+    page *p = arg;
+    forget_columns(p);
+    p->names = calloc(count + 1, sizeof *p->names);
+    p->types = calloc(count + 1, sizeof *p->types);
+    p->failed = !p->names || !p->types;
+    for (size_t i = 0; !p->failed && i < count; i++) {
+        p->columns = i + 1;
+        p->names[i] = strdup(names[i]);
+        p->types[i] = strdup(types[i]);
+        p->failed = !p->names[i] || !p->types[i];
+    }
+    return p->failed;
+}
+
+/* The event without the first column, which is its time for us. */
+static void add_event(page *p, size_t count, const ec_value *cells) {
+    ea_text *out = &p->call->out;
+    ea_text_char(out, '{');
+    for (size_t i = 1; i < count && i < p->columns; i++) {
+        if (i > 1)
+            ea_text_char(out, ',');
+        ea_text_json_str(out, p->names[i]);
+        ea_text_char(out, ':');
+        ec_rows_json_cell(out, &p->cell, &cells[i], p->types[i]);
+    }
+    ea_text_char(out, '}');
+}
+
+static int on_event(void *arg, size_t count, const ec_value *cells) {
+    page *p = arg;
+    if (p->rows == p->s->limit) {
+        p->has_more = 1;
+        return 0;
+    }
+    ea_text_str(&p->call->out, p->rows++ ? ",\n" : "\n");
+    add_event(p, count, cells);
+    int64_t ns = count ? cells[0].i : 0;
+    p->last_same = ns == p->last_ns ? p->last_same + 1 : 1;
+    p->last_ns = ns;
+    return 0;
+}
+
+typedef struct span {
+    int64_t begin_ns;
+    int is_known;
+} span;
+
+static int on_span(void *arg, size_t count, const ec_value *cells) {
+    span *s = arg;
+    if (count && cells[0].type == EC_INT)
+        *s = (span){cells[0].i, 1};
+    return 0;
+}
+static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
+    (void)arg, (void)count, (void)names, (void)types;
+    return 0;
+}
+
+/* The beginning of the time that the latest batches cover, of those that reach into the range. */
+static int find_span(ec_call *c, search *s, int64_t to_ns, uint64_t batches, span *ret, ec_outcome *outcome,
+                     ea_err *err) {
+    set_times(s, s->from_ns, to_ns, batches);
+    ec_question q =
+        question_of(c, s,
+                    "SELECT min(begin) FROM (SELECT begin FROM batches WHERE kind = 'events' AND begin <= ?2"
+                    " AND \"end\" >= ?1 ORDER BY \"end\" DESC LIMIT ?3)",
+                    OWN_PARAMS, 1);
+    *ret = (span){0};
+    return ec_ask(&q, &(ec_listener){on_nothing, on_span, ret}, &c->canceled, outcome, err);
+}
+
+static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_outcome *outcome, ea_err *err) {
+    int64_t to = s->to_ns, deadline = ea_monotonic_ns() + STEP_BACK_NS;
+    uint64_t batches = FIRST_BATCHES, skip = s->skip, damaged = 0;
+    ea_text sql;
+    int rc = 0;
+    *ret_next_ns = INT64_MIN;
+    ea_text_init(&sql);
+    while (!rc && !p->has_more && to >= s->from_ns) {
+        span covered;
+        rc = find_span(c, s, to, batches, &covered, outcome, err);
+        if (rc || !covered.is_known || outcome->ending != EC_ENDED_WHOLE)
+            break;
+        int64_t from = covered.begin_ns > s->from_ns ? covered.begin_ns : s->from_ns;
+        set_times(s, from, to, skip);
+        ea_text_clear(&sql);
+        ea_text_printf(&sql,
+                       "SELECT e.time, %s FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s ORDER BY 1 DESC, e.host, e.stream,"
+                       " e.batch, e.position LIMIT %" PRIu64 " OFFSET ?3",
+                       s->columns.data, s->table.data, s->where.len_bytes ? s->where.data : "", s->limit - p->rows + 1);
+        if (sql.failed) {
+            rc = ea_fail(err, EA_ENOMEM, "search for events");
+            break;
+        }
+        ec_question q = question_of(c, s, sql.data, s->param_count, 0);
+        rc = ec_ask(&q, &(ec_listener){on_columns, on_event, p}, &c->canceled, outcome, err);
+        damaged = outcome->damaged > damaged ? outcome->damaged : damaged;
+        if (is_no_table(rc, err)) { /* nothing of the class was ever stored */
+            rc = 0;
+            break;
+        }
+        if (rc || outcome->ending != EC_ENDED_WHOLE || from == INT64_MIN)
+            break;
+        to = from - 1;
+        skip = 0;
+        batches *= WIDER;
+        if (!p->has_more && ea_monotonic_ns() > deadline && to >= s->from_ns) {
+            *ret_next_ns = to;
+            break;
+        }
+    }
+    outcome->damaged = damaged;
+    ea_text_deinit(&sql);
+    return rc;
+}
+
+static int answer_newest(ec_call *c, search *s, ea_err *err) {
+    page p = {.call = c, .s = s, .last_ns = s->to_ns, .last_same = s->skip};
+    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
+    int64_t next = INT64_MIN;
+    ea_text_init(&p.cell);
+    ea_text_str(&c->out, "{\"items\":[");
+    int rc = find_page(c, s, &p, &next, &outcome, err);
+    if (!rc && p.failed)
+        rc = ea_fail(err, EA_ENOMEM, "search for events");
+    if (!rc && outcome.ending == EC_ENDED_CANCELED)
+        rc = ea_fail(err, EA_ECANCELED, "stopped on request");
+    ea_text_str(&c->out, "],\"next\":");
+    if (p.has_more)
+        ea_text_printf(&c->out, "\"%" PRId64 ".%" PRIu64 "\"", p.last_ns, p.last_same);
+    else if (next != INT64_MIN)
+        ea_text_printf(&c->out, "\"%" PRId64 ".0\"", next);
+    else
+        ea_text_str(&c->out, "null");
+    ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 "}\n",
+                   next != INT64_MIN ? "time" : ec_rows_ending(outcome.ending), outcome.damaged);
+    forget_columns(&p);
+    ea_text_deinit(&p.cell);
+    return rc;
+}
+
+/* ---- in the order in which they are stored, for exports; or oldest first ---- */
+
+static int answer_in_order(ec_call *c, search *s, ea_err *err) {
+    ea_text sql;
+    ec_rows q = {.host = s->host,
+                 .params = s->params,
+                 .form = s->form,
+                 .limit_rows = s->limit,
+                 .offset = s->skip,
+                 .is_empty_without_table = 1,
+                 .has_pages = s->form == EC_FORM_ITEMS};
+    set_times(s, s->from_ns, s->to_ns, s->skip);
+    q.param_count = s->param_count;
+    ea_text_init(&sql);
+    ea_text_printf(&sql, "SELECT %s FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s%s LIMIT %" PRIu64 " OFFSET ?3",
+                   s->columns.data, s->table.data, s->where.len_bytes ? s->where.data : "",
+                   s->is_oldest_first ? " ORDER BY e.time, e.host, e.stream, e.batch, e.position" : "", s->limit + 1);
+    int rc = sql.failed ? ea_fail(err, EA_ENOMEM, "search for events") : 0;
+    q.sql = sql.data;
+    if (!rc && s->form != EC_FORM_ITEMS)
+        snprintf(c->disposition, sizeof c->disposition, "attachment; filename=\"events.%s\"",
+                 s->form == EC_FORM_CSV ? "csv" : "jsonl");
+    if (!rc)
+        rc = ec_rows_answer(c, &q, err);
+    ea_text_deinit(&sql);
+    return rc;
+}
+
+int ec_events_search(ec_call *c, ea_err *err) {
+    search s;
+    int rc = read_search(c, &s, err);
+    if (!rc)
+        rc = s.form == EC_FORM_ITEMS && !s.is_oldest_first ? answer_newest(c, &s, err) : answer_in_order(c, &s, err);
+    deinit(&s);
+    return rc;
+}
+
+/* ---- as they are stored ---- */
+
+static int on_tail_event(void *arg, size_t count, const ec_value *cells) {
+    page *p = arg;
+    if (p->rows++ >= TAIL_ROWS)
+        return 0;
+    ea_text_str(&p->call->out, "event: event\ndata: ");
+    add_event(p, count, cells);
+    ea_text_str(&p->call->out, "\n\n");
+    return 0;
+}
+
+/* One look: what was received after *after_ns; moves it on. */
+static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea_err *err) {
+    span last;
+    ec_outcome outcome;
+    page p = {.call = c, .s = s};
+    ea_text sql;
+    set_times(s, *after_ns, TAIL_BATCHES, 0);
+    ec_question q = question_of(c, s,
+                                "SELECT max(received) FROM (SELECT received FROM batches WHERE received > ?1 AND ?3 = 0"
+                                " ORDER BY received LIMIT ?2)",
+                                OWN_PARAMS, 1);
+    last = (span){0};
+    int rc = ec_ask(&q, &(ec_listener){on_nothing, on_span, &last}, &c->canceled, &outcome, err);
+    if (rc || !last.is_known)
+        return rc;
+    set_times(s, *after_ns, last.begin_ns, 0);
+    ea_text_init(&p.cell);
+    ea_text_init(&sql);
+    ea_text_printf(
+        &sql,
+        "WITH b AS MATERIALIZED (SELECT stream, batch FROM batches WHERE received > ?1 AND received <= ?2 AND"
+        " kind = 'events' AND ?3 = 0) SELECT e.time, %s FROM b CROSS JOIN %s e ON e.stream = b.stream AND"
+        " e.batch = b.batch WHERE 1%s LIMIT %d",
+        s->columns.data, s->table.data, s->where.len_bytes ? s->where.data : "", TAIL_ROWS + 1);
+    rc = sql.failed ? ea_fail(err, EA_ENOMEM, "follow events") : 0;
+    if (!rc) {
+        q = question_of(c, s, sql.data, s->param_count, 0);
+        rc = ec_ask(&q, &(ec_listener){on_columns, on_tail_event, &p}, &c->canceled, &outcome, err);
+        if (is_no_table(rc, err))
+            rc = 0;
+    }
+    if (!rc && p.rows > TAIL_ROWS)
+        ea_text_str(&c->out, "event: skipped\ndata: {}\n\n");
+    if (!rc)
+        *after_ns = last.begin_ns;
+    *ret_rows = p.rows;
+    forget_columns(&p);
+    ea_text_deinit(&p.cell);
+    ea_text_deinit(&sql);
+    return rc;
+}
+
+int ec_events_tail(ec_call *c, ea_err *err) {
+    search s;
+    int64_t after = ea_utc_ns();
+    unsigned quiet = 0;
+    int rc = read_search(c, &s, err);
+    c->type = "text/event-stream";
+    ea_text_str(&c->out, ": events as they are stored\n\n");
+    while (!rc && !(rc = ec_call_flush(c, err)) && !(rc = ec_call_wait(c, SECOND_NS, err))) {
+        uint64_t rows = 0;
+        rc = look(c, &s, &after, &rows, err);
+        quiet = rows ? 0 : quiet + 1;
+        if (!rc && quiet == TAIL_TRIES_QUIET) {
+            ea_text_str(&c->out, ": still here\n\n");
+            quiet = 0;
+        }
+    }
+    deinit(&s);
+    return rc;
+}

@@ -1,0 +1,18 @@
+/* Searching events, and following them as they are stored.
+ * Before it: api.c. After it: rows.h, ask.h. Thread: the handler's.
+ *
+ * Newest first would mean sorting all that a search may find. So the search goes back in steps: the index says which
+ * time the latest few batches cover, that time is searched and sorted, and only when there is too little in it a time
+ * eight times as wide is searched next. A page ends when it is full, or when its time is up: then the cursor goes on.
+ */
+#ifndef EC_WEB_EVENTS_H
+#define EC_WEB_EVENTS_H
+
+#include "call.h"
+
+/* GET /api/v1/events */
+EA_MUST_CHECK int ec_events_search(ec_call *c, ea_err *err);
+/* GET /api/v1/events/tail: server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) */
+EA_MUST_CHECK int ec_events_tail(ec_call *c, ea_err *err);
+
+#endif

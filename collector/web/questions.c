@@ -1,0 +1,528 @@
+/* Lists and named queries. See questions.h; SQL.md in collector/query says what their tables are. */
+#include "questions.h"
+
+#include "clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIMIT = 100, LIMIT_MAX = 10000, EXPORT_MAX = 1000000, NAME_MAX_BYTES = 64 };
+
+#define HOST                                                                                                           \
+    { "host", EC_PARAM_HOST, NULL }
+#define ANY_HOST                                                                                                       \
+    { "host", EC_PARAM_HOST, "" }
+#define RANGE                                                                                                          \
+    {"from", EC_PARAM_TIME, "-9223372036854775807"}, {                                                                 \
+        "to", EC_PARAM_TIME, "9223372036854775806"                                                                     \
+    }
+#define PROCESS                                                                                                        \
+    HOST, {"stream", EC_PARAM_TEXT, NULL}, {                                                                           \
+        "instance", EC_PARAM_NUMBER, NULL                                                                              \
+    }
+#define OVERLAPS "begin <= ?3 AND (\"end\" IS NULL OR \"end\" > ?2)"
+#define PROCESS_COLUMNS                                                                                                \
+    "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
+    " image_name, command_line, sid, package, exit_status"
+#define MODULE_COLUMNS "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name"
+
+/* Samples belong to threads; a thread number is used again, so the time decides whose it was. */
+#define SAMPLES(bucket)                                                                                                \
+    "WITH s AS MATERIALIZED (SELECT bucket, stream, ThreadId AS tid, count FROM"                                       \
+    " \"PerfInfo/SampleProf_by\"('ThreadId', 'stream', NULL, " bucket                                                  \
+    ") WHERE ThreadId <> 0 AND time BETWEEN ?2 AND ?3),"                                                               \
+    " t AS MATERIALIZED (SELECT stream, tid, begin, \"end\", process_instance FROM threads WHERE tid <> 0"             \
+    " AND " OVERLAPS "),"                                                                                              \
+    " p AS MATERIALIZED (SELECT host, stream, instance, pid, image_name FROM processes)"
+
+const ec_fixed EC_LISTS[] = {
+    {"/api/v1/hosts",
+     "Machines: what came of each and when, gaps and alerts",
+     "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"
+     " b AS MATERIALIZED (SELECT host, count(*) AS n, sum(batches) AS batches FROM blindness GROUP BY host)"
+     " SELECT h.host, h.machine, h.streams, h.batches, h.events, h.bytes, h.begin, h.\"end\", h.received_first,"
+     " h.received_last, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
+     " coalesce(b.batches, 0) AS missing_batches FROM hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = "
+     "h.host"
+     " WHERE h.host LIKE ?1 ESCAPE '\\'",
+     "host",
+     {{"q", EC_PARAM_LIKE, ""}},
+     0},
+    {"/api/v1/hosts/{host}",
+     "One machine",
+     "SELECT h.host, h.machine, h.streams, h.batches, h.events, h.bytes, h.begin, h.\"end\", h.received_first,"
+     " h.received_last, (SELECT count(*) FROM alerts) AS alerts, (SELECT count(*) FROM blindness) AS blind_periods,"
+     " (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches FROM hosts h WHERE h.host = ?1",
+     NULL,
+     {HOST},
+     1},
+    {"/api/v1/hosts/{host}/streams",
+     "Runs of its agent",
+     "SELECT * FROM streams WHERE host = ?1",
+     "begin DESC",
+     {HOST},
+     0},
+    {"/api/v1/hosts/{host}/processes",
+     "Processes that lived at some time in a range",
+     "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND " OVERLAPS " AND (image_name LIKE ?4 ESCAPE '\\' OR"
+     " command_line LIKE ?4 ESCAPE '\\' OR pid = ?5)",
+     "begin, stream, instance",
+     {HOST, RANGE, {"q", EC_PARAM_LIKE, ""}, {"pid", EC_PARAM_NUMBER, "-1"}},
+     0},
+    {"/api/v1/hosts/{host}/processes/{stream}/{instance}",
+     "One process",
+     "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3",
+     NULL,
+     {PROCESS},
+     1},
+    {"/api/v1/hosts/{host}/processes/{stream}/{instance}/children",
+     "Processes that it started",
+     "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND parent_instance = ?3",
+     "begin, instance",
+     {PROCESS},
+     0},
+    {"/api/v1/hosts/{host}/processes/{stream}/{instance}/modules",
+     "Its modules",
+     "SELECT " MODULE_COLUMNS " FROM modules WHERE host = ?1 AND stream = ?2 AND process_instance = ?3",
+     "begin, base",
+     {PROCESS},
+     0},
+    {"/api/v1/hosts/{host}/processes/{stream}/{instance}/threads",
+     "Its threads",
+     "SELECT stream, instance, begin, \"end\", tid, name, win32_start_address FROM threads WHERE host = ?1 AND stream "
+     "= ?2"
+     " AND process_instance = ?3",
+     "begin, tid",
+     {PROCESS},
+     0},
+    {"/api/v1/hosts/{host}/processes/{stream}/{instance}/files",
+     "Files that it opened",
+     "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
+     "?3),"
+     " f AS MATERIALIZED (SELECT OpenPath AS path, count FROM \"FileIo/Create_by\"('OpenPath') WHERE host = ?1 AND "
+     "stream = ?2"
+     " AND pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time <= coalesce((SELECT \"end\" FROM p),"
+     " 9223372036854775806)) SELECT path, count FROM f",
+     "count DESC, path",
+     {PROCESS},
+     0},
+    {"/api/v1/hosts/{host}/processes/{stream}/{instance}/registry",
+     "Registry keys that it opened or made, and values that it set",
+     "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
+     "?3)"
+     " SELECT time, name, json_extract(fields, '$.KeyName') AS key_name FROM events WHERE host = ?1 AND stream = ?2 AND"
+     " pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time <= coalesce((SELECT \"end\" FROM p),"
+     " 9223372036854775806) AND name IN ('Registry/Create', 'Registry/Open', 'Registry/SetValue', "
+     "'Registry/DeleteValue',"
+     " 'Registry/Delete')",
+     "time",
+     {PROCESS},
+     0},
+    {"/api/v1/hosts/{host}/blindness",
+     "Periods of which nothing came",
+     "SELECT stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE host = ?1 AND " OVERLAPS,
+     "begin",
+     {HOST, RANGE},
+     0},
+    {"/api/v1/hosts/{host}/cpu",
+     "Samples of the processor by process and time",
+     SAMPLES(
+         "?4") " SELECT s.bucket, p.stream, p.instance, p.pid, p.image_name, sum(s.count) AS value FROM s JOIN t ON"
+               " t.stream = s.stream AND t.tid = s.tid AND t.begin <= s.bucket + ?4 AND (t.\"end\" IS NULL OR "
+               "t.\"end\" >"
+               " s.bucket) JOIN p ON p.stream = t.stream AND p.instance = t.process_instance AND p.host = ?1 GROUP BY"
+               " s.bucket, p.stream, p.instance",
+     "bucket, value DESC",
+     {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
+     0},
+    {"/api/v1/hosts/{host}/disk",
+     "Bytes that were read and written by process and time",
+     "WITH e AS MATERIALIZED (SELECT bucket, pid, sum AS value FROM \"FileIo/Read_by\"('pid', NULL, 'IoSize', ?4) WHERE"
+     " host = ?1 AND time BETWEEN ?2 AND ?3 UNION ALL SELECT bucket, pid, sum FROM \"FileIo/Write_by\"('pid', NULL, "
+     "'IoSize',"
+     " ?4) WHERE host = ?1 AND time BETWEEN ?2 AND ?3) SELECT bucket, pid, sum(value) AS value FROM e GROUP BY bucket, "
+     "pid",
+     "bucket, value DESC",
+     {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
+     0},
+    {"/api/v1/hosts/{host}/network",
+     "Bytes that were sent and received over TCP by process and time",
+     "WITH e AS MATERIALIZED (SELECT bucket, PID_2 AS pid, sum AS value FROM \"TcpIp/SendIPV4_by\"('PID_2', NULL, "
+     "'size', ?4)"
+     " WHERE host = ?1 AND time BETWEEN ?2 AND ?3 UNION ALL SELECT bucket, PID_2, sum FROM "
+     "\"TcpIp/RecvIPV4_by\"('PID_2', NULL,"
+     " 'size', ?4) WHERE host = ?1 AND time BETWEEN ?2 AND ?3) SELECT bucket, pid, sum(value) AS value FROM e GROUP BY "
+     "bucket,"
+     " pid",
+     "bucket, value DESC",
+     {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
+     0},
+    {"/api/v1/processes",
+     "Processes of all machines, by name, command line or number",
+     "SELECT " PROCESS_COLUMNS " FROM processes WHERE (?1 = '' OR host = ?1) AND " OVERLAPS
+     " AND (image_name LIKE ?4 ESCAPE"
+     " '\\' OR command_line LIKE ?4 ESCAPE '\\')",
+     "begin, host, stream, instance",
+     {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
+     0},
+    {"/api/v1/modules",
+     "Modules by path: on how many machines, in how many processes, first and last seen",
+     "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads, time_text(min(begin)) AS first,"
+     " time_text(max(begin)) AS last, max(size_bytes) AS size_bytes FROM modules WHERE (?1 = '' OR host = ?1) "
+     "AND " OVERLAPS " AND path LIKE ?4 ESCAPE '\\' GROUP BY path",
+     "hosts DESC, loads DESC, path",
+     {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
+     0},
+    {"/api/v1/connections",
+     "TCP connections: who, to where, when",
+     "WITH c AS MATERIALIZED (SELECT host, time, stream, name, json_extract(fields, '$.PID') AS pid, "
+     "json_extract(fields,"
+     " '$.saddr') AS local, json_extract(fields, '$.sport') AS local_port, json_extract(fields, '$.daddr') AS remote,"
+     " json_extract(fields, '$.dport') AS remote_port, json_extract(fields, '$.connid') AS connection FROM events WHERE"
+     " (?1 = '' OR host = ?1) AND time BETWEEN ?2 AND ?3 AND name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6',"
+     " 'TcpIp/AcceptIPV4', 'TcpIp/AcceptIPV6')), p AS MATERIALIZED (SELECT host, stream, instance, pid, begin, \"end\","
+     " image_name FROM processes) SELECT c.host, c.time, c.name, c.stream, p.instance, c.pid, p.image_name, c.local,"
+     " c.local_port, c.remote, c.remote_port, c.connection FROM c LEFT JOIN p ON p.stream = c.stream AND p.host = "
+     "c.host AND"
+     " p.pid = c.pid AND p.begin <= c.time AND (p.\"end\" IS NULL OR p.\"end\" > c.time) WHERE (?4 = '' OR c.remote = "
+     "?4) AND"
+     " (?5 < 0 OR c.pid = ?5)",
+     "time",
+     {ANY_HOST, RANGE, {"remote", EC_PARAM_TEXT, ""}, {"pid", EC_PARAM_NUMBER, "-1"}},
+     0},
+    {"/api/v1/classes",
+     "Classes of events that are stored",
+     "SELECT name, provider_name, min(provider) AS provider, count(*) AS versions, max(fields) AS fields FROM classes "
+     "WHERE"
+     " name <> '' AND kind = 'event' AND name LIKE ?1 ESCAPE '\\' GROUP BY name, provider_name",
+     "name",
+     {{"q", EC_PARAM_LIKE, ""}},
+     0},
+    {"/api/v1/columns",
+     "Columns of a class of events, as SQL has them",
+     "SELECT name, type, hidden FROM pragma_table_xinfo(?1)",
+     NULL,
+     {{"class", EC_PARAM_TEXT, "events"}},
+     0},
+    {"/api/v1/alerts",
+     "Ledgers that do not add up, gaps, clocks that jump",
+     "SELECT host, stream, time, kind, family, \"left\", \"right\", text FROM alerts WHERE (?1 = '' OR host = ?1) AND "
+     "time"
+     " BETWEEN ?2 AND ?3",
+     "time DESC",
+     {ANY_HOST, RANGE},
+     0},
+    {"/api/v1/blindness",
+     "Periods of which nothing came, of all machines",
+     "SELECT host, stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE (?1 = '' OR host = "
+     "?1) AND"
+     " " OVERLAPS,
+     "begin DESC",
+     {ANY_HOST, RANGE},
+     0},
+    {"/api/v1/hosts/{host}/ledger",
+     "Where each event of a machine went: every counter's last value, by run",
+     "SELECT stream, counter, family, max(value) AS value, max(stored) AS stored FROM ledger WHERE host = ?1 AND "
+     "family ="
+     " '' GROUP BY stream, counter",
+     "stream, counter",
+     {HOST},
+     0},
+    {0},
+};
+
+const ec_fixed EC_QUERIES[] = {
+    {"top-processes-by-cpu",
+     "Processes with the most samples of the processor",
+     SAMPLES(
+         "NULL") " SELECT p.host, p.stream, p.instance, p.pid, p.image_name, sum(s.count) AS samples FROM s JOIN t ON"
+                 " t.stream = s.stream AND t.tid = s.tid JOIN p ON p.stream = t.stream AND p.instance ="
+                 " t.process_instance WHERE (?1 = '' OR p.host = ?1) GROUP BY p.host, p.stream, p.instance",
+     "samples DESC",
+     {ANY_HOST, RANGE},
+     0},
+    {"new-binaries",
+     "Modules that were seen on no machine before a time, and since then",
+     "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, time_text(min(begin)) AS first FROM modules WHERE"
+     " (?1 = '' OR host = ?1) GROUP BY path HAVING min(begin) >= ?2",
+     "first DESC",
+     {ANY_HOST, {"since", EC_PARAM_TIME, NULL}},
+     0},
+    {"who-talks-to",
+     "Processes with a connection to an address or a network",
+     "WITH c AS MATERIALIZED (SELECT host, stream, time, json_extract(fields, '$.PID') AS pid, json_extract(fields, "
+     "'$.daddr')"
+     " AS remote, json_extract(fields, '$.dport') AS port FROM events WHERE (?1 = '' OR host = ?1) AND time BETWEEN ?2 "
+     "AND ?3"
+     " AND name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6', 'TcpIp/AcceptIPV4', 'TcpIp/AcceptIPV6')), p AS "
+     "MATERIALIZED"
+     " (SELECT host, stream, instance, pid, begin, \"end\", image_name FROM processes) SELECT c.host, c.stream, "
+     "p.instance,"
+     " c.pid, p.image_name, c.remote, c.port, count(*) AS connections, time_text(min(c.time)) AS first FROM c LEFT "
+     "JOIN p ON"
+     " p.stream = c.stream AND p.host = c.host AND p.pid = c.pid AND p.begin <= c.time AND (p.\"end\" IS NULL OR "
+     "p.\"end\" >"
+     " c.time) WHERE CASE WHEN instr(?4, '/') THEN ip_in(c.remote, ?4) ELSE c.remote = ?4 END GROUP BY 1, 2, 3, 4, 6, "
+     "7",
+     "connections DESC",
+     {ANY_HOST, RANGE, {"address", EC_PARAM_TEXT, NULL}},
+     0},
+    {"widespread-modules",
+     "Modules on more than so many machines",
+     "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads FROM modules WHERE (?1 = '' OR host = ?1) GROUP BY "
+     "path"
+     " HAVING hosts > ?2",
+     "hosts DESC, path",
+     {ANY_HOST, {"hosts", EC_PARAM_NUMBER, "1"}},
+     0},
+    {"rare-modules",
+     "Modules on at most so many machines",
+     "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, count(*) AS loads, time_text(min(begin)) AS first "
+     "FROM"
+     " modules WHERE (?1 = '' OR host = ?1) AND path <> '' GROUP BY path HAVING hosts <= ?2",
+     "hosts, first DESC",
+     {ANY_HOST, {"hosts", EC_PARAM_NUMBER, "1"}},
+     0},
+    {"modules-from-unusual-places",
+     "Modules that were loaded from a folder that users can write to",
+     "SELECT m.host, m.stream, m.process_instance AS instance, m.begin, m.pid, m.path FROM modules m WHERE (?1 = '' OR "
+     "m.host"
+     " = ?1) AND m.begin BETWEEN ?2 AND ?3 AND m.path <> '' AND (m.path LIKE '%\\Temp\\%' OR m.path LIKE '%\\Users\\%' "
+     "OR"
+     " m.path LIKE '%\\ProgramData\\%' OR m.path LIKE '%\\Downloads\\%' OR m.path LIKE '%\\$Recycle.Bin\\%' OR m.path "
+     "LIKE"
+     " '%\\Windows\\Tasks\\%')",
+     "begin DESC",
+     {ANY_HOST, RANGE},
+     0},
+    {"process-starts",
+     "Processes that were started",
+     "SELECT " PROCESS_COLUMNS
+     " FROM processes WHERE (?1 = '' OR host = ?1) AND begin BETWEEN ?2 AND ?3 AND begin_cause ="
+     " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\')",
+     "begin DESC",
+     {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
+     0},
+    {"autostart-keys",
+     "Values that were set under keys from which Windows starts programs",
+     "SELECT host, time, pid, KeyHandle_name AS key, KeyName AS value_name FROM \"Registry/SetValue\" WHERE (?1 = '' "
+     "OR host ="
+     " ?1) AND time BETWEEN ?2 AND ?3 AND (KeyHandle_name LIKE '%\\CurrentVersion\\Run%' OR KeyHandle_name LIKE"
+     " '%\\Services\\%' OR KeyHandle_name LIKE '%\\Winlogon%' OR KeyHandle_name LIKE '%\\Image File Execution "
+     "Options%')",
+     "time DESC",
+     {ANY_HOST, RANGE},
+     0},
+    {"hosts-with-gaps",
+     "Machines of which batches are missing",
+     "SELECT host, count(*) AS periods, sum(batches) AS batches, time_text(max(\"end\")) AS last FROM blindness GROUP "
+     "BY host",
+     "batches DESC",
+     {{0}},
+     0},
+    {0},
+};
+
+/* ---- parameters ---- */
+
+/* The value of a part of the path or of a parameter; NULL: not given. */
+static const char *given(const ec_call *c, const char *name) {
+    size_t n = 0, length = strlen(name);
+    for (const char *at = c->route->path; (at = strchr(at, '{')); at++, n++)
+        if (strncmp(at + 1, name, length) == 0 && at[length + 1] == '}')
+            return c->parts[n];
+    return ec_call_param(c, name);
+}
+
+static int parse_time(const char *name, const char *text, int64_t *ret, ea_err *err) {
+    char *rest = NULL;
+    long long ns = strtoll(text, &rest, 10);
+    if (*text && !*rest && *text != ' ' && *text != '+') {
+        *ret = ns;
+        return 0;
+    }
+    return ea_utc_ns_parse(text, ret) ? ea_fail(err, EA_EUSAGE, "%s: a time is expected, as 2024-05-17T14:03:07Z", name)
+                                      : 0;
+}
+
+int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t *ret, ea_err *err) {
+    const char *text = given(c, name);
+    if (!text || !*text) {
+        *ret = fallback;
+        return 0;
+    }
+    return parse_time(name, text, ret, err);
+}
+
+int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret, ea_err *err) {
+    const char *text = given(c, name);
+    uint64_t n = fallback;
+    if (text && *text && (ea_u64_parse(text, &n) || n > max))
+        return ea_fail(err, EA_EUSAGE, "%s: a number up to %llu is expected", name, (unsigned long long)max);
+    *ret = n;
+    return 0;
+}
+
+int ec_param_form(const ec_call *c, enum ec_form fallback, enum ec_form *ret, ea_err *err) {
+    const char *text = ec_call_param(c, "format");
+    if (!text || strcmp(text, "json") == 0)
+        *ret = fallback;
+    else if (strcmp(text, "csv") == 0)
+        *ret = EC_FORM_CSV;
+    else if (strcmp(text, "jsonl") == 0)
+        *ret = EC_FORM_JSONL;
+    else
+        return ea_fail(err, EA_EUSAGE, "format: json, csv or jsonl");
+    return 0;
+}
+
+/* A pattern of LIKE for "contains"; what is special in it is escaped. */
+static void add_like(ea_text *t, const char *text) {
+    ea_text_char(t, '%');
+    for (; *text; text++) {
+        if (strchr("%_\\", *text))
+            ea_text_char(t, '\\');
+        ea_text_char(t, *text);
+    }
+    ea_text_char(t, '%');
+}
+
+static int read_param(const ec_call *c, const ec_param_spec *spec, ea_text *like, ec_rows *q, ec_value *ret,
+                      ea_err *err) {
+    const char *text = given(c, spec->name);
+    int64_t number = 0;
+    if (!text && (strcmp(spec->name, "from") == 0 || strcmp(spec->name, "to") == 0))
+        text = ec_call_param(c, "at"); /* a moment is a range of no width */
+    if (!text || (!*text && spec->kind != EC_PARAM_TEXT))
+        text = spec->fallback;
+    if (!text)
+        return ea_fail(err, EA_EUSAGE, "%s is missing", spec->name);
+    switch (spec->kind) {
+    case EC_PARAM_LIKE:
+        ea_text_clear(like);
+        add_like(like, text);
+        if (like->failed)
+            return ea_fail(err, EA_ENOMEM, "read %s", spec->name);
+        *ret = (ec_value){.type = EC_TEXT, .data = like->data, .len_bytes = like->len_bytes};
+        return 0;
+    case EC_PARAM_HOST:
+        q->host = *text ? text : NULL;
+        break;
+    case EC_PARAM_TIME:
+        if (parse_time(spec->name, text, &number, err))
+            return EA_EUSAGE;
+        *ret = (ec_value){.type = EC_INT, .i = number};
+        return 0;
+    case EC_PARAM_NUMBER: {
+        char *rest = NULL;
+        number = strtoll(text, &rest, 10);
+        if (!*text || *rest)
+            return ea_fail(err, EA_EUSAGE, "%s: a number is expected", spec->name);
+        *ret = (ec_value){.type = EC_INT, .i = number};
+        return 0;
+    }
+    case EC_PARAM_WIDTH:
+        if (ea_duration_parse(text, &number) || number <= 0)
+            return ea_fail(err, EA_EUSAGE, "%s: a duration is expected, as 250ms", spec->name);
+        *ret = (ec_value){.type = EC_INT, .i = number};
+        return 0;
+    default:
+        break;
+    }
+    *ret = (ec_value){.type = EC_TEXT, .data = text, .len_bytes = strlen(text)};
+    return 0;
+}
+
+/* A column's name as people write it: nothing that could end a quoted name. */
+static int is_column(const char *s) {
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return n && n < NAME_MAX_BYTES && !s[n];
+}
+
+/* "SELECT * FROM (...) ORDER BY ... LIMIT n OFFSET m". */
+static int write_statement(const ec_call *c, const ec_fixed *f, const ec_rows *q, ea_text *sql, ea_err *err) {
+    const char *sort = ec_call_param(c, "sort"), *descending = ec_call_param(c, "descending");
+    ea_text_printf(sql, "SELECT * FROM (%s)", f->sql);
+    if (sort && *sort) {
+        if (!is_column(sort))
+            return ea_fail(err, EA_EUSAGE, "sort: the name of a column is expected");
+        ea_text_printf(sql, " ORDER BY \"%s\"%s", sort, descending && strcmp(descending, "1") == 0 ? " DESC" : "");
+        if (f->order)
+            ea_text_printf(sql, ", %s", f->order);
+    } else if (f->order) {
+        ea_text_printf(sql, " ORDER BY %s", f->order);
+    }
+    ea_text_printf(sql, " LIMIT %llu OFFSET %llu", (unsigned long long)q->limit_rows + 1,
+                   (unsigned long long)q->offset);
+    return sql->failed ? ea_fail(err, EA_ENOMEM, "write the statement") : 0;
+}
+
+int ec_fixed_answer(ec_call *c, const ec_fixed *f, ea_err *err) {
+    ec_value params[EC_QUESTION_PARAMS_MAX];
+    ea_text likes[EC_QUESTION_PARAMS_MAX], sql;
+    ec_rows q = {.params = params, .is_empty_without_table = 1, .has_pages = !f->is_one};
+    int rc = ec_param_form(c, f->is_one ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
+    int is_export = q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL;
+    if (!rc)
+        rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX,
+                             &q.limit_rows, err);
+    if (!rc)
+        rc = ec_param_number(c, "cursor", 0, INT64_MAX, &q.offset, err);
+    ea_text_init(&sql);
+    for (size_t i = 0; i < EC_QUESTION_PARAMS_MAX; i++)
+        ea_text_init(&likes[i]);
+    for (size_t i = 0; !rc && i < EC_QUESTION_PARAMS_MAX && f->params[i].name; i++) {
+        rc = read_param(c, &f->params[i], &likes[i], &q, &params[i], err);
+        q.param_count = i + 1;
+    }
+    if (!rc)
+        rc = write_statement(c, f, &q, &sql, err);
+    if (!rc) {
+        q.sql = sql.data;
+        if (is_export)
+            snprintf(c->disposition, sizeof c->disposition, "attachment; filename=\"etwagent.%s\"",
+                     q.form == EC_FORM_CSV ? "csv" : "jsonl");
+        rc = ec_rows_answer(c, &q, err);
+    }
+    for (size_t i = 0; i < EC_QUESTION_PARAMS_MAX; i++)
+        ea_text_deinit(&likes[i]);
+    ea_text_deinit(&sql);
+    return rc;
+}
+
+int ec_list(ec_call *c, ea_err *err) {
+    for (const ec_fixed *f = EC_LISTS; f->name; f++)
+        if (strcmp(f->name, c->route->path) == 0)
+            return ec_fixed_answer(c, f, err);
+    return ea_fail(err, EA_ENOTFOUND, "there is no such list");
+}
+
+int ec_query_named(ec_call *c, ea_err *err) {
+    for (const ec_fixed *f = EC_QUERIES; f->name; f++)
+        if (strcmp(f->name, c->parts[0]) == 0)
+            return ec_fixed_answer(c, f, err);
+    return ea_fail(err, EA_ENOTFOUND, "there is no such query");
+}
+
+int ec_query_names(ec_call *c, ea_err *err) {
+    static const char *const KINDS[] = {"text", "part", "host", "time", "number", "duration"};
+    ea_text *out = &c->out;
+    (void)err;
+    ea_text_str(out, "{\"items\":[");
+    for (const ec_fixed *f = EC_QUERIES; f->name; f++) {
+        ea_text_str(out, f == EC_QUERIES ? "\n{\"name\":" : ",\n{\"name\":");
+        ea_text_json_str(out, f->name);
+        ea_text_str(out, ",\"text\":");
+        ea_text_json_str(out, f->text);
+        ea_text_str(out, ",\"sql\":");
+        ea_text_json_str(out, f->sql);
+        ea_text_str(out, ",\"parameters\":[");
+        for (size_t i = 0; i < EC_QUESTION_PARAMS_MAX && f->params[i].name; i++) {
+            ea_text_printf(out, "%s{\"name\":\"%s\",\"kind\":\"%s\",\"required\":%s}", i ? "," : "", f->params[i].name,
+                           KINDS[f->params[i].kind], f->params[i].fallback ? "false" : "true");
+        }
+        ea_text_str(out, "]}");
+    }
+    ea_text_str(out, "]}\n");
+    return 0;
+}
