@@ -116,6 +116,24 @@ static void put_module(void *arg, const ea_module *mod) {
     finish(w, EA_KEYFRAME_MODULE);
 }
 
+static void put_name(void *arg, const ea_name_row *name) {
+    writer *w = arg;
+    begin(w, NULL);
+    put64(w, (uint64_t)name->begin_utc_ns);
+    put8(w, name->kind);
+    put64(w, name->address);
+    put_text(w, name->name, LONG_TEXT_MAX);
+    finish(w, EA_KEYFRAME_NAME);
+}
+
+static void put_volume(void *arg, const ea_volume *volume) {
+    writer *w = arg;
+    begin(w, NULL);
+    put_text(w, volume->nt, LONG_TEXT_MAX);
+    put_text(w, volume->dos, LONG_TEXT_MAX);
+    finish(w, EA_KEYFRAME_VOLUME);
+}
+
 static void count_process(void *arg, const ea_process *p) {
     (void)p;
     ((writer *)arg)->counts[0]++;
@@ -137,7 +155,7 @@ static void put_bound(writer *w, enum ea_keyframe_code code, uint64_t number) {
     finish(w, code);
 }
 
-int ea_keyframe_write(const ea_machine *m, uint64_t number, const ea_record *at,
+int ea_keyframe_write(const ea_machine *m, const ea_open_names *names, uint64_t number, const ea_record *at,
                       int (*emit)(void *arg, const ea_record *record), void *arg, ea_err *err) {
     writer w = {.emit = emit,
                 .arg = arg,
@@ -158,6 +176,8 @@ int ea_keyframe_write(const ea_machine *m, uint64_t number, const ea_record *at,
     ea_machine_each_process(m, put_process, &w);
     ea_machine_each_thread(m, put_thread, &w);
     ea_machine_each_module(m, put_module, &w);
+    if (names)
+        ea_open_names_each(names, put_name, put_volume, &w);
     /* what a full table gave up may be there: the numbers then do not agree, and nobody closes what is not named */
     uint64_t evicted = ea_machine_evicted(m);
     w.counts[0] += evicted > INT32_MAX ? INT32_MAX : (uint32_t)evicted;

@@ -3,6 +3,7 @@
  * sealing sorts the entries by address and time, and a question is a binary search. */
 #include "names.h"
 
+#include "keyframe.h"
 #include "map.h"
 #include "texts.h"
 
@@ -63,6 +64,9 @@ int ea_names_concerns(const ea_guid *provider, uint16_t opcode) {
         return (opcode == OP_SYSTEM_PATHS || opcode == OP_VOLUME_MAPPING) && ea_guid_equal(provider, &SYS_CONFIG_EX);
     case 0xe13c0d23:
         return is_collection(opcode) && ea_guid_equal(provider, &DOTNET);
+    case 0xc2a7f6b1:
+        return (opcode == EA_KEYFRAME_NAME || opcode == EA_KEYFRAME_VOLUME) &&
+               ea_guid_equal(provider, &ea_keyframe_provider);
     default:
         return 0;
     }
@@ -90,7 +94,9 @@ static int add_name(const fold *f, uint8_t kind, uint64_t address, int64_t from_
     if (rc && last.end_utc_ns == INT64_MAX) {
         if (strcmp(last.name, f->scratch->data) == 0)
             return 0;
-        last.end_utc_ns = from_utc_ns = f->utc_ns;
+        if (from_utc_ns <= last.begin_utc_ns)
+            from_utc_ns = f->utc_ns;
+        last.end_utc_ns = from_utc_ns;
         int put = f->backing->put_name(f->arg, &last, f->err);
         if (put)
             return put;
@@ -168,12 +174,21 @@ static int add_volume(const fold *f, const char *nt, const char *dos) {
     return f->backing->put_volume(f->arg, nt, dos, f->err);
 }
 
+static int apply_keyframe_name(const fold *f) {
+    uint64_t address, kind, begin;
+    if (!read_name(f, "Address", "Name", &address) || !ea_event_u64(f->c, f->record, "Kind", &kind) ||
+        !ea_event_u64(f->c, f->record, "BeginTime", &begin) || kind > EA_NAME_KEY)
+        return 0;
+    int64_t begin_utc_ns = (int64_t)begin; /* from outside: not behind the keyframe */
+    return add_name(f, (uint8_t)kind, address, begin_utc_ns < f->utc_ns ? begin_utc_ns : f->utc_ns);
+}
+
 static int apply_volume(const fold *f) {
     ea_text first, second;
     int rc = 0;
     ea_text_init(&first);
     ea_text_init(&second);
-    if (f->c->code == OP_VOLUME_MAPPING) {
+    if (!ea_guid_equal(&f->c->provider, &SYS_CONFIG_EX) || f->c->code == OP_VOLUME_MAPPING) {
         if (ea_event_text(f->c, f->record, "NtPath", &first) && ea_event_text(f->c, f->record, "DosPath", &second) &&
             first.len_bytes && second.len_bytes)
             rc = add_volume(f, first.data, second.data);
@@ -243,6 +258,8 @@ int ea_names_fold(const ea_names_backing *backing, void *arg, ea_text *scratch, 
         return apply_file(&f);
     if (ea_guid_equal(&c->provider, &REGISTRY))
         return apply_key(&f);
+    if (c->code == EA_KEYFRAME_NAME && ea_guid_equal(&c->provider, &ea_keyframe_provider))
+        return apply_keyframe_name(&f);
     return apply_volume(&f);
 }
 

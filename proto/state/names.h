@@ -15,6 +15,7 @@
  * - Volumes: SysConfigEx/VolumeMapping (35) and SystemPaths (33); they hold for the whole trace.
  * - File operations (FileIo 64 to 75, 77 and 79 to 81) wait under their IRP for OperationEnd (76). An IRP that comes
  *   again before its end has lost it.
+ * - A keyframe (keyframe.h) names what is open, each with the time from which it had that name, and volumes.
  * - .NET collections are operations too, of a process and a runtime instance: GC/Start (1) waits for GC/Stop (2) of the
  *   same number, and GC/SuspendEEStart (9), where the runtime begins to stop its threads, for GC/RestartEEStop (3),
  * where the last of them runs again. */

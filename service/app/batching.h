@@ -29,7 +29,8 @@ typedef struct ea_batching_options {
          .type = EA_OPT_U64,                                                                                           \
          .offset = (base) + offsetof(ea_batching_options, keyframe_events),                                            \
          .fallback = "0",                                                                                              \
-         .help = "a keyframe (all processes, threads and modules) after every N events; 0: none"},                     \
+         .help =                                                                                                       \
+             "a keyframe (all processes, threads, modules, and names of open files) after every N events; 0: none"},   \
         {.name = "keyframe-every",                                                                                     \
          .argument = "TIME",                                                                                           \
          .type = EA_OPT_DURATION,                                                                                      \
@@ -43,7 +44,8 @@ typedef struct ea_batching_options {
          .fallback = "32MiB",                                                                                          \
          .min = 65536,                                                                                                 \
          .max = (uint64_t)1 << 34,                                                                                     \
-         .help = "most memory for the table that keyframes are made from; what has no room is left out, and counted"}, \
+         .help =                                                                                                       \
+             "most memory for the tables that keyframes are made from; what has no room is left out, and counted"},    \
         {.name = "level",                                                                                              \
          .argument = "N",                                                                                              \
          .type = EA_OPT_U64,                                                                                           \

@@ -12,6 +12,7 @@ static const int64_t SECOND_NS = 1000000000, WANTED_PAUSE_NS = (int64_t)10 * 100
 enum {
     PROGRESS_EVENTS = 4096,    /* how often the count of events is made visible */
     ALL_FAMILIES_BATCHES = 64, /* how often all families' numbers travel, changed or not */
+    KEYFRAME_BYTES = 64 << 20, /* of the tables behind keyframes */
 };
 
 typedef struct job {
@@ -61,9 +62,10 @@ struct ea_pipeline {
     uint64_t delivered;
     ea_clock *clocks;    /* of the sources, when there is a machine */
     ea_machine *machine; /* NULL: no keyframes */
-    ea_counters state;   /* the machine's */
-    uint64_t given_up;   /* of them, in the ledger */
-    ea_record last;      /* without its payload */
+    ea_open_names *names;
+    ea_counters state; /* the machine's */
+    uint64_t given_up; /* of them, in the ledger */
+    ea_record last;    /* without its payload */
     uint64_t events_since_keyframe;
     int64_t keyframe_due_ns; /* by the events' time; INT64_MAX: before the first event */
     int64_t last_utc_ns;     /* of the last event */
@@ -173,6 +175,15 @@ static int make_encoder(ea_pipeline *p, worker *w, ea_err *err) {
     return 0;
 }
 
+/* What keyframes are made from. A quarter of the memory is for names. */
+static int make_tables(ea_pipeline *p, size_t limit_bytes, ea_err *err) {
+    if (!limit_bytes)
+        limit_bytes = KEYFRAME_BYTES;
+    int rc = ea_machine_create(
+        &p->machine, &(ea_machine_options){.limit_bytes = limit_bytes - limit_bytes / 4, .counters = &p->state}, err);
+    return rc ? rc : ea_open_names_create(&p->names, limit_bytes / 4, &p->state, err);
+}
+
 int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea_err *err) {
     ea_pipeline *p = calloc(1, sizeof *p);
     if (!p)
@@ -204,8 +215,7 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
                                err);
     p->keyframe_due_ns = INT64_MAX;
     if (!rc && (options->keyframe_events || options->keyframe_ns || options->live))
-        rc = ea_machine_create(
-            &p->machine, &(ea_machine_options){.limit_bytes = options->keyframe_bytes, .counters = &p->state}, err);
+        rc = make_tables(p, options->keyframe_bytes, err);
     if (!rc && p->machine) {
         p->clocks = calloc(options->source_count, sizeof *p->clocks);
         if (!p->clocks)
@@ -245,6 +255,7 @@ void ea_pipeline_destroy(ea_pipeline *p) {
         ea_encoder_destroy(p->workers[i].encoder);
     }
     ea_machine_destroy(p->machine);
+    ea_open_names_destroy(p->names);
     free(p->clocks);
     ea_builder_destroy(p->builder);
     ea_decoder_destroy(p->decoder);
@@ -407,7 +418,7 @@ static int write_keyframe(ea_pipeline *p, ea_err *err) {
     if (p->o.keyframe_ns)
         p->keyframe_due_ns = p->last_utc_ns + p->o.keyframe_ns;
     uint64_t number = atomic_fetch_add(&p->keyframes, 1) + 1;
-    int rc = ea_keyframe_write(p->machine, number, &p->last, add_made, p, err);
+    int rc = ea_keyframe_write(p->machine, p->names, number, &p->last, add_made, p, err);
     if (!rc)
         ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_keyframes_written, 1}, 1, NULL, 0);
     return rc ? rc : close_batch(p, EA_BATCH_KEYFRAME, err);
@@ -435,7 +446,8 @@ static int fold(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_e
     p->last_utc_ns = ea_clock_to_utc_ns(&p->clocks[record->source], record->time_raw);
     if (p->keyframe_due_ns == INT64_MAX)
         p->keyframe_due_ns = p->last_utc_ns + SECOND_NS;
-    return ea_machine_apply(p->machine, record, c, p->last_utc_ns, err);
+    int rc = ea_machine_apply(p->machine, record, c, p->last_utc_ns, err);
+    return rc ? rc : ea_open_names_apply(p->names, record, c, p->last_utc_ns, err);
 }
 
 int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {

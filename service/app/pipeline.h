@@ -28,7 +28,7 @@ typedef struct ea_pipeline_options {
     const ea_wire_source *sources; /* copied */
     size_t source_count;
     uint64_t keyframe_events; /* a keyframe after so many events; 0: not by count */
-    size_t keyframe_bytes;    /* most memory of the table behind keyframes; 0: the table's own limits */
+    size_t keyframe_bytes;    /* most memory of the tables behind keyframes; 0: 64 MiB */
     int64_t keyframe_ns;      /* and after so much of the events' time, the first one a second after the first event; 0:
                                  not by time */
     /* 1: a session that goes on and cannot be read again: its stream gets a new name when a collector has its numbers,

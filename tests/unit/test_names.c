@@ -1,5 +1,5 @@
-/* Names of files, registry keys and volumes over time, and the ends of file operations. */
-#include "names.h"
+/* Names of files, registry keys and volumes over time, in keyframes too, and the ends of file operations. */
+#include "keyframe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@ static const ea_guid SYS_CONFIG = EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43
 typedef struct fixture {
     ea_registry *registry;
     ea_names *names;
+    ea_open_names *open; /* NULL: none */
     uint8_t payload[4096];
     size_t bytes;
     ea_record record;
@@ -28,6 +29,7 @@ static void setup(fixture *f, const ea_names_options *options) {
 
 static void teardown(fixture *f) {
     ea_names_destroy(f->names);
+    ea_open_names_destroy(f->open);
     ea_registry_destroy(f->registry);
 }
 
@@ -59,6 +61,8 @@ static void apply(fixture *f, const ea_class *c, int64_t utc_ns) {
     f->record.payload_bytes = (uint16_t)f->bytes;
     assert_true(ea_names_concerns(&f->record.provider, f->record.opcode));
     assert_int_equal(ea_names_apply(f->names, &f->record, c, utc_ns, NULL), 0);
+    if (f->open)
+        assert_int_equal(ea_open_names_apply(f->open, &f->record, c, utc_ns, NULL), 0);
 }
 
 static void name_event(fixture *f, uint8_t opcode, uint64_t key, const char *name, int64_t utc_ns) {
@@ -351,6 +355,103 @@ static void test_bounds(void **state) {
     teardown(&f);
 }
 
+enum { KEYFRAME_UTC_NS = 1000 };
+
+/* A keyframe's record on the other side. */
+static int fold_there(void *arg, const ea_record *record) {
+    fixture *there = arg;
+    const ea_class *c = ea_registry_find(there->registry, record);
+    if (ea_names_concerns(&record->provider, record->opcode))
+        assert_int_equal(ea_names_apply(there->names, record, c, KEYFRAME_UTC_NS, NULL), 0);
+    return 0;
+}
+
+static void send_keyframe(const fixture *from, fixture *there) {
+    ea_machine *machine;
+    assert_int_equal(ea_machine_create(&machine, &(ea_machine_options){0}, NULL), 0);
+    assert_int_equal(ea_keyframe_write(machine, from->open, 1, &from->record, fold_there, there, NULL), 0);
+    ea_machine_destroy(machine);
+}
+
+/* Whoever comes in the middle knows what is open, since when, and where volumes lie; what has ended is not told. */
+static void test_keyframe(void **state) {
+    fixture f, there;
+    ea_counters counters = {0};
+    (void)state;
+    setup(&f, &(ea_names_options){0});
+    setup(&there, &(ea_names_options){0});
+    assert_int_equal(ea_open_names_create(&f.open, 1 << 20, &counters, NULL), 0);
+    name_event(&f, 32, 0x1000, "\\a", 100);
+    name_event(&f, 35, 0x1000, "\\a", 200); /* deleted */
+    name_event(&f, 32, 0x1000, "\\b", 300); /* the address again */
+    name_event(&f, 36, 0x2000, "\\Device\\HarddiskVolume4\\c", 400);
+    create_event(&f, 1, 0x3000, "\\d", 500);
+    simple_event(&f, 66, 2, 0x3000, 600); /* closed */
+    create_event(&f, 3, 0x4000, "\\e", 700);
+    create_event(&f, 4, 0x4000, "\\f", 800); /* its end was lost */
+    key_event(&f, 22, 0x1000, "\\REGISTRY\\k", 850);
+    const ea_class *c = begin(&f, &SYS_CONFIG, 35, 2);
+    text(&f, "\\Device\\HarddiskVolume4");
+    text(&f, "C:");
+    apply(&f, c, 900);
+    assert_int_equal(ea_open_names_count(f.open), 4);
+
+    name_event(&there, 32, 0x4000, "\\old", 650); /* the other side knows something else of this one */
+    name_event(&there, 32, 0x5000, "\\kept", 650);
+    send_keyframe(&f, &there);
+    send_keyframe(&f, &there); /* the same again says nothing new */
+    ea_names_seal(there.names);
+    expect(&there, EA_NAME_FILE, 0x1000, 299, NULL);
+    expect(&there, EA_NAME_FILE, 0x1000, 300, "\\b");
+    expect(&there, EA_NAME_FILE, 0x2000, INT64_MIN, "\\Device\\HarddiskVolume4\\c");
+    expect(&there, EA_NAME_FILE, 0x3000, KEYFRAME_UTC_NS, NULL);
+    expect(&there, EA_NAME_FILE, 0x4000, 799, "\\old");
+    expect(&there, EA_NAME_FILE, 0x4000, 800, "\\f");
+    expect(&there, EA_NAME_FILE, 0x5000, KEYFRAME_UTC_NS, "\\kept");
+    expect(&there, EA_NAME_KEY, 0x1000, 850, "\\REGISTRY\\k");
+    size_t names, operations;
+    uint64_t left_out;
+    ea_names_counts(there.names, &names, &operations, &left_out);
+    assert_int_equal(names, 6);
+    ea_text path;
+    ea_text_init(&path);
+    assert_int_equal(ea_names_dos_path(there.names, "\\Device\\HarddiskVolume4\\c", 26, &path), 1);
+    assert_string_equal(path.data, "C:\\c");
+    ea_text_deinit(&path);
+    teardown(&f);
+    teardown(&there);
+}
+
+/* A full table gives up what it was told first, and counts it; a name that is too long drives nobody out. */
+static void test_open_names_give_way(void **state) {
+    enum { NAMES = 1000, LIMIT_BYTES = 32 << 10, ROWS = LIMIT_BYTES / 2 / 128, LONG = 1500 };
+    fixture f, there;
+    ea_counters counters = {0};
+    char name[LONG + 1];
+    (void)state;
+    setup(&f, &(ea_names_options){0});
+    setup(&there, &(ea_names_options){0});
+    assert_int_equal(ea_open_names_create(&f.open, LIMIT_BYTES, &counters, NULL), 0);
+    for (uint64_t i = 1; i <= NAMES; i++) {
+        snprintf(name, sizeof name, "\\%u", (unsigned)i);
+        create_event(&f, i, i * 0x10, name, (int64_t)i);
+        assert_true(ea_open_names_count(f.open) <= ROWS);
+    }
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_evicted), NAMES - ROWS);
+    memset(name, 'x', LONG);
+    name[LONG] = 0;
+    create_event(&f, 1, 0x99990, name, 1);
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_texts_left_out), 1);
+    assert_int_equal(ea_open_names_count(f.open), ROWS);
+    send_keyframe(&f, &there);
+    ea_names_seal(there.names);
+    expect(&there, EA_NAME_FILE, NAMES * 0x10, KEYFRAME_UTC_NS, "\\1000");
+    expect(&there, EA_NAME_FILE, (NAMES - ROWS + 1) * 0x10, KEYFRAME_UTC_NS, "\\873");
+    expect(&there, EA_NAME_FILE, (NAMES - ROWS) * 0x10, KEYFRAME_UTC_NS, NULL);
+    teardown(&f);
+    teardown(&there);
+}
+
 /* A payload cut anywhere says what is whole, or nothing. */
 static void test_cut(void **state) {
     (void)state;
@@ -376,8 +477,10 @@ static void test_cut(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),      cmocka_unit_test(test_keys),        cmocka_unit_test(test_volumes),
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_collections), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_volumes),     cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_collections), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_keyframe),    cmocka_unit_test(test_open_names_give_way),
         cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

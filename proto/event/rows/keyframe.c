@@ -1,5 +1,6 @@
 /* Keyframes: what there is at a moment, as the agent's state has it. The agent makes these records itself
- * (proto/state/keyframe.h); no Windows logs them. A keyframe is Begin, then processes, threads and modules, then End.
+ * (proto/state/keyframe.h); no Windows logs them. A keyframe is Begin, then processes, threads, modules and names, then
+ * End.
  * Fields that the kernel's own classes have are named as there. See rows.h. */
 #include "rows.h"
 
@@ -65,12 +66,30 @@ static const ea_field_row module_fields[] = {
     {0},
 };
 
+/* What a kernel address is called. BeginTime: since when; the least value: nobody knows. Kind: enum ea_name_kind of
+ * proto/state/names.h. */
+static const ea_field_row name_fields[] = {
+    {"BeginTime", EA_I64},
+    {"Kind", EA_U8},
+    {"Address", EA_HEX64, EA_SEM_ADDRESS},
+    {"Name", EA_UTF8Z, EA_SEM_PATH},
+    {0},
+};
+
+static const ea_field_row volume_fields[] = {
+    {"NtPath", EA_UTF8Z},
+    {"DosPath", EA_UTF8Z},
+    {0},
+};
+
 static const ea_class_row keyframe_rows[] = {
     {"Keyframe/Begin", 1, 0, 0, bound_fields},
     {"Keyframe/Process", 2, 0, 0, process_fields},
     {"Keyframe/Thread", 3, 0, 0, thread_fields},
     {"Keyframe/Module", 4, 0, 0, module_fields},
     {"Keyframe/End", 5, 0, 0, bound_fields},
+    {"Keyframe/Name", 6, 0, 0, name_fields},
+    {"Keyframe/Volume", 7, 0, 0, volume_fields},
 };
 
 const ea_family ea_family_keyframe = EA_FAMILY(KEYFRAME, keyframe_rows, "proto/state/keyframe.c");
