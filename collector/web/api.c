@@ -1,4 +1,5 @@
 /* What can be requested, and the answers that are no rows of a fixed statement: metrics, SQL. See call.h. */
+#include "assets.h"
 #include "body.h"
 #include "events.h"
 #include "metrics.h"
@@ -42,13 +43,38 @@ static int sql(ec_call *c, ea_err *err) {
     return rc;
 }
 
+/* A file of the dashboard. Browsers keep it, and ask each time whether it is still the same. */
+static int asset(ec_call *c, ea_err *err) {
+    for (const ec_asset *a = EC_ASSETS; a->path; a++) {
+        if (strcmp(a->path, c->route->path) != 0)
+            continue;
+        c->type = a->type;
+        c->etag = a->etag;
+        if (c->if_none_match && strstr(c->if_none_match, a->etag)) {
+            c->status = 304;
+            return 0;
+        }
+        c->encoding = c->accepts_gzip ? "gzip" : NULL;
+        ea_text_add(&c->out, c->accepts_gzip ? a->packed : a->plain,
+                    c->accepts_gzip ? a->packed_bytes : a->plain_bytes);
+        return 0;
+    }
+    return ea_fail(err, EA_ENOTFOUND, "there is no such file");
+}
+
 const ec_route EC_ROUTES[] = {
+    {EC_GET, "/", EC_LANE_QUESTION, asset},
+    {EC_GET, "/app.js", EC_LANE_QUESTION, asset},
+    {EC_GET, "/app.css", EC_LANE_QUESTION, asset},
+    {EC_GET, "/icon.svg", EC_LANE_QUESTION, asset},
+    {EC_GET, "/api/v1/openapi.json", EC_LANE_QUESTION, asset},
     {EC_GET, "/metrics", EC_LANE_QUESTION, metrics},
     {EC_POST, "/api/v1/sql", EC_LANE_QUESTION, sql},
     {EC_GET, "/api/v1/queries", EC_LANE_QUESTION, ec_query_names},
     {EC_GET, "/api/v1/queries/{name}", EC_LANE_QUESTION, ec_query_named},
     {EC_GET, "/api/v1/events", EC_LANE_QUESTION, ec_events_search},
     {EC_GET, "/api/v1/events/tail", EC_LANE_LISTEN, ec_events_tail},
+    {EC_GET, "/api/v1/fleet", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}/streams", EC_LANE_QUESTION, ec_list},

@@ -36,6 +36,15 @@ enum { LIMIT = 100, LIMIT_MAX = 10000, EXPORT_MAX = 1000000, NAME_MAX_BYTES = 64
     " p AS MATERIALIZED (SELECT host, stream, instance, pid, image_name FROM processes)"
 
 const ec_fixed EC_LISTS[] = {
+    {"/api/v1/fleet",
+     "All machines in one line; silent: nothing came of them for a minute",
+     "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
+     " coalesce(sum(received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000), 0) AS silent,"
+     " (SELECT count(*) FROM alerts) AS alerts, (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches"
+     " FROM hosts",
+     NULL,
+     {{0}},
+     1},
     {"/api/v1/hosts",
      "Machines: what came of each and when, gaps and alerts",
      "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"

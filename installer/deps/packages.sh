@@ -4,9 +4,9 @@
 set -euo pipefail
 
 build=(cmake ninja-build make gcc libc6-dev pkg-config ccache protobuf-c-compiler libprotobuf-c-dev libcurl4-openssl-dev
-       libssl-dev libzstd-dev libevent-dev libsqlite3-dev libxxhash-dev libyaml-dev libexpat1-dev zlib1g-dev)
+       libssl-dev libzstd-dev libevent-dev libsqlite3-dev libxxhash-dev libyaml-dev libexpat1-dev zlib1g-dev nodejs npm)
 test=(clang clang-format clang-tidy libclang-rt-14-dev lld llvm libcmocka-dev zstd sqlite3 python3 git curl openssl
-      iproute2 procps shellcheck valgrind)
+      iproute2 procps shellcheck valgrind chromium)
 windows=(gcc-mingw-w64-x86-64 mingw-w64-tools dpkg-dev patch perl xz-utils)
 
 wanted=()
@@ -28,6 +28,8 @@ fi
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p')
 missing=()
 for package in "${wanted[@]}"; do
+    # Node.js of another origin brings its own npm, and Debian's cannot stand beside it
+    case $package in nodejs | npm) command -v node >/dev/null && command -v npm >/dev/null && continue ;; esac
     grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then

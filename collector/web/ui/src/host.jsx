@@ -1,0 +1,130 @@
+// Host: a timeline of processes as bars, the process tree at the cursor's time, and what used the machine.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import { Timeline } from './timeline.jsx';
+import { bytes, count, Facts, Link, Notice, ProcessLink, Search } from './parts.jsx';
+import { change, enc, go, rangeOf, shortTime, toIso, toMs, url, useApi } from './state.js';
+
+const SERIES = 6;
+
+// The processes alive at a moment, each behind its parent.
+function treeAt(list, at) {
+  const alive = list.filter((p) => p.begin_ms <= at && p.end_ms > at);
+  const key = (stream, instance) => stream + '/' + instance;
+  const known = new Set(alive.map((p) => key(p.stream, p.instance)));
+  const children = new Map();
+  for (const p of alive) {
+    const k = p.parent_instance && p.parent_instance !== p.instance && known.has(key(p.stream, p.parent_instance)) ? key(p.stream, p.parent_instance) : '';
+    children.set(k, [...(children.get(k) ?? []), p]);
+  }
+  const out = [];
+  const walk = (k, depth) => {
+    for (const p of children.get(k) ?? []) {
+      out.push({ ...p, depth });
+      if (depth < 200) walk(key(p.stream, p.instance), depth + 1);
+    }
+  };
+  walk('', 0);
+  return out;
+}
+
+function Chart({ title, data, from, to, dark, unit, names }) {
+  const box = useRef();
+  useEffect(() => {
+    if (!data?.items?.length) return;
+    const totals = new Map(), times = new Set();
+    const who = (r) => `${r.image_name ?? names.get(r.pid) ?? 'pid'} ${r.pid}`;
+    for (const r of data.items) {
+      totals.set(who(r), (totals.get(who(r)) ?? 0) + r.value);
+      times.add(r.bucket);
+    }
+    const x = [...times].sort(), place = new Map(x.map((t, i) => [t, i]));
+    const top = [...totals].sort((a, b) => b[1] - a[1]).slice(0, SERIES).map(([k]) => k);
+    const lines = new Map(top.map((k) => [k, new Array(x.length).fill(0)]));
+    const rest = new Array(x.length).fill(0);
+    for (const r of data.items) (lines.get(who(r)) ?? rest)[place.get(r.bucket)] += r.value;
+    const series = [...lines];
+    if (totals.size > SERIES) series.push(['others', rest]);
+    const ink = dark ? '#c9d4e2' : '#31404f', grid = { stroke: dark ? '#2b3644' : '#dde3ea', width: 1 };
+    const plot = new uPlot({
+      width: box.current.clientWidth, height: 170, legend: { live: true }, cursor: { drag: { x: true, y: false } },
+      scales: { x: { time: true, range: () => [from / 1000, to / 1000] } },
+      axes: [{ stroke: ink, grid, ticks: grid }, { stroke: ink, grid, ticks: grid, size: 76, values: (_, v) => v.map((n) => (unit === 'B' ? bytes(n) : count(n))) }],
+      series: [{ label: 'time', value: (_, v) => (v ? toIso(v * 1000).slice(11, 23) : '') }, ...series.map(([label], i) => ({ label, stroke: `hsl(${(i * 67 + 210) % 360} 60% ${dark ? 65 : 42}%)`, width: 1.5,
+        points: { show: x.length < 40 }, value: (_, v) => (v === null ? '' : unit === 'B' ? bytes(v) : count(v)) }))],
+    }, [x.map((t) => toMs(t) / 1000), ...series.map(([, v]) => v)], box.current);
+    const watch = new ResizeObserver(([e]) => plot.setSize({ width: e.contentRect.width, height: 170 }));
+    watch.observe(box.current);
+    return () => { watch.disconnect(); plot.destroy(); };
+  }, [data, from, to, dark]);
+  return <section class="chart"><h2>{title}</h2>{data?.items?.length ? <div ref={box} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} />
+    : <p class="notice">{data ? 'nothing is recorded in this range' : 'asking the collector …'}</p>}</section>;
+}
+
+export function Host({ view, dark }) {
+  const host = view.host ?? '';
+  const info = useApi(url(`hosts/${enc(host)}`));
+  const range = rangeOf(view), d = info.data;
+  const list = useApi(url(`hosts/${enc(host)}/processes`, { ...range, limit: 10000 }));
+  const blind = useApi(url(`hosts/${enc(host)}/blindness`, { ...range, limit: 1000 }));
+  const runs = useApi(url(`hosts/${enc(host)}/streams`));
+  const first = toMs(d?.begin), last = toMs(d?.end);
+  const from = range.from ? toMs(range.from) : first, to = range.to ? toMs(range.to) : last;
+  const known = Number.isFinite(from) && Number.isFinite(to) && to > from;
+  const [at, setAt] = useState(NaN);
+  const given = toMs(view.at);
+  useEffect(() => { if (Number.isFinite(given)) setAt(given); }, [view.at]);
+  const now = Number.isFinite(at) ? at : known ? from + (to - from) / 2 : 0;
+  const settle = useRef();
+  const moveTo = (ms) => {
+    setAt(ms);
+    clearTimeout(settle.current);
+    settle.current = setTimeout(() => change({ at: toIso(ms) }, true), 250);
+  };
+  const processes = useMemo(() => {
+    const ends = new Map((runs.data?.items ?? []).map((s, i) => [s.stream, i ? toMs(s.end) : Infinity])); // newest first
+    return (list.data?.items ?? []).map((p) => ({ ...p, begin_ms: toMs(p.begin), end_ms: p.end ? toMs(p.end) : ends.get(p.stream) ?? Infinity }));
+  }, [list.data, runs.data]);
+  const bars = useMemo(() => { // those that came or went in the range stand above those that were always there
+    const moves = (p) => (p.begin_cause === 'start' && p.begin_ms >= from) || p.end_ms < to;
+    return [...processes.filter(moves), ...processes.filter((p) => !moves(p))]
+      .map((p) => ({ begin: p.begin_ms, end: Math.min(p.end_ms, to), name: p.image_name || String(p.pid), row_data: p }));
+  }, [processes, from, to]);
+  const shaded = useMemo(() => (blind.data?.items ?? []).map((b) => ({ begin: toMs(b.begin), end: toMs(b.end) })), [blind.data]);
+  const tree = useMemo(() => treeAt(processes, now), [processes, now]);
+  const q = (view.q ?? '').toLowerCase();
+  const shown = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
+  const found = q && !shown.length ? processes.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : [];
+  const names = useMemo(() => new Map(processes.map((p) => [p.pid, p.image_name])), [processes]);
+  const width = known ? Math.max(1, Math.round((to - from) / 60)) : 0;
+  const buckets = known ? { from: toIso(from), to: toIso(to), every: width + 'ms', limit: 10000 } : null;
+  const cpu = useApi(known ? url(`hosts/${enc(host)}/cpu`, buckets) : null), disk = useApi(known ? url(`hosts/${enc(host)}/disk`, buckets) : null),
+    network = useApi(known ? url(`hosts/${enc(host)}/network`, buckets) : null);
+  const open = (p) => go({ page: 'process', host, stream: p.stream, instance: p.instance });
+  return <>
+    <h1>{host}</h1>
+    <Notice state={info} />
+    {d && <Facts rows={[['Machine', d.machine], ['Events', count(d.events)], ['Stored', bytes(d.bytes)], ['Events from', shortTime(d.begin)], ['to', shortTime(d.end)],
+      ['Last heard', shortTime(d.received_last)], ['Runs', d.streams], ['Alerts', d.alerts || null], ['Batches missing', d.missing_batches || null]]} />}
+    <p class="links"><Link to={{ page: 'events', host, range: view.range, from: view.from, to: view.to }}>Events</Link><Link to={{ page: 'profile', host, range: view.range, from: view.from, to: view.to }}>Flame graph</Link>
+      <Link to={{ page: 'security', host, range: view.range, from: view.from, to: view.to }}>Security</Link><Link to={{ page: 'ledger', host }}>Ledger</Link></p>
+    <section><h2>Processes over time</h2><Notice state={list} empty="no process is known in this range" />
+      {known && processes.length ? <>
+        <Timeline processes={bars} blind={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
+          onRange={(a, b) => change({ range: '', from: toIso(a), to: toIso(b) }, true)} />
+        <p class="note">{shaded.length ? <span class="blind-key">{shaded.length} blind {shaded.length === 1 ? 'period' : 'periods'}, shaded: </span> : ''}
+          {shaded.slice(0, 3).map((b) => `${toIso(b.begin).slice(11, 23)} to ${toIso(b.end).slice(11, 23)}`).join(', ')}{shaded.length ? '. ' : ''}
+          Arrow keys move the cursor and choose a bar, Enter opens it, + and − zoom.{(view.from || view.to) && <> <button onClick={() => change({ from: '', to: '', range: '' })}>Whole range</button></>}</p></> : null}
+    </section>
+    {known && <section><h2>Process tree at <span class="mono">{toIso(now).slice(11, 23)}</span> <small>{tree.length} processes</small></h2>
+      <div class="tools"><Search name="q" label="Process" view={view} placeholder="name, id or command line" hotkey="/" /></div>
+      <div class="scroll tree" tabIndex="0" role="region" aria-label="Process tree"><table><thead><tr><th scope="col">Process</th><th scope="col" class="right">Id</th><th scope="col">Began</th><th scope="col">Command line</th></tr></thead>
+        <tbody>{(shown.length ? shown : found).map((p) => <tr key={p.stream + p.instance}><td><span class="indent" style={{ paddingLeft: (q ? 0 : p.depth * 16) + 'px' }} /><ProcessLink row={p} host={host} view={view} /></td>
+          <td class="right">{p.pid}</td><td>{p.begin_cause === 'start' ? shortTime(p.begin).slice(11) : ''}</td><td class="mono">{p.command_line}</td></tr>)}</tbody></table></div>
+      {found.length ? <p class="note">Not alive at this time; these were at others.</p> : q && !shown.length ? <p class="notice">no process fits</p> : null}
+    </section>}
+    {known && <div class="charts"><Chart title="Processor: samples" data={cpu.data} from={from} to={to} dark={dark} names={names} />
+      <Chart title="Files: bytes read and written" data={disk.data} from={from} to={to} dark={dark} unit="B" names={names} />
+      <Chart title="Network: bytes over TCP" data={network.data} from={from} to={to} dark={dark} unit="B" names={names} /></div>}
+  </>;
+}

@@ -1,0 +1,2 @@
+// What JSX becomes.
+export { h as element, Fragment } from 'preact';

@@ -1,0 +1,94 @@
+// The dashboard's frame: navigation, time range, theme, keys.
+import { render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import 'uplot/dist/uPlot.min.css';
+import './app.css';
+import { Host } from './host.jsx';
+import { Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages.jsx';
+import { Link } from './parts.jsx';
+import { change, go, RANGE_NAMES, remember, remembered, toMs, useView } from './state.js';
+
+const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, security: Security, events: Events, queries: Queries, ledger: Ledger };
+const NAV = [['fleet', 'Fleet', 'f'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
+
+function useTheme() {
+  const query = matchMedia('(prefers-color-scheme: dark)');
+  const [theme, set] = useState(() => remembered('theme', ''));
+  const [system, setSystem] = useState(query.matches);
+  useEffect(() => {
+    const f = (e) => setSystem(e.matches);
+    query.addEventListener('change', f);
+    return () => query.removeEventListener('change', f);
+  }, []);
+  const dark = theme ? theme === 'dark' : system;
+  useEffect(() => {
+    document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+  }, [dark]);
+  return [dark, () => { const next = dark ? 'light' : 'dark'; set(next); remember('theme', next); }];
+}
+
+function Range({ view }) {
+  const field = (name, label) => <label class="field time"><span>{label}</span><input key={name + view[name]} defaultValue={view[name] ?? ''} placeholder="2026-01-31T14:03:07Z" spellcheck={false}
+    onChange={(e) => {
+      const v = e.target.value.trim();
+      e.target.setAttribute('aria-invalid', String(!!v && Number.isNaN(toMs(v))));
+      if (!v || !Number.isNaN(toMs(v))) change({ [name]: v, range: '', cursor: '' });
+    }} /></label>;
+  return <div class="range">
+    <label class="field"><span>Time</span><select value={view.range ?? (view.from || view.to ? 'own' : '')} onChange={(e) => change({ range: e.target.value === 'own' ? '' : e.target.value, from: '', to: '', cursor: '' })}>
+      <option value="">all</option>{RANGE_NAMES.map((r) => <option value={r}>last {r}</option>)}{(view.from || view.to) && <option value="own">from … to</option>}</select></label>
+    {field('from', 'From')}{field('to', 'To')}
+  </div>;
+}
+
+function Keys({ close }) {
+  const d = useRef();
+  useEffect(() => { d.current.showModal(); }, []);
+  return <dialog ref={d} onClose={close} aria-labelledby="keys"><h2 id="keys">Keys</h2>
+    <dl class="keys"><div><dt><kbd>/</kbd></dt><dd>search</dd></div>{NAV.map(([, t, k]) => <div><dt><kbd>g</kbd> <kbd>{k}</kbd></dt><dd>{t}</dd></div>)}
+      <div><dt><kbd>←</kbd> <kbd>→</kbd></dt><dd>move the timeline's cursor, with Shift ten times as far</dd></div>
+      <div><dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>choose a bar or a frame, open it</dd></div>
+      <div><dt><kbd>+</kbd> <kbd>−</kbd></dt><dd>zoom the timeline</dd></div><div><dt><kbd>c</kbd></dt><dd>go to the timeline or flame graph</dd></div><div><dt><kbd>?</kbd></dt><dd>this list</dd></div></dl>
+    <button onClick={() => d.current.close()}>Close</button></dialog>;
+}
+
+function App() {
+  const view = useView(), [dark, toggle] = useTheme(), [help, setHelp] = useState(false);
+  const page = PAGES[view.page] ? view.page : 'fleet', Page = PAGES[page];
+  const main = useRef(), began = useRef(0);
+  const place = [page, view.host, view.stream, view.instance].join(' ');
+  useEffect(() => {
+    document.title = `${page === 'host' || page === 'process' ? view.host : NAV.find(([p]) => p === page)?.[1] ?? page} · etwagent`;
+    if (began.current++) main.current.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [place]);
+  useEffect(() => {
+    let g = 0;
+    const key = (e) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) return;
+      const to = NAV.find(([, , k]) => k === e.key);
+      if (g && Date.now() - g < 1500 && to) go({ page: to[0], range: view.range, from: view.from, to: view.to });
+      else if (e.key === '/') document.querySelector('[data-hotkey="/"]')?.focus();
+      else if (e.key === 'c') document.querySelector('main canvas')?.focus();
+      else if (e.key === '?') setHelp(true);
+      else { g = e.key === 'g' ? Date.now() : 0; return; }
+      g = 0;
+      e.preventDefault();
+    };
+    addEventListener('keydown', key);
+    return () => removeEventListener('keydown', key);
+  });
+  return <>
+    <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current.focus(); }}>To the content</a>
+    <header>
+      <Link class="brand" to={{}}>etwagent</Link>
+      <nav aria-label="Pages">{NAV.map(([p, t]) => <Link to={{ page: p, range: view.range, from: view.from, to: view.to }} aria-current={p === page ? 'page' : undefined}>{t}</Link>)}</nav>
+      <Range view={view} />
+      <button onClick={toggle} aria-label={dark ? 'Light colours' : 'Dark colours'}>{dark ? '☀' : '☾'}</button>
+      <button onClick={() => setHelp(true)} aria-label="Keys">?</button>
+    </header>
+    <main id="main" tabIndex="-1" ref={main}><Page key={place} view={view} dark={dark} /></main>
+    {help && <Keys close={() => setHelp(false)} />}
+  </>;
+}
+render(<App />, document.body);

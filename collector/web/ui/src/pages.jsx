@@ -1,0 +1,349 @@
+// The pages: Fleet, Process, Profile, Security, Events, Queries, Ledger. (Host stands in host.jsx.)
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { Flame } from './flame.jsx';
+import { bytes, count, Facts, HostLink, Link, Notice, Pages, ProcessLink, Search, Table, baseName } from './parts.jsx';
+import { ask, change, enc, go, rangeOf, remember, remembered, shortTime, toIso, toMs, url, useApi } from './state.js';
+
+const SILENT_MS = 60e3;
+
+// ---- Fleet ----
+
+function health(h, now) {
+  const age = now - toMs(h.received_last);
+  const words = [];
+  if (h.alerts) words.push(`${h.alerts} alerts`);
+  if (h.missing_batches) words.push(`${h.missing_batches} batches missing`);
+  if (age > SILENT_MS) words.push(`silent for ${age > 86400e3 ? Math.round(age / 86400e3) + ' d' : age > 3600e3 ? Math.round(age / 3600e3) + ' h' : Math.round(age / 60e3) + ' min'}`);
+  return { bad: h.alerts || h.missing_batches, silent: age > SILENT_MS, text: words.join(', ') || 'well' };
+}
+
+// Events a second between two answers, or since the beginning when there is only one.
+function useRates(data, at) {
+  const old = useRef({ counts: {}, rates: {}, at: 0 });
+  return useMemo(() => {
+    const o = old.current;
+    if (data && at !== o.at) {
+      const seconds = (at - o.at) / 1000;
+      for (const h of data.items) {
+        const known = o.counts[h.host];
+        if (known !== undefined && seconds > 0.5 && seconds < 120) o.rates[h.host] = Math.max(0, (h.events - known) / seconds);
+        o.counts[h.host] = h.events;
+      }
+      o.at = at;
+    }
+    return { ...o.rates };
+  }, [data, at]);
+}
+
+export function Fleet({ view }) {
+  const group = view.group ?? '';
+  const fleet = useApi(url('fleet'), 5000);
+  const list = useApi(url('hosts', { q: view.q, label: view.label, sort: view.sort, descending: view.descending, cursor: view.cursor, limit: 200 }), 5000);
+  const rates = useRates(list.data, list.at);
+  const now = Date.now(), f = fleet.data;
+  const columns = [
+    { title: 'Machine', sort: 'host', show: (h) => <HostLink host={h.host} view={view} /> },
+    { title: 'Health', sort: 'alerts', show: (h) => { const s = health(h, now); return <span class={'health ' + (s.bad ? 'bad' : s.silent ? 'silent' : 'good')}>{s.text}</span>; } },
+    { title: 'Events/s', right: true, show: (h) => (rates[h.host] === undefined ? '' : count(rates[h.host])) },
+    { title: 'Events', sort: 'events', right: true, show: (h) => count(h.events) },
+    { title: 'Stored', sort: 'bytes', right: true, show: (h) => bytes(h.bytes) },
+    { title: 'Runs', sort: 'streams', right: true, name: 'streams' },
+    { title: 'Blind periods', sort: 'blind_periods', right: true, name: 'blind_periods' },
+    { title: 'Last heard', sort: 'received_last', show: (h) => shortTime(h.received_last) },
+    { title: 'Labels', sort: 'labels', name: 'labels' },
+  ].filter((c) => c.name !== 'labels' || list.data?.items.some((r) => r.labels));
+  const groups = useMemo(() => {
+    if (!group || !list.data) return null;
+    const of = (h) => (group === 'health' ? (health(h, now).bad ? 'with alerts or gaps' : health(h, now).silent ? 'silent' : 'well')
+      : (h.labels ?? '').split(',').find((l) => l.startsWith(group + '='))?.slice(group.length + 1) ?? '(none)');
+    const map = new Map();
+    for (const h of list.data.items) map.set(of(h), [...(map.get(of(h)) ?? []), h]);
+    return [...map].sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  }, [group, list.data]);
+  const keys = useMemo(() => [...new Set((list.data?.items ?? []).flatMap((h) => (h.labels ?? '').split(',').filter(Boolean).map((l) => l.split('=')[0])))], [list.data]);
+  return <>
+    <h1>Fleet</h1>
+    {f && <ul class="tiles">
+      <li><b>{count(f.hosts)}</b> machines</li><li><b>{count(f.events)}</b> events</li><li><b>{bytes(f.bytes)}</b> stored</li>
+      <li class={f.silent ? 'bad' : ''}><b>{count(f.silent)}</b> silent</li><li class={f.alerts ? 'bad' : ''}><b>{count(f.alerts)}</b> alerts</li>
+      <li class={f.missing_batches ? 'bad' : ''}><b>{count(f.missing_batches)}</b> batches missing</li>
+    </ul>}
+    <div class="tools">
+      <Search name="q" label="Machine" view={view} placeholder="part of a name" hotkey="/" />
+      <label class="field"><span>Group by</span><select value={group} onChange={(e) => change({ group: e.target.value })}>
+        <option value="">nothing</option><option value="health">health</option>{keys.map((k) => <option value={k}>{k}</option>)}</select></label>
+    </div>
+    <Notice state={list} empty="no machine has sent anything yet, or none fits" />
+    {groups ? groups.map(([name, hosts]) => <Table label={`Machines: ${name}`} caption={`${name} (${hosts.length})`} columns={columns} rows={hosts} view={view} />)
+      : list.data?.items.length ? <Table label="Machines" columns={columns} rows={list.data.items} view={view} /> : null}
+    <Pages view={view} data={list.data} />
+  </>;
+}
+
+// ---- Process ----
+
+function Section({ title, address, columns, empty, every }) {
+  const s = useApi(address, every);
+  return <section><h2>{title}{s.data?.items ? <small> {s.data.items.length}{s.data.next ? ' and more' : ''}</small> : ''}</h2>
+    <Notice state={s} empty={empty ?? 'none'} />
+    {s.data?.items?.length ? <Table label={title} columns={columns} rows={s.data.items} /> : null}</section>;
+}
+const TIME = (name, title) => ({ title, show: (r) => shortTime(r[name]) });
+
+export function Process({ view }) {
+  const base = `hosts/${enc(view.host)}/processes/${enc(view.stream)}/${enc(view.instance)}`;
+  const p = useApi(url(base));
+  const d = p.data;
+  const parent = useApi(d?.parent_instance ? url(`hosts/${enc(view.host)}/processes/${enc(view.stream)}/${d.parent_instance}`) : null);
+  const times = d && { from: d.begin, to: d.end ?? undefined };
+  return <>
+    <h1>{d ? `${d.image_name} ${d.pid}` : 'Process'}</h1>
+    <Notice state={p} />
+    {d && <>
+      <Facts rows={[
+        ['Machine', <HostLink host={d.host} view={view} />], ['Process id', d.pid],
+        ['Command line', <code class="wrap">{d.command_line}</code>],
+        ['Parent', parent.data ? <ProcessLink row={parent.data} view={view}>{parent.data.image_name} {parent.data.pid}</ProcessLink> : d.parent_pid],
+        ['Began', `${shortTime(d.begin)}${d.begin_cause === 'start' ? '' : ' or before'}`], ['Ended', d.end && `${shortTime(d.end)}${d.exit_status ? `, exit status ${d.exit_status}` : ''}`],
+        ['User', d.sid], ['Session', d.session_id], ['Package', d.package]]} />
+      <p class="links"><Link to={{ page: 'events', host: d.host, pid: d.pid, from: d.begin, to: d.end }}>Its events</Link>
+        <Link to={{ page: 'profile', host: d.host, pid: d.pid, from: d.begin, to: d.end }}>Its flame graph</Link>
+        <Link to={{ page: 'host', host: d.host, at: d.begin }}>Its place in the tree</Link></p>
+      <Section title="Children" address={url(base + '/children', { limit: 1000 })} columns={[TIME('begin', 'Began'), { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> },
+        { title: 'Id', name: 'pid', right: true }, { title: 'Command line', name: 'command_line', mono: true }, TIME('end', 'Ended')]} />
+      <Section title="Connections" address={url('connections', { host: d.host, pid: d.pid, ...times, limit: 1000 })} columns={[TIME('time', 'Time'), { title: 'Kind', name: 'name' },
+        { title: 'From', show: (r) => `${r.local} ${r.local_port}`, mono: true },
+        { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }]} />
+      <Section title="Modules" address={url(base + '/modules', { limit: 2000 })} columns={[TIME('begin', 'Loaded'), { title: 'Base', name: 'base', mono: true },
+        { title: 'Size', right: true, show: (r) => bytes(r.size_bytes) }, { title: 'Path', name: 'path', mono: true }, TIME('end', 'Unloaded')]} />
+      <Section title="Threads" address={url(base + '/threads', { limit: 2000 })} columns={[{ title: 'Id', name: 'tid', right: true }, { title: 'Name', name: 'name' }, TIME('begin', 'Began'),
+        TIME('end', 'Ended'), { title: 'Start address', name: 'win32_start_address', mono: true }]} />
+      <Section title="Files" address={url(base + '/files', { limit: 500 })} columns={[{ title: 'Opened', right: true, name: 'count' }, { title: 'Path', name: 'path', mono: true }]} />
+      <Section title="Registry" address={url(base + '/registry', { limit: 500 })} columns={[TIME('time', 'Time'), { title: 'What', show: (r) => r.name.slice(9) }, { title: 'Key or value', name: 'key_name', mono: true }]} />
+    </>}
+  </>;
+}
+
+// ---- Profile ----
+
+// The tree that the canvas shows, out of the API's list of nodes.
+function treeOf(d) {
+  const name = (frame) => (frame < 0 ? d.processes?.[-1 - frame] ?? '?' : d.frames[frame]?.label ?? '?');
+  const root = { name: 'all', value: d.total, other: d.other?.total, children: [] };
+  const made = d.nodes.map(([, frame, self, total, , other]) => ({ name: name(frame), self, value: total, other, children: [] }));
+  d.nodes.forEach(([parent], i) => (parent < 0 ? root : made[parent]).children.push(made[i]));
+  for (const n of [root, ...made]) n.children.sort((a, b) => b.value - a.value);
+  return root;
+}
+
+export function Profile({ view, dark }) {
+  const range = rangeOf(view), diff = view.diff === '1';
+  const params = { host: view.host, pid: view.pid, weight: view.weight ?? 'samples', ...range,
+    ...(diff && { other_from: view.other_from, other_to: view.other_to }) };
+  const s = useApi(diff && !(view.other_from && view.other_to) ? null : url('profile', params));
+  const root = useMemo(() => (s.data ? treeOf(s.data) : null), [s.data]);
+  const d = s.data, share = (v) => ((100 * v) / (d.total || 1)).toFixed(1) + ' %';
+  const begin = () => {
+    const from = toMs(range.from ?? d?.from), to = toMs(range.to ?? d?.to);
+    const middle = (from + to) / 2;
+    if (middle > 0) change({ diff: '1', range: '', from: toIso(middle), to: toIso(to), other_from: toIso(from), other_to: toIso(middle) });
+  };
+  return <>
+    <h1>Profile</h1>
+    <div class="tools">
+      <Search name="host" label="Machine (none: all)" view={view} hotkey="/" />
+      <Search name="pid" label="Process id (none: all)" view={view} />
+      <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.target.value })}>
+        {[['samples', 'CPU samples'], ['cpu', 'CPU time'], ['ready', 'ready, but waiting for a processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults']].map(([v, t]) =>
+          <option value={v}>{t}</option>)}</select></label>
+      {diff ? <button onClick={() => change({ diff: '', other_from: '', other_to: '' })}>No difference</button>
+        : <button onClick={begin}>Second half against first</button>}
+    </div>
+    {diff && <div class="tools"><Search name="other_from" label="Compared with, from" view={view} /><Search name="other_to" label="to" view={view} />
+      <p class="note">Red grew, blue shrank, against that range.</p></div>}
+    <Notice state={s} />
+    {d && !d.total && <p class="notice">no such samples are stored in this range</p>}
+    {root && d.total ? <>
+      <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other} />
+      <p class="note">{count(d.events)} events of {d.hosts.length} machines; {count(d.without_stack)} without a stack; {d.unit}{d.notes ? '; ' + d.notes : ''}</p>
+      <div class="two">
+        <section><h2>Functions</h2><Table label="Functions" rows={d.functions.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => count(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
+          { title: 'With callees', right: true, show: (r) => count(r.total) }, { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
+        <section><h2>Modules</h2><Table label="Modules" rows={d.top_modules.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => count(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
+          { title: 'Module', mono: true, show: (r) => d.modules[r.module]?.name }]} /></section>
+      </div></> : null}
+  </>;
+}
+
+// ---- Security ----
+
+const TABS = {
+  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', name: 'sid' }], ['q']],
+  places: ['Unusual places', 'queries/modules-from-unusual-places', [TIME('begin', 'Time'), 'host', { title: 'Process', show: (r, v) => <ProcessLink row={r} view={v}>{r.pid}</ProcessLink> }, { title: 'Module', name: 'path', mono: true }], []],
+  rare: ['Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }], []],
+  connections: ['Connections', 'connections', [TIME('time', 'Time'), 'host', 'process', { title: 'Kind', name: 'name' }, { title: 'From', show: (r) => `${r.local} ${r.local_port}` },
+    { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']],
+  autostart: ['Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []],
+};
+const LABELS = { q: 'Name or command line', remote: 'Address' };
+
+export function Security({ view }) {
+  const tab = TABS[view.tab] ? view.tab : 'starts';
+  const [title, path, columns, fields] = TABS[tab];
+  const s = useApi(url(path, { host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])), cursor: view.cursor, sort: view.sort, descending: view.descending }));
+  const shown = columns.map((c) => (c === 'host' ? { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }
+    : c === 'process' ? { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> } : c.show ? { ...c, show: (r) => c.show(r, view) } : c));
+  return <>
+    <h1>Security</h1>
+    <nav class="tabs" aria-label="Questions">{Object.entries(TABS).map(([k, [t]]) =>
+      <Link to={{ page: 'security', tab: k, host: view.host, range: view.range, from: view.from, to: view.to }} aria-current={k === tab ? 'page' : undefined}>{t}</Link>)}</nav>
+    <div class="tools"><Search name="host" label="Machine (none: all)" view={view} />
+      {fields.map((f, i) => <Search name={f} label={LABELS[f]} view={view} hotkey={i ? undefined : '/'} />)}
+      <Export path={path} params={{ host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])) }} /></div>
+    <Saved view={view} />
+    <Notice state={s} />
+    {s.data?.items?.length ? <Table label={title} columns={shown} rows={s.data.items} /> : null}
+    <Pages view={view} data={s.data} />
+  </>;
+}
+
+function Export({ path, params }) {
+  return <span class="export">Export: <a href={url(path, { ...params, format: 'csv' })} download>CSV</a> <a href={url(path, { ...params, format: 'jsonl' })} download>JSON lines</a></span>;
+}
+
+// Searches that somebody saved, in this browser.
+function Saved({ view }) {
+  const [saved, set] = useState(() => remembered('searches', []));
+  const put = (list) => { set(list); remember('searches', list); };
+  const [name, setName] = useState('');
+  const add = (e) => {
+    e.preventDefault();
+    if (name) put([...saved.filter((s) => s.name !== name), { name, view }]);
+    setName('');
+  };
+  const mine = saved.filter((s) => s.view?.page === view.page);
+  return <form class="saved" onSubmit={add}>
+    <label class="field"><span>Save this search as</span><input value={name} onInput={(e) => setName(e.target.value)} maxLength="60" /></label><button>Save</button>
+    {mine.map((s) => <span class="chip"><Link to={s.view}>{s.name}</Link><button type="button" aria-label={`Forget ${s.name}`} onClick={() => put(saved.filter((o) => o !== s))}>×</button></span>)}
+  </form>;
+}
+
+// ---- Events ----
+
+const FIRST = ['host', 'time', 'cpu', 'pid', 'tid', 'provider_name', 'name'], LAST = ['stream', 'batch', 'position'];
+const TAIL_MAX = 500;
+
+export function Events({ view }) {
+  const classes = useApi(url('classes', { limit: 10000 }));
+  const [conditions, setConditions] = useState(view.where ?? '');
+  useEffect(() => { setConditions(view.where ?? ''); }, [view.where]);
+  const where = (view.where ?? '').split(/\s+and\s+/i).map((s) => s.trim()).filter(Boolean);
+  const params = { host: view.host, class: view.class, pid: view.pid, q: view.q, where, columns: view.columns, ...rangeOf(view) };
+  const live = view.live === '1';
+  const s = useApi(live ? null : url('events', { ...params, cursor: view.cursor, limit: 100 }));
+  const [tail, setTail] = useState([]), [lost, setLost] = useState(false);
+  const tailUrl = live ? url('events/tail', { ...params, from: undefined, to: undefined }) : null;
+  useEffect(() => {
+    setTail([]);
+    if (!tailUrl) return;
+    const source = new EventSource(tailUrl);
+    let waiting = [];
+    source.addEventListener('event', (e) => {
+      waiting.push(JSON.parse(e.data));
+      if (waiting.length === 1) requestAnimationFrame(() => { setTail((old) => [...waiting.reverse(), ...old].slice(0, TAIL_MAX)); waiting = []; });
+    });
+    source.addEventListener('skipped', () => setLost(true));
+    return () => source.close();
+  }, [tailUrl]);
+  const rows = live ? tail : s.data?.items ?? [];
+  const names = rows.length ? Object.keys(rows[0]) : [];
+  const order = view.columns ? names : [...FIRST.filter((n) => names.includes(n)), ...names.filter((n) => !FIRST.includes(n) && !LAST.includes(n))];
+  const columns = order.map((n) => ({ title: n, mono: n === 'fields', show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'time' ? shortTime(r.time)
+    : n === 'name' ? <Link to={{ ...view, class: r.name, cursor: '' }}>{r.name}</Link> : r[n] === 4294967295 ? '' : typeof r[n] === 'object' && r[n] ? JSON.stringify(r[n]) : r[n]) }));
+  return <>
+    <h1>Events</h1>
+    <div class="tools">
+      <Search name="q" label="Any field contains" view={view} hotkey="/" />
+      <Search name="class" label="Class" view={view} list="classes" placeholder="Process/Start" />
+      <datalist id="classes">{(classes.data?.items ?? []).map((c) => <option value={c.name}>{c.provider_name}</option>)}</datalist>
+      <Search name="host" label="Machine" view={view} /><Search name="pid" label="Process id" view={view} />
+      <label class="field wide"><span>Fields (with a class)</span><input value={conditions} placeholder="dport=443 and daddr~10.9." onInput={(e) => setConditions(e.target.value)} spellcheck={false}
+        onKeyDown={(e) => e.key === 'Enter' && change({ where: conditions, cursor: '' })} onBlur={() => change({ where: conditions, cursor: '' })} /></label>
+      <Search name="columns" label="Columns" view={view} placeholder="all" />
+      <label class="check"><input type="checkbox" checked={live} onChange={(e) => change({ live: e.target.checked ? '1' : '', cursor: '' })} /> Live</label>
+      <Export path="events" params={params} />
+    </div>
+    <Saved view={view} />
+    {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p> : <Notice state={s} empty="no event fits" />}
+    {rows.length ? <Table label="Events" columns={columns} rows={rows} /> : null}
+    {!live && <Pages view={view} data={s.data} />}
+  </>;
+}
+
+// ---- Queries and SQL ----
+
+export function Queries({ view }) {
+  const list = useApi(url('queries'));
+  const chosen = list.data?.items.find((q) => q.name === view.query);
+  const [sql, setSql] = useState(view.sql ?? 'SELECT host, count FROM events_by(\'host\') ORDER BY count DESC LIMIT 20');
+  const [answer, setAnswer] = useState({});
+  const named = useApi(chosen && chosen.parameters.every((p) => !p.required || view[p.name]) ? url('queries/' + chosen.name,
+    { ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])), ...(chosen.parameters.some((p) => p.name === 'from') ? rangeOf(view) : {}), cursor: view.cursor }) : null);
+  const run = async (e) => {
+    e?.preventDefault();
+    change({ sql }, true);
+    setAnswer({ loading: true });
+    try {
+      const data = await ask(url('sql'), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ sql, rows: 1000 }) });
+      setAnswer({ data });
+    } catch (error) {
+      setAnswer({ error: error.message });
+    }
+  };
+  return <>
+    <h1>Queries</h1>
+    <ul class="queries">{(list.data?.items ?? []).map((q) => <li><Link to={{ page: 'queries', query: q.name, range: view.range, from: view.from, to: view.to }} aria-current={q.name === view.query ? 'page' : undefined}>{q.name}</Link> {q.text}</li>)}</ul>
+    {chosen && <section><h2>{chosen.text}</h2>
+      <div class="tools">{chosen.parameters.filter((p) => !['from', 'to'].includes(p.name)).map((p) => <Search name={p.name} label={p.name + (p.required ? ' (needed)' : '')} view={view} placeholder={p.kind} />)}
+        <Export path={'queries/' + chosen.name} params={{ ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])) }} /></div>
+      <Notice state={named} />
+      {named.data?.items?.length ? <Table label={chosen.text} rows={named.data.items} columns={Object.keys(named.data.items[0]).map((n) => ({ title: n, name: n,
+        show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'image_name' ? <ProcessLink row={r} view={view} /> : r[n]) }))} /> : null}
+      <Pages view={view} data={named.data} /></section>}
+    <section><h2>SQL</h2>
+      <form onSubmit={run}><label class="field wide"><span>One SELECT; Ctrl-Enter asks it</span>
+        <textarea rows="5" value={sql} spellcheck={false} onInput={(e) => setSql(e.target.value)} onKeyDown={(e) => e.key === 'Enter' && (e.ctrlKey || e.metaKey) && run(e)} /></label>
+        <button>Ask</button></form>
+      <Notice state={answer} />
+      {answer.data && <Table label="Answer" rows={answer.data.rows} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => (r[i] === null ? '' : String(r[i])) }))} />}
+    </section>
+  </>;
+}
+
+// ---- Ledger ----
+
+
+export function Ledger({ view }) {
+  const alerts = useApi(url('alerts', { host: view.host, ...rangeOf(view) }), 10000);
+  const blind = useApi(url('blindness', { host: view.host, ...rangeOf(view) }), 10000);
+  const book = useApi(view.host ? url(`hosts/${enc(view.host)}/ledger`, { limit: 5000 }) : null, 10000);
+  const runs = useMemo(() => {
+    const map = new Map();
+    for (const r of book.data?.items ?? []) map.set(r.stream, [...(map.get(r.stream) ?? []), r]);
+    return [...map];
+  }, [book.data]);
+  return <>
+    <h1>Ledger</h1>
+    <p class="note">Every event that an agent was handed is in exactly one state. What its numbers do not explain is an alert; what never came is a blind period.</p>
+    <div class="tools"><Search name="host" label="Machine" view={view} placeholder="the whole name" hotkey="/" /></div>
+    <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
+      {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
+        { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>
+    <section><h2>Blind periods</h2><Notice state={blind} empty="nothing is missing" />
+      {blind.data?.items.length ? <Table label="Blind periods" rows={blind.data.items} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
+        { title: 'Cause', name: 'cause' }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: (r) => r.events ?? 'unknown' }]} /> : null}</section>
+    {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />
+      {runs.map(([stream, rows]) => <Table label={`Run ${stream}`} caption={`Run ${stream.slice(0, 12)}: stored ${rows[0].stored} events`} rows={rows}
+        columns={[{ title: 'Counter', show: (r) => r.counter.replaceAll('_', ' ') }, { title: 'Value', name: 'value', right: true }]} />)}</section>}
+  </>;
+}

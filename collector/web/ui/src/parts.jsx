@@ -1,0 +1,95 @@
+// What several pages are made of: links, tables, notices, numbers.
+import { useEffect, useState } from 'preact/hooks';
+import { change, go, linkTo } from './state.js';
+
+export function Link({ to, children, ...rest }) {
+  const open = (e) => {
+    if (e.metaKey || e.ctrlKey || e.shiftKey || e.button) return;
+    e.preventDefault();
+    go(to);
+  };
+  return <a href={linkTo(to)} onClick={open} {...rest}>{children}</a>;
+}
+
+const UNITS = ['', 'k', 'M', 'G', 'T', 'P'];
+export function count(n) {
+  if (n === null || n === undefined || n === '') return '';
+  n = Number(n);
+  let i = 0;
+  while (Math.abs(n) >= 10000 && i < UNITS.length - 1) { n /= 1000; i++; }
+  return (i ? n.toFixed(1) : String(Math.round(n * 100) / 100)) + (i ? ' ' + UNITS[i] : '');
+}
+export const bytes = (n) => (n === null || n === undefined ? '' : count(n) + (Number(n) >= 10000 ? 'B' : ' B'));
+export function baseName(path) {
+  return (path ?? '').split('\\').pop();
+}
+
+export function Notice({ state, empty }) {
+  if (state.error) return <p class="notice bad" role="alert">{state.error}</p>;
+  if (state.loading && !state.data) return <p class="notice" role="status">asking the collector …</p>;
+  if (state.data?.items && !state.data.items.length) return <p class="notice">{empty ?? 'nothing was found'}</p>;
+  const parts = [];
+  if (state.data?.damaged) parts.push(`${state.data.damaged} stored batches are damaged and were left out`);
+  if (state.data?.ending && !['whole', 'rows'].includes(state.data.ending)) parts.push(`ended at its limit of ${state.data.ending}`);
+  return parts.length ? <p class="notice bad">{parts.join('; ')}</p> : null;
+}
+
+// columns: [{name, title, right, show(row), sort}]. sort state: {sort, descending} of the view, when sortable.
+export function Table({ label, columns, rows, view, onRow, selected, caption }) {
+  const head = (c) => {
+    if (!c.sort) return c.title;
+    const active = view?.sort === c.sort, down = active && view.descending === '1';
+    return <button class="sort" onClick={() => change({ sort: c.sort, descending: active && !down ? '1' : '' })}>
+      {c.title}<span aria-hidden="true">{active ? (down ? ' ▾' : ' ▴') : ''}</span></button>;
+  };
+  const order = (c) => (c.sort && view?.sort === c.sort ? (view.descending === '1' ? 'descending' : 'ascending') : undefined);
+  return <div class="scroll" tabIndex="0" role="region" aria-label={label}>
+    <table>
+      {caption && <caption>{caption}</caption>}
+      <thead><tr>{columns.map((c) => <th scope="col" aria-sort={order(c)} class={c.right ? 'right' : ''}>{head(c)}</th>)}</tr></thead>
+      <tbody>{rows.map((r, i) => <tr class={selected?.(r) ? 'selected' : ''} onClick={onRow && (() => onRow(r))}>
+        {columns.map((c) => <td class={c.right ? 'right' : c.mono ? 'mono' : ''}>{c.show ? c.show(r, i) : text(r[c.name])}</td>)}
+      </tr>)}</tbody>
+    </table>
+  </div>;
+}
+function text(v) {
+  if (v === null || v === undefined) return '';
+  return typeof v === 'object' ? JSON.stringify(v) : String(v);
+}
+
+// A text field that changes the view when one pauses.
+export function Search({ name, label, view, placeholder, list, hotkey }) {
+  const [value, set] = useState(view[name] ?? '');
+  useEffect(() => { set(view[name] ?? ''); }, [view[name]]);
+  useEffect(() => {
+    if (value === (view[name] ?? '')) return;
+    const t = setTimeout(() => change({ [name]: value, cursor: '' }, true), 150);
+    return () => clearTimeout(t);
+  }, [value]);
+  return <label class="field"><span>{label}</span>
+    <input type="search" value={value} placeholder={placeholder} list={list} data-hotkey={hotkey} spellcheck={false}
+      onInput={(e) => set(e.target.value)}
+      onKeyDown={(e) => e.key === 'Enter' && change({ [name]: value, cursor: '' }, true)} /></label>;
+}
+
+export function Facts({ rows }) {
+  return <dl class="facts">{rows.filter(([, v]) => v !== null && v !== undefined && v !== '').map(([k, v]) =>
+    <div><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
+}
+
+export function ProcessLink({ row, host, view, children }) {
+  if (!row.instance || !row.stream) return <>{children ?? row.image_name}</>;
+  return <Link to={{ page: 'process', host: row.host ?? host, stream: row.stream, instance: row.instance,
+    range: view?.range, from: view?.from, to: view?.to }}>{children ?? (row.image_name || `pid ${row.pid}`)}</Link>;
+}
+export function HostLink({ host, view }) {
+  return <Link to={{ page: 'host', host, range: view?.range, from: view?.from, to: view?.to }}>{host}</Link>;
+}
+export function Pages({ view, data }) {
+  if (!data || (!data.next && !view.cursor)) return null;
+  return <p class="pages">
+    {view.cursor && <button onClick={() => change({ cursor: '' })}>First page</button>}
+    {data.next && <button onClick={() => change({ cursor: data.next })}>Next page</button>}
+  </p>;
+}

@@ -1,0 +1,147 @@
+// Processes of a machine as bars over time, on a canvas; blind periods are shaded. The cursor is moved with the mouse or
+// the arrow keys; + and - zoom, Up and Down choose a bar, Enter opens it.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { toIso, shortTime } from './state.js';
+
+const ROW = 15, TOP = 22, MOST_HEIGHT = 330;
+
+// Bars in rows: one that ends before another begins may share its row.
+function pack(bars) {
+  const ends = [];
+  return bars.map((b) => {
+    let row = ends.findIndex((e) => e <= b.begin);
+    if (row < 0) row = ends.length;
+    ends[row] = b.end;
+    return { ...b, row };
+  });
+}
+function color(name) {
+  let h = 0;
+  for (const c of name) h = (h * 31 + c.codePointAt(0)) % 360;
+  return h;
+}
+
+export function Timeline({ processes, blind, from, to, at, onAt, onRange, onOpen, dark }) {
+  const canvas = useRef();
+  const [width, setWidth] = useState(900);
+  const [chosen, choose] = useState(-1);
+  const [scroll, setScroll] = useState(0);
+  const bars = useMemo(() => pack(processes), [processes]);
+  const rows = bars.reduce((n, b) => Math.max(n, b.row + 1), 1);
+  const height = Math.min(MOST_HEIGHT, TOP + rows * ROW + 6);
+  const x = (ms) => ((ms - from) / (to - from)) * width;
+  const time = (px) => from + (px / width) * (to - from);
+
+  useEffect(() => {
+    const watch = new ResizeObserver(([e]) => setWidth(Math.max(200, e.contentRect.width)));
+    watch.observe(canvas.current.parentNode);
+    return () => watch.disconnect();
+  }, []);
+  useEffect(() => {
+    const c = canvas.current, scale = devicePixelRatio || 1, g = c.getContext('2d');
+    c.width = width * scale;
+    c.height = height * scale;
+    c.style.height = height + 'px';
+    g.scale(scale, scale);
+    const style = getComputedStyle(c), ink = style.color;
+    g.clearRect(0, 0, width, height);
+    g.font = '11px system-ui, sans-serif';
+    g.textBaseline = 'middle';
+    g.fillStyle = ink;
+    const steps = Math.max(2, Math.floor(width / 150));
+    for (let i = 0; i <= steps; i++) {
+      const px = (width * i) / steps;
+      g.globalAlpha = 0.18;
+      g.fillRect(px, TOP - 4, 1, height);
+      g.globalAlpha = 1;
+      if (i < steps) g.fillText(toIso(time(px)).slice(11, 23), px + 3, 9);
+    }
+    g.save();
+    g.beginPath();
+    g.rect(0, TOP, width, height - TOP);
+    g.clip();
+    bars.forEach((b, i) => {
+      const y = TOP + b.row * ROW - scroll;
+      if (y < TOP - ROW || y > height) return;
+      const left = Math.max(-2, x(b.begin)), right = Math.min(width + 2, x(b.end));
+      if (right < 0 || left > width) return;
+      g.fillStyle = `hsl(${color(b.name)} 45% ${dark ? 34 : 78}%)`;
+      g.fillRect(left, y, Math.max(2, right - left), ROW - 2);
+      if (i === chosen) {
+        g.strokeStyle = ink;
+        g.lineWidth = 2;
+        g.strokeRect(left + 1, y, Math.max(2, right - left) - 2, ROW - 2);
+      }
+      if (right - left > 40) {
+        g.fillStyle = dark ? '#fff' : '#111';
+        g.save();
+        g.beginPath();
+        g.rect(Math.max(0, left), y, right - Math.max(0, left) - 3, ROW);
+        g.clip();
+        g.fillText(b.name, Math.max(2, left + 3), y + ROW / 2 - 0.5);
+        g.restore();
+      }
+    });
+    g.restore();
+    for (const b of blind) {
+      const left = x(b.begin), right = Math.max(left + 3, x(b.end));
+      g.fillStyle = dark ? 'rgba(255,120,90,.33)' : 'rgba(190,40,10,.25)';
+      g.fillRect(left, TOP - 6, right - left, height);
+    }
+    g.fillStyle = '#d11';
+    g.fillRect(x(at) - 1, 0, 2, height);
+  }, [bars, blind, width, height, from, to, at, chosen, scroll, dark]);
+
+  const find = (e) => {
+    const r = canvas.current.getBoundingClientRect(), t = time(((e.clientX - r.left) / r.width) * width);
+    const row = Math.floor((e.clientY - r.top - TOP + scroll) / ROW);
+    return bars.findIndex((b) => b.row === row && b.begin <= t && b.end >= t);
+  };
+  const move = (e) => {
+    const r = canvas.current.getBoundingClientRect();
+    onAt(Math.min(to, Math.max(from, time(((e.clientX - r.left) / r.width) * width))));
+  };
+  const zoom = (factor, middle) => onRange(middle - (middle - from) * factor, middle + (to - middle) * factor);
+  const key = (e) => {
+    const step = ((to - from) / 100) * (e.shiftKey ? 10 : 1);
+    const alive = bars.map((b, i) => i).filter((i) => bars[i].begin <= at && bars[i].end > at).sort((a, b) => bars[a].row - bars[b].row);
+    const next = (d) => {
+      if (!alive.length) return;
+      const n = alive.indexOf(chosen), i = alive[n < 0 ? 0 : Math.min(alive.length - 1, Math.max(0, n + d))];
+      choose(i);
+      const y = bars[i].row * ROW;
+      if (y < scroll) setScroll(y);
+      else if (y + ROW > scroll + height - TOP) setScroll(y + ROW - height + TOP);
+    };
+    if (e.key === 'ArrowLeft') onAt(Math.max(from, at - step));
+    else if (e.key === 'ArrowRight') onAt(Math.min(to, at + step));
+    else if (e.key === 'Home') onAt(from);
+    else if (e.key === 'End') onAt(to);
+    else if (e.key === '+' || e.key === '=') zoom(0.5, at);
+    else if (e.key === '-') zoom(2, at);
+    else if (e.key === 'ArrowDown') next(1);
+    else if (e.key === 'ArrowUp') next(-1);
+    else if (e.key === 'Enter' && bars[chosen]) onOpen(bars[chosen].row_data);
+    else return;
+    e.preventDefault();
+  };
+  const wheel = (e) => {
+    if (e.ctrlKey) {
+      e.preventDefault();
+      const r = canvas.current.getBoundingClientRect();
+      zoom(e.deltaY > 0 ? 1.3 : 0.75, time(((e.clientX - r.left) / r.width) * width));
+    } else if (rows * ROW > height - TOP) {
+      const most = rows * ROW - (height - TOP), now = Math.min(most, Math.max(0, scroll + e.deltaY));
+      if (now !== scroll) { e.preventDefault(); setScroll(now); }
+    }
+  };
+  return <div class="timeline">
+    <canvas ref={canvas} tabIndex="0" role="slider" aria-label="Time cursor over the processes' bars" aria-valuemin={Math.round(from)}
+      aria-valuemax={Math.round(to)} aria-valuenow={Math.round(at)}
+      aria-valuetext={shortTime(toIso(at)) + (bars[chosen] ? `, ${bars[chosen].name} ${bars[chosen].row_data.pid}` : '')}
+      onKeyDown={key} onWheel={wheel}
+      onPointerDown={(e) => { e.target.setPointerCapture(e.pointerId); choose(find(e)); move(e); }}
+      onPointerMove={(e) => e.buttons & 1 && move(e)}
+      onDblClick={(e) => { const i = find(e); if (i >= 0) onOpen(bars[i].row_data); }} />
+  </div>;
+}
