@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "question.h"
+#include "symbol_options.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -10,13 +11,48 @@
 typedef struct options {
     ec_question_options q;
     uint64_t pid;
+    ec_symbol_options symbols;
 } options;
 
 typedef struct place {
     ea_text t;
     uint64_t address;
     int json;
+    const ec_symbol_options *symbols; /* NULL: modules only */
+    ea_err without;                   /* why there is no symbol, or none with lines */
 } place;
+
+static int add_symbol(void *arg, const ec_symbol *symbol) {
+    place *p = arg;
+    if (p->json)
+        ec_symbol_json(&p->t, symbol);
+    else
+        ec_symbol_print(&p->t, symbol, " ");
+    return 0;
+}
+
+/* The symbol of an offset into a module; that there is none is no failure of the question. */
+static void look_up_symbol(place *p, const ea_module *m, uint64_t offset) {
+    const ec_symbol_module module = {.pdb_name = m->has_pdb ? m->pdb_path : NULL,
+                                     .pdb = {m->pdb_guid, m->pdb_age},
+                                     .image_name = m->path,
+                                     .timestamp = m->timestamp,
+                                     .size_bytes = m->size_bytes <= UINT32_MAX ? (uint32_t)m->size_bytes : 0};
+    uint32_t rva = (uint32_t)offset;
+    ec_symbol_desk desk;
+    ea_err e = {0};
+    int rc = offset > UINT32_MAX ? ea_fail(&e, EA_ELIMIT, "an image of more than 4 GiB")
+                                 : ec_symbol_desk_open(&desk, p->symbols, NULL, &e);
+    if (!rc) {
+        rc = ec_symbols_resolve(desk.symbols, &module, &rva, 1, add_symbol, p, &p->without, &e);
+        ec_symbol_desk_close(&desk);
+    }
+    if (rc) {
+        p->without = e;
+        if (p->json)
+            ea_text_str(&p->t, "[]");
+    }
+}
 
 static void add_place(const ea_module *m, void *arg) {
     place *p = arg;
@@ -26,9 +62,16 @@ static void add_place(const ea_module *m, void *arg) {
         ea_text_json_str(&p->t, name);
         ea_text_printf(&p->t, ", \"offset\": \"0x%" PRIx64 "\", \"module\": ", p->address - m->base);
         ec_json_module(&p->t, m);
+        if (p->symbols) {
+            ea_text_str(&p->t, ", \"frames\": ");
+            look_up_symbol(p, m, p->address - m->base);
+        }
     } else {
         ea_text_safe(&p->t, *name ? name : "?", *name ? strlen(name) : 1);
-        ea_text_printf(&p->t, "+0x%" PRIx64 "\n", p->address - m->base);
+        ea_text_printf(&p->t, "+0x%" PRIx64, p->address - m->base);
+        if (p->symbols)
+            look_up_symbol(p, m, p->address - m->base);
+        ea_text_char(&p->t, '\n');
     }
 }
 
@@ -57,7 +100,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_moment moment = {0};
     uint32_t pid = 0;
     ea_err err = {0};
-    place p = {.json = o->q.json};
+    int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
+    place p = {.json = o->q.json, .symbols = has_symbols ? &o->symbols : NULL};
     (void)operand_count;
     ea_text_init(&p.t);
     int rc = ec_question_pid(o->pid, &pid, &err);
@@ -72,6 +116,8 @@ static int run(const void *arg, int operand_count, char **operands) {
                          p.address, pid, p.t.data ? p.t.data : "that time");
         }
     }
+    if (!rc && p.without.code)
+        ea_err_print(stderr, "etwcollector: without symbols", &p.without);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ea_text_deinit(&p.t);
@@ -86,6 +132,7 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, pid),
      .required = 1,
      .help = "the process whose address it is; 0: the kernel"},
+    EC_SYMBOL_OPTIONS(options, symbols),
     {.name = NULL},
 };
 
@@ -95,9 +142,11 @@ const ea_command ec_cmd_where = {
     .summary = "Say which module of a process an address was in, and how far into it",
     .details =
         "Prints MODULE+OFFSET, such as ntdll.dll+0x1234. Kernel addresses are found in every process. When no module\n"
-        "covers the address, that is said and the exit code is 1.\n"
-        "--json: {host, stream, time, data_begin, data_end, behind, pid, address, name, offset, module}; module as of\n"
-        "the command modules.\n" EC_QUESTION_DETAILS "\n\n"
+        "covers the address, that is said and the exit code is 1. With --symbols, --symbol-cache or --lines the "
+        "function\n"
+        "follows (see symbols); a PDB that cannot be had is said on standard error, and takes nothing else away.\n"
+        "--json: {host, stream, time, data_begin, data_end, behind, pid, address, name, offset, module}, with symbols\n"
+        "also frames (as of the command symbols); module as of the command modules.\n" EC_QUESTION_DETAILS "\n\n"
         "  etwcollector where --store /var/lib/etwcollector --host pc-17 --at end --pid 4242 0x7ff8a9b21234",
     .options = OPTIONS,
     .options_size = sizeof(options),

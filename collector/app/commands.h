@@ -10,6 +10,7 @@ extern const ea_command ec_cmd_hosts;
 extern const ea_command ec_cmd_ps;
 extern const ea_command ec_cmd_modules;
 extern const ea_command ec_cmd_where;
+extern const ea_command ec_cmd_symbols;
 extern const ea_command ec_cmd_export;
 extern const ea_command ec_cmd_query;
 extern const ea_command ec_cmd_ledger;

@@ -1,0 +1,174 @@
+/* Symbol servers. See symbol_server.h. */
+#include "symbol_server.h"
+#include "platform.h"
+#include "text.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND_NS ((int64_t)1000000000)
+enum { CONNECT_MS = 10000, REDIRECTS_MAX = 5 };
+
+struct ec_server {
+    ec_server_options o;
+    CURL *curl;
+    char curl_text[CURL_ERROR_SIZE];
+    ea_file *file; /* being written */
+    uint64_t file_bytes;
+    ea_err write_err;
+    int is_too_large;
+};
+
+static size_t on_data(char *data, size_t size, size_t count, void *arg) {
+    ec_server *s = arg;
+    size_t n = size * count;
+    if (s->file_bytes + n > s->o.limit_bytes) {
+        s->is_too_large = 1;
+        return 0;
+    }
+    if (ea_file_write_at(s->file, s->file_bytes, data, n, &s->write_err))
+        return 0;
+    s->file_bytes += n;
+    return n;
+}
+
+int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *err) {
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    ec_server *s = calloc(1, sizeof *s);
+    CURLcode bad = CURLE_OK;
+    if (s)
+        s->curl = curl_easy_init();
+    if (!s || !s->curl) {
+        ec_server_destroy(s);
+        return ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    }
+    s->o = *options;
+#define SET(option, value)                                                                                             \
+    if (bad == CURLE_OK)                                                                                               \
+    bad = curl_easy_setopt(s->curl, option, value)
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_ERRORBUFFER, s->curl_text);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 1L); /* to where the server keeps its files */
+    SET(CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_VERIFYHOST, 2L);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    SET(CURLOPT_TIMEOUT_MS, (long)(s->o.timeout_ns / 1000000));
+    SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    SET(CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_ns + SECOND_NS - 1) / SECOND_NS));
+    SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)s->o.limit_bytes);
+    SET(CURLOPT_USERAGENT, "etwcollector");
+    SET(CURLOPT_WRITEFUNCTION, on_data);
+    SET(CURLOPT_WRITEDATA, s);
+#undef SET
+    if (bad != CURLE_OK) {
+        ec_server_destroy(s);
+        return ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", curl_easy_strerror(bad));
+    }
+    *ret = s;
+    return 0;
+}
+
+void ec_server_destroy(ec_server *s) {
+    if (!s)
+        return;
+    curl_easy_cleanup(s->curl);
+    free(s);
+}
+
+/* What libcurl's failure means. */
+static int from_curl(ec_server *s, CURLcode code, const char *url, ea_err *err) {
+    const char *text = s->curl_text[0] ? s->curl_text : curl_easy_strerror(code);
+    if (s->is_too_large || code == CURLE_FILESIZE_EXCEEDED)
+        return ea_fail(err, EA_ELIMIT, "%s is larger than %" PRIu64 " bytes", url, s->o.limit_bytes);
+    switch (code) {
+    case CURLE_WRITE_ERROR:
+        return (ea_fail)(err, s->write_err.code ? s->write_err.code : EA_EIO, "%s", s->write_err.message);
+    case CURLE_OUT_OF_MEMORY:
+        return ea_fail(err, EA_ENOMEM, "%s", url);
+    case CURLE_OPERATION_TIMEDOUT:
+        return ea_fail(err, EA_ETIMEOUT, "%s: %s", url, text);
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+        return ea_fail(err, EA_ETLS, "%s: %s", url, text);
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_TOO_MANY_REDIRECTS:
+    case CURLE_URL_MALFORMAT:
+        return ea_fail(err, EA_EREFUSED, "%s: %s", url, text);
+    default:
+        return ea_fail(err, EA_ENET, "%s: %s", url, text);
+    }
+}
+
+/* One attempt. *ret_again: another one may have more luck. */
+static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_again, ea_err *err) {
+    long status = 0;
+    *ret_again = 0;
+    s->file_bytes = 0;
+    s->is_too_large = 0;
+    s->write_err = (ea_err){0};
+    s->curl_text[0] = 0;
+    int rc = ea_file_open(&s->file, path, EA_OPEN_CREATE, err);
+    if (rc)
+        return rc;
+    curl_easy_setopt(s->curl, CURLOPT_URL, url);
+    curl_easy_setopt(s->curl, CURLOPT_REDIR_PROTOCOLS_STR, strncmp(url, "https:", 6) == 0 ? "https" : "http,https");
+    CURLcode code = curl_easy_perform(s->curl);
+    ea_file_close(s->file);
+    s->file = NULL;
+    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (code != CURLE_OK) {
+        rc = from_curl(s, code, url, err);
+        *ret_again = rc == EA_ENET || rc == EA_ETIMEOUT || rc == EA_ETLS;
+        return rc;
+    }
+    if (status == 200)
+        return 0;
+    if (status == 404 || status == 410)
+        return ea_fail(err, EA_ENOTFOUND, "%s: %ld", url, status);
+    *ret_again = status >= 500 || status == 408 || status == 429;
+    return ea_fail(err, *ret_again ? EA_ENET : EA_EREFUSED, "%s: the server answered %ld", url, status);
+}
+
+static int add_part(ec_server *s, ea_text *url, const char *part) {
+    char *escaped = curl_easy_escape(s->curl, part, 0);
+    if (!escaped)
+        return EA_ENOMEM;
+    ea_text_char(url, '/');
+    ea_text_str(url, escaped);
+    curl_free(escaped);
+    return 0;
+}
+
+int ec_server_fetch(ec_server *s, const char *base, const char *name, const char *key, const char *file,
+                    const char *path, ea_err *err) {
+    ea_text url;
+    int again = 1;
+    ea_text_init(&url);
+    ea_text_str(&url, base);
+    int rc = add_part(s, &url, name);
+    if (!rc)
+        rc = add_part(s, &url, key);
+    if (!rc)
+        rc = add_part(s, &url, file);
+    if (rc || url.failed) {
+        ea_text_deinit(&url);
+        return ea_fail(err, EA_ENOMEM, "ask %s", base);
+    }
+    int64_t pause_ns = s->o.pause_ns, deadline = ea_monotonic_ns() + s->o.timeout_ns;
+    for (unsigned i = 0; again && i < s->o.attempts && ea_monotonic_ns() < deadline; i++) {
+        if (i) {
+            ea_sleep_ns(pause_ns);
+            pause_ns *= 2;
+        }
+        rc = fetch_once(s, url.data, path, &again, err);
+    }
+    ea_text_deinit(&url);
+    return rc;
+}
