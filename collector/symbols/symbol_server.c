@@ -125,7 +125,7 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
     curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
     if (code != CURLE_OK) {
         rc = from_curl(s, code, url, err);
-        *ret_again = rc == EA_ENET || rc == EA_ETIMEOUT || rc == EA_ETLS;
+        *ret_again = rc == EA_ENET; /* one that is silent would only be waited for again */
         return rc;
     }
     if (status == 200)

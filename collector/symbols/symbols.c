@@ -157,7 +157,7 @@ int ec_symbols_open(ec_symbols **ret, const ec_symbols_options *o, ea_err *err) 
         .failure_ns = or_else(o->failure_ns, 300 * SECOND_NS),
         .server = {.limit_bytes = o->limit_file_bytes ? o->limit_file_bytes : (uint64_t)2 << 30,
                    .timeout_ns = or_else(o->timeout_ns, 600 * SECOND_NS),
-                   .idle_ns = or_else(o->idle_ns, 30 * SECOND_NS),
+                   .idle_ns = or_else(o->idle_ns, 10 * SECOND_NS),
                    .attempts = ATTEMPTS,
                    .pause_ns = or_else(o->pause_ns, SECOND_NS / 2)},
     };
