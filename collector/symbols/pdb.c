@@ -482,7 +482,7 @@ static int take_modules(ec_pdb *p, const uint8_t *d, size_t n, ea_err *err) {
             if (read_bytes > p->size_bytes) /* two that share a stream would make work without end */
                 return ea_fail(err, EA_ECORRUPT, "%s: compiled files share their symbols", p->name);
             rc = read_stream(p, stream, symbol_bytes, &records, err);
-            if (!rc)
+            if (!rc && records.len_bytes > 4)
                 rc = take_records(p, records.data + 4, records.len_bytes - 4, err);
             free(records.data);
         }

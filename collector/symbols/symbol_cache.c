@@ -442,8 +442,8 @@ static int look_into_folder(quest *q, const char *folder, ea_text *ret_path) {
     return found;
 }
 
-/* Downloads one of the names that the file may have there, and keeps what is right. */
-static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *file, const char *cache,
+/* Downloads one of the names that the file may have there, and keeps what is right. is_pointer: it only says where. */
+static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *file, int is_pointer, const char *cache,
                  ea_text *ret_path, ea_err *err) {
     ea_text place, part;
     char target[POINTER_MAX];
@@ -453,7 +453,7 @@ static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *f
     int rc = place.failed ? ea_fail(err, EA_ENOMEM, "keep %s", q->name) : part_name(&part, place.data, err);
     if (!rc)
         rc = ec_server_fetch(c->server, server, q->name, q->key, file, part.data, err);
-    if (!rc && strcmp(file, "file.ptr") == 0) {
+    if (!rc && is_pointer) {
         rc = read_pointer(part.data, server, target, sizeof target, err);
         if (!rc) /* a server does not say which of our files are read */
             rc = ea_fail(err, EA_EUNSUPPORTED, "%s points to %.200s, which is on another machine", server, target);
@@ -486,7 +486,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
         return 0;
     }
     for (int i = 0; i < 3; i++) {
-        rc = fetch(c, q, server, files[i], cache, ret_path, &e);
+        rc = fetch(c, q, server, files[i], i == 2, cache, ret_path, &e);
         if (!rc)
             return 1;
         if (i == 0 || e.code != EA_ENOTFOUND)

@@ -12,10 +12,11 @@
 enum { BUSY_MS = 10000, VERSION = 1, SHARE_THAT_GOES = 8, PUTS_BETWEEN = 4096 };
 
 #define STATEMENTS(X)                                                                                                  \
-    X(USE, "INSERT INTO modules(name, used_utc_ns) VALUES(?1, ?2)"                                                     \
-           " ON CONFLICT(name) DO UPDATE SET used_utc_ns = excluded.used_utc_ns RETURNING number")                     \
+    X(USE, ("INSERT INTO modules(name, used_utc_ns) VALUES(?1, ?2)"                                                    \
+            " ON CONFLICT(name) DO UPDATE SET used_utc_ns = excluded.used_utc_ns RETURNING number"))                   \
     X(GET, "SELECT frames FROM results WHERE module = ?1 AND rva = ?2")                                                \
-    X(PUT, "INSERT OR REPLACE INTO results SELECT ?1, ?2, ?3 WHERE EXISTS(SELECT 1 FROM modules WHERE number = ?1)")   \
+    X(PUT, ("INSERT OR REPLACE INTO results SELECT ?1, ?2, ?3"                                                         \
+            " WHERE EXISTS(SELECT 1 FROM modules WHERE number = ?1)"))                                                 \
     X(OLDEST, "SELECT number FROM modules ORDER BY used_utc_ns LIMIT 1")                                               \
     X(TOO_OLD, "SELECT number FROM modules WHERE used_utc_ns < ?1 LIMIT 1")                                            \
     X(DROP_RESULTS, "DELETE FROM results WHERE module = ?1")                                                           \
@@ -58,7 +59,7 @@ static int prepare(ec_symbol_results *r, enum statement which, sqlite3_stmt **re
 
 /* One statement with at most one number: the first column of its row in *ret, untouched without one. */
 static int run(ec_symbol_results *r, enum statement which, int64_t number, int64_t *ret, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(r, which, &s, err);
     if (rc)
         return rc;
@@ -178,7 +179,7 @@ void ec_symbol_results_close(ec_symbol_results *r) {
 /* ---- answers ---- */
 
 int ec_symbol_results_module(ec_symbol_results *r, const char *module, int64_t *ret_number, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(r, S_USE, &s, err);
     if (rc)
         return rc;
@@ -227,7 +228,7 @@ static int read_frames(const uint8_t *d, size_t n, ec_frames *f) {
 }
 
 int ec_symbol_results_get(ec_symbol_results *r, int64_t module, uint32_t rva, ec_frames *f, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     int rc = prepare(r, S_GET, &s, err), found = 0;
     if (rc)
         return rc;
@@ -249,7 +250,7 @@ int ec_symbol_results_get(ec_symbol_results *r, int64_t module, uint32_t rva, ec
 }
 
 int ec_symbol_results_put(ec_symbol_results *r, int64_t module, uint32_t rva, const ec_frames *f, ea_err *err) {
-    sqlite3_stmt *s;
+    sqlite3_stmt *s = NULL;
     ea_text t;
     int rc = prepare(r, S_PUT, &s, err);
     if (rc)

@@ -268,7 +268,7 @@ static int name_address(asking *a, uint32_t rva, ec_symbol *ret, ea_err *err) {
             ec_frames_clear(f);
         if (!has && f->count == 1 && !f->items[0].line && !*f->items[0].file)
             ec_frames_clear(f); /* the nearest name before it, and the PDB says that it is behind that function's end */
-        if (!f->count && has) /* an address that no line belongs to has a name all the same */
+        if (!f->count && has)   /* an address that no line belongs to has a name all the same */
             rc = ec_frames_add(f, symbol.name, strlen(symbol.name), "", 0, 0);
         if (rc)
             return ea_fail(err, rc, "name an address");
