@@ -207,6 +207,8 @@ int ec_rows_answer(ec_call *c, const ec_rows *q, ea_err *err) {
     else if (q->form == EC_FORM_JSONL)
         c->type = "application/x-ndjson";
     int rc = ec_ask(&question, &(ec_listener){on_columns, on_row, &p}, &c->canceled, &outcome, err);
+    if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
+        rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
     if (rc == EA_EUSAGE && q->is_empty_without_table && strncmp(err->message, "no such table", 13) == 0)
         rc = 0;
     if (!rc)

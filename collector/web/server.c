@@ -531,10 +531,11 @@ static void on_close(struct evhttp_connection *connection, void *arg) {
     ea_mutex_unlock(s->web->mutex);
 }
 
-/* More of the same connection while a call is answered: it is left where it is. */
+/* More of the same connection while a call is answered: it stays in the buffer, up to a bound. */
 static void on_pipelined(struct bufferevent *bev, void *arg) {
     (void)arg;
-    bufferevent_disable(bev, EV_READ);
+    if (evbuffer_get_length(bufferevent_get_input(bev)) > HEADERS_MAX)
+        bufferevent_disable(bev, EV_READ);
 }
 
 /* From now on the connection waits for the answer: it may be silent, and its end is noticed. */
@@ -547,6 +548,7 @@ static void watch(sender *s) {
     bufferevent_getcb(bev, &on_read, &on_write, &on_event, &arg);
     bufferevent_setcb(bev, on_pipelined, on_write, on_event, arg);
     bufferevent_set_timeouts(bev, NULL, &timeout);
+    bufferevent_enable(bev, EV_READ); /* evhttp stops reading behind a body */
     evhttp_connection_set_closecb(s->connection, on_close, s);
 }
 

@@ -1,0 +1,330 @@
+"""The API: every path and field of openapi.json is there and no other; pages come together to the whole; what was asked of an
+attacker's machine is text wherever it comes out; other sites, wrong requests and dear questions are kept at bay; what is stored
+is told as it comes; and no question holds up what arrives.
+"""
+# sanitizers: yes
+import csv
+import http.client
+import io
+import json
+import re
+import socket
+import time
+
+import harness
+import test_query_limits
+import web_world
+from web_world import HOLED, HOSTILE, MACHINE
+
+WEB = harness.ROOT / "collector" / "web"
+JSON = {"Content-Type": "application/json"}
+SLOW = "SELECT count(*) FROM events a, events b, events c WHERE a.cpu + b.cpu + c.cpu = -1"
+# as a value of any parameter
+INJECTIONS = ["' OR 1=1 --", "'; DROP TABLE hosts; --", "\" UNION SELECT 1 --", "%", "_", "\\", "../../etc/passwd", "$(id)",
+              "<script>alert(1)</script>", "\x1b[31m", "0x", "-1", "99999999999999999999", "\u202e", "a" * 5000]
+
+
+# ---- openapi.json against the server ----
+
+def matches(schema, value, document, where):
+    """None, or where the value is not what the schema says. Only what openapi.json uses is known here."""
+    if "$ref" in schema:
+        for part in schema["$ref"].split("/")[1:]:
+            document = document[part]
+        return matches(document, value, DOCUMENT, where)
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, list) else [kinds] if kinds else []
+    names = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
+    if kinds and not any(isinstance(value, names[k]) and not (k in ("integer", "number") and isinstance(value, bool)) for k in kinds):
+        return f"{where}: {value!r:.100} is no {kinds}"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{where}: {value!r} is none of {schema['enum']}"
+    if isinstance(value, dict) and "properties" in schema:
+        missing = set(schema.get("required", ())) - set(value)
+        more = set(value) - set(schema["properties"]) if schema.get("additionalProperties") is False else ()
+        if missing or more:
+            return f"{where}: missing {missing}, not described {more}"
+        for name, part in value.items():
+            wrong = matches(schema["properties"].get(name, {}), part, document, f"{where}.{name}")
+            if wrong:
+                return wrong
+    if isinstance(value, list) and "items" in schema:
+        for i, part in enumerate(value):
+            wrong = matches(schema["items"], part, document, f"{where}[{i}]")
+            if wrong:
+                return wrong
+    return None
+
+
+DOCUMENT = json.loads((WEB / "openapi.json").read_text(encoding="utf-8"))
+
+
+def check_document(checks, web):
+    """The paths of the program's table and those of the document are the same, and so are parameters of named queries."""
+    checks.equal(json.loads(web.ask("/api/v1/openapi.json")[2]), DOCUMENT, "the document that is served")
+    source = (WEB / "api.c").read_text(encoding="utf-8")
+    table = source[source.index("const ec_route EC_ROUTES[]"):]
+    routes = {(method.lower(), path) for method, path in re.findall(r'\{EC_(GET|POST|DELETE),\s*"(/api/v1/[^"]+)"', table)}
+    queries = web.get("queries")["items"]
+    told = {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    expected = routes - {("get", "/api/v1/queries/{name}")} | {("get", f"/api/v1/queries/{q['name']}") for q in queries}
+    checks.equal(sorted(told), sorted(expected), "paths of openapi.json, and of the program")
+    shared = {"limit", "cursor", "sort", "descending", "format", "at"}
+    for query in queries:
+        described = {p["name"]: p["required"] for p in DOCUMENT["paths"][f"/api/v1/queries/{query['name']}"]["get"]["parameters"]}
+        checks.equal({k: v for k, v in described.items() if k not in shared},
+                     {p["name"]: p["required"] for p in query["parameters"]}, f"parameters of {query['name']}")
+
+
+def example(path, parameters, process):
+    """A request for a path: (path, parameters that it needs)."""
+    values = {"host": MACHINE, "stream": process["stream"], "instance": process["instance"], "since": "2020-01-01T00:00:00Z",
+              "address": "0.0.0.0/0", "hosts": "1"}
+    needed = {}
+    for p in parameters:
+        if p["in"] == "path":
+            path = path.replace("{" + p["name"] + "}", str(values[p["name"]]))
+        elif p["required"]:
+            needed[p["name"]] = values[p["name"]]
+    return path, needed
+
+
+def check_answers(checks, web, process):
+    """Each path's answer is as described; fields that are described are there, in some machine's answer."""
+    for path, methods in DOCUMENT["paths"].items():
+        if "get" not in methods or path in ("/api/v1/events/tail", "/api/v1/openapi.json"):
+            continue
+        parameters = methods["get"].get("parameters", [])
+        where, needed = example(path, parameters, process)
+        answer = web.get(where[len("/api/v1/"):], **needed)
+        schema = methods["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        wrong = matches(schema, answer, DOCUMENT, path)
+        checks.that(wrong is None, f"an answer that is not as described: {wrong}")
+        for p in parameters:  # a parameter that is described is one that is read
+            if p["name"] not in ("limit", "cursor") or p["in"] == "path":
+                continue
+            status, _, text = web.ask(where + f"?{p['name']}=wrong")
+            checks.that(status == 400 and p["name"] in text, f"{path}?{p['name']}=wrong: {status} {text[:200]}")
+    for path, host in (("alerts", HOLED), ("blindness", HOLED), (f"hosts/{HOLED}/blindness", None), ("connections", MACHINE)):
+        answer = web.get(path, **({"host": host} if host else {}))
+        name = "/api/v1/" + path.replace(HOLED, "{host}")
+        wrong = matches(DOCUMENT["paths"][name]["get"]["responses"]["200"]["content"]["application/json"]["schema"], answer, DOCUMENT, name)
+        checks.that(wrong is None and answer["items"], f"{name}: {wrong or 'nothing'}")
+
+
+# ---- what is told ----
+
+def check_truth(checks, web, truth):
+    """The machine's processes, as the generator knows them; its tree at a moment; a connection's process."""
+    told = web.get(f"hosts/{MACHINE}/processes", limit=1000)["items"]
+    true = sorted((p["pid"], p["image"], p["command_line"]) for p in truth if p["type"] == "process")
+    checks.equal(sorted((p["pid"], p["image_name"], p["command_line"]) for p in told), true, "processes")
+    started = next(p for p in told if p["begin_cause"] == "start")
+    at = web.get(f"hosts/{MACHINE}/processes", at=started["begin"], limit=1000)["items"]
+    before = web.get(f"hosts/{MACHINE}/processes", at=told[0]["begin"], limit=1000)["items"]
+    checks.that(started in at and started not in before, "a process is there from its beginning on")
+    address = f"hosts/{MACHINE}/processes/{started['stream']}/{started['instance']}"
+    checks.equal(web.get(address), started, "one process")
+    parent = web.get(f"hosts/{MACHINE}/processes/{started['stream']}/{started['parent_instance']}/children")["items"]
+    checks.that(started in parent, "a process among its parent's children")
+    modules = web.get(address + "/modules")["items"]
+    checks.that(any(m["path"].endswith("ntdll.dll") for m in modules), f"{len(modules)} modules of a process")
+    flow = web.get("connections", host=MACHINE, limit=1000)["items"][0]
+    peers = web.get("queries/who-talks-to", address=flow["remote"])["items"]
+    checks.that(any(p["pid"] == flow["pid"] and p["host"] == MACHINE for p in peers), f"{flow['remote']} among {peers[:3]}")
+    steps = [s for s in truth if s["type"] == "step"]
+    checks.that(steps, "the attack has no steps")
+    checks.that(web.get(f"hosts/{HOSTILE}/cpu")["items"], "samples by process")
+
+
+def check_pages(checks, web):
+    whole = web.get("processes", limit=1000)["items"]
+    pages, cursor = [], None
+    while True:
+        page = web.get("processes", limit=17, cursor=cursor)
+        pages += page["items"]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    checks.equal(pages, whole, "pages of processes")
+    sorted_ = web.get("processes", limit=1000, sort="pid", descending=1)["items"]
+    checks.equal([p["pid"] for p in sorted_], sorted((p["pid"] for p in whole), reverse=True), "processes by id")
+    got, cursor, count = [], None, 0
+    while True:
+        page = web.get("events", class_="Thread/Start", limit=3, cursor=cursor)
+        got += page["items"]
+        cursor, count = page["next"], count + 1
+        if cursor is None or count > 2000:
+            break
+    total = web.sql('SELECT count(*) FROM "Thread/Start"')["rows"][0][0]
+    checks.equal(len({(e["stream"], e["batch"], e["position"]) for e in got}), total, "events of all pages, each once")
+    checks.equal([e["time"] for e in got], sorted((e["time"] for e in got), reverse=True), "newest first")
+    oldest = web.get("events", class_="Thread/Start", order="oldest", limit=10000)["items"]
+    checks.equal([e["time"] for e in oldest], sorted(e["time"] for e in got), "oldest first")
+    tid = got[0]["TThreadId"]
+    found = web.get("events", class_="Thread/Start", where=f"TThreadId={tid}")["items"]
+    checks.that(found and all(e["TThreadId"] == tid for e in found), "a condition on a field")
+    some = web.get("events", class_="Thread/Start", columns="time,TThreadId", limit=2)["items"]
+    checks.that(all(list(e) == ["time", "TThreadId"] for e in some), f"columns: {some}")
+    contained = web.get("events", class_="FileIo/Create", where="OpenPath~Windows", host=MACHINE)["items"]
+    checks.that(contained and all("Windows" in e["OpenPath"] for e in contained), "a field that contains a text")
+    checks.equal(web.get("events", class_="No/Such")["items"], [], "events of a class that was never stored")
+
+
+def check_hostile(checks, web):
+    """Names out of a trace that an attacker wrote: the same text in JSON, harmless in CSV and on a terminal."""
+    process = web.get(f"hosts/{HOSTILE}/processes", q=web_world.HOSTILE_NAME)["items"][0]
+    checks.equal(process["image_name"], web_world.HOSTILE_NAME, "a name with markup in JSON")
+    line = next(p["command_line"] for p in web.get(f"hosts/{HOSTILE}/processes", q="=cmd|")["items"])
+    checks.that(line.startswith(web_world.HOSTILE_LINE), f"a command line in JSON: {line!r}")
+    _, headers, text = web.ask(f"/api/v1/hosts/{HOSTILE}/processes?q=%3Dcmd&format=csv")
+    checks.that("\x1b" in text and headers["Content-Type"].startswith("text/csv"), "the CSV has the bytes")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    checks.that(rows and all(r["command_line"].startswith("'=cmd") for r in rows), "a formula in CSV is text")
+    checks.that("\x1b" not in web.ask(f"/api/v1/hosts/{HOSTILE}/processes?q=%3Dcmd")[2], "JSON has no control characters")
+    shown = web.collector.ask("ps", "--host", HOSTILE, "--at", "end")
+    checks.that(web_world.HOSTILE_NAME in shown and "\x1b" not in shown and "\x07" not in shown, "ps on a terminal")
+    table = web.collector.ask("query", "SELECT command_line FROM processes WHERE command_line LIKE '=cmd%' LIMIT 1")
+    checks.that("\\x1b[31m" in table and "\x1b" not in table, f"query on a terminal: {table[:300]!r}")
+
+
+def check_injections(checks, web):
+    """Whatever a parameter holds, it is a value: no answer is a failure of ours, and nothing is changed."""
+    before = web.sql("SELECT count(*) FROM processes")["rows"]
+    for path, methods in DOCUMENT["paths"].items():
+        if "get" not in methods or path.endswith(("tail", "openapi.json")):
+            continue
+        parameters = methods["get"].get("parameters", [])
+        for i, p in enumerate(parameters):
+            value = INJECTIONS[(i * 7 + len(path)) % len(INJECTIONS)]
+            for text in {value, INJECTIONS[1]}:
+                where = re.sub(r"\{\w+\}", http_quote(text), path) if p["in"] == "path" else re.sub(r"\{\w+\}", "1", path)
+                query = "" if p["in"] == "path" else f"?{p['name']}={http_quote(text)}"
+                status, headers, body = web.ask(where + query)
+                checks.that(status in (200, 400, 404), f"{path} with {p['name']}={text[:40]!r}: {status} {body[:200]}")
+                checks.that(status == 200 or headers["Content-Type"] == "application/problem+json", f"{path}: the refusal's type")
+    checks.equal(web.sql("SELECT count(*) FROM processes")["rows"], before, "processes after all that")
+    for path in ("/api/v1/hosts/..%2f..%2fetc%2fpasswd", "/../../../../etc/passwd", "/..%2f..%2fetc/passwd", "/app.js/..", "/%00"):
+        status, _, body = web.ask(path)
+        checks.that(status in (400, 404) and "root:" not in body, f"{path}: {status}")
+
+
+def http_quote(text):
+    return "".join(chr(b) if 48 <= b < 58 or 65 <= b < 91 or 97 <= b < 123 else f"%{b:02x}" for b in text.encode())
+
+
+# ---- who may ask ----
+
+def check_strangers(checks, web):
+    own = f"127.0.0.1:{web.port}"
+    for host, expected in (("evil.example", 421), (f"localhost:{web.port}", 200), ("[::1]:1", 200), ("127.0.0.1.evil.example", 421), ("", 421)):
+        checks.equal(web.ask("/api/v1/hosts", headers={"Host": host})[0], expected, f"Host: {host}")
+    post = json.dumps({"sql": "SELECT 1"})
+    for headers, expected in (({**JSON, "Origin": "http://evil.example"}, 403), ({**JSON, "Origin": f"http://{own}"}, 200),
+                              ({**JSON, "Origin": "null"}, 403), ({**JSON, "Sec-Fetch-Site": "cross-site"}, 403),
+                              ({"Content-Type": "text/plain"}, 415), ({"Content-Type": "application/x-www-form-urlencoded"}, 415), ({}, 415)):
+        checks.equal(web.ask("/api/v1/sql", "POST", post, headers)[0], expected, f"POST with {headers}")
+    checks.equal(web.ask("/api/v1/hosts", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"})[0], 403, "another site's image")
+    checks.equal(web.ask("/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"})[0], 200, "a link on another site")
+    for path in ("/", "/app.js", "/api/v1/hosts", "/nowhere"):
+        _, headers, _ = web.ask(path, headers={"Origin": f"http://{own}"})
+        checks.that("Access-Control-Allow-Origin" not in headers, f"{path}: no other site may read it")
+        policy = headers.get("Content-Security-Policy", "")
+        checks.that("default-src 'none'" in policy and "unsafe" not in policy, f"{path}: {policy}")
+        checks.equal(headers.get("X-Content-Type-Options"), "nosniff", f"{path}: type")
+    _, headers, page = web.ask("/")
+    checks.that(not re.search(r"<script(?![^>]*src=)|<style|style=|\son\w+=|https?://", page), "the page has nothing inline or from outside")
+    status, _, body = web.ask("/", headers={"If-None-Match": headers["ETag"]})
+    checks.equal((status, body), (304, ""), "a page that a browser has")
+    for method, path, body, expected in (("POST", "/api/v1/hosts", "{}", 405), ("GET", "/api/v1/sql", None, 405), ("GET", "/api/v1/nothing", None, 404),
+                                         ("POST", "/api/v1/sql", "[1]", 400), ("POST", "/api/v1/sql", '{"sql":"DROP TABLE x"}', 400),
+                                         ("POST", "/api/v1/sql", '{"sql":"SELECT 1","other":1}', 400), ("POST", "/api/v1/sql", "x" * 100, 400),
+                                         ("GET", "/api/v1/hosts/nobody", None, 404), ("GET", "/api/v1/queries/none", None, 404)):
+        status, headers, text = web.ask(path, method, body, JSON)
+        problem = json.loads(text)
+        checks.equal((status, headers["Content-Type"], problem["status"], sorted(problem)),
+                     (expected, "application/problem+json", expected, ["detail", "status", "title", "type"]), f"{method} {path} {str(body)[:30]}")
+
+
+# ---- while things arrive ----
+
+def check_tail(env, checks, web, trace):
+    """Events come as they are stored."""
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=120)
+    connection.request("GET", "/api/v1/events/tail?class=Process/DCStart&columns=host,time,ImageFileName")
+    answer = connection.getresponse()
+    checks.equal((answer.status, answer.getheader("Content-Type")), (200, "text/event-stream"), "the tail's head")
+    checks.equal(answer.readline()[:1], b":", "the first line")
+    env.replay([trace], web.collector, agent="late", spool=env.folder / "spool-late")
+    seen = []
+    while len(seen) < 20:
+        line = answer.readline()
+        if not line:
+            break
+        if line.startswith(b"data: {") and len(line) > 12:
+            seen.append(json.loads(line[6:]))
+    connection.close()
+    checks.that(len(seen) == 20 and all(list(e) == ["host", "time", "ImageFileName"] and e["host"] == "late" for e in seen), f"the tail: {seen[:2]}")
+
+
+def ask_slowly(web):
+    """A connection whose question takes long."""
+    body = json.dumps({"sql": SLOW}).encode()
+    s = socket.create_connection(("127.0.0.1", web.port))
+    s.sendall(b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    return s
+
+
+def check_load(env, checks, web, trace):
+    """Dear questions on all threads: uploads are taken meanwhile; who goes away ends the question; what is pipelined waits."""
+    pid = web.collector.process.pid
+    slow = [ask_slowly(web) for _ in range(6)]
+    harness.wait_until(lambda: test_query_limits.workers_of(pid), "a question's process", 60)
+    slow[0].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    env.replay([trace], web.collector, agent="busy", spool=env.folder / "spool-busy")
+    checks.that(web.collector.process.poll() is None, "the collector goes on")
+    for s in slow:
+        s.close()
+    harness.wait_until(lambda: not test_query_limits.workers_of(pid), "the end of questions that nobody waits for", 60)
+    checks.that(any(h["host"] == "busy" for h in web.get("hosts")["items"]), "what came meanwhile is stored")
+
+
+def check_export(checks, web):
+    """A long answer in pieces, whole, also for somebody who reads slowly."""
+    expected = web.sql("SELECT count(*) FROM events WHERE host = ?1".replace("?1", f"'{MACHINE}'"))["rows"][0][0]
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=120)
+    connection.request("GET", f"/api/v1/events?host={MACHINE}&format=jsonl")
+    answer = connection.getresponse()
+    first = answer.read(1000)
+    time.sleep(0.3)
+    rows = (first + answer.read()).decode().splitlines()
+    connection.close()
+    checks.equal(len(rows), expected, "exported events")
+    checks.that(all(json.loads(r)["host"] == MACHINE for r in rows[:: max(1, len(rows) // 50)]), "exported rows")
+
+
+def test(env, checks, _):
+    env.make_certificates([MACHINE, HOSTILE, HOLED, "late", "busy"])
+    target = web_world.collector(env)
+    web = web_world.Web(target)
+    harness.wait_until(lambda: web.ask("/api/v1/fleet")[0] == 200, "tables of machines", 60)
+    empty = web.get("hosts")
+    checks.equal((empty["items"], web.get("fleet")["hosts"]), ([], 0), "a fleet of nobody")
+    truth = web_world.fill(env, target)
+    web_world.settled(web)
+    process = web.get(f"hosts/{MACHINE}/processes", q="explorer.exe")["items"][0]
+    check_document(checks, web)
+    check_answers(checks, web, process)
+    check_truth(checks, web, truth)
+    check_pages(checks, web)
+    check_hostile(checks, web)
+    check_injections(checks, web)
+    check_strangers(checks, web)
+    check_export(checks, web)
+    check_tail(env, checks, web, env.folder / "office.etl")
+    check_load(env, checks, web, env.folder / "office.etl")
+    target.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
