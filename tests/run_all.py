@@ -217,6 +217,19 @@ def end_to_end(tally, presets, prefix, soak):
         tally.add(stage, int(good), int(not good), 0, seconds)
 
 
+def under_wine(tally, soak):
+    """tests/windows/test_*.py one after another: they have one Wine prefix."""
+    for script in sorted((SOURCE / "tests" / "windows").glob("test_*.py")):
+        command = [sys.executable, script, "--build", BUILD / "windows", "--native", BUILD / "dev"] + ["--soak"] * soak
+        code, seconds, log = run(f"windows: {script.stem}", command, 3600 if soak else 900)
+        closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
+        good = code == 0 and bool(closing) and int(closing[-1][0]) > 0
+        if not good:
+            show(log)
+        checks = f" ({closing[-1][0]} checks)" if closing else ""
+        tally.add(f"windows: {script.stem[5:]} under Wine{checks}", int(good), int(not good), 0, seconds)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Builds and runs all tests.")
     parser.add_argument("--only", choices=NATIVE, help="one preset, without the Windows build and lint")
@@ -237,6 +250,7 @@ def main():
         step(tally, "lint", ["tests/lint.sh"], 1200)
         if step(tally, "windows: libraries", ["installer/deps/build-windows-deps.sh"], 1800) and build(tally, "windows"):
             step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
+            under_wine(tally, arguments.soak)
     if arguments.soak:
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
     return tally.finish()

@@ -1,6 +1,7 @@
 /* What platform.h promises and both operating systems can share. */
 #include "platform.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,4 +30,32 @@ int ea_path_read_all(const char *path, size_t max_bytes, char **ret_data, size_t
     *ret_data = data;
     *ret_len_bytes = n;
     return 0;
+}
+
+int ea_path_make_parent(const char *path, ea_err *err) {
+    size_t n = strlen(path);
+    while (n && path[n - 1] != '/' && path[n - 1] != '\\')
+        n--;
+    if (n < 2)
+        return 0; /* the folder that the process is in, or the root */
+    char *folder = malloc(n);
+    if (!folder)
+        return ea_fail(err, EA_ENOMEM, "make the folder of %s", path);
+    memcpy(folder, path, n - 1);
+    folder[n - 1] = 0;
+    int rc = ea_path_make_dirs(folder, err);
+    free(folder);
+    return rc;
+}
+
+static atomic_int bulk_priority = EA_BULK_NORMAL;
+
+void ea_set_bulk_priority(enum ea_bulk_priority priority) {
+    atomic_store(&bulk_priority, (int)priority);
+}
+
+void ea_thread_is_bulk(void) {
+    int priority = atomic_load(&bulk_priority);
+    if (priority != EA_BULK_NORMAL)
+        ea_thread_lower((enum ea_bulk_priority)priority);
 }

@@ -17,6 +17,16 @@ typedef struct ea_cond ea_cond;
 /* Starts fn(arg) on a new thread named name (at most 15 characters are kept). ea_thread_join waits and frees it. */
 EA_MUST_CHECK int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(void *), void *arg, ea_err *err);
 void ea_thread_join(ea_thread *thread); /* takes thread; NULL is allowed */
+/* How threads that do bulk work (encoding, sending) stand beside the machine's other work. The setting is the process's
+ * and counts for threads that call ea_thread_is_bulk, at their start, after it; a platform that refuses leaves them as
+ * they are. */
+enum ea_bulk_priority {
+    EA_BULK_NORMAL,     /* like all others; so it is before the first call */
+    EA_BULK_LOW,        /* behind others at the processor and, on Linux, at the disk */
+    EA_BULK_BACKGROUND, /* last at processor, disk and (on Windows) memory */
+};
+void ea_set_bulk_priority(enum ea_bulk_priority priority);
+void ea_thread_is_bulk(void);
 
 EA_MUST_CHECK int ea_mutex_create(ea_mutex **ret, ea_err *err);
 void ea_mutex_destroy(ea_mutex *m);
@@ -62,6 +72,7 @@ EA_MUST_CHECK int ea_file_truncate(ea_file *f, uint64_t len_bytes, ea_err *err);
 EA_MUST_CHECK int ea_file_try_lock(ea_file *f, ea_err *err);
 
 EA_MUST_CHECK int ea_path_make_dirs(const char *path, ea_err *err); /* with parents, owner-only; fine when it exists */
+EA_MUST_CHECK int ea_path_make_parent(const char *path, ea_err *err); /* the folder that path lies in, as above */
 EA_MUST_CHECK int ea_path_rename(const char *from, const char *to,
                                  ea_err *err);                     /* replaces to; atomic; syncs the folder */
 EA_MUST_CHECK int ea_path_remove(const char *path, ea_err *err);   /* one file */
@@ -91,6 +102,8 @@ EA_MUST_CHECK int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret
 EA_MUST_CHECK int ea_path_check_private(const char *path, ea_err *err);
 
 /* ---- the rest ---- */
+/* What ea_thread_is_bulk does, for one of its platforms. */
+void ea_thread_lower(enum ea_bulk_priority priority);
 void ea_os_error_text(int os_error, char *out, size_t out_bytes);
 int ea_is_terminal(FILE *f);
 uint32_t ea_process_id(void);

@@ -11,8 +11,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,6 +63,16 @@ void ea_thread_join(ea_thread *thread) {
         return;
     pthread_join(thread->handle, NULL);
     free(thread);
+}
+
+void ea_thread_lower(enum ea_bulk_priority priority) {
+    enum { WHO_THREAD = 1, CLASS_SHIFT = 13, BEST_EFFORT = 2, IDLE = 3, LAST = 7 }; /* linux/ioprio.h */
+    long thread = syscall(SYS_gettid);
+    int background = priority == EA_BULK_BACKGROUND;
+    /* Linux counts niceness and the disk's class by thread; a refusal leaves it as it is */
+    (void)setpriority(PRIO_PROCESS, (id_t)thread, getpriority(PRIO_PROCESS, (id_t)thread) + (background ? 19 : 5));
+    (void)syscall(SYS_ioprio_set, WHO_THREAD, thread,
+                  background ? IDLE << CLASS_SHIFT : BEST_EFFORT << CLASS_SHIFT | LAST);
 }
 
 int ea_mutex_create(ea_mutex **ret, ea_err *err) {

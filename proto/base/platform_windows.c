@@ -141,6 +141,11 @@ void ea_thread_join(ea_thread *thread) {
     free(thread);
 }
 
+void ea_thread_lower(enum ea_bulk_priority priority) {
+    SetThreadPriority(GetCurrentThread(),
+                      priority == EA_BULK_BACKGROUND ? THREAD_MODE_BACKGROUND_BEGIN : THREAD_PRIORITY_BELOW_NORMAL);
+}
+
 int ea_mutex_create(ea_mutex **ret, ea_err *err) {
     ea_mutex *m = calloc(1, sizeof *m);
     if (!m)

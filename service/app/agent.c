@@ -5,9 +5,9 @@
 #include "feed.h"
 #include "input.h"
 #include "platform.h"
+#include "say.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +49,10 @@ typedef struct runner {
 
 typedef struct agent {
     ea_shipping_voice voice; /* first member: the sender's callbacks get it */
+    const ea_agent_options *o;
     ea_agent_asks *asks;
     const char *path;
+    uint64_t lost;        /* events, as far as it was said */
     ea_counters counters; /* the spool's and the sender's */
     ea_mutex *lock;       /* runners, their feeds and troubles; held for moments */
     ea_cond *wake;        /* runners that wait for their next attempt */
@@ -60,26 +62,9 @@ typedef struct agent {
     uint64_t reloads, reloads_refused;
     ea_spool *spool;
     ea_sender *sender;
-    trouble spool_trouble, sender_trouble, status_trouble;
+    trouble config_trouble, log_trouble, spool_trouble, sender_trouble, status_trouble;
     trouble line_trouble; /* the collector's line; lock */
 } agent;
-
-static void say(const char *format, ...) EA_PRINTF(1, 2);
-static void say(const char *format, ...) {
-    char line[1024];
-    ea_text t;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    ea_text_init(&t);
-    ea_text_str(&t, "etwagent: ");
-    ea_text_safe(&t, line, strlen(line));
-    ea_text_char(&t, '\n');
-    if (!t.failed)
-        fwrite(t.data, 1, t.len_bytes, stderr);
-    ea_text_deinit(&t);
-}
 
 /* Notes what is wrong now (rc 0: nothing) and says it when that is news. */
 static void note(trouble *t, const char *whose, int rc, const ea_err *err) {
@@ -87,9 +72,9 @@ static void note(trouble *t, const char *whose, int rc, const ea_err *err) {
     if (strcmp(t->text, now) == 0)
         return;
     if (rc)
-        say("%s%s%s (%s); it is tried again", whose, *whose ? ": " : "", now, ea_code_text(rc));
+        ea_say(EA_SAID_TROUBLE, "%s%s%s (%s); it is tried again", whose, *whose ? ": " : "", now, ea_code_text(rc));
     else
-        say("%s%sworks again", whose, *whose ? ": " : "");
+        ea_say(EA_SAID_WORKS, "%s%sworks again", whose, *whose ? ": " : "");
     snprintf(t->text, sizeof t->text, "%s", now);
 }
 
@@ -104,7 +89,7 @@ static void release(generation *g) {
 
 static void say_problem(void *arg, const char *line) {
     (void)arg;
-    say("%s", line);
+    ea_say(EA_SAID_NOTE, "%s", line);
 }
 
 static int read_config(const char *path, generation **ret, ea_err *err) {
@@ -122,8 +107,8 @@ static int read_config(const char *path, generation **ret, ea_err *err) {
     }
     g->users = 1;
     for (size_t i = 0; i < g->c.sessions.count; i++)
-        say("session %s is left out: this program runs no ETW sessions yet",
-            ((const ea_session_config *)g->c.sessions.items)[i].name);
+        ea_say(EA_SAID_NOTE, "session %s is left out: this program runs no ETW sessions yet",
+               ((const ea_session_config *)g->c.sessions.items)[i].name);
     *ret = g;
     return 0;
 }
@@ -325,7 +310,7 @@ static void start_missing(agent *a) {
     const ea_file_source_config *sources = g->c.sources.items;
     for (size_t i = 0; i < g->c.sources.count; i++)
         if (!has_runner(a, sources[i].name) && start_runner(a, g, &sources[i], &err))
-            say("%s", err.message);
+            ea_say(EA_SAID_TROUBLE, "%s", err.message);
 }
 
 static void stop_shipping(agent *a) {
@@ -333,7 +318,7 @@ static void stop_shipping(agent *a) {
     ea_sender_destroy(a->sender);
     a->sender = NULL;
     if (a->spool && ea_spool_close(a->spool, &err))
-        say("%s", err.message);
+        ea_say(EA_SAID_TROUBLE, "%s", err.message);
     a->spool = NULL;
 }
 
@@ -364,8 +349,8 @@ static void reload(agent *a) {
     ea_err err = {0};
     if (read_config(a->path, &g, &err)) {
         if (err.code != EA_EFORMAT) /* its mistakes were said */
-            say("%s", err.message);
-        say("the configuration that runs stays as it is");
+            ea_say(EA_SAID_TROUBLE, "%s", err.message);
+        ea_say(EA_SAID_REFUSED, "the configuration that runs stays as it is");
         a->reloads_refused++;
         return;
     }
@@ -393,23 +378,24 @@ static void reload(agent *a) {
     a->tried_ns = 0;
     a->reloads++;
     size_t fresh = g->c.sources.count - kept;
-    say("configuration read again: %zu source%s, %zu ended, %zu %s%s", kept, kept == 1 ? " goes on" : "s go on", ended,
-        fresh, fresh == 1 ? "begins" : "begin", line ? "; shipping begins anew" : "");
+    ea_say(EA_SAID_RELOADED, "configuration read again: %zu source%s, %zu ended, %zu %s%s", kept,
+           kept == 1 ? " goes on" : "s go on", ended, fresh, fresh == 1 ? "begins" : "begin",
+           line ? "; shipping begins anew" : "");
 }
 
 /* ---- the status file ---- */
 
-int ea_agent_status_path(const char *given, char *out, ea_err *err) {
-    static const char NAME[] = "/status.json";
+int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err) {
+    size_t n = strlen(name) + 2;
     if (given) {
         if (strlen(given) >= EA_AGENT_PATH_BYTES)
-            return ea_fail(err, EA_EUSAGE, "status: expected a file's path");
+            return ea_fail(err, EA_EUSAGE, "%s: expected a file's path", name);
         memcpy(out, given, strlen(given) + 1);
         return 0;
     }
-    int rc = ea_state_dir(out, EA_AGENT_PATH_BYTES - sizeof NAME, err);
+    int rc = ea_state_dir(out, EA_AGENT_PATH_BYTES - n, err);
     if (!rc)
-        memcpy(out + strlen(out), NAME, sizeof NAME);
+        snprintf(out + strlen(out), n, "/%s", name);
     return rc;
 }
 
@@ -418,8 +404,8 @@ static void put_trouble(ea_text *t, const trouble *x) {
     ea_text_json_str(t, x->text);
 }
 
-/* With the agent's lock. */
-static int put_source(ea_text *t, const runner *r) {
+/* With the agent's lock. Adds to *lost. */
+static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
     static const char *const STATES[] = {[WAITS] = "waiting", [READS] = "reading", [READ] = "read"};
     uint8_t stream[EA_STREAM_ID_BYTES] = {0};
     ea_pipeline_status p = {0};
@@ -446,15 +432,19 @@ static int put_source(ea_text *t, const runner *r) {
         EA_COUNT_events_compressing,     EA_COUNT_events_spooled,         EA_COUNT_events_unanswered,
         EA_COUNT_events_evicted_size,    EA_COUNT_events_evicted_age,     EA_COUNT_events_evicted_damage,
         EA_COUNT_events_evicted_refused, EA_COUNT_events_dropped_oversize};
-    for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++)
+    enum { FIRST_LOST = 6 }; /* of SHOWN: from here on they are gone */
+    for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++) {
         ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(SHOWN[i])->name, ea_counter_get(&c, SHOWN[i]));
+        if (i >= FIRST_LOST)
+            *lost += ea_counter_get(&c, SHOWN[i]);
+    }
     ea_text_printf(t, ", \"batches\": %" PRIu64 ", \"ledger_balanced\": %s", p.batches, balanced ? "true" : "false");
     put_trouble(t, &r->trouble);
     ea_text_char(t, '}');
     return balanced;
 }
 
-static void put_status(agent *a, const char *state, ea_text *t) {
+static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) {
     const ea_agent_config *c = &a->generation->c;
     int balanced = 1;
     ea_text_printf(t, "{\"state\": \"%s\", \"version\": \"%s\", \"pid\": %" PRIu32 ", \"configuration\": ", state,
@@ -466,7 +456,7 @@ static void put_status(agent *a, const char *state, ea_text *t) {
                    a->started_utc_ns, ea_utc_ns(), c->service.status_every_ns, a->reloads, a->reloads_refused);
     ea_mutex_lock(a->lock);
     for (const runner *r = a->runners; r; r = r->next) {
-        balanced &= put_source(t, r);
+        balanced &= put_source(t, r, lost);
         ea_text_str(t, r->next ? ",\n  " : "");
     }
     ea_spool_status s = {0};
@@ -489,24 +479,22 @@ static void put_status(agent *a, const char *state, ea_text *t) {
 }
 
 static void write_status(agent *a, const char *state) {
-    char path[EA_AGENT_PATH_BYTES], dir[EA_AGENT_PATH_BYTES];
+    char path[EA_AGENT_PATH_BYTES];
     ea_err err = {0};
     ea_text t;
+    uint64_t lost = 0;
     ea_text_init(&t);
-    put_status(a, state, &t);
-    int rc = ea_agent_status_path(a->generation->c.service.status, path, &err);
+    put_status(a, state, &t, &lost);
+    if (lost > a->lost)
+        ea_say(EA_SAID_LOST, "%" PRIu64 " more events were lost; \"etwagent status\" says where", lost - a->lost);
+    a->lost = lost;
+    if (a->o->on_status && !t.failed)
+        a->o->on_status(a->o->arg, t.data, t.len_bytes);
+    int rc = ea_agent_file_path(a->generation->c.service.status, "status.json", path, &err);
     if (!rc && t.failed)
         rc = ea_fail(&err, EA_ENOMEM, "write %s", path);
-    if (!rc) {
-        memcpy(dir, path, sizeof dir);
-        char *slash = strrchr(dir, '/'), *backslash = strrchr(dir, '\\');
-        if (!slash || (backslash && backslash > slash))
-            slash = backslash;
-        if (slash && slash != dir) {
-            *slash = 0;
-            rc = ea_path_make_dirs(dir, &err);
-        }
-    }
+    if (!rc)
+        rc = ea_path_make_parent(path, &err);
     if (!rc)
         rc = ea_path_write_all(path, t.data, t.len_bytes, 0, &err);
     note(&a->status_trouble, "status file", rc, &err);
@@ -515,55 +503,117 @@ static void write_status(agent *a, const char *state) {
 
 /* ---- the run ---- */
 
+/* What the part "service" says of the program itself. */
+static void apply_service(agent *a) {
+    const ea_service_config *c = &a->generation->c.service;
+    char path[EA_AGENT_PATH_BYTES];
+    ea_err err = {0};
+    int rc = 0;
+    if (c->log || a->o->log_by_default) {
+        rc = ea_agent_file_path(c->log, "log.txt", path, &err);
+        if (!rc)
+            rc = ea_path_make_parent(path, &err);
+    }
+    if (!rc)
+        rc = ea_say_file(c->log || a->o->log_by_default ? path : NULL, c->log_bytes, (unsigned)c->log_lines, &err);
+    note(&a->log_trouble, "log", rc, &err);
+    ea_set_bulk_priority((enum ea_bulk_priority)c->bulk_priority);
+    if (a->o->on_config)
+        a->o->on_config(a->o->arg, &a->generation->c);
+}
+
+/* What waits on this machine is forced to the disk, and sent without the pause behind a failure. */
+static void flush(agent *a) {
+    ea_err err;
+    if (a->spool && ea_spool_sync(a->spool, &err))
+        ea_say(EA_SAID_TROUBLE, "%s", err.message);
+    if (a->sender)
+        ea_sender_hurry(a->sender);
+}
+
 static void tick(agent *a) {
     int64_t now = ea_monotonic_ns();
-    if (atomic_exchange(&a->asks->reload, 0))
+    atomic_fetch_add(&a->asks->beats, 1);
+    if (atomic_exchange(&a->asks->reload, 0)) {
         reload(a);
+        apply_service(a);
+    }
     if (!a->tried_ns || now - a->tried_ns >= RETRY_NS) {
         a->tried_ns = now;
         start_missing(a);
     }
-    if (!a->status_ns || now - a->status_ns >= a->generation->c.service.status_every_ns) {
+    if (atomic_exchange(&a->asks->flush, 0))
+        flush(a);
+    if (atomic_exchange(&a->asks->status, 0) || !a->status_ns ||
+        now - a->status_ns >= a->generation->c.service.status_every_ns) {
         a->status_ns = now;
         write_status(a, "running");
     }
 }
 
-int ea_agent_run(const char *config_path, ea_agent_asks *asks, ea_err *err) {
+/* Reads the configuration; a patient agent waits for one that can be read. EA_ECANCELED: asked to stop meanwhile. */
+static int first_config(agent *a, ea_err *err) {
+    for (;;) {
+        int rc = read_config(a->path, &a->generation, err);
+        if (!rc && !a->generation->c.sources.count && !a->o->patient) {
+            release(a->generation);
+            a->generation = NULL;
+            return ea_fail(err, EA_EUSAGE, "%s asks for nothing that this program can run: name a source", a->path);
+        }
+        if (!rc || !a->o->patient)
+            return rc;
+        note(&a->config_trouble, "configuration", rc, err);
+        int64_t until = ea_monotonic_ns() + RETRY_NS;
+        while (ea_monotonic_ns() < until && !atomic_exchange(&a->asks->reload, 0)) {
+            if (atomic_load(&a->asks->stop))
+                return ea_fail(err, EA_ECANCELED, "read %s", a->path);
+            atomic_fetch_add(&a->asks->beats, 1);
+            ea_sleep_ns(TICK_NS);
+        }
+    }
+}
+
+static void run_until_stopped(agent *a) {
+    note(&a->config_trouble, "configuration", 0, NULL);
+    apply_service(a);
+    ea_say(EA_SAID_STARTED, "started with %s, %zu source%s", a->path, a->generation->c.sources.count,
+           a->generation->c.sources.count == 1 ? "" : "s");
+    while (!atomic_load(&a->asks->stop)) {
+        tick(a);
+        ea_sleep_ns(TICK_NS);
+    }
+    for (runner *r = a->runners; r; r = r->next) /* all at once, then one after the other */
+        ask_runner(r);
+    for (runner *r = a->runners; r; r = r->next)
+        halt_runner(r);
+    if (a->sender && !atomic_load(&a->asks->hurry)) { /* what waits may go now; else it goes after the next start */
+        ea_sender_drain(a->sender);
+        (void)ea_sender_wait(a->sender, LAST_WORDS_NS);
+    }
+    write_status(a, "stopped");
+    while (a->runners)
+        stop_runner(a, a->runners);
+    stop_shipping(a);
+    ea_say(EA_SAID_STOPPED, "stopped");
+}
+
+int ea_agent_run(const ea_agent_options *options, ea_err *err) {
     agent *a = calloc(1, sizeof *a);
     if (!a)
         return ea_fail(err, EA_ENOMEM, "run");
-    a->asks = asks;
-    a->path = config_path;
+    a->o = options;
+    a->asks = options->asks;
+    a->path = options->config_path;
     a->started_utc_ns = ea_utc_ns();
-    int rc = read_config(config_path, &a->generation, err);
-    if (!rc && !a->generation->c.sources.count)
-        rc = ea_fail(err, EA_EUSAGE, "%s asks for nothing that this program can run: name a source", config_path);
-    if (!rc)
-        rc = ea_mutex_create(&a->lock, err);
+    int rc = ea_mutex_create(&a->lock, err);
     if (!rc)
         rc = ea_cond_create(&a->wake, err);
-    if (!rc) {
-        say("started with %s, %zu source%s", config_path, a->generation->c.sources.count,
-            a->generation->c.sources.count == 1 ? "" : "s");
-        while (!atomic_load(&asks->stop)) {
-            tick(a);
-            ea_sleep_ns(TICK_NS);
-        }
-        for (runner *r = a->runners; r; r = r->next) /* all at once, then one after the other */
-            ask_runner(r);
-        for (runner *r = a->runners; r; r = r->next)
-            halt_runner(r);
-        if (a->sender) { /* what waits may go now; else it goes after the next start */
-            ea_sender_drain(a->sender);
-            (void)ea_sender_wait(a->sender, LAST_WORDS_NS);
-        }
-        write_status(a, "stopped");
-        while (a->runners)
-            stop_runner(a, a->runners);
-        stop_shipping(a);
-        say("stopped");
-    }
+    if (!rc)
+        rc = first_config(a, err);
+    if (!rc)
+        run_until_stopped(a);
+    if (rc == EA_ECANCELED)
+        rc = 0;
     release(a->generation);
     ea_cond_destroy(a->wake);
     ea_mutex_destroy(a->lock);

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { SOURCES_MAX = 64 };
+enum { SOURCES_MAX = 64, MEMORY_LIMIT_MIN = 64 << 20 };
+
+static const char *const PROCESS_PRIORITIES[] = {"normal", "below-normal", "idle", NULL};
+static const char *const BULK_PRIORITIES[] = {"normal", "low", "background", NULL};
 
 static const ea_option SERVICE_ROWS[] = {
     {.name = "status",
@@ -17,10 +20,72 @@ static const ea_option SERVICE_ROWS[] = {
      .min = 100000000,
      .max = INT64_C(3600000000000),
      .help = "how often it is written anew"},
+    {.name = "log",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_service_config, log),
+     .help =
+         "file for what the agent says; default: log.txt in the folder for state when Windows runs it as a service, "
+         "else none"},
+    {.name = "log-bytes",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(ea_service_config, log_bytes),
+     .fallback = "4MiB",
+     .min = 4096,
+     .max = UINT64_C(1) << 40,
+     .help = "a log file that would become larger is kept once, as .1, and begun anew"},
+    {.name = "log-lines",
+     .type = EA_OPT_U64,
+     .offset = offsetof(ea_service_config, log_lines),
+     .fallback = "120",
+     .max = 1000000,
+     .help = "so many lines a minute, then they are counted only; 0: all"},
+    {.name = "watchdog",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(ea_service_config, watchdog_ns),
+     .fallback = "5m",
+     .max = INT64_C(86400000000000),
+     .help =
+         "a service whose main thread does nothing for so long writes a minidump and ends, so that Windows starts it "
+         "again; 0: never"},
+    {.name = "memory-limit",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(ea_service_config, memory_limit_bytes),
+     .max = UINT64_C(1) << 44,
+     .help = "Windows gives the process no more memory than this, by a job object; 0: no limit"},
+    {.name = "cpu-limit",
+     .type = EA_OPT_U64,
+     .offset = offsetof(ea_service_config, cpu_limit_percent),
+     .max = 100,
+     .help = "percent of all processors that Windows gives the process, by a job object; 0: no limit"},
+    {.name = "priority",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_service_config, priority),
+     .fallback = "normal",
+     .choices = PROCESS_PRIORITIES,
+     .help = "the process's priority class in Windows"},
+    {.name = "bulk-priority",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_service_config, bulk_priority),
+     .fallback = "low",
+     .choices = BULK_PRIORITIES,
+     .help = "the threads that encode and send: low: below the machine's other work; background: their disk and memory "
+             "use, too"},
     {.name = NULL},
 };
+static int check_service(const void *table, const char **ret_key, ea_err *err) {
+    const ea_service_config *c = table;
+    *ret_key = "memory-limit";
+    if (c->memory_limit_bytes && c->memory_limit_bytes < MEMORY_LIMIT_MIN)
+        return ea_fail(err, EA_EINVAL, "expected 64MiB or more, or 0");
+    return 0;
+}
+
 static const ea_table SERVICE = {
-    .summary = "The running program.", .rows = SERVICE_ROWS, .size = sizeof(ea_service_config)};
+    .summary = "The running program.",
+    .rows = SERVICE_ROWS,
+    .size = sizeof(ea_service_config),
+    .check = check_service,
+};
 
 static int check_shipping(const void *table, const char **ret_key, ea_err *err) {
     const ea_shipping_options *o = table;

@@ -20,6 +20,12 @@ typedef struct ea_file_source_config {
 typedef struct ea_service_config {
     const char *status; /* NULL: the default */
     int64_t status_every_ns;
+    const char *log; /* NULL: the default */
+    uint64_t log_bytes, log_lines;
+    int64_t watchdog_ns;
+    uint64_t memory_limit_bytes, cpu_limit_percent; /* 0: none */
+    int priority;                                   /* index into normal, below-normal, idle */
+    int bulk_priority;                              /* index into normal, low, background */
 } ea_service_config;
 
 typedef struct ea_agent_config {

@@ -25,7 +25,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     (void)operands;
     ea_on_stop(ask_to_stop);
     ea_on_reload(ask_to_reload);
-    int rc = ea_agent_run(o->config, &asks, &err);
+    int rc = ea_agent_run(&(ea_agent_options){.config_path = o->config, .asks = &asks}, &err);
     if (rc && rc != EA_EFORMAT) /* mistakes were said, each with its place */
         ea_err_print(stderr, "etwagent", &err);
     return ea_exit_code(rc);

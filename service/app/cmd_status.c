@@ -3,6 +3,9 @@
 #include "agent.h"
 #include "commands.h"
 #include "config.h"
+#if defined(_WIN32)
+#include "pipe.h"
+#endif
 #include "platform.h"
 #include "spool.h"
 
@@ -147,14 +150,33 @@ static void describe(const status *s, int runs, ea_text *t) {
         ea_text_str(t, "the ledger does not balance\n");
 }
 
+/* What the running service says of itself; 0: there is none, or not for this user. */
+static int ask_service(char **ret_text, size_t *ret_len_bytes) {
+#if defined(_WIN32)
+    ea_text t;
+    ea_err err;
+    ea_text_init(&t);
+    if (!ea_pipe_ask(EA_STATUS_PIPE, &t, &err) && (*ret_text = malloc(t.len_bytes + 1)) != NULL) {
+        memcpy(*ret_text, t.data, t.len_bytes);
+        (*ret_text)[t.len_bytes] = 0;
+        *ret_len_bytes = t.len_bytes;
+    }
+    ea_text_deinit(&t);
+#else
+    (void)ret_len_bytes;
+#endif
+    return *ret_text != NULL;
+}
+
 /* *ret_runs: it has written the file when it should have. */
 static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
-    char path[EA_AGENT_PATH_BYTES], *text;
-    size_t len_bytes;
+    char path[EA_AGENT_PATH_BYTES], *text = NULL;
+    size_t len_bytes = 0;
     ea_config *memory;
     status s = {0};
-    int rc = ea_agent_status_path(o->file, path, err);
-    if (!rc)
+    int rc = ea_agent_file_path(o->file, "status.json", path, err);
+    int asked = !rc && !o->file && ask_service(&text, &len_bytes);
+    if (!rc && !asked)
         rc = ea_path_read_all(path, STATUS_MAX, &text, &len_bytes, err);
     if (rc)
         return rc;
@@ -194,8 +216,9 @@ const ea_command ea_cmd_status = {
     .name = "status",
     .operands = "",
     .summary = "Say how the agent that runs on this machine is",
-    .details = "Prints what the agent has written into its status file. Exit code 0: it runs; 1: it does not, or has "
-               "not said so\nin time.",
+    .details =
+        "Prints what the agent has written into its status file; on Windows a running service is asked first, by a "
+        "named pipe,\nunless --file is given. Exit code 0: it runs; 1: it does not, or has not said so in time.",
     .options = (const ea_option[]){{.name = "file",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,

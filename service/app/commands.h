@@ -21,4 +21,14 @@ extern const ea_command ea_cmd_spool_verify;
 extern const ea_command ea_cmd_spool_drain;
 extern const ea_command ea_cmd_spool_rotate_key;
 
+/* On Windows only: cmd_service.c. */
+extern const ea_command ea_cmd_flush;
+extern const ea_command ea_cmd_harden;
+extern const ea_command ea_cmd_install;
+extern const ea_command ea_cmd_reload;
+extern const ea_command ea_cmd_service;
+extern const ea_command ea_cmd_start;
+extern const ea_command ea_cmd_stop;
+extern const ea_command ea_cmd_uninstall;
+
 #endif

@@ -14,6 +14,16 @@ int main(int argc, char **argv) {
         &ea_cmd_schema,
         &ea_cmd_run,
         &ea_cmd_status,
+#if defined(_WIN32)
+        &ea_cmd_install,
+        &ea_cmd_uninstall,
+        &ea_cmd_harden,
+        &ea_cmd_start,
+        &ea_cmd_stop,
+        &ea_cmd_reload,
+        &ea_cmd_flush,
+        &ea_cmd_service,
+#endif
         &ea_cmd_replay,
         &ea_cmd_spool_list,
         &ea_cmd_spool_verify,

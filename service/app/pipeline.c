@@ -139,6 +139,7 @@ static void encode(ea_pipeline *p, worker *w, const job *j) {
 static void worker_main(void *arg) {
     worker *w = arg;
     ea_pipeline *p = w->pipeline;
+    ea_thread_is_bulk();
     ea_mutex_lock(p->lock);
     for (;;) {
         while (!p->count && !p->closing)

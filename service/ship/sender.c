@@ -22,7 +22,7 @@ struct ea_sender {
     char **urls; /* with the path */
     char *cert, *key, *ca;
     ea_thread *thread;
-    atomic_int stop, drain;
+    atomic_int stop, drain, hurry;
     _Atomic uint64_t requests, failures, sent_bytes;
     _Atomic size_t current; /* index into urls */
 
@@ -63,10 +63,10 @@ static uint64_t next_random(ea_sender *s) { /* xorshift64: spreads retries, no s
     return s->random;
 }
 
-static void pause_for(ea_sender *s, int64_t ns) {
+static void pause_for(ea_sender *s, int64_t ns, int may_hurry) {
     int64_t until = ea_monotonic_ns() + ns;
     ea_mutex_lock(s->lock);
-    while (!atomic_load(&s->stop)) {
+    while (!atomic_load(&s->stop) && !(may_hurry && atomic_exchange(&s->hurry, 0))) {
         int64_t left = until - ea_monotonic_ns();
         if (left <= 0)
             break;
@@ -113,7 +113,7 @@ static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err 
     int64_t wait = next_pause(s);
     if (retry_after_ns) /* not before it, and not all at the same moment */
         wait = retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1));
-    pause_for(s, wait < WAIT_MAX_NS ? wait : WAIT_MAX_NS);
+    pause_for(s, wait < WAIT_MAX_NS ? wait : WAIT_MAX_NS, !retry_after_ns);
     return 0;
 }
 
@@ -479,8 +479,10 @@ static int send_items(ea_sender *s, ea_err *err) {
         s->credit_bytes = ack.credit_bytes;
         s->limit_bytes = s->limit_bytes < s->cap_bytes / 2 ? s->limit_bytes * 2 : s->cap_bytes;
         if (ack.retry_after_ms)
-            pause_for(s, ack.retry_after_ms * (int64_t)1000000 < WAIT_MAX_NS ? ack.retry_after_ms * (int64_t)1000000
-                                                                             : WAIT_MAX_NS);
+            pause_for(s,
+                      ack.retry_after_ms * (int64_t)1000000 < WAIT_MAX_NS ? ack.retry_after_ms * (int64_t)1000000
+                                                                          : WAIT_MAX_NS,
+                      0);
     }
     return 0;
 }
@@ -539,7 +541,7 @@ static int run(ea_sender *s, ea_err *err) {
             if (atomic_load(&s->stop))
                 continue;
             /* a cancelled spool does not wait: no busy loop until somebody says stop or drain */
-            pause_for(s, SECOND_NS / 100);
+            pause_for(s, SECOND_NS / 100, 0);
             continue;
         }
         size_t limit = s->limit_bytes;
@@ -555,6 +557,7 @@ static int run(ea_sender *s, ea_err *err) {
 static void thread_main(void *arg) {
     ea_sender *s = arg;
     ea_err err = {0};
+    ea_thread_is_bulk();
     err.code = run(s, &err);
     ea_mutex_lock(s->lock);
     s->result = err;
@@ -694,6 +697,13 @@ void ea_sender_stop(ea_sender *s) {
     ea_cond_broadcast(s->changed);
     ea_mutex_unlock(s->lock);
     ea_spool_wake(s->spool);
+}
+
+void ea_sender_hurry(ea_sender *s) {
+    ea_mutex_lock(s->lock);
+    atomic_store(&s->hurry, 1);
+    ea_cond_broadcast(s->changed);
+    ea_mutex_unlock(s->lock);
 }
 
 int ea_sender_wait(ea_sender *s, int64_t timeout_ns) {

@@ -60,6 +60,9 @@ typedef struct ea_sender_status {
 EA_MUST_CHECK int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *options, ea_err *err);
 /* Ends as soon as the spool is empty. Any thread. */
 void ea_sender_drain(ea_sender *s);
+/* The pause behind a failure that goes on, or the next one, ends early; one that the collector asked for does not. Any
+ * thread. */
+void ea_sender_hurry(ea_sender *s);
 /* Ends now; a request under way is broken off and its batches stay in the spool. Any thread. */
 void ea_sender_stop(ea_sender *s);
 /* 1 when the sender has ended, after at most timeout_ns; 0 when it still runs. Any thread. */

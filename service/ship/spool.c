@@ -690,15 +690,8 @@ enum { LOOK_AT_AGES_NS = 1000000000 };
 
 static int keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
     int rc = 0;
-    if (s->o.sync == EA_SPOOL_SYNC_INTERVAL) {
-        ea_mutex_lock(s->write_lock);
-        ea_mutex_lock(s->lock);
-        s->has_unsynced = 0;
-        ea_mutex_unlock(s->lock);
-        if (s->unsynced)
-            rc = sync_open(s, err);
-        ea_mutex_unlock(s->write_lock);
-    }
+    if (s->o.sync == EA_SPOOL_SYNC_INTERVAL)
+        rc = ea_spool_sync(s, err);
     int64_t now = ea_monotonic_ns();
     if (!rc && s->o.limit_age_ns && now - *aged_ns >= LOOK_AT_AGES_NS) {
         *aged_ns = now;
@@ -750,6 +743,16 @@ void ea_spool_end_keeper(ea_spool *s) {
     ea_mutex_unlock(s->lock);
     ea_thread_join(s->keeper);
     s->keeper = NULL;
+}
+
+int ea_spool_sync(ea_spool *s, ea_err *err) {
+    ea_mutex_lock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    s->has_unsynced = 0;
+    ea_mutex_unlock(s->lock);
+    int rc = s->unsynced ? sync_open(s, err) : 0;
+    ea_mutex_unlock(s->write_lock);
+    return rc;
 }
 
 int ea_spool_trouble(ea_spool *s, ea_err *err) {

@@ -132,6 +132,8 @@ enum ea_spool_outcome {
 /* Says what became of all items of one take, in their order. Deletes what is done with; saves the state before that. */
 EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t count,
                                   ea_err *err);
+/* Forces to the disk what was appended and is not there yet, whatever the options say. Any thread. */
+EA_MUST_CHECK int ea_spool_sync(ea_spool *s, ea_err *err);
 /* What failed behind everybody's back, in the spool's own thread (a sync, an eviction by age): that error, from then
  * on; else 0. Asked now and then by the sender's thread. */
 EA_MUST_CHECK int ea_spool_trouble(ea_spool *s, ea_err *err);

@@ -6,6 +6,8 @@ not change, and refuses one with a mistake; killed and started again, it ships e
 """
 import json
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -38,9 +40,10 @@ class Agent:
         self.output = env.folder / f"{name}.agent.log"
         self.process = None
 
-    def configure(self, sources, batching="batch-events: 1000", certificate=None):
+    def configure(self, sources, batching="batch-events: 1000", certificate=None, service=()):
         """sources: {name: (paths, speed)}"""
-        lines = ["service:", f"  status: {json.dumps(str(self.status))}", "  status-every: 100ms", "shipping:",
+        lines = ["service:", f"  status: {json.dumps(str(self.status))}", "  status-every: 100ms", *(f"  {line}" for line in service),
+                 "shipping:",
                  f"  collector: {self.collector.url}", f"  cert: {certificate or self.env.certs / (self.name + '.crt')}",
                  f"  key: {self.env.certs / (self.name + '.key')}", f"  ca: {self.env.certs / 'ca.crt'}",
                  f"  spool: {self.env.folder / (self.name + '-spool')}", "  retry-max: 500ms", "batching:", f"  {batching}", "sources:"]
@@ -197,6 +200,49 @@ def killed(env, checks, collector):
     check_store(env, checks, collector, "killed-machine", everything, "killed three times")
 
 
+def thread_niceness(process):
+    """{name: niceness} of a process's threads."""
+    found = {}
+    for task in pathlib.Path(f"/proc/{process}/task").iterdir():
+        try:
+            words = (task / "stat").read_text().rpartition(")")
+            found[words[0].partition("(")[2]] = int(words[2].split()[16])
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def good_citizen(env, checks, collector):
+    """Threads that do bulk work stand behind others; the log file keeps its bounds in bytes and lines a minute."""
+    agent = Agent(env, collector, "citizen")
+    log = env.folder / "citizen.log"
+    one = {"one": (traces.paths(ONE, env.build), 0)}
+    limits = [f"log: {json.dumps(str(log))}", "log-bytes: 4KiB", "log-lines: 40"]
+    agent.configure(one, service=limits)
+    try:
+        agent.start()
+        wait_until(lambda: {"encoder", "sender", "source"} <= set(thread_niceness(agent.process.pid)), "its threads", agent)
+        names = ("encoder", "sender")
+        wait_until(lambda: all(nice.get(name) == nice["source"] + 5 for nice in [thread_niceness(agent.process.pid)] for name in names),
+                   "bulk threads that are nicer by 5 than their source's", agent)
+        for round_number in range(1, 61):
+            agent.config.write_text(f"surprise{round_number}: 1\n")
+            agent.reload()
+            wait_until(lambda: agent.now().get("reloads_refused", 0) >= round_number, "a refusal", agent)
+        agent.configure(one, service=limits)
+        agent.reload()
+        wait_until(lambda: agent.now().get("reloads") == 1, "the reload", agent)
+        checks.equal(agent.stop(), 0, "exit code")
+    finally:
+        agent.kill()
+    older = log.with_name(log.name + ".1")
+    checks.that(log.stat().st_size <= 4096 and older.stat().st_size <= 4096, "a log file is larger than log-bytes")
+    words = (env.folder / "citizen.agent.log").read_text()
+    checks.equal(words.count("the configuration that runs stays as it is"), 60, "refusals, which no rate holds back")
+    checks.that(0 < words.count("surprise") <= 40, f"{words.count('surprise')} lines about mistakes; 40 a minute are allowed")
+    checks.that(re.search(r"^\S+Z stopped$", log.read_text(), re.M), f"the last word is not in the log:\n{log.read_text()}")
+
+
 def refused(env, checks):
     bad = env.folder / "bad.yaml"
     bad.write_text("surprise: 1\n")
@@ -214,12 +260,13 @@ def refused(env, checks):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("test-machine", "late-machine", "killed-machine"))
+    env.make_certificates(("test-machine", "late-machine", "killed-machine", "citizen"))
     collector = env.new_collector().start()
     refused(env, checks)
     bad_start(env, checks, collector)
     reloads(env, checks, collector)
     killed(env, checks, collector)
+    good_citizen(env, checks, collector)
 
 
 if __name__ == "__main__":

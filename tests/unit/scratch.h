@@ -6,6 +6,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#if defined(_WIN32)
+#include <direct.h>
+#define rmdir _rmdir /* Windows' remove() takes files only */
+#else
+#include <unistd.h>
+#endif
 
 static char scratch[64];
 
@@ -33,7 +39,7 @@ static int scratch_remove_entry(const char *name, int is_dir, void *arg);
 static int scratch_remove_folder(const char *path) {
     ea_err err;
     int rc = ea_path_list(path, scratch_remove_entry, (void *)(size_t)path, &err);
-    return rc ? rc : remove(path);
+    return rc ? rc : rmdir(path);
 }
 
 static int scratch_remove_entry(const char *name, int is_dir, void *arg) {

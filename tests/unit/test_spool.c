@@ -1195,7 +1195,13 @@ static void the_key_file(void **state) {
         write_file(path, data, len_bytes);
         data[at] ^= 1;
         int rc = ea_spool_keys_read(&a, path, 1, &err);
-        assert_true(rc == EA_ECORRUPT || rc == EA_ECRYPTO); /* ECRYPTO: DPAPI's own check */
+#if defined(_WIN32)
+        /* DPAPI's own check; what it does not look at of its wrapper changes no key */
+        if (!rc)
+            assert_memory_equal(ea_spool_keys_newest(&a), ea_spool_keys_newest(&b), EA_SPOOL_KEY_ID_BYTES);
+        else
+#endif
+            assert_true(rc == EA_ECORRUPT || rc == EA_ECRYPTO);
     }
     for (size_t n = 0; n < len_bytes; n += 13) {
         write_file(path, data, n);

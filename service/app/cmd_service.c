@@ -1,0 +1,365 @@
+/* The agent as a Windows service: "install", "uninstall", "start", "stop", "reload", "flush", and "service", which only
+ * the service control manager starts. Before it: main.c, the SCM. After it: agent.h, service/windows. Thread: the main
+ * one; what the SCM asks comes on another. */
+#include "agent.h"
+#include "agent_config.h"
+#include "commands.h"
+#include "eventlog.h"
+#include "guard.h"
+#include "pipe.h"
+#include "platform.h"
+#include "say.h"
+#include "scm.h"
+#include "wide.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATUS_WAIT_MS = 2000 };
+static const char CONFIG_NAME[] = "etwagent.yaml", DUMP_FOLDER[] = "dumps";
+
+typedef struct options {
+    const char *config;
+    int start;
+} options;
+
+/* ---- the service ---- */
+
+typedef struct service {
+    ea_agent_asks asks;
+    char config[EA_AGENT_PATH_BYTES];
+    ea_watchdog *watchdog;
+    ea_pipe *pipe;
+    ea_mutex *lock;
+    ea_cond *fresh;
+    ea_text status;  /* lock, like the next two */
+    unsigned writes; /* of the status */
+    int over;
+} service;
+
+static void on_wish(void *arg, enum ea_service_wish wish) {
+    service *s = arg;
+    switch (wish) {
+    case EA_SERVICE_STOP:
+        atomic_store(&s->asks.stop, 1);
+        break;
+    case EA_SERVICE_SHUTDOWN:
+        atomic_store(&s->asks.hurry, 1);
+        atomic_store(&s->asks.stop, 1);
+        break;
+    case EA_SERVICE_RELOAD:
+        atomic_store(&s->asks.reload, 1);
+        break;
+    case EA_SERVICE_FLUSH:
+        atomic_store(&s->asks.flush, 1);
+        break;
+    case EA_SERVICE_STATUS:
+        atomic_store(&s->asks.status, 1);
+        break;
+    }
+}
+
+static void on_status(void *arg, const char *json, size_t len_bytes) {
+    service *s = arg;
+    ea_mutex_lock(s->lock);
+    ea_text_deinit(&s->status);
+    ea_text_init(&s->status);
+    ea_text_add(&s->status, json, len_bytes);
+    s->writes++;
+    ea_cond_broadcast(s->fresh);
+    ea_mutex_unlock(s->lock);
+}
+
+/* The pipe's thread: the status as it is now; as it was last when the main thread has no time for it. */
+static void answer(void *arg, ea_text *out) {
+    service *s = arg;
+    int64_t until = ea_monotonic_ns() + (int64_t)STATUS_WAIT_MS * 1000000;
+    ea_mutex_lock(s->lock);
+    unsigned before = s->writes;
+    atomic_store(&s->asks.status, 1);
+    while (s->writes == before && !s->over && ea_monotonic_ns() < until)
+        ea_cond_wait_for(s->fresh, s->lock, until - ea_monotonic_ns());
+    if (!s->status.failed)
+        ea_text_add(out, s->status.data, s->status.len_bytes);
+    ea_mutex_unlock(s->lock);
+}
+
+static void say_note(void *arg, const char *line) {
+    (void)arg;
+    ea_say(EA_SAID_NOTE, "%s", line);
+}
+
+static void on_config(void *arg, const struct ea_agent_config *config) {
+    service *s = arg;
+    const ea_service_config *c = &config->service;
+    ea_guard_limit(&(ea_guard_limits){.memory_bytes = c->memory_limit_bytes,
+                                      .cpu_percent = (unsigned)c->cpu_limit_percent,
+                                      .priority = c->priority},
+                   say_note, NULL);
+    if (s->watchdog)
+        ea_watchdog_set(s->watchdog, c->watchdog_ns);
+}
+
+static void on_said(void *arg, enum ea_said kind, const char *line) {
+    static const enum ea_eventlog_kind KINDS[] = {
+        [EA_SAID_STARTED] = EA_EVENTLOG_STARTED,   [EA_SAID_STOPPED] = EA_EVENTLOG_STOPPED,
+        [EA_SAID_RELOADED] = EA_EVENTLOG_RELOADED, [EA_SAID_REFUSED] = EA_EVENTLOG_REFUSED,
+        [EA_SAID_TROUBLE] = EA_EVENTLOG_TROUBLE,   [EA_SAID_WORKS] = EA_EVENTLOG_WORKS,
+        [EA_SAID_LOST] = EA_EVENTLOG_LOST,         [EA_SAID_FAILED] = EA_EVENTLOG_FAILED};
+    (void)arg;
+    if (kind != EA_SAID_NOTE)
+        ea_eventlog_write(KINDS[kind], line);
+}
+
+/* Something that the service can do without: it is said, and gone past. */
+static void without(int rc, const ea_err *err) {
+    if (rc)
+        ea_say(EA_SAID_TROUBLE, "%s (%s)", err->message, ea_code_text(rc));
+}
+
+static int serve(void *arg, ea_err *err) {
+    service *s = arg;
+    char path[EA_AGENT_PATH_BYTES];
+    ea_err e = {0};
+    int rc = ea_mutex_create(&s->lock, err);
+    if (!rc)
+        rc = ea_cond_create(&s->fresh, err);
+    if (rc)
+        return rc;
+    ea_text_init(&s->status);
+    int opened = ea_eventlog_open(&e);
+    int logs = ea_agent_file_path(NULL, "log.txt", path, &e);
+    if (!logs)
+        logs = ea_path_make_parent(path, &e);
+    logs = ea_say_to(
+        &(ea_say_options){
+            .quiet = 1, .path = logs ? NULL : path, .file_bytes = 4 << 20, .lines_a_minute = 120, .on_said = on_said},
+        &e);
+    without(logs, &e);
+    without(opened, &e);
+    rc = ea_agent_file_path(NULL, DUMP_FOLDER, path, &e);
+    without(rc ? rc : ea_guard_crashes(path, &e), &e);
+    without(ea_watchdog_start(&s->watchdog, &s->asks.beats, &e), &e);
+    without(ea_pipe_serve(&s->pipe, EA_STATUS_PIPE, answer, s, &e), &e);
+    rc = ea_agent_run(&(ea_agent_options){.config_path = s->config,
+                                          .asks = &s->asks,
+                                          .patient = 1,
+                                          .log_by_default = 1,
+                                          .arg = s,
+                                          .on_status = on_status,
+                                          .on_config = on_config},
+                      err);
+    if (rc)
+        ea_say(EA_SAID_FAILED, "%s (%s)", err->message, ea_code_text(rc));
+    ea_mutex_lock(s->lock);
+    s->over = 1;
+    ea_cond_broadcast(s->fresh);
+    ea_mutex_unlock(s->lock);
+    ea_pipe_close(s->pipe);
+    ea_watchdog_stop(s->watchdog);
+    ea_text_deinit(&s->status);
+    ea_cond_destroy(s->fresh);
+    ea_mutex_destroy(s->lock);
+    ea_say_end();
+    ea_eventlog_close();
+    return rc;
+}
+
+static int report(int rc, const ea_err *err) {
+    if (rc)
+        ea_err_print(stderr, "etwagent", err);
+    return ea_exit_code(rc);
+}
+
+static int run_service(const void *arg, int operand_count, char **operands) {
+    static service s;
+    const options *o = arg;
+    ea_err err = {0};
+    (void)operand_count;
+    (void)operands;
+    int rc = ea_agent_file_path(o->config, CONFIG_NAME, s.config, &err);
+    if (!rc)
+        rc = ea_service_main(&(ea_service){.arg = &s, .run = serve, .on_wish = on_wish}, &err);
+    return report(rc, &err);
+}
+
+/* ---- the commands of a person or an installer ---- */
+
+static void print_line(void *arg, const char *line) {
+    (void)arg;
+    fprintf(stderr, "etwagent: %s\n", line);
+}
+
+static const ea_service_report TO_PERSON = {.say = print_line};
+
+static int run_install(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    char config[EA_AGENT_PATH_BYTES], program[EA_AGENT_PATH_BYTES], full[EA_AGENT_PATH_BYTES];
+    ea_err err = {0};
+    (void)operand_count;
+    (void)operands;
+    int rc = ea_agent_file_path(o->config, CONFIG_NAME, config, &err);
+    if (!rc)
+        rc = ea_path_full(config, full, sizeof full, &err);
+    if (!rc)
+        rc = ea_path_make_parent(full, &err);
+    if (!rc)
+        rc = ea_program_path(program, sizeof program, &err);
+    if (!rc)
+        rc = ea_service_install(program, full, &TO_PERSON, &err);
+    if (!rc) {
+        printf("installed %s as a service with the configuration %s\n", program, full);
+        if (!ea_path_exists(full))
+            printf("that file is not there yet: the service waits for it\n");
+    }
+    if (!rc && o->start)
+        rc = ea_service_start(&err);
+    return report(rc, &err);
+}
+
+static int run_uninstall(const void *arg, int operand_count, char **operands) {
+    char folder[EA_AGENT_PATH_BYTES];
+    ea_err err = {0}, later;
+    (void)arg;
+    (void)operand_count;
+    (void)operands;
+    int rc = ea_service_uninstall(&TO_PERSON, &err);
+    if (!rc && !ea_state_dir(folder, sizeof folder, &later))
+        printf("the service is gone; configuration, keys, spool and log stay in %s\n", folder);
+    return report(rc, &err);
+}
+
+static int run_harden(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    (void)arg;
+    (void)operand_count;
+    (void)operands;
+    return report(ea_service_harden(&TO_PERSON, &err), &err);
+}
+
+static int run_start(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    (void)arg;
+    (void)operand_count;
+    (void)operands;
+    return report(ea_service_start(&err), &err);
+}
+
+static int run_stop(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    (void)arg;
+    (void)operand_count;
+    (void)operands;
+    return report(ea_service_stop(&err), &err);
+}
+
+static int run_reload(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    (void)arg;
+    (void)operand_count;
+    (void)operands;
+    return report(ea_service_wish_send(EA_SERVICE_RELOAD, &err), &err);
+}
+
+static int run_flush(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    (void)arg;
+    (void)operand_count;
+    (void)operands;
+    return report(ea_service_wish_send(EA_SERVICE_FLUSH, &err), &err);
+}
+
+#define CONFIG_OPTION                                                                                                  \
+    {                                                                                                                  \
+        .name = "config", .argument = "FILE", .type = EA_OPT_STRING, .offset = offsetof(options, config),              \
+        .help = "the configuration, YAML; default: etwagent.yaml in the folder for state"                              \
+    }
+static const ea_option NO_OPTIONS[] = {{.name = NULL}};
+
+const ea_command ea_cmd_service = {
+    .name = "service",
+    .operands = "",
+    .summary = "Run as a service; only Windows' service control manager starts this",
+    .details =
+        "A configuration that cannot be read, or that asks for nothing, is said once and waited for. Controls: stop, "
+        "shutdown,\npreshutdown, paramchange (read the configuration again), 200 (flush now), 201 (write the status "
+        "now).\nWhat it says is in the Windows event log and in log.txt in the folder for state.",
+    .options = (const ea_option[]){CONFIG_OPTION, {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run_service,
+};
+
+const ea_command ea_cmd_install = {
+    .name = "install",
+    .operands = "",
+    .summary = "Install this program as a Windows service, or bring an installed one up to date",
+    .details =
+        "The service is started with the machine (delayed) as LocalSystem with only the privileges that sessions need, "
+        "has\na SID of its own, and is started again after a crash. A step that this Windows refuses is said and gone "
+        "past.",
+    .options =
+        (const ea_option[]){
+            CONFIG_OPTION,
+            {.name = "start", .type = EA_OPT_FLAG, .offset = offsetof(options, start), .help = "start it, too"},
+            {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run_install,
+};
+
+const ea_command ea_cmd_harden = {
+    .name = "harden",
+    .operands = "",
+    .summary = "Give the installed service its recovery actions, SID and privileges",
+    .details =
+        "What \"install\" does beyond creating the service; the MSI runs it, because its own tables may be ignored.",
+    .options = NO_OPTIONS,
+    .options_size = sizeof(options),
+    .run = run_harden,
+};
+
+const ea_command ea_cmd_uninstall = {
+    .name = "uninstall",
+    .operands = "",
+    .summary = "Stop the Windows service and take it out",
+    .details = "Configuration, keys, spool and log stay; the command says where.",
+    .options = NO_OPTIONS,
+    .options_size = sizeof(options),
+    .run = run_uninstall,
+};
+
+const ea_command ea_cmd_start = {
+    .name = "start",
+    .operands = "",
+    .summary = "Start the Windows service and wait until it runs",
+    .options = NO_OPTIONS,
+    .options_size = sizeof(options),
+    .run = run_start,
+};
+
+const ea_command ea_cmd_stop = {
+    .name = "stop",
+    .operands = "",
+    .summary = "Stop the Windows service and wait until it has ended",
+    .options = NO_OPTIONS,
+    .options_size = sizeof(options),
+    .run = run_stop,
+};
+
+const ea_command ea_cmd_reload = {
+    .name = "reload",
+    .operands = "",
+    .summary = "Have the Windows service read its configuration again",
+    .options = NO_OPTIONS,
+    .options_size = sizeof(options),
+    .run = run_reload,
+};
+
+const ea_command ea_cmd_flush = {
+    .name = "flush",
+    .operands = "",
+    .summary = "Have the Windows service force its spool to the disk and send it without a pause",
+    .options = NO_OPTIONS,
+    .options_size = sizeof(options),
+    .run = run_flush,
+};

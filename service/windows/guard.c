@@ -1,0 +1,201 @@
+/* Ceilings, watchdog, minidumps. See guard.h. */
+#include "guard.h"
+
+#include "eventlog.h"
+#include "platform.h"
+#include "wide.h"
+
+#include <windows.h>
+
+#include <dbghelp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DUMPS = 3, EXIT_CRASHED = 70, EXIT_HUNG = 71 };
+static const int64_t LOOK_NS = INT64_C(500000000);
+
+/* ---- minidumps ---- */
+
+typedef BOOL(WINAPI *write_dump)(HANDLE, DWORD, HANDLE, MINIDUMP_TYPE, PMINIDUMP_EXCEPTION_INFORMATION,
+                                 PMINIDUMP_USER_STREAM_INFORMATION, PMINIDUMP_CALLBACK_INFORMATION);
+static write_dump write_minidump;
+static WCHAR *dump_paths[DUMPS]; /* made beforehand: a crashed process allocates nothing */
+static LONG dumping;
+
+/* The dump that is not there yet, or else the oldest. */
+static const WCHAR *next_dump(void) {
+    FILETIME oldest = {0};
+    const WCHAR *path = NULL;
+    for (size_t i = 0; i < DUMPS; i++) {
+        WIN32_FILE_ATTRIBUTE_DATA data;
+        if (!GetFileAttributesExW(dump_paths[i], GetFileExInfoStandard, &data))
+            return dump_paths[i];
+        if (!path || CompareFileTime(&data.ftLastWriteTime, &oldest) < 0) {
+            path = dump_paths[i];
+            oldest = data.ftLastWriteTime;
+        }
+    }
+    return path;
+}
+
+static void dump(EXCEPTION_POINTERS *exception) {
+    if (!write_minidump || InterlockedExchange(&dumping, 1))
+        return;
+    HANDLE file = CreateFileW(next_dump(), GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (file == INVALID_HANDLE_VALUE)
+        return;
+    MINIDUMP_EXCEPTION_INFORMATION where = {
+        .ThreadId = GetCurrentThreadId(), .ExceptionPointers = exception, .ClientPointers = FALSE};
+    /* stacks and modules only: what the heap holds of events and keys stays here */
+    write_minidump(GetCurrentProcess(), GetCurrentProcessId(), file, MiniDumpNormal, exception ? &where : NULL, NULL,
+                   NULL);
+    CloseHandle(file);
+}
+
+static LONG WINAPI on_crash(EXCEPTION_POINTERS *exception) {
+    dump(exception);
+    TerminateProcess(GetCurrentProcess(), EXIT_CRASHED); /* no dialogue, no report; the SCM starts it again */
+    return EXCEPTION_EXECUTE_HANDLER;
+}
+
+int ea_guard_crashes(const char *folder, ea_err *err) {
+    int rc = ea_path_make_dirs(folder, err);
+    size_t n = strlen(folder) + 32;
+    char *path = rc ? NULL : malloc(n);
+    if (rc || !path)
+        return rc ? rc : ea_fail(err, EA_ENOMEM, "prepare minidumps in %s", folder);
+    for (int i = 0; i < DUMPS && !rc; i++) {
+        snprintf(path, n, "%s\\crash-%d.dmp", folder, i + 1);
+        dump_paths[i] = ea_wide(path);
+        if (!dump_paths[i])
+            rc = ea_fail(err, EA_ENOMEM, "prepare minidumps in %s", folder);
+    }
+    free(path);
+    if (rc)
+        return rc;
+    HMODULE help = LoadLibraryExW(L"dbghelp.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
+    FARPROC found = help ? GetProcAddress(help, "MiniDumpWriteDump") : NULL;
+    if (!found)
+        return ea_fail_os(err, EA_EUNSUPPORTED, (int)GetLastError(), "prepare minidumps");
+    memcpy(&write_minidump, &found, sizeof write_minidump);
+    SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
+    SetUnhandledExceptionFilter(on_crash);
+    return 0;
+}
+
+/* ---- ceilings ---- */
+
+static void refused(const char *what, void (*say)(void *arg, const char *line), void *arg) {
+    char text[256], line[400];
+    ea_os_error_text((int)GetLastError(), text, sizeof text);
+    snprintf(line, sizeof line, "%s: refused, and gone past: %s", what, text);
+    say(arg, line);
+}
+
+void ea_guard_limit(const ea_guard_limits *limits, void (*say)(void *arg, const char *line), void *arg) {
+    static const DWORD CLASSES[] = {NORMAL_PRIORITY_CLASS, BELOW_NORMAL_PRIORITY_CLASS, IDLE_PRIORITY_CLASS};
+    static HANDLE job;
+    if (!SetPriorityClass(GetCurrentProcess(), CLASSES[limits->priority]))
+        refused("the priority class", say, arg);
+    if (!job && !limits->memory_bytes && !limits->cpu_percent)
+        return;
+    if (!job) {
+        job = CreateJobObjectW(NULL, NULL);
+        if (!job || !AssignProcessToJobObject(job, GetCurrentProcess())) {
+            refused("a job object for the limits", say, arg);
+            if (job)
+                CloseHandle(job);
+            job = NULL;
+            return;
+        }
+    }
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION memory = {0};
+    if (limits->memory_bytes) {
+        memory.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_PROCESS_MEMORY;
+        memory.ProcessMemoryLimit = (SIZE_T)limits->memory_bytes;
+    }
+    if (!SetInformationJobObject(job, JobObjectExtendedLimitInformation, &memory, sizeof memory))
+        refused("the memory limit", say, arg);
+    JOBOBJECT_CPU_RATE_CONTROL_INFORMATION cpu = {0};
+    if (limits->cpu_percent) {
+        cpu.ControlFlags = JOB_OBJECT_CPU_RATE_CONTROL_ENABLE | JOB_OBJECT_CPU_RATE_CONTROL_HARD_CAP;
+        cpu.CpuRate = limits->cpu_percent * 100; /* in 1/100 percent */
+    }
+    if (!SetInformationJobObject(job, JobObjectCpuRateControlInformation, &cpu, sizeof cpu) && limits->cpu_percent)
+        refused("the CPU limit", say, arg);
+}
+
+/* ---- the watchdog ---- */
+
+struct ea_watchdog {
+    const atomic_uint *beats;
+    ea_mutex *lock;
+    ea_cond *wake;
+    ea_thread *thread;
+    int64_t limit_ns; /* lock, like stop */
+    int stop;
+};
+
+static void watch(void *arg) {
+    ea_watchdog *w = arg;
+    unsigned last = atomic_load(w->beats);
+    int64_t since = ea_monotonic_ns(), looked = since;
+    ea_mutex_lock(w->lock);
+    while (!w->stop) {
+        ea_cond_wait_for(w->wake, w->lock, LOOK_NS);
+        int64_t now = ea_monotonic_ns();
+        unsigned beats = atomic_load(w->beats);
+        if (beats != last || now - looked > 20 * LOOK_NS) { /* it lives; or the whole machine slept */
+            last = beats;
+            since = now;
+        }
+        looked = now;
+        if (w->limit_ns && now - since > w->limit_ns) {
+            ea_eventlog_write(EA_EVENTLOG_FAILED,
+                              "the main thread stands still; the process ends, so that it is started again");
+            dump(NULL);
+            TerminateProcess(GetCurrentProcess(), EXIT_HUNG);
+        }
+    }
+    ea_mutex_unlock(w->lock);
+}
+
+int ea_watchdog_start(ea_watchdog **ret, const atomic_uint *beats, ea_err *err) {
+    ea_watchdog *w = calloc(1, sizeof *w);
+    if (!w)
+        return ea_fail(err, EA_ENOMEM, "start the watchdog");
+    w->beats = beats;
+    int rc = ea_mutex_create(&w->lock, err);
+    if (!rc)
+        rc = ea_cond_create(&w->wake, err);
+    if (!rc)
+        rc = ea_thread_start(&w->thread, "watchdog", watch, w, err);
+    if (rc) {
+        ea_cond_destroy(w->wake);
+        ea_mutex_destroy(w->lock);
+        free(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+void ea_watchdog_set(ea_watchdog *w, int64_t limit_ns) {
+    ea_mutex_lock(w->lock);
+    w->limit_ns = limit_ns;
+    ea_mutex_unlock(w->lock);
+}
+
+void ea_watchdog_stop(ea_watchdog *w) {
+    if (!w)
+        return;
+    ea_mutex_lock(w->lock);
+    w->stop = 1;
+    ea_cond_broadcast(w->wake);
+    ea_mutex_unlock(w->lock);
+    ea_thread_join(w->thread);
+    ea_cond_destroy(w->wake);
+    ea_mutex_destroy(w->lock);
+    free(w);
+}

@@ -1,0 +1,43 @@
+/* UTF-8 and UTF-16. See wide.h. */
+#include "wide.h"
+
+#include <windows.h>
+
+#include <stdlib.h>
+
+wchar_t *ea_wide(const char *utf8) {
+    int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, NULL, 0);
+    wchar_t *w = n > 0 ? malloc((size_t)n * sizeof *w) : NULL;
+    if (w)
+        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, w, n);
+    return w;
+}
+
+void ea_narrow(const wchar_t *wide, char *out, size_t out_bytes) {
+    if (!WideCharToMultiByte(CP_UTF8, 0, wide, -1, out, (int)out_bytes, NULL, NULL) && out_bytes)
+        out[out_bytes - 1] = 0;
+}
+
+int ea_program_path(char *out, size_t out_bytes, ea_err *err) {
+    enum { LONGEST = 32768 };
+    WCHAR *w = malloc(LONGEST * sizeof *w);
+    DWORD n = w ? GetModuleFileNameW(NULL, w, LONGEST) : 0;
+    int rc = n && n < LONGEST ? 0 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "find this program's path");
+    if (!rc && !WideCharToMultiByte(CP_UTF8, 0, w, -1, out, (int)out_bytes, NULL, NULL))
+        rc = ea_fail(err, EA_ELIMIT, "find this program's path: it is too long");
+    free(w);
+    return rc;
+}
+
+int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err) {
+    WCHAR *w = ea_wide(path);
+    DWORD n = w ? GetFullPathNameW(w, 0, NULL, NULL) : 0;
+    WCHAR *full = n ? malloc(n * sizeof *full) : NULL;
+    int rc = full && GetFullPathNameW(w, n, full, NULL) &&
+                     WideCharToMultiByte(CP_UTF8, 0, full, -1, out, (int)out_bytes, NULL, NULL)
+                 ? 0
+                 : ea_fail_os(err, EA_EINVAL, (int)GetLastError(), "make %s a full path", path);
+    free(full);
+    free(w);
+    return rc;
+}
