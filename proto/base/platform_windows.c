@@ -623,11 +623,19 @@ void ea_host_name(char *out, size_t out_bytes) {
 }
 
 int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {
+    /* where Windows itself keeps it: an environment is its user's, and that of a service need not name it */
+    static const WCHAR KEY[] = L"SOFTWARE\\Microsoft\\Windows NT\\CurrentVersion\\ProfileList";
     WCHAR base[MAX_PATH];
-    DWORD n = GetEnvironmentVariableW(L"ProgramData", base, sizeof base / sizeof *base);
-    char *utf8 = n && n < sizeof base / sizeof *base ? to_utf8(base) : NULL;
+    DWORD bytes = sizeof base;
+    int found =
+        RegGetValueW(HKEY_LOCAL_MACHINE, KEY, L"ProgramData", RRF_RT_REG_SZ, NULL, base, &bytes) == ERROR_SUCCESS;
+    if (!found) {
+        DWORD n = GetEnvironmentVariableW(L"ProgramData", base, sizeof base / sizeof *base);
+        found = n && n < sizeof base / sizeof *base;
+    }
+    char *utf8 = found ? to_utf8(base) : NULL;
     if (!utf8)
-        return ea_fail(err, EA_ENOTFOUND, "find the folder for state: ProgramData is not set");
+        return ea_fail(err, EA_ENOTFOUND, "find the folder for state: Windows names no ProgramData");
     int length = snprintf(out, out_bytes, "%s\\etwagent", utf8);
     free(utf8);
     return length < 0 || (size_t)length >= out_bytes
