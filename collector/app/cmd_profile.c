@@ -1,0 +1,185 @@
+/* etwcollector profile: what ran, waited or read, by call stack.
+ * Before it: main.c. After it: collector/query. Thread: the main one. */
+#include "clock.h"
+#include "commands.h"
+#include "profile.h"
+#include "question.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store, *from, *to, *weight, *other_from, *other_to;
+    ea_strings hosts, pids;
+    int format;
+    uint64_t window_bytes;
+} options;
+
+#define X(id, name) name,
+static const char *const FORMATS[] = {EC_PROFILE_FORMATS(X) NULL};
+#undef X
+
+/* "" and NULL: what is given instead. */
+static int parse_time(const char *text, int64_t otherwise, int64_t *ret, ea_err *err) {
+    *ret = otherwise;
+    if (!text || !*text)
+        return 0;
+    if (ea_utc_ns_parse(text, ret))
+        return ea_fail(err, EA_EUSAGE, "\"%s\" is no time such as 2024-05-17T14:03:07.25Z", text);
+    return 0;
+}
+
+static void say(const ec_profile *p) {
+    uint64_t orphaned = 0, all = 0;
+    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
+        all += p->halves[i];
+        if (i != EA_STACK_in_event && i != EA_STACK_joined && i != EA_STACK_ambiguous)
+            orphaned += p->halves[i];
+    }
+    fprintf(stderr,
+            "etwcollector: %" PRIu64 " events with weight, %" PRIu64 " of them without a stack; %" PRIu64
+            " halves of stacks, %" PRIu64 " without an event, %" PRIu64 " ambiguous; %" PRIu64 " keys undefined\n",
+            p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
+            p->halves[EA_STACK_ambiguous], p->keys_undefined);
+    if (p->is_interval_assumed)
+        fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
+    if (p->unfinished)
+        fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
+    if (p->damaged)
+        fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
+    if (*p->notes)
+        fprintf(stderr, "etwcollector: without names: %s\n", p->notes);
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    ec_profile *p = NULL;
+    uint32_t pids[EA_STRINGS_MAX];
+    ec_profile_request q = {.store = o->store,
+                            .hosts = o->hosts.items,
+                            .host_count = o->hosts.count,
+                            .pids = pids,
+                            .pid_count = o->pids.count,
+                            .limit_window_bytes = (size_t)o->window_bytes,
+                            .has_other = o->other_from || o->other_to};
+    (void)operand_count, (void)operands;
+    int rc = ec_weight_parse(o->weight, &q.weight, &q.counter, &err);
+    if (!rc)
+        rc = parse_time(o->from, INT64_MIN, &q.from_utc_ns, &err);
+    if (!rc)
+        rc = parse_time(o->to, INT64_MAX, &q.to_utc_ns, &err);
+    if (!rc)
+        rc = parse_time(o->other_from, INT64_MIN, &q.other_from_utc_ns, &err);
+    if (!rc)
+        rc = parse_time(o->other_to, INT64_MAX, &q.other_to_utc_ns, &err);
+    for (size_t i = 0; !rc && i < o->pids.count; i++) {
+        uint64_t pid = 0;
+        rc = ea_u64_parse(o->pids.items[i], &pid)
+                 ? ea_fail(&err, EA_EUSAGE, "\"%s\" is no process id", o->pids.items[i])
+                 : ec_question_pid(pid, &pids[i], &err);
+    }
+    ea_text t;
+    ea_text_init(&t);
+    if (!rc)
+        rc = ec_profile_run(&p, &q, &err);
+    if (!rc)
+        rc = ec_profile_write(p, (enum ec_profile_format)o->format, &t, &err);
+    if (!rc) {
+        say(p);
+        rc = ec_answer_write(&t, &err);
+    }
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    int exit_code = rc ? ea_exit_code(rc) : p->damaged ? 3 : 0;
+    ec_profile_destroy(p);
+    ea_text_deinit(&t);
+    return exit_code;
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "store",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, store),
+     .required = 1,
+     .help = "the collector's folder"},
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, hosts),
+     .help = "an agent's name; may be repeated; all when none is given"},
+    {.name = "from",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, from),
+     .help = "only events at or after this time (RFC 3339)"},
+    {.name = "to",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, to),
+     .help = "only events before this time"},
+    {.name = "pid",
+     .argument = "PID",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, pids),
+     .help = "only this process; may be repeated"},
+    {.name = "weight",
+     .argument = "WEIGHT",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, weight),
+     .fallback = "cpu",
+     .help = "what is summed: cpu, samples, pmc:NAME, ready, wait, disk, faults"},
+    {.name = "diff-from",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, other_from),
+     .help = "compare with the events from this time on"},
+    {.name = "diff-to",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, other_to),
+     .help = "compare with the events before this time"},
+    {.name = "format",
+     .letter = 'f',
+     .argument = "FORMAT",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, format),
+     .fallback = "top",
+     .choices = FORMATS,
+     .help = "how it is printed"},
+    {.name = "window",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, window_bytes),
+     .fallback = "128MiB",
+     .min = 1 << 16,
+     .max = (uint64_t)16 << 30,
+     .help = "memory for the events whose stacks may still come"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_profile = {
+    .name = "profile",
+    .operands = "",
+    .summary = "Sum CPU time, waits, counters or disk time by call stack, over machines and times",
+    .details =
+        "Weights: cpu (time by samples, without Idle), samples (their number), pmc:NAME (a hardware counter, by its\n"
+        "samples; NAME as Windows calls it, or the number of its source), ready (without a processor), wait, disk "
+        "(the\n"
+        "time that requests took, where they were issued), faults. The time that is asked for needs stacks of that "
+        "kind\n"
+        "of event: what has none stands at its own address, or by itself.\n"
+        "Stacks are joined to events, each address is put into the module that was loaded there then, and stacks of\n"
+        "all machines are merged by program, module (the same file is the same module) and function.\n"
+        "With --diff-from, --diff-to a second range is beside the first: folded has two columns (other, this), pprof\n"
+        "the difference, speedscope a second profile, json and top more numbers.\n"
+        "Formats: top (functions and modules, the greatest first), folded (flamegraph.pl), speedscope, pprof, chrome\n"
+        "(chrome://tracing, Perfetto), firefox (profiler.firefox.com), json (for a page).\n"
+        "Exit codes: 0 answered, 1 failed, 2 usage, 3 some batches could not be read.\n\n"
+        "  etwcollector profile --store /var/lib/etwcollector --host pc-17 --from 2024-05-17T14:03:00Z \\\n"
+        "    --to 2024-05-17T14:04:00Z --weight cpu --format pprof > cpu.pb.gz",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,349 @@
+/* See places.h. */
+#include "places.h"
+
+#include "arena.h"
+#include "map.h"
+#include "tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows of one id, by begin; the rows of a table stand by (id, begin). */
+typedef struct span {
+    uint32_t first, count;
+} span;
+
+typedef struct table {
+    ea_u64_map by_id; /* pid, tid -> first << 32 | count */
+} table;
+
+/* What of modules belongs to one process. */
+typedef struct image_space {
+    uint32_t *modules; /* indexes, by base, then begin */
+    uint32_t count;
+    int64_t *ends; /* when modules were unloaded while their process went on, ascending */
+    uint32_t end_count;
+} image_space;
+
+typedef struct thread {
+    uint32_t tid, pid;
+    int64_t begin, end;
+} thread;
+
+struct ec_places {
+    ea_arena arena;
+    ea_process *processes;
+    size_t process_count, process_capacity;
+    thread *threads;
+    size_t thread_count, thread_capacity;
+    ea_module *modules;
+    size_t module_count, module_capacity;
+    table by_pid, by_tid;
+    image_space *spaces;   /* of each process, then the kernel's */
+    uint32_t last_process; /* was asked for last */
+};
+
+static int room(void **items, size_t count, size_t *capacity, size_t element_bytes) {
+    if (count < *capacity)
+        return 0;
+    size_t bigger = *capacity ? *capacity * 2 : 64;
+    void *grown = realloc(*items, bigger * element_bytes);
+    if (!grown)
+        return EA_ENOMEM;
+    *items = grown;
+    *capacity = bigger;
+    return 0;
+}
+
+static int keep_text(ec_places *p, const char **text) {
+    *text = ea_arena_strdup(&p->arena, *text);
+    return *text ? 0 : EA_ENOMEM;
+}
+
+static int add_process(ec_places *p, sqlite3_stmt *s) {
+    void *items = p->processes;
+    if (room(&items, p->process_count, &p->process_capacity, sizeof *p->processes))
+        return EA_ENOMEM;
+    p->processes = items;
+    ea_process *to = &p->processes[p->process_count++];
+    ec_read_process(s, to);
+    to->sid = to->package = to->application = "";
+    int rc = keep_text(p, &to->image_name);
+    return rc ? rc : keep_text(p, &to->command_line);
+}
+
+static int add_thread(ec_places *p, sqlite3_stmt *s) {
+    ea_thread_row row;
+    void *items = p->threads;
+    if (room(&items, p->thread_count, &p->thread_capacity, sizeof *p->threads))
+        return EA_ENOMEM;
+    p->threads = items;
+    ec_read_thread(s, &row);
+    p->threads[p->thread_count++] =
+        (thread){.tid = row.tid, .pid = row.pid, .begin = row.life.begin_utc_ns, .end = row.life.end_utc_ns};
+    return 0;
+}
+
+static int add_module(ec_places *p, sqlite3_stmt *s) {
+    void *items = p->modules;
+    if (room(&items, p->module_count, &p->module_capacity, sizeof *p->modules))
+        return EA_ENOMEM;
+    p->modules = items;
+    ea_module *to = &p->modules[p->module_count++];
+    ec_read_module(s, to);
+    int rc = keep_text(p, &to->path);
+    if (!rc)
+        rc = keep_text(p, &to->pdb_path);
+    return rc ? rc : keep_text(p, &to->original_name);
+}
+
+static int read_rows(ec_places *p, sqlite3 *db, int64_t fold_id, const char *sql,
+                     int (*add)(ec_places *p, sqlite3_stmt *s), ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read the history");
+    sqlite3_bind_int64(s, 1, fold_id);
+    int code, rc = 0;
+    while (!rc && (code = sqlite3_step(s)) == SQLITE_ROW)
+        rc = add(p, s);
+    if (rc)
+        rc = ea_fail(err, rc, "read the history");
+    else if (code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, db, "read the history");
+    sqlite3_finalize(s);
+    return rc;
+}
+
+static int note(table *t, uint32_t id, size_t row) {
+    uint64_t *known = ea_u64_map_get(&t->by_id, id);
+    if (known) {
+        ++*known;
+        return 0;
+    }
+    return ea_u64_map_put(&t->by_id, id, (uint64_t)row << 32 | 1);
+}
+
+static span rows_of(const table *t, uint32_t id) {
+    const uint64_t *known = ea_u64_map_get(&t->by_id, id);
+    return known ? (span){(uint32_t)(*known >> 32), (uint32_t)*known} : (span){0, 0};
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The space that a module belongs to: of its process's instance, else of whoever has its pid; drivers' is the last. */
+static size_t space_of(ec_places *p, const ea_u64_map *by_instance, const ea_module *m) {
+    if (m->pid == 0)
+        return p->process_count;
+    const uint64_t *at = m->process_instance ? ea_u64_map_get(by_instance, m->process_instance) : NULL;
+    if (at)
+        return (size_t)*at;
+    uint32_t process = ec_places_process(p, m->pid, m->life.seen_utc_ns);
+    return process == (uint32_t)EC_NO_PROCESS ? SIZE_MAX : process;
+}
+
+/* Modules stand by (base, begin); each goes behind those of its space. */
+static int make_spaces(ec_places *p) {
+    ea_u64_map by_instance;
+    size_t *of = calloc(p->module_count + 1, sizeof *of);
+    int rc = of ? 0 : EA_ENOMEM;
+    ea_u64_map_init(&by_instance, 0);
+    p->spaces = calloc(p->process_count + 1, sizeof *p->spaces);
+    if (!p->spaces)
+        rc = EA_ENOMEM;
+    for (size_t i = 0; !rc && i < p->process_count; i++)
+        rc = ea_u64_map_put(&by_instance, p->processes[i].life.instance, i);
+    for (size_t i = 0; !rc && i < p->module_count; i++) {
+        of[i] = space_of(p, &by_instance, &p->modules[i]);
+        if (of[i] != SIZE_MAX)
+            p->spaces[of[i]].count++;
+    }
+    for (size_t i = 0; !rc && i <= p->process_count; i++) {
+        image_space *s = &p->spaces[i];
+        s->modules = ea_arena_alloc(&p->arena, (s->count + 1) * sizeof *s->modules);
+        s->ends = ea_arena_alloc(&p->arena, (s->count + 1) * sizeof *s->ends);
+        rc = s->modules && s->ends ? 0 : EA_ENOMEM;
+        s->count = 0;
+    }
+    for (size_t i = 0; !rc && i < p->module_count; i++) {
+        const ea_module *m = &p->modules[i];
+        if (of[i] == SIZE_MAX)
+            continue;
+        image_space *s = &p->spaces[of[i]];
+        s->modules[s->count++] = (uint32_t)i;
+        if (m->life.end_utc_ns != INT64_MAX && m->life.end_cause != EA_FINISH_PROCESS_END)
+            s->ends[s->end_count++] = m->life.end_utc_ns;
+    }
+    for (size_t i = 0; !rc && i <= p->process_count; i++)
+        qsort(p->spaces[i].ends, p->spaces[i].end_count, sizeof *p->spaces[i].ends, compare_times);
+    ea_u64_map_deinit(&by_instance);
+    free(of);
+    return rc;
+}
+
+typedef struct fold_search {
+    const uint8_t *stream;
+    int64_t fold_id;
+} fold_search;
+
+static int on_fold(const ec_fold *fold, void *arg) {
+    fold_search *search = arg;
+    if (memcmp(fold->stream, search->stream, sizeof fold->stream) != 0)
+        return 0;
+    search->fold_id = fold->fold_id;
+    return 1;
+}
+
+static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, ea_err *err) {
+    sqlite3 *db = ec_tables_database(tables);
+    int rc = read_rows(p, db, fold_id,
+                       "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 ORDER BY pid, begin_utc_ns",
+                       add_process, err);
+    if (!rc)
+        rc = read_rows(p, db, fold_id,
+                       "SELECT " EC_THREAD_COLUMNS
+                       " FROM threads WHERE stream = ?1 AND tid <> 0 ORDER BY tid, begin_utc_ns",
+                       add_thread, err);
+    if (!rc)
+        rc = read_rows(p, db, fold_id,
+                       "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 ORDER BY base, begin_utc_ns",
+                       add_module, err);
+    return rc;
+}
+
+int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
+    ec_tables *tables = NULL;
+    fold_search search = {.stream = stream->row.stream, .fold_id = -1};
+    ec_places *p = calloc(1, sizeof *p);
+    if (!p)
+        return ea_fail(err, EA_ENOMEM, "read the history");
+    ea_arena_init(&p->arena, 0);
+    ea_u64_map_init(&p->by_pid.by_id, 0);
+    ea_u64_map_init(&p->by_tid.by_id, 0);
+    p->last_process = (uint32_t)EC_NO_PROCESS;
+    int rc = ec_tables_open(&tables, ec_store_folder(ec_archive_store(archive)), 0, err);
+    if (!rc)
+        rc = ec_tables_each_fold(tables, stream->row.host, on_fold, &search, err);
+    if (rc == EA_ENOTFOUND || rc == 1)
+        rc = 0;
+    if (!rc && search.fold_id >= 0)
+        rc = read_all(p, tables, search.fold_id, err);
+    ec_tables_close(tables);
+    for (size_t i = 0; !rc && i < p->process_count; i++)
+        if (note(&p->by_pid, p->processes[i].pid, i))
+            rc = ea_fail(err, EA_ENOMEM, "read the history");
+    for (size_t i = 0; !rc && i < p->thread_count; i++)
+        if (note(&p->by_tid, p->threads[i].tid, i))
+            rc = ea_fail(err, EA_ENOMEM, "read the history");
+    if (!rc && make_spaces(p))
+        rc = ea_fail(err, EA_ENOMEM, "read the history");
+    if (rc) {
+        ec_places_close(p);
+        return rc;
+    }
+    *ret = p;
+    return 0;
+}
+
+void ec_places_close(ec_places *p) {
+    if (!p)
+        return;
+    ea_u64_map_deinit(&p->by_pid.by_id);
+    ea_u64_map_deinit(&p->by_tid.by_id);
+    ea_arena_deinit(&p->arena);
+    free(p->processes);
+    free(p->threads);
+    free(p->modules);
+    free(p->spaces);
+    free(p);
+}
+
+uint32_t ec_places_process(ec_places *p, uint32_t pid, int64_t utc_ns) {
+    if (p->last_process < p->process_count) {
+        const ea_process *last = &p->processes[p->last_process];
+        if (last->pid == pid && last->life.begin_utc_ns <= utc_ns && utc_ns < last->life.end_utc_ns)
+            return p->last_process;
+    }
+    span s = rows_of(&p->by_pid, pid);
+    uint32_t best = (uint32_t)EC_NO_PROCESS;
+    for (uint32_t i = 0; i < s.count && (i == 0 || p->processes[s.first + i].life.begin_utc_ns <= utc_ns); i++)
+        best = s.first + i;
+    p->last_process = best;
+    return best;
+}
+
+uint32_t ec_places_pid_of_thread(ec_places *p, uint32_t tid, int64_t utc_ns) {
+    if (tid == 0)
+        return 0;
+    span s = rows_of(&p->by_tid, tid);
+    uint32_t pid = UINT32_MAX;
+    for (uint32_t i = 0; i < s.count && (i == 0 || p->threads[s.first + i].begin <= utc_ns); i++)
+        pid = p->threads[s.first + i].pid;
+    return pid;
+}
+
+const ea_process *ec_places_get_process(const ec_places *p, uint32_t index) {
+    return index < p->process_count ? &p->processes[index] : NULL;
+}
+size_t ec_places_process_count(const ec_places *p) {
+    return p->process_count;
+}
+
+static const image_space *space(const ec_places *p, uint32_t process, int is_kernel) {
+    if (is_kernel)
+        return &p->spaces[p->process_count];
+    return process < p->process_count ? &p->spaces[process] : NULL;
+}
+
+/* How many of the space's modules were unloaded by a time. */
+static uint32_t ended(const image_space *s, int64_t utc_ns) {
+    uint32_t low = 0, high = s->end_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->ends[middle] <= utc_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The kernel's changes in the lower half of the bits, the process's in the upper one. */
+uint32_t ec_places_epoch(ec_places *p, uint32_t process, int64_t utc_ns) {
+    const image_space *user = space(p, process, 0);
+    uint32_t kernel = ended(space(p, 0, 1), utc_ns);
+    return (user ? ended(user, utc_ns) & 0xFFFF : 0) << 16 | (kernel & 0xFFFF);
+}
+
+const ea_module *ec_places_module(ec_places *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
+                                  int *ret_unloaded) {
+    const image_space *s = space(p, process, is_kernel);
+    *ret_unloaded = 0;
+    if (!s)
+        return NULL;
+    uint32_t passed = is_kernel ? epoch & 0xFFFF : epoch >> 16;
+    int64_t after = passed ? s->ends[passed - 1] : INT64_MIN; /* the epoch begins then ... */
+    int64_t before = passed < s->end_count ? s->ends[passed] : INT64_MAX;
+    uint32_t low = 0, high = s->count; /* the first module above the address */
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (p->modules[s->modules[middle]].base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const ea_module *gone = NULL;
+    for (uint32_t i = low, steps = 0; i-- > 0 && steps < 256; steps++) {
+        const ea_module *m = &p->modules[s->modules[i]];
+        if (address - m->base >= m->size_bytes)
+            continue;
+        if (m->life.end_utc_ns > after && m->life.begin_utc_ns <= before)
+            return m;
+        if (m->life.end_utc_ns <= after && (!gone || m->life.end_utc_ns > gone->life.end_utc_ns))
+            gone = m;
+    }
+    *ret_unloaded = gone != NULL;
+    return gone;
+}

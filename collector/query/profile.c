@@ -1,0 +1,843 @@
+/* See profile.h. One stream after the other: its events go through the stack join in their order; what leaves it is
+ * summed by process and stack; at the stream's end addresses become places, and stacks go to the merge. */
+#include "profile.h"
+
+#include "arena.h"
+#include "map.h"
+#include "places.h"
+#include "profile_merge.h"
+#include "query.h"
+#include "stack_feed.h"
+#include "stretches.h"
+#include "tape.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Halves of stacks, and ends of disk requests, may come so long after the range. */
+static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
+enum { DEFAULT_INTERVAL = 10000, SOURCES_MAX = 4096, FRAMES_MAX = 4096, PAIRS_MAX = 1 << 24, ASK_EVERY = 1 << 16 };
+
+enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
+
+/* Fields of a class: what slot holds what depends on its kind. */
+enum { WALK_TIME, WALK_PID, WALK_TID, WALK_KEY };
+enum { THREAD, ADDRESS, SOURCE };                         /* samples; an event with a thread */
+enum { NEW_TID, OLD_TID, OLD_STATE, OLD_REASON };         /* switches */
+enum { IRP, RESPONSE };                                   /* disk */
+enum { INTERVAL_SOURCE, INTERVAL_LENGTH, INTERVAL_NAME }; /* of samples */
+
+typedef struct plan {
+    ec_tape_plan tape; /* first */
+    ea_stack_plan stack;
+    uint8_t kind;
+} plan;
+
+/* An event with a weight, until it leaves the window. */
+typedef struct subject {
+    int64_t utc_ns;
+    uint64_t weight, address; /* address: where it was, 0 unknown */
+    uint32_t pid;             /* of its header */
+    uint8_t is_open;          /* its weight comes later */
+} subject;
+
+/* What is summed of a stream. */
+typedef struct pair {
+    uint32_t process, epoch, kernel, user; /* process: index, or EC_NO_PROCESS */
+    uint64_t weight, events;
+} pair;
+
+typedef struct run {
+    const ec_profile_request *request;
+    ec_profile *profile;
+    ec_archive *archive;
+    ec_merge *merge;
+    ea_arena arena; /* plans */
+    int side;
+    int64_t from_utc_ns, to_utc_ns;
+    /* of a stream */
+    const ec_archive_stream *stream;
+    ea_stacks *stacks;
+    ea_stack_join *join;
+    ec_sched *sched;
+    ec_places *places;
+    ec_tape *tape;
+    int (*wants)(const struct run *r, const plan *p);
+    subject *subjects; /* a ring: those that are in the window */
+    uint64_t first_subject, next_subject;
+    size_t subject_mask;
+    ea_u64_map by_irp; /* -> number of a subject */
+    pair *pairs;
+    uint32_t *slots; /* hashes to pairs, index + 1 */
+    size_t pair_count, pair_capacity, slot_mask;
+    uint64_t intervals[SOURCES_MAX]; /* of each source, in its unit; 0 unknown */
+    uint32_t source;                 /* the wanted counter's */
+    int has_source;
+    const ea_clock *clock; /* raw_from and raw_to are of this one */
+    ea_clock clock_copy;
+    int64_t raw_from, raw_to;
+    unsigned pointer_size;
+    uint64_t steps;
+} run;
+
+static const char *const WEIGHT_NAMES[] = {
+#define X(id, name, unit, text) name,
+    EC_WEIGHTS(X)
+#undef X
+};
+static const char *const WEIGHT_UNITS[] = {
+#define X(id, name, unit, text) unit,
+    EC_WEIGHTS(X)
+#undef X
+};
+const char *ec_weight_name(enum ec_weight w) {
+    return WEIGHT_NAMES[w];
+}
+const char *ec_weight_unit(enum ec_weight w) {
+    return WEIGHT_UNITS[w];
+}
+
+int ec_weight_parse(const char *text, enum ec_weight *ret, const char **ret_counter, ea_err *err) {
+    if (strncmp(text, "pmc:", 4) == 0 && text[4]) {
+        *ret = EC_WEIGHT_PMC;
+        *ret_counter = text + 4;
+        return 0;
+    }
+    for (int i = 0; i < EC_WEIGHT_COUNT; i++)
+        if (i != EC_WEIGHT_PMC && strcmp(text, WEIGHT_NAMES[i]) == 0) {
+            *ret = (enum ec_weight)i;
+            *ret_counter = NULL;
+            return 0;
+        }
+    return ea_fail(err, EA_EUSAGE, "\"%s\" is no weight: cpu, samples, pmc:NAME, ready, wait, disk, faults", text);
+}
+
+/* ---- classes ---- */
+
+static int16_t field(const ea_class *c, const char *name) {
+    for (size_t i = 0; i < ea_class_top_count(c); i++)
+        if (strcmp(c->fields[ea_class_top_field(c, i)].name, name) == 0)
+            return (int16_t)i;
+    return -1;
+}
+
+static void set_fields(plan *p, const ea_class *c, enum kind kind, const char *const *names) {
+    p->kind = (uint8_t)kind;
+    for (unsigned i = 0; i < EC_TAPE_FIELDS && names[i]; i++)
+        p->tape.fields[i] = field(c, names[i]);
+}
+
+static void plan_kind(plan *p, const ea_class *c, enum ec_weight weight) {
+    static const struct {
+        const char *class_name;
+        enum kind kind;
+        int weights; /* bits: for which weights; 0: all */
+        const char *fields[EC_TAPE_FIELDS];
+    } KINDS[] = {
+        {"PerfInfo/SampleProf", SAMPLE, 0, {"ThreadId", "InstructionPointer", "Count"}},
+        {"PerfInfo/PmcCounterProf", COUNTER_SAMPLE, 0, {"ThreadId", "InstructionPointer", "ProfileSource"}},
+        {"Thread/CSwitch", SWITCH, 0, {"NewThreadId", "OldThreadId", "OldThreadState", "OldThreadWaitReason"}},
+        {"Thread/ReadyThread", READY, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {"TThreadId"}},
+        {"DiskIo/ReadInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
+        {"DiskIo/WriteInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
+        {"DiskIo/FlushInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
+        {"DiskIo/Read", DISK_END, 1 << EC_WEIGHT_DISK, {"Irp", "HighResResponseTime"}},
+        {"DiskIo/Write", DISK_END, 1 << EC_WEIGHT_DISK, {"Irp", "HighResResponseTime"}},
+        {"DiskIo/FlushBuffers", DISK_END, 1 << EC_WEIGHT_DISK, {"Irp", "HighResResponseTime"}},
+        {"PageFault/TransitionFault", FAULT, 1 << EC_WEIGHT_FAULTS, {NULL}},
+        {"PageFault/DemandZeroFault", FAULT, 1 << EC_WEIGHT_FAULTS, {NULL}},
+        {"PageFault/CopyOnWrite", FAULT, 1 << EC_WEIGHT_FAULTS, {NULL}},
+        {"PageFault/GuardPageFault", FAULT, 1 << EC_WEIGHT_FAULTS, {NULL}},
+        {"PageFault/HardPageFault", FAULT, 1 << EC_WEIGHT_FAULTS, {NULL}},
+        {"PageFault/AccessViolation", FAULT, 1 << EC_WEIGHT_FAULTS, {NULL}},
+        {"PerfInfo/SetInterval", INTERVAL, 0, {"Source", "NewInterval", "SourceName"}},
+        {"PerfInfo/CollectionStart", INTERVAL, 0, {"Source", "NewInterval", "SourceName"}},
+    };
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
+        if (strcmp(c->name, KINDS[i].class_name) == 0 && (!KINDS[i].weights || KINDS[i].weights >> weight & 1))
+            set_fields(p, c, KINDS[i].kind, KINDS[i].fields);
+}
+
+static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
+    run *r = arg;
+    plan *p = ea_arena_zalloc(&r->arena, 1, sizeof *p);
+    if (!p)
+        return NULL; /* the event is left out; the arena has no bound but the machine's memory */
+    for (unsigned i = 0; i < EC_TAPE_FIELDS; i++)
+        p->tape.fields[i] = -1;
+    p->tape.addresses = -1;
+    p->stack = ea_stack_plan_of(c);
+    switch (p->stack.role) {
+    case EA_STACK_IS_NOTHING:
+        return NULL;
+    case EA_STACK_IS_EVENT:
+        plan_kind(p, c, r->request->weight);
+        p->tape.wants_items = 1;
+        break;
+    case EA_STACK_IS_MATCH:
+        p->tape.wants_items = 1;
+        break;
+    default:
+        p->tape.fields[WALK_TIME] = p->stack.time;
+        p->tape.fields[WALK_PID] = p->stack.pid;
+        p->tape.fields[WALK_TID] = p->stack.tid;
+        p->tape.fields[WALK_KEY] = p->stack.key;
+        p->tape.addresses = p->stack.addresses;
+        break;
+    }
+    return r->wants(r, p) ? &p->tape : NULL;
+}
+
+static int wants_all(const run *r, const plan *p) {
+    (void)r, (void)p;
+    return 1;
+}
+static int wants_intervals(const run *r, const plan *p) {
+    (void)r;
+    return p->kind == INTERVAL;
+}
+static int wants_definitions(const run *r, const plan *p) {
+    (void)r;
+    return p->stack.role == EA_STACK_IS_DEFINITION;
+}
+
+/* ---- what is summed ---- */
+
+static int grow_slots(run *r) {
+    size_t mask = r->slot_mask ? r->slot_mask * 2 + 1 : 4095;
+    uint32_t *slots = calloc(mask + 1, sizeof *slots);
+    if (!slots)
+        return EA_ENOMEM;
+    for (size_t i = 0; i < r->pair_count; i++) {
+        size_t at = ea_hash64(&r->pairs[i], 16, 0) & mask;
+        while (slots[at])
+            at = (at + 1) & mask;
+        slots[at] = (uint32_t)i + 1;
+    }
+    free(r->slots);
+    r->slots = slots;
+    r->slot_mask = mask;
+    return 0;
+}
+
+static int add_pair(run *r, const pair *add) {
+    if (!r->slots || r->pair_count >= r->slot_mask / 2) {
+        int rc = grow_slots(r);
+        if (rc)
+            return rc;
+    }
+    size_t at = ea_hash64(add, 16, 0) & r->slot_mask;
+    for (; r->slots[at]; at = (at + 1) & r->slot_mask) {
+        pair *p = &r->pairs[r->slots[at] - 1];
+        if (p->process == add->process && p->epoch == add->epoch && p->kernel == add->kernel && p->user == add->user) {
+            p->weight += add->weight;
+            p->events += add->events;
+            return 0;
+        }
+    }
+    if (r->pair_count == PAIRS_MAX)
+        return EA_ELIMIT;
+    if (r->pair_count == r->pair_capacity) {
+        size_t capacity = r->pair_capacity ? r->pair_capacity * 2 : 1024;
+        pair *grown = realloc(r->pairs, capacity * sizeof *grown);
+        if (!grown)
+            return EA_ENOMEM;
+        r->pairs = grown;
+        r->pair_capacity = capacity;
+    }
+    r->pairs[r->pair_count++] = *add;
+    r->slots[at] = (uint32_t)r->pair_count;
+    return 0;
+}
+
+static int wants_pid(const run *r, uint32_t pid) {
+    for (size_t i = 0; i < r->request->pid_count; i++)
+        if (r->request->pids[i] == pid)
+            return 1;
+    return r->request->pid_count == 0;
+}
+
+/* An event leaves the window. */
+static int on_event(void *arg, const ea_stack_joined *e) {
+    run *r = arg;
+    if (!e->tag)
+        return 0;
+    const subject *s = &r->subjects[(e->tag - 1) & r->subject_mask];
+    r->first_subject = e->tag;
+    if (s->is_open || !s->weight) {
+        r->profile->unfinished += s->is_open;
+        return 0;
+    }
+    uint32_t pid = e->pid != UINT32_MAX ? e->pid : s->pid;
+    if (pid == UINT32_MAX)
+        pid = ec_places_pid_of_thread(r->places, e->tid, s->utc_ns);
+    if ((r->request->weight == EC_WEIGHT_CPU && (pid == 0 || e->tid == 0)) || !wants_pid(r, pid))
+        return 0;
+    pair p = {.kernel = e->half[EA_STACK_KERNEL], .user = e->half[EA_STACK_USER], .weight = s->weight, .events = 1};
+    p.process = ec_places_process(r->places, pid, s->utc_ns);
+    p.epoch = ec_places_epoch(r->places, p.process, s->utc_ns);
+    if (!p.kernel && !p.user) {
+        r->profile->without_stack[r->side]++;
+        if (s->address)
+            p.user = ea_stacks_add(r->stacks, (const uint8_t *)&s->address, 1, 8);
+    }
+    r->profile->total[r->side] += s->weight;
+    r->profile->events[r->side]++;
+    return add_pair(r, &p);
+}
+
+/* Room for one more subject: those in the window move to a larger ring. */
+static int subject_room(run *r) {
+    if (r->subjects && r->next_subject - r->first_subject <= r->subject_mask)
+        return 0;
+    size_t count = r->subjects ? (r->subject_mask + 1) * 2 : 1024;
+    subject *grown = malloc(count * sizeof *grown);
+    if (!grown)
+        return EA_ENOMEM;
+    for (uint64_t i = r->first_subject; r->subjects && i < r->next_subject; i++)
+        grown[i & (count - 1)] = r->subjects[i & r->subject_mask];
+    free(r->subjects);
+    r->subjects = grown;
+    r->subject_mask = count - 1;
+    return 0;
+}
+
+/* ---- events ---- */
+
+/* The times that count, in ticks of the clock at hand. */
+static void use_clock(run *r) {
+    const ea_clock *c = ec_tape_clock(r->tape);
+    const ea_clock *was = &r->clock_copy;
+    if (c == r->clock && c->frequency == was->frequency && c->base_raw == was->base_raw &&
+        c->base_utc_ns == was->base_utc_ns)
+        return;
+    r->clock = c;
+    r->clock_copy = *c;
+    r->raw_from = ea_clock_from_utc_ns(c, r->from_utc_ns);
+    if (ea_clock_to_utc_ns(c, r->raw_from) < r->from_utc_ns && r->raw_from < INT64_MAX)
+        r->raw_from++;
+    r->raw_to = ea_clock_from_utc_ns(c, r->to_utc_ns);
+    if (ea_clock_to_utc_ns(c, r->raw_to) < r->to_utc_ns && r->raw_to < INT64_MAX)
+        r->raw_to++;
+}
+
+static int is_in_range(const run *r, int64_t raw) {
+    return raw >= r->raw_from && raw < r->raw_to;
+}
+
+static void on_interval(run *r, const ec_tape_event *e) {
+    uint64_t source = ec_tape_u64_or_0(r->tape, e, INTERVAL_SOURCE);
+    const char *counter = r->request->counter;
+    if (source >= SOURCES_MAX)
+        return;
+    r->intervals[source] = ec_tape_u64_or_0(r->tape, e, INTERVAL_LENGTH);
+    ea_slice name = ec_tape_bytes(r->tape, e, INTERVAL_NAME);
+    if (!counter || r->has_source || !name.data)
+        return;
+    size_t n = strlen(counter), i = 0;
+    while (i < n && 2 * i + 1 < name.len_bytes && (ea_load16(name.data + 2 * i) | 0x20) == (counter[i] | 0x20))
+        i++;
+    if (i == n && (name.len_bytes <= 2 * n + 1 || ea_load16(name.data + 2 * n) == 0)) {
+        r->has_source = 1;
+        r->source = (uint32_t)source;
+    }
+}
+
+/* A counter by its number, or by the name that the class's map has for it. */
+static void find_source(run *r, const ea_class *c) {
+    const char *counter = r->request->counter;
+    int16_t top = field(c, "ProfileSource");
+    uint64_t number;
+    if (!counter || r->has_source)
+        return;
+    if (ea_u64_parse(counter, &number) == 0 && number < SOURCES_MAX) {
+        r->source = (uint32_t)number;
+        r->has_source = 1;
+        return;
+    }
+    const ea_enum *map = top >= 0 ? c->fields[ea_class_top_field(c, (size_t)top)].map : NULL;
+    for (size_t i = 0; map && i < map->count; i++) {
+        size_t k = 0;
+        const char *name = map->entries[i].name;
+        while (counter[k] && name[k] && (counter[k] | 0x20) == (name[k] | 0x20))
+            k++;
+        if (counter[k] || name[k] || map->entries[i].value >= SOURCES_MAX)
+            continue;
+        r->source = (uint32_t)map->entries[i].value;
+        r->has_source = 1;
+    }
+}
+
+static uint64_t span_ns(const run *r, const ec_stretch *s) {
+    int64_t begin = s->begin > r->raw_from ? s->begin : r->raw_from, end = s->end < r->raw_to ? s->end : r->raw_to;
+    if (end <= begin)
+        return 0;
+    return (uint64_t)(ea_clock_to_utc_ns(r->clock, end) - ea_clock_to_utc_ns(r->clock, begin));
+}
+
+static uint64_t switch_weight(run *r, const ec_tape_event *e) {
+    ec_stretch stretches[3];
+    uint64_t weight = 0, new_tid = ec_tape_u64_or_0(r->tape, e, NEW_TID);
+    size_t n = ec_sched_switch(r->sched, e->time, e->cpu, (uint32_t)ec_tape_u64_or_0(r->tape, e, OLD_TID),
+                               (uint8_t)ec_tape_u64_or_0(r->tape, e, OLD_STATE),
+                               (uint8_t)ec_tape_u64_or_0(r->tape, e, OLD_REASON), (uint32_t)new_tid, stretches);
+    for (size_t i = 0; i < n; i++) {
+        if (stretches[i].tid != new_tid)
+            continue;
+        if (stretches[i].state == (r->request->weight == EC_WEIGHT_READY ? EC_SCHED_READY : EC_SCHED_WAITING))
+            weight = span_ns(r, &stretches[i]);
+    }
+    return weight;
+}
+
+/* What a wait was until its thread became ready counts where the thread goes on. */
+static uint64_t waited(run *r, uint32_t tid, uint64_t weight, int is_switch) {
+    uint64_t *known = ea_u64_map_get(&r->by_irp, tid);
+    if (is_switch) {
+        if (known) {
+            weight += *known;
+            *known = 0;
+        }
+        return weight;
+    }
+    if (known)
+        *known += weight;
+    else if (ea_u64_map_put(&r->by_irp, tid, weight))
+        r->profile->unfinished++;
+    return 0;
+}
+
+/* The weight of an event; *ret_open: it comes later. */
+static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *ret_open) {
+    enum ec_weight w = r->request->weight;
+    uint64_t source, n;
+    ec_stretch stretches[3];
+    switch (p->kind) {
+    case SAMPLE:
+        if (w != EC_WEIGHT_CPU && w != EC_WEIGHT_SAMPLES)
+            return 0;
+        n = ec_tape_u64_or_0(r->tape, e, SOURCE); /* the field Count */
+        n = n ? n : 1;
+        return w == EC_WEIGHT_SAMPLES ? n : n * 100 * (r->intervals[0] ? r->intervals[0] : DEFAULT_INTERVAL);
+    case COUNTER_SAMPLE:
+        if (w != EC_WEIGHT_PMC)
+            return 0;
+        find_source(r, e->c);
+        source = ec_tape_u64_or_0(r->tape, e, SOURCE);
+        if (!r->has_source || source != r->source)
+            return 0;
+        return r->intervals[source] ? r->intervals[source] : 1;
+    case SWITCH:
+        if (w != EC_WEIGHT_READY && w != EC_WEIGHT_WAIT)
+            return 0;
+        n = switch_weight(r, e);
+        return w == EC_WEIGHT_WAIT ? waited(r, (uint32_t)ec_tape_u64_or_0(r->tape, e, NEW_TID), n, 1) : n;
+    case READY: {
+        uint32_t tid = (uint32_t)ec_tape_u64_or_0(r->tape, e, THREAD);
+        if (ec_sched_ready(r->sched, e->time, tid, e->tid, stretches) && w == EC_WEIGHT_WAIT &&
+            stretches[0].state == EC_SCHED_WAITING)
+            (void)waited(r, tid, span_ns(r, &stretches[0]), 0);
+        return 0;
+    }
+    case DISK_BEGIN:
+        *ret_open = 1;
+        return 0;
+    case FAULT:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void end_disk(run *r, const ec_tape_event *e) {
+    uint64_t irp = ec_tape_u64_or_0(r->tape, e, IRP), ticks = ec_tape_u64_or_0(r->tape, e, RESPONSE);
+    const uint64_t *number = ea_u64_map_get(&r->by_irp, irp);
+    if (!number)
+        return;
+    if (*number >= r->first_subject) {
+        subject *s = &r->subjects[*number & r->subject_mask];
+        s->is_open = 0;
+        s->weight = (uint64_t)(ea_clock_to_utc_ns(r->clock, e->time) -
+                               ea_clock_to_utc_ns(r->clock, e->time - (int64_t)(ticks & INT64_MAX)));
+    }
+    ea_u64_map_remove(&r->by_irp, irp);
+}
+
+static int on_other(run *r, const ec_tape_event *e, const plan *p) {
+    uint64_t thread, tag = 0;
+    uint32_t tid = e->tid;
+    int is_open = 0;
+    if (p->kind == INTERVAL)
+        on_interval(r, e);
+    if (p->kind == DISK_END)
+        end_disk(r, e);
+    if ((p->kind == SAMPLE || p->kind == COUNTER_SAMPLE || p->kind == SWITCH) &&
+        ec_tape_u64(r->tape, e, THREAD, &thread)) /* NEW_TID stands there too */
+        tid = (uint32_t)thread;
+    uint64_t weight = weight_of(r, e, p, &is_open);
+    if ((weight || is_open) && is_in_range(r, e->time)) {
+        int rc = subject_room(r);
+        if (rc)
+            return rc;
+        subject *s = &r->subjects[r->next_subject & r->subject_mask];
+        *s = (subject){
+            .utc_ns = ec_tape_utc_ns(r->tape, e), .weight = weight, .pid = e->pid, .is_open = (uint8_t)is_open};
+        if (p->kind == SAMPLE || p->kind == COUNTER_SAMPLE)
+            s->address = ec_tape_u64_or_0(r->tape, e, ADDRESS);
+        if (is_open) { /* without room it stays open: its end does not come */
+            int full = ea_u64_map_put(&r->by_irp, ec_tape_u64_or_0(r->tape, e, IRP), r->next_subject);
+            (void)full;
+        }
+        tag = ++r->next_subject;
+    }
+    int rc = ea_stack_join_event(r->join, e->time, tid, e->cpu, tag);
+    if (p->stack.clr)
+        ea_stack_join_clr_event(r->join, (uint64_t)p->stack.clr << 32 | e->tid);
+    ea_ext item;
+    for (unsigned i = 0; !rc && ec_tape_item(r->tape, e, i, &item); i++)
+        ea_stack_feed_item(r->join, &item, EA_STACK_IS_EVENT);
+    return rc;
+}
+
+/* A walk's halves, remembered for rows that are stored once. */
+static int halves_of(run *r, const ec_tape_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
+                     int *ret_has_user) {
+    uint64_t *memory;
+    unsigned width = e->c->pointer_size;
+    ea_slice list = ec_tape_repeated(r->tape, e, &memory);
+    size_t count = list.len_bytes / width;
+    if (!list.data || !count)
+        return 0;
+    *ret_is_kernel = ea_stack_is_kernel(ea_load_uint(list.data, width), width);
+    *ret_has_user = !ea_stack_is_kernel(ea_load_uint(list.data + (count - 1) * width, width), width);
+    if (memory && *memory) {
+        half[EA_STACK_KERNEL] = (uint32_t)(*memory >> 32);
+        half[EA_STACK_USER] = (uint32_t)*memory;
+        return 1;
+    }
+    ea_stack_halves(r->stacks, list.data, count, width, half);
+    if (memory)
+        *memory = (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER];
+    return 1;
+}
+
+static void on_definition(run *r, const ec_tape_event *e, const plan *p) {
+    uint64_t *memory, key;
+    unsigned width = e->c->pointer_size;
+    ea_slice list = ec_tape_repeated(r->tape, e, &memory);
+    if (list.data && ec_tape_u64(r->tape, e, WALK_KEY, &key))
+        ea_stacks_define(r->stacks, p->stack.opcode, key, list.data, list.len_bytes / width, width);
+    else
+        ea_stack_join_unusable(r->join);
+}
+
+static int on_walk(run *r, const ec_tape_event *e, const plan *p) {
+    uint64_t time, pid, tid, key;
+    uint32_t half[EA_STACK_HALVES];
+    int is_kernel = 0, has_user = 0, rc = 0;
+    r->pointer_size = e->c->pointer_size;
+    if (p->stack.role == EA_STACK_IS_CLR_WALK) {
+        uint64_t *memory;
+        ea_slice list = ec_tape_repeated(r->tape, e, &memory);
+        if (!list.data || list.len_bytes < e->c->pointer_size)
+            ea_stack_join_unusable(r->join);
+        else
+            ea_stack_join_clr_walk(
+                r->join, (uint64_t)p->stack.clr << 32 | e->tid,
+                ea_stacks_add(r->stacks, list.data, list.len_bytes / e->c->pointer_size, e->c->pointer_size));
+        return 0;
+    }
+    if (!ec_tape_u64(r->tape, e, WALK_TIME, &time) || !ec_tape_u64(r->tape, e, WALK_PID, &pid) ||
+        !ec_tape_u64(r->tape, e, WALK_TID, &tid)) {
+        ea_stack_join_unusable(r->join);
+        return 0;
+    }
+    if (!is_in_range(r, (int64_t)time))
+        return 0;
+    if (p->stack.role != EA_STACK_IS_WALK) {
+        enum ea_stack_half which = p->stack.role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
+        if (!ec_tape_u64(r->tape, e, WALK_KEY, &key)) {
+            ea_stack_join_unusable(r->join);
+            return 0;
+        }
+        return ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, which,
+                                  ea_stacks_use(r->stacks, which, key));
+    }
+    if (!halves_of(r, e, half, &is_kernel, &has_user)) {
+        ea_stack_join_unusable(r->join);
+        return 0;
+    }
+    if (is_kernel)
+        rc = ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, EA_STACK_KERNEL,
+                                half[EA_STACK_KERNEL]);
+    if (!rc && (has_user || !is_kernel))
+        rc = ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, EA_STACK_USER,
+                                half[EA_STACK_USER]);
+    return rc;
+}
+
+/* Everything of a pass over the stream. last_utc_ns: definitions count until then. */
+static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_utc_ns, ea_err *err) {
+    ec_tape_event e;
+    int rc = ec_tape_open(
+        &r->tape, r->archive,
+        &(ec_tape_options){
+            .stream = r->stream, .from_utc_ns = from_utc_ns, .to_utc_ns = to_utc_ns, .plan = plan_class, .arg = r},
+        err);
+    if (rc)
+        return rc;
+    r->clock = NULL;
+    while ((rc = ec_tape_next(r->tape, &e, err)) == 1) {
+        const plan *p = (const plan *)e.plan;
+        use_clock(r);
+        if (++r->steps % ASK_EVERY == 0 && r->request->keep_going && !r->request->keep_going(r->request->arg)) {
+            rc = ea_fail(err, EA_ECANCELED, "make a profile");
+            break;
+        }
+        switch (p->stack.role) {
+        case EA_STACK_IS_EVENT:
+            rc = r->wants == wants_all ? on_other(r, &e, p) : 0;
+            if (r->wants == wants_intervals)
+                on_interval(r, &e);
+            break;
+        case EA_STACK_IS_MATCH: {
+            ea_ext item;
+            for (unsigned i = 0; ec_tape_item(r->tape, &e, i, &item); i++)
+                ea_stack_feed_item(r->join, &item, EA_STACK_IS_MATCH);
+            rc = 0;
+            break;
+        }
+        case EA_STACK_IS_DEFINITION: {
+            int64_t utc_ns = ec_tape_utc_ns(r->tape, &e);
+            if (utc_ns > after_utc_ns && utc_ns <= to_utc_ns)
+                on_definition(r, &e, p);
+            rc = 0;
+            break;
+        }
+        default:
+            rc = on_walk(r, &e, p);
+        }
+        if (rc) {
+            rc = ea_fail(err, rc,
+                         rc == EA_ELIMIT ? "make a profile: too many different stacks; take less time"
+                                         : "make a profile");
+            break;
+        }
+    }
+    ec_tape_close(r->tape);
+    r->tape = NULL;
+    return rc;
+}
+
+/* ---- a stream's end ---- */
+
+static const char *process_name(const run *r, uint32_t process) {
+    const ea_process *p = ec_places_get_process(r->places, process);
+    if (p && p->pid == 0)
+        return "Idle";
+    return p && *p->image_name ? ec_base_name(p->image_name) : "?";
+}
+
+static int merge_pair(run *r, const pair *p) {
+    uint32_t frames[FRAMES_MAX], process = 0;
+    size_t n = 0;
+    int rc = ec_merge_process(r->merge, process_name(r, p->process), &process), unloaded;
+    for (int h = 0; !rc && h < EA_STACK_HALVES; h++) {
+        size_t count;
+        const uint64_t *addresses = ea_stacks_get(r->stacks, h == EA_STACK_KERNEL ? p->kernel : p->user, &count);
+        for (size_t i = 0; !rc && i < count && n < FRAMES_MAX; i++) {
+            int is_kernel = ea_stack_is_kernel(addresses[i], r->pointer_size);
+            const ea_module *m = ec_places_module(r->places, p->process, p->epoch, addresses[i], is_kernel, &unloaded);
+            rc = ec_merge_frame(r->merge, m, addresses[i], n > 0, &frames[n]);
+            n++;
+        }
+    }
+    return rc ? rc : ec_merge_stack(r->merge, r->side, process, frames, n, p->weight, p->events);
+}
+
+static void end_stream(run *r) {
+    ea_stack_join_destroy(r->join);
+    ea_stacks_destroy(r->stacks);
+    ec_sched_destroy(r->sched);
+    ec_places_close(r->places);
+    ea_u64_map_deinit(&r->by_irp);
+    free(r->subjects);
+    free(r->pairs);
+    free(r->slots);
+    r->join = NULL;
+    r->stacks = NULL;
+    r->sched = NULL;
+    r->places = NULL;
+    r->subjects = NULL;
+    r->pairs = NULL;
+    r->slots = NULL;
+    r->first_subject = r->next_subject = 0;
+    r->subject_mask = r->pair_count = r->pair_capacity = r->slot_mask = 0;
+    ea_arena_reset(&r->arena);
+}
+
+static int begin_stream(run *r, ea_err *err) {
+    ea_u64_map_init(&r->by_irp, 1 << 20);
+    memset(r->intervals, 0, sizeof r->intervals);
+    r->has_source = 0;
+    r->pointer_size = 8;
+    int rc = ec_places_open(&r->places, r->archive, r->stream, err);
+    if (!rc)
+        rc = ea_stacks_create(&r->stacks, r->request->limit_stacks_bytes, err);
+    if (!rc)
+        rc = ea_stack_join_create(
+            &r->join, r->stacks,
+            &(ea_stack_join_options){.limit_bytes = r->request->limit_window_bytes, .on_event = on_event, .arg = r},
+            err);
+    return rc ? rc : ec_sched_create(&r->sched, 0, err);
+}
+
+static int64_t later(int64_t utc_ns, int64_t by_ns) {
+    return utc_ns > INT64_MAX - by_ns ? INT64_MAX : utc_ns + by_ns;
+}
+
+static int profile_stream(run *r, ea_err *err) {
+    enum ec_weight w = r->request->weight;
+    int needs_history = w == EC_WEIGHT_READY || w == EC_WEIGHT_WAIT;
+    int64_t late = later(r->to_utc_ns, LATE_NS);
+    int rc = begin_stream(r, err);
+    if (!rc && !needs_history) {
+        r->wants = wants_intervals;
+        rc = play(r, INT64_MIN, r->from_utc_ns, INT64_MAX, err);
+    }
+    r->wants = wants_all;
+    if (!rc)
+        rc = play(r, needs_history ? INT64_MIN : r->from_utc_ns, late, INT64_MIN, err);
+    if (!rc && (rc = ea_stack_join_end(r->join)))
+        rc = ea_fail(err, rc, "make a profile");
+    r->wants = wants_definitions;
+    if (!rc && late < INT64_MAX && ea_stacks_count(r->stacks).undefined)
+        rc = play(r, late, INT64_MAX, late, err);
+    for (size_t i = 0; !rc && i < r->pair_count; i++)
+        if ((rc = merge_pair(r, &r->pairs[i])))
+            rc = ea_fail(err, rc, "make a profile: too many different stacks; take less time");
+    if (!rc) {
+        const uint64_t *counts = ea_stack_join_counts(r->join);
+        for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
+            r->profile->halves[i] += counts[i];
+        r->profile->keys_undefined += ea_stacks_count(r->stacks).undefined;
+        r->profile->is_interval_assumed |= w == EC_WEIGHT_CPU && r->pair_count && !r->intervals[0];
+    }
+    end_stream(r);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static int wants_host(const ec_profile_request *q, const char *host) {
+    for (size_t i = 0; i < q->host_count; i++)
+        if (strcmp(q->hosts[i], host) == 0)
+            return 1;
+    return q->host_count == 0;
+}
+
+static int note_host(run *r, const char *host) {
+    ec_profile *p = r->profile;
+    for (size_t i = 0; i < p->host_count; i++)
+        if (strcmp(p->hosts[i], host) == 0)
+            return 0;
+    const char **grown = realloc(p->hosts, (p->host_count + 1) * sizeof *grown);
+    char *copy = grown ? strdup(host) : NULL;
+    if (grown)
+        p->hosts = grown;
+    if (!copy)
+        return EA_ENOMEM;
+    p->hosts[p->host_count++] = copy;
+    return 0;
+}
+
+static int profile_range(run *r, int side, int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err) {
+    size_t count;
+    const ec_archive_stream *streams = ec_archive_streams(r->archive, &count);
+    int rc = 0;
+    r->side = side;
+    r->from_utc_ns = from_utc_ns;
+    r->to_utc_ns = to_utc_ns;
+    for (size_t i = 0; !rc && i < count; i++) {
+        const ec_stream_row *row = &streams[i].row;
+        if (!wants_host(r->request, row->host) || row->end_utc_ns < from_utc_ns || row->begin_utc_ns >= to_utc_ns)
+            continue;
+        r->stream = &streams[i];
+        rc = note_host(r, row->host) ? ea_fail(err, EA_ENOMEM, "make a profile") : profile_stream(r, err);
+    }
+    return rc;
+}
+
+int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err) {
+    run *r = calloc(1, sizeof *r);
+    ec_profile *p = calloc(1, sizeof *p);
+    ec_query *history = NULL;
+    uint64_t behind;
+    int rc = r && p ? 0 : ea_fail(err, EA_ENOMEM, "make a profile");
+    if (!rc) {
+        r->request = request;
+        r->profile = p;
+        ea_arena_init(&r->arena, 0);
+        p->weight = request->weight;
+        p->counter = request->counter ? strdup(request->counter) : NULL;
+        p->from_utc_ns = request->from_utc_ns;
+        p->to_utc_ns = request->to_utc_ns;
+        p->has_other = request->has_other;
+        p->other_from_utc_ns = request->other_from_utc_ns;
+        p->other_to_utc_ns = request->other_to_utc_ns;
+        rc = ec_merge_create(&p->memory, request->limit_stacks, request->namer != NULL);
+        r->merge = p->memory;
+        if (rc)
+            rc = ea_fail(err, rc, "make a profile");
+    }
+    if (!rc) /* folds what is not in the history yet */
+        rc = ec_query_open(&history, request->store, request->host_count == 1 ? request->hosts[0] : NULL,
+                           10ll * 1000 * 1000 * 1000, &behind, err);
+    ec_query_close(history);
+    if (!rc)
+        rc = ec_archive_open(&r->archive, request->store, request->host_count == 1 ? request->hosts[0] : NULL, err);
+    if (!rc)
+        rc = profile_range(r, 0, request->from_utc_ns, request->to_utc_ns, err);
+    if (!rc && request->has_other)
+        rc = profile_range(r, 1, request->other_from_utc_ns, request->other_to_utc_ns, err);
+    if (!rc && (rc = ec_merge_finish(p->memory, request->namer, p)))
+        rc = ea_fail(err, rc, "make a profile");
+    if (!rc) {
+        const char *first;
+        p->damaged = ec_archive_damage(r->archive, &first);
+        snprintf(p->damage, sizeof p->damage, "%s", first);
+    }
+    if (r) {
+        end_stream(r);
+        ec_archive_close(r->archive);
+        ea_arena_deinit(&r->arena);
+    }
+    free(r);
+    if (rc) {
+        ec_profile_destroy(p);
+        return rc;
+    }
+    *ret = p;
+    return 0;
+}
+
+void ec_profile_destroy(ec_profile *p) {
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->host_count; i++)
+        free((void *)(uintptr_t)p->hosts[i]);
+    free(p->hosts);
+    free((void *)(uintptr_t)p->counter);
+    ec_merge_destroy(p->memory);
+    free(p);
+}
+
+int ec_profile_json(const ec_profile_request *request, ea_text *out, ea_err *err) {
+    ec_profile *p = NULL;
+    int rc = ec_profile_run(&p, request, err);
+    if (!rc)
+        rc = ec_profile_write(p, EC_PROFILE_JSON, out, err);
+    ec_profile_destroy(p);
+    return rc;
+}

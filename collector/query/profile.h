@@ -1,0 +1,158 @@
+/* Profiles: what ran, waited or read, by call stack, over machines and times: stacks joined to stored events, each
+ * address put into its module as it was loaded then, stacks of all machines merged by module identity and function.
+ * Before it: tape.h, places.h, proto/stack. After it: the command profile; collector/web. Thread: the caller's; it
+ * reads a lot, so it belongs into a process of its own (ask.h) where others wait. */
+#ifndef EC_QUERY_PROFILE_H
+#define EC_QUERY_PROFILE_H
+
+#include "archive.h"
+#include "stack_join.h"
+
+/* What is summed: name, unit, a sentence. */
+#define EC_WEIGHTS(X)                                                                                                  \
+    X(CPU, "cpu", "nanoseconds",                                                                                       \
+      "time on a processor, by samples: each counts for the sampling interval; without Idle")                          \
+    X(SAMPLES, "samples", "count", "CPU samples, those of Idle too")                                                   \
+    X(PMC, "pmc", "count", "events of a hardware counter, by its samples")                                             \
+    X(READY, "ready", "nanoseconds", "time that threads were ready and had no processor")                              \
+    X(WAIT, "wait", "nanoseconds", "time that threads waited")                                                         \
+    X(DISK, "disk", "nanoseconds", "time that disk requests took, where they were issued")                             \
+    X(FAULTS, "faults", "count", "page faults")
+
+enum ec_weight {
+#define X(id, name, unit, text) EC_WEIGHT_##id,
+    EC_WEIGHTS(X)
+#undef X
+        EC_WEIGHT_COUNT
+};
+const char *ec_weight_name(enum ec_weight w);
+const char *ec_weight_unit(enum ec_weight w);
+/* "cpu", "pmc:CacheMisses", ...: 0, *ret and the counter's name (borrowed from text; NULL for the others); else
+ * EA_EUSAGE. */
+EA_MUST_CHECK int ec_weight_parse(const char *text, enum ec_weight *ret, const char **ret_counter, ea_err *err);
+
+/* A module, whichever machine and process it was loaded in: the same file is the same module. */
+typedef struct ec_profile_module {
+    const char *name; /* without folders; "?" for addresses that were in no module */
+    const char *path; /* of the first one that was met */
+    int has_pdb;
+    ea_guid pdb_guid;
+    uint32_t pdb_age;
+    const char *pdb_path;
+    uint32_t timestamp, size_bytes;
+    int is_kernel;
+} ec_profile_module;
+
+/* A function of a module, or a place in it while nobody knows its name. */
+typedef struct ec_profile_frame {
+    uint32_t module;
+    uint64_t offset;      /* from the module's base; of module 0 the address */
+    const char *function; /* NULL: unknown */
+    const char *file;     /* NULL: unknown */
+    uint32_t line;
+    const char *label; /* "ntdll.dll!RtlUserThreadStart", "ntdll.dll+0x1234", "0x7ff..." */
+} ec_profile_frame;
+
+/* Stacks that are alike: of one program and with the same frames. weight[1] and events[1] are of the other range, that
+ * a difference is made with. */
+typedef struct ec_profile_stack {
+    uint32_t process;       /* index into processes */
+    const uint32_t *frames; /* the innermost first */
+    uint32_t count;
+    uint64_t weight[2], events[2];
+} ec_profile_stack;
+
+/* How the rest is called; the innermost of several inlined functions first. */
+typedef struct ec_profile_function {
+    const char *name, *file; /* file may be NULL */
+    uint32_t line;
+} ec_profile_function;
+typedef int (*ec_profile_named_fn)(void *arg, size_t index, const ec_profile_function *functions, size_t count);
+/* Where names come from (collector/symbols): asked once a module with all places in it that occur, ascending. It calls
+ * put for those that it knows: put returns 0, or what ends the call. An error leaves the module's places without
+ * names and is told in notes. */
+typedef struct ec_profile_namer {
+    int (*name)(void *arg, const ec_profile_module *module, const uint32_t *offsets, size_t count,
+                ec_profile_named_fn put, void *put_arg, ea_err *err);
+    void *arg;
+} ec_profile_namer;
+
+typedef struct ec_profile_request {
+    const char *store;
+    const char *const *hosts;       /* agents' names; merged */
+    size_t host_count;              /* 0: all */
+    int64_t from_utc_ns, to_utc_ns; /* from is included, to is not */
+    int has_other;                  /* a difference: minus what was in this range */
+    int64_t other_from_utc_ns, other_to_utc_ns;
+    const uint32_t *pids;
+    size_t pid_count; /* 0: all */
+    enum ec_weight weight;
+    const char *counter;           /* EC_WEIGHT_PMC: its name, in any case, or the number of its source */
+    const ec_profile_namer *namer; /* NULL: places stay places */
+    size_t limit_window_bytes, limit_stacks_bytes; /* of the join; 0: its defaults */
+    size_t limit_stacks;                           /* of the answer: EA_ELIMIT beyond; 0: 4,194,304 */
+    int (*keep_going)(void *arg);                  /* asked now and then; 0 ends with EA_ECANCELED; may be NULL */
+    void *arg;
+} ec_profile_request;
+
+typedef struct ec_profile {
+    enum ec_weight weight;
+    const char *counter;
+    int64_t from_utc_ns, to_utc_ns, other_from_utc_ns, other_to_utc_ns;
+    int has_other;
+    const char **hosts; /* those that had events in the range */
+    size_t host_count;
+    const char **processes; /* programs: names of their images */
+    size_t process_count;
+    ec_profile_module *modules; /* [0] is none */
+    size_t module_count;
+    ec_profile_frame *frames;
+    size_t frame_count;
+    ec_profile_stack *stacks; /* the greatest weight first */
+    size_t stack_count;
+    uint64_t total[2], events[2]; /* all weight; events that had some */
+    uint64_t without_stack[2];    /* of the events: only their own address is known, or nothing */
+    uint64_t unfinished;          /* disk requests whose end did not come */
+    uint64_t halves[EA_STACK_OUTCOME_COUNT];
+    uint64_t keys_undefined;
+    int is_interval_assumed; /* nothing stored says the sampling interval: 1 ms */
+    uint64_t damaged;        /* batches that could not be read */
+    char damage[640];
+    char notes[1024]; /* what symbols could not say, in words; "" */
+    struct ec_merge *memory;
+} ec_profile;
+
+/* Makes a profile. Errors: EA_ENOTFOUND (no store, no such counter among the stored events), EA_EUSAGE, EA_ELIMIT,
+ * EA_ECANCELED, EA_ENOMEM, EA_EDATABASE. */
+EA_MUST_CHECK int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err);
+void ec_profile_destroy(ec_profile *p); /* NULL is allowed */
+
+/* ---- what it looks like elsewhere ---- */
+
+#define EC_PROFILE_FORMATS(X)                                                                                          \
+    X(JSON, "json")                                                                                                    \
+    X(FOLDED, "folded")                                                                                                \
+    X(SPEEDSCOPE, "speedscope") X(PPROF, "pprof") X(CHROME, "chrome") X(FIREFOX, "firefox") X(TOP, "top")
+enum ec_profile_format {
+#define X(id, name) EC_PROFILE_##id,
+    EC_PROFILE_FORMATS(X)
+#undef X
+};
+
+/* Appends the profile to out. EA_EUSAGE: this form has no room for a difference (chrome, firefox). EA_ENOMEM.
+ * JSON is for a flame graph in a page:
+ *   {"weight","unit","from","to","hosts":[...],"total","events","without_stack","halves":{outcome: n},"keys_undefined",
+ *    "interval_assumed","unfinished","damaged","notes",
+ *    "modules":[{"name","path","pdb_guid","pdb_age","timestamp","size_bytes","kernel"}],
+ *    "frames":[{"label","module": index,"offset":"0x...","function","file","line"}],
+ *    "nodes":[[parent, frame, self, total], ...],
+ *    "functions":[{"frame","self","total"}, ...],"top_modules":[{"module","self","total"}, ...]}
+ * nodes is the tree: each names its parent by index (-1: the root), parents stand before their children; frame -1 - n
+ * is process n of "processes". Of a difference there are also "other": {"from","to","total","events"}, and each node
+ * has two more numbers, self and total of the other range. functions and top_modules hold the 200 greatest by self. */
+EA_MUST_CHECK int ec_profile_write(const ec_profile *p, enum ec_profile_format format, ea_text *out, ea_err *err);
+
+/* Asks and writes JSON in one call, for collector/web. */
+EA_MUST_CHECK int ec_profile_json(const ec_profile_request *request, ea_text *out, ea_err *err);
+
+#endif

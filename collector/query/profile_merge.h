@@ -1,0 +1,26 @@
+/* The part of a profile that outlives a stream: modules, frames and stacks of all machines, each once.
+ * Before it: profile.c, stream by stream. After it: profile_write.c. Thread: its owner's. */
+#ifndef EC_QUERY_PROFILE_MERGE_H
+#define EC_QUERY_PROFILE_MERGE_H
+
+#include "machine.h"
+#include "profile.h"
+
+typedef struct ec_merge ec_merge;
+
+EA_MUST_CHECK int ec_merge_create(ec_merge **ret, size_t limit_stacks, int has_names);
+void ec_merge_destroy(ec_merge *m); /* NULL is allowed */
+
+/* The number of a program, of a place in a module (module NULL: of an address). Returns 0 or EA_ENOMEM. is_return:
+ * the address is where a call returns to, one behind what ran. */
+EA_MUST_CHECK int ec_merge_process(ec_merge *m, const char *name, uint32_t *ret);
+EA_MUST_CHECK int ec_merge_frame(ec_merge *m, const ea_module *module, uint64_t address, int is_return, uint32_t *ret);
+/* side 0 or 1: the range, the other range. EA_ELIMIT, EA_ENOMEM. */
+EA_MUST_CHECK int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *frames, size_t count,
+                                 uint64_t weight, uint64_t events);
+
+/* Names all places, and hands the result over: p's modules, frames, processes and stacks, which live as long as
+ * p->memory. */
+EA_MUST_CHECK int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p);
+
+#endif

@@ -1,0 +1,45 @@
+/* What threads do between context switches: run, be ready, wait. One machine's, fed in the order of its events.
+ * Before it: CSwitch and ReadyThread events. After it: profile.c, activity.c. Thread: its owner's.
+ *
+ * A thread that is switched out waits when its state says so (5), is gone when that is 4, and is ready otherwise (1
+ * ready, 3 standby, 7 deferred ready, 2 running: preempted). A ReadyThread event ends a wait: from then on the thread
+ * is ready. A thread that is switched in after a wait that nothing ended is ready from that moment. What a thread did
+ * before its first event is unknown and counts as nothing. */
+#ifndef EC_QUERY_STRETCHES_H
+#define EC_QUERY_STRETCHES_H
+
+#include "err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum ec_sched_state { EC_SCHED_UNKNOWN, EC_SCHED_RUNNING, EC_SCHED_READY, EC_SCHED_WAITING };
+
+/* A stretch of time of one thread, in the unit that was fed. */
+typedef struct ec_stretch {
+    uint32_t tid;
+    uint8_t state;  /* EC_SCHED_RUNNING, _READY, _WAITING */
+    uint8_t reason; /* of a wait: OldThreadWaitReason */
+    uint16_t cpu;   /* of a run */
+    int64_t begin, end;
+    uint32_t waker; /* of a wait: the thread that ended it; UINT32_MAX unknown */
+} ec_stretch;
+
+typedef struct ec_sched ec_sched;
+
+/* limit_threads: 0: 1,048,576; those beyond are not followed. */
+EA_MUST_CHECK int ec_sched_create(ec_sched **ret, size_t limit_threads, ea_err *err);
+void ec_sched_destroy(ec_sched *s); /* NULL is allowed */
+
+/* Each gives the stretches that end with it: their number, in ret (room for 3). */
+size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid, uint8_t old_state, uint8_t old_reason,
+                       uint32_t new_tid, ec_stretch ret[3]);
+size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_stretch ret[3]);
+/* The thread that runs on a CPU as far as its last switch says; UINT32_MAX unknown. */
+uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu);
+/* A thread begins or ends: what is known under its number is another's. */
+void ec_sched_forget(ec_sched *s, uint32_t tid);
+/* Events were lost: nothing is known of anybody until the next event. */
+void ec_sched_lost(ec_sched *s);
+
+#endif

@@ -1,0 +1,263 @@
+/* See tape.h. */
+#include "tape.h"
+
+#include "map.h"
+#include "scan.h"
+
+#include <stdlib.h>
+
+/* A group of the batch at hand. */
+typedef struct group {
+    const ec_tape_plan *plan;
+    const ea_class *c;
+    uint32_t next; /* row of its next event */
+    ea_column fields[EC_TAPE_FIELDS];
+    uint8_t has[EC_TAPE_FIELDS];
+    ea_column repeated;
+    const uint32_t *index; /* into repeated; NULL: row by row */
+    uint64_t *memory;      /* of each distinct row */
+    ea_column items[EA_EXT_MAX];
+    uint16_t item_types[EA_EXT_MAX];
+    unsigned item_count;
+} group;
+
+struct ec_tape {
+    ec_archive *archive;
+    ec_tape_options options;
+    ea_class_hash *classes;
+    size_t class_count;
+    ea_u64_map plans; /* address of a class -> index + 1 in chosen */
+    const ec_tape_plan **chosen;
+    size_t chosen_count;
+    ec_find_filter filter;
+    ec_find *find;
+    ec_found found;
+    uint8_t *data;
+    size_t data_capacity;
+    ea_batch_view *view;
+    const ea_batch_events *events;
+    group *groups;
+    size_t group_count, group_capacity;
+    uint32_t at;
+    uint16_t source; /* of the last event */
+};
+
+int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *options, ea_err *err) {
+    size_t all;
+    const ea_class *const *classes = ec_archive_classes(archive, &all);
+    ec_tape *t = calloc(1, sizeof *t);
+    if (t) {
+        t->archive = archive;
+        t->options = *options;
+        ea_u64_map_init(&t->plans, 0);
+        t->classes = malloc((all + 1) * sizeof *t->classes);
+        t->chosen = malloc((all + 1) * sizeof *t->chosen);
+    }
+    int rc = t && t->classes && t->chosen ? 0 : EA_ENOMEM;
+    for (size_t i = 0; !rc && i < all; i++) {
+        const ec_tape_plan *plan =
+            classes[i]->kind == EA_KIND_KEYFRAME ? NULL : options->plan(options->arg, classes[i]);
+        if (!plan)
+            continue;
+        memcpy(t->classes[t->class_count++].bytes, classes[i]->hash, EA_CLASS_HASH_BYTES);
+        t->chosen[t->chosen_count++] = plan;
+        rc = ea_u64_map_put(&t->plans, (uintptr_t)classes[i], t->chosen_count);
+    }
+    if (rc) {
+        ec_tape_close(t);
+        return ea_fail(err, EA_ENOMEM, "read events");
+    }
+    t->filter = (ec_find_filter){.stream_id = options->stream->row.stream_id,
+                                 .from_utc_ns = options->from_utc_ns,
+                                 .to_utc_ns = options->to_utc_ns,
+                                 .classes = t->class_count == all ? NULL : t->classes,
+                                 .class_count = t->class_count};
+    if (t->class_count)
+        rc = ec_find_open(&t->find, ec_archive_store(archive), &t->filter, err);
+    if (rc) {
+        ec_tape_close(t);
+        return rc;
+    }
+    *ret = t;
+    return 0;
+}
+
+static void close_batch(ec_tape *t) {
+    for (size_t i = 0; i < t->group_count; i++)
+        free(t->groups[i].memory);
+    t->group_count = 0;
+    ea_batch_close(t->view);
+    t->view = NULL;
+}
+
+void ec_tape_close(ec_tape *t) {
+    if (!t)
+        return;
+    close_batch(t);
+    ec_find_close(t->find);
+    ea_u64_map_deinit(&t->plans);
+    free(t->classes);
+    free(t->chosen);
+    free(t->data);
+    free(t->groups);
+    free(t);
+}
+
+static int load_repeated(ec_tape *t, size_t i, group *g, ea_err *err) {
+    size_t top = (size_t)g->plan->addresses;
+    int rc = ea_batch_dictionary(t->view, i, top, &g->repeated, &g->index, err);
+    if (rc < 0)
+        return rc;
+    if (rc == 0)
+        return ea_batch_column(t->view, i, top, &g->repeated, err);
+    g->memory = calloc(g->repeated.count ? g->repeated.count : 1, sizeof *g->memory);
+    return g->memory ? 0 : EA_ENOMEM;
+}
+
+static int load_group(ec_tape *t, size_t i, group *g, ea_err *err) {
+    const ea_class *c = ea_batch_group_class(t->view, i);
+    const uint64_t *plan = ea_u64_map_get(&t->plans, (uintptr_t)c);
+    *g = (group){.c = c, .plan = plan ? t->chosen[*plan - 1] : NULL};
+    if (!g->plan)
+        return 0;
+    int rc = 0;
+    for (unsigned k = 0; !rc && k < EC_TAPE_FIELDS; k++) {
+        if (g->plan->fields[k] < 0)
+            continue;
+        rc = ea_batch_column(t->view, i, (size_t)g->plan->fields[k], &g->fields[k], err);
+        g->has[k] = !rc;
+    }
+    if (!rc && g->plan->addresses >= 0)
+        rc = load_repeated(t, i, g, err);
+    if (!rc && g->plan->wants_items) {
+        unsigned n = ea_batch_group_constants(t->view, i)->ext_count;
+        for (; !rc && g->item_count < n && g->item_count < EA_EXT_MAX; g->item_count++)
+            rc = ea_batch_item(t->view, i, g->item_count, &g->item_types[g->item_count], &g->items[g->item_count], err);
+    }
+    return rc;
+}
+
+static int open_batch(ec_tape *t, ea_err *err) {
+    const uint8_t *data;
+    size_t len_bytes;
+    int rc = ec_store_read(ec_archive_store(t->archive), &t->found.row, &data, &len_bytes, err);
+    if (rc)
+        return rc;
+    if (len_bytes > t->data_capacity) { /* the store's buffer is shared with other readers */
+        uint8_t *grown = realloc(t->data, len_bytes);
+        if (!grown)
+            return EA_ENOMEM;
+        t->data = grown;
+        t->data_capacity = len_bytes;
+    }
+    memcpy(t->data, data, len_bytes);
+    rc = ea_batch_open(&t->view, t->data, len_bytes, ec_archive_registry(t->archive), err);
+    if (!rc)
+        rc = ea_batch_get_events(t->view, &t->events, err);
+    size_t n = rc ? 0 : ea_batch_group_count(t->view);
+    if (n > t->group_capacity) {
+        group *grown = realloc(t->groups, n * sizeof *grown);
+        if (!grown)
+            return EA_ENOMEM;
+        t->groups = grown;
+        t->group_capacity = n;
+    }
+    for (size_t i = 0; !rc && i < n; i++) {
+        rc = load_group(t, i, &t->groups[i], err);
+        t->group_count = i + 1;
+    }
+    t->at = 0;
+    return rc;
+}
+
+/* 1, 0 at the end. */
+static int next_batch(ec_tape *t, ea_err *err) {
+    for (;;) {
+        ea_err damage = {0};
+        close_batch(t);
+        int rc = t->find ? ec_find_next(t->find, &t->found, err) : 0;
+        if (rc != 1)
+            return rc;
+        if (t->found.kind == EA_BATCH_KEYFRAME)
+            continue;
+        if (!ec_archive_goes_on(t->archive))
+            return ea_fail(err, EA_ECANCELED, "read events");
+        rc = open_batch(t, &damage);
+        if (!rc)
+            return 1;
+        if (!ec_scan_is_damage(rc)) {
+            if (rc == EA_ENOMEM)
+                return ea_fail(err, rc, "read a batch");
+            if (err)
+                *err = damage;
+            return rc;
+        }
+        ec_archive_damaged(t->archive, t->options.stream, t->found.row.number, &damage);
+    }
+}
+
+int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
+    for (;;) {
+        if (!t->view || t->at == t->events->count) {
+            int rc = next_batch(t, err);
+            if (rc != 1)
+                return rc;
+            continue;
+        }
+        const ea_batch_events *e = t->events;
+        uint32_t i = t->at++, k = e->group[i];
+        group *g = &t->groups[k];
+        uint32_t row = g->next++;
+        if (!g->plan)
+            continue;
+        t->source = e->source[i];
+        *ret = (ec_tape_event){.c = g->c,
+                               .plan = g->plan,
+                               .time = e->time[i],
+                               .pid = e->pid[e->thread[i]],
+                               .tid = e->tid[e->thread[i]],
+                               .cpu = e->cpu[i],
+                               .group = k,
+                               .row = row};
+        return 1;
+    }
+}
+
+const ea_clock *ec_tape_clock(const ec_tape *t) {
+    return &ea_batch_source(t->view, t->source)->clock;
+}
+int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e) {
+    return ea_clock_to_utc_ns(ec_tape_clock(t), e->time);
+}
+
+int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned i, uint64_t *ret) {
+    const group *g = &t->groups[e->group];
+    if (!g->has[i] || ea_column_missing(&g->fields[i], e->row))
+        return 0;
+    *ret = ea_column_u64(&g->fields[i], e->row);
+    return 1;
+}
+uint64_t ec_tape_u64_or_0(const ec_tape *t, const ec_tape_event *e, unsigned i) {
+    uint64_t v = 0;
+    return ec_tape_u64(t, e, i, &v) ? v : 0;
+}
+ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i) {
+    const group *g = &t->groups[e->group];
+    return g->has[i] ? ea_column_row(&g->fields[i], e->row) : (ea_slice){0};
+}
+
+ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **ret_memory) {
+    const group *g = &t->groups[e->group];
+    uint32_t row = g->index ? g->index[e->row] : e->row;
+    *ret_memory = g->index ? &g->memory[row] : NULL;
+    return ea_column_row(&g->repeated, row);
+}
+
+int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret) {
+    const group *g = &t->groups[e->group];
+    if (i >= g->item_count)
+        return 0;
+    ea_slice s = ea_column_row(&g->items[i], e->row);
+    *ret = (ea_ext){.type = g->item_types[i], .data = s.data, .size_bytes = s.len_bytes};
+    return 1;
+}

@@ -1,0 +1,59 @@
+/* A stream's events in the order in which the agent saw them, read from columns: each event as a time, a thread, a CPU
+ * and those fields that its reader asked for. What follows an event from one class to the next (stacks, waits,
+ * latencies) is built on it.
+ * Before it: archive.h. After it: profile.c, activity.c. Thread: its owner's. */
+#ifndef EC_QUERY_TAPE_H
+#define EC_QUERY_TAPE_H
+
+#include "archive.h"
+
+enum { EC_TAPE_FIELDS = 8 };
+
+/* What a reader wants of a class; it begins the reader's own struct of a class. */
+typedef struct ec_tape_plan {
+    int16_t fields[EC_TAPE_FIELDS]; /* top-level fields, -1: absent */
+    int16_t addresses;              /* a field whose rows repeat: ec_tape_repeated; -1: none */
+    uint8_t wants_items;            /* the extended items, too */
+} ec_tape_plan;
+
+/* An event; all borrowed until the next call. */
+typedef struct ec_tape_event {
+    const ea_class *c;
+    const ec_tape_plan *plan;
+    int64_t time; /* raw ticks */
+    uint32_t pid, tid;
+    uint16_t cpu;
+    uint32_t group, row;
+} ec_tape_event;
+
+typedef struct ec_tape_options {
+    const ec_archive_stream *stream;
+    int64_t from_utc_ns, to_utc_ns; /* batches without an event in between are left out; single events are not */
+    /* Asked once for each class: its plan (borrowed while the tape is open), or NULL: none of its events. */
+    const ec_tape_plan *(*plan)(void *arg, const ea_class *c);
+    void *arg;
+} ec_tape_options;
+
+typedef struct ec_tape ec_tape;
+
+EA_MUST_CHECK int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *options, ea_err *err);
+/* The next event: 1, 0 at the end. What is damaged is left out and told to the archive. */
+EA_MUST_CHECK int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err);
+void ec_tape_close(ec_tape *t); /* NULL is allowed */
+
+/* UTC of an event's time, and the clock that it is of. */
+int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e);
+const ea_clock *ec_tape_clock(const ec_tape *t);
+/* plan->fields[i] as a number: 1 and *ret, 0 when the event lacks it. */
+int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned i, uint64_t *ret);
+/* The same, or 0. */
+uint64_t ec_tape_u64_or_0(const ec_tape *t, const ec_tape_event *e, unsigned i);
+/* Any field's bytes. */
+ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i);
+/* plan->addresses. *ret_memory is a place to remember something for all rows of the batch that are stored once, 0 at
+ * first; NULL when each row stands for itself. */
+ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **ret_memory);
+/* An extended item of an event whose plan wants_items: 1, 0 behind the last. */
+int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret);
+
+#endif

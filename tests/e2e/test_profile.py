@@ -1,0 +1,254 @@
+"""`etwcollector profile` over stored events: samples by process and module of a real machine agree with a naive recount; of a
+generated machine every sample's whole stack, with the module and offset of each address, is what the truth says, and so are counter
+samples, disk times and faults. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up.
+"""
+import collections
+import datetime
+import json
+import subprocess
+
+import harness
+import naive_stacks
+import profile_formats
+import test_stacks
+import test_tracegen
+import traces
+
+FORMS = ["json", "folded", "speedscope", "pprof", "chrome", "firefox"]
+
+
+class Asked:
+    def __init__(self, env, store):
+        self.command = [env.collector, "profile", "--store", store]
+
+    def raw(self, *options):
+        done = subprocess.run([str(part) for part in [*self.command, *options]], capture_output=True)
+        if done.returncode:
+            raise harness.Failure(f"profile {' '.join(map(str, options))}: {done.stderr.decode()}")
+        return done.stdout
+
+    def text(self, *options):
+        return self.raw(*options).decode("utf-8")
+
+    def json(self, *options):
+        return json.loads(self.text("--format", "json", *options))
+
+
+def base_name(path):
+    return path.replace("/", "\\").rsplit("\\", 1)[-1]
+
+
+# ---- the real machine ----
+
+class NaiveModules:
+    """Modules of each process, out of Image events: a list, searched."""
+
+    def __init__(self, records):
+        self.rows, self.processes, self.threads = collections.defaultdict(list), {}, {}
+        for record in records:
+            fields, clock, name = record["fields"], record["clock"], record["name"]
+            if name in ("Image/Load", "Image/DCStart", "Image/DCEnd", "Image/Unload"):
+                base, size = int(fields["ImageBase"], 0), int(str(fields["ImageSize"]), 0)
+                rows = self.rows[fields["ProcessId"]]
+                same = next((row for row in rows if row[0] == base and row[3] is None), None)
+                if name == "Image/Load" or not same:
+                    same = [base, size, clock if name == "Image/Load" else None, None, base_name(fields["FileName"])]
+                    rows.append(same)
+                if name == "Image/Unload":
+                    same[3] = clock
+            elif name in ("Process/DCStart", "Process/Start", "Process/DCEnd"):
+                self.processes.setdefault(fields["ProcessId"], fields["ImageFileName"])
+            elif name in ("Thread/DCStart", "Thread/Start", "Thread/DCEnd"):
+                self.threads.setdefault(fields["TThreadId"], fields["ProcessId"])
+
+    def find(self, pid, address, clock):
+        rows = self.rows[0 if address >> 63 else pid]
+        inside = [row for row in rows if row[0] <= address < row[0] + row[1]]
+        alive = [row for row in inside if (row[2] is None or row[2] <= clock) and (row[3] is None or clock < row[3])]
+        return (alive or inside or [[0, 0, 0, 0, "?"]])[0][4]
+
+
+def walk_pids(records):
+    """(time, thread) of walks -> process"""
+    return {(r["fields"]["EventTimeStamp"], r["fields"]["StackThread"]): r["fields"]["StackProcess"] for r in records
+            if r["name"] in ("StackWalk/Stack", "StackWalk/StackKeyKernel", "StackWalk/StackKeyUser")}
+
+
+def check_real(env, checks, asked):
+    records = test_stacks.records(env.agent, traces.paths("clr-kernel-win8-x64", env.build))
+    judge, modules, pids = naive_stacks.Join(records), NaiveModules(records), walk_pids(records)
+    by_process, by_module = collections.Counter(), collections.Counter()
+    for event in judge.events:
+        record = records[event.ordinal]
+        if record["name"] != "PerfInfo/SampleProf":
+            continue
+        frames = [a for half in ("kernel", "user") for a in event.halves.get(half, ((),))[0]]
+        address = frames[0] if frames else int(record["fields"]["InstructionPointer"], 0)
+        pid = pids.get((event.clock, event.tid), 0 if event.tid == 0 else modules.threads.get(event.tid, 1 << 33))
+        by_process["Idle" if pid == 0 else modules.processes.get(pid, "?")] += record["fields"]["Count"]
+        by_module[modules.find(pid, address, event.clock)] += record["fields"]["Count"]
+    told = asked.json("--host", "real", "--weight", "samples")
+    got = collections.Counter()
+    for parent, frame, _, total in told["nodes"]:
+        if parent < 0:
+            got[told["processes"][-1 - frame]] += total
+    checks.equal(got, by_process, "samples by process of the real machine")
+    told_modules, want = collections.Counter(), collections.Counter()
+    for row in told["top_modules"]:
+        told_modules[told["modules"][row["module"]]["name"].lower()] += row["self"]
+    for name, count in by_module.items():
+        want[name.lower()] += count
+    checks.equal(+told_modules, +want, "samples by module of the real machine")
+    outcomes = {key: value for key, value in told["halves"].items() if value}
+    checks.equal(outcomes, dict(judge.outcomes), "outcomes of the real machine's halves")
+    checks.equal(told["keys_undefined"], 0, "keys that are not defined in the real machine's stacks")
+
+
+# ---- the generated machine ----
+
+class Truth:
+    def __init__(self, rows):
+        self.frames = {row["id"]: [int(a, 16) for a in row["addresses"]] for row in rows if row["type"] == "frames"}
+        self.modules = collections.defaultdict(list)
+        self.images = {}
+        self.stacks = collections.defaultdict(dict)  # (what, time, cpu, tid) -> half -> addresses
+        for row in rows:
+            if row["type"] == "module":
+                self.modules[row["pid"]].append((int(row["base"], 16), row["size"], row["begin_raw"], row["end_raw"], base_name(row["path"])))
+            elif row["type"] == "process":
+                self.images.setdefault(row["pid"], []).append((row["begin_raw"], base_name(row["image"])))
+            elif row["type"] == "stack":
+                self.stacks[row["of"], row["event_raw"], row["cpu"], row["tid"]][row["half"]] = (row["pid"], self.frames[row["frames"]])
+
+    def image(self, pid, raw):
+        names = [name for begin, name in self.images[pid] if begin is None or begin <= raw]
+        return (names or [self.images[pid][0][1]])[-1]
+
+    def label(self, pid, address, raw):
+        for base, size, begin, end, name in self.modules[0 if address >> 63 else pid]:
+            if base <= address < base + size and (begin is None or begin <= raw) and (end is None or raw <= end):
+                return f"{name}+0x{address - base:x}"
+        return f"0x{address:x}"
+
+    def path(self, halves, raw):
+        """From the program down to where it was."""
+        pid = next(iter(halves.values()))[0]
+        frames = [a for half in ("kernel", "user") if half in halves for a in halves[half][1]]
+        return (self.image(pid, raw), *(self.label(pid, a, raw) for a in reversed(frames)))
+
+    def all(self, what):
+        stacks = collections.Counter()
+        for (of, raw, _, _), halves in self.stacks.items():
+            if of == what:
+                stacks[self.path(halves, raw)] += 1
+        return stacks
+
+
+def check_made(env, checks, asked, rows, records):
+    truth = Truth(rows)
+    samples = profile_formats.folded(asked.text("--host", "made", "--weight", "samples", "--format", "folded"))
+    got = collections.Counter({path: n for path, n in samples.items() if path[0] != "Idle"})
+    want = truth.all("samples")
+    checks.that(sum(want.values()) > 500, "hardly a sample has a stack in the truth")
+    checks.that(got == want, f"samples by stack: {sum((want - got).values())} are missing, {sum((got - want).values())} are not in the "
+                f"truth, such as {list((got - want).items())[:1]} and {list((want - got).items())[:1]}")
+    cpu = profile_formats.folded(asked.text("--host", "made", "--weight", "cpu", "--format", "folded"))
+    checks.equal(cpu, collections.Counter({path: 1000000 * n for path, n in got.items()}), "CPU time is samples times their interval")
+    sources = collections.Counter(r["fields"]["ProfileSource"]["value"] for r in records if r["name"] == "PerfInfo/PmcCounterProf")
+    got = collections.Counter()
+    for source in sources:
+        told = asked.json("--host", "made", "--weight", f"pmc:{source}")
+        checks.equal(told["total"], sources[source], f"counter samples of source {source}")
+        got += profile_formats.folded(asked.text("--host", "made", "--weight", f"pmc:{source}", "--format", "folded"))
+    checks.that(got == truth.all("pmc"), "counter samples by stack are not the truth's")
+    by_time = {raw: truth.path(halves, raw) for (of, raw, _, _), halves in truth.stacks.items() if of == "disk"}
+    begun, want = {}, collections.Counter()
+    for r in records:
+        if r["name"] in ("DiskIo/ReadInit", "DiskIo/WriteInit", "DiskIo/FlushInit"):
+            begun[r["fields"]["Irp"]] = r["clock"]
+        elif r["name"] in ("DiskIo/Read", "DiskIo/Write", "DiskIo/FlushBuffers") and r["fields"]["Irp"] in begun:
+            want[by_time[begun.pop(r["fields"]["Irp"])]] += 100 * number(r["fields"]["HighResResponseTime"])
+    checks.equal(profile_formats.folded(asked.text("--host", "made", "--weight", "disk", "--format", "folded")), want,
+                 "disk time by stack of who asked")
+    faults = sum(1 for r in records if r["name"] in ("PageFault/TransitionFault", "PageFault/DemandZeroFault", "PageFault/CopyOnWrite",
+                                                     "PageFault/GuardPageFault", "PageFault/HardPageFault"))
+    checks.equal(asked.json("--host", "made", "--weight", "faults")["total"], faults, "page faults")
+
+
+def number(value):
+    return value["value"] if isinstance(value, dict) else value
+
+
+# ---- forms, ranges ----
+
+def check_forms(checks, asked):
+    for weight in ("cpu", "samples"):
+        texts = {form: asked.raw("--weight", weight, "--format", form) for form in FORMS}
+        read = {"folded": profile_formats.folded, "speedscope": profile_formats.speedscope, "chrome": profile_formats.chrome,
+                "firefox": profile_formats.firefox, "json": profile_formats.tree}
+        first = profile_formats.folded(texts["folded"].decode())
+        for form, text in texts.items():
+            try:
+                stacks = profile_formats.pprof(text) if form == "pprof" else read[form](text.decode())
+            except (profile_formats.Wrong, KeyError, ValueError) as wrong:
+                checks.that(False, f"{form} with weight {weight}: {wrong!r}")
+                continue
+            checks.that(stacks == first, f"{form} and folded hold other stacks with weight {weight}")
+
+
+def check_sums(checks, asked, rows):
+    whole = asked.json("--weight", "samples")
+    apart = [asked.json("--weight", "samples", "--host", host) for host in ("real", "made")]
+    checks.equal(whole["total"], sum(part["total"] for part in apart), "samples of two hosts at once")
+    checks.equal(sorted(whole["hosts"]), ["made", "real"], "the hosts of a profile")
+    machine = next(row for row in rows if row["type"] == "machine")
+    start, middle = machine["start_utc_ns"], (machine["start_utc_ns"] + machine["end_utc_ns"]) // 2
+    cut = rfc3339(middle)
+    made = ["--host", "made", "--weight", "samples"]
+    first, second = asked.json(*made, "--to", cut), asked.json(*made, "--from", cut)
+    checks.equal(first["total"] + second["total"], apart[1]["total"], f"samples before and after {cut} (the trace begins {start})")
+    checks.that(first["total"] > 100 and second["total"] > 100, "a half of the range holds hardly a sample")
+    checks.equal([part["keys_undefined"] for part in (first, second)], [0, 0], "keys of a range whose definitions come later")
+    early = profile_formats.folded(asked.text(*made, "--to", cut, "--format", "folded"))
+    late = profile_formats.folded(asked.text(*made, "--from", cut, "--format", "folded"))
+    both = profile_formats.folded(asked.text(*made, "--format", "folded"))
+    checks.that(early + late == both, "stacks of two halves of the range add up to the whole's")
+    difference = [*made, "--from", cut, "--diff-to", cut]
+    minus = collections.Counter(late)
+    minus.subtract(early)
+    checks.equal({k: v for k, v in profile_formats.pprof(asked.raw(*difference, "--format", "pprof")).items() if v},
+                 {k: v for k, v in minus.items() if v}, "a difference as pprof")
+    checks.equal(profile_formats.tree(asked.text(*difference, "--format", "json"), 5), early, "a difference's other range as JSON")
+    checks.equal(+profile_formats.folded(asked.text(*difference, "--format", "folded"), 2), late, "a difference as folded")
+    checks.equal(profile_formats.speedscope(asked.text(*difference, "--format", "speedscope"), 1), early, "a difference as speedscope")
+    pids = collections.Counter()
+    for row in rows:
+        if row["type"] == "thread" and row.get("samples"):
+            pids[row["pid"]] += row["samples"]
+    pid, count = pids.most_common(1)[0]
+    checks.equal(asked.json(*made, "--pid", pid)["total"], count, f"samples of process {pid}")
+
+
+def rfc3339(utc_ns):
+    moment = datetime.datetime.fromtimestamp(utc_ns // 10 ** 9, datetime.timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{utc_ns % 10 ** 9:09d}Z"
+
+
+def test(env, checks, arguments):
+    env.make_certificates(("real", "made"))
+    collector = env.new_collector().start()
+    env.replay(traces.paths("clr-kernel-win8-x64", env.build), collector, agent="real", spool=env.folder / "real-spool")
+    trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
+                                          "4000" if arguments.soak else "600")
+    env.replay([trace], collector, agent="made", spool=env.folder / "made-spool", extra=["--batch-events", "3000"])
+    asked = Asked(env, collector.store)
+    rows = test_tracegen.rows(truth)
+    check_real(env, checks, asked)
+    check_made(env, checks, asked, rows, test_stacks.records(env.agent, [trace]))
+    check_forms(checks, asked)
+    check_sums(checks, asked, rows)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
