@@ -11,8 +11,11 @@
 
 struct ec_query {
     ec_tables *tables;
-    sqlite3_stmt *alive, *all, *modules, *covering;
+    sqlite3_stmt *alive, *all, *modules, *covering, *tellers[2];
 };
+
+/* What a stream may tell of. */
+enum { OF_PROCESSES = 0, OF_MODULES = 1 };
 
 int ec_query_open(ec_query **ret, const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind,
                   ea_err *err) {
@@ -38,6 +41,8 @@ void ec_query_close(ec_query *q) {
     sqlite3_finalize(q->all);
     sqlite3_finalize(q->modules);
     sqlite3_finalize(q->covering);
+    for (size_t i = 0; i < sizeof q->tellers / sizeof *q->tellers; i++)
+        sqlite3_finalize(q->tellers[i]);
     ec_tables_close(q->tables);
     free(q);
 }
@@ -87,6 +92,22 @@ static int consider(const ec_fold *fold, void *arg) {
     return 0;
 }
 
+static int is_of_run(const ec_fold *a, const ec_fold *b) {
+    return strcmp(a->host, b->host) == 0 && memcmp(a->stream, b->stream, EA_STREAM_RUN_BYTES) == 0;
+}
+
+/* The other sessions of the run that was found make its time longer. */
+static int stretch(const ec_fold *fold, void *arg) {
+    choice *c = arg;
+    if (fold->begin_utc_ns == INT64_MIN || !is_of_run(fold, &c->best))
+        return 0;
+    if (fold->begin_utc_ns < c->best.begin_utc_ns)
+        c->best.begin_utc_ns = fold->begin_utc_ns;
+    if (fold->end_utc_ns > c->best.end_utc_ns)
+        c->best.end_utc_ns = fold->end_utc_ns;
+    return 0;
+}
+
 int ec_query_moment(ec_query *q, const char *host, const char *stream, const char *at, ec_moment *ret, ea_err *err) {
     choice c = {.host = host, .stream = stream};
     int64_t after_start_ns = 0;
@@ -119,6 +140,9 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
         ea_text_deinit(&begin);
         return rc;
     }
+    rc = ec_tables_each_fold(q->tables, c.best.host, stretch, &c, err);
+    if (rc)
+        return rc;
     *ret = (ec_moment){.fold = c.best, .utc_ns = c.utc_ns};
     if (at_end)
         ret->utc_ns = c.best.end_utc_ns;
@@ -147,6 +171,30 @@ static int finish(ec_query *q, sqlite3_stmt *s, int code, int rc, ea_err *err) {
     return rc;
 }
 
+/* The stream that tells of processes, or modules, at a time: of all sessions of a stream's run the one that began last
+ * by then and has any. It is the stream itself when none has. */
+static int teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, int64_t *ret, ea_err *err) {
+#define TELLER(table)                                                                                                  \
+    "SELECT s.stream FROM streams r JOIN streams s ON s.host = r.host AND substr(s.id, 1, ?3) = substr(r.id, 1, ?3)"   \
+    " WHERE r.stream = ?1 AND s.begin_utc_ns <= ?2 AND EXISTS (SELECT 1 FROM " table " t WHERE t.stream = s.stream)"   \
+    " ORDER BY s.begin_utc_ns DESC, s.stream DESC LIMIT 1"
+    static const char *const SQL[] = {TELLER("processes"), TELLER("modules")};
+#undef TELLER
+    int rc = prepare(q, &q->tellers[what], SQL[what], err);
+    if (rc)
+        return rc;
+    sqlite3_stmt *s = q->tellers[what];
+    sqlite3_bind_int64(s, 1, fold_id);
+    sqlite3_bind_int64(s, 2, utc_ns);
+    sqlite3_bind_int(s, 3, EA_STREAM_RUN_BYTES);
+    int code = sqlite3_step(s);
+    int64_t found = code == SQLITE_ROW ? sqlite3_column_int64(s, 0) : fold_id;
+    rc = finish(q, s, code, 0, err);
+    if (!rc)
+        *ret = found;
+    return rc;
+}
+
 /* ---- processes ---- */
 
 static int keep_process(ec_processes *list, size_t *capacity, const ea_process *p, ea_err *err) {
@@ -172,21 +220,25 @@ static int keep_process(ec_processes *list, size_t *capacity, const ea_process *
 
 int ec_query_processes(ec_query *q, int64_t fold_id, const int64_t *utc_ns, ec_processes *ret, ea_err *err) {
     sqlite3_stmt **s = utc_ns ? &q->alive : &q->all;
-    int rc = utc_ns ? prepare(q, s,
-                              "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 AND begin_utc_ns <= ?2"
-                              " AND end_utc_ns > ?2 ORDER BY begin_utc_ns, pid, instance",
-                              err)
-                    : prepare(q, s,
-                              "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1"
-                              " ORDER BY begin_utc_ns, pid, instance",
-                              err);
+    int64_t of = 0;
+    int rc = teller(q, OF_PROCESSES, fold_id, utc_ns ? *utc_ns : INT64_MAX, &of, err);
+    if (rc)
+        return rc;
+    rc = utc_ns ? prepare(q, s,
+                          "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 AND begin_utc_ns <= ?2"
+                          " AND end_utc_ns > ?2 ORDER BY begin_utc_ns, pid, instance",
+                          err)
+                : prepare(q, s,
+                          "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1"
+                          " ORDER BY begin_utc_ns, pid, instance",
+                          err);
     if (rc)
         return rc;
     ec_processes list = {0};
     size_t capacity = 0;
     int code;
     ea_arena_init(&list.arena, 0);
-    sqlite3_bind_int64(*s, 1, fold_id);
+    sqlite3_bind_int64(*s, 1, of);
     if (utc_ns)
         sqlite3_bind_int64(*s, 2, *utc_ns);
     while ((code = sqlite3_step(*s)) == SQLITE_ROW && !rc) {
@@ -291,13 +343,17 @@ int ec_processes_tree(const ec_processes *list, size_t *order, uint32_t *depth, 
 
 int ec_query_modules(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns,
                      int (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err) {
-    int code, rc = prepare(q, &q->modules,
-                           "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 AND pid = ?2"
-                           " AND begin_utc_ns <= ?3 AND end_utc_ns > ?3 ORDER BY base, instance",
-                           err);
+    int64_t of = 0;
+    int code, rc = teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
     if (rc)
         return rc;
-    sqlite3_bind_int64(q->modules, 1, fold_id);
+    rc = prepare(q, &q->modules,
+                 "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 AND pid = ?2"
+                 " AND begin_utc_ns <= ?3 AND end_utc_ns > ?3 ORDER BY base, instance",
+                 err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(q->modules, 1, of);
     sqlite3_bind_int64(q->modules, 2, pid);
     sqlite3_bind_int64(q->modules, 3, utc_ns);
     while ((code = sqlite3_step(q->modules)) == SQLITE_ROW && !rc) {
@@ -337,10 +393,13 @@ int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns, u
                    void (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err) {
     /* The kernel's half: above 2 GiB on 32-bit machines too, where a process may own some of it; so the process first.
      */
-    int rc = covering_module(q, fold_id, pid, utc_ns, address, fn, arg, err);
+    int64_t of = 0;
+    int rc = teller(q, OF_MODULES, fold_id, utc_ns, &of, err);
+    if (!rc)
+        rc = covering_module(q, of, pid, utc_ns, address, fn, arg, err);
     if (rc || pid == 0 || address < 0x80000000u || (address > UINT32_MAX && !(address >> 63)))
         return rc;
-    return covering_module(q, fold_id, 0, utc_ns, address, fn, arg, err);
+    return covering_module(q, of, 0, utc_ns, address, fn, arg, err);
 }
 
 /* ---- JSON ---- */

@@ -16,9 +16,10 @@ EA_MUST_CHECK int ec_query_open(ec_query **ret, const char *dir, const char *hos
                                 uint64_t *ret_behind, ea_err *err);
 void ec_query_close(ec_query *q); /* NULL is allowed */
 
-/* A stream and a time in it. */
+/* A stream and a time in it. The sessions of one run of an agent (EA_STREAM_RUN_BYTES) tell of a machine together: what
+ * is asked of one of their streams is answered by the one that has it. */
 typedef struct ec_moment {
-    ec_fold fold;
+    ec_fold fold; /* its begin and end are those of all streams of its run */
     int64_t utc_ns;
     int beyond; /* the time is after the last event of the stream: the answer is the state as of that event */
 } ec_moment;

@@ -56,6 +56,8 @@ enum ea_severity {
     X(source_bad_bytes, 35, EA_UNKNOWN, "bytes of a file that were skipped")                                           \
     X(source_disordered_buffers, 36, EA_NOTICE, "buffers disordered inside, and sorted")                               \
     X(source_late_records, 37, EA_NOTICE, "records found too late to stand in canonical order")                        \
+    X(source_session_ends, 38, EA_UNKNOWN, "times that somebody else ended a session, which was started again")        \
+    X(source_clock_steps, 39, EA_NOTICE, "times that the system's clock was set while a session ran")                  \
     /* decoding */                                                                                                     \
     X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
     X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \

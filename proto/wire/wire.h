@@ -13,6 +13,9 @@
 #include <stdint.h>
 
 enum { EA_STREAM_ID_BYTES = 16, EA_CLASS_HASH_BYTES = 16 };
+/* Streams whose ids begin with the same EA_STREAM_RUN_BYTES are the sessions of one run of an agent: one machine at one
+ * time, whose state they tell together. */
+enum { EA_STREAM_RUN_BYTES = 12 };
 
 /* Bounds of one batch; a reader refuses what exceeds them before it allocates. */
 enum {

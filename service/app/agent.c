@@ -4,6 +4,7 @@
 #include "agent_config.h"
 #include "feed.h"
 #include "input.h"
+#include "live.h"
 #include "platform.h"
 #include "say.h"
 
@@ -27,12 +28,14 @@ typedef struct trouble {
 
 enum runner_state { WAITS, READS, READ };
 
-/* A source that the configuration names. */
+/* A source or a session that the configuration names. */
 typedef struct runner {
     struct runner *next;
     struct agent *agent;
     generation *generation;
-    const ea_file_source_config *c; /* the generation's */
+    const char *name; /* the generation's, as are the next two, of which one is NULL */
+    const ea_file_source_config *c;
+    const ea_session_config *session;
     ea_thread *thread;
     atomic_int stop;
     atomic_int over; /* its thread is at its end */
@@ -42,7 +45,7 @@ typedef struct runner {
     enum runner_state state;
     trouble trouble;
     ea_counters *counters; /* of the feed */
-    uint64_t attempts;
+    ea_source *live;       /* the feed's, of a session */
 
     ea_input input; /* damage; its thread */
 } runner;
@@ -60,6 +63,8 @@ typedef struct agent {
     generation *generation;
     int64_t started_utc_ns, tried_ns, status_ns;
     uint64_t reloads, reloads_refused;
+    uint8_t run[EA_STREAM_RUN_BYTES]; /* how the streams of this run's sessions begin */
+    atomic_uint streams;              /* of sessions, so far */
     ea_spool *spool;
     ea_sender *sender;
     trouble config_trouble, log_trouble, spool_trouble, sender_trouble, status_trouble;
@@ -92,12 +97,17 @@ static void say_problem(void *arg, const char *line) {
     ea_say(EA_SAID_NOTE, "%s", line);
 }
 
+/* How many sources and sessions this program can run. */
+static size_t runnable(const ea_agent_config *c) {
+    return c->sources.count + (ea_live_is_possible() ? c->sessions.count : 0);
+}
+
 static int read_config(const char *path, generation **ret, ea_err *err) {
     generation *g = calloc(1, sizeof *g);
     if (!g)
         return ea_fail(err, EA_ENOMEM, "read %s", path);
     int rc = ea_config_read(&g->memory, path, &ea_agent_table, &g->c, say_problem, NULL, err);
-    if (!rc && g->c.sources.count && !g->c.shipping.collectors.count) {
+    if (!rc && runnable(&g->c) && !g->c.shipping.collectors.count) {
         rc = ea_fail(err, EA_EUSAGE, "%s: it has no part \"shipping\" with a collector to send to", path);
         ea_config_destroy(g->memory);
     }
@@ -106,8 +116,8 @@ static int read_config(const char *path, generation **ret, ea_err *err) {
         return rc;
     }
     g->users = 1;
-    for (size_t i = 0; i < g->c.sessions.count; i++)
-        ea_say(EA_SAID_NOTE, "session %s is left out: this program runs no ETW sessions yet",
+    for (size_t i = 0; !ea_live_is_possible() && i < g->c.sessions.count; i++)
+        ea_say(EA_SAID_NOTE, "session %s is left out: only Windows has ETW sessions",
                ((const ea_session_config *)g->c.sessions.items)[i].name);
     *ret = g;
     return 0;
@@ -117,10 +127,41 @@ static int read_config(const char *path, generation **ret, ea_err *err) {
 
 static void set_trouble(runner *r, int rc, const ea_err *err) {
     char whose[160];
-    snprintf(whose, sizeof whose, "source %.128s", r->c->name);
+    snprintf(whose, sizeof whose, "%s %.128s", r->c ? "source" : "session", r->name);
     ea_mutex_lock(r->agent->lock);
     note(&r->trouble, whose, rc, err);
     ea_mutex_unlock(r->agent->lock);
+}
+
+static void note_session(void *arg, const char *text) {
+    const runner *r = arg;
+    ea_say(EA_SAID_NOTE, "session %s: %s", r->name, text);
+}
+
+/* Starts the session and makes a feed of it, under a stream of this run. */
+static int open_session(runner *r, ea_feed **ret, ea_err *err) {
+    agent *a = r->agent;
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    ea_source *source = NULL;
+    int rc = ea_live_open(
+        &source,
+        &(ea_live_options){.session = r->session, .counters = r->counters, .on_note = note_session, .on_note_arg = r},
+        err);
+    if (rc)
+        return rc;
+    memcpy(stream, a->run, sizeof a->run);
+    ea_store32(stream + sizeof a->run, atomic_fetch_add(&a->streams, 1) + 1);
+    rc = ea_feed_open(ret,
+                      &(ea_feed_options){.source = source,
+                                         .stream = stream,
+                                         .delay_ns = r->session->flush_ns,
+                                         .live = 1,
+                                         .priority = ea_priority_of(r->session->priority),
+                                         .batching = &r->generation->c.batching,
+                                         .counters = r->counters},
+                      err);
+    r->live = rc ? NULL : source;
+    return rc;
 }
 
 /* One attempt. The feed stays when it came to its end, so that its ledger goes on. */
@@ -133,7 +174,9 @@ static int attempt(runner *r, ea_err *err) {
     ea_damage_map_deinit(&r->input.damage);
     r->input = (ea_input){0};
     int rc = ea_shipping_target(&c->shipping, &target, err);
-    if (!rc)
+    if (!rc && r->session)
+        rc = open_session(r, &feed, err);
+    else if (!rc)
         rc = ea_feed_open(&feed,
                           &(ea_feed_options){.paths = r->c->files.items,
                                              .path_count = r->c->files.count,
@@ -147,7 +190,7 @@ static int attempt(runner *r, ea_err *err) {
                           err);
     if (rc)
         return rc;
-    rc = ea_feed_attach(feed, a->spool, target, err);
+    rc = ea_feed_attach(feed, a->spool, r->session ? 0 : target, err);
     if (!rc) {
         ea_mutex_lock(a->lock);
         r->feed = feed;
@@ -184,17 +227,22 @@ static void work(void *arg) {
     atomic_store(&r->over, 1);
 }
 
-static int start_runner(agent *a, generation *g, const ea_file_source_config *c, ea_err *err) {
+/* c or session is NULL. */
+static int start_runner(agent *a, generation *g, const ea_file_source_config *c, const ea_session_config *session,
+                        ea_err *err) {
+    const char *name = c ? c->name : session->name;
     runner *r = calloc(1, sizeof *r);
     if (r)
         r->counters = calloc(1, sizeof *r->counters);
     if (!r || !r->counters) {
         free(r);
-        return ea_fail(err, EA_ENOMEM, "start source %.128s", c->name);
+        return ea_fail(err, EA_ENOMEM, "start %.128s", name);
     }
     r->agent = a;
     r->generation = g;
+    r->name = name;
     r->c = c;
+    r->session = session;
     int rc = ea_thread_start(&r->thread, "source", work, r, err);
     if (rc) {
         free(r->counters);
@@ -278,9 +326,9 @@ static void on_trouble(void *arg, const ea_err *err) {
 
 /* ---- starting and stopping the rest ---- */
 
-static int has_runner(const agent *a, const char *name) {
+static int has_runner(const agent *a, const char *name, int is_session) {
     for (const runner *r = a->runners; r; r = r->next)
-        if (strcmp(r->c->name, name) == 0)
+        if (strcmp(r->name, name) == 0 && !!r->session == is_session)
             return 1;
     return 0;
 }
@@ -289,7 +337,7 @@ static int has_runner(const agent *a, const char *name) {
 static void start_missing(agent *a) {
     generation *g = a->generation;
     ea_err err = {0};
-    if (!g->c.sources.count)
+    if (!runnable(&g->c))
         return;
     if (!a->spool) {
         int rc = ea_shipping_open_spool(&a->spool, &g->c.shipping, 0, &a->counters, &err);
@@ -309,7 +357,11 @@ static void start_missing(agent *a) {
     }
     const ea_file_source_config *sources = g->c.sources.items;
     for (size_t i = 0; i < g->c.sources.count; i++)
-        if (!has_runner(a, sources[i].name) && start_runner(a, g, &sources[i], &err))
+        if (!has_runner(a, sources[i].name, 0) && start_runner(a, g, &sources[i], NULL, &err))
+            ea_say(EA_SAID_TROUBLE, "%s", err.message);
+    const ea_session_config *sessions = g->c.sessions.items;
+    for (size_t i = 0; ea_live_is_possible() && i < g->c.sessions.count; i++)
+        if (!has_runner(a, sessions[i].name, 1) && start_runner(a, g, NULL, &sessions[i], &err))
             ea_say(EA_SAID_TROUBLE, "%s", err.message);
 }
 
@@ -335,11 +387,15 @@ static unsigned changes(const ea_table *table, const void *before, const void *a
     return n;
 }
 
-/* A source goes on untouched when nothing that it reads of the configuration differs. */
+/* A source or session goes on untouched when nothing that it reads of the configuration differs. */
 static int same_source(const runner *r, const generation *g) {
+    const ea_session_config *sessions = g->c.sessions.items;
+    for (size_t i = 0; r->session && i < g->c.sessions.count; i++)
+        if (strcmp(sessions[i].name, r->name) == 0)
+            return !changes(&ea_session_table, r->session, &sessions[i]);
     const ea_file_source_config *sources = g->c.sources.items;
-    for (size_t i = 0; i < g->c.sources.count; i++)
-        if (strcmp(sources[i].name, r->c->name) == 0)
+    for (size_t i = 0; r->c && i < g->c.sources.count; i++)
+        if (strcmp(sources[i].name, r->name) == 0)
             return !changes(&ea_file_source_table, r->c, &sources[i]);
     return 0;
 }
@@ -377,7 +433,7 @@ static void reload(agent *a) {
     a->generation = g;
     a->tried_ns = 0;
     a->reloads++;
-    size_t fresh = g->c.sources.count - kept;
+    size_t fresh = runnable(&g->c) - kept;
     ea_say(EA_SAID_RELOADED, "configuration read again: %zu source%s, %zu ended, %zu %s%s", kept,
            kept == 1 ? " goes on" : "s go on", ended, fresh, fresh == 1 ? "begins" : "begin",
            line ? "; shipping begins anew" : "");
@@ -404,6 +460,25 @@ static void put_trouble(ea_text *t, const trouble *x) {
     ea_text_json_str(t, x->text);
 }
 
+/* What Windows made of a session, and what it admits to. With the agent's lock. */
+static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
+    ea_live_status s = {.name = ""};
+    if (r->feed && r->live)
+        ea_live_get_status(r->live, &s);
+    ea_text_str(t, ",\n   \"session\": {\"name\": ");
+    ea_text_json_str(t, s.name);
+    ea_text_printf(t,
+                   ", \"runs\": %s, \"logger\": %" PRIu32 ", \"buffer_bytes\": %" PRIu64 ", \"min_buffers\": %" PRIu32
+                   ", \"max_buffers\": %" PRIu32 ", \"buffers\": %" PRIu32 ", \"free_buffers\": %" PRIu32
+                   ", \"mode\": \"0x%08" PRIx32 "\", \"flush_seconds\": %" PRIu32 ", \"starts\": %" PRIu64
+                   ", \"ended_by_others\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"events\": %" PRIu64
+                   ", \"written_buffers\": %" PRIu64 ", \"lost_events\": %" PRIu64 ", \"lost_buffers\": %" PRIu64
+                   ", \"dropped_events\": %" PRIu64 ", \"ring_used_bytes\": %zu}",
+                   s.runs ? "true" : "false", s.logger, s.buffer_bytes, s.min_buffers, s.max_buffers, s.buffers,
+                   s.free_buffers, s.mode, s.flush_seconds, s.starts, s.steals, s.grown, s.delivered, s.written_buffers,
+                   s.lost_events, s.lost_buffers, ea_counter_get(c, EA_COUNT_events_dropped_full), s.ring_used_bytes);
+}
+
 /* With the agent's lock. Adds to *lost. */
 static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
     static const char *const STATES[] = {[WAITS] = "waiting", [READS] = "reading", [READ] = "read"};
@@ -423,7 +498,7 @@ static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
                       ea_counter_get(&c, EA_COUNT_events_batched) + ea_counter_get(&c, EA_COUNT_events_synthesised);
     }
     ea_text_str(t, "{\"name\": ");
-    ea_text_json_str(t, r->c->name);
+    ea_text_json_str(t, r->name);
     ea_text_printf(t, ", \"state\": \"%s\", \"stream\": \"", shipped ? "shipped" : STATES[r->state]);
     ea_text_hex(t, stream, sizeof stream);
     ea_text_printf(t, "\", \"progress_permille\": %u", r->feed ? atomic_load(&r->feed->progress_permille) : 0);
@@ -440,6 +515,10 @@ static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
     }
     ea_text_printf(t, ", \"batches\": %" PRIu64 ", \"ledger_balanced\": %s", p.batches, balanced ? "true" : "false");
     put_trouble(t, &r->trouble);
+    if (r->session) {
+        *lost += ea_counter_get(&c, EA_COUNT_events_dropped_full) + ea_counter_get(&c, EA_COUNT_source_events_lost);
+        put_session(t, r, &c);
+    }
     ea_text_char(t, '}');
     return balanced;
 }
@@ -555,7 +634,7 @@ static void tick(agent *a) {
 static int first_config(agent *a, ea_err *err) {
     for (;;) {
         int rc = read_config(a->path, &a->generation, err);
-        if (!rc && !a->generation->c.sources.count && !a->o->patient) {
+        if (!rc && !runnable(&a->generation->c) && !a->o->patient) {
             release(a->generation);
             a->generation = NULL;
             return ea_fail(err, EA_EUSAGE, "%s asks for nothing that this program can run: name a source", a->path);
@@ -576,8 +655,9 @@ static int first_config(agent *a, ea_err *err) {
 static void run_until_stopped(agent *a) {
     note(&a->config_trouble, "configuration", 0, NULL);
     apply_service(a);
-    ea_say(EA_SAID_STARTED, "started with %s, %zu source%s", a->path, a->generation->c.sources.count,
-           a->generation->c.sources.count == 1 ? "" : "s");
+    size_t sources = a->generation->c.sources.count, sessions = runnable(&a->generation->c) - sources;
+    ea_say(EA_SAID_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources, sources == 1 ? "" : "s",
+           sessions, sessions == 1 ? "" : "s");
     while (!atomic_load(&a->asks->stop)) {
         tick(a);
         ea_sleep_ns(TICK_NS);
@@ -608,6 +688,8 @@ int ea_agent_run(const ea_agent_options *options, ea_err *err) {
     int rc = ea_mutex_create(&a->lock, err);
     if (!rc)
         rc = ea_cond_create(&a->wake, err);
+    if (!rc)
+        rc = ea_random_bytes(a->run, sizeof a->run, err);
     if (!rc)
         rc = first_config(a, err);
     if (!rc)

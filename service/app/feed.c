@@ -6,13 +6,16 @@
 #include "schema_options.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { BATCH_BYTES = 4 << 20, PROGRESS_EVENTS = 4096 };
+enum { BATCH_BYTES = 4 << 20, PROGRESS_EVENTS = 4096, FLUSH_EVENTS = 64 };
 
 int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
     ea_feed *f = calloc(1, sizeof *f);
-    if (!f)
+    if (!f) {
+        ea_source_close(options->source);
         return ea_fail(err, EA_ENOMEM, "open a source");
+    }
     f->o = *options;
     f->batching = *options->batching;
     const ea_batching_options *b = &f->batching;
@@ -20,13 +23,19 @@ int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
                           .on_damage = f->o.on_damage,
                           .on_damage_arg = f->o.on_damage_arg,
                           .follow = f->o.follow};
-    int rc = ea_replay_stream_id(f->o.paths, f->o.path_count, (uint32_t)b->batch_events, BATCH_BYTES,
+    int rc = 0;
+    if (f->o.source) {
+        f->source = f->o.source;
+        memcpy(f->stream, f->o.stream, sizeof f->stream);
+    } else {
+        rc = ea_replay_stream_id(f->o.paths, f->o.path_count, (uint32_t)b->batch_events, BATCH_BYTES,
                                  b->keyframe_events, b->keyframe_ns, b->keyframe_bytes, f->o.follow,
                                  ea_schema_options_hash(f->o.schemas), f->stream, &f->trace_bytes, err);
-    if (!rc && f->o.live)
-        rc = ea_random_bytes(f->stream, sizeof f->stream, err);
-    if (!rc)
-        rc = ea_source_open_files(&f->source, f->o.paths, f->o.path_count, f->o.speed, &etl, err);
+        if (!rc && f->o.live)
+            rc = ea_random_bytes(f->stream, sizeof f->stream, err);
+        if (!rc)
+            rc = ea_source_open_files(&f->source, f->o.paths, f->o.path_count, f->o.speed, &etl, err);
+    }
     if (!rc)
         rc = ea_ledger_create(&f->ledger, f->o.counters, err);
     if (!rc)
@@ -77,19 +86,43 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
     return rc;
 }
 
+/* What the source had to drop, into the ledger. */
+static void take_dropped(ea_feed *f) {
+    ea_dropped d;
+    while (ea_source_dropped(f->source, &d))
+        ea_pipeline_note_dropped(f->pipeline, &d.kind, d.count,
+                                 d.is_oversize ? EA_COUNT_events_dropped_oversize : EA_COUNT_events_dropped_full);
+}
+
+/* Of a live session: closes the open batch when it has waited long enough. */
+static int flush_if_due(ea_feed *f, ea_err *err) {
+    int64_t now = ea_monotonic_ns();
+    if (!f->o.source || now - f->flushed_ns < f->o.delay_ns)
+        return 0;
+    f->flushed_ns = now;
+    take_dropped(f);
+    return ea_pipeline_flush(f->pipeline, err);
+}
+
 int ea_feed_run(ea_feed *f, ea_err *err) {
     const ea_record *record;
     uint8_t stream[EA_STREAM_ID_BYTES];
     unsigned n = 0;
     int rc;
     while ((rc = ea_source_next(f->source, &record, err)) > 0) {
-        if ((rc = ea_pipeline_add(f->pipeline, record, err)))
+        int is_record = rc != EA_SOURCE_NOTHING_YET;
+        if (is_record && (rc = ea_pipeline_add(f->pipeline, record, err)))
             break;
-        if (++n % PROGRESS_EVENTS == 0)
+        n += (unsigned)is_record;
+        if ((!is_record || n % FLUSH_EVENTS == 0) && (rc = flush_if_due(f, err)))
+            break;
+        if (is_record && n % PROGRESS_EVENTS == 0)
             atomic_store(&f->progress_permille, (unsigned)(ea_source_progress(f->source) * 1000));
     }
-    if (!rc)
+    if (!rc) {
+        take_dropped(f);
         rc = ea_pipeline_finish(f->pipeline, err);
+    }
     if (!rc) {
         atomic_store(&f->progress_permille, 1000);
         ea_pipeline_stream(f->pipeline, stream);
@@ -101,6 +134,8 @@ int ea_feed_run(ea_feed *f, ea_err *err) {
 void ea_feed_stop(ea_feed *f) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source_stop(f->source);
+    if (f->o.source) /* it ends by itself: what it logged goes into the spool, which waits for nobody */
+        return;
     ea_pipeline_stream(f->pipeline, stream);
     ea_spool_cancel(f->spool, stream);
 }

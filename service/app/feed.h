@@ -13,10 +13,13 @@
 typedef struct ea_feed_options {
     const char *const *paths; /* .etl files of one machine; borrowed until it is closed */
     size_t path_count;
-    double speed; /* times real time; 0: as fast as it goes */
-    int follow;   /* the files are still being written */
-    int live;     /* as ea_pipeline_options has it */
-    int remember; /* when all is shipped its record stays in the spool: the next time nothing is sent again */
+    ea_source *source;     /* in place of files: taken, whatever becomes of the feed */
+    const uint8_t *stream; /* its stream's name, EA_STREAM_ID_BYTES; copied */
+    int64_t delay_ns;      /* its batches are closed after so long at the latest */
+    double speed;          /* times real time; 0: as fast as it goes */
+    int follow;            /* the files are still being written */
+    int live;              /* as ea_pipeline_options has it */
+    int remember;          /* when all is shipped its record stays in the spool: the next time nothing is sent again */
     uint32_t priority;
     const ea_batching_options *batching; /* copied */
     ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
@@ -37,9 +40,10 @@ typedef struct ea_feed {
     ea_batching_options batching;
     uint8_t *dictionary; /* NULL: none */
     size_t dictionary_bytes;
+    int64_t flushed_ns; /* monotonic; the source's thread */
 } ea_feed;
 
-/* Opens the files. On failure nothing is to be closed. */
+/* Opens the files, or takes the source. On failure nothing is to be closed. */
 EA_MUST_CHECK int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err);
 /* Opens its stream in the spool (see ea_spool_stream for target) and starts the encoders. The spool is borrowed. */
 EA_MUST_CHECK int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err);

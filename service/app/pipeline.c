@@ -490,6 +490,22 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     return close_batch(p, EA_BATCH_EVENTS, err);
 }
 
+int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
+    atomic_store(&p->events, p->delivered);
+    return atomic_load(&p->failed) ? why(p, err) : close_batch(p, EA_BATCH_EVENTS, err);
+}
+
+void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause) {
+    enum ea_counter outcome;
+    uint8_t family = ea_decoder_find(p->decoder, kind, &outcome)->family % EA_LEDGER_FAMILIES;
+    while (count) {
+        uint32_t part = count > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)count;
+        ea_ledger_post(p->o.ledger, (ea_posting[]){{EA_COUNT_events_delivered, part}, {cause, part}}, 2,
+                       &(ea_family_count){part, family}, 1);
+        count -= part;
+    }
+}
+
 int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     int rc = close_batch(p, EA_BATCH_EVENTS, err);
     ea_mutex_lock(p->turn);

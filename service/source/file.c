@@ -11,7 +11,8 @@
 
 static const int64_t PIECE_NS = 20000000; /* of a wait, after which it looks whether it shall stop */
 
-struct ea_source {
+typedef struct file_source {
+    ea_source base; /* first member */
     ea_etl_set *set;
     ea_wire_source *rows;
     size_t count;
@@ -20,7 +21,7 @@ struct ea_source {
     int paced;             /* the first record came: the two below are set */
     int64_t first_utc_ns;  /* time of the first record */
     int64_t first_mono_ns; /* when it was handed out */
-};
+} file_source;
 
 static const char *file_name(const char *path) {
     const char *name = path;
@@ -30,58 +31,20 @@ static const char *file_name(const char *path) {
     return *name ? name : path;
 }
 
-int ea_source_open_files(ea_source **ret, const char *const *paths, size_t count, double speed,
-                         const ea_etl_options *options, ea_err *err) {
-    if (!(speed >= 0) || isinf(speed))
-        return ea_fail(err, EA_EINVAL, "replay speed: expected 0 (as fast as it goes) or a positive factor");
-    ea_source *s = calloc(1, sizeof *s);
-    if (!s)
-        return ea_fail(err, EA_ENOMEM, "open the source");
-    s->speed = speed;
-    int rc = ea_etl_open(&s->set, paths, count, options, err);
-    if (!rc) {
-        s->count = ea_etl_file_count(s->set);
-        s->rows = calloc(s->count, sizeof *s->rows);
-        if (!s->rows)
-            rc = ea_fail(err, EA_ENOMEM, "open the source");
-    }
-    if (rc) {
-        ea_source_close(s);
-        return rc;
-    }
-    for (size_t i = 0; i < s->count; i++) {
-        const ea_etl_info *info = ea_etl_file_info(s->set, i);
-        ea_wire_source *row = &s->rows[i];
-        row->name = file_name(info->path);
-        row->host = "";
-        row->clock = info->clock;
-        row->boot_filetime = info->boot_filetime;
-        row->pointer_size = info->pointer_size;
-        row->cpu_count = info->cpu_count;
-        row->os_version = info->os_version;
-        row->os_build = info->os_build;
-        row->log_file_mode = info->log_file_mode;
-        row->logger = info->logger;
-        row->bias_minutes = info->bias_minutes;
-    }
-    *ret = s;
-    return 0;
-}
-
-void ea_source_close(ea_source *s) {
-    if (!s)
-        return;
+static void file_close(ea_source *source) {
+    file_source *s = (file_source *)source;
     ea_etl_close(s->set);
     free(s->rows);
     free(s);
 }
 
-void ea_source_stop(ea_source *s) {
+static void file_stop(ea_source *source) {
+    file_source *s = (file_source *)source;
     atomic_store(&s->stopped, 1);
 }
 
 /* Sleeps, in short pieces, until the record's time has come. */
-static void wait_for(ea_source *s, const ea_record *r) {
+static void wait_for(file_source *s, const ea_record *r) {
     int64_t utc_ns = ea_clock_to_utc_ns(&s->rows[r->source].clock, r->time_raw);
     if (!s->paced) {
         s->paced = 1;
@@ -98,7 +61,8 @@ static void wait_for(ea_source *s, const ea_record *r) {
     }
 }
 
-int ea_source_next(ea_source *s, const ea_record **ret, ea_err *err) {
+static int file_next(ea_source *source, const ea_record **ret, ea_err *err) {
+    file_source *s = (file_source *)source;
     const ea_record *r;
     if (atomic_load_explicit(&s->stopped, memory_order_relaxed))
         return ea_fail(err, EA_ECANCELED, "read the source");
@@ -119,12 +83,58 @@ int ea_source_next(ea_source *s, const ea_record **ret, ea_err *err) {
     return 1;
 }
 
-size_t ea_source_count(const ea_source *s) {
-    return s->count;
+static size_t file_count(const ea_source *source) {
+    return ((const file_source *)source)->count;
 }
-const ea_wire_source *ea_source_row(const ea_source *s, size_t source) {
-    return source < s->count ? &s->rows[source] : NULL;
+static const ea_wire_source *file_row(const ea_source *source, size_t which) {
+    const file_source *s = (const file_source *)source;
+    return which < s->count ? &s->rows[which] : NULL;
 }
-double ea_source_progress(const ea_source *s) {
-    return ea_etl_progress(s->set);
+static double file_progress(const ea_source *source) {
+    return ea_etl_progress(((const file_source *)source)->set);
+}
+
+int ea_source_open_files(ea_source **ret, const char *const *paths, size_t count, double speed,
+                         const ea_etl_options *options, ea_err *err) {
+    if (!(speed >= 0) || isinf(speed))
+        return ea_fail(err, EA_EINVAL, "replay speed: expected 0 (as fast as it goes) or a positive factor");
+    static const ea_source_ops OPS = {.next = file_next,
+                                      .stop = file_stop,
+                                      .close = file_close,
+                                      .count = file_count,
+                                      .row = file_row,
+                                      .progress = file_progress};
+    file_source *s = calloc(1, sizeof *s);
+    if (!s)
+        return ea_fail(err, EA_ENOMEM, "open the source");
+    s->base.ops = &OPS;
+    s->speed = speed;
+    int rc = ea_etl_open(&s->set, paths, count, options, err);
+    if (!rc) {
+        s->count = ea_etl_file_count(s->set);
+        s->rows = calloc(s->count, sizeof *s->rows);
+        if (!s->rows)
+            rc = ea_fail(err, EA_ENOMEM, "open the source");
+    }
+    if (rc) {
+        file_close(&s->base);
+        return rc;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        const ea_etl_info *info = ea_etl_file_info(s->set, i);
+        ea_wire_source *row = &s->rows[i];
+        row->name = file_name(info->path);
+        row->host = "";
+        row->clock = info->clock;
+        row->boot_filetime = info->boot_filetime;
+        row->pointer_size = info->pointer_size;
+        row->cpu_count = info->cpu_count;
+        row->os_version = info->os_version;
+        row->os_build = info->os_build;
+        row->log_file_mode = info->log_file_mode;
+        row->logger = info->logger;
+        row->bias_minutes = info->bias_minutes;
+    }
+    *ret = &s->base;
+    return 0;
 }

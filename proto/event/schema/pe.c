@@ -162,12 +162,12 @@ int ea_messages_add(ea_u64_map *messages, const ea_pe_resource *table) {
 }
 
 int ea_messages_get(const ea_u64_map *messages, uint32_t number, ea_text *out) {
-    enum { UNICODE = 1 };
+    enum { IS_UTF16 = 1 };
     const uint64_t *found = ea_u64_map_get(messages, number);
     if (!found)
         return 0;
     const uint8_t *entry = (const uint8_t *)(uintptr_t)*found, *text = entry + 4;
-    size_t n = (size_t)ea_load16(entry) - 4, width = ea_load16(entry + 2) & UNICODE ? 2 : 1, used = 0;
+    size_t n = (size_t)ea_load16(entry) - 4, width = ea_load16(entry + 2) & IS_UTF16 ? 2 : 1, used = 0;
     while (used + width <= n && ea_load_uint(text + used, (unsigned)width))
         used += width;
     while (used >= width && (text[used - width] == '\n' || text[used - width] == '\r') &&

@@ -1,0 +1,29 @@
+/* A ring of records between two threads: the one that Windows calls puts copies in and never waits, the other takes
+ * them out. What has no room is counted by its kind, so that the ledger can say what was lost.
+ * Before it: service/windows. After it: the source that reads it. Thread: put() one thread, everything else but
+ * create() and destroy() another.
+ *
+ * All memory is made, and touched, by create(): put() copies a record into it (two cache lines and its payload),
+ * allocates nothing and takes no lock. */
+#ifndef EA_SOURCE_RING_H
+#define EA_SOURCE_RING_H
+
+#include "source.h"
+
+typedef struct ea_ring ea_ring;
+
+/* bytes: a power of two, 1 MiB at the least. */
+EA_MUST_CHECK int ea_ring_create(ea_ring **ret, size_t bytes, ea_err *err);
+void ea_ring_destroy(ea_ring *r); /* NULL is allowed */
+
+/* 0; or the record was dropped and counted: EA_EFULL, EA_ELIMIT (its items are larger than a quarter of the ring).
+ * Its position becomes its number in the ring, dropped ones included. */
+int ea_ring_put(ea_ring *r, const ea_record *record);
+/* 1 and the oldest record, borrowed until the next call; 0: there is none. */
+int ea_ring_take(ea_ring *r, const ea_record **ret);
+/* As ea_source_dropped. */
+int ea_ring_dropped(ea_ring *r, ea_dropped *ret);
+/* Bytes in use now, of all; any thread. */
+size_t ea_ring_used(const ea_ring *r);
+
+#endif

@@ -1,0 +1,354 @@
+/* What a session is to log: kernel flags, stacks, counters, providers and their filters. See session.h.
+ *
+ * The order is Windows': the profile's interval and sources, counters and stacks before the kernel's flags, whose
+ * rundown comes when they are set; providers last. What is refused is told and left out: a session without stacks is
+ * better than none. */
+#include "session.h"
+
+#include "event.h"
+#include "kernel_flags.h"
+#include "platform.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENTS_MAX = 256, SOURCES_MAX = 8, LIST_MAX_BYTES = 1 << 20 };
+
+static void say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
+static void say(const ea_session *s, const char *format, ...) {
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    s->note(s->note_arg, line);
+}
+
+/* "is left out: TEXT of the error" */
+static void say_refused(const ea_session *s, const char *what, ULONG error) {
+    char text[160] = "";
+    ea_os_error_text((int)error, text, sizeof text);
+    say(s, "%s: Windows refuses it (%lu: %s); it is left out", what, error, text);
+}
+
+static int set(const ea_session *s, TRACEHANDLE handle, TRACE_INFO_CLASS which, void *data, size_t bytes,
+               const char *what) {
+    ULONG error = s->api->TraceSetInformation ? s->api->TraceSetInformation(handle, which, data, (ULONG)bytes)
+                                              : ERROR_NOT_SUPPORTED;
+    if (error)
+        say_refused(s, what, error);
+    return error ? -1 : 0;
+}
+
+/* Samples and counters need a privilege that administrators have and that is off. */
+static void take_privilege(const ea_session *s) {
+    HANDLE token;
+    TOKEN_PRIVILEGES p = {.PrivilegeCount = 1, .Privileges = {{.Attributes = SE_PRIVILEGE_ENABLED}}};
+    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &token))
+        return;
+    if (!LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privileges[0].Luid) ||
+        !AdjustTokenPrivileges(token, FALSE, &p, sizeof p, NULL, NULL) || GetLastError() == ERROR_NOT_ALL_ASSIGNED)
+        say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
+    CloseHandle(token);
+}
+
+/* ---- the kernel ---- */
+
+/* Event classes by name as Windows wants them. */
+static size_t class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids) {
+    size_t families, n = 0;
+    const ea_family *const *all = ea_event_families(&families);
+    for (size_t i = 0; i < names->count; i++)
+        for (size_t f = 0; f < families; f++)
+            for (size_t k = 0; all[f]->provider->classic && k < all[f]->row_count; k++) {
+                const ea_class_row *row = &all[f]->rows[k];
+                CLASSIC_EVENT_ID id = {.Type = (UCHAR)row->code};
+                memcpy(&id.EventGuid, all[f]->provider->guid.bytes, sizeof id.EventGuid);
+                if (strcmp(row->name, names->items[i]) == 0 && n < EVENTS_MAX &&
+                    !(n && memcmp(&ids[n - 1], &id, sizeof id) == 0)) /* rows of other versions of the same */
+                    ids[n++] = id;
+            }
+    return n;
+}
+
+static int same_text(const WCHAR *wide, size_t wide_max, const char *name) {
+    size_t i = 0;
+    for (; i < wide_max && wide[i] && name[i]; i++)
+        if ((wide[i] | 32) != ((unsigned char)name[i] | 32))
+            return 0;
+    return (i == wide_max || !wide[i]) && !name[i];
+}
+
+/* The number and bounds of a profile source by name; 0 when there is none. */
+static int find_source(const uint8_t *list, size_t bytes, const char *name, const PROFILE_SOURCE_INFO **ret) {
+    for (size_t at = 0; at + sizeof(PROFILE_SOURCE_INFO) <= bytes;) {
+        const PROFILE_SOURCE_INFO *p = (const PROFILE_SOURCE_INFO *)(const void *)(list + at);
+        size_t room = (bytes - at - offsetof(PROFILE_SOURCE_INFO, Description)) / sizeof(WCHAR);
+        if (same_text(p->Description, room, name)) {
+            *ret = p;
+            return 1;
+        }
+        if (!p->NextEntryOffset || p->NextEntryOffset % 8 || p->NextEntryOffset > bytes - at)
+            break;
+        at += p->NextEntryOffset;
+    }
+    return 0;
+}
+
+static uint8_t *list_sources(const ea_session *s, ULONG *ret_bytes) {
+    ULONG bytes = 0;
+    uint8_t *list = NULL;
+    ULONG error = s->api->TraceQueryInformation
+                      ? s->api->TraceQueryInformation(0, TraceProfileSourceListInfo, NULL, 0, &bytes)
+                      : ERROR_NOT_SUPPORTED;
+    if ((error == ERROR_BAD_LENGTH || error == ERROR_INSUFFICIENT_BUFFER || error == ERROR_MORE_DATA) && bytes &&
+        bytes <= LIST_MAX_BYTES && (list = calloc(1, bytes)))
+        error = s->api->TraceQueryInformation(0, TraceProfileSourceListInfo, list, bytes, &bytes);
+    if (!error && list) {
+        *ret_bytes = bytes;
+        return list;
+    }
+    free(list);
+    say_refused(s, "performance counters: the list of those that there are", error);
+    return NULL;
+}
+
+static void set_pmc(const ea_session *s) {
+    const ea_session_config *c = s->c;
+    const ea_pmc_sample_config *samples = c->pmc_samples.items;
+    ULONG sources[SOURCES_MAX], n = 0, bytes = 0;
+    const PROFILE_SOURCE_INFO *found;
+    if (!c->pmc_samples.count && !c->pmc_counters.count)
+        return;
+    uint8_t *list = list_sources(s, &bytes);
+    if (!list)
+        return;
+    for (size_t i = 0; i < c->pmc_samples.count && n < SOURCES_MAX; i++) {
+        if (!find_source(list, bytes, samples[i].source, &found)) {
+            say(s, "this machine has no performance counter %.64s; it is left out", samples[i].source);
+            continue;
+        }
+        uint64_t interval = samples[i].interval;
+        interval = interval < found->MinInterval ? found->MinInterval : interval;
+        interval = interval > found->MaxInterval ? found->MaxInterval : interval;
+        if (interval != samples[i].interval)
+            say(s, "%.64s is sampled each %" PRIu64 ", which is the machine's bound", samples[i].source, interval);
+        TRACE_PROFILE_INTERVAL value = {found->Source, (ULONG)interval};
+        if (!set(s, 0, TraceSampledProfileIntervalInfo, &value, sizeof value, samples[i].source))
+            sources[n++] = found->Source;
+    }
+    if (n)
+        (void)set(s, s->handle, TraceProfileSourceConfigInfo, sources, n * sizeof *sources, "pmc-samples");
+    n = 0;
+    for (size_t i = 0; i < c->pmc_counters.count && n < SOURCES_MAX; i++)
+        if (find_source(list, bytes, c->pmc_counters.items[i], &found))
+            sources[n++] = found->Source;
+        else
+            say(s, "this machine has no performance counter %.64s; it is left out", c->pmc_counters.items[i]);
+    free(list);
+    if (!n || set(s, s->handle, TracePmcCounterListInfo, sources, n * sizeof *sources, "pmc-counters"))
+        return;
+    CLASSIC_EVENT_ID ids[EVENTS_MAX];
+    size_t events = class_ids(&c->pmc_events, ids);
+    if (events)
+        (void)set(s, s->handle, TracePmcEventListInfo, ids, events * sizeof *ids, "pmc-events");
+}
+
+static void enable_kernel(const ea_session *s) {
+    const ea_session_config *c = s->c;
+    uint32_t masks[EA_KERNEL_MASK_WORDS];
+    if (c->profile_interval_ns || c->pmc_samples.count || c->pmc_counters.count)
+        take_privilege(s);
+    if (c->profile_interval_ns) {
+        TRACE_PROFILE_INTERVAL value = {0, (ULONG)(c->profile_interval_ns / 100)};
+        (void)set(s, 0, TraceSampledProfileIntervalInfo, &value, sizeof value, "profile-interval");
+    }
+    set_pmc(s);
+    if (c->stacks.count) {
+        CLASSIC_EVENT_ID ids[EVENTS_MAX];
+        size_t n = class_ids(&c->stacks, ids);
+        (void)set(s, s->handle, TraceStackTracingInfo, ids, n * sizeof *ids, "stacks");
+    }
+    ea_session_masks(c, masks);
+    (void)set(s, s->handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, "flags");
+}
+
+/* ---- providers ---- */
+
+/* The filters of one provider, in memory of their own. */
+typedef struct filters {
+    EVENT_FILTER_DESCRIPTOR items[EA_FILTERS_MAX];
+    ULONG count;
+    uint64_t data[8][EA_FILTER_DATA_MAX / 8];
+    size_t used;
+} filters;
+
+static uint8_t *new_filter(filters *f, int type) {
+    if (f->count == EA_FILTERS_MAX || f->used == sizeof f->data / sizeof *f->data)
+        return NULL;
+    uint8_t *data = (uint8_t *)f->data[f->used++];
+    memset(data, 0, EA_FILTER_DATA_MAX);
+    f->items[f->count++] = (EVENT_FILTER_DESCRIPTOR){.Ptr = (uintptr_t)data, .Type = (ULONG)type};
+    return data;
+}
+
+static void add_ids(filters *f, const ea_session *s, const ea_strings *given, int type, int filter_in) {
+    uint16_t events[EA_FILTER_EVENT_ID_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < given->count; i++) {
+        char *end;
+        unsigned long low = strtoul(given->items[i], &end, 0), high = *end == '-' ? strtoul(end + 1, NULL, 0) : low;
+        for (; low <= high && low <= UINT16_MAX; low++) {
+            if (n == EA_FILTER_EVENT_ID_MAX) {
+                say(s, "a filter names more than %d events: Windows takes no more, and filters by none of them",
+                    EA_FILTER_EVENT_ID_MAX);
+                return;
+            }
+            events[n++] = (uint16_t)low;
+        }
+    }
+    uint8_t *data = n ? new_filter(f, type) : NULL;
+    if (!data)
+        return;
+    data[0] = (uint8_t)filter_in;
+    ea_store16(data + 2, (uint16_t)n);
+    memcpy(data + 4, events, n * sizeof *events);
+    f->items[f->count - 1].Size = (ULONG)(4 + n * sizeof *events);
+}
+
+static void add_names(filters *f, const ea_session *s, const ea_strings *given, int type) {
+    ea_text joined;
+    if (!given->count)
+        return;
+    ea_text_init(&joined);
+    for (size_t i = 0; i < given->count; i++) {
+        ea_text_str(&joined, i ? ";" : "");
+        ea_text_str(&joined, given->items[i]);
+    }
+    uint8_t *data = joined.failed ? NULL : new_filter(f, type);
+    if (data) {
+        size_t bytes = ea_utf8_to_utf16(joined.data, joined.len_bytes, data, EA_FILTER_DATA_MAX - 2);
+        f->items[f->count - 1].Size = (ULONG)(bytes + 2);
+        if (bytes + 2 > EA_FILTER_DATA_MAX) {
+            say(s, "a filter has more than %d bytes: Windows takes no more; it is left out", EA_FILTER_DATA_MAX);
+            f->count--;
+            f->used--;
+        }
+    }
+    ea_text_deinit(&joined);
+}
+
+static void add_pids(filters *f, const ea_strings *given) {
+    uint8_t *data = given->count ? new_filter(f, EA_FILTER_PID) : NULL;
+    if (!data)
+        return;
+    for (size_t i = 0; i < given->count && i < EA_FILTER_PID_MAX; i++)
+        ea_store32(data + 4 * i, (uint32_t)strtoul(given->items[i], NULL, 0));
+    f->items[f->count - 1].Size = (ULONG)(4 * given->count);
+}
+
+static ULONG enable_property(const ea_provider_config *p) {
+    static const struct {
+        const char *name;
+        ULONG bit;
+    } PROPERTIES[] = {{"sid", EVENT_ENABLE_PROPERTY_SID},
+                      {"terminal-session", EVENT_ENABLE_PROPERTY_TS_ID},
+                      {"psm-key", EA_ENABLE_PSM_KEY},
+                      {"process-start-key", EA_ENABLE_PROCESS_START_KEY},
+                      {"event-key", EA_ENABLE_EVENT_KEY},
+                      {"exclude-in-private", EA_ENABLE_EXCLUDE_INPRIVATE},
+                      {"ignore-keyword-0", EA_ENABLE_IGNORE_KEYWORD_0}};
+    ULONG bits = 0;
+    for (size_t i = 0; i < p->properties.count; i++)
+        for (size_t k = 0; k < sizeof PROPERTIES / sizeof *PROPERTIES; k++)
+            if (strcmp(p->properties.items[i], PROPERTIES[k].name) == 0)
+                bits |= PROPERTIES[k].bit;
+    if (p->stacks || p->stack_event_ids.count)
+        bits |= EVENT_ENABLE_PROPERTY_STACK_TRACE;
+    if (p->groups)
+        bits |= EA_ENABLE_PROVIDER_GROUP;
+    return bits;
+}
+
+static void capture(const ea_session *s, const GUID *guid, const ea_provider_config *p) {
+    ULONG error =
+        s->api->EnableTraceEx2(s->handle, guid, EVENT_CONTROL_CODE_CAPTURE_STATE, TRACE_LEVEL_VERBOSE, 0, 0, 0, NULL);
+    if (error)
+        say_refused(s, p->provider, error);
+}
+
+static void enable_provider(const ea_session *s, const ea_provider_config *p) {
+    ea_guid guid;
+    ea_err err = {0};
+    uint64_t any = 0, all = 0;
+    uint8_t level = 0;
+    int rc = ea_provider_find(s->api, p->provider, &guid, &err);
+    if (!rc)
+        rc = ea_provider_keywords(s->api, &guid, p->any, &any, &err);
+    if (!rc)
+        rc = ea_provider_keywords(s->api, &guid, p->all, &all, &err);
+    if (!rc)
+        rc = ea_level_parse(p->level, &level);
+    if (rc) {
+        say(s, "provider %.128s is left out: %s", p->provider, err.message);
+        return;
+    }
+    filters *f = calloc(1, sizeof *f);
+    if (!f) {
+        say(s, "provider %.128s is left out: out of memory", p->provider);
+        return;
+    }
+    add_ids(f, s, &p->event_ids, EA_FILTER_EVENT_ID, 1);
+    add_ids(f, s, &p->exclude_event_ids, EA_FILTER_EVENT_ID, 0);
+    add_ids(f, s, &p->stack_event_ids, EA_FILTER_STACKWALK, 1);
+    add_pids(f, &p->pids);
+    add_names(f, s, &p->executables, EA_FILTER_EXECUTABLE_NAME);
+    add_names(f, s, &p->packages, EA_FILTER_PACKAGE_ID);
+    add_names(f, s, &p->containers, EA_FILTER_CONTAINER);
+    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
+                                          .EnableProperty = enable_property(p),
+                                          .EnableFilterDesc = f->count ? f->items : NULL,
+                                          .FilterDescCount = f->count};
+    GUID id;
+    memcpy(&id, guid.bytes, sizeof id);
+    ULONG error =
+        s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, any, all, 0, &parameters);
+    if (error && f->count) { /* more events are better than none, and stages can still leave out what is not wanted */
+        say_refused(s, p->provider, error);
+        say(s, "provider %.128s: it is enabled without filters", p->provider);
+        parameters.EnableFilterDesc = NULL;
+        parameters.FilterDescCount = 0;
+        error =
+            s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, any, all, 0, &parameters);
+    }
+    free(f);
+    if (error)
+        say_refused(s, p->provider, error);
+    else if (p->capture_state || p->capture_every_ns)
+        capture(s, &id, p);
+}
+
+void ea_session_enable(ea_session *s) {
+    const ea_provider_config *providers = s->c->providers.items;
+    if (s->c->kind != EA_SESSION_USER)
+        enable_kernel(s);
+    for (size_t i = 0; i < s->c->providers.count; i++)
+        enable_provider(s, &providers[i]);
+}
+
+void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns) {
+    const ea_provider_config *providers = s->c->providers.items;
+    for (size_t i = 0; i < s->c->providers.count; i++) {
+        const ea_provider_config *p = &providers[i];
+        ea_guid guid;
+        GUID id;
+        if (!p->capture_every_ns || now_ns / p->capture_every_ns == *last_ns / p->capture_every_ns ||
+            ea_provider_find(s->api, p->provider, &guid, NULL))
+            continue;
+        memcpy(&id, guid.bytes, sizeof id);
+        capture(s, &id, p);
+    }
+    *last_ns = now_ns;
+}

@@ -1,0 +1,116 @@
+/* ETW as Windows has it: its headers, and what mingw-w64's lack, each declared once, with its size and its source.
+ * Before it: nothing. After it: service/windows, and the tests' emulator. Thread: none. */
+#ifndef EA_WINDOWS_ETW_H
+#define EA_WINDOWS_ETW_H
+
+#include <windows.h>
+
+#include <evntcons.h>
+#include <evntrace.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <wmistr.h>
+
+/* evntprov.h of the Windows SDK, "EVENT_FILTER_TYPE_*". */
+enum {
+    EA_FILTER_PID = (int)0x80000004,             /* up to 8 ULONGs */
+    EA_FILTER_EXECUTABLE_NAME = (int)0x80000008, /* UTF-16, names separated by ; */
+    EA_FILTER_PACKAGE_ID = (int)0x80000010,      /* UTF-16, the same */
+    EA_FILTER_EVENT_ID = (int)0x80000200,        /* ea_filter_event_id */
+    EA_FILTER_STACKWALK = (int)0x80001000,       /* ea_filter_event_id */
+    EA_FILTER_CONTAINER = (int)0x80008000,       /* a container's id, UTF-16 */
+};
+enum {
+    EA_FILTERS_MAX = 13,         /* MAX_EVENT_FILTERS_COUNT */
+    EA_FILTER_DATA_MAX = 1024,   /* MAX_EVENT_FILTER_DATA_SIZE */
+    EA_FILTER_EVENT_ID_MAX = 64, /* MAX_EVENT_FILTER_EVENT_ID_COUNT */
+    EA_FILTER_PID_MAX = 8,       /* MAX_EVENT_FILTER_PID_COUNT */
+};
+
+/* EVENT_FILTER_EVENT_ID (evntprov.h). */
+typedef struct ea_filter_event_id {
+    BOOLEAN filter_in;
+    UCHAR reserved;
+    USHORT count;
+    USHORT events[ANYSIZE_ARRAY];
+} ea_filter_event_id;
+_Static_assert(sizeof(ea_filter_event_id) == 6 && offsetof(ea_filter_event_id, events) == 4, "EVENT_FILTER_EVENT_ID");
+
+/* evntcons.h, "EVENT_ENABLE_PROPERTY_*". */
+enum {
+    EA_ENABLE_IGNORE_KEYWORD_0 = 0x10,
+    EA_ENABLE_PROVIDER_GROUP = 0x20,
+    EA_ENABLE_PROCESS_START_KEY = 0x80,
+    EA_ENABLE_EVENT_KEY = 0x100,
+    EA_ENABLE_EXCLUDE_INPRIVATE = 0x200,
+    EA_ENABLE_PSM_KEY = 0x8,
+};
+
+/* Documented only in the Windows SDK's evntrace.h: SystemTraceControlGuid. */
+#define EA_SYSTEM_TRACE_CONTROL_GUID                                                                                   \
+    ((GUID){0x9e814aad, 0x3204, 0x11d2, {0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39}})
+
+/* TRACE_INFO_CLASS values behind mingw's last (evntrace.h). */
+enum { EA_TRACE_MAX_PMC_COUNTER_QUERY = 22 };
+
+/* The structures that are passed to Windows, as the SDK's headers lay them out on 64-bit machines. */
+_Static_assert(sizeof(WNODE_HEADER) == 48 && offsetof(WNODE_HEADER, Guid) == 24 && offsetof(WNODE_HEADER, Flags) == 44,
+               "WNODE_HEADER");
+_Static_assert(sizeof(EVENT_TRACE_PROPERTIES) == 120 && offsetof(EVENT_TRACE_PROPERTIES, BufferSize) == 48 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, LogFileMode) == 64 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, EventsLost) == 88 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, LoggerThreadId) == 104 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, LoggerNameOffset) == 116,
+               "EVENT_TRACE_PROPERTIES");
+_Static_assert(sizeof(EVENT_TRACE_LOGFILEW) == 448 && offsetof(EVENT_TRACE_LOGFILEW, CurrentEvent) == 32 &&
+                   offsetof(EVENT_TRACE_LOGFILEW, LogfileHeader) == 120 &&
+                   offsetof(EVENT_TRACE_LOGFILEW, BufferCallback) == 400 &&
+                   offsetof(EVENT_TRACE_LOGFILEW, EventRecordCallback) == 424 &&
+                   offsetof(EVENT_TRACE_LOGFILEW, Context) == 440,
+               "EVENT_TRACE_LOGFILEW");
+_Static_assert(sizeof(TRACE_LOGFILE_HEADER) == 280 && offsetof(TRACE_LOGFILE_HEADER, PerfFreq) == 256,
+               "TRACE_LOGFILE_HEADER");
+_Static_assert(sizeof(EVENT_HEADER) == 80 && offsetof(EVENT_HEADER, ProviderId) == 24 &&
+                   offsetof(EVENT_HEADER, ActivityId) == 64,
+               "EVENT_HEADER");
+_Static_assert(sizeof(EVENT_RECORD) == 112 && offsetof(EVENT_RECORD, BufferContext) == 80 &&
+                   offsetof(EVENT_RECORD, ExtendedData) == 88 && offsetof(EVENT_RECORD, UserData) == 96,
+               "EVENT_RECORD");
+_Static_assert(sizeof(EVENT_HEADER_EXTENDED_DATA_ITEM) == 16 && offsetof(EVENT_HEADER_EXTENDED_DATA_ITEM, DataPtr) == 8,
+               "EVENT_HEADER_EXTENDED_DATA_ITEM");
+_Static_assert(sizeof(ENABLE_TRACE_PARAMETERS) == 48 && offsetof(ENABLE_TRACE_PARAMETERS, EnableFilterDesc) == 32,
+               "ENABLE_TRACE_PARAMETERS");
+_Static_assert(sizeof(EVENT_FILTER_DESCRIPTOR) == 16, "EVENT_FILTER_DESCRIPTOR");
+_Static_assert(sizeof(CLASSIC_EVENT_ID) == 24, "CLASSIC_EVENT_ID");
+_Static_assert(sizeof(TRACE_PROFILE_INTERVAL) == 8, "TRACE_PROFILE_INTERVAL");
+_Static_assert(sizeof(PROFILE_SOURCE_INFO) == 32 && offsetof(PROFILE_SOURCE_INFO, Description) == 24,
+               "PROFILE_SOURCE_INFO");
+
+/* TdhEnumerateProviders: PROVIDER_ENUMERATION_INFO and TRACE_PROVIDER_INFO (tdh.h). */
+typedef struct ea_tdh_provider {
+    GUID guid;
+    ULONG source; /* 0: a manifest, 1: MOF */
+    ULONG name_offset;
+} ea_tdh_provider;
+typedef struct ea_tdh_providers {
+    ULONG count;
+    ULONG reserved;
+    ea_tdh_provider items[ANYSIZE_ARRAY];
+} ea_tdh_providers;
+_Static_assert(sizeof(ea_tdh_provider) == 24 && offsetof(ea_tdh_providers, items) == 8, "PROVIDER_ENUMERATION_INFO");
+
+/* TdhEnumerateProviderFieldInformation: PROVIDER_FIELD_INFOARRAY and PROVIDER_FIELD_INFO (tdh.h). */
+enum { EA_TDH_KEYWORDS = 0, EA_TDH_LEVELS = 1, EA_TDH_TASKS = 3, EA_TDH_OPCODES = 4 };
+typedef struct ea_tdh_field {
+    ULONG name_offset;
+    ULONG description_offset;
+    ULONGLONG value;
+} ea_tdh_field;
+typedef struct ea_tdh_fields {
+    ULONG count;
+    ULONG kind;
+    ea_tdh_field items[ANYSIZE_ARRAY];
+} ea_tdh_fields;
+_Static_assert(sizeof(ea_tdh_field) == 16 && offsetof(ea_tdh_fields, items) == 8, "PROVIDER_FIELD_INFOARRAY");
+
+#endif

@@ -1,0 +1,480 @@
+/* A session of ours, kept alive, as a source. See live.h. */
+#include "live.h"
+
+#include "event_record.h"
+#include "platform.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <x86intrin.h>
+
+static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
+                     FIRST_RETRY_NS = 100000000, LAST_RETRY_NS = (int64_t)30 * 1000000000,
+                     PATIENCE_NS = (int64_t)10 * 1000000000;
+enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16 };
+
+_Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
+                   offsetof(EVENT_RECORD, BufferContext) == offsetof(ea_event_record, cpu) &&
+                   offsetof(EVENT_RECORD, UserContext) == offsetof(ea_event_record, context),
+               "event_record.h");
+
+typedef struct live {
+    ea_source base; /* first member */
+    ea_live_options o;
+    ea_ring *ring; /* in: the trace's thread; out: the source's */
+    ea_wire_source row;
+    char host[256], name[EA_SESSION_NAME_MAX + 16];
+    ea_thread *keeper;
+    atomic_int stop; /* somebody wants it to end */
+    atomic_int over; /* nothing is put into the ring any more */
+    ea_mutex *lock;
+    ea_cond *wake;         /* the keeper */
+    ea_live_status status; /* lock */
+
+    /* the keeper's, once it runs */
+    ea_session session;
+    ea_thread *trace;
+    atomic_int traced; /* ProcessTrace came back */
+    TRACEHANDLE trace_handle;
+    EVENT_TRACE_LOGFILEW logfile;
+    int64_t looked_ns, flushed_ns, captured_ns, pair_utc_ns, pair_mono_ns;
+    uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this incarnation */
+
+    _Atomic uint64_t delivered; /* the callback's */
+    unsigned wait_ms;           /* the source's thread */
+} live;
+
+static void say(const live *l, const char *format, ...) EA_PRINTF(2, 3);
+static void say(const live *l, const char *format, ...) {
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (l->o.on_note)
+        l->o.on_note(l->o.on_note_arg, line);
+}
+
+static void pass_note(void *arg, const char *text) {
+    say(arg, "%s", text);
+}
+
+/* ---- ProcessTrace's thread ---- */
+
+static void WINAPI on_event(EVENT_RECORD *e) {
+    live *l = e->UserContext;
+    atomic_store_explicit(&l->delivered, atomic_load_explicit(&l->delivered, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    (void)ea_event_put(l->ring, (const ea_event_record *)(const void *)e); /* the ring counts what it has no room for */
+}
+
+static void trace_main(void *arg) {
+    live *l = arg;
+    ULONG error = l->session.api->ProcessTrace(&l->trace_handle, 1, NULL, NULL);
+    if (error && error != ERROR_CANCELLED)
+        say(l, "ProcessTrace ended with error %lu", error);
+    atomic_store(&l->traced, 1);
+    ea_mutex_lock(l->lock);
+    ea_cond_signal(l->wake);
+    ea_mutex_unlock(l->lock);
+}
+
+/* ---- the keeper ---- */
+
+/* How raw times of this session become UTC: the clock as Windows says it, and a pair taken now. */
+static void read_clock(live *l) {
+    const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
+    LARGE_INTEGER counter, frequency;
+    int64_t utc_ns = ea_utc_ns();
+    QueryPerformanceCounter(&counter);
+    QueryPerformanceFrequency(&frequency);
+    ea_clock *c = &l->row.clock;
+    c->type = (uint32_t)l->o.session->clock + 1;
+    c->base_utc_ns = utc_ns;
+    if (c->type == EA_CLOCK_QPC) {
+        c->frequency = (uint64_t)(h->PerfFreq.QuadPart > 0 ? h->PerfFreq.QuadPart : frequency.QuadPart);
+        c->base_raw = counter.QuadPart;
+    } else if (c->type == EA_CLOCK_SYSTEM_TIME) {
+        c->frequency = 10000000;
+        c->base_raw = ea_utc_ns_to_filetime(utc_ns);
+    } else {
+        c->frequency = (h->CpuSpeedInMHz ? h->CpuSpeedInMHz : 1) * UINT64_C(1000000);
+        c->base_raw = (int64_t)__rdtsc();
+    }
+    l->pair_utc_ns = utc_ns;
+    l->pair_mono_ns = ea_monotonic_ns();
+}
+
+static void fill_row(live *l) {
+    const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
+    ea_host_name(l->host, sizeof l->host);
+    l->row.name = l->name;
+    l->row.host = l->host;
+    l->row.boot_filetime = h->BootTime.QuadPart;
+    l->row.pointer_size = h->PointerSize == 4 ? 4 : 8;
+    l->row.cpu_count = h->NumberOfProcessors;
+    l->row.os_version = h->Version;
+    l->row.os_build = h->ProviderVersion;
+    l->row.log_file_mode = l->session.now.p.LogFileMode;
+    l->row.logger = (uint32_t)l->session.handle & 0xffff;
+    l->row.bias_minutes = h->TimeZone.Bias;
+}
+
+static void note_status(live *l, int runs) {
+    const EVENT_TRACE_PROPERTIES *p = &l->session.now.p;
+    ea_mutex_lock(l->lock);
+    ea_live_status *s = &l->status;
+    s->runs = runs;
+    s->logger = (uint32_t)p->Wnode.HistoricalContext & 0xffff;
+    s->buffer_bytes = (uint64_t)p->BufferSize * 1024;
+    s->min_buffers = p->MinimumBuffers;
+    s->max_buffers = p->MaximumBuffers;
+    s->buffers = p->NumberOfBuffers;
+    s->free_buffers = p->FreeBuffers;
+    s->mode = p->LogFileMode;
+    s->flush_seconds = p->FlushTimer;
+    ea_mutex_unlock(l->lock);
+}
+
+/* Windows' numbers are 32-bit and begin anew with the session: what is new goes into the ledger. Returns what was lost.
+ */
+static uint64_t take_losses(live *l) {
+    const EVENT_TRACE_PROPERTIES *p = &l->session.now.p;
+    uint32_t events = (uint32_t)p->EventsLost - l->seen_events;
+    uint32_t buffers = ((uint32_t)p->LogBuffersLost - l->seen_log_buffers) +
+                       ((uint32_t)p->RealTimeBuffersLost - l->seen_realtime_buffers);
+    uint32_t written = (uint32_t)p->BuffersWritten - l->seen_written;
+    l->seen_events = p->EventsLost;
+    l->seen_log_buffers = p->LogBuffersLost;
+    l->seen_realtime_buffers = p->RealTimeBuffersLost;
+    l->seen_written = p->BuffersWritten;
+    ea_count(l->o.counters, EA_COUNT_source_events_lost, events);
+    ea_count(l->o.counters, EA_COUNT_source_buffers_lost, buffers);
+    ea_mutex_lock(l->lock);
+    l->status.lost_events += events;
+    l->status.lost_buffers += buffers;
+    l->status.written_buffers += written;
+    ea_mutex_unlock(l->lock);
+    if (events || buffers)
+        say(l, "Windows lost %" PRIu32 " events and %" PRIu32 " buffers", events, buffers);
+    return (uint64_t)events + buffers;
+}
+
+static int open_trace(live *l, ea_err *err) {
+    memset(&l->logfile, 0, sizeof l->logfile);
+    l->logfile.LoggerName = l->session.name;
+    l->logfile.ProcessTraceMode =
+        PROCESS_TRACE_MODE_REAL_TIME | PROCESS_TRACE_MODE_EVENT_RECORD | PROCESS_TRACE_MODE_RAW_TIMESTAMP;
+    l->logfile.EventRecordCallback = on_event;
+    l->logfile.Context = l;
+    l->trace_handle = l->session.api->OpenTraceW(&l->logfile);
+    if (l->trace_handle == INVALID_PROCESSTRACE_HANDLE) {
+        ULONG error = GetLastError();
+        return ea_fail_os(err, ea_etw_code(error), (int)error, "open session %s", l->o.session->name);
+    }
+    atomic_store(&l->traced, 0);
+    return 0;
+}
+
+/* Starts the session, and the thread that ProcessTrace needs. */
+static int begin(live *l, int is_first, ea_err *err) {
+    int realtime = l->o.session->output != EA_OUTPUT_FILE;
+    int rc = ea_session_start(&l->session, err);
+    if (rc)
+        return rc;
+    l->seen_events = l->seen_log_buffers = l->seen_realtime_buffers = l->seen_written = 0;
+    if (realtime)
+        rc = open_trace(l, err);
+    if (!rc && is_first) {
+        read_clock(l);
+        fill_row(l);
+    }
+    if (!rc && realtime && (rc = ea_thread_start(&l->trace, "trace", trace_main, l, err)))
+        l->session.api->CloseTrace(l->trace_handle);
+    if (rc) {
+        ea_session_stop(&l->session);
+        return rc;
+    }
+    note_status(l, 1);
+    ea_mutex_lock(l->lock);
+    l->status.starts++;
+    ea_mutex_unlock(l->lock);
+    return 0;
+}
+
+/* Ends what begin() started; what Windows has still comes. */
+static void end(live *l) {
+    int had = l->session.handle != 0;
+    ea_session_stop(&l->session);
+    if (had)
+        (void)take_losses(l);
+    if (l->trace) {
+        int64_t until = ea_monotonic_ns() + PATIENCE_NS;
+        ea_mutex_lock(l->lock);
+        while (!atomic_load(&l->traced) && ea_monotonic_ns() < until)
+            ea_cond_wait_for(l->wake, l->lock, LOOK_NS);
+        ea_mutex_unlock(l->lock);
+        l->session.api->CloseTrace(l->trace_handle); /* if it still runs, it comes back soon now */
+        ea_thread_join(l->trace);
+        l->trace = NULL;
+    }
+    note_status(l, 0);
+}
+
+/* UTC may be set while the session's clock goes on: noticed, counted and told. Events keep their raw time. */
+static void look_at_clock(live *l) {
+    int64_t utc_ns = ea_utc_ns(), mono_ns = ea_monotonic_ns();
+    int64_t step_ns = (utc_ns - l->pair_utc_ns) - (mono_ns - l->pair_mono_ns);
+    l->pair_utc_ns = utc_ns;
+    l->pair_mono_ns = mono_ns;
+    if (step_ns < STEP_NS && step_ns > -STEP_NS)
+        return;
+    ea_count(l->o.counters, EA_COUNT_source_clock_steps, 1);
+    say(l, "the system's clock was set by %.3f s; times of this session go on by the clock that it began with",
+        (double)step_ns / 1e9);
+}
+
+/* Losses: more buffers, up to what the configuration allows. */
+static void grow(live *l) {
+    ea_err err = {0};
+    uint32_t bound = (uint32_t)l->o.session->max_buffers, was = l->session.max_buffers;
+    if (was >= bound)
+        return;
+    l->session.max_buffers = was > bound / 2 ? bound : was * 2;
+    if (ea_session_grow(&l->session, &err)) {
+        say(l, "%s", err.message);
+        l->session.max_buffers = was;
+        return;
+    }
+    ea_mutex_lock(l->lock);
+    l->status.grown++;
+    ea_mutex_unlock(l->lock);
+    say(l, "it may have %" PRIu32 " buffers now", l->session.max_buffers);
+}
+
+/* 0: the session is gone. */
+static int look(live *l) {
+    if (atomic_load(&l->traced) || ea_session_query(&l->session, NULL))
+        return 0;
+    note_status(l, 1);
+    if (take_losses(l))
+        grow(l);
+    look_at_clock(l);
+    ea_session_capture(&l->session, ea_monotonic_ns(), &l->captured_ns);
+    return 1;
+}
+
+static void wait_ns(live *l, int64_t ns) {
+    ea_mutex_lock(l->lock);
+    if (!atomic_load(&l->stop) && !atomic_load(&l->traced))
+        ea_cond_wait_for(l->wake, l->lock, ns);
+    ea_mutex_unlock(l->lock);
+}
+
+/* Somebody else ended the session: it is started again, more and more slowly when that fails. */
+static void begin_again(live *l) {
+    int64_t pause_ns = FIRST_RETRY_NS;
+    char told[sizeof((ea_err){0}).message] = "";
+    say(l, "the session was ended by somebody else; it is started again");
+    ea_count(l->o.counters, EA_COUNT_source_session_ends, 1);
+    ea_mutex_lock(l->lock);
+    l->status.steals++;
+    ea_mutex_unlock(l->lock);
+    end(l);
+    while (!atomic_load(&l->stop)) {
+        ea_err err = {0};
+        atomic_store(&l->traced, 0);
+        if (!begin(l, 0, &err)) {
+            say(l, "the session runs again");
+            return;
+        }
+        if (strcmp(told, err.message) != 0)
+            say(l, "%s; it is tried again", err.message);
+        memcpy(told, err.message, sizeof told);
+        wait_ns(l, pause_ns);
+        pause_ns = pause_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : pause_ns * 2;
+    }
+}
+
+static void keep(void *arg) {
+    live *l = arg;
+    int64_t flush_ns = l->o.session->flush_ns < SECOND_NS ? l->o.session->flush_ns : INT64_MAX;
+    int64_t step_ns = flush_ns < l->o.look_ns ? flush_ns : l->o.look_ns;
+    while (!atomic_load(&l->stop)) {
+        wait_ns(l, step_ns);
+        int64_t now = ea_monotonic_ns();
+        if (flush_ns != INT64_MAX && now - l->flushed_ns >= flush_ns) {
+            l->flushed_ns = now;
+            ea_session_flush(&l->session);
+        }
+        if (!atomic_load(&l->stop) && (atomic_load(&l->traced) || now - l->looked_ns >= l->o.look_ns)) {
+            l->looked_ns = now;
+            if (!look(l))
+                begin_again(l);
+        }
+    }
+    end(l);
+    atomic_store(&l->over, 1);
+}
+
+/* ---- the source ---- */
+
+static int live_next(ea_source *source, const ea_record **ret, ea_err *err) {
+    live *l = (live *)source;
+    (void)err;
+    int over = atomic_load(&l->over); /* before the ring is looked at: what came until then is in it */
+    if (ea_ring_take(l->ring, ret)) {
+        l->wait_ms = 0;
+        return 1;
+    }
+    if (over)
+        return 0;
+    l->wait_ms = l->wait_ms ? l->wait_ms * 2 : 1;
+    if (l->wait_ms > WAIT_MAX_MS)
+        l->wait_ms = WAIT_MAX_MS;
+    ea_sleep_ns((int64_t)l->wait_ms * MS_NS);
+    return EA_SOURCE_NOTHING_YET;
+}
+
+static void live_stop(ea_source *source) {
+    live *l = (live *)source;
+    atomic_store(&l->stop, 1); /* the keeper looks within its next step; a signal handler may take no lock */
+}
+
+static void live_close(ea_source *source) {
+    live *l = (live *)source;
+    if (l->keeper) {
+        live_stop(source);
+        ea_thread_join(l->keeper);
+    }
+    ea_cond_destroy(l->wake);
+    ea_mutex_destroy(l->lock);
+    ea_ring_destroy(l->ring);
+    free(l);
+}
+
+static size_t live_count(const ea_source *source) {
+    (void)source;
+    return 1;
+}
+static const ea_wire_source *live_row(const ea_source *source, size_t which) {
+    return which == 0 ? &((const live *)source)->row : NULL;
+}
+static double live_progress(const ea_source *source) {
+    (void)source;
+    return 0;
+}
+static int live_dropped(ea_source *source, ea_dropped *ret) {
+    return ea_ring_dropped(((live *)source)->ring, ret);
+}
+
+static void to_utf8(const WCHAR *wide, char *out, size_t capacity) {
+    if (!WideCharToMultiByte(CP_UTF8, 0, wide, -1, out, (int)capacity, NULL, NULL))
+        out[0] = 0;
+}
+
+/* An eighth of what Windows' own buffers hold. */
+static size_t ring_bytes(const ea_session_config *c) {
+    uint64_t wanted = c->max_buffers * c->buffer_bytes / 8;
+    size_t bytes = RING_MIN_BYTES;
+    while (bytes < wanted && bytes < RING_MAX_BYTES)
+        bytes *= 2;
+    return bytes;
+}
+
+int ea_live_is_possible(void) {
+    return 1;
+}
+
+int ea_live_open(ea_source **ret, const ea_live_options *options, ea_err *err) {
+    static const ea_source_ops OPS = {live_next, live_stop,     live_close,  live_count,
+                                      live_row,  live_progress, live_dropped};
+    live *l = calloc(1, sizeof *l);
+    if (!l)
+        return ea_fail(err, EA_ENOMEM, "open session %s", options->session->name);
+    l->base.ops = &OPS;
+    l->o = *options;
+    if (!l->o.look_ns)
+        l->o.look_ns = LOOK_NS;
+    int rc = ea_ring_create(&l->ring, ring_bytes(l->o.session), err);
+    if (!rc)
+        rc = ea_mutex_create(&l->lock, err);
+    if (!rc)
+        rc = ea_cond_create(&l->wake, err);
+    if (!rc)
+        rc = ea_session_init(&l->session, l->o.session, pass_note, l, err);
+    if (!rc) {
+        to_utf8(l->session.name, l->name, sizeof l->name);
+        memcpy(l->status.name, l->name, sizeof l->name);
+        rc = begin(l, 1, err);
+    }
+    if (!rc && (rc = ea_thread_start(&l->keeper, "session", keep, l, err)))
+        end(l);
+    if (rc) {
+        live_close(&l->base);
+        return rc;
+    }
+    *ret = &l->base;
+    return 0;
+}
+
+void ea_live_get_status(const ea_source *source, ea_live_status *ret) {
+    const live *l = (const live *)source;
+    ea_mutex_lock(l->lock);
+    *ret = l->status;
+    ea_mutex_unlock(l->lock);
+    ret->delivered = atomic_load_explicit(&l->delivered, memory_order_relaxed);
+    ret->ring_used_bytes = ea_ring_used(l->ring);
+}
+
+/* ---- what Windows has ---- */
+
+int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg, ea_err *err) {
+    static const WCHAR PREFIX[] = L"" EA_LIVE_PREFIX;
+    const ea_etw_api *api;
+    ULONG count = 0;
+    int rc = ea_etw_load(&api, err);
+    if (rc)
+        return rc;
+    if (!api->QueryAllTracesW)
+        return ea_fail(err, EA_EUNSUPPORTED, "this Windows cannot list its sessions");
+    ea_properties *all = calloc(EA_SESSIONS_MAX, sizeof *all);
+    EVENT_TRACE_PROPERTIES *pointers[EA_SESSIONS_MAX];
+    if (!all)
+        return ea_fail(err, EA_ENOMEM, "list the sessions");
+    for (size_t i = 0; i < EA_SESSIONS_MAX; i++) {
+        all[i].p.Wnode.BufferSize = sizeof all[i];
+        all[i].p.LoggerNameOffset = offsetof(ea_properties, name);
+        all[i].p.LogFileNameOffset = offsetof(ea_properties, file);
+        pointers[i] = &all[i].p;
+    }
+    ULONG error = api->QueryAllTracesW(pointers, EA_SESSIONS_MAX, &count);
+    if (error && error != ERROR_MORE_DATA)
+        rc = ea_fail_os(err, ea_etw_code(error), (int)error, "list the sessions");
+    for (size_t i = 0; !rc && i < count && i < EA_SESSIONS_MAX; i++) {
+        const EVENT_TRACE_PROPERTIES *p = &all[i].p;
+        all[i].name[sizeof all[i].name / sizeof *all[i].name - 1] = 0;
+        if (wcsncmp(all[i].name, PREFIX, wcslen(PREFIX)) != 0)
+            continue;
+        ea_live_status s = {.runs = 1,
+                            .logger = (uint32_t)p->Wnode.HistoricalContext & 0xffff,
+                            .buffer_bytes = (uint64_t)p->BufferSize * 1024,
+                            .min_buffers = p->MinimumBuffers,
+                            .max_buffers = p->MaximumBuffers,
+                            .buffers = p->NumberOfBuffers,
+                            .free_buffers = p->FreeBuffers,
+                            .mode = p->LogFileMode,
+                            .flush_seconds = p->FlushTimer,
+                            .written_buffers = p->BuffersWritten,
+                            .lost_events = p->EventsLost,
+                            .lost_buffers = (uint64_t)p->LogBuffersLost + p->RealTimeBuffersLost};
+        to_utf8(all[i].name, s.name, sizeof s.name);
+        rc = fn(&s, arg) ? EA_ECANCELED : 0;
+    }
+    free(all);
+    return rc == EA_ECANCELED ? 0 : rc;
+}

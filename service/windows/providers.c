@@ -1,0 +1,141 @@
+/* Providers by name: their GUIDs and keywords. See session.h. */
+#include "session.h"
+
+#include "text.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_MAX_BYTES = 64 << 20, ATTEMPTS = 4 };
+
+int ea_provider_guid_of_name(const char *name, ea_guid *ret, ea_err *err) {
+    /* Source: dotnet/runtime EventSource.GenerateGuidFromName; RFC 4122 version 5 over the name in upper case, UTF-16BE
+     */
+    static const uint8_t SPACE[16] = {0x48, 0x2c, 0x2d, 0xb2, 0xc3, 0x90, 0x47, 0xc8,
+                                      0x87, 0xf8, 0x1a, 0x15, 0xbf, 0xc1, 0x30, 0xfb};
+    uint8_t text[16 + 2 * 256], hash[EVP_MAX_MD_SIZE];
+    size_t n = ea_utf8_to_utf16(name, strlen(name), text + 16, sizeof text - 16);
+    if (n > sizeof text - 16)
+        return ea_fail(err, EA_EINVAL, "%.40s...: a provider's name has at most 256 characters", name);
+    memcpy(text, SPACE, sizeof SPACE);
+    for (size_t i = 16; i + 1 < 16 + n; i += 2) {
+        uint16_t c = ea_load16(text + i);
+        if (c >= 'a' && c <= 'z')
+            c = (uint16_t)(c - 32);
+        text[i] = (uint8_t)(c >> 8);
+        text[i + 1] = (uint8_t)c;
+    }
+    if (!EVP_Digest(text, 16 + n, hash, NULL, EVP_sha1(), NULL))
+        return ea_fail(err, EA_ECRYPTO, "hash a provider's name");
+    hash[7] = (uint8_t)((hash[7] & 0x0f) | 0x50);
+    memcpy(ret->bytes, hash, sizeof ret->bytes);
+    return 0;
+}
+
+/* TDH says how much room it wants, which may be more a moment later. */
+static int enumerate(const ea_etw_api *api, const ea_guid *provider, void **ret, ULONG *ret_bytes, ea_err *err) {
+    ULONG bytes = 0;
+    void *data = NULL;
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        ULONG error = provider ? api->TdhEnumerateProviderFieldInformation((const GUID *)(const void *)provider,
+                                                                           EA_TDH_KEYWORDS, data, &bytes)
+                               : api->TdhEnumerateProviders(data, &bytes);
+        if (!error && data) {
+            *ret = data;
+            *ret_bytes = bytes;
+            return 0;
+        }
+        free(data);
+        data = NULL;
+        if (error != ERROR_INSUFFICIENT_BUFFER || !bytes || bytes > ANSWER_MAX_BYTES)
+            return ea_fail_os(err, error ? ea_etw_code(error) : EA_EIO, (int)error, "ask TDH");
+        data = calloc(1, bytes);
+        if (!data)
+            return ea_fail(err, EA_ENOMEM, "ask TDH");
+    }
+    free(data);
+    return ea_fail(err, EA_EIO, "ask TDH: its answer grows all the time");
+}
+
+/* The UTF-16 text at an offset of an answer, compared without regard to case. */
+static int is_name(const void *data, ULONG bytes, ULONG offset, const char *name, size_t name_bytes) {
+    const uint8_t *p = data;
+    size_t i = 0;
+    for (; offset + 2 * i + 1 < bytes && i <= name_bytes; i++) {
+        uint16_t c = ea_load16(p + offset + 2 * i);
+        uint16_t d = i < name_bytes ? (uint8_t)name[i] : 0;
+        if (c == ' ' && d == 0) /* names of MOF providers have blanks behind them */
+            c = 0;
+        if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != (d >= 'A' && d <= 'Z' ? d + 32 : d))
+            return 0;
+        if (!c)
+            return 1;
+    }
+    return 0;
+}
+
+int ea_provider_find(const ea_etw_api *api, const char *name, ea_guid *ret, ea_err *err) {
+    if (name[0] == '*')
+        return ea_provider_guid_of_name(name + 1, ret, err);
+    if (ea_guid_parse(name, ret) == 0)
+        return 0;
+    if (!api->TdhEnumerateProviders)
+        return ea_fail(err, EA_EUNSUPPORTED, "%.128s: this Windows cannot list providers", name);
+    void *data;
+    ULONG bytes;
+    int rc = enumerate(api, NULL, &data, &bytes, err);
+    if (rc)
+        return rc;
+    const ea_tdh_providers *all = data;
+    size_t room = bytes >= offsetof(ea_tdh_providers, items)
+                      ? (bytes - offsetof(ea_tdh_providers, items)) / sizeof(ea_tdh_provider)
+                      : 0;
+    rc = EA_ENOTFOUND;
+    for (size_t i = 0; room && i < all->count && i < room && rc; i++)
+        if (is_name(data, bytes, all->items[i].name_offset, name, strlen(name))) {
+            memcpy(ret->bytes, &all->items[i].guid, sizeof ret->bytes);
+            rc = 0;
+        }
+    free(data);
+    return rc ? ea_fail(err, EA_ENOTFOUND, "this machine has no provider %.128s", name) : 0;
+}
+
+int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const char *text, uint64_t *ret, ea_err *err) {
+    uint64_t mask = 0;
+    int has_names = 0;
+    if (ea_keywords_parse(text, &mask, &has_names))
+        return ea_fail(err, EA_EINVAL, "keywords %.128s", text);
+    if (!has_names) {
+        *ret = mask;
+        return 0;
+    }
+    if (!api->TdhEnumerateProviderFieldInformation)
+        return ea_fail(err, EA_EUNSUPPORTED, "%.128s: this Windows does not know names of keywords", text);
+    void *data;
+    ULONG bytes;
+    int rc = enumerate(api, provider, &data, &bytes, err);
+    if (rc)
+        return rc;
+    const ea_tdh_fields *all = data;
+    size_t room =
+        bytes >= offsetof(ea_tdh_fields, items) ? (bytes - offsetof(ea_tdh_fields, items)) / sizeof(ea_tdh_field) : 0;
+    for (const char *p = text; p && !rc; p = *p ? p + 1 : NULL) {
+        size_t n = strcspn(p, "+"), i = 0;
+        if (*p >= '0' && *p <= '9') { /* a number, which the mask has */
+            p += n;
+            continue;
+        }
+        while (room && i < all->count && i < room && !is_name(data, bytes, all->items[i].name_offset, p, n))
+            i++;
+        if (room && i < all->count && i < room)
+            mask |= all->items[i].value;
+        else
+            rc = ea_fail(err, EA_ENOTFOUND, "the provider has no keyword %.*s", (int)(n < 64 ? n : 64), p);
+        p += n;
+    }
+    free(data);
+    if (!rc)
+        *ret = mask;
+    return rc;
+}

@@ -1,0 +1,171 @@
+/* Starting, asking and stopping a session. See session.h. */
+#include "session.h"
+
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const int64_t SECOND_NS = 1000000000;
+
+static void to_wide(const char *utf8, WCHAR *out, size_t capacity) {
+    size_t bytes = ea_utf8_to_utf16(utf8, strlen(utf8), out, (capacity - 1) * sizeof *out);
+    out[bytes / sizeof *out < capacity ? bytes / sizeof *out : capacity - 1] = 0;
+}
+
+int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note note, void *note_arg, ea_err *err) {
+    char name[EA_SESSION_NAME_MAX + 16];
+    memset(s, 0, sizeof *s);
+    s->c = c;
+    s->note = note;
+    s->note_arg = note_arg;
+    /* few at first: the rest comes when events are lost (live.c) */
+    s->max_buffers = (uint32_t)(2 * c->min_buffers < c->max_buffers ? 2 * c->min_buffers : c->max_buffers);
+    snprintf(name, sizeof name, EA_LIVE_PREFIX "%s", c->name);
+    to_wide(c->kind == EA_SESSION_KERNEL_LOGGER ? "NT Kernel Logger" : name, s->name, sizeof s->name / sizeof *s->name);
+    return ea_etw_load(&s->api, err);
+}
+
+static void clear(ea_properties *p) {
+    memset(p, 0, sizeof *p);
+    p->p.Wnode.BufferSize = sizeof *p;
+    p->p.Wnode.Flags = WNODE_FLAG_TRACED_GUID;
+    p->p.LoggerNameOffset = offsetof(ea_properties, name);
+    p->p.LogFileNameOffset = offsetof(ea_properties, file);
+}
+
+static uint32_t log_file_mode(const ea_session_config *c) {
+    uint32_t mode = 0;
+    if (c->output != EA_OUTPUT_FILE)
+        mode |= EVENT_TRACE_REAL_TIME_MODE;
+    if (c->output != EA_OUTPUT_REALTIME)
+        mode |= c->circular ? EVENT_TRACE_FILE_MODE_CIRCULAR : EVENT_TRACE_FILE_MODE_SEQUENTIAL;
+    if (c->independent && c->kind != EA_SESSION_KERNEL_LOGGER)
+        mode |= EVENT_TRACE_INDEPENDENT_SESSION_MODE;
+    if (c->kind == EA_SESSION_SYSTEM)
+        mode |= EVENT_TRACE_SYSTEM_LOGGER_MODE;
+    if (!c->per_processor)
+        mode |= EVENT_TRACE_NO_PER_PROCESSOR_BUFFERING;
+    return mode;
+}
+
+/* Windows takes at least two buffers a processor. */
+static uint32_t minimum_buffers(const ea_session_config *c) {
+    SYSTEM_INFO info;
+    GetNativeSystemInfo(&info);
+    uint32_t least = 2 * (uint32_t)info.dwNumberOfProcessors;
+    return c->min_buffers > least ? (uint32_t)c->min_buffers : least;
+}
+
+static void ask(const ea_session *s, ea_properties *p) {
+    const ea_session_config *c = s->c;
+    clear(p);
+    p->p.Wnode.ClientContext = (ULONG)c->clock + 1;
+    if (c->kind == EA_SESSION_KERNEL_LOGGER)
+        p->p.Wnode.Guid = EA_SYSTEM_TRACE_CONTROL_GUID;
+    p->p.BufferSize = (ULONG)(c->buffer_bytes / 1024);
+    p->p.MinimumBuffers = minimum_buffers(c);
+    p->p.MaximumBuffers = s->max_buffers > p->p.MinimumBuffers ? s->max_buffers : p->p.MinimumBuffers;
+    p->p.LogFileMode = log_file_mode(c);
+    p->p.FlushTimer = c->flush_ns > SECOND_NS ? (ULONG)((c->flush_ns + SECOND_NS - 1) / SECOND_NS) : 1;
+    if (c->output == EA_OUTPUT_REALTIME) {
+        p->p.LogFileNameOffset = 0;
+    } else {
+        to_wide(c->file, p->file, sizeof p->file / sizeof *p->file);
+        p->p.MaximumFileSize = (ULONG)(c->file_bytes >> 20);
+    }
+}
+
+static int fail_etw(ea_err *err, ULONG error, const char *doing, const ea_session *s) {
+    return ea_fail_os(err, ea_etw_code(error), (int)error, "%s session %s", doing, s->c->name);
+}
+
+static void say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
+static void say(const ea_session *s, const char *format, ...) {
+    char line[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    s->note(s->note_arg, line);
+}
+
+/* A session of this name is there: one that an earlier run left, or somebody else's. */
+static ULONG have_stale(ea_session *s) {
+    clear(&s->now);
+    if (s->c->stale == EA_STALE_ADOPT) {
+        ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
+        if (!error) {
+            s->handle = s->now.p.Wnode.HistoricalContext;
+            say(s, "a session of this name was there; it is used as it is");
+        }
+        return error;
+    }
+    ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
+    if (!error || error == ERROR_WMI_INSTANCE_NOT_FOUND) {
+        say(s, "a session of this name was there; it was stopped");
+        ask(s, &s->now);
+        error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
+    }
+    return error;
+}
+
+int ea_session_start(ea_session *s, ea_err *err) {
+    ask(s, &s->now);
+    s->handle = 0;
+    uint32_t mode = s->now.p.LogFileMode;
+    ULONG error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
+    if (error == ERROR_ALREADY_EXISTS)
+        error = have_stale(s);
+    if (error)
+        return fail_etw(err, error, "start", s);
+    ea_session_enable(s);
+    int rc = ea_session_query(s, err);
+    if (rc) {
+        ea_session_stop(s);
+        return rc;
+    }
+    /* what Windows made of what was asked for; other bits are its own business */
+    const EVENT_TRACE_PROPERTIES *p = &s->now.p;
+    if (p->BufferSize != s->c->buffer_bytes / 1024 || (mode & ~p->LogFileMode))
+        say(s,
+            "Windows applies buffers of %lu KiB (%" PRIu64 " were asked for) and mode 0x%lx (0x%" PRIx32
+            " was asked for)",
+            p->BufferSize, s->c->buffer_bytes / 1024, p->LogFileMode, mode);
+    return 0;
+}
+
+int ea_session_query(ea_session *s, ea_err *err) {
+    clear(&s->now);
+    ULONG error = s->api->ControlTraceW(s->handle, NULL, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
+    return error ? fail_etw(err, error, "query", s) : 0;
+}
+
+void ea_session_flush(const ea_session *s) {
+    ea_properties p;
+    clear(&p);
+    s->api->ControlTraceW(s->handle, NULL, &p.p, EVENT_TRACE_CONTROL_FLUSH);
+}
+
+int ea_session_grow(ea_session *s, ea_err *err) {
+    ea_properties p;
+    clear(&p);
+    p.p.LogFileNameOffset = 0; /* 0 leaves the file, and each number, as it is */
+    p.p.MaximumBuffers = s->max_buffers;
+    p.p.LogFileMode = s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE;
+    p.p.FlushTimer = s->now.p.FlushTimer;
+    p.p.EnableFlags = s->now.p.EnableFlags;
+    ULONG error = s->api->ControlTraceW(s->handle, NULL, &p.p, EVENT_TRACE_CONTROL_UPDATE);
+    return error ? fail_etw(err, error, "give more buffers to", s) : 0;
+}
+
+void ea_session_stop(ea_session *s) {
+    ea_properties last = s->now;
+    if (!s->handle)
+        return;
+    clear(&s->now);
+    if (s->api->ControlTraceW(s->handle, NULL, &s->now.p, EVENT_TRACE_CONTROL_STOP))
+        s->now = last;
+    s->handle = 0;
+}

@@ -1,0 +1,57 @@
+/* One ETW session: started as its configuration says, asked, flushed, stopped.
+ * Before it: config/sessions.h. After it: live.h. Thread: one at a time. */
+#ifndef EA_WINDOWS_SESSION_H
+#define EA_WINDOWS_SESSION_H
+
+#include "etw_api.h"
+#include "live.h"
+
+/* What ControlTrace reads and writes: the properties with room for both names behind them. */
+typedef struct ea_properties {
+    EVENT_TRACE_PROPERTIES p;
+    WCHAR name[256];
+    WCHAR file[1024];
+} ea_properties;
+
+/* Told what could not be had and is done without: a counter that the hardware lacks, a provider nobody knows here. */
+typedef void (*ea_session_note)(void *arg, const char *text);
+
+typedef struct ea_session {
+    const ea_etw_api *api;
+    const ea_session_config *c; /* borrowed */
+    ea_session_note note;
+    void *note_arg;
+    WCHAR name[EA_SESSION_NAME_MAX + 16];
+    TRACEHANDLE handle;   /* 0: it does not run */
+    ea_properties now;    /* as Windows said last */
+    uint32_t max_buffers; /* as it is asked for; grows */
+} ea_session;
+
+EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note note, void *note_arg,
+                                  ea_err *err);
+/* Starts it and enables all that it asks for; what is refused of that is told and left out. A session of its name that
+ * is there already is stopped or adopted, as configured. */
+EA_MUST_CHECK int ea_session_start(ea_session *s, ea_err *err);
+/* Reads its properties into now. EA_ENOTFOUND: it is gone. */
+EA_MUST_CHECK int ea_session_query(ea_session *s, ea_err *err);
+/* Asks Windows to deliver buffers that are not full. A session that is gone is what a query finds. */
+void ea_session_flush(const ea_session *s);
+/* Raises the number of buffers to s->max_buffers. */
+EA_MUST_CHECK int ea_session_grow(ea_session *s, ea_err *err);
+/* Stops it; now holds its last numbers. A session that is gone is no error. */
+void ea_session_stop(ea_session *s);
+
+/* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
+void ea_session_enable(ea_session *s);
+/* Asks providers with capture-every for their state again; ns: since when it is counted. */
+void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns);
+
+/* providers.c: the GUID of a provider by name or GUID; *Name is hashed, others are asked of Windows. EA_ENOTFOUND. */
+EA_MUST_CHECK int ea_provider_find(const ea_etw_api *api, const char *name, ea_guid *ret, ea_err *err);
+/* The GUID that EventSource and TraceLogging make of a name. */
+EA_MUST_CHECK int ea_provider_guid_of_name(const char *name, ea_guid *ret, ea_err *err);
+/* The mask of keywords joined by +, names as the provider's manifest has them. */
+EA_MUST_CHECK int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const char *text, uint64_t *ret,
+                                       ea_err *err);
+
+#endif

@@ -1,0 +1,174 @@
+"""The shipped agent under Wine with the emulator of ETW in the place of advapi32.dll and tdh.dll, and a native collector.
+
+The agent takes ETW's functions by name from DLLs of System32 (service/windows/etw_api.c). A copy of the .exe in which those
+two names are others, of the same length, takes them from the emulator, and nothing else is different.
+"""
+import datetime
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import wine
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "e2e")]
+import harness  # noqa: E402
+import traces  # noqa: E402, F401
+
+ETW, TDH = ("advapi32.dll", "etwemul8.dll"), ("tdh.dll", "emu.dll")
+NEAR = 256
+
+
+def patched(program, to):
+    """A copy of the program that takes ETW from the emulator."""
+    data = bytearray(program.read_bytes())
+
+    def places(name):
+        text, at, found = (name + "\0").encode("utf-16-le"), -1, []
+        while (at := data.find(text, at + 1)) >= 0:
+            found.append(at)
+        return found
+
+    tdh = places(TDH[0])
+    if len(tdh) != 1:
+        raise harness.Failure(f"{program} names {TDH[0]} {len(tdh)} times")
+    etw = [at for at in places(ETW[0]) if abs(at - tdh[0]) < NEAR]  # the C library has the same name elsewhere
+    if len(etw) != 1:
+        raise harness.Failure(f"{program} names {ETW[0]} {len(etw)} times near {TDH[0]}")
+    for at, (old, new) in ((tdh[0], TDH), (etw[0], ETW)):
+        assert len(old) == len(new)
+        data[at:at + 2 * len(new)] = new.encode("utf-16-le")
+    to.write_bytes(data)
+
+
+class Machine:
+    """A Windows with the emulator, and the agent on it."""
+
+    def __init__(self, env, session, windows_build, name="machine"):
+        self.env, self.session, self.name = env, session, name
+        self.folder = env.folder / name
+        self.folder.mkdir()
+        self.agent = self.folder / "etwagent.exe"
+        self.emulctl = windows_build / "tests" / "windows" / "emulctl.exe"
+        patched(windows_build / "service" / "app" / "etwagent.exe", self.agent)
+        for dll in (ETW[1], TDH[1]):
+            shutil.copy(windows_build / "tests" / "windows" / ETW[1], session.drive / "windows" / "system32" / dll)
+        self.script, self.config = self.folder / "emulator.txt", self.folder / "agent.yaml"
+        self.status_file, self.log_file = self.folder / "status.json", self.folder / "agent.log"
+        self.spool = self.folder / "spool"
+        self.process = None
+        self.environment = {"ETWEMUL": wine.windows_path(self.script)}
+
+    def plays(self, paths=(), *lines):
+        """What the emulator plays and how."""
+        self.script.write_text("\n".join([*(f"trace={wine.windows_path(p)}" for p in paths), *lines]) + "\n")
+
+    def configure(self, collector, sessions, batching="batch-events: 4096"):
+        """sessions: [{key: value or list}] as in the configuration."""
+        path = wine.windows_path
+        certs = self.env.certs
+        document = {"service": {"status": path(self.status_file), "status-every": "100ms"},
+                    "shipping": {"collector": collector.url, "cert": path(certs / f"{self.name}.crt"),
+                                 "key": path(certs / f"{self.name}.key"), "ca": path(certs / "ca.crt"),
+                                 "spool": path(self.spool), "retry-max": "500ms"}}
+        lines = [f"{part}:\n" + "".join(f"  {k}: {json.dumps(v)}\n" for k, v in values.items()) for part, values in document.items()]
+        self.config.write_text("".join(lines) + f"batching:\n  {batching}\nsessions: {json.dumps(sessions)}\n")
+
+    def control(self, *words, check=True):
+        done = self.session.run([self.emulctl, *words], environment=self.environment)
+        if check and done.returncode:
+            raise harness.Failure(f"emulctl {words}: {done.stderr}")
+        return done
+
+    def sessions(self):
+        """The emulated sessions by name."""
+        return {s["name"]: s for s in map(json.loads, self.control("list").stdout.splitlines())}
+
+    def start(self):
+        with open(self.log_file, "ab") as log:
+            self.process = subprocess.Popen(self.session.command([self.agent, "run", "--config", wine.windows_path(self.config)]),
+                                            env={**self.session.environment, **self.environment}, stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log)
+        return self
+
+    def log(self):
+        return self.log_file.read_text(errors="replace")
+
+    def status(self):
+        try:
+            return json.loads(self.status_file.read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return {}
+
+    def sources(self):
+        return {s["name"]: s for s in self.status().get("sources", [])}
+
+    def wait(self, condition, what, seconds=240):
+        def holds():
+            if condition():
+                return True
+            if self.process.poll() is not None:
+                raise harness.Failure(f"the agent ended with {self.process.returncode}, waiting for {what}:\n{self.log()}")
+            return False
+        harness.wait_until(holds, what, seconds, lambda: f":\n{self.log()[-4000:]}\n{json.dumps(self.status())[:4000]}")
+
+    def wait_shipped(self, events):
+        """Until so many events came from the emulator, and the collector has all that were not dropped."""
+        def done():
+            s = self.sources().values()
+            return (sum(x["session"]["events"] for x in s) >= events and
+                    all(x["events_acknowledged"] + x["session"]["dropped_events"] >= x["session"]["events"] for x in s))
+        self.wait(done, f"{events} events at the collector")
+
+    def stop(self):
+        """Ctrl-C, as Wine passes it on."""
+        for pid in self.session.processes("etwagent.exe"):
+            os.kill(pid, signal.SIGINT)
+        try:
+            self.process.wait(timeout=120)
+        except subprocess.TimeoutExpired as slow:
+            self.kill()
+            raise harness.Failure(f"the agent did not stop:\n{self.log()[-4000:]}") from slow
+        return self.process.returncode
+
+    def kill(self):
+        for pid in self.session.processes("etwagent.exe"):
+            os.kill(pid, signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process and self.process.poll() is None:
+            self.kill()
+
+
+def utc(text):
+    """Seconds of an RFC 3339 time of seven digits."""
+    return datetime.datetime.fromisoformat(text[:26] + "+00:00").timestamp() + int(text[26]) * 1e-7 if len(text) == 28 else \
+        datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def main(test, description):
+    """Runs test(env, checks, session, windows_build, arguments) with what every test of the emulator takes."""
+    import argparse
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--build", required=True, type=pathlib.Path, help="build folder of the preset windows")
+    parser.add_argument("--native", type=pathlib.Path, default=ROOT / "build" / "dev", help="build folder with the native collector")
+    parser.add_argument("--soak", action="store_true", help="the long form")
+    parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
+    parser.add_argument("--only", default="", help="only the part of that name")
+    arguments = parser.parse_args()
+    checks = harness.Checks()
+    try:
+        with wine.Session(arguments.build) as session, harness.Environment(arguments.native, arguments.keep) as env:
+            test(env, checks, session, arguments.build.resolve(), arguments)
+    except (harness.Failure, TimeoutError) as failure:
+        checks.that(False, str(failure))
+    sys.exit(checks.finish())

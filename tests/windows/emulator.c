@@ -1,0 +1,612 @@
+/* The emulator's sessions: starting, controlling, enabling, querying. See emulator.h. */
+#include "emulator.h"
+
+#include "kernel_flags.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+_Static_assert(sizeof(WCHAR) == sizeof(uint16_t), "UTF-16");
+
+/* ---- the script and the table ---- */
+
+typedef struct fault {
+    char function[64];
+    ULONG error;
+    LONG count;
+} fault;
+
+static emul_script script;
+static fault faults[16];
+static size_t fault_count;
+static emul_table *table;
+static HANDLE mutex;
+static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
+
+static void read_named(emul_named *to, const char *text) {
+    MultiByteToWideChar(CP_UTF8, 0, text, -1, to->name, sizeof to->name / sizeof *to->name - 1);
+}
+
+static void read_line(char *line) {
+    char *value = strchr(line, '='), *rest;
+    if (!value)
+        return;
+    *value++ = 0;
+    if (strcmp(line, "trace") == 0 && script.trace_count < 8) {
+        snprintf(script.traces[script.trace_count++], EMUL_FILE, "%s", value);
+    } else if (strcmp(line, "rate") == 0) {
+        script.rate = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "tdh-delay") == 0) {
+        script.tdh_delay_ms = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "counters") == 0) {
+        script.counters_at_once = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "profile-privilege") == 0) {
+        script.may_profile = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "fail") == 0 && fault_count < 16) {
+        fault *f = &faults[fault_count++];
+        size_t n = strcspn(value, " ");
+        snprintf(f->function, sizeof f->function, "%.*s", (int)n, value);
+        f->error = strtoul(value + n, &rest, 0);
+        f->count = strtol(rest, NULL, 0);
+    } else if (strcmp(line, "provider") == 0 && script.provider_count < 64 && strlen(value) > 37) {
+        emul_named *p = &script.providers[script.provider_count];
+        value[36] = 0;
+        if (ea_guid_parse(value, &p->guid) == 0) {
+            read_named(p, value + 37);
+            script.provider_count++;
+        }
+    } else if (strcmp(line, "keyword") == 0 && script.keyword_count < 64 && strlen(value) > 37) {
+        emul_named *p = &script.keywords[script.keyword_count];
+        value[36] = 0;
+        if (ea_guid_parse(value, &p->guid) == 0) {
+            p->value = strtoull(value + 37, &rest, 0);
+            read_named(p, rest + (*rest == ' '));
+            script.keyword_count++;
+        }
+    } else if (strcmp(line, "counter") == 0 && script.counter_count < 32) {
+        emul_named *p = &script.counters[script.counter_count++];
+        p->value = strtoull(value, &rest, 0);
+        p->low = (uint32_t)strtoul(rest, &rest, 0);
+        p->high = (uint32_t)strtoul(rest, &rest, 0);
+        read_named(p, rest + (*rest == ' '));
+    }
+}
+
+static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
+    WCHAR path[EMUL_FILE];
+    (void)unused, (void)parameter, (void)context;
+    mutex = CreateMutexW(NULL, FALSE, L"etwemul-lock");
+    HANDLE mapping =
+        CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, 0, sizeof(emul_table), L"etwemul-table");
+    table = mapping ? MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(emul_table)) : NULL;
+    script.may_profile = 1;
+    script.counters_at_once = 4;
+    DWORD n = GetEnvironmentVariableW(L"ETWEMUL", path, EMUL_FILE);
+    FILE *f = n && n < EMUL_FILE ? _wfopen(path, L"r") : NULL;
+    char line[EMUL_FILE + 64];
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\r\n")] = 0;
+        read_line(line);
+    }
+    if (f)
+        fclose(f);
+    return mutex && table;
+}
+
+const emul_script *emul_what(void) {
+    InitOnceExecuteOnce(&once, begin, NULL, NULL);
+    return &script;
+}
+
+emul_table *emul_lock(void) {
+    (void)emul_what();
+    if (!table)
+        abort();
+    WaitForSingleObject(mutex, INFINITE);
+    return table;
+}
+
+void emul_unlock(void) {
+    ReleaseMutex(mutex);
+}
+
+ULONG emul_fault(const char *function) {
+    (void)emul_what();
+    for (size_t i = 0; i < fault_count; i++)
+        if (strcmp(faults[i].function, function) == 0 && InterlockedDecrement(&faults[i].count) >= 0)
+            return faults[i].error;
+    return 0;
+}
+
+/* ---- finding sessions ---- */
+
+static const GUID KERNEL_LOGGER = {0x9e814aad, 0x3204, 0x11d2, {0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39}};
+
+static int same_name(const uint16_t *a, const WCHAR *b) {
+    return _wcsicmp((const WCHAR *)a, b) == 0; /* session names have no case */
+}
+
+static emul_session *by_name(emul_table *t, const WCHAR *name) {
+    for (size_t i = 0; i < EMUL_SESSIONS; i++)
+        if (t->sessions[i].used && same_name(t->sessions[i].name, name))
+            return &t->sessions[i];
+    return NULL;
+}
+
+/* A handle is a session's number and its incarnation, so that one of a session that is gone means nothing. */
+static TRACEHANDLE handle_of(const emul_session *s) {
+    return (TRACEHANDLE)s->incarnation << 16 | s->id;
+}
+
+static emul_session *by_handle(emul_table *t, TRACEHANDLE handle) {
+    for (size_t i = 0; i < EMUL_SESSIONS; i++)
+        if (t->sessions[i].used && handle_of(&t->sessions[i]) == handle)
+            return &t->sessions[i];
+    return NULL;
+}
+
+/* ---- properties ---- */
+
+/* The part that StartTrace and ControlTrace have alike: the structure is large enough for what its offsets say. */
+static ULONG check_properties(const EVENT_TRACE_PROPERTIES *p) {
+    if (!p)
+        return ERROR_INVALID_PARAMETER;
+    if (p->Wnode.BufferSize < sizeof *p)
+        return ERROR_BAD_LENGTH;
+    if (!(p->Wnode.Flags & WNODE_FLAG_TRACED_GUID))
+        return ERROR_INVALID_PARAMETER;
+    if (p->LoggerNameOffset && (p->LoggerNameOffset < sizeof *p || p->LoggerNameOffset >= p->Wnode.BufferSize))
+        return ERROR_INVALID_PARAMETER;
+    if (p->LogFileNameOffset && (p->LogFileNameOffset < sizeof *p || p->LogFileNameOffset >= p->Wnode.BufferSize))
+        return ERROR_INVALID_PARAMETER;
+    return 0;
+}
+
+static ULONG copy_out(const uint16_t *text, EVENT_TRACE_PROPERTIES *p, ULONG offset, ULONG end) {
+    size_t bytes = (wcslen((const WCHAR *)text) + 1) * sizeof *text;
+    if (!offset)
+        return 0;
+    if (bytes > end - offset)
+        return ERROR_MORE_DATA;
+    memcpy((uint8_t *)p + offset, text, bytes);
+    return 0;
+}
+
+/* Where the room behind an offset ends: at the other name, or at the structure's end. */
+static ULONG room_end(const EVENT_TRACE_PROPERTIES *p, ULONG offset, ULONG other) {
+    return other > offset ? other : p->Wnode.BufferSize;
+}
+
+static ULONG report(const emul_session *s, EVENT_TRACE_PROPERTIES *p) {
+    p->Wnode.HistoricalContext = handle_of(s);
+    memcpy(&p->Wnode.Guid, s->guid.bytes, sizeof p->Wnode.Guid);
+    p->Wnode.ClientContext = s->clock;
+    p->BufferSize = s->buffer_kib;
+    p->MinimumBuffers = s->min_buffers;
+    p->MaximumBuffers = s->max_buffers;
+    p->MaximumFileSize = s->max_file_mib;
+    p->LogFileMode = s->mode;
+    p->FlushTimer = s->flush_timer;
+    p->EnableFlags = s->masks[0];
+    p->NumberOfBuffers = s->min_buffers;
+    p->FreeBuffers = s->min_buffers > 2 ? s->min_buffers - 2 : 0;
+    p->EventsLost = s->lost_events;
+    p->BuffersWritten = s->written;
+    p->LogBuffersLost = s->lost_log_buffers;
+    p->RealTimeBuffersLost = s->lost_realtime_buffers;
+    p->LoggerThreadId = NULL;
+    ULONG name = p->LoggerNameOffset, file = p->LogFileNameOffset;
+    ULONG error = copy_out(s->name, p, name, room_end(p, name, file));
+    return error ? error : copy_out(s->file, p, file, room_end(p, file, name));
+}
+
+static ULONG check_mode(const EVENT_TRACE_PROPERTIES *p, int is_kernel_logger, const WCHAR *file) {
+    ULONG mode = p->LogFileMode;
+    int kinds = !!(mode & EVENT_TRACE_FILE_MODE_SEQUENTIAL) + !!(mode & EVENT_TRACE_FILE_MODE_CIRCULAR) +
+                !!(mode & EVENT_TRACE_FILE_MODE_NEWFILE);
+    if (kinds > 1 || (kinds && (mode & EVENT_TRACE_BUFFERING_MODE)))
+        return ERROR_INVALID_PARAMETER;
+    if ((mode & (EVENT_TRACE_FILE_MODE_CIRCULAR | EVENT_TRACE_FILE_MODE_NEWFILE)) && !p->MaximumFileSize)
+        return ERROR_INVALID_PARAMETER;
+    if ((mode & (EVENT_TRACE_REAL_TIME_MODE | EVENT_TRACE_BUFFERING_MODE)) == 0 && !kinds && !file[0])
+        return ERROR_BAD_PATHNAME; /* events go nowhere */
+    if (kinds && !file[0])
+        return ERROR_BAD_PATHNAME;
+    if ((mode & EVENT_TRACE_REAL_TIME_MODE) && (mode & EVENT_TRACE_BUFFERING_MODE))
+        return ERROR_INVALID_PARAMETER;
+    if ((mode & EVENT_TRACE_PRIVATE_LOGGER_MODE) && (mode & EVENT_TRACE_REAL_TIME_MODE))
+        return ERROR_INVALID_PARAMETER;
+    if (is_kernel_logger && (mode & (EVENT_TRACE_INDEPENDENT_SESSION_MODE | EVENT_TRACE_PRIVATE_LOGGER_MODE)))
+        return ERROR_INVALID_PARAMETER;
+    if (p->EnableFlags && !is_kernel_logger && !(mode & EVENT_TRACE_SYSTEM_LOGGER_MODE))
+        return ERROR_INVALID_PARAMETER;
+    if (p->BufferSize > 16384 || p->Wnode.ClientContext > 3)
+        return ERROR_INVALID_PARAMETER;
+    return 0;
+}
+
+static ULONG fill(emul_session *s, const EVENT_TRACE_PROPERTIES *p, const WCHAR *name, const WCHAR *file) {
+    SYSTEM_INFO info;
+    GetNativeSystemInfo(&info);
+    uint32_t least = 2 * (uint32_t)info.dwNumberOfProcessors;
+    uint64_t played = s->played;
+    int goes_on = same_name(s->name, name); /* what is played goes on where a session of this name ended */
+    memset(s, 0, sizeof *s);
+    s->played = goes_on ? played : 0;
+    memcpy(s->name, name, (wcslen(name) + 1) * sizeof *name);
+    memcpy(s->file, file, (wcslen(file) + 1) * sizeof *file);
+    memcpy(s->guid.bytes, &p->Wnode.Guid, sizeof s->guid);
+    s->clock = p->Wnode.ClientContext ? p->Wnode.ClientContext : 1;
+    s->buffer_kib = p->BufferSize ? p->BufferSize : 64;
+    s->min_buffers = p->MinimumBuffers > least ? p->MinimumBuffers : least;
+    s->max_buffers = p->MaximumBuffers > s->min_buffers ? p->MaximumBuffers : s->min_buffers;
+    s->max_file_mib = p->MaximumFileSize;
+    s->mode = p->LogFileMode;
+    s->flush_timer = p->FlushTimer;
+    s->masks[0] = p->EnableFlags;
+    return 0;
+}
+
+ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p);
+ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p) {
+    ULONG error = emul_fault("StartTraceW");
+    if (!error)
+        error = handle && name ? check_properties(p) : ERROR_INVALID_PARAMETER;
+    if (error)
+        return error;
+    if (!p->LoggerNameOffset)
+        return ERROR_INVALID_PARAMETER;
+    size_t name_chars = wcslen(name);
+    if (name_chars + 1 > EMUL_NAME ||
+        (name_chars + 1) * sizeof *name > room_end(p, p->LoggerNameOffset, p->LogFileNameOffset) - p->LoggerNameOffset)
+        return ERROR_BAD_LENGTH;
+    WCHAR file[EMUL_FILE] = L"";
+    if (p->LogFileNameOffset) {
+        ULONG end = room_end(p, p->LogFileNameOffset, p->LoggerNameOffset);
+        size_t chars = (end - p->LogFileNameOffset) / sizeof *file;
+        const WCHAR *given = (const WCHAR *)(const void *)((const uint8_t *)p + p->LogFileNameOffset);
+        size_t n = wcsnlen(given, chars);
+        if (n == chars || n >= EMUL_FILE)
+            return ERROR_BAD_PATHNAME;
+        memcpy(file, given, n * sizeof *file);
+    }
+    int is_kernel_logger = same_name((const uint16_t *)name, KERNEL_LOGGER_NAMEW);
+    if (is_kernel_logger != (memcmp(&p->Wnode.Guid, &KERNEL_LOGGER, sizeof KERNEL_LOGGER) == 0))
+        return ERROR_INVALID_PARAMETER;
+    error = check_mode(p, is_kernel_logger, file);
+    if (error)
+        return error;
+    emul_table *t = emul_lock();
+    size_t sessions = 0, system_sessions = 0;
+    emul_session *free_one = NULL, *before = NULL;
+    for (size_t i = 0; i < EMUL_SESSIONS; i++) {
+        emul_session *s = &t->sessions[i];
+        sessions += s->used != 0;
+        system_sessions += s->used && (s->mode & EVENT_TRACE_SYSTEM_LOGGER_MODE);
+        if (!s->used && !s->readers && same_name(s->name, name))
+            before = s;
+        if (!s->used && !s->readers && (!free_one || !s->name[0]) && !(free_one && !free_one->name[0]))
+            free_one = s;
+    }
+    free_one = before ? before : free_one;
+    if (by_name(t, name))
+        error = ERROR_ALREADY_EXISTS;
+    else if (!free_one || sessions == EMUL_SESSIONS ||
+             ((p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && system_sessions == EMUL_SYSTEM_SESSIONS))
+        error = ERROR_NO_SYSTEM_RESOURCES;
+    else
+        error = fill(free_one, p, name, file);
+    if (!error) {
+        free_one->used = 1;
+        free_one->id = (uint32_t)(free_one - t->sessions) + 1;
+        free_one->incarnation = ++t->next_incarnation;
+        *handle = handle_of(free_one);
+        error = report(free_one, p);
+    }
+    emul_unlock();
+    return error;
+}
+
+static ULONG update(emul_session *s, const EVENT_TRACE_PROPERTIES *p) {
+    if (p->LogFileNameOffset) { /* a new file; this emulator writes none */
+        return ERROR_NOT_SUPPORTED;
+    }
+    if (p->MaximumBuffers)
+        s->max_buffers = p->MaximumBuffers > s->min_buffers ? p->MaximumBuffers : s->min_buffers;
+    s->flush_timer = p->FlushTimer;
+    if (p->EnableFlags)
+        s->masks[0] = p->EnableFlags;
+    return 0;
+}
+
+ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p, ULONG code);
+ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PROPERTIES p, ULONG code) {
+    ULONG error = emul_fault("ControlTraceW");
+    if (!error)
+        error = check_properties(p);
+    if (!error && !handle && !name)
+        error = ERROR_INVALID_PARAMETER;
+    if (error)
+        return error;
+    emul_table *t = emul_lock();
+    emul_session *s = handle ? by_handle(t, handle) : by_name(t, name);
+    if (!s) {
+        error = ERROR_WMI_INSTANCE_NOT_FOUND;
+    } else if (code == EVENT_TRACE_CONTROL_QUERY) {
+        error = report(s, p);
+    } else if (code == EVENT_TRACE_CONTROL_STOP) {
+        error = report(s, p);
+        s->used = 0; /* also when the names had no room (ERROR_MORE_DATA) */
+    } else if (code == EVENT_TRACE_CONTROL_FLUSH) {
+        s->flushes++;
+        error = report(s, p);
+    } else if (code == EVENT_TRACE_CONTROL_UPDATE) {
+        error = update(s, p);
+        if (!error)
+            error = report(s, p);
+    } else {
+        error = ERROR_INVALID_PARAMETER;
+    }
+    emul_unlock();
+    return error;
+}
+
+ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PULONG ret_count);
+ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PULONG ret_count) {
+    ULONG error = emul_fault("QueryAllTracesW"), n = 0;
+    if (error || !list || !ret_count || !count || count > EMUL_SESSIONS)
+        return error ? error : ERROR_INVALID_PARAMETER;
+    emul_table *t = emul_lock();
+    for (size_t i = 0; i < EMUL_SESSIONS && !error; i++)
+        if (t->sessions[i].used && n < count) {
+            EVENT_TRACE_PROPERTIES *p = list[n++];
+            if (p->Wnode.BufferSize < sizeof *p)
+                error = ERROR_INVALID_PARAMETER;
+            else
+                error = report(&t->sessions[i], p);
+        } else if (t->sessions[i].used) {
+            error = ERROR_MORE_DATA;
+        }
+    emul_unlock();
+    *ret_count = n;
+    return error;
+}
+
+/* ---- what is logged ---- */
+
+/* Filters as the documentation of EVENT_FILTER_DESCRIPTOR wants them. */
+static ULONG take_filters(emul_provider *to, const ENABLE_TRACE_PARAMETERS *e) {
+    if (e->FilterDescCount > EA_FILTERS_MAX || (e->FilterDescCount && !e->EnableFilterDesc))
+        return ERROR_INVALID_PARAMETER;
+    for (ULONG i = 0; i < e->FilterDescCount; i++) {
+        const EVENT_FILTER_DESCRIPTOR *f = &e->EnableFilterDesc[i];
+        const uint8_t *data = (const uint8_t *)(uintptr_t)f->Ptr;
+        if (!data || !f->Size || f->Size > EA_FILTER_DATA_MAX)
+            return ERROR_INVALID_PARAMETER;
+        for (ULONG k = 0; k < i; k++)
+            if (e->EnableFilterDesc[k].Type == f->Type)
+                return ERROR_INVALID_PARAMETER; /* one of each type */
+        switch ((int)f->Type) {
+        case EA_FILTER_EVENT_ID:
+        case EA_FILTER_STACKWALK: {
+            if (f->Size < 6)
+                return ERROR_INVALID_PARAMETER;
+            uint16_t n = ea_load16(data + 2);
+            if (!n || n > EA_FILTER_EVENT_ID_MAX || f->Size < 4u + 2u * n || data[0] > 1)
+                return ERROR_INVALID_PARAMETER;
+            if ((int)f->Type == EA_FILTER_STACKWALK) {
+                if (!(e->EnableProperty & EVENT_ENABLE_PROPERTY_STACK_TRACE))
+                    return ERROR_INVALID_PARAMETER;
+                break;
+            }
+            to->has_ids = 1;
+            to->ids_in = data[0];
+            to->id_count = n;
+            memcpy(to->ids, data + 4, 2u * n);
+            break;
+        }
+        case EA_FILTER_PID:
+            if (f->Size % 4 || f->Size / 4 > EA_FILTER_PID_MAX)
+                return ERROR_INVALID_PARAMETER;
+            to->pid_count = f->Size / 4;
+            memcpy(to->pids, data, f->Size);
+            break;
+        case EA_FILTER_EXECUTABLE_NAME:
+        case EA_FILTER_PACKAGE_ID:
+        case EA_FILTER_CONTAINER: /* text with its end; what a trace says of executables is not enough to filter by */
+            if (f->Size % 2 || ea_load16(data + f->Size - 2))
+                return ERROR_INVALID_PARAMETER;
+            break;
+        default:
+            return ERROR_INVALID_PARAMETER;
+        }
+    }
+    return 0;
+}
+
+ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
+                                ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e);
+ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
+                                ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e) {
+    emul_provider p = {.level = level, .any = any, .all = all};
+    ULONG error = emul_fault("EnableTraceEx2");
+    (void)timeout;
+    if (!error && (!provider || code > EVENT_CONTROL_CODE_CAPTURE_STATE))
+        error = ERROR_INVALID_PARAMETER;
+    if (!error && e && e->Version != ENABLE_TRACE_PARAMETERS_VERSION && e->Version != ENABLE_TRACE_PARAMETERS_VERSION_2)
+        error = ERROR_INVALID_PARAMETER;
+    if (!error && e && e->ControlFlags)
+        error = ERROR_INVALID_PARAMETER;
+    if (error)
+        return error;
+    memcpy(p.guid.bytes, provider, sizeof p.guid);
+    if (e) {
+        p.property = e->EnableProperty;
+        if (e->Version == ENABLE_TRACE_PARAMETERS_VERSION_2 && emul_fault("filters"))
+            error = e->FilterDescCount ? ERROR_NOT_SUPPORTED : 0;
+        else if (e->Version == ENABLE_TRACE_PARAMETERS_VERSION_2)
+            error = take_filters(&p, e);
+    }
+    if (error)
+        return error;
+    emul_table *t = emul_lock();
+    emul_session *s = by_handle(t, handle);
+    size_t i = 0;
+    if (!s) {
+        emul_unlock();
+        return ERROR_INVALID_PARAMETER;
+    }
+    while (i < s->provider_count && !ea_guid_equal(&s->providers[i].guid, &p.guid))
+        i++;
+    if (code == EVENT_CONTROL_CODE_CAPTURE_STATE) {
+        s->captures++;
+    } else if (code == EVENT_CONTROL_CODE_DISABLE_PROVIDER) {
+        if (i < s->provider_count)
+            s->providers[i] = s->providers[--s->provider_count];
+    } else if (i == EMUL_PROVIDERS) {
+        error = ERROR_NO_SYSTEM_RESOURCES;
+    } else {
+        s->providers[i] = p;
+        s->provider_count += i == s->provider_count;
+    }
+    emul_unlock();
+    return error;
+}
+
+/* A list of structures of one size, of a session that the kernel logs to. */
+static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) {
+    if (!s)
+        return ERROR_INVALID_PARAMETER;
+    if (!(s->mode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && memcmp(s->guid.bytes, &KERNEL_LOGGER, sizeof KERNEL_LOGGER) != 0)
+        return ERROR_INVALID_PARAMETER;
+    return bytes % each || bytes / each > 256 ? ERROR_BAD_LENGTH : 0;
+}
+
+static ULONG check_sources(const ULONG *sources, ULONG count) {
+    if (!script.may_profile)
+        return ERROR_PRIVILEGE_NOT_HELD;
+    if (count > script.counters_at_once)
+        return ERROR_NO_SYSTEM_RESOURCES; /* Windows does not multiplex */
+    for (ULONG i = 0; i < count; i++) {
+        uint32_t k = 0;
+        while (k < script.counter_count && script.counters[k].value != sources[i])
+            k++;
+        if (k == script.counter_count)
+            return ERROR_INVALID_PARAMETER;
+    }
+    return 0;
+}
+
+ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes);
+ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes) {
+    ULONG error = emul_fault("TraceSetInformation");
+    if (!error && !data && bytes)
+        error = ERROR_INVALID_PARAMETER;
+    if (error)
+        return error;
+    emul_table *t = emul_lock();
+    emul_session *s = by_handle(t, handle);
+    switch ((int)which) {
+    case TraceSystemTraceEnableFlagsInfo:
+        error = check_kernel_list(s, bytes, sizeof s->masks);
+        if (!error && bytes != sizeof s->masks)
+            error = ERROR_BAD_LENGTH;
+        if (!error)
+            memcpy(s->masks, data, sizeof s->masks);
+        break;
+    case TraceStackTracingInfo:
+        error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
+        if (!error)
+            s->stacks = bytes / (ULONG)sizeof(CLASSIC_EVENT_ID);
+        break;
+    case TraceSampledProfileIntervalInfo: {
+        const TRACE_PROFILE_INTERVAL *interval = data;
+        if (handle || bytes != sizeof *interval)
+            error = handle ? ERROR_INVALID_PARAMETER : ERROR_BAD_LENGTH;
+        else if (!script.may_profile)
+            error = ERROR_PRIVILEGE_NOT_HELD;
+        else if (interval->Source == 0 && (interval->Interval < 1221 || interval->Interval > 10000000))
+            error = ERROR_INVALID_PARAMETER;
+        else if (interval->Source)
+            error = check_sources(&interval->Source, 1);
+        break;
+    }
+    case TraceProfileSourceConfigInfo:
+    case TracePmcCounterListInfo:
+        error = check_kernel_list(s, bytes, sizeof(ULONG));
+        if (!error)
+            error = check_sources(data, bytes / (ULONG)sizeof(ULONG));
+        if (!error)
+            s->pmc_sources = bytes / (ULONG)sizeof(ULONG);
+        break;
+    case TracePmcEventListInfo:
+        error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
+        if (!error && !s->pmc_sources)
+            error = ERROR_INVALID_PARAMETER;
+        if (!error)
+            s->pmc_events = bytes / (ULONG)sizeof(CLASSIC_EVENT_ID);
+        break;
+    default:
+        error = ERROR_NOT_SUPPORTED;
+    }
+    emul_unlock();
+    return error;
+}
+
+ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes, PULONG ret);
+ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes,
+                                       PULONG ret) {
+    ULONG error = emul_fault("TraceQueryInformation"), need = 0;
+    if (error || which != TraceProfileSourceListInfo || handle)
+        return error ? error : ERROR_NOT_SUPPORTED;
+    const emul_script *w = emul_what();
+    for (uint32_t i = 0; i < w->counter_count; i++)
+        need += (ULONG)(24 + (wcslen(w->counters[i].name) + 1) * 2 + 7) & ~7u;
+    if (ret)
+        *ret = need;
+    if (!need)
+        return ERROR_NOT_FOUND;
+    if (bytes < need)
+        return ERROR_BAD_LENGTH;
+    uint8_t *at = data;
+    for (uint32_t i = 0; i < w->counter_count; i++) {
+        size_t chars = wcslen(w->counters[i].name) + 1;
+        ULONG each = (ULONG)(24 + chars * 2 + 7) & ~7u;
+        PROFILE_SOURCE_INFO info = {.NextEntryOffset = i + 1 < w->counter_count ? each : 0,
+                                    .Source = (ULONG)w->counters[i].value,
+                                    .MinInterval = w->counters[i].low,
+                                    .MaxInterval = w->counters[i].high};
+        memcpy(at, &info, offsetof(PROFILE_SOURCE_INFO, Description));
+        memcpy(at + offsetof(PROFILE_SOURCE_INFO, Description), w->counters[i].name, chars * 2);
+        at += each;
+    }
+    return 0;
+}
+
+/* ---- for emulctl ---- */
+
+ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realtime_buffers);
+ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realtime_buffers) {
+    emul_table *t = emul_lock();
+    emul_session *s = by_name(t, name);
+    if (s) {
+        s->lost_events += events;
+        s->lost_log_buffers += log_buffers;
+        s->lost_realtime_buffers += realtime_buffers;
+    }
+    emul_unlock();
+    return s ? 0 : ERROR_WMI_INSTANCE_NOT_FOUND;
+}
+
+ULONG WINAPI EmulLook(ULONG which, emul_session *ret);
+ULONG WINAPI EmulLook(ULONG which, emul_session *ret) {
+    emul_table *t = emul_lock();
+    ULONG error = which < EMUL_SESSIONS ? 0 : ERROR_NO_MORE_ITEMS;
+    if (!error)
+        *ret = t->sessions[which];
+    emul_unlock();
+    return error;
+}

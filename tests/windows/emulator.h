@@ -1,0 +1,82 @@
+/* An ETW for tests: the functions of advapi32.dll and tdh.dll that the agent takes by name, with Windows' rules and a
+ * session table that all processes of a Wine prefix share. EMULATOR.md lists the rules, where each is documented and
+ * which test needs it.
+ *
+ * What it plays is said by the file that ETWEMUL names (a Windows path), a line each:
+ *     trace=PATH          an .etl file; several are merged
+ *     rate=N              events a second of each session; 0: as fast as it goes
+ *     fail=FUNCTION N C   the next C calls of FUNCTION answer N
+ *     provider=GUID NAME  TdhEnumerateProviders knows it
+ *     keyword=GUID N NAME a keyword of it
+ *     counter=N MIN MAX NAME   a performance counter
+ *     counters=N          how many of them the machine has at a time
+ *     tdh-delay=MS        each answer of TDH takes so long
+ *     profile-privilege=0 the caller may not profile the system
+ * Before it: the agent's etw_api.c, emulctl.c. After it: proto/etl reads the traces. Thread: any. */
+#ifndef EA_TESTS_EMULATOR_H
+#define EA_TESTS_EMULATOR_H
+
+#include "bytes.h"
+#include "etw.h"
+
+enum {
+    EMUL_SESSIONS = 64,
+    EMUL_SYSTEM_SESSIONS = 8,
+    EMUL_PROVIDERS = 64,
+    EMUL_IDS = 64,
+    EMUL_NAME = 256,
+    EMUL_FILE = 1024,
+};
+
+typedef struct emul_provider {
+    ea_guid guid;
+    uint8_t level, has_ids, ids_in;
+    uint32_t property;
+    uint64_t any, all;
+    uint32_t id_count, pid_count;
+    uint16_t ids[EMUL_IDS];
+    uint32_t pids[EA_FILTER_PID_MAX];
+} emul_provider;
+
+/* One session, in memory that all processes share. */
+typedef struct emul_session {
+    int32_t used;    /* it runs */
+    int32_t readers; /* ProcessTrace calls at work */
+    uint32_t id, incarnation;
+    uint16_t name[EMUL_NAME];
+    uint16_t file[EMUL_FILE];
+    ea_guid guid;
+    uint32_t buffer_kib, min_buffers, max_buffers, max_file_mib, mode, flush_timer, clock;
+    uint32_t masks[8];
+    uint32_t lost_events, lost_log_buffers, lost_realtime_buffers, written;
+    uint32_t stacks, pmc_sources, pmc_events, flushes, captures;
+    uint64_t played; /* records of the trace that this name's sessions have gone past */
+    uint32_t provider_count;
+    emul_provider providers[EMUL_PROVIDERS];
+} emul_session;
+
+typedef struct emul_table {
+    uint32_t next_incarnation;
+    emul_session sessions[EMUL_SESSIONS];
+} emul_table;
+
+/* emulator.c */
+emul_table *emul_lock(void);
+void emul_unlock(void);
+/* What the script wants a function to answer now; 0: nothing. */
+ULONG emul_fault(const char *function);
+typedef struct emul_named {
+    ea_guid guid;
+    uint64_t value;
+    uint32_t low, high;
+    WCHAR name[128];
+} emul_named;
+typedef struct emul_script {
+    char traces[8][EMUL_FILE];
+    uint32_t trace_count, rate, tdh_delay_ms, counters_at_once, may_profile;
+    emul_named providers[64], keywords[64], counters[32];
+    uint32_t provider_count, keyword_count, counter_count;
+} emul_script;
+const emul_script *emul_what(void);
+
+#endif

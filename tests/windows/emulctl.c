@@ -1,0 +1,80 @@
+/* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
+ * usage: emulctl start NAME [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | list
+ * Before it: tests. After it: emulator.c, by its exports. Thread: the main one. */
+#include "emulator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+static struct {
+    ULONG(WINAPI *StartTraceW)(PTRACEHANDLE, LPCWSTR, PEVENT_TRACE_PROPERTIES);
+    ULONG(WINAPI *ControlTraceW)(TRACEHANDLE, LPCWSTR, PEVENT_TRACE_PROPERTIES, ULONG);
+    ULONG(WINAPI *EmulLose)(LPCWSTR, ULONG, ULONG, ULONG);
+    ULONG(WINAPI *EmulLook)(ULONG, emul_session *);
+} f;
+
+typedef struct properties {
+    EVENT_TRACE_PROPERTIES p;
+    WCHAR name[256], file[1024];
+} properties;
+
+static void clear(properties *p) {
+    memset(p, 0, sizeof *p);
+    p->p.Wnode.BufferSize = sizeof *p;
+    p->p.Wnode.Flags = WNODE_FLAG_TRACED_GUID;
+    p->p.LoggerNameOffset = offsetof(properties, name);
+    p->p.LogFileNameOffset = offsetof(properties, file);
+}
+
+static void list(void) {
+    emul_session *s = malloc(sizeof *s);
+    for (ULONG i = 0; s && f.EmulLook(i, s) == 0; i++)
+        if (s->used)
+            printf("{\"name\": \"%ls\", \"id\": %u, \"mode\": %u, \"clock\": %u, \"buffer_kib\": %u, \"min\": %u, "
+                   "\"max\": %u, \"flush\": %u, \"masks\": [%u, %u, %u, %u, %u, %u, %u, %u], \"providers\": %u, "
+                   "\"stacks\": %u, \"pmc_sources\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
+                   "\"played\": %llu, \"ids\": %u, \"pids\": %u, \"property\": %u, \"any\": %llu, \"level\": %u}\n",
+                   (const WCHAR *)s->name, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers, s->max_buffers,
+                   s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4], s->masks[5],
+                   s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events, s->flushes,
+                   s->captures, (unsigned long long)s->played, s->providers[0].id_count, s->providers[0].pid_count,
+                   s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level);
+    free(s);
+}
+
+int wmain(int argc, WCHAR **argv);
+int wmain(int argc, WCHAR **argv) {
+    HMODULE dll = LoadLibraryExW(L"etwemul8.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
+    static properties p;
+    ULONG error = ERROR_INVALID_PARAMETER;
+    TRACEHANDLE handle = 0;
+    if (!dll || argc < 2)
+        return 2;
+#define GET(name)                                                                                                      \
+    do {                                                                                                               \
+        FARPROC address = GetProcAddress(dll, #name);                                                                  \
+        memcpy(&f.name, &address, sizeof address);                                                                     \
+    } while (0)
+    GET(StartTraceW);
+    GET(ControlTraceW);
+    GET(EmulLose);
+    GET(EmulLook);
+    clear(&p);
+    if (wcscmp(argv[1], L"list") == 0) {
+        list();
+        error = 0;
+    } else if (argc >= 3 && wcscmp(argv[1], L"start") == 0) {
+        p.p.LogFileNameOffset = 0;
+        p.p.LogFileMode = EVENT_TRACE_REAL_TIME_MODE | (argc > 3 ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0);
+        error = f.StartTraceW(&handle, argv[2], &p.p);
+    } else if (argc >= 3 && wcscmp(argv[1], L"stop") == 0) {
+        error = f.ControlTraceW(0, argv[2], &p.p, EVENT_TRACE_CONTROL_STOP);
+    } else if (argc >= 6 && wcscmp(argv[1], L"lose") == 0) {
+        error = f.EmulLose(argv[2], wcstoul(argv[3], NULL, 0), wcstoul(argv[4], NULL, 0), wcstoul(argv[5], NULL, 0));
+    }
+    if (error)
+        fprintf(stderr, "emulctl: error %lu\n", error);
+    return error ? 1 : 0;
+}

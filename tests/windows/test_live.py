@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""A real trace, played by the emulator as three live sessions of the shipped .exe (one of the kernel, two of providers),
+arrives at a native collector record for record, and the machine's state is that of a replay of the file.
+"""
+import collections
+import json
+
+import emulated
+import harness
+import traces
+
+TRACE = "clr-kernel-win8-x64"
+# a record's identity, but for its logger, which is the session's own; names and fields need schemas of other sessions
+IDENTITY = ("clock", "provider", "id", "version", "channel", "level", "opcode", "task", "keyword", "cpu", "pid", "tid", "activity_id",
+            "flags", "property", "kernel_time", "user_time", "pointer_size", "payload", "extended")
+PLENTY = {"buffer-size": "1MiB", "min-buffers": 64, "max-buffers": 512, "flush": "100ms"}
+FLAGS = ["PROC_THREAD", "LOADER", "DISK_IO", "DISK_IO_INIT", "HARD_FAULTS", "PROFILE", "NETWORKTRACE", "FILENAME", "CSWITCH", "DPC",
+         "INTERRUPT", "MEMORY", "FILE_IO", "FILE_IO_INIT", "VIRT_ALLOC", "REGISTRY", "ALPC", "DISPATCHER", "SYSCALL"]
+
+
+def providers_of(env, paths):
+    """The providers of a trace that are no kernel classes, the busiest first."""
+    stats = json.loads(env.run([env.agent, "stats", "--json", *paths]).stdout)
+    found = collections.Counter()
+    for c in stats["classes"]:
+        if not c["classic"]:
+            found[c["provider"]] += c["count"]
+    return [p for p, _ in found.most_common()], stats["events"]
+
+
+def three_sessions(providers):
+    return [{"name": "kernel", "kind": "system", "flags": FLAGS, **PLENTY},
+            {"name": "one", "priority": "security", "providers": [{"provider": p} for p in providers[::2]], **PLENTY},
+            {"name": "two", "providers": [{"provider": p} for p in providers[1::2]], **PLENTY}]
+
+
+def compared(lines):
+    """Records as a bag; of each what is the same in a file and in a session."""
+    bag = collections.Counter()
+    for line in lines:
+        record = json.loads(line)
+        record["flags"] |= 0x20 if record["pointer_size"] == 4 else 0x40  # in a file its header's type may say so alone
+        bag[json.dumps([record[key] for key in IDENTITY])] += 1
+    return bag
+
+
+def same_records(env, checks, collector, host, paths):
+    truth = compared(env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines())
+    stored = compared(env.run([env.collector, "export", "--store", collector.store, "--host", host, "--format", "raw"]).stdout.splitlines())
+    missing, extra = truth - stored, stored - truth
+    checks.that(not missing, f"{sum(missing.values())} records are missing, such as {list(missing)[:2]}")
+    checks.that(not extra, f"{sum(extra.values())} records are in the store alone, such as {list(extra)[:2]}")
+    return sum(stored.values())
+
+
+def state_of(collector, host, extra=()):
+    return collector.ask_json("ps", "--host", host, "--all", *extra)
+
+
+def processes(answer, shift):
+    """Processes with times that are counted from the trace's own zero."""
+    found = []
+    for p in answer["processes"]:
+        times = [p[k] and round(emulated.utc(p[k]) - shift, 5) for k in ("begin", "end")]
+        found.append((p["pid"], p["ppid"], p["name"], p["command_line"], p["sid"], p["session"], p["unique_key"], p["known_by"], p["ended_by"],
+                      p["exit_status"], *times))
+    return sorted(found, key=repr)
+
+
+def shift_of(collector, host):
+    """When clock 0 was, in seconds of UTC."""
+    first = json.loads(collector.ask("export", "--host", host, "--format", "jsonl", "--raw", "--no-names", "--class", "Process/DCStart").splitlines()[0])
+    return first["time"], first["clock"]
+
+
+def same_state(env, checks, collector, host, replayed, frequency):
+    zero = []
+    for h in (host, replayed):
+        time, clock = shift_of(collector, h)
+        zero.append(emulated.utc(time) - clock / frequency)
+    live, file = (processes(state_of(collector, h), z) for h, z in zip((host, replayed), zero))
+    checks.equal(len(live), len(file), "processes that there ever were")
+    checks.that(live == file, f"processes differ: {[p for p in live if p not in file][:3]} in place of {[p for p in file if p not in live][:3]}")
+    modules = []
+    for h in (host, replayed):
+        busiest = max(state_of(collector, h)["processes"], key=lambda p: p["name"].lower() == "explorer.exe")
+        answer = collector.ask_json("modules", "--host", h, "--at", "end", "--pid", busiest["pid"])
+        modules.append(sorted((m["base"], m["path"]) for m in answer["modules"]))
+    checks.that(modules[0] == modules[1] and len(modules[0]) > 10, f"modules differ: {len(modules[0])} and {len(modules[1])}")
+
+
+def real_trace(env, checks, session, windows, arguments):
+    paths = traces.paths(TRACE, arguments.native)
+    providers, count = providers_of(env, paths)
+    collector = env.new_collector().start()
+    with emulated.Machine(env, session, windows, "machine") as machine:
+        machine.plays(paths)
+        machine.configure(collector, three_sessions(providers))
+        machine.start()
+        machine.wait_shipped(count)
+        sources = machine.sources()
+        checks.equal(sum(s["session"]["events"] for s in sources.values()), count, "events that the callbacks got")
+        checks.equal([s["session"]["dropped_events"] for s in sources.values()], [0, 0, 0], "dropped")
+        checks.that(machine.status()["ledger_balanced"], "the ledger balances")
+        checks.equal(machine.sessions()["etwagent-kernel"]["mode"] & 0x0A000100, 0x0A000100, "system logger, independent, real time")
+        code = machine.stop()
+        checks.equal(code, 0, "exit code after Ctrl-C")
+        checks.equal(machine.sessions(), {}, "sessions that are left behind")
+    checks.equal(same_records(env, checks, collector, "machine", paths), count, "records stored")
+    env.replay(paths, collector, agent="replayed", spool=env.folder / "replay-spool")
+    same_state(env, checks, collector, "machine", "replayed", frequency_of(env, paths))
+    collector.stop()
+
+
+def frequency_of(env, paths):
+    """Ticks a second, out of two records."""
+    lines = env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()
+    a, b = json.loads(lines[0]), json.loads(lines[-1])
+    return (b["clock"] - a["clock"]) / (emulated.utc(b["time"]) - emulated.utc(a["time"]))
+
+
+def test(env, checks, session, windows, arguments):
+    env.make_certificates(["machine", "replayed"])
+    real_trace(env, checks, session, windows, arguments)
+
+
+if __name__ == "__main__":
+    emulated.main(test, __doc__)
