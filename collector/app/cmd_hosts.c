@@ -40,6 +40,8 @@ static void add_json(ea_text *t, const ec_stream_row *r) {
                    "\", \"batches\": %" PRIu64 ", \"highest\": %" PRIu64 ", \"missing\": %" PRIu64
                    ", \"events\": %" PRIu64 ", \"bytes\": %" PRIu64,
                    r->batch_count, r->highest_number, r->missing_count, r->event_count, r->byte_count);
+    ea_text_printf(t, ", \"expired_batches\": %" PRIu64 ", \"expired_events\": %" PRIu64, r->expired_batch_count,
+                   r->expired_event_count);
     add_time(t, "begin", r->begin_utc_ns, r->event_count > 0);
     add_time(t, "end", r->end_utc_ns, r->event_count > 0);
     add_time(t, "received_first", r->received_first_utc_ns, 1);
@@ -61,6 +63,9 @@ static void add_text(ea_text *t, const ec_stream_row *r) {
     if (r->missing_count)
         ea_text_printf(t, "; %" PRIu64 " batches below number %" PRIu64 " are missing", r->missing_count,
                        r->highest_number);
+    if (r->expired_batch_count)
+        ea_text_printf(t, "\n  of these %" PRIu64 " events in %" PRIu64 " batches have been deleted by retention",
+                       r->expired_event_count, r->expired_batch_count);
     if (r->event_count) {
         ea_text_str(t, "\n  from ");
         ea_text_utc_ns(t, r->begin_utc_ns);
@@ -135,8 +140,9 @@ const ea_command ec_cmd_hosts = {
     .details = "A stream is one run of one agent; its batches are numbered from 1. A host is an agent's name, the "
                "common name of "
                "its\ncertificate; the machine's own name stands beside it. The collector may be running meanwhile.\n"
-               "--json: {\"streams\": [{host, machine, stream, batches, highest, missing, events, bytes, begin, end,\n"
-               "received_first, received_last}]}.",
+               "--json: {\"streams\": [{host, machine, stream, batches, highest, missing, events, bytes,\n"
+               "expired_batches, expired_events, begin, end, received_first, received_last}]}. Counts are of all that "
+               "was ever stored;\nexpired: what retention has deleted of it since.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,

@@ -17,7 +17,8 @@ typedef struct options {
     const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
-    int64_t request_timeout, idle_timeout, hole_wait;
+    uint64_t retain_bytes;
+    int64_t request_timeout, idle_timeout, hole_wait, retain_age, retain_interval;
     int verify; /* index into VERIFY_CHOICES */
 } options;
 
@@ -25,10 +26,16 @@ static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
 enum { STOP_POLL_MS = 50 };
 
-static atomic_int stop_asked; /* any thread's signal handler sets it */
+static atomic_int stop_asked, reload_asked; /* any thread's signal handler sets them */
 static void on_stop(void) {
     atomic_store(&stop_asked, 1);
 }
+static void on_reload(void) {
+    atomic_store(&reload_asked, 1);
+}
+
+static const ea_option OPTIONS[];
+static const ea_table TABLE = {.rows = OPTIONS, .size = sizeof(options)};
 
 static int check(const options *o, ea_err *err) {
     if (o->max_waiting < o->max_body)
@@ -58,16 +65,103 @@ static void on_history_note(void *log, const char *text) {
     ec_log_line(log, "%s", text);
 }
 
+/* ---- the configuration file, read again ---- */
+
+typedef struct reading {
+    options values; /* of the file alone */
+    void *config;   /* owns their texts */
+} reading;
+
+typedef struct reload {
+    const options *given; /* command line and file together, at the start */
+    reading first, last;  /* the file at the start, and as it was read last */
+    ec_retention retention;
+    ec_log *log;
+    const reading *next;
+    const char *name;
+    int found;
+} reload;
+
+static int read_config(const char *path, reading *ret, ea_err *err) {
+    *ret = (reading){.config = NULL};
+    int rc = ea_option_fallbacks(OPTIONS, &ret->values, err);
+    return rc ? rc : ea_config_of_command.read(&ret->config, path, OPTIONS, &ret->values, err);
+}
+
+static void close_config(reading *r) {
+    if (r->config)
+        ea_config_of_command.destroy(r->config);
+    r->config = NULL;
+}
+
+static void find_name(void *arg, const char *name) {
+    reload *r = arg;
+    if (strcmp(name, r->name) == 0)
+        r->found = 1;
+}
+
+static void on_change(void *arg, const char *name) {
+    reload *r = arg;
+    r->name = name;
+    r->found = 0;
+    ea_config_compare(&TABLE, &r->first.values, r->given, find_name, r);
+    if (r->found) /* what the command line says wins */
+        return;
+    if (strcmp(name, "retain-age") == 0)
+        r->retention.age_ns = r->next->values.retain_age;
+    else if (strcmp(name, "retain-size") == 0)
+        r->retention.bytes = r->next->values.retain_bytes;
+    else
+        ec_log_line(r->log, "%s has changed in %s: that needs a restart", name, r->given->config);
+}
+
+static int reload_open(reload *r, const options *o, ec_log *log, ea_err *err) {
+    *r = (reload){.given = o, .log = log, .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes}};
+    if (!o->config)
+        return 0;
+    int rc = read_config(o->config, &r->first, err);
+    return rc ? rc : read_config(o->config, &r->last, err);
+}
+
+static void reload_close(reload *r) {
+    close_config(&r->first);
+    close_config(&r->last);
+}
+
+/* What can change while it runs, changes; the rest is said. */
+static void reload_now(reload *r, ec_ingest *ingest) {
+    ea_err err = {0};
+    reading next;
+    if (!r->given->config)
+        return;
+    if (read_config(r->given->config, &next, &err)) {
+        ec_log_line(r->log, "the configuration stays as it was: %s", err.message);
+        close_config(&next);
+        return;
+    }
+    r->next = &next;
+    ea_config_compare(&TABLE, &r->last.values, &next.values, on_change, r);
+    ec_ingest_set_retention(ingest, &r->retention);
+    close_config(&r->last);
+    r->last = next;
+    ec_log_line(r->log, "read %s again", r->given->config);
+}
+
 static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
     ec_web *web = NULL;
+    reload reloading;
     ec_store_options so = {
         .writable = 1, .segment_bytes = o->segment_bytes, .trusts_checksums = o->verify != 0, .counters = counters};
-    int rc = ec_store_open(&store, o->store, &so, err);
-    if (rc)
+    int rc = reload_open(&reloading, o, log, err);
+    if (!rc)
+        rc = ec_store_open(&store, o->store, &so, err);
+    if (rc) {
+        reload_close(&reloading);
         return rc;
+    }
     uint64_t torn = ea_counter_get(counters, EA_COUNT_store_torn_bytes),
              damaged = ea_counter_get(counters, EA_COUNT_store_damaged_bytes);
     if (torn)
@@ -85,6 +179,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     rc = ec_history_start(&history, o->store, &ho, err);
     if (rc) {
         ec_store_close(store);
+        reload_close(&reloading);
         return rc;
     }
     ec_ingest_options io = {.listen = o->listen,
@@ -104,7 +199,9 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .log = log,
                             .on_stored = on_stored,
                             .wants_keyframe = wants_keyframe,
-                            .on_stored_arg = history};
+                            .on_stored_arg = history,
+                            .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes},
+                            .retain_every_ns = o->retain_interval};
     if (o->web) {
         ec_web_options wo = {.listen = o->web, .store = o->store, .counters = counters, .log = log};
         rc = ec_web_start(&web, &wo, err);
@@ -115,12 +212,16 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
         rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
         rc = announce(o, ec_ingest_port(ingest), err);
-    while (!rc && !stop_asked)
+    while (!rc && !stop_asked) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
+        if (atomic_exchange(&reload_asked, 0))
+            reload_now(&reloading, ingest);
+    }
     ec_ingest_stop(ingest);
     ec_web_stop(web);
     ec_history_stop(history);
     ec_store_close(store);
+    reload_close(&reloading);
     return rc;
 }
 
@@ -131,6 +232,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_log *log = NULL;
     (void)operand_count, (void)operands;
     ea_on_stop(on_stop);
+    ea_on_reload(on_reload);
     int rc = check(o, &err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &err);
@@ -295,6 +397,24 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, segment_bytes),
      .fallback = "256MiB",
      .help = "a new segment file begins beyond this size"},
+    {.name = "retain-age",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, retain_age),
+     .help = "delete what was received longer ago, a segment file at a time; nothing is when it is not given"},
+    {.name = "retain-size",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, retain_bytes),
+     .help = "delete the oldest segment files while these, index.db and state.db take more; likewise"},
+    {.name = "retain-interval",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, retain_interval),
+     .fallback = "1m",
+     .min = 1000000,
+     .max = UINT64_C(86400000000000),
+     .help = "how often that is looked at"},
     {.name = NULL},
 };
 
@@ -306,7 +426,8 @@ const ea_command ec_cmd_run = {
         "Prints \"listening on HOST:PORT\" when it is ready. Agents need a client certificate of the CA; its common "
         "name "
         "is the\nagent's name. A batch is acknowledged once it is on disk. On SIGTERM what has arrived is stored and\n"
-        "answered first. Exit codes: 0 stopped on request, 1 failed, 2 usage.\n\n"
+        "answered first. SIGHUP reads --config again: retain-age and retain-size change at once, of the rest the log "
+        "says\nthat it needs a restart. Exit codes: 0 stopped on request, 1 failed, 2 usage.\n\n"
         "  etwcollector ca init --dir certs\n"
         "  etwcollector ca issue --dir certs --server --name collector.example\n"
         "  etwcollector run --store /var/lib/etwcollector --listen 0.0.0.0:8443 --cert certs/collector.example.crt \\\n"

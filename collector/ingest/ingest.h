@@ -5,6 +5,7 @@
 #ifndef EC_INGEST_INGEST_H
 #define EC_INGEST_INGEST_H
 
+#include "retain.h"
 #include "store.h"
 
 typedef struct ec_ingest ec_ingest;
@@ -27,11 +28,15 @@ typedef struct ec_ingest_options {
     /* 1 when the state of this stream has a gap that a keyframe would mend; likewise. Both may be NULL. */
     int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
     void *on_stored_arg; /* of both */
+    ec_retention retention;
+    int64_t retain_every_ns; /* 0: 1 min */
 } ec_ingest_options;
 
 /* Listens and serves. Ticket keys are kept in the store's folder. The process must ignore SIGPIPE. */
 EA_MUST_CHECK int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *err);
 uint16_t ec_ingest_port(const ec_ingest *in);
+/* Limits from now on. Any thread. */
+void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits);
 /* Takes no more, stores and answers what has arrived, closes. NULL is allowed. */
 void ec_ingest_stop(ec_ingest *in);
 

@@ -805,7 +805,9 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
                                     .done = on_done,
                                     .on_stored = o->on_stored,
                                     .wants_keyframe = o->wants_keyframe,
-                                    .on_stored_arg = o->on_stored_arg};
+                                    .on_stored_arg = o->on_stored_arg,
+                                    .retention = o->retention,
+                                    .retain_every_ns = o->retain_every_ns};
         rc = ec_writer_start(&in->writer, &writer, err);
     }
     if (!rc) {
@@ -829,6 +831,10 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
 
 uint16_t ec_ingest_port(const ec_ingest *in) {
     return in->port;
+}
+
+void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits) {
+    ec_writer_set_retention(in->writer, limits);
 }
 
 void ec_ingest_stop(ec_ingest *in) {

@@ -24,6 +24,8 @@ struct ec_writer {
     size_t waiting_uploads;
     uint64_t waiting_bytes;
     int stopping;
+    ec_retention retention;
+    int64_t retain_at_ns; /* monotonic: when the store is looked at next */
 
     /* the writer thread's own */
     ea_range *acknowledged; /* of the upload at hand */
@@ -320,11 +322,14 @@ static void commit_group(ec_writer *w, ec_upload *list) {
         w->options.on_stored(w->options.on_stored_arg);
 }
 
-/* Takes what waits, up to a group's size; NULL when stopping and nothing waits. */
-static ec_upload *take_group(ec_writer *w) {
+/* Takes what waits, up to a group's size; NULL when nothing waits, and it is time to stop (*ret_stop) or to look at
+ * the store. */
+static ec_upload *take_group(ec_writer *w, int *ret_stop) {
     ea_mutex_lock(w->mutex);
-    while (!w->first && !w->stopping)
-        ea_cond_wait(w->wake, w->mutex);
+    int64_t wait_ns;
+    while (!w->first && !w->stopping && (wait_ns = w->retain_at_ns - ea_monotonic_ns()) > 0)
+        (void)ea_cond_wait_for(w->wake, w->mutex, wait_ns);
+    *ret_stop = !w->first && w->stopping;
     ec_upload *list = w->first, **end = &list;
     uint64_t bytes = 0;
     while (*end && (bytes == 0 || bytes + (*end)->len_bytes <= GROUP_BYTES)) {
@@ -341,11 +346,41 @@ static ec_upload *take_group(ec_writer *w) {
     return list;
 }
 
+/* One step of the store's retention when its time has come: uploads that arrive meanwhile are stored between steps. */
+static void retain(ec_writer *w) {
+    ea_err err;
+    int64_t now_ns = ea_monotonic_ns();
+    ea_mutex_lock(w->mutex);
+    int due = now_ns >= w->retain_at_ns && !w->stopping;
+    ec_retention limits = w->retention;
+    ea_mutex_unlock(w->mutex);
+    if (!due)
+        return;
+    int rc = ec_store_retain(w->options.store, &limits, &err);
+    if (rc < 0)
+        ec_log_line(w->options.log, "what is too old could not be deleted: %s", err.message);
+    ea_mutex_lock(w->mutex);
+    w->retain_at_ns = rc == 1 ? now_ns : now_ns + w->options.retain_every_ns;
+    ea_mutex_unlock(w->mutex);
+}
+
 static void writer_main(void *arg) {
     ec_writer *w = arg;
-    ec_upload *list;
-    while ((list = take_group(w)))
-        commit_group(w, list);
+    int stop = 0;
+    while (!stop) {
+        ec_upload *list = take_group(w, &stop);
+        if (list)
+            commit_group(w, list);
+        retain(w);
+    }
+}
+
+void ec_writer_set_retention(ec_writer *w, const ec_retention *limits) {
+    ea_mutex_lock(w->mutex);
+    w->retention = *limits;
+    w->retain_at_ns = ea_monotonic_ns();
+    ea_cond_signal(w->wake);
+    ea_mutex_unlock(w->mutex);
 }
 
 int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *err) {
@@ -359,6 +394,10 @@ int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *e
         w->options.max_waiting_bytes = 256 << 20;
     if (!w->options.max_body_bytes)
         w->options.max_body_bytes = EA_BATCH_MAX_BYTES + EA_UPLOAD_FRAME_BYTES;
+    if (!w->options.retain_every_ns)
+        w->options.retain_every_ns = 60 * INT64_C(1000000000);
+    w->retention = options->retention;
+    w->retain_at_ns = ea_monotonic_ns();
     w->last = &w->first;
     ea_arena_init(&w->texts, 0);
     int rc = ea_mutex_create(&w->mutex, err);

@@ -4,6 +4,7 @@
 #ifndef EC_INGEST_WRITER_H
 #define EC_INGEST_WRITER_H
 
+#include "retain.h"
 #include "store.h"
 
 typedef struct ec_writer ec_writer;
@@ -38,6 +39,8 @@ typedef struct ec_writer_options {
     /* 1 when the state of this stream has a gap that a keyframe would mend; any thread, must not block; may be NULL */
     int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
     void *on_stored_arg; /* of both */
+    ec_retention retention;
+    int64_t retain_every_ns; /* how often the store is looked at; 0: 1 min */
 } ec_writer_options;
 
 /* Walks a body: every frame must hold a batch whose envelope reads, all of one stream. Fills stream and batch_count.
@@ -49,6 +52,8 @@ EA_MUST_CHECK int ec_writer_start(ec_writer **ret, const ec_writer_options *opti
 EA_MUST_CHECK int ec_writer_push(ec_writer *w, ec_upload *upload);
 /* 1 while the last commit failed. Any thread. */
 int ec_writer_is_failing(ec_writer *w);
+/* Limits from now on. Any thread. */
+void ec_writer_set_retention(ec_writer *w, const ec_retention *limits);
 /* Stores and answers what waits, then ends the thread; pushes are refused from then on. */
 void ec_writer_stop(ec_writer *w);
 void ec_writer_destroy(ec_writer *w); /* NULL is allowed */

@@ -6,6 +6,7 @@
 #include "map.h"
 #include "naming.h"
 #include "platform.h"
+#include "retain.h"
 #include "store.h"
 #include "tables.h"
 
@@ -46,6 +47,7 @@ typedef struct live {
 /* A stream that has something new. */
 typedef struct work {
     uint64_t stream_id, batch_count, event_count, highest_number;
+    uint64_t expired_batch_count, expired_event_count;
     int64_t received_last_utc_ns;
     char host[256];
     uint8_t stream[EA_STREAM_ID_BYTES];
@@ -58,7 +60,8 @@ struct ec_history {
     live **lives;
     size_t live_count;
     uint64_t use_count;
-    ea_u64_map done;  /* the store's stream id -> batches + events that are folded */
+    uint64_t pruned_below; /* the tables hold nothing of segments below this number */
+    ea_u64_map done;       /* the store's stream id -> batches + events that are folded */
     ea_u64_map again; /* the store's stream id -> monotonic time before which it is not folded from its start again */
     work *works;
     size_t work_count, work_capacity;
@@ -189,6 +192,11 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
     if (rc) {
         live_destroy(l);
         return rc;
+    }
+    /* what was deleted before its turn came counts as folded, else the fold would wait for it */
+    if (!l->fold.position && !l->fold.batch_count) {
+        l->fold.batch_count = w->expired_batch_count;
+        l->fold.event_count = w->expired_event_count;
     }
     tell_gap(l, l->fold.missing_count || l->fold.damaged_count); /* which keyframes came since is not kept */
     *ret = l;
@@ -477,10 +485,76 @@ static int add_work(const ec_stream_row *row, void *arg) {
                 .batch_count = row->batch_count,
                 .event_count = row->event_count,
                 .highest_number = row->highest_number,
+                .expired_batch_count = row->expired_batch_count,
+                .expired_event_count = row->expired_event_count,
                 .received_last_utc_ns = row->received_last_utc_ns};
     memcpy(w->host, row->host, sizeof w->host);
     memcpy(w->stream, row->stream, sizeof w->stream);
     return 0;
+}
+
+/* ---- what is too old ---- */
+
+typedef struct folds {
+    ec_fold *items;
+    size_t count, capacity;
+} folds;
+
+static int add_fold(const ec_fold *fold, void *arg) {
+    folds *f = arg;
+    if (f->count == f->capacity) {
+        size_t capacity = f->capacity ? f->capacity * 2 : 16;
+        ec_fold *items = realloc(f->items, capacity * sizeof *items);
+        if (!items)
+            return EA_ENOMEM;
+        f->items = items;
+        f->capacity = capacity;
+    }
+    f->items[f->count++] = *fold;
+    return 0;
+}
+
+static int prune_fold(ec_history *h, ec_fold *fold, ea_err *err) {
+    uint64_t number = UINT64_MAX;
+    int64_t begin_utc_ns = INT64_MAX;
+    int left = ec_store_what_is_left(h->store, fold->host, fold->stream, &number, &begin_utc_ns, err);
+    if (left < 0 && left != EA_ENOTFOUND)
+        return left;
+    int rc = ec_tables_begin(h->tables, err);
+    if (rc)
+        return rc;
+    rc = left == EA_ENOTFOUND ? ec_tables_drop_fold(h->tables, fold, err)
+                              : ec_tables_prune(h->tables, fold, begin_utc_ns, number, err);
+    if (!rc)
+        rc = ec_tables_commit(h->tables, err);
+    if (rc)
+        ec_tables_rollback(h->tables);
+    return rc;
+}
+
+/* Retention has deleted segments: what only they told of leaves the tables, too. */
+static int prune(ec_history *h, ea_err *err) {
+    uint64_t first = 0;
+    folds all = {0};
+    int rc = ec_store_first_segment(h->store, &first, err);
+    if (rc || first == h->pruned_below)
+        return rc;
+    rc = ec_tables_each_fold(h->tables, NULL, add_fold, &all, err);
+    if (rc == EA_ENOMEM)
+        rc = ea_fail(err, rc, "delete what is too old");
+    while (h->live_count) /* machines know what the tables hold: they are read back */
+        drop_live(h, h->lives[0]);
+    for (size_t i = 0; i < all.count && !rc; i++) {
+        if (h->options.keep_going && !h->options.keep_going(h->options.arg))
+            h->stopping = 1;
+        if (h->stopping)
+            break;
+        rc = prune_fold(h, &all.items[i], err);
+    }
+    free(all.items);
+    if (!rc && !h->stopping)
+        h->pruned_below = first;
+    return rc;
 }
 
 int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err) {
@@ -495,6 +569,8 @@ int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err) {
         return ea_fail(err, rc, "fold the streams");
     for (size_t i = 0; i < h->work_count && !rc && !h->stopping; i++)
         rc = fold_stream(h, &h->works[i], err);
+    if (!rc && !h->stopping)
+        rc = prune(h, err);
     if (!rc && ret_batches)
         *ret_batches = h->folded_count;
     return rc;

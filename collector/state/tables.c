@@ -101,6 +101,22 @@ static const char SCHEMA[] =
     X(DROP_OPERATIONS, "DELETE FROM operations WHERE stream = ?1")                                                     \
     X(DROP_VOLUMES, "DELETE FROM volumes WHERE stream = ?1")                                                           \
     X(DROP_ALERTS, "DELETE FROM alerts WHERE stream = ?1")                                                             \
+    X(DROP_STREAM, "DELETE FROM streams WHERE stream = ?1")                                                            \
+    /* ?2: time, ?3: number */                                                                                         \
+    X(PRUNE_PROCESSES, "DELETE FROM processes WHERE stream = ?1 AND end_utc_ns < ?2")                                  \
+    X(PRUNE_THREADS, "DELETE FROM threads WHERE stream = ?1 AND end_utc_ns < ?2")                                      \
+    X(PRUNE_MODULES, "DELETE FROM modules WHERE stream = ?1 AND end_utc_ns < ?2")                                      \
+    X(PRUNE_PENDING, "DELETE FROM pending_ids WHERE stream = ?1 AND utc_ns < ?2")                                      \
+    X(PRUNE_NAMES, "DELETE FROM names WHERE stream = ?1 AND end_utc_ns < ?2")                                          \
+    X(PRUNE_OPERATIONS, "DELETE FROM operations WHERE stream = ?1 AND begin_utc_ns < ?2")                              \
+    X(PRUNE_LEDGER_BATCHES, "DELETE FROM ledger_batches WHERE stream = ?1 AND number < ?3 AND number <"                \
+                            " (SELECT max(number) FROM ledger_batches WHERE stream = ?1)")                             \
+    X(PRUNE_LEDGER_COUNTS, "DELETE FROM ledger_counts WHERE stream = ?1 AND number < ?3 AND number <"                  \
+                           " (SELECT max(number) FROM ledger_counts c WHERE c.stream = ?1 AND"                         \
+                           " c.family = ledger_counts.family AND c.counter = ledger_counts.counter)")                  \
+    X(PRUNE_BLINDNESS, "DELETE FROM blindness WHERE stream = ?1 AND end_utc_ns < ?2")                                  \
+    X(PRUNE_ALERTS, "DELETE FROM alerts WHERE stream = ?1 AND number < ?3")                                            \
+    X(PRUNE_STREAM, "UPDATE streams SET begin_utc_ns = max(begin_utc_ns, min(?2, end_utc_ns)) WHERE stream = ?1")      \
     X(PUT_PROCESS,                                                                                                     \
       "INSERT INTO processes VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)"   \
       " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ", parent_pid = excluded.parent_pid,"                \
@@ -485,6 +501,39 @@ int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
     fold->missing_count = fold->damaged_count = fold->last_instance = 0;
     fold->begin_utc_ns = fold->end_utc_ns = INT64_MIN;
     return ec_tables_set_fold(t, fold, err);
+}
+
+int ec_tables_drop_fold(ec_tables *t, ec_fold *fold, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = ec_tables_reset_fold(t, fold, err);
+    if (!rc)
+        rc = prepare(t, S_DROP_STREAM, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 1, fold->fold_id);
+    return finish(t, s, "forget a stream", err);
+}
+
+int ec_tables_prune(ec_tables *t, const ec_fold *fold, int64_t begin_utc_ns, uint64_t first_number, ea_err *err) {
+    static const enum statement PRUNES[] = {S_PRUNE_PROCESSES, S_PRUNE_THREADS,        S_PRUNE_MODULES,
+                                            S_PRUNE_PENDING,   S_PRUNE_NAMES,          S_PRUNE_OPERATIONS,
+                                            S_PRUNE_BLINDNESS, S_PRUNE_LEDGER_BATCHES, S_PRUNE_LEDGER_COUNTS,
+                                            S_PRUNE_ALERTS,    S_PRUNE_STREAM};
+    for (size_t i = 0; i < sizeof PRUNES / sizeof PRUNES[0]; i++) {
+        sqlite3_stmt *s = NULL;
+        int rc = prepare(t, PRUNES[i], &s, err);
+        if (rc)
+            return rc;
+        sqlite3_bind_int64(s, 1, fold->fold_id);
+        if (sqlite3_bind_parameter_count(s) == 2)
+            sqlite3_bind_int64(s, 2, begin_utc_ns);
+        else
+            sqlite3_bind_int64(s, 3, first_number > INT64_MAX ? INT64_MAX : (int64_t)first_number);
+        rc = finish(t, s, "delete what is too old", err);
+        if (rc)
+            return rc;
+    }
+    return 0;
 }
 
 /* ---- rows ---- */

@@ -55,6 +55,13 @@ EA_MUST_CHECK int ec_tables_each_fold(ec_tables *t, const char *host, int (*fn)(
 /* Deletes all that was folded of a stream; its fold starts again. */
 EA_MUST_CHECK int ec_tables_reset_fold(ec_tables *t, ec_fold *fold, ea_err *err);
 
+/* Deletes what ended before begin_utc_ns, and the ledger of batches below first_number but for each counter's last
+ * value. What is open, and the position of the fold, stay. */
+EA_MUST_CHECK int ec_tables_prune(ec_tables *t, const ec_fold *fold, int64_t begin_utc_ns, uint64_t first_number,
+                                  ea_err *err);
+/* Deletes a stream with all that was folded of it. */
+EA_MUST_CHECK int ec_tables_drop_fold(ec_tables *t, ec_fold *fold, ea_err *err);
+
 EA_MUST_CHECK int ec_tables_put_process(ec_tables *t, int64_t fold_id, const ea_process *p, ea_err *err);
 EA_MUST_CHECK int ec_tables_put_thread(ec_tables *t, int64_t fold_id, const ea_thread_row *row, ea_err *err);
 EA_MUST_CHECK int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea_err *err);

@@ -8,6 +8,7 @@
 
 #include "map.h"
 #include "platform.h"
+#include "retain.h"
 #include "segment.h"
 
 #include <inttypes.h>
@@ -56,7 +57,16 @@ static const char DEFINITIONS_SCHEMA[] =
     " kind INTEGER NOT NULL, definition_id INTEGER NOT NULL, PRIMARY KEY(stream_id, hash)) WITHOUT ROWID;"
     /* what was noticed while batches came, and is in none of them */
     "CREATE TABLE IF NOT EXISTS incidents(incident_id INTEGER PRIMARY KEY, utc_ns INTEGER NOT NULL,"
-    " agent TEXT NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL);";
+    " agent TEXT NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL);"
+    /* Retention. first_segment: those below are deleted; leaving: the one whose rows are being deleted. expired:
+     * deleted batches, so that one that comes again is known; of each stream those above `through`. */
+    "CREATE TABLE IF NOT EXISTS retention(one INTEGER PRIMARY KEY CHECK(one = 1), first_segment INTEGER NOT NULL,"
+    " leaving INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS expired(stream_id INTEGER NOT NULL, number INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " checksum INTEGER NOT NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS expired_streams(stream_id INTEGER PRIMARY KEY, batch_count INTEGER NOT NULL,"
+    " event_count INTEGER NOT NULL, byte_count INTEGER NOT NULL, through INTEGER NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS batches_segment ON batches(segment);";
 
 /* Prepared statements, made when first used. */
 #define STATEMENTS(X)                                                                                                  \
@@ -75,7 +85,9 @@ static const char DEFINITIONS_SCHEMA[] =
       " byte_count = byte_count + ?4, begin_utc_ns = ifnull(min(begin_utc_ns, ?5), ifnull(?5, begin_utc_ns)),"         \
       " end_utc_ns = ifnull(max(end_utc_ns, ?6), ifnull(?6, end_utc_ns)), received_last_utc_ns = ?7,"                  \
       " source_host = CASE WHEN source_host = '' THEN ?8 ELSE source_host END WHERE stream_id = ?1")                   \
-    X(FIND_BATCH, "SELECT kind, checksum FROM batches WHERE stream_id = ?1 AND number = ?2")                           \
+    X(FIND_BATCH, "SELECT kind, checksum FROM batches WHERE stream_id = ?1 AND number = ?2 UNION ALL"                  \
+                  " SELECT kind, checksum FROM expired WHERE stream_id = ?1 AND number = ?2 LIMIT 1")                  \
+    X(FIND_EXPIRED, "SELECT 1 FROM expired_streams WHERE stream_id = ?1 AND through >= ?2")                            \
     X(ADD_BATCH, "INSERT OR REPLACE INTO batches VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)")      \
     X(NEXT_BATCH, "SELECT number, event_count, begin_utc_ns, end_utc_ns, len_bytes, segment, offset FROM batches"      \
                   " WHERE stream_id = ?1 AND number > ?2 ORDER BY number LIMIT 1")                                     \
@@ -104,12 +116,13 @@ static const char DEFINITIONS_SCHEMA[] =
     X(STREAM_DEFINITION, "SELECT d.data FROM stream_definitions s JOIN definitions d"                                  \
                          " ON d.definition_id = s.definition_id"                                                       \
                          " WHERE s.stream_id = ?1 AND s.hash BETWEEN ?2 AND ?3 AND s.kind = ?4 LIMIT 2")               \
-    X(EACH_STREAM,                                                                                                     \
-      "SELECT s.stream_id, agent, stream, batch_count, event_count, byte_count,"                                       \
-      " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                             \
-      " (SELECT sum(last - first + 1) FROM ranges r WHERE r.stream_id = s.stream_id),"                                 \
-      " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host FROM streams s"             \
-      " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT 1")
+    X(EACH_STREAM, "SELECT s.stream_id, agent, stream, s.batch_count, s.event_count, s.byte_count,"                    \
+                   " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                \
+                   " (SELECT sum(last - first + 1) FROM ranges r WHERE r.stream_id = s.stream_id),"                    \
+                   " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host,"              \
+                   " e.batch_count, e.event_count, e.byte_count FROM streams s"                                        \
+                   " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"                                         \
+                   " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT 1")
 
 enum statement {
 #define X(name, sql) ST_##name,
@@ -391,6 +404,8 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
             rc = ea_file_try_lock(s->lock, err);
         ea_text_deinit(&path);
     }
+    if (!rc && s->writable)
+        rc = ec_retain_restore_index(dir, err);
     if (!rc)
         rc = open_database(s, err);
     if (!rc && s->writable)
@@ -767,8 +782,15 @@ static int judge(ec_store *s, const char *agent, int64_t *ret_stream, int *ret_r
     rc = row(s, st, "look a batch up", err);
     if (rc < 0)
         return rc;
-    if (rc == 0)
-        return EC_STORED;
+    if (rc == 0) {
+        int64_t is_old = 0;
+        rc = number_of(s, bind(s, ST_FIND_EXPIRED, "ii", stream_id, (int64_t)h->number), "look a batch up", &is_old,
+                       err);
+        if (rc == 1)
+            return ea_fail(err, EA_ECONFLICT, "batch %" PRIu64 ": its number was deleted by retention long ago",
+                           h->number);
+        return rc < 0 ? rc : EC_STORED;
+    }
     int64_t kind = sqlite3_column_int64(st, 0);
     uint64_t checksum = (uint64_t)sqlite3_column_int64(st, 1);
     done(st);
@@ -1048,6 +1070,30 @@ static int roll(ec_store *s, ea_err *err) {
     return 0;
 }
 
+int ec_store_make_tables(sqlite3 *db) {
+    static const char *const PARTS[] = {SCHEMA, DEFINITIONS_SCHEMA, "PRAGMA user_version = 1"};
+    int rc = SQLITE_OK;
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS && rc == SQLITE_OK; i++)
+        rc = sqlite3_exec(db, PARTS[i], NULL, NULL, NULL);
+    return rc;
+}
+
+ea_counters *ec_store_counters(ec_store *s) {
+    return s->counters;
+}
+
+int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err) {
+    int rc = 0;
+    if (s->in_group || !s->writable)
+        return ea_fail(err, EA_EINVAL, "begin a segment of %s: a group is open", s->dir);
+    if (!s->segment.file ||
+        (s->segment.end > EC_SEGMENT_HEADER_BYTES && (begin_new || s->segment.end >= s->segment_bytes)))
+        rc = roll(s, err);
+    if (!rc && ret_number)
+        *ret_number = s->segment.number;
+    return rc;
+}
+
 const ec_store_notes *ec_store_last_notes(const ec_store *s) {
     return &s->notes;
 }
@@ -1237,6 +1283,9 @@ int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_strea
         r.received_first_utc_ns = sqlite3_column_int64(st, 10);
         r.received_last_utc_ns = sqlite3_column_int64(st, 11);
         copy_text(r.source_host, sizeof r.source_host, st, 12);
+        r.expired_batch_count = (uint64_t)sqlite3_column_int64(st, 13);
+        r.expired_event_count = (uint64_t)sqlite3_column_int64(st, 14);
+        r.expired_byte_count = (uint64_t)sqlite3_column_int64(st, 15);
         done(st);
         after = (int64_t)r.stream_id;
         if (fn(&r, arg))

@@ -1,6 +1,7 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
 #include "batches.h"
 #include "platform.h"
+#include "retain.h"
 #include "segment.h"
 #include "store.h"
 
@@ -628,8 +629,109 @@ static void a_reader_beside_the_writer(void **state) {
     free(sent);
 }
 
+/* ---- retention ---- */
+
+static void retain_all(fixture *f, const ec_retention *limits) {
+    int rc;
+    while ((rc = ec_store_retain(f->store, limits, &f->err)) == 1)
+        ;
+    if (rc)
+        fail_msg("retain: %s", f->err.message);
+}
+
+/* What was deleted stays known: the same again is a duplicate, another content a conflict; counts stay. */
+static void deleted_batches_stay_known(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT], other;
+    test_maker m;
+    uint64_t first = 0, number = 0;
+    int64_t begin = 0;
+    make_all(sent, SENT);
+    test_maker_init(&m, 7);
+    test_make(&m, 1, 9, 5000, &other);
+    test_maker_deinit(&m);
+    f->segment_bytes = 1; /* a segment each */
+    open_store(f);
+    for (size_t i = 0; i < SENT; i++) {
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+        commit(f);
+    }
+    retain_all(f, &(ec_retention){.bytes = 1});
+    assert_int_equal(ec_store_first_segment(f->store, &first, &f->err), 0);
+    assert_true(first >= SENT);
+    ec_stream_row row;
+    assert_int_equal(ec_store_each_stream(f->store, "alpha", keep_first, &row, &f->err), 0);
+    assert_int_equal(row.batch_count, SENT);
+    assert_int_equal(row.expired_batch_count, SENT); /* the last one, too: its segment was full, another is open */
+    assert_int_equal(row.expired_event_count, row.event_count);
+    assert_int_equal(row.missing_count, 0);
+    assert_int_equal(ec_store_what_is_left(f->store, "alpha", sent[0].stream, &number, &begin, &f->err), 0);
+    assert_int_equal(ec_store_what_is_left(f->store, "beta", sent[0].stream, &number, &begin, &f->err), EA_ENOTFOUND);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_DUPLICATE);
+    assert_int_equal(append(f, "alpha", &other), EA_ECONFLICT);
+    commit(f);
+    assert_int_equal(ea_counter_get(&f->counters, EA_COUNT_store_expired_events), row.event_count);
+    assert_int_equal(ea_counter_get(&f->counters, EA_COUNT_store_expired_segments), SENT + 1); /* the first was empty */
+
+    /* an index that is lost knows it all again, and what later batches need of the deleted ones */
+    char command[128];
+    close_store(f);
+    snprintf(command, sizeof command, "rm -f '%s'/index.db*", f->dir);
+    assert_int_equal(system(command), 0);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_DUPLICATE);
+    assert_int_equal(ec_store_each_stream(f->store, "alpha", keep_first, &row, &f->err), 0);
+    assert_int_equal(row.batch_count, SENT);
+    assert_int_equal(row.highest_number, SENT);
+    test_maker_init(&m, 7);
+    test_maker_forget_descriptions(&m);
+    test_batch later;
+    test_make(&m, SENT + 1, 4, 9000, &later);
+    test_maker_deinit(&m);
+    assert_int_equal(append(f, "alpha", &later), EC_STORED);
+    commit(f);
+    assert_int_equal(ec_store_what_is_left(f->store, "alpha", sent[0].stream, &number, &begin, &f->err), 1);
+    assert_int_equal(number, SENT + 1);
+    assert_int_equal(begin, later.begin_utc_ns);
+    free(later.data);
+    free(other.data);
+    free_all(sent, SENT);
+}
+
+/* By age: what is younger stays; a store without limits keeps everything. */
+static void young_segments_stay(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    ec_store_size size;
+    make_all(sent, SENT);
+    f->segment_bytes = 1;
+    open_store(f);
+    for (size_t i = 0; i < SENT; i++) {
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+        commit(f);
+    }
+    retain_all(f, &(ec_retention){0});
+    retain_all(f, &(ec_retention){.age_ns = INT64_C(3600000000000)});
+    assert_int_equal(ec_store_measure(f->store, &size, &f->err), 0);
+    assert_int_equal(size.segment_count, SENT + 1); /* the full one was closed */
+    assert_true(size.segment_bytes > 0 && size.index_bytes > 0 && size.state_bytes == 0);
+    uint64_t all = size.segment_bytes + size.index_bytes;
+    retain_all(f, &(ec_retention){.bytes = all});
+    assert_int_equal(ec_store_measure(f->store, &size, &f->err), 0);
+    assert_int_equal(size.segment_count, SENT + 1);
+    retain_all(f, &(ec_retention){.bytes = all - 1});
+    assert_int_equal(ec_store_measure(f->store, &size, &f->err), 0);
+    assert_int_equal(size.segment_count, SENT);
+    retain_all(f, &(ec_retention){.age_ns = 1});
+    assert_int_equal(ec_store_measure(f->store, &size, &f->err), 0);
+    assert_int_equal(size.segment_count, 1);
+    free_all(sent, SENT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(deleted_batches_stay_known, setup, teardown),
+        cmocka_unit_test_setup_teardown(young_segments_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(stores_and_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(duplicates_and_conflicts, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),

@@ -1,0 +1,448 @@
+/* Retention. See retain.h. */
+#include "retain.h"
+
+#include "platform.h"
+#include "segment.h"
+
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    ROWS_A_STEP = 4096,
+    REMEMBERED_BATCHES = 4096, /* checksums of deleted batches that are kept of each stream */
+    FORGET_DAYS = 30,          /* a stream of which nothing is left is forgotten when it was silent for so long */
+    AGE_PARTS = 8,             /* an open segment is closed when it began an eighth of the age ago */
+};
+static const int64_t S_TO_NS = INT64_C(1000000000);
+static const int64_t HOUR_NS = 3600 * INT64_C(1000000000);
+
+static int fail(ec_store *s, ea_err *err, const char *what) {
+    sqlite3 *db = ec_store_database(s);
+    int primary = sqlite3_errcode(db) & 0xff;
+    int code = primary == SQLITE_FULL ? EA_EFULL : primary == SQLITE_NOMEM ? EA_ENOMEM : EA_EDATABASE;
+    return ea_fail(err, code, "%s in %s/index.db: %s", what, ec_store_folder(s), sqlite3_errmsg(db));
+}
+
+/* Runs SQL with up to three numbers bound; the first column of its last row goes to *ret (may be NULL): 1, or 0 without
+ * a row or with NULL in it. */
+static int ask(ec_store *s, const char *sql, int64_t a, int64_t b, int64_t c, int64_t *ret, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    const int64_t values[] = {a, b, c};
+    int found = 0, code = sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL);
+    for (int i = 0; code == SQLITE_OK && i < sqlite3_bind_parameter_count(st); i++)
+        code = sqlite3_bind_int64(st, i + 1, values[i]);
+    if (code == SQLITE_OK)
+        while ((code = sqlite3_step(st)) == SQLITE_ROW)
+            if (sqlite3_column_type(st, 0) != SQLITE_NULL) {
+                found = 1;
+                if (ret)
+                    *ret = sqlite3_column_int64(st, 0);
+            }
+    if (code != SQLITE_DONE)
+        found = fail(s, err, "delete what is too old");
+    sqlite3_finalize(st);
+    return found;
+}
+
+static int run(ec_store *s, const char *sql, ea_err *err) {
+    if (sqlite3_exec(ec_store_database(s), sql, NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    int rc = fail(s, err, "delete what is too old");
+    if (!sqlite3_get_autocommit(ec_store_database(s)))
+        (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+static void path_of(ec_store *s, uint64_t number, char out[1024]) {
+    snprintf(out, 1024, "%s/segments/%016" PRIx64 ".seg", ec_store_folder(s), number);
+}
+
+static uint64_t bytes_of(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* ---- how much there is ---- */
+
+typedef struct survey {
+    ec_store *s;
+    uint64_t first, lowest, below; /* first: what is below it has been deleted; files that are there nevertheless */
+    uint64_t count, bytes;
+} survey;
+
+static int on_segment(uint64_t number, void *arg) {
+    survey *v = arg;
+    char path[1024];
+    if (number < v->first) {
+        v->below++;
+        return 0;
+    }
+    if (!v->count || number < v->lowest)
+        v->lowest = number;
+    v->count++;
+    path_of(v->s, number, path);
+    v->bytes += bytes_of(path);
+    return 0;
+}
+
+static int look(ec_store *s, survey *v, ea_err *err) {
+    char dir[1024];
+    *v = (survey){.s = s};
+    int rc = ec_store_first_segment(s, &v->first, err);
+    snprintf(dir, sizeof dir, "%s/segments", ec_store_folder(s));
+    return rc ? rc : ec_segment_each(dir, on_segment, v, err);
+}
+
+static uint64_t pages_in_use(sqlite3 *db) {
+    static const char *const PRAGMAS[] = {"PRAGMA page_count", "PRAGMA freelist_count", "PRAGMA page_size"};
+    uint64_t v[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        sqlite3_stmt *st = NULL;
+        if (sqlite3_prepare_v2(db, PRAGMAS[i], -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+            v[i] = (uint64_t)sqlite3_column_int64(st, 0);
+        sqlite3_finalize(st);
+    }
+    return v[0] > v[1] ? (v[0] - v[1]) * v[2] : 0;
+}
+
+static void measure_databases(ec_store *s, ec_store_size *size) {
+    char path[1024];
+    sqlite3 *state = NULL;
+    size->index_bytes = pages_in_use(ec_store_database(s));
+    snprintf(path, sizeof path, "%s/state.db", ec_store_folder(s));
+    if (ea_path_exists(path) && sqlite3_open_v2(path, &state, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK)
+        size->state_bytes = pages_in_use(state);
+    sqlite3_close(state);
+}
+
+int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err) {
+    survey v;
+    int rc = look(s, &v, err);
+    if (rc)
+        return rc;
+    *ret = (ec_store_size){.segment_count = v.count, .segment_bytes = v.bytes};
+    measure_databases(s, ret);
+    return 0;
+}
+
+int ec_store_first_segment(ec_store *s, uint64_t *ret, ea_err *err) {
+    int64_t first = 0;
+    int rc = ask(s, "SELECT 1 FROM sqlite_master WHERE name = 'retention'", 0, 0, 0, NULL, err);
+    if (rc == 1)
+        rc = ask(s, "SELECT first_segment FROM retention", 0, 0, 0, &first, err);
+    if (rc < 0)
+        return rc;
+    *ret = (uint64_t)first;
+    return 0;
+}
+
+int ec_store_what_is_left(ec_store *s, const char *agent, const uint8_t *stream, uint64_t *ret_number,
+                          int64_t *ret_begin_utc_ns, ea_err *err) {
+    /* agents may send what is urgent first: the first of some batches by time is the first by number, nearly */
+    static const char LEFT[] =
+        "SELECT (SELECT min(number) FROM batches b WHERE b.stream_id = s.stream_id), (SELECT min(begin_utc_ns) FROM"
+        " (SELECT begin_utc_ns FROM batches b WHERE b.stream_id = s.stream_id AND begin_utc_ns IS NOT NULL"
+        " ORDER BY number LIMIT 256)) FROM streams s WHERE agent = ?1 AND stream = ?2";
+    sqlite3_stmt *st = NULL;
+    int rc = 0;
+    if (sqlite3_prepare_v2(ec_store_database(s), LEFT, -1, &st, NULL) != SQLITE_OK ||
+        sqlite3_bind_text(st, 1, agent, -1, SQLITE_STATIC) != SQLITE_OK ||
+        sqlite3_bind_blob(st, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC) != SQLITE_OK)
+        rc = fail(s, err, "look what is left of a stream");
+    int code = rc ? SQLITE_ERROR : sqlite3_step(st);
+    if (!rc && code != SQLITE_ROW && code != SQLITE_DONE)
+        rc = fail(s, err, "look what is left of a stream");
+    if (!rc && code == SQLITE_DONE)
+        rc = EA_ENOTFOUND;
+    if (!rc && sqlite3_column_type(st, 0) != SQLITE_NULL) {
+        *ret_number = (uint64_t)sqlite3_column_int64(st, 0);
+        *ret_begin_utc_ns = sqlite3_column_type(st, 1) == SQLITE_NULL ? INT64_MIN : sqlite3_column_int64(st, 1);
+        rc = 1;
+    }
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* ---- what is left of it ---- */
+
+/* Everything of the index but the rows of batches that are still there, as the index of a store with no segment. Ranges
+ * are all that were ever stored. */
+static const char KEEP[] =
+    "BEGIN;"
+    "INSERT INTO kept.position SELECT 1, first_segment, 0 FROM main.retention;"
+    "INSERT INTO kept.retention SELECT * FROM main.retention;"
+    "INSERT INTO kept.streams SELECT s.stream_id, agent, stream, source_host, ifnull(e.batch_count, 0),"
+    " ifnull(e.event_count, 0), ifnull(e.byte_count, 0), NULL, NULL, received_first_utc_ns, received_last_utc_ns"
+    " FROM main.streams s LEFT JOIN main.expired_streams e ON e.stream_id = s.stream_id;"
+    "INSERT INTO kept.ranges SELECT * FROM main.ranges;"
+    "INSERT INTO kept.tombstones SELECT * FROM main.tombstones;"
+    "INSERT INTO kept.classes SELECT * FROM main.classes;"
+    "INSERT INTO kept.stream_classes SELECT * FROM main.stream_classes;"
+    "INSERT INTO kept.definitions SELECT * FROM main.definitions;"
+    "INSERT INTO kept.stream_definitions SELECT * FROM main.stream_definitions;"
+    "INSERT INTO kept.incidents SELECT * FROM main.incidents;"
+    "INSERT INTO kept.expired SELECT * FROM main.expired;"
+    "INSERT INTO kept.expired_streams SELECT * FROM main.expired_streams;"
+    "COMMIT;";
+
+static int remove_file(const char *path, ea_err *err) {
+    return ea_path_exists(path) ? ea_path_remove(path, err) : 0;
+}
+
+static int write_kept(ec_store *s, ea_err *err) {
+    char path[1024], made[1024], journal[1040];
+    sqlite3 *kept = NULL;
+    snprintf(path, sizeof path, "%s/kept.db", ec_store_folder(s));
+    snprintf(made, sizeof made, "%s/kept.db.tmp", ec_store_folder(s));
+    snprintf(journal, sizeof journal, "%s-journal", made);
+    int rc = remove_file(made, err);
+    if (!rc)
+        rc = remove_file(journal, err);
+    if (rc)
+        return rc;
+    if (sqlite3_open(made, &kept) != SQLITE_OK || ec_store_make_tables(kept))
+        rc = ea_fail(err, EA_EDATABASE, "make %s: %s", made, kept ? sqlite3_errmsg(kept) : "no memory");
+    sqlite3_close(kept);
+    sqlite3_stmt *attach = NULL;
+    if (!rc &&
+        (sqlite3_prepare_v2(ec_store_database(s), "ATTACH ?1 AS kept", -1, &attach, NULL) != SQLITE_OK ||
+         sqlite3_bind_text(attach, 1, made, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(attach) != SQLITE_DONE))
+        rc = fail(s, err, "keep the definitions");
+    sqlite3_finalize(attach);
+    if (rc)
+        return rc;
+    rc = run(s, KEEP, err);
+    (void)sqlite3_exec(ec_store_database(s), "DETACH kept", NULL, NULL, NULL);
+    return rc ? rc : ea_path_rename(made, path, err);
+}
+
+int ec_retain_restore_index(const char *dir, ea_err *err) {
+    static const char *const OLD[] = {"index.db-wal", "index.db-shm"};
+    char kept[1024], index[1024], path[1024];
+    snprintf(kept, sizeof kept, "%s/kept.db", dir);
+    snprintf(index, sizeof index, "%s/index.db", dir);
+    if (ea_path_exists(index) || !ea_path_exists(kept))
+        return 0;
+    int rc = 0;
+    for (size_t i = 0; i < sizeof OLD / sizeof *OLD && !rc; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, OLD[i]);
+        rc = remove_file(path, err);
+    }
+    char *data = NULL;
+    size_t len_bytes = 0;
+    if (!rc)
+        rc = ea_path_read_all(kept, (size_t)1 << 32, &data, &len_bytes, err);
+    if (!rc)
+        rc = ea_path_write_all(index, data, len_bytes, 0, err);
+    free(data);
+    return rc;
+}
+
+/* ---- the steps ---- */
+
+typedef struct leftovers {
+    ec_store *s;
+    uint64_t first;
+    ea_err *err;
+} leftovers;
+
+static int delete_leftover(uint64_t number, void *arg) {
+    leftovers *l = arg;
+    char path[1024];
+    if (number >= l->first)
+        return 0;
+    path_of(l->s, number, path);
+    return ea_path_remove(path, l->err);
+}
+
+static int delete_files(ec_store *s, uint64_t first, ea_err *err) {
+    char dir[1024];
+    leftovers l = {s, first, err};
+    int rc = write_kept(s, err);
+    snprintf(dir, sizeof dir, "%s/segments", ec_store_folder(s));
+    return rc ? rc : ec_segment_each(dir, delete_leftover, &l, err);
+}
+
+/* Some rows of a segment leave the index; what they were is counted with their streams. */
+static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
+    static const char BEGIN[] = "CREATE TEMP TABLE IF NOT EXISTS leaving(stream_id INTEGER NOT NULL, number INTEGER NOT"
+                                " NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID; BEGIN IMMEDIATE;"
+                                "DELETE FROM temp.leaving";
+    static const char MOVE[] =
+        "INSERT INTO expired_streams SELECT b.stream_id, count(*), sum(event_count), sum(len_bytes), 0"
+        " FROM temp.leaving l JOIN batches b ON b.stream_id = l.stream_id AND b.number = l.number"
+        " WHERE true GROUP BY b.stream_id ON CONFLICT(stream_id) DO UPDATE SET"
+        " batch_count = batch_count + excluded.batch_count, event_count = event_count + excluded.event_count,"
+        " byte_count = byte_count + excluded.byte_count;"
+        "INSERT OR REPLACE INTO expired SELECT b.stream_id, b.number, kind, checksum"
+        " FROM temp.leaving l JOIN batches b ON b.stream_id = l.stream_id AND b.number = l.number;"
+        "DELETE FROM batches WHERE (stream_id, number) IN (SELECT stream_id, number FROM temp.leaving)";
+    static const char EVENTS[] = "SELECT total(event_count) FROM temp.leaving l JOIN batches b"
+                                 " ON b.stream_id = l.stream_id AND b.number = l.number";
+    static const char FORGET_CHECKSUMS[] =
+        "UPDATE expired_streams SET through = max(through, ifnull((SELECT max(number) FROM expired e"
+        " WHERE e.stream_id = expired_streams.stream_id), 0) - ?1)"
+        " WHERE stream_id IN (SELECT stream_id FROM temp.leaving)";
+    static const char DROP_CHECKSUMS[] =
+        "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM temp.leaving)"
+        " AND number <= (SELECT through FROM expired_streams x WHERE x.stream_id = expired.stream_id)";
+    int64_t events = 0;
+    int rc = run(s, BEGIN, err);
+    if (rc)
+        return rc;
+    /* what has begun is ended, even when the limits change meanwhile */
+    rc = ask(s, "INSERT INTO retention VALUES(1, 0, ?1) ON CONFLICT(one) DO UPDATE SET leaving = excluded.leaving",
+             (int64_t)segment, 0, 0, NULL, err);
+    if (rc >= 0)
+        rc = ask(s, "INSERT INTO temp.leaving SELECT stream_id, number FROM batches WHERE segment = ?1 LIMIT ?2",
+                 (int64_t)segment, ROWS_A_STEP, 0, NULL, err);
+    if (rc >= 0)
+        rc = ask(s, EVENTS, 0, 0, 0, &events, err);
+    if (rc >= 0)
+        rc = run(s, MOVE, err);
+    if (rc >= 0)
+        rc = ask(s, FORGET_CHECKSUMS, REMEMBERED_BATCHES, 0, 0, NULL, err);
+    if (rc >= 0)
+        rc = ask(s, DROP_CHECKSUMS, 0, 0, 0, NULL, err);
+    if (rc >= 0)
+        rc = run(s, "COMMIT", err);
+    if (rc < 0 && !sqlite3_get_autocommit(ec_store_database(s)))
+        (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
+    if (rc >= 0)
+        ea_count(ec_store_counters(s), EA_COUNT_store_expired_events, (uint64_t)events);
+    return rc < 0 ? rc : 0;
+}
+
+/* Streams of which nothing is left and nothing has come for long, and what only they named. The newest one stays: its
+ * number is not given to another. */
+static const char FORGET_STREAMS[] =
+    "CREATE TEMP TABLE IF NOT EXISTS forgotten(stream_id INTEGER PRIMARY KEY);"
+    "DELETE FROM temp.forgotten;"
+    "INSERT INTO temp.forgotten SELECT s.stream_id FROM streams s WHERE received_last_utc_ns < (SELECT utc_ns FROM"
+    " temp.horizon) AND stream_id < (SELECT max(stream_id) FROM streams)"
+    " AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.stream_id = s.stream_id);"
+    "DELETE FROM streams WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM ranges WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM tombstones WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM stream_classes WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM stream_definitions WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM expired_streams WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM classes WHERE class_id NOT IN (SELECT class_id FROM stream_classes);"
+    "DELETE FROM definitions WHERE definition_id NOT IN (SELECT definition_id FROM stream_definitions);";
+
+/* The segment is gone from the index: says so, durably. */
+static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
+    char text[160];
+    int64_t now = ea_utc_ns();
+    int rc = run(s,
+                 "CREATE TEMP TABLE IF NOT EXISTS horizon(utc_ns INTEGER); DELETE FROM temp.horizon;"
+                 "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+                 err);
+    if (rc)
+        return rc;
+    rc = ask(s, "INSERT INTO temp.horizon VALUES(?1)", now - FORGET_DAYS * 24 * HOUR_NS, 0, 0, NULL, err);
+    if (rc >= 0)
+        rc = run(s, FORGET_STREAMS, err);
+    if (rc >= 0)
+        rc = ask(s, "INSERT OR REPLACE INTO retention VALUES(1, ?1, 0)", (int64_t)segment + 1, 0, 0, NULL, err);
+    /* one an hour: the counters say how much it was */
+    if (rc >= 0)
+        rc = ask(s, "SELECT 1 FROM incidents WHERE kind = ?1 AND utc_ns > ?2 LIMIT 1", EC_INCIDENT_RETENTION,
+                 now - HOUR_NS, 0, NULL, err);
+    if (rc == 0) {
+        snprintf(text, sizeof text, "segment %" PRIu64 " was deleted: %s; further ones of this hour are only counted",
+                 segment, why);
+        sqlite3_stmt *st = NULL;
+        if (sqlite3_prepare_v2(ec_store_database(s), "INSERT INTO incidents VALUES(NULL, ?1, '', ?2, ?3)", -1, &st,
+                               NULL) != SQLITE_OK ||
+            sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
+            sqlite3_bind_int64(st, 2, EC_INCIDENT_RETENTION) != SQLITE_OK ||
+            sqlite3_bind_text(st, 3, text, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
+            rc = fail(s, err, "keep an incident");
+        sqlite3_finalize(st);
+    }
+    if (rc >= 0)
+        rc = run(s, "COMMIT", err);
+    if (rc < 0 && !sqlite3_get_autocommit(ec_store_database(s)))
+        (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
+    (void)sqlite3_exec(ec_store_database(s), "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+    return rc < 0 ? rc : 0;
+}
+
+/* Why the lowest segment has to go; NULL: it may stay. */
+static int judge(ec_store *s, const ec_retention *limits, const survey *v, const char **ret_why, ea_err *err) {
+    int64_t received = 0, leaving = 0;
+    ec_store_size size = {.segment_bytes = v->bytes};
+    *ret_why = NULL;
+    int begun = ask(s, "SELECT leaving FROM retention", 0, 0, 0, &leaving, err);
+    if (begun < 0)
+        return begun;
+    if (begun && (uint64_t)leaving == v->lowest) {
+        *ret_why = "it had been begun";
+        return 0;
+    }
+    if (limits->age_ns) {
+        int rc = ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0, 0,
+                     &received, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0 || received < ea_utc_ns() - limits->age_ns) /* no row: nothing in it can be read, or some left */
+            *ret_why = "it is too old";
+    }
+    if (!*ret_why && limits->bytes) {
+        measure_databases(s, &size);
+        if (size.segment_bytes + size.index_bytes + size.state_bytes > limits->bytes)
+            *ret_why = "the store is too large";
+    }
+    return 0;
+}
+
+/* A segment that grows slowly is closed, so that what is in it can go. */
+static int close_old_segment(ec_store *s, const ec_retention *limits, uint64_t open, ea_err *err) {
+    int64_t began = 0;
+    if (!limits->age_ns)
+        return 0;
+    int rc = ask(s, "SELECT min(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)open, 0, 0, &began, err);
+    if (rc == 1 && ea_utc_ns() - began > limits->age_ns / AGE_PARTS + S_TO_NS)
+        return ec_store_open_segment(s, 1, NULL, err);
+    return rc < 0 ? rc : 0;
+}
+
+int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
+    survey v;
+    uint64_t open = 0;
+    const char *why = NULL;
+    int rc = look(s, &v, err);
+    if (!rc && v.below)
+        rc = delete_files(s, v.first, err);
+    if (rc || (!limits->age_ns && !limits->bytes))
+        return rc;
+    rc = ec_store_open_segment(s, 0, &open, err);
+    if (!rc)
+        rc = close_old_segment(s, limits, open, err);
+    if (!rc && (v.count < 2 || v.lowest >= open))
+        return 0;
+    if (!rc)
+        rc = judge(s, limits, &v, &why, err);
+    if (rc || !why)
+        return rc;
+    int64_t left = 0;
+    rc = ask(s, "SELECT 1 FROM batches WHERE segment = ?1 LIMIT 1", (int64_t)v.lowest, 0, 0, &left, err);
+    if (rc >= 0)
+        rc = left ? delete_rows(s, v.lowest, err) : retire(s, v.lowest, why, err);
+    if (!rc && !left) {
+        char path[1024];
+        path_of(s, v.lowest, path);
+        uint64_t bytes = bytes_of(path);
+        rc = delete_files(s, v.lowest + 1, err);
+        if (!rc) {
+            ea_count(ec_store_counters(s), EA_COUNT_store_expired_segments, 1);
+            ea_count(ec_store_counters(s), EA_COUNT_store_expired_bytes, bytes);
+        }
+    }
+    return rc < 0 ? rc : 1;
+}

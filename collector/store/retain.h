@@ -1,0 +1,53 @@
+/* Retention: the oldest segments are deleted when they are too old, or when the store is too large.
+ * Before it: collector/ingest's writer, between two groups. After it: the file system. Thread: its store's.
+ *
+ * A segment goes in steps, each of which leaves a store that is whole, whatever the moment of a crash: its rows leave
+ * the index, some thousands in a transaction; the index says, durably, that the segment is gone; kept.db is written,
+ * with what else only that segment could tell (definitions that later batches name, what was stored of each stream), so
+ * that an index that is lost can still be built again; the file is deleted. What a crash leaves undone is done by the
+ * next call.
+ *
+ * What is deleted stays counted: a stream's totals say what was ever stored, and a batch that comes again is still a
+ * duplicate, or a conflict. */
+#ifndef EC_STORE_RETAIN_H
+#define EC_STORE_RETAIN_H
+
+#include "store.h"
+
+struct sqlite3;
+
+typedef struct ec_retention {
+    int64_t age_ns; /* since a batch was received; 0: any */
+    uint64_t bytes; /* of segments, index.db and state.db together; 0: any. The open segment always stays */
+} ec_retention;
+
+/* What a store takes on disk. */
+typedef struct ec_store_size {
+    uint64_t segment_count, segment_bytes;
+    uint64_t index_bytes, state_bytes; /* pages in use of index.db and state.db, without their logs */
+} ec_store_size;
+EA_MUST_CHECK int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err);
+
+/* One step of the work that the limits ask for, between groups; bounded, so that uploads do not wait for long. 1 when
+ * there is more to do now, 0 when not. Deletes nothing when both limits are 0, but for what a crash left behind. */
+EA_MUST_CHECK int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err);
+
+/* Segments below this number have been deleted; 0: none. */
+EA_MUST_CHECK int ec_store_first_segment(ec_store *s, uint64_t *ret, ea_err *err);
+
+/* What is left of a stream: 1 with its lowest number and the time at which its events begin, about; 0 when nothing is;
+ * EA_ENOTFOUND when the stream is forgotten. */
+EA_MUST_CHECK int ec_store_what_is_left(ec_store *s, const char *agent, const uint8_t *stream, uint64_t *ret_number,
+                                        int64_t *ret_begin_utc_ns, ea_err *err);
+
+/* Makes DIR/index.db out of DIR/kept.db when the former is lost; the rest of it is then built from the segments. */
+EA_MUST_CHECK int ec_retain_restore_index(const char *dir, ea_err *err);
+
+/* What it needs of store.c. Makes the tables of an index in an empty database; an SQLite code. */
+EA_MUST_CHECK int ec_store_make_tables(struct sqlite3 *db);
+ea_counters *ec_store_counters(ec_store *s); /* where s counts */
+/* Goes on in a new segment when the open one is full, or (begin_new) holds anything; *ret_number (may be NULL): the
+ * open one's. */
+EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err);
+
+#endif
