@@ -1,7 +1,10 @@
 /* Metrics. See metrics.h. */
 #include "metrics.h"
 
+#include "exposition.h"
 #include "ledger.h"
+#include "platform.h"
+#include "retain.h"
 #include "store.h"
 #include "tables.h"
 
@@ -36,22 +39,19 @@ typedef struct streams {
     size_t count;
 } streams;
 
-static void add_head(ea_text *t, const char *name, const char *type, const char *help) {
-    ea_text_printf(t, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
+/* What is being written. */
+typedef struct exposition {
+    ea_text *t;
+    int open_metrics;
+} exposition;
 
-/* Label values: backslash, quote and newline are escaped; other control characters have no place in a name. */
-static void add_escaped(ea_text *t, const char *value) {
-    for (const char *p = value; *p; p++) {
-        if (*p == '\\' || *p == '"')
-            ea_text_char(t, '\\');
-        ea_text_char(t, (unsigned char)*p < 0x20 ? '_' : *p);
-    }
+static void add_head(const exposition *x, const char *name, enum ea_metric_type type, const char *help) {
+    ea_exposition_head(x->t, x->open_metrics, name, type, help);
 }
 
 static void add_labels(ea_text *t, const stream *s) {
     ea_text_str(t, "{host=\"");
-    add_escaped(t, s->fold.host);
+    ea_exposition_label(t, s->fold.host);
     ea_text_str(t, "\",stream=\"");
     ea_text_hex(t, s->fold.stream, sizeof s->fold.stream);
     ea_text_char(t, '"');
@@ -129,7 +129,8 @@ static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_le
 }
 
 /* What became of the events of each family: a few sums, not all counters, since there are many families. */
-static void add_families(ea_text *t, const streams *all) {
+static void add_families(const exposition *x, const streams *all) {
+    ea_text *t = x->t;
     static const struct {
         const char *name, *text;
         enum ea_counter first, second;
@@ -146,7 +147,7 @@ static void add_families(ea_text *t, const streams *all) {
     for (size_t k = 0; k <= sizeof SUMS / sizeof *SUMS; k++) {
         int losses = k == sizeof SUMS / sizeof *SUMS;
         snprintf(name, sizeof name, "etwagent_family_%s_events_total", losses ? "lost" : SUMS[k].name);
-        add_head(t, name, "counter", losses ? "events of the family that were dropped or evicted" : SUMS[k].text);
+        add_head(x, name, EA_COUNTER, losses ? "events of the family that were dropped or evicted" : SUMS[k].text);
         for (size_t i = 0; i < all->count; i++)
             for (size_t f = 0; f < all->items[i].family_count; f++) {
                 const family *at = &all->items[i].families[f];
@@ -157,7 +158,7 @@ static void add_families(ea_text *t, const streams *all) {
                         value += at->values[c];
                 ea_text_clear(&label);
                 ea_text_str(&label, ",family=\"");
-                add_escaped(&label, at->name);
+                ea_exposition_label(&label, at->name);
                 ea_text_char(&label, '"');
                 if (!label.failed)
                     add_sample(t, name, &all->items[i], label.data, value);
@@ -179,9 +180,10 @@ static uint64_t unbalanced_families(const stream *s) {
     return count;
 }
 
-static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
+static void add_ledgers(const exposition *x, const streams *all, uint64_t left_out) {
+    ea_text *t = x->t;
     char name[128];
-    add_head(t, "etwcollector_ledger_streams_left_out", "gauge", "streams whose numbers are not told here");
+    add_head(x, "etwcollector_ledger_streams_left_out", EA_GAUGE, "streams whose numbers are not told here");
     ea_text_printf(t, "etwcollector_ledger_streams_left_out %" PRIu64 "\n", left_out);
     if (!all->count)
         return;
@@ -191,14 +193,14 @@ static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
             continue;
         int level = ec_counter_is_level((enum ea_counter)c);
         snprintf(name, sizeof name, "etwagent_%s%s", row->name, level ? "" : "_total");
-        add_head(t, name, level ? "gauge" : "counter", row->text);
+        add_head(x, name, level ? EA_GAUGE : EA_COUNTER, row->text);
         for (size_t i = 0; i < all->count; i++)
             add_sample(t, name, &all->items[i], "", all->items[i].values[c]);
     }
-    add_head(t, "etwcollector_stored_events_total", "counter", "events of the stream that are stored");
+    add_head(x, "etwcollector_stored_events_total", EA_COUNTER, "events of the stream that are stored");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_stored_events_total", &all->items[i], "", all->items[i].fold.event_count);
-    add_head(t, "etwcollector_ledger_balanced", "gauge", "1 while the equation holds in the last numbers");
+    add_head(x, "etwcollector_ledger_balanced", EA_GAUGE, "1 while the equation holds in the last numbers");
     for (size_t i = 0; i < all->count; i++) {
         const stream *s = &all->items[i];
         uint64_t left, right;
@@ -209,44 +211,121 @@ static void add_ledgers(ea_text *t, const streams *all, uint64_t left_out) {
         add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"stored\"",
                    ec_ledger_is_stored(s->fold.event_count, s->elsewhere, s->values));
     }
-    add_head(t, "etwcollector_ledger_unbalanced_families", "gauge",
+    add_head(x, "etwcollector_ledger_unbalanced_families", EA_GAUGE,
              "families of which an equation does not hold in the last numbers");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_unbalanced_families", &all->items[i], "",
                    unbalanced_families(&all->items[i]));
-    add_families(t, all);
-    add_head(t, "etwcollector_ledger_alerts", "gauge", "alerts about the stream, see etwcollector ledger");
+    add_families(x, all);
+    add_head(x, "etwcollector_ledger_alerts", EA_GAUGE, "alerts about the stream, see etwcollector ledger");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);
 }
 
-/* What was noticed while batches came, by agent and kind. */
-static int add_incidents(ea_text *t, const char *dir, ea_err *err) {
-    ec_store *store = NULL;
+/* How much of what the state rebuilt: of all that became known, and what is open now. */
+static int add_states(const exposition *x, ec_tables *tables, const streams *all, ea_err *err) {
+    sqlite3 *db = ec_tables_database(tables);
     sqlite3_stmt *s = NULL;
-    int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err), code = SQLITE_DONE;
-    if (rc)
-        return rc;
-    sqlite3 *db = ec_store_database(store);
-    if (sqlite3_prepare_v2(db, "SELECT agent, kind, count(*) FROM incidents GROUP BY agent, kind", -1, &s, NULL) ==
-        SQLITE_OK) {
-        add_head(t, "etwcollector_incidents", "gauge", "incidents that are kept, see etwcollector ledger");
-        while ((code = sqlite3_step(s)) == SQLITE_ROW) {
-            const unsigned char *host = sqlite3_column_text(s, 0);
-            ea_text_str(t, "etwcollector_incidents{host=\"");
-            add_escaped(t, host ? (const char *)host : "");
-            ea_text_printf(t, "\",kind=\"%s\"} %lld\n", ec_incident_name((uint32_t)sqlite3_column_int64(s, 1)),
-                           (long long)sqlite3_column_int64(s, 2));
-        }
+    int rc = 0;
+    add_head(x, "etwcollector_state_instances_total", EA_COUNTER,
+             "processes, threads and modules of the stream that became known");
+    for (size_t i = 0; i < all->count; i++)
+        add_sample(x->t, "etwcollector_state_instances_total", &all->items[i], "", all->items[i].fold.last_instance);
+    if (sqlite3_prepare_v2(db, "SELECT count(*) FROM processes WHERE stream = ?1 AND end_utc_ns = 9223372036854775807",
+                           -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "count the processes");
+    add_head(x, "etwcollector_open_processes", EA_GAUGE, "processes of the stream that run, as far as is known");
+    for (size_t i = 0; i < all->count && !rc; i++) {
+        sqlite3_bind_int64(s, 1, all->items[i].fold.fold_id);
+        if (sqlite3_step(s) == SQLITE_ROW)
+            add_sample(x->t, "etwcollector_open_processes", &all->items[i], "", (uint64_t)sqlite3_column_int64(s, 0));
+        else
+            rc = ec_fail_sqlite(err, db, "count the processes");
+        sqlite3_reset(s);
     }
-    if (code != SQLITE_DONE)
-        rc = ec_fail_sqlite(err, db, "read the incidents");
     sqlite3_finalize(s);
-    ec_store_close(store);
     return rc;
 }
 
-int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, ea_text *out, ea_err *err) {
+static void add_number(const exposition *x, const char *name, const char *help, uint64_t value) {
+    add_head(x, name, EA_GAUGE, help);
+    ea_text_printf(x->t, "%s %" PRIu64 "\n", name, value);
+}
+
+/* What was noticed while batches came, by agent and kind; nothing when none was ever kept. */
+static int add_incidents(const exposition *x, sqlite3 *db, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int code = SQLITE_DONE;
+    if (sqlite3_prepare_v2(db, "SELECT agent, kind, count(*) FROM incidents GROUP BY agent, kind", -1, &s, NULL) ==
+        SQLITE_OK) {
+        add_head(x, "etwcollector_incidents", EA_GAUGE, "incidents that are kept, see etwcollector ledger");
+        while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+            const unsigned char *host = sqlite3_column_text(s, 0);
+            ea_text_str(x->t, "etwcollector_incidents{host=\"");
+            ea_exposition_label(x->t, host ? (const char *)host : "");
+            ea_text_printf(x->t, "\",kind=\"%s\"} %lld\n", ec_incident_name((uint32_t)sqlite3_column_int64(s, 1)),
+                           (long long)sqlite3_column_int64(s, 2));
+        }
+    }
+    sqlite3_finalize(s);
+    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the incidents");
+}
+
+/* When each agent was heard last: those that were heard last of all, and how many others there are. */
+static int add_hosts(const exposition *x, sqlite3 *db, ea_err *err) {
+    static const char NAME[] = "etwcollector_host_last_received_timestamp_seconds";
+    sqlite3_stmt *s = NULL;
+    uint64_t count = 0;
+    int code;
+    if (sqlite3_prepare_v2(db,
+                           "SELECT agent, max(received_last_utc_ns) AS last FROM streams GROUP BY agent"
+                           " ORDER BY last DESC, agent",
+                           -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read the streams");
+    add_head(x, NAME, EA_GAUGE, "when something of the agent was stored last");
+    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+        if (count++ >= EC_METRICS_HOSTS)
+            continue;
+        const unsigned char *host = sqlite3_column_text(s, 0);
+        ea_text_printf(x->t, "%s{host=\"", NAME);
+        ea_exposition_label(x->t, host ? (const char *)host : "");
+        ea_text_printf(x->t, "\"} %.3f\n", (double)sqlite3_column_int64(s, 1) / 1e9);
+    }
+    sqlite3_finalize(s);
+    if (code != SQLITE_DONE)
+        return ec_fail_sqlite(err, db, "read the streams");
+    add_number(x, "etwcollector_hosts", "agents of which something was ever stored", count);
+    add_number(x, "etwcollector_hosts_left_out", "agents that are not named here",
+               count > EC_METRICS_HOSTS ? count - EC_METRICS_HOSTS : 0);
+    return 0;
+}
+
+static int add_store(const exposition *x, const char *dir, ea_err *err) {
+    ec_store *store = NULL;
+    ec_store_size size = {0};
+    int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
+    if (rc)
+        return rc;
+    rc = add_incidents(x, ec_store_database(store), err);
+    if (!rc)
+        rc = add_hosts(x, ec_store_database(store), err);
+    if (!rc)
+        rc = ec_store_measure(store, &size, err);
+    ec_store_close(store);
+    if (rc)
+        return rc;
+    add_number(x, "etwcollector_store_segments", "segment files in the store", size.segment_count);
+    add_number(x, "etwcollector_store_segment_size_bytes", "bytes of the segment files", size.segment_bytes);
+    add_number(x, "etwcollector_store_index_size_bytes", "bytes in use of index.db", size.index_bytes);
+    add_number(x, "etwcollector_store_state_size_bytes", "bytes in use of state.db", size.state_bytes);
+    add_number(x, "etwcollector_store_free_bytes", "bytes that are free on the store's file system",
+               ea_path_free_bytes(dir));
+    return 0;
+}
+
+int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, int open_metrics, ea_text *out,
+                    ea_err *err) {
+    const exposition writing = {.t = out, .open_metrics = open_metrics}, *x = &writing;
     char name[128];
     ec_tables *t = NULL;
     streams all = {.items = calloc(max_streams + !max_streams, sizeof *all.items)};
@@ -258,23 +337,26 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         if (row->number < FIRST_COLLECTOR_NUMBER)
             continue;
         snprintf(name, sizeof name, "etwcollector_%s_total", row->name);
-        add_head(out, name, "counter", row->text);
+        add_head(x, name, EA_COUNTER, row->text);
         ea_text_printf(out, "%s %" PRIu64 "\n", name, ea_counter_get(counters, (enum ea_counter)c));
     }
     int rc = ec_tables_open(&t, dir, 0, err);
     if (!rc)
         rc = read_streams(t, max_streams, &all, &left_out, err);
     if (!rc)
-        add_ledgers(out, &all, left_out);
+        add_ledgers(x, &all, left_out);
+    if (!rc)
+        rc = add_states(x, t, &all, err);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */
     if (!rc)
-        rc = add_incidents(out, dir, err);
+        rc = add_store(x, dir, err);
     ec_tables_close(t);
     for (size_t i = 0; i < all.count; i++)
         free(all.items[i].families);
     free(all.items);
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */
+    ea_exposition_end(out, open_metrics);
     return !rc && out->failed ? ea_fail(err, EA_ENOMEM, "tell the metrics") : rc;
 }

@@ -1,9 +1,10 @@
 /* What a monitoring system asks for: the collector's counters and the last numbers of the agents' ledgers, in the text
- * format of Prometheus 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/).
+ * format of Prometheus or of OpenMetrics (exposition.h).
  *
  * Names are those of proto/base/counters.h: etwcollector_<name>_total for the collector's own; etwagent_<name>_total,
  * or etwagent_<name> for what goes up and down, with the labels host and stream. How many streams are named is bounded:
- * those whose numbers came last; etwcollector_ledger_streams_left_out says how many are not.
+ * those whose numbers came last; etwcollector_ledger_streams_left_out says how many are not, and
+ * etwcollector_hosts_left_out likewise.
  * Before it: collector/state. After it: collector/web, which serves it as /metrics. Thread: any. */
 #ifndef EC_METRICS_METRICS_H
 #define EC_METRICS_METRICS_H
@@ -11,10 +12,10 @@
 #include "counters.h"
 #include "text.h"
 
-enum { EC_METRICS_STREAMS = 256 };
+enum { EC_METRICS_STREAMS = 256, EC_METRICS_HOSTS = 16384 };
 
 /* Appends the whole answer. dir: the store's folder; while there are no state tables yet, only counters are told. */
-EA_MUST_CHECK int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, ea_text *out,
-                                  ea_err *err);
+EA_MUST_CHECK int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, int open_metrics,
+                                  ea_text *out, ea_err *err);
 
 #endif

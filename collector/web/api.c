@@ -2,6 +2,7 @@
 #include "assets.h"
 #include "body.h"
 #include "events.h"
+#include "exposition.h"
 #include "metrics.h"
 #include "questions.h"
 #include "rows.h"
@@ -11,8 +12,9 @@
 enum { SQL_ROWS = 10000, SQL_ROWS_MAX = 1000000 };
 
 static int metrics(ec_call *c, ea_err *err) {
-    c->type = "text/plain; version=0.0.4; charset=utf-8";
-    return ec_metrics_text(c->options->store, c->options->counters, EC_METRICS_STREAMS, &c->out, err);
+    c->type = c->accepts_open_metrics ? EA_EXPOSITION_OPEN_METRICS : EA_EXPOSITION_PROMETHEUS;
+    return ec_metrics_text(c->options->store, c->options->counters, EC_METRICS_STREAMS, c->accepts_open_metrics,
+                           &c->out, err);
 }
 
 /* POST {"sql": "SELECT ...", "host": "...", "rows": 1000, "format": "json"} */

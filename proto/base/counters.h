@@ -91,7 +91,9 @@ enum ea_severity {
       "bytes of segment files that were stored whole and cannot be read any more")                                     \
     X(store_expired_events, 100, EA_INFO, "events deleted by retention, too old or too many")                          \
     X(store_expired_bytes, 101, EA_INFO, "bytes of segment files deleted by retention")                                \
-    X(store_expired_segments, 102, EA_INFO, "segment files deleted by retention")
+    X(store_expired_segments, 102, EA_INFO, "segment files deleted by retention")                                      \
+    X(web_requests, 103, EA_INFO, "requests of browsers, scripts and monitoring")                                      \
+    X(web_refused, 104, EA_NOTICE, "requests of browsers, scripts and monitoring that were refused")
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,

@@ -3,6 +3,7 @@
 #include "agent.h"
 #include "commands.h"
 #include "config.h"
+#include "exposition.h"
 #if defined(_WIN32)
 #include "pipe.h"
 #endif
@@ -18,7 +19,7 @@ enum { STATUS_MAX = EA_CONFIG_MAX_BYTES };
 
 typedef struct options {
     const char *file;
-    int json;
+    int json, metrics, open_metrics;
 } options;
 
 typedef struct source {
@@ -168,6 +169,79 @@ static int ask_service(char **ret_text, size_t *ret_len_bytes) {
     return *ret_text != NULL;
 }
 
+/* ---- metrics ---- */
+
+static void put_sources(const status *s, int open_metrics, ea_text *t) {
+    static const struct {
+        const char *name, *help;
+        enum ea_metric_type type;
+        size_t offset;
+    } NUMBERS[] = {
+        {"etwagent_events_delivered_total", "events that the source handed over", EA_COUNTER,
+         offsetof(source, delivered)},
+        {"etwagent_events_acknowledged_total", "events in batches that a collector has acknowledged", EA_COUNTER,
+         offsetof(source, acknowledged)},
+        {"etwagent_events_pending", "events parked or in the open batch", EA_GAUGE, offsetof(source, pending)},
+        {"etwagent_events_compressing", "events in batches that are being compressed", EA_GAUGE,
+         offsetof(source, compressing)},
+        {"etwagent_events_spooled", "events in batches that wait in the spool, not sent yet", EA_GAUGE,
+         offsetof(source, spooled)},
+        {"etwagent_events_unanswered", "events in batches sent and not answered yet", EA_GAUGE,
+         offsetof(source, unanswered)},
+        {"etwagent_events_evicted_size_total", "events in batches evicted because the spool was full", EA_COUNTER,
+         offsetof(source, evicted_size)},
+        {"etwagent_events_evicted_age_total", "events in batches evicted because they were too old", EA_COUNTER,
+         offsetof(source, evicted_age)},
+        {"etwagent_events_evicted_damage_total", "events in batches that the spool could not read back", EA_COUNTER,
+         offsetof(source, evicted_damage)},
+        {"etwagent_events_evicted_refused_total", "events in batches that a collector refused for good", EA_COUNTER,
+         offsetof(source, evicted_refused)},
+        {"etwagent_events_dropped_oversize_total", "events dropped because they exceed the format's limits", EA_COUNTER,
+         offsetof(source, dropped_oversize)},
+        {"etwagent_source_batches_total", "batches of the source", EA_COUNTER, offsetof(source, batches)},
+    };
+    for (size_t k = 0; k < sizeof NUMBERS / sizeof *NUMBERS && s->sources.count; k++) {
+        ea_exposition_head(t, open_metrics, NUMBERS[k].name, NUMBERS[k].type, NUMBERS[k].help);
+        for (size_t i = 0; i < s->sources.count; i++) {
+            const source *at = (const source *)s->sources.items + i;
+            uint64_t value;
+            memcpy(&value, (const char *)at + NUMBERS[k].offset, sizeof value);
+            ea_text_printf(t, "%s{source=\"", NUMBERS[k].name);
+            ea_exposition_label(t, at->name ? at->name : "");
+            ea_text_printf(t, "\"} %" PRIu64 "\n", value);
+        }
+    }
+}
+
+static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t) {
+    const struct {
+        const char *name, *help;
+        enum ea_metric_type type;
+        uint64_t value;
+    } numbers[] = {
+        {"etwagent_up", "1 while the agent runs", EA_GAUGE, (uint64_t)runs},
+        {"etwagent_ledger_balanced", "1 while the equations hold", EA_GAUGE, (uint64_t)(s->balanced != 0)},
+        {"etwagent_sources", "sources that the configuration names", EA_GAUGE, s->sources.count},
+        {"etwagent_spool_batches", "batches that wait in the spool", EA_GAUGE, s->spool.batches},
+        {"etwagent_spool_size_bytes", "bytes of the spool on disk", EA_GAUGE, s->spool.disk_bytes},
+        {"etwagent_requests_total", "upload requests sent", EA_COUNTER, s->shipping.requests},
+        {"etwagent_requests_failed_total", "upload requests that failed", EA_COUNTER, s->shipping.failures},
+        {"etwagent_sent_bytes_total", "bytes of upload requests", EA_COUNTER, s->shipping.sent_bytes},
+        {"etwagent_reloads_total", "times that the configuration was read again", EA_COUNTER, s->reloads},
+        {"etwagent_reloads_refused_total", "times that it could not be used", EA_COUNTER, s->reloads_refused},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        ea_exposition_head(t, open_metrics, numbers[i].name, numbers[i].type, numbers[i].help);
+        ea_text_printf(t, "%s %" PRIu64 "\n", numbers[i].name, numbers[i].value);
+    }
+    ea_exposition_head(t, open_metrics, "etwagent_start_time_seconds", EA_GAUGE, "when the agent was started");
+    ea_text_printf(t, "etwagent_start_time_seconds %.3f\n", (double)s->started_utc_ns / 1e9);
+    ea_exposition_head(t, open_metrics, "etwagent_status_timestamp_seconds", EA_GAUGE, "when these numbers were taken");
+    ea_text_printf(t, "etwagent_status_timestamp_seconds %.3f\n", (double)s->written_utc_ns / 1e9);
+    put_sources(s, open_metrics, t);
+    ea_exposition_end(t, open_metrics);
+}
+
 /* *ret_runs: it has written the file when it should have. */
 static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
     char path[EA_AGENT_PATH_BYTES], *text = NULL;
@@ -186,6 +260,8 @@ static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
         *ret_runs = s.state && strcmp(s.state, "running") == 0 && now - s.written_utc_ns < patience_ns;
         if (o->json)
             ea_text_add(t, text, len_bytes);
+        else if (o->metrics || o->open_metrics)
+            put_metrics(&s, *ret_runs, o->open_metrics, t);
         else
             describe(&s, *ret_runs, t);
         ea_config_destroy(memory);
@@ -218,7 +294,9 @@ const ea_command ea_cmd_status = {
     .summary = "Say how the agent that runs on this machine is",
     .details =
         "Prints what the agent has written into its status file; on Windows a running service is asked first, by a "
-        "named pipe,\nunless --file is given. Exit code 0: it runs; 1: it does not, or has not said so in time.",
+        "named pipe,\nunless --file is given. Exit code 0: it runs; 1: it does not, or has not said so in time.\nFor "
+        "node_exporter or windows_exporter, whose textfile collector reads files in a folder:\n\n"
+        "  etwagent status --metrics > etwagent.prom",
     .options = (const ea_option[]){{.name = "file",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,
@@ -228,6 +306,14 @@ const ea_command ea_cmd_status = {
                                     .type = EA_OPT_FLAG,
                                     .offset = offsetof(options, json),
                                     .help = "print the file as it is, one JSON object"},
+                                   {.name = "metrics",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, metrics),
+                                    .help = "print metrics in the text format of Prometheus"},
+                                   {.name = "open-metrics",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, open_metrics),
+                                    .help = "... of OpenMetrics"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,

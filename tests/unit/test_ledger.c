@@ -370,7 +370,7 @@ static void metrics(void **state) {
     finish(&f);
     ea_count(&counters, EA_COUNT_ingest_batches, 77);
     ea_text_init(&t);
-    must(ec_metrics_text(scratch_path("store"), &counters, 8, &t, &err));
+    must(ec_metrics_text(scratch_path("store"), &counters, 8, 0, &t, &err));
 #define LABELS(id) "{host=\"pc-1\",stream=\"" id "\""
 #define ELEVEN     "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"
     assert_true(sample(&t, "etwcollector_ingest_batches_total ") == 77);
@@ -386,10 +386,10 @@ static void metrics(void **state) {
     assert_true(sample(&t, "etwagent_family_lost_events_total" LABELS(ELEVEN) ",family=\"odd\\\"fam\\\\ily\"}") == 3);
     assert_true(sample(&t, "etwagent_events_delivered_total" LABELS("0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c") "}") == 1);
     ea_text_clear(&t);
-    must(ec_metrics_text(scratch_path("store"), &counters, 1, &t, &err));
+    must(ec_metrics_text(scratch_path("store"), &counters, 1, 0, &t, &err));
     assert_true(sample(&t, "etwcollector_ledger_streams_left_out ") == 1);
     ea_text_clear(&t);
-    must(ec_metrics_text(scratch_path("nowhere"), &counters, 1, &t, &err)); /* no tables yet */
+    must(ec_metrics_text(scratch_path("nowhere"), &counters, 1, 0, &t, &err)); /* no tables yet */
     assert_true(sample(&t, "etwcollector_ingest_batches_total ") == 77);
     ea_text_deinit(&t);
 }
