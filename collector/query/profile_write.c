@@ -92,7 +92,7 @@ static int make_tree(const ec_profile *p, tree *t) {
         for (int side = 0; side < 2; side++)
             t->nodes[at].self[side] += s->weight[side];
     }
-    for (size_t i = t->count; at >= 0 && i-- > 0;) /* parents stand before their children */
+    for (size_t i = t->nodes ? t->count : 0; at >= 0 && i-- > 0;) /* parents stand before their children */
         for (int side = 0; side < 2; side++) {
             t->nodes[i].total[side] += t->nodes[i].self[side];
             if (t->nodes[i].parent >= 0)

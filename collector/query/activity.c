@@ -1,0 +1,750 @@
+/* See activity.h. */
+#include "activity.h"
+
+#include "arena.h"
+#include "map.h"
+#include "places.h"
+#include "query.h"
+#include "stretches.h"
+#include "tables.h"
+#include "tape.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, COUNTERS_MAX = 8, IRPS_MAX = 1 << 20, SOURCES_MAX = 65536 };
+
+#define FIRST_COLUMNS                                                                                                  \
+    {"host", EC_KIND_TEXT, EC_OF_HOST, 0}, {                                                                           \
+        "stream", EC_KIND_TEXT, EC_OF_STREAM, 0                                                                        \
+    }
+#define PROCESS_COLUMNS(key)                                                                                           \
+    {"pid", EC_KIND_INT, EC_OF_KEY, key}, {                                                                            \
+        "image", EC_KIND_TEXT, EC_OF_IMAGE, key                                                                        \
+    }
+#define SUM(name, index)                                                                                               \
+    { name, EC_KIND_INT, EC_OF_SUM, index }
+
+// clang-format off
+static const ec_activity_table TABLES[] = {
+    [EC_ACTIVITY_THREADS] = {"thread_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+        SUM("running_ns", 0), SUM("ready_ns", 1), SUM("waiting_ns", 2), SUM("switches", 3), SUM("waits", 4)}},
+    [EC_ACTIVITY_WAITS] = {"waits", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+        {"reason", EC_KIND_INT, EC_OF_KEY, 2}, {"reason_name", EC_KIND_TEXT, EC_OF_REASON, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
+    [EC_ACTIVITY_WAKES] = {"wakes", {FIRST_COLUMNS, {"waker_pid", EC_KIND_INT, EC_OF_KEY, 0}, {"waker_image", EC_KIND_TEXT, EC_OF_IMAGE, 0},
+        {"waker_tid", EC_KIND_INT, EC_OF_KEY, 1}, {"pid", EC_KIND_INT, EC_OF_KEY, 2}, {"image", EC_KIND_TEXT, EC_OF_IMAGE, 2},
+        {"tid", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), SUM("waited_ns", 1)}},
+    [EC_ACTIVITY_COUNTERS] = {"thread_counters", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+        {"number", EC_KIND_INT, EC_OF_KEY, 2}, {"counter", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("value", 1), SUM("stretches", 0)}},
+    [EC_ACTIVITY_COUNTER_SAMPLES] = {"counter_samples", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"interval", EC_KIND_INT, EC_OF_KEY, 3},
+        SUM("samples", 0)}},
+    [EC_ACTIVITY_COUNTER_PROBLEMS] = {"counter_problems", {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, 0},
+        {"problem", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0)}},
+    [EC_ACTIVITY_INTERRUPTS] = {"interrupt_times", {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, 1},
+        {"module", EC_KIND_TEXT, EC_OF_MODULE, 1}, {"cpu", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
+    [EC_ACTIVITY_DISK] = {"disk_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
+        {"disk", EC_KIND_INT, EC_OF_KEY, 1}, {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
+        SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2), SUM("bytes", 3)}},
+    [EC_ACTIVITY_FILES] = {"file_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
+        {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
+        SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
+    [EC_ACTIVITY_FAULTS] = {"fault_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0),
+        {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
+        SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2), SUM("bytes", 3)}},
+};
+
+/* wdm.h KWAIT_REASON */
+static const char *const REASONS[] = {"Executive", "FreePage", "PageIn", "PoolAllocation", "DelayExecution", "Suspended",
+    "UserRequest", "WrExecutive", "WrFreePage", "WrPageIn", "WrPoolAllocation", "WrDelayExecution", "WrSuspended",
+    "WrUserRequest", "WrEventPair", "WrQueue", "WrLpcReceive", "WrLpcReply", "WrVirtualMemory", "WrPageOut", "WrRendezvous",
+    "WrKeyedEvent", "WrTerminated", "WrProcessInSwap", "WrCpuRateControl", "WrCalloutStack", "WrKernel", "WrResource",
+    "WrPushLock", "WrMutex", "WrQuantumEnd", "WrDispatchInt", "WrPreempted", "WrYieldExecution", "WrFastMutex",
+    "WrGuardedMutex", "WrRundown", "WrAlertByThreadId", "WrDeferredPreempt", "WrPhysicalFault"};
+
+/* What of classes counts for which kind. */
+enum what { SWITCH, READY, THREAD_LIFE, CONFIG, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
+#define BIT(kind) (1u << EC_ACTIVITY_##kind)
+#define THREAD_KINDS (BIT(THREADS) | BIT(WAITS) | BIT(WAKES))
+static const struct {
+    const char *class_name;
+    enum what what;
+    uint32_t kinds;
+    const char *text; /* what it is called in the table */
+    const char *fields[EC_TAPE_FIELDS];
+} CLASSES[] = {
+    {"Thread/CSwitch", SWITCH, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {"NewThreadId", "OldThreadId", "OldThreadState", "OldThreadWaitReason"}},
+    {"Thread/ReadyThread", READY, THREAD_KINDS, NULL, {"TThreadId"}},
+    {"Thread/Start", THREAD_LIFE, THREAD_KINDS, NULL, {"TThreadId"}},
+    {"RTLostEvent", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
+    {"PerfInfo/PmcCtrConfig", CONFIG, BIT(COUNTERS), NULL, {"CounterCount", "CounterName"}},
+    {"PerfInfo/PmcCounterProf", SAMPLE, BIT(COUNTER_SAMPLES), NULL, {"ThreadId", "ProfileSource"}},
+    {"PerfInfo/SetInterval", INTERVAL, BIT(COUNTER_SAMPLES), NULL, {"Source", "NewInterval", "SourceName"}},
+    {"PerfInfo/CollectionStart", INTERVAL, BIT(COUNTER_SAMPLES), NULL, {"Source", "NewInterval", "SourceName"}},
+    {"PerfInfo/PmcCtrConrruption", CORRUPTION, BIT(COUNTER_PROBLEMS), "corruption", {"ProcessorNumber", "ProfileSource"}},
+    {"PerfInfo/ISR", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
+    {"PerfInfo/ISR-MSI", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
+    {"PerfInfo/ISR-PASS", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
+    {"PerfInfo/DPC", INTERRUPT, BIT(INTERRUPTS), "dpc", {"InitialTime", "Routine"}},
+    {"PerfInfo/TimerDPC", INTERRUPT, BIT(INTERRUPTS), "timer_dpc", {"InitialTime", "Routine"}},
+    {"PerfInfo/ThreadedDPC", INTERRUPT, BIT(INTERRUPTS), "threaded_dpc", {"InitialTime", "Routine"}},
+    {"DiskIo/ReadInit", DISK_BEGIN, BIT(DISK), NULL, {"Irp", "IssuingThreadId"}},
+    {"DiskIo/WriteInit", DISK_BEGIN, BIT(DISK), NULL, {"Irp", "IssuingThreadId"}},
+    {"DiskIo/FlushInit", DISK_BEGIN, BIT(DISK), NULL, {"Irp", "IssuingThreadId"}},
+    {"DiskIo/Read", DISK_END, BIT(DISK), "read", {"Irp", "HighResResponseTime", "FileObject", "TransferSize", "DiskNumber", "IssuingThreadId"}},
+    {"DiskIo/Write", DISK_END, BIT(DISK), "write", {"Irp", "HighResResponseTime", "FileObject", "TransferSize", "DiskNumber", "IssuingThreadId"}},
+    {"DiskIo/FlushBuffers", DISK_END, BIT(DISK), "flush", {"Irp", "HighResResponseTime", "", "", "DiskNumber", "IssuingThreadId"}},
+    {"FileIo/Create", FILE_BEGIN, BIT(FILES), "create", {"IrpPtr", "FileObject"}},
+    {"FileIo/Cleanup", FILE_BEGIN, BIT(FILES), "cleanup", {"IrpPtr", "FileObject"}},
+    {"FileIo/Close", FILE_BEGIN, BIT(FILES), "close", {"IrpPtr", "FileObject"}},
+    {"FileIo/Read", FILE_BEGIN, BIT(FILES), "read", {"IrpPtr", "FileObject"}},
+    {"FileIo/Write", FILE_BEGIN, BIT(FILES), "write", {"IrpPtr", "FileObject"}},
+    {"FileIo/SetInfo", FILE_BEGIN, BIT(FILES), "set_info", {"IrpPtr", "FileObject"}},
+    {"FileIo/Delete", FILE_BEGIN, BIT(FILES), "delete", {"IrpPtr", "FileObject"}},
+    {"FileIo/Rename", FILE_BEGIN, BIT(FILES), "rename", {"IrpPtr", "FileObject"}},
+    {"FileIo/DirEnum", FILE_BEGIN, BIT(FILES), "dir_enum", {"IrpPtr", "FileObject"}},
+    {"FileIo/Flush", FILE_BEGIN, BIT(FILES), "flush", {"IrpPtr", "FileObject"}},
+    {"FileIo/QueryInfo", FILE_BEGIN, BIT(FILES), "query_info", {"IrpPtr", "FileObject"}},
+    {"FileIo/FSControl", FILE_BEGIN, BIT(FILES), "fs_control", {"IrpPtr", "FileObject"}},
+    {"FileIo/OperationEnd", FILE_END, BIT(FILES), NULL, {"IrpPtr"}},
+    {"PageFault/HardFault", FAULT, BIT(FAULTS), NULL, {"InitialTime", "FileObject", "TThreadId", "ByteCount"}},
+};
+// clang-format on
+
+typedef struct plan {
+    ec_tape_plan tape; /* first */
+    uint8_t what;
+    const char *text;
+} plan;
+
+typedef struct row_key {
+    uint64_t key[EC_ACTIVITY_KEYS];
+    const char *text[2]; /* interned, so that addresses tell them apart */
+    const char *image;   /* of the keys that are pids */
+    const char *other_image;
+    const ec_archive_stream *stream;
+} row_key;
+
+typedef struct row {
+    row_key k;
+    const char *module;
+    uint64_t sum[EC_ACTIVITY_SUMS];
+} row;
+
+/* A request on its way. */
+typedef struct request {
+    int64_t time;
+    uint64_t file_object;
+    uint32_t tid, pid;
+    const char *operation;
+} request;
+
+typedef struct cpu_counters {
+    uint64_t last[COUNTERS_MAX];
+    uint32_t tid;
+    uint8_t count;
+} cpu_counters;
+
+struct ec_activity {
+    enum ec_activity_kind kind;
+    ec_archive *archive;
+    ea_arena arena;
+    ea_bytes_map texts, index;
+    row *rows;
+    size_t count, capacity;
+    int64_t from_utc_ns, to_utc_ns;
+    /* of a stream */
+    const ec_archive_stream *stream;
+    ec_places *places;
+    ec_sched *sched;
+    ec_tape *tape;
+    ea_u64_map by_irp; /* -> index of a request */
+    request *requests;
+    uint32_t *unused; /* requests that have ended */
+    size_t request_count, request_capacity, unused_count, unused_capacity;
+    cpu_counters *cpus;
+    const char *names[COUNTERS_MAX]; /* of the counters on switches */
+    ea_u64_map intervals;            /* source -> interval */
+    ea_u64_map source_names;         /* source -> text */
+    ea_text scratch;
+};
+
+const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind) {
+    return &TABLES[kind];
+}
+
+static const char *keep(ec_activity *a, const char *text, size_t len_bytes) {
+    const char *known = ea_bytes_map_get(&a->texts, text, len_bytes);
+    if (known)
+        return known;
+    char *copy = ea_arena_alloc(&a->arena, len_bytes + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, text, len_bytes);
+    copy[len_bytes] = 0;
+    return ea_bytes_map_put(&a->texts, copy, len_bytes, copy) ? NULL : copy;
+}
+
+/* The row of a key, which is made when it is new. */
+static int find_row(ec_activity *a, row_key *k, row **ret) {
+    k->stream = a->stream;
+    const void *known = ea_bytes_map_get(&a->index, k, sizeof *k);
+    if (known) {
+        *ret = &a->rows[(uintptr_t)known - 1];
+        return 0;
+    }
+    if (a->count == ROWS_MAX)
+        return EA_ELIMIT;
+    if (a->count == a->capacity) {
+        size_t capacity = a->capacity ? a->capacity * 2 : 256;
+        row *grown = realloc(a->rows, capacity * sizeof *grown);
+        if (!grown)
+            return EA_ENOMEM;
+        a->rows = grown;
+        a->capacity = capacity;
+    }
+    const void *copy = ea_arena_copy(&a->arena, k, sizeof *k);
+    if (!copy || ea_bytes_map_put(&a->index, copy, sizeof *k, (void *)(uintptr_t)(a->count + 1)))
+        return EA_ENOMEM;
+    a->rows[a->count] = (row){.k = *k};
+    *ret = &a->rows[a->count++];
+    return 0;
+}
+
+static const char *image_of(ec_activity *a, uint32_t pid, int64_t utc_ns) {
+    const ea_process *p = ec_places_get_process(a->places, ec_places_process(a->places, pid, utc_ns));
+    const char *name = p ? ec_base_name(p->image_name) : "";
+    return keep(a, name, strlen(name));
+}
+
+static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns) {
+    ea_resolver resolver;
+    ea_text_clear(&a->scratch);
+    int rc = file_object ? ec_archive_names(a->archive, a->stream, &resolver, NULL) : 0;
+    if (rc != 1 || !resolver.number(resolver.arg, EA_SEM_FILE_OBJECT, file_object, utc_ns, &a->scratch))
+        return NULL;
+    return keep(a, a->scratch.data ? a->scratch.data : "", a->scratch.len_bytes);
+}
+
+static uint32_t pid_of(ec_activity *a, uint32_t tid, int64_t utc_ns) {
+    return ec_places_pid_of_thread(a->places, tid, utc_ns);
+}
+
+static int is_in_range(const ec_activity *a, int64_t utc_ns) {
+    return utc_ns >= a->from_utc_ns && utc_ns < a->to_utc_ns;
+}
+
+/* One more of a key: count, ns, the longest, bytes. */
+static int add_latency(ec_activity *a, row_key *k, uint64_t ns, uint64_t bytes) {
+    row *r = NULL;
+    int rc = find_row(a, k, &r);
+    if (rc)
+        return rc;
+    r->sum[0]++;
+    r->sum[1] += ns;
+    if (ns > r->sum[2])
+        r->sum[2] = ns;
+    r->sum[3] += bytes;
+    return 0;
+}
+
+static uint64_t span_ns(const ec_activity *a, int64_t begin_raw, int64_t end_raw) {
+    int64_t begin = ea_clock_to_utc_ns(ec_tape_clock(a->tape), begin_raw);
+    int64_t end = ea_clock_to_utc_ns(ec_tape_clock(a->tape), end_raw);
+    return end > begin ? (uint64_t)(end - begin) : 0;
+}
+
+/* ---- threads ---- */
+
+static int add_stretch(ec_activity *a, const ec_stretch *s) {
+    const ea_clock *clock = ec_tape_clock(a->tape);
+    int64_t begin = ea_clock_to_utc_ns(clock, s->begin), end = ea_clock_to_utc_ns(clock, s->end), at = end;
+    if (begin < a->from_utc_ns)
+        begin = a->from_utc_ns;
+    if (end > a->to_utc_ns)
+        end = a->to_utc_ns;
+    if (end < begin || at < a->from_utc_ns || begin >= a->to_utc_ns)
+        return 0;
+    uint64_t ns = (uint64_t)(end - begin);
+    uint32_t pid = pid_of(a, s->tid, begin);
+    row_key k = {.key = {pid, s->tid}};
+    row *r = NULL;
+    int rc = 0;
+    k.image = image_of(a, pid, begin);
+    if (a->kind == EC_ACTIVITY_THREADS) {
+        rc = find_row(a, &k, &r);
+        if (!rc)
+            r->sum[s->state - EC_SCHED_RUNNING] += ns;
+    } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAITS) {
+        k.key[2] = s->reason;
+        rc = add_latency(a, &k, ns, 0);
+    } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX &&
+               is_in_range(a, at)) {
+        uint32_t waker_pid = pid_of(a, s->waker, at);
+        k = (row_key){.key = {waker_pid, s->waker, pid, s->tid}, .image = image_of(a, waker_pid, at)};
+        k.other_image = image_of(a, pid, begin);
+        rc = add_latency(a, &k, ns, 0);
+    }
+    return rc;
+}
+
+static int add_stretches(ec_activity *a, const ec_stretch *s, size_t n) {
+    int rc = 0;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = add_stretch(a, &s[i]);
+    return rc;
+}
+
+/* Every switch counts for the thread that begins to run, every wait for the one that begins to wait. */
+static int count_switch(ec_activity *a, uint32_t tid, unsigned sum, int64_t utc_ns) {
+    row *r = NULL;
+    if (!tid || a->kind != EC_ACTIVITY_THREADS || !is_in_range(a, utc_ns))
+        return 0;
+    uint32_t pid = pid_of(a, tid, utc_ns);
+    row_key k = {.key = {pid, tid}, .image = image_of(a, pid, utc_ns)};
+    int rc = find_row(a, &k, &r);
+    if (!rc)
+        r->sum[sum]++;
+    return rc;
+}
+
+static int add_problem(ec_activity *a, uint64_t cpu, uint64_t source, const char *what) {
+    row_key k = {.key = {cpu, 0, source}, .text = {keep(a, what, strlen(what))}};
+    return a->kind == EC_ACTIVITY_COUNTER_PROBLEMS ? add_latency(a, &k, 0, 0) : 0;
+}
+
+/* Counters on a switch: what they counted since the CPU's last switch is the old thread's. */
+static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_tid, uint32_t new_tid, int64_t utc_ns) {
+    ea_ext item;
+    unsigned i = 0;
+    int rc = 0;
+    while (ec_tape_item(a->tape, e, i, &item) && item.type != EA_EXT_PMC_COUNTERS)
+        i++;
+    if (!ec_tape_item(a->tape, e, i, &item) || e->cpu >= CPUS_MAX)
+        return 0;
+    size_t n = item.size_bytes / 8 < COUNTERS_MAX ? item.size_bytes / 8 : COUNTERS_MAX;
+    cpu_counters *c = &a->cpus[e->cpu];
+    int is_known = c->count == n && c->tid == old_tid;
+    if (c->count && c->count != n)
+        rc = add_problem(a, e->cpu, UINT32_MAX, "another number of counters");
+    else if (c->count && c->tid != old_tid)
+        rc = add_problem(a, e->cpu, UINT32_MAX, "a switch is missing");
+    uint32_t pid = pid_of(a, old_tid, utc_ns);
+    for (size_t k = 0; !rc && k < n; k++) {
+        uint64_t now = ea_load64(item.data + 8 * k);
+        if (is_known && now < c->last[k]) {
+            rc = add_problem(a, e->cpu, k, "a counter went backwards");
+        } else if (is_known && a->kind == EC_ACTIVITY_COUNTERS && is_in_range(a, utc_ns)) {
+            row_key key = {.key = {pid, old_tid, k}, .image = image_of(a, pid, utc_ns)};
+            row *r = NULL;
+            rc = find_row(a, &key, &r);
+            if (!rc) {
+                r->sum[0]++;
+                r->sum[1] += now - c->last[k];
+            }
+        }
+        c->last[k] = now;
+    }
+    c->count = (uint8_t)n;
+    c->tid = new_tid;
+    return rc;
+}
+
+static int on_switch(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+    enum { NEW, OLD, STATE, REASON, WAITING = 5 };
+    ec_stretch stretches[3];
+    uint64_t new_tid, old_tid, state, reason = ec_tape_u64_or_0(a->tape, e, REASON);
+    if (!ec_tape_u64(a->tape, e, NEW, &new_tid) || !ec_tape_u64(a->tape, e, OLD, &old_tid) ||
+        !ec_tape_u64(a->tape, e, STATE, &state))
+        return 0;
+    if (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS)
+        return count_counters(a, e, (uint32_t)old_tid, (uint32_t)new_tid, utc_ns);
+    size_t n = ec_sched_switch(a->sched, e->time, e->cpu, (uint32_t)old_tid, (uint8_t)state, (uint8_t)reason,
+                               (uint32_t)new_tid, stretches);
+    int rc = add_stretches(a, stretches, n);
+    if (!rc)
+        rc = count_switch(a, (uint32_t)new_tid, 3, utc_ns);
+    return rc || state != WAITING ? rc : count_switch(a, (uint32_t)old_tid, 4, utc_ns);
+}
+
+/* A wake by an interrupt or a DPC is told by the thread that it interrupts, as everywhere. */
+static int on_ready(ec_activity *a, const ec_tape_event *e) {
+    ec_stretch stretches[3];
+    uint32_t waker = e->tid != UINT32_MAX ? e->tid : ec_sched_running(a->sched, e->cpu);
+    size_t n = ec_sched_ready(a->sched, e->time, (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), waker, stretches);
+    return add_stretches(a, stretches, n);
+}
+
+/* ---- counters' names ---- */
+
+static void on_config(ec_activity *a, const ec_tape_event *e) {
+    ea_slice names = ec_tape_bytes(a->tape, e, 1);
+    size_t at = 0;
+    for (size_t i = 0; i < COUNTERS_MAX && names.data && at + 1 < names.len_bytes; i++) {
+        size_t end = at;
+        while (end + 1 < names.len_bytes && ea_load16(names.data + end))
+            end += 2;
+        ea_text_clear(&a->scratch);
+        ea_text_utf16(&a->scratch, names.data + at, end - at);
+        a->names[i] = keep(a, a->scratch.data ? a->scratch.data : "", a->scratch.len_bytes);
+        at = end + 2;
+    }
+}
+
+static int on_interval(ec_activity *a, const ec_tape_event *e) {
+    uint64_t source = ec_tape_u64_or_0(a->tape, e, 0);
+    ea_slice name = ec_tape_bytes(a->tape, e, 2);
+    int rc = ea_u64_map_put(&a->intervals, source, ec_tape_u64_or_0(a->tape, e, 1));
+    if (rc || !name.data)
+        return rc == EA_ELIMIT ? 0 : rc;
+    size_t n = 0;
+    while (n + 1 < name.len_bytes && ea_load16(name.data + n))
+        n += 2;
+    ea_text_clear(&a->scratch);
+    ea_text_utf16(&a->scratch, name.data, n);
+    const char *text = keep(a, a->scratch.data ? a->scratch.data : "", a->scratch.len_bytes);
+    rc = text ? ea_u64_map_put(&a->source_names, source, (uintptr_t)text) : EA_ENOMEM;
+    return rc == EA_ELIMIT ? 0 : rc;
+}
+
+static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+    uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
+    uint64_t source = ec_tape_u64_or_0(a->tape, e, 1);
+    const uint64_t *interval = ea_u64_map_get(&a->intervals, source), *name = ea_u64_map_get(&a->source_names, source);
+    row_key k = {.key = {pid, tid, source, interval ? *interval : 0}, .image = image_of(a, pid, utc_ns)};
+    int16_t top = -1;
+    for (size_t i = 0; i < ea_class_top_count(e->c); i++)
+        if (strcmp(e->c->fields[ea_class_top_field(e->c, i)].name, "ProfileSource") == 0)
+            top = (int16_t)i;
+    const ea_enum *map = top >= 0 ? e->c->fields[ea_class_top_field(e->c, (size_t)top)].map : NULL;
+    for (size_t i = 0; map && i < map->count; i++)
+        if (map->entries[i].value == source)
+            k.text[0] = keep(a, map->entries[i].name, strlen(map->entries[i].name));
+    if (name)
+        memcpy(&k.text[0], name, sizeof k.text[0]);
+    return is_in_range(a, utc_ns) ? add_latency(a, &k, 0, 0) : 0;
+}
+
+/* ---- requests ---- */
+
+/* A request begins; one that still has its IRP never ended. */
+static int begin_request(ec_activity *a, uint64_t irp, const request *q) {
+    const uint64_t *known = ea_u64_map_get(&a->by_irp, irp);
+    size_t at = known ? (size_t)*known : a->unused_count ? a->unused[--a->unused_count] : a->request_count;
+    if (at == a->request_capacity) {
+        size_t capacity = a->request_capacity ? a->request_capacity * 2 : 256;
+        request *grown = capacity <= IRPS_MAX ? realloc(a->requests, capacity * sizeof *grown) : NULL;
+        if (!grown)
+            return capacity <= IRPS_MAX ? EA_ENOMEM : EA_ELIMIT;
+        a->requests = grown;
+        a->request_capacity = capacity;
+    }
+    if (at == a->request_count)
+        a->request_count++;
+    a->requests[at] = *q;
+    return known ? 0 : ea_u64_map_put(&a->by_irp, irp, at);
+}
+
+/* Its end: 1 and *ret. */
+static int end_request(ec_activity *a, uint64_t irp, request *ret) {
+    const uint64_t *known = ea_u64_map_get(&a->by_irp, irp);
+    if (!known)
+        return 0;
+    size_t at = (size_t)*known;
+    *ret = a->requests[at];
+    ea_u64_map_remove(&a->by_irp, irp);
+    if (a->unused_count == a->unused_capacity) {
+        size_t capacity = a->unused_capacity ? a->unused_capacity * 2 : 256;
+        uint32_t *grown = realloc(a->unused, capacity * sizeof *grown);
+        if (!grown)
+            return 1; /* its place stays unused */
+        a->unused = grown;
+        a->unused_capacity = capacity;
+    }
+    a->unused[a->unused_count++] = (uint32_t)at;
+    return 1;
+}
+
+static int on_disk_end(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
+    enum { IRP, RESPONSE, FILE_OBJECT, SIZE, DISK, TID };
+    request q = {.tid = UINT32_MAX, .pid = UINT32_MAX};
+    uint64_t tid;
+    int is_known = end_request(a, ec_tape_u64_or_0(a->tape, e, IRP), &q);
+    if (ec_tape_u64(a->tape, e, TID, &tid))
+        q.tid = (uint32_t)tid;
+    if (!is_in_range(a, utc_ns))
+        return 0;
+    uint32_t pid = is_known && q.pid != UINT32_MAX ? q.pid : pid_of(a, q.tid, utc_ns);
+    uint64_t ticks = ec_tape_u64_or_0(a->tape, e, RESPONSE), file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
+    row_key k = {.key = {pid, ec_tape_u64_or_0(a->tape, e, DISK), file_object},
+                 .text = {p->text, file_of(a, file_object, utc_ns)},
+                 .image = image_of(a, pid, utc_ns)};
+    return add_latency(a, &k, span_ns(a, e->time - (int64_t)(ticks & INT64_MAX), e->time),
+                       ec_tape_u64_or_0(a->tape, e, SIZE));
+}
+
+static int on_file_end(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+    request q;
+    if (!end_request(a, ec_tape_u64_or_0(a->tape, e, 0), &q) || !is_in_range(a, utc_ns))
+        return 0;
+    int64_t begin = ea_clock_to_utc_ns(ec_tape_clock(a->tape), q.time);
+    uint32_t pid = q.pid != UINT32_MAX ? q.pid : pid_of(a, q.tid, begin);
+    row_key k = {.key = {pid, 0, q.file_object},
+                 .text = {q.operation, file_of(a, q.file_object, begin)},
+                 .image = image_of(a, pid, begin)};
+    return add_latency(a, &k, span_ns(a, q.time, e->time), 0);
+}
+
+static int on_fault(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+    enum { BEGIN, FILE_OBJECT, TID, SIZE };
+    uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, TID), pid = pid_of(a, tid, utc_ns);
+    uint64_t file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
+    row_key k = {.key = {pid, 0, file_object},
+                 .text = {NULL, file_of(a, file_object, utc_ns)},
+                 .image = image_of(a, pid, utc_ns)};
+    return is_in_range(a, utc_ns)
+               ? add_latency(a, &k, span_ns(a, (int64_t)ec_tape_u64_or_0(a->tape, e, BEGIN), e->time),
+                             ec_tape_u64_or_0(a->tape, e, SIZE))
+               : 0;
+}
+
+static int on_interrupt(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
+    uint64_t begin, routine;
+    int unloaded;
+    if (!is_in_range(a, utc_ns) || !ec_tape_u64(a->tape, e, 0, &begin) || !ec_tape_u64(a->tape, e, 1, &routine))
+        return 0;
+    row_key k = {.key = {0, routine, e->cpu}, .text = {p->text}};
+    int rc = add_latency(a, &k, span_ns(a, (int64_t)begin, e->time), 0);
+    row *r = NULL;
+    if (!rc)
+        rc = find_row(a, &k, &r);
+    if (rc || r->module)
+        return rc;
+    const ea_module *m =
+        ec_places_module(a->places, (uint32_t)EC_NO_PROCESS,
+                         ec_places_epoch(a->places, (uint32_t)EC_NO_PROCESS, utc_ns), routine, 1, &unloaded);
+    const char *name = m ? ec_base_name(m->path) : "";
+    r->module = keep(a, name, strlen(name));
+    return r->module ? 0 : EA_ENOMEM;
+}
+
+/* ---- a stream ---- */
+
+static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
+    ec_activity *a = arg;
+    for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES; i++) {
+        const char *slash = strrchr(c->name, '/');
+        int is_same = strcmp(c->name, CLASSES[i].class_name) == 0 ||
+                      (slash && CLASSES[i].what == LOST && strcmp(slash + 1, CLASSES[i].class_name) == 0);
+        if (!is_same || !(CLASSES[i].kinds >> a->kind & 1))
+            continue;
+        plan *p = ea_arena_zalloc(&a->arena, 1, sizeof *p);
+        if (!p)
+            return NULL; /* only without memory */
+        p->what = (uint8_t)CLASSES[i].what;
+        p->text = CLASSES[i].text ? keep(a, CLASSES[i].text, strlen(CLASSES[i].text)) : NULL;
+        p->tape.addresses = -1;
+        p->tape.wants_items = p->what == SWITCH && !(THREAD_KINDS >> a->kind & 1);
+        for (unsigned k = 0; k < EC_TAPE_FIELDS; k++) {
+            p->tape.fields[k] = -1;
+            for (size_t f = 0; CLASSES[i].fields[k] && f < ea_class_top_count(c); f++)
+                if (strcmp(c->fields[ea_class_top_field(c, f)].name, CLASSES[i].fields[k]) == 0)
+                    p->tape.fields[k] = (int16_t)f;
+        }
+        return &p->tape;
+    }
+    return NULL;
+}
+
+static int on_event(ec_activity *a, const ec_tape_event *e) {
+    const plan *p = (const plan *)e->plan;
+    int64_t utc_ns = ec_tape_utc_ns(a->tape, e);
+    switch (p->what) {
+    case SWITCH:
+        return on_switch(a, e, utc_ns);
+    case READY:
+        return on_ready(a, e);
+    case THREAD_LIFE:
+        ec_sched_forget(a->sched, (uint32_t)ec_tape_u64_or_0(a->tape, e, 0));
+        return 0;
+    case LOST:
+        ec_sched_lost(a->sched);
+        for (size_t i = 0; i < CPUS_MAX; i++)
+            a->cpus[i].count = 0;
+        return 0;
+    case CONFIG:
+        on_config(a, e);
+        return 0;
+    case SAMPLE:
+        return on_sample(a, e, utc_ns);
+    case INTERVAL:
+        return on_interval(a, e);
+    case CORRUPTION:
+        return is_in_range(a, utc_ns)
+                   ? add_problem(a, ec_tape_u64_or_0(a->tape, e, 0), ec_tape_u64_or_0(a->tape, e, 1), p->text)
+                   : 0;
+    case INTERRUPT:
+        return on_interrupt(a, e, p, utc_ns);
+    case DISK_BEGIN: {
+        uint64_t tid = e->tid, irp = ec_tape_u64_or_0(a->tape, e, 0);
+        (void)ec_tape_u64(a->tape, e, 1, &tid);
+        return begin_request(a, irp, &(request){.time = e->time, .tid = (uint32_t)tid, .pid = e->pid});
+    }
+    case DISK_END:
+        return on_disk_end(a, e, p, utc_ns);
+    case FILE_BEGIN:
+        return begin_request(a, ec_tape_u64_or_0(a->tape, e, 0),
+                             &(request){.time = e->time,
+                                        .tid = e->tid,
+                                        .pid = e->pid,
+                                        .file_object = ec_tape_u64_or_0(a->tape, e, 1),
+                                        .operation = p->text});
+    case FILE_END:
+        return on_file_end(a, e, utc_ns);
+    default:
+        return on_fault(a, e, utc_ns);
+    }
+}
+
+static void end_stream(ec_activity *a) {
+    ec_tape_close(a->tape);
+    ec_sched_destroy(a->sched);
+    ec_places_close(a->places);
+    a->tape = NULL;
+    a->sched = NULL;
+    a->places = NULL;
+    ea_u64_map_clear(&a->by_irp);
+    ea_u64_map_clear(&a->intervals);
+    ea_u64_map_clear(&a->source_names);
+    a->request_count = a->unused_count = 0;
+    memset(a->names, 0, sizeof a->names);
+    memset(a->cpus, 0, CPUS_MAX * sizeof *a->cpus);
+}
+
+static int run_stream(ec_activity *a, ea_err *err) {
+    size_t first_row = a->count;
+    ec_tape_event e;
+    int rc = ec_places_open(&a->places, a->archive, a->stream, err);
+    if (!rc)
+        rc = ec_sched_create(&a->sched, 0, err);
+    /* from the beginning: what begins before the range may end in it; and threads to the end, since what they did at
+     * the range's end is told by what ended it */
+    if (!rc)
+        rc = ec_tape_open(&a->tape, a->archive,
+                          &(ec_tape_options){.stream = a->stream,
+                                             .from_utc_ns = INT64_MIN,
+                                             .to_utc_ns = THREAD_KINDS >> a->kind & 1 ? INT64_MAX : a->to_utc_ns,
+                                             .plan = plan_class,
+                                             .arg = a},
+                          err);
+    while (!rc && (rc = ec_tape_next(a->tape, &e, err)) == 1) {
+        rc = on_event(a, &e);
+        if (rc)
+            rc = ea_fail(err, rc,
+                         rc == EA_ELIMIT ? "sum events up: more than 1,048,576 rows; take less time" : "sum events up");
+    }
+    for (size_t i = first_row; !rc && a->kind == EC_ACTIVITY_COUNTERS && i < a->count; i++)
+        a->rows[i].k.text[0] = a->rows[i].k.key[2] < COUNTERS_MAX ? a->names[a->rows[i].k.key[2]] : NULL;
+    end_stream(a);
+    return rc;
+}
+
+int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kind kind, const char *host,
+                    int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err) {
+    size_t count;
+    const ec_archive_stream *streams = ec_archive_streams(archive, &count);
+    ec_activity *a = calloc(1, sizeof *a);
+    if (!a)
+        return ea_fail(err, EA_ENOMEM, "sum events up");
+    a->kind = kind;
+    a->archive = archive;
+    a->from_utc_ns = from_utc_ns;
+    a->to_utc_ns = to_utc_ns;
+    ea_arena_init(&a->arena, 0);
+    ea_bytes_map_init(&a->texts, 0);
+    ea_bytes_map_init(&a->index, 0);
+    ea_u64_map_init(&a->by_irp, IRPS_MAX);
+    ea_u64_map_init(&a->intervals, SOURCES_MAX);
+    ea_u64_map_init(&a->source_names, SOURCES_MAX);
+    ea_text_init(&a->scratch);
+    a->cpus = calloc(CPUS_MAX, sizeof *a->cpus);
+    int rc = a->cpus ? 0 : ea_fail(err, EA_ENOMEM, "sum events up");
+    for (size_t i = 0; !rc && i < count; i++) {
+        const ec_stream_row *row_of = &streams[i].row;
+        if ((host && strcmp(host, row_of->host) != 0) || row_of->end_utc_ns < from_utc_ns ||
+            row_of->begin_utc_ns >= to_utc_ns)
+            continue;
+        a->stream = &streams[i];
+        rc = run_stream(a, err);
+    }
+    if (rc) {
+        ec_activity_destroy(a);
+        return rc;
+    }
+    *ret = a;
+    return 0;
+}
+
+void ec_activity_destroy(ec_activity *a) {
+    if (!a)
+        return;
+    if (a->cpus)
+        end_stream(a);
+    ea_bytes_map_deinit(&a->texts);
+    ea_bytes_map_deinit(&a->index);
+    ea_u64_map_deinit(&a->by_irp);
+    ea_u64_map_deinit(&a->intervals);
+    ea_u64_map_deinit(&a->source_names);
+    ea_text_deinit(&a->scratch);
+    ea_arena_deinit(&a->arena);
+    free(a->rows);
+    free(a->requests);
+    free(a->unused);
+    free(a->cpus);
+    free(a);
+}
+
+size_t ec_activity_count(const ec_activity *a) {
+    return a->count;
+}
+
+static void set_text(ec_value *ret, const char *text) {
+    if (text && *text)
+        *ret = (ec_value){.type = EC_TEXT, .data = text, .len_bytes = strlen(text)};
+}
+
+void ec_activity_value(const ec_activity *a, size_t at, size_t column, ec_value *ret) {
+    const ec_activity_column *c = &TABLES[a->kind].columns[column];
+    const row *r = &a->rows[at];
+    *ret = (ec_value){.type = EC_NULL};
+    switch (c->source) {
+    case EC_OF_HOST:
+        set_text(ret, r->k.stream->row.host);
+        break;
+    case EC_OF_STREAM:
+        set_text(ret, r->k.stream->id);
+        break;
+    case EC_OF_TEXT:
+        set_text(ret, r->k.text[c->index]);
+        break;
+    case EC_OF_IMAGE:
+        set_text(ret, c->index ? r->k.other_image : r->k.image);
+        break;
+    case EC_OF_MODULE:
+        set_text(ret, r->module);
+        break;
+    case EC_OF_REASON:
+        set_text(ret, r->k.key[2] < sizeof REASONS / sizeof *REASONS ? REASONS[r->k.key[2]] : NULL);
+        break;
+    case EC_OF_SUM:
+        *ret = (ec_value){.type = EC_INT, .i = (int64_t)(r->sum[c->index] & INT64_MAX)};
+        break;
+    default:
+        *ret = (ec_value){.type = EC_INT,
+                          .i = c->kind == EC_KIND_ADDRESS ? ec_u64_to_sql(r->k.key[c->index])
+                                                          : (int64_t)r->k.key[c->index]};
+        if (c->kind == EC_KIND_INT && r->k.key[c->index] == UINT32_MAX)
+            *ret = (ec_value){.type = EC_NULL};
+    }
+}

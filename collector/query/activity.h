@@ -1,0 +1,65 @@
+/* What happened over a stretch of time, summed: how long threads ran, were ready and waited, who woke whom, what
+ * counters counted for whom, how long interrupts, disk requests, file operations and hard faults took. One table a
+ * kind. Before it: tape.h, places.h, stretches.h. After it: sql_activity.c. Thread: its owner's.
+ *
+ * Of what crosses an end of the range only the part inside counts; what began before the first event counts from there,
+ * as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins with what they
+ * did. Everything else belongs to the range in which it ended. */
+#ifndef EC_QUERY_ACTIVITY_H
+#define EC_QUERY_ACTIVITY_H
+
+#include "scan.h"
+#include "shape.h"
+
+enum { EC_ACTIVITY_KEYS = 4, EC_ACTIVITY_SUMS = 5, EC_ACTIVITY_COLUMNS = 16 };
+
+enum ec_activity_kind {
+    EC_ACTIVITY_THREADS,
+    EC_ACTIVITY_WAITS,
+    EC_ACTIVITY_WAKES,
+    EC_ACTIVITY_COUNTERS,
+    EC_ACTIVITY_COUNTER_SAMPLES,
+    EC_ACTIVITY_COUNTER_PROBLEMS,
+    EC_ACTIVITY_INTERRUPTS,
+    EC_ACTIVITY_DISK,
+    EC_ACTIVITY_FILES,
+    EC_ACTIVITY_FAULTS,
+    EC_ACTIVITY_KINDS
+};
+
+/* Where a column's value comes from. */
+enum ec_activity_source {
+    EC_OF_HOST,
+    EC_OF_STREAM,
+    EC_OF_KEY,
+    EC_OF_SUM,
+    EC_OF_TEXT,
+    EC_OF_IMAGE,
+    EC_OF_REASON,
+    EC_OF_MODULE
+};
+
+typedef struct ec_activity_column {
+    const char *name;
+    enum ec_kind kind;
+    enum ec_activity_source source;
+    unsigned index; /* of the key or sum; EC_OF_IMAGE, EC_OF_REASON, EC_OF_MODULE: of the key that it is about */
+} ec_activity_column;
+
+typedef struct ec_activity_table {
+    const char *name;
+    ec_activity_column columns[EC_ACTIVITY_COLUMNS]; /* ends with a NULL name */
+} ec_activity_table;
+const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind);
+
+typedef struct ec_activity ec_activity;
+
+/* host NULL: of all. EA_ELIMIT: more than 1,048,576 rows. */
+EA_MUST_CHECK int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kind kind, const char *host,
+                                  int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err);
+void ec_activity_destroy(ec_activity *a); /* NULL is allowed */
+size_t ec_activity_count(const ec_activity *a);
+/* Texts live as long as a. */
+void ec_activity_value(const ec_activity *a, size_t row, size_t column, ec_value *ret);
+
+#endif

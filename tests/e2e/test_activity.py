@@ -1,0 +1,209 @@
+"""The SQL tables of what happened over a stretch of time (thread_times, waits, wakes, thread_counters, counter_samples,
+interrupt_times, disk_times, file_times, fault_times) hold what a generated machine's truth says, to the tick; ranges add up;
+with events lost they never say more than was, and differ by no more than the losses leave unknown.
+"""
+import collections
+import json
+import subprocess
+
+import harness
+import test_dump_truth
+import test_profile
+import test_stacks
+import test_tracegen
+
+number = test_dump_truth.number
+
+
+class Asked:
+    def __init__(self, env, store):
+        self.command = [env.collector, "query", "--store", store, "--format", "jsonl", "--rows", "0"]
+
+    def __call__(self, sql):
+        done = subprocess.run([str(c) for c in [*self.command, sql]], capture_output=True, text=True)
+        if done.returncode:
+            raise harness.Failure(f"{sql}: {done.stderr}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def told_threads(rows):
+    """(pid, tid) -> sums, of all threads that had that number in turn."""
+    sums = collections.defaultdict(collections.Counter)
+    for row in rows:
+        if row["type"] == "thread" and row["tid"]:
+            for key in ("cpu_ticks", "wait_ticks", "ready_ticks", "switches", "waits", "cycles", "instructions", "cache_misses"):
+                sums[row["pid"], row["tid"]][key] += row[key]
+    return sums
+
+
+def ns_of(row):
+    return {"cpu_ticks": row["running_ns"], "ready_ticks": row["ready_ns"], "wait_ticks": row["waiting_ns"],
+            "switches": row["switches"], "waits": row["waits"]}
+
+
+def check_threads(checks, ask, rows):
+    machine = next(row for row in rows if row["type"] == "machine")
+    tick_ns = 10 ** 9 // machine["ticks_per_second"]
+    truth = told_threads(rows)
+    got = {(row["pid"], row["tid"]): ns_of(row) for row in ask("SELECT * FROM thread_times WHERE host = 'made'")}
+    wrong = collections.Counter()
+    example = {}
+    for thread, sums in truth.items():
+        have = got.get(thread, collections.Counter())
+        for key in ("cpu_ticks", "ready_ticks", "wait_ticks", "switches", "waits"):
+            scale = tick_ns if key.endswith("ticks") else 1
+            if have[key] != sums[key] * scale:
+                wrong[key] += 1
+                example[key] = (thread, have[key], sums[key] * scale)
+    checks.that(not wrong, f"thread_times: {dict(wrong)} of {len(truth)} threads differ from the truth, such as {example}")
+    checks.that(not set(got) - set(truth), f"thread_times: threads that nobody knows: {sorted(set(got) - set(truth))[:3]}")
+    waits = collections.Counter()
+    for row in ask("SELECT pid, tid, sum(ns) AS ns FROM waits WHERE host = 'made' GROUP BY 1, 2"):
+        waits[row["pid"], row["tid"]] = row["ns"]
+    checks.equal({k: v for k, v in waits.items() if v}, {k: v["wait_ticks"] for k, v in got.items() if v["wait_ticks"]},
+                 "waits by reason add up to the time that threads waited")
+    return truth, got
+
+
+def check_wakes(checks, ask, records):
+    """Who wakes whom: the last ReadyThread of a waiting thread before it runs."""
+    state, running, want = {}, {}, collections.Counter()
+    for r in records:
+        fields = r["fields"]
+        if r["name"] == "Thread/CSwitch":
+            if fields["OldThreadId"]:
+                state[fields["OldThreadId"]] = number(fields["OldThreadState"])
+            running[r["cpu"]] = fields["NewThreadId"]
+            state[fields["NewThreadId"]] = 2
+        elif r["name"] == "Thread/Start":
+            state.pop(fields["TThreadId"], None)
+        elif r["name"] == "Thread/ReadyThread" and state.get(fields["TThreadId"]) == 5:
+            waker = r["tid"] if r["tid"] != 0xFFFFFFFF else running.get(r["cpu"])
+            state[fields["TThreadId"]] = 1
+            if waker is not None:
+                want[waker, fields["TThreadId"]] += 1
+    got = {(row["waker_tid"], row["tid"]): row["count"]
+           for row in ask("SELECT waker_tid, tid, sum(count) AS count FROM wakes WHERE host = 'made' GROUP BY 1, 2")}
+    checks.equal(got, dict(want), "who woke whom")
+
+
+def check_counters(checks, ask, truth, records):
+    got = collections.defaultdict(collections.Counter)
+    names = {"TotalCycles": "cycles", "InstructionRetired": "instructions", "CacheMisses": "cache_misses"}
+    for row in ask("SELECT * FROM thread_counters WHERE host = 'made' AND tid <> 0"):
+        got[row["pid"], row["tid"]][names[row["counter"]]] += row["value"]
+    wrong = [(thread, dict(got[thread])) for thread, sums in truth.items() for key in names.values() if got[thread][key] != sums[key]]
+    checks.that(not wrong, f"thread_counters: {len(wrong)} differ from the truth, such as {wrong[:1]}, {truth[wrong[0][0]] if wrong else ''}")
+    totals = collections.Counter()
+    for sums in truth.values():
+        totals.update({key: sums[key] for key in names.values()})
+    ipc = ask("SELECT sum(CASE counter WHEN 'InstructionRetired' THEN value END) * 1.0 / sum(CASE counter WHEN 'TotalCycles' THEN "
+              "value END) AS ipc FROM thread_counters WHERE host = 'made' AND tid <> 0")[0]["ipc"]
+    checks.that(abs(ipc - totals["instructions"] / totals["cycles"]) < 1e-9, f"instructions per cycle: {ipc}")
+    want = collections.Counter((r["fields"]["ThreadId"], number(r["fields"]["ProfileSource"])) for r in records
+                               if r["name"] == "PerfInfo/PmcCounterProf")
+    got = {(row["tid"], row["source"]): row["n"]
+           for row in ask("SELECT tid, source, sum(samples) AS n FROM counter_samples WHERE host = 'made' GROUP BY 1, 2")}
+    checks.equal(got, dict(want), "counter samples by thread and source")
+    checks.equal(ask("SELECT count(*) AS n FROM counter_problems WHERE host = 'made'")[0]["n"], 0, "problems of counters without any")
+
+
+def check_latencies(checks, ask, rows, records):
+    tick = 100  # ns: the trace's clock has 10 MHz
+    want = collections.Counter()
+    for r in records:
+        kind = {"PerfInfo/ISR": "isr", "PerfInfo/DPC": "dpc", "PerfInfo/TimerDPC": "timer_dpc", "PerfInfo/ThreadedDPC": "threaded_dpc"}
+        if r["name"] in kind:
+            want[kind[r["name"]], r["fields"]["Routine"], r["cpu"]] += (r["clock"] - number(r["fields"]["InitialTime"])) * tick
+    got = {(row["kind"], row["routine"], row["cpu"]): row["ns"] for row in ask("SELECT * FROM interrupt_times WHERE host = 'made'")}
+    checks.equal(got, dict(want), "time in interrupts and DPCs")
+    drivers = {row["module"] for row in ask("SELECT DISTINCT module FROM interrupt_times WHERE host = 'made'")}
+    modules = {test_profile.base_name(row["path"]) for row in rows if row["type"] == "module" and row["pid"] == 0}
+    checks.that(drivers and drivers <= modules, f"interrupts are of drivers: {drivers - modules}")
+    disk, disk_bytes = collections.Counter(), collections.Counter()
+    files, begun, faults = collections.Counter(), {}, collections.Counter()
+    for r in records:
+        fields, name = r["fields"], r["name"]
+        if name in ("DiskIo/Read", "DiskIo/Write", "DiskIo/FlushBuffers"):
+            disk[fields.get("FileObject", "0x0")] += number(fields["HighResResponseTime"]) * tick
+            disk_bytes[fields.get("FileObject", "0x0")] += fields.get("TransferSize", 0)
+        elif name == "FileIo/OperationEnd":
+            if fields["IrpPtr"] in begun:
+                start, file_object = begun.pop(fields["IrpPtr"])
+                files[file_object] += (r["clock"] - start) * tick
+        elif name.startswith("FileIo/") and "IrpPtr" in fields:
+            begun[fields["IrpPtr"]] = r["clock"], fields["FileObject"]
+        elif name == "PageFault/HardFault":
+            faults[fields["FileObject"]] += (r["clock"] - number(fields["InitialTime"])) * tick
+    for table, want in (("disk_times", disk), ("file_times", files), ("fault_times", faults)):
+        got = {row["file_object"]: row["ns"]
+               for row in ask(f"SELECT u64_text(file_object) AS file_object, sum(ns) AS ns FROM {table} WHERE host = 'made' GROUP BY 1")}
+        checks.equal(got, dict(want), f"{table} by file object")
+        checks.that(want, f"the trace has nothing for {table}")
+    got = {row["file_object"]: row["n"] for row in
+           ask("SELECT u64_text(file_object) AS file_object, sum(bytes) AS n FROM disk_times WHERE host = 'made' GROUP BY 1")}
+    checks.equal(got, dict(disk_bytes), "bytes of disk requests by file object")
+    issued = {r["fields"]["Irp"]: r["pid"] for r in records if r["name"] == "DiskIo/ReadInit"}
+    checks.that(issued, "no disk request begins")
+    names = {row["file"] for row in ask("SELECT DISTINCT file FROM disk_times WHERE host = 'made' AND file IS NOT NULL")}
+    told = {test_profile.base_name(row["name"]) for row in rows if row["type"] == "name"}
+    checks.that(names and {test_profile.base_name(n) for n in names} <= told, "files of disk requests have other names than the truth's")
+
+
+def check_ranges(checks, ask, rows, got):
+    machine = next(row for row in rows if row["type"] == "machine")
+    cut = test_profile.rfc3339((machine["start_utc_ns"] + machine["end_utc_ns"]) // 2)
+    sums = collections.defaultdict(collections.Counter)
+    for range_of in (f"NULL, '{cut}'", f"'{cut}'"):
+        part = ask(f"SELECT * FROM thread_times({range_of}) WHERE host = 'made'")
+        checks.that(part, f"nothing in the range {range_of}")
+        for row in part:
+            sums[row["pid"], row["tid"]].update(ns_of(row))
+    wrong = [(k, dict(sums[k]), v) for k, v in got.items() if +sums[k] != +collections.Counter(v)]
+    checks.that(not wrong and len(sums) == len(got), f"two halves of the time do not add up for {len(wrong)} threads, such as {wrong[:1]}")
+    for table in ("interrupt_times", "disk_times", "file_times", "fault_times", "waits", "wakes", "counter_samples"):
+        column = {"wakes": "count", "counter_samples": "samples"}.get(table, "ns")
+        parts = [ask(f"SELECT coalesce(sum({column}), 0) AS n FROM {table}({r}) WHERE host = 'made'")[0]["n"]
+                 for r in ("NULL, NULL", f"NULL, '{cut}'", f"'{cut}'")]
+        checks.equal(parts[1] + parts[2], parts[0], f"two halves of {table} add up")
+
+
+def check_losses(env, checks, collector, ask):
+    """Eight times a processor loses its events for 3 ms."""
+    scenario = env.folder / "lossy.yaml"
+    scenario.write_text("base: stacks\nsummary: lost\nduration_ms: 600\nloss: {events_windows: 8, lasts_us: 3000}\n"
+                        "session: {events: [process, thread, image, cswitch, readythread, config, lost], samples_per_second: 0}\n")
+    trace, truth = test_tracegen.generate(env.build, env.folder, "lossy", "--preset", scenario)
+    env.replay([trace], collector, agent="lossy", spool=env.folder / "lossy-spool")
+    rows = test_tracegen.rows(truth)
+    machine = next(row for row in rows if row["type"] == "machine")
+    told, got = told_threads(rows), collections.Counter()
+    for row in ask("SELECT sum(running_ns) AS cpu_ticks, sum(ready_ns) AS ready_ticks, sum(waiting_ns) AS wait_ticks FROM thread_times "
+                   "WHERE host = 'lossy'"):
+        got.update(row)
+    lost = sum(1 for row in rows if row["type"] == "loss")
+    checks.that(lost, "nothing was lost")
+    running = sum(sums["cpu_ticks"] for sums in told.values()) * 100
+    # a window costs at most what its CPU's threads did from the last event before it to the first behind it
+    checks.that(0.8 * running <= got["cpu_ticks"] <= running, f"with {lost} losses threads ran {got['cpu_ticks']} ns of {running} ns "
+                f"({machine['cpus']} CPUs)")
+
+
+def test(env, checks, arguments):
+    env.make_certificates(("made", "lossy"))
+    collector = env.new_collector().start()
+    trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
+                                          "3000" if arguments.soak else "500")
+    env.replay([trace], collector, agent="made", spool=env.folder / "made-spool", extra=["--batch-events", "3000"])
+    ask, rows, records = Asked(env, collector.store), test_tracegen.rows(truth), test_stacks.records(env.agent, [trace])
+    told, got = check_threads(checks, ask, rows)
+    check_wakes(checks, ask, records)
+    check_counters(checks, ask, told, records)
+    check_latencies(checks, ask, rows, records)
+    check_ranges(checks, ask, rows, got)
+    check_losses(env, checks, collector, ask)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
