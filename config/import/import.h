@@ -29,6 +29,11 @@ EA_MUST_CHECK int ea_import_split(ea_import *im, const char *line, const char **
 /* PerfView's provider strings alone: "Name:Keywords:Level:Options,...". */
 EA_MUST_CHECK int ea_import_perfview_providers(ea_import *im, const char *text, ea_err *err);
 
+/* A recording profile of WPR (.wprp), len_bytes of XML; file: for messages. profile: Id or name of one of its profiles;
+ * NULL: the first. */
+EA_MUST_CHECK int ea_import_wpr(ea_import *im, const char *file, const void *data, size_t len_bytes,
+                                const char *profile, ea_err *err);
+
 /* The notes as comments, then "sessions:" and all of them. */
 void ea_import_write(const ea_import *im, ea_text *t);
 

@@ -24,6 +24,10 @@ typedef struct options {
     int start;
 } options;
 
+typedef struct purge_options {
+    int yes;
+} purge_options;
+
 /* ---- the service ---- */
 
 typedef struct service {
@@ -230,6 +234,46 @@ static int run_uninstall(const void *arg, int operand_count, char **operands) {
     return report(rc, &err);
 }
 
+/* Removes a folder with all that is in it. depth bounds what a hostile folder could make of it. */
+typedef struct removal {
+    const char *folder;
+    int depth;
+    ea_err *err;
+} removal;
+
+static int remove_folder(const char *folder, int depth, ea_err *err);
+
+static int remove_entry(const char *name, int is_dir, void *arg) {
+    const removal *r = arg;
+    char path[EA_AGENT_PATH_BYTES];
+    int n = snprintf(path, sizeof path, "%s\\%s", r->folder, name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return ea_fail(r->err, EA_ELIMIT, "remove %s: its name is too long", r->folder);
+    return is_dir ? remove_folder(path, r->depth + 1, r->err) : ea_path_remove(path, r->err);
+}
+
+static int remove_folder(const char *folder, int depth, ea_err *err) {
+    enum { DEEPEST = 16 };
+    if (depth > DEEPEST)
+        return ea_fail(err, EA_ELIMIT, "remove %s: too many folders in each other", folder);
+    removal r = {.folder = folder, .depth = depth, .err = err};
+    int rc = ea_path_is_link(folder) ? 0 : ea_path_list(folder, remove_entry, &r, err);
+    return rc ? rc : ea_path_remove_folder(folder, err);
+}
+
+static int run_purge(const void *arg, int operand_count, char **operands) {
+    const purge_options *o = arg;
+    char folder[EA_AGENT_PATH_BYTES];
+    ea_err err = {0};
+    (void)operand_count;
+    (void)operands;
+    int rc = o->yes ? ea_state_dir(folder, sizeof folder, &err)
+                    : ea_fail(&err, EA_EUSAGE, "configuration, keys, spool and log are removed: say --yes");
+    if (!rc && ea_path_exists(folder))
+        rc = remove_folder(folder, 0, &err);
+    return report(rc, &err);
+}
+
 static int run_harden(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)arg;
@@ -316,6 +360,20 @@ const ea_command ea_cmd_harden = {
     .options = NO_OPTIONS,
     .options_size = sizeof(options),
     .run = run_harden,
+};
+
+const ea_command ea_cmd_purge = {
+    .name = "purge",
+    .operands = "",
+    .summary = "Remove the folder for state: configuration, keys, spool, log",
+    .details = "For a machine that leaves for good; what is in the spool and was not sent is lost. The service must be "
+               "stopped.",
+    .options =
+        (const ea_option[]){
+            {.name = "yes", .type = EA_OPT_FLAG, .offset = offsetof(purge_options, yes), .help = "yes, do it"},
+            {.name = NULL}},
+    .options_size = sizeof(purge_options),
+    .run = run_purge,
 };
 
 const ea_command ea_cmd_uninstall = {

@@ -6,6 +6,7 @@
 #include "cli.h"
 
 extern const ea_command ea_cmd_check;
+extern const ea_command ea_cmd_configure;
 extern const ea_command ea_cmd_dictionary_train;
 extern const ea_command ea_cmd_dump;
 extern const ea_command ea_cmd_import;
@@ -25,6 +26,7 @@ extern const ea_command ea_cmd_spool_rotate_key;
 extern const ea_command ea_cmd_flush;
 extern const ea_command ea_cmd_harden;
 extern const ea_command ea_cmd_install;
+extern const ea_command ea_cmd_purge;
 extern const ea_command ea_cmd_reload;
 extern const ea_command ea_cmd_service;
 extern const ea_command ea_cmd_start;

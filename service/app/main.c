@@ -6,6 +6,7 @@
 int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
         &ea_cmd_check,
+        &ea_cmd_configure,
         &ea_cmd_import,
         &ea_cmd_stats,
         &ea_cmd_stacks,
@@ -18,6 +19,7 @@ int main(int argc, char **argv) {
         &ea_cmd_install,
         &ea_cmd_uninstall,
         &ea_cmd_harden,
+        &ea_cmd_purge,
         &ea_cmd_start,
         &ea_cmd_stop,
         &ea_cmd_reload,

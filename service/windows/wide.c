@@ -41,3 +41,17 @@ int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err) {
     free(w);
     return rc;
 }
+
+int ea_path_is_link(const char *path) {
+    WCHAR *w = ea_wide(path);
+    DWORD attributes = w ? GetFileAttributesW(w) : INVALID_FILE_ATTRIBUTES;
+    free(w);
+    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_REPARSE_POINT);
+}
+
+int ea_path_remove_folder(const char *path, ea_err *err) {
+    WCHAR *w = ea_wide(path);
+    int rc = w && RemoveDirectoryW(w) ? 0 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "remove %s", path);
+    free(w);
+    return rc;
+}

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # sanitizers: asan-ubsan
-"""etwagent import: each command line in tests/golden/import becomes exactly the configuration beside it, which check
-accepts; command lines that are wrong are refused with a reason; the profiles in config/profiles are valid.
+"""etwagent import: each command line in tests/golden/import and each recording profile of WPR becomes exactly the configuration
+beside it, which check accepts; command lines that are wrong are refused with a reason; the profiles in config/profiles are valid.
 
 usage: test_import.py --build DIR"""
 import argparse
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WRONG = {
@@ -30,6 +31,26 @@ WRONG = {
     "PerfView collect /KernelEvents=None /ClrEvents=None": "nothing would be recorded",
     "PerfView collect /CpuSampleMSec:5000": "expected milliseconds",
 }
+
+
+def recording(inside):
+    return f"<WindowsPerformanceRecorder><Profiles>{inside}</Profiles></WindowsPerformanceRecorder>"
+
+
+LOOP = "".join(f'<Profile Id="{i}" Base="{(i + 1) % 2}"/>' for i in range(2))
+WRONG_PROFILES = [
+    ("<Profiles>", 3, "wrong.wprp:1:"),
+    ("<instrumentationManifest/>", 3, "expected a recording profile"),
+    (recording(""), 2, "the file has no profile"),
+    (recording('<Profile Id="a"/>'), 2, "nothing of the profile 'a' has a counterpart"),
+    (recording('<Profile Id="a&#10;b"/>'), 3, "control characters"),
+    (recording(LOOP), 3, "build on each other"),
+    (recording('<Profile Id="a"><Collectors><EventCollectorId Value="x"/></Collectors></Profile>'), 2,
+     "there is no collector with the Id 'x'"),
+    (recording('<EventCollector Id="c" Name="c"/><EventProvider Id="p" Name="P"><Keywords><Keyword Value="all"/></Keywords></EventProvider>'
+               '<Profile Id="a"><Collectors><EventCollectorId Value="c"><EventProviders><EventProviderId Value="p"/></EventProviders>'
+               "</EventCollectorId></Collectors></Profile>"), 2, "keyword 'all' of P: expected a number"),
+]
 
 
 def main():
@@ -56,6 +77,27 @@ def main():
               f"{path.name}: exit {result.returncode}\n{result.stdout}{result.stderr}")
         valid = run("check", expected)
         check(valid.returncode == 0, f"{expected.name} is refused: {valid.stderr}")
+    files = sorted((ROOT / "tests/golden/import").glob("*.wprp"))
+    check(len(files) >= 10, f"{len(files)} recording profiles")
+    for path in files:
+        expected = path.with_suffix(".yaml")
+        result = run("import", "--wpr", path)
+        check(result.returncode == 0 and result.stdout == expected.read_text(),
+              f"{path.name}: exit {result.returncode}\n{result.stdout}{result.stderr}")
+        valid = run("check", expected)
+        check(valid.returncode == 0 and "ETW session" in valid.stdout, f"{expected.name} is refused: {valid.stderr}")
+    nested = ROOT / "tests/golden/import/wpr-nested.wprp"
+    other = run("import", "--wpr", nested, "--profile", "Other")
+    check("any: 0x10\n" in other.stdout and "any: 0x8001" not in other.stdout, f"a profile that sets: {other.stdout}{other.stderr}")
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = pathlib.Path(folder) / "wrong.wprp"
+        for text, code, reason in WRONG_PROFILES:
+            wrong.write_text(text)
+            result = run("import", "--wpr", wrong)
+            check(result.returncode == code and reason in result.stderr and not result.stdout,
+                  f"{text}: exit {result.returncode}, expected {code} '{reason}', got {result.stdout}{result.stderr}")
+    result = run("import", "--wpr", nested, "--profile", "Nobody")
+    check(result.returncode == 2 and "there is no profile 'Nobody'" in result.stderr, f"--profile: {result.stderr}")
     for line, reason in WRONG.items():
         result = run("import", line)
         check(result.returncode != 0 and reason in result.stderr and not result.stdout,

@@ -1,5 +1,5 @@
-/* Command lines of other tools, from outside (an even first byte), and PerfView's provider strings (an odd one). What
- * an import writes is a configuration that can be read. */
+/* Command lines of other tools, from outside (an even first byte), PerfView's provider strings (an odd one), and
+ * recording profiles (one that begins with <). What an import writes is a configuration that can be read. */
 #include "import.h"
 #include "sessions_file.h"
 
@@ -28,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(line, data + 1, size - 1);
     line[size - 1] = 0;
     ea_import_init(&im);
-    if (take(&im, data[0] & 1, line, &err) == 0) {
+    if ((data[0] == '<' ? ea_import_wpr(&im, "fuzz", data, size, NULL, &err) : take(&im, data[0] & 1, line, &err)) ==
+        0) {
         ea_text text;
         ea_config *c;
         sessions_file read = {0};

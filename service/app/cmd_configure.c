@@ -1,0 +1,179 @@
+/* etwagent configure: the first configuration of a machine, made of a collector's address, a CA and a profile. What an
+ * installer runs. Before it: main.c. After it: "etwagent run", which reads the file. Thread: the main one. */
+#include "agent.h"
+#include "agent_config.h"
+#include "commands.h"
+#include "platform.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROFILE_MAX = EA_CONFIG_MAX_BYTES / 2, CA_MAX = 1 << 20 };
+static const char CONFIG_NAME[] = "etwagent.yaml", CA_NAME[] = "ca.crt", CERT_NAME[] = "agent.crt",
+                  KEY_NAME[] = "agent.key";
+
+typedef struct options {
+    const char *config, *collector, *ca, *profile, *profiles;
+    int replace;
+} options;
+
+/* "  NAME: "PATH"", the path as JSON text, which YAML reads. */
+static int put_path(ea_text *t, const char *name, const char *file, ea_err *err) {
+    char path[EA_AGENT_PATH_BYTES];
+    int rc = ea_agent_file_path(NULL, file, path, err);
+    if (rc)
+        return rc;
+    ea_text_printf(t, "  %s: ", name);
+    ea_text_json_str(t, path);
+    ea_text_char(t, '\n');
+    return 0;
+}
+
+/* A profile's name is a name, not a way to a file elsewhere. */
+static int read_profile(const options *o, char **ret_text, size_t *ret_len, ea_err *err) {
+    size_t n = strlen(o->profile);
+    if (!n || n > 64 || strspn(o->profile, "abcdefghijklmnopqrstuvwxyz0123456789-") != n)
+        return ea_fail(err, EA_EUSAGE, "--profile '%.64s': expected the name of a file in the folder of profiles",
+                       o->profile);
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/%s.yaml", o->profiles ? o->profiles : "profiles", o->profile);
+    int rc = path.failed ? ea_fail(err, EA_ENOMEM, "read a profile")
+                         : ea_path_read_all(path.data, PROFILE_MAX, ret_text, ret_len, err);
+    ea_text_deinit(&path);
+    return rc;
+}
+
+static int make_text(const options *o, ea_text *t, ea_err *err) {
+    char *profile = NULL;
+    size_t len_bytes = 0;
+    ea_text_str(t, "# Made by \"etwagent configure\". \"etwagent check --reference\" lists all options.\nshipping:\n  "
+                   "collector: ");
+    ea_text_json_str(t, o->collector);
+    ea_text_char(t, '\n');
+    int rc = put_path(t, "cert", CERT_NAME, err);
+    if (!rc)
+        rc = put_path(t, "key", KEY_NAME, err);
+    if (!rc)
+        rc = put_path(t, "ca", CA_NAME, err);
+    if (!rc && o->profile && *o->profile)
+        rc = read_profile(o, &profile, &len_bytes, err);
+    if (!rc && profile) {
+        ea_text_char(t, '\n');
+        ea_text_add(t, profile, len_bytes);
+    }
+    free(profile);
+    if (!rc && t->failed)
+        rc = ea_fail(err, EA_ENOMEM, "make a configuration");
+    return rc;
+}
+
+static void say(void *arg, const char *line) {
+    (void)arg;
+    fprintf(stderr, "%s\n", line);
+}
+
+static int check(const ea_text *t, const char *path, ea_err *err) {
+    ea_agent_config c = {0};
+    ea_config *memory;
+    int rc = ea_config_parse(&memory, path, t->data, t->len_bytes, &ea_agent_table, &c, say, NULL, err);
+    if (!rc)
+        ea_config_destroy(memory);
+    return rc;
+}
+
+/* Copies the CA's certificate beside the configuration: the installer's folder need not stay. */
+static int copy_ca(const char *from, ea_err *err) {
+    char to[EA_AGENT_PATH_BYTES], *data = NULL;
+    size_t len_bytes;
+    int rc = ea_agent_file_path(NULL, CA_NAME, to, err);
+    if (!rc)
+        rc = ea_path_read_all(from, CA_MAX, &data, &len_bytes, err);
+    if (!rc && !strstr(data, "-----BEGIN CERTIFICATE-----"))
+        rc = ea_fail(err, EA_EFORMAT, "%s: expected a certificate, PEM", from);
+    if (!rc)
+        rc = ea_path_write_all(to, data, len_bytes, 0, err);
+    free(data);
+    return rc;
+}
+
+static int configure(const options *o, ea_err *err) {
+    char path[EA_AGENT_PATH_BYTES];
+    ea_text t;
+    int rc = ea_agent_file_path(o->config, CONFIG_NAME, path, err);
+    if (!rc && ea_path_exists(path) && !o->replace) {
+        printf("%s stays as it is\n", path);
+        return 0;
+    }
+    if (!rc && (!o->collector || !*o->collector))
+        return ea_fail(err, EA_EUSAGE, "--collector is missing");
+    ea_text_init(&t);
+    if (!rc)
+        rc = make_text(o, &t, err);
+    if (!rc)
+        rc = check(&t, path, err);
+    if (!rc)
+        rc = ea_path_make_parent(path, err);
+    if (!rc && o->ca && *o->ca)
+        rc = copy_ca(o->ca, err);
+    if (!rc)
+        rc = ea_path_write_all(path, t.data, t.len_bytes, 1, err);
+    ea_text_deinit(&t);
+    if (!rc)
+        printf("wrote %s\n", path);
+    return rc;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    ea_err err = {0};
+    (void)operand_count;
+    (void)operands;
+    int rc = configure(arg, &err);
+    if (rc && rc != EA_EFORMAT)
+        ea_err_print(stderr, "etwagent", &err);
+    else if (rc)
+        fprintf(stderr, "etwagent: %s\n", err.message);
+    return ea_exit_code(rc);
+}
+
+const ea_command ea_cmd_configure = {
+    .name = "configure",
+    .operands = "",
+    .summary = "Write the first configuration of this machine",
+    .details = "Certificate, key and CA are expected beside it in the folder for state, as agent.crt, agent.key and "
+               "ca.crt. A\n"
+               "configuration that is there stays as it is, unless --replace is given.",
+    .options = (const ea_option[]){{.name = "config",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, config),
+                                    .help = "the file to write; default: etwagent.yaml in the folder for state"},
+                                   {.name = "collector",
+                                    .argument = "URL",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, collector),
+                                    .help = "https://HOST[:PORT] of the collector"},
+                                   {.name = "ca",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, ca),
+                                    .help = "the CA's certificate, PEM; it is copied to the folder for state"},
+                                   {.name = "profile",
+                                    .argument = "NAME",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, profile),
+                                    .help = "what to record: security, performance, ...; default: nothing yet"},
+                                   {.name = "profiles",
+                                    .argument = "DIR",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, profiles),
+                                    .help = "the folder of profiles; default: profiles in the current folder"},
+                                   {.name = "replace",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, replace),
+                                    .help = "write over a configuration that is there"},
+                                   {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run,
+};
