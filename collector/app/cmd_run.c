@@ -7,6 +7,7 @@
 #include "ingest.h"
 #include "log.h"
 #include "platform.h"
+#include "tls.h"
 #include "web.h"
 
 #include <inttypes.h>
@@ -14,11 +15,12 @@
 #include <string.h>
 
 typedef struct options {
-    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web;
+    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t retain_bytes;
     int64_t request_timeout, idle_timeout, hole_wait, retain_age, retain_interval;
+    int web_tokens;
     int verify; /* index into VERIFY_CHOICES */
 } options;
 
@@ -38,6 +40,8 @@ static const ea_option OPTIONS[];
 static const ea_table TABLE = {.rows = OPTIONS, .size = sizeof(options)};
 
 static int check(const options *o, ea_err *err) {
+    if ((o->web_cert != NULL) != (o->web_key != NULL))
+        return ea_fail(err, EA_EUSAGE, "--web-cert and --web-key: both or none");
     if (o->max_waiting < o->max_body)
         return ea_fail(err, EA_EUSAGE, "--max-waiting: at least --max-body");
     return 0;
@@ -147,11 +151,50 @@ static void reload_now(reload *r, ec_ingest *ingest) {
     ec_log_line(r->log, "read %s again", r->given->config);
 }
 
+/* ---- people ---- */
+
+typedef struct web_parts {
+    ec_web *web;
+    struct ec_tls *tls;
+    ec_access *access;
+    ec_audit *audit;
+} web_parts;
+
+static void stop_web(web_parts *w) {
+    ec_web_stop(w->web);
+    ec_audit_close(w->audit);
+    ec_access_close(w->access);
+    ec_tls_destroy(w->tls);
+}
+
+static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
+    ec_tls_options to = {
+        .cert_path = o->web_cert ? o->web_cert : o->cert, .key_path = o->web_key ? o->web_key : o->key, .log = log};
+    int rc = o->web_tokens ? ec_tls_create(&w->tls, &to, err) : 0;
+    if (!rc && o->web_tokens)
+        rc = ec_access_open(&w->access, o->store, err);
+    if (!rc && o->web_tokens)
+        rc = ec_audit_open(&w->audit, o->store, 0, err);
+    ec_web_options wo = {.listen = o->web,
+                         .store = o->store,
+                         .counters = counters,
+                         .tls = w->tls,
+                         .access = w->access,
+                         .audit = w->audit,
+                         .log = log};
+    if (!rc)
+        rc = ec_web_start(&w->web, &wo, err);
+    if (!rc)
+        printf("dashboard on %s://%.*s:%u/\n", w->tls ? "https" : "http", (int)(strrchr(o->web, ':') - o->web), o->web,
+               ec_web_port(w->web));
+    return rc;
+}
+
 static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
-    ec_web *web = NULL;
+    web_parts web = {.web = NULL};
     reload reloading;
     ec_store_options so = {
         .writable = 1, .segment_bytes = o->segment_bytes, .trusts_checksums = o->verify != 0, .counters = counters};
@@ -202,12 +245,8 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .on_stored_arg = history,
                             .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes},
                             .retain_every_ns = o->retain_interval};
-    if (o->web) {
-        ec_web_options wo = {.listen = o->web, .store = o->store, .counters = counters, .log = log};
-        rc = ec_web_start(&web, &wo, err);
-        if (!rc)
-            printf("dashboard on http://%.*s:%u/\n", (int)(strrchr(o->web, ':') - o->web), o->web, ec_web_port(web));
-    }
+    if (o->web)
+        rc = start_web(&web, o, counters, log, err);
     if (!rc)
         rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
@@ -218,7 +257,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
             reload_now(&reloading, ingest);
     }
     ec_ingest_stop(ingest);
-    ec_web_stop(web);
+    stop_web(&web);
     ec_history_stop(history);
     ec_store_close(store);
     reload_close(&reloading);
@@ -294,7 +333,22 @@ static const ea_option OPTIONS[] = {
      .argument = "HOST:PORT",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, web),
-     .help = "serve the dashboard, its API and /metrics here; an address on loopback, port 0 takes any free one"},
+     .help = "serve the dashboard, its API and /metrics here; an address on loopback, or any with --web-tokens; port 0 "
+             "takes any free one"},
+    {.name = "web-tokens",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, web_tokens),
+     .help = "there: TLS, and everybody needs a token (see token add); what is asked goes to DIR/audit.jsonl"},
+    {.name = "web-cert",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, web_cert),
+     .help = "certificate for that (PEM), one that browsers trust; without it the one for agents"},
+    {.name = "web-key",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, web_key),
+     .help = "its private key (PEM)"},
     {.name = "threads",
      .argument = "N",
      .type = EA_OPT_U64,

@@ -353,12 +353,13 @@ static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
         return ssl_fail(err, EA_EFORMAT, o->cert_path);
     if (SSL_CTX_use_PrivateKey_file(ctx, o->key_path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
         return ssl_fail(err, EA_EFORMAT, o->key_path);
-    int rc = load_ca(tls, o->ca_path, err);
-    if (!rc)
+    int rc = o->ca_path ? load_ca(tls, o->ca_path, err) : 0;
+    if (!rc && o->ca_path)
         rc = refresh_crls(tls, err);
     if (rc)
         return rc;
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
+    if (o->ca_path)
+        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
     SSL_CTX_set_verify_depth(ctx, 4);
     SSL_CTX_set_max_cert_list(ctx, MAX_CERT_CHAIN_BYTES);
     /* Never read-ahead: libevent then misses what OpenSSL has buffered, and uploads stall. RELEASE_BUFFERS: an idle

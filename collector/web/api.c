@@ -7,6 +7,7 @@
 #include "questions.h"
 #include "rows.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SQL_ROWS = 10000, SQL_ROWS_MAX = 1000000 };
@@ -15,6 +16,26 @@ static int metrics(ec_call *c, ea_err *err) {
     c->type = c->accepts_open_metrics ? EA_EXPOSITION_OPEN_METRICS : EA_EXPOSITION_PROMETHEUS;
     return ec_metrics_text(c->options->store, c->options->counters, EC_METRICS_STREAMS, c->accepts_open_metrics,
                            &c->out, err);
+}
+
+/* Who has a token; never the tokens themselves, nor their hashes. */
+static int tokens(ec_call *c, ea_err *err) {
+    ec_token *all = NULL;
+    size_t count = 0;
+    int rc = ec_tokens_read(c->options->store, &all, &count, err);
+    if (rc)
+        return rc;
+    ea_text_str(&c->out, "{\"items\":[");
+    for (size_t i = 0; i < count; i++) {
+        ea_text_printf(&c->out, "%s{\"id\":\"%s\",\"name\":", i ? "," : "", all[i].id);
+        ea_text_json_str(&c->out, all[i].name);
+        ea_text_printf(&c->out, ",\"scope\":\"%s\",\"hosts\":", ec_scope_name(all[i].scope));
+        ea_text_json_str(&c->out, all[i].hosts);
+        ea_text_printf(&c->out, ",\"created_seconds\":%lld}", (long long)all[i].created_s);
+    }
+    ea_text_str(&c->out, "]}\n");
+    free(all);
+    return 0;
 }
 
 /* POST {"sql": "SELECT ...", "host": "...", "rows": 1000, "format": "json"} */
@@ -71,6 +92,7 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/icon.svg", EC_LANE_QUESTION, asset},
     {EC_GET, "/api/v1/openapi.json", EC_LANE_QUESTION, asset},
     {EC_GET, "/metrics", EC_LANE_QUESTION, metrics},
+    {EC_GET, "/api/v1/tokens", EC_LANE_QUESTION, tokens},
     {EC_POST, "/api/v1/sql", EC_LANE_QUESTION, sql},
     {EC_GET, "/api/v1/queries", EC_LANE_QUESTION, ec_query_names},
     {EC_GET, "/api/v1/queries/{name}", EC_LANE_QUESTION, ec_query_named},

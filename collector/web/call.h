@@ -4,6 +4,8 @@
 #ifndef EC_WEB_CALL_H
 #define EC_WEB_CALL_H
 
+#include "access.h"
+#include "ask.h"
 #include "text.h"
 #include "web.h"
 
@@ -31,7 +33,8 @@ typedef struct ec_call {
     char *if_none_match; /* NULL: none */
     int accepts_gzip;
     int accepts_open_metrics;
-    atomic_int canceled; /* who asked is gone, or the server stops */
+    const ec_token *token; /* who asks; NULL: anybody on this machine */
+    atomic_int canceled;   /* who asked is gone, or the server stops */
 
     /* the answer: filled in by the handler */
     int status;       /* 0: 200 */
@@ -44,7 +47,7 @@ typedef struct ec_call {
 } ec_call;
 
 /* Answers a call. An error becomes a problem document (RFC 9457) with its message: EA_EUSAGE 400, EA_ENOTFOUND 404,
- * EA_ELIMIT 422, EA_ETIMEOUT 503, others 500. */
+ * EA_EREFUSED 403, EA_ELIMIT 422, EA_ETIMEOUT 503, others 500. */
 typedef int (*ec_handler)(ec_call *c, ea_err *err);
 
 /* Calls of a lane share its threads and its queue, so that those who listen for long do not hold up the others. */
@@ -62,6 +65,12 @@ extern const ec_route EC_ROUTES[];
 
 /* The value of a parameter of the query string; NULL when it is not there. */
 const char *ec_call_param(const ec_call *c, const char *name);
+/* EA_EREFUSED when the call's token may not see the host (NULL: all of them). */
+EA_MUST_CHECK int ec_call_may_see(const ec_call *c, const char *host, ea_err *err);
+/* Asks (ask.h) on behalf of the call: the only way to the store's content. EA_EREFUSED when its token may not see what
+ * the question is about. */
+EA_MUST_CHECK int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *listener, ec_outcome *ret,
+                              ea_err *err);
 /* Sends what is in `out` now; the handler goes on afterwards. Waits while the other side is slow. EA_ECANCELED. */
 EA_MUST_CHECK int ec_call_flush(ec_call *c, ea_err *err);
 /* Waits for so long, or until the call is canceled: then EA_ECANCELED. */

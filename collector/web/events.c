@@ -345,7 +345,7 @@ static int find_span(ec_call *c, search *s, int64_t to_ns, uint64_t batches, spa
                     " AND \"end\" >= ?1 ORDER BY \"end\" DESC LIMIT ?3)",
                     OWN_PARAMS, 1);
     *ret = (span){0};
-    return ec_ask(&q, &(ec_listener){on_nothing, on_span, ret}, &c->canceled, outcome, err);
+    return ec_call_ask(c, &q, &(ec_listener){on_nothing, on_span, ret}, outcome, err);
 }
 
 static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_outcome *outcome, ea_err *err) {
@@ -372,7 +372,7 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
             break;
         }
         ec_question q = question_of(c, s, sql.data, s->param_count, 0);
-        rc = ec_ask(&q, &(ec_listener){on_columns, on_event, p}, &c->canceled, outcome, err);
+        rc = ec_call_ask(c, &q, &(ec_listener){on_columns, on_event, p}, outcome, err);
         damaged = outcome->damaged > damaged ? outcome->damaged : damaged;
         if (is_no_table(rc, err)) { /* nothing of the class was ever stored */
             rc = 0;
@@ -479,7 +479,7 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
                                 " ORDER BY received LIMIT ?2)",
                                 OWN_PARAMS, 1);
     last = (span){0};
-    int rc = ec_ask(&q, &(ec_listener){on_nothing, on_span, &last}, &c->canceled, &outcome, err);
+    int rc = ec_call_ask(c, &q, &(ec_listener){on_nothing, on_span, &last}, &outcome, err);
     if (rc || !last.is_known)
         return rc;
     set_times(s, *after_ns, last.begin_ns, 0);
@@ -494,7 +494,7 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "follow events") : 0;
     if (!rc) {
         q = question_of(c, s, sql.data, s->param_count, 0);
-        rc = ec_ask(&q, &(ec_listener){on_columns, on_tail_event, &p}, &c->canceled, &outcome, err);
+        rc = ec_call_ask(c, &q, &(ec_listener){on_columns, on_tail_event, &p}, &outcome, err);
         if (is_no_table(rc, err))
             rc = 0;
     }
@@ -514,6 +514,12 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     int64_t after = ea_utc_ns();
     unsigned quiet = 0;
     int rc = read_search(c, &s, err);
+    if (!rc) /* before the answer begins */
+        rc = ec_call_may_see(c, s.host && *s.host ? s.host : NULL, err);
+    if (rc) {
+        deinit(&s);
+        return rc;
+    }
     c->type = "text/event-stream";
     ea_text_str(&c->out, ": events as they are stored\n\n");
     while (!rc && !(rc = ec_call_flush(c, err)) && !(rc = ec_call_wait(c, SECOND_NS, err))) {

@@ -10,10 +10,12 @@
  */
 #include "call.h"
 #include "platform.h"
+#include "tls.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -46,10 +48,12 @@ typedef struct ec_sender {
     struct ec_sender *all_next, **all_link; /* of all calls: the loop's */
     struct evhttp_request *http;            /* the loop's */
     struct evhttp_connection *connection;   /* the loop's; NULL when it is gone */
-    char *input;                            /* the body's copy */
-    int has_begun;                          /* the loop has sent the head of an answer in pieces */
-    int was_flushed;                        /* the answering thread's: there are pieces already */
-    size_t queued_bytes, output_bytes;      /* in pieces; in the connection's buffer. Under the mutex */
+    ec_token token;                         /* what call.token points to */
+    char address[HOST_BYTES];
+    char *input;                       /* the body's copy */
+    int has_begun;                     /* the loop has sent the head of an answer in pieces */
+    int was_flushed;                   /* the answering thread's: there are pieces already */
+    size_t queued_bytes, output_bytes; /* in pieces; in the connection's buffer. Under the mutex */
 } sender;
 
 typedef struct piece {
@@ -167,6 +171,9 @@ static void fail_call(ec_call *c, int rc, const ea_err *err) {
     case EA_ENOTFOUND:
         ec_call_problem(c, 404, "Not Found", err->message);
         break;
+    case EA_EREFUSED:
+        ec_call_problem(c, 403, "Forbidden", err->message);
+        break;
     case EA_ELIMIT:
         ec_call_problem(c, 422, "Unprocessable Content", err->message);
         break;
@@ -226,6 +233,8 @@ static const char *reason_of(int status) {
         return "Not Modified";
     case 400:
         return "Bad Request";
+    case 401:
+        return "Unauthorized";
     case 403:
         return "Forbidden";
     case 404:
@@ -238,6 +247,8 @@ static const char *reason_of(int status) {
         return "Misdirected Request";
     case 422:
         return "Unprocessable Content";
+    case 429:
+        return "Too Many Requests";
     case 503:
         return "Service Unavailable";
     default:
@@ -265,7 +276,10 @@ static void add_headers(struct evhttp_request *http, const ec_call *c) {
     }
     if (c->disposition[0])
         evhttp_add_header(h, "Content-Disposition", c->disposition);
-    if (c->status == 503) {
+    if (c->status == 401) /* a browser asks for the token as a password then, whatever the name */
+        evhttp_add_header(h, "WWW-Authenticate",
+                          "Basic realm=\"etwcollector: a token as password\", charset=\"UTF-8\"");
+    if (c->status == 503 || c->status == 429) {
         char seconds[12];
         snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
         evhttp_add_header(h, "Retry-After", seconds);
@@ -326,18 +340,57 @@ static void reply_whole(struct evhttp_request *http, const ec_call *c, const ea_
         evbuffer_free(body);
 }
 
+/* ---- who asks ---- */
+
+static void audit(const ec_web *w, const char *address, const ec_token *token, enum ec_method method, const char *path,
+                  int status, const char *note) {
+    if (w->options.audit)
+        ec_audit_add(w->options.audit, &(ec_audited){.address = address,
+                                                     .token = token ? token->name : NULL,
+                                                     .method = method == EC_POST ? "POST" : "GET",
+                                                     .path = path,
+                                                     .status = status,
+                                                     .note = note});
+}
+
+static void audit_call(const sender *s, int status) {
+    audit(s->web, s->address, s->call.token, s->call.route->method, s->call.path, status, NULL);
+}
+
+int ec_call_may_see(const ec_call *c, const char *host, ea_err *err) {
+    if (c->token && !ec_token_sees(c->token, host))
+        return ea_fail(err, EA_EREFUSED, "this token reads hosts %s: name one of them as host", c->token->hosts);
+    return 0;
+}
+
+int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *listener, ec_outcome *ret, ea_err *err) {
+    int rc = ec_call_may_see(c, question->host, err);
+    return rc ? rc : ec_ask(question, listener, &c->canceled, ret, err);
+}
+
+/* 0; 403 when the token is not good for this. */
+static int is_forbidden(const ec_call *c) {
+    enum ec_scope needed = strcmp(c->route->path, "/metrics") == 0         ? EC_SCOPE_METRICS
+                           : strcmp(c->route->path, "/api/v1/tokens") == 0 ? EC_SCOPE_ADMIN
+                                                                           : EC_SCOPE_READ;
+    /* metrics name all hosts */
+    return c->token && (c->token->scope < needed || (needed == EC_SCOPE_METRICS && *c->token->hosts)) ? 403 : 0;
+}
+
 static void send_piece(piece *p) {
     sender *s = p->from;
     ec_web *w = s->web;
     size_t n = p->text.len_bytes;
     if (p->is_whole) {
         let_go(s);
+        audit_call(s, s->call.status ? s->call.status : 200);
         reply_whole(s->http, &s->call, &p->text);
         free_sender(s);
         return;
     }
     if (!s->has_begun && s->connection) {
         int status = s->call.status ? s->call.status : 200;
+        audit_call(s, status);
         add_headers(s->http, &s->call);
         evhttp_send_reply_start(s->http, status, reason_of(status));
         (void)evbuffer_add_cb(bufferevent_get_output(evhttp_connection_get_bufferevent(s->connection)), on_sent, s);
@@ -607,35 +660,74 @@ static int read_request(sender *s, enum ec_method method, const char **ret_detai
     return 0;
 }
 
+/* Where a request comes from. */
+static void address_of(struct evhttp_request *http, char out[HOST_BYTES]) {
+    char *address = NULL;
+    ev_uint16_t port = 0;
+    struct evhttp_connection *connection = evhttp_request_get_connection(http);
+    if (connection)
+        evhttp_connection_get_peer(connection, &address, &port);
+    snprintf(out, HOST_BYTES, "%s", address ? address : "");
+}
+
+/* 0, or the status of a refusal, with the reason in *ret_detail or err. */
+static int admit(ec_web *w, struct evhttp_request *http, enum ec_method method, const char *address, ec_token *ret,
+                 const char **ret_detail, ea_err *err) {
+    struct evkeyvalq *h = evhttp_request_get_input_headers(http);
+    const char *host = evhttp_find_header(h, "Host");
+    /* where tokens are asked for, a foreign name has no certificate, and no browser sends it a token */
+    if (!w->options.access && !is_our_name(host)) {
+        *ret_detail = "the Host header names another machine: use this one's address";
+        return 421;
+    }
+    if ((*ret_detail = foreign(http, method, host ? host : "")))
+        return 403;
+    if (!w->options.access)
+        return 0;
+    int rc = ec_access_admit(w->options.access, address, evhttp_find_header(h, "Authorization"), ea_monotonic_ns(), ret,
+                             err);
+    *ret_detail = err->message;
+    if (rc && rc != EA_EREFUSED && rc != EA_ELIMIT)
+        ec_log_line(w->options.log, "web: %s", err->message);
+    return rc == 0 ? 0 : rc == EA_EREFUSED ? 401 : rc == EA_ELIMIT ? 429 : 503;
+}
+
 static void on_request(struct evhttp_request *http, void *arg) {
     ec_web *w = arg;
-    const char *host = evhttp_find_header(evhttp_request_get_input_headers(http), "Host"), *detail = NULL;
+    const char *detail = NULL;
     enum ec_method method = evhttp_request_get_command(http) == EVHTTP_REQ_POST ? EC_POST : EC_GET;
-    if (!is_our_name(host)) {
-        refuse(http, 421, "the Host header names another machine: use this one's address");
-        return;
-    }
-    if ((detail = foreign(http, method, host))) {
-        refuse(http, 403, detail);
-        return;
-    }
-    sender *s = calloc(1, sizeof *s);
+    ec_token token = {.scope = 0};
+    ea_err err = {0};
+    char address[HOST_BYTES];
+    ea_count(w->options.counters, EA_COUNT_web_requests, 1);
+    address_of(http, address);
+    int refused = admit(w, http, method, address, &token, &detail, &err);
+    sender *s = refused ? NULL : calloc(1, sizeof *s);
     if (!s) {
-        refuse(http, 503, "out of memory");
+        ea_count(w->options.counters, EA_COUNT_web_refused, 1);
+        audit(w, address, NULL, method, evhttp_request_get_uri(http), refused ? refused : 503, detail);
+        refuse(http, refused ? refused : 503, refused ? detail : "out of memory");
         return;
     }
+    s->token = token;
+    snprintf(s->address, sizeof s->address, "%s", address);
     s->web = w;
     s->http = http;
     s->call.options = &w->options;
+    s->call.token = w->options.access ? &s->token : NULL;
     s->call.sender = s;
     ea_text_init(&s->call.out);
     s->connection = evhttp_request_get_connection(http);
     int status = read_request(s, method, &detail);
+    if (!status && (status = is_forbidden(&s->call)))
+        detail = "this token is not good for that";
     if (!status && enqueue(s)) {
         status = 503;
         detail = "too many requests are waiting";
     }
     if (status) {
+        ea_count(w->options.counters, EA_COUNT_web_refused, 1);
+        audit(w, address, s->call.token, method, evhttp_request_get_uri(http), status, detail);
         free_sender(s);
         refuse(http, status, detail);
         return;
@@ -665,7 +757,7 @@ static int is_loopback(const char *host) {
 }
 
 /* "127.0.0.1:9100" or "[::1]:9100". */
-static int split_address(const char *listen, char host[HOST_BYTES], uint16_t *ret_port, ea_err *err) {
+static int split_address(const char *listen, int is_safe, char host[HOST_BYTES], uint16_t *ret_port, ea_err *err) {
     const char *colon = strrchr(listen, ':'), *begin = listen, *end = colon;
     char *rest = NULL;
     unsigned long port = colon ? strtoul(colon + 1, &rest, 10) : 0;
@@ -676,8 +768,8 @@ static int split_address(const char *listen, char host[HOST_BYTES], uint16_t *re
         end--;
     }
     snprintf(host, HOST_BYTES, "%.*s", (int)(end - begin), begin);
-    if (!is_loopback(host))
-        return ea_fail(err, EA_EUSAGE, "--web '%s': only an address on loopback, since there is no login", listen);
+    if (!is_safe && !is_loopback(host))
+        return ea_fail(err, EA_EUSAGE, "--web '%s': only an address on loopback; others need --web-tokens", listen);
     *ret_port = (uint16_t)port;
     return 0;
 }
@@ -690,6 +782,19 @@ static uint16_t port_of(evutil_socket_t fd) {
         return 0;
     memcpy(&v4, &a, sizeof v4); /* the port stands at the same place in both */
     return ntohs(v4.sin_port);
+}
+
+/* A connection that speaks TLS. Without memory libevent makes a plain one, on which no TLS client is understood. */
+static struct bufferevent *encrypted(struct event_base *events, void *arg) {
+    const ec_web *w = arg;
+    SSL *ssl = ec_tls_session(w->options.tls);
+    struct bufferevent *bev =
+        ssl ? bufferevent_openssl_socket_new(events, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE) : NULL;
+    if (bev)
+        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
+    else
+        SSL_free(ssl);
+    return bev;
 }
 
 static int start_http(ec_web *w, ea_err *err) {
@@ -705,6 +810,8 @@ static int start_http(ec_web *w, ea_err *err) {
     evhttp_set_timeout(w->http, TIMEOUT_S);
     evhttp_set_default_content_type(w->http, NULL);
     evhttp_set_gencb(w->http, on_request, w);
+    if (w->options.tls)
+        evhttp_set_bevcb(w->http, encrypted, w);
     struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(w->http, w->host, w->port);
     if (!bound)
         return ea_fail(err, EA_EIO, "listen on %s for the dashboard", w->listen);
@@ -740,7 +847,7 @@ int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
         w->options.limit_bytes = UINT64_C(1) << 30;
     int rc = w->listen && w->store ? 0 : ea_fail(err, EA_ENOMEM, "serve the dashboard");
     if (!rc)
-        rc = split_address(w->listen, w->host, &w->port, err);
+        rc = split_address(w->listen, w->options.tls && w->options.access, w->host, &w->port, err);
     if (!rc)
         rc = ea_mutex_create(&w->mutex, err);
     if (!rc)

@@ -7,21 +7,27 @@
 #ifndef EC_WEB_WEB_H
 #define EC_WEB_WEB_H
 
+#include "access.h"
+#include "audit.h"
 #include "counters.h"
 #include "log.h"
 
 typedef struct ec_web ec_web;
 
 typedef struct ec_web_options {
-    const char *listen;          /* "127.0.0.1:9100", "[::1]:0" (any free port) */
-    const char *store;           /* the store's folder */
-    const ea_counters *counters; /* the collector's own; borrowed */
-    ec_log *log;                 /* borrowed; may be NULL */
-    int64_t limit_ns;            /* of one question; 0: 30 s */
-    uint64_t limit_bytes;        /* memory of one question; 0: 1 GiB */
+    const char *listen;    /* "127.0.0.1:9100", "[::1]:0" (any free port), "0.0.0.0:9443" with tls and access */
+    const char *store;     /* the store's folder */
+    ea_counters *counters; /* the collector's own; borrowed */
+    struct ec_tls *tls;    /* borrowed; NULL: plain HTTP */
+    ec_access *access;     /* tokens; borrowed; NULL: everybody who reaches it may ask */
+    ec_audit *audit;       /* borrowed; may be NULL */
+    ec_log *log;           /* borrowed; may be NULL */
+    int64_t limit_ns;      /* of one question; 0: 30 s */
+    uint64_t limit_bytes;  /* memory of one question; 0: 1 GiB */
 } ec_web_options;
 
-/* options: copied, its texts too. EA_EUSAGE when listen is no loopback address. */
+/* options: copied, its texts too. EA_EUSAGE when listen is no loopback address, and there are not
+ * both TLS and tokens. */
 EA_MUST_CHECK int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err);
 uint16_t ec_web_port(const ec_web *w);
 /* Ends the questions that are being asked, and then the listener. NULL is allowed. */

@@ -1,0 +1,254 @@
+/* Tokens. See tokens.h. */
+#include "tokens.h"
+
+#include "platform.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECRET_BYTES = 32, ID_BYTES = 4, FIELDS = 6, FILE_MAX_BYTES = 1 << 20, LOCK_TRIES = 100 };
+static const int64_t LOCK_PAUSE_NS = 20 * INT64_C(1000000);
+static const char PREFIX[] = "ect_";
+
+static const char *const SCOPES[] = {"metrics", "read", "admin"};
+
+const char *ec_scope_name(enum ec_scope scope) {
+    return SCOPES[scope - EC_SCOPE_METRICS];
+}
+
+static int is_of(const char *s, const char *more, size_t room, int may_be_empty) {
+    size_t n = strlen(s);
+    for (size_t i = 0; i < n; i++)
+        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= '0' && s[i] <= '9') ||
+              strchr(more, s[i])))
+            return 0;
+    return n < room && (n > 0 || may_be_empty);
+}
+
+static int hash_of(const char *secret, size_t len_bytes, uint8_t out[EC_TOKEN_HASH_BYTES]) {
+    unsigned int n = 0;
+    return EVP_Digest(secret, len_bytes, out, &n, EVP_sha256(), NULL) == 1 && n == EC_TOKEN_HASH_BYTES;
+}
+
+/* ---- the file ---- */
+
+static int read_line(char *line, ec_token *ret) {
+    char *fields[FIELDS], *at = line;
+    size_t n = 0;
+    uint64_t created = 0;
+    for (int i = 0; i < FIELDS; i++) {
+        fields[i] = at;
+        if (!at)
+            return 0;
+        at = strchr(at, '\t');
+        if (at)
+            *at++ = 0;
+    }
+    *ret = (ec_token){.scope = 0};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(fields[2], SCOPES[i]) == 0)
+            ret->scope = (enum ec_scope)(EC_SCOPE_METRICS + i);
+    if (!ret->scope || at || strlen(fields[0]) != 2 * ID_BYTES || !is_of(fields[0], "", sizeof ret->id, 0) ||
+        !is_of(fields[4], "._-", sizeof ret->name, 0) || !is_of(fields[5], "._-*,", sizeof ret->hosts, 1) ||
+        ea_hex_parse(fields[1], ret->hash, sizeof ret->hash, &n) || n != sizeof ret->hash ||
+        ea_u64_parse(fields[3], &created) || created > INT64_MAX)
+        return 0;
+    ret->created_s = (int64_t)created;
+    snprintf(ret->id, sizeof ret->id, "%s", fields[0]);
+    snprintf(ret->name, sizeof ret->name, "%s", fields[4]);
+    snprintf(ret->hosts, sizeof ret->hosts, "%s", fields[5]);
+    return 1;
+}
+
+static void path_of(const char *dir, char out[1024]) {
+    snprintf(out, 1024, "%s/tokens", dir);
+}
+
+int ec_tokens_read(const char *dir, ec_token **ret, size_t *ret_count, ea_err *err) {
+    char path[1024], *text = NULL;
+    size_t len_bytes = 0, count = 0;
+    ec_token *tokens = NULL;
+    path_of(dir, path);
+    if (ea_path_exists(path)) {
+        int rc = ea_path_check_private(path, err);
+        if (!rc)
+            rc = ea_path_read_all(path, FILE_MAX_BYTES, &text, &len_bytes, err);
+        if (rc)
+            return rc;
+    }
+    if (len_bytes && !(tokens = calloc(EC_TOKENS_MAX, sizeof *tokens))) {
+        free(text);
+        return ea_fail(err, EA_ENOMEM, "read %s", path);
+    }
+    for (char *line = text, *next; tokens && line && *line && count < EC_TOKENS_MAX; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = 0;
+        count += (size_t)read_line(line, &tokens[count]);
+    }
+    free(text);
+    *ret = tokens;
+    *ret_count = count;
+    return 0;
+}
+
+static int write_tokens(const char *dir, const ec_token *tokens, size_t count, ea_err *err) {
+    char path[1024];
+    ea_text t;
+    path_of(dir, path);
+    ea_text_init(&t);
+    for (size_t i = 0; i < count; i++) {
+        ea_text_printf(&t, "%s\t", tokens[i].id);
+        ea_text_hex(&t, tokens[i].hash, sizeof tokens[i].hash);
+        ea_text_printf(&t, "\t%s\t%" PRId64 "\t%s\t%s\n", ec_scope_name(tokens[i].scope), tokens[i].created_s,
+                       tokens[i].name, tokens[i].hosts);
+    }
+    int rc = t.failed ? ea_fail(err, EA_ENOMEM, "write %s", path)
+                      : ea_path_write_all(path, t.data ? t.data : "", t.len_bytes, 1, err);
+    ea_text_deinit(&t);
+    return rc;
+}
+
+/* Two who change the file at a time do it one after the other. */
+static int lock(const char *dir, ea_file **ret, ea_err *err) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tokens.lock", dir);
+    int rc = ea_file_open(ret, path, EA_OPEN_APPEND, err);
+    for (int i = 0; !rc; i++) {
+        rc = ea_file_try_lock(*ret, err);
+        if (rc != EA_EBUSY || i == LOCK_TRIES)
+            break;
+        rc = 0;
+        ea_sleep_ns(LOCK_PAUSE_NS);
+    }
+    return rc;
+}
+
+int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts,
+                  char ret_token[EC_TOKEN_BYTES], ea_err *err) {
+    uint8_t id[ID_BYTES], random[SECRET_BYTES];
+    ec_token *tokens = NULL, *bigger, made = {.scope = scope, .created_s = ea_utc_ns() / INT64_C(1000000000)};
+    size_t count = 0;
+    ea_file *file = NULL;
+    if (!is_of(name, "._-", sizeof made.name, 0))
+        return ea_fail(err, EA_EUSAGE, "--name: letters, digits and . _ - are allowed, at most 63");
+    if (!is_of(hosts, "._-*,", sizeof made.hosts, 1) || (*hosts && scope != EC_SCOPE_READ))
+        return ea_fail(err, EA_EUSAGE, "--hosts: names with * in them, separated by commas, of a token that reads");
+    int rc = lock(dir, &file, err);
+    if (!rc)
+        rc = ec_tokens_read(dir, &tokens, &count, err);
+    for (size_t i = 0; !rc && i < count; i++)
+        if (strcmp(tokens[i].name, name) == 0)
+            rc = ea_fail(err, EA_EUSAGE, "--name: there is a token '%s' already", name);
+    if (!rc && count >= EC_TOKENS_MAX)
+        rc = ea_fail(err, EA_ELIMIT, "there are %d tokens: revoke some", EC_TOKENS_MAX);
+    if (!rc)
+        rc = ea_random_bytes(id, sizeof id, err);
+    if (!rc)
+        rc = ea_random_bytes(random, sizeof random, err);
+    if (!rc) {
+        ea_text t;
+        ea_text_init(&t);
+        ea_text_hex(&t, id, sizeof id);
+        snprintf(made.id, sizeof made.id, "%s", t.data ? t.data : "");
+        ea_text_clear(&t);
+        ea_text_hex(&t, random, sizeof random);
+        snprintf(made.name, sizeof made.name, "%s", name);
+        snprintf(made.hosts, sizeof made.hosts, "%s", hosts);
+        bigger = realloc(tokens, (count + 1) * sizeof *bigger);
+        if (t.failed || !bigger || !hash_of(t.data, t.len_bytes, made.hash))
+            rc = ea_fail(err, EA_ENOMEM, "make a token");
+        tokens = bigger ? bigger : tokens;
+        if (!rc) {
+            snprintf(ret_token, EC_TOKEN_BYTES, "%s%s_%s", PREFIX, made.id, t.data);
+            tokens[count++] = made;
+        }
+        if (t.data)
+            OPENSSL_cleanse(t.data, t.len_bytes);
+        ea_text_deinit(&t);
+    }
+    OPENSSL_cleanse(random, sizeof random);
+    if (!rc)
+        rc = write_tokens(dir, tokens, count, err);
+    free(tokens);
+    ea_file_close(file);
+    return rc;
+}
+
+int ec_tokens_revoke(const char *dir, const char *which, ea_err *err) {
+    ec_token *tokens = NULL;
+    size_t count = 0, kept = 0;
+    ea_file *file = NULL;
+    int rc = lock(dir, &file, err);
+    if (!rc)
+        rc = ec_tokens_read(dir, &tokens, &count, err);
+    for (size_t i = 0; !rc && i < count; i++)
+        if (strcmp(tokens[i].id, which) != 0 && strcmp(tokens[i].name, which) != 0)
+            tokens[kept++] = tokens[i];
+    if (!rc && kept == count)
+        rc = ea_fail(err, EA_ENOTFOUND, "revoke '%s': there is no such token", which);
+    if (!rc)
+        rc = write_tokens(dir, tokens, kept, err);
+    free(tokens);
+    ea_file_close(file);
+    return rc;
+}
+
+/* ---- what a token is good for ---- */
+
+const ec_token *ec_tokens_find(const ec_token *tokens, size_t count, const char *text) {
+    static const size_t HEAD = sizeof PREFIX - 1;
+    static const ec_token NOBODY = {.id = ""};
+    const ec_token *found = &NOBODY;
+    uint8_t hash[EC_TOKEN_HASH_BYTES];
+    if (strlen(text) != EC_TOKEN_BYTES - 1 || memcmp(text, PREFIX, HEAD) != 0 || text[HEAD + 2 * ID_BYTES] != '_')
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(tokens[i].id, text + HEAD, 2 * ID_BYTES) == 0) /* the id is no secret */
+            found = &tokens[i];
+    const char *secret = text + HEAD + 2 * ID_BYTES + 1;
+    int right = hash_of(secret, strlen(secret), hash) && CRYPTO_memcmp(hash, found->hash, sizeof hash) == 0;
+    return right && found != &NOBODY ? found : NULL;
+}
+
+/* One pattern of n bytes, in which * is any text, even none; letters of either case are alike, as in Windows' names. */
+static int fits(const char *pattern, size_t n, const char *name) {
+    const char *end = pattern + n, *star = NULL, *from = NULL;
+    while (*name) {
+        int a = pattern < end && *pattern >= 'A' && *pattern <= 'Z' ? *pattern + 32 : pattern < end ? *pattern : 0;
+        int b = *name >= 'A' && *name <= 'Z' ? *name + 32 : *name;
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            from = name;
+        } else if (pattern < end && a == b) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star;
+            name = ++from;
+        } else {
+            return 0;
+        }
+    }
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
+}
+
+int ec_token_sees(const ec_token *token, const char *host) {
+    if (token->scope < EC_SCOPE_READ)
+        return 0;
+    if (!*token->hosts)
+        return 1;
+    for (const char *at = token->hosts; host && *host && *at;) {
+        size_t n = strcspn(at, ",");
+        if (n && fits(at, n, host))
+            return 1;
+        at += n + (at[n] == ',');
+    }
+    return 0;
+}

@@ -1,0 +1,57 @@
+/* The tokens by which people and programs read: DIR/tokens, a line each, with a token's hash and never the token.
+ *
+ *     id \t SHA-256 of the secret, hex \t scope \t created, s since 1970 \t name \t hosts
+ *
+ * A token is "ect_" id "_" secret: 8 and 64 hex digits. The secret is 256 random bits, so that a plain hash of it is as
+ * good as a slow one. hosts: names with * in them, separated by commas; empty: all. Lines that cannot be read are no
+ * tokens.
+ * Before it: the commands token add, list, revoke. After it: access.h. Thread: any. */
+#ifndef EC_ACCESS_TOKENS_H
+#define EC_ACCESS_TOKENS_H
+
+#include "err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    EC_TOKENS_MAX = 1024,
+    EC_TOKEN_ID_BYTES = 9,
+    EC_TOKEN_NAME_BYTES = 64,
+    EC_TOKEN_HOSTS_BYTES = 512,
+    EC_TOKEN_HASH_BYTES = 32,
+    EC_TOKEN_BYTES = 78, /* of a token's text, with its NUL */
+};
+
+/* Each may do what those before it may. */
+enum ec_scope {
+    EC_SCOPE_METRICS = 1, /* /metrics */
+    EC_SCOPE_READ,        /* the dashboard and the API; only some hosts, if the token says so */
+    EC_SCOPE_ADMIN,       /* who else has a token */
+};
+/* "metrics", "read", "admin". */
+const char *ec_scope_name(enum ec_scope scope);
+
+typedef struct ec_token {
+    char id[EC_TOKEN_ID_BYTES], name[EC_TOKEN_NAME_BYTES], hosts[EC_TOKEN_HOSTS_BYTES];
+    enum ec_scope scope;
+    int64_t created_s;
+    uint8_t hash[EC_TOKEN_HASH_BYTES];
+} ec_token;
+
+/* All of them, malloc'd into *ret; none when there is no file. EA_EREFUSED when others than the owner may read it. */
+EA_MUST_CHECK int ec_tokens_read(const char *dir, ec_token **ret, size_t *ret_count, ea_err *err);
+/* Makes one and keeps its hash; the token itself goes to ret_token and nowhere else. EA_EUSAGE: a name or hosts of
+ * other characters than letters, digits and . _ - (hosts: and * ,), or a name that is taken. */
+EA_MUST_CHECK int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts,
+                                char ret_token[EC_TOKEN_BYTES], ea_err *err);
+/* By id or name. EA_ENOTFOUND. */
+EA_MUST_CHECK int ec_tokens_revoke(const char *dir, const char *which, ea_err *err);
+
+/* The token of a text, among these: NULL when none is. Takes as long for a wrong secret as for a right one, and for an
+ * id that is not there. */
+const ec_token *ec_tokens_find(const ec_token *tokens, size_t count, const char *text);
+/* 1 when the token may see the host; NULL: all hosts at once. */
+int ec_token_sees(const ec_token *token, const char *host);
+
+#endif

@@ -1,0 +1,159 @@
+/* etwcollector token add, list, revoke: who may read over the network (run --web-tokens).
+ * Before it: main.c. After it: collector/access. Thread: the main one. */
+#include "audit.h"
+#include "clock.h"
+#include "commands.h"
+#include "text.h"
+#include "tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store, *name, *hosts;
+    int scope; /* index into SCOPES */
+    int json;
+} options;
+
+static const char *const SCOPES[] = {"metrics", "read", "admin", NULL};
+
+/* What was done to tokens stands among what was asked with them. */
+static int audit(const char *store, const char *name, const char *note, ea_err *err) {
+    ec_audit *a = NULL;
+    int rc = ec_audit_open(&a, store, UINT64_MAX, err);
+    if (!rc)
+        ec_audit_add(a, &(ec_audited){.token = name, .note = note});
+    ec_audit_close(a);
+    return rc;
+}
+
+static int finish(int rc, const ea_err *err) {
+    if (rc)
+        ea_err_print(stderr, "etwcollector", err);
+    return ea_exit_code(rc);
+}
+
+static int add(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    char token[EC_TOKEN_BYTES];
+    (void)operand_count, (void)operands;
+    int rc = ec_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope), o->hosts ? o->hosts : "",
+                           token, &err);
+    if (!rc)
+        rc = audit(o->store, o->name, "token added", &err);
+    if (!rc && (printf("%s\n", token) < 0 || fflush(stdout)))
+        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    return finish(rc, &err);
+}
+
+static int revoke(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    (void)operand_count;
+    int rc = ec_tokens_revoke(o->store, operands[0], &err);
+    if (!rc)
+        rc = audit(o->store, operands[0], "token revoked", &err);
+    return finish(rc, &err);
+}
+
+static int list(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    ec_token *tokens = NULL;
+    size_t count = 0;
+    ea_text t;
+    (void)operand_count, (void)operands;
+    ea_text_init(&t);
+    int rc = ec_tokens_read(o->store, &tokens, &count, &err);
+    if (!rc && o->json)
+        ea_text_str(&t, "{\"tokens\": [");
+    for (size_t i = 0; !rc && i < count; i++) {
+        const ec_token *k = &tokens[i];
+        /* names and hosts are of letters, digits and . _ - * , alone (tokens.h) */
+        if (o->json)
+            ea_text_printf(&t,
+                           "%s{\"id\": \"%s\", \"name\": \"%s\", \"scope\": \"%s\", \"hosts\": \"%s\", \"created\": \"",
+                           i ? ", " : "", k->id, k->name, ec_scope_name(k->scope), k->hosts);
+        else
+            ea_text_printf(&t, "%s  %-7s  %s%s%s, since ", k->id, ec_scope_name(k->scope), k->name,
+                           *k->hosts ? ", hosts " : "", k->hosts);
+        ea_text_utc_ns(&t, k->created_s * INT64_C(1000000000));
+        ea_text_str(&t, o->json ? "\"}" : "\n");
+    }
+    if (!rc && o->json)
+        ea_text_str(&t, "]}\n");
+    if (!rc && t.failed)
+        rc = ea_fail(&err, EA_ENOMEM, "list the tokens");
+    if (!rc && t.len_bytes && (fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout)))
+        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    free(tokens);
+    ea_text_deinit(&t);
+    return finish(rc, &err);
+}
+
+#define STORE                                                                                                          \
+    {                                                                                                                  \
+        .name = "store", .argument = "DIR", .type = EA_OPT_STRING, .offset = offsetof(options, store), .required = 1,  \
+        .help = "the collector's folder"                                                                               \
+    }
+
+static const ea_option ADD_OPTIONS[] = {
+    STORE,
+    {.name = "name",
+     .argument = "NAME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, name),
+     .required = 1,
+     .help = "whose it is: letters, digits and . _ -"},
+    {.name = "scope",
+     .argument = "SCOPE",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, scope),
+     .fallback = "read",
+     .choices = SCOPES,
+     .help = "what it is good for: /metrics; also the dashboard and the API; also the list of tokens"},
+    {.name = "hosts",
+     .argument = "NAMES",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, hosts),
+     .help = "read these hosts alone: names with * in them, separated by commas"},
+    {.name = NULL},
+};
+static const ea_option LIST_OPTIONS[] = {
+    STORE,
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+    {.name = NULL},
+};
+static const ea_option REVOKE_OPTIONS[] = {STORE, {.name = NULL}};
+
+const ea_command ec_cmd_token_add = {
+    .name = "token add",
+    .operands = "",
+    .summary = "Make a token with which somebody reads over the network, and print it once",
+    .details =
+        "The store keeps its hash alone. A collector that runs knows it at once. Programs send it as\n"
+        "\"Authorization: Bearer TOKEN\"; a browser asks for a password, which is the token, whatever the name.\n"
+        "A token with --hosts reads what names one of them: /api/v1/hosts/HOST/..., or host=HOST.",
+    .options = ADD_OPTIONS,
+    .options_size = sizeof(options),
+    .run = add,
+};
+const ea_command ec_cmd_token_list = {
+    .name = "token list",
+    .operands = "",
+    .summary = "List the tokens: id, scope, name, hosts",
+    .options = LIST_OPTIONS,
+    .options_size = sizeof(options),
+    .run = list,
+};
+const ea_command ec_cmd_token_revoke = {
+    .name = "token revoke",
+    .operands = "TOKEN",
+    .summary = "Revoke a token, by its id or name; a collector that runs refuses it from the next request on",
+    .options = REVOKE_OPTIONS,
+    .options_size = sizeof(options),
+    .run = revoke,
+    .min_operands = 1,
+    .max_operands = 1,
+};

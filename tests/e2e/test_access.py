@@ -1,0 +1,197 @@
+"""Access: without TLS and tokens only loopback is served; with them each scope reads what it is for and nothing else,
+wrong tokens are slowed down, revoked ones refused at once, and what was asked stands in the audit log as it was, whatever
+it says.
+
+usage: test_access.py --build DIR [--soak] [--keep]
+"""
+# sanitizers: asan-ubsan
+import base64
+import http.client
+import json
+import re
+import ssl
+
+import harness
+import traces
+
+TRACE = "clr-kernel-win8-x64"
+
+
+class Client:
+    """Requests over TLS from an address of loopback that nobody else has."""
+
+    def __init__(self, env, port):
+        self.context = ssl.create_default_context(cafile=env.certs / "ca.crt")
+        self.port = port
+
+    def ask(self, path, token=None, header=None, method="GET", body=None, source="127.0.0.1", headers=None):
+        connection = http.client.HTTPSConnection("localhost", self.port, timeout=60, context=self.context,
+                                                 source_address=(source, 0))
+        sent = dict(headers or {})
+        if token:
+            sent["Authorization"] = f"Bearer {token}"
+        if header:
+            sent["Authorization"] = header
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        connection.request(method, path, body=json.dumps(body) if body is not None else None, headers=sent)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text, answer
+
+    def status(self, path, *arguments, **named):
+        return self.ask(path, *arguments, **named)[0]
+
+
+def new_token(env, store, name, *more):
+    token = env.run([env.collector, "token", "add", "--store", store, "--name", name, *more]).stdout.strip()
+    if not re.fullmatch(r"ect_[0-9a-f]{8}_[0-9a-f]{64}", token):
+        raise harness.Failure(f"a token: {token}")
+    return token
+
+
+def routes():
+    """The paths of the program, from its table."""
+    text = (harness.ROOT / "collector/web/api.c").read_text()
+    found = re.findall(r'\{EC_(GET|POST), "([^"]+)"', text)
+    if len(found) < 20:
+        raise harness.Failure(f"only {len(found)} routes found")
+    return found
+
+
+def check_scopes(checks, client, tokens):
+    """Every path with every scope: who is let through, and who gets 401 or 403."""
+    count = 0
+    for method, route in routes():
+        if route.endswith("/tail"):
+            continue
+        for host in ("alpha", "beta"):
+            path = route.replace("{host}", host).replace("{stream}", "1").replace("{instance}", "1").replace("{name}", "process-starts")
+            of_store = route.startswith("/api/v1/") and route not in ("/api/v1/openapi.json", "/api/v1/queries", "/api/v1/tokens")
+            body = {"sql": "SELECT 1", "host": host} if method == "POST" else None
+            if of_store and "{host}" not in route and method == "GET":
+                path += f"?host={host}"
+            for number, (scope, token) in enumerate(tokens.items()):
+                if scope == "none":
+                    allowed = {401}
+                elif route == "/metrics":
+                    allowed = {403} if scope == "group" else {200}
+                elif scope == "metrics" or (route == "/api/v1/tokens" and scope != "admin"):
+                    allowed = {403}
+                elif scope == "group" and of_store and (host == "beta" or route in ("/api/v1/hosts", "/api/v1/fleet", "/api/v1/classes", "/api/v1/columns")):
+                    # a list of all machines takes no host, or is of one that is not in the group
+                    allowed = {403} if host == "beta" else {200, 403}
+                else:
+                    allowed = {200, 400, 404, 503}  # let through: whatever the answer is
+                source = f"127.{number + 1}.{count // 100 + 1}.{1 if host == 'alpha' else 2}"
+                status, text, _ = client.ask(path, token, method=method, body=body, source=source)
+                count += 1
+                for _ in range(40):  # a token's own rate is bounded: wait for it
+                    if status != 429:
+                        break
+                    harness.time.sleep(0.1)
+                    status, text, _ = client.ask(path, token, method=method, body=body, source=source)
+                checks.that(status in allowed, f"{method} {path} with scope {scope}: {status}, expected one of {allowed}: {text[:200]}")
+    return count
+
+
+def check_group(checks, client, token):
+    """A token of some hosts sees nothing of others, whatever it asks."""
+    sql = "SELECT DISTINCT host FROM events UNION SELECT host FROM processes UNION SELECT host FROM hosts"
+    status, text, _ = client.ask("/api/v1/sql", token, method="POST", body={"sql": sql, "host": "alpha"}, source="127.9.0.1")
+    checks.equal((status, json.loads(text)["rows"] if status == 200 else text), (200, [["alpha"]]), "hosts that SQL shows to a group")
+    for body in ({"sql": sql}, {"sql": sql, "host": ""}, {"sql": sql, "host": "beta"}, {"sql": sql, "host": "*"}):
+        checks.equal(client.status("/api/v1/sql", token, method="POST", body=body, source="127.9.0.1"), 403, f"{body}")
+    for path in ("/api/v1/events", "/api/v1/events?host=beta", "/api/v1/events?host=beta&host=alpha", "/api/v1/processes?host=",
+                 "/api/v1/events/tail?host=beta", "/api/v1/hosts/beta/processes?host=alpha"):
+        status, text, _ = client.ask(path, token, source="127.9.0.2")
+        checks.equal(status, 403, f"{path} of a group: {text[:300]}")
+
+
+def check_limits(checks, client, right):
+    """Guessing ends soon, for the one who guesses alone; so does asking too often."""
+    wrong = right[:-1] + ("0" if right[-1] != "0" else "1")
+    seen = [client.status("/metrics", wrong, source="127.20.0.1") for _ in range(14)]
+    checks.that(seen[:10] == [401] * 10 and set(seen[10:]) == {429}, f"guesses: {seen}")
+    checks.equal(client.status("/metrics", right, source="127.20.0.1"), 429, "the right token after too many wrong ones")
+    checks.equal(client.status("/metrics", right, source="127.20.0.2"), 200, "... from another address")
+    for header in ("Bearer", "Bearer ", "Basic !!!", "Basic " + base64.b64encode(b"no colon").decode(), "Digest x", "Bearer " + "a" * 5000,
+                   "Basic " + base64.b64encode(b"u:" + wrong.encode()).decode()):
+        checks.equal(client.status("/metrics", header=header, source="127.20.0.3"), 401, f"Authorization: {header[:40]}")
+    checks.equal(client.status("/metrics", header="Basic " + base64.b64encode(b"me:" + right.encode()).decode(), source="127.20.0.4"), 200,
+                 "the token as a password")
+
+
+def check_audit(checks, env, client, collector, token):
+    """A line each, as JSON, whatever is in a path; a file that is full makes room."""
+    evil = "/api/v1/hosts/%0a%7b%22token%22:%22admin%22%7d%1b%5b31m%00%ff/processes"
+    client.ask(evil, token, source="127.30.0.1")
+    client.ask("/<script>'\"%0d%0a", token, source="127.30.0.1")
+    log = collector.store / "audit.jsonl"
+    raw = log.read_bytes()
+    lines = [json.loads(line) for line in raw.decode().splitlines()]
+    mine = [entry for entry in lines if entry.get("address") == "127.30.0.1"]
+    checks.equal(len(mine), 2, f"lines of two requests: {mine}")
+    checks.that(all(entry["token"] == "reader" and entry["status"] >= 400 for entry in mine), f"{mine}")
+    checks.that(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", raw), "control characters in the audit log")
+    checks.that(all("time" in entry and ("path" in entry or "note" in entry) for entry in lines), "what an entry has")
+    secret = token.split("_")[2].encode()
+    for file in collector.store.rglob("*"):
+        if file.is_file():
+            checks.that(secret not in file.read_bytes(), f"the token itself stands in {file.name}")
+    checks.equal((collector.store / "tokens").stat().st_mode & 0o77, 0, "who else may read the tokens' file")
+    checks.that([e for e in lines if e.get("note") == "token added" and e.get("token") == "reader"], "the making of a token")
+
+
+def check_commands(checks, env, collector, client, tokens):
+    store = collector.store
+    listed = json.loads(env.run([env.collector, "token", "list", "--store", store, "--json"]).stdout)["tokens"]
+    checks.equal({(t["name"], t["scope"], t["hosts"]) for t in listed},
+                 {("prometheus", "metrics", ""), ("group", "read", "al*,gamma"), ("reader", "read", ""), ("boss", "admin", "")}, "the tokens")
+    told = json.loads(client.ask("/api/v1/tokens", tokens["admin"], source="127.40.0.1")[1])["items"]
+    checks.equal({t["id"] for t in told}, {t["id"] for t in listed}, "tokens that an admin sees")
+    checks.that(not any("hash" in json.dumps(t) for t in told), "hashes that an admin sees")
+    for name, more in (("reader", []), ("a b", []), ("x\n", []), ("m", ["--scope", "metrics", "--hosts", "a"]), ("y", ["--hosts", "a b"]), ("z" * 70, [])):
+        done = env.run([env.collector, "token", "add", "--store", store, "--name", name, *more], check=False)
+        checks.equal((done.returncode, done.stdout), (2, ""), f"a token {name!r} {more}")
+    checks.equal(env.run([env.collector, "token", "revoke", "--store", store, "nobody"], check=False).returncode, 1, "revoking what is not there")
+    env.run([env.collector, "token", "revoke", "--store", store, "reader"])
+    checks.equal(client.status("/api/v1/hosts", tokens["read"], source="127.40.0.2"), 401, "a revoked token, at once")
+    (store / "tokens").chmod(0o644)
+    checks.equal(client.status("/api/v1/hosts", tokens["admin"], source="127.40.0.3"), 503, "a tokens' file that others may read")
+    (store / "tokens").chmod(0o600)
+
+
+def test(env, checks, _):
+    env.make_certificates(["alpha", "beta"])
+    collector = env.new_collector(extra=["--web", "0.0.0.0:0", "--web-tokens"]).start()
+    port = int(re.search(r"dashboard on https://0.0.0.0:(\d+)/", collector.log()).group(1))
+    client = Client(env, port)
+    for agent in ("alpha", "beta"):
+        env.replay(traces.paths(TRACE, env.build), collector, agent=agent, spool=env.folder / agent)
+    collector.ask("ps", "--host", "beta", "--at", "end")  # the history is there then
+    tokens = {"none": None, "metrics": new_token(env, collector.store, "prometheus", "--scope", "metrics"),
+              "group": new_token(env, collector.store, "group", "--hosts", "al*,gamma"),
+              "read": new_token(env, collector.store, "reader"), "admin": new_token(env, collector.store, "boss", "--scope", "admin")}
+    count = check_scopes(checks, client, tokens)
+    check_group(checks, client, tokens["group"])
+    check_limits(checks, client, tokens["admin"])
+    check_audit(checks, env, client, collector, tokens["read"])
+    check_commands(checks, env, collector, client, tokens)
+    plain = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        plain.request("GET", "/metrics", headers={"Authorization": f"Bearer {tokens['admin']}"})
+        checks.that(plain.getresponse().status not in (200, 401), "an answer without TLS")
+    except (http.client.HTTPException, OSError):
+        checks.that(True, "no answer without TLS")
+    collector.stop()
+    for more in (["--web", "0.0.0.0:0"], ["--web", "[::]:0"], ["--web", "192.0.2.1:0"]):
+        refused = env.run([env.collector, "run", "--store", env.folder / "other", "--listen", "127.0.0.1:0", "--cert", env.certs / "server.crt",
+                           "--key", env.certs / "server.key", "--ca", env.certs / "ca.crt", *more], check=False)
+        checks.equal(refused.returncode, 2, f"everybody, without tokens: {more}")
+    print(f"{count} requests of 5 kinds of askers to {len(routes())} paths: each got what its scope is for")
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)

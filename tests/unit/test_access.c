@@ -1,0 +1,196 @@
+/* Tokens and how often they may be used: what is kept of them, who is let in, who has to wait. */
+#include "access.h"
+#include "audit.h"
+
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const int64_t S_NS = INT64_C(1000000000);
+static ea_err err;
+
+static void add(const char *name, enum ec_scope scope, const char *hosts, char token[EC_TOKEN_BYTES]) {
+    if (ec_tokens_add(scratch, name, scope, hosts, token, &err))
+        fail_msg("add: %s", err.message);
+}
+
+static int admit(ec_access *a, const char *address, const char *token, int64_t now_ns, ec_token *ret) {
+    char header[128];
+    snprintf(header, sizeof header, "Bearer %s", token);
+    return ec_access_admit(a, address, header, now_ns, ret, &err);
+}
+
+/* Every character of a token counts; a right id alone is nothing. */
+static void each_character_counts(void **state) {
+    (void)state;
+    char token[EC_TOKEN_BYTES], wrong[EC_TOKEN_BYTES];
+    ec_token *all = NULL;
+    size_t count = 0;
+    add("one", EC_SCOPE_READ, "", token);
+    add("two", EC_SCOPE_ADMIN, "", wrong);
+    assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+    assert_int_equal(count, 2);
+    const ec_token *found = ec_tokens_find(all, count, token);
+    assert_non_null(found);
+    assert_string_equal(found->name, "one");
+    for (size_t i = 0; i < EC_TOKEN_BYTES - 1; i++) {
+        memcpy(wrong, token, sizeof wrong);
+        wrong[i] = wrong[i] == 'f' ? 'e' : 'f';
+        assert_null(ec_tokens_find(all, count, wrong));
+        wrong[i] = 0;
+        assert_null(ec_tokens_find(all, count, wrong));
+    }
+    assert_null(ec_tokens_find(NULL, 0, token));
+    free(all);
+    assert_int_equal(ec_tokens_revoke(scratch, "one", &err), 0);
+    assert_int_equal(ec_tokens_revoke(scratch, "one", &err), EA_ENOTFOUND);
+}
+
+static void groups_see_theirs(void **state) {
+    (void)state;
+    static const struct {
+        const char *hosts, *host;
+        int sees;
+    } CASES[] = {
+        {"", "any", 1},     {"", NULL, 1},         {"pc-1", "pc-1", 1},   {"pc-1", "PC-1", 1},  {"pc-1", "pc-11", 0},
+        {"pc-1", NULL, 0},  {"pc-1", "", 0},       {"pc-*", "pc-", 1},    {"pc-*", "xpc-1", 0}, {"*-x,pc-9", "a-x", 1},
+        {"*-x", "a-xy", 0}, {"a*b*c", "a-b-c", 1}, {"a*b*c", "a-c-b", 0}, {",,x", "", 0},       {",,x", "x", 1},
+        {"a**", "a", 1},    {"*", "anything", 1},  {"*", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        ec_token t = {.scope = EC_SCOPE_READ};
+        snprintf(t.hosts, sizeof t.hosts, "%s", CASES[i].hosts);
+        if (ec_token_sees(&t, CASES[i].host) != CASES[i].sees)
+            fail_msg("'%s' of '%s'", CASES[i].host ? CASES[i].host : "NULL", CASES[i].hosts);
+        t.scope = EC_SCOPE_METRICS;
+        assert_int_equal(ec_token_sees(&t, CASES[i].host), 0);
+    }
+}
+
+static void guessing_ends(void **state) {
+    (void)state;
+    char token[EC_TOKEN_BYTES];
+    ec_access *a = NULL;
+    ec_token who;
+    int64_t now = 5 * S_NS;
+    add("right", EC_SCOPE_READ, "", token);
+    assert_int_equal(ec_access_open(&a, scratch, &err), 0);
+    for (int i = 0; i < EC_ACCESS_FAILURES; i++)
+        assert_int_equal(admit(a, "192.0.2.1", "wrong", now, &who), EA_EREFUSED);
+    assert_int_equal(admit(a, "192.0.2.1", token, now, &who), EA_ELIMIT);
+    assert_int_equal(admit(a, "192.0.2.2", token, now, &who), 0); /* others are not harmed */
+    assert_string_equal(who.name, "right");
+    now += (EC_ACCESS_PENALTY_S + 1) * S_NS;
+    assert_int_equal(admit(a, "192.0.2.1", token, now, &who), 0);
+    /* an attacker of IPv6 has 2^64 addresses: they count as one */
+    char address[64];
+    for (int i = 0; i < EC_ACCESS_FAILURES; i++) {
+        snprintf(address, sizeof address, "2001:db8::%x", i + 1);
+        assert_int_equal(admit(a, address, "wrong", now, &who), EA_EREFUSED);
+    }
+    assert_int_equal(admit(a, "2001:db8::ffff", token, now, &who), EA_ELIMIT);
+    assert_int_equal(admit(a, "2001:db8:1::1", token, now, &who), 0);
+    /* no token at all is a browser that was not asked yet: it is told so, however often */
+    for (int i = 0; i < 2 * EC_ACCESS_FAILURES; i++)
+        assert_int_equal(ec_access_admit(a, "192.0.2.3", NULL, now, &who, &err), EA_EREFUSED);
+    assert_int_equal(admit(a, "192.0.2.3", token, now, &who), 0);
+    /* revoked: refused at once */
+    assert_int_equal(ec_tokens_revoke(scratch, "right", &err), 0);
+    assert_int_equal(admit(a, "192.0.2.4", token, now, &who), EA_EREFUSED);
+    ec_access_close(a);
+}
+
+static void rates_are_bounded(void **state) {
+    (void)state;
+    char token[EC_TOKEN_BYTES], other[EC_TOKEN_BYTES], address[32];
+    ec_access *a = NULL;
+    ec_token who;
+    int64_t now = 9 * S_NS;
+    add("busy", EC_SCOPE_READ, "", token);
+    add("idle", EC_SCOPE_READ, "", other);
+    assert_int_equal(ec_access_open(&a, scratch, &err), 0);
+    for (int i = 0; i < EC_ACCESS_BURST; i++)
+        assert_int_equal(admit(a, "192.0.2.9", token, now, &who), 0);
+    assert_int_equal(admit(a, "192.0.2.9", token, now, &who), EA_ELIMIT); /* the address's */
+    assert_int_equal(admit(a, "192.0.2.8", token, now, &who), EA_ELIMIT); /* the token's */
+    assert_int_equal(admit(a, "192.0.2.8", other, now, &who), 0);
+    now += S_NS;
+    int let_in = 0;
+    for (int i = 0; i < EC_ACCESS_BURST; i++)
+        let_in += admit(a, "192.0.2.7", token, now, &who) == 0;
+    assert_in_range(let_in, EC_ACCESS_RATE, EC_ACCESS_RATE + 1);
+    /* more addresses than are remembered: everybody is still let in, and memory is what it was */
+    for (int i = 0; i < 3 * EC_ACCESS_ADDRESSES; i++) {
+        snprintf(address, sizeof address, "10.%d.%d.%d", i >> 16, (i >> 8) & 255, i & 255);
+        now += S_NS / EC_ACCESS_RATE;
+        assert_int_equal(admit(a, address, other, now, &who), 0);
+    }
+    ec_access_close(a);
+}
+
+static void audit_is_bounded(void **state) {
+    (void)state;
+    ec_audit *a = NULL;
+    char *text = NULL;
+    size_t len_bytes = 0;
+    assert_int_equal(ec_audit_open(&a, scratch, 4096, &err), 0);
+    for (int i = 0; i < 2000; i++)
+        ec_audit_add(a, &(ec_audited){.address = "192.0.2.1",
+                                      .method = "GET",
+                                      .path = "/\n{\"token\":\"admin\"}\x1b[31m\xff\"",
+                                      .status = 404});
+    ec_audit_close(a);
+    const char *const files[] = {"audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.3", "audit.jsonl.4"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        assert_int_equal(ea_path_read_all(scratch_path(files[i]), 1 << 20, &text, &len_bytes, &err), 0);
+        assert_in_range(len_bytes, 100, 4096);
+        for (size_t k = 0; k < len_bytes; k++)
+            if ((unsigned char)text[k] < 0x20 && text[k] != '\n')
+                fail_msg("a control character in %s", files[i]);
+        for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+            assert_memory_equal(line, "{\"time\":\"", 9);
+        free(text);
+    }
+    assert_false(ea_path_exists(scratch_path("audit.jsonl.5")));
+}
+
+/* What cannot be read lets nobody in. */
+static void damaged_files_let_nobody_in(void **state) {
+    (void)state;
+    char token[EC_TOKEN_BYTES];
+    ec_access *a = NULL;
+    ec_token who, *all = NULL;
+    size_t count = 7;
+    add("x", EC_SCOPE_READ, "", token);
+    assert_int_equal(ec_access_open(&a, scratch, &err), 0);
+    assert_int_equal(admit(a, "192.0.2.1", token, S_NS, &who), 0);
+    static const char LINES[] =
+        "\n\t\t\t\t\t\nabcdefgh\tnothex\tread\t1\tn\t\n"
+        "abcdefgh\t00\tread\t1\tn\t\ntoo\tfew\n"
+        "01234567\t0000000000000000000000000000000000000000000000000000000000000000\troot\t1\tn\t\n";
+    assert_int_equal(ea_path_write_all(scratch_path("tokens"), LINES, sizeof LINES - 1, 1, &err), 0);
+    assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+    assert_int_equal(count, 0);
+    free(all);
+    assert_int_equal(admit(a, "192.0.2.1", token, S_NS, &who), EA_EREFUSED);
+    ec_access_close(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_character_counts, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(groups_see_theirs, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(guessing_ends, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(rates_are_bounded, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(audit_is_bounded, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(damaged_files_let_nobody_in, scratch_make, scratch_clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
