@@ -72,8 +72,10 @@ static void put(const char *line, size_t len_bytes) {
         ea_text_str(&t, "etwagent: ");
         ea_text_add(&t, line, len_bytes);
         ea_text_char(&t, '\n');
-        if (!t.failed)
+        if (!t.failed) {
             fwrite(t.data, 1, t.len_bytes, stderr);
+            fflush(stderr); /* Windows' C library keeps it back when it is a file */
+        }
         ea_text_deinit(&t);
     }
     if (voice.path) {

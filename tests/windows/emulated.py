@@ -57,6 +57,7 @@ class Machine:
         patched(windows_build / "service" / "app" / "etwagent.exe", self.agent)
         for dll in (ETW[1], TDH[1]):
             shutil.copy(windows_build / "tests" / "windows" / ETW[1], session.drive / "windows" / "system32" / dll)
+        (session.drive / "etwemul.table").unlink(missing_ok=True)  # no session runs on a machine that has just begun
         self.script, self.config = self.folder / "emulator.txt", self.folder / "agent.yaml"
         self.status_file, self.log_file = self.folder / "status.json", self.folder / "agent.log"
         self.spool = self.folder / "spool"
@@ -79,7 +80,7 @@ class Machine:
         self.config.write_text("".join(lines) + f"batching:\n  {batching}\nsessions: {json.dumps(sessions)}\n")
 
     def control(self, *words, check=True):
-        done = self.session.run([self.emulctl, *words], environment=self.environment)
+        done = self.session.run([self.emulctl, *words])
         if check and done.returncode:
             raise harness.Failure(f"emulctl {words}: {done.stderr}")
         return done

@@ -79,8 +79,10 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     WCHAR path[EMUL_FILE];
     (void)unused, (void)parameter, (void)context;
     mutex = CreateMutexW(NULL, FALSE, L"etwemul-lock");
-    HANDLE mapping =
-        CreateFileMappingW(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, 0, sizeof(emul_table), L"etwemul-table");
+    /* a file, so that sessions outlive the programs that started them, as Windows' own do */
+    HANDLE file = CreateFileW(L"C:\\etwemul.table", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE,
+                              NULL, OPEN_ALWAYS, 0, NULL);
+    HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READWRITE, 0, sizeof(emul_table), NULL);
     table = mapping ? MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(emul_table)) : NULL;
     script.may_profile = 1;
     script.counters_at_once = 4;

@@ -1,6 +1,6 @@
 /* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
- * usage: emulctl start NAME [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | list
- * Before it: tests. After it: emulator.c, by its exports. Thread: the main one. */
+ * usage: emulctl start NAME [system] | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS |
+ * list Before it: tests. After it: emulator.c, by its exports. Thread: the main one. */
 #include "emulator.h"
 
 #include <stdio.h>
@@ -44,12 +44,31 @@ static void list(void) {
     free(s);
 }
 
+static ULONG start(const WCHAR *name, int is_system) {
+    static properties p;
+    TRACEHANDLE handle = 0;
+    clear(&p);
+    p.p.LogFileNameOffset = 0;
+    p.p.LogFileMode = EVENT_TRACE_REAL_TIME_MODE | (is_system ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0);
+    return f.StartTraceW(&handle, name, &p.p);
+}
+
+/* N sessions of others, fill-1 to fill-N. */
+static ULONG fill(ULONG n, int is_system) {
+    ULONG error = 0;
+    for (ULONG i = 1; i <= n && !error; i++) {
+        WCHAR name[32];
+        _snwprintf(name, sizeof name / sizeof *name, L"fill-%lu", i);
+        error = start(name, is_system);
+    }
+    return error;
+}
+
 int wmain(int argc, WCHAR **argv);
 int wmain(int argc, WCHAR **argv) {
     HMODULE dll = LoadLibraryExW(L"etwemul8.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     static properties p;
     ULONG error = ERROR_INVALID_PARAMETER;
-    TRACEHANDLE handle = 0;
     if (!dll || argc < 2)
         return 2;
 #define GET(name)                                                                                                      \
@@ -66,9 +85,9 @@ int wmain(int argc, WCHAR **argv) {
         list();
         error = 0;
     } else if (argc >= 3 && wcscmp(argv[1], L"start") == 0) {
-        p.p.LogFileNameOffset = 0;
-        p.p.LogFileMode = EVENT_TRACE_REAL_TIME_MODE | (argc > 3 ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0);
-        error = f.StartTraceW(&handle, argv[2], &p.p);
+        error = start(argv[2], argc > 3);
+    } else if (argc >= 3 && wcscmp(argv[1], L"fill") == 0) {
+        error = fill(wcstoul(argv[2], NULL, 0), argc > 3);
     } else if (argc >= 3 && wcscmp(argv[1], L"stop") == 0) {
         error = f.ControlTraceW(0, argv[2], &p.p, EVENT_TRACE_CONTROL_STOP);
     } else if (argc >= 6 && wcscmp(argv[1], L"lose") == 0) {

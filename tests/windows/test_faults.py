@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What goes wrong with live sessions, and what the shipped .exe makes of it, with the emulator of ETW under Wine:
+
+- at the start: access denied, a session of the same name, a provider that nobody knows, a filter that Windows rejects, TDH that
+  is slow, more performance counters than the machine has. The session runs with what it can have, and says what it lacks.
+- every knob arrives in Windows as the configuration has it.
+- no room for another system session: said, tried again, and it works when there is room.
+- while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
+- more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
+"""
+import json
+
+import emulated
+import harness
+import test_ledger
+import traces
+
+TRACE = "clr-kernel-win8-x64"
+RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
+SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
+STACK, SID, START_KEY = 4, 1, 0x80
+
+
+def ledger_of(collector, agent):
+    """The sum of each counter over the agent's streams."""
+    total = {}
+    for stream in test_ledger.ledger(collector, agent)["streams"]:
+        for name, value in test_ledger.counters(stream).items():
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+def at_start(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "start") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000", "fail=StartTraceW 5 1", "tdh-delay=50", "fail=filters 1 1",
+                      f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime", f"keyword={RUNTIME} 0x1 GCKeyword",
+                      f"keyword={RUNTIME} 0x8000 ExceptionKeyword", "counter=19 1000 2147483647 TotalIssues",
+                      "counter=10 4096 1000000 CacheMisses", "counters=1")
+        machine.control("start", "etwagent-all")
+        machine.configure(collector, [{
+            "name": "all", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], "stacks": ["Process/Start", "PerfInfo/SampleProf"],
+            "profile-interval": "1ms", "pmc-samples": [{"source": "CacheMisses", "interval": 1000}],
+            "pmc-counters": ["TotalIssues", "CacheMisses"], "pmc-events": ["Thread/CSwitch"], **SMALL, "clock": "qpc",
+            "providers": [{"provider": "Microsoft-Windows-DotNETRuntime", "level": "information", "any": "GCKeyword+ExceptionKeyword+0x10",
+                           "event-ids": ["1-3", "80"], "pids": ["4", "3988"], "properties": ["sid", "process-start-key"],
+                           "stack-event-ids": ["80"], "capture-state": True},
+                          {"provider": "No-Such-Provider"}]}])
+        machine.start()
+        machine.wait(lambda: "5" in machine.log() and "start session all" in machine.log(), "word of the refusal")
+        machine.wait(lambda: machine.sources().get("all", {}).get("events_acknowledged", 0) > 1000, "events after the refusal")
+        log, s = machine.log(), machine.sessions()["etwagent-all"]
+        for word in ("a session of this name was there; it was stopped", "this machine has no provider No-Such-Provider",
+                     "it is enabled without filters", "CacheMisses is sampled each 4096", "pmc-counters: Windows refuses it"):
+            checks.that(word in log, f"no word of: {word}\n{log}")
+        checks.equal((s["masks"][0] & 7, s["masks"][1]), (7, 2), "kernel flags")
+        checks.equal((s["stacks"], s["pmc_sources"], s["pmc_events"]), (2, 1, 0), "stacks, sampled counters, events with counters")
+        checks.equal((s["property"], s["any"], s["level"]), (STACK | SID | START_KEY, 0x8011, 4), "the provider's knobs")
+        checks.equal((s["ids"], s["captures"], s["providers"]), (0, 1, 1), "filters left out, state asked for, providers")
+        checks.equal((s["buffer_kib"], s["min"] >= 8, s["clock"], s["flushes"] > 0), (64, True, 1, True), "buffers, clock and flushes")
+        checks.equal(machine.stop(), 0, "exit code")
+
+
+def no_room(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "full") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000")
+        machine.control("fill", "8", "system")
+        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD"], **SMALL},
+                                      {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}], **SMALL}])
+        machine.start()
+        machine.wait(lambda: "start session kernel" in machine.sources().get("kernel", {}).get("trouble", ""), "word of no room")
+        machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged", 0) > 0, "events of the other session")
+        checks.equal(machine.sessions()["etwagent-files"]["ids"], 2, "event ids that Windows filters by")
+        machine.control("stop", "fill-3")
+        machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > 0, "events once there is room")
+        checks.equal(machine.sources()["kernel"]["trouble"], "", "trouble that is over")
+        checks.equal(machine.stop(), 0, "exit code")
+        for i in (1, 2, 4, 5, 6, 7, 8):
+            machine.control("stop", f"fill-{i}")
+        stored = env.run([env.collector, "export", "--store", collector.store, "--host", "full", "--format", "raw"]).stdout.splitlines()
+        ids = {json.loads(line)["id"] for line in stored if json.loads(line)["provider"] == FILES}
+        checks.that(ids and ids <= {12, 14}, f"ids that came: {ids}")
+
+
+def in_mid_run(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "stolen") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=4000")
+        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
+        machine.start()
+        machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 0, "events")
+        before = machine.sessions()["etwagent-kernel"]
+        machine.control("lose", "etwagent-kernel", "100", "2", "3")
+        machine.wait(lambda: machine.sources()["kernel"]["session"]["lost_events"] == 100, "the loss in the status")
+        machine.wait(lambda: machine.sources()["kernel"]["session"]["grown"] == 1, "more buffers")
+        checks.equal(machine.sources()["kernel"]["session"]["lost_buffers"], 5, "lost buffers")
+        checks.equal(machine.sessions()["etwagent-kernel"]["max"], min(2 * before["max"], 64), "buffers that it may have")
+        machine.control("stop", "etwagent-kernel")
+        machine.wait(lambda: machine.sources()["kernel"]["session"]["starts"] == 2, "the session to be started again")
+        status = machine.sources()["kernel"]
+        checks.equal(status["session"]["ended_by_others"], 1, "times that it was ended by others")
+        again = status["events_acknowledged"]
+        machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > again + 1000, "events of the new session")
+        machine.control("lose", "etwagent-kernel", "7", "0", "0")
+        machine.wait(lambda: machine.sources()["kernel"]["session"]["lost_events"] == 107, "a loss after Windows' numbers began anew")
+        checks.equal(machine.stop(), 0, "exit code")
+    ledger = ledger_of(collector, "stolen")
+    checks.equal((ledger["source_session_ends"], ledger["source_events_lost"], ledger["source_buffers_lost"]), (1, 107, 5), "the ledger")
+    stored = env.run([env.collector, "export", "--store", collector.store, "--host", "stolen", "--format", "raw"]).stdout.splitlines()
+    checks.equal(len(set(stored)), len(stored), "records that came once")
+
+
+def flood(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "flood") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "DISK_IO", "FILENAME"], **SMALL}],
+                          batching="level: 19")
+        machine.start()
+        machine.wait(lambda: machine.sources().get("kernel", {}).get("session", {}).get("events", 0) > 90000, "the flood")
+
+        def settled():
+            s = machine.sources()["kernel"]
+            return s["events_acknowledged"] + s["session"]["dropped_events"] == s["session"]["events"] == s["events_delivered"]
+        machine.wait(settled, "every event acknowledged or counted as dropped")
+        s = machine.sources()["kernel"]
+        checks.that(s["ledger_balanced"], "the ledger balances")
+        checks.equal(machine.stop(), 0, "exit code")
+    dropped = s["session"]["dropped_events"]
+    ledger = ledger_of(collector, "flood")
+    stored = env.run([env.collector, "export", "--store", collector.store, "--host", "flood", "--format", "raw", "--verify"]).stdout.splitlines()
+    checks.equal(len(stored), s["session"]["events"] - dropped, "events stored and events dropped are all")
+    for stream in test_ledger.ledger(collector, "flood")["streams"]:
+        checks.equal((stream["unbalanced_families"], stream["alerts"]), ([], []), "alerts of the collector")
+    checks.that(ledger.get("events_dropped_full", 0) <= dropped, f"the ledger says {ledger.get('events_dropped_full')} of {dropped}")
+    print(f"flood: {s['session']['events']} events, {dropped} dropped and counted", flush=True)
+
+
+def test(env, checks, session, windows, arguments):
+    env.make_certificates(["start", "full", "stolen", "flood"])
+    collector = env.new_collector().start()
+    for part in (at_start, no_room, in_mid_run, flood):
+        if not arguments.only or arguments.only == part.__name__:
+            part(env, checks, session, windows, collector)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    emulated.main(test, __doc__)
