@@ -43,6 +43,7 @@ enum ea_code {
 #if defined(__GNUC__)
 #define EA_MUST_CHECK  __attribute__((warn_unused_result))
 #define EA_RARE        __attribute__((noinline, cold)) /* keeps what hardly ever happens out of what is fast */
+#define EA_APART       __attribute__((noinline))       /* keeps what needs many registers out of what is fast */
 #define EA_PREFETCH(p) __builtin_prefetch(p)           /* it will be read soon */
 #if defined(_WIN32)
 #define EA_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
@@ -52,6 +53,7 @@ enum ea_code {
 #else
 #define EA_MUST_CHECK
 #define EA_RARE
+#define EA_APART
 #define EA_PREFETCH(p) ((void)(p))
 #define EA_PRINTF(f, a)
 #endif

@@ -4,9 +4,7 @@
  * Thread, TcpIp and UdpIp in Windows' own MOF (wmicore.mof), where each class names its GUID. */
 #include "layout.h"
 
-static const ea_guid zero;
-
-static const ea_guid groups[] = {
+const ea_guid ea_etl_groups[EA_ETL_GROUPS] = {
     [0x00] = EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), /* EventTrace */
     [0x01] = EA_GUID(0x3d6fa8d4, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), /* DiskIo */
     [0x02] = EA_GUID(0x3d6fa8d3, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), /* PageFault */
@@ -40,8 +38,5 @@ static const ea_guid groups[] = {
 };
 
 const ea_guid *ea_etl_group_guid(uint16_t hook_id) {
-    unsigned group = hook_id >> 8;
-    if (hook_id == 0x030a) /* PROCESS_LOAD_IMAGE: named under Process, an image load by class */
-        group = 0x14;
-    return group < sizeof groups / sizeof groups[0] ? &groups[group] : &zero;
+    return ea_etl_group_of(hook_id);
 }

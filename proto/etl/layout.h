@@ -196,6 +196,20 @@ static inline int64_t ea_etl_record_time(const uint8_t *p, int64_t fallback) {
     return ea_etl_message_time(p, fallback);
 }
 
+/* ---- group.c ---- */
+
+/* By the hook id's group; zero where no public source names one. */
+enum { EA_ETL_GROUPS = 256 };
+extern const ea_guid ea_etl_groups[EA_ETL_GROUPS];
+
+/* What ea_etl_group_guid gives. */
+static inline const ea_guid *ea_etl_group_of(uint16_t hook_id) {
+    enum { LOAD_IMAGE = 0x030a, IMAGE_GROUP = 0x14 }; /* named under Process, an image load by class */
+    return &ea_etl_groups[hook_id == LOAD_IMAGE ? IMAGE_GROUP : hook_id >> 8];
+}
+
+/* ---- record.c ---- */
+
 /* Fills r and its extended items (room for EA_EXT_MAX) from the record at p, which is size_bytes long and was accepted.
  * r->time_raw, cpu, logger, source and position are the caller's. Returns the bytes at the record's end that should
  * have been extended items and are not readable as such (they then stand at the start of the payload), 0 normally. */

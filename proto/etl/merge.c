@@ -22,7 +22,7 @@
 enum {
     WINDOW_LEAST = 8, /* buffers of a file that is followed */
     WINDOW_MOST = 4096,
-    AHEAD = 4, /* records of a buffer that are on their way into the cache */
+    AHEAD_BYTES = 640, /* of a buffer, behind its next record, that are on their way into the cache */
 };
 
 /* A decoded buffer with records left. */
@@ -583,24 +583,24 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
         s->last_key = a->key;
     }
 
-    const ea_etl_file *file = &s->files[a->file];
-    uint32_t offset = a->buffer.walk.offsets[a->next];
-    const uint8_t *p = a->buffer.data + offset;
+    const uint32_t *offsets = a->buffer.walk.offsets;
+    uint32_t next = a->next, offset = offsets[next];
+    const uint8_t *data = a->buffer.data, *p = data + offset;
     ea_record *r = &s->record;
-    uint32_t damaged = ea_etl_fill_record(r, s->ext, p, ea_etl_accepted_bytes(p), (uint8_t)file->info.pointer_size);
+    uint32_t size = ea_etl_accepted_bytes(p);
+    uint32_t damaged = ea_etl_fill_record(r, s->ext, p, size, (uint8_t)s->files[a->file].info.pointer_size);
     r->time_raw = a->time_raw;
     set_origin(r, a);
     r->position = a->position_base | offset;
     if (damaged)
         report_items(s, a, offset, damaged);
 
-    if (++a->next < a->buffer.walk.count) {
-        look_at_next(s, a);
-        if (a->next + AHEAD < a->buffer.walk.count) { /* other buffers' records had the cache meanwhile */
-            const uint8_t *ahead = a->buffer.data + a->buffer.walk.offsets[a->next + AHEAD];
-            EA_PREFETCH(ahead);
-            EA_PREFETCH(ahead + 64);
-        }
+    a->next = ++next;
+    if (next < a->buffer.walk.count) {
+        a->time_raw = ea_etl_record_time(data + offsets[next], r->time_raw);
+        a->key = merge_key(&s->files[a->file], a->time_raw);
+        for (uint32_t at = 0; at < size; at += 64) /* other buffers' records had the cache meanwhile */
+            EA_PREFETCH(p + AHEAD_BYTES + at);
     } else {
         s->finished = heap_remove(s, 0);
         s->run_limit = INT64_MIN;

@@ -410,7 +410,7 @@ uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_
         flags |= width_flag(width);
         if (type >= EA_HEADER_COMPACT32)
             flags |= EA_FLAG_NO_CPUTIME;
-        r->provider = *ea_etl_group_guid(hook_id);
+        r->provider = *ea_etl_group_of(hook_id);
         set_kind(r, ids_of(0, 0, p[0] | (uint32_t)p[6] << 24), flags, 0, width, type,
                  hook_id | (uint32_t)ea_load16(p) << 16);
         if (type >= EA_HEADER_PERFINFO32) {

@@ -211,10 +211,10 @@ typedef struct ea_slice {
  * nothing at all is not. An array up to the payload's end takes whole elements only. */
 size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                       size_t *ret_used);
-/* The same, but where the leading fixed fields are whole their slices are not filled: the class says where they stand.
- */
-size_t ea_class_split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
-                           size_t *ret_used);
+/* The same, but of the fields behind the leading fixed ones alone, and only where they begin: places has room for
+ * class->top_count - class->fixed_fields, or is NULL. A payload that lacks a fixed field fills none. */
+size_t ea_class_places(const ea_class *c, const uint8_t *payload, size_t payload_bytes, uint16_t *places,
+                       size_t *ret_used);
 /* 1 when a split of a payload of a known class found every required field and left no byte over: the payload is
  * understood. whole and used: what ea_class_split gave. */
 int ea_class_is_whole(const ea_class *c, size_t whole, size_t used, size_t payload_bytes);

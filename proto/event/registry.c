@@ -52,13 +52,13 @@ struct ea_registry {
     uint64_t overflow_count;
 };
 
-static uint64_t key_hash(const class_key *k) {
+static inline uint64_t key_hash(const class_key *k) {
     uint64_t h = k->provider[0] ^ (k->provider[1] * 0x9E3779B97F4A7C15u) ^ (k->rest * 0xC2B2AE3D27D4EB4Fu);
     h *= 0xFF51AFD7ED558CCDu;
     return h ^ (h >> 32);
 }
 
-static slot *find_slot(slot *slots, size_t mask, const class_key *k) {
+static inline slot *find_slot(slot *slots, size_t mask, const class_key *k) {
     for (size_t i = (size_t)key_hash(k) & mask;; i = (i + 1) & mask) {
         slot *s = &slots[i];
         if (!s->c ||
@@ -278,6 +278,13 @@ static metadata_slot *find_metadata_slot(const ea_registry *r, const class_key *
     }
 }
 
+static inline class_key key_of(const ea_record *record) {
+    int classic = by_opcode(record);
+    return (class_key){.provider = {ea_load64(record->provider.bytes), ea_load64(record->provider.bytes + 8)},
+                       .rest = (uint64_t)(classic ? record->opcode : record->id) | (uint64_t)record->version << 16 |
+                               (uint64_t)classic << 24 | (uint64_t)(record->pointer_size == 4) << 25};
+}
+
 /* Room for one more; EA_ENOMEM. */
 static int grow_metadata(ea_registry *r) {
     if ((r->metadata_count + 1) * 2 <= r->metadata_mask + 1)
@@ -322,41 +329,42 @@ static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *r
     return c;
 }
 
-static const ea_class *find_metadata(ea_registry *r, const ea_record *record, const class_key *key,
-                                     const ea_ext *metadata, const ea_ext *traits) {
-    uint64_t hash = key_hash(key);
+EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *record, const ea_ext *metadata,
+                                              const ea_ext *traits) {
+    class_key key = key_of(record);
+    key.rest |= (uint64_t)(metadata != NULL) << 26 | (uint64_t)(traits != NULL) << 27;
+    uint64_t hash = key_hash(&key);
     if (metadata)
         hash = ea_hash64(metadata->data, metadata->size_bytes, hash);
     if (traits)
         hash = ea_hash64(traits->data, traits->size_bytes, hash);
-    const metadata_slot *s = find_metadata_slot(r, key, hash, metadata, traits);
-    return s->c ? s->c : learn_metadata(r, record, key, hash, metadata, traits);
+    const metadata_slot *s = find_metadata_slot(r, &key, hash, metadata, traits);
+    return s->c ? s->c : learn_metadata(r, record, &key, hash, metadata, traits);
 }
 
-const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
-    class_key key;
-    int classic = by_opcode(record);
-    memcpy(key.provider, record->provider.bytes, sizeof key.provider);
-    key.rest = (uint64_t)(classic ? record->opcode : record->id) | (uint64_t)record->version << 16 |
-               (uint64_t)classic << 24 | (uint64_t)(record->pointer_size == 4) << 25;
-    if (record->ext_count) {
-        const ea_ext *metadata = ea_record_ext(record, EA_EXT_SCHEMA_TL),
-                     *traits = ea_record_ext(record, EA_EXT_PROV_TRAITS);
-        key.rest |= (uint64_t)(metadata != NULL) << 26 | (uint64_t)(traits != NULL) << 27;
-        if (metadata || traits)
-            return find_metadata(r, record, &key, metadata, traits);
-    }
-    slot *s = find_slot(r->slots, r->mask, &key);
-    if (s->c)
-        return s->c;
+/* The first of its class. */
+EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
+    class_key key = key_of(record);
     ea_class *c;
     if (r->count >= r->limit_classes || grow(r) || resolve(r, record, &key, NULL, NULL, &c))
         return overflowed(r);
-    s = find_slot(r->slots, r->mask, &key);
+    slot *s = find_slot(r->slots, r->mask, &key);
     s->key = key;
     s->c = c;
     r->count++;
     return c;
+}
+
+const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
+    if (record->ext_count) {
+        const ea_ext *metadata = ea_record_ext(record, EA_EXT_SCHEMA_TL),
+                     *traits = ea_record_ext(record, EA_EXT_PROV_TRAITS);
+        if (metadata || traits)
+            return find_metadata(r, record, metadata, traits);
+    }
+    class_key key = key_of(record);
+    const slot *s = find_slot(r->slots, r->mask, &key);
+    return s->c ? s->c : learn(r, record);
 }
 
 int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret,

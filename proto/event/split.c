@@ -13,17 +13,29 @@ typedef struct walk {
 
 enum { NOT_WHOLE = -1 };
 
+/* Eight 16-bit units; compilers know such vectors on every machine. */
+typedef uint16_t units __attribute__((vector_size(16)));
+
+/* The offset of the first zero among the units of p's 16 bytes; 16 when there is none. */
+static inline size_t zero_unit(const uint8_t *p) {
+    units v;
+    uint64_t is_zero[2]; /* all bits of a unit, or none */
+    memcpy(&v, p, sizeof v);
+    v = (units)(v == 0);
+    memcpy(is_zero, &v, sizeof v);
+    if (is_zero[0])
+        return (size_t)__builtin_ctzll(is_zero[0]) / 8;
+    return is_zero[1] ? 8 + (size_t)__builtin_ctzll(is_zero[1]) / 8 : 16;
+}
+
 /* Bytes of a NUL-terminated string at p, its NUL included; all (even) bytes when there is none. */
 static int64_t utf16z_bytes(const uint8_t *p, size_t left) {
-    size_t at = 0;
+    size_t at = 0, zero;
     if (left < 2)
         return NOT_WHOLE;
-    for (; left - at >= 8; at += 8) {
-        /* a zero among four 16-bit units: the usual borrow trick is exact for the lowest one, and only that matters */
-        uint64_t v = ea_load64(p + at), zero = (v - 0x0001000100010001u) & ~v & 0x8000800080008000u;
-        if (zero)
-            break;
-    }
+    for (; left - at >= 16; at += 16)
+        if ((zero = zero_unit(p + at)) < 16)
+            return (int64_t)(at + zero + 2);
     for (; left - at >= 2; at += 2)
         if (ea_load16(p + at) == 0)
             return (int64_t)(at + 2);
@@ -64,7 +76,7 @@ static int64_t wbem_sid_bytes(const uint8_t *p, size_t left, uint8_t pointer_siz
 }
 
 static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, size_t left, ea_slice *slices,
-                           size_t *ret_whole);
+                           uint16_t *places, size_t *ret_whole);
 
 /* Bytes of one element of a field whose width varies. */
 static int64_t element_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
@@ -87,7 +99,7 @@ static int64_t element_bytes(walk *w, size_t field, const uint8_t *p, size_t lef
         return wbem_sid_bytes(p, left, w->c->pointer_size);
     case EA_STRUCT: {
         size_t whole;
-        int64_t used = scope_bytes(w, field + 1, field + f->span, p, left, NULL, &whole);
+        int64_t used = scope_bytes(w, field + 1, field + f->span, p, left, NULL, NULL, &whole);
         return whole == f->child_count ? used : NOT_WHOLE;
     }
     default:
@@ -138,25 +150,47 @@ static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left,
     return (int64_t)at;
 }
 
-/* Walks the members first..end. Returns the bytes of those that are whole; *ret_whole is their number. */
+/* Bytes of one number, which other fields may need. */
+static inline int64_t number_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
+    const ea_field *f = &w->c->fields[field];
+    if (f->width > left)
+        return NOT_WHOLE;
+    if (f->is_count)
+        w->counts[field] = saturated(ea_load_uint(p, f->width));
+    return f->width;
+}
+
+/* Walks the members first..end. Returns the bytes of those that are whole; *ret_whole is their number. slices, places
+ * (in the payload): of these; either may be NULL. */
 static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, size_t left, ea_slice *slices,
-                           size_t *ret_whole) {
+                           uint16_t *places, size_t *ret_whole) {
     size_t at = 0, n = 0;
-    for (size_t field = first; field < end; field += w->c->fields[field].span, n++) {
-        uint32_t elements;
-        int64_t bytes = field_bytes(w, field, p + at, left - at, &elements);
+    for (size_t field = first; field < end; n++) {
+        const ea_field *f = &w->c->fields[field];
+        uint32_t elements = 1;
+        int64_t bytes;
+        if (f->count != 1 || f->count_field >= 0)
+            bytes = field_bytes(w, field, p + at, left - at, &elements);
+        else if (f->width)
+            bytes = number_bytes(w, field, p + at, left - at);
+        else
+            bytes = element_bytes(w, field, p + at, left - at);
         if (bytes < 0)
             break;
         if (slices)
             slices[n] = (ea_slice){p + at, (uint32_t)bytes, elements};
+        if (places)
+            places[n] = (uint16_t)(p + at - w->payload);
         at += (size_t)bytes;
+        field += f->span;
     }
     *ret_whole = n;
     return (int64_t)at;
 }
 
-size_t ea_class_split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
-                           size_t *ret_used) {
+/* Behind the leading fixed fields, whose slices are not filled. */
+static inline size_t split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
+                                uint16_t *places, size_t *ret_used) {
     walk w;
     w.c = c;
     w.payload = payload_bytes ? payload : (const uint8_t *)""; /* a valid pointer to add 0 to */
@@ -164,11 +198,18 @@ size_t ea_class_split_rest(const ea_class *c, const uint8_t *payload, size_t pay
     if (payload_bytes >= c->fixed_bytes) {
         first = c->fixed_fields;
         used = c->fixed_bytes;
+    } else {
+        places = NULL;
     }
-    used +=
-        (size_t)scope_bytes(&w, first, c->field_count, w.payload + used, payload_bytes - used, slices + first, &whole);
+    used += (size_t)scope_bytes(&w, first, c->field_count, w.payload + used, payload_bytes - used,
+                                slices ? slices + first : NULL, places, &whole);
     *ret_used = used;
     return first + whole;
+}
+
+size_t ea_class_places(const ea_class *c, const uint8_t *payload, size_t payload_bytes, uint16_t *places,
+                       size_t *ret_used) {
+    return split_rest(c, payload, payload_bytes, NULL, places, ret_used);
 }
 
 size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
@@ -179,7 +220,7 @@ size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_
         const ea_field *f = &c->fields[i];
         slices[i] = (ea_slice){payload + f->offset, (uint32_t)f->width * f->count, f->count};
     }
-    return ea_class_split_rest(c, payload, payload_bytes, slices, ret_used);
+    return split_rest(c, payload, payload_bytes, slices, NULL, ret_used);
 }
 
 size_t ea_class_split_element(const ea_class *c, size_t field, const uint8_t *bytes, size_t len_bytes, ea_slice *slices,
@@ -188,7 +229,8 @@ size_t ea_class_split_element(const ea_class *c, size_t field, const uint8_t *by
     size_t whole;
     w.c = c;
     w.payload = NULL;
-    *ret_used = (size_t)scope_bytes(&w, field + 1, field + c->fields[field].span, bytes, len_bytes, slices, &whole);
+    *ret_used =
+        (size_t)scope_bytes(&w, field + 1, field + c->fields[field].span, bytes, len_bytes, slices, NULL, &whole);
     return whole;
 }
 

@@ -7,7 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-_Static_assert(sizeof(ea_checksum_block) == 80, "the specification's");
+_Static_assert(EA_RECORD_OWN_BYTES == 48, "the specification's");
 enum { ITEM_BYTES = 16 };
 
 uint64_t ea_checksum_constants(const ea_record *r) {
@@ -29,18 +29,18 @@ uint64_t ea_checksum_items(const ea_ext *ext, unsigned count) {
     return items;
 }
 
-uint64_t ea_checksum_event(uint64_t checksum, ea_checksum_block *block, const uint8_t *payload, size_t payload_bytes) {
-    block->payload = payload_bytes ? XXH3_64bits(payload, payload_bytes) : 0;
-    block->before = checksum;
-    return XXH3_64bits(block, sizeof *block);
+uint64_t ea_checksum_event(const void *own, uint64_t seed, const uint8_t *payload, size_t payload_bytes) {
+    if (payload_bytes)
+        seed += XXH3_64bits(payload, payload_bytes) * 0xC2B2AE3D27D4EB4Fu;
+    return XXH3_64bits_withSeed(own, EA_RECORD_OWN_BYTES, seed);
 }
 
-uint64_t ea_checksum_record(uint64_t checksum, uint64_t constants, const ea_record *r) {
-    ea_checksum_block b = {.constants = constants, .items = ea_checksum_items(r->ext, r->ext_count)};
-    memcpy(b.own, (const uint8_t *)r + offsetof(ea_record, time_raw), sizeof b.own);
-    return ea_checksum_event(checksum, &b, r->payload, r->payload_bytes);
+uint64_t ea_checksum_record(uint64_t number, uint64_t constants, const ea_record *r) {
+    return ea_checksum_event((const uint8_t *)r + offsetof(ea_record, time_raw),
+                             ea_checksum_seed(constants, ea_checksum_items(r->ext, r->ext_count), number), r->payload,
+                             r->payload_bytes);
 }
 
-uint64_t ea_record_checksum(uint64_t checksum, const ea_record *record) {
-    return ea_checksum_record(checksum, ea_checksum_constants(record), record);
+uint64_t ea_record_checksum(uint64_t number, const ea_record *record) {
+    return ea_checksum_record(number, ea_checksum_constants(record), record);
 }

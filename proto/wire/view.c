@@ -1091,7 +1091,7 @@ int ea_batch_verify(ea_batch_view *v, ea_err *err) {
         int64_t t = ea_clock_convert(&v->sources[v->events.source[i]].clock, &v->sources[0].clock, v->events.time[i]);
         min = t < min ? t : min;
         max = t > max ? t : max;
-        checksum = ea_checksum_record(checksum, v->groups[v->events.group[i]].constants, r);
+        checksum += ea_checksum_record(i, v->groups[v->events.group[i]].constants, r);
     }
     ea_batch_rewind(v);
     if (!rc && v->sequence.m) /* which no record shows */

@@ -257,7 +257,7 @@ EA_MUST_CHECK int ea_batch_item(ea_batch_view *v, size_t group, size_t item, uin
 EA_MUST_CHECK int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, const char *host,
                                                ea_text *out, ea_err *err);
 
-/* Chains one record into a checksum (start with 0). FORMAT.md, "Checksum". */
-uint64_t ea_record_checksum(uint64_t checksum, const ea_record *record);
+/* What record number `number` of a batch, from 0, adds to the batch's checksum. FORMAT.md, "Checksum". */
+uint64_t ea_record_checksum(uint64_t number, const ea_record *record);
 
 #endif

@@ -56,18 +56,21 @@ static inline int same_key(const uint64_t *key, const ea_record *r) {
     return differs == 0;
 }
 
-/* Where to look for a group: the top bits of a sum of products, which all bits of the words reach. A record without
- * items has the class that its words say, so that this need not wait for the class. Never stored. */
+EA_APART static uint64_t hash_items(uint64_t h, const ea_record *r) {
+    for (unsigned i = 0; i < r->ext_count; i++)
+        h = (h ^ (uint32_t)r->ext[i].type << 16 ^ r->ext[i].linkage) * 0x9E3779B97F4A7C15u;
+    return h;
+}
+
+/* Where to look for a group: the top bits of a sum of products. A record without items has the class that its words
+ * say, so that this need not wait for the class. Never stored. */
 static inline uint32_t first_slot(const ea_record *r, const ea_class *c) {
     const uint64_t m = 0x9E3779B97F4A7C15u;
     static_assert(EA_KEY_WORDS == 6, "provider, keyword and all that is behind it");
-    uint64_t h = key_word(r, 0) * m + key_word(r, 1) * 0xE7037ED1A0B428DBu + key_word(r, 2) * 0xC2B2AE3D27D4EB4Fu +
-                 key_word(r, 3) * 0x165667B19E3779F9u + key_word(r, 4) * 0xD6E8FEB86659FD93u +
-                 key_word(r, 5) * 0xA0761D6478BD642Fu;
+    uint64_t h = (key_word(r, 0) + key_word(r, 3)) * m + (key_word(r, 1) + key_word(r, 4)) * 0xE7037ED1A0B428DBu +
+                 (key_word(r, 2) + key_word(r, 5)) * 0xC2B2AE3D27D4EB4Fu;
     if (r->ext_count)
-        h ^= (uint64_t)(uintptr_t)c * m;
-    for (unsigned i = 0; i < r->ext_count; i++)
-        h = (h ^ (uint32_t)r->ext[i].type << 16 ^ r->ext[i].linkage) * m;
+        h = hash_items(h ^ (uint64_t)(uintptr_t)c * m, r);
     return (uint32_t)(h >> (64 - TABLE_BITS));
 }
 
@@ -76,7 +79,7 @@ static int is_constant(uint16_t type) {
     return type == EA_EXT_SCHEMA_TL || type == EA_EXT_PROV_TRAITS || type == EA_EXT_CONTROL_GUID;
 }
 
-static int same_items(const ea_open_batch *o, const ea_open_group *g, const ea_record *r) {
+EA_APART static int same_items(const ea_open_batch *o, const ea_open_group *g, const ea_record *r) {
     const ea_item_shape *s = &o->shapes[g->shapes];
     for (unsigned i = 0; i < r->ext_count; i++, s++) {
         const ea_ext *x = &r->ext[i];
@@ -99,19 +102,12 @@ static int init_batch(ea_open_batch *o, ea_builder *b) {
     o->content_capacity = (size_t)b->max_bytes + SLACK_BYTES;
     o->group_capacity = FIRST_GROUPS;
     o->shape_capacity = FIRST_SHAPES;
-    o->time = malloc(b->max_events * sizeof *o->time);
-    o->thread = malloc(b->max_events * sizeof *o->thread);
-    o->times = malloc(b->max_events * sizeof *o->times);
-    o->activity = malloc(b->max_events * sizeof *o->activity);
-    o->form = malloc(b->max_events * sizeof *o->form);
-    o->place = malloc(b->max_events * sizeof *o->place);
-    o->group = malloc(b->max_events * sizeof *o->group);
+    o->events = malloc(b->max_events * sizeof *o->events);
     o->content = calloc(o->content_capacity + EA_CONTENT_SLACK, 1);
     o->groups = malloc(o->group_capacity * sizeof *o->groups);
     o->shapes = malloc(o->shape_capacity * sizeof *o->shapes);
     o->table = calloc(TABLE_SIZE, sizeof *o->table);
-    int events = o->time && o->thread && o->times && o->activity && o->form && o->place && o->group;
-    return events && o->content && o->groups && o->shapes && o->table ? 0 : EA_ENOMEM;
+    return o->events && o->content && o->groups && o->shapes && o->table ? 0 : EA_ENOMEM;
 }
 
 static const char *copy_string(char **at, const char *s) {
@@ -181,13 +177,7 @@ void ea_builder_destroy(ea_builder *b) {
         return;
     for (size_t i = 0; i < b->all_count; i++) {
         ea_open_batch *o = &b->all[i];
-        free(o->time);
-        free(o->thread);
-        free(o->times);
-        free(o->activity);
-        free(o->form);
-        free(o->place);
-        free(o->group);
+        free(o->events);
         free(o->content);
         free(o->groups);
         free(o->shapes);
@@ -227,10 +217,9 @@ EA_RARE static int grow_content(ea_open_batch *o, size_t more) {
     return 0;
 }
 
-/* Room for so many more bytes of content. What fits depends on the options alone, never on what the slab held before.
- */
-static int reserve(ea_open_batch *o, size_t more) {
-    if (o->count && o->content_bytes + more > (size_t)o->builder->max_bytes + SLACK_BYTES)
+/* What fits depends on the options alone, never on what the slab held before. */
+EA_RARE static int make_room(ea_open_batch *o, size_t more) {
+    if (o->count)
         return EA_EFULL;
     return more <= o->content_capacity - o->content_bytes ? 0 : grow_content(o, more);
 }
@@ -295,16 +284,16 @@ static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, u
     return rc;
 }
 
-/* Bytes of content that the record's items take at most. */
-static uint64_t items_need(const ea_record *r) {
-    uint64_t need = 0;
+/* Bytes of content that the record's items take at most; too many when there are too many of them. */
+EA_APART static uint64_t items_need(const ea_record *r) {
+    uint64_t need = r->ext_count > EA_EXT_MAX ? (uint64_t)RECORD_MAX_BYTES + 1 : 0;
     for (unsigned i = 0; i < r->ext_count; i++)
         need += 4 + (uint64_t)r->ext[i].size_bytes;
     return need;
 }
 
 /* Copies the data of those items that are no constants of the group, each behind its length; returns the end. */
-static uint8_t *put_items(uint8_t *at, const ea_item_shape *shapes, const ea_record *r) {
+EA_APART static uint8_t *put_items(uint8_t *at, const ea_item_shape *shapes, const ea_record *r) {
     for (unsigned i = 0; i < r->ext_count; i++) {
         if (shapes[i].constant != (uint32_t)EA_NO_CONSTANT)
             continue;
@@ -316,17 +305,36 @@ static uint8_t *put_items(uint8_t *at, const ea_item_shape *shapes, const ea_rec
     return at;
 }
 
+/* Most payloads are short, and a call takes longer than they do. Never reads beyond the payload. */
+static inline void copy_payload(uint8_t *to, const uint8_t *from, size_t len_bytes) {
+    if (len_bytes > 64) {
+        memcpy(to, from, len_bytes);
+    } else if (len_bytes >= 16) {
+        for (size_t at = 0; at + 16 < len_bytes; at += 16)
+            memcpy(to + at, from + at, 16);
+        memcpy(to + len_bytes - 16, from + len_bytes - 16, 16);
+    } else if (len_bytes >= 8) {
+        memcpy(to, from, 8);
+        memcpy(to + len_bytes - 8, from + len_bytes - 8, 8);
+    } else {
+        for (size_t at = 0; at < len_bytes; at++)
+            to[at] = from[at];
+    }
+}
+
 int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
     ea_open_batch *o = b->open;
     if (o->count == b->max_events || o->content_bytes >= b->max_bytes)
         return EA_EFULL;
-    if (r->source >= b->source_count || r->ext_count > EA_EXT_MAX)
+    if (r->source >= b->source_count)
         return EA_ELIMIT;
-    uint64_t need = r->payload_bytes + (r->ext_count ? items_need(r) : 0);
-    if (need > RECORD_MAX_BYTES)
+    uint64_t need = r->payload_bytes;
+    if (r->ext_count && (need += items_need(r)) > RECORD_MAX_BYTES)
         return EA_ELIMIT;
     uint32_t group;
-    int rc = reserve(o, (size_t)need);
+    int rc = 0;
+    if (o->content_bytes + need > (size_t)b->max_bytes + SLACK_BYTES)
+        rc = make_room(o, (size_t)need);
     if (!rc)
         rc = find_group(o, r, c, &group);
     if (rc)
@@ -335,17 +343,13 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
     uint8_t *content = o->content + o->content_bytes, *payload = content;
     if (r->ext_count)
         payload = put_items(content, &o->shapes[g->shapes], r);
-    if (r->payload_bytes)
-        memcpy(payload, r->payload, r->payload_bytes);
+    copy_payload(payload, r->payload, r->payload_bytes);
 
-    uint32_t i = o->count++;
-    o->time[i] = r->time_raw;
-    o->thread[i] = (ea_event_thread){r->pid, r->tid};
-    o->times[i] = (ea_event_times){r->kernel_time, r->user_time};
-    o->activity[i] = r->activity_id;
-    o->form[i] = (ea_event_form){r->cpu, r->source, r->ext_count, r->payload_bytes};
-    o->place[i] = (ea_event_place){(uint32_t)o->content_bytes, (uint32_t)(payload - o->content)};
-    o->group[i] = (uint16_t)group;
+    ea_event *event = &o->events[o->count++];
+    memcpy(event, &r->time_raw, EA_RECORD_OWN_BYTES);
+    event->items = (uint32_t)o->content_bytes;
+    event->payload = (uint32_t)(payload - o->content);
+    event->group = group;
     o->content_bytes = (size_t)(payload - o->content) + r->payload_bytes;
 
     g->count++;

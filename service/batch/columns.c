@@ -209,11 +209,10 @@ static uint64_t difference(uint64_t value, uint64_t from, unsigned width) {
 
 /* What number i of the group is relative to. */
 static uint64_t related(const relation *r, size_t i) {
-    const ea_open_batch *o = r->to->batch;
-    uint32_t event = r->to->index[i];
-    return r->base == ETWAGENT__V1__BASE__BASE_TIME  ? (uint64_t)o->time[event]
-           : r->base == ETWAGENT__V1__BASE__BASE_PID ? o->thread[event].pid
-                                                     : o->thread[event].tid;
+    const ea_event *event = &r->to->events[r->to->rows[i].event];
+    return r->base == ETWAGENT__V1__BASE__BASE_TIME  ? (uint64_t)event->time
+           : r->base == ETWAGENT__V1__BASE__BASE_PID ? event->pid
+                                                     : event->tid;
 }
 
 /* Bytes that a sample of the rows takes: absolute (what differs from the row before counts), and relative to something.
@@ -333,13 +332,21 @@ static int small_numbers(const uint64_t *v, size_t count) {
     return 1;
 }
 
+static Etwagent__V1__Column *constant_number(ea_columns *c, uint64_t v, unsigned width, int implied,
+                                             Etwagent__V1__Base base) {
+    Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT);
+    if (!m)
+        return NULL;
+    m->width = implied ? 0 : width;
+    m->relative_to = base;
+    m->constant = copy_bytes(c, &v, ea_bytes_of(v));
+    return m;
+}
+
 /* Writes differences (or the values themselves) as the fewest planes, or as varints when they are few. */
 static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
                                          uint64_t initial, const relation *r) {
-    Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_CONSTANT);
     uint64_t all = 0;
-    if (!m)
-        return NULL;
     if (r->to) {
         for (size_t i = 0; i < count; i++)
             all |= v[i] = difference(v[i], related(r, i), width);
@@ -354,13 +361,13 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
         for (size_t i = 0; i < count; i++)
             all |= v[i];
     }
+    if (same_numbers(v, count))
+        return constant_number(c, count ? v[0] : 0, width, implied, r->base);
+    Etwagent__V1__Column *m = new_column(c, ETWAGENT__V1__ENCODING__ENCODING_PLAIN);
+    if (!m)
+        return NULL;
     m->width = implied ? 0 : width;
     m->relative_to = r->base;
-    if (same_numbers(v, count)) {
-        if (count)
-            m->constant = copy_bytes(c, &v[0], ea_bytes_of(v[0]));
-        return m;
-    }
     if (count < SMALL_COUNT && bits_of(all) <= FEW_BITS) {
         m->encoding = ETWAGENT__V1__ENCODING__ENCODING_BITS;
         m->planes = bits_of(all);
@@ -391,9 +398,8 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
 
 Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *v, size_t count, unsigned width, int implied,
                                          uint64_t initial, const ea_relations *relations) {
-    static const relation none = {.base = ETWAGENT__V1__BASE__BASE_NONE};
     if (same_numbers(v, count))
-        return put_numbers(c, v, count, width, implied, initial, &none);
+        return constant_number(c, count ? v[0] : 0, width, implied, ETWAGENT__V1__BASE__BASE_NONE);
     relation r;
     choose_relation(v, count, width, relations, &r);
     /* Repeated values compress better than any difference that is not nearly always zero. */

@@ -18,10 +18,17 @@ typedef struct ea_part {
     enum ea_part_kind kind;
 } ea_part;
 
-/* The events that a group's numbers may be relative to: number i belongs to event index[i] of the batch. */
+/* An event of a group. */
+typedef struct ea_row {
+    const uint8_t *payload;
+    uint32_t payload_bytes;
+    uint32_t event; /* number in the batch */
+} ea_row;
+
+/* The events that a group's numbers may be relative to: number i belongs to row i. */
 typedef struct ea_relations {
-    const ea_open_batch *batch;
-    const uint32_t *index;
+    const ea_event *events; /* the batch's */
+    const ea_row *rows;
 } ea_relations;
 
 typedef struct ea_columns {

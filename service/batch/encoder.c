@@ -20,6 +20,8 @@ enum {
     DICTIONARY_LEVEL = 16,
     USE_DICTIONARY = -1001,   /* in place of a level */
     DICTIONARY_EVERY = 64,    /* small batches between two that bring the dictionary along */
+    GATHER_ROWS = 64,         /* rows whose numbers are gathered together */
+    AHEAD = 6,                /* payloads that are on their way into the cache */
     TRANSPOSE_ROWS = 6,       /* a group of fewer rows keeps its payloads whole */
     FLAT_TRANSPOSE_ROWS = 12, /* ... in such a small batch */
     ARENA_BYTES = 8 << 20,    /* asked for at once; an ordinary batch needs less */
@@ -30,9 +32,8 @@ typedef Etwagent__V1__Group pb_group;
 /* A group as it is written: rows of one open group whose payloads are all split alike. */
 typedef struct out_group {
     const ea_open_group *from;
-    const uint32_t *rows;           /* indexes of its events, ascending */
-    const uint8_t *const *payloads; /* of these events */
-    const uint16_t *places;         /* see split_rows; NULL: every field stands at its class's offset */
+    const ea_row *rows;     /* its events, in order of arrival */
+    const uint16_t *places; /* see split_rows; NULL: every field stands at its class's offset */
     uint32_t count;
     size_t field_count; /* in columns of their own; 0: the payloads stay whole */
 } out_group;
@@ -47,15 +48,20 @@ struct ea_encoder {
     size_t out_capacity;
     /* by event of the batch at hand */
     uint32_t capacity;
-    uint32_t *order;          /* events by group */
-    const uint8_t **payloads; /* in that order */
-    uint32_t *group_of;       /* index of the written group */
-    uint32_t *thread_of;
+    ea_row *rows;        /* events by group */
+    ea_row *spare_rows;  /* scratch of split_rows */
+    uint32_t *wholes;    /* the same */
+    uint32_t *group_of;  /* index of the written group */
+    uint32_t *thread_of; /* index of its (pid, tid) */
+    uint16_t *cpu_of, *source_of;
+    uint64_t *times;  /* used up by the time column */
     uint64_t *values; /* scratch of one column */
     ea_slice *slices;
     uint32_t *threads; /* look-up table of (pid, tid) */
     uint64_t *thread_ids;
     size_t thread_mask;
+    uint32_t thread_count;
+    int has_sources; /* not all events are of the first one */
     ea_known known;
     ZSTD_CCtx *zstd_dictionary; /* NULL: none */
     ZSTD_CDict *dictionary;
@@ -124,10 +130,14 @@ void ea_encoder_destroy(ea_encoder *e) {
     ea_arena_deinit(&e->arena);
     ea_known_deinit(&e->known);
     free(e->out);
-    free(e->order);
-    free((void *)(uintptr_t)e->payloads);
+    free(e->rows);
+    free(e->spare_rows);
+    free(e->wholes);
     free(e->group_of);
     free(e->thread_of);
+    free(e->cpu_of);
+    free(e->source_of);
+    free(e->times);
     free(e->values);
     free(e->slices);
     free(e->threads);
@@ -167,10 +177,14 @@ static int reserve_events(ea_encoder *e, uint32_t n) {
     while (table < 2 * (size_t)n)
         table *= 2;
     e->capacity = 0;
-    RESIZE(e->order, n);
-    RESIZE(e->payloads, n);
+    RESIZE(e->rows, n);
+    RESIZE(e->spare_rows, n);
+    RESIZE(e->wholes, n);
     RESIZE(e->group_of, n);
     RESIZE(e->thread_of, n);
+    RESIZE(e->cpu_of, n);
+    RESIZE(e->source_of, n);
+    RESIZE(e->times, n);
     RESIZE(e->values, n);
     RESIZE(e->slices, n);
     RESIZE(e->threads, table);
@@ -186,21 +200,45 @@ static int is_flat(const ea_open_batch *o) {
     return o->count <= FLAT_EVENTS;
 }
 
-static const uint8_t *payload_of(const ea_open_batch *o, uint32_t event) {
-    return o->content + o->place[event].payload;
-}
-
 /* ---- which rows go where ---- */
 
-/* Events by group, in order of arrival inside each. starts: one entry a group, and the end. */
-static void sort_by_group(ea_encoder *e, const ea_open_batch *o, uint32_t *starts) {
-    uint32_t at = 0;
+/* The number of the event's (pid, tid) among those of the *count that there are so far. */
+static uint32_t intern_thread(ea_encoder *e, const ea_event *event, uint32_t *count, uint32_t last) {
+    uint64_t id = event->pid | (uint64_t)event->tid << 32;
+    if (*count && e->thread_ids[last] == id)
+        return last;
+    uint64_t h = id * 0x9E3779B97F4A7C15u;
+    size_t slot = (size_t)(h ^ h >> 32) & e->thread_mask;
+    while (e->threads[slot] && e->thread_ids[e->threads[slot] - 1] != id)
+        slot = (slot + 1) & e->thread_mask;
+    if (!e->threads[slot]) {
+        e->thread_ids[(*count)++] = id;
+        e->threads[slot] = *count;
+    }
+    return e->threads[slot] - 1;
+}
+
+/* One pass over the events, which takes apart what columns need: rows by group, in order of arrival inside each;
+ * starts: one entry a group, and the end. */
+static void read_events(ea_encoder *e, const ea_open_batch *o, uint32_t *starts) {
+    uint32_t at = 0, threads = 0, last = 0;
+    unsigned sources = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
         starts[k] = at;
         at += o->groups[k].count;
     }
-    for (uint32_t i = 0; i < o->count; i++)
-        e->order[starts[o->group[i]]++] = i;
+    memset(e->threads, 0, (e->thread_mask + 1) * sizeof *e->threads);
+    for (uint32_t i = 0; i < o->count; i++) {
+        const ea_event *event = &o->events[i];
+        e->rows[starts[event->group]++] =
+            (ea_row){.payload = o->content + event->payload, .payload_bytes = event->payload_bytes, .event = i};
+        e->thread_of[i] = last = intern_thread(e, event, &threads, last);
+        e->times[i] = (uint64_t)event->time;
+        e->cpu_of[i] = event->cpu;
+        sources |= e->source_of[i] = event->source;
+    }
+    e->thread_count = threads;
+    e->has_sources = sources != 0;
     for (uint32_t k = o->group_count; k > 0; k--)
         starts[k] = starts[k - 1];
     starts[0] = 0;
@@ -226,11 +264,10 @@ static size_t places_of(const ea_class *c) {
 /* Moves the rows whose payloads hold the leading *ret_fields fields whole to the front, keeping both parts' orders;
  * returns how many they are. *ret_places: where the fields of those rows that follow the fixed ones begin in their
  * payloads, and where the last one ends: places_of(class) numbers a row. NULL when all fields are fixed. */
-static uint32_t split_rows(ea_encoder *e, const ea_open_batch *o, const ea_open_group *g, uint32_t *rows,
-                           size_t *ret_fields, const uint16_t **ret_places) {
-    ea_slice slices[EA_FIELDS_MAX];
+static uint32_t split_rows(ea_encoder *e, const ea_open_group *g, ea_row *rows, size_t *ret_fields,
+                           const uint16_t **ret_places) {
     const ea_class *c = g->c;
-    uint32_t count = g->count, front = 0, rest = 0, *wholes = e->thread_of; /* not in use for anything else yet */
+    uint32_t count = g->count, front = 0, rest = 0;
     size_t fixed = c->fixed_fields, stride = places_of(c), used;
     *ret_fields = c->top_count;
     *ret_places = NULL;
@@ -243,24 +280,26 @@ static uint32_t split_rows(ea_encoder *e, const ea_open_batch *o, const ea_open_
     }
     for (uint32_t i = 0; i < count; i++) {
         uint16_t *to = places + i * stride;
-        const uint8_t *payload = payload_of(o, rows[i]);
-        size_t whole = ea_class_split_rest(c, payload, o->form[rows[i]].payload_bytes, slices, &used);
-        for (size_t f = fixed; f < whole; f++)
-            *to++ = (uint16_t)(slices[f].data - payload);
-        *to = (uint16_t)used; /* of no meaning in a row that has not even the fixed fields */
-        wholes[i] = (uint32_t)whole;
+        if (i + AHEAD < count) /* rows of a group are far from each other */
+            for (uint32_t at = 0; at < rows[i + AHEAD].payload_bytes && at < 4 * 64; at += 64)
+                EA_PREFETCH(rows[i + AHEAD].payload + at);
+        size_t whole = ea_class_places(c, rows[i].payload, rows[i].payload_bytes, to, &used);
+        to[whole > fixed ? whole - fixed : 0] = (uint16_t)used; /* of no meaning in a row that lacks a fixed field */
+        e->wholes[i] = (uint32_t)whole;
     }
-    size_t fields = common_fields(wholes, count, c->top_count);
+    size_t fields = common_fields(e->wholes, count, c->top_count);
     for (uint32_t i = 0; i < count; i++) {
-        if (wholes[i] < fields) {
-            e->group_of[rest++] = rows[i]; /* nor is this */
+        if (e->wholes[i] < fields) {
+            e->spare_rows[rest++] = rows[i];
             continue;
         }
-        if (front != i)
+        if (front != i) {
             memcpy(places + front * stride, places + i * stride, stride * sizeof *places);
-        rows[front++] = rows[i];
+            rows[front] = rows[i];
+        }
+        front++;
     }
-    memcpy(rows + front, e->group_of, rest * sizeof *rows);
+    memcpy(rows + front, e->spare_rows, rest * sizeof *rows);
     *ret_fields = fields;
     *ret_places = places;
     return fields ? front : 0;
@@ -271,52 +310,77 @@ static out_group *list_groups(ea_encoder *e, const ea_open_batch *o, uint32_t tr
     out_group *out = ea_arena_alloc(&e->arena, 2 * (size_t)o->group_count * sizeof *out);
     if (!starts || !out)
         return NULL;
-    sort_by_group(e, o, starts);
+    read_events(e, o, starts);
     uint32_t n = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
         const ea_open_group *g = &o->groups[k];
         const uint16_t *places = NULL;
-        uint32_t *rows = e->order + starts[k], whole = 0;
+        ea_row *rows = e->rows + starts[k];
+        uint32_t whole = 0;
         size_t fields = 0;
         if (g->c->top_count && g->count >= transpose_rows)
-            whole = split_rows(e, o, g, rows, &fields, &places);
-        const uint8_t *const *payloads = e->payloads + starts[k];
+            whole = split_rows(e, g, rows, &fields, &places);
         if (whole)
-            out[n++] = (out_group){
-                .from = g, .rows = rows, .payloads = payloads, .places = places, .count = whole, .field_count = fields};
+            out[n++] = (out_group){.from = g, .rows = rows, .places = places, .count = whole, .field_count = fields};
         if (whole < g->count)
-            out[n++] =
-                (out_group){.from = g, .rows = rows + whole, .payloads = payloads + whole, .count = g->count - whole};
+            out[n++] = (out_group){.from = g, .rows = rows + whole, .count = g->count - whole};
     }
-    for (uint32_t i = 0; i < o->count; i++)
-        e->payloads[i] = payload_of(o, e->order[i]);
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < out[k].count; i++)
-            e->group_of[out[k].rows[i]] = k;
+            e->group_of[out[k].rows[i].event] = k;
     *ret_count = n;
     return out;
 }
 
 /* ---- columns of a group ---- */
 
-/* One number of each payload. stride: from row to row in places; NULL: all stand at offset. */
-static void gather_numbers(ea_encoder *e, const out_group *g, size_t offset, const uint16_t *places, size_t stride,
-                           unsigned width) {
-    uint64_t *v = e->values;
+static int is_number(const ea_field *f) {
+    return f->type != EA_STRUCT && f->count_field < 0 && f->count == 1 &&
+           (f->width == 1 || f->width == 2 || f->width == 4 || f->width == 8);
+}
+
+/* Where the field begins in the payloads of rows: *ret_stride from row to row; NULL: at its class's offset. */
+static const uint16_t *places_of_field(const out_group *g, size_t top, size_t *ret_stride) {
+    const ea_class *c = g->from->c;
+    *ret_stride = places_of(c);
+    return top < c->fixed_fields ? NULL : g->places + (top - c->fixed_fields);
+}
+
+/* One number of each payload of some rows. */
+static void gather_numbers(uint64_t *v, const out_group *g, uint32_t from, uint32_t to, size_t top) {
+    const ea_field *f = &g->from->c->fields[ea_class_top_field(g->from->c, top)];
+    size_t stride, offset = f->offset;
+    const uint16_t *places = places_of_field(g, top, &stride);
 #define GATHER(expression)                                                                                             \
-    for (uint32_t i = 0; i < g->count; i++) {                                                                          \
-        const uint8_t *p = g->payloads[i] + (places ? places[i * stride] : offset);                                    \
+    for (uint32_t i = from; i < to; i++) {                                                                             \
+        const uint8_t *p = g->rows[i].payload + (places ? places[i * stride] : offset);                                \
         v[i] = expression;                                                                                             \
     }
-    if (width == 4)
+    if (f->width == 4)
         GATHER(ea_load32(p))
-    else if (width == 8)
+    else if (f->width == 8)
         GATHER(ea_load64(p))
-    else if (width == 2)
+    else if (f->width == 2)
         GATHER(ea_load16(p))
     else
         GATHER(*p)
 #undef GATHER
+}
+
+/* The numbers of each field, NULL for those that are none; some rows at a time, whose payloads are in the cache then.
+ * NULL when memory is out. */
+static uint64_t **gather(ea_encoder *e, const out_group *g) {
+    const ea_class *c = g->from->c;
+    uint64_t **numbers = ea_arena_zalloc(&e->arena, g->field_count, sizeof *numbers);
+    for (size_t k = 0; numbers && k < g->field_count; k++)
+        if (is_number(&c->fields[ea_class_top_field(c, k)]) &&
+            !(numbers[k] = ea_arena_alloc(&e->arena, g->count * sizeof **numbers)))
+            return NULL;
+    for (uint32_t from = 0; numbers && from < g->count; from += GATHER_ROWS)
+        for (size_t k = 0; k < g->field_count; k++)
+            if (numbers[k])
+                gather_numbers(numbers[k], g, from, from + GATHER_ROWS < g->count ? from + GATHER_ROWS : g->count, k);
+    return numbers;
 }
 
 /* Text pays to be split into its low and its high bytes; arrays of addresses repeat as a whole, and do not. */
@@ -326,22 +390,20 @@ static unsigned unit_of(const ea_field *f) {
                : 1;
 }
 
-static void put_field(ea_encoder *e, const out_group *g, size_t top, const ea_relations *relations, pb_group *m) {
-    const ea_class *c = g->from->c;
-    const ea_field *f = &c->fields[ea_class_top_field(c, top)];
-    size_t stride = places_of(c);
-    const uint16_t *places = f->offset == EA_OFFSET_NONE ? g->places + (top - c->fixed_fields) : NULL;
-    int is_number = f->type != EA_STRUCT && f->count_field < 0 && f->count == 1 &&
-                    (f->width == 1 || f->width == 2 || f->width == 4 || f->width == 8);
+/* numbers: the field's, used up; NULL: it is none. */
+static void put_field(ea_encoder *e, const out_group *g, size_t top, uint64_t *numbers, const ea_relations *relations,
+                      pb_group *m) {
+    const ea_field *f = &g->from->c->fields[ea_class_top_field(g->from->c, top)];
     Etwagent__V1__Column *column;
-    if (is_number) {
-        gather_numbers(e, g, f->offset, places, stride, f->width);
-        column = ea_columns_numbers(&e->columns, e->values, g->count, f->width, 0, 0, relations);
+    if (numbers) {
+        column = ea_columns_numbers(&e->columns, numbers, g->count, f->width, 0, 0, relations);
     } else {
+        size_t stride;
+        const uint16_t *places = places_of_field(g, top, &stride);
         for (uint32_t i = 0; i < g->count; i++) {
             size_t at = places ? places[i * stride] : f->offset;
             size_t end = places ? places[i * stride + 1] : at + f->width * (size_t)f->count;
-            e->slices[i] = (ea_slice){.data = g->payloads[i] + at, .len_bytes = (uint32_t)(end - at)};
+            e->slices[i] = (ea_slice){.data = g->rows[i].payload + at, .len_bytes = (uint32_t)(end - at)};
         }
         column = ea_columns_bytes(&e->columns, e->slices, g->count, unit_of(f));
     }
@@ -363,19 +425,20 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *
     size_t n = g->count, fields = g->field_count;
     if (fields) {
         m->fields = ea_arena_alloc(&e->arena, fields * sizeof(void *));
-        if (!m->fields)
+        uint64_t **numbers = gather(e, g);
+        if (!m->fields || !numbers)
             return EA_ENOMEM;
-        ea_relations relations = {.batch = o, .index = g->rows};
+        ea_relations relations = {.events = o->events, .rows = g->rows};
         for (size_t f = 0; f < fields; f++)
-            put_field(e, g, f, &relations, m);
+            put_field(e, g, f, numbers[f], &relations, m);
         if (!g->places && g->from->payload_max == c->fixed_bytes)
             return 0;
     }
     uint64_t tail = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t payload_bytes = o->form[g->rows[i]].payload_bytes;
+        const ea_row *row = &g->rows[i];
         size_t at = tail_place(g, i);
-        e->slices[i] = (ea_slice){.data = g->payloads[i] + at, .len_bytes = (uint32_t)(payload_bytes - at)};
+        e->slices[i] = (ea_slice){.data = row->payload + at, .len_bytes = (uint32_t)(row->payload_bytes - at)};
         tail += e->slices[i].len_bytes;
     }
     if (tail)
@@ -386,7 +449,7 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const out_group *
 /* The item's data in an event: items stand behind each other, each with its length before it. */
 static ea_slice item_data(const ea_open_batch *o, const ea_open_group *g, uint32_t event, unsigned item) {
     const ea_item_shape *shapes = &o->shapes[g->shapes];
-    const uint8_t *at = o->content + o->place[event].items;
+    const uint8_t *at = o->content + o->events[event].items;
     for (unsigned i = 0;; i++) {
         if (shapes[i].constant != (uint32_t)EA_NO_CONSTANT) {
             if (i == item)
@@ -417,10 +480,10 @@ static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
         items[k].type = shaped ? 0 : shape->type;
         items[k].linkage = shaped ? 0 : shape->linkage;
         m->items[m->n_items++] = &items[k];
-        uint32_t width = item_data(o, from, g->rows[0], k).len_bytes;
+        uint32_t width = item_data(o, from, g->rows[0].event, k).len_bytes;
         int same_width = 1;
         for (uint32_t i = 0; i < g->count; i++) {
-            e->slices[i] = item_data(o, from, g->rows[i], k);
+            e->slices[i] = item_data(o, from, g->rows[i].event, k);
             same_width &= e->slices[i].len_bytes == width;
         }
         if (same_width && (width == 1 || width == 2 || width == 4 || width == 8)) {
@@ -438,16 +501,19 @@ static int put_items(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
 
 static int put_header_columns(ea_encoder *e, const ea_open_batch *o, const out_group *g, pb_group *m) {
     if (g->from->has_times) {
-        for (uint32_t i = 0; i < g->count; i++)
-            e->values[i] = o->times[g->rows[i]].kernel;
+        uint64_t *user = ea_arena_alloc(&e->arena, g->count * sizeof *user);
+        if (!user)
+            return EA_ENOMEM;
+        for (uint32_t i = 0; i < g->count; i++) {
+            e->values[i] = o->events[g->rows[i].event].kernel_time;
+            user[i] = o->events[g->rows[i].event].user_time;
+        }
         m->kernel_time = ea_columns_numbers(&e->columns, e->values, g->count, 4, 1, 0, NULL);
-        for (uint32_t i = 0; i < g->count; i++)
-            e->values[i] = o->times[g->rows[i]].user;
-        m->user_time = ea_columns_numbers(&e->columns, e->values, g->count, 4, 1, 0, NULL);
+        m->user_time = ea_columns_numbers(&e->columns, user, g->count, 4, 1, 0, NULL);
     }
     if (g->from->has_activity) {
         for (uint32_t i = 0; i < g->count; i++)
-            e->slices[i] = (ea_slice){.data = o->activity[g->rows[i]].bytes, .len_bytes = 16};
+            e->slices[i] = (ea_slice){.data = o->events[g->rows[i].event].activity.bytes, .len_bytes = 16};
         m->activity = ea_columns_wide(&e->columns, e->slices, g->count, 16, 1);
     }
     return e->columns.failed ? EA_ENOMEM : 0;
@@ -566,46 +632,23 @@ static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
 
 /* ---- columns of the batch ---- */
 
-static uint32_t intern_threads(ea_encoder *e, const ea_open_batch *o) {
-    uint32_t n = 0, last = 0;
-    memset(e->threads, 0, (e->thread_mask + 1) * sizeof *e->threads);
-    for (uint32_t i = 0; i < o->count; i++) {
-        uint64_t id = o->thread[i].pid | (uint64_t)o->thread[i].tid << 32;
-        if (n == 0 || e->thread_ids[last] != id) {
-            uint64_t h = id * 0x9E3779B97F4A7C15u;
-            size_t slot = (size_t)(h ^ h >> 32) & e->thread_mask;
-            while (e->threads[slot] && e->thread_ids[e->threads[slot] - 1] != id)
-                slot = (slot + 1) & e->thread_mask;
-            if (!e->threads[slot]) {
-                e->thread_ids[n++] = id;
-                e->threads[slot] = n;
-            }
-            last = e->threads[slot] - 1;
-        }
-        e->thread_of[i] = last;
-    }
-    return n;
-}
-
 static void put_events(ea_encoder *e, const ea_open_batch *o, int64_t time_min, Etwagent__V1__Directory *d) {
     ea_columns *c = &e->columns;
-    uint32_t n = o->count, threads = intern_threads(e, o), sources = 0;
+    uint32_t n = o->count, threads = e->thread_count;
     uint64_t *v = e->values;
     for (uint32_t i = 0; i < n; i++)
         v[i] = e->group_of[i];
     d->group = ea_columns_numbers(c, v, n, 4, 1, 0, NULL);
+    d->time = ea_columns_series(c, e->times, n, 8, (uint64_t)time_min);
     for (uint32_t i = 0; i < n; i++)
-        v[i] = (uint64_t)o->time[i];
-    d->time = ea_columns_series(c, v, n, 8, (uint64_t)time_min);
-    for (uint32_t i = 0; i < n; i++)
-        v[i] = o->form[i].cpu;
+        v[i] = e->cpu_of[i];
     d->cpu = ea_columns_numbers(c, v, n, 2, 1, 0, NULL);
     for (uint32_t i = 0; i < n; i++)
         v[i] = e->thread_of[i];
     d->thread = ea_columns_numbers(c, v, n, 4, 1, 0, NULL);
-    for (uint32_t i = 0; i < n; i++)
-        sources |= v[i] = o->form[i].source;
-    if (sources)
+    for (uint32_t i = 0; e->has_sources && i < n; i++)
+        v[i] = e->source_of[i];
+    if (e->has_sources)
         d->source = ea_columns_numbers(c, v, n, 2, 1, 0, NULL);
     d->thread_count = threads;
     for (uint32_t i = 0; i < threads; i++)
@@ -621,42 +664,31 @@ static void put_flat(ea_encoder *e, const ea_open_batch *o, const out_group *gro
     ea_columns *c = &e->columns;
     uint32_t n = o->count, times = 0, activities = 0, bytes = 0, whole = 0;
     for (uint32_t i = 0; i < n; i++) {
-        times |= o->times[i].kernel | o->times[i].user;
-        activities |= !ea_guid_is_zero(&o->activity[i]);
+        times |= o->events[i].kernel_time | o->events[i].user_time;
+        activities |= !ea_guid_is_zero(&o->events[i].activity);
     }
     if (times) {
         for (uint32_t i = 0; i < n; i++)
-            e->values[i] = o->times[i].kernel;
+            e->values[i] = o->events[i].kernel_time;
         d->kernel_time = ea_columns_numbers(c, e->values, n, 4, 1, 0, NULL);
         for (uint32_t i = 0; i < n; i++)
-            e->values[i] = o->times[i].user;
+            e->values[i] = o->events[i].user_time;
         d->user_time = ea_columns_numbers(c, e->values, n, 4, 1, 0, NULL);
     }
     if (activities) {
         for (uint32_t i = 0; i < n; i++)
-            e->slices[i] = (ea_slice){.data = o->activity[i].bytes, .len_bytes = 16};
+            e->slices[i] = (ea_slice){.data = o->events[i].activity.bytes, .len_bytes = 16};
         d->activity = ea_columns_wide(c, e->slices, n, 16, 1);
     }
     for (uint32_t i = 0; i < n; i++) {
+        const ea_event *event = &o->events[i];
         if (groups[e->group_of[i]].field_count)
             continue;
-        e->slices[whole++] = (ea_slice){.data = payload_of(o, i), .len_bytes = o->form[i].payload_bytes};
-        bytes |= o->form[i].payload_bytes;
+        e->slices[whole++] = (ea_slice){.data = o->content + event->payload, .len_bytes = event->payload_bytes};
+        bytes |= event->payload_bytes;
     }
     if (bytes)
         d->payload = ea_columns_bytes(c, e->slices, whole, 1);
-}
-
-/* Smallest and largest time, in ticks of the first source's clock. */
-static void time_range(const ea_open_batch *o, int64_t *ret_min, int64_t *ret_max) {
-    int64_t min = INT64_MAX, max = INT64_MIN;
-    for (uint32_t i = 0; i < o->count; i++) {
-        int64_t t = ea_clock_convert(&o->sources[o->form[i].source].clock, &o->sources[0].clock, o->time[i]);
-        min = t < min ? t : min;
-        max = t > max ? t : max;
-    }
-    *ret_min = min;
-    *ret_max = max;
 }
 
 /* Of the items that an event of this group has. */
@@ -684,7 +716,9 @@ typedef struct group_checksum {
     int same_items;
 } group_checksum;
 
-static uint64_t checksum_of(const ea_open_batch *o, group_checksum *groups) {
+/* What is said about all events: the checksum; the smallest and largest time, in ticks of the first source's clock. */
+static uint64_t sum_up(const ea_open_batch *o, group_checksum *groups, int64_t *ret_min, int64_t *ret_max) {
+    int64_t min = INT64_MAX, max = INT64_MIN;
     uint64_t checksum = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
         const ea_open_group *g = &o->groups[k];
@@ -695,14 +729,19 @@ static uint64_t checksum_of(const ea_open_batch *o, group_checksum *groups) {
             groups[k].items = items_checksum(o, g, 0);
     }
     for (uint32_t i = 0; i < o->count; i++) {
-        const group_checksum *g = &groups[o->group[i]];
-        ea_checksum_block b = {.constants = g->constants,
-                               .own = {(uint64_t)o->time[i], ea_load64(&o->thread[i]), ea_load64(&o->times[i]),
-                                       ea_load64(o->activity[i].bytes), ea_load64(o->activity[i].bytes + 8),
-                                       ea_load64(&o->form[i])},
-                               .items = g->same_items ? g->items : items_checksum(o, &o->groups[o->group[i]], i)};
-        checksum = ea_checksum_event(checksum, &b, payload_of(o, i), o->form[i].payload_bytes);
+        const ea_event *event = &o->events[i];
+        const group_checksum *g = &groups[event->group];
+        uint64_t items = g->same_items ? g->items : items_checksum(o, &o->groups[event->group], i);
+        checksum += ea_checksum_event(event, ea_checksum_seed(g->constants, items, i), o->content + event->payload,
+                                      event->payload_bytes);
+        int64_t t = event->time;
+        if (event->source)
+            t = ea_clock_convert(&o->sources[event->source].clock, &o->sources[0].clock, t);
+        min = t < min ? t : min;
+        max = t > max ? t : max;
     }
+    *ret_min = min;
+    *ret_max = max;
     return checksum;
 }
 
@@ -1096,12 +1135,12 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     if (o->count == 0 || stamp->number == 0)
         return ea_fail(err, EA_EINVAL, "encode batch %" PRIu64 " of %" PRIu32 " events", stamp->number, o->count);
     reset_arena(e);
-    int64_t time_min, time_max;
-    time_range(o, &time_min, &time_max);
-    if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
-        time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
     group_checksum *sums = ea_arena_alloc(&e->arena, o->group_count * sizeof *sums);
     int rc = sums ? reserve_events(e, o->count) : EA_ENOMEM;
+    int64_t time_min = 0, time_max = 0;
+    uint64_t checksum = rc ? 0 : sum_up(o, sums, &time_min, &time_max);
+    if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
+        time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
     if (!rc)
         rc = choose_layout(e, o, time_min, &l);
     if (rc)
@@ -1117,7 +1156,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.kind = stamp->kind == EA_BATCH_KEYFRAME ? ETWAGENT__V1__KIND__KIND_KEYFRAME : ETWAGENT__V1__KIND__KIND_EVENTS;
     b.event_count = o->count;
     b.priority = stamp->priority;
-    b.checksum = checksum_of(o, sums);
+    b.checksum = checksum;
     b.time_min = time_min;
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
     b.dictionary = l.uses_dictionary ? ea_load64(e->dictionary_hash) : 0;

@@ -12,26 +12,23 @@ enum {
     EA_CONTENT_SLACK = 32, /* bytes behind the content that may be read */
 };
 
-/* What each event has of its own, in runs of members as they stand in a record. */
-typedef struct ea_event_thread {
+/* An event. From the start: what it has of its own, as that stands in a record from time_raw on. */
+typedef struct ea_event {
+    int64_t time;
     uint32_t pid, tid;
-} ea_event_thread;
-typedef struct ea_event_times {
-    uint32_t kernel, user;
-} ea_event_times;
-typedef struct ea_event_form {
+    uint32_t kernel_time, user_time;
+    ea_guid activity;
     uint16_t cpu, source, ext_count, payload_bytes;
-} ea_event_form;
-_Static_assert(offsetof(ea_record, tid) - offsetof(ea_record, pid) == 4 &&
-                   offsetof(ea_record, user_time) - offsetof(ea_record, kernel_time) == 4 &&
-                   offsetof(ea_record, payload_bytes) - offsetof(ea_record, cpu) == 6,
-               "copied as they are");
-
-/* Offsets in the batch's content: of the data of those items that are no constants of the group, each with a u32 length
- * before it; of the payload, behind them. */
-typedef struct ea_event_place {
+    /* Offsets in the batch's content: of the data of those items that are no constants of the group, each with a u32
+     * length before it; of the payload, behind them. */
     uint32_t items, payload;
-} ea_event_place;
+    uint32_t group; /* index */
+    uint32_t unused;
+} ea_event;
+_Static_assert(sizeof(ea_event) == 64 && offsetof(ea_event, items) == EA_RECORD_OWN_BYTES &&
+                   offsetof(ea_event, payload_bytes) - offsetof(ea_event, cpu) == 6 &&
+                   offsetof(ea_record, payload_bytes) - offsetof(ea_record, cpu) == 6,
+               "copied and hashed as it is");
 
 /* An extended item of all events of a group. */
 typedef struct ea_item_shape {
@@ -58,14 +55,8 @@ typedef struct ea_open_group {
 
 struct ea_open_batch {
     ea_builder *builder;
-    uint32_t count; /* events; by event, an array each, so that a pass over one of them reads nothing else: */
-    int64_t *time;
-    ea_event_thread *thread;
-    ea_event_times *times;
-    ea_guid *activity;
-    ea_event_form *form;
-    ea_event_place *place;
-    uint16_t *group; /* index */
+    uint32_t count;
+    ea_event *events;
 
     uint8_t *content;
     size_t content_bytes, content_capacity;

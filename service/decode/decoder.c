@@ -8,7 +8,6 @@ struct ea_decoder {
     ea_registry *registry;
     ea_schemas *own; /* NULL: somebody else's are used */
     ea_trace_schemas *from_trace;
-    ea_slice slices[EA_FIELDS_MAX];
 };
 
 int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, ea_err *err) {
@@ -53,7 +52,7 @@ const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_
         whole = c->top_count;
         used = c->fixed_bytes;
     } else {
-        whole = ea_class_split_rest(c, record->payload, record->payload_bytes, d->slices, &used);
+        whole = ea_class_places(c, record->payload, record->payload_bytes, NULL, &used);
     }
     *ret_outcome =
         ea_class_is_whole(c, whole, used, record->payload_bytes) ? EA_COUNT_decode_whole : EA_COUNT_decode_partial;

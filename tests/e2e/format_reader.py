@@ -734,7 +734,7 @@ class Definitions:
 HEADER = (("keyword", 8), ("id", 2), ("task", 2), ("version", 1), ("channel", 1), ("level", 1), ("opcode", 1), ("logger", 2), ("flags", 2),
           ("property", 2), ("pointer_size", 1), ("header_type", 1), ("hook_id", 2), ("header_word", 2))
 KIND = struct.Struct("<16sQHHBBBBHHHBBHHI")
-OWN = struct.Struct("<QqIIII16sHHHHQQQ")
+OWN = struct.Struct("<qIIII16sHHHH")
 
 
 def constants_hash(r):
@@ -744,17 +744,19 @@ def constants_hash(r):
 
 def checksum(records):
     """The checksum of records in arrival order (section Checksum)."""
-    chain, hashes = 0, {}
-    for r in records:
+    total, hashes = 0, {}
+    for number, r in enumerate(records):
         key = tuple(r[name] for name, _ in HEADER) + (r["provider"],)
         if key not in hashes:
             hashes[key] = constants_hash(r)
         items = 0
         for kind, linkage, data in r["items"]:
             items = xxh3(struct.pack("<HHIQ", kind, linkage, len(data), xxh3(data) if data else 0), items)
-        chain = xxh3(OWN.pack(hashes[key], r["time_raw"], r["pid"], r["tid"], r["kernel_time"], r["user_time"], r["activity_id"], r["cpu"],
-                              r["source"], len(r["items"]), len(r["payload"]), items, xxh3(r["payload"]) if r["payload"] else 0, chain))
-    return chain
+        payload = xxh3(r["payload"]) if r["payload"] else 0
+        seed = hashes[key] + items * 0x9e3779b185ebca87 + payload * 0xc2b2ae3d27d4eb4f + number * 0x165667b19e3779f9 & MASK64
+        total += xxh3(OWN.pack(r["time_raw"], r["pid"], r["tid"], r["kernel_time"], r["user_time"], r["activity_id"], r["cpu"],
+                               r["source"], len(r["items"]), len(r["payload"])), seed)
+    return total % 2**64
 
 
 def clock(source):

@@ -150,7 +150,7 @@ static size_t seal(uint8_t *data, size_t size, size_t max) {
     ea_batch_view *v = NULL;
     const ea_record *r;
     const ea_class *c;
-    uint64_t checksum = 0;
+    uint64_t checksum = 0, number = 0;
     int64_t low = INT64_MAX, high = INT64_MIN;
     int rc = ea_registry_create(&registry, 1000, &err);
     if (!rc && !(rc = ea_batch_open(&v, data, size, registry, &err))) {
@@ -159,7 +159,7 @@ static size_t seal(uint8_t *data, size_t size, size_t max) {
                 ea_clock_convert(&ea_batch_source(v, r->source)->clock, &ea_batch_source(v, 0)->clock, r->time_raw);
             low = t < low ? t : low;
             high = t > high ? t : high;
-            checksum = ea_checksum_record(checksum, ea_checksum_constants(r), r);
+            checksum += ea_record_checksum(number++, r);
         }
         ea_batch_close(v);
     }

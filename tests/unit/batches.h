@@ -131,8 +131,8 @@ static inline void test_make(const test_maker *m, uint64_t number, size_t event_
             ea_err_print(stderr, "test_make", &err);
             abort();
         }
-        while (ea_batch_next(v, &r, &c, &err) == 1)
-            batch.checksum = ea_record_checksum(batch.checksum, r);
+        for (uint64_t i = 0; ea_batch_next(v, &r, &c, &err) == 1; i++)
+            batch.checksum += ea_record_checksum(i, r);
         ea_batch_close(v);
         free(ret->data);
     }
