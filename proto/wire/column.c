@@ -21,20 +21,6 @@ void ea_planes_get(uint64_t *out, const uint8_t *in, size_t count, unsigned plan
     }
 }
 
-void ea_planes_split(uint8_t *out, const uint8_t *in, size_t count, size_t width) {
-    if (width == 2) { /* text: one pass, which compilers make fast */
-        uint8_t *high = out + count;
-        for (size_t i = 0; i < count; i++) {
-            out[i] = in[2 * i];
-            high[i] = in[2 * i + 1];
-        }
-        return;
-    }
-    for (size_t p = 0; p < width; p++, out += count)
-        for (size_t i = 0; i < count; i++)
-            out[i] = in[i * width + p];
-}
-
 void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width) {
     if (width == 2) {
         const uint8_t *high = in + count;

@@ -41,8 +41,7 @@ static inline unsigned ea_bytes_of(uint64_t value) {
 void ea_planes_put(uint8_t *out, const uint64_t *values, size_t count, unsigned planes);
 /* The way back; in holds planes * count bytes. */
 void ea_planes_get(uint64_t *out, const uint8_t *in, size_t count, unsigned planes);
-/* Byte planes of elements of any width, in -> out, count * width bytes; and the way back. */
-void ea_planes_split(uint8_t *out, const uint8_t *in, size_t count, size_t width);
+/* Elements of any width out of their byte planes, in -> out, count * width bytes. */
 void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width);
 
 /* The low `bits` bits (1 to 64) of each value, behind each other from the lowest bit of the first byte on: out has room

@@ -54,7 +54,7 @@ Etwagent__V1__Column *ea_columns_numbers(ea_columns *c, uint64_t *values, size_t
 Etwagent__V1__Column *ea_columns_series(ea_columns *c, uint64_t *values, size_t count, unsigned width,
                                         uint64_t initial);
 /* Rows of bytes, of which EA_CONTENT_SLACK more can be read behind each. unit: width of the elements that a row is made
- * of (1, 2, 4 or 8), where all lengths are multiples. */
+ * of (1 or 2), where all lengths are multiples. */
 Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size_t count, unsigned unit);
 /* Rows of one fixed width above 8. */
 Etwagent__V1__Column *ea_columns_wide(ea_columns *c, const ea_slice *rows, size_t count, unsigned width, int implied);
