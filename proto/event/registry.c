@@ -308,7 +308,7 @@ static int grow_metadata(ea_registry *r) {
 
 static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *record, const class_key *key,
                                               uint64_t hash, const ea_ext *metadata, const ea_ext *traits) {
-    ea_class *c;
+    ea_class *c = NULL;
     metadata_slot own = {.key = *key,
                          .hash = hash,
                          .metadata_bytes = metadata ? metadata->size_bytes : 0,
