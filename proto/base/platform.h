@@ -114,6 +114,28 @@ void ea_host_name(char *out, size_t out_bytes);
 EA_MUST_CHECK int ea_state_dir(char *out, size_t out_bytes, ea_err *err);
 /* Makes standard output binary and UTF-8 where that is not so already (Windows). */
 void ea_stdio_init(void);
+/* The running program's own file. EA_ENOTFOUND, EA_ELIMIT. */
+EA_MUST_CHECK int ea_program_path(char *out, size_t out_bytes, ea_err *err);
+
+/* How a program ended that ea_run ran. */
+typedef struct ea_run_result {
+    char *output; /* what it wrote to its standard output, and a NUL; the caller frees it */
+    size_t output_bytes;
+    int exit_code; /* with crashed: the signal, or Windows' exception */
+    int crashed, timed_out;
+} ea_run_result;
+/* Runs a program with nothing on its standard input and waits for its end. argv ends with NULL; argv[0] is its path.
+ * One that takes longer than timeout_ns or writes more than max_bytes is ended, with all that it started where the
+ * operating system can; then timed_out is set. Its standard error goes nowhere. */
+EA_MUST_CHECK int ea_run(const char *const *argv, int64_t timeout_ns, size_t max_bytes, ea_run_result *ret,
+                         ea_err *err);
+
+/* A shared library. */
+typedef struct ea_library ea_library;
+EA_MUST_CHECK int ea_library_open(ea_library **ret, const char *path, ea_err *err);
+const void *ea_library_symbol(ea_library *l, const char *name); /* of an object; NULL: there is none */
+void ea_library_close(ea_library *l);                           /* NULL is allowed */
+
 /* Calls handler once, on another thread or in a signal context, when the process is asked to stop (SIGINT, SIGTERM,
  * Ctrl-C). It may only set an atomic. */
 void ea_on_stop(void (*handler)(void));

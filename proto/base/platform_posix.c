@@ -3,10 +3,13 @@
 #include "platform.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -15,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -451,6 +455,121 @@ int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {
         return ea_fail(err, EA_ENOTFOUND, "find the folder for state: neither XDG_STATE_HOME nor HOME is set");
     return n < 0 || (size_t)n >= out_bytes ? ea_fail(err, EA_ELIMIT, "find the folder for state: its name is too long")
                                            : 0;
+}
+
+/* ---- other programs and libraries ---- */
+
+int ea_program_path(char *out, size_t out_bytes, ea_err *err) {
+    ssize_t n = readlink("/proc/self/exe", out, out_bytes);
+    if (n < 0)
+        return ea_fail_os(err, EA_ENOTFOUND, errno, "find this program's own file");
+    if ((size_t)n >= out_bytes)
+        return ea_fail(err, EA_ELIMIT, "find this program's own file: its name is too long");
+    out[n] = 0;
+    return 0;
+}
+
+/* Starts it in a process group of its own, its output in a pipe. */
+static int start_program(const char *const *argv, pid_t *ret_pid, int *ret_fd, ea_err *err) {
+    int ends[2];
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    if (pipe2(ends, O_CLOEXEC))
+        return ea_fail_os(err, EA_EIO, errno, "start %s", argv[0]);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    int failed = posix_spawn(ret_pid, argv[0], &actions, &attributes, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    close(ends[1]);
+    if (failed) {
+        close(ends[0]);
+        return ea_fail_os(err, EA_EIO, failed, "start %s", argv[0]);
+    }
+    *ret_fd = ends[0];
+    return 0;
+}
+
+/* Reads until the end, the deadline (then 1) or max_bytes (then 1). Negative: EA_ENOMEM. */
+static int read_output(int fd, int64_t deadline_ns, size_t max_bytes, ea_run_result *r) {
+    for (size_t capacity = 0;;) {
+        int64_t left_ns = deadline_ns - ea_monotonic_ns();
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        if (left_ns <= 0)
+            return 1;
+        if (capacity - r->output_bytes < 4096) {
+            capacity = capacity ? capacity * 2 : 16384;
+            char *grown = realloc(r->output, capacity + 1);
+            if (!grown)
+                return EA_ENOMEM;
+            r->output = grown;
+        }
+        int n = poll(&p, 1, left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1);
+        if (n <= 0)
+            continue;
+        ssize_t got = read(fd, r->output + r->output_bytes, capacity - r->output_bytes);
+        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+            return 0;
+        r->output_bytes += got > 0 ? (size_t)got : 0;
+        if (r->output_bytes > max_bytes)
+            return 1;
+    }
+}
+
+int ea_run(const char *const *argv, int64_t timeout_ns, size_t max_bytes, ea_run_result *ret, ea_err *err) {
+    ea_run_result r = {0};
+    int64_t deadline_ns = ea_monotonic_ns() + timeout_ns;
+    pid_t pid;
+    int fd, status = 0;
+    int rc = start_program(argv, &pid, &fd, err);
+    if (rc)
+        return rc;
+    int read_rc = read_output(fd, deadline_ns, max_bytes, &r);
+    close(fd);
+    /* one that has closed its output may still run */
+    while (!read_rc && waitpid(pid, &status, WNOHANG) == 0) {
+        read_rc = ea_monotonic_ns() >= deadline_ns;
+        ea_sleep_ns(1000000);
+    }
+    if (read_rc) {
+        kill(-pid, SIGKILL); /* its group: ours, and not waited for yet */
+        waitpid(pid, &status, 0);
+    }
+    if (read_rc < 0) {
+        free(r.output);
+        return ea_fail(err, EA_ENOMEM, "run %s", argv[0]);
+    }
+    r.output[r.output_bytes] = 0;
+    r.timed_out = read_rc;
+    r.crashed = !r.timed_out && WIFSIGNALED(status);
+    r.exit_code = r.crashed ? WTERMSIG(status) : WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    *ret = r;
+    return 0;
+}
+
+int ea_library_open(ea_library **ret, const char *path, ea_err *err) {
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return ea_fail(err, EA_EFORMAT, "it is no library that can be loaded: %s", dlerror());
+    *ret = handle;
+    return 0;
+}
+
+const void *ea_library_symbol(ea_library *l, const char *name) {
+    return dlsym(l, name);
+}
+
+void ea_library_close(ea_library *l) {
+    if (l)
+        dlclose(l);
 }
 
 void ea_stdio_init(void) {

@@ -643,6 +643,157 @@ int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {
                : 0;
 }
 
+/* ---- other programs and libraries ---- */
+
+int ea_program_path(char *out, size_t out_bytes, ea_err *err) {
+    WCHAR w[4096];
+    DWORD n = GetModuleFileNameW(NULL, w, 4096);
+    if (!n)
+        return ea_fail_os(err, EA_ENOTFOUND, (int)GetLastError(), "find this program's own file");
+    if (n == 4096 || out_bytes > INT_MAX || !WideCharToMultiByte(CP_UTF8, 0, w, -1, out, (int)out_bytes, NULL, NULL))
+        return ea_fail(err, EA_ELIMIT, "find this program's own file: its name is too long");
+    return 0;
+}
+
+/* One command line of the arguments, each in quotes (CommandLineToArgvW's rules; ours hold no quotes); NULL: no memory.
+ */
+static WCHAR *command_line(const char *const *argv) {
+    size_t bytes = 1;
+    for (size_t i = 0; argv[i]; i++)
+        bytes += strlen(argv[i]) + 3;
+    char *line = malloc(bytes), *at = line;
+    if (!line)
+        return NULL;
+    for (size_t i = 0; argv[i]; i++)
+        at += snprintf(at, bytes - (size_t)(at - line), "%s\"%s\"", i ? " " : "", argv[i]);
+    WCHAR *w = to_wide(line, 0);
+    free(line);
+    return w;
+}
+
+/* Starts it in a job of its own, its output in a pipe. */
+static int start_program(const char *const *argv, HANDLE job, HANDLE *ret_process, HANDLE *ret_pipe, ea_err *err) {
+    SECURITY_ATTRIBUTES inherit = {sizeof inherit, NULL, TRUE};
+    HANDLE ours = NULL, theirs = NULL, nothing = INVALID_HANDLE_VALUE;
+    PROCESS_INFORMATION p = {0};
+    WCHAR *line = command_line(argv);
+    int ok = line && CreatePipe(&ours, &theirs, &inherit, 0);
+    if (ok) {
+        SetHandleInformation(ours, HANDLE_FLAG_INHERIT, 0);
+        nothing = CreateFileW(L"NUL", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE, &inherit,
+                              OPEN_EXISTING, 0, NULL);
+        STARTUPINFOW s = {.cb = sizeof s,
+                          .dwFlags = STARTF_USESTDHANDLES,
+                          .hStdInput = nothing,
+                          .hStdOutput = theirs,
+                          .hStdError = nothing};
+        ok = CreateProcessW(NULL, line, NULL, NULL, TRUE, CREATE_NO_WINDOW | CREATE_SUSPENDED, NULL, NULL, &s, &p);
+    }
+    int failed = ok ? 0 : (int)GetLastError();
+    if (ok) {
+        AssignProcessToJobObject(job, p.hProcess); /* without it only its first process can be ended */
+        ResumeThread(p.hThread);
+        CloseHandle(p.hThread);
+    }
+    if (theirs)
+        CloseHandle(theirs);
+    if (nothing != INVALID_HANDLE_VALUE)
+        CloseHandle(nothing);
+    free(line);
+    if (!ok) {
+        if (ours)
+            CloseHandle(ours);
+        return ea_fail_os(err, EA_EIO, failed, "start %s", argv[0]);
+    }
+    *ret_process = p.hProcess;
+    *ret_pipe = ours;
+    return 0;
+}
+
+/* Reads until the end, the deadline (then 1) or max_bytes (then 1). Negative: EA_ENOMEM. */
+static int read_output(HANDLE pipe, int64_t deadline_ns, size_t max_bytes, ea_run_result *r) {
+    for (size_t capacity = 0;;) {
+        DWORD waiting = 0, got = 0;
+        if (capacity - r->output_bytes < 4096) {
+            capacity = capacity ? capacity * 2 : 16384;
+            char *grown = realloc(r->output, capacity + 1);
+            if (!grown)
+                return EA_ENOMEM;
+            r->output = grown;
+        }
+        if (ea_monotonic_ns() >= deadline_ns || r->output_bytes > max_bytes)
+            return 1;
+        if (!PeekNamedPipe(pipe, NULL, 0, NULL, &waiting, NULL))
+            return 0;
+        if (!waiting) {
+            ea_sleep_ns(1000000);
+            continue;
+        }
+        if (!ReadFile(pipe, r->output + r->output_bytes, (DWORD)(capacity - r->output_bytes), &got, NULL))
+            return 0;
+        r->output_bytes += got;
+    }
+}
+
+int ea_run(const char *const *argv, int64_t timeout_ns, size_t max_bytes, ea_run_result *ret, ea_err *err) {
+    ea_run_result r = {0};
+    int64_t deadline_ns = ea_monotonic_ns() + timeout_ns;
+    HANDLE process, pipe, job = CreateJobObjectW(NULL, NULL);
+    DWORD code = 0;
+    int rc = job ? start_program(argv, job, &process, &pipe, err)
+                 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "start %s", argv[0]);
+    if (rc) {
+        if (job)
+            CloseHandle(job);
+        return rc;
+    }
+    int read_rc = read_output(pipe, deadline_ns, max_bytes, &r);
+    int64_t left_ns = deadline_ns - ea_monotonic_ns();
+    if (!read_rc)
+        read_rc = WaitForSingleObject(process, left_ns > 0 ? (DWORD)(left_ns / 1000000) : 0) != WAIT_OBJECT_0;
+    if (read_rc) {
+        TerminateJobObject(job, 1);
+        TerminateProcess(process, 1);
+        WaitForSingleObject(process, INFINITE);
+    }
+    GetExitCodeProcess(process, &code);
+    CloseHandle(pipe);
+    CloseHandle(process);
+    CloseHandle(job);
+    if (read_rc < 0) {
+        free(r.output);
+        return ea_fail(err, EA_ENOMEM, "run %s", argv[0]);
+    }
+    r.output[r.output_bytes] = 0;
+    r.timed_out = read_rc;
+    r.crashed = !r.timed_out && code >= 0xC0000000u; /* an NTSTATUS of an exception */
+    r.exit_code = (int)code;
+    *ret = r;
+    return 0;
+}
+
+int ea_library_open(ea_library **ret, const char *path, ea_err *err) {
+    WCHAR *w = wide_path(path, 0);
+    if (!w)
+        return ea_fail(err, EA_ENOMEM, "load %s", path);
+    HMODULE handle = LoadLibraryExW(w, NULL, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_SYSTEM32);
+    int failed = handle ? 0 : (int)GetLastError();
+    free(w);
+    if (!handle)
+        return ea_fail_os(err, EA_EFORMAT, failed, "it is no library that can be loaded");
+    *ret = (ea_library *)(void *)handle;
+    return 0;
+}
+
+const void *ea_library_symbol(ea_library *l, const char *name) {
+    return (const void *)(uintptr_t)GetProcAddress((HMODULE)(void *)l, name);
+}
+
+void ea_library_close(ea_library *l) {
+    if (l)
+        FreeLibrary((HMODULE)(void *)l);
+}
+
 void ea_stdio_init(void) {
     _setmode(_fileno(stdout), _O_BINARY);
     _setmode(_fileno(stdin), _O_BINARY);

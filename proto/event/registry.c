@@ -47,7 +47,7 @@ struct ea_registry {
     size_t limit_classes;
     ea_arena arena, scratch;
     ea_text text;
-    const ea_schemas *schemas; /* NULL: none */
+    ea_schemas *schemas; /* NULL: none */
     const ea_class *overflow;
     uint64_t overflow_count;
 };
@@ -392,7 +392,7 @@ const char *ea_registry_provider_name(const ea_registry *r, const ea_guid *provi
     return ea_well_known_provider(provider);
 }
 
-void ea_registry_set_schemas(ea_registry *r, const ea_schemas *schemas) {
+void ea_registry_set_schemas(ea_registry *r, ea_schemas *schemas) {
     r->schemas = schemas;
     ea_registry_schemas_changed(r);
 }

@@ -27,6 +27,7 @@ struct ea_schemas {
     ea_schema_provider *providers;
     size_t provider_count, provider_capacity;
     ea_bytes_map by_guid; /* guid and layer -> number of the provider, from 1 */
+    ea_schemas_resort last_resort;
 };
 
 int ea_schemas_create(ea_schemas **ret, size_t limit_bytes, ea_err *err) {
@@ -134,48 +135,81 @@ static const entry *find_in(const ea_schemas *s, key *k, uint8_t version) {
     return ea_bytes_map_get(&s->by_key, k, sizeof *k);
 }
 
-int ea_schemas_find(const ea_schemas *s, const ea_guid *provider, uint16_t code, uint8_t version, int classic,
-                    ea_schema *ret, int *ret_newer) {
-    key k = {.provider = *provider, .code = code, .classic = classic != 0};
-    if (!s->by_key.count)
-        return 0;
-    *ret_newer = 0;
-    for (int layer = 0; layer < EA_SCHEMA_LAYERS; layer++) {
-        k.layer = (uint8_t)layer;
-        const entry *e = find_in(s, &k, version);
-        if (e) {
-            *ret = e->schema;
-            return 1;
-        }
-    }
-    /* A version between two that are known is none of "newer": only above all of them the fields are a prefix. */
-    *ret_newer = 1;
-    for (int layer = 0; layer < EA_SCHEMA_LAYERS; layer++) {
-        k.layer = (uint8_t)layer;
-        for (int v = UINT8_MAX; v >= 0; v--) {
-            const entry *e = find_in(s, &k, (uint8_t)v);
-            if (e && v > version)
-                break;
-            if (e) {
-                *ret = e->schema;
-                return 1;
-            }
-        }
-    }
-    return 0;
-}
-
-const ea_schema_provider *ea_schemas_find_provider(const ea_schemas *s, const ea_guid *guid) {
+static const ea_schema_provider *provider_of(const ea_schemas *s, const ea_guid *guid, uint64_t layer) {
     struct {
         ea_guid guid;
         uint64_t layer;
-    } k = {*guid, 0};
-    for (; k.layer < EA_SCHEMA_LAYERS; k.layer++) {
-        size_t number = (size_t)(uintptr_t)ea_bytes_map_get(&s->by_guid, &k, sizeof k);
-        if (number)
-            return &s->providers[number - 1];
+    } k = {*guid, layer};
+    size_t number = (size_t)(uintptr_t)ea_bytes_map_get(&s->by_guid, &k, sizeof k);
+    return number ? &s->providers[number - 1] : NULL;
+}
+
+/* 1 when it added something. */
+static int ask_last_resort(ea_schemas *s, const ea_guid *provider) {
+    return s->last_resort && !provider_of(s, provider, EA_SCHEMA_CATALOGUE) && s->last_resort(s, provider);
+}
+
+void ea_schemas_set_last_resort(ea_schemas *s, ea_schemas_resort fn) {
+    s->last_resort = fn;
+}
+
+/* Of this version, in the first layer that has it. */
+static const entry *find_exact(const ea_schemas *s, key *k, uint8_t version) {
+    const entry *e = NULL;
+    for (int layer = 0; !e && layer < EA_SCHEMA_LAYERS; layer++) {
+        k->layer = (uint8_t)layer;
+        e = find_in(s, k, version);
+    }
+    return e;
+}
+
+/* Of the highest version, if that is below this one: a version between two that are known is none of "newer", only
+ * above all of them the fields are a prefix. */
+static const entry *find_older(const ea_schemas *s, key *k, uint8_t version) {
+    for (int layer = 0; layer < EA_SCHEMA_LAYERS; layer++) {
+        k->layer = (uint8_t)layer;
+        for (int v = UINT8_MAX; v >= 0; v--) {
+            const entry *e = find_in(s, k, (uint8_t)v);
+            if (e && v > version)
+                break;
+            if (e)
+                return e;
+        }
     }
     return NULL;
+}
+
+int ea_schemas_find(ea_schemas *s, const ea_guid *provider, uint16_t code, uint8_t version, int classic, ea_schema *ret,
+                    int *ret_newer) {
+    key k = {.provider = *provider, .code = code, .classic = classic != 0};
+    const entry *e = s->by_key.count ? find_exact(s, &k, version) : NULL;
+    if (!e && ask_last_resort(s, provider))
+        e = find_exact(s, &k, version);
+    *ret_newer = 0;
+    if (!e && s->by_key.count) {
+        *ret_newer = 1;
+        e = find_older(s, &k, version);
+    }
+    if (e)
+        *ret = e->schema;
+    return e != NULL;
+}
+
+int ea_schemas_has(const ea_schemas *s, enum ea_schema_layer layer, const ea_guid *provider, uint16_t code,
+                   uint8_t version, int classic) {
+    key k = {.provider = *provider, .code = code, .classic = classic != 0, .layer = (uint8_t)layer};
+    return s->by_key.count && find_in(s, &k, version) != NULL;
+}
+
+const ea_schema_provider *ea_schemas_find_provider(ea_schemas *s, const ea_guid *guid) {
+    const ea_schema_provider *p = NULL;
+    for (int asked = 0; asked < 2 && !p; asked++) {
+        for (uint64_t layer = 0; layer < EA_SCHEMA_LAYERS && !p; layer++)
+            p = provider_of(s, guid, layer);
+        if (!p && !asked && !ask_last_resort(s, guid))
+            break;
+    }
+    return p;
 }
 
 size_t ea_schemas_provider_count(const ea_schemas *s) {

@@ -10,6 +10,7 @@
 /* Where a schema is from, in the order in which they are asked. */
 enum ea_schema_layer {
     EA_SCHEMA_TRACE,     /* the trace itself */
+    EA_SCHEMA_PLUGIN,    /* a decoder that somebody wrote */
     EA_SCHEMA_GIVEN,     /* a file that somebody named */
     EA_SCHEMA_CATALOGUE, /* what ships with the program */
     EA_SCHEMA_LAYERS
@@ -50,10 +51,18 @@ EA_MUST_CHECK int ea_schemas_add_provider(ea_schemas *s, const ea_schema_provide
 
 /* The schema of an event: 1; 0 when there is none. Of this version, or with *ret_newer = 1 of the highest one below it,
  * if that is the highest of all. */
-int ea_schemas_find(const ea_schemas *s, const ea_guid *provider, uint16_t code, uint8_t version, int classic,
-                    ea_schema *ret, int *ret_newer);
+int ea_schemas_find(ea_schemas *s, const ea_guid *provider, uint16_t code, uint8_t version, int classic, ea_schema *ret,
+                    int *ret_newer);
 /* NULL when nothing is known. */
-const ea_schema_provider *ea_schemas_find_provider(const ea_schemas *s, const ea_guid *guid);
+const ea_schema_provider *ea_schemas_find_provider(ea_schemas *s, const ea_guid *guid);
+/* 1 when this layer describes exactly this event. */
+int ea_schemas_has(const ea_schemas *s, enum ea_schema_layer layer, const ea_guid *provider, uint16_t code,
+                   uint8_t version, int classic);
+
+/* fn is asked when an event or provider is looked for that no layer knows: it may add what it knows of the provider,
+ * and returns 1 when it did. Not asked again for a provider of which it added something. */
+typedef int (*ea_schemas_resort)(ea_schemas *s, const ea_guid *provider);
+void ea_schemas_set_last_resort(ea_schemas *s, ea_schemas_resort fn);
 
 size_t ea_schemas_provider_count(const ea_schemas *s);
 const ea_schema_provider *ea_schemas_provider_at(const ea_schemas *s, size_t i); /* in the order of their coming */
@@ -62,7 +71,7 @@ int ea_schemas_next(const ea_schemas *s, size_t *cursor, ea_schema *ret);
 size_t ea_schemas_count(const ea_schemas *s);
 
 /* The registry asks these schemas for what no row knows. Borrowed until it is destroyed; NULL: none. */
-void ea_registry_set_schemas(ea_registry *r, const ea_schemas *schemas);
+void ea_registry_set_schemas(ea_registry *r, ea_schemas *schemas);
 /* Some were added or replaced: records get their classes anew. Classes that were handed out stay. */
 void ea_registry_schemas_changed(ea_registry *r);
 

@@ -42,6 +42,7 @@ typedef struct runner {
 
     /* the agent's lock */
     ea_feed *feed;
+    ea_schemas *schemas; /* of the feed; its thread, and whoever closes it */
     enum runner_state state;
     trouble trouble;
     ea_counters *counters; /* of the feed */
@@ -158,6 +159,7 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
                                          .live = 1,
                                          .priority = ea_priority_of(r->session->priority),
                                          .batching = &r->generation->c.batching,
+                                         .schemas = r->schemas,
                                          .counters = r->counters},
                       err);
     r->live = rc ? NULL : source;
@@ -173,7 +175,11 @@ static int attempt(runner *r, ea_err *err) {
     memset(r->counters, 0, sizeof *r->counters);
     ea_damage_map_deinit(&r->input.damage);
     r->input = (ea_input){0};
+    ea_schemas_destroy(r->schemas);
+    r->schemas = NULL;
     int rc = ea_shipping_target(&c->shipping, &target, err);
+    if (!rc)
+        rc = ea_schema_options_read(&r->schemas, &c->schemas, err);
     if (!rc && r->session)
         rc = open_session(r, &feed, err);
     else if (!rc)
@@ -184,6 +190,7 @@ static int attempt(runner *r, ea_err *err) {
                                              .remember = 1,
                                              .priority = ea_priority_of(r->c->priority),
                                              .batching = &c->batching,
+                                             .schemas = r->schemas,
                                              .counters = r->counters,
                                              .on_damage = ea_input_on_damage,
                                              .on_damage_arg = &r->input},
@@ -291,6 +298,7 @@ static void stop_runner(agent *a, runner *r) {
     r->feed = NULL;
     ea_mutex_unlock(a->lock);
     ea_feed_close(feed);
+    ea_schemas_destroy(r->schemas);
     ea_damage_map_deinit(&r->input.damage);
     release(r->generation);
     free(r->counters);
@@ -412,7 +420,8 @@ static void reload(agent *a) {
     }
     const ea_agent_config *before = &a->generation->c;
     int line = changes(&ea_shipping_table, &before->shipping, &g->c.shipping) != 0;
-    int all = line || changes(&ea_batching_table, &before->batching, &g->c.batching);
+    int all = line || changes(&ea_batching_table, &before->batching, &g->c.batching) ||
+              changes(&ea_schemas_table, &before->schemas, &g->c.schemas);
     size_t kept = 0, ended = 0;
     runner *next;
     for (runner *r = a->runners; r; r = r->next)

@@ -108,6 +108,12 @@ static const ea_option BATCHING_ROWS[] = {EA_BATCHING_OPTIONS(0), {.name = NULL}
 const ea_table ea_batching_table = {
     .summary = "How events become batches.", .rows = BATCHING_ROWS, .size = sizeof(ea_batching_options)};
 
+static const ea_option SCHEMA_ROWS[] = {EA_SCHEMA_OPTIONS(0), {.name = NULL}};
+const ea_table ea_schemas_table = {
+    .summary = "What decodes events that neither this program nor the events themselves describe.",
+    .rows = SCHEMA_ROWS,
+    .size = sizeof(ea_schema_options)};
+
 static const char *const PRIORITIES[] = {"security", "bulk", NULL};
 
 uint32_t ea_priority_of(int choice) {
@@ -174,6 +180,11 @@ static const ea_option ROWS[] = {
      .offset = offsetof(ea_agent_config, batching),
      .table = &ea_batching_table,
      .help = "how events become batches"},
+    {.name = "schemas",
+     .type = EA_OPT_TABLE,
+     .offset = offsetof(ea_agent_config, schemas),
+     .table = &ea_schemas_table,
+     .help = "what decodes events of other providers"},
     {.name = "sources",
      .type = EA_OPT_TABLES,
      .offset = offsetof(ea_agent_config, sources),

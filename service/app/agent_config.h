@@ -5,6 +5,7 @@
 
 #include "batching.h"
 #include "config.h"
+#include "schema_options.h"
 #include "sessions.h"
 #include "shipping.h"
 
@@ -32,6 +33,7 @@ typedef struct ea_agent_config {
     ea_service_config service;
     ea_shipping_options shipping; /* no collectors: the file has no such part */
     ea_batching_options batching;
+    ea_schema_options schemas;
     ea_tables sources;  /* ea_file_source_config */
     ea_tables sessions; /* ea_session_config */
 } ea_agent_config;
@@ -40,6 +42,6 @@ extern const ea_table ea_agent_table;
 /* A spool's priority for an index into security, bulk. */
 uint32_t ea_priority_of(int choice);
 /* Rows of its parts, for comparing: sources[], shipping, batching. */
-extern const ea_table ea_file_source_table, ea_shipping_table, ea_batching_table;
+extern const ea_table ea_file_source_table, ea_shipping_table, ea_batching_table, ea_schemas_table;
 
 #endif

@@ -103,7 +103,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EA_PRINT_OPTIONS(options, print, "text"),
-    EA_SCHEMA_OPTIONS(options, schemas),
+    EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
     {.name = "strict",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, strict),

@@ -362,7 +362,7 @@ const ea_command ea_cmd_replay = {
     .options =
         (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(options, shipping)),
                             EA_GIVE_UP_OPTION(offsetof(options, shipping)),
-                            EA_SCHEMA_OPTIONS(options, schemas),
+                            EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
                             EA_SPOOL_OPTIONS(offsetof(options, shipping)),
                             {.name = "speed",
                              .argument = "SPEED",

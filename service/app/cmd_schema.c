@@ -2,6 +2,7 @@
  * Before it: main.c. After it: proto/event. Thread: the main one. */
 #include "commands.h"
 #include "print.h"
+#include "schema_print.h"
 
 #include <inttypes.h>
 
@@ -26,75 +27,6 @@ static int wanted(const output *o, const char *name) {
     return o->pattern_count == 0;
 }
 
-static void put_field_json(ea_text *t, const ea_class *c, const ea_field *f) {
-    ea_text_str(t, "{\"name\":");
-    ea_text_json_str(t, f->name);
-    ea_text_printf(t, ",\"type\":\"%s\",\"semantic\":\"%s\",\"count\":", ea_type_name(f->type),
-                   ea_semantic_name(f->semantic));
-    if (f->count_field >= 0)
-        ea_text_json_str(t, c->fields[f->count_field].name);
-    else if (f->count == EA_COUNT_REST)
-        ea_text_str(t, "\"rest\"");
-    else
-        ea_text_u64(t, f->count);
-    if (f->offset != EA_OFFSET_NONE)
-        ea_text_printf(t, ",\"offset\":%u", f->offset);
-    if (f->child_count)
-        ea_text_printf(t, ",\"members\":%u", f->child_count);
-    if (f->optional)
-        ea_text_str(t, ",\"optional\":true");
-    if (f->map) {
-        ea_text_str(t, ",\"map\":");
-        ea_text_json_str(t, f->map->name);
-    }
-    ea_text_char(t, '}');
-}
-
-static void put_class_json(output *o, const ea_class *c, const ea_family *family) {
-    ea_text *t = &o->text;
-    ea_text_str(t, o->printed ? ",\n{\"provider\":\"" : "[{\"provider\":\"");
-    ea_text_guid(t, &c->provider);
-    ea_text_str(t, "\",\"provider_name\":");
-    ea_text_json_str(t, c->provider_name);
-    ea_text_str(t, ",\"name\":");
-    ea_text_json_str(t, c->name);
-    ea_text_printf(t, ",\"classic\":%s,\"%s\":%u,\"version\":%u,\"pointer_size\":%u,\"known\":%s,\"source\":",
-                   c->classic ? "true" : "false", c->classic ? "opcode" : "id", c->code, c->version, c->pointer_size,
-                   c->status == EA_CLASS_KNOWN ? "true" : "false");
-    ea_text_json_str(t, family->source);
-    ea_text_str(t, ",\"fields\":[");
-    for (size_t i = 0; i < c->field_count; i++) {
-        if (i)
-            ea_text_char(t, ',');
-        put_field_json(t, c, &c->fields[i]);
-    }
-    ea_text_str(t, "]}");
-}
-
-static void put_class_text(output *o, const ea_class *c) {
-    ea_text *t = &o->text;
-    ea_text_printf(t, "%s v%u, %s %u of ", c->name, c->version, c->classic ? "opcode" : "id", c->code);
-    ea_text_guid(t, &c->provider);
-    ea_text_str(t, c->status == EA_CLASS_KNOWN ? "\n" : ": layout not known\n");
-    for (size_t i = 0; i < c->field_count; i++) {
-        const ea_field *f = &c->fields[i];
-        if (f->offset != EA_OFFSET_NONE)
-            ea_text_printf(t, "  %5u ", f->offset);
-        else
-            ea_text_str(t, "      - ");
-        ea_text_printf(t, "%-13s %s", ea_type_name(f->type), f->name);
-        if (f->count_field >= 0)
-            ea_text_printf(t, "[%s]", c->fields[f->count_field].name);
-        else if (f->count == EA_COUNT_REST)
-            ea_text_str(t, "[...]");
-        else if (f->count > 1)
-            ea_text_printf(t, "[%u]", f->count);
-        if (f->semantic)
-            ea_text_printf(t, "  (%s)", ea_semantic_name(f->semantic));
-        ea_text_str(t, f->optional ? "  optional\n" : "\n");
-    }
-}
-
 static void print_family(output *o, const ea_family *family) {
     for (size_t i = 0; i < family->row_count; i++) {
         const ea_class_row *row = &family->rows[i];
@@ -109,10 +41,12 @@ static void print_family(output *o, const ea_family *family) {
                 record.id = row->code;
             }
             const ea_class *c = ea_registry_find(o->registry, &record);
-            if (o->options->json)
-                put_class_json(o, c, family);
-            else
-                put_class_text(o, c);
+            if (o->options->json) {
+                ea_text_str(&o->text, o->printed ? ",\n" : "[");
+                ea_schema_print_json(&o->text, c, family->source);
+            } else {
+                ea_schema_print_text(&o->text, c);
+            }
             o->printed++;
         }
     }

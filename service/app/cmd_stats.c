@@ -302,7 +302,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EA_SCHEMA_OPTIONS(options, schemas),
+    EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = "strict",
      .type = EA_OPT_FLAG,

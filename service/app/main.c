@@ -11,8 +11,12 @@ int main(int argc, char **argv) {
         &ea_cmd_stats,
         &ea_cmd_stacks,
         &ea_cmd_dump,
+        &ea_cmd_schema_list,
+        &ea_cmd_schema_show,
         &ea_cmd_schema_check,
+        &ea_cmd_schema_compile,
         &ea_cmd_schema,
+        &ea_cmd_plugin_probe,
         &ea_cmd_run,
         &ea_cmd_status,
 #if defined(_WIN32)

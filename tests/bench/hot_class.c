@@ -8,8 +8,9 @@
  * add them to a batch (add: what runs in Windows' callback), turn the batch into columns, not compressed (encode:
  * another thread's work), and copy each record's header fields and payload to a buffer (copy). Prints the medians in ns
  * an event as one JSON object a class. "miss" asks once for each of 1,024 schemas that nobody asked for before and
- * prints the median of N rounds. Thread: one. */
+ * prints the median of N rounds; and what it costs to load a schema cache file of so many events. Thread: one. */
 #include "builder.h"
+#include "cache.h"
 #include "cli.h"
 #include "cpu_time.h"
 #include "manifest.h"
@@ -284,8 +285,7 @@ static options limited(const void *opaque) {
 }
 
 /* Nanoseconds that each of MISSES first questions took, into s. */
-static int miss_once(enum origin origin, const ea_schemas *schemas, uint8_t (*metadata)[METADATA], series *s,
-                     ea_err *err) {
+static int miss_once(enum origin origin, ea_schemas *schemas, uint8_t (*metadata)[METADATA], series *s, ea_err *err) {
     ea_registry *registry;
     int rc = ea_registry_create(&registry, 0, err);
     if (rc)
@@ -308,6 +308,27 @@ static int miss_once(enum origin origin, const ea_schemas *schemas, uint8_t (*me
     return known == MISSES ? 0 : ea_fail(err, EA_EINVAL, "%zu of %d schemas were found", known, MISSES);
 }
 
+/* Nanoseconds that a cache file's events take to be loaded, each. */
+static int measure_load(const ea_schemas *schemas, uint64_t runs, series *s, ea_err *err) {
+    ea_text file;
+    size_t events;
+    ea_text_init(&file);
+    int rc = ea_schema_cache_write(schemas, EA_SCHEMA_GIVEN, &file, err);
+    s->count = 0;
+    for (uint64_t run = 0; !rc && run < runs; run++) {
+        ea_schemas *loaded;
+        int64_t start = cpu_ns();
+        rc = ea_schemas_create(&loaded, 0, err);
+        if (rc)
+            break;
+        rc = ea_schema_cache_read(loaded, "bench", file.data, file.len_bytes, EA_SCHEMA_GIVEN, &events, err);
+        s->ns[s->count++] = (double)(cpu_ns() - start) / MISSES;
+        ea_schemas_destroy(loaded);
+    }
+    ea_text_deinit(&file);
+    return rc;
+}
+
 static int run_miss(const void *opaque, int count, char **operands) {
     static series s;
     static uint8_t metadata[MISSES][METADATA];
@@ -326,6 +347,8 @@ static int run_miss(const void *opaque, int count, char **operands) {
             printf("{\"class\":\"%s\",\"miss_ns\":%.0f}\n", origin == MANIFEST ? "manifest" : "TraceLogging",
                    median(&s));
     }
+    if (!rc && (rc = measure_load(schemas, o.runs, &s, &err)) == 0)
+        printf("{\"class\":\"schema cache\",\"load_ns\":%.0f}\n", median(&s));
     ea_schemas_destroy(schemas);
     if (rc)
         ea_err_print(stderr, "hot_class", &err);

@@ -139,7 +139,10 @@ def hot_classes(bench):
         rows.append(row(section, f"{name}: in all", [r["columns_ns"] for r in same], NS, copies,
                         ("value", "<=", 150 if "fields" in name else 60)))
     for same in zip(*(bench.measure("hot_class", "miss", "--runs", "21") for _ in range(bench.runs))):
-        rows.append(row(section, f"{same[0]['class']}: a schema's first event", [r["miss_ns"] for r in same], NS, None, ("value", "<=", 20000)))
+        if "load_ns" in same[0]:
+            rows.append(row(section, "loading a schema cache, for each event in it", [r["load_ns"] for r in same], NS))
+        else:
+            rows.append(row(section, f"{same[0]['class']}: a schema's first event", [r["miss_ns"] for r in same], NS, None, ("value", "<=", 20000)))
     return rows
 
 

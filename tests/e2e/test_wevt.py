@@ -4,13 +4,20 @@ The files are made here, by a compiler of the test's own (wevt_writer.py): PE32 
 beside it.
 
 - Every event of http-server-win7, kernel-process-provider and kernel-network-provider is the same, byte for byte, as with the .man.
+- A manifest of every kind of field, count, map, keyword, level, channel: `schema show` prints the same of the DLL, of the .man, and of
+  the cache file that `schema compile` makes of either.
+- Texts of other languages: of manifests, of message tables, of language files (--language).
+- A cache file is made again to the same bytes, decodes the same, and is refused when a bit of it is not right.
+- `run` with a folder of schemas in its configuration: the collector, which has none of them, prints what dump prints.
 - Files cut anywhere and with any byte changed: read as far as it goes, with a sentence, in bounded time and memory.
 
 # sanitizers: asan-ubsan
 """
+import json
 import random
 
 import harness
+import test_run
 import traces
 import wevt_writer
 
@@ -83,6 +90,100 @@ def same_events(env, checks, name, source, **how):
     checks.that(printed[0] == printed[1] and len(printed[0]) > 10**6, f"{name}: the same events with {path.name}")
 
 
+def shown(env, given, *options):
+    """schema show of EVERYTHING, without where it is from and the names that only a manifest has."""
+    printed = json.loads(env.run([env.agent, "schema", "show", "every-thing", "--json", "--manifest", given, *options]).stdout)
+    found = [p for p in printed if p["layer"] == "file"]
+    for provider in found:
+        provider.pop("source")
+        for event in provider["events"]:
+            event.pop("source")
+    return found
+
+
+def everything(env, checks):
+    man = env.folder / "everything.man"
+    man.write_bytes(manifest(en_US=TEXTS, de_DE=GERMAN))
+    expected = shown(env, man)
+    checks.equal([(e["name"], e["version"]) for e in expected[0]["events"]], [("Work/Start", 0), ("Work/Halt", 1), ("Play/Jump", 2), ("Play", 0)],
+                 "events of the manifest")
+    types = {f["name"]: f for f in expected[0]["events"][0]["fields"]}
+    checks.equal((len(types), types["Colour"]["values"], types["Side"]["flags"]),
+                 (29, {"0x1": "Red colour", "0x2": "Blue"}, {"0x1": "Left", "0x8": "Right"}), "fields and maps of the manifest")
+    german = shown(env, man, "--language", "de-DE")
+    checks.that(german != expected and german[0]["events"][0]["message"] == GERMAN["m1"] and german[0]["keywords"] == expected[0]["keywords"],
+                f"texts in German: {german[0]['events'][0]}")
+    checks.equal(shown(env, man, "--language", "de-AT"), german, "texts of another country of that language")
+    checks.equal(shown(env, man, "--language", "fr-FR"), expected, "texts of a language that there is not")
+    for bits in (32, 64):
+        inside = wevt_writer.write(man.read_bytes(), env.folder / f"inside{bits}.dll", bits)
+        checks.equal(shown(env, inside), expected, f"{inside.name} says what the manifest says")
+    beside = wevt_writer.write(man.read_bytes(), env.folder / "beside.dll", mui="en-US")
+    wevt_writer.write(man.read_bytes(), env.folder / "beside.dll", mui="de-DE", language="de-DE")
+    checks.equal((shown(env, beside), shown(env, beside, "--language", "de-DE")), (expected, german), "language files beside the DLL")
+    checks.equal(shown(env, beside, "--language", "fr-FR"), expected, "a language file that there is not")
+    compiler, other = wevt_writer.Compiler(man.read_bytes()), wevt_writer.Compiler(man.read_bytes(), "de-DE")
+    both = env.folder / "both.dll"
+    crim, _ = compiler.compile(), other.compile()
+    both.write_bytes(wevt_writer.build_pe([("WEVT_TEMPLATE", 1, 0x409, crim), (11, 1, 0x407, wevt_writer.message_table(other.messages)),
+                                           (11, 1, 0x409, wevt_writer.message_table(compiler.messages))]))
+    checks.equal((shown(env, both), shown(env, both, "--language", "de-DE")), (expected, german), "message tables of two languages in one file")
+    mui_only = env.folder / "empty.dll"
+    mui_only.write_bytes(wevt_writer.build_pe([(16, 1, 0x409, b"version")]))
+    (env.folder / "en-US" / "empty.dll.mui").write_bytes(inside.read_bytes())
+    checks.equal(shown(env, mui_only), expected, "the language file has it all")
+    cache(env, checks, [man, inside], expected)
+
+
+def cache(env, checks, sources, expected):
+    made = []
+    for i, source in enumerate([*sources, sources[0]]):
+        made.append(env.folder / f"cache{i}")
+        env.run([env.agent, "schema", "compile", source, "-o", made[-1]])
+        checks.equal(shown(env, made[-1]), expected, f"a cache file of {source.name}")
+    checks.that(made[0].read_bytes() == made[2].read_bytes(), "the same files make the same cache file")
+    again = env.folder / "again"
+    env.run([env.agent, "schema", "compile", made[0], "-o", again])
+    checks.that(again.read_bytes() == made[0].read_bytes(), "a cache file of a cache file")
+    whole, trace = made[0].read_bytes(), traces.paths("tracelogging-struct", env.build)
+    wrong = env.folder / "wrong"
+    for what, data in [("is damaged", whole[:-1]), ("is damaged", whole + b"x"), ("expected a schema cache", whole[:20]),
+                       ("of version 2", whole[:8] + b"\2" + whole[9:]), *(("is damaged", whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1:])
+                                                                          for at in (12, 16, 24, 32, 40, len(whole) // 2, len(whole) - 1))]:
+        wrong.write_bytes(data)
+        done = env.run([env.agent, "stats", "--manifest", wrong, *trace], check=False)
+        checks.that(done.returncode in (1, 3) and what in done.stderr and str(wrong) in done.stderr, f"{what}: {done.returncode} {done.stderr}")
+
+
+def large_cache(env, checks, source):
+    """One of 450 events."""
+    path = env.folder / "system.cache"
+    env.run([env.agent, "schema", "compile", source, "-o", path])
+    name = "kernel-process-provider"
+    printed = [env.run([env.agent, "dump", "--format", "raw", "--manifest", given, *traces.paths(name, env.build)]).stdout for given in (source, path)]
+    checks.that(printed[0] == printed[1], f"{name}: the same events with a cache file")
+
+
+def folder_of_run(env, checks, source):
+    """`run` with a configuration that names a folder of schemas; the collector, which has none of them, prints the same."""
+    schemas = env.folder / "schemas"
+    schemas.mkdir()
+    (schemas / "notes.txt").write_text("not a schema")
+    env.run([env.agent, "schema", "compile", wevt_writer.write(source.read_bytes(), env.folder / "http.dll"), "-o", schemas / "http.schemas"])
+    paths = traces.paths("http-server-win7", env.build)
+    dumped = env.run([env.agent, "dump", "--format", "raw", "--manifest-folder", schemas, *paths]).stdout
+    checks.that(dumped == env.run([env.agent, "dump", "--format", "raw", "--manifest", source, *paths]).stdout, "a folder of schemas")
+    env.make_certificates(("http",))
+    collector = env.new_collector().start()
+    agent = test_run.Agent(env, collector, "http")
+    agent.configure({"http": (paths, 0)}, f"batch-events: 1000\nschemas:\n  manifest-folder: {json.dumps(str(schemas))}")
+    agent.start()
+    agent.wait_state("http", "shipped")
+    agent.stop()
+    collector.stop()
+    checks.that(collector.ask("export", "--host", "http", "--format", "raw") == dumped, "run with a folder of schemas: the collector prints the same")
+
+
 def damaged(env, checks):
     """Every cut of the first KiB, 250 cuts behind it, 250 files with changed bytes: one run each of `schema check`."""
     whole = wevt_writer.write(manifest(en_US=TEXTS), env.folder / "whole.dll").read_bytes()
@@ -114,6 +215,9 @@ def test(env, checks, arguments):
     same_events(env, checks, "http-server-win7", traces.document("http-server-win7", "HTTP_Server.man", env.build))
     same_events(env, checks, "kernel-process-provider", system, bits=32, mui="en-US")
     same_events(env, checks, "kernel-network-provider", system, bits=64, mui="en-US")
+    everything(env, checks)
+    large_cache(env, checks, system)
+    folder_of_run(env, checks, traces.document("http-server-win7", "HTTP_Server.man", env.build))
     damaged(env, checks)
 
 

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static inline void decode_with_all(const ea_schemas *schemas, const uint8_t *payload, uint16_t payload_bytes) {
+static inline void decode_with_all(ea_schemas *schemas, const uint8_t *payload, uint16_t payload_bytes) {
     static const ea_clock CLOCK = {.type = EA_CLOCK_QPC, .frequency = 10000000};
     ea_registry *registry;
     ea_schema schema;

@@ -59,7 +59,7 @@ static ea_schemas *new_schemas(void) {
     return s;
 }
 
-static ea_registry *new_registry(const ea_schemas *schemas) {
+static ea_registry *new_registry(ea_schemas *schemas) {
     ea_registry *r;
     assert_int_equal(ea_registry_create(&r, 0, NULL), 0);
     ea_registry_set_schemas(r, schemas);

@@ -1,6 +1,7 @@
 /* Files with schemas. See load.h. */
 #include "load.h"
 
+#include "cache.h"
 #include "platform.h"
 #include "text.h"
 #include "wevt.h"
@@ -61,7 +62,12 @@ int ea_schema_file_read(ea_schemas *into, const ea_manifest_options *options, ea
         return rc;
     if (len_bytes >= 2 && memcmp(data, "MZ", 2) == 0)
         rc = read_pe(into, data, len_bytes, options, ret, err);
-    else if (len_bytes > EA_MANIFEST_MAX_BYTES)
+    else if (ea_schema_cache_is(data, len_bytes)) {
+        size_t providers = ea_schemas_provider_count(into);
+        *ret = (ea_manifest_result){.changed = 1};
+        rc = ea_schema_cache_read(into, options->file, data, len_bytes, options->layer, &ret->events, err);
+        ret->providers = ea_schemas_provider_count(into) - providers;
+    } else if (len_bytes > EA_MANIFEST_MAX_BYTES)
         rc = ea_fail(err, EA_ELIMIT, "read %s: a manifest has at most %d bytes", options->file, EA_MANIFEST_MAX_BYTES);
     else
         rc = ea_manifest_read(into, data, len_bytes, options, ret, err);

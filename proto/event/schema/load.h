@@ -1,5 +1,6 @@
-/* Files with schemas, whatever they are: a manifest (.man), or a PE file with a compiled one in it (exe, dll, mui).
- * Before it: a command line, a configuration. After it: manifest.h, wevt.h. Thread: any. */
+/* Files with schemas, whatever they are: a manifest (.man), a PE file with a compiled one in it (exe, dll,
+ * mui), or a schema cache.
+ * Before it: a command line, a configuration. After it: manifest.h, wevt.h, cache.h. Thread: any. */
 #ifndef EA_SCHEMA_LOAD_H
 #define EA_SCHEMA_LOAD_H
 

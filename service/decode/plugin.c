@@ -1,0 +1,144 @@
+/* Plug-ins. See plugin.h. */
+#include "plugin.h"
+
+#include "cache.h"
+#include "platform.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+enum { ANSWER_MAX_BYTES = 64 << 20, LINE_BYTES = 800 };
+static const int64_t TIMEOUT_NS = INT64_C(10000000000);
+
+typedef struct loader {
+    ea_schemas *into;
+    ea_registry *tables; /* of our own classes alone */
+    const char *program, *folder;
+    int64_t timeout_ns;
+    ea_plugin_say say;
+    void *arg;
+    ea_err *err;
+} loader;
+
+EA_PRINTF(3, 4) static void leave_out(const loader *l, const char *name, const char *format, ...) {
+    char line[LINE_BYTES];
+    va_list args;
+    int n = snprintf(line, sizeof line, "plug-in %.200s is left out: ", name);
+    va_start(args, format);
+    vsnprintf(line + n, sizeof line - (size_t)n, format, args);
+    va_end(args);
+    l->say(l->arg, line);
+}
+
+/* What a class that a plug-in wants belongs to already; NULL: nobody. */
+static const char *owner_of(const loader *l, const ea_class *c) {
+    ea_record record = {.provider = c->provider,
+                        .version = c->version,
+                        .pointer_size = 8,
+                        .flags = c->classic ? EA_FLAG_CLASSIC_HEADER : 0,
+                        .opcode = (uint8_t)(c->classic ? c->code : 0),
+                        .id = c->classic ? 0 : c->code};
+    if (ea_registry_find(l->tables, &record)->status == EA_CLASS_KNOWN)
+        return "this program's own tables";
+    return ea_schemas_has(l->into, EA_SCHEMA_PLUGIN, &c->provider, c->code, c->version, c->classic) ? "another plug-in"
+                                                                                                    : NULL;
+}
+
+/* Adds a plug-in's classes if all of them are free. */
+static int take(loader *l, const char *name, const ea_schemas *offered, ea_err *err) {
+    size_t cursor = 0;
+    ea_schema s;
+    int rc = 0;
+    while (ea_schemas_next(offered, &cursor, &s)) {
+        const ea_class *c;
+        rc = ea_registry_add_description(l->tables, s.description, s.len_bytes, &c, err);
+        if (rc)
+            return rc;
+        const char *owner = owner_of(l, c);
+        if (owner) {
+            leave_out(l, name, "its class %.80s (%s %u, version %u) belongs to %s", c->name,
+                      c->classic ? "opcode" : "id", (unsigned)c->code, (unsigned)c->version, owner);
+            return 0;
+        }
+    }
+    for (size_t i = 0; !rc && i < ea_schemas_provider_count(offered); i++) {
+        ea_schema_provider p = *ea_schemas_provider_at(offered, i);
+        p.origin = name;
+        rc = ea_schemas_add_provider(l->into, &p, err);
+    }
+    for (cursor = 0; !rc && ea_schemas_next(offered, &cursor, &s);)
+        rc = ea_schemas_add(l->into, EA_SCHEMA_PLUGIN, s.description, s.len_bytes, NULL, err);
+    return rc;
+}
+
+static int take_answer(loader *l, const char *name, const ea_run_result *r, ea_err *err) {
+    ea_schemas *offered;
+    ea_err why = {0};
+    size_t events;
+    int rc = ea_schemas_create(&offered, 0, err);
+    if (rc)
+        return rc;
+    rc = ea_schema_cache_read(offered, name, r->output, r->output_bytes, EA_SCHEMA_PLUGIN, &events, &why);
+    if (rc) {
+        leave_out(l, name, "its process answered with something else than its classes (plug-ins must not print)");
+        rc = 0;
+    } else if (!events) {
+        leave_out(l, name, "it decodes no class");
+    } else {
+        rc = take(l, name, offered, err);
+    }
+    ea_schemas_destroy(offered);
+    return rc;
+}
+
+static int load(loader *l, const char *name) {
+    const char *const argv[] = {l->program, "plugin", "probe", "--quiet", NULL, NULL};
+    const char *arguments[sizeof argv / sizeof argv[0]];
+    ea_text path;
+    ea_err why = {0};
+    ea_run_result r = {0};
+    memcpy(arguments, argv, sizeof argv);
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/%s", l->folder, name);
+    arguments[4] = path.data;
+    int rc = path.failed ? ea_fail(l->err, EA_ENOMEM, "load plug-ins") : 0;
+    if (!rc && ea_run(arguments, l->timeout_ns, ANSWER_MAX_BYTES, &r, &why))
+        leave_out(l, name, "%s", why.message);
+    else if (!rc && r.timed_out)
+        leave_out(l, name, "it did not answer within %lld ms", (long long)(l->timeout_ns / 1000000));
+    else if (!rc && r.crashed)
+        leave_out(l, name, "it crashed (signal or exception %d)", r.exit_code);
+    else if (!rc && r.exit_code)
+        leave_out(l, name, "%.*s", (int)strcspn(r.output, "\r\n"), r.output);
+    else if (!rc)
+        rc = take_answer(l, name, &r, l->err);
+    free(r.output);
+    ea_text_deinit(&path);
+    return rc;
+}
+
+static int on_entry(const char *name, int is_dir, void *arg) {
+#if defined(_WIN32)
+    static const char END[] = ".dll";
+#else
+    static const char END[] = ".so";
+#endif
+    size_t n = strlen(name), m = sizeof END - 1;
+    return is_dir || n <= m || strcmp(name + n - m, END) != 0 ? 0 : load(arg, name);
+}
+
+int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, int64_t timeout_ns, ea_plugin_say say,
+                    void *arg, ea_err *err) {
+    loader l = {.into = into,
+                .program = program,
+                .folder = folder,
+                .timeout_ns = timeout_ns ? timeout_ns : TIMEOUT_NS,
+                .say = say,
+                .arg = arg,
+                .err = err};
+    int rc = ea_registry_create(&l.tables, 0, err);
+    if (!rc)
+        rc = ea_path_list(folder, on_entry, &l, err);
+    ea_registry_destroy(l.tables);
+    return rc;
+}

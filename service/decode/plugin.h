@@ -1,0 +1,22 @@
+/* Plug-ins: decoders that somebody else wrote (etwagent_plugin.h). Each is asked in a process of its own, by this
+ * program under another command, what it decodes; the answer comes back as a schema cache and is judged like any file.
+ * Before it: a folder of shared libraries. After it: proto/event/schemas.h. Thread: its caller's. */
+#ifndef EA_DECODE_PLUGIN_H
+#define EA_DECODE_PLUGIN_H
+
+#include "schemas.h"
+
+/* A line for a person about a plug-in that is left out, no newline. */
+typedef void (*ea_plugin_say)(void *arg, const char *line);
+
+/* Adds what the plug-ins in a folder decode, in the layer EA_SCHEMA_PLUGIN, in the order of their names. One that
+ * cannot be used is left out with a line. program: this program's path, as ea_program_path gives it. timeout_ns: what
+ * each may take; 0: 10 s. EA_ENOMEM, and what keeps the folder from being read. */
+EA_MUST_CHECK int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, int64_t timeout_ns,
+                                  ea_plugin_say say, void *arg, ea_err *err);
+
+/* What the process that asks one plug-in does: loads the library and writes what it decodes to ret as a schema cache.
+ * Errors say what is wrong with the plug-in. A plug-in may end the process in any way. */
+EA_MUST_CHECK int ea_plugin_probe(const char *path, ea_text *ret, ea_err *err);
+
+#endif
