@@ -590,6 +590,9 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
     r->clock = NULL;
     while ((rc = ec_tape_next(r->tape, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
+        int64_t ahead;
+        if (ec_tape_ahead(r->tape, &ahead))
+            ea_stack_join_prefetch(r->join, ahead);
         use_clock(r);
         if (++r->steps % ASK_EVERY == 0 && r->request->keep_going && !r->request->keep_going(r->request->arg)) {
             rc = ea_fail(err, EA_ECANCELED, "make a profile");

@@ -223,6 +223,14 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
     }
 }
 
+int ec_tape_ahead(const ec_tape *t, int64_t *ret_time) {
+    enum { AHEAD = 12 };
+    if (t->events->count - t->at <= AHEAD)
+        return 0;
+    *ret_time = t->events->time[t->at + AHEAD];
+    return 1;
+}
+
 const ea_clock *ec_tape_clock(const ec_tape *t) {
     return &ea_batch_source(t->view, t->source)->clock;
 }

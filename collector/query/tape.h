@@ -41,6 +41,8 @@ EA_MUST_CHECK int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape
 EA_MUST_CHECK int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err);
 void ec_tape_close(ec_tape *t); /* NULL is allowed */
 
+/* The raw time of an event some way ahead, so that what it needs can be fetched: 1; 0 behind the batch's end. */
+int ec_tape_ahead(const ec_tape *t, int64_t *ret_time);
 /* UTC of an event's time, and the clock that it is of. */
 int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e);
 const ea_clock *ec_tape_clock(const ec_tape *t);

@@ -95,9 +95,12 @@ const uint64_t *ea_stack_join_counts(const ea_stack_join *j) {
 }
 
 /* Times that follow each other stand in places that follow each other. */
-static uint32_t *head_of(ea_stack_join *j, int64_t time) {
+static uint32_t *head_of(const ea_stack_join *j, int64_t time) {
     uint64_t t = (uint64_t)time;
     return &j->heads[(t ^ t >> 20 ^ t >> 40) & j->mask];
+}
+void ea_stack_join_prefetch(const ea_stack_join *j, int64_t time) {
+    EA_PREFETCH(head_of(j, time));
 }
 static int is_in_window(const ea_stack_join *j, uint32_t sequence) {
     return sequence - j->first < j->next - j->first;

@@ -70,6 +70,8 @@ EA_MUST_CHECK int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, c
 void ea_stack_join_destroy(ea_stack_join *j); /* NULL is allowed */
 ea_stacks *ea_stack_join_stacks(ea_stack_join *j);
 
+/* An event of that time will come soon. */
+void ea_stack_join_prefetch(const ea_stack_join *j, int64_t time);
 /* An event that a stack may belong to. Returns 0 or what on_event returned. */
 EA_MUST_CHECK int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag);
 /* A half that came inside the event that was given last. match_id 0: none. */

@@ -217,7 +217,25 @@ def generator(bench):
     return [row("generator", f"firehose: {events} events, {size_bytes >> 20} MiB", ours, NS, ("bare write of as many bytes", writes))]
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "scan": store_scan, "chain": whole_chain, "generator": generator}
+def stacks(bench):
+    """Joining stacks to events and keeping each once, and a flame graph over stored samples."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as folder:
+        heavy = pathlib.Path(folder) / "stacks.etl"
+        subprocess.run([bench.program("tests", "tracegen", "tracegen"), "make", "--preset", "stacks", "--out", heavy], check=True,
+                       stdout=subprocess.DEVNULL)
+        real, = traces.paths("clr-kernel-win8-x64", bench.build)
+        for name, trace in (("clr-kernel-win8-x64", real), ("generated: preset stacks", heavy)):
+            series = bench.measure("stacks", "join", "--runs", str(bench.runs), trace)
+            rows.append(row("stacks", f"join and intern: {name}", [r["join_ns"] for r in series], NS, goal=("value", "<=", 100),
+                            halves=series[0]["halves"], stacks=series[0]["stacks"]))
+        series = bench.measure("stacks", "flame", "--runs", str(min(bench.runs, 3)), pathlib.Path(folder) / "store")
+        rows.append(row("stacks", "flame graph of 10 M stored samples", [r["flame_s"] for r in series], "s", goal=("value", "<=", 2)))
+        rows.append(row("stacks", "its memory", [r["peak_mib"] for r in series], "MiB", goal=("value", "<=", 1024)))
+    return rows
+
+
+SECTIONS = {"stages": stages, "hot": hot_classes, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "generator": generator}
 
 
 def show(rows):
