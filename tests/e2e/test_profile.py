@@ -229,6 +229,21 @@ def check_sums(checks, asked, rows):
     checks.equal(asked.json(*made, "--pid", pid)["total"], count, f"samples of process {pid}")
 
 
+def check_without_names(env, checks, asked):
+    """Modules whose PDBs cannot be had keep their offsets, and are named."""
+    (env.folder / "no-symbols").mkdir()
+    options = ["--host", "made", "--weight", "samples", "--format", "folded"]
+    named = [*options, "--symbols", env.folder / "no-symbols", "--symbol-cache", env.folder / "symbol-cache"]
+    done = subprocess.run([str(part) for part in [*asked.command, *named]], capture_output=True, text=True)
+    checks.equal((done.returncode, profile_formats.folded(done.stdout)), (0, profile_formats.folded(asked.text(*options))),
+                 "a profile whose symbols are missing")
+    checks.that("without names: " in done.stderr and "ntoskrnl.exe" in done.stderr, f"modules without symbols: {done.stderr[-300:]}")
+    for wrong in (["--weight", "heat"], ["--weight", "pmc:"], ["--from", "yesterday"], ["--pid", "x"],
+                  ["--diff-from", "2020-01-01T00:00:00Z", "--format", "chrome"]):
+        done = subprocess.run([str(part) for part in [*asked.command, *wrong]], capture_output=True, text=True)
+        checks.that(done.returncode == 2 and done.stderr and not done.stdout, f"profile {wrong}: {done.returncode} {done.stderr}")
+
+
 def rfc3339(utc_ns):
     moment = datetime.datetime.fromtimestamp(utc_ns // 10 ** 9, datetime.timezone.utc)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{utc_ns % 10 ** 9:09d}Z"
@@ -247,6 +262,7 @@ def test(env, checks, arguments):
     check_made(env, checks, asked, rows, test_stacks.records(env.agent, [trace]))
     check_forms(checks, asked)
     check_sums(checks, asked, rows)
+    check_without_names(env, checks, asked)
     collector.stop()
 
 
