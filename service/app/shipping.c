@@ -100,6 +100,8 @@ ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *
                                .cert = o->cert,
                                .key = o->key,
                                .ca = o->ca,
+                               .proxy = o->proxy,
+                               .bytes_a_second = o->bandwidth_bytes,
                                .request_bytes = (size_t)o->request_bytes,
                                .connect_timeout_ns = o->connect_timeout_ns,
                                .request_timeout_ns = o->request_timeout_ns,

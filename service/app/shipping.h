@@ -9,7 +9,8 @@
 
 typedef struct ea_shipping_options {
     ea_strings collectors;
-    const char *cert, *key, *ca, *spool, *spool_key;
+    const char *cert, *key, *ca, *spool, *spool_key, *proxy;
+    uint64_t bandwidth_bytes; /* a second; 0: no limit */
     uint64_t spool_bytes;
     int spool_sync; /* index into always, interval, never */
     int64_t spool_sync_interval_ns, spool_age_ns;
@@ -77,6 +78,17 @@ typedef struct ea_shipping_options {
          .offset = (base) + offsetof(ea_shipping_options, idle_timeout_ns),                                            \
          .fallback = "30s",                                                                                            \
          .help = "a request is given up when no byte moves for so long"},                                              \
+        {.name = "proxy",                                                                                              \
+         .argument = "URL",                                                                                            \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = (base) + offsetof(ea_shipping_options, proxy),                                                      \
+         .help = "http://HOST:PORT of an HTTP proxy through which collectors are reached; default: none"},             \
+        {.name = "bandwidth",                                                                                          \
+         .argument = "SIZE",                                                                                           \
+         .type = EA_OPT_SIZE,                                                                                          \
+         .offset = (base) + offsetof(ea_shipping_options, bandwidth_bytes),                                            \
+         .fallback = "0",                                                                                              \
+         .help = "so many bytes a second are sent at the most; 0: no limit"},                                          \
     {                                                                                                                  \
         .name = "retry-max", .argument = "TIME", .type = EA_OPT_DURATION,                                              \
         .offset = (base) + offsetof(ea_shipping_options, retry_max_ns), .fallback = "5s",                              \

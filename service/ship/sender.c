@@ -12,6 +12,7 @@ enum {
     MISSING_MAX = 4096, /* class descriptions that a collector asked for */
     RUN_BYTES = 16,
     REQUEST_MIN = 65536,  /* bytes; a slow line makes requests smaller down to this */
+    REQUEST_SECONDS = 10, /* a request takes no longer than this at the speed that is allowed */
     FAILURES_TO_MOVE = 2, /* in a row, before the next collector is tried */
 };
 static const int64_t SECOND_NS = 1000000000, WAIT_MAX_NS = (int64_t)600 * 1000000000;
@@ -20,7 +21,7 @@ struct ea_sender {
     ea_spool *spool;
     ea_sender_options o;
     char **urls; /* with the path */
-    char *cert, *key, *ca;
+    char *cert, *key, *ca, *proxy;
     ea_thread *thread;
     atomic_int stop, drain, hurry;
     _Atomic uint64_t requests, failures, sent_bytes;
@@ -501,7 +502,9 @@ static int setup(ea_sender *s, ea_err *err) {
     SET(CURLOPT_ERRORBUFFER, s->curl_text);
     SET(CURLOPT_PROTOCOLS_STR, "https");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_PROXY, ""); /* not whatever the environment of the process says */
+    SET(CURLOPT_PROXY, s->proxy); /* "": none; not whatever the environment of the process says */
+    SET(CURLOPT_NOPROXY, "");
+    SET(CURLOPT_MAX_SEND_SPEED_LARGE, (curl_off_t)s->o.bytes_a_second);
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
@@ -653,6 +656,10 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     if (!o->pause_max_ns)
         o->pause_max_ns = 60 * SECOND_NS;
     s->limit_bytes = s->cap_bytes = o->request_bytes;
+    if (o->bytes_a_second && s->cap_bytes > o->bytes_a_second * REQUEST_SECONDS) {
+        size_t slow = (size_t)(o->bytes_a_second * REQUEST_SECONDS);
+        s->limit_bytes = s->cap_bytes = slow > REQUEST_MIN ? slow : REQUEST_MIN;
+    }
     atomic_store(&s->drain, o->drain);
     ea_text_init(&s->body);
     ea_text_init(&s->answer);
@@ -660,11 +667,12 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     s->cert = copy_text(o->cert);
     s->key = copy_text(o->key);
     s->ca = copy_text(o->ca);
+    s->proxy = copy_text(o->proxy ? o->proxy : "");
     s->urls = calloc(o->collector_count, sizeof *s->urls);
     s->items = calloc(ITEMS_MAX, sizeof *s->items);
     s->outcomes = calloc(ITEMS_MAX, 1);
     s->missing = calloc(MISSING_MAX, sizeof *s->missing);
-    if (!s->cert || !s->key || !s->ca || !s->urls || !s->items || !s->outcomes || !s->missing)
+    if (!s->cert || !s->key || !s->ca || !s->proxy || !s->urls || !s->items || !s->outcomes || !s->missing)
         rc = ea_fail(err, EA_ENOMEM, "start the sender");
     for (size_t i = 0; !rc && i < o->collector_count; i++)
         if (!(s->urls[i] = upload_url(o->collectors[i], err)))
@@ -749,6 +757,7 @@ void ea_sender_destroy(ea_sender *s) {
     free(s->cert);
     free(s->key);
     free(s->ca);
+    free(s->proxy);
     free(s->items);
     free(s->outcomes);
     free(s->missing);

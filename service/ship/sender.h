@@ -21,6 +21,8 @@ typedef struct ea_sender_options {
     const char *const *collectors; /* base URLs, https only; copied */
     size_t collector_count;
     const char *cert, *key, *ca;        /* PEM files; copied */
+    const char *proxy;                  /* http://HOST:PORT through which collectors are reached; NULL: none; copied */
+    uint64_t bytes_a_second;            /* of uploads, at the most; 0: as fast as it goes */
     size_t request_bytes;               /* of batches in one request; 0: 4 MiB */
     int64_t connect_timeout_ns;         /* 0: 10 s */
     int64_t request_timeout_ns;         /* from its start to the end of the answer; 0: 120 s */

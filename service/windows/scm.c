@@ -16,6 +16,8 @@
 enum {
     START_HINT_MS = 30000,
     STOP_HINT_MS = 15000,
+    GONE_STEP_MS = 250,
+    PROCESS_WAIT_MS = 30000,     /* for the end of a stopped service's process */
     STEP_MS = 2000,              /* while it stops, progress is told so often */
     PRESHUTDOWN_MS = 20000,      /* asked of Windows, for forcing the spool to the disk */
     WAIT_MS = 120000,            /* start and stop wait so long at the most without progress */
@@ -247,8 +249,15 @@ int ea_service_install(const char *program, const char *config, const ea_service
         free(line);
         return rc;
     }
-    SC_HANDLE s = CreateServiceW(m, NAME, L"" EA_SERVICE_DISPLAY_NAME, SERVICE_ALL_ACCESS, SERVICE_WIN32_OWN_PROCESS,
-                                 SERVICE_AUTO_START, SERVICE_ERROR_NORMAL, line, NULL, NULL, NULL, NULL, NULL);
+    SC_HANDLE s;
+    /* one that was taken out goes only when its process has ended and nobody looks at it any more: an upgrade waits */
+    for (int waited_ms = 0;; waited_ms += GONE_STEP_MS) {
+        s = CreateServiceW(m, NAME, L"" EA_SERVICE_DISPLAY_NAME, SERVICE_ALL_ACCESS, SERVICE_WIN32_OWN_PROCESS,
+                           SERVICE_AUTO_START, SERVICE_ERROR_NORMAL, line, NULL, NULL, NULL, NULL, NULL);
+        if (s || GetLastError() != ERROR_SERVICE_MARKED_FOR_DELETE || waited_ms >= WAIT_MS)
+            break;
+        Sleep(GONE_STEP_MS);
+    }
     if (!s && GetLastError() == ERROR_SERVICE_EXISTS) {
         s = OpenServiceW(m, NAME, SERVICE_ALL_ACCESS);
         if (s && !ChangeServiceConfigW(s, SERVICE_WIN32_OWN_PROCESS, SERVICE_AUTO_START, SERVICE_ERROR_NORMAL, line,
@@ -317,17 +326,38 @@ int ea_service_start(ea_err *err) {
     return rc;
 }
 
-static int stop_service(SC_HANDLE s, ea_err *err) {
-    static const char WHAT[] = "stop the service " EA_SERVICE_NAME;
+static int ask_to_stop(SC_HANDLE s, const char *what, ea_err *err) {
     SERVICE_STATUS status;
     if (!ControlService(s, SERVICE_CONTROL_STOP, &status)) {
         DWORD os = GetLastError();
         if (os == ERROR_SERVICE_NOT_ACTIVE)
             return 0;
         if (os != ERROR_SERVICE_CANNOT_ACCEPT_CTRL) /* it stops already */
-            return fail_scm(err, WHAT);
+            return fail_scm(err, what);
     }
-    return wait_for(s, SERVICE_STOP_PENDING, SERVICE_STOPPED, WHAT, err);
+    return wait_for(s, SERVICE_STOP_PENDING, SERVICE_STOPPED, what, err);
+}
+
+/* The process of a running service, to wait for; NULL. A stopped service's process lives on for a moment, and its
+ * program's file with it. */
+static HANDLE process_of(SC_HANDLE s) {
+    SERVICE_STATUS_PROCESS now;
+    DWORD need;
+    if (!QueryServiceStatusEx(s, SC_STATUS_PROCESS_INFO, (LPBYTE)&now, sizeof now, &need) || !now.dwProcessId)
+        return NULL;
+    return OpenProcess(SYNCHRONIZE, FALSE, now.dwProcessId);
+}
+
+static int stop_service(SC_HANDLE s, ea_err *err) {
+    static const char WHAT[] = "stop the service " EA_SERVICE_NAME;
+    HANDLE process = process_of(s);
+    int rc = ask_to_stop(s, WHAT, err);
+    if (process) {
+        if (!rc)
+            WaitForSingleObject(process, PROCESS_WAIT_MS);
+        CloseHandle(process);
+    }
+    return rc;
 }
 
 int ea_service_stop(ea_err *err) {

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Builds the agent's MSI on Linux: wixl for what it knows, then msibuild for the tables that it lacks: recovery actions,
+delayed start, service SID and privileges (MsiServiceConfig, MsiServiceConfigFailureActions), and the custom actions that
+write the first configuration and bring the service to its full state.
+
+usage: installer/windows/build_msi.py --exe etwagent.exe --version 1.2.3 --output etwagent.msi [--sign COMMAND]
+--sign: a command that is run for the .exe and then for the .msi with the file's path behind it, such as
+    "osslsigncode-in-place cert.pem key.pem"; see README.md beside this."""
+import argparse
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROFILES = HERE.parents[1] / "config" / "profiles"
+NAMESPACE = uuid.UUID("6f0f2d0e-5b8b-4a0a-9c53-0a5a3c4e7d11")
+
+# custom action types: an .exe that the package installed (18), deferred (1024), as the system (2048), result ignored (64)
+INSTALLED_EXE, DEFERRED, AS_SYSTEM, GO_PAST = 18, 1024, 2048, 64
+INSTALLS, REMOVES_ALL = "NOT (REMOVE=\"ALL\")", "REMOVE=\"ALL\" AND NOT UPGRADINGPRODUCTCODE AND PURGE=1"
+ACTIONS = [
+    # name, what the program is told, extra type bits, condition, sequence (between InstallServices 5800 and StartServices 5900)
+    ("WriteConfiguration", 'configure --collector "[COLLECTORURL]" --ca "[CACERT]" --profile "[PROFILE]" --profiles "[PROFILEDIR]."', 0,
+     f"{INSTALLS} AND COLLECTORURL", 5810),
+    ("CompleteService", "install", 0, INSTALLS, 5830),
+    # StopServices (1900) does not wait for the process, whose program could then not be replaced without a restart
+    ("StopAndWait", "stop", GO_PAST, 'REMOVE="ALL"', 1890),
+    # before the files go (RemoveFiles 3500), after the service has stopped (StopServices 1900)
+    ("PurgeData", "purge --yes", GO_PAST, REMOVES_ALL, 2010),
+]
+PROPERTIES = ("COLLECTORURL", "CACERT", "PROFILE", "PURGE")
+FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
+EVENTS_INSTALL, EVENTS_REINSTALL = 1, 4
+CONFIG_DELAYED, CONFIG_SID, CONFIG_PRIVILEGES, CONFIG_PRESHUTDOWN = 3, 5, 6, 7
+SERVICE_CONFIGS = [("Delayed", CONFIG_DELAYED, "1"), ("Sid", CONFIG_SID, "1"),
+                   ("Privileges", CONFIG_PRIVILEGES, "SeChangeNotifyPrivilege[~]SeSystemProfilePrivilege"),
+                   ("Preshutdown", CONFIG_PRESHUTDOWN, "20000")]
+
+
+def run(command):
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(str(c) for c in command)}\n{done.stdout}")
+    return done.stdout
+
+
+def sql_text(value):
+    return "'" + value.replace("'", "''") + "'"
+
+
+def add_rows(msi):
+    """The tables that wixl lacks, and the rows of custom actions."""
+    both = EVENTS_INSTALL | EVENTS_REINSTALL
+    statements = [
+        "CREATE TABLE `MsiServiceConfig` (`MsiServiceConfig` CHAR(72) NOT NULL, `Name` CHAR(255) NOT NULL LOCALIZABLE, "
+        "`Event` SHORT NOT NULL, `ConfigType` LONG NOT NULL, `Argument` CHAR(0) LOCALIZABLE, `Component_` CHAR(72) NOT NULL "
+        "PRIMARY KEY `MsiServiceConfig`)",
+        "CREATE TABLE `MsiServiceConfigFailureActions` (`MsiServiceConfigFailureActions` CHAR(72) NOT NULL, "
+        "`Name` CHAR(255) NOT NULL LOCALIZABLE, `Event` SHORT NOT NULL, `ResetPeriod` LONG, `RebootMessage` CHAR(255) LOCALIZABLE, "
+        "`Command` CHAR(255) LOCALIZABLE, `Actions` CHAR(0), `DelayActions` CHAR(0), `Component_` CHAR(72) NOT NULL "
+        "PRIMARY KEY `MsiServiceConfigFailureActions`)",
+        "INSERT INTO `MsiServiceConfigFailureActions` (`MsiServiceConfigFailureActions`, `Name`, `Event`, `ResetPeriod`, `Actions`, "
+        f"`DelayActions`, `Component_`) VALUES ('Recovery', 'etwagent', {both}, 86400, '1[~]1[~]1', '5000[~]30000[~]300000', 'Program')",
+    ]
+    for name, kind, argument in SERVICE_CONFIGS:
+        statements.append("INSERT INTO `MsiServiceConfig` (`MsiServiceConfig`, `Name`, `Event`, `ConfigType`, `Argument`, `Component_`) "
+                          f"VALUES ('{name}', 'etwagent', {both}, {kind}, {sql_text(argument)}, 'Program')")
+    # properties that a user gives to msiexec reach the part that runs as the system only when they are named so
+    statements.append("UPDATE `Property` SET `Value` = '" + ";".join((*PROPERTIES, *FOUND)) + "' WHERE `Property` = 'SecureCustomProperties'")
+    tables = run(["msiinfo", "tables", msi]).split()
+    if "CustomAction" not in tables:
+        statements.append("CREATE TABLE `CustomAction` (`Action` CHAR(72) NOT NULL, `Type` SHORT NOT NULL, `Source` CHAR(72), "
+                          "`Target` CHAR(255), `ExtendedType` LONG PRIMARY KEY `Action`)")
+    for name, words, bits, condition, sequence in ACTIONS:
+        kind = INSTALLED_EXE | DEFERRED | AS_SYSTEM | bits
+        statements.append("INSERT INTO `CustomAction` (`Action`, `Type`, `Source`, `Target`) "
+                          f"VALUES ('{name}', {kind}, 'EtwagentExe', {sql_text(words)})")
+        statements.append("INSERT INTO `InstallExecuteSequence` (`Action`, `Condition`, `Sequence`) "
+                          f"VALUES ('{name}', {sql_text(condition)}, {sequence})")
+    for statement in statements:
+        run(["msibuild", msi, "-q", statement])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--exe", type=pathlib.Path, required=True)
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("--sign", help="command that signs a file in place")
+    arguments = parser.parse_args()
+    if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,5}", arguments.version):
+        sys.exit(f"--version {arguments.version}: Windows Installer compares three numbers, 1.2.3")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        exe = folder / "etwagent.exe"
+        shutil.copyfile(arguments.exe, exe)
+        run(["x86_64-w64-mingw32-strip", exe])
+        if arguments.sign:
+            run([*shlex.split(arguments.sign), exe])
+        components, references = "", ""
+        for profile in sorted(PROFILES.glob("*.yaml")):
+            key = "Profile_" + profile.stem.replace("-", "_")
+            components += (f'            <Component Id="{key}" Guid="{uuid.uuid5(NAMESPACE, key)}" Win64="yes">'
+                           f'<File Id="{key}_file" Name="{profile.name}" Source="{profile.name}" KeyPath="yes"/></Component>\n')
+            shutil.copyfile(profile, folder / profile.name)
+            references += f'      <ComponentRef Id="{key}"/>\n'
+        source = folder / "etwagent.wxs"
+        source.write_text((HERE / "etwagent.wxs").read_text().replace("@PROFILES@", components).replace("@REFERENCES@", references))
+        made = folder / "etwagent.msi"
+        run(["wixl", "-a", "x64", "-D", f"Version={arguments.version}", "-o", made, source])
+        add_rows(made)
+        if arguments.sign:
+            run([*shlex.split(arguments.sign), made])
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made, arguments.output)
+    print(arguments.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+<#
+.SYNOPSIS
+Installs, updates or removes the etwagent service without an MSI. Run as administrator.
+
+.EXAMPLE
+.\install.ps1 -Program .\etwagent.exe -CollectorUrl https://collector.example:8443 -CaCert .\ca.crt -Profile security
+.EXAMPLE
+.\install.ps1 -Remove -Purge
+#>
+[CmdletBinding()]
+param(
+    [string]$Program = (Join-Path $PSScriptRoot 'etwagent.exe'),
+    [string]$Profiles = (Join-Path $PSScriptRoot 'profiles'),
+    [string]$CollectorUrl,
+    [string]$CaCert,
+    [string]$Certificate,
+    [string]$Key,
+    [string]$Profile,
+    [switch]$Remove,
+    [switch]$Purge
+)
+Set-StrictMode -Version 2
+$ErrorActionPreference = 'Stop'
+
+$folder = Join-Path $env:ProgramFiles 'etwagent'
+$state = Join-Path ([Environment]::GetFolderPath('CommonApplicationData')) 'etwagent'
+$installed = Join-Path $folder 'etwagent.exe'
+
+function Invoke-Agent {
+    & $installed @args
+    if ($LASTEXITCODE -ne 0) { throw "etwagent $($args[0]) ended with $LASTEXITCODE" }
+}
+
+$me = New-Object Security.Principal.WindowsPrincipal ([Security.Principal.WindowsIdentity]::GetCurrent())
+if (-not $me.IsInRole([Security.Principal.WindowsBuiltInRole]::Administrator)) { throw 'run this as administrator' }
+
+if ($Remove) {
+    if (Get-Service etwagent -ErrorAction SilentlyContinue) { Invoke-Agent uninstall }
+    if ($Purge -and (Test-Path $installed)) { Invoke-Agent purge --yes }
+    if (Test-Path $folder) { Remove-Item -Recurse -Force $folder }
+    if (-not $Purge) { Write-Output "configuration, keys, spool and log stay in $state" }
+    return
+}
+
+if (Get-Service etwagent -ErrorAction SilentlyContinue) { Stop-Service etwagent }
+New-Item -ItemType Directory -Force $folder | Out-Null
+Copy-Item -Force $Program $installed
+if (Test-Path $Profiles) { Copy-Item -Recurse -Force $Profiles $folder }
+if ($CollectorUrl) {
+    $words = @('configure', '--collector', $CollectorUrl, '--profiles', (Join-Path $folder 'profiles'))
+    if ($CaCert) { $words += @('--ca', (Resolve-Path $CaCert).Path) }
+    if ($Profile) { $words += @('--profile', $Profile) }
+    Invoke-Agent @words
+}
+if ($Certificate) { Copy-Item -Force $Certificate (Join-Path $state 'agent.crt') }
+if ($Key) { Copy-Item -Force $Key (Join-Path $state 'agent.key') }
+Invoke-Agent install --start
+Get-Service etwagent

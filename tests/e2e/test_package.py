@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""The collector's Debian package: what is in it and how it belongs, the program out of it runs with the packaged
+configuration's options, and systemd (where it is installed) finds nothing wrong with the unit.
+
+usage: test_package.py --build DIR"""
+import os
+import shutil
+import subprocess
+
+import harness
+
+MOST_EXPOSED = 30  # of 100, as systemd-analyze security counts; 100 is a service without any bounds
+FILES = {"./usr/bin/etwcollector": "-rwxr-xr-x", "./lib/systemd/system/etwcollector.service": "-rw-r--r--",
+         "./etc/etwcollector/collector.yaml": "-rw-r--r--", "./usr/share/man/man1/etwcollector.1.gz": "-rw-r--r--",
+         "./usr/share/bash-completion/completions/etwcollector": "-rw-r--r--", "./usr/share/doc/etwcollector/copyright": "-rw-r--r--"}
+
+
+def test(env, checks, arguments):
+    script = harness.ROOT / "installer" / "debian" / "build-deb.sh"
+    package, root = env.folder / "etwcollector.deb", env.folder / "root"
+    env.run([script, env.build, "1.2.3", package])
+    listed = {words[5]: words for words in (line.split() for line in env.run(["dpkg-deb", "-c", package]).stdout.splitlines())}
+    for name, mode in FILES.items():
+        checks.equal(listed.get(name, ["missing", "", ""])[:2], [mode, "root/root"], name)
+    extra = sorted(name for name, words in listed.items() if words[0][0] != "d" and name not in FILES)
+    checks.equal(extra, [], "other files in the package")
+    fields = env.run(["dpkg-deb", "-f", package]).stdout
+    for words in ("Package: etwcollector", "Version: 1.2.3", "libssl3", "libsqlite3-0", "libevent-2.1-7"):
+        checks.that(words in fields, f"the package's fields lack '{words}':\n{fields}")
+    env.run(["dpkg-deb", "-R", package, root])
+    for name in ("postinst", "prerm", "postrm"):
+        checks.equal(env.run(["sh", "-n", root / "DEBIAN" / name], check=False).returncode, 0, f"syntax of {name}")
+        checks.that(os.access(root / "DEBIAN" / name, os.X_OK), f"{name} is not executable")
+
+    # the packaged program, with the packaged configuration's places moved into the test's folder
+    env.make_certificates()
+    text = (root / "etc/etwcollector/collector.yaml").read_text()
+    moved = {"/var/lib/etwcollector": env.folder / "store", "/etc/etwcollector/server.crt": env.certs / "server.crt",
+             "/run/credentials/etwcollector.service/server.key": env.certs / "server.key", "/etc/etwcollector": env.certs,
+             "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8080": "127.0.0.1:0"}
+    for old, new in moved.items():
+        checks.that(old in text, f"the configuration lacks {old}")
+        text = text.replace(old, str(new))
+    config, port = env.folder / "collector.yaml", env.folder / "port"
+    config.write_text(text)
+    process = subprocess.Popen([str(root / "usr/bin/etwcollector"), "run", "--config", str(config), "--port-file", str(port)],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        harness.wait_until(lambda: port.exists() and port.read_text().strip() or process.poll() is not None, "the port", 60)
+        checks.that(process.poll() is None, "the packaged program ended at once")
+    finally:
+        process.terminate()
+        said = process.communicate(timeout=60)[0]
+    checks.equal(process.returncode, 0, f"exit code of the packaged program, which said {said}")
+
+    if shutil.which("systemd-analyze"):
+        unit = env.folder / "etwcollector.service"
+        unit.write_text((root / "lib/systemd/system/etwcollector.service").read_text().replace("/usr/bin/", f"{root}/usr/bin/"))
+        done = env.run(["systemd-analyze", "verify", "--man=no", unit], check=False)
+        checks.that(done.returncode == 0 and "etwcollector" not in done.stderr, f"systemd-analyze verify: {done.stderr}")
+        done = env.run(["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSED}",
+                        root / "lib/systemd/system/etwcollector.service"], check=False)
+        checks.equal(done.returncode, 0, f"systemd-analyze security: {done.stdout[-300:]}")
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)

@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""The shipped program as a service under Wine, from its MSI to its removal, beside a native collector: it starts without a
+certificate and without the collector, says so once, and ships every event of a real trace exactly as a native replay does;
+stop, kill, the end of the whole session and an upgrade in place lose nothing; a reload touches only what differs; removal
+leaves what the manual names.
+
+usage: tests/windows/test_service.py --build build/windows --native build/dev [--soak]"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import harness  # noqa: E402
+import traces  # noqa: E402
+import wine  # noqa: E402
+
+ONE, TWO, LONG, LATE = "amsi-eventslost", "clr-32bit", "kernel-network-provider", "shutdown-win10"
+DATA, PROGRAMS = "C:\\ProgramData\\etwagent", "C:\\Program Files\\etwagent"
+WAIT_S = 240
+
+
+class Service:
+    """The installed service, its configuration and what it says."""
+
+    def __init__(self, env, session, collector, host):
+        self.env, self.session, self.collector, self.host = env, session, collector, host
+        self.data = session.path(DATA)
+        self.exe = f"{PROGRAMS}\\etwagent.exe"
+
+    def run(self, *words, check=True):
+        done = self.session.run([self.exe, *words])
+        if check and done.returncode:
+            raise harness.Failure(f"etwagent {' '.join(words)} ended with {done.returncode}: {done.stderr}\n{self.log()}")
+        return done
+
+    def sc(self, *words):
+        return self.session.run(["sc", *words])
+
+    def state(self):
+        said = self.sc("query", "etwagent").stdout
+        return said.split("STATE")[1].split()[2] if "STATE" in said else "NONE"
+
+    def log(self):
+        try:
+            return (self.data / "log.txt").read_text(errors="replace")[-6000:]
+        except FileNotFoundError:
+            return ""
+
+    def wait(self, condition, what):
+        harness.wait_until(condition, what, WAIT_S, lambda: f"; the service says:\n{self.log()}")
+
+    def wait_said(self, words):
+        self.wait(lambda: words in self.log(), f"'{words}' in the log")
+
+    def status(self):
+        done = self.run("status", "--json", check=False)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            return {}
+
+    def sources(self):
+        return {source["name"]: source for source in self.status().get("sources", [])}
+
+    def wait_shipped(self, *names):
+        self.wait(lambda: all(self.sources().get(name, {}).get("state") == "shipped" for name in names), f"{names} to be shipped")
+
+    def configure(self, sources, extra=()):
+        lines = ["service:", "  status-every: 200ms", "shipping:", f"  collector: {self.collector.url}",
+                 *(f"  {name}: {json.dumps(DATA + chr(92) + file)}" for name, file in
+                   (("cert", "agent.crt"), ("key", "agent.key"), ("ca", "ca.crt"))), "  retry-max: 500ms", *extra]
+        lines += ["batching:", "  batch-events: 250"]
+        if sources:
+            lines.append("sources:")
+        for name, (trace, speed) in sources.items():
+            lines += [f"  - name: {name}", f"    speed: {speed}", "    files:"]
+            lines += [f"      - {json.dumps(wine.windows_path(path))}" for path in traces.paths(trace, self.env.build)]
+        (self.data / "etwagent.yaml").write_text("\n".join(lines) + "\n")
+
+    def give_certificate(self):
+        for kind in ("crt", "key"):
+            shutil.copyfile(self.env.certs / f"{self.host}.{kind}", self.data / f"agent.{kind}")
+
+    def kill(self):
+        for process in self.session.processes("etwagent.exe"):
+            os.kill(process, signal.SIGKILL)
+        self.wait(lambda: not self.session.processes("etwagent.exe"), "the process to be gone")
+
+    def begin_again(self):
+        """The whole session ends at once and a new one begins, in which the service runs."""
+        self.session.end()
+        self.session.begin()
+        if self.state() != "RUNNING":
+            self.run("start")
+
+    def wait_delivered(self, name, what):
+        self.wait(lambda: self.sources().get(name, {}).get("events_delivered", 0) > 0, what)
+
+
+def msi(session, what, package, **properties):
+    done = session.run(["msiexec", what, wine.windows_path(package), "/qn", *(f"{name}={value}" for name, value in properties.items())])
+    if done.returncode:
+        raise harness.Failure(f"msiexec {what} {package.name} ended with {done.returncode}: {done.stdout}{done.stderr}")
+
+
+def build_msi(env, build, version):
+    package = env.folder / f"etwagent-{version}.msi"
+    env.run([sys.executable, ROOT / "installer" / "windows" / "build_msi.py", "--exe", build / "service" / "app" / "etwagent.exe",
+             "--version", version, "--output", package])
+    return package
+
+
+def raw(env, names):
+    """The records of some traces, as lines."""
+    lines = []
+    for name in names:
+        done = env.run([env.agent, "dump", "--format", "raw", *traces.paths(name, env.build)])
+        lines += done.stdout.splitlines()
+    return sorted(lines)
+
+
+def stored(env, collector, host):
+    done = env.run([env.collector, "export", "--store", collector.store, "--host", host, "--format", "raw"])
+    return sorted(done.stdout.splitlines())
+
+
+def check_stored(env, checks, service, names, what):
+    expected, got = raw(env, names), stored(env, service.collector, service.host)
+    checks.that(got == expected, f"{what}: {len(got)} records are stored, {len(expected)} are in the traces, or they differ")
+
+
+def machine_state(collector, host):
+    """Processes and modules of a host, without its name."""
+    found = {}
+    for command in ("ps", "modules"):
+        done = collector.ask(command, "--host", host, "--json", check=False)
+        found[command] = done.replace(host, "HOST")
+    return found
+
+
+def install(env, checks, session, collector, package):
+    """Without a certificate, without the collector."""
+    collector.kill()
+    msi(session, "/i", package, COLLECTORURL=collector.url, CACERT=wine.windows_path(env.certs / "ca.crt"), PROFILE="dotnet")
+    service = Service(env, session, collector, "wine-machine")
+    checks.equal(service.state(), "RUNNING", "state after the installation")
+    first = (service.data / "etwagent.yaml").read_text()
+    checks.that(collector.url in first and "Microsoft-Windows-DotNETRuntime" in first, f"the first configuration:\n{first}")
+    checks.equal((service.data / "ca.crt").read_text(), (env.certs / "ca.crt").read_text(), "the CA's certificate")
+    path = session.run(["reg", "query", "HKLM\\System\\CurrentControlSet\\Services\\etwagent", "/v", "ImagePath"]).stdout
+    checks.that(f'"{service.exe}" service --config "{DATA}\\etwagent.yaml"' in path, f"ImagePath: {path}")
+    service.configure({"one": (ONE, 0)})
+    service.run("reload")
+    service.wait_said("agent.crt")
+    time.sleep(6)  # another round of attempts
+    checks.that(service.log().count("agent.crt") <= 3, f"a missing certificate is said again and again:\n{service.log()}")
+    service.give_certificate()
+    service.wait(lambda: (service.status().get("shipping") or {}).get("trouble"), "word of the missing collector")
+    checks.equal(service.run("status", check=False).returncode, 0, "exit code of status without a collector")
+    collector.start()
+    service.wait_shipped("one")
+    service.wait_said("works again")
+    check_stored(env, checks, service, [ONE], "after the start without certificate and collector")
+    env.run([env.agent, "replay", "--collector", collector.url, "--cert", env.certs / "native-machine.crt", "--key",
+             env.certs / "native-machine.key", "--ca", env.certs / "ca.crt", "--spool", env.folder / "native-spool",
+             "--batch-events", "250", *traces.paths(ONE, env.build)])
+    checks.equal(stored(env, collector, "wine-machine"), stored(env, collector, "native-machine"), "records beside a native replay's")
+    checks.equal(machine_state(collector, "wine-machine"), machine_state(collector, "native-machine"), "state beside a native replay's")
+    return service
+
+
+def reloads(env, checks, service):
+    before = service.sources()["one"]["stream"]
+    service.configure({"one": (ONE, 0), "two": (TWO, 0)})
+    service.run("reload")
+    service.wait_shipped("one", "two")
+    checks.equal(service.sources()["one"]["stream"], before, "the stream of the source that a reload does not touch")
+    checks.that("1 source goes on, 0 ended, 1 begins" in service.log(), f"the word about the reload:\n{service.log()}")
+    (service.data / "etwagent.yaml").write_text("surprise: 1\n")
+    service.run("reload")
+    service.wait_said("etwagent.yaml:1:1: ")
+    checks.equal(sorted(service.sources()), ["one", "two"], "sources behind a configuration with a mistake")
+    service.configure({"two": (TWO, 0)})
+    service.run("reload")
+    service.wait(lambda: sorted(service.sources()) == ["two"], "source one to end")
+    check_stored(env, checks, service, [ONE, TWO], "after the reloads")
+    service.run("flush")
+
+
+def interruptions(env, checks, service):
+    """Stopped, killed, and the whole session ended in the middle of a trace; each time it goes on where it was."""
+    service.configure({"two": (TWO, 0), "long": (LONG, 4)})
+    service.run("reload")
+    service.wait_delivered("long", "the first events")
+    checks.equal(service.sc("stop", "etwagent").returncode, 0, "sc stop")
+    service.wait(lambda: service.state() == "STOPPED", "the service to stop")
+    checks.that(service.log().rstrip().endswith("stopped"), f"its last word:\n{service.log()}")
+    checks.equal(service.run("status", check=False).returncode, 1, "exit code of status when it is stopped")
+    checks.equal(service.sc("start", "etwagent").returncode, 0, "sc start")
+    service.wait_delivered("long", "events after the stop")
+    service.kill()
+    service.begin_again()  # Wine's SCM does not notice that a service's process is gone
+    service.wait_delivered("long", "events after the kill")
+    service.configure({"two": (TWO, 0), "long": (LONG, 0)})
+    service.begin_again()
+    service.wait_shipped("long", "two")
+    checks.that(service.status()["ledger_balanced"], "the ledger does not balance")
+    check_stored(env, checks, service, [ONE, TWO, LONG], "after stop, kill and the end of the session")
+
+
+def upgrade(env, checks, service, package):
+    """While batches wait for a collector that is away."""
+    service.collector.kill()
+    service.configure({"late": (LATE, 0)})
+    service.run("reload")
+    service.wait(lambda: service.sources().get("late", {}).get("state") == "read", "the trace to be in the spool")
+    waiting = service.status()["spool"]["batches"]
+    kept = {name: (service.data / name).read_bytes() for name in ("etwagent.yaml", "agent.key", "agent.crt")}
+    msi(service.session, "/i", package, COLLECTORURL="https://elsewhere.example", PROFILE="network")
+    checks.equal(service.state(), "RUNNING", "state after the upgrade")
+    checks.equal({name: (service.data / name).read_bytes() for name in kept}, kept, "configuration and identity after the upgrade")
+    service.wait(lambda: service.status().get("spool", {}).get("batches", 0) >= waiting, "the spool that was there before")
+    service.collector.start()
+    service.wait_shipped("late")
+    check_stored(env, checks, service, [ONE, TWO, LONG, LATE], "after an upgrade in place")
+
+
+def removal(checks, service, older, newer):
+    session = service.session
+    msi(session, "/x", newer)
+    checks.equal(service.state(), "NONE", "the service after the removal")
+    checks.that(not session.path(PROGRAMS).exists(), "the program's folder is still there")
+    left = sorted(entry.name for entry in service.data.iterdir())
+    named = {"agent.crt", "agent.key", "ca.crt", "dumps", "etwagent.yaml", "log.txt", "log.txt.1", "spool", "status.json"}
+    checks.that("spool" in left and set(left) <= named, f"the manual does not name all of {left}")
+    source = session.run(["reg", "query", "HKLM\\System\\CurrentControlSet\\Services\\EventLog\\Application\\etwagent"])
+    checks.that(source.returncode != 0, f"the event log's source is still there: {source.stdout}")
+    msi(session, "/i", older)
+    checks.equal(service.state(), "RUNNING", "state after another installation")
+    msi(session, "/x", older, PURGE=1)
+    checks.that(not service.data.exists(), f"PURGE=1 leaves {service.data}")
+
+
+def test(env, checks, build):
+    env.make_certificates(("wine-machine", "native-machine"))
+    older, newer = (build_msi(env, build, version) for version in ("0.1.0", "0.1.1"))
+    collector = env.new_collector().start()
+    if (build / "wine" / "drive_c" / "Program Files" / "etwagent").exists():
+        shutil.rmtree(build / "wine")  # a test that was broken off left its installation there
+    with wine.Session(build) as session:
+        try:
+            service = install(env, checks, session, collector, older)
+            reloads(env, checks, service)
+            interruptions(env, checks, service)
+            upgrade(env, checks, service, newer)
+            removal(checks, service, older, newer)
+        finally:
+            session.run(["sc", "stop", "etwagent"])
+            session.run(["sc", "delete", "etwagent"])
+            shutil.rmtree(session.path(DATA), ignore_errors=True)
+            for package in (older, newer):
+                session.run(["msiexec", "/x", wine.windows_path(package), "/qn"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder of the preset windows")
+    parser.add_argument("--native", type=pathlib.Path, required=True, help="build folder of this machine's programs")
+    parser.add_argument("--soak", action="store_true", help="accepted; there is one form")
+    arguments = parser.parse_args()
+    checks = harness.Checks()
+    try:
+        with harness.Environment(arguments.native) as env:
+            test(env, checks, arguments.build.resolve())
+    except (harness.Failure, subprocess.TimeoutExpired) as failure:
+        checks.that(False, str(failure))
+    sys.exit(checks.finish())
+
+
+if __name__ == "__main__":
+    main()
