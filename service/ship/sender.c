@@ -192,9 +192,18 @@ static int is_refused_certificate(const char *text) {
     return 0;
 }
 
+/* "... port 1 after 17 ms: ..." would be news each time: what is the same is said once. */
+static char *without_time(char *text) {
+    char *at = strstr(text, " after ");
+    size_t digits = at ? strspn(at + 7, "0123456789") : 0;
+    if (digits && strncmp(at + 7 + digits, " ms", 3) == 0)
+        memmove(at, at + 7 + digits + 3, strlen(at + 7 + digits + 3) + 1);
+    return text;
+}
+
 static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
-    const char *text = s->curl_text[0] ? s->curl_text : curl_easy_strerror(code);
+    const char *text = s->curl_text[0] ? without_time(s->curl_text) : curl_easy_strerror(code);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
         *ret_mends = 0;

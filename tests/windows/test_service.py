@@ -17,6 +17,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import disk  # noqa: E402
 import harness  # noqa: E402
 import traces  # noqa: E402
 import wine  # noqa: E402
@@ -169,6 +170,9 @@ def install(env, checks, session, collector, package):
     service.give_certificate()
     service.wait(lambda: (service.status().get("shipping") or {}).get("trouble"), "word of the missing collector")
     checks.equal(service.run("status", check=False).returncode, 0, "exit code of status without a collector")
+    service.wait_said("Failed to connect")
+    time.sleep(3)  # some more attempts
+    checks.that(service.log().count("Failed to connect") <= 3, f"a missing collector is said again and again:\n{service.log()}")
     collector.start()
     service.wait_shipped("one")
     service.wait_said("works again")
@@ -220,6 +224,29 @@ def interruptions(env, checks, service):
     check_stored(env, checks, service, [ONE, TWO, LONG], "after stop, kill and the end of the session")
 
 
+def full_disk(env, checks, service):
+    """The spool's disk has no room, from before a trace begins; then it grows."""
+    if not disk.may_mount(env.folder):
+        return
+    folder = env.folder / "small"
+    folder.mkdir()
+    service.run("stop")
+    with disk.Small(folder, 1) as small:
+        hog = small.fill(leave_bytes=65536)
+        service.configure({"full": (TWO, 0)}, extra=[f"  spool: {json.dumps(wine.windows_path(folder))}"])
+        service.run("start")
+        service.wait(lambda: any(word in json.dumps(service.status()) for word in ("disk", "room")), "word of the full disk")
+        checks.equal(service.state(), "RUNNING", "state with a full disk")
+        hog.unlink()
+        small.grow(8)
+        service.wait_shipped("full")
+        check_stored(env, checks, service, [ONE, TWO, LONG], "after a full disk")  # the trace was stored before: nothing twice
+        service.run("stop")
+    service.configure({"two": (TWO, 0)})
+    service.run("start")
+    service.wait_shipped("two")
+
+
 def upgrade(env, checks, service, package):
     """While batches wait for a collector that is away."""
     service.collector.kill()
@@ -264,6 +291,7 @@ def test(env, checks, build):
             service = install(env, checks, session, collector, older)
             reloads(env, checks, service)
             interruptions(env, checks, service)
+            full_disk(env, checks, service)
             upgrade(env, checks, service, newer)
             removal(checks, service, older, newer)
         finally:
