@@ -1,0 +1,96 @@
+/* etwcollector backup, restore: a store's copy, made while the collector runs, and the way back.
+ * Before it: main.c. After it: collector/store/backup.h. Thread: the main one. */
+#include "backup.h"
+#include "commands.h"
+
+#include <inttypes.h>
+
+typedef struct options {
+    const char *store, *to, *from;
+    int verify;
+} options;
+
+static int finish(int rc, const char *what, const ec_backup *b, const ea_err *err) {
+    if (rc) {
+        ea_err_print(stderr, "etwcollector", err);
+        return ea_exit_code(rc);
+    }
+    printf("%s: %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes in %" PRIu64 " segments", what,
+           b->event_count, b->batch_count, b->byte_count, b->segment_count);
+    if (b->linked_count)
+        printf(", %" PRIu64 " of them linked", b->linked_count);
+    printf("\n");
+    return fflush(stdout) ? ea_exit_code(EA_EIO) : 0;
+}
+
+static int back_up(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    ec_backup made = {0}, read;
+    (void)operand_count, (void)operands;
+    int rc = ec_store_backup(o->store, o->to, &made, &err);
+    if (!rc && o->verify)
+        rc = ec_store_verify(o->to, &read, &err);
+    return finish(rc, o->verify ? "backed up and read back" : "backed up", &made, &err);
+}
+
+static int restore(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    ec_backup read = {0};
+    (void)operand_count, (void)operands;
+    int rc = ec_store_restore(o->from, o->store, &read, &err);
+    return finish(rc, "restored", &read, &err);
+}
+
+const ea_command ec_cmd_backup = {
+    .name = "backup",
+    .operands = "",
+    .summary = "Copy a store as it is at one moment, while its collector goes on",
+    .details = "Closed segment files are linked where source and copy are on one file system: they never change, and "
+               "take no room.\nFor a copy that outlives the disk, name a folder on another one. Segments, index, "
+               "machines' history and the hashes of\ntokens are in it; certificates and keys are not. Exit codes: 0 "
+               "done, 1 failed, 2 usage.",
+    .options = (const ea_option[]){{.name = "store",
+                                    .argument = "DIR",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, store),
+                                    .required = 1,
+                                    .help = "the collector's folder"},
+                                   {.name = "to",
+                                    .argument = "DIR",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, to),
+                                    .required = 1,
+                                    .help = "where the copy goes: a folder that is missing or empty"},
+                                   {.name = "verify",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, verify),
+                                    .help = "read every batch of the copy afterwards"},
+                                   {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = back_up,
+};
+
+const ea_command ec_cmd_restore = {
+    .name = "restore",
+    .operands = "",
+    .summary = "Make a store out of a backup, after every batch of it was read",
+    .details = "The store appears whole, at the end. Agents that have sent more since the backup was made do not send "
+               "it again: what\ncame between is missing, and the ledger says so.",
+    .options = (const ea_option[]){{.name = "from",
+                                    .argument = "DIR",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, from),
+                                    .required = 1,
+                                    .help = "the backup"},
+                                   {.name = "store",
+                                    .argument = "DIR",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, store),
+                                    .required = 1,
+                                    .help = "the collector's folder, which must not exist"},
+                                   {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = restore,
+};

@@ -1,0 +1,276 @@
+/* etwcollector doctor: what is wrong, or will be soon, with a collector: its store, disk, certificates, clock, hosts.
+ * Before it: main.c. After it: collector/store, state.db. Thread: the main one. */
+#include "backup.h"
+#include "clock.h"
+#include "commands.h"
+#include "platform.h"
+#include "retain.h"
+#include "tables.h"
+
+#include <inttypes.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <stdarg.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store;
+    ea_strings certificates;
+    int64_t silent_after, expire_within;
+    uint64_t least_free;
+    int verify, json;
+} options;
+
+enum verdict { FINE, WARNING, WRONG };
+static const char *const VERDICTS[] = {"ok", "warning", "wrong"};
+
+enum { EXIT_WARNING = 3, EXIT_WRONG = 4, TOLD_HOSTS = 20 };
+static const int64_t S_NS = INT64_C(1000000000), SKEW_NS = 300 * INT64_C(1000000000);
+static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
+
+typedef struct report {
+    const options *o;
+    ea_text out;
+    size_t count;
+    enum verdict worst;
+} report;
+
+static void say(report *r, enum verdict v, const char *check, const char *format, ...) EA_PRINTF(4, 5);
+static void say(report *r, enum verdict v, const char *check, const char *format, ...) {
+    char text[800];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (r->o->json) {
+        ea_text_printf(&r->out, "%s{\"check\": \"%s\", \"verdict\": \"%s\", \"text\": ", r->count ? ",\n  " : "\n  ",
+                       check, VERDICTS[v]);
+        ea_text_json_str(&r->out, text);
+        ea_text_char(&r->out, '}');
+    } else {
+        ea_text_printf(&r->out, "%-8s %-12s ", VERDICTS[v], check);
+        ea_text_safe(&r->out, text, strlen(text)); /* hosts' names are in it */
+        ea_text_char(&r->out, '\n');
+    }
+    r->count++;
+    r->worst = v > r->worst ? v : r->worst;
+}
+
+/* ---- store and disk ---- */
+
+static void check_store(report *r, ec_store *s) {
+    ea_err err = {0};
+    ec_store_size size;
+    ec_backup read;
+    if (ec_store_measure(s, &size, &err)) {
+        say(r, WRONG, "store", "%s", err.message);
+        return;
+    }
+    say(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB", size.segment_count,
+        (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
+        (double)size.state_bytes / 1048576.0);
+    if (r->o->verify && ec_store_verify(r->o->store, &read, &err))
+        say(r, WRONG, "verify", "%s", err.message);
+    else if (r->o->verify)
+        say(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);
+    uint64_t free_bytes = ea_path_free_bytes(r->o->store);
+    say(r,
+        free_bytes < r->o->least_free / 4 ? WRONG
+        : free_bytes < r->o->least_free   ? WARNING
+                                          : FINE,
+        "disk", "%.1f MiB are free", (double)free_bytes / 1048576.0);
+}
+
+static void check_daemon(report *r) {
+    char path[1200];
+    ea_file *file = NULL;
+    ea_err ignored;
+    snprintf(path, sizeof path, "%s/lock", r->o->store);
+    int rc = ea_file_open(&file, path, EA_OPEN_APPEND, &ignored);
+    if (!rc)
+        rc = ea_file_try_lock(file, &ignored);
+    ea_file_close(file);
+    if (rc == EA_EBUSY)
+        say(r, FINE, "collector", "one runs with this store");
+    else
+        say(r, WARNING, "collector", "none runs with this store");
+}
+
+/* ---- certificates ---- */
+
+static void check_certificate(report *r, const char *path) {
+    FILE *f = fopen(path, "re");
+    X509 *x = f ? PEM_read_X509(f, NULL, NULL, NULL) : NULL;
+    X509_CRL *crl = NULL;
+    if (f && !x) {
+        rewind(f);
+        crl = PEM_read_X509_CRL(f, NULL, NULL, NULL);
+    }
+    const ASN1_TIME *end = x ? X509_get0_notAfter(x) : crl ? X509_CRL_get0_nextUpdate(crl) : NULL;
+    int days = 0, seconds = 0;
+    if (!x && !crl)
+        say(r, WRONG, "certificate", "%s: no certificate or revocation list can be read", path);
+    else if (!end)
+        say(r, FINE, "certificate", "%s: does not expire", path);
+    else if (!ASN1_TIME_diff(&days, &seconds, NULL, end))
+        say(r, WRONG, "certificate", "%s: its date cannot be read", path);
+    else if (days < 0 || seconds < 0)
+        say(r, WRONG, "certificate", "%s: expired %d days ago", path, -days);
+    else
+        say(r, (int64_t)days * 86400 * S_NS < r->o->expire_within ? WARNING : FINE, "certificate",
+            "%s: expires in %d days", path, days);
+    X509_free(x);
+    X509_CRL_free(crl);
+    if (f)
+        (void)fclose(f);
+}
+
+/* ---- hosts ---- */
+
+static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
+    static const char SQL[] =
+        "SELECT agent, max(received_last_utc_ns), max(end_utc_ns - received_last_utc_ns) FROM streams GROUP BY agent"
+        " ORDER BY agent";
+    sqlite3 *db = ec_store_database(s);
+    sqlite3_stmt *st = NULL;
+    ea_err err = {0};
+    uint64_t hosts = 0, silent = 0, gone = 0, ahead = 0;
+    int64_t newest = INT64_MIN;
+    int code = sqlite3_prepare_v2(db, SQL, -1, &st, NULL);
+    while (code == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+        const char *host = (const char *)sqlite3_column_text(st, 0);
+        int64_t last = sqlite3_column_int64(st, 1), age = now_ns - last;
+        newest = last > newest ? last : newest;
+        hosts++;
+        if (age > GONE_NS)
+            gone++;
+        else if (age > r->o->silent_after && ++silent <= TOLD_HOSTS)
+            say(r, WARNING, "silent", "%s: nothing has come for %" PRId64 " minutes", host ? host : "?",
+                age / (60 * S_NS));
+        if (sqlite3_column_int64(st, 2) > SKEW_NS && ++ahead <= TOLD_HOSTS)
+            say(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival", host ? host : "?",
+                (int64_t)sqlite3_column_int64(st, 2) / S_NS);
+    }
+    if (code != SQLITE_OK) {
+        (void)ec_fail_sqlite(&err, db, "read the streams");
+        say(r, WRONG, "hosts", "%s", err.message);
+    } else {
+        say(r, FINE, "hosts", "%" PRIu64 " agents, %" PRIu64 " of them silent, %" PRIu64 " gone for more than a week",
+            hosts, silent, gone);
+    }
+    sqlite3_finalize(st);
+    if (hosts && newest > now_ns + 60 * S_NS)
+        say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s behind what was stored last",
+            (newest - now_ns) / S_NS);
+    else
+        say(r, FINE, "clock", "this machine's clock agrees with what was stored");
+}
+
+static void check_ledgers(report *r) {
+    static const char SQL[] = "SELECT host, count(*), max(text) FROM alerts a JOIN streams s ON s.stream = a.stream"
+                              " WHERE kind <= 5 GROUP BY host ORDER BY host";
+    ec_tables *t = NULL;
+    ea_err err = {0};
+    sqlite3_stmt *st = NULL;
+    uint64_t hosts = 0;
+    int rc = ec_tables_open(&t, r->o->store, 0, &err);
+    if (rc == EA_ENOTFOUND) {
+        say(r, FINE, "ledger", "no history yet");
+        return;
+    }
+    if (!rc && sqlite3_prepare_v2(ec_tables_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(&err, ec_tables_database(t), "read the alerts");
+    while (!rc && sqlite3_step(st) == SQLITE_ROW)
+        if (++hosts <= TOLD_HOSTS)
+            say(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
+                (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
+                (const char *)sqlite3_column_text(st, 2));
+    sqlite3_finalize(st);
+    ec_tables_close(t);
+    if (rc)
+        say(r, WRONG, "ledger", "%s", err.message);
+    else if (!hosts)
+        say(r, FINE, "ledger", "every ledger balances");
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    static const int CODES[] = {0, EXIT_WARNING, EXIT_WRONG};
+    const options *o = arg;
+    report r = {.o = o};
+    ec_store *store = NULL;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    ea_text_init(&r.out);
+    if (o->json)
+        ea_text_str(&r.out, "{\"checks\": [");
+    int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
+    if (rc) {
+        say(&r, WRONG, "store", "%s", err.message);
+    } else {
+        check_store(&r, store);
+        check_daemon(&r);
+        check_hosts(&r, store, ea_utc_ns());
+        check_ledgers(&r);
+    }
+    ec_store_close(store);
+    for (size_t i = 0; i < o->certificates.count; i++)
+        check_certificate(&r, o->certificates.items[i]);
+    if (o->json)
+        ea_text_printf(&r.out, "\n], \"verdict\": \"%s\"}\n", VERDICTS[r.worst]);
+    rc = r.out.failed ? ea_fail(&err, EA_ENOMEM, "print") : 0;
+    if (!rc && (fwrite(r.out.data, 1, r.out.len_bytes, stdout) != r.out.len_bytes || fflush(stdout)))
+        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    ea_text_deinit(&r.out);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    return rc ? ea_exit_code(rc) : CODES[r.worst];
+}
+
+const ea_command ec_cmd_doctor = {
+    .name = "doctor",
+    .operands = "",
+    .summary = "Look for what is wrong, or will be soon: store, disk, certificates, clock, silent hosts, ledgers",
+    .details = "A line a finding: ok, warning or wrong. The collector may be running. --json: {\"checks\": [{check, "
+               "verdict, text}],\nverdict}. Exit codes: 0 all is well, 1 failed, 2 usage, 3 warnings, 4 something is "
+               "wrong.",
+    .options =
+        (const ea_option[]){
+            {.name = "store",
+             .argument = "DIR",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, store),
+             .required = 1,
+             .help = "the collector's folder"},
+            {.name = "certificate",
+             .argument = "FILE",
+             .type = EA_OPT_STRINGS,
+             .offset = offsetof(options, certificates),
+             .help = "a certificate or revocation list (PEM) whose date is looked at; several"},
+            {.name = "expire-within",
+             .argument = "TIME",
+             .type = EA_OPT_DURATION,
+             .offset = offsetof(options, expire_within),
+             .fallback = "30d",
+             .help = "warn when one expires within this"},
+            {.name = "silent-after",
+             .argument = "TIME",
+             .type = EA_OPT_DURATION,
+             .offset = offsetof(options, silent_after),
+             .fallback = "15m",
+             .help = "warn of agents of which nothing has come for this, and less than a week"},
+            {.name = "least-free",
+             .argument = "SIZE",
+             .type = EA_OPT_SIZE,
+             .offset = offsetof(options, least_free),
+             .fallback = "2GiB",
+             .help = "warn when less is free on the disk; below a quarter of it is wrong"},
+            {.name = "verify",
+             .type = EA_OPT_FLAG,
+             .offset = offsetof(options, verify),
+             .help = "read every batch and check the databases, which takes as long as reading "
+                     "the store"},
+            {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+            {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,380 @@
+/* Backup and restore. See backup.h. */
+#include "backup.h"
+
+#include "clock.h"
+#include "platform.h"
+#include "segment.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 1 << 20, PAGES_A_STEP = 1024, BUSY_TIMEOUT_MS = 20000, PATH_BYTES = 1200 };
+
+static const char MARK[] = "backup.json";
+
+static void join(char out[PATH_BYTES], const char *dir, const char *name) {
+    snprintf(out, PATH_BYTES, "%s/%s", dir, name);
+}
+
+static void segment_path(char out[PATH_BYTES], const char *dir, uint64_t number) {
+    snprintf(out, PATH_BYTES, "%s/segments/%016" PRIx64 ".seg", dir, number);
+}
+
+/* ---- files ---- */
+
+/* The first max_bytes of a file (UINT64_MAX: all), durably. EA_ETRUNCATED when it has fewer. */
+static int copy_file(const char *from, const char *to, uint64_t max_bytes, ea_err *err) {
+    ea_file *in = NULL, *out = NULL;
+    uint64_t at = 0, size = 0;
+    char *buffer = malloc(COPY_BYTES);
+    int rc = buffer ? ea_file_open(&in, from, EA_OPEN_READ, err) : ea_fail(err, EA_ENOMEM, "copy %s", from);
+    if (!rc)
+        rc = ea_file_size(in, &size, err);
+    if (!rc && max_bytes == UINT64_MAX)
+        max_bytes = size;
+    if (!rc && size < max_bytes)
+        rc = ea_fail(err, EA_ETRUNCATED, "copy %s: it ends at %" PRIu64 " of %" PRIu64 " bytes", from, size, max_bytes);
+    if (!rc)
+        rc = ea_file_open(&out, to, EA_OPEN_CREATE, err);
+    while (!rc && at < max_bytes) {
+        size_t n = 0, wanted = max_bytes - at < COPY_BYTES ? (size_t)(max_bytes - at) : COPY_BYTES;
+        rc = ea_file_read_at(in, at, buffer, wanted, &n, err);
+        if (!rc && n == 0)
+            rc = ea_fail(err, EA_ETRUNCATED, "copy %s: it became shorter", from);
+        if (!rc)
+            rc = ea_file_write_at(out, at, buffer, n, err);
+        at += n;
+    }
+    if (!rc)
+        rc = ea_file_sync(out, err);
+    ea_file_close(in);
+    ea_file_close(out);
+    free(buffer);
+    return rc;
+}
+
+static int any_entry(const char *name, int is_dir, void *arg) {
+    (void)name, (void)is_dir, (void)arg;
+    return EA_EUSAGE;
+}
+
+/* ---- databases ---- */
+
+static int fail(ea_err *err, sqlite3 *db, const char *path) {
+    int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
+    return ea_fail(err,
+                   code == SQLITE_FULL    ? EA_EFULL
+                   : code == SQLITE_NOMEM ? EA_ENOMEM
+                                          : EA_EDATABASE,
+                   "%s: %s", path, db ? sqlite3_errmsg(db) : "no memory");
+}
+
+/* As it is at one moment, while others write to it. */
+static int copy_database(const char *from, const char *to, ea_err *err) {
+    sqlite3 *in = NULL, *out = NULL;
+    sqlite3_backup *b = NULL;
+    int rc = 0, code;
+    if (sqlite3_open_v2(from, &in, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+        rc = fail(err, in, from);
+    else if (sqlite3_open(to, &out) != SQLITE_OK)
+        rc = fail(err, out, to);
+    if (!rc) {
+        (void)sqlite3_busy_timeout(in, BUSY_TIMEOUT_MS);
+        /* one read transaction for all of it: else each write of the collector's begins the copy anew */
+        if (sqlite3_exec(in, "BEGIN; SELECT count(*) FROM sqlite_master", NULL, NULL, NULL) != SQLITE_OK)
+            rc = fail(err, in, from);
+        else if (!(b = sqlite3_backup_init(out, "main", in, "main")))
+            rc = fail(err, out, to);
+    }
+    if (!rc) {
+        while ((code = sqlite3_backup_step(b, PAGES_A_STEP)) == SQLITE_OK)
+            ;
+        code = sqlite3_backup_finish(b);
+        if (code != SQLITE_OK || sqlite3_exec(out, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK)
+            rc = fail(err, out, to);
+    }
+    sqlite3_close(out);
+    sqlite3_close(in);
+    return rc;
+}
+
+static int number_of(const char *path, const char *sql, uint64_t *ret, ea_err *err) {
+    sqlite3 *db = NULL;
+    sqlite3_stmt *st = NULL;
+    int rc = 0;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
+        rc = fail(err, db, path);
+    if (!rc && sqlite3_step(st) == SQLITE_ROW)
+        *ret = (uint64_t)sqlite3_column_int64(st, 0);
+    else if (!rc)
+        rc = fail(err, db, path);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return rc;
+}
+
+static int check_database(const char *path, ea_err *err) {
+    sqlite3 *db = NULL;
+    sqlite3_stmt *st = NULL;
+    int rc = 0;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
+        rc = fail(err, db, path);
+    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
+        rc = ea_fail(err, EA_ECORRUPT, "%s: %s", path, (const char *)sqlite3_column_text(st, 0));
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return rc;
+}
+
+/* ---- backup ---- */
+
+typedef struct copying {
+    const char *store, *to;
+    uint64_t open; /* the segment that grows; closed ones are below */
+    uint64_t first;
+    ec_backup *report;
+    ea_err *err;
+} copying;
+
+static int highest(uint64_t number, void *arg) {
+    uint64_t *at = arg;
+    *at = number > *at ? number : *at;
+    return 0;
+}
+
+static int take_segment(uint64_t number, void *arg) {
+    copying *c = arg;
+    char from[PATH_BYTES], to[PATH_BYTES];
+    segment_path(from, c->store, number);
+    segment_path(to, c->to, number);
+    if (number >= c->open || ea_path_exists(to))
+        return 0;
+    if (link(from, to) == 0) {
+        c->report->linked_count++;
+        return 0;
+    }
+    if (errno == ENOENT) /* retention was faster */
+        return 0;
+    return copy_file(from, to, UINT64_MAX, c->err);
+}
+
+/* What is in the copy and not named by the copied index. */
+static int drop_segment(uint64_t number, void *arg) {
+    copying *c = arg;
+    char path[PATH_BYTES];
+    if (number >= c->first && number <= c->open) {
+        c->report->segment_count++;
+        return 0;
+    }
+    segment_path(path, c->to, number);
+    return ea_path_remove(path, c->err);
+}
+
+static int copy_if_there(const char *store, const char *to, const char *name, ea_err *err) {
+    char a[PATH_BYTES], b[PATH_BYTES];
+    join(a, store, name);
+    join(b, to, name);
+    if (!ea_path_exists(a))
+        return 0;
+    char *data = NULL;
+    size_t len_bytes = 0;
+    int rc = ea_path_read_all(a, (size_t)1 << 32, &data, &len_bytes, err);
+    if (!rc)
+        rc = ea_path_write_all(b, data, len_bytes, 1, err);
+    free(data);
+    return rc;
+}
+
+static int take_all(copying *c, ea_err *err) {
+    char from[PATH_BYTES], to[PATH_BYTES], segments[PATH_BYTES], copied[PATH_BYTES];
+    uint64_t offset = 0;
+    join(segments, c->store, "segments");
+    join(copied, c->to, "segments");
+    /* closed ones first: retention deletes those alone, and what is linked stays */
+    int rc = ec_segment_each(segments, highest, &c->open, err);
+    if (!rc)
+        rc = ec_segment_each(segments, take_segment, c, err);
+    join(from, c->store, "state.db");
+    join(to, c->to, "state.db");
+    if (!rc && ea_path_exists(from))
+        rc = copy_database(from, to, err);
+    join(from, c->store, "index.db");
+    join(to, c->to, "index.db");
+    if (!rc)
+        rc = copy_database(from, to, err);
+    if (!rc)
+        rc = number_of(to, "SELECT segment FROM position", &c->open, err);
+    if (!rc)
+        rc = number_of(to, "SELECT offset FROM position", &offset, err);
+    if (!rc)
+        rc = number_of(to, "SELECT ifnull((SELECT first_segment FROM retention), 0)", &c->first, err);
+    if (!rc) /* those that were closed meanwhile */
+        rc = ec_segment_each(segments, take_segment, c, err);
+    segment_path(from, c->store, c->open);
+    segment_path(to, c->to, c->open);
+    if (!rc && ea_path_exists(to)) /* linked, since another one grows by now: the copy gets its own */
+        rc = ea_path_remove(to, err);
+    if (!rc)
+        rc = copy_file(from, to, offset, err);
+    if (!rc)
+        rc = ec_segment_each(copied, drop_segment, c, err);
+    if (!rc)
+        rc = copy_if_there(c->store, c->to, "kept.db", err);
+    if (!rc)
+        rc = copy_if_there(c->store, c->to, "tokens", err);
+    return rc ? rc : ea_path_sync_dir(copied, err);
+}
+
+static int write_mark(const char *to, const ec_backup *b, ea_err *err) {
+    char path[PATH_BYTES];
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_str(&t, "{\"version\": 1, \"created\": \"");
+    ea_text_utc_ns(&t, ea_utc_ns());
+    ea_text_printf(&t,
+                   "\", \"segments\": %" PRIu64 ", \"batches\": %" PRIu64 ", \"events\": %" PRIu64
+                   ", \"bytes\": %" PRIu64 "}\n",
+                   b->segment_count, b->batch_count, b->event_count, b->byte_count);
+    join(path, to, MARK);
+    int rc =
+        t.failed ? ea_fail(err, EA_ENOMEM, "write %s", path) : ea_path_write_all(path, t.data, t.len_bytes, 0, err);
+    ea_text_deinit(&t);
+    return rc;
+}
+
+static int count_rows(const char *dir, ec_backup *b, ea_err *err) {
+    char path[PATH_BYTES];
+    join(path, dir, "index.db");
+    int rc = number_of(path, "SELECT count(*) FROM batches", &b->batch_count, err);
+    if (!rc)
+        rc = number_of(path, "SELECT ifnull(sum(event_count), 0) FROM batches", &b->event_count, err);
+    return rc ? rc : number_of(path, "SELECT ifnull(sum(len_bytes), 0) FROM batches", &b->byte_count, err);
+}
+
+int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *err) {
+    char path[PATH_BYTES];
+    ec_backup made = {0};
+    copying c = {.store = store, .to = to, .report = &made, .err = err};
+    join(path, store, "index.db");
+    if (!ea_path_exists(path))
+        return ea_fail(err, EA_ENOTFOUND, "open %s: there is no store", store);
+    if (ea_path_exists(to) && ea_path_list(to, any_entry, NULL, err))
+        return ea_fail(err, EA_EUSAGE, "%s is not empty", to);
+    join(path, to, "segments");
+    int rc = ea_path_make_dirs(path, err);
+    if (!rc)
+        rc = take_all(&c, err);
+    if (!rc)
+        rc = count_rows(to, &made, err);
+    if (!rc)
+        rc = write_mark(to, &made, err);
+    if (!rc)
+        *ret = made;
+    return rc;
+}
+
+/* ---- verify ---- */
+
+typedef struct verifying {
+    ec_store *store;
+    ec_backup *report;
+    ea_err *err;
+    int rc;
+} verifying;
+
+static int verify_stream(const ec_stream_row *stream, void *arg) {
+    verifying *v = arg;
+    ec_batch_row row = {0};
+    while ((v->rc = ec_store_next_batch(v->store, stream->stream_id, row.number, &row, v->err)) == 1) {
+        const uint8_t *data;
+        size_t len_bytes;
+        v->rc = ec_store_read(v->store, &row, &data, &len_bytes, v->err);
+        if (v->rc) {
+            char why[400];
+            snprintf(why, sizeof why, "%s", v->err->message);
+            v->rc = ea_fail(v->err, EA_ECORRUPT, "batch %" PRIu64 " of %s cannot be read: %s", row.number, stream->host,
+                            why);
+            return 1;
+        }
+        v->report->batch_count++;
+        v->report->event_count += row.event_count;
+        v->report->byte_count += row.len_bytes;
+    }
+    return v->rc != 0;
+}
+
+static int count_segment(uint64_t number, void *arg) {
+    ec_backup *b = arg;
+    (void)number;
+    b->segment_count++;
+    return 0;
+}
+
+int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
+    static const char *const DATABASES[] = {"index.db", "state.db", "kept.db"};
+    char path[PATH_BYTES];
+    ec_backup found = {0};
+    verifying v = {.report = &found, .err = err};
+    int rc = ec_store_open(&v.store, dir, &(ec_store_options){0}, err);
+    for (size_t i = 0; !rc && i < sizeof DATABASES / sizeof *DATABASES; i++) {
+        join(path, dir, DATABASES[i]);
+        if (ea_path_exists(path))
+            rc = check_database(path, err);
+    }
+    if (!rc)
+        rc = ec_store_each_stream(v.store, NULL, verify_stream, &v, err);
+    if (!rc)
+        rc = v.rc;
+    join(path, dir, "segments");
+    if (!rc)
+        rc = ec_segment_each(path, count_segment, &found, err);
+    ec_store_close(v.store);
+    if (!rc)
+        *ret = found;
+    return rc;
+}
+
+/* ---- restore ---- */
+
+static int copy_segment(uint64_t number, void *arg) {
+    const copying *c = arg;
+    char from[PATH_BYTES], to[PATH_BYTES];
+    segment_path(from, c->store, number);
+    segment_path(to, c->to, number);
+    return copy_file(from, to, UINT64_MAX, c->err);
+}
+
+int ec_store_restore(const char *from, const char *to, ec_backup *ret, ea_err *err) {
+    static const char *const FILES[] = {"index.db", "state.db", "kept.db", "tokens"};
+    char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
+    snprintf(made, sizeof made, "%s.restoring", to);
+    join(path, from, MARK);
+    if (!ea_path_exists(path))
+        return ea_fail(err, EA_EUSAGE, "%s is no whole backup: it has no %s", from, MARK);
+    if (ea_path_exists(to) || ea_path_exists(made))
+        return ea_fail(err, EA_EUSAGE, "%s, or %s, exists: a store is restored to a new folder", to, made);
+    int rc = ec_store_verify(from, ret, err);
+    copying c = {.store = from, .to = made, .err = err};
+    join(path, made, "segments");
+    if (!rc)
+        rc = ea_path_make_dirs(path, err);
+    join(a, from, "segments");
+    if (!rc)
+        rc = ec_segment_each(a, copy_segment, &c, err);
+    for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES; i++) {
+        join(a, from, FILES[i]);
+        join(b, made, FILES[i]);
+        if (ea_path_exists(a))
+            rc = strcmp(FILES[i], "tokens") == 0 ? copy_if_there(from, made, FILES[i], err)
+                                                 : copy_file(a, b, UINT64_MAX, err);
+    }
+    if (!rc)
+        rc = ea_path_sync_dir(path, err);
+    return rc ? rc : ea_path_rename(made, to, err);
+}

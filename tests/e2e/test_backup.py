@@ -1,0 +1,141 @@
+"""Backup while the collector runs and agents send, restore, and what the doctor says of stores that are well and that are not.
+
+usage: test_backup.py --build DIR [--soak] [--keep]
+"""
+# sanitizers: asan-ubsan
+import json
+import shutil
+import sqlite3
+import subprocess
+
+import harness
+import test_identity
+import traces
+
+TRACE = "clr-kernel-win8-x64"
+
+
+def exported(env, store, agent):
+    return test_identity.digest([env.collector, "export", "--store", store, "--host", agent, "--format", "jsonl", "--raw", "--verify"])
+
+
+def backup_meanwhile(env, checks, collector, paths):
+    """Copies of a store that grows, and loses segments to retention, are each whole, and later ones hold more."""
+    command = env.replay_command(paths, collector, agent="busy", spool=env.folder / "spool-busy",
+                                 extra=["--batch-events", "300", "--request-bytes", "64KiB"])
+    replay = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    events, copies = [], 0
+    while True:
+        ended = replay.poll() is not None
+        to = env.folder / f"copy-{copies}"
+        done = env.run([env.collector, "backup", "--store", collector.store, "--to", to, "--verify"], check=False)
+        checks.equal(done.returncode, 0, f"backup {copies}: {done.stderr}")
+        mark = json.loads((to / "backup.json").read_text())
+        events.append(mark["events"])
+        copies += 1
+        if ended:
+            break
+    checks.equal(replay.returncode, 0, "the replay")
+    checks.that(copies >= 2 and events == sorted(events), f"events in copies made one after the other: {events}")
+    return env.folder / f"copy-{copies - 1}", copies
+
+
+def restore(env, checks, collector, copy):
+    store = env.folder / "restored-store"
+    env.run([env.collector, "restore", "--from", copy, "--store", store])
+    for agent in ("whole", "busy"):
+        checks.equal(exported(env, store, agent), exported(env, copy, agent), f"{agent}: events in backup and restored store")
+    for name in sorted(p.name for p in (store / "segments").iterdir()):
+        checks.that((store / "segments" / name).stat().st_nlink == 1, f"{name} is the restored store's own")
+    collector.stop()
+    checks.equal(exported(env, store, "whole"), exported(env, collector.store, "whole"), "events of the store and of the restored one")
+    # it goes on where the backup was made: what comes again is known, what is new is stored
+    again = env.new_collector("restored")
+    checks.equal(again.store, store, "where the restored collector is")
+    again.start()
+    env.replay(traces.paths(TRACE, env.build), again, agent="whole", spool=env.folder / "spool-again")
+    rows = {r["host"]: r for r in again.ask_json("hosts")["streams"]}
+    checks.equal(rows["whole"]["events"], traces.event_count(TRACE), "events of an agent that sends all again")
+    again.stop()
+    checks.equal(env.run([env.collector, "restore", "--from", copy, "--store", store], check=False).returncode, 2, "restore over a store")
+    return store
+
+
+def refuse(env, checks, store, copy):
+    for to in (copy, store):
+        checks.equal(env.run([env.collector, "backup", "--store", store, "--to", to], check=False).returncode, 2, f"backup to {to.name}")
+    checks.equal(env.run([env.collector, "backup", "--store", env.folder / "nowhere", "--to", env.folder / "n"], check=False).returncode, 1,
+                 "backup of nothing")
+    half = env.folder / "half"
+    shutil.copytree(copy, half)
+    (half / "backup.json").unlink()
+    checks.equal(env.run([env.collector, "restore", "--from", half, "--store", env.folder / "r"], check=False).returncode, 2, "a half backup")
+    damaged = env.folder / "damaged"
+    shutil.copytree(copy, damaged)
+    segment = max((damaged / "segments").iterdir(), key=lambda f: f.stat().st_size)
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    done = env.run([env.collector, "restore", "--from", damaged, "--store", env.folder / "r"], check=False)
+    checks.that(done.returncode not in (0, 2) and "cannot be read" in done.stderr and not (env.folder / "r").exists(), f"a damaged backup: {done.stderr}")
+    return damaged
+
+
+def doctor(env, checks, store, damaged):
+    certs = [word for name in ("ca.crt", "server.crt", "ca.crl") for word in ("--certificate", env.certs / name)]
+
+    def ask(where, *more):
+        done = env.run([env.collector, "doctor", "--store", where, "--json", *more], check=False)
+        answer = json.loads(done.stdout)
+        found = {}
+        for check in answer["checks"]:
+            found.setdefault(check["check"], []).append((check["verdict"], check["text"]))
+        return done.returncode, answer["verdict"], found
+
+    def verdicts(found, check):
+        return {verdict for verdict, _ in found.get(check, [])}
+
+    running = env.new_collector("restored").start()
+    code, verdict, found = ask(store, "--verify", "--expire-within", "1s", "--least-free", "1MiB", *certs)
+    checks.equal((code, verdict), (0, "ok"), f"a store that is well: {found}")
+    checks.equal(len(found["certificate"]), 3, "certificates that were looked at")
+    running.stop()
+    code, verdict, found = ask(store, "--least-free", "1MiB")
+    checks.equal((code, verdict, verdicts(found, "collector")), (3, "warning", {"warning"}), "no collector")
+    code, verdict, found = ask(store, "--expire-within", "36500d", *certs)
+    checks.equal((code, verdicts(found, "certificate")), (3, {"warning"}), "certificates that expire some time")
+    code, _, found = ask(store, "--least-free", "1000000GiB")
+    checks.equal((code, verdicts(found, "disk")), (4, {"wrong"}), "a full disk")
+    code, _, found = ask(damaged, "--verify")
+    checks.equal((code, verdicts(found, "verify")), (4, {"wrong"}), "a damaged store")
+    checks.equal(ask(env.folder / "nowhere")[:2], (4, "wrong"), "no store")
+    code, _, found = ask(store, "--certificate", env.certs / "server.key")
+    checks.equal((code, verdicts(found, "certificate")), (4, {"wrong"}), "what is no certificate")
+    # hosts that fell silent, a clock that went back, a name that would write on the terminal
+    db = sqlite3.connect(store / "index.db")
+    db.execute("UPDATE streams SET received_last_utc_ns = received_last_utc_ns - 3600000000000, agent = ? WHERE agent = 'busy'",
+               ("bu\x1b[31msy\n",))
+    db.execute("UPDATE streams SET received_last_utc_ns = received_last_utc_ns + 36000000000000 WHERE agent = 'whole'")
+    db.commit()
+    db.close()
+    code, _, found = ask(store, "--least-free", "1MiB")
+    checks.equal((code, verdicts(found, "silent")), (4, {"warning"}), f"a silent host: {found}")
+    checks.that("wrong" in verdicts(found, "clock"), f"a clock that went back: {found.get('clock')}")
+    text = env.run([env.collector, "doctor", "--store", store], check=False).stdout
+    checks.that("\x1b" not in text and "bu\\x1b[31msy" in text, f"an escape in a host's name: {text}")
+
+
+def test(env, checks, _):
+    env.make_certificates(["whole", "busy"])
+    paths = traces.paths(TRACE, env.build)
+    collector = env.new_collector("source", ["--segment-size", "64KiB"]).start()
+    env.replay(paths, collector, agent="whole", extra=["--request-bytes", "64KiB"])
+    copy, copies = backup_meanwhile(env, checks, collector, paths)
+    store = restore(env, checks, collector, copy)
+    damaged = refuse(env, checks, store, copy)
+    doctor(env, checks, store, damaged)
+    print(f"{copies} backups of a store that grew, each read back whole; the last one restored and gone on with")
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
