@@ -91,9 +91,9 @@ static int copy_database(const char *from, const char *to, ea_err *err) {
             rc = fail(err, out, to);
     }
     if (!rc) {
-        while ((code = sqlite3_backup_step(b, PAGES_A_STEP)) == SQLITE_OK)
+        while (sqlite3_backup_step(b, PAGES_A_STEP) == SQLITE_OK)
             ;
-        code = sqlite3_backup_finish(b);
+        code = sqlite3_backup_finish(b); /* a step's error comes again */
         if (code != SQLITE_OK || sqlite3_exec(out, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK)
             rc = fail(err, out, to);
     }

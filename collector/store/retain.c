@@ -32,7 +32,7 @@ static int ask(ec_store *s, const char *sql, int64_t a, int64_t b, int64_t c, in
     sqlite3_stmt *st = NULL;
     const int64_t values[] = {a, b, c};
     int found = 0, code = sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL);
-    for (int i = 0; code == SQLITE_OK && i < sqlite3_bind_parameter_count(st); i++)
+    for (int i = 0; code == SQLITE_OK && i < 3 && i < sqlite3_bind_parameter_count(st); i++)
         code = sqlite3_bind_int64(st, i + 1, values[i]);
     if (code == SQLITE_OK)
         while ((code = sqlite3_step(st)) == SQLITE_ROW)
