@@ -90,7 +90,7 @@ def stored(collector):
 
 def test(env, checks, arguments):
     count, period, rounds = (10_000, 60, 3) if arguments.soak else (300, 3, 2)
-    seconds = 180 if arguments.soak else 60
+    seconds = 900 if arguments.soak else 60
     raise_file_limit(count)
     env.make_certificates()
     batch, events = make_batch(env)

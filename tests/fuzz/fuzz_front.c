@@ -1,0 +1,224 @@
+/* Fuzz target: the collector's front door, sockets and all. First byte: bit 0: the rest is HTTP inside TLS, by an agent
+ * that was let in (else it is what a stranger sends in place of a handshake); bit 1: it comes in two pieces. Whatever
+ * it is, the server answers in HTTP or closes the connection, within its deadlines; and others are served all the same.
+ */
+#include "ca.h"
+#include "ingest.h"
+#include "platform.h"
+
+#include <arpa/inet.h>
+#include <ftw.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum {
+    DEADLINE_S = 60,        /* more than the server's own */
+    PATIENCE_MS = 3,        /* for an answer, before the client says that nothing follows */
+    INPUTS_A_QUESTION = 16, /* how often somebody else asks whether all is well */
+    ANSWER_BYTES = 1 << 16,
+};
+
+typedef struct door {
+    ea_counters counters;
+    ec_store *store;
+    ec_ingest *ingest;
+    SSL_CTX *tls;
+    SSL_SESSION *session;
+    struct sockaddr_in address;
+    unsigned inputs;
+} door;
+
+static char folder[64];
+static door the_door;
+
+static void must_at(int condition, int line) {
+    if (condition)
+        return;
+    fprintf(stderr, "fuzz_front.c:%d does not hold\n", line);
+    abort();
+}
+#define must(condition) must_at(condition, __LINE__)
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
+    (void)s;
+    (void)type;
+    (void)f;
+    return remove(path);
+}
+
+static void close_door(void) {
+    ec_ingest_stop(the_door.ingest);
+    ec_store_close(the_door.store);
+    SSL_SESSION_free(the_door.session);
+    SSL_CTX_free(the_door.tls);
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int keep_session(SSL *ssl, SSL_SESSION *session) {
+    (void)ssl;
+    SSL_SESSION_free(the_door.session);
+    the_door.session = session;
+    return 1;
+}
+
+static const char *in_folder(const char *name) {
+    static char paths[4][128];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void open_door(door *d) {
+    static const char *const SANS[] = {"IP:127.0.0.1"};
+    static const ec_ca_request REQUESTS[] = {{.name = "server", .server = 1, .sans = SANS, .san_count = 1, .days = 30},
+                                             {.name = "fuzz", .days = 30}};
+    static char cert[128], key[128], ca[128], crl[128], store[128];
+    ea_err err;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(folder, sizeof folder, "/tmp/ec-fuzz-front-XXXXXX");
+    must(mkdtemp(folder) != NULL);
+    must(ec_ca_init(folder, "fuzz ca", 30, &err) == 0 && ec_ca_issue(folder, REQUESTS, 2, NULL, &err) == 0);
+    snprintf(cert, sizeof cert, "%s/server.crt", folder);
+    snprintf(key, sizeof key, "%s/server.key", folder);
+    snprintf(ca, sizeof ca, "%s/ca.crt", folder);
+    snprintf(crl, sizeof crl, "%s/ca.crl", folder);
+    snprintf(store, sizeof store, "%s/store", folder);
+    must(ec_store_open(&d->store, store, &(ec_store_options){.writable = 1, .counters = &d->counters}, &err) == 0);
+    const ec_ingest_options options = {.listen = "127.0.0.1:0",
+                                       .cert_path = cert,
+                                       .key_path = key,
+                                       .ca_path = ca,
+                                       .crl_path = crl,
+                                       .max_body_bytes = 1 << 20,
+                                       .handshake_ns = (int64_t)2e9,
+                                       .request_ns = (int64_t)2e9,
+                                       .idle_ns = (int64_t)4e9,
+                                       .store = d->store,
+                                       .counters = &d->counters};
+    must(ec_ingest_start(&d->ingest, &options, &err) == 0);
+    d->address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(ec_ingest_port(d->ingest))};
+    d->address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    d->tls = SSL_CTX_new(TLS_client_method());
+    must(d->tls && SSL_CTX_load_verify_locations(d->tls, ca, NULL) == 1);
+    must(SSL_CTX_use_certificate_file(d->tls, in_folder("fuzz.crt"), SSL_FILETYPE_PEM) == 1);
+    must(SSL_CTX_use_PrivateKey_file(d->tls, in_folder("fuzz.key"), SSL_FILETYPE_PEM) == 1);
+    SSL_CTX_set_verify(d->tls, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_session_cache_mode(d->tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(d->tls, keep_session);
+    atexit(close_door);
+}
+
+static int open_socket(const door *d) {
+    const struct timeval timeout = {.tv_sec = DEADLINE_S};
+    const struct linger at_once = {.l_onoff = 1}; /* no port waits for what is over */
+    const int one = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    must(fd >= 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    must(connect(fd, (const struct sockaddr *)&d->address, sizeof d->address) == 0);
+    return fd;
+}
+
+static SSL *open_tls(door *d, int fd) {
+    SSL *ssl = SSL_new(d->tls);
+    must(ssl != NULL);
+    SSL_set_fd(ssl, fd);
+    if (d->session) { /* a copy: OpenSSL spoils the session of a connection that was not shut down in order */
+        SSL_SESSION *copy = SSL_SESSION_dup(d->session);
+        SSL_set_session(ssl, copy);
+        SSL_SESSION_free(copy);
+    }
+    must(SSL_connect(ssl) == 1);
+    return ssl;
+}
+
+static void wait_a_moment(int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    (void)poll(&p, 1, PATIENCE_MS);
+}
+
+/* The status of an HTTP answer; it is one. */
+static int status_of(const char *answer, size_t n) {
+    must(n >= 12 && memcmp(answer, "HTTP/1.", 7) == 0 && answer[8] == ' ');
+    return atoi(answer + 9);
+}
+
+/* What is HTTP, by an agent: answered, or the connection is closed. Returns the first answer's status, 0 without one.
+ */
+static int as_agent(door *d, const uint8_t *data, size_t size, int in_pieces) {
+    static char answer[ANSWER_BYTES];
+    int fd = open_socket(d);
+    SSL *ssl = open_tls(d, fd);
+    size_t half = in_pieces ? size / 2 : size, n = 0, got;
+    int ok = !half || SSL_write_ex(ssl, data, half, &got) == 1;
+    if (ok && half < size)
+        ok = SSL_write_ex(ssl, data + half, size - half, &got) == 1;
+    wait_a_moment(fd);
+    if (ok) {
+        (void)SSL_shutdown(ssl);
+        (void)shutdown(fd, SHUT_WR);
+    }
+    int64_t begin = ea_monotonic_ns();
+    while (n < sizeof answer - 1 && SSL_read_ex(ssl, answer + n, sizeof answer - 1 - n, &got) == 1)
+        n += got;
+    must(ea_monotonic_ns() - begin < (int64_t)DEADLINE_S * 1000000000);
+    answer[n] = 0;
+    int status = n ? status_of(answer, n) : 0;
+    SSL_free(ssl);
+    close(fd);
+    ERR_clear_error();
+    return status;
+}
+
+/* What is no handshake: never an answer in clear. */
+static void as_stranger(door *d, const uint8_t *data, size_t size, int in_pieces) {
+    char answer[4096];
+    int fd = open_socket(d);
+    size_t half = in_pieces ? size / 2 : size;
+    ssize_t n = send(fd, data, half, MSG_NOSIGNAL);
+    if (n >= 0 && half < size)
+        (void)!send(fd, data + half, size - half, MSG_NOSIGNAL);
+    wait_a_moment(fd);
+    (void)shutdown(fd, SHUT_WR);
+    int64_t begin = ea_monotonic_ns();
+    while ((n = recv(fd, answer, sizeof answer, 0)) > 0)
+        must(n < 5 || memcmp(answer, "HTTP/", 5) != 0);
+    must(ea_monotonic_ns() - begin < (int64_t)DEADLINE_S * 1000000000);
+    close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char QUESTION[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    door *d = &the_door;
+    if (!d->ingest)
+        open_door(d);
+    if (!size)
+        return 0;
+    if (data[0] & 1) {
+        int status = as_agent(d, data + 1, size - 1, data[0] & 2);
+        must(status == 0 || (status >= 200 && status <= 505));
+    } else {
+        as_stranger(d, data + 1, size - 1, data[0] & 2);
+    }
+    if (++d->inputs % INPUTS_A_QUESTION == 1) {
+        int status = 0; /* the client may be faster with its end than the server with its answer */
+        for (int i = 0; i < 100 && !status; i++)
+            status = as_agent(d, (const uint8_t *)QUESTION, sizeof QUESTION - 1, 0);
+        must(status == 200);
+    }
+    return 0;
+}
