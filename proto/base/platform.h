@@ -41,8 +41,9 @@ void ea_cond_signal(ea_cond *c);
 void ea_cond_broadcast(ea_cond *c);
 
 /* ---- time ---- */
-int64_t ea_monotonic_ns(void); /* from an arbitrary start, never backwards */
-int64_t ea_utc_ns(void);       /* since 1970-01-01 00:00 UTC */
+int64_t ea_monotonic_ns(void);   /* from an arbitrary start, never backwards */
+int64_t ea_utc_ns(void);         /* since 1970-01-01 00:00 UTC */
+int64_t ea_process_cpu_ns(void); /* processor time that all threads of this process have used */
 void ea_sleep_ns(int64_t ns);
 
 /* ---- randomness ---- */

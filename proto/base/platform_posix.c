@@ -156,6 +156,9 @@ int64_t ea_monotonic_ns(void) {
 int64_t ea_utc_ns(void) {
     return clock_ns(CLOCK_REALTIME);
 }
+int64_t ea_process_cpu_ns(void) {
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
 
 void ea_sleep_ns(int64_t ns) {
     struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};

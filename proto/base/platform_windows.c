@@ -211,6 +211,14 @@ int64_t ea_utc_ns(void) {
     return (filetime - 116444736000000000) * 100;
 }
 
+int64_t ea_process_cpu_ns(void) {
+    FILETIME made, ended, kernel = {0}, user = {0};
+    GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user);
+    uint64_t in_kernel = (uint64_t)kernel.dwHighDateTime << 32 | kernel.dwLowDateTime;
+    uint64_t in_user = (uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime;
+    return (int64_t)((in_kernel + in_user) * 100);
+}
+
 void ea_sleep_ns(int64_t ns) {
     if (ns <= 0)
         return;

@@ -12,6 +12,7 @@ typedef struct ea_batching_options {
     int64_t keyframe_ns;
     const char *dictionary; /* a file, see ea_batching_dictionary */
     uint64_t keyframe_bytes;
+    uint64_t cpu_percent; /* 0: no bound */
 } ea_batching_options;
 
 /* Rows for an option table whose struct has an ea_batching_options at offset base. */
@@ -59,6 +60,13 @@ typedef struct ea_batching_options {
          .type = EA_OPT_STRING,                                                                                        \
          .offset = (base) + offsetof(ea_batching_options, dictionary),                                                 \
          .help = "a zstd dictionary for small batches ('etwagent dictionary train' makes one); default: none"},        \
+        {.name = "cpu-percent",                                                                                        \
+         .argument = "N",                                                                                              \
+         .type = EA_OPT_U64,                                                                                           \
+         .offset = (base) + offsetof(ea_batching_options, cpu_percent),                                                \
+         .fallback = "0",                                                                                              \
+         .max = 100 * 1024,                                                                                            \
+         .help = "most processor time, in hundredths of one processor; beyond it files are read later; 0: no bound"},  \
     {                                                                                                                  \
         .name = "threads", .argument = "N", .type = EA_OPT_U64,                                                        \
         .offset = (base) + offsetof(ea_batching_options, threads), .fallback = "1", .min = 1,                          \

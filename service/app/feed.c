@@ -8,7 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_BYTES = 4 << 20, PROGRESS_EVENTS = 4096, FLUSH_EVENTS = 64 };
+enum {
+    BATCH_BYTES = 4 << 20,
+    PROGRESS_EVENTS = 4096,
+    FLUSH_EVENTS = 64,
+    PACE_EVENTS = 256,
+    PACE_MOST_NS = 100000000,
+};
+#define PACE_SPAN_NS INT64_C(1000000000)
 
 int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
     ea_feed *f = calloc(1, sizeof *f);
@@ -104,12 +111,39 @@ static int flush_if_due(ea_feed *f, ea_err *err) {
     return ea_pipeline_flush(f->pipeline, err);
 }
 
+/* The share of the processors that this process may have, looked at in spans of a second. */
+typedef struct pace {
+    int64_t begin_ns, begin_cpu_ns;
+} pace;
+
+/* Waits, a moment at most, when the process has used more than its share of the span until now: whoever reads waits,
+ * and so the encoders and the sender have less to do. */
+static void keep_pace(ea_feed *f, pace *p) {
+    int64_t percent = (int64_t)f->batching.cpu_percent, now_ns = ea_monotonic_ns(), cpu_ns = ea_process_cpu_ns();
+    if (!p->begin_ns)
+        *p = (pace){now_ns, cpu_ns};
+    int64_t ahead_ns = (cpu_ns - p->begin_cpu_ns) * 100 / percent - (now_ns - p->begin_ns);
+    if (ahead_ns <= 0) {
+        if (now_ns - p->begin_ns >= PACE_SPAN_NS) /* what was not used is no credit */
+            *p = (pace){now_ns, cpu_ns};
+        return;
+    }
+    ahead_ns = ahead_ns < PACE_MOST_NS ? ahead_ns : PACE_MOST_NS;
+    ea_sleep_ns(ahead_ns);
+    f->paced_ns += ahead_ns;
+    ea_count(f->o.counters, EA_COUNT_source_paced_milliseconds, (uint64_t)(f->paced_ns / 1000000));
+    f->paced_ns %= 1000000;
+}
+
 int ea_feed_run(ea_feed *f, ea_err *err) {
     const ea_record *record;
     uint8_t stream[EA_STREAM_ID_BYTES];
     unsigned n = 0;
+    pace pacing = {0};
     int rc;
     while ((rc = ea_source_next(f->source, &record, err)) > 0) {
+        if (f->batching.cpu_percent && !f->o.source && n % PACE_EVENTS == 0) /* of files: a session does not wait */
+            keep_pace(f, &pacing);
         int is_record = rc != EA_SOURCE_NOTHING_YET;
         if (is_record && (rc = ea_pipeline_add(f->pipeline, record, err)))
             break;

@@ -1,5 +1,6 @@
 """Ceilings (CEILINGS.md): what is full gives something up in the documented order, counts it, and harms nobody else.
 
+- An agent that may have a hundredth of a processor reads its file later, counts that, and sends all of it.
 - An agent whose table behind keyframes is too small: all events arrive all the same, what the table lacks is counted, and its
   keyframes close nothing at the collector.
 - A collector that may keep little of each machine: the machine that needs more loses its oldest rows, counted; one beside
@@ -12,6 +13,8 @@
 """
 import collections
 import concurrent.futures
+import json
+import resource
 import sqlite3
 import time
 
@@ -51,6 +54,19 @@ def folded(collector):
 
 def rows(collector, agent):
     return test_keyframes.lives(collector, agent)
+
+
+def paced(env, checks):
+    collector = env.new_collector("paced").start()
+    begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = json.loads(env.replay(traces.paths(SMALL, env.build), collector, spool=env.folder / "spool-paced", extra=["--cpu-percent", "1", "--json"]).stdout)
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - begun
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    checks.equal(done["ledger"]["events_acknowledged"], traces.event_count(SMALL), "paced: all events")
+    checks.that(done["ledger"]["source_paced_milliseconds"] > 0, f"paced: the time is counted: {done['ledger']}")
+    # what comes before the first event and behind the last one is not paced
+    checks.that(used <= 0.01 * seconds + 1, f"paced: {used:.2f} s of a processor in {seconds:.1f} s")
+    collector.stop()
 
 
 def small_keyframes(env, checks, reference):
@@ -155,6 +171,7 @@ def test(env, checks, _):
     for trace, agent in ((BIG, "big"), (SMALL, "small")):
         replay(env, reference, trace, agent)
     folded(reference)
+    paced(env, checks)
     began = time.monotonic()
     given_up = small_keyframes(env, checks, reference)
     evicted = small_state(env, checks, reference)
