@@ -101,7 +101,7 @@ static void open_door(door *d) {
                                        .ca_path = ca,
                                        .crl_path = crl,
                                        .max_body_bytes = 1 << 20,
-                                       .handshake_ns = (int64_t)2e9,
+                                       .handshake_ns = (int64_t)20e9,
                                        .request_ns = (int64_t)2e9,
                                        .idle_ns = (int64_t)4e9,
                                        .store = d->store,
@@ -142,7 +142,11 @@ static SSL *open_tls(door *d, int fd) {
         SSL_set_session(ssl, copy);
         SSL_SESSION_free(copy);
     }
-    must(SSL_connect(ssl) == 1);
+    if (SSL_connect(ssl) != 1) { /* its deadline passed: the machine has other work */
+        SSL_free(ssl);
+        ERR_clear_error();
+        return NULL;
+    }
     return ssl;
 }
 
@@ -163,6 +167,10 @@ static int as_agent(door *d, const uint8_t *data, size_t size, int in_pieces) {
     static char answer[ANSWER_BYTES];
     int fd = open_socket(d);
     SSL *ssl = open_tls(d, fd);
+    if (!ssl) {
+        close(fd);
+        return 0;
+    }
     size_t half = in_pieces ? size / 2 : size, n = 0, got;
     int ok = !half || SSL_write_ex(ssl, data, half, &got) == 1;
     if (ok && half < size)
