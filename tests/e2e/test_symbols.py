@@ -71,6 +71,11 @@ def code(image):
     return rva, size
 
 
+def span(image):
+    rva, size = code(image)
+    return rva, rva + size
+
+
 def cabinet(data, method):
     """A cabinet with one file, MSZIP (1), or one that says LZX (3)."""
     blocks = b""
@@ -338,9 +343,20 @@ def check_where(env, checks, image, pdb):
         return struct.pack("<QQIIIIQIIII", at, size, pid, 0, stamp, 0, at, 0, 0, 0, 0) + "\\Device\\HarddiskVolume3\\app\\code.dll\0".encode("utf-16le")
 
     rsds = struct.pack("<QI", base, pid) + guid.bytes_le + struct.pack("<I", age) + b"D:\\build\\code.pdb\0"
+    process = struct.pack("<QIIIiQI", 0xFFFFA00000001080, pid, 4, 1, 0, 0x1000, 0) + struct.pack("<QQ", 1, 0) + \
+        bytes.fromhex("010100000000000512000000") + b"app.exe\0" + "app.exe\0".encode("utf-16le") + bytes(4)
+    thread = struct.pack("<IIQQQQQQQIBBBB", pid, 77, 0, 0, 0, 0, 1, base, 0, 0, 8, 5, 2, 0)
+    # ten samples in branch, called by entry; one in entry itself
+    call = next(r for r, frames in judge(image, range(*span(image))).items() if frames and frames[0][0] == "entry" and frames[0][2] == 18 and r > rva + 8)
+    samples = []
+    for k in range(11):
+        at, clock = (base + rva, 3000 + k) if k else (base + call, 3000)
+        samples += [writer.system_record(15, 46, 2, struct.pack("<QIHH", at, 77, 1, 0), clock),
+                    writer.system_record(24, 32, 2, struct.pack("<QII", clock, pid, 77) + b"".join(struct.pack("<Q", a) for a in ([at, base + call + 1] if k else [at])), clock)]
     trace = env.folder / "where.etl"
-    trace.write_bytes(writer.trace([writer.system_record(3, 10, 2, load(base), 1000), writer.full_record(writer.IMAGE_ID, 36, 2, rsds, 1000),
-                                    writer.system_record(3, 10, 2, load(base + 0x100000), 2000)]))
+    trace.write_bytes(writer.trace([writer.system_record(3, 1, 4, process, 900), writer.system_record(5, 1, 3, thread, 950),
+                                    writer.system_record(3, 10, 2, load(base), 1000), writer.full_record(writer.IMAGE_ID, 36, 2, rsds, 1000),
+                                    writer.system_record(3, 10, 2, load(base + 0x100000), 2000), *samples]))
     env.make_certificates()
     collector = env.new_collector().start()
     env.replay([trace], collector)
@@ -349,6 +365,10 @@ def check_where(env, checks, image, pdb):
     checks.that(found.startswith(f"code.dll+{hex(rva)} ") and "branch+0x0" in found and "code.c:9" in found, f"where: {found}")
     answer = json.loads(collector.ask("where", "--json", *place, pdb.parent, hex(base + rva)))
     checks.equal([f["function"] for f in answer["frames"]][-1], "branch", "where --json")
+    folded = collector.ask("profile", "--weight", "samples", "--format", "folded", *place[2:], pdb.parent).splitlines()
+    checks.equal(sorted(folded), ["app.exe;code.dll!entry 1", "app.exe;code.dll!entry;code.dll!branch 10"], "profile: functions")
+    plain = collector.ask("profile", "--weight", "samples", "--format", "folded").splitlines()
+    checks.that(all("code.dll+0x" in line for line in plain), f"profile without symbols: {plain}")
     # a module of which no event named a PDB: its image says it, when there is one
     done = env.run([env.collector, "where", "--store", collector.store, *place, env.folder / "empty", hex(base + 0x100000 + rva)], check=False)
     stored = f"{stamp:08X}{size:x}"
