@@ -2,6 +2,7 @@
  * Before it: main.c. After it: collector/query. Thread: the main one. */
 #include "clock.h"
 #include "commands.h"
+#include "methods.h"
 #include "question.h"
 #include "symbol_options.h"
 
@@ -75,6 +76,42 @@ static void add_place(const ea_module *m, void *arg) {
     }
 }
 
+static void add_method(place *p, const ec_method *m) {
+    if (p->json) {
+        ea_text_str(&p->t, ", \"name\": ");
+        ea_text_json_str(&p->t, m->name);
+        ea_text_printf(&p->t,
+                       ", \"offset\": \"0x%" PRIx64 "\", \"module\": null, \"method\": {\"start\": \"0x%" PRIx64
+                       "\", \"size\": %" PRIu64 ", \"signature\": ",
+                       p->address - m->start, m->start, m->size_bytes);
+        ea_text_json_str(&p->t, m->signature);
+        ea_text_char(&p->t, '}');
+    } else {
+        ea_text_safe(&p->t, m->name, strlen(m->name));
+        ea_text_printf(&p->t, "+0x%" PRIx64 "\n", p->address - m->start);
+    }
+}
+
+/* The managed method that the address was in, out of the stored events: 1 found, 0 not. */
+static int look_up_method(const options *o, uint32_t pid, place *p, const ec_moment *moment, ea_err *err) {
+    ec_archive *archive = NULL;
+    ec_methods *methods = NULL;
+    const ec_method *m = NULL;
+    size_t count = 0;
+    int rc = ec_archive_open(&archive, o->q.store, moment->fold.host, err);
+    const ec_archive_stream *streams = rc ? NULL : ec_archive_streams(archive, &count);
+    for (size_t i = 0; i < count && !rc && !methods; i++)
+        if (memcmp(streams[i].row.stream, moment->fold.stream, EA_STREAM_ID_BYTES) == 0)
+            rc = ec_methods_open(&methods, archive, &streams[i], &pid, NULL, err);
+    if (!rc && methods)
+        m = ec_methods_find(methods, pid, p->address, moment->utc_ns);
+    if (m)
+        add_method(p, m);
+    ec_methods_close(methods);
+    ec_archive_close(archive);
+    return rc ? rc : m != NULL;
+}
+
 /* Looks the address up and fills p->t: 1 found, 0 not. */
 static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, ea_err *err) {
     ec_query *q = NULL;
@@ -89,9 +126,11 @@ static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, 
     }
     if (!rc)
         rc = ec_query_where(q, moment->fold.fold_id, pid, moment->utc_ns, p->address, add_place, p, err);
+    ec_query_close(q);
+    if (!rc)
+        rc = look_up_method(o, pid, p, moment, err);
     if (rc >= 0 && p->json)
         ea_text_str(&p->t, rc ? "}\n" : ", \"name\": null, \"offset\": null, \"module\": null}\n");
-    ec_query_close(q);
     return rc;
 }
 
@@ -139,14 +178,17 @@ static const ea_option OPTIONS[] = {
 const ea_command ec_cmd_where = {
     .name = "where",
     .operands = "ADDRESS",
-    .summary = "Say which module of a process an address was in, and how far into it",
+    .summary = "Say which module or managed method of a process an address was in, and how far into it",
     .details =
-        "Prints MODULE+OFFSET, such as ntdll.dll+0x1234. Kernel addresses are found in every process. When no module\n"
+        "Prints MODULE+OFFSET, such as ntdll.dll+0x1234. Kernel addresses are found in every process. Code that a "
+        ".NET\n"
+        "runtime made at run time is in no module: METHOD+OFFSET, out of the runtime's method events. When neither\n"
         "covers the address, that is said and the exit code is 1. With --symbols, --symbol-cache or --lines the "
         "function\n"
         "follows (see symbols); a PDB that cannot be had is said on standard error, and takes nothing else away.\n"
         "--json: {host, stream, time, data_begin, data_end, behind, pid, address, name, offset, module}, with symbols\n"
-        "also frames (as of the command symbols); module as of the command modules.\n" EC_QUESTION_DETAILS "\n\n"
+        "also frames (as of the command symbols); module as of the command modules; of a method, module is null and\n"
+        "method has start, size and signature.\n" EC_QUESTION_DETAILS "\n\n"
         "  etwcollector where --store /var/lib/etwcollector --host pc-17 --at end --pid 4242 0x7ff8a9b21234",
     .options = OPTIONS,
     .options_size = sizeof(options),

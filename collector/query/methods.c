@@ -1,0 +1,199 @@
+/* See methods.h. */
+#include "methods.h"
+
+#include "map.h"
+#include "tape.h"
+
+#include <stdlib.h>
+
+enum { START, SIZE, NAMESPACE, NAME, SIGNATURE, FIELDS };
+enum { TEXT_BYTES = 512 << 20, ENTRIES_MAX = 64, ID_LOAD = 143, ID_END = 144, ID_OLD_START = 139, ID_OLD_STOP = 140 };
+
+static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
+static const ea_guid RUNDOWN = EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18);
+
+struct ec_methods {
+    ec_method *items; /* by pid, start, begin */
+    size_t count, capacity;
+    ea_u64_map last; /* pid and start -> number of the last method there, from 1 */
+    ea_arena arena;
+    ea_text text;
+    ec_tape_plan plans[ENTRIES_MAX];
+    size_t plan_count;
+    const uint32_t *pid;
+    uint64_t left_out;
+};
+
+/* 1 when a class names a method and its code. */
+static int concerns(const ea_class *c) {
+    int runtime = ea_guid_equal(&c->provider, &RUNTIME);
+    if (c->classic || c->status == EA_CLASS_UNKNOWN || (!runtime && !ea_guid_equal(&c->provider, &RUNDOWN)))
+        return 0;
+    return c->code == ID_LOAD || c->code == ID_END || (runtime && (c->code == ID_OLD_START || c->code == ID_OLD_STOP));
+}
+
+static const ec_tape_plan *plan_of(void *arg, const ea_class *c) {
+    static const char *const NAMES[FIELDS] = {"MethodStartAddress", "MethodSize", "MethodNamespace", "MethodName",
+                                              "MethodSignature"};
+    ec_methods *m = arg;
+    if (!concerns(c) || m->plan_count == ENTRIES_MAX)
+        return NULL;
+    ec_tape_plan *p = &m->plans[m->plan_count++];
+    *p = (ec_tape_plan){.addresses = -1};
+    for (size_t k = 0; k < EC_TAPE_FIELDS; k++)
+        p->fields[k] = -1;
+    for (size_t k = 0; k < FIELDS; k++)
+        for (size_t i = 0; i < ea_class_top_count(c); i++)
+            if (strcmp(c->fields[ea_class_top_field(c, i)].name, NAMES[k]) == 0)
+                p->fields[k] = (int16_t)i;
+    return p;
+}
+
+/* UTF-16 without its NUL behind what is in text already. */
+static void add_text(ec_methods *m, ea_slice s) {
+    while (s.len_bytes >= 2 && !ea_load16(s.data + s.len_bytes - 2))
+        s.len_bytes -= 2;
+    ea_text_utf16(&m->text, s.data, s.len_bytes);
+}
+
+static const char *keep(ec_methods *m) {
+    return m->text.failed ? NULL : ea_arena_strdup(&m->arena, m->text.data ? m->text.data : "");
+}
+
+static int grow(ec_methods *m) {
+    if (m->count < m->capacity)
+        return 0;
+    size_t capacity = m->capacity ? m->capacity * 2 : 1024;
+    ec_method *grown = realloc(m->items, capacity * sizeof *grown);
+    if (!grown)
+        return EA_ENOMEM;
+    m->items = grown;
+    m->capacity = capacity;
+    return 0;
+}
+
+static uint64_t key_of(uint32_t pid, uint64_t start) {
+    uint64_t both[2] = {pid, start};
+    return ea_hash64(both, sizeof both, 0);
+}
+
+static int add(ec_methods *m, const ec_tape *t, const ec_tape_event *e) {
+    int runtime = ea_guid_equal(&e->c->provider, &RUNTIME);
+    int unload = runtime && e->c->code == ID_END, load = runtime && e->c->code == ID_LOAD;
+    int64_t utc_ns = ec_tape_utc_ns(t, e);
+    uint64_t start, size_bytes;
+    if ((m->pid && *m->pid != e->pid) || !ec_tape_u64(t, e, START, &start) || !ec_tape_u64(t, e, SIZE, &size_bytes) ||
+        !size_bytes || start + size_bytes < start)
+        return 0;
+    uint64_t key = key_of(e->pid, start), *last = ea_u64_map_get(&m->last, key);
+    ec_method *before = last ? &m->items[*last - 1] : NULL;
+    if (before && before->end_utc_ns == INT64_MAX) {
+        if (!unload && !load)
+            return 0; /* a rundown names what is known */
+        before->end_utc_ns = utc_ns;
+    }
+    if (unload && before)
+        return 0;
+    if (m->count == EC_METHODS_MAX) {
+        m->left_out++;
+        return 0;
+    }
+    if (grow(m))
+        return EA_ENOMEM;
+    ec_method *own = &m->items[m->count];
+    *own = (ec_method){.pid = e->pid,
+                       .start = start,
+                       .size_bytes = size_bytes,
+                       .begin_utc_ns = load     ? utc_ns
+                                       : before ? before->end_utc_ns
+                                                : INT64_MIN,
+                       .end_utc_ns = unload ? utc_ns : INT64_MAX};
+    ea_text_clear(&m->text);
+    add_text(m, ec_tape_bytes(t, e, NAMESPACE));
+    if (m->text.len_bytes)
+        ea_text_char(&m->text, '.');
+    add_text(m, ec_tape_bytes(t, e, NAME));
+    own->name = keep(m);
+    ea_text_clear(&m->text);
+    add_text(m, ec_tape_bytes(t, e, SIGNATURE));
+    own->signature = keep(m);
+    if (!own->name || !own->signature) {
+        m->left_out++; /* no room for their names */
+        return 0;
+    }
+    return ea_u64_map_put(&m->last, key, ++m->count);
+}
+
+static int by_place(const void *a, const void *b) {
+    const ec_method *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->begin_utc_ns > y->begin_utc_ns) - (x->begin_utc_ns < y->begin_utc_ns);
+}
+
+int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream, const uint32_t *pid,
+                    uint64_t *ret_left_out, ea_err *err) {
+    ec_methods *m = calloc(1, sizeof *m);
+    ec_tape *tape = NULL;
+    ec_tape_event e;
+    if (!m)
+        return ea_fail(err, EA_ENOMEM, "read methods");
+    ea_u64_map_init(&m->last, 0);
+    ea_arena_init(&m->arena, TEXT_BYTES);
+    ea_text_init(&m->text);
+    m->pid = pid;
+    const ec_tape_options options = {
+        .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_of, .arg = m};
+    int rc = ec_tape_open(&tape, archive, &options, err);
+    while (!rc && (rc = ec_tape_next(tape, &e, err)) == 1) {
+        rc = add(m, tape, &e);
+        if (rc)
+            ea_fail(err, rc, "read methods");
+    }
+    ec_tape_close(tape);
+    ea_u64_map_clear(&m->last);
+    m->pid = NULL;
+    if (rc) {
+        ec_methods_close(m);
+        return rc;
+    }
+    if (m->count)
+        qsort(m->items, m->count, sizeof *m->items, by_place);
+    if (ret_left_out)
+        *ret_left_out = m->left_out;
+    *ret = m;
+    return 0;
+}
+
+void ec_methods_close(ec_methods *m) {
+    if (!m)
+        return;
+    free(m->items);
+    ea_u64_map_deinit(&m->last);
+    ea_arena_deinit(&m->arena);
+    ea_text_deinit(&m->text);
+    free(m);
+}
+
+const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t address, int64_t utc_ns) {
+    enum { BACK_MAX = 256 }; /* methods that began before it and may still cover it */
+    size_t low = 0, high = m->count;
+    while (low < high) { /* the first that begins behind the address */
+        size_t middle = low + (high - low) / 2;
+        const ec_method *at = &m->items[middle];
+        if (at->pid < pid || (at->pid == pid && at->start <= address))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t back = 0; back < BACK_MAX && low > 0; back++) {
+        const ec_method *at = &m->items[--low];
+        if (at->pid != pid)
+            break;
+        if (address - at->start < at->size_bytes && at->begin_utc_ns <= utc_ns && utc_ns < at->end_utc_ns)
+            return at;
+    }
+    return NULL;
+}

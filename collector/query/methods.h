@@ -1,0 +1,34 @@
+/* Code that a .NET runtime made at run time, and where it was: which method an address of a process is in, at a time.
+ * No module covers such addresses. Before it: tape.h (method events of the runtime and of its rundown). After it:
+ * cmd_where.c. Thread: its owner's.
+ *
+ * A method that the runtime loads (Method/LoadVerbose) is at its address from then on; one that a rundown names
+ * (Method/DCStartVerbose, DCStopVerbose) may have been there since ever. It ends when it is unloaded or when another
+ * one is loaded at the same address. */
+#ifndef EC_QUERY_METHODS_H
+#define EC_QUERY_METHODS_H
+
+#include "archive.h"
+
+typedef struct ec_methods ec_methods;
+
+typedef struct ec_method {
+    uint32_t pid;
+    uint64_t start, size_bytes;
+    int64_t begin_utc_ns, end_utc_ns; /* INT64_MIN: since ever; INT64_MAX: to the end */
+    const char *name;                 /* "Namespace.Class.Method", UTF-8 */
+    const char *signature;            /* as the runtime writes it */
+} ec_method;
+
+enum { EC_METHODS_MAX = 1 << 20 };
+
+/* Reads the methods of a stream: of one process, or with pid NULL of all. At most EC_METHODS_MAX; *ret_left_out counts
+ * those beyond and may be NULL. What is damaged is left out and told to the archive. */
+EA_MUST_CHECK int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream,
+                                  const uint32_t *pid, uint64_t *ret_left_out, ea_err *err);
+void ec_methods_close(ec_methods *m); /* NULL is allowed */
+
+/* The method that an address of a process was in at a time; NULL: none that is known. Valid as long as m. */
+const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t address, int64_t utc_ns);
+
+#endif
