@@ -60,16 +60,17 @@ static const char *keep(ec_methods *m) {
     return m->text.failed ? NULL : ea_arena_strdup(&m->arena, m->text.data ? m->text.data : "");
 }
 
-static int grow(ec_methods *m) {
-    if (m->count < m->capacity)
-        return 0;
-    size_t capacity = m->capacity ? m->capacity * 2 : 1024;
-    ec_method *grown = realloc(m->items, capacity * sizeof *grown);
-    if (!grown)
-        return EA_ENOMEM;
-    m->items = grown;
-    m->capacity = capacity;
-    return 0;
+/* Room for one more; NULL: no memory. */
+static ec_method *next(ec_methods *m) {
+    if (m->count == m->capacity) {
+        size_t capacity = m->capacity ? m->capacity * 2 : 1024;
+        ec_method *grown = realloc(m->items, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        m->items = grown;
+        m->capacity = capacity;
+    }
+    return &m->items[m->count];
 }
 
 static uint64_t key_of(uint32_t pid, uint64_t start) {
@@ -98,15 +99,14 @@ static int add(ec_methods *m, const ec_tape *t, const ec_tape_event *e) {
         m->left_out++;
         return 0;
     }
-    if (grow(m))
+    int64_t since = load ? utc_ns : before ? before->end_utc_ns : INT64_MIN;
+    ec_method *own = next(m);
+    if (!own)
         return EA_ENOMEM;
-    ec_method *own = &m->items[m->count];
     *own = (ec_method){.pid = e->pid,
                        .start = start,
                        .size_bytes = size_bytes,
-                       .begin_utc_ns = load     ? utc_ns
-                                       : before ? before->end_utc_ns
-                                                : INT64_MIN,
+                       .begin_utc_ns = since,
                        .end_utc_ns = unload ? utc_ns : INT64_MAX};
     ea_text_clear(&m->text);
     add_text(m, ec_tape_bytes(t, e, NAMESPACE));

@@ -506,8 +506,6 @@ static int read_output(int fd, int64_t deadline_ns, size_t max_bytes, ea_run_res
     for (size_t capacity = 0;;) {
         int64_t left_ns = deadline_ns - ea_monotonic_ns();
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (left_ns <= 0)
-            return 1;
         if (capacity - r->output_bytes < 4096) {
             capacity = capacity ? capacity * 2 : 16384;
             char *grown = realloc(r->output, capacity + 1);
@@ -515,6 +513,8 @@ static int read_output(int fd, int64_t deadline_ns, size_t max_bytes, ea_run_res
                 return EA_ENOMEM;
             r->output = grown;
         }
+        if (left_ns <= 0)
+            return 1;
         int n = poll(&p, 1, left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1);
         if (n <= 0)
             continue;
@@ -546,7 +546,7 @@ int ea_run(const char *const *argv, int64_t timeout_ns, size_t max_bytes, ea_run
         kill(-pid, SIGKILL); /* its group: ours, and not waited for yet */
         waitpid(pid, &status, 0);
     }
-    if (read_rc < 0) {
+    if (read_rc < 0 || !r.output) {
         free(r.output);
         return ea_fail(err, EA_ENOMEM, "run %s", argv[0]);
     }

@@ -768,7 +768,7 @@ int ea_run(const char *const *argv, int64_t timeout_ns, size_t max_bytes, ea_run
     CloseHandle(pipe);
     CloseHandle(process);
     CloseHandle(job);
-    if (read_rc < 0) {
+    if (read_rc < 0 || !r.output) {
         free(r.output);
         return ea_fail(err, EA_ENOMEM, "run %s", argv[0]);
     }
