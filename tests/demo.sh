@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# make demo: certificates, a collector on loopback, a trace of a machine that never was, an agent that ships it, and what
-# the collector then knows of that machine. Builds the release preset first (or uses a build folder that is given).
-# Everything lives in a temporary folder, and what was started is stopped.
-# usage: tests/demo.sh [BUILD]
+# make demo: certificates, a collector on loopback, a trace of a machine that never was, an agent that ships it, what the
+# collector then knows of that machine, and at last a fleet of 20 such machines and a link to the dashboard.
+# Builds the release preset first (or uses a build folder that is given). Everything lives in a temporary folder, and what
+# was started is stopped: at Ctrl-C, or so many seconds after the link is printed as DEMO_SECONDS says.
+# usage: [DEMO_SECONDS=N] tests/demo.sh [BUILD]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/release}
@@ -20,14 +21,16 @@ case $build in /*) PATH=$build/service/app:$build/collector/app:$build/tests/tra
 
 folder=$(mktemp -d)
 collector=
+fleet=
 finish() {
-    if [ -n "$collector" ]; then
-        kill "$collector" 2>/dev/null || true
-        wait "$collector" 2>/dev/null || true
-    fi
+    for process in $fleet $collector; do
+        kill "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
     rm -rf "$folder"
 }
 trap finish EXIT
+trap 'exit 0' INT TERM
 cd "$folder"
 
 # Shows a command as one would type it, and runs it.
@@ -42,7 +45,7 @@ say etwcollector ca issue --dir certs --server --name collector --san DNS:localh
 say etwcollector ca issue --dir certs --name desk-17
 
 start=(etwcollector run --store store --listen 127.0.0.1:0 --port-file port --cert certs/collector.crt
-       --key certs/collector.key --ca certs/ca.crt --crl certs/ca.crl)
+       --key certs/collector.key --ca certs/ca.crt --crl certs/ca.crl --web 127.0.0.1:0)
 printf '\n$ %s &\n' "${start[*]}"
 "${start[@]}" >collector.log 2>&1 &
 collector=$!
@@ -83,3 +86,37 @@ if told != alive:
     raise SystemExit(f"\nFAILED: the collector says {sorted(told - alive)}, the truth is {sorted(alive - told)}")
 print(f"\nThe collector's {len(told)} processes at that moment are those that the generator says were alive.")
 END
+
+# a fleet, until somebody has seen enough
+play() {
+    start_fleet=(tracegen fleet 20 --collector "https://localhost:$(cat port)" --ca-dir certs --dir "fleet-$1" --preset office
+                 --trace-seconds 5 --rate 500 --seconds 3600 --seed "$((20 * $1 + 1))")
+    [ "$1" -gt 0 ] || printf '\n$ %s &\n' "${start_fleet[*]}"
+    "${start_fleet[@]}" >>fleet.log 2>&1 &
+    fleet=$!
+}
+play 0
+link=$(sed -n 's/^dashboard on //p' collector.log)
+python3 - "$link" "$fleet" <<'END'
+import json, sys, time, urllib.request
+deadline = time.monotonic() + 90
+while True:
+    with urllib.request.urlopen(sys.argv[1] + "api/v1/fleet") as answer:
+        if json.load(answer)["hosts"] > 20:
+            break
+    if time.monotonic() > deadline:
+        raise SystemExit("FAILED: the fleet was not there within 90 s")
+    time.sleep(0.2)
+END
+printf '\n20 more machines are running. The dashboard:\n\n    %s\n\n' "$link"
+if [ -n "${DEMO_SECONDS:-}" ]; then
+    sleep "$DEMO_SECONDS" &
+    wait $! # a signal ends a wait at once, a sleep not
+else
+    echo "Ctrl-C ends it all."
+    for ((round = 1; ; round++)); do # traces end: other machines go on
+        wait "$fleet" || true
+        kill -0 "$collector" 2>/dev/null || { cat collector.log; exit 1; }
+        play "$round"
+    done
+fi

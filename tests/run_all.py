@@ -245,7 +245,7 @@ def main():
         ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900)
     end_to_end(tally, built, prefix, arguments.soak)
     if "dev" in built:
-        step(tally, "dev: demo", ["tests/demo.sh", BUILD / "dev"], 300)
+        step(tally, "dev: demo", ["env", "DEMO_SECONDS=3", "tests/demo.sh", BUILD / "dev"], 300)
     if not arguments.only:
         step(tally, "lint", ["tests/lint.sh"], 1200)
         if step(tally, "windows: libraries", ["installer/deps/build-windows-deps.sh"], 1800) and build(tally, "windows"):

@@ -54,7 +54,7 @@ function Keys({ close }) {
 
 function App() {
   const view = useView(), [dark, toggle] = useTheme(), [help, setHelp] = useState(false);
-  const page = PAGES[view.page] ? view.page : 'fleet', Page = PAGES[page];
+  const page = Object.hasOwn(PAGES, view.page ?? '') ? view.page : 'fleet', Page = PAGES[page];
   const main = useRef(), began = useRef(0);
   const place = [page, view.host, view.stream, view.instance].join(' ');
   useEffect(() => {

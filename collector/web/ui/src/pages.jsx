@@ -8,11 +8,13 @@ const SILENT_MS = 60e3;
 
 // ---- Fleet ----
 
+const plural = (n, word, end = 's') => `${n} ${word}${n === 1 ? '' : end}`;
+
 function health(h, now) {
   const age = now - toMs(h.received_last);
   const words = [];
-  if (h.alerts) words.push(`${h.alerts} alerts`);
-  if (h.missing_batches) words.push(`${h.missing_batches} batches missing`);
+  if (h.alerts) words.push(plural(h.alerts, 'alert'));
+  if (h.missing_batches) words.push(`${plural(h.missing_batches, 'batch', 'es')} missing`);
   if (age > SILENT_MS) words.push(`silent for ${age > 86400e3 ? Math.round(age / 86400e3) + ' d' : age > 3600e3 ? Math.round(age / 3600e3) + ' h' : Math.round(age / 60e3) + ' min'}`);
   return { bad: h.alerts || h.missing_batches, silent: age > SILENT_MS, text: words.join(', ') || 'well' };
 }
@@ -188,7 +190,7 @@ const TABS = {
 const LABELS = { q: 'Name or command line', remote: 'Address' };
 
 export function Security({ view }) {
-  const tab = TABS[view.tab] ? view.tab : 'starts';
+  const tab = Object.hasOwn(TABS, view.tab ?? '') ? view.tab : 'starts';
   const [title, path, columns, fields] = TABS[tab];
   const s = useApi(url(path, { host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])), cursor: view.cursor, sort: view.sort, descending: view.descending }));
   const shown = columns.map((c) => (c === 'host' ? { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }

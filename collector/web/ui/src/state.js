@@ -57,7 +57,7 @@ const RANGES = { '5m': 300e3, '1h': 3600e3, '24h': 86400e3, '7d': 604800e3 };
 export const RANGE_NAMES = Object.keys(RANGES);
 // The range of a view as parameters of the API: {from, to}, each may be missing.
 export function rangeOf(view) {
-  if (RANGES[view.range]) return { from: toIso(Date.now() - RANGES[view.range]) };
+  if (Object.hasOwn(RANGES, view.range ?? '')) return { from: toIso(Date.now() - RANGES[view.range]) };
   return { ...(view.from && { from: view.from }), ...(view.to && { to: view.to }) };
 }
 

@@ -1,0 +1,79 @@
+"""The dashboard in a real Chromium: find a process by name, move the cursor and see the tree change, follow a connection, see a
+blind period, search events, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
+violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are written there.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import harness
+import web_world
+from web_world import HOLED, HOSTILE, MACHINE
+
+BROWSER = pathlib.Path(__file__).resolve().parent / "browser"
+PICTURES = ["fleet", "host", "host-dark", "process", "security", "blind", "events", "ledger"]
+
+
+def packages(env):
+    """A folder with the packages of browser/package-lock.json; kept with the build."""
+    folder = env.build / "browser"
+    folder.mkdir(exist_ok=True)
+    lock = (BROWSER / "package-lock.json").read_bytes()
+    if (folder / "node_modules").exists() and (folder / "installed").exists() and (folder / "installed").read_bytes() == lock:
+        return folder
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(BROWSER / name, folder)
+    env.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"], cwd=folder)
+    (folder / "installed").write_bytes(lock)
+    return folder
+
+
+def browser():
+    for name in ("chromium", "chromium-browser"):
+        if shutil.which(name):
+            return shutil.which(name)
+    raise harness.Failure("chromium is missing: installer/deps/packages.sh test")
+
+
+def size_of(path):
+    """Width and height of a PNG."""
+    head = path.read_bytes()[:24]
+    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+
+
+def test(env, checks, _):
+    env.make_certificates([MACHINE, HOSTILE, HOLED])
+    target = web_world.collector(env)
+    web = web_world.Web(target)
+    web_world.fill(env, target)
+    web_world.settled(web)
+    processes = web.get(f"hosts/{MACHINE}/processes", limit=1000)["items"]
+    names = [p["image_name"] for p in processes]
+    # began in the trace, lives to its end, and is the only one of its name
+    started = next(p for p in processes if p["begin_cause"] == "start" and not p["end"] and names.count(p["image_name"]) == 1)
+    remote = web.get("connections", host=MACHINE)["items"][0]
+    pictures = pathlib.Path(os.environ.get("EA_PICTURES", env.folder / "pictures")).resolve()
+    pictures.mkdir(exist_ok=True)
+    world = env.folder / "world.json"
+    world.write_text(json.dumps({
+        "url": web.address + "/", "machine": MACHINE, "hostile": HOSTILE, "holed": HOLED, "hostile_name": web_world.HOSTILE_NAME,
+        "process": {"name": started["image_name"], "pid": started["pid"], "begin": started["begin"]},
+        "remote": remote["remote"], "pictures": str(pictures), "chromium": browser()}))
+    folder = packages(env)
+    done = subprocess.run(["node", BROWSER / "dashboard.mjs", world], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, text=True, timeout=900)
+    for line in done.stdout.splitlines():
+        word, _, what = line.partition(" ")
+        if word in ("ok", "FAILED"):
+            checks.that(word == "ok", what)
+    checks.equal(done.returncode, 0, f"the browser's script ends well: {done.stdout[-2000:]}")
+    for name in PICTURES:
+        path = pictures / f"{name}.png"
+        checks.that(path.exists() and size_of(path) == (1280, 800), f"the picture {name}")
+    target.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
