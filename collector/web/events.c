@@ -18,7 +18,7 @@ enum {
     COLUMNS_MAX = 64,
     WHERE_MAX = 16,
     PARAMS_MAX = 2 * WHERE_MAX + 8,
-    FIRST_BATCHES = 4,     /* the latest, of the first step back */
+    FIRST_TIMES = 4,       /* the first step back has about so many times the page's events in it */
     WIDER = 8,             /* each further step */
     TAIL_BATCHES = 64,     /* of one look */
     TAIL_ROWS = 500,       /* sent of one look; what is more is told as skipped */
@@ -320,14 +320,17 @@ static int on_event(void *arg, size_t count, const ec_value *cells) {
 }
 
 typedef struct span {
-    int64_t begin_ns;
+    int64_t end_ns;    /* of the last batch that reaches into the range */
+    int64_t before_ns; /* end of the last batch but so many; INT64_MIN: there are not so many */
+    double per_second; /* events at the end */
     int is_known;
 } span;
 
 static int on_span(void *arg, size_t count, const ec_value *cells) {
     span *s = arg;
     if (count && cells[0].type == EC_INT)
-        *s = (span){cells[0].i, 1};
+        *s = (span){cells[0].i, count > 2 && cells[2].type == EC_INT ? cells[2].i : INT64_MIN,
+                    count > 1 && cells[1].type == EC_REAL ? cells[1].r : 0, 1};
     return 0;
 }
 static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
@@ -335,32 +338,41 @@ static int on_nothing(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
-/* The beginning of the time that the latest batches cover, of those that reach into the range. */
+/* When the last events of the range were, and how many a second there were then: the index says it of batches. */
 static int find_span(ec_call *c, search *s, int64_t to_ns, uint64_t batches, span *ret, ec_outcome *outcome,
                      ea_err *err) {
     set_times(s, s->from_ns, to_ns, batches);
     ec_question q =
         question_of(c, s,
-                    "SELECT min(begin) FROM (SELECT begin FROM batches WHERE kind = 'events' AND begin <= ?2"
-                    " AND \"end\" >= ?1 ORDER BY \"end\" DESC LIMIT ?3)",
+                    "WITH b AS MATERIALIZED (SELECT begin, \"end\", events FROM batches WHERE kind = 'events' AND"
+                    " begin <= ?2 AND \"end\" >= ?1), m AS (SELECT min(max(\"end\"), ?2) AS last FROM b)"
+                    " SELECT last, (SELECT sum(events * 1e9 / max(\"end\" - begin, 1000000)) FROM b WHERE \"end\" >="
+                    " last - 1000000), (SELECT \"end\" FROM b ORDER BY 1 DESC LIMIT 1 OFFSET ?3) FROM m",
                     OWN_PARAMS, 1);
     *ret = (span){0};
     return ec_call_ask(c, &q, &(ec_listener){on_nothing, on_span, ret}, outcome, err);
 }
 
+/* Where a step back from a time begins: few batches reach behind it, and few events are there. */
+static int64_t step_back(const search *s, const span *at, uint64_t times) {
+    double wide_ns = 1e9 * (double)(s->limit + s->skip + 1) * (double)times / (at->per_second > 1 ? at->per_second : 1);
+    int64_t from = at->before_ns > s->from_ns ? at->before_ns : s->from_ns;
+    return wide_ns < (double)at->end_ns - (double)from ? at->end_ns - (int64_t)wide_ns : from;
+}
+
 static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_outcome *outcome, ea_err *err) {
     int64_t to = s->to_ns, deadline = ea_monotonic_ns() + STEP_BACK_NS;
-    uint64_t batches = FIRST_BATCHES, skip = s->skip, damaged = 0;
+    uint64_t times = FIRST_TIMES, skip = s->skip, damaged = 0;
     ea_text sql;
     int rc = 0;
     *ret_next_ns = INT64_MIN;
     ea_text_init(&sql);
     while (!rc && !p->has_more && to >= s->from_ns) {
-        span covered;
-        rc = find_span(c, s, to, batches, &covered, outcome, err);
-        if (rc || !covered.is_known || outcome->ending != EC_ENDED_WHOLE)
+        span last;
+        rc = find_span(c, s, to, times, &last, outcome, err);
+        if (rc || !last.is_known || outcome->ending != EC_ENDED_WHOLE)
             break;
-        int64_t from = covered.begin_ns > s->from_ns ? covered.begin_ns : s->from_ns;
+        int64_t from = step_back(s, &last, times);
         set_times(s, from, to, skip);
         ea_text_clear(&sql);
         ea_text_printf(&sql,
@@ -378,11 +390,11 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
             rc = 0;
             break;
         }
-        if (rc || outcome->ending != EC_ENDED_WHOLE || from == INT64_MIN)
+        if (rc || outcome->ending != EC_ENDED_WHOLE || from == s->from_ns)
             break;
         to = from - 1;
         skip = 0;
-        batches *= WIDER;
+        times *= WIDER;
         if (!p->has_more && ea_monotonic_ns() > deadline && to >= s->from_ns) {
             *ret_next_ns = to;
             break;
@@ -482,7 +494,7 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
     int rc = ec_call_ask(c, &q, &(ec_listener){on_nothing, on_span, &last}, &outcome, err);
     if (rc || !last.is_known)
         return rc;
-    set_times(s, *after_ns, last.begin_ns, 0);
+    set_times(s, *after_ns, last.end_ns, 0);
     ea_text_init(&p.cell);
     ea_text_init(&sql);
     ea_text_printf(
@@ -501,7 +513,7 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
     if (!rc && p.rows > TAIL_ROWS)
         ea_text_str(&c->out, "event: skipped\ndata: {}\n\n");
     if (!rc)
-        *after_ns = last.begin_ns;
+        *after_ns = last.end_ns;
     *ret_rows = p.rows;
     forget_columns(&p);
     ea_text_deinit(&p.cell);

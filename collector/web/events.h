@@ -1,9 +1,10 @@
 /* Searching events, and following them as they are stored.
  * Before it: api.c. After it: rows.h, ask.h. Thread: the handler's.
  *
- * Newest first would mean sorting all that a search may find. So the search goes back in steps: the index says which
- * time the latest few batches cover, that time is searched and sorted, and only when there is too little in it a time
- * eight times as wide is searched next. A page ends when it is full, or when its time is up: then the cursor goes on.
+ * Newest first would mean sorting all that a search may find. So the search goes back in steps: the index says when the
+ * last events were and how many a second; a time in which a few pages of them are is searched and sorted, and only when
+ * too little of it fits, a time eight times as wide is searched next. A page ends when it is full, or when its time is
+ * up: then the cursor goes on.
  */
 #ifndef EC_WEB_EVENTS_H
 #define EC_WEB_EVENTS_H
