@@ -3,6 +3,7 @@
 #include "body.h"
 #include "events.h"
 #include "exposition.h"
+#include "flame.h"
 #include "metrics.h"
 #include "questions.h"
 #include "rows.h"
@@ -96,6 +97,7 @@ const ec_route EC_ROUTES[] = {
     {EC_POST, "/api/v1/sql", EC_LANE_QUESTION, sql},
     {EC_GET, "/api/v1/queries", EC_LANE_QUESTION, ec_query_names},
     {EC_GET, "/api/v1/queries/{name}", EC_LANE_QUESTION, ec_query_named},
+    {EC_GET, "/api/v1/profile", EC_LANE_QUESTION, ec_flame},
     {EC_GET, "/api/v1/events", EC_LANE_QUESTION, ec_events_search},
     {EC_GET, "/api/v1/events/tail", EC_LANE_LISTEN, ec_events_tail},
     {EC_GET, "/api/v1/fleet", EC_LANE_QUESTION, ec_list},

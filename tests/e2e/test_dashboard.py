@@ -1,4 +1,4 @@
-"""The dashboard in a real Chromium: find a process by name, move the cursor and see the tree change, follow a connection, see a
+"""The dashboard in a real Chromium: find a process by name, move the cursor and see the tree change, open a flame graph, follow a connection, see a
 blind period, search events, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
 violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are written there.
 """
@@ -13,7 +13,7 @@ import web_world
 from web_world import HOLED, HOSTILE, MACHINE
 
 BROWSER = pathlib.Path(__file__).resolve().parent / "browser"
-PICTURES = ["fleet", "host", "host-dark", "process", "security", "blind", "events", "ledger"]
+PICTURES = ["fleet", "host", "host-dark", "process", "security", "blind", "events", "profile", "ledger"]
 
 
 def packages(env):

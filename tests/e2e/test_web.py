@@ -137,6 +137,24 @@ def check_truth(checks, web, truth):
     checks.that(web.get(f"hosts/{HOSTILE}/cpu")["items"], "samples by process")
 
 
+def check_profile(checks, web):
+    """The tree adds up; a difference has both sides; other tools get files."""
+    profile = web.get("profile", host=HOSTILE, weight="samples")
+    schema = DOCUMENT["paths"]["/api/v1/profile"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    span = web.get(f"hosts/{HOSTILE}")
+    middle = web.sql(f"SELECT time_text((begin + \"end\") / 2) FROM hosts WHERE host = '{HOSTILE}'")["rows"][0][0]
+    both = web.get("profile", host=HOSTILE, weight="samples", from_=middle, to="2100-01-01T00:00:00Z", other_from=span["begin"], other_to=middle)
+    for answer in (profile, both):
+        wrong = matches(schema, answer, DOCUMENT, "profile")
+        checks.that(wrong is None, f"an answer that is not as described: {wrong}")
+    samples = web.sql('SELECT count(*) FROM "PerfInfo/SampleProf"', host=HOSTILE)["rows"][0][0]
+    checks.equal((profile["total"], sum(n[2] for n in profile["nodes"])), (samples, samples), "samples, and the tree's own weights")
+    checks.equal(sum(n[3] for n in profile["nodes"] if n[0] < 0), samples, "the tree's roots")
+    checks.equal(both["total"] + both["other"]["total"], samples, "both ranges of a difference")
+    folded = web.ask(f"/api/v1/profile?host={HOSTILE}&weight=samples&format=folded")[2].splitlines()
+    checks.equal(sum(int(line.rsplit(" ", 1)[1]) for line in folded), samples, "folded stacks")
+
+
 def check_pages(checks, web):
     whole = web.get("processes", limit=1000)["items"]
     pages, cursor = [], None
@@ -316,6 +334,7 @@ def test(env, checks, _):
     check_document(checks, web)
     check_answers(checks, web, process)
     check_truth(checks, web, truth)
+    check_profile(checks, web)
     check_pages(checks, web)
     check_hostile(checks, web)
     check_injections(checks, web)

@@ -1,6 +1,5 @@
 // A flame graph on a canvas, from a tree {name, value, self, children, other}. Arrow keys move, Enter zooms in, Escape out.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { count } from './parts.jsx';
 
 const ROW = 18;
 
@@ -10,7 +9,7 @@ function depthOf(n) {
   return most + 1;
 }
 
-export function Flame({ root, dark, label, total, differs }) {
+export function Flame({ root, dark, label, total, differs, show }) {
   const canvas = useRef();
   const [width, setWidth] = useState(900);
   const [zoomed, zoom] = useState(null);
@@ -102,10 +101,10 @@ export function Flame({ root, dark, label, total, differs }) {
   const shown = chosen ?? top;
   return <div class="flame">
     <canvas ref={canvas} tabIndex="0" role="application" aria-roledescription="flame graph"
-      aria-label={`${label}: ${shown.name}, ${count(shown.value)} of ${count(total)} samples`} onKeyDown={key}
+      aria-label={`${label}: ${shown.name}, ${show(shown.value)} of ${show(total)}`} onKeyDown={key}
       onPointerMove={(e) => { const b = find(e); if (b && b.n !== chosen) choose(b.n); }}
       onClick={(e) => { const b = find(e); if (b) zoom(b.n === top ? null : b.n); }} />
-    <p class="under mono" aria-live="polite">{shown.name}: {count(shown.value)} samples ({((100 * shown.value) / (total || 1)).toFixed(1)} %)
-      {differs ? `, ${count(shown.other ?? 0)} in the other` : ''}{zoomed ? ' — Escape goes back' : ''}</p>
+    <p class="under mono" aria-live="polite">{shown.name}: {show(shown.value)} ({((100 * shown.value) / (total || 1)).toFixed(1)} %)
+      {differs ? `, ${show(shown.other ?? 0)} in the other range` : ''}{zoomed ? ' — Escape goes back' : ''}</p>
   </div>;
 }

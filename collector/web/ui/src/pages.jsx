@@ -1,8 +1,8 @@
 // The pages: Fleet, Process, Profile, Security, Events, Queries, Ledger. (Host stands in host.jsx.)
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Flame } from './flame.jsx';
-import { bytes, count, Facts, HostLink, Link, Notice, Pages, ProcessLink, Search, Table, baseName } from './parts.jsx';
-import { ask, change, enc, go, rangeOf, remember, remembered, shortTime, toIso, toMs, url, useApi } from './state.js';
+import { bytes, count, duration, Facts, HostLink, Link, Notice, Pages, ProcessLink, Search, Table } from './parts.jsx';
+import { ask, change, enc, rangeOf, remember, remembered, shortTime, toIso, toMs, url, useApi } from './state.js';
 
 const SILENT_MS = 60e3;
 
@@ -138,17 +138,21 @@ function treeOf(d) {
   return root;
 }
 
+const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'];
+
 export function Profile({ view, dark }) {
   const range = rangeOf(view), diff = view.diff === '1';
-  const params = { host: view.host, pid: view.pid, weight: view.weight ?? 'samples', ...range,
+  const params = { host: view.host, pid: view.pid, weight: view.weight ?? 'cpu', ...range,
     ...(diff && { other_from: view.other_from, other_to: view.other_to }) };
   const s = useApi(diff && !(view.other_from && view.other_to) ? null : url('profile', params));
+  const info = useApi(view.host ? url(`hosts/${enc(view.host)}`) : null);
   const root = useMemo(() => (s.data ? treeOf(s.data) : null), [s.data]);
   const d = s.data, share = (v) => ((100 * v) / (d.total || 1)).toFixed(1) + ' %';
-  const begin = () => {
-    const from = toMs(range.from ?? d?.from), to = toMs(range.to ?? d?.to);
+  const show = (v) => (d?.unit === 'nanoseconds' ? duration(v) : count(v));
+  const from = toMs(range.from ?? info.data?.begin), to = toMs(range.to ?? info.data?.end);
+  const halves = () => {
     const middle = (from + to) / 2;
-    if (middle > 0) change({ diff: '1', range: '', from: toIso(middle), to: toIso(to), other_from: toIso(from), other_to: toIso(middle) });
+    change({ diff: '1', range: '', from: toIso(middle), to: toIso(to), other_from: toIso(from), other_to: toIso(middle) });
   };
   return <>
     <h1>Profile</h1>
@@ -156,22 +160,23 @@ export function Profile({ view, dark }) {
       <Search name="host" label="Machine (none: all)" view={view} hotkey="/" />
       <Search name="pid" label="Process id (none: all)" view={view} />
       <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.target.value })}>
-        {[['samples', 'CPU samples'], ['cpu', 'CPU time'], ['ready', 'ready, but waiting for a processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults']].map(([v, t]) =>
+        {[['cpu', 'CPU time'], ['samples', 'CPU samples, Idle too'], ['ready', 'ready, but no processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults']].map(([v, t]) =>
           <option value={v}>{t}</option>)}</select></label>
       {diff ? <button onClick={() => change({ diff: '', other_from: '', other_to: '' })}>No difference</button>
-        : <button onClick={begin}>Second half against first</button>}
+        : to > from && <button onClick={halves}>Second half against first</button>}
+      <span class="export">Export: {EXPORTS.map((f) => <a href={url('profile', { ...params, format: f })} download>{f}</a>)}</span>
     </div>
     {diff && <div class="tools"><Search name="other_from" label="Compared with, from" view={view} /><Search name="other_to" label="to" view={view} />
       <p class="note">Red grew, blue shrank, against that range.</p></div>}
     <Notice state={s} />
-    {d && !d.total && <p class="notice">no such samples are stored in this range</p>}
+    {d && !d.total && <p class="notice">nothing of this kind is stored in this range</p>}
     {root && d.total ? <>
-      <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other} />
-      <p class="note">{count(d.events)} events of {d.hosts.length} machines; {count(d.without_stack)} without a stack; {d.unit}{d.notes ? '; ' + d.notes : ''}</p>
+      <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other} show={show} />
+      <p class="note">{count(d.events)} events of {d.hosts.length} {d.hosts.length === 1 ? 'machine' : 'machines'}, {count(d.without_stack)} of them without a stack.{d.notes ? ' ' + d.notes : ''}</p>
       <div class="two">
-        <section><h2>Functions</h2><Table label="Functions" rows={d.functions.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => count(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
-          { title: 'With callees', right: true, show: (r) => count(r.total) }, { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
-        <section><h2>Modules</h2><Table label="Modules" rows={d.top_modules.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => count(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
+        <section><h2>Functions</h2><Table label="Functions" rows={d.functions.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
+          { title: 'With callees', right: true, show: (r) => show(r.total) }, { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
+        <section><h2>Modules</h2><Table label="Modules" rows={d.top_modules.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
           { title: 'Module', mono: true, show: (r) => d.modules[r.module]?.name }]} /></section>
       </div></> : null}
   </>;

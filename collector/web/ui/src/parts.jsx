@@ -20,8 +20,9 @@ export function count(n) {
   return (i ? n.toFixed(1) : String(Math.round(n * 100) / 100)) + (i ? ' ' + UNITS[i] : '');
 }
 export const bytes = (n) => (n === null || n === undefined ? '' : count(n) + (Number(n) >= 10000 ? 'B' : ' B'));
-export function baseName(path) {
-  return (path ?? '').split('\\').pop();
+// Nanoseconds, for a person.
+export function duration(ns) {
+  return ns >= 1e9 ? (ns / 1e9).toFixed(2) + ' s' : ns >= 1e6 ? (ns / 1e6).toFixed(1) + ' ms' : (ns / 1e3).toFixed(1) + ' µs';
 }
 
 export function Notice({ state, empty }) {
