@@ -216,15 +216,16 @@ def good_citizen(env, checks, collector):
     """Threads that do bulk work stand behind others; the log file keeps its bounds in bytes and lines a minute."""
     agent = Agent(env, collector, "citizen")
     log = env.folder / "citizen.log"
-    one = {"one": (traces.paths(ONE, env.build), 0)}
-    limits = [f"log: {json.dumps(str(log))}", "log-bytes: 4KiB", "log-lines: 40"]
+    one = {"one": (traces.paths(LATE, env.build), 1)}  # at real time: its thread is there for as long as this needs
+    limits = [f"log: {json.dumps(str(log))}", "log-bytes: 4KiB", "log-lines: 20"]
     agent.configure(one, service=limits)
     try:
         agent.start()
         wait_until(lambda: {"encoder", "sender", "source"} <= set(thread_niceness(agent.process.pid)), "its threads", agent)
         names = ("encoder", "sender")
-        wait_until(lambda: all(nice.get(name) == nice["source"] + 5 for nice in [thread_niceness(agent.process.pid)] for name in names),
+        wait_until(lambda: all(nice.get(name) == nice.get("source", 0) + 5 for nice in [thread_niceness(agent.process.pid)] for name in names),
                    "bulk threads that are nicer by 5 than their source's", agent)
+        start = time.monotonic()
         for round_number in range(1, 61):
             agent.config.write_text(f"surprise{round_number}: 1\n")
             agent.reload()
@@ -232,6 +233,7 @@ def good_citizen(env, checks, collector):
         agent.configure(one, service=limits)
         agent.reload()
         wait_until(lambda: agent.now().get("reloads") == 1, "the reload", agent)
+        ended = time.monotonic()
         checks.equal(agent.stop(), 0, "exit code")
     finally:
         agent.kill()
@@ -239,7 +241,8 @@ def good_citizen(env, checks, collector):
     checks.that(log.stat().st_size <= 4096 and older.stat().st_size <= 4096, "a log file is larger than log-bytes")
     words = (env.folder / "citizen.agent.log").read_text()
     checks.equal(words.count("the configuration that runs stays as it is"), 60, "refusals, which no rate holds back")
-    checks.that(0 < words.count("surprise") <= 40, f"{words.count('surprise')} lines about mistakes; 40 a minute are allowed")
+    allowed = 20 * (2 + int((ended - start) / 60))  # as many minutes may begin meanwhile
+    checks.that(0 < words.count("surprise") <= allowed, f"{words.count('surprise')} lines about mistakes; {allowed} are allowed")
     checks.that(re.search(r"^\S+Z stopped$", log.read_text(), re.M), f"the last word is not in the log:\n{log.read_text()}")
 
 
