@@ -22,12 +22,22 @@ typedef struct options {
     int json, metrics, open_metrics;
 } options;
 
+/* Of a source that is an ETW session. */
+typedef struct session {
+    const char *name, *mode; /* NULL: it is none */
+    uint64_t logger, buffer_bytes, min_buffers, max_buffers, buffers, free_buffers, flush_seconds, starts,
+        ended_by_others;
+    uint64_t grown, events, written_buffers, lost_events, lost_buffers, dropped_events, ring_used_bytes;
+    int runs;
+} session;
+
 typedef struct source {
     const char *name, *state, *stream, *trouble;
     uint64_t progress_permille, batches;
     uint64_t delivered, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize;
     int balanced;
+    session session;
 } source;
 
 typedef struct spool {
@@ -56,25 +66,48 @@ typedef struct status {
 #define SWITCH(table, key, member)                                                                                     \
     { .name = key, .type = EA_OPT_FLAG, .offset = offsetof(table, member), .help = "" }
 
-static const ea_option SOURCE_ROWS[] = {TEXT(source, "name", name),
-                                        TEXT(source, "state", state),
-                                        TEXT(source, "stream", stream),
-                                        NUMBER(source, "progress_permille", progress_permille),
-                                        NUMBER(source, "events_delivered", delivered),
-                                        NUMBER(source, "events_acknowledged", acknowledged),
-                                        NUMBER(source, "events_pending", pending),
-                                        NUMBER(source, "events_compressing", compressing),
-                                        NUMBER(source, "events_spooled", spooled),
-                                        NUMBER(source, "events_unanswered", unanswered),
-                                        NUMBER(source, "events_evicted_size", evicted_size),
-                                        NUMBER(source, "events_evicted_age", evicted_age),
-                                        NUMBER(source, "events_evicted_damage", evicted_damage),
-                                        NUMBER(source, "events_evicted_refused", evicted_refused),
-                                        NUMBER(source, "events_dropped_oversize", dropped_oversize),
-                                        NUMBER(source, "batches", batches),
-                                        SWITCH(source, "ledger_balanced", balanced),
-                                        TEXT(source, "trouble", trouble),
-                                        {.name = NULL}};
+static const ea_option SESSION_ROWS[] = {TEXT(session, "name", name),
+                                         TEXT(session, "mode", mode),
+                                         SWITCH(session, "runs", runs),
+                                         NUMBER(session, "logger", logger),
+                                         NUMBER(session, "buffer_bytes", buffer_bytes),
+                                         NUMBER(session, "min_buffers", min_buffers),
+                                         NUMBER(session, "max_buffers", max_buffers),
+                                         NUMBER(session, "buffers", buffers),
+                                         NUMBER(session, "free_buffers", free_buffers),
+                                         NUMBER(session, "flush_seconds", flush_seconds),
+                                         NUMBER(session, "starts", starts),
+                                         NUMBER(session, "ended_by_others", ended_by_others),
+                                         NUMBER(session, "grown", grown),
+                                         NUMBER(session, "events", events),
+                                         NUMBER(session, "written_buffers", written_buffers),
+                                         NUMBER(session, "lost_events", lost_events),
+                                         NUMBER(session, "lost_buffers", lost_buffers),
+                                         NUMBER(session, "dropped_events", dropped_events),
+                                         NUMBER(session, "ring_used_bytes", ring_used_bytes),
+                                         {.name = NULL}};
+static const ea_table SESSION = {.rows = SESSION_ROWS, .size = sizeof(session)};
+static const ea_option SOURCE_ROWS[] = {
+    TEXT(source, "name", name),
+    TEXT(source, "state", state),
+    TEXT(source, "stream", stream),
+    NUMBER(source, "progress_permille", progress_permille),
+    NUMBER(source, "events_delivered", delivered),
+    NUMBER(source, "events_acknowledged", acknowledged),
+    NUMBER(source, "events_pending", pending),
+    NUMBER(source, "events_compressing", compressing),
+    NUMBER(source, "events_spooled", spooled),
+    NUMBER(source, "events_unanswered", unanswered),
+    NUMBER(source, "events_evicted_size", evicted_size),
+    NUMBER(source, "events_evicted_age", evicted_age),
+    NUMBER(source, "events_evicted_damage", evicted_damage),
+    NUMBER(source, "events_evicted_refused", evicted_refused),
+    NUMBER(source, "events_dropped_oversize", dropped_oversize),
+    NUMBER(source, "batches", batches),
+    SWITCH(source, "ledger_balanced", balanced),
+    TEXT(source, "trouble", trouble),
+    {.name = "session", .type = EA_OPT_TABLE, .offset = offsetof(source, session), .table = &SESSION, .help = ""},
+    {.name = NULL}};
 static const ea_table SOURCE = {.rows = SOURCE_ROWS, .size = sizeof(source)};
 static const ea_option SPOOL_ROWS[] = {NUMBER(spool, "batches", batches),
                                        NUMBER(spool, "disk_bytes", disk_bytes),
@@ -107,13 +140,31 @@ static void put_text(ea_text *t, const char *s) {
     ea_text_safe(t, s ? s : "", s ? strlen(s) : 0);
 }
 
+static void describe_session(const session *s, ea_text *t) {
+    ea_text_str(t, "  in Windows ");
+    put_text(t, s->name);
+    ea_text_printf(t,
+                   "%s: %" PRIu64 " to %" PRIu64 " buffers of %" PRIu64 " KiB, %" PRIu64 " written, started %" PRIu64
+                   " times\n",
+                   s->runs ? "" : ", which does not run now", s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
+                   s->written_buffers, s->starts);
+    if (s->lost_events || s->lost_buffers || s->dropped_events)
+        ea_text_printf(
+            t, "  Windows lost %" PRIu64 " events and %" PRIu64 " buffers; %" PRIu64 " events had no room here\n",
+            s->lost_events, s->lost_buffers, s->dropped_events);
+}
+
 static void describe_source(const source *s, ea_text *t) {
-    ea_text_str(t, "source ");
+    int is_session = s->session.name && *s->session.name;
+    ea_text_str(t, is_session ? "session " : "source ");
     put_text(t, s->name);
     ea_text_str(t, ": ");
     put_text(t, s->state);
-    ea_text_printf(t, " (%.1f %%), %" PRIu64 " events, %" PRIu64 " acknowledged\n", (double)s->progress_permille / 10,
-                   s->delivered, s->acknowledged);
+    if (!is_session)
+        ea_text_printf(t, " (%.1f %%)", (double)s->progress_permille / 10);
+    ea_text_printf(t, ", %" PRIu64 " events, %" PRIu64 " acknowledged\n", s->delivered, s->acknowledged);
+    if (is_session)
+        describe_session(&s->session, t);
     uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize;
     if (lost)
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);

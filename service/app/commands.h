@@ -17,6 +17,7 @@ extern const ea_command ea_cmd_schema_compile;
 extern const ea_command ea_cmd_schema_list;
 extern const ea_command ea_cmd_schema_show;
 extern const ea_command ea_cmd_stacks;
+extern const ea_command ea_cmd_sessions;
 extern const ea_command ea_cmd_stats;
 extern const ea_command ea_cmd_status;
 extern const ea_command ea_cmd_replay;

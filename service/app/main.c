@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
         &ea_cmd_plugin_probe,
         &ea_cmd_run,
         &ea_cmd_status,
+        &ea_cmd_sessions,
 #if defined(_WIN32)
         &ea_cmd_install,
         &ea_cmd_uninstall,

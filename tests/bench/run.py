@@ -146,6 +146,18 @@ def hot_classes(bench):
     return rows
 
 
+# ---- Windows' callback ----
+
+def callback(bench):
+    """From an EVENT_RECORD into the ring: all that the thread does which Windows calls."""
+    rows = []
+    series = [bench.measure("callback", "measure") for _ in range(bench.runs)]
+    for same in zip(*series):
+        rows.append(row("Windows' callback", f"{same[0]['class']}: into the ring", [r["put_ns"] for r in same], NS,
+                        ("copy of the record", [r["copy_ns"] for r in same]), ("value", "<=", 60)))
+    return rows
+
+
 # ---- a question to a store ----
 
 def store_scan(bench):
@@ -235,7 +247,7 @@ def stacks(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "generator": generator}
+SECTIONS = {"stages": stages, "hot": hot_classes, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "generator": generator}
 
 
 def show(rows):

@@ -6,8 +6,8 @@ import collections
 import json
 
 import emulated
-import harness
 import traces
+import wine
 
 TRACE = "clr-kernel-win8-x64"
 # a record's identity, but for its logger, which is the session's own; names and fields need schemas of other sessions
@@ -103,6 +103,12 @@ def real_trace(env, checks, session, windows, arguments):
         checks.equal([s["session"]["dropped_events"] for s in sources.values()], [0, 0, 0], "dropped")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.sessions()["etwagent-kernel"]["mode"] & 0x0A000100, 0x0A000100, "system logger, independent, real time")
+        listed = session.run([machine.agent, "sessions", "--json"], environment=machine.environment)
+        checks.equal(sorted((s["name"], s["mode"]) for s in json.loads(listed.stdout)),
+                     sorted((s["session"]["name"], s["session"]["mode"]) for s in sources.values()), "etwagent sessions")
+        told = session.run([machine.agent, "status", "--file", wine.windows_path(machine.status_file)]).stdout
+        checks.that("session kernel: reading" in told and "in Windows etwagent-kernel: 64 to 128 buffers of 1024 KiB" in told,
+                    f"etwagent status says {told}")
         code = machine.stop()
         checks.equal(code, 0, "exit code after Ctrl-C")
         checks.equal(machine.sessions(), {}, "sessions that are left behind")
