@@ -2,7 +2,7 @@
 attacker's machine is text wherever it comes out; other sites, wrong requests and dear questions are kept at bay; what is stored
 is told as it comes; and no question holds up what arrives.
 """
-# sanitizers: yes
+# sanitizers: asan-ubsan
 import csv
 import http.client
 import io
