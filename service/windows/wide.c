@@ -18,17 +18,6 @@ void ea_narrow(const wchar_t *wide, char *out, size_t out_bytes) {
         out[out_bytes - 1] = 0;
 }
 
-int ea_program_path(char *out, size_t out_bytes, ea_err *err) {
-    enum { LONGEST = 32768 };
-    WCHAR *w = malloc(LONGEST * sizeof *w);
-    DWORD n = w ? GetModuleFileNameW(NULL, w, LONGEST) : 0;
-    int rc = n && n < LONGEST ? 0 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "find this program's path");
-    if (!rc && !WideCharToMultiByte(CP_UTF8, 0, w, -1, out, (int)out_bytes, NULL, NULL))
-        rc = ea_fail(err, EA_ELIMIT, "find this program's path: it is too long");
-    free(w);
-    return rc;
-}
-
 int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err) {
     WCHAR *w = ea_wide(path);
     DWORD n = w ? GetFullPathNameW(w, 0, NULL, NULL) : 0;

@@ -12,8 +12,6 @@
 wchar_t *ea_wide(const char *utf8);
 /* Into out, cut where it has no room; always ended. */
 void ea_narrow(const wchar_t *wide, char *out, size_t out_bytes);
-/* The full path of this program. */
-EA_MUST_CHECK int ea_program_path(char *out, size_t out_bytes, ea_err *err);
 /* A path with its drive and all folders; nothing has to be there. */
 EA_MUST_CHECK int ea_path_full(const char *path, char *out, size_t out_bytes, ea_err *err);
 /* A folder is a link to another place (a junction, a symbolic link): what is behind it is not this folder's. */
