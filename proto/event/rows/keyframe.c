@@ -77,8 +77,8 @@ static const ea_field_row name_fields[] = {
 };
 
 static const ea_field_row volume_fields[] = {
-    {"NtPath", EA_UTF8Z},
-    {"DosPath", EA_UTF8Z},
+    {"NtPath", EA_UTF8Z, EA_SEM_PATH},
+    {"DosPath", EA_UTF8Z, EA_SEM_PATH},
     {0},
 };
 
