@@ -21,7 +21,7 @@ def imports(program):
 
 
 def main():
-    programs = sorted(p for p in pathlib.Path(sys.argv[1]).rglob("*.exe") if "CMakeFiles" not in p.parts)
+    programs = sorted(p for p in pathlib.Path(sys.argv[1]).rglob("*.exe") if not {"CMakeFiles", "wine"} & set(p.parts))
     failed = 0
     for program in programs:
         foreign = sorted(imports(program) - WINDOWS)
