@@ -5,7 +5,6 @@
 
 #include "keyframe.h"
 #include "map.h"
-#include "texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -292,6 +291,19 @@ static int compare_volumes(const void *a, const void *b) {
     return x->nt_bytes < y->nt_bytes ? 1 : x->nt_bytes > y->nt_bytes ? -1 : strcmp(x->nt, y->nt);
 }
 
+int ea_volumes_add(ea_volume *volumes, size_t *count, texts *kept, const char *nt, const char *dos) {
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(volumes[i].nt, nt) == 0)
+            return 1;
+    const char *from = *count < EA_VOLUMES_MAX ? ea_texts_take(kept, nt, strlen(nt)) : NULL;
+    const char *to = from ? ea_texts_take(kept, dos, strlen(dos)) : NULL;
+    if (to)
+        volumes[(*count)++] = (ea_volume){from, to, strlen(nt)};
+    else if (from)
+        ea_texts_release(kept, from);
+    return to != NULL;
+}
+
 void ea_volumes_sort(ea_volume *volumes, size_t count) {
     if (count)
         qsort(volumes, count, sizeof *volumes, compare_volumes);
@@ -498,14 +510,7 @@ static int memory_put_operation(void *arg, const ea_operation_row *row, ea_err *
 static int memory_put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     ea_names *n = arg;
     (void)err;
-    for (size_t i = 0; i < n->volume_count; i++)
-        if (strcmp(n->volumes[i].nt, nt) == 0)
-            return 0;
-    const char *a = n->volume_count < EA_VOLUMES_MAX ? ea_texts_take(&n->texts, nt, strlen(nt)) : NULL;
-    const char *b = a ? ea_texts_take(&n->texts, dos, strlen(dos)) : NULL;
-    if (b)
-        n->volumes[n->volume_count++] = (ea_volume){a, b, strlen(nt)};
-    else
+    if (!ea_volumes_add(n->volumes, &n->volume_count, &n->texts, nt, dos))
         left_out(n);
     return 0;
 }

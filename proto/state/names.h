@@ -25,6 +25,7 @@
 #include "counters.h"
 #include "event.h"
 #include "render.h"
+#include "texts.h"
 
 enum ea_name_kind { EA_NAME_FILE = 0, EA_NAME_KEY = 1 };
 
@@ -70,16 +71,18 @@ int ea_names_matches(const ea_operation_row *row, const ea_class *c, int is_end,
                      int *ret_go_on);
 
 /* Drive letters: device paths and what stands for them. */
+enum { EA_VOLUMES_MAX = 256 };
 typedef struct ea_volume {
     const char *nt, *dos; /* borrowed */
     size_t nt_bytes;
 } ea_volume;
+/* Adds one whose texts live in kept: 1; 0 when there is no room. A known nt keeps what it has. volumes: room for
+ * EA_VOLUMES_MAX. */
+int ea_volumes_add(ea_volume *volumes, size_t *count, texts *kept, const char *nt, const char *dos);
 /* The longest prefix decides: it has to stand first. */
 void ea_volumes_sort(ea_volume *volumes, size_t count);
 /* Appends the path with the drive letter of its volume: 1; 0 when no rule changes it. volumes: sorted. */
 int ea_volumes_path(const ea_volume *volumes, size_t count, const char *path, size_t len_bytes, ea_text *out);
-enum { EA_VOLUMES_MAX = 256 };
-
 /* ---- the backing in memory ---- */
 
 typedef struct ea_names ea_names;

@@ -3,7 +3,6 @@
 #include "open_names.h"
 
 #include "map.h"
-#include "texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,17 +147,8 @@ static int put_operation(void *arg, const ea_operation_row *operation, ea_err *e
 static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
     ea_open_names *n = arg;
     (void)err;
-    for (size_t i = 0; i < n->volume_count; i++)
-        if (strcmp(n->volumes[i].nt, nt) == 0)
-            return 0;
-    const char *a = n->volume_count < EA_VOLUMES_MAX ? ea_texts_take(&n->texts, nt, strlen(nt)) : NULL;
-    const char *b = a ? ea_texts_take(&n->texts, dos, strlen(dos)) : NULL;
-    if (b)
-        n->volumes[n->volume_count++] = (ea_volume){a, b, strlen(nt)};
-    else
+    if (!ea_volumes_add(n->volumes, &n->volume_count, &n->texts, nt, dos))
         ea_count(n->counters, EA_COUNT_state_texts_left_out, 1);
-    if (a && !b)
-        ea_texts_release(&n->texts, a);
     return 0;
 }
 
