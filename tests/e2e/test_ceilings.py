@@ -166,7 +166,7 @@ def greedy_queries(env, checks, collector):
 
 
 def test(env, checks, _):
-    env.make_certificates(["big", "small", "quiet", "beside", *(f"many-{n}" for n in range(4)), *(f"busy-{n}" for n in range(6))])
+    env.make_certificates(["test-machine", "big", "small", "quiet", "beside", *(f"many-{n}" for n in range(4)), *(f"busy-{n}" for n in range(6))])
     reference = env.new_collector("reference", extra=["--web", "127.0.0.1:0"]).start()
     for trace, agent in ((BIG, "big"), (SMALL, "small")):
         replay(env, reference, trace, agent)
