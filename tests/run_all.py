@@ -7,8 +7,9 @@ A test that failed without a sanitizer's report runs once more at the end, alone
 passed and named as unsteady, which is a fault of the test or of the program that somebody has to look at.
 The last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
 
-An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that says
-"# sanitizers: asan-ubsan" (nothing in it has threads that meet) under that alone. The long form runs all under both.
+An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that names
+one of them there ("# sanitizers: asan-ubsan": nothing new in it has threads that meet; "# sanitizers: tsan") under that
+alone. The long form runs all under both.
 """
 import argparse
 import concurrent.futures

@@ -8,7 +8,7 @@
 - A collector that gets the stream from the middle on is right after one keyframe.
 - The same replay makes the same batches.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import json
 import random

@@ -7,7 +7,7 @@
   tombstones; the agent's memory stays under its ceiling, the spool under its bound.
 - A collector that lacks something asks for a keyframe and gets one.
 
-# sanitizers: yes
+# sanitizers: tsan
 """
 import json
 import threading

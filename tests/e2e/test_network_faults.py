@@ -3,7 +3,7 @@ their sender gave up. Through each of them a real trace is replayed: nothing is 
 
 The short form has every kind of fault once or twice and some random schedules; --soak has 200 random ones and a larger trace.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import concurrent.futures
 import time

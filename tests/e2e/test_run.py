@@ -2,7 +2,7 @@
 one of its traces, says so once, and ships everything when they come; it reads its configuration again without touching what did
 not change, and refuses one with a mistake; killed and started again, it ships every event once.
 
-# sanitizers: yes
+# sanitizers: tsan
 """
 import json
 import os

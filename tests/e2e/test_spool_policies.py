@@ -7,7 +7,7 @@
   again; a live stream's waits, is not sent with another key, and is when the key is back. A torn or changed record costs itself.
 - dictionary train and --dictionary: smaller batches, the same events.
 
-# sanitizers: yes
+# sanitizers: tsan
 """
 import json
 import stat
