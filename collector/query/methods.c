@@ -12,9 +12,17 @@ enum { TEXT_BYTES = 512 << 20, ENTRIES_MAX = 64, ID_LOAD = 143, ID_END = 144, ID
 static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
 static const ea_guid RUNDOWN = EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18);
 
+/* When an address of a process may become another method's. */
+typedef struct change {
+    uint32_t pid;
+    int64_t utc_ns;
+} change;
+
 struct ec_methods {
     ec_method *items; /* by pid, start, begin */
     size_t count, capacity;
+    change *changes; /* by pid, time */
+    size_t change_count;
     ea_u64_map last; /* pid and start -> number of the last method there, from 1 */
     ea_arena arena;
     ea_text text;
@@ -133,6 +141,37 @@ static int by_place(const void *a, const void *b) {
     return (x->begin_utc_ns > y->begin_utc_ns) - (x->begin_utc_ns < y->begin_utc_ns);
 }
 
+static int by_time(const void *a, const void *b) {
+    const change *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return (x->utc_ns > y->utc_ns) - (x->utc_ns < y->utc_ns);
+}
+
+/* Ends of methods, and beginnings of those that share addresses with another one. */
+static int find_changes(ec_methods *m) {
+    uint64_t reach = 0; /* how far the methods of the process went until now */
+    m->changes = malloc((2 * m->count + 1) * sizeof *m->changes);
+    if (!m->changes)
+        return EA_ENOMEM;
+    for (size_t i = 0; i < m->count; i++) {
+        const ec_method *at = &m->items[i], *behind = i + 1 < m->count ? at + 1 : NULL;
+        if (i == 0 || at[-1].pid != at->pid)
+            reach = 0;
+        int is_shared =
+            at->start < reach || (behind && behind->pid == at->pid && behind->start < at->start + at->size_bytes);
+        if (at->start + at->size_bytes > reach)
+            reach = at->start + at->size_bytes;
+        if (is_shared && at->begin_utc_ns != INT64_MIN)
+            m->changes[m->change_count++] = (change){at->pid, at->begin_utc_ns};
+        if (at->end_utc_ns != INT64_MAX)
+            m->changes[m->change_count++] = (change){at->pid, at->end_utc_ns};
+    }
+    if (m->change_count)
+        qsort(m->changes, m->change_count, sizeof *m->changes, by_time);
+    return 0;
+}
+
 int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stream *stream, const uint32_t *pid,
                     uint64_t *ret_left_out, ea_err *err) {
     ec_methods *m = calloc(1, sizeof *m);
@@ -161,6 +200,10 @@ int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stre
     }
     if (m->count)
         qsort(m->items, m->count, sizeof *m->items, by_place);
+    if (find_changes(m)) {
+        ec_methods_close(m);
+        return ea_fail(err, EA_ENOMEM, "read methods");
+    }
     if (ret_left_out)
         *ret_left_out = m->left_out;
     *ret = m;
@@ -171,6 +214,7 @@ void ec_methods_close(ec_methods *m) {
     if (!m)
         return;
     free(m->items);
+    free(m->changes);
     ea_u64_map_deinit(&m->last);
     ea_arena_deinit(&m->arena);
     ea_text_deinit(&m->text);
@@ -196,4 +240,17 @@ const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t add
             return at;
     }
     return NULL;
+}
+
+uint32_t ec_methods_epoch(const ec_methods *m, uint32_t pid, int64_t utc_ns) {
+    size_t low = 0, high = m->change_count; /* the first change behind it */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const change *at = &m->changes[middle];
+        if (at->pid < pid || (at->pid == pid && at->utc_ns <= utc_ns))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
 }

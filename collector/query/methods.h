@@ -1,6 +1,6 @@
 /* Code that a .NET runtime made at run time, and where it was: which method an address of a process is in, at a time.
  * No module covers such addresses. Before it: tape.h (method events of the runtime and of its rundown). After it:
- * cmd_where.c. Thread: its owner's.
+ * cmd_where.c, profile.c. Thread: its owner's.
  *
  * A method that the runtime loads (Method/LoadVerbose) is at its address from then on; one that a rundown names
  * (Method/DCStartVerbose, DCStopVerbose) may have been there since ever. It ends when it is unloaded or when another
@@ -30,5 +30,9 @@ void ec_methods_close(ec_methods *m); /* NULL is allowed */
 
 /* The method that an address of a process was in at a time; NULL: none that is known. Valid as long as m. */
 const ec_method *ec_methods_find(const ec_methods *m, uint32_t pid, uint64_t address, int64_t utc_ns);
+
+/* Times between two changes that could make an address of a process another method's: a number for the stretch that a
+ * time is in. Within one an address is in one method at most, from the time on at which that one is there. */
+uint32_t ec_methods_epoch(const ec_methods *m, uint32_t pid, int64_t utc_ns);
 
 #endif

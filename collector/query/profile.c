@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "map.h"
+#include "methods.h"
 #include "places.h"
 #include "profile_merge.h"
 #include "query.h"
@@ -44,9 +45,11 @@ typedef struct subject {
 
 /* What is summed of a stream. */
 typedef struct pair {
-    uint32_t process, epoch, kernel, user; /* process: index, or EC_NO_PROCESS */
+    uint32_t process, epoch, kernel, user, code; /* process: index, or EC_NO_PROCESS; code: epoch of methods */
+    int64_t last_utc_ns;
     uint64_t weight, events;
 } pair;
+enum { PAIR_KEY_BYTES = 5 * sizeof(uint32_t) };
 
 typedef struct run {
     const ec_profile_request *request;
@@ -62,6 +65,7 @@ typedef struct run {
     ea_stack_join *join;
     ec_sched *sched;
     ec_places *places;
+    ec_methods *methods;
     ec_tape *tape;
     int (*wants)(const struct run *r, const plan *p);
     subject *subjects; /* a ring: those that are in the window */
@@ -210,7 +214,7 @@ static int grow_slots(run *r) {
     if (!slots)
         return EA_ENOMEM;
     for (size_t i = 0; i < r->pair_count; i++) {
-        size_t at = ea_hash64(&r->pairs[i], 16, 0) & mask;
+        size_t at = ea_hash64(&r->pairs[i], PAIR_KEY_BYTES, 0) & mask;
         while (slots[at])
             at = (at + 1) & mask;
         slots[at] = (uint32_t)i + 1;
@@ -227,10 +231,12 @@ static int add_pair(run *r, const pair *add) {
         if (rc)
             return rc;
     }
-    size_t at = ea_hash64(add, 16, 0) & r->slot_mask;
+    size_t at = ea_hash64(add, PAIR_KEY_BYTES, 0) & r->slot_mask;
     for (; r->slots[at]; at = (at + 1) & r->slot_mask) {
         pair *p = &r->pairs[r->slots[at] - 1];
-        if (p->process == add->process && p->epoch == add->epoch && p->kernel == add->kernel && p->user == add->user) {
+        if (memcmp(p, add, PAIR_KEY_BYTES) == 0) {
+            if (p->last_utc_ns < add->last_utc_ns)
+                p->last_utc_ns = add->last_utc_ns;
             p->weight += add->weight;
             p->events += add->events;
             return 0;
@@ -277,6 +283,8 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     pair p = {.kernel = e->half[EA_STACK_KERNEL], .user = e->half[EA_STACK_USER], .weight = s->weight, .events = 1};
     p.process = ec_places_process(r->places, pid, s->utc_ns);
     p.epoch = ec_places_epoch(r->places, p.process, s->utc_ns);
+    p.code = ec_methods_epoch(r->methods, pid, s->utc_ns);
+    p.last_utc_ns = s->utc_ns;
     if (!p.kernel && !p.user) {
         r->profile->without_stack[r->side]++;
         if (s->address)
@@ -642,6 +650,15 @@ static const char *process_name(const run *r, uint32_t process) {
     return p && *p->image_name ? ec_base_name(p->image_name) : "?";
 }
 
+/* The method that an address of no module was in. */
+static const ec_method *method_at(const run *r, const pair *p, uint64_t address) {
+    const ea_process *process = ec_places_get_process(r->places, p->process);
+    const ec_method *m = process ? ec_methods_find(r->methods, process->pid, address, p->last_utc_ns) : NULL;
+    if (m && m->begin_utc_ns != INT64_MIN && m->begin_utc_ns < process->life.begin_utc_ns)
+        return NULL; /* of a process that had this number before */
+    return m;
+}
+
 static int merge_pair(run *r, const pair *p) {
     uint32_t frames[FRAMES_MAX], process = 0;
     size_t n = 0;
@@ -652,7 +669,11 @@ static int merge_pair(run *r, const pair *p) {
         for (size_t i = 0; !rc && i < count && n < FRAMES_MAX; i++) {
             int is_kernel = ea_stack_is_kernel(addresses[i], r->pointer_size);
             const ea_module *m = ec_places_module(r->places, p->process, p->epoch, addresses[i], is_kernel, &unloaded);
-            rc = ec_merge_frame(r->merge, m, addresses[i], n > 0, &frames[n]);
+            const ec_method *method = NULL;
+            if (!is_kernel && (!m || unloaded))
+                method = method_at(r, p, addresses[i] - (n > 0)); /* a call may be the last that a method does */
+            rc = method ? ec_merge_method(r->merge, method->name, &frames[n])
+                        : ec_merge_frame(r->merge, m, addresses[i], n > 0, &frames[n]);
             n++;
         }
     }
@@ -664,6 +685,7 @@ static void end_stream(run *r) {
     ea_stacks_destroy(r->stacks);
     ec_sched_destroy(r->sched);
     ec_places_close(r->places);
+    ec_methods_close(r->methods);
     ea_u64_map_deinit(&r->by_irp);
     free(r->subjects);
     free(r->pairs);
@@ -672,6 +694,7 @@ static void end_stream(run *r) {
     r->stacks = NULL;
     r->sched = NULL;
     r->places = NULL;
+    r->methods = NULL;
     r->subjects = NULL;
     r->pairs = NULL;
     r->slots = NULL;
@@ -686,6 +709,8 @@ static int begin_stream(run *r, ea_err *err) {
     r->has_source = 0;
     r->pointer_size = 8;
     int rc = ec_places_open(&r->places, r->archive, r->stream, err);
+    if (!rc) /* without batches that hold methods nothing is read */
+        rc = ec_methods_open(&r->methods, r->archive, r->stream, NULL, NULL, err);
     if (!rc)
         rc = ea_stacks_create(&r->stacks, r->request->limit_stacks_bytes, err);
     if (!rc)

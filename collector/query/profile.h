@@ -31,6 +31,9 @@ const char *ec_weight_unit(enum ec_weight w);
  * EA_EUSAGE. */
 EA_MUST_CHECK int ec_weight_parse(const char *text, enum ec_weight *ret, const char **ret_counter, ea_err *err);
 
+/* What all methods stand under that .NET runtimes made at run time: they are in no module. */
+#define EC_PROFILE_METHODS "[JIT]"
+
 /* A module, whichever machine and process it was loaded in: the same file is the same module. */
 typedef struct ec_profile_module {
     const char *name; /* without folders; "?" for addresses that were in no module */
@@ -46,11 +49,12 @@ typedef struct ec_profile_module {
 /* A function of a module, or a place in it while nobody knows its name. */
 typedef struct ec_profile_frame {
     uint32_t module;
-    uint64_t offset;      /* from the module's base; of module 0 the address */
+    uint64_t offset;      /* from the module's base; of module 0 the address; of a method 0 */
     const char *function; /* NULL: unknown */
     const char *file;     /* NULL: unknown */
     uint32_t line;
-    const char *label; /* "ntdll.dll!RtlUserThreadStart", "ntdll.dll+0x1234", "0x7ff..." */
+    const char
+        *label; /* "ntdll.dll!RtlUserThreadStart", "ntdll.dll+0x1234", "[JIT]!Namespace.Class.Method", "0x7ff..." */
 } ec_profile_frame;
 
 /* Stacks that are alike: of one program and with the same frames. weight[1] and events[1] are of the other range, that

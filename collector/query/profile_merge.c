@@ -30,6 +30,8 @@ struct ec_merge {
     ea_arena arena;
     ea_bytes_map processes, modules, places, stacks, frames; /* -> index + 1 */
     list process_list, module_list, place_list, stack_list, frame_list;
+    ea_bytes_map methods;   /* name -> index of its place + 1 */
+    uint32_t method_module; /* that all methods stand under; 0: there is none yet */
     size_t limit_stacks;
     int has_names;
 };
@@ -73,6 +75,7 @@ int ec_merge_create(ec_merge **ret, size_t limit_stacks, int has_names) {
         ea_bytes_map_init(maps[i], 0);
     m->limit_stacks = limit_stacks ? limit_stacks : DEFAULT_LIMIT;
     m->has_names = has_names;
+    ea_bytes_map_init(&m->methods, 0);
     ec_profile_module *none = append(&m->module_list, sizeof *none);
     if (!none) {
         ec_merge_destroy(m);
@@ -90,6 +93,7 @@ void ec_merge_destroy(ec_merge *m) {
     ea_bytes_map *maps[] = {&m->processes, &m->modules, &m->places, &m->stacks, &m->frames};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         ea_bytes_map_deinit(maps[i]);
+    ea_bytes_map_deinit(&m->methods);
     list *lists[] = {&m->process_list, &m->module_list, &m->place_list, &m->stack_list, &m->frame_list};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         free(lists[i]->items);
@@ -223,6 +227,32 @@ static int frame_number(ec_merge *m, uint32_t module, uint64_t offset, const ec_
     return to->label ? 0 : EA_ENOMEM;
 }
 
+/* The module that methods stand under, which no file is behind. */
+static int method_module(ec_merge *m) {
+    if (m->method_module)
+        return 0;
+    ec_profile_module *to = append(&m->module_list, sizeof *to);
+    if (!to)
+        return EA_ENOMEM;
+    to->name = EC_PROFILE_METHODS;
+    to->path = to->pdb_path = "";
+    m->method_module = (uint32_t)m->module_list.count - 1;
+    return 0;
+}
+
+int ec_merge_method(ec_merge *m, const char *name, uint32_t *ret) {
+    int rc = known_or_next(m, &m->methods, name, strlen(name) + 1, m->place_list.count, ret);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    rc = method_module(m);
+    place *to = rc ? NULL : append(&m->place_list, sizeof *to);
+    uint32_t *frame = to ? ea_arena_alloc(&m->arena, sizeof *frame) : NULL;
+    if (!frame)
+        return EA_ENOMEM;
+    *to = (place){.module = m->method_module, .frames = frame, .frame_count = 1};
+    return frame_number(m, m->method_module, 0, &(ec_profile_function){.name = name}, frame);
+}
+
 typedef struct naming {
     ec_merge *m;
     place **places; /* of the module, by offset */
@@ -274,7 +304,7 @@ static int name_modules(ec_merge *m, const ec_profile_namer *namer, ec_profile *
         for (next = i; next < n && order[next]->module == order[i]->module; next++)
             if (order[next]->offset <= UINT32_MAX)
                 offsets[count++] = (uint32_t)(order[next]->offset - order[next]->is_return);
-        if (!order[i]->module || !count)
+        if (!order[i]->module || order[i]->module == m->method_module || !count)
             continue;
         naming in = {m, order + i, count};
         ea_err why = {0};

@@ -13,11 +13,16 @@ EVENTS = ("Method/LoadVerbose", "Method/UnloadVerbose", "Method/DCStartVerbose",
 
 
 def methods(env):
-    """[(pid, start, size, begin or None, end or None, name)] of the trace, in the order of the events."""
-    found, last = [], {}
+    """The methods of the trace."""
     text = env.run([env.agent, "dump", "--format", "jsonl", "--no-names", *(x for n in EVENTS for x in ("--class", n)),
                     *traces.paths(NAME, env.build)]).stdout
-    for event in map(json.loads, text.splitlines()):
+    return fold(map(json.loads, text.splitlines()), "time")
+
+
+def fold(events, time):
+    """[(pid, start, size, begin or None, end or None, name)] of method events, in their order. time: what they call their time."""
+    found, last = [], {}
+    for event in events:
         f, runtime = event["fields"], event["provider"].startswith("e13c0d23")
         start, size = int(f["MethodStartAddress"], 16), f["MethodSize"]
         load, unload = runtime and event["id"] == 143, runtime and event["id"] == 144
@@ -28,11 +33,11 @@ def methods(env):
         if before and before["end"] is None:
             if not load and not unload:
                 continue
-            before["end"] = event["time"]
+            before["end"] = event[time]
         if unload and before:
             continue
-        last[key] = {"pid": event["pid"], "start": start, "size": size, "begin": event["time"] if load else before["end"] if before else None,
-                     "end": event["time"] if unload else None, "name": ".".join(filter(None, (f["MethodNamespace"], f["MethodName"])))}
+        last[key] = {"pid": event["pid"], "start": start, "size": size, "begin": event[time] if load else before["end"] if before else None,
+                     "end": event[time] if unload else None, "name": ".".join(filter(None, (f["MethodNamespace"], f["MethodName"])))}
         found.append(last[key])
     return found
 

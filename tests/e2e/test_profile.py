@@ -1,6 +1,6 @@
 """`etwcollector profile` over stored events: samples by process and module of a real machine agree with a naive recount; of a
 generated machine every sample's whole stack, with the module and offset of each address, is what the truth says, and so are counter
-samples, disk times and faults. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up.
+samples, disk times and faults. Frames of no module are the methods that a .NET runtime made there. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up.
 """
 import collections
 import datetime
@@ -10,6 +10,7 @@ import subprocess
 import harness
 import naive_stacks
 import profile_formats
+import test_methods
 import test_stacks
 import test_tracegen
 import traces
@@ -41,10 +42,13 @@ def base_name(path):
 # ---- the real machine ----
 
 class NaiveModules:
-    """Modules of each process, out of Image events: a list, searched."""
+    """Modules of each process, out of Image events, and the methods that were compiled there: lists, searched."""
 
     def __init__(self, records):
         self.rows, self.processes, self.threads = collections.defaultdict(list), {}, {}
+        self.methods, self.known = collections.defaultdict(list), {}
+        for method in test_methods.fold((r for r in records if r["name"] in test_methods.EVENTS), "clock"):
+            self.methods[method["pid"]].append(method)
         for record in records:
             fields, clock, name = record["fields"], record["clock"], record["name"]
             if name in ("Image/Load", "Image/DCStart", "Image/DCEnd", "Image/Unload"):
@@ -61,11 +65,19 @@ class NaiveModules:
             elif name in ("Thread/DCStart", "Thread/Start", "Thread/DCEnd"):
                 self.threads.setdefault(fields["TThreadId"], fields["ProcessId"])
 
-    def find(self, pid, address, clock):
+    def method(self, pid, address, clock):
+        if (pid, address) not in self.known:
+            self.known[pid, address] = [m for m in self.methods[pid] if m["start"] <= address < m["start"] + m["size"]]
+        there = [m for m in self.known[pid, address] if (m["begin"] is None or m["begin"] <= clock) and (m["end"] is None or clock < m["end"])]
+        return max(there, key=lambda m: m["start"])["name"] if there else None
+
+    def find(self, pid, address, clock, is_return=False):
+        """(name of the module, name of the method or None)"""
         rows = self.rows[0 if address >> 63 else pid]
         inside = [row for row in rows if row[0] <= address < row[0] + row[1]]
         alive = [row for row in inside if (row[2] is None or row[2] <= clock) and (row[3] is None or clock < row[3])]
-        return (alive or inside or [[0, 0, 0, 0, "?"]])[0][4]
+        method = None if alive or address >> 63 else self.method(pid, address - is_return, clock)
+        return ("[JIT]", method) if method else ((alive or inside or [[0, 0, 0, 0, "?"]])[0][4], None)
 
 
 def walk_pids(records):
@@ -77,7 +89,7 @@ def walk_pids(records):
 def check_real(env, checks, asked):
     records = test_stacks.records(env.agent, traces.paths("clr-kernel-win8-x64", env.build))
     judge, modules, pids = naive_stacks.Join(records), NaiveModules(records), walk_pids(records)
-    by_process, by_module = collections.Counter(), collections.Counter()
+    by_process, by_module, by_methods = collections.Counter(), collections.Counter(), collections.Counter()
     for event in judge.events:
         record = records[event.ordinal]
         if record["name"] != "PerfInfo/SampleProf":
@@ -86,7 +98,9 @@ def check_real(env, checks, asked):
         address = frames[0] if frames else int(record["fields"]["InstructionPointer"], 0)
         pid = pids.get((event.clock, event.tid), 0 if event.tid == 0 else modules.threads.get(event.tid, 1 << 33))
         by_process["Idle" if pid == 0 else modules.processes.get(pid, "?")] += record["fields"]["Count"]
-        by_module[modules.find(pid, address, event.clock)] += record["fields"]["Count"]
+        by_module[modules.find(pid, address, event.clock)[0]] += record["fields"]["Count"]
+        found = [modules.find(pid, a, event.clock, i > 0)[1] for i, a in enumerate(frames or [address])]
+        by_methods[tuple(f"[JIT]!{name}" for name in reversed(found) if name)] += record["fields"]["Count"]
     told = asked.json("--host", "real", "--weight", "samples")
     got = collections.Counter()
     for parent, frame, _, total in told["nodes"]:
@@ -99,6 +113,13 @@ def check_real(env, checks, asked):
     for name, count in by_module.items():
         want[name.lower()] += count
     checks.equal(+told_modules, +want, "samples by module of the real machine")
+    got = collections.Counter()
+    for path, count in profile_formats.tree(json.dumps(told)).items():
+        got[tuple(frame for frame in path if frame.startswith("[JIT]"))] += count
+    checks.equal(got, by_methods, "samples by the managed methods on their stacks")
+    managed = {name for path in by_methods for name in path}
+    checks.that(len(managed) > 20 and want["[jit]"] > 0, f"hardly a managed method was met: {len(managed)}, {want['[jit]']} samples in them")
+    print(f"{sum(n for path, n in by_methods.items() if path)} samples have managed methods on their stacks, {len(managed)} methods")
     outcomes = {key: value for key, value in told["halves"].items() if value}
     checks.equal(outcomes, dict(judge.outcomes), "outcomes of the real machine's halves")
     checks.equal(told["keys_undefined"], 0, "keys that are not defined in the real machine's stacks")
