@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import harness
 import traces
 
+PEBS_INDEX, PMC_COUNTERS = 7, 8  # EVENT_HEADER_EXT_TYPE_
 IMAGE_ID, SYS_CONFIG_EX = "b3e675d7-2554-4f18-830b-2762732560de", "9b79ee91-b5fd-41c0-a243-4248e266e9d0"
 # test of snail-server -> (kernel group or class GUID, opcode, version), name of ours
 RECORDS = {
@@ -118,6 +119,42 @@ def headers_trace(records):
     return head + bytes(used - len(head)) + b"\xff" * (size - used) + buffer(others, size, 1, False), 2 + len(others)
 
 
+def counters_trace(records):
+    """A file with the recorded counter configuration, then a context switch under each recorded header with counters, whose size
+    is made that of both. Returns it, the counters' names, [(header's test, expected values, expected PEBS address or None)], and the
+    switch's payload."""
+    by_test = {record["test"]: record for record in records}
+    config, switch = (by_test[f"Kernel_{name}EventView"] for name in ("PerfinfoV2PmcCounterConfig", "ThreadV4ContextSwitch"))
+    names = [cpp_string(e) for e in config["expect"] if e.startswith("event.counter_name(")]
+    payload = bytes.fromhex(switch["buffers"][0]["hex"])
+    made, wanted = [system_record(15, 48, 2, bytes.fromhex(config["buffers"][0]["hex"]), 2)], []
+    for test in ("PerfInfoTraceHeaderExtPmc", "PerfInfoTraceHeaderExtPebsExtPmc"):
+        expect = dict(e.split(", ", 1) for e in by_test[test]["expect"] if ", " in e)
+        values = [number(expect[f"trace_header.ext_pmc({i})"]) for i in range(number(expect["trace_header.ext_pmc_count()"]))]
+        header = bytearray.fromhex(by_test[test]["buffers"][0]["hex"])
+        struct.pack_into("<H", header, 4, len(header) + len(payload))
+        made.append(bytes(header) + payload)
+        wanted.append((test, values, number(expect.get("trace_header.ext_pebs()", ""))))
+    return trace(made), names, wanted, payload
+
+
+def check_counters(checks, agent, folder, records):
+    """Counters on context switches: names out of the configuration, values out of the header before the payload."""
+    data, names, wanted, payload = counters_trace(records)
+    path = folder / "counters.etl"
+    path.write_bytes(data)
+    lines = subprocess.run([agent, "dump", "--format", "raw", "--strict", path], stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    _, config, *switches = map(json.loads, lines)
+    checks.equal((config["name"], config["fields"]["CounterName"]), ("PerfInfo/PmcCtrConfig", names), "names of the counters")
+    checks.equal(names, ["BranchInstructions", "LLCReference"], "names that are expected")
+    checks.equal(len(switches), len(wanted), "context switches with counters")
+    for (test, values, pebs), event in zip(wanted, switches):
+        items = {item["type"]: bytes.fromhex(item["data"]) for item in event["extended"]}
+        checks.equal((event["name"], event["payload"]), ("Thread/CSwitch", payload.hex()), test)
+        checks.equal(dict(zip(names, struct.unpack("<2Q", items.pop(PMC_COUNTERS)), strict=True)), dict(zip(names, values, strict=True)), test)
+        checks.equal(items, {} if pebs is None else {PEBS_INDEX: struct.pack("<Q", pebs)}, f"{test}: what else came before the payload")
+
+
 def number(text):
     match = re.fullmatch(r"(0x[0-9a-fA-F']+|\d[\d']*)(?:ULL|U|LL)?", text.strip())
     return int(match.group(1).replace("'", ""), 0) if match else None
@@ -205,6 +242,7 @@ def main():
         data, header_count = headers_trace(kernel)
         path.write_bytes(data)
         headers = json.loads(subprocess.run([rewrite, path], stdout=subprocess.PIPE, check=True).stdout)
+        check_counters(checks, agent, pathlib.Path(folder), kernel)
     checks.equal((again["records"], again["whole"], again["raw_texts"]), (len(wanted) + 1,) * 2 + (0,), "payloads from their field values")
     checks.equal((named["records"], named["payloads"]), (len(described) + 1,) * 2, "TraceLogging records written again")
     for (what, metadata, payload), line in zip(described, told.splitlines()[1:], strict=True):
