@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "map.h"
 #include "places.h"
+#include "profile.h"
 #include "query.h"
 #include "stretches.h"
 #include "tables.h"
@@ -53,6 +54,9 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_FAULTS] = {"fault_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0),
         {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
         SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2), SUM("bytes", 3)}},
+    [EC_ACTIVITY_STACKS] = {"stacks", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1}, {"name", EC_KIND_TEXT, EC_OF_TEXT, 0},
+        {"hash", EC_KIND_HEX, EC_OF_KEY, 2}, {"depth", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), {"first", EC_KIND_TIME, EC_OF_SUM, 1},
+        {"last", EC_KIND_TIME, EC_OF_SUM, 2}, {"frames", EC_KIND_TEXT, EC_OF_TEXT, 1}}},
 };
 
 /* wdm.h KWAIT_REASON */
@@ -622,7 +626,26 @@ static void end_stream(ec_activity *a) {
     memset(a->cpus, 0, CPUS_MAX * sizeof *a->cpus);
 }
 
+static int add_stack(void *arg, const ec_stack_sum *s) {
+    ec_activity *a = arg;
+    row *r = NULL;
+    row_key k = {.key = {s->pid, s->tid, s->hash, s->depth},
+                 .text = {keep(a, s->name, strlen(s->name)), keep(a, s->frames, strlen(s->frames))},
+                 .image = keep(a, s->image, strlen(s->image))};
+    int rc = k.text[0] && k.text[1] && k.image ? find_row(a, &k, &r) : EA_ENOMEM;
+    if (rc)
+        return rc;
+    if (!r->sum[0] || (int64_t)r->sum[1] > s->first_utc_ns)
+        r->sum[1] = (uint64_t)s->first_utc_ns;
+    if (!r->sum[0] || (int64_t)r->sum[2] < s->last_utc_ns)
+        r->sum[2] = (uint64_t)s->last_utc_ns;
+    r->sum[0] += s->count;
+    return 0;
+}
+
 static int run_stream(ec_activity *a, ea_err *err) {
+    if (a->kind == EC_ACTIVITY_STACKS)
+        return ec_profile_stacks(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack, a, err);
     size_t first_row = a->count;
     ec_tape_event e;
     int rc = ec_places_open(&a->places, a->archive, a->stream, err);

@@ -33,23 +33,25 @@ typedef struct plan {
     ec_tape_plan tape; /* first */
     ea_stack_plan stack;
     uint8_t kind;
+    uint32_t name; /* of the class, among the run's */
 } plan;
 
 /* An event with a weight, until it leaves the window. */
 typedef struct subject {
     int64_t utc_ns;
     uint64_t weight, address; /* address: where it was, 0 unknown */
-    uint32_t pid;             /* of its header */
+    uint32_t pid, name;       /* pid: of its header */
     uint8_t is_open;          /* its weight comes later */
 } subject;
 
 /* What is summed of a stream. */
 typedef struct pair {
     uint32_t process, epoch, kernel, user, code; /* process: index, or EC_NO_PROCESS; code: epoch of methods */
-    int64_t last_utc_ns;
+    uint32_t pid, tid, name;                     /* 0 in a profile, which tells programs apart, not threads */
+    int64_t first_utc_ns, last_utc_ns;
     uint64_t weight, events;
 } pair;
-enum { PAIR_KEY_BYTES = 5 * sizeof(uint32_t) };
+enum { PAIR_KEY_BYTES = 8 * sizeof(uint32_t) };
 
 typedef struct run {
     const ec_profile_request *request;
@@ -83,6 +85,9 @@ typedef struct run {
     int64_t raw_from, raw_to;
     unsigned pointer_size;
     uint64_t steps;
+    int is_each_event;  /* every event counts, with its class and thread: ec_profile_stacks */
+    const char **names; /* of classes, each once */
+    uint32_t name_count;
 } run;
 
 static const char *const WEIGHT_NAMES[] = {
@@ -163,6 +168,20 @@ static void plan_kind(plan *p, const ea_class *c, enum ec_weight weight) {
             set_fields(p, c, KINDS[i].kind, KINDS[i].fields);
 }
 
+/* The number of a class's name. */
+static int number_name(run *r, const char *name, uint32_t *ret) {
+    name = name && *name ? name : "?";
+    for (*ret = 0; *ret < r->name_count; ++*ret)
+        if (strcmp(r->names[*ret], name) == 0)
+            return 0;
+    const char **grown = realloc(r->names, (r->name_count + 1) * sizeof *grown);
+    if (!grown)
+        return EA_ENOMEM;
+    r->names = grown;
+    r->names[r->name_count++] = name;
+    return 0;
+}
+
 static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     run *r = arg;
     plan *p = ea_arena_zalloc(&r->arena, 1, sizeof *p);
@@ -172,6 +191,8 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
         p->tape.fields[i] = -1;
     p->tape.addresses = -1;
     p->stack = ea_stack_plan_of(c);
+    if (r->is_each_event && number_name(r, c->name, &p->name))
+        return NULL;
     switch (p->stack.role) {
     case EA_STACK_IS_NOTHING:
         return NULL;
@@ -235,6 +256,8 @@ static int add_pair(run *r, const pair *add) {
     for (; r->slots[at]; at = (at + 1) & r->slot_mask) {
         pair *p = &r->pairs[r->slots[at] - 1];
         if (memcmp(p, add, PAIR_KEY_BYTES) == 0) {
+            if (p->first_utc_ns > add->first_utc_ns)
+                p->first_utc_ns = add->first_utc_ns;
             if (p->last_utc_ns < add->last_utc_ns)
                 p->last_utc_ns = add->last_utc_ns;
             p->weight += add->weight;
@@ -284,7 +307,14 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     p.process = ec_places_process(r->places, pid, s->utc_ns);
     p.epoch = ec_places_epoch(r->places, p.process, s->utc_ns);
     p.code = ec_methods_epoch(r->methods, pid, s->utc_ns);
-    p.last_utc_ns = s->utc_ns;
+    p.first_utc_ns = p.last_utc_ns = s->utc_ns;
+    if (r->is_each_event) {
+        if (!p.kernel && !p.user)
+            return 0;
+        p.pid = pid;
+        p.tid = e->tid;
+        p.name = s->name;
+    }
     if (!p.kernel && !p.user) {
         r->profile->without_stack[r->side]++;
         if (s->address)
@@ -317,7 +347,7 @@ static int subject_room(run *r) {
 static void use_clock(run *r) {
     const ea_clock *c = ec_tape_clock(r->tape);
     const ea_clock *was = &r->clock_copy;
-    if (c == r->clock && c->frequency == was->frequency && c->base_raw == was->base_raw &&
+    if (r->clock && c == r->clock && c->frequency == was->frequency && c->base_raw == was->base_raw &&
         c->base_utc_ns == was->base_utc_ns)
         return;
     r->clock = c;
@@ -421,6 +451,8 @@ static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *re
     enum ec_weight w = r->request->weight;
     uint64_t source, n;
     ec_stretch stretches[3];
+    if (r->is_each_event)
+        return 1;
     switch (p->kind) {
     case SAMPLE:
         if (w != EC_WEIGHT_CPU && w != EC_WEIGHT_SAMPLES)
@@ -489,8 +521,11 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
         if (rc)
             return rc;
         subject *s = &r->subjects[r->next_subject & r->subject_mask];
-        *s = (subject){
-            .utc_ns = ec_tape_utc_ns(r->tape, e), .weight = weight, .pid = e->pid, .is_open = (uint8_t)is_open};
+        *s = (subject){.utc_ns = ec_tape_utc_ns(r->tape, e),
+                       .weight = weight,
+                       .pid = e->pid,
+                       .name = p->name,
+                       .is_open = (uint8_t)is_open};
         if (p->kind == SAMPLE || p->kind == COUNTER_SAMPLE)
             s->address = ec_tape_u64_or_0(r->tape, e, ADDRESS);
         if (is_open) { /* without room it stays open: its end does not come */
@@ -680,6 +715,46 @@ static int merge_pair(run *r, const pair *p) {
     return rc ? rc : ec_merge_stack(r->merge, r->side, process, frames, n, p->weight, p->events);
 }
 
+static void add_frame(const run *r, const pair *p, uint64_t address, int is_return, ea_text *t) {
+    int is_kernel = ea_stack_is_kernel(address, r->pointer_size), unloaded;
+    const ea_module *m = ec_places_module(r->places, p->process, p->epoch, address, is_kernel, &unloaded);
+    const ec_method *method = !is_kernel && (!m || unloaded) ? method_at(r, p, address - (uint64_t)is_return) : NULL;
+    ea_text_printf(t, "%s{\"address\":\"0x%" PRIx64 "\"", t->len_bytes > 1 ? "," : "", address);
+    if (method) {
+        ea_text_str(t, ",\"method\":");
+        ea_text_json_str(t, method->name);
+    } else if (m) {
+        ea_text_str(t, ",\"module\":");
+        ea_text_json_str(t, ec_base_name(m->path));
+        ea_text_printf(t, ",\"offset\":\"0x%" PRIx64 "\"", address - m->base);
+    }
+    ea_text_char(t, '}');
+}
+
+static int tell_pair(const run *r, const pair *p, ea_text *t, int (*fn)(void *arg, const ec_stack_sum *s), void *arg) {
+    ec_stack_sum sum = {.name = r->names[p->name],
+                        .image = process_name(r, p->process),
+                        .pid = p->pid,
+                        .tid = p->tid,
+                        .count = p->events,
+                        .first_utc_ns = p->first_utc_ns,
+                        .last_utc_ns = p->last_utc_ns};
+    ea_text_clear(t);
+    ea_text_char(t, '[');
+    for (int h = 0; h < EA_STACK_HALVES; h++) {
+        size_t count;
+        const uint64_t *addresses = ea_stacks_get(r->stacks, h == EA_STACK_KERNEL ? p->kernel : p->user, &count);
+        if (!addresses || !count)
+            continue;
+        sum.hash = ea_hash64(addresses, count * sizeof *addresses, sum.hash);
+        for (size_t i = 0; i < count && sum.depth < FRAMES_MAX; i++)
+            add_frame(r, p, addresses[i], sum.depth++ > 0, t);
+    }
+    ea_text_char(t, ']');
+    sum.frames = t->data;
+    return t->failed ? EA_ENOMEM : fn(arg, &sum);
+}
+
 static void end_stream(run *r) {
     ea_stack_join_destroy(r->join);
     ea_stacks_destroy(r->stacks);
@@ -725,12 +800,13 @@ static int64_t later(int64_t utc_ns, int64_t by_ns) {
     return utc_ns > INT64_MAX - by_ns ? INT64_MAX : utc_ns + by_ns;
 }
 
-static int profile_stream(run *r, ea_err *err) {
+/* Reads the stream: its sums stand in pairs. */
+static int join_stream(run *r, ea_err *err) {
     enum ec_weight w = r->request->weight;
     int needs_history = w == EC_WEIGHT_READY || w == EC_WEIGHT_WAIT;
     int64_t late = later(r->to_utc_ns, LATE_NS);
     int rc = begin_stream(r, err);
-    if (!rc && !needs_history) {
+    if (!rc && !needs_history && !r->is_each_event) {
         r->wants = wants_intervals;
         rc = play(r, INT64_MIN, r->from_utc_ns, INT64_MAX, err);
     }
@@ -742,6 +818,12 @@ static int profile_stream(run *r, ea_err *err) {
     r->wants = wants_definitions;
     if (!rc && late < INT64_MAX && ea_stacks_count(r->stacks).undefined)
         rc = play(r, late, INT64_MAX, late, err);
+    return rc;
+}
+
+static int profile_stream(run *r, ea_err *err) {
+    enum ec_weight w = r->request->weight;
+    int rc = join_stream(r, err);
     for (size_t i = 0; !rc && i < r->pair_count; i++)
         if ((rc = merge_pair(r, &r->pairs[i])))
             rc = ea_fail(err, rc, "make a profile: too many different stacks; take less time");
@@ -867,5 +949,37 @@ int ec_profile_json(const ec_profile_request *request, ea_text *out, ea_err *err
     if (!rc)
         rc = ec_profile_write(p, EC_PROFILE_JSON, out, err);
     ec_profile_destroy(p);
+    return rc;
+}
+
+int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
+                      int (*fn)(void *arg, const ec_stack_sum *s), void *arg, ea_err *err) {
+    const ec_profile_request request = {.weight = EC_WEIGHT_SAMPLES};
+    run *r = calloc(1, sizeof *r);
+    ec_profile *p = calloc(1, sizeof *p); /* what join_stream counts */
+    ea_text t;
+    int rc = r && p ? 0 : ea_fail(err, EA_ENOMEM, "join stacks");
+    ea_text_init(&t);
+    if (!rc) {
+        r->request = &request;
+        r->profile = p;
+        r->archive = archive;
+        r->stream = stream;
+        r->is_each_event = 1;
+        r->from_utc_ns = from_utc_ns;
+        r->to_utc_ns = to_utc_ns;
+        ea_arena_init(&r->arena, 0);
+        rc = join_stream(r, err);
+        for (size_t i = 0; !rc && i < r->pair_count; i++)
+            if ((rc = tell_pair(r, &r->pairs[i], &t, fn, arg)))
+                rc = ea_fail(err, rc,
+                             rc == EA_ELIMIT ? "join stacks: more than 1,048,576 rows; take less time" : "join stacks");
+        end_stream(r);
+        ea_arena_deinit(&r->arena);
+        free(r->names);
+    }
+    ea_text_deinit(&t);
+    free(p);
+    free(r);
     return rc;
 }

@@ -131,6 +131,23 @@ typedef struct ec_profile {
 EA_MUST_CHECK int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err);
 void ec_profile_destroy(ec_profile *p); /* NULL is allowed */
 
+/* A stack, and how many events of a class a thread had with it. Borrowed during the call. */
+typedef struct ec_stack_sum {
+    const char *name;  /* of the class */
+    const char *image; /* of the process, "?" unknown */
+    uint32_t pid, tid;
+    uint64_t count, hash; /* hash: of the addresses */
+    int64_t first_utc_ns, last_utc_ns;
+    size_t depth;
+    const char *frames; /* JSON, the innermost first: [{"address","module","offset"} or {"address","method"}, ...] */
+} ec_stack_sum;
+
+/* All stacks of a stream's events from one time to another, each event of whatever class joined to its own. fn returns
+ * 0, or what ends it. Errors: EA_ELIMIT, EA_ENOMEM, EA_EDATABASE. */
+EA_MUST_CHECK int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,
+                                    int64_t to_utc_ns, int (*fn)(void *arg, const ec_stack_sum *s), void *arg,
+                                    ea_err *err);
+
 /* ---- what it looks like elsewhere ---- */
 
 #define EC_PROFILE_FORMATS(X)                                                                                          \

@@ -1,6 +1,7 @@
 """`etwcollector profile` over stored events: samples by process and module of a real machine agree with a naive recount; of a
 generated machine every sample's whole stack, with the module and offset of each address, is what the truth says, and so are counter
-samples, disk times and faults. Frames of no module are the methods that a .NET runtime made there. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up.
+samples, disk times and faults. Frames of no module are the methods that a .NET runtime made there. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up. The SQL table stacks has every
+event of the real machine with the stack of an exhaustive join.
 """
 import collections
 import datetime
@@ -123,6 +124,39 @@ def check_real(env, checks, asked):
     outcomes = {key: value for key, value in told["halves"].items() if value}
     checks.equal(outcomes, dict(judge.outcomes), "outcomes of the real machine's halves")
     checks.equal(told["keys_undefined"], 0, "keys that are not defined in the real machine's stacks")
+    return records, judge, modules
+
+
+def check_table(env, checks, store, records, judge, modules):
+    """The table stacks: every event of every class with the stack that the exhaustive join gives it, and each address's place."""
+    want, first, places = collections.Counter(), {}, collections.defaultdict(set)
+    for event in judge.events:
+        addresses = tuple(a for half in ("kernel", "user") for a in event.halves.get(half, ((),))[0] or ())
+        if not addresses:
+            continue
+        record = records[event.ordinal]
+        key = record["name"] or "?", event.tid, addresses
+        want[key] += 1
+        first.setdefault(key, record["time"])
+        if record["name"] == "PerfInfo/SampleProf":
+            pid = modules.threads.get(event.tid, 0)
+            places[key] |= {tuple(modules.find(pid, a, event.clock, i > 0) for i, a in enumerate(addresses))}
+    sql = "SELECT * FROM stacks"
+    got, began, wrong = collections.Counter(), {}, []
+    for row in map(json.loads, env.run([env.collector, "query", "--store", store, "--host", "real", "--format", "jsonl", "--rows", "0",
+                                        sql]).stdout.splitlines()):
+        frames = json.loads(row["frames"])
+        key = row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], tuple(int(f["address"], 16) for f in frames)
+        got[key] += row["count"]
+        began[key] = min(row["first"], began.get(key, row["first"]))
+        told = tuple(("[JIT]", f["method"]) if "method" in f else (f.get("module", "?"), None) for f in frames)
+        if len(frames) != row["depth"] or row["first"] > row["last"] or (places[key] and told not in places[key]):
+            wrong.append((row, places[key]))
+    checks.that(got == want, f"events by stack in SQL: {sum((want - got).values())} of {sum(want.values())} are missing, "
+                f"{sum((got - want).values())} are too many, such as {list((want - got).items())[:1]} and {list((got - want).items())[:1]}")
+    checks.that(not wrong, f"{len(wrong)} rows of stacks are not what the machine's modules and methods say, such as {wrong[:1]}")
+    checks.that(began == first, f"first times of stacks, such as {[(first[k], began.get(k)) for k in first if first[k] != began.get(k)][:1]}")
+    print(f"{len(got)} stacks of {sum(got.values())} events, of {len({key[0] for key in got})} classes")
 
 
 # ---- the generated machine ----
@@ -279,7 +313,7 @@ def test(env, checks, arguments):
     env.replay([trace], collector, agent="made", spool=env.folder / "made-spool", extra=["--batch-events", "3000"])
     asked = Asked(env, collector.store)
     rows = test_tracegen.rows(truth)
-    check_real(env, checks, asked)
+    check_table(env, checks, collector.store, *check_real(env, checks, asked))
     check_made(env, checks, asked, rows, test_stacks.records(env.agent, [trace]))
     check_forms(checks, asked)
     check_sums(checks, asked, rows)
