@@ -98,8 +98,10 @@ static int look_up_method(const options *o, uint32_t pid, place *p, const ec_mom
     ec_methods *methods = NULL;
     const ec_method *m = NULL;
     size_t count = 0;
+    const ec_archive_stream *streams = NULL;
     int rc = ec_archive_open(&archive, o->q.store, moment->fold.host, err);
-    const ec_archive_stream *streams = rc ? NULL : ec_archive_streams(archive, &count);
+    if (!rc)
+        rc = ec_archive_streams(archive, &streams, &count, err);
     for (size_t i = 0; i < count && !rc && !methods; i++)
         if (memcmp(streams[i].row.stream, moment->fold.stream, EA_STREAM_ID_BYTES) == 0)
             rc = ec_methods_open(&methods, archive, &streams[i], &pid, NULL, err);

@@ -675,8 +675,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
 
 int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kind kind, const char *host,
                     int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err) {
-    size_t count;
-    const ec_archive_stream *streams = ec_archive_streams(archive, &count);
+    size_t count = 0;
+    const ec_archive_stream *streams = NULL;
     ec_activity *a = calloc(1, sizeof *a);
     if (!a)
         return ea_fail(err, EA_ENOMEM, "sum events up");
@@ -693,6 +693,8 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
     ea_text_init(&a->scratch);
     a->cpus = calloc(CPUS_MAX, sizeof *a->cpus);
     int rc = a->cpus ? 0 : ea_fail(err, EA_ENOMEM, "sum events up");
+    if (!rc)
+        rc = ec_archive_streams(archive, &streams, &count, err);
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_stream_row *row_of = &streams[i].row;
         if ((host && strcmp(host, row_of->host) != 0) || row_of->end_utc_ns < from_utc_ns ||

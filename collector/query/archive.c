@@ -14,8 +14,10 @@ enum { CLASSES_MAX = 1 << 20 };
 
 struct ec_archive {
     ec_store *store;
+    char *host; /* whose streams; NULL: all */
     ea_registry *registry;
     ea_arena arena;
+    int has_streams; /* they were asked for, and are here */
     ec_archive_stream *streams;
     size_t stream_count, stream_capacity;
     const ea_class **classes;
@@ -72,8 +74,11 @@ static int add_stream(const ec_stream_row *row, void *arg) {
     a->streams = items;
     ec_archive_stream *s = &a->streams[a->stream_count++];
     s->row = *row;
-    for (size_t i = 0; i < sizeof row->stream; i++)
-        snprintf(s->id + 2 * i, 3, "%02x", row->stream[i]);
+    for (size_t i = 0; i < sizeof row->stream; i++) {
+        s->id[2 * i] = "0123456789abcdef"[row->stream[i] >> 4];
+        s->id[2 * i + 1] = "0123456789abcdef"[row->stream[i] & 15];
+    }
+    s->id[sizeof s->id - 1] = 0;
     return 0;
 }
 
@@ -137,14 +142,12 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err 
     ea_u64_map_init(&a->ordinals, 0);
     ea_u64_map_init(&a->damaged, 0);
     adding d = {.a = a, .err = err};
-    int rc = ec_store_open(&a->store, dir, &(ec_store_options){0}, err);
+    int rc = host && !(a->host = strdup(host)) ? ea_fail(err, EA_ENOMEM, "open %s", dir) : 0;
+    if (!rc)
+        rc = ec_store_open(&a->store, dir, &(ec_store_options){0}, err);
     /* from here on this connection sees one state of the index */
     if (!rc && sqlite3_exec(ec_store_database(a->store), "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
         rc = ea_fail(err, EA_EDATABASE, "read %s/index.db: %s", dir, sqlite3_errmsg(ec_store_database(a->store)));
-    if (!rc)
-        rc = ec_store_each_stream(a->store, host, add_stream, &d, err);
-    if (!rc)
-        rc = d.rc;
     if (!rc)
         rc = ea_registry_create(&a->registry, CLASSES_MAX, err);
     if (!rc)
@@ -170,6 +173,7 @@ void ec_archive_close(ec_archive *a) {
     free(a->set_capacities);
     free(a->classes);
     free(a->streams);
+    free(a->host);
     ea_bytes_map_deinit(&a->by_name);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
@@ -185,9 +189,18 @@ ec_store *ec_archive_store(ec_archive *a) {
 ea_registry *ec_archive_registry(ec_archive *a) {
     return a->registry;
 }
-const ec_archive_stream *ec_archive_streams(const ec_archive *a, size_t *ret_count) {
+int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret_count, ea_err *err) {
+    if (!a->has_streams) {
+        adding d = {.a = a, .err = err};
+        a->stream_count = 0;
+        int rc = ec_store_each_stream(a->store, a->host, add_stream, &d, err);
+        if (rc || d.rc)
+            return rc ? rc : d.rc;
+        a->has_streams = 1;
+    }
+    *ret = a->streams;
     *ret_count = a->stream_count;
-    return a->streams;
+    return 0;
 }
 const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count) {
     *ret_count = a->set_count;

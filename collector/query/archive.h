@@ -27,7 +27,9 @@ void ec_archive_close(ec_archive *a); /* NULL is allowed */
 
 ec_store *ec_archive_store(ec_archive *a);
 ea_registry *ec_archive_registry(ec_archive *a);
-const ec_archive_stream *ec_archive_streams(const ec_archive *a, size_t *ret_count);
+/* The streams, in the order in which they were first received; borrowed until close. They are read when they are first
+ * asked for: a question about classes or machines' tables needs none of them. */
+EA_MUST_CHECK int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret_count, ea_err *err);
 /* Sets of classes that have a name, in the order in which the store learnt of them. */
 const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count);
 /* The set of a name, in any case; NULL. */

@@ -863,9 +863,9 @@ static int note_host(run *r, const char *host) {
 }
 
 static int profile_range(run *r, int side, int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err) {
-    size_t count;
-    const ec_archive_stream *streams = ec_archive_streams(r->archive, &count);
-    int rc = 0;
+    size_t count = 0;
+    const ec_archive_stream *streams = NULL;
+    int rc = ec_archive_streams(r->archive, &streams, &count, err);
     r->side = side;
     r->from_utc_ns = from_utc_ns;
     r->to_utc_ns = to_utc_ns;

@@ -434,10 +434,13 @@ static int find_raw_times(ec_scan *s) {
 
 /* Opens the next batch that may hold something: 1, 0 at the end. */
 static int next_batch(ec_scan *s, ea_err *err) {
-    size_t streams;
-    const ec_archive_stream *all = ec_archive_streams(s->archive, &streams);
+    size_t streams = 0;
+    const ec_archive_stream *all = NULL;
     ea_batch_close(s->view);
     s->view = NULL;
+    int streams_rc = ec_archive_streams(s->archive, &all, &streams, err);
+    if (streams_rc)
+        return streams_rc;
     for (;;) {
         if (!s->find) {
             if (s->is_nothing || s->next_stream == streams)

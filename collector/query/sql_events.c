@@ -34,19 +34,21 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     const source *from = aux;
     ea_err err = {0};
     ea_text sql;
-    size_t streams;
+    size_t streams = 0;
+    const ec_archive_stream *s = NULL;
     (void)argc, (void)argv;
     table *t = sqlite3_malloc(sizeof *t);
     if (!t)
         return SQLITE_NOMEM;
     memset(t, 0, sizeof *t);
     t->sql = from->sql;
-    const ec_archive_stream *s = ec_archive_streams(from->sql->archive, &streams);
+    int rc = ec_archive_streams(from->sql->archive, &s, &streams, &err);
     for (size_t i = 0; i < streams; i++)
         t->rows += (double)s[i].row.event_count;
     if (from->set)
         t->rows /= 16;
-    int rc = ec_shape_init(&t->shape, from->set, &err);
+    if (!rc)
+        rc = ec_shape_init(&t->shape, from->set, &err);
     ea_text_init(&sql);
     ea_text_str(&sql, "CREATE TABLE t(");
     for (size_t i = 0; !rc && i < t->shape.count; i++) {
@@ -57,7 +59,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
         ea_text_printf(&sql, " %s%s", ec_kind_type(c->kind), c->hidden ? " HIDDEN" : "");
     }
     ea_text_char(&sql, ')');
-    int code = rc || sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, sql.data);
+    int code = rc == EA_ENOMEM || sql.failed ? SQLITE_NOMEM : rc ? SQLITE_ERROR : sqlite3_declare_vtab(db, sql.data);
     ea_text_deinit(&sql);
     if (code != SQLITE_OK) {
         *ret_message = sqlite3_mprintf("%s", rc ? err.message : sqlite3_errmsg(db));

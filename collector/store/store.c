@@ -23,6 +23,7 @@ enum {
     DEFAULT_SEGMENT_MIB = 256,
     INDEXED_PIDS = 4096, /* a batch with more is not indexed by pid: it may hold any */
     STREAM_DICTIONARIES = 8,
+    STREAMS_AT_ONCE = 64, /* rows that are read before they are given out */
     CACHED_DEFINITIONS = 4096,
 };
 
@@ -122,7 +123,7 @@ static const char DEFINITIONS_SCHEMA[] =
                    " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host,"              \
                    " e.batch_count, e.event_count, e.byte_count FROM streams s"                                        \
                    " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"                                         \
-                   " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT 1")
+                   " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT ?3")
 
 enum statement {
 #define X(name, sql) ST_##name,
@@ -1258,39 +1259,48 @@ int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_ra
     return 0;
 }
 
+static void read_stream(sqlite3_stmt *st, ec_stream_row *r) {
+    *r = (ec_stream_row){.stream_id = (uint64_t)sqlite3_column_int64(st, 0)};
+    copy_text(r->host, sizeof r->host, st, 1);
+    const void *stream = sqlite3_column_blob(st, 2);
+    if (stream && sqlite3_column_bytes(st, 2) == EA_STREAM_ID_BYTES)
+        memcpy(r->stream, stream, EA_STREAM_ID_BYTES);
+    r->batch_count = (uint64_t)sqlite3_column_int64(st, 3);
+    r->event_count = (uint64_t)sqlite3_column_int64(st, 4);
+    r->byte_count = (uint64_t)sqlite3_column_int64(st, 5);
+    r->highest_number = (uint64_t)sqlite3_column_int64(st, 6);
+    r->missing_count = r->highest_number - (uint64_t)sqlite3_column_int64(st, 7);
+    r->begin_utc_ns = sqlite3_column_int64(st, 8);
+    r->end_utc_ns = sqlite3_column_int64(st, 9);
+    r->received_first_utc_ns = sqlite3_column_int64(st, 10);
+    r->received_last_utc_ns = sqlite3_column_int64(st, 11);
+    copy_text(r->source_host, sizeof r->source_host, st, 12);
+    r->expired_batch_count = (uint64_t)sqlite3_column_int64(st, 13);
+    r->expired_event_count = (uint64_t)sqlite3_column_int64(st, 14);
+    r->expired_byte_count = (uint64_t)sqlite3_column_int64(st, 15);
+}
+
 int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg), void *arg,
                          ea_err *err) {
+    ec_stream_row *rows = malloc(STREAMS_AT_ONCE * sizeof *rows);
     int64_t after = 0;
-    for (;;) {
-        /* one row at a time, the statement reset before fn: fn may call this store, and no read transaction stays open
-         */
-        sqlite3_stmt *st = bind(s, ST_EACH_STREAM, "ti", host, after);
-        int rc = row(s, st, "read the streams", err);
-        if (rc != 1)
-            return rc;
-        ec_stream_row r = {.stream_id = (uint64_t)sqlite3_column_int64(st, 0)};
-        copy_text(r.host, sizeof r.host, st, 1);
-        const void *stream = sqlite3_column_blob(st, 2);
-        if (stream && sqlite3_column_bytes(st, 2) == EA_STREAM_ID_BYTES)
-            memcpy(r.stream, stream, EA_STREAM_ID_BYTES);
-        r.batch_count = (uint64_t)sqlite3_column_int64(st, 3);
-        r.event_count = (uint64_t)sqlite3_column_int64(st, 4);
-        r.byte_count = (uint64_t)sqlite3_column_int64(st, 5);
-        r.highest_number = (uint64_t)sqlite3_column_int64(st, 6);
-        r.missing_count = r.highest_number - (uint64_t)sqlite3_column_int64(st, 7);
-        r.begin_utc_ns = sqlite3_column_int64(st, 8);
-        r.end_utc_ns = sqlite3_column_int64(st, 9);
-        r.received_first_utc_ns = sqlite3_column_int64(st, 10);
-        r.received_last_utc_ns = sqlite3_column_int64(st, 11);
-        copy_text(r.source_host, sizeof r.source_host, st, 12);
-        r.expired_batch_count = (uint64_t)sqlite3_column_int64(st, 13);
-        r.expired_event_count = (uint64_t)sqlite3_column_int64(st, 14);
-        r.expired_byte_count = (uint64_t)sqlite3_column_int64(st, 15);
-        done(st);
-        after = (int64_t)r.stream_id;
-        if (fn(&r, arg))
-            return 0;
+    int rc = rows ? 1 : ea_fail(err, EA_ENOMEM, "read the streams");
+    while (rc == 1) {
+        /* some rows at a time, the statement reset before fn: fn may call this store, and no read transaction stays
+         * open */
+        size_t count = 0;
+        sqlite3_stmt *st = bind(s, ST_EACH_STREAM, "tii", host, after, (int64_t)STREAMS_AT_ONCE);
+        while ((rc = row(s, st, "read the streams", err)) == 1)
+            read_stream(st, &rows[count++]);
+        if (rc || !count)
+            break;
+        after = (int64_t)rows[count - 1].stream_id;
+        rc = 1;
+        for (size_t i = 0; rc && i < count; i++)
+            rc = !fn(&rows[i], arg);
     }
+    free(rows);
+    return rc;
 }
 
 int ec_store_next_batch(ec_store *s, uint64_t stream_id, uint64_t after, ec_batch_row *ret, ea_err *err) {

@@ -157,6 +157,52 @@ static void stores_and_reads(void **state) {
     free_all(sent, SENT);
 }
 
+typedef struct listing {
+    const fixture *f;
+    size_t count, limit;
+    uint64_t last_id, batches;
+} listing;
+
+/* Rows are in order, and the store may be asked while they come. */
+static int list_one(const ec_stream_row *row, void *arg) {
+    listing *l = arg;
+    ec_batch_row batch;
+    ea_err err;
+    char name[16];
+    snprintf(name, sizeof name, "host-%03zu", l->count);
+    assert_string_equal(row->host, name);
+    assert_true(row->stream_id > l->last_id);
+    assert_int_equal(row->highest_number, 1);
+    l->batches += ec_store_next_batch(l->f->store, row->stream_id, 0, &batch, &err) == 1;
+    l->last_id = row->stream_id;
+    return ++l->count == l->limit;
+}
+
+static void lists_many_streams(void **state) {
+    enum { HOSTS = 150 };
+    static const size_t LIMITS[] = {0, 1, 63, 64, 65, 128, HOSTS};
+    fixture *f = *state;
+    test_batch sent;
+    char name[16];
+    int rows = 0;
+    make_all(&sent, 1);
+    open_store(f);
+    for (int i = 0; i < HOSTS; i++) {
+        snprintf(name, sizeof name, "host-%03d", i);
+        assert_int_equal(append(f, name, &sent), EC_STORED);
+    }
+    commit(f);
+    for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
+        listing l = {.f = f, .limit = LIMITS[i]};
+        assert_int_equal(ec_store_each_stream(f->store, NULL, list_one, &l, &f->err), 0);
+        assert_int_equal(l.count, LIMITS[i] ? LIMITS[i] : HOSTS);
+        assert_int_equal(l.batches, l.count);
+    }
+    assert_int_equal(ec_store_each_stream(f->store, "host-149", count_rows, &rows, &f->err), 0);
+    assert_int_equal(rows, 1);
+    free_all(&sent, 1);
+}
+
 static void duplicates_and_conflicts(void **state) {
     fixture *f = *state;
     test_batch sent[SENT], other;
@@ -733,6 +779,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(deleted_batches_stay_known, setup, teardown),
         cmocka_unit_test_setup_teardown(young_segments_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(stores_and_reads, setup, teardown),
+        cmocka_unit_test_setup_teardown(lists_many_streams, setup, teardown),
         cmocka_unit_test_setup_teardown(duplicates_and_conflicts, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
