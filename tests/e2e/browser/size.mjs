@@ -1,0 +1,51 @@
+// Times of a large fleet's pages: prints "paint MS WHAT" and "act MS WHAT" lines.
+// usage: node size.mjs WORLD.json    WORLD: {url, chromium, first, some}
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+const { chromium } = createRequire(join(process.cwd(), 'package.json'))('playwright-core');
+const world = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+const browser = await chromium.launch({
+  executablePath: world.chromium,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+});
+const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+page.setDefaultTimeout(120_000);
+
+// Milliseconds in the page from a beginning until a condition holds and is painted.
+async function timed(kind, what, begin, condition, argument) {
+  await page.evaluate(([source, arg]) => {
+    window.waiting = new Promise((done) => {
+      const start = performance.now(), holds = new Function('arg', `return (${source})(arg)`);
+      const look = () => (holds(arg) ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - start))) : requestAnimationFrame(look));
+      window.begin = look;
+    });
+  }, [String(condition), argument]);
+  await begin();
+  await page.evaluate(() => window.begin());
+  console.log(`${kind} ${(await page.evaluate(() => window.waiting)).toFixed(0)} ${what}`);
+}
+async function painted(what, address, condition) {
+  await page.goto(address, { waitUntil: 'commit' });
+  await page.waitForFunction(condition, null, { polling: 'raf' });
+  const ms = await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now())))));
+  const first = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0);
+  console.log(`paint ${first.toFixed(0)} ${what}: first paint`);
+  console.log(`paint ${ms.toFixed(0)} ${what}: the rows are there`);
+}
+const rows = () => document.querySelectorAll('main tbody tr').length > 50;
+await painted('warming up', world.url, rows);
+await painted('Fleet', world.url, rows);
+await timed('act', 'Fleet: search for a machine', () => page.getByLabel('Machine', { exact: true }).fill(world.some), (some) => [...document.querySelectorAll('main tbody tr')].length === 10 && document.querySelector('main tbody').innerText.includes(some), world.some);
+await page.getByLabel('Machine', { exact: true }).fill('');
+await page.waitForFunction(rows);
+await timed('act', 'Fleet: sort by events', () => page.getByRole('button', { name: 'Events', exact: true }).click(), () => document.querySelector('th[aria-sort=ascending]') && document.querySelectorAll('main tbody tr').length > 50);
+await painted('Events', world.url + '?page=events', rows);
+await timed('act', 'Events: the next page', () => page.getByRole('button', { name: 'Next page' }).click(), () => /cursor=/.test(location.search) && [...document.querySelectorAll('button')].some((b) => b.textContent === 'First page') && !/asking/.test(document.body.innerText));
+await page.goto(world.url + '?page=events');
+await page.waitForFunction(rows);
+await timed('act', 'Events: one class', () => page.locator('main tbody tr a[href*="class="]').first().click(), () => /class=/.test(location.search) && !document.querySelector('thead')?.innerText.includes('provider_name') && document.querySelectorAll('main tbody tr').length > 0);
+await painted('Host', world.url + '?page=host&host=' + world.first, () => document.querySelector('main canvas') && document.querySelectorAll('.tree tbody tr').length > 5);
+await timed('act', 'Host: the cursor moves', async () => { await page.locator('main canvas').first().focus(); await page.keyboard.press('End'); }, () => document.querySelectorAll('.tree tbody tr').length > 5);
+await browser.close();
