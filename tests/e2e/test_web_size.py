@@ -138,7 +138,7 @@ def measure(env, checks, machines, wanted, milliseconds):
             checks.equal(len(answer["items"]), 100, f"{path} {params}: events")
     checks.equal([r["host"] for r in web.get("hosts", q="big-0012")["items"]], [f"big-{i:05d}" for i in range(120, 130)], "a search for machines")
     world = env.folder / "world.json"
-    world.write_text(json.dumps({"url": web.address + "/", "chromium": test_dashboard.browser(), "first": "big-00001", "some": "big-0012"}))
+    world.write_text(json.dumps({"url": web.address + "/", "chromium": test_dashboard.browser(), "first": "big-00001", "last": last, "some": "big-0012"}))
     done = subprocess.run(["node", test_dashboard.BROWSER / "size.mjs", world], cwd=test_dashboard.packages(env), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, timeout=900)
     figures = 0

@@ -1,5 +1,5 @@
 // What several pages are made of: links, tables, notices, numbers.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { change, go, linkTo } from './state.js';
 
 export function Link({ to, children, ...rest }) {
@@ -59,13 +59,17 @@ function text(v) {
   return typeof v === 'object' ? JSON.stringify(v) : String(v);
 }
 
-// A text field that changes the view when one pauses.
+const PAUSE_MS = 150; // between two changes of the view while one types
+// A text field that changes the view: at the first letter at once, then when one pauses.
 export function Search({ name, label, view, placeholder, list, hotkey }) {
   const [value, set] = useState(view[name] ?? '');
+  const typed = useRef(0);
   useEffect(() => { set(view[name] ?? ''); }, [view[name]]);
   useEffect(() => {
     if (value === (view[name] ?? '')) return;
-    const t = setTimeout(() => change({ [name]: value, cursor: '' }, true), 150);
+    const now = Date.now(), pause = now - typed.current < PAUSE_MS ? PAUSE_MS : 0;
+    typed.current = now;
+    const t = setTimeout(() => change({ [name]: value, cursor: '' }, true), pause);
     return () => clearTimeout(t);
   }, [value]);
   return <label class="field"><span>{label}</span>
