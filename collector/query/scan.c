@@ -54,6 +54,7 @@ struct ec_scan {
     ec_find_filter filter;
     ec_find *find;
     size_t next_stream;
+    int is_in_stream; /* find is at a batch of the one before next_stream */
     const ec_archive_stream *stream;
     ec_found found;
     uint64_t ordinal;
@@ -442,23 +443,23 @@ static int next_batch(ec_scan *s, ea_err *err) {
     if (streams_rc)
         return streams_rc;
     for (;;) {
-        if (!s->find) {
+        if (!s->is_in_stream) {
             if (s->is_nothing || s->next_stream == streams)
                 return 0;
             s->stream = &all[s->next_stream++];
             if (!wants_stream(s, s->stream))
                 continue;
-            s->filter.stream_id = s->stream->row.stream_id;
-            int rc = ec_find_open(&s->find, ec_archive_store(s->archive), &s->filter, err);
+            int rc = s->find ? 0 : ec_find_open(&s->find, ec_archive_store(s->archive), &s->filter, err);
             if (rc)
                 return rc;
+            ec_find_stream(s->find, &s->stream->row);
+            s->is_in_stream = 1;
         }
         int rc = ec_find_next(s->find, &s->found, err);
         if (rc < 0)
             return rc;
         if (rc == 0) {
-            ec_find_close(s->find);
-            s->find = NULL;
+            s->is_in_stream = 0;
             continue;
         }
         if (!s->shape->set && s->found.kind == EA_BATCH_KEYFRAME)

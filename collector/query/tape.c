@@ -67,13 +67,14 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
         ec_tape_close(t);
         return ea_fail(err, EA_ENOMEM, "read events");
     }
-    t->filter = (ec_find_filter){.stream_id = options->stream->row.stream_id,
-                                 .from_utc_ns = options->from_utc_ns,
+    t->filter = (ec_find_filter){.from_utc_ns = options->from_utc_ns,
                                  .to_utc_ns = options->to_utc_ns,
                                  .classes = t->class_count == all ? NULL : t->classes,
                                  .class_count = t->class_count};
     if (t->class_count)
         rc = ec_find_open(&t->find, ec_archive_store(archive), &t->filter, err);
+    if (!rc && t->find)
+        ec_find_stream(t->find, &options->stream->row);
     if (rc) {
         ec_tape_close(t);
         return rc;

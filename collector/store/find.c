@@ -12,7 +12,9 @@ struct ec_find {
     ec_store *store;
     const ec_find_filter *filter;
     sqlite3_stmt *s;
-    int64_t *class_ids; /* ascending; of the classes that the filter wants and the store has */
+    uint64_t stream_id;     /* 0: no stream, or one that has nothing */
+    int64_t from_ns, to_ns; /* of a batch's range: a tick more on both sides */
+    int64_t *class_ids;     /* ascending; of the classes that the filter wants and the store has */
     size_t class_count;
 };
 
@@ -73,11 +75,20 @@ int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, e
         return rc;
     }
     int64_t from = filter->from_utc_ns, to = filter->to_utc_ns;
-    sqlite3_bind_int64(f->s, 1, (int64_t)filter->stream_id);
-    sqlite3_bind_int64(f->s, 2, from > INT64_MIN + TICK_NS ? from - TICK_NS : INT64_MIN);
-    sqlite3_bind_int64(f->s, 3, to < INT64_MAX - TICK_NS ? to + TICK_NS : INT64_MAX);
+    f->from_ns = from > INT64_MIN + TICK_NS ? from - TICK_NS : INT64_MIN;
+    f->to_ns = to < INT64_MAX - TICK_NS ? to + TICK_NS : INT64_MAX;
+    sqlite3_bind_int64(f->s, 2, f->from_ns);
+    sqlite3_bind_int64(f->s, 3, f->to_ns);
     *ret = f;
     return 0;
+}
+
+void ec_find_stream(ec_find *f, const ec_stream_row *stream) {
+    int is_known = stream->begin_utc_ns || stream->end_utc_ns; /* no time is in the index as NULL, here as 0 */
+    int is_elsewhere = is_known && (stream->end_utc_ns < f->from_ns || stream->begin_utc_ns > f->to_ns);
+    f->stream_id = is_elsewhere ? 0 : stream->stream_id;
+    sqlite3_reset(f->s);
+    sqlite3_bind_int64(f->s, 1, (int64_t)f->stream_id);
 }
 
 /* One LEB128 number: 1, 0 at the end or when it is none. */
@@ -121,7 +132,7 @@ static int has_pid(const ec_find *f, const uint8_t *at, size_t len_bytes) {
 
 int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
     int code;
-    if (f->filter->classes && !f->class_count)
+    if (!f->stream_id || (f->filter->classes && !f->class_count))
         return 0;
     while ((code = sqlite3_step(f->s)) == SQLITE_ROW) {
         if (f->filter->classes && sqlite3_column_type(f->s, 8) == SQLITE_BLOB &&
@@ -130,7 +141,7 @@ int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
         if (f->filter->pids && sqlite3_column_type(f->s, 9) == SQLITE_BLOB &&
             !has_pid(f, sqlite3_column_blob(f->s, 9), (size_t)sqlite3_column_bytes(f->s, 9)))
             continue;
-        *ret = (ec_found){.row = {.stream_id = f->filter->stream_id,
+        *ret = (ec_found){.row = {.stream_id = f->stream_id,
                                   .number = (uint64_t)sqlite3_column_int64(f->s, 0),
                                   .event_count = (uint32_t)sqlite3_column_int64(f->s, 1),
                                   .begin_utc_ns = sqlite3_column_int64(f->s, 2),

@@ -8,7 +8,6 @@
 typedef struct ec_find ec_find;
 
 typedef struct ec_find_filter {
-    uint64_t stream_id;
     int64_t from_utc_ns, to_utc_ns; /* both included */
     const ea_class_hash *classes;   /* any of these; NULL: of all classes */
     size_t class_count;
@@ -21,10 +20,13 @@ typedef struct ec_found {
     uint32_t kind; /* enum ea_batch_kind */
 } ec_found;
 
-/* Begins a search; the filter is borrowed until close. */
+/* Prepares a search; the filter is borrowed until close. */
 EA_MUST_CHECK int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, ea_err *err);
-/* The next batch with events that may hold some that the filter wants, by number: 1 and *ret, 0 at the end. What is not
- * given has none; a batch that is given may have none, too. */
+/* Begins with a stream; may be called again, for one stream after the other. The index is not asked about a stream
+ * whose events are all at other times. */
+void ec_find_stream(ec_find *f, const ec_stream_row *stream);
+/* The next batch of the stream with events that may hold some that the filter wants, by number: 1 and *ret, 0 at the
+ * end. What is not given has none; a batch that is given may have none, too. */
 EA_MUST_CHECK int ec_find_next(ec_find *f, ec_found *ret, ea_err *err);
 void ec_find_close(ec_find *f); /* NULL is allowed */
 

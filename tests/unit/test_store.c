@@ -1,5 +1,6 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
 #include "batches.h"
+#include "find.h"
 #include "platform.h"
 #include "retain.h"
 #include "segment.h"
@@ -201,6 +202,44 @@ static void lists_many_streams(void **state) {
     assert_int_equal(ec_store_each_stream(f->store, "host-149", count_rows, &rows, &f->err), 0);
     assert_int_equal(rows, 1);
     free_all(&sent, 1);
+}
+
+/* One search over streams at different times: whatever the range, the batches that the index has there. */
+static void finds_by_time_in_many_streams(void **state) {
+    enum { TICK_NS = 1000000 };
+    static const char *const NAMES[SENT] = {"host-0", "host-1", "host-2", "host-3", "host-4"};
+    fixture *f = *state;
+    test_batch sent[SENT];
+    make_all(sent, SENT);
+    open_store(f);
+    for (size_t i = 0; i < SENT; i++)
+        assert_int_equal(append(f, NAMES[i], &sent[i]), EC_STORED);
+    commit(f);
+    for (size_t from = 0; from < 2 * SENT; from++) {
+        for (int moved = -2; moved <= 2; moved++) {
+            int64_t edge = from % 2 ? sent[from / 2].end_utc_ns + 1 : sent[from / 2].begin_utc_ns;
+            ec_find_filter filter = {.from_utc_ns = edge + moved * TICK_NS, .to_utc_ns = sent[SENT / 2].end_utc_ns};
+            ec_find *find = NULL;
+            assert_int_equal(ec_find_open(&find, f->store, &filter, &f->err), 0);
+            for (size_t i = 0; i < SENT; i++) {
+                ec_stream_row stream;
+                ec_found found;
+                int is_there = sent[i].end_utc_ns >= filter.from_utc_ns - TICK_NS &&
+                               sent[i].begin_utc_ns <= filter.to_utc_ns + TICK_NS;
+                assert_int_equal(ec_store_each_stream(f->store, NAMES[i], keep_first, &stream, &f->err), 0);
+                ec_find_stream(find, &stream);
+                assert_int_equal(ec_find_next(find, &found, &f->err), is_there);
+                if (!is_there)
+                    continue;
+                assert_int_equal(found.row.stream_id, stream.stream_id);
+                assert_int_equal(found.row.number, i + 1);
+                if (i % 2) /* the next stream may begin before this one ended */
+                    assert_int_equal(ec_find_next(find, &found, &f->err), 0);
+            }
+            ec_find_close(find);
+        }
+    }
+    free_all(sent, SENT);
 }
 
 static void duplicates_and_conflicts(void **state) {
@@ -780,6 +819,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(young_segments_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(stores_and_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(lists_many_streams, setup, teardown),
+        cmocka_unit_test_setup_teardown(finds_by_time_in_many_streams, setup, teardown),
         cmocka_unit_test_setup_teardown(duplicates_and_conflicts, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
