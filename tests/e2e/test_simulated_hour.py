@@ -37,29 +37,42 @@ class Mood:
     """What the false collector does now; counts what it did."""
 
     def __init__(self):
-        self.now, self.asked, self.taken = None, {}, []
+        self.now, self.asked, self.taken, self.taking = None, {}, [], 0
         self._lock, self._nonsense = threading.Lock(), itertools.cycle(NONSENSE)
+
+    def ends(self):
+        """Nothing is taken any more, and what was being taken has been."""
+        with self._lock:
+            self.now = "over"
+        if not receiver.sleep_until(lambda: not self.taking, 60):
+            raise harness.Failure("the false collector does not end")
 
     def __call__(self, exchange):
         with self._lock:
-            self.asked[self.now] = self.asked.get(self.now, 0) + 1
+            now = self.now
+            self.asked[now] = self.asked.get(now, 0) + 1
+            self.taking += now == "a little"
             nonsense = next(self._nonsense)
-        if self.now == "slow":
+        if now == "slow":
             exchange.read_body(bytes_per_s=400_000)
             exchange.acknowledge([])
-        elif self.now == "deaf":
+        elif now == "deaf":
             exchange.read_body()
             exchange.wait(3600)
-        elif self.now == "nonsense":
+        elif now == "nonsense":
             nonsense(exchange)
-        elif self.now == "over":
+        elif now == "over":
             exchange.wait(3600)
         else:  # takes one batch of each request
-            exchange.read_body()
-            exchange.wait(0.2)
-            with self._lock:
-                self.taken.append(uploads.batches(exchange.body)[0])
-            exchange.acknowledge(exchange.heads()[:1])
+            try:
+                exchange.read_body()
+                exchange.wait(0.2)
+                with self._lock:
+                    self.taken.append(uploads.batches(exchange.body)[0])
+                exchange.acknowledge(exchange.heads()[:1])
+            finally:
+                with self._lock:
+                    self.taking -= 1
 
 
 def with_clock(env, **settings):
@@ -113,7 +126,7 @@ def hour(env, checks, collector, speed):
                 receiver.sleep_until(lambda: not run.running(), HOUR_S / len(moods) / speed)
                 checks.that(run.running(), f"{mood.now}: the agent ended: {run.messages()}")
             # what it took is not lost: it hands it on
-            mood.now = "over"
+            mood.ends()
             test_ledger.upload(env, collector, agent, sorted(mood.taken, key=lambda b: uploads.Head(b).number))
             between.target = collector.port
             between.plan = lambda _: proxy.Plan()
