@@ -15,7 +15,7 @@ enum {
     PACE_EVENTS = 256,
     PACE_MOST_NS = 100000000,
 };
-#define PACE_SPAN_NS INT64_C(1000000000)
+#define SECOND_NS INT64_C(1000000000)
 
 int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
     ea_feed *f = calloc(1, sizeof *f);
@@ -124,15 +124,15 @@ static void keep_pace(ea_feed *f, pace *p) {
         *p = (pace){now_ns, cpu_ns};
     int64_t ahead_ns = (cpu_ns - p->begin_cpu_ns) * 100 / percent - (now_ns - p->begin_ns);
     if (ahead_ns <= 0) {
-        if (now_ns - p->begin_ns >= PACE_SPAN_NS) /* what was not used is no credit */
+        if (now_ns - p->begin_ns >= SECOND_NS) /* what was not used is no credit */
             *p = (pace){now_ns, cpu_ns};
         return;
     }
     ahead_ns = ahead_ns < PACE_MOST_NS ? ahead_ns : PACE_MOST_NS;
     ea_sleep_ns(ahead_ns);
     f->paced_ns += ahead_ns;
-    ea_count(f->o.counters, EA_COUNT_source_paced_milliseconds, (uint64_t)(f->paced_ns / 1000000));
-    f->paced_ns %= 1000000;
+    ea_count(f->o.counters, EA_COUNT_source_paced_seconds, (uint64_t)(f->paced_ns / SECOND_NS));
+    f->paced_ns %= SECOND_NS;
 }
 
 int ea_feed_run(ea_feed *f, ea_err *err) {

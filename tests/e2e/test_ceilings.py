@@ -63,7 +63,7 @@ def paced(env, checks):
     after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - begun
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     checks.equal(done["ledger"]["events_acknowledged"], traces.event_count(SMALL), "paced: all events")
-    checks.that(done["ledger"]["source_paced_milliseconds"] > 0, f"paced: the time is counted: {done['ledger']}")
+    checks.that(done["ledger"]["source_paced_seconds"] > 0, f"paced: the time is counted: {done['ledger']}")
     # what comes before the first event and behind the last one is not paced
     checks.that(used <= 0.01 * seconds + 1, f"paced: {used:.2f} s of a processor in {seconds:.1f} s")
     collector.stop()
