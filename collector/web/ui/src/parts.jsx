@@ -63,13 +63,16 @@ const PAUSE_MS = 150; // between two changes of the view while one types
 // A text field that changes the view: at the first letter at once, then when one pauses.
 export function Search({ name, label, view, placeholder, list, hotkey }) {
   const [value, set] = useState(view[name] ?? '');
-  const typed = useRef(0);
-  useEffect(() => { set(view[name] ?? ''); }, [view[name]]);
+  const typed = useRef(0), sent = useRef(value);
+  useEffect(() => { // what comes back of one's own letters does not undo those typed since
+    const now = view[name] ?? '';
+    if (now !== sent.current) set(sent.current = now);
+  }, [view[name]]);
   useEffect(() => {
     if (value === (view[name] ?? '')) return;
     const now = Date.now(), pause = now - typed.current < PAUSE_MS ? PAUSE_MS : 0;
     typed.current = now;
-    const t = setTimeout(() => change({ [name]: value, cursor: '' }, true), pause);
+    const t = setTimeout(() => { sent.current = value; change({ [name]: value, cursor: '' }, true); }, pause);
     return () => clearTimeout(t);
   }, [value]);
   return <label class="field"><span>{label}</span>
