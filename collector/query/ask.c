@@ -103,11 +103,12 @@ static void add_param(ea_text *t, const ec_value *v) {
 
 static int send_question(int in, const ec_question *q, ea_err *err) {
     ea_text t;
-    uint8_t head[25];
+    uint8_t head[33];
     ea_store64(head, (uint64_t)q->limit_ns);
     ea_store64(head + 8, q->limit_bytes);
     ea_store64(head + 16, q->limit_rows);
-    head[24] = q->host != NULL;
+    ea_store64(head + 24, (uint64_t)getpid());
+    head[32] = q->host != NULL;
     ea_text_init(&t);
     ea_text_add(&t, head, sizeof head);
     add_string(&t, q->store);

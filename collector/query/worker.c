@@ -35,6 +35,7 @@ typedef struct worker {
     uint32_t param_count;
     int64_t deadline_ns;
     uint64_t limit_bytes, limit_rows;
+    uint64_t parent; /* process that asks */
     int is_late;
     uint64_t rows;
     uint8_t *out;
@@ -119,10 +120,10 @@ static const char *next_string(char **at, const char *stop) {
     return s[n] == 0 ? s : NULL;
 }
 
-/* u64 limit_ns, limit_bytes, limit_rows; u8 has a host; three strings (u32, bytes, NUL); u32 parameters, each of them
- * u8 type, 8 bytes value or length, bytes. */
+/* u64 limit_ns, limit_bytes, limit_rows, process that asks; u8 has a host; three strings (u32, bytes, NUL); u32
+ * parameters, each of them u8 type, 8 bytes value or length, bytes. */
 static int read_question(worker *w) {
-    enum { HEAD = 25 };
+    enum { HEAD = 33 };
     size_t n = 0;
     w->question = malloc(QUESTION_MAX);
     while (w->question && n < QUESTION_MAX) {
@@ -140,6 +141,7 @@ static int read_question(worker *w) {
     w->deadline_ns = limit > INT64_MAX - now ? INT64_MAX : now + limit;
     w->limit_bytes = ea_load64(w->question + 8);
     w->limit_rows = ea_load64(w->question + 16);
+    w->parent = ea_load64(w->question + 24);
     w->store = next_string(&at, w->question + n);
     w->host = w->store ? next_string(&at, w->question + n) : NULL;
     w->sql = w->host ? next_string(&at, w->question + n) : NULL;
@@ -169,6 +171,8 @@ static void limit_one(int which, uint64_t value) {
 static void limit(worker *w) {
     int64_t left_s = (w->deadline_ns - ea_monotonic_ns()) / NS;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if ((uint64_t)getppid() != w->parent) /* it ended before, and sends no signal any more */
+        _exit(0);
     (void)signal(SIGINT, SIG_IGN); /* the terminal sends it to parent and child; the parent decides */
     (void)signal(SIGPIPE, SIG_IGN);
     limit_one(RLIMIT_CORE, 0);
