@@ -30,7 +30,7 @@ tidy() {
     common=$({ cat .clang-tidy; sources '*.h' '*.proto' | sort -z | xargs -0 cat; } | sha256sum | cut -c1-16)
     export out common
     sources '*.c' | while IFS= read -r -d '' f; do
-        grep -qF "$PWD/$f\"" build/dev/compile_commands.json && printf '%s\0' "$f"
+        if grep -qF "$PWD/$f\"" build/dev/compile_commands.json; then printf '%s\0' "$f"; fi
     done | xargs -0 -n 1 -P "$jobs" bash -c '
         stamp=$out/$(echo "$1" | tr / _).$common.$(sha256sum <"$1" | cut -c1-16)
         [ -e "$stamp" ] && exit 0
