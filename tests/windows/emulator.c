@@ -30,6 +30,21 @@ static void read_named(emul_named *to, const char *text) {
     MultiByteToWideChar(CP_UTF8, 0, text, -1, to->name, sizeof to->name / sizeof *to->name - 1);
 }
 
+/* GUID N NAME: a keyword, level, task or opcode. */
+static void read_field(int kind, char *text) {
+    char *rest;
+    if (script.field_count == sizeof script.fields / sizeof *script.fields || strlen(text) <= 37)
+        return;
+    emul_named *p = &script.fields[script.field_count];
+    text[36] = 0;
+    if (ea_guid_parse(text, &p->guid))
+        return;
+    p->kind = kind;
+    p->value = strtoull(text + 37, &rest, 0);
+    read_named(p, rest + (*rest == ' '));
+    script.field_count++;
+}
+
 static void read_line(char *line) {
     char *value = strchr(line, '='), *rest;
     if (!value)
@@ -37,6 +52,8 @@ static void read_line(char *line) {
     *value++ = 0;
     if (strcmp(line, "trace") == 0 && script.trace_count < 8) {
         snprintf(script.traces[script.trace_count++], EMUL_FILE, "%s", value);
+    } else if (strcmp(line, "schemas") == 0 && script.schema_count < 8) {
+        snprintf(script.schemas[script.schema_count++], EMUL_FILE, "%s", value);
     } else if (strcmp(line, "rate") == 0) {
         script.rate = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "tdh-delay") == 0) {
@@ -58,14 +75,11 @@ static void read_line(char *line) {
             read_named(p, value + 37);
             script.provider_count++;
         }
-    } else if (strcmp(line, "keyword") == 0 && script.keyword_count < 64 && strlen(value) > 37) {
-        emul_named *p = &script.keywords[script.keyword_count];
-        value[36] = 0;
-        if (ea_guid_parse(value, &p->guid) == 0) {
-            p->value = strtoull(value + 37, &rest, 0);
-            read_named(p, rest + (*rest == ' '));
-            script.keyword_count++;
-        }
+    } else if (strcmp(line, "keyword") == 0) {
+        read_field(EA_TDH_KEYWORDS, value);
+    } else if (strcmp(line, "field") == 0) {
+        int kind = (int)strtol(value, &rest, 0);
+        read_field(kind, rest + (*rest == ' '));
     } else if (strcmp(line, "counter") == 0 && script.counter_count < 32) {
         emul_named *p = &script.counters[script.counter_count++];
         p->value = strtoull(value, &rest, 0);

@@ -10,6 +10,8 @@
  *     keyword=GUID N NAME a keyword of it
  *     counter=N MIN MAX NAME   a performance counter
  *     counters=N          how many of them the machine has at a time
+ *     schemas=PATH        an .etl file whose event and map information TDH knows, beside that of the traces
+ *     field=KIND GUID N NAME  a level (1), task (3) or opcode (4) of a provider; keyword= is kind 0
  *     tdh-delay=MS        each answer of TDH takes so long
  *     profile-privilege=0 the caller may not profile the system
  * Before it: the agent's etw_api.c, emulctl.c. After it: proto/etl reads the traces. Thread: any. */
@@ -67,15 +69,16 @@ void emul_unlock(void);
 ULONG emul_fault(const char *function);
 typedef struct emul_named {
     ea_guid guid;
+    int kind; /* of a field: EA_TDH_KEYWORDS, ... */
     uint64_t value;
     uint32_t low, high;
     WCHAR name[128];
 } emul_named;
 typedef struct emul_script {
-    char traces[8][EMUL_FILE];
-    uint32_t trace_count, rate, tdh_delay_ms, counters_at_once, may_profile;
-    emul_named providers[64], keywords[64], counters[32];
-    uint32_t provider_count, keyword_count, counter_count;
+    char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
+    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile;
+    emul_named providers[64], fields[64], counters[32];
+    uint32_t provider_count, field_count, counter_count;
 } emul_script;
 const emul_script *emul_what(void);
 

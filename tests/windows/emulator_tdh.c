@@ -1,4 +1,5 @@
-/* The emulator's TDH: providers and keywords that the script names. See emulator.h. */
+/* The emulator's TDH: providers, and their keywords, levels, tasks and opcodes, that the script names. See emulator.h.
+ */
 #include "emulator.h"
 
 #include <string.h>
@@ -44,10 +45,10 @@ ULONG WINAPI TdhEnumerateProviderFieldInformation(const GUID *provider, int kind
     Sleep(w->tdh_delay_ms);
     if (error || !provider || !bytes)
         return error ? error : ERROR_INVALID_PARAMETER;
-    for (uint32_t i = 0; kind == EA_TDH_KEYWORDS && i < w->keyword_count; i++)
-        if (memcmp(provider, w->keywords[i].guid.bytes, sizeof *provider) == 0) {
+    for (uint32_t i = 0; i < w->field_count; i++)
+        if (w->fields[i].kind == kind && memcmp(provider, w->fields[i].guid.bytes, sizeof *provider) == 0) {
             n++;
-            need += add_text(NULL, 0, w->keywords[i].name);
+            need += add_text(NULL, 0, w->fields[i].name);
         }
     if (!n)
         return ERROR_NOT_FOUND;
@@ -60,10 +61,10 @@ ULONG WINAPI TdhEnumerateProviderFieldInformation(const GUID *provider, int kind
     *bytes = need;
     out->count = n;
     out->kind = (ULONG)kind;
-    for (uint32_t i = 0, k = 0; i < w->keyword_count; i++)
-        if (memcmp(provider, w->keywords[i].guid.bytes, sizeof *provider) == 0) {
-            out->items[k] = (ea_tdh_field){.name_offset = at, .value = w->keywords[i].value};
-            at += add_text((uint8_t *)out, at, w->keywords[i].name);
+    for (uint32_t i = 0, k = 0; i < w->field_count; i++)
+        if (w->fields[i].kind == kind && memcmp(provider, w->fields[i].guid.bytes, sizeof *provider) == 0) {
+            out->items[k] = (ea_tdh_field){.name_offset = at, .value = w->fields[i].value};
+            at += add_text((uint8_t *)out, at, w->fields[i].name);
             k++;
         }
     return 0;
