@@ -155,9 +155,9 @@ static void wait_a_moment(int fd) {
     (void)poll(&p, 1, PATIENCE_MS);
 }
 
-/* The status of an HTTP answer; it is one. */
+/* The status of an HTTP answer; it is one. libevent answers in the version that it was asked in, be it HTTP/0.1. */
 static int status_of(const char *answer, size_t n) {
-    must(n >= 12 && memcmp(answer, "HTTP/1.", 7) == 0 && answer[8] == ' ');
+    must(n >= 12 && memcmp(answer, "HTTP/", 5) == 0 && answer[6] == '.' && answer[8] == ' ');
     return atoi(answer + 9);
 }
 
