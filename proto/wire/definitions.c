@@ -1,5 +1,6 @@
 /* Definitions. See definitions.h, and the part of wire.h that has this name. */
 #include "definitions.h"
+#include "short_directory.h"
 
 #include <inttypes.h>
 #include <openssl/evp.h>
@@ -297,6 +298,15 @@ static int copy_frame(inflating *z, const ea_pb_field *frame, ea_text *out, ea_e
     return 0;
 }
 
+static void put_directory(ea_text *out, const ea_envelope *e, const void *data, size_t len_bytes) {
+    static const uint8_t plain = EA_SHORT_DIRECTORY_PLAIN;
+    put_varint(out, EA_BATCH_DIRECTORY << 3 | 2);
+    put_varint(out, len_bytes + (e->is_short ? sizeof plain : 0));
+    if (e->is_short)
+        ea_text_add(out, &plain, sizeof plain);
+    ea_text_add(out, data, len_bytes);
+}
+
 /* The batch with its directory and frames as they are without compression. */
 static int copy_inflated(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, inflating *z, ea_text *out,
                          ea_err *err) {
@@ -314,12 +324,22 @@ static int copy_inflated(const uint8_t *batch, size_t len_bytes, const ea_envelo
     if (rc)
         return rc;
     if (!e->directory_raw_bytes) {
-        ea_pb_put_bytes(out, EA_BATCH_DIRECTORY, e->directory, e->directory_bytes);
+        put_directory(out, e, e->directory, e->directory_bytes);
         return 0;
     }
-    rc = inflate(z, e->directory, e->directory_bytes, e->directory_raw_bytes, err);
+    const uint8_t *frame = e->directory;
+    size_t frame_bytes = e->directory_bytes;
+    uint8_t *whole = NULL;
+    if (e->is_short) {
+        frame_bytes += EA_ZSTD_MAGIC_BYTES;
+        if (!(frame = whole = malloc(frame_bytes)))
+            return ea_fail(err, EA_ENOMEM, "read a batch");
+        ea_short_directory_frame(e->directory, e->directory_bytes, whole);
+    }
+    rc = inflate(z, frame, frame_bytes, e->directory_raw_bytes, err);
     if (!rc)
-        ea_pb_put_bytes(out, EA_BATCH_DIRECTORY, z->raw.data, z->raw.len_bytes);
+        put_directory(out, e, z->raw.data, z->raw.len_bytes);
+    free(whole);
     return rc;
 }
 

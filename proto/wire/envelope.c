@@ -1,5 +1,6 @@
 /* The envelope of a batch. See envelope.h and the first part of wire.h. */
 #include "definitions.h"
+#include "short_directory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -115,6 +116,18 @@ static unsigned expected_type(uint32_t number) {
     return number < sizeof types ? types[number] : 9;
 }
 
+/* Of a short directory: what its first byte says. A size that it lacks is one that nobody reads. */
+static void read_directory_form(ea_envelope *e) {
+    if (e->directory_raw_bytes || !e->directory_bytes || e->directory[0] > EA_SHORT_DIRECTORY_ZSTD)
+        return;
+    int is_compressed = e->directory[0] == EA_SHORT_DIRECTORY_ZSTD;
+    e->is_short = 1;
+    e->directory++;
+    e->directory_bytes--;
+    if (is_compressed)
+        e->directory_raw_bytes = ea_short_directory_raw_bytes(e->directory, e->directory_bytes);
+}
+
 int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
     if (len_bytes > EA_BATCH_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a batch of %zu bytes: at most %d are allowed", len_bytes,
@@ -203,6 +216,7 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     }
     if (rc)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it is no protobuf message", len_bytes);
+    read_directory_form(&e);
     h->source_count = e.source_hash_count ? e.source_hash_count : e.source_definitions;
     if (format == 0 || !has_stream)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);

@@ -40,9 +40,10 @@ int ea_pb_next(const uint8_t *message, size_t len_bytes, size_t *offset, ea_pb_f
 
 typedef struct ea_envelope {
     ea_batch_head head;
-    const uint8_t *directory; /* as it stands in the batch */
+    const uint8_t *directory; /* as it stands in the batch, but for a short one's first byte */
     size_t directory_bytes;
     uint64_t directory_raw_bytes; /* 0: not compressed */
+    int is_short;                 /* see short_directory.h; its frame lacks the magic number */
     uint64_t dictionary;
     uint32_t frame_count, shape_count;
     const uint8_t *shape_refs;

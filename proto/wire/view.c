@@ -2,6 +2,7 @@
  * Before it: envelope.c, unpack.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
 #include "checksum.h"
 #include "definitions.h"
+#include "short_directory.h"
 #include "unpack.h"
 
 #include <inttypes.h>
@@ -126,6 +127,16 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
     size_t len_bytes = e->directory_bytes;
     if (!data)
         return 0;
+    if (e->is_short && (e->directory_raw_bytes ? e->directory_raw_bytes : len_bytes) > EA_SHORT_DIRECTORY_MAX_BYTES)
+        return corrupt(err, "it is short, and too large for that or of no size");
+    if (e->is_short && e->directory_raw_bytes) {
+        uint8_t *frame = ea_arena_alloc(&v->arena, len_bytes + EA_ZSTD_MAGIC_BYTES);
+        if (!frame)
+            return no_memory(err);
+        ea_short_directory_frame(data, len_bytes, frame);
+        data = frame;
+        len_bytes += EA_ZSTD_MAGIC_BYTES;
+    }
     if (e->directory_raw_bytes) {
         if (e->directory_raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
             ZSTD_getFrameContentSize(data, len_bytes) != e->directory_raw_bytes)
@@ -139,12 +150,18 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
         data = out;
         len_bytes = n;
     }
-    if (!ea_pb_nesting_ok(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH))
-        return corrupt(err, "it is no message, or nested too deep");
-    ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
-    v->directory = etwagent__v1__directory__unpack(&allocator, len_bytes, data);
-    if (!v->directory)
-        return corrupt(err, "it is no message, or too large");
+    if (e->is_short) {
+        int rc = ea_short_directory_unpack(data, len_bytes, &v->arena, &v->directory, err);
+        if (rc)
+            return rc;
+    } else {
+        if (!ea_pb_nesting_ok(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH))
+            return corrupt(err, "it is no message, or nested too deep");
+        ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
+        v->directory = etwagent__v1__directory__unpack(&allocator, len_bytes, data);
+        if (!v->directory)
+            return corrupt(err, "it is no message, or too large");
+    }
     v->reader.frames[0].bytes = v->directory->pool.data;
     v->reader.frames[0].raw_bytes = v->reader.frames[0].len_bytes = v->directory->pool.len;
     return 0;

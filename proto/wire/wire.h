@@ -25,9 +25,10 @@ enum {
     EA_BATCH_MAX_GROUPS = 1 << 14,
     EA_BATCH_MAX_SOURCES = 1 << 12,
     EA_SHAPE_MAX_BYTES = 1 << 16,
-    EA_SHAPES_MAX = 1 << 12,               /* definitions of shapes that one batch holds */
-    EA_DICTIONARY_MAX_BYTES = 1 << 18,     /* a zstd dictionary */
-    EA_DICTIONARY_RAW_MAX_BYTES = 1 << 20, /* directory and frames of a batch that needs one, decompressed */
+    EA_SHAPES_MAX = 1 << 12,                /* definitions of shapes that one batch holds */
+    EA_DICTIONARY_MAX_BYTES = 1 << 18,      /* a zstd dictionary */
+    EA_DICTIONARY_RAW_MAX_BYTES = 1 << 20,  /* directory and frames of a batch that needs one, decompressed */
+    EA_SHORT_DIRECTORY_MAX_BYTES = 1 << 20, /* decompressed */
 };
 
 enum ea_batch_kind {

@@ -4,6 +4,7 @@
 #include "columns.h"
 #include "known.h"
 #include "open_batch.h"
+#include "short_directory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -835,27 +836,57 @@ static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__
     }
 }
 
+/* A directory as bytes; in the short form (behind a byte that says how it is compressed) where it has one. */
+typedef struct directory_bytes {
+    uint8_t *data; /* with room for one byte before it */
+    size_t len_bytes;
+    int is_short;
+} directory_bytes;
+
+static int pack_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int is_small, directory_bytes *ret) {
+    size_t room = etwagent__v1__directory__get_packed_size(d);
+    uint8_t *data = ea_arena_alloc(&e->arena, room + 1);
+    if (!data) {
+        e->columns.failed = 1;
+        return EA_ENOMEM;
+    }
+    *ret = (directory_bytes){.data = data + 1, .len_bytes = room};
+    ret->is_short = is_small && ea_short_directory_pack(d, ret->data, room, &ret->len_bytes) &&
+                    ret->len_bytes <= EA_SHORT_DIRECTORY_MAX_BYTES;
+    if (!ret->is_short)
+        ret->len_bytes = etwagent__v1__directory__pack(d, ret->data);
+    return 0;
+}
+
 /* Returns 1 when the dictionary was used. */
 static int put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int is_small, int may_use_dictionary,
                          Etwagent__V1__Batch *b) {
-    size_t n = etwagent__v1__directory__get_packed_size(d), packed_bytes = 0;
-    uint8_t *data = ea_arena_alloc(&e->arena, n), *packed = NULL;
-    if (!data) {
-        e->columns.failed = 1;
+    directory_bytes plain;
+    uint8_t *packed = NULL;
+    size_t packed_bytes = 0;
+    if (pack_directory(e, d, is_small && !b->n_frames, &plain))
         return 0;
-    }
-    etwagent__v1__directory__pack(d, data);
+    size_t n = plain.len_bytes, gain = plain.is_short ? 1 : MIN_DIRECTORY_GAIN;
     int level = e->options.zstd_level, use = may_use_dictionary && !b->n_frames && n <= EA_DICTIONARY_RAW_MAX_BYTES;
     if (use)
-        packed_bytes = compress(e, data, n, USE_DICTIONARY, &packed);
+        packed_bytes = compress(e, plain.data, n, USE_DICTIONARY, &packed);
     use = packed_bytes != 0;
     if (!use)
-        packed_bytes = compress(e, data, n, is_small && level < FLAT_LEVEL ? FLAT_LEVEL : level, &packed);
-    int pays = packed_bytes && (use || packed_bytes + MIN_DIRECTORY_GAIN < n);
-    b->directory_bytes = pays ? n : 0;
-    b->directory.data = pays ? packed : data;
+        packed_bytes = compress(e, plain.data, n, is_small && level < FLAT_LEVEL ? FLAT_LEVEL : level, &packed);
+    int pays = packed_bytes && (use || packed_bytes + gain < n);
+    b->directory.data = pays ? packed : plain.data;
     b->directory.len = pays ? packed_bytes : n;
-    e->last_directory = data;
+    if (plain.is_short) {
+        /* in place of the magic number's last byte */
+        size_t cut = pays ? EA_ZSTD_MAGIC_BYTES : 0;
+        b->directory.data += cut;
+        b->directory.data--;
+        b->directory.len += 1 - cut;
+        b->directory.data[0] = pays ? EA_SHORT_DIRECTORY_ZSTD : EA_SHORT_DIRECTORY_PLAIN;
+    } else {
+        b->directory_bytes = pays ? n : 0;
+    }
+    e->last_directory = plain.data;
     e->last_directory_bytes = is_small ? n : 0;
     return use;
 }

@@ -16,7 +16,7 @@ import sys
 import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MASK64 = (1 << 64) - 1
+MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 MIB = 1 << 20
 
 
@@ -273,6 +273,7 @@ for _name, _result, _arguments in (
                                                         ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t])):
     getattr(ZSTD, _name).restype = _result
     getattr(ZSTD, _name).argtypes = _arguments
+ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 ZSTD_CONTEXT = ZSTD.ZSTD_createDCtx()
 
 
@@ -694,6 +695,64 @@ def bits(data, n, count):
     return values
 
 
+class ShortDirectory:
+    """A directory in its short form, as a Directory message."""
+
+    SECTION = "Short directories"
+    REQUIRED = ("group", "time", "cpu", "thread", "thread_pids", "thread_tids")
+    OPTIONAL = ("source", "sequence", "kernel_time", "user_time", "activity", "payload")
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+        self.message = d = parse(b"", "Directory")
+        flags = self.number(127)
+        d.first_sequence = self.number() if flags & 64 else 0
+        d.thread_count, groups = self.number(262144), self.number(16384)
+        for name in self.REQUIRED + tuple(name for k, name in enumerate(self.OPTIONAL) if flags >> k & 1):
+            setattr(d, name, self.column())
+        d.groups = [self.group() for _ in range(groups)]
+        d.pool = data[self.at:]
+
+    def number(self, most=MASK64):
+        value, self.at = varint(self.data, self.at, self.SECTION)
+        need(value <= most, self.SECTION, f"a number of at most {most}")
+        return value
+
+    def column(self, depth=0):
+        need(depth < 8, self.SECTION, "columns inside columns, at most 8 deep")
+        c, head = parse(b"", "Column"), self.number(255)
+        c.encoding, c.relative_to = head & 7, head >> 3 & 7
+        need(c.encoding != STRUCT, self.SECTION, "no structs")
+        if head & 64:
+            c.width = self.number(MASK32)
+        if head & 128:
+            c.lengths = self.column(depth + 1)
+        if head & 128 or c.encoding == VARINT:
+            c.bytes = self.number(64 * MIB)
+        if c.encoding == CONSTANT:
+            size = self.number()
+            need(size <= len(self.data) - self.at, self.SECTION, "it ends inside a constant")
+            c.constant, self.at = self.data[self.at:self.at + size], self.at + size
+        elif c.encoding in (PLANES, BITS):
+            c.planes = self.number(MASK32)
+        elif c.encoding == DICTIONARY:
+            c.planes, c.value_count = self.number(MASK32), self.number(MASK32)
+            c.values = self.column(depth + 1)
+        return c
+
+    def group(self):
+        g = parse(b"", "Group")
+        g.count, parts = self.number(262144), self.number(2 * 65 * 513 - 1)
+        need(g.count, self.SECTION, "a group has an event")
+        for _ in range(parts // 2 % 65):
+            item = parse(b"", "Item")
+            item.data = self.column()
+            g.items.append(item)
+        g.fields = [self.column() for _ in range(parts // 130)]
+        g.payload = self.column() if parts & 1 else None
+        return g
+
+
 class Shared:
     """A dictionary that columns share."""
 
@@ -834,12 +893,18 @@ class Batch:
         m = self.message
         dictionary = self.find("dictionary", m.dictionary.to_bytes(8, "little")) if m.dictionary else b""
         most = MIB if m.dictionary else 64 * MIB
-        total = (m.directory_bytes or len(m.directory)) + sum(f.raw_bytes or len(f.data) for f in m.frames)
+        directory, size, short = m.directory, m.directory_bytes, not m.directory_bytes and m.directory[:1] in (b"\0", b"\1")
+        if short:
+            compressed, directory = directory[0], directory[1:]
+            if compressed:
+                directory = ZSTD_MAGIC + directory
+                size = ZSTD.ZSTD_getFrameContentSize(directory, len(directory))
+            need((size or len(directory)) <= MIB, "Bounds", "a short directory has at most 1 MiB")
+        total = (size or len(directory)) + sum(f.raw_bytes or len(f.data) for f in m.frames)
         need(total <= most, "Bounds", f"directory and frames have at most {most} bytes")
-        directory = m.directory
-        if m.directory_bytes:
-            directory = decompress(directory, m.directory_bytes, dictionary, "The batch")
-        self.directory = d = parse(directory, "Directory", most=16)
+        if size:
+            directory = decompress(directory, size, dictionary, "The batch")
+        self.directory = d = ShortDirectory(directory).message if short else parse(directory, "Directory", most=16)
         frames = Frames([d.pool] + [decompress(f.data, f.raw_bytes, dictionary, "Frames and the pool") if f.raw_bytes else f.data
                                     for f in m.frames])
         self.read_sources()

@@ -429,10 +429,30 @@ def altered(draft, rng):
         vars(draft.d)[name] = rng.choice((None, copy.deepcopy(column)))
 
 
+def altered_short(data, rng):
+    """A batch with one or two bytes of its short directory changed, which is not compressed any more."""
+    message = format_reader.parse(data, "Batch")
+    frame = format_reader.ZSTD_MAGIC + message.directory[1:]
+    plain = bytearray(format_reader.decompress(frame, format_reader.ZSTD.ZSTD_getFrameContentSize(frame, len(frame)), b"", ""))
+    for _ in range(rng.choice((1, 1, 2))):
+        at = rng.randrange(min(len(plain), 120))  # where the columns are listed
+        plain[at] = rng.choice((plain[at] ^ 1 << rng.randrange(8), plain[at] + 1 & 255, rng.randrange(256)))
+    if rng.randrange(8) == 0:
+        del plain[rng.randrange(len(plain)):]
+    message.directory, message.stream = b"\0" + plain, rng.randbytes(16)
+    return encode(message, "Batch")
+
+
 def agreement(env, checks, poster, seed, runs):
     """Batches changed at random: the reader finds a rule that is broken exactly when the collector refuses."""
     rng, read, refused = random.Random(seed), 0, 0
     whole = [captured(env, name, extra)[0] for name, extra in (("tracelogging-primitive-types", []), ("clr-gc-events", []), ("clr-gc-events", ["--batch-events", 20]))]
+    for run in range(runs // 2):
+        data = altered_short(whole[-1], rng)
+        broken, cause = judged(data), poster.cause(data)
+        read, refused = read + (broken is None), refused + (broken is not None)
+        checks.that((cause is None) == (broken is None), f"short directory, seed {seed}, run {run}: the reader says '{broken}', the "
+                                                         f"collector {'stored it' if cause is None else f'refused it with {cause}'}")
     for run in range(runs):
         draft = Draft(rng.choice(whole))
         draft.batch.stream = random.Random(f"{seed}.{run}").randbytes(16)
@@ -450,7 +470,7 @@ def agreement(env, checks, poster, seed, runs):
             checks.that(False, f"seed {seed}, run {run}: the reader says '{broken}', the collector "
                                f"{'stored it' if cause is None else f'refused it with {cause}'}")
     checks.that(read and refused, f"of {runs} changed batches {read} could be read: that shows nothing")
-    print(f"{runs} changed batches: {read} read by both, {refused} refused by both")
+    print(f"{runs + runs // 2} changed batches: {read} read by both, {refused} refused by both")
 
 
 def test(env, checks, arguments):

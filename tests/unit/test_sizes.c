@@ -18,20 +18,21 @@
 #include <zdict.h>
 #include <zstd.h>
 
-enum { EVENTS = 20, POOL_BYTES = 4 << 20, DICTIONARY_BYTES = 64 << 10, REQUIRED = 250 };
+enum { EVENTS = 20, POOL_BYTES = 4 << 20, DICTIONARY_BYTES = 64 << 10 };
 
 typedef struct traced {
     const char *trace;
     int classic; /* only the kernel's classes that tell of security */
-    /* Most bytes beyond zstd's, on average: measured, and a little more for another version of libzstd. */
-    int bound, bound_with_dictionary;
-} traced; /* the format's aim is REQUIRED */
+    /* Most bytes beyond zstd's: on average, of a single batch, on average with a dictionary; measured, and a little
+     * more for another version of libzstd. */
+    int bound, bound_of_one, bound_with_dictionary;
+} traced; /* the format's aim is 250 for each batch, and 0 with a dictionary */
 
 static const traced ROWS[] = {
-    {"shutdown-win10", 1, 70, -285},           {"clr-kernel-win8-x64", 1, 87, -160},
-    {"tracelogging-win11-20cpu", 1, 50, -320}, {"kernel-process-provider", 0, 244, 75},
-    {"kernel-network-provider", 0, 220, 118},  {"tracelogging-ebpf", 0, REQUIRED, 0},
-    {"http-server-win7", 0, 343, 38}, /* each third event has ids of 16 bytes in its header and in an item */
+    {"shutdown-win10", 1, 20, 221, -285},          {"clr-kernel-win8-x64", 1, 41, 233, -175},
+    {"tracelogging-win11-20cpu", 1, 5, 152, -330}, {"kernel-process-provider", 0, 195, 287, 55},
+    {"kernel-network-provider", 0, 172, 240, 104}, {"tracelogging-ebpf", 0, 213, 267, -15},
+    {"http-server-win7", 0, 283, 334, 21}, /* each third event has ids of 16 bytes in its header and in an item */
 };
 
 static void must(int rc, const ea_err *err) {
@@ -186,8 +187,10 @@ static void twenty_security_events(void **state) {
                ROWS[i].trace, plain.batches, plain.bytes / plain.batches, plain.zstd_bytes / plain.batches, beyond,
                plain.most, with.bytes / with.batches, beyond_with, with.most,
                100.0 * (double)with.smaller / (double)with.batches);
-        if (beyond > ROWS[i].bound || beyond_with > ROWS[i].bound_with_dictionary) {
-            printf("  FAILED: at most %+d and %+d were expected\n", ROWS[i].bound, ROWS[i].bound_with_dictionary);
+        if (beyond > ROWS[i].bound || plain.most > ROWS[i].bound_of_one ||
+            beyond_with > ROWS[i].bound_with_dictionary) {
+            printf("  FAILED: at most %+d, %+d and %+d were expected\n", ROWS[i].bound, ROWS[i].bound_of_one,
+                   ROWS[i].bound_with_dictionary);
             failed = 1;
         }
     }
