@@ -53,6 +53,13 @@ typedef struct pair {
 } pair;
 enum { PAIR_KEY_BYTES = 8 * sizeof(uint32_t) };
 
+/* Pairs on their way into the sums: the place of each is fetched from memory while those before it are added. */
+enum { COMING = 16 };
+typedef struct coming_pair {
+    pair add;
+    size_t hash;
+} coming_pair;
+
 typedef struct run {
     const ec_profile_request *request;
     ec_profile *profile;
@@ -77,6 +84,8 @@ typedef struct run {
     pair *pairs;
     uint32_t *slots; /* hashes to pairs, index + 1 */
     size_t pair_count, pair_capacity, slot_mask;
+    coming_pair coming[COMING]; /* a ring */
+    uint64_t coming_next, coming_first;
     uint64_t intervals[SOURCES_MAX]; /* of each source, in its unit; 0 unknown */
     uint32_t source;                 /* the wanted counter's */
     int has_source;
@@ -246,13 +255,13 @@ static int grow_slots(run *r) {
     return 0;
 }
 
-static int add_pair(run *r, const pair *add) {
+static int add_pair(run *r, const pair *add, size_t hash) {
     if (!r->slots || r->pair_count >= r->slot_mask / 2) {
         int rc = grow_slots(r);
         if (rc)
             return rc;
     }
-    size_t at = ea_hash64(add, PAIR_KEY_BYTES, 0) & r->slot_mask;
+    size_t at = hash & r->slot_mask;
     for (; r->slots[at]; at = (at + 1) & r->slot_mask) {
         pair *p = &r->pairs[r->slots[at] - 1];
         if (memcmp(p, add, PAIR_KEY_BYTES) == 0) {
@@ -278,6 +287,31 @@ static int add_pair(run *r, const pair *add) {
     r->pairs[r->pair_count++] = *add;
     r->slots[at] = (uint32_t)r->pair_count;
     return 0;
+}
+
+static int add_first_coming(run *r) {
+    const coming_pair *c = &r->coming[r->coming_first++ % COMING];
+    return add_pair(r, &c->add, c->hash);
+}
+
+static int pair_comes(run *r, const pair *add) {
+    int rc = r->coming_next - r->coming_first == COMING ? add_first_coming(r) : 0;
+    coming_pair *c = &r->coming[r->coming_next++ % COMING];
+    *c = (coming_pair){.add = *add, .hash = ea_hash64(add, PAIR_KEY_BYTES, 0)};
+    if (r->slots) {
+        EA_PREFETCH(&r->slots[c->hash & r->slot_mask]);
+        const coming_pair *half_way = &r->coming[(r->coming_next + COMING / 2) % COMING];
+        uint32_t number = r->slots[half_way->hash & r->slot_mask];
+        EA_PREFETCH(&r->pairs[number ? number - 1 : 0]);
+    }
+    return rc;
+}
+
+static int add_all_coming(run *r) {
+    int rc = 0;
+    while (!rc && r->coming_first != r->coming_next)
+        rc = add_first_coming(r);
+    return rc;
 }
 
 static int wants_pid(const run *r, uint32_t pid) {
@@ -322,7 +356,7 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     }
     r->profile->total[r->side] += s->weight;
     r->profile->events[r->side]++;
-    return add_pair(r, &p);
+    return pair_comes(r, &p);
 }
 
 /* Room for one more subject: those in the window move to a larger ring. */
@@ -543,25 +577,33 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
     return rc;
 }
 
-/* A walk's halves, remembered for rows that are stored once. */
+/* A walk's halves, remembered for rows that are stored once: numbers are below 2^31, so there is room for whether it
+ * begins in the kernel, and whether it ends in user mode. */
 static int halves_of(run *r, const ec_tape_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
                      int *ret_has_user) {
-    uint64_t *memory;
+    static const uint64_t IS_KERNEL = UINT64_C(1) << 63, HAS_USER = UINT64_C(1) << 31;
+    uint64_t *memory, known = 0;
     unsigned width = e->c->pointer_size;
     ea_slice list = ec_tape_repeated(r->tape, e, &memory);
     size_t count = list.len_bytes / width;
     if (!list.data || !count)
         return 0;
-    *ret_is_kernel = ea_stack_is_kernel(ea_load_uint(list.data, width), width);
-    *ret_has_user = !ea_stack_is_kernel(ea_load_uint(list.data + (count - 1) * width, width), width);
-    if (memory && *memory) {
-        half[EA_STACK_KERNEL] = (uint32_t)(*memory >> 32);
-        half[EA_STACK_USER] = (uint32_t)*memory;
-        return 1;
-    }
-    ea_stack_halves(r->stacks, list.data, count, width, half);
     if (memory)
-        *memory = (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER];
+        known = *memory;
+    if (!known) {
+        ea_stack_halves(r->stacks, list.data, count, width, half);
+        known = (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER];
+        if (ea_stack_is_kernel(ea_load_uint(list.data, width), width))
+            known |= IS_KERNEL;
+        if (!ea_stack_is_kernel(ea_load_uint(list.data + (count - 1) * width, width), width))
+            known |= HAS_USER;
+        if (memory)
+            *memory = known;
+    }
+    half[EA_STACK_KERNEL] = (uint32_t)((known & ~IS_KERNEL) >> 32);
+    half[EA_STACK_USER] = (uint32_t)(known & ~HAS_USER);
+    *ret_is_kernel = (known & IS_KERNEL) != 0;
+    *ret_has_user = (known & HAS_USER) != 0;
     return 1;
 }
 
@@ -773,7 +815,7 @@ static void end_stream(run *r) {
     r->subjects = NULL;
     r->pairs = NULL;
     r->slots = NULL;
-    r->first_subject = r->next_subject = 0;
+    r->first_subject = r->next_subject = r->coming_first = r->coming_next = 0;
     r->subject_mask = r->pair_count = r->pair_capacity = r->slot_mask = 0;
     ea_arena_reset(&r->arena);
 }
@@ -813,7 +855,7 @@ static int join_stream(run *r, ea_err *err) {
     r->wants = wants_all;
     if (!rc)
         rc = play(r, needs_history ? INT64_MIN : r->from_utc_ns, late, INT64_MIN, err);
-    if (!rc && (rc = ea_stack_join_end(r->join)))
+    if (!rc && ((rc = ea_stack_join_end(r->join)) || (rc = add_all_coming(r))))
         rc = ea_fail(err, rc, "make a profile");
     r->wants = wants_definitions;
     if (!rc && late < INT64_MAX && ea_stacks_count(r->stacks).undefined)

@@ -12,7 +12,6 @@ typedef struct group {
     const ea_class *c;
     uint32_t next; /* row of its next event */
     ea_column fields[EC_TAPE_FIELDS];
-    uint8_t has[EC_TAPE_FIELDS];
     ea_column repeated;
     const uint32_t *index; /* into repeated; NULL: row by row */
     uint64_t *memory;      /* of each distinct row */
@@ -122,12 +121,9 @@ static int load_group(ec_tape *t, size_t i, group *g, ea_err *err) {
     if (!g->plan)
         return 0;
     int rc = 0;
-    for (unsigned k = 0; !rc && k < EC_TAPE_FIELDS; k++) {
-        if (g->plan->fields[k] < 0)
-            continue;
-        rc = ea_batch_column(t->view, i, (size_t)g->plan->fields[k], &g->fields[k], err);
-        g->has[k] = !rc;
-    }
+    for (unsigned k = 0; !rc && k < EC_TAPE_FIELDS; k++)
+        if (g->plan->fields[k] >= 0)
+            rc = ea_batch_column(t->view, i, (size_t)g->plan->fields[k], &g->fields[k], err);
     if (!rc && g->plan->addresses >= 0)
         rc = load_repeated(t, i, g, err);
     if (!rc && g->plan->wants_items) {
@@ -219,7 +215,8 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
                                .tid = e->tid[e->thread[i]],
                                .cpu = e->cpu[i],
                                .group = k,
-                               .row = row};
+                               .row = row,
+                               .fields = g->fields};
         return 1;
     }
 }
@@ -239,20 +236,9 @@ int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e) {
     return ea_clock_to_utc_ns(ec_tape_clock(t), e->time);
 }
 
-int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned i, uint64_t *ret) {
-    const group *g = &t->groups[e->group];
-    if (!g->has[i] || ea_column_missing(&g->fields[i], e->row))
-        return 0;
-    *ret = ea_column_u64(&g->fields[i], e->row);
-    return 1;
-}
-uint64_t ec_tape_u64_or_0(const ec_tape *t, const ec_tape_event *e, unsigned i) {
-    uint64_t v = 0;
-    return ec_tape_u64(t, e, i, &v) ? v : 0;
-}
 ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i) {
-    const group *g = &t->groups[e->group];
-    return g->has[i] ? ea_column_row(&g->fields[i], e->row) : (ea_slice){0};
+    (void)t;
+    return e->fields[i].count ? ea_column_row(&e->fields[i], e->row) : (ea_slice){0};
 }
 
 ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **ret_memory) {

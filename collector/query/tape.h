@@ -24,6 +24,7 @@ typedef struct ec_tape_event {
     uint32_t pid, tid;
     uint16_t cpu;
     uint32_t group, row;
+    const ea_column *fields; /* of the plan; those that the class lacks have no rows */
 } ec_tape_event;
 
 typedef struct ec_tape_options {
@@ -47,9 +48,19 @@ int ec_tape_ahead(const ec_tape *t, int64_t *ret_time);
 int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e);
 const ea_clock *ec_tape_clock(const ec_tape *t);
 /* plan->fields[i] as a number: 1 and *ret, 0 when the event lacks it. */
-int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned i, uint64_t *ret);
+static inline int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned i, uint64_t *ret) {
+    const ea_column *c = &e->fields[i];
+    (void)t;
+    if (!c->count || ea_column_missing(c, e->row))
+        return 0;
+    *ret = ea_column_u64(c, e->row);
+    return 1;
+}
 /* The same, or 0. */
-uint64_t ec_tape_u64_or_0(const ec_tape *t, const ec_tape_event *e, unsigned i);
+static inline uint64_t ec_tape_u64_or_0(const ec_tape *t, const ec_tape_event *e, unsigned i) {
+    uint64_t v = 0;
+    return ec_tape_u64(t, e, i, &v) ? v : 0;
+}
 /* Any field's bytes. */
 ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i);
 /* plan->addresses. *ret_memory is a place to remember something for all rows of the batch that are stored once, 0 at

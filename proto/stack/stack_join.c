@@ -5,15 +5,23 @@
 
 #include <stdlib.h>
 
-enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256 };
+enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_CHAIN = 8 };
+
+/* Entries whose times hash alike, the newest first. */
+typedef struct chain {
+    int64_t latest; /* no time in it is later; of entries long gone, too. So nobody looks at old entries, which are far
+                       away in memory, for a time that can only be a new one's */
+    uint32_t first; /* sequence number + 1 of the newest entry; 0: none. It may be long gone */
+} chain;
 
 /* An event in the window, or a walk that waits for its event. */
 typedef struct entry {
     int64_t time;
     uint64_t tag;
+    int64_t next_latest; /* of the chain behind it */
+    uint32_t next;
     uint32_t tid, pid;
     uint32_t half[EA_STACK_HALVES];
-    uint32_t next; /* sequence number of the entry before it in its chain */
     uint16_t cpu;
     uint8_t is_walk; /* half[0] is its number, walk_half which half it is, outcome[0] why it waits; is_done: joined */
     uint8_t walk_half, is_done;
@@ -26,11 +34,12 @@ struct ea_stack_join {
     void *arg;
     entry *entries; /* a ring */
     uint32_t mask;
-    uint32_t first, next;   /* sequence numbers: of the oldest entry, of the next one */
-    uint32_t *heads;        /* by hash of the time: sequence number + 1 of the newest entry; may be of one long gone */
-    int64_t left_time;      /* the latest time of an event that has left */
-    uint32_t waiting;       /* walks in the window that are not joined */
-    ea_u64_map by_match_id; /* -> sequence number */
+    uint32_t first, next; /* sequence numbers: of the oldest entry, of the next one */
+    chain *chains;        /* by hash of the time */
+    uint32_t chain_mask;
+    int64_t left_time;        /* the latest time of an event that has left */
+    uint32_t waiting;         /* walks in the window that are not joined */
+    ea_u64_map by_match_id;   /* -> sequence number */
     ea_u64_map by_clr_thread; /* -> sequence number */
     uint64_t counts[EA_STACK_OUTCOME_COUNT];
 };
@@ -54,7 +63,7 @@ const char *ea_stack_outcome_text(enum ea_stack_outcome o) {
 
 int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_join_options *options, ea_err *err) {
     size_t limit = options->limit_bytes ? options->limit_bytes : (size_t)DEFAULT_LIMIT_MIB << 20, n = ENTRIES_MIN;
-    size_t entry_bytes = sizeof(entry) + sizeof(uint32_t);
+    size_t entry_bytes = sizeof(entry) + sizeof(chain) / ENTRIES_PER_CHAIN;
     while (n * 2 * entry_bytes <= limit && n < (size_t)1 << 30)
         n *= 2;
     ea_stack_join *j = calloc(1, sizeof *j);
@@ -65,11 +74,12 @@ int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_
         j->mask = (uint32_t)n - 1;
         j->left_time = INT64_MIN;
         j->entries = malloc(n * sizeof *j->entries);
-        j->heads = calloc(n, sizeof *j->heads);
+        j->chain_mask = (uint32_t)n / ENTRIES_PER_CHAIN - 1;
+        j->chains = calloc(n / ENTRIES_PER_CHAIN, sizeof *j->chains);
         ea_u64_map_init(&j->by_match_id, n);
         ea_u64_map_init(&j->by_clr_thread, n);
     }
-    if (!j || !j->entries || !j->heads) {
+    if (!j || !j->entries || !j->chains) {
         ea_stack_join_destroy(j);
         return ea_fail(err, EA_ENOMEM, "join stacks");
     }
@@ -83,7 +93,7 @@ void ea_stack_join_destroy(ea_stack_join *j) {
     ea_u64_map_deinit(&j->by_match_id);
     ea_u64_map_deinit(&j->by_clr_thread);
     free(j->entries);
-    free(j->heads);
+    free(j->chains);
     free(j);
 }
 
@@ -95,18 +105,22 @@ const uint64_t *ea_stack_join_counts(const ea_stack_join *j) {
 }
 
 /* Times that follow each other stand in places that follow each other. */
-static uint32_t *head_of(const ea_stack_join *j, int64_t time) {
+static chain *chain_of(const ea_stack_join *j, int64_t time) {
     uint64_t t = (uint64_t)time;
-    return &j->heads[(t ^ t >> 20 ^ t >> 40) & j->mask];
+    return &j->chains[(t ^ t >> 20 ^ t >> 40) & j->chain_mask];
 }
 void ea_stack_join_prefetch(const ea_stack_join *j, int64_t time) {
-    EA_PREFETCH(head_of(j, time));
+    EA_PREFETCH(chain_of(j, time));
 }
 static int is_in_window(const ea_stack_join *j, uint32_t sequence) {
     return sequence - j->first < j->next - j->first;
 }
 static entry *at(const ea_stack_join *j, uint32_t sequence) {
     return &j->entries[sequence & j->mask];
+}
+/* 1 when an entry of that time may be in the chain that begins so. */
+static int may_hold(const ea_stack_join *j, uint32_t first, int64_t latest, int64_t time) {
+    return first && latest >= time && is_in_window(j, first - 1);
 }
 
 static void count(ea_stack_join *j, enum ea_stack_outcome outcome) {
@@ -138,11 +152,17 @@ static int push(ea_stack_join *j, const entry *e, entry **ret) {
     int rc = 0;
     if (j->next - j->first > j->mask)
         rc = leave(j);
-    uint32_t *head = head_of(j, e->time);
+    chain *c = chain_of(j, e->time);
     entry *to = at(j, j->next);
     *to = *e;
-    to->next = *head;
-    *head = ++j->next; /* its sequence number + 1 */
+    if (c->first && is_in_window(j, c->first - 1)) {
+        to->next = c->first;
+        to->next_latest = c->latest;
+        c->latest = c->latest > e->time ? c->latest : e->time;
+    } else {
+        c->latest = e->time;
+    }
+    c->first = ++j->next; /* its sequence number + 1 */
     *ret = to;
     return rc;
 }
@@ -172,7 +192,10 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
         count(j, EA_STACK_no_room);
         return 0;
     }
-    for (uint32_t k = *head_of(j, time); k && is_in_window(j, k - 1) && steps < CHAIN_MAX; steps++) {
+    const chain *c = chain_of(j, time);
+    uint32_t k = c->first;
+    int64_t latest = c->latest;
+    for (; may_hold(j, k, latest, time) && steps < CHAIN_MAX; steps++) {
         entry *e = at(j, k - 1);
         if (e->time == time && !e->is_walk) {
             unsigned f = fit(e, tid, cpu);
@@ -187,6 +210,7 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
             }
         }
         k = e->next;
+        latest = e->next_latest;
     }
     if (best) {
         give(j, best, half, number, equals > 1 ? EA_STACK_ambiguous : EA_STACK_joined);
@@ -211,10 +235,12 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
 }
 
 /* Walks that wait for this event: of each half the one that came first, of those that fit best. */
-static void take_waiting(ea_stack_join *j, entry *event, uint32_t chain) {
+static void take_waiting(ea_stack_join *j, entry *event) {
     entry *best[EA_STACK_HALVES] = {NULL, NULL};
     unsigned best_fit[EA_STACK_HALVES] = {0, 0}, steps = 0;
-    for (uint32_t k = chain; k && is_in_window(j, k - 1) && steps < CHAIN_MAX; steps++) {
+    uint32_t k = event->next;
+    int64_t latest = event->next_latest;
+    for (; may_hold(j, k, latest, event->time) && steps < CHAIN_MAX; steps++) {
         entry *e = at(j, k - 1);
         if (e->is_walk && !e->is_done && e->time == event->time) {
             unsigned f = fit(event, e->tid, e->cpu);
@@ -224,6 +250,7 @@ static void take_waiting(ea_stack_join *j, entry *event, uint32_t chain) {
             }
         }
         k = e->next;
+        latest = e->next_latest;
     }
     for (unsigned h = 0; h < EA_STACK_HALVES; h++) {
         if (!best[h])
@@ -239,7 +266,7 @@ int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t c
     entry e = {.time = time, .tid = tid, .pid = (uint32_t)EA_STACK_ANY_THREAD, .cpu = cpu, .tag = tag}, *in = NULL;
     int rc = push(j, &e, &in);
     if (j->waiting && in->next)
-        take_waiting(j, in, in->next);
+        take_waiting(j, in);
     return rc;
 }
 

@@ -4,6 +4,10 @@
 #include "arena.h"
 #include "bytes.h"
 #include "map.h"
+#include "platform.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <stdlib.h>
 
@@ -18,8 +22,11 @@ typedef struct stack {
     uint8_t is_key;
 } stack;
 
+/* Two stacks are the same when 96 bits of a hash are, whose secret nobody outside knows: so a stack that is known is
+ * found with one look, and without reading its addresses from memory. */
 typedef struct slot {
-    uint32_t hash, number; /* 0: empty */
+    uint64_t hash;
+    uint32_t more_hash, number; /* number 0: empty */
 } slot;
 
 struct ea_stacks {
@@ -31,6 +38,7 @@ struct ea_stacks {
     ea_arena frames;
     size_t limit_bytes;
     uint64_t *scratch;
+    uint8_t secret[XXH3_SECRET_SIZE_MIN]; /* of the hash */
     ea_stacks_counts counts;
 };
 
@@ -51,6 +59,11 @@ int ea_stacks_create(ea_stacks **ret, size_t limit_bytes, ea_err *err) {
     if (!s || !s->all || !s->slots || !s->scratch) {
         ea_stacks_destroy(s);
         return ea_fail(err, EA_ENOMEM, "make a table of stacks");
+    }
+    int rc = ea_random_bytes(s->secret, sizeof s->secret, err);
+    if (rc) {
+        ea_stacks_destroy(s);
+        return rc;
     }
     *ret = s;
     return 0;
@@ -110,36 +123,41 @@ static int grow_slots(ea_stacks *s) {
     return 0;
 }
 
-static uint32_t intern(ea_stacks *s, const uint64_t *frames, size_t count) {
-    size_t bytes = count * sizeof *frames;
-    uint32_t hash = (uint32_t)ea_hash64(frames, bytes, 0);
-    size_t at = hash & s->mask;
-    for (; s->slots[at].number; at = (at + 1) & s->mask) {
-        const stack *k = &s->all[s->slots[at].number];
-        if (s->slots[at].hash == hash && k->count == count && memcmp(k->frames, frames, bytes) == 0)
-            return s->slots[at].number;
-    }
+static size_t slot_of(const ea_stacks *s, const slot *key) {
+    size_t at = key->hash & s->mask;
+    while (s->slots[at].number && (s->slots[at].hash != key->hash || s->slots[at].more_hash != key->more_hash))
+        at = (at + 1) & s->mask;
+    return at;
+}
+
+/* frames: 8 bytes each, any alignment. */
+static uint32_t intern(ea_stacks *s, const void *frames, size_t count) {
+    size_t bytes = count * sizeof(uint64_t);
+    XXH128_hash_t hash = XXH3_128bits_withSecret(frames, bytes, s->secret, sizeof s->secret);
+    slot key = {.hash = hash.low64, .more_hash = (uint32_t)hash.high64};
+    size_t at = slot_of(s, &key);
+    if (s->slots[at].number)
+        return s->slots[at].number;
     if (s->counts.stacks >= s->mask / 2) {
         if (grow_slots(s)) {
             s->counts.left_out++;
             return 0;
         }
-        for (at = hash & s->mask; s->slots[at].number;)
-            at = (at + 1) & s->mask;
+        at = slot_of(s, &key);
     }
     uint64_t *copy = bytes_of(s) + bytes <= s->limit_bytes ? ea_arena_copy(&s->frames, frames, bytes) : NULL;
     if (!copy) {
         s->counts.left_out++;
         return 0;
     }
-    uint32_t number = new_number(s);
-    if (!number)
+    key.number = new_number(s);
+    if (!key.number)
         return 0;
-    s->all[number].frames = copy;
-    s->all[number].count = (uint32_t)count;
-    s->slots[at] = (slot){.hash = hash, .number = number};
+    s->all[key.number].frames = copy;
+    s->all[key.number].count = (uint32_t)count;
+    s->slots[at] = key;
     s->counts.stacks++;
-    return number;
+    return key.number;
 }
 
 uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size) {
@@ -147,11 +165,10 @@ uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, uns
         count = FRAMES_MAX; /* more than an event has room for */
     if (!count)
         return 0;
-    if (pointer_size == 4)
-        for (size_t i = 0; i < count; i++)
-            s->scratch[i] = ea_load32(addresses + 4 * i);
-    else
-        memcpy(s->scratch, addresses, count * sizeof *s->scratch);
+    if (pointer_size != 4)
+        return intern(s, addresses, count);
+    for (size_t i = 0; i < count; i++)
+        s->scratch[i] = ea_load32(addresses + 4 * i);
     return intern(s, s->scratch, count);
 }
 

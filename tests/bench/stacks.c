@@ -1,15 +1,15 @@
 /* What stacks cost: the join of a trace's records that are in memory already, and a profile over a store.
  *
  * usage: stacks join [--runs N] TRACE     ns for each record of joining and interning, and the memory of the stacks
- *        stacks flame [--samples N] DIR   makes a store of N samples, each with a stack, in the folder DIR, which must
- *                                         not be there yet, and times a profile as JSON: seconds of processor time, and
- *                                         the most memory that the program had
+ *        stacks flame [--samples N] DIR   makes a store of N samples, each with a stack, in the folder DIR, unless it
+ * is there already, and times a profile as JSON: seconds of processor time, and the most memory that the program had
  * Each prints JSON objects, one a line. Thread: one. */
 #include "arena.h"
 #include "builder.h"
 #include "cli.h"
 #include "cpu_time.h"
 #include "etl.h"
+#include "platform.h"
 #include "profile.h"
 #include "stack_feed.h"
 #include "store.h"
@@ -228,7 +228,7 @@ static int run_flame(const void *arg, int operand_count, char **operands) {
     ec_profile *p = NULL;
     (void)operand_count;
     ea_text_init(&t);
-    int rc = make_store(operands[0], o->samples, &err);
+    int rc = ea_path_exists(operands[0]) ? 0 : make_store(operands[0], o->samples, &err);
     ec_profile_request q = {
         .store = operands[0], .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .weight = EC_WEIGHT_SAMPLES};
     if (!rc) /* the first run folds the state, which a collector does as events come */
@@ -286,7 +286,8 @@ static const ea_command JOIN = {.name = "join",
                                 .max_operands = 1};
 static const ea_command FLAME = {.name = "flame",
                                  .operands = "DIR",
-                                 .summary = "Measure a profile over a store that is made in a new folder",
+                                 .summary =
+                                     "Measure a profile over a store that is made in a folder, unless it is there",
                                  .options = OPTIONS,
                                  .options_size = sizeof(options),
                                  .run = run_flame,
