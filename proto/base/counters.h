@@ -63,6 +63,8 @@ enum ea_severity {
     X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
     X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \
     X(decode_unknown, 52, EA_NOTICE, "events of no known class, kept whole and raw")                                   \
+    X(decode_asked, 53, EA_INFO, "kinds of events that Windows (TDH) was asked about")                                 \
+    X(decode_unanswered, 54, EA_NOTICE, "kinds of events that Windows (TDH) could say nothing of")                     \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, "upload requests served")                                                          \
     X(ingest_refused, 71, EA_NOTICE, "upload requests refused")                                                        \

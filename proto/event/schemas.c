@@ -130,6 +130,17 @@ int ea_schemas_add_provider(ea_schemas *s, const ea_schema_provider *p, ea_err *
     return 0;
 }
 
+int ea_schemas_merge(ea_schemas *s, const ea_schemas *from) {
+    size_t cursor = 0;
+    ea_schema schema;
+    int changed = 0, any = 0;
+    for (size_t i = 0; i < from->provider_count; i++)
+        any |= !ea_schemas_add_provider(s, &from->providers[i], NULL);
+    while (ea_schemas_next(from, &cursor, &schema))
+        any |= !ea_schemas_add(s, schema.layer, schema.description, schema.len_bytes, &changed, NULL) && changed;
+    return any;
+}
+
 static const entry *find_in(const ea_schemas *s, key *k, uint8_t version) {
     k->version = version;
     return ea_bytes_map_get(&s->by_key, k, sizeof *k);

@@ -13,6 +13,7 @@ enum ea_schema_layer {
     EA_SCHEMA_PLUGIN,    /* a decoder that somebody wrote */
     EA_SCHEMA_GIVEN,     /* a file that somebody named */
     EA_SCHEMA_CATALOGUE, /* what ships with the program */
+    EA_SCHEMA_WINDOWS,   /* what Windows' TDH says on this machine */
     EA_SCHEMA_LAYERS
 };
 
@@ -48,6 +49,9 @@ EA_MUST_CHECK int ea_schemas_add(ea_schemas *s, enum ea_schema_layer layer, cons
                                  size_t len_bytes, int *ret_changed, ea_err *err);
 /* Adds what is known of a provider, in place of what the same layer knew. Copies. */
 EA_MUST_CHECK int ea_schemas_add_provider(ea_schemas *s, const ea_schema_provider *provider, ea_err *err);
+
+/* Adds what another set holds, each in its layer, as far as there is room. 1 when something was not there like that. */
+int ea_schemas_merge(ea_schemas *s, const ea_schemas *from);
 
 /* The schema of an event: 1; 0 when there is none. Of this version, or with *ret_newer = 1 of the highest one below it,
  * if that is the highest of all. */

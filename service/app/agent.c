@@ -7,6 +7,7 @@
 #include "live.h"
 #include "platform.h"
 #include "say.h"
+#include "tdh_schemas.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -47,6 +48,8 @@ typedef struct runner {
     trouble trouble;
     ea_counters *counters; /* of the feed */
     ea_source *live;       /* the feed's, of a session */
+    ea_tdh *tdh;           /* of a session; its feed's asker, and whoever closes that; NULL: Windows has none */
+    ea_ask ask;            /* of it */
 
     ea_input input; /* damage; its thread */
 } runner;
@@ -144,12 +147,18 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
     agent *a = r->agent;
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source *source = NULL;
+    ea_err no_tdh;
     int rc = ea_live_open(
         &source,
         &(ea_live_options){.session = r->session, .counters = r->counters, .on_note = note_session, .on_note_arg = r},
         err);
     if (rc)
         return rc;
+    ea_tdh_close(r->tdh);
+    r->tdh = NULL;
+    if (ea_tdh_open(&r->tdh, &no_tdh)) /* then what nobody else knows has no names */
+        note_session(r, no_tdh.message);
+    r->ask = (ea_ask){.answer = ea_tdh_describe, .arg = r->tdh, .counters = r->counters};
     memcpy(stream, a->run, sizeof a->run);
     ea_store32(stream + sizeof a->run, atomic_fetch_add(&a->streams, 1) + 1);
     rc = ea_feed_open(ret,
@@ -160,6 +169,7 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
                                          .priority = ea_priority_of(r->session->priority),
                                          .batching = &r->generation->c.batching,
                                          .schemas = r->schemas,
+                                         .ask = r->tdh ? &r->ask : NULL,
                                          .counters = r->counters},
                       err);
     r->live = rc ? NULL : source;
@@ -298,6 +308,7 @@ static void stop_runner(agent *a, runner *r) {
     r->feed = NULL;
     ea_mutex_unlock(a->lock);
     ea_feed_close(feed);
+    ea_tdh_close(r->tdh);
     ea_schemas_destroy(r->schemas);
     ea_damage_map_deinit(&r->input.damage);
     release(r->generation);

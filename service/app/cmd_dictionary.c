@@ -146,7 +146,7 @@ static int read_trace(const options *o, const char *path, const uint8_t *diction
     ea_etl_options etl = {0};
     int rc = ea_source_open_files(&source, &path, 1, 0, &etl, err);
     if (!rc)
-        rc = ea_decoder_create(&decoder, NULL, err);
+        rc = ea_decoder_create(&decoder, NULL, NULL, err);
     if (!rc)
         rc = ea_builder_create(&p.builder,
                                &(ea_builder_options){.max_events = (uint32_t)o->batch_events,

@@ -34,7 +34,7 @@ typedef struct output {
     size_t event_count;
 } output;
 
-static const char *const LAYERS[EA_SCHEMA_LAYERS] = {"trace", "plug-in", "file", "catalogue"};
+static const char *const LAYERS[EA_SCHEMA_LAYERS] = {"trace", "plug-in", "file", "catalogue", "windows"};
 
 static int by_name(const void *a, const void *b) {
     const known *x = a, *y = b;

@@ -263,7 +263,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_schemas *schemas = NULL;
     int rc = t ? ea_schema_options_read(&schemas, &o->schemas, &err) : ea_fail(&err, EA_ENOMEM, "count events");
     if (!rc)
-        rc = ea_decoder_create(&decoder, schemas, &err);
+        rc = ea_decoder_create(&decoder, schemas, NULL, &err);
     if (rc) {
         ea_err_print(stderr, "etwagent", &err);
         ea_schemas_destroy(schemas);

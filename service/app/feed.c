@@ -81,6 +81,7 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
                                                        .keyframe_bytes = (size_t)f->batching.keyframe_bytes,
                                                        .live = f->o.live,
                                                        .schemas = f->o.schemas,
+                                                       .ask = f->o.ask,
                                                        .spool = spool,
                                                        .ledger = f->ledger},
                                 err);

@@ -205,7 +205,7 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     if (!rc)
         rc = ea_mutex_create(&p->turn, err);
     if (!rc)
-        rc = ea_decoder_create(&p->decoder, options->schemas, err);
+        rc = ea_decoder_create(&p->decoder, options->schemas, options->ask, err);
     if (!rc)
         rc = ea_builder_create(&p->builder,
                                &(ea_builder_options){.max_events = options->batch_events,

@@ -8,6 +8,7 @@
 #ifndef EA_APP_PIPELINE_H
 #define EA_APP_PIPELINE_H
 
+#include "asker.h"
 #include "builder.h"
 #include "record.h"
 #include "schemas.h"
@@ -36,6 +37,7 @@ typedef struct ea_pipeline_options {
      * batches again whenever it is taken up. */
     int live;
     ea_schemas *schemas; /* borrowed; NULL: those that the records bring along only */
+    const ea_ask *ask;   /* who knows schemas of other events; copied; NULL: nobody */
     ea_spool *spool;     /* borrowed */
     ea_ledger *ledger;   /* borrowed */
 } ea_pipeline_options;

@@ -6,11 +6,13 @@
 
 struct ea_decoder {
     ea_registry *registry;
-    ea_schemas *own; /* NULL: somebody else's are used */
+    ea_schemas *own;     /* NULL: somebody else's are used */
+    ea_schemas *schemas; /* these */
+    ea_asker *asker;     /* NULL: nobody is asked */
     ea_trace_schemas *from_trace;
 };
 
-int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, ea_err *err) {
+int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, ea_err *err) {
     ea_decoder *d = calloc(1, sizeof *d);
     if (!d)
         return ea_fail(err, EA_ENOMEM, "make a decoder");
@@ -21,6 +23,9 @@ int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, ea_err *err) {
     }
     if (!rc)
         rc = ea_trace_schemas_create(&d->from_trace, schemas, err);
+    d->schemas = schemas;
+    if (!rc && ask)
+        rc = ea_asker_create(&d->asker, ask, err);
     if (rc) {
         ea_decoder_destroy(d);
         return rc;
@@ -33,10 +38,21 @@ int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, ea_err *err) {
 void ea_decoder_destroy(ea_decoder *d) {
     if (!d)
         return;
+    ea_asker_destroy(d->asker);
     ea_registry_destroy(d->registry);
     ea_trace_schemas_destroy(d->from_trace);
     ea_schemas_destroy(d->own);
     free(d);
+}
+
+/* Of an event whose class is not known in this version: as it is now that somebody is asked. What carries its own
+ * metadata, and WPP messages, have no schema that anybody else could know. */
+static EA_RARE const ea_class *ask_for(ea_decoder *d, const ea_record *record, const ea_class *c) {
+    if (record->flags & EA_FLAG_TRACE_MESSAGE || ea_record_ext(record, EA_EXT_SCHEMA_TL) ||
+        !ea_asker_ask(d->asker, record, d->schemas))
+        return c;
+    ea_registry_schemas_changed(d->registry);
+    return ea_registry_find(d->registry, record);
 }
 
 const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_counter *ret_outcome) {
@@ -44,6 +60,8 @@ const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_
     if (ea_trace_schemas_concerns(record) && ea_trace_schemas_feed(d->from_trace, record))
         ea_registry_schemas_changed(d->registry);
     const ea_class *c = ea_registry_find(d->registry, record);
+    if (c->status != EA_CLASS_KNOWN && d->asker)
+        c = ask_for(d, record, c);
     if (c->status == EA_CLASS_UNKNOWN) {
         *ret_outcome = EA_COUNT_decode_unknown;
         return c;

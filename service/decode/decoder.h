@@ -3,6 +3,7 @@
 #ifndef EA_DECODE_DECODER_H
 #define EA_DECODE_DECODER_H
 
+#include "asker.h"
 #include "counters.h"
 #include "event.h"
 #include "schemas.h"
@@ -10,8 +11,8 @@
 typedef struct ea_decoder ea_decoder;
 
 /* schemas: what the registry asks beside its rows, and what gets the schemas that records bring along; borrowed; NULL:
- * its own. */
-EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, ea_err *err);
+ * its own. ask: who is asked for what is not known at all, and answers later; copied; NULL: nobody. */
+EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, ea_err *err);
 void ea_decoder_destroy(ea_decoder *d); /* NULL is allowed */
 
 /* Takes the schemas that the record brings along, for the records behind it. Then: a record's class: never NULL, valid

@@ -113,4 +113,12 @@ typedef struct ea_tdh_fields {
 } ea_tdh_fields;
 _Static_assert(sizeof(ea_tdh_field) == 16 && offsetof(ea_tdh_fields, items) == 8, "PROVIDER_FIELD_INFOARRAY");
 
+/* TdhEnumerateManifestProviderEvents: PROVIDER_EVENT_INFO (tdh.h). */
+typedef struct ea_tdh_events {
+    ULONG count;
+    ULONG reserved;
+    EVENT_DESCRIPTOR items[ANYSIZE_ARRAY];
+} ea_tdh_events;
+_Static_assert(sizeof(EVENT_DESCRIPTOR) == 16 && offsetof(ea_tdh_events, items) == 8, "PROVIDER_EVENT_INFO");
+
 #endif

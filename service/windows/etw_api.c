@@ -2,6 +2,9 @@
 #include "etw_api.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
+
+enum { ANSWER_MAX_BYTES = 64 << 20, ATTEMPTS = 4 };
 
 static const WCHAR ETW[] = L"advapi32.dll", TDH[] = L"tdh.dll";
 
@@ -64,4 +67,26 @@ int ea_etw_code(ULONG error) {
     default:
         return EA_EIO;
     }
+}
+
+int ea_tdh_get(ea_tdh_call call, const void *question, void **ret, ULONG *ret_bytes, ea_err *err) {
+    ULONG bytes = 0;
+    void *data = NULL;
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        ULONG had = bytes, error = call(question, data, &bytes);
+        if (!error && data && bytes <= had) {
+            *ret = data;
+            *ret_bytes = bytes;
+            return 0;
+        }
+        free(data);
+        data = NULL;
+        if (error != ERROR_INSUFFICIENT_BUFFER || !bytes || bytes > ANSWER_MAX_BYTES)
+            return ea_fail_os(err, error ? ea_etw_code(error) : EA_EIO, (int)error, "ask TDH");
+        data = calloc(1, bytes);
+        if (!data)
+            return ea_fail(err, EA_ENOMEM, "ask TDH");
+    }
+    free(data);
+    return ea_fail(err, EA_EIO, "ask TDH: its answer grows all the time");
 }

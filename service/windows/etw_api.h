@@ -20,7 +20,11 @@
     X(ETW, TraceSetInformation, ULONG, (TRACEHANDLE, TRACE_INFO_CLASS, PVOID, ULONG), 0)                               \
     X(ETW, TraceQueryInformation, ULONG, (TRACEHANDLE, TRACE_INFO_CLASS, PVOID, ULONG, PULONG), 0)                     \
     X(TDH, TdhEnumerateProviders, ULONG, (ea_tdh_providers *, ULONG *), 0)                                             \
-    X(TDH, TdhEnumerateProviderFieldInformation, ULONG, (const GUID *, int, ea_tdh_fields *, ULONG *), 0)
+    X(TDH, TdhEnumerateProviderFieldInformation, ULONG, (const GUID *, int, ea_tdh_fields *, ULONG *), 0)              \
+    X(TDH, TdhGetEventInformation, ULONG, (EVENT_RECORD *, ULONG, void *, void *, ULONG *), 0)                         \
+    X(TDH, TdhGetEventMapInformation, ULONG, (EVENT_RECORD *, WCHAR *, void *, ULONG *), 0)                            \
+    X(TDH, TdhEnumerateManifestProviderEvents, ULONG, (GUID *, ea_tdh_events *, ULONG *), 0)                           \
+    X(TDH, TdhGetManifestEventInformation, ULONG, (GUID *, EVENT_DESCRIPTOR *, void *, ULONG *), 0)
 
 typedef struct ea_etw_api {
 #define X(dll, name, result, parameters, required) result(WINAPI *name) parameters;
@@ -31,6 +35,11 @@ typedef struct ea_etw_api {
 /* The table, filled at the first call; a function that this Windows lacks is NULL. EA_EUNSUPPORTED when one is missing
  * without which nothing works. Constant from then on. */
 EA_MUST_CHECK int ea_etw_load(const ea_etw_api **ret, ea_err *err);
+
+/* One call of a function of TDH that says how much room its answer takes. */
+typedef ULONG (*ea_tdh_call)(const void *question, void *data, ULONG *bytes);
+/* Calls it until the answer has the room that it wants, which may be more a moment later. *ret: the caller frees it. */
+EA_MUST_CHECK int ea_tdh_get(ea_tdh_call call, const void *question, void **ret, ULONG *ret_bytes, ea_err *err);
 
 /* The code for what Windows answered: EA_EREFUSED (access denied), EA_EEXIST, EA_ENOTFOUND, EA_EFULL (no more
  * sessions), EA_EINVAL, EA_ENOMEM, EA_EIO. */

@@ -1,5 +1,6 @@
-/* What live.h is on other systems than Windows: nothing. */
+/* What live.h and tdh_schemas.h are on other systems than Windows: nothing. */
 #include "live.h"
+#include "tdh_schemas.h"
 
 int ea_live_is_possible(void) {
     return 0;
@@ -18,4 +19,28 @@ void ea_live_get_status(const ea_source *s, ea_live_status *ret) {
 int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg, ea_err *err) {
     (void)fn, (void)arg;
     return ea_fail(err, EA_EUNSUPPORTED, "list the sessions: only Windows has ETW sessions");
+}
+
+int ea_tdh_open(ea_tdh **ret, ea_err *err) {
+    (void)ret;
+    return ea_fail(err, EA_EUNSUPPORTED, "ask TDH: only Windows has it");
+}
+
+void ea_tdh_close(ea_tdh *t) {
+    (void)t;
+}
+
+int ea_tdh_describe(void *arg, const ea_record *event, ea_schemas *into, ea_err *err) {
+    (void)arg, (void)event, (void)into;
+    return ea_fail(err, EA_EUNSUPPORTED, "ask TDH: only Windows has it");
+}
+
+int ea_tdh_list(ea_tdh *t, ea_schemas *into, ea_err *err) {
+    (void)t, (void)into;
+    return ea_fail(err, EA_EUNSUPPORTED, "ask TDH: only Windows has it");
+}
+
+int ea_tdh_show(ea_tdh *t, const ea_guid *guid, const char *name, ea_schemas *into, ea_err *err) {
+    (void)t, (void)guid, (void)name, (void)into;
+    return ea_fail(err, EA_EUNSUPPORTED, "ask TDH: only Windows has it");
 }

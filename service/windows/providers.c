@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_MAX_BYTES = 64 << 20, ATTEMPTS = 4 };
-
 int ea_provider_guid_of_name(const char *name, ea_guid *ret, ea_err *err) {
     /* Source: dotnet/runtime EventSource.GenerateGuidFromName; RFC 4122 version 5 over the name in upper case, UTF-16BE
      */
@@ -33,29 +31,20 @@ int ea_provider_guid_of_name(const char *name, ea_guid *ret, ea_err *err) {
     return 0;
 }
 
-/* TDH says how much room it wants, which may be more a moment later. */
-static int enumerate(const ea_etw_api *api, const ea_guid *provider, void **ret, ULONG *ret_bytes, ea_err *err) {
-    ULONG bytes = 0;
-    void *data = NULL;
-    for (unsigned i = 0; i < ATTEMPTS; i++) {
-        ULONG error = provider ? api->TdhEnumerateProviderFieldInformation((const GUID *)(const void *)provider,
-                                                                           EA_TDH_KEYWORDS, data, &bytes)
-                               : api->TdhEnumerateProviders(data, &bytes);
-        if (!error && data) {
-            *ret = data;
-            *ret_bytes = bytes;
-            return 0;
-        }
-        free(data);
-        data = NULL;
-        if (error != ERROR_INSUFFICIENT_BUFFER || !bytes || bytes > ANSWER_MAX_BYTES)
-            return ea_fail_os(err, error ? ea_etw_code(error) : EA_EIO, (int)error, "ask TDH");
-        data = calloc(1, bytes);
-        if (!data)
-            return ea_fail(err, EA_ENOMEM, "ask TDH");
-    }
-    free(data);
-    return ea_fail(err, EA_EIO, "ask TDH: its answer grows all the time");
+typedef struct question {
+    const ea_etw_api *api;
+    const ea_guid *provider;
+} question;
+
+static ULONG call_providers(const void *arg, void *data, ULONG *bytes) {
+    const question *q = arg;
+    return q->api->TdhEnumerateProviders(data, bytes);
+}
+
+static ULONG call_keywords(const void *arg, void *data, ULONG *bytes) {
+    const question *q = arg;
+    return q->api->TdhEnumerateProviderFieldInformation((const GUID *)(const void *)q->provider, EA_TDH_KEYWORDS, data,
+                                                        bytes);
 }
 
 /* The UTF-16 text at an offset of an answer, compared without regard to case. */
@@ -84,7 +73,7 @@ int ea_provider_find(const ea_etw_api *api, const char *name, ea_guid *ret, ea_e
         return ea_fail(err, EA_EUNSUPPORTED, "%.128s: this Windows cannot list providers", name);
     void *data;
     ULONG bytes;
-    int rc = enumerate(api, NULL, &data, &bytes, err);
+    int rc = ea_tdh_get(call_providers, &(question){.api = api}, &data, &bytes, err);
     if (rc)
         return rc;
     const ea_tdh_providers *all = data;
@@ -114,7 +103,7 @@ int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const c
         return ea_fail(err, EA_EUNSUPPORTED, "%.128s: this Windows does not know names of keywords", text);
     void *data;
     ULONG bytes;
-    int rc = enumerate(api, provider, &data, &bytes, err);
+    int rc = ea_tdh_get(call_keywords, &(question){api, provider}, &data, &bytes, err);
     if (rc)
         return rc;
     const ea_tdh_fields *all = data;

@@ -1,6 +1,7 @@
 /* Fuzz target: schemas that a trace brings along, and a payload decoded by them.
  * Input: a byte (0 TraceLogging metadata, 1 TRACE_EVENT_INFO, 2 pieces of a manifest), u16 length of the schema, the
  * schema, the payload. Pieces: each u8 process, u8 length, its bytes. */
+#include "event_info.h"
 #include "intrace.h"
 #include "render.h"
 
@@ -67,7 +68,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         int changed = 0;
         ea_schema found;
         size_t cursor = 0;
-        (void)!ea_event_info_read(schemas, schema, schema_bytes, &changed, NULL);
+        ea_enum map;
+        ea_arena arena;
+        ea_arena_init(&arena, 1 << 20);
+        (void)!ea_event_map_read(&arena, schema, schema_bytes, &map, NULL);
+        ea_arena_deinit(&arena);
+        (void)!ea_event_info_read(schemas, EA_SCHEMA_TRACE, schema, schema_bytes, NULL, &changed, NULL);
         ea_registry_schemas_changed(registry);
         if (ea_schemas_next(schemas, &cursor, &found)) {
             const ea_class *c;

@@ -1,6 +1,6 @@
-/* TRACE_EVENT_INFO into a schema. See intrace.h. Source of the layout: tdh.h, TRACE_EVENT_INFO and EVENT_PROPERTY_INFO.
- */
-#include "intrace.h"
+/* TRACE_EVENT_INFO into a schema, EVENT_MAP_INFO into a map. See event_info.h. Source of the layouts: tdh.h,
+ * TRACE_EVENT_INFO, EVENT_PROPERTY_INFO, EVENT_MAP_INFO and EVENT_MAP_ENTRY. */
+#include "event_info.h"
 
 #include "class.h"
 #include "properties.h"
@@ -17,16 +17,26 @@ enum {
     PROPERTY_FIXED_LENGTH = 0x10,
     SCRATCH_BYTES = 1 << 20
 };
+enum { /* EVENT_MAP_INFO */
+       MAP_HEAD_BYTES = 16,
+       MAP_ENTRY_BYTES = 8,
+       MAP_MANIFEST_BITS = 0x02,
+       MAP_PATTERN = 0x04,
+       MAP_WBEM_BITS = 0x10,
+       MAP_WBEM_FLAG = 0x20,
+       MAP_WBEM_NO_VALUES = 0x40 /* an entry's place is its value */
+};
 
 typedef struct info {
     const uint8_t *data;
     size_t len_bytes;
-    ea_arena arena;
+    ea_arena *arena;
+    const ea_event_maps *maps; /* NULL: nobody knows any */
 } info;
 
 /* UTF-16 up to its NUL at an offset that stands at `at`; "" for offset 0; NULL when it is outside or there is no
- * memory. */
-static const char *text_at(info *in, size_t at) {
+ * memory. TDH writes a blank behind names that message tables hold. */
+static const char *text_at(const info *in, size_t at) {
     size_t offset = ea_load32(in->data + at), n = 0;
     if (!offset)
         return "";
@@ -34,10 +44,12 @@ static const char *text_at(info *in, size_t at) {
         return NULL;
     while (offset + n + 2 <= in->len_bytes && ea_load16(in->data + offset + n))
         n += 2;
+    while (n && ea_load16(in->data + offset + n - 2) == ' ')
+        n -= 2;
     ea_text t;
     ea_text_init(&t);
     ea_text_utf16(&t, in->data + offset, n);
-    const char *own = t.failed ? NULL : ea_arena_strdup(&in->arena, t.data ? t.data : "");
+    const char *own = t.failed ? NULL : ea_arena_strdup(in->arena, t.data ? t.data : "");
     ea_text_deinit(&t);
     return own;
 }
@@ -48,7 +60,7 @@ static int has_length(int in_type) {
            in_type == EA_IN_HEXDUMP;
 }
 
-static int read_property(info *in, const uint8_t *p, ea_property *ret) {
+static int read_property(const info *in, const ea_guid *provider, const uint8_t *p, ea_property *ret) {
     uint32_t flags = ea_load32(p);
     *ret = (ea_property){.name = text_at(in, (size_t)(p - in->data) + 4), .count_from = -1, .length_from = -1};
     if (!ret->name)
@@ -60,6 +72,11 @@ static int read_property(info *in, const uint8_t *p, ea_property *ret) {
     } else {
         ret->in_type = ea_load16(p + 8);
         ret->out_type = ea_load16(p + 10);
+        const char *map = in->maps ? text_at(in, (size_t)(p - in->data) + 12) : "";
+        if (!map)
+            return 0;
+        if (*map)
+            ret->map = in->maps->find(in->maps->arg, provider, map);
     }
     if (flags & PROPERTY_PARAM_COUNT)
         ret->count_from = ea_load16(p + 16);
@@ -74,7 +91,7 @@ static int read_property(info *in, const uint8_t *p, ea_property *ret) {
     return 1;
 }
 
-static int read_info(info *in, ea_schemas *into, int *ret_changed, ea_err *err) {
+static int read_info(const info *in, ea_schemas *into, enum ea_schema_layer layer, int *ret_changed, ea_err *err) {
     const uint8_t *p = in->data;
     uint32_t source = in->len_bytes >= HEAD_BYTES ? ea_load32(p + 48) : 0, count, top;
     if (in->len_bytes < HEAD_BYTES)
@@ -92,15 +109,15 @@ static int read_info(info *in, ea_schemas *into, int *ret_changed, ea_err *err) 
     head.provider_name = text_at(in, 52);
     const char *task = text_at(in, 68), *opcode = text_at(in, 72);
     ea_class_notes notes = {.level = text_at(in, 56), .channel = text_at(in, 60), .message = text_at(in, 76)};
-    ea_property *properties = ea_arena_zalloc(&in->arena, (size_t)count + 1, sizeof *properties);
-    ea_field *fields = ea_arena_zalloc(&in->arena, EA_FIELDS_MAX, sizeof *fields);
+    ea_property *properties = ea_arena_zalloc(in->arena, (size_t)count + 1, sizeof *properties);
+    ea_field *fields = ea_arena_zalloc(in->arena, EA_FIELDS_MAX, sizeof *fields);
     if (!head.provider_name || !task || !opcode || !notes.level || !notes.channel || !notes.message || !properties ||
         !fields)
         return ea_fail(err, EA_ECORRUPT, "event information: a text stands outside of it");
     notes.task = task;
     notes.opcode = opcode;
     for (uint32_t i = 0; i < count; i++)
-        if (!read_property(in, p + HEAD_BYTES + (size_t)i * PROPERTY_BYTES, &properties[i]))
+        if (!read_property(in, &head.provider, p + HEAD_BYTES + (size_t)i * PROPERTY_BYTES, &properties[i]))
             return ea_fail(err, EA_ECORRUPT, "event information: a property's name stands outside of it");
     const char *wrong;
     size_t which;
@@ -116,19 +133,46 @@ static int read_info(info *in, ea_schemas *into, int *ret_changed, ea_err *err) 
     ea_text_str(&name, opcode);
     head.name = name.data ? name.data : "";
     ea_class_describe_fields(&description, &head, fields, (size_t)n, &notes);
-    int rc = name.failed || description.failed
-                 ? ea_fail(err, EA_ENOMEM, "event information")
-                 : ea_schemas_add(into, EA_SCHEMA_TRACE, (const uint8_t *)description.data, description.len_bytes,
-                                  ret_changed, err);
+    int rc = name.failed || description.failed ? ea_fail(err, EA_ENOMEM, "event information")
+                                               : ea_schemas_add(into, layer, (const uint8_t *)description.data,
+                                                                description.len_bytes, ret_changed, err);
     ea_text_deinit(&name);
     ea_text_deinit(&description);
     return rc;
 }
 
-int ea_event_info_read(ea_schemas *into, const uint8_t *data, size_t len_bytes, int *ret_changed, ea_err *err) {
-    info in = {.data = data, .len_bytes = len_bytes};
-    ea_arena_init(&in.arena, SCRATCH_BYTES);
-    int rc = read_info(&in, into, ret_changed, err);
-    ea_arena_deinit(&in.arena);
+int ea_event_info_read(ea_schemas *into, enum ea_schema_layer layer, const uint8_t *data, size_t len_bytes,
+                       const ea_event_maps *maps, int *ret_changed, ea_err *err) {
+    ea_arena arena;
+    ea_arena_init(&arena, SCRATCH_BYTES);
+    int rc = read_info(&(info){.data = data, .len_bytes = len_bytes, .arena = &arena, .maps = maps}, into, layer,
+                       ret_changed, err);
+    ea_arena_deinit(&arena);
     return rc;
+}
+
+int ea_event_map_read(ea_arena *arena, const uint8_t *data, size_t len_bytes, ea_enum *ret, ea_err *err) {
+    info in = {.data = data, .len_bytes = len_bytes, .arena = arena};
+    if (len_bytes < MAP_HEAD_BYTES)
+        return ea_fail(err, EA_ECORRUPT, "map of an event: it ends inside its head");
+    uint32_t flags = ea_load32(data + 4), count = ea_load32(data + 8);
+    if (flags & MAP_PATTERN || (ea_load32(data + 12) && !(flags & MAP_WBEM_NO_VALUES)))
+        return ea_fail(err, EA_EUNSUPPORTED, "map of an event: its values are texts");
+    if (count > (len_bytes - MAP_HEAD_BYTES) / MAP_ENTRY_BYTES)
+        return ea_fail(err, EA_ECORRUPT, "map of an event: it ends inside its entries");
+    int is_flags = (flags & (MAP_MANIFEST_BITS | MAP_WBEM_BITS | MAP_WBEM_FLAG)) != 0;
+    ea_enum map = {.name = text_at(&in, 0), .is_flags = is_flags, .count = count};
+    ea_map_entry *entries = ea_arena_zalloc(arena, (size_t)count + 1, sizeof *entries);
+    if (!map.name || !entries)
+        return ea_fail(err, EA_ECORRUPT, "map of an event: its name stands outside of it");
+    for (uint32_t i = 0; i < count; i++) {
+        size_t at = MAP_HEAD_BYTES + (size_t)i * MAP_ENTRY_BYTES;
+        uint64_t place = !is_flags ? i : i < 64 ? UINT64_C(1) << i : 0;
+        entries[i] = (ea_map_entry){flags & MAP_WBEM_NO_VALUES ? place : ea_load32(data + at + 4), text_at(&in, at)};
+        if (!entries[i].name)
+            return ea_fail(err, EA_ECORRUPT, "map of an event: a name stands outside of it");
+    }
+    map.entries = entries;
+    *ret = map;
+    return 0;
 }

@@ -3,6 +3,7 @@
  * minor, u8 0x5B, u16 pieces, u16 number, UTF-8 text); KernelTraceControl's class bbccf6c1, opcode 32 (etw-facts). */
 #include "intrace.h"
 
+#include "event_info.h"
 #include "manifest.h"
 #include "map.h"
 
@@ -166,7 +167,7 @@ int ea_trace_schemas_feed(ea_trace_schemas *t, const ea_record *r) {
     if (!ea_trace_schemas_concerns(r) || r->id == MANIFEST_EVENT || t->counts.event_infos >= UINT16_MAX)
         return 0;
     t->counts.event_infos++;
-    if (ea_event_info_read(t->into, r->payload, r->payload_bytes, &changed, NULL)) {
+    if (ea_event_info_read(t->into, EA_SCHEMA_TRACE, r->payload, r->payload_bytes, NULL, &changed, NULL)) {
         t->counts.unreadable++;
         return 0;
     }

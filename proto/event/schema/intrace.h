@@ -25,8 +25,4 @@ typedef struct ea_trace_schemas_counts {
 } ea_trace_schemas_counts;
 ea_trace_schemas_counts ea_trace_schemas_get(const ea_trace_schemas *t);
 
-/* Reads one TRACE_EVENT_INFO (tdh.h) into schemas. EA_ECORRUPT, EA_EUNSUPPORTED, EA_ENOMEM, EA_ELIMIT. */
-EA_MUST_CHECK int ea_event_info_read(ea_schemas *into, const uint8_t *data, size_t len_bytes, int *ret_changed,
-                                     ea_err *err);
-
 #endif

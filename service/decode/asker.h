@@ -1,0 +1,33 @@
+/* Schemas that take time to get: somebody else is asked for them on a thread of its own, while the events that want
+ * them go on whole and without names.
+ *
+ *     source's thread: decoder ──kind of an event──▶ asker's thread: answer() ──schemas──▶ source's thread
+ *
+ * A kind (provider, code, version) is asked for once; when nothing is known of it, again after a while. Before it:
+ * decoder.h. After it: whoever answers (service/windows/tdh_schemas.h). Thread: as each function says. */
+#ifndef EA_DECODE_ASKER_H
+#define EA_DECODE_ASKER_H
+
+#include "counters.h"
+#include "schemas.h"
+
+typedef struct ea_asker ea_asker;
+
+typedef struct ea_ask {
+    /* Adds what it knows of the event: it has neither payload nor extended items. EA_ENOTFOUND: it knows nothing. May
+     * take long; the asker's thread. */
+    int (*answer)(void *arg, const ea_record *event, ea_schemas *into, ea_err *err);
+    void *arg;
+    ea_counters *counters; /* borrowed; decode_asked and decode_unanswered are counted here */
+    int64_t again_ns;      /* 0: ten minutes */
+} ea_ask;
+
+EA_MUST_CHECK int ea_asker_create(ea_asker **ret, const ea_ask *ask, ea_err *err);
+/* Waits for an answer that is being made. NULL is allowed. */
+void ea_asker_destroy(ea_asker *a);
+
+/* Asks for the schema of this event, unless it was asked for. 1 when answers to earlier questions came, which are in
+ * `into` now; else 0. Never waits for an answer. The source's thread. */
+int ea_asker_ask(ea_asker *a, const ea_record *event, ea_schemas *into);
+
+#endif
