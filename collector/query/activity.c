@@ -86,7 +86,7 @@ static const struct {
     {"PerfInfo/PmcCounterProf", SAMPLE, BIT(COUNTER_SAMPLES), NULL, {"ThreadId", "ProfileSource"}},
     {"PerfInfo/SetInterval", INTERVAL, BIT(COUNTER_SAMPLES), NULL, {"Source", "NewInterval", "SourceName"}},
     {"PerfInfo/CollectionStart", INTERVAL, BIT(COUNTER_SAMPLES), NULL, {"Source", "NewInterval", "SourceName"}},
-    {"PerfInfo/PmcCtrConrruption", CORRUPTION, BIT(COUNTER_PROBLEMS), "corruption", {"ProcessorNumber", "ProfileSource"}},
+    {"PerfInfo/PmcCtrConrruption", CORRUPTION, BIT(COUNTER_PROBLEMS), "corruption", {"ProcessorNumber", "CounterStatus"}},
     {"PerfInfo/ISR", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
     {"PerfInfo/ISR-MSI", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
     {"PerfInfo/ISR-PASS", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
@@ -316,6 +316,17 @@ static int count_switch(ec_activity *a, uint32_t tid, unsigned sum, int64_t utc_
 static int add_problem(ec_activity *a, uint64_t cpu, uint64_t source, const char *what) {
     row_key k = {.key = {cpu, 0, source}, .text = {keep(a, what, strlen(what))}};
     return a->kind == EC_ACTIVITY_COUNTER_PROBLEMS ? add_latency(a, &k, 0, 0) : 0;
+}
+
+/* Windows says of counters that they are wrong: of each its source and when it was last right. */
+static int on_corruption(ec_activity *a, const ec_tape_event *e, const char *what) {
+    enum { STATUS_BYTES = 12 };
+    uint64_t cpu = ec_tape_u64_or_0(a->tape, e, 0);
+    ea_slice list = ec_tape_bytes(a->tape, e, 1);
+    int rc = 0;
+    for (size_t i = 0; !rc && i + STATUS_BYTES <= list.len_bytes; i += STATUS_BYTES)
+        rc = add_problem(a, cpu, ea_load32(list.data + i), what);
+    return rc;
 }
 
 /* Counters on a switch: what they counted since the CPU's last switch is the old thread's. */
@@ -585,9 +596,7 @@ static int on_event(ec_activity *a, const ec_tape_event *e) {
     case INTERVAL:
         return on_interval(a, e);
     case CORRUPTION:
-        return is_in_range(a, utc_ns)
-                   ? add_problem(a, ec_tape_u64_or_0(a->tape, e, 0), ec_tape_u64_or_0(a->tape, e, 1), p->text)
-                   : 0;
+        return is_in_range(a, utc_ns) ? on_corruption(a, e, p->text) : 0;
     case INTERRUPT:
         return on_interrupt(a, e, p, utc_ns);
     case DISK_BEGIN: {

@@ -20,7 +20,7 @@
 static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
 enum { DEFAULT_INTERVAL = 10000, SOURCES_MAX = 4096, FRAMES_MAX = 4096, PAIRS_MAX = 1 << 24, ASK_EVERY = 1 << 16 };
 
-enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
+enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, THREAD_LIFE, LOST, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
 
 /* Fields of a class: what slot holds what depends on its kind. */
 enum { WALK_TIME, WALK_PID, WALK_TID, WALK_KEY };
@@ -157,6 +157,8 @@ static void plan_kind(plan *p, const ea_class *c, enum ec_weight weight) {
         {"PerfInfo/PmcCounterProf", COUNTER_SAMPLE, 0, {"ThreadId", "InstructionPointer", "ProfileSource"}},
         {"Thread/CSwitch", SWITCH, 0, {"NewThreadId", "OldThreadId", "OldThreadState", "OldThreadWaitReason"}},
         {"Thread/ReadyThread", READY, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {"TThreadId"}},
+        {"Thread/Start", THREAD_LIFE, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {"TThreadId"}},
+        {"LostEvent/RTLostEvent", LOST, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {NULL}},
         {"DiskIo/ReadInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
         {"DiskIo/WriteInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
         {"DiskIo/FlushInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
@@ -514,6 +516,14 @@ static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *re
             (void)waited(r, tid, span_ns(r, &stretches[0]), 0);
         return 0;
     }
+    case THREAD_LIFE:
+        ec_sched_forget(r->sched, (uint32_t)ec_tape_u64_or_0(r->tape, e, THREAD));
+        (void)ea_u64_map_remove(&r->by_irp, ec_tape_u64_or_0(r->tape, e, THREAD));
+        return 0;
+    case LOST: /* nobody knows what threads did since */
+        ec_sched_lost(r->sched);
+        ea_u64_map_clear(&r->by_irp);
+        return 0;
     case DISK_BEGIN:
         *ret_open = 1;
         return 0;

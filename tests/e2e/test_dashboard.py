@@ -2,6 +2,7 @@
 blind period, search events, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
 violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are written there.
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -21,6 +22,12 @@ def packages(env):
     folder = env.build / "browser"
     folder.mkdir(exist_ok=True)
     lock = (BROWSER / "package-lock.json").read_bytes()
+    with open(folder / "lock", "w", encoding="utf-8") as held:   # several scripts run at once
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return install(env, folder, lock)
+
+
+def install(env, folder, lock):
     if (folder / "node_modules").exists() and (folder / "installed").exists() and (folder / "installed").read_bytes() == lock:
         return folder
     for name in ("package.json", "package-lock.json"):

@@ -1,6 +1,6 @@
 """`etwcollector profile` over stored events: samples by process and module of a real machine agree with a naive recount; of a
 generated machine every sample's whole stack, with the module and offset of each address, is what the truth says, and so are counter
-samples, disk times and faults. Frames of no module are the methods that a .NET runtime made there. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up. The SQL table stacks has every
+samples, ready and waiting time, disk times and faults. Frames of no module are the methods that a .NET runtime made there. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up. The SQL table stacks has every
 event of the real machine with the stack of an exhaustive join.
 """
 import collections
@@ -228,6 +228,41 @@ def check_made(env, checks, asked, rows, records):
     faults = sum(1 for r in records if r["name"] in ("PageFault/TransitionFault", "PageFault/DemandZeroFault", "PageFault/CopyOnWrite",
                                                      "PageFault/GuardPageFault", "PageFault/HardPageFault"))
     checks.equal(asked.json("--host", "made", "--weight", "faults")["total"], faults, "page faults")
+    ready, waiting = naive_waits(records, truth)
+    for weight, want in (("ready", ready), ("wait", waiting)):
+        got = profile_formats.folded(asked.text("--host", "made", "--weight", weight, "--format", "folded"))
+        checks.that(len(want) > 100, f"hardly a stack has {weight} time")
+        checks.that(got == want, f"{weight} time by stack of where threads went on: {len(want - got)} stacks have too little, "
+                    f"{len(got - want)} too much, such as {list((got - want).items())[:1]} and {list((want - got).items())[:1]}")
+
+
+def naive_waits(records, truth):
+    """Ready and waiting time in ns, each by the stack of the switch to the thread."""
+    stacks = {(raw, cpu): truth.path(halves, raw) for (of, raw, cpu, _), halves in truth.stacks.items() if of == "cswitch"}
+    state, waited, ready, waiting = {}, collections.Counter(), collections.Counter(), collections.Counter()
+    for r in records:
+        fields, clock = r["fields"], r["clock"]
+        if r["name"] == "Thread/Start":
+            state.pop(fields["TThreadId"], None)
+            waited.pop(fields["TThreadId"], None)
+        elif r["name"] == "Thread/ReadyThread":
+            what, since = state.get(fields["TThreadId"], ("?", clock))
+            if what in ("?", "wait"):
+                waited[fields["TThreadId"]] += clock - since
+                state[fields["TThreadId"]] = "ready", clock
+        elif r["name"] == "Thread/CSwitch":
+            old, new, old_state = fields["OldThreadId"], fields["NewThreadId"], number(fields["OldThreadState"])
+            if old:
+                state[old] = {5: "wait", 4: "gone"}.get(old_state, "ready"), clock
+            what, since = state.get(new, ("?", clock)) if new else ("?", clock)
+            state[new] = "runs", clock
+            waited[new] += clock - since if what == "wait" else 0
+            path = stacks.get((clock, r["cpu"]))
+            if path:
+                ready[path] += 100 * (clock - since) if what == "ready" else 0
+                waiting[path] += 100 * waited[new]
+            waited[new] = 0
+    return +ready, +waiting
 
 
 def number(value):
