@@ -18,7 +18,7 @@ typedef struct options {
     const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
-    uint64_t retain_bytes;
+    uint64_t retain_bytes, cpu_percent;
     int64_t request_timeout, idle_timeout, hole_wait, retain_age, retain_interval;
     int web_tokens;
     int verify; /* index into VERIFY_CHOICES */
@@ -216,6 +216,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                              .limit_names = o->state_names,
                              .limit_operations = o->state_operations,
                              .hole_wait_ns = o->hole_wait,
+                             .cpu_percent = o->cpu_percent,
                              .counters = counters,
                              .on_note = on_history_note,
                              .arg = log};
@@ -244,7 +245,8 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .wants_keyframe = wants_keyframe,
                             .on_stored_arg = history,
                             .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes},
-                            .retain_every_ns = o->retain_interval};
+                            .retain_every_ns = o->retain_interval,
+                            .cpu_percent = o->cpu_percent};
     if (o->web)
         rc = start_web(&web, o, counters, log, err);
     if (!rc)
@@ -357,6 +359,13 @@ static const ea_option OPTIONS[] = {
      .min = 1,
      .max = 64,
      .help = "network threads"},
+    {.name = "cpu-percent",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, cpu_percent),
+     .fallback = "0",
+     .max = 100 * 1024,
+     .help = "most processor time, in hundredths of one processor; beyond it uploads and the state wait; 0: no bound"},
     {.name = "max-body",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,

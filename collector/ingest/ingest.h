@@ -30,6 +30,7 @@ typedef struct ec_ingest_options {
     void *on_stored_arg; /* of both */
     ec_retention retention;
     int64_t retain_every_ns; /* 0: 1 min */
+    uint64_t cpu_percent;    /* see writer.h */
 } ec_ingest_options;
 
 /* Listens and serves. Ticket keys are kept in the store's folder. The process must ignore SIGPIPE. */

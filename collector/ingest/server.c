@@ -807,7 +807,8 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
                                     .wants_keyframe = o->wants_keyframe,
                                     .on_stored_arg = o->on_stored_arg,
                                     .retention = o->retention,
-                                    .retain_every_ns = o->retain_every_ns};
+                                    .retain_every_ns = o->retain_every_ns,
+                                    .cpu_percent = o->cpu_percent};
         rc = ec_writer_start(&in->writer, &writer, err);
     }
     if (!rc) {

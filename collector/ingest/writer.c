@@ -3,6 +3,7 @@
 
 #include "identities.h"
 #include "log.h"
+#include "pace.h"
 #include "platform.h"
 
 #include <inttypes.h>
@@ -364,11 +365,21 @@ static void retain(ec_writer *w) {
     ea_mutex_unlock(w->mutex);
 }
 
+static int is_stopping(ec_writer *w) {
+    ea_mutex_lock(w->mutex);
+    int stopping = w->stopping;
+    ea_mutex_unlock(w->mutex);
+    return stopping;
+}
+
 static void writer_main(void *arg) {
     ec_writer *w = arg;
+    ea_pace pace = {.percent = w->options.cpu_percent};
     int stop = 0;
     while (!stop) {
         ec_upload *list = take_group(w, &stop);
+        while (list && !is_stopping(w) && ea_pace_wait(&pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
+        }
         if (list)
             commit_group(w, list);
         retain(w);

@@ -41,6 +41,7 @@ typedef struct ec_writer_options {
     void *on_stored_arg; /* of both */
     ec_retention retention;
     int64_t retain_every_ns; /* how often the store is looked at; 0: 1 min */
+    uint64_t cpu_percent;    /* of one processor, for the process: beyond it uploads wait; 0: no bound */
 } ec_writer_options;
 
 /* Walks a body: every frame must hold a batch whose envelope reads, all of one stream. Fills stream and batch_count.

@@ -5,6 +5,7 @@
 #include "machine.h"
 #include "map.h"
 #include "naming.h"
+#include "pace.h"
 #include "platform.h"
 #include "retain.h"
 #include "store.h"
@@ -727,6 +728,7 @@ struct ec_history_worker {
     ec_history_options options; /* the caller's */
     char *dir;
     ea_thread *thread;
+    ea_pace pace; /* the thread's own */
     ea_mutex *mutex;
     ea_cond *cond;
     int woken; /* under the mutex, as are the next two */
@@ -738,6 +740,14 @@ struct ec_history_worker {
 static int worker_goes_on(void *arg) {
     ec_history_worker *w = arg;
     return !atomic_load_explicit(&w->stop, memory_order_relaxed);
+}
+
+/* Before each batch. */
+static int worker_takes_on(void *arg) {
+    ec_history_worker *w = arg;
+    while (worker_goes_on(w) && ea_pace_wait(&w->pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
+    }
+    return worker_goes_on(w);
 }
 
 static void worker_note(void *arg, const char *text) {
@@ -799,7 +809,7 @@ static void work_until_stopped(void *arg) {
     ec_history_worker *w = arg;
     ec_history *h = NULL;
     ec_history_options options = w->options;
-    options.keep_going = worker_goes_on;
+    options.keep_going = worker_takes_on;
     options.on_note = worker_note;
     options.on_gap = worker_gap;
     options.arg = w;
@@ -836,6 +846,7 @@ int ec_history_start(ec_history_worker **ret, const char *dir, const ec_history_
     if (!w)
         return ea_fail(err, EA_ENOMEM, "start the history's thread");
     w->options = *options;
+    w->pace.percent = options->cpu_percent;
     w->dir = strdup(dir);
     w->gaps = calloc(GAPS_MAX, sizeof *w->gaps);
     int rc =

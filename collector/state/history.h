@@ -27,6 +27,7 @@ typedef struct ec_history_options {
     ea_counters *counters;                  /* borrowed; may be NULL */
     /* Asked after each batch: 0 ends the fold after a commit. May be NULL. */
     int (*keep_going)(void *arg);
+    uint64_t cpu_percent; /* of the daemon's thread: see ingest/writer.h */
     /* Told, in a line for a person, what was skipped or begun again. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     /* A stream's state lacks something that a keyframe would mend (gap 1), or has had a whole keyframe since (0). May

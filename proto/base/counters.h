@@ -75,6 +75,7 @@ enum ea_severity {
     X(ingest_bad_checksums, 85, EA_LOSS, "batches refused because their records do not give their checksum")           \
     X(ingest_handshakes, 86, EA_INFO, "TLS handshakes that ended well")                                                \
     X(ingest_resumed, 87, EA_INFO, "TLS handshakes that took a session up again")                                      \
+    X(ingest_paced_seconds, 105, EA_NOTICE, "seconds that uploads and the state waited to keep to cpu-percent")        \
     X(ingest_identities_twice, 88, EA_NOTICE, "uploads of an identity that two agents use at a time")                  \
     X(store_events, 76, EA_INFO, "events stored")                                                                      \
     X(store_bytes, 77, EA_INFO, "bytes of batches stored")                                                             \

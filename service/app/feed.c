@@ -1,6 +1,7 @@
 /* Feeds. See feed.h. */
 #include "feed.h"
 
+#include "pace.h"
 #include "platform.h"
 #include "replay_stream.h"
 #include "schema_options.h"
@@ -13,9 +14,7 @@ enum {
     PROGRESS_EVENTS = 4096,
     FLUSH_EVENTS = 64,
     PACE_EVENTS = 256,
-    PACE_MOST_NS = 100000000,
 };
-#define SECOND_NS INT64_C(1000000000)
 
 int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea_err *err) {
     ea_feed *f = calloc(1, sizeof *f);
@@ -80,6 +79,7 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
                                                        .keyframe_ns = f->batching.keyframe_ns,
                                                        .keyframe_bytes = (size_t)f->batching.keyframe_bytes,
                                                        .live = f->o.live,
+                                                       .is_numbered = f->o.source != NULL,
                                                        .schemas = f->o.schemas,
                                                        .ask = f->o.ask,
                                                        .spool = spool,
@@ -112,39 +112,15 @@ static int flush_if_due(ea_feed *f, ea_err *err) {
     return ea_pipeline_flush(f->pipeline, err);
 }
 
-/* The share of the processors that this process may have, looked at in spans of a second. */
-typedef struct pace {
-    int64_t begin_ns, begin_cpu_ns;
-} pace;
-
-/* Waits, a moment at most, when the process has used more than its share of the span until now: whoever reads waits,
- * and so the encoders and the sender have less to do. */
-static void keep_pace(ea_feed *f, pace *p) {
-    int64_t percent = (int64_t)f->batching.cpu_percent, now_ns = ea_monotonic_ns(), cpu_ns = ea_process_cpu_ns();
-    if (!p->begin_ns)
-        *p = (pace){now_ns, cpu_ns};
-    int64_t ahead_ns = (cpu_ns - p->begin_cpu_ns) * 100 / percent - (now_ns - p->begin_ns);
-    if (ahead_ns <= 0) {
-        if (now_ns - p->begin_ns >= SECOND_NS) /* what was not used is no credit */
-            *p = (pace){now_ns, cpu_ns};
-        return;
-    }
-    ahead_ns = ahead_ns < PACE_MOST_NS ? ahead_ns : PACE_MOST_NS;
-    ea_sleep_ns(ahead_ns);
-    f->paced_ns += ahead_ns;
-    ea_count(f->o.counters, EA_COUNT_source_paced_seconds, (uint64_t)(f->paced_ns / SECOND_NS));
-    f->paced_ns %= SECOND_NS;
-}
-
 int ea_feed_run(ea_feed *f, ea_err *err) {
     const ea_record *record;
     uint8_t stream[EA_STREAM_ID_BYTES];
     unsigned n = 0;
-    pace pacing = {0};
+    ea_pace pace = {.percent = f->o.source ? 0 : f->batching.cpu_percent}; /* of files: a session does not wait */
     int rc;
     while ((rc = ea_source_next(f->source, &record, err)) > 0) {
-        if (f->batching.cpu_percent && !f->o.source && n % PACE_EVENTS == 0) /* of files: a session does not wait */
-            keep_pace(f, &pacing);
+        if (n % PACE_EVENTS == 0)
+            (void)ea_pace_wait(&pace, f->o.counters, EA_COUNT_source_paced_seconds);
         int is_record = rc != EA_SOURCE_NOTHING_YET;
         if (is_record && (rc = ea_pipeline_add(f->pipeline, record, err)))
             break;

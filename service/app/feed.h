@@ -42,7 +42,6 @@ typedef struct ea_feed {
     uint8_t *dictionary; /* NULL: none */
     size_t dictionary_bytes;
     int64_t flushed_ns; /* monotonic; the source's thread */
-    int64_t paced_ns;   /* waited, and not in a whole second of the counter yet; the source's thread */
 } ea_feed;
 
 /* Opens the files, or takes the source. On failure nothing is to be closed. */

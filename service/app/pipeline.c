@@ -165,8 +165,10 @@ static void worker_main(void *arg) {
 /* An encoder for the stream's name of now; in place of the one that there is. No batch may be in its hands. */
 static int make_encoder(ea_pipeline *p, worker *w, ea_err *err) {
     ea_encoder *fresh;
-    ea_encoder_options e = {
-        .zstd_level = p->o.zstd_level, .dictionary = p->o.dictionary, .dictionary_bytes = p->o.dictionary_bytes};
+    ea_encoder_options e = {.zstd_level = p->o.zstd_level,
+                            .dictionary = p->o.dictionary,
+                            .dictionary_bytes = p->o.dictionary_bytes,
+                            .is_numbered = p->o.is_numbered};
     memcpy(e.stream, p->stream, sizeof e.stream);
     int rc = ea_encoder_create(&fresh, &e, err);
     if (rc)

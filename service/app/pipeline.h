@@ -25,6 +25,7 @@ typedef struct ea_pipeline_options {
     int zstd_level;            /* 0: 1 */
     const uint8_t *dictionary; /* for small batches; borrowed; NULL: none */
     size_t dictionary_bytes;
+    int is_numbered;               /* records' positions are their numbers of arrival, and travel */
     unsigned encoders;             /* threads; 0: 1 */
     const ea_wire_source *sources; /* copied */
     size_t source_count;

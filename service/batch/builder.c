@@ -241,6 +241,8 @@ EA_RARE static int new_group(ea_open_batch *o, const ea_record *r, const ea_clas
     }
     if (rc)
         return rc;
+    if (o->group_count == 0)
+        o->first_position = r->position;
     ea_open_group *g = &o->groups[o->group_count];
     memset(g, 0, sizeof *g);
     for (unsigned i = 0; i < EA_KEY_WORDS; i++)
@@ -350,6 +352,7 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
     event->items = (uint32_t)o->content_bytes;
     event->payload = (uint32_t)(payload - o->content);
     event->group = group;
+    event->position = (uint32_t)r->position;
     o->content_bytes = (size_t)(payload - o->content) + r->payload_bytes;
 
     g->count++;

@@ -52,6 +52,7 @@ typedef struct ea_encoder_options {
     /* A zstd dictionary for small batches, used once the collector has it; borrowed as long as the encoder lives. */
     const uint8_t *dictionary;
     size_t dictionary_bytes; /* 0: none; at most EA_DICTIONARY_MAX_BYTES */
+    int is_numbered;         /* records' positions are their numbers of arrival, which travel with batches of events */
 } ea_encoder_options;
 enum { EA_ZSTD_NONE = -1000 };
 

@@ -3,6 +3,7 @@
 #include "checksum.h"
 #include "columns.h"
 #include "known.h"
+#include "ledger_message.h"
 #include "open_batch.h"
 #include "short_directory.h"
 
@@ -633,7 +634,23 @@ static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
 
 /* ---- columns of the batch ---- */
 
-static void put_events(ea_encoder *e, const ea_open_batch *o, int64_t time_min, Etwagent__V1__Directory *d) {
+/* The events' numbers of arrival; a batch's are within 2^31 of the first one's. */
+static void put_sequence(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Directory *d) {
+    uint32_t first = (uint32_t)o->first_position, n = o->count;
+    int consecutive = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t offset = o->events[i].position - first;
+        consecutive &= offset == i;
+        e->values[i] = o->first_position + (uint64_t)(int32_t)offset;
+    }
+    if (consecutive)
+        d->first_sequence = o->first_position;
+    else
+        d->sequence = ea_columns_series(&e->columns, e->values, n, 8, 0);
+}
+
+static void put_events(ea_encoder *e, const ea_open_batch *o, int is_numbered, int64_t time_min,
+                       Etwagent__V1__Directory *d) {
     ea_columns *c = &e->columns;
     uint32_t n = o->count, threads = e->thread_count;
     uint64_t *v = e->values;
@@ -651,6 +668,8 @@ static void put_events(ea_encoder *e, const ea_open_batch *o, int64_t time_min, 
         v[i] = e->source_of[i];
     if (e->has_sources)
         d->source = ea_columns_numbers(c, v, n, 2, 1, 0, NULL);
+    if (is_numbered)
+        put_sequence(e, o, d);
     d->thread_count = threads;
     for (uint32_t i = 0; i < threads; i++)
         v[i] = (uint32_t)e->thread_ids[i];
@@ -1021,65 +1040,6 @@ static void put_sources(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Bat
     b->n_sources = n;
 }
 
-/* A message a family, whose counters and values are parts of two arrays for all. */
-static int put_families(ea_encoder *e, const ea_batch_stamp *stamp, Etwagent__V1__Ledger *m) {
-    size_t count = stamp->family_count_count;
-    uint32_t *counters = ea_arena_alloc(&e->arena, count * sizeof *counters);
-    uint64_t *values = ea_arena_alloc(&e->arena, count * sizeof *values);
-    m->families = ea_arena_alloc(&e->arena, count * sizeof *m->families);
-    if (!counters || !values || !m->families)
-        return 0;
-    Etwagent__V1__LedgerFamily *family = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const ea_ledger_count *c = &stamp->family_counts[i];
-        if (!family || strcmp(family->family, c->family) != 0) {
-            size_t len_bytes = strlen(c->family) + 1;
-            family = ea_arena_alloc(&e->arena, sizeof *family);
-            char *name = ea_arena_alloc(&e->arena, len_bytes);
-            if (!family || !name)
-                return 0;
-            etwagent__v1__ledger_family__init(family);
-            memcpy(name, c->family, len_bytes);
-            family->family = name;
-            family->counters = &counters[i];
-            family->values = &values[i];
-            m->families[m->n_families++] = family;
-        }
-        counters[i] = c->counter;
-        values[i] = c->value;
-        family->n_counters++;
-        family->n_values++;
-    }
-    return 1;
-}
-
-static Etwagent__V1__Ledger *put_ledger(ea_encoder *e, const ea_batch_stamp *stamp) {
-    Etwagent__V1__Ledger *m = ea_arena_alloc(&e->arena, sizeof *m);
-    uint32_t *counters = ea_arena_alloc(&e->arena, EA_COUNTER_COUNT * sizeof *counters);
-    uint64_t *values = ea_arena_alloc(&e->arena, EA_COUNTER_COUNT * sizeof *values);
-    if (!m || !counters || !values) {
-        e->columns.failed = 1;
-        return NULL;
-    }
-    etwagent__v1__ledger__init(m);
-    m->counters = counters;
-    m->values = values;
-    for (unsigned i = 0; i < EA_COUNTER_COUNT; i++) {
-        uint64_t value = ea_counter_get(stamp->ledger, i);
-        if (!value)
-            continue;
-        counters[m->n_counters++] = ea_counter_row(i)->number;
-        values[m->n_values++] = value;
-    }
-    m->incarnation = stamp->incarnation;
-    m->utc_ns = stamp->ledger_utc_ns;
-    if (stamp->family_count_count && !put_families(e, stamp, m)) {
-        e->columns.failed = 1;
-        return NULL;
-    }
-    return m;
-}
-
 /* Empties the arena. It has one block that a batch like the largest so far fits into, so that it asks the system for
  * nothing. */
 static void reset_arena(ea_encoder *e) {
@@ -1112,7 +1072,8 @@ static size_t size_of(const layout *l) {
     return n;
 }
 
-static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, int64_t time_min, layout *l) {
+static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, int is_numbered, int64_t time_min,
+                   layout *l) {
     Etwagent__V1__Directory d = ETWAGENT__V1__DIRECTORY__INIT;
     uint32_t group_count = 0;
     *l = (layout){0};
@@ -1132,7 +1093,7 @@ static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_row
         l->transposed |= groups[k].field_count != 0;
     }
     if (!rc)
-        put_events(e, o, time_min, &d);
+        put_events(e, o, is_numbered, time_min, &d);
     if (!rc && is_flat(o))
         put_flat(e, o, groups, &d);
     if (!rc && !e->columns.failed)
@@ -1147,14 +1108,14 @@ static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_row
 
 /* The better of two ways where that costs little: fields of one kind side by side compress better when they are alike,
  * whole payloads when these are. */
-static int choose_layout(ea_encoder *e, const ea_open_batch *o, int64_t time_min, layout *l) {
+static int choose_layout(ea_encoder *e, const ea_open_batch *o, int is_numbered, int64_t time_min, layout *l) {
     layout other;
     if (!is_flat(o))
-        return lay_out(e, o, TRANSPOSE_ROWS, time_min, l);
-    int rc = lay_out(e, o, FLAT_TRANSPOSE_ROWS, time_min, l);
+        return lay_out(e, o, TRANSPOSE_ROWS, is_numbered, time_min, l);
+    int rc = lay_out(e, o, FLAT_TRANSPOSE_ROWS, is_numbered, time_min, l);
     if (rc || !l->transposed)
         return rc;
-    rc = lay_out(e, o, UINT32_MAX, time_min, &other);
+    rc = lay_out(e, o, UINT32_MAX, is_numbered, time_min, &other);
     if (!rc && size_of(&other) < size_of(l))
         *l = other;
     return rc;
@@ -1173,7 +1134,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
         time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
     if (!rc)
-        rc = choose_layout(e, o, time_min, &l);
+        rc = choose_layout(e, o, e->options.is_numbered && stamp->kind == EA_BATCH_EVENTS, time_min, &l);
     if (rc)
         return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
     e->last_directory = l.directory;
@@ -1200,7 +1161,9 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     if (is_flat(o) && e->dictionary && !e->columns.failed && !is_known(e, e->dictionary_hash))
         put_dictionary(e, &b);
     if (stamp->ledger)
-        b.ledger = put_ledger(e, stamp);
+        b.ledger = ea_ledger_message(&e->arena, stamp);
+    if (stamp->ledger && !b.ledger)
+        e->columns.failed = 1;
     if (e->columns.failed)
         return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
 

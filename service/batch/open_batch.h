@@ -22,8 +22,8 @@ typedef struct ea_event {
     /* Offsets in the batch's content: of the data of those items that are no constants of the group, each with a u32
      * length before it; of the payload, behind them. */
     uint32_t items, payload;
-    uint32_t group; /* index */
-    uint32_t unused;
+    uint32_t group;    /* index */
+    uint32_t position; /* the low half of the record's */
 } ea_event;
 _Static_assert(sizeof(ea_event) == 64 && offsetof(ea_event, items) == EA_RECORD_OWN_BYTES &&
                    offsetof(ea_event, payload_bytes) - offsetof(ea_event, cpu) == 6 &&
@@ -62,6 +62,7 @@ struct ea_open_batch {
     size_t content_bytes, content_capacity;
     ea_open_group *groups;
     uint32_t group_count, group_capacity;
+    uint64_t first_position; /* of the first event's record */
     ea_item_shape *shapes;
     uint32_t shape_count, shape_capacity;
     uint16_t *table; /* group + 1 by hash; 0: free */

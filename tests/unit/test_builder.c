@@ -4,6 +4,7 @@
 #include "builder.h"
 #include "keeper.h"
 #include "platform.h"
+#include "ring.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -766,13 +767,99 @@ static void test_definitions(void **state) {
     rig_close(&g);
 }
 
+/* Closes the open batch and checks its numbers of arrival: NULL: consecutive ones from `first` on. */
+static void check_numbers(rig *g, uint64_t number, const uint64_t *expected, uint64_t first, uint32_t count) {
+    const uint8_t *data;
+    const uint64_t *numbers = NULL;
+    uint64_t got_first = 0;
+    size_t n;
+    ea_err err;
+    ea_open_batch *o = ea_builder_take(g->builder);
+    assert_non_null(o);
+    assert_int_equal(ea_open_batch_events(o), count);
+    encode(g, o, number, &data, &n);
+    ea_batch_view *v = view(g, data, n);
+    assert_int_equal(ea_batch_sequence(v, &numbers, &got_first, &err), expected != NULL);
+    if (expected)
+        assert_memory_equal(numbers, expected, count * sizeof *expected);
+    else
+        assert_true(got_first == first);
+    ea_batch_close(v);
+    ea_open_batch_release(o);
+}
+
+/* What a live session's ring had no room for leaves a hole in the numbers, what comes late keeps its number, and
+ * without either no column travels. A batch of a file has no numbers. */
+static void test_numbers_of_arrival(void **state) {
+    (void)state;
+    enum { PAYLOAD = 60000, MORE = 30, FAR = 200 };
+    static uint8_t bytes[PAYLOAD];
+    static uint64_t kept[MORE];
+    rig g;
+    ea_err err;
+    ea_ring *ring = NULL;
+    const ea_record *taken;
+    rig_open(&g, &(ea_builder_options){.sources = SOURCES, .source_count = 1}, 3);
+    ea_encoder_destroy(g.encoder);
+    assert_int_equal(
+        ea_encoder_create(&g.encoder,
+                          &(ea_encoder_options){.zstd_level = 3, .stream = "stream 16 bytes", .is_numbered = 1}, &err),
+        0);
+    assert_int_equal(ea_ring_create(&ring, 1 << 20, &err), 0);
+    ea_record r = plain(bytes, PAYLOAD);
+    const ea_class *c = ea_registry_find(g.agent, &r);
+    uint64_t put = 0;
+    uint32_t n = 0;
+    for (; put < 3; put++)
+        assert_int_equal(ea_ring_put(ring, &r), 0);
+    while (ea_ring_take(ring, &taken))
+        assert_int_equal(ea_builder_add(g.builder, taken, c), 0);
+    check_numbers(&g, 1, NULL, 0, 3);
+    for (; put < 3 + MORE; put++) { /* more than fits, twice */
+        if (ea_ring_put(ring, &r) == 0)
+            kept[n++] = put;
+        if (put == MORE && ea_ring_take(ring, &taken))
+            assert_int_equal(ea_builder_add(g.builder, taken, c), 0);
+        if (put == MORE)
+            assert_int_equal(ea_ring_take(ring, &taken), 1); /* the first one's place is free now */
+        if (put == MORE)
+            assert_int_equal(ea_builder_add(g.builder, taken, c), 0);
+    }
+    assert_in_range(n, 10, MORE - 5);
+    assert_true(kept[n - 1] > kept[0] + n - 1);
+    while (ea_ring_take(ring, &taken))
+        assert_int_equal(ea_builder_add(g.builder, taken, c), 0);
+    check_numbers(&g, 2, kept, 0, n);
+
+    static const uint64_t LATE[] = {(1ull << 40) + 5, (1ull << 40) + 6, (1ull << 40) + 8, (1ull << 40) + 7, 1ull << 40};
+    r.payload_bytes = 4;
+    for (size_t i = 0; i < sizeof LATE / sizeof *LATE; i++) {
+        r.position = LATE[i];
+        assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+    }
+    check_numbers(&g, 3, LATE, 0, sizeof LATE / sizeof *LATE);
+    for (uint32_t i = 0; i < FAR; i++) { /* beyond a small batch, over the end of 32 bits */
+        r.position = (1ull << 33) - 100 + i;
+        assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+    }
+    check_numbers(&g, 4, NULL, (1ull << 33) - 100, FAR);
+    ea_encoder_destroy(g.encoder);
+    assert_int_equal(
+        ea_encoder_create(&g.encoder, &(ea_encoder_options){.zstd_level = 3, .stream = "stream 16 bytes"}, &err), 0);
+    r.position = 900;
+    assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+    check_numbers(&g, 5, NULL, 0, 1);
+    ea_ring_destroy(ring);
+    rig_close(&g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_source_table),      cmocka_unit_test(test_closing),
         cmocka_unit_test(test_many_groups),       cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_beside_the_events), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_definitions),
+        cmocka_unit_test(test_definitions),       cmocka_unit_test(test_numbers_of_arrival),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

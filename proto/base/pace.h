@@ -1,0 +1,19 @@
+/* A share of the processors that this process keeps to: whoever takes work on asks first, and waits when the process is
+ * ahead of its share. Before it: platform.h. After it: service/app (files), collector/ingest, collector/state.
+ * Thread: one that waits has one of its own; all look at the time of the whole process. */
+#ifndef EA_BASE_PACE_H
+#define EA_BASE_PACE_H
+
+#include "counters.h"
+
+typedef struct ea_pace {
+    uint64_t percent;               /* of one processor; 0: no bound */
+    int64_t begin_ns, begin_cpu_ns; /* of the span that is looked at, a second or a little more */
+    int64_t waited_ns;              /* and not in a whole second of the counter yet */
+} ea_pace;
+
+/* 1 after a wait of at most 100 ms, when the process has used more than its share of the span until now; 0: go on.
+ * Whole seconds of waiting are added to the counter. counters may be NULL. */
+int ea_pace_wait(ea_pace *p, ea_counters *counters, enum ea_counter counter);
+
+#endif

@@ -1,0 +1,13 @@
+/* A batch's stamp as the Ledger message that travels with it. Before it: service/ship's ledger. After it: encoder.c.
+ * Thread: the encoder's. */
+#ifndef EA_BATCH_LEDGER_MESSAGE_H
+#define EA_BATCH_LEDGER_MESSAGE_H
+
+#include "arena.h"
+#include "batch.pb-c.h"
+#include "builder.h"
+
+/* The message, in the arena; NULL when memory is out. stamp->ledger must be there. */
+Etwagent__V1__Ledger *ea_ledger_message(ea_arena *arena, const ea_batch_stamp *stamp);
+
+#endif
