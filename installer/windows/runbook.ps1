@@ -65,6 +65,27 @@ Test-Promise 'its ETW sessions are there' {
     $there = @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-' }).Count
     if ($there -ge 1 -or $wanted -eq 0) { $true } else { "$there of $wanted" }
 }
+Test-Promise 'providers: Windows says who there is' {
+    $all = & $exe providers --json --max-age 0s | ConvertFrom-Json
+    @($all | Where-Object { $_.layer -eq 'windows' }).Count -gt 100
+}
+Test-Promise 'providers: keywords, events and fields of one' {
+    $p = (& $exe providers --json Microsoft-Windows-Kernel-Process | ConvertFrom-Json) | Where-Object { $_.layer -eq 'windows' }
+    $start = @($p.events | Where-Object { $_.id -eq 1 })
+    $start.Count -ge 1 -and @($start[0].fields | Where-Object { $_.name -eq 'ProcessID' }).Count -eq 1 -and $p.keywords
+}
+Test-Promise 'record: Windows writes the file, and it can be read' {
+    $file = Join-Path $env:TEMP 'etwagent-runbook.etl'
+    $yaml = Join-Path $env:TEMP 'etwagent-runbook.yaml'
+    Set-Content -Path $yaml -Value 'sessions: [{name: runbook, kind: system, flags: [PROC_THREAD, LOADER]}]'
+    try {
+        $said = (& $exe record --config $yaml --duration 5s --json $file | ConvertFrom-Json)[0]
+        $read = & $exe stats --json $file | ConvertFrom-Json
+        $said.written_buffers -gt 0 -and $said.lost_events -eq 0 -and $read.events -gt 100
+    } finally {
+        Remove-Item -Force -ErrorAction SilentlyContinue $file, $yaml
+    }
+}
 Test-Promise 'the collector acknowledges events' {
     $before = (Get-Status).shipping.requests
     Wait-For { (Get-Status).shipping.requests -gt $before }

@@ -79,6 +79,8 @@ EA_MUST_CHECK int ea_path_rename(const char *from, const char *to,
 EA_MUST_CHECK int ea_path_remove(const char *path, ea_err *err);   /* one file */
 EA_MUST_CHECK int ea_path_sync_dir(const char *path, ea_err *err); /* makes names in a folder durable */
 int ea_path_exists(const char *path);
+/* When its content was last changed, UTC. EA_ENOTFOUND, EA_EIO. */
+EA_MUST_CHECK int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err);
 /* Free bytes for this user on the file system that holds path; 0 when unknown. */
 uint64_t ea_path_free_bytes(const char *path);
 /* Calls fn(name, is_dir, arg) for each entry but . and .., in byte order of the names; stops at the first non-zero. */

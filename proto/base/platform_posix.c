@@ -341,6 +341,14 @@ int ea_path_exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
+int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err) {
+    struct stat st;
+    if (stat(path, &st))
+        return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "look at %s", path);
+    *ret_utc_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    return 0;
+}
+
 uint64_t ea_path_free_bytes(const char *path) {
     struct statvfs v;
     return statvfs(path, &v) ? 0 : (uint64_t)v.f_bavail * v.f_frsize;

@@ -3,6 +3,8 @@
 #if defined(_WIN32)
 #include "platform.h"
 
+#include "clock.h"
+
 #include <windows.h>
 
 #include <bcrypt.h>
@@ -459,6 +461,19 @@ int ea_path_exists(const char *path) {
     int there = w && GetFileAttributesW(w) != INVALID_FILE_ATTRIBUTES;
     free(w);
     return there;
+}
+
+int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err) {
+    WIN32_FILE_ATTRIBUTE_DATA data;
+    WCHAR *w = wide_path(path, 0);
+    int found = w && GetFileAttributesExW(w, GetFileExInfoStandard, &data);
+    DWORD error = w ? GetLastError() : ERROR_NOT_ENOUGH_MEMORY;
+    free(w);
+    if (!found)
+        return ea_fail_os(err, error == ERROR_FILE_NOT_FOUND ? EA_ENOTFOUND : EA_EIO, (int)error, "look at %s", path);
+    *ret_utc_ns = ea_filetime_to_utc_ns(
+        (int64_t)((uint64_t)data.ftLastWriteTime.dwHighDateTime << 32 | data.ftLastWriteTime.dwLowDateTime));
+    return 0;
 }
 
 uint64_t ea_path_free_bytes(const char *path) {

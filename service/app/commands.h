@@ -20,6 +20,8 @@ extern const ea_command ea_cmd_stacks;
 extern const ea_command ea_cmd_sessions;
 extern const ea_command ea_cmd_stats;
 extern const ea_command ea_cmd_status;
+extern const ea_command ea_cmd_providers;
+extern const ea_command ea_cmd_record;
 extern const ea_command ea_cmd_replay;
 extern const ea_command ea_cmd_run;
 extern const ea_command ea_cmd_spool_list;

@@ -20,6 +20,8 @@ int main(int argc, char **argv) {
         &ea_cmd_run,
         &ea_cmd_status,
         &ea_cmd_sessions,
+        &ea_cmd_providers,
+        &ea_cmd_record,
 #if defined(_WIN32)
         &ea_cmd_install,
         &ea_cmd_uninstall,

@@ -58,6 +58,16 @@ static uint32_t minimum_buffers(const ea_session_config *c) {
     return c->min_buffers > least ? (uint32_t)c->min_buffers : least;
 }
 
+/* A session that somebody else ended goes on in another file, NAME-2.etl and so on: Windows begins a file anew. */
+static void name_file(const ea_session *s, ea_properties *p) {
+    char path[1024];
+    const char *file = s->c->file, *end = strrchr(file, '.');
+    size_t stem = end ? (size_t)(end - file) : strlen(file);
+    if (s->starts)
+        snprintf(path, sizeof path, "%.*s-%u%s", (int)stem, file, s->starts + 1, file + stem);
+    to_wide(s->starts ? path : file, p->file, sizeof p->file / sizeof *p->file);
+}
+
 static void ask(const ea_session *s, ea_properties *p) {
     const ea_session_config *c = s->c;
     clear(p);
@@ -72,7 +82,7 @@ static void ask(const ea_session *s, ea_properties *p) {
     if (c->output == EA_OUTPUT_REALTIME) {
         p->p.LogFileNameOffset = 0;
     } else {
-        to_wide(c->file, p->file, sizeof p->file / sizeof *p->file);
+        name_file(s, p);
         p->p.MaximumFileSize = (ULONG)(c->file_bytes >> 20);
     }
 }
@@ -120,6 +130,7 @@ int ea_session_start(ea_session *s, ea_err *err) {
         error = have_stale(s);
     if (error)
         return fail_etw(err, error, "start", s);
+    s->starts++;
     ea_session_enable(s);
     int rc = ea_session_query(s, err);
     if (rc) {

@@ -25,6 +25,7 @@ typedef struct ea_session {
     TRACEHANDLE handle;   /* 0: it does not run */
     ea_properties now;    /* as Windows said last */
     uint32_t max_buffers; /* as it is asked for; grows */
+    unsigned starts;      /* times that it was started */
 } ea_session;
 
 EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note note, void *note_arg,

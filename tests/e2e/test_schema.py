@@ -160,6 +160,18 @@ def check_kinds(ours, checks):
     print(f"{right} fields have the kind that their name suggests, {len(excused)} names are excused")
 
 
+def check_providers(agent, checks):
+    """Without TDH "providers" is what this program knows itself, in the order and form of "schema list" and "schema show"."""
+    def said(*words):
+        done = subprocess.run([agent, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        return done.returncode, done.stdout
+    name = "microsoft-windows-dotnetruntime"
+    checks.equal(said("providers", "--json"), said("schema", "list", "--json"), "all providers")
+    checks.equal(said("providers", name), said("schema", "show", name), "one provider")
+    checks.that("GC/Start" in said("providers", name)[1], "its events are printed")
+    checks.equal(said("providers", "nobody-has-this-name")[0], 1, "exit code for a provider that nobody knows")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", required=True, help="build folder with the programs")
@@ -195,6 +207,7 @@ def main():
         checks.that(False, f"no difference any more: {gone}")
     check_opcodes(ours["8"], checks)
     check_kinds(ours["8"], checks)
+    check_providers(agent, checks)
     print(f"{len(types)} event types: {agreeing} exactly as in the schema, {len(types) - agreeing} with known differences; "
           f"{len(ours['8']) - len(types)} beyond it")
     return checks.finish()

@@ -6,6 +6,7 @@
 - every knob arrives in Windows as the configuration has it.
 - no room for another system session: said, tried again, and it works when there is room.
 - while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
+- "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
 - more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
 """
 import json
@@ -14,9 +15,11 @@ import emulated
 import harness
 import test_ledger
 import traces
+import wine
 
 TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
+SHELL = "315a8872-923e-4ea2-9889-33cd4754bf64"  # of which only TDH knows anything; each of its events comes twice
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
 STACK, SID, START_KEY = 4, 1, 0x80
 
@@ -62,14 +65,15 @@ def at_start(env, checks, session, windows, collector):
 
 def no_room(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full") as machine:
-        machine.plays(traces.paths(TRACE, env.build), "rate=20000")
+        machine.plays(traces.paths(TRACE, env.build), "rate=200")
         machine.control("fill", "8", "system")
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD"], **SMALL},
-                                      {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}], **SMALL}])
+                                      {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}, {"provider": SHELL}], **SMALL}])
         machine.start()
         machine.wait(lambda: "start session kernel" in machine.sources().get("kernel", {}).get("trouble", ""), "word of no room")
         machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged", 0) > 0, "events of the other session")
         checks.equal(machine.sessions()["etwagent-files"]["ids"], 2, "event ids that Windows filters by")
+        machine.wait(lambda: machine.sources()["files"]["session"]["events"] == 570, "all events of the other session")
         machine.control("stop", "fill-3")
         machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > 0, "events once there is room")
         checks.equal(machine.sources()["kernel"]["trouble"], "", "trouble that is over")
@@ -79,6 +83,12 @@ def no_room(env, checks, session, windows, collector):
         stored = env.run([env.collector, "export", "--store", collector.store, "--host", "full", "--format", "raw"]).stdout.splitlines()
         ids = {json.loads(line)["id"] for line in stored if json.loads(line)["provider"] == FILES}
         checks.that(ids and ids <= {12, 14}, f"ids that came: {ids}")
+        events = env.run([env.collector, "export", "--store", collector.store, "--host", "full", "--format", "jsonl"]).stdout.splitlines()
+        names = [e["name"] for e in map(json.loads, events) if e["provider"] == SHELL]
+        checks.equal((len(names), names[0]), (8, ""), "events that nobody knew at first")
+        checks.that("ImmersiveShellAppManagerSetActiveProcess/win:Start" in names[4:], f"names that TDH knew: {names}")
+    ledger = ledger_of(collector, "full")
+    checks.equal((ledger["decode_asked"], ledger.get("decode_unanswered", 0)), (4, 0), "kinds that TDH was asked about, in vain")
 
 
 def in_mid_run(env, checks, session, windows, collector):
@@ -133,10 +143,36 @@ def flood(env, checks, session, windows, collector):
     print(f"flood: {s['session']['events']} events, {dropped} dropped and counted", flush=True)
 
 
+def providers(env, checks, session, windows, collector):
+    """etwagent providers: what TDH says, kept in files."""
+    del collector
+    with emulated.Machine(env, session, windows, "providers") as machine:
+        script = [f"provider={FILES} Microsoft-Windows-Kernel-File", f"keyword={FILES} 0x80 KERNEL_FILE_KEYWORD_CREATE",
+                  f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime"]
+        cache = machine.folder / "cache"
+
+        def said(*words):
+            done = session.run([machine.agent, "providers", "--json", "--cache", wine.windows_path(cache), *words],
+                               environment=machine.environment)
+            return [p for p in json.loads(done.stdout) if p["layer"] == "windows"], done.stderr
+        machine.plays(traces.paths(TRACE, env.build), *script)
+        first, _ = said()
+        checks.equal(sorted(p["name"] for p in first), ["Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-Kernel-File"], "providers")
+        one, _ = said("microsoft-windows-kernel-file")
+        create = [e for e in one[0]["events"] if e["id"] == 12]
+        checks.that(create and any(f["name"] == "FileName" for f in create[0]["fields"]), f"event 12: {create}")
+        checks.that("KERNEL_FILE_KEYWORD_CREATE" in one[0]["keywords"].values(), f"keywords: {one[0]['keywords']}")
+        machine.plays(traces.paths(TRACE, env.build), *script, "fail=TdhEnumerateProviders 5 9", "fail=TdhEnumerateManifestProviderEvents 5 9")
+        checks.equal(said("microsoft-windows-kernel-file")[0], one, "what TDH said is kept")
+        again, trouble = said("--max-age", "0s")
+        checks.equal(again, first, "a TDH that fails costs nothing that was known")
+        checks.that("what TDH said earlier is in" in trouble, f"word of it: {trouble}")
+
+
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["start", "full", "stolen", "flood"])
+    env.make_certificates(["start", "full", "stolen", "flood", "providers"])
     collector = env.new_collector().start()
-    for part in (at_start, no_room, in_mid_run, flood):
+    for part in (at_start, no_room, in_mid_run, flood, providers):
         if not arguments.only or arguments.only == part.__name__:
             part(env, checks, session, windows, collector)
     collector.stop()
