@@ -7,9 +7,11 @@
 - no room for another system session: said, tried again, and it works when there is room.
 - while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
 - "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
+- "etwagent record" says what Windows lost, and goes on when somebody ends a session.
 - more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
 """
 import json
+import subprocess
 
 import emulated
 import harness
@@ -169,10 +171,32 @@ def providers(env, checks, session, windows, collector):
         checks.that("what TDH said earlier is in" in trouble, f"word of it: {trouble}")
 
 
+def record(env, checks, session, windows, collector):
+    """etwagent record: Windows writes the files; what it lost, and that somebody ended a session, is said at the end."""
+    del collector
+    with emulated.Machine(env, session, windows, "record") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        machine.config.write_text(f"sessions: {json.dumps([{'name': 'one', 'kind': 'system', 'flags': ['PROC_THREAD'], **SMALL}, {'name': 'two', 'providers': [{'provider': FILES}], **SMALL}])}\n")
+        file = machine.folder / "out.etl"
+        command = [machine.agent, "record", "--config", wine.windows_path(machine.config), "--duration", "6s", "--json", wine.windows_path(file)]
+        running = subprocess.Popen(session.command(command), env={**session.environment, **machine.environment}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        harness.wait_until(lambda: len(machine.sessions()) == 2, "both sessions", 60)
+        modes = {name: s["mode"] for name, s in machine.sessions().items()}
+        checks.that(all(mode & 1 and not mode & 0x100 for mode in modes.values()), f"sequential files, nothing in real time: {modes}")
+        machine.control("lose", "etwagent-one", "100", "2", "0")
+        machine.control("stop", "etwagent-two")
+        said, trouble = running.communicate(timeout=120)
+        checks.equal(running.returncode, 0, f"exit code; {trouble}")
+        told = {s["session"]: (s["lost_events"], s["lost_buffers"], s["ended_by_others"], s["file"][-12:]) for s in json.loads(said)}
+        checks.equal(told, {"one": (100, 2, 0, "\\out-one.etl"), "two": (0, 0, 1, "\\out-two.etl")}, "what is said at the end")
+        checks.equal(machine.sessions(), {}, "sessions that are left behind")
+
+
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["start", "full", "stolen", "flood", "providers"])
+    env.make_certificates(["start", "full", "stolen", "flood", "providers", "record"])
     collector = env.new_collector().start()
-    for part in (at_start, no_room, in_mid_run, flood, providers):
+    for part in (at_start, no_room, in_mid_run, flood, providers, record):
         if not arguments.only or arguments.only == part.__name__:
             part(env, checks, session, windows, collector)
     collector.stop()
