@@ -1,6 +1,7 @@
 /* What somebody else knows of events: TRACE_EVENT_INFO and EVENT_MAP_INFO as TDH lays them out, and asking for them
  * while events go on. */
 #include "decoder.h"
+#include "etl.h"
 #include "event_info.h"
 #include "platform.h"
 #include "schemas.h"
@@ -9,6 +10,8 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -101,6 +104,74 @@ static void test_maps(void **state) {
     put32(data + 8, 0x20000001);
     assert_int_equal(ea_event_map_read(&arena, data, n, &map, NULL), EA_ECORRUPT);
     ea_arena_deinit(&arena);
+}
+
+/* What Windows itself said, as merged traces hold it: 16 bytes of the provider's GUID before each map. */
+typedef struct said {
+    ea_arena arena;
+    size_t map_count, info_count, fields_with_map;
+    struct {
+        ea_guid provider;
+        ea_enum map;
+    } maps[256];
+} said;
+
+static const ea_enum *find_said(void *arg, const ea_guid *provider, const char *name) {
+    said *s = arg;
+    for (size_t i = 0; i < s->map_count; i++)
+        if (ea_guid_equal(&s->maps[i].provider, provider) && strcmp(s->maps[i].map.name, name) == 0) {
+            s->fields_with_map++;
+            return &s->maps[i].map;
+        }
+    fail_msg("no map %s", name);
+    return NULL;
+}
+
+static void read_trace(const char *path, int want_maps, ea_schemas *into, said *s) {
+    static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
+    enum { EVENT_INFO = 32, MAP_INFO = 33, GUID_BYTES = 16 };
+    ea_etl_set *set;
+    const ea_record *r;
+    ea_err err;
+    int changed;
+    assert_int_equal(ea_etl_open(&set, &path, 1, &(ea_etl_options){0}, &err), 0);
+    while (ea_etl_next(set, &r, &err) > 0) {
+        if (!ea_guid_equal(&r->provider, &METADATA) || r->opcode != (want_maps ? MAP_INFO : EVENT_INFO))
+            continue;
+        if (want_maps) {
+            assert_in_range(s->map_count, 0, 255);
+            memcpy(s->maps[s->map_count].provider.bytes, r->payload, GUID_BYTES);
+            if (ea_event_map_read(&s->arena, r->payload + GUID_BYTES, r->payload_bytes - (size_t)GUID_BYTES,
+                                  &s->maps[s->map_count++].map, &err))
+                fail_msg("%s", err.message);
+        } else {
+            if (ea_event_info_read(into, EA_SCHEMA_WINDOWS, r->payload, r->payload_bytes,
+                                   &(ea_event_maps){find_said, s}, &changed, &err))
+                fail_msg("%s", err.message);
+            s->info_count++;
+        }
+    }
+    ea_etl_close(set);
+}
+
+static void test_what_windows_said(void **state) {
+    char path[1024];
+    said s = {.map_count = 0};
+    ea_schemas *schemas;
+    (void)state;
+    snprintf(path, sizeof path, "%s/clr-kernel-win8-x64/trace.etl", getenv("EA_UNPACKED"));
+    ea_arena_init(&s.arena, 1 << 20);
+    assert_int_equal(ea_schemas_create(&schemas, 0, NULL), 0);
+    read_trace(path, 1, schemas, &s);
+    read_trace(path, 0, schemas, &s);
+    print_message("%zu maps, %zu events, %zu fields with maps\n", s.map_count, s.info_count, s.fields_with_map);
+    assert_int_equal(s.info_count, 61);
+    assert_true(s.map_count > 10 && s.fields_with_map > 10);
+    for (size_t i = 0; i < s.map_count; i++)
+        for (size_t k = 0; k < s.maps[i].map.count; k++)
+            assert_true(*s.maps[i].map.entries[k].name); /* each value has a name */
+    ea_schemas_destroy(schemas);
+    ea_arena_deinit(&s.arena);
 }
 
 /* Somebody who knows one event, after a while. */
@@ -199,6 +270,7 @@ static void test_what_nobody_knew_is_asked_again_later(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_what_windows_said),
         cmocka_unit_test(test_events_go_on_while_somebody_is_asked),
         cmocka_unit_test(test_what_nobody_knew_is_asked_again_later),
     };
