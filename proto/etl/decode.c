@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FIRST_READ_BYTES = 64 << 10 }; /* of a buffer that is not compressed, in which its header is */
+
 int ea_etl_ensure(uint8_t **data, size_t *capacity, size_t wanted) {
     if (*capacity >= wanted && *data)
         return 0;
@@ -164,13 +166,26 @@ static int decode_compressed(decoding *d, int mend, ea_etl_scratch *scratch) {
     return 0;
 }
 
+/* Reads on until the buffer's first `wanted` bytes are there, or the file ends. *got: bytes that are there. */
+static int read_on(const decoding *d, uint32_t wanted, size_t *got) {
+    size_t more = 0;
+    int rc = 0;
+    if (wanted > *got)
+        rc = ea_file_read_at(d->file->handle, d->entry->offset + *got, d->buffer->data + *got, wanted - *got, &more,
+                             d->err);
+    if (!rc)
+        *got += more;
+    return rc;
+}
+
+/* Large buffers are written whole, however little of them is used: what is behind that is not read. */
 static int decode_plain(decoding *d) {
     ea_etl_buffer *b = d->buffer;
     const ea_etl_entry *entry = d->entry;
-    size_t got;
+    size_t got = 0;
     if (ea_etl_ensure(&b->data, &b->data_capacity, entry->size_bytes))
         return fail_memory(d);
-    int rc = ea_file_read_at(d->file->handle, entry->offset, b->data, entry->size_bytes, &got, d->err);
+    int rc = read_on(d, entry->size_bytes < FIRST_READ_BYTES ? entry->size_bytes : FIRST_READ_BYTES, &got);
     if (rc)
         return rc;
     if (got < EA_ETL_HEADER_BYTES) {
@@ -181,6 +196,8 @@ static int decode_plain(decoding *d) {
     uint32_t used = claimed_bytes(&b->header, entry->size_bytes);
     if (!used)
         used = entry->size_bytes;
+    if ((rc = read_on(d, used, &got)))
+        return rc;
     if (used > got) {
         bad_buffer(d, (uint32_t)got, used - got, "the file ends inside a buffer");
         used = (uint32_t)got;
@@ -188,7 +205,8 @@ static int decode_plain(decoding *d) {
     b->used_bytes = used;
     rc = find_records(d);
     uint32_t other = b->header.saved_offset;
-    if (!rc && b->walk.gap_count && other > EA_ETL_HEADER_BYTES && other != used && other <= got) {
+    if (!rc && b->walk.gap_count && other > EA_ETL_HEADER_BYTES && other != used && other <= entry->size_bytes &&
+        !(rc = read_on(d, other, &got)) && other <= got) {
         /* the length may be what is wrong */
         uint32_t gaps = b->walk.gap_count;
         b->used_bytes = other;
