@@ -34,6 +34,9 @@ static void add_json(ea_text *t, const ec_stream_row *r) {
     ea_text_json_str(t, r->host);
     ea_text_str(t, ", \"machine\": ");
     ea_text_json_str(t, r->source_host[0] ? r->source_host : NULL);
+    ea_text_str(t, ", \"agent_version\": ");
+    ea_text_json_str(t, r->agent_version[0] ? r->agent_version : NULL);
+    ea_text_printf(t, ", \"labels\": %s", r->labels ? r->labels : "{}");
     ea_text_str(t, ", \"stream\": \"");
     ea_text_hex(t, r->stream, sizeof r->stream);
     ea_text_printf(t,
@@ -58,6 +61,14 @@ static void add_text(ea_text *t, const ec_stream_row *r) {
     }
     ea_text_str(t, "\n  stream ");
     ea_text_hex(t, r->stream, sizeof r->stream);
+    if (r->agent_version[0]) {
+        ea_text_str(t, "\n  agent ");
+        ea_text_safe(t, r->agent_version, strlen(r->agent_version));
+    }
+    if (r->labels) {
+        ea_text_str(t, "\n  labels ");
+        ea_text_safe(t, r->labels, strlen(r->labels));
+    }
     ea_text_printf(t, "\n  %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes", r->event_count,
                    r->batch_count, r->byte_count);
     if (r->missing_count)
@@ -137,12 +148,13 @@ const ea_command ec_cmd_hosts = {
     .name = "hosts",
     .operands = "",
     .summary = "List the hosts and their streams: events, batches, times, what is missing",
-    .details = "A stream is one run of one agent; its batches are numbered from 1. A host is an agent's name, the "
-               "common name of "
-               "its\ncertificate; the machine's own name stands beside it. The collector may be running meanwhile.\n"
-               "--json: {\"streams\": [{host, machine, stream, batches, highest, missing, events, bytes,\n"
-               "expired_batches, expired_events, begin, end, received_first, received_last}]}. Counts are of all that "
-               "was ever stored;\nexpired: what retention has deleted of it since.",
+    .details =
+        "A stream is one run of one agent; its batches are numbered from 1. A host is an agent's name, the "
+        "common name of "
+        "its\ncertificate; the machine's own name stands beside it. The collector may be running meanwhile.\n"
+        "--json: {\"streams\": [{host, machine, agent_version, labels, stream, batches, highest, missing, events,\n"
+        "bytes, expired_batches, expired_events, begin, end, received_first, received_last}]}. Counts are of all that "
+        "was ever stored;\nexpired: what retention has deleted of it since.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = run,

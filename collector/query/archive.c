@@ -74,6 +74,7 @@ static int add_stream(const ec_stream_row *row, void *arg) {
     a->streams = items;
     ec_archive_stream *s = &a->streams[a->stream_count++];
     s->row = *row;
+    s->row.labels = NULL; /* only the call's */
     for (size_t i = 0; i < sizeof row->stream; i++) {
         s->id[2 * i] = "0123456789abcdef"[row->stream[i] >> 4];
         s->id[2 * i + 1] = "0123456789abcdef"[row->stream[i] & 15];

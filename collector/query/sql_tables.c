@@ -50,6 +50,12 @@ static const spec SPECS[] = {
      "t.key",
      {{"host", EC_KIND_TEXT, "t.agent"},
       {"machine", EC_KIND_TEXT, "nullif(t.machine, '')"},
+      {"agent_version", EC_KIND_TEXT,
+       "(SELECT nullif(o.agent_version, '') FROM streams x JOIN origins o ON o.stream_id = x.stream_id"
+       " WHERE x.agent = t.agent ORDER BY x.received_last_utc_ns DESC LIMIT 1)"},
+      {"labels", EC_KIND_TEXT,
+       "(SELECT nullif(o.labels, '') FROM streams x JOIN origins o ON o.stream_id = x.stream_id"
+       " WHERE x.agent = t.agent ORDER BY x.received_last_utc_ns DESC LIMIT 1)"},
       {"streams", EC_KIND_INT, "t.streams"},
       {"batches", EC_KIND_INT, "t.batches"},
       {"events", EC_KIND_INT, "t.events"},
@@ -64,6 +70,9 @@ static const spec SPECS[] = {
      {{"host", EC_KIND_TEXT, "t.agent"},
       {"stream", EC_KIND_TEXT, "lower(hex(t.stream))"},
       {"machine", EC_KIND_TEXT, "nullif(t.source_host, '')"},
+      {"agent_version", EC_KIND_TEXT,
+       "(SELECT nullif(o.agent_version, '') FROM origins o WHERE o.stream_id = t.stream_id)"},
+      {"labels", EC_KIND_TEXT, "(SELECT nullif(o.labels, '') FROM origins o WHERE o.stream_id = t.stream_id)"},
       {"batches", EC_KIND_INT, "t.batch_count"},
       {"highest", EC_KIND_INT, "(SELECT max(r.last) FROM ranges r WHERE r.stream_id = t.stream_id)"},
       {"missing", EC_KIND_INT,

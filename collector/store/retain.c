@@ -183,6 +183,7 @@ static const char KEEP[] =
     "INSERT INTO kept.stream_classes SELECT * FROM main.stream_classes;"
     "INSERT INTO kept.definitions SELECT * FROM main.definitions;"
     "INSERT INTO kept.stream_definitions SELECT * FROM main.stream_definitions;"
+    "INSERT INTO kept.origins SELECT * FROM main.origins;"
     "INSERT INTO kept.incidents SELECT * FROM main.incidents;"
     "INSERT INTO kept.expired SELECT * FROM main.expired;"
     "INSERT INTO kept.expired_streams SELECT * FROM main.expired_streams;"

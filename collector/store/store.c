@@ -56,6 +56,9 @@ static const char DEFINITIONS_SCHEMA[] =
     " kind INTEGER NOT NULL, data BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS stream_definitions(stream_id INTEGER NOT NULL, hash BLOB NOT NULL,"
     " kind INTEGER NOT NULL, definition_id INTEGER NOT NULL, PRIMARY KEY(stream_id, hash)) WITHOUT ROWID;"
+    /* what a stream's agent says of itself. hash: of the Source message that said so; labels: a JSON object */
+    "CREATE TABLE IF NOT EXISTS origins(stream_id INTEGER PRIMARY KEY, hash INTEGER NOT NULL,"
+    " agent_version TEXT NOT NULL, labels TEXT NOT NULL);"
     /* what was noticed while batches came, and is in none of them */
     "CREATE TABLE IF NOT EXISTS incidents(incident_id INTEGER PRIMARY KEY, utc_ns INTEGER NOT NULL,"
     " agent TEXT NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL);"
@@ -86,6 +89,8 @@ static const char DEFINITIONS_SCHEMA[] =
       " byte_count = byte_count + ?4, begin_utc_ns = ifnull(min(begin_utc_ns, ?5), ifnull(?5, begin_utc_ns)),"         \
       " end_utc_ns = ifnull(max(end_utc_ns, ?6), ifnull(?6, end_utc_ns)), received_last_utc_ns = ?7,"                  \
       " source_host = CASE WHEN source_host = '' THEN ?8 ELSE source_host END WHERE stream_id = ?1")                   \
+    X(FIND_ORIGIN, "SELECT hash FROM origins WHERE stream_id = ?1")                                                    \
+    X(SET_ORIGIN, "INSERT OR REPLACE INTO origins VALUES(?1, ?2, ?3, ?4)")                                             \
     X(FIND_BATCH, "SELECT kind, checksum FROM batches WHERE stream_id = ?1 AND number = ?2 UNION ALL"                  \
                   " SELECT kind, checksum FROM expired WHERE stream_id = ?1 AND number = ?2 LIMIT 1")                  \
     X(FIND_EXPIRED, "SELECT 1 FROM expired_streams WHERE stream_id = ?1 AND through >= ?2")                            \
@@ -121,8 +126,9 @@ static const char DEFINITIONS_SCHEMA[] =
                    " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                \
                    " (SELECT sum(last - first + 1) FROM ranges r WHERE r.stream_id = s.stream_id),"                    \
                    " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host,"              \
-                   " e.batch_count, e.event_count, e.byte_count FROM streams s"                                        \
+                   " e.batch_count, e.event_count, e.byte_count, o.agent_version, o.labels FROM streams s"             \
                    " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"                                         \
+                   " LEFT JOIN origins o ON o.stream_id = s.stream_id"                                                 \
                    " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT ?3")
 
 enum statement {
@@ -863,6 +869,30 @@ static int add_tombstone(const ea_tombstone *t, void *arg) {
     return rc ? rc : add_range(s, d->stream_id, t->first, t->last, d->err);
 }
 
+/* What the agent says of itself, when that is news. */
+static int note_origin(ec_store *s, int64_t stream_id, ea_err *err) {
+    const ea_batch_head *h = &s->head;
+    int64_t before = 0;
+    if (!h->source)
+        return 0;
+    int64_t hash = (int64_t)ea_hash64(h->source, h->source_bytes, 0);
+    int rc = number_of(s, bind(s, ST_FIND_ORIGIN, "i", stream_id), "look an agent up", &before, err);
+    if (rc < 0 || (rc == 1 && before == hash))
+        return rc < 0 ? rc : 0;
+    ea_text version, labels;
+    ea_text_init(&version);
+    ea_text_init(&labels);
+    rc = ea_source_origin(h->source, h->source_bytes, &version, &labels, err);
+    if (!rc)
+        rc = run(s,
+                 bind(s, ST_SET_ORIGIN, "iitt", stream_id, hash, version.len_bytes ? version.data : "",
+                      labels.len_bytes ? labels.data : ""),
+                 "keep what an agent is", err);
+    ea_text_deinit(&version);
+    ea_text_deinit(&labels);
+    return rc;
+}
+
 /* The rows of a batch that stands in a segment. */
 static int index_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, const ec_record *r, int replaces,
                        ea_err *err) {
@@ -889,7 +919,8 @@ static int index_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, con
     grow[4] = grow[5] = timed;
     st = bind(s, ST_GROW_STREAM, grow, stream_id, (int64_t)(replaces ? 0 : 1), (int64_t)h->event_count,
               (int64_t)r->data_bytes, h->utc_min_ns, h->utc_max_ns, r->received_utc_ns, h->host);
-    return run(s, st, "count a batch", err);
+    rc = run(s, st, "count a batch", err);
+    return rc ? rc : note_origin(s, stream_id, err);
 }
 
 static int begin_group(ec_store *s, ea_err *err) {
@@ -1259,7 +1290,8 @@ int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_ra
     return 0;
 }
 
-static void read_stream(sqlite3_stmt *st, ec_stream_row *r) {
+/* Its labels are the caller's to free. 0 or EA_ENOMEM. */
+static int read_stream(sqlite3_stmt *st, ec_stream_row *r) {
     *r = (ec_stream_row){.stream_id = (uint64_t)sqlite3_column_int64(st, 0)};
     copy_text(r->host, sizeof r->host, st, 1);
     const void *stream = sqlite3_column_blob(st, 2);
@@ -1278,6 +1310,12 @@ static void read_stream(sqlite3_stmt *st, ec_stream_row *r) {
     r->expired_batch_count = (uint64_t)sqlite3_column_int64(st, 13);
     r->expired_event_count = (uint64_t)sqlite3_column_int64(st, 14);
     r->expired_byte_count = (uint64_t)sqlite3_column_int64(st, 15);
+    copy_text(r->agent_version, sizeof r->agent_version, st, 16);
+    const char *labels = (const char *)sqlite3_column_text(st, 17);
+    if (!labels || !*labels)
+        return 0;
+    r->labels = strdup(labels);
+    return r->labels ? 0 : EA_ENOMEM;
 }
 
 int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg), void *arg,
@@ -1290,14 +1328,23 @@ int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_strea
          * open */
         size_t count = 0;
         sqlite3_stmt *st = bind(s, ST_EACH_STREAM, "tii", host, after, (int64_t)STREAMS_AT_ONCE);
-        while ((rc = row(s, st, "read the streams", err)) == 1)
-            read_stream(st, &rows[count++]);
-        if (rc || !count)
+        int failed = 0;
+        while (!failed && (rc = row(s, st, "read the streams", err)) == 1)
+            failed = read_stream(st, &rows[count++]);
+        if (failed) {
+            done(st);
+            rc = ea_fail(err, failed, "read the streams");
+        }
+        if (count)
+            after = (int64_t)rows[count - 1].stream_id;
+        int more = !rc && count;
+        for (size_t i = 0; i < count; i++) {
+            more = more && !fn(&rows[i], arg);
+            free((char *)(uintptr_t)rows[i].labels);
+        }
+        if (!more)
             break;
-        after = (int64_t)rows[count - 1].stream_id;
         rc = 1;
-        for (size_t i = 0; rc && i < count; i++)
-            rc = !fn(&rows[i], arg);
     }
     free(rows);
     return rc;

@@ -90,6 +90,8 @@ typedef struct ec_stream_row {
     int64_t begin_utc_ns, end_utc_ns; /* of its events */
     int64_t received_first_utc_ns, received_last_utc_ns;
     char source_host[256]; /* the machine's own name, as the source table says; "" unknown */
+    char agent_version[EA_AGENT_VERSION_MAX_BYTES + 1];
+    const char *labels; /* a JSON object, borrowed for the call; NULL: none */
 } ec_stream_row;
 /* Streams in the order in which they were first received; fn returns non-zero to stop. host NULL: of all hosts. */
 EA_MUST_CHECK int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg),

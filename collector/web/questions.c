@@ -49,7 +49,8 @@ const ec_fixed EC_LISTS[] = {
      "Machines: what came of each and when, gaps and alerts",
      "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"
      " b AS MATERIALIZED (SELECT host, count(*) AS n, sum(batches) AS batches FROM blindness GROUP BY host)"
-     " SELECT h.host, h.machine, h.streams, h.batches, h.events, h.bytes, h.begin, h.\"end\", h.received_first,"
+     " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
+     "h.\"end\", h.received_first,"
      " h.received_last, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
      " coalesce(b.batches, 0) AS missing_batches FROM hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = "
      "h.host"
@@ -59,7 +60,8 @@ const ec_fixed EC_LISTS[] = {
      0},
     {"/api/v1/hosts/{host}",
      "One machine",
-     "SELECT h.host, h.machine, h.streams, h.batches, h.events, h.bytes, h.begin, h.\"end\", h.received_first,"
+     "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
+     "h.\"end\", h.received_first,"
      " h.received_last, (SELECT count(*) FROM alerts) AS alerts, (SELECT count(*) FROM blindness) AS blind_periods,"
      " (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches FROM hosts h WHERE h.host = ?1",
      NULL,

@@ -35,14 +35,6 @@ typedef struct ea_tables {
     size_t count;
 } ea_tables;
 
-typedef struct ea_label {
-    const char *name, *value;
-} ea_label;
-typedef struct ea_labels {
-    ea_label *items;
-    size_t count;
-} ea_labels;
-
 typedef struct ea_table ea_table;
 
 typedef struct ea_option {

@@ -112,6 +112,19 @@ int ea_is_terminal(FILE *f);
 uint32_t ea_process_id(void);
 /* This machine's name in UTF-8; "unknown" when the operating system does not say. */
 void ea_host_name(char *out, size_t out_bytes);
+/* What is known of this machine; "" when the operating system does not say. */
+enum ea_machine_fact {
+    EA_MACHINE_NAME,
+    EA_MACHINE_DOMAIN,       /* of the name system or the directory */
+    EA_MACHINE_OS,           /* "Windows", "Linux" */
+    EA_MACHINE_OS_VERSION,   /* "10.0.19045", "6.1.0-18-amd64" */
+    EA_MACHINE_ARCHITECTURE, /* "x86_64" */
+    EA_MACHINE_CPUS,         /* processors in use */
+    EA_MACHINE_MEMORY,       /* bytes */
+};
+void ea_machine_fact(enum ea_machine_fact fact, char *out, size_t out_bytes);
+/* An environment variable's value, cut to out; EA_ENOTFOUND when it is not set. */
+EA_MUST_CHECK int ea_environment(const char *name, char *out, size_t out_bytes);
 /* The folder for what this program keeps between runs, without making it: $XDG_STATE_HOME/etwagent or
  * ~/.local/state/etwagent; %ProgramData%\etwagent on Windows. EA_ENOTFOUND when the environment names none. */
 EA_MUST_CHECK int ea_state_dir(char *out, size_t out_bytes, ea_err *err);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -453,6 +454,35 @@ void ea_host_name(char *out, size_t out_bytes) {
     if (gethostname(out, out_bytes) != 0)
         snprintf(out, out_bytes, "unknown");
     out[out_bytes - 1] = 0;
+}
+
+void ea_machine_fact(enum ea_machine_fact fact, char *out, size_t out_bytes) {
+    struct utsname u;
+    const char *dot = NULL;
+    out[0] = 0;
+    if (fact == EA_MACHINE_NAME) {
+        ea_host_name(out, out_bytes);
+    } else if (fact == EA_MACHINE_CPUS || fact == EA_MACHINE_MEMORY) {
+        long n = sysconf(fact == EA_MACHINE_CPUS ? _SC_NPROCESSORS_ONLN : _SC_PHYS_PAGES);
+        long unit = fact == EA_MACHINE_CPUS ? 1 : sysconf(_SC_PAGESIZE);
+        if (n > 0 && unit > 0)
+            snprintf(out, out_bytes, "%llu", (unsigned long long)n * (unsigned long long)unit);
+    } else if (uname(&u) == 0) {
+        dot = strchr(u.nodename, '.');
+        const char *texts[] = {[EA_MACHINE_DOMAIN] = dot ? dot + 1 : "",
+                               [EA_MACHINE_OS] = u.sysname,
+                               [EA_MACHINE_OS_VERSION] = u.release,
+                               [EA_MACHINE_ARCHITECTURE] = u.machine};
+        snprintf(out, out_bytes, "%s", texts[fact]);
+    }
+}
+
+int ea_environment(const char *name, char *out, size_t out_bytes) {
+    const char *value = getenv(name);
+    if (!value)
+        return EA_ENOTFOUND;
+    snprintf(out, out_bytes, "%s", value);
+    return 0;
 }
 
 int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {

@@ -637,12 +637,83 @@ uint32_t ea_process_id(void) {
     return GetCurrentProcessId();
 }
 
-void ea_host_name(char *out, size_t out_bytes) {
+/* A name of this machine in UTF-8, "" when there is none. */
+static void computer_name(COMPUTER_NAME_FORMAT which, char *out, size_t out_bytes) {
     WCHAR name[256];
     DWORD n = sizeof name / sizeof *name;
-    char *utf8 = GetComputerNameExW(ComputerNameDnsHostname, name, &n) ? to_utf8(name) : NULL;
-    snprintf(out, out_bytes, "%s", utf8 && *utf8 ? utf8 : "unknown");
+    char *utf8 = GetComputerNameExW(which, name, &n) ? to_utf8(name) : NULL;
+    snprintf(out, out_bytes, "%s", utf8 ? utf8 : "");
     free(utf8);
+}
+
+void ea_host_name(char *out, size_t out_bytes) {
+    computer_name(ComputerNameDnsHostname, out, out_bytes);
+    if (!*out)
+        snprintf(out, out_bytes, "unknown");
+}
+
+/* GetVersionEx tells a program without the newest manifest an old version; this does not. */
+static void os_version(char *out, size_t out_bytes) {
+    typedef LONG WINAPI get_version(OSVERSIONINFOW *);
+    OSVERSIONINFOW v = {.dwOSVersionInfoSize = sizeof v};
+    HMODULE ntdll = GetModuleHandleW(L"ntdll.dll");
+    get_version *get = ntdll ? (get_version *)(void (*)(void))GetProcAddress(ntdll, "RtlGetVersion") : NULL;
+    if (get && get(&v) == 0)
+        snprintf(out, out_bytes, "%lu.%lu.%lu", v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+}
+
+static const char *architecture(void) {
+    SYSTEM_INFO s;
+    GetNativeSystemInfo(&s);
+    return s.wProcessorArchitecture == PROCESSOR_ARCHITECTURE_AMD64   ? "x86_64"
+           : s.wProcessorArchitecture == PROCESSOR_ARCHITECTURE_ARM64 ? "arm64"
+                                                                      : "";
+}
+
+void ea_machine_fact(enum ea_machine_fact fact, char *out, size_t out_bytes) {
+    MEMORYSTATUSEX memory = {.dwLength = sizeof memory};
+    out[0] = 0;
+    switch (fact) {
+    case EA_MACHINE_NAME:
+        ea_host_name(out, out_bytes);
+        break;
+    case EA_MACHINE_DOMAIN:
+        computer_name(ComputerNameDnsDomain, out, out_bytes);
+        break;
+    case EA_MACHINE_OS:
+        snprintf(out, out_bytes, "Windows");
+        break;
+    case EA_MACHINE_OS_VERSION:
+        os_version(out, out_bytes);
+        break;
+    case EA_MACHINE_ARCHITECTURE:
+        snprintf(out, out_bytes, "%s", architecture());
+        break;
+    case EA_MACHINE_CPUS:
+        snprintf(out, out_bytes, "%lu", GetActiveProcessorCount(ALL_PROCESSOR_GROUPS));
+        break;
+    case EA_MACHINE_MEMORY:
+        if (GlobalMemoryStatusEx(&memory))
+            snprintf(out, out_bytes, "%llu", (unsigned long long)memory.ullTotalPhys);
+        break;
+    }
+}
+
+int ea_environment(const char *name, char *out, size_t out_bytes) {
+    WCHAR *wide = to_wide(name, 0), *value = NULL;
+    DWORD room = wide ? GetEnvironmentVariableW(wide, NULL, 0) : 0; /* with its NUL; 0: it is not set */
+    char *utf8 = NULL;
+    if (room && (value = calloc(room, sizeof *value))) {
+        GetEnvironmentVariableW(wide, value, room);
+        utf8 = to_utf8(value);
+    }
+    free(wide);
+    free(value);
+    if (!utf8)
+        return EA_ENOTFOUND;
+    snprintf(out, out_bytes, "%s", utf8);
+    free(utf8);
+    return 0;
 }
 
 int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {

@@ -17,6 +17,15 @@ typedef struct ea_text {
     int failed;
 } ea_text;
 
+/* Names and what they stand for, in order. */
+typedef struct ea_label {
+    const char *name, *value;
+} ea_label;
+typedef struct ea_labels {
+    ea_label *items;
+    size_t count;
+} ea_labels;
+
 void ea_text_init(ea_text *t);
 void ea_text_deinit(ea_text *t);
 void ea_text_clear(ea_text *t); /* keeps the memory */

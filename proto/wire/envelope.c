@@ -79,14 +79,53 @@ static int corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: %s", what);
 }
 
+int ea_envelope_check_labels(const Etwagent__V1__Source *s, ea_err *err) {
+    if (s->n_labels > EA_LABELS_MAX || strlen(s->agent_version) > EA_AGENT_VERSION_MAX_BYTES)
+        return ea_fail(err, EA_ELIMIT, "read a batch's source: %zu labels, a version of %zu bytes", s->n_labels,
+                       strlen(s->agent_version));
+    for (size_t i = 0; i < s->n_labels; i++) {
+        const Etwagent__V1__Label *l = s->labels[i];
+        if (!*l->name || strlen(l->name) > EA_LABEL_NAME_MAX_BYTES || strlen(l->value) > EA_LABEL_VALUE_MAX_BYTES)
+            return ea_fail(err, EA_ELIMIT, "read a batch's source: a label with a name of %zu and a value of %zu bytes",
+                           strlen(l->name), strlen(l->value));
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(s->labels[k]->name, l->name) == 0)
+                return corrupt(err, "a label is there twice");
+    }
+    return 0;
+}
+
 int ea_envelope_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Source **ret, ea_err *err) {
     if (len_bytes > EA_MESSAGE_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a source of %zu bytes", len_bytes);
     Etwagent__V1__Source *s = etwagent__v1__source__unpack(NULL, len_bytes, data);
     if (!s)
         return corrupt(err, "a source is no message");
+    int rc = ea_envelope_check_labels(s, err);
+    if (rc) {
+        etwagent__v1__source__free_unpacked(s, NULL);
+        return rc;
+    }
     *ret = s;
     return 0;
+}
+
+int ea_source_origin(const uint8_t *source, size_t len_bytes, ea_text *version, ea_text *labels, ea_err *err) {
+    Etwagent__V1__Source *s = NULL;
+    int rc = ea_envelope_source(source, len_bytes, &s, err);
+    if (rc)
+        return rc;
+    ea_text_str(version, s->agent_version);
+    for (size_t i = 0; i < s->n_labels; i++) {
+        ea_text_str(labels, i ? ", " : "{");
+        ea_text_json_str(labels, s->labels[i]->name);
+        ea_text_str(labels, ": ");
+        ea_text_json_str(labels, s->labels[i]->value);
+    }
+    if (s->n_labels)
+        ea_text_char(labels, '}');
+    etwagent__v1__source__free_unpacked(s, NULL);
+    return version->failed || labels->failed ? ea_fail(err, EA_ENOMEM, "read a batch's source") : 0;
 }
 
 void ea_envelope_clock(const Etwagent__V1__Source *s, ea_clock *ret) {
@@ -260,6 +299,8 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         if (rc)
             return rc;
         ea_envelope_clock(s, &h->clock);
+        h->source = source.data;
+        h->source_bytes = source.len_bytes;
         copy_text(h->host, sizeof h->host, s->host);
         etwagent__v1__source__free_unpacked(s, NULL);
     }

@@ -204,6 +204,9 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
             f.len_bytes > EA_MESSAGE_MAX_BYTES ? NULL : etwagent__v1__source__unpack(&allocator, f.len_bytes, f.data);
         if (!s)
             return corrupt(err, "a source is no message, or too large");
+        int rc = ea_envelope_check_labels(s, err);
+        if (rc)
+            return rc;
         ea_wire_source *out = &v->sources[k++];
         *out = (ea_wire_source){.name = s->name,
                                 .host = s->host,

@@ -24,6 +24,10 @@ enum {
     EA_BATCH_MAX_RAW_BYTES = 64 << 20, /* all frames and the directory, decompressed; all payloads and items, too */
     EA_BATCH_MAX_GROUPS = 1 << 14,
     EA_BATCH_MAX_SOURCES = 1 << 12,
+    EA_LABELS_MAX = 32,
+    EA_LABEL_NAME_MAX_BYTES = 64,
+    EA_LABEL_VALUE_MAX_BYTES = 256,
+    EA_AGENT_VERSION_MAX_BYTES = 64,
     EA_SHAPE_MAX_BYTES = 1 << 16,
     EA_SHAPES_MAX = 1 << 12,                /* definitions of shapes that one batch holds */
     EA_DICTIONARY_MAX_BYTES = 1 << 18,      /* a zstd dictionary */
@@ -46,6 +50,9 @@ typedef struct ea_wire_source {
     int64_t boot_filetime;
     uint32_t pointer_size, cpu_count, os_version, os_build, log_file_mode, logger;
     int32_t bias_minutes;
+    /* For writing; a reader has them by ea_source_origin. */
+    const char *agent_version; /* NULL: unknown */
+    ea_labels labels;
 } ea_wire_source;
 
 /* ---- the envelope alone: no decompression, no registry; what a spool, ingest and the index need ---- */
@@ -58,8 +65,10 @@ typedef struct ea_batch_head {
     int64_t time_min, time_max; /* raw ticks of the first source's clock; both 0 without events */
     /* The same in UTC, by the first source's clock. */
     int64_t utc_min_ns, utc_max_ns;
-    ea_clock clock; /* of the first source */
-    char host[256]; /* the first source's machine, UTF-8, cut at a character; "" unknown */
+    ea_clock clock;        /* of the first source */
+    char host[256];        /* the first source's machine, UTF-8, cut at a character; "" unknown */
+    const uint8_t *source; /* the first Source message, borrowed from the batch; NULL: it is not in it */
+    size_t source_bytes;
     uint32_t source_count, description_count, tombstone_count;
     /* It names sources, shapes or a dictionary by hash that it does not hold: ea_batch_complete. Without its first
      * source, clock, host and the times in UTC are 0. */
@@ -68,6 +77,11 @@ typedef struct ea_batch_head {
 
 /* Reads and checks the envelope. EA_EFORMAT (no batch), EA_EUNSUPPORTED (a newer format), EA_ECORRUPT, EA_ELIMIT. */
 EA_MUST_CHECK int ea_batch_read_head(const uint8_t *batch, size_t len_bytes, ea_batch_head *ret, ea_err *err);
+
+/* What the agent says of itself in a Source message: its version as text, its labels as a JSON object; both are added
+ * to, and empty when it says nothing. EA_ECORRUPT, EA_ELIMIT. */
+EA_MUST_CHECK int ea_source_origin(const uint8_t *source, size_t len_bytes, ea_text *version, ea_text *labels,
+                                   ea_err *err);
 
 /* Calls fn for each class description that the batch carries; data is borrowed from batch. fn returns non-zero to stop,
  * which is then returned. */

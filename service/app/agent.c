@@ -4,6 +4,7 @@
 #include "agent_config.h"
 #include "feed.h"
 #include "input.h"
+#include "labels.h"
 #include "live.h"
 #include "platform.h"
 #include "say.h"
@@ -19,6 +20,8 @@ static const int64_t TICK_NS = 50000000, RETRY_NS = (int64_t)5 * 1000000000, LAS
 typedef struct generation {
     ea_config *memory;
     ea_agent_config c;
+    ea_arena arena;   /* of labels */
+    ea_labels labels; /* with their values */
     unsigned users;
 } generation;
 
@@ -93,7 +96,12 @@ static void release(generation *g) {
     if (!g || --g->users)
         return;
     ea_config_destroy(g->memory);
+    ea_arena_deinit(&g->arena);
     free(g);
+}
+
+static void say_left_out(const char *label, const char *variable) {
+    ea_say(EA_SAID_NOTE, "label %s is left out: there is no environment variable %s", label, variable);
 }
 
 static void say_problem(void *arg, const char *line) {
@@ -120,6 +128,12 @@ static int read_config(const char *path, generation **ret, ea_err *err) {
         return rc;
     }
     g->users = 1;
+    ea_arena_init(&g->arena, 0);
+    rc = ea_labels_resolve(&g->labels, &g->c.labels, &g->arena, say_left_out, err);
+    if (rc) {
+        release(g);
+        return rc;
+    }
     for (size_t i = 0; !ea_live_is_possible() && i < g->c.sessions.count; i++)
         ea_say(EA_SAID_NOTE, "session %s is left out: only Windows has ETW sessions",
                ((const ea_session_config *)g->c.sessions.items)[i].name);
@@ -170,6 +184,7 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
                                          .batching = &r->generation->c.batching,
                                          .schemas = r->schemas,
                                          .ask = r->tdh ? &r->ask : NULL,
+                                         .labels = &r->generation->labels,
                                          .counters = r->counters},
                       err);
     r->live = rc ? NULL : source;
@@ -201,6 +216,7 @@ static int attempt(runner *r, ea_err *err) {
                                              .priority = ea_priority_of(r->c->priority),
                                              .batching = &c->batching,
                                              .schemas = r->schemas,
+                                             .labels = &r->generation->labels,
                                              .counters = r->counters,
                                              .on_damage = ea_input_on_damage,
                                              .on_damage_arg = &r->input},
@@ -406,6 +422,10 @@ static unsigned changes(const ea_table *table, const void *before, const void *a
     return n;
 }
 
+static void note_labels(void *arg, const char *path) {
+    *(int *)arg |= strcmp(path, "labels") == 0;
+}
+
 /* A source or session goes on untouched when nothing that it reads of the configuration differs. */
 static int same_source(const runner *r, const generation *g) {
     const ea_session_config *sessions = g->c.sessions.items;
@@ -433,6 +453,7 @@ static void reload(agent *a) {
     int line = changes(&ea_shipping_table, &before->shipping, &g->c.shipping) != 0;
     int all = line || changes(&ea_batching_table, &before->batching, &g->c.batching) ||
               changes(&ea_schemas_table, &before->schemas, &g->c.schemas);
+    ea_config_compare(&ea_agent_table, before, &g->c, note_labels, &all);
     size_t kept = 0, ended = 0;
     runner *next;
     for (runner *r = a->runners; r; r = r->next)

@@ -1,5 +1,6 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "agent_config.h"
+#include "labels.h"
 
 #include <string.h>
 
@@ -161,6 +162,10 @@ const ea_table ea_file_source_table = {
 static int check_agent(const void *table, const char **ret_key, ea_err *err) {
     const ea_agent_config *c = table;
     const ea_file_source_config *sources = c->sources.items;
+    *ret_key = "labels";
+    int rc = ea_labels_check(&c->labels, err);
+    if (rc)
+        return rc;
     *ret_key = "sources";
     for (size_t i = 0; i < c->sources.count; i++)
         for (size_t k = 0; k < i; k++)
@@ -171,6 +176,13 @@ static int check_agent(const void *table, const char **ret_key, ea_err *err) {
 }
 
 static const ea_option ROWS[] = {
+    {.name = "labels",
+     .type = EA_OPT_LABELS,
+     .offset = offsetof(ea_agent_config, labels),
+     .example = "site: north, system: '${machine.os} ${machine.os-version}'",
+     .help = "what this machine is called beside its certificate's name, for questions about many: at most 32 names of "
+             "64 bytes, values of 256; a value may name environment variables, ${NAME}, and ${machine.name}, .domain, "
+             ".os, .os-version, .architecture, .cpus, .memory; $$ is a dollar; a change begins the sources anew"},
     {.name = "service",
      .type = EA_OPT_TABLE,
      .offset = offsetof(ea_agent_config, service),

@@ -34,6 +34,7 @@ typedef struct ea_agent_config {
     ea_shipping_options shipping; /* no collectors: the file has no such part */
     ea_batching_options batching;
     ea_schema_options schemas;
+    ea_labels labels;   /* as the file has them */
     ea_tables sources;  /* ea_file_source_config */
     ea_tables sessions; /* ea_session_config */
 } ea_agent_config;

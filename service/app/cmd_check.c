@@ -2,6 +2,7 @@
  * Before it: main.c. After it: config/. Thread: the main one. */
 #include "agent_config.h"
 #include "commands.h"
+#include "labels.h"
 #include "platform.h"
 
 #include <inttypes.h>
@@ -37,6 +38,27 @@ static void look_at_file(const char *what, const char *path, ea_text *notes) {
     ea_file_close(f);
 }
 
+static void note_left_out(const char *label, const char *variable) {
+    fprintf(stderr, "etwagent: label %s would be left out here: there is no environment variable %s\n", label,
+            variable);
+}
+
+static void describe_labels(const ea_labels *given, ea_text *t) {
+    ea_arena arena;
+    ea_labels labels;
+    ea_err err;
+    ea_arena_init(&arena, 0);
+    if (ea_labels_resolve(&labels, given, &arena, note_left_out, &err))
+        t->failed = 1;
+    else
+        for (size_t i = 0; i < labels.count; i++) {
+            ea_text_printf(t, "labels this machine %s: ", labels.items[i].name);
+            ea_text_safe(t, labels.items[i].value, strlen(labels.items[i].value));
+            ea_text_char(t, '\n');
+        }
+    ea_arena_deinit(&arena);
+}
+
 static void describe(const ea_agent_config *c, ea_text *t) {
     const ea_shipping_options *s = &c->shipping;
     for (size_t i = 0; i < s->collectors.count; i++) {
@@ -49,6 +71,7 @@ static void describe(const ea_agent_config *c, ea_text *t) {
                        (double)s->spool_bytes / 1048576.0);
     else
         ea_text_str(t, "ships nothing: there is no part \"shipping\" with a collector\n");
+    describe_labels(&c->labels, t);
     for (size_t i = 0; i < c->sources.count; i++) {
         const ea_file_source_config *f = (const ea_file_source_config *)c->sources.items + i;
         ea_text_printf(t, "reads source %s:", f->name);

@@ -60,8 +60,12 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
     ea_wire_source *rows = calloc(count + !count, sizeof *rows);
     if (!rows)
         return ea_fail(err, EA_ENOMEM, "open a source");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         rows[i] = *ea_source_row(f->source, i);
+        rows[i].agent_version = EA_VERSION;
+        if (f->o.labels)
+            rows[i].labels = *f->o.labels;
+    }
     int rc = ea_spool_stream(spool, f->stream, !f->o.live, target, f->ledger, err);
     if (!rc) {
         rc = ea_pipeline_create(&f->pipeline,

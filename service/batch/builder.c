@@ -27,7 +27,8 @@ struct ea_builder {
     uint32_t max_events, max_bytes;
     ea_counters *counters;
     ea_wire_source *sources;
-    char *strings;
+    char *strings; /* of the sources */
+    ea_label *labels;
     size_t source_count;
     ea_open_batch *open;
     ea_open_batch *all; /* array */
@@ -117,19 +118,42 @@ static const char *copy_string(char **at, const char *s) {
     return copy;
 }
 
+static size_t string_bytes(const char *s) {
+    return s ? strlen(s) + 1 : 0;
+}
+
+/* What a source's strings take; adds its labels to *ret_labels. */
+static size_t source_bytes(const ea_wire_source *s, size_t *ret_labels) {
+    size_t n = string_bytes(s->name) + string_bytes(s->host) + string_bytes(s->agent_version);
+    for (size_t i = 0; i < s->labels.count; i++)
+        n += string_bytes(s->labels.items[i].name) + string_bytes(s->labels.items[i].value);
+    *ret_labels += s->labels.count;
+    return n;
+}
+
 static int copy_sources(ea_builder *b, const ea_builder_options *options) {
-    size_t n = options->source_count, strings = 0;
+    size_t n = options->source_count, strings = 0, labels = 0;
     for (size_t i = 0; i < n; i++)
-        strings += strlen(options->sources[i].name) + strlen(options->sources[i].host) + 2;
+        strings += source_bytes(&options->sources[i], &labels);
     b->sources = malloc(n * sizeof *b->sources);
-    char *at = b->strings = malloc(strings);
-    if (!b->sources || !at)
+    char *at = b->strings = malloc(strings + 1);
+    ea_label *label = b->labels = malloc((labels + !labels) * sizeof *label);
+    if (!b->sources || !at || !label)
         return EA_ENOMEM;
     b->source_count = n;
     for (size_t i = 0; i < n; i++) {
-        b->sources[i] = options->sources[i];
-        b->sources[i].name = copy_string(&at, options->sources[i].name);
-        b->sources[i].host = copy_string(&at, options->sources[i].host);
+        const ea_wire_source *from = &options->sources[i];
+        ea_wire_source *to = &b->sources[i];
+        *to = *from;
+        to->name = copy_string(&at, from->name);
+        to->host = copy_string(&at, from->host);
+        if (from->agent_version)
+            to->agent_version = copy_string(&at, from->agent_version);
+        to->labels.items = label;
+        for (size_t k = 0; k < from->labels.count; k++, label++) {
+            label->name = copy_string(&at, from->labels.items[k].name);
+            label->value = copy_string(&at, from->labels.items[k].value);
+        }
     }
     return 0;
 }
@@ -186,6 +210,7 @@ void ea_builder_destroy(ea_builder *b) {
     free(b->all);
     free(b->sources);
     free(b->strings);
+    free(b->labels);
     ea_cond_destroy(b->released);
     ea_mutex_destroy(b->lock);
     free(b);

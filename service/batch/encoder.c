@@ -1004,6 +1004,28 @@ static void name_sources(ea_encoder *e, Etwagent__V1__Batch *b) {
     b->n_sources = kept;
 }
 
+/* What the agent says of itself. */
+static void put_labels(ea_encoder *e, const ea_wire_source *s, Etwagent__V1__Source *m) {
+    size_t n = s->labels.count;
+    if (s->agent_version)
+        m->agent_version = (char *)(uintptr_t)s->agent_version;
+    if (!n)
+        return;
+    Etwagent__V1__Label *rows = ea_arena_alloc(&e->arena, n * sizeof *rows);
+    m->labels = ea_arena_alloc(&e->arena, n * sizeof *m->labels);
+    if (!rows || !m->labels) {
+        e->columns.failed = 1;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        etwagent__v1__label__init(&rows[i]);
+        rows[i].name = (char *)(uintptr_t)s->labels.items[i].name;
+        rows[i].value = (char *)(uintptr_t)s->labels.items[i].value;
+        m->labels[i] = &rows[i];
+    }
+    m->n_labels = n;
+}
+
 static void put_sources(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Batch *b) {
     size_t n = o->source_count;
     b->sources = ea_arena_alloc(&e->arena, n * sizeof(void *));
@@ -1036,6 +1058,7 @@ static void put_sources(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Bat
         m->log_file_mode = s->log_file_mode;
         m->logger = s->logger;
         m->bias_minutes = s->bias_minutes;
+        put_labels(e, s, m);
     }
     b->n_sources = n;
 }

@@ -921,6 +921,10 @@ class Batch:
         need(self.sources, "The batch", "a batch with events has a source")
         for s in self.sources:
             need(s.clock_type in (1, 2, 3), "Sources", "the clock is 1, 2 or 3")
+            names = [label.name.encode() for label in s.labels]
+            need(len(names) <= 32 and len(set(names)) == len(names), "Sources", "at most 32 labels, no name twice")
+            need(all(1 <= len(name) <= 64 for name in names) and all(len(label.value.encode()) <= 256 for label in s.labels)
+                 and len(s.agent_version.encode()) <= 64, "Bounds", "a label or the version is too long")
 
     # the groups' headers
 

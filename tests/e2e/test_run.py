@@ -1,6 +1,6 @@
 """`etwagent run`: several sources at once, none of which needs the others. It starts without its certificate, its collector and
 one of its traces, says so once, and ships everything when they come; it reads its configuration again without touching what did
-not change, and refuses one with a mistake; killed and started again, it ships every event once.
+not change, and refuses one with a mistake; its labels arrive; killed and started again, it ships every event once.
 
 # sanitizers: tsan
 """
@@ -40,16 +40,16 @@ class Agent:
         self.output = env.folder / f"{name}.agent.log"
         self.process = None
 
-    def configure(self, sources, batching="batch-events: 1000", certificate=None, service=()):
+    def configure(self, sources, batching="batch-events: 1000", certificate=None, service=(), labels=None):
         """sources: {name: (paths, speed)}"""
-        lines = ["service:", f"  status: {json.dumps(str(self.status))}", "  status-every: 100ms", *(f"  {line}" for line in service),
+        lines = [f"labels: {json.dumps(labels or {}, ensure_ascii=False)}", "service:", f"  status: {json.dumps(str(self.status))}", "  status-every: 100ms", *(f"  {line}" for line in service),
                  "shipping:",
                  f"  collector: {self.collector.url}", f"  cert: {certificate or self.env.certs / (self.name + '.crt')}",
                  f"  key: {self.env.certs / (self.name + '.key')}", f"  ca: {self.env.certs / 'ca.crt'}",
                  f"  spool: {self.env.folder / (self.name + '-spool')}", "  retry-max: 500ms", "batching:", f"  {batching}", "sources:"]
         for name, (paths, speed) in sources.items():
             lines += [f"  - name: {name}", f"    speed: {speed}", "    files:"] + [f"      - {json.dumps(str(p))}" for p in paths]
-        self.config.write_text("\n".join(lines) + "\n")
+        self.config.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def start(self):
         with open(self.output, "ab") as log:
@@ -246,6 +246,44 @@ def good_citizen(env, checks, collector):
     checks.that(re.search(r"^\S+Z stopped$", log.read_text(), re.M), f"the last word is not in the log:\n{log.read_text()}")
 
 
+def labelled(env, checks, collector):
+    """What the configuration calls the machine arrives, and changes when that does."""
+    agent = Agent(env, collector, "labelled")
+    one = {"one": (traces.paths(ONE, env.build), 0)}
+
+    def stored():
+        return [(s["labels"], s["agent_version"]) for s in collector.ask_json("hosts")["streams"] if s["host"] == agent.name]
+
+    given = {"site": "north \U0001f332 \"$${x}\"", "owner": "${EA_TEST_OWNER}", "nobody": "${EA_TEST_NOBODY}", "host": "${machine.name}/${machine.cpus}",
+             "long": "\u00e9" * 200}
+    wanted = {"site": "north \U0001f332 \"${x}\"", "owner": "team 7", "host": f"{os.uname().nodename}/{os.cpu_count()}", "long": "\u00e9" * 128}
+    version = env.run([env.agent, "--version"]).stdout.split()[-1]
+    os.environ["EA_TEST_OWNER"] = "team 7"
+    try:
+        # batches of 20 name their source by hash, those of 1000 hold it
+        for batching, labels, expected in (("batch-events: 20", given, wanted), ("batch-events: 1000", {"site": "south"}, {"site": "south"}),
+                                           ("batch-events: 999", None, {})):
+            agent.configure(one, batching, labels=labels)
+            agent.start()
+            agent.wait_state("one", "shipped")
+            checks.equal(agent.stop(), 0, "exit code")
+            checks.equal(stored()[-1], (expected, version), f"labels in the store, {batching}")
+            row = json.loads(collector.ask("query", "--format", "jsonl", "SELECT labels, agent_version FROM hosts WHERE host = 'labelled'"))
+            checks.equal((json.loads(row["labels"] or "{}"), row["agent_version"]), (expected, version), f"labels in SQL, {batching}")
+        checks.that("label nobody is left out: there is no environment variable EA_TEST_NOBODY" in agent.log(), "a variable that is not set is not said")
+        # another label alone: the source begins anew
+        agent.configure({"one": (traces.paths(LATE, env.build), 1)}, labels={"site": "east"})
+        agent.start()
+        agent.wait_state("one", "reading")
+        agent.configure({"one": (traces.paths(LATE, env.build), 1)}, labels={"site": "west"})
+        agent.reload()
+        wait_until(lambda: "0 sources go on, 1 ended, 1 begins" in agent.log(), "the reload", agent)
+        checks.equal(agent.stop(), 0, "exit code")
+    finally:
+        agent.kill()
+        del os.environ["EA_TEST_OWNER"]
+
+
 def refused(env, checks):
     bad = env.folder / "bad.yaml"
     bad.write_text("surprise: 1\n")
@@ -263,11 +301,12 @@ def refused(env, checks):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("test-machine", "late-machine", "killed-machine", "citizen"))
+    env.make_certificates(("test-machine", "late-machine", "killed-machine", "citizen", "labelled"))
     collector = env.new_collector().start()
     refused(env, checks)
     bad_start(env, checks, collector)
     reloads(env, checks, collector)
+    labelled(env, checks, collector)
     killed(env, checks, collector)
     good_citizen(env, checks, collector)
 

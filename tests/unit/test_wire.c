@@ -672,6 +672,60 @@ static int head_of(hand *h, ea_batch_head *ret) {
     return ea_batch_read_head(h->out, h->out_bytes, ret, &err);
 }
 
+/* Labels and the version, and what is beyond their bounds. */
+static void test_labels(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    ea_batch_head head;
+    ea_err err;
+    ea_text version, labels;
+    char name[EA_LABEL_NAME_MAX_BYTES + 2], value[EA_LABEL_VALUE_MAX_BYTES + 2], number[EA_LABELS_MAX + 1][8];
+    Etwagent__V1__Label rows[EA_LABELS_MAX + 1], *list[EA_LABELS_MAX + 1];
+    for (int i = 0; i <= EA_LABELS_MAX; i++) {
+        etwagent__v1__label__init(&rows[i]);
+        snprintf(number[i], sizeof number[i], "l%d", i);
+        rows[i].name = rows[i].value = number[i];
+        list[i] = &rows[i];
+    }
+    memset(name, 'n', sizeof name);
+    memset(value, 'v', sizeof value);
+    name[sizeof name - 1] = value[sizeof value - 1] = 0;
+    ea_text_init(&version);
+    ea_text_init(&labels);
+    char text[] = "1.2", odd[] = "\"\n\xff", empty[] = "";
+    h->source.agent_version = text;
+    h->source.labels = list;
+    h->source.n_labels = 2;
+    rows[1].value = odd;
+    assert_int_equal(head_of(h, &head), 0);
+    assert_int_equal(ea_source_origin(head.source, head.source_bytes, &version, &labels, &err), 0);
+    assert_string_equal(version.data, "1.2");
+    assert_string_equal(labels.data, "{\"l0\": \"l0\", \"l1\": \"\\\"\\n\\u00ff\"}");
+    h->source.n_labels = EA_LABELS_MAX;
+    assert_int_equal(head_of(h, &head), 0);
+    h->source.n_labels = EA_LABELS_MAX + 1;
+    assert_int_equal(head_of(h, &head), EA_ELIMIT);
+    h->source.n_labels = 2;
+    rows[1].name = name;
+    assert_int_equal(head_of(h, &head), EA_ELIMIT);
+    name[EA_LABEL_NAME_MAX_BYTES] = 0;
+    assert_int_equal(head_of(h, &head), 0);
+    rows[1].value = value;
+    assert_int_equal(head_of(h, &head), EA_ELIMIT);
+    value[EA_LABEL_VALUE_MAX_BYTES] = 0;
+    assert_int_equal(head_of(h, &head), 0);
+    rows[1].name = empty;
+    assert_int_equal(head_of(h, &head), EA_ELIMIT);
+    rows[1].name = number[0];
+    assert_int_equal(head_of(h, &head), EA_ECORRUPT);
+    h->source.n_labels = 0;
+    h->source.agent_version = value;
+    assert_int_equal(head_of(h, &head), EA_ELIMIT);
+    ea_text_deinit(&version);
+    ea_text_deinit(&labels);
+    hand_free(h);
+}
+
 static void test_envelope(void **state) {
     (void)state;
     hand *h = hand_new();
@@ -798,7 +852,7 @@ int main(void) {
         cmocka_unit_test(test_nesting),         cmocka_unit_test(test_sequence_and_weight),
         cmocka_unit_test(test_refused_columns), cmocka_unit_test(test_refused_directories),
         cmocka_unit_test(test_frames),          cmocka_unit_test(test_envelope),
-        cmocka_unit_test(test_tombstones),
+        cmocka_unit_test(test_labels),          cmocka_unit_test(test_tombstones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
