@@ -123,6 +123,10 @@ enum ea_machine_fact {
     EA_MACHINE_MEMORY,       /* bytes */
 };
 void ea_machine_fact(enum ea_machine_fact fact, char *out, size_t out_bytes);
+/* 1: nothing but its battery powers this machine; 0: not so; -1: the operating system does not say. */
+int ea_power_is_battery(void);
+/* 1: the network is metered, or roams; 0: not so; -1: the operating system does not say (all but Windows). */
+int ea_network_is_metered(void);
 /* An environment variable's value, cut to out; EA_ENOTFOUND when it is not set. */
 EA_MUST_CHECK int ea_environment(const char *name, char *out, size_t out_bytes);
 /* The folder for what this program keeps between runs, without making it: $XDG_STATE_HOME/etwagent or

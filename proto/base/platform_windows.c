@@ -1,6 +1,7 @@
 /* The Windows half of platform.h. Paths come as UTF-8 and go to Windows as UTF-16; a path too long for the classic
  * limit gets the \\?\ form. Thread: any, as platform.h says. */
 #if defined(_WIN32)
+#define COBJMACROS /* COM by functions */
 #include "platform.h"
 
 #include "clock.h"
@@ -11,6 +12,7 @@
 #include <dpapi.h>
 #include <fcntl.h>
 #include <io.h>
+#include <netlistmgr.h>
 #include <process.h>
 #include <sddl.h>
 #include <stdlib.h>
@@ -697,6 +699,31 @@ void ea_machine_fact(enum ea_machine_fact fact, char *out, size_t out_bytes) {
             snprintf(out, out_bytes, "%llu", (unsigned long long)memory.ullTotalPhys);
         break;
     }
+}
+
+int ea_power_is_battery(void) {
+    SYSTEM_POWER_STATUS s;
+    return !GetSystemPowerStatus(&s) || s.ACLineStatus > 1 ? -1 : s.ACLineStatus == 0;
+}
+
+/* The one question of COM's network list manager that needs no handler: what the connection costs. */
+int ea_network_is_metered(void) {
+    enum { COSTS = NLM_CONNECTION_COST_FIXED | NLM_CONNECTION_COST_VARIABLE | NLM_CONNECTION_COST_ROAMING };
+    INetworkCostManager *manager = NULL;
+    DWORD cost = 0;
+    HRESULT begun = CoInitializeEx(NULL, COINIT_MULTITHREADED);
+    int result = -1;
+    if (FAILED(begun) && begun != RPC_E_CHANGED_MODE)
+        return -1;
+    if (SUCCEEDED(CoCreateInstance(&CLSID_NetworkListManager, NULL, CLSCTX_ALL, &IID_INetworkCostManager,
+                                   (void **)&manager))) {
+        if (SUCCEEDED(INetworkCostManager_GetCost(manager, &cost, NULL)) && cost != NLM_CONNECTION_COST_UNKNOWN)
+            result = (cost & COSTS) != 0;
+        INetworkCostManager_Release(manager);
+    }
+    if (SUCCEEDED(begun))
+        CoUninitialize();
+    return result;
 }
 
 int ea_environment(const char *name, char *out, size_t out_bytes) {

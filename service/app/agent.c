@@ -9,6 +9,7 @@
 #include "platform.h"
 #include "say.h"
 #include "tdh_schemas.h"
+#include "thrift.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -74,6 +75,7 @@ typedef struct agent {
     atomic_uint streams;              /* of sessions, so far */
     ea_spool *spool;
     ea_sender *sender;
+    ea_thrift thrift; /* the sender's thread */
     trouble config_trouble, log_trouble, spool_trouble, sender_trouble, status_trouble;
     trouble line_trouble; /* the collector's line; lock */
 } agent;
@@ -359,6 +361,10 @@ static void on_trouble(void *arg, const ea_err *err) {
     ea_mutex_unlock(a->lock);
 }
 
+static enum ea_sender_pace pace_now(void *thrift) {
+    return ea_thrift_pace(thrift, ea_monotonic_ns());
+}
+
 /* ---- starting and stopping the rest ---- */
 
 static int has_runner(const agent *a, const char *name, int is_session) {
@@ -387,6 +393,10 @@ static void start_missing(agent *a) {
         so.on_known = on_known;
         so.on_unknown = on_unknown;
         so.on_trouble = on_trouble;
+        ea_thrift_init(&a->thrift, (enum ea_sender_pace)g->c.shipping.on_battery,
+                       (enum ea_sender_pace)g->c.shipping.on_metered, &ea_thrift_of_machine, say_problem, NULL);
+        so.pace = pace_now;
+        so.pace_arg = &a->thrift;
         int rc = ea_sender_start(&a->sender, a->spool, &so, &err);
         note(&a->sender_trouble, "shipping", rc, &err);
     }
@@ -671,6 +681,30 @@ static void tick(agent *a) {
     }
 }
 
+/* Why nothing runs yet, where "etwagent status" looks. */
+static void tell_waiting(agent *a) {
+    char path[EA_AGENT_PATH_BYTES];
+    ea_err err = {0};
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_printf(&t, "{\"state\": \"waiting\", \"version\": \"%s\", \"pid\": %" PRIu32 ", \"configuration\": ",
+                   EA_VERSION, ea_process_id());
+    ea_text_json_str(&t, a->path);
+    ea_text_printf(&t, ", \"started_utc_ns\": %" PRId64 ", \"written_utc_ns\": %" PRId64 ", \"every_ns\": %" PRId64,
+                   a->started_utc_ns, ea_utc_ns(), RETRY_NS);
+    put_trouble(&t, &a->config_trouble);
+    ea_text_str(&t, ", \"ledger_balanced\": true}\n");
+    if (a->o->on_status && !t.failed)
+        a->o->on_status(a->o->arg, t.data, t.len_bytes);
+    int rc = t.failed ? EA_ENOMEM : ea_agent_file_path(NULL, "status.json", path, &err);
+    if (!rc)
+        rc = ea_path_make_parent(path, &err);
+    if (!rc)
+        rc = ea_path_write_all(path, t.data, t.len_bytes, 0, &err);
+    note(&a->status_trouble, "status file", rc, &err);
+    ea_text_deinit(&t);
+}
+
 /* Reads the configuration; a patient agent waits for one that can be read. EA_ECANCELED: asked to stop meanwhile. */
 static int first_config(agent *a, ea_err *err) {
     for (;;) {
@@ -683,11 +717,14 @@ static int first_config(agent *a, ea_err *err) {
         if (!rc || !a->o->patient)
             return rc;
         note(&a->config_trouble, "configuration", rc, err);
+        tell_waiting(a);
         int64_t until = ea_monotonic_ns() + RETRY_NS;
         while (ea_monotonic_ns() < until && !atomic_exchange(&a->asks->reload, 0)) {
             if (atomic_load(&a->asks->stop))
                 return ea_fail(err, EA_ECANCELED, "read %s", a->path);
             atomic_fetch_add(&a->asks->beats, 1);
+            if (atomic_exchange(&a->asks->status, 0))
+                tell_waiting(a);
             ea_sleep_ns(TICK_NS);
         }
     }

@@ -103,7 +103,26 @@ static int check_shipping(const void *table, const char **ret_key, ea_err *err) 
     return 0;
 }
 
-static const ea_option SHIPPING_ROWS[] = {EA_SHIPPING_OPTIONS(0), EA_SPOOL_OPTIONS(0), {.name = NULL}};
+static const char *const PACES[] = {"normal", "slow", "hold", NULL};
+
+static const ea_option SHIPPING_ROWS[] = {
+    EA_SHIPPING_OPTIONS(0),
+    {.name = "on-battery",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_shipping_options, on_battery),
+     .fallback = "normal",
+     .choices = PACES,
+     .help =
+         "while the machine runs on its battery: slow: 64 KiB a second at the most; hold: batches wait in the spool"},
+    {.name = "on-metered",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_shipping_options, on_metered),
+     .fallback = "normal",
+     .choices = PACES,
+     .help = "likewise while Windows calls the network metered, or roaming"},
+    EA_SPOOL_OPTIONS(0),
+    {.name = NULL},
+};
 const ea_table ea_shipping_table = {
     .summary = "Where batches go, and where they wait. " EA_SPOOL_FOLDER_TEXT,
     .rows = SHIPPING_ROWS,

@@ -51,7 +51,7 @@ typedef struct shipping {
 } shipping;
 
 typedef struct status {
-    const char *state, *version, *config;
+    const char *state, *version, *config, *trouble;
     uint64_t pid, started_utc_ns, written_utc_ns, every_ns, reloads, reloads_refused;
     ea_tables sources;
     spool spool;
@@ -124,6 +124,7 @@ static const ea_option ROWS[] = {
     TEXT(status, "version", version),
     NUMBER(status, "pid", pid),
     TEXT(status, "configuration", config),
+    TEXT(status, "trouble", trouble),
     NUMBER(status, "started_utc_ns", started_utc_ns),
     NUMBER(status, "written_utc_ns", written_utc_ns),
     NUMBER(status, "every_ns", every_ns),
@@ -175,7 +176,17 @@ static void describe_source(const source *s, ea_text *t) {
     }
 }
 
+static int is_waiting(const status *s) {
+    return s->state && strcmp(s->state, "waiting") == 0;
+}
+
 static void describe(const status *s, int runs, ea_text *t) {
+    if (runs && is_waiting(s)) {
+        ea_text_printf(t, "etwagent waits for its configuration, process %" PRIu64 ": ", s->pid);
+        put_text(t, s->trouble);
+        ea_text_char(t, '\n');
+        return;
+    }
     if (runs)
         ea_text_printf(t, "etwagent runs, process %" PRIu64 ", since %.0f s\n", s->pid,
                        ((double)ea_utc_ns() - (double)s->started_utc_ns) / 1e9);
@@ -308,7 +319,8 @@ static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
     rc = ea_config_parse(&memory, path, text, len_bytes, &STATUS, &s, NULL, NULL, err);
     if (!rc) {
         uint64_t now = (uint64_t)ea_utc_ns(), patience_ns = 3 * s.every_ns + (uint64_t)1000000000;
-        *ret_runs = s.state && strcmp(s.state, "running") == 0 && now - s.written_utc_ns < patience_ns;
+        *ret_runs =
+            s.state && (strcmp(s.state, "running") == 0 || is_waiting(&s)) && now - s.written_utc_ns < patience_ns;
         if (o->json)
             ea_text_add(t, text, len_bytes);
         else if (o->metrics || o->open_metrics)
@@ -345,7 +357,8 @@ const ea_command ea_cmd_status = {
     .summary = "Say how the agent that runs on this machine is",
     .details =
         "Prints what the agent has written into its status file; on Windows a running service is asked first, by a "
-        "named pipe,\nunless --file is given. Exit code 0: it runs; 1: it does not, or has not said so in time.\nFor "
+        "named pipe,\nunless --file is given. Exit code 0: it runs, or waits for its configuration (and says for "
+        "what); 1: it does not, or has not said so in time.\nFor "
         "node_exporter or windows_exporter, whose textfile collector reads files in a folder:\n\n"
         "  etwagent status --metrics > etwagent.prom",
     .options = (const ea_option[]){{.name = "file",

@@ -539,6 +539,23 @@ static int setup(ea_sender *s, ea_err *err) {
     return bad == CURLE_OK ? 0 : ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", curl_easy_strerror(bad));
 }
 
+/* The limits of the pace that holds now. 0: nothing may be sent. */
+static int keep_pace(ea_sender *s, size_t *limit) {
+    enum ea_sender_pace pace = s->o.pace ? s->o.pace(s->o.pace_arg) : EA_PACE_NORMAL;
+    uint64_t speed = s->o.bytes_a_second;
+    if (pace == EA_PACE_HOLD)
+        return 0;
+    if (pace == EA_PACE_SLOW) {
+        if (!speed || speed > EA_SENDER_SLOW_BYTES)
+            speed = EA_SENDER_SLOW_BYTES;
+        if (*limit > EA_SENDER_SLOW_BYTES * REQUEST_SECONDS)
+            *limit = EA_SENDER_SLOW_BYTES * REQUEST_SECONDS;
+    }
+    if (s->o.pace)
+        curl_easy_setopt(s->curl, CURLOPT_MAX_SEND_SPEED_LARGE, (curl_off_t)speed);
+    return 1;
+}
+
 static int run(ea_sender *s, ea_err *err) {
     int rc = setup(s, err);
     while (!rc) {
@@ -559,6 +576,10 @@ static int run(ea_sender *s, ea_err *err) {
         size_t limit = s->limit_bytes;
         if (s->credit_bytes && s->credit_bytes < limit)
             limit = (size_t)s->credit_bytes;
+        if (!keep_pace(s, &limit)) {
+            pause_for(s, SECOND_NS / 4, 0);
+            continue;
+        }
         s->item_count = ea_spool_take(s->spool, limit, s->items, ITEMS_MAX);
         if (s->item_count)
             rc = send_items(s, err);

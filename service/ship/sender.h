@@ -17,6 +17,14 @@
 
 typedef struct ea_sender ea_sender;
 
+/* How it may send now, from fast to not at all. */
+enum ea_sender_pace {
+    EA_PACE_NORMAL,
+    EA_PACE_SLOW, /* EA_SENDER_SLOW_BYTES a second at the most */
+    EA_PACE_HOLD, /* nothing new; a request under way goes on */
+};
+enum { EA_SENDER_SLOW_BYTES = 64 << 10 };
+
 typedef struct ea_sender_options {
     const char *const *collectors; /* base URLs, https only; copied */
     size_t collector_count;
@@ -49,6 +57,9 @@ typedef struct ea_sender_options {
      * it). */
     int (*renew)(void *arg, const uint8_t *stream, ea_err *err);
     void (*on_keyframe_wanted)(void *arg, const uint8_t *stream); /* may be NULL */
+    /* Asked before each request. NULL: normal. */
+    enum ea_sender_pace (*pace)(void *pace_arg);
+    void *pace_arg;
     /* Something went wrong, or (err->code 0) works again: once for each change. May be NULL. */
     void (*on_trouble)(void *arg, const ea_err *err);
 } ea_sender_options;

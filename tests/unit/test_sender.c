@@ -4,6 +4,7 @@
 #include "envelope.h"
 #include "scratch.h"
 #include "sender.h"
+#include "thrift.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -978,6 +979,75 @@ static void stops_at_once(void **state) {
     free(s);
 }
 
+static int says_battery, says_metered;
+static int fake_battery(void) {
+    return says_battery;
+}
+static int fake_metered(void) {
+    return says_metered;
+}
+
+static void count_words(void *arg, const char *text) {
+    (void)text;
+    ++*(int *)arg;
+}
+
+static void thrift_follows_the_machine(void **state) {
+    static const ea_thrift_facts FAKE = {fake_battery, fake_metered};
+    const int64_t look_ns = EA_THRIFT_LOOK_SECONDS * 1000 * MS;
+    int64_t now = 1;
+    int words = 0;
+    ea_thrift t;
+    (void)state;
+    says_battery = says_metered = 1;
+    ea_thrift_init(&t, EA_PACE_NORMAL, EA_PACE_NORMAL, &FAKE, count_words, &words);
+    assert_int_equal(ea_thrift_pace(&t, now), EA_PACE_NORMAL);
+    assert_int_equal(words, 0);
+    ea_thrift_init(&t, EA_PACE_HOLD, EA_PACE_SLOW, &FAKE, count_words, &words);
+    assert_int_equal(ea_thrift_pace(&t, now), EA_PACE_HOLD);
+    assert_int_equal(words, 1);
+    says_battery = 0;
+    assert_int_equal(ea_thrift_pace(&t, now + look_ns - 1), EA_PACE_HOLD); /* not looked again yet */
+    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_SLOW);
+    assert_int_equal(words, 2);
+    says_metered = 0;
+    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    assert_int_equal(words, 3);
+    says_battery = says_metered = -1; /* nobody knows: said once, and nothing is held up */
+    ea_thrift_init(&t, EA_PACE_HOLD, EA_PACE_HOLD, &FAKE, count_words, &words);
+    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    assert_int_equal(ea_thrift_pace(&t, now += look_ns), EA_PACE_NORMAL);
+    assert_int_equal(words, 5);
+}
+
+static enum ea_sender_pace asked_pace(void *arg) {
+    return (enum ea_sender_pace)atomic_load((atomic_int *)arg);
+}
+
+static void holds_and_goes_on(void **state) {
+    server *s = SERVER(HONEST);
+    agent *a = agent_with(3);
+    atomic_int pace = EA_PACE_HOLD;
+    ea_sender_status status;
+    (void)state;
+    ea_sender_options o = options_for(a);
+    o.pace = asked_pace;
+    o.pace_arg = &pace;
+    start(a, o, (const server *const[]){s}, 1);
+    ea_sleep_ns(400 * MS);
+    ea_sender_get_status(a->sender, &status);
+    assert_int_equal(status.requests, 0);
+    atomic_store(&pace, EA_PACE_SLOW);
+    assert_int_equal(finish(a), 0);
+    ea_sender_get_status(a->sender, &status);
+    assert_true(status.requests > 0);
+    server_stop(s);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 30);
+    agent_close(a);
+    free(s);
+}
+
 static void options_are_checked(void **state) {
     (void)state;
     agent *a = agent_with(0);
@@ -1202,6 +1272,8 @@ int main(void) {
         T(forbidden_and_not_found),
         T(gives_up_after_a_while),
         T(stops_at_once),
+        T(thrift_follows_the_machine),
+        T(holds_and_goes_on),
         T(options_are_checked),
         T(answers_are_checked),
         T(uploads_are_checked),
