@@ -1204,7 +1204,8 @@ static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_
         rc = ea_batch_payloads(s->view, b->group, &column, err);
         if (rc)
             return rc;
-        ea_slice payload = ea_column_row(&column, row);
+        ea_slice stored = ea_column_row(&column, row);
+        ea_slice payload = ea_class_logged(b->c, stored.data, stored.len_bytes);
         *ret = (ec_value){.type = EC_BLOB, .data = (const char *)payload.data, .len_bytes = payload.len_bytes};
         return 0;
     }

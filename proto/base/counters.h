@@ -65,6 +65,7 @@ enum ea_severity {
     X(decode_unknown, 52, EA_NOTICE, "events of no known class, kept whole and raw")                                   \
     X(decode_asked, 53, EA_INFO, "kinds of events that Windows (TDH) was asked about")                                 \
     X(decode_unanswered, 54, EA_NOTICE, "kinds of events that Windows (TDH) could say nothing of")                     \
+    X(decode_unread, 55, EA_NOTICE, "events of no known class whose plug-in could not read them")                      \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, "upload requests served")                                                          \
     X(ingest_refused, 71, EA_NOTICE, "upload requests refused")                                                        \

@@ -22,7 +22,7 @@ typedef struct ea_class_head {
     ea_guid provider;
     const char *provider_name, *name;
     uint16_t code;
-    uint8_t version, classic, pointer_size, kind, status;
+    uint8_t version, classic, pointer_size, kind, status, unfolded;
 } ea_class_head;
 
 /* Appends the description of a row's class in one version; row NULL: a class without fields. Sets out->failed when
@@ -39,6 +39,9 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
  * Errors: EA_ECORRUPT, EA_EUNSUPPORTED (a newer format), EA_ENOMEM. */
 EA_MUST_CHECK int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes, ea_class **ret,
                                  ea_err *err);
+
+/* 1 when these bytes, which ea_class_parse has taken, describe an unfolded class. */
+int ea_class_describes_unfolded(const uint8_t *description);
 
 /* 1 for what may have a map, or count something. */
 int ea_type_is_integer(uint8_t type);

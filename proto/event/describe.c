@@ -4,8 +4,17 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-/* Format 1 is what rows need; format 2 adds hidden fields and notes, and is written only where there are some. */
-enum { FORMAT_PLAIN = 1, FORMAT_NOTES = 2, FLAG_CLASSIC = 1, ATTRIBUTE_OPTIONAL = 1, ATTRIBUTE_HIDDEN = 2 };
+/* Format 1 is what rows need; format 2 adds hidden fields, notes and unfolded classes, and is written only where there
+ * are some. */
+enum {
+    FORMAT_PLAIN = 1,
+    FORMAT_NOTES = 2,
+    FLAG_CLASSIC = 1,
+    FLAG_UNFOLDED = 2,
+    FLAGS_AT = 3,
+    ATTRIBUTE_OPTIONAL = 1,
+    ATTRIBUTE_HIDDEN = 2
+};
 
 int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash[16], ea_err *err) {
     uint8_t digest[EVP_MAX_MD_SIZE];
@@ -107,14 +116,14 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
     static const ea_class_notes NO_NOTES = {"", "", "", "", "", 0, NULL};
     const ea_enum *maps[EA_MAPS_MAX];
     size_t map_count = collect_maps(fields, field_count, maps);
-    int format = has_notes(notes) ? FORMAT_NOTES : FORMAT_PLAIN;
+    int format = has_notes(notes) || head->unfolded ? FORMAT_NOTES : FORMAT_PLAIN;
     for (size_t i = 0; i < field_count; i++)
         if (fields[i].hidden)
             format = FORMAT_NOTES;
     ea_text_char(out, (char)format);
     ea_text_char(out, (char)head->kind);
     ea_text_char(out, (char)head->status);
-    ea_text_char(out, head->classic ? FLAG_CLASSIC : 0);
+    ea_text_char(out, (char)((head->classic ? FLAG_CLASSIC : 0) | (head->unfolded ? FLAG_UNFOLDED : 0)));
     ea_text_char(out, (char)head->pointer_size);
     ea_text_char(out, (char)head->version);
     put_varint(out, head->code);
@@ -393,10 +402,11 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     c->status = get_byte(&r);
     uint8_t flags = get_byte(&r);
     c->classic = flags & FLAG_CLASSIC;
+    c->unfolded = (flags & FLAG_UNFOLDED) != 0;
     c->pointer_size = get_byte(&r);
     c->version = get_byte(&r);
     c->code = (uint16_t)get_bounded(&r, UINT16_MAX, "its code exceeds 16 bits");
-    if (c->kind > EA_KIND_AGGREGATE || c->status > EA_CLASS_UNKNOWN || flags > FLAG_CLASSIC ||
+    if (c->kind > EA_KIND_AGGREGATE || c->status > EA_CLASS_UNKNOWN || flags > (FLAG_CLASSIC | FLAG_UNFOLDED) ||
         (c->pointer_size != 4 && c->pointer_size != 8))
         broken(&r, "its head has impossible values");
     if ((size_t)(r.end - r.at) < sizeof c->provider.bytes) {
@@ -423,17 +433,27 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
                            : ea_fail(err, EA_ECORRUPT, "class description: %s", r.what);
     c->field_count = (uint16_t)field_count;
     c->fields = fields;
+    size_t last = 0;
     for (size_t at = 0; at < field_count; at += fields[at].span) {
+        last = at;
         c->top_count++;
         if (!fields[at].optional)
             c->required_count = c->top_count;
     }
     fix_offsets(c, fields);
+    if (c->unfolded &&
+        (format != FORMAT_NOTES || c->status != EA_CLASS_KNOWN || !field_count || fields[last].type != EA_BYTES ||
+         fields[last].count != EA_COUNT_REST || fields[last].count_field >= 0 || fields[last].hidden))
+        return ea_fail(err, EA_ECORRUPT, "class description: an unfolded class does not end with its payload");
     int rc = ea_class_hash(copy, len_bytes, c->hash, err);
     if (rc)
         return rc;
     *ret = c;
     return 0;
+}
+
+int ea_class_describes_unfolded(const uint8_t *description) {
+    return (description[FLAGS_AT] & FLAG_UNFOLDED) != 0;
 }
 
 /* ---- names ---- */

@@ -185,6 +185,8 @@ typedef struct ea_class {
     uint8_t kind;            /* enum ea_class_kind */
     uint8_t status;          /* enum ea_class_status */
     uint8_t family;          /* ea_event_family_of; no part of the description */
+    uint8_t unfolded;        /* its records' payloads are values that a plug-in made, then the payload that Windows
+                                logged, which is the last field: see ea_class_logged */
     uint16_t field_count;    /* members of structs included (they follow their struct) */
     uint16_t top_count;      /* top-level fields: what ea_class_split fills */
     uint16_t required_count; /* those that a whole payload has at the least: all but optional ones at the end */
@@ -218,6 +220,9 @@ size_t ea_class_places(const ea_class *c, const uint8_t *payload, size_t payload
 /* 1 when a split of a payload of a known class found every required field and left no byte over: the payload is
  * understood. whole and used: what ea_class_split gave. */
 int ea_class_is_whole(const ea_class *c, size_t whole, size_t used, size_t payload_bytes);
+/* The payload that Windows logged, out of a record's of this class: all of it, or of an unfolded class its last field.
+ */
+ea_slice ea_class_logged(const ea_class *c, const uint8_t *payload, size_t payload_bytes);
 /* Number of top-level fields (top_count), and the index in fields[] of the i-th; field_count when there is no i-th. */
 size_t ea_class_top_count(const ea_class *c);
 size_t ea_class_top_field(const ea_class *c, size_t i);

@@ -154,6 +154,19 @@ static int by_opcode(const ea_record *record) {
     return (record->flags & (EA_FLAG_CLASSIC_HEADER | EA_FLAG_TRACE_MESSAGE)) == EA_FLAG_CLASSIC_HEADER;
 }
 
+/* A payload that a plug-in has yet to unfold: of such a class the name alone holds. */
+static int describe_folded(ea_registry *r, const ea_class_head *head, const ea_schema *schema) {
+    ea_class *c;
+    if (ea_class_parse(&r->scratch, schema->description, schema->len_bytes, &c, NULL))
+        return 0;
+    ea_class_head own = *head;
+    own.name = c->name;
+    own.provider_name = c->provider_name;
+    own.status = EA_CLASS_UNKNOWN;
+    ea_class_describe(&r->text, &own, NULL);
+    return !r->text.failed;
+}
+
 /* The schema from outside for this record, as its class's description in r->text: 1, or 0. A newer version than any
  * that is known gets the newest one's fields. */
 static int describe_from_schema(ea_registry *r, const ea_class_head *head, int exact_only) {
@@ -166,6 +179,8 @@ static int describe_from_schema(ea_registry *r, const ea_class_head *head, int e
     if (newer && exact_only)
         return 0;
     ea_text_clear(&r->text);
+    if (ea_class_describes_unfolded(schema.description))
+        return describe_folded(r, head, &schema);
     ea_text_add(&r->text, schema.description, schema.len_bytes);
     if (r->text.failed)
         return 0;

@@ -936,7 +936,8 @@ static void put_column(ea_text *out, const style *how, const ea_record *r, const
     }
 }
 
-static void put_raw(ea_text *out, const ea_record *r) {
+static void put_raw(ea_text *out, const ea_record *r, const ea_class *c) {
+    ea_slice payload = ea_class_logged(c, r->payload, r->payload_bytes);
     ea_text_str(out, ",\"flags\":");
     ea_text_u64(out, r->flags);
     ea_text_str(out, ",\"property\":");
@@ -958,7 +959,7 @@ static void put_raw(ea_text *out, const ea_record *r) {
     ea_text_str(out, ",\"source\":");
     ea_text_u64(out, r->source);
     ea_text_str(out, "},\"payload\":\"");
-    ea_text_hex(out, r->payload, r->payload_bytes);
+    ea_text_hex(out, payload.data, payload.len_bytes);
     ea_text_str(out, "\",\"extended\":[");
     for (unsigned i = 0; i < r->ext_count; i++) {
         const ea_ext *item = &r->ext[i];
@@ -1049,7 +1050,7 @@ static void render_json(ea_text *out, const style *how, const ea_class *c, int r
     put_completion(out, how, c);
     put_derived(out, how, c);
     if (raw)
-        put_raw(out, r);
+        put_raw(out, r, c);
     ea_text_char(out, '}');
 }
 

@@ -28,6 +28,7 @@ struct ea_schemas {
     size_t provider_count, provider_capacity;
     ea_bytes_map by_guid; /* guid and layer -> number of the provider, from 1 */
     ea_schemas_resort last_resort;
+    ea_unfolder unfolder; /* .unfold NULL: none */
 };
 
 int ea_schemas_create(ea_schemas **ret, size_t limit_bytes, ea_err *err) {
@@ -45,6 +46,8 @@ int ea_schemas_create(ea_schemas **ret, size_t limit_bytes, ea_err *err) {
 void ea_schemas_destroy(ea_schemas *s) {
     if (!s)
         return;
+    if (s->unfolder.unfold)
+        s->unfolder.destroy(s->unfolder.arg);
     ea_bytes_map_deinit(&s->by_key);
     ea_bytes_map_deinit(&s->by_guid);
     ea_arena_deinit(&s->arena);
@@ -162,6 +165,14 @@ static int ask_last_resort(ea_schemas *s, const ea_guid *provider) {
 
 void ea_schemas_set_last_resort(ea_schemas *s, ea_schemas_resort fn) {
     s->last_resort = fn;
+}
+
+void ea_schemas_set_unfolder(ea_schemas *s, const ea_unfolder *unfolder) {
+    s->unfolder = *unfolder;
+}
+
+const ea_unfolder *ea_schemas_unfolder(const ea_schemas *s) {
+    return s->unfolder.unfold ? &s->unfolder : NULL;
 }
 
 /* Of this version, in the first layer that has it. */

@@ -68,6 +68,20 @@ int ea_schemas_has(const ea_schemas *s, enum ea_schema_layer layer, const ea_gui
 typedef int (*ea_schemas_resort)(ea_schemas *s, const ea_guid *provider);
 void ea_schemas_set_last_resort(ea_schemas *s, ea_schemas_resort fn);
 
+/* What unfolds the payloads of unfolded classes: a plug-in's functions. */
+typedef struct ea_unfolder {
+    void *arg;
+    /* Writes the values of a record's payload, as the fields of c, the unfolded class, before the last one describe
+     * them, to out: 1, with their bytes in *ret_bytes; 0: it cannot. Any thread, several at a time. */
+    int (*unfold)(const void *arg, const ea_class *c, const ea_record *record, uint8_t *out, size_t room_bytes,
+                  size_t *ret_bytes);
+    void (*destroy)(void *arg);
+    uint64_t hash; /* of the functions: other ones may give other values */
+} ea_unfolder;
+/* Takes it, with what it says in unfolder->arg; destroyed with the schemas. Once. */
+void ea_schemas_set_unfolder(ea_schemas *s, const ea_unfolder *unfolder);
+const ea_unfolder *ea_schemas_unfolder(const ea_schemas *s); /* NULL: none */
+
 size_t ea_schemas_provider_count(const ea_schemas *s);
 const ea_schema_provider *ea_schemas_provider_at(const ea_schemas *s, size_t i); /* in the order of their coming */
 /* All schemas, in no order: start with *cursor = 0; 0 at the end. */

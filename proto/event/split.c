@@ -238,6 +238,14 @@ int ea_class_is_whole(const ea_class *c, size_t whole, size_t used, size_t paylo
     return c->status == EA_CLASS_KNOWN && whole >= c->required_count && used == payload_bytes;
 }
 
+ea_slice ea_class_logged(const ea_class *c, const uint8_t *payload, size_t payload_bytes) {
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t used;
+    if (c->unfolded && ea_class_split(c, payload, payload_bytes, slices, &used) == c->top_count)
+        return slices[c->top_count - 1];
+    return (ea_slice){payload, (uint32_t)payload_bytes, 1};
+}
+
 size_t ea_class_top_count(const ea_class *c) {
     return c->top_count;
 }

@@ -121,7 +121,7 @@ static int read_all(pass *p, ea_source *source, ea_decoder *decoder) {
     int rc;
     while ((rc = ea_source_next(source, &r, p->err)) > 0) {
         enum ea_counter outcome;
-        const ea_class *c = ea_decoder_find(decoder, r, &outcome);
+        const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
         int full = ea_builder_add(p->builder, r, c);
         if (full == EA_EFULL) {
             if ((rc = take(p)))

@@ -8,6 +8,7 @@
 #include "print.h"
 #include "render.h"
 #include "schema_options.h"
+#include "unfold.h"
 
 typedef struct options {
     ea_print_options print;
@@ -16,7 +17,7 @@ typedef struct options {
 } options;
 
 static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_trace_schemas *from_trace,
-                     ea_err *err) {
+                     ea_unfolding *unfolding, ea_err *err) {
     const ea_record *r;
     int rc;
     while ((rc = ea_input_next(in, &r, err)) > 0) {
@@ -28,7 +29,8 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
         if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(from_trace, r))
             ea_registry_schemas_changed(registry);
         const ea_clock *clock = &ea_etl_file_info(in->set, r->source)->clock;
-        rc = ea_printer_event(printer, r, ea_registry_find(registry, r), clock, err);
+        const ea_class *c = ea_unfold(unfolding, &r, ea_registry_find(registry, r));
+        rc = ea_printer_event(printer, r, c, clock, err);
         if (rc)
             return rc;
     }
@@ -66,6 +68,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_names *names = NULL;
     ea_schemas *schemas = NULL;
     ea_trace_schemas *from_trace = NULL;
+    ea_unfolding *unfolding = NULL;
     ea_resolver resolver = {0};
     int rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
@@ -76,6 +79,8 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = ea_registry_create(&registry, 0, &err);
     if (!rc)
         ea_registry_set_schemas(registry, schemas);
+    if (!rc)
+        rc = ea_unfolding_create(&unfolding, registry, schemas, &err);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
         rc = ea_names_create(&names, &(ea_names_options){0}, &err);
         if (!rc)
@@ -90,9 +95,10 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     else if ((exit_code = ea_input_open(&in, operands, operand_count, o->follow, o->strict)) == 0) {
-        rc = print_all(printer, &in, registry, from_trace, &err);
+        rc = print_all(printer, &in, registry, from_trace, unfolding, &err);
         exit_code = ea_input_close(&in, rc, &err);
     }
+    ea_unfolding_destroy(unfolding);
     ea_registry_destroy(registry);
     ea_trace_schemas_destroy(from_trace);
     ea_schemas_destroy(schemas);

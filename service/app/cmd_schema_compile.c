@@ -1,4 +1,4 @@
-/* etwagent schema compile: manifests and PE files into one schema cache file.
+/* etwagent schema compile: manifests, PE files and trace message format files into one schema cache file.
  * Before it: main.c. After it: proto/event/schema. Thread: the main one. */
 #include "cache.h"
 #include "commands.h"
@@ -54,11 +54,11 @@ static const ea_option OPTIONS[] = {
 const ea_command ea_cmd_schema_compile = {
     .name = "schema compile",
     .operands = "FILE...",
-    .summary = "Compile manifests into one cache file that loads at once",
+    .summary = "Compile manifests and trace message format files into one cache file that loads at once",
     .details =
-        "FILE is whatever --manifest takes: a manifest (.man), a PE file (exe, dll, mui), another cache file. Where "
-        "two\n"
-        "describe the same event, the later one holds. The cache file is used in their place: --manifest FILE. It\n"
+        "FILE is a manifest (.man), a PE file (exe, dll, mui), a trace message format file (.tmf), or another cache\n"
+        "file. Where two describe the same event, the later one holds. The cache file is used in their place: "
+        "--manifest FILE. It\n"
         "carries a checksum; the same files in the same order make the same bytes.",
     .options = OPTIONS,
     .options_size = sizeof(options),

@@ -49,7 +49,7 @@ static class_count *count_of(tally *t, const ea_class *c) {
 
 static int count(tally *t, ea_decoder *decoder, const ea_record *r) {
     enum ea_counter outcome;
-    class_count *k = count_of(t, ea_decoder_find(decoder, r, &outcome));
+    class_count *k = count_of(t, ea_decoder_find(decoder, &r, &outcome));
     if (!k)
         return EA_ENOMEM;
     t->events++;

@@ -54,6 +54,7 @@ struct ea_pipeline {
 
     /* the source's thread */
     ea_decoder *decoder;
+    uint64_t unread;                       /* of ea_decoder_unread, what the ledger has */
     uint64_t outcomes[3];                  /* of the open batch's events: whole, partial, unknown */
     uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
     uint64_t lost_records;                 /* in the open batch */
@@ -328,10 +329,12 @@ static int close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea
                                  {EA_COUNT_decode_whole, (int64_t)p->outcomes[0]},
                                  {EA_COUNT_decode_partial, (int64_t)p->outcomes[1]},
                                  {EA_COUNT_decode_unknown, (int64_t)p->outcomes[2]},
+                                 {EA_COUNT_decode_unread, (int64_t)(ea_decoder_unread(p->decoder) - p->unread)},
                                  {EA_COUNT_source_lost_records, (int64_t)p->lost_records}};
         ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, families, family_count);
         memset(p->outcomes, 0, sizeof p->outcomes);
         p->lost_records = 0;
+        p->unread = ea_decoder_unread(p->decoder);
     }
     while (!(batch = ea_builder_take(p->builder)))
         ea_builder_wait(p->builder); /* for encoders, which wait for nobody who waits for this turn */
@@ -378,7 +381,7 @@ static int close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
 static int add_made(void *arg, const ea_record *record) {
     ea_pipeline *p = arg;
     enum ea_counter outcome;
-    const ea_class *c = ea_decoder_find(p->decoder, record, &outcome);
+    const ea_class *c = ea_decoder_find(p->decoder, &record, &outcome);
     int rc = ea_builder_add(p->builder, record, c);
     if (rc == EA_EFULL) {
         if ((rc = close_batch(p, EA_BATCH_KEYFRAME, p->err)))
@@ -455,7 +458,7 @@ static int fold(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_e
 
 int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     enum ea_counter outcome;
-    const ea_class *c = ea_decoder_find(p->decoder, record, &outcome);
+    const ea_class *c = ea_decoder_find(p->decoder, &record, &outcome);
     int rc = 0;
     if (p->machine) {
         rc = keyframe_if_due(p, err);
@@ -499,7 +502,7 @@ int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
 
 void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause) {
     enum ea_counter outcome;
-    uint8_t family = ea_decoder_find(p->decoder, kind, &outcome)->family % EA_LEDGER_FAMILIES;
+    uint8_t family = ea_decoder_find(p->decoder, &kind, &outcome)->family % EA_LEDGER_FAMILIES;
     while (count) {
         uint32_t part = count > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)count;
         ea_ledger_post(p->o.ledger, (ea_posting[]){{EA_COUNT_events_delivered, part}, {cause, part}}, 2,

@@ -43,8 +43,7 @@ static int on_entry(const char *name, int is_dir, void *arg) {
     ea_text_printf(&f->path, "%s/%s", f->options->folder, name);
     if (f->path.failed)
         return ea_fail(f->err, EA_ENOMEM, "read the schemas in %s", f->options->folder);
-    return ends_in(name, ".tmf") ? ea_tmf_load(f->schemas, f->path.data, f->err)
-                                 : ea_schema_file_load(f->schemas, f->path.data, f->options->language, f->err);
+    return ea_schema_file_load(f->schemas, f->path.data, f->options->language, f->err);
 }
 
 static int read_folder(ea_schemas *schemas, const ea_schema_options *options, ea_err *err) {
@@ -95,5 +94,6 @@ uint64_t ea_schema_options_hash(const ea_schemas *schemas) {
     while (schemas && ea_schemas_next(schemas, &cursor, &schema))
         if (schema.layer == EA_SCHEMA_GIVEN || schema.layer == EA_SCHEMA_PLUGIN)
             hash += ea_hash64(schema.description, schema.len_bytes, 0);
-    return hash;
+    const ea_unfolder *unfolder = schemas ? ea_schemas_unfolder(schemas) : NULL;
+    return unfolder ? hash + unfolder->hash : hash;
 }

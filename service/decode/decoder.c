@@ -1,6 +1,7 @@
 /* The decoding step. See decoder.h. */
 #include "decoder.h"
 #include "intrace.h"
+#include "unfold.h"
 
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@ struct ea_decoder {
     ea_schemas *schemas; /* these */
     ea_asker *asker;     /* NULL: nobody is asked */
     ea_trace_schemas *from_trace;
+    ea_unfolding *unfolding;
 };
 
 int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, ea_err *err) {
@@ -26,6 +28,8 @@ int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const ea_ask *ask, 
     d->schemas = schemas;
     if (!rc && ask)
         rc = ea_asker_create(&d->asker, ask, err);
+    if (!rc)
+        rc = ea_unfolding_create(&d->unfolding, d->registry, schemas, err);
     if (rc) {
         ea_decoder_destroy(d);
         return rc;
@@ -39,6 +43,7 @@ void ea_decoder_destroy(ea_decoder *d) {
     if (!d)
         return;
     ea_asker_destroy(d->asker);
+    ea_unfolding_destroy(d->unfolding);
     ea_registry_destroy(d->registry);
     ea_trace_schemas_destroy(d->from_trace);
     ea_schemas_destroy(d->own);
@@ -55,16 +60,22 @@ static EA_RARE const ea_class *ask_for(ea_decoder *d, const ea_record *record, c
     return ea_registry_find(d->registry, record);
 }
 
-const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_counter *ret_outcome) {
+uint64_t ea_decoder_unread(const ea_decoder *d) {
+    return ea_unfolding_failures(d->unfolding);
+}
+
+const ea_class *ea_decoder_find(ea_decoder *d, const ea_record **in_out, enum ea_counter *ret_outcome) {
+    const ea_record *record = *in_out;
     size_t whole, used;
     if (ea_trace_schemas_concerns(record) && ea_trace_schemas_feed(d->from_trace, record))
         ea_registry_schemas_changed(d->registry);
     const ea_class *c = ea_registry_find(d->registry, record);
-    if (c->status != EA_CLASS_KNOWN && d->asker)
+    if (c->status != EA_CLASS_KNOWN && d->asker && !ea_unfolds(d->unfolding, c))
         c = ask_for(d, record, c);
     if (c->status == EA_CLASS_UNKNOWN) {
-        *ret_outcome = EA_COUNT_decode_unknown;
-        return c;
+        const ea_class *unfolded = ea_unfold(d->unfolding, in_out, c);
+        *ret_outcome = unfolded == c ? EA_COUNT_decode_unknown : EA_COUNT_decode_whole;
+        return unfolded;
     }
     if (c->fixed_fields == c->top_count && record->payload_bytes == c->fixed_bytes) {
         whole = c->top_count;

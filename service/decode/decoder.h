@@ -16,9 +16,12 @@ EA_MUST_CHECK int ea_decoder_create(ea_decoder **ret, ea_schemas *schemas, const
 void ea_decoder_destroy(ea_decoder *d); /* NULL is allowed */
 
 /* Takes the schemas that the record brings along, for the records behind it. Then: a record's class: never NULL, valid
- * until the decoder is destroyed. *ret_outcome is EA_COUNT_decode_whole, EA_COUNT_decode_partial or
+ * until the decoder is destroyed. *in_out: the record; one that a plug-in unfolds (unfold.h) is replaced by the
+ * unfolded one, which is valid until the next call. *ret_outcome is EA_COUNT_decode_whole, EA_COUNT_decode_partial or
  * EA_COUNT_decode_unknown. A class whose fields are all fixed costs one look-up and one comparison; another is split
  * once. */
-const ea_class *ea_decoder_find(ea_decoder *d, const ea_record *record, enum ea_counter *ret_outcome);
+const ea_class *ea_decoder_find(ea_decoder *d, const ea_record **in_out, enum ea_counter *ret_outcome);
+/* Events that a plug-in was asked about and could not read; they are of no known class. */
+uint64_t ea_decoder_unread(const ea_decoder *d);
 
 #endif

@@ -1,9 +1,11 @@
-/* Decoders of one's own for etwagent: the one header that a plug-in includes. Version 1.
+/* Decoders of one's own for etwagent: the one header that a plug-in includes. Version 2.
  *
  * A plug-in is a shared library (.so, .dll) in the folder that --plugins or the configuration names. It exports
- * etwagent_plugin, which says which events it decodes and what their payloads hold. It is loaded and asked in a process
- * of its own, never in the agent: what it says travels as data, and a plug-in that crashes, hangs or asks for a class
- * that is taken costs one line in the log. tests/plugins has one to copy.
+ * etwagent_plugin_1, which says which events it decodes and what their payloads hold. It is loaded and asked in a
+ * process of its own: what it says travels as data, and a plug-in that crashes, hangs or asks for a class that is taken
+ * costs one line in the log. Where fields cannot say how a payload lies, a decode function takes it apart; that one
+ * runs in the agent, after it has been tried in the other process on thousands of made-up payloads. tests/plugins has
+ * one to copy.
  *
  * Types are the numbers of Microsoft's tdh.h (TDH_INTYPE_*, TDH_OUTTYPE_*); some stand below. All pointers must stay as
  * they are until the process ends. This file needs nothing of etwagent and may be copied. */
@@ -17,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { ETWAGENT_PLUGIN_VERSION = 1 };
+enum { ETWAGENT_PLUGIN_VERSION = 2 };
 
 enum etwagent_in_type {
     ETWAGENT_UNICODE_STRING = 1, /* UTF-16 up to a NUL, or of the length that is given */
@@ -80,6 +82,37 @@ typedef struct etwagent_field {
     const struct etwagent_field *members; /* a struct: its fields; in_type means nothing then */
 } etwagent_field;
 
+/* One event, for a decode function. */
+typedef struct etwagent_event {
+    const uint8_t *payload; /* at any address; whatever is in it may be wrong or cut */
+    size_t payload_bytes;   /* 0 to 65,535 */
+    uint16_t code;          /* id or opcode */
+    uint8_t version;
+    uint8_t pointer_size; /* 4 or 8: of the machine that logged it */
+} etwagent_event;
+
+/* What takes a decode function's values. put appends bytes; 0, or -1 when they are too many: with the payload they may
+ * be 65,535. */
+typedef struct etwagent_values {
+    void *context;
+    int (*put)(void *context, const void *bytes, size_t len_bytes);
+} etwagent_values;
+
+/* The lowest len_bytes (1 to 8) of a number, as a payload has them. */
+static inline int etwagent_put_number(const etwagent_values *values, uint64_t number, size_t len_bytes) {
+    uint8_t bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(number >> (8 * i));
+    return len_bytes > sizeof bytes ? -1 : values->put(values->context, bytes, len_bytes);
+}
+
+/* Puts an event's values, each as a payload has one of its field's type, in the order of the class's fields and exactly
+ * so many: 0; or anything else when it cannot read the event, which then travels as one of unknown layout and is
+ * counted. The payload itself always travels, too, as a last field, "RawPayload". The same event must give the same
+ * values. It is called by several threads at a time, must not wait for anything, and must read nothing outside the
+ * payload. */
+typedef int (*etwagent_decode)(const etwagent_event *event, const etwagent_values *values);
+
 /* Events of one number. */
 typedef struct etwagent_class {
     const char *provider; /* GUID: "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716" */
@@ -89,7 +122,8 @@ typedef struct etwagent_class {
     int is_classic;      /* told apart by opcode, not by id */
     uint16_t code;       /* id or opcode */
     uint8_t first_version, last_version;
-    const etwagent_field *fields; /* NULL: none */
+    const etwagent_field *fields; /* of the payload; or with decode, of what that puts. NULL: none */
+    etwagent_decode decode;       /* NULL: the payload lies as the fields say */
 } etwagent_class;
 
 /* What the plug-in is given: it calls add for each of its classes. add returns 0, or -1 when the class cannot be used;

@@ -3,16 +3,18 @@
 
 #include "cache.h"
 #include "platform.h"
+#include "plugin_ask.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 
 enum { ANSWER_MAX_BYTES = 64 << 20, LINE_BYTES = 800 };
-static const int64_t TIMEOUT_NS = INT64_C(10000000000);
+static const int64_t TIMEOUT_NS = INT64_C(5000000000);
 
 typedef struct loader {
     ea_schemas *into;
     ea_registry *tables; /* of our own classes alone */
+    ea_plugin_functions *functions;
     const char *program, *folder;
     int64_t timeout_ns;
     ea_plugin_say say;
@@ -44,22 +46,28 @@ static const char *owner_of(const loader *l, const ea_class *c) {
                                                                                                     : NULL;
 }
 
-/* Adds a plug-in's classes if all of them are free. */
-static int take(loader *l, const char *name, const ea_schemas *offered, ea_err *err) {
+/* Adds a plug-in's classes if all of them are free. path: where it is, for its functions, if it has some. */
+static int take(loader *l, const char *name, const char *path, const ea_schemas *offered, ea_err *err) {
     size_t cursor = 0;
     ea_schema s;
-    int rc = 0;
+    ea_err why;
+    int rc = 0, unfolds = 0;
     while (ea_schemas_next(offered, &cursor, &s)) {
         const ea_class *c;
         rc = ea_registry_add_description(l->tables, s.description, s.len_bytes, &c, err);
         if (rc)
             return rc;
+        unfolds |= c->unfolded;
         const char *owner = owner_of(l, c);
         if (owner) {
             leave_out(l, name, "its class %.80s (%s %u, version %u) belongs to %s", c->name,
                       c->classic ? "opcode" : "id", (unsigned)c->code, (unsigned)c->version, owner);
             return 0;
         }
+    }
+    if (unfolds && (rc = ea_plugin_functions_add(l->functions, path, &why)) != 0) {
+        leave_out(l, name, "%s", why.message);
+        return rc == EA_ENOMEM ? rc : 0;
     }
     for (size_t i = 0; !rc && i < ea_schemas_provider_count(offered); i++) {
         ea_schema_provider p = *ea_schemas_provider_at(offered, i);
@@ -71,7 +79,7 @@ static int take(loader *l, const char *name, const ea_schemas *offered, ea_err *
     return rc;
 }
 
-static int take_answer(loader *l, const char *name, const ea_run_result *r, ea_err *err) {
+static int take_answer(loader *l, const char *name, const char *path, const ea_run_result *r, ea_err *err) {
     ea_schemas *offered;
     ea_err why = {0};
     size_t events;
@@ -85,7 +93,7 @@ static int take_answer(loader *l, const char *name, const ea_run_result *r, ea_e
     } else if (!events) {
         leave_out(l, name, "it decodes no class");
     } else {
-        rc = take(l, name, offered, err);
+        rc = take(l, name, path, offered, err);
     }
     ea_schemas_destroy(offered);
     return rc;
@@ -111,7 +119,7 @@ static int load(loader *l, const char *name) {
     else if (!rc && r.exit_code)
         leave_out(l, name, "%.*s", (int)strcspn(r.output, "\r\n"), r.output);
     else if (!rc)
-        rc = take_answer(l, name, &r, l->err);
+        rc = take_answer(l, name, path.data, &r, l->err);
     free(r.output);
     ea_text_deinit(&path);
     return rc;
@@ -138,7 +146,13 @@ int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, i
                 .err = err};
     int rc = ea_registry_create(&l.tables, 0, err);
     if (!rc)
+        rc = ea_plugin_functions_create(&l.functions, err);
+    if (!rc)
         rc = ea_path_list(folder, on_entry, &l, err);
+    if (!rc)
+        ea_plugin_functions_give(l.functions, into);
+    else
+        ea_plugin_functions_destroy(l.functions);
     ea_registry_destroy(l.tables);
     return rc;
 }

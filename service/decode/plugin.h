@@ -1,5 +1,6 @@
 /* Plug-ins: decoders that somebody else wrote (etwagent_plugin.h). Each is asked in a process of its own, by this
  * program under another command, what it decodes; the answer comes back as a schema cache and is judged like any file.
+ * Only one with decode functions is then loaded here as well, once that process has tried them.
  * Before it: a folder of shared libraries. After it: proto/event/schemas.h. Thread: its caller's. */
 #ifndef EA_DECODE_PLUGIN_H
 #define EA_DECODE_PLUGIN_H
@@ -11,7 +12,7 @@ typedef void (*ea_plugin_say)(void *arg, const char *line);
 
 /* Adds what the plug-ins in a folder decode, in the layer EA_SCHEMA_PLUGIN, in the order of their names. One that
  * cannot be used is left out with a line. program: this program's path, as ea_program_path gives it. timeout_ns: what
- * each may take; 0: 10 s. EA_ENOMEM, and what keeps the folder from being read. */
+ * each may take; 0: 5 s. EA_ENOMEM, and what keeps the folder from being read. */
 EA_MUST_CHECK int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, int64_t timeout_ns,
                                   ea_plugin_say say, void *arg, ea_err *err);
 

@@ -1,9 +1,9 @@
 /* Asking one plug-in, in a process of its own. See plugin.h. */
 #include "cache.h"
 #include "class.h"
-#include "etwagent_plugin.h"
 #include "platform.h"
 #include "plugin.h"
+#include "plugin_ask.h"
 #include "properties.h"
 
 enum { PROPERTIES_MAX = EA_FIELDS_MAX, MEMORY_BYTES = 64 << 20 };
@@ -101,14 +101,19 @@ static int add_class(void *context, const etwagent_class *c) {
         return refuse(p, c, "out of memory");
     wrong = put_fields(p, c->fields, top, properties, 0, &end, 0);
     int n = wrong ? -1 : ea_properties_to_fields(properties, end, top, fields, &wrong, &which);
-    if (n < 0)
+    if (n == EA_FIELDS_MAX && c->decode)
+        wrong = "it has too many fields";
+    if (n < 0 || wrong)
         return refuse(p, c, wrong);
+    if (c->decode)
+        fields[n++] = (ea_field){.name = "RawPayload", .type = EA_BYTES, .count = EA_COUNT_REST, .count_field = -1};
     ea_class_head head = {.provider = guid,
                           .provider_name = c->provider_name ? c->provider_name : "",
                           .name = c->name ? c->name : "",
                           .code = c->code,
                           .classic = c->is_classic != 0,
-                          .pointer_size = 8};
+                          .pointer_size = 8,
+                          .unfolded = c->decode != NULL};
     ea_class_notes notes = {
         .message = c->message ? c->message : "", .level = "", .channel = "", .task = "", .opcode = ""};
     const ea_schema_provider provider = {
@@ -124,39 +129,27 @@ static int add_class(void *context, const etwagent_class *c) {
         int rc = description.failed ? EA_ENOMEM
                                     : ea_schemas_add(p->schemas, EA_SCHEMA_PLUGIN, (const uint8_t *)description.data,
                                                      description.len_bytes, NULL, &why);
+        if (!rc && c->decode)
+            wrong = ea_plugin_try((const uint8_t *)description.data, description.len_bytes, c->decode);
         ea_text_deinit(&description);
         if (rc)
             return refuse(p, c, rc == EA_ENOMEM ? "out of memory" : why.message);
+        if (wrong)
+            return refuse(p, c, wrong);
     }
     return 0;
 }
 
-static int ask(probe *p, const etwagent_plugin *plugin, ea_err *err) {
-    const etwagent_host host = {ETWAGENT_PLUGIN_VERSION, p, add_class};
-    if (plugin->version != ETWAGENT_PLUGIN_VERSION)
-        return ea_fail(err, EA_EUNSUPPORTED, "it is of plug-in version %u, this program takes version %d",
-                       plugin->version, ETWAGENT_PLUGIN_VERSION);
-    if (!plugin->start)
-        return ea_fail(err, EA_EFORMAT, "it has no start function");
-    if (plugin->start(&host) && !p->rc)
-        return ea_fail(err, EA_EREFUSED, "it does not want to run");
-    return p->rc;
-}
-
 int ea_plugin_probe(const char *path, ea_text *ret, ea_err *err) {
     probe p = {.err = err};
-    ea_library *library;
-    int rc = ea_library_open(&library, path, err);
-    if (rc)
-        return rc;
-    const etwagent_plugin *plugin = ea_library_symbol(library, ETWAGENT_PLUGIN_SYMBOL);
+    ea_library *library = NULL;
+    ea_err why; /* what add_class said comes before what the plug-in made of it */
     ea_arena_init(&p.arena, MEMORY_BYTES);
-    if (!plugin)
-        rc = ea_fail(err, EA_EFORMAT, "it exports no " ETWAGENT_PLUGIN_SYMBOL);
-    else
-        rc = ea_schemas_create(&p.schemas, 0, err);
-    if (!rc)
-        rc = ask(&p, plugin, err);
+    int rc = ea_schemas_create(&p.schemas, 0, err);
+    if (!rc && (rc = ea_plugin_ask(path, add_class, &p, &library, &why)) != 0 && !p.rc)
+        ea_fail(err, rc, "%s", why.message);
+    if (p.rc)
+        rc = p.rc;
     if (!rc)
         rc = ea_schema_cache_write(p.schemas, EA_SCHEMA_PLUGIN, ret, err);
     ea_arena_deinit(&p.arena);

@@ -311,8 +311,8 @@ class Description:
         need(self.format in (1, 2), section, "the format is 1 or 2")
         self.kind, self.status, flags = self.u8(), self.u8(), self.u8()
         need(self.kind <= 2 and self.status <= 2, section, "kind and status are 0, 1 or 2")
-        need(flags <= 1, section, "flags: other bits are 0")
-        self.classic = flags & 1
+        need(flags <= (3 if self.format == 2 else 1), section, "flags: other bits are 0")
+        self.classic, self.unfolded = flags & 1, flags >> 1
         self.pointer_size, self.version = self.u8(), self.u8()
         need(self.pointer_size in (4, 8), section, "the pointer size is 4 or 8")
         self.code = self.varint()

@@ -71,6 +71,10 @@ def test(env, checks, arguments):
     checks.equal([e["provider_name"] for e in told][:3], ["TEEDriver"] * 3, "the component")
     checks.equal(told[0]["fields"], {"devExt->powerDown": "0x1f", "status": {"value": "0xc0000022", "name": "ACCESS_DENIED"}}, "fields")
     checks.equal(told[0]["level_name"], "TRACE_LEVEL_VERBOSE", "level")
+    done = env.run([env.agent, "schema", "compile", tmf, "-o", env.folder / "all.schemas"])
+    checks.equal(dump("--manifest", env.folder / "all.schemas"), told, f"compiled into a schema cache: {done.stdout}")
+    checked = env.run([env.agent, "schema", "check", broken], check=False)
+    checks.that(checked.returncode == 3 and f"broken.tmf:{TMF.count(chr(10)) + 1}:" in checked.stdout, f"schema check: {checked.stdout} {checked.stderr}")
     stats = json.loads(env.run([env.agent, "stats", "--json", "--tmf", tmf, trace]).stdout)
     of = {c["name"]: (c["count"], c["unknown"], c["partial"]) for c in stats["classes"]}
     checks.equal((of["Queue_c2319"], of["Queue_c20"], of["WPP/11"]), ((2, 0, 1), (1, 0, 0), (1, 1, 0)), "what is understood")

@@ -4,8 +4,10 @@
 #include "cache.h"
 #include "platform.h"
 #include "text.h"
+#include "tmf.h"
 #include "wevt.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 
 /* Like EA_MANIFEST_MAX_BYTES, for PE files: the largest of Windows' own have some 100 MB. */
@@ -54,6 +56,32 @@ static int read_pe(ea_schemas *into, const void *data, size_t len_bytes, const e
     return rc;
 }
 
+/* A trace message format file begins like nothing in particular: its name says what it is. */
+static int is_tmf(const char *path) {
+    static const char END[] = ".tmf";
+    size_t n = strlen(path), end = sizeof END - 1;
+    for (size_t i = 0; i < end; i++)
+        if (n < end || tolower((unsigned char)path[n - end + i]) != END[i])
+            return 0;
+    return 1;
+}
+
+static int read_tmf(ea_schemas *into, const void *data, size_t len_bytes, const ea_manifest_options *options,
+                    ea_manifest_result *ret, ea_err *err) {
+    size_t providers = ea_schemas_provider_count(into);
+    ea_tmf_result result;
+    int rc = ea_tmf_read(into, options->file, data, len_bytes, &result, err);
+    if (rc)
+        return rc;
+    if (result.problems && options->on_problem)
+        options->on_problem(options->arg, result.first_line, 1, result.first_problem);
+    *ret = (ea_manifest_result){.providers = ea_schemas_provider_count(into) - providers,
+                                .events = result.messages,
+                                .problems = result.problems,
+                                .changed = 1};
+    return 0;
+}
+
 int ea_schema_file_read(ea_schemas *into, const ea_manifest_options *options, ea_manifest_result *ret, ea_err *err) {
     char *data;
     size_t len_bytes;
@@ -67,7 +95,9 @@ int ea_schema_file_read(ea_schemas *into, const ea_manifest_options *options, ea
         *ret = (ea_manifest_result){.changed = 1};
         rc = ea_schema_cache_read(into, options->file, data, len_bytes, options->layer, &ret->events, err);
         ret->providers = ea_schemas_provider_count(into) - providers;
-    } else if (len_bytes > EA_MANIFEST_MAX_BYTES)
+    } else if (is_tmf(options->file))
+        rc = read_tmf(into, data, len_bytes, options, ret, err);
+    else if (len_bytes > EA_MANIFEST_MAX_BYTES)
         rc = ea_fail(err, EA_ELIMIT, "read %s: a manifest has at most %d bytes", options->file, EA_MANIFEST_MAX_BYTES);
     else
         rc = ea_manifest_read(into, data, len_bytes, options, ret, err);

@@ -1,13 +1,14 @@
-/* Files with schemas, whatever they are: a manifest (.man), a PE file with a compiled one in it (exe, dll,
- * mui), or a schema cache.
- * Before it: a command line, a configuration. After it: manifest.h, wevt.h, cache.h. Thread: any. */
+/* Files with schemas, whatever they are: a manifest (.man), a PE file with a compiled one in it (exe, dll, mui), a
+ * schema cache, or a trace message format file (.tmf).
+ * Before it: a command line, a configuration. After it: manifest.h, wevt.h, cache.h, tmf.h. Thread: any. */
 #ifndef EA_SCHEMA_LOAD_H
 #define EA_SCHEMA_LOAD_H
 
 #include "manifest.h"
 
-/* Reads the file options->file; what it is, its first bytes say. Beside a PE file "dir/x.dll" its language file
- * "dir/LANGUAGE/x.dll.mui" is read, too, if it is there. Errors as ea_manifest_read's. */
+/* Reads the file options->file; what it is, its first bytes say, or its name: of a .tmf file the first mistake is told.
+ * Beside a PE file "dir/x.dll" its language file "dir/LANGUAGE/x.dll.mui" is read, too, if it is there. Errors as
+ * ea_manifest_read's. */
 EA_MUST_CHECK int ea_schema_file_read(ea_schemas *into, const ea_manifest_options *options, ea_manifest_result *ret,
                                       ea_err *err);
 

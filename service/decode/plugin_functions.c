@@ -1,0 +1,107 @@
+/* Decode functions of plug-ins, in the agent. See plugin_ask.h, schemas.h (ea_unfolder). */
+#include "map.h"
+#include "plugin_ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIBRARY_MAX_BYTES = 256 << 20 };
+
+typedef struct function {
+    ea_guid provider;
+    etwagent_decode decode;
+    uint16_t code;
+    uint8_t first_version, last_version, classic;
+} function;
+
+struct ea_plugin_functions {
+    function *functions;
+    size_t function_count;
+    ea_library **libraries; /* that have some */
+    size_t library_count;
+    uint64_t hash; /* of their files */
+    int failed;    /* memory ran out */
+};
+
+int ea_plugin_functions_create(ea_plugin_functions **ret, ea_err *err) {
+    *ret = calloc(1, sizeof **ret);
+    return *ret ? 0 : ea_fail(err, EA_ENOMEM, "load plug-ins");
+}
+
+void ea_plugin_functions_destroy(ea_plugin_functions *f) {
+    if (!f)
+        return;
+    for (size_t i = 0; i < f->library_count; i++)
+        ea_library_close(f->libraries[i]);
+    free(f->libraries);
+    free(f->functions);
+    free(f);
+}
+
+static int add(void *context, const etwagent_class *c) {
+    ea_plugin_functions *f = context;
+    function own = {.decode = c->decode,
+                    .code = c->code,
+                    .first_version = c->first_version,
+                    .last_version = c->last_version,
+                    .classic = c->is_classic != 0};
+    if (!c->decode || ea_guid_parse(c->provider, &own.provider))
+        return 0;
+    function *grown = realloc(f->functions, (f->function_count + 1) * sizeof *grown);
+    if (!grown) {
+        f->failed = 1;
+        return -1;
+    }
+    f->functions = grown;
+    f->functions[f->function_count++] = own;
+    return 0;
+}
+
+int ea_plugin_functions_add(ea_plugin_functions *f, const char *path, ea_err *err) {
+    size_t before = f->function_count;
+    ea_library *library = NULL, **grown = realloc(f->libraries, (f->library_count + 1) * sizeof(ea_library *));
+    if (!grown)
+        return ea_fail(err, EA_ENOMEM, "load plug-ins");
+    f->libraries = grown;
+    char *file = NULL;
+    size_t file_bytes = 0;
+    int rc = ea_path_read_all(path, LIBRARY_MAX_BYTES, &file, &file_bytes, err);
+    uint64_t hash = rc ? 0 : ea_hash64(file, file_bytes, 0);
+    free(file);
+    if (!rc)
+        rc = ea_plugin_ask(path, add, f, &library, err);
+    if (f->failed) {
+        ea_library_close(library);
+        rc = ea_fail(err, EA_ENOMEM, "load plug-ins");
+    }
+    if (rc) {
+        f->function_count = before;
+        return rc;
+    }
+    f->hash += hash;
+    f->libraries[f->library_count++] = library;
+    return 0;
+}
+
+static int unfold(const void *arg, const ea_class *c, const ea_record *r, uint8_t *out, size_t room_bytes,
+                  size_t *ret_bytes) {
+    const ea_plugin_functions *f = arg;
+    for (size_t i = 0; i < f->function_count; i++) {
+        const function *own = &f->functions[i];
+        if (own->code == c->code && own->classic == c->classic && c->version >= own->first_version &&
+            c->version <= own->last_version && ea_guid_equal(&own->provider, &c->provider))
+            return ea_plugin_decode(own->decode, c, r, out, room_bytes, ret_bytes);
+    }
+    return 0;
+}
+
+static void destroy(void *arg) {
+    ea_plugin_functions_destroy(arg);
+}
+
+void ea_plugin_functions_give(ea_plugin_functions *f, ea_schemas *schemas) {
+    if (f->function_count)
+        ea_schemas_set_unfolder(schemas, &(ea_unfolder){f, unfold, destroy, f->hash});
+    else
+        ea_plugin_functions_destroy(f);
+}
