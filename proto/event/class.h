@@ -10,7 +10,7 @@
 
 /* Bounds of a description beside EA_DESCRIPTION_MAX_BYTES and EA_FIELDS_MAX; DESCRIPTIONS.md states them. */
 enum {
-    EA_DEPTH_MAX = 8,
+    EA_DEPTH_MAX = 16,
     EA_NAME_MAX_BYTES = 1024,
     EA_MAPS_MAX = 256,
     EA_MESSAGE_MAX_BYTES = 65535,

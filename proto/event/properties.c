@@ -57,7 +57,7 @@ static void emit_members(builder *b, const ea_property *p, size_t at, int depth)
 static void emit_struct(builder *b, size_t i, ea_field *f, int depth) {
     const ea_property *p = &b->properties[i];
     if (depth >= EA_DEPTH_MAX)
-        b->wrong = "is nested more than 8 deep";
+        b->wrong = "is nested more than 16 deep";
     else if (!p->member_count || p->first_member >= b->count || p->member_count > b->count - p->first_member ||
              p->first_member <= i)
         b->wrong = "is a struct whose members do not follow it";

@@ -213,6 +213,15 @@ static const char *provider_name(const ea_registry *r, const ea_guid *provider) 
     return p ? p->name : name;
 }
 
+/* What a TraceLogging event says of itself; of one that contradicts itself, what is wrong. */
+static void describe_metadata(ea_registry *r, const ea_class_head *head, const ea_tracelogging *own) {
+    char message[128] = "";
+    if (own->wrong)
+        snprintf(message, sizeof message, "not decoded: %s", own->wrong);
+    const ea_class_notes notes = {.message = message, .level = "", .channel = "", .task = "", .opcode = ""};
+    ea_class_describe_fields(&r->text, head, own->fields, own->field_count, &notes);
+}
+
 /* Makes the class of a record that no cache knows. Schemas are asked in this order: what the event itself carries; rows
  * of its version; schemas from outside (the trace's own before those of files); the newest row of an older version.
  * Without any, the name that the event itself carries is all. */
@@ -263,7 +272,7 @@ static int resolve(ea_registry *r, const ea_record *record, const class_key *key
     if (!described && !rc) {
         ea_text_clear(&r->text);
         if (metadata)
-            ea_class_describe_fields(&r->text, &head, own.fields, own.field_count, NULL);
+            describe_metadata(r, &head, &own);
         else
             ea_class_describe(&r->text, &head, row);
     }

@@ -194,7 +194,7 @@ static void field(reader *r, int depth) {
         add_bytes(r, &f, out);
     } else if ((in & IN_TYPE) == IN_STRUCT) {
         if (depth == EA_DEPTH_MAX) {
-            r->wrong = "its structs are nested more than 8 deep";
+            r->wrong = "its structs are nested more than 16 deep";
             return;
         }
         if (!out) {

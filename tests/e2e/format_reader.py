@@ -382,7 +382,7 @@ class Description:
     def span(self, k, depth, beside):
         """The number of the field behind field k and all that is inside it. beside: the fields before it beside it, and it."""
         f = self.fields[k]
-        need(depth <= 8, "DESCRIPTIONS, Layout", "structs nest at most 8 deep")
+        need(depth <= 16, "DESCRIPTIONS, Layout", "structs nest at most 16 deep")
         if f.count_field:
             need(f.count_field - 1 in beside[:-1], "DESCRIPTIONS, Layout", "a count field is an earlier one beside the field")
             counter = self.fields[f.count_field - 1]

@@ -1,4 +1,5 @@
 /* Schemas from outside: what a manifest becomes, what is said of mistakes, messages, and the store of schemas. */
+#include "class.h"
 #include "intrace.h"
 #include "manifest.h"
 #include "render.h"
@@ -333,10 +334,64 @@ static void test_tracelogging_that_is_hostile(void **state) {
     assert_int_equal(c->status, EA_CLASS_UNKNOWN);
     assert_string_equal(c->name, "Deep");
     expect_json(c, &record, "\"fields\":{\"_tail\":\"01020304\"}");
+    expect_json(c, &record, "\"message\":\"not decoded: its structs are nested more than 16 deep\"");
+    deep = new_metadata("Deep");
+    for (int i = 0; i < 16; i++)
+        add_field(&deep, "s", "\x98\x01", 2);
+    add_field(&deep, "x", "\x04", 1);
+    record = logged(&deep, &item, PAYLOAD, 1);
+    c = ea_registry_find(r, &record);
+    assert_int_equal(c->status, EA_CLASS_KNOWN);
+    expect_json(c, &record, "{\"s\":{\"s\":{\"x\":1}}}");
     add_field(&huge, "a", "\x24\xFF\xFF", 3);
     record = logged(&huge, &item, PAYLOAD, 4);
     expect_json(ea_registry_find(r, &record), &record, "\"fields\":{\"_tail\":\"01020304\"}");
     ea_registry_destroy(r);
+}
+
+/* A record whose last field is the payload that was logged. */
+static void test_unfolded_classes(void **state) {
+    (void)state;
+    static const uint8_t PAYLOAD[] = {7, 0, 0xAA, 0xBB};
+    const ea_field fields[] = {{.name = "a", .type = EA_U16, .count = 1, .count_field = -1},
+                               {.name = "RawPayload", .type = EA_BYTES, .count = EA_COUNT_REST, .count_field = -1}};
+    ea_class_head head = {
+        .provider = EXAMPLE, .provider_name = "", .name = "E", .code = 3, .pointer_size = 8, .unfolded = 1};
+    ea_registry *r = new_registry(NULL);
+    ea_text d;
+    const ea_class *c;
+    ea_text_init(&d);
+    ea_class_describe_fields(&d, &head, fields, 2, NULL);
+    assert_true(ea_class_describes_unfolded((const uint8_t *)d.data));
+    assert_int_equal(ea_registry_add_description(r, (const uint8_t *)d.data, d.len_bytes, &c, NULL), 0);
+    assert_true(c->unfolded);
+    ea_slice logged = ea_class_logged(c, PAYLOAD, sizeof PAYLOAD);
+    assert_ptr_equal(logged.data, PAYLOAD + 2);
+    assert_int_equal(logged.len_bytes, 2);
+    assert_int_equal(ea_class_logged(c, PAYLOAD, 2).len_bytes, 0);
+    logged = ea_class_logged(c, PAYLOAD, 1); /* nobody writes such a record */
+    assert_ptr_equal(logged.data, PAYLOAD);
+    assert_int_equal(logged.len_bytes, 1);
+    /* schemas describe it: the event as it was logged is of a class that has the name alone */
+    ea_schemas *schemas = new_schemas();
+    assert_int_equal(ea_schemas_add(schemas, EA_SCHEMA_PLUGIN, (const uint8_t *)d.data, d.len_bytes, NULL, NULL), 0);
+    ea_registry_set_schemas(r, schemas);
+    ea_record record = {.provider = EXAMPLE, .id = 3, .pointer_size = 8, .payload = PAYLOAD, .payload_bytes = 4};
+    c = ea_registry_find(r, &record);
+    assert_int_equal(c->status, EA_CLASS_UNKNOWN);
+    assert_string_equal(c->name, "E");
+    assert_int_equal(c->field_count, 0);
+    /* without the payload at its end it is none */
+    ea_text_clear(&d);
+    ea_class_describe_fields(&d, &head, fields, 1, NULL);
+    assert_int_equal(ea_registry_add_description(r, (const uint8_t *)d.data, d.len_bytes, &c, NULL), EA_ECORRUPT);
+    ea_text_clear(&d);
+    head.status = EA_CLASS_NEWER;
+    ea_class_describe_fields(&d, &head, fields, 2, NULL);
+    assert_int_equal(ea_registry_add_description(r, (const uint8_t *)d.data, d.len_bytes, &c, NULL), EA_ECORRUPT);
+    ea_text_deinit(&d);
+    ea_registry_destroy(r);
+    ea_schemas_destroy(schemas);
 }
 
 static int feed_piece(ea_trace_schemas *t, const char *text, uint32_t pid, unsigned number, unsigned total) {
@@ -401,9 +456,13 @@ static void test_manifests_in_pieces(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_that_a_template_can_say), cmocka_unit_test(test_language_and_messages),
-        cmocka_unit_test(test_mistakes_are_told),           cmocka_unit_test(test_changed_schemas),
-        cmocka_unit_test(test_tracelogging_of_every_shape), cmocka_unit_test(test_tracelogging_that_is_hostile),
+        cmocka_unit_test(test_all_that_a_template_can_say),
+        cmocka_unit_test(test_language_and_messages),
+        cmocka_unit_test(test_mistakes_are_told),
+        cmocka_unit_test(test_changed_schemas),
+        cmocka_unit_test(test_tracelogging_of_every_shape),
+        cmocka_unit_test(test_tracelogging_that_is_hostile),
+        cmocka_unit_test(test_unfolded_classes),
         cmocka_unit_test(test_manifests_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
