@@ -426,7 +426,7 @@ static void add_address(ea_text *t, const char *key, uint64_t v) {
 
 static void add_life(ea_text *t, const ea_interval *life) {
     static const char *const BEGINS[] = {"start", "rundown_start", "rundown_end", "end"};
-    static const char *const ENDS[] = {"", "end", "replaced", "process_end", "evicted", "keyframe"};
+    static const char *const ENDS[] = {"", "end", "replaced", "process_end", "evicted", "keyframe", "rundown"};
     ea_text_printf(t, "\"instance\": %" PRIu64, life->instance);
     add_time(t, "begin", life->begin_utc_ns, life->begin_cause == EA_BEGIN_EVENT);
     add_time(t, "not_before", life->begin_utc_ns, 1);
@@ -434,9 +434,9 @@ static void add_life(ea_text *t, const ea_interval *life) {
     add_text(t, "known_by", life->begin_cause < 4 ? BEGINS[life->begin_cause] : "");
     add_time(t, "end", life->end_utc_ns, life->end_utc_ns != INT64_MAX);
     add_text(t, "ended_by",
-             life->end_cause == EA_FINISH_OPEN ? NULL
-             : life->end_cause < 6             ? ENDS[life->end_cause]
-                                               : "");
+             life->end_cause == EA_FINISH_OPEN              ? NULL
+             : life->end_cause < sizeof ENDS / sizeof *ENDS ? ENDS[life->end_cause]
+                                                            : "");
 }
 
 void ec_json_process(ea_text *t, const ea_process *p) {

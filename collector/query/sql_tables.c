@@ -38,7 +38,7 @@ typedef struct spec {
     {                                                                                                                  \
         "end_cause", EC_KIND_TEXT,                                                                                     \
             "CASE t.end_cause WHEN 0 THEN NULL WHEN 1 THEN 'end' WHEN 2 THEN 'replaced' WHEN 3 THEN 'process_end'"     \
-            " WHEN 4 THEN 'evicted' WHEN 5 THEN 'keyframe' ELSE 'other' END"                                           \
+            " WHEN 4 THEN 'evicted' WHEN 5 THEN 'keyframe' WHEN 6 THEN 'rundown' ELSE 'other' END"                     \
     }
 
 // clang-format off

@@ -14,6 +14,8 @@ static const ea_guid PROCESS = EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0
 static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
 static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
 static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
+static const ea_guid EVENT_TRACE = EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
+static const ea_guid LOST_EVENT = EA_GUID(0x6a399ae0, 0x4bc6, 0x4de9, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e);
 
 enum {
     OP_START = 1,
@@ -24,10 +26,13 @@ enum {
     OP_SET_NAME = 72,
     OP_ID_INFO = 0,
     OP_ID_RSDS = 36,
+    OP_RUNDOWN_COMPLETE = 8,
+    OP_LOST_EVENT = 32, /* and a buffer, and a file of a session in real time */
+    OP_LOST_FILE = 34,
     PLANS_MAX = 4096, /* classes come from outside: beyond this the plans are made anew */
 };
 
-/* The first 32 bits tell the four providers apart from nearly all others; the switch costs no memory access beside the
+/* The first 32 bits tell the providers apart from nearly all others; the switch costs no memory access beside the
  * record's own. */
 int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
     switch (ea_load32(provider->bytes)) {
@@ -43,6 +48,10 @@ int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
     case 0xc2a7f6b1:
         return opcode >= EA_KEYFRAME_BEGIN && opcode <= EA_KEYFRAME_END &&
                ea_guid_equal(provider, &ea_keyframe_provider);
+    case 0x68fdd900:
+        return opcode == OP_RUNDOWN_COMPLETE && ea_guid_equal(provider, &EVENT_TRACE);
+    case 0x6a399ae0:
+        return opcode >= OP_LOST_EVENT && opcode <= OP_LOST_FILE && ea_guid_equal(provider, &LOST_EVENT);
     default:
         return 0;
     }
@@ -77,6 +86,10 @@ static enum subject subject_of(const ea_class *c) {
         default:
             return SUBJECT_KEYFRAME; /* begin and end */
         }
+    if (ea_guid_equal(&c->provider, &EVENT_TRACE))
+        return SUBJECT_RUNDOWN_COMPLETE;
+    if (ea_guid_equal(&c->provider, &LOST_EVENT))
+        return SUBJECT_LOSS;
     if (ea_guid_equal(&c->provider, &THREAD))
         return c->code == OP_SET_NAME ? SUBJECT_THREAD_NAME : SUBJECT_THREAD;
     return ea_guid_equal(&c->provider, &IMAGE) ? SUBJECT_MODULE : SUBJECT_MODULE_ID;

@@ -21,6 +21,7 @@ typedef struct any_row {
 typedef struct process_row {
     row_head head;
     ea_process p;
+    uint32_t rundown_of[TABLE_COUNT]; /* the last rundown that named a thread, a module of it */
 } process_row;
 typedef struct thread_row {
     row_head head;
@@ -62,6 +63,10 @@ struct ea_machine {
     int in_keyframe;
     ea_keyframe_result compared;
     ea_text differences;
+    uint32_t rundown; /* as keyframe */
+    int in_rundown;
+    uint16_t rundown_logger, rundown_source;
+    int64_t rundown_utc_ns; /* its beginning */
     int64_t begin_utc_ns, last_utc_ns;
     const ea_machine_observer *observer;
     void *observer_arg;
@@ -458,12 +463,68 @@ static int complete_module_by_id(ea_machine *m, uint32_t row, const module_id *i
     return grew;
 }
 
+/* ---- rundowns ---- */
+
+static int is_of_rundown(const ea_machine *m, const ea_record *record) {
+    return m->in_rundown && record->logger == m->rundown_logger && record->source == m->rundown_source;
+}
+
+static void begin_rundown(ea_machine *m, const ea_record *record, int64_t utc_ns) {
+    if (++m->rundown == 0)
+        m->rundown = 1; /* 0: none named it */
+    m->in_rundown = 1;
+    m->rundown_logger = record->logger;
+    m->rundown_source = record->source;
+    m->rundown_utc_ns = utc_ns;
+}
+
+/* The record at hand is of a rundown's and names the row, which may be ROW_NONE. */
+static void name_row(ea_machine *m, const ea_record *record, enum which w, uint32_t row, uint32_t pid) {
+    if (m->now.plan->verb != VERB_RUNDOWN_START || !is_of_rundown(m, record))
+        return;
+    if (row != ROW_NONE)
+        row_at(m, w, row)->head.rundown = m->rundown;
+    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    if (w != PROCESSES && process != ROW_NONE)
+        process_at(m, process)->rundown_of[w] = m->rundown;
+}
+
+/* Whether the rundown would have named the row if it were there. */
+static int is_absent(const ea_machine *m, enum which w, uint32_t row) {
+    const any_row *r = row_at(m, w, row);
+    if (r->head.rundown == m->rundown || r->life.seen_utc_ns >= m->rundown_utc_ns)
+        return 0;
+    if (w == PROCESSES)
+        return 1;
+    uint32_t pid = w == THREADS ? thread_at(m, row)->t.pid : module_at(m, row)->m.pid;
+    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    return process != ROW_NONE && process_at(m, process)->rundown_of[w] == m->rundown;
+}
+
+static int complete_rundown(ea_machine *m) {
+    static const enum which ORDER[] = {MODULES, THREADS, PROCESSES};
+    m->in_rundown = 0;
+    for (int i = 0; i < TABLE_COUNT; i++) {
+        enum which w = ORDER[i];
+        for (uint32_t row = m->tables[w].lists[LIST_OPEN].oldest, next; row != ROW_NONE; row = next) {
+            next = row_at(m, w, row)->head.newer;
+            if (!is_absent(m, w, row))
+                continue;
+            count(m, EA_COUNT_state_rundown_closed);
+            int rc = close_row(m, w, row, m->rundown_utc_ns, EA_FINISH_RUNDOWN);
+            if (rc)
+                return rc;
+        }
+    }
+    return 0;
+}
+
 /* ---- the subjects ---- */
 
 /* Whether an End record may still move the end of this row, which is of the same instance. */
 static int amendable(const ea_machine *m, enum which w, uint32_t row) {
     uint8_t cause = row_at(m, w, row)->life.end_cause;
-    return cause == EA_FINISH_PROCESS_END || cause == EA_FINISH_EVICTED;
+    return cause == EA_FINISH_PROCESS_END || cause == EA_FINISH_EVICTED || cause == EA_FINISH_RUNDOWN;
 }
 
 static int amend_end(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
@@ -473,7 +534,7 @@ static int amend_end(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) 
     return notify(m, w, row);
 }
 
-static int apply_process(ea_machine *m, int64_t utc_ns) {
+static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns) {
     const class_plan *plan = m->now.plan;
     uint64_t pid64, key = ea_fields_u64_or_0(&m->now, ROLE_UNIQUE_KEY);
     if (!ea_fields_u64(&m->now, ROLE_PID, &pid64) || pid64 > UINT32_MAX)
@@ -481,6 +542,9 @@ static int apply_process(ea_machine *m, int64_t utc_ns) {
     uint32_t pid = (uint32_t)pid64, row = ea_table_find(&m->tables[PROCESSES], pid, 0);
     uint64_t have = row == ROW_NONE ? 0 : process_at(m, row)->p.unique_key;
     int rc = 0, open = is_open(m, PROCESSES, row), same = row != ROW_NONE && (!key || !have || key == have);
+    if (pid == 0 && plan->verb == VERB_RUNDOWN_START)
+        begin_rundown(m, record, utc_ns);
+    name_row(m, record, PROCESSES, row, pid);
     if (open && (plan->verb == VERB_START || !same)) {
         count(m, EA_COUNT_state_missed_ends);
         rc = close_row(m, PROCESSES, row, utc_ns, EA_FINISH_REPLACED);
@@ -546,6 +610,7 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         key = stack ? stack : cpu;
     uint32_t row = ea_table_find(&m->tables[THREADS], key, tid == 0);
     int rc, open = is_open(m, THREADS, row), same = row != ROW_NONE && thread_at(m, row)->t.pid == pid;
+    name_row(m, record, THREADS, row, pid);
     if (open && (plan->verb == VERB_START || !same)) {
         count(m, EA_COUNT_state_missed_ends);
         rc = close_row(m, THREADS, row, utc_ns, EA_FINISH_REPLACED);
@@ -622,6 +687,7 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     int rc, open = is_open(m, MODULES, row);
     uint64_t have = row == ROW_NONE ? 0 : module_at(m, row)->m.size_bytes;
     int same = row != ROW_NONE && (!size || !have || size == have);
+    name_row(m, record, MODULES, row, pid);
     if (open && (plan->verb == VERB_START || !same)) {
         count(m, EA_COUNT_state_missed_ends);
         rc = close_row(m, MODULES, row, utc_ns, EA_FINISH_REPLACED);
@@ -941,7 +1007,7 @@ int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, 
     }
     switch (m->now.plan->subject) {
     case SUBJECT_PROCESS:
-        rc = apply_process(m, utc_ns);
+        rc = apply_process(m, record, utc_ns);
         break;
     case SUBJECT_THREAD:
         rc = apply_thread(m, record, utc_ns);
@@ -951,6 +1017,12 @@ int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, 
         break;
     case SUBJECT_MODULE:
         rc = apply_module(m, record, utc_ns);
+        break;
+    case SUBJECT_RUNDOWN_COMPLETE:
+        rc = is_of_rundown(m, record) ? complete_rundown(m) : 0;
+        break;
+    case SUBJECT_LOSS:
+        m->in_rundown = 0;
         break;
     default:
         rc = apply_module_id(m, utc_ns);

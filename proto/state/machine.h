@@ -16,9 +16,14 @@
  *   end of the last instance of that key, nor the beginning of the data. One that names another instance than the open
  *   one (another UniqueProcessKey, a thread of another process, another image size) closes that at its time (missed
  *   end) and opens its own, which then began no earlier.
+ * - A rundown at a session's start begins with process 0 and is complete with the session's RDComplete record (opcode 8
+ * of EventTrace). Then what is open here, was first seen before it began and was not named by it is closed at its
+ *   beginning: processes; threads and modules of those processes of which it named a thread or a module. A record of
+ *   lost events in it, or the beginning of another one, makes it incomplete: nothing is closed.
  * - An End record completes and closes the open instance at its time; when there is none (or another, as above), it
  *   makes one that began at an unknown time and ended then (missed start). If the last instance of that key was ended
- *   by its process's end, or was given up by a full table, the End record only moves that end to its own time.
+ *   by its process's end or a rundown, or was given up by a full table, the End record only moves that end to its own
+ * time.
  * - The end of a process ends its threads and modules that are still open.
  * - An ImageID or DbgID_RSDS record tells about a module (pid, base of its payload): the one that the next Image
  *   record of that module at the very same time is about (that is how merged traces have them); without such a record,
@@ -43,6 +48,7 @@ enum ea_finish {
     EA_FINISH_PROCESS_END = 3,
     EA_FINISH_EVICTED = 4,  /* the full table gave it up; it may live on */
     EA_FINISH_KEYFRAME = 5, /* a keyframe does not name it any more; it ended at some time before */
+    EA_FINISH_RUNDOWN = 6,  /* likewise a complete rundown */
 };
 
 /* begin_utc_ns is the time of the Start record when begin_cause is EA_BEGIN_EVENT; else the earliest time at which the

@@ -17,6 +17,7 @@ typedef struct row_head {
     uint32_t older, newer;               /* in its list */
     uint32_t sibling_prev, sibling_next; /* open threads, or modules, of the same pid */
     uint32_t keyframe;                   /* the last one that named it */
+    uint32_t rundown;                    /* likewise, and found it open */
     uint8_t list;                        /* enum row_list */
 } row_head;
 

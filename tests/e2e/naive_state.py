@@ -11,7 +11,8 @@ import sys
 
 PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
 IMAGE, IMAGE_ID = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "b3e675d7-2554-4f18-830b-2762732560de"
-PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID)
+EVENT_TRACE = "68fdd900-4a3e-11d1-84f4-0000f80464e3"
+PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID, EVENT_TRACE)
 VERBS = {1: "start", 10: "start", 2: "end", 3: "rundown_start", 4: "rundown_end"}
 FOREVER = 1 << 62
 
@@ -69,6 +70,7 @@ class Machine:
         self.last_time = None
         self.waiting = {}  # (pid, base) -> what an image id said at waiting_clock
         self.waiting_clock = None
+        self.rundown = None  # (its beginning, the instances that were there and that it named, (kind, pid) that it named some of)
 
     # ---- looking ----
 
@@ -111,16 +113,19 @@ class Machine:
         if line["id"] != 0 or provider not in PROVIDERS:
             return
         if provider == IMAGE_ID and opcode not in (0, 36) or provider == THREAD and opcode not in (1, 2, 3, 4, 72) or \
-           provider == PROCESS and opcode not in (1, 2, 3, 4) or provider == IMAGE and opcode not in (2, 3, 4, 10):
+           provider == PROCESS and opcode not in (1, 2, 3, 4) or provider == IMAGE and opcode not in (2, 3, 4, 10) or \
+           provider == EVENT_TRACE and opcode != 8:
             return
-        clock = line["clock"]
+        clock = time, line["clock"]  # files have clocks of their own
         if self.waiting and clock != self.waiting_clock:
             for (pid, base), values in self.waiting.items():
                 module = self.last_of("module", (pid, base))
                 if module:
                     module.complete(values)
             self.waiting = {}
-        if provider == IMAGE_ID:
+        if provider == EVENT_TRACE:
+            self.rundown_complete()
+        elif provider == IMAGE_ID:
             self.image_id(opcode, fields, clock)
         elif provider == PROCESS:
             self.process(VERBS[opcode], fields, time, clock)
@@ -133,9 +138,27 @@ class Machine:
         else:
             self.thread(VERBS[opcode], fields, time, clock, line["cpu"])
 
+    def rundown_complete(self):
+        """(No line says of which session it is: the traces have one rundown at a time.)"""
+        if not self.rundown:
+            return
+        (time, clock), named, within = self.rundown
+        self.rundown = None
+        for kind in ("module", "thread", "process"):
+            for i in [i for i in self.newest.values() if i.kind == kind and i.end == FOREVER]:
+                if i in named or i.seen >= time or kind != "process" and (kind, i.values["pid"]) not in within:
+                    continue
+                self.finish(i, time, clock, "rundown")
+
     def fold(self, kind, key, verb, time, clock, values, same):
         """The rules that all three kinds share. same(instance): may it be the one that the record is about?"""
         last = self.last_of(kind, key)
+        if verb == "rundown_start":
+            if kind == "process" and key == 0:
+                self.rundown = ((time, clock), set(), set())
+            if self.rundown:
+                self.rundown[1].add(last)
+                self.rundown[2].add((kind, values.get("pid", key)))
         is_open = last is not None and last.end == FOREVER
         if is_open and (verb == "start" or not same(last)):
             self.finish(last, time, clock, "replaced")
@@ -149,7 +172,7 @@ class Machine:
             if verb == "end":
                 self.finish(last, time, clock, "end")
             return last
-        if verb == "end" and last is not None and last.ended_by == "process_end" and same(last):
+        if verb == "end" and last is not None and last.ended_by in ("process_end", "rundown") and same(last):
             last.complete(values)
             last.end, last.ended_by = time, "end"
             return last

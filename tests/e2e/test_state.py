@@ -58,7 +58,7 @@ def to_address(value):
 def table_rows(path, host):
     """All instances as (kind, key, begin, end, known_by, ended_by, fields): the same form as naive_rows. Times in 100 ns."""
     known_by = ["start", "rundown_start", "rundown_end", "end"]
-    ended_by = [None, "end", "replaced", "process_end", "evicted", "keyframe"]
+    ended_by = [None, "end", "replaced", "process_end", "evicted", "keyframe", "rundown"]
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     db.text_factory = lambda data: data.decode("utf-8", "surrogatepass")
     db.row_factory = sqlite3.Row
@@ -241,6 +241,22 @@ def check_rundown(env, checks, name, collector, paths):
     checks.equal(sum(r[5] == "rundown_end" for r in rows), 0, f"{name}: instances that only a DCEnd made known")
 
 
+def check_absence(env, checks, collector):
+    """Two machines' traces as one: the second one's rundown names hardly anything that the first one left open, and closes it."""
+    paths = traces.paths("shutdown-win10", env.build) + traces.paths("clr-kernel-win8-x64", env.build)
+    machine = naive_machine(env, paths)
+    env.replay(paths, collector, agent="absent", spool=env.folder / "spool-absent")
+    collector.ask_json("ps", "--host", "absent", "--wait", "60s")
+    rows = table_rows(collector.store / "state.db", "absent")
+    checks.that(rows == naive_rows(machine), "absent: the tables differ from the naive ones")
+    begun = min(i.seen for i in machine.instances if i.kind == "process" and i.key == 0 and i.known_by == "rundown_start" and i.begin != machine.first_time)
+    closed = {kind: sum(r[0] == kind and r[6] in ("rundown", "process_end") and r[3] == begun for r in rows) for kind in ("process", "thread", "module")}
+    checks.that(closed["process"] > 30 and closed["thread"] > 150 and closed["module"] > 1500, f"absent: closed by the second rundown: {closed}")
+    left = [r[:7] for r in rows if r[3] == naive_state.FOREVER and r[4] < begun]
+    checks.that(len(left) < 20, f"absent: rows of the first machine that are open in the end: {left}")
+    print(f"absence: the second rundown closed {closed}, and took {len(left)} for its own")
+
+
 # ---- faults ----
 
 def check_kills(env, checks, name, paths, machine, kills):
@@ -298,7 +314,7 @@ def check_refusals(env, checks, collector, several):
 def test(env, checks, arguments):
     sanitized = "san" in env.build.name
     names = SANITIZED if sanitized else TRACES
-    env.make_certificates(agents=[host_of(name) for name in names])
+    env.make_certificates(agents=["absent", *(host_of(name) for name in names)])
     collector = env.new_collector().start()
     for name in names:
         paths = traces.paths(name, env.build)
@@ -311,6 +327,7 @@ def test(env, checks, arguments):
             check_rundown(env, checks, name, collector, paths)
         if name == names[0]:
             check_kills(env, checks, name, paths, machine, 100 if arguments.soak else 5)
+    check_absence(env, checks, collector)
     check_refusals(env, checks, collector, len(names) > 1)
     collector.stop()
 

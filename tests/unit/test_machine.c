@@ -297,6 +297,71 @@ static void test_rundown_names_another_instance(void **state) {
     assert_int_equal(counted(w, EA_COUNT_state_missed_ends), 3);
 }
 
+static void rundown_complete(world *w, int64_t t, uint16_t logger) {
+    begin_record(&w->r, 0x68fdd900, 8, 2, t);
+    w->r.record.logger = logger;
+    apply(w, end_record(&w->r));
+}
+
+/* A rundown at a session's start closes what it does not name, when it is complete and that was there before. */
+static void test_rundown_closes_what_is_absent(void **state) {
+    world *w = *state;
+    enum { BEGIN = 100, DONE = 200 };
+    for (uint32_t pid = 4; pid <= 20; pid += 4)
+        process(w, OP_START, 10, pid, 0, 0xa000 + pid);
+    for (uint32_t pid = 8; pid <= 16; pid += 4) {
+        thread(w, OP_START, 11, pid, pid + 1);
+        thread(w, OP_START, 11, pid, pid + 2);
+        image(w, OP_LOAD, 12, pid, 0x10000);
+        image(w, OP_LOAD, 12, pid, 0x20000);
+    }
+    rundown_complete(w, 50, 0); /* of a session that has no processes */
+    assert_int_equal(counted(w, EA_COUNT_state_rundown_closed), 0);
+    process(w, OP_DC_START, BEGIN, 0, 0, 0xa000);
+    process(w, OP_DC_START, BEGIN + 1, 4, 0, 0xa004);
+    process(w, OP_START, BEGIN + 2, 24, 0, 0xa018); /* begins in it: no difference */
+    process(w, OP_DC_START, BEGIN + 3, 8, 0, 0xa008);
+    thread(w, OP_DC_START, BEGIN + 4, 8, 9);
+    image(w, OP_DC_START, BEGIN + 5, 8, 0x10000);
+    process(w, OP_DC_START, BEGIN + 6, 12, 0, 0xa00c); /* whose threads and modules it does not tell */
+    process(w, OP_END, BEGIN + 7, 20, 0, 0xa014);      /* ends in it: no difference */
+    rundown_complete(w, DONE - 1, 7);                  /* another session's */
+    assert_int_equal(counted(w, EA_COUNT_state_rundown_closed), 0);
+    rundown_complete(w, DONE, 0);
+    /* process 16; thread 10 and the module at 0x20000 of 8 */
+    assert_int_equal(counted(w, EA_COUNT_state_rundown_closed), 3);
+    history *h = &w->history;
+    for (size_t i = 0; i < h->process_count; i++) {
+        const ea_process *p = &h->processes[i];
+        int cause = p->pid == 16 ? EA_FINISH_RUNDOWN : p->pid == 20 ? EA_FINISH_EVENT : EA_FINISH_OPEN;
+        assert_int_equal(p->life.end_cause, cause);
+        assert_true(cause != EA_FINISH_RUNDOWN || p->life.end_utc_ns == BEGIN);
+    }
+    for (size_t i = 0; i < h->thread_count; i++) {
+        const ea_thread_row *t = &h->threads[i];
+        assert_int_equal(t->life.end_cause, t->tid == 10   ? EA_FINISH_RUNDOWN
+                                            : t->pid == 16 ? EA_FINISH_PROCESS_END
+                                                           : EA_FINISH_OPEN);
+    }
+    for (size_t i = 0; i < h->module_count; i++) {
+        const ea_module *m = &h->modules[i];
+        assert_int_equal(m->life.end_cause, m->pid == 8 && m->base == 0x20000 ? EA_FINISH_RUNDOWN
+                                            : m->pid == 16                    ? EA_FINISH_PROCESS_END
+                                                                              : EA_FINISH_OPEN);
+    }
+    /* it only was late with its end */
+    process(w, OP_END, DONE + 1, 16, 0, 0xa010);
+    for (size_t i = 0; i < h->process_count; i++)
+        if (h->processes[i].pid == 16)
+            check_life(&h->processes[i].life, 10, DONE + 1, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    /* one in which events were lost */
+    process(w, OP_DC_START, DONE + 10, 0, 0, 0xa000);
+    begin_record(&w->r, 0x6a399ae0, 32, 0, DONE + 11);
+    apply(w, end_record(&w->r));
+    rundown_complete(w, DONE + 12, 0);
+    assert_int_equal(counted(w, EA_COUNT_state_rundown_closed), 3);
+}
+
 static void test_process_end_ends_its_own(void **state) {
     world *w = *state;
     process(w, OP_START, 100, 8, 4, 0x800);
@@ -702,6 +767,7 @@ int main(void) {
         TEST(test_missed_start),
         TEST(test_rundown),
         TEST(test_rundown_completes),
+        TEST(test_rundown_closes_what_is_absent),
         TEST(test_rundown_names_another_instance),
         TEST(test_process_end_ends_its_own),
         TEST(test_seen_before_their_process),
