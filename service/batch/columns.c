@@ -1,6 +1,7 @@
 /* Rows become columns. See columns.h. */
 #include "columns.h"
 #include "column.h"
+#include "envelope.h"
 #include "map.h"
 
 #include <assert.h>
@@ -14,6 +15,9 @@ enum {
     DICTIONARY_MIN = 16, /* rows */
     PREFIX_ROWS = 512,   /* a dictionary is given up when these are nearly all different */
     FIRST_PARTS = 1024,
+    FRAMES_TAG = EA_BATCH_FRAMES << 3 | 2,
+    DATA_TAG = 1 << 3 | 2, /* Frame.data */
+    FRAME_HEAD_MAX = 2 * (1 + 10),
 };
 
 void ea_columns_init(ea_columns *c, ea_arena *arena) {
@@ -28,6 +32,7 @@ void ea_columns_deinit(ea_columns *c) {
 
 void ea_columns_reset(ea_columns *c) {
     c->part_count = 0;
+    c->direct = (ea_direct){0};
     c->failed = 0;
 }
 
@@ -49,8 +54,31 @@ static void *data_alloc(ea_columns *c, size_t len_bytes) {
     return p;
 }
 
+/* The bytes of a Batch before the data of one frame that is not compressed; returns their number. */
+static size_t frame_head(uint8_t head[FRAME_HEAD_MAX], uint64_t len_bytes) {
+    uint64_t message_bytes = 1 + ea_varint_bytes(len_bytes) + len_bytes;
+    size_t at = 0;
+    head[at++] = FRAMES_TAG;
+    at += ea_varint_put(head + at, &message_bytes, 1);
+    head[at++] = DATA_TAG;
+    return at + ea_varint_put(head + at, &len_bytes, 1);
+}
+
+/* Memory for a column's data, of which slack bytes more may be written before add_part is called with it. */
+static uint8_t *part_alloc(ea_columns *c, size_t len_bytes, size_t slack) {
+    ea_direct *d = &c->direct;
+    if (len_bytes < EA_OWN_FRAME_BYTES || d->capacity - d->len_bytes < FRAME_HEAD_MAX + len_bytes + slack)
+        return data_alloc(c, len_bytes + slack);
+    d->len_bytes += frame_head(d->data + d->len_bytes, len_bytes) + len_bytes;
+    return d->data + d->len_bytes - len_bytes;
+}
+
 static void add_part(ea_columns *c, Etwagent__V1__Column *m, const uint8_t *data, size_t len_bytes,
                      enum ea_part_kind kind) {
+    if (c->direct.len_bytes && data + len_bytes == c->direct.data + c->direct.len_bytes) {
+        m->frame = ++c->direct.count;
+        return;
+    }
     if (c->part_count == c->part_capacity) {
         size_t n = c->part_capacity ? 2 * c->part_capacity : FIRST_PARTS;
         ea_part *p = realloc(c->parts, n * sizeof *p);
@@ -169,7 +197,7 @@ static unsigned bits_of(uint64_t value) {
 
 static void put_bits(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *values, size_t count, unsigned bits) {
     size_t len_bytes = ea_bits_bytes(count, bits);
-    uint8_t *data = data_alloc(c, len_bytes);
+    uint8_t *data = part_alloc(c, len_bytes, 0);
     if (!data)
         return;
     ea_bits_put(data, values, count, bits);
@@ -188,7 +216,7 @@ static void put_indexes(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *
         put_bits(c, m, index, count, bits);
         return;
     }
-    uint8_t *data = data_alloc(c, planes * count);
+    uint8_t *data = part_alloc(c, planes * count, 0);
     if (!data)
         return;
     ea_planes_put(data, index, count, planes);
@@ -381,7 +409,7 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
         for (size_t i = 0; i < count; i++)
             varint_bytes += ea_varint_bytes(v[i]);
     }
-    uint8_t *data = data_alloc(c, len_bytes > varint_bytes ? varint_bytes : len_bytes);
+    uint8_t *data = part_alloc(c, len_bytes > varint_bytes ? varint_bytes : len_bytes, 0);
     if (!data)
         return NULL;
     if (varint_bytes < len_bytes) {
@@ -473,7 +501,7 @@ static uint8_t *join_rows(ea_columns *c, const ea_slice *rows, size_t count, siz
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += rows[i].len_bytes;
-    uint8_t *data = data_alloc(c, total + 16), *at = data;
+    uint8_t *data = part_alloc(c, total, 16), *at = data;
     for (size_t i = 0; data && i < count; i++) {
         copy_row(at, rows[i].data, rows[i].len_bytes);
         at += rows[i].len_bytes;
@@ -491,7 +519,7 @@ static uint8_t *split_rows(ea_columns *c, const ea_slice *rows, size_t count, si
     size_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += rows[i].len_bytes;
-    uint8_t *data = data_alloc(c, total + sizeof(halves)), *low = data, *high = data + total / 2;
+    uint8_t *data = part_alloc(c, total, sizeof(halves)), *low = data, *high = data + total / 2;
     for (size_t i = 0; data && i < count; i++) {
         const uint8_t *from = rows[i].data;
         size_t n = rows[i].len_bytes / 2, at = 0;

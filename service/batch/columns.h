@@ -8,6 +8,8 @@
 #include "batch.pb-c.h"
 #include "open_batch.h"
 
+enum { EA_OWN_FRAME_BYTES = 1024 }; /* a column of so many bytes gets a frame of its own */
+
 enum ea_part_kind { EA_PART_NUMBERS, EA_PART_BYTES, EA_PART_KINDS };
 
 /* The encoded data of one column, not yet in a frame. */
@@ -31,12 +33,21 @@ typedef struct ea_relations {
     const ea_row *rows;
 } ea_relations;
 
+/* Where the data of columns with frames of their own are written at once when nothing is compressed: as the batch's
+ * leading frames, each with its message's head before it. */
+typedef struct ea_direct {
+    uint8_t *data; /* borrowed */
+    size_t len_bytes, capacity;
+    uint32_t count;
+} ea_direct;
+
 typedef struct ea_columns {
     ea_arena *arena; /* of this batch: messages and data */
     ea_part *parts;  /* in the order of the directory */
     size_t part_count, part_capacity;
     uint32_t *table; /* scratch of the dictionaries */
     size_t table_size;
+    ea_direct direct;    /* capacity 0: there is none; what does not fit is a part */
     int no_dictionaries; /* they are compression; set by whoever wants none */
     int failed;          /* memory ran out; sticks */
 } ea_columns;

@@ -12,7 +12,6 @@
 #include <zstd.h>
 
 enum {
-    OWN_FRAME_BYTES = 1024,              /* a column of so many bytes gets a frame of its own */
     SMALL_POOL_BYTES = 8 << 10,          /* what is pooled stands in the directory while it is no more than this */
     MIN_DIRECTORY_GAIN = 16,             /* compressing must save so much */
     SMALL_BATCH_BYTES = 16 << 10,        /* columns data of a batch that is pooled as a whole */
@@ -824,7 +823,8 @@ static uint8_t *join_parts(ea_encoder *e, unsigned kind, size_t own_bytes, uint3
 
 static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__Batch *b) {
     ea_columns *c = &e->columns;
-    size_t all = 0, pooled = 0, own_bytes = OWN_FRAME_BYTES, n;
+    size_t all = c->direct.len_bytes, pooled = 0, own_bytes = EA_OWN_FRAME_BYTES, n;
+    uint32_t direct = c->direct.count; /* frames before those that are listed here */
     b->frames = ea_arena_alloc(&e->arena, (c->part_count + EA_PART_KINDS) * sizeof(void *));
     if (!b->frames) {
         c->failed = 1;
@@ -832,7 +832,7 @@ static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__
     }
     for (size_t i = 0; i < c->part_count; i++) {
         all += c->parts[i].len_bytes;
-        pooled += c->parts[i].len_bytes < OWN_FRAME_BYTES ? c->parts[i].len_bytes : 0;
+        pooled += c->parts[i].len_bytes < EA_OWN_FRAME_BYTES ? c->parts[i].len_bytes : 0;
     }
     if (all <= SMALL_BATCH_BYTES)
         own_bytes = SIZE_MAX;
@@ -841,7 +841,7 @@ static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__
         d->pool.len = n;
     } else {
         for (unsigned kind = 0; kind < EA_PART_KINDS; kind++) {
-            uint8_t *data = join_parts(e, kind, own_bytes, (uint32_t)b->n_frames + 1, &n);
+            uint8_t *data = join_parts(e, kind, own_bytes, direct + (uint32_t)b->n_frames + 1, &n);
             if (n)
                 b->frames[b->n_frames++] = put_frame(e, data, n);
         }
@@ -851,7 +851,7 @@ static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__
         if (p->len_bytes < own_bytes)
             continue;
         b->frames[b->n_frames++] = put_frame(e, p->data, p->len_bytes);
-        p->column->frame = (uint32_t)b->n_frames;
+        p->column->frame = direct + (uint32_t)b->n_frames;
     }
 }
 
@@ -1095,6 +1095,25 @@ static size_t size_of(const layout *l) {
     return n;
 }
 
+/* Makes room for so many bytes of the encoded batch, and keeps what is there. */
+static int reserve_out(ea_encoder *e, size_t len_bytes) {
+    if (len_bytes <= e->out_capacity)
+        return 0;
+    uint8_t *p = realloc(e->out, len_bytes);
+    if (!p)
+        return EA_ENOMEM;
+    e->out = p;
+    e->out_capacity = len_bytes;
+    return 0;
+}
+
+/* Data that are not compressed are written where they are sent from. Room for more than they mostly take. */
+static void open_direct(ea_encoder *e, const ea_open_batch *o) {
+    if (e->options.zstd_level == EA_ZSTD_NONE && !is_flat(o) &&
+        !reserve_out(e, o->content_bytes + (o->count + (size_t)1) * sizeof *o->events))
+        e->columns.direct = (ea_direct){.data = e->out, .capacity = e->out_capacity};
+}
+
 static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, int is_numbered, int64_t time_min,
                    layout *l) {
     Etwagent__V1__Directory d = ETWAGENT__V1__DIRECTORY__INIT;
@@ -1102,6 +1121,7 @@ static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_row
     *l = (layout){0};
     etwagent__v1__batch__init(&l->batch);
     ea_columns_reset(&e->columns);
+    open_direct(e, o);
     out_group *groups = list_groups(e, o, transpose_rows, &group_count);
     pb_group *messages = groups ? ea_arena_alloc(&e->arena, group_count * sizeof *messages) : NULL;
     d.groups = groups ? ea_arena_alloc(&e->arena, group_count * sizeof(void *)) : NULL;
@@ -1190,18 +1210,13 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     if (e->columns.failed)
         return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
 
-    size_t n = etwagent__v1__batch__get_packed_size(&b);
+    size_t direct = e->columns.direct.len_bytes, n = direct + etwagent__v1__batch__get_packed_size(&b);
     if (n > EA_BATCH_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "encode batch %" PRIu64 ": it would take %zu bytes, at most %d are allowed",
                        stamp->number, n, EA_BATCH_MAX_BYTES);
-    if (n > e->out_capacity) {
-        free(e->out);
-        e->out = malloc(n);
-        e->out_capacity = e->out ? n : 0;
-        if (!e->out)
-            return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
-    }
-    etwagent__v1__batch__pack(&b, e->out);
+    if (reserve_out(e, n))
+        return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
+    etwagent__v1__batch__pack(&b, e->out + direct);
     *ret_data = e->out;
     *ret_len_bytes = n;
     return 0;
