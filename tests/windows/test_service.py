@@ -74,9 +74,9 @@ class Service:
         self.wait(lambda: all(self.sources().get(name, {}).get("state") == "shipped" for name in names), f"{names} to be shipped")
 
     def configure(self, sources, extra=()):
-        lines = ["service:", "  status-every: 200ms", "shipping:", f"  collector: {self.collector.url}",
+        lines = ["labels: {system: '${machine.os}', cpus: '${machine.cpus}'}", "service:", "  status-every: 200ms", "shipping:", f"  collector: {self.collector.url}",
                  *(f"  {name}: {json.dumps(DATA + chr(92) + file)}" for name, file in
-                   (("cert", "agent.crt"), ("key", "agent.key"), ("ca", "ca.crt"))), "  retry-max: 500ms", *extra]
+                   (("cert", "agent.crt"), ("key", "agent.key"), ("ca", "ca.crt"))), "  retry-max: 500ms", "  on-metered: slow", *extra]
         lines += ["batching:", "  batch-events: 250"]
         if sources:
             lines.append("sources:")
@@ -185,6 +185,26 @@ def install(env, checks, session, collector, package):
     return service
 
 
+def waits_for_configuration(checks, service):
+    """Nothing to read at the start: who asks is told so, until there is something."""
+    config, aside = service.data / "etwagent.yaml", service.data / "aside.yaml"
+    service.run("stop")
+    config.rename(aside)
+    service.run("start")
+    service.wait(lambda: service.status().get("state") == "waiting", "a status that says it waits")
+    said = service.run("status", check=False)
+    checks.that(said.returncode == 0 and "waits for its configuration" in said.stdout and "etwagent.yaml" in said.stdout,
+                f"status without a configuration: {said.returncode} {said.stdout}")
+    aside.rename(config)
+    service.run("reload")
+    service.wait(lambda: service.status().get("state") == "running", "the configuration to be read")
+
+
+def labels(env, checks, service):
+    stream = [s for s in service.collector.ask_json("hosts")["streams"] if s["host"] == service.host][-1]
+    checks.equal(stream["labels"], {"system": "Windows", "cpus": str(os.cpu_count())}, "labels of a machine")
+
+
 def reloads(env, checks, service):
     before = service.sources()["one"]["stream"]
     service.configure({"one": (ONE, 0), "two": (TWO, 0)})
@@ -289,6 +309,8 @@ def test(env, checks, build):
     with wine.Session(build) as session:
         try:
             service = install(env, checks, session, collector, older)
+            labels(env, checks, service)
+            waits_for_configuration(checks, service)
             reloads(env, checks, service)
             interruptions(env, checks, service)
             full_disk(env, checks, service)
