@@ -2,6 +2,7 @@
 #include "tokens.h"
 
 #include "platform.h"
+#include "pattern.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -215,40 +216,8 @@ const ec_token *ec_tokens_find(const ec_token *tokens, size_t count, const char 
     return right && found != &NOBODY ? found : NULL;
 }
 
-/* One pattern of n bytes, in which * is any text, even none; letters of either case are alike, as in Windows' names. */
-static int fits(const char *pattern, size_t n, const char *name) {
-    const char *end = pattern + n, *star = NULL, *from = NULL;
-    while (*name) {
-        int a = pattern < end && *pattern >= 'A' && *pattern <= 'Z' ? *pattern + 32 : pattern < end ? *pattern : 0;
-        int b = *name >= 'A' && *name <= 'Z' ? *name + 32 : *name;
-        if (pattern < end && *pattern == '*') {
-            star = ++pattern;
-            from = name;
-        } else if (pattern < end && a == b) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star;
-            name = ++from;
-        } else {
-            return 0;
-        }
-    }
-    while (pattern < end && *pattern == '*')
-        pattern++;
-    return pattern == end;
-}
-
 int ec_token_sees(const ec_token *token, const char *host) {
     if (token->scope < EC_SCOPE_READ)
         return 0;
-    if (!*token->hosts)
-        return 1;
-    for (const char *at = token->hosts; host && *host && *at;) {
-        size_t n = strcspn(at, ",");
-        if (n && fits(at, n, host))
-            return 1;
-        at += n + (at[n] == ',');
-    }
-    return 0;
+    return !*token->hosts || (host && ea_name_in(token->hosts, host));
 }

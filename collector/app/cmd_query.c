@@ -386,7 +386,8 @@ static int run(const void *arg, int operand_count, char **operands) {
                                 .limit_ns = o->limit_ns,
                                 .limit_bytes = o->limit_bytes,
                                 .limit_rows = o->limit_rows};
-        rc = ec_ask(&question, &(ec_listener){on_columns, on_row, &p}, &stopped, &outcome, &err);
+        rc = ec_ask(&question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, &stopped,
+                    &outcome, &err);
         if (!rc)
             rc = p.rc;
     }

@@ -190,6 +190,15 @@ static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_l
     return rc;
 }
 
+/* Certificates that were replaced, for connections from now on. */
+static void renew_certificates(ec_ingest *ingest, const web_parts *w, ec_log *log) {
+    ea_err err = {0};
+    if (ec_ingest_renew(ingest, &err))
+        ec_log_line(log, "the certificate for agents stays as it was: %s", err.message);
+    if (w->tls && ec_tls_renew(w->tls, &err))
+        ec_log_line(log, "the dashboard's certificate stays as it was: %s", err.message);
+}
+
 static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
@@ -255,8 +264,10 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
         rc = announce(o, ec_ingest_port(ingest), err);
     while (!rc && !stop_asked) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
-        if (atomic_exchange(&reload_asked, 0))
+        if (atomic_exchange(&reload_asked, 0)) {
             reload_now(&reloading, ingest);
+            renew_certificates(ingest, &web, log);
+        }
     }
     ec_ingest_stop(ingest);
     stop_web(&web);

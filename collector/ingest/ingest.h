@@ -38,6 +38,8 @@ EA_MUST_CHECK int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *opti
 uint16_t ec_ingest_port(const ec_ingest *in);
 /* Limits from now on. Any thread. */
 void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits);
+/* Reads the collector's certificate and key again, for connections from now on (ec_tls_renew). Any thread. */
+EA_MUST_CHECK int ec_ingest_renew(ec_ingest *in, ea_err *err);
 /* Takes no more, stores and answers what has arrived, closes. NULL is allowed. */
 void ec_ingest_stop(ec_ingest *in);
 

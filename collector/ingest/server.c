@@ -838,6 +838,10 @@ void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits) {
     ec_writer_set_retention(in->writer, limits);
 }
 
+int ec_ingest_renew(ec_ingest *in, ea_err *err) {
+    return ec_tls_renew(in->tls, err);
+}
+
 void ec_ingest_stop(ec_ingest *in) {
     if (!in)
         return;

@@ -33,9 +33,11 @@ typedef struct ticket_key {
 struct ec_tls {
     SSL_CTX *ctx;
     ec_log *log;
+    char *cert_path, *key_path;
     char *crl_path, *ticket_path; /* NULL: none */
 
     ea_mutex *mutex;          /* guards all below */
+    SSL_CTX *renewed;         /* has the own certificate and key as they were read again; NULL: they never were */
     STACK_OF(X509) * issuers; /* of the CA file: who may sign a revocation list */
     STACK_OF(X509_CRL) * crls;
     struct timespec crl_mtime;
@@ -343,17 +345,24 @@ static char *copy_string(const char *s) {
     return p;
 }
 
+/* The own certificate, with its chain, and its key. */
+static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
+    if (SSL_CTX_use_certificate_chain_file(ctx, tls->cert_path) != 1)
+        return ssl_fail(err, EA_EFORMAT, tls->cert_path);
+    if (SSL_CTX_use_PrivateKey_file(ctx, tls->key_path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+        return ssl_fail(err, EA_EFORMAT, tls->key_path);
+    return 0;
+}
+
 static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
     SSL_CTX *ctx = tls->ctx;
     SSL_CTX_set_app_data(ctx, tls);
     if (SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 ||
         SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) != 1)
         return ssl_fail(err, EA_ECRYPTO, "TLS 1.3");
-    if (SSL_CTX_use_certificate_chain_file(ctx, o->cert_path) != 1)
-        return ssl_fail(err, EA_EFORMAT, o->cert_path);
-    if (SSL_CTX_use_PrivateKey_file(ctx, o->key_path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-        return ssl_fail(err, EA_EFORMAT, o->key_path);
-    int rc = o->ca_path ? load_ca(tls, o->ca_path, err) : 0;
+    int rc = load_own(tls, ctx, err);
+    if (!rc && o->ca_path)
+        rc = load_ca(tls, o->ca_path, err);
     if (!rc && o->ca_path)
         rc = refresh_crls(tls, err);
     if (rc)
@@ -382,10 +391,13 @@ int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err) {
     if (!tls)
         return ea_fail(err, EA_ENOMEM, "set up TLS");
     tls->log = options->log;
+    tls->cert_path = copy_string(options->cert_path);
+    tls->key_path = copy_string(options->key_path);
     tls->crl_path = options->crl_path ? copy_string(options->crl_path) : NULL;
     tls->ticket_path = options->ticket_path ? copy_string(options->ticket_path) : NULL;
     int rc = ea_mutex_create(&tls->mutex, err);
-    if (!rc && ((options->crl_path && !tls->crl_path) || (options->ticket_path && !tls->ticket_path)))
+    if (!rc && (!tls->cert_path || !tls->key_path || (options->crl_path && !tls->crl_path) ||
+                (options->ticket_path && !tls->ticket_path)))
         rc = ea_fail(err, EA_ENOMEM, "set up TLS");
     if (!rc) {
         tls->ctx = SSL_CTX_new(TLS_server_method());
@@ -403,17 +415,49 @@ void ec_tls_destroy(ec_tls *tls) {
     if (!tls)
         return;
     SSL_CTX_free(tls->ctx);
+    SSL_CTX_free(tls->renewed);
     sk_X509_pop_free(tls->issuers, X509_free);
     sk_X509_CRL_pop_free(tls->crls, X509_CRL_free);
     ea_mutex_destroy(tls->mutex);
+    free(tls->cert_path);
+    free(tls->key_path);
     free(tls->crl_path);
     free(tls->ticket_path);
     OPENSSL_cleanse(tls->keys, sizeof tls->keys);
     free(tls);
 }
 
+int ec_tls_renew(ec_tls *tls, ea_err *err) {
+    SSL_CTX *fresh = SSL_CTX_new(TLS_server_method()), *old;
+    int rc = fresh ? load_own(tls, fresh, err) : ssl_fail(err, EA_ENOMEM, "read the certificate again");
+    if (rc) {
+        SSL_CTX_free(fresh);
+        return rc;
+    }
+    ea_mutex_lock(tls->mutex);
+    old = tls->renewed;
+    tls->renewed = fresh;
+    ea_mutex_unlock(tls->mutex);
+    SSL_CTX_free(old);
+    return 0;
+}
+
+/* Gives a session the certificate that was read again. Holds the mutex. */
+static int use_renewed(const ec_tls *tls, SSL *ssl) {
+    STACK_OF(X509) *chain = NULL;
+    return SSL_CTX_get0_chain_certs(tls->renewed, &chain) == 1 &&
+           SSL_use_cert_and_key(ssl, SSL_CTX_get0_certificate(tls->renewed), SSL_CTX_get0_privatekey(tls->renewed),
+                                chain, 1) == 1;
+}
+
 SSL *ec_tls_session(ec_tls *tls) {
     SSL *ssl = SSL_new(tls->ctx);
+    ea_mutex_lock(tls->mutex);
+    if (ssl && tls->renewed && !use_renewed(tls, ssl)) {
+        SSL_free(ssl);
+        ssl = NULL;
+    }
+    ea_mutex_unlock(tls->mutex);
     ERR_clear_error();
     return ssl;
 }

@@ -22,6 +22,9 @@ enum { EC_AGENT_NAME_BYTES = 64 }; /* X.520's bound for a common name */
 
 EA_MUST_CHECK int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err);
 void ec_tls_destroy(ec_tls *tls);
+/* Reads the own certificate and key again, for the connections from now on; what cannot be read leaves the old ones in
+ * force. Thread: any. */
+EA_MUST_CHECK int ec_tls_renew(ec_tls *tls, ea_err *err);
 /* A server-side session for one connection; NULL without memory. */
 SSL *ec_tls_session(ec_tls *tls);
 /* Who the peer of a finished handshake is: the common name of its certificate, [A-Za-z0-9._-] and not beginning with a

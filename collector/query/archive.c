@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "map.h"
 #include "naming.h"
+#include "pattern.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -14,7 +15,8 @@ enum { CLASSES_MAX = 1 << 20 };
 
 struct ec_archive {
     ec_store *store;
-    char *host; /* whose streams; NULL: all */
+    char *host;        /* whose streams; NULL: all */
+    const char *shown; /* patterns of hosts that may be seen; NULL: all */
     ea_registry *registry;
     ea_arena arena;
     int has_streams; /* they were asked for, and are here */
@@ -67,6 +69,8 @@ static int add_stream(const ec_stream_row *row, void *arg) {
     adding *d = arg;
     ec_archive *a = d->a;
     void *items = a->streams;
+    if (a->shown && !ea_name_in(a->shown, row->host))
+        return 0;
     if (grow(&items, a->stream_count, &a->stream_capacity, sizeof *a->streams)) {
         d->rc = ea_fail(d->err, EA_ENOMEM, "list the streams");
         return 1;
@@ -182,6 +186,10 @@ void ec_archive_close(ec_archive *a) {
     ec_tables_close(a->tables);
     ea_arena_deinit(&a->arena);
     free(a);
+}
+
+void ec_archive_show(ec_archive *a, const char *hosts) {
+    a->shown = hosts;
 }
 
 ec_store *ec_archive_store(ec_archive *a) {

@@ -24,6 +24,9 @@ typedef struct ec_class_set {
  * present state: a writer goes on meanwhile. */
 EA_MUST_CHECK int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err *err);
 void ec_archive_close(ec_archive *a); /* NULL is allowed */
+/* From now on only streams of hosts that fit these patterns (pattern.h) are there; borrowed until close. Call it
+ * before the streams are asked for. */
+void ec_archive_show(ec_archive *a, const char *hosts);
 
 ec_store *ec_archive_store(ec_archive *a);
 ea_registry *ec_archive_registry(ec_archive *a);

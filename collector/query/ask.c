@@ -17,6 +17,7 @@ enum {
     LOOK_MS = 100,         /* how often stop is looked at */
     FRAME_MAX = 256 << 20, /* of a row */
     CELLS_MAX = 32768,
+    FIRST_MAX = 16, /* cells of the first statement's row */
 };
 
 typedef struct reader {
@@ -113,6 +114,8 @@ static int send_question(int in, const ec_question *q, ea_err *err) {
     ea_text_add(&t, head, sizeof head);
     add_string(&t, q->store);
     add_string(&t, q->host ? q->host : "");
+    add_string(&t, q->shown ? q->shown : "");
+    add_string(&t, q->first_sql ? q->first_sql : "");
     add_string(&t, q->sql);
     ea_store32(head, (uint32_t)q->param_count);
     ea_text_add(&t, head, 4);
@@ -192,11 +195,9 @@ static int on_columns(reader *r, frame *f) {
     return 0;
 }
 
-static int on_row(reader *r, frame *f) {
-    if (!r->cells)
-        return EA_ECORRUPT;
-    for (size_t i = 0; i < r->column_count; i++) {
-        ec_value *v = &r->cells[i];
+static int get_cells(frame *f, ec_value *cells, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ec_value *v = &cells[i];
         uint64_t bits;
         *v = (ec_value){.type = (enum ec_value_type)get(f, 1)};
         switch (v->type) {
@@ -217,7 +218,20 @@ static int on_row(reader *r, frame *f) {
             f->failed = 1;
         }
     }
-    if (f->failed)
+    return f->failed ? EA_ECORRUPT : 0;
+}
+
+static int on_first(reader *r, frame *f) {
+    ec_value cells[FIRST_MAX];
+    size_t n = (size_t)get(f, 4);
+    if (f->failed || n > FIRST_MAX || get_cells(f, cells, n))
+        return EA_ECORRUPT;
+    r->is_canceled |= r->listener->on_first(r->listener->arg, n, cells) != 0;
+    return 0;
+}
+
+static int on_row(reader *r, frame *f) {
+    if (!r->cells || get_cells(f, r->cells, r->column_count))
         return EA_ECORRUPT;
     r->rows++;
     r->is_canceled |= r->listener->on_row(r->listener->arg, r->column_count, r->cells) != 0;
@@ -254,6 +268,9 @@ static int take_frames(reader *r) {
             break;
         frame f = {.at = r->data + at + 5, .end = r->data + at + 5 + n};
         switch (r->data[at]) {
+        case 'F':
+            rc = r->listener->on_first ? on_first(r, &f) : EA_ECORRUPT;
+            break;
         case 'C':
             rc = on_columns(r, &f);
             break;

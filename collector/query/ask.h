@@ -17,7 +17,9 @@
 
 typedef struct ec_question {
     const char *store, *host, *sql; /* host NULL: of all */
-    const ec_value *params;         /* for ?1, ?2 ... of the statement; borrowed */
+    const char *shown;              /* patterns of hosts that may be seen (pattern.h); NULL: all */
+    const char *first_sql;          /* a statement whose one row says what ?1, ?2 ... of sql are; NULL: none */
+    const ec_value *params;         /* for ?1, ?2 ... of the statements; borrowed */
     size_t param_count;
     int64_t limit_ns;
     uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
@@ -44,10 +46,11 @@ typedef struct ec_listener {
     int (*on_columns)(void *arg, size_t count, const char *const *names, const char *const *types);
     int (*on_row)(void *arg, size_t count, const ec_value *cells);
     void *arg;
+    int (*on_first)(void *arg, size_t count, const ec_value *cells); /* the row of first_sql; NULL: there is no such */
 } ec_listener;
 
-/* Asks and waits for the end. stop: looked at now and then; may be NULL. EA_EUSAGE when the SQL is wrong, EA_ENOTFOUND
- * when there is no store; an end at a limit is no error. Thread: any. */
+/* Asks and waits for the end. When first_sql has no row, sql is not run. stop: looked at now and then; may be NULL.
+ * EA_EUSAGE when the SQL is wrong, EA_ENOTFOUND when there is no store; an end at a limit is no error. Thread: any. */
 EA_MUST_CHECK int ec_ask(const ec_question *question, const ec_listener *listener, atomic_int *stop, ec_outcome *ret,
                          ea_err *err);
 

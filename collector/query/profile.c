@@ -960,6 +960,8 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
     if (!rc)
         rc = ec_archive_open(&r->archive, request->store, request->host_count == 1 ? request->hosts[0] : NULL, err);
     if (!rc)
+        ec_archive_show(r->archive, request->shown);
+    if (!rc)
         rc = profile_range(r, 0, request->from_utc_ns, request->to_utc_ns, err);
     if (!rc && request->has_other)
         rc = profile_range(r, 1, request->other_from_utc_ns, request->other_to_utc_ns, err);

@@ -85,6 +85,7 @@ typedef struct ec_profile_request {
     const char *store;
     const char *const *hosts;       /* agents' names; merged */
     size_t host_count;              /* 0: all */
+    const char *shown;              /* of these only those that fit these patterns (pattern.h); NULL: all of them */
     int64_t from_utc_ns, to_utc_ns; /* from is included, to is not */
     int has_other;                  /* a difference: minus what was in this range */
     int64_t other_from_utc_ns, other_to_utc_ns;

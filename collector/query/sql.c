@@ -237,6 +237,8 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     s->options = *options;
     int rc = ec_archive_open(&s->archive, dir, options->host, err);
     if (!rc)
+        ec_archive_show(s->archive, options->shown);
+    if (!rc)
         ec_archive_on_batch(s->archive, options->keep_going, options->arg);
     if (!rc && sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         rc = ea_fail(err, EA_ENOMEM, "open %s", dir);

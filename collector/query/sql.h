@@ -15,12 +15,14 @@ typedef struct ec_sql ec_sql;
 
 typedef struct ec_sql_options {
     const char *host;             /* only this agent's; NULL: all */
+    const char *shown;            /* only of hosts that fit these patterns (pattern.h); NULL: all */
     int (*keep_going)(void *arg); /* asked now and then; 0 ends the statement with SQLITE_INTERRUPT; may be NULL */
     void *arg;
     int no_pushdown; /* for tests: conditions are left to SQLite alone */
 } ec_sql_options;
 
-/* Opens the store in folder dir. options: copied; host is borrowed until close. EA_ENOTFOUND when there is no store. */
+/* Opens the store in folder dir. options: copied; host and shown are borrowed until close. EA_ENOTFOUND when there is
+ * no store. */
 EA_MUST_CHECK int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea_err *err);
 void ec_sql_close(ec_sql *s); /* finalize all statements first; NULL is allowed */
 sqlite3 *ec_sql_database(ec_sql *s);

@@ -3,6 +3,7 @@
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
 #include "ledger.h"
 #include "map.h"
+#include "pattern.h"
 #include "sql_parts.h"
 
 #include <inttypes.h>
@@ -416,10 +417,26 @@ static int close_cursor(sqlite3_vtab_cursor *base) {
     return SQLITE_OK;
 }
 
+static int has_host(const spec *s) {
+    return strcmp(s->columns[0].name, "host") == 0;
+}
+
+/* Whether who asks may see the row at hand. */
+static int is_shown(const cursor *c, const table *t) {
+    const char *shown = t->sql->options.shown, *host;
+    if (!shown || !has_host(t->spec))
+        return 1;
+    host = (const char *)sqlite3_column_text(c->statement, 0);
+    return host && ea_name_in(shown, host);
+}
+
 static int step(cursor *c) {
     const table *t = (const table *)c->base.pVtab;
     ea_err err = {0};
-    int code = sqlite3_step(c->statement);
+    int code;
+    do
+        code = sqlite3_step(c->statement);
+    while (code == SQLITE_ROW && !is_shown(c, t));
     c->is_row = code == SQLITE_ROW;
     if (code == SQLITE_ROW || code == SQLITE_DONE)
         return SQLITE_OK;
@@ -453,7 +470,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
     sqlite3_finalize(c->statement);
     c->statement = NULL;
     c->is_row = 0;
-    uint64_t used = plan_number(&plan, 16);
+    uint64_t used = plan_number(&plan, 16) | (t->sql->options.shown != NULL); /* is_shown() reads the host */
     ea_text_init(&sql);
     ea_text_str(&sql, "SELECT ");
     for (size_t i = 0; i < COLUMNS_MAX && t->spec->columns[i].name; i++)
@@ -467,7 +484,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
         ea_text_printf(&sql, " AND %s %s ?%d", t->spec->columns[column].value, OPS[op], count + 1);
         given[count++] = i;
     }
-    if (host && t->spec->columns[0].name && strcmp(t->spec->columns[0].name, "host") == 0)
+    if (host && has_host(t->spec))
         ea_text_printf(&sql, " AND %s = ?%d", t->spec->columns[0].value, count + 1);
     int rc = sql.failed ? ea_fail(&err, EA_ENOMEM, "read the tables") : 0;
     if (!rc && sqlite3_prepare_v2(t->db, sql.data, -1, &c->statement, NULL) != SQLITE_OK)

@@ -29,8 +29,8 @@ enum {
 #endif
 
 typedef struct worker {
-    char *question; /* what came in; the strings below point into it */
-    const char *store, *host, *sql;
+    char *question;                                     /* what came in; the strings below point into it */
+    const char *store, *host, *shown, *first_sql, *sql; /* NULL: none, but for store and sql */
     const char *params, *params_end;
     uint32_t param_count;
     int64_t deadline_ns;
@@ -120,7 +120,7 @@ static const char *next_string(char **at, const char *stop) {
     return s[n] == 0 ? s : NULL;
 }
 
-/* u64 limit_ns, limit_bytes, limit_rows, process that asks; u8 has a host; three strings (u32, bytes, NUL); u32
+/* u64 limit_ns, limit_bytes, limit_rows, process that asks; u8 has a host; five strings (u32, bytes, NUL); u32
  * parameters, each of them u8 type, 8 bytes value or length, bytes. */
 static int read_question(worker *w) {
     enum { HEAD = 33 };
@@ -144,7 +144,9 @@ static int read_question(worker *w) {
     w->parent = ea_load64(w->question + 24);
     w->store = next_string(&at, w->question + n);
     w->host = w->store ? next_string(&at, w->question + n) : NULL;
-    w->sql = w->host ? next_string(&at, w->question + n) : NULL;
+    w->shown = w->host ? next_string(&at, w->question + n) : NULL;
+    w->first_sql = w->shown ? next_string(&at, w->question + n) : NULL;
+    w->sql = w->first_sql ? next_string(&at, w->question + n) : NULL;
     if (!w->sql || w->question + n - at < 4)
         return -1;
     w->param_count = ea_load32(at);
@@ -152,6 +154,10 @@ static int read_question(worker *w) {
     w->params_end = w->question + n;
     if (!w->question[HEAD - 1])
         w->host = NULL;
+    if (!*w->shown)
+        w->shown = NULL;
+    if (!*w->first_sql)
+        w->first_sql = NULL;
     return 0;
 }
 
@@ -211,9 +217,8 @@ static void send_columns(worker *w, sqlite3_stmt *st) {
     end(w);
 }
 
-static void send_row(worker *w, sqlite3_stmt *st) {
+static void put_cells(worker *w, sqlite3_stmt *st) {
     int n = sqlite3_data_count(st);
-    begin(w, 'R');
     for (int i = 0; i < n; i++) {
         uint8_t type = EC_NULL;
         double r;
@@ -241,6 +246,11 @@ static void send_row(worker *w, sqlite3_stmt *st) {
             put(w, &type, 1);
         }
     }
+}
+
+static void send_row(worker *w, sqlite3_stmt *st) {
+    begin(w, 'R');
+    put_cells(w, st);
     end(w);
     w->rows++;
 }
@@ -279,11 +289,12 @@ static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
     }
 }
 
-/* SQLITE_OK; SQLITE_RANGE when there are more parameters than the statement has, or they are cut off. */
-static int bind_params(const worker *w, sqlite3_stmt *st) {
+/* The first so many. SQLITE_OK; SQLITE_RANGE when there are more parameters than the statement has, or they are cut
+ * off. */
+static int bind_params(const worker *w, sqlite3_stmt *st, uint32_t count) {
     const char *at = w->params;
     int code = SQLITE_OK;
-    for (uint32_t i = 0; code == SQLITE_OK && i < w->param_count; i++) {
+    for (uint32_t i = 0; code == SQLITE_OK && i < count; i++) {
         if (w->params_end - at < 9)
             return SQLITE_RANGE;
         enum ec_value_type type = (enum ec_value_type)(uint8_t)*at;
@@ -322,22 +333,59 @@ static int is_space(const char *s) {
     return 1;
 }
 
-/* Runs the one statement. */
+/* A statement with the question's parameters: SQLITE_OK; otherwise what that means is in *ret_ending and err. */
+static int prepare(worker *w, sqlite3 *db, const char *sql, sqlite3_stmt **ret, enum ec_ending *ret_ending,
+                   ea_err *err) {
+    const char *tail = "";
+    int code = sqlite3_prepare_v3(db, sql, -1, 0, ret, &tail);
+    if (code == SQLITE_OK &&
+        (!*ret || !is_space(tail) || sqlite3_column_count(*ret) == 0 || !sqlite3_stmt_readonly(*ret))) {
+        (void)ea_fail(err, EA_EUSAGE, "one SELECT is expected");
+        return SQLITE_MISUSE;
+    }
+    if (code == SQLITE_OK) {
+        uint32_t known = (uint32_t)sqlite3_bind_parameter_count(*ret);
+        code = bind_params(w, *ret, sql == w->first_sql && known < w->param_count ? known : w->param_count);
+    }
+    if (code != SQLITE_OK)
+        *ret_ending = judge(w, db, code, err);
+    return code;
+}
+
+/* Runs the first statement and gives its row's cells to the second as parameters: SQLITE_ROW, SQLITE_DONE when there is
+ * no row; otherwise what that means is in *ret_ending and err. */
+static int run_first(worker *w, sqlite3 *db, sqlite3_stmt *second, enum ec_ending *ret_ending, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int code = prepare(w, db, w->first_sql, &st, ret_ending, err);
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(st);
+        if (code != SQLITE_ROW && code != SQLITE_DONE)
+            *ret_ending = judge(w, db, code, err);
+    }
+    if (code == SQLITE_ROW) {
+        int n = sqlite3_data_count(st);
+        begin(w, 'F');
+        put_u32(w, (uint32_t)n);
+        put_cells(w, st);
+        end(w);
+        for (int i = 0; i < n; i++)
+            if (sqlite3_bind_value(second, i + 1, sqlite3_column_value(st, i)) != SQLITE_OK)
+                code = SQLITE_NOMEM;
+        if (code == SQLITE_NOMEM)
+            *ret_ending = EC_ENDED_MEMORY;
+    }
+    sqlite3_finalize(st);
+    return code;
+}
+
+/* Runs the question's statements. */
 static enum ec_ending run(worker *w, sqlite3 *db, ea_err *err) {
     sqlite3_stmt *st = NULL;
-    const char *tail = "";
     enum ec_ending ending = EC_ENDED_WHOLE;
-    int code = sqlite3_prepare_v3(db, w->sql, -1, 0, &st, &tail);
-    if (code != SQLITE_OK)
-        return judge(w, db, code, err);
-    if (!st || !is_space(tail) || sqlite3_column_count(st) == 0 || !sqlite3_stmt_readonly(st)) {
-        (void)ea_fail(err, EA_EUSAGE, "one SELECT is expected");
-        sqlite3_finalize(st);
-        return EC_ENDED_WHOLE;
-    }
-    code = bind_params(w, st);
+    int code = prepare(w, db, w->sql, &st, &ending, err);
+    if (code == SQLITE_OK && w->first_sql && (code = run_first(w, db, st, &ending, err)) == SQLITE_ROW)
+        code = SQLITE_OK;
     if (code != SQLITE_OK) {
-        ending = judge(w, db, code, err);
         sqlite3_finalize(st);
         return ending;
     }
@@ -372,7 +420,8 @@ int ec_worker_main(void) {
         return 2;
     }
     limit(&w);
-    int rc = ec_sql_open(&sql, w.store, &(ec_sql_options){.host = w.host, .keep_going = keep_going, .arg = &w}, &err);
+    int rc = ec_sql_open(
+        &sql, w.store, &(ec_sql_options){.host = w.host, .shown = w.shown, .keep_going = keep_going, .arg = &w}, &err);
     if (!rc)
         ending = run(&w, ec_sql_database(sql), &err);
     else if (rc == EA_ENOMEM)

@@ -65,10 +65,12 @@ extern const ec_route EC_ROUTES[];
 
 /* The value of a parameter of the query string; NULL when it is not there. */
 const char *ec_call_param(const ec_call *c, const char *name);
-/* EA_EREFUSED when the call's token may not see the host (NULL: all of them). */
+/* EA_EREFUSED when the call's token may not see the host. */
 EA_MUST_CHECK int ec_call_may_see(const ec_call *c, const char *host, ea_err *err);
-/* Asks (ask.h) on behalf of the call: the only way to the store's content. EA_EREFUSED when its token may not see what
- * the question is about. */
+/* Patterns of the hosts that the call's token may see (pattern.h), borrowed from the call; NULL: all. */
+const char *ec_call_shown(const ec_call *c);
+/* Asks (ask.h) on behalf of the call: nothing of a host that its token may not see is there. EA_EREFUSED when the
+ * question names such a host. */
 EA_MUST_CHECK int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *listener, ec_outcome *ret,
                               ea_err *err);
 /* Sends what is in `out` now; the handler goes on afterwards. Waits while the other side is slow. EA_ECANCELED. */

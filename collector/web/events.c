@@ -18,11 +18,12 @@ enum {
     COLUMNS_MAX = 64,
     WHERE_MAX = 16,
     PARAMS_MAX = 2 * WHERE_MAX + 8,
-    FIRST_TIMES = 4,       /* the first step back has about so many times the page's events in it */
-    WIDER = 8,             /* each further step */
-    TAIL_BATCHES = 64,     /* of one look */
-    TAIL_ROWS = 500,       /* sent of one look; what is more is told as skipped */
-    TAIL_TRIES_QUIET = 15, /* looks without anything until a sign of life */
+    FIRST_TIMES = 4,         /* the first step back has about so many times the page's events in it */
+    FIRST_TIMES_CHOOSY = 24, /* ... when not all of them are wanted */
+    WIDER = 8,               /* each further step */
+    TAIL_BATCHES = 64,       /* of one look */
+    TAIL_ROWS = 500,         /* sent of one look; what is more is told as skipped */
+    TAIL_TRIES_QUIET = 15,   /* looks without anything until a sign of life */
 };
 static const int64_t SECOND_NS = INT64_C(1000000000), STEP_BACK_NS = INT64_C(5000000000);
 
@@ -32,9 +33,9 @@ typedef struct search {
     int64_t from_ns, to_ns;
     uint64_t limit, skip; /* skip: events with time to_ns that were given already */
     enum ec_form form;
-    int is_oldest_first;
-    ea_text columns, where; /* where: " AND ..." */
-    ea_text table;          /* quoted */
+    int is_oldest_first, is_choosy; /* choosy: there are conditions, so that a page's events lie far apart */
+    ea_text columns, where;         /* where: " AND ..." */
+    ea_text table;                  /* quoted */
     ea_text texts[WHERE_MAX + 1];
     size_t text_count;
     ec_value params[PARAMS_MAX]; /* the first are from, to, and one more: of the statement at hand */
@@ -223,6 +224,7 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
             rc = add_condition(s, c->params[i].value, err);
     if (!rc && q && *q)
         rc = add_like(s, "e.fields", q, err);
+    s->is_choosy = (class && *class) || s->where.len_bytes;
     return !rc && (s->columns.failed || s->where.failed || s->table.failed)
                ? ea_fail(err, EA_ENOMEM, "search for events")
                : rc;
@@ -263,6 +265,8 @@ typedef struct page {
     uint64_t last_same; /* how many of that time were given, those of pages before too */
     ea_text cell;
     int failed;
+    int has_step; /* the step at hand has events' batches, and begins at from_ns */
+    int64_t from_ns;
 } page;
 
 static void forget_columns(page *p) {
@@ -319,80 +323,62 @@ static int on_event(void *arg, size_t count, const ec_value *cells) {
     return 0;
 }
 
-typedef struct span {
-    int64_t end_ns;    /* of the last batch that reaches into the range */
-    int64_t before_ns; /* end of the last batch but so many; INT64_MIN: there are not so many */
-    double per_second; /* events at the end */
-    int is_known;
-} span;
+/* Where a step back from ?2 begins: few batches reach behind it, and few events are there. The index says of batches
+ * when the last events of the range were, and how many a second there were then. One row: from, to, skip. */
+static void write_step(const search *s, uint64_t times, ea_text *sql) {
+    ea_text_printf(sql,
+                   "WITH b AS MATERIALIZED (SELECT begin, \"end\", events FROM batches WHERE kind = 'events' AND"
+                   " begin <= ?2 AND \"end\" >= ?1), m AS (SELECT min(max(\"end\"), ?2) AS last FROM b),"
+                   " r AS (SELECT last, (SELECT \"end\" FROM b ORDER BY 1 DESC LIMIT 1 OFFSET %" PRIu64
+                   ") AS before, (SELECT sum(events * 1e9 / max(\"end\" - begin, 1000000)) FROM b WHERE \"end\" >="
+                   " last - 1000000) AS per_second FROM m WHERE last IS NOT NULL)"
+                   " SELECT max(last - CAST(min(%" PRIu64 " * 1e9 / max(coalesce(per_second, 1), 1), 9e18) AS INTEGER),"
+                   " coalesce(before, ?1), ?1), ?2, ?3 FROM r",
+                   times, (s->limit + s->skip + 1) * times);
+}
 
-static int on_span(void *arg, size_t count, const ec_value *cells) {
-    span *s = arg;
-    if (count && cells[0].type == EC_INT)
-        *s = (span){cells[0].i, count > 2 && cells[2].type == EC_INT ? cells[2].i : INT64_MIN,
-                    count > 1 && cells[1].type == EC_REAL ? cells[1].r : 0, 1};
+static int on_step(void *arg, size_t count, const ec_value *cells) {
+    page *p = arg;
+    p->has_step = count && cells[0].type == EC_INT;
+    p->from_ns = p->has_step ? cells[0].i : INT64_MAX;
     return 0;
-}
-static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
-    (void)arg, (void)count, (void)names, (void)types;
-    return 0;
-}
-
-/* When the last events of the range were, and how many a second there were then: the index says it of batches. */
-static int find_span(ec_call *c, search *s, int64_t to_ns, uint64_t batches, span *ret, ec_outcome *outcome,
-                     ea_err *err) {
-    set_times(s, s->from_ns, to_ns, batches);
-    ec_question q =
-        question_of(c, s,
-                    "WITH b AS MATERIALIZED (SELECT begin, \"end\", events FROM batches WHERE kind = 'events' AND"
-                    " begin <= ?2 AND \"end\" >= ?1), m AS (SELECT min(max(\"end\"), ?2) AS last FROM b)"
-                    " SELECT last, (SELECT sum(events * 1e9 / max(\"end\" - begin, 1000000)) FROM b WHERE \"end\" >="
-                    " last - 1000000), (SELECT \"end\" FROM b ORDER BY 1 DESC LIMIT 1 OFFSET ?3) FROM m",
-                    OWN_PARAMS, 1);
-    *ret = (span){0};
-    return ec_call_ask(c, &q, &(ec_listener){on_nothing, on_span, ret}, outcome, err);
-}
-
-/* Where a step back from a time begins: few batches reach behind it, and few events are there. */
-static int64_t step_back(const search *s, const span *at, uint64_t times) {
-    double wide_ns = 1e9 * (double)(s->limit + s->skip + 1) * (double)times / (at->per_second > 1 ? at->per_second : 1);
-    int64_t from = at->before_ns > s->from_ns ? at->before_ns : s->from_ns;
-    return wide_ns < (double)at->end_ns - (double)from ? at->end_ns - (int64_t)wide_ns : from;
 }
 
 static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_outcome *outcome, ea_err *err) {
     int64_t to = s->to_ns, deadline = ea_monotonic_ns() + STEP_BACK_NS;
-    uint64_t times = FIRST_TIMES, skip = s->skip, damaged = 0;
-    ea_text sql;
+    uint64_t times = s->is_choosy ? FIRST_TIMES_CHOOSY : FIRST_TIMES, skip = s->skip, damaged = 0;
+    ea_text sql, step;
     int rc = 0;
     *ret_next_ns = INT64_MIN;
     ea_text_init(&sql);
+    ea_text_init(&step);
     while (!rc && !p->has_more && to >= s->from_ns) {
-        span last;
-        rc = find_span(c, s, to, times, &last, outcome, err);
-        if (rc || !last.is_known || outcome->ending != EC_ENDED_WHOLE)
-            break;
-        int64_t from = step_back(s, &last, times);
-        set_times(s, from, to, skip);
+        set_times(s, s->from_ns, to, skip);
         ea_text_clear(&sql);
+        ea_text_clear(&step);
+        write_step(s, times, &step);
         ea_text_printf(&sql,
                        "SELECT e.time, %s FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s ORDER BY 1 DESC, e.host, e.stream,"
                        " e.batch, e.position LIMIT %" PRIu64 " OFFSET ?3",
                        s->columns.data, s->table.data, s->where.len_bytes ? s->where.data : "", s->limit - p->rows + 1);
-        if (sql.failed) {
+        if (sql.failed || step.failed) {
             rc = ea_fail(err, EA_ENOMEM, "search for events");
             break;
         }
         ec_question q = question_of(c, s, sql.data, s->param_count, 0);
-        rc = ec_call_ask(c, &q, &(ec_listener){on_columns, on_event, p}, outcome, err);
+        q.first_sql = step.data;
+        p->has_step = 0;
+        rc = ec_call_ask(c, &q,
+                         &(ec_listener){.on_columns = on_columns, .on_row = on_event, .arg = p, .on_first = on_step},
+                         outcome, err);
         damaged = outcome->damaged > damaged ? outcome->damaged : damaged;
         if (is_no_table(rc, err)) { /* nothing of the class was ever stored */
             rc = 0;
             break;
         }
-        if (rc || outcome->ending != EC_ENDED_WHOLE || from == s->from_ns)
+        if (rc || outcome->ending != EC_ENDED_WHOLE || !p->has_step || p->from_ns <= s->from_ns)
             break;
-        to = from - 1;
+        to = p->from_ns - 1;
         skip = 0;
         times *= WIDER;
         if (!p->has_more && ea_monotonic_ns() > deadline && to >= s->from_ns) {
@@ -402,6 +388,7 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
     }
     outcome->damaged = damaged;
     ea_text_deinit(&sql);
+    ea_text_deinit(&step);
     return rc;
 }
 
@@ -479,6 +466,23 @@ static int on_tail_event(void *arg, size_t count, const ec_value *cells) {
     return 0;
 }
 
+/* When the last batch came, of those that are looked at. */
+typedef struct span {
+    int64_t end_ns;
+    int is_known;
+} span;
+
+static int on_span(void *arg, size_t count, const ec_value *cells) {
+    span *s = arg;
+    if (count && cells[0].type == EC_INT)
+        *s = (span){cells[0].i, 1};
+    return 0;
+}
+static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
+    (void)arg, (void)count, (void)names, (void)types;
+    return 0;
+}
+
 /* One look: what was received after *after_ns; moves it on. */
 static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea_err *err) {
     span last;
@@ -491,7 +495,8 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
                                 " ORDER BY received LIMIT ?2)",
                                 OWN_PARAMS, 1);
     last = (span){0};
-    int rc = ec_call_ask(c, &q, &(ec_listener){on_nothing, on_span, &last}, &outcome, err);
+    int rc =
+        ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_span, .arg = &last}, &outcome, err);
     if (rc || !last.is_known)
         return rc;
     set_times(s, *after_ns, last.end_ns, 0);
@@ -506,7 +511,8 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "follow events") : 0;
     if (!rc) {
         q = question_of(c, s, sql.data, s->param_count, 0);
-        rc = ec_call_ask(c, &q, &(ec_listener){on_columns, on_tail_event, &p}, &outcome, err);
+        rc = ec_call_ask(c, &q, &(ec_listener){.on_columns = on_columns, .on_row = on_tail_event, .arg = &p}, &outcome,
+                         err);
         if (is_no_table(rc, err))
             rc = 0;
     }
@@ -526,8 +532,8 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     int64_t after = ea_utc_ns();
     unsigned quiet = 0;
     int rc = read_search(c, &s, err);
-    if (!rc) /* before the answer begins */
-        rc = ec_call_may_see(c, s.host && *s.host ? s.host : NULL, err);
+    if (!rc && s.host && *s.host) /* before the answer begins */
+        rc = ec_call_may_see(c, s.host, err);
     if (rc) {
         deinit(&s);
         return rc;

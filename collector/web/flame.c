@@ -79,6 +79,7 @@ int ec_flame(ec_call *c, ea_err *err) {
     ec_profile *p = NULL;
     ec_profile_request q = {.store = c->options->store,
                             .hosts = hosts,
+                            .shown = ec_call_shown(c),
                             .pids = pids,
                             .has_other = (other_from && *other_from) || (other_to && *other_to),
                             .limit_stacks = STACKS_MAX,
@@ -97,8 +98,6 @@ int ec_flame(ec_call *c, ea_err *err) {
         rc = ec_param_time(c, "other_from", INT64_MIN, &q.other_from_utc_ns, err);
     if (!rc)
         rc = ec_param_time(c, "other_to", INT64_MAX, &q.other_to_utc_ns, err);
-    if (!rc && !q.host_count)
-        rc = ec_call_may_see(c, NULL, err);
     for (size_t i = 0; !rc && i < q.host_count; i++)
         rc = ec_call_may_see(c, hosts[i], err);
     if (!rc)

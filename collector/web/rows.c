@@ -206,7 +206,8 @@ int ec_rows_answer(ec_call *c, const ec_rows *q, ea_err *err) {
         c->type = "text/csv; charset=utf-8";
     else if (q->form == EC_FORM_JSONL)
         c->type = "application/x-ndjson";
-    int rc = ec_call_ask(c, &question, &(ec_listener){on_columns, on_row, &p}, &outcome, err);
+    int rc =
+        ec_call_ask(c, &question, &(ec_listener){.on_columns = on_columns, .on_row = on_row, .arg = &p}, &outcome, err);
     if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
         rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
     if (rc == EA_EUSAGE && q->is_empty_without_table && strncmp(err->message, "no such table", 13) == 0)

@@ -9,6 +9,7 @@
  * rebinding; no CORS; a POST must be JSON of our own origin), and scripts in what is shown (Content-Security-Policy).
  */
 #include "call.h"
+#include "guests.h"
 #include "platform.h"
 #include "tls.h"
 
@@ -80,7 +81,8 @@ struct ec_web {
     struct evhttp *http;
     struct event *wake;
     int wake_fd;
-    sender *calls; /* the loop's */
+    ec_guests *guests; /* the loop's; NULL without TLS */
+    sender *calls;     /* the loop's */
     ea_thread *loop;
 
     ea_mutex *mutex; /* guards all that follows, and what is in lanes */
@@ -359,13 +361,19 @@ static void audit_call(const sender *s, int status) {
 
 int ec_call_may_see(const ec_call *c, const char *host, ea_err *err) {
     if (c->token && !ec_token_sees(c->token, host))
-        return ea_fail(err, EA_EREFUSED, "this token reads hosts %s: name one of them as host", c->token->hosts);
+        return ea_fail(err, EA_EREFUSED, "this token reads hosts %s", c->token->hosts);
     return 0;
 }
 
+const char *ec_call_shown(const ec_call *c) {
+    return c->token && *c->token->hosts ? c->token->hosts : NULL;
+}
+
 int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *listener, ec_outcome *ret, ea_err *err) {
-    int rc = ec_call_may_see(c, question->host, err);
-    return rc ? rc : ec_ask(question, listener, &c->canceled, ret, err);
+    ec_question q = *question;
+    int rc = q.host ? ec_call_may_see(c, q.host, err) : 0;
+    q.shown = ec_call_shown(c);
+    return rc ? rc : ec_ask(&q, listener, &c->canceled, ret, err);
 }
 
 /* 0; 403 when the token is not good for this. */
@@ -788,6 +796,10 @@ static uint16_t port_of(evutil_socket_t fd) {
 static struct bufferevent *encrypted(struct event_base *events, void *arg) {
     const ec_web *w = arg;
     SSL *ssl = ec_tls_session(w->options.tls);
+    if (ssl && ec_guests_watch(w->guests, ssl)) {
+        SSL_free(ssl);
+        ssl = NULL;
+    }
     struct bufferevent *bev =
         ssl ? bufferevent_openssl_socket_new(events, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE) : NULL;
     if (bev)
@@ -810,8 +822,12 @@ static int start_http(ec_web *w, ea_err *err) {
     evhttp_set_timeout(w->http, TIMEOUT_S);
     evhttp_set_default_content_type(w->http, NULL);
     evhttp_set_gencb(w->http, on_request, w);
-    if (w->options.tls)
+    if (w->options.tls) {
+        int rc = ec_guests_create(&w->guests, w->events, w->options.counters, err);
+        if (rc)
+            return rc;
         evhttp_set_bevcb(w->http, encrypted, w);
+    }
     struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(w->http, w->host, w->port);
     if (!bound)
         return ea_fail(err, EA_EIO, "listen on %s for the dashboard", w->listen);
@@ -886,6 +902,7 @@ void ec_web_stop(ec_web *w) {
             ea_thread_join(w->lanes[i].threads[k]);
     if (w->http)
         evhttp_free(w->http);
+    ec_guests_destroy(w->guests);
     if (w->wake)
         event_free(w->wake);
     if (w->events)

@@ -1,0 +1,38 @@
+/* Patterns of names. See pattern.h. */
+#include "pattern.h"
+
+#include <string.h>
+
+/* One pattern of n bytes, in which * is any text, even none; letters of either case are alike, as in Windows' names. */
+static int fits(const char *pattern, size_t n, const char *name) {
+    const char *end = pattern + n, *star = NULL, *from = NULL;
+    while (*name) {
+        int a = pattern < end && *pattern >= 'A' && *pattern <= 'Z' ? *pattern + 32 : pattern < end ? *pattern : 0;
+        int b = *name >= 'A' && *name <= 'Z' ? *name + 32 : *name;
+        if (pattern < end && *pattern == '*') {
+            star = ++pattern;
+            from = name;
+        } else if (pattern < end && a == b) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star;
+            name = ++from;
+        } else {
+            return 0;
+        }
+    }
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
+}
+
+int ea_name_in(const char *patterns, const char *name) {
+    for (const char *at = patterns; *name && *at;) {
+        size_t n = strcspn(at, ",");
+        if (n && fits(at, n, name))
+            return 1;
+        at += n + (at[n] == ',');
+    }
+    return 0;
+}
