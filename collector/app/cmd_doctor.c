@@ -1,5 +1,6 @@
 /* etwcollector doctor: what is wrong, or will be soon, with a collector: its store, disk, certificates, clock, hosts.
  * Before it: main.c. After it: collector/store, state.db. Thread: the main one. */
+#include "alarms.h"
 #include "backup.h"
 #include "clock.h"
 #include "commands.h"
@@ -193,6 +194,43 @@ static void check_ledgers(report *r) {
         say(r, FINE, "ledger", "every ledger balances");
 }
 
+/* What the running collector saw: incidents that last, and how many were over within a day. */
+static void check_incidents(report *r, int64_t now_ns) {
+    static const char SQL[] = "SELECT host, kind, begin_utc_ns, text, end_utc_ns IS NULL FROM alarms WHERE"
+                              " ifnull(end_utc_ns, ?1) >= ?1 ORDER BY begin_utc_ns DESC";
+    ec_alarms *a = NULL;
+    sqlite3_stmt *st = NULL;
+    ea_err err = {0};
+    uint64_t open = 0, over = 0;
+    int code = SQLITE_DONE, rc = ec_alarms_open(&a, r->o->store, 0, &err);
+    if (!rc && sqlite3_prepare_v2(ec_alarms_database(a), SQL, -1, &st, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(&err, ec_alarms_database(a), "read the incidents");
+    if (!rc)
+        sqlite3_bind_int64(st, 1, now_ns - 86400 * S_NS);
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        int is_silence = strcmp((const char *)sqlite3_column_text(st, 1), "silent") == 0;
+        if (!sqlite3_column_int(st, 4)) {
+            over++;
+        } else if (++open <= TOLD_HOSTS) {
+            ea_text begin;
+            ea_text_init(&begin);
+            ea_text_utc_ns(&begin, sqlite3_column_int64(st, 2));
+            say(r, is_silence ? WARNING : WRONG, "incident", "%s: since %s: %.300s",
+                (const char *)sqlite3_column_text(st, 0), begin.failed ? "?" : begin.data,
+                (const char *)sqlite3_column_text(st, 3));
+            ea_text_deinit(&begin);
+        }
+    }
+    if (!rc && code != SQLITE_DONE)
+        rc = ec_fail_sqlite(&err, ec_alarms_database(a), "read the incidents");
+    sqlite3_finalize(st);
+    ec_alarms_close(a);
+    if (rc)
+        say(r, WRONG, "incident", "%s", err.message);
+    else
+        say(r, FINE, "incident", "%" PRIu64 " last, %" PRIu64 " were over within a day", open, over);
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     static const int CODES[] = {0, EXIT_WARNING, EXIT_WRONG};
     const options *o = arg;
@@ -211,6 +249,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         check_daemon(&r);
         check_hosts(&r, store, ea_utc_ns());
         check_ledgers(&r);
+        check_incidents(&r, ea_utc_ns());
     }
     ec_store_close(store);
     for (size_t i = 0; i < o->certificates.count; i++)

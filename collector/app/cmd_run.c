@@ -8,6 +8,7 @@
 #include "log.h"
 #include "platform.h"
 #include "tls.h"
+#include "watch.h"
 #include "web.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ typedef struct options {
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t retain_bytes, cpu_percent;
-    int64_t request_timeout, idle_timeout, hole_wait, retain_age, retain_interval;
+    int64_t request_timeout, idle_timeout, hole_wait, silent_after, retain_age, retain_interval;
     int web_tokens;
     int verify; /* index into VERIFY_CHOICES */
 } options;
@@ -203,6 +204,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
+    ec_watch *watch = NULL;
     web_parts web = {.web = NULL};
     reload reloading;
     ec_store_options so = {
@@ -256,7 +258,9 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes},
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
-    if (o->web)
+    ec_watch_options alarms = {.silent_ns = o->silent_after, .on_note = on_history_note, .arg = log};
+    rc = ec_watch_start(&watch, o->store, &alarms, err);
+    if (!rc && o->web)
         rc = start_web(&web, o, counters, log, err);
     if (!rc)
         rc = ec_ingest_start(&ingest, &io, err);
@@ -271,6 +275,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     }
     ec_ingest_stop(ingest);
     stop_web(&web);
+    ec_watch_stop(watch);
     ec_history_stop(history);
     ec_store_close(store);
     reload_close(&reloading);
@@ -433,6 +438,13 @@ static const ea_option OPTIONS[] = {
      .fallback = "30s",
      .min = 1000000,
      .help = "how long a missing batch is waited for before the state goes on without it"},
+    {.name = "silent-after",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, silent_after),
+     .fallback = "15m",
+     .min = INT64_C(1000000000),
+     .help = "an agent of which nothing has come for this is an incident, for a week"},
     {.name = "state-streams",
      .argument = "N",
      .type = EA_OPT_U64,

@@ -1,4 +1,5 @@
 /* The connection and what it may do. See sql.h. */
+#include "alarms.h"
 #include "sql_parts.h"
 
 #include "clock.h"
@@ -281,6 +282,7 @@ void ec_sql_close(ec_sql *s) {
     sqlite3_close(s->db);
     sqlite3_close(s->memory);
     ec_tables_close(s->state);
+    ec_alarms_close(s->alarms);
     ec_archive_close(s->archive);
     free(s->dir);
     free(s);

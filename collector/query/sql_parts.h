@@ -11,8 +11,9 @@ struct ec_sql {
     char *dir;
     ec_archive *archive;
     sqlite3 *db;
-    ec_tables *state; /* opened when a table of it is first used */
-    sqlite3 *memory;  /* the table of classes, filled when it is first used */
+    ec_tables *state;         /* opened when a table of it is first used */
+    struct ec_alarms *alarms; /* likewise */
+    sqlite3 *memory;          /* the table of classes, filled when it is first used */
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */

@@ -1,6 +1,7 @@
 /* Tables of what is known about machines and the store: each is a SELECT over the collector's own databases, with typed
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Before it: sql.c. After it: collector/state's and collector/store's tables. Thread: the connection's. */
+#include "alarms.h"
 #include "ledger.h"
 #include "map.h"
 #include "pattern.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum place { STORE, STATE, MEMORY };
+enum place { STORE, STATE, ALARMS, MEMORY };
 enum { COLUMNS_MAX = 32 };
 
 typedef struct spec {
@@ -191,6 +192,18 @@ static const spec SPECS[] = {
       {"left", EC_KIND_INT, "t.left_count"},
       {"right", EC_KIND_INT, "t.right_count"},
       {"text", EC_KIND_TEXT, "t.text"}}},
+    {"incidents", ALARMS,
+     "alarms t",
+     "t.alarm_id",
+     {{"host", EC_KIND_TEXT, "t.host"},
+      {"stream", EC_KIND_TEXT, "nullif(t.stream, '')"},
+      {"kind", EC_KIND_TEXT, "t.kind"},
+      {"family", EC_KIND_TEXT, "t.family"},
+      {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
+      {"end", EC_KIND_TIME, "t.end_utc_ns"},
+      {"left", EC_KIND_INT, "t.left_count"},
+      {"right", EC_KIND_INT, "t.right_count"},
+      {"text", EC_KIND_TEXT, "t.text"}}},
 };
 // clang-format on
 
@@ -271,6 +284,13 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
     return 0;
 }
 
+static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
+    int rc = s->alarms ? 0 : ec_alarms_open(&s->alarms, s->dir, 0, err);
+    if (!rc)
+        *ret = ec_alarms_database(s->alarms);
+    return rc;
+}
+
 static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
     static const char *const KINDS[] = {"event", "keyframe", "aggregate"};
     static const char *const SCHEMAS[] = {"known", "newer", "unknown"};
@@ -337,6 +357,8 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     int rc = 0;
     if (from->spec->place == STATE)
         rc = open_state(from->sql, &inner, &err);
+    else if (from->spec->place == ALARMS)
+        rc = open_alarms(from->sql, &inner, &err);
     else if (from->spec->place == MEMORY)
         rc = open_memory(from->sql, &inner, &err);
     else
@@ -418,7 +440,7 @@ static int close_cursor(sqlite3_vtab_cursor *base) {
 }
 
 static int has_host(const spec *s) {
-    return strcmp(s->columns[0].name, "host") == 0;
+    return s->columns[0].name && strcmp(s->columns[0].name, "host") == 0;
 }
 
 /* Whether who asks may see the row at hand. */

@@ -204,6 +204,10 @@ static int take_all(copying *c, ea_err *err) {
     join(to, c->to, "state.db");
     if (!rc && ea_path_exists(from))
         rc = copy_database(from, to, err);
+    join(from, c->store, "alarms.db");
+    join(to, c->to, "alarms.db");
+    if (!rc && ea_path_exists(from))
+        rc = copy_database(from, to, err);
     join(from, c->store, "index.db");
     join(to, c->to, "index.db");
     if (!rc)
@@ -317,7 +321,7 @@ static int count_segment(uint64_t number, void *arg) {
 }
 
 int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
-    static const char *const DATABASES[] = {"index.db", "state.db", "kept.db"};
+    static const char *const DATABASES[] = {"index.db", "state.db", "kept.db", "alarms.db"};
     char path[PATH_BYTES];
     ec_backup found = {0};
     verifying v = {.report = &found, .err = err};
@@ -351,7 +355,7 @@ static int copy_segment(uint64_t number, void *arg) {
 }
 
 int ec_store_restore(const char *from, const char *to, ec_backup *ret, ea_err *err) {
-    static const char *const FILES[] = {"index.db", "state.db", "kept.db", "tokens"};
+    static const char *const FILES[] = {"index.db", "state.db", "kept.db", "alarms.db", "tokens"};
     char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
     snprintf(made, sizeof made, "%s.restoring", to);
     join(path, from, MARK);

@@ -121,6 +121,7 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/classes", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/columns", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/alerts", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/incidents", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/blindness", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}/ledger", EC_LANE_QUESTION, ec_list},
     {0},

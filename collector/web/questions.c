@@ -40,20 +40,21 @@ const ec_fixed EC_LISTS[] = {
      "All machines in one line; silent: nothing came of them for a minute",
      "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
      " coalesce(sum(received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000), 0) AS silent,"
-     " (SELECT count(*) FROM alerts) AS alerts, (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches"
-     " FROM hosts",
+     " (SELECT count(*) FROM alerts) AS alerts, (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches,"
+     " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts",
      NULL,
      {{0}},
      1},
     {"/api/v1/hosts",
      "Machines: what came of each and when, gaps and alerts",
      "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"
-     " b AS MATERIALIZED (SELECT host, count(*) AS n, sum(batches) AS batches FROM blindness GROUP BY host)"
+     " b AS MATERIALIZED (SELECT host, count(*) AS n, sum(batches) AS batches FROM blindness GROUP BY host),"
+     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
      " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
      " h.received_last, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
-     " coalesce(b.batches, 0) AS missing_batches FROM hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = "
-     "h.host"
+     " coalesce(b.batches, 0) AS missing_batches, coalesce(i.n, 0) AS incidents FROM hosts h LEFT JOIN a ON a.host ="
+     " h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
      " WHERE h.host LIKE ?1 ESCAPE '\\'",
      "host",
      {{"q", EC_PARAM_LIKE, ""}},
@@ -63,7 +64,8 @@ const ec_fixed EC_LISTS[] = {
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
      " h.received_last, (SELECT count(*) FROM alerts) AS alerts, (SELECT count(*) FROM blindness) AS blind_periods,"
-     " (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches FROM hosts h WHERE h.host = ?1",
+     " (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches, (SELECT count(*) FROM incidents WHERE"
+     " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
      1},
@@ -222,6 +224,14 @@ const ec_fixed EC_LISTS[] = {
      " BETWEEN ?2 AND ?3",
      "time DESC",
      {ANY_HOST, RANGE},
+     0},
+    {"/api/v1/incidents",
+     "Machines that fell silent and ledgers that do not balance, with begin and end; without an end they last",
+     "SELECT host, stream, kind, family, begin, \"end\", \"left\", \"right\", text FROM incidents WHERE (?1 = '' OR "
+     "host ="
+     " ?1) AND " OVERLAPS " AND (?4 = 0 OR \"end\" IS NULL)",
+     "\"end\" IS NOT NULL, begin DESC",
+     {ANY_HOST, RANGE, {"open", EC_PARAM_NUMBER, "0"}},
      0},
     {"/api/v1/blindness",
      "Periods of which nothing came, of all machines",

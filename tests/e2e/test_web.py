@@ -12,6 +12,7 @@ import socket
 import time
 
 import harness
+import test_ledger
 import test_query_limits
 import web_world
 from web_world import HOLED, HOSTILE, MACHINE
@@ -321,8 +322,49 @@ def check_export(checks, web):
     checks.that(all(json.loads(r)["host"] == MACHINE for r in rows[:: max(1, len(rows) // 50)]), "exported rows")
 
 
+def check_incidents(env, checks, target):
+    """A host that falls silent and a ledger that does not balance are kept with begin, numbers and end, over restarts; doctor tells those that last."""
+    batches = web_world.captured(env, env.folder / "office.etl", "wrong")
+
+    def more_delivered(counts):
+        counts[test_ledger.EVENTS_DELIVERED] += 7
+
+    def found(web, kind, host, is_open):
+        return [i for i in web.get("incidents", host=host, limit=1000)["items"] if i["kind"] == kind and (i["end"] is None) == is_open]
+
+    batches[2] = test_ledger.with_ledger(batches[2], more_delivered)
+    target.extra += ["--silent-after", "2s"]
+    target.start()
+    web = web_world.Web(target)
+    test_ledger.upload(env, target, "wrong", batches[:3])
+    harness.wait_until(lambda: found(web, "silent", MACHINE, True) and found(web, "delivered", "wrong", True), "two incidents", 60)
+    silent, wrong = found(web, "silent", MACHINE, True)[0], found(web, "delivered", "wrong", True)[0]
+    heard = web.get(f"hosts/{MACHINE}")["received_last"]
+    checks.that(silent["begin"] == heard and silent["left"] > silent["right"] == 2, f"a silence since {heard}: {silent}")
+    checks.equal(wrong["left"] - wrong["right"], 7, f"sides of the equation: {wrong}")
+    over = found(web, "delivered", HOLED, False)
+    checks.that(over and over[0]["left"] - over[0]["right"] == 7, f"a ledger that did not balance for a while: {over}")
+    fleet = web.get("fleet")
+    checks.equal(fleet["incidents"], len(web.get("incidents", open=1, limit=1000)["items"]), "incidents that last")
+    checks.that(next(h for h in web.get("hosts")["items"] if h["host"] == MACHINE)["incidents"] >= 1, "incidents of a machine")
+    told = json.loads(env.run([env.collector, "doctor", "--store", target.store, "--json"], check=False).stdout)["checks"]
+    told = [c for c in told if c["check"] == "incident"]
+    checks.that(any(c["verdict"] == "warning" and MACHINE in c["text"] for c in told) and any(c["verdict"] == "wrong" and "wrong: since" in c["text"] for c in told),
+                f"what doctor tells: {told}")
+    target.stop()
+    target.start()
+    web = web_world.Web(target)
+    test_ledger.upload(env, target, "wrong", batches[3:])
+    env.replay([env.folder / "office.etl"], target, agent=MACHINE, spool=env.folder / "spool-again")
+    harness.wait_until(lambda: not found(web, "delivered", "wrong", True) and [i for i in found(web, "silent", MACHINE, False) if i["begin"] == heard],
+                       "the end of both", 60)
+    ended = found(web, "delivered", "wrong", False)
+    checks.that([i["begin"] for i in ended] == [wrong["begin"]] and ended[0]["end"] > ended[0]["begin"], f"the same incident, ended: {ended}")
+    checks.equal(len([i for i in found(web, "silent", MACHINE, False) if i["begin"] == heard]), 1, "the silence is kept once")
+
+
 def test(env, checks, _):
-    env.make_certificates([MACHINE, HOSTILE, HOLED, "late", "busy"])
+    env.make_certificates([MACHINE, HOSTILE, HOLED, "late", "busy", "wrong"])
     target = web_world.collector(env)
     web = web_world.Web(target)
     harness.wait_until(lambda: web.ask("/api/v1/fleet")[0] == 200, "tables of machines", 60)
@@ -342,6 +384,8 @@ def test(env, checks, _):
     check_export(checks, web)
     check_tail(env, checks, web, env.folder / "office.etl")
     check_load(env, checks, web, env.folder / "office.etl")
+    target.stop()
+    check_incidents(env, checks, target)
     target.stop()
 
 

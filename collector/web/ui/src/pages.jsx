@@ -13,10 +13,11 @@ const plural = (n, word, end = 's') => `${n} ${word}${n === 1 ? '' : end}`;
 function health(h, now) {
   const age = now - toMs(h.received_last);
   const words = [];
+  if (h.incidents) words.push(plural(h.incidents, 'incident'));
   if (h.alerts) words.push(plural(h.alerts, 'alert'));
   if (h.missing_batches) words.push(`${plural(h.missing_batches, 'batch', 'es')} missing`);
   if (age > SILENT_MS) words.push(`silent for ${age > 86400e3 ? Math.round(age / 86400e3) + ' d' : age > 3600e3 ? Math.round(age / 3600e3) + ' h' : Math.round(age / 60e3) + ' min'}`);
-  return { bad: h.alerts || h.missing_batches, silent: age > SILENT_MS, text: words.join(', ') || 'well' };
+  return { bad: h.incidents || h.alerts || h.missing_batches, silent: age > SILENT_MS, text: words.join(', ') || 'well' };
 }
 
 // Events a second between two answers, or since the beginning when there is only one.
@@ -67,7 +68,7 @@ export function Fleet({ view }) {
     <h1>Fleet</h1>
     {f && <ul class="tiles">
       <li><b>{count(f.hosts)}</b> machines</li><li><b>{count(f.events)}</b> events</li><li><b>{bytes(f.bytes)}</b> stored</li>
-      <li class={f.silent ? 'bad' : ''}><b>{count(f.silent)}</b> silent</li><li class={f.alerts ? 'bad' : ''}><b>{count(f.alerts)}</b> alerts</li>
+      <li class={f.silent ? 'bad' : ''}><b>{count(f.silent)}</b> silent</li><li class={f.incidents ? 'bad' : ''}><b>{count(f.incidents)}</b> incidents</li><li class={f.alerts ? 'bad' : ''}><b>{count(f.alerts)}</b> alerts</li>
       <li class={f.missing_batches ? 'bad' : ''}><b>{count(f.missing_batches)}</b> batches missing</li>
     </ul>}
     <div class="tools">
@@ -79,7 +80,18 @@ export function Fleet({ view }) {
     {groups ? groups.map(([name, hosts]) => <Table label={`Machines: ${name}`} caption={`${name} (${hosts.length})`} columns={columns} rows={hosts} view={view} />)
       : list.data?.items.length ? <Table label="Machines" columns={columns} rows={list.data.items} view={view} /> : null}
     <Pages view={view} data={list.data} />
+    <Incidents view={view} what="Incidents" params={{ limit: 20 }} />
   </>;
+}
+
+// What the collector saw: machines that fell silent, ledgers that do not balance. Those that last come first.
+function Incidents({ view, what, params }) {
+  const s = useApi(url('incidents', params), 10000);
+  return <section><h2>{what}</h2><Notice state={s} empty="none" />
+    {s.data?.items.length ? <Table label={what} rows={s.data.items} columns={[TIME('begin', 'Begin'), { title: 'End', show: (r) => (r.end ? shortTime(r.end) : 'it lasts') },
+      { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' }, { title: 'Left', name: 'left', right: true },
+      { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}
+    {s.data?.next && <p class="note">and older ones: <Link to={{ page: 'ledger', host: view.host }}>Ledger</Link></p>}</section>;
 }
 
 // ---- Process ----
@@ -343,6 +355,7 @@ export function Ledger({ view }) {
     <h1>Ledger</h1>
     <p class="note">Every event that an agent was handed is in exactly one state. What its numbers do not explain is an alert; what never came is a blind period.</p>
     <div class="tools"><Search name="host" label="Machine" view={view} placeholder="the whole name" hotkey="/" /></div>
+    <Incidents view={view} what="Incidents" params={{ host: view.host, ...rangeOf(view), limit: 100 }} />
     <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
       {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
         { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>

@@ -1,0 +1,134 @@
+/* See alarms.h. */
+#include "alarms.h"
+
+#include "platform.h"
+#include "tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUSY_MS = 5000 };
+
+/* look: 1 since the look at hand says that it holds */
+static const char SCHEMA[] =
+    "CREATE TABLE IF NOT EXISTS alarms(alarm_id INTEGER PRIMARY KEY, host TEXT NOT NULL, stream TEXT NOT NULL,"
+    " kind TEXT NOT NULL, family TEXT NOT NULL, begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER,"
+    " left_count INTEGER NOT NULL, right_count INTEGER NOT NULL, text TEXT NOT NULL, look INTEGER NOT NULL,"
+    " UNIQUE(host, stream, kind, family, begin_utc_ns));"
+    "CREATE INDEX IF NOT EXISTS alarms_open ON alarms(host, stream, kind, family) WHERE end_utc_ns IS NULL;";
+
+#define KEY " host = ?1 AND stream = ?2 AND kind = ?3 AND family = ?4"
+enum which { GO_ON, ADD, ADD_OVER, COUNT };
+static const char *const STATEMENTS[COUNT] = {
+    [GO_ON] =
+        "UPDATE alarms SET look = 1, left_count = ?6, right_count = ?7, text = ?8 WHERE" KEY " AND end_utc_ns IS NULL",
+    [ADD] = "INSERT OR IGNORE INTO alarms VALUES(NULL, ?1, ?2, ?3, ?4, ?5, NULL, ?6, ?7, ?8, 1)",
+    [ADD_OVER] =
+        "INSERT INTO alarms SELECT NULL, ?1, ?2, ?3, ?4, ?5, ?9, ?6, ?7, ?8, 1 WHERE NOT EXISTS"
+        " (SELECT 1 FROM alarms WHERE" KEY " AND (end_utc_ns IS NULL OR end_utc_ns >= ?5 OR begin_utc_ns = ?5))",
+};
+
+struct ec_alarms {
+    sqlite3 *db;
+    sqlite3_stmt *statements[COUNT];
+};
+
+static int exec(ec_alarms *a, const char *sql, ea_err *err) {
+    return sqlite3_exec(a->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, a->db, "keep incidents");
+}
+
+int ec_alarms_open(ec_alarms **ret, const char *dir, int writable, ea_err *err) {
+    char path[1200];
+    ec_alarms *a = calloc(1, sizeof *a);
+    if (!a || snprintf(path, sizeof path, "%s/alarms.db", dir) >= (int)sizeof path) {
+        free(a);
+        return ea_fail(err, EA_ENOMEM, "open the incidents of %s", dir);
+    }
+    int is_there = writable || ea_path_exists(path);
+    int flags = SQLITE_OPEN_NOMUTEX | (writable   ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                                       : is_there ? SQLITE_OPEN_READONLY
+                                                  : SQLITE_OPEN_READWRITE);
+    int rc = 0;
+    if (sqlite3_open_v2(is_there ? path : ":memory:", &a->db, flags, NULL) != SQLITE_OK)
+        rc = a->db ? ec_fail_sqlite(err, a->db, "open the incidents") : ea_fail(err, EA_ENOMEM, "open the incidents");
+    if (!rc)
+        sqlite3_busy_timeout(a->db, BUSY_MS);
+    if (!rc && (writable || !is_there))
+        rc = exec(a, SCHEMA, err);
+    for (int i = 0; !rc && writable && i < COUNT; i++)
+        if (sqlite3_prepare_v2(a->db, STATEMENTS[i], -1, &a->statements[i], NULL) != SQLITE_OK)
+            rc = ec_fail_sqlite(err, a->db, "keep incidents");
+    if (rc) {
+        ec_alarms_close(a);
+        return rc;
+    }
+    *ret = a;
+    return 0;
+}
+
+void ec_alarms_close(ec_alarms *a) {
+    if (!a)
+        return;
+    for (int i = 0; i < COUNT; i++)
+        sqlite3_finalize(a->statements[i]);
+    sqlite3_close(a->db);
+    free(a);
+}
+
+sqlite3 *ec_alarms_database(ec_alarms *a) {
+    return a->db;
+}
+
+/* The rows that changed, or an error. end_utc_ns: of ADD_OVER. */
+static int run(ec_alarms *a, enum which which, const ec_alarm *alarm, const int64_t *end_utc_ns, ea_err *err) {
+    sqlite3_stmt *st = a->statements[which];
+    const char *const texts[] = {alarm->host, alarm->stream, alarm->kind, alarm->family};
+    for (int i = 0; i < 4; i++)
+        sqlite3_bind_text(st, i + 1, texts[i], -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 5, alarm->begin_utc_ns);
+    sqlite3_bind_int64(st, 6, (sqlite3_int64)alarm->left);
+    sqlite3_bind_int64(st, 7, (sqlite3_int64)alarm->right);
+    sqlite3_bind_text(st, 8, alarm->text, -1, SQLITE_STATIC);
+    if (end_utc_ns)
+        sqlite3_bind_int64(st, 9, *end_utc_ns);
+    int code = sqlite3_step(st), rc = code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, a->db, "keep an incident");
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return rc ? rc : sqlite3_changes(a->db);
+}
+
+int ec_alarms_begin(ec_alarms *a, ea_err *err) {
+    int rc = exec(a, "BEGIN IMMEDIATE", err);
+    return rc ? rc : exec(a, "UPDATE alarms SET look = 0 WHERE look <> 0", err);
+}
+
+int ec_alarms_holds(ec_alarms *a, const ec_alarm *alarm, int only_open, ea_err *err) {
+    int rc = run(a, GO_ON, alarm, NULL, err);
+    if (rc || only_open)
+        return rc < 0 ? rc : 0;
+    return run(a, ADD, alarm, NULL, err);
+}
+
+int ec_alarms_held(ec_alarms *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err) {
+    return run(a, ADD_OVER, alarm, &end_utc_ns, err);
+}
+
+int ec_alarms_end(ec_alarms *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err) {
+    char sql[400];
+    snprintf(sql, sizeof sql, "UPDATE alarms SET end_utc_ns = %lld WHERE end_utc_ns IS NULL AND look = 0",
+             (long long)now_utc_ns);
+    int rc = exec(a, sql, err);
+    if (!rc)
+        *ret_ended = (uint64_t)sqlite3_changes(a->db);
+    snprintf(sql, sizeof sql,
+             "DELETE FROM alarms WHERE end_utc_ns IS NOT NULL AND alarm_id <= (SELECT alarm_id FROM alarms WHERE"
+             " end_utc_ns IS NOT NULL ORDER BY alarm_id DESC LIMIT 1 OFFSET %d)",
+             EC_ALARMS_KEPT);
+    if (!rc)
+        rc = exec(a, sql, err);
+    return rc ? rc : exec(a, "COMMIT", err);
+}
+
+void ec_alarms_undo(ec_alarms *a) {
+    (void)sqlite3_exec(a->db, "ROLLBACK", NULL, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+/* See watch.h. */
+#include "watch.h"
+
+#include "alarms.h"
+#include "clock.h"
+#include "ledger.h"
+#include "platform.h"
+#include "store.h"
+#include "tables.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEDGERS_MAX = 1000, FAMILY_BYTES = 64, STREAM_BYTES = 2 * EA_STREAM_ID_BYTES + 1 };
+static const int64_t S_NS = INT64_C(1000000000), LOOK_NS = 10 * INT64_C(1000000000);
+static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
+
+struct ec_watch {
+    ec_watch_options options;
+    char *dir;
+    ec_alarms *alarms;    /* the thread's */
+    int64_t begin_utc_ns; /* of the watch */
+    char said[600];       /* the last error that was told */
+    ea_thread *thread;
+    ea_mutex *mutex;
+    ea_cond *changed;
+    int quit; /* guarded by the mutex */
+};
+
+static void tell(const ec_watch *w, const char *text) {
+    if (w->options.on_note)
+        w->options.on_note(w->options.arg, text);
+}
+
+/* rc of ec_alarms_holds or ec_alarms_held: what is new is told. 0 or an error. */
+static int told(const ec_watch *w, int rc, const ec_alarm *alarm) {
+    char line[700];
+    if (rc != 1)
+        return rc;
+    snprintf(line, sizeof line, "incident: %s: %.400s", alarm->host, alarm->text);
+    tell(w, line);
+    return 0;
+}
+
+/* ---- hosts ---- */
+
+static int look_at_hosts(ec_watch *w, int64_t now_ns, ea_err *err) {
+    ec_store *store = NULL;
+    sqlite3_stmt *st = NULL;
+    int code = SQLITE_DONE, rc = ec_store_open(&store, w->dir, &(ec_store_options){0}, err);
+    if (rc)
+        return rc;
+    sqlite3 *db = ec_store_database(store);
+    if (sqlite3_prepare_v2(db, "SELECT agent, max(received_last_utc_ns) AS last FROM streams GROUP BY agent", -1, &st,
+                           NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(err, db, "read the streams");
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        const char *host = (const char *)sqlite3_column_text(st, 0);
+        int64_t last = sqlite3_column_int64(st, 1), age = now_ns - last;
+        char text[160];
+        if (!host || age <= w->options.silent_ns || age > GONE_NS)
+            continue;
+        snprintf(text, sizeof text, "nothing has come for %" PRId64 " s", age / S_NS);
+        ec_alarm alarm = {.host = host,
+                          .stream = "",
+                          .kind = "silent",
+                          .family = "",
+                          .begin_utc_ns = last,
+                          .left = (uint64_t)(age / S_NS),
+                          .right = (uint64_t)(w->options.silent_ns / S_NS),
+                          .text = text};
+        /* while this collector was away nobody could be heard: agents get their time first */
+        rc = told(w, ec_alarms_holds(w->alarms, &alarm, now_ns - w->begin_utc_ns <= w->options.silent_ns, err), &alarm);
+    }
+    if (!rc && code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, db, "read the streams");
+    sqlite3_finalize(st);
+    ec_store_close(store);
+    return rc;
+}
+
+/* ---- ledgers ---- */
+
+/* The last numbers of a stream, of one family or of the whole. */
+typedef struct numbers {
+    const char *family;
+    uint64_t values[EA_COUNTER_COUNT], whole[EA_COUNTER_COUNT];
+} numbers;
+
+static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
+    numbers *n = arg;
+    enum ea_counter c = ec_counter_of(counter);
+    if (c == EA_COUNTER_COUNT)
+        return 0;
+    if (!*family)
+        n->whole[c] = value;
+    if (strcmp(family, n->family) == 0)
+        n->values[c] = value;
+    return 0;
+}
+
+/* Whether the equation of an alert does not hold in the stream's last numbers, and these: 1, 0, or an error. */
+static int is_unbalanced(ec_tables *t, int64_t fold_id, uint64_t stored, enum ec_alert_kind kind, const char *family,
+                         uint64_t *ret_left, uint64_t *ret_right, ea_err *err) {
+    numbers n = {.family = family};
+    uint64_t elsewhere = 0, left = 0, right = 0;
+    if (kind > EC_ALERT_STORED)
+        return 0; /* of a moment */
+    int rc = ec_ledger_each_last(t, fold_id, INT64_MAX, take_value, &n, err);
+    if (rc)
+        return rc;
+    if (kind == EC_ALERT_STORED) {
+        rc = ec_ledger_elsewhere(t, fold_id, INT64_MAX, n.whole, &elsewhere, err);
+        if (rc || ec_ledger_is_stored(stored, elsewhere, n.whole))
+            return rc;
+        *ret_left = stored;
+        *ret_right = n.whole[EA_COUNT_events_acknowledged];
+        return 1;
+    }
+    ec_ledger_sides(kind, n.values, &left, &right);
+    if (left == right)
+        return 0;
+    *ret_left = left;
+    *ret_right = right;
+    return 1;
+}
+
+/* The newest alert of a stream's equation: it holds still, or it held. */
+static int look_at_alert(ec_watch *w, ec_tables *t, sqlite3_stmt *st, int64_t now_ns, ea_err *err) {
+    uint32_t kind = (uint32_t)sqlite3_column_int64(st, 5);
+    const char *host = (const char *)sqlite3_column_text(st, 1), *stream = (const char *)sqlite3_column_text(st, 2),
+               *family = (const char *)sqlite3_column_text(st, 4), *text = (const char *)sqlite3_column_text(st, 9);
+    ec_alarm alarm = {.host = host ? host : "",
+                      .stream = stream ? stream : "",
+                      .kind = ec_alert_name(kind),
+                      .family = family ? family : "",
+                      .begin_utc_ns = sqlite3_column_int64(st, 6),
+                      .left = (uint64_t)sqlite3_column_int64(st, 7),
+                      .right = (uint64_t)sqlite3_column_int64(st, 8),
+                      .text = text ? text : ""};
+    int rc = is_unbalanced(t, sqlite3_column_int64(st, 0), (uint64_t)sqlite3_column_int64(st, 3),
+                           (enum ec_alert_kind)kind, alarm.family, &alarm.left, &alarm.right, err);
+    if (rc < 0)
+        return rc;
+    if (rc)
+        return told(w, ec_alarms_holds(w->alarms, &alarm, 0, err), &alarm);
+    return told(w, ec_alarms_held(w->alarms, &alarm, kind > EC_ALERT_STORED ? alarm.begin_utc_ns : now_ns, err),
+                &alarm);
+}
+
+static int look_at_ledgers(ec_watch *w, int64_t now_ns, ea_err *err) {
+    static const char SQL[] =
+        "SELECT s.stream, s.host, lower(hex(s.id)), s.event_count, a.family, a.kind, a.utc_ns, a.left_count,"
+        " a.right_count, a.text, max(a.number) FROM alerts a JOIN streams s ON s.stream = a.stream WHERE a.kind <= ?1"
+        " GROUP BY a.stream, a.kind, a.family LIMIT ?2";
+    ec_tables *t = NULL;
+    sqlite3_stmt *st = NULL;
+    int code = SQLITE_DONE, rc = ec_tables_open(&t, w->dir, 0, err);
+    if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
+        return 0; /* the tables are not made yet */
+    sqlite3 *db = rc ? NULL : ec_tables_database(t);
+    if (!rc && (sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK ||
+                sqlite3_prepare_v2(db, SQL, -1, &st, NULL) != SQLITE_OK))
+        rc = ec_fail_sqlite(err, db, "read the alerts");
+    if (!rc) {
+        sqlite3_bind_int(st, 1, EC_ALERT_UNREADABLE);
+        sqlite3_bind_int(st, 2, LEDGERS_MAX);
+    }
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW)
+        rc = look_at_alert(w, t, st, now_ns, err);
+    if (!rc && code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, db, "read the alerts");
+    sqlite3_finalize(st);
+    ec_tables_close(t);
+    return rc;
+}
+
+/* ---- the thread ---- */
+
+static void look(ec_watch *w) {
+    ea_err err = {0};
+    int64_t now_ns = ea_utc_ns();
+    uint64_t ended = 0;
+    char line[80];
+    int rc = ec_alarms_begin(w->alarms, &err);
+    if (!rc)
+        rc = look_at_hosts(w, now_ns, &err);
+    if (!rc)
+        rc = look_at_ledgers(w, now_ns, &err);
+    if (!rc)
+        rc = ec_alarms_end(w->alarms, now_ns, &ended, &err);
+    if (rc) {
+        ec_alarms_undo(w->alarms);
+        if (strcmp(w->said, err.message) != 0)
+            tell(w, err.message);
+    }
+    snprintf(w->said, sizeof w->said, "%s", rc ? err.message : "");
+    if (ended) {
+        snprintf(line, sizeof line, "incident: %" PRIu64 " are over", ended);
+        tell(w, line);
+    }
+}
+
+static void watch(void *arg) {
+    ec_watch *w = arg;
+    int64_t every = w->options.silent_ns / 4 < LOOK_NS ? w->options.silent_ns / 4 : LOOK_NS;
+    ea_mutex_lock(w->mutex);
+    while (!w->quit) {
+        (void)ea_cond_wait_for(w->changed, w->mutex, every);
+        if (w->quit)
+            break;
+        ea_mutex_unlock(w->mutex);
+        look(w);
+        ea_mutex_lock(w->mutex);
+    }
+    ea_mutex_unlock(w->mutex);
+}
+
+int ec_watch_start(ec_watch **ret, const char *dir, const ec_watch_options *options, ea_err *err) {
+    ec_watch *w = calloc(1, sizeof *w);
+    if (!w || !(w->dir = strdup(dir))) {
+        free(w);
+        return ea_fail(err, EA_ENOMEM, "watch the hosts");
+    }
+    w->options = *options;
+    w->begin_utc_ns = ea_utc_ns();
+    int rc = ec_alarms_open(&w->alarms, dir, 1, err);
+    if (!rc)
+        rc = ea_mutex_create(&w->mutex, err);
+    if (!rc)
+        rc = ea_cond_create(&w->changed, err);
+    if (!rc)
+        rc = ea_thread_start(&w->thread, "watch", watch, w, err);
+    if (rc) {
+        ec_watch_stop(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+void ec_watch_stop(ec_watch *w) {
+    if (!w)
+        return;
+    if (w->thread) {
+        ea_mutex_lock(w->mutex);
+        w->quit = 1;
+        ea_cond_broadcast(w->changed);
+        ea_mutex_unlock(w->mutex);
+        ea_thread_join(w->thread);
+    }
+    ea_cond_destroy(w->changed);
+    ea_mutex_destroy(w->mutex);
+    ec_alarms_close(w->alarms);
+    free(w->dir);
+    free(w);
+}
