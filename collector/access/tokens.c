@@ -1,8 +1,8 @@
 /* Tokens. See tokens.h. */
 #include "tokens.h"
 
-#include "platform.h"
 #include "pattern.h"
+#include "platform.h"
 #include "text.h"
 
 #include <inttypes.h>
