@@ -11,14 +11,23 @@
 #include "spool.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STATUS_MAX = EA_CONFIG_MAX_BYTES };
 
+enum { STOP_POLL_NS = 50 * 1000 * 1000 };
+
+static atomic_int stop_asked; /* any thread's signal handler sets it */
+static void on_stop(void) {
+    atomic_store(&stop_asked, 1);
+}
+
 typedef struct options {
-    const char *file;
+    const char *file, *output;
+    int64_t every;
     int json, metrics, open_metrics;
 } options;
 
@@ -333,22 +342,62 @@ static int look(const options *o, ea_text *t, int *ret_runs, ea_err *err) {
     return rc;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
-    ea_err err = {0};
+/* What there is to say of an agent that has no status: as metrics that it does not run, so that an alarm can be raised.
+ */
+static int put_absence(const options *o, ea_text *t) {
+    if (!o->metrics && !o->open_metrics)
+        return 0;
+    ea_text_clear(t);
+    ea_exposition_head(t, o->open_metrics, "etwagent_up", EA_GAUGE, "1 while the agent runs");
+    ea_text_str(t, "etwagent_up 0\n");
+    ea_exposition_end(t, o->open_metrics);
+    return 1;
+}
+
+static int put_out(const options *o, const ea_text *t, ea_err *err) {
+    if (t->failed)
+        return ea_fail(err, EA_ENOMEM, "print");
+    if (o->output)
+        return ea_path_write_all(o->output, t->data, t->len_bytes, 0, err);
+    if (fwrite(t->data, 1, t->len_bytes, stdout) != t->len_bytes || fflush(stdout))
+        return ea_fail(err, EA_EIO, "write to standard output");
+    return 0;
+}
+
+static int say(const options *o, int *ret_runs, ea_err *err) {
     ea_text t;
-    int runs = 0;
+    ea_text_init(&t);
+    int rc = look(o, &t, ret_runs, err);
+    if (rc && o->every && put_absence(o, &t))
+        rc = 0;
+    if (!rc)
+        rc = put_out(o, &t, err);
+    ea_text_deinit(&t);
+    return rc;
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    int runs = 0, rc = 0;
     (void)operand_count;
     (void)operands;
-    ea_text_init(&t);
-    int rc = look(arg, &t, &runs, &err);
-    if (!rc && t.failed)
-        rc = ea_fail(&err, EA_ENOMEM, "print");
-    if (!rc && (fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout)))
-        rc = ea_fail(&err, EA_EIO, "write to standard output");
-    ea_text_deinit(&t);
+    if (o->every && !o->output)
+        rc = ea_fail(&err, EA_EUSAGE, "--every: needs --output");
+    if (o->every)
+        ea_on_stop(on_stop);
+    if (!rc)
+        rc = say(o, &runs, &err);
+    for (int64_t next = ea_monotonic_ns() + o->every; !rc && o->every && !stop_asked;) {
+        ea_sleep_ns(STOP_POLL_NS);
+        if (ea_monotonic_ns() < next)
+            continue;
+        next += o->every;
+        rc = say(o, &runs, &err);
+    }
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
-    return rc ? ea_exit_code(rc) : !runs;
+    return rc ? ea_exit_code(rc) : !runs && !o->every;
 }
 
 const ea_command ea_cmd_status = {
@@ -360,7 +409,8 @@ const ea_command ea_cmd_status = {
         "named pipe,\nunless --file is given. Exit code 0: it runs, or waits for its configuration (and says for "
         "what); 1: it does not, or has not said so in time.\nFor "
         "node_exporter or windows_exporter, whose textfile collector reads files in a folder:\n\n"
-        "  etwagent status --metrics > etwagent.prom",
+        "  etwagent status --metrics --output FOLDER/etwagent.prom --every 15s\n\n"
+        "replaces the file as a whole, until it is stopped; while there is no status it says etwagent_up 0.",
     .options = (const ea_option[]){{.name = "file",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,
@@ -378,6 +428,17 @@ const ea_command ea_cmd_status = {
                                     .type = EA_OPT_FLAG,
                                     .offset = offsetof(options, open_metrics),
                                     .help = "... of OpenMetrics"},
+                                   {.name = "output",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, output),
+                                    .help = "put it there instead, replacing the file as a whole"},
+                                   {.name = "every",
+                                    .argument = "TIME",
+                                    .type = EA_OPT_DURATION,
+                                    .offset = offsetof(options, every),
+                                    .min = 1000000000,
+                                    .help = "... again and again, so often, until Ctrl-C"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,

@@ -5,6 +5,7 @@ usage: test_prometheus.py --build DIR [--soak] [--keep]
 """
 import http.client
 import json
+import pathlib
 import re
 import shutil
 import socket
@@ -169,6 +170,7 @@ def test(env, checks, _):
     checks.that(check_open_metrics(checks, text, "the collector") > 100, "samples of OpenMetrics")
     collector.stop()
     check_agent(env, checks)
+    check_compose(checks)
 
 
 def check_agent(env, checks):
@@ -186,6 +188,52 @@ def check_agent(env, checks):
     checks.that("etwagent_start_time_seconds 1000000000.000\n" in text and "etwagent_spool_size_bytes 4096\n" in text, text[:900])
     text = env.run([env.agent, "status", "--file", status, "--open-metrics"], check=False).stdout
     checks.that(check_open_metrics(checks, text, "the agent") > 15, "samples of the agent")
+    check_agent_file(env, checks, status, example)
+
+
+def check_agent_file(env, checks, status, example):
+    """The file for the textfile collector: whole whenever it is read, new when the status is, and there without an agent."""
+    output = env.folder / "textfile" / "etwagent.prom"
+    output.parent.mkdir()
+    status.unlink()
+    checks.equal(env.run([env.agent, "status", "--every", "1s"], check=False).returncode, 2, "--every without --output")
+    process = subprocess.Popen([env.agent, "status", "--file", status, "--metrics", "--output", output, "--every", "1s"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        harness.wait_until(lambda: output.exists() and output.read_text().endswith("etwagent_up 0\n"), "a file that says that no agent runs", 30)
+        promtool(checks, ["check", "metrics"], "check metrics without an agent", output.read_text())
+        status.write_text(example)
+        seen = set()
+
+        def has_numbers():
+            seen.add(output.read_text())
+            return "etwagent_spool_size_bytes 4096\n" in output.read_text()
+        harness.wait_until(has_numbers, "the agent's numbers", 30)
+        checks.that(all(text.endswith("\n") and text.startswith("# ") for text in seen), "a file that is not whole")
+    finally:
+        process.terminate()
+        said = process.communicate(timeout=30)[0]
+    checks.equal((process.returncode, said), (0, b""), "the end of status --every")
+    checks.equal([f.name for f in output.parent.iterdir()], ["etwagent.prom"], "files that are left")
+
+
+def check_compose(checks):
+    """What the compose file mounts is there, and holds what Prometheus and Grafana are told to read."""
+    folder = harness.ROOT / "config/grafana"
+    text = (folder / "compose.yaml").read_text()
+    mounts = dict(re.findall(r"^ +- (\.[^:\s]+):([^:\s]+):ro$", text, re.M))
+    checks.equal(set(mounts), {"../prometheus", "./provisioning", "./dashboards"}, "what is mounted from here")
+    config = re.search(r"--config\.file=(\S+?)[,\]]", text).group(1)
+    inside = {target: (folder / source).resolve() for source, target in mounts.items()}
+    def here(path):
+        return next((at / pathlib.PurePosixPath(path).relative_to(target) for target, at in inside.items() if path.startswith(target)), None)
+    checks.that(here(config) and here(config).is_file(), f"Prometheus' configuration {config}")
+    rules = re.search(r"rule_files:\n +- (\S+)", here(config).read_text()).group(1)
+    checks.that((here(config).parent / rules).is_file(), f"Prometheus' rules {rules}")
+    provider = (inside["/etc/grafana/provisioning"] / "dashboards/etwagent.yaml").read_text()
+    checks.that(list(here(re.search(r"path: ([^}\s]+)", provider).group(1)).glob("*.json")), "Grafana's dashboards")
+    images = re.findall(r"image: (\S+)", text)
+    checks.that(len(images) == 2 and all(re.fullmatch(r"docker\.io/[\w/-]+:v?\d+\.\d+\.\d+", image) for image in images), f"images with a version: {images}")
 
 
 if __name__ == "__main__":
