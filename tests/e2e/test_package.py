@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The collector's Debian package: what is in it and how it belongs, the program out of it runs with the packaged
-configuration's options, and systemd (where it is installed) finds nothing wrong with the unit.
+configuration's options, and systemd (where it is installed) finds nothing wrong with the unit. What cmake installs, and
+config/collector.yaml with all that stands in its comments.
 
 usage: test_package.py --build DIR"""
 import os
+import re
 import shutil
 import subprocess
 
@@ -13,6 +15,48 @@ MOST_EXPOSED = 30  # of 100, as systemd-analyze security counts; 100 is a servic
 FILES = {"./usr/bin/etwcollector": "-rwxr-xr-x", "./lib/systemd/system/etwcollector.service": "-rw-r--r--",
          "./etc/etwcollector/collector.yaml": "-rw-r--r--", "./usr/share/man/man1/etwcollector.1.gz": "-rw-r--r--",
          "./usr/share/bash-completion/completions/etwcollector": "-rw-r--r--", "./usr/share/doc/etwcollector/copyright": "-rw-r--r--"}
+
+
+def run_configured(env, checks, program, text, moved, what):
+    """Starts a collector with a configuration whose places are moved into the test's folder, and ends it."""
+    for old, new in moved.items():
+        checks.that(old in text, f"{what} lacks {old}")
+        text = text.replace(old, str(new))
+    config, port = env.folder / "collector.yaml", env.folder / "port"
+    config.write_text(text)
+    port.unlink(missing_ok=True)
+    process = subprocess.Popen([str(program), "run", "--config", str(config), "--port-file", str(port)],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        harness.wait_until(lambda: port.exists() and port.read_text().strip() or process.poll() is not None, "the port", 60)
+        checks.that(process.poll() is None, f"the program ended at once with {what}")
+    finally:
+        process.terminate()
+        said = process.communicate(timeout=60)[0]
+    checks.equal(process.returncode, 0, f"exit code with {what}; the program said {said}")
+
+
+def check_installed(env, checks):
+    """cmake --install: programs, their man pages and completions, the files that users start from; the example configuration works."""
+    root = env.folder / "installed"
+    env.run(["cmake", "--install", env.build, "--prefix", root])
+    for program, built in (("etwagent", env.agent), ("etwcollector", env.collector)):
+        checks.equal((root / "bin" / program).stat().st_mode & 0o777, 0o755, f"mode of {program}")
+        page = (root / "share/man/man1" / f"{program}.1").read_text()
+        checks.equal(page, env.run([built, "--man"]).stdout, f"the man page of {program}")
+        if shutil.which("man"):
+            done = env.run(["man", "--warnings", "-l", root / "share/man/man1" / f"{program}.1"], check=False, env={**os.environ, "LC_ALL": "C.UTF-8", "MANPAGER": "cat"})
+            checks.equal((done.returncode, done.stderr), (0, ""), f"what man says of the page of {program}")
+        checks.that("complete " in (root / "share/bash-completion/completions" / program).read_text(), f"completion of {program}")
+    for name in ("collector.yaml", "etwagent.yaml", "prometheus/etwagent.rules.yml", "grafana/compose.yaml", "grafana/dashboards/ledger.json"):
+        source = harness.ROOT / "config" / name
+        checks.equal((root / "share/etwagent" / name).read_bytes(), source.read_bytes(), name)
+    text = (root / "share/etwagent/collector.yaml").read_text()
+    text = re.sub(r"^# ([a-z-]+: \S+)$", r"\1", text, flags=re.M)  # options in comments, too
+    for pair in ("crt", "key"):
+        shutil.copy(env.certs / f"server.{pair}", env.certs / f"web.{pair}")
+    run_configured(env, checks, root / "bin/etwcollector", text, {"/var/lib/etwcollector": env.folder / "example-store", "/etc/etwcollector": env.certs,
+                                                                  "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:9100": "127.0.0.1:0"}, "config/collector.yaml")
 
 
 def test(env, checks, arguments):
@@ -38,20 +82,8 @@ def test(env, checks, arguments):
     moved = {"/var/lib/etwcollector": env.folder / "store", "/etc/etwcollector/server.crt": env.certs / "server.crt",
              "/run/credentials/etwcollector.service/server.key": env.certs / "server.key", "/etc/etwcollector": env.certs,
              "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8080": "127.0.0.1:0"}
-    for old, new in moved.items():
-        checks.that(old in text, f"the configuration lacks {old}")
-        text = text.replace(old, str(new))
-    config, port = env.folder / "collector.yaml", env.folder / "port"
-    config.write_text(text)
-    process = subprocess.Popen([str(root / "usr/bin/etwcollector"), "run", "--config", str(config), "--port-file", str(port)],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        harness.wait_until(lambda: port.exists() and port.read_text().strip() or process.poll() is not None, "the port", 60)
-        checks.that(process.poll() is None, "the packaged program ended at once")
-    finally:
-        process.terminate()
-        said = process.communicate(timeout=60)[0]
-    checks.equal(process.returncode, 0, f"exit code of the packaged program, which said {said}")
+    run_configured(env, checks, root / "usr/bin/etwcollector", text, moved, "the packaged configuration")
+    check_installed(env, checks)
 
     if shutil.which("systemd-analyze"):
         unit = env.folder / "etwcollector.service"

@@ -38,10 +38,19 @@ function useRates(data, at) {
   }, [data, at]);
 }
 
+// The labels of a machine, which its agent sends as a JSON object.
+function labelsOf(h) {
+  try {
+    return Object.entries(JSON.parse(h.labels || '{}') ?? {});
+  } catch {
+    return [];
+  }
+}
+
 export function Fleet({ view }) {
   const group = view.group ?? '';
   const fleet = useApi(url('fleet'), 5000);
-  const list = useApi(url('hosts', { q: view.q, label: view.label, sort: view.sort, descending: view.descending, cursor: view.cursor, limit: 200 }), 5000);
+  const list = useApi(url('hosts', { q: view.q, sort: view.sort, descending: view.descending, cursor: view.cursor, limit: 200 }), 5000);
   const rates = useRates(list.data, list.at);
   const now = Date.now(), f = fleet.data;
   const columns = [
@@ -53,17 +62,18 @@ export function Fleet({ view }) {
     { title: 'Runs', sort: 'streams', right: true, name: 'streams' },
     { title: 'Blind periods', sort: 'blind_periods', right: true, name: 'blind_periods' },
     { title: 'Last heard', sort: 'received_last', show: (h) => shortTime(h.received_last) },
-    { title: 'Labels', sort: 'labels', name: 'labels' },
-  ].filter((c) => c.name !== 'labels' || list.data?.items.some((r) => r.labels));
+    { title: 'Agent', sort: 'agent_version', name: 'agent_version' },
+    { title: 'Labels', sort: 'labels', name: 'labels', show: (h) => labelsOf(h).map(([k, v]) => `${k}=${v}`).join(', ') },
+  ].filter((c) => !['agent_version', 'labels'].includes(c.name) || list.data?.items.some((r) => r[c.name]));
   const groups = useMemo(() => {
     if (!group || !list.data) return null;
     const of = (h) => (group === 'health' ? (health(h, now).bad ? 'with alerts or gaps' : health(h, now).silent ? 'silent' : 'well')
-      : (h.labels ?? '').split(',').find((l) => l.startsWith(group + '='))?.slice(group.length + 1) ?? '(none)');
+      : labelsOf(h).find(([k]) => k === group)?.[1] ?? '(none)');
     const map = new Map();
     for (const h of list.data.items) map.set(of(h), [...(map.get(of(h)) ?? []), h]);
     return [...map].sort((a, b) => (a[0] < b[0] ? -1 : 1));
   }, [group, list.data]);
-  const keys = useMemo(() => [...new Set((list.data?.items ?? []).flatMap((h) => (h.labels ?? '').split(',').filter(Boolean).map((l) => l.split('=')[0])))], [list.data]);
+  const keys = useMemo(() => [...new Set((list.data?.items ?? []).flatMap((h) => labelsOf(h).map(([k]) => k)))], [list.data]);
   return <>
     <h1>Fleet</h1>
     {f && <ul class="tiles">
