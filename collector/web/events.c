@@ -18,8 +18,10 @@ enum {
     COLUMNS_MAX = 64,
     WHERE_MAX = 16,
     PARAMS_MAX = 2 * WHERE_MAX + 8,
-    FIRST_TIMES = 4,         /* the first step back has about so many times the page's events in it */
-    FIRST_TIMES_CHOOSY = 24, /* ... when not all of them are wanted */
+    FIRST_BATCHES = 8,       /* the first step back has no more than these, and those at its beginning */
+    FIRST_TIMES = 4,         /* ... and about so many times the page's events in it */
+    FIRST_TIMES_CHOOSY = 24, /* ... when there are conditions */
+    FIRST_TIMES_CLASS = 400, /* ... when only one class is wanted: others are hardly looked at */
     WIDER = 8,               /* each further step */
     TAIL_BATCHES = 64,       /* of one look */
     TAIL_ROWS = 500,         /* sent of one look; what is more is told as skipped */
@@ -33,9 +35,10 @@ typedef struct search {
     int64_t from_ns, to_ns;
     uint64_t limit, skip; /* skip: events with time to_ns that were given already */
     enum ec_form form;
-    int is_oldest_first, is_choosy; /* choosy: there are conditions, so that a page's events lie far apart */
-    ea_text columns, where;         /* where: " AND ..." */
-    ea_text table;                  /* quoted */
+    int is_oldest_first;
+    uint64_t first_times;   /* FIRST_TIMES... */
+    ea_text columns, where; /* where: " AND ..." */
+    ea_text table;          /* quoted */
     ea_text texts[WHERE_MAX + 1];
     size_t text_count;
     ec_value params[PARAMS_MAX]; /* the first are from, to, and one more: of the statement at hand */
@@ -224,7 +227,7 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
             rc = add_condition(s, c->params[i].value, err);
     if (!rc && q && *q)
         rc = add_like(s, "e.fields", q, err);
-    s->is_choosy = (class && *class) || s->where.len_bytes;
+    s->first_times = class && *class ? FIRST_TIMES_CLASS : s->where.len_bytes ? FIRST_TIMES_CHOOSY : FIRST_TIMES;
     return !rc && (s->columns.failed || s->where.failed || s->table.failed)
                ? ea_fail(err, EA_ENOMEM, "search for events")
                : rc;
@@ -325,7 +328,7 @@ static int on_event(void *arg, size_t count, const ec_value *cells) {
 
 /* Where a step back from ?2 begins: few batches reach behind it, and few events are there. The index says of batches
  * when the last events of the range were, and how many a second there were then. One row: from, to, skip. */
-static void write_step(const search *s, uint64_t times, ea_text *sql) {
+static void write_step(const search *s, uint64_t batches, uint64_t times, ea_text *sql) {
     ea_text_printf(sql,
                    "WITH b AS MATERIALIZED (SELECT begin, \"end\", events FROM batches WHERE kind = 'events' AND"
                    " begin <= ?2 AND \"end\" >= ?1), m AS (SELECT min(max(\"end\"), ?2) AS last FROM b),"
@@ -334,7 +337,7 @@ static void write_step(const search *s, uint64_t times, ea_text *sql) {
                    " last - 1000000) AS per_second FROM m WHERE last IS NOT NULL)"
                    " SELECT max(last - CAST(min(%" PRIu64 " * 1e9 / max(coalesce(per_second, 1), 1), 9e18) AS INTEGER),"
                    " coalesce(before, ?1), ?1), ?2, ?3 FROM r",
-                   times, (s->limit + s->skip + 1) * times);
+                   batches, (s->limit + s->skip + 1) * times);
 }
 
 static int on_step(void *arg, size_t count, const ec_value *cells) {
@@ -346,7 +349,7 @@ static int on_step(void *arg, size_t count, const ec_value *cells) {
 
 static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_outcome *outcome, ea_err *err) {
     int64_t to = s->to_ns, deadline = ea_monotonic_ns() + STEP_BACK_NS;
-    uint64_t times = s->is_choosy ? FIRST_TIMES_CHOOSY : FIRST_TIMES, skip = s->skip, damaged = 0;
+    uint64_t batches = FIRST_BATCHES, times = s->first_times, skip = s->skip, damaged = 0;
     ea_text sql, step;
     int rc = 0;
     *ret_next_ns = INT64_MIN;
@@ -356,7 +359,7 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
         set_times(s, s->from_ns, to, skip);
         ea_text_clear(&sql);
         ea_text_clear(&step);
-        write_step(s, times, &step);
+        write_step(s, batches, times, &step);
         ea_text_printf(&sql,
                        "SELECT e.time, %s FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s ORDER BY 1 DESC, e.host, e.stream,"
                        " e.batch, e.position LIMIT %" PRIu64 " OFFSET ?3",
@@ -380,6 +383,7 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
             break;
         to = p->from_ns - 1;
         skip = 0;
+        batches *= WIDER;
         times *= WIDER;
         if (!p->has_more && ea_monotonic_ns() > deadline && to >= s->from_ns) {
             *ret_next_ns = to;
