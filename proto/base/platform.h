@@ -46,6 +46,12 @@ int64_t ea_utc_ns(void);         /* since 1970-01-01 00:00 UTC */
 int64_t ea_process_cpu_ns(void); /* processor time that all threads of this process have used */
 void ea_sleep_ns(int64_t ns);
 
+/* ---- memory ---- */
+/* Megabytes of zeroed memory that is read here and there: in large pages, where the system gives them, so that it is
+ * found sooner. NULL without memory. */
+void *ea_large_alloc(size_t size_bytes);
+void ea_large_free(void *p, size_t size_bytes); /* as it was given; NULL is allowed */
+
 /* ---- randomness ---- */
 EA_MUST_CHECK int ea_random_bytes(void *out, size_t len_bytes, ea_err *err); /* from the operating system's generator */
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -165,6 +166,21 @@ void ea_sleep_ns(int64_t ns) {
     struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     while (ns > 0 && nanosleep(&ts, &ts) == -1 && errno == EINTR)
         ;
+}
+
+void *ea_large_alloc(size_t size_bytes) {
+    void *p = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(p, size_bytes, MADV_HUGEPAGE); /* small pages will do */
+#endif
+    return p;
+}
+
+void ea_large_free(void *p, size_t size_bytes) {
+    if (p)
+        (void)munmap(p, size_bytes);
 }
 
 int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {

@@ -239,6 +239,16 @@ void ea_sleep_ns(int64_t ns) {
         CloseHandle(timer);
 }
 
+void *ea_large_alloc(size_t size_bytes) {
+    return VirtualAlloc(NULL, size_bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+void ea_large_free(void *p, size_t size_bytes) {
+    (void)size_bytes;
+    if (p)
+        (void)VirtualFree(p, 0, MEM_RELEASE);
+}
+
 int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
     uint8_t *p = out;
     while (len_bytes) {

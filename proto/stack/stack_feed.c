@@ -19,9 +19,15 @@ static const ea_guid CLR[] = {
 };
 enum { WALK = 32, KEY_CREATE = 34, KEY_RUNDOWN = 36, KEY_KERNEL = 37, KEY_USER = 38, USER_MODE_STACK = 18 };
 
+enum { RECENT = 64 };
+
 struct ea_stack_feed {
     ea_stack_join *join;
     ea_u64_map by_class; /* address of the class -> index */
+    struct {
+        const ea_class *c;
+        uint32_t index;
+    } recent[RECENT]; /* by the class's address: what the map would say */
     ea_stack_plan *plans;
     size_t count, capacity;
 };
@@ -150,10 +156,7 @@ void ea_stack_feed_destroy(ea_stack_feed *f) {
     free(f);
 }
 
-static const ea_stack_plan *plan(ea_stack_feed *f, const ea_class *c) {
-    const uint64_t *known = ea_u64_map_get(&f->by_class, (uintptr_t)c);
-    if (known)
-        return &f->plans[*known];
+static const ea_stack_plan *add_plan(ea_stack_feed *f, const ea_class *c) {
     if (f->count == f->capacity) {
         size_t capacity = f->capacity ? f->capacity * 2 : 64;
         ea_stack_plan *grown = realloc(f->plans, capacity * sizeof *grown);
@@ -166,6 +169,19 @@ static const ea_stack_plan *plan(ea_stack_feed *f, const ea_class *c) {
         return NULL;
     f->plans[f->count] = ea_stack_plan_of(c);
     return &f->plans[f->count++];
+}
+
+static const ea_stack_plan *plan(ea_stack_feed *f, const ea_class *c) {
+    size_t at = (uintptr_t)c / sizeof(ea_class) % RECENT;
+    if (f->recent[at].c == c)
+        return &f->plans[f->recent[at].index];
+    const uint64_t *known = ea_u64_map_get(&f->by_class, (uintptr_t)c);
+    const ea_stack_plan *p = known ? &f->plans[*known] : add_plan(f, c);
+    if (p) {
+        f->recent[at].c = c;
+        f->recent[at].index = (uint32_t)(p - f->plans);
+    }
+    return p;
 }
 
 static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const ea_stack_plan *p) {

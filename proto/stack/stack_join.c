@@ -2,10 +2,11 @@
 #include "stack_join.h"
 
 #include "map.h"
+#include "platform.h"
 
 #include <stdlib.h>
 
-enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_CHAIN = 8 };
+enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_CHAIN = 16 };
 
 /* Entries whose times hash alike, the newest first. */
 typedef struct chain {
@@ -32,7 +33,8 @@ struct ea_stack_join {
     ea_stacks *stacks;
     ea_stack_joined_fn on_event;
     void *arg;
-    entry *entries; /* a ring */
+    entry *entries; /* a ring; its memory has the chains, too */
+    size_t memory_bytes;
     uint32_t mask;
     uint32_t first, next; /* sequence numbers: of the oldest entry, of the next one */
     chain *chains;        /* by hash of the time */
@@ -73,13 +75,14 @@ int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_
         j->arg = options->arg;
         j->mask = (uint32_t)n - 1;
         j->left_time = INT64_MIN;
-        j->entries = malloc(n * sizeof *j->entries);
         j->chain_mask = (uint32_t)n / ENTRIES_PER_CHAIN - 1;
-        j->chains = calloc(n / ENTRIES_PER_CHAIN, sizeof *j->chains);
+        j->memory_bytes = n * sizeof *j->entries + n / ENTRIES_PER_CHAIN * sizeof *j->chains;
+        j->entries = ea_large_alloc(j->memory_bytes);
+        j->chains = (void *)(j->entries + n);
         ea_u64_map_init(&j->by_match_id, n);
         ea_u64_map_init(&j->by_clr_thread, n);
     }
-    if (!j || !j->entries || !j->chains) {
+    if (!j || !j->entries) {
         ea_stack_join_destroy(j);
         return ea_fail(err, EA_ENOMEM, "join stacks");
     }
@@ -92,8 +95,7 @@ void ea_stack_join_destroy(ea_stack_join *j) {
         return;
     ea_u64_map_deinit(&j->by_match_id);
     ea_u64_map_deinit(&j->by_clr_thread);
-    free(j->entries);
-    free(j->chains);
+    ea_large_free(j->entries, j->memory_bytes);
     free(j);
 }
 
