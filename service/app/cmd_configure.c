@@ -32,13 +32,14 @@ static int put_path(ea_text *t, const char *name, const char *file, ea_err *err)
 
 /* A profile's name is a name, not a way to a file elsewhere. */
 static int read_profile(const options *o, char **ret_text, size_t *ret_len, ea_err *err) {
-    size_t n = strlen(o->profile);
-    if (!n || n > 64 || strspn(o->profile, "abcdefghijklmnopqrstuvwxyz0123456789-") != n)
+    const char *name = o->profile && *o->profile ? o->profile : "default";
+    size_t n = strlen(name);
+    if (n > 64 || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != n)
         return ea_fail(err, EA_EUSAGE, "--profile '%.64s': expected the name of a file in the folder of profiles",
-                       o->profile);
+                       name);
     ea_text path;
     ea_text_init(&path);
-    ea_text_printf(&path, "%s/%s.yaml", o->profiles ? o->profiles : "profiles", o->profile);
+    ea_text_printf(&path, "%s/%s.yaml", o->profiles ? o->profiles : "profiles", name);
     int rc = path.failed ? ea_fail(err, EA_ENOMEM, "read a profile")
                          : ea_path_read_all(path.data, PROFILE_MAX, ret_text, ret_len, err);
     ea_text_deinit(&path);
@@ -57,7 +58,7 @@ static int make_text(const options *o, ea_text *t, ea_err *err) {
         rc = put_path(t, "key", KEY_NAME, err);
     if (!rc)
         rc = put_path(t, "ca", CA_NAME, err);
-    if (!rc && o->profile && *o->profile)
+    if (!rc && !(o->profile && strcmp(o->profile, "none") == 0))
         rc = read_profile(o, &profile, &len_bytes, err);
     if (!rc && profile) {
         ea_text_char(t, '\n');
@@ -163,7 +164,7 @@ const ea_command ea_cmd_configure = {
                                     .argument = "NAME",
                                     .type = EA_OPT_STRING,
                                     .offset = offsetof(options, profile),
-                                    .help = "what to record: security, performance, ...; default: nothing yet"},
+                                    .help = "what to record: default, security, performance, ...; none: nothing yet"},
                                    {.name = "profiles",
                                     .argument = "DIR",
                                     .type = EA_OPT_STRING,

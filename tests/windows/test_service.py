@@ -149,16 +149,16 @@ def machine_state(collector, host):
 def install(env, checks, session, collector, package):
     """Without a certificate, without the collector."""
     collector.kill()
-    msi(session, "/i", package, COLLECTORURL=collector.url, CACERT=wine.windows_path(env.certs / "ca.crt"))
+    msi(session, "/i", package, COLLECTORURL=collector.url, CACERT=wine.windows_path(env.certs / "ca.crt"), PROFILE="none")
     service = Service(env, session, collector, "wine-machine")
     checks.equal(service.state(), "RUNNING", "state after the installation")
     first = (service.data / "etwagent.yaml").read_text()
     checks.that(collector.url in first, f"the first configuration:\n{first}")
-    service.run("configure", "--config", f"{DATA}\\other.yaml", "--collector", collector.url, "--profile", "dotnet", "--profiles",
-                f"{PROGRAMS}\\profiles")
-    other = service.data / "other.yaml"
-    checks.that("Microsoft-Windows-DotNETRuntime" in other.read_text(), "a profile in the first configuration")
-    other.unlink()
+    for profile, what in ((("--profile", "dotnet"), "Microsoft-Windows-DotNETRuntime"), ((), "priority: security")):
+        service.run("configure", "--config", f"{DATA}\\other.yaml", "--collector", collector.url, *profile, "--profiles", f"{PROGRAMS}\\profiles")
+        other = service.data / "other.yaml"
+        checks.that(what in other.read_text(), f"a profile in the first configuration: {profile}")
+        other.unlink()
     checks.equal((service.data / "ca.crt").read_text(), (env.certs / "ca.crt").read_text(), "the CA's certificate")
     path = session.run(["reg", "query", "HKLM\\System\\CurrentControlSet\\Services\\etwagent", "/v", "ImagePath"]).stdout
     checks.that(f'"{service.exe}" service --config "{DATA}\\etwagent.yaml"' in path, f"ImagePath: {path}")
