@@ -3,6 +3,7 @@
 The agent takes ETW's functions by name from DLLs of System32 (service/windows/etw_api.c). A copy of the .exe in which those
 two names are others, of the same length, takes them from the emulator, and nothing else is different.
 """
+import collections
 import datetime
 import json
 import os
@@ -21,6 +22,10 @@ import traces  # noqa: E402, F401
 
 ETW, TDH = ("advapi32.dll", "etwemul8.dll"), ("tdh.dll", "emu.dll")
 NEAR = 256
+EVENT_TRACE = "68fdd900-4a3e-11d1-84f4-0000f80464e3"
+# a record's identity, but for its logger, which is the session's own; names and fields need schemas of other sessions
+IDENTITY = ("clock", "provider", "id", "version", "channel", "level", "opcode", "task", "keyword", "cpu", "pid", "tid", "activity_id",
+            "flags", "property", "kernel_time", "user_time", "pointer_size", "payload", "extended")
 
 
 def patched(program, to):
@@ -58,11 +63,11 @@ class Machine:
         for dll in (ETW[1], TDH[1]):
             shutil.copy(windows_build / "tests" / "windows" / ETW[1], session.drive / "windows" / "system32" / dll)
         (session.drive / "etwemul.table").unlink(missing_ok=True)  # no session runs on a machine that has just begun
-        self.script, self.config = self.folder / "emulator.txt", self.folder / "agent.yaml"
+        self.script, self.config = session.drive / "etwemul.txt", self.folder / "agent.yaml"
         self.status_file, self.log_file = self.folder / "status.json", self.folder / "agent.log"
         self.spool = self.folder / "spool"
         self.process = None
-        self.environment = {"ETWEMUL": wine.windows_path(self.script)}
+        self.environment = {}  # beside the session's
 
     def plays(self, paths=(), *lines):
         """What the emulator plays and how."""
@@ -112,7 +117,7 @@ class Machine:
         def holds():
             if condition():
                 return True
-            if self.process.poll() is not None:
+            if self.process and self.process.poll() is not None:
                 raise harness.Failure(f"the agent ended with {self.process.returncode}, waiting for {what}:\n{self.log()}")
             return False
         harness.wait_until(holds, what, seconds, lambda: f":\n{self.log()[-4000:]}\n{json.dumps(self.status())[:4000]}")
@@ -148,6 +153,18 @@ class Machine:
     def __exit__(self, *_):
         if self.process and self.process.poll() is None:
             self.kill()
+
+
+def compared(lines):
+    """Records as a bag; of each what is the same in a file and in a session."""
+    bag = collections.Counter()
+    for line in lines:
+        record = json.loads(line)
+        if record["provider"] == EVENT_TRACE and record["opcode"] == 0:
+            continue  # each session has a header event of its own
+        record["flags"] |= 0x20 if record["pointer_size"] == 4 else 0x40  # in a file its header's type may say so alone
+        bag[json.dumps([record[key] for key in IDENTITY])] += 1
+    return bag
 
 
 def utc(text):

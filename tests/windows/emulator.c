@@ -56,6 +56,16 @@ static void read_line(char *line) {
         snprintf(script.schemas[script.schema_count++], EMUL_FILE, "%s", value);
     } else if (strcmp(line, "rate") == 0) {
         script.rate = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "slow") == 0) {
+        script.slow = strtod(value, NULL);
+    } else if (strcmp(line, "late") == 0) {
+        script.late_cpu = (uint32_t)strtoul(value, &rest, 0);
+        script.late_ms = (uint32_t)strtoul(rest, NULL, 0);
+    } else if (strcmp(line, "state") == 0 && script.state_count < 16 && strlen(value) > 37) {
+        emul_named *p = &script.states[script.state_count];
+        value[36] = 0;
+        p->value = strtoul(value + 37, NULL, 0);
+        script.state_count += ea_guid_parse(value, &p->guid) == 0;
     } else if (strcmp(line, "tdh-delay") == 0) {
         script.tdh_delay_ms = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "counters") == 0) {
@@ -90,7 +100,6 @@ static void read_line(char *line) {
 }
 
 static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
-    WCHAR path[EMUL_FILE];
     (void)unused, (void)parameter, (void)context;
     mutex = CreateMutexW(NULL, FALSE, L"etwemul-lock");
     /* a file, so that sessions outlive the programs that started them, as Windows' own do */
@@ -100,8 +109,7 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     table = mapping ? MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(emul_table)) : NULL;
     script.may_profile = 1;
     script.counters_at_once = 4;
-    DWORD n = GetEnvironmentVariableW(L"ETWEMUL", path, EMUL_FILE);
-    FILE *f = n && n < EMUL_FILE ? _wfopen(path, L"r") : NULL;
+    FILE *f = _wfopen(L"C:\\etwemul.txt", L"r");
     char line[EMUL_FILE + 64];
     while (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\r\n")] = 0;
@@ -320,6 +328,8 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
         free_one->id = (uint32_t)(free_one - t->sessions) + 1;
         free_one->incarnation = ++t->next_incarnation;
         *handle = handle_of(free_one);
+        if (free_one->file[0])
+            emul_file_begin(free_one, (size_t)(free_one - t->sessions));
         error = report(free_one, p);
     }
     emul_unlock();
@@ -327,7 +337,7 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
 }
 
 static ULONG update(emul_session *s, const EVENT_TRACE_PROPERTIES *p) {
-    if (p->LogFileNameOffset) { /* a new file; this emulator writes none */
+    if (p->LogFileNameOffset) { /* a new file: not emulated */
         return ERROR_NOT_SUPPORTED;
     }
     if (p->MaximumBuffers)
@@ -348,7 +358,8 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
     if (error)
         return error;
     emul_table *t = emul_lock();
-    emul_session *s = handle ? by_handle(t, handle) : by_name(t, name);
+    emul_session *s = handle ? by_handle(t, handle) : by_name(t, name), *stopped = NULL;
+    uint32_t incarnation = 0;
     if (!s) {
         error = ERROR_WMI_INSTANCE_NOT_FOUND;
     } else if (code == EVENT_TRACE_CONTROL_QUERY) {
@@ -356,6 +367,8 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
     } else if (code == EVENT_TRACE_CONTROL_STOP) {
         error = report(s, p);
         s->used = 0; /* also when the names had no room (ERROR_MORE_DATA) */
+        stopped = s;
+        incarnation = s->incarnation;
     } else if (code == EVENT_TRACE_CONTROL_FLUSH) {
         s->flushes++;
         error = report(s, p);
@@ -367,6 +380,8 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
         error = ERROR_INVALID_PARAMETER;
     }
     emul_unlock();
+    if (stopped)
+        emul_file_wait((size_t)(stopped - t->sessions), incarnation);
     return error;
 }
 
@@ -479,12 +494,15 @@ ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code
         i++;
     if (code == EVENT_CONTROL_CODE_CAPTURE_STATE) {
         s->captures++;
+        if (i < s->provider_count)
+            s->providers[i].captures++;
     } else if (code == EVENT_CONTROL_CODE_DISABLE_PROVIDER) {
         if (i < s->provider_count)
             s->providers[i] = s->providers[--s->provider_count];
     } else if (i == EMUL_PROVIDERS) {
         error = ERROR_NO_SYSTEM_RESOURCES;
     } else {
+        p.captures = i < s->provider_count ? s->providers[i].captures : 0;
         s->providers[i] = p;
         s->provider_count += i == s->provider_count;
     }
@@ -603,6 +621,13 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
 }
 
 /* ---- for emulctl ---- */
+
+/* No function fails in this program. */
+void WINAPI EmulCalm(void);
+void WINAPI EmulCalm(void) {
+    (void)emul_what();
+    fault_count = 0;
+}
 
 ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realtime_buffers);
 ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realtime_buffers) {

@@ -2,9 +2,13 @@
  * session table that all processes of a Wine prefix share. EMULATOR.md lists the rules, where each is documented and
  * which test needs it.
  *
- * What it plays is said by the file that ETWEMUL names (a Windows path), a line each:
+ * What it plays, and how, C:\etwemul.txt says, a line each:
  *     trace=PATH          an .etl file; several are merged
- *     rate=N              events a second of each session; 0: as fast as it goes
+ *     rate=N              events a second of each session; 0: as fast as they are taken
+ *     slow=F              events come when the emulator's clock, which goes F times slower than the machine's, reaches
+ *                         their time; those that find no free buffer are lost
+ *     late=CPU MS         buffers of that processor come MS later, by the emulator's clock
+ *     state=GUID ID       events of that provider which it logs when it is asked for its state
  *     fail=FUNCTION N C   the next C calls of FUNCTION answer N
  *     provider=GUID NAME  TdhEnumerateProviders knows it
  *     keyword=GUID N NAME a keyword of it
@@ -33,7 +37,7 @@ enum {
 typedef struct emul_provider {
     ea_guid guid;
     uint8_t level, has_ids, ids_in;
-    uint32_t property;
+    uint32_t property, captures;
     uint64_t any, all;
     uint32_t id_count, pid_count;
     uint16_t ids[EMUL_IDS];
@@ -43,7 +47,8 @@ typedef struct emul_provider {
 /* One session, in memory that all processes share. */
 typedef struct emul_session {
     int32_t used;    /* it runs */
-    int32_t readers; /* ProcessTrace calls at work */
+    int32_t readers; /* ProcessTrace calls at work, and what writes its file */
+    int32_t over;    /* all of the trace was logged for it */
     uint32_t id, incarnation;
     uint16_t name[EMUL_NAME];
     uint16_t file[EMUL_FILE];
@@ -52,7 +57,9 @@ typedef struct emul_session {
     uint32_t masks[8];
     uint32_t lost_events, lost_log_buffers, lost_realtime_buffers, written;
     uint32_t stacks, pmc_sources, pmc_events, flushes, captures;
-    uint64_t played; /* records of the trace that this name's sessions have gone past */
+    uint64_t file_events; /* in its file, or on the way there */
+    uint64_t logged;      /* events for it, those that were lost included */
+    uint64_t played;      /* records of the trace that this name's sessions have gone past */
     uint32_t provider_count;
     emul_provider providers[EMUL_PROVIDERS];
 } emul_session;
@@ -76,10 +83,16 @@ typedef struct emul_named {
 } emul_named;
 typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
-    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile;
-    emul_named providers[64], fields[64], counters[32];
-    uint32_t provider_count, field_count, counter_count;
+    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, late_cpu, late_ms;
+    double slow;
+    emul_named providers[64], fields[64], counters[32], states[16];
+    uint32_t provider_count, field_count, counter_count, state_count;
 } emul_script;
 const emul_script *emul_what(void);
+
+/* emulator_file.c. begin: a session with a file was started; the table is locked. wait: until its file is complete,
+ * when it is this program's; the table is not locked. index: its place in the table. */
+void emul_file_begin(emul_session *s, size_t index);
+void emul_file_wait(size_t index, uint32_t incarnation);
 
 #endif

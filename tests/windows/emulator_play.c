@@ -1,9 +1,6 @@
-/* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. The events of real traces come, by buffers, on the
- * caller's thread, to the sessions that enabled them. See emulator.h. */
-#include "emulator.h"
-
-#include "etl.h"
-#include "event.h"
+/* The emulator's consumers: OpenTrace, ProcessTrace, CloseTrace. What sessions log comes, by
+ * buffers, on the caller's thread. See emulator.h. */
+#include "emulator_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,93 +13,14 @@ typedef struct consumer {
     EVENT_TRACE_LOGFILEW logfile;
     uint32_t incarnation;
     size_t index; /* the session's place in the table */
+    uint16_t logger;
+    emul_stream_counts told; /* to the table */
 } consumer;
 
 static consumer consumers[CONSUMERS]; /* of this process; their number is the handle */
 
-/* Which kernel classes a flag turns on: masks in the first word (EnableFlags) and in the second (PERF_*).
- * Source: config/kernel_flags.c, and the documentation of EnableFlags. */
-static const struct {
-    uint32_t guid; /* its first word */
-    uint8_t low, high;
-    uint32_t bits[2];
-} FLAGS[] = {
-    {0x3d6fa8d0, 0, 255, {0x1, 0}},           /* Process */
-    {0x3d6fa8d1, 36, 36, {0x10, 0x4}},        /* Thread/CSwitch */
-    {0x3d6fa8d1, 50, 50, {0x800, 0x200}},     /* Thread/ReadyThread */
-    {0x3d6fa8d1, 0, 255, {0x2, 0}},           /* Thread */
-    {0x2cb15d1d, 0, 255, {0x4, 0}},           /* Image */
-    {0x3d6fa8d4, 0, 255, {0x500, 0}},         /* DiskIo */
-    {0x90cbdc39, 0, 255, {0x6000200, 0}},     /* FileIo */
-    {0x3d6fa8d3, 0, 255, {0xf000, 0x8001}},   /* PageFault */
-    {0x9a280ac0, 0, 255, {0x10000, 0}},       /* TcpIp */
-    {0xbf3a50c5, 0, 255, {0x10000, 0}},       /* UdpIp */
-    {0xae53722e, 0, 255, {0x20000, 0}},       /* Registry */
-    {0xce1dbfb4, 46, 47, {0x1000000, 0x402}}, /* PerfInfo/SampleProf, PmcCounterProf */
-    {0xce1dbfb4, 51, 52, {0x80, 0}},          /* PerfInfo/SysCl */
-    {0xce1dbfb4, 66, 69, {0x60, 0x4080}},     /* PerfInfo/DPC, ISR */
-    {0x45d8cccd, 0, 255, {0x100000, 0}},      /* ALPC */
-};
-
-/* A file's kernel event: by the form of its header, or, of what a merge added, by its class. */
-static int is_kernel(const ea_record *r) {
-    switch (r->header_type) {
-    case EA_HEADER_SYSTEM32:
-    case EA_HEADER_SYSTEM64:
-    case EA_HEADER_COMPACT32:
-    case EA_HEADER_COMPACT64:
-    case EA_HEADER_PERFINFO32:
-    case EA_HEADER_PERFINFO64:
-        return 1;
-    default:
-        break;
-    }
-    return (r->flags & EA_FLAG_CLASSIC_HEADER) && ea_event_family_of(&r->provider, 1) != 0;
-}
-
-static int wants_kernel(const emul_session *s, const ea_record *r) {
-    uint32_t first = ea_load32(r->provider.bytes), any = 0;
-    for (size_t i = 0; i < 8; i++)
-        any |= s->masks[i];
-    for (size_t i = 0; i < sizeof FLAGS / sizeof *FLAGS; i++)
-        if (FLAGS[i].guid == first && r->opcode >= FLAGS[i].low && r->opcode <= FLAGS[i].high)
-            return (s->masks[0] & FLAGS[i].bits[0]) || (s->masks[1] & FLAGS[i].bits[1]);
-    return any != 0; /* configuration, stacks, names: they come with any flag */
-}
-
-static int wants_user(const emul_session *s, const ea_record *r) {
-    for (size_t i = 0; i < s->provider_count; i++) {
-        const emul_provider *p = &s->providers[i];
-        if (!ea_guid_equal(&p->guid, &r->provider))
-            continue;
-        if (p->level && r->level > p->level)
-            return 0;
-        if (r->keyword && ((p->any && !(r->keyword & p->any)) || (r->keyword & p->all) != p->all))
-            return 0;
-        for (size_t k = 0; p->has_ids && k <= p->id_count; k++) {
-            if (k == p->id_count) {
-                if (p->ids_in)
-                    return 0;
-                break;
-            }
-            if (p->ids[k] == r->id) {
-                if (!p->ids_in)
-                    return 0;
-                break;
-            }
-        }
-        for (size_t k = 0; p->pid_count && k <= p->pid_count; k++) {
-            if (k == p->pid_count)
-                return 0;
-            if (p->pids[k] == r->pid)
-                break;
-        }
-        return 1;
-    }
-    return 0;
-}
-
-static void deliver(const consumer *c, const ea_record *r, uint16_t logger) {
+static void deliver(void *arg, const ea_record *r) {
+    const consumer *c = arg;
     EVENT_HEADER_EXTENDED_DATA_ITEM items[EXT_MAX];
     EVENT_RECORD e = {.UserContext = c->logfile.Context};
     for (size_t i = 0; i < r->ext_count && i < EXT_MAX; i++) {
@@ -125,12 +43,39 @@ static void deliver(const consumer *c, const ea_record *r, uint16_t logger) {
     e.EventHeader.UserTime = r->user_time;
     memcpy(&e.EventHeader.ActivityId, r->activity_id.bytes, sizeof e.EventHeader.ActivityId);
     e.BufferContext.ProcessorIndex = r->cpu;
-    e.BufferContext.LoggerId = logger;
+    e.BufferContext.LoggerId = c->logger;
     e.ExtendedDataCount = r->ext_count;
     e.ExtendedData = r->ext_count ? items : NULL;
     e.UserDataLength = r->payload_bytes;
     e.UserData = (void *)(uintptr_t)r->payload;
     c->logfile.EventRecordCallback(&e);
+}
+
+/* The first event of every consumer: what the session and the machine are. */
+static void deliver_header(consumer *c, const emul_session *s, int64_t time_raw) {
+    static const ea_guid HEADER = EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
+    TRACE_LOGFILE_HEADER h = c->logfile.LogfileHeader;
+    uint8_t payload[sizeof h + sizeof s->name + sizeof s->file];
+    size_t name = (wcslen((const WCHAR *)s->name) + 1) * 2, file = (wcslen((const WCHAR *)s->file) + 1) * 2;
+    h.BufferSize = s->buffer_kib * 1024;
+    h.LogFileMode = s->mode;
+    h.MaximumFileSize = s->max_file_mib;
+    h.StartBuffers = s->min_buffers;
+    h.EventsLost = s->lost_events;
+    h.BuffersLost = s->lost_log_buffers;
+    h.LoggerName = h.LogFileName = NULL;
+    memcpy(payload, &h, sizeof h);
+    memcpy(payload + sizeof h, s->name, name);
+    memcpy(payload + sizeof h + name, s->file, file);
+    ea_record r = {.provider = HEADER,
+                   .version = 2,
+                   .flags = EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER,
+                   .pointer_size = 8,
+                   .header_type = EA_HEADER_SYSTEM64,
+                   .time_raw = time_raw,
+                   .payload_bytes = (uint16_t)(sizeof h + name + file),
+                   .payload = payload};
+    deliver(c, &r);
 }
 
 TRACEHANDLE WINAPI EmulOpenTraceW(PEVENT_TRACE_LOGFILEW logfile);
@@ -197,52 +142,53 @@ static int goes_on(const consumer *c, emul_session *ret) {
     return yes;
 }
 
-static void note_buffer(const consumer *c, uint64_t played) {
+/* What the stream has logged and lost since it was told last, in the table; and one buffer, when one was delivered. */
+static void note(consumer *c, const emul_stream *st, uint32_t buffers, int over) {
+    emul_stream_counts now = emul_stream_get(st);
     emul_table *t = emul_lock();
     emul_session *s = &t->sessions[c->index];
-    s->played = played;
-    s->written++;
+    s->played = now.position;
+    s->written += buffers;
+    s->over = over;
+    s->logged += now.logged - c->told.logged;
+    s->lost_events += now.lost - c->told.lost;
     emul_unlock();
+    c->told = now;
 }
 
 /* A buffer's end: told to whoever asked for it. */
-static int end_buffer(consumer *c, uint64_t played) {
-    note_buffer(c, played);
+static int end_buffer(consumer *c, const emul_stream *st) {
+    note(c, st, 1, 0);
     c->logfile.BuffersRead++;
     return c->logfile.BufferCallback ? (int)c->logfile.BufferCallback(&c->logfile) : 1;
 }
 
+/* Until the session is stopped, or nobody wants it any more. */
 static void play(consumer *c, emul_session *now) {
     const emul_script *w = emul_what();
-    const char *paths[8];
-    ea_etl_set *set = NULL;
-    const ea_record *r;
-    uint64_t position = 0, filled = 0, delivered = 0;
+    emul_stream *st = emul_stream_open(now);
     ULONGLONG began = GetTickCount64();
-    for (uint32_t k = 0; k < w->trace_count; k++)
-        paths[k] = w->traces[k];
-    if (w->trace_count && ea_etl_open(&set, paths, w->trace_count, &(ea_etl_options){0}, NULL))
+    int wanted = 1;
+    if (!st)
         return;
-    while (set && ea_etl_next(set, &r, NULL) == 1) {
-        if (position++ < now->played)
-            continue;
-        if (!(is_kernel(r) ? wants_kernel(now, r) : wants_user(now, r)))
-            continue;
-        deliver(c, r, (uint16_t)now->id);
-        filled += 80u + r->payload_bytes;
-        delivered++;
-        if (filled < (uint64_t)now->buffer_kib * 1024)
-            continue;
-        filled = 0;
-        while (w->rate && (GetTickCount64() - began) * w->rate < delivered * 1000 && goes_on(c, NULL))
+    c->told = (emul_stream_counts){0};
+    deliver_header(c, now, emul_stream_time(st));
+    while (wanted && goes_on(c, now)) {
+        int handed = emul_stream_pump(st, now, deliver, c);
+        if (handed == 1) {
+            wanted = end_buffer(c, st);
+        } else {
+            note(c, st, 0, handed < 0);
+            Sleep(handed ? 5 : 1);
+        }
+        while (w->rate && (GetTickCount64() - began) * w->rate < emul_stream_get(st).logged * 1000 && goes_on(c, NULL))
             Sleep(1);
-        uint64_t from = now->played;
-        if (!end_buffer(c, position) || !goes_on(c, now))
-            break;
-        now->played = from; /* of this incarnation's beginning */
     }
-    ea_etl_close(set);
-    end_buffer(c, position);
+    if (wanted && !c->closed) {
+        emul_stream_end(st, deliver, c);
+        end_buffer(c, st);
+    }
+    emul_stream_close(st);
 }
 
 ULONG WINAPI EmulProcessTrace(PTRACEHANDLE handles, ULONG count, LPFILETIME start, LPFILETIME stop);
@@ -265,6 +211,7 @@ ULONG WINAPI EmulProcessTrace(PTRACEHANDLE handles, ULONG count, LPFILETIME star
         c->index = i;
         c->incarnation = s->incarnation;
         s->readers++;
+        c->logger = (uint16_t)s->id;
         now = *s;
     }
     emul_unlock();
@@ -274,8 +221,6 @@ ULONG WINAPI EmulProcessTrace(PTRACEHANDLE handles, ULONG count, LPFILETIME star
         error = ERROR_INVALID_PARAMETER;
     else
         play(c, &now);
-    while (!error && goes_on(c, NULL))
-        Sleep(5);
     t = emul_lock();
     t->sessions[c->index].readers--;
     emul_unlock();

@@ -11,6 +11,7 @@
 static struct {
     ULONG(WINAPI *StartTraceW)(PTRACEHANDLE, LPCWSTR, PEVENT_TRACE_PROPERTIES);
     ULONG(WINAPI *ControlTraceW)(TRACEHANDLE, LPCWSTR, PEVENT_TRACE_PROPERTIES, ULONG);
+    void(WINAPI *EmulCalm)(void);
     ULONG(WINAPI *EmulLose)(LPCWSTR, ULONG, ULONG, ULONG);
     ULONG(WINAPI *EmulLook)(ULONG, emul_session *);
 } f;
@@ -35,11 +36,15 @@ static void list(void) {
             printf("{\"name\": \"%ls\", \"id\": %u, \"mode\": %u, \"clock\": %u, \"buffer_kib\": %u, \"min\": %u, "
                    "\"max\": %u, \"flush\": %u, \"masks\": [%u, %u, %u, %u, %u, %u, %u, %u], \"providers\": %u, "
                    "\"stacks\": %u, \"pmc_sources\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
-                   "\"played\": %llu, \"ids\": %u, \"pids\": %u, \"property\": %u, \"any\": %llu, \"level\": %u}\n",
+                   "\"played\": %llu, \"logged\": %llu, \"lost\": %u, \"file_events\": %llu, \"over\": %d, \"ids\": "
+                   "%u, \"pids\": "
+                   "%u, \"property\": %u, "
+                   "\"any\": %llu, \"level\": %u}\n",
                    (const WCHAR *)s->name, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers, s->max_buffers,
                    s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4], s->masks[5],
                    s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events, s->flushes,
-                   s->captures, (unsigned long long)s->played, s->providers[0].id_count, s->providers[0].pid_count,
+                   s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->lost_events,
+                   (unsigned long long)s->file_events, s->over, s->providers[0].id_count, s->providers[0].pid_count,
                    s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level);
     free(s);
 }
@@ -53,12 +58,12 @@ static ULONG start(const WCHAR *name, int is_system) {
     return f.StartTraceW(&handle, name, &p.p);
 }
 
-/* N sessions of others, fill-1 to fill-N. */
+/* N sessions of others: fill-1 to fill-N, or system-1 to system-N. */
 static ULONG fill(ULONG n, int is_system) {
     ULONG error = 0;
     for (ULONG i = 1; i <= n && !error; i++) {
         WCHAR name[32];
-        _snwprintf(name, sizeof name / sizeof *name, L"fill-%lu", i);
+        _snwprintf(name, sizeof name / sizeof *name, is_system ? L"system-%lu" : L"fill-%lu", i);
         error = start(name, is_system);
     }
     return error;
@@ -78,8 +83,10 @@ int wmain(int argc, WCHAR **argv) {
     } while (0)
     GET(StartTraceW);
     GET(ControlTraceW);
+    GET(EmulCalm);
     GET(EmulLose);
     GET(EmulLook);
+    f.EmulCalm();
     clear(&p);
     if (wcscmp(argv[1], L"list") == 0) {
         list();

@@ -4,7 +4,9 @@
 - at the start: access denied, a session of the same name, a provider that nobody knows, a filter that Windows rejects, TDH that
   is slow, more performance counters than the machine has. The session runs with what it can have, and says what it lacks.
 - every knob arrives in Windows as the configuration has it.
-- no room for another system session: said, tried again, and it works when there is room.
+- no room for another system session, nor for a 65th: said, tried again, and it works when there is room.
+- TDH fails, or takes seconds: a session that needs it waits, the others do not. The clock is set.
+- the configuration is read again in mid-flood: what did not change goes on, and loses nothing.
 - while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
 - "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
 - "etwagent record" says what Windows lost, and goes on when somebody ends a session.
@@ -22,6 +24,7 @@ import wine
 TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
 SHELL = "315a8872-923e-4ea2-9889-33cd4754bf64"  # of which only TDH knows anything; each of its events comes twice
+PROCESS = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c"
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
 STACK, SID, START_KEY = 4, 1, 0x80
 
@@ -35,9 +38,15 @@ def ledger_of(collector, agent):
     return total
 
 
+def raw(env, collector, host):
+    """What is stored of a machine, record by record."""
+    lines = env.run([env.collector, "export", "--store", collector.store, "--host", host, "--format", "raw", "--verify"]).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
 def at_start(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "start") as machine:
-        machine.plays(traces.paths(TRACE, env.build), "rate=20000", "fail=StartTraceW 5 1", "tdh-delay=50", "fail=filters 1 1",
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000", "fail=StartTraceW 5 1", "tdh-delay=50", "fail=filters 1 1", f"state={RUNTIME} 187",
                       f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime", f"keyword={RUNTIME} 0x1 GCKeyword",
                       f"keyword={RUNTIME} 0x8000 ExceptionKeyword", "counter=19 1000 2147483647 TotalIssues",
                       "counter=10 4096 1000000 CacheMisses", "counters=1")
@@ -63,27 +72,31 @@ def at_start(env, checks, session, windows, collector):
         checks.equal((s["ids"], s["captures"], s["providers"]), (0, 1, 1), "filters left out, state asked for, providers")
         checks.equal((s["buffer_kib"], s["min"] >= 8, s["clock"], s["flushes"] > 0), (64, True, 1, True), "buffers, clock and flushes")
         checks.equal(machine.stop(), 0, "exit code")
+    clocks = [r["clock"] for r in raw(env, collector, "start") if r["provider"] == RUNTIME and r["id"] == 187]
+    first = json.loads(env.run([env.agent, "dump", "--format", "raw", "--class", "Runtime/Start", *traces.paths(TRACE, env.build)]).stdout.splitlines()[0])
+    checks.that(clocks and min(clocks) < first["clock"], f"the provider's state at the start: {clocks}, in the trace {first['clock']}")
 
 
 def no_room(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full") as machine:
         machine.plays(traces.paths(TRACE, env.build), "rate=200")
         machine.control("fill", "8", "system")
+        machine.control("fill", "55")
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD"], **SMALL},
                                       {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}, {"provider": SHELL}], **SMALL}])
         machine.start()
         machine.wait(lambda: "start session kernel" in machine.sources().get("kernel", {}).get("trouble", ""), "word of no room")
         machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged", 0) > 0, "events of the other session")
+        checks.equal(len(machine.sessions()), 64, "sessions that Windows has")
+        refused = machine.control("start", "one-more", check=False)
+        checks.that("1450" in refused.stderr, f"a 65th session: {refused.stderr}")
         checks.equal(machine.sessions()["etwagent-files"]["ids"], 2, "event ids that Windows filters by")
-        machine.wait(lambda: machine.sources()["files"]["session"]["events"] == 570, "all events of the other session")
-        machine.control("stop", "fill-3")
+        machine.wait(lambda: machine.sources()["files"]["session"]["events"] == 571, "all events of the other session, and its header")
+        machine.control("stop", "system-3")
         machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > 0, "events once there is room")
         checks.equal(machine.sources()["kernel"]["trouble"], "", "trouble that is over")
         checks.equal(machine.stop(), 0, "exit code")
-        for i in (1, 2, 4, 5, 6, 7, 8):
-            machine.control("stop", f"fill-{i}")
-        stored = env.run([env.collector, "export", "--store", collector.store, "--host", "full", "--format", "raw"]).stdout.splitlines()
-        ids = {json.loads(line)["id"] for line in stored if json.loads(line)["provider"] == FILES}
+        ids = {r["id"] for r in raw(env, collector, "full") if r["provider"] == FILES}
         checks.that(ids and ids <= {12, 14}, f"ids that came: {ids}")
         events = env.run([env.collector, "export", "--store", collector.store, "--host", "full", "--format", "jsonl"]).stdout.splitlines()
         names = [e["name"] for e in map(json.loads, events) if e["provider"] == SHELL]
@@ -116,8 +129,61 @@ def in_mid_run(env, checks, session, windows, collector):
         checks.equal(machine.stop(), 0, "exit code")
     ledger = ledger_of(collector, "stolen")
     checks.equal((ledger["source_session_ends"], ledger["source_events_lost"], ledger["source_buffers_lost"]), (1, 107, 5), "the ledger")
-    stored = env.run([env.collector, "export", "--store", collector.store, "--host", "stolen", "--format", "raw"]).stdout.splitlines()
-    checks.equal(len(set(stored)), len(stored), "records that came once")
+    stored = raw(env, collector, "stolen")
+    checks.equal(len({json.dumps(r) for r in stored}), len(stored), "records that came once")
+    rundown = {opcode: sum(r["provider"] == PROCESS and r["opcode"] == opcode for r in stored) for opcode in (3, 4)}
+    checks.that(rundown[3] > 32 and rundown[4] > 0, f"processes told at two starts (32 by the trace itself) and two ends: {rundown}")
+
+
+def troubles(env, checks, session, windows, collector):
+    """TDH that fails and takes seconds, and a clock that is set, in one run."""
+    with emulated.Machine(env, session, windows, "troubles") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=5000", "tdh-delay=4000", "fail=TdhEnumerateProviders 1317 1")
+        machine.environment = {"LD_PRELOAD": str(env.build / "tests" / "e2e" / "clock.so"), "EA_CLOCK_JUMPS": "8:3600"}
+        machine.configure(collector, [{"name": "named", "providers": [{"provider": "No-Answer"}, {"provider": FILES}], **SMALL},
+                                      {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
+        machine.start()
+        machine.wait(lambda: machine.sources().get("kernel", {}).get("session", {}).get("events", 0) > 1000, "events of the session without names")
+        checks.that("No-Answer is left out" not in machine.log(), "the session without names waited for TDH")
+        machine.wait(lambda: "No-Answer is left out: ask TDH" in machine.log(), "word of TDH's failure")
+        machine.wait(lambda: machine.sources()["named"].get("session", {}).get("events", 0) > 0, "events of what needs no name")
+        machine.wait(lambda: machine.log().count("the system's clock was set by 3") >= 2, "word of the clock, from each session")
+        told = machine.sources()["kernel"]["events_acknowledged"]
+        machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > told + 1000, "events behind the step")
+        checks.that(machine.status()["ledger_balanced"], "the ledger balances")
+        checks.equal(machine.stop(), 0, "exit code")
+    ledger = ledger_of(collector, "troubles")
+    checks.that(ledger.get("source_clock_steps", 0) >= 1, "the ledger's clock steps, of the session that still logs")
+    checks.equal(ledger.get("events_dropped_full", 0), 0, "the ledger's dropped events")
+
+
+def reload_in_flood(env, checks, session, windows, collector):
+    """As a service, which can be told to read its configuration again."""
+    kernel = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}
+    one, two = ({"name": name, "providers": [{"provider": provider}], **SMALL} for name, provider in (("one", FILES), ("two", RUNTIME)))
+    with emulated.Machine(env, session, windows, "reloaded") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000")
+        machine.configure(collector, [kernel, one])
+        try:
+            for command in (("install", "--config", wine.windows_path(machine.config)), ("start",)):
+                done = session.run([machine.agent, *command])
+                checks.equal(done.returncode, 0, f"etwagent {command[0]}: {done.stdout}{done.stderr}")
+            machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 0, "events")
+            machine.configure(collector, [kernel, two])
+            checks.equal(session.run([machine.agent, "reload"]).returncode, 0, "etwagent reload")
+            machine.wait(lambda: machine.status().get("reloads") == 1 and "two" in machine.sources(), "the new configuration")
+            checks.that(not machine.sessions()["etwagent-kernel"]["over"], "the flood was over before the configuration was read again")
+            checks.equal(set(machine.sessions()), {"etwagent-kernel", "etwagent-two"}, "sessions after it")
+            machine.wait(lambda: all(s["over"] for s in machine.sessions().values()), "the trace's end")
+            logged = machine.sessions()["etwagent-kernel"]["logged"]
+            machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] == logged + 1, "every event, and the header, acknowledged")
+            s = machine.sources()["kernel"]["session"]
+            checks.equal((s["starts"], s["dropped_events"], s["lost_events"]), (1, 0, 0), "starts, dropped and lost events of the session that goes on")
+        finally:
+            for command in ("stop", "uninstall"):
+                session.run([machine.agent, command])
+    ledger = ledger_of(collector, "reloaded")
+    checks.equal(ledger.get("events_dropped_full", 0), 0, "the ledger's dropped events")
 
 
 def flood(env, checks, session, windows, collector):
@@ -137,8 +203,7 @@ def flood(env, checks, session, windows, collector):
         checks.equal(machine.stop(), 0, "exit code")
     dropped = s["session"]["dropped_events"]
     ledger = ledger_of(collector, "flood")
-    stored = env.run([env.collector, "export", "--store", collector.store, "--host", "flood", "--format", "raw", "--verify"]).stdout.splitlines()
-    checks.equal(len(stored), s["session"]["events"] - dropped, "events stored and events dropped are all")
+    checks.equal(len(raw(env, collector, "flood")), s["session"]["events"] - dropped, "events stored and events dropped are all")
     for stream in test_ledger.ledger(collector, "flood")["streams"]:
         checks.equal((stream["unbalanced_families"], stream["alerts"]), ([], []), "alerts of the collector")
     checks.that(ledger.get("events_dropped_full", 0) <= dropped, f"the ledger says {ledger.get('events_dropped_full')} of {dropped}")
@@ -197,9 +262,9 @@ def record(env, checks, session, windows, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["start", "full", "stolen", "flood", "providers", "record"])
+    env.make_certificates(["start", "full", "stolen", "troubles", "reloaded", "flood", "providers", "record"])
     collector = env.new_collector().start()
-    for part in (at_start, no_room, in_mid_run, flood, providers, record):
+    for part in (at_start, no_room, in_mid_run, troubles, reload_in_flood, flood, providers, record):
         if not arguments.only or arguments.only == part.__name__:
             part(env, checks, session, windows, collector)
     collector.stop()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A real trace, played by the emulator as three live sessions of the shipped .exe (one of the kernel, two of providers),
-arrives at a native collector record for record, and the machine's state is that of a replay of the file. The same of a machine
+arrives at a native collector record for record; the machine's state, and the call stacks joined to events, are those of a replay of
+the file. Two of the sessions write files of their own, too, one of them a circular one. The same of a machine
 that the generator makes, with performance counters on context switches, their interrupts, and stacks.
 """
 import collections
@@ -11,9 +12,6 @@ import traces
 import wine
 
 TRACE = "clr-kernel-win8-x64"
-# a record's identity, but for its logger, which is the session's own; names and fields need schemas of other sessions
-IDENTITY = ("clock", "provider", "id", "version", "channel", "level", "opcode", "task", "keyword", "cpu", "pid", "tid", "activity_id",
-            "flags", "property", "kernel_time", "user_time", "pointer_size", "payload", "extended")
 PLENTY = {"buffer-size": "1MiB", "min-buffers": 64, "max-buffers": 512, "flush": "100ms"}
 FLAGS = ["PROC_THREAD", "LOADER", "DISK_IO", "DISK_IO_INIT", "HARD_FAULTS", "PROFILE", "NETWORKTRACE", "FILENAME", "CSWITCH", "DPC",
          "INTERRUPT", "MEMORY", "FILE_IO", "FILE_IO_INIT", "VIRT_ALLOC", "REGISTRY", "ALPC", "DISPATCHER", "SYSCALL"]
@@ -29,25 +27,32 @@ def providers_of(env, paths):
     return [p for p, _ in found.most_common()], stats["events"]
 
 
-def three_sessions(providers):
+def three_sessions(providers, files):
+    """One ships alone, one keeps all of it in a file as well, one the newest part."""
     return [{"name": "kernel", "kind": "system", "flags": FLAGS, **PLENTY},
-            {"name": "one", "priority": "security", "providers": [{"provider": p} for p in providers[::2]], **PLENTY},
-            {"name": "two", "providers": [{"provider": p} for p in providers[1::2]], **PLENTY}]
+            {"name": "one", "priority": "security", "providers": [{"provider": p} for p in providers[::2]], **PLENTY,
+             "output": "both", "file": wine.windows_path(files[0])},
+            {"name": "two", "providers": [{"provider": p} for p in providers[1::2]], **PLENTY,
+             "output": "both", "file": wine.windows_path(files[1]), "circular": True, "file-size": "1MiB"}]
 
 
-def compared(lines):
-    """Records as a bag; of each what is the same in a file and in a session."""
-    bag = collections.Counter()
-    for line in lines:
-        record = json.loads(line)
-        record["flags"] |= 0x20 if record["pointer_size"] == 4 else 0x40  # in a file its header's type may say so alone
-        bag[json.dumps([record[key] for key in IDENTITY])] += 1
-    return bag
+def same_files(env, checks, paths, providers, files):
+    """The sessions' own files: all of what one session logged, and the newest of what the other did."""
+    truth = [line for line in env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()]
+    for i, file in enumerate(files):
+        wanted = set(providers[i::2])
+        logged = [line for line in truth if json.loads(line)["provider"] in wanted]
+        found = env.run([env.agent, "dump", "--format", "raw", file]).stdout.splitlines()
+        whole, kept = emulated.compared(logged), emulated.compared(found)
+        checks.that(not kept - whole, f"{file.name}: records that nobody logged: {list(kept - whole)[:2]}")
+        newest = emulated.compared(logged[-1:])
+        is_right = kept == whole if i == 0 else newest - kept == collections.Counter() and (kept == whole or sum(kept.values()) < sum(whole.values()) / 2)
+        checks.that(logged and is_right, f"{file.name}: {sum(kept.values())} of {sum(whole.values())} records")
 
 
 def same_records(env, checks, collector, host, paths):
-    truth = compared(env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines())
-    stored = compared(env.run([env.collector, "export", "--store", collector.store, "--host", host, "--format", "raw"]).stdout.splitlines())
+    truth = emulated.compared(env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines())
+    stored = emulated.compared(env.run([env.collector, "export", "--store", collector.store, "--host", host, "--format", "raw"]).stdout.splitlines())
     missing, extra = truth - stored, stored - truth
     checks.that(not missing, f"{sum(missing.values())} records are missing, such as {list(missing)[:2]}")
     checks.that(not extra, f"{sum(extra.values())} records are in the store alone, such as {list(extra)[:2]}")
@@ -90,13 +95,34 @@ def same_state(env, checks, collector, host, replayed, frequency):
     checks.that(modules[0] == modules[1] and modules[0], f"modules differ: {len(modules[0])} and {len(modules[1])}")
 
 
+def stacks_of(env, collector, host):
+    """Events by class, thread and call stack, as the collector joins them."""
+    found = collections.Counter()
+    for line in env.run([env.collector, "query", "--store", collector.store, "--host", host, "--format", "jsonl", "--rows", "0",
+                         "SELECT * FROM stacks"]).stdout.splitlines():
+        row = json.loads(line)
+        # opcodes without a name of their own are named only by the schemas that one of the sessions holds
+        found[row["name"].removesuffix("/win:Info"), row["tid"], tuple(frame["address"] for frame in json.loads(row["frames"]))] += row["count"]
+    return found
+
+
+def same_stacks(env, checks, collector, host, replayed):
+    live, file = stacks_of(env, collector, host), stacks_of(env, collector, replayed)
+    checks.that(sum(file.values()) > 1000, f"{sum(file.values())} events with stacks")
+    checks.that(live == file, f"{host}: stacks that only the file has: {sum((file - live).values())}, such as {list(file - live)[:1]}; "
+                f"that only the sessions have: {sum((live - file).values())}, such as {list(live - file)[:1]}")
+    print(f"{host}: {sum(live.values())} events with {len(live)} stacks", flush=True)
+
+
 def played(env, checks, session, windows, name, paths):
     """As three sessions of the machine of that name, and as a replay of NAME-file."""
     providers, count = providers_of(env, paths)
+    count += 3 - len(paths)  # header events: of each session in place of each file
+    files = [env.folder / f"{name}-{which}.etl" for which in ("one", "two")]
     collector = env.new_collector(f"{name}-collector").start()
     with emulated.Machine(env, session, windows, name) as machine:
         machine.plays(paths)
-        machine.configure(collector, three_sessions(providers))
+        machine.configure(collector, three_sessions(providers, files))
         machine.start()
         machine.wait_shipped(count)
         sources = machine.sources()
@@ -113,9 +139,11 @@ def played(env, checks, session, windows, name, paths):
         code = machine.stop()
         checks.equal(code, 0, "exit code after Ctrl-C")
         checks.equal(machine.sessions(), {}, "sessions that are left behind")
-    checks.equal(same_records(env, checks, collector, name, paths), count, "records stored")
+    checks.equal(same_records(env, checks, collector, name, paths), count - 3, "records stored, beside headers")
+    same_files(env, checks, paths, providers, files)
     env.replay(paths, collector, agent=f"{name}-file", spool=env.folder / f"{name}-replay")
     same_state(env, checks, collector, name, f"{name}-file", frequency_of(env, paths))
+    same_stacks(env, checks, collector, name, f"{name}-file")
     collector.stop()
 
 

@@ -1,0 +1,102 @@
+/* The emulator's rundown: which processes, threads and images there are, out of the trace's own events, so that a
+ * session that starts or stops in the middle of a trace tells them as Windows' does. See emulator_stream.h.
+ *
+ * A beginning (Start, Load, DCStart) is kept as it came; its payload is also that of the class's DCStart and DCEnd.
+ * What the trace itself runs down at its end is forgotten: it is told once. Source: Windows' MOF classes Process,
+ * Thread, Image. */
+#include "emulator_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    START = 1,
+    END = 2,
+    DC_START = 3,
+    DC_END = 4,
+    LOAD = 10,
+    PROCESS = 0x3d6fa8d0,
+    THREAD = 0x3d6fa8d1,
+    IMAGE = 0x2cb15d1d
+};
+
+typedef struct item {
+    uint64_t a, b; /* which one it is of its class */
+    ea_record record;
+    uint8_t *payload;
+} item;
+
+struct emul_rundown {
+    item *items;
+    size_t count, capacity;
+};
+
+emul_rundown *emul_rundown_create(void) {
+    return calloc(1, sizeof(emul_rundown));
+}
+
+void emul_rundown_destroy(emul_rundown *d) {
+    if (!d)
+        return;
+    for (size_t i = 0; i < d->count; i++)
+        free(d->items[i].payload);
+    free(d->items);
+    free(d);
+}
+
+/* Which process, thread or image; 0: none of them, or too short. */
+static int name_of(const ea_record *r, uint64_t *a, uint64_t *b) {
+    size_t p = r->pointer_size;
+    uint32_t class = ea_load32(r->provider.bytes);
+    *a = class;
+    if (!(r->flags & EA_FLAG_CLASSIC_HEADER) || r->version < 2 || r->payload_bytes < 2 * p + 4)
+        return 0;
+    if (class == PROCESS)
+        *b = ea_load32(r->payload + p);
+    else if (class == THREAD)
+        *b = ea_load32(r->payload + 4);
+    else if (class == IMAGE) {
+        *a = (uint64_t)ea_load32(r->payload + 2 * p) << 32 | class;
+        *b = p == 8 ? ea_load64(r->payload) : ea_load32(r->payload);
+    } else
+        return 0;
+    return 1;
+}
+
+void emul_rundown_see(emul_rundown *d, const ea_record *r) {
+    uint64_t a, b;
+    size_t i = 0;
+    int begins = r->opcode == START || r->opcode == DC_START || r->opcode == LOAD;
+    if ((!begins && r->opcode != END && r->opcode != DC_END) || !name_of(r, &a, &b))
+        return;
+    while (i < d->count && (d->items[i].a != a || d->items[i].b != b))
+        i++;
+    if (i < d->count) {
+        free(d->items[i].payload);
+        d->items[i] = d->items[--d->count];
+    }
+    if (!begins)
+        return;
+    if (d->count == d->capacity) {
+        d->capacity = d->capacity ? 2 * d->capacity : 1024;
+        d->items = realloc(d->items, d->capacity * sizeof *d->items);
+    }
+    uint8_t *payload = malloc(r->payload_bytes);
+    if (!d->items || !payload)
+        abort();
+    memcpy(payload, r->payload, r->payload_bytes);
+    d->items[d->count++] = (item){a, b, *r, payload};
+}
+
+void emul_rundown_each(const emul_rundown *d, uint8_t opcode, int64_t time_raw, emul_sink sink, void *arg) {
+    for (size_t i = 0; i < d->count; i++) {
+        ea_record r = d->items[i].record;
+        r.opcode = opcode;
+        r.time_raw = time_raw;
+        r.payload = d->items[i].payload;
+        r.ext_count = 0;
+        if (r.hook_id) /* images' own group, also when the beginning was logged as one of processes */
+            r.hook_id = (uint16_t)(((uint32_t)d->items[i].a == IMAGE ? 0x1400 : r.hook_id & 0xff00) | opcode);
+        sink(arg, &r);
+    }
+}

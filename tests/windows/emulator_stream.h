@@ -1,0 +1,54 @@
+/* What one session logs: the trace's events that it asked for, on the emulator's clock, into the session's buffers, and
+ * out of them in the order in which they were handed over.
+ *
+ *     trace ─▶ filters ─▶ open buffer ─ full, or flushed ─▶ queue ─▶ sink: a consumer's callback, or a file
+ *
+ * With slow= in the script, events are logged when the emulator's clock reaches their time, whether anybody takes them
+ * or not: one that finds no free buffer is lost, as in Windows. Without it they are logged as fast as they are taken,
+ * and none is lost. Before it: the script and the session table. After it: emulator_play.c, emulator_file.c. Thread:
+ * one a stream. */
+#ifndef EA_TESTS_EMULATOR_STREAM_H
+#define EA_TESTS_EMULATOR_STREAM_H
+
+#include "emulator.h"
+
+#include "etl.h"
+
+typedef struct emul_stream emul_stream;
+typedef void (*emul_sink)(void *arg, const ea_record *r); /* borrows the record during the call */
+
+/* Goes on behind what sessions of this name have played. NULL: a trace cannot be read. */
+emul_stream *emul_stream_open(const emul_session *s);
+void emul_stream_close(emul_stream *st); /* NULL is allowed */
+
+/* Logs what is due, and hands the oldest full buffer to the sink. 1: one was handed over; 0: nothing is ready now; -1:
+ * all of the trace was logged and handed over. */
+int emul_stream_pump(emul_stream *st, const emul_session *now, emul_sink sink, void *arg);
+/* The session was stopped: all that is in its buffers, and the rundown with which a kernel session ends. */
+void emul_stream_end(emul_stream *st, emul_sink sink, void *arg);
+
+/* Since it was opened. */
+typedef struct emul_stream_counts {
+    uint64_t position; /* records of the trace that were gone past, from its beginning */
+    uint64_t logged;   /* events for this session, those that were lost included */
+    uint32_t lost;     /* for which there was no buffer */
+} emul_stream_counts;
+emul_stream_counts emul_stream_get(const emul_stream *st);
+/* What the trace says of its clock and machine; NULL without a trace. */
+const ea_etl_info *emul_stream_info(const emul_stream *st);
+/* Ticks of the trace's clock: the time of what was logged last. */
+int64_t emul_stream_time(const emul_stream *st);
+
+/* emulator_filter.c: whether a session logs an event. */
+int emul_wants(const emul_session *s, const ea_record *r);
+int emul_is_kernel(const ea_record *r);
+
+/* emulator_rundown.c: the processes, threads and images that there are at a place of the trace. */
+typedef struct emul_rundown emul_rundown;
+emul_rundown *emul_rundown_create(void);
+void emul_rundown_destroy(emul_rundown *d); /* NULL is allowed */
+void emul_rundown_see(emul_rundown *d, const ea_record *r);
+/* Each of them as DCStart (opcode 3) or DCEnd (4), at a time. */
+void emul_rundown_each(const emul_rundown *d, uint8_t opcode, int64_t time_raw, emul_sink sink, void *arg);
+
+#endif
