@@ -91,7 +91,7 @@ def no_room(env, checks, session, windows, collector):
         refused = machine.control("start", "one-more", check=False)
         checks.that("1450" in refused.stderr, f"a 65th session: {refused.stderr}")
         checks.equal(machine.sessions()["etwagent-files"]["ids"], 2, "event ids that Windows filters by")
-        machine.wait(lambda: machine.sources()["files"]["session"]["events"] == 571, "all events of the other session, and its header")
+        machine.wait(lambda: machine.sources()["files"]["events_acknowledged"] == 571, "all events of the other session, and its header, at the collector")
         machine.control("stop", "system-3")
         machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > 0, "events once there is room")
         checks.equal(machine.sources()["kernel"]["trouble"], "", "trouble that is over")
