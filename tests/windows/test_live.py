@@ -101,8 +101,8 @@ def stacks_of(env, collector, host):
     for line in env.run([env.collector, "query", "--store", collector.store, "--host", host, "--format", "jsonl", "--rows", "0",
                          "SELECT * FROM stacks"]).stdout.splitlines():
         row = json.loads(line)
-        # opcodes without a name of their own are named only by the schemas that one of the sessions holds
-        found[row["name"].removesuffix("/win:Info"), row["tid"], tuple(frame["address"] for frame in json.loads(row["frames"]))] += row["count"]
+        # the names of common opcodes are spelled by schemas that only one of the sessions holds
+        found[row["name"].removesuffix("/win:Info").replace("/win:", "/"), row["tid"], tuple(frame["address"] for frame in json.loads(row["frames"]))] += row["count"]
     return found
 
 
