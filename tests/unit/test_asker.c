@@ -164,7 +164,7 @@ static void test_what_windows_said(void **state) {
     assert_int_equal(ea_schemas_create(&schemas, 0, NULL), 0);
     read_trace(path, 1, schemas, &s);
     read_trace(path, 0, schemas, &s);
-    print_message("%zu maps, %zu events, %zu fields with maps\n", s.map_count, s.info_count, s.fields_with_map);
+    printf("%zu maps, %zu events, %zu fields with maps\n", s.map_count, s.info_count, s.fields_with_map);
     assert_int_equal(s.info_count, 61);
     assert_true(s.map_count > 10 && s.fields_with_map > 10);
     for (size_t i = 0; i < s.map_count; i++)
