@@ -94,5 +94,7 @@ const emul_script *emul_what(void);
  * when it is this program's; the table is not locked. index: its place in the table. */
 void emul_file_begin(emul_session *s, size_t index);
 void emul_file_wait(size_t index, uint32_t incarnation);
+/* emulator_schema.c: reads what TDH knows, which takes as long as reading the traces; once. */
+void emul_read_schemas(void);
 
 #endif

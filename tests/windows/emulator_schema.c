@@ -63,13 +63,17 @@ static BOOL CALLBACK read_all(INIT_ONCE *unused, void *parameter, void **context
     return TRUE;
 }
 
+void emul_read_schemas(void) {
+    InitOnceExecuteOnce(&once, read_all, NULL, NULL);
+}
+
 /* Begins an answer: what the script wants of this function, and the time that it takes. */
 static ULONG begin(const char *function, int is_right) {
     ULONG error = emul_fault(function);
     Sleep(emul_what()->tdh_delay_ms);
     if (!error && !is_right)
         error = ERROR_INVALID_PARAMETER;
-    InitOnceExecuteOnce(&once, read_all, NULL, NULL);
+    emul_read_schemas();
     return error;
 }
 

@@ -79,11 +79,11 @@ def at_start(env, checks, session, windows, collector):
 
 def no_room(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full") as machine:
-        machine.plays(traces.paths(TRACE, env.build), "rate=200")
+        machine.plays(traces.paths(TRACE, env.build), "rate=200", f"provider={SHELL} Microsoft-Windows-Immersive-Shell")
         machine.control("fill", "8", "system")
         machine.control("fill", "55")
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD"], **SMALL},
-                                      {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}, {"provider": SHELL}], **SMALL}])
+                                      {"name": "files", "providers": [{"provider": FILES, "event-ids": ["12", "14"]}, {"provider": "Microsoft-Windows-Immersive-Shell"}], **SMALL}])
         machine.start()
         machine.wait(lambda: "start session kernel" in machine.sources().get("kernel", {}).get("trouble", ""), "word of no room")
         machine.wait(lambda: machine.sources().get("files", {}).get("events_acknowledged", 0) > 0, "events of the other session")
