@@ -6,7 +6,7 @@ set -euo pipefail
 build=(cmake ninja-build make gcc libc6-dev pkg-config ccache protobuf-c-compiler libprotobuf-c-dev libcurl4-openssl-dev
        libssl-dev libzstd-dev libevent-dev libsqlite3-dev libxxhash-dev libyaml-dev libexpat1-dev zlib1g-dev nodejs npm)
 test=(clang clang-format clang-tidy libclang-rt-14-dev lld llvm libcmocka-dev zstd sqlite3 python3 git curl openssl
-      iproute2 procps shellcheck valgrind chromium dpkg-dev)
+      iproute2 procps shellcheck valgrind chromium dpkg-dev prometheus)
 windows=(gcc-mingw-w64-x86-64 mingw-w64-tools dpkg-dev patch perl xz-utils wine wine64 wixl msitools)
 
 wanted=()
