@@ -159,7 +159,10 @@ static void test_what_windows_said(void **state) {
     said s = {.map_count = 0};
     ea_schemas *schemas;
     (void)state;
-    snprintf(path, sizeof path, "%s/clr-kernel-win8-x64/trace.etl", getenv("EA_UNPACKED"));
+    const char *folder = getenv("EA_UNPACKED");
+    if (!folder)
+        fail_msg("EA_UNPACKED does not name the folder of unpacked traces");
+    snprintf(path, sizeof path, "%s/clr-kernel-win8-x64/trace.etl", folder ? folder : "");
     ea_arena_init(&s.arena, 1 << 20);
     assert_int_equal(ea_schemas_create(&schemas, 0, NULL), 0);
     read_trace(path, 1, schemas, &s);
