@@ -16,7 +16,7 @@ export function count(n) {
   if (n === null || n === undefined || n === '') return '';
   n = Number(n);
   let i = 0;
-  while (Math.abs(n) >= 10000 && i < UNITS.length - 1) { n /= 1000; i++; }
+  while (Math.abs(n) >= (i ? 1000 : 10000) && i < UNITS.length - 1) { n /= 1000; i++; }
   return (i ? n.toFixed(1) : String(Math.round(n * 100) / 100)) + (i ? ' ' + UNITS[i] : '');
 }
 export const bytes = (n) => (n === null || n === undefined ? '' : count(n) + (Number(n) >= 10000 ? 'B' : ' B'));
