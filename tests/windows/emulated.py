@@ -102,7 +102,7 @@ class Machine:
         return self
 
     def log(self):
-        return self.log_file.read_text(errors="replace")
+        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def status(self):
         try:
