@@ -155,10 +155,11 @@ static void wait_a_moment(int fd) {
     (void)poll(&p, 1, PATIENCE_MS);
 }
 
-/* The status of an HTTP answer; it is one. libevent answers in the version that it was asked in, be it HTTP/0.1. */
+/* The status of an HTTP answer; it is one. libevent answers in the version that it was asked in, be it HTTP/-1.1. */
 static int status_of(const char *answer, size_t n) {
-    must(n >= 12 && memcmp(answer, "HTTP/", 5) == 0 && answer[6] == '.' && answer[8] == ' ');
-    return atoi(answer + 9);
+    const char *status = n > 5 && memcmp(answer, "HTTP/", 5) == 0 ? memchr(answer, ' ', n) : NULL;
+    must(status != NULL && answer + n - status >= 5 && status[4] == ' ');
+    return atoi(status + 1);
 }
 
 /* What is HTTP, by an agent: answered, or the connection is closed. Returns the first answer's status, 0 without one.
