@@ -5,7 +5,7 @@
 Every stage runs even when another failed. What failed is shown with the end of its output; whole logs are in build/logs.
 A test that failed without a sanitizer's report runs once more at the end, alone on the machine: passes it then, it is counted as
 passed and named as unsteady, which is a fault of the test or of the program that somebody has to look at.
-The last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
+The scripts under Wine run beside the native ones. The last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
 
 An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that names
 one of them there ("# sanitizers: asan-ubsan": nothing new in it has threads that meet; "# sanitizers: tsan") under that
@@ -171,75 +171,69 @@ def wants(script, preset):
     return "# sanitizers: yes" in head or f"# sanitizers: {preset}" in head
 
 
-def end_to_end(tally, presets, prefix, soak):
-    """The scripts, several at once; each is one test, whatever the number of checks in it."""
-    tasks = []
+def closing_checks(log):
+    """How many checks a script passed, by its last line; 0 when it did not come so far."""
+    closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
+    return int(closing[-1][0]) if closing else 0
+
+
+class Script:
+    """A test that is a script of its own; whatever the number of checks in it, it is one test."""
+
+    def __init__(self, what, name, command, timeout):
+        self.what, self.name, self.command, self.timeout = what, name, command, timeout
+
+    def run(self):
+        """(its line in the tally, whether it passed, seconds, log)"""
+        code, seconds, log = run(self.name, self.command, self.timeout, SANITIZER_OPTIONS)
+        checks = closing_checks(log)
+        return self.what + f" ({checks} checks)" * bool(checks), code == 0 and checks > 0, seconds, log
+
+
+def native_scripts(presets, prefix, soak):
+    """tests/e2e/test_*.py, as often as there are presets that want them; the sanitized ones take longest: first."""
+    scripts = []
     for script in end_to_end_scripts():
         for preset in presets:
             if preset == "dev" or soak or wants(script, preset):
-                tasks.append((script, preset))
+                command = [*(prefix if preset != "dev" else []), sys.executable, script, "--build", BUILD / preset] + ["--soak"] * soak
+                scripts.append(Script(f"{preset}: e2e {script.stem[5:]}", f"{preset}: {script.stem}", command, 7200 if soak else 900))
+    return sorted(scripts, key=lambda script: script.what.startswith("dev"))
 
-    def one(task):
-        script, preset = task
-        command = [*(prefix if preset != "dev" else []), sys.executable, script, "--build", BUILD / preset]
-        if soak:
-            command.append("--soak")
-        return run(f"{preset}: {script.stem}", command, 7200 if soak else 900, SANITIZER_OPTIONS)
 
-    def judge(task, code, log):
-        closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
-        checks = f" ({closing[-1][0]} checks)" if closing else ""
-        return f"{task[1]}: e2e {task[0].stem[5:]}{checks}", code == 0 and bool(closing) and int(closing[-1][0]) > 0
+def wine_scripts(soak):
+    """tests/windows/test_*.py"""
+    return [Script(f"windows: {script.stem[5:]} under Wine", f"windows: {script.stem}",
+                   [sys.executable, script, "--build", BUILD / "windows", "--native", BUILD / "dev"] + ["--soak"] * soak, 3600 if soak else 900)
+            for script in sorted((SOURCE / "tests" / "windows").glob("test_*.py"))]
 
+
+def end_to_end(tally, native, wine):
+    """The native scripts, several at once; beside them, since they wait more than they work, those under Wine, one after another:
+    they have one Wine prefix."""
     again = []
-    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        # the sanitized ones take longest: first
-        tasks.sort(key=lambda task: task[1] == "dev")
-        waiting = {pool.submit(one, task): task for task in tasks}
-        for done in concurrent.futures.as_completed(waiting):
-            code, seconds, log = done.result()
-            stage, good = judge(waiting[done], code, log)
-            if not good:
-                show(log)
-            if good or not may_repeat(log):
-                tally.add(stage, int(good), int(not good), 0, seconds)
-            else:
-                first = log.with_suffix(".first.log")
-                log.rename(first)
-                again.append((waiting[done], first))
-                print(f"{stage} failed; it runs once more at the end", flush=True)
-    for task, first in again:
-        code, seconds, log = one(task)
-        stage, good = judge(task, code, log)
+
+    def judge(script):
+        what, good, seconds, log = script.run()
+        if not good:
+            show(log)
+        if good or not may_repeat(log):
+            tally.add(what, int(good), int(not good), 0, seconds)
+        else:
+            again.append((script, log.rename(log.with_suffix(".first.log"))))
+            print(f"{what} failed; it runs once more at the end", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as one, concurrent.futures.ThreadPoolExecutor(JOBS) as several:
+        running = [one.submit(judge, script) for script in wine] + [several.submit(judge, script) for script in native]
+    for done in running:
+        done.result()
+    for script, first in again:
+        what, good, seconds, log = script.run()
         if good:
-            tally.unsteady.append((stage, first))
+            tally.unsteady.append((what, first))
         else:
             show(log)
-        tally.add(stage, int(good), int(not good), 0, seconds)
-
-
-def under_wine(tally, soak):
-    """tests/windows/test_*.py one after another: they have one Wine prefix."""
-    for script in sorted((SOURCE / "tests" / "windows").glob("test_*.py")):
-        command = [sys.executable, script, "--build", BUILD / "windows", "--native", BUILD / "dev"] + ["--soak"] * soak
-        name = f"windows: {script.stem}"
-
-        def once():
-            code, seconds, log = run(name, command, 3600 if soak else 900)
-            closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
-            if code == 0 and closing and int(closing[-1][0]) > 0:
-                return f" ({closing[-1][0]} checks)", seconds, log
-            show(log)
-            return "", seconds, log
-
-        checks, seconds, log = once()
-        if not checks and may_repeat(log):
-            first = log.rename(log.with_suffix(".first.log"))
-            checks, more, log = once()
-            seconds += more
-            if checks:
-                tally.unsteady.append((name, first))
-        tally.add(f"windows: {script.stem[5:]} under Wine{checks}", int(bool(checks)), int(not checks), 0, seconds)
+        tally.add(what, int(good), int(not good), 0, seconds)
 
 
 def main():
@@ -253,16 +247,17 @@ def main():
     prefix = no_randomization()
 
     built = [preset for preset in presets if build(tally, preset)]
+    wine = []
+    if not arguments.only and step(tally, "windows: libraries", ["installer/deps/build-windows-deps.sh"], 1800) and build(tally, "windows"):
+        step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
+        wine = wine_scripts(arguments.soak)
     for preset in built:
         ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900)
-    end_to_end(tally, built, prefix, arguments.soak)
+    end_to_end(tally, native_scripts(built, prefix, arguments.soak), wine)
     if "dev" in built:
         step(tally, "dev: demo", ["env", "DEMO_SECONDS=3", "tests/demo.sh", BUILD / "dev"], 300)
     if not arguments.only:
         step(tally, "lint", ["tests/lint.sh"], 1200)
-        if step(tally, "windows: libraries", ["installer/deps/build-windows-deps.sh"], 1800) and build(tally, "windows"):
-            step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
-            under_wine(tally, arguments.soak)
     if arguments.soak:
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
     return tally.finish()

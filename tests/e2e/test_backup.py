@@ -2,7 +2,6 @@
 
 usage: test_backup.py --build DIR [--soak] [--keep]
 """
-# sanitizers: asan-ubsan
 import json
 import shutil
 import sqlite3

@@ -10,7 +10,7 @@
 - 1 % of a live stream's batches is thrown away on the way: the collector notices the gap and asks for a keyframe, the
   difference is counted, and then its state is the truth again.
 
-# sanitizers: yes
+# sanitizers: tsan
 """
 import http.client
 import json

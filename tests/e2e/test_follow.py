@@ -2,7 +2,7 @@
 reading of the finished file gives; Ctrl-C ends dump and stats with what there was, and a replay that was interrupted goes on
 where it ended.
 
-# sanitizers: yes
+# sanitizers: asan-ubsan
 """
 import json
 import signal

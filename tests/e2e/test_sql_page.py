@@ -1,7 +1,6 @@
 """SQL.md: each example on the page runs and finds something; tables, columns and functions are all there and all real; and
 names in queries are those that dump prints.
 """
-# sanitizers: asan-ubsan
 import collections
 import json
 import re
