@@ -9,7 +9,7 @@ The scripts under Wine run beside the native ones. The last line is "N passed, N
 
 An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that names
 one of them there ("# sanitizers: asan-ubsan": nothing new in it has threads that meet; "# sanitizers: tsan") under that
-alone. The long form runs all under both.
+alone. The long form runs all under both, and lint with clang-tidy's path analyzer, as `make lint` does.
 """
 import argparse
 import concurrent.futures
@@ -257,7 +257,7 @@ def main():
     if "dev" in built:
         step(tally, "dev: demo", ["env", "DEMO_SECONDS=3", "tests/demo.sh", BUILD / "dev"], 300)
     if not arguments.only:
-        step(tally, "lint", ["tests/lint.sh"], 1200)
+        step(tally, "lint", ["tests/lint.sh"] + ["--quick"] * (not arguments.soak), 3600)
     if arguments.soak:
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
     return tally.finish()
