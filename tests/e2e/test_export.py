@@ -1,5 +1,7 @@
 """The collector's own commands on a store: `hosts` counts, `export` prints what `dump` prints in every form and with every filter,
 damage in the store costs the damaged batches and is said, and a lost index is made again.
+
+# sanitizers: asan-ubsan
 """
 import json
 import os

@@ -7,6 +7,8 @@
   and ended between two keyframes) stays lost.
 - A collector that gets the stream from the middle on is right after one keyframe.
 - The same replay makes the same batches.
+
+# sanitizers: asan-ubsan
 """
 import json
 import random

@@ -5,6 +5,8 @@
 - Every instance in the state tables, of every trace with a kernel rundown, equals the naive one: interval and fields.
 - `ps` gives the naive answer at 1,000 random moments, and so do `ps --at`, `modules` and `where` at some of them.
 - kill -9 of the collector in mid-replay and in mid-fold changes nothing of it; the tables can be deleted.
+
+# sanitizers: asan-ubsan
 """
 import json
 import random

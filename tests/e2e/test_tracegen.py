@@ -1,6 +1,8 @@
 """What tracegen writes is what an independent parser reads, for every preset: the counts of every class, provider, extended
 item and loss equal the truth, and so do those of `etwagent stats`. The same seed gives the same bytes on every compiler: those
 whose hashes stand in tests/tracegen/digests.tsv (--update writes them anew, when the model has changed).
+
+# sanitizers: asan-ubsan
 """
 import argparse
 import collections

@@ -2,6 +2,8 @@
 says was so: every process, thread and module with its interval, who ran at random moments, and what lay at random addresses.
 What the machine's session has lost may be missing, and nothing else. Detections in SQL find the steps of the attack, and who took
 them.
+
+# sanitizers: asan-ubsan
 """
 import collections
 import datetime

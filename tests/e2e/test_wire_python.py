@@ -3,6 +3,8 @@
 - batches of every real trace, as they travel (definitions only until they are acknowledged, shapes, a trained dictionary,
   keyframes between them): each record equals its line of `etwagent dump --format raw`, each checksum its records;
 - damage: whatever a batch breaks is named by the section of the text that forbids it, and a collector refuses the same.
+
+# sanitizers: asan-ubsan
 """
 import copy
 import ctypes
