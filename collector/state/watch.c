@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEDGERS_MAX = 1000, FAMILY_BYTES = 64, STREAM_BYTES = 2 * EA_STREAM_ID_BYTES + 1 };
+enum { LEDGERS_MAX = 1000 };
 static const int64_t S_NS = INT64_C(1000000000), LOOK_NS = 10 * INT64_C(1000000000);
 static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
 

@@ -574,16 +574,21 @@ static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
     return balanced;
 }
 
-static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) {
-    const ea_agent_config *c = &a->generation->c;
-    int balanced = 1;
+/* What each status begins with. */
+static void put_status_head(const agent *a, const char *state, int64_t every_ns, ea_text *t) {
     ea_text_printf(t, "{\"state\": \"%s\", \"version\": \"%s\", \"pid\": %" PRIu32 ", \"configuration\": ", state,
                    EA_VERSION, ea_process_id());
     ea_text_json_str(t, a->path);
-    ea_text_printf(t,
-                   ", \"started_utc_ns\": %" PRId64 ", \"written_utc_ns\": %" PRId64 ", \"every_ns\": %" PRId64
-                   ", \"reloads\": %" PRIu64 ", \"reloads_refused\": %" PRIu64 ",\n \"sources\": [",
-                   a->started_utc_ns, ea_utc_ns(), c->service.status_every_ns, a->reloads, a->reloads_refused);
+    ea_text_printf(t, ", \"started_utc_ns\": %" PRId64 ", \"written_utc_ns\": %" PRId64 ", \"every_ns\": %" PRId64,
+                   a->started_utc_ns, ea_utc_ns(), every_ns);
+}
+
+static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) {
+    const ea_agent_config *c = &a->generation->c;
+    int balanced = 1;
+    put_status_head(a, state, c->service.status_every_ns, t);
+    ea_text_printf(t, ", \"reloads\": %" PRIu64 ", \"reloads_refused\": %" PRIu64 ",\n \"sources\": [", a->reloads,
+                   a->reloads_refused);
     ea_mutex_lock(a->lock);
     for (const runner *r = a->runners; r; r = r->next) {
         balanced &= put_source(t, r, lost);
@@ -608,9 +613,24 @@ static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) 
     ea_text_printf(t, "},\n \"ledger_balanced\": %s}\n", balanced ? "true" : "false");
 }
 
-static void write_status(agent *a, const char *state) {
+/* Hands a status to who asked for it, and writes it where "etwagent status" looks. configured: the path that the
+ * configuration names; NULL: the usual one. */
+static void publish_status(agent *a, const ea_text *t, const char *configured) {
     char path[EA_AGENT_PATH_BYTES];
     ea_err err = {0};
+    if (a->o->on_status && !t->failed)
+        a->o->on_status(a->o->arg, t->data, t->len_bytes);
+    int rc = ea_agent_file_path(configured, "status.json", path, &err);
+    if (!rc && t->failed)
+        rc = ea_fail(&err, EA_ENOMEM, "write %s", path);
+    if (!rc)
+        rc = ea_path_make_parent(path, &err);
+    if (!rc)
+        rc = ea_path_write_all(path, t->data, t->len_bytes, 0, &err);
+    note(&a->status_trouble, "status file", rc, &err);
+}
+
+static void write_status(agent *a, const char *state) {
     ea_text t;
     uint64_t lost = 0;
     ea_text_init(&t);
@@ -618,16 +638,7 @@ static void write_status(agent *a, const char *state) {
     if (lost > a->lost)
         ea_say(EA_SAID_LOST, "%" PRIu64 " more events were lost; \"etwagent status\" says where", lost - a->lost);
     a->lost = lost;
-    if (a->o->on_status && !t.failed)
-        a->o->on_status(a->o->arg, t.data, t.len_bytes);
-    int rc = ea_agent_file_path(a->generation->c.service.status, "status.json", path, &err);
-    if (!rc && t.failed)
-        rc = ea_fail(&err, EA_ENOMEM, "write %s", path);
-    if (!rc)
-        rc = ea_path_make_parent(path, &err);
-    if (!rc)
-        rc = ea_path_write_all(path, t.data, t.len_bytes, 0, &err);
-    note(&a->status_trouble, "status file", rc, &err);
+    publish_status(a, &t, a->generation->c.service.status);
     ea_text_deinit(&t);
 }
 
@@ -681,27 +692,14 @@ static void tick(agent *a) {
     }
 }
 
-/* Why nothing runs yet, where "etwagent status" looks. */
+/* Why nothing runs yet. */
 static void tell_waiting(agent *a) {
-    char path[EA_AGENT_PATH_BYTES];
-    ea_err err = {0};
     ea_text t;
     ea_text_init(&t);
-    ea_text_printf(&t, "{\"state\": \"waiting\", \"version\": \"%s\", \"pid\": %" PRIu32 ", \"configuration\": ",
-                   EA_VERSION, ea_process_id());
-    ea_text_json_str(&t, a->path);
-    ea_text_printf(&t, ", \"started_utc_ns\": %" PRId64 ", \"written_utc_ns\": %" PRId64 ", \"every_ns\": %" PRId64,
-                   a->started_utc_ns, ea_utc_ns(), RETRY_NS);
+    put_status_head(a, "waiting", RETRY_NS, &t);
     put_trouble(&t, &a->config_trouble);
     ea_text_str(&t, ", \"ledger_balanced\": true}\n");
-    if (a->o->on_status && !t.failed)
-        a->o->on_status(a->o->arg, t.data, t.len_bytes);
-    int rc = t.failed ? EA_ENOMEM : ea_agent_file_path(NULL, "status.json", path, &err);
-    if (!rc)
-        rc = ea_path_make_parent(path, &err);
-    if (!rc)
-        rc = ea_path_write_all(path, t.data, t.len_bytes, 0, &err);
-    note(&a->status_trouble, "status file", rc, &err);
+    publish_status(a, &t, NULL);
     ea_text_deinit(&t);
 }
 
