@@ -70,21 +70,25 @@ size_t ea_varint_bytes(uint64_t value) {
     return n;
 }
 
+int ea_varint_next(const uint8_t **at, const uint8_t *end, uint64_t *ret) {
+    uint64_t v = 0;
+    for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+        uint8_t b = *(*at)++;
+        if (shift == 63 && b > 1)
+            return EA_ECORRUPT;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            *ret = v;
+            return 0;
+        }
+    }
+    return EA_ECORRUPT;
+}
+
 int ea_varint_get(uint64_t *out, size_t count, const uint8_t *in, size_t len_bytes) {
     const uint8_t *end = in + len_bytes;
-    for (size_t i = 0; i < count; i++) {
-        uint64_t v = 0;
-        for (unsigned shift = 0;; shift += 7) {
-            if (in == end || shift > 63)
-                return EA_ECORRUPT;
-            uint8_t b = *in++;
-            if (shift == 63 && b > 1)
-                return EA_ECORRUPT;
-            v |= (uint64_t)(b & 0x7f) << shift;
-            if (!(b & 0x80))
-                break;
-        }
-        out[i] = v;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (ea_varint_next(&in, end, &out[i]))
+            return EA_ECORRUPT;
     return in == end ? 0 : EA_ECORRUPT;
 }

@@ -55,6 +55,8 @@ void ea_bits_get(uint64_t *out, const uint8_t *in, size_t count, unsigned bits);
 /* LEB128: out has room for 10 * count; returns the bytes written. */
 size_t ea_varint_put(uint8_t *out, const uint64_t *values, size_t count);
 size_t ea_varint_bytes(uint64_t value);
+/* Reads the value at *at, which goes behind it: 0, or EA_ECORRUPT when none ends before end or it exceeds 64 bits. */
+EA_MUST_CHECK int ea_varint_next(const uint8_t **at, const uint8_t *end, uint64_t *ret);
 /* Reads exactly count values that take exactly len_bytes: 0, or EA_ECORRUPT. */
 EA_MUST_CHECK int ea_varint_get(uint64_t *out, size_t count, const uint8_t *in, size_t len_bytes);
 

@@ -1,4 +1,5 @@
 /* The envelope of a batch. See envelope.h and the first part of wire.h. */
+#include "column.h"
 #include "definitions.h"
 #include "short_directory.h"
 
@@ -6,20 +7,10 @@
 #include <stdlib.h>
 
 static int walk_varint(const uint8_t *p, size_t len_bytes, size_t *offset, uint64_t *ret) {
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 70; shift += 7) {
-        if (*offset >= len_bytes)
-            return EA_ECORRUPT;
-        uint8_t b = p[(*offset)++];
-        if (shift == 63 && b > 1)
-            return EA_ECORRUPT;
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (!(b & 0x80)) {
-            *ret = v;
-            return 0;
-        }
-    }
-    return EA_ECORRUPT;
+    const uint8_t *at = p + *offset;
+    int rc = ea_varint_next(&at, p + len_bytes, ret);
+    *offset = (size_t)(at - p);
+    return rc;
 }
 
 int ea_pb_next(const uint8_t *message, size_t len_bytes, size_t *offset, ea_pb_field *ret) {

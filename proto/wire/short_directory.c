@@ -146,18 +146,9 @@ static void broken(reader *r, const char *what) {
 
 /* A number of at most `most`; 0 once something is broken. */
 static uint64_t get(reader *r, uint64_t most) {
-    uint64_t value = 0;
-    for (unsigned shift = 0; r->at < r->end && shift < 64; shift += 7) {
-        uint8_t byte = *r->at++;
-        if (shift == 63 && byte > 1)
-            break;
-        value |= (uint64_t)(byte & 0x7F) << shift;
-        if (byte & 0x80)
-            continue;
-        if (value <= most)
-            return value;
-        break;
-    }
+    uint64_t value;
+    if (!ea_varint_next(&r->at, r->end, &value) && value <= most)
+        return value;
     broken(r, "a number of a short directory is too large, or behind its end");
     return 0;
 }
