@@ -9,6 +9,7 @@
 """
 import collections
 import http.client
+import itertools
 import json
 import re
 import ssl
@@ -54,14 +55,14 @@ def with_ledger(batch, change):
     return out
 
 
-def upload(env, collector, agent, batches):
-    """Sends batches as that agent; every one must be acknowledged."""
+def upload(env, collector, agent, batches, at_once=16, timeout_s=60):
+    """Sends batches (any iterable of them) as that agent; every one must be acknowledged."""
     context = ssl.create_default_context(cafile=str(env.certs / "ca.crt"))
     context.load_cert_chain(env.certs / f"{agent}.crt", env.certs / f"{agent}.key")
-    connection = http.client.HTTPSConnection("localhost", collector.port, context=context, timeout=60)
-    for at in range(0, len(batches), 16):
-        connection.request("POST", uploads.UPLOAD_PATH, uploads.body(batches[at:at + 16]),
-                           {"Content-Type": "application/x-etwagent-batches"})
+    connection = http.client.HTTPSConnection("localhost", collector.port, context=context, timeout=timeout_s)
+    left = iter(batches)
+    while some := list(itertools.islice(left, at_once)):
+        connection.request("POST", uploads.UPLOAD_PATH, uploads.body(some), {"Content-Type": "application/x-etwagent-batches"})
         answer = connection.getresponse()
         body = answer.read()
         if answer.status != 200 or any(number == 3 for number, _ in uploads.fields(body)):

@@ -4,11 +4,9 @@ has some hundred machines; --soak has 10,000 with 20 million stored events, then
 Every machine sends a batch of its own, at a time of its own: one batch of a replay, whose stream and clock are changed. They come
 by way of one certificate and get their names in the store's tables afterwards, so that ten thousand certificates are not made.
 """
-import http.client
 import json
 import re
 import sqlite3
-import ssl
 import struct
 import subprocess
 import time
@@ -16,6 +14,7 @@ import time
 import harness
 import receiver
 import test_dashboard
+import test_ledger
 import test_tracegen
 import uploads
 import web_world
@@ -75,20 +74,6 @@ def moved(batch, stream, by_ns):
     return rewritten(batch, whole, FIXED_FIELDS)
 
 
-def send(env, target, batch, machines):
-    context = ssl.create_default_context(cafile=str(env.certs / "ca.crt"))
-    context.load_cert_chain(env.certs / "first.crt", env.certs / "first.key")
-    connection = http.client.HTTPSConnection("localhost", target.port, context=context, timeout=120)
-    for i in range(machines):
-        connection.request("POST", uploads.UPLOAD_PATH, uploads.body([moved(batch, struct.pack(">QQ", 1, i), STEP_NS * i)]),
-                           {"Content-Type": "application/x-etwagent-batches"})
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != 200 or any(number == 3 for number, _ in uploads.fields(body)):
-            raise harness.Failure(f"an upload was answered with {answer.status}: {body[:200]!r}")
-    connection.close()
-
-
 def folded(target):
     db = sqlite3.connect(f"file:{target.store / 'state.db'}?mode=ro", uri=True)
     try:
@@ -116,7 +101,8 @@ def measure(env, checks, machines, wanted, milliseconds):
     machines = max(machines, -(-wanted // each))
     target = web_world.collector(env, name)
     begin = time.monotonic()
-    send(env, target, batch, machines)
+    copies = (moved(batch, struct.pack(">QQ", 1, i), STEP_NS * i) for i in range(machines))
+    test_ledger.upload(env, target, "first", copies, at_once=1, timeout_s=120)
     harness.wait_until(lambda: folded(target) == machines, "the history", 1800, lambda: f": {folded(target)} of {machines}")
     print(f"    {machines} machines, {machines * each} events: {time.monotonic() - begin:.0f} s until they were stored and folded")
     target.stop()
