@@ -89,7 +89,10 @@ static const char DEFINITIONS_SCHEMA[] =
       " byte_count = byte_count + ?4, begin_utc_ns = ifnull(min(begin_utc_ns, ?5), ifnull(?5, begin_utc_ns)),"         \
       " end_utc_ns = ifnull(max(end_utc_ns, ?6), ifnull(?6, end_utc_ns)), received_last_utc_ns = ?7,"                  \
       " source_host = CASE WHEN source_host = '' THEN ?8 ELSE source_host END WHERE stream_id = ?1")                   \
-    X(FIND_ORIGIN, "SELECT hash FROM origins WHERE stream_id = ?1")                                                    \
+    /* a batch that comes behind a later one changes nothing: its own hash, ?3 */                                      \
+    X(FIND_ORIGIN,                                                                                                     \
+      "SELECT iif((SELECT last FROM ranges WHERE stream_id = ?1 ORDER BY first DESC LIMIT 1) > ?2, ?3, hash)"          \
+      " FROM origins WHERE stream_id = ?1")                                                                            \
     X(SET_ORIGIN, "INSERT OR REPLACE INTO origins VALUES(?1, ?2, ?3, ?4)")                                             \
     X(FIND_BATCH, "SELECT kind, checksum FROM batches WHERE stream_id = ?1 AND number = ?2 UNION ALL"                  \
                   " SELECT kind, checksum FROM expired WHERE stream_id = ?1 AND number = ?2 LIMIT 1")                  \
@@ -876,7 +879,7 @@ static int note_origin(ec_store *s, int64_t stream_id, ea_err *err) {
     if (!h->source)
         return 0;
     int64_t hash = (int64_t)ea_hash64(h->source, h->source_bytes, 0);
-    int rc = number_of(s, bind(s, ST_FIND_ORIGIN, "i", stream_id), "look an agent up", &before, err);
+    int rc = number_of(s, bind(s, ST_FIND_ORIGIN, "iii", stream_id, (int64_t)h->number, hash), "look an agent up", &before, err);
     if (rc < 0 || (rc == 1 && before == hash))
         return rc < 0 ? rc : 0;
     ea_text version, labels;

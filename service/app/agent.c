@@ -38,7 +38,8 @@ typedef struct runner {
     struct runner *next;
     struct agent *agent;
     generation *generation;
-    const char *name; /* the generation's, as are the next two, of which one is NULL */
+    generation *labelled; /* whose labels it has: that one, or a later one that left it untouched; lock */
+    const char *name;     /* the generation's, as are the next two, of which one is NULL */
     const ea_file_source_config *c;
     const ea_session_config *session;
     ea_thread *thread;
@@ -186,7 +187,6 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
                                          .batching = &r->generation->c.batching,
                                          .schemas = r->schemas,
                                          .ask = r->tdh ? &r->ask : NULL,
-                                         .labels = &r->generation->labels,
                                          .counters = r->counters},
                       err);
     r->live = rc ? NULL : source;
@@ -218,7 +218,6 @@ static int attempt(runner *r, ea_err *err) {
                                              .priority = ea_priority_of(r->c->priority),
                                              .batching = &c->batching,
                                              .schemas = r->schemas,
-                                             .labels = &r->generation->labels,
                                              .counters = r->counters,
                                              .on_damage = ea_input_on_damage,
                                              .on_damage_arg = &r->input},
@@ -228,9 +227,12 @@ static int attempt(runner *r, ea_err *err) {
     rc = ea_feed_attach(feed, a->spool, r->session ? 0 : target, err);
     if (!rc) {
         ea_mutex_lock(a->lock);
-        r->feed = feed;
-        r->state = READS;
+        rc = ea_pipeline_set_labels(feed->pipeline, &r->labelled->labels, err);
+        r->feed = rc ? NULL : feed;
+        r->state = rc ? WAITS : READS;
         ea_mutex_unlock(a->lock);
+    }
+    if (!rc) {
         set_trouble(r, 0, NULL);
         rc = ea_feed_run(feed, err);
     }
@@ -274,17 +276,18 @@ static int start_runner(agent *a, generation *g, const ea_file_source_config *c,
         return ea_fail(err, EA_ENOMEM, "start %.128s", name);
     }
     r->agent = a;
-    r->generation = g;
+    r->generation = r->labelled = g;
+    g->users += 2;
     r->name = name;
     r->c = c;
     r->session = session;
     int rc = ea_thread_start(&r->thread, "source", work, r, err);
     if (rc) {
+        g->users -= 2;
         free(r->counters);
         free(r);
         return rc;
     }
-    g->users++;
     ea_mutex_lock(a->lock);
     r->next = a->runners;
     a->runners = r;
@@ -330,6 +333,7 @@ static void stop_runner(agent *a, runner *r) {
     ea_schemas_destroy(r->schemas);
     ea_damage_map_deinit(&r->input.damage);
     release(r->generation);
+    release(r->labelled);
     free(r->counters);
     free(r);
 }
@@ -432,8 +436,25 @@ static unsigned changes(const ea_table *table, const void *before, const void *a
     return n;
 }
 
-static void note_labels(void *arg, const char *path) {
-    *(int *)arg |= strcmp(path, "labels") == 0;
+static int same_labels(const ea_labels *a, const ea_labels *b) {
+    int same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = strcmp(a->items[i].name, b->items[i].name) == 0 && strcmp(a->items[i].value, b->items[i].value) == 0;
+    return same;
+}
+
+/* What goes on untouched says from its next batch on what the new configuration calls the machine. */
+static void relabel(agent *a, runner *r, generation *g) {
+    ea_err err;
+    ea_mutex_lock(a->lock);
+    generation *before = r->labelled;
+    r->labelled = g;
+    g->users++;
+    int rc = r->feed ? ea_pipeline_set_labels(r->feed->pipeline, &g->labels, &err) : 0;
+    ea_mutex_unlock(a->lock);
+    release(before);
+    if (rc)
+        ea_say(EA_SAID_TROUBLE, "%s %.128s: %s", r->c ? "source" : "session", r->name, err.message);
 }
 
 /* A source or session goes on untouched when nothing that it reads of the configuration differs. */
@@ -463,7 +484,7 @@ static void reload(agent *a) {
     int line = changes(&ea_shipping_table, &before->shipping, &g->c.shipping) != 0;
     int all = line || changes(&ea_batching_table, &before->batching, &g->c.batching) ||
               changes(&ea_schemas_table, &before->schemas, &g->c.schemas);
-    ea_config_compare(&ea_agent_table, before, &g->c, note_labels, &all);
+    int labels = !same_labels(&a->generation->labels, &g->labels);
     size_t kept = 0, ended = 0;
     runner *next;
     for (runner *r = a->runners; r; r = r->next)
@@ -475,6 +496,8 @@ static void reload(agent *a) {
             stop_runner(a, r);
             ended++;
         } else {
+            if (labels)
+                relabel(a, r, g);
             kept++;
         }
     }
@@ -485,9 +508,9 @@ static void reload(agent *a) {
     a->tried_ns = 0;
     a->reloads++;
     size_t fresh = runnable(&g->c) - kept;
-    ea_say(EA_SAID_RELOADED, "configuration read again: %zu source%s, %zu ended, %zu %s%s", kept,
+    ea_say(EA_SAID_RELOADED, "configuration read again: %zu source%s, %zu ended, %zu %s%s%s", kept,
            kept == 1 ? " goes on" : "s go on", ended, fresh, fresh == 1 ? "begins" : "begin",
-           line ? "; shipping begins anew" : "");
+           line ? "; shipping begins anew" : "", labels ? "; new labels go out with the next batches" : "");
 }
 
 /* ---- the status file ---- */

@@ -63,8 +63,6 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
     for (size_t i = 0; i < count; i++) {
         rows[i] = *ea_source_row(f->source, i);
         rows[i].agent_version = EA_VERSION;
-        if (f->o.labels)
-            rows[i].labels = *f->o.labels;
     }
     int rc = ea_spool_stream(spool, f->stream, !f->o.live, target, f->ledger, err);
     if (!rc) {

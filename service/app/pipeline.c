@@ -524,6 +524,10 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     return rc ? rc : why(p, err);
 }
 
+int ea_pipeline_set_labels(ea_pipeline *p, const ea_labels *labels, ea_err *err) {
+    return ea_builder_set_labels(p->builder, labels, err);
+}
+
 static int is_mine(ea_pipeline *p, const uint8_t *stream) {
     return memcmp(p->stream, stream, sizeof p->stream) == 0;
 }

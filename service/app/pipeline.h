@@ -59,6 +59,9 @@ void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t co
 /* Closes the open batch and waits until all are in the spool. The source's thread; nothing may be added behind it. */
 EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 
+/* What the machine is called, from the next batch on; copied. EA_ENOMEM: it stays as it is. Any thread. */
+EA_MUST_CHECK int ea_pipeline_set_labels(ea_pipeline *p, const ea_labels *labels, ea_err *err);
+
 /* What a collector said about a definition; nothing happens when it is about another stream. Any thread. */
 void ea_pipeline_known(ea_pipeline *p, const uint8_t *stream, const uint8_t *hash);
 void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *stream, const ea_hash_ref *ref);

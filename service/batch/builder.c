@@ -23,17 +23,23 @@ enum {
 
 static_assert(TABLE_SIZE >= 2 * MAX_GROUPS, "the look-up table is at most half full");
 
+/* The table of sources. A change makes another one: batches in other hands keep the one that they were closed with. */
+struct ea_sources {
+    unsigned users; /* the builder, and such batches */
+    char *strings;
+    ea_label *labels;
+    ea_wire_source rows[];
+};
+
 struct ea_builder {
     uint32_t max_events, max_bytes;
     ea_counters *counters;
-    ea_wire_source *sources;
-    char *strings; /* of the sources */
-    ea_label *labels;
+    ea_sources *sources; /* lock */
     size_t source_count;
     ea_open_batch *open;
     ea_open_batch *all; /* array */
     size_t all_count;
-    ea_mutex *lock; /* guards free_list */
+    ea_mutex *lock; /* guards free_list, sources and their users */
     ea_cond *released;
     ea_open_batch *free_list;
 };
@@ -98,7 +104,6 @@ EA_APART static int same_items(const ea_open_batch *o, const ea_open_group *g, c
 
 static int init_batch(ea_open_batch *o, ea_builder *b) {
     o->builder = b;
-    o->sources = b->sources;
     o->source_count = b->source_count;
     o->content_capacity = (size_t)b->max_bytes + SLACK_BYTES;
     o->group_capacity = FIRST_GROUPS;
@@ -122,40 +127,60 @@ static size_t string_bytes(const char *s) {
     return s ? strlen(s) + 1 : 0;
 }
 
-/* What a source's strings take; adds its labels to *ret_labels. */
-static size_t source_bytes(const ea_wire_source *s, size_t *ret_labels) {
+/* What a source's strings take, with labels; adds them to *ret_labels. */
+static size_t source_bytes(const ea_wire_source *s, const ea_labels *labels, size_t *ret_labels) {
     size_t n = string_bytes(s->name) + string_bytes(s->host) + string_bytes(s->agent_version);
-    for (size_t i = 0; i < s->labels.count; i++)
-        n += string_bytes(s->labels.items[i].name) + string_bytes(s->labels.items[i].value);
-    *ret_labels += s->labels.count;
+    for (size_t i = 0; i < labels->count; i++)
+        n += string_bytes(labels->items[i].name) + string_bytes(labels->items[i].value);
+    *ret_labels += labels->count;
     return n;
 }
 
-static int copy_sources(ea_builder *b, const ea_builder_options *options) {
-    size_t n = options->source_count, strings = 0, labels = 0;
+static void free_sources(ea_sources *s) {
+    if (!s)
+        return;
+    free(s->strings);
+    free(s->labels);
+    free(s);
+}
+
+/* A copy of n rows, all of them with these labels, or with their own (NULL). NULL without memory. */
+static ea_sources *copy_sources(const ea_wire_source *rows, size_t n, const ea_labels *given) {
+    size_t strings = 0, labels = 0;
     for (size_t i = 0; i < n; i++)
-        strings += source_bytes(&options->sources[i], &labels);
-    b->sources = malloc(n * sizeof *b->sources);
-    char *at = b->strings = malloc(strings + 1);
-    ea_label *label = b->labels = malloc((labels + !labels) * sizeof *label);
-    if (!b->sources || !at || !label)
-        return EA_ENOMEM;
-    b->source_count = n;
+        strings += source_bytes(&rows[i], given ? given : &rows[i].labels, &labels);
+    ea_sources *s = malloc(sizeof *s + n * sizeof s->rows[0]);
+    if (!s)
+        return NULL;
+    s->users = 1;
+    char *at = s->strings = malloc(strings + 1);
+    ea_label *label = s->labels = malloc((labels + !labels) * sizeof *label);
+    if (!at || !label) {
+        free_sources(s);
+        return NULL;
+    }
     for (size_t i = 0; i < n; i++) {
-        const ea_wire_source *from = &options->sources[i];
-        ea_wire_source *to = &b->sources[i];
+        const ea_wire_source *from = &rows[i];
+        const ea_labels *own = given ? given : &from->labels;
+        ea_wire_source *to = &s->rows[i];
         *to = *from;
         to->name = copy_string(&at, from->name);
         to->host = copy_string(&at, from->host);
         if (from->agent_version)
             to->agent_version = copy_string(&at, from->agent_version);
-        to->labels.items = label;
-        for (size_t k = 0; k < from->labels.count; k++, label++) {
-            label->name = copy_string(&at, from->labels.items[k].name);
-            label->value = copy_string(&at, from->labels.items[k].value);
+        to->labels = (ea_labels){.items = label, .count = own->count};
+        for (size_t k = 0; k < own->count; k++, label++) {
+            label->name = copy_string(&at, own->items[k].name);
+            label->value = copy_string(&at, own->items[k].value);
         }
     }
-    return 0;
+    return s;
+}
+
+/* With the lock. */
+static void let_go(ea_sources *s) {
+    if (--s->users == 0)
+        free_sources(s);
 }
 
 int ea_builder_create(ea_builder **ret, const ea_builder_options *options, ea_err *err) {
@@ -175,7 +200,9 @@ int ea_builder_create(ea_builder **ret, const ea_builder_options *options, ea_er
     b->max_bytes = max_bytes;
     b->counters = options->counters;
     b->all = calloc(1 + (size_t)spare, sizeof *b->all);
-    int rc = b->all ? copy_sources(b, options) : EA_ENOMEM;
+    b->source_count = options->source_count;
+    b->sources = copy_sources(options->sources, options->source_count, NULL);
+    int rc = b->all && b->sources ? 0 : EA_ENOMEM;
     if (!rc)
         rc = ea_mutex_create(&b->lock, err);
     if (!rc)
@@ -208,12 +235,21 @@ void ea_builder_destroy(ea_builder *b) {
         free(o->table);
     }
     free(b->all);
-    free(b->sources);
-    free(b->strings);
-    free(b->labels);
+    free_sources(b->sources);
     ea_cond_destroy(b->released);
     ea_mutex_destroy(b->lock);
     free(b);
+}
+
+int ea_builder_set_labels(ea_builder *b, const ea_labels *labels, ea_err *err) {
+    ea_mutex_lock(b->lock);
+    ea_sources *fresh = copy_sources(b->sources->rows, b->source_count, labels);
+    if (fresh) {
+        let_go(b->sources);
+        b->sources = fresh;
+    }
+    ea_mutex_unlock(b->lock);
+    return fresh ? 0 : ea_fail(err, EA_ENOMEM, "change the labels of a source");
 }
 
 /* ---- adding ---- */
@@ -398,8 +434,12 @@ ea_open_batch *ea_builder_take(ea_builder *b) {
         return NULL;
     ea_mutex_lock(b->lock);
     ea_open_batch *next = b->free_list;
-    if (next)
+    if (next) {
         b->free_list = next->next;
+        b->sources->users++;
+        o->held = b->sources;
+        o->sources = b->sources->rows;
+    }
     ea_mutex_unlock(b->lock);
     if (!next)
         return NULL;
@@ -432,6 +472,8 @@ void ea_open_batch_release(ea_open_batch *o) {
     o->count = o->group_count = o->shape_count = 0;
     o->content_bytes = 0;
     ea_mutex_lock(b->lock);
+    let_go(o->held);
+    o->held = NULL;
     o->next = b->free_list;
     b->free_list = o;
     ea_cond_signal(b->released);

@@ -28,6 +28,10 @@ EA_MUST_CHECK int ea_builder_create(ea_builder **ret, const ea_builder_options *
 /* All batches must have been released. NULL is allowed. */
 void ea_builder_destroy(ea_builder *b);
 
+/* Batches that are taken from now on have these labels with each of their sources. labels is copied. EA_ENOMEM: they
+ * stay as they are. Any thread. */
+EA_MUST_CHECK int ea_builder_set_labels(ea_builder *b, const ea_labels *labels, ea_err *err);
+
 /* Adds a record of class c (the registry of the source's thread; c must live until the batch is released). Returns 1
  * when the batch is full now and must be taken, 0 when there is room, EA_EFULL when the record was not added because
  * the batch must be taken first, EA_ELIMIT when the record can be in no batch (its items exceed 8 MiB, or it names a

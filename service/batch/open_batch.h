@@ -53,6 +53,8 @@ typedef struct ea_open_group {
     uint8_t has_activity;
 } ea_open_group;
 
+typedef struct ea_sources ea_sources; /* the builder's */
+
 struct ea_open_batch {
     ea_builder *builder;
     uint32_t count;
@@ -65,9 +67,10 @@ struct ea_open_batch {
     uint64_t first_position; /* of the first event's record */
     ea_item_shape *shapes;
     uint32_t shape_count, shape_capacity;
-    uint16_t *table; /* group + 1 by hash; 0: free */
-    const ea_wire_source *sources;
+    uint16_t *table;               /* group + 1 by hash; 0: free */
+    const ea_wire_source *sources; /* once it is taken; in held */
     size_t source_count;
+    ea_sources *held;
     ea_open_batch *next; /* in the builder's list of free ones */
 };
 

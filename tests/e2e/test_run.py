@@ -1,6 +1,6 @@
 """`etwagent run`: several sources at once, none of which needs the others. It starts without its certificate, its collector and
 one of its traces, says so once, and ships everything when they come; it reads its configuration again without touching what did
-not change, and refuses one with a mistake; its labels arrive; killed and started again, it ships every event once.
+not change, and refuses one with a mistake; its labels arrive and change; killed and started again, it ships every event once.
 
 # sanitizers: tsan
 """
@@ -271,13 +271,19 @@ def labelled(env, checks, collector):
             row = json.loads(collector.ask("query", "--format", "jsonl", "SELECT labels, agent_version FROM hosts WHERE host = 'labelled'"))
             checks.equal((json.loads(row["labels"] or "{}"), row["agent_version"]), (expected, version), f"labels in SQL, {batching}")
         checks.that("label nobody is left out: there is no environment variable EA_TEST_NOBODY" in agent.log(), "a variable that is not set is not said")
-        # another label alone: the source begins anew
-        agent.configure({"one": (traces.paths(LATE, env.build), 1)}, labels={"site": "east"})
+        # another label alone: the source goes on under its stream, and says so with its next batch; and back again
+        slow = {"one": (traces.paths(LATE, env.build), 4)}
+        small = "batch-events: 20"
+        agent.configure(slow, small, labels={"site": "east"})
         agent.start()
         agent.wait_state("one", "reading")
-        agent.configure({"one": (traces.paths(LATE, env.build), 1)}, labels={"site": "west"})
-        agent.reload()
-        wait_until(lambda: "0 sources go on, 1 ended, 1 begins" in agent.log(), "the reload", agent)
+        stream = agent.sources()["one"]["stream"]
+        for site in ("east", "west", "east"):
+            agent.configure(slow, small, labels={"site": site})
+            agent.reload()
+            wait_until(lambda: stored()[-1] == ({"site": site}, version), f"the label {site} at the collector", agent)
+            checks.equal((agent.sources()["one"]["stream"], agent.state("one")), (stream, "reading"), "the stream of a source with other labels")
+        checks.equal(agent.log().count("1 source goes on, 0 ended, 0 begin; new labels go out with the next batches"), 2, f"what the reloads say:\n{agent.log()}")
         checks.equal(agent.stop(), 0, "exit code")
     finally:
         agent.kill()

@@ -853,13 +853,66 @@ static void test_numbers_of_arrival(void **state) {
     rig_close(&g);
 }
 
+/* The labels of the first source of a batch with one record of two sources, as JSON. */
+static void check_labels(rig *g, ea_open_batch *o, uint64_t number, const char *expected) {
+    ea_err err;
+    const uint8_t *data;
+    size_t n;
+    ea_batch_head head;
+    ea_text version, labels;
+    ea_text_init(&version);
+    ea_text_init(&labels);
+    encode(g, o, number, &data, &n);
+    assert_int_equal(ea_batch_read_head(data, n, &head, &err), 0);
+    assert_non_null(head.source);
+    assert_int_equal(ea_source_origin(head.source, head.source_bytes, &version, &labels, &err), 0);
+    assert_string_equal(labels.len_bytes ? labels.data : "", expected);
+    ea_text_deinit(&version);
+    ea_text_deinit(&labels);
+    ea_open_batch_release(o);
+}
+
+/* Other labels are those of the next batch that is taken; one in other hands keeps its own. */
+static void test_labels(void **state) {
+    (void)state;
+    rig g;
+    ea_err err;
+    ea_label first[] = {{"site", "north"}}, second[] = {{"site", "south"}, {"rack", "7"}};
+    ea_wire_source sources[2] = {SOURCES[0], SOURCES[1]};
+    sources[0].labels = (ea_labels){first, 1};
+    rig_open(&g, &(ea_builder_options){.sources = sources, .source_count = 2, .spare_batches = 3}, 1);
+    ea_record r = {.payload_bytes = 0};
+    const ea_class *c = ea_registry_find(g.agent, &r);
+    ea_open_batch *taken[3];
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+        if (i) /* an event waits in the open batch */
+            assert_int_equal(ea_builder_set_labels(g.builder, &(ea_labels){second, 3 - i}, &err), 0);
+        taken[i] = ea_builder_take(g.builder);
+        assert_non_null(taken[i]);
+    }
+    assert_int_equal(ea_builder_set_labels(g.builder, &(ea_labels){0}, &err), 0);
+    check_labels(&g, taken[1], 2, "{\"site\": \"south\", \"rack\": \"7\"}");
+    check_labels(&g, taken[0], 1, "{\"site\": \"north\"}");
+    check_labels(&g, taken[2], 3, "{\"site\": \"south\"}");
+    assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+    check_labels(&g, ea_builder_take(g.builder), 4, "");
+    rig_close(&g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_source_table),      cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_many_groups),       cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_beside_the_events), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_definitions),       cmocka_unit_test(test_numbers_of_arrival),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_source_table),
+        cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_beside_the_events),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_definitions),
+        cmocka_unit_test(test_numbers_of_arrival),
+        cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,121 @@
+/* What a test does to a running process, as a debugger would; nothing of it is in the program that is shipped.
+ *
+ *     faultctl crash PID      a thread of the process begins where no code is
+ *     faultctl threads PID    the ids of its threads, the oldest first
+ *     faultctl suspend TID
+ *     faultctl resume TID
+ *     faultctl limits PID     JSON: its priority class, and what its job object says of memory and CPU
+ *
+ * Before it: test_guard.py. Thread: the main one. */
+#include <windows.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tlhelp32.h>
+
+enum { HANDLES_MAX = 0x4000, THREADS_MAX = 256, NOWHERE = 0x10 };
+
+static int failed(const char *what) {
+    fprintf(stderr, "faultctl: %s: error %lu\n", what, (unsigned long)GetLastError());
+    return 1;
+}
+
+static int crash(DWORD pid) {
+    HANDLE process = OpenProcess(PROCESS_ALL_ACCESS, FALSE, pid);
+    HANDLE thread =
+        process ? CreateRemoteThread(process, NULL, 0, (LPTHREAD_START_ROUTINE)(uintptr_t)NOWHERE, NULL, 0, NULL)
+                : NULL;
+    return thread ? 0 : failed("begin a thread there");
+}
+
+static int suspend(DWORD tid) {
+    HANDLE thread = OpenThread(THREAD_SUSPEND_RESUME, FALSE, tid);
+    return thread && SuspendThread(thread) != (DWORD)-1 ? 0 : failed("suspend");
+}
+
+static int resume(DWORD tid) {
+    HANDLE thread = OpenThread(THREAD_SUSPEND_RESUME, FALSE, tid);
+    return thread && ResumeThread(thread) != (DWORD)-1 ? 0 : failed("resume");
+}
+
+typedef struct one_thread {
+    uint64_t began;
+    DWORD id;
+} one_thread;
+
+static int by_age(const void *a, const void *b) {
+    const one_thread *x = a, *y = b;
+    return x->began != y->began ? (x->began > y->began) - (x->began < y->began) : (x->id > y->id) - (x->id < y->id);
+}
+
+static int threads(DWORD pid) {
+    one_thread found[THREADS_MAX];
+    size_t n = 0;
+    THREADENTRY32 t = {.dwSize = sizeof t};
+    HANDLE all = CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0);
+    if (all == INVALID_HANDLE_VALUE)
+        return failed("list threads");
+    for (BOOL more = Thread32First(all, &t); more && n < THREADS_MAX; more = Thread32Next(all, &t)) {
+        FILETIME began = {0}, other;
+        HANDLE thread =
+            t.th32OwnerProcessID == pid ? OpenThread(THREAD_QUERY_INFORMATION, FALSE, t.th32ThreadID) : NULL;
+        if (!thread)
+            continue;
+        GetThreadTimes(thread, &began, &other, &other, &other);
+        found[n++] = (one_thread){(uint64_t)began.dwHighDateTime << 32 | began.dwLowDateTime, t.th32ThreadID};
+        CloseHandle(thread);
+    }
+    qsort(found, n, sizeof *found, by_age);
+    for (size_t i = 0; i < n; i++)
+        printf("%lu\n", (unsigned long)found[i].id);
+    return n ? 0 : failed("find a thread");
+}
+
+/* A handle of the process that is a job's, in this process; NULL. */
+static HANDLE find_job(HANDLE process) {
+    for (uintptr_t at = 4; at < HANDLES_MAX; at += 4) {
+        HANDLE copy;
+        BOOL in = FALSE;
+        if (!DuplicateHandle(process, (HANDLE)at, GetCurrentProcess(), &copy, 0, FALSE, DUPLICATE_SAME_ACCESS))
+            continue;
+        JOBOBJECT_BASIC_ACCOUNTING_INFORMATION info;
+        if (QueryInformationJobObject(copy, JobObjectBasicAccountingInformation, &info, sizeof info, NULL) &&
+            IsProcessInJob(process, copy, &in) && in)
+            return copy;
+        CloseHandle(copy);
+    }
+    return NULL;
+}
+
+static int limits(DWORD pid) {
+    JOBOBJECT_EXTENDED_LIMIT_INFORMATION memory = {0};
+    JOBOBJECT_CPU_RATE_CONTROL_INFORMATION cpu = {0};
+    HANDLE process = OpenProcess(PROCESS_ALL_ACCESS, FALSE, pid), job = process ? find_job(process) : NULL;
+    if (!process)
+        return failed("open the process");
+    printf("{\"class\": %lu, \"job\": %s", (unsigned long)GetPriorityClass(process), job ? "true" : "false");
+    if (job && QueryInformationJobObject(job, JobObjectExtendedLimitInformation, &memory, sizeof memory, NULL))
+        printf(", \"flags\": %lu, \"memory\": %llu", (unsigned long)memory.BasicLimitInformation.LimitFlags,
+               (unsigned long long)memory.ProcessMemoryLimit);
+    if (job && QueryInformationJobObject(job, JobObjectCpuRateControlInformation, &cpu, sizeof cpu, NULL))
+        printf(", \"cpu\": %lu", (unsigned long)cpu.CpuRate);
+    printf("}\n");
+    return 0;
+}
+
+int wmain(int argc, WCHAR **argv); /* no header has it */
+
+int wmain(int argc, WCHAR **argv) {
+    static const struct {
+        const WCHAR *name;
+        int (*run)(DWORD id);
+    } COMMANDS[] = {
+        {L"crash", crash}, {L"threads", threads}, {L"suspend", suspend}, {L"resume", resume}, {L"limits", limits}};
+    for (size_t i = 0; argc == 3 && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
+        if (wcscmp(argv[1], COMMANDS[i].name) == 0)
+            return COMMANDS[i].run((DWORD)wcstoul(argv[2], NULL, 10));
+    fprintf(stderr, "usage: faultctl crash|threads|limits PID, faultctl suspend|resume TID\n");
+    return 2;
+}
