@@ -27,7 +27,6 @@ enum {
 
 /* A decoded buffer with records left. */
 typedef struct active {
-    int64_t key;            /* of the next record, in the merge's time */
     uint64_t tie;           /* file << 16 | cpu */
     uint64_t position_base; /* buffer number << 32 */
     int64_t time_raw;       /* of the next record */
@@ -39,6 +38,12 @@ typedef struct active {
     ea_etl_buffer buffer;
     struct active *link; /* in the list of free ones */
 } active;
+
+/* A decoded buffer in the heap. */
+typedef struct waiting {
+    int64_t key; /* of its next record, in the merge's time; here, so that sorting mostly looks nowhere else */
+    active *buffer;
+} waiting;
 
 /* A buffer that was given up in its middle: key, tie and position are those of its next record. */
 typedef struct parked {
@@ -65,7 +70,7 @@ struct ea_etl_set {
     ea_etl_index index;
     size_t index_next; /* entries before it were begun */
 
-    active **heap; /* by their next records; room for heap_capacity. Its front moves on before it is sorted in again: */
+    waiting *heap; /* by their next records; room for heap_capacity. Its front moves on before it is sorted in again: */
     size_t heap_count, heap_capacity;
     int64_t run_limit; /* while the front's key is below, it is surely still in front */
     active *finished;  /* ran out with the last call: its last record is still borrowed */
@@ -226,7 +231,7 @@ void ea_etl_close(ea_etl_set *s) {
     free(s->followers);
     free_active(s->finished);
     for (size_t i = 0; i < s->heap_count; i++)
-        free_active(s->heap[i]);
+        free_active(s->heap[i].buffer);
     while (s->free_list) {
         active *a = s->free_list;
         s->free_list = a->link;
@@ -260,20 +265,20 @@ static uint64_t next_position(const active *a) {
     return a->position_base | a->buffer.walk.offsets[a->next];
 }
 
-static int less(const active *a, const active *b) {
+static int less(const waiting *a, const waiting *b) {
     if (a->key != b->key)
         return a->key < b->key;
-    if (a->tie != b->tie)
-        return a->tie < b->tie;
-    return next_position(a) < next_position(b);
+    if (a->buffer->tie != b->buffer->tie)
+        return a->buffer->tie < b->buffer->tie;
+    return next_position(a->buffer) < next_position(b->buffer);
 }
 
 static void heap_sift_down(ea_etl_set *s, size_t at) {
-    active **h = s->heap, *moving = h[at];
+    waiting *h = s->heap, moving = h[at];
     for (size_t child; (child = 2 * at + 1) < s->heap_count; at = child) {
-        if (child + 1 < s->heap_count && less(h[child + 1], h[child]))
+        if (child + 1 < s->heap_count && less(&h[child + 1], &h[child]))
             child++;
-        if (!less(h[child], moving))
+        if (!less(&h[child], &moving))
             break;
         h[at] = h[child];
     }
@@ -281,36 +286,36 @@ static void heap_sift_down(ea_etl_set *s, size_t at) {
 }
 
 static void heap_sift_up(ea_etl_set *s, size_t at) {
-    active **h = s->heap, *moving = h[at];
-    while (at > 0 && less(moving, h[(at - 1) / 2])) {
+    waiting *h = s->heap, moving = h[at];
+    while (at > 0 && less(&moving, &h[(at - 1) / 2])) {
         h[at] = h[(at - 1) / 2];
         at = (at - 1) / 2;
     }
     h[at] = moving;
 }
 
-static int heap_push(ea_etl_set *s, active *a, ea_err *err) {
+static int heap_push(ea_etl_set *s, active *a, int64_t key, ea_err *err) {
     if (s->heap_count == s->heap_capacity) {
         size_t capacity = s->heap_capacity ? 2 * s->heap_capacity : 64;
-        active **heap = realloc(s->heap, capacity * sizeof *heap);
+        waiting *heap = realloc(s->heap, capacity * sizeof *heap);
         if (!heap)
             return ea_fail(err, EA_ENOMEM, "merge traces");
         s->heap = heap;
         s->heap_capacity = capacity;
     }
-    s->heap[s->heap_count++] = a;
+    s->heap[s->heap_count++] = (waiting){.key = key, .buffer = a};
     heap_sift_up(s, s->heap_count - 1);
     return 0;
 }
 
-static active *heap_remove(ea_etl_set *s, size_t at) {
-    active *a = s->heap[at], *last = s->heap[--s->heap_count];
+static waiting heap_remove(ea_etl_set *s, size_t at) {
+    waiting removed = s->heap[at], last = s->heap[--s->heap_count];
     if (at < s->heap_count) {
         s->heap[at] = last;
         heap_sift_down(s, at);
         heap_sift_up(s, at);
     }
-    return a;
+    return removed;
 }
 
 /* ---- buffers coming and going ---- */
@@ -350,7 +355,8 @@ static int parked_less(const parked *a, const parked *b) {
     return before(a->key, a->tie, a->position, b->key, b->tie, b->position);
 }
 
-static int park(ea_etl_set *s, active *a, ea_err *err) {
+static int park(ea_etl_set *s, const waiting *w, ea_err *err) {
+    const active *a = w->buffer;
     if (s->parked_count == s->parked_capacity) {
         size_t capacity = s->parked_capacity ? 2 * s->parked_capacity : 64;
         parked *p = realloc(s->parked, capacity * sizeof *p);
@@ -360,7 +366,7 @@ static int park(ea_etl_set *s, active *a, ea_err *err) {
         s->parked_capacity = capacity;
     }
     size_t at = s->parked_count++;
-    parked new = {.key = a->key,
+    parked new = {.key = w->key,
                   .tie = a->tie,
                   .position = next_position(a),
                   .time_raw = a->time_raw,
@@ -391,14 +397,15 @@ static parked unpark(ea_etl_set *s) {
 enum pending { NOTHING_PENDING, NEW_PENDING, PARKED_PENDING };
 
 static enum pending pending(const ea_etl_set *s) {
-    const active *front = s->heap_count ? s->heap[0] : NULL;
+    const waiting *front = s->heap_count ? &s->heap[0] : NULL;
     const parked *p = s->parked_count ? &s->parked[0] : NULL;
     if (s->index_next < s->index.count) {
         int64_t key = s->index.entries[s->index_next].key;
         if ((!front || key <= front->key) && (!p || key <= p->key))
             return NEW_PENDING;
     }
-    if (p && (!front || before(p->key, p->tie, p->position, front->key, front->tie, next_position(front))))
+    if (p &&
+        (!front || before(p->key, p->tie, p->position, front->key, front->buffer->tie, next_position(front->buffer))))
         return PARKED_PENDING;
     return NOTHING_PENDING;
 }
@@ -407,8 +414,8 @@ static enum pending pending(const ea_etl_set *s) {
 static int64_t first_rival(const ea_etl_set *s) {
     int64_t key = INT64_MAX;
     for (size_t i = 1; i < 3 && i < s->heap_count; i++)
-        if (s->heap[i]->key < key)
-            key = s->heap[i]->key;
+        if (s->heap[i].key < key)
+            key = s->heap[i].key;
     if (s->index_next < s->index.count && s->index.entries[s->index_next].key < key)
         key = s->index.entries[s->index_next].key;
     if (s->parked_count && s->parked[0].key < key)
@@ -416,11 +423,11 @@ static int64_t first_rival(const ea_etl_set *s) {
     return key;
 }
 
-/* Sets key and time_raw of the record that a->next names. */
-static inline void look_at_next(const ea_etl_set *s, active *a) {
+/* Sets time_raw of the record that a->next names; returns its key. */
+static inline int64_t look_at_next(const ea_etl_set *s, active *a) {
     const ea_etl_file *file = &s->files[a->file];
     a->time_raw = ea_etl_record_time(a->buffer.data + a->buffer.walk.offsets[a->next], a->time_raw);
-    a->key = merge_key(file, a->time_raw);
+    return merge_key(file, a->time_raw);
 }
 
 /* Decodes a buffer into the heap (one without records vanishes). again: it was given up before. */
@@ -453,10 +460,10 @@ static int activate(ea_etl_set *s, parked from, int again, ea_err *err) {
                       : file->by_utc ? ea_clock_from_utc_ns(&file->info.clock, from.entry.key)
                                      : from.entry.key;
     }
-    look_at_next(s, a);
+    int64_t key = look_at_next(s, a);
     if (s->followers && !again)
         s->followers[a->file].held++;
-    return heap_push(s, a, err);
+    return heap_push(s, a, key, err);
 }
 
 /* Back below the memory limit: first what is only kept for later, then the decoded buffers whose next records are
@@ -470,11 +477,11 @@ static int make_room(ea_etl_set *s, ea_err *err) {
     while (s->memory_bytes > s->memory_limit && s->heap_count > 1) {
         size_t furthest = s->heap_count / 2; /* among the leaves */
         for (size_t i = furthest + 1; i < s->heap_count; i++)
-            if (less(s->heap[furthest], s->heap[i]))
+            if (less(&s->heap[furthest], &s->heap[i]))
                 furthest = i;
-        active *a = heap_remove(s, furthest);
-        int rc = park(s, a, err);
-        destroy(s, a);
+        waiting removed = heap_remove(s, furthest);
+        int rc = park(s, &removed, err);
+        destroy(s, removed.buffer);
         if (rc)
             return rc;
     }
@@ -570,17 +577,18 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
         recycle(s, s->finished);
         s->finished = NULL;
     }
-    if (s->heap_count == 0 || s->heap[0]->key >= s->run_limit) {
+    if (s->heap_count == 0 || s->heap[0].key >= s->run_limit) {
         int rc = choose(s, err);
         if (rc != 1)
             return rc;
     }
-    active *a = s->heap[0];
-    if (a->key < s->last_key) {
+    waiting *front = &s->heap[0];
+    active *a = front->buffer;
+    if (front->key < s->last_key) {
         if (s->options.counters && !(s->followers && a->entry.offset == 0)) /* that one is late on purpose */
             ea_count(s->options.counters, EA_COUNT_source_late_records, 1);
     } else {
-        s->last_key = a->key;
+        s->last_key = front->key;
     }
 
     const uint32_t *offsets = a->buffer.walk.offsets;
@@ -598,11 +606,11 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     a->next = ++next;
     if (next < a->buffer.walk.count) {
         a->time_raw = ea_etl_record_time(data + offsets[next], r->time_raw);
-        a->key = merge_key(&s->files[a->file], a->time_raw);
+        front->key = merge_key(&s->files[a->file], a->time_raw);
         for (uint32_t at = 0; at < size; at += 64) /* other buffers' records had the cache meanwhile */
             EA_PREFETCH(p + AHEAD_BYTES + at);
     } else {
-        s->finished = heap_remove(s, 0);
+        s->finished = heap_remove(s, 0).buffer;
         s->run_limit = INT64_MIN;
         if (s->followers)
             s->followers[a->file].held--;
