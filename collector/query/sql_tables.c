@@ -46,18 +46,18 @@ typedef struct spec {
 // clang-format off
 static const spec SPECS[] = {
     {"hosts", STORE,
+     /* what a machine says of itself is what its latest stream says: next to a single max() SQLite takes the other
+      * columns from the row that has it */
      "(SELECT agent, min(stream_id) AS key, max(source_host) AS machine, count(*) AS streams, sum(batch_count) AS batches,"
      " sum(event_count) AS events, sum(byte_count) AS bytes, min(begin_utc_ns) AS first, max(end_utc_ns) AS last,"
-     " min(received_first_utc_ns) AS received_first, max(received_last_utc_ns) AS received_last FROM streams GROUP BY agent) t",
+     " min(received_first_utc_ns) AS received_first FROM streams GROUP BY agent) t JOIN (SELECT agent, stream_id,"
+     " max(received_last_utc_ns) AS received_last FROM streams GROUP BY agent) l ON l.agent = t.agent"
+     " LEFT JOIN origins o ON o.stream_id = l.stream_id",
      "t.key",
      {{"host", EC_KIND_TEXT, "t.agent"},
       {"machine", EC_KIND_TEXT, "nullif(t.machine, '')"},
-      {"agent_version", EC_KIND_TEXT,
-       "(SELECT nullif(o.agent_version, '') FROM streams x JOIN origins o ON o.stream_id = x.stream_id"
-       " WHERE x.agent = t.agent ORDER BY x.received_last_utc_ns DESC LIMIT 1)"},
-      {"labels", EC_KIND_TEXT,
-       "(SELECT nullif(o.labels, '') FROM streams x JOIN origins o ON o.stream_id = x.stream_id"
-       " WHERE x.agent = t.agent ORDER BY x.received_last_utc_ns DESC LIMIT 1)"},
+      {"agent_version", EC_KIND_TEXT, "nullif(o.agent_version, '')"},
+      {"labels", EC_KIND_TEXT, "nullif(o.labels, '')"},
       {"streams", EC_KIND_INT, "t.streams"},
       {"batches", EC_KIND_INT, "t.batches"},
       {"events", EC_KIND_INT, "t.events"},
@@ -65,7 +65,7 @@ static const spec SPECS[] = {
       {"begin", EC_KIND_TIME, "t.first"},
       {"end", EC_KIND_TIME, "t.last"},
       {"received_first", EC_KIND_TIME, "t.received_first"},
-      {"received_last", EC_KIND_TIME, "t.received_last"}}},
+      {"received_last", EC_KIND_TIME, "l.received_last"}}},
     {"streams", STORE,
      "streams t",
      "t.stream_id",

@@ -101,6 +101,8 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/events", EC_LANE_QUESTION, ec_events_search},
     {EC_GET, "/api/v1/events/tail", EC_LANE_LISTEN, ec_events_tail},
     {EC_GET, "/api/v1/fleet", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/fleet/labels", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/fleet/groups", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}/streams", EC_LANE_QUESTION, ec_list},

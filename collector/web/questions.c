@@ -26,6 +26,20 @@ enum { LIMIT = 100, LIMIT_MAX = 10000, EXPORT_MAX = 1000000, NAME_MAX_BYTES = 64
     " image_name, command_line, sid, package, exit_status"
 #define MODULE_COLUMNS "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name"
 
+#define MACHINES                                                                                                       \
+    "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"                                   \
+    " b AS MATERIALIZED (SELECT host, count(*) AS n, sum(batches) AS batches FROM blindness GROUP BY host),"           \
+    " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
+#define MACHINES_WITH_TROUBLE                                                                                          \
+    "hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
+#define IS_SILENT "(h.received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000)"
+/* The group of a machine: by is health, agent_version or labels.NAME; '' when it has none. */
+#define GROUP_OF(by)                                                                                                   \
+    "CASE " by " WHEN 'health' THEN CASE WHEN coalesce(a.n, 0) + coalesce(b.batches, 0) + coalesce(i.n, 0) > 0 THEN"   \
+    " 'alerts, incidents or gaps' WHEN " IS_SILENT " THEN 'silent' ELSE 'well' END"                                    \
+    " WHEN 'agent_version' THEN coalesce(h.agent_version, '') ELSE coalesce((SELECT CAST(l.value AS TEXT) FROM"        \
+    " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l WHERE 'labels.' || l.key = " by "), '') END"
+
 /* Samples belong to threads; a thread number is used again, so the time decides whose it was. */
 #define SAMPLES(bucket)                                                                                                \
     "WITH s AS MATERIALIZED (SELECT bucket, stream, ThreadId AS tid, count FROM"                                       \
@@ -45,19 +59,35 @@ const ec_fixed EC_LISTS[] = {
      NULL,
      {{0}},
      1},
+    {"/api/v1/fleet/labels",
+     "Names of labels, on how many machines each is and how many values it has there",
+     "SELECT l.key AS label, count(DISTINCT h.host) AS hosts, count(DISTINCT l.value) AS \"values\" FROM hosts h,"
+     " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l GROUP BY l.key",
+     "hosts DESC, label",
+     {{0}},
+     0},
+    {"/api/v1/fleet/groups",
+     "Machines by health, agent_version or a label (labels.NAME): how many, and what came of them",
+     MACHINES ", g AS MATERIALIZED (SELECT " GROUP_OF(
+         "?1") " AS \"group\", h.events, h.bytes, " IS_SILENT
+               " AS silent, a.n AS alerts, i.n AS incidents, b.batches FROM " MACHINES_WITH_TROUBLE
+               " WHERE h.host LIKE ?2 ESCAPE '\\') SELECT \"group\", count(*) AS hosts, sum(events) AS events, "
+               "sum(bytes) AS bytes, sum(silent) AS silent, coalesce(sum(alerts), 0) AS alerts,"
+               " coalesce(sum(incidents), 0) AS incidents, coalesce(sum(batches), 0) AS missing_batches FROM g GROUP "
+               "BY "
+               "\"group\"",
+     "hosts DESC, \"group\"",
+     {{"by", EC_PARAM_TEXT, NULL}, {"q", EC_PARAM_LIKE, ""}},
+     0},
     {"/api/v1/hosts",
-     "Machines: what came of each and when, gaps and alerts",
-     "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"
-     " b AS MATERIALIZED (SELECT host, count(*) AS n, sum(batches) AS batches FROM blindness GROUP BY host),"
-     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
-     " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
-     "h.\"end\", h.received_first,"
-     " h.received_last, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
-     " coalesce(b.batches, 0) AS missing_batches, coalesce(i.n, 0) AS incidents FROM hosts h LEFT JOIN a ON a.host ="
-     " h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
-     " WHERE h.host LIKE ?1 ESCAPE '\\'",
+     "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
+     MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
+              "h.\"end\", h.received_first,"
+              " h.received_last, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
+              " coalesce(b.batches, 0) AS missing_batches, coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
+              " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
-     {{"q", EC_PARAM_LIKE, ""}},
+     {{"q", EC_PARAM_LIKE, ""}, {"by", EC_PARAM_TEXT, ""}, {"group", EC_PARAM_TEXT, ""}},
      0},
     {"/api/v1/hosts/{host}",
      "One machine",

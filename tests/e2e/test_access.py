@@ -56,7 +56,7 @@ def new_token(env, store, name, *more):
 
 
 # lists that take no host: a group's token gets what is its own of them
-ALL_MACHINES = ("/api/v1/hosts", "/api/v1/fleet", "/api/v1/classes", "/api/v1/columns")
+ALL_MACHINES = ("/api/v1/hosts", "/api/v1/fleet", "/api/v1/fleet/groups", "/api/v1/fleet/labels", "/api/v1/classes", "/api/v1/columns")
 
 
 def routes():

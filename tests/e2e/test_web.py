@@ -80,7 +80,7 @@ def check_document(checks, web):
 def example(path, parameters, process):
     """A request for a path: (path, parameters that it needs)."""
     values = {"host": MACHINE, "stream": process["stream"], "instance": process["instance"], "since": "2020-01-01T00:00:00Z",
-              "address": "0.0.0.0/0", "hosts": "1"}
+              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site"}
     needed = {}
     for p in parameters:
         if p["in"] == "path":
@@ -136,6 +136,22 @@ def check_truth(checks, web, truth):
     steps = [s for s in truth if s["type"] == "step"]
     checks.that(steps, "the attack has no steps")
     checks.that(web.get(f"hosts/{HOSTILE}/cpu")["items"], "samples by process")
+
+
+def check_groups(checks, web):
+    """Groups of the whole fleet, by label, version and health; each with the machines that it counts."""
+    labels = web.get("fleet/labels")["items"]
+    checks.equal([(r["label"], r["hosts"], r["values"]) for r in labels], [("owner", 2, 1), ("site", 2, 2)], "names of labels")
+    groups = {r["group"]: r for r in web.get("fleet/groups", by="labels.site")["items"]}
+    checks.equal({k: r["hosts"] for k, r in groups.items()}, {"south": 1, "north": 1, "": 1}, "machines by site")
+    checks.equal(sum(r["events"] for r in groups.values()), web.get("fleet")["events"], "events of all groups")
+    for by in ("labels.site", "labels.owner", "agent_version", "health"):
+        for group in web.get("fleet/groups", by=by)["items"]:
+            held = web.get("hosts", by=by, group=group["group"])["items"]
+            checks.equal((len(held), sum(h["events"] for h in held)), (group["hosts"], group["events"]), f"machines of {by} {group['group']!r}")
+    checks.equal([h["host"] for h in web.get("hosts", by="labels.site", group="north")["items"]], [HOLED], "a site's machine")
+    checks.equal(web.get("fleet/groups", by="labels.site", q="19")["items"][0]["group"], "north", "groups of a search")
+    checks.equal([r["group"] for r in web.get("fleet/groups", by="nothing")["items"]], [""], "groups by what is not there")
 
 
 def check_profile(checks, web):
@@ -376,6 +392,7 @@ def test(env, checks, _):
     check_document(checks, web)
     check_answers(checks, web, process)
     check_truth(checks, web, truth)
+    check_groups(checks, web)
     check_profile(checks, web)
     check_pages(checks, web)
     check_hostile(checks, web)

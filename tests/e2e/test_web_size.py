@@ -24,7 +24,7 @@ SOAK = ((10_000, 20_000_000, 10), (10_000, 100_000_000, 340))
 STEP_NS = 5_000_000  # between two machines' beginnings
 # milliseconds that a page and an interaction may take on a machine that has other work, too; what was measured is printed
 PAINT_MS, ACT_MS = 30_000, 30_000
-STREAM_FIELD, SOURCE_FIELD, FIXED_FIELDS = 2, 17, (6, 7, 18, 19)
+STREAM_FIELD = 2
 CLOCK_FIELD, SOURCE_FIXED_FIELDS, PAIR_UTC_FIELD = 5, (6, 9), 2
 
 
@@ -45,33 +45,19 @@ def one_batch(env, trace):
     return batches[1]
 
 
-def rewritten(message, change, fixed):
-    """A message with its fields' values as change(number, value) gives them; fixed: the numbers of fields of a fixed width."""
-    out = b""
-    for number, value in uploads.fields(message):
-        value = change(number, value)
-        if isinstance(value, int):
-            out += uploads._number(number, value)
-        elif number in fixed:
-            out += uploads._varint(number << 3 | {4: 5, 8: 1}[len(value)]) + value
-        else:
-            out += uploads._bytes(number, value)
-    return out
-
-
 def moved(batch, stream, by_ns):
     """The batch as another stream's, so much later."""
     def pair(number, value):
         return struct.pack("<q", struct.unpack("<q", value)[0] + by_ns) if number == PAIR_UTC_FIELD else value
 
     def source(number, value):
-        return rewritten(value, pair, (1, 2)) if number == CLOCK_FIELD else value
+        return uploads.rewritten(value, pair, (1, 2)) if number == CLOCK_FIELD else value
 
     def whole(number, value):
         if number == STREAM_FIELD:
             return stream
-        return rewritten(value, source, SOURCE_FIXED_FIELDS) if number == SOURCE_FIELD else value
-    return rewritten(batch, whole, FIXED_FIELDS)
+        return uploads.rewritten(value, source, SOURCE_FIXED_FIELDS) if number == uploads.SOURCES else value
+    return uploads.rewritten(batch, whole, uploads.BATCH_FIXED)
 
 
 def folded(target):

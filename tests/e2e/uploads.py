@@ -1,6 +1,7 @@
 """Uploads and their answers, as far as a test that plays the collector needs them (proto/wire/FORMAT.md, "Upload"):
 batches in a body, a batch's stream and number, the Ack message. Written from the text, without the project's own code.
 """
+import hashlib
 import struct
 
 UPLOAD_PATH = "/v1/batches"
@@ -93,6 +94,38 @@ def _number(field, value):
 
 def _bytes(field, value):
     return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def rewritten(message, change, fixed):
+    """A message with its fields' values as change(number, value) gives them; fixed: the numbers of fields of a fixed width."""
+    out = b""
+    for number, value in fields(message):
+        value = change(number, value)
+        if isinstance(value, int):
+            out += _number(number, value)
+        elif number in fixed:
+            out += _varint(number << 3 | {4: 5, 8: 1}[len(value)]) + value
+        else:
+            out += _bytes(number, value)
+    return out
+
+
+SOURCES, SOURCE_HASHES, BATCH_FIXED = 17, 18, (6, 7, 19)  # fields of a Batch; those of a fixed width
+LABELS = 15  # of a Source
+
+
+def labelled(batch, labels):
+    """The batch with labels (names and values, texts) on each of its sources."""
+    more = b"".join(_bytes(LABELS, _bytes(1, name.encode()) + _bytes(2, value.encode())) for name, value in labels.items())
+    def name_of(source):
+        return hashlib.sha256(source).digest()[:8]
+    new = {name_of(value): name_of(bytes(value) + more) for number, value in fields(batch) if number == SOURCES}
+
+    def change(number, value):
+        if number == SOURCES:
+            return bytes(value) + more
+        return b"".join(new[bytes(value[i:i + 8])] for i in range(0, len(value), 8)) if number == SOURCE_HASHES else value
+    return rewritten(batch, change, BATCH_FIXED)
 
 
 def ack(stream, acknowledged=(), refused=(), unknown=(), credit_bytes=0, retry_after_ms=0, keyframe=False, known=()):

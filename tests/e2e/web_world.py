@@ -17,6 +17,7 @@ NAME, HOSTILE_NAME = "browser_tab.exe", "<b id=pwn>x</b>"
 LINE = '"C:\\Program Files\\Browser\\browser_tab.exe" --type=renderer --lang=en-US'
 HOSTILE_LINE = '=cmd|" /C calc"!A0\x1b[31m\x1b]0;x\x07<script>alert(1)</script>\',--;DROP'.ljust(len(LINE), "x")
 MACHINE, HOSTILE, HOLED = "desk-17", "desk-18", "desk-19"
+LABELS = {HOSTILE: {"site": "south", "owner": "<i>ops</i>"}, HOLED: {"site": "north", "owner": "<i>ops</i>"}}
 
 
 class Web:
@@ -89,8 +90,8 @@ def fill(env, target, milliseconds=3000):
     trace, truth = test_tracegen.generate(env.build, env.folder, "attack", "--preset", "attack", "--duration-ms", str(milliseconds))
     env.replay([trace], target, agent=MACHINE, spool=env.folder / "spool-machine")
     other, _ = test_tracegen.generate(env.build, env.folder, "office", "--preset", "office", "--duration-ms", "1500", "--seed", "5")
-    env.replay([hostile_trace(env, other)], target, agent=HOSTILE, spool=env.folder / "spool-hostile")
-    batches = captured(env, other, HOLED)
+    test_ledger.upload(env, target, HOSTILE, [uploads.labelled(b, LABELS[HOSTILE]) for b in captured(env, hostile_trace(env, other), HOSTILE)])
+    batches = [uploads.labelled(b, LABELS[HOLED]) for b in captured(env, other, HOLED)]
     middle = len(batches) // 2
 
     def more_delivered(counts):

@@ -58,9 +58,23 @@ async function byMouse() {
   await page.getByRole('button', { name: 'Events', exact: true }).click();
   await settled(page);
   check(/sort=events/.test(page.url()), 'a sorted column stands in the link');
-  await page.locator('select').last().selectOption('health');
-  await page.locator('caption').first().waitFor();
-  check((await page.locator('caption').count()) >= 2, 'machines in groups');
+  await page.getByLabel('Group by').selectOption('health');
+  await rows(page, 'Groups').first().waitFor();
+  check((await rows(page, 'Groups').count()) >= 2, 'groups of machines by health');
+  check((await rows(page, 'Machines').filter({ hasText: 'site=north, owner=<i>ops</i>' }).count()) === 1, 'labels are shown, as text');
+  await page.getByLabel('Group by').selectOption('labels.owner');
+  await rows(page, 'Groups').filter({ hasText: '<i>ops</i>' }).first().waitFor();
+  check(/<i>ops<.i>\s+2\s/.test(await rows(page, 'Groups').first().innerText()), 'groups by label count the machines of the whole fleet');
+  await page.getByLabel('Group by').selectOption('labels.site');
+  await page.getByRole('link', { name: 'north', exact: true }).click();
+  await page.getByText('Machines of north').waitFor();
+  await page.waitForFunction((h) => { const found = [...document.querySelectorAll('[aria-label="Machines"] tbody tr')]; return found.length === 1 && found[0].innerText.includes(h); }, world.holed);
+  check(/group=labels.site/.test(page.url()) && /in=north/.test(page.url()), "a group's machines, and the group in the link");
+  await accessible(page, 'Fleet in groups');
+  await page.getByRole('link', { name: 'All groups' }).click();
+  await page.getByRole('link', { name: '(none)', exact: true }).click();
+  await page.waitForFunction((h) => document.querySelectorAll('[aria-label="Machines"] tbody tr').length === 1 && document.querySelector('[aria-label="Machines"] tbody').innerText.includes(h), world.machine);
+  check(true, 'machines without the label');
 
   await page.goto(link({ page: 'host', host: world.machine }));
   await page.locator('main canvas').first().waitFor();

@@ -48,9 +48,11 @@ function labelsOf(h) {
 }
 
 export function Fleet({ view }) {
-  const group = view.group ?? '';
+  const by = view.group ?? '', chosen = by && (view.in || view.none);
   const fleet = useApi(url('fleet'), 5000);
-  const list = useApi(url('hosts', { q: view.q, sort: view.sort, descending: view.descending, cursor: view.cursor, limit: 200 }), 5000);
+  const list = useApi(url('hosts', { q: view.q, sort: view.sort, descending: view.descending, cursor: view.cursor, limit: 200, ...(chosen && { by, group: view.in }) }), 5000);
+  const groups = useApi(by ? url('fleet/groups', { by, q: view.q, limit: 1000 }) : null, 5000);
+  const labels = useApi(list.data ? url('fleet/labels', { limit: 1000 }) : null);
   const rates = useRates(list.data, list.at);
   const now = Date.now(), f = fleet.data;
   const columns = [
@@ -65,15 +67,6 @@ export function Fleet({ view }) {
     { title: 'Agent', sort: 'agent_version', name: 'agent_version' },
     { title: 'Labels', sort: 'labels', name: 'labels', show: (h) => labelsOf(h).map(([k, v]) => `${k}=${v}`).join(', ') },
   ].filter((c) => !['agent_version', 'labels'].includes(c.name) || list.data?.items.some((r) => r[c.name]));
-  const groups = useMemo(() => {
-    if (!group || !list.data) return null;
-    const of = (h) => (group === 'health' ? (health(h, now).bad ? 'with alerts or gaps' : health(h, now).silent ? 'silent' : 'well')
-      : labelsOf(h).find(([k]) => k === group)?.[1] ?? '(none)');
-    const map = new Map();
-    for (const h of list.data.items) map.set(of(h), [...(map.get(of(h)) ?? []), h]);
-    return [...map].sort((a, b) => (a[0] < b[0] ? -1 : 1));
-  }, [group, list.data]);
-  const keys = useMemo(() => [...new Set((list.data?.items ?? []).flatMap((h) => labelsOf(h).map(([k]) => k)))], [list.data]);
   return <>
     <h1>Fleet</h1>
     {f && <ul class="tiles">
@@ -83,12 +76,18 @@ export function Fleet({ view }) {
     </ul>}
     <div class="tools">
       <Search name="q" label="Machine" view={view} placeholder="part of a name" hotkey="/" />
-      <label class="field"><span>Group by</span><select value={group} onChange={(e) => change({ group: e.target.value })}>
-        <option value="">nothing</option><option value="health">health</option>{keys.map((k) => <option value={k}>{k}</option>)}</select></label>
+      <label class="field"><span>Group by</span><select value={by} onChange={(e) => change({ group: e.target.value, in: '', none: '', cursor: '' })}>
+        <option value="">nothing</option>{[['health', 'health'], ['agent_version', "agent's version"], ...(labels.data?.items ?? []).map((l) => ['labels.' + l.label, `${l.label} (${count(l.values)})`])].map(([v, t]) =>
+          <option value={v}>{t}</option>)}</select></label>
+      {chosen && <Link to={{ ...view, in: '', none: '', cursor: '' }}>All groups</Link>}
     </div>
+    {by && <Notice state={groups} empty="no machine fits" />}
+    {by && groups.data?.items.length ? <Table label="Groups" rows={groups.data.items} view={view} columns={[
+      { title: 'Group', show: (g) => <Link to={{ ...view, in: g.group, none: g.group ? '' : '1', cursor: '' }}>{g.group || '(none)'}</Link> },
+      ...[['Machines', 'hosts'], ['Silent', 'silent'], ['Incidents', 'incidents'], ['Alerts', 'alerts'], ['Batches missing', 'missing_batches']].map(([title, name]) => ({ title, right: true, show: (g) => count(g[name]) })),
+      { title: 'Events', right: true, show: (g) => count(g.events) }, { title: 'Stored', right: true, show: (g) => bytes(g.bytes) }]} /> : null}
     <Notice state={list} empty="no machine has sent anything yet, or none fits" />
-    {groups ? groups.map(([name, hosts]) => <Table label={`Machines: ${name}`} caption={`${name} (${hosts.length})`} columns={columns} rows={hosts} view={view} />)
-      : list.data?.items.length ? <Table label="Machines" columns={columns} rows={list.data.items} view={view} /> : null}
+    {list.data?.items.length ? <Table label="Machines" caption={chosen ? `Machines of ${view.in || '(none)'}` : undefined} columns={columns} rows={list.data.items} view={view} /> : null}
     <Pages view={view} data={list.data} />
     <Incidents view={view} what="Incidents" params={{ limit: 20 }} />
   </>;
@@ -98,7 +97,7 @@ export function Fleet({ view }) {
 function Incidents({ view, what, params }) {
   const s = useApi(url('incidents', params), 10000);
   return <section><h2>{what}</h2><Notice state={s} empty="none" />
-    {s.data?.items.length ? <Table label={what} rows={s.data.items} columns={[TIME('begin', 'Begin'), { title: 'End', show: (r) => (r.end ? shortTime(r.end) : 'it lasts') },
+    {s.data?.items.length ? <Table label={what} rows={s.data.items} view={view} columns={[TIME('begin', 'Begin'), { title: 'End', show: (r) => (r.end ? shortTime(r.end) : 'it lasts') },
       { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' }, { title: 'Left', name: 'left', right: true },
       { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}
     {s.data?.next && <p class="note">and older ones: <Link to={{ page: 'ledger', host: view.host }}>Ledger</Link></p>}</section>;
@@ -231,7 +230,7 @@ export function Security({ view }) {
       <Export path={path} params={{ host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])) }} /></div>
     <Saved view={view} />
     <Notice state={s} />
-    {s.data?.items?.length ? <Table label={title} columns={shown} rows={s.data.items} /> : null}
+    {s.data?.items?.length ? <Table label={title} columns={shown} rows={s.data.items} view={view} /> : null}
     <Pages view={view} data={s.data} />
   </>;
 }
@@ -304,7 +303,7 @@ export function Events({ view }) {
     </div>
     <Saved view={view} />
     {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p> : <Notice state={s} empty="no event fits" />}
-    {rows.length ? <Table label="Events" columns={columns} rows={rows} /> : null}
+    {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} /> : null}
     {!live && <Pages view={view} data={s.data} />}
   </>;
 }
@@ -336,7 +335,7 @@ export function Queries({ view }) {
       <div class="tools">{chosen.parameters.filter((p) => !['from', 'to'].includes(p.name)).map((p) => <Search name={p.name} label={p.name + (p.required ? ' (needed)' : '')} view={view} placeholder={p.kind} />)}
         <Export path={'queries/' + chosen.name} params={{ ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])) }} /></div>
       <Notice state={named} />
-      {named.data?.items?.length ? <Table label={chosen.text} rows={named.data.items} columns={Object.keys(named.data.items[0]).map((n) => ({ title: n, name: n,
+      {named.data?.items?.length ? <Table label={chosen.text} rows={named.data.items} view={view} columns={Object.keys(named.data.items[0]).map((n) => ({ title: n, name: n,
         show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'image_name' ? <ProcessLink row={r} view={view} /> : r[n]) }))} /> : null}
       <Pages view={view} data={named.data} /></section>}
     <section><h2>SQL</h2>
@@ -367,10 +366,10 @@ export function Ledger({ view }) {
     <div class="tools"><Search name="host" label="Machine" view={view} placeholder="the whole name" hotkey="/" /></div>
     <Incidents view={view} what="Incidents" params={{ host: view.host, ...rangeOf(view), limit: 100 }} />
     <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
-      {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
+      {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} view={view} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
         { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>
     <section><h2>Blind periods</h2><Notice state={blind} empty="nothing is missing" />
-      {blind.data?.items.length ? <Table label="Blind periods" rows={blind.data.items} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
+      {blind.data?.items.length ? <Table label="Blind periods" rows={blind.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
         { title: 'Cause', name: 'cause' }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: (r) => r.events ?? 'unknown' }]} /> : null}</section>
     {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />
       {runs.map(([stream, rows]) => <Table label={`Run ${stream}`} caption={`Run ${stream.slice(0, 12)}: stored ${rows[0].stored} events`} rows={rows}

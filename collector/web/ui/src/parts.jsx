@@ -1,5 +1,5 @@
 // What several pages are made of: links, tables, notices, numbers.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { change, go, linkTo } from './state.js';
 
 export function Link({ to, children, ...rest }) {
@@ -35,22 +35,24 @@ export function Notice({ state, empty }) {
   return parts.length ? <p class="notice bad">{parts.join('; ')}</p> : null;
 }
 
-// columns: [{name, title, right, show(row), sort}]. sort state: {sort, descending} of the view, when sortable.
-export function Table({ label, columns, rows, view, onRow, selected, caption }) {
+// columns: [{name, title, right, mono, show(row), sort}]. The view's {sort, descending} say what is sorted. What the cells show besides
+// the row stands in view's time range or changes with rows: the body is made again only with these.
+export function Table({ label, columns, rows, view, caption }) {
   const head = (c) => {
     if (!c.sort) return c.title;
     const active = view?.sort === c.sort, down = active && view.descending === '1';
-    return <button class="sort" onClick={() => change({ sort: c.sort, descending: active && !down ? '1' : '' })}>
+    return <button class="sort" onClick={() => change({ sort: c.sort, descending: active && !down ? '1' : '', cursor: '' })}>
       {c.title}<span aria-hidden="true">{active ? (down ? ' ▾' : ' ▴') : ''}</span></button>;
   };
   const order = (c) => (c.sort && view?.sort === c.sort ? (view.descending === '1' ? 'descending' : 'ascending') : undefined);
+  const body = useMemo(() => <tbody>{rows.map((r) => <tr>
+    {columns.map((c) => <td class={c.right ? 'right' : c.mono ? 'mono' : ''}>{c.show ? c.show(r) : text(r[c.name])}</td>)}
+  </tr>)}</tbody>, [rows, columns.map((c) => c.title).join(), view?.range, view?.from, view?.to]);
   return <div class="scroll" tabIndex="0" role="region" aria-label={label}>
     <table>
       {caption && <caption>{caption}</caption>}
       <thead><tr>{columns.map((c) => <th scope="col" aria-sort={order(c)} class={c.right ? 'right' : ''}>{head(c)}</th>)}</tr></thead>
-      <tbody>{rows.map((r, i) => <tr class={selected?.(r) ? 'selected' : ''} onClick={onRow && (() => onRow(r))}>
-        {columns.map((c) => <td class={c.right ? 'right' : c.mono ? 'mono' : ''}>{c.show ? c.show(r, i) : text(r[c.name])}</td>)}
-      </tr>)}</tbody>
+      {body}
     </table>
   </div>;
 }
@@ -63,22 +65,28 @@ const PAUSE_MS = 150; // between two changes of the view while one types
 // A text field that changes the view: at the first letter at once, then when one pauses.
 export function Search({ name, label, view, placeholder, list, hotkey }) {
   const [value, set] = useState(view[name] ?? '');
-  const typed = useRef(0), sent = useRef(value);
-  useEffect(() => { // what comes back of one's own letters does not undo those typed since
+  const typed = useRef(0), sent = useRef(value), timer = useRef();
+  useLayoutEffect(() => { // what comes back of one's own letters does not undo those typed since
     const now = view[name] ?? '';
     if (now !== sent.current) set(sent.current = now);
   }, [view[name]]);
-  useEffect(() => {
-    if (value === (view[name] ?? '')) return;
-    const now = Date.now(), pause = now - typed.current < PAUSE_MS ? PAUSE_MS : 0;
+  useLayoutEffect(() => () => clearTimeout(timer.current), []);
+  const search = (text) => {
+    sent.current = text;
+    change({ [name]: text, cursor: '' }, true);
+  };
+  const type = (text) => {
+    const now = Date.now(), pauses = now - typed.current >= PAUSE_MS;
     typed.current = now;
-    const t = setTimeout(() => { sent.current = value; change({ [name]: value, cursor: '' }, true); }, pause);
-    return () => clearTimeout(t);
-  }, [value]);
+    set(text);
+    clearTimeout(timer.current);
+    if (pauses) search(text);
+    else timer.current = setTimeout(search, PAUSE_MS, text);
+  };
   return <label class="field"><span>{label}</span>
     <input type="search" value={value} placeholder={placeholder} list={list} data-hotkey={hotkey} spellcheck={false}
-      onInput={(e) => set(e.target.value)}
-      onKeyDown={(e) => e.key === 'Enter' && change({ [name]: value, cursor: '' }, true)} /></label>;
+      onInput={(e) => type(e.target.value)}
+      onKeyDown={(e) => { if (e.key === 'Enter') { clearTimeout(timer.current); search(value); } }} /></label>;
 }
 
 export function Facts({ rows }) {

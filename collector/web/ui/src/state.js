@@ -1,5 +1,5 @@
 // What is shown stands in the URL: page, time range, search. A link brings one back to the same view.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 
 const listeners = new Set();
 let current = read();
@@ -85,7 +85,7 @@ export async function ask(address, options) {
 // {data, error, loading}; what was there stays while something new is asked. address null: nothing is asked.
 export function useApi(address, every) {
   const [state, set] = useState({ loading: !!address });
-  useEffect(() => {
+  useLayoutEffect(() => { // not after the next frame: the question is on its way while the browser paints
     if (!address) {
       set({});
       return;
