@@ -879,7 +879,8 @@ static int note_origin(ec_store *s, int64_t stream_id, ea_err *err) {
     if (!h->source)
         return 0;
     int64_t hash = (int64_t)ea_hash64(h->source, h->source_bytes, 0);
-    int rc = number_of(s, bind(s, ST_FIND_ORIGIN, "iii", stream_id, (int64_t)h->number, hash), "look an agent up", &before, err);
+    int rc = number_of(s, bind(s, ST_FIND_ORIGIN, "iii", stream_id, (int64_t)h->number, hash), "look an agent up",
+                       &before, err);
     if (rc < 0 || (rc == 1 && before == hash))
         return rc < 0 ? rc : 0;
     ea_text version, labels;

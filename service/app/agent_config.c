@@ -201,7 +201,8 @@ static const ea_option ROWS[] = {
      .example = "site: north, system: '${machine.os} ${machine.os-version}'",
      .help = "what this machine is called beside its certificate's name, for questions about many: at most 32 names of "
              "64 bytes, values of 256; a value may name environment variables, ${NAME}, and ${machine.name}, .domain, "
-             ".os, .os-version, .architecture, .cpus, .memory; $$ is a dollar; a change goes out with each source's next batch"},
+             ".os, .os-version, .architecture, .cpus, .memory; $$ is a dollar; a change goes out with each source's "
+             "next batch"},
     {.name = "service",
      .type = EA_OPT_TABLE,
      .offset = offsetof(ea_agent_config, service),
