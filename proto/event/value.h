@@ -1,4 +1,4 @@
-/* Inside proto/event: values of fields, shared by value.c and render.c. */
+/* Inside proto/event: values of fields, shared by value.c, render.c and render_values.c. */
 #ifndef EA_EVENT_VALUE_H
 #define EA_EVENT_VALUE_H
 
