@@ -5,6 +5,7 @@
 #include "kernel_flags.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const KINDS[] = {"user", "system", "kernel-logger", NULL};
@@ -16,6 +17,17 @@ static const char *const LEVELS[] = {"log-always", "critical", "error", "warning
 static const char *const PROPERTIES[] = {"sid",       "terminal-session",   "psm-key",          "process-start-key",
                                          "event-key", "exclude-in-private", "ignore-keyword-0", NULL};
 static const char *const RUNDOWNS[] = {"process", "thread", "image", "file-name", "driver", NULL};
+
+const ea_payload_compare ea_payload_compares[] = {
+    {"equals", 0},   {"differs", 1}, {"at-most", 2},     {"above", 3},       {"below", 4},
+    {"at-least", 5}, {"between", 6}, {"not-between", 7}, {"multiple-of", 8}, {"contains", 20},
+    {"lacks", 21},   {"is", 30},     {"is-not", 31},     {NULL, 0}};
+/* their names, for the row */
+static const char *const COMPARES[] = {"equals",   "differs", "at-most",     "above",       "below",
+                                       "at-least", "between", "not-between", "multiple-of", "contains",
+                                       "lacks",    "is",      "is-not",      NULL};
+_Static_assert(sizeof COMPARES / sizeof *COMPARES == sizeof ea_payload_compares / sizeof *ea_payload_compares,
+               "a name for each number");
 
 /* ---- providers ---- */
 
@@ -99,6 +111,100 @@ static int ranges_are_ids(const ea_strings *given, uint64_t max, ea_err *err) {
     return 0;
 }
 
+size_t ea_ids_expand(const ea_strings *given, uint16_t *ids, size_t max) {
+    size_t n = 0;
+    for (size_t i = 0; i < given->count; i++) {
+        const char *dash = strchr(given->items[i], '-');
+        unsigned long low = strtoul(given->items[i], NULL, 0), high = dash ? strtoul(dash + 1, NULL, 0) : low;
+        for (; low <= high && low <= UINT16_MAX; low++, n++)
+            if (n < max)
+                ids[n] = (uint16_t)low;
+    }
+    return n;
+}
+
+/* A filter by event ids is whole or it is none. */
+static int are_few_ids(const ea_strings *given, ea_err *err) {
+    int rc = ranges_are_ids(given, 65535, err);
+    size_t n = rc ? 0 : ea_ids_expand(given, NULL, 0);
+    return n > EA_FILTER_IDS_MAX
+               ? ea_fail(err, EA_EINVAL, "%zu event ids: Windows filters by at most %d", n, EA_FILTER_IDS_MAX)
+               : rc;
+}
+
+/* Names that become one text, separated by semicolons, UTF-16 with its end. */
+static int are_short(const ea_strings *given, ea_err *err) {
+    size_t units = given->count; /* separators, and the end */
+    for (size_t i = 0; i < given->count; i++) {
+        const char *name = given->items[i];
+        if (!*name || strchr(name, ';'))
+            return ea_fail(err, EA_EINVAL, "'%.64s': expected a name without a semicolon", name);
+        units += ea_utf8_to_utf16(name, strlen(name), NULL, 0) / 2;
+    }
+    return 2 * units > EA_FILTER_BYTES_MAX ? ea_fail(err, EA_EINVAL, "%zu bytes of UTF-16: Windows takes at most %d",
+                                                     2 * units, EA_FILTER_BYTES_MAX)
+                                           : 0;
+}
+
+static int check_names(const ea_provider_config *p, const char **ret_key, ea_err *err) {
+    const struct {
+        const char *key;
+        const ea_strings *names;
+    } LISTS[] = {{"executables", &p->executables},
+                 {"packages", &p->packages},
+                 {"app-ids", &p->app_ids},
+                 {"containers", &p->containers}};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS && !rc; i++) {
+        *ret_key = LISTS[i].key;
+        rc = are_short(LISTS[i].names, err);
+    }
+    return rc;
+}
+
+static int check_stack_filter(const ea_provider_config *p, const char **ret_key, ea_err *err) {
+    uint8_t level;
+    uint64_t mask;
+    int names, rc;
+    *ret_key = "stack-event-ids";
+    if (p->stacks && p->stack_event_ids.count)
+        return ea_fail(err, EA_EINVAL, "stacks: true walks the stacks of all events; give one of the two");
+    if ((rc = are_few_ids(&p->stack_event_ids, err)))
+        return rc;
+    *ret_key = "stack-level";
+    if (p->stack_level && (p->stacks || p->stack_event_ids.count))
+        return ea_fail(err, EA_EINVAL, "stacks are walked by one of stacks, stack-event-ids and stack-level");
+    if (p->stack_level && ea_level_parse(p->stack_level, &level))
+        return ea_fail(err, EA_EINVAL, "'%.40s': expected critical, error, warning, information, verbose or 0 to 255",
+                       p->stack_level);
+    *ret_key = "stack-any";
+    if (p->stack_any && !p->stack_level)
+        return ea_fail(err, EA_EINVAL, "stack-level says up to which level; it is missing");
+    if (ea_keywords_parse(p->stack_any, &mask, &names))
+        return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30",
+                       p->stack_any);
+    return 0;
+}
+
+static int check_payload(const ea_provider_config *p, ea_err *err) {
+    const ea_payload_config *all = p->payload.items;
+    size_t events = 0;
+    for (size_t i = 0; i < p->payload.count; i++) {
+        size_t same = 0, is_first = 1;
+        for (size_t k = 0; k < p->payload.count; k++) {
+            same += all[k].event == all[i].event;
+            is_first &= k >= i || all[k].event != all[i].event;
+        }
+        events += is_first;
+        if (same > EA_FILTER_PREDICATES_MAX)
+            return ea_fail(err, EA_EINVAL, "%zu conditions on event %" PRIu64 ": Windows takes at most %d of one event",
+                           same, all[i].event, EA_FILTER_PREDICATES_MAX);
+    }
+    if (events > EA_FILTER_PAYLOAD_EVENTS_MAX)
+        return ea_fail(err, EA_EINVAL, "conditions on %zu events: at most %d", events, EA_FILTER_PAYLOAD_EVENTS_MAX);
+    return 0;
+}
+
 static int check_provider(const void *table, const char **ret_key, ea_err *err) {
     const ea_provider_config *p = table;
     ea_guid guid;
@@ -123,23 +229,27 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     if (ea_keywords_parse(p->all, &mask, &names))
         return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", p->all);
     *ret_key = "event-ids";
-    int rc = ranges_are_ids(&p->event_ids, 65535, err);
+    int rc = are_few_ids(&p->event_ids, err);
     if (rc)
         return rc;
     *ret_key = "exclude-event-ids";
     if (p->event_ids.count && p->exclude_event_ids.count)
         return ea_fail(err, EA_EINVAL, "Windows filters by one of event-ids and exclude-event-ids, not by both");
-    if ((rc = ranges_are_ids(&p->exclude_event_ids, 65535, err)))
+    if ((rc = are_few_ids(&p->exclude_event_ids, err)))
         return rc;
-    *ret_key = "stack-event-ids";
-    if (p->stacks && p->stack_event_ids.count)
-        return ea_fail(err, EA_EINVAL, "stacks: true walks the stacks of all events; give one of the two");
-    if ((rc = ranges_are_ids(&p->stack_event_ids, 65535, err)))
+    if ((rc = check_stack_filter(p, ret_key, err)))
         return rc;
     *ret_key = "pids";
-    if (p->pids.count > 8)
-        return ea_fail(err, EA_EINVAL, "%zu process ids: Windows filters by at most 8", p->pids.count);
-    if ((rc = ranges_are_ids(&p->pids, UINT32_MAX, err)))
+    if (p->pids.count > EA_FILTER_PIDS_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu process ids: Windows filters by at most %d", p->pids.count,
+                       EA_FILTER_PIDS_MAX);
+    for (size_t i = 0; i < p->pids.count; i++)
+        if (ea_u64_parse(p->pids.items[i], &mask) || mask > UINT32_MAX)
+            return ea_fail(err, EA_EINVAL, "'%.40s': expected a process id", p->pids.items[i]);
+    if ((rc = check_names(p, ret_key, err)))
+        return rc;
+    *ret_key = "payload";
+    if ((rc = check_payload(p, err)))
         return rc;
     *ret_key = "properties";
     if ((rc = words_are_of(&p->properties, PROPERTIES, err)))
@@ -147,6 +257,61 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     *ret_key = NULL;
     return 0;
 }
+
+static int check_condition(const void *table, const char **ret_key, ea_err *err) {
+    const ea_payload_config *p = table;
+    *ret_key = "field";
+    if (!*p->field || strlen(p->field) > 255)
+        return ea_fail(err, EA_EINVAL, "expected the name of a field");
+    *ret_key = "value";
+    size_t commas = 0;
+    for (const char *c = p->value; *c; c++)
+        commas += *c == ',';
+    const char *compare = COMPARES[p->compare];
+    if ((strcmp(compare, "between") == 0 || strcmp(compare, "not-between") == 0) && commas != 1)
+        return ea_fail(err, EA_EINVAL, "'%.64s': expected two numbers, such as 7,16", p->value);
+    if (!*p->value || strlen(p->value) > 255)
+        return ea_fail(err, EA_EINVAL, "expected a value of at most 255 bytes");
+    return 0;
+}
+
+#define AT(field) offsetof(ea_payload_config, field)
+static const ea_option PAYLOAD_ROWS[] = {
+    {.name = "event",
+     .type = EA_OPT_U64,
+     .offset = AT(event),
+     .required = 1,
+     .max = 65535,
+     .example = "12",
+     .help = "the event's number; each version of it that this machine knows"},
+    {.name = "field",
+     .type = EA_OPT_STRING,
+     .offset = AT(field),
+     .required = 1,
+     .example = "FileName",
+     .help = "a field of it, as the provider's manifest calls it"},
+    {.name = "compare",
+     .type = EA_OPT_CHOICE,
+     .offset = AT(compare),
+     .fallback = "is",
+     .choices = COMPARES,
+     .help = "numbers: equals, differs, at-most, above, below, at-least, between, not-between, multiple-of; texts: "
+             "contains, lacks; texts and others: is, is-not"},
+    {.name = "value",
+     .type = EA_OPT_STRING,
+     .offset = AT(value),
+     .required = 1,
+     .example = "cmd.exe",
+     .help = "what it is compared with; of between two numbers with a comma"},
+    {.name = NULL},
+};
+#undef AT
+static const ea_table PAYLOAD = {
+    .summary = "A condition on a field of an event. All conditions on an event hold together; other "
+               "events of the provider are not touched.",
+    .rows = PAYLOAD_ROWS,
+    .size = sizeof(ea_payload_config),
+    .check = check_condition};
 
 #define AT(field) offsetof(ea_provider_config, field)
 static const ea_option PROVIDER_ROWS[] = {
@@ -170,16 +335,24 @@ static const ea_option PROVIDER_ROWS[] = {
     {.name = "event-ids",
      .type = EA_OPT_STRINGS,
      .offset = AT(event_ids),
-     .help = "only these events, numbers or ranges"},
+     .help = "only these events, numbers or ranges, at most 64"},
     {.name = "exclude-event-ids",
      .type = EA_OPT_STRINGS,
      .offset = AT(exclude_event_ids),
-     .help = "all events but these"},
+     .help = "all events but these, at most 64"},
     {.name = "stacks", .type = EA_OPT_FLAG, .offset = AT(stacks), .help = "walk the stack at each event"},
     {.name = "stack-event-ids",
      .type = EA_OPT_STRINGS,
      .offset = AT(stack_event_ids),
-     .help = "walk the stack at these events only"},
+     .help = "walk the stack at these events only, at most 64"},
+    {.name = "stack-level",
+     .type = EA_OPT_STRING,
+     .offset = AT(stack_level),
+     .help = "walk the stack at events up to this level only"},
+    {.name = "stack-any",
+     .type = EA_OPT_STRING,
+     .offset = AT(stack_any),
+     .help = "with stack-level: at those only that have one of these keywords"},
     {.name = "pids", .type = EA_OPT_STRINGS, .offset = AT(pids), .help = "only processes with these ids, at most 8"},
     {.name = "executables",
      .type = EA_OPT_STRINGS,
@@ -189,7 +362,21 @@ static const ea_option PROVIDER_ROWS[] = {
      .type = EA_OPT_STRINGS,
      .offset = AT(packages),
      .help = "only processes of these app packages"},
-    {.name = "containers", .type = EA_OPT_STRINGS, .offset = AT(containers), .help = "only these containers"},
+    {.name = "app-ids",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(app_ids),
+     .help = "only processes of these apps within their packages"},
+    {.name = "containers",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(containers),
+     .help = "only these containers, by their GUIDs"},
+    {.name = "payload",
+     .type = EA_OPT_TABLES,
+     .offset = AT(payload),
+     .table = &PAYLOAD,
+     .min = 1,
+     .max = 64,
+     .help = "conditions on fields of events, which Windows checks before it logs them"},
     {.name = "properties",
      .type = EA_OPT_STRINGS,
      .offset = AT(properties),
@@ -560,10 +747,21 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
     list(t, ", only processes ", &p->pids);
     list(t, ", only programs ", &p->executables);
     list(t, ", only packages ", &p->packages);
+    list(t, ", only apps ", &p->app_ids);
     list(t, ", only containers ", &p->containers);
+    for (size_t i = 0; i < p->payload.count; i++) {
+        const ea_payload_config *c = (const ea_payload_config *)p->payload.items + i;
+        ea_text_printf(t, ", event %" PRIu64 " only if ", c->event);
+        ea_text_safe(t, c->field, strlen(c->field));
+        ea_text_printf(t, " %s ", COMPARES[c->compare]);
+        ea_text_safe(t, c->value, strlen(c->value));
+    }
     if (p->stacks)
         ea_text_str(t, ", with stacks");
     list(t, ", with stacks of events ", &p->stack_event_ids);
+    if (p->stack_level)
+        ea_text_printf(t, ", with stacks up to level %s%s%s", p->stack_level, p->stack_any ? " of " : "",
+                       p->stack_any ? p->stack_any : "");
     list(t, ", with ", &p->properties);
     if (p->groups)
         ea_text_str(t, ", a group");
@@ -716,6 +914,7 @@ static void write_rows(const ea_option *rows, const void *item, unsigned indent,
         ea_session_config session;
         ea_provider_config provider;
         ea_pmc_sample_config pmc;
+        ea_payload_config payload;
     } defaults;
     ea_err err;
     memset(&defaults, 0, sizeof defaults);

@@ -20,12 +20,42 @@ typedef struct ea_pmc_sample_config {
     uint64_t interval;
 } ea_pmc_sample_config;
 
+/* One condition on a field of an event's payload; those of one event hold together. */
+typedef struct ea_payload_config {
+    uint64_t event;
+    const char *field, *value;
+    int compare; /* index into ea_payload_compares */
+} ea_payload_config;
+
 typedef struct ea_provider_config {
     const char *provider, *level, *any, *all;
-    ea_strings event_ids, exclude_event_ids, pids, executables, packages, containers, properties, stack_event_ids;
+    ea_strings event_ids, exclude_event_ids, pids, executables, packages, app_ids, containers, properties,
+        stack_event_ids;
+    const char *stack_level, *stack_any;
+    ea_tables payload; /* ea_payload_config */
     int stacks, groups, capture_state;
     int64_t capture_every_ns;
 } ea_provider_config;
+
+/* How a payload's field is compared: the name here, and PAYLOAD_OPERATOR's number (tdh.h). */
+typedef struct ea_payload_compare {
+    const char *name;
+    uint16_t number;
+} ea_payload_compare;
+extern const ea_payload_compare ea_payload_compares[]; /* ends with a NULL name */
+
+/* What Windows takes of a provider's filters (evntprov.h, tdh.h). */
+enum {
+    EA_FILTER_IDS_MAX = 64,            /* MAX_EVENT_FILTER_EVENT_ID_COUNT */
+    EA_FILTER_PIDS_MAX = 8,            /* MAX_EVENT_FILTER_PID_COUNT */
+    EA_FILTER_BYTES_MAX = 1024,        /* MAX_EVENT_FILTER_DATA_SIZE */
+    EA_FILTER_PREDICATES_MAX = 8,      /* MAX_PAYLOAD_PREDICATES, of one event */
+    EA_FILTER_PAYLOAD_EVENTS_MAX = 16, /* ours */
+};
+
+/* Numbers of a list such as "7", "10-19", in the list's order; at most max of them are stored. Returns how many there
+ * are. The list was checked. */
+size_t ea_ids_expand(const ea_strings *given, uint16_t *ids, size_t max);
 
 typedef struct ea_session_config {
     const char *name;

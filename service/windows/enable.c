@@ -6,6 +6,7 @@
 #include "session.h"
 
 #include "event.h"
+#include "filters.h"
 #include "kernel_flags.h"
 #include "platform.h"
 
@@ -177,78 +178,6 @@ static void enable_kernel(const ea_session *s) {
 
 /* ---- providers ---- */
 
-/* The filters of one provider, in memory of their own. */
-typedef struct filters {
-    EVENT_FILTER_DESCRIPTOR items[EA_FILTERS_MAX];
-    ULONG count;
-    uint64_t data[8][EA_FILTER_DATA_MAX / 8];
-    size_t used;
-} filters;
-
-static uint8_t *new_filter(filters *f, int type) {
-    if (f->count == EA_FILTERS_MAX || f->used == sizeof f->data / sizeof *f->data)
-        return NULL;
-    uint8_t *data = (uint8_t *)f->data[f->used++];
-    memset(data, 0, EA_FILTER_DATA_MAX);
-    f->items[f->count++] = (EVENT_FILTER_DESCRIPTOR){.Ptr = (uintptr_t)data, .Type = (ULONG)type};
-    return data;
-}
-
-static void add_ids(filters *f, const ea_session *s, const ea_strings *given, int type, int filter_in) {
-    uint16_t events[EA_FILTER_EVENT_ID_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < given->count; i++) {
-        char *end;
-        unsigned long low = strtoul(given->items[i], &end, 0), high = *end == '-' ? strtoul(end + 1, NULL, 0) : low;
-        for (; low <= high && low <= UINT16_MAX; low++) {
-            if (n == EA_FILTER_EVENT_ID_MAX) {
-                say(s, "a filter names more than %d events: Windows takes no more, and filters by none of them",
-                    EA_FILTER_EVENT_ID_MAX);
-                return;
-            }
-            events[n++] = (uint16_t)low;
-        }
-    }
-    uint8_t *data = n ? new_filter(f, type) : NULL;
-    if (!data)
-        return;
-    data[0] = (uint8_t)filter_in;
-    ea_store16(data + 2, (uint16_t)n);
-    memcpy(data + 4, events, n * sizeof *events);
-    f->items[f->count - 1].Size = (ULONG)(4 + n * sizeof *events);
-}
-
-static void add_names(filters *f, const ea_session *s, const ea_strings *given, int type) {
-    ea_text joined;
-    if (!given->count)
-        return;
-    ea_text_init(&joined);
-    for (size_t i = 0; i < given->count; i++) {
-        ea_text_str(&joined, i ? ";" : "");
-        ea_text_str(&joined, given->items[i]);
-    }
-    uint8_t *data = joined.failed ? NULL : new_filter(f, type);
-    if (data) {
-        size_t bytes = ea_utf8_to_utf16(joined.data, joined.len_bytes, data, EA_FILTER_DATA_MAX - 2);
-        f->items[f->count - 1].Size = (ULONG)(bytes + 2);
-        if (bytes + 2 > EA_FILTER_DATA_MAX) {
-            say(s, "a filter has more than %d bytes: Windows takes no more; it is left out", EA_FILTER_DATA_MAX);
-            f->count--;
-            f->used--;
-        }
-    }
-    ea_text_deinit(&joined);
-}
-
-static void add_pids(filters *f, const ea_strings *given) {
-    uint8_t *data = given->count ? new_filter(f, EA_FILTER_PID) : NULL;
-    if (!data)
-        return;
-    for (size_t i = 0; i < given->count && i < EA_FILTER_PID_MAX; i++)
-        ea_store32(data + 4 * i, (uint32_t)strtoul(given->items[i], NULL, 0));
-    f->items[f->count - 1].Size = (ULONG)(4 * given->count);
-}
-
 static ULONG enable_property(const ea_provider_config *p) {
     static const struct {
         const char *name;
@@ -265,7 +194,7 @@ static ULONG enable_property(const ea_provider_config *p) {
         for (size_t k = 0; k < sizeof PROPERTIES / sizeof *PROPERTIES; k++)
             if (strcmp(p->properties.items[i], PROPERTIES[k].name) == 0)
                 bits |= PROPERTIES[k].bit;
-    if (p->stacks || p->stack_event_ids.count)
+    if (p->stacks || p->stack_event_ids.count || p->stack_level)
         bits |= EVENT_ENABLE_PROPERTY_STACK_TRACE;
     if (p->groups)
         bits |= EA_ENABLE_PROVIDER_GROUP;
@@ -295,18 +224,13 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
         say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
-    filters *f = calloc(1, sizeof *f);
-    if (!f) {
-        say(s, "provider %.128s is left out: out of memory", p->provider);
+    ea_filters *f;
+    if (ea_filters_create(&f, s->api, &guid, p, &err)) {
+        say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
-    add_ids(f, s, &p->event_ids, EA_FILTER_EVENT_ID, 1);
-    add_ids(f, s, &p->exclude_event_ids, EA_FILTER_EVENT_ID, 0);
-    add_ids(f, s, &p->stack_event_ids, EA_FILTER_STACKWALK, 1);
-    add_pids(f, &p->pids);
-    add_names(f, s, &p->executables, EA_FILTER_EXECUTABLE_NAME);
-    add_names(f, s, &p->packages, EA_FILTER_PACKAGE_ID);
-    add_names(f, s, &p->containers, EA_FILTER_CONTAINER);
+    if (err.code) /* one filter could not be had */
+        say(s, "provider %.128s: %s", p->provider, err.message);
     ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
                                           .EnableProperty = enable_property(p),
                                           .EnableFilterDesc = f->count ? f->items : NULL,
@@ -323,7 +247,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
         error =
             s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, any, all, 0, &parameters);
     }
-    free(f);
+    ea_filters_destroy(f);
     if (error)
         say_refused(s, p->provider, error);
     else if (p->capture_state || p->capture_every_ns)

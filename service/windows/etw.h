@@ -13,18 +13,22 @@
 
 /* evntprov.h of the Windows SDK, "EVENT_FILTER_TYPE_*". */
 enum {
-    EA_FILTER_PID = (int)0x80000004,             /* up to 8 ULONGs */
-    EA_FILTER_EXECUTABLE_NAME = (int)0x80000008, /* UTF-16, names separated by ; */
-    EA_FILTER_PACKAGE_ID = (int)0x80000010,      /* UTF-16, the same */
-    EA_FILTER_EVENT_ID = (int)0x80000200,        /* ea_filter_event_id */
-    EA_FILTER_STACKWALK = (int)0x80001000,       /* ea_filter_event_id */
-    EA_FILTER_CONTAINER = (int)0x80008000,       /* a container's id, UTF-16 */
+    EA_FILTER_SCHEMATIZED = (int)0x80000000,        /* ea_filter_header and what the provider defines */
+    EA_FILTER_PID = (int)0x80000004,                /* up to 8 ULONGs */
+    EA_FILTER_EXECUTABLE_NAME = (int)0x80000008,    /* UTF-16, names separated by ; */
+    EA_FILTER_PACKAGE_ID = (int)0x80000010,         /* UTF-16, the same */
+    EA_FILTER_PACKAGE_APP_ID = (int)0x80000020,     /* UTF-16, the same */
+    EA_FILTER_PAYLOAD = (int)0x80000100,            /* what TdhAggregatePayloadFilters made */
+    EA_FILTER_EVENT_ID = (int)0x80000200,           /* ea_filter_event_id */
+    EA_FILTER_STACKWALK = (int)0x80001000,          /* ea_filter_event_id */
+    EA_FILTER_STACKWALK_LEVEL_KW = (int)0x80004000, /* ea_filter_level_kw */
+    EA_FILTER_CONTAINER = (int)0x80008000,          /* UTF-16, GUIDs separated by ; */
 };
 enum {
-    EA_FILTERS_MAX = 13,         /* MAX_EVENT_FILTERS_COUNT */
-    EA_FILTER_DATA_MAX = 1024,   /* MAX_EVENT_FILTER_DATA_SIZE */
-    EA_FILTER_EVENT_ID_MAX = 64, /* MAX_EVENT_FILTER_EVENT_ID_COUNT */
-    EA_FILTER_PID_MAX = 8,       /* MAX_EVENT_FILTER_PID_COUNT */
+    EA_FILTERS_MAX = 13,           /* MAX_EVENT_FILTERS_COUNT */
+    EA_FILTER_PAYLOAD_MAX = 4096,  /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
+    EA_PAYLOAD_PREDICATES_MAX = 8, /* MAX_PAYLOAD_PREDICATES (tdh.h) */
+    EA_POOL_FILTER_ID = 1,         /* SYSTEM_MEMORY_POOL_FILTER_ID (evntrace.h) */
 };
 
 /* EVENT_FILTER_EVENT_ID (evntprov.h). */
@@ -35,6 +39,34 @@ typedef struct ea_filter_event_id {
     USHORT events[ANYSIZE_ARRAY];
 } ea_filter_event_id;
 _Static_assert(sizeof(ea_filter_event_id) == 6 && offsetof(ea_filter_event_id, events) == 4, "EVENT_FILTER_EVENT_ID");
+
+/* EVENT_FILTER_LEVEL_KW (evntprov.h). */
+typedef struct ea_filter_level_kw {
+    ULONGLONG any, all;
+    UCHAR level;
+    BOOLEAN filter_in;
+} ea_filter_level_kw;
+_Static_assert(sizeof(ea_filter_level_kw) == 24 && offsetof(ea_filter_level_kw, level) == 16, "EVENT_FILTER_LEVEL_KW");
+
+/* EVENT_FILTER_HEADER (evntprov.h). */
+typedef struct ea_filter_header {
+    USHORT id;
+    UCHAR version;
+    UCHAR reserved[5];
+    ULONGLONG instance_id;
+    ULONG size;        /* of all of it */
+    ULONG next_offset; /* 0: no more */
+} ea_filter_header;
+_Static_assert(sizeof(ea_filter_header) == 24 && offsetof(ea_filter_header, size) == 16, "EVENT_FILTER_HEADER");
+
+/* PAYLOAD_FILTER_PREDICATE (tdh.h). */
+typedef struct ea_payload_predicate {
+    WCHAR *field;
+    USHORT compare;
+    WCHAR *value;
+} ea_payload_predicate;
+_Static_assert(sizeof(ea_payload_predicate) == 24 && offsetof(ea_payload_predicate, value) == 16,
+               "PAYLOAD_FILTER_PREDICATE");
 
 /* evntcons.h, "EVENT_ENABLE_PROPERTY_*". */
 enum {

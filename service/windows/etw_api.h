@@ -24,7 +24,12 @@
     X(TDH, TdhGetEventInformation, ULONG, (EVENT_RECORD *, ULONG, void *, void *, ULONG *), 0)                         \
     X(TDH, TdhGetEventMapInformation, ULONG, (EVENT_RECORD *, WCHAR *, void *, ULONG *), 0)                            \
     X(TDH, TdhEnumerateManifestProviderEvents, ULONG, (GUID *, ea_tdh_events *, ULONG *), 0)                           \
-    X(TDH, TdhGetManifestEventInformation, ULONG, (GUID *, EVENT_DESCRIPTOR *, void *, ULONG *), 0)
+    X(TDH, TdhGetManifestEventInformation, ULONG, (GUID *, EVENT_DESCRIPTOR *, void *, ULONG *), 0)                    \
+    X(TDH, TdhCreatePayloadFilter, ULONG,                                                                              \
+      (const GUID *, const EVENT_DESCRIPTOR *, BOOLEAN, ULONG, ea_payload_predicate *, void **), 0)                    \
+    X(TDH, TdhDeletePayloadFilter, ULONG, (void **), 0)                                                                \
+    X(TDH, TdhAggregatePayloadFilters, ULONG, (ULONG, void **, BOOLEAN *, EVENT_FILTER_DESCRIPTOR *), 0)               \
+    X(TDH, TdhCleanupPayloadEventFilterDescriptor, ULONG, (EVENT_FILTER_DESCRIPTOR *), 0)
 
 typedef struct ea_etw_api {
 #define X(dll, name, result, parameters, required) result(WINAPI *name) parameters;

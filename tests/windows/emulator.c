@@ -1,4 +1,4 @@
-/* The emulator's sessions: starting, controlling, enabling, querying. See emulator.h. */
+/* The emulator's sessions: starting, controlling, querying, and what the kernel logs. See emulator.h. */
 #include "emulator.h"
 
 #include "kernel_flags.h"
@@ -45,6 +45,20 @@ static void read_field(int kind, char *text) {
     script.field_count++;
 }
 
+/* PID IMAGE PACKAGE APP CONTAINER. */
+static void read_process(char *text) {
+    if (script.process_count == sizeof script.processes / sizeof *script.processes)
+        return;
+    emul_process *p = &script.processes[script.process_count++];
+    p->pid = (uint32_t)strtoul(text, &text, 0);
+    for (size_t i = 0; i < 4; i++) {
+        text += *text == ' ';
+        size_t n = strcspn(text, " ");
+        MultiByteToWideChar(CP_UTF8, 0, text, (int)n, p->names[i], sizeof p->names[i] / sizeof *p->names[i] - 1);
+        text += n;
+    }
+}
+
 static void read_line(char *line) {
     char *value = strchr(line, '='), *rest;
     if (!value)
@@ -72,6 +86,14 @@ static void read_line(char *line) {
         script.counters_at_once = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "profile-privilege") == 0) {
         script.may_profile = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "items") == 0) {
+        script.items_asked = strcmp(value, "asked") == 0;
+    } else if (strcmp(line, "process") == 0) {
+        read_process(value);
+    } else if (strcmp(line, "group") == 0 && script.group_count < 16 && strlen(value) == 73) {
+        value[36] = 0;
+        script.group_count += !ea_guid_parse(value, &script.groups[script.group_count][0]) &&
+                              !ea_guid_parse(value + 37, &script.groups[script.group_count][1]);
     } else if (strcmp(line, "fail") == 0 && fault_count < 16) {
         fault *f = &faults[fault_count++];
         size_t n = strcspn(value, " ");
@@ -133,6 +155,26 @@ emul_table *emul_lock(void) {
     return table;
 }
 
+const emul_table *emul_shared(void) {
+    (void)emul_what();
+    return table;
+}
+
+size_t emul_new_lists(emul_table *t, uint32_t incarnation) {
+    for (size_t i = 0; i < EMUL_LISTS; i++) {
+        int is_used = 0;
+        for (size_t k = 0; k < EMUL_SESSIONS; k++)
+            is_used |=
+                t->lists[i].incarnation && t->sessions[k].used && t->sessions[k].incarnation == t->lists[i].incarnation;
+        if (is_used)
+            continue;
+        memset(&t->lists[i], 0, sizeof t->lists[i]);
+        t->lists[i].incarnation = incarnation;
+        return i;
+    }
+    return EMUL_LISTS;
+}
+
 void emul_unlock(void) {
     ReleaseMutex(mutex);
 }
@@ -165,7 +207,7 @@ static TRACEHANDLE handle_of(const emul_session *s) {
     return (TRACEHANDLE)s->incarnation << 16 | s->id;
 }
 
-static emul_session *by_handle(emul_table *t, TRACEHANDLE handle) {
+emul_session *emul_by_handle(emul_table *t, TRACEHANDLE handle) {
     for (size_t i = 0; i < EMUL_SESSIONS; i++)
         if (t->sessions[i].used && handle_of(&t->sessions[i]) == handle)
             return &t->sessions[i];
@@ -358,7 +400,7 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
     if (error)
         return error;
     emul_table *t = emul_lock();
-    emul_session *s = handle ? by_handle(t, handle) : by_name(t, name), *stopped = NULL;
+    emul_session *s = handle ? emul_by_handle(t, handle) : by_name(t, name), *stopped = NULL;
     uint32_t incarnation = 0;
     if (!s) {
         error = ERROR_WMI_INSTANCE_NOT_FOUND;
@@ -406,109 +448,7 @@ ULONG WINAPI EmulQueryAllTracesW(PEVENT_TRACE_PROPERTIES *list, ULONG count, PUL
     return error;
 }
 
-/* ---- what is logged ---- */
-
-/* Filters as the documentation of EVENT_FILTER_DESCRIPTOR wants them. */
-static ULONG take_filters(emul_provider *to, const ENABLE_TRACE_PARAMETERS *e) {
-    if (e->FilterDescCount > EA_FILTERS_MAX || (e->FilterDescCount && !e->EnableFilterDesc))
-        return ERROR_INVALID_PARAMETER;
-    for (ULONG i = 0; i < e->FilterDescCount; i++) {
-        const EVENT_FILTER_DESCRIPTOR *f = &e->EnableFilterDesc[i];
-        const uint8_t *data = (const uint8_t *)(uintptr_t)f->Ptr;
-        if (!data || !f->Size || f->Size > EA_FILTER_DATA_MAX)
-            return ERROR_INVALID_PARAMETER;
-        for (ULONG k = 0; k < i; k++)
-            if (e->EnableFilterDesc[k].Type == f->Type)
-                return ERROR_INVALID_PARAMETER; /* one of each type */
-        switch ((int)f->Type) {
-        case EA_FILTER_EVENT_ID:
-        case EA_FILTER_STACKWALK: {
-            if (f->Size < 6)
-                return ERROR_INVALID_PARAMETER;
-            uint16_t n = ea_load16(data + 2);
-            if (!n || n > EA_FILTER_EVENT_ID_MAX || f->Size < 4u + 2u * n || data[0] > 1)
-                return ERROR_INVALID_PARAMETER;
-            if ((int)f->Type == EA_FILTER_STACKWALK) {
-                if (!(e->EnableProperty & EVENT_ENABLE_PROPERTY_STACK_TRACE))
-                    return ERROR_INVALID_PARAMETER;
-                break;
-            }
-            to->has_ids = 1;
-            to->ids_in = data[0];
-            to->id_count = n;
-            memcpy(to->ids, data + 4, 2u * n);
-            break;
-        }
-        case EA_FILTER_PID:
-            if (f->Size % 4 || f->Size / 4 > EA_FILTER_PID_MAX)
-                return ERROR_INVALID_PARAMETER;
-            to->pid_count = f->Size / 4;
-            memcpy(to->pids, data, f->Size);
-            break;
-        case EA_FILTER_EXECUTABLE_NAME:
-        case EA_FILTER_PACKAGE_ID:
-        case EA_FILTER_CONTAINER: /* text with its end; what a trace says of executables is not enough to filter by */
-            if (f->Size % 2 || ea_load16(data + f->Size - 2))
-                return ERROR_INVALID_PARAMETER;
-            break;
-        default:
-            return ERROR_INVALID_PARAMETER;
-        }
-    }
-    return 0;
-}
-
-ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
-                                ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e);
-ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
-                                ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e) {
-    emul_provider p = {.level = level, .any = any, .all = all};
-    ULONG error = emul_fault("EnableTraceEx2");
-    (void)timeout;
-    if (!error && (!provider || code > EVENT_CONTROL_CODE_CAPTURE_STATE))
-        error = ERROR_INVALID_PARAMETER;
-    if (!error && e && e->Version != ENABLE_TRACE_PARAMETERS_VERSION && e->Version != ENABLE_TRACE_PARAMETERS_VERSION_2)
-        error = ERROR_INVALID_PARAMETER;
-    if (!error && e && e->ControlFlags)
-        error = ERROR_INVALID_PARAMETER;
-    if (error)
-        return error;
-    memcpy(p.guid.bytes, provider, sizeof p.guid);
-    if (e) {
-        p.property = e->EnableProperty;
-        if (e->Version == ENABLE_TRACE_PARAMETERS_VERSION_2 && emul_fault("filters"))
-            error = e->FilterDescCount ? ERROR_NOT_SUPPORTED : 0;
-        else if (e->Version == ENABLE_TRACE_PARAMETERS_VERSION_2)
-            error = take_filters(&p, e);
-    }
-    if (error)
-        return error;
-    emul_table *t = emul_lock();
-    emul_session *s = by_handle(t, handle);
-    size_t i = 0;
-    if (!s) {
-        emul_unlock();
-        return ERROR_INVALID_PARAMETER;
-    }
-    while (i < s->provider_count && !ea_guid_equal(&s->providers[i].guid, &p.guid))
-        i++;
-    if (code == EVENT_CONTROL_CODE_CAPTURE_STATE) {
-        s->captures++;
-        if (i < s->provider_count)
-            s->providers[i].captures++;
-    } else if (code == EVENT_CONTROL_CODE_DISABLE_PROVIDER) {
-        if (i < s->provider_count)
-            s->providers[i] = s->providers[--s->provider_count];
-    } else if (i == EMUL_PROVIDERS) {
-        error = ERROR_NO_SYSTEM_RESOURCES;
-    } else {
-        p.captures = i < s->provider_count ? s->providers[i].captures : 0;
-        s->providers[i] = p;
-        s->provider_count += i == s->provider_count;
-    }
-    emul_unlock();
-    return error;
-}
+/* ---- the kernel ---- */
 
 /* A list of structures of one size, of a session that the kernel logs to. */
 static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) {
@@ -542,7 +482,7 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
     if (error)
         return error;
     emul_table *t = emul_lock();
-    emul_session *s = by_handle(t, handle);
+    emul_session *s = emul_by_handle(t, handle);
     switch ((int)which) {
     case TraceSystemTraceEnableFlagsInfo:
         error = check_kernel_list(s, bytes, sizeof s->masks);

@@ -18,12 +18,16 @@
  *     field=KIND GUID N NAME  a level (1), task (3) or opcode (4) of a provider; keyword= is kind 0
  *     tdh-delay=MS        each answer of TDH takes so long
  *     profile-privilege=0 the caller may not profile the system
+ *     process=PID IMAGE PACKAGE APP CONTAINER   what filters know of a process; - for what it is not in
+ *     group=GROUP GUID    that provider is in that group
+ *     items=asked         events lose the stacks that the trace has and the session did not ask for
  * Before it: the agent's etw_api.c, emulctl.c. After it: proto/etl reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
 #define EA_TESTS_EMULATOR_H
 
 #include "bytes.h"
 #include "etw.h"
+#include "record.h"
 
 enum {
     EMUL_SESSIONS = 64,
@@ -32,16 +36,36 @@ enum {
     EMUL_IDS = 64,
     EMUL_NAME = 256,
     EMUL_FILE = 1024,
+    EMUL_PIDS = 8,             /* MAX_EVENT_FILTER_PID_COUNT (evntprov.h) */
+    EMUL_FILTER_BYTES = 1024,  /* MAX_EVENT_FILTER_DATA_SIZE */
+    EMUL_PAYLOAD_BYTES = 4096, /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
+    EMUL_LISTS = 256,
 };
+
+/* A filter by ids as it was given. */
+typedef struct emul_ids {
+    uint8_t is_given, filter_in;
+    uint16_t count, ids[EMUL_IDS];
+} emul_ids;
+
+/* What else a provider's filters have; few have it. */
+typedef struct emul_lists {
+    uint32_t incarnation; /* of the session that has it; 0: nobody */
+    uint16_t executables[EMUL_FILTER_BYTES / 2], packages[EMUL_FILTER_BYTES / 2], app_ids[EMUL_FILTER_BYTES / 2],
+        containers[EMUL_FILTER_BYTES / 2];
+    uint32_t payload_bytes;
+    uint8_t payload[EMUL_PAYLOAD_BYTES];
+} emul_lists;
 
 typedef struct emul_provider {
     ea_guid guid;
-    uint8_t level, has_ids, ids_in;
+    uint8_t level, has_stack_level;
     uint32_t property, captures;
     uint64_t any, all;
-    uint32_t id_count, pid_count;
-    uint16_t ids[EMUL_IDS];
-    uint32_t pids[EA_FILTER_PID_MAX];
+    emul_ids ids, stack_ids;
+    ea_filter_level_kw stack_level;
+    uint32_t pid_count, lists; /* the place of its lists and one; 0: it has none */
+    uint32_t pids[EMUL_PIDS];
 } emul_provider;
 
 /* One session, in memory that all processes share. */
@@ -67,11 +91,18 @@ typedef struct emul_session {
 typedef struct emul_table {
     uint32_t next_incarnation;
     emul_session sessions[EMUL_SESSIONS];
+    emul_lists lists[EMUL_LISTS];
 } emul_table;
 
 /* emulator.c */
 emul_table *emul_lock(void);
 void emul_unlock(void);
+/* The same memory without the lock: for what a session that runs does not change. */
+const emul_table *emul_shared(void);
+/* The session of a handle, NULL when it is gone. The table is locked. */
+emul_session *emul_by_handle(emul_table *t, TRACEHANDLE handle);
+/* The place of lists for a provider of the session, emptied; the table is locked. EMUL_LISTS: there is none. */
+size_t emul_new_lists(emul_table *t, uint32_t incarnation);
 /* What the script wants a function to answer now; 0: nothing. */
 ULONG emul_fault(const char *function);
 typedef struct emul_named {
@@ -81,12 +112,19 @@ typedef struct emul_named {
     uint32_t low, high;
     WCHAR name[128];
 } emul_named;
+typedef struct emul_process {
+    uint32_t pid;
+    WCHAR names[4][128]; /* image, package, app, container */
+} emul_process;
 typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
-    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, late_cpu, late_ms;
+    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, late_cpu, late_ms,
+        items_asked;
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];
-    uint32_t provider_count, field_count, counter_count, state_count;
+    emul_process processes[16];
+    ea_guid groups[16][2]; /* a group and a provider in it */
+    uint32_t provider_count, field_count, counter_count, state_count, process_count, group_count;
 } emul_script;
 const emul_script *emul_what(void);
 
@@ -94,6 +132,12 @@ const emul_script *emul_what(void);
  * when it is this program's; the table is not locked. index: its place in the table. */
 void emul_file_begin(emul_session *s, size_t index);
 void emul_file_wait(size_t index, uint32_t incarnation);
+/* emulator_payload.c: whether what TdhAggregatePayloadFilters made is whole; whether an event passes it. */
+int emul_payload_is_whole(const uint8_t *data, size_t bytes);
+int emul_payload_passes(const uint8_t *data, size_t bytes, const ea_record *r);
+/* emulator_schema.c: whether TDH knows the event, and a field of that name in it. */
+int emul_knows_event(const GUID *provider, const EVENT_DESCRIPTOR *d);
+int emul_knows_field(const GUID *provider, const EVENT_DESCRIPTOR *d, const WCHAR *field);
 /* emulator_schema.c: reads what TDH knows, which takes as long as reading the traces; once. */
 void emul_read_schemas(void);
 

@@ -131,7 +131,9 @@ static DWORD WINAPI run(void *arg) {
     file *f = arg;
     emul_session *now = calloc(1, sizeof *now);
     emul_stream_counts told = {0}; /* to the table */
-    emul_stream *st = now && goes_on(f, now) ? emul_stream_open(now) : NULL;
+    while (now && goes_on(f, now) && !emul_logs_something(now))
+        Sleep(1); /* what is played begins when there is something that could be logged */
+    emul_stream *st = now ? emul_stream_open(now) : NULL;
     if (!st || create(f, now, st))
         abort();
     while (goes_on(f, now)) {

@@ -1,7 +1,11 @@
-/* Which events a session of the emulator logs: kernel flags, levels, keywords, ids and pids. See emulator_stream.h. */
+/* Which events a session of the emulator logs: kernel flags, levels, keywords, filters; and what Windows adds to them.
+ * See emulator_stream.h. */
 #include "emulator_stream.h"
 
 #include "event.h"
+
+#include <string.h>
+#include <wchar.h>
 
 /* Which kernel classes a flag turns on: masks in the first word (EnableFlags) and in the next two (PERF_*).
  * Source: config/kernel_flags.c, and the documentation of EnableFlags. */
@@ -54,36 +58,143 @@ static int wants_kernel(const emul_session *s, const ea_record *r) {
     return any != 0; /* configuration, stacks, names: they come with any flag */
 }
 
-static int wants_user(const emul_session *s, const ea_record *r) {
-    for (size_t i = 0; i < s->provider_count; i++) {
-        const emul_provider *p = &s->providers[i];
-        if (!ea_guid_equal(&p->guid, &r->provider))
-            continue;
-        if (p->level && r->level > p->level)
-            return 0;
-        if (r->keyword && ((p->any && !(r->keyword & p->any)) || (r->keyword & p->all) != p->all))
-            return 0;
-        for (size_t k = 0; p->has_ids && k <= p->id_count; k++) {
-            if (k == p->id_count) {
-                if (p->ids_in)
-                    return 0;
-                break;
-            }
-            if (p->ids[k] == r->id) {
-                if (!p->ids_in)
-                    return 0;
-                break;
-            }
-        }
-        for (size_t k = 0; p->pid_count && k <= p->pid_count; k++) {
-            if (k == p->pid_count)
-                return 0;
-            if (p->pids[k] == r->pid)
-                break;
-        }
+/* Whether ids as they were given let an event through; without them all go. */
+static int id_passes(const emul_ids *ids, uint16_t id) {
+    for (size_t i = 0; i < ids->count; i++)
+        if (ids->ids[i] == id)
+            return ids->filter_in;
+    return !ids->is_given || !ids->filter_in;
+}
+
+/* A name in a list of names separated by semicolons, in any case; an empty list has all. */
+static int in_list(const uint16_t *list, const WCHAR *name) {
+    size_t n = wcslen(name);
+    if (!*list)
         return 1;
+    for (const WCHAR *at = (const WCHAR *)list; *at; at += *at != 0) {
+        size_t len = wcscspn(at, L";");
+        if (len == n && _wcsnicmp(at, name, n) == 0)
+            return 1;
+        at += len;
+        if (!*at)
+            break;
     }
     return 0;
+}
+
+/* A process that the script does not describe is in no list. */
+static int process_passes(const emul_lists *l, uint32_t pid) {
+    static const emul_process NOBODY = {.names = {L"-", L"-", L"-", L"-"}};
+    const emul_script *w = emul_what();
+    const emul_process *p = &NOBODY;
+    for (uint32_t i = 0; i < w->process_count; i++)
+        if (w->processes[i].pid == pid)
+            p = &w->processes[i];
+    return in_list(l->executables, p->names[0]) && in_list(l->packages, p->names[1]) &&
+           in_list(l->app_ids, p->names[2]) && in_list(l->containers, p->names[3]);
+}
+
+/* The provider itself, or a group that it is in. */
+static int is_of(const emul_provider *p, const ea_guid *provider) {
+    const emul_script *w = emul_what();
+    if (!(p->property & EA_ENABLE_PROVIDER_GROUP))
+        return ea_guid_equal(&p->guid, provider);
+    for (uint32_t i = 0; i < w->group_count; i++)
+        if (ea_guid_equal(&w->groups[i][0], &p->guid) && ea_guid_equal(&w->groups[i][1], provider))
+            return 1;
+    return 0;
+}
+
+static int passes(const emul_provider *p, const ea_record *r) {
+    if (p->level && r->level > p->level)
+        return 0;
+    if (!r->keyword && (p->property & EA_ENABLE_IGNORE_KEYWORD_0))
+        return 0;
+    if (r->keyword && ((p->any && !(r->keyword & p->any)) || (r->keyword & p->all) != p->all))
+        return 0;
+    if (!id_passes(&p->ids, r->id))
+        return 0;
+    int found = !p->pid_count;
+    for (size_t k = 0; k < p->pid_count; k++)
+        found |= p->pids[k] == r->pid;
+    if (!found || !p->lists)
+        return found;
+    const emul_lists *l = &emul_shared()->lists[p->lists - 1];
+    return process_passes(l, r->pid) && (!l->payload_bytes || emul_payload_passes(l->payload, l->payload_bytes, r));
+}
+
+/* The provider's part of the session that lets the event through. */
+static const emul_provider *part_of(const emul_session *s, const ea_record *r) {
+    for (size_t i = 0; i < s->provider_count; i++)
+        if (is_of(&s->providers[i], &r->provider) && passes(&s->providers[i], r))
+            return &s->providers[i];
+    return NULL;
+}
+
+static int wants_user(const emul_session *s, const ea_record *r) {
+    return part_of(s, r) != NULL;
+}
+
+static int wants_stack(const emul_provider *p, const ea_record *r) {
+    const ea_filter_level_kw *l = &p->stack_level;
+    if (!(p->property & EVENT_ENABLE_PROPERTY_STACK_TRACE))
+        return 0;
+    if (p->has_stack_level) {
+        int is_in = r->level <= l->level && (!l->any || ((r->keyword & l->any) && (r->keyword & l->all) == l->all));
+        return is_in == l->filter_in;
+    }
+    return id_passes(&p->stack_ids, r->id);
+}
+
+static void add_item(emul_dressed *d, uint16_t type, const void *data, uint32_t bytes) {
+    if (d->record.ext_count >= EA_EXT_MAX || ea_record_ext(&d->record, type))
+        return;
+    uint8_t *at = d->data + 16 * d->added++;
+    memcpy(at, data, bytes);
+    if (d->record.ext_count)
+        d->ext[d->record.ext_count - 1].linkage |= 1;
+    d->ext[d->record.ext_count++] = (ea_ext){.type = type, .size_bytes = bytes, .data = at};
+    d->record.flags |= EA_FLAG_EXTENDED_INFO;
+}
+
+const ea_record *emul_dress(const emul_session *s, const ea_record *r, emul_dressed *d) {
+    static const uint8_t SYSTEM_SID[12] = {1, 1, 0, 0, 0, 0, 0, 5, 18};
+    const emul_provider *p = emul_is_kernel(r) ? NULL : part_of(s, r);
+    if (!p || !(p->property || emul_what()->items_asked))
+        return r;
+    uint64_t stack[2] = {0, 0x7ff700001000}, start = (uint64_t)r->pid << 16 | 1, key = r->position + 1, psm = r->pid;
+    uint32_t terminal = 1;
+    d->record = *r;
+    d->record.ext = d->ext;
+    d->added = 0;
+    d->record.ext_count = 0;
+    for (size_t i = 0; i < r->ext_count; i++)
+        if (wants_stack(p, r) || !emul_what()->items_asked || r->ext[i].type != EA_EXT_STACK_TRACE64) {
+            d->ext[d->record.ext_count] = r->ext[i];
+            d->ext[d->record.ext_count].linkage &= 0xfffe;
+            if (d->record.ext_count++)
+                d->ext[d->record.ext_count - 2].linkage |= 1;
+        }
+    if (p->property & EVENT_ENABLE_PROPERTY_SID)
+        add_item(d, EA_EXT_SID, SYSTEM_SID, sizeof SYSTEM_SID);
+    if (p->property & EVENT_ENABLE_PROPERTY_TS_ID)
+        add_item(d, EA_EXT_TS_ID, &terminal, sizeof terminal);
+    if (wants_stack(p, r))
+        add_item(d, EA_EXT_STACK_TRACE64, stack, sizeof stack);
+    if (p->property & EA_ENABLE_PSM_KEY)
+        add_item(d, EA_EXT_PSM_KEY, &psm, sizeof psm);
+    if (p->property & EA_ENABLE_EVENT_KEY)
+        add_item(d, EA_EXT_EVENT_KEY, &key, sizeof key);
+    if (p->property & EA_ENABLE_PROCESS_START_KEY)
+        add_item(d, EA_EXT_PROCESS_START_KEY, &start, sizeof start);
+    return &d->record;
+}
+
+int emul_logs_something(const emul_session *s) {
+    uint32_t any = s->provider_count;
+    for (size_t i = 0; i < 8; i++)
+        any |= s->masks[i];
+    return any != 0;
 }
 
 int emul_wants(const emul_session *s, const ea_record *r) {

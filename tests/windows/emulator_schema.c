@@ -10,7 +10,7 @@
 #include <string.h>
 #include <wchar.h>
 
-enum { EVENT_INFO = 32, MAP_INFO = 33, INFO_BYTES = 112, MAP_BYTES = 16, FROM_MOF = 1 };
+enum { EVENT_INFO = 32, MAP_INFO = 33, INFO_BYTES = 112, MAP_BYTES = 16, FROM_MOF = 1, PROPERTY_COUNT = 100 };
 
 static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
 
@@ -101,6 +101,30 @@ static ULONG answer_event(const GUID *provider, const EVENT_DESCRIPTOR *d, int i
         if (is_of(&answers[i], provider, d, is_classic))
             return give(answers[i].data, answers[i].bytes, out, bytes);
     return ERROR_NOT_FOUND;
+}
+
+static const answer *of_manifest(const GUID *provider, const EVENT_DESCRIPTOR *d) {
+    emul_read_schemas();
+    for (size_t i = 0; i < answer_count; i++)
+        if (is_of(&answers[i], provider, d, 0))
+            return &answers[i];
+    return NULL;
+}
+
+int emul_knows_event(const GUID *provider, const EVENT_DESCRIPTOR *d) {
+    return of_manifest(provider, d) != NULL;
+}
+
+/* The names of TRACE_EVENT_INFO's properties: their offsets stand in structures of 24 bytes behind the head. */
+int emul_knows_field(const GUID *provider, const EVENT_DESCRIPTOR *d, const WCHAR *field) {
+    const answer *a = of_manifest(provider, d);
+    size_t name_bytes = (wcslen(field) + 1) * sizeof *field;
+    for (ULONG i = 0; a && i < ea_load32(a->data + PROPERTY_COUNT) && INFO_BYTES + 24 * (i + 1) <= a->bytes; i++) {
+        ULONG at = ea_load32(a->data + INFO_BYTES + 24 * i + 4);
+        if (at < a->bytes && name_bytes <= a->bytes - at && memcmp(a->data + at, field, name_bytes) == 0)
+            return 1;
+    }
+    return 0;
 }
 
 ULONG WINAPI TdhGetEventInformation(EVENT_RECORD *e, ULONG contexts, void *context, void *out, ULONG *bytes);

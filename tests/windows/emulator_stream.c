@@ -284,8 +284,9 @@ static void look_for_captures(emul_stream *st, const emul_session *now) {
 
 static void log_if_wanted(void *arg, const ea_record *r) {
     emul_stream *st = arg;
+    emul_dressed dressed;
     if (emul_wants(&st->session, r))
-        log_event(st, r);
+        log_event(st, emul_dress(&st->session, r, &dressed));
 }
 
 /* ---- the flow ---- */
@@ -301,8 +302,7 @@ static void log_due(emul_stream *st) {
             break;
         st->time_raw = r->time_raw;
         emul_rundown_see(st->there, r);
-        if (emul_wants(&st->session, r))
-            log_event(st, r);
+        log_if_wanted(st, r);
         st->ahead = NULL;
         st->position++;
     }

@@ -41,6 +41,16 @@ int64_t emul_stream_time(const emul_stream *st);
 
 /* emulator_filter.c: whether a session logs an event. */
 int emul_wants(const emul_session *s, const ea_record *r);
+/* A provider or a kernel flag is enabled. */
+int emul_logs_something(const emul_session *s);
+/* A record with the extended items that its session asked for and that the trace lacks; or the record as it is. */
+typedef struct emul_dressed {
+    ea_record record;
+    ea_ext ext[EA_EXT_MAX];
+    size_t added;
+    uint8_t data[16 * 8];
+} emul_dressed;
+const ea_record *emul_dress(const emul_session *s, const ea_record *r, emul_dressed *d);
 int emul_is_kernel(const ea_record *r);
 
 /* emulator_rundown.c: the processes, threads and images that there are at a place of the trace. */

@@ -44,7 +44,7 @@ static void list(void) {
                    s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4], s->masks[5],
                    s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events, s->flushes,
                    s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->lost_events,
-                   (unsigned long long)s->file_events, s->over, s->providers[0].id_count, s->providers[0].pid_count,
+                   (unsigned long long)s->file_events, s->over, s->providers[0].ids.count, s->providers[0].pid_count,
                    s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level);
     free(s);
 }

@@ -1,0 +1,167 @@
+/* The emulator's EnableTraceEx2: every structure as the documentation wants it. See emulator.h. */
+#include "emulator.h"
+
+#include <string.h>
+
+/* Text with its end, which is its only one. */
+static ULONG take_names(uint16_t *to, const uint8_t *data, ULONG bytes) {
+    if (bytes % 2 || bytes < 4 || ea_load16(data + bytes - 2))
+        return ERROR_INVALID_PARAMETER;
+    for (ULONG i = 0; i + 2 < bytes; i += 2)
+        if (!ea_load16(data + i))
+            return ERROR_INVALID_PARAMETER;
+    memcpy(to, data, bytes);
+    return 0;
+}
+
+static ULONG take_ids(emul_ids *to, const uint8_t *data, ULONG bytes) {
+    if (bytes < 6)
+        return ERROR_INVALID_PARAMETER;
+    uint16_t n = ea_load16(data + 2);
+    if (!n || n > EMUL_IDS || bytes < 4u + 2u * n || data[0] > 1)
+        return ERROR_INVALID_PARAMETER;
+    to->is_given = 1;
+    to->filter_in = data[0];
+    to->count = n;
+    memcpy(to->ids, data + 4, 2u * n);
+    return 0;
+}
+
+static ULONG take_payload(emul_lists *to, const uint8_t *data, ULONG bytes) {
+    if (!emul_payload_is_whole(data, bytes))
+        return ERROR_INVALID_PARAMETER;
+    memcpy(to->payload, data, bytes);
+    to->payload_bytes = bytes;
+    return 0;
+}
+
+static ULONG take_filter(emul_provider *to, emul_lists *lists, const EVENT_FILTER_DESCRIPTOR *f, ULONG property) {
+    const uint8_t *data = (const uint8_t *)(uintptr_t)f->Ptr;
+    int is_payload = (int)f->Type == EA_FILTER_PAYLOAD;
+    if (!data || !f->Size || f->Size > (is_payload ? EMUL_PAYLOAD_BYTES : EMUL_FILTER_BYTES))
+        return ERROR_INVALID_PARAMETER;
+    switch ((int)f->Type) {
+    case EA_FILTER_EVENT_ID:
+        return take_ids(&to->ids, data, f->Size);
+    case EA_FILTER_STACKWALK:
+        return property & EVENT_ENABLE_PROPERTY_STACK_TRACE ? take_ids(&to->stack_ids, data, f->Size)
+                                                            : ERROR_INVALID_PARAMETER;
+    case EA_FILTER_STACKWALK_LEVEL_KW:
+        if (f->Size != sizeof to->stack_level || !(property & EVENT_ENABLE_PROPERTY_STACK_TRACE))
+            return ERROR_INVALID_PARAMETER;
+        memcpy(&to->stack_level, data, sizeof to->stack_level);
+        to->has_stack_level = 1;
+        return to->stack_level.filter_in > 1 ? ERROR_INVALID_PARAMETER : 0;
+    case EA_FILTER_PID:
+        if (f->Size % 4 || f->Size / 4 > EMUL_PIDS)
+            return ERROR_INVALID_PARAMETER;
+        to->pid_count = f->Size / 4;
+        memcpy(to->pids, data, f->Size);
+        return 0;
+    case EA_FILTER_EXECUTABLE_NAME:
+        return take_names(lists->executables, data, f->Size);
+    case EA_FILTER_PACKAGE_ID:
+        return take_names(lists->packages, data, f->Size);
+    case EA_FILTER_PACKAGE_APP_ID:
+        return take_names(lists->app_ids, data, f->Size);
+    case EA_FILTER_CONTAINER:
+        return take_names(lists->containers, data, f->Size);
+    case EA_FILTER_PAYLOAD:
+        return take_payload(lists, data, f->Size);
+    default:
+        return ERROR_INVALID_PARAMETER;
+    }
+}
+
+static ULONG take_filters(emul_provider *to, emul_lists *lists, const ENABLE_TRACE_PARAMETERS *e) {
+    if (e->FilterDescCount > EA_FILTERS_MAX || (e->FilterDescCount && !e->EnableFilterDesc))
+        return ERROR_INVALID_PARAMETER;
+    for (ULONG i = 0; i < e->FilterDescCount; i++) {
+        for (ULONG k = 0; k < i; k++)
+            if (e->EnableFilterDesc[k].Type == e->EnableFilterDesc[i].Type)
+                return ERROR_INVALID_PARAMETER; /* one of each type */
+        ULONG error = take_filter(to, lists, &e->EnableFilterDesc[i], e->EnableProperty);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static ULONG check(LPCGUID provider, ULONG code, const ENABLE_TRACE_PARAMETERS *e) {
+    ULONG error = emul_fault("EnableTraceEx2");
+    if (error)
+        return error;
+    if (!provider || code > EVENT_CONTROL_CODE_CAPTURE_STATE)
+        return ERROR_INVALID_PARAMETER;
+    if (e && e->Version != ENABLE_TRACE_PARAMETERS_VERSION && e->Version != ENABLE_TRACE_PARAMETERS_VERSION_2)
+        return ERROR_INVALID_PARAMETER;
+    return e && e->ControlFlags ? ERROR_INVALID_PARAMETER : 0;
+}
+
+/* The table is locked. */
+static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul_lists *lists) {
+    size_t i = 0;
+    while (i < s->provider_count && !ea_guid_equal(&s->providers[i].guid, &p->guid))
+        i++;
+    if (i == EMUL_PROVIDERS)
+        return ERROR_NO_SYSTEM_RESOURCES;
+    if (lists->executables[0] || lists->packages[0] || lists->app_ids[0] || lists->containers[0] ||
+        lists->payload_bytes) {
+        size_t place = emul_new_lists(t, s->incarnation);
+        if (place == EMUL_LISTS)
+            return ERROR_NO_SYSTEM_RESOURCES;
+        t->lists[place] = *lists;
+        t->lists[place].incarnation = s->incarnation;
+        p->lists = (uint32_t)place + 1;
+    }
+    p->captures = i < s->provider_count ? s->providers[i].captures : 0;
+    s->providers[i] = *p;
+    s->provider_count += i == s->provider_count;
+    return 0;
+}
+
+/* The table is locked. */
+static void capture_or_disable(emul_session *s, const ea_guid *provider, ULONG code) {
+    size_t i = 0;
+    while (i < s->provider_count && !ea_guid_equal(&s->providers[i].guid, provider))
+        i++;
+    s->captures += code == EVENT_CONTROL_CODE_CAPTURE_STATE;
+    if (i == s->provider_count)
+        return;
+    if (code == EVENT_CONTROL_CODE_CAPTURE_STATE)
+        s->providers[i].captures++;
+    else
+        s->providers[i] = s->providers[--s->provider_count];
+}
+
+ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
+                                ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e);
+ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code, UCHAR level, ULONGLONG any,
+                                ULONGLONG all, ULONG timeout, PENABLE_TRACE_PARAMETERS e) {
+    emul_provider p = {.level = level, .any = any, .all = all};
+    emul_lists lists = {0};
+    ULONG error = check(provider, code, e);
+    (void)timeout;
+    if (error)
+        return error;
+    memcpy(p.guid.bytes, provider, sizeof p.guid);
+    if (e) {
+        p.property = e->EnableProperty;
+        if (e->Version == ENABLE_TRACE_PARAMETERS_VERSION_2 && emul_fault("filters"))
+            error = e->FilterDescCount ? ERROR_NOT_SUPPORTED : 0;
+        else if (e->Version == ENABLE_TRACE_PARAMETERS_VERSION_2)
+            error = take_filters(&p, &lists, e);
+    }
+    if (error)
+        return error;
+    emul_table *t = emul_lock();
+    emul_session *s = emul_by_handle(t, handle);
+    if (!s)
+        error = ERROR_INVALID_PARAMETER;
+    else if (code == EVENT_CONTROL_CODE_ENABLE_PROVIDER)
+        error = enable(t, s, &p, &lists);
+    else
+        capture_or_disable(s, &p.guid, code);
+    emul_unlock();
+    return error;
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Every knob of a provider arrives in Windows and does what it says, with the emulator of ETW under Wine: "etwagent record" runs one
+session a knob over a real trace, and each file has exactly the events, extended items and stacks that the trace's own say it
+should. What Windows would not take is refused by the configuration's check, with line and column, before anything starts.
+"""
+import json
+import subprocess
+import time
+
+import emulated
+import harness
+import traces
+import wine
+
+TRACE = "clr-kernel-win8-x64"
+RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
+GROUP = "4f50731a-89cf-4782-b3e0-dce8c90476ba"
+SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64}
+PACKAGE, APP, CONTAINER = "Contoso.Test_1.0.0.0_x64__8wekyb3d8bbwe", "App", "8d5e5bf4-4ff8-4cf7-9a9a-2b1a4b3f2c11"
+SID, TERMINAL, STACK, PSM, EVENT_KEY, START_KEY = 2, 3, 6, 9, 10, 13  # EVENT_HEADER_EXT_TYPE_*
+
+
+FREQUENT = (10, 82)  # nine of ten events; most questions leave them out, which takes time only
+
+
+def ask(provider=RUNTIME, **knobs):
+    named = {k.replace("_", "-"): v for k, v in knobs.items()}
+    return {"provider": provider, **({} if "event-ids" in named else {"exclude-event-ids": [str(i) for i in FREQUENT]}), **named}
+
+
+def fields(e):
+    return {k: v["value"] if isinstance(v, dict) else v for k, v in e["fields"].items()}
+
+
+# name: (what is asked for, which events of the trace that means); of a provider unless the question says more
+FILTERS = {
+    "level": (ask(level="warning"), lambda e: e["level"] <= 3),
+    "any": (ask(any="0x30+0x8000"), lambda e: not e["keyword"] or e["keyword"] & 0x8030),
+    "all": (ask(any="0x30", all="0x30"), lambda e: not e["keyword"] or e["keyword"] & 0x30 == 0x30),
+    "ids": (ask(event_ids=["1-3", "80"]), lambda e: e["id"] in (1, 2, 3, 80)),
+    "exclude": (ask(exclude_event_ids=["10", "80-90"]), lambda e: e["id"] not in (10, *range(80, 91))),
+    "pids": (ask(pids=["3988", "4"]), lambda e: e["pid"] in (3988, 4)),
+    "executable": (ask(executables=["perfview.exe", "other.exe"]), lambda e: e["pid"] == 3988),
+    "package": (ask(packages=[PACKAGE]), lambda e: e["pid"] == 3676),
+    "app": (ask(app_ids=["No", APP]), lambda e: e["pid"] == 3676),
+    "container": (ask(containers=[CONTAINER]), lambda e: e["pid"] == 3988),
+    "group": (ask(GROUP, groups=True), lambda e: e["provider"] in (RUNTIME, FILES)),
+    "number": (ask(payload=[{"event": 1, "field": "Count", "compare": "between", "value": "100,200"},
+                            {"event": 1, "field": "Depth", "compare": "equals", "value": "0"}]),
+               lambda e: e["id"] != 1 or 100 <= fields(e)["Count"] <= 200 and fields(e)["Depth"] == 0),
+    "text": (ask(payload=[{"event": 152, "field": "ModuleILPath", "compare": "contains", "value": "mscorlib"}]),
+             lambda e: e["id"] != 152 or "mscorlib" in fields(e)["ModuleILPath"]),
+    "no-keyword": (ask(properties=["ignore-keyword-0"]), lambda e: e["keyword"]),
+}
+# name: (what is asked for, which items which events then have)
+ITEMS = {
+    "sid": (ask(FILES, properties=["sid", "terminal-session"]), lambda e: {SID, TERMINAL}),
+    "keys": (ask(FILES, properties=["psm-key", "process-start-key", "event-key"]), lambda e: {PSM, START_KEY, EVENT_KEY}),
+    "stacks": (ask(FILES, stacks=True), lambda e: {STACK}),
+    "stack-ids": (ask(event_ids=["1-10"], stack_event_ids=["2"]), lambda e: {STACK} if e["id"] == 2 else set()),
+    "stack-level": (ask(event_ids=["1-10"], stack_level="information"), lambda e: {STACK} if e["level"] <= 4 else set()),
+    "stack-any": (ask(event_ids=["1-23"], stack_level="verbose", stack_any="0x400000"), lambda e: {STACK} if e["keyword"] & 0x400000 else set()),
+}
+# what Windows would not take: (knob, value, words of the answer)
+REFUSED = [
+    ("event-ids", ["1-65"], "65 event ids: Windows filters by at most 64"),
+    ("exclude-event-ids", ["0-64"], "65 event ids"),
+    ("stack-event-ids", [str(i) for i in range(60)] + ["100-110"], "71 event ids"),
+    ("pids", [str(i) for i in range(9)], "9 process ids: Windows filters by at most 8"),
+    ("pids", ["1-3"], "expected a process id"),
+    ("executables", ["x" * 500, "y" * 20], "1044 bytes of UTF-16: Windows takes at most 1024"),
+    ("packages", ["a;b"], "without a semicolon"),
+    ("app-ids", ["x" * 512], "1026 bytes"),
+    ("containers", [""], "expected a name"),
+    ("stack-any", "0x1", "stack-level says up to which level; it is missing"),
+    ("stack-level", "loud", "expected critical"),
+    ("payload", [{"event": 1, "field": f"F{i}", "value": "x"} for i in range(9)], "9 conditions on event 1: Windows takes at most 8"),
+    ("payload", [{"event": i, "field": "F", "value": "x"} for i in range(17)], "conditions on 17 events"),
+    ("payload", [{"event": 1, "field": "F", "compare": "between", "value": "7"}], "expected two numbers"),
+]
+
+
+def said(env, paths):
+    """Events as the program tells them, with numbers for keywords."""
+    events = [json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", "--no-names", *map(str, paths)]).stdout.splitlines()]
+    for e in events:
+        e["keyword"] = int(e["keyword"], 0) if isinstance(e["keyword"], str) else e["keyword"]
+    return events
+
+
+def keys(events):
+    return sorted((e["provider"], e["clock"], e["id"], e["cpu"], e["pid"], e["tid"]) for e in events if e["provider"] != emulated.EVENT_TRACE)
+
+
+def record(env, session, machine, sessions, name):
+    """Lets the sessions write what the trace has for them, each a file: {session: path}, and what the agent said."""
+    machine.config.write_text(f"sessions: {json.dumps(sessions)}\n")
+    file = machine.folder / f"{name}.etl"
+    command = [machine.agent, "record", "--config", wine.windows_path(machine.config), wine.windows_path(file)]
+    running = subprocess.Popen(session.command(command), env=session.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
+    harness.wait_until(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] for x in s.values()), "the trace's end in every session", 120,
+                       lambda: f" {machine.sessions()} {running.poll()}")
+    machine.process = running
+    code = machine.stop()
+    if code:
+        raise harness.Failure(f"record ended with {code}: {running.stderr.read()}")
+    one = len(sessions) == 1
+    return {s["name"]: file if one else machine.folder / f"{name}-{s['name']}.etl" for s in sessions}, running.stderr.read()
+
+
+def filters(env, checks, session, windows, arguments):
+    with emulated.Machine(env, session, windows, "filters") as machine:
+        paths = traces.paths(TRACE, env.build)
+        machine.plays(paths, f"process=3988 PerfView.exe - - {CONTAINER}", f"process=3676 Test.x64.exe {PACKAGE} {APP} -",
+                      f"group={GROUP} {RUNTIME}", f"group={GROUP} {FILES}", "process=1632 MsMpEng.exe - - -", "items=asked", f"state={RUNTIME} 187")
+        sessions = [{"name": n, "providers": [q], **SMALL} for n, (q, _) in {**FILTERS, **ITEMS}.items()]
+        sessions.append({"name": "again", "providers": [ask(event_ids=["187"], capture_every="300ms")], **SMALL})
+        files, words = record(env, session, machine, sessions, "out")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        whole = [e for e in said(env, paths) if e["provider"] in (RUNTIME, FILES)]
+        for name, (question, passes) in FILTERS.items():
+            truth = [e for e in whole if (question.get("groups") or e["provider"] == question["provider"]) and passes(e) and
+                     ("event-ids" in question or e["id"] not in FREQUENT)]
+            found = keys(said(env, [files[name]]))
+            checks.that(truth and len(truth) < len(whole), f"{name}: the test's own filter says {len(truth)} of {len(whole)}")
+            checks.that(found == keys(truth), f"{name}: {len(found)} events, {len(truth)} are right")
+        states = len([e for e in said(env, [files["again"]]) if e["provider"] == RUNTIME])
+        checks.that(states >= 4, f"the provider's state, asked for again and again beside the trace's own: {states}")
+        for name, (question, items) in ITEMS.items():
+            lines = env.run([env.agent, "dump", "--format", "raw", str(files[name])]).stdout.splitlines()
+            records = [r for r in map(json.loads, lines) if r["provider"] == question["provider"]]
+            keyword = [int(r["keyword"], 0) if isinstance(r["keyword"], str) else r["keyword"] for r in records]
+            wrong = [r for r, k in zip(records, keyword) if {x["type"] for x in r["extended"]} != items({**r, "keyword": k})]
+            checks.that(records and not wrong, f"{name}: {len(wrong)} of {len(records)} have other items than asked for, such as {wrong[:1]}")
+            some = {bool(items({**r, "keyword": k})) for r, k in zip(records, keyword)}
+            checks.that(True in some, f"{name}: no event has what was asked for")
+
+
+def refused(env, checks, session, windows, arguments):
+    """Each limit, by line and column, of the native program: the same code."""
+    file = env.folder / "refused.yaml"
+    for knob, value, words in REFUSED:
+        file.write_text(f"sessions:\n- name: s\n  providers:\n  - provider: {RUNTIME}\n    {knob}: {json.dumps(value)}\n")
+        done = env.run([env.agent, "check", str(file)], check=False)
+        column = 5 if not (knob == "payload" and "expected two" in words) else None
+        place = f"{file}:5:" if column else f"{file}:5"
+        checks.that(done.returncode == 3 and words in done.stderr and place in done.stderr, f"{knob}: {done.returncode} {done.stderr}")
+
+
+def not_there(env, checks, session, windows, arguments):
+    """A condition on an event or a field that TDH does not know, and a TDH without such conditions: said, and the rest works."""
+    with emulated.Machine(env, session, windows, "not-there") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        sessions = [{"name": "event", "providers": [ask(FILES, payload=[{"event": 4000, "field": "X", "value": "y"}])], **SMALL},
+                    {"name": "field", "providers": [ask(FILES, payload=[{"event": 12, "field": "Nobody", "value": "y"}])], **SMALL}]
+        files, words = record(env, session, machine, sessions, "out")
+        checks.that("conditions on event 4000 are left out: this machine knows no such event" in words, f"word of the event: {words}")
+        checks.that("conditions on event 12 are left out" in words, f"word of the field: {words}")
+        for name in ("event", "field"):
+            checks.equal(len([e for e in said(env, [files[name]]) if e["provider"] == FILES]), 562, f"events of session {name}")
+
+
+def test(env, checks, session, windows, arguments):
+    for part in (filters, not_there, refused):
+        if not arguments.only or arguments.only == part.__name__:
+            begun = time.monotonic()
+            part(env, checks, session, windows, arguments)
+            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    emulated.main(test, __doc__)
