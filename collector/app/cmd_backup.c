@@ -51,12 +51,7 @@ const ea_command ec_cmd_backup = {
                "take no room.\nFor a copy that outlives the disk, name a folder on another one. Segments, index, "
                "machines' history and the hashes of\ntokens are in it; certificates and keys are not. Exit codes: 0 "
                "done, 1 failed, 2 usage.",
-    .options = (const ea_option[]){{.name = "store",
-                                    .argument = "DIR",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, store),
-                                    .required = 1,
-                                    .help = "the collector's folder"},
+    .options = (const ea_option[]){EC_STORE_OPTION(options, store),
                                    {.name = "to",
                                     .argument = "DIR",
                                     .type = EA_OPT_STRING,

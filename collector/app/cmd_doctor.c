@@ -274,12 +274,7 @@ const ea_command ec_cmd_doctor = {
                "wrong.",
     .options =
         (const ea_option[]){
-            {.name = "store",
-             .argument = "DIR",
-             .type = EA_OPT_STRING,
-             .offset = offsetof(options, store),
-             .required = 1,
-             .help = "the collector's folder"},
+            EC_STORE_OPTION(options, store),
             {.name = "certificate",
              .argument = "FILE",
              .type = EA_OPT_STRINGS,

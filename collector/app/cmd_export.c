@@ -81,26 +81,11 @@ static int open_tables(export *x, ec_tables **ret) {
     return rc == EA_ENOTFOUND ? 0 : rc;
 }
 
-typedef struct fold_search {
-    const uint8_t *stream;
-    int64_t fold_id;
-} fold_search;
-
-static int on_fold(const ec_fold *fold, void *arg) {
-    fold_search *search = arg;
-    if (memcmp(fold->stream, search->stream, sizeof fold->stream) != 0)
-        return 0;
-    search->fold_id = fold->fold_id;
-    return 1;
-}
-
 /* *ret stays NULL when nothing of the stream is folded. */
 static int open_naming(export *x, const ec_stream_row *stream, ec_naming **ret) {
-    fold_search search = {.stream = stream->stream, .fold_id = -1};
-    int rc = x->tables ? ec_tables_each_fold(x->tables, x->options->host, on_fold, &search, x->err) : 0;
-    if (rc < 0 || search.fold_id < 0)
-        return rc < 0 ? rc : 0;
-    return ec_naming_open(ret, x->tables, search.fold_id, &(ec_naming_options){0}, x->err);
+    ec_fold fold;
+    int found = x->tables ? ec_tables_find_fold(x->tables, x->options->host, stream->stream, &fold, x->err) : 0;
+    return found > 0 ? ec_naming_open(ret, x->tables, fold.fold_id, &(ec_naming_options){0}, x->err) : found;
 }
 
 /* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
@@ -207,12 +192,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    {.name = "store",
-     .argument = "DIR",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, store),
-     .required = 1,
-     .help = "the collector's folder"},
+    EC_STORE_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRING,

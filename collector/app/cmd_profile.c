@@ -147,12 +147,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    {.name = "store",
-     .argument = "DIR",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(options, store),
-     .required = 1,
-     .help = "the collector's folder"},
+    EC_STORE_OPTION(options, store),
     {.name = "host",
      .argument = "HOST",
      .type = EA_OPT_STRINGS,

@@ -92,14 +92,8 @@ static int list(const void *arg, int operand_count, char **operands) {
     return finish(rc, &err);
 }
 
-#define STORE                                                                                                          \
-    {                                                                                                                  \
-        .name = "store", .argument = "DIR", .type = EA_OPT_STRING, .offset = offsetof(options, store), .required = 1,  \
-        .help = "the collector's folder"                                                                               \
-    }
-
 static const ea_option ADD_OPTIONS[] = {
-    STORE,
+    EC_STORE_OPTION(options, store),
     {.name = "name",
      .argument = "NAME",
      .type = EA_OPT_STRING,
@@ -121,11 +115,11 @@ static const ea_option ADD_OPTIONS[] = {
     {.name = NULL},
 };
 static const ea_option LIST_OPTIONS[] = {
-    STORE,
+    EC_STORE_OPTION(options, store),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
     {.name = NULL},
 };
-static const ea_option REVOKE_OPTIONS[] = {STORE, {.name = NULL}};
+static const ea_option REVOKE_OPTIONS[] = {EC_STORE_OPTION(options, store), {.name = NULL}};
 
 const ea_command ec_cmd_token_add = {
     .name = "token add",

@@ -5,6 +5,13 @@
 
 #include "cli.h"
 
+/* Row of an option table: member of the struct is the store's folder. */
+#define EC_STORE_OPTION(options, member)                                                                               \
+    {                                                                                                                  \
+        .name = "store", .argument = "DIR", .type = EA_OPT_STRING, .offset = offsetof(options, member), .required = 1, \
+        .help = "the collector's folder"                                                                               \
+    }
+
 extern const ea_command ec_cmd_run;
 extern const ea_command ec_cmd_hosts;
 extern const ea_command ec_cmd_profile;

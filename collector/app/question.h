@@ -4,6 +4,7 @@
 #define EC_APP_QUESTION_H
 
 #include "cli.h"
+#include "commands.h"
 #include "query.h"
 
 /* The first member of such a command's options. */
@@ -15,12 +16,7 @@ typedef struct ec_question_options {
 
 /* Rows of the option table; member is the ec_question_options in options. */
 #define EC_QUESTION_OPTIONS(options, member)                                                                           \
-    {.name = "store",                                                                                                  \
-     .argument = "DIR",                                                                                                \
-     .type = EA_OPT_STRING,                                                                                            \
-     .offset = offsetof(options, member.store),                                                                        \
-     .required = 1,                                                                                                    \
-     .help = "the collector's folder"},                                                                                \
+    EC_STORE_OPTION(options, member.store),                                                                            \
         {.name = "host",                                                                                               \
          .argument = "HOST",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \

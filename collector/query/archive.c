@@ -229,27 +229,14 @@ const ec_class_set *ec_archive_set(const ec_archive *a, const char *name) {
     return k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
 }
 
-typedef struct fold_search {
-    const uint8_t *stream;
-    int64_t fold_id;
-} fold_search;
-
-static int on_fold(const ec_fold *fold, void *arg) {
-    fold_search *search = arg;
-    if (memcmp(fold->stream, search->stream, sizeof fold->stream) != 0)
-        return 0;
-    search->fold_id = fold->fold_id;
-    return 1;
-}
-
 static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *err) {
-    fold_search search = {.stream = stream->row.stream, .fold_id = -1};
+    ec_fold fold;
     int rc = a->tables ? 0 : ec_tables_open(&a->tables, ec_store_folder(a->store), 0, err);
     if (!rc)
-        rc = ec_tables_each_fold(a->tables, stream->row.host, on_fold, &search, err);
-    if (rc == EA_ENOTFOUND || (rc >= 0 && search.fold_id < 0))
-        return 0;
-    return rc < 0 ? rc : ec_naming_open(&a->naming, a->tables, search.fold_id, &(ec_naming_options){0}, err);
+        rc = ec_tables_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
+    if (rc > 0)
+        return ec_naming_open(&a->naming, a->tables, fold.fold_id, &(ec_naming_options){0}, err);
+    return rc == EA_ENOTFOUND ? 0 : rc;
 }
 
 int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err) {

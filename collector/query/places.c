@@ -183,19 +183,6 @@ static int make_spaces(ec_places *p) {
     return rc;
 }
 
-typedef struct fold_search {
-    const uint8_t *stream;
-    int64_t fold_id;
-} fold_search;
-
-static int on_fold(const ec_fold *fold, void *arg) {
-    fold_search *search = arg;
-    if (memcmp(fold->stream, search->stream, sizeof fold->stream) != 0)
-        return 0;
-    search->fold_id = fold->fold_id;
-    return 1;
-}
-
 static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, ea_err *err) {
     sqlite3 *db = ec_tables_database(tables);
     int rc = read_rows(p, db, fold_id,
@@ -215,7 +202,8 @@ static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, ea_err *er
 
 int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
     ec_tables *tables = NULL;
-    fold_search search = {.stream = stream->row.stream, .fold_id = -1};
+    ec_fold fold;
+    int found = 0;
     ec_places *p = calloc(1, sizeof *p);
     if (!p)
         return ea_fail(err, EA_ENOMEM, "read the history");
@@ -225,11 +213,11 @@ int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream
     p->last_process = (uint32_t)EC_NO_PROCESS;
     int rc = ec_tables_open(&tables, ec_store_folder(ec_archive_store(archive)), 0, err);
     if (!rc)
-        rc = ec_tables_each_fold(tables, stream->row.host, on_fold, &search, err);
-    if (rc == EA_ENOTFOUND || rc == 1)
+        found = ec_tables_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
+    if (found)
+        rc = found < 0 ? found : read_all(p, tables, fold.fold_id, err);
+    if (rc == EA_ENOTFOUND)
         rc = 0;
-    if (!rc && search.fold_id >= 0)
-        rc = read_all(p, tables, search.fold_id, err);
     ec_tables_close(tables);
     for (size_t i = 0; !rc && i < p->process_count; i++)
         if (note(&p->by_pid, p->processes[i].pid, i))

@@ -420,31 +420,38 @@ static void read_fold(sqlite3_stmt *s, ec_fold *ret) {
         memcpy(ret->stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
 }
 
+int ec_tables_find_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(t, S_FIND_FOLD, &s, err);
+    if (rc)
+        return rc;
+    bind_text(s, 1, host);
+    sqlite3_bind_blob(s, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
+    int code = sqlite3_step(s);
+    if (code == SQLITE_ROW)
+        read_fold(s, ret);
+    else if (code != SQLITE_DONE)
+        rc = ec_fail_sqlite(err, t->db, "find a fold");
+    sqlite3_reset(s);
+    return rc ? rc : code == SQLITE_ROW;
+}
+
 int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err) {
-    for (int made = 0;; made = 1) {
-        sqlite3_stmt *s = NULL;
-        int rc = prepare(t, S_FIND_FOLD, &s, err);
-        if (rc)
-            return rc;
-        bind_text(s, 1, host);
-        sqlite3_bind_blob(s, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
-        int code = sqlite3_step(s);
-        if (code == SQLITE_ROW)
-            read_fold(s, ret);
-        rc = code == SQLITE_ROW || (code == SQLITE_DONE && !made) ? 0 : ec_fail_sqlite(err, t->db, "find a fold");
-        sqlite3_reset(s);
-        if (rc || code == SQLITE_ROW)
-            return rc;
-        rc = prepare(t, S_ADD_FOLD, &s, err);
-        if (rc)
-            return rc;
-        bind_text(s, 1, host);
-        sqlite3_bind_blob(s, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
-        sqlite3_bind_int64(s, 3, INT64_MIN);
-        rc = finish(t, s, "begin a fold", err);
-        if (rc)
-            return rc;
-    }
+    int found = ec_tables_find_fold(t, host, stream, ret, err);
+    if (found)
+        return found < 0 ? found : 0;
+    sqlite3_stmt *s = NULL;
+    int rc = prepare(t, S_ADD_FOLD, &s, err);
+    if (rc)
+        return rc;
+    bind_text(s, 1, host);
+    sqlite3_bind_blob(s, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 3, INT64_MIN);
+    rc = finish(t, s, "begin a fold", err);
+    if (rc)
+        return rc;
+    found = ec_tables_find_fold(t, host, stream, ret, err);
+    return found > 0 ? 0 : found < 0 ? found : ea_fail(err, EA_EDATABASE, "a fold that was just made is not there");
 }
 
 int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err) {

@@ -45,7 +45,9 @@ typedef struct ec_fold {
     int64_t begin_utc_ns, end_utc_ns; /* of the events so far; both INT64_MIN without any */
 } ec_fold;
 
-/* The fold of a stream, made when it is new. Writable connections only. */
+/* The fold of a stream: 1, 0 when nothing of it is folded, or an error. */
+EA_MUST_CHECK int ec_tables_find_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err);
+/* The same, made when it is new. Writable connections only. */
 EA_MUST_CHECK int ec_tables_get_fold(ec_tables *t, const char *host, const uint8_t *stream, ec_fold *ret, ea_err *err);
 EA_MUST_CHECK int ec_tables_set_fold(ec_tables *t, const ec_fold *fold, ea_err *err);
 /* Calls fn for each fold (host NULL: of all hosts) in the order in which they were made; non-zero stops and is
