@@ -17,6 +17,8 @@ typedef struct ea_cond ea_cond;
 /* Starts fn(arg) on a new thread named name (at most 15 characters are kept). ea_thread_join waits and frees it. */
 EA_MUST_CHECK int ea_thread_start(ea_thread **ret, const char *name, void (*fn)(void *), void *arg, ea_err *err);
 void ea_thread_join(ea_thread *thread); /* takes thread; NULL is allowed */
+/* Frees it in place of a join: nobody waits for its end. Only when fn has begun. */
+void ea_thread_leave(ea_thread *thread);
 /* How threads that do bulk work (encoding, sending) stand beside the machine's other work. The setting is the process's
  * and counts for threads that call ea_thread_is_bulk, at their start, after it; a platform that refuses leaves them as
  * they are. */

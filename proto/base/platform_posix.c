@@ -71,6 +71,11 @@ void ea_thread_join(ea_thread *thread) {
     free(thread);
 }
 
+void ea_thread_leave(ea_thread *thread) {
+    pthread_detach(thread->handle);
+    free(thread);
+}
+
 void ea_thread_lower(enum ea_bulk_priority priority) {
     enum { WHO_THREAD = 1, CLASS_SHIFT = 13, BEST_EFFORT = 2, IDLE = 3, LAST = 7 }; /* linux/ioprio.h */
     long thread = syscall(SYS_gettid);

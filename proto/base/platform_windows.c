@@ -145,6 +145,11 @@ void ea_thread_join(ea_thread *thread) {
     free(thread);
 }
 
+void ea_thread_leave(ea_thread *thread) {
+    CloseHandle(thread->handle);
+    free(thread);
+}
+
 void ea_thread_lower(enum ea_bulk_priority priority) {
     SetThreadPriority(GetCurrentThread(),
                       priority == EA_BULK_BACKGROUND ? THREAD_MODE_BACKGROUND_BEGIN : THREAD_PRIORITY_BELOW_NORMAL);

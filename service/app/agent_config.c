@@ -95,8 +95,8 @@ static int check_shipping(const void *table, const char **ret_key, ea_err *err) 
         if (strncmp(o->collectors.items[i], "https://", 8) != 0 || !o->collectors.items[i][8])
             return ea_fail(err, EA_EINVAL, "'%.128s': expected https://HOST[:PORT]", o->collectors.items[i]);
     *ret_key = "proxy";
-    if (o->proxy && (strncmp(o->proxy, "http://", 7) != 0 || !o->proxy[7]))
-        return ea_fail(err, EA_EINVAL, "'%.128s': expected http://HOST:PORT", o->proxy);
+    if (o->proxy && strcmp(o->proxy, EA_PROXY_SYSTEM) != 0 && (strncmp(o->proxy, "http://", 7) != 0 || !o->proxy[7]))
+        return ea_fail(err, EA_EINVAL, "'%.128s': expected http://HOST:PORT or " EA_PROXY_SYSTEM, o->proxy);
     *ret_key = "bandwidth";
     if (o->bandwidth_bytes && (o->bandwidth_bytes < 1024 || o->bandwidth_bytes > UINT64_C(1) << 40))
         return ea_fail(err, EA_EINVAL, "expected 1KiB to 1TiB a second, or 0");

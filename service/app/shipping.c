@@ -95,12 +95,14 @@ static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *r
 }
 
 ea_sender_options ea_shipping_sender(const ea_shipping_options *o, ea_counters *counters, ea_shipping_voice *voice) {
+    int is_system = o->proxy && strcmp(o->proxy, EA_PROXY_SYSTEM) == 0;
     return (ea_sender_options){.collectors = o->collectors.items,
                                .collector_count = o->collectors.count,
                                .cert = o->cert,
                                .key = o->key,
                                .ca = o->ca,
-                               .proxy = o->proxy,
+                               .proxy = is_system ? NULL : o->proxy,
+                               .system_proxy = is_system ? ea_host_proxy : NULL,
                                .bytes_a_second = o->bandwidth_bytes,
                                .request_bytes = (size_t)o->request_bytes,
                                .connect_timeout_ns = o->connect_timeout_ns,

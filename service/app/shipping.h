@@ -20,6 +20,8 @@ typedef struct ea_shipping_options {
     int64_t connect_timeout_ns, request_timeout_ns, idle_timeout_ns, retry_max_ns;
 } ea_shipping_options;
 
+#define EA_PROXY_SYSTEM "system" /* in place of a proxy's address */
+
 /* Rows for an option table whose struct has an ea_shipping_options at offset base. */
 #define EA_SHIPPING_OPTIONS(base)                                                                                      \
     {.name = "collector",                                                                                              \
@@ -83,7 +85,9 @@ typedef struct ea_shipping_options {
          .argument = "URL",                                                                                            \
          .type = EA_OPT_STRING,                                                                                        \
          .offset = (base) + offsetof(ea_shipping_options, proxy),                                                      \
-         .help = "http://HOST:PORT of an HTTP proxy through which collectors are reached; default: none"},             \
+         .help = "http://HOST:PORT of an HTTP proxy through which collectors are reached, or system: the one that "    \
+                 "Windows' settings, "                                                                                 \
+                 "a script (PAC) or the network name, elsewhere https_proxy and no_proxy; default: none"},             \
         {.name = "bandwidth",                                                                                          \
          .argument = "SIZE",                                                                                           \
          .type = EA_OPT_SIZE,                                                                                          \

@@ -11,9 +11,10 @@ enum {
     ITEMS_MAX = EA_UPLOAD_MAX_BATCHES,
     MISSING_MAX = 4096, /* class descriptions that a collector asked for */
     RUN_BYTES = 16,
-    REQUEST_MIN = 65536,  /* bytes; a slow line makes requests smaller down to this */
-    REQUEST_SECONDS = 10, /* a request takes no longer than this at the speed that is allowed */
-    FAILURES_TO_MOVE = 2, /* in a row, before the next collector is tried */
+    REQUEST_MIN = 65536,    /* bytes; a slow line makes requests smaller down to this */
+    PROXY_WAIT_SECONDS = 5, /* for the first word of which proxy to use; then it goes without one */
+    REQUEST_SECONDS = 10,   /* a request takes no longer than this at the speed that is allowed */
+    FAILURES_TO_MOVE = 2,   /* in a row, before the next collector is tried */
 };
 static const int64_t SECOND_NS = 1000000000, WAIT_MAX_NS = (int64_t)600 * 1000000000;
 
@@ -22,6 +23,7 @@ struct ea_sender {
     ea_sender_options o;
     char **urls; /* with the path */
     char *cert, *key, *ca, *proxy;
+    ea_proxies *proxies; /* NULL: proxy is the one */
     ea_thread *thread;
     atomic_int stop, drain, hurry;
     _Atomic uint64_t requests, failures, sent_bytes;
@@ -52,7 +54,8 @@ struct ea_sender {
     int64_t pause_ns;         /* the last one; 0 after a success */
     int64_t failing_since_ns; /* 0: it works */
     unsigned failures_in_a_row;
-    ea_err trouble; /* reported last; code 0: none */
+    ea_err trouble;               /* reported last; code 0: none */
+    int proxy_waited, proxy_code; /* of the failure to ask for proxies that was reported last */
 };
 
 /* ---- pauses ---- */
@@ -101,6 +104,8 @@ static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err 
     if (!s->failing_since_ns)
         s->failing_since_ns = now;
     s->failures_in_a_row++;
+    if (s->proxies)
+        ea_proxies_doubt(s->proxies);
     if (s->o.collector_count > 1 && s->failures_in_a_row % FAILURES_TO_MOVE == 0) {
         atomic_store(&s->current, (atomic_load(&s->current) + 1) % s->o.collector_count);
         if (s->o.counters)
@@ -239,6 +244,22 @@ static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
     }
 }
 
+/* Which proxy leads to the collector in use, by what the operating system has said so far. */
+static void choose_proxy(ea_sender *s) {
+    char proxy[EA_PROXY_BYTES];
+    ea_err trouble;
+    size_t url = atomic_load(&s->current);
+    int64_t until = ea_monotonic_ns() + PROXY_WAIT_SECONDS * SECOND_NS;
+    while (!ea_proxies_get(s->proxies, url, SECOND_NS / 10, proxy, &trouble))
+        if (atomic_load(&s->stop) || s->proxy_waited || ea_monotonic_ns() >= until)
+            break;
+    s->proxy_waited = 1;
+    curl_easy_setopt(s->curl, CURLOPT_PROXY, proxy);
+    if (trouble.code && trouble.code != s->proxy_code)
+        report(s, &trouble);
+    s->proxy_code = trouble.code;
+}
+
 /* 0 when an answer with status 200 came, else the failure. */
 static int perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, int *ret_too_large, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
@@ -248,6 +269,8 @@ static int perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, in
     s->answer_too_long = 0;
     s->curl_text[0] = 0;
     curl_easy_setopt(s->curl, CURLOPT_URL, url);
+    if (s->proxies)
+        choose_proxy(s);
     curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, s->body.data);
     curl_easy_setopt(s->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->body.len_bytes);
     atomic_fetch_add(&s->requests, 1);
@@ -707,6 +730,8 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     for (size_t i = 0; !rc && i < o->collector_count; i++)
         if (!(s->urls[i] = upload_url(o->collectors[i], err)))
             rc = err && err->code == EA_ENOMEM ? EA_ENOMEM : EA_EUSAGE;
+    if (!rc && o->system_proxy)
+        rc = ea_proxies_open(&s->proxies, o->system_proxy, (const char *const *)s->urls, o->collector_count, 0, err);
     if (!rc)
         rc = ea_random_bytes(&s->random, sizeof s->random, err);
     s->random |= 1;
@@ -781,6 +806,7 @@ void ea_sender_destroy(ea_sender *s) {
         ea_sender_stop(s);
         ea_thread_join(s->thread);
     }
+    ea_proxies_close(s->proxies);
     for (size_t i = 0; s->urls && i < s->o.collector_count; i++)
         free(s->urls[i]);
     free(s->urls);

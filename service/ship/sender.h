@@ -13,6 +13,7 @@
 #ifndef EA_SHIP_SENDER_H
 #define EA_SHIP_SENDER_H
 
+#include "proxy.h"
 #include "spool.h"
 
 typedef struct ea_sender ea_sender;
@@ -30,6 +31,7 @@ typedef struct ea_sender_options {
     size_t collector_count;
     const char *cert, *key, *ca;        /* PEM files; copied */
     const char *proxy;                  /* http://HOST:PORT through which collectors are reached; NULL: none; copied */
+    ea_proxy_ask system_proxy;          /* in place of it: who knows it of each collector; NULL: nobody */
     uint64_t bytes_a_second;            /* of uploads, at the most; 0: as fast as it goes */
     size_t request_bytes;               /* of batches in one request; 0: 4 MiB */
     int64_t connect_timeout_ns;         /* 0: 10 s */

@@ -1,5 +1,5 @@
-"""The line to the collector as a good citizen uses it: through an HTTP proxy when the options name one, and no faster than
-the bandwidth that they allow; every event arrives all the same.
+"""The line to the collector as a good citizen uses it: through an HTTP proxy when the options name one, or
+say that the system does, and no faster than the bandwidth that they allow; every event arrives all the same.
 
 # sanitizers: asan-ubsan
 """
@@ -92,6 +92,11 @@ def test(env, checks, arguments):
     plain = env.replay_command(paths, collector, agent="by-proxy", spool=env.folder / "direct")
     env.run(plain, env={**os.environ, "https_proxy": f"http://127.0.0.1:{between.port}"})
     checks.equal(len(between.asked), before, "requests to a proxy that only the environment names")
+    between.refuses = False
+    for spool, excluded, expected in (("excluded", "elsewhere.example,localhost", before), ("system", "elsewhere.example", before + 1)):
+        env.run(env.replay_command(paths, collector, agent="by-proxy", spool=env.folder / spool, extra=["--proxy", "system"]),
+                env={**os.environ, "https_proxy": f"http://127.0.0.1:{between.port}/", "no_proxy": excluded})
+        checks.equal(len(between.asked), expected, f"connections through the system's proxy, without one for {excluded}")
 
     # a third a second of what goes over the line: three seconds, less what curl lets through at once
     def timed(spool, *extra):
