@@ -6,6 +6,7 @@
 #include "map.h"
 #include "methods.h"
 #include "places.h"
+#include "platform.h"
 #include "profile_merge.h"
 #include "query.h"
 #include "stack_feed.h"
@@ -44,7 +45,7 @@ typedef struct subject {
     uint8_t is_open;          /* its weight comes later */
 } subject;
 
-/* What is summed of a stream. */
+/* What is summed of a stream: a cache line, and they stand at the beginnings of such. */
 typedef struct pair {
     uint32_t process, epoch, kernel, user, code; /* process: index, or EC_NO_PROCESS; code: epoch of methods */
     uint32_t pid, tid, name;                     /* 0 in a profile, which tells programs apart, not threads */
@@ -52,6 +53,7 @@ typedef struct pair {
     uint64_t weight, events;
 } pair;
 enum { PAIR_KEY_BYTES = 8 * sizeof(uint32_t) };
+_Static_assert(sizeof(pair) == 64, "a cache line");
 
 /* Pairs on their way into the sums: the place of each is fetched from memory while those before it are added. */
 enum { COMING = 16 };
@@ -240,13 +242,20 @@ static int wants_definitions(const run *r, const plan *p) {
 
 /* ---- what is summed ---- */
 
+static size_t hash_of(const pair *p) {
+    const uint64_t a = UINT64_C(0x9E3779B97F4A7C15), b = UINT64_C(0xC2B2AE3D27D4EB4F), c = UINT64_C(0x165667B19E3779F9);
+    uint64_t x = ((uint64_t)p->kernel << 32 | p->user) * a ^ ((uint64_t)p->process << 32 | p->epoch) * b;
+    x = (x ^ x >> 29) * c ^ ((uint64_t)p->code << 32 | p->tid) * a ^ ((uint64_t)p->pid << 32 | p->name) * b;
+    return (size_t)(x ^ x >> 32);
+}
+
 static int grow_slots(run *r) {
     size_t mask = r->slot_mask ? r->slot_mask * 2 + 1 : 4095;
     uint32_t *slots = calloc(mask + 1, sizeof *slots);
     if (!slots)
         return EA_ENOMEM;
     for (size_t i = 0; i < r->pair_count; i++) {
-        size_t at = ea_hash64(&r->pairs[i], PAIR_KEY_BYTES, 0) & mask;
+        size_t at = hash_of(&r->pairs[i]) & mask;
         while (slots[at])
             at = (at + 1) & mask;
         slots[at] = (uint32_t)i + 1;
@@ -279,10 +288,13 @@ static int add_pair(run *r, const pair *add, size_t hash) {
     if (r->pair_count == PAIRS_MAX)
         return EA_ELIMIT;
     if (r->pair_count == r->pair_capacity) {
-        size_t capacity = r->pair_capacity ? r->pair_capacity * 2 : 1024;
-        pair *grown = realloc(r->pairs, capacity * sizeof *grown);
+        size_t capacity = r->pair_capacity ? r->pair_capacity * 2 : 4096;
+        pair *grown = ea_large_alloc(capacity * sizeof *grown);
         if (!grown)
             return EA_ENOMEM;
+        if (r->pair_count)
+            memcpy(grown, r->pairs, r->pair_count * sizeof *grown);
+        ea_large_free(r->pairs, r->pair_capacity * sizeof *grown);
         r->pairs = grown;
         r->pair_capacity = capacity;
     }
@@ -299,7 +311,7 @@ static int add_first_coming(run *r) {
 static int pair_comes(run *r, const pair *add) {
     int rc = r->coming_next - r->coming_first == COMING ? add_first_coming(r) : 0;
     coming_pair *c = &r->coming[r->coming_next++ % COMING];
-    *c = (coming_pair){.add = *add, .hash = ea_hash64(add, PAIR_KEY_BYTES, 0)};
+    *c = (coming_pair){.add = *add, .hash = hash_of(add)};
     if (r->slots) {
         EA_PREFETCH(&r->slots[c->hash & r->slot_mask]);
         const coming_pair *half_way = &r->coming[(r->coming_next + COMING / 2) % COMING];
@@ -329,6 +341,7 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     if (!e->tag)
         return 0;
     const subject *s = &r->subjects[(e->tag - 1) & r->subject_mask];
+    EA_PREFETCH(&r->subjects[(e->tag + COMING) & r->subject_mask]);
     r->first_subject = e->tag;
     if (s->is_open || !s->weight) {
         r->profile->unfinished += s->is_open;
@@ -365,13 +378,13 @@ static int on_event(void *arg, const ea_stack_joined *e) {
 static int subject_room(run *r) {
     if (r->subjects && r->next_subject - r->first_subject <= r->subject_mask)
         return 0;
-    size_t count = r->subjects ? (r->subject_mask + 1) * 2 : 1024;
-    subject *grown = malloc(count * sizeof *grown);
+    size_t count = r->subjects ? (r->subject_mask + 1) * 2 : 4096;
+    subject *grown = ea_large_alloc(count * sizeof *grown);
     if (!grown)
         return EA_ENOMEM;
     for (uint64_t i = r->first_subject; r->subjects && i < r->next_subject; i++)
         grown[i & (count - 1)] = r->subjects[i & r->subject_mask];
-    free(r->subjects);
+    ea_large_free(r->subjects, (r->subject_mask + 1) * sizeof *grown);
     r->subjects = grown;
     r->subject_mask = count - 1;
     return 0;
@@ -587,28 +600,58 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
     return rc;
 }
 
-/* A walk's halves, remembered for rows that are stored once: numbers are below 2^31, so there is room for whether it
- * begins in the kernel, and whether it ends in user mode. */
+/* A walk's halves in one number: numbers of stacks are below 2^31, so there is room for whether it begins in the
+ * kernel, and whether it ends in user mode. */
+static const uint64_t IS_KERNEL = UINT64_C(1) << 63, HAS_USER = UINT64_C(1) << 31;
+
+static uint64_t pack_halves(const ea_stack_list *list, unsigned width, const uint32_t half[EA_STACK_HALVES]) {
+    uint64_t known = (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER];
+    if (ea_stack_is_kernel(ea_load_uint(list->addresses, width), width))
+        known |= IS_KERNEL;
+    if (!ea_stack_is_kernel(ea_load_uint(list->addresses + (list->count - 1) * width, width), width))
+        known |= HAS_USER;
+    return known;
+}
+
+/* Finds the halves of a walk that the batch stores once, and those of the next ones, which are needed soon. */
+static void learn_halves(run *r, const ec_tape_event *e) {
+    enum { WALKS = EA_STACKS_AT_ONCE / EA_STACK_HALVES };
+    ea_stack_list walks[WALKS], halves[EA_STACKS_AT_ONCE];
+    uint64_t *memories[WALKS], *memory;
+    uint32_t numbers[EA_STACKS_AT_ONCE];
+    unsigned width = e->c->pointer_size;
+    size_t n = 0;
+    ea_slice list;
+    for (uint32_t i = 0; i < WALKS && ec_tape_repeated_next(r->tape, e, i, &list, &memory); i++) {
+        size_t count = list.len_bytes / width;
+        if (*memory || !list.data || !count)
+            continue;
+        size_t kernel = ea_stack_kernel_count(list.data, count, width);
+        memories[n] = memory;
+        walks[n] = (ea_stack_list){list.data, count};
+        halves[EA_STACK_HALVES * n + EA_STACK_KERNEL] = (ea_stack_list){list.data, kernel};
+        halves[EA_STACK_HALVES * n++ + EA_STACK_USER] = (ea_stack_list){list.data + kernel * width, count - kernel};
+    }
+    ea_stacks_add_all(r->stacks, halves, EA_STACK_HALVES * n, width, numbers);
+    for (size_t i = 0; i < n; i++)
+        *memories[i] = pack_halves(&walks[i], width, numbers + EA_STACK_HALVES * i);
+}
+
 static int halves_of(run *r, const ec_tape_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
                      int *ret_has_user) {
-    static const uint64_t IS_KERNEL = UINT64_C(1) << 63, HAS_USER = UINT64_C(1) << 31;
-    uint64_t *memory, known = 0;
+    uint64_t *memory, known;
     unsigned width = e->c->pointer_size;
     ea_slice list = ec_tape_repeated(r->tape, e, &memory);
-    size_t count = list.len_bytes / width;
-    if (!list.data || !count)
+    const ea_stack_list walk = {list.data, list.len_bytes / width};
+    if (!walk.addresses || !walk.count)
         return 0;
-    if (memory)
+    if (memory) {
+        if (!*memory)
+            learn_halves(r, e);
         known = *memory;
-    if (!known) {
-        ea_stack_halves(r->stacks, list.data, count, width, half);
-        known = (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER];
-        if (ea_stack_is_kernel(ea_load_uint(list.data, width), width))
-            known |= IS_KERNEL;
-        if (!ea_stack_is_kernel(ea_load_uint(list.data + (count - 1) * width, width), width))
-            known |= HAS_USER;
-        if (memory)
-            *memory = known;
+    } else {
+        ea_stack_halves(r->stacks, walk.addresses, walk.count, width, half);
+        known = pack_halves(&walk, width, half);
     }
     half[EA_STACK_KERNEL] = (uint32_t)((known & ~IS_KERNEL) >> 32);
     half[EA_STACK_USER] = (uint32_t)(known & ~HAS_USER);
@@ -686,7 +729,8 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
     while ((rc = ec_tape_next(r->tape, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
         int64_t ahead;
-        if (ec_tape_ahead(r->tape, &ahead))
+        const plan *coming = (const plan *)ec_tape_ahead(r->tape, &ahead);
+        if (coming && coming->stack.role == EA_STACK_IS_EVENT)
             ea_stack_join_prefetch(r->join, ahead);
         use_clock(r);
         if (++r->steps % ASK_EVERY == 0 && r->request->keep_going && !r->request->keep_going(r->request->arg)) {
@@ -814,8 +858,8 @@ static void end_stream(run *r) {
     ec_places_close(r->places);
     ec_methods_close(r->methods);
     ea_u64_map_deinit(&r->by_irp);
-    free(r->subjects);
-    free(r->pairs);
+    ea_large_free(r->subjects, (r->subject_mask + 1) * sizeof *r->subjects);
+    ea_large_free(r->pairs, r->pair_capacity * sizeof *r->pairs);
     free(r->slots);
     r->join = NULL;
     r->stacks = NULL;

@@ -34,7 +34,7 @@ struct ec_tape {
     uint8_t *data;
     size_t data_capacity;
     ea_batch_view *view;
-    const ea_batch_events *events;
+    const ea_batch_events *events; /* NULL: there is no batch at hand */
     group *groups;
     size_t group_count, group_capacity;
     uint32_t at;
@@ -82,18 +82,19 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
     return 0;
 }
 
-static void close_batch(ec_tape *t) {
+/* The batch is over; its view's memory is the next one's. */
+static void end_batch(ec_tape *t) {
     for (size_t i = 0; i < t->group_count; i++)
         free(t->groups[i].memory);
     t->group_count = 0;
-    ea_batch_close(t->view);
-    t->view = NULL;
+    t->events = NULL;
 }
 
 void ec_tape_close(ec_tape *t) {
     if (!t)
         return;
-    close_batch(t);
+    end_batch(t);
+    ea_batch_close(t->view);
     ec_find_close(t->find);
     ea_u64_map_deinit(&t->plans);
     free(t->classes);
@@ -148,9 +149,10 @@ static int open_batch(ec_tape *t, ea_err *err) {
         t->data_capacity = len_bytes;
     }
     memcpy(t->data, data, len_bytes);
-    rc = ea_batch_open(&t->view, t->data, len_bytes, ec_archive_registry(t->archive), err);
+    rc = ea_batch_open_next(&t->view, t->data, len_bytes, ec_archive_registry(t->archive), err);
+    const ea_batch_events *events = NULL;
     if (!rc)
-        rc = ea_batch_get_events(t->view, &t->events, err);
+        rc = ea_batch_get_events(t->view, &events, err);
     size_t n = rc ? 0 : ea_batch_group_count(t->view);
     if (n > t->group_capacity) {
         group *grown = realloc(t->groups, n * sizeof *grown);
@@ -164,6 +166,7 @@ static int open_batch(ec_tape *t, ea_err *err) {
         t->group_count = i + 1;
     }
     t->at = 0;
+    t->events = rc ? NULL : events;
     return rc;
 }
 
@@ -171,7 +174,7 @@ static int open_batch(ec_tape *t, ea_err *err) {
 static int next_batch(ec_tape *t, ea_err *err) {
     for (;;) {
         ea_err damage = {0};
-        close_batch(t);
+        end_batch(t);
         int rc = t->find ? ec_find_next(t->find, &t->found, err) : 0;
         if (rc != 1)
             return rc;
@@ -195,7 +198,7 @@ static int next_batch(ec_tape *t, ea_err *err) {
 
 int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
     for (;;) {
-        if (!t->view || t->at == t->events->count) {
+        if (!t->events || t->at == t->events->count) {
             int rc = next_batch(t, err);
             if (rc != 1)
                 return rc;
@@ -221,12 +224,13 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
     }
 }
 
-int ec_tape_ahead(const ec_tape *t, int64_t *ret_time) {
+const ec_tape_plan *ec_tape_ahead(const ec_tape *t, int64_t *ret_time) {
     enum { AHEAD = 12 };
-    if (t->events->count - t->at <= AHEAD)
-        return 0;
-    *ret_time = t->events->time[t->at + AHEAD];
-    return 1;
+    const ea_batch_events *e = t->events;
+    if (e->count - t->at <= AHEAD)
+        return NULL;
+    *ret_time = e->time[t->at + AHEAD];
+    return t->groups[e->group[t->at + AHEAD]].plan;
 }
 
 const ea_clock *ec_tape_clock(const ec_tape *t) {
@@ -246,6 +250,17 @@ ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **r
     uint32_t row = g->index ? g->index[e->row] : e->row;
     *ret_memory = g->index ? &g->memory[row] : NULL;
     return ea_column_row(&g->repeated, row);
+}
+
+int ec_tape_repeated_next(const ec_tape *t, const ec_tape_event *e, uint32_t number, ea_slice *ret,
+                          uint64_t **ret_memory) {
+    const group *g = &t->groups[e->group];
+    uint64_t row = g->index ? (uint64_t)g->index[e->row] + number : UINT64_MAX;
+    if (row >= g->repeated.count)
+        return 0;
+    *ret = ea_column_row(&g->repeated, (uint32_t)row);
+    *ret_memory = &g->memory[row];
+    return 1;
 }
 
 int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret) {

@@ -42,8 +42,9 @@ EA_MUST_CHECK int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape
 EA_MUST_CHECK int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err);
 void ec_tape_close(ec_tape *t); /* NULL is allowed */
 
-/* The raw time of an event some way ahead, so that what it needs can be fetched: 1; 0 behind the batch's end. */
-int ec_tape_ahead(const ec_tape *t, int64_t *ret_time);
+/* The plan and the raw time of an event some way ahead, so that what it needs can be fetched. NULL: nobody wants it, or
+ * the batch ends before. */
+const ec_tape_plan *ec_tape_ahead(const ec_tape *t, int64_t *ret_time);
 /* UTC of an event's time, and the clock that it is of. */
 int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e);
 const ea_clock *ec_tape_clock(const ec_tape *t);
@@ -66,6 +67,10 @@ ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i);
 /* plan->addresses. *ret_memory is a place to remember something for all rows of the batch that are stored once, 0 at
  * first; NULL when each row stands for itself. */
 ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **ret_memory);
+/* What is behind the event's, in the order in which rows first need it: number 0 is the event's own. 0 behind the last
+ * one, and when each row stands for itself. */
+int ec_tape_repeated_next(const ec_tape *t, const ec_tape_event *e, uint32_t number, ea_slice *ret,
+                          uint64_t **ret_memory);
 /* An extended item of an event whose plan wants_items: 1, 0 behind the last. */
 int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret);
 

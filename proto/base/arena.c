@@ -12,19 +12,24 @@ struct ea_arena_block {
     max_align_t data[];
 };
 
-enum { FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20 };
+enum { FIRST_BLOCK = 4096, LARGEST_STEP = 1 << 20, SPARE_MAX = 16 << 20 };
 
 void ea_arena_init(ea_arena *a, size_t limit_bytes) {
     *a = (ea_arena){.limit_bytes = limit_bytes};
 }
 
-void ea_arena_deinit(ea_arena *a) {
-    for (ea_arena_block *b = a->blocks; b;) {
+static void free_blocks(ea_arena_block *b) {
+    while (b) {
         ea_arena_block *next = b->next;
         free(b);
         b = next;
     }
-    a->blocks = NULL;
+}
+
+void ea_arena_deinit(ea_arena *a) {
+    free_blocks(a->blocks);
+    free_blocks(a->spare);
+    a->blocks = a->spare = NULL;
     a->used_bytes = 0;
 }
 
@@ -48,6 +53,37 @@ void ea_arena_reset(ea_arena *a) {
     a->used_bytes = 0;
 }
 
+void ea_arena_recycle(ea_arena *a) {
+    size_t bytes = 0;
+    for (ea_arena_block *b = a->spare; b; b = b->next)
+        bytes += b->size;
+    for (ea_arena_block *b = a->blocks, *next; b; b = next) {
+        next = b->next;
+        bytes += b->size;
+        if (bytes > SPARE_MAX) {
+            bytes -= b->size;
+            free(b);
+            continue;
+        }
+        b->next = a->spare;
+        a->spare = b;
+    }
+    a->blocks = NULL;
+    a->used_bytes = 0;
+}
+
+/* The smallest spare block with so much room, which is no longer spare; NULL: there is none. */
+static ea_arena_block *take_spare(ea_arena *a, size_t size) {
+    ea_arena_block **best = NULL;
+    for (ea_arena_block **at = &a->spare; *at; at = &(*at)->next)
+        if ((*at)->size >= size && (!best || (*at)->size < (*best)->size))
+            best = at;
+    ea_arena_block *b = best ? *best : NULL;
+    if (b)
+        *best = b->next;
+    return b;
+}
+
 void *ea_arena_alloc(ea_arena *a, size_t size_bytes) {
     if (size_bytes > SIZE_MAX / 2)
         return NULL;
@@ -61,11 +97,12 @@ void *ea_arena_alloc(ea_arena *a, size_t size_bytes) {
             size = LARGEST_STEP;
         if (size < need)
             size = need;
-        b = malloc(sizeof *b + size);
+        b = take_spare(a, size);
+        if (!b && (b = malloc(sizeof *b + size)))
+            b->size = size;
         if (!b)
             return NULL;
         b->next = a->blocks;
-        b->size = size;
         b->used = 0;
         a->blocks = b;
     }

@@ -8,6 +8,7 @@
 typedef struct ea_arena_block ea_arena_block;
 typedef struct ea_arena {
     ea_arena_block *blocks; /* newest first */
+    ea_arena_block *spare;  /* for the next ones: ea_arena_recycle */
     size_t used_bytes;      /* handed out since the last reset */
     size_t limit_bytes;     /* 0: no bound */
 } ea_arena;
@@ -17,6 +18,8 @@ void ea_arena_init(ea_arena *a, size_t limit_bytes);
 void ea_arena_deinit(ea_arena *a);
 /* Everything handed out becomes invalid; the largest block is kept for the next round. */
 void ea_arena_reset(ea_arena *a);
+/* The same, but up to 16 MiB of blocks are kept: for rounds that take about as much, again and again. */
+void ea_arena_recycle(ea_arena *a);
 /* Uninitialised memory aligned for any type, or NULL (no memory, or the limit). size 0 gives a valid pointer. */
 void *ea_arena_alloc(ea_arena *a, size_t size_bytes);
 void *ea_arena_zalloc(ea_arena *a, size_t count, size_t size_bytes); /* zeroed; checks the product */

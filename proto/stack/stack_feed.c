@@ -83,12 +83,17 @@ ea_stack_plan ea_stack_plan_of(const ea_class *c) {
     return p;
 }
 
-void ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
-                     uint32_t ret_half[EA_STACK_HALVES]) {
+size_t ea_stack_kernel_count(const uint8_t *addresses, size_t count, unsigned pointer_size) {
     size_t kernel = 0;
     while (kernel < count &&
            ea_stack_is_kernel(ea_load_uint(addresses + kernel * pointer_size, pointer_size), pointer_size))
         kernel++;
+    return kernel;
+}
+
+void ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
+                     uint32_t ret_half[EA_STACK_HALVES]) {
+    size_t kernel = ea_stack_kernel_count(addresses, count, pointer_size);
     ret_half[EA_STACK_KERNEL] = ea_stacks_add(stacks, addresses, kernel, pointer_size);
     ret_half[EA_STACK_USER] = ea_stacks_add(stacks, addresses + kernel * pointer_size, count - kernel, pointer_size);
 }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_CHAIN = 16 };
+enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_CHAIN = 16, ENTRIES_AHEAD = 12 };
 
 /* Entries whose times hash alike, the newest first. */
 typedef struct chain {
@@ -156,6 +156,7 @@ static int push(ea_stack_join *j, const entry *e, entry **ret) {
         rc = leave(j);
     chain *c = chain_of(j, e->time);
     entry *to = at(j, j->next);
+    EA_PREFETCH(at(j, j->next + ENTRIES_AHEAD));
     *to = *e;
     if (c->first && is_in_window(j, c->first - 1)) {
         to->next = c->first;

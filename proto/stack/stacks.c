@@ -131,11 +131,13 @@ static size_t slot_of(const ea_stacks *s, const slot *key) {
 }
 
 /* frames: 8 bytes each, any alignment. */
-static uint32_t intern(ea_stacks *s, const void *frames, size_t count) {
-    size_t bytes = count * sizeof(uint64_t);
-    XXH128_hash_t hash = XXH3_128bits_withSecret(frames, bytes, s->secret, sizeof s->secret);
-    slot key = {.hash = hash.low64, .more_hash = (uint32_t)hash.high64};
-    size_t at = slot_of(s, &key);
+static slot key_of(const ea_stacks *s, const void *frames, size_t count) {
+    XXH128_hash_t hash = XXH3_128bits_withSecret(frames, count * sizeof(uint64_t), s->secret, sizeof s->secret);
+    return (slot){.hash = hash.low64, .more_hash = (uint32_t)hash.high64};
+}
+
+static uint32_t intern(ea_stacks *s, const void *frames, size_t count, slot key) {
+    size_t bytes = count * sizeof(uint64_t), at = slot_of(s, &key);
     if (s->slots[at].number)
         return s->slots[at].number;
     if (s->counts.stacks >= s->mask / 2) {
@@ -166,10 +168,26 @@ uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, uns
     if (!count)
         return 0;
     if (pointer_size != 4)
-        return intern(s, addresses, count);
+        return intern(s, addresses, count, key_of(s, addresses, count));
     for (size_t i = 0; i < count; i++)
         s->scratch[i] = ea_load32(addresses + 4 * i);
-    return intern(s, s->scratch, count);
+    return intern(s, s->scratch, count, key_of(s, s->scratch, count));
+}
+
+void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_count, unsigned pointer_size,
+                       uint32_t *ret_numbers) {
+    slot keys[EA_STACKS_AT_ONCE];
+    int is_wide = pointer_size != 4;
+    for (size_t i = 0; is_wide && i < list_count; i++) {
+        if (!lists[i].count || lists[i].count > FRAMES_MAX)
+            continue;
+        keys[i] = key_of(s, lists[i].addresses, lists[i].count);
+        EA_PREFETCH(&s->slots[keys[i].hash & s->mask]);
+    }
+    for (size_t i = 0; i < list_count; i++)
+        ret_numbers[i] = is_wide && lists[i].count && lists[i].count <= FRAMES_MAX
+                             ? intern(s, lists[i].addresses, lists[i].count, keys[i])
+                             : ea_stacks_add(s, lists[i].addresses, lists[i].count, pointer_size);
 }
 
 uint32_t ea_stacks_use(ea_stacks *s, enum ea_stack_half half, uint64_t key) {

@@ -495,19 +495,45 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     return rc;
 }
 
-int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry, ea_err *err) {
-    ea_batch_view *v = calloc(1, sizeof *v);
+/* A view without a batch: a new one, or one whose batch is over. */
+static ea_batch_view *make_view(ea_batch_view *used) {
+    ea_batch_view *v = used ? used : calloc(1, sizeof *v);
     if (!v)
-        return ea_fail(err, EA_ENOMEM, "open a batch");
-    v->batch = batch;
-    v->batch_bytes = len_bytes;
-    v->registry = registry;
-    ea_arena_init(&v->arena, VIEW_LIMIT_BYTES);
+        return NULL;
+    ea_arena arena = v->arena;
+    ZSTD_DCtx *zstd = v->reader.zstd;
+    if (used)
+        ea_arena_recycle(&arena);
+    else
+        ea_arena_init(&arena, VIEW_LIMIT_BYTES);
+    *v = (ea_batch_view){.arena = arena, .reader = {.zstd = zstd ? zstd : ZSTD_createDCtx()}};
     v->reader.arena = &v->arena;
-    v->reader.zstd = ZSTD_createDCtx();
-    int rc = v->reader.zstd ? 0 : ea_fail(err, EA_ENOMEM, "open a batch");
+    if (!v->reader.zstd) {
+        ea_batch_close(v);
+        return NULL;
+    }
+    return v;
+}
+
+int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry, ea_err *err) {
+    ea_batch_view *v = NULL;
+    int rc = ea_batch_open_next(&v, batch, len_bytes, registry, err);
     if (!rc)
+        *ret = v;
+    return rc;
+}
+
+int ea_batch_open_next(ea_batch_view **view, const uint8_t *batch, size_t len_bytes, ea_registry *registry,
+                       ea_err *err) {
+    ea_batch_view *v = make_view(*view);
+    int rc = v ? 0 : ea_fail(err, EA_ENOMEM, "open a batch");
+    *view = NULL;
+    if (!rc) {
+        v->batch = batch;
+        v->batch_bytes = len_bytes;
+        v->registry = registry;
         rc = ea_envelope_read(&v->envelope, batch, len_bytes, err);
+    }
     if (!rc && v->envelope.head.is_incomplete)
         rc = ea_fail(err, EA_ENOTFOUND,
                      "read batch %" PRIu64 ": sources, shapes or a dictionary that it names are not in it",
@@ -530,7 +556,7 @@ int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, e
         ea_batch_close(v);
         return rc;
     }
-    *ret = v;
+    *view = v;
     return 0;
 }
 

@@ -172,6 +172,10 @@ typedef struct ea_batch_view ea_batch_view;
  * for. */
 EA_MUST_CHECK int ea_batch_open(ea_batch_view **ret, const uint8_t *batch, size_t len_bytes, ea_registry *registry,
                                 ea_err *err);
+/* The same with the memory of *view, whose batch is not needed any more; NULL: there is none yet. After an error *view
+ * is NULL. */
+EA_MUST_CHECK int ea_batch_open_next(ea_batch_view **view, const uint8_t *batch, size_t len_bytes,
+                                     ea_registry *registry, ea_err *err);
 void ea_batch_close(ea_batch_view *v); /* NULL is allowed */
 
 const ea_batch_head *ea_batch_get_head(const ea_batch_view *v);

@@ -723,7 +723,7 @@ static void arenas(void **state) {
         uint8_t *p;
         size_t n;
     } parts[N];
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 6; round++) {
         for (int i = 0; i < N; i++) {
             parts[i].n = rng() % 100 ? rng() % 300 : rng() % 100000;
             parts[i].p = ea_arena_alloc(&a, parts[i].n);
@@ -734,9 +734,21 @@ static void arenas(void **state) {
         for (int i = 0; i < N; i++)
             for (size_t k = 0; k < parts[i].n; k++)
                 assert_int_equal(parts[i].p[k], i & 0xFF);
-        ea_arena_reset(&a);
+        if (round % 3 == 1)
+            ea_arena_reset(&a);
+        else
+            ea_arena_recycle(&a);
         assert_int_equal(a.used_bytes, 0);
     }
+    /* the same rounds take the same blocks */
+    for (int round = 0; round < 3; round++) {
+        uint8_t *large = ea_arena_alloc(&a, 3 << 20);
+        assert_non_null(large);
+        memset(large, round, 3 << 20);
+        parts[round].p = large;
+        ea_arena_recycle(&a);
+    }
+    assert_true(parts[1].p == parts[2].p);
     assert_null(ea_arena_alloc(&a, SIZE_MAX));
     assert_null(ea_arena_alloc(&a, SIZE_MAX - 8));
     assert_null(ea_arena_zalloc(&a, SIZE_MAX / 2, 4));
