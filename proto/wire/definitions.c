@@ -1,5 +1,6 @@
 /* Definitions. See definitions.h, and the part of wire.h that has this name. */
 #include "definitions.h"
+#include "column.h"
 #include "short_directory.h"
 
 #include <inttypes.h>
@@ -24,19 +25,19 @@ int ea_batch_each_definition(const uint8_t *batch, size_t len_bytes,
                              void *arg, ea_err *err) {
     size_t offset = 0;
     ea_pb_field f;
-    int rc, by_hash = 0;
+    int rc, has_context = 0;
     while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0)
-        by_hash |= f.number == EA_BATCH_SOURCE_HASHES;
+        has_context |= f.number == EA_BATCH_CONTEXT;
     offset = 0;
     while (!rc && ea_pb_next(batch, len_bytes, &offset, &f) > 0) {
-        if (f.type != 2 || (f.number == EA_BATCH_SOURCES && !by_hash))
+        if (f.type != 2 || (f.number == EA_BATCH_SOURCES && !has_context))
             continue;
         switch (f.number) {
         case EA_BATCH_DESCRIPTIONS:
-        case EA_BATCH_ENUM_MAPS:
         case EA_BATCH_SOURCES:
         case EA_BATCH_SHAPES:
         case EA_BATCH_DICTIONARIES:
+        case EA_BATCH_CONTEXTS:
             rc = fn((enum ea_definition_kind)f.number, f.data, f.len_bytes, arg);
             if (rc)
                 return rc;
@@ -98,131 +99,188 @@ int ea_own_definitions_find(const ea_own_definition *list, size_t count, const u
     return 1;
 }
 
-int ea_shape_refs(const ea_envelope *e, size_t *ret_ref_bytes, size_t *ret_count, ea_err *err) {
-    size_t ref_bytes = e->shape_refs_bytes ? e->shape_refs[0] : 0, count = 0;
-    if (e->shape_refs_bytes) {
-        if (ref_bytes < EA_REF_MIN_BYTES || ref_bytes > EA_CLASS_HASH_BYTES || (e->shape_refs_bytes - 1) % ref_bytes)
-            return corrupt(err, "references to shapes of an unusable size");
-        count = (e->shape_refs_bytes - 1) / ref_bytes;
-        if (count > EA_SHAPES_MAX)
-            return ea_fail(err, EA_ELIMIT, "read a batch's definitions: %zu references to shapes", count);
-    }
-    *ret_ref_bytes = ref_bytes;
-    *ret_count = count;
+/* ---- contexts ---- */
+
+static int read_names(const ea_pb_field *f, uint32_t most, const uint8_t **ret, uint32_t *ret_count, ea_err *err) {
+    if (f->type != 2 || f->len_bytes % EA_NAME_BYTES)
+        return corrupt(err, "a context's names are not of 8 bytes");
+    if (f->len_bytes / EA_NAME_BYTES > most)
+        return ea_fail(err, EA_ELIMIT, "read a batch's definitions: a context of %zu names",
+                       f->len_bytes / EA_NAME_BYTES);
+    *ret = f->data;
+    *ret_count = (uint32_t)(f->len_bytes / EA_NAME_BYTES);
     return 0;
 }
 
-void ea_source_hashes(const uint8_t *batch, size_t len_bytes, uint64_t *ret, uint32_t count) {
+int ea_context_read(const uint8_t *data, size_t len_bytes, ea_context *ret, ea_err *err) {
+    static const uint8_t types[] = {[1] = 2, [2] = 2, [3] = 1, [4] = 0};
     size_t offset = 0;
     ea_pb_field f;
-    uint32_t n = 0;
-    while (n < count && ea_pb_next(batch, len_bytes, &offset, &f) > 0) {
-        if (f.number != EA_BATCH_SOURCE_HASHES)
-            continue;
-        if (f.type == 1)
-            ret[n++] = f.value;
-        for (size_t i = 0; f.type == 2 && n < count && i + 8 <= f.len_bytes; i += 8)
-            ret[n++] = ea_load64(f.data + i);
+    int rc;
+    ea_context c = {0};
+    while ((rc = ea_pb_next(data, len_bytes, &offset, &f)) > 0) {
+        if (f.number < sizeof types && types[f.number] != f.type)
+            return corrupt(err, "a context's field is of another type");
+        int bad = 0;
+        switch (f.number) {
+        case 1:
+            bad = read_names(&f, EA_BATCH_MAX_SOURCES, &c.sources, &c.source_count, err);
+            break;
+        case 2:
+            bad = read_names(&f, EA_SHAPES_MAX, &c.shapes, &c.shape_count, err);
+            break;
+        case 3:
+            c.dictionary = f.value;
+            break;
+        case 4:
+            if (f.value > UINT8_MAX)
+                return ea_fail(err, EA_EUNSUPPORTED, "read a batch: priority %" PRIu64 " is not known", f.value);
+            c.priority = (uint32_t)f.value;
+            break;
+        default:
+            break; /* a newer writer's */
+        }
+        if (bad)
+            return bad;
     }
-    for (; n < count; n++)
-        ret[n] = 0;
+    if (rc)
+        return corrupt(err, "a context is no message");
+    if (!c.source_count)
+        return corrupt(err, "a context without sources");
+    *ret = c;
+    return 0;
 }
+
+int ea_context_next_shape(const ea_context *c, const ea_envelope *e, const uint8_t **at, const uint8_t **ret_name) {
+    uint64_t index;
+    if (*at == e->shape_indexes + e->shape_indexes_bytes)
+        return 0;
+    if (ea_varint_next(at, e->shape_indexes + e->shape_indexes_bytes, &index) || index >= c->shape_count)
+        return EA_ECORRUPT;
+    *ret_name = c->shapes + index * EA_NAME_BYTES;
+    return 1;
+}
+
+/* ---- what is named, and where it is ---- */
 
 typedef struct filling {
     const uint8_t *batch;
     size_t len_bytes;
     const ea_envelope *e;
+    const ea_context *context;
     const ea_definitions *known; /* NULL: nothing is looked for */
     ea_text *out;
     int lacking;
     ea_pb_field *first;
 } filling;
 
-static int fill(filling *f, enum ea_definition_kind kind, const uint8_t *bytes, size_t ref_bytes, ea_err *err) {
-    ea_hash_ref ref = {.len_bytes = (uint8_t)ref_bytes};
+/* 1 and what the collector keeps under that name, 0 when it is nowhere, or an error. */
+static int find(filling *f, enum ea_definition_kind kind, const uint8_t *name, const uint8_t **ret_data,
+                size_t *ret_len_bytes, ea_err *err) {
+    ea_hash_ref ref = {.len_bytes = EA_NAME_BYTES};
+    memcpy(ref.bytes, name, EA_NAME_BYTES);
+    int rc = f->known ? f->known->find(f->known->arg, kind, &ref, ret_data, ret_len_bytes, err) : 0;
+    if (rc)
+        return rc;
+    f->lacking = 1;
+    if (f->known && f->known->on_missing)
+        f->known->on_missing(f->known->arg, kind, &ref);
+    return 0;
+}
+
+static int fill(filling *f, enum ea_definition_kind kind, const uint8_t *name, ea_err *err) {
     const uint8_t *data;
     size_t n;
-    memcpy(ref.bytes, bytes, ref_bytes);
-    int rc = f->known ? f->known->find(f->known->arg, kind, &ref, &data, &n, err) : 0;
-    if (rc < 0)
-        return rc;
-    if (rc == 0) {
-        f->lacking = 1;
-        if (f->known && f->known->on_missing)
-            f->known->on_missing(f->known->arg, kind, &ref);
-        return 0;
-    }
-    ea_pb_put_bytes(f->out, (uint32_t)kind, data, n);
+    int rc = find(f, kind, name, &data, &n, err);
+    if (rc > 0)
+        ea_pb_put_bytes(f->out, (uint32_t)kind, data, n);
+    return rc < 0 ? rc : 0;
+}
+
+/* All definitions of a kind in the batch; the caller frees them. */
+static int list_own(const filling *f, enum ea_definition_kind kind, size_t count, ea_own_definition **ret,
+                    ea_err *err) {
+    *ret = malloc((count + 1) * sizeof **ret);
+    if (!*ret)
+        return ea_fail(err, EA_ENOMEM, "read a batch's definitions");
+    return ea_own_definitions(*ret, count, kind, f->batch, f->len_bytes, err);
+}
+
+static int is_named_before(const uint8_t *names, size_t k) {
+    for (size_t i = 0; i < k; i++)
+        if (memcmp(names + i * EA_NAME_BYTES, names + k * EA_NAME_BYTES, EA_NAME_BYTES) == 0)
+            return 1;
     return 0;
 }
 
 static int fill_sources(filling *f, ea_err *err) {
-    const ea_envelope *e = f->e;
-    ea_own_definition one, *own = &one, *many = NULL;
+    const ea_context *c = f->context;
+    ea_own_definition *own;
     const ea_own_definition *found = NULL;
-    uint64_t *hashes = malloc(e->source_hash_count * sizeof *hashes);
-    if (!hashes || (e->source_definitions > 1 && !(own = many = malloc(e->source_definitions * sizeof *many)))) {
-        free(hashes);
-        return ea_fail(err, EA_ENOMEM, "read a batch's sources");
-    }
-    ea_source_hashes(f->batch, f->len_bytes, hashes, e->source_hash_count);
-    int rc = ea_own_definitions(own, e->source_definitions, EA_DEFINES_SOURCE, f->batch, f->len_bytes, err);
-    for (uint32_t k = 0; !rc && k < e->source_hash_count; k++) {
-        uint8_t ref[8];
-        ea_store64(ref, hashes[k]);
-        int there = ea_own_definitions_find(own, e->source_definitions, ref, sizeof ref, &found);
+    int rc = list_own(f, EA_DEFINES_SOURCE, f->e->source_count, &own, err);
+    for (uint32_t k = 0; !rc && k < c->source_count; k++) {
+        const uint8_t *name = c->sources + (size_t)k * EA_NAME_BYTES;
+        int there = ea_own_definitions_find(own, f->e->source_count, name, EA_NAME_BYTES, &found);
         if (there < 0)
             rc = corrupt(err, "several sources of one name");
-        else if (!there)
-            rc = fill(f, EA_DEFINES_SOURCE, ref, sizeof ref, err);
+        else if (!there && !is_named_before(c->sources, k))
+            rc = fill(f, EA_DEFINES_SOURCE, name, err);
         if (k == 0 && f->first)
             *f->first = there > 0 ? (ea_pb_field){.type = 2, .data = found->data, .len_bytes = found->len_bytes}
                                   : (ea_pb_field){0};
-    }
-    free(many);
-    free(hashes);
-    return rc;
-}
-
-static int fill_shapes(filling *f, ea_err *err) {
-    const ea_envelope *e = f->e;
-    const ea_own_definition *found = NULL;
-    size_t ref_bytes, count;
-    int rc = ea_shape_refs(e, &ref_bytes, &count, err);
-    if (rc || !count)
-        return rc;
-    ea_own_definition *own = malloc((e->shape_count + (size_t)1) * sizeof *own);
-    if (!own)
-        return ea_fail(err, EA_ENOMEM, "read a batch's shapes");
-    rc = ea_own_definitions(own, e->shape_count, EA_DEFINES_SHAPE, f->batch, f->len_bytes, err);
-    for (size_t k = 0; !rc && k < count; k++) {
-        const uint8_t *ref = e->shape_refs + 1 + k * ref_bytes;
-        int there = ea_own_definitions_find(own, e->shape_count, ref, ref_bytes, &found);
-        int again = 0; /* several groups may have one shape */
-        for (size_t i = 0; !there && !again && i < k; i++)
-            again = memcmp(e->shape_refs + 1 + i * ref_bytes, ref, ref_bytes) == 0;
-        if (there < 0)
-            rc = corrupt(err, "several shapes of one name");
-        else if (!there && !again)
-            rc = fill(f, EA_DEFINES_SHAPE, ref, ref_bytes, err);
-        if (!f->known && f->lacking)
-            break;
     }
     free(own);
     return rc;
 }
 
-int ea_lacks_sources(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, ea_pb_field *ret_first,
-                     ea_err *err) {
-    filling f = {.batch = batch, .len_bytes = len_bytes, .e = e, .first = ret_first};
-    int rc = fill_sources(&f, err);
-    return rc ? rc : f.lacking;
+static int fill_shapes(filling *f, ea_err *err) {
+    ea_own_definition *own;
+    const ea_own_definition *found = NULL;
+    const uint8_t *at = f->e->shape_indexes, *name = NULL;
+    int more, rc = list_own(f, EA_DEFINES_SHAPE, f->e->shape_count, &own, err);
+    uint8_t *seen = calloc(f->context->shape_count + (size_t)1, 1);
+    if (!rc && !seen)
+        rc = ea_fail(err, EA_ENOMEM, "read a batch's shapes");
+    while (!rc && (more = ea_context_next_shape(f->context, f->e, &at, &name)) != 0) {
+        size_t index = more < 0 ? 0 : (size_t)(name - f->context->shapes) / EA_NAME_BYTES;
+        if (more < 0)
+            rc = corrupt(err, "a group's shape is not in the context");
+        else if (seen[index])
+            continue; /* several groups may have one shape */
+        seen[index] = 1;
+        int there = rc ? 1 : ea_own_definitions_find(own, f->e->shape_count, name, EA_NAME_BYTES, &found);
+        if (there < 0)
+            rc = corrupt(err, "several shapes of one name");
+        else if (!there)
+            rc = fill(f, EA_DEFINES_SHAPE, name, err);
+    }
+    free(own);
+    free(seen);
+    return rc;
 }
 
-int ea_lacks_shapes(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, ea_err *err) {
-    filling f = {.batch = batch, .len_bytes = len_bytes, .e = e};
-    int rc = fill_shapes(&f, err);
-    return rc ? rc : f.lacking;
+int ea_lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e, ea_pb_field *ret_first, ea_err *err) {
+    filling f = {.batch = batch, .len_bytes = len_bytes, .e = e, .context = &e->context, .first = ret_first};
+    ea_own_definition *own;
+    const ea_own_definition *found = NULL;
+    int rc = list_own(&f, EA_DEFINES_CONTEXT, e->context_count, &own, err);
+    if (!rc) {
+        rc = ea_own_definitions_find(own, e->context_count, e->context_name, EA_NAME_BYTES, &found);
+        if (rc < 0)
+            rc = corrupt(err, "several contexts of one name");
+    }
+    if (rc > 0 && found)
+        rc = ea_context_read(found->data, found->len_bytes, &e->context, err);
+    else if (!rc)
+        rc = 1; /* nowhere */
+    free(own);
+    if (rc)
+        return rc;
+    e->has_context = 1;
+    rc = fill_sources(&f, err);
+    if (!rc)
+        rc = fill_shapes(&f, err);
+    return rc ? rc : f.lacking || e->needs_dictionary;
 }
 
 /* ---- without the dictionary ---- */
@@ -246,21 +304,16 @@ typedef struct inflating {
     ZSTD_DCtx *zstd;
     const uint8_t *dictionary;
     size_t dictionary_bytes;
-    size_t left_bytes; /* of what the batch may hold decompressed */
     ea_text raw;
 } inflating;
 
 /* Decompresses a frame of raw_bytes into z->raw. */
 static int inflate(inflating *z, const uint8_t *data, size_t len_bytes, uint64_t raw_bytes, ea_err *err) {
-    if (raw_bytes > z->left_bytes || ZSTD_getFrameContentSize(data, len_bytes) != raw_bytes)
-        return corrupt(err, "a frame is not of the size that it says, or too large for one with a dictionary");
-    z->left_bytes -= (size_t)raw_bytes;
-    if (raw_bytes > z->raw.capacity || !z->raw.data) {
-        free(z->raw.data);
-        z->raw = (ea_text){.data = malloc((size_t)raw_bytes), .capacity = (size_t)raw_bytes};
-        if (!z->raw.data)
-            return ea_fail(err, EA_ENOMEM, "read a batch");
-    }
+    if (raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES)
+        return corrupt(err, "a directory is of no size, or too large for a short one");
+    z->raw = (ea_text){.data = malloc((size_t)raw_bytes + 1), .capacity = (size_t)raw_bytes};
+    if (!z->raw.data)
+        return ea_fail(err, EA_ENOMEM, "read a batch");
     size_t n = ZSTD_decompress_usingDict(z->zstd, z->raw.data, (size_t)raw_bytes, data, len_bytes, z->dictionary,
                                          z->dictionary_bytes);
     if (ZSTD_isError(n) || n != raw_bytes)
@@ -269,142 +322,106 @@ static int inflate(inflating *z, const uint8_t *data, size_t len_bytes, uint64_t
     return 0;
 }
 
-static int copy_frame(inflating *z, const ea_pb_field *frame, ea_text *out, ea_err *err) {
-    size_t offset = 0;
-    ea_pb_field f, data = {0};
-    uint64_t raw_bytes = 0;
-    int rc;
-    while ((rc = ea_pb_next(frame->data, frame->len_bytes, &offset, &f)) > 0) {
-        if (f.number == 1 && f.type == 2)
-            data = f;
-        else if (f.number == 2 && f.type == 0)
-            raw_bytes = f.value;
-    }
-    if (rc)
-        return corrupt(err, "a frame is no message");
-    if (raw_bytes == 0) {
-        ea_pb_put_bytes(out, EA_BATCH_FRAMES, frame->data, frame->len_bytes);
-        return 0;
-    }
-    rc = inflate(z, data.data, data.len_bytes, raw_bytes, err);
+/* The batch with its directory as it is without compression. */
+static int copy_inflated(const filling *f, inflating *z, ea_err *err) {
+    static const uint8_t plain = EA_SHORT_DIRECTORY_PLAIN;
+    const ea_envelope *e = f->e;
+    size_t offset = 0, begin = 0, frame_bytes = e->directory_bytes + EA_ZSTD_MAGIC_BYTES;
+    ea_pb_field field;
+    for (; ea_pb_next(f->batch, f->len_bytes, &offset, &field) > 0; begin = offset)
+        if (field.number != EA_BATCH_DIRECTORY)
+            ea_text_add(f->out, f->batch + begin, offset - begin);
+    uint8_t *frame = malloc(frame_bytes);
+    if (!frame)
+        return ea_fail(err, EA_ENOMEM, "read a batch");
+    ea_short_directory_frame(e->directory, e->directory_bytes, frame);
+    int rc = inflate(z, frame, frame_bytes, e->directory_raw_bytes, err);
+    free(frame);
     if (rc)
         return rc;
-    size_t head = 1;
-    for (uint64_t v = raw_bytes; v; v >>= 7)
-        head++;
-    put_varint(out, EA_BATCH_FRAMES << 3 | 2);
-    put_varint(out, head + raw_bytes);
-    ea_pb_put_bytes(out, 1, z->raw.data, z->raw.len_bytes);
+    put_varint(f->out, EA_BATCH_DIRECTORY << 3 | 2);
+    put_varint(f->out, sizeof plain + z->raw.len_bytes);
+    ea_text_add(f->out, &plain, sizeof plain);
+    ea_text_add(f->out, z->raw.data, z->raw.len_bytes);
     return 0;
 }
 
-static void put_directory(ea_text *out, const ea_envelope *e, const void *data, size_t len_bytes) {
-    static const uint8_t plain = EA_SHORT_DIRECTORY_PLAIN;
-    put_varint(out, EA_BATCH_DIRECTORY << 3 | 2);
-    put_varint(out, len_bytes + (e->is_short ? sizeof plain : 0));
-    if (e->is_short)
-        ea_text_add(out, &plain, sizeof plain);
-    ea_text_add(out, data, len_bytes);
-}
-
-/* The batch with its directory and frames as they are without compression. */
-static int copy_inflated(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, inflating *z, ea_text *out,
-                         ea_err *err) {
-    size_t offset = 0, begin = 0;
-    ea_pb_field f;
-    int rc = 0;
-    while (!rc && ea_pb_next(batch, len_bytes, &offset, &f) > 0) {
-        if (f.number == EA_BATCH_FRAMES)
-            rc = copy_frame(z, &f, out, err);
-        else if (f.number != EA_BATCH_DIRECTORY && f.number != EA_BATCH_DIRECTORY_BYTES &&
-                 f.number != EA_BATCH_DICTIONARY && f.number != EA_BATCH_DICTIONARIES)
-            ea_text_add(out, batch + begin, offset - begin);
-        begin = offset;
-    }
-    if (rc)
-        return rc;
-    if (!e->directory_raw_bytes) {
-        put_directory(out, e, e->directory, e->directory_bytes);
-        return 0;
-    }
-    const uint8_t *frame = e->directory;
-    size_t frame_bytes = e->directory_bytes;
-    uint8_t *whole = NULL;
-    if (e->is_short) {
-        frame_bytes += EA_ZSTD_MAGIC_BYTES;
-        if (!(frame = whole = malloc(frame_bytes)))
-            return ea_fail(err, EA_ENOMEM, "read a batch");
-        ea_short_directory_frame(e->directory, e->directory_bytes, whole);
-    }
-    rc = inflate(z, frame, frame_bytes, e->directory_raw_bytes, err);
-    if (!rc)
-        put_directory(out, e, z->raw.data, z->raw.len_bytes);
-    free(whole);
-    return rc;
-}
-
-static int find_dictionary(filling *f, const uint8_t *ref, const uint8_t **ret, size_t *ret_bytes, ea_err *err) {
-    size_t offset = 0;
-    ea_pb_field in;
-    ea_hash_ref wanted = {.len_bytes = 8};
-    memcpy(wanted.bytes, ref, 8);
-    while (ea_pb_next(f->batch, f->len_bytes, &offset, &in) > 0) {
-        uint8_t hash[EA_CLASS_HASH_BYTES];
-        if (in.number != EA_BATCH_DICTIONARIES || in.len_bytes > EA_DICTIONARY_MAX_BYTES)
-            continue;
-        int rc = ea_definition_hash(in.data, in.len_bytes, hash, err);
-        if (rc)
-            return rc;
-        if (memcmp(hash, ref, 8) == 0) {
-            *ret = in.data;
-            *ret_bytes = in.len_bytes;
-            return 1;
-        }
-    }
-    int rc = f->known->find(f->known->arg, EA_DEFINES_DICTIONARY, &wanted, ret, ret_bytes, err);
-    if (rc == 0) {
-        f->lacking = 1;
-        if (f->known->on_missing)
-            f->known->on_missing(f->known->arg, EA_DEFINES_DICTIONARY, &wanted);
-    }
-    return rc;
-}
-
 static int without_dictionary(filling *f, ea_err *err) {
-    uint8_t ref[8];
-    inflating z = {.left_bytes = EA_DICTIONARY_RAW_MAX_BYTES};
-    ea_store64(ref, f->e->dictionary);
-    int rc = find_dictionary(f, ref, &z.dictionary, &z.dictionary_bytes, err);
-    if (rc <= 0)
+    uint8_t name[EA_NAME_BYTES];
+    inflating z = {0};
+    ea_own_definition *own;
+    const ea_own_definition *found = NULL;
+    size_t offset = 0, count = 0;
+    ea_pb_field field;
+    while (ea_pb_next(f->batch, f->len_bytes, &offset, &field) > 0)
+        count += field.number == EA_BATCH_DICTIONARIES;
+    ea_store64(name, f->context->dictionary);
+    if (!f->context->dictionary)
+        return corrupt(err, "a directory needs a dictionary, and the context names none");
+    int rc = list_own(f, EA_DEFINES_DICTIONARY, count, &own, err);
+    if (rc) {
+        free(own);
         return rc;
-    z.zstd = ZSTD_createDCtx();
-    rc =
-        z.zstd ? copy_inflated(f->batch, f->len_bytes, f->e, &z, f->out, err) : ea_fail(err, EA_ENOMEM, "read a batch");
-    ZSTD_freeDCtx(z.zstd);
-    free(z.raw.data);
+    }
+    rc = ea_own_definitions_find(own, count, name, sizeof name, &found);
+    if (rc > 0) {
+        z.dictionary = found->data;
+        z.dictionary_bytes = found->len_bytes;
+    } else {
+        rc = rc < 0 ? corrupt(err, "several dictionaries of one name")
+                    : find(f, EA_DEFINES_DICTIONARY, name, &z.dictionary, &z.dictionary_bytes, err);
+    }
+    if (rc > 0) {
+        z.zstd = ZSTD_createDCtx();
+        rc = z.zstd ? copy_inflated(f, &z, err) : ea_fail(err, EA_ENOMEM, "read a batch");
+        ZSTD_freeDCtx(z.zstd);
+        free(z.raw.data);
+    }
+    free(own);
     return rc;
+}
+
+/* Into out, with the context. */
+static int complete(filling *f, ea_err *err) {
+    int rc = 0;
+    if (f->e->needs_dictionary)
+        rc = without_dictionary(f, err);
+    else
+        ea_text_add(f->out, f->batch, f->len_bytes);
+    if (!rc)
+        rc = fill_sources(f, err);
+    return rc ? rc : fill_shapes(f, err);
 }
 
 int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitions *known, ea_text *out, ea_err *err) {
     ea_envelope e;
+    ea_text kept; /* the context, when it is not in the batch */
+    const uint8_t *data;
+    size_t n;
     int rc = ea_envelope_read(&e, batch, len_bytes, err);
     if (rc || !e.head.is_incomplete)
         return rc;
     ea_text_clear(out);
-    filling f = {.batch = batch, .len_bytes = len_bytes, .e = &e, .known = known, .out = out};
-    if (e.dictionary)
-        rc = without_dictionary(&f, err);
-    else
-        ea_text_add(out, batch, len_bytes);
-    if (!rc && e.source_hash_count)
-        rc = fill_sources(&f, err);
-    if (!rc)
-        rc = fill_shapes(&f, err);
+    ea_text_init(&kept);
+    filling f = {.batch = batch, .len_bytes = len_bytes, .e = &e, .context = &e.context, .known = known, .out = out};
+    rc = e.has_context ? 1 : find(&f, EA_DEFINES_CONTEXT, e.context_name, &data, &n, err);
+    if (rc > 0 && !e.has_context) {
+        ea_text_add(&kept, data, n);
+        rc = kept.failed ? ea_fail(err, EA_ENOMEM, "read a batch")
+                         : ea_context_read((const uint8_t *)kept.data, kept.len_bytes, &e.context, err);
+        rc = rc ? rc : 1;
+    }
+    if (rc > 0) {
+        rc = complete(&f, err);
+        if (!rc && !e.has_context)
+            ea_pb_put_bytes(out, EA_DEFINES_CONTEXT, kept.data, kept.len_bytes);
+    }
+    ea_text_deinit(&kept);
     if (rc)
         return rc;
     if (f.lacking)
         return ea_fail(err, EA_ENOTFOUND,
-                       "read batch %" PRIu64 ": sources, shapes or a dictionary that it names are nowhere",
+                       "read batch %" PRIu64 ": a context, sources, shapes or a dictionary that it names are nowhere",
                        e.head.number);
     return out->failed ? ea_fail(err, EA_ENOMEM, "read a batch") : 1;
 }

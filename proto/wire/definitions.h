@@ -20,16 +20,16 @@ EA_MUST_CHECK int ea_own_definitions(ea_own_definition *list, size_t count, enum
 int ea_own_definitions_find(const ea_own_definition *list, size_t count, const uint8_t *ref, size_t ref_bytes,
                             const ea_own_definition **ret);
 
-/* The hashes of the source table; count: e.source_hash_count. */
-void ea_source_hashes(const uint8_t *batch, size_t len_bytes, uint64_t *ret, uint32_t count);
-/* The parts of Batch.shape_refs: bytes of each reference, and how many there are. EA_ECORRUPT. */
-EA_MUST_CHECK int ea_shape_refs(const ea_envelope *e, size_t *ret_ref_bytes, size_t *ret_count, ea_err *err);
+/* Reads a Context message. EA_ECORRUPT, EA_ELIMIT. */
+EA_MUST_CHECK int ea_context_read(const uint8_t *data, size_t len_bytes, ea_context *ret, ea_err *err);
+/* The name of a group's shape; *at begins with e->shape_indexes and goes on by one group. 1 and the name, 0 behind the
+ * last group, EA_ECORRUPT. */
+int ea_context_next_shape(const ea_context *c, const ea_envelope *e, const uint8_t **at, const uint8_t **ret_name);
 
-/* 1 when the batch does not hold all sources that it names, 0, or an error. *ret_first: the table's first source, when
- * it is there. */
-EA_MUST_CHECK int ea_lacks_sources(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, ea_pb_field *ret_first,
-                                   ea_err *err);
-EA_MUST_CHECK int ea_lacks_shapes(const uint8_t *batch, size_t len_bytes, const ea_envelope *e, ea_err *err);
+/* Of a batch that has a context: 1 when it does not hold all that it names, 0, or an error. Fills e->context when that
+ * is in it. *ret_first: the table's first source, when it is there. */
+EA_MUST_CHECK int ea_lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e, ea_pb_field *ret_first,
+                                       ea_err *err);
 
 /* Appends a field of bytes to a message. */
 void ea_pb_put_bytes(ea_text *out, uint32_t number, const void *data, size_t len_bytes);

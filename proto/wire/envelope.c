@@ -142,15 +142,16 @@ static void copy_text(char *out, size_t room, const char *s) {
 
 /* The wire type that each known field of Batch must have; 9: not known, passed over. */
 static unsigned expected_type(uint32_t number) {
-    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 1, 9, 9, 2, 2, 2};
+    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 9, 9, 2, 9, 2, 2};
     return number < sizeof types ? types[number] : 9;
 }
 
 /* Of a short directory: what its first byte says. A size that it lacks is one that nobody reads. */
 static void read_directory_form(ea_envelope *e) {
-    if (e->directory_raw_bytes || !e->directory_bytes || e->directory[0] > EA_SHORT_DIRECTORY_ZSTD)
+    if (e->directory_raw_bytes || !e->directory_bytes || e->directory[0] > EA_SHORT_DIRECTORY_WITH_DICTIONARY)
         return;
-    int is_compressed = e->directory[0] == EA_SHORT_DIRECTORY_ZSTD;
+    int is_compressed = e->directory[0] != EA_SHORT_DIRECTORY_PLAIN;
+    e->needs_dictionary = e->directory[0] == EA_SHORT_DIRECTORY_WITH_DICTIONARY;
     e->is_short = 1;
     e->directory++;
     e->directory_bytes--;
@@ -220,25 +221,25 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
             priority = f.value;
             break;
         case EA_BATCH_SOURCES:
-            if (e.source_definitions++ == 0)
+            if (e.source_count++ == 0)
                 source = f;
             break;
-        case EA_BATCH_SOURCE_HASHES:
-            if (f.type != 1 && (f.type != 2 || f.len_bytes % 8))
-                return corrupt(err, "the sources' hashes are no numbers of 64 bits");
-            if (f.len_bytes / 8 > EA_BATCH_MAX_SOURCES || e.source_hash_count > EA_BATCH_MAX_SOURCES)
-                return ea_fail(err, EA_ELIMIT, "read a batch: more than %d sources", EA_BATCH_MAX_SOURCES);
-            e.source_hash_count += f.type == 1 ? 1 : (uint32_t)(f.len_bytes / 8);
+        case EA_BATCH_CONTEXT:
+            if (f.len_bytes < EA_NAME_BYTES)
+                return corrupt(err, "the name of its context is too short");
+            e.context_name = f.data;
+            e.shape_indexes = f.data + EA_NAME_BYTES;
+            e.shape_indexes_bytes = f.len_bytes - EA_NAME_BYTES;
             break;
-        case EA_BATCH_DICTIONARY:
-            e.dictionary = f.value;
+        case EA_BATCH_CONTEXTS:
+            e.context_count++;
             break;
+        case 18:
+        case 19:
+        case 23:
+            return ea_fail(err, EA_EUNSUPPORTED, "read a batch: field %u is of the time before format 1.0", f.number);
         case EA_BATCH_SHAPES:
             e.shape_count++;
-            break;
-        case EA_BATCH_SHAPE_REFS:
-            e.shape_refs = f.data;
-            e.shape_refs_bytes = f.len_bytes;
             break;
         default:
             break; /* a newer writer's, or of no use here */
@@ -247,7 +248,6 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     if (rc)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it is no protobuf message", len_bytes);
     read_directory_form(&e);
-    h->source_count = e.source_hash_count ? e.source_hash_count : e.source_definitions;
     if (format == 0 || !has_stream)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);
     if (format != 1)
@@ -257,31 +257,30 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     if (kind > EA_BATCH_KEYFRAME || priority > 255)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu64 " and priority %" PRIu64 " are not known",
                        kind, priority);
-    if (event_count > EA_BATCH_MAX_EVENTS || h->source_count > EA_BATCH_MAX_SOURCES ||
-        e.source_definitions > EA_BATCH_MAX_SOURCES || e.shape_count > EA_SHAPES_MAX)
+    if (event_count > EA_BATCH_MAX_EVENTS || e.source_count > EA_BATCH_MAX_SOURCES || e.shape_count > EA_SHAPES_MAX ||
+        e.context_count > EA_CONTEXTS_MAX)
         return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu64 " events of %" PRIu32 " sources", event_count,
-                       h->source_count);
+                       e.source_count);
     if (time_span > INT64_MAX || (int64_t)time_min > INT64_MAX - (int64_t)time_span)
         return corrupt(err, "its time span is beyond all clocks");
-    if (event_count && (h->source_count == 0 || !e.directory))
+    if (event_count && ((e.source_count == 0 && !e.context_name) || !e.directory))
         return corrupt(err, "it has events, and no source or directory");
     if (kind == EA_BATCH_TOMBSTONE && event_count)
         return corrupt(err, "a tombstone with events");
     h->kind = (uint32_t)kind;
     h->priority = (uint32_t)priority;
     h->event_count = (uint32_t)event_count;
-    h->is_incomplete = e.dictionary != 0;
-    if (e.shape_refs_bytes) {
-        rc = ea_lacks_shapes(batch, len_bytes, &e, err);
+    h->source_count = e.source_count;
+    if (e.context_name) {
+        source = (ea_pb_field){0};
+        rc = ea_lacks_definitions(batch, len_bytes, &e, &source, err);
         if (rc < 0)
             return rc;
-        h->is_incomplete |= rc;
-    }
-    if (e.source_hash_count) {
-        rc = ea_lacks_sources(batch, len_bytes, &e, &source, err);
-        if (rc < 0)
-            return rc;
-        h->is_incomplete |= rc;
+        h->is_incomplete = rc;
+        h->priority = e.context.priority;
+        h->source_count = e.context.source_count;
+    } else if (e.needs_dictionary) {
+        return corrupt(err, "a dictionary without a context");
     }
     int has_clock = source.data != NULL;
     if (has_clock) {

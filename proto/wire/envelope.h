@@ -13,15 +13,13 @@ enum ea_batch_field {
     EA_BATCH_DIRECTORY = 10,
     EA_BATCH_FRAMES = 11,
     EA_BATCH_DESCRIPTIONS = 12,
-    EA_BATCH_ENUM_MAPS = 13,
+    EA_BATCH_CONTEXT = 13,
     EA_BATCH_LEDGER = 14,
     EA_BATCH_TOMBSTONES = 15,
     EA_BATCH_SOURCES = 17,
-    EA_BATCH_SOURCE_HASHES = 18,
-    EA_BATCH_DICTIONARY = 19,
     EA_BATCH_SHAPES = 22,
-    EA_BATCH_SHAPE_REFS = 23,
     EA_BATCH_DICTIONARIES = 24,
+    EA_BATCH_CONTEXTS = 25,
 };
 
 /* Small messages (a source, a tombstone, a ledger) above this are refused. */
@@ -38,18 +36,28 @@ typedef struct ea_pb_field {
 /* Walks a protobuf message: start with *offset 0. 1 and a field, 0 at the end, EA_ECORRUPT. */
 int ea_pb_next(const uint8_t *message, size_t len_bytes, size_t *offset, ea_pb_field *ret);
 
+/* A Context message. Names are EA_NAME_BYTES each, behind each other; borrowed from it. */
+typedef struct ea_context {
+    const uint8_t *sources, *shapes;
+    uint32_t source_count, shape_count;
+    uint64_t dictionary; /* 0: none */
+    uint32_t priority;
+} ea_context;
+
 typedef struct ea_envelope {
     ea_batch_head head;
     const uint8_t *directory; /* as it stands in the batch, but for a short one's first byte */
     size_t directory_bytes;
     uint64_t directory_raw_bytes; /* 0: not compressed */
     int is_short;                 /* see short_directory.h; its frame lacks the magic number */
-    uint64_t dictionary;
-    uint32_t frame_count, shape_count;
-    const uint8_t *shape_refs;
-    size_t shape_refs_bytes;
-    uint32_t source_definitions; /* Source messages in it */
-    uint32_t source_hash_count;  /* 0: these are the table */
+    int needs_dictionary;         /* the context's */
+    uint32_t frame_count;
+    uint32_t source_count, shape_count, context_count; /* messages in it */
+    const uint8_t *context_name;                       /* EA_NAME_BYTES; NULL: it has no context */
+    const uint8_t *shape_indexes;                      /* a varint a group: of the context's shapes */
+    size_t shape_indexes_bytes;
+    int has_context; /* it is in the batch */
+    ea_context context;
 } ea_envelope;
 
 EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);

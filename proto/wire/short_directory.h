@@ -12,6 +12,7 @@
 enum ea_short_directory {
     EA_SHORT_DIRECTORY_PLAIN = 0, /* the short form follows */
     EA_SHORT_DIRECTORY_ZSTD = 1,  /* a zstd frame of it follows, without its first EA_ZSTD_MAGIC_BYTES bytes */
+    EA_SHORT_DIRECTORY_WITH_DICTIONARY = 2, /* the same, compressed with the context's dictionary */
 };
 enum { EA_ZSTD_MAGIC_BYTES = 4 };
 

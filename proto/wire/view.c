@@ -50,7 +50,7 @@ struct ea_batch_view {
     uint32_t thread_count;
     ea_rows group_of, time, cpu, thread, source, sequence, pids, tids;
     ea_rows kernel_time, user_time, activity, payload; /* of all events; .m NULL: the groups have them, or nobody */
-    int has_events, is_prepared, has_shapes;
+    int has_events, is_prepared;
     ea_batch_events events;
     const uint32_t *distinct_pids;
     size_t distinct_pid_count;
@@ -175,24 +175,20 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
         return no_memory(err);
     ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
     ea_own_definition *own = NULL;
-    uint64_t *hashes = NULL;
-    uint32_t definitions = v->envelope.source_definitions;
-    if (v->envelope.source_hash_count) {
+    const uint8_t *names = v->envelope.context.sources;
+    uint32_t definitions = v->envelope.source_count;
+    if (names) {
         own = ea_rows_alloc(&v->reader, definitions, sizeof *own);
-        hashes = ea_rows_alloc(&v->reader, count, sizeof *hashes);
-        if (!own || !hashes)
+        if (!own)
             return no_memory(err);
         int rc = ea_own_definitions(own, definitions, EA_DEFINES_SOURCE, v->batch, v->batch_bytes, err);
         if (rc)
             return rc;
-        ea_source_hashes(v->batch, v->batch_bytes, hashes, (uint32_t)count);
     }
     while (k < count) {
-        uint8_t ref[8];
         const ea_own_definition *found = NULL;
-        if (hashes) {
-            ea_store64(ref, hashes[k]);
-            if (ea_own_definitions_find(own, definitions, ref, sizeof ref, &found) <= 0)
+        if (names) {
+            if (ea_own_definitions_find(own, definitions, names + k * EA_NAME_BYTES, EA_NAME_BYTES, &found) <= 0)
                 return corrupt(err, "a source is not there");
             f = (ea_pb_field){.number = EA_BATCH_SOURCES, .data = found->data, .len_bytes = found->len_bytes};
         } else if (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) <= 0) {
@@ -384,21 +380,21 @@ static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Et
 /* Puts the groups of a batch that names shapes together: in place of the directory's. */
 static int apply_shapes(ea_batch_view *v, ea_err *err) {
     const ea_envelope *e = &v->envelope;
-    size_t ref_bytes, count, n = e->shape_count;
-    int rc = ea_shape_refs(e, &ref_bytes, &count, err);
-    if (rc || !e->shape_refs_bytes)
-        return rc;
-    if (count != v->directory->n_groups)
-        return corrupt(err, "not each group has a shape");
+    size_t n = e->shape_count, count = v->directory->n_groups;
+    const uint8_t *at = e->shape_indexes, *name = NULL;
+    if (!e->has_context)
+        return 0;
     ea_own_definition *own = ea_rows_alloc(&v->reader, n + 1, sizeof *own);
     const Etwagent__V1__Shape **shapes = ea_arena_zalloc(&v->arena, n + 1, sizeof(void *));
     if (!own || !shapes)
         return no_memory(err);
-    rc = ea_own_definitions(own, n, EA_DEFINES_SHAPE, v->batch, v->batch_bytes, err);
+    int rc = ea_own_definitions(own, n, EA_DEFINES_SHAPE, v->batch, v->batch_bytes, err);
     for (size_t k = 0; !rc && k < count; k++) {
         const ea_own_definition *found = NULL;
         const Etwagent__V1__Group *whole = NULL;
-        if (ea_own_definitions_find(own, n, e->shape_refs + 1 + k * ref_bytes, ref_bytes, &found) <= 0)
+        if (ea_context_next_shape(&e->context, e, &at, &name) <= 0)
+            return corrupt(err, "not each group has a shape");
+        if (ea_own_definitions_find(own, n, name, EA_NAME_BYTES, &found) <= 0)
             return corrupt(err, "a shape is not there");
         if (!shapes[found - own])
             rc = read_shape(v, found, &shapes[found - own], err);
@@ -407,7 +403,8 @@ static int apply_shapes(ea_batch_view *v, ea_err *err) {
         if (!rc)
             v->directory->groups[k] = (Etwagent__V1__Group *)(uintptr_t)whole;
     }
-    v->has_shapes = 1;
+    if (!rc && at != e->shape_indexes + e->shape_indexes_bytes)
+        return corrupt(err, "more shapes than groups");
     return rc;
 }
 
@@ -457,7 +454,7 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         if (total > n)
             return corrupt(err, "its groups have more events than the batch");
         rc = read_group(v, &v->groups[i], d->groups[i], before, err);
-        before = v->has_shapes ? &nothing : &v->groups[i].record;
+        before = v->envelope.has_context ? &nothing : &v->groups[i].record;
     }
     if (!rc && total != n)
         return corrupt(err, "its groups have fewer events than the batch");

@@ -29,9 +29,9 @@ enum {
     EA_LABEL_VALUE_MAX_BYTES = 256,
     EA_AGENT_VERSION_MAX_BYTES = 64,
     EA_SHAPE_MAX_BYTES = 1 << 16,
-    EA_SHAPES_MAX = 1 << 12,                /* definitions of shapes that one batch holds */
+    EA_SHAPES_MAX = 1 << 12,                /* that one batch holds, or a context names */
+    EA_CONTEXTS_MAX = 64,                   /* that one batch holds */
     EA_DICTIONARY_MAX_BYTES = 1 << 18,      /* a zstd dictionary */
-    EA_DICTIONARY_RAW_MAX_BYTES = 1 << 20,  /* directory and frames of a batch that needs one, decompressed */
     EA_SHORT_DIRECTORY_MAX_BYTES = 1 << 20, /* decompressed */
 };
 
@@ -70,8 +70,8 @@ typedef struct ea_batch_head {
     const uint8_t *source; /* the first Source message, borrowed from the batch; NULL: it is not in it */
     size_t source_bytes;
     uint32_t source_count, description_count, tombstone_count;
-    /* It names sources, shapes or a dictionary by hash that it does not hold: ea_batch_complete. Without its first
-     * source, clock, host and the times in UTC are 0. */
+    /* It names a context, sources, shapes or a dictionary by hash that it does not hold: ea_batch_complete. Without its
+     * context, priority and source_count are 0; without its first source, clock, host and the times in UTC. */
     int is_incomplete;
 } ea_batch_head;
 
@@ -94,10 +94,10 @@ EA_MUST_CHECK int ea_batch_each_description(const uint8_t *batch, size_t len_byt
 /* Numbers are those of the Batch message's fields. */
 enum ea_definition_kind {
     EA_DEFINES_CLASS = 12,
-    EA_DEFINES_MAP = 13, /* of an enum, for descriptions */
     EA_DEFINES_SOURCE = 17,
     EA_DEFINES_SHAPE = 22,
     EA_DEFINES_DICTIONARY = 24,
+    EA_DEFINES_CONTEXT = 25,
 };
 
 /* The first bytes of a definition's hash. */
@@ -105,11 +105,11 @@ typedef struct ea_hash_ref {
     uint8_t bytes[EA_CLASS_HASH_BYTES];
     uint8_t len_bytes; /* EA_REF_MIN_BYTES to EA_CLASS_HASH_BYTES; those behind are zero */
 } ea_hash_ref;
-enum { EA_REF_MIN_BYTES = 4 };
+enum { EA_REF_MIN_BYTES = 4, EA_NAME_BYTES = 8 }; /* batches name definitions but classes by EA_NAME_BYTES */
 
 /* The first half of the SHA-256 of a definition. EA_ECRYPTO. */
 EA_MUST_CHECK int ea_definition_hash(const uint8_t *data, size_t len_bytes, uint8_t *ret_hash, ea_err *err);
-/* Calls fn for each definition that a batch carries (sources only when it names them by hash). */
+/* Calls fn for each definition that a batch carries (sources only when it has a context, which names them). */
 EA_MUST_CHECK int ea_batch_each_definition(const uint8_t *batch, size_t len_bytes,
                                            int (*fn)(enum ea_definition_kind kind, const uint8_t *data,
                                                      size_t data_bytes, void *arg),
@@ -125,9 +125,10 @@ typedef struct ea_definitions {
     /* One is nowhere. May be NULL. */
     void (*on_missing)(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref);
 } ea_definitions;
-/* Makes a batch that stands for itself but for its class descriptions: sources and shapes that it names are appended,
- * and its frames need no dictionary any more. 1 and the batch in out (which is emptied first); 0 when there is nothing
- * to do (out is not touched); EA_ENOTFOUND when something is nowhere (on_missing was called for each). */
+/* Makes a batch that stands for itself but for its class descriptions: the context, sources and shapes that it names
+ * are appended, and its directory needs no dictionary any more. 1 and the batch in out (which is emptied first); 0 when
+ * there is nothing to do (out is not touched); EA_ENOTFOUND when something is nowhere (on_missing was called for each).
+ */
 EA_MUST_CHECK int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitions *known, ea_text *out,
                                     ea_err *err);
 

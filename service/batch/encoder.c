@@ -2,7 +2,7 @@
  * Before it: a taken batch. After it: service/ship. Thread: the encoder's; only the set of known classes is shared. */
 #include "checksum.h"
 #include "columns.h"
-#include "known.h"
+#include "context.h"
 #include "ledger_message.h"
 #include "open_batch.h"
 #include "short_directory.h"
@@ -16,7 +16,6 @@ enum {
     MIN_DIRECTORY_GAIN = 16,             /* compressing must save so much */
     SMALL_BATCH_BYTES = 16 << 10,        /* columns data of a batch that is pooled as a whole */
     FLAT_EVENTS = EA_SMALL_BATCH_EVENTS, /* in a batch of no more events, groups share what columns they can */
-    FLAT_SOURCES = 64,                   /* ... and sources are named by hash if they are no more */
     FLAT_LEVEL = 16,                     /* ... and zstd works no less hard */
     DICTIONARY_LEVEL = 16,
     USE_DICTIONARY = -1001,   /* in place of a level */
@@ -64,6 +63,7 @@ struct ea_encoder {
     uint32_t thread_count;
     int has_sources; /* not all events are of the first one */
     ea_known known;
+    ea_context_writer context;
     ZSTD_CCtx *zstd_dictionary; /* NULL: none */
     ZSTD_CDict *dictionary;
     uint8_t dictionary_hash[EA_CLASS_HASH_BYTES];
@@ -71,15 +71,6 @@ struct ea_encoder {
     const uint8_t *last_directory;
     size_t last_directory_bytes;
 };
-
-/* What a small batch names by hash. */
-typedef struct naming {
-    Etwagent__V1__Shape *shapes; /* one a group */
-    uint8_t (*hashes)[EA_CLASS_HASH_BYTES];
-    ProtobufCBinaryData *packed;
-    uint32_t count;
-    int use_dictionary;
-} naming;
 
 static int open_dictionary(ea_encoder *e, ea_err *err) {
     const ea_encoder_options *o = &e->options;
@@ -111,6 +102,8 @@ int ea_encoder_create(ea_encoder **ret, const ea_encoder_options *options, ea_er
     e->columns.no_dictionaries = e->options.zstd_level == EA_ZSTD_NONE;
     e->zstd = ZSTD_createCCtx();
     int rc = e->zstd ? ea_known_init(&e->known, err) : ea_fail(err, EA_ENOMEM, "make an encoder");
+    if (!rc)
+        rc = ea_context_writer_init(&e->context, err);
     if (!rc && e->options.dictionary_bytes && e->options.zstd_level != EA_ZSTD_NONE)
         rc = open_dictionary(e, err);
     if (rc) {
@@ -130,6 +123,7 @@ void ea_encoder_destroy(ea_encoder *e) {
     ea_columns_deinit(&e->columns);
     ea_arena_deinit(&e->arena);
     ea_known_deinit(&e->known);
+    ea_context_writer_deinit(&e->context);
     free(e->out);
     free(e->rows);
     free(e->spare_rows);
@@ -520,98 +514,6 @@ static int put_header_columns(ea_encoder *e, const ea_open_batch *o, const out_g
     return e->columns.failed ? EA_ENOMEM : 0;
 }
 
-/* What differs from the class and from the group before. */
-static int put_header(ea_encoder *e, const ea_open_group *g, const ea_record *before, Etwagent__V1__Header **ret_header,
-                      ea_record *ret) {
-    const ea_class *c = g->c;
-    ea_record r = {0};
-    ea_open_group_header(g, &r);
-    Etwagent__V1__Header h = ETWAGENT__V1__HEADER__INIT;
-    h.id = r.id ^ (c->classic ? 0u : c->code);
-    h.version = (uint32_t)r.version ^ c->version;
-    h.opcode = r.opcode ^ (c->classic ? c->code : 0u);
-    h.pointer_size = (uint32_t)r.pointer_size ^ c->pointer_size;
-    h.channel = (uint32_t)r.channel ^ before->channel;
-    h.level = (uint32_t)r.level ^ before->level;
-    h.task = (uint32_t)r.task ^ before->task;
-    h.keyword = r.keyword ^ before->keyword;
-    h.flags = (uint32_t)r.flags ^ before->flags;
-    h.property = (uint32_t)r.property ^ before->property;
-    h.header_type = (uint32_t)r.header_type ^ before->header_type;
-    h.hook_id = (uint32_t)r.hook_id ^ before->hook_id;
-    h.header_word = (uint32_t)r.header_word ^ before->header_word;
-    h.logger = (uint32_t)r.logger ^ before->logger;
-    *ret = r;
-    if (!ea_guid_equal(&r.provider, &c->provider)) {
-        h.provider.data = ea_arena_copy(&e->arena, &r.provider, sizeof r.provider);
-        h.provider.len = sizeof r.provider;
-        if (!h.provider.data)
-            return EA_ENOMEM;
-    }
-    if (etwagent__v1__header__get_packed_size(&h) == 0)
-        return 0;
-    *ret_header = ea_arena_copy(&e->arena, &h, sizeof h);
-    return *ret_header ? 0 : EA_ENOMEM;
-}
-
-/* What the group's events have in common with those of other batches. */
-static int put_shape(ea_encoder *e, const ea_open_batch *o, const ea_open_group *g, Etwagent__V1__Shape *m) {
-    ea_record before = {.logger = (uint16_t)o->sources[0].logger}, header;
-    etwagent__v1__shape__init(m);
-    m->class_hash.data = (uint8_t *)(uintptr_t)g->c->hash;
-    m->class_hash.len = EA_CLASS_HASH_BYTES;
-    int rc = put_header(e, g, &before, &m->header, &header);
-    if (rc || !g->ext_count)
-        return rc;
-    m->items = ea_arena_alloc(&e->arena, g->ext_count * sizeof(void *));
-    Etwagent__V1__Item *items = ea_arena_alloc(&e->arena, g->ext_count * sizeof *items);
-    Etwagent__V1__Column *columns = ea_arena_alloc(&e->arena, g->ext_count * sizeof *columns);
-    if (!m->items || !items || !columns)
-        return EA_ENOMEM;
-    for (unsigned k = 0; k < g->ext_count; k++) {
-        const ea_item_shape *shape = &o->shapes[g->shapes + k];
-        etwagent__v1__item__init(&items[k]);
-        items[k].type = shape->type;
-        items[k].linkage = shape->linkage;
-        if (shape->constant != (uint32_t)EA_NO_CONSTANT) {
-            etwagent__v1__column__init(&columns[k]);
-            columns[k].constant = (ProtobufCBinaryData){.len = shape->size_bytes, .data = o->content + shape->constant};
-            items[k].data = &columns[k];
-        }
-        m->items[m->n_items++] = &items[k];
-    }
-    return 0;
-}
-
-/* The shapes of all groups, with their hashes. count stays 0 when they would be too large to be named. */
-static int put_shapes(ea_encoder *e, const ea_open_batch *o, const out_group *groups, uint32_t count, naming *n) {
-    n->shapes = ea_arena_alloc(&e->arena, count * sizeof *n->shapes);
-    n->hashes = ea_arena_alloc(&e->arena, count * sizeof *n->hashes);
-    n->packed = ea_arena_alloc(&e->arena, count * sizeof *n->packed);
-    if (!n->shapes || !n->hashes || !n->packed)
-        return EA_ENOMEM;
-    for (uint32_t k = 0; k < count; k++) {
-        if (k && groups[k].from == groups[k - 1].from) {
-            n->packed[k] = n->packed[k - 1];
-            memcpy(n->hashes[k], n->hashes[k - 1], sizeof n->hashes[k]);
-            continue;
-        }
-        int rc = put_shape(e, o, groups[k].from, &n->shapes[k]);
-        size_t len_bytes = rc ? 0 : etwagent__v1__shape__get_packed_size(&n->shapes[k]);
-        if (rc || len_bytes > EA_SHAPE_MAX_BYTES)
-            return rc;
-        n->packed[k] = (ProtobufCBinaryData){.len = len_bytes, .data = ea_arena_alloc(&e->arena, len_bytes)};
-        if (!n->packed[k].data)
-            return EA_ENOMEM;
-        etwagent__v1__shape__pack(&n->shapes[k], n->packed[k].data);
-        rc = ea_definition_hash(n->packed[k].data, len_bytes, n->hashes[k], NULL);
-        if (rc)
-            return rc;
-    }
-    n->count = count;
-    return 0;
-}
-
 static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, int shaped, const ea_record *before,
                      pb_group *m, ea_record *ret_header) {
     int rc = 0;
@@ -620,7 +522,7 @@ static int put_group(ea_encoder *e, const ea_open_batch *o, const out_group *g, 
     if (!shaped) {
         m->class_hash.data = (uint8_t *)(uintptr_t)g->from->c->hash;
         m->class_hash.len = EA_CLASS_HASH_BYTES;
-        rc = put_header(e, g->from, before, &m->header, ret_header);
+        rc = ea_group_header(&e->arena, g->from, before, &m->header, ret_header);
     }
     if (!rc)
         rc = put_items(e, o, g, shaped, m);
@@ -877,16 +779,15 @@ static int pack_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int i
     return 0;
 }
 
-/* Returns 1 when the dictionary was used. */
-static int put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int is_small, int may_use_dictionary,
-                         Etwagent__V1__Batch *b) {
+static void put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int is_small, int may_use_dictionary,
+                          Etwagent__V1__Batch *b) {
     directory_bytes plain;
     uint8_t *packed = NULL;
     size_t packed_bytes = 0;
     if (pack_directory(e, d, is_small && !b->n_frames, &plain))
-        return 0;
+        return;
     size_t n = plain.len_bytes, gain = plain.is_short ? 1 : MIN_DIRECTORY_GAIN;
-    int level = e->options.zstd_level, use = may_use_dictionary && !b->n_frames && n <= EA_DICTIONARY_RAW_MAX_BYTES;
+    int level = e->options.zstd_level, use = may_use_dictionary && plain.is_short;
     if (use)
         packed_bytes = compress(e, plain.data, n, USE_DICTIONARY, &packed);
     use = packed_bytes != 0;
@@ -901,17 +802,22 @@ static int put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int is
         b->directory.data += cut;
         b->directory.data--;
         b->directory.len += 1 - cut;
-        b->directory.data[0] = pays ? EA_SHORT_DIRECTORY_ZSTD : EA_SHORT_DIRECTORY_PLAIN;
+        b->directory.data[0] = use    ? EA_SHORT_DIRECTORY_WITH_DICTIONARY
+                               : pays ? EA_SHORT_DIRECTORY_ZSTD
+                                      : EA_SHORT_DIRECTORY_PLAIN;
     } else {
         b->directory_bytes = pays ? n : 0;
     }
     e->last_directory = plain.data;
     e->last_directory_bytes = is_small ? n : 0;
-    return use;
 }
 
 static int is_known(ea_encoder *e, const uint8_t *hash) {
     return !e->options.all_descriptions && ea_known_has(&e->known, hash);
+}
+
+static int knows_dictionary(ea_encoder *e) {
+    return e->dictionary && is_known(e, e->dictionary_hash);
 }
 
 static void put_descriptions(ea_encoder *e, const ea_open_batch *o, Etwagent__V1__Batch *b) {
@@ -933,25 +839,6 @@ static void put_descriptions(ea_encoder *e, const ea_open_batch *o, Etwagent__V1
     ea_u64_map_deinit(&seen);
 }
 
-/* The groups' shapes by hash, and those that the collector may lack. */
-static void put_shape_refs(ea_encoder *e, const naming *n, Etwagent__V1__Batch *b) {
-    size_t ref_bytes = ea_known_ref_bytes(&e->known, (const uint8_t(*)[EA_CLASS_HASH_BYTES])n->hashes, n->count);
-    b->shape_refs.data = ea_arena_alloc(&e->arena, 1 + n->count * ref_bytes);
-    b->shapes = ea_arena_alloc(&e->arena, n->count * sizeof *b->shapes);
-    if (!b->shape_refs.data || !b->shapes) {
-        e->columns.failed = 1;
-        return;
-    }
-    b->shape_refs.len = 1 + n->count * ref_bytes;
-    b->shape_refs.data[0] = (uint8_t)ref_bytes;
-    for (uint32_t k = 0; k < n->count; k++) {
-        memcpy(b->shape_refs.data + 1 + k * ref_bytes, n->hashes[k], ref_bytes);
-        int repeated = k && memcmp(n->hashes[k], n->hashes[k - 1], sizeof n->hashes[k]) == 0;
-        if (!repeated && !is_known(e, n->hashes[k]))
-            b->shapes[b->n_shapes++] = n->packed[k];
-    }
-}
-
 /* Once in a while, until the collector says that it has it. */
 static void put_dictionary(ea_encoder *e, Etwagent__V1__Batch *b) {
     if (e->until_dictionary) {
@@ -967,41 +854,6 @@ static void put_dictionary(ea_encoder *e, Etwagent__V1__Batch *b) {
     b->n_dictionaries = 1;
     b->dictionaries[0] =
         (ProtobufCBinaryData){.len = e->options.dictionary_bytes, .data = (uint8_t *)(uintptr_t)e->options.dictionary};
-}
-
-/* Names the sources of a small batch by hash; those that the collector has are left out. */
-static void name_sources(ea_encoder *e, Etwagent__V1__Batch *b) {
-    size_t kept = 0;
-    b->source_hashes = ea_arena_alloc(&e->arena, b->n_sources * sizeof *b->source_hashes);
-    if (!b->source_hashes) {
-        e->columns.failed = 1;
-        return;
-    }
-    for (size_t i = 0; i < b->n_sources; i++) {
-        uint8_t hash[EA_CLASS_HASH_BYTES];
-        size_t n = etwagent__v1__source__get_packed_size(b->sources[i]);
-        uint8_t *packed = ea_arena_alloc(&e->arena, n);
-        if (!packed) {
-            e->columns.failed = 1;
-            return;
-        }
-        etwagent__v1__source__pack(b->sources[i], packed);
-        if (ea_definition_hash(packed, n, hash, NULL)) {
-            b->n_source_hashes = 0;
-            return; /* then the table stands in the batch */
-        }
-        b->source_hashes[b->n_source_hashes++] = ea_load64(hash);
-    }
-    for (size_t i = 0; i < b->n_sources; i++) {
-        uint8_t hash[EA_CLASS_HASH_BYTES] = {0};
-        ea_store64(hash, b->source_hashes[i]);
-        int repeated = 0;
-        for (size_t k = 0; k < i; k++)
-            repeated |= b->source_hashes[k] == b->source_hashes[i];
-        if (!repeated && !is_known(e, hash))
-            b->sources[kept++] = b->sources[i];
-    }
-    b->n_sources = kept;
 }
 
 /* What the agent says of itself. */
@@ -1081,9 +933,8 @@ static void reset_arena(ea_encoder *e) {
 /* One way to write the batch's events. */
 typedef struct layout {
     Etwagent__V1__Batch batch; /* directory and frames */
-    naming naming;
-    int transposed; /* some payloads were cut into columns */
-    int uses_dictionary;
+    ea_shapes shapes;
+    int transposed;           /* some payloads were cut into columns */
     const uint8_t *directory; /* before compression */
     size_t directory_bytes;
 } layout;
@@ -1114,6 +965,17 @@ static void open_direct(ea_encoder *e, const ea_open_batch *o) {
         e->columns.direct = (ea_direct){.data = e->out, .capacity = e->out_capacity};
 }
 
+static int has_context(const ea_open_batch *o) {
+    return is_flat(o) && o->source_count <= EA_CONTEXT_SOURCES;
+}
+
+static int name_shapes(ea_encoder *e, const ea_open_batch *o, const out_group *groups, uint32_t count, ea_shapes *ret) {
+    const ea_open_group **list = ea_arena_alloc(&e->arena, count * sizeof(void *));
+    for (uint32_t k = 0; list && k < count; k++)
+        list[k] = groups[k].from;
+    return list ? ea_shapes_make(&e->arena, o, list, count, ret) : EA_ENOMEM;
+}
+
 static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, int is_numbered, int64_t time_min,
                    layout *l) {
     Etwagent__V1__Directory d = ETWAGENT__V1__DIRECTORY__INIT;
@@ -1128,9 +990,9 @@ static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_row
     if (!messages || !d.groups)
         return EA_ENOMEM;
     ea_record before = {.logger = (uint16_t)o->sources[0].logger}, header = {0};
-    int rc = is_flat(o) ? put_shapes(e, o, groups, group_count, &l->naming) : 0;
+    int rc = has_context(o) ? name_shapes(e, o, groups, group_count, &l->shapes) : 0;
     for (uint32_t k = 0; !rc && k < group_count; k++) {
-        rc = put_group(e, o, &groups[k], l->naming.count != 0, &before, &messages[k], &header);
+        rc = put_group(e, o, &groups[k], l->shapes.count != 0, &before, &messages[k], &header);
         before = header;
         d.groups[d.n_groups++] = &messages[k];
         l->transposed |= groups[k].field_count != 0;
@@ -1142,8 +1004,7 @@ static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_row
     if (!rc && !e->columns.failed)
         put_frames(e, &d, &l->batch);
     if (!rc && !e->columns.failed)
-        l->uses_dictionary =
-            put_directory(e, &d, is_flat(o), is_flat(o) && e->dictionary && is_known(e, e->dictionary_hash), &l->batch);
+        put_directory(e, &d, is_flat(o), l->shapes.count && knows_dictionary(e), &l->batch);
     l->directory = e->last_directory;
     l->directory_bytes = e->last_directory_bytes;
     return rc ? rc : e->columns.failed ? EA_ENOMEM : 0;
@@ -1190,18 +1051,17 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.number = stamp->number;
     b.kind = stamp->kind == EA_BATCH_KEYFRAME ? ETWAGENT__V1__KIND__KIND_KEYFRAME : ETWAGENT__V1__KIND__KIND_EVENTS;
     b.event_count = o->count;
-    b.priority = stamp->priority;
+    b.priority = l.shapes.count ? 0 : stamp->priority;
     b.checksum = checksum;
     b.time_min = time_min;
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
-    b.dictionary = l.uses_dictionary ? ea_load64(e->dictionary_hash) : 0;
     put_descriptions(e, o, &b);
     put_sources(e, o, &b);
-    if (is_flat(o) && o->source_count <= FLAT_SOURCES && !e->columns.failed)
-        name_sources(e, &b);
-    if (l.naming.count && !e->columns.failed)
-        put_shape_refs(e, &l.naming, &b);
-    if (is_flat(o) && e->dictionary && !e->columns.failed && !is_known(e, e->dictionary_hash))
+    if (l.shapes.count && !e->columns.failed &&
+        ea_context_put(&e->context, &e->arena, &l.shapes, e->dictionary ? ea_load64(e->dictionary_hash) : 0,
+                       stamp->priority, e->options.all_descriptions ? NULL : &e->known, &b))
+        e->columns.failed = 1;
+    if (l.shapes.count && e->dictionary && !e->columns.failed && !knows_dictionary(e))
         put_dictionary(e, &b);
     if (stamp->ledger)
         b.ledger = ea_ledger_message(&e->arena, stamp);

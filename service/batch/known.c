@@ -6,30 +6,16 @@
 int ea_known_init(ea_known *k, ea_err *err) {
     *k = (ea_known){0};
     ea_u64_map_init(&k->hashes, EA_KNOWN_MAX);
-    ea_u64_map_init(&k->prefixes, 2 * EA_KNOWN_MAX);
     return ea_mutex_create(&k->lock, err);
 }
 
 void ea_known_deinit(ea_known *k) {
     ea_u64_map_deinit(&k->hashes);
-    ea_u64_map_deinit(&k->prefixes);
     ea_mutex_destroy(k->lock);
-}
-
-static uint64_t prefix_of(const uint8_t *hash) {
-    return ea_load64(hash) & (UINT64_MAX >> (64 - 8 * EA_REF_BYTES));
-}
-
-/* With the lock. */
-static void note_prefix(ea_known *k, const uint8_t *hash) {
-    const uint64_t *other = ea_u64_map_get(&k->prefixes, prefix_of(hash));
-    if (other ? *other != ea_load64(hash) : ea_u64_map_put(&k->prefixes, prefix_of(hash), ea_load64(hash)) != 0)
-        k->is_ambiguous = 1; /* or there is no room to tell */
 }
 
 void ea_known_add(ea_known *k, const uint8_t *hash) {
     ea_mutex_lock(k->lock);
-    note_prefix(k, hash);
     /* when the set is full the definition is simply sent again */
     int rc = ea_u64_map_put(&k->hashes, ea_load64(hash), 1);
     (void)rc;
@@ -54,13 +40,4 @@ int ea_known_has(ea_known *k, const uint8_t *hash) {
     int has = ea_u64_map_get(&k->hashes, ea_load64(hash)) != NULL;
     ea_mutex_unlock(k->lock);
     return has;
-}
-
-size_t ea_known_ref_bytes(ea_known *k, const uint8_t (*hashes)[EA_CLASS_HASH_BYTES], size_t count) {
-    ea_mutex_lock(k->lock);
-    for (size_t i = 0; i < count; i++)
-        note_prefix(k, hashes[i]);
-    size_t n = k->is_ambiguous ? EA_CLASS_HASH_BYTES : EA_REF_BYTES;
-    ea_mutex_unlock(k->lock);
-    return n;
 }

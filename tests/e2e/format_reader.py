@@ -772,15 +772,17 @@ class Shared:
 
 # ---- batches --------------------------------------------------------------------------------------------------------------
 
+MOST_BYTES = {"description": 256 << 10, "source": 64 << 10, "shape": 64 << 10, "dictionary": 256 << 10, "context": 64 << 10}
+
+
 class Definitions:
     """What a collector keeps of one stream."""
 
     def __init__(self):
-        self.kept = {"description": {}, "source": {}, "shape": {}, "dictionary": {}}
+        self.kept = {kind: {} for kind in MOST_BYTES}
 
     def learn(self, kind, data):
-        need(len(data) <= {"description": 256 << 10, "source": 64 << 10, "shape": 64 << 10, "dictionary": 256 << 10}[kind], "Bounds",
-             f"a {kind} is too large")
+        need(len(data) <= MOST_BYTES[kind], "Bounds", f"a {kind} is too large")
         self.kept[kind][hashlib.sha256(data).digest()[:16]] = data
 
     def find(self, kind, name):
@@ -844,6 +846,7 @@ class Batch:
         need(m.number <= (1 << 63) - 2, "Bounds", "a batch's number is at most 2⁶³ − 2")
         need(m.event_count <= 262144, "Bounds", "at most 262,144 events")
         need(m.priority <= 255, "Bounds", "the priority is at most 255")
+        need(not {18, 19, 23} & set(field_numbers(data)), "Growth", "a field of the time before 1.0")
         self.own = Definitions()
         self.add_definitions()
         self.check_tombstones()
@@ -854,8 +857,8 @@ class Batch:
         else:
             need(not m.checksum, "The batch", "the checksum is 0 without events")
             if m.kind == 1:
-                need(not m.directory and not m.frames and not m.sources and not m.source_hashes, "Tombstones",
-                     "a batch of kind 1 has no directory and no sources")
+                need(not m.directory and not m.frames and not m.sources and not m.context, "Tombstones",
+                     "a batch of kind 1 has no directory, no sources and no context")
                 need(m.tombstones, "Tombstones", "a batch of kind 1 holds a tombstone")
 
     # definitions
@@ -863,11 +866,12 @@ class Batch:
     def add_definitions(self):
         m = self.message
         need(len(m.shapes) <= 4096, "Bounds", "at most 4,096 shapes in a batch")
-        for kind, datas in (("description", m.descriptions), ("shape", m.shapes), ("dictionary", m.dictionaries)):
+        need(len(m.contexts) <= 64, "Bounds", "at most 64 contexts in a batch")
+        need(len(m.sources) <= 4096, "Bounds", "at most 4,096 sources")
+        for kind, datas in (("description", m.descriptions), ("shape", m.shapes), ("dictionary", m.dictionaries), ("context", m.contexts)):
             for data in datas:
                 self.own.learn(kind, data)
-        need(max(len(m.source_hashes), 0 if m.source_hashes else len(m.sources)) <= 4096, "Bounds", "at most 4,096 sources")
-        if m.source_hashes:
+        if m.context:
             for data in submessages(self.data, "Batch", "sources"):
                 self.own.learn("source", data)
         for kind, kept in self.own.kept.items():
@@ -891,33 +895,45 @@ class Batch:
 
     def read(self):
         m = self.message
-        dictionary = self.find("dictionary", m.dictionary.to_bytes(8, "little")) if m.dictionary else b""
-        most = MIB if m.dictionary else 64 * MIB
-        directory, size, short = m.directory, m.directory_bytes, not m.directory_bytes and m.directory[:1] in (b"\0", b"\1")
+        self.read_context()
+        dictionary = b""
+        directory, size, short = m.directory, m.directory_bytes, not m.directory_bytes and m.directory[:1] in (b"\0", b"\1", b"\2")
         if short:
             compressed, directory = directory[0], directory[1:]
+            if compressed == 2:
+                need(self.context and self.context.dictionary, "Short directories", "the context names the dictionary that was used")
+                dictionary = self.find("dictionary", self.context.dictionary.to_bytes(8, "little"))
             if compressed:
                 directory = ZSTD_MAGIC + directory
                 size = ZSTD.ZSTD_getFrameContentSize(directory, len(directory))
             need((size or len(directory)) <= MIB, "Bounds", "a short directory has at most 1 MiB")
         total = (size or len(directory)) + sum(f.raw_bytes or len(f.data) for f in m.frames)
-        need(total <= most, "Bounds", f"directory and frames have at most {most} bytes")
+        need(total <= 64 * MIB, "Bounds", "directory and frames have at most 64 MiB")
         if size:
             directory = decompress(directory, size, dictionary, "The batch")
         self.directory = d = ShortDirectory(directory).message if short else parse(directory, "Directory", most=16)
-        frames = Frames([d.pool] + [decompress(f.data, f.raw_bytes, dictionary, "Frames and the pool") if f.raw_bytes else f.data
+        frames = Frames([d.pool] + [decompress(f.data, f.raw_bytes, b"", "Frames and the pool") if f.raw_bytes else f.data
                                     for f in m.frames])
         self.read_sources()
         self.read_groups()
         self.place(frames)
         self.read_rows()
 
+    def read_context(self):
+        m, self.context = self.message, None
+        if not m.context:
+            return
+        need(len(m.context) >= 8, "Contexts", "the name of a context has 8 bytes")
+        self.context = c = parse(self.find("context", m.context[:8]), "Context")
+        need(len(c.sources) % 8 == 0 and len(c.shapes) % 8 == 0, "Contexts", "names have 8 bytes")
+        need(c.sources and len(c.sources) <= 8 * 4096 and len(c.shapes) <= 8 * 4096, "Bounds", "1 to 4,096 sources, at most 4,096 shapes")
+        need(c.priority <= 255, "Bounds", "the priority is at most 255")
+
     def read_sources(self):
-        m = self.message
-        if m.source_hashes:
-            self.sources = [parse(self.find("source", h.to_bytes(8, "little")), "Source") for h in m.source_hashes]
+        if self.context:
+            self.sources = [parse(self.find("source", name), "Source") for name in listed_names(self.context.sources)]
         else:
-            self.sources = m.sources
+            self.sources = self.message.sources
         need(self.sources, "The batch", "a batch with events has a source")
         for s in self.sources:
             need(s.clock_type in (1, 2, 3), "Sources", "the clock is 1, 2 or 3")
@@ -930,7 +946,7 @@ class Batch:
 
     def read_groups(self):
         d, m = self.directory, self.message
-        need(len(d.groups) <= (4096 if m.shape_refs else 16384), "Bounds", "too many groups")
+        need(len(d.groups) <= 16384, "Bounds", "too many groups")
         shapes = self.read_shapes()
         before = None
         self.classes = {}
@@ -947,13 +963,16 @@ class Batch:
         need(sum(g.count for g in self.groups) == m.event_count, "Bounds", "groups' counts do not add up to event_count")
 
     def read_shapes(self):
-        groups, refs = self.directory.groups, self.message.shape_refs
-        if not refs:
+        groups, refs, at, shapes = self.directory.groups, self.message.context, 8, []
+        if not self.context:
             return [None] * len(groups)
-        size = refs[0]
-        need(4 <= size <= 16, "Shapes", "shape_refs begins with 4 to 16")
-        need(len(refs) == 1 + size * len(groups), "Shapes", "shape_refs has a name for each group")
-        return [parse(self.find("shape", refs[1 + size * k:1 + size * (k + 1)]), "Shape") for k in range(len(groups))]
+        listed = listed_names(self.context.shapes)
+        for _ in groups:
+            index, at = varint(refs, at, "Contexts")
+            need(index < len(listed), "Contexts", "a group's shape is in the context")
+            shapes.append(parse(self.find("shape", listed[index]), "Shape"))
+        need(at == len(refs), "Contexts", "`context` has a shape for each group")
+        return shapes
 
     @staticmethod
     def read_items(group, shape):
@@ -1130,6 +1149,25 @@ class Batch:
             v = dict(zip(numbers.counters, numbers.values))
             n = [v.get(k, 0) for k in range(22)]
             need(n[1] == sum(n[2:10]) and n[2] + n[10] == sum(n[11:18]) + n[21], "Ledger", "an equation does not hold")
+
+
+def listed_names(data):
+    return [data[i:i + 8] for i in range(0, len(data), 8)]
+
+
+def field_numbers(data):
+    """The numbers of a message's fields, in their order."""
+    at = 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        yield tag >> 3
+        if tag & 7 == 0:
+            _, at = varint(data, at)
+        elif tag & 7 == 2:
+            size, at = varint(data, at)
+            at += size
+        else:
+            at += 8 if tag & 7 == 1 else 4
 
 
 def submessages(data, message, name):

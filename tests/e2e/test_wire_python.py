@@ -65,6 +65,12 @@ def encode(message, name):
     return out
 
 
+def put_context(message, context, indexes):
+    """A batch names a context that it carries."""
+    data = encode(context, "Context")
+    message.contexts, message.context = [data], hashlib.sha256(data).digest()[:8] + indexes
+
+
 class Draft:
     """A batch taken apart, to be changed and put together again. d: its directory; frames are not compressed."""
 
@@ -79,7 +85,8 @@ class Draft:
         self.groups, self.tail = batch.groups, b""
 
     def bytes(self):
-        self.batch.directory, self.batch.directory_bytes = encode(self.d, "Directory"), 0
+        if self.batch.directory[:1] != b"\2":
+            self.batch.directory, self.batch.directory_bytes = encode(self.d, "Directory"), 0
         return encode(self.batch, "Batch") + self.tail
 
 
@@ -101,8 +108,8 @@ def captured(env, name, extra):
             for batch in uploads.batches(exchange.body):
                 kept[uploads.Head(batch).number] = batch
                 message = format_reader.parse(batch, "Batch")
-                known += [*message.descriptions, *message.shapes, *message.dictionaries]
-                known += format_reader.submessages(batch, "Batch", "sources") if message.source_hashes else []
+                known += [*message.descriptions, *message.shapes, *message.dictionaries, *message.contexts]
+                known += format_reader.submessages(batch, "Batch", "sources") if message.context else []
         exchange.acknowledge(exchange.heads(), known=[hashlib.sha256(data).digest()[:16] for data in known])
 
     with receiver.Receiver(env.certs, take) as fake:
@@ -153,7 +160,7 @@ def read_trace(env, checks, name, soak):
             break
         message = batch.message
         checks.equal((message.number, message.sources != [] or number > 1), (number, True), f"{name}: batch {number}: number, sources")
-        used |= {field for field in ("shape_refs", "dictionary", "source_hashes", "ledger") if getattr(message, field)}
+        used |= {field for field in ("context", "ledger") if getattr(message, field)}
         used.add(f"kind {message.kind}")
         if message.kind:
             checks.that(all(g.description.kind == 1 for g in batch.groups), f"{name}: a keyframe holds other events")
@@ -202,6 +209,15 @@ def lies():
         b.d.groups[0].header = b.d.groups[0].header or format_reader.parse(b"", "Header")
         return b.d.groups[0].header
 
+    def in_context(indexes=b"", **members):
+        """A context of the batch's own source, with that changed."""
+        def change(b):
+            source = encode(b.batch.sources[0], "Source")
+            context = format_reader.parse(b"", "Context")
+            vars(context).update({"sources": hashlib.sha256(source).digest()[:8], **members})
+            put_context(b.batch, context, indexes)
+        return change
+
     def swapped(b):
         b.d.groups[0], b.d.groups[-1] = b.d.groups[-1], b.d.groups[0]
 
@@ -223,11 +239,11 @@ def lies():
     yield "one event less", "Bounds", lambda b: vars(b.batch).update(event_count=b.batch.event_count - 1)
     yield "a priority of 256", "Bounds", batch(priority=256)
     yield "a tombstone with events", "Tombstones", batch(kind=1)
-    yield "no source", "The batch", batch(sources=[], source_hashes=[])
-    yield "a source that nobody has", "Definitions", batch(source_hashes=[1])
-    yield "a dictionary that nobody has", "Definitions", batch(dictionary=1)
+    yield "no source", "The batch", batch(sources=[])
+    yield "a context that nobody has", "Definitions", batch(context=bytes(8))
+    yield "a source that nobody has", "Definitions", in_context(sources=bytes(8))
     yield "no descriptions", "Definitions", batch(descriptions=[])
-    yield "too many sources", "Bounds", batch(source_hashes=[1] * 4097)
+    yield "too many sources", "Bounds", in_context(sources=bytes(8 * 4097))
     yield "a longer time", "The batch", lambda b: vars(b.batch).update(time_span=b.batch.time_span + 1)
     yield "a byte behind the columns", "Frames and the pool", lambda b: vars(b.d).update(pool=b.d.pool + b"\0")
     yield "a byte less of the columns", "Frames and the pool", lambda b: vars(b.d).update(pool=b.d.pool[:-1])
@@ -263,8 +279,15 @@ def lies():
         group(lambda g: g.items.append(types.SimpleNamespace(type=65536, linkage=0, data=empty_column())))
     yield "a version of 9 bits", "Headers", setting(header, version=256)
     yield "a provider of 15 bytes", "Headers", setting(header, provider=bytes(15))
-    yield "shapes for none", "Shapes", batch(shape_refs=b"\x04")
-    yield "a short shape name", "Shapes", batch(shape_refs=b"\x03abc")
+    yield "a short name of a context", "Contexts", batch(context=bytes(7))
+    yield "shapes for none", "Contexts", in_context()
+    yield "a shape that nobody has", "Definitions", in_context(shapes=bytes(8), indexes=b"\0")
+    yield "a shape beyond the context", "Contexts", in_context(shapes=bytes(8), indexes=b"\1")
+    yield "a context without sources", "Bounds", in_context(sources=b"")
+    yield "half a name of a shape", "Contexts", in_context(shapes=bytes(12))
+    yield "a priority of 256 in a context", "Bounds", in_context(priority=256)
+    yield "a dictionary without a context", "Short directories", batch(directory=b"\2xxxx", directory_bytes=0)
+    yield "a field of before 1.0", "Growth", lambda b: vars(b).update(tail=uploads._bytes(23, b"\x04"))
     yield "a payload too long", "Bounds", group(lambda g: vars(g).update(payload=empty_column(constant=bytes(65536))))
     yield ONLY_HERE[0], "Groups", payload_as_field
     yield "a tombstone that ends before it begins", "Tombstones", \
@@ -343,29 +366,35 @@ def damage(env, checks, poster):
         checks.that(format_reader.checksum([*records[:last], {**records[last], name: changed}, *records[last + 1:]]) != right, f"a changed {name} has the same checksum")
 
 
+def plain_directory(message):
+    """The short directory of a small batch, as it is before compression."""
+    frame = format_reader.ZSTD_MAGIC + message.directory[1:]
+    return format_reader.decompress(frame, format_reader.ZSTD.ZSTD_getFrameContentSize(frame, len(frame)), b"", "")
+
+
+def name_dictionary(message, dictionary):
+    """A batch carries that dictionary, and a context that names it."""
+    context = format_reader.parse(message.contexts[0], "Context")
+    context.dictionary = int.from_bytes(hashlib.sha256(dictionary).digest()[:8], "little")
+    message.dictionaries = [dictionary]
+    put_context(message, context, message.context[8:])
+
+
 def with_dictionary(data, stream):
-    """A small batch with its directory and frames compressed with a zstd dictionary, which it carries."""
-    draft = Draft(data)
-    dictionary = random.Random(stream).randbytes(200) + encode(draft.d, "Directory")[:3000]
+    """A small batch with its directory compressed with a zstd dictionary, which it carries."""
+    message = format_reader.parse(data, "Batch")
+    directory = plain_directory(message)
+    dictionary = random.Random(stream).randbytes(200) + directory[:3000]
     zstd = format_reader.ZSTD
     zstd.ZSTD_compress_usingDict.restype = ctypes.c_size_t
     zstd.ZSTD_compress_usingDict.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t,
                                              ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
     zstd.ZSTD_createCCtx.restype = ctypes.c_void_p
-    context = zstd.ZSTD_createCCtx()
-
-    def compressed(plain):
-        out = ctypes.create_string_buffer(len(plain) + 1000)
-        size = zstd.ZSTD_compress_usingDict(context, out, len(out), plain, len(plain), dictionary, len(dictionary), 3)
-        return out.raw[:size]
-
-    directory = encode(draft.d, "Directory")
-    draft.batch.directory, draft.batch.directory_bytes = compressed(directory), len(directory)
-    for frame in draft.batch.frames:
-        frame.data, frame.raw_bytes = compressed(frame.data), len(frame.data)
-    draft.batch.dictionaries, draft.batch.stream = [dictionary], stream
-    draft.batch.dictionary = int.from_bytes(hashlib.sha256(dictionary).digest()[:8], "little")
-    return encode(draft.batch, "Batch")
+    out = ctypes.create_string_buffer(len(directory) + 1000)
+    size = zstd.ZSTD_compress_usingDict(zstd.ZSTD_createCCtx(), out, len(out), directory, len(directory), dictionary, len(dictionary), 3)
+    message.directory, message.stream = b"\2" + out.raw[len(format_reader.ZSTD_MAGIC):size], stream
+    name_dictionary(message, dictionary)
+    return encode(message, "Batch")
 
 
 def dictionaries(env, checks, poster):
@@ -376,7 +405,7 @@ def dictionaries(env, checks, poster):
     checks.equal(list(format_reader.Batch(first, kept).records()), records, "records of a batch that was compressed with a dictionary")
     checks.equal(poster.cause(first), None, "the collector about a batch with a zstd dictionary")
     second = format_reader.parse(first, "Batch")
-    second.dictionaries, second.number = [], 2
+    second.dictionaries, second.contexts, second.number = [], [], 2
     data = encode(second, "Batch")
     checks.equal(list(format_reader.Batch(data, kept).records()), records, "records of a batch whose dictionary came before")
     checks.that(isinstance(judged(data), format_reader.Unknown), f"a batch without its dictionary: {judged(data)}")
@@ -384,7 +413,8 @@ def dictionaries(env, checks, poster):
     second.stream = b"not known there."
     checks.equal(poster.cause(encode(second, "Batch")), RETRY, "the collector about a batch whose dictionary it lacks")
     wrong = random.Random(3).randbytes(1000)
-    second.dictionaries, second.dictionary = [wrong], int.from_bytes(hashlib.sha256(wrong).digest()[:8], "little")
+    second.contexts = format_reader.parse(first, "Batch").contexts
+    name_dictionary(second, wrong)
     data = encode(second, "Batch")
     checks.that(judged(data) is not None, "a batch with another dictionary than it was compressed with is read")
     checks.that(poster.cause(data) == MALFORMED, "the collector takes a batch with another dictionary than it was compressed with")
@@ -432,8 +462,7 @@ def altered(draft, rng):
 def altered_short(data, rng):
     """A batch with one or two bytes of its short directory changed, which is not compressed any more."""
     message = format_reader.parse(data, "Batch")
-    frame = format_reader.ZSTD_MAGIC + message.directory[1:]
-    plain = bytearray(format_reader.decompress(frame, format_reader.ZSTD.ZSTD_getFrameContentSize(frame, len(frame)), b"", ""))
+    plain = bytearray(plain_directory(message))
     for _ in range(rng.choice((1, 1, 2))):
         at = rng.randrange(min(len(plain), 120))  # where the columns are listed
         plain[at] = rng.choice((plain[at] ^ 1 << rng.randrange(8), plain[at] + 1 & 255, rng.randrange(256)))
@@ -478,7 +507,7 @@ def test(env, checks, arguments):
     used = set()
     for name in traces.names():
         used |= read_trace(env, checks, name, arguments.soak)
-    wanted = {"shape_refs", "source_hashes", "payload", "kind 0", "kind 2", "ledger"}
+    wanted = {"context", "payload", "kind 0", "kind 2", "ledger"}
     checks.equal(wanted - used, set(), "parts of the format that no batch used")
     collector = env.new_collector().start()
     poster = Poster(env, collector)

@@ -659,7 +659,7 @@ static void test_frames(void **state) {
     h->batch.directory_bytes = 1 << 20;
     expect_error(h, &c, POOL(""), EA_ECORRUPT);
     h->batch.directory_bytes = 0;
-    h->batch.dictionary = 1;
+    h->batch.context = BYTES("its name"); /* of a context that is nowhere */
     expect_error(h, &c, POOL(""), EA_ENOTFOUND);
     hand_free(h);
 }
