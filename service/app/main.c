@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
         &ea_cmd_sessions,
         &ea_cmd_providers,
         &ea_cmd_record,
+        &ea_cmd_trace,
 #if defined(_WIN32)
         &ea_cmd_install,
         &ea_cmd_uninstall,

@@ -1,4 +1,5 @@
-/* What live.h and tdh_schemas.h are on other systems than Windows: nothing. */
+/* What launch.h, live.h and tdh_schemas.h are on other systems than Windows: nothing. */
+#include "launch.h"
 #include "live.h"
 #include "tdh_schemas.h"
 
@@ -43,4 +44,28 @@ int ea_tdh_list(ea_tdh *t, ea_schemas *into, ea_err *err) {
 int ea_tdh_show(ea_tdh *t, const ea_guid *guid, const char *name, ea_schemas *into, ea_err *err) {
     (void)t, (void)guid, (void)name, (void)into;
     return ea_fail(err, EA_EUNSUPPORTED, "ask TDH: only Windows has it");
+}
+
+int ea_launch_suspended(ea_launch **ret, const char *command, uint32_t *ret_pid, ea_err *err) {
+    (void)ret, (void)ret_pid;
+    return ea_fail(err, EA_EUNSUPPORTED, "trace %.128s: only Windows has ETW sessions", command);
+}
+
+int ea_launch_resume(ea_launch *l, ea_err *err) {
+    (void)l;
+    return ea_fail(err, EA_EUNSUPPORTED, "only Windows has ETW sessions");
+}
+
+int ea_launch_wait(ea_launch *l, int64_t ns) {
+    (void)l, (void)ns;
+    return 1;
+}
+
+int ea_launch_exit_code(const ea_launch *l, uint32_t *ret) {
+    (void)l, (void)ret;
+    return 0;
+}
+
+void ea_launch_close(ea_launch *l) {
+    (void)l;
 }

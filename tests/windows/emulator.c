@@ -86,6 +86,10 @@ static void read_line(char *line) {
         script.counters_at_once = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "profile-privilege") == 0) {
         script.may_profile = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "alias") == 0) {
+        script.alias_pid = (uint32_t)strtoul(value, &rest, 0);
+        MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.alias_program,
+                            sizeof script.alias_program / sizeof *script.alias_program);
     } else if (strcmp(line, "items") == 0) {
         script.items_asked = strcmp(value, "asked") == 0;
     } else if (strcmp(line, "process") == 0) {

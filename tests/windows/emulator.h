@@ -20,6 +20,7 @@
  *     profile-privilege=0 the caller may not profile the system
  *     process=PID IMAGE PACKAGE APP CONTAINER   what filters know of a process; - for what it is not in
  *     group=GROUP GUID    that provider is in that group
+ *     alias=PID PROGRAM   the trace's process of that id is the program of that name that runs
  *     items=asked         events lose the stacks that the trace has and the session did not ask for
  * Before it: the agent's etw_api.c, emulctl.c. After it: proto/etl reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
@@ -123,6 +124,8 @@ typedef struct emul_script {
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];
     emul_process processes[16];
+    uint32_t alias_pid; /* 0: none */
+    WCHAR alias_program[128];
     ea_guid groups[16][2]; /* a group and a provider in it */
     uint32_t provider_count, field_count, counter_count, state_count, process_count, group_count;
 } emul_script;

@@ -35,6 +35,7 @@ struct emul_stream {
     int64_t first_raw, time_raw;
     double ticks_per_ms;
     emul_rundown *there;
+    emul_alias *alias;
 
     buffer open, late; /* being filled; late: of the processor whose buffers come late */
     buffer *queue;     /* slots; handed over, the oldest at front */
@@ -69,6 +70,8 @@ static int look_ahead(emul_stream *st) {
                    (st->ahead->flags & EA_FLAG_CLASSIC_HEADER)) {
             st->ahead = NULL;
             st->position++;
+        } else {
+            st->ahead = emul_alias_apply(st->alias, st->ahead);
         }
     }
     return st->ahead != NULL;
@@ -95,6 +98,7 @@ emul_stream *emul_stream_open(const emul_session *s) {
     st->flushes = s->flushes;
     st->queue = calloc(SLOTS_MAX, sizeof *st->queue);
     st->there = emul_rundown_create();
+    st->alias = emul_alias_create();
     st->set = open_traces();
     st->ticks_per_ms = 10000;
     if (st->set)
@@ -123,6 +127,7 @@ void emul_stream_close(emul_stream *st) {
     free(st->open.data);
     free(st->late.data);
     emul_rundown_destroy(st->there);
+    emul_alias_destroy(st->alias);
     ea_etl_close(st->set);
     free(st);
 }

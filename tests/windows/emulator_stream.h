@@ -53,6 +53,13 @@ typedef struct emul_dressed {
 const ea_record *emul_dress(const emul_session *s, const ea_record *r, emul_dressed *d);
 int emul_is_kernel(const ea_record *r);
 
+/* emulator_alias.c: events of a process of the trace as those of a program that runs now. NULL: the script names none.
+ */
+typedef struct emul_alias emul_alias;
+emul_alias *emul_alias_create(void);
+void emul_alias_destroy(emul_alias *a);                               /* NULL is allowed */
+const ea_record *emul_alias_apply(emul_alias *a, const ea_record *r); /* valid until the next call */
+
 /* emulator_rundown.c: the processes, threads and images that there are at a place of the trace. */
 typedef struct emul_rundown emul_rundown;
 emul_rundown *emul_rundown_create(void);

@@ -1,6 +1,7 @@
 /* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
  * usage: emulctl start NAME [system] | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS |
- * list Before it: tests. After it: emulator.c, by its exports. Thread: the main one. */
+ * list | linger FILE CODE (runs until the file is there, and ends with the code)
+ * Before it: tests. After it: emulator.c, by its exports. Thread: the main one. */
 #include "emulator.h"
 
 #include <stdio.h>
@@ -88,6 +89,11 @@ int wmain(int argc, WCHAR **argv) {
     GET(EmulLook);
     f.EmulCalm();
     clear(&p);
+    if (argc >= 4 && wcscmp(argv[1], L"linger") == 0) {
+        while (GetFileAttributesW(argv[2]) == INVALID_FILE_ATTRIBUTES)
+            Sleep(20);
+        return (int)wcstoul(argv[3], NULL, 0);
+    }
     if (wcscmp(argv[1], L"list") == 0) {
         list();
         error = 0;

@@ -1,0 +1,25 @@
+/* A process and those that it starts: whose events belong to a recording of it alone.
+ * Before it: records in time order. After it: "etwagent trace". Thread: its owner's. */
+#ifndef EA_STATE_LINEAGE_H
+#define EA_STATE_LINEAGE_H
+
+#include "event.h"
+
+typedef struct ea_lineage ea_lineage;
+
+/* pid: of a process that there is before the first record, and that has no children by then. with_children 0: it
+ * alone. */
+EA_MUST_CHECK int ea_lineage_create(ea_lineage **ret, uint32_t pid, int with_children, ea_err *err);
+void ea_lineage_destroy(ea_lineage *l); /* NULL is allowed */
+
+/* Takes what a record says of processes and threads. 1: the record belongs: its header or one of its fields names one
+ * of the processes, or a thread of them, or it describes the machine, the session, a file's name or an image of the
+ * kernel, without which the others cannot be understood. 0: it does not. An id is theirs until somebody else's process
+ * or thread begins with it: what Windows logs behind a process's end still belongs. EA_ENOMEM, EA_ELIMIT (a million
+ * threads). */
+EA_MUST_CHECK int ea_lineage_take(ea_lineage *l, const ea_record *r, const ea_class *c, ea_err *err);
+
+/* Processes so far, the first one included. */
+size_t ea_lineage_processes(const ea_lineage *l);
+
+#endif

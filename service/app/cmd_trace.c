@@ -1,0 +1,407 @@
+/* etwagent trace: runs a command and records it alone, with what it starts.
+ *
+ *     command, suspended ─▶ sessions, written by Windows to files ─▶ command runs ─▶ its and its children's events ─▶
+ * one .etl
+ *
+ * Whose events they are is decided when all files are complete, in the order of time over all sessions: a child's
+ * events in one session may come before another session tells of its start. Before it: main.c. After it:
+ * service/windows (live.h, launch.h), lineage.h, etl_writer.h. Thread: the main one. */
+#include "agent_config.h"
+#include "commands.h"
+#include "etl_writer.h"
+#include "intrace.h"
+#include "launch.h"
+#include "lineage.h"
+#include "live.h"
+#include "platform.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t TICK_NS = 50000000, FAREWELL_NS = 5000000000;
+enum { PATH_BYTES = 4096, EXIT_INTERRUPTED = 130, BUFFER_BYTES = 1 << 20 };
+
+typedef struct options {
+    const char *command, *output, *config, *name;
+    ea_strings flags, providers;
+    int alone;
+} options;
+
+/* One session of the recording. */
+typedef struct part {
+    ea_session_config session;
+    char name[EA_SESSION_NAME_MAX + 1], file[PATH_BYTES];
+    ea_source *source; /* NULL: it is not open */
+    ea_counters counters;
+    ea_live_status status; /* at its end */
+} part;
+
+/* What the command line asks for, as sessions. */
+typedef struct plan {
+    part *parts;
+    size_t count;
+    ea_config *memory; /* of the configuration file; NULL: none */
+    ea_provider_config *providers;
+    char pid[16]; /* the command's, for filters */
+} plan;
+
+static atomic_int asked_to_stop; /* a signal handler's */
+static void ask_to_stop(void) {
+    atomic_store(&asked_to_stop, 1);
+}
+
+static void say(void *arg, const char *text) {
+    const part *p = arg;
+    fprintf(stderr, "etwagent: session %s: %s\n", p->name, text);
+}
+
+static void say_problem(void *arg, const char *line) {
+    (void)arg;
+    fprintf(stderr, "%s\n", line);
+}
+
+/* ---- which sessions ---- */
+
+static int add_part(plan *p, const options *o, const ea_session_config *session, const char *suffix, ea_err *err) {
+    part *q = &p->parts[p->count];
+    int n = snprintf(q->name, sizeof q->name, "%s%s%s", o->name, *suffix ? "-" : "", suffix);
+    int m = snprintf(q->file, sizeof q->file, "%s.%zu.tmp", o->output, p->count);
+    if (n < 0 || (size_t)n >= sizeof q->name || m < 0 || (size_t)m >= sizeof q->file)
+        return ea_fail(err, EA_ELIMIT, "%s %s: a name too long", o->name, suffix);
+    q->session = *session;
+    q->session.name = q->name;
+    q->session.output = EA_OUTPUT_FILE;
+    q->session.file = q->file;
+    q->session.circular = 0;
+    q->session.file_bytes = 0;
+    q->session.clock = EA_SESSION_QPC; /* all files have one clock */
+    q->session.stale = EA_STALE_STOP;
+    p->count++;
+    return 0;
+}
+
+static int add_string(ea_strings *to, const char *text, ea_err *err) {
+    if (to->count == EA_STRINGS_MAX)
+        return ea_fail(err, EA_EUSAGE, "more than %d kernel flags", EA_STRINGS_MAX);
+    to->items[to->count++] = text;
+    return 0;
+}
+
+/* The kernel's session: processes, threads and images, by which children are found, and the flags that are asked for.
+ */
+static int add_own(plan *p, const options *o, ea_err *err) {
+    ea_session_config kernel = {0}, user = {0};
+    const char *key = NULL;
+    int rc = ea_option_fallbacks(ea_session_table.rows, &kernel, err);
+    kernel.kind = EA_SESSION_SYSTEM;
+    kernel.buffer_bytes = BUFFER_BYTES;
+    if (!rc)
+        rc = add_string(&kernel.flags, "PROC_THREAD", err);
+    if (!rc)
+        rc = add_string(&kernel.flags, "LOADER", err);
+    for (size_t i = 0; i < o->flags.count && !rc; i++)
+        rc = add_string(&kernel.flags, o->flags.items[i], err);
+    kernel.name = o->name;
+    if (!rc && (rc = ea_session_table.check(&kernel, &key, err)))
+        rc = EA_EUSAGE;
+    if (!rc)
+        rc = add_part(p, o, &kernel, "", err);
+    if (rc || !o->providers.count)
+        return rc;
+    p->providers = calloc(o->providers.count, sizeof *p->providers);
+    rc = p->providers ? ea_option_fallbacks(ea_session_table.rows, &user, err) : ea_fail(err, EA_ENOMEM, "trace");
+    for (size_t i = 0; i < o->providers.count && !rc; i++) {
+        rc = ea_option_fallbacks(ea_provider_table.rows, &p->providers[i], err);
+        p->providers[i].provider = o->providers.items[i];
+    }
+    user.buffer_bytes = BUFFER_BYTES;
+    user.providers = (ea_tables){p->providers, o->providers.count};
+    user.name = "providers";
+    if (!rc && (rc = ea_session_table.check(&user, &key, err)))
+        rc = EA_EUSAGE;
+    return rc ? rc : add_part(p, o, &user, "providers", err);
+}
+
+static int make_plan(plan *p, const options *o, ea_err *err) {
+    ea_agent_config c = {0};
+    int rc = o->config ? ea_config_read(&p->memory, o->config, &ea_agent_table, &c, say_problem, NULL, err) : 0;
+    if (rc)
+        return rc;
+    const ea_session_config *given = c.sessions.items;
+    p->parts = calloc(c.sessions.count + 2, sizeof *p->parts);
+    if (!p->parts)
+        return ea_fail(err, EA_ENOMEM, "trace");
+    rc = add_own(p, o, err);
+    for (size_t i = 0; i < c.sessions.count && !rc; i++)
+        if (given[i].kind == EA_SESSION_KERNEL_LOGGER)
+            rc = ea_fail(err, EA_EUSAGE, "session %s: a recording does not take the NT Kernel Logger", given[i].name);
+        else
+            rc = add_part(p, o, &given[i], given[i].name, err);
+    return rc;
+}
+
+/* Windows filters by the command's own id where children are not wanted: theirs are not known before they start. */
+static void filter_by_pid(plan *p, uint32_t pid) {
+    snprintf(p->pid, sizeof p->pid, "%" PRIu32, pid);
+    for (size_t i = 0; i < p->count; i++) {
+        ea_provider_config *providers = p->parts[i].session.providers.items;
+        for (size_t k = 0; k < p->parts[i].session.providers.count; k++)
+            providers[k].pids = (ea_strings){.items = {p->pid}, .count = 1};
+    }
+}
+
+static void free_plan(plan *p) {
+    for (size_t i = 0; i < p->count; i++)
+        if (ea_path_exists(p->parts[i].file))
+            (void)!ea_path_remove(p->parts[i].file, NULL);
+    free(p->parts);
+    free(p->providers);
+    ea_config_destroy(p->memory);
+}
+
+/* ---- recording ---- */
+
+static int open_all(plan *p, ea_err *err) {
+    int rc = 0;
+    for (size_t i = 0; i < p->count && !rc; i++) {
+        part *q = &p->parts[i];
+        ea_live_options o = {.session = &q->session, .counters = &q->counters, .on_note = say, .on_note_arg = q};
+        rc = ea_live_open(&q->source, &o, err);
+        if (rc)
+            q->source = NULL;
+    }
+    return rc;
+}
+
+static void close_all(plan *p) {
+    const ea_record *none;
+    for (size_t i = 0; i < p->count; i++)
+        if (p->parts[i].source)
+            ea_source_stop(p->parts[i].source);
+    for (size_t i = 0; i < p->count; i++) {
+        part *q = &p->parts[i];
+        while (q->source && ea_source_next(q->source, &none, NULL) > 0)
+            ;
+        if (q->source) {
+            ea_live_get_status(q->source, &q->status);
+            ea_source_close(q->source);
+        }
+        q->source = NULL;
+    }
+}
+
+/* Until the command and what it started have ended. Ctrl-C reaches the command, too: it has a moment to end by it. */
+static void watch(ea_launch *command) {
+    int64_t until_ns = 0;
+    while (!ea_launch_wait(command, TICK_NS)) {
+        if (atomic_load(&asked_to_stop) && !until_ns)
+            until_ns = ea_monotonic_ns() + FAREWELL_NS;
+        if (until_ns && ea_monotonic_ns() >= until_ns)
+            return;
+    }
+}
+
+/* ---- whose events ---- */
+
+typedef struct sieve {
+    ea_etl_set *set;
+    ea_etl_writer *writer;
+    ea_registry *registry;
+    ea_schemas *schemas;
+    ea_trace_schemas *from_trace;
+    ea_lineage *lineage;
+    uint64_t seen, kept, too_large;
+} sieve;
+
+static int is_header(const ea_record *r) {
+    static const ea_guid EVENT_TRACE =
+        EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
+    return r->opcode == 0 && (r->flags & EA_FLAG_CLASSIC_HEADER) && ea_guid_equal(&r->provider, &EVENT_TRACE);
+}
+
+static int begin_file(sieve *s, const options *o, int64_t start_raw, ea_err *err) {
+    ea_etl_info info = *ea_etl_file_info(s->set, 0);
+    info.log_file_mode = 1; /* sequential */
+    info.compression = 0;
+    info.buffer_size_bytes = BUFFER_BYTES;
+    return ea_etl_writer_create(&s->writer, o->output, &(ea_etl_writer_options){.info = &info, .start_raw = start_raw},
+                                err);
+}
+
+static int keep(sieve *s, const ea_record *r, ea_err *err) {
+    ea_record own = *r;
+    own.source = 0;
+    int rc = ea_etl_writer_add(s->writer, &own, err);
+    s->kept += !rc;
+    if (rc != EA_ELIMIT)
+        return rc;
+    s->too_large++; /* said at the end */
+    return 0;
+}
+
+static int sift(sieve *s, const options *o, ea_err *err) {
+    const ea_record *r;
+    int rc;
+    while ((rc = ea_etl_next(s->set, &r, err)) > 0) {
+        if (!s->writer && (rc = begin_file(s, o, r->time_raw, err)))
+            return rc;
+        if (is_header(r))
+            continue;
+        s->seen++;
+        if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(s->from_trace, r))
+            ea_registry_schemas_changed(s->registry);
+        rc = ea_lineage_take(s->lineage, r, ea_registry_find(s->registry, r), err);
+        if (rc > 0)
+            rc = keep(s, r, err);
+        if (rc)
+            return rc;
+    }
+    return rc;
+}
+
+static int write_own(const plan *p, const options *o, uint32_t pid, sieve *s, ea_err *err) {
+    const char *paths[EA_SESSIONS_MAX + 2];
+    ea_etl_writer_end end = {.end_filetime = ea_utc_ns_to_filetime(ea_utc_ns())};
+    for (size_t i = 0; i < p->count; i++) {
+        paths[i] = p->parts[i].file;
+        end.events_lost += (uint32_t)p->parts[i].status.lost_events;
+        end.buffers_lost += (uint32_t)p->parts[i].status.lost_buffers;
+    }
+    int rc = ea_etl_open(&s->set, paths, p->count, &(ea_etl_options){0}, err);
+    if (!rc)
+        rc = ea_schemas_create(&s->schemas, 0, err);
+    if (!rc)
+        rc = ea_trace_schemas_create(&s->from_trace, s->schemas, err);
+    if (!rc)
+        rc = ea_registry_create(&s->registry, 0, err);
+    if (!rc)
+        ea_registry_set_schemas(s->registry, s->schemas);
+    if (!rc)
+        rc = ea_lineage_create(&s->lineage, pid, !o->alone, err);
+    if (!rc)
+        rc = sift(s, o, err);
+    if (!rc && s->writer)
+        rc = ea_etl_writer_finish(s->writer, &end, err);
+    if (!rc)
+        fprintf(stderr,
+                "etwagent: %s: %" PRIu64 " of %" PRIu64 " events, of %zu processes; Windows lost %" PRIu32
+                " events and %" PRIu32 " buffers\n",
+                o->output, s->kept, s->seen, ea_lineage_processes(s->lineage), end.events_lost, end.buffers_lost);
+    if (s->too_large)
+        fprintf(stderr, "etwagent: %s: %" PRIu64 " events were too large for it\n", o->output, s->too_large);
+    return rc;
+}
+
+static void free_sieve(sieve *s) {
+    ea_etl_writer_destroy(s->writer);
+    ea_etl_close(s->set);
+    ea_registry_destroy(s->registry);
+    ea_trace_schemas_destroy(s->from_trace);
+    ea_schemas_destroy(s->schemas);
+    ea_lineage_destroy(s->lineage);
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    plan p = {0};
+    sieve s = {0};
+    ea_launch *command = NULL;
+    uint32_t pid = 0, exit_code = EXIT_INTERRUPTED;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    ea_on_stop(ask_to_stop);
+    int rc = make_plan(&p, o, &err);
+    if (!rc)
+        rc = ea_launch_suspended(&command, o->command, &pid, &err);
+    if (!rc && o->alone)
+        filter_by_pid(&p, pid);
+    if (!rc)
+        rc = open_all(&p, &err);
+    if (!rc)
+        rc = ea_launch_resume(command, &err);
+    if (!rc)
+        watch(command);
+    close_all(&p);
+    if (!rc && !ea_launch_exit_code(command, &exit_code))
+        fprintf(stderr, "etwagent: the command goes on without being recorded\n");
+    ea_launch_close(command);
+    if (!rc)
+        rc = write_own(&p, o, pid, &s, &err);
+    if (rc && rc != EA_EFORMAT) /* a configuration's mistakes were said, each with its place */
+        ea_err_print(stderr, "etwagent", &err);
+    free_sieve(&s);
+    free_plan(&p);
+    return rc ? ea_exit_code(rc) : (int)exit_code;
+}
+
+const ea_command ea_cmd_trace = {
+    .name = "trace",
+    .operands = "",
+    .summary = "Run a command and record it alone, with what it starts, to an .etl file",
+    .details =
+        "The command is started suspended and let go when the sessions run, so that nothing of it is missed. A session "
+        "of the\n"
+        "kernel tells of processes, threads and images, and of what --flag adds; --provider and --config add others, "
+        "all of them\n"
+        "private and stopped at the end. The file has the events that name the command, a process that it or its "
+        "children started,\n"
+        "or one of their threads, and what describes the machine and names files. Windows writes all events to "
+        "FILE.etl.N.tmp while\n"
+        "the command runs; these go when it has ended. With --alone Windows itself filters the providers' events by "
+        "the command's\n"
+        "id; children's ids are not known before they start.\n"
+        "It ends when the command and what it started have ended; after Ctrl-C, which the command gets, too, at the "
+        "latest five\n"
+        "seconds later.\n"
+        "Exit codes: the command's; 130 when it went on after Ctrl-C; 1 when nothing could be recorded, or no Windows, "
+        "2 usage,\n"
+        "3 the configuration has mistakes; the command has not run then.\n"
+        "Example: etwagent trace -c \"ping localhost\" --flag NETWORKTRACE -o ping.etl",
+    .options = (const ea_option[]){{.name = "command",
+                                    .letter = 'c',
+                                    .argument = "COMMAND",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, command),
+                                    .required = 1,
+                                    .help = "the command, in one argument; for the shell's own: \"cmd /c dir\""},
+                                   {.name = "output",
+                                    .letter = 'o',
+                                    .argument = "FILE.etl",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, output),
+                                    .fallback = "trace.etl",
+                                    .help = "where the events go"},
+                                   {.name = "flag",
+                                    .argument = "NAME",
+                                    .type = EA_OPT_STRINGS,
+                                    .offset = offsetof(options, flags),
+                                    .help = "what else the kernel logs, a flag or group by xperf's name; may be "
+                                            "repeated"},
+                                   {.name = "provider",
+                                    .argument = "NAME",
+                                    .type = EA_OPT_STRINGS,
+                                    .offset = offsetof(options, providers),
+                                    .help = "a provider by name or GUID, with all of its events; may be repeated"},
+                                   {.name = "config",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, config),
+                                    .help = "a configuration or profile, YAML, whose sessions are recorded, too"},
+                                   {.name = "alone",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, alone),
+                                    .help = "only the command itself, without what it starts"},
+                                   {.name = "name",
+                                    .argument = "NAME",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, name),
+                                    .fallback = "trace",
+                                    .help = "how the sessions are called; two recordings at a time need two names"},
+                                   {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = run,
+    .min_operands = 0,
+    .max_operands = 0,
+};

@@ -1,0 +1,67 @@
+/* A process of the trace that plays a program which runs now: its id becomes the program's, in headers and in fields,
+ * so that a recording of that program finds its events. See emulator_stream.h. */
+#include "emulator_stream.h"
+
+#include "event.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tlhelp32.h>
+#include <wchar.h>
+
+struct emul_alias {
+    uint32_t from, to; /* to 0: no such program runs */
+    ea_registry *registry;
+    ea_record record;
+    uint8_t payload[65536];
+};
+
+static uint32_t find_program(const WCHAR *name) {
+    PROCESSENTRY32W p = {.dwSize = sizeof p};
+    HANDLE all = CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0);
+    uint32_t found = 0;
+    for (BOOL more = Process32FirstW(all, &p); more && !found; more = Process32NextW(all, &p))
+        if (_wcsicmp(p.szExeFile, name) == 0)
+            found = p.th32ProcessID;
+    CloseHandle(all);
+    return found;
+}
+
+emul_alias *emul_alias_create(void) {
+    const emul_script *w = emul_what();
+    emul_alias *a = w->alias_pid ? calloc(1, sizeof *a) : NULL;
+    if (!a || ea_registry_create(&a->registry, 0, NULL)) {
+        free(a);
+        return NULL;
+    }
+    a->from = w->alias_pid;
+    a->to = find_program(w->alias_program);
+    return a;
+}
+
+void emul_alias_destroy(emul_alias *a) {
+    if (a)
+        ea_registry_destroy(a->registry);
+    free(a);
+}
+
+const ea_record *emul_alias_apply(emul_alias *a, const ea_record *r) {
+    ea_slice slices[EA_FIELDS_MAX];
+    size_t used;
+    if (!a || !a->to)
+        return r;
+    a->record = *r;
+    a->record.payload = a->payload;
+    memcpy(a->payload, r->payload, r->payload_bytes);
+    if (r->pid == a->from)
+        a->record.pid = a->to;
+    const ea_class *c = ea_registry_find(a->registry, r);
+    size_t whole = ea_class_split(c, a->payload, r->payload_bytes, slices, &used);
+    for (size_t i = 0; i < whole; i++) {
+        uint8_t semantic = c->fields[ea_class_top_field(c, i)].semantic;
+        if ((semantic == EA_SEM_PID || semantic == EA_SEM_PARENT_PID) && slices[i].len_bytes == 4 &&
+            ea_load32(slices[i].data) == a->from)
+            ea_store32(a->payload + (slices[i].data - a->payload), a->to);
+    }
+    return &a->record;
+}

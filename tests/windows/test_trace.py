@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+""""etwagent trace -c COMMAND" under Wine with the emulator of ETW, which plays a process of a real trace, and its child, under the
+command's id: the file has exactly the events that a naive reading of the trace gives them, the command's exit code is passed on, and
+neither a session nor a file is left behind: also after Ctrl-C, with a command that is not there, and when a session is refused.
+"""
+import csv
+import io
+import os
+import signal
+import shutil
+import subprocess
+import time
+
+import emulated
+import harness
+import traces
+import wine
+
+TRACE = "clr-kernel-win8-x64"
+RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
+PROGRAM = "traced.exe"
+ROOT_PID, CHILD_PID = 3508, 3676  # cmd.exe, and Test.x64.exe that it starts
+NUMBERS = ("clock", "id", "opcode", "cpu", "pid", "tid")
+PIDS, TIDS = ("ProcessId", "ParentId", "StackProcess"), ("TThreadId", "NewThreadId", "OldThreadId", "ThreadId", "StackThread")
+COLUMNS = [*NUMBERS, "provider", "provider_name", "name", *PIDS, *TIDS]
+NOBODY = 0xffffffff
+
+
+def truth(events, root, children):
+    """Which events belong, from nothing but the events as the program prints them."""
+    pids, tids, kept = {root}, set(), []
+    for e in events:
+        name = e["name"]
+        if name == "Process/Start":
+            if children and e["ParentId"] in pids:
+                pids.add(e["ProcessId"])
+            else:
+                pids.discard(e["ProcessId"])
+        if name in ("Thread/Start", "Thread/DCStart"):
+            (tids.add if e["ProcessId"] in pids else tids.discard)(e["TThreadId"])
+        about = e["pid"] in pids if e["pid"] != NOBODY else e["tid"] in tids
+        if e["provider_name"] == "Windows Kernel Trace":
+            about |= e["ProcessId"] in pids or e["StackProcess"] in pids or any(e[k] in tids for k in TIDS)
+        if about:
+            kept.append(e)
+    return kept, pids
+
+
+def key(e):
+    return e["clock"], e["provider"], e["id"], e["opcode"], e["cpu"], e["tid"]
+
+
+def read(env, paths):
+    """What the test needs of each event; ids that an event has not are None."""
+    text = env.run([env.agent, "dump", "--format", "csv", "--no-names", "--fields", ",".join(COLUMNS), *map(str, paths)]).stdout
+    events = list(csv.DictReader(io.StringIO(text)))
+    for e in events:
+        for k in (*NUMBERS, *PIDS, *TIDS):
+            e[k] = int(e[k], 0) if e[k] else None
+    return [e for e in events if e["name"] != "EventTrace/Header"]
+
+
+class Run:
+    """One "etwagent trace"."""
+
+    def __init__(self, machine, session, file, *words, linger=None, code=7):
+        self.machine, self.session, self.file = machine, session, file
+        self.gate, self.said = machine.folder / f"{file.name}.gate", machine.folder / f"{file.name}.said"
+        program = machine.folder / PROGRAM
+        shutil.copy(machine.emulctl, program)
+        command = linger or f'{wine.windows_path(program)} linger {wine.windows_path(self.gate)} {code}'
+        with open(self.said, "wb") as out:  # a pipe would stay open as long as the command runs
+            self.process = subprocess.Popen(session.command([machine.agent, "trace", "-c", command, "-o", wine.windows_path(file), *words]),
+                                            env={**session.environment, **machine.environment}, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def wait_played(self, count):
+        harness.wait_until(lambda: len(s := self.machine.sessions()) == count and all(x["over"] for x in s.values()), "the trace's end in every session", 120,
+                           lambda: f" {self.machine.sessions()} {self.process.poll()}")
+
+    def end(self, open_gate=True):
+        if open_gate:
+            self.gate.touch()
+        return self.process.wait(timeout=120), self.said.read_text(errors="replace")
+
+
+def left_behind(machine):
+    return sorted(machine.sessions()) + sorted(p.name for p in machine.folder.glob("*.tmp"))
+
+
+def whole(env, checks, session, windows, arguments):
+    with emulated.Machine(env, session, windows, "whole") as machine:
+        paths = traces.paths(TRACE, env.build)
+        machine.plays(paths, f"alias={ROOT_PID} {PROGRAM}", "items=asked")
+        file = machine.folder / "command.etl"
+        run = Run(machine, session, file, "--flag", "PROFILE", "--provider", RUNTIME, "--provider", FILES)
+        run.wait_played(2)
+        there = machine.sessions()
+        checks.equal(sorted(there), ["etwagent-trace", "etwagent-trace-providers"], "sessions, private by their names")
+        checks.equal(there["etwagent-trace-providers"]["pids"], 0, "ids that Windows filters by: none, children are wanted")
+        code, said = run.end()
+        checks.equal(code, 7, f"the command's exit code; {said}")
+        checks.equal(left_behind(machine), [], "what is left behind")
+        found = read(env, [file])
+        pid = next((e["pid"] for e in found if e["name"] == "Process/Start"), None)
+        checks.that(pid and "of 2 processes" in said, f"the command's id, and two processes: {pid} {said}")
+        wanted, pids = truth(read(env, paths), ROOT_PID, True)
+        checks.equal(pids, {ROOT_PID, CHILD_PID}, "processes by the test's own reading")
+        by_provider = lambda es, p: sorted(key(e) for e in es if e["provider"] == p)  # noqa: E731
+        for provider in (RUNTIME, FILES):
+            mine, theirs = by_provider(found, provider), by_provider(wanted, provider)
+            checks.that(theirs and mine == theirs, f"{provider}: {len(mine)} events, {len(theirs)} are right")
+        for family in ("Process/", "Thread/Start", "Thread/End", "PerfInfo/SampleProf", "Image/Load", "StackWalk/Stack"):
+            # what the sessions themselves log at their end, DCEnd, is not in the trace
+            pick = lambda es: sorted(key(e) for e in es if (e["name"] == family or family[-1] == "/" and e["name"].startswith(family)) and not e["name"].endswith(("DCEnd", "DCStart", "Rundown", "DCLoad")))  # noqa: E731, B023
+            mine, theirs = pick(found), pick(wanted)
+            checks.that(mine == theirs and (theirs or family == "Image/Load"), f"{family}: {len(mine)} events, {len(theirs)} are right; {sorted(set(mine) ^ set(theirs))[:4]}")
+        strangers = [e for e in found if e["provider"] in (RUNTIME, FILES) and e["pid"] not in (pid, CHILD_PID)]
+        checks.equal(strangers[:2], [], "others' events")
+
+
+def alone(env, checks, session, windows, arguments):
+    with emulated.Machine(env, session, windows, "alone") as machine:
+        paths = traces.paths(TRACE, env.build)
+        machine.plays(paths, f"alias={ROOT_PID} {PROGRAM}")
+        machine.config.write_text(f"sessions: [{{name: mine, providers: [{{provider: {FILES}}}], min-buffers: 8, max-buffers: 64}}]\n")
+        file = machine.folder / "alone.etl"
+        run = Run(machine, session, file, "--alone", "--name", "other", "--config", wine.windows_path(machine.config), code=0xc0000005)
+        run.wait_played(2)
+        there = machine.sessions()
+        checks.equal(there["etwagent-other-mine"]["pids"], 1, "ids that Windows filters by: the command's")
+        code, said = run.end()
+        checks.that(code == 0xc0000005 & 0xff and "of 1 processes" in said, f"the exit code of a crash, as much as this machine's processes have: {code} {said}")
+        mine = [e["id"] for e in read(env, [file]) if e["provider"] == FILES]
+        checks.equal(mine, [12] * 16, "events of the command alone")  # counted by hand
+        checks.equal(left_behind(machine), [], "what is left behind")
+
+
+def trouble(env, checks, session, windows, arguments):
+    with emulated.Machine(env, session, windows, "trouble") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "fail=StartTraceW 5 1")
+        code, said = Run(machine, session, machine.folder / "no.etl").end()
+        checks.that(code == 1 and "start session trace" in said, f"a refused session: {code} {said}")
+        checks.equal(session.processes(PROGRAM), [], "the command, which has not run and is gone")
+        machine.plays([])
+        code, said = Run(machine, session, machine.folder / "no.etl", linger="no-such-program.exe").end(False)
+        checks.that(code == 1 and "start no-such-program.exe" in said, f"no such command: {code} {said}")
+        code, said = Run(machine, session, machine.folder / "no.etl", "--flag", "NOBODY", linger="x").end(False)
+        checks.that(code == 2 and "no kernel flag 'NOBODY'" in said, f"no such flag: {code} {said}")
+        run = Run(machine, session, machine.folder / "stopped.etl")
+        harness.wait_until(lambda: len(machine.sessions()) == 1 and session.processes(PROGRAM), "the command", 60)
+        begun = time.monotonic()
+        for pid in session.processes("etwagent.exe"):
+            os.kill(pid, signal.SIGINT)
+        code, said = run.end(False)
+        checks.that(code == 130 and "goes on without being recorded" in said and time.monotonic() - begun < 30, f"Ctrl-C that the command does not heed: {code} {said}")
+        run.gate.touch()
+        checks.equal(left_behind(machine), [], "what is left behind")
+        harness.wait_until(lambda: not session.processes(PROGRAM), "the command's own end", 60)
+
+
+def test(env, checks, session, windows, arguments):
+    for part in (whole, alone, trouble):
+        if not arguments.only or arguments.only == part.__name__:
+            begun = time.monotonic()
+            part(env, checks, session, windows, arguments)
+            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    emulated.main(test, __doc__)
