@@ -1,21 +1,13 @@
-/* Who may ask: tokens, and how often. The tokens' file is read again when it changes, so that a revoked one is refused
- * from the next request on.
+/* Who may ask: tokens, and how often (rates.h), an address and a token each. The tokens' file is read again when it
+ * changes, so that a revoked one is refused from the next request on.
  * Before it: tokens.h. After it: collector/web, on every request. Thread: any. */
 #ifndef EC_ACCESS_ACCESS_H
 #define EC_ACCESS_ACCESS_H
 
+#include "rates.h"
 #include "tokens.h"
 
 typedef struct ec_access ec_access;
-
-/* Bounds, all of them for an address and for a token each; addresses of IPv6 by their first 64 bits. */
-enum {
-    EC_ACCESS_RATE = 50,        /* requests a second */
-    EC_ACCESS_BURST = 200,      /* at once, after a pause */
-    EC_ACCESS_FAILURES = 10,    /* wrong tokens from an address, then it has to wait */
-    EC_ACCESS_PENALTY_S = 60,   /* ... for so long after the last one */
-    EC_ACCESS_ADDRESSES = 8192, /* that are remembered; of four that share a place the longest silent is forgotten */
-};
 
 EA_MUST_CHECK int ec_access_open(ec_access **ret, const char *dir, ea_err *err);
 void ec_access_close(ec_access *a); /* NULL is allowed */

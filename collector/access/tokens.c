@@ -2,17 +2,13 @@
 #include "tokens.h"
 
 #include "pattern.h"
-#include "platform.h"
 #include "text.h"
 
 #include <inttypes.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECRET_BYTES = 32, ID_BYTES = 4, FIELDS = 6, FILE_MAX_BYTES = 1 << 20, LOCK_TRIES = 100 };
-static const int64_t LOCK_PAUSE_NS = 20 * INT64_C(1000000);
+enum { FIELDS = 6, FILE_MAX_BYTES = 1 << 20 };
 static const char PREFIX[] = "ect_";
 
 static const char *const SCOPES[] = {"metrics", "read", "admin"};
@@ -21,25 +17,10 @@ const char *ec_scope_name(enum ec_scope scope) {
     return SCOPES[scope - EC_SCOPE_METRICS];
 }
 
-static int is_of(const char *s, const char *more, size_t room, int may_be_empty) {
-    size_t n = strlen(s);
-    for (size_t i = 0; i < n; i++)
-        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= '0' && s[i] <= '9') ||
-              strchr(more, s[i])))
-            return 0;
-    return n < room && (n > 0 || may_be_empty);
-}
-
-static int hash_of(const char *secret, size_t len_bytes, uint8_t out[EC_TOKEN_HASH_BYTES]) {
-    unsigned int n = 0;
-    return EVP_Digest(secret, len_bytes, out, &n, EVP_sha256(), NULL) == 1 && n == EC_TOKEN_HASH_BYTES;
-}
-
 /* ---- the file ---- */
 
 static int read_line(char *line, ec_token *ret) {
     char *fields[FIELDS], *at = line;
-    size_t n = 0;
     uint64_t created = 0;
     for (int i = 0; i < FIELDS; i++) {
         fields[i] = at;
@@ -53,13 +34,11 @@ static int read_line(char *line, ec_token *ret) {
     for (int i = 0; i < 3; i++)
         if (strcmp(fields[2], SCOPES[i]) == 0)
             ret->scope = (enum ec_scope)(EC_SCOPE_METRICS + i);
-    if (!ret->scope || at || strlen(fields[0]) != 2 * ID_BYTES || !is_of(fields[0], "", sizeof ret->id, 0) ||
-        !is_of(fields[4], "._-", sizeof ret->name, 0) || !is_of(fields[5], "._-*,", sizeof ret->hosts, 1) ||
-        ea_hex_parse(fields[1], ret->hash, sizeof ret->hash, &n) || n != sizeof ret->hash ||
+    if (!ret->scope || at || !ec_secret_parse(fields[0], fields[1], &ret->secret) ||
+        !ec_is_word(fields[4], "._-", sizeof ret->name, 0) || !ec_is_word(fields[5], "._-*,", sizeof ret->hosts, 1) ||
         ea_u64_parse(fields[3], &created) || created > INT64_MAX)
         return 0;
     ret->created_s = (int64_t)created;
-    snprintf(ret->id, sizeof ret->id, "%s", fields[0]);
     snprintf(ret->name, sizeof ret->name, "%s", fields[4]);
     snprintf(ret->hosts, sizeof ret->hosts, "%s", fields[5]);
     return 1;
@@ -103,8 +82,8 @@ static int write_tokens(const char *dir, const ec_token *tokens, size_t count, e
     path_of(dir, path);
     ea_text_init(&t);
     for (size_t i = 0; i < count; i++) {
-        ea_text_printf(&t, "%s\t", tokens[i].id);
-        ea_text_hex(&t, tokens[i].hash, sizeof tokens[i].hash);
+        ea_text_printf(&t, "%s\t", tokens[i].secret.id);
+        ea_text_hex(&t, tokens[i].secret.hash, sizeof tokens[i].secret.hash);
         ea_text_printf(&t, "\t%s\t%" PRId64 "\t%s\t%s\n", ec_scope_name(tokens[i].scope), tokens[i].created_s,
                        tokens[i].name, tokens[i].hosts);
     }
@@ -118,26 +97,17 @@ static int write_tokens(const char *dir, const ec_token *tokens, size_t count, e
 static int lock(const char *dir, ea_file **ret, ea_err *err) {
     char path[1024];
     snprintf(path, sizeof path, "%s/tokens.lock", dir);
-    int rc = ea_file_open(ret, path, EA_OPEN_APPEND, err);
-    for (int i = 0; !rc; i++) {
-        rc = ea_file_try_lock(*ret, err);
-        if (rc != EA_EBUSY || i == LOCK_TRIES)
-            break;
-        rc = 0;
-        ea_sleep_ns(LOCK_PAUSE_NS);
-    }
-    return rc;
+    return ec_lock_wait(ret, path, err);
 }
 
 int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts,
-                  char ret_token[EC_TOKEN_BYTES], ea_err *err) {
-    uint8_t id[ID_BYTES], random[SECRET_BYTES];
+                  char ret_token[EC_SECRET_BYTES], ea_err *err) {
     ec_token *tokens = NULL, *bigger, made = {.scope = scope, .created_s = ea_utc_ns() / INT64_C(1000000000)};
     size_t count = 0;
     ea_file *file = NULL;
-    if (!is_of(name, "._-", sizeof made.name, 0))
+    if (!ec_is_word(name, "._-", sizeof made.name, 0))
         return ea_fail(err, EA_EUSAGE, "--name: letters, digits and . _ - are allowed, at most 63");
-    if (!is_of(hosts, "._-*,", sizeof made.hosts, 1) || (*hosts && scope != EC_SCOPE_READ))
+    if (!ec_is_word(hosts, "._-*,", sizeof made.hosts, 1) || (*hosts && scope != EC_SCOPE_READ))
         return ea_fail(err, EA_EUSAGE, "--hosts: names with * in them, separated by commas, of a token that reads");
     int rc = lock(dir, &file, err);
     if (!rc)
@@ -148,31 +118,17 @@ int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const 
     if (!rc && count >= EC_TOKENS_MAX)
         rc = ea_fail(err, EA_ELIMIT, "there are %d tokens: revoke some", EC_TOKENS_MAX);
     if (!rc)
-        rc = ea_random_bytes(id, sizeof id, err);
-    if (!rc)
-        rc = ea_random_bytes(random, sizeof random, err);
+        rc = ec_secret_make(PREFIX, &made.secret, ret_token, err);
     if (!rc) {
-        ea_text t;
-        ea_text_init(&t);
-        ea_text_hex(&t, id, sizeof id);
-        snprintf(made.id, sizeof made.id, "%s", t.data ? t.data : "");
-        ea_text_clear(&t);
-        ea_text_hex(&t, random, sizeof random);
         snprintf(made.name, sizeof made.name, "%s", name);
         snprintf(made.hosts, sizeof made.hosts, "%s", hosts);
         bigger = realloc(tokens, (count + 1) * sizeof *bigger);
-        if (t.failed || !bigger || !hash_of(t.data, t.len_bytes, made.hash))
+        if (!bigger)
             rc = ea_fail(err, EA_ENOMEM, "make a token");
         tokens = bigger ? bigger : tokens;
-        if (!rc) {
-            snprintf(ret_token, EC_TOKEN_BYTES, "%s%s_%s", PREFIX, made.id, t.data);
+        if (!rc)
             tokens[count++] = made;
-        }
-        if (t.data)
-            OPENSSL_cleanse(t.data, t.len_bytes);
-        ea_text_deinit(&t);
     }
-    OPENSSL_cleanse(random, sizeof random);
     if (!rc)
         rc = write_tokens(dir, tokens, count, err);
     free(tokens);
@@ -188,7 +144,7 @@ int ec_tokens_revoke(const char *dir, const char *which, ea_err *err) {
     if (!rc)
         rc = ec_tokens_read(dir, &tokens, &count, err);
     for (size_t i = 0; !rc && i < count; i++)
-        if (strcmp(tokens[i].id, which) != 0 && strcmp(tokens[i].name, which) != 0)
+        if (strcmp(tokens[i].secret.id, which) != 0 && strcmp(tokens[i].name, which) != 0)
             tokens[kept++] = tokens[i];
     if (!rc && kept == count)
         rc = ea_fail(err, EA_ENOTFOUND, "revoke '%s': there is no such token", which);
@@ -202,18 +158,15 @@ int ec_tokens_revoke(const char *dir, const char *which, ea_err *err) {
 /* ---- what a token is good for ---- */
 
 const ec_token *ec_tokens_find(const ec_token *tokens, size_t count, const char *text) {
-    static const size_t HEAD = sizeof PREFIX - 1;
-    static const ec_token NOBODY = {.id = ""};
+    static const ec_token NOBODY = {.scope = 0};
     const ec_token *found = &NOBODY;
-    uint8_t hash[EC_TOKEN_HASH_BYTES];
-    if (strlen(text) != EC_TOKEN_BYTES - 1 || memcmp(text, PREFIX, HEAD) != 0 || text[HEAD + 2 * ID_BYTES] != '_')
+    ec_secret given;
+    if (!ec_secret_of(PREFIX, text, &given))
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (memcmp(tokens[i].id, text + HEAD, 2 * ID_BYTES) == 0) /* the id is no secret */
+        if (strcmp(tokens[i].secret.id, given.id) == 0) /* the id is no secret */
             found = &tokens[i];
-    const char *secret = text + HEAD + 2 * ID_BYTES + 1;
-    int right = hash_of(secret, strlen(secret), hash) && CRYPTO_memcmp(hash, found->hash, sizeof hash) == 0;
-    return right && found != &NOBODY ? found : NULL;
+    return ec_secret_equal(&given, &found->secret) && found != &NOBODY ? found : NULL;
 }
 
 int ec_token_sees(const ec_token *token, const char *host) {

@@ -2,25 +2,21 @@
  *
  *     id \t SHA-256 of the secret, hex \t scope \t created, s since 1970 \t name \t hosts
  *
- * A token is "ect_" id "_" secret: 8 and 64 hex digits. The secret is 256 random bits, so that a plain hash of it is as
- * good as a slow one. hosts: names with * in them, separated by commas; empty: all. Lines that cannot be read are no
+ * A token begins with "ect_" (secrets.h). hosts: names with * in them, separated by commas; empty: all. Lines that cannot be read are no
  * tokens.
  * Before it: the commands token add, list, revoke. After it: access.h. Thread: any. */
 #ifndef EC_ACCESS_TOKENS_H
 #define EC_ACCESS_TOKENS_H
 
-#include "err.h"
+#include "secrets.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
     EC_TOKENS_MAX = 1024,
-    EC_TOKEN_ID_BYTES = 9,
     EC_TOKEN_NAME_BYTES = 64,
     EC_TOKEN_HOSTS_BYTES = 512,
-    EC_TOKEN_HASH_BYTES = 32,
-    EC_TOKEN_BYTES = 78, /* of a token's text, with its NUL */
 };
 
 /* Each may do what those before it may. */
@@ -33,10 +29,10 @@ enum ec_scope {
 const char *ec_scope_name(enum ec_scope scope);
 
 typedef struct ec_token {
-    char id[EC_TOKEN_ID_BYTES], name[EC_TOKEN_NAME_BYTES], hosts[EC_TOKEN_HOSTS_BYTES];
+    ec_secret secret;
+    char name[EC_TOKEN_NAME_BYTES], hosts[EC_TOKEN_HOSTS_BYTES];
     enum ec_scope scope;
     int64_t created_s;
-    uint8_t hash[EC_TOKEN_HASH_BYTES];
 } ec_token;
 
 /* All of them, malloc'd into *ret; none when there is no file. EA_EREFUSED when others than the owner may read it. */
@@ -44,7 +40,7 @@ EA_MUST_CHECK int ec_tokens_read(const char *dir, ec_token **ret, size_t *ret_co
 /* Makes one and keeps its hash; the token itself goes to ret_token and nowhere else. EA_EUSAGE: a name or hosts of
  * other characters than letters, digits and . _ - (hosts: and * ,), or a name that is taken. */
 EA_MUST_CHECK int ec_tokens_add(const char *dir, const char *name, enum ec_scope scope, const char *hosts,
-                                char ret_token[EC_TOKEN_BYTES], ea_err *err);
+                                char ret_token[EC_SECRET_BYTES], ea_err *err);
 /* By id or name. EA_ENOTFOUND. */
 EA_MUST_CHECK int ec_tokens_revoke(const char *dir, const char *which, ea_err *err);
 

@@ -36,7 +36,7 @@ static int finish(int rc, const ea_err *err) {
 static int add(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
-    char token[EC_TOKEN_BYTES];
+    char token[EC_SECRET_BYTES];
     (void)operand_count, (void)operands;
     int rc = ec_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope), o->hosts ? o->hosts : "",
                            token, &err);
@@ -74,9 +74,9 @@ static int list(const void *arg, int operand_count, char **operands) {
         if (o->json)
             ea_text_printf(&t,
                            "%s{\"id\": \"%s\", \"name\": \"%s\", \"scope\": \"%s\", \"hosts\": \"%s\", \"created\": \"",
-                           i ? ", " : "", k->id, k->name, ec_scope_name(k->scope), k->hosts);
+                           i ? ", " : "", k->secret.id, k->name, ec_scope_name(k->scope), k->hosts);
         else
-            ea_text_printf(&t, "%s  %-7s  %s%s%s, since ", k->id, ec_scope_name(k->scope), k->name,
+            ea_text_printf(&t, "%s  %-7s  %s%s%s, since ", k->secret.id, ec_scope_name(k->scope), k->name,
                            *k->hosts ? ", hosts " : "", k->hosts);
         ea_text_utc_ns(&t, k->created_s * INT64_C(1000000000));
         ea_text_str(&t, o->json ? "\"}" : "\n");

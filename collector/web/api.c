@@ -28,7 +28,7 @@ static int tokens(ec_call *c, ea_err *err) {
         return rc;
     ea_text_str(&c->out, "{\"items\":[");
     for (size_t i = 0; i < count; i++) {
-        ea_text_printf(&c->out, "%s{\"id\":\"%s\",\"name\":", i ? "," : "", all[i].id);
+        ea_text_printf(&c->out, "%s{\"id\":\"%s\",\"name\":", i ? "," : "", all[i].secret.id);
         ea_text_json_str(&c->out, all[i].name);
         ea_text_printf(&c->out, ",\"scope\":\"%s\",\"hosts\":", ec_scope_name(all[i].scope));
         ea_text_json_str(&c->out, all[i].hosts);

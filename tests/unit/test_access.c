@@ -16,7 +16,7 @@
 static const int64_t S_NS = INT64_C(1000000000);
 static ea_err err;
 
-static void add(const char *name, enum ec_scope scope, const char *hosts, char token[EC_TOKEN_BYTES]) {
+static void add(const char *name, enum ec_scope scope, const char *hosts, char token[EC_SECRET_BYTES]) {
     if (ec_tokens_add(scratch, name, scope, hosts, token, &err))
         fail_msg("add: %s", err.message);
 }
@@ -30,7 +30,7 @@ static int admit(ec_access *a, const char *address, const char *token, int64_t n
 /* Every character of a token counts; a right id alone is nothing. */
 static void each_character_counts(void **state) {
     (void)state;
-    char token[EC_TOKEN_BYTES], wrong[EC_TOKEN_BYTES];
+    char token[EC_SECRET_BYTES], wrong[EC_SECRET_BYTES];
     ec_token *all = NULL;
     size_t count = 0;
     add("one", EC_SCOPE_READ, "", token);
@@ -40,7 +40,7 @@ static void each_character_counts(void **state) {
     const ec_token *found = ec_tokens_find(all, count, token);
     assert_non_null(found);
     assert_string_equal(found->name, "one");
-    for (size_t i = 0; i < EC_TOKEN_BYTES - 1; i++) {
+    for (size_t i = 0; i < EC_SECRET_BYTES - 1; i++) {
         memcpy(wrong, token, sizeof wrong);
         wrong[i] = wrong[i] == 'f' ? 'e' : 'f';
         assert_null(ec_tokens_find(all, count, wrong));
@@ -76,7 +76,7 @@ static void groups_see_theirs(void **state) {
 
 static void guessing_ends(void **state) {
     (void)state;
-    char token[EC_TOKEN_BYTES];
+    char token[EC_SECRET_BYTES];
     ec_access *a = NULL;
     ec_token who;
     int64_t now = 5 * S_NS;
@@ -109,7 +109,7 @@ static void guessing_ends(void **state) {
 
 static void rates_are_bounded(void **state) {
     (void)state;
-    char token[EC_TOKEN_BYTES], other[EC_TOKEN_BYTES], address[32];
+    char token[EC_SECRET_BYTES], other[EC_SECRET_BYTES], address[32];
     ec_access *a = NULL;
     ec_token who;
     int64_t now = 9 * S_NS;
@@ -164,7 +164,7 @@ static void audit_is_bounded(void **state) {
 /* What cannot be read lets nobody in. */
 static void damaged_files_let_nobody_in(void **state) {
     (void)state;
-    char token[EC_TOKEN_BYTES];
+    char token[EC_SECRET_BYTES];
     ec_access *a = NULL;
     ec_token who, *all = NULL;
     size_t count = 7;

@@ -1,0 +1,93 @@
+/* Buckets of requests. See rates.h. */
+#include "rates.h"
+
+#include "bytes.h"
+#include "platform.h"
+
+#include <arpa/inet.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAYS = 4, HASH_BYTES = 32 };
+static const int64_t S_NS = INT64_C(1000000000);
+
+struct ec_rates {
+    uint64_t salt; /* so that nobody chooses who shares a place */
+    ec_rate addresses[EC_ACCESS_ADDRESSES];
+};
+
+int ec_rates_create(ec_rates **ret, ea_err *err) {
+    ec_rates *r = calloc(1, sizeof *r);
+    if (!r)
+        return ea_fail(err, EA_ENOMEM, "count requests");
+    int rc = ea_random_bytes(&r->salt, sizeof r->salt, err);
+    if (rc) {
+        free(r);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+void ec_rates_destroy(ec_rates *r) {
+    free(r);
+}
+
+int ec_rate_take(ec_rate *b, int64_t now_ns) {
+    if (!b->seen_ns)
+        b->left = EC_ACCESS_BURST;
+    else if (now_ns > b->seen_ns)
+        b->left += (double)(now_ns - b->seen_ns) / 1e9 * EC_ACCESS_RATE;
+    if (b->left > EC_ACCESS_BURST)
+        b->left = EC_ACCESS_BURST;
+    b->seen_ns = now_ns ? now_ns : 1;
+    if (b->left < 1)
+        return 0;
+    b->left -= 1;
+    return 1;
+}
+
+static ec_rate *rate_of(ec_rates *r, const char *address) {
+    ec_rate fresh = {.seen_ns = 0};
+    uint8_t mixed[sizeof fresh.key + sizeof r->salt], hash[HASH_BYTES], v6[16];
+    unsigned int n = 0;
+    if (inet_pton(AF_INET6, address, v6) == 1)
+        memcpy(fresh.key, v6, 8);
+    else
+        memcpy(fresh.key, address, strnlen(address, sizeof fresh.key)); /* 1.2.3.4 */
+    memcpy(mixed, fresh.key, sizeof fresh.key);
+    memcpy(mixed + sizeof fresh.key, &r->salt, sizeof r->salt);
+    if (EVP_Digest(mixed, sizeof mixed, hash, &n, EVP_sha256(), NULL) != 1)
+        memset(hash, 0, sizeof hash);
+    ec_rate *set = r->addresses + ea_load32(hash) % (EC_ACCESS_ADDRESSES / WAYS) * WAYS, *oldest = set;
+    for (ec_rate *b = set; b < set + WAYS; b++) {
+        if (b->seen_ns && memcmp(b->key, fresh.key, sizeof fresh.key) == 0)
+            return b;
+        if (b->seen_ns < oldest->seen_ns)
+            oldest = b;
+    }
+    *oldest = fresh;
+    return oldest;
+}
+
+int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
+    ec_rate *b = rate_of(r, address);
+    if (!ec_rate_take(b, now_ns))
+        return ea_fail(err, EA_ELIMIT, "too many requests from this address");
+    if (b->failures && now_ns - b->failed_ns > EC_ACCESS_PENALTY_S * S_NS)
+        b->failures = 0;
+    if (b->failures >= EC_ACCESS_FAILURES)
+        return ea_fail(err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
+    *ret = b;
+    return 0;
+}
+
+void ec_rate_failed(ec_rate *b, int64_t now_ns) {
+    b->failures++;
+    b->failed_ns = now_ns;
+}
+
+void ec_rate_worked(ec_rate *b) {
+    b->failures = 0;
+}

@@ -1,0 +1,43 @@
+/* How often somebody may ask: a bucket for each address, that requests empty and time fills, and that is closed for a
+ * while behind too many wrong tokens.
+ * Before it: nothing. After it: access.h, collector/enroll. Thread: its owner's. */
+#ifndef EC_ACCESS_RATES_H
+#define EC_ACCESS_RATES_H
+
+#include "err.h"
+
+#include <stdint.h>
+
+/* Addresses of IPv6 count by their first 64 bits. */
+enum {
+    EC_ACCESS_RATE = 50,        /* requests a second */
+    EC_ACCESS_BURST = 200,      /* at once, after a pause */
+    EC_ACCESS_FAILURES = 10,    /* wrong tokens from an address, then it has to wait */
+    EC_ACCESS_PENALTY_S = 60,   /* ... for so long after the last one */
+    EC_ACCESS_ADDRESSES = 8192, /* that are remembered; of four that share a place the longest silent is forgotten */
+};
+
+/* A bucket that fills by EC_ACCESS_RATE a second up to EC_ACCESS_BURST. Zero: never seen. */
+typedef struct ec_rate {
+    uint8_t key[16];
+    int64_t seen_ns;
+    double left;
+    unsigned failures;
+    int64_t failed_ns;
+} ec_rate;
+
+typedef struct ec_rates ec_rates;
+
+EA_MUST_CHECK int ec_rates_create(ec_rates **ret, ea_err *err);
+void ec_rates_destroy(ec_rates *r); /* NULL is allowed */
+
+/* Takes one request out of a bucket: 0 when it is empty. now_ns: monotonic. */
+int ec_rate_take(ec_rate *b, int64_t now_ns);
+/* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests, or too many
+ * wrong tokens. */
+EA_MUST_CHECK int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err);
+/* Notes how that request ended. */
+void ec_rate_failed(ec_rate *b, int64_t now_ns);
+void ec_rate_worked(ec_rate *b);
+
+#endif
