@@ -3,6 +3,7 @@
  * starts all others. */
 #include "commands.h"
 #include "config.h"
+#include "enroll.h"
 #include "history.h"
 #include "ingest.h"
 #include "log.h"
@@ -16,7 +17,8 @@
 #include <string.h>
 
 typedef struct options {
-    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key;
+    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key, *enroll,
+        *ca_dir;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t retain_bytes, cpu_percent;
@@ -43,6 +45,8 @@ static const ea_table TABLE = {.rows = OPTIONS, .size = sizeof(options)};
 static int check(const options *o, ea_err *err) {
     if ((o->web_cert != NULL) != (o->web_key != NULL))
         return ea_fail(err, EA_EUSAGE, "--web-cert and --web-key: both or none");
+    if (o->enroll && !o->ca_dir)
+        return ea_fail(err, EA_EUSAGE, "--enroll: needs --ca-dir");
     if (o->max_waiting < o->max_body)
         return ea_fail(err, EA_EUSAGE, "--max-waiting: at least --max-body");
     return 0;
@@ -191,13 +195,51 @@ static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_l
     return rc;
 }
 
+/* ---- enrolment ---- */
+
+typedef struct enroll_parts {
+    ec_enroll *enroll;
+    struct ec_tls *tls;
+    ec_audit *audit; /* NULL: the dashboard's is used */
+} enroll_parts;
+
+static void stop_enroll(enroll_parts *e) {
+    ec_enroll_stop(e->enroll);
+    ec_audit_close(e->audit);
+    ec_tls_destroy(e->tls);
+}
+
+/* audit: the dashboard's, NULL: it has none. */
+static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_counters *counters, ec_log *log,
+                        ea_err *err) {
+    ec_tls_options to = {.cert_path = o->cert,
+                         .key_path = o->key,
+                         .ca_path = o->ca,
+                         .client_optional = 1,
+                         .crl_path = o->crl,
+                         .log = log};
+    int rc = ec_tls_create(&e->tls, &to, err);
+    if (!rc && !audit)
+        rc = ec_audit_open(&e->audit, o->store, 0, err);
+    ec_enroll_options eo = {
+        .listen = o->enroll, .ca_dir = o->ca_dir, .tls = e->tls, .audit = audit ? audit : e->audit, .counters = counters, .log = log};
+    if (!rc)
+        rc = ec_enroll_start(&e->enroll, &eo, err);
+    if (!rc)
+        printf("enrolment on https://%.*s:%u\n", (int)(strrchr(o->enroll, ':') - o->enroll), o->enroll,
+               ec_enroll_port(e->enroll));
+    return rc;
+}
+
 /* Certificates that were replaced, for connections from now on. */
-static void renew_certificates(ec_ingest *ingest, const web_parts *w, ec_log *log) {
+static void renew_certificates(ec_ingest *ingest, const web_parts *w, const enroll_parts *e, ec_log *log) {
     ea_err err = {0};
     if (ec_ingest_renew(ingest, &err))
         ec_log_line(log, "the certificate for agents stays as it was: %s", err.message);
     if (w->tls && ec_tls_renew(w->tls, &err))
         ec_log_line(log, "the dashboard's certificate stays as it was: %s", err.message);
+    if (e->tls && ec_tls_renew(e->tls, &err))
+        ec_log_line(log, "the certificate for enrolments stays as it was: %s", err.message);
 }
 
 static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
@@ -206,6 +248,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_history_worker *history = NULL;
     ec_watch *watch = NULL;
     web_parts web = {.web = NULL};
+    enroll_parts enroll = {.enroll = NULL};
     reload reloading;
     ec_store_options so = {
         .writable = 1, .segment_bytes = o->segment_bytes, .trusts_checksums = o->verify != 0, .counters = counters};
@@ -262,6 +305,8 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
         rc = start_web(&web, o, counters, log, err);
+    if (!rc && o->enroll)
+        rc = start_enroll(&enroll, o, web.audit, counters, log, err);
     if (!rc)
         rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
@@ -270,10 +315,11 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
         if (atomic_exchange(&reload_asked, 0)) {
             reload_now(&reloading, ingest);
-            renew_certificates(ingest, &web, log);
+            renew_certificates(ingest, &web, &enroll, log);
         }
     }
     ec_ingest_stop(ingest);
+    stop_enroll(&enroll);
     stop_web(&web);
     ec_watch_stop(watch);
     ec_history_stop(history);
@@ -367,6 +413,18 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, web_key),
      .help = "its private key (PEM)"},
+    {.name = "enroll",
+     .argument = "HOST:PORT",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, enroll),
+     .help =
+         "give certificates to agents here: new ones to who has a token (see ca token), the next one to who has one; "
+         "what is given goes to DIR/audit.jsonl; port 0 takes any free one"},
+    {.name = "ca-dir",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, ca_dir),
+     .help = "there: the folder of the CA (see ca init), with its key; it is written to"},
     {.name = "threads",
      .argument = "N",
      .type = EA_OPT_U64,

@@ -32,5 +32,8 @@ extern const ea_command ec_cmd_ca_init;
 extern const ea_command ec_cmd_ca_issue;
 extern const ea_command ec_cmd_ca_revoke;
 extern const ea_command ec_cmd_ca_list;
+extern const ea_command ec_cmd_ca_token;
+extern const ea_command ec_cmd_ca_tokens;
+extern const ea_command ec_cmd_ca_revoke_token;
 
 #endif

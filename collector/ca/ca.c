@@ -1,6 +1,8 @@
 /* The certificate authority. See ca.h. Certificates follow RFC 5280. */
 #include "ca.h"
 #include "clock.h"
+#include "grants.h"
+#include "pattern.h"
 #include "platform.h"
 #include "text.h"
 
@@ -15,6 +17,7 @@
 
 enum { SERIAL_BYTES = 16, FILE_MAX = 16 << 20, DAYS_MAX = 36500, SAN_TEXT_MAX = 255 };
 static const int64_t SECOND_NS = 1000000000, DAY_S = 86400, SKEW_S = 300; /* clocks of a fleet differ a little */
+static const int64_t SKEW_PARTS = 12; /* ... and no more than this part of a short life */
 
 /* What OpenSSL put on its queue, as an error of ours. */
 static int crypto_failed(ea_err *err, const char *what) {
@@ -60,8 +63,8 @@ static void close_folder(folder *f) {
 
 static int lock_folder(folder *f, ea_err *err) {
     char *path = join(f->dir, "lock", "");
-    int rc = path ? ea_file_open(&f->lock, path, EA_OPEN_APPEND, err) : ea_fail(err, EA_ENOMEM, "lock %s", f->dir);
-    if (!rc && (rc = ea_file_try_lock(f->lock, err)) == EA_EBUSY)
+    int rc = path ? ec_lock_wait(&f->lock, path, err) : ea_fail(err, EA_ENOMEM, "lock %s", f->dir);
+    if (rc == EA_EBUSY)
         rc = ea_fail(err, EA_EBUSY, "the CA in %s is being changed by another process", f->dir);
     free(path);
     return rc;
@@ -232,9 +235,13 @@ static int add_extension(X509 *cert, X509 *issuer, int nid, const char *value) {
     return good;
 }
 
-static int set_times(X509 *cert, uint64_t days) {
-    return X509_gmtime_adj(X509_getm_notBefore(cert), -(long)SKEW_S) != NULL &&
-           X509_time_adj_ex(X509_getm_notAfter(cert), (int)days, 0, NULL) != NULL;
+static int64_t skew_of(int64_t life_s) {
+    return life_s / SKEW_PARTS < SKEW_S ? life_s / SKEW_PARTS : SKEW_S;
+}
+
+static int set_times(X509 *cert, int64_t life_s) {
+    return X509_gmtime_adj(X509_getm_notBefore(cert), -(long)skew_of(life_s)) != NULL &&
+           X509_time_adj_ex(X509_getm_notAfter(cert), (int)(life_s / DAY_S), (long)(life_s % DAY_S), NULL) != NULL;
 }
 
 /* 16 random bytes, positive and not zero; ret_hex as in issued.tsv. */
@@ -367,7 +374,7 @@ int ec_ca_init(const char *dir, const char *name, uint64_t days, ea_err *err) {
         rc = set_serial(f.cert, serial, err);
     if (!rc) {
         X509 *c = f.cert;
-        int good = X509_set_version(c, X509_VERSION_3) == 1 && set_times(c, days) &&
+        int good = X509_set_version(c, X509_VERSION_3) == 1 && set_times(c, (int64_t)days * DAY_S) &&
                    set_name(X509_get_subject_name(c), name) && X509_set_issuer_name(c, X509_get_subject_name(c)) == 1 &&
                    X509_set_pubkey(c, f.key) == 1 &&
                    add_extension(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
@@ -393,11 +400,12 @@ int ec_ca_init(const char *dir, const char *name, uint64_t days, ea_err *err) {
     return rc;
 }
 
-static int make_cert(const folder *f, const ec_ca_request *r, EVP_PKEY *key, X509 *c, ec_ca_row *row, ea_err *err) {
+static int make_cert(const folder *f, const ec_ca_request *r, int64_t life_s, EVP_PKEY *key, X509 *c, ec_ca_row *row,
+                     ea_err *err) {
     int rc = set_serial(c, row->serial, err);
     if (rc)
         return rc;
-    int good = X509_set_version(c, X509_VERSION_3) == 1 && set_times(c, r->days) &&
+    int good = X509_set_version(c, X509_VERSION_3) == 1 && set_times(c, life_s) &&
                set_name(X509_get_subject_name(c), r->name) &&
                X509_set_issuer_name(c, X509_get_subject_name(f->cert)) == 1 && X509_set_pubkey(c, key) == 1;
     /* no longer than the CA itself */
@@ -455,7 +463,8 @@ static int make_issue(folder *f, const ec_ca_request *r, issue *i, char *ret_ser
                        i->key_path, i->cert_path);
     i->key = EVP_EC_gen("P-256");
     i->cert = X509_new();
-    rc = i->key && i->cert ? make_cert(f, r, i->key, i->cert, &row, err) : crypto_failed(err, "make a key");
+    rc = i->key && i->cert ? make_cert(f, r, (int64_t)r->days * DAY_S, i->key, i->cert, &row, err)
+                           : crypto_failed(err, "make a key");
     if (!rc)
         rc = add_row(f, &row, err);
     if (!rc && ret_serial)
@@ -528,6 +537,304 @@ int ec_ca_revoke(const char *dir, const char *name_or_serial, size_t *ret_count,
         rc = ea_fail(err, EA_EEXIST, "revoke '%s': it is revoked already", name_or_serial);
     if (!rc)
         *ret_count = changed;
+    close_folder(&f);
+    return rc;
+}
+
+/* ---- enrolment ---- */
+
+/* What somebody asks for. */
+typedef struct wish {
+    X509_REQ *csr;
+    EVP_PKEY *key; /* the request's, borrowed */
+    uint8_t key_hash[EC_GRANT_KEY_BYTES];
+    char name[EC_CA_NAME_MAX + 1]; /* its common name; "": none that could be an agent's */
+} wish;
+
+static int hash_key(EVP_PKEY *key, uint8_t out[EC_GRANT_KEY_BYTES]) {
+    unsigned char *der = NULL;
+    unsigned int n = 0;
+    int len = i2d_PUBKEY(key, &der);
+    int good = len > 0 && EVP_Digest(der, (size_t)len, out, &n, EVP_sha256(), NULL) == 1 && n == EC_GRANT_KEY_BYTES;
+    OPENSSL_free(der);
+    return good;
+}
+
+/* Small keys of two curves: what it takes to look at one is bounded. */
+static int key_is_good(EVP_PKEY *key) {
+    char group[32];
+    size_t n = 0;
+    return key && EVP_PKEY_is_a(key, "EC") && EVP_PKEY_get_group_name(key, group, sizeof group, &n) == 1 &&
+           (strcmp(group, "prime256v1") == 0 || strcmp(group, "secp384r1") == 0);
+}
+
+static void read_name(const X509_REQ *csr, char out[EC_CA_NAME_MAX + 1]) {
+    const X509_NAME *subject = X509_REQ_get_subject_name(csr);
+    int at = subject ? X509_NAME_get_index_by_NID(subject, NID_commonName, -1) : -1;
+    const ASN1_STRING *text = at >= 0 ? X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)) : NULL;
+    int n = text ? ASN1_STRING_length(text) : 0;
+    out[0] = 0;
+    if (n < 1 || n > EC_CA_NAME_MAX)
+        return;
+    memcpy(out, ASN1_STRING_get0_data(text), (size_t)n);
+    out[n] = 0;
+    if (strlen(out) != (size_t)n || !name_is_good(out))
+        out[0] = 0;
+}
+
+static int read_wish(const char *pem, size_t len_bytes, wish *ret, ea_err *err) {
+    BIO *bio = len_bytes <= EC_CA_CSR_MAX ? BIO_new_mem_buf(pem, (int)len_bytes) : NULL;
+    ret->csr = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
+    ret->key = ret->csr ? X509_REQ_get0_pubkey(ret->csr) : NULL;
+    BIO_free(bio);
+    int rc = 0;
+    if (!ret->csr)
+        rc = ea_fail(err, EA_EINVAL, "the request is no PKCS#10 request, PEM, of at most %d bytes", EC_CA_CSR_MAX);
+    else if (!key_is_good(ret->key) || !hash_key(ret->key, ret->key_hash))
+        rc = ea_fail(err, EA_EINVAL, "the request's key is none of EC P-256 or P-384");
+    else if (X509_REQ_verify(ret->csr, ret->key) != 1)
+        rc = ea_fail(err, EA_EINVAL, "the request is not signed with its own key");
+    if (!rc)
+        read_name(ret->csr, ret->name);
+    ERR_clear_error();
+    return rc;
+}
+
+/* The file of what a name got last. */
+static char *enrolled_path(const folder *f, const char *name) {
+    char *dir = join(f->dir, "enrolled", ""), *path = dir ? join(dir, name, ".crt") : NULL;
+    free(dir);
+    return path;
+}
+
+static const ec_ca_row *row_of(const folder *f, const char *serial) {
+    for (size_t i = 0; i < f->row_count; i++)
+        if (strcmp(f->rows[i].serial, serial) == 0)
+            return &f->rows[i];
+    return NULL;
+}
+
+/* The certificate that this key got already, when it is valid: the caller frees it. */
+static X509 *got_before(const folder *f, const char *name, const wish *w, char ret_serial[EC_CA_SERIAL_HEX + 1]) {
+    char *path = enrolled_path(f, name), *pem = NULL;
+    size_t len_bytes = 0;
+    uint8_t hash[EC_GRANT_KEY_BYTES];
+    if (!path || !ea_path_exists(path) || ea_path_read_all(path, 1 << 16, &pem, &len_bytes, NULL)) {
+        free(path);
+        return NULL;
+    }
+    BIO *bio = BIO_new_mem_buf(pem, (int)len_bytes);
+    X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+    BIGNUM *n = cert ? ASN1_INTEGER_to_BN(X509_get0_serialNumber(cert), NULL) : NULL;
+    uint8_t serial[SERIAL_BYTES];
+    int good = n && BN_bn2binpad(n, serial, sizeof serial) == (int)sizeof serial &&
+               hash_key(X509_get0_pubkey(cert), hash) && memcmp(hash, w->key_hash, sizeof hash) == 0 &&
+               X509_cmp_current_time(X509_get0_notAfter(cert)) > 0;
+    for (size_t i = 0; good && i < sizeof serial; i++)
+        snprintf(ret_serial + 2 * i, 3, "%02x", serial[i]);
+    const ec_ca_row *row = good ? row_of(f, ret_serial) : NULL;
+    if (!row || row->revoked_utc_ns) { /* without a row it never left */
+        X509_free(cert);
+        cert = NULL;
+    }
+    BN_free(n);
+    BIO_free(bio);
+    free(pem);
+    free(path);
+    ERR_clear_error();
+    return cert;
+}
+
+/* 1 when a certificate of this name is valid: two machines under one name would be told apart by nobody. */
+static int is_taken(const folder *f, const char *name) {
+    int64_t now = ea_utc_ns();
+    for (size_t i = 0; i < f->row_count; i++)
+        if (strcmp(f->rows[i].name, name) == 0 && !f->rows[i].revoked_utc_ns && f->rows[i].not_after_utc_ns > now)
+            return 1;
+    return 0;
+}
+
+static int put_pem(const folder *f, X509 *cert, ec_ca_enrolled *ret, ea_err *err) {
+    BIO *bio = BIO_new(BIO_s_mem());
+    char *data = NULL;
+    long n = bio && PEM_write_bio_X509(bio, cert) == 1 && PEM_write_bio_X509(bio, f->cert) == 1
+                 ? BIO_get_mem_data(bio, &data)
+                 : 0;
+    ret->pem = n > 0 ? malloc((size_t)n + 1) : NULL;
+    int rc = ret->pem ? 0 : crypto_failed(err, "answer with a certificate");
+    if (!rc) {
+        memcpy(ret->pem, data, (size_t)n);
+        ret->pem[n] = 0;
+        ret->pem_bytes = (size_t)n;
+    }
+    BIO_free(bio);
+    return rc;
+}
+
+/* Notes the certificate, and keeps it for those who ask again. */
+static int keep(folder *f, X509 *cert, const ec_ca_row *row, ea_err *err) {
+    char *path = enrolled_path(f, row->name);
+    int rc = path ? ea_path_make_parent(path, err) : ea_fail(err, EA_ENOMEM, "enroll %s", row->name);
+    if (!rc)
+        rc = write_cert(cert, path, err);
+    if (!rc)
+        rc = add_row(f, row, err);
+    if (!rc)
+        rc = save_rows(f, err);
+    free(path);
+    return rc;
+}
+
+/* Signs the wish for a name. before is asked with the certificate made and before it is kept anywhere. */
+static int sign_wish(folder *f, const wish *w, const char *name, int64_t life_s,
+                     int (*before)(void *arg, const X509 *cert, ea_err *err), void *arg, ec_ca_enrolled *ret,
+                     ea_err *err) {
+    ec_ca_row row = {0};
+    X509 *cert = X509_new();
+    ec_ca_request r = {.name = name};
+    int rc = cert ? make_cert(f, &r, life_s, w->key, cert, &row, err) : ea_fail(err, EA_ENOMEM, "enroll %s", name);
+    if (!rc)
+        rc = before(arg, cert, err);
+    if (!rc)
+        rc = keep(f, cert, &row, err);
+    if (!rc)
+        rc = put_pem(f, cert, ret, err);
+    if (!rc)
+        memcpy(ret->serial, row.serial, sizeof row.serial);
+    X509_free(cert);
+    return rc;
+}
+
+/* The name that the token gives to who asks for this. */
+static int choose_name(const ec_grant *g, const wish *w, char out[EC_CA_NAME_MAX + 1], ea_err *err) {
+    const char *name = ec_grant_fixed_name(g);
+    if (!name && !w->name[0])
+        return ea_fail(err, EA_EINVAL,
+                       "the request names nobody: expected a common name of letters, digits, . _ -, and this token is "
+                       "for %s",
+                       g->names);
+    if (!name && !ea_name_in(g->names, w->name))
+        return ea_fail(err, EA_EREFUSED, "the token is for the names %s, not for %s", g->names, w->name);
+    if (!name)
+        name = w->name;
+    if (!name_is_good(name))
+        return ea_fail(err, EA_EREFUSED, "the token's name %s cannot be a certificate's", name);
+    memcpy(out, name, strlen(name) + 1);
+    return 0;
+}
+
+typedef struct taking {
+    const char *dir;
+    ec_grant *grants, *grant;
+    size_t count;
+    const wish *w;
+} taking;
+
+/* Takes a use, unless the last one was for this key and came to nothing. */
+static int take_use(void *arg, const X509 *cert, ea_err *err) {
+    taking *t = arg;
+    ec_grant *g = t->grant;
+    (void)cert;
+    if (g->has_key && memcmp(g->key, t->w->key_hash, sizeof g->key) == 0)
+        return 0;
+    g->uses_left--;
+    g->has_key = 1;
+    memcpy(g->key, t->w->key_hash, sizeof g->key);
+    return ec_grants_write(t->dir, t->grants, t->count, err);
+}
+
+static int enroll_with(folder *f, taking *t, ec_ca_enrolled *ret, ea_err *err) {
+    ec_grant *g = t->grant;
+    const wish *w = t->w;
+    int rc = choose_name(g, w, ret->name, err);
+    if (rc)
+        return rc;
+    X509 *before = got_before(f, ret->name, w, ret->serial);
+    if (before) {
+        rc = put_pem(f, before, ret, err);
+        X509_free(before);
+        return rc;
+    }
+    if (is_taken(f, ret->name))
+        return ea_fail(
+            err, EA_EEXIST,
+            "a certificate of %s is valid already: 'etwcollector ca revoke %s' makes room for another machine "
+            "of this name",
+            ret->name, ret->name);
+    int interrupted = g->has_key && memcmp(g->key, w->key_hash, sizeof g->key) == 0;
+    if (!g->uses_left && !interrupted)
+        return ea_fail(err, EA_EREFUSED, "the token is used up");
+    return sign_wish(f, w, ret->name, g->life_s, take_use, t, ret, err);
+}
+
+int ec_ca_enroll(const char *dir, const char *token, const char *csr, size_t len_bytes, ec_ca_enrolled *ret,
+                 ea_err *err) {
+    folder f = {.dir = dir};
+    wish w = {.csr = NULL};
+    taking t = {.dir = dir, .w = &w};
+    ea_file *lock = NULL;
+    *ret = (ec_ca_enrolled){.pem = NULL};
+    int rc = ec_grants_lock(dir, &lock, err);
+    if (!rc)
+        rc = ec_grants_read(dir, &t.grants, &t.count, err);
+    if (rc == EA_EREFUSED) /* the file's mode: not the fault of who asks */
+        rc = EA_EIO;
+    if (!rc && !(t.grant = ec_grants_find(t.grants, t.count, token)))
+        rc = ea_fail(err, EA_EREFUSED, "the token is wrong, or was revoked, or expired long ago");
+    if (!rc) {
+        memcpy(ret->token, t.grant->secret.id, sizeof ret->token);
+        if (t.grant->expires_s <= ea_utc_ns() / SECOND_NS)
+            rc = ea_fail(err, EA_EREFUSED, "the token has expired");
+    }
+    if (!rc) /* nobody without a token has a request read */
+        rc = read_wish(csr, len_bytes, &w, err);
+    if (!rc)
+        rc = open_folder(&f, dir, err);
+    if (!rc)
+        rc = enroll_with(&f, &t, ret, err);
+    X509_REQ_free(w.csr);
+    free(t.grants);
+    close_folder(&f);
+    ea_file_close(lock);
+    return rc;
+}
+
+/* A renewal that gives no more time is none. */
+static int outlives(void *arg, const X509 *cert, ea_err *err) {
+    const ec_ca_holder *holder = arg;
+    time_t end = (time_t)holder->not_after_s;
+    return X509_cmp_time(X509_get0_notAfter(cert), &end) > 0
+               ? 0
+               : ea_fail(err, EA_EREFUSED, "the CA itself ends with the certificate: it gives no longer one");
+}
+
+int ec_ca_renew(const char *dir, const ec_ca_holder *holder, const char *csr, size_t len_bytes, ec_ca_enrolled *ret,
+                ea_err *err) {
+    folder f = {.dir = dir};
+    wish w = {.csr = NULL};
+    ec_ca_holder now = *holder;
+    int64_t whole_s = holder->not_after_s - holder->not_before_s, now_s = ea_utc_ns() / SECOND_NS;
+    /* what set_times made of a life, the other way round */
+    int64_t life_s = whole_s - SKEW_S >= SKEW_S * SKEW_PARTS ? whole_s - SKEW_S : whole_s - whole_s / (SKEW_PARTS + 1);
+    *ret = (ec_ca_enrolled){.pem = NULL};
+    snprintf(ret->name, sizeof ret->name, "%s", holder->name);
+    int rc = read_wish(csr, len_bytes, &w, err);
+    if (!rc)
+        rc = open_folder(&f, dir, err);
+    const ec_ca_row *row = rc ? NULL : row_of(&f, holder->serial);
+    if (row && row->revoked_utc_ns)
+        rc = ea_fail(err, EA_EREFUSED, "the certificate is revoked");
+    X509 *before = rc ? NULL : got_before(&f, ret->name, &w, ret->serial);
+    if (before)
+        rc = put_pem(&f, before, ret, err);
+    else if (!rc && holder->not_after_s - now_s > whole_s / 2)
+        rc = ea_fail(err, EA_ELIMIT, "more than half of the certificate's life is left: it is renewed later");
+    else if (!rc && life_s <= 0)
+        rc = ea_fail(err, EA_EINVAL, "the certificate has no life");
+    else if (!rc)
+        rc = sign_wish(&f, &w, ret->name, life_s, outlives, &now, ret, err);
+    X509_free(before);
+    X509_REQ_free(w.csr);
     close_folder(&f);
     return rc;
 }

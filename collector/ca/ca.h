@@ -6,13 +6,15 @@
  *   ca.crl      the revocation list; valid as long as the CA, replaced when something is revoked
  *   issued.tsv  one line a certificate: serial (hex), role, not after (UTC), revoked at (UTC) or -, name
  *   NAME.crt, NAME.key   what was issued, unless another folder was named
+ *   enroll-tokens        who may have a certificate without a key that was made here (grants.h)
+ *   enrolled/NAME.crt    what they got last
  *
- * Before it: collector/app (the `ca` commands). After it: TLS on both sides reads the files.
- * Thread: any; a lock in the folder lets one process at a time change it (EA_EBUSY). */
+ * Before it: collector/app (the `ca` commands), collector/enroll. After it: TLS on both sides reads the files.
+ * Thread: any; a lock in the folder lets one process at a time change it (others wait two seconds: EA_EBUSY). */
 #ifndef EC_CA_CA_H
 #define EC_CA_CA_H
 
-#include "err.h"
+#include "secrets.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,6 +43,35 @@ EA_MUST_CHECK int ec_ca_issue(const char *dir, const ec_ca_request *requests, si
 /* Revokes by serial number, or all certificates of a name that are not revoked yet. *ret_count: how many.
  * EA_ENOTFOUND when there is none, EA_EEXIST when all are revoked already. */
 EA_MUST_CHECK int ec_ca_revoke(const char *dir, const char *name_or_serial, size_t *ret_count, ea_err *err);
+
+enum { EC_CA_CSR_MAX = 8 << 10 }; /* bytes of a request for a certificate, PEM */
+
+typedef struct ec_ca_enrolled {
+    char name[EC_CA_NAME_MAX + 1], serial[EC_CA_SERIAL_HEX + 1];
+    char token[EC_SECRET_ID_BYTES]; /* its id; "" at a renewal */
+    char *pem;                      /* the certificate and the CA's; the caller frees it */
+    size_t pem_bytes;
+} ec_ca_enrolled;
+
+/* Signs the key of a PKCS#10 request (EC P-256 or P-384) for whoever has an enrolment token. The name is the token's;
+ * where that allows several, the request's common name is one of them. A use of the token is taken durably before this
+ * returns. The same request with the same key again gets the same certificate and takes no use, so that an answer may
+ * get lost.
+ * ret->token is set as soon as the token is known to be right, also on failure.
+ * EA_EREFUSED: the token is wrong, revoked, expired, used up, or not good for this name; EA_EEXIST: another
+ * certificate of this name is valid; EA_EINVAL: the request cannot be read, or its key is none that is taken. */
+EA_MUST_CHECK int ec_ca_enroll(const char *dir, const char *token, const char *csr, size_t len_bytes,
+                               ec_ca_enrolled *ret, ea_err *err);
+
+/* The certificate that somebody has who asks for the next one. */
+typedef struct ec_ca_holder {
+    char name[EC_CA_NAME_MAX + 1], serial[EC_CA_SERIAL_HEX + 1];
+    int64_t not_before_s, not_after_s; /* since 1970 */
+} ec_ca_holder;
+/* Signs another key for the name of a certificate that was checked, for as long as that one was given. EA_ELIMIT: more
+ * than half of its life is left; EA_EREFUSED: it is revoked, or the CA itself ends with it; EA_EINVAL as above. */
+EA_MUST_CHECK int ec_ca_renew(const char *dir, const ec_ca_holder *holder, const char *csr, size_t len_bytes,
+                              ec_ca_enrolled *ret, ea_err *err);
 
 typedef struct ec_ca_row {
     char serial[EC_CA_SERIAL_HEX + 1]; /* hex, lower case */

@@ -368,7 +368,8 @@ static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
     if (rc)
         return rc;
     if (o->ca_path)
-        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
+        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | (o->client_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT),
+                           on_verify);
     SSL_CTX_set_verify_depth(ctx, 4);
     SSL_CTX_set_max_cert_list(ctx, MAX_CERT_CHAIN_BYTES);
     /* Never read-ahead: libevent then misses what OpenSSL has buffered, and uploads stall. RELEASE_BUFFERS: an idle

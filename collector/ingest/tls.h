@@ -1,6 +1,6 @@
 /* The TLS side of ingest: TLS 1.3 only, a client certificate of our CA required, revocation, ticket keys that outlive
  * the process. Without a CA it is the TLS side of collector/web, whose clients have tokens.
- * Before it: server.c, collector/web. After it: OpenSSL. Thread: any, after ec_tls_create. */
+ * Before it: server.c, collector/web, collector/enroll. After it: OpenSSL. Thread: any, after ec_tls_create. */
 #ifndef EC_INGEST_TLS_H
 #define EC_INGEST_TLS_H
 
@@ -13,6 +13,7 @@ typedef struct ec_tls ec_tls;
 typedef struct ec_tls_options {
     const char *cert_path, *key_path; /* the collector's own, PEM; cert_path may hold the chain */
     const char *ca_path;              /* who may sign clients, PEM; NULL: clients need no certificate */
+    int client_optional;              /* with ca_path: who has no certificate may come, too (ec_tls_identify tells) */
     const char *crl_path;             /* PEM, one or more; NULL: none */
     const char *ticket_path;          /* keys for session tickets, made when missing, private; NULL: kept in memory */
     struct ec_log *log;               /* borrowed; may be NULL */

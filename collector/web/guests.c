@@ -3,6 +3,10 @@
  * session is looked at in the loop's next round. */
 #include "guests.h"
 
+#include "tls.h"
+
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -26,6 +30,7 @@ struct ec_guests {
     int index; /* of a session's guest */
     struct event_base *events;
     ea_counters *counters;
+    enum ea_counter refused;
 };
 
 static void on_free(void *parent, void *p, CRYPTO_EX_DATA *data, int index, long number, void *arg) {
@@ -44,12 +49,14 @@ static void on_free(void *parent, void *p, CRYPTO_EX_DATA *data, int index, long
     free(one);
 }
 
-int ec_guests_create(ec_guests **ret, struct event_base *events, ea_counters *counters, ea_err *err) {
+int ec_guests_create(ec_guests **ret, struct event_base *events, ea_counters *counters, enum ea_counter refused,
+                     ea_err *err) {
     ec_guests *g = calloc(1, sizeof *g);
     if (!g)
         return ea_fail(err, EA_ENOMEM, "count connections");
     g->events = events;
     g->counters = counters;
+    g->refused = refused;
     g->index = SSL_get_ex_new_index(0, NULL, NULL, NULL, on_free);
     if (g->index < 0) {
         free(g);
@@ -94,7 +101,7 @@ static void on_soon(evutil_socket_t none, short what, void *arg) {
             same += memcmp(other->address, one->address, ADDRESS_BYTES) == 0;
     }
     if (same >= EC_GUESTS_OF_ADDRESS || g->count >= EC_GUESTS_MAX) {
-        ea_count(g->counters, EA_COUNT_web_refused, 1);
+        ea_count(g->counters, g->refused, 1);
         (void)shutdown(SSL_get_fd(one->ssl), SHUT_RDWR); /* libevent frees it then */
         return;
     }
@@ -107,7 +114,7 @@ static void on_soon(evutil_socket_t none, short what, void *arg) {
     g->count++;
 }
 
-int ec_guests_watch(ec_guests *g, SSL *ssl) {
+static int watch(ec_guests *g, SSL *ssl) {
     static const struct timeval AT_ONCE = {.tv_sec = 0};
     guest *one = calloc(1, sizeof *one);
     if (!one || SSL_set_ex_data(ssl, g->index, one) != 1) {
@@ -118,4 +125,20 @@ int ec_guests_watch(ec_guests *g, SSL *ssl) {
     one->ssl = ssl;
     one->soon = event_new(g->events, -1, 0, on_soon, one);
     return one->soon && event_add(one->soon, &AT_ONCE) == 0 ? 0 : EA_ENOMEM;
+}
+
+struct bufferevent *ec_guests_accept(ec_guests *g, struct ec_tls *tls) {
+    SSL *ssl = ec_tls_session(tls);
+    if (ssl && watch(g, ssl)) {
+        SSL_free(ssl);
+        ssl = NULL;
+    }
+    struct bufferevent *bev =
+        ssl ? bufferevent_openssl_socket_new(g->events, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE)
+            : NULL;
+    if (bev)
+        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
+    else
+        SSL_free(ssl);
+    return bev;
 }

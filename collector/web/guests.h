@@ -1,12 +1,11 @@
 /* How many connections each address may have at a time, where others than this machine are served (over TLS).
- * Before it: nothing. After it: server.c. Thread: the loop's; destroy it when all sessions are freed. */
+ * Before it: nothing. After it: server.c, collector/enroll. Thread: the loop's; destroy it when all sessions are freed.
+ */
 #ifndef EC_WEB_GUESTS_H
 #define EC_WEB_GUESTS_H
 
 #include "counters.h"
 #include "err.h"
-
-#include <openssl/ssl.h>
 
 enum {
     EC_GUESTS_OF_ADDRESS = 128, /* of IPv6 the first 64 bits are an address */
@@ -14,12 +13,16 @@ enum {
 };
 
 typedef struct ec_guests ec_guests;
+struct bufferevent;
+struct ec_tls;
 struct event_base;
 
-/* events: the loop's; counters: borrowed; connections that are too many are counted there (web_refused). */
-EA_MUST_CHECK int ec_guests_create(ec_guests **ret, struct event_base *events, ea_counters *counters, ea_err *err);
+/* events: the loop's; counters: borrowed; connections that are too many are counted there, as refused says. */
+EA_MUST_CHECK int ec_guests_create(ec_guests **ret, struct event_base *events, ea_counters *counters,
+                                   enum ea_counter refused, ea_err *err);
 void ec_guests_destroy(ec_guests *g); /* NULL is allowed */
-/* Until it is freed the session counts for its address; one too many is cut off. On failure the caller frees it. */
-EA_MUST_CHECK int ec_guests_watch(ec_guests *g, SSL *ssl);
+/* A connection that speaks TLS, for evhttp_set_bevcb. It counts for its address until it is freed; one too many is cut
+ * off. NULL without memory: libevent makes a plain one then, on which no TLS client is understood. */
+struct bufferevent *ec_guests_accept(ec_guests *g, struct ec_tls *tls);
 
 #endif

@@ -10,13 +10,12 @@
  */
 #include "call.h"
 #include "guests.h"
+#include "listen.h"
 #include "platform.h"
-#include "tls.h"
 
 #include <arpa/inet.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -38,7 +37,6 @@ enum {
     UNSENT_MAX = 1 << 20, /* bytes of one answer that the other side has not taken */
     DEFAULT_LIMIT_S = 30,
     RETRY_AFTER_S = 1,
-    HOST_BYTES = 64,
 };
 
 /* What server.c knows of a call. */
@@ -50,7 +48,7 @@ typedef struct ec_sender {
     struct evhttp_request *http;            /* the loop's */
     struct evhttp_connection *connection;   /* the loop's; NULL when it is gone */
     ec_token token;                         /* what call.token points to */
-    char address[HOST_BYTES];
+    char address[EC_HOST_BYTES];
     char *input;                       /* the body's copy */
     int has_begun;                     /* the loop has sent the head of an answer in pieces */
     int was_flushed;                   /* the answering thread's: there are pieces already */
@@ -75,7 +73,7 @@ typedef struct lane {
 struct ec_web {
     ec_web_options options;
     char *listen, *store;
-    char host[HOST_BYTES];
+    char host[EC_HOST_BYTES];
     uint16_t port;
     struct event_base *events;
     struct evhttp *http;
@@ -467,7 +465,7 @@ static void refuse(struct evhttp_request *http, int status, const char *detail) 
 
 /* An address in digits says where the browser went; a name could be anybody's, but for the one of this machine. */
 static int is_our_name(const char *host) {
-    char name[HOST_BYTES];
+    char name[EC_HOST_BYTES];
     struct in_addr v4;
     struct in6_addr v6;
     const char *begin = host ? host : "", *end = strrchr(begin, ':');
@@ -668,16 +666,6 @@ static int read_request(sender *s, enum ec_method method, const char **ret_detai
     return 0;
 }
 
-/* Where a request comes from. */
-static void address_of(struct evhttp_request *http, char out[HOST_BYTES]) {
-    char *address = NULL;
-    ev_uint16_t port = 0;
-    struct evhttp_connection *connection = evhttp_request_get_connection(http);
-    if (connection)
-        evhttp_connection_get_peer(connection, &address, &port);
-    snprintf(out, HOST_BYTES, "%s", address ? address : "");
-}
-
 /* 0, or the status of a refusal, with the reason in *ret_detail or err. */
 static int admit(ec_web *w, struct evhttp_request *http, enum ec_method method, const char *address, ec_token *ret,
                  const char **ret_detail, ea_err *err) {
@@ -706,9 +694,9 @@ static void on_request(struct evhttp_request *http, void *arg) {
     enum ec_method method = evhttp_request_get_command(http) == EVHTTP_REQ_POST ? EC_POST : EC_GET;
     ec_token token = {.scope = 0};
     ea_err err = {0};
-    char address[HOST_BYTES];
+    char address[EC_HOST_BYTES];
     ea_count(w->options.counters, EA_COUNT_web_requests, 1);
-    address_of(http, address);
+    ec_listen_peer(http, address);
     int refused = admit(w, http, method, address, &token, &detail, &err);
     sender *s = refused ? NULL : calloc(1, sizeof *s);
     if (!s) {
@@ -756,57 +744,10 @@ static void run_loop(void *arg) {
 
 /* ---- start and stop ---- */
 
-static int is_loopback(const char *host) {
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
-/* "127.0.0.1:9100" or "[::1]:9100". */
-static int split_address(const char *listen, int is_safe, char host[HOST_BYTES], uint16_t *ret_port, ea_err *err) {
-    const char *colon = strrchr(listen, ':'), *begin = listen, *end = colon;
-    char *rest = NULL;
-    unsigned long port = colon ? strtoul(colon + 1, &rest, 10) : 0;
-    if (!colon || rest == colon + 1 || *rest || port > UINT16_MAX)
-        return ea_fail(err, EA_EUSAGE, "--web '%s': expected an address and a port", listen);
-    if (*begin == '[' && end > begin + 1 && end[-1] == ']') {
-        begin++;
-        end--;
-    }
-    snprintf(host, HOST_BYTES, "%.*s", (int)(end - begin), begin);
-    if (!is_safe && !is_loopback(host))
-        return ea_fail(err, EA_EUSAGE, "--web '%s': only an address on loopback; others need --web-tokens", listen);
-    *ret_port = (uint16_t)port;
-    return 0;
-}
-
-static uint16_t port_of(evutil_socket_t fd) {
-    struct sockaddr_storage a;
-    socklen_t len = sizeof a;
-    struct sockaddr_in v4;
-    if (getsockname(fd, (struct sockaddr *)&a, &len))
-        return 0;
-    memcpy(&v4, &a, sizeof v4); /* the port stands at the same place in both */
-    return ntohs(v4.sin_port);
-}
-
-/* A connection that speaks TLS. Without memory libevent makes a plain one, on which no TLS client is understood. */
 static struct bufferevent *encrypted(struct event_base *events, void *arg) {
     const ec_web *w = arg;
-    SSL *ssl = ec_tls_session(w->options.tls);
-    if (ssl && ec_guests_watch(w->guests, ssl)) {
-        SSL_free(ssl);
-        ssl = NULL;
-    }
-    struct bufferevent *bev =
-        ssl ? bufferevent_openssl_socket_new(events, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE) : NULL;
-    if (bev)
-        bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
-    else
-        SSL_free(ssl);
-    return bev;
+    (void)events;
+    return ec_guests_accept(w->guests, w->options.tls);
 }
 
 static int start_http(ec_web *w, ea_err *err) {
@@ -823,7 +764,7 @@ static int start_http(ec_web *w, ea_err *err) {
     evhttp_set_default_content_type(w->http, NULL);
     evhttp_set_gencb(w->http, on_request, w);
     if (w->options.tls) {
-        int rc = ec_guests_create(&w->guests, w->events, w->options.counters, err);
+        int rc = ec_guests_create(&w->guests, w->events, w->options.counters, EA_COUNT_web_refused, err);
         if (rc)
             return rc;
         evhttp_set_bevcb(w->http, encrypted, w);
@@ -831,7 +772,7 @@ static int start_http(ec_web *w, ea_err *err) {
     struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(w->http, w->host, w->port);
     if (!bound)
         return ea_fail(err, EA_EIO, "listen on %s for the dashboard", w->listen);
-    w->port = port_of(evhttp_bound_socket_get_fd(bound));
+    w->port = ec_listen_port(evhttp_bound_socket_get_fd(bound));
     return 0;
 }
 
@@ -863,7 +804,9 @@ int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
         w->options.limit_bytes = UINT64_C(1) << 30;
     int rc = w->listen && w->store ? 0 : ea_fail(err, EA_ENOMEM, "serve the dashboard");
     if (!rc)
-        rc = split_address(w->listen, w->options.tls && w->options.access, w->host, &w->port, err);
+        rc = ec_listen_split("--web", w->listen, w->host, &w->port, err);
+    if (!rc && !(w->options.tls && w->options.access) && !ec_is_loopback(w->host))
+        rc = ea_fail(err, EA_EUSAGE, "--web '%s': only an address on loopback; others need --web-tokens", w->listen);
     if (!rc)
         rc = ea_mutex_create(&w->mutex, err);
     if (!rc)

@@ -99,7 +99,10 @@ enum ea_severity {
     X(store_expired_bytes, 101, EA_INFO, "bytes of segment files deleted by retention")                                \
     X(store_expired_segments, 102, EA_INFO, "segment files deleted by retention")                                      \
     X(web_requests, 103, EA_INFO, "requests of browsers, scripts and monitoring")                                      \
-    X(web_refused, 104, EA_NOTICE, "requests of browsers, scripts and monitoring that were refused")
+    X(web_refused, 104, EA_NOTICE, "requests of browsers, scripts and monitoring that were refused")                   \
+    X(enroll_granted, 107, EA_INFO, "certificates given to agents with a token")                                       \
+    X(enroll_renewed, 108, EA_INFO, "certificates given to agents with a certificate that ends soon")                  \
+    X(enroll_refused, 109, EA_NOTICE, "requests for a certificate that were refused")
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,

@@ -1,0 +1,52 @@
+/* Enrolment tokens: DIR/enroll-tokens, a line each, with a token's hash and never the token (secrets.h). Whoever has
+ * one may have a certificate under a name that it allows, so many times, until it expires.
+ *
+ *     id \t SHA-256 of the secret, hex \t created, s since 1970 \t expires \t life of a certificate, s \t uses left \t
+ *     names \t key of the last use
+ *
+ * names: one name, or names with * in them, separated by commas. key: SHA-256 of the public key that the last use went
+ * to, or -: when that certificate did not reach its files, the same key gets it without another use.
+ * A token begins with "ece_". One that is used up stays until it expires, for answers that got lost on the way.
+ * Before it: the commands ca token, ca tokens, ca revoke-token. After it: ca.c. Thread: any. */
+#ifndef EC_CA_GRANTS_H
+#define EC_CA_GRANTS_H
+
+#include "secrets.h"
+
+#include <stddef.h>
+
+enum {
+    EC_GRANTS_MAX = 4096,
+    EC_GRANT_NAMES_BYTES = 256,
+    EC_GRANT_KEY_BYTES = 32,
+    EC_GRANT_USES_MAX = 1000000,
+};
+
+typedef struct ec_grant {
+    ec_secret secret;
+    char names[EC_GRANT_NAMES_BYTES];
+    int64_t created_s, expires_s;
+    int64_t life_s; /* of its certificates */
+    uint64_t uses_left;
+    int has_key;
+    uint8_t key[EC_GRANT_KEY_BYTES];
+} ec_grant;
+
+/* All of them, malloc'd into *ret; none when there is no file. EA_EREFUSED when others than the owner may read it,
+ * EA_ECORRUPT. */
+EA_MUST_CHECK int ec_grants_read(const char *dir, ec_grant **ret, size_t *ret_count, ea_err *err);
+EA_MUST_CHECK int ec_grants_write(const char *dir, const ec_grant *grants, size_t count, ea_err *err);
+/* Held by whoever reads them to write them again. */
+EA_MUST_CHECK int ec_grants_lock(const char *dir, ea_file **ret, ea_err *err);
+
+/* Makes one out of names, expires_s, life_s and uses_left; the token itself goes to ret_token and nowhere else. What
+ * has expired leaves the file. EA_EUSAGE: names of other characters than letters, digits and . _ - * , */
+EA_MUST_CHECK int ec_grants_add(const char *dir, ec_grant *grant, char ret_token[EC_SECRET_BYTES], ea_err *err);
+/* EA_ENOTFOUND. */
+EA_MUST_CHECK int ec_grants_revoke(const char *dir, const char *id, ea_err *err);
+/* The token of a text, among these: NULL when none is. Takes as long for a wrong secret as for a right one. */
+ec_grant *ec_grants_find(ec_grant *grants, size_t count, const char *text);
+/* The name that every certificate of it has; NULL: the names have * in them, or are several. */
+const char *ec_grant_fixed_name(const ec_grant *g);
+
+#endif

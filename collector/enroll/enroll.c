@@ -1,0 +1,321 @@
+/* The listener of enrolments. See enroll.h. */
+#include "enroll.h"
+
+#include "ca.h"
+#include "guests.h"
+#include "listen.h"
+#include "platform.h"
+#include "rates.h"
+#include "text.h"
+#include "tls.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { TIMEOUT_S = 15, HEADERS_MAX = 4 << 10, RETRY_AFTER_S = 5, TOKEN_TEXT_MAX = 256, SERIAL_BYTES_MAX = 20 };
+
+struct ec_enroll {
+    ec_enroll_options options;
+    char *ca_dir;
+    char host[EC_HOST_BYTES];
+    uint16_t port;
+    struct event_base *events;
+    struct evhttp *http;
+    struct event *wake;
+    int wake_fd;
+    ea_thread *loop;
+    /* the loop's */
+    ec_guests *guests;
+    ec_rates *rates;
+};
+
+/* What came of a request. */
+typedef struct outcome {
+    int status;
+    const char *title;
+    ec_ca_enrolled got;
+    ea_err err;
+} outcome;
+
+static void set_status(outcome *o, int status) {
+    static const struct {
+        int status;
+        const char *title;
+    } TITLES[] = {{200, "OK"},
+                  {400, "Bad Request"},
+                  {401, "Unauthorized"},
+                  {403, "Forbidden"},
+                  {404, "Not Found"},
+                  {405, "Method Not Allowed"},
+                  {409, "Conflict"},
+                  {422, "Unprocessable Content"},
+                  {429, "Too Many Requests"},
+                  {503, "Service Unavailable"}};
+    o->status = status;
+    for (size_t i = 0; i < sizeof TITLES / sizeof *TITLES; i++)
+        if (TITLES[i].status == status)
+            o->title = TITLES[i].title;
+}
+
+static int status_of(int rc) {
+    switch (rc) {
+    case 0:
+        return 200;
+    case EA_EINVAL:
+        return 400;
+    case EA_EREFUSED:
+        return 403;
+    case EA_EEXIST:
+        return 409;
+    case EA_ELIMIT:
+        return 422;
+    default:
+        return 503;
+    }
+}
+
+/* ---- answering ---- */
+
+static void reply(struct evhttp_request *http, const outcome *o) {
+    struct evkeyvalq *h = evhttp_request_get_output_headers(http);
+    struct evbuffer *body = evbuffer_new();
+    ea_text t;
+    ea_text_init(&t);
+    if (o->status == 200) {
+        ea_text_add(&t, o->got.pem, o->got.pem_bytes);
+    } else {
+        ea_text_printf(&t, "{\"type\":\"about:blank\",\"status\":%d,\"title\":", o->status);
+        ea_text_json_str(&t, o->title);
+        ea_text_str(&t, ",\"detail\":");
+        ea_text_json_str(&t, o->err.message);
+        ea_text_str(&t, "}\n");
+    }
+    evhttp_add_header(h, "Content-Type",
+                      o->status == 200 ? "application/pem-certificate-chain" : "application/problem+json");
+    evhttp_add_header(h, "Cache-Control", "no-store");
+    if (o->status == 429 || o->status == 503) {
+        char seconds[12];
+        snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
+        evhttp_add_header(h, "Retry-After", seconds);
+    }
+    if (body && !t.failed && t.len_bytes)
+        (void)evbuffer_add(body, t.data, t.len_bytes);
+    evhttp_send_reply(http, t.failed || !body ? 503 : o->status, o->title, body);
+    if (body)
+        evbuffer_free(body);
+    ea_text_deinit(&t);
+}
+
+/* The secret part of a token is nobody's to read; its id and the name are for people. */
+static void note(const ec_enroll *e, const char *address, const char *path, const outcome *o) {
+    char text[640];
+    if (o->status == 200)
+        snprintf(text, sizeof text, "certificate %s for %s", o->got.serial, o->got.name);
+    else
+        snprintf(text, sizeof text, "%s%s%s", o->got.name, o->got.name[0] ? ": " : "", o->err.message);
+    ec_audit_add(e->options.audit, &(ec_audited){.address = address,
+                                                 .token = o->got.token[0] ? o->got.token : NULL,
+                                                 .method = "POST",
+                                                 .path = path,
+                                                 .status = o->status,
+                                                 .note = text});
+    if (o->status == 503)
+        ec_log_line(e->options.log, "enrolment: %s", o->err.message);
+}
+
+/* ---- who asks ---- */
+
+/* The certificate of whoever is at the other end, checked. */
+static int read_holder(const ec_enroll *e, struct evhttp_request *http, ec_ca_holder *ret, ea_err *err) {
+    SSL *ssl = bufferevent_openssl_get_ssl(evhttp_connection_get_bufferevent(evhttp_request_get_connection(http)));
+    int rc = ssl ? ec_tls_identify(e->options.tls, ssl, ret->name, err) : ea_fail(err, EA_EREFUSED, "no TLS");
+    if (rc)
+        return rc;
+    const X509 *cert = SSL_get0_peer_certificate(ssl);
+    const ASN1_INTEGER *serial = X509_get0_serialNumber(cert);
+    int n = ASN1_STRING_length(serial);
+    struct tm before, after;
+    if (n < 1 || n > SERIAL_BYTES_MAX || ASN1_TIME_to_tm(X509_get0_notBefore(cert), &before) != 1 ||
+        ASN1_TIME_to_tm(X509_get0_notAfter(cert), &after) != 1)
+        return ea_fail(err, EA_EREFUSED, "the client certificate's serial number or dates cannot be read");
+    for (int i = 0; i < n; i++)
+        snprintf(ret->serial + 2 * (size_t)i, 3, "%02x", ASN1_STRING_get0_data(serial)[i]);
+    ret->not_before_s = (int64_t)timegm(&before);
+    ret->not_after_s = (int64_t)timegm(&after);
+    return 0;
+}
+
+/* NULL: none is given. */
+static const char *token_of(struct evhttp_request *http) {
+    const char *value = evhttp_find_header(evhttp_request_get_input_headers(http), "Authorization");
+    return value && strncasecmp(value, "Bearer ", 7) == 0 && strlen(value) < TOKEN_TEXT_MAX ? value + 7 : NULL;
+}
+
+static void enroll(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
+    const char *token = token_of(http);
+    int rc = token ? ec_ca_enroll(e->ca_dir, token, csr, len_bytes, &o->got, &o->err)
+                   : ea_fail(&o->err, EA_EREFUSED, "a token is needed: Authorization: Bearer TOKEN");
+    set_status(o, token ? status_of(rc) : 401);
+    if (!rc)
+        ea_count(e->options.counters, EA_COUNT_enroll_granted, 1);
+}
+
+static void renew(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
+    ec_ca_holder holder = {.name = ""};
+    int known = read_holder(e, http, &holder, &o->err);
+    int rc = known ? known : ec_ca_renew(e->ca_dir, &holder, csr, len_bytes, &o->got, &o->err);
+    set_status(o, known ? 401 : status_of(rc));
+    if (!rc)
+        ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
+}
+
+static void answer(ec_enroll *e, struct evhttp_request *http, const char *address, const char *path, outcome *o) {
+    static const struct {
+        const char *path;
+        void (*run)(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o);
+    } ROUTES[] = {{"/v1/enroll", enroll}, {"/v1/renew", renew}};
+    int64_t now_ns = ea_monotonic_ns();
+    ec_rate *rate = NULL;
+    struct evbuffer *input = evhttp_request_get_input_buffer(http);
+    size_t len_bytes = evbuffer_get_length(input);
+    if (ec_rates_take(e->rates, address, now_ns, &rate, &o->err)) {
+        set_status(o, 429);
+        return;
+    }
+    for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
+        if (strcmp(path, ROUTES[i].path) != 0)
+            continue;
+        const unsigned char *csr = evbuffer_pullup(input, -1);
+        if (evhttp_request_get_command(http) != EVHTTP_REQ_POST) {
+            (void)ea_fail(&o->err, EA_EINVAL, "this is asked for by POST");
+            set_status(o, 405);
+        } else {
+            ROUTES[i].run(e, http, csr ? (const char *)csr : "", csr ? len_bytes : 0, o);
+        }
+        if (o->status == 401 || (o->status == 403 && !o->got.token[0]))
+            ec_rate_failed(rate, now_ns);
+        else if (o->status == 200)
+            ec_rate_worked(rate);
+        return;
+    }
+    (void)ea_fail(&o->err, EA_ENOTFOUND, "there is no such page");
+    set_status(o, 404);
+}
+
+static void on_request(struct evhttp_request *http, void *arg) {
+    ec_enroll *e = arg;
+    outcome o = {.title = "Service Unavailable"};
+    char address[EC_HOST_BYTES];
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
+    path = path ? path : "";
+    ec_listen_peer(http, address);
+    answer(e, http, address, path, &o);
+    if (o.status != 200)
+        ea_count(e->options.counters, EA_COUNT_enroll_refused, 1);
+    note(e, address, path, &o);
+    reply(http, &o);
+    free(o.got.pem);
+}
+
+/* ---- start and stop ---- */
+
+static void on_wake(evutil_socket_t fd, short what, void *arg) {
+    ec_enroll *e = arg;
+    (void)fd, (void)what;
+    event_base_loopbreak(e->events);
+}
+
+static void run_loop(void *arg) {
+    ec_enroll *e = arg;
+    event_base_loop(e->events, EVLOOP_NO_EXIT_ON_EMPTY);
+}
+
+static struct bufferevent *encrypted(struct event_base *events, void *arg) {
+    const ec_enroll *e = arg;
+    (void)events;
+    return ec_guests_accept(e->guests, e->options.tls);
+}
+
+static int start_http(ec_enroll *e, ea_err *err) {
+    e->events = event_base_new();
+    e->http = e->events ? evhttp_new(e->events) : NULL;
+    e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    e->wake = e->events && e->wake_fd >= 0 ? event_new(e->events, e->wake_fd, EV_READ, on_wake, e) : NULL;
+    if (!e->http || !e->wake || event_add(e->wake, NULL))
+        return ea_fail(err, EA_ENOMEM, "serve enrolments");
+    evhttp_set_allowed_methods(e->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
+    evhttp_set_max_headers_size(e->http, HEADERS_MAX);
+    evhttp_set_max_body_size(e->http, EC_CA_CSR_MAX);
+    evhttp_set_timeout(e->http, TIMEOUT_S);
+    evhttp_set_default_content_type(e->http, NULL);
+    evhttp_set_gencb(e->http, on_request, e);
+    int rc = ec_guests_create(&e->guests, e->events, e->options.counters, EA_COUNT_enroll_refused, err);
+    if (rc)
+        return rc;
+    evhttp_set_bevcb(e->http, encrypted, e);
+    struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(e->http, e->host, e->port);
+    if (!bound)
+        return ea_fail(err, EA_EIO, "listen on %s for enrolments", e->options.listen);
+    e->port = ec_listen_port(evhttp_bound_socket_get_fd(bound));
+    return 0;
+}
+
+int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *err) {
+    ec_enroll *e = calloc(1, sizeof *e);
+    if (!e)
+        return ea_fail(err, EA_ENOMEM, "serve enrolments");
+    e->wake_fd = -1;
+    e->options = *options;
+    e->ca_dir = strdup(options->ca_dir);
+    int rc = e->ca_dir ? ec_listen_split("--enroll", options->listen, e->host, &e->port, err)
+                       : ea_fail(err, EA_ENOMEM, "serve enrolments");
+    if (!rc)
+        rc = ec_rates_create(&e->rates, err);
+    if (!rc)
+        rc = start_http(e, err);
+    if (!rc)
+        rc = ea_thread_start(&e->loop, "enroll", run_loop, e, err);
+    if (rc) {
+        ec_enroll_stop(e);
+        return rc;
+    }
+    e->options.listen = e->options.ca_dir = NULL; /* the caller's */
+    *ret = e;
+    return 0;
+}
+
+uint16_t ec_enroll_port(const ec_enroll *e) {
+    return e->port;
+}
+
+void ec_enroll_stop(ec_enroll *e) {
+    if (!e)
+        return;
+    if (e->loop) {
+        uint64_t one = 1;
+        if (write(e->wake_fd, &one, sizeof one) < 0) {
+            /* an eventfd's write fails only when its counter is full: it is awake then */
+        }
+        ea_thread_join(e->loop);
+    }
+    if (e->http)
+        evhttp_free(e->http);
+    ec_guests_destroy(e->guests);
+    ec_rates_destroy(e->rates);
+    if (e->wake)
+        event_free(e->wake);
+    if (e->events)
+        event_base_free(e->events);
+    if (e->wake_fd >= 0)
+        close(e->wake_fd);
+    free(e->ca_dir);
+    free(e);
+}

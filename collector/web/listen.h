@@ -1,0 +1,23 @@
+/* Addresses of listeners and of those who come to them.
+ * Before it: an option. After it: server.c, collector/enroll. Thread: any. */
+#ifndef EC_WEB_LISTEN_H
+#define EC_WEB_LISTEN_H
+
+#include "err.h"
+
+#include <event2/util.h>
+#include <stdint.h>
+
+enum { EC_HOST_BYTES = 64 };
+struct evhttp_request;
+
+/* "127.0.0.1:9100" or "[::1]:9100" of an option. EA_EUSAGE. */
+EA_MUST_CHECK int ec_listen_split(const char *option, const char *listen, char host[EC_HOST_BYTES], uint16_t *ret_port,
+                                  ea_err *err);
+int ec_is_loopback(const char *host);
+/* The port that a socket is bound to; 0: unknown. */
+uint16_t ec_listen_port(evutil_socket_t fd);
+/* Where a request comes from. */
+void ec_listen_peer(struct evhttp_request *http, char out[EC_HOST_BYTES]);
+
+#endif
