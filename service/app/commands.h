@@ -7,6 +7,7 @@
 
 extern const ea_command ea_cmd_check;
 extern const ea_command ea_cmd_configure;
+extern const ea_command ea_cmd_enroll;
 extern const ea_command ea_cmd_dictionary_train;
 extern const ea_command ea_cmd_dump;
 extern const ea_command ea_cmd_import;

@@ -7,6 +7,7 @@ int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
         &ea_cmd_check,
         &ea_cmd_configure,
+        &ea_cmd_enroll,
         &ea_cmd_import,
         &ea_cmd_stats,
         &ea_cmd_stacks,

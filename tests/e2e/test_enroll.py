@@ -1,0 +1,237 @@
+"""How agents get their certificates: a token of the CA, a key made on the machine, a name that the token allows; wrong,
+expired, used-up and revoked tokens; hostile requests; an answer that got lost; renewal.
+
+# sanitizers: asan-ubsan
+"""
+import http.client
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import time
+
+import harness
+
+
+class World:
+    """A collector with --enroll, and what it takes to ask it."""
+
+    def __init__(self, env):
+        self.env = env
+        env.make_certificates(("elder",))
+        self.collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs]).start()
+
+    @property
+    def port(self):
+        return int(re.findall(r"enrolment on https://127\.0\.0\.1:(\d+)", self.collector.log())[-1])
+
+    @property
+    def url(self):
+        return f"https://localhost:{self.port}"
+
+    def ca(self, *words, check=True):
+        return self.env.run([self.env.collector, "ca", words[0], "--dir", self.env.certs, *words[1:]], check=check)
+
+    def token(self, name, *words):
+        return self.ca("token", "--name", name, *words).stdout.strip()
+
+    def tokens(self):
+        return {t["id"]: t for t in json.loads(self.ca("tokens", "--json").stdout)["tokens"]}
+
+    def issued(self, name):
+        return [row for row in json.loads(self.ca("list", "--json").stdout) if row["name"] == name]
+
+    def enroll(self, label, token, *words, check=False):
+        cert, key = self.env.folder / f"{label}.crt", self.env.folder / f"{label}.key"
+        how = ("--token", token) if token else ("--renew",)
+        return self.env.run([self.env.agent, "enroll", "--collector", self.url, "--ca", self.env.certs / "ca.crt", *how,
+                             "--cert", cert, "--key", key, *words], check=check)
+
+    def connect(self, cert=None, key=None):
+        context = ssl.create_default_context(cafile=str(self.env.certs / "ca.crt"))
+        if cert:
+            context.load_cert_chain(cert, key)
+        return http.client.HTTPSConnection("localhost", self.port, context=context, timeout=30)
+
+    def post(self, path, body, token=None, method="POST", **who):
+        connection = self.connect(**who)
+        try:
+            connection.request(method, path, body, {"Authorization": f"Bearer {token}"} if token else {})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def csr(self, name, *algorithm):
+        key, out = self.env.folder / "asked.key", self.env.folder / "asked.csr"
+        subprocess.run(["openssl", "req", "-new", "-nodes", "-newkey", *(algorithm or ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")),
+                        "-keyout", key, "-subj", f"/CN={name}", "-out", out], check=True, capture_output=True)
+        return out.read_bytes()
+
+    def subject(self, label):
+        return self.env.run(["openssl", "x509", "-in", self.env.folder / f"{label}.crt", "-noout", "-subject"]).stdout.split("CN")[1].strip(" =\n")
+
+    def audit(self):
+        return [json.loads(line) for line in (self.collector.store / "audit.jsonl").read_text().splitlines()]
+
+
+def happy(checks, world):
+    env, token = world.env, world.token("machine-1")
+    done = world.enroll("one", token, check=True)
+    checks.that("this machine is machine-1" in done.stdout, f"what enroll says: {done.stdout}")
+    checks.equal(world.subject("one"), "machine-1", "the name is the token's")
+    checks.equal(os.stat(env.folder / "one.key").st_mode & 0o777, 0o600, "the key's mode")
+    checks.that(not list(env.folder.glob("one.*.new")), "files of the attempt are left")
+    env.run(["openssl", "verify", "-CAfile", env.certs / "ca.crt", "-purpose", "sslclient", env.folder / "one.crt"])
+    purpose = env.run(["openssl", "verify", "-CAfile", env.certs / "ca.crt", "-purpose", "sslserver", env.folder / "one.crt"], check=False)
+    checks.that(purpose.returncode != 0, "an agent's certificate is good for a server")
+    row = world.issued("machine-1")
+    checks.that(len(row) == 1 and row[0]["role"] == "agent", f"what the CA has noted: {row}")
+    kept = (env.certs / "enroll-tokens").read_text()
+    checks.that(token.split("_")[2] not in kept and os.stat(env.certs / "enroll-tokens").st_mode & 0o077 == 0, "the CA keeps the token itself")
+    checks.equal(world.tokens()[token.split("_")[1]]["uses_left"], 0, "uses that are left")
+    said = [a for a in world.audit() if a.get("status") == 200]
+    checks.that(len(said) == 1 and said[0]["token"] == token.split("_")[1] and "machine-1" in said[0]["note"] and row[0]["serial"] in said[0]["note"],
+                f"the audit log: {said}")
+    checks.that(token.split("_")[2] not in (world.collector.store / "audit.jsonl").read_text() + world.collector.log(), "the token is in a log")
+    return token
+
+
+def refusals(checks, world, used):
+    fixed, some = world.token("fixed-name"), world.token("shop-*,till-*,bar", "--uses", "3")
+    expired, revoked = world.token("late", "--expires", "1s"), world.token("gone")
+    world.ca("revoke-token", revoked.split("_")[1])
+    checks.equal(world.ca("revoke-token", "00000000", check=False).returncode, 1, "exit code for a token that is not there")
+    time.sleep(1.1)
+    cases = ((used, (), "used up"), (expired, (), "has expired"), (revoked, (), "wrong, or was revoked"), (fixed[:-1] + ("0" if fixed[-1] != "0" else "1"), (), "wrong"),
+             ("nonsense", (), "wrong"), (some, ("--name", "bank-1"), "not for bank-1"), (some, ("--name", "elder"), "not for elder"))
+    for number, (token, words, said) in enumerate(cases):
+        world.ca("revoke", "machine-1", check=False)  # so that the name is no reason
+        done = world.enroll(f"refused{number}", token, *words)
+        checks.that(done.returncode != 0 and said in done.stderr, f"case {number}, expected '{said}': {done.returncode} {done.stderr}")
+        checks.that(not (world.env.folder / f"refused{number}.crt").exists(), f"case {number}: there is a certificate")
+    checks.equal(world.enroll("shop", some, "--name", "shop-7").returncode, 0, "a name that the pattern allows")
+    checks.equal(world.subject("shop"), "shop-7", "the name that was asked for")
+    done = world.enroll("twin", some, "--name", "shop-7")
+    checks.that(done.returncode != 0 and "valid already" in done.stderr, f"a second machine of one name: {done.stderr}")
+    taken = world.token("elder")
+    done = world.enroll("twin", taken)
+    checks.that(done.returncode != 0 and "valid already" in done.stderr, f"the name of a machine with an issued certificate: {done.stderr}")
+    world.ca("revoke", "elder")
+    checks.equal(world.enroll("twin", taken).returncode, 0, "the name of a revoked certificate")
+    done = world.enroll("asked", fixed, "--name", "somebody-else")
+    checks.that(done.returncode == 0 and world.subject("asked") == "fixed-name", f"a request cannot choose: {done.stderr}")
+    checks.equal(world.tokens()[some.split("_")[1]]["uses_left"], 2, "refused requests take uses")
+    for words in (["--name", "a b"], ["--name", "x", "--uses", "0"], ["--name", "x" * 300], []):
+        checks.equal(world.ca("token", *words, check=False).returncode, 2, f"exit code of ca token {words}")
+
+
+def hostile(checks, world):
+    token = world.token("*", "--uses", "9")
+    good = world.csr("honest")
+    rsa = world.csr("big", "rsa:2048")
+    forged = bytearray(good)
+    forged[len(forged) // 2] ^= 1
+    bodies = {"empty": b"", "noise": os.urandom(3000), "no request": (world.env.certs / "ca.crt").read_bytes(), "cut": good[:len(good) // 2],
+              "forged": bytes(forged), "RSA": rsa, "no name": world.csr(" "), "a path": world.csr("..\\/..\\/x"),
+              "NUL": good.replace(b"honest", b"hon\0st"), "many lines": b"-----BEGIN CERTIFICATE REQUEST-----\n" * 200}
+    for what, body in bodies.items():
+        status, said = world.post("/v1/enroll", body, token)
+        checks.that(status == 400 if what != "NUL" else status in (200, 400), f"{what}: {status} {said[:200]}")
+        checks.that(status != 400 or json.loads(said)["status"] == 400, f"{what}: no problem+json: {said[:200]}")
+    world.enroll("ok", None)  # no certificate yet: refused by the agent itself
+    checks.equal(world.post("/v1/enroll", b"x" * 100000, token)[0], 413, "a request that is too long")
+    checks.equal(world.post("/v1/enroll", good)[0], 401, "no token")
+    checks.equal(world.post("/v1/renew", good)[0], 401, "a renewal without a certificate")
+    checks.equal(world.post("/v1/batches", good, token)[0], 404, "another path")
+    checks.equal(world.post("/v1/enroll", None, token, "GET")[0], 405, "another method")
+    left = [t for t in world.tokens().values() if t["names"] == "*"][0]["uses_left"]
+    checks.that(left >= 8, f"hostile requests take uses: {left} of 9 are left")
+    with socket.create_connection(("127.0.0.1", world.port)) as plain:
+        plain.sendall(b"POST /v1/enroll HTTP/1.1\r\n\r\n")
+        plain.settimeout(20)
+        checks.that(b"200" not in plain.recv(100), "an answer without TLS")
+    old = ssl.create_default_context(cafile=str(world.env.certs / "ca.crt"))
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        http.client.HTTPSConnection("localhost", world.port, context=old, timeout=20).request("GET", "/")
+        checks.that(False, "TLS 1.2 is taken")
+    except ssl.SSLError:
+        checks.that(True, "")
+    counters = world.env.run([world.env.collector, "ca", "list", "--dir", world.env.certs]).returncode
+    checks.equal(counters, 0, "the CA's list behind hostile requests")
+
+
+def lost_answers(checks, world):
+    """An answer that did not arrive, and a collector killed at any step, cost neither a use nor the name."""
+    env, token = world.env, world.token("lost")
+    csr = world.csr("lost")
+    connection = world.connect()
+    connection.request("POST", "/v1/enroll", csr, {"Authorization": f"Bearer {token}"})
+    harness.wait_until(lambda: world.issued("lost"), "the certificate to be noted", 20)
+    connection.close()  # the answer is not read
+    world.collector.kill()
+    world.collector.start()
+    status, first = world.post("/v1/enroll", csr, token)
+    checks.equal(status, 200, f"the same request again: {first[:200]}")
+    checks.equal(world.post("/v1/enroll", csr, token), (200, first), "and again")
+    checks.equal(len(world.issued("lost")), 1, "certificates of it")
+    checks.equal(world.post("/v1/enroll", world.csr("lost"), token)[0], 409, "another key for the name")
+    # killed between the use that was taken and the certificate: the files as they are then
+    token = world.token("torn")
+    files = {name: (env.certs / name).read_bytes() for name in ("issued.tsv",)}
+    csr = world.csr("torn")
+    checks.equal(world.post("/v1/enroll", csr, token)[0], 200, "before it is torn")
+    world.collector.kill()
+    for name, data in files.items():
+        (env.certs / name).write_bytes(data)
+    (env.certs / "enrolled" / "torn.crt").unlink()
+    world.collector.start()
+    checks.equal(world.tokens()[token.split("_")[1]]["uses_left"], 0, "the use is taken")
+    status, second = world.post("/v1/enroll", csr, token)
+    checks.that(status == 200 and len(world.issued("torn")) == 1, f"the same key behind a crash: {status} {second[:200]}")
+    checks.equal(world.post("/v1/enroll", world.csr("torn"), token)[0], 409, "another key behind a crash")
+
+
+def renewal(checks, world):
+    env, token = world.env, world.token("brief", "--life", "10s")
+    world.enroll("brief", token, check=True)
+    before = [(env.folder / f"brief.{kind}").read_bytes() for kind in ("crt", "key")]
+    done = world.enroll("brief", None)
+    checks.that(done.returncode != 0 and "half" in done.stderr, f"a renewal in the first half: {done.stderr}")
+    time.sleep(5.5)
+    world.enroll("brief", None, check=True)
+    after = [(env.folder / f"brief.{kind}").read_bytes() for kind in ("crt", "key")]
+    checks.that(before[0] != after[0] and before[1] != after[1], "a renewal has another key and certificate")
+    checks.equal(world.subject("brief"), "brief", "the name behind a renewal")
+    rows = world.issued("brief")
+    checks.that(len(rows) == 2 and rows[1]["not_after"] > rows[0]["not_after"], f"certificates of it: {rows}")
+    world.ca("revoke", "brief")
+    time.sleep(0.1)
+    done = world.enroll("brief", None)
+    checks.that(done.returncode != 0, "a revoked certificate is renewed")
+
+
+def limits(checks, world):
+    """Last: the address has to wait behind it."""
+    token = world.token("after-the-storm")
+    statuses = [world.post("/v1/enroll", b"x", f"ece_{n:08x}_{'0' * 64}")[0] for n in range(14)]
+    checks.that(statuses[0] == 403 and statuses[-1] == 429 and statuses.count(403) <= 10, f"wrong tokens: {statuses}")
+    checks.equal(world.post("/v1/enroll", world.csr("x"), token)[0], 429, "a right token from an address that has to wait")
+
+
+def test(env, checks, arguments):
+    world = World(env)
+    used = happy(checks, world)
+    refusals(checks, world, used)
+    hostile(checks, world)
+    lost_answers(checks, world)
+    renewal(checks, world)
+    limits(checks, world)
+    world.collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
