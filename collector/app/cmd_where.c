@@ -99,7 +99,7 @@ static int look_up_method(const options *o, uint32_t pid, place *p, const ec_mom
     const ec_method *m = NULL;
     size_t count = 0;
     const ec_archive_stream *streams = NULL;
-    int rc = ec_archive_open(&archive, o->q.store, moment->fold.host, err);
+    int rc = ec_archive_open(&archive, o->q.store, moment->fold.host, NULL, err);
     if (!rc)
         rc = ec_archive_streams(archive, &streams, &count, err);
     for (size_t i = 0; i < count && !rc && !methods; i++)

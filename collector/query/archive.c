@@ -27,8 +27,9 @@ struct ec_archive {
     ec_class_set *sets;
     size_t set_count, set_capacity;
     size_t *set_capacities;
-    ea_bytes_map by_name; /* name in lower case -> index of its set + 1 */
-    ea_u64_map ordinals;  /* place in the store -> ec_archive_ordinal */
+    ea_bytes_map shown_classes; /* hash -> itself: those of the streams; only with `shown` */
+    ea_bytes_map by_name;       /* name in lower case -> index of its set + 1 */
+    ea_u64_map ordinals;        /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
     ec_tables *tables;      /* opened when names are first asked for */
@@ -65,7 +66,7 @@ typedef struct adding {
     int rc;
 } adding;
 
-static int add_stream(const ec_stream_row *row, void *arg) {
+static int add_stream(const ec_find_row *row, void *arg) {
     adding *d = arg;
     ec_archive *a = d->a;
     void *items = a->streams;
@@ -78,7 +79,11 @@ static int add_stream(const ec_stream_row *row, void *arg) {
     a->streams = items;
     ec_archive_stream *s = &a->streams[a->stream_count++];
     s->row = *row;
-    s->row.labels = NULL; /* only the call's */
+    s->row.host = ea_arena_strdup(&a->arena, row->host);
+    if (!s->row.host) {
+        d->rc = ea_fail(d->err, EA_ENOMEM, "list the streams");
+        return 1;
+    }
     for (size_t i = 0; i < sizeof row->stream; i++) {
         s->id[2 * i] = "0123456789abcdef"[row->stream[i] >> 4];
         s->id[2 * i + 1] = "0123456789abcdef"[row->stream[i] & 15];
@@ -118,6 +123,8 @@ static int add_class(const ea_class *c, void *arg) {
     ec_archive *a = d->a;
     void *items = a->classes;
     size_t k = 0;
+    if (a->shown && !ea_bytes_map_get(&a->shown_classes, c->hash, sizeof c->hash))
+        return 0;
     int rc = grow(&items, a->class_count, &a->class_capacity, sizeof(void *));
     if (!rc) {
         a->classes = items;
@@ -138,12 +145,45 @@ static int add_class(const ea_class *c, void *arg) {
     return rc ? ea_fail(d->err, EA_ENOMEM, "list the classes") : 0;
 }
 
-int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err *err) {
+/* Which classes the streams that may be seen have sent. */
+static int mark_shown(ec_archive *a, ea_err *err) {
+    sqlite3 *db = ec_store_database(a->store);
+    sqlite3_stmt *st = NULL;
+    const ec_archive_stream *streams = NULL;
+    size_t count = 0;
+    int rc = ec_archive_streams(a, &streams, &count, err), code = SQLITE_DONE;
+    if (!rc && sqlite3_prepare_v2(db,
+                                  "SELECT c.hash FROM stream_classes s JOIN classes c ON c.class_id = s.class_id"
+                                  " WHERE s.stream_id = ?1",
+                                  -1, &st, NULL) != SQLITE_OK)
+        rc = ea_fail(err, EA_EDATABASE, "list the classes: %s", sqlite3_errmsg(db));
+    for (size_t i = 0; !rc && i < count; i++) {
+        sqlite3_bind_int64(st, 1, (sqlite3_int64)streams[i].row.stream_id);
+        while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+            const void *hash = sqlite3_column_blob(st, 0);
+            size_t n = (size_t)sqlite3_column_bytes(st, 0);
+            if (!hash || ea_bytes_map_get(&a->shown_classes, hash, n))
+                continue;
+            void *own = ea_arena_copy(&a->arena, hash, n);
+            if (!own || ea_bytes_map_put(&a->shown_classes, own, n, own))
+                rc = ea_fail(err, EA_ENOMEM, "list the classes");
+        }
+        if (!rc && code != SQLITE_DONE)
+            rc = ea_fail(err, EA_EDATABASE, "list the classes: %s", sqlite3_errmsg(db));
+        sqlite3_reset(st);
+    }
+    sqlite3_finalize(st);
+    return rc;
+}
+
+int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const char *shown, ea_err *err) {
     ec_archive *a = calloc(1, sizeof *a);
     if (!a)
         return ea_fail(err, EA_ENOMEM, "open %s", dir);
     ea_arena_init(&a->arena, 0);
     ea_bytes_map_init(&a->by_name, 0);
+    ea_bytes_map_init(&a->shown_classes, 0);
+    a->shown = shown;
     ea_u64_map_init(&a->ordinals, 0);
     ea_u64_map_init(&a->damaged, 0);
     adding d = {.a = a, .err = err};
@@ -155,6 +195,8 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err 
         rc = ea_fail(err, EA_EDATABASE, "read %s/index.db: %s", dir, sqlite3_errmsg(ec_store_database(a->store)));
     if (!rc)
         rc = ea_registry_create(&a->registry, CLASSES_MAX, err);
+    if (!rc && shown)
+        rc = mark_shown(a, err);
     if (!rc)
         rc = ec_find_classes(a->store, a->registry, add_class, &d, err);
     if (rc) {
@@ -180,16 +222,13 @@ void ec_archive_close(ec_archive *a) {
     free(a->streams);
     free(a->host);
     ea_bytes_map_deinit(&a->by_name);
+    ea_bytes_map_deinit(&a->shown_classes);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
     ec_naming_close(a->naming);
     ec_tables_close(a->tables);
     ea_arena_deinit(&a->arena);
     free(a);
-}
-
-void ec_archive_show(ec_archive *a, const char *hosts) {
-    a->shown = hosts;
 }
 
 ec_store *ec_archive_store(ec_archive *a) {
@@ -202,7 +241,7 @@ int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret
     if (!a->has_streams) {
         adding d = {.a = a, .err = err};
         a->stream_count = 0;
-        int rc = ec_store_each_stream(a->store, a->host, add_stream, &d, err);
+        int rc = ec_find_streams(a->store, a->host, add_stream, &d, err);
         if (rc || d.rc)
             return rc ? rc : d.rc;
         a->has_streams = 1;

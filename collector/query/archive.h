@@ -9,7 +9,7 @@
 typedef struct ec_archive ec_archive;
 
 typedef struct ec_archive_stream {
-    ec_stream_row row;
+    ec_find_row row;
     char id[2 * EA_STREAM_ID_BYTES + 1]; /* hex */
 } ec_archive_stream;
 
@@ -20,13 +20,11 @@ typedef struct ec_class_set {
     size_t count;
 } ec_class_set;
 
-/* Opens the store in folder dir for reading; host: only this agent's streams, NULL for all. The store is held in its
- * present state: a writer goes on meanwhile. */
-EA_MUST_CHECK int ec_archive_open(ec_archive **ret, const char *dir, const char *host, ea_err *err);
+/* Opens the store in folder dir for reading; host: only this agent's streams, NULL for all. shown: only streams of
+ * hosts that fit these patterns (pattern.h), borrowed until close, and the classes that these have sent; NULL: all. The
+ * store is held in its present state: a writer goes on meanwhile. */
+EA_MUST_CHECK int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const char *shown, ea_err *err);
 void ec_archive_close(ec_archive *a); /* NULL is allowed */
-/* From now on only streams of hosts that fit these patterns (pattern.h) are there; borrowed until close. Call it
- * before the streams are asked for. */
-void ec_archive_show(ec_archive *a, const char *hosts);
 
 ec_store *ec_archive_store(ec_archive *a);
 ea_registry *ec_archive_registry(ec_archive *a);

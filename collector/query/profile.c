@@ -966,7 +966,7 @@ static int profile_range(run *r, int side, int64_t from_utc_ns, int64_t to_utc_n
     r->from_utc_ns = from_utc_ns;
     r->to_utc_ns = to_utc_ns;
     for (size_t i = 0; !rc && i < count; i++) {
-        const ec_stream_row *row = &streams[i].row;
+        const ec_find_row *row = &streams[i].row;
         if (!wants_host(r->request, row->host) || row->end_utc_ns < from_utc_ns || row->begin_utc_ns >= to_utc_ns)
             continue;
         r->stream = &streams[i];
@@ -1002,9 +1002,8 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
                            10ll * 1000 * 1000 * 1000, &behind, err);
     ec_query_close(history);
     if (!rc)
-        rc = ec_archive_open(&r->archive, request->store, request->host_count == 1 ? request->hosts[0] : NULL, err);
-    if (!rc)
-        ec_archive_show(r->archive, request->shown);
+        rc = ec_archive_open(&r->archive, request->store, request->host_count == 1 ? request->hosts[0] : NULL,
+                             request->shown, err);
     if (!rc)
         rc = profile_range(r, 0, request->from_utc_ns, request->to_utc_ns, err);
     if (!rc && request->has_other)

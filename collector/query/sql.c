@@ -236,9 +236,7 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     }
     memcpy(s->dir, dir, n + 1);
     s->options = *options;
-    int rc = ec_archive_open(&s->archive, dir, options->host, err);
-    if (!rc)
-        ec_archive_show(s->archive, options->shown);
+    int rc = ec_archive_open(&s->archive, dir, options->host, options->shown, err);
     if (!rc)
         ec_archive_on_batch(s->archive, options->keep_going, options->arg);
     if (!rc && sqlite3_open_v2(":memory:", &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)

@@ -12,7 +12,12 @@
 #include <string.h>
 
 enum place { STORE, STATE, ALARMS, MEMORY };
-enum { COLUMNS_MAX = 32 };
+enum { COLUMNS_MAX = 32, CONDITIONS_MAX = COLUMNS_MAX * 5 };
+
+/* What is told of a group: an expression over the values of its columns, called t.NAME. */
+typedef struct late {
+    const char *name, *value; /* NULL ends the list */
+} late;
 
 typedef struct spec {
     const char *name;
@@ -22,8 +27,11 @@ typedef struct spec {
     struct {
         const char *name;
         enum ec_kind kind;
-        const char *value;  /* an expression over from */
+        const char *value;  /* an expression over from; of grouped rows, an aggregate */
     } columns[COLUMNS_MAX]; /* ends with a NULL name; the first is the host, when it is called so */
+    const char *group;      /* NULL: a row for each of from's. Else the first column's value, by which they are grouped:
+                             * only what a statement names is summed up */
+    const late *late;       /* NULL, or of a group's columns those that are told by another expression */
 } spec;
 
 #define END_OF_TIME "9223372036854775807"
@@ -43,29 +51,31 @@ typedef struct spec {
             " WHEN 4 THEN 'evicted' WHEN 5 THEN 'keyframe' WHEN 6 THEN 'rundown' ELSE 'other' END"                     \
     }
 
+/* Of a machine's streams the one that was heard last, and of several in one second the newest one. */
+#define LATEST "max(s.received_last_utc_ns / 1000000000 * 2147483648 + s.stream_id) % 2147483648"
+
 // clang-format off
+static const late HOSTS_LATE[] = {
+    {"agent_version", "(SELECT nullif(o.agent_version, '') FROM origins o WHERE o.stream_id = t.agent_version)"},
+    {"labels", "(SELECT nullif(o.labels, '') FROM origins o WHERE o.stream_id = t.labels)"},
+    {0}};
 static const spec SPECS[] = {
     {"hosts", STORE,
-     /* what a machine says of itself is what its latest stream says: next to a single max() SQLite takes the other
-      * columns from the row that has it */
-     "(SELECT agent, min(stream_id) AS key, max(source_host) AS machine, count(*) AS streams, sum(batch_count) AS batches,"
-     " sum(event_count) AS events, sum(byte_count) AS bytes, min(begin_utc_ns) AS first, max(end_utc_ns) AS last,"
-     " min(received_first_utc_ns) AS received_first FROM streams GROUP BY agent) t JOIN (SELECT agent, stream_id,"
-     " max(received_last_utc_ns) AS received_last FROM streams GROUP BY agent) l ON l.agent = t.agent"
-     " LEFT JOIN origins o ON o.stream_id = l.stream_id",
-     "t.key",
-     {{"host", EC_KIND_TEXT, "t.agent"},
-      {"machine", EC_KIND_TEXT, "nullif(t.machine, '')"},
-      {"agent_version", EC_KIND_TEXT, "nullif(o.agent_version, '')"},
-      {"labels", EC_KIND_TEXT, "nullif(o.labels, '')"},
-      {"streams", EC_KIND_INT, "t.streams"},
-      {"batches", EC_KIND_INT, "t.batches"},
-      {"events", EC_KIND_INT, "t.events"},
-      {"bytes", EC_KIND_INT, "t.bytes"},
-      {"begin", EC_KIND_TIME, "t.first"},
-      {"end", EC_KIND_TIME, "t.last"},
-      {"received_first", EC_KIND_TIME, "t.received_first"},
-      {"received_last", EC_KIND_TIME, "l.received_last"}}},
+     "streams s",
+     "min(s.stream_id)",
+     {{"host", EC_KIND_TEXT, "s.agent"},
+      {"machine", EC_KIND_TEXT, "nullif(max(s.source_host), '')"},
+      {"agent_version", EC_KIND_TEXT, LATEST},
+      {"labels", EC_KIND_TEXT, LATEST},
+      {"streams", EC_KIND_INT, "count(*)"},
+      {"batches", EC_KIND_INT, "sum(s.batch_count)"},
+      {"events", EC_KIND_INT, "sum(s.event_count)"},
+      {"bytes", EC_KIND_INT, "sum(s.byte_count)"},
+      {"begin", EC_KIND_TIME, "min(s.begin_utc_ns)"},
+      {"end", EC_KIND_TIME, "max(s.end_utc_ns)"},
+      {"received_first", EC_KIND_TIME, "min(s.received_first_utc_ns)"},
+      {"received_last", EC_KIND_TIME, "max(s.received_last_utc_ns)"}},
+     "s.agent", HOSTS_LATE},
     {"streams", STORE,
      "streams t",
      "t.stream_id",
@@ -84,7 +94,7 @@ static const spec SPECS[] = {
       {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
       {"end", EC_KIND_TIME, "t.end_utc_ns"},
       {"received_first", EC_KIND_TIME, "t.received_first_utc_ns"},
-      {"received_last", EC_KIND_TIME, "t.received_last_utc_ns"}}},
+      {"received_last", EC_KIND_TIME, "t.received_last_utc_ns"}}, NULL, NULL},
     {"batches", STORE,
      "streams s JOIN batches t ON t.stream_id = s.stream_id",
      "t.stream_id << 40 | t.number",
@@ -98,7 +108,7 @@ static const spec SPECS[] = {
       {"end", EC_KIND_TIME, "t.end_utc_ns"},
       {"received", EC_KIND_TIME, "t.received_utc_ns"},
       {"segment", EC_KIND_INT, "t.segment"},
-      {"offset", EC_KIND_INT, "t.offset"}}},
+      {"offset", EC_KIND_INT, "t.offset"}}, NULL, NULL},
     {"classes", MEMORY,
      "classes t",
      "t.rowid",
@@ -111,7 +121,7 @@ static const spec SPECS[] = {
       {"pointer_size", EC_KIND_INT, "t.pointer_size"},
       {"schema", EC_KIND_TEXT, "t.schema"},
       {"fields", EC_KIND_INT, "t.fields"},
-      {"hash", EC_KIND_TEXT, "t.hash"}}},
+      {"hash", EC_KIND_TEXT, "t.hash"}}, NULL, NULL},
     {"processes", STATE,
      "streams s JOIN processes t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -128,7 +138,7 @@ static const spec SPECS[] = {
       {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
       {"flags", EC_KIND_HEX, "t.flags"},
       {"unique_key", EC_KIND_ADDRESS, "t.unique_key"},
-      {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"}}},
+      {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"}}, NULL, NULL},
     {"threads", STATE,
      "streams s JOIN threads t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -141,7 +151,7 @@ static const spec SPECS[] = {
       {"stack_base", EC_KIND_ADDRESS, "t.stack_base"},
       {"start_address", EC_KIND_ADDRESS, "t.start_address"},
       {"win32_start_address", EC_KIND_ADDRESS, "t.win32_start_address"},
-      {"teb", EC_KIND_ADDRESS, "t.teb"}}},
+      {"teb", EC_KIND_ADDRESS, "t.teb"}}, NULL, NULL},
     {"modules", STATE,
      "streams s JOIN modules t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -157,7 +167,7 @@ static const spec SPECS[] = {
       {"pdb_guid", EC_KIND_TEXT, "t.pdb_guid"},
       {"pdb_age", EC_KIND_INT, "t.pdb_age"},
       {"pdb_path", EC_KIND_TEXT, "t.pdb_path"},
-      {"original_name", EC_KIND_TEXT, "t.original_name"}}},
+      {"original_name", EC_KIND_TEXT, "t.original_name"}}, NULL, NULL},
     {"ledger", STATE,
      "streams s JOIN ledger_batches b ON b.stream = s.stream"
      " JOIN ledger_counts t ON t.stream = b.stream AND t.number = b.number",
@@ -169,7 +179,7 @@ static const spec SPECS[] = {
       {"family", EC_KIND_TEXT, "t.family"},
       {"counter", EC_KIND_TEXT, "counter_name(t.counter)"},
       {"value", EC_KIND_INT, "t.value"},
-      {"stored", EC_KIND_INT, "b.stored_count"}}},
+      {"stored", EC_KIND_INT, "b.stored_count"}}, NULL, NULL},
     {"blindness", STATE,
      "streams s JOIN blindness t ON t.stream = s.stream",
      "row_key(t.stream, t.first, t.cause)",
@@ -180,7 +190,7 @@ static const spec SPECS[] = {
       {"batches", EC_KIND_INT, "t.batch_count"},
       {"events", EC_KIND_INT, "t.event_count"},
       {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
-      {"end", EC_KIND_TIME, "t.end_utc_ns"}}},
+      {"end", EC_KIND_TIME, "t.end_utc_ns"}}, NULL, NULL},
     {"alerts", STATE,
      "streams s JOIN alerts t ON t.stream = s.stream",
      "row_key(t.stream, t.number, t.kind, t.family)",
@@ -191,7 +201,7 @@ static const spec SPECS[] = {
       {"time", EC_KIND_TIME, "t.utc_ns"},
       {"left", EC_KIND_INT, "t.left_count"},
       {"right", EC_KIND_INT, "t.right_count"},
-      {"text", EC_KIND_TEXT, "t.text"}}},
+      {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL},
     {"incidents", ALARMS,
      "alarms t",
      "t.alarm_id",
@@ -203,7 +213,7 @@ static const spec SPECS[] = {
       {"end", EC_KIND_TIME, "t.end_utc_ns"},
       {"left", EC_KIND_INT, "t.left_count"},
       {"right", EC_KIND_INT, "t.right_count"},
-      {"text", EC_KIND_TEXT, "t.text"}}},
+      {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL},
 };
 // clang-format on
 
@@ -222,6 +232,7 @@ typedef struct table {
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
+    ea_text sql; /* statement's */
     sqlite3_stmt *statement;
     int is_row;
 } cursor;
@@ -410,9 +421,11 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
             continue;
         if (t->spec->columns[column].kind == EC_KIND_TEXT && (op != EC_OP_EQ || !ec_sql_is_binary(info, i)))
             continue;
+        if (t->spec->group && column != 0)
+            continue;
         ea_text_printf(&plan, "%d,%d ", column, (int)op);
         info->aConstraintUsage[i].argvIndex = next++;
-        rows *= op == EC_OP_EQ ? 0.05 : 0.4;
+        rows *= t->spec->group ? 0.001 : op == EC_OP_EQ ? 0.05 : 0.4; /* a group is looked up by its key */
     }
     info->estimatedCost = rows + 10;
     info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
@@ -428,6 +441,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     if (!c)
         return SQLITE_NOMEM;
     memset(c, 0, sizeof *c);
+    ea_text_init(&c->sql);
     *ret = &c->base;
     return SQLITE_OK;
 }
@@ -435,6 +449,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
 static int close_cursor(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
     sqlite3_finalize(c->statement);
+    ea_text_deinit(&c->sql);
     sqlite3_free(c);
     return SQLITE_OK;
 }
@@ -481,43 +496,85 @@ static int can_compare(enum ec_kind kind, sqlite3_value *v) {
     return kind == EC_KIND_TEXT ? type == SQLITE_TEXT : type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 }
 
-static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
+/* "value, value, ..., key": of the columns that are used. */
+static void write_values(ea_text *sql, const spec *s, uint64_t used) {
+    for (size_t i = 0; i < COLUMNS_MAX && s->columns[i].name; i++) {
+        ea_text_printf(sql, "%s%s", i ? ", " : "", used >> i & 1 ? s->columns[i].value : "NULL");
+        if (s->group)
+            ea_text_printf(sql, " AS \"%s\"", s->columns[i].name);
+    }
+    ea_text_printf(sql, ", %s%s FROM %s WHERE 1", s->key, s->group ? " AS group_key" : "", s->from);
+}
+
+/* A column of a group, and a comma. */
+static void write_late(ea_text *sql, const spec *s, const char *name, int is_used) {
+    const late *l = is_used ? s->late : NULL;
+    while (l && l->name && strcmp(l->name, name) != 0)
+        l++;
+    if (l && l->name)
+        ea_text_printf(sql, "%s, ", l->value);
+    else
+        ea_text_printf(sql, "t.\"%s\", ", name);
+}
+
+/* The SELECT of a plan. given: of its parameters the arguments that they get. */
+static void write_select(ea_text *sql, const table *t, const char *plan, int argc, sqlite3_value **argv, int *given,
+                         int *ret_count) {
     static const char *const OPS[] = {"=", "<", "<=", ">", ">="};
+    const spec *s = t->spec;
+    uint64_t used = plan_number(&plan, 16) | (t->sql->options.shown != NULL); /* is_shown() reads the host */
+    int count = 0;
+    ea_text_str(sql, "SELECT ");
+    for (size_t i = 0; s->group && i < COLUMNS_MAX && s->columns[i].name; i++)
+        write_late(sql, s, s->columns[i].name, used >> i & 1);
+    if (s->group)
+        ea_text_str(sql, "t.group_key FROM (SELECT ");
+    write_values(sql, s, used);
+    for (int i = 0; i < argc; i++) {
+        uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
+        if (count == CONDITIONS_MAX || !can_compare(s->columns[column].kind, argv[i]))
+            continue;
+        ea_text_printf(sql, " AND %s %s ?%d", s->columns[column].value, OPS[op], count + 1);
+        given[count++] = i;
+    }
+    if (t->sql->options.host && has_host(s))
+        ea_text_printf(sql, " AND %s = ?%d", s->columns[0].value, count + 1);
+    if (s->group)
+        ea_text_printf(sql, " GROUP BY %s) t", s->group);
+    *ret_count = count;
+}
+
+static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     table *t = (table *)base->pVtab;
     const char *host = t->sql->options.host;
+    int given[CONDITIONS_MAX] = {0}, count = 0, rc = 0;
     ea_text sql;
     ea_err err = {0};
     (void)number;
-    sqlite3_finalize(c->statement);
-    c->statement = NULL;
     c->is_row = 0;
-    uint64_t used = plan_number(&plan, 16) | (t->sql->options.shown != NULL); /* is_shown() reads the host */
     ea_text_init(&sql);
-    ea_text_str(&sql, "SELECT ");
-    for (size_t i = 0; i < COLUMNS_MAX && t->spec->columns[i].name; i++)
-        ea_text_printf(&sql, "%s%s", i ? ", " : "", used >> i & 1 ? t->spec->columns[i].value : "NULL");
-    ea_text_printf(&sql, ", %s FROM %s WHERE 1", t->spec->key, t->spec->from);
-    int given[COLUMNS_MAX * 5] = {0}, count = 0;
-    for (int i = 0; i < argc; i++) {
-        uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
-        if (count == COLUMNS_MAX * 5 || !can_compare(t->spec->columns[column].kind, argv[i]))
-            continue;
-        ea_text_printf(&sql, " AND %s %s ?%d", t->spec->columns[column].value, OPS[op], count + 1);
-        given[count++] = i;
+    write_select(&sql, t, plan, argc, argv, given, &count);
+    if (sql.failed) {
+        rc = ea_fail(&err, EA_ENOMEM, "read the tables");
+        ea_text_deinit(&sql);
+    } else if (c->statement && strcmp(sql.data, c->sql.data) == 0) { /* the same of another value: column IN (...) */
+        sqlite3_reset(c->statement);
+        ea_text_deinit(&sql);
+    } else {
+        sqlite3_finalize(c->statement);
+        c->statement = NULL;
+        ea_text_deinit(&c->sql);
+        c->sql = sql;
+        if (sqlite3_prepare_v2(t->db, sql.data, -1, &c->statement, NULL) != SQLITE_OK)
+            rc = failed(&err, t->db, "read the tables");
     }
-    if (host && has_host(t->spec))
-        ea_text_printf(&sql, " AND %s = ?%d", t->spec->columns[0].value, count + 1);
-    int rc = sql.failed ? ea_fail(&err, EA_ENOMEM, "read the tables") : 0;
-    if (!rc && sqlite3_prepare_v2(t->db, sql.data, -1, &c->statement, NULL) != SQLITE_OK)
-        rc = failed(&err, t->db, "read the tables");
     for (int i = 0; !rc && i < count; i++)
         if (sqlite3_bind_value(c->statement, i + 1, argv[given[i]]) != SQLITE_OK)
             rc = failed(&err, t->db, "read the tables");
     if (!rc && host && sqlite3_bind_parameter_count(c->statement) > count &&
         sqlite3_bind_text(c->statement, count + 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
         rc = failed(&err, t->db, "read the tables");
-    ea_text_deinit(&sql);
     return rc ? ec_sql_fail(base->pVtab, &err) : step(c);
 }
 

@@ -83,7 +83,7 @@ int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, e
     return 0;
 }
 
-void ec_find_stream(ec_find *f, const ec_stream_row *stream) {
+void ec_find_stream(ec_find *f, const ec_find_row *stream) {
     int is_known = stream->begin_utc_ns || stream->end_utc_ns; /* no time is in the index as NULL, here as 0 */
     int is_elsewhere = is_known && (stream->end_utc_ns < f->from_ns || stream->begin_utc_ns > f->to_ns);
     f->stream_id = is_elsewhere ? 0 : stream->stream_id;
@@ -161,6 +161,36 @@ void ec_find_close(ec_find *f) {
     sqlite3_finalize(f->s);
     free(f->class_ids);
     free(f);
+}
+
+int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_row *row, void *arg), void *arg,
+                    ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int code = SQLITE_DONE, stopped = 0;
+    int rc = prepare(store,
+                     host ? "SELECT stream_id, agent, stream, event_count, begin_utc_ns, end_utc_ns FROM streams"
+                            " WHERE agent = ?1 ORDER BY stream_id"
+                          : "SELECT stream_id, agent, stream, event_count, begin_utc_ns, end_utc_ns FROM streams"
+                            " ORDER BY stream_id",
+                     &s, err);
+    if (!rc && host && sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
+        rc = fail(store, err, "read the streams");
+    while (!rc && !stopped && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        ec_find_row row = {.stream_id = (uint64_t)sqlite3_column_int64(s, 0),
+                           .host = (const char *)sqlite3_column_text(s, 1),
+                           .event_count = (uint64_t)sqlite3_column_int64(s, 3),
+                           .begin_utc_ns = sqlite3_column_int64(s, 4),
+                           .end_utc_ns = sqlite3_column_int64(s, 5)};
+        const void *id = sqlite3_column_blob(s, 2);
+        if (id && sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
+            memcpy(row.stream, id, EA_STREAM_ID_BYTES);
+        if (row.host)
+            stopped = fn(&row, arg);
+    }
+    if (!rc && !stopped && code != SQLITE_DONE)
+        rc = fail(store, err, "read the streams");
+    sqlite3_finalize(s);
+    return rc;
 }
 
 int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg), void *arg,

@@ -15,6 +15,20 @@ typedef struct ec_find_filter {
     size_t pid_count;
 } ec_find_filter;
 
+/* A stream as a search needs it: fewer of its numbers than ec_stream_row has, which are dear for ten thousand streams.
+ */
+typedef struct ec_find_row {
+    uint64_t stream_id; /* in this store, from 1 */
+    const char *host;   /* the agent's name */
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    uint64_t event_count;
+    int64_t begin_utc_ns, end_utc_ns; /* of its events */
+} ec_find_row;
+/* Streams in the order in which they were first received; row is borrowed for the call, fn returns non-zero to stop.
+ * host NULL: of all hosts. */
+EA_MUST_CHECK int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_row *row, void *arg),
+                                  void *arg, ea_err *err);
+
 typedef struct ec_found {
     ec_batch_row row;
     uint32_t kind; /* enum ea_batch_kind */
@@ -24,7 +38,7 @@ typedef struct ec_found {
 EA_MUST_CHECK int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, ea_err *err);
 /* Begins with a stream; may be called again, for one stream after the other. The index is not asked about a stream
  * whose events are all at other times. */
-void ec_find_stream(ec_find *f, const ec_stream_row *stream);
+void ec_find_stream(ec_find *f, const ec_find_row *stream);
 /* The next batch of the stream with events that may hold some that the filter wants, by number: 1 and *ret, 0 at the
  * end. What is not given has none; a batch that is given may have none, too. */
 EA_MUST_CHECK int ec_find_next(ec_find *f, ec_found *ret, ea_err *err);

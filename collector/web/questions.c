@@ -58,14 +58,14 @@ const ec_fixed EC_LISTS[] = {
      " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts",
      NULL,
      {{0}},
-     1},
+     EC_FIXED_ONE},
     {"/api/v1/fleet/labels",
      "Names of labels, on how many machines each is and how many values it has there",
      "SELECT l.key AS label, count(DISTINCT h.host) AS hosts, count(DISTINCT l.value) AS \"values\" FROM hosts h,"
      " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l GROUP BY l.key",
      "hosts DESC, label",
      {{0}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/fleet/groups",
      "Machines by health, agent_version or a label (labels.NAME): how many, and what came of them",
      MACHINES ", g AS MATERIALIZED (SELECT " GROUP_OF(
@@ -78,7 +78,7 @@ const ec_fixed EC_LISTS[] = {
                "\"group\"",
      "hosts DESC, \"group\"",
      {{"by", EC_PARAM_TEXT, NULL}, {"q", EC_PARAM_LIKE, ""}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts",
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
      MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
@@ -88,7 +88,7 @@ const ec_fixed EC_LISTS[] = {
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
      {{"q", EC_PARAM_LIKE, ""}, {"by", EC_PARAM_TEXT, ""}, {"group", EC_PARAM_TEXT, ""}},
-     0},
+     EC_FIXED_HOSTS},
     {"/api/v1/hosts/{host}",
      "One machine",
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
@@ -98,38 +98,38 @@ const ec_fixed EC_LISTS[] = {
      " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
-     1},
+     EC_FIXED_ONE},
     {"/api/v1/hosts/{host}/streams",
      "Runs of its agent",
      "SELECT * FROM streams WHERE host = ?1",
      "begin DESC",
      {HOST},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/processes",
      "Processes that lived at some time in a range",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND " OVERLAPS " AND (image_name LIKE ?4 ESCAPE '\\' OR"
      " command_line LIKE ?4 ESCAPE '\\' OR pid = ?5)",
      "begin, stream, instance",
      {HOST, RANGE, {"q", EC_PARAM_LIKE, ""}, {"pid", EC_PARAM_NUMBER, "-1"}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}",
      "One process",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3",
      NULL,
      {PROCESS},
-     1},
+     EC_FIXED_ONE},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/children",
      "Processes that it started",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND parent_instance = ?3",
      "begin, instance",
      {PROCESS},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/modules",
      "Its modules",
      "SELECT " MODULE_COLUMNS " FROM modules WHERE host = ?1 AND stream = ?2 AND process_instance = ?3",
      "begin, base",
      {PROCESS},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/threads",
      "Its threads",
      "SELECT stream, instance, begin, \"end\", tid, name, win32_start_address FROM threads WHERE host = ?1 AND stream "
@@ -137,7 +137,7 @@ const ec_fixed EC_LISTS[] = {
      " AND process_instance = ?3",
      "begin, tid",
      {PROCESS},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/files",
      "Files that it opened",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
@@ -148,7 +148,7 @@ const ec_fixed EC_LISTS[] = {
      " 9223372036854775806)) SELECT path, count FROM f",
      "count DESC, path",
      {PROCESS},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/registry",
      "Registry keys that it opened or made, and values that it set",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
@@ -160,13 +160,13 @@ const ec_fixed EC_LISTS[] = {
      " 'Registry/Delete')",
      "time",
      {PROCESS},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/blindness",
      "Periods of which nothing came",
      "SELECT stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE host = ?1 AND " OVERLAPS,
      "begin",
      {HOST, RANGE},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/cpu",
      "Samples of the processor by process and time",
      SAMPLES(
@@ -177,7 +177,7 @@ const ec_fixed EC_LISTS[] = {
                " s.bucket, p.stream, p.instance",
      "bucket, value DESC",
      {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/disk",
      "Bytes that were read and written by process and time",
      "WITH e AS MATERIALIZED (SELECT bucket, pid, sum AS value FROM \"FileIo/Read_by\"('pid', NULL, 'IoSize', ?4) WHERE"
@@ -187,7 +187,7 @@ const ec_fixed EC_LISTS[] = {
      "pid",
      "bucket, value DESC",
      {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/network",
      "Bytes that were sent and received over TCP by process and time",
      "WITH e AS MATERIALIZED (SELECT bucket, PID_2 AS pid, sum AS value FROM \"TcpIp/SendIPV4_by\"('PID_2', NULL, "
@@ -199,7 +199,7 @@ const ec_fixed EC_LISTS[] = {
      " pid",
      "bucket, value DESC",
      {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/processes",
      "Processes of all machines, by name, command line or number",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE (?1 = '' OR host = ?1) AND " OVERLAPS
@@ -207,7 +207,7 @@ const ec_fixed EC_LISTS[] = {
      " '\\' OR command_line LIKE ?4 ESCAPE '\\')",
      "begin, host, stream, instance",
      {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/modules",
      "Modules by path: on how many machines, in how many processes, first and last seen",
      "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads, time_text(min(begin)) AS first,"
@@ -215,7 +215,7 @@ const ec_fixed EC_LISTS[] = {
      "AND " OVERLAPS " AND path LIKE ?4 ESCAPE '\\' GROUP BY path",
      "hosts DESC, loads DESC, path",
      {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/connections",
      "TCP connections: who, to where, when",
      "WITH c AS MATERIALIZED (SELECT host, time, stream, name, json_extract(fields, '$.PID') AS pid, "
@@ -232,7 +232,7 @@ const ec_fixed EC_LISTS[] = {
      " (?5 < 0 OR c.pid = ?5)",
      "time",
      {ANY_HOST, RANGE, {"remote", EC_PARAM_TEXT, ""}, {"pid", EC_PARAM_NUMBER, "-1"}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/classes",
      "Classes of events that are stored",
      "SELECT name, provider_name, min(provider) AS provider, count(*) AS versions, max(fields) AS fields FROM classes "
@@ -240,13 +240,13 @@ const ec_fixed EC_LISTS[] = {
      " name <> '' AND kind = 'event' AND name LIKE ?1 ESCAPE '\\' GROUP BY name, provider_name",
      "name",
      {{"q", EC_PARAM_LIKE, ""}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/columns",
      "Columns of a class of events, as SQL has them",
      "SELECT name, type, hidden FROM pragma_table_xinfo(?1)",
      NULL,
      {{"class", EC_PARAM_TEXT, "events"}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/alerts",
      "Ledgers that do not add up, gaps, clocks that jump",
      "SELECT host, stream, time, kind, family, \"left\", \"right\", text FROM alerts WHERE (?1 = '' OR host = ?1) AND "
@@ -254,7 +254,7 @@ const ec_fixed EC_LISTS[] = {
      " BETWEEN ?2 AND ?3",
      "time DESC",
      {ANY_HOST, RANGE},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/incidents",
      "Machines that fell silent and ledgers that do not balance, with begin and end; without an end they last",
      "SELECT host, stream, kind, family, begin, \"end\", \"left\", \"right\", text FROM incidents WHERE (?1 = '' OR "
@@ -262,7 +262,7 @@ const ec_fixed EC_LISTS[] = {
      " ?1) AND " OVERLAPS " AND (?4 = 0 OR \"end\" IS NULL)",
      "\"end\" IS NOT NULL, begin DESC",
      {ANY_HOST, RANGE, {"open", EC_PARAM_NUMBER, "0"}},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/blindness",
      "Periods of which nothing came, of all machines",
      "SELECT host, stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE (?1 = '' OR host = "
@@ -270,7 +270,7 @@ const ec_fixed EC_LISTS[] = {
      " " OVERLAPS,
      "begin DESC",
      {ANY_HOST, RANGE},
-     0},
+     EC_FIXED_LIST},
     {"/api/v1/hosts/{host}/ledger",
      "Where each event of a machine went: every counter's last value, by run",
      "SELECT stream, counter, family, max(value) AS value, max(stored) AS stored FROM ledger WHERE host = ?1 AND "
@@ -278,7 +278,7 @@ const ec_fixed EC_LISTS[] = {
      " '' GROUP BY stream, counter",
      "stream, counter",
      {HOST},
-     0},
+     EC_FIXED_LIST},
     {0},
 };
 
@@ -291,14 +291,14 @@ const ec_fixed EC_QUERIES[] = {
                  " t.process_instance WHERE (?1 = '' OR p.host = ?1) GROUP BY p.host, p.stream, p.instance",
      "samples DESC",
      {ANY_HOST, RANGE},
-     0},
+     EC_FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
      "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, time_text(min(begin)) AS first FROM modules WHERE"
      " (?1 = '' OR host = ?1) GROUP BY path HAVING min(begin) >= ?2",
      "first DESC",
      {ANY_HOST, {"since", EC_PARAM_TIME, NULL}},
-     0},
+     EC_FIXED_LIST},
     {"who-talks-to",
      "Processes with a connection to an address or a network",
      "WITH c AS MATERIALIZED (SELECT host, stream, time, json_extract(fields, '$.PID') AS pid, json_extract(fields, "
@@ -317,7 +317,7 @@ const ec_fixed EC_QUERIES[] = {
      "7",
      "connections DESC",
      {ANY_HOST, RANGE, {"address", EC_PARAM_TEXT, NULL}},
-     0},
+     EC_FIXED_LIST},
     {"widespread-modules",
      "Modules on more than so many machines",
      "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads FROM modules WHERE (?1 = '' OR host = ?1) GROUP BY "
@@ -325,7 +325,7 @@ const ec_fixed EC_QUERIES[] = {
      " HAVING hosts > ?2",
      "hosts DESC, path",
      {ANY_HOST, {"hosts", EC_PARAM_NUMBER, "1"}},
-     0},
+     EC_FIXED_LIST},
     {"rare-modules",
      "Modules on at most so many machines",
      "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, count(*) AS loads, time_text(min(begin)) AS first "
@@ -333,7 +333,7 @@ const ec_fixed EC_QUERIES[] = {
      " modules WHERE (?1 = '' OR host = ?1) AND path <> '' GROUP BY path HAVING hosts <= ?2",
      "hosts, first DESC",
      {ANY_HOST, {"hosts", EC_PARAM_NUMBER, "1"}},
-     0},
+     EC_FIXED_LIST},
     {"modules-from-unusual-places",
      "Modules that were loaded from a folder that users can write to",
      "SELECT m.host, m.stream, m.process_instance AS instance, m.begin, m.pid, m.path FROM modules m WHERE (?1 = '' OR "
@@ -345,7 +345,7 @@ const ec_fixed EC_QUERIES[] = {
      " '%\\Windows\\Tasks\\%')",
      "begin DESC",
      {ANY_HOST, RANGE},
-     0},
+     EC_FIXED_LIST},
     {"process-starts",
      "Processes that were started",
      "SELECT " PROCESS_COLUMNS
@@ -353,7 +353,7 @@ const ec_fixed EC_QUERIES[] = {
      " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\')",
      "begin DESC",
      {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
-     0},
+     EC_FIXED_LIST},
     {"autostart-keys",
      "Values that were set under keys from which Windows starts programs",
      "SELECT host, time, pid, KeyHandle_name AS key, KeyName AS value_name FROM \"Registry/SetValue\" WHERE (?1 = '' "
@@ -363,14 +363,14 @@ const ec_fixed EC_QUERIES[] = {
      "Options%')",
      "time DESC",
      {ANY_HOST, RANGE},
-     0},
+     EC_FIXED_LIST},
     {"hosts-with-gaps",
      "Machines of which batches are missing",
      "SELECT host, count(*) AS periods, sum(batches) AS batches, time_text(max(\"end\")) AS last FROM blindness GROUP "
      "BY host",
      "batches DESC",
      {{0}},
-     0},
+     EC_FIXED_LIST},
     {0},
 };
 
@@ -490,29 +490,41 @@ static int is_column(const char *s) {
     return n && n < NAME_MAX_BYTES && !s[n];
 }
 
-/* "SELECT * FROM (...) ORDER BY ... LIMIT n OFFSET m". */
-static int write_statement(const ec_call *c, const ec_fixed *f, const ec_rows *q, ea_text *sql, ea_err *err) {
+/* " ORDER BY ...". */
+static void write_order(const ec_call *c, const ec_fixed *f, ea_text *sql) {
     const char *sort = ec_call_param(c, "sort"), *descending = ec_call_param(c, "descending");
-    ea_text_printf(sql, "SELECT * FROM (%s)", f->sql);
-    if (sort && *sort) {
-        if (!is_column(sort))
-            return ea_fail(err, EA_EUSAGE, "sort: the name of a column is expected");
-        ea_text_printf(sql, " ORDER BY \"%s\"%s", sort, descending && strcmp(descending, "1") == 0 ? " DESC" : "");
-        if (f->order)
-            ea_text_printf(sql, ", %s", f->order);
-    } else if (f->order) {
+    if (sort && *sort)
+        ea_text_printf(sql, " ORDER BY \"%s\"%s%s%s", sort, descending && strcmp(descending, "1") == 0 ? " DESC" : "",
+                       f->order ? ", " : "", f->order ? f->order : "");
+    else if (f->order)
         ea_text_printf(sql, " ORDER BY %s", f->order);
-    }
+}
+
+/* "SELECT * FROM (...) ORDER BY ... LIMIT n OFFSET m"; of hosts "SELECT * FROM (...) WHERE host IN (SELECT host FROM
+ * (...) ORDER BY ... LIMIT n OFFSET m) ORDER BY ...". */
+static int write_statement(const ec_call *c, const ec_fixed *f, const ec_rows *q, ea_text *sql, ea_err *err) {
+    const char *sort = ec_call_param(c, "sort");
+    if (sort && *sort && !is_column(sort))
+        return ea_fail(err, EA_EUSAGE, "sort: the name of a column is expected");
+    if (f->kind == EC_FIXED_HOSTS)
+        ea_text_printf(sql, "SELECT * FROM (%s) WHERE host IN (SELECT host FROM (%s)", f->sql, f->sql);
+    else
+        ea_text_printf(sql, "SELECT * FROM (%s)", f->sql);
+    write_order(c, f, sql);
     ea_text_printf(sql, " LIMIT %llu OFFSET %llu", (unsigned long long)q->limit_rows + 1,
                    (unsigned long long)q->offset);
+    if (f->kind == EC_FIXED_HOSTS) {
+        ea_text_char(sql, ')');
+        write_order(c, f, sql);
+    }
     return sql->failed ? ea_fail(err, EA_ENOMEM, "write the statement") : 0;
 }
 
 int ec_fixed_answer(ec_call *c, const ec_fixed *f, ea_err *err) {
     ec_value params[EC_QUESTION_PARAMS_MAX];
     ea_text likes[EC_QUESTION_PARAMS_MAX], sql;
-    ec_rows q = {.params = params, .is_empty_without_table = 1, .has_pages = !f->is_one};
-    int rc = ec_param_form(c, f->is_one ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
+    ec_rows q = {.params = params, .is_empty_without_table = 1, .has_pages = f->kind != EC_FIXED_ONE};
+    int rc = ec_param_form(c, f->kind == EC_FIXED_ONE ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
     int is_export = q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL;
     if (!rc)
         rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX,

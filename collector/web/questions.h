@@ -22,13 +22,20 @@ typedef struct ec_param_spec {
     const char *fallback; /* NULL: it has to be given */
 } ec_param_spec;
 
+enum ec_fixed_kind {
+    EC_FIXED_LIST,
+    EC_FIXED_ONE,
+    EC_FIXED_HOSTS, /* a row for each host: of all rows only what they are sorted by is read, of a page's rows the rest
+                     */
+};
+
 typedef struct ec_fixed {
     const char *name;  /* of a named query; its route's path otherwise */
     const char *text;  /* one sentence for a person */
     const char *sql;   /* ?1 ... are params, in their order */
     const char *order; /* ORDER BY when nobody says; NULL: as the statement gives them */
     ec_param_spec params[EC_QUESTION_PARAMS_MAX];
-    int is_one;
+    enum ec_fixed_kind kind;
 } ec_fixed;
 
 extern const ec_fixed EC_LISTS[];   /* ends with a NULL name */

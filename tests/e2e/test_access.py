@@ -16,7 +16,9 @@ import subprocess
 
 import harness
 import test_dashboard
+import test_tracegen
 import traces
+import uploads
 
 TRACE = "clr-kernel-win8-x64"
 
@@ -131,6 +133,22 @@ def check_group(checks, client, token):
         checks.equal(status, 403, f"{path} of a group: {text[:300]}")
 
 
+def check_classes(checks, client, reader, token):
+    """A class that only others have sent is not even named to a token of some hosts."""
+    def rows(sql, who):
+        status, text, _ = client.ask("/api/v1/sql", who, method="POST", body={"sql": sql}, source="127.9.0.5")
+        return [r[0] for r in json.loads(text)["rows"]] if status == 200 else text
+    seen = set(rows("SELECT DISTINCT name FROM events WHERE host = 'alpha' AND name <> ''", reader))
+    told = {who: {c["name"] for c in json.loads(client.ask("/api/v1/classes?limit=10000", who, source="127.9.0.5")[1])["items"]} for who in (reader, token)}
+    hidden = told[reader] - seen
+    checks.that(hidden and seen and told[token] == told[reader] - hidden, f"classes that a group is told: {len(hidden)} are only others'; told of them: {told[token] & hidden}")
+    one = sorted(hidden)[0]
+    sql = f"SELECT count(*) FROM pragma_module_list WHERE name = '{one}'"
+    checks.equal((rows(sql, reader), rows(sql, token)), ([1], [0]), f"the table {one}, to a reader and to a group")
+    status, text, _ = client.ask(f"/api/v1/events?class={one}", token, source="127.9.0.5")
+    checks.equal((status, json.loads(text)["items"]), (200, []), f"events of {one} to a group")
+
+
 def check_limits(checks, client, right):
     """Guessing ends soon, for the one who guesses alone; so does asking too often."""
     wrong = right[:-1] + ("0" if right[-1] != "0" else "1")
@@ -151,9 +169,20 @@ def certificate(client, source):
         return tls.getpeercert()["serialNumber"]
 
 
+class Machine(Client):
+    """The agents' listener, as a machine sees it."""
+
+    def __init__(self, env, port, name):
+        super().__init__(env, port)
+        self.context.load_cert_chain(env.certs / f"{name}.crt", env.certs / f"{name}.key")
+
+
 def check_renewal(checks, env, client, collector):
     """A certificate that was replaced is used after a reload; one that cannot be read is not."""
-    before = certificate(client, "127.60.0.1")
+    machine = Machine(env, collector.port, "alpha")
+    before, told = certificate(client, "127.60.0.1"), certificate(machine, "127.60.0.2")
+    held = http.client.HTTPSConnection("localhost", collector.port, timeout=60, context=machine.context)
+    held.connect()
     env.run([env.collector, "ca", "issue", "--dir", env.certs, "--server", "--name", "later", "--san", "DNS:localhost", "--san", "IP:127.0.0.1"])
     for kind in ("crt", "key"):
         (env.certs / f"later.{kind}").replace(env.certs / f"server.{kind}")
@@ -161,6 +190,13 @@ def check_renewal(checks, env, client, collector):
     collector.process.send_signal(signal.SIGHUP)
     harness.wait_until(lambda: certificate(client, "127.60.0.1") != before, "the new certificate", 30)
     after = certificate(client, "127.60.0.1")
+    harness.wait_until(lambda: certificate(machine, "127.60.0.2") == after != told, "the new certificate for agents", 30)
+    held.request("POST", uploads.UPLOAD_PATH, b"", {"Content-Type": "application/x-etwagent-batches"})
+    checks.that(held.getresponse().status in (200, 400), "a connection of before goes on")
+    held.close()
+    later, _ = test_tracegen.generate(env.build, env.folder, "later", "--preset", "attack", "--duration-ms", "100")
+    env.replay([later], collector, agent="alpha", spool=env.folder / "alpha-later")
+    checks.equal(len(collector.ask_json("hosts", "--host", "alpha")["streams"]), 2, "runs of an agent that connects anew")
     whole = (env.certs / "server.crt").read_bytes()
     (env.certs / "server.crt").write_bytes(whole[:100])
     collector.process.send_signal(signal.SIGHUP)
@@ -251,12 +287,15 @@ def test(env, checks, _):
     client = Client(env, port)
     for agent in ("alpha", "beta"):
         env.replay(traces.paths(TRACE, env.build), collector, agent=agent, spool=env.folder / agent)
+    other, _ = test_tracegen.generate(env.build, env.folder, "attack", "--preset", "attack", "--duration-ms", "300")
+    env.replay([other], collector, agent="beta", spool=env.folder / "beta-other")
     collector.ask("ps", "--host", "beta", "--at", "end")  # the history is there then
     tokens = {"none": None, "metrics": new_token(env, collector.store, "prometheus", "--scope", "metrics"),
               "group": new_token(env, collector.store, "group", "--hosts", "al*,gamma"),
               "read": new_token(env, collector.store, "reader"), "admin": new_token(env, collector.store, "boss", "--scope", "admin")}
     count = check_scopes(checks, client, tokens)
     check_group(checks, client, tokens["group"])
+    check_classes(checks, client, tokens["read"], tokens["group"])
     check_limits(checks, client, tokens["admin"])
     check_audit(checks, env, client, collector, tokens["read"])
     check_browser(checks, env, client, tokens["group"])

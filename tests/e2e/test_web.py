@@ -250,6 +250,20 @@ def http_quote(text):
 
 # ---- who may ask ----
 
+def check_size(checks, web):
+    """What a browser loads for the dashboard, compressed."""
+    total = 0
+    for path in ("/", "/app.js", "/app.css", "/icon.svg"):
+        connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=60)
+        connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        checks.equal((answer.status, answer.getheader("Content-Encoding"), body[:2]), (200, "gzip", b"\x1f\x8b"), path)
+        total += len(body)
+    checks.that(20_000 < total < 100_000, f"bytes of the dashboard, compressed: {total}")
+
+
 def check_strangers(checks, web):
     own = f"127.0.0.1:{web.port}"
     for host, expected in (("evil.example", 421), (f"localhost:{web.port}", 200), ("[::1]:1", 200), ("127.0.0.1.evil.example", 421), ("", 421)):
@@ -397,6 +411,7 @@ def test(env, checks, _):
     check_pages(checks, web)
     check_hostile(checks, web)
     check_injections(checks, web)
+    check_size(checks, web)
     check_strangers(checks, web)
     check_export(checks, web)
     check_tail(env, checks, web, env.folder / "office.etl")

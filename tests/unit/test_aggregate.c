@@ -36,7 +36,7 @@ static int setup(void **state) {
     int rc = ec_store_commit(store, &err);
     ec_store_close(store);
     if (!rc)
-        rc = ec_archive_open(&archive, scratch_path("."), NULL, &err);
+        rc = ec_archive_open(&archive, scratch_path("."), NULL, NULL, &err);
     return rc ? rc : ec_shape_init(&shape, NULL, &err);
 }
 static int teardown(void **state) {

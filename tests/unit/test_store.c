@@ -227,7 +227,9 @@ static void finds_by_time_in_many_streams(void **state) {
                 int is_there = sent[i].end_utc_ns >= filter.from_utc_ns - TICK_NS &&
                                sent[i].begin_utc_ns <= filter.to_utc_ns + TICK_NS;
                 assert_int_equal(ec_store_each_stream(f->store, NAMES[i], keep_first, &stream, &f->err), 0);
-                ec_find_stream(find, &stream);
+                ec_find_stream(find, &(ec_find_row){.stream_id = stream.stream_id,
+                                                    .begin_utc_ns = stream.begin_utc_ns,
+                                                    .end_utc_ns = stream.end_utc_ns});
                 assert_int_equal(ec_find_next(find, &found, &f->err), is_there);
                 if (!is_there)
                     continue;

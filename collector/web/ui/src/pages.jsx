@@ -87,7 +87,7 @@ export function Fleet({ view }) {
       ...[['Machines', 'hosts'], ['Silent', 'silent'], ['Incidents', 'incidents'], ['Alerts', 'alerts'], ['Batches missing', 'missing_batches']].map(([title, name]) => ({ title, right: true, show: (g) => count(g[name]) })),
       { title: 'Events', right: true, show: (g) => count(g.events) }, { title: 'Stored', right: true, show: (g) => bytes(g.bytes) }]} /> : null}
     <Notice state={list} empty="no machine has sent anything yet, or none fits" />
-    {list.data?.items.length ? <Table label="Machines" caption={chosen ? `Machines of ${view.in || '(none)'}` : undefined} columns={columns} rows={list.data.items} view={view} /> : null}
+    {list.data?.items.length ? <Table label="Machines" caption={chosen ? `Machines of ${view.in || '(none)'}` : undefined} columns={columns} rows={list.data.items} view={view} of={list.address} /> : null}
     <Pages view={view} data={list.data} />
     <Incidents view={view} what="Incidents" params={{ limit: 20 }} />
   </>;
@@ -303,7 +303,7 @@ export function Events({ view }) {
     </div>
     <Saved view={view} />
     {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p> : <Notice state={s} empty="no event fits" />}
-    {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} /> : null}
+    {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} of={live ? 'live' : s.address} /> : null}
     {!live && <Pages view={view} data={s.data} />}
   </>;
 }

@@ -1,5 +1,5 @@
 // What several pages are made of: links, tables, notices, numbers.
-import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { change, go, linkTo } from './state.js';
 
 export function Link({ to, children, ...rest }) {
@@ -37,7 +37,17 @@ export function Notice({ state, empty }) {
 
 // columns: [{name, title, right, mono, show(row), sort}]. The view's {sort, descending} say what is sorted. What the cells show besides
 // the row stands in view's time range or changes with rows: the body is made again only with these.
-export function Table({ label, columns, rows, view, caption }) {
+// Of a long table the rows that one sees are painted first, those behind them right afterwards. of: what is asked for; the same table with
+// newer numbers stays whole.
+const FIRST_ROWS = 40;
+export function Table({ label, columns, rows, view, caption, of = '' }) {
+  const [whole, setWhole] = useState(null);
+  const isPart = rows.length > FIRST_ROWS && whole !== of;
+  useEffect(() => {
+    if (!isPart) return;
+    const timer = setTimeout(() => setWhole(of));
+    return () => clearTimeout(timer);
+  }, [isPart, of]);
   const head = (c) => {
     if (!c.sort) return c.title;
     const active = view?.sort === c.sort, down = active && view.descending === '1';
@@ -45,9 +55,9 @@ export function Table({ label, columns, rows, view, caption }) {
       {c.title}<span aria-hidden="true">{active ? (down ? ' ▾' : ' ▴') : ''}</span></button>;
   };
   const order = (c) => (c.sort && view?.sort === c.sort ? (view.descending === '1' ? 'descending' : 'ascending') : undefined);
-  const body = useMemo(() => <tbody>{rows.map((r) => <tr>
+  const body = useMemo(() => <tbody>{(isPart ? rows.slice(0, FIRST_ROWS) : rows).map((r) => <tr>
     {columns.map((c) => <td class={c.right ? 'right' : c.mono ? 'mono' : ''}>{c.show ? c.show(r) : text(r[c.name])}</td>)}
-  </tr>)}</tbody>, [rows, columns.map((c) => c.title).join(), view?.range, view?.from, view?.to]);
+  </tr>)}</tbody>, [rows, isPart, columns.map((c) => c.title).join(), view?.range, view?.from, view?.to]);
   return <div class="scroll" tabIndex="0" role="region" aria-label={label}>
     <table>
       {caption && <caption>{caption}</caption>}
