@@ -1,6 +1,7 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "agent_config.h"
 #include "labels.h"
+#include "tls_store.h"
 
 #include <string.h>
 
@@ -94,6 +95,9 @@ static int check_shipping(const void *table, const char **ret_key, ea_err *err) 
     for (size_t i = 0; i < o->collectors.count; i++)
         if (strncmp(o->collectors.items[i], "https://", 8) != 0 || !o->collectors.items[i][8])
             return ea_fail(err, EA_EINVAL, "'%.128s': expected https://HOST[:PORT]", o->collectors.items[i]);
+    int rc = ea_tls_store_check(o->cert, o->key, o->ca, ret_key, err);
+    if (rc)
+        return rc;
     *ret_key = "proxy";
     if (o->proxy && strcmp(o->proxy, EA_PROXY_SYSTEM) != 0 && (strncmp(o->proxy, "http://", 7) != 0 || !o->proxy[7]))
         return ea_fail(err, EA_EINVAL, "'%.128s': expected http://HOST:PORT or " EA_PROXY_SYSTEM, o->proxy);

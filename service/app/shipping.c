@@ -1,8 +1,10 @@
 /* What the commands that ship share. See shipping.h. */
 #include "shipping.h"
+#include "host.h"
 #include "map.h"
 #include "platform.h"
 #include "text.h"
+#include "tls_store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,12 +54,18 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int liv
 
 int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
     char *cert;
+    uint8_t *der;
     size_t len_bytes;
-    int rc = ea_path_read_all(o->cert, CERT_MAX, &cert, &len_bytes, err);
+    int is_place = ea_store_is_place(o->cert);
+    int rc = is_place ? ea_tls_store_certificate(o->cert, &der, &len_bytes, err)
+                      : ea_path_read_all(o->cert, CERT_MAX, &cert, &len_bytes, err);
     if (rc)
         return rc;
-    uint64_t h = ea_hash64(cert, len_bytes, 0);
-    free(cert);
+    uint64_t h = ea_hash64(is_place ? (const void *)der : cert, len_bytes, 0);
+    if (is_place)
+        free(der);
+    else
+        free(cert);
     for (size_t i = 0; i < o->collectors.count; i++)
         h = ea_hash64(o->collectors.items[i], strlen(o->collectors.items[i]), h);
     *ret = h;

@@ -40,7 +40,8 @@ typedef struct ea_shipping_options {
          .required = 1,                                                                                                \
          .example = "machine.crt",                                                                                     \
                                                                                                                        \
-         .help = "this agent's certificate, PEM; its name is what the data is kept under"},                            \
+         .help = "this agent's certificate, PEM, or on Windows store:machine/My/WHICH, a thumbprint or a common "      \
+                 "name; its name is what the data is kept under"},                                                     \
         {.name = "key",                                                                                                \
          .argument = "FILE",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
@@ -48,7 +49,8 @@ typedef struct ea_shipping_options {
          .required = 1,                                                                                                \
          .example = "machine.key",                                                                                     \
                                                                                                                        \
-         .help = "the certificate's key, PEM"},                                                                        \
+         .help = "the certificate's key, PEM; store: the one that Windows keeps with a certificate of a store, and "   \
+                 "which stays there"},                                                                                 \
         {.name = "ca",                                                                                                 \
          .argument = "FILE",                                                                                           \
          .type = EA_OPT_STRING,                                                                                        \
@@ -56,7 +58,8 @@ typedef struct ea_shipping_options {
          .required = 1,                                                                                                \
          .example = "ca.crt",                                                                                          \
                                                                                                                        \
-         .help = "certificate of the CA that collectors are checked against, PEM"},                                    \
+         .help = "certificate of the CA that collectors are checked against, PEM, or on Windows store:machine/Root "   \
+                 "for all that it trusts"},                                                                            \
         {.name = "request-bytes",                                                                                      \
          .argument = "SIZE",                                                                                           \
          .type = EA_OPT_SIZE,                                                                                          \

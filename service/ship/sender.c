@@ -1,6 +1,8 @@
 /* The sender. See sender.h. */
 #include "sender.h"
+#include "host.h"
 #include "platform.h"
+#include "tls_store.h"
 
 #include <curl/curl.h>
 #include <stdatomic.h>
@@ -24,6 +26,7 @@ struct ea_sender {
     char **urls; /* with the path */
     char *cert, *key, *ca, *proxy;
     ea_proxies *proxies; /* NULL: proxy is the one */
+    ea_tls_keys *keys;   /* of certificate stores; NULL: none is used */
     ea_thread *thread;
     atomic_int stop, drain, hurry;
     _Atomic uint64_t requests, failures, sent_bytes;
@@ -38,6 +41,7 @@ struct ea_sender {
     CURL *curl;
     struct curl_slist *headers;
     char curl_text[CURL_ERROR_SIZE];
+    ea_err tls; /* why the certificate stores were of no use for the last connection; code 0: they were */
     ea_text body, answer;
     int answer_too_long;
     char run[2 * RUN_BYTES + 1]; /* this sender's name among those with its certificate */
@@ -208,6 +212,10 @@ static char *without_time(char *text) {
 
 static int from_curl(ea_sender *s, CURLcode code, int *ret_mends, ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
+    if (s->tls.code) {
+        *ret_mends = 0;
+        return ea_fail_os(err, s->tls.code, s->tls.os_error, "send to %s: %s", url, s->tls.message);
+    }
     const char *text = s->curl_text[0] ? without_time(s->curl_text) : curl_easy_strerror(code);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -268,6 +276,7 @@ static int perform(ea_sender *s, int64_t *ret_retry_after_ns, int *ret_mends, in
     ea_text_clear(&s->answer);
     s->answer_too_long = 0;
     s->curl_text[0] = 0;
+    s->tls = (ea_err){0};
     curl_easy_setopt(s->curl, CURLOPT_URL, url);
     if (s->proxies)
         choose_proxy(s);
@@ -520,9 +529,19 @@ static int send_items(ea_sender *s, ea_err *err) {
     return 0;
 }
 
+/* Of each new connection. */
+static CURLcode on_tls(CURL *curl, void *context, void *arg) {
+    ea_sender *s = arg;
+    (void)curl;
+    return ea_tls_store_apply(context, s->keys, s->cert, s->ca, &s->tls) ? CURLE_SSL_CERTPROBLEM : CURLE_OK;
+}
+
 static int setup(ea_sender *s, ea_err *err) {
+    int cert_is_place = ea_store_is_place(s->cert), ca_is_place = ea_store_is_place(s->ca);
     s->curl = curl_easy_init();
     int rc = s->curl ? name_run(s, err) : ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    if (!rc && cert_is_place)
+        rc = ea_tls_keys_create(&s->keys, err);
     if (rc)
         return rc;
     CURL *c = s->curl;
@@ -541,10 +560,16 @@ static int setup(ea_sender *s, ea_err *err) {
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_CAINFO, s->ca);
+    SET(CURLOPT_CAINFO, ca_is_place ? NULL : s->ca);
     SET(CURLOPT_CAPATH, NULL);
-    SET(CURLOPT_SSLCERT, s->cert);
-    SET(CURLOPT_SSLKEY, s->key);
+    if (!cert_is_place) {
+        SET(CURLOPT_SSLCERT, s->cert);
+        SET(CURLOPT_SSLKEY, s->key);
+    }
+    if (cert_is_place || ca_is_place) {
+        SET(CURLOPT_SSL_CTX_FUNCTION, on_tls);
+        SET(CURLOPT_SSL_CTX_DATA, s);
+    }
     SET(CURLOPT_TCP_KEEPALIVE, 1L);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)(s->o.connect_timeout_ns / 1000000));
     SET(CURLOPT_TIMEOUT_MS, (long)(s->o.request_timeout_ns / 1000000));
@@ -664,13 +689,31 @@ static char *upload_url(const char *base, ea_err *err) {
 static int check_file(const char *what, const char *path, ea_err *err) {
     ea_file *f;
     ea_err why;
-    if (!path)
-        return ea_fail(err, EA_EUSAGE, "no %s is given", what);
     int rc = ea_file_open(&f, path, EA_OPEN_READ, &why);
     if (rc)
         return ea_fail_os(err, rc, why.os_error, "open the %s %s", what, path);
     ea_file_close(f);
     return 0;
+}
+
+/* Files are there; places of certificate stores are looked at with each connection. */
+static int check_tls(const ea_sender_options *o, ea_err *err) {
+    const char *key;
+    ea_err why;
+    if (!o->cert || !o->key || !o->ca)
+        return ea_fail(err, EA_EUSAGE, "no %s is given",
+                       !o->cert  ? "client certificate"
+                       : !o->key ? "client key"
+                                 : "CA file");
+    if (ea_tls_store_check(o->cert, o->key, o->ca, &key, &why))
+        return ea_fail(err, EA_EUSAGE, "%s: %s", key, why.message);
+    int rc = 0;
+    if (!ea_store_is_place(o->cert)) {
+        rc = check_file("client certificate", o->cert, err);
+        if (!rc)
+            rc = check_file("client key", o->key, err);
+    }
+    return rc || ea_store_is_place(o->ca) ? rc : check_file("CA file", o->ca, err);
 }
 
 int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *options, ea_err *err) {
@@ -679,11 +722,7 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     if (options->request_bytes > EA_BATCH_MAX_BYTES)
         return ea_fail(err, EA_EUSAGE, "requests of %zu bytes of batches: expected %d at most", options->request_bytes,
                        EA_BATCH_MAX_BYTES);
-    int rc = check_file("client certificate", options->cert, err);
-    if (!rc)
-        rc = check_file("client key", options->key, err);
-    if (!rc)
-        rc = check_file("CA file", options->ca, err);
+    int rc = check_tls(options, err);
     if (rc)
         return rc;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -822,6 +861,7 @@ void ea_sender_destroy(ea_sender *s) {
     ea_arena_deinit(&s->arena);
     curl_slist_free_all(s->headers);
     curl_easy_cleanup(s->curl);
+    ea_tls_keys_destroy(s->keys);
     ea_cond_destroy(s->changed);
     ea_mutex_destroy(s->lock);
     free(s);

@@ -1,4 +1,4 @@
-/* Proxies as the environment names them. See host.h. */
+/* Proxies as the environment names them; no certificate stores. See host.h. */
 #include "host.h"
 #include "platform.h"
 
@@ -30,4 +30,40 @@ int ea_network_watch_changed(ea_network_watch *w) {
 
 void ea_network_watch_close(ea_network_watch *w) {
     (void)w;
+}
+
+/* ---- certificate stores ---- */
+
+int ea_host_has_stores(void) {
+    return 0;
+}
+
+static int no_stores(ea_err *err) {
+    return ea_fail(err, EA_EUNSUPPORTED, "only Windows has certificate stores");
+}
+
+int ea_identity_open(ea_identity **ret, const ea_store_place *place, ea_err *err) {
+    (void)ret, (void)place;
+    return no_stores(err);
+}
+
+const uint8_t *ea_identity_certificate(const ea_identity *identity, size_t index, size_t *ret_bytes) {
+    (void)identity, (void)index, (void)ret_bytes;
+    return NULL;
+}
+
+int ea_identity_sign(void *identity, const uint8_t *digest, size_t digest_bytes, uint8_t *signature, size_t *len_bytes,
+                     ea_err *err) {
+    (void)identity, (void)digest, (void)digest_bytes, (void)signature, (void)len_bytes;
+    return no_stores(err);
+}
+
+void ea_identity_close(void *identity) {
+    (void)identity;
+}
+
+int ea_store_each(const ea_store_place *place, int (*on_certificate)(void *arg, const uint8_t *der, size_t len_bytes),
+                  void *arg, ea_err *err) {
+    (void)place, (void)on_certificate, (void)arg;
+    return no_stores(err);
 }
