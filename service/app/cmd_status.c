@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "config.h"
 #include "exposition.h"
+#include "metrics_server.h"
 #if defined(_WIN32)
 #include "pipe.h"
 #endif
@@ -26,7 +27,7 @@ static void on_stop(void) {
 }
 
 typedef struct options {
-    const char *file, *output;
+    const char *file, *output, *listen;
     int64_t every;
     int json, metrics, open_metrics;
 } options;
@@ -376,12 +377,47 @@ static int say(const options *o, int *ret_runs, ea_err *err) {
     return rc;
 }
 
+/* What a scraper gets; arg: the options. */
+static void put_scrape(void *arg, int open_metrics, ea_text *t) {
+    options o = *(const options *)arg;
+    int runs = 0;
+    ea_err ignored;
+    o.json = 0;
+    o.metrics = !open_metrics;
+    o.open_metrics = open_metrics;
+    if (look(&o, t, &runs, &ignored))
+        (void)put_absence(&o, t);
+}
+
+static int serve(const options *o, ea_err *err) {
+    ea_metrics_server *server = NULL;
+    options copy = *o;
+    if (o->output || o->every || o->json)
+        return ea_fail(err, EA_EUSAGE, "--listen: goes without --output, --every and --json");
+    int rc = ea_metrics_server_open(&server, o->listen, err);
+    if (rc)
+        return rc;
+    ea_on_stop(on_stop);
+    printf("metrics at %s\n", ea_metrics_server_url(server));
+    fflush(stdout);
+    while (!stop_asked)
+        ea_metrics_server_serve(server, STOP_POLL_NS, put_scrape, &copy);
+    ea_metrics_server_close(server);
+    return 0;
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     int runs = 0, rc = 0;
     (void)operand_count;
     (void)operands;
+    if (o->listen) {
+        rc = serve(o, &err);
+        if (rc)
+            ea_err_print(stderr, "etwagent", &err);
+        return rc ? ea_exit_code(rc) : 0;
+    }
     if (o->every && !o->output)
         rc = ea_fail(&err, EA_EUSAGE, "--every: needs --output");
     if (o->every)
@@ -410,7 +446,11 @@ const ea_command ea_cmd_status = {
         "what); 1: it does not, or has not said so in time.\nFor "
         "node_exporter or windows_exporter, whose textfile collector reads files in a folder:\n\n"
         "  etwagent status --metrics --output FOLDER/etwagent.prom --every 15s\n\n"
-        "replaces the file as a whole, until it is stopped; while there is no status it says etwagent_up 0.",
+        "replaces the file as a whole, until it is stopped; while there is no status it says etwagent_up 0. For a "
+        "Prometheus on this machine\n\n"
+        "  etwagent status --listen 127.0.0.1:9464\n\n"
+        "serves the same at /metrics, as Prometheus' text or as OpenMetrics, whichever is asked for. The agent itself "
+        "opens no port.",
     .options = (const ea_option[]){{.name = "file",
                                     .argument = "FILE",
                                     .type = EA_OPT_STRING,
@@ -439,6 +479,11 @@ const ea_command ea_cmd_status = {
                                     .offset = offsetof(options, every),
                                     .min = 1000000000,
                                     .help = "... again and again, so often, until Ctrl-C"},
+                                   {.name = "listen",
+                                    .argument = "ADDRESS",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(options, listen),
+                                    .help = "serve /metrics there until Ctrl-C; an address on loopback"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,

@@ -63,8 +63,8 @@ def promtool(checks, words, what, text=None, folder=None):
 class Prometheus:
     """A Prometheus of our own on loopback, with our rules evaluated each second."""
 
-    def __init__(self, env, target):
-        self.folder = env.folder / "prometheus"
+    def __init__(self, env, target, name="prometheus"):
+        self.folder = env.folder / name
         self.folder.mkdir()
         rules = (RULES / "etwagent.rules.yml").read_text()
         (self.folder / "etwagent.rules.yml").write_text(rules.replace("interval: 15s", "interval: 1s"))
@@ -188,7 +188,53 @@ def check_agent(env, checks):
     checks.that("etwagent_start_time_seconds 1000000000.000\n" in text and "etwagent_spool_size_bytes 4096\n" in text, text[:900])
     text = env.run([env.agent, "status", "--file", status, "--open-metrics"], check=False).stdout
     checks.that(check_open_metrics(checks, text, "the agent") > 15, "samples of the agent")
+    check_agent_scraped(env, checks, status, example)
     check_agent_file(env, checks, status, example)
+
+
+def check_agent_scraped(env, checks, status, example):
+    """A real Prometheus scrapes the agent's numbers; whoever asks for something else is refused and holds up nobody."""
+    process = subprocess.Popen([env.agent, "status", "--file", status, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    port = int(re.fullmatch(r"metrics at http://127\.0\.0\.1:(\d+)/metrics\n", process.stdout.readline()).group(1))
+    prometheus = Prometheus(env, port, "prometheus-agent")
+    try:
+        for accept, kind in ((None, "text/plain; version=0.0.4; charset=utf-8"),
+                             ("application/openmetrics-text;version=1.0.0,text/plain;q=0.5", "application/openmetrics-text; version=1.0.0; charset=utf-8")):
+            told, text = scrape(port, accept)
+            checks.equal(told, kind, f"the agent's type for {accept}")
+            if accept:
+                checks.that(check_open_metrics(checks, text, "the agent, scraped") > 15, "samples of the agent")
+            else:
+                promtool(checks, ["check", "metrics"], "check metrics of the agent, scraped", text)
+        held = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(2)]  # which say nothing
+        for request, expected in ((b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", b"405"), (b"GET /etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", b"404"),
+                                  (b"GET /metricsx HTTP/1.1\r\nHost: localhost\r\n\r\n", b"404"), (b"x\r\n\r\n", b"400"),
+                                  (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n\r\n", b"421"), (b"GET /metrics HTTP/1.1\r\n\r\n", b"421"),
+                                  (b"GET /metrics HTTP/1.1\r\nhOsT: [::1]:1\r\n\r\n", b"200"), (b"GET /metrics?x HTTP/1.0\r\nHost: localhost:80\r\n\r\n", b"200"),
+                                  (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: \0\r\n\r\n", None), (b"A" * 20000, None)):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+                try:
+                    one.sendall(request)
+                    told = one.recv(12)
+                except ConnectionError:
+                    told = b""
+                checks.equal(told[9:12] or None, expected, f"the answer to {request[:60]}")
+        for one in held:
+            one.close()
+        harness.wait_until(lambda: [v for _, v in prometheus.value("etwagent_spool_size_bytes")] == [4096.0] and
+                           [v for _, v in prometheus.value('etwagent_events_delivered_total{source=~"a.*"}')] == [7.0], "the agent's numbers in Prometheus", 60)
+        status.unlink()
+        harness.wait_until(lambda: [v for _, v in prometheus.value("etwagent_up")] == [0.0], "an agent that is gone", 30)
+    finally:
+        prometheus.stop()
+        process.terminate()
+        said = process.communicate(timeout=30)[0]
+        status.write_text(example)
+    checks.equal((process.returncode, said), (0, ""), "the end of status --listen")
+    for more in (["--listen", "0.0.0.0:0"], ["--listen", "192.0.2.1:1"], ["--listen", "127.0.0.1"], ["--listen", "localhost:99999"],
+                 ["--listen", "127.0.0.1:0", "--json"]):
+        checks.equal(env.run([env.agent, "status", *more], check=False).returncode, 2, f"status {more}")
 
 
 def check_agent_file(env, checks, status, example):

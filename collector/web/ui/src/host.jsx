@@ -117,7 +117,7 @@ export function Host({ view, dark }) {
           Arrow keys move the cursor and choose a bar, Enter opens it, + and − zoom.{(view.from || view.to) && <> <button onClick={() => change({ from: '', to: '', range: '' })}>Whole range</button></>}</p></> : null}
     </section>
     {known && <section><h2>Process tree at <span class="mono">{toIso(now).slice(11, 23)}</span> <small>{tree.length} processes</small></h2>
-      <div class="tools"><Search name="q" label="Process" view={view} placeholder="name, id or command line" hotkey="/" /></div>
+      <div class="tools"><Search name="q" label="Process" view={view} placeholder="name, id, command" hotkey="/" /></div>
       <div class="scroll tree" tabIndex="0" role="region" aria-label="Process tree"><table><thead><tr><th scope="col">Process</th><th scope="col" class="right">Id</th><th scope="col">Began</th><th scope="col">Command line</th></tr></thead>
         <tbody>{(shown.length ? shown : found).map((p) => <tr key={p.stream + p.instance}><td><span class="indent" style={{ paddingLeft: (q ? 0 : p.depth * 16) + 'px' }} /><ProcessLink row={p} host={host} view={view} /></td>
           <td class="right">{p.pid}</td><td>{p.begin_cause === 'start' ? shortTime(p.begin).slice(11) : ''}</td><td class="mono">{p.command_line}</td></tr>)}</tbody></table></div>
