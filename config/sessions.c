@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "event.h"
 #include "kernel_flags.h"
+#include "system_providers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -205,6 +206,41 @@ static int check_payload(const ea_provider_config *p, ea_err *err) {
     return 0;
 }
 
+/* The kernel's own: keywords are known here, and nothing filters them. */
+static int check_system_provider(const ea_system_provider *system, const ea_provider_config *p, const char **ret_key,
+                                 ea_err *err) {
+    const struct {
+        const char *key;
+        int is_given;
+    } NOT_ITS[] = {{"all", p->all != NULL},
+                   {"event-ids", p->event_ids.count != 0},
+                   {"exclude-event-ids", p->exclude_event_ids.count != 0},
+                   {"pids", p->pids.count != 0},
+                   {"executables", p->executables.count != 0},
+                   {"packages", p->packages.count != 0},
+                   {"app-ids", p->app_ids.count != 0},
+                   {"containers", p->containers.count != 0},
+                   {"payload", p->payload.count != 0},
+                   {"properties", p->properties.count != 0},
+                   {"stacks", p->stacks},
+                   {"stack-event-ids", p->stack_event_ids.count != 0},
+                   {"stack-level", p->stack_level != NULL},
+                   {"groups", p->groups},
+                   {"capture-state", p->capture_state},
+                   {"capture-every", p->capture_every_ns != 0}};
+    uint64_t mask;
+    for (size_t i = 0; i < sizeof NOT_ITS / sizeof *NOT_ITS; i++)
+        if (NOT_ITS[i].is_given) {
+            *ret_key = NOT_ITS[i].key;
+            return ea_fail(err, EA_EINVAL, "%s is the kernel's: it has keywords (any), and stacks are its session's",
+                           system->name);
+        }
+    *ret_key = "any";
+    if (!p->any)
+        return ea_fail(err, EA_EINVAL, "%s: expected keywords, such as %s", system->name, system->keywords[0].name);
+    return ea_system_keywords(system, p->any, &mask, err);
+}
+
 static int check_provider(const void *table, const char **ret_key, ea_err *err) {
     const ea_provider_config *p = table;
     ea_guid guid;
@@ -228,9 +264,12 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     *ret_key = "all";
     if (ea_keywords_parse(p->all, &mask, &names))
         return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", p->all);
-    *ret_key = "event-ids";
-    int rc = are_few_ids(&p->event_ids, err);
+    const ea_system_provider *system = ea_system_provider_find(p->provider);
+    int rc = system ? check_system_provider(system, p, ret_key, err) : 0;
     if (rc)
+        return rc;
+    *ret_key = "event-ids";
+    if ((rc = are_few_ids(&p->event_ids, err)))
         return rc;
     *ret_key = "exclude-event-ids";
     if (p->event_ids.count && p->exclude_event_ids.count)
@@ -320,7 +359,8 @@ static const ea_option PROVIDER_ROWS[] = {
      .offset = AT(provider),
      .required = 1,
      .example = "Microsoft-Windows-DNS-Client",
-     .help = "name or GUID; *Name for an EventSource or a TraceLogging provider, whose GUID is made of its name"},
+     .help = "name or GUID; *Name for an EventSource or a TraceLogging provider, whose GUID is made of its name; in a "
+             "system session also the kernel's own, such as SystemProcessProvider"},
     {.name = "level",
      .type = EA_OPT_STRING,
      .offset = AT(level),
@@ -483,9 +523,17 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
             *ret_key = KERNEL_ONLY[i].key;
             return ea_fail(err, EA_EINVAL, "this is a user session; a session of kind: system has it");
         }
+    size_t system_providers = 0;
+    const ea_provider_config *providers = s->providers.items;
+    for (size_t i = 0; i < s->providers.count; i++)
+        system_providers += ea_system_provider_find(providers[i].provider) != NULL;
+    *ret_key = "providers";
+    if (system_providers && s->kind != EA_SESSION_SYSTEM)
+        return ea_fail(err, EA_EINVAL, "the kernel's providers (System...Provider) need a session of kind: system");
     *ret_key = "kind";
-    if (s->kind != EA_SESSION_USER && !s->flags.count)
-        return ea_fail(err, EA_EINVAL, "a system session has flags");
+    if (s->kind != EA_SESSION_USER && !s->flags.count && !system_providers)
+        return ea_fail(err, EA_EINVAL,
+                       "a system session has flags, or providers of the kernel's such as SystemProcessProvider");
     *ret_key = "flags";
     if ((rc = are_flags(&s->flags, err)))
         return rc;
@@ -507,9 +555,13 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
     if ((rc = words_are_of(&s->rundown, RUNDOWNS, err)))
         return rc;
     *ret_key = "pool-tags";
+    if (s->pool_tags.count && s->kind == EA_SESSION_KERNEL_LOGGER)
+        return ea_fail(err, EA_EINVAL, "only a session of kind: system filters by pool tags");
+    if (s->pool_tags.count > EA_POOL_TAGS_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu tags: Windows filters by at most %d", s->pool_tags.count, EA_POOL_TAGS_MAX);
     for (size_t i = 0; i < s->pool_tags.count; i++)
-        if (strlen(s->pool_tags.items[i]) > 4)
-            return ea_fail(err, EA_EINVAL, "'%.40s': a pool tag has at most four characters", s->pool_tags.items[i]);
+        if (!s->pool_tags.items[i][0] || strlen(s->pool_tags.items[i]) > 4)
+            return ea_fail(err, EA_EINVAL, "'%.40s': a pool tag has one to four characters", s->pool_tags.items[i]);
     return 0;
 }
 
@@ -603,7 +655,8 @@ static const ea_option SESSION_ROWS[] = {
     {.name = "pool-tags",
      .type = EA_OPT_STRINGS,
      .offset = AT(pool_tags),
-     .help = "pool events of these tags only; * at the end stands for anything"},
+     .help =
+         "with the flag POOL: pool events of these tags only, at most 4; Windows filters by them since build 20348"},
     {.name = "rundown",
      .type = EA_OPT_STRINGS,
      .offset = AT(rundown),

@@ -13,6 +13,7 @@ enum ea_session_output { EA_OUTPUT_REALTIME = 0, EA_OUTPUT_FILE, EA_OUTPUT_BOTH 
 enum ea_session_clock { EA_SESSION_QPC = 0, EA_SESSION_SYSTEM_TIME, EA_SESSION_CPU_CYCLE };
 enum ea_session_stale { EA_STALE_STOP = 0, EA_STALE_ADOPT };
 
+enum { EA_POOL_TAGS_MAX = 4 }; /* ETW_MAX_POOLTAG_FILTER (ntwmi.h) */
 enum { EA_SESSIONS_MAX = 64, EA_SYSTEM_SESSIONS_MAX = 8, EA_PROVIDERS_MAX = 512, EA_SESSION_NAME_MAX = 64 };
 
 typedef struct ea_pmc_sample_config {

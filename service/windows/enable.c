@@ -9,6 +9,7 @@
 #include "filters.h"
 #include "kernel_flags.h"
 #include "platform.h"
+#include "system_providers.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -173,7 +174,13 @@ static void enable_kernel(const ea_session *s) {
         (void)set(s, s->handle, TraceStackTracingInfo, ids, n * sizeof *ids, "stacks");
     }
     ea_session_masks(c, masks);
-    (void)set(s, s->handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, "flags");
+    ea_session_system_flags(s, masks);
+    int any = 0;
+    for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
+        any |= masks[i] != 0;
+    if (any)
+        (void)set(s, s->handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, "flags");
+    ea_session_system_providers(s);
 }
 
 /* ---- providers ---- */
@@ -259,7 +266,8 @@ void ea_session_enable(ea_session *s) {
     if (s->c->kind != EA_SESSION_USER)
         enable_kernel(s);
     for (size_t i = 0; i < s->c->providers.count; i++)
-        enable_provider(s, &providers[i]);
+        if (!ea_system_provider_find(providers[i].provider)) /* those were enabled with the kernel's part */
+            enable_provider(s, &providers[i]);
 }
 
 void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns) {

@@ -47,6 +47,11 @@ void ea_session_enable(ea_session *s);
 /* Asks providers with capture-every for their state again; ns: since when it is counted. */
 void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns);
 
+/* system.c: the kernel's events as providers of their own. flags: adds to the masks what stands for them where Windows
+ * does not have them, and takes out what pool-tags filter where it does. providers: enables them where it does. */
+void ea_session_system_flags(const ea_session *s, uint32_t *masks);
+void ea_session_system_providers(const ea_session *s);
+
 /* providers.c: the GUID of a provider by name or GUID; *Name is hashed, others are asked of Windows. EA_ENOTFOUND. */
 EA_MUST_CHECK int ea_provider_find(const ea_etw_api *api, const char *name, ea_guid *ret, ea_err *err);
 /* The GUID that EventSource and TraceLogging make of a name. */

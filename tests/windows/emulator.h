@@ -81,7 +81,7 @@ typedef struct emul_session {
     uint32_t buffer_kib, min_buffers, max_buffers, max_file_mib, mode, flush_timer, clock;
     uint32_t masks[8];
     uint32_t lost_events, lost_log_buffers, lost_realtime_buffers, written;
-    uint32_t stacks, pmc_sources, pmc_events, flushes, captures;
+    uint32_t stacks, pmc_sources, pmc_events, flushes, captures, system_providers, pool_tags;
     uint64_t file_events; /* in its file, or on the way there */
     uint64_t logged;      /* events for it, those that were lost included */
     uint64_t played;      /* records of the trace that this name's sessions have gone past */
@@ -135,6 +135,10 @@ const emul_script *emul_what(void);
  * when it is this program's; the table is not locked. index: its place in the table. */
 void emul_file_begin(emul_session *s, size_t index);
 void emul_file_wait(size_t index, uint32_t incarnation);
+/* emulator_system.c: enables one of the kernel's providers for a session, the table being locked. 0: the GUID is no
+ * such provider's, or this Windows is too old for them; 1: *ret_error is the answer. */
+int emul_enable_system(emul_session *s, const GUID *provider, ULONGLONG any, const ENABLE_TRACE_PARAMETERS *e,
+                       ULONG *ret_error);
 /* emulator_payload.c: whether what TdhAggregatePayloadFilters made is whole; whether an event passes it. */
 int emul_payload_is_whole(const uint8_t *data, size_t bytes);
 int emul_payload_passes(const uint8_t *data, size_t bytes, const ea_record *r);

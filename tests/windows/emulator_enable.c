@@ -145,6 +145,14 @@ ULONG WINAPI EmulEnableTraceEx2(TRACEHANDLE handle, LPCGUID provider, ULONG code
     if (error)
         return error;
     memcpy(p.guid.bytes, provider, sizeof p.guid);
+    if (code == EVENT_CONTROL_CODE_ENABLE_PROVIDER) {
+        emul_table *t = emul_lock();
+        emul_session *s = emul_by_handle(t, handle);
+        int is_system = s && emul_enable_system(s, provider, any, e, &error);
+        emul_unlock();
+        if (is_system)
+            return error;
+    }
     if (e) {
         p.property = e->EnableProperty;
         if (e->Version == ENABLE_TRACE_PARAMETERS_VERSION_2 && emul_fault("filters"))

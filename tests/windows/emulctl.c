@@ -40,13 +40,14 @@ static void list(void) {
                    "\"played\": %llu, \"logged\": %llu, \"lost\": %u, \"file_events\": %llu, \"over\": %d, \"ids\": "
                    "%u, \"pids\": "
                    "%u, \"property\": %u, "
-                   "\"any\": %llu, \"level\": %u}\n",
+                   "\"any\": %llu, \"level\": %u, \"system_providers\": %u, \"pool_tag\": %u}\n",
                    (const WCHAR *)s->name, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers, s->max_buffers,
                    s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4], s->masks[5],
                    s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events, s->flushes,
                    s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->lost_events,
                    (unsigned long long)s->file_events, s->over, s->providers[0].ids.count, s->providers[0].pid_count,
-                   s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level);
+                   s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level,
+                   s->system_providers, s->pool_tags);
     free(s);
 }
 

@@ -3,6 +3,7 @@
 session a knob over a real trace, and each file has exactly the events, extended items and stacks that the trace's own say it
 should. What Windows would not take is refused by the configuration's check, with line and column, before anything starts.
 """
+import collections
 import json
 import subprocess
 import time
@@ -92,8 +93,9 @@ def keys(events):
     return sorted((e["provider"], e["clock"], e["id"], e["cpu"], e["pid"], e["tid"]) for e in events if e["provider"] != emulated.EVENT_TRACE)
 
 
-def record(env, session, machine, sessions, name):
-    """Lets the sessions write what the trace has for them, each a file: {session: path}, and what the agent said."""
+def record(env, session, machine, sessions, name, there=None):
+    """Lets the sessions write what the trace has for them, each a file: {session: path}, and what the agent said. there: gets the
+    sessions as they were in the end."""
     machine.config.write_text(f"sessions: {json.dumps(sessions)}\n")
     file = machine.folder / f"{name}.etl"
     command = [machine.agent, "record", "--config", wine.windows_path(machine.config), wine.windows_path(file)]
@@ -101,6 +103,8 @@ def record(env, session, machine, sessions, name):
                                stderr=subprocess.PIPE, text=True)
     harness.wait_until(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] for x in s.values()), "the trace's end in every session", 120,
                        lambda: f" {machine.sessions()} {running.poll()}")
+    if there is not None:
+        there.update(machine.sessions())
     machine.process = running
     code = machine.stop()
     if code:
@@ -161,8 +165,80 @@ def not_there(env, checks, session, windows, arguments):
             checks.equal(len([e for e in said(env, [files[name]]) if e["provider"] == FILES]), 562, f"events of session {name}")
 
 
+def system(env, checks, session, windows, arguments):
+    """The kernel's providers by name: as such on a new Windows, by kernel flags on an older one; both log the same."""
+    process, profile = "SystemProcessProvider", "{bfeb0324-1cee-496f-a409-2ac2b48a6322}"
+    asked = {"name": "kernel", "kind": "system", "pool-tags": ["Ntfx", "Io"], "flags": ["POOL"], **SMALL,
+             "providers": [ask(process, any="SYSTEM_PROCESS_KW_GENERAL+loader+0x800"), ask(profile, any="GENERAL")]}
+    for p in asked["providers"]:
+        del p["exclude-event-ids"]
+    counts = {}
+    key = r"HKLM\Software\Microsoft\Windows NT\CurrentVersion"  # what Wine answers about its version
+    for build in ("22000", "18362"):
+        is_new = build == "22000"
+        session.run(["reg", "add", key, "/v", "CurrentBuildNumber", "/d", build, "/f"])
+        with emulated.Machine(env, session, windows, f"build-{build}") as machine:
+            machine.plays(traces.paths(TRACE, env.build))
+            there = {}
+            files, words = record(env, session, machine, [asked], "out", there)
+            events = said(env, [files["kernel"]])
+            counts[build] = collections.Counter(e["name"] for e in events if e["name"] != "EventTrace/Header")
+        kernel = there["etwagent-kernel"]
+        checks.equal((kernel["masks"][0] & 7, kernel["masks"][1]), (7, 0x42), f"{build}: kernel flags in the end")
+        checks.equal((kernel["system_providers"], kernel["pool_tag"].to_bytes(4, "little")), (3, b"Ntfx") if is_new else (0, bytes(4)),
+                     f"{build}: providers of the kernel's, and the first pool tag")
+        checks.that(("has no SystemProcessProvider: kernel flags stand for it" in words) != is_new and
+                    ("pool-tags: this Windows" in words) != is_new, f"{build}: {words}")
+    checks.that(counts["22000"] == counts["18362"] and counts["22000"]["Process/Start"] == 1 and counts["22000"]["PerfInfo/SampleProf"] > 100,
+                f"events by name: {counts}")
+    for text, words in ((f"{{name: s, providers: [{{provider: {process}, any: GENERAL}}]}}", "need a session of kind: system"),
+                        (f"{{name: s, kind: system, providers: [{{provider: {process}, any: LOADER+NOTHING}}]}}", "has no keyword 'NOTHING'"),
+                        (f"{{name: s, kind: system, providers: [{{provider: {process}}}]}}", "expected keywords, such as GENERAL"),
+                        (f"{{name: s, kind: system, providers: [{{provider: {process}, any: LOADER, pids: [4]}}]}}", "is the kernel's"),
+                        ("{name: s, kind: system, flags: [POOL], pool-tags: [a, b, c, d, e]}", "5 tags: Windows filters by at most 4")):
+        file = env.folder / "refused.yaml"
+        file.write_text(f"sessions:\n- {text}\n")
+        done = env.run([env.agent, "check", str(file)], check=False)
+        checks.that(done.returncode == 3 and words in done.stderr and f"{file}:2:" in done.stderr, f"{text}: {done.stderr}")
+
+
+def kinds(env, checks, session, windows, arguments):
+    """The NT Kernel Logger, and clocks other than QPC."""
+    with emulated.Machine(env, session, windows, "kinds") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        sessions = [{"name": "logger", "kind": "kernel-logger", "flags": ["PROC_THREAD", "LOADER"], "clock": "system", **SMALL},
+                    {"name": "cycles", "providers": [ask(event_ids=["187"])], "clock": "cycle", **SMALL}]
+        there = {}
+        files, words = record(env, session, machine, sessions, "out", there)
+        logger, cycles = there["NT Kernel Logger"], there["etwagent-cycles"]
+        checks.equal((logger["clock"], cycles["clock"], logger["masks"][0]), (2, 3, 7), "clocks and flags as Windows has them")
+        checks.equal((logger["mode"] & 0x0a000000, cycles["mode"] & 0x08000000), (0, 0x08000000), "neither system logger nor independent, but for the other")
+        names = collections.Counter(e["name"] for e in said(env, [files["logger"]]))
+        checks.that(names["Process/Start"] == 1 and names["Process/DCEnd"], f"the kernel logger's events: {names.most_common(5)}")
+        checks.equal([line for line in words.splitlines() if "refuses" in line], [], "refusals")
+
+
+def adopted(env, checks, session, windows, arguments):
+    """A session of the same name that is there: used as it is, when that is asked for, and stopped at the end."""
+    env.make_certificates(["adopted"])
+    collector = env.new_collector().start()
+    with emulated.Machine(env, session, windows, "adopted") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000")
+        machine.control("start", "etwagent-mine")
+        before = machine.sessions()["etwagent-mine"]
+        machine.configure(collector, [{"name": "mine", "stale": "adopt", "providers": [ask(FILES)], **SMALL}])
+        machine.start()
+        machine.wait(lambda: machine.sources().get("mine", {}).get("events_acknowledged", 0) >= 562, "the provider's events")
+        after = machine.sessions()["etwagent-mine"]
+        checks.that("a session of this name was there; it is used as it is" in machine.log(), machine.log())
+        checks.equal([after[k] for k in ("id", "buffer_kib", "max", "mode")], [before[k] for k in ("id", "buffer_kib", "max", "mode")], "the session as it was")
+        checks.equal((after["providers"], machine.sources()["mine"]["session"]["buffer_bytes"]), (1, before["buffer_kib"] * 1024), "its provider, and what the status says of it")
+        checks.equal((machine.stop(), machine.sessions()), (0, {}), "exit code, and sessions after it")
+    collector.stop()
+
+
 def test(env, checks, session, windows, arguments):
-    for part in (filters, not_there, refused):
+    for part in (filters, not_there, refused, system, kinds, adopted):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
