@@ -2,6 +2,7 @@
 #include "activity.h"
 
 #include "arena.h"
+#include "expand.h"
 #include "map.h"
 #include "places.h"
 #include "profile.h"
@@ -41,6 +42,8 @@ static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_COUNTER_SAMPLES] = {"counter_samples", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
         {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"interval", EC_KIND_INT, EC_OF_KEY, 3},
         SUM("samples", 0)}},
+    [EC_ACTIVITY_MODULE_COUNTERS] = {"module_counters", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
+        {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("samples", 0), SUM("events", 1)}},
     [EC_ACTIVITY_COUNTER_PROBLEMS] = {"counter_problems", {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, 0},
         {"problem", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0)}},
     [EC_ACTIVITY_INTERRUPTS] = {"interrupt_times", {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, 1},
@@ -68,8 +71,9 @@ static const char *const REASONS[] = {"Executive", "FreePage", "PageIn", "PoolAl
     "WrGuardedMutex", "WrRundown", "WrAlertByThreadId", "WrDeferredPreempt", "WrPhysicalFault"};
 
 /* What of classes counts for which kind. */
-enum what { SWITCH, READY, THREAD_LIFE, CONFIG, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
+enum what { SWITCH, COMPACT, READY, THREAD_LIFE, CONFIG, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
 #define BIT(kind) (1u << EC_ACTIVITY_##kind)
+#define SAMPLE_KINDS (BIT(COUNTER_SAMPLES) | BIT(MODULE_COUNTERS))
 #define THREAD_KINDS (BIT(THREADS) | BIT(WAITS) | BIT(WAKES))
 static const struct {
     const char *class_name;
@@ -79,13 +83,14 @@ static const struct {
     const char *fields[EC_TAPE_FIELDS];
 } CLASSES[] = {
     {"Thread/CSwitch", SWITCH, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {"NewThreadId", "OldThreadId", "OldThreadState", "OldThreadWaitReason"}},
+    {"Thread/CompCS", COMPACT, BIT(THREADS), NULL, {NULL}},
     {"Thread/ReadyThread", READY, THREAD_KINDS, NULL, {"TThreadId"}},
     {"Thread/Start", THREAD_LIFE, THREAD_KINDS, NULL, {"TThreadId"}},
     {"RTLostEvent", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
     {"PerfInfo/PmcCtrConfig", CONFIG, BIT(COUNTERS), NULL, {"CounterCount", "CounterName"}},
-    {"PerfInfo/PmcCounterProf", SAMPLE, BIT(COUNTER_SAMPLES), NULL, {"ThreadId", "ProfileSource"}},
-    {"PerfInfo/SetInterval", INTERVAL, BIT(COUNTER_SAMPLES), NULL, {"Source", "NewInterval", "SourceName"}},
-    {"PerfInfo/CollectionStart", INTERVAL, BIT(COUNTER_SAMPLES), NULL, {"Source", "NewInterval", "SourceName"}},
+    {"PerfInfo/PmcCounterProf", SAMPLE, SAMPLE_KINDS, NULL, {"ThreadId", "ProfileSource", "InstructionPointer"}},
+    {"PerfInfo/SetInterval", INTERVAL, SAMPLE_KINDS, NULL, {"Source", "NewInterval", "SourceName"}},
+    {"PerfInfo/CollectionStart", INTERVAL, SAMPLE_KINDS, NULL, {"Source", "NewInterval", "SourceName"}},
     {"PerfInfo/PmcCtrConrruption", CORRUPTION, BIT(COUNTER_PROBLEMS), "corruption", {"ProcessorNumber", "CounterStatus"}},
     {"PerfInfo/ISR", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
     {"PerfInfo/ISR-MSI", INTERRUPT, BIT(INTERRUPTS), "isr", {"InitialTime", "Routine"}},
@@ -146,6 +151,7 @@ typedef struct request {
 
 typedef struct cpu_counters {
     uint64_t last[COUNTERS_MAX];
+    int64_t since; /* its last compact switch; INT64_MIN: unknown */
     uint32_t tid;
     uint8_t count;
 } cpu_counters;
@@ -163,7 +169,8 @@ struct ec_activity {
     ec_places *places;
     ec_sched *sched;
     ec_tape *tape;
-    ea_u64_map by_irp; /* -> index of a request */
+    ea_expander *expander; /* of compact switches; NULL: there was none yet */
+    ea_u64_map by_irp;     /* -> index of a request */
     request *requests;
     uint32_t *unused; /* requests that have ended */
     size_t request_count, request_capacity, unused_count, unused_capacity;
@@ -261,8 +268,7 @@ static uint64_t span_ns(const ec_activity *a, int64_t begin_raw, int64_t end_raw
 
 /* ---- threads ---- */
 
-static int add_stretch(ec_activity *a, const ec_stretch *s) {
-    const ea_clock *clock = ec_tape_clock(a->tape);
+static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *clock) {
     int64_t begin = ea_clock_to_utc_ns(clock, s->begin), end = ea_clock_to_utc_ns(clock, s->end), at = end;
     if (begin < a->from_utc_ns)
         begin = a->from_utc_ns;
@@ -296,7 +302,7 @@ static int add_stretch(ec_activity *a, const ec_stretch *s) {
 static int add_stretches(ec_activity *a, const ec_stretch *s, size_t n) {
     int rc = 0;
     for (size_t i = 0; !rc && i < n; i++)
-        rc = add_stretch(a, &s[i]);
+        rc = add_stretch(a, &s[i], ec_tape_clock(a->tape));
     return rc;
 }
 
@@ -383,6 +389,39 @@ static int on_switch(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     return rc || state != WAITING ? rc : count_switch(a, (uint32_t)old_tid, 4, utc_ns);
 }
 
+/* A compact switch says who ran since the CPU's last one, and nothing that is known of what the thread does next. */
+static int on_compact_switch(void *arg, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+    enum { OLD_AT = 1, NEW_AT = 11, WHOLE_BYTES = 15 }; /* rows/thread.c, Thread/CompactCSwitch */
+    ec_activity *a = arg;
+    (void)c;
+    if (record->cpu >= CPUS_MAX)
+        return 0;
+    cpu_counters *cpu = &a->cpus[record->cpu];
+    uint32_t old_tid = ea_load32(record->payload + OLD_AT);
+    int64_t since = cpu->since;
+    int rc = 0;
+    cpu->since = record->time_raw;
+    if (old_tid && since != INT64_MIN && since <= record->time_raw)
+        rc = add_stretch(a,
+                         &(ec_stretch){.tid = old_tid,
+                                       .state = EC_SCHED_RUNNING,
+                                       .cpu = record->cpu,
+                                       .begin = since,
+                                       .end = record->time_raw,
+                                       .waker = UINT32_MAX},
+                         clock);
+    return rc || record->payload_bytes < WHOLE_BYTES
+               ? rc
+               : count_switch(a, ea_load32(record->payload + NEW_AT), 3, ea_clock_to_utc_ns(clock, record->time_raw));
+}
+
+static int on_compact_switches(ec_activity *a, const ec_tape_event *e) {
+    ea_record record;
+    int rc = a->expander ? 0 : ea_expander_create(&a->expander, NULL);
+    ec_tape_record(a->tape, e, &record);
+    return rc ? rc : ea_expand(a->expander, &record, e->c, ec_tape_clock(a->tape), on_compact_switch, a, NULL);
+}
+
 /* A wake by an interrupt or a DPC is told by the thread that it interrupts, as everywhere. */
 static int on_ready(ec_activity *a, const ec_tape_event *e) {
     ec_stretch stretches[3];
@@ -423,6 +462,16 @@ static int on_interval(ec_activity *a, const ec_tape_event *e) {
     return rc == EA_ELIMIT ? 0 : rc;
 }
 
+/* The file that an address was in; NULL: in none that is known. */
+static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size, int64_t utc_ns) {
+    uint32_t process = ec_places_process(a->places, pid, utc_ns);
+    int unloaded, is_kernel = ea_stack_is_kernel(address, pointer_size);
+    const ea_module *m = ec_places_module(a->places, process, ec_places_epoch(a->places, process, utc_ns), address,
+                                          is_kernel, &unloaded);
+    const char *name = m ? ec_base_name(m->path) : NULL;
+    return name ? keep(a, name, strlen(name)) : NULL;
+}
+
 static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
     uint64_t source = ec_tape_u64_or_0(a->tape, e, 1);
@@ -438,7 +487,11 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
             k.text[0] = keep(a, map->entries[i].name, strlen(map->entries[i].name));
     if (name)
         memcpy(&k.text[0], name, sizeof k.text[0]);
-    return is_in_range(a, utc_ns) ? add_latency(a, &k, 0, 0) : 0;
+    if (a->kind == EC_ACTIVITY_MODULE_COUNTERS) {
+        k.key[1] = k.key[3] = 0;
+        k.text[1] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns);
+    }
+    return is_in_range(a, utc_ns) ? add_latency(a, &k, interval ? *interval : 0, 0) : 0;
 }
 
 /* ---- requests ---- */
@@ -561,6 +614,7 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
         p->text = CLASSES[i].text ? keep(a, CLASSES[i].text, strlen(CLASSES[i].text)) : NULL;
         p->tape.addresses = -1;
         p->tape.wants_items = p->what == SWITCH && !(THREAD_KINDS >> a->kind & 1);
+        p->tape.wants_record = p->what == COMPACT;
         for (unsigned k = 0; k < EC_TAPE_FIELDS; k++) {
             p->tape.fields[k] = -1;
             for (size_t f = 0; CLASSES[i].fields[k] && f < ea_class_top_count(c); f++)
@@ -572,12 +626,24 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     return NULL;
 }
 
+/* What CPUs did until now is not known any more. */
+static void forget_cpus(ec_activity *a) {
+    for (size_t i = 0; i < CPUS_MAX; i++) {
+        a->cpus[i].count = 0;
+        a->cpus[i].since = INT64_MIN;
+    }
+    ea_expander_destroy(a->expander);
+    a->expander = NULL;
+}
+
 static int on_event(ec_activity *a, const ec_tape_event *e) {
     const plan *p = (const plan *)e->plan;
     int64_t utc_ns = ec_tape_utc_ns(a->tape, e);
     switch (p->what) {
     case SWITCH:
         return on_switch(a, e, utc_ns);
+    case COMPACT:
+        return on_compact_switches(a, e);
     case READY:
         return on_ready(a, e);
     case THREAD_LIFE:
@@ -585,8 +651,7 @@ static int on_event(ec_activity *a, const ec_tape_event *e) {
         return 0;
     case LOST:
         ec_sched_lost(a->sched);
-        for (size_t i = 0; i < CPUS_MAX; i++)
-            a->cpus[i].count = 0;
+        forget_cpus(a);
         return 0;
     case CONFIG:
         on_config(a, e);
@@ -632,7 +697,7 @@ static void end_stream(ec_activity *a) {
     ea_u64_map_clear(&a->source_names);
     a->request_count = a->unused_count = 0;
     memset(a->names, 0, sizeof a->names);
-    memset(a->cpus, 0, CPUS_MAX * sizeof *a->cpus);
+    forget_cpus(a);
 }
 
 static int add_stack(void *arg, const ec_stack_sum *s) {
@@ -676,6 +741,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
             rc = ea_fail(err, rc,
                          rc == EA_ELIMIT ? "sum events up: more than 1,048,576 rows; take less time" : "sum events up");
     }
+    if (!rc && a->expander && (rc = ea_expand_end(a->expander, on_compact_switch, a)))
+        rc = ea_fail(err, rc, "sum events up");
     for (size_t i = first_row; !rc && a->kind == EC_ACTIVITY_COUNTERS && i < a->count; i++)
         a->rows[i].k.text[0] = a->rows[i].k.key[2] < COUNTERS_MAX ? a->names[a->rows[i].k.key[2]] : NULL;
     end_stream(a);
@@ -702,8 +769,10 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
     ea_text_init(&a->scratch);
     a->cpus = calloc(CPUS_MAX, sizeof *a->cpus);
     int rc = a->cpus ? 0 : ea_fail(err, EA_ENOMEM, "sum events up");
-    if (!rc)
+    if (!rc) {
+        forget_cpus(a);
         rc = ec_archive_streams(archive, &streams, &count, err);
+    }
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_find_row *row_of = &streams[i].row;
         if ((host && strcmp(host, row_of->host) != 0) || row_of->end_utc_ns < from_utc_ns ||

@@ -781,7 +781,7 @@ static const char *process_name(const run *r, uint32_t process) {
     return p && *p->image_name ? ec_base_name(p->image_name) : "?";
 }
 
-/* The method that an address of no module was in. */
+/* The .NET method that an address was in: of no module, or of a native image that was compiled ahead of time. */
 static const ec_method *method_at(const run *r, const pair *p, uint64_t address) {
     const ea_process *process = ec_places_get_process(r->places, p->process);
     const ec_method *m = process ? ec_methods_find(r->methods, process->pid, address, p->last_utc_ns) : NULL;
@@ -801,9 +801,9 @@ static int merge_pair(run *r, const pair *p) {
             int is_kernel = ea_stack_is_kernel(addresses[i], r->pointer_size);
             const ea_module *m = ec_places_module(r->places, p->process, p->epoch, addresses[i], is_kernel, &unloaded);
             const ec_method *method = NULL;
-            if (!is_kernel && (!m || unloaded))
+            if (!is_kernel)
                 method = method_at(r, p, addresses[i] - (n > 0)); /* a call may be the last that a method does */
-            rc = method ? ec_merge_method(r->merge, method->name, &frames[n])
+            rc = method ? ec_merge_method(r->merge, unloaded ? NULL : m, method->name, &frames[n])
                         : ec_merge_frame(r->merge, m, addresses[i], n > 0, &frames[n]);
             n++;
         }
@@ -814,12 +814,13 @@ static int merge_pair(run *r, const pair *p) {
 static void add_frame(const run *r, const pair *p, uint64_t address, int is_return, ea_text *t) {
     int is_kernel = ea_stack_is_kernel(address, r->pointer_size), unloaded;
     const ea_module *m = ec_places_module(r->places, p->process, p->epoch, address, is_kernel, &unloaded);
-    const ec_method *method = !is_kernel && (!m || unloaded) ? method_at(r, p, address - (uint64_t)is_return) : NULL;
+    const ec_method *method = is_kernel ? NULL : method_at(r, p, address - (uint64_t)is_return);
     ea_text_printf(t, "%s{\"address\":\"0x%" PRIx64 "\"", t->len_bytes > 1 ? "," : "", address);
     if (method) {
         ea_text_str(t, ",\"method\":");
         ea_text_json_str(t, method->name);
-    } else if (m) {
+    }
+    if (m && !(method && unloaded)) {
         ea_text_str(t, ",\"module\":");
         ea_text_json_str(t, ec_base_name(m->path));
         ea_text_printf(t, ",\"offset\":\"0x%" PRIx64 "\"", address - m->base);

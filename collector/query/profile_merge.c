@@ -30,7 +30,7 @@ struct ec_merge {
     ea_arena arena;
     ea_bytes_map processes, modules, places, stacks, frames; /* -> index + 1 */
     list process_list, module_list, place_list, stack_list, frame_list;
-    ea_bytes_map methods;   /* name -> index of its place + 1 */
+    ea_bytes_map methods;   /* module and name -> index of its place + 1 */
     uint32_t method_module; /* that all methods stand under; 0: there is none yet */
     size_t limit_stacks;
     int has_names;
@@ -240,17 +240,24 @@ static int method_module(ec_merge *m) {
     return 0;
 }
 
-int ec_merge_method(ec_merge *m, const char *name, uint32_t *ret) {
-    int rc = known_or_next(m, &m->methods, name, strlen(name) + 1, m->place_list.count, ret);
+int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret) {
+    char key[1024 + 16];
+    uint32_t number = 0;
+    int rc = module ? module_number(m, module, &number) : method_module(m);
+    if (rc)
+        return rc;
+    number = module ? number : m->method_module;
+    int n = snprintf(key, sizeof key, "%" PRIu32 " %s", number, name);
+    size_t bytes = n < (int)sizeof key ? (size_t)n : sizeof key - 1;
+    rc = known_or_next(m, &m->methods, key, bytes, m->place_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;
-    rc = method_module(m);
-    place *to = rc ? NULL : append(&m->place_list, sizeof *to);
+    place *to = append(&m->place_list, sizeof *to);
     uint32_t *frame = to ? ea_arena_alloc(&m->arena, sizeof *frame) : NULL;
     if (!frame)
         return EA_ENOMEM;
-    *to = (place){.module = m->method_module, .frames = frame, .frame_count = 1};
-    return frame_number(m, m->method_module, 0, &(ec_profile_function){.name = name}, frame);
+    *to = (place){.module = number, .frames = frame, .frame_count = 1};
+    return frame_number(m, number, 0, &(ec_profile_function){.name = name}, frame);
 }
 
 typedef struct naming {

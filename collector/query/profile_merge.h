@@ -15,8 +15,9 @@ void ec_merge_destroy(ec_merge *m); /* NULL is allowed */
  * the address is where a call returns to, one behind what ran. */
 EA_MUST_CHECK int ec_merge_process(ec_merge *m, const char *name, uint32_t *ret);
 EA_MUST_CHECK int ec_merge_frame(ec_merge *m, const ea_module *module, uint64_t address, int is_return, uint32_t *ret);
-/* The number of a method that a .NET runtime made, whose code is in no module. EA_ENOMEM. */
-EA_MUST_CHECK int ec_merge_method(ec_merge *m, const char *name, uint32_t *ret);
+/* The number of a .NET method. module: of the native image that its code was compiled into ahead of time; NULL: the
+ * runtime made it, in no module. EA_ENOMEM. */
+EA_MUST_CHECK int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret);
 /* side 0 or 1: the range, the other range. EA_ELIMIT, EA_ENOMEM. */
 EA_MUST_CHECK int ec_merge_stack(ec_merge *m, int side, uint32_t process, const uint32_t *frames, size_t count,
                                  uint64_t weight, uint64_t events);

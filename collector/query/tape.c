@@ -15,6 +15,7 @@ typedef struct group {
     ea_column repeated;
     const uint32_t *index; /* into repeated; NULL: row by row */
     uint64_t *memory;      /* of each distinct row */
+    ea_column payloads;
     ea_column items[EA_EXT_MAX];
     uint16_t item_types[EA_EXT_MAX];
     unsigned item_count;
@@ -127,6 +128,8 @@ static int load_group(ec_tape *t, size_t i, group *g, ea_err *err) {
             rc = ea_batch_column(t->view, i, (size_t)g->plan->fields[k], &g->fields[k], err);
     if (!rc && g->plan->addresses >= 0)
         rc = load_repeated(t, i, g, err);
+    if (!rc && g->plan->wants_record)
+        rc = ea_batch_payloads(t->view, i, &g->payloads, err);
     if (!rc && g->plan->wants_items) {
         unsigned n = ea_batch_group_constants(t->view, i)->ext_count;
         for (; !rc && g->item_count < n && g->item_count < EA_EXT_MAX; g->item_count++)
@@ -261,6 +264,19 @@ int ec_tape_repeated_next(const ec_tape *t, const ec_tape_event *e, uint32_t num
     *ret = ea_column_row(&g->repeated, (uint32_t)row);
     *ret_memory = &g->memory[row];
     return 1;
+}
+
+void ec_tape_record(const ec_tape *t, const ec_tape_event *e, ea_record *ret) {
+    ea_slice payload = ea_column_row(&t->groups[e->group].payloads, e->row);
+    *ret = *ea_batch_group_constants(t->view, e->group);
+    ret->payload = payload.data;
+    ret->payload_bytes = (uint16_t)payload.len_bytes;
+    ret->time_raw = e->time;
+    ret->pid = e->pid;
+    ret->tid = e->tid;
+    ret->cpu = e->cpu;
+    ret->ext = NULL;
+    ret->ext_count = 0;
 }
 
 int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret) {

@@ -14,6 +14,7 @@ typedef struct ec_tape_plan {
     int16_t fields[EC_TAPE_FIELDS]; /* top-level fields, -1: absent */
     int16_t addresses;              /* a field whose rows repeat: ec_tape_repeated; -1: none */
     uint8_t wants_items;            /* the extended items, too */
+    uint8_t wants_record;           /* ec_tape_record */
 } ec_tape_plan;
 
 /* An event; all borrowed until the next call. */
@@ -71,6 +72,8 @@ ea_slice ec_tape_repeated(const ec_tape *t, const ec_tape_event *e, uint64_t **r
  * one, and when each row stands for itself. */
 int ec_tape_repeated_next(const ec_tape *t, const ec_tape_event *e, uint32_t number, ea_slice *ret,
                           uint64_t **ret_memory);
+/* An event whose plan wants_record as a record, without extended items. */
+void ec_tape_record(const ec_tape *t, const ec_tape_event *e, ea_record *ret);
 /* An extended item of an event whose plan wants_items: 1, 0 behind the last. */
 int ec_tape_item(const ec_tape *t, const ec_tape_event *e, unsigned i, ea_ext *ret);
 

@@ -1,5 +1,5 @@
 """The SQL tables of what happened over a stretch of time (thread_times, waits, wakes, thread_counters, counter_samples,
-interrupt_times, disk_times, file_times, fault_times) hold what a generated machine's truth says, to the tick; ranges add up;
+module_counters, interrupt_times, disk_times, file_times, fault_times) hold what a generated machine's truth says, to the tick; ranges add up;
 with events lost they never say more than was, and differ by no more than the losses leave unknown.
 """
 import collections
@@ -111,6 +111,61 @@ def check_counters(checks, ask, truth, records):
     checks.equal(ask("SELECT count(*) AS n FROM counter_problems WHERE host = 'made'")[0]["n"], 0, "problems of counters without any")
 
 
+def check_modules(checks, ask, rows, records):
+    """Counter samples by program and module, each put where its address was then; times their interval."""
+    truth, owners = test_profile.Truth(rows), collections.defaultdict(list)
+    for row in rows:
+        if row["type"] == "thread":
+            owners[row["tid"]].append((row["begin_raw"] or 0, row["pid"]))
+    want, interval, events = collections.Counter(), {}, collections.Counter()
+    for r in records:
+        fields = r["fields"]
+        if r["name"] in ("PerfInfo/SetInterval", "PerfInfo/CollectionStart"):
+            interval[number(fields["Source"])] = number(fields["NewInterval"])
+        if r["name"] != "PerfInfo/PmcCounterProf":
+            continue
+        pid = max(o for o in owners[fields["ThreadId"]] if o[0] <= r["clock"])[1] if fields["ThreadId"] else 0
+        label = truth.label(pid, int(fields["InstructionPointer"], 16), r["clock"])
+        key = pid, label.rsplit("+", 1)[0] if "+" in label else None, number(fields["ProfileSource"])
+        want[key] += 1
+        events[key] += interval.get(number(fields["ProfileSource"]), 0)
+    got = {(row["pid"], row["module"], row["source"]): (row["samples"], row["events"])
+           for row in ask("SELECT * FROM module_counters WHERE host = 'made'")}
+    checks.equal(got, {key: (n, events[key]) for key, n in want.items()}, "counter samples by module")
+    checks.that(len({module for _, module, _ in got}) > 2, "counter samples of hardly a module")
+
+
+def check_compact(env, checks, collector, ask):
+    """Compact context switches: who ran for how long, over records of a CPU."""
+    tids = [0, 1004, 1008, 1012] + [0] * 12
+
+    def packets(first, switches):
+        body = b""
+        for tid, ticks in switches:
+            if tid:  # Lite: thread, priority, state, time
+                body += struct.pack("<I", 2 | tids.index(tid) << 2 | 1 << 6 | 5 << 9 | ticks << 15)
+            else:
+                body += struct.pack("<H", ticks << 2)
+        return struct.pack("<q", first) + struct.pack("<16I", *tids) + bytes([8] * 16) + body
+
+    parts = [(100, [(1004, 10), (1008, 25), (0, 50), (1012, 7)]), (400, [(1004, 100), (1008, 3)])]
+    path = env.folder / "compact.etl"
+    path.write_bytes(test_single_records.trace([test_single_records.system_record(5, 37, 2, packets(*part), part[0] + 300) for part in parts]))
+    env.replay([path], collector, agent="compact", spool=env.folder / "compact-spool")
+    ran, switched, since = collections.Counter(), collections.Counter(), None
+    for first, switches in parts:
+        clock = first
+        for tid, ticks in switches:
+            clock += ticks
+            switched[tid] += since is not None  # the one before it switched to this thread
+            ran[tid] += clock - since if since is not None else 0
+            since = clock
+    got = {row["tid"]: (row["running_ns"], row["switches"], row["ready_ns"], row["waiting_ns"], row["waits"])
+           for row in ask("SELECT * FROM thread_times WHERE host = 'compact'")}
+    checks.equal(got, {tid: (100 * ran[tid], n, 0, 0, 0) for tid, n in switched.items() if tid}, "threads of compact context switches")
+    checks.that(len(got) == 3, f"compact context switches: {got}")
+
+
 def check_latencies(checks, ask, rows, records):
     tick = 100  # ns: the trace's clock has 10 MHz
     want = collections.Counter()
@@ -187,11 +242,15 @@ def check_problems(env, checks, collector, ask):
         struct.pack_into("<2Q", header, len(header) - 16, *counts)
         return bytes(header) + payload
 
+    # two samples of a counter whose interval and name are told
+    interval = struct.pack("<III", 10, 65536, 0) + "CacheMisses\0".encode("utf-16le")
+    samples = [test_single_records.system_record(15, 47, 2, struct.pack("<QIHH", 0x1000 + at, 8, 10, 0), 41 + at) for at in range(2)]
     path = env.folder / "problems.etl"
     path.write_bytes(test_single_records.trace([
         switched(10, 4, 8, (100, 1000)), switched(20, 8, 4, (150, 1100)),   # thread 8: 50 and 100
         switched(30, 4, 8, (140, 1300)),                                     # thread 4: its first counter went back, 200 of the other
         switched(40, 12, 4, (160, 1400)),                                    # nobody saw 12 come
+        test_single_records.system_record(15, 72, 3, interval, 40), *samples,
         test_single_records.system_record(15, 49, 2, corruption, 50)]))
     env.replay([path], collector, agent="broken", spool=env.folder / "broken-spool")
     got = sorted((row["problem"], row["source"], row["count"]) for row in ask("SELECT * FROM counter_problems WHERE host = 'broken'"))
@@ -201,6 +260,9 @@ def check_problems(env, checks, collector, ask):
                  "the processor whose counters are wrong")
     got = sorted((row["tid"], row["number"], row["value"]) for row in ask("SELECT * FROM thread_counters WHERE host = 'broken'"))
     checks.equal(got, [(4, 1, 200), (8, 0, 50), (8, 1, 100)], "what counters without problems counted")
+    got = [(row["module"], row["source"], row["source_name"], row["samples"], row["events"])
+           for row in ask("SELECT * FROM module_counters WHERE host = 'broken'")]
+    checks.equal(got, [(None, 10, "CacheMisses", 2, 131072)], "counter samples times their interval")
 
 
 def check_losses(env, checks, collector, ask):
@@ -256,7 +318,7 @@ def check_lossy_stacks(checks, ask, rows, lost):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "lossy", "broken"))
+    env.make_certificates(("made", "lossy", "broken", "compact"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")
@@ -267,6 +329,8 @@ def test(env, checks, arguments):
     check_counters(checks, ask, told, records)
     check_latencies(checks, ask, rows, records)
     check_ranges(checks, ask, rows, got)
+    check_modules(checks, ask, rows, records)
+    check_compact(env, checks, collector, ask)
     check_problems(env, checks, collector, ask)
     check_losses(env, checks, collector, ask)
     collector.stop()

@@ -1,17 +1,22 @@
-"""`etwcollector profile` over stored events: samples by process and module of a real machine agree with a naive recount; of a
+"""`etwcollector profile` over stored events: samples by process and module of a real machine, 32-bit processes
+of its among them, agree with a naive recount; of a
 generated machine every sample's whole stack, with the module and offset of each address, is what the truth says, and so are counter
-samples, ready and waiting time, disk times and faults. Frames of no module are the methods that a .NET runtime made there. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up. The SQL table stacks has every
+samples, ready and waiting time, disk times and faults. Frames of no module are the methods that a .NET runtime made there, those of
+native images the methods that were compiled into them. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up. The SQL table stacks has every
 event of the real machine with the stack of an exhaustive join.
 """
 import collections
 import datetime
 import json
+import struct
 import subprocess
+import uuid
 
 import harness
 import naive_stacks
 import profile_formats
 import test_methods
+import test_single_records
 import test_stacks
 import test_tracegen
 import traces
@@ -77,8 +82,8 @@ class NaiveModules:
         rows = self.rows[0 if address >> 63 else pid]
         inside = [row for row in rows if row[0] <= address < row[0] + row[1]]
         alive = [row for row in inside if (row[2] is None or row[2] <= clock) and (row[3] is None or clock < row[3])]
-        method = None if alive or address >> 63 else self.method(pid, address - is_return, clock)
-        return ("[JIT]", method) if method else ((alive or inside or [[0, 0, 0, 0, "?"]])[0][4], None)
+        method = None if address >> 63 else self.method(pid, address - is_return, clock)
+        return ("[JIT]", method) if method and not alive else ((alive or inside or [[0, 0, 0, 0, "?"]])[0][4], method)
 
 
 def walk_pids(records):
@@ -90,7 +95,7 @@ def walk_pids(records):
 def check_real(env, checks, asked):
     records = test_stacks.records(env.agent, traces.paths("clr-kernel-win8-x64", env.build))
     judge, modules, pids = naive_stacks.Join(records), NaiveModules(records), walk_pids(records)
-    by_process, by_module, by_methods = collections.Counter(), collections.Counter(), collections.Counter()
+    by_process, by_module, by_methods, narrow = (collections.Counter() for _ in range(4))
     for event in judge.events:
         record = records[event.ordinal]
         if record["name"] != "PerfInfo/SampleProf":
@@ -100,8 +105,9 @@ def check_real(env, checks, asked):
         pid = pids.get((event.clock, event.tid), 0 if event.tid == 0 else modules.threads.get(event.tid, 1 << 33))
         by_process["Idle" if pid == 0 else modules.processes.get(pid, "?")] += record["fields"]["Count"]
         by_module[modules.find(pid, address, event.clock)[0]] += record["fields"]["Count"]
-        found = [modules.find(pid, a, event.clock, i > 0)[1] for i, a in enumerate(frames or [address])]
-        by_methods[tuple(f"[JIT]!{name}" for name in reversed(found) if name)] += record["fields"]["Count"]
+        found = [modules.find(pid, a, event.clock, i > 0) for i, a in enumerate(frames or [address])]
+        by_methods[tuple(f"{module.lower()}!{name}" for module, name in reversed(found) if name)] += record["fields"]["Count"]
+        narrow.update(module for a, (module, _) in zip(frames, found) if a < 1 << 32 and module != "?")
     told = asked.json("--host", "real", "--weight", "samples")
     got = collections.Counter()
     for parent, frame, _, total in told["nodes"]:
@@ -116,10 +122,12 @@ def check_real(env, checks, asked):
     checks.equal(+told_modules, +want, "samples by module of the real machine")
     got = collections.Counter()
     for path, count in profile_formats.tree(json.dumps(told)).items():
-        got[tuple(frame for frame in path if frame.startswith("[JIT]"))] += count
+        got[tuple(module.lower() + "!" + name for module, mark, name in (frame.partition("!") for frame in path) if mark)] += count
     checks.equal(got, by_methods, "samples by the managed methods on their stacks")
     managed = {name for path in by_methods for name in path}
     checks.that(len(managed) > 20 and want["[jit]"] > 0, f"hardly a managed method was met: {len(managed)}, {want['[jit]']} samples in them")
+    checks.that(sum(narrow.values()) > 1000 and "wow64cpu.dll" in {m.lower() for m in want}, f"hardly a 32-bit frame was met: {narrow}")
+    print(f"{sum(narrow.values())} 32-bit frames in {len(narrow)} modules")
     print(f"{sum(n for path, n in by_methods.items() if path)} samples have managed methods on their stacks, {len(managed)} methods")
     outcomes = {key: value for key, value in told["halves"].items() if value}
     checks.equal(outcomes, dict(judge.outcomes), "outcomes of the real machine's halves")
@@ -149,7 +157,7 @@ def check_table(env, checks, store, records, judge, modules):
         key = row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], tuple(int(f["address"], 16) for f in frames)
         got[key] += row["count"]
         began[key] = min(row["first"], began.get(key, row["first"]))
-        told = tuple(("[JIT]", f["method"]) if "method" in f else (f.get("module", "?"), None) for f in frames)
+        told = tuple((f.get("module", "[JIT]" if "method" in f else "?"), f.get("method")) for f in frames)
         if len(frames) != row["depth"] or row["first"] > row["last"] or (places[key] and told not in places[key]):
             wrong.append((row, places[key]))
     checks.that(got == want, f"events by stack in SQL: {sum((want - got).values())} of {sum(want.values())} are missing, "
@@ -319,6 +327,52 @@ def check_sums(checks, asked, rows):
     checks.equal(asked.json(*made, "--pid", pid)["total"], count, f"samples of process {pid}")
 
 
+def check_native_images(env, checks, collector, asked):
+    """Methods that were compiled ahead of time (NGEN, ReadyToRun) are named in their image, in a 64-bit process and in a 32-bit one on a
+    64-bit kernel; what the image has besides keeps its offset."""
+    single, records, want = test_single_records, [], collections.Counter()
+
+    def image(pid, base, size, name):
+        return single.system_record(3, 10, 2, struct.pack("<QQIIIIQIIII", base, size, pid, 0, 0, 0, base, 0, 0, 0, 0) +
+                                    f"\\Device\\HarddiskVolume3\\{name}\0".encode("utf-16le"), 1000)
+
+    def method(pid, wide, start, size, name):
+        """MethodDCEndVerbose of the rundown provider, as a runtime of that width logs it."""
+        payload = struct.pack("<QQQIII", start, 1, start, size, 0x6000001, 0) + \
+            b"".join((text + "\0").encode("utf-16le") for text in ("Shop.Cart", name, "void ()")) + struct.pack("<H", 9)
+        body = struct.pack("<BBHHIIq", 19 if wide else 18, 0xC0, 0x40 if wide else 0x20, 0, pid + 1, pid, 9000) + \
+            uuid.UUID("a669021c-c450-4609-a035-5af59af4df18").bytes_le + struct.pack("<HBBBBHQII", 144, 1, 0, 4, 34, 1, 0x10, 0, 0) + bytes(16) + payload
+        return struct.pack("<H", 2 + len(body)) + body
+
+    for pid, wide, program, low in ((1234, True, "shop64.exe", 0x7FF810000000), (1300, False, "shop32.exe", 0x6A000000)):
+        native, plain, gate, made = low, low + 0x1000000, low + 0x2000000, low + 0x3000000
+        records += [
+            single.system_record(3, 1, 4, struct.pack("<QIIIiQI", 0xFFFFA00000001080 + pid * 4096, pid, 4, 1, 0, 0x1000, 0) + struct.pack("<QQ", 1, 0) +
+                                 bytes.fromhex("010100000000000512000000") + program.encode() + b"\0" + (program + "\0").encode("utf-16le") + bytes(4), 900),
+            single.system_record(5, 1, 3, struct.pack("<IIQQQQQQQIBBBB", pid, pid + 1, 0, 0, 0, 0, 1, low, 0, 0, 8, 5, 2, 0), 950),
+            image(pid, native, 0x800000, "Shop.ni.dll"), image(pid, plain, 0x800000, "Core.dll"),
+            image(pid, gate, 0x10000, "wow64cpu.dll" if not wide else "ntdll.dll"),
+            method(pid, wide, native + 0x1000, 0x100, "Add"), method(pid, wide, native + 0x1100, 0x80, "Pay"),
+            method(pid, wide, plain + 0x400, 0x40, "Sort"), method(pid, wide, made, 0x40, "Lambda")]
+        name = {a: f"{module}!Shop.Cart.{label}" for a, module, label in (
+            (native + 0x1000, "Shop.ni.dll", "Add"), (native + 0x10FF, "Shop.ni.dll", "Add"), (native + 0x1101, "Shop.ni.dll", "Pay"),
+            (plain + 0x43F, "Core.dll", "Sort"), (made + 8, "[JIT]", "Lambda"))}
+        name |= {native + 0x1180: "Shop.ni.dll+0x1180", plain + 0x3FF: "Core.dll+0x3ff", gate + 0x2A: f"{'ntdll' if wide else 'wow64cpu'}.dll+0x2a"}
+        # a return address one behind the method's end is still of the call in it
+        name_of_return = {native + 0x1180: "Shop.ni.dll!Shop.Cart.Pay", plain + 0x440: "Core.dll!Shop.Cart.Sort", gate + 0x2A: name[gate + 0x2A]}
+        for k, (inner, outer) in enumerate(((native + 0x1000, plain + 0x440), (native + 0x10FF, gate + 0x2A), (native + 0x1101, native + 0x1180),
+                                            (plain + 0x43F, gate + 0x2A), (plain + 0x3FF, native + 0x1180), (made + 8, gate + 0x2A), (native + 0x1180, plain + 0x440))):
+            clock = 3000 + pid * 4 + k
+            records += [single.system_record(15, 46, 2, struct.pack("<QIHH", inner, pid + 1, 1, 0), clock),
+                        single.system_record(24, 32, 2, struct.pack("<QIIQQ", clock, pid, pid + 1, inner, outer), clock)]
+            want[program, name_of_return[outer], name[inner]] += 1
+    path = env.folder / "native.etl"
+    path.write_bytes(single.trace(records))
+    env.replay([path], collector, agent="native", spool=env.folder / "native-spool")
+    got = profile_formats.folded(asked.text("--host", "native", "--weight", "samples", "--format", "folded"))
+    checks.equal(got, want, "methods of native images")
+
+
 def check_without_names(env, checks, asked):
     """Modules whose PDBs cannot be had keep their offsets, and are named."""
     (env.folder / "no-symbols").mkdir()
@@ -340,7 +394,7 @@ def rfc3339(utc_ns):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("real", "made"))
+    env.make_certificates(("real", "made", "native"))
     collector = env.new_collector().start()
     env.replay(traces.paths("clr-kernel-win8-x64", env.build), collector, agent="real", spool=env.folder / "real-spool")
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
@@ -353,6 +407,7 @@ def test(env, checks, arguments):
     check_forms(checks, asked)
     check_sums(checks, asked, rows)
     check_without_names(env, checks, asked)
+    check_native_images(env, checks, collector, asked)
     collector.stop()
 
 
