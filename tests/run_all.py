@@ -258,6 +258,8 @@ def main():
         step(tally, "dev: demo", ["env", "DEMO_SECONDS=3", "tests/demo.sh", BUILD / "dev"], 300)
     if not arguments.only:
         step(tally, "lint", ["tests/lint.sh"] + ["--quick"] * (not arguments.soak), 3600)
+    if arguments.soak and not arguments.only and build(tally, "windows-pdb"):
+        step(tally, "windows: PDB", [sys.executable, "tests/windows/pdb.py", BUILD / "windows-pdb", BUILD / "dev"], 300)
     if arguments.soak:
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
     return tally.finish()

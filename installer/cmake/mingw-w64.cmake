@@ -24,3 +24,14 @@ set(ENV{PKG_CONFIG_PATH} "")
 
 # One file that imports nothing but Windows' own DLLs, the same bytes for the same source.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-static -Wl,--no-insert-timestamp -Wl,--dynamicbase -Wl,--nxcompat -Wl,--high-entropy-va")
+
+# EA_PDB: clang and lld in place of gcc and ld, which write no PDB. The preset windows-pdb has it.
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES EA_PDB)
+if(EA_PDB)
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -print-libgcc-file-name OUTPUT_VARIABLE libgcc OUTPUT_STRIP_TRAILING_WHITESPACE)
+  get_filename_component(libgcc ${libgcc} DIRECTORY) # of libssp, too; clang does not look there by itself
+  set(CMAKE_C_COMPILER clang)
+  set(CMAKE_C_COMPILER_TARGET x86_64-w64-mingw32)
+  set(CMAKE_C_FLAGS_INIT "-g -gcodeview")
+  string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " -fuse-ld=lld -L${libgcc} -Wl,--pdb=")
+endif()

@@ -2,10 +2,13 @@
  * Before it: main.c. After it: config/. Thread: the main one. */
 #include "agent_config.h"
 #include "commands.h"
+#include "host.h"
 #include "labels.h"
 #include "platform.h"
+#include "tls_store.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -36,6 +39,20 @@ static void look_at_file(const char *what, const char *path, ea_text *notes) {
         return;
     }
     ea_file_close(f);
+}
+
+/* The same of a certificate in a store, with its key. */
+static void look_at_store(const char *place, ea_text *notes) {
+    uint8_t *der;
+    size_t len_bytes;
+    ea_err err;
+    if (ea_tls_store_certificate(place, &der, &len_bytes, &err)) {
+        ea_text_str(notes, "  note: ");
+        ea_text_safe(notes, err.message, strlen(err.message));
+        ea_text_char(notes, '\n');
+        return;
+    }
+    free(der);
 }
 
 static void note_left_out(const char *label, const char *variable) {
@@ -90,9 +107,14 @@ static void describe(const ea_agent_config *c, ea_text *t) {
         ea_session_describe((const ea_session_config *)c->sessions.items + i, t);
     if (!c->sources.count && !c->sessions.count)
         ea_text_str(t, "reads nothing: there are no sources and no sessions\n");
-    look_at_file("certificate", s->cert, t);
-    look_at_file("key", s->key, t);
-    look_at_file("CA", s->ca, t);
+    if (ea_store_is_place(s->cert)) {
+        look_at_store(s->cert, t);
+    } else {
+        look_at_file("certificate", s->cert, t);
+        look_at_file("key", s->key, t);
+    }
+    if (!ea_store_is_place(s->ca))
+        look_at_file("CA", s->ca, t);
     for (size_t i = 0; i < c->sources.count; i++) {
         const ea_file_source_config *f = (const ea_file_source_config *)c->sources.items + i;
         for (size_t k = 0; k < f->files.count; k++)

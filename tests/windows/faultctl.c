@@ -6,6 +6,9 @@
  *     faultctl resume TID
  *     faultctl limits PID     JSON: its priority class, and what its job object says of memory and CPU
  *
+ *     faultctl control N      a user-defined control to the service, as "sc control etwagent N" on Windows; Wine's sc
+ * has none
+ *
  * Before it: test_guard.py. Thread: the main one. */
 #include <windows.h>
 
@@ -105,17 +108,24 @@ static int limits(DWORD pid) {
     return 0;
 }
 
+static int control(DWORD number) {
+    SERVICE_STATUS status;
+    SC_HANDLE manager = OpenSCManagerW(NULL, NULL, SC_MANAGER_CONNECT);
+    SC_HANDLE service = manager ? OpenServiceW(manager, L"etwagent", SERVICE_USER_DEFINED_CONTROL) : NULL;
+    return service && ControlService(service, number, &status) ? 0 : failed("send a control");
+}
+
 int wmain(int argc, WCHAR **argv); /* no header has it */
 
 int wmain(int argc, WCHAR **argv) {
     static const struct {
         const WCHAR *name;
         int (*run)(DWORD id);
-    } COMMANDS[] = {
-        {L"crash", crash}, {L"threads", threads}, {L"suspend", suspend}, {L"resume", resume}, {L"limits", limits}};
+    } COMMANDS[] = {{L"crash", crash},   {L"threads", threads}, {L"suspend", suspend},
+                    {L"resume", resume}, {L"limits", limits},   {L"control", control}};
     for (size_t i = 0; argc == 3 && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
         if (wcscmp(argv[1], COMMANDS[i].name) == 0)
             return COMMANDS[i].run((DWORD)wcstoul(argv[2], NULL, 10));
-    fprintf(stderr, "usage: faultctl crash|threads|limits PID, faultctl suspend|resume TID\n");
+    fprintf(stderr, "usage: faultctl crash|threads|limits PID, faultctl suspend|resume TID, faultctl control N\n");
     return 2;
 }

@@ -222,6 +222,17 @@ def wrong_places(checks, agent):
         checks.equal(problems, [said] if said else [], f"check of {lines}")
 
 
+def resources(checks, agent):
+    """The texts of all event-log messages, version and manifest are in the program."""
+    data = agent.exe.read_bytes()
+    messages = (ROOT / "service" / "windows" / "messages.mc").read_text().split("Language=English\n")[1:]
+    texts = [message.split("\n")[0] for message in messages]
+    checks.that(len(texts) >= 8 and any("lost" in text for text in texts), f"messages: {texts}")
+    for text in [*texts, "VS_VERSION_INFO", "OriginalFilename"]:
+        checks.that(text.encode("utf-16-le") in data, f"'{text}' is not in the program")
+    checks.that(b"<activeCodePage" in data and b"asInvoker" in data, "the manifest is not in the program")
+
+
 def test(env, checks, session, build, arguments):
     env.make_certificates(("by-proxy", "by-root", "ec-key"))
     collector = env.new_collector().start()
@@ -229,6 +240,7 @@ def test(env, checks, session, build, arguments):
     proxies(checks, agent, collector)
     stores(checks, agent, collector)
     wrong_places(checks, agent)
+    resources(checks, agent)
 
 
 if __name__ == "__main__":
