@@ -534,6 +534,21 @@ static int amend_end(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) 
     return notify(m, w, row);
 }
 
+/* A Start record that comes behind what its own instance did later, as buffers of two processors may: that instance is
+ * there, nobody saw it begin, and all that is known of it is younger. */
+static int begins_late(const ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
+    const ea_interval *life = &row_at(m, w, row)->life;
+    return m->now.plan->verb == VERB_START && life->begin_cause != EA_BEGIN_EVENT && utc_ns < life->seen_utc_ns;
+}
+
+/* The row is completed by the caller. */
+static int amend_begin(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
+    ea_interval *life = &row_at(m, w, row)->life;
+    life->begin_utc_ns = life->seen_utc_ns = utc_ns;
+    life->begin_cause = EA_BEGIN_EVENT;
+    return notify(m, w, row);
+}
+
 static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns) {
     const class_plan *plan = m->now.plan;
     uint64_t pid64, key = ea_fields_u64_or_0(&m->now, ROLE_UNIQUE_KEY);
@@ -545,6 +560,10 @@ static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns)
     if (pid == 0 && plan->verb == VERB_RUNDOWN_START)
         begin_rundown(m, record, utc_ns);
     name_row(m, record, PROCESSES, row, pid);
+    if (same && begins_late(m, PROCESSES, row, utc_ns)) {
+        complete_process(m, row);
+        return amend_begin(m, PROCESSES, row, utc_ns);
+    }
     if (open && (plan->verb == VERB_START || !same)) {
         count(m, EA_COUNT_state_missed_ends);
         rc = close_row(m, PROCESSES, row, utc_ns, EA_FINISH_REPLACED);
@@ -611,6 +630,10 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     uint32_t row = ea_table_find(&m->tables[THREADS], key, tid == 0);
     int rc, open = is_open(m, THREADS, row), same = row != ROW_NONE && thread_at(m, row)->t.pid == pid;
     name_row(m, record, THREADS, row, pid);
+    if (same && begins_late(m, THREADS, row, utc_ns)) {
+        complete_thread(m, row);
+        return amend_begin(m, THREADS, row, utc_ns);
+    }
     if (open && (plan->verb == VERB_START || !same)) {
         count(m, EA_COUNT_state_missed_ends);
         rc = close_row(m, THREADS, row, utc_ns, EA_FINISH_REPLACED);
@@ -688,6 +711,11 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     uint64_t have = row == ROW_NONE ? 0 : module_at(m, row)->m.size_bytes;
     int same = row != ROW_NONE && (!size || !have || size == have);
     name_row(m, record, MODULES, row, pid);
+    if (same && begins_late(m, MODULES, row, utc_ns)) {
+        complete_module(m, row);
+        use_id(m, row, utc_ns);
+        return amend_begin(m, MODULES, row, utc_ns);
+    }
     if (open && (plan->verb == VERB_START || !same)) {
         count(m, EA_COUNT_state_missed_ends);
         rc = close_row(m, MODULES, row, utc_ns, EA_FINISH_REPLACED);

@@ -11,6 +11,10 @@
  *   kernel stack's base too: its rundown records all come from one CPU. Modules of pid 0 are drivers.
  * - A Start record opens an instance at its time. An instance of the same key that is still open is closed at that time
  *   first (missed end). The Start of a process also ends the threads and modules under its pid that began earlier.
+ * - A Start record may come late, behind records of its own instance that are younger (buffers of two processors). When
+ *   the last instance of its key, open or ended, may be the one that it is about (not another UniqueProcessKey, process
+ *   of a thread, image size), began at an unknown time and was first seen later than the Start's time, then that
+ *   instance began at the Start's time and is completed; nothing is opened, and nothing closed.
  * - A DCStart or DCEnd record (a rundown) of a key that is open completes the fields that it lacks (zero or empty) and
  *   changes nothing else; of a key that is not open it opens an instance that began at an unknown time, not before the
  *   end of the last instance of that key, nor the beginning of the data. One that names another instance than the open
@@ -148,7 +152,7 @@ EA_MUST_CHECK int ea_machine_restore_thread(ea_machine *m, const ea_thread_row *
 EA_MUST_CHECK int ea_machine_restore_module(ea_machine *m, const ea_module *mod);
 /* The highest instance number given out (one series for all three tables), and the beginning of the data: for a
  * restart. Without a call the data begins with the first record applied. */
-/* X */
+/* Puts back an id that waits for its image record, as ea_machine_each_pending_id told it. EA_ELIMIT: more than wait. */
 EA_MUST_CHECK int ea_machine_restore_pending_id(ea_machine *m, const ea_module *id, int64_t utc_ns);
 void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t begin_utc_ns);
 uint64_t ea_machine_last_instance(const ea_machine *m);

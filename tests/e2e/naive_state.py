@@ -159,6 +159,11 @@ class Machine:
             if self.rundown:
                 self.rundown[1].add(last)
                 self.rundown[2].add((kind, values.get("pid", key)))
+        if verb == "start" and last is not None and last.begin_clock is None and time < last.seen and same(last):
+            last.begin = last.seen = time  # it came late: behind younger records of its own instance
+            last.begin_clock, last.known_by = clock, verb
+            last.complete(values)
+            return last
         is_open = last is not None and last.end == FOREVER
         if is_open and (verb == "start" or not same(last)):
             self.finish(last, time, clock, "replaced")

@@ -242,6 +242,40 @@ static void test_missed_start(void **state) {
     assert_int_equal(counted(w, EA_COUNT_state_missed_starts), 4);
 }
 
+/* Buffers of another processor came later: a Start behind its own End, or behind a rundown that named it. */
+static void test_late_start(void **state) {
+    world *w = *state;
+    process(w, OP_START, 50, 4, 0, 0x400);
+    process(w, OP_END, 200, 8, 4, 0x800);
+    thread(w, OP_END, 210, 4, 80);
+    image(w, OP_END, 220, 4, 0x10000);
+    process(w, OP_START, 150, 8, 4, 0x800);
+    thread(w, OP_START, 160, 4, 80);
+    image(w, OP_LOAD, 170, 4, 0x10000);
+    assert_int_equal(w->history.process_count, 2);
+    check_life(&w->history.processes[1].life, 150, 200, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    assert_int_equal(w->history.thread_count, 1);
+    check_life(&w->history.threads[0].life, 160, 210, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    assert_int_equal(w->history.module_count, 1);
+    check_life(&w->history.modules[0].life, 170, 220, EA_BEGIN_EVENT, EA_FINISH_EVENT);
+    /* also of what is open; what it ends goes with it */
+    process(w, OP_DC_START, 300, 12, 4, 0xc00);
+    thread(w, OP_DC_START, 300, 12, 84);
+    process(w, OP_START, 290, 12, 4, 0xc00);
+    check_life(&w->history.processes[2].life, 290, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+    check_life(&w->history.threads[1].life, 50, INT64_MAX, EA_BEGIN_RUNDOWN_START, EA_FINISH_OPEN);
+    /* a second Start, one that is no earlier, and one of another key are about other instances */
+    process(w, OP_START, 280, 12, 4, 0xc00);
+    assert_int_equal(w->history.process_count, 4);
+    process(w, OP_END, 400, 16, 4, 0x1000);
+    process(w, OP_START, 400, 16, 4, 0x1000);
+    assert_int_equal(w->history.process_count, 6);
+    process(w, OP_END, 500, 20, 4, 0x1400);
+    process(w, OP_START, 490, 20, 4, 0x1800);
+    assert_int_equal(w->history.process_count, 8);
+    assert_int_equal(counted(w, EA_COUNT_state_missed_starts), 5);
+}
+
 static void test_rundown(void **state) {
     world *w = *state;
     process(w, OP_START, 100, 4, 0, 0x400);
@@ -765,6 +799,7 @@ int main(void) {
         TEST(test_reused_pid_is_another_instance),
         TEST(test_missed_end),
         TEST(test_missed_start),
+        TEST(test_late_start),
         TEST(test_rundown),
         TEST(test_rundown_completes),
         TEST(test_rundown_closes_what_is_absent),
