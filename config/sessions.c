@@ -17,7 +17,7 @@ static const char *const PRIORITIES[] = {"security", "bulk", NULL};
 static const char *const LEVELS[] = {"log-always", "critical", "error", "warning", "information", "verbose", NULL};
 static const char *const PROPERTIES[] = {"sid",       "terminal-session",   "psm-key",          "process-start-key",
                                          "event-key", "exclude-in-private", "ignore-keyword-0", NULL};
-static const char *const RUNDOWNS[] = {"process", "thread", "image", "file-name", "driver", NULL};
+static const char *const RUNDOWNS[] = {"process", "thread", "image", "file-name", "driver", "registry", "dotnet", NULL};
 
 const ea_payload_compare ea_payload_compares[] = {
     {"equals", 0},   {"differs", 1}, {"at-most", 2},     {"above", 3},       {"below", 4},
@@ -513,7 +513,6 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
         size_t count;
     } KERNEL_ONLY[] = {{"flags", s->flags.count},
                        {"stacks", s->stacks.count},
-                       {"rundown", s->rundown.count},
                        {"pool-tags", s->pool_tags.count},
                        {"pmc-samples", s->pmc_samples.count},
                        {"pmc-counters", s->pmc_counters.count},
@@ -554,6 +553,11 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
     *ret_key = "rundown";
     if ((rc = words_are_of(&s->rundown, RUNDOWNS, err)))
         return rc;
+    for (size_t i = 0; s->kind == EA_SESSION_KERNEL_LOGGER && i < s->rundown.count; i++)
+        if (strcmp(s->rundown.items[i], "dotnet") == 0)
+            return ea_fail(err, EA_EINVAL, "the NT Kernel Logger takes no providers; .NET's rundown comes from one");
+    if (s->rundown.count && s->output == EA_OUTPUT_FILE && s->kind == EA_SESSION_USER)
+        return ea_fail(err, EA_EINVAL, "it goes into what is shipped; output is file");
     *ret_key = "pool-tags";
     if (s->pool_tags.count && s->kind == EA_SESSION_KERNEL_LOGGER)
         return ea_fail(err, EA_EINVAL, "only a session of kind: system filters by pool tags");
@@ -660,7 +664,10 @@ static const ea_option SESSION_ROWS[] = {
     {.name = "rundown",
      .type = EA_OPT_STRINGS,
      .offset = AT(rundown),
-     .help = "what is asked of the kernel at the start: process, thread, image, driver, file-name"},
+     .help =
+         "what there is already at the start: process, thread, image, driver, file-name, registry (names of keys), "
+         "dotnet (modules and compiled methods); what the session's own flags do not bring, a second session tells, "
+         "which runs for less than a second"},
     {.name = "buffer-size",
      .type = EA_OPT_SIZE,
      .offset = AT(buffer_bytes),

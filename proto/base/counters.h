@@ -59,6 +59,9 @@ enum ea_severity {
     X(source_session_ends, 38, EA_UNKNOWN, "times that somebody else ended a session, which was started again")        \
     X(source_clock_steps, 39, EA_NOTICE, "times that the system's clock was set while a session ran")                  \
     X(source_paced_seconds, 40, EA_NOTICE, "seconds that a file was left alone to keep to cpu-percent")                \
+    X(source_rundowns, 41, EA_INFO, "second sessions that told what was there before a session")                       \
+    X(source_rundown_records, 42, EA_INFO, "records of what was there before a session")                               \
+    X(source_rundown_failures, 43, EA_NOTICE, "second sessions that could not be had, or did not end in time")         \
     /* decoding */                                                                                                     \
     X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
     X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \

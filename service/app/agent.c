@@ -545,12 +545,14 @@ static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
                    ", \"runs\": %s, \"logger\": %" PRIu32 ", \"buffer_bytes\": %" PRIu64 ", \"min_buffers\": %" PRIu32
                    ", \"max_buffers\": %" PRIu32 ", \"buffers\": %" PRIu32 ", \"free_buffers\": %" PRIu32
                    ", \"mode\": \"0x%08" PRIx32 "\", \"flush_seconds\": %" PRIu32 ", \"starts\": %" PRIu64
-                   ", \"ended_by_others\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"events\": %" PRIu64
-                   ", \"written_buffers\": %" PRIu64 ", \"lost_events\": %" PRIu64 ", \"lost_buffers\": %" PRIu64
-                   ", \"dropped_events\": %" PRIu64 ", \"ring_used_bytes\": %zu}",
+                   ", \"ended_by_others\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"rundowns\": %" PRIu64
+                   ", \"rundown_events\": %" PRIu64 ", \"events\": %" PRIu64 ", \"written_buffers\": %" PRIu64
+                   ", \"lost_events\": %" PRIu64 ", \"lost_buffers\": %" PRIu64 ", \"dropped_events\": %" PRIu64
+                   ", \"ring_used_bytes\": %zu}",
                    s.runs ? "true" : "false", s.logger, s.buffer_bytes, s.min_buffers, s.max_buffers, s.buffers,
-                   s.free_buffers, s.mode, s.flush_seconds, s.starts, s.steals, s.grown, s.delivered, s.written_buffers,
-                   s.lost_events, s.lost_buffers, ea_counter_get(c, EA_COUNT_events_dropped_full), s.ring_used_bytes);
+                   s.free_buffers, s.mode, s.flush_seconds, s.starts, s.steals, s.grown, s.rundowns, s.rundown_records,
+                   s.delivered, s.written_buffers, s.lost_events, s.lost_buffers,
+                   ea_counter_get(c, EA_COUNT_events_dropped_full), s.ring_used_bytes);
 }
 
 /* With the agent's lock. Adds to *lost. */

@@ -39,6 +39,7 @@ struct ea_ring {
     _Atomic uint64_t tail; /* the taking thread writes it: the oldest entry that is still of use */
     uint64_t head_seen;    /* the taking thread's copy */
     uint64_t next;         /* behind the entry that it has now */
+    entry *now;            /* that was taken last */
     size_t kind, cause;    /* where ea_ring_dropped goes on */
     char pad2[LINE];
 };
@@ -162,10 +163,15 @@ int ea_ring_take(ea_ring *r, const ea_record **ret) {
         r->next += r->bytes - at;
         at = 0;
     }
-    const entry *e = (const entry *)(const void *)(r->data + at);
+    entry *e = (entry *)(void *)(r->data + at);
     r->next += e->bytes;
+    r->now = e;
     *ret = &e->record;
     return 1;
+}
+
+void ea_ring_renumber(ea_ring *r, uint64_t position) {
+    r->now->record.position = position;
 }
 
 int ea_ring_dropped(ea_ring *r, ea_dropped *ret) {

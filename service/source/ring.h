@@ -21,6 +21,9 @@ void ea_ring_destroy(ea_ring *r); /* NULL is allowed */
 int ea_ring_put(ea_ring *r, const ea_record *record);
 /* 1 and the oldest record, borrowed until the next call; 0: there is none. */
 int ea_ring_take(ea_ring *r, const ea_record **ret);
+/* Gives the record that was taken last another position: where the records of two rings become one stream. The taking
+ * thread's. */
+void ea_ring_renumber(ea_ring *r, uint64_t position);
 /* As ea_source_dropped. */
 int ea_ring_dropped(ea_ring *r, ea_dropped *ret);
 /* Bytes in use now, of all; any thread. */

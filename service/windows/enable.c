@@ -261,10 +261,24 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
         capture(s, &id, p);
 }
 
+/* The runtimes tell their modules and methods when they see it enabled: keywords Loader 0x8, Jit 0x10, NGen 0x20,
+ * StartRundown 0x40. Source: dotnet/runtime src/coreclr/vm/ClrEtwAll.man. */
+static const ea_provider_config DOTNET_RUNDOWN = {
+    .provider = "a669021c-c450-4609-a035-5af59af4df18", .level = "verbose", .any = "0x78"};
+
+static int wants_dotnet(const ea_session_config *c) {
+    for (size_t i = 0; i < c->rundown.count; i++)
+        if (strcmp(c->rundown.items[i], "dotnet") == 0)
+            return 1;
+    return 0;
+}
+
 void ea_session_enable(ea_session *s) {
     const ea_provider_config *providers = s->c->providers.items;
     if (s->c->kind != EA_SESSION_USER)
         enable_kernel(s);
+    if (wants_dotnet(s->c))
+        enable_provider(s, &DOTNET_RUNDOWN);
     for (size_t i = 0; i < s->c->providers.count; i++)
         if (!ea_system_provider_find(providers[i].provider)) /* those were enabled with the kernel's part */
             enable_provider(s, &providers[i]);

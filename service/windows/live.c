@@ -3,6 +3,7 @@
 
 #include "event_record.h"
 #include "platform.h"
+#include "rundown.h"
 #include "session.h"
 
 #include <inttypes.h>
@@ -25,9 +26,10 @@ _Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
 typedef struct live {
     ea_source base; /* first member */
     ea_live_options o;
-    ea_ring *ring; /* in: the trace's thread; out: the source's */
+    ea_ring *ring;         /* in: the trace's thread; out: the source's */
+    ea_ring *rundown_ring; /* in: the rundown's thread; NULL: none is wanted */
     ea_wire_source row;
-    char host[256], name[EA_SESSION_NAME_MAX + 16];
+    char host[256], name[EA_SESSION_NAME_MAX + 32];
     ea_thread *keeper;
     atomic_int stop; /* somebody wants it to end */
     atomic_int over; /* nothing is put into the ring any more */
@@ -37,15 +39,23 @@ typedef struct live {
 
     /* the keeper's, once it runs */
     ea_session session;
+    ea_rundown *rundown; /* NULL: none runs */
     ea_thread *trace;
-    atomic_int traced; /* ProcessTrace came back */
+    atomic_int traced;             /* ProcessTrace came back */
+    _Atomic int64_t wait_until_ns; /* how long the callback may wait; 0: it may not */
     TRACEHANDLE trace_handle;
     EVENT_TRACE_LOGFILEW logfile;
     int64_t looked_ns, flushed_ns, captured_ns, pair_utc_ns, pair_mono_ns;
     uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this incarnation */
 
     _Atomic uint64_t delivered; /* the callback's */
-    unsigned wait_ms;           /* the source's thread */
+    _Atomic uint64_t rundown_delivered;
+
+    /* the source's thread */
+    unsigned wait_ms;
+    int rundown_turn;
+    uint64_t rundown_taken; /* records of that ring */
+    uint64_t next_position;
 } live;
 
 static void say(const live *l, const char *format, ...) EA_PRINTF(2, 3);
@@ -65,8 +75,26 @@ static void pass_note(void *arg, const char *text) {
 
 /* ---- ProcessTrace's thread ---- */
 
+/* An eighth of what Windows' own buffers hold. */
+static size_t ring_bytes(const ea_session_config *c) {
+    uint64_t wanted = c->max_buffers * c->buffer_bytes / 8;
+    size_t bytes = RING_MIN_BYTES;
+    while (bytes < wanted && bytes < RING_MAX_BYTES)
+        bytes *= 2;
+    return bytes;
+}
+
+/* The session was stopped: what it had, and the rundown of its end, comes all at once, and may wait. */
+static void wait_for_room(const live *l, int64_t until_ns) {
+    while (ea_ring_used(l->ring) > ring_bytes(l->o.session) / 2 && ea_monotonic_ns() < until_ns)
+        ea_sleep_ns(MS_NS);
+}
+
 static void WINAPI on_event(EVENT_RECORD *e) {
     live *l = e->UserContext;
+    int64_t wait_until_ns = atomic_load_explicit(&l->wait_until_ns, memory_order_relaxed);
+    if (wait_until_ns)
+        wait_for_room(l, wait_until_ns);
     atomic_store_explicit(&l->delivered, atomic_load_explicit(&l->delivered, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     (void)ea_event_put(l->ring, (const ea_event_record *)(const void *)e); /* the ring counts what it has no room for */
@@ -180,12 +208,41 @@ static int open_trace(live *l, ea_err *err) {
     return 0;
 }
 
+/* ---- what was there before ---- */
+
+static void begin_rundown(live *l) {
+    if (l->rundown_ring)
+        ea_rundown_begin(&l->rundown, &(ea_rundown_options){.session = l->o.session,
+                                                            .ring = l->rundown_ring,
+                                                            .counters = l->o.counters,
+                                                            .note = pass_note,
+                                                            .note_arg = l});
+}
+
+static void end_rundown(live *l) {
+    if (!l->rundown)
+        return;
+    uint64_t records = ea_rundown_end(l->rundown);
+    l->rundown = NULL;
+    atomic_fetch_add_explicit(&l->rundown_delivered, records, memory_order_relaxed);
+    ea_mutex_lock(l->lock);
+    l->status.rundowns++;
+    l->status.rundown_records += records;
+    ea_mutex_unlock(l->lock);
+}
+
+static void look_at_rundown(live *l) {
+    if (l->rundown && ea_rundown_look(l->rundown))
+        end_rundown(l);
+}
+
 /* Starts the session, and the thread that ProcessTrace needs. */
 static int begin(live *l, int is_first, ea_err *err) {
     int realtime = l->o.session->output != EA_OUTPUT_FILE;
     int rc = ea_session_start(&l->session, err);
     if (rc)
         return rc;
+    atomic_store(&l->wait_until_ns, 0);
     l->seen_events = l->seen_log_buffers = l->seen_realtime_buffers = l->seen_written = 0;
     if (realtime)
         rc = open_trace(l, err);
@@ -203,12 +260,15 @@ static int begin(live *l, int is_first, ea_err *err) {
     ea_mutex_lock(l->lock);
     l->status.starts++;
     ea_mutex_unlock(l->lock);
+    begin_rundown(l);
     return 0;
 }
 
 /* Ends what begin() started; what Windows has still comes. */
 static void end(live *l) {
     int had = l->session.handle != 0;
+    end_rundown(l);
+    atomic_store(&l->wait_until_ns, ea_monotonic_ns() + PATIENCE_NS);
     ea_session_stop(&l->session);
     if (had)
         (void)take_losses(l);
@@ -307,6 +367,7 @@ static void keep(void *arg) {
     while (!atomic_load(&l->stop)) {
         wait_ns(l, step_ns);
         int64_t now = ea_monotonic_ns();
+        look_at_rundown(l);
         if (flush_ns != INT64_MAX && now - l->flushed_ns >= flush_ns) {
             l->flushed_ns = now;
             ea_session_flush(&l->session);
@@ -323,11 +384,32 @@ static void keep(void *arg) {
 
 /* ---- the source ---- */
 
+/* The next record of either ring, in turn. Positions count the records of both in the order in which they are taken;
+ * one that the session's own ring had to drop leaves a gap. */
+static int take(live *l, const ea_record **ret) {
+    if (!l->rundown_ring)
+        return ea_ring_take(l->ring, ret);
+    for (int i = 0; i < 2; i++) {
+        l->rundown_turn ^= 1;
+        if (l->rundown_turn && ea_ring_take(l->rundown_ring, ret)) {
+            ea_ring_renumber(l->rundown_ring, l->next_position++);
+            l->rundown_taken++;
+            return 1;
+        }
+        if (!l->rundown_turn && ea_ring_take(l->ring, ret)) {
+            l->next_position = (*ret)->position + l->rundown_taken + 1;
+            ea_ring_renumber(l->ring, l->next_position - 1);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int live_next(ea_source *source, const ea_record **ret, ea_err *err) {
     live *l = (live *)source;
     (void)err;
     int over = atomic_load(&l->over); /* before the ring is looked at: what came until then is in it */
-    if (ea_ring_take(l->ring, ret)) {
+    if (take(l, ret)) {
         l->wait_ms = 0;
         return 1;
     }
@@ -354,6 +436,7 @@ static void live_close(ea_source *source) {
     ea_cond_destroy(l->wake);
     ea_mutex_destroy(l->lock);
     ea_ring_destroy(l->ring);
+    ea_ring_destroy(l->rundown_ring);
     free(l);
 }
 
@@ -369,21 +452,13 @@ static double live_progress(const ea_source *source) {
     return 0;
 }
 static int live_dropped(ea_source *source, ea_dropped *ret) {
-    return ea_ring_dropped(((live *)source)->ring, ret);
+    live *l = (live *)source;
+    return ea_ring_dropped(l->ring, ret) || (l->rundown_ring && ea_ring_dropped(l->rundown_ring, ret));
 }
 
 static void to_utf8(const WCHAR *wide, char *out, size_t capacity) {
     if (!WideCharToMultiByte(CP_UTF8, 0, wide, -1, out, (int)capacity, NULL, NULL))
         out[0] = 0;
-}
-
-/* An eighth of what Windows' own buffers hold. */
-static size_t ring_bytes(const ea_session_config *c) {
-    uint64_t wanted = c->max_buffers * c->buffer_bytes / 8;
-    size_t bytes = RING_MIN_BYTES;
-    while (bytes < wanted && bytes < RING_MAX_BYTES)
-        bytes *= 2;
-    return bytes;
 }
 
 int ea_live_is_possible(void) {
@@ -401,6 +476,8 @@ int ea_live_open(ea_source **ret, const ea_live_options *options, ea_err *err) {
     if (!l->o.look_ns)
         l->o.look_ns = LOOK_NS;
     int rc = ea_ring_create(&l->ring, ring_bytes(l->o.session), err);
+    if (!rc && l->o.session->output != EA_OUTPUT_FILE && ea_rundown_is_wanted(l->o.session))
+        rc = ea_ring_create(&l->rundown_ring, EA_RUNDOWN_RING_BYTES, err);
     if (!rc)
         rc = ea_mutex_create(&l->lock, err);
     if (!rc)
@@ -427,7 +504,8 @@ void ea_live_get_status(const ea_source *source, ea_live_status *ret) {
     ea_mutex_lock(l->lock);
     *ret = l->status;
     ea_mutex_unlock(l->lock);
-    ret->delivered = atomic_load_explicit(&l->delivered, memory_order_relaxed);
+    ret->delivered = atomic_load_explicit(&l->delivered, memory_order_relaxed) +
+                     atomic_load_explicit(&l->rundown_delivered, memory_order_relaxed);
     ret->ring_used_bytes = ea_ring_used(l->ring);
 }
 

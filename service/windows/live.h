@@ -38,7 +38,8 @@ typedef struct ea_live_status {
     uint64_t written_buffers, lost_events, lost_buffers; /* since it was opened, over all restarts */
     uint64_t starts, steals;                             /* times that it was started, and ended by others */
     uint64_t grown;                                      /* times that max_buffers was raised */
-    uint64_t delivered;                                  /* events that the callback got */
+    uint64_t delivered;                                  /* events that the callback got, those of rundowns too */
+    uint64_t rundowns, rundown_records; /* second sessions for what was there before, and what they told */
     size_t ring_used_bytes;
 } ea_live_status;
 void ea_live_get_status(const ea_source *s, ea_live_status *ret); /* any thread */

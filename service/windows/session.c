@@ -15,7 +15,7 @@ static void to_wide(const char *utf8, WCHAR *out, size_t capacity) {
 }
 
 int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note note, void *note_arg, ea_err *err) {
-    char name[EA_SESSION_NAME_MAX + 16];
+    char name[EA_SESSION_NAME_MAX + 32];
     memset(s, 0, sizeof *s);
     s->c = c;
     s->note = note;

@@ -21,7 +21,7 @@ typedef struct ea_session {
     const ea_session_config *c; /* borrowed */
     ea_session_note note;
     void *note_arg;
-    WCHAR name[EA_SESSION_NAME_MAX + 16];
+    WCHAR name[EA_SESSION_NAME_MAX + 32];
     TRACEHANDLE handle;   /* 0: it does not run */
     ea_properties now;    /* as Windows said last */
     uint32_t max_buffers; /* as it is asked for; grows */

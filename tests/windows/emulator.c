@@ -70,6 +70,8 @@ static void read_line(char *line) {
         snprintf(script.schemas[script.schema_count++], EMUL_FILE, "%s", value);
     } else if (strcmp(line, "rate") == 0) {
         script.rate = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "from") == 0) {
+        script.from = strtoull(value, NULL, 0);
     } else if (strcmp(line, "slow") == 0) {
         script.slow = strtod(value, NULL);
     } else if (strcmp(line, "late") == 0) {
@@ -305,7 +307,7 @@ static ULONG fill(emul_session *s, const EVENT_TRACE_PROPERTIES *p, const WCHAR 
     uint64_t played = s->played;
     int goes_on = same_name(s->name, name); /* what is played goes on where a session of this name ended */
     memset(s, 0, sizeof *s);
-    s->played = goes_on ? played : 0;
+    s->played = goes_on ? played : script.from;
     memcpy(s->name, name, (wcslen(name) + 1) * sizeof *name);
     memcpy(s->file, file, (wcslen(file) + 1) * sizeof *file);
     memcpy(s->guid.bytes, &p->Wnode.Guid, sizeof s->guid);

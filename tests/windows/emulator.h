@@ -9,6 +9,7 @@
  *                         their time; those that find no free buffer are lost
  *     late=CPU MS         buffers of that processor come MS later, by the emulator's clock
  *     state=GUID ID       events of that provider which it logs when it is asked for its state
+ *     from=N              sessions of a new name begin behind the first N records: the machine is up for a while
  *     fail=FUNCTION N C   the next C calls of FUNCTION answer N
  *     provider=GUID NAME  TdhEnumerateProviders knows it
  *     keyword=GUID N NAME a keyword of it
@@ -121,6 +122,7 @@ typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
     uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, late_cpu, late_ms,
         items_asked;
+    uint64_t from;
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];
     emul_process processes[16];

@@ -98,6 +98,15 @@ static ULONG check(LPCGUID provider, ULONG code, const ENABLE_TRACE_PARAMETERS *
     return e && e->ControlFlags ? ERROR_INVALID_PARAMETER : 0;
 }
 
+/* Microsoft-Windows-DotNETRuntimeRundown, which runs down when it is enabled with StartRundown or EndRundown. Source:
+ * dotnet/runtime src/coreclr/vm/eventtrace.cpp. */
+static int runs_down(const emul_provider *p) {
+    static const ea_guid CLR_RUNDOWN =
+        EA_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18);
+    enum { START_RUNDOWN = 0x40, END_RUNDOWN = 0x100 };
+    return ea_guid_equal(&p->guid, &CLR_RUNDOWN) && (p->any & (START_RUNDOWN | END_RUNDOWN)) != 0;
+}
+
 /* The table is locked. */
 static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul_lists *lists) {
     size_t i = 0;
@@ -114,7 +123,7 @@ static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul
         t->lists[place].incarnation = s->incarnation;
         p->lists = (uint32_t)place + 1;
     }
-    p->captures = i < s->provider_count ? s->providers[i].captures : 0;
+    p->captures = (i < s->provider_count ? s->providers[i].captures : 0) + (uint32_t)runs_down(p);
     s->providers[i] = *p;
     s->provider_count += i == s->provider_count;
     return 0;

@@ -11,6 +11,7 @@ enum {
     STATES_MAX = 4096, /* events that an asking for state brings at the most */
     FILE_RUNDOWN = 36, /* FileIo/FileRundown */
     FILE_NAMES_FLAG = 0x200,
+    RD_COMPLETE = 8, /* EventTrace/RDComplete */
     RT_LOST_EVENT = 32,
 };
 static const ea_guid FILE_IO = EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3),
@@ -30,6 +31,7 @@ struct emul_stream {
     ea_etl_set *set;
     const ea_record *ahead; /* read from the trace and not yet logged */
     int over;               /* there is no more */
+    int in_midst;           /* of the trace: it does not begin at its beginning */
     int begun;              /* the rundown at the start was logged */
     uint64_t position;
     int64_t first_raw, time_raw;
@@ -96,6 +98,7 @@ emul_stream *emul_stream_open(const emul_session *s) {
         return NULL;
     st->session = *s;
     st->flushes = s->flushes;
+    st->in_midst = s->played != 0;
     st->queue = calloc(SLOTS_MAX, sizeof *st->queue);
     st->there = emul_rundown_create();
     st->alias = emul_alias_create();
@@ -294,6 +297,24 @@ static void log_if_wanted(void *arg, const ea_record *r) {
         log_event(st, emul_dress(&st->session, r, &dressed));
 }
 
+/* What there was before the session, and that it is complete; nothing at the trace's beginning, which tells it itself.
+ */
+static void log_beginning(emul_stream *st) {
+    ea_record complete = {.provider = HEADER,
+                          .opcode = RD_COMPLETE,
+                          .version = 2,
+                          .flags = EA_FLAG_CLASSIC_HEADER | EA_FLAG_64_BIT_HEADER,
+                          .pointer_size = 8,
+                          .header_type = EA_HEADER_SYSTEM64,
+                          .hook_id = RD_COMPLETE,
+                          .time_raw = st->time_raw};
+    if (!st->begun && st->in_midst) {
+        emul_rundown_each(st->there, 3, st->time_raw, log_if_wanted, st);
+        log_if_wanted(st, &complete);
+    }
+    st->begun = 1;
+}
+
 /* ---- the flow ---- */
 
 /* Logs what the clock has come to. */
@@ -320,9 +341,7 @@ int emul_stream_pump(emul_stream *st, const emul_session *now, emul_sink sink, v
     st->session = *now;
     st->slots = emul_what()->slow > 0 ? now->max_buffers : SLOTS_MAX;
     st->flushes = now->flushes;
-    if (!st->begun) /* what there was before the session; nothing at the trace's beginning, which tells it itself */
-        emul_rundown_each(st->there, 3, st->time_raw, log_if_wanted, st);
-    st->begun = 1;
+    log_beginning(st);
     look_for_captures(st, now);
     log_due(st);
     double ms = clock_ms(st);
@@ -340,6 +359,7 @@ int emul_stream_pump(emul_stream *st, const emul_session *now, emul_sink sink, v
 
 void emul_stream_end(emul_stream *st, emul_sink sink, void *arg) {
     st->slots = SLOTS_MAX; /* nothing of the rundown is lost */
+    log_beginning(st);     /* stopped before anybody took of it */
     emul_rundown_each(st->there, 4, st->time_raw, log_if_wanted, st);
     while ((st->session.masks[0] & FILE_NAMES_FLAG) &&
            look_ahead(st)) { /* files that are open: the trace says it at its end */

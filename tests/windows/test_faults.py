@@ -8,6 +8,7 @@
 - TDH fails, or takes seconds: a session that needs it waits, the others do not. The clock is set.
 - the configuration is read again in mid-flood: what did not change goes on, and loses nothing.
 - while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
+- what there was before a session: told by itself, by a second session that lives for a moment, by .NET's rundown provider.
 - "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
 - "etwagent record" says what Windows lost, and goes on when somebody ends a session.
 - more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
@@ -24,7 +25,9 @@ import wine
 TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
 SHELL = "315a8872-923e-4ea2-9889-33cd4754bf64"  # of which only TDH knows anything; each of its events comes twice
-PROCESS = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c"
+PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
+IMAGE, FILE_IO = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "90cbdc39-4a3e-11d1-84f4-0000f80464e3"
+CLR_RUNDOWN = "a669021c-c450-4609-a035-5af59af4df18"
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
 STACK, SID, START_KEY = 4, 1, 0x80
 
@@ -133,6 +136,51 @@ def in_mid_run(env, checks, session, windows, collector):
     checks.equal(len({json.dumps(r) for r in stored}), len(stored), "records that came once")
     rundown = {opcode: sum(r["provider"] == PROCESS and r["opcode"] == opcode for r in stored) for opcode in (3, 4)}
     checks.that(rundown[3] > 32 and rundown[4] > 0, f"processes told at two starts (32 by the trace itself) and two ends: {rundown}")
+
+
+def was_there(env, checks, session, windows, collector):
+    """A machine that is up for a while. Windows tells a session of its own flags what there is; the names of files that are open it tells
+    only another one, at its end; a session that lacks the flags needs the other one for all of it. .NET's rundown is a provider's."""
+    paths = traces.paths(TRACE, env.build)
+    plain = {"kind": "system", "flags": ["PROFILE"], "rundown": ["process", "thread", "image", "file-name"], **SMALL}
+    with emulated.Machine(env, session, windows, "was-there") as machine:
+        machine.plays(paths, "rate=2000", "from=60000", f"state={CLR_RUNDOWN} 187", f"state={CLR_RUNDOWN} 144")
+        machine.configure(collector, [{"name": "bare", **plain}, {"name": "own", **plain, "flags": ["PROC_THREAD", "LOADER", "FILENAME"]},
+                                      {"name": "dotnet", "rundown": ["dotnet"], "providers": [{"provider": RUNTIME}], **SMALL}])
+        machine.control("start", "etwagent-own-rundown", "system")  # left by an agent that was killed
+        machine.start()
+        machine.wait(lambda: all(machine.sources().get(n, {}).get("session", {}).get("rundowns") == 1 for n in ("bare", "own")), "both rundowns")
+        machine.wait_shipped(2 * 3054 + 4000)
+        checks.equal(set(machine.sessions()), {"etwagent-bare", "etwagent-own", "etwagent-dotnet"}, "sessions when the rundowns are over")
+        told = {name: machine.sources()[name]["session"]["rundown_events"] for name in ("bare", "own")}
+        checks.that("a session of this name was there; it was stopped" in machine.log(), "word of the one that was left")
+        checks.that(machine.status()["ledger_balanced"], "the ledger balances")
+        checks.equal(machine.stop(), 0, "exit code")
+    checks.that("events were lost" not in machine.log(), machine.log())
+    by_kind = {}
+    for r in raw(env, collector, "was-there"):
+        kind = (r["provider"], r["opcode"] if r["id"] == 0 else r["id"])
+        by_kind.setdefault(kind, []).append(r)
+    names = [r for r in by_kind.get((FILE_IO, 36), [])]
+    # a session that logs files tells the names at its own end, too; that is more than its ring holds, and waits for room
+    loggers = {r["logger"] for r in names} - {r["logger"] for r in by_kind[(PROCESS, 4)]}
+    checks.equal(len(names), 3 * 3054, "names of open files, of two second sessions and at the end of one session itself")
+    rundown = {name: {logger: sum(r["logger"] == logger for r in by_kind.get((guid, 3), [])) for logger in {r["logger"] for r in by_kind.get((guid, 3), [])}}
+               for name, guid in (("process", PROCESS), ("thread", THREAD), ("image", IMAGE))}
+    for name, counts in rundown.items():
+        checks.that(len(counts) == 2 and len(set(counts.values())) == 1 and len(loggers & set(counts)) == 1,
+                    f"{name}: told by one session itself and once by a second one: {counts}, second sessions {loggers}")
+    kinds = sum(next(iter(counts.values())) for counts in rundown.values())
+    # RDComplete stands behind every rundown at a start
+    checks.equal((told["bare"], told["own"]), (kinds + 3054 + 1, 3054 + 1), "records of the second sessions")
+    checks.equal([r["opcode"] for (guid, _), rows in by_kind.items() if guid in (PROCESS, THREAD) for r in rows if r["logger"] in loggers and r["opcode"] != 3], [],
+                 "what the second sessions logged beside the rundown")
+    checks.that(by_kind.get((CLR_RUNDOWN, 187)) and len(by_kind[(CLR_RUNDOWN, 144)]) > 1000, "methods that were compiled before")
+    ledger = ledger_of(collector, "was-there")
+    checks.equal((ledger["source_rundowns"], ledger["source_rundown_records"], ledger.get("source_rundown_failures", 0)), (2, sum(told.values()), 0), "the ledger")
+    # of the session that has no flags for processes, state and names come from the second one alone
+    listed = collector.ask_json("ps", "--host", "was-there", "--all")["processes"]
+    checks.that(sum(p["pid"] != 0 and bool(p["command_line"]) for p in listed) > 20, f"{len(listed)} processes")
 
 
 def troubles(env, checks, session, windows, collector):
@@ -263,9 +311,9 @@ def record(env, checks, session, windows, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["start", "full", "stolen", "troubles", "reloaded", "flood", "providers", "record"])
+    env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "providers", "record"])
     collector = env.new_collector().start()
-    for part in (at_start, no_room, in_mid_run, troubles, reload_in_flood, flood, providers, record):
+    for part in (at_start, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, providers, record):
         if not arguments.only or arguments.only == part.__name__:
             part(env, checks, session, windows, collector)
     collector.stop()

@@ -1,0 +1,223 @@
+/* The second session. See rundown.h. */
+#include "rundown.h"
+
+#include "event_record.h"
+#include "platform.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t MS_NS = 1000000, BEGIN_NS = (int64_t)2 * 1000000000, END_NS = (int64_t)10 * 1000000000;
+enum { BUFFER_BYTES = 256 << 10, BUFFERS = 64 };
+
+/* What "rundown" may ask for. */
+static const struct {
+    const char *word, *flag; /* in the configuration; of the kernel */
+    uint32_t bit;            /* of the first mask: a session that has it tells this itself. 0: only at its end */
+} WORDS[] = {{"process", "PROCESS", 0x1}, {"thread", "THREAD", 0x2},    {"image", "LOADER", 0x4},
+             {"driver", "LOADER", 0x4},   {"file-name", "FILENAME", 0}, {"registry", "REGISTRY", 0}};
+
+/* The rundown's records: of each class the opcodes from low to high. Source: Windows' MOF classes of these names. */
+static const struct {
+    ea_guid provider;
+    uint8_t low, high;
+} RUNDOWNS[] = {
+    {EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), 3, 3},   /* Process/DCStart */
+    {EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c), 3, 3},   /* Thread/DCStart */
+    {EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18), 3, 3},   /* Image/DCStart */
+    {EA_GUID(0x90cbdc39, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), 36, 36}, /* FileRundown */
+    {EA_GUID(0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1), 24, 25}, /* KCBRundown */
+    {EA_GUID(0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3), 8, 8},   /* RDComplete */
+};
+
+struct ea_rundown {
+    ea_rundown_options o;
+    char name[EA_SESSION_NAME_MAX + 16];
+    ea_session_config config;
+    ea_session session;
+    EVENT_TRACE_LOGFILEW logfile;
+    TRACEHANDLE handle;
+    ea_thread *trace;
+    int64_t began_ns, stopped_ns; /* stopped 0: it still runs */
+    int is_over;
+    atomic_int runs;        /* Windows delivered something */
+    atomic_int traced;      /* ProcessTrace came back */
+    atomic_int is_hopeless; /* nobody waits for room in the ring any more */
+    _Atomic uint64_t records;
+};
+
+static void say(const ea_rundown *r, const char *format, ...) EA_PRINTF(2, 3);
+static void say(const ea_rundown *r, const char *format, ...) {
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    r->o.note(r->o.note_arg, line);
+}
+
+static void pass_note(void *arg, const char *text) {
+    say(arg, "rundown: %s", text);
+}
+
+static int is_asked(const ea_session_config *c, const char *word) {
+    for (size_t i = 0; i < c->rundown.count; i++)
+        if (strcmp(c->rundown.items[i], word) == 0)
+            return 1;
+    return 0;
+}
+
+/* The flags of what the session does not tell itself. */
+static void missing_flags(const ea_session_config *c, ea_strings *ret) {
+    uint32_t masks[8] = {0};
+    ea_session_masks(c, masks);
+    ret->count = 0;
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        if (is_asked(c, WORDS[i].word) && !(masks[0] & WORDS[i].bit))
+            ret->items[ret->count++] = WORDS[i].flag;
+}
+
+int ea_rundown_is_wanted(const ea_session_config *session) {
+    ea_strings flags;
+    missing_flags(session, &flags);
+    return flags.count != 0;
+}
+
+/* ---- ProcessTrace's thread ---- */
+
+static int is_of_rundown(const ea_event_record *e) {
+    for (size_t i = 0; i < sizeof RUNDOWNS / sizeof *RUNDOWNS; i++)
+        if (e->opcode >= RUNDOWNS[i].low && e->opcode <= RUNDOWNS[i].high &&
+            ea_guid_equal(&e->provider, &RUNDOWNS[i].provider))
+            return 1;
+    return 0;
+}
+
+/* The session is stopped, or soon will be: that it waits here costs nothing but its own buffers. */
+static void wait_for_room(ea_rundown *r) {
+    while (ea_ring_used(r->o.ring) > EA_RUNDOWN_RING_BYTES / 2 && !atomic_load(&r->is_hopeless))
+        ea_sleep_ns(MS_NS);
+}
+
+static void WINAPI on_event(EVENT_RECORD *event) {
+    ea_rundown *r = event->UserContext;
+    const ea_event_record *e = (const ea_event_record *)(const void *)event;
+    atomic_store(&r->runs, 1);
+    if (!is_of_rundown(e))
+        return;
+    wait_for_room(r);
+    atomic_fetch_add_explicit(&r->records, 1, memory_order_relaxed);
+    (void)ea_event_put(r->o.ring, e); /* the ring counts what it has no room for */
+}
+
+static void trace_main(void *arg) {
+    ea_rundown *r = arg;
+    ULONG error = r->session.api->ProcessTrace(&r->handle, 1, NULL, NULL);
+    if (error && error != ERROR_CANCELLED)
+        say(r, "rundown: ProcessTrace ended with error %lu", error);
+    atomic_store(&r->traced, 1);
+}
+
+/* ---- the keeper's ---- */
+
+static int open_trace(ea_rundown *r, ea_err *err) {
+    r->logfile.LoggerName = r->session.name;
+    r->logfile.ProcessTraceMode =
+        PROCESS_TRACE_MODE_REAL_TIME | PROCESS_TRACE_MODE_EVENT_RECORD | PROCESS_TRACE_MODE_RAW_TIMESTAMP;
+    r->logfile.EventRecordCallback = on_event;
+    r->logfile.Context = r;
+    r->handle = r->session.api->OpenTraceW(&r->logfile);
+    if (r->handle == INVALID_PROCESSTRACE_HANDLE) {
+        ULONG error = GetLastError();
+        return ea_fail_os(err, ea_etw_code(error), (int)error, "open session %s", r->name);
+    }
+    int rc = ea_thread_start(&r->trace, "rundown", trace_main, r, err);
+    if (rc)
+        r->session.api->CloseTrace(r->handle);
+    return rc;
+}
+
+static int start(ea_rundown *r, ea_err *err) {
+    const ea_session_config *of = r->o.session;
+    snprintf(r->name, sizeof r->name, "%.*s-rundown", EA_SESSION_NAME_MAX, of->name);
+    r->config = (ea_session_config){.name = r->name,
+                                    .kind = EA_SESSION_SYSTEM,
+                                    .clock = of->clock, /* its times stand among those of the other */
+                                    .buffer_bytes = BUFFER_BYTES,
+                                    .min_buffers = BUFFERS,
+                                    .max_buffers = BUFFERS,
+                                    .flush_ns = 1000 * MS_NS,
+                                    .per_processor = 1,
+                                    .independent = 1};
+    missing_flags(of, &r->config.flags);
+    int rc = ea_session_init(&r->session, &r->config, pass_note, r, err);
+    if (!rc)
+        rc = ea_session_start(&r->session, err);
+    if (!rc && (rc = open_trace(r, err)))
+        ea_session_stop(&r->session);
+    return rc;
+}
+
+void ea_rundown_begin(ea_rundown **ret, const ea_rundown_options *options) {
+    ea_err err = {0};
+    ea_rundown *r = calloc(1, sizeof *r);
+    *ret = NULL;
+    if (r) {
+        r->o = *options;
+        r->began_ns = ea_monotonic_ns();
+        if (!start(r, &err)) {
+            ea_session_flush(&r->session);
+            *ret = r;
+            return;
+        }
+        say(r, "what is there already cannot be had: %s", err.message);
+    }
+    ea_count(options->counters, EA_COUNT_source_rundown_failures, 1);
+    free(r);
+}
+
+/* Windows writes the rundown of its end meanwhile. */
+static void stop(ea_rundown *r) {
+    ea_session_stop(&r->session);
+    r->stopped_ns = ea_monotonic_ns();
+    ea_count(r->o.counters, EA_COUNT_source_events_lost, r->session.now.p.EventsLost);
+    ea_count(r->o.counters, EA_COUNT_source_buffers_lost,
+             (uint64_t)r->session.now.p.LogBuffersLost + r->session.now.p.RealTimeBuffersLost);
+    if (r->session.now.p.EventsLost)
+        say(r, "rundown: Windows lost %lu events of it", r->session.now.p.EventsLost);
+}
+
+static void finish(ea_rundown *r) {
+    int is_whole = atomic_load(&r->traced);
+    atomic_store(&r->is_hopeless, 1);
+    r->session.api->CloseTrace(r->handle); /* if ProcessTrace still runs, it comes back soon now */
+    ea_thread_join(r->trace);
+    r->is_over = 1;
+    ea_count(r->o.counters, is_whole ? EA_COUNT_source_rundowns : EA_COUNT_source_rundown_failures, 1);
+    ea_count(r->o.counters, EA_COUNT_source_rundown_records, atomic_load(&r->records));
+    say(r, "%" PRIu64 " records of what was there before it%s", atomic_load(&r->records),
+        is_whole ? "" : "; the rest did not come in time");
+}
+
+int ea_rundown_look(ea_rundown *r) {
+    int64_t now_ns = ea_monotonic_ns();
+    if (!r->is_over && !r->stopped_ns &&
+        (atomic_load(&r->runs) || atomic_load(&r->traced) || now_ns - r->began_ns >= BEGIN_NS))
+        stop(r);
+    if (!r->is_over && r->stopped_ns && (atomic_load(&r->traced) || now_ns - r->stopped_ns >= END_NS))
+        finish(r);
+    return r->is_over;
+}
+
+uint64_t ea_rundown_end(ea_rundown *r) {
+    if (!r->stopped_ns)
+        stop(r);
+    if (!r->is_over)
+        finish(r);
+    uint64_t records = atomic_load(&r->records);
+    free(r);
+    return records;
+}
