@@ -33,8 +33,8 @@ void ec_rates_destroy(ec_rates *r); /* NULL is allowed */
 
 /* Takes one request out of a bucket: 0 when it is empty. now_ns: monotonic. */
 int ec_rate_take(ec_rate *b, int64_t now_ns);
-/* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests, or too many
- * wrong tokens. */
+/* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests, or too
+ * many wrong tokens. */
 EA_MUST_CHECK int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err);
 /* Notes how that request ended. */
 void ec_rate_failed(ec_rate *b, int64_t now_ns);

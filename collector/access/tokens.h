@@ -2,9 +2,8 @@
  *
  *     id \t SHA-256 of the secret, hex \t scope \t created, s since 1970 \t name \t hosts
  *
- * A token begins with "ect_" (secrets.h). hosts: names with * in them, separated by commas; empty: all. Lines that cannot be read are no
- * tokens.
- * Before it: the commands token add, list, revoke. After it: access.h. Thread: any. */
+ * A token begins with "ect_" (secrets.h). hosts: names with * in them, separated by commas; empty: all. Lines that
+ * cannot be read are no tokens. Before it: the commands token add, list, revoke. After it: access.h. Thread: any. */
 #ifndef EC_ACCESS_TOKENS_H
 #define EC_ACCESS_TOKENS_H
 

@@ -221,8 +221,12 @@ static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_c
     int rc = ec_tls_create(&e->tls, &to, err);
     if (!rc && !audit)
         rc = ec_audit_open(&e->audit, o->store, 0, err);
-    ec_enroll_options eo = {
-        .listen = o->enroll, .ca_dir = o->ca_dir, .tls = e->tls, .audit = audit ? audit : e->audit, .counters = counters, .log = log};
+    ec_enroll_options eo = {.listen = o->enroll,
+                            .ca_dir = o->ca_dir,
+                            .tls = e->tls,
+                            .audit = audit ? audit : e->audit,
+                            .counters = counters,
+                            .log = log};
     if (!rc)
         rc = ec_enroll_start(&e->enroll, &eo, err);
     if (!rc)

@@ -2,6 +2,7 @@
 #include "agent.h"
 
 #include "agent_config.h"
+#include "enroller.h"
 #include "feed.h"
 #include "input.h"
 #include "labels.h"
@@ -76,8 +77,9 @@ typedef struct agent {
     atomic_uint streams;              /* of sessions, so far */
     ea_spool *spool;
     ea_sender *sender;
-    ea_thrift thrift; /* the sender's thread */
-    trouble config_trouble, log_trouble, spool_trouble, sender_trouble, status_trouble;
+    ea_enroller *enroller; /* NULL: certificates are somebody else's care */
+    ea_thrift thrift;      /* the sender's thread */
+    trouble config_trouble, log_trouble, enroll_trouble, spool_trouble, sender_trouble, status_trouble;
     trouble line_trouble; /* the collector's line; lock */
 } agent;
 
@@ -204,7 +206,8 @@ static int attempt(runner *r, ea_err *err) {
     r->input = (ea_input){0};
     ea_schemas_destroy(r->schemas);
     r->schemas = NULL;
-    int rc = ea_shipping_target(&c->shipping, &target, err);
+    /* a session records from the first moment on, whoever this machine will be */
+    int rc = r->session ? 0 : ea_shipping_target(&c->shipping, &target, err);
     if (!rc)
         rc = ea_schema_options_read(&r->schemas, &c->schemas, err);
     if (!rc && r->session)
@@ -371,6 +374,29 @@ static enum ea_sender_pace pace_now(void *thrift) {
 
 /* ---- starting and stopping the rest ---- */
 
+/* The agent's certificate: 1 when there is one that can be sent under. */
+static int see_to_certificate(agent *a) {
+    const ea_shipping_options *o = &a->generation->c.shipping;
+    ea_enroller_status s;
+    ea_err err = {0};
+    if (!o->enroll)
+        return 1;
+    if (!a->enroller && ea_enroller_start(&a->enroller, o, &err)) {
+        note(&a->enroll_trouble, "enrolment", err.code, &err);
+        return 0;
+    }
+    ea_enroller_get_status(a->enroller, &s);
+    if (s.state == EA_ENROLLER_FRESH) {
+        ea_sender_destroy(a->sender); /* its connections and their tickets are of the old certificate */
+        a->sender = NULL;
+        a->tried_ns = 0;
+        ea_enroller_install(a->enroller);
+        ea_enroller_get_status(a->enroller, &s);
+    }
+    note(&a->enroll_trouble, "enrolment", s.trouble.code, &s.trouble);
+    return s.state == EA_ENROLLER_HAS;
+}
+
 static int has_runner(const agent *a, const char *name, int is_session) {
     for (const runner *r = a->runners; r; r = r->next)
         if (strcmp(r->name, name) == 0 && !!r->session == is_session)
@@ -390,7 +416,8 @@ static void start_missing(agent *a) {
         if (rc)
             return;
     }
-    if (!a->sender) {
+    int may_send = see_to_certificate(a);
+    if (!a->sender && may_send) {
         ea_sender_options so = ea_shipping_sender(&g->c.shipping, &a->counters, &a->voice);
         so.fail_fast = 0;
         so.give_up_ns = 0;
@@ -405,7 +432,7 @@ static void start_missing(agent *a) {
         note(&a->sender_trouble, "shipping", rc, &err);
     }
     const ea_file_source_config *sources = g->c.sources.items;
-    for (size_t i = 0; i < g->c.sources.count; i++)
+    for (size_t i = 0; may_send && i < g->c.sources.count; i++)
         if (!has_runner(a, sources[i].name, 0) && start_runner(a, g, &sources[i], NULL, &err))
             ea_say(EA_SAID_TROUBLE, "%s", err.message);
     const ea_session_config *sessions = g->c.sessions.items;
@@ -416,6 +443,8 @@ static void start_missing(agent *a) {
 
 static void stop_shipping(agent *a) {
     ea_err err;
+    ea_enroller_stop(a->enroller);
+    a->enroller = NULL;
     ea_sender_destroy(a->sender);
     a->sender = NULL;
     if (a->spool && ea_spool_close(a->spool, &err))
@@ -608,6 +637,18 @@ static void put_status_head(const agent *a, const char *state, int64_t every_ns,
                    a->started_utc_ns, ea_utc_ns(), every_ns);
 }
 
+static void put_enrolment(const agent *a, ea_text *t) {
+    static const char *const STATES[] = {
+        [EA_ENROLLER_WANTS] = "waiting", [EA_ENROLLER_HAS] = "enrolled", [EA_ENROLLER_FRESH] = "enrolled"};
+    ea_enroller_status s = {.state = EA_ENROLLER_WANTS};
+    if (!a->enroller)
+        return;
+    ea_enroller_get_status(a->enroller, &s);
+    ea_text_printf(t, "},\n \"enrolment\": {\"state\": \"%s\", \"until_utc_ns\": %" PRId64, STATES[s.state],
+                   s.not_after_s * INT64_C(1000000000));
+    put_trouble(t, &a->enroll_trouble);
+}
+
 static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) {
     const ea_agent_config *c = &a->generation->c;
     int balanced = 1;
@@ -635,6 +676,7 @@ static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) 
         t, a->sender && n.collector < c->shipping.collectors.count ? c->shipping.collectors.items[n.collector] : "");
     put_trouble(t, a->sender_trouble.text[0] ? &a->sender_trouble : &a->line_trouble);
     ea_mutex_unlock(a->lock);
+    put_enrolment(a, t);
     ea_text_printf(t, "},\n \"ledger_balanced\": %s}\n", balanced ? "true" : "false");
 }
 
@@ -704,6 +746,8 @@ static void tick(agent *a) {
         reload(a);
         apply_service(a);
     }
+    if (a->enroller)
+        (void)see_to_certificate(a);
     if (!a->tried_ns || now - a->tried_ns >= RETRY_NS) {
         a->tried_ns = now;
         start_missing(a);

@@ -1,5 +1,6 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "agent_config.h"
+#include "enroll.h"
 #include "labels.h"
 #include "tls_store.h"
 
@@ -98,6 +99,19 @@ static int check_shipping(const void *table, const char **ret_key, ea_err *err) 
     int rc = ea_tls_store_check(o->cert, o->key, o->ca, ret_key, err);
     if (rc)
         return rc;
+    *ret_key = "enroll";
+    if (o->enroll && (strncmp(o->enroll, "https://", 8) != 0 || !o->enroll[8]))
+        return ea_fail(err, EA_EINVAL, "'%.128s': expected https://HOST:PORT", o->enroll);
+    if (o->enroll && ea_store_is_place(o->cert))
+        return ea_fail(err, EA_EINVAL, "it needs files for cert and key, not a store");
+    *ret_key = o->token_file ? "token-file" : "enroll-name";
+    if ((o->token_file || o->enroll_name) && !o->enroll)
+        return ea_fail(err, EA_EINVAL, "it needs enroll");
+    *ret_key = "enroll-name";
+    if (o->enroll_name && !ea_enroll_name_is_good(o->enroll_name))
+        return ea_fail(err, EA_EINVAL,
+                       "'%.128s': expected 1 to 64 of letters, digits, . _ -, not beginning with . or -",
+                       o->enroll_name);
     *ret_key = "proxy";
     if (o->proxy && strcmp(o->proxy, EA_PROXY_SYSTEM) != 0 && (strncmp(o->proxy, "http://", 7) != 0 || !o->proxy[7]))
         return ea_fail(err, EA_EINVAL, "'%.128s': expected http://HOST:PORT or " EA_PROXY_SYSTEM, o->proxy);
@@ -111,6 +125,21 @@ static const char *const PACES[] = {"normal", "slow", "hold", NULL};
 
 static const ea_option SHIPPING_ROWS[] = {
     EA_SHIPPING_OPTIONS(0),
+    {.name = "enroll",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_shipping_options, enroll),
+     .example = "https://collector.example:8444",
+     .help = "https://HOST:PORT where a collector gives certificates (its --enroll): cert and key are got there with a "
+             "token, and renewed when less than a third of their life is left; default: they are somebody else's care"},
+    {.name = "token-file",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_shipping_options, token_file),
+     .help =
+         "file with the token for that, which is removed when it has served; default: token in the folder for state"},
+    {.name = "enroll-name",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_shipping_options, enroll_name),
+     .help = "the name to ask for there, if the token allows several; default: this machine's"},
     {.name = "on-battery",
      .type = EA_OPT_CHOICE,
      .offset = offsetof(ea_shipping_options, on_battery),

@@ -24,8 +24,10 @@ static int enroll(const options *o, ea_err *err) {
     int installed = 0, rc = 0;
     if ((o->token != NULL) + (o->token_file != NULL) + o->renew != 1)
         return ea_fail(err, EA_EUSAGE, "one of --token, --token-file and --renew is needed");
-    if (o->name && strlen(o->name) >= sizeof name)
-        return ea_fail(err, EA_EUSAGE, "--name: at most %d characters", EA_CERTIFICATE_NAME_BYTES - 1);
+    if (o->name && !ea_enroll_name_is_good(o->name))
+        return ea_fail(err, EA_EUSAGE,
+                       "--name '%.128s': expected 1 to 64 of letters, digits, . _ -, not beginning with . or -",
+                       o->name);
     if (o->token && strlen(o->token) >= sizeof token)
         return ea_fail(err, EA_EUSAGE, "--token: this is no token");
     if (o->token_file)

@@ -60,12 +60,18 @@ typedef struct shipping {
     const char *collector, *trouble;
 } shipping;
 
+typedef struct enrolment {
+    const char *state, *trouble; /* state NULL: the agent does not see to its certificate */
+    uint64_t until_utc_ns;       /* the end of the certificate; 0: there is none */
+} enrolment;
+
 typedef struct status {
     const char *state, *version, *config, *trouble;
     uint64_t pid, started_utc_ns, written_utc_ns, every_ns, reloads, reloads_refused;
     ea_tables sources;
     spool spool;
     shipping shipping;
+    enrolment enrolment;
     int balanced;
 } status;
 
@@ -129,6 +135,11 @@ static const ea_option SHIPPING_ROWS[] = {
     NUMBER(shipping, "sent_bytes", sent_bytes), TEXT(shipping, "collector", collector),
     TEXT(shipping, "trouble", trouble),         {.name = NULL}};
 static const ea_table SHIPPING = {.rows = SHIPPING_ROWS, .size = sizeof(shipping)};
+static const ea_option ENROLMENT_ROWS[] = {TEXT(enrolment, "state", state),
+                                           TEXT(enrolment, "trouble", trouble),
+                                           NUMBER(enrolment, "until_utc_ns", until_utc_ns),
+                                           {.name = NULL}};
+static const ea_table ENROLMENT = {.rows = ENROLMENT_ROWS, .size = sizeof(enrolment)};
 static const ea_option ROWS[] = {
     TEXT(status, "state", state),
     TEXT(status, "version", version),
@@ -143,6 +154,7 @@ static const ea_option ROWS[] = {
     {.name = "sources", .type = EA_OPT_TABLES, .offset = offsetof(status, sources), .table = &SOURCE, .help = ""},
     {.name = "spool", .type = EA_OPT_TABLE, .offset = offsetof(status, spool), .table = &SPOOL, .help = ""},
     {.name = "shipping", .type = EA_OPT_TABLE, .offset = offsetof(status, shipping), .table = &SHIPPING, .help = ""},
+    {.name = "enrolment", .type = EA_OPT_TABLE, .offset = offsetof(status, enrolment), .table = &ENROLMENT, .help = ""},
     SWITCH(status, "ledger_balanced", balanced),
     {.name = NULL}};
 static const ea_table STATUS = {.rows = ROWS, .size = sizeof(status)};
@@ -186,6 +198,18 @@ static void describe_source(const source *s, ea_text *t) {
     }
 }
 
+static void describe_enrolment(const enrolment *e, ea_text *t) {
+    if (!e->state)
+        return;
+    if (strcmp(e->state, "waiting") == 0) {
+        ea_text_str(t, "waits for enrolment: it has no certificate that is valid\n");
+        return;
+    }
+    ea_text_str(t, "enrolled, until ");
+    ea_text_utc_ns(t, (int64_t)e->until_utc_ns);
+    ea_text_char(t, '\n');
+}
+
 static int is_waiting(const status *s) {
     return s->state && strcmp(s->state, "waiting") == 0;
 }
@@ -212,8 +236,9 @@ static void describe(const status *s, int runs, ea_text *t) {
     ea_text_str(t, "shipping to ");
     put_text(t, s->shipping.collector);
     ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
-    const char *const troubles[] = {s->spool.trouble, s->shipping.trouble};
-    for (size_t i = 0; i < 2; i++)
+    describe_enrolment(&s->enrolment, t);
+    const char *const troubles[] = {s->spool.trouble, s->shipping.trouble, s->enrolment.trouble};
+    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
         if (troubles[i] && *troubles[i]) {
             ea_text_str(t, "  trouble: ");
             put_text(t, troubles[i]);
@@ -310,6 +335,11 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
     ea_text_printf(t, "etwagent_start_time_seconds %.3f\n", (double)s->started_utc_ns / 1e9);
     ea_exposition_head(t, open_metrics, "etwagent_status_timestamp_seconds", EA_GAUGE, "when these numbers were taken");
     ea_text_printf(t, "etwagent_status_timestamp_seconds %.3f\n", (double)s->written_utc_ns / 1e9);
+    if (s->enrolment.until_utc_ns) {
+        ea_exposition_head(t, open_metrics, "etwagent_certificate_end_timestamp_seconds", EA_GAUGE,
+                           "when the agent's certificate ends, where the agent renews it");
+        ea_text_printf(t, "etwagent_certificate_end_timestamp_seconds %.0f\n", (double)s->enrolment.until_utc_ns / 1e9);
+    }
     put_sources(s, open_metrics, t);
     ea_exposition_end(t, open_metrics);
 }

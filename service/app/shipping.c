@@ -1,5 +1,6 @@
 /* What the commands that ship share. See shipping.h. */
 #include "shipping.h"
+#include "enroll.h"
 #include "host.h"
 #include "map.h"
 #include "platform.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFUSED_LINES = 10, CERT_MAX = 1 << 20 };
+enum { REFUSED_LINES = 10 };
 
 const char *const ea_spool_sync_choices[] = {"always", "interval", "never", NULL};
 
@@ -53,19 +54,21 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int liv
 }
 
 int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
-    char *cert;
-    uint8_t *der;
-    size_t len_bytes;
-    int is_place = ea_store_is_place(o->cert);
-    int rc = is_place ? ea_tls_store_certificate(o->cert, &der, &len_bytes, err)
-                      : ea_path_read_all(o->cert, CERT_MAX, &cert, &len_bytes, err);
+    ea_certificate c;
+    uint8_t *der = NULL;
+    size_t len_bytes = 0;
+    int rc;
+    if (ea_store_is_place(o->cert)) {
+        rc = ea_tls_store_certificate(o->cert, &der, &len_bytes, err);
+        if (!rc)
+            rc = ea_certificate_of_der(der, len_bytes, &c, err);
+        free(der);
+    } else {
+        rc = ea_certificate_read(o->cert, &c, err);
+    }
     if (rc)
         return rc;
-    uint64_t h = ea_hash64(is_place ? (const void *)der : cert, len_bytes, 0);
-    if (is_place)
-        free(der);
-    else
-        free(cert);
+    uint64_t h = ea_hash64(c.name, strlen(c.name), 0); /* the next certificate of this name changes nothing */
     for (size_t i = 0; i < o->collectors.count; i++)
         h = ea_hash64(o->collectors.items[i], strlen(o->collectors.items[i]), h);
     *ret = h;

@@ -10,8 +10,9 @@
 typedef struct ea_shipping_options {
     ea_strings collectors;
     const char *cert, *key, *ca, *spool, *spool_key, *proxy;
-    uint64_t bandwidth_bytes;   /* a second; 0: no limit */
-    int on_battery, on_metered; /* enum ea_sender_pace; of a configuration file */
+    const char *enroll, *token_file, *enroll_name; /* of a configuration file */
+    uint64_t bandwidth_bytes;                      /* a second; 0: no limit */
+    int on_battery, on_metered;                    /* enum ea_sender_pace; of a configuration file */
     uint64_t spool_bytes;
     int spool_sync; /* index into always, interval, never */
     int64_t spool_sync_interval_ns, spool_age_ns;

@@ -134,6 +134,12 @@ int ea_enroll_token_read(const char *path, char *token, ea_err *err) {
     return rc;
 }
 
+int ea_enroll_name_is_good(const char *name) {
+    size_t n = strlen(name);
+    return n >= 1 && n < EA_CERTIFICATE_NAME_BYTES && name[0] != '.' && name[0] != '-' &&
+           strspn(name, NAME_CHARACTERS) == n;
+}
+
 void ea_enroll_name(const char *given, char out[EA_CERTIFICATE_NAME_BYTES]) {
     if (given)
         snprintf(out, EA_CERTIFICATE_NAME_BYTES, "%s", given);

@@ -46,6 +46,8 @@ EA_MUST_CHECK int ea_certificate_read(const char *path, ea_certificate *ret, ea_
 /* The token in a file, without the white space around it; the caller's token has room for EA_ENROLL_TOKEN_MAX.
  * EA_ENOTFOUND, EA_EFORMAT. */
 EA_MUST_CHECK int ea_enroll_token_read(const char *path, char *token, ea_err *err);
+/* 1 when a certificate of an agent may have the name. */
+int ea_enroll_name_is_good(const char *name);
 /* given, or (NULL) this machine's name, of letters, digits, . _ - alone and not beginning with . or -; others become -.
  */
 void ea_enroll_name(const char *given, char out[EA_CERTIFICATE_NAME_BYTES]);

@@ -1,5 +1,6 @@
 """How agents get their certificates: a token of the CA, a key made on the machine, a name that the token allows; wrong,
-expired, used-up and revoked tokens; hostile requests; an answer that got lost; renewal.
+expired, used-up and revoked tokens; hostile requests; an answer that got lost; renewal; and the agent that does all of it
+itself while it ships.
 
 # sanitizers: asan-ubsan
 """
@@ -7,12 +8,14 @@ import http.client
 import json
 import os
 import re
+import signal
 import socket
 import ssl
 import subprocess
 import time
 
 import harness
+import traces
 
 
 class World:
@@ -142,7 +145,7 @@ def hostile(checks, world):
         checks.that(status == 400 if what != "NUL" else status in (200, 400), f"{what}: {status} {said[:200]}")
         checks.that(status != 400 or json.loads(said)["status"] == 400, f"{what}: no problem+json: {said[:200]}")
     world.enroll("ok", None)  # no certificate yet: refused by the agent itself
-    checks.equal(world.post("/v1/enroll", b"x" * 100000, token)[0], 413, "a request that is too long")
+    checks.equal(world.post("/v1/enroll", b"x" * 9000, token)[0], 413, "a request that is too long")
     checks.equal(world.post("/v1/enroll", good)[0], 401, "no token")
     checks.equal(world.post("/v1/renew", good)[0], 401, "a renewal without a certificate")
     checks.equal(world.post("/v1/batches", good, token)[0], 404, "another path")
@@ -214,6 +217,119 @@ def renewal(checks, world):
     checks.that(done.returncode != 0, "a revoked certificate is renewed")
 
 
+class Service:
+    """An agent that sees to its certificate itself."""
+
+    def __init__(self, world, label, *shipping, life="397d"):
+        self.world, self.env = world, world.env
+        self.folder = world.env.folder / label
+        self.folder.mkdir()
+        self.config, self.status_file, self.token_file = (self.folder / name for name in ("etwagent.yaml", "status.json", "token"))
+        self.process = None
+        trace = traces.paths("amsi-eventslost", world.env.build)
+        self.config.write_text("\n".join([
+            "service:", f"  status: {self.status_file}", "  status-every: 200ms", "shipping:", f"  collector: {world.collector.url}",
+            f"  cert: {self.folder}/agent.crt", f"  key: {self.folder}/agent.key", f"  ca: {world.env.certs}/ca.crt", f"  spool: {self.folder}/spool",
+            f"  enroll: {world.url}", f"  token-file: {self.token_file}", "  retry-max: 500ms", *(f"  {line}" for line in shipping),
+            "sources:", "  - name: one", "    files:", *(f"      - {path}" for path in trace)]) + "\n")
+
+    def start(self):
+        self.process = subprocess.Popen([str(self.env.agent), "run", "--config", str(self.config)], stdin=subprocess.DEVNULL,
+                                        stderr=open(self.folder / "said", "ab"))
+        return self
+
+    def said(self):
+        return (self.folder / "said").read_text()
+
+    def status(self):
+        try:
+            return json.loads(self.status_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def enrolment(self):
+        return self.status().get("enrolment", {})
+
+    def wait(self, condition, what, seconds=40):
+        harness.wait_until(condition, what, seconds, lambda: f"; it says:\n{self.said()}\n{self.status()}")
+
+    def wait_shipped(self):
+        self.wait(lambda: any(s["state"] == "shipped" for s in self.status().get("sources", [])), "the trace to be shipped")
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        code = self.process.wait(timeout=60)
+        self.process = None
+        return code
+
+
+def service(checks, world):
+    """It starts with nothing: no collector, no token; then it ships under the name that the token gives."""
+    env, collector = world.env, world.collector
+    agent = Service(world, "service")
+    port = world.port
+    collector.extra[1] = f"127.0.0.1:{port}"
+    collector.kill()
+    agent.start()
+    agent.wait(lambda: "no token" in agent.enrolment().get("trouble", ""), "word of the missing token")
+    said = env.run([env.agent, "status", "--file", agent.status_file]).stdout
+    checks.that("waits for enrolment" in said and "no token" in said, f"status of one that waits:\n{said}")
+    collector.start()
+    token = world.token("service-machine")
+    collector.kill()
+    agent.token_file.write_text(token + "\n")
+    agent.wait(lambda: "onnect" in agent.enrolment().get("trouble", ""), "word of the missing collector")
+    time.sleep(4)
+    checks.that(agent.said().count("onnect") == 1 and agent.said().count("no token") == 1, f"what is wrong is said again and again:\n{agent.said()}")
+    collector.start()
+    agent.wait_shipped()
+    checks.equal(agent.enrolment()["state"], "enrolled", "state of the enrolment")
+    checks.that(not agent.token_file.exists() and not list(agent.folder.glob("*.new")), "the token or files of the attempt are left")
+    checks.equal(os.stat(agent.folder / "agent.key").st_mode & 0o777, 0o600, "the key's mode")
+    said = env.run([env.agent, "status", "--file", agent.status_file]).stdout
+    checks.that("enrolled, until 20" in said, f"status of one that is enrolled:\n{said}")
+    metrics = env.run([env.agent, "status", "--metrics", "--file", agent.status_file]).stdout
+    checks.that(re.search(r"^etwagent_certificate_end_timestamp_seconds \d{10}$", metrics, re.M), "the end of the certificate as a metric")
+    hosts = [s["host"] for s in collector.ask_json("hosts")["streams"]]
+    checks.that("service-machine" in hosts, f"the name that the data is under: {hosts}")
+    agent.token_file.write_text(world.token("service-machine"))
+    agent.wait(lambda: not agent.token_file.exists(), "a token that is not needed to go")
+    checks.that("is not needed" in agent.said() and agent.enrolment()["state"] == "enrolled", f"a token that is not needed:\n{agent.said()}")
+    checks.equal(agent.stop(), 0, "exit code")
+    checks.that(token.split("_")[2] not in agent.said(), "the token is in what the agent says")
+
+
+def service_renews(checks, world):
+    """Short-lived certificates, one after the other, while a collector that is away for a while costs nothing; a crash
+    between two files is mended."""
+    env, collector = world.env, world.collector
+    agent = Service(world, "renews", "enroll-name: renewed")
+    agent.token_file.write_text(world.token("ren*", "--life", "12s"))
+    agent.start()
+    agent.wait_shipped()
+    first = (agent.folder / "agent.crt").read_bytes()
+    agent.wait(lambda: (agent.folder / "agent.crt").read_bytes() != first, "the first renewal")
+    second = (agent.folder / "agent.crt").read_bytes()
+    collector.kill()
+    agent.wait(lambda: agent.enrolment().get("trouble"), "word of a renewal that fails")
+    checks.equal(agent.enrolment()["state"], "enrolled", "state while a renewal fails")
+    checks.equal((agent.folder / "agent.crt").read_bytes(), second, "the certificate while a renewal fails")
+    collector.start()
+    agent.wait(lambda: (agent.folder / "agent.crt").read_bytes() != second, "the renewal behind that")
+    agent.wait(lambda: not agent.enrolment().get("trouble"), "the trouble to be over")
+    checks.that({row["name"] for row in world.issued("renewed")} == {"renewed"}, "the name behind renewals")
+    agent.stop(signal.SIGKILL)
+    files = {name: (agent.folder / name).read_bytes() for name in ("agent.crt", "agent.key")}
+    (agent.folder / "agent.crt.new").write_bytes(files["agent.crt"])  # as if killed between two renames
+    (agent.folder / "agent.crt").write_bytes(first)
+    agent.start()
+    agent.wait(lambda: (agent.folder / "agent.crt").read_bytes() != first, "the two files to belong together")
+    agent.wait_shipped()
+    checks.equal(agent.stop(), 0, "exit code")
+    runs = {s["stream"] for s in collector.ask_json("hosts")["streams"] if s["host"] == "renewed"}
+    checks.equal(len(runs), 1, "streams of one trace under several certificates of one name")
+
+
 def limits(checks, world):
     """Last: the address has to wait behind it."""
     token = world.token("after-the-storm")
@@ -229,6 +345,8 @@ def test(env, checks, arguments):
     hostile(checks, world)
     lost_answers(checks, world)
     renewal(checks, world)
+    service(checks, world)
+    service_renews(checks, world)
     limits(checks, world)
     world.collector.stop()
 
