@@ -21,19 +21,23 @@ PROFILES = HERE.parents[1] / "config" / "profiles"
 NAMESPACE = uuid.UUID("6f0f2d0e-5b8b-4a0a-9c53-0a5a3c4e7d11")
 
 # custom action types: an .exe that the package installed (18), deferred (1024), as the system (2048), result ignored (64)
-INSTALLED_EXE, DEFERRED, AS_SYSTEM, GO_PAST = 18, 1024, 2048, 64
+# ... its words kept out of the log (8192): a token may be among them
+INSTALLED_EXE, DEFERRED, AS_SYSTEM, GO_PAST, HIDDEN = 18, 1024, 2048, 64, 8192
 INSTALLS, REMOVES_ALL = "NOT (REMOVE=\"ALL\")", "REMOVE=\"ALL\" AND NOT UPGRADINGPRODUCTCODE AND PURGE=1"
 ACTIONS = [
     # name, what the program is told, extra type bits, condition, sequence (between InstallServices 5800 and StartServices 5900)
-    ("WriteConfiguration", 'configure --collector "[COLLECTORURL]" --ca "[CACERT]" --profile "[PROFILE]" --profiles "[PROFILEDIR]."', 0,
-     f"{INSTALLS} AND COLLECTORURL", 5810),
+    ("WriteConfiguration", 'configure --collector "[COLLECTORURL]" --ca "[CACERT]" --profile "[PROFILE]" --profiles "[PROFILEDIR]." '
+     '--enroll "[ENROLLURL]" --token "[TOKEN]"', HIDDEN, f"{INSTALLS} AND (COLLECTORURL OR TOKEN)", 5810),
     ("CompleteService", "install", 0, INSTALLS, 5830),
     # StopServices (1900) does not wait for the process, whose program could then not be replaced without a restart
     ("StopAndWait", "stop", GO_PAST, 'REMOVE="ALL"', 1890),
+    # not while another version takes this one's place: the token may still be needed
+    ("ForgetToken", "purge --token", GO_PAST, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 2005),
     # before the files go (RemoveFiles 3500), after the service has stopped (StopServices 1900)
     ("PurgeData", "purge --yes", GO_PAST, REMOVES_ALL, 2010),
 ]
-PROPERTIES = ("COLLECTORURL", "CACERT", "PROFILE", "PURGE")
+PROPERTIES = ("COLLECTORURL", "CACERT", "PROFILE", "ENROLLURL", "TOKEN", "PURGE")
+SECRETS = ("TOKEN", "WriteConfiguration")  # a deferred action's words are the value of a property of its name
 FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
 EVENTS_INSTALL, EVENTS_REINSTALL = 1, 4
 CONFIG_DELAYED, CONFIG_SID, CONFIG_PRIVILEGES, CONFIG_PRESHUTDOWN = 3, 5, 6, 7
@@ -72,6 +76,7 @@ def add_rows(msi):
                           f"VALUES ('{name}', 'etwagent', {both}, {kind}, {sql_text(argument)}, 'Program')")
     # properties that a user gives to msiexec reach the part that runs as the system only when they are named so
     statements.append("UPDATE `Property` SET `Value` = '" + ";".join((*PROPERTIES, *FOUND)) + "' WHERE `Property` = 'SecureCustomProperties'")
+    statements.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('MsiHiddenProperties', '{';'.join(SECRETS)}')")
     tables = run(["msiinfo", "tables", msi]).split()
     if "CustomAction" not in tables:
         statements.append("CREATE TABLE `CustomAction` (`Action` CHAR(72) NOT NULL, `Type` SHORT NOT NULL, `Source` CHAR(72), "

@@ -5,6 +5,10 @@ Installs, updates or removes the etwagent service without an MSI. Run as adminis
 .EXAMPLE
 .\install.ps1 -Program .\etwagent.exe -CollectorUrl https://collector.example:8443 -CaCert .\ca.crt -Profile security
 .EXAMPLE
+.\install.ps1 -CollectorUrl https://collector.example:8443 -CaCert .\ca.crt -TokenFile .\token.txt
+The service gets its certificate itself, at port 8444 of the collector unless -EnrollUrl says otherwise. The token is in a file,
+so that no command line and no log of scripts shows it; delete that file afterwards.
+.EXAMPLE
 .\install.ps1 -Remove -Purge
 #>
 [CmdletBinding()]
@@ -16,6 +20,8 @@ param(
     [string]$Certificate,
     [string]$Key,
     [string]$Profile,
+    [string]$EnrollUrl,
+    [string]$TokenFile,
     [switch]$Remove,
     [switch]$Purge
 )
@@ -46,10 +52,13 @@ if (Get-Service etwagent -ErrorAction SilentlyContinue) { Stop-Service etwagent 
 New-Item -ItemType Directory -Force $folder | Out-Null
 Copy-Item -Force $Program $installed
 if (Test-Path $Profiles) { Copy-Item -Recurse -Force $Profiles $folder }
-if ($CollectorUrl) {
-    $words = @('configure', '--collector', $CollectorUrl, '--profiles', (Join-Path $folder 'profiles'))
+if ($CollectorUrl -or $TokenFile) {
+    $words = @('configure', '--profiles', (Join-Path $folder 'profiles'))
+    if ($CollectorUrl) { $words += @('--collector', $CollectorUrl) }
     if ($CaCert) { $words += @('--ca', (Resolve-Path $CaCert).Path) }
     if ($Profile) { $words += @('--profile', $Profile) }
+    if ($EnrollUrl) { $words += @('--enroll', $EnrollUrl) }
+    if ($TokenFile) { $words += @('--token-file', (Resolve-Path $TokenFile).Path) }
     Invoke-Agent @words
 }
 if ($Certificate) { Copy-Item -Force $Certificate (Join-Path $state 'agent.crt') }

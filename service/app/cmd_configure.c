@@ -3,18 +3,20 @@
 #include "agent.h"
 #include "agent_config.h"
 #include "commands.h"
+#include "enroll.h"
 #include "platform.h"
 
+#include <openssl/crypto.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PROFILE_MAX = EA_CONFIG_MAX_BYTES / 2, CA_MAX = 1 << 20 };
 static const char CONFIG_NAME[] = "etwagent.yaml", CA_NAME[] = "ca.crt", CERT_NAME[] = "agent.crt",
-                  KEY_NAME[] = "agent.key";
+                  KEY_NAME[] = "agent.key", TOKEN_NAME[] = "token", ENROLL_PORT[] = "8444";
 
 typedef struct options {
-    const char *config, *collector, *ca, *profile, *profiles;
+    const char *config, *collector, *ca, *profile, *profiles, *enroll, *token, *token_file;
     int replace;
 } options;
 
@@ -46,6 +48,31 @@ static int read_profile(const options *o, char **ret_text, size_t *ret_len, ea_e
     return rc;
 }
 
+static int is_given(const char *s) {
+    return s && *s;
+}
+
+/* Where certificates are had: what is said, else the collector's host and the port that is usual for it. */
+static void put_enroll(const options *o, ea_text *t) {
+    static const char SCHEME[] = "https://";
+    ea_text url;
+    ea_text_init(&url);
+    if (is_given(o->enroll)) {
+        ea_text_str(&url, o->enroll);
+    } else {
+        const char *host = o->collector + (strncmp(o->collector, SCHEME, strlen(SCHEME)) == 0 ? strlen(SCHEME) : 0);
+        size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+        ea_text_str(&url, SCHEME);
+        ea_text_add(&url, host, n < strlen(host) ? n : strlen(host));
+        ea_text_printf(&url, ":%s", ENROLL_PORT);
+    }
+    ea_text_char(&url, 0);
+    ea_text_str(t, "  enroll: ");
+    ea_text_json_str(t, url.failed ? "" : url.data);
+    ea_text_char(t, '\n');
+    ea_text_deinit(&url);
+}
+
 static int make_text(const options *o, ea_text *t, ea_err *err) {
     char *profile = NULL;
     size_t len_bytes = 0;
@@ -58,6 +85,8 @@ static int make_text(const options *o, ea_text *t, ea_err *err) {
         rc = put_path(t, "key", KEY_NAME, err);
     if (!rc)
         rc = put_path(t, "ca", CA_NAME, err);
+    if (!rc && (is_given(o->enroll) || is_given(o->token) || is_given(o->token_file)))
+        put_enroll(o, t);
     if (!rc && !(o->profile && strcmp(o->profile, "none") == 0))
         rc = read_profile(o, &profile, &len_bytes, err);
     if (!rc && profile) {
@@ -99,7 +128,25 @@ static int copy_ca(const char *from, ea_err *err) {
     return rc;
 }
 
-static int configure(const options *o, ea_err *err) {
+/* Where the service finds it at its start; readable by nobody but the system and administrators. */
+static int write_token(const options *o, ea_err *err) {
+    char token[EA_ENROLL_TOKEN_MAX] = "", path[EA_AGENT_PATH_BYTES];
+    int rc = ea_agent_file_path(NULL, TOKEN_NAME, path, err);
+    if (!rc && is_given(o->token_file))
+        rc = ea_enroll_token_read(o->token_file, token, err);
+    else if (!rc && strlen(o->token) < sizeof token)
+        memcpy(token, o->token, strlen(o->token) + 1);
+    else if (!rc)
+        rc = ea_fail(err, EA_EUSAGE, "--token: this is no token");
+    if (!rc)
+        rc = ea_path_make_parent(path, err);
+    if (!rc)
+        rc = ea_path_write_all(path, token, strlen(token), 1, err);
+    OPENSSL_cleanse(token, sizeof token);
+    return rc;
+}
+
+static int write_configuration(const options *o, ea_err *err) {
     char path[EA_AGENT_PATH_BYTES];
     ea_text t;
     int rc = ea_agent_file_path(o->config, CONFIG_NAME, path, err);
@@ -126,6 +173,13 @@ static int configure(const options *o, ea_err *err) {
     return rc;
 }
 
+static int configure(const options *o, ea_err *err) {
+    int rc = write_configuration(o, err);
+    if (!rc && (is_given(o->token) || is_given(o->token_file)))
+        rc = write_token(o, err);
+    return rc;
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
@@ -144,37 +198,56 @@ const ea_command ea_cmd_configure = {
     .summary = "Write the first configuration of this machine",
     .details = "Certificate, key and CA are expected beside it in the folder for state, as agent.crt, agent.key and "
                "ca.crt. A\n"
-               "configuration that is there stays as it is, unless --replace is given.",
-    .options = (const ea_option[]){{.name = "config",
-                                    .argument = "FILE",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, config),
-                                    .help = "the file to write; default: etwagent.yaml in the folder for state"},
-                                   {.name = "collector",
-                                    .argument = "URL",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, collector),
-                                    .help = "https://HOST[:PORT] of the collector"},
-                                   {.name = "ca",
-                                    .argument = "FILE",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, ca),
-                                    .help = "the CA's certificate, PEM; it is copied to the folder for state"},
-                                   {.name = "profile",
-                                    .argument = "NAME",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, profile),
-                                    .help = "what to record: default, security, performance, ...; none: nothing yet"},
-                                   {.name = "profiles",
-                                    .argument = "DIR",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, profiles),
-                                    .help = "the folder of profiles; default: profiles in the current folder"},
-                                   {.name = "replace",
-                                    .type = EA_OPT_FLAG,
-                                    .offset = offsetof(options, replace),
-                                    .help = "write over a configuration that is there"},
-                                   {.name = NULL}},
+               "configuration that is there stays as it is, unless --replace is given. A token is written to the file\n"
+               "token beside it, with which the service gets certificate and key itself.",
+    .options =
+        (const ea_option[]){{.name = "config",
+                             .argument = "FILE",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, config),
+                             .help = "the file to write; default: etwagent.yaml in the folder for state"},
+                            {.name = "collector",
+                             .argument = "URL",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, collector),
+                             .help = "https://HOST[:PORT] of the collector"},
+                            {.name = "ca",
+                             .argument = "FILE",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, ca),
+                             .help = "the CA's certificate, PEM; it is copied to the folder for state"},
+                            {.name = "profile",
+                             .argument = "NAME",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, profile),
+                             .help = "what to record: default, security, performance, ...; none: nothing yet"},
+                            {.name = "profiles",
+                             .argument = "DIR",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, profiles),
+                             .help = "the folder of profiles; default: profiles in the current folder"},
+                            {.name = "token",
+                             .argument = "TOKEN",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, token),
+                             .help = "an enrolment token (etwcollector ca token); others on this machine may see a "
+                                     "command line"},
+                            {.name = "token-file",
+                             .argument = "FILE",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, token_file),
+                             .help = "a file that holds it"},
+                            {.name = "enroll",
+                             .argument = "URL",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(options, enroll),
+                             .help = "https://HOST:PORT where the collector gives certificates; with a token the "
+                                     "default is port 8444 of the collector"},
+                            {.name = "replace",
+                             .type = EA_OPT_FLAG,
+                             .offset = offsetof(options, replace),
+                             .help = "write over a configuration that is there"},
+                            {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,
 };

@@ -25,7 +25,7 @@ typedef struct options {
 } options;
 
 typedef struct purge_options {
-    int yes;
+    int yes, token;
 } purge_options;
 
 /* ---- the service ---- */
@@ -222,6 +222,13 @@ static int run_install(const void *arg, int operand_count, char **operands) {
     return report(rc, &err);
 }
 
+/* A token that has not served yet is of use to whoever finds it. */
+static int forget_token(ea_err *err) {
+    char path[EA_AGENT_PATH_BYTES];
+    int rc = ea_agent_file_path(NULL, "token", path, err);
+    return rc || !ea_path_exists(path) ? rc : ea_path_remove(path, err);
+}
+
 static int run_uninstall(const void *arg, int operand_count, char **operands) {
     char folder[EA_AGENT_PATH_BYTES];
     ea_err err = {0}, later;
@@ -229,6 +236,8 @@ static int run_uninstall(const void *arg, int operand_count, char **operands) {
     (void)operand_count;
     (void)operands;
     int rc = ea_service_uninstall(&TO_PERSON, &err);
+    if (!rc)
+        rc = forget_token(&err);
     if (!rc && !ea_state_dir(folder, sizeof folder, &later))
         printf("the service is gone; configuration, keys, spool and log stay in %s\n", folder);
     return report(rc, &err);
@@ -267,6 +276,8 @@ static int run_purge(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
+    if (o->token)
+        return report(forget_token(&err), &err);
     int rc = o->yes ? ea_state_dir(folder, sizeof folder, &err)
                     : ea_fail(&err, EA_EUSAGE, "configuration, keys, spool and log are removed: say --yes");
     if (!rc && ea_path_exists(folder))
@@ -371,6 +382,10 @@ const ea_command ea_cmd_purge = {
     .options =
         (const ea_option[]){
             {.name = "yes", .type = EA_OPT_FLAG, .offset = offsetof(purge_options, yes), .help = "yes, do it"},
+            {.name = "token",
+             .type = EA_OPT_FLAG,
+             .offset = offsetof(purge_options, token),
+             .help = "only an enrolment token that has not served yet"},
             {.name = NULL}},
     .options_size = sizeof(purge_options),
     .run = run_purge,

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -105,8 +106,8 @@ class Service:
         self.wait(lambda: self.sources().get(name, {}).get("events_delivered", 0) > 0, what)
 
 
-def msi(session, what, package, **properties):
-    done = session.run(["msiexec", what, wine.windows_path(package), "/qn", *(f"{name}={value}" for name, value in properties.items())])
+def msi(session, what, package, *words, **properties):
+    done = session.run(["msiexec", what, wine.windows_path(package), "/qn", *words, *(f"{name}={value}" for name, value in properties.items())])
     if done.returncode:
         raise harness.Failure(f"msiexec {what} {package.name} ended with {done.returncode}: {done.stdout}{done.stderr}")
 
@@ -284,8 +285,34 @@ def upgrade(env, checks, service, package):
     check_stored(env, checks, service, [ONE, TWO, LONG, LATE], "after an upgrade in place")
 
 
+def enrolment(env, checks, session, collector, package):
+    """A machine with nothing but the package and a token: it gets its certificate, ships under the token's name, and the
+    token is in no log and in no file afterwards."""
+    token = env.run([env.collector, "ca", "token", "--dir", env.certs, "--name", "enrolled-machine"]).stdout.strip()
+    url = re.findall(r"enrolment on https://127\.0\.0\.1:(\d+)", collector.log())[-1]
+    said = env.folder / "msi.log"
+    msi(session, "/i", package, "/l*v", wine.windows_path(said), COLLECTORURL=collector.url, CACERT=wine.windows_path(env.certs / "ca.crt"),
+        PROFILE="none", ENROLLURL=f"https://localhost:{url}", TOKEN=token)
+    service = Service(env, session, collector, "enrolled-machine")
+    service.wait(lambda: (service.data / "agent.crt").exists() and not (service.data / "token").exists(), "the service to enroll itself")
+    with open(service.data / "etwagent.yaml", "a") as config:
+        config.write("\n".join(["sources:", "  - name: one", "    files:",
+                                *(f"      - {json.dumps(wine.windows_path(path))}" for path in traces.paths(ONE, env.build))]) + "\n")
+    service.run("reload")
+    service.wait_shipped("one")
+    checks.equal(service.status()["enrolment"]["state"], "enrolled", "state of the enrolment")
+    check_stored(env, checks, service, [ONE], "behind an enrolment")
+    secret = token.split("_")[2]
+    left = [str(path) for path in (*service.data.rglob("*"), *([said] if said.exists() else []))
+            if path.is_file() and secret.encode() in path.read_bytes().replace(b"\0", b"")]
+    checks.equal(left, [], "files that hold the token")
+    hidden = subprocess.run(["msiinfo", "export", package, "Property"], capture_output=True, text=True).stdout
+    checks.that("MsiHiddenProperties\tTOKEN;WriteConfiguration" in hidden, f"properties that no log shows:\n{hidden}")
+
+
 def removal(checks, service, older, newer):
     session = service.session
+    (service.data / "token").write_text("ece_waits")  # a token that has not served goes, whatever else stays
     msi(session, "/x", newer)
     checks.equal(service.state(), "NONE", "the service after the removal")
     checks.that(not session.path(PROGRAMS).exists(), "the program's folder is still there")
@@ -294,7 +321,8 @@ def removal(checks, service, older, newer):
     checks.that("spool" in left and set(left) <= named, f"the manual does not name all of {left}")
     source = session.run(["reg", "query", "HKLM\\System\\CurrentControlSet\\Services\\EventLog\\Application\\etwagent"])
     checks.that(source.returncode != 0, f"the event log's source is still there: {source.stdout}")
-    msi(session, "/i", older)
+    shutil.rmtree(service.data)
+    enrolment(service.env, checks, session, service.collector, older)
     checks.equal(service.state(), "RUNNING", "state after another installation")
     msi(session, "/x", older, PURGE=1)
     checks.that(not service.data.exists(), f"PURGE=1 leaves {service.data}")
@@ -303,7 +331,7 @@ def removal(checks, service, older, newer):
 def test(env, checks, build):
     env.make_certificates(("wine-machine", "native-machine"))
     older, newer = (build_msi(env, build, version) for version in ("0.1.0", "0.1.1"))
-    collector = env.new_collector().start()
+    collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs]).start()
     if (build / "wine" / "drive_c" / "Program Files" / "etwagent").exists():
         shutil.rmtree(build / "wine")  # a test that was broken off left its installation there
     with wine.Session(build) as session:
