@@ -86,6 +86,16 @@ Test-Promise 'record: Windows writes the file, and it can be read' {
         Remove-Item -Force -ErrorAction SilentlyContinue $file, $yaml
     }
 }
+Test-Promise 'it is enrolled, where it sees to its certificate itself' {
+    $s = Get-Status
+    if (-not ($s.PSObject.Properties.Name -contains 'enrolment')) { $true }
+    elseif ($s.enrolment.state -ne 'enrolled') { "$($s.enrolment.trouble)" }
+    else { -not (Test-Path (Join-Path $state 'token')) }
+}
+Test-Promise 'users cannot read the key' {
+    $key = Join-Path $state 'agent.key'
+    -not (Test-Path $key) -or -not ((Get-Acl $key).Access | Where-Object { "$($_.IdentityReference)" -match 'Users|Everyone' })
+}
 Test-Promise 'the collector acknowledges events' {
     $before = (Get-Status).shipping.requests
     Wait-For { (Get-Status).shipping.requests -gt $before }

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -67,6 +68,12 @@ class Collector:
     @property
     def url(self):
         return f"https://{'localhost' if self.address == '127.0.0.1' else self.address}:{self.port}"
+
+    @property
+    def enroll_url(self):
+        """Where it gives certificates, if it was started with --enroll."""
+        said = (self.env.folder / f"{self.name}.log").read_text(errors="replace")
+        return f"https://localhost:{re.findall(r'enrolment on https://127.0.0.1:([0-9]+)', said)[-1]}"
 
     def kill(self):
         """As a power cut would: no clean-up."""

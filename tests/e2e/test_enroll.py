@@ -27,12 +27,12 @@ class World:
         self.collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs]).start()
 
     @property
-    def port(self):
-        return int(re.findall(r"enrolment on https://127\.0\.0\.1:(\d+)", self.collector.log())[-1])
+    def url(self):
+        return self.collector.enroll_url
 
     @property
-    def url(self):
-        return f"https://localhost:{self.port}"
+    def port(self):
+        return int(self.url.split(":")[-1])
 
     def ca(self, *words, check=True):
         return self.env.run([self.env.collector, "ca", words[0], "--dir", self.env.certs, *words[1:]], check=check)

@@ -56,7 +56,8 @@ def check_installed(env, checks):
     for pair in ("crt", "key"):
         shutil.copy(env.certs / f"server.{pair}", env.certs / f"web.{pair}")
     run_configured(env, checks, root / "bin/etwcollector", text, {"/var/lib/etwcollector": env.folder / "example-store", "/etc/etwcollector": env.certs,
-                                                                  "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:9100": "127.0.0.1:0"}, "config/collector.yaml")
+                                                                  "0.0.0.0:8443": "127.0.0.1:0", "0.0.0.0:8444": "127.0.0.1:0",
+                                                                  "127.0.0.1:9100": "127.0.0.1:0"}, "config/collector.yaml")
 
 
 def test(env, checks, arguments):

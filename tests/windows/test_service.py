@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -289,10 +288,9 @@ def enrolment(env, checks, session, collector, package):
     """A machine with nothing but the package and a token: it gets its certificate, ships under the token's name, and the
     token is in no log and in no file afterwards."""
     token = env.run([env.collector, "ca", "token", "--dir", env.certs, "--name", "enrolled-machine"]).stdout.strip()
-    url = re.findall(r"enrolment on https://127\.0\.0\.1:(\d+)", collector.log())[-1]
     said = env.folder / "msi.log"
     msi(session, "/i", package, "/l*v", wine.windows_path(said), COLLECTORURL=collector.url, CACERT=wine.windows_path(env.certs / "ca.crt"),
-        PROFILE="none", ENROLLURL=f"https://localhost:{url}", TOKEN=token)
+        PROFILE="none", ENROLLURL=collector.enroll_url, TOKEN=token)
     service = Service(env, session, collector, "enrolled-machine")
     service.wait(lambda: (service.data / "agent.crt").exists() and not (service.data / "token").exists(), "the service to enroll itself")
     with open(service.data / "etwagent.yaml", "a") as config:
