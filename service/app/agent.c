@@ -408,6 +408,7 @@ static int has_runner(const agent *a, const char *name, int is_session) {
 static void start_missing(agent *a) {
     generation *g = a->generation;
     ea_err err = {0};
+    int may_send = see_to_certificate(a); /* also where there is nothing to send yet */
     if (!runnable(&g->c))
         return;
     if (!a->spool) {
@@ -416,7 +417,6 @@ static void start_missing(agent *a) {
         if (rc)
             return;
     }
-    int may_send = see_to_certificate(a);
     if (!a->sender && may_send) {
         ea_sender_options so = ea_shipping_sender(&g->c.shipping, &a->counters, &a->voice);
         so.fail_fast = 0;

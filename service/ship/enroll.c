@@ -1,8 +1,10 @@
 /* Enrolment. See enroll.h. */
 #include "enroll.h"
 
+#include "host.h"
 #include "platform.h"
 #include "text.h"
+#include "tls_store.h"
 
 #include <curl/curl.h>
 #include <openssl/crypto.h>
@@ -91,23 +93,36 @@ static int seconds_of(const ASN1_TIME *t, int64_t *ret) {
     return 1;
 }
 
-int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err) {
+static int describe(const X509 *cert, ea_certificate *ret, const char *whose, ea_err *err) {
     ea_certificate c = {.name = ""};
-    X509 *cert = NULL;
-    int rc = read_certificate(path, &cert, err);
-    if (rc)
-        return rc;
     const X509_NAME *subject = X509_get_subject_name(cert);
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
     const ASN1_STRING *cn = at >= 0 ? X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)) : NULL;
     int n = cn ? ASN1_STRING_length(cn) : 0;
-    if (n < 1 || n >= EA_CERTIFICATE_NAME_BYTES || !seconds_of(X509_get0_notBefore(cert), &c.not_before_s) ||
-        !seconds_of(X509_get0_notAfter(cert), &c.not_after_s)) {
-        rc = ea_fail(err, EA_EFORMAT, "%s: its certificate has no common name, or no dates", path);
-    } else {
-        memcpy(c.name, ASN1_STRING_get0_data(cn), (size_t)n);
-        *ret = c;
-    }
+    int good = n >= 1 && n < EA_CERTIFICATE_NAME_BYTES && seconds_of(X509_get0_notBefore(cert), &c.not_before_s) &&
+               seconds_of(X509_get0_notAfter(cert), &c.not_after_s);
+    ERR_clear_error();
+    if (!good)
+        return ea_fail(err, EA_EFORMAT, "%s: its certificate has no common name, or no dates", whose);
+    memcpy(c.name, ASN1_STRING_get0_data(cn), (size_t)n);
+    *ret = c;
+    return 0;
+}
+
+int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err) {
+    X509 *cert = NULL;
+    int rc = read_certificate(path, &cert, err);
+    if (!rc)
+        rc = describe(cert, ret, path, err);
+    X509_free(cert);
+    return rc;
+}
+
+int ea_certificate_of_der(const uint8_t *der, size_t len_bytes, ea_certificate *ret, ea_err *err) {
+    const unsigned char *at = der;
+    X509 *cert = len_bytes <= FILE_MAX ? d2i_X509(NULL, &at, (long)len_bytes) : NULL;
+    int rc =
+        cert ? describe(cert, ret, "the store", err) : ea_fail(err, EA_EFORMAT, "the store: expected a certificate");
     X509_free(cert);
     ERR_clear_error();
     return rc;
@@ -208,6 +223,7 @@ typedef struct exchange {
     ea_text answer;
     char curl_text[CURL_ERROR_SIZE];
     struct curl_slist *headers;
+    ea_err tls; /* why the roots of a store cannot be had */
 } exchange;
 
 static size_t on_answer(char *data, size_t size, size_t n, void *arg) {
@@ -222,6 +238,13 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
     const exchange *x = arg;
     (void)a, (void)b, (void)c, (void)d;
     return x->o->stop && atomic_load(x->o->stop);
+}
+
+/* Roots of the operating system's store. */
+static CURLcode on_tls(CURL *curl, void *context, void *arg) {
+    exchange *x = arg;
+    (void)curl;
+    return ea_tls_store_apply(context, NULL, x->o->cert, x->o->ca, &x->tls) ? CURLE_SSL_CACERT_BADFILE : CURLE_OK;
 }
 
 static int add_header(exchange *x, const char *text) {
@@ -257,7 +280,8 @@ static int from_curl(const exchange *x, CURLcode code, ea_err *err) {
         return ea_fail(err, EA_ETLS, "ask %s: the certificate %s with the key %s is not usable: %s", x->url, x->o->cert,
                        x->o->key, text);
     case CURLE_SSL_CACERT_BADFILE:
-        return ea_fail(err, EA_ETLS, "ask %s: the CA file %s is not usable: %s", x->url, x->o->ca, text);
+        return ea_fail(err, EA_ETLS, "ask %s: the CA in %s is not usable: %s", x->url, x->o->ca,
+                       x->tls.code ? x->tls.message : text);
     case CURLE_OPERATION_TIMEDOUT:
         return ea_fail(err, EA_ETIMEOUT, "ask %s: no answer in time", x->url);
     case CURLE_ABORTED_BY_CALLBACK:
@@ -298,6 +322,7 @@ static int refused(exchange *x, long status, ea_err *err) {
 
 static int perform(exchange *x, const ea_text *body, ea_err *err) {
     const ea_enroll_options *o = x->o;
+    int ca_is_place = ea_store_is_place(o->ca);
     CURL *c = curl_easy_init();
     if (!c)
         return ea_fail(err, EA_ENOMEM, "ask %s", x->url);
@@ -316,7 +341,11 @@ static int perform(exchange *x, const ea_text *body, ea_err *err) {
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_CAINFO, o->ca);
+    SET(CURLOPT_CAINFO, ca_is_place ? NULL : o->ca);
+    if (ca_is_place) {
+        SET(CURLOPT_SSL_CTX_FUNCTION, on_tls);
+        SET(CURLOPT_SSL_CTX_DATA, x);
+    }
     SET(CURLOPT_CAPATH, NULL);
     if (!o->token) {
         SET(CURLOPT_SSLCERT, o->cert);

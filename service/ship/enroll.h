@@ -21,7 +21,7 @@ enum {
 
 typedef struct ea_enroll_options {
     const char *url;        /* https://HOST:PORT */
-    const char *ca;         /* PEM file: who signs the collector's certificate */
+    const char *ca;         /* who signs the collector's certificate: a PEM file, or a place of a store (host.h) */
     const char *proxy;      /* http://HOST:PORT; NULL: none */
     const char *cert, *key; /* PEM files */
     const char *token;      /* NULL: the certificate in cert speaks for the next one */
@@ -42,6 +42,7 @@ typedef struct ea_certificate {
 } ea_certificate;
 /* The first certificate of a PEM file. EA_ENOTFOUND, EA_EFORMAT. */
 EA_MUST_CHECK int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err);
+EA_MUST_CHECK int ea_certificate_of_der(const uint8_t *der, size_t len_bytes, ea_certificate *ret, ea_err *err);
 
 /* The token in a file, without the white space around it; the caller's token has room for EA_ENROLL_TOKEN_MAX.
  * EA_ENOTFOUND, EA_EFORMAT. */
