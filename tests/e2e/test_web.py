@@ -135,6 +135,12 @@ def check_truth(checks, web, truth):
     checks.that(any(p["pid"] == flow["pid"] and p["host"] == MACHINE for p in peers), f"{flow['remote']} among {peers[:3]}")
     steps = [s for s in truth if s["type"] == "step"]
     checks.that(steps, "the attack has no steps")
+    for query in ("process-starts", "modules-from-unusual-places", "autostart-keys", "rare-modules"):
+        checks.that(web.get(f"queries/{query}", host=MACHINE)["items"], f"{query} of a machine that is broken into")
+    wrote = web.sql("SELECT pid FROM events WHERE name = 'Registry/SetValue' LIMIT 1", host=MACHINE)["rows"][0][0]
+    writer = next(p for p in told if p["pid"] == wrote)
+    keys = web.get(f"hosts/{MACHINE}/processes/{writer['stream']}/{writer['instance']}/registry")["items"]
+    checks.that(any(k["name"] == "Registry/SetValue" for k in keys), f"registry keys of a process: {keys[:2]}")
     checks.that(web.get(f"hosts/{HOSTILE}/cpu")["items"], "samples by process")
 
 

@@ -10,7 +10,7 @@ const require = createRequire(join(process.cwd(), 'package.json'));
 const { chromium } = require('playwright-core');
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const world = JSON.parse(readFileSync(process.argv[2], 'utf8'));
-const PATIENCE = 60_000;
+const PATIENCE = 60_000, BUSY = 'dwm.exe'; // a process of the machine with a gap that has samples
 
 const check = (good, what) => console.log(`${good ? 'ok' : 'FAILED'} ${what.replaceAll('\n', ' ')}`);
 const browser = await chromium.launch({
@@ -81,6 +81,7 @@ async function byMouse() {
   await settled(page);
   const before = await page.locator('[aria-label="Process tree"]').innerText();
   check(before.includes('explorer.exe'), 'the process tree');
+  check((await page.locator('.chart').count()) === 3 && (await page.locator('.chart canvas').count()) >= 2, 'what used processor, disk and network');
   const box = await page.locator('main canvas').first().boundingBox();
   const old = await cursor(page);
   await page.mouse.click(box.x + box.width * 0.98, box.y + 8);
@@ -106,6 +107,9 @@ async function byMouse() {
   await settled(page);
   check((await rows(page, 'Modules').count()) > 3, 'modules of a process');
   check((await rows(page, 'Threads').count()) > 0, 'threads of a process');
+  check((await rows(page, 'Files').count()) > 0, 'files of a process');
+  check((await page.getByRole('heading', { level: 2 }).allInnerTexts()).map((t) => t.split(' ')[0]).join() === 'Children,Connections,Modules,Threads,Files,Registry', 'what the page of a process tells');
+  check((await page.locator('dl.facts a').count()) === 2, 'its machine and its parent');
   await picture(page, 'process');
   await accessible(page, 'Process');
 
@@ -149,12 +153,22 @@ async function byMouse() {
   await accessible(page, 'Events');
   const csv = await page.getByRole('link', { name: 'CSV' }).getAttribute('href');
   check(csv.includes('where=dport%3D443') && csv.includes('format=csv'), 'the export is of what is shown');
+  await page.getByLabel('Columns').fill('time,daddr');
+  await page.waitForFunction(() => [...document.querySelectorAll('[aria-label="Events"] thead th')].map((t) => t.innerText).join() === 'time,daddr');
+  check(/columns=time%2Cdaddr/.test(page.url()), 'columns that somebody chose');
+  await page.getByLabel('Columns').fill('');
+  await page.waitForFunction(() => document.querySelectorAll('[aria-label="Events"] thead th').length > 5);
   await page.getByLabel('Save this search as').fill('web');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.goto(link({ page: 'events' }));
   await page.getByRole('link', { name: 'web', exact: true }).click();
   await page.waitForFunction(() => /where=/.test(location.search));
   check(true, 'a saved search');
+  await page.goto(link({ page: 'events' }));
+  await page.getByLabel('Machine', { exact: true }).pressSequentially(world.machine, { delay: 60 });
+  await page.waitForFunction((h) => location.search.includes('host=' + h), world.machine);
+  await page.waitForFunction((h) => { const found = [...document.querySelectorAll('[aria-label="Events"] tbody tr')]; return found.length && found.every((r) => r.innerText.startsWith(h)); }, world.machine);
+  check((await page.getByLabel('Machine', { exact: true }).inputValue()) === world.machine, "a machine's name is typed letter by letter");
   await page.goto(link({ page: 'events', live: '1' }));
   await page.getByText('events as they are stored').waitFor();
   check(true, 'the live tail opens');
@@ -216,14 +230,17 @@ async function hostile() {
 async function byKeys() {
   const page = await open({ colorScheme: 'dark' });
   const press = async (...keys) => { for (const k of keys) await page.keyboard.press(k); };
+  const tabTo = async (text) => { // and opens it
+    for (let i = 0; i < 80 && (await page.evaluate(() => document.activeElement.textContent)) !== text; i++) await press('Tab');
+    await press('Enter');
+  };
   await page.goto(world.url);
   await page.getByRole('link', { name: world.machine, exact: true }).waitFor();
   await press('/');
   await page.keyboard.type(world.machine);
   await page.waitForFunction(() => /q=/.test(location.search));
   await settled(page);
-  for (let i = 0; i < 40 && (await page.evaluate(() => document.activeElement.textContent)) !== world.machine; i++) await press('Tab');
-  await press('Enter');
+  await tabTo(world.machine);
   await page.locator('main canvas').first().waitFor();
   await settled(page);
   check(/page=host/.test(page.url()), 'keys: a machine is opened');
@@ -240,14 +257,45 @@ async function byKeys() {
   await page.keyboard.type(world.process.name);
   await page.waitForFunction(() => /q=/.test(location.search));
   await settled(page);
-  for (let i = 0; i < 20 && (await page.evaluate(() => document.activeElement.textContent)) !== world.process.name; i++) await press('Tab');
-  await press('Enter');
+  await tabTo(world.process.name);
   await page.getByRole('heading', { level: 1, name: world.process.name }).waitFor();
   check(true, 'keys: a process is found by name and opened');
+  // the machine with a gap: the blind period, one of its processes' flame graph, a connection and whose it is
+  await press('g', 'f');
+  await page.getByRole('link', { name: world.holed, exact: true }).first().waitFor();
+  await tabTo(world.holed);
+  await page.locator('main canvas').first().waitFor();
+  await settled(page);
+  check(await has(page, '1 blind period, shaded'), 'keys: a blind period is told');
+  await press('/');
+  await page.keyboard.type(BUSY);
+  await page.waitForFunction(() => /q=/.test(location.search));
+  await tabTo(BUSY);
+  await page.getByRole('heading', { level: 1, name: BUSY }).waitFor();
+  await tabTo('Its flame graph');
+  await page.locator('.flame canvas').waitFor();
+  await settled(page);
+  await press('c');
+  const all = await page.locator('.flame canvas').getAttribute('aria-label');
+  await press('ArrowDown', 'ArrowDown');
+  await page.waitForFunction((o) => document.querySelector('.flame canvas').getAttribute('aria-label') !== o, all);
+  check(/pid=\d/.test(page.url()), "keys: a process's flame graph");
   await press('g', 's');
   await page.getByRole('heading', { level: 1, name: 'Security' }).waitFor();
   await settled(page);
   await accessible(page, 'Security in the dark');
+  await tabTo('Connections');
+  await rows(page, 'Connections').first().waitFor();
+  await settled(page);
+  const to = await rows(page, 'Connections').first().locator('a').last().innerText();
+  await tabTo(to);
+  await page.waitForFunction((r) => location.search.includes('remote=' + r), to.split(' ')[0]);
+  await page.waitForFunction((r) => [...document.querySelectorAll('[aria-label="Connections"] tbody tr')].every((t) => t.innerText.includes(r)), to.split(' ')[0]);
+  const who = await rows(page, 'Connections').first().locator('a').nth(1).innerText();
+  await tabTo(who);
+  await page.getByRole('heading', { level: 1, name: who }).waitFor();
+  await rows(page, 'Connections').filter({ hasText: to.split(' ')[0] }).first().waitFor();
+  check(true, 'keys: a connection is followed to its process');
   await press('g', 'e');
   await page.getByRole('heading', { level: 1, name: 'Events' }).waitFor();
   await press('/');
@@ -278,7 +326,7 @@ try {
   await hostile();
   await byKeys();
 } catch (e) {
-  check(false, `the walk through the pages: ${e.message}`);
+  check(false, `the walk through the pages: ${e.stack}`);
 }
 check(problems.length === 0, `no error on the console${problems.length ? ': ' + problems.slice(0, 5).join('; ') : ''}`);
 check(outside.length === 0, `nothing is asked of others${outside.length ? ': ' + outside.slice(0, 3).join(' ') : ''}`);

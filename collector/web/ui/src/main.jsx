@@ -56,7 +56,8 @@ function App() {
   const view = useView(), [dark, toggle] = useTheme(), [help, setHelp] = useState(false);
   const page = Object.hasOwn(PAGES, view.page ?? '') ? view.page : 'fleet', Page = PAGES[page];
   const main = useRef(), began = useRef(0);
-  const place = [page, view.host, view.stream, view.instance].join(' ');
+  // what makes it another page, and not the same one with another search
+  const place = [page, ...(['host', 'process'].includes(page) ? [view.host, view.stream, view.instance] : [view.tab, view.query])].join(' ');
   useEffect(() => {
     document.title = `${page === 'host' || page === 'process' ? view.host : NAV.find(([p]) => p === page)?.[1] ?? page} · etwagent`;
     if (began.current++) main.current.focus({ preventScroll: true });
