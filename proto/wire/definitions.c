@@ -309,8 +309,6 @@ typedef struct inflating {
 
 /* Decompresses a frame of raw_bytes into z->raw. */
 static int inflate(inflating *z, const uint8_t *data, size_t len_bytes, uint64_t raw_bytes, ea_err *err) {
-    if (raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES)
-        return corrupt(err, "a directory is of no size, or too large for a short one");
     z->raw = (ea_text){.data = malloc((size_t)raw_bytes + 1), .capacity = (size_t)raw_bytes};
     if (!z->raw.data)
         return ea_fail(err, EA_ENOMEM, "read a batch");
@@ -326,15 +324,17 @@ static int inflate(inflating *z, const uint8_t *data, size_t len_bytes, uint64_t
 static int copy_inflated(const filling *f, inflating *z, ea_err *err) {
     static const uint8_t plain = EA_SHORT_DIRECTORY_PLAIN;
     const ea_envelope *e = f->e;
-    size_t offset = 0, begin = 0, frame_bytes = e->directory_bytes + EA_ZSTD_MAGIC_BYTES;
+    size_t offset = 0, begin = 0, frame_bytes = e->directory_bytes + EA_ZSTD_HEAD_BYTES;
     ea_pb_field field;
     for (; ea_pb_next(f->batch, f->len_bytes, &offset, &field) > 0; begin = offset)
         if (field.number != EA_BATCH_DIRECTORY)
             ea_text_add(f->out, f->batch + begin, offset - begin);
+    if (e->directory_raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES || e->directory_bytes > EA_SHORT_DIRECTORY_MAX_BYTES)
+        return corrupt(err, "a short directory of no size, or too large for one");
     uint8_t *frame = malloc(frame_bytes);
     if (!frame)
         return ea_fail(err, EA_ENOMEM, "read a batch");
-    ea_short_directory_frame(e->directory, e->directory_bytes, frame);
+    ea_short_directory_frame((size_t)e->directory_raw_bytes, e->directory, e->directory_bytes, frame);
     int rc = inflate(z, frame, frame_bytes, e->directory_raw_bytes, err);
     free(frame);
     if (rc)

@@ -142,11 +142,11 @@ static void copy_text(char *out, size_t room, const char *s) {
 
 /* The wire type that each known field of Batch must have; 9: not known, passed over. */
 static unsigned expected_type(uint32_t number) {
-    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 9, 9, 2, 9, 2, 2};
+    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 9, 9, 2, 9, 2, 2};
     return number < sizeof types ? types[number] : 9;
 }
 
-/* Of a short directory: what its first byte says. A size that it lacks is one that nobody reads. */
+/* Of a short directory: what stands before it. A size that it lacks is one that nobody reads. */
 static void read_directory_form(ea_envelope *e) {
     if (e->directory_raw_bytes || !e->directory_bytes || e->directory[0] > EA_SHORT_DIRECTORY_WITH_DICTIONARY)
         return;
@@ -155,8 +155,13 @@ static void read_directory_form(ea_envelope *e) {
     e->is_short = 1;
     e->directory++;
     e->directory_bytes--;
-    if (is_compressed)
-        e->directory_raw_bytes = ea_short_directory_raw_bytes(e->directory, e->directory_bytes);
+    if (!is_compressed)
+        return;
+    const uint8_t *at = e->directory;
+    if (ea_varint_next(&at, e->directory + e->directory_bytes, &e->directory_raw_bytes) || !e->directory_raw_bytes)
+        e->directory_raw_bytes = UINT64_MAX;
+    e->directory_bytes -= (size_t)(at - e->directory);
+    e->directory = at;
 }
 
 int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err) {
@@ -261,7 +266,7 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         e.context_count > EA_CONTEXTS_MAX)
         return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu64 " events of %" PRIu32 " sources", event_count,
                        e.source_count);
-    if (time_span > INT64_MAX || (int64_t)time_min > INT64_MAX - (int64_t)time_span)
+    if (time_span > INT64_MAX)
         return corrupt(err, "its time span is beyond all clocks");
     if (event_count && ((e.source_count == 0 && !e.context_name) || !e.directory))
         return corrupt(err, "it has events, and no source or directory");
@@ -294,13 +299,13 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         copy_text(h->host, sizeof h->host, s->host);
         etwagent__v1__source__free_unpacked(s, NULL);
     }
-    if (event_count) {
-        h->time_min = (int64_t)time_min;
-        h->time_max = (int64_t)time_min + (int64_t)time_span;
-        if (has_clock) {
-            h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
-            h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
-        }
+    if (event_count && has_clock) {
+        h->time_min = (int64_t)(ea_unzigzag(time_min) + (uint64_t)h->clock.base_raw);
+        if (h->time_min > INT64_MAX - (int64_t)time_span)
+            return corrupt(err, "its time span is beyond all clocks");
+        h->time_max = h->time_min + (int64_t)time_span;
+        h->utc_min_ns = ea_clock_to_utc_ns(&h->clock, h->time_min);
+        h->utc_max_ns = ea_clock_to_utc_ns(&h->clock, h->time_max);
     }
     *ret = e;
     return 0;

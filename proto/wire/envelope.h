@@ -46,10 +46,10 @@ typedef struct ea_context {
 
 typedef struct ea_envelope {
     ea_batch_head head;
-    const uint8_t *directory; /* as it stands in the batch, but for a short one's first byte */
+    const uint8_t *directory; /* as it stands in the batch; of a short one what is behind its head */
     size_t directory_bytes;
     uint64_t directory_raw_bytes; /* 0: not compressed */
-    int is_short;                 /* see short_directory.h; its frame lacks the magic number */
+    int is_short;                 /* see short_directory.h; of its frame there is the block */
     int needs_dictionary;         /* the context's */
     uint32_t frame_count;
     uint32_t source_count, shape_count, context_count; /* messages in it */

@@ -4,7 +4,6 @@
 #include "wire.h"
 
 #include <string.h>
-#include <zstd.h>
 
 typedef Etwagent__V1__Column pb_column;
 typedef Etwagent__V1__Group pb_group;
@@ -18,7 +17,6 @@ enum {
     LOW_BITS = 7,
     DEPTH = 8, /* columns inside columns */
     ITEMS = EA_EXT_MAX + 1,
-    FRAME_HEADER_MAX_BYTES = 18,
 };
 
 /* The columns of all events in the order of their heads. */
@@ -263,18 +261,35 @@ int ea_short_directory_unpack(const uint8_t *data, size_t len_bytes, ea_arena *a
 
 /* ---- its frame ---- */
 
-static const uint8_t MAGIC[EA_ZSTD_MAGIC_BYTES] = {0x28, 0xB5, 0x2F, 0xFD};
+enum {
+    FRAME_DESCRIPTOR = 0xA0, /* one segment, a size of 4 bytes, no dictionary's id, no checksum */
+    SINGLE_SEGMENT = 0x20,
+    NOT_PLAIN = 0x1F,             /* of a descriptor: checksum, dictionary's id, what is reserved */
+    LAST_COMPRESSED = 1 | 2 << 1, /* of a block's head; its size is behind these 3 bits */
+    BLOCK_SIZE_SHIFT = 3,
+    BLOCK_HEAD_BYTES = 3,
+    MAGIC_BYTES = 4,
+};
+#define MAGIC 0xFD2FB528u
 
-void ea_short_directory_frame(const uint8_t *data, size_t len_bytes, uint8_t *out) {
-    memcpy(out, MAGIC, sizeof MAGIC);
+void ea_short_directory_frame(size_t raw_bytes, const uint8_t *block, size_t len_bytes, uint8_t *out) {
+    uint32_t head = LAST_COMPRESSED | (uint32_t)len_bytes << BLOCK_SIZE_SHIFT;
+    ea_store32(out, MAGIC);
+    out[MAGIC_BYTES] = FRAME_DESCRIPTOR;
+    ea_store32(out + MAGIC_BYTES + 1, (uint32_t)raw_bytes);
+    for (unsigned i = 0; i < BLOCK_HEAD_BYTES; i++)
+        out[MAGIC_BYTES + 1 + 4 + i] = (uint8_t)(head >> 8 * i);
     if (len_bytes)
-        memcpy(out + sizeof MAGIC, data, len_bytes);
+        memcpy(out + EA_ZSTD_HEAD_BYTES, block, len_bytes);
 }
 
-uint64_t ea_short_directory_raw_bytes(const uint8_t *data, size_t len_bytes) {
-    uint8_t header[FRAME_HEADER_MAX_BYTES + EA_ZSTD_MAGIC_BYTES];
-    size_t n = len_bytes < FRAME_HEADER_MAX_BYTES ? len_bytes : FRAME_HEADER_MAX_BYTES;
-    ea_short_directory_frame(data, n, header);
-    unsigned long long size = ZSTD_getFrameContentSize(header, n + EA_ZSTD_MAGIC_BYTES);
-    return size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN || size == 0 ? UINT64_MAX : size;
+size_t ea_short_directory_block(const uint8_t *frame, size_t len_bytes) {
+    static const uint8_t size_bytes[] = {1, 2, 4, 8};
+    if (len_bytes < MAGIC_BYTES + 1 || !(frame[MAGIC_BYTES] & SINGLE_SEGMENT) || frame[MAGIC_BYTES] & NOT_PLAIN)
+        return 0;
+    size_t head = MAGIC_BYTES + 1 + size_bytes[frame[MAGIC_BYTES] >> 6], block = head + BLOCK_HEAD_BYTES;
+    if (len_bytes <= block)
+        return 0;
+    uint32_t word = frame[head] | (uint32_t)frame[head + 1] << 8 | (uint32_t)frame[head + 2] << 16;
+    return word == (LAST_COMPRESSED | (uint32_t)(len_bytes - block) << BLOCK_SIZE_SHIFT) ? block : 0;
 }

@@ -127,15 +127,16 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
     size_t len_bytes = e->directory_bytes;
     if (!data)
         return 0;
-    if (e->is_short && (e->directory_raw_bytes ? e->directory_raw_bytes : len_bytes) > EA_SHORT_DIRECTORY_MAX_BYTES)
+    if (e->is_short &&
+        (e->directory_raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES || len_bytes > EA_SHORT_DIRECTORY_MAX_BYTES))
         return corrupt(err, "it is short, and too large for that or of no size");
     if (e->is_short && e->directory_raw_bytes) {
-        uint8_t *frame = ea_arena_alloc(&v->arena, len_bytes + EA_ZSTD_MAGIC_BYTES);
+        uint8_t *frame = ea_arena_alloc(&v->arena, len_bytes + EA_ZSTD_HEAD_BYTES);
         if (!frame)
             return no_memory(err);
-        ea_short_directory_frame(data, len_bytes, frame);
+        ea_short_directory_frame((size_t)e->directory_raw_bytes, data, len_bytes, frame);
         data = frame;
-        len_bytes += EA_ZSTD_MAGIC_BYTES;
+        len_bytes += EA_ZSTD_HEAD_BYTES;
     }
     if (e->directory_raw_bytes) {
         if (e->directory_raw_bytes > EA_BATCH_MAX_RAW_BYTES ||

@@ -32,7 +32,7 @@ enum {
     EA_SHAPES_MAX = 1 << 12,                /* that one batch holds, or a context names */
     EA_CONTEXTS_MAX = 64,                   /* that one batch holds */
     EA_DICTIONARY_MAX_BYTES = 1 << 18,      /* a zstd dictionary */
-    EA_SHORT_DIRECTORY_MAX_BYTES = 1 << 20, /* decompressed */
+    EA_SHORT_DIRECTORY_MAX_BYTES = 1 << 17, /* decompressed; what one zstd block may hold */
 };
 
 enum ea_batch_kind {
@@ -71,7 +71,7 @@ typedef struct ea_batch_head {
     size_t source_bytes;
     uint32_t source_count, description_count, tombstone_count;
     /* It names a context, sources, shapes or a dictionary by hash that it does not hold: ea_batch_complete. Without its
-     * context, priority and source_count are 0; without its first source, clock, host and the times in UTC. */
+     * context, priority and source_count are 0; without its first source, clock, host and times. */
     int is_incomplete;
 } ea_batch_head;
 

@@ -1,9 +1,10 @@
 /* etwagent dictionary train: makes a zstd dictionary for small batches from traces of machines like those that will use
- * it. Before it: main.c. After it: service/batch (what the batches look like), libzstd's trainer. Thread: the main one.
+ * it. Before it: main.c. After it: service/batch (what the batches look like), dictionary.h. Thread: the main one.
  */
 #include "builder.h"
 #include "commands.h"
 #include "decoder.h"
+#include "dictionary.h"
 #include "platform.h"
 #include "source.h"
 
@@ -11,11 +12,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zdict.h>
 
 enum {
     SAMPLES_MAX_BYTES = 64 << 20, /* beyond, what comes is not looked at */
-    SAMPLES_MIN = 16,             /* the trainer makes nothing useful of fewer */
 };
 
 typedef struct options {
@@ -172,24 +171,6 @@ static int read_trace(const options *o, const char *path, const uint8_t *diction
     return rc;
 }
 
-static int train(const options *o, const samples *s, uint8_t **ret, size_t *ret_bytes, ea_err *err) {
-    if (s->count < SAMPLES_MIN)
-        return ea_fail(err, EA_EINVAL, "train a dictionary: the traces give %zu small batches, %d are needed", s->count,
-                       2 * SAMPLES_MIN);
-    uint8_t *out = malloc((size_t)o->bytes);
-    if (!out)
-        return ea_fail(err, EA_ENOMEM, "train a dictionary");
-    size_t n = ZDICT_trainFromBuffer(out, (size_t)o->bytes, s->data, s->sizes, (unsigned)s->count);
-    if (ZDICT_isError(n)) {
-        free(out);
-        return ea_fail(err, EA_EINVAL, "train a dictionary from %zu small batches with %zu bytes: %s", s->count,
-                       s->len_bytes, ZDICT_getErrorName(n));
-    }
-    *ret = out;
-    *ret_bytes = n;
-    return 0;
-}
-
 static void print(const options *o, size_t dictionary_bytes, const samples *s, const measured *m) {
     double with = m->batches ? (double)m->with_bytes / (double)m->batches : 0,
            without = m->batches ? (double)m->without_bytes / (double)m->batches : 0;
@@ -212,7 +193,8 @@ static int run(const void *opts, int operand_count, char **operands) {
     for (int i = 0; !rc && i < operand_count; i++)
         rc = read_trace(o, operands[i], NULL, 0, &kept, &first, &err);
     if (!rc)
-        rc = train(o, &kept, &dictionary, &dictionary_bytes, &err);
+        rc = ea_dictionary_make(kept.data, kept.sizes, kept.count, (size_t)o->bytes, &dictionary, &dictionary_bytes,
+                                &err);
     for (int i = 0; !rc && i < operand_count; i++)
         rc = read_trace(o, operands[i], dictionary, dictionary_bytes, &kept, &second, &err);
     if (!rc)
@@ -233,7 +215,7 @@ const ea_command ea_cmd_dictionary_train = {
     .operands = "TRACE...",
     .summary = "Make a zstd dictionary for small batches from traces",
     .details =
-        "Cuts the traces, each for itself, into small batches, trains a dictionary with every second one, and says "
+        "Cuts the traces, each for itself, into small batches, makes a dictionary of every second one, and says "
         "what\n"
         "the others take with it and without. The traces should be of machines like those that will use it (option\n"
         "--dictionary of replay, dictionary in a configuration file). It holds pieces of the traces' events: the file "
@@ -253,7 +235,7 @@ const ea_command ea_cmd_dictionary_train = {
              .argument = "SIZE",
              .type = EA_OPT_SIZE,
              .offset = offsetof(options, bytes),
-             .fallback = "64KiB",
+             .fallback = "256KiB",
              .min = 1024,
              .max = EA_DICTIONARY_MAX_BYTES,
              .help = "how large it may be; each stream sends it once"},

@@ -16,7 +16,7 @@ enum {
 };
 
 typedef struct job {
-    ea_open_batch *batch;
+    ea_open_batch *batch; /* NULL: none, only the ledger */
     uint64_t number;
     enum ea_batch_kind kind;
     ea_counters ledger; /* when the batch was closed */
@@ -50,7 +50,8 @@ struct ea_pipeline {
     uint64_t number;         /* turn */
     int finished;            /* turn: the source has come to its end; what was its thread's may be used by a renewal */
     ea_ledger_families told; /* turn: what travelled last of each family */
-    uint64_t told_number;    /* turn: the batch that told all of them */
+    ea_counters told_counters; /* turn: and of the session */
+    uint64_t told_number;      /* turn: the batch that told all of them */
 
     /* the source's thread */
     ea_decoder *decoder;
@@ -105,7 +106,7 @@ static size_t list_families(worker *w, const job *j) {
 static void encode(ea_pipeline *p, worker *w, const job *j) {
     const uint8_t *data;
     size_t len_bytes;
-    uint32_t events = ea_open_batch_events(j->batch);
+    uint32_t events = j->batch ? ea_open_batch_events(j->batch) : 0;
     ea_err err;
     ea_batch_stamp stamp = {.number = j->number,
                             .priority = p->o.priority,
@@ -116,7 +117,8 @@ static void encode(ea_pipeline *p, worker *w, const job *j) {
                             .family_count_count = list_families(w, j),
                             .incarnation = p->incarnation};
     int rc = ea_encoder_encode(w->encoder, j->batch, &stamp, &data, &len_bytes, &err);
-    ea_open_batch_release(j->batch);
+    if (j->batch)
+        ea_open_batch_release(j->batch);
     if (!rc)
         rc = ea_spool_append(p->o.spool,
                              &(ea_spool_batch){.stream = p->stream,
@@ -152,10 +154,10 @@ static void worker_main(void *arg) {
         p->count--;
         p->busy++;
         ea_mutex_unlock(p->lock);
-        if (atomic_load(&p->failed))
-            ea_open_batch_release(j.batch); /* so that nobody waits for it */
-        else
+        if (!atomic_load(&p->failed))
             encode(p, w, &j);
+        else if (j.batch)
+            ea_open_batch_release(j.batch); /* so that nobody waits for it */
         ea_mutex_lock(p->lock);
         p->busy--;
         ea_cond_broadcast(p->changed);
@@ -312,6 +314,66 @@ static size_t take_families(ea_pipeline *p, ea_family_count *ret) {
     return n;
 }
 
+/* Gives the next number to a batch, or to none, and hands it to the encoders with the ledger as it is now. With turn.
+ */
+static int hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
+                   const ea_family_count *families, size_t family_count, ea_err *err) {
+    uint64_t number = ++p->number;
+    int rc = ea_spool_claim(p->o.spool, p->stream, number, n, families, family_count, err);
+    if (rc) {
+        if (batch)
+            ea_open_batch_release(batch);
+        if (rc > 0) { /* an earlier run told the ledger with it */
+            atomic_fetch_add(&p->kept_batches, 1);
+            ea_ledger_snapshot(p->o.ledger, &p->told_counters, NULL);
+        }
+    } else {
+        ea_mutex_lock(p->lock);
+        while (p->count == p->ring_size) /* spare batches do not bound those without events */
+            ea_cond_wait(p->changed, p->lock);
+        job *j = &p->ring[(p->first + p->count) % p->ring_size];
+        j->batch = batch;
+        j->number = number;
+        j->kind = kind;
+        j->utc_ns = ea_utc_ns();
+        if (family_count)
+            memcpy(j->of, families, family_count * sizeof *families);
+        j->of_count = family_count;
+        ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
+        p->told_counters = j->ledger;
+        take_base(p, j);
+        j->changed = note_changes(p, number, &j->families);
+        p->count++;
+        ea_cond_broadcast(p->changed);
+        ea_mutex_unlock(p->lock);
+    }
+    atomic_store(&p->batches, number);
+    return rc < 0 ? rc : 0;
+}
+
+/* 1 when the source has counted something since the last batch: what it delivered, dropped, lost or decoded. What
+ * became of batches on their way is no news, since telling it changes it. With turn. */
+static int has_news(ea_pipeline *p) {
+    enum { DELIVERY_END = 10, SOURCE_FIRST = 30, DECODE_END = 70 }; /* of counters' numbers */
+    ea_counters now;
+    ea_ledger_snapshot(p->o.ledger, &now, NULL);
+    for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++) {
+        uint32_t number = ea_counter_row(c)->number;
+        int is_news = number < DELIVERY_END || (number >= SOURCE_FIRST && number < DECODE_END);
+        if (is_news && c != EA_COUNT_events_pending && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
+            return 1;
+    }
+    return 0;
+}
+
+/* What was counted behind the last batch goes out with one that holds no events. */
+static int tell_news(ea_pipeline *p, ea_err *err) {
+    ea_mutex_lock(p->turn);
+    int rc = has_news(p) ? hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err) : 0;
+    ea_mutex_unlock(p->turn);
+    return rc;
+}
+
 /* With turn. */
 static int close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err) {
     ea_open_batch *batch;
@@ -338,30 +400,7 @@ static int close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea
     }
     while (!(batch = ea_builder_take(p->builder)))
         ea_builder_wait(p->builder); /* for encoders, which wait for nobody who waits for this turn */
-    uint64_t number = ++p->number;
-    int rc = ea_spool_claim(p->o.spool, p->stream, number, n, families, family_count, err);
-    if (rc) {
-        ea_open_batch_release(batch);
-        if (rc > 0)
-            atomic_fetch_add(&p->kept_batches, 1);
-    } else {
-        ea_mutex_lock(p->lock);
-        job *j = &p->ring[(p->first + p->count) % p->ring_size];
-        j->batch = batch;
-        j->number = number;
-        j->kind = kind;
-        j->utc_ns = ea_utc_ns();
-        memcpy(j->of, families, family_count * sizeof *families);
-        j->of_count = family_count;
-        ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
-        take_base(p, j);
-        j->changed = note_changes(p, number, &j->families);
-        p->count++;
-        ea_cond_broadcast(p->changed);
-        ea_mutex_unlock(p->lock);
-    }
-    atomic_store(&p->batches, number);
-    return rc < 0 ? rc : 0;
+    return hand_on(p, batch, kind, n, families, family_count, err);
 }
 
 /* Closes the open batch, if it holds anything, and hands it on. */
@@ -497,7 +536,10 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
 
 int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
     atomic_store(&p->events, p->delivered);
-    return atomic_load(&p->failed) ? why(p, err) : close_batch(p, EA_BATCH_EVENTS, err);
+    if (atomic_load(&p->failed))
+        return why(p, err);
+    int rc = close_batch(p, EA_BATCH_EVENTS, err);
+    return rc ? rc : tell_news(p, err);
 }
 
 void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause) {
@@ -513,6 +555,8 @@ void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t co
 
 int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     int rc = close_batch(p, EA_BATCH_EVENTS, err);
+    if (!rc)
+        rc = tell_news(p, err);
     ea_mutex_lock(p->turn);
     p->finished = 1;
     ea_mutex_unlock(p->turn);

@@ -51,12 +51,14 @@ void ea_pipeline_destroy(ea_pipeline *p);
 /* Adds a record; may block. Fails when an encoder or the spool failed (EA_ECANCELED after ea_spool_cancel). The
  * source's thread. */
 EA_MUST_CHECK int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err);
-/* Closes the open batch, if it holds anything, so that it does not wait for events that fill it. Live only: a replay's
+/* Closes the open batch, if it holds anything, so that it does not wait for events that fill it; without it, what was
+ * counted since the last one goes out in a batch that holds nothing else. Live only: a replay's
  * batches end where the events alone say. The source's thread. */
 EA_MUST_CHECK int ea_pipeline_flush(ea_pipeline *p, ea_err *err);
 /* Notes events that the source dropped before they came here. The source's thread. */
 void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause);
-/* Closes the open batch and waits until all are in the spool. The source's thread; nothing may be added behind it. */
+/* Closes the open batch, and one with the ledger when more was counted since, and waits until all are in the spool. The
+ * source's thread; nothing may be added behind it. */
 EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 
 /* What the machine is called, from the next batch on; copied. EA_ENOMEM: it stays as it is. Any thread. */

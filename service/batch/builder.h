@@ -75,9 +75,9 @@ typedef struct ea_batch_stamp {
     uint64_t incarnation; /* the ledger restarts when it changes */
 } ea_batch_stamp;
 
-/* Columns, encodings, compression, envelope. *ret_data is owned by the encoder until its next call. The same batch,
- * options, stamp and known classes give the same bytes. Thread: one at a time; the batch may come from another.
- * Errors: EA_ENOMEM; EA_ELIMIT when it would exceed EA_BATCH_MAX_BYTES. */
+/* Columns, encodings, compression, envelope; batch NULL: the stamp alone. *ret_data is owned by the encoder until its
+ * next call. The same batch, options, stamp and known classes give the same bytes. Thread: one at a time; the batch may
+ * come from another. Errors: EA_ENOMEM; EA_ELIMIT when it would exceed EA_BATCH_MAX_BYTES. */
 EA_MUST_CHECK int ea_encoder_encode(ea_encoder *e, const ea_open_batch *batch, const ea_batch_stamp *stamp,
                                     const uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err);
 /* The collector has this definition (EA_CLASS_HASH_BYTES of its hash) durably: it need not be sent again on this

@@ -1,6 +1,7 @@
 /* Rows become a batch: groups, columns, frames, envelope. FORMAT.md is the specification.
  * Before it: a taken batch. After it: service/ship. Thread: the encoder's; only the set of known classes is shared. */
 #include "checksum.h"
+#include "column.h"
 #include "columns.h"
 #include "context.h"
 #include "ledger_message.h"
@@ -779,37 +780,47 @@ static int pack_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int i
     return 0;
 }
 
+/* A short directory in the fewest bytes: a byte that says how, and the directory as it is; or its size and the block of
+ * a zstd frame, with the dictionary or without. */
+static void put_short(ea_encoder *e, const directory_bytes *plain, int may_use_dictionary, Etwagent__V1__Batch *b) {
+    uint64_t n = plain->len_bytes;
+    b->directory.data = plain->data - 1;
+    b->directory.len = (size_t)n + 1;
+    b->directory.data[0] = EA_SHORT_DIRECTORY_PLAIN;
+    for (int with = 0; with <= may_use_dictionary; with++) {
+        uint8_t *packed = NULL;
+        int level = e->options.zstd_level < FLAT_LEVEL ? FLAT_LEVEL : e->options.zstd_level;
+        size_t packed_bytes = compress(e, plain->data, (size_t)n, with ? USE_DICTIONARY : level, &packed);
+        size_t block = packed_bytes ? ea_short_directory_block(packed, packed_bytes) : 0;
+        size_t head = 1 + ea_varint_bytes(n); /* fits into the frame's */
+        if (!block || packed_bytes - block + head >= b->directory.len)
+            continue;
+        b->directory.data = packed + block - head;
+        b->directory.len = packed_bytes - block + head;
+        b->directory.data[0] = with ? EA_SHORT_DIRECTORY_WITH_DICTIONARY : EA_SHORT_DIRECTORY_ZSTD;
+        ea_varint_put(b->directory.data + 1, &n, 1);
+    }
+}
+
 static void put_directory(ea_encoder *e, const Etwagent__V1__Directory *d, int is_small, int may_use_dictionary,
                           Etwagent__V1__Batch *b) {
     directory_bytes plain;
     uint8_t *packed = NULL;
-    size_t packed_bytes = 0;
     if (pack_directory(e, d, is_small && !b->n_frames, &plain))
         return;
-    size_t n = plain.len_bytes, gain = plain.is_short ? 1 : MIN_DIRECTORY_GAIN;
-    int level = e->options.zstd_level, use = may_use_dictionary && plain.is_short;
-    if (use)
-        packed_bytes = compress(e, plain.data, n, USE_DICTIONARY, &packed);
-    use = packed_bytes != 0;
-    if (!use)
-        packed_bytes = compress(e, plain.data, n, is_small && level < FLAT_LEVEL ? FLAT_LEVEL : level, &packed);
-    int pays = packed_bytes && (use || packed_bytes + gain < n);
-    b->directory.data = pays ? packed : plain.data;
-    b->directory.len = pays ? packed_bytes : n;
-    if (plain.is_short) {
-        /* in place of the magic number's last byte */
-        size_t cut = pays ? EA_ZSTD_MAGIC_BYTES : 0;
-        b->directory.data += cut;
-        b->directory.data--;
-        b->directory.len += 1 - cut;
-        b->directory.data[0] = use    ? EA_SHORT_DIRECTORY_WITH_DICTIONARY
-                               : pays ? EA_SHORT_DIRECTORY_ZSTD
-                                      : EA_SHORT_DIRECTORY_PLAIN;
-    } else {
-        b->directory_bytes = pays ? n : 0;
-    }
+    size_t n = plain.len_bytes;
     e->last_directory = plain.data;
     e->last_directory_bytes = is_small ? n : 0;
+    if (plain.is_short) {
+        put_short(e, &plain, may_use_dictionary, b);
+        return;
+    }
+    int level = e->options.zstd_level;
+    size_t packed_bytes = compress(e, plain.data, n, is_small && level < FLAT_LEVEL ? FLAT_LEVEL : level, &packed);
+    int pays = packed_bytes && packed_bytes + MIN_DIRECTORY_GAIN < n;
+    b->directory.data = pays ? packed : plain.data;
+    b->directory.len = pays ? packed_bytes : n;
+    b->directory_bytes = pays ? n : 0;
 }
 
 static int is_known(ea_encoder *e, const uint8_t *hash) {
@@ -1025,12 +1036,32 @@ static int choose_layout(ea_encoder *e, const ea_open_batch *o, int is_numbered,
     return rc;
 }
 
+static int encode_ledger(ea_encoder *e, const ea_batch_stamp *stamp, const uint8_t **ret_data, size_t *ret_len_bytes,
+                         ea_err *err) {
+    Etwagent__V1__Batch b = ETWAGENT__V1__BATCH__INIT;
+    b.format = 1;
+    b.stream = (ProtobufCBinaryData){.len = EA_STREAM_ID_BYTES, .data = e->options.stream};
+    b.number = stamp->number;
+    b.priority = stamp->priority;
+    b.ledger = stamp->ledger ? ea_ledger_message(&e->arena, stamp) : NULL;
+    e->last_directory_bytes = 0;
+    size_t n = etwagent__v1__batch__get_packed_size(&b);
+    if ((stamp->ledger && !b.ledger) || reserve_out(e, n))
+        return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
+    etwagent__v1__batch__pack(&b, e->out);
+    *ret_data = e->out;
+    *ret_len_bytes = n;
+    return 0;
+}
+
 int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stamp *stamp, const uint8_t **ret_data,
                       size_t *ret_len_bytes, ea_err *err) {
     layout l;
-    if (o->count == 0 || stamp->number == 0)
-        return ea_fail(err, EA_EINVAL, "encode batch %" PRIu64 " of %" PRIu32 " events", stamp->number, o->count);
+    if ((o && o->count == 0) || stamp->number == 0)
+        return ea_fail(err, EA_EINVAL, "encode batch %" PRIu64 " without events", stamp->number);
     reset_arena(e);
+    if (!o)
+        return encode_ledger(e, stamp, ret_data, ret_len_bytes, err);
     group_checksum *sums = ea_arena_alloc(&e->arena, o->group_count * sizeof *sums);
     int rc = sums ? reserve_events(e, o->count) : EA_ENOMEM;
     int64_t time_min = 0, time_max = 0;
@@ -1053,7 +1084,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.event_count = o->count;
     b.priority = l.shapes.count ? 0 : stamp->priority;
     b.checksum = checksum;
-    b.time_min = time_min;
+    b.time_min = (int64_t)((uint64_t)time_min - (uint64_t)o->sources[0].clock.base_raw);
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
     put_descriptions(e, o, &b);
     put_sources(e, o, &b);

@@ -56,7 +56,7 @@ def read_schema(path):
 
 
 MESSAGES, ENUMS = read_schema(ROOT / "proto" / "wire" / "batch.proto")
-VARINTS = ("uint32", "uint64", "bool", "sint32")
+VARINTS = ("uint32", "uint64", "bool", "sint32", "sint64")
 
 
 def wire_type(kind):
@@ -86,6 +86,8 @@ def number(kind, raw):
         return raw != 0
     if kind == "sint32":
         return unzigzag(raw & 0xffffffff)
+    if kind == "sint64":
+        return unzigzag(raw)
     if kind == "sfixed64":
         return raw - (1 << 64) if raw >> 63 else raw
     return raw
@@ -775,6 +777,11 @@ class Shared:
 MOST_BYTES = {"description": 256 << 10, "source": 64 << 10, "shape": 64 << 10, "dictionary": 256 << 10, "context": 64 << 10}
 
 
+def short_frame(size, block):
+    """The zstd frame of a short directory: one compressed block."""
+    return ZSTD_MAGIC + b"\xa0" + struct.pack("<I", size) + struct.pack("<I", 5 | len(block) << 3)[:3] + block
+
+
 class Definitions:
     """What a collector keeps of one stream."""
 
@@ -904,9 +911,12 @@ class Batch:
                 need(self.context and self.context.dictionary, "Short directories", "the context names the dictionary that was used")
                 dictionary = self.find("dictionary", self.context.dictionary.to_bytes(8, "little"))
             if compressed:
-                directory = ZSTD_MAGIC + directory
-                size = ZSTD.ZSTD_getFrameContentSize(directory, len(directory))
-            need((size or len(directory)) <= MIB, "Bounds", "a short directory has at most 1 MiB")
+                size, at = varint(directory, 0, "Short directories")
+                need(size, "Short directories", "it says its size")
+                directory = directory[at:]
+            need(max(size, len(directory)) <= 131072, "Bounds", "a short directory has at most 131,072 bytes")
+            if compressed:
+                directory = short_frame(size, directory)
         total = (size or len(directory)) + sum(f.raw_bytes or len(f.data) for f in m.frames)
         need(total <= 64 * MIB, "Bounds", "directory and frames have at most 64 MiB")
         if size:
@@ -1054,7 +1064,7 @@ class Batch:
         n = m.event_count
         self.group = self.column("group", n, None)
         need(max(self.group) < len(self.groups), "Bounds", "an index of a group is beyond its table")
-        self.time = [t - (1 << 64) if t >> 63 else t for t in self.column("time", n, None, m.time_min & MASK64)]
+        self.time = [t - (1 << 64) if t >> 63 else t for t in self.column("time", n, None, self.time_min() & MASK64)]
         self.cpu = self.column("cpu", n, None)
         thread = self.column("thread", n, None)
         need(max(thread) < d.thread_count, "Bounds", "an index of a thread is beyond its table")
@@ -1115,13 +1125,18 @@ class Batch:
             return
         need(checksum(self.records()) == m.checksum, "Checksum", "the records do not give the batch's checksum")
         times = [self.converted(i) for i in range(m.event_count)]
-        need((max(min(times), max(times) - (1 << 63) + 1), max(times)) == (m.time_min, m.time_min + m.time_span), "The batch",
+        need((max(min(times), max(times) - (1 << 63) + 1), max(times)) == (self.time_min(), self.time_min() + m.time_span), "The batch",
              "time_min and time_span are the events'")
         for g in self.groups:
             for r, i in enumerate(g.rows):
                 split = g.description.split(self.body[i]["payload"])
                 need(split[:len(g.field_rows)] == [rows[r] for rows in g.field_rows], "Groups",
                      f"fields of {g.description.name} are whole top-level fields in the description's order")
+
+    def time_min(self):
+        """The smallest event time in raw ticks of the first source's clock (section The batch)."""
+        value = self.message.time_min + clock(self.sources[0])[2] & MASK64
+        return value - (1 << 64) if value >> 63 else value
 
     def utc_ns(self, i):
         """An event's time (section Sources)."""

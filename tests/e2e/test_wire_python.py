@@ -46,6 +46,8 @@ def number_bytes(kind, value):
         return (value & format_reader.MASK64).to_bytes(8 if wire == 1 else 4, "little")
     if kind == "sint32":
         value = (value << 1 ^ value >> 31) & 0xffffffff
+    if kind == "sint64":
+        value = (value << 1 ^ value >> 63) & format_reader.MASK64
     return uploads._varint(int(value))
 
 
@@ -368,8 +370,8 @@ def damage(env, checks, poster):
 
 def plain_directory(message):
     """The short directory of a small batch, as it is before compression."""
-    frame = format_reader.ZSTD_MAGIC + message.directory[1:]
-    return format_reader.decompress(frame, format_reader.ZSTD.ZSTD_getFrameContentSize(frame, len(frame)), b"", "")
+    size, at = format_reader.varint(message.directory, 1)
+    return format_reader.decompress(format_reader.short_frame(size, message.directory[at:]), size, b"", "")
 
 
 def name_dictionary(message, dictionary):
@@ -392,7 +394,9 @@ def with_dictionary(data, stream):
     zstd.ZSTD_createCCtx.restype = ctypes.c_void_p
     out = ctypes.create_string_buffer(len(directory) + 1000)
     size = zstd.ZSTD_compress_usingDict(zstd.ZSTD_createCCtx(), out, len(out), directory, len(directory), dictionary, len(dictionary), 3)
-    message.directory, message.stream = b"\2" + out.raw[len(format_reader.ZSTD_MAGIC):size], stream
+    head = 5 + (1, 2, 4, 8)[out.raw[4] >> 6] + 3  # one segment, one block
+    assert out.raw[4] & 0x3f == 0x20 and out.raw[head - 3] & 7 == 5, "the frame of a short directory"
+    message.directory, message.stream = b"\2" + uploads._varint(len(directory)) + out.raw[head:size], stream
     name_dictionary(message, dictionary)
     return encode(message, "Batch")
 

@@ -703,10 +703,14 @@ static void test_definitions(void **state) {
     ea_batch_view *v = NULL;
     ea_builder_options options = {.max_events = 64, .sources = SOURCES, .source_count = 2};
     rig_open(&g, &options, 1);
+    static uint8_t dictionary[4096]; /* any content will do; this one is of use */
+    const uint8_t *directory;
+    size_t directory_bytes;
+    same_batch(&g, 1, &data);
+    ea_encoder_last_directory(g.encoder, &directory, &directory_bytes);
+    assert_in_range(directory_bytes, 100, 1 << 20);
+    memcpy(dictionary, directory, directory_bytes < sizeof dictionary ? directory_bytes : sizeof dictionary);
     ea_encoder_destroy(g.encoder);
-    static uint8_t dictionary[4096]; /* any content will do */
-    for (size_t i = 0; i < sizeof dictionary; i++)
-        dictionary[i] = (uint8_t)(i * i >> 5);
     assert_int_equal(ea_encoder_create(&g.encoder,
                                        &(ea_encoder_options){.zstd_level = 1,
                                                              .stream = "stream 16 bytes",
@@ -764,6 +768,35 @@ static void test_definitions(void **state) {
     g.kept.arg = g.encoder;
     n = same_batch(&g, 1000, &data);
     check_same_batch(&g, data, n);
+    rig_close(&g);
+}
+
+static int see_count(const ea_ledger_count *c, void *arg) {
+    assert_int_equal(c->counter, ea_counter_row(EA_COUNT_source_events_lost)->number);
+    *(uint64_t *)arg += c->value;
+    return 0;
+}
+
+/* What was counted behind the last event travels in a batch without events. */
+static void test_ledger_alone(void **state) {
+    (void)state;
+    rig g;
+    ea_err err;
+    const uint8_t *data;
+    size_t n;
+    ea_counters counters = {0};
+    ea_batch_head head;
+    uint64_t seen = 0;
+    rig_open(&g, &(ea_builder_options){.sources = SOURCES, .source_count = 1}, 1);
+    ea_count(&counters, EA_COUNT_source_events_lost, 41);
+    ea_batch_stamp stamp = {.number = 7, .priority = 2, .ledger = &counters};
+    assert_int_equal(ea_encoder_encode(g.encoder, NULL, &stamp, &data, &n, &err), 0);
+    assert_int_equal(ea_batch_read_head(data, n, &head, &err), 0);
+    assert_true(head.number == 7 && head.priority == 2 && !head.event_count && !head.is_incomplete);
+    assert_int_equal(ea_batch_each_count(data, n, see_count, &seen, &err), 0);
+    assert_int_equal(seen, 41);
+    stamp.number = 0;
+    assert_int_equal(ea_encoder_encode(g.encoder, NULL, &stamp, &data, &n, &err), EA_EINVAL);
     rig_close(&g);
 }
 
@@ -902,17 +935,12 @@ static void test_labels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_source_table),
-        cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_many_groups),
-        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_beside_the_events),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_definitions),
-        cmocka_unit_test(test_numbers_of_arrival),
-        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_source_table),       cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_groups),        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_beside_the_events),  cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_definitions),        cmocka_unit_test(test_ledger_alone),
+        cmocka_unit_test(test_numbers_of_arrival), cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

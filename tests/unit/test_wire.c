@@ -741,6 +741,7 @@ static void test_envelope(void **state) {
     h->source.frequency = 1000000;
     h->source.n_clock_pairs = 2;
     h->source.clock_pairs = pairs;
+    h->batch.time_min = 100 - last.raw;
     assert_int_equal(head_of(h, &head), 0);
     assert_int_equal(strlen(head.host), 254);
     assert_int_equal(head.number, 5);
@@ -749,7 +750,7 @@ static void test_envelope(void **state) {
     assert_int_equal(head.utc_min_ns, 1010000);
     assert_int_equal(head.utc_max_ns, 1030000);
     assert_int_equal(head.description_count, 1);
-    h->batch.time_min = INT64_MAX;
+    h->batch.time_min = INT64_MAX - last.raw - 10;
     assert_int_equal(head_of(h, &head), EA_ECORRUPT);
     h->batch.time_min = 0;
     h->batch.format = 2;
