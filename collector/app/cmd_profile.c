@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "profile.h"
+#include "profile_names.h"
 #include "question.h"
 #include "symbol_options.h"
 
@@ -31,41 +32,9 @@ static int parse_time(const char *text, int64_t otherwise, int64_t *ret, ea_err 
     return 0;
 }
 
-/* ---- names ---- */
-
-typedef struct naming {
-    ec_symbol_desk desk;
-    ec_profile_named_fn put;
-    void *put_arg;
-    size_t next; /* symbols come in the order in which they were asked for */
-} naming;
-
-static int on_symbol(void *arg, const ec_symbol *symbol) {
-    enum { INLINED_MAX = 64 };
-    naming *n = arg;
-    ec_profile_function functions[INLINED_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < symbol->frame_count && count < INLINED_MAX; i++) {
-        const ec_frame *f = &symbol->frames[i];
-        if (*f->function)
-            functions[count++] =
-                (ec_profile_function){.name = f->function, .file = *f->file ? f->file : NULL, .line = f->line};
-    }
-    return n->put(n->put_arg, n->next++, functions, count);
-}
-
-static int name_places(void *arg, const ec_profile_module *module, const uint32_t *offsets, size_t count,
-                       ec_profile_named_fn put, void *put_arg, ea_err *err) {
-    naming *n = arg;
-    const ec_symbol_module of = {.pdb_name = module->has_pdb ? module->pdb_path : NULL,
-                                 .pdb = {module->pdb_guid, module->pdb_age},
-                                 .image_name = module->path,
-                                 .timestamp = module->timestamp,
-                                 .size_bytes = module->size_bytes};
-    n->put = put;
-    n->put_arg = put_arg;
-    n->next = 0;
-    return ec_symbols_resolve(n->desk.symbols, &of, offsets, count, on_symbol, n, NULL, err);
+static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
+                   void *arg, ea_err *err) {
+    return ec_symbols_resolve(source, module, rvas, count, fn, arg, NULL, err);
 }
 
 static void say(const ec_profile *p) {
@@ -120,18 +89,20 @@ static int run(const void *arg, int operand_count, char **operands) {
     }
     ea_text t;
     ea_text_init(&t);
-    naming names = {.next = 0};
-    const ec_profile_namer namer = {.name = name_places, .arg = &names};
+    ec_symbol_desk desk;
+    ec_profile_names names = {.resolve = resolve};
+    const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
     int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
     if (!rc && has_symbols) {
-        rc = ec_symbol_desk_open(&names.desk, &o->symbols, NULL, &err);
-        q.namer = &namer;
+        rc = ec_symbol_desk_open(&desk, &o->symbols, NULL, &err);
         has_symbols = !rc;
+        names.source = has_symbols ? desk.symbols : NULL;
+        q.namer = &namer;
     }
     if (!rc)
         rc = ec_profile_run(&p, &q, &err);
     if (has_symbols)
-        ec_symbol_desk_close(&names.desk);
+        ec_symbol_desk_close(&desk);
     if (!rc)
         rc = ec_profile_write(p, (enum ec_profile_format)o->format, &t, &err);
     if (!rc) {
@@ -200,7 +171,7 @@ static const ea_option OPTIONS[] = {
      .min = 1 << 16,
      .max = (uint64_t)16 << 30,
      .help = "memory for the events whose stacks may still come"},
-    EC_SYMBOL_OPTIONS(options, symbols),
+    EC_SYMBOL_OPTIONS(options, symbols, EC_SYMBOL_CACHE),
     {.name = NULL},
 };
 

@@ -8,6 +8,7 @@
 #include "ingest.h"
 #include "log.h"
 #include "platform.h"
+#include "symbol_options.h"
 #include "tls.h"
 #include "watch.h"
 #include "web.h"
@@ -24,6 +25,7 @@ typedef struct options {
     uint64_t retain_bytes, cpu_percent;
     int64_t request_timeout, idle_timeout, hole_wait, silent_after, retain_age, retain_interval;
     int web_tokens;
+    ec_symbol_options symbols;
     int verify; /* index into VERIFY_CHOICES */
 } options;
 
@@ -160,6 +162,8 @@ static void reload_now(reload *r, ec_ingest *ingest) {
 
 typedef struct web_parts {
     ec_web *web;
+    ec_symbols_options symbols;
+    ea_text symbol_folder;
     struct ec_tls *tls;
     ec_access *access;
     ec_audit *audit;
@@ -170,12 +174,36 @@ static void stop_web(web_parts *w) {
     ec_audit_close(w->audit);
     ec_access_close(w->access);
     ec_tls_destroy(w->tls);
+    ea_text_deinit(&w->symbol_folder);
+}
+
+/* What profiles are named with. A wrong path is said at once, not with each profile. */
+static int prepare_symbols(web_parts *w, const options *o, ea_err *err) {
+    ec_symbols *symbols = NULL;
+    if (o->symbols.cache)
+        ea_text_str(&w->symbol_folder, o->symbols.cache);
+    else
+        ea_text_printf(&w->symbol_folder, "%s/symbols", o->store);
+    if (w->symbol_folder.failed)
+        return ea_fail(err, EA_ENOMEM, "open symbols");
+    w->symbols = (ec_symbols_options){
+        .path = o->symbols.path ? o->symbols.path : "",
+        .folder = w->symbol_folder.data,
+        .has_lines = o->symbols.has_lines,
+        .symbolizer = {.program = o->symbols.symbolizer, .limit_ns = o->symbols.limit_ns},
+    };
+    int rc = ec_symbols_open(&symbols, &w->symbols, err);
+    ec_symbols_close(symbols);
+    return rc;
 }
 
 static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
     ec_tls_options to = {
         .cert_path = o->web_cert ? o->web_cert : o->cert, .key_path = o->web_key ? o->web_key : o->key, .log = log};
-    int rc = o->web_tokens ? ec_tls_create(&w->tls, &to, err) : 0;
+    int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
+    int rc = has_symbols ? prepare_symbols(w, o, err) : 0;
+    if (!rc && o->web_tokens)
+        rc = ec_tls_create(&w->tls, &to, err);
     if (!rc && o->web_tokens)
         rc = ec_access_open(&w->access, o->store, err);
     if (!rc && o->web_tokens)
@@ -186,7 +214,8 @@ static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_l
                          .tls = w->tls,
                          .access = w->access,
                          .audit = w->audit,
-                         .log = log};
+                         .log = log,
+                         .symbols = has_symbols ? &w->symbols : NULL};
     if (!rc)
         rc = ec_web_start(&w->web, &wo, err);
     if (!rc)
@@ -252,6 +281,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_history_worker *history = NULL;
     ec_watch *watch = NULL;
     web_parts web = {.web = NULL};
+    ea_text_init(&web.symbol_folder);
     enroll_parts enroll = {.enroll = NULL};
     reload reloading;
     ec_store_options so = {
@@ -417,6 +447,7 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, web_key),
      .help = "its private key (PEM)"},
+    EC_SYMBOL_OPTIONS(options, symbols, "STORE/symbols"),
     {.name = "enroll",
      .argument = "HOST:PORT",
      .type = EA_OPT_STRING,

@@ -140,7 +140,7 @@ static int run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option OPTIONS[] = {
-    EC_SYMBOL_OPTIONS(options, symbols),
+    EC_SYMBOL_OPTIONS(options, symbols, EC_SYMBOL_CACHE),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
     {.name = NULL},
 };

@@ -173,7 +173,7 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, pid),
      .required = 1,
      .help = "the process whose address it is; 0: the kernel"},
-    EC_SYMBOL_OPTIONS(options, symbols),
+    EC_SYMBOL_OPTIONS(options, symbols, EC_SYMBOL_CACHE),
     {.name = NULL},
 };
 

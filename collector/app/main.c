@@ -1,6 +1,7 @@
 /* etwcollector: its command table. See commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
 #include "ask.h"
+#include "clerk.h"
 #include "commands.h"
 #include "platform.h"
 
@@ -20,6 +21,8 @@ int main(int argc, char **argv) {
     ea_stdio_init();
     if (argc == 2 && strcmp(argv[1], EC_WORKER_NAME) == 0)
         return ec_worker_main();
+    if (argc == 2 && strcmp(argv[1], EC_CLERK_NAME) == 0)
+        return ec_clerk_main();
     return ea_cli_main("etwcollector", EA_VERSION, "etwcollector receives, keeps and explains what etwagents send.",
                        COMMANDS, argc, argv);
 }

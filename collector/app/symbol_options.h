@@ -13,8 +13,10 @@ typedef struct ec_symbol_options {
     int64_t limit_ns;
 } ec_symbol_options;
 
-/* Rows of the option table; member is the ec_symbol_options in options. */
-#define EC_SYMBOL_OPTIONS(options, member)                                                                             \
+#define EC_SYMBOL_CACHE "$XDG_CACHE_HOME/etwcollector/symbols"
+/* Rows of the option table; member is the ec_symbol_options in options, cache_text says which cache is taken otherwise.
+ */
+#define EC_SYMBOL_OPTIONS(options, member, cache_text)                                                                 \
     {.name = "symbols",                                                                                                \
      .argument = "PATH",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
@@ -24,7 +26,7 @@ typedef struct ec_symbol_options {
          .argument = "DIR",                                                                                            \
          .type = EA_OPT_STRING,                                                                                        \
          .offset = offsetof(options, member.cache),                                                                    \
-         .help = "where what was fetched and found out is kept; $XDG_CACHE_HOME/etwcollector/symbols otherwise"},      \
+         .help = "where what was fetched and found out is kept; " cache_text " otherwise"},                            \
         {.name = "lines",                                                                                              \
          .type = EA_OPT_FLAG,                                                                                          \
          .offset = offsetof(options, member.has_lines),                                                                \

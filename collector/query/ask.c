@@ -1,12 +1,11 @@
 /* The parent's side of a question. See ask.h. */
 #include "ask.h"
+#include "child.h"
 #include "platform.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -34,53 +33,7 @@ typedef struct reader {
     int rc; /* what the child says */
 } reader;
 
-/* ---- starting it ---- */
-
-static int start(pid_t *ret_pid, int *ret_in, int *ret_out, ea_err *err) {
-    int in[2] = {-1, -1}, out[2] = {-1, -1};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    char program[] = "etwcollector", name[] = EC_WORKER_NAME;
-    char *const argv[] = {program, name, NULL};
-    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) {
-        int os_error = errno;
-        for (int i = 0; i < 2; i++) {
-            if (in[i] >= 0)
-                close(in[i]);
-            if (out[i] >= 0)
-                close(out[i]);
-        }
-        return ea_fail_os(err, EA_EIO, os_error, "start a process for a query");
-    }
-    sigemptyset(&none);
-    sigfillset(&all);
-    int code = posix_spawn_file_actions_init(&actions);
-    if (!code)
-        code = posix_spawnattr_init(&attributes);
-    if (!code) {
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &all);
-        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        code = posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-        if (!code)
-            code = posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-        if (!code)
-            code = posix_spawn(ret_pid, "/proc/self/exe", &actions, &attributes, argv, environ);
-        posix_spawnattr_destroy(&attributes);
-        posix_spawn_file_actions_destroy(&actions);
-    }
-    close(in[0]);
-    close(out[1]);
-    if (code) {
-        close(in[1]);
-        close(out[0]);
-        return ea_fail_os(err, EA_EIO, code, "start a process for a query");
-    }
-    *ret_in = in[1];
-    *ret_out = out[0];
-    return 0;
-}
+/* ---- the question ---- */
 
 static void add_string(ea_text *t, const char *s) {
     uint8_t bytes[4];
@@ -343,7 +296,7 @@ int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, 
     reader r = {.listener = listener, .outcome = &outcome, .err = err};
     pid_t pid = 0;
     int in = -1, out = -1, status = 0;
-    int rc = start(&pid, &in, &out, err);
+    int rc = ec_child_start(EC_WORKER_NAME, &pid, &in, &out, err);
     if (rc)
         return rc;
     rc = send_question(in, q, err);

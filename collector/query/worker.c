@@ -1,14 +1,12 @@
 /* The process that answers one question. See ask.h. It has one thread. */
 #include "ask.h"
+#include "child.h"
 #include "platform.h"
 #include "sql.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -17,16 +15,6 @@ enum {
     COLUMNS_SHOWN_MAX = 2000,
     NS = 1000000000,
 };
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_SHADOW_MEMORY 1 /* a sanitizer, which takes the address space for itself */
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#undef HAS_SHADOW_MEMORY
-#define HAS_SHADOW_MEMORY 1
-#endif
 
 typedef struct worker {
     char *question;                                     /* what came in; the strings below point into it */
@@ -169,36 +157,11 @@ static int keep_going(void *arg) {
     return !w->is_late && !w->failed;
 }
 
-static void limit_one(int which, uint64_t value) {
-    struct rlimit l = {.rlim_cur = value, .rlim_max = value};
-    (void)setrlimit((__rlimit_resource_t)which, &l);
-}
-
 static void limit(worker *w) {
     int64_t left_s = (w->deadline_ns - ea_monotonic_ns()) / NS;
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if ((uint64_t)getppid() != w->parent) /* it ended before, and sends no signal any more */
-        _exit(0);
-    (void)signal(SIGINT, SIG_IGN); /* the terminal sends it to parent and child; the parent decides */
-    (void)signal(SIGPIPE, SIG_IGN);
-    limit_one(RLIMIT_CORE, 0);
-    limit_one(RLIMIT_CPU, left_s < 0 ? 2 : left_s > INT32_MAX ? RLIM_INFINITY : (uint64_t)left_s + 5);
-    if (!w->limit_bytes)
-        return;
-    sqlite3_hard_heap_limit64(w->limit_bytes > INT64_MAX ? INT64_MAX : (sqlite3_int64)w->limit_bytes);
-#if !defined(HAS_SHADOW_MEMORY)
-    char *text = NULL;
-    size_t len_bytes = 0;
-    uint64_t pages = 0;
-    ea_err ignored;
-    if (ea_path_read_all("/proc/self/statm", 4096, &text, &len_bytes, &ignored) == 0) {
-        text[strcspn(text, " ")] = 0;
-        (void)!ea_u64_parse(text, &pages);
-    }
-    free(text);
-    uint64_t base = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    limit_one(RLIMIT_AS, w->limit_bytes > UINT64_MAX - base ? RLIM_INFINITY : base + w->limit_bytes);
-#endif
+    ec_child_limit(w->parent, left_s < 0 ? 2 : left_s > INT32_MAX ? 0 : (uint64_t)left_s + 5, w->limit_bytes);
+    if (w->limit_bytes)
+        sqlite3_hard_heap_limit64(w->limit_bytes > INT64_MAX ? INT64_MAX : (sqlite3_int64)w->limit_bytes);
 }
 
 /* ---- the answer ---- */

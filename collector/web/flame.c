@@ -1,8 +1,10 @@
 /* Profiles. See flame.h. */
 #include "flame.h"
 
+#include "clerk.h"
 #include "platform.h"
 #include "profile.h"
+#include "profile_names.h"
 #include "questions.h"
 
 #include <string.h>
@@ -19,6 +21,21 @@ static int goes_on(void *arg) {
     patience *p = arg;
     p->is_late |= ea_monotonic_ns() > p->deadline_ns;
     return !p->call->canceled && !p->is_late;
+}
+
+/* Who names places: started when there are some. */
+typedef struct desk {
+    ec_call *call;
+    int64_t deadline_ns;
+    ec_clerk *clerk;
+} desk;
+
+static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
+                   void *arg, ea_err *err) {
+    desk *d = source;
+    int rc =
+        d->clerk ? 0 : ec_clerk_start(&d->clerk, d->call->options->symbols, d->deadline_ns, &d->call->canceled, err);
+    return rc ? rc : ec_clerk_resolve(d->clerk, module, rvas, count, fn, arg, err);
 }
 
 static int read_format(const ec_call *c, enum ec_profile_format *ret, ea_err *err) {
@@ -72,7 +89,8 @@ static int read_lists(const ec_call *c, const char **hosts, uint32_t *pids, ec_p
 
 int ec_flame(ec_call *c, ea_err *err) {
     const char *hosts[HOSTS_MAX], *weight = ec_call_param(c, "weight");
-    const char *other_from = ec_call_param(c, "other_from"), *other_to = ec_call_param(c, "other_to");
+    const char *names_wanted = ec_call_param(c, "names"), *other_from = ec_call_param(c, "other_from"),
+               *other_to = ec_call_param(c, "other_to");
     uint32_t pids[PIDS_MAX];
     patience patient = {.call = c, .deadline_ns = ea_monotonic_ns() + c->options->limit_ns};
     enum ec_profile_format format = EC_PROFILE_JSON;
@@ -85,6 +103,11 @@ int ec_flame(ec_call *c, ea_err *err) {
                             .limit_stacks = STACKS_MAX,
                             .keep_going = goes_on,
                             .arg = &patient};
+    desk symbols = {.call = c, .deadline_ns = patient.deadline_ns};
+    ec_profile_names names = {.resolve = resolve, .source = &symbols};
+    const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
+    if (c->options->symbols && strcmp(names_wanted ? names_wanted : "1", "0") != 0)
+        q.namer = &namer;
     int rc = read_format(c, &format, err);
     if (!rc)
         rc = ec_weight_parse(weight && *weight ? weight : "samples", &q.weight, &q.counter, err);
@@ -102,6 +125,7 @@ int ec_flame(ec_call *c, ea_err *err) {
         rc = ec_call_may_see(c, hosts[i], err);
     if (!rc)
         rc = ec_profile_run(&p, &q, err);
+    ec_clerk_end(symbols.clerk);
     if (rc == EA_ECANCELED && patient.is_late)
         rc = ea_fail(err, EA_ETIMEOUT, "the profile was not made within the time limit: ask about a shorter range");
     if (!rc)

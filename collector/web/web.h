@@ -22,8 +22,9 @@ typedef struct ec_web_options {
     ec_access *access;     /* tokens; borrowed; NULL: everybody who reaches it may ask */
     ec_audit *audit;       /* borrowed; may be NULL */
     ec_log *log;           /* borrowed; may be NULL */
-    int64_t limit_ns;      /* of one question; 0: 30 s */
-    uint64_t limit_bytes;  /* memory of one question; 0: 1 GiB */
+    const struct ec_symbols_options *symbols; /* borrowed; NULL: places in profiles stay places */
+    int64_t limit_ns;                         /* of one question; 0: 30 s */
+    uint64_t limit_bytes;                     /* memory of one question; 0: 1 GiB */
 } ec_web_options;
 
 /* options: copied, its texts too. EA_EUSAGE when listen is no loopback address, and there are not

@@ -3,12 +3,14 @@ a symbolizer, and with symbolizers that fail; a symbol server on loopback, cold,
 PDBs that are missing, another's, cut or hostile: one clear line each. Then the same for an address of a recorded machine.
 """
 # sanitizers: asan-ubsan
+import http.client
 import http.server
 import importlib.util
 import json
 import pathlib
 import random
 import shutil
+import socket
 import struct
 import subprocess
 import threading
@@ -17,6 +19,7 @@ import uuid
 import zlib
 
 import harness
+import web_world
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = """\
@@ -327,6 +330,51 @@ def check_hostile(env, checks, image, pdb, arguments):
     print(f"flipped PDBs: {outcomes} by exit code")
 
 
+def check_web(env, checks, collector, folded, trace):
+    """Profiles over HTTP have the same names; a symbol server that never answers holds up nobody, and its question's process ends with it."""
+    web = web_world.Web(collector)
+    status, _, text = web.ask("/api/v1/profile?weight=samples&format=folded")
+    checks.equal((status, sorted(text.splitlines())), (200, sorted(folded)), "a profile over HTTP, with names")
+    _, _, text = web.ask("/api/v1/profile?weight=samples&format=folded&names=0")
+    checks.that(text and all("code.dll+0x" in line for line in text.splitlines()), f"a profile over HTTP, without names: {text}")
+    top = web.get("profile", weight="samples")
+    checks.that({"code.dll!branch", "code.dll!entry"} <= {frame["label"] for frame in top["frames"]}, f"frames over HTTP: {top['frames']}")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        slow = env.new_collector("slow", extra=["--web", "127.0.0.1:0", "--symbols", f"srv*http://127.0.0.1:{silent.getsockname()[1]}/silent"]).start()
+        env.replay([trace], slow, spool=env.folder / "slow-spool")
+        port = web_world.Web(slow).port
+        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        asking.request("GET", "/api/v1/profile?weight=samples&format=folded")
+        silent.settimeout(20)
+        connection, _ = silent.accept()  # its clerk waits for us now
+        began = time.monotonic()
+        env.replay([trace], slow, spool=env.folder / "slow-spool-again", extra=["--batch-events", "7"])
+        checks.equal(web_world.Web(slow).get("hosts")["items"][0]["host"], "test-machine", "another question beside it")
+        print(f"while a symbol server is silent: an upload and a question in {time.monotonic() - began:.1f} s")
+        clerks = children(slow.process.pid)
+        checks.that(any("symbol-clerk" in name for name in clerks), f"nobody names symbols: {clerks}")
+        asking.close()
+        for _ in range(100):
+            if not children(slow.process.pid):
+                break
+            time.sleep(0.1)
+        checks.equal(children(slow.process.pid), [], "processes of a question that nobody listens to")
+        connection.close()
+        slow.stop()
+
+
+def children(pid):
+    """Command lines of a process's children."""
+    found = []
+    for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append((status.parent / "cmdline").read_text())
+        except (OSError, IndexError):
+            continue
+    return found
+
+
 def check_where(env, checks, image, pdb):
     """An address of a machine whose trace has the image's events."""
     spec = importlib.util.spec_from_file_location("single", HERE / "test_single_records.py")
@@ -358,7 +406,7 @@ def check_where(env, checks, image, pdb):
                                     writer.system_record(3, 10, 2, load(base), 1000), writer.full_record(writer.IMAGE_ID, 36, 2, rsds, 1000),
                                     writer.system_record(3, 10, 2, load(base + 0x100000), 2000), *samples]))
     env.make_certificates()
-    collector = env.new_collector().start()
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0", "--lines", "--symbols", pdb.parent, "--symbol-cache", env.folder / "web-cache"]).start()
     env.replay([trace], collector)
     place = ("--pid", pid, "--symbol-cache", env.folder / "where-cache", "--lines", "--symbols")
     found = collector.ask("where", *place, pdb.parent, hex(base + rva)).strip()
@@ -367,6 +415,7 @@ def check_where(env, checks, image, pdb):
     checks.equal([f["function"] for f in answer["frames"]][-1], "branch", "where --json")
     folded = collector.ask("profile", "--weight", "samples", "--format", "folded", *place[2:], pdb.parent).splitlines()
     checks.equal(sorted(folded), ["app.exe;code.dll!entry 1", "app.exe;code.dll!entry;code.dll!branch 10"], "profile: functions")
+    check_web(env, checks, collector, folded, trace)
     plain = collector.ask("profile", "--weight", "samples", "--format", "folded").splitlines()
     checks.that(all("code.dll+0x" in line for line in plain), f"profile without symbols: {plain}")
     # a module of which no event named a PDB: its image says it, when there is one
