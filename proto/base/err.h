@@ -45,7 +45,7 @@ enum ea_code {
 #define EA_RARE        __attribute__((noinline, cold)) /* keeps what hardly ever happens out of what is fast */
 #define EA_APART       __attribute__((noinline))       /* keeps what needs many registers out of what is fast */
 #define EA_PREFETCH(p) __builtin_prefetch(p)           /* it will be read soon */
-#if defined(_WIN32) && !defined(__clang__) /* whose kind of it is always GNU's */
+#if defined(_WIN32) && !defined(__clang__)
 #define EA_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
 #else
 #define EA_PRINTF(f, a) __attribute__((format(printf, f, a)))

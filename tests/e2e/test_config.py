@@ -40,6 +40,10 @@ def main():
               f"{page.relative_to(ROOT)} is not what 'etwagent check {option}' prints; run make pages")
     example = run(PAGES["--example"])
     check(example.returncode == 0, f"the example is refused: {example.stderr}")
+    for words in ("ships to https://collector.example:8443\nkeeps at most 1024 MiB of batches", "labels this machine site: north\n",
+                  "reads source boot: boot.etl as fast as it goes\n", 'user session "etwagent-security"', "64 to 256 buffers of 256 KiB",
+                  "provider Microsoft-Windows-DNS-Client, level verbose\n", "note: key machine.key cannot be read now\n"):
+        check(words in example.stdout, f"'{words}' is not among what the example would enable:\n{example.stdout}")
     check(json.loads(run("--json", PAGES["--example"]).stdout)["valid"] is True, "--json of the example")
 
     files = sorted(WRONG.glob("*.yaml"))

@@ -253,6 +253,7 @@ def flood(env, checks, session, windows, collector):
         checks.equal(machine.stop(), 0, "exit code")
     dropped = s["session"]["dropped_events"]
     ledger = ledger_of(collector, "flood")
+    checks.that("more events were lost" in machine.log(), "a loss is not said")
     checks.equal(len(raw(env, collector, "flood")), s["session"]["events"] - dropped, "events stored and events dropped are all")
     for stream in test_ledger.ledger(collector, "flood")["streams"]:
         checks.equal((stream["unbalanced_families"], stream["alerts"]), ([], []), "alerts of the collector")

@@ -118,6 +118,17 @@ def build_msi(env, build, version):
     return package
 
 
+def check_tables(env, checks, package):
+    """What wixl does not know: Wine ignores it, Windows acts on it."""
+    def rows(table):
+        return [line.rstrip("\r").split("\t") for line in env.run(["msiinfo", "export", package, table]).stdout.split("\n")[3:] if line.strip()]
+    configs = {row[0]: (row[1], row[3], row[4]) for row in rows("MsiServiceConfig")}
+    checks.equal(configs, {"Delayed": ("etwagent", "3", "1"), "Sid": ("etwagent", "5", "1"), "Preshutdown": ("etwagent", "7", "20000"),
+                           "Privileges": ("etwagent", "6", "SeChangeNotifyPrivilege[~]SeSystemProfilePrivilege")}, "MsiServiceConfig")
+    checks.equal([(row[1], row[3], row[6], row[7]) for row in rows("MsiServiceConfigFailureActions")],
+                 [("etwagent", "86400", "1[~]1[~]1", "5000[~]30000[~]300000")], "MsiServiceConfigFailureActions")
+
+
 def raw(env, names):
     """The records of some traces, as lines."""
     lines = []
@@ -329,6 +340,7 @@ def removal(checks, service, older, newer):
 def test(env, checks, build):
     env.make_certificates(("wine-machine", "native-machine"))
     older, newer = (build_msi(env, build, version) for version in ("0.1.0", "0.1.1"))
+    check_tables(env, checks, newer)
     collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs]).start()
     if (build / "wine" / "drive_c" / "Program Files" / "etwagent").exists():
         shutil.rmtree(build / "wine")  # a test that was broken off left its installation there
