@@ -633,6 +633,7 @@ typedef struct goal {
 typedef struct goals {
     goal *items;
     size_t count, capacity;
+    size_t next; /* where the fold at hand is looked for first */
 } goals;
 
 static int add_goal(const ec_stream_row *row, void *arg) {
@@ -654,13 +655,15 @@ static int add_goal(const ec_stream_row *row, void *arg) {
 
 static int measure_goal(const ec_fold *fold, void *arg) {
     goals *g = arg;
-    for (size_t i = 0; i < g->count; i++) {
+    for (size_t k = 0; k < g->count; k++) { /* mostly the next one: folds begin in the order of their streams */
+        size_t i = (g->next + k) % g->count;
         goal *to = &g->items[i];
         if (memcmp(to->stream, fold->stream, sizeof to->stream) != 0 || strcmp(to->host, fold->host) != 0)
             continue;
         to->behind = to->batch_count > fold->batch_count   ? to->batch_count - fold->batch_count
                      : to->event_count > fold->event_count ? 1 /* a batch in place of a tombstone */
                                                            : 0;
+        g->next = i + 1;
         break;
     }
     return 0;
