@@ -65,7 +65,7 @@ typedef struct ea_session_config {
     int64_t profile_interval_ns;
     ea_tables pmc_samples; /* ea_pmc_sample_config */
     ea_strings pmc_counters, pmc_events;
-    uint64_t buffer_bytes, min_buffers, max_buffers, file_bytes;
+    uint64_t buffer_bytes, min_buffers, max_buffers, file_bytes, keep_files;
     int64_t flush_ns;
     int per_processor, independent, circular;
     const char *file;

@@ -176,12 +176,13 @@ const ea_command ea_cmd_record = {
     .operands = "FILE.etl",
     .summary = "Record the sessions of a configuration to .etl files, until Ctrl-C",
     .details =
-        "Windows itself writes the files: one session's is FILE.etl, several sessions' are FILE-NAME.etl; what was "
+        "Windows itself writes the files: one session's is FILE.etl, several sessions' are FILE-NAME.etl. What was "
         "there is\n"
-        "overwritten. Nothing is shipped, and the configuration needs no part \"shipping\". At the end it prints what "
-        "Windows\n"
-        "wrote and lost. A session that somebody else ends is started again and goes on in FILE-2.etl, FILE-3.etl, and "
-        "so on.\n"
+        "kept as FILE.1.etl, as keep-files says. Nothing is shipped, and the configuration needs no part "
+        "\"shipping\".\n"
+        "At the end it prints what Windows wrote and lost. A session that somebody else ends is started again and goes "
+        "on in\n"
+        "FILE-2.etl, FILE-3.etl, and so on.\n"
         "JSON keys: session, file, written_buffers, buffer_bytes, lost_events, lost_buffers, ended_by_others.\n"
         "Exit codes: 0 recorded, 3 the configuration has mistakes, 2 it has no such session, 1 failed, or no Windows.",
     .options = (const ea_option[]){{.name = "config",

@@ -27,6 +27,16 @@ int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note n
     return ea_etw_load(&s->api, err);
 }
 
+static void say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
+static void say(const ea_session *s, const char *format, ...) {
+    char line[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    s->note(s->note_arg, line);
+}
+
 static void clear(ea_properties *p) {
     memset(p, 0, sizeof *p);
     p->p.Wnode.BufferSize = sizeof *p;
@@ -68,6 +78,33 @@ static void name_file(const ea_session *s, ea_properties *p) {
     to_wide(s->starts ? path : file, p->file, sizeof p->file / sizeof *p->file);
 }
 
+/* NAME.etl as NAME.N.etl. */
+static void numbered(const WCHAR *file, uint64_t number, WCHAR *out, size_t capacity) {
+    const WCHAR *end = wcsrchr(file, L'.');
+    int stem = end ? (int)(end - file) : (int)wcslen(file);
+    if (_snwprintf(out, capacity, L"%.*ls.%llu%ls", stem, file, (unsigned long long)number, file + stem) < 0)
+        out[0] = 0;
+    out[capacity - 1] = 0;
+}
+
+/* Windows begins a file anew: what an earlier start wrote gets another name first, and the oldest gives way. */
+static void keep_old_files(const ea_session *s, const WCHAR *file) {
+    WCHAR from[1024], to[1024];
+    for (uint64_t n = s->c->keep_files; n && GetFileAttributesW(file) != INVALID_FILE_ATTRIBUTES; n--) {
+        numbered(file, n, to, sizeof to / sizeof *to);
+        numbered(file, n - 1, from, sizeof from / sizeof *from);
+        if (!MoveFileExW(n == 1 ? file : from, to, MOVEFILE_REPLACE_EXISTING) && n == 1)
+            say(s, "the file of an earlier start cannot be kept (error %lu)", GetLastError());
+    }
+}
+
+/* Whether a session of this name runs, which writes its file. */
+static int is_there(const ea_session *s) {
+    ea_properties p;
+    clear(&p);
+    return s->api->ControlTraceW(0, s->name, &p.p, EVENT_TRACE_CONTROL_QUERY) != ERROR_WMI_INSTANCE_NOT_FOUND;
+}
+
 static void ask(const ea_session *s, ea_properties *p) {
     const ea_session_config *c = s->c;
     clear(p);
@@ -91,16 +128,6 @@ static int fail_etw(ea_err *err, ULONG error, const char *doing, const ea_sessio
     return ea_fail_os(err, ea_etw_code(error), (int)error, "%s session %s", doing, s->c->name);
 }
 
-static void say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
-static void say(const ea_session *s, const char *format, ...) {
-    char line[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    s->note(s->note_arg, line);
-}
-
 /* A session of this name is there: one that an earlier run left, or somebody else's. */
 static ULONG have_stale(ea_session *s) {
     clear(&s->now);
@@ -116,6 +143,7 @@ static ULONG have_stale(ea_session *s) {
     if (!error || error == ERROR_WMI_INSTANCE_NOT_FOUND) {
         say(s, "a session of this name was there; it was stopped");
         ask(s, &s->now);
+        keep_old_files(s, s->now.file);
         error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
     }
     return error;
@@ -125,6 +153,8 @@ int ea_session_start(ea_session *s, ea_err *err) {
     ask(s, &s->now);
     s->handle = 0;
     uint32_t mode = s->now.p.LogFileMode;
+    if (s->c->output != EA_OUTPUT_REALTIME && !is_there(s))
+        keep_old_files(s, s->now.file);
     ULONG error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
     if (error == ERROR_ALREADY_EXISTS)
         error = have_stale(s);

@@ -295,8 +295,10 @@ def record(env, checks, session, windows, collector):
     del collector
     with emulated.Machine(env, session, windows, "record") as machine:
         machine.plays(traces.paths(TRACE, env.build))
-        machine.config.write_text(f"sessions: {json.dumps([{'name': 'one', 'kind': 'system', 'flags': ['PROC_THREAD'], **SMALL}, {'name': 'two', 'providers': [{'provider': FILES}], **SMALL}])}\n")
+        machine.config.write_text(f"sessions: {json.dumps([{'name': 'one', 'kind': 'system', 'flags': ['PROC_THREAD'], 'keep-files': 2, **SMALL}, {'name': 'two', 'providers': [{'provider': FILES}], **SMALL}])}\n")
         file = machine.folder / "out.etl"
+        for name, text in (("out-one.etl", "earlier"), ("out-one.1.etl", "older"), ("out-one.2.etl", "oldest")):
+            (machine.folder / name).write_text(text)
         command = [machine.agent, "record", "--config", wine.windows_path(machine.config), "--duration", "6s", "--json", wine.windows_path(file)]
         running = subprocess.Popen(session.command(command), env={**session.environment, **machine.environment}, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -310,6 +312,14 @@ def record(env, checks, session, windows, collector):
         told = {s["session"]: (s["lost_events"], s["lost_buffers"], s["ended_by_others"], s["file"][-12:]) for s in json.loads(said)}
         checks.equal(told, {"one": (100, 2, 0, "\\out-one.etl"), "two": (0, 0, 1, "\\out-two.etl")}, "what is said at the end")
         checks.equal(machine.sessions(), {}, "sessions that are left behind")
+        kept = {p.name: p.read_bytes() for p in machine.folder.glob("out-one.*.etl")}
+        checks.equal(kept, {"out-one.1.etl": b"earlier", "out-one.2.etl": b"older"}, "files of earlier starts")
+
+        def begins(path):
+            lines = map(json.loads, env.run([env.agent, "dump", "--format", "raw", path]).stdout.splitlines())
+            return [(r["opcode"], r["clock"], r["payload"]) for r in lines if r["provider"] in (PROCESS, THREAD) and r["opcode"] in (1, 2, 3)]
+        told, truth = begins(machine.folder / "out-one.etl"), begins(*traces.paths(TRACE, env.build))
+        checks.that(len(told) > 600 and told == truth[:len(told)], f"{len(told)} records read back from the file, of {len(truth)} of the trace")
 
 
 def test(env, checks, session, windows, arguments):
