@@ -1,7 +1,8 @@
 """A bad network between agent and collector: bytes come late, slowly, cut, reset, truncated, corrupted, not at all, or after
 their sender gave up. Through each of them a real trace is replayed: nothing is lost, nothing is doubled.
 
-The short form has every kind of fault once or twice and some random schedules; --soak has 200 random ones and a larger trace.
+The short form has every kind of fault once or twice and some random schedules; --soak has 200 random ones, and in every eighth case a
+larger trace.
 
 # sanitizers: asan-ubsan
 """
@@ -18,7 +19,7 @@ from packets import Weather
 from proxy import Fault, Plan
 
 TRACE, LONG_TRACE = "shutdown-win10", "clr-kernel-win8-x64"
-AT_A_TIME = 8
+AT_A_TIME, LONG_EVERY = 12, 8
 
 
 def first(count, plan):
@@ -121,11 +122,15 @@ def cut_now_and_then(env, checks, truth, collector, name, paths):
 
 
 def test(env, checks, arguments):
-    paths = traces.paths(LONG_TRACE if arguments.soak else TRACE, env.build)
+    paths = traces.paths(TRACE, env.build)
     seeds = range(200 if arguments.soak else 10)
     names = [*CASES, *(f"random-{seed}" for seed in seeds), "interrupted", *WEATHERS]
     env.make_certificates(agents=names)
     truth = faulted.Truth(env, paths)
+    usual, long = (truth, paths), None
+    if arguments.soak:
+        long_paths = traces.paths(LONG_TRACE, env.build)
+        long = faulted.Truth(env, long_paths), long_paths
     if packets.may():
         env.run([env.collector, "ca", "issue", "--dir", env.certs, "--server", "--name", "line", "--san", "IP:10.77.0.1"])
         with packets.Line(Weather(), seed=5) as line:
@@ -140,8 +145,10 @@ def test(env, checks, arguments):
         tasks[f"random-{seed}"] = (replay, lambda number, bad=bad: bad(number) if number < 8 else Plan(), {})
     tasks["interrupted"] = (cut_now_and_then,)
     with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
-        running = [pool.submit(function, env, checks, truth, collector, name, paths, *rest)
-                   for name, (function, *rest) in tasks.items()]
+        running = []
+        for number, (name, (function, *rest)) in enumerate(tasks.items()):
+            its_truth, its_paths = long if long and number % LONG_EVERY == 0 else usual
+            running.append(pool.submit(function, env, checks, its_truth, collector, name, its_paths, *rest))
         for one in concurrent.futures.as_completed(running):
             try:
                 print(one.result(), flush=True)
