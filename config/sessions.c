@@ -591,6 +591,14 @@ static int check_session(const void *table, const char **ret_key, ea_err *err) {
         return ea_fail(err, EA_EINVAL, "output %s needs a file", OUTPUTS[s->output]);
     if (s->output == EA_OUTPUT_REALTIME && s->file)
         return ea_fail(err, EA_EINVAL, "nothing is written to it: output is realtime");
+    *ret_key = "boot-file";
+    size_t boot_bytes = s->boot_file ? strlen(s->boot_file) : 0;
+    if (s->boot_file && s->kind != EA_SESSION_USER)
+        return ea_fail(err, EA_EINVAL, "Windows starts no session with kernel events at boot; expected kind: user");
+    if (s->boot_file && (boot_bytes < 5 || boot_bytes > 1000 || strcmp(s->boot_file + boot_bytes - 4, ".etl") != 0))
+        return ea_fail(err, EA_EINVAL, "'%.64s': expected the path of an .etl file", s->boot_file);
+    if (s->boot_file && s->file && strcmp(s->boot_file, s->file) == 0)
+        return ea_fail(err, EA_EINVAL, "it is the session's own file, too");
     *ret_key = "circular";
     if (s->circular && !s->file_bytes)
         return ea_fail(err, EA_EINVAL, "file-size says when the file begins anew; it is missing");
@@ -722,6 +730,12 @@ static const ea_option SESSION_ROWS[] = {
      .max = 64,
      .help = "files of earlier starts that are kept, as FILE.1.etl (the newest), FILE.2.etl; 0: none"},
     {.name = "circular", .type = EA_OPT_FLAG, .offset = AT(circular), .help = "a full file begins anew"},
+    {.name = "boot-file",
+     .type = EA_OPT_STRING,
+     .offset = AT(boot_file),
+     .help =
+         "Windows starts the session at boot, without filters, and writes to this .etl file until the service runs; "
+         "then the file is shipped as source NAME-boot, out of FILE-booted.etl, which the next boot replaces"},
     {.name = "per-processor",
      .type = EA_OPT_FLAG,
      .offset = AT(per_processor),
@@ -849,6 +863,8 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
                    s->min_buffers, s->max_buffers, s->buffer_bytes / 1024,
                    (double)s->min_buffers * (double)s->buffer_bytes / 1048576.0,
                    (double)s->max_buffers * (double)s->buffer_bytes / 1048576.0, (double)s->flush_ns / 1e9);
+    if (s->boot_file)
+        ea_text_printf(t, "    from boot on, in %s until the service runs\n", s->boot_file);
     for (size_t i = 0; i < s->flags.count; i++) {
         const ea_kernel_flag *f = ea_kernel_flag_find(s->flags.items[i], strlen(s->flags.items[i]));
         const ea_kernel_group *g = f ? NULL : ea_kernel_group_find(s->flags.items[i], strlen(s->flags.items[i]));

@@ -31,6 +31,8 @@ ACTIONS = [
     ("CompleteService", "install", 0, INSTALLS, 5830),
     # StopServices (1900) does not wait for the process, whose program could then not be replaced without a restart
     ("StopAndWait", "stop", GO_PAST, 'REMOVE="ALL"', 1890),
+    # an upgrade's new service writes them again
+    ("RemoveBootSessions", "uninstall --boot", GO_PAST, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 2000),
     # not while another version takes this one's place: the token may still be needed
     ("ForgetToken", "purge --token", GO_PAST, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 2005),
     # before the files go (RemoveFiles 3500), after the service has stopped (StopServices 1900)

@@ -96,6 +96,77 @@ Test-Promise 'users cannot read the key' {
     $key = Join-Path $state 'agent.key'
     -not (Test-Path $key) -or -not ((Get-Acl $key).Access | Where-Object { "$($_.IdentityReference)" -match 'Users|Everyone' })
 }
+# A recording of some seconds with a session of its own: what it said (2>&1), and the events by name.
+function Get-Recording([string]$Sessions, [scriptblock]$Meanwhile = {}) {
+    $file = Join-Path $env:TEMP 'etwagent-runbook.etl'
+    $yaml = Join-Path $env:TEMP 'etwagent-runbook.yaml'
+    Set-Content -Path $yaml -Value "sessions: [$Sessions]"
+    try {
+        $job = Start-Process $exe -ArgumentList 'record', '--config', $yaml, '--duration', '6s', $file -PassThru -NoNewWindow `
+            -RedirectStandardError "$file.said" -RedirectStandardOutput "$file.out"
+        Start-Sleep -Seconds 2
+        & $Meanwhile | Out-Null
+        $job.WaitForExit()
+        $events = @(& $exe dump --format jsonl $file | ForEach-Object { $_ | ConvertFrom-Json })
+        return @{ Said = "$(Get-Content -Raw -ErrorAction SilentlyContinue "$file.said")"; Events = $events }
+    } finally {
+        Remove-Item -Force -ErrorAction SilentlyContinue $file, $yaml, "$file.said", "$file.out"
+    }
+}
+function Start-Something { cmd.exe /c 'dir >nul' }
+
+Test-Promise 'trace -c: a command and its child alone, exit code passed on, nothing left' {
+    $file = Join-Path $env:TEMP 'etwagent-runbook-trace.etl'
+    try {
+        & $exe trace -c 'cmd.exe /c "cmd.exe /c exit 7"' -o $file 2>$null
+        $code = $LASTEXITCODE
+        $starts = @(& $exe dump --format jsonl --class Process/Start $file | ForEach-Object { $_ | ConvertFrom-Json })
+        $others = @($starts | Where-Object { $_.fields.ImageFileName -notmatch 'cmd|conhost' })
+        $left = @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-trace' })
+        if ($code -eq 7 -and $starts.Count -ge 1 -and -not $others -and -not $left) { $true } else { "code $code, $($starts.Count) starts, $($others.Count) others" }
+    } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
+}
+Test-Promise 'a filter by event ids' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, event-ids: [1]}]}' { Start-Something }
+    $ids = @($r.Events | Where-Object { $_.provider_name -eq 'Microsoft-Windows-Kernel-Process' } | ForEach-Object { $_.id } | Sort-Object -Unique)
+    if ("$ids" -eq '1' -and $r.Said -notmatch 'refuses') { $true } else { "ids $ids $($r.Said)" }
+}
+Test-Promise 'a filter by payload' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, event-ids: [1], payload: [{event: 1, field: ImageName, compare: contains, value: nobody-has-this}]}]}' { Start-Something }
+    $n = @($r.Events | Where-Object { $_.provider_name -eq 'Microsoft-Windows-Kernel-Process' }).Count
+    if ($n -eq 0 -and $r.Said -notmatch 'refuses|left out') { $true } else { "$n events $($r.Said)" }
+}
+Test-Promise 'filters by executable, stacks, SID and start key are taken' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-DNS-Client, executables: [powershell.exe], stacks: true, properties: [sid, terminal-session, process-start-key, event-key]}]}' { Resolve-DnsName localhost -ErrorAction SilentlyContinue }
+    if ($r.Said -notmatch 'refuses|left out|without filters') { $true } else { $r.Said }
+}
+Test-Promise 'the kernel as providers of their own, or by flags on an older Windows' {
+    $r = Get-Recording '{name: runbook, kind: system, providers: [{provider: SystemProcessProvider, any: GENERAL+LOADER}]}' { Start-Something }
+    $older = $r.Said -match 'kernel flags stand for it'
+    $starts = @($r.Events | Where-Object { $_.name -eq 'Process/Start' }).Count
+    if ($starts -ge 1 -and $older -eq ([Environment]::OSVersion.Version.Build -lt 20348)) { $true } else { "$starts starts $($r.Said)" }
+}
+Test-Promise 'performance counters, or a word why not' {
+    $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD, CSWITCH], pmc-counters: [TotalCycles], pmc-events: [Thread/CSwitch]}'
+    $with = @($r.Events | Where-Object { $_.name -eq 'Thread/CSwitch' }).Count
+    if ($with -gt 0 -or $r.Said) { $true } else { 'neither counters nor a word' }
+}
+Test-Promise 'a session of boot time is in the registry while it is asked for' {
+    $file = Join-Path $state 'etwagent.yaml'
+    $kept = Get-Content -Raw $file
+    $key = 'HKLM:\SYSTEM\CurrentControlSet\Control\WMI\Autologger\etwagent-runbook'
+    try {
+        $more = "  - {name: runbook, boot-file: '$state\boot\runbook.etl', providers: [{provider: Microsoft-Windows-Kernel-Process, any: 0x10}]}"
+        $text = if ($kept -match '(?m)^sessions:') { $kept -replace '(?m)^sessions:.*$', "sessions:`n$more" } else { "$kept`nsessions:`n$more`n" }
+        Set-Content -Path $file -Value $text
+        sc.exe control etwagent paramchange | Out-Null
+        $there = Wait-For { (Test-Path $key) -and (Get-ItemProperty $key).Start -eq 1 } 30
+    } finally {
+        Set-Content -Path $file -Value $kept -NoNewline
+        sc.exe control etwagent paramchange | Out-Null
+    }
+    if ($there -ne $true) { $there } else { Wait-For { -not (Test-Path $key) } 30 }
+}
 Test-Promise 'the collector acknowledges events' {
     $before = (Get-Status).shipping.requests
     Wait-For { (Get-Status).shipping.requests -gt $before }

@@ -2,6 +2,7 @@
 #include "agent.h"
 
 #include "agent_config.h"
+#include "autologger.h"
 #include "enroller.h"
 #include "feed.h"
 #include "input.h"
@@ -117,6 +118,33 @@ static void say_problem(void *arg, const char *line) {
 /* How many sources and sessions this program can run. */
 static size_t runnable(const ea_agent_config *c) {
     return c->sources.count + (ea_live_is_possible() ? c->sessions.count : 0);
+}
+
+/* What Windows logged at boot for a session with a boot-file is a source like any other: its name is NAME-boot. */
+static void add_boot_sources(generation *g) {
+    const ea_session_config *sessions = g->c.sessions.items;
+    ea_file_source_config *all;
+    size_t n = g->c.sources.count;
+    all = g->c.sessions.count ? ea_arena_zalloc(&g->arena, n + g->c.sessions.count, sizeof *all) : NULL;
+    if (!all)
+        return;
+    if (n)
+        memcpy(all, g->c.sources.items, n * sizeof *all);
+    for (size_t i = 0; i < g->c.sessions.count; i++) {
+        char path[EA_AGENT_PATH_BYTES], name[EA_SESSION_NAME_MAX + 8];
+        ea_err why = {0};
+        int rc = ea_autologger_take(&sessions[i], path, sizeof path, &why);
+        if (rc < 0)
+            ea_say(EA_SAID_TROUBLE, "session %s: %s", sessions[i].name, why.message);
+        if (rc <= 0)
+            continue;
+        snprintf(name, sizeof name, "%s-boot", sessions[i].name);
+        all[n].name = ea_arena_strdup(&g->arena, name);
+        all[n].files = (ea_strings){.items = {ea_arena_strdup(&g->arena, path)}, .count = 1};
+        all[n].priority = sessions[i].priority;
+        n += all[n].name && all[n].files.items[0];
+    }
+    g->c.sources = (ea_tables){all, n};
 }
 
 static int read_config(const char *path, generation **ret, ea_err *err) {
@@ -509,6 +537,7 @@ static void reload(agent *a) {
         a->reloads_refused++;
         return;
     }
+    add_boot_sources(g);
     const ea_agent_config *before = &a->generation->c;
     int line = changes(&ea_shipping_table, &before->shipping, &g->c.shipping) != 0;
     int all = line || changes(&ea_batching_table, &before->batching, &g->c.batching) ||
@@ -776,6 +805,8 @@ static void tell_waiting(agent *a) {
 static int first_config(agent *a, ea_err *err) {
     for (;;) {
         int rc = read_config(a->path, &a->generation, err);
+        if (!rc)
+            add_boot_sources(a->generation);
         if (!rc && !runnable(&a->generation->c) && !a->o->patient) {
             release(a->generation);
             a->generation = NULL;

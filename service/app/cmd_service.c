@@ -3,6 +3,7 @@
  * one; what the SCM asks comes on another. */
 #include "agent.h"
 #include "agent_config.h"
+#include "autologger.h"
 #include "commands.h"
 #include "eventlog.h"
 #include "guard.h"
@@ -23,6 +24,10 @@ typedef struct options {
     const char *config;
     int start;
 } options;
+
+typedef struct uninstall_options {
+    int boot;
+} uninstall_options;
 
 typedef struct purge_options {
     int yes, token;
@@ -94,17 +99,6 @@ static void say_note(void *arg, const char *line) {
     ea_say(EA_SAID_NOTE, "%s", line);
 }
 
-static void on_config(void *arg, const struct ea_agent_config *config) {
-    service *s = arg;
-    const ea_service_config *c = &config->service;
-    ea_guard_limit(&(ea_guard_limits){.memory_bytes = c->memory_limit_bytes,
-                                      .cpu_percent = (unsigned)c->cpu_limit_percent,
-                                      .priority = c->priority},
-                   say_note, NULL);
-    if (s->watchdog)
-        ea_watchdog_set(s->watchdog, c->watchdog_ns);
-}
-
 static void on_said(void *arg, enum ea_said kind, const char *line) {
     static const enum ea_eventlog_kind KINDS[] = {
         [EA_SAID_STARTED] = EA_EVENTLOG_STARTED,   [EA_SAID_STOPPED] = EA_EVENTLOG_STOPPED,
@@ -120,6 +114,19 @@ static void on_said(void *arg, enum ea_said kind, const char *line) {
 static void without(int rc, const ea_err *err) {
     if (rc)
         ea_say(EA_SAID_TROUBLE, "%s (%s)", err->message, ea_code_text(rc));
+}
+
+static void on_config(void *arg, const struct ea_agent_config *config) {
+    service *s = arg;
+    const ea_service_config *c = &config->service;
+    ea_guard_limit(&(ea_guard_limits){.memory_bytes = c->memory_limit_bytes,
+                                      .cpu_percent = (unsigned)c->cpu_limit_percent,
+                                      .priority = c->priority},
+                   say_note, NULL);
+    if (s->watchdog)
+        ea_watchdog_set(s->watchdog, c->watchdog_ns);
+    ea_err err;
+    without(ea_autologgers_write(&config->sessions, say_note, NULL, &err), &err);
 }
 
 static int serve(void *arg, ea_err *err) {
@@ -230,12 +237,17 @@ static int forget_token(ea_err *err) {
 }
 
 static int run_uninstall(const void *arg, int operand_count, char **operands) {
+    const uninstall_options *o = arg;
     char folder[EA_AGENT_PATH_BYTES];
     ea_err err = {0}, later;
-    (void)arg;
     (void)operand_count;
     (void)operands;
-    int rc = ea_service_uninstall(&TO_PERSON, &err);
+    int rc = ea_autologgers_write(NULL, NULL, NULL, &err);
+    if (o->boot)
+        return report(rc, &err);
+    if (rc)
+        print_line(NULL, err.message);
+    rc = ea_service_uninstall(&TO_PERSON, &err);
     if (!rc)
         rc = forget_token(&err);
     if (!rc && !ea_state_dir(folder, sizeof folder, &later))
@@ -395,9 +407,15 @@ const ea_command ea_cmd_uninstall = {
     .name = "uninstall",
     .operands = "",
     .summary = "Stop the Windows service and take it out",
-    .details = "Configuration, keys, spool and log stay; the command says where.",
-    .options = NO_OPTIONS,
-    .options_size = sizeof(options),
+    .details =
+        "Configuration, keys, spool and log stay; the command says where. The sessions that Windows starts at boot "
+        "(boot-file) go.",
+    .options = (const ea_option[]){{.name = "boot",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(uninstall_options, boot),
+                                    .help = "only take out what Windows starts at boot, for the MSI's removal"},
+                                   {.name = NULL}},
+    .options_size = sizeof(uninstall_options),
     .run = run_uninstall,
 };
 

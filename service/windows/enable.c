@@ -185,7 +185,7 @@ static void enable_kernel(const ea_session *s) {
 
 /* ---- providers ---- */
 
-static ULONG enable_property(const ea_provider_config *p) {
+ULONG ea_provider_properties(const ea_provider_config *p) {
     static const struct {
         const char *name;
         ULONG bit;
@@ -239,7 +239,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
     if (err.code) /* one filter could not be had */
         say(s, "provider %.128s: %s", p->provider, err.message);
     ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
-                                          .EnableProperty = enable_property(p),
+                                          .EnableProperty = ea_provider_properties(p),
                                           .EnableFilterDesc = f->count ? f->items : NULL,
                                           .FilterDescCount = f->count};
     GUID id;

@@ -1,4 +1,5 @@
-/* What launch.h, live.h and tdh_schemas.h are on other systems than Windows: nothing. */
+/* What autologger.h, launch.h, live.h and tdh_schemas.h are on other systems than Windows: nothing. */
+#include "autologger.h"
 #include "launch.h"
 #include "live.h"
 #include "tdh_schemas.h"
@@ -68,4 +69,14 @@ int ea_launch_exit_code(const ea_launch *l, uint32_t *ret) {
 
 void ea_launch_close(ea_launch *l) {
     (void)l;
+}
+
+int ea_autologgers_write(const ea_tables *sessions, ea_autologger_note note, void *note_arg, ea_err *err) {
+    (void)sessions, (void)note, (void)note_arg;
+    return ea_fail(err, EA_EUNSUPPORTED, "boot sessions: only Windows has ETW sessions");
+}
+
+int ea_autologger_take(const ea_session_config *session, char *ret_path, size_t ret_bytes, ea_err *err) {
+    (void)session, (void)ret_path, (void)ret_bytes, (void)err;
+    return 0;
 }

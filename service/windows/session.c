@@ -149,6 +149,16 @@ static ULONG have_stale(ea_session *s) {
     return error;
 }
 
+void ea_session_stop_boot(ea_session *s) {
+    WCHAR file[1024];
+    to_wide(s->c->boot_file, file, sizeof file / sizeof *file);
+    clear(&s->now);
+    if (!s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY) && _wcsicmp(s->now.file, file) == 0) {
+        clear(&s->now);
+        s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
+    }
+}
+
 int ea_session_start(ea_session *s, ea_err *err) {
     ask(s, &s->now);
     s->handle = 0;

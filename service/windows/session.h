@@ -42,6 +42,12 @@ EA_MUST_CHECK int ea_session_grow(ea_session *s, ea_err *err);
 /* Stops it; now holds its last numbers. A session that is gone is no error. */
 void ea_session_stop(ea_session *s);
 
+/* Ends the session of this name that Windows started at boot, known by the file that it writes; nothing when there is
+ * none. */
+void ea_session_stop_boot(ea_session *s);
+
+/* enable.c: EVENT_ENABLE_PROPERTY_* of a provider's part of the configuration. */
+ULONG ea_provider_properties(const ea_provider_config *p);
 /* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
 void ea_session_enable(ea_session *s);
 /* Asks providers with capture-every for their state again; ns: since when it is counted. */

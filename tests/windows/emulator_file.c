@@ -181,8 +181,18 @@ void emul_file_begin(emul_session *s, size_t index) {
 
 void emul_file_wait(size_t index, uint32_t incarnation) {
     file *f = files[index];
-    if (!f || f->incarnation != incarnation)
+    if (!f || f->incarnation != incarnation) { /* another program writes it */
+        int32_t readers = 1;
+        for (int waited = 0; readers && waited < PATIENCE_MS; waited += 5) {
+            emul_table *t = emul_lock();
+            emul_session *s = &t->sessions[index];
+            readers = s->incarnation == incarnation && s->file[0] ? s->readers : 0;
+            emul_unlock();
+            if (readers)
+                Sleep(5);
+        }
         return;
+    }
     files[index] = NULL;
     if (WaitForSingleObject(f->thread, PATIENCE_MS) != WAIT_OBJECT_0)
         abort();

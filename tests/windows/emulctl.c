@@ -1,8 +1,10 @@
 /* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
  * usage: emulctl start NAME [system] | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS |
- * list | linger FILE CODE (runs until the file is there, and ends with the code)
- * Before it: tests. After it: emulator.c, by its exports. Thread: the main one. */
+ * list | boot (starts the autologgers of the registry, and is there until they end) | linger FILE CODE (runs until the
+ * file is there, and ends with the code) Before it: tests. After it: emulator.c, by its exports. Thread: the main one.
+ */
 #include "emulator.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,8 @@
 static struct {
     ULONG(WINAPI *StartTraceW)(PTRACEHANDLE, LPCWSTR, PEVENT_TRACE_PROPERTIES);
     ULONG(WINAPI *ControlTraceW)(TRACEHANDLE, LPCWSTR, PEVENT_TRACE_PROPERTIES, ULONG);
+    ULONG(WINAPI *EnableTraceEx2)
+    (TRACEHANDLE, LPCGUID, ULONG, UCHAR, ULONGLONG, ULONGLONG, ULONG, PENABLE_TRACE_PARAMETERS);
     void(WINAPI *EmulCalm)(void);
     ULONG(WINAPI *EmulLose)(LPCWSTR, ULONG, ULONG, ULONG);
     ULONG(WINAPI *EmulLook)(ULONG, emul_session *);
@@ -40,15 +44,105 @@ static void list(void) {
                    "\"played\": %llu, \"logged\": %llu, \"lost\": %u, \"file_events\": %llu, \"over\": %d, \"ids\": "
                    "%u, \"pids\": "
                    "%u, \"property\": %u, "
-                   "\"any\": %llu, \"level\": %u, \"system_providers\": %u, \"pool_tag\": %u}\n",
+                   "\"any\": %llu, \"level\": %u, \"system_providers\": %u, \"pool_tag\": %u, \"all\": %llu}\n",
                    (const WCHAR *)s->name, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers, s->max_buffers,
                    s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4], s->masks[5],
                    s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events, s->flushes,
                    s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->lost_events,
                    (unsigned long long)s->file_events, s->over, s->providers[0].ids.count, s->providers[0].pid_count,
                    s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level,
-                   s->system_providers, s->pool_tags);
+                   s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
     free(s);
+}
+
+/* ---- what Windows does at boot ---- */
+
+static DWORD number_of(HKEY key, const WCHAR *name) {
+    DWORD value = 0, bytes = sizeof value;
+    RegGetValueW(key, NULL, name, RRF_RT_REG_DWORD, NULL, &value, &bytes);
+    return value;
+}
+
+static ULONGLONG mask_of(HKEY key, const WCHAR *name) {
+    ULONGLONG value = 0;
+    DWORD bytes = sizeof value;
+    RegGetValueW(key, NULL, name, RRF_RT_REG_QWORD, NULL, &value, &bytes);
+    return value;
+}
+
+static ULONG boot_providers(TRACEHANDLE session, HKEY key) {
+    WCHAR name[64];
+    ULONG error = 0;
+    for (DWORD i = 0, chars = 64; !error && !RegEnumKeyExW(key, i, name, &chars, NULL, NULL, NULL, NULL);
+         i++, chars = 64) {
+        HKEY provider;
+        char text[64];
+        ea_guid guid;
+        GUID id;
+        WideCharToMultiByte(CP_UTF8, 0, name, -1, text, sizeof text, NULL, NULL);
+        if (ea_guid_parse(text, &guid) || RegOpenKeyExW(key, name, 0, KEY_READ, &provider))
+            return ERROR_INVALID_DATA;
+        memcpy(&id, guid.bytes, sizeof id);
+        ENABLE_TRACE_PARAMETERS e = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
+                                     .EnableProperty = number_of(provider, L"EnableProperty")};
+        if (number_of(provider, L"Enabled") == 1)
+            error = f.EnableTraceEx2(session, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER,
+                                     (UCHAR)number_of(provider, L"EnableLevel"), mask_of(provider, L"MatchAnyKeyword"),
+                                     mask_of(provider, L"MatchAllKeyword"), 0, &e);
+        RegCloseKey(provider);
+    }
+    return error;
+}
+
+/* Starts one autologger as its values say; its Status is the result. */
+static ULONG boot_one(HKEY root, const WCHAR *name) {
+    static properties p;
+    TRACEHANDLE handle = 0;
+    HKEY key;
+    WCHAR guid[64];
+    DWORD bytes = sizeof p.file, guid_bytes = sizeof guid;
+    ULONG error = (ULONG)RegOpenKeyExW(root, name, 0, KEY_READ | KEY_WRITE, &key);
+    if (error || number_of(key, L"Start") != 1)
+        return error;
+    clear(&p);
+    error = (ULONG)RegGetValueW(key, NULL, L"Guid", RRF_RT_REG_SZ, NULL, guid, &guid_bytes); /* required */
+    if (!error)
+        error = (ULONG)RegGetValueW(key, NULL, L"FileName", RRF_RT_REG_SZ, NULL, p.file, &bytes);
+    p.p.Wnode.ClientContext = number_of(key, L"ClockType");
+    p.p.BufferSize = number_of(key, L"BufferSize");
+    p.p.MinimumBuffers = number_of(key, L"MinimumBuffers");
+    p.p.MaximumBuffers = number_of(key, L"MaximumBuffers");
+    p.p.MaximumFileSize = number_of(key, L"MaxFileSize");
+    p.p.FlushTimer = number_of(key, L"FlushTimer");
+    p.p.LogFileMode = number_of(key, L"LogFileMode");
+    if (!error)
+        error = f.StartTraceW(&handle, name, &p.p);
+    if (!error)
+        error = boot_providers(handle, key);
+    RegSetValueExW(key, L"Status", 0, REG_DWORD, (const BYTE *)&error, sizeof error);
+    RegCloseKey(key);
+    return error;
+}
+
+/* Starts all autologgers; this program is the kernel that writes their files, until they are stopped. */
+static ULONG boot(void) {
+    static const WCHAR ROOT[] = L"SYSTEM\\CurrentControlSet\\Control\\WMI\\Autologger";
+    HKEY root;
+    WCHAR name[256];
+    static properties p;
+    ULONG error = (ULONG)RegOpenKeyExW(HKEY_LOCAL_MACHINE, ROOT, 0, KEY_READ, &root);
+    for (DWORD i = 0, chars = 256; !error && !RegEnumKeyExW(root, i, name, &chars, NULL, NULL, NULL, NULL);
+         i++, chars = 256)
+        if (wcsncmp(name, L"etwagent-", 9) == 0)
+            error = boot_one(root, name);
+    for (DWORD i = 0, chars = 256; !error && !RegEnumKeyExW(root, i, name, &chars, NULL, NULL, NULL, NULL);
+         i++, chars = 256)
+        for (clear(&p); wcsncmp(name, L"etwagent-", 9) == 0 &&
+                        !f.ControlTraceW(0, name, &p.p, EVENT_TRACE_CONTROL_QUERY) && p.file[0];
+             clear(&p))
+            Sleep(20);
+    Sleep(1000); /* the file's last bytes */
+    return error;
 }
 
 static ULONG start(const WCHAR *name, int is_system) {
@@ -85,6 +179,7 @@ int wmain(int argc, WCHAR **argv) {
     } while (0)
     GET(StartTraceW);
     GET(ControlTraceW);
+    GET(EnableTraceEx2);
     GET(EmulCalm);
     GET(EmulLose);
     GET(EmulLook);
@@ -95,7 +190,9 @@ int wmain(int argc, WCHAR **argv) {
             Sleep(20);
         return (int)wcstoul(argv[3], NULL, 0);
     }
-    if (wcscmp(argv[1], L"list") == 0) {
+    if (wcscmp(argv[1], L"boot") == 0) {
+        error = boot();
+    } else if (wcscmp(argv[1], L"list") == 0) {
         list();
         error = 0;
     } else if (argc >= 3 && wcscmp(argv[1], L"start") == 0) {
