@@ -2,6 +2,8 @@
  */
 #include "ca.h"
 #include "clock.h"
+#include "grants.h"
+#include "platform.h"
 #include "scratch.h"
 
 #include <openssl/err.h>
@@ -10,6 +12,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include <cmocka.h>
@@ -225,10 +228,43 @@ static void not_longer_than_the_ca(void **state) {
     X509_free(agent);
 }
 
+/* Whose file of tokens others may read, or whose file is damaged, gives nobody a certificate and blames nobody's token.
+ */
+static void enrolment_tokens_are_kept(void **state) {
+    (void)state;
+    ea_err err;
+    char token[EC_SECRET_BYTES], wrong[EC_SECRET_BYTES];
+    ec_grant grant = {.expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = 3600, .uses_left = 2, .names = "a-*,b"};
+    ec_grant *grants = NULL;
+    ec_ca_enrolled got;
+    size_t count = 0;
+    init();
+    must(ec_grants_add(scratch, &grant, token, &err), &err);
+    must(ec_grants_read(scratch, &grants, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_int_equal(grants[0].uses_left, 2);
+    assert_string_equal(grants[0].names, "a-*,b");
+    assert_ptr_equal(ec_grants_find(grants, count, token), grants);
+    for (size_t i = 0; i < sizeof token - 1; i++) {
+        memcpy(wrong, token, sizeof wrong);
+        wrong[i] = wrong[i] == '0' ? '1' : '0';
+        assert_null(ec_grants_find(grants, count, wrong));
+    }
+    free(grants);
+    assert_int_equal(ec_ca_enroll(scratch, token, "", 0, &got, &err), EA_EINVAL);
+    assert_string_equal(got.token, grant.secret.id);
+    assert_int_equal(chmod(scratch_path("enroll-tokens"), 0644), 0);
+    assert_int_equal(ec_ca_enroll(scratch, token, "", 0, &got, &err), EA_EIO);
+    must(ea_path_write_all(scratch_path("enroll-tokens"), "what\n", 5, 1, &err), &err);
+    assert_int_equal(ec_ca_enroll(scratch, token, "", 0, &got, &err), EA_ECORRUPT);
+    assert_int_equal(ec_grants_add(scratch, &grant, token, &err), EA_ECORRUPT);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_clear)
-    const struct CMUnitTest tests[] = {T(agents_and_collectors), T(an_agent_cannot_issue), T(keys_are_private_and_stay),
-                                       T(revoked_means_revoked), T(names_are_checked),     T(what_was_issued_is_listed),
-                                       T(not_longer_than_the_ca)};
+    const struct CMUnitTest tests[] = {T(agents_and_collectors),     T(an_agent_cannot_issue),
+                                       T(keys_are_private_and_stay), T(revoked_means_revoked),
+                                       T(names_are_checked),         T(what_was_issued_is_listed),
+                                       T(not_longer_than_the_ca),    T(enrolment_tokens_are_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
