@@ -44,6 +44,71 @@ static int set(const ea_session *s, TRACEHANDLE handle, TRACE_INFO_CLASS which, 
     return error ? -1 : 0;
 }
 
+/* Why counters cannot be had, for a person; NULL: Windows' own word has to do. */
+static const char *why_no_counters(ULONG error) {
+    switch (error) {
+    case ERROR_NO_SYSTEM_RESOURCES:
+    case ERROR_BUSY:
+        return "another profiler or the hypervisor holds the machine's counters";
+    case ERROR_NOT_SUPPORTED:
+    case ERROR_INVALID_FUNCTION:
+    case ERROR_NOT_FOUND:
+        return "this machine shows no performance counters, as under many hypervisors";
+    case ERROR_ACCESS_DENIED:
+    case ERROR_PRIVILEGE_NOT_HELD:
+        return "this account may not profile the system";
+    default:
+        return NULL;
+    }
+}
+
+static void say_no_counters(const ea_session *s, const char *what, ULONG error) {
+    const char *why = why_no_counters(error);
+    if (why)
+        say(s, "%s: %s (error %lu); it is left out", what, why, error);
+    else
+        say_refused(s, what, error);
+}
+
+static int set_counters(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t bytes, const char *what) {
+    ULONG error = s->api->TraceSetInformation ? s->api->TraceSetInformation(s->handle, which, data, (ULONG)bytes)
+                                              : ERROR_NOT_SUPPORTED;
+    if (error)
+        say_no_counters(s, what, error);
+    return error ? -1 : 0;
+}
+
+/* How many counters the machine has at a time: Windows refuses more and does not multiplex. An older one does not say.
+ */
+static ULONG most_counters(const ea_session *s) {
+    ULONG most = 0, bytes = 0;
+    if (!s->api->TraceQueryInformation ||
+        s->api->TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_MAX_PMC_COUNTER_QUERY, &most, sizeof most, &bytes))
+        return SOURCES_MAX;
+    return most;
+}
+
+/* Sets an interval for the whole machine, reads back what Windows made of it, and says when that is another. unit: how
+ * many of the structure's one of the text is. */
+static int set_interval(const ea_session *s, ULONG source, ULONG interval, const char *what, double unit,
+                        const char *unit_text) {
+    TRACE_PROFILE_INTERVAL value = {source, interval}, applied = {.Source = source};
+    ULONG bytes = 0;
+    ULONG error = s->api->TraceSetInformation
+                      ? s->api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value)
+                      : ERROR_NOT_SUPPORTED;
+    if (error) {
+        say_no_counters(s, what, error);
+        return -1;
+    }
+    if (s->api->TraceQueryInformation &&
+        !s->api->TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &applied, sizeof applied, &bytes) &&
+        applied.Interval && applied.Interval != interval)
+        say(s, "%s: a sample each %.4f%s is asked for, Windows takes one each %.4f%s", what, interval / unit, unit_text,
+            applied.Interval / unit, unit_text);
+    return 0;
+}
+
 /* Samples and counters need a privilege that administrators have and that is off. */
 static void take_privilege(const ea_session *s) {
     HANDLE token;
@@ -113,7 +178,7 @@ static uint8_t *list_sources(const ea_session *s, ULONG *ret_bytes) {
         return list;
     }
     free(list);
-    say_refused(s, "performance counters: the list of those that there are", error);
+    say_no_counters(s, "pmc-samples and pmc-counters", error);
     return NULL;
 }
 
@@ -137,12 +202,11 @@ static void set_pmc(const ea_session *s) {
         interval = interval > found->MaxInterval ? found->MaxInterval : interval;
         if (interval != samples[i].interval)
             say(s, "%.64s is sampled each %" PRIu64 ", which is the machine's bound", samples[i].source, interval);
-        TRACE_PROFILE_INTERVAL value = {found->Source, (ULONG)interval};
-        if (!set(s, 0, TraceSampledProfileIntervalInfo, &value, sizeof value, samples[i].source))
+        if (!set_interval(s, found->Source, (ULONG)interval, samples[i].source, 1, ""))
             sources[n++] = found->Source;
     }
     if (n)
-        (void)set(s, s->handle, TraceProfileSourceConfigInfo, sources, n * sizeof *sources, "pmc-samples");
+        (void)set_counters(s, TraceProfileSourceConfigInfo, sources, n * sizeof *sources, "pmc-samples");
     n = 0;
     for (size_t i = 0; i < c->pmc_counters.count && n < SOURCES_MAX; i++)
         if (find_source(list, bytes, c->pmc_counters.items[i], &found))
@@ -150,7 +214,12 @@ static void set_pmc(const ea_session *s) {
         else
             say(s, "this machine has no performance counter %.64s; it is left out", c->pmc_counters.items[i]);
     free(list);
-    if (!n || set(s, s->handle, TracePmcCounterListInfo, sources, n * sizeof *sources, "pmc-counters"))
+    ULONG most = most_counters(s);
+    if (n > most) {
+        say(s, "pmc-counters: %lu are asked for, and this machine counts %lu at a time; the first are taken", n, most);
+        n = most;
+    }
+    if (!n || set_counters(s, TracePmcCounterListInfo, sources, n * sizeof *sources, "pmc-counters"))
         return;
     CLASSIC_EVENT_ID ids[EVENTS_MAX];
     size_t events = class_ids(&c->pmc_events, ids);
@@ -164,8 +233,7 @@ static void enable_kernel(const ea_session *s) {
     if (c->profile_interval_ns || c->pmc_samples.count || c->pmc_counters.count)
         take_privilege(s);
     if (c->profile_interval_ns) {
-        TRACE_PROFILE_INTERVAL value = {0, (ULONG)(c->profile_interval_ns / 100)};
-        (void)set(s, 0, TraceSampledProfileIntervalInfo, &value, sizeof value, "profile-interval");
+        (void)set_interval(s, 0, (ULONG)(c->profile_interval_ns / 100), "profile-interval", 10000, " ms");
     }
     set_pmc(s);
     if (c->stacks.count) {

@@ -86,6 +86,8 @@ static void read_line(char *line) {
         script.tdh_delay_ms = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "counters") == 0) {
         script.counters_at_once = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "interval-step") == 0) {
+        script.interval_step = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "profile-privilege") == 0) {
         script.may_profile = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "alias") == 0) {
@@ -512,11 +514,16 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
             error = ERROR_INVALID_PARAMETER;
         else if (interval->Source)
             error = check_sources(&interval->Source, 1);
+        if (!error && interval->Source < 64)
+            t->intervals[interval->Source] =
+                interval->Interval - (script.interval_step ? interval->Interval % script.interval_step : 0);
         break;
     }
     case TraceProfileSourceConfigInfo:
     case TracePmcCounterListInfo:
         error = check_kernel_list(s, bytes, sizeof(ULONG));
+        if (!error)
+            error = emul_fault("counters");
         if (!error)
             error = check_sources(data, bytes / (ULONG)sizeof(ULONG));
         if (!error)
@@ -540,9 +547,23 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes,
                                        PULONG ret) {
     ULONG error = emul_fault("TraceQueryInformation"), need = 0;
+    const emul_script *w = emul_what();
+    if (!error && (int)which == EA_TRACE_MAX_PMC_COUNTER_QUERY) {
+        if (!data || bytes != sizeof(ULONG))
+            return ERROR_BAD_LENGTH;
+        memcpy(data, &w->counters_at_once, sizeof w->counters_at_once);
+        return 0;
+    }
+    if (!error && which == TraceSampledProfileIntervalInfo) {
+        TRACE_PROFILE_INTERVAL *interval = data;
+        if (!interval || bytes != sizeof *interval || handle || interval->Source >= 64)
+            return ERROR_INVALID_PARAMETER;
+        interval->Interval = emul_lock()->intervals[interval->Source];
+        emul_unlock();
+        return 0;
+    }
     if (error || which != TraceProfileSourceListInfo || handle)
         return error ? error : ERROR_NOT_SUPPORTED;
-    const emul_script *w = emul_what();
     for (uint32_t i = 0; i < w->counter_count; i++)
         need += (ULONG)(24 + (wcslen(w->counters[i].name) + 1) * 2 + 7) & ~7u;
     if (ret)

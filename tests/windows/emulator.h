@@ -18,6 +18,7 @@
  *     schemas=PATH        an .etl file whose event and map information TDH knows, beside that of the traces
  *     field=KIND GUID N NAME  a level (1), task (3) or opcode (4) of a provider; keyword= is kind 0
  *     tdh-delay=MS        each answer of TDH takes so long
+ *     interval-step=N     profile intervals are rounded down to a multiple of N
  *     profile-privilege=0 the caller may not profile the system
  *     process=PID IMAGE PACKAGE APP CONTAINER   what filters know of a process; - for what it is not in
  *     group=GROUP GUID    that provider is in that group
@@ -92,6 +93,7 @@ typedef struct emul_session {
 
 typedef struct emul_table {
     uint32_t next_incarnation;
+    uint32_t intervals[64]; /* of the machine's profile sources, as they were applied */
     emul_session sessions[EMUL_SESSIONS];
     emul_lists lists[EMUL_LISTS];
 } emul_table;
@@ -120,8 +122,8 @@ typedef struct emul_process {
 } emul_process;
 typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
-    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, late_cpu, late_ms,
-        items_asked;
+    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, interval_step, late_cpu,
+        late_ms, items_asked;
     uint64_t from;
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];

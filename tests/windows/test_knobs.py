@@ -237,8 +237,29 @@ def adopted(env, checks, session, windows, arguments):
     collector.stop()
 
 
+def counters(env, checks, session, windows, arguments):
+    """Performance counters that cannot be had: each reason in words, and the session runs."""
+    named = ("counter=19 1000 2147483647 TotalIssues", "counter=10 4096 1000000 CacheMisses", "counter=11 4096 1000000 BranchMispredictions")
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "CSWITCH"], "pmc-events": ["Thread/CSwitch"],
+             "pmc-counters": ["TotalIssues", "CacheMisses", "BranchMispredictions"], **SMALL}
+    cases = {"few": ([*named, "counters=2"], {}, (2, 1), "pmc-counters: 3 are asked for, and this machine counts 2 at a time; the first are taken"),
+             "taken": ([*named, "fail=counters 1450 9"], {}, (0, 0), "another profiler or the hypervisor holds the machine's counters (error 1450)"),
+             "none": ([], {}, (0, 0), "this machine shows no performance counters, as under many hypervisors"),
+             "rights": ([*named, "profile-privilege=0"], {}, (0, 0), "this account may not profile the system (error 1314)"),
+             "interval": ([*named, "interval-step=1500"], {"profile-interval": "1ms", "pmc-samples": [{"source": "CacheMisses", "interval": 5000}]}, (3, 1),
+                          "profile-interval: a sample each 1.0000 ms is asked for, Windows takes one each 0.9000 ms")}
+    for name, (script, more, counts, word) in cases.items():
+        with emulated.Machine(env, session, windows, f"counters-{name}") as machine:
+            machine.plays([], *script)
+            there = {}
+            _, words = record(env, session, machine, [{**asked, **more}], "out", there)
+            kernel = there["etwagent-kernel"]
+            checks.that(word in words, f"{name}: {words}")
+            checks.equal((kernel["pmc_sources"], kernel["pmc_events"], kernel["masks"][1]), (*counts, 4), f"{name}: counters, events that carry them, flags")
+
+
 def test(env, checks, session, windows, arguments):
-    for part in (filters, not_there, refused, system, kinds, adopted):
+    for part in (filters, not_there, refused, system, kinds, adopted, counters):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
