@@ -37,7 +37,8 @@ typedef struct session {
     const char *name, *mode; /* NULL: it is none */
     uint64_t logger, buffer_bytes, min_buffers, max_buffers, buffers, free_buffers, flush_seconds, starts,
         ended_by_others;
-    uint64_t grown, events, written_buffers, lost_events, lost_buffers, dropped_events, ring_used_bytes;
+    uint64_t grown, rundowns, rundown_events, events, written_buffers, lost_events, lost_buffers, dropped_events,
+        ring_used_bytes;
     int runs;
 } session;
 
@@ -95,6 +96,8 @@ static const ea_option SESSION_ROWS[] = {TEXT(session, "name", name),
                                          NUMBER(session, "starts", starts),
                                          NUMBER(session, "ended_by_others", ended_by_others),
                                          NUMBER(session, "grown", grown),
+                                         NUMBER(session, "rundowns", rundowns),
+                                         NUMBER(session, "rundown_events", rundown_events),
                                          NUMBER(session, "events", events),
                                          NUMBER(session, "written_buffers", written_buffers),
                                          NUMBER(session, "lost_events", lost_events),
