@@ -87,7 +87,7 @@ static const struct {
     {"Thread/ReadyThread", READY, THREAD_KINDS, NULL, {"TThreadId"}},
     {"Thread/Start", THREAD_LIFE, THREAD_KINDS, NULL, {"TThreadId"}},
     {"RTLostEvent", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
-    {"PerfInfo/PmcCtrConfig", CONFIG, BIT(COUNTERS), NULL, {"CounterCount", "CounterName"}},
+    {"PerfInfo/PmcCtrConfig", CONFIG, BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {"CounterCount", "CounterName"}},
     {"PerfInfo/PmcCounterProf", SAMPLE, SAMPLE_KINDS, NULL, {"ThreadId", "ProfileSource", "InstructionPointer"}},
     {"PerfInfo/SetInterval", INTERVAL, SAMPLE_KINDS, NULL, {"Source", "NewInterval", "SourceName"}},
     {"PerfInfo/CollectionStart", INTERVAL, SAMPLE_KINDS, NULL, {"Source", "NewInterval", "SourceName"}},
@@ -176,6 +176,8 @@ struct ec_activity {
     size_t request_count, request_capacity, unused_count, unused_capacity;
     cpu_counters *cpus;
     const char *names[COUNTERS_MAX]; /* of the counters on switches */
+    uint64_t configured;             /* how many of them Windows says that there are; 0 unknown */
+    int is_misnamed;                 /* switches carry another number: nobody knows which name is whose */
     ea_u64_map intervals;            /* source -> interval */
     ea_u64_map source_names;         /* source -> text */
     ea_text scratch;
@@ -351,6 +353,10 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
         rc = add_problem(a, e->cpu, UINT32_MAX, "another number of counters");
     else if (c->count && c->tid != old_tid)
         rc = add_problem(a, e->cpu, UINT32_MAX, "a switch is missing");
+    if (!rc && a->configured && a->configured != n) {
+        a->is_misnamed = 1;
+        rc = add_problem(a, e->cpu, UINT32_MAX, "not the counters that were configured");
+    }
     uint32_t pid = pid_of(a, old_tid, utc_ns);
     for (size_t k = 0; !rc && k < n; k++) {
         uint64_t now = ea_load64(item.data + 8 * k);
@@ -435,6 +441,7 @@ static int on_ready(ec_activity *a, const ec_tape_event *e) {
 static void on_config(ec_activity *a, const ec_tape_event *e) {
     ea_slice names = ec_tape_bytes(a->tape, e, 1);
     size_t at = 0;
+    a->configured = ec_tape_u64_or_0(a->tape, e, 0);
     for (size_t i = 0; i < COUNTERS_MAX && names.data && at + 1 < names.len_bytes; i++) {
         size_t end = at;
         while (end + 1 < names.len_bytes && ea_load16(names.data + end))
@@ -697,6 +704,8 @@ static void end_stream(ec_activity *a) {
     ea_u64_map_clear(&a->source_names);
     a->request_count = a->unused_count = 0;
     memset(a->names, 0, sizeof a->names);
+    a->configured = 0;
+    a->is_misnamed = 0;
     forget_cpus(a);
 }
 
@@ -744,7 +753,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
     if (!rc && a->expander && (rc = ea_expand_end(a->expander, on_compact_switch, a)))
         rc = ea_fail(err, rc, "sum events up");
     for (size_t i = first_row; !rc && a->kind == EC_ACTIVITY_COUNTERS && i < a->count; i++)
-        a->rows[i].k.text[0] = a->rows[i].k.key[2] < COUNTERS_MAX ? a->names[a->rows[i].k.key[2]] : NULL;
+        a->rows[i].k.text[0] =
+            a->rows[i].k.key[2] < COUNTERS_MAX && !a->is_misnamed ? a->names[a->rows[i].k.key[2]] : NULL;
     end_stream(a);
     return rc;
 }

@@ -244,6 +244,9 @@ def stacks(bench):
         series = bench.measure("stacks", "flame", "--runs", str(min(bench.runs, 3)), pathlib.Path(folder) / "store")
         rows.append(row("stacks", "flame graph of 10 M stored samples", [r["flame_s"] for r in series], "s", goal=("value", "<=", 2)))
         rows.append(row("stacks", "its memory", [r["peak_mib"] for r in series], "MiB", goal=("value", "<=", 1024)))
+        series = bench.measure("stacks", "waits", "--runs", str(min(bench.runs, 3)), pathlib.Path(folder) / "switches")
+        rows.append(row("stacks", "threads and waits of 10 M stored context switches", [r["waits_s"] for r in series], "s"))
+        rows.append(row("stacks", "their memory", [r["peak_mib"] for r in series], "MiB", goal=("value", "<=", 1024)))
     return rows
 
 

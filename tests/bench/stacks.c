@@ -1,9 +1,13 @@
 /* What stacks cost: the join of a trace's records that are in memory already, and a profile over a store.
  *
  * usage: stacks join [--runs N] TRACE     ns for each record of joining and interning, and the memory of the stacks
+ *        stacks waits [--samples N] DIR   makes a store of N context switches in the folder DIR, unless it is there
+ * already, and times the tables of threads and of waits: seconds of processor time, and the most memory
  *        stacks flame [--samples N] DIR   makes a store of N samples, each with a stack, in the folder DIR, unless it
  * is there already, and times a profile as JSON: seconds of processor time, and the most memory that the program had
  * Each prints JSON objects, one a line. Thread: one. */
+#include "activity.h"
+#include "archive.h"
 #include "arena.h"
 #include "builder.h"
 #include "cli.h"
@@ -170,14 +174,38 @@ static int add(maker *m, const ea_guid *provider, uint8_t opcode, int64_t time, 
     return rc < 0 ? rc : ++m->in_batch == BATCH_EVENTS ? flush(m, err) : 0;
 }
 
+static int open_maker(maker *m, const char *dir, ea_err *err) {
+    static const ea_wire_source SOURCE = {
+        .name = "",
+        .host = "",
+        .clock = {.type = EA_CLOCK_QPC, .frequency = 10000000, .base_utc_ns = EPOCH_NS},
+        .pointer_size = 8,
+        .cpu_count = 8};
+    int rc = ec_store_open(&m->store, dir, &(ec_store_options){.writable = 1, .trusts_checksums = 1}, err);
+    if (!rc)
+        rc = ea_registry_create(&m->registry, 0, err);
+    if (!rc)
+        rc = ea_builder_create(
+            &m->builder, &(ea_builder_options){.max_events = BATCH_EVENTS, .sources = &SOURCE, .source_count = 1}, err);
+    return rc ? rc : ea_encoder_create(&m->encoder, &(ea_encoder_options){.stream = "stacks bench"}, err);
+}
+
+/* Stores what is left and closes everything; rc: what went before. */
+static int close_maker(maker *m, int rc, ea_err *err) {
+    if (!rc)
+        rc = flush(m, err);
+    if (!rc)
+        rc = ec_store_commit(m->store, err);
+    ea_encoder_destroy(m->encoder);
+    ea_builder_destroy(m->builder);
+    ea_registry_destroy(m->registry);
+    ec_store_close(m->store);
+    return rc;
+}
+
 static int make_store(const char *dir, uint64_t samples, ea_err *err) {
     static uint64_t frames[STACKS][DEPTH_MAX];
     static uint8_t depth[STACKS];
-    ea_wire_source source = {.name = "",
-                             .host = "",
-                             .clock = {.type = EA_CLOCK_QPC, .frequency = 10000000, .base_utc_ns = EPOCH_NS},
-                             .pointer_size = 8,
-                             .cpu_count = 8};
     maker m = {0};
     uint8_t payload[16 + 8 * DEPTH_MAX];
     int64_t clock = 0;
@@ -186,14 +214,7 @@ static int make_store(const char *dir, uint64_t samples, ea_err *err) {
         for (size_t k = 0; k < depth[i]; k++)
             frames[i][k] = (k < 6 ? 0xFFFFF80000000000u : 0x7FF700000000u) + 64 * (uint64_t)dice(8192);
     }
-    int rc = ec_store_open(&m.store, dir, &(ec_store_options){.writable = 1, .trusts_checksums = 1}, err);
-    if (!rc)
-        rc = ea_registry_create(&m.registry, 0, err);
-    if (!rc)
-        rc = ea_builder_create(
-            &m.builder, &(ea_builder_options){.max_events = BATCH_EVENTS, .sources = &source, .source_count = 1}, err);
-    if (!rc)
-        rc = ea_encoder_create(&m.encoder, &(ea_encoder_options){.stream = "stacks bench"}, err);
+    int rc = open_maker(&m, dir, err);
     for (uint64_t i = 0; !rc && i < samples; i++) {
         uint32_t which = dice(1 + dice(1 + dice(STACKS))), tid = 1000 + 4 * dice(THREADS);
         uint16_t cpu = (uint16_t)dice(8);
@@ -209,15 +230,7 @@ static int make_store(const char *dir, uint64_t samples, ea_err *err) {
         if (!rc)
             rc = add(&m, &STACK_WALK, 32, clock += 1 + dice(20), cpu, payload, 16 + 8 * (size_t)depth[which], err);
     }
-    if (!rc)
-        rc = flush(&m, err);
-    if (!rc)
-        rc = ec_store_commit(m.store, err);
-    ea_encoder_destroy(m.encoder);
-    ea_builder_destroy(m.builder);
-    ea_registry_destroy(m.registry);
-    ec_store_close(m.store);
-    return rc;
+    return close_maker(&m, rc, err);
 }
 
 static int run_flame(const void *arg, int operand_count, char **operands) {
@@ -252,6 +265,62 @@ static int run_flame(const void *arg, int operand_count, char **operands) {
     }
     ec_profile_destroy(p);
     ea_text_deinit(&t);
+    if (rc)
+        ea_err_print(stderr, "stacks", &err);
+    return ea_exit_code(rc);
+}
+
+/* ---- waits ---- */
+
+/* Eight processors, each of which goes from one of its threads to another; each switch ends a wait or a stretch of
+ * being ready. */
+static int make_switches(const char *dir, uint64_t switches, ea_err *err) {
+    static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+    enum { CPUS = 8, SWITCH_BYTES = 24, STATE_AT = 14, REASON_AT = 12, WAITING = 5, READY = 1, REASONS = 39 };
+    maker m = {0};
+    uint32_t running[CPUS] = {0};
+    int64_t clock = 0;
+    int rc = open_maker(&m, dir, err);
+    for (uint64_t i = 0; !rc && i < switches; i++) {
+        uint8_t payload[SWITCH_BYTES] = {0};
+        uint16_t cpu = (uint16_t)dice(CPUS);
+        uint32_t next = 1000 + 4 * (cpu + CPUS * dice(THREADS / CPUS));
+        ea_store32(payload, next);
+        ea_store32(payload + 4, running[cpu]);
+        payload[REASON_AT] = (uint8_t)dice(REASONS);
+        payload[STATE_AT] = dice(4) ? WAITING : READY;
+        running[cpu] = next;
+        rc = add(&m, &THREAD, 36, clock += 1 + dice(100), cpu, payload, sizeof payload, err);
+    }
+    return close_maker(&m, rc, err);
+}
+
+static int run_waits(const void *arg, int operand_count, char **operands) {
+    static const enum ec_activity_kind KINDS[] = {EC_ACTIVITY_THREADS, EC_ACTIVITY_WAITS};
+    const options *o = arg;
+    ea_err err = {0};
+    struct rusage usage;
+    (void)operand_count;
+    int rc = ea_path_exists(operands[0]) ? 0 : make_switches(operands[0], o->samples, &err);
+    for (uint64_t i = 0; !rc && i < o->runs; i++) {
+        int64_t begin = cpu_ns();
+        size_t rows = 0;
+        for (size_t k = 0; !rc && k < sizeof KINDS / sizeof *KINDS; k++) {
+            ec_archive *archive = NULL;
+            ec_activity *a = NULL;
+            rc = ec_archive_open(&archive, operands[0], NULL, NULL, &err);
+            if (!rc)
+                rc = ec_activity_run(&a, archive, KINDS[k], NULL, INT64_MIN, INT64_MAX, &err);
+            rows += a ? ec_activity_count(a) : 0;
+            ec_activity_destroy(a);
+            ec_archive_close(archive);
+        }
+        int64_t end = cpu_ns();
+        getrusage(RUSAGE_SELF, &usage);
+        if (!rc)
+            printf("{\"waits_s\":%.3f,\"switches\":%" PRIu64 ",\"rows\":%zu,\"peak_mib\":%.1f}\n",
+                   (double)(end - begin) / 1e9, o->samples, rows, (double)usage.ru_maxrss / 1024);
+    }
     if (rc)
         ea_err_print(stderr, "stacks", &err);
     return ea_exit_code(rc);
@@ -293,7 +362,16 @@ static const ea_command FLAME = {.name = "flame",
                                  .run = run_flame,
                                  .min_operands = 1,
                                  .max_operands = 1};
-static const ea_command *const COMMANDS[] = {&JOIN, &FLAME, NULL};
+static const ea_command WAITS = {.name = "waits",
+                                 .operands = "DIR",
+                                 .summary = "Measure the tables of threads and waits over a store that is made in a "
+                                            "folder, unless it is there",
+                                 .options = OPTIONS,
+                                 .options_size = sizeof(options),
+                                 .run = run_waits,
+                                 .min_operands = 1,
+                                 .max_operands = 1};
+static const ea_command *const COMMANDS[] = {&JOIN, &FLAME, &WAITS, NULL};
 
 int main(int argc, char **argv) {
     return ea_cli_main("stacks", "0.1.0", "What stacks cost.", COMMANDS, argc, argv);

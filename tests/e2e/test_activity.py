@@ -260,6 +260,16 @@ def check_problems(env, checks, collector, ask):
                  "the processor whose counters are wrong")
     got = sorted((row["tid"], row["number"], row["value"]) for row in ask("SELECT * FROM thread_counters WHERE host = 'broken'"))
     checks.equal(got, [(4, 1, 200), (8, 0, 50), (8, 1, 100)], "what counters without problems counted")
+    # Windows took one of three counters: what is counted has no name, and that is said
+    config = struct.pack("<I", 3) + "TotalCycles\0InstructionRetired\0CacheMisses\0".encode("utf-16le")
+    path = env.folder / "refused.etl"
+    path.write_bytes(test_single_records.trace([test_single_records.system_record(15, 48, 2, config, 5), switched(10, 4, 8, (100, 1000)),
+                                                switched(20, 8, 4, (150, 1100))]))
+    env.replay([path], collector, agent="refused", spool=env.folder / "refused-spool")
+    got = [(row["tid"], row["number"], row["counter"], row["value"]) for row in ask("SELECT * FROM thread_counters WHERE host = 'refused'")]
+    checks.equal(got, [(8, 0, None, 50), (8, 1, None, 100)], "counters of which one was refused have no names")
+    got = [(row["problem"], row["count"]) for row in ask("SELECT * FROM counter_problems WHERE host = 'refused'")]
+    checks.equal(got, [("not the counters that were configured", 2)], "a refused counter is a problem")
     got = [(row["module"], row["source"], row["source_name"], row["samples"], row["events"])
            for row in ask("SELECT * FROM module_counters WHERE host = 'broken'")]
     checks.equal(got, [(None, 10, "CacheMisses", 2, 131072)], "counter samples times their interval")
@@ -318,7 +328,7 @@ def check_lossy_stacks(checks, ask, rows, lost):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "lossy", "broken", "compact"))
+    env.make_certificates(("made", "lossy", "broken", "compact", "refused"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")

@@ -327,9 +327,8 @@ def check_sums(checks, asked, rows):
     checks.equal(asked.json(*made, "--pid", pid)["total"], count, f"samples of process {pid}")
 
 
-def check_native_images(env, checks, collector, asked):
-    """Methods that were compiled ahead of time (NGEN, ReadyToRun) are named in their image, in a 64-bit process and in a 32-bit one on a
-    64-bit kernel; what the image has besides keeps its offset."""
+def native_images(env, shift):
+    """A trace of two processes with native images, all of it so far up in memory, and what its samples' stacks are called."""
     single, records, want = test_single_records, [], collections.Counter()
 
     def image(pid, base, size, name):
@@ -345,6 +344,7 @@ def check_native_images(env, checks, collector, asked):
         return struct.pack("<H", 2 + len(body)) + body
 
     for pid, wide, program, low in ((1234, True, "shop64.exe", 0x7FF810000000), (1300, False, "shop32.exe", 0x6A000000)):
+        low += shift
         native, plain, gate, made = low, low + 0x1000000, low + 0x2000000, low + 0x3000000
         records += [
             single.system_record(3, 1, 4, struct.pack("<QIIIiQI", 0xFFFFA00000001080 + pid * 4096, pid, 4, 1, 0, 0x1000, 0) + struct.pack("<QQ", 1, 0) +
@@ -366,11 +366,24 @@ def check_native_images(env, checks, collector, asked):
             records += [single.system_record(15, 46, 2, struct.pack("<QIHH", inner, pid + 1, 1, 0), clock),
                         single.system_record(24, 32, 2, struct.pack("<QIIQQ", clock, pid, pid + 1, inner, outer), clock)]
             want[program, name_of_return[outer], name[inner]] += 1
-    path = env.folder / "native.etl"
+    path = env.folder / f"native-{shift}.etl"
     path.write_bytes(single.trace(records))
-    env.replay([path], collector, agent="native", spool=env.folder / "native-spool")
-    got = profile_formats.folded(asked.text("--host", "native", "--weight", "samples", "--format", "folded"))
-    checks.equal(got, want, "methods of native images")
+    return path, want
+
+
+def check_native_images(env, checks, collector, asked):
+    """Methods that were compiled ahead of time (NGEN, ReadyToRun) are named in their image, in a 64-bit process and in a 32-bit one on a
+    64-bit kernel; what the image has besides keeps its offset. Of two machines the same files are the same modules, wherever they lie."""
+    for host, shift in (("native", 0), ("native-2", 0x8000000)):
+        path, want = native_images(env, shift)
+        env.replay([path], collector, agent=host, spool=env.folder / f"{host}-spool")
+        got = profile_formats.folded(asked.text("--host", host, "--weight", "samples", "--format", "folded"))
+        checks.equal(got, want, f"methods of native images of {host}")
+    both = ["--host", "native", "--host", "native-2", "--weight", "samples"]
+    lines = asked.text(*both, "--format", "folded").splitlines()
+    checks.equal((len(lines), profile_formats.folded("\n".join(lines))), (len(want), want + want), "stacks of two machines, merged")
+    names = collections.Counter(m["name"] for m in asked.json(*both)["modules"])
+    checks.equal({name for name, count in names.items() if count > 1}, set(), "modules of two machines, each once")
 
 
 def check_without_names(env, checks, asked):
@@ -394,7 +407,7 @@ def rfc3339(utc_ns):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("real", "made", "native"))
+    env.make_certificates(("real", "made", "native", "native-2"))
     collector = env.new_collector().start()
     env.replay(traces.paths("clr-kernel-win8-x64", env.build), collector, agent="real", spool=env.folder / "real-spool")
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
