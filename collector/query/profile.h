@@ -94,9 +94,10 @@ typedef struct ec_profile_request {
     enum ec_weight weight;
     const char *counter;           /* EC_WEIGHT_PMC: its name, in any case, or the number of its source */
     const ec_profile_namer *namer; /* NULL: places stay places */
-    size_t limit_window_bytes, limit_stacks_bytes; /* of the join; 0: its defaults */
-    size_t limit_stacks;                           /* of the answer: EA_ELIMIT beyond; 0: 4,194,304 */
-    int (*keep_going)(void *arg);                  /* asked now and then; 0 ends with EA_ECANCELED; may be NULL */
+    size_t limit_window_bytes;     /* of the join; 0: 16 MiB */
+    size_t limit_stacks_bytes;     /* of the stacks; 0: 512 MiB */
+    size_t limit_stacks;           /* of the answer: EA_ELIMIT beyond; 0: 4,194,304 */
+    int (*keep_going)(void *arg);  /* asked now and then; 0 ends with EA_ECANCELED; may be NULL */
     void *arg;
 } ec_profile_request;
 
