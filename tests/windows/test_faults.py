@@ -147,7 +147,7 @@ def was_there(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "was-there") as machine:
         machine.plays(paths, "rate=2000", "from=60000", f"state={CLR_RUNDOWN} 187", f"state={CLR_RUNDOWN} 144")
         machine.configure(collector, [{"name": "bare", **plain}, {"name": "own", **plain, "flags": ["PROC_THREAD", "LOADER", "FILENAME"]},
-                                      {"name": "dotnet", "rundown": ["dotnet"], "providers": [{"provider": RUNTIME}], **SMALL}])
+                                      {"name": "dotnet", "rundown": ["dotnet"], "providers": [{"provider": RUNTIME}], **SMALL, "max-buffers": 512}])
         machine.control("start", "etwagent-own-rundown", "system")  # left by an agent that was killed
         machine.start()
         machine.wait(lambda: all(machine.sources().get(n, {}).get("session", {}).get("rundowns") == 1 for n in ("bare", "own")), "both rundowns")
@@ -157,7 +157,8 @@ def was_there(env, checks, session, windows, collector):
         checks.that("a session of this name was there; it was stopped" in machine.log(), "word of the one that was left")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
-    checks.that("events were lost" not in machine.log(), machine.log())
+    dropped = {name: x["session"]["dropped_events"] for name, x in machine.sources().items()}
+    checks.that("events were lost" not in machine.log(), f"events without room: {dropped}; {machine.log()}")
     by_kind = {}
     for r in raw(env, collector, "was-there"):
         kind = (r["provider"], r["opcode"] if r["id"] == 0 else r["id"])
