@@ -150,20 +150,30 @@ static int leave(ea_stack_join *j) {
     return j->on_event ? j->on_event(j->arg, &event) : 0;
 }
 
-static int push(ea_stack_join *j, const entry *e, entry **ret) {
+/* A new entry, member by member: a copy of a whole one waits until its members have been written elsewhere. */
+static int push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, entry **ret) {
     int rc = 0;
     if (j->next - j->first > j->mask)
         rc = leave(j);
-    chain *c = chain_of(j, e->time);
+    chain *c = chain_of(j, time);
     entry *to = at(j, j->next);
     EA_PREFETCH(at(j, j->next + ENTRIES_AHEAD));
-    *to = *e;
+    to->time = time;
+    to->tag = 0;
+    to->next_latest = 0;
+    to->next = 0;
+    to->tid = tid;
+    to->pid = (uint32_t)EA_STACK_ANY_THREAD;
+    to->half[0] = to->half[1] = 0;
+    to->cpu = cpu;
+    to->is_walk = to->walk_half = to->is_done = 0;
+    to->outcome[0] = to->outcome[1] = 0;
     if (c->first && is_in_window(j, c->first - 1)) {
         to->next = c->first;
         to->next_latest = c->latest;
-        c->latest = c->latest > e->time ? c->latest : e->time;
+        c->latest = c->latest > time ? c->latest : time;
     } else {
-        c->latest = e->time;
+        c->latest = time;
     }
     c->first = ++j->next; /* its sequence number + 1 */
     *ret = to;
@@ -224,17 +234,15 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
         count(j, why == EA_STACK_no_event ? EA_STACK_too_late : why);
         return 0;
     }
-    entry waits = {.time = time,
-                   .tid = tid,
-                   .pid = pid,
-                   .cpu = cpu,
-                   .is_walk = 1,
-                   .walk_half = (uint8_t)half,
-                   .half = {number, 0},
-                   .outcome = {(uint8_t)why, 0}};
-    entry *in = NULL;
+    entry *waits = NULL;
     j->waiting++;
-    return push(j, &waits, &in);
+    int rc = push(j, time, tid, cpu, &waits);
+    waits->pid = pid;
+    waits->is_walk = 1;
+    waits->walk_half = (uint8_t)half;
+    waits->half[0] = number;
+    waits->outcome[0] = (uint8_t)why;
+    return rc;
 }
 
 /* Walks that wait for this event: of each half the one that came first, of those that fit best. */
@@ -266,8 +274,9 @@ static void take_waiting(ea_stack_join *j, entry *event) {
 }
 
 int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag) {
-    entry e = {.time = time, .tid = tid, .pid = (uint32_t)EA_STACK_ANY_THREAD, .cpu = cpu, .tag = tag}, *in = NULL;
-    int rc = push(j, &e, &in);
+    entry *in = NULL;
+    int rc = push(j, time, tid, cpu, &in);
+    in->tag = tag;
     if (j->waiting && in->next)
         take_waiting(j, in);
     return rc;
