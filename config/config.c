@@ -225,6 +225,8 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
         const char *word = (const char *)key->data.scalar.value;
         const ea_option *o = ea_option_find(table->rows, word, key->data.scalar.length, &nearest);
         if (!o || (o->type == EA_OPT_STRING && strcmp(o->name, "config") == 0)) {
+            if (table->passes_unknown)
+                continue;
             if (nearest)
                 problem(r, key->start_mark, "%s has no option '%.64s'; did you mean '%s'?", where, word, nearest);
             else

@@ -3,7 +3,8 @@
  * once, before anything starts. Before it: a file. After it: the commands of agent and collector. Thread: its caller's.
  *
  * The form: a mapping of option names to values. A list of texts may be written as one text. Switches are true or
- * false. Unknown and doubled keys are refused. Files are at most EA_CONFIG_MAX_BYTES long, one document each. */
+ * false. Doubled keys are refused, and unknown ones where the table does not pass over them. Files are at most
+ * EA_CONFIG_MAX_BYTES long, one document each. */
 #ifndef EA_CONFIG_H
 #define EA_CONFIG_H
 

@@ -58,6 +58,7 @@ struct ea_table {
     const char *summary;   /* what such a mapping is, for the reference page */
     const ea_option *rows; /* ends with a row whose name is NULL */
     size_t size;           /* of the struct */
+    int passes_unknown;    /* keys without a row are passed over; else they are mistakes */
     /* What rows cannot say: an error's message, and in *ret_key the key that is wrong (untouched: the whole mapping).
      * May be NULL. */
     int (*check)(const void *table, const char **ret_key, ea_err *err);

@@ -76,6 +76,8 @@ typedef struct status {
     int balanced;
 } status;
 
+/* Of the file's mappings. An agent that is newer than this program may say more: its tables pass over what they do
+ * not know. */
 #define TEXT(table, key, member)                                                                                       \
     { .name = key, .type = EA_OPT_STRING, .offset = offsetof(table, member), .help = "" }
 #define NUMBER(table, key, member)                                                                                     \
@@ -105,7 +107,7 @@ static const ea_option SESSION_ROWS[] = {TEXT(session, "name", name),
                                          NUMBER(session, "dropped_events", dropped_events),
                                          NUMBER(session, "ring_used_bytes", ring_used_bytes),
                                          {.name = NULL}};
-static const ea_table SESSION = {.rows = SESSION_ROWS, .size = sizeof(session)};
+static const ea_table SESSION = {.rows = SESSION_ROWS, .size = sizeof(session), .passes_unknown = 1};
 static const ea_option SOURCE_ROWS[] = {
     TEXT(source, "name", name),
     TEXT(source, "state", state),
@@ -127,22 +129,22 @@ static const ea_option SOURCE_ROWS[] = {
     TEXT(source, "trouble", trouble),
     {.name = "session", .type = EA_OPT_TABLE, .offset = offsetof(source, session), .table = &SESSION, .help = ""},
     {.name = NULL}};
-static const ea_table SOURCE = {.rows = SOURCE_ROWS, .size = sizeof(source)};
+static const ea_table SOURCE = {.rows = SOURCE_ROWS, .size = sizeof(source), .passes_unknown = 1};
 static const ea_option SPOOL_ROWS[] = {NUMBER(spool, "batches", batches),
                                        NUMBER(spool, "disk_bytes", disk_bytes),
                                        TEXT(spool, "trouble", trouble),
                                        {.name = NULL}};
-static const ea_table SPOOL = {.rows = SPOOL_ROWS, .size = sizeof(spool)};
+static const ea_table SPOOL = {.rows = SPOOL_ROWS, .size = sizeof(spool), .passes_unknown = 1};
 static const ea_option SHIPPING_ROWS[] = {
     NUMBER(shipping, "requests", requests),     NUMBER(shipping, "failures", failures),
     NUMBER(shipping, "sent_bytes", sent_bytes), TEXT(shipping, "collector", collector),
     TEXT(shipping, "trouble", trouble),         {.name = NULL}};
-static const ea_table SHIPPING = {.rows = SHIPPING_ROWS, .size = sizeof(shipping)};
+static const ea_table SHIPPING = {.rows = SHIPPING_ROWS, .size = sizeof(shipping), .passes_unknown = 1};
 static const ea_option ENROLMENT_ROWS[] = {TEXT(enrolment, "state", state),
                                            TEXT(enrolment, "trouble", trouble),
                                            NUMBER(enrolment, "until_utc_ns", until_utc_ns),
                                            {.name = NULL}};
-static const ea_table ENROLMENT = {.rows = ENROLMENT_ROWS, .size = sizeof(enrolment)};
+static const ea_table ENROLMENT = {.rows = ENROLMENT_ROWS, .size = sizeof(enrolment), .passes_unknown = 1};
 static const ea_option ROWS[] = {
     TEXT(status, "state", state),
     TEXT(status, "version", version),
@@ -160,7 +162,7 @@ static const ea_option ROWS[] = {
     {.name = "enrolment", .type = EA_OPT_TABLE, .offset = offsetof(status, enrolment), .table = &ENROLMENT, .help = ""},
     SWITCH(status, "ledger_balanced", balanced),
     {.name = NULL}};
-static const ea_table STATUS = {.rows = ROWS, .size = sizeof(status)};
+static const ea_table STATUS = {.rows = ROWS, .size = sizeof(status), .passes_unknown = 1};
 
 static void put_text(ea_text *t, const char *s) {
     ea_text_safe(t, s ? s : "", s ? strlen(s) : 0);

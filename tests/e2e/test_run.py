@@ -304,6 +304,16 @@ def refused(env, checks):
     checks.equal(done.returncode, 1, "no configuration: exit code")
     done = env.run([env.agent, "status", "--file", env.folder / "nowhere.json"], check=False)
     checks.that(done.returncode == 1 and "nowhere.json" in done.stderr, f"no status file: {done.returncode} {done.stderr}")
+    newer = env.folder / "newer.json"
+    known = {"state": "stopped", "ledger_balanced": True}
+    for more in ({"pid": 7, "surprise": {"of": ["later"]}}, {"spool": {"batches": 3, "surprise": 1}}, {"sources": [{"name": "one", "surprise": "", "session": {"surprise": 2}}]}):
+        newer.write_text(json.dumps({**known, **more}))
+        done = env.run([env.agent, "status", "--file", newer], check=False)
+        checks.that(done.returncode == 1 and not done.stderr and "etwagent was stopped" in done.stdout, f"a newer agent's status: {done.returncode} {done.stderr}")
+    for key, wrong in (("pid", {"pid": "many"}), ("spool", {"spool": []}), ("batches", {"sources": [{"batches": -1}]})):
+        newer.write_text(json.dumps({**known, **wrong}))
+        done = env.run([env.agent, "status", "--file", newer], check=False)
+        checks.that(done.returncode == 3 and f"{key}: " in done.stderr, f"{wrong} in a status file: {done.returncode} {done.stderr}")
 
 
 def test(env, checks, arguments):
