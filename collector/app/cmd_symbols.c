@@ -78,7 +78,7 @@ static int begins_as_image(const char *path, int *ret, ea_err *err) {
     rc = ea_file_read_at(f, 0, head, sizeof head, &got, err);
     ea_file_close(f);
     if (!rc)
-        *ret = ec_pe_begins(head, got);
+        *ret = ea_pe_begins(head, got);
     return rc;
 }
 

@@ -9,7 +9,6 @@ enum {
     DOS_BYTES = 64,
     COFF_BYTES = 24, /* with the signature before it */
     DEBUG_ENTRY_BYTES = 28,
-    DEBUG_ENTRIES_MAX = 64,
     CODEVIEW = 2,
     RSDS_BYTES = 24,
     OPTIONAL_32 = 224, /* bytes of the optional header with sixteen directories */
@@ -21,107 +20,21 @@ enum {
     MACHINE_ARMNT = 0x1c4,
 };
 
-int ec_pe_begins(const void *data, size_t len_bytes) {
-    return len_bytes >= 2 && memcmp(data, "MZ", 2) == 0;
-}
-
-/* ---- reading ---- */
-
-static int read_exactly(ea_file *f, uint64_t offset, void *out, size_t n, const char *path, ea_err *err) {
-    size_t got = 0;
-    int rc = ea_file_read_at(f, offset, out, n, &got, err);
-    return !rc && got != n
-               ? ea_fail(err, EA_ETRUNCATED, "%s is cut: a part of it at %" PRIu64 " is not there", path, offset)
-               : rc;
-}
-
-/* Where in the file rva is: 1, or 0 when no section has it there. */
-static int file_offset(const uint8_t *sections, size_t count, uint32_t rva, uint32_t *ret) {
-    for (size_t i = 0; i < count; i++) {
-        const uint8_t *s = sections + i * EC_PDB_SECTION_BYTES;
-        uint32_t begin = ea_load32(s + 12), raw_bytes = ea_load32(s + 16);
-        if (rva >= begin && rva - begin < raw_bytes && rva - begin <= UINT32_MAX - ea_load32(s + 20)) {
-            *ret = ea_load32(s + 20) + (rva - begin);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Looks through the debug directory for what names a PDB. */
-static int read_debug(ea_file *f, uint32_t offset, uint32_t size, const char *path, ec_pe_identity *ret, ea_err *err) {
-    uint8_t entry[DEBUG_ENTRY_BYTES], head[RSDS_BYTES];
-    for (uint32_t i = 0; i < size / DEBUG_ENTRY_BYTES && i < DEBUG_ENTRIES_MAX; i++) {
-        int rc = read_exactly(f, (uint64_t)offset + (uint64_t)i * DEBUG_ENTRY_BYTES, entry, sizeof entry, path, err);
-        if (rc)
-            return rc;
-        uint32_t n = ea_load32(entry + 16), at = ea_load32(entry + 24);
-        if (ea_load32(entry + 12) != CODEVIEW || n <= RSDS_BYTES)
-            continue;
-        rc = read_exactly(f, at, head, sizeof head, path, err);
-        if (rc)
-            return rc;
-        if (memcmp(head, "RSDS", 4) != 0)
-            continue;
-        size_t name_bytes = n - RSDS_BYTES < EC_PDB_NAME_MAX - 1 ? n - RSDS_BYTES : EC_PDB_NAME_MAX - 1;
-        memcpy(ret->pdb.guid.bytes, head + 4, 16);
-        ret->pdb.age = ea_load32(head + 20);
-        memset(ret->pdb_path, 0, sizeof ret->pdb_path);
-        return read_exactly(f, (uint64_t)at + RSDS_BYTES, ret->pdb_path, name_bytes, path, err);
-    }
-    return ea_fail(err, EA_ENOTFOUND, "%s names no PDB: it was linked without debug information", path);
-}
-
-static int read_image(ea_file *f, const char *path, ec_pe_identity *ret, ea_err *err) {
-    uint8_t dos[DOS_BYTES] = {0}, coff[COFF_BYTES], optional[OPTIONAL_64] = {0};
-    uint8_t sections[96 * EC_PDB_SECTION_BYTES];
-    int rc = read_exactly(f, 0, dos, sizeof dos, path, err);
-    uint64_t at = ea_load32(dos + 60);
-    if (!rc && !ec_pe_begins(dos, sizeof dos))
-        rc = ea_fail(err, EA_EFORMAT, "%s is no PE image", path);
-    if (!rc)
-        rc = read_exactly(f, at, coff, sizeof coff, path, err);
-    if (rc)
-        return rc;
-    size_t count = ea_load16(coff + 6), optional_bytes = ea_load16(coff + 20);
-    if (memcmp(coff, "PE\0\0", 4) != 0)
-        return ea_fail(err, EA_EFORMAT, "%s is no PE image: there is no PE header at %" PRIu64, path, at);
-    if (optional_bytes < 64)
-        return ea_fail(err, EA_ECORRUPT, "%s: an optional header of %zu bytes", path, optional_bytes);
-    rc = read_exactly(f, at + COFF_BYTES, optional, optional_bytes < sizeof optional ? optional_bytes : sizeof optional,
-                      path, err);
-    if (rc)
-        return rc;
-    int is_64 = ea_load16(optional) == 0x20b;
-    size_t directories = is_64 ? 112 : 96;
-    ret->timestamp = ea_load32(coff + 8);
-    ret->size_bytes = ea_load32(optional + 56);
-    const uint8_t *debug = optional + directories + 8 * (size_t)DIRECTORY_DEBUG;
-    if (optional_bytes < directories + 8 * (DIRECTORY_DEBUG + 1) ||
-        ea_load32(optional + directories - 4) <= DIRECTORY_DEBUG || !ea_load32(debug + 4))
-        return ea_fail(err, EA_ENOTFOUND, "%s names no PDB: it was linked without debug information", path);
-    if (count > sizeof sections / EC_PDB_SECTION_BYTES)
-        return ea_fail(err, EA_ELIMIT, "%s: %zu sections; Windows loads at most 96", path, count);
-    rc = read_exactly(f, at + COFF_BYTES + optional_bytes, sections, count * EC_PDB_SECTION_BYTES, path, err);
-    if (rc)
-        return rc;
-    uint32_t offset;
-    if (!file_offset(sections, count, ea_load32(debug), &offset))
-        return ea_fail(err, EA_ECORRUPT, "%s: its debug directory is in no section", path);
-    return read_debug(f, offset, ea_load32(debug + 4), path, ret, err);
-}
-
 int ec_pe_read(const char *path, ec_pe_identity *ret, ea_err *err) {
     ea_file *f;
-    ec_pe_identity identity = {0};
+    ea_pe_facts facts;
     int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
     if (rc)
         return rc;
-    rc = read_image(f, path, &identity, err);
+    rc = ea_pe_read_file(f, path, &facts, err);
     ea_file_close(f);
-    if (!rc)
-        *ret = identity;
-    return rc;
+    if (!rc && !facts.has_pdb)
+        rc = ea_fail(err, EA_ENOTFOUND, "%s names no PDB: it was linked without debug information", path);
+    if (rc)
+        return rc;
+    *ret = (ec_pe_identity){facts.timestamp, facts.size_bytes, {facts.pdb_guid, facts.pdb_age}, {0}};
+    memcpy(ret->pdb_path, facts.pdb_path, sizeof ret->pdb_path);
+    return 0;
 }
 
 /* ---- the image that stands for another ---- */

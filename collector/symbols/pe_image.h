@@ -1,14 +1,15 @@
 /* PE images, as far as symbols need them: whose PDB an image wants; and an image without content that stands for the
  * one of a PDB, since llvm-symbolizer finds a PDB only through an image.
- * Before it: a file. After it: symbols.c, symbolizer.c. Thread: any.
+ * Before it: proto/image, a file. After it: symbols.c, symbolizer.c. Thread: any.
  * Source of the layouts: Microsoft, "PE Format". */
 #ifndef EC_SYMBOLS_PE_IMAGE_H
 #define EC_SYMBOLS_PE_IMAGE_H
 
 #include "pdb.h"
+#include "pe.h"
 #include "text.h"
 
-enum { EC_PDB_NAME_MAX = 1024 };
+enum { EC_PDB_NAME_MAX = EA_PE_PDB_PATH_MAX };
 
 /* What an image says of itself. */
 typedef struct ec_pe_identity {
@@ -17,8 +18,6 @@ typedef struct ec_pe_identity {
     char pdb_path[EC_PDB_NAME_MAX]; /* as the linker wrote it */
 } ec_pe_identity;
 
-/* 1 when a file begins as an image does. */
-int ec_pe_begins(const void *data, size_t len_bytes);
 /* Reads an image file. EA_EFORMAT: it is none; EA_ETRUNCATED, EA_ECORRUPT; EA_ENOTFOUND: it names no PDB. */
 EA_MUST_CHECK int ec_pe_read(const char *path, ec_pe_identity *ret, ea_err *err);
 

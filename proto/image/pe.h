@@ -1,0 +1,36 @@
+/* What a PE image says of itself in its file: when it was linked, how much memory it takes, which PDB is its own, which
+ * version it is. Every offset and size comes from the file and is bounded before it is followed.
+ * Before it: a file, or bytes. After it: the collector's symbols. Thread: any.
+ * Source of the layouts: Microsoft, "PE Format"; VS_VERSIONINFO and VS_FIXEDFILEINFO of the Win32 reference. */
+#ifndef EA_IMAGE_PE_H
+#define EA_IMAGE_PE_H
+
+#include "bytes.h"
+#include "platform.h"
+
+enum { EA_PE_PDB_PATH_MAX = 1024, EA_PE_SECTION_BYTES = 40, EA_PE_VERSION_TEXT_MAX = 24 };
+
+typedef struct ea_pe_facts {
+    uint32_t timestamp, size_bytes, checksum; /* of the header; the size in memory */
+    uint16_t machine;
+    int has_pdb; /* the first RSDS entry of its debug directory */
+    ea_guid pdb_guid;
+    uint32_t pdb_age;
+    char pdb_path[EA_PE_PDB_PATH_MAX]; /* as the linker wrote it, cut */
+    int has_version;                   /* 0 too when its version resource cannot be read */
+    uint16_t version[4];               /* of the file, as "10.0.19041.1" */
+} ea_pe_facts;
+
+/* Reads up to len_bytes at offset of an image; *ret_read is short only at its end. */
+typedef int (*ea_pe_read_fn)(void *arg, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err);
+
+/* 1 when a file begins as an image does. */
+int ea_pe_begins(const void *data, size_t len_bytes);
+/* Reads an image; name is for messages. EA_EFORMAT: it is none; EA_ETRUNCATED, EA_ECORRUPT, EA_ELIMIT: its headers or
+ * its debug directory are damaged, and *ret has what was read before. */
+EA_MUST_CHECK int ea_pe_read(ea_pe_read_fn read, void *arg, const char *name, ea_pe_facts *ret, ea_err *err);
+EA_MUST_CHECK int ea_pe_read_file(ea_file *f, const char *name, ea_pe_facts *ret, ea_err *err);
+/* "10.0.19041.1"; "" when it has no version. */
+void ea_pe_version_text(const ea_pe_facts *facts, char out[EA_PE_VERSION_TEXT_MAX]);
+
+#endif
