@@ -271,11 +271,10 @@ const ec_class_set *ec_archive_set(const ec_archive *a, const char *name) {
 static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *err) {
     ec_fold fold;
     int rc = a->tables ? 0 : ec_tables_open(&a->tables, ec_store_folder(a->store), 0, err);
-    if (!rc)
-        rc = ec_tables_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
-    if (rc > 0)
-        return ec_naming_open(&a->naming, a->tables, fold.fold_id, &(ec_naming_options){0}, err);
-    return rc == EA_ENOTFOUND ? 0 : rc;
+    if (rc)
+        return rc == EA_ENOTFOUND ? 0 : rc;
+    int found = ec_tables_find_fold(a->tables, stream->row.host, stream->row.stream, &fold, err);
+    return found > 0 ? ec_naming_open(&a->naming, a->tables, fold.fold_id, &(ec_naming_options){0}, err) : found;
 }
 
 int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err) {

@@ -12,27 +12,16 @@
 #include "system_providers.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { EVENTS_MAX = 256, SOURCES_MAX = 8, LIST_MAX_BYTES = 1 << 20 };
 
-static void say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
-static void say(const ea_session *s, const char *format, ...) {
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    s->note(s->note_arg, line);
-}
-
 /* "is left out: TEXT of the error" */
 static void say_refused(const ea_session *s, const char *what, ULONG error) {
     char text[160] = "";
     ea_os_error_text((int)error, text, sizeof text);
-    say(s, "%s: Windows refuses it (%lu: %s); it is left out", what, error, text);
+    ea_session_say(s, "%s: Windows refuses it (%lu: %s); it is left out", what, error, text);
 }
 
 static int set(const ea_session *s, TRACEHANDLE handle, TRACE_INFO_CLASS which, void *data, size_t bytes,
@@ -65,7 +54,7 @@ static const char *why_no_counters(ULONG error) {
 static void say_no_counters(const ea_session *s, const char *what, ULONG error) {
     const char *why = why_no_counters(error);
     if (why)
-        say(s, "%s: %s (error %lu); it is left out", what, why, error);
+        ea_session_say(s, "%s: %s (error %lu); it is left out", what, why, error);
     else
         say_refused(s, what, error);
 }
@@ -104,8 +93,8 @@ static int set_interval(const ea_session *s, ULONG source, ULONG interval, const
     if (s->api->TraceQueryInformation &&
         !s->api->TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &applied, sizeof applied, &bytes) &&
         applied.Interval && applied.Interval != interval)
-        say(s, "%s: a sample each %.4f%s is asked for, Windows takes one each %.4f%s", what, interval / unit, unit_text,
-            applied.Interval / unit, unit_text);
+        ea_session_say(s, "%s: a sample each %.4f%s is asked for, Windows takes one each %.4f%s", what, interval / unit,
+                       unit_text, applied.Interval / unit, unit_text);
     return 0;
 }
 
@@ -117,7 +106,7 @@ static void take_privilege(const ea_session *s) {
         return;
     if (!LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privileges[0].Luid) ||
         !AdjustTokenPrivileges(token, FALSE, &p, sizeof p, NULL, NULL) || GetLastError() == ERROR_NOT_ALL_ASSIGNED)
-        say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
+        ea_session_say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
     CloseHandle(token);
 }
 
@@ -194,14 +183,15 @@ static void set_pmc(const ea_session *s) {
         return;
     for (size_t i = 0; i < c->pmc_samples.count && n < SOURCES_MAX; i++) {
         if (!find_source(list, bytes, samples[i].source, &found)) {
-            say(s, "this machine has no performance counter %.64s; it is left out", samples[i].source);
+            ea_session_say(s, "this machine has no performance counter %.64s; it is left out", samples[i].source);
             continue;
         }
         uint64_t interval = samples[i].interval;
         interval = interval < found->MinInterval ? found->MinInterval : interval;
         interval = interval > found->MaxInterval ? found->MaxInterval : interval;
         if (interval != samples[i].interval)
-            say(s, "%.64s is sampled each %" PRIu64 ", which is the machine's bound", samples[i].source, interval);
+            ea_session_say(s, "%.64s is sampled each %" PRIu64 ", which is the machine's bound", samples[i].source,
+                           interval);
         if (!set_interval(s, found->Source, (ULONG)interval, samples[i].source, 1, ""))
             sources[n++] = found->Source;
     }
@@ -212,11 +202,13 @@ static void set_pmc(const ea_session *s) {
         if (find_source(list, bytes, c->pmc_counters.items[i], &found))
             sources[n++] = found->Source;
         else
-            say(s, "this machine has no performance counter %.64s; it is left out", c->pmc_counters.items[i]);
+            ea_session_say(s, "this machine has no performance counter %.64s; it is left out",
+                           c->pmc_counters.items[i]);
     free(list);
     ULONG most = most_counters(s);
     if (n > most) {
-        say(s, "pmc-counters: %lu are asked for, and this machine counts %lu at a time; the first are taken", n, most);
+        ea_session_say(s, "pmc-counters: %lu are asked for, and this machine counts %lu at a time; the first are taken",
+                       n, most);
         n = most;
     }
     if (!n || set_counters(s, TracePmcCounterListInfo, sources, n * sizeof *sources, "pmc-counters"))
@@ -296,16 +288,16 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
     if (!rc)
         rc = ea_level_parse(p->level, &level);
     if (rc) {
-        say(s, "provider %.128s is left out: %s", p->provider, err.message);
+        ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
     ea_filters *f;
     if (ea_filters_create(&f, s->api, &guid, p, &err)) {
-        say(s, "provider %.128s is left out: %s", p->provider, err.message);
+        ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
     }
     if (err.code) /* one filter could not be had */
-        say(s, "provider %.128s: %s", p->provider, err.message);
+        ea_session_say(s, "provider %.128s: %s", p->provider, err.message);
     ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
                                           .EnableProperty = ea_provider_properties(p),
                                           .EnableFilterDesc = f->count ? f->items : NULL,
@@ -316,7 +308,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
         s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, any, all, 0, &parameters);
     if (error && f->count) { /* more events are better than none, and stages can still leave out what is not wanted */
         say_refused(s, p->provider, error);
-        say(s, "provider %.128s: it is enabled without filters", p->provider);
+        ea_session_say(s, "provider %.128s: it is enabled without filters", p->provider);
         parameters.EnableFilterDesc = NULL;
         parameters.FilterDescCount = 0;
         error =

@@ -27,9 +27,8 @@ int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note n
     return ea_etw_load(&s->api, err);
 }
 
-static void say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
-static void say(const ea_session *s, const char *format, ...) {
-    char line[256];
+void ea_session_say(const ea_session *s, const char *format, ...) {
+    char line[512];
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
@@ -94,7 +93,7 @@ static void keep_old_files(const ea_session *s, const WCHAR *file) {
         numbered(file, n, to, sizeof to / sizeof *to);
         numbered(file, n - 1, from, sizeof from / sizeof *from);
         if (!MoveFileExW(n == 1 ? file : from, to, MOVEFILE_REPLACE_EXISTING) && n == 1)
-            say(s, "the file of an earlier start cannot be kept (error %lu)", GetLastError());
+            ea_session_say(s, "the file of an earlier start cannot be kept (error %lu)", GetLastError());
     }
 }
 
@@ -135,13 +134,13 @@ static ULONG have_stale(ea_session *s) {
         ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
         if (!error) {
             s->handle = s->now.p.Wnode.HistoricalContext;
-            say(s, "a session of this name was there; it is used as it is");
+            ea_session_say(s, "a session of this name was there; it is used as it is");
         }
         return error;
     }
     ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
     if (!error || error == ERROR_WMI_INSTANCE_NOT_FOUND) {
-        say(s, "a session of this name was there; it was stopped");
+        ea_session_say(s, "a session of this name was there; it was stopped");
         ask(s, &s->now);
         keep_old_files(s, s->now.file);
         error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
@@ -180,10 +179,10 @@ int ea_session_start(ea_session *s, ea_err *err) {
     /* what Windows made of what was asked for; other bits are its own business */
     const EVENT_TRACE_PROPERTIES *p = &s->now.p;
     if (p->BufferSize != s->c->buffer_bytes / 1024 || (mode & ~p->LogFileMode))
-        say(s,
-            "Windows applies buffers of %lu KiB (%" PRIu64 " were asked for) and mode 0x%lx (0x%" PRIx32
-            " was asked for)",
-            p->BufferSize, s->c->buffer_bytes / 1024, p->LogFileMode, mode);
+        ea_session_say(s,
+                       "Windows applies buffers of %lu KiB (%" PRIu64 " were asked for) and mode 0x%lx (0x%" PRIx32
+                       " was asked for)",
+                       p->BufferSize, s->c->buffer_bytes / 1024, p->LogFileMode, mode);
     return 0;
 }
 

@@ -30,6 +30,8 @@ typedef struct ea_session {
 
 EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note note, void *note_arg,
                                   ea_err *err);
+/* Tells the note: a line of at most 511 bytes. */
+void ea_session_say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
 /* Starts it and enables all that it asks for; what is refused of that is told and left out. A session of its name that
  * is there already is stopped or adopted, as configured. */
 EA_MUST_CHECK int ea_session_start(ea_session *s, ea_err *err);

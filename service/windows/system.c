@@ -7,19 +7,8 @@
 #include "text.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
-static void say(const ea_session *s, const char *format, ...) {
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    s->note(s->note_arg, line);
-}
 
 /* The third number of "10.0.22000"; 0 when it is not known. */
 static unsigned long windows_build(void) {
@@ -43,16 +32,18 @@ void ea_session_system_flags(const ea_session *s, uint32_t *masks) {
     if (s->c->pool_tags.count && has_system_providers())
         *pool &= ~pool_bits; /* the flag has no filter: the provider takes its place */
     else if (s->c->pool_tags.count)
-        say(s, "pool-tags: this Windows (build %lu) has no filter for them; events of all tags come", windows_build());
+        ea_session_say(s, "pool-tags: this Windows (build %lu) has no filter for them; events of all tags come",
+                       windows_build());
     for (size_t i = 0; i < s->c->providers.count && !has_system_providers(); i++) {
         const ea_system_provider *p = ea_system_provider_find(providers[i].provider);
         uint64_t any = 0;
         if (!p || ea_system_keywords(p, providers[i].any, &any, NULL))
             continue;
         uint64_t left_out = ea_system_masks(p, any, masks);
-        say(s, "this Windows (build %lu) has no %s: kernel flags stand for it", windows_build(), p->name);
+        ea_session_say(s, "this Windows (build %lu) has no %s: kernel flags stand for it", windows_build(), p->name);
         if (left_out)
-            say(s, "%s: no kernel flag stands for keywords 0x%" PRIx64 "; they are left out", p->name, left_out);
+            ea_session_say(s, "%s: no kernel flag stands for keywords 0x%" PRIx64 "; they are left out", p->name,
+                           left_out);
     }
 }
 
@@ -83,8 +74,8 @@ static void enable(const ea_session *s, const ea_system_provider *p, uint64_t an
     if (error) {
         char text[160] = "";
         ea_os_error_text((int)error, text, sizeof text);
-        say(s, "%s%s: Windows refuses it (%lu: %s); it is left out", p->name, filter ? " with pool-tags" : "", error,
-            text);
+        ea_session_say(s, "%s%s: Windows refuses it (%lu: %s); it is left out", p->name,
+                       filter ? " with pool-tags" : "", error, text);
     }
 }
 
@@ -114,7 +105,7 @@ void ea_session_system_providers(const ea_session *s) {
     if (masks[ea_kernel_flag_word(pool_flag()->mask)] & ea_kernel_flag_bits(pool_flag()->mask))
         memory_any |= pool;
     if (!(memory_any & pool)) {
-        say(s, "pool-tags: pool events are not asked for");
+        ea_session_say(s, "pool-tags: pool events are not asked for");
         return;
     }
     EVENT_FILTER_DESCRIPTOR filter = {.Ptr = (uintptr_t)&tags, .Type = (ULONG)EA_FILTER_SCHEMATIZED};
