@@ -104,14 +104,22 @@ static void take_dropped(ea_feed *f) {
                                  d.is_oversize ? EA_COUNT_events_dropped_oversize : EA_COUNT_events_dropped_full);
 }
 
-/* Of a live session: closes the open batch when it has waited long enough. */
+static int follow_clock(ea_feed *f, ea_err *err) {
+    size_t source;
+    ea_clock clock;
+    return ea_source_clock(f->source, &source, &clock) ? ea_pipeline_set_clock(f->pipeline, source, &clock, err) : 0;
+}
+
+/* Of a live session: closes the open batch when it has waited long enough. Between two batches is the place for a
+ * change of its clock. */
 static int flush_if_due(ea_feed *f, ea_err *err) {
     int64_t now = ea_monotonic_ns();
     if (!f->o.source || now - f->flushed_ns < f->o.delay_ns)
         return 0;
     f->flushed_ns = now;
     take_dropped(f);
-    return ea_pipeline_flush(f->pipeline, err);
+    int rc = ea_pipeline_flush(f->pipeline, err);
+    return rc ? rc : follow_clock(f, err);
 }
 
 int ea_feed_run(ea_feed *f, ea_err *err) {

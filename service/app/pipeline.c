@@ -572,6 +572,21 @@ int ea_pipeline_set_labels(ea_pipeline *p, const ea_labels *labels, ea_err *err)
     return ea_builder_set_labels(p->builder, labels, err);
 }
 
+int ea_pipeline_set_clock(ea_pipeline *p, size_t source, const ea_clock *clock, ea_err *err) {
+    int rc = close_batch(p, EA_BATCH_EVENTS, err);
+    if (!rc)
+        rc = ea_builder_set_clock(p->builder, source, clock, err);
+    if (rc || !p->clocks)
+        return rc;
+    int64_t moved_ns = clock->base_utc_ns - ea_clock_to_utc_ns(&p->clocks[source], clock->base_raw);
+    p->clocks[source] = *clock;
+    if (p->keyframe_due_ns != INT64_MAX) { /* a clock that was set back puts off no keyframe */
+        p->last_utc_ns += moved_ns;
+        p->keyframe_due_ns += moved_ns;
+    }
+    return 0;
+}
+
 static int is_mine(ea_pipeline *p, const uint8_t *stream) {
     return memcmp(p->stream, stream, sizeof p->stream) == 0;
 }

@@ -64,6 +64,11 @@ EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 /* What the machine is called, from the next batch on; copied. EA_ENOMEM: it stays as it is. Any thread. */
 EA_MUST_CHECK int ea_pipeline_set_labels(ea_pipeline *p, const ea_labels *labels, ea_err *err);
 
+/* How times of a source become UTC, from the next event on: closes the open batch, for a batch has one clock of each
+ * source. Of a live source only: a replay must find the same batches again. The source's thread. EA_ENOMEM: it stays as
+ * it is. */
+EA_MUST_CHECK int ea_pipeline_set_clock(ea_pipeline *p, size_t source, const ea_clock *clock, ea_err *err);
+
 /* What a collector said about a definition; nothing happens when it is about another stream. Any thread. */
 void ea_pipeline_known(ea_pipeline *p, const uint8_t *stream, const uint8_t *hash);
 void ea_pipeline_unknown(ea_pipeline *p, const uint8_t *stream, const ea_hash_ref *ref);

@@ -241,15 +241,27 @@ void ea_builder_destroy(ea_builder *b) {
     free(b);
 }
 
-int ea_builder_set_labels(ea_builder *b, const ea_labels *labels, ea_err *err) {
+/* A copy of the table takes its place: with these labels (NULL: its own), and this clock (NULL: its own) of a source.
+ */
+static int change_sources(ea_builder *b, const ea_labels *labels, size_t source, const ea_clock *clock, ea_err *err) {
     ea_mutex_lock(b->lock);
     ea_sources *fresh = copy_sources(b->sources->rows, b->source_count, labels);
     if (fresh) {
+        if (clock)
+            fresh->rows[source].clock = *clock;
         let_go(b->sources);
         b->sources = fresh;
     }
     ea_mutex_unlock(b->lock);
-    return fresh ? 0 : ea_fail(err, EA_ENOMEM, "change the labels of a source");
+    return fresh ? 0 : ea_fail(err, EA_ENOMEM, "change what is said of a source");
+}
+
+int ea_builder_set_labels(ea_builder *b, const ea_labels *labels, ea_err *err) {
+    return change_sources(b, labels, 0, NULL, err);
+}
+
+int ea_builder_set_clock(ea_builder *b, size_t source, const ea_clock *clock, ea_err *err) {
+    return change_sources(b, NULL, source, clock, err);
 }
 
 /* ---- adding ---- */

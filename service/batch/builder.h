@@ -31,6 +31,8 @@ void ea_builder_destroy(ea_builder *b);
 /* Batches that are taken from now on have these labels with each of their sources. labels is copied. EA_ENOMEM: they
  * stay as they are. Any thread. */
 EA_MUST_CHECK int ea_builder_set_labels(ea_builder *b, const ea_labels *labels, ea_err *err);
+/* ... this clock with that source, which is below source_count. */
+EA_MUST_CHECK int ea_builder_set_clock(ea_builder *b, size_t source, const ea_clock *clock, ea_err *err);
 
 /* Adds a record of class c (the registry of the source's thread; c must live until the batch is released). Returns 1
  * when the batch is full now and must be taken, 0 when there is room, EA_EFULL when the record was not added because

@@ -23,3 +23,6 @@ double ea_source_progress(const ea_source *s) {
 int ea_source_dropped(ea_source *s, ea_dropped *ret) {
     return s->ops->dropped ? s->ops->dropped(s, ret) : 0;
 }
+int ea_source_clock(ea_source *s, size_t *ret_source, ea_clock *ret) {
+    return s->ops->clock ? s->ops->clock(s, ret_source, ret) : 0;
+}

@@ -18,7 +18,7 @@ typedef struct ea_dropped {
 } ea_dropped;
 
 /* What a kind of source does: the first member of its struct points to these. Behind a name of source.h each does what
- * is said there; "dropped" may be NULL. */
+ * is said there; "dropped" and "clock" may be NULL. */
 typedef struct ea_source_ops {
     int (*next)(ea_source *s, const ea_record **ret, ea_err *err);
     void (*stop)(ea_source *s);
@@ -27,6 +27,7 @@ typedef struct ea_source_ops {
     const ea_wire_source *(*row)(const ea_source *s, size_t source);
     double (*progress)(const ea_source *s);
     int (*dropped)(ea_source *s, ea_dropped *ret);
+    int (*clock)(ea_source *s, size_t *ret_source, ea_clock *ret);
 } ea_source_ops;
 struct ea_source {
     const ea_source_ops *ops;
@@ -57,5 +58,9 @@ double ea_source_progress(const ea_source *s); /* 0 to 1 */
 
 /* 1 and what was dropped of a kind since it was asked last, until 0: there is no more. The source's thread. */
 int ea_source_dropped(ea_source *s, ea_dropped *ret);
+
+/* 1 when times of one of the sources become UTC in another way from now on, as *ret says: a live session's clock drifts
+ * away from UTC, and UTC may be set. Its row has the new clock then. 0: nothing is new. The source's thread. */
+int ea_source_clock(ea_source *s, size_t *ret_source, ea_clock *ret);
 
 #endif

@@ -14,9 +14,9 @@
 #include <x86intrin.h>
 
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
-                     FIRST_RETRY_NS = 100000000, LAST_RETRY_NS = (int64_t)30 * 1000000000,
-                     PATIENCE_NS = (int64_t)10 * 1000000000;
-enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16 };
+                     PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
+                     LAST_RETRY_NS = (int64_t)30 * 1000000000, PATIENCE_NS = (int64_t)10 * 1000000000;
+enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5 };
 
 _Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
                    offsetof(EVENT_RECORD, BufferContext) == offsetof(ea_event_record, cpu) &&
@@ -36,6 +36,8 @@ typedef struct live {
     ea_mutex *lock;
     ea_cond *wake;         /* the keeper */
     ea_live_status status; /* lock */
+    ea_clock clock;        /* with its newest pair; the keeper's to change; lock */
+    int clock_is_new;      /* the source's thread has not taken it yet; lock */
 
     /* the keeper's, once it runs */
     ea_session session;
@@ -45,7 +47,7 @@ typedef struct live {
     _Atomic int64_t wait_until_ns; /* how long the callback may wait; 0: it may not */
     TRACEHANDLE trace_handle;
     EVENT_TRACE_LOGFILEW logfile;
-    int64_t looked_ns, flushed_ns, captured_ns, pair_utc_ns, pair_mono_ns;
+    int64_t looked_ns, flushed_ns, captured_ns, seen_utc_ns, seen_mono_ns, paired_ns;
     uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this incarnation */
 
     _Atomic uint64_t delivered; /* the callback's */
@@ -113,28 +115,44 @@ static void trace_main(void *arg) {
 
 /* ---- the keeper ---- */
 
+static int64_t ticks_now(uint32_t clock_type) {
+    LARGE_INTEGER counter;
+    if (clock_type != EA_CLOCK_QPC)
+        return (int64_t)__rdtsc();
+    QueryPerformanceCounter(&counter);
+    return counter.QuadPart;
+}
+
+/* A raw time and the UTC at which it was: of some tries the one that took least between its two looks at the ticks. */
+static void take_pair(ea_clock *c) {
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < PAIR_TRIES; i++) {
+        int64_t before = ticks_now(c->type), utc_ns = ea_utc_ns(), took = ticks_now(c->type) - before;
+        if (took >= least)
+            continue;
+        least = took;
+        c->base_utc_ns = utc_ns;
+        c->base_raw = c->type == EA_CLOCK_SYSTEM_TIME ? ea_utc_ns_to_filetime(utc_ns) : before + took / 2;
+    }
+}
+
 /* How raw times of this session become UTC: the clock as Windows says it, and a pair taken now. */
 static void read_clock(live *l) {
     const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
-    LARGE_INTEGER counter, frequency;
-    int64_t utc_ns = ea_utc_ns();
-    QueryPerformanceCounter(&counter);
+    LARGE_INTEGER frequency;
     QueryPerformanceFrequency(&frequency);
-    ea_clock *c = &l->row.clock;
+    ea_clock *c = &l->clock;
     c->type = (uint32_t)l->o.session->clock + 1;
-    c->base_utc_ns = utc_ns;
-    if (c->type == EA_CLOCK_QPC) {
+    if (c->type == EA_CLOCK_QPC)
         c->frequency = (uint64_t)(h->PerfFreq.QuadPart > 0 ? h->PerfFreq.QuadPart : frequency.QuadPart);
-        c->base_raw = counter.QuadPart;
-    } else if (c->type == EA_CLOCK_SYSTEM_TIME) {
+    else if (c->type == EA_CLOCK_SYSTEM_TIME)
         c->frequency = 10000000;
-        c->base_raw = ea_utc_ns_to_filetime(utc_ns);
-    } else {
+    else
         c->frequency = (h->CpuSpeedInMHz ? h->CpuSpeedInMHz : 1) * UINT64_C(1000000);
-        c->base_raw = (int64_t)__rdtsc();
-    }
-    l->pair_utc_ns = utc_ns;
-    l->pair_mono_ns = ea_monotonic_ns();
+    take_pair(c);
+    l->row.clock = *c;
+    l->seen_utc_ns = c->base_utc_ns;
+    l->seen_mono_ns = l->paired_ns = ea_monotonic_ns();
 }
 
 static void fill_row(live *l) {
@@ -285,17 +303,35 @@ static void end(live *l) {
     note_status(l, 0);
 }
 
-/* UTC may be set while the session's clock goes on: noticed, counted and told. Events keep their raw time. */
+/* A pair of now takes the place of the one in use, unless that is still right. */
+static void renew_pair(live *l) {
+    ea_clock c = l->clock;
+    take_pair(&c);
+    int64_t off_ns = c.base_utc_ns - ea_clock_to_utc_ns(&l->clock, c.base_raw);
+    if (off_ns < PAIR_OFF_NS && off_ns > -PAIR_OFF_NS)
+        return;
+    ea_mutex_lock(l->lock);
+    l->clock = c;
+    l->clock_is_new = 1;
+    ea_mutex_unlock(l->lock);
+}
+
+/* UTC drifts while the session's clock goes on, and may be set, which is noticed, counted and told. Events keep their
+ * raw time; what is batched later becomes UTC by a newer pair. */
 static void look_at_clock(live *l) {
     int64_t utc_ns = ea_utc_ns(), mono_ns = ea_monotonic_ns();
-    int64_t step_ns = (utc_ns - l->pair_utc_ns) - (mono_ns - l->pair_mono_ns);
-    l->pair_utc_ns = utc_ns;
-    l->pair_mono_ns = mono_ns;
-    if (step_ns < STEP_NS && step_ns > -STEP_NS)
+    int64_t step_ns = (utc_ns - l->seen_utc_ns) - (mono_ns - l->seen_mono_ns);
+    int is_step = step_ns >= STEP_NS || step_ns <= -STEP_NS;
+    l->seen_utc_ns = utc_ns;
+    l->seen_mono_ns = mono_ns;
+    if (is_step) {
+        ea_count(l->o.counters, EA_COUNT_source_clock_steps, 1);
+        say(l, "the system's clock was set by %.3f s; times of this session follow it", (double)step_ns / 1e9);
+    }
+    if (!is_step && mono_ns - l->paired_ns < PAIR_NS)
         return;
-    ea_count(l->o.counters, EA_COUNT_source_clock_steps, 1);
-    say(l, "the system's clock was set by %.3f s; times of this session go on by the clock that it began with",
-        (double)step_ns / 1e9);
+    l->paired_ns = mono_ns;
+    renew_pair(l);
 }
 
 /* Losses: more buffers, up to what the configuration allows. */
@@ -456,6 +492,18 @@ static int live_dropped(ea_source *source, ea_dropped *ret) {
     return ea_ring_dropped(l->ring, ret) || (l->rundown_ring && ea_ring_dropped(l->rundown_ring, ret));
 }
 
+static int live_clock(ea_source *source, size_t *ret_source, ea_clock *ret) {
+    live *l = (live *)source;
+    ea_mutex_lock(l->lock);
+    int is_new = l->clock_is_new;
+    l->clock_is_new = 0;
+    if (is_new)
+        l->row.clock = *ret = l->clock;
+    ea_mutex_unlock(l->lock);
+    *ret_source = 0;
+    return is_new;
+}
+
 static void to_utf8(const WCHAR *wide, char *out, size_t capacity) {
     if (!WideCharToMultiByte(CP_UTF8, 0, wide, -1, out, (int)capacity, NULL, NULL))
         out[0] = 0;
@@ -466,8 +514,8 @@ int ea_live_is_possible(void) {
 }
 
 int ea_live_open(ea_source **ret, const ea_live_options *options, ea_err *err) {
-    static const ea_source_ops OPS = {live_next, live_stop,     live_close,  live_count,
-                                      live_row,  live_progress, live_dropped};
+    static const ea_source_ops OPS = {live_next, live_stop,     live_close,   live_count,
+                                      live_row,  live_progress, live_dropped, live_clock};
     live *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "open session %s", options->session->name);

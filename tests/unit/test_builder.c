@@ -933,14 +933,71 @@ static void test_labels(void **state) {
     rig_close(&g);
 }
 
+/* Checks the clocks of a batch with one record of two sources. */
+static void check_clock(rig *g, ea_open_batch *o, uint64_t number, const ea_clock *first) {
+    const ea_clock *expected[] = {first, &SOURCES[1].clock};
+    const uint8_t *data;
+    size_t n;
+    encode(g, o, number, &data, &n);
+    ea_batch_view *v = view(g, data, n);
+    for (size_t i = 0; i < 2; i++) {
+        const ea_wire_source *s = ea_batch_source(v, i);
+        assert_int_equal(s->clock.base_raw, expected[i]->base_raw);
+        assert_int_equal(s->clock.base_utc_ns, expected[i]->base_utc_ns);
+        assert_int_equal(s->clock.frequency, expected[i]->frequency);
+        assert_string_equal(s->name, SOURCES[i].name);
+    }
+    ea_batch_close(v);
+    ea_open_batch_release(o);
+}
+
+/* Another clock of a source is that of the next batch that is taken; one in other hands keeps its own. */
+static void test_clocks(void **state) {
+    (void)state;
+    rig g;
+    ea_err err;
+    ea_clock clocks[3] = {SOURCES[0].clock, SOURCES[0].clock, SOURCES[0].clock};
+    ea_label label = {"site", "north"};
+    rig_open(&g, &(ea_builder_options){.sources = SOURCES, .source_count = 2, .spare_batches = 3}, 1);
+    ea_record r = {.time_raw = 700};
+    const ea_class *c = ea_registry_find(g.agent, &r);
+    ea_open_batch *taken[3];
+    for (unsigned i = 0; i < 3; i++) {
+        clocks[i].base_raw += (int64_t)i * 100000000;
+        clocks[i].base_utc_ns += (int64_t)i * (INT64_C(10000000000) - 1500000);
+        assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+        if (i) /* an event waits in the open batch */
+            assert_int_equal(ea_builder_set_clock(g.builder, 0, &clocks[i], &err), 0);
+        taken[i] = ea_builder_take(g.builder);
+        assert_non_null(taken[i]);
+    }
+    check_clock(&g, taken[1], 2, &clocks[1]);
+    check_clock(&g, taken[0], 1, &clocks[0]);
+    check_clock(&g, taken[2], 3, &clocks[2]);
+    assert_int_equal(ea_builder_set_labels(g.builder, &(ea_labels){&label, 1}, &err), 0);
+    assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+    check_clock(&g, ea_builder_take(g.builder), 4, &clocks[2]); /* other labels change no clock */
+    assert_int_equal(ea_builder_set_clock(g.builder, 0, &clocks[1], &err), 0);
+    assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+    check_labels(&g, ea_builder_take(g.builder), 5, "{\"site\": \"north\"}"); /* nor another clock labels */
+    rig_close(&g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),         cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_source_table),       cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_many_groups),        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_beside_the_events),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_definitions),        cmocka_unit_test(test_ledger_alone),
-        cmocka_unit_test(test_numbers_of_arrival), cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_source_table),
+        cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_beside_the_events),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_definitions),
+        cmocka_unit_test(test_ledger_alone),
+        cmocka_unit_test(test_numbers_of_arrival),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

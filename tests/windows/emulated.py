@@ -173,6 +173,13 @@ def utc(text):
         datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
+def frequency_of(env, paths):
+    """Ticks a second, out of two records."""
+    lines = env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()
+    a, b = json.loads(lines[0]), json.loads(lines[-1])
+    return (b["clock"] - a["clock"]) / (utc(b["time"]) - utc(a["time"]))
+
+
 def main(test, description):
     """Runs test(env, checks, session, windows_build, arguments) with what every test of the emulator takes."""
     import argparse

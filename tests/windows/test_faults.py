@@ -29,6 +29,7 @@ PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9d
 IMAGE, FILE_IO = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "90cbdc39-4a3e-11d1-84f4-0000f80464e3"
 CLR_RUNDOWN = "a669021c-c450-4609-a035-5af59af4df18"
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
+DRIFT_STEPS, DRIFT_S = 10, 0.15  # of the clock that drifts
 STACK, SID, START_KEY = 4, 1, 0x80
 
 
@@ -188,8 +189,9 @@ def was_there(env, checks, session, windows, collector):
 def troubles(env, checks, session, windows, collector):
     """TDH that fails and takes seconds, and a clock that is set, in one run."""
     with emulated.Machine(env, session, windows, "troubles") as machine:
-        machine.plays(traces.paths(TRACE, env.build), "rate=5000", "tdh-delay=4000", "fail=TdhEnumerateProviders 1317 1")
-        machine.environment = {"LD_PRELOAD": str(env.build / "tests" / "e2e" / "clock.so"), "EA_CLOCK_JUMPS": "8:3600"}
+        machine.plays(traces.paths(TRACE, env.build), "rate=4000", "tdh-delay=4000", "fail=TdhEnumerateProviders 1317 1")
+        drift = [f"{9 + i / 2}:{DRIFT_S}" for i in range(DRIFT_STEPS)]  # each too small to be a step
+        machine.environment = {"LD_PRELOAD": str(env.build / "tests" / "e2e" / "clock.so"), "EA_CLOCK_JUMPS": ";".join(["8:3600", *drift])}
         machine.configure(collector, [{"name": "named", "providers": [{"provider": "No-Answer"}, {"provider": FILES}], **SMALL},
                                       {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
         machine.start()
@@ -200,11 +202,26 @@ def troubles(env, checks, session, windows, collector):
         machine.wait(lambda: machine.log().count("the system's clock was set by 3") >= 2, "word of the clock, from each session")
         told = machine.sources()["kernel"]["events_acknowledged"]
         machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > told + 1000, "events behind the step")
+        machine.wait(lambda: machine.sessions()["etwagent-kernel"]["over"], "the trace's end")
+        machine.wait(lambda: (k := machine.sources()["kernel"])["events_acknowledged"] == k["session"]["events"], "events behind the drift")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
     ledger = ledger_of(collector, "troubles")
     checks.that(ledger.get("source_clock_steps", 0) >= 1, "the ledger's clock steps, of the session that still logs")
     checks.equal(ledger.get("events_dropped_full", 0), 0, "the ledger's dropped events")
+    follows_clock(env, checks, collector)
+
+
+def follows_clock(env, checks, collector):
+    """By the pairs in the store, when the clock's 0 was: as long ago as it was at first, then what the wall clock went by."""
+    frequency = emulated.frequency_of(env, traces.paths(TRACE, env.build))
+    lines = collector.ask("export", "--host", "troubles", "--format", "jsonl", "--raw", "--no-names", "--class", "PerfInfo/SampleProf").splitlines()
+    zeros = [emulated.utc(r["time"]) - r["clock"] / frequency for r in map(json.loads, lines)]
+    moves = [round(after - before, 4) for before, after in zip(zeros, zeros[1:]) if abs(after - before) > 0.0005]
+    print(f"clock: {len(zeros)} events, moved by {moves}", flush=True)
+    checks.that(moves and abs(moves[0] - 3600) < 0.5, f"the step is followed first: {moves}")
+    checks.that(abs(sum(moves) - 3600 - DRIFT_S * DRIFT_STEPS) < 0.01, f"the drift is followed: {moves}")
+    checks.that(len(moves) <= 6, f"another pair now and then, not with each batch: {moves}")
 
 
 def reload_in_flood(env, checks, session, windows, collector):

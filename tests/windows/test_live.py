@@ -142,16 +142,9 @@ def played(env, checks, session, windows, name, paths):
     checks.equal(same_records(env, checks, collector, name, paths), count - 3, "records stored, beside headers")
     same_files(env, checks, paths, providers, files)
     env.replay(paths, collector, agent=f"{name}-file", spool=env.folder / f"{name}-replay")
-    same_state(env, checks, collector, name, f"{name}-file", frequency_of(env, paths))
+    same_state(env, checks, collector, name, f"{name}-file", emulated.frequency_of(env, paths))
     same_stacks(env, checks, collector, name, f"{name}-file")
     collector.stop()
-
-
-def frequency_of(env, paths):
-    """Ticks a second, out of two records."""
-    lines = env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()
-    a, b = json.loads(lines[0]), json.loads(lines[-1])
-    return (b["clock"] - a["clock"]) / (emulated.utc(b["time"]) - emulated.utc(a["time"]))
 
 
 def test(env, checks, session, windows, arguments):
