@@ -27,6 +27,8 @@ const problems = [];
 page.on('pageerror', (e) => problems.push(e.message));
 check(answer.status() === 200, `with a token: ${answer.status()}`);
 await page.getByRole('link', { name: world.seen, exact: true }).waitFor();
+// the list and the sums above it come by answers of their own
+await page.waitForFunction(() => /\b1 machines/.test(document.querySelector('main').innerText)).catch(() => {});
 const fleet = await page.locator('main').innerText();
 check(!fleet.includes(world.unseen), 'Fleet shows nothing of other machines');
 check(/\b1 machines/.test(fleet), `Fleet counts the machines of the group: ${fleet.slice(0, 80)}`);
