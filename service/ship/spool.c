@@ -489,7 +489,8 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
     for (;;) {
         ea_mutex_lock(s->lock);
         const stream *k = ea_spool_find_stream(s, batch->stream);
-        r.flags = k && k->state.resumable != EA_SPOOL_LIVE ? EA_SPOOL_RESUMABLE : 0;
+        int is_resumable = k && k->state.resumable != EA_SPOOL_LIVE;
+        r.flags = is_resumable ? EA_SPOOL_RESUMABLE : 0;
         int rc = k ? make_room(s, k, need, r.priority, err)
                    : ea_fail(err, EA_EINVAL, "append to the spool %s: its stream is not open", s->dir);
         if (!rc) {
@@ -504,6 +505,8 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
                        : rc;
         ea_mutex_lock(s->write_lock);
         rc = ea_spool_write(s, &r, batch->families, batch->family_count, err);
+        if (!rc)
+            ea_spool_write_owed(s, batch->stream);
         ea_mutex_unlock(s->write_lock);
         ea_mutex_lock(s->lock);
         s->reserved_bytes -= need;
@@ -519,8 +522,10 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         if (rc != EA_EFULL || canceled)
             return rc;
         /* A full disk: others may have filled it. What is here makes room when it leaves, or gives way. */
-        if (!s->o.evict && !here)
-            return rc;
+        if (!s->o.evict && !here) /* nothing will leave: what can be made again is, what is live is lost and counted */
+            return is_resumable ? rc
+                                : ea_spool_evict_record(s, &r, batch->families, batch->family_count,
+                                                        EA_COUNT_events_evicted_size, err);
         if (s->o.evict) {
             int gone = ea_spool_evict(s, r.priority, INT64_MAX, EA_COUNT_events_evicted_size, err);
             if (gone < 0)

@@ -88,6 +88,7 @@ void ea_spool_free_stream(stream *k) {
         ea_spool_free_entry((entry *)(uintptr_t)e);
     ea_u64_map_deinit(&k->entries);
     ea_spool_state_deinit(&k->state);
+    free(k->owed);
     free(k);
 }
 

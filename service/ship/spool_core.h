@@ -66,6 +66,10 @@ struct ea_spool_known_stream {
     size_t live, waiting; /* entries (and whoever needs it to stay); entries in queues */
     size_t segments;      /* with records of it on disk: as long as there are any, what is acknowledged must be known */
     ea_u64_map entries;   /* number -> entry */
+    /* Numbers that gave way when the disk had no room for their tombstones, which are written with the next batch that
+     * finds some. Changed with write_lock and lock. */
+    ea_tombstone *owed;
+    size_t owed_count;
 };
 
 struct ea_spool {
@@ -147,6 +151,8 @@ EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
 EA_MUST_CHECK int ea_spool_write(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,
                                  size_t family_count, ea_err *err);
 /* With write_lock: the same for a tombstone of a stream. */
+/* Writes the tombstones that a stream owes, if there is room now. With write_lock. */
+void ea_spool_write_owed(ea_spool *s, const uint8_t *stream);
 EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, uint64_t number,
                                             const ea_tombstone *tombstones, size_t count, ea_err *err);
 

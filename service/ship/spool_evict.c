@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OWED_MAX = 256 }; /* tombstones that wait for room, a stream */
+
 /* A batch that goes. */
 typedef struct gone {
     stream *stream;
@@ -260,6 +262,53 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, en
     return rc ? rc : 1;
 }
 
+/* A tombstone that is to be written when there is room. Without memory, or with too many of them: the next opening
+ * finds the hole. With write_lock. */
+static void owe(ea_spool *s, const uint8_t *id, const ea_tombstone *t) {
+    ea_mutex_lock(s->lock);
+    stream *k = ea_spool_find_stream(s, id);
+    ea_tombstone *last = k && k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
+    if (last && last->last + 1 == t->first && last->cause == t->cause) {
+        last->last = t->last;
+        last->event_count += t->event_count;
+        if (t->utc_max_ns > last->utc_max_ns)
+            last->utc_max_ns = t->utc_max_ns;
+        if (t->utc_min_ns && t->utc_min_ns < last->utc_min_ns)
+            last->utc_min_ns = t->utc_min_ns;
+    } else if (k && k->owed_count < OWED_MAX) {
+        ea_tombstone *grown = realloc(k->owed, (k->owed_count + 1) * sizeof *grown);
+        if (grown) {
+            k->owed = grown;
+            k->owed[k->owed_count++] = *t;
+        }
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+void ea_spool_write_owed(ea_spool *s, const uint8_t *id) {
+    ea_err err; /* what cannot be written now is owed still */
+    ea_mutex_lock(s->lock);
+    stream *k = ea_spool_find_stream(s, id);
+    ea_tombstone *list = k ? k->owed : NULL;
+    size_t count = k ? k->owed_count : 0;
+    ea_mutex_unlock(s->lock);
+    if (!count || ea_spool_write_tombstones(s, id, list[0].first, list, count, &err))
+        return;
+    ea_mutex_lock(s->lock);
+    k = ea_spool_find_stream(s, id); /* it has an entry now, and stays */
+    for (size_t i = 0; k && i < count; i++) {
+        uint64_t first = list[i].first + (i == 0); /* all but the one that the tombstones go under need nothing more */
+        if (first <= list[i].last && ea_range_set_add(&k->state.acknowledged, first, list[i].last))
+            break; /* without memory: the next opening takes it for a hole, and tells again */
+    }
+    if (k) {
+        free(k->owed);
+        k->owed = NULL;
+        k->owed_count = 0;
+    }
+    ea_mutex_unlock(s->lock);
+}
+
 int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families, size_t family_count,
                           enum ea_counter cause, ea_err *err) {
     ea_batch_head head;
@@ -278,6 +327,10 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family
     ea_mutex_unlock(s->lock);
     ea_mutex_lock(s->write_lock);
     int rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
+    if (rc == EA_EFULL) { /* no room even for a tombstone */
+        owe(s, r->stream, &t);
+        rc = 0;
+    }
     ea_mutex_unlock(s->write_lock);
-    return rc == EA_EFULL ? 0 : rc; /* no room even for a tombstone: the next opening finds the hole */
+    return rc;
 }

@@ -9,6 +9,7 @@
 - the configuration is read again in mid-flood: what did not change goes on, and loses nothing.
 - while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
 - what there was before a session: told by itself, by a second session that lives for a moment, by .NET's rundown provider.
+- the disk that the spool is on becomes full, and has room again: the session goes on, what found no room is counted.
 - "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
 - "etwagent record" says what Windows lost, and goes on when somebody ends a session.
 - more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
@@ -17,6 +18,7 @@ import json
 import subprocess
 
 import emulated
+import disk
 import harness
 import test_ledger
 import traces
@@ -279,6 +281,41 @@ def flood(env, checks, session, windows, collector):
     print(f"flood: {s['session']['events']} events, {dropped} dropped and counted", flush=True)
 
 
+def full_disk(env, checks, session, windows, collector):
+    """The spool's disk becomes full while a session runs, and has room again."""
+    if not disk.may_mount(env.folder):
+        return
+    with emulated.Machine(env, session, windows, "full-disk") as machine:
+        machine.spool.mkdir()
+        with disk.Small(machine.spool, 4) as small:
+            machine.plays(traces.paths(TRACE, env.build), "rate=8000")
+            machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
+            machine.start()
+            machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 1000, "events before the disk is full")
+            hog = small.fill()
+            machine.wait(lambda: machine.sources()["kernel"]["events_evicted_size"] > 5000, "events that found no room")
+            s = machine.sources()["kernel"]
+            checks.equal((s["state"], s["session"]["starts"], machine.sessions()["etwagent-kernel"]["over"]), ("reading", 1, 0), "the session on a full disk")
+            hog.unlink()
+            told = machine.sources()["kernel"]["events_acknowledged"]
+            machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > told + 10000, "events when there is room again")
+            machine.wait(lambda: machine.sessions()["etwagent-kernel"]["over"], "the trace's end")
+
+            def settled():
+                s = machine.sources()["kernel"]
+                return s["events_acknowledged"] + s["events_evicted_size"] + s["session"]["dropped_events"] == s["session"]["events"] == s["events_delivered"]
+            machine.wait(settled, "every event acknowledged or counted as lost")
+            s = machine.sources()["kernel"]
+            checks.that(s["ledger_balanced"] and machine.status()["ledger_balanced"], "the ledger balances")
+            checks.equal(machine.stop(), 0, "exit code")
+    ledger = ledger_of(collector, "full-disk")
+    checks.equal(len(raw(env, collector, "full-disk")), s["events_acknowledged"], "events stored")
+    checks.equal((ledger["events_evicted_size"], ledger["events_delivered"]), (s["events_evicted_size"], s["events_delivered"]), "the collector's ledger: events that found no room, and all")
+    for stream in test_ledger.ledger(collector, "full-disk")["streams"]:
+        checks.equal((stream["unbalanced_families"], stream["alerts"]), ([], []), "alerts of the collector")
+    print(f"full disk: {s['session']['events']} events, {s['events_evicted_size']} found no room and are counted", flush=True)
+
+
 def providers(env, checks, session, windows, collector):
     """etwagent providers: what TDH says, kept in files."""
     del collector
@@ -341,9 +378,9 @@ def record(env, checks, session, windows, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "providers", "record"])
+    env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "full-disk", "providers", "record"])
     collector = env.new_collector().start()
-    for part in (at_start, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, providers, record):
+    for part in (at_start, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, providers, record):
         if not arguments.only or arguments.only == part.__name__:
             part(env, checks, session, windows, collector)
     collector.stop()
