@@ -1,4 +1,4 @@
-/* SELECTs over the index of batches. See find.h; store.c has the tables. */
+/* SELECTs over the index of batches. See find.h; database.c has the tables. */
 #include "find.h"
 
 #include <sqlite3.h>

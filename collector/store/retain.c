@@ -1,11 +1,9 @@
 /* Retention. See retain.h. */
 #include "retain.h"
 
-#include "platform.h"
-#include "segment.h"
+#include "store_parts.h"
 
 #include <inttypes.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -204,7 +202,7 @@ static int write_kept(ec_store *s, ea_err *err) {
         rc = remove_file(journal, err);
     if (rc)
         return rc;
-    if (sqlite3_open(made, &kept) != SQLITE_OK || ec_store_make_tables(kept))
+    if (sqlite3_open(made, &kept) != SQLITE_OK || ec_db_make_tables(kept))
         rc = ea_fail(err, EA_EDATABASE, "make %s: %s", made, kept ? sqlite3_errmsg(kept) : "no memory");
     sqlite3_close(kept);
     sqlite3_stmt *attach = NULL;
@@ -313,7 +311,7 @@ static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
     if (rc < 0 && !sqlite3_get_autocommit(ec_store_database(s)))
         (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
     if (rc >= 0)
-        ea_count(ec_store_counters(s), EA_COUNT_store_expired_events, (uint64_t)events);
+        ea_count(s->counters, EA_COUNT_store_expired_events, (uint64_t)events);
     return rc < 0 ? rc : 0;
 }
 
@@ -441,8 +439,8 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         uint64_t bytes = bytes_of(path);
         rc = delete_files(s, v.lowest + 1, err);
         if (!rc) {
-            ea_count(ec_store_counters(s), EA_COUNT_store_expired_segments, 1);
-            ea_count(ec_store_counters(s), EA_COUNT_store_expired_bytes, bytes);
+            ea_count(s->counters, EA_COUNT_store_expired_segments, 1);
+            ea_count(s->counters, EA_COUNT_store_expired_bytes, bytes);
         }
     }
     return rc < 0 ? rc : 1;

@@ -14,8 +14,6 @@
 
 #include "store.h"
 
-struct sqlite3;
-
 typedef struct ec_retention {
     int64_t age_ns; /* since a batch was received; 0: any */
     uint64_t bytes; /* of segments, index.db and state.db together; 0: any. The open segment always stays */
@@ -42,12 +40,5 @@ EA_MUST_CHECK int ec_store_what_is_left(ec_store *s, const char *agent, const ui
 
 /* Makes DIR/index.db out of DIR/kept.db when the former is lost; the rest of it is then built from the segments. */
 EA_MUST_CHECK int ec_retain_restore_index(const char *dir, ea_err *err);
-
-/* What it needs of store.c. Makes the tables of an index in an empty database; an SQLite code. */
-EA_MUST_CHECK int ec_store_make_tables(struct sqlite3 *db);
-ea_counters *ec_store_counters(ec_store *s); /* where s counts */
-/* Goes on in a new segment when the open one is full, or (begin_new) holds anything; *ret_number (may be NULL): the
- * open one's. */
-EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err);
 
 #endif

@@ -1,0 +1,648 @@
+/* Appending: groups of batches, their rows in the index, and the recovery of what a crash left. See store.h.
+ *
+ * One SQLite transaction is open from the first append of a group to its commit, so that look-ups for duplicates see
+ * the group's own batches. It is committed after the segment's fdatasync: what the index names is always durable. The
+ * position up to which segments are indexed is in the same transaction; what lies behind it when the store is opened is
+ * indexed then. */
+#include "store_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    INDEXED_PIDS = 4096, /* a batch with more is not indexed by pid: it may hold any */
+    STREAM_DICTIONARIES = 8,
+};
+
+/* ---- indexing one batch: inside the group's transaction ---- */
+
+static int note_described(ec_store *s, const uint8_t *hash, ea_err *err) {
+    void *list = s->notes.described;
+    int rc =
+        ec_store_grow_notes(&list, s->notes.described_count, &s->described_capacity, sizeof *s->notes.described, err);
+    s->notes.described = list;
+    if (!rc)
+        memcpy(s->notes.described[s->notes.described_count++].bytes, hash, EA_CLASS_HASH_BYTES);
+    return rc;
+}
+
+int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret, ea_err *err) {
+    return ec_db_number(s,
+                        ec_db_bind(s, EC_ST_FIND_STREAM, "tb", agent, (const void *)stream, (size_t)EA_STREAM_ID_BYTES),
+                        "look a stream up", ret, err);
+}
+
+typedef struct {
+    ec_store *s;
+    int64_t stream_id;
+    ea_err *err;
+} describing;
+
+/* Stores what later batches of a stream may name by hash. What a shape or source says is looked at when it is used. */
+static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes) {
+    ec_store *s = d->s;
+    uint8_t hash[EA_CLASS_HASH_BYTES];
+    int64_t id = 0, count = 0;
+    if (data_bytes > (kind == EA_DEFINES_DICTIONARY ? EA_DICTIONARY_MAX_BYTES : EA_SHAPE_MAX_BYTES))
+        return ea_fail(d->err, EA_ELIMIT, "batch %" PRIu64 ": a definition of %zu bytes", s->head.number, data_bytes);
+    int rc = ea_definition_hash(data, data_bytes, hash, d->err);
+    if (!rc && kind == EA_DEFINES_DICTIONARY) {
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_DEFINITIONS, "ii", d->stream_id, (int64_t)kind),
+                          "count dictionaries", &count, d->err);
+        if (rc >= 0 && count >= STREAM_DICTIONARIES)
+            return 0; /* not kept, and not acknowledged: its batches do without it */
+        rc = rc < 0 ? rc : 0;
+    }
+    if (!rc)
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_DEFINITION, "b", (const void *)hash, sizeof hash),
+                          "look a definition up", &id, d->err);
+    if (rc == 0) {
+        rc = ec_db_run(s,
+                       ec_db_bind(s, EC_ST_ADD_DEFINITION, "bib", (const void *)hash, sizeof hash, (int64_t)kind,
+                                  (const void *)data, data_bytes),
+                       "store a definition", d->err);
+        id = sqlite3_last_insert_rowid(s->db);
+    }
+    if (rc < 0)
+        return rc;
+    rc = ec_db_run(s,
+                   ec_db_bind(s, EC_ST_ADD_STREAM_DEFINITION, "ibii", d->stream_id, (const void *)hash, sizeof hash,
+                              (int64_t)kind, id),
+                   "store a stream's definition", d->err);
+    return rc ? rc : note_described(s, hash, d->err);
+}
+
+/* Stores one definition for a stream; a class description after it was parsed: nothing unreadable gets in. */
+static int add_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
+    const describing *d = arg;
+    if (kind != EA_DEFINES_CLASS)
+        return add_named(d, kind, data, data_bytes);
+    ec_store *s = d->s;
+    const ea_class *c = NULL;
+    int64_t class_id = 0;
+    int rc = ea_registry_add_description(s->checker, data, data_bytes, &c, d->err);
+    if (rc == EA_ELIMIT) {
+        /* the checker remembers what it parsed; begin a new one rather than refuse the 65,537th class */
+        ea_registry *fresh = NULL;
+        rc = ea_registry_create(&fresh, 0, d->err);
+        if (rc)
+            return rc;
+        ea_registry_destroy(s->checker);
+        s->checker = fresh;
+        rc = ea_registry_add_description(s->checker, data, data_bytes, &c, d->err);
+    }
+    if (rc)
+        return rc;
+    rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_CLASS, "b", (const void *)c->hash, sizeof c->hash), "look a class up",
+                      &class_id, d->err);
+    if (rc == 0) {
+        rc = ec_db_run(
+            s,
+            ec_db_bind(s, EC_ST_ADD_CLASS, "bb", (const void *)c->hash, sizeof c->hash, (const void *)data, data_bytes),
+            "store a class", d->err);
+        class_id = sqlite3_last_insert_rowid(s->db);
+    }
+    if (rc < 0)
+        return rc;
+    rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_STREAM_CLASS, "ii", d->stream_id, class_id), "store a stream's class",
+                   d->err);
+    if (!rc)
+        rc = note_described(s, c->hash, d->err);
+    return rc;
+}
+
+static void add_leb128(ea_text *t, uint64_t v) {
+    do {
+        ea_text_char(t, (char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0)));
+        v >>= 7;
+    } while (v);
+}
+
+/* Looks every group's class up; what is nowhere is noted. Fills s->classes. */
+static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
+    ea_text_clear(&s->classes);
+    for (size_t i = 0; i < ea_batch_group_count(s->view); i++) {
+        int64_t class_id = 0;
+        const uint8_t *hash = ea_batch_group_hash(s->view, i);
+        int rc = ec_db_number(
+            s, ec_db_bind(s, EC_ST_FIND_STREAM_CLASS, "ib", stream_id, (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
+            "look a class up", &class_id, err);
+        if (rc == 0) {
+            ea_hash_ref ref = {.len_bytes = EA_CLASS_HASH_BYTES};
+            memcpy(ref.bytes, hash, sizeof ref.bytes);
+            rc = ec_store_note_missing(s, &ref, err);
+        }
+        if (rc < 0)
+            return rc;
+        add_leb128(&s->classes, (uint64_t)class_id);
+        add_leb128(&s->classes, ea_batch_group_events(s->view, i));
+    }
+    if (s->classes.failed)
+        return ea_fail(err, EA_ENOMEM, "index a batch");
+    if (s->notes.missing_count)
+        return ea_fail(err, EA_ENOTFOUND, "batch %" PRIu64 ": %zu class descriptions are missing", s->head.number,
+                       s->notes.missing_count);
+    return 0;
+}
+
+/* Fills s->pids. */
+static int list_pids(ec_store *s, ea_err *err) {
+    const uint32_t *pids;
+    size_t count;
+    int rc = ea_batch_pids(s->view, &pids, &count, err);
+    if (rc)
+        return rc;
+    ea_text_clear(&s->pids);
+    s->any_pid = count > INDEXED_PIDS;
+    for (size_t i = 0; i < count && !s->any_pid; i++)
+        add_leb128(&s->pids, i ? pids[i] - pids[i - 1] : pids[i]);
+    return s->pids.failed ? ea_fail(err, EA_ENOMEM, "index a batch") : 0;
+}
+
+/* Adds numbers first..last to the stream's set, joined with what they touch. */
+static int add_range(ec_store *s, int64_t stream_id, uint64_t first, uint64_t last, ea_err *err) {
+    int64_t lo = (int64_t)first, hi = (int64_t)last, above = hi < INT64_MAX ? hi + 1 : hi;
+    sqlite3_stmt *st = ec_db_bind(s, EC_ST_ADJACENT_RANGES, "iiii", stream_id, lo, above, lo - 1);
+    int rc, found = 0;
+    int64_t from = lo;
+    while ((rc = ec_db_row(s, st, "join ranges", err)) == 1) {
+        int64_t a = sqlite3_column_int64(st, 0), b = sqlite3_column_int64(st, 1);
+        if (a < from)
+            from = a;
+        if (b > hi)
+            hi = b;
+        found = 1;
+    }
+    if (rc)
+        return rc;
+    if (found)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_DROP_RANGES, "iii", stream_id, from, above), "join ranges", err);
+    if (!rc)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_RANGE, "iii", stream_id, from, hi), "store a range", err);
+    return rc;
+}
+
+/* Opens the batch at hand, with what it names, and knows its times from then on. */
+static int open_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    int rc = ec_store_complete(s, stream_id, &batch, &len_bytes, err);
+    if (!rc && s->head.is_incomplete)
+        rc = ea_batch_read_head(batch, len_bytes, &s->head, err);
+    return rc ? rc : ea_batch_open(&s->view, batch, len_bytes, NULL, err);
+}
+
+/* Reads the envelope of the batch at hand. */
+static int look_at(ec_store *s, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    s->notes = (ec_store_notes){.described = s->notes.described, .missing = s->notes.missing};
+    ea_batch_close(s->view);
+    s->view = NULL;
+    int rc = ea_batch_read_head(batch, len_bytes, &s->head, err);
+    if (rc)
+        return rc;
+    const ea_batch_head *h = &s->head;
+    s->notes.number = h->number;
+    s->notes.event_count = h->event_count;
+    memcpy(s->notes.stream, h->stream, sizeof s->notes.stream);
+    return 0;
+}
+
+/* What is known of the batch at hand before it is written: EC_STORED (it is new; *ret_stream 0 when its stream is,
+ * too), EC_DUPLICATE, or EA_ECONFLICT. */
+static int judge(ec_store *s, const char *agent, int64_t *ret_stream, int *ret_replaces, ea_err *err) {
+    const ea_batch_head *h = &s->head;
+    int64_t stream_id = 0;
+    *ret_replaces = 0;
+    int rc = ec_store_find_stream(s, agent, h->stream, &stream_id, err);
+    if (rc < 0)
+        return rc;
+    *ret_stream = stream_id;
+    if (rc == 0)
+        return EC_STORED;
+    sqlite3_stmt *st = ec_db_bind(s, EC_ST_FIND_BATCH, "ii", stream_id, (int64_t)h->number);
+    rc = ec_db_row(s, st, "look a batch up", err);
+    if (rc < 0)
+        return rc;
+    if (rc == 0) {
+        int64_t is_old = 0;
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_EXPIRED, "ii", stream_id, (int64_t)h->number), "look a batch up",
+                          &is_old, err);
+        if (rc == 1)
+            return ea_fail(err, EA_ECONFLICT, "batch %" PRIu64 ": its number was deleted by retention long ago",
+                           h->number);
+        return rc < 0 ? rc : EC_STORED;
+    }
+    int64_t kind = sqlite3_column_int64(st, 0);
+    uint64_t checksum = (uint64_t)sqlite3_column_int64(st, 1);
+    ec_db_done(st);
+    /* A tombstone for what is stored already adds nothing; events for what a tombstone gave up are better than it. */
+    if (kind != EA_BATCH_TOMBSTONE && h->kind == EA_BATCH_TOMBSTONE)
+        return EC_DUPLICATE;
+    if (kind == EA_BATCH_TOMBSTONE && h->kind != EA_BATCH_TOMBSTONE) {
+        *ret_replaces = 1;
+        return EC_STORED;
+    }
+    if (checksum == h->checksum)
+        return EC_DUPLICATE;
+    return ea_fail(err, EA_ECONFLICT, "batch %" PRIu64 ": stored with checksum %016" PRIx64 ", not %016" PRIx64,
+                   h->number, checksum, h->checksum);
+}
+
+/* Stream row, descriptions and class look-ups of a new batch: all that may refuse it. */
+static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uint8_t *batch, size_t len_bytes,
+                   int64_t received_utc_ns, ea_err *err) {
+    int rc = 0;
+    if (*stream_id == 0) {
+        rc = ec_db_run(s,
+                       ec_db_bind(s, EC_ST_ADD_STREAM, "tbti", agent, (const void *)s->head.stream,
+                                  (size_t)EA_STREAM_ID_BYTES, s->head.host, received_utc_ns),
+                       "store a stream", err);
+        *stream_id = sqlite3_last_insert_rowid(s->db);
+    }
+    describing d = {s, *stream_id, err};
+    if (!rc)
+        rc = ea_batch_each_definition(batch, len_bytes, add_definition, &d, err);
+    if (!rc)
+        rc = resolve_classes(s, *stream_id, err);
+    return rc ? rc : list_pids(s, err);
+}
+
+/* Reads every record of the batch at hand, whose classes are known, and compares their checksum with the batch's. The
+ * checker holds the classes that came since this process began; a stream's older ones are loaded when they are missed.
+ */
+static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    ea_batch_view *v = NULL;
+    if (s->completed_len_bytes) {
+        batch = (const uint8_t *)s->completed.data;
+        len_bytes = s->completed_len_bytes;
+    }
+    int rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
+    if (rc == EA_ENOTFOUND) {
+        rc = ec_store_load_classes(s, (uint64_t)stream_id, s->checker, err);
+        if (!rc)
+            rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
+    }
+    if (!rc)
+        rc = ea_batch_verify(v, err);
+    ea_batch_close(v);
+    if (rc == EA_ECORRUPT)
+        ea_count(s->counters, EA_COUNT_ingest_bad_checksums, 1);
+    return rc;
+}
+
+static int add_tombstone(const ea_tombstone *t, void *arg) {
+    const describing *d = arg;
+    ec_store *s = d->s;
+    if (t->first == 0 || t->first > t->last || t->last > INT64_MAX - 1)
+        return ea_fail(d->err, EA_ECORRUPT, "batch %" PRIu64 ": a tombstone of %" PRIu64 " to %" PRIu64, s->head.number,
+                       t->first, t->last);
+    int rc = ec_db_run(s,
+                       ec_db_bind(s, EC_ST_ADD_TOMBSTONE, "iiiiii", d->stream_id, (int64_t)t->first, (int64_t)t->last,
+                                  (int64_t)t->cause, (int64_t)t->event_count, (int64_t)s->head.number),
+                       "store a tombstone", d->err);
+    return rc ? rc : add_range(s, d->stream_id, t->first, t->last, d->err);
+}
+
+/* What the agent says of itself, when that is news. */
+static int note_origin(ec_store *s, int64_t stream_id, ea_err *err) {
+    const ea_batch_head *h = &s->head;
+    int64_t before = 0;
+    if (!h->source)
+        return 0;
+    int64_t hash = (int64_t)ea_hash64(h->source, h->source_bytes, 0);
+    int rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_ORIGIN, "iii", stream_id, (int64_t)h->number, hash),
+                          "look an agent up", &before, err);
+    if (rc < 0 || (rc == 1 && before == hash))
+        return rc < 0 ? rc : 0;
+    ea_text version, labels;
+    ea_text_init(&version);
+    ea_text_init(&labels);
+    rc = ea_source_origin(h->source, h->source_bytes, &version, &labels, err);
+    if (!rc)
+        rc = ec_db_run(s,
+                       ec_db_bind(s, EC_ST_SET_ORIGIN, "iitt", stream_id, hash, version.len_bytes ? version.data : "",
+                                  labels.len_bytes ? labels.data : ""),
+                       "keep what an agent is", err);
+    ea_text_deinit(&version);
+    ea_text_deinit(&labels);
+    return rc;
+}
+
+/* The rows of a batch that stands in a segment. */
+static int index_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, const ec_record *r, int replaces,
+                       ea_err *err) {
+    const ea_batch_head *h = &s->head;
+    const char timed = h->event_count ? 'i' : 'n';
+    char types[] = "iiiiiiiiiiibb";
+    types[5] = types[6] = timed;
+    if (s->any_pid)
+        types[12] = 'N';
+    sqlite3_stmt *st =
+        ec_db_bind(s, EC_ST_ADD_BATCH, types, stream_id, (int64_t)h->number, (int64_t)h->kind, (int64_t)h->checksum,
+                   (int64_t)h->event_count, h->utc_min_ns, h->utc_max_ns, r->received_utc_ns,
+                   (int64_t)s->segment.number, (int64_t)r->offset, (int64_t)r->data_bytes,
+                   (const void *)s->classes.data, s->classes.len_bytes, (const void *)s->pids.data, s->pids.len_bytes);
+    int rc = ec_db_run(s, st, "index a batch", err);
+    if (!rc)
+        rc = add_range(s, stream_id, h->number, h->number, err);
+    describing d = {s, stream_id, err};
+    if (!rc && h->tombstone_count)
+        rc = ea_batch_each_tombstone(batch, (size_t)r->data_bytes, add_tombstone, &d, err);
+    if (rc)
+        return rc;
+    char grow[] = "iiiiiiit";
+    grow[4] = grow[5] = timed;
+    st = ec_db_bind(s, EC_ST_GROW_STREAM, grow, stream_id, (int64_t)(replaces ? 0 : 1), (int64_t)h->event_count,
+                    (int64_t)r->data_bytes, h->utc_min_ns, h->utc_max_ns, r->received_utc_ns, h->host);
+    rc = ec_db_run(s, st, "count a batch", err);
+    return rc ? rc : note_origin(s, stream_id, err);
+}
+
+int ec_store_begin_group(ec_store *s, ea_err *err) {
+    if (s->in_group)
+        return 0;
+    int rc = ec_db_run(s, ec_db_statement(s, EC_ST_BEGIN), "begin", err);
+    if (rc)
+        return rc;
+    s->in_group = 1;
+    s->group_failed = 0;
+    s->group_events = s->group_bytes = 0;
+    return 0;
+}
+
+void ec_store_abandon_group(ec_store *s) {
+    ea_err ignored;
+    if (!sqlite3_get_autocommit(s->db))
+        (void)!ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored);
+    s->in_group = 0;
+    s->group_failed = 0;
+    if (s->segment.file && s->segment.end != s->durable_end &&
+        ec_segment_cut(&s->segment, s->durable_end, &ignored) != 0) {
+        /* The rest of this file cannot be trusted: leave it, and let the next append open another segment. What lies
+         * behind durable_end is then a torn tail or a repeat, which the next open sorts out. */
+        ec_segment_close(&s->segment);
+    }
+}
+
+/* ---- recovery ---- */
+
+static int last_segment(uint64_t number, void *arg) {
+    uint64_t *last = arg;
+    if (number > *last)
+        *last = number;
+    return 0;
+}
+
+/* One record found behind the indexed position. */
+static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
+    int64_t stream_id = 0;
+    int replaces = 0;
+    int rc = look_at(s, s->data, (size_t)r->data_bytes, err);
+    if (rc)
+        return rc;
+    rc = judge(s, r->agent, &stream_id, &replaces, err);
+    if (rc != EC_STORED)
+        return rc;
+    rc = open_batch(s, stream_id, s->data, (size_t)r->data_bytes, err);
+    if (!rc)
+        rc = prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
+    return rc ? rc : index_batch(s, stream_id, s->data, r, replaces, err);
+}
+
+/* Indexes what stands in the open segment behind offset. Ends at the first place behind which nothing sound stands. */
+static int index_segment(ec_store *s, uint64_t offset, uint64_t *ret_end, ea_err *err) {
+    for (;;) {
+        ec_record r;
+        int rc = ec_segment_scan(&s->segment, offset, &r, &s->data, &s->data_capacity, err);
+        if (rc == EA_ETRUNCATED || rc == EA_ECORRUPT) {
+            uint64_t next;
+            rc = ec_segment_resync(&s->segment, offset, &next, &s->data, &s->data_capacity, err);
+            if (rc == 1) {
+                ea_count(s->counters, EA_COUNT_store_damaged_bytes, next - offset);
+                offset = next;
+                continue;
+            }
+        }
+        if (rc < 0)
+            return rc;
+        if (rc == 0)
+            break;
+        rc = ec_db_run(s, ec_db_statement(s, EC_ST_SAVE), "index", err);
+        if (rc)
+            return rc;
+        rc = index_found(s, &r, err);
+        if (rc == EA_EFORMAT || rc == EA_ECORRUPT || rc == EA_ELIMIT || rc == EA_ENOTFOUND || rc == EA_ECONFLICT ||
+            rc == EA_EUNSUPPORTED) {
+            /* sound as a record, not as a batch: append never lets one in; keep the bytes, leave it out of the index */
+            ea_count(s->counters, EA_COUNT_store_damaged_bytes, r.next - r.offset);
+            rc = ec_db_run(s, ec_db_statement(s, EC_ST_UNDO), "index", err);
+        }
+        if (rc < 0)
+            return rc;
+        rc = ec_db_run(s, ec_db_statement(s, EC_ST_RELEASE), "index", err);
+        if (rc)
+            return rc;
+        offset = r.next;
+    }
+    *ret_end = offset;
+    return 0;
+}
+
+int ec_store_recover(ec_store *s, ea_err *err) {
+    uint64_t at = 0, offset = 0, last = 0;
+    sqlite3_stmt *st = ec_db_statement(s, EC_ST_GET_POSITION);
+    int rc = ec_db_row(s, st, "read the position", err);
+    if (rc < 0)
+        return rc;
+    if (rc == 1) {
+        at = (uint64_t)sqlite3_column_int64(st, 0);
+        offset = (uint64_t)sqlite3_column_int64(st, 1);
+        ec_db_done(st);
+    }
+    rc = ec_segment_each(s->segments, last_segment, &last, err);
+    if (rc)
+        return rc;
+    if (at == 0)
+        at = 1;
+    if (last < at && last != 0)
+        return ea_fail(err, EA_ECORRUPT, "open %s: the index knows segment %" PRIu64 ", the last file is %" PRIu64,
+                       s->dir, at, last);
+    rc = ec_store_begin_group(s, err);
+    uint64_t end = 0;
+    for (; !rc && at <= last; at++, offset = 0) {
+        ec_segment_close(&s->segment);
+        rc = ec_segment_open(&s->segment, s->segments, at, 1, err);
+        if (rc == EA_ENOTFOUND) { /* removed by retention */
+            rc = 0;
+            continue;
+        }
+        if (rc == EA_ETRUNCATED && at == last) { /* it was being made when the machine stopped: make it again */
+            rc = ec_segment_create(&s->segment, s->segments, at, err);
+            end = EC_SEGMENT_HEADER_BYTES;
+            continue;
+        }
+        if (rc == EA_ECORRUPT || rc == EA_ETRUNCATED) {
+            ea_count(s->counters, EA_COUNT_store_damaged_bytes, EC_SEGMENT_HEADER_BYTES);
+            end = 0;
+            rc = 0;
+            continue;
+        }
+        if (!rc && offset > s->segment.end) {
+            /* the file lost what the index names: never write over those places */
+            ea_count(s->counters, EA_COUNT_store_damaged_bytes, offset - s->segment.end);
+            ec_segment_close(&s->segment);
+            continue;
+        }
+        if (!rc)
+            rc = index_segment(s, offset ? offset : EC_SEGMENT_HEADER_BYTES, &end, err);
+        if (!rc && end < s->segment.end && at == last) {
+            ea_count(s->counters, EA_COUNT_store_torn_bytes, s->segment.end - end);
+            rc = ec_segment_cut(&s->segment, end, err);
+        } else if (!rc && end < s->segment.end) {
+            ea_count(s->counters, EA_COUNT_store_torn_bytes, s->segment.end - end);
+        }
+    }
+    /* What is indexed now must be as durable as what an acknowledgement promises. */
+    if (!rc && s->segment.file)
+        rc = ec_segment_sync(&s->segment, err);
+    if (!rc && !s->segment.file)
+        rc = ec_segment_create(&s->segment, s->segments, last + 1, err);
+    if (!rc)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_SET_POSITION, "ii", (int64_t)s->segment.number, (int64_t)s->segment.end),
+                       "keep the position", err);
+    if (!rc)
+        rc = ec_db_run(s, ec_db_statement(s, EC_ST_COMMIT), "commit", err);
+    if (rc) {
+        /* leave the files as they are for the next attempt */
+        ea_err ignored;
+        if (!sqlite3_get_autocommit(s->db))
+            (void)!ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored);
+        s->in_group = 0;
+        ec_segment_close(&s->segment);
+        return rc;
+    }
+    s->in_group = 0;
+    s->durable_end = s->segment.end;
+    return 0;
+}
+
+/* ---- writing ---- */
+
+/* Goes on in a new segment; only between groups, so that one sync makes a group durable. */
+static int roll(ec_store *s, ea_err *err) {
+    ec_segment next;
+    uint64_t last = s->segment.number;
+    int rc = ec_segment_each(s->segments, last_segment, &last, err);
+    if (!rc)
+        rc = ec_segment_create(&next, s->segments, last + 1, err);
+    if (rc)
+        return rc;
+    ec_segment_close(&s->segment);
+    s->segment = next;
+    s->durable_end = next.end;
+    return 0;
+}
+
+int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err) {
+    int rc = 0;
+    if (s->in_group || !s->writable)
+        return ea_fail(err, EA_EINVAL, "begin a segment of %s: a group is open", s->dir);
+    if (!s->segment.file ||
+        (s->segment.end > EC_SEGMENT_HEADER_BYTES && (begin_new || s->segment.end >= s->segment_bytes)))
+        rc = roll(s, err);
+    if (!rc && ret_number)
+        *ret_number = s->segment.number;
+    return rc;
+}
+
+const ec_store_notes *ec_store_last_notes(const ec_store *s) {
+    return &s->notes;
+}
+
+int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    if (!s->writable)
+        return ea_fail(err, EA_EINVAL, "append to %s: it is open for reading", s->dir);
+    int rc = look_at(s, batch, len_bytes, err);
+    if (rc)
+        return rc;
+    if (s->group_failed)
+        return ea_fail(err, EA_EIO, "append to %s: an append before this one failed", s->dir);
+    if (!s->in_group && (!s->segment.file || s->segment.end >= s->segment_bytes)) {
+        rc = roll(s, err);
+        if (rc)
+            return rc;
+    }
+    rc = ec_store_begin_group(s, err);
+    if (rc)
+        return rc;
+
+    int64_t stream_id = 0, now = ea_utc_ns();
+    int replaces = 0;
+    ec_record record;
+    int verdict = judge(s, agent, &stream_id, &replaces, err);
+    if (verdict == EC_DUPLICATE) {
+        /* descriptions that a repeat carries count as known when they are: they came with the first copy */
+        return EC_DUPLICATE;
+    }
+    if (verdict < 0 && verdict != EA_ECONFLICT)
+        s->group_failed = 1;
+    if (verdict < 0)
+        return verdict;
+    rc = open_batch(s, stream_id, batch, len_bytes, err);
+    if (rc)
+        return rc;
+    rc = ec_db_run(s, ec_db_statement(s, EC_ST_SAVE), "store a batch", err);
+    if (rc) {
+        s->group_failed = 1;
+        return rc;
+    }
+    uint64_t before = s->segment.end;
+    int failed = prepare(s, agent, &stream_id, batch, len_bytes, now, err);
+    if (!failed && !s->trusts_checksums && s->head.event_count)
+        failed = verify(s, stream_id, batch, len_bytes, err);
+    if (!failed)
+        failed = ec_segment_append(&s->segment, agent, batch, len_bytes, now, &record, err);
+    if (!failed)
+        failed = index_batch(s, stream_id, batch, &record, replaces, err);
+    if (failed) {
+        ea_err ignored;
+        s->segment.end = before; /* what was written is written over, or cut with the group */
+        s->notes.described_count = 0;
+        /* some failures make SQLite roll the whole transaction back */
+        if (sqlite3_get_autocommit(s->db) || ec_db_run(s, ec_db_statement(s, EC_ST_UNDO), "undo", &ignored) ||
+            ec_db_run(s, ec_db_statement(s, EC_ST_RELEASE), "undo", &ignored))
+            s->group_failed = 1;
+        return failed;
+    }
+    rc = ec_db_run(s, ec_db_statement(s, EC_ST_RELEASE), "store a batch", err);
+    if (rc) {
+        s->group_failed = 1;
+        return rc;
+    }
+    s->group_events += s->head.event_count;
+    s->group_bytes += len_bytes;
+    return EC_STORED;
+}
+
+int ec_store_commit(ec_store *s, ea_err *err) {
+    if (!s->in_group)
+        return 0;
+    int rc = 0;
+    if (s->group_failed)
+        rc = ea_fail(err, EA_EIO, "commit to %s: an append failed", s->dir);
+    if (!rc && s->segment.end != s->durable_end)
+        rc = ec_segment_sync(&s->segment, err);
+    if (!rc && s->segment.end != s->durable_end)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_SET_POSITION, "ii", (int64_t)s->segment.number, (int64_t)s->segment.end),
+                       "keep the position", err);
+    if (!rc)
+        rc = ec_db_run(s, ec_db_statement(s, EC_ST_COMMIT), "commit", err);
+    if (rc) {
+        ec_store_abandon_group(s);
+        return rc;
+    }
+    s->in_group = 0;
+    s->durable_end = s->segment.end;
+    ea_count(s->counters, EA_COUNT_store_events, s->group_events);
+    ea_count(s->counters, EA_COUNT_store_bytes, s->group_bytes);
+    return 0;
+}

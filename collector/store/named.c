@@ -1,0 +1,126 @@
+/* What batches name by hash, looked up among what streams defined. Before it: append.c and store.c, which give batches
+ * that stand for themselves further. See store_parts.h. */
+#include "store_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int ec_store_grow_notes(void **list, size_t count, size_t *capacity, size_t element_bytes, ea_err *err) {
+    if (count < *capacity)
+        return 0;
+    size_t grown = *capacity ? *capacity * 2 : 64;
+    void *p = realloc(*list, grown * element_bytes);
+    if (!p)
+        return ea_fail(err, EA_ENOMEM, "index a batch");
+    *list = p;
+    *capacity = grown;
+    return 0;
+}
+
+int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err) {
+    void *list = s->notes.missing;
+    int rc = ec_store_grow_notes(&list, s->notes.missing_count, &s->missing_capacity, sizeof *s->notes.missing, err);
+    s->notes.missing = list;
+    if (!rc)
+        s->notes.missing[s->notes.missing_count++] = *ref;
+    return rc;
+}
+
+typedef struct cached {
+    uint8_t key[8 + 1 + 1 + EA_CLASS_HASH_BYTES]; /* stream, kind, the reference */
+    size_t len_bytes;
+    uint8_t data[];
+} cached;
+
+void ec_store_empty_cache(ec_store *s) {
+    size_t cursor = 0, key_bytes;
+    const void *key;
+    void *value;
+    while (ea_bytes_map_next(&s->cache, &cursor, &key, &key_bytes, &value))
+        free(value);
+    ea_bytes_map_clear(&s->cache);
+    s->cached_bytes = 0;
+}
+
+static void remember(ec_store *s, const uint8_t *key, const void *data, size_t len_bytes) {
+    enum { CACHE_BYTES = 16 << 20 };
+    if (s->cache.count == EC_CACHED_DEFINITIONS || s->cached_bytes + len_bytes > CACHE_BYTES)
+        ec_store_empty_cache(s);
+    cached *c = malloc(sizeof *c + len_bytes);
+    if (!c)
+        return;
+    memcpy(c->key, key, sizeof c->key);
+    c->len_bytes = len_bytes;
+    if (len_bytes)
+        memcpy(c->data, data, len_bytes);
+    if (ea_bytes_map_put(&s->cache, c->key, sizeof c->key, c))
+        free(c);
+    else
+        s->cached_bytes += len_bytes;
+}
+
+typedef struct naming {
+    ec_store *s;
+    int64_t stream_id;
+    ea_err *err;
+    int rc;
+} naming;
+
+static int find_definition(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref, const uint8_t **ret_data,
+                           size_t *ret_len_bytes, ea_err *err) {
+    const naming *n = arg;
+    ec_store *s = n->s;
+    uint8_t key[sizeof(((cached *)NULL)->key)], to[EA_CLASS_HASH_BYTES];
+    ea_store64(key, (uint64_t)n->stream_id);
+    key[8] = (uint8_t)kind;
+    key[9] = ref->len_bytes;
+    memcpy(key + 10, ref->bytes, sizeof ref->bytes);
+    /* inside a group nothing is remembered: it may be taken back */
+    const cached *c = s->in_group ? NULL : ea_bytes_map_get(&s->cache, key, sizeof key);
+    if (c) {
+        *ret_data = c->data;
+        *ret_len_bytes = c->len_bytes;
+        return 1;
+    }
+    memset(to, 0xFF, sizeof to);
+    memcpy(to, ref->bytes, ref->len_bytes);
+    sqlite3_stmt *st = ec_db_bind(s, EC_ST_STREAM_DEFINITION, "ibbi", n->stream_id, (const void *)ref->bytes,
+                                  (size_t)ref->len_bytes, (const void *)to, sizeof to, (int64_t)kind);
+    int rc = ec_db_row(s, st, "look a definition up", err), count = 0;
+    for (; rc == 1; rc = ec_db_row(s, st, "look a definition up", err)) {
+        const void *data = sqlite3_column_blob(st, 0);
+        ea_text_clear(&s->definition);
+        ea_text_add(&s->definition, data ? data : "", (size_t)sqlite3_column_bytes(st, 0));
+        count++;
+    }
+    if (rc < 0 || count != 1) /* of two that begin alike neither is meant for sure */
+        return rc;
+    if (s->definition.failed)
+        return ea_fail(err, EA_ENOMEM, "look a definition up");
+    if (!s->in_group)
+        remember(s, key, s->definition.data, s->definition.len_bytes);
+    *ret_data = (const uint8_t *)s->definition.data;
+    *ret_len_bytes = s->definition.len_bytes;
+    return 1;
+}
+
+static void on_missing(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref) {
+    naming *n = arg;
+    (void)kind;
+    if (!n->rc)
+        n->rc = ec_store_note_missing(n->s, ref, n->err);
+}
+
+int ec_store_complete(ec_store *s, int64_t stream_id, const uint8_t **batch, size_t *len_bytes, ea_err *err) {
+    naming n = {.s = s, .stream_id = stream_id, .err = err};
+    ea_definitions known = {.arg = &n, .find = find_definition, .on_missing = on_missing};
+    int rc = ea_batch_complete(*batch, *len_bytes, &known, &s->completed, err);
+    s->completed_len_bytes = rc == 1 ? s->completed.len_bytes : 0;
+    if (n.rc)
+        return n.rc;
+    if (rc == 1) {
+        *batch = (const uint8_t *)s->completed.data;
+        *len_bytes = s->completed.len_bytes;
+    }
+    return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,169 @@
+/* Inside collector/store: what the files behind store.h share: the store itself, and the statements of its index.
+ * Before it: store.h. Thread: the store's. */
+#ifndef EC_STORE_STORE_PARTS_H
+#define EC_STORE_STORE_PARTS_H
+
+#include "map.h"
+#include "platform.h"
+#include "segment.h"
+#include "store.h"
+
+#include <sqlite3.h>
+
+enum { EC_CACHED_DEFINITIONS = 4096 };
+
+/* Prepared statements, made when first used. */
+#define EC_STATEMENTS(X)                                                                                               \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                                                        \
+    X(COMMIT, "COMMIT")                                                                                                \
+    X(ROLLBACK, "ROLLBACK")                                                                                            \
+    X(SAVE, "SAVEPOINT one_batch")                                                                                     \
+    X(RELEASE, "RELEASE one_batch")                                                                                    \
+    X(UNDO, "ROLLBACK TO one_batch")                                                                                   \
+    X(GET_POSITION, "SELECT segment, offset FROM position")                                                            \
+    X(SET_POSITION, "INSERT OR REPLACE INTO position VALUES(1, ?1, ?2)")                                               \
+    X(FIND_STREAM, "SELECT stream_id FROM streams WHERE agent = ?1 AND stream = ?2")                                   \
+    X(ADD_STREAM, "INSERT INTO streams VALUES(NULL, ?1, ?2, ?3, 0, 0, 0, NULL, NULL, ?4, ?4)")                         \
+    X(GROW_STREAM,                                                                                                     \
+      "UPDATE streams SET batch_count = batch_count + ?2, event_count = event_count + ?3,"                             \
+      " byte_count = byte_count + ?4, begin_utc_ns = ifnull(min(begin_utc_ns, ?5), ifnull(?5, begin_utc_ns)),"         \
+      " end_utc_ns = ifnull(max(end_utc_ns, ?6), ifnull(?6, end_utc_ns)), received_last_utc_ns = ?7,"                  \
+      " source_host = CASE WHEN source_host = '' THEN ?8 ELSE source_host END WHERE stream_id = ?1")                   \
+    /* a batch that comes behind a later one changes nothing: its own hash, ?3 */                                      \
+    X(FIND_ORIGIN,                                                                                                     \
+      "SELECT iif((SELECT last FROM ranges WHERE stream_id = ?1 ORDER BY first DESC LIMIT 1) > ?2, ?3, hash)"          \
+      " FROM origins WHERE stream_id = ?1")                                                                            \
+    X(SET_ORIGIN, "INSERT OR REPLACE INTO origins VALUES(?1, ?2, ?3, ?4)")                                             \
+    X(FIND_BATCH, "SELECT kind, checksum FROM batches WHERE stream_id = ?1 AND number = ?2 UNION ALL"                  \
+                  " SELECT kind, checksum FROM expired WHERE stream_id = ?1 AND number = ?2 LIMIT 1")                  \
+    X(FIND_EXPIRED, "SELECT 1 FROM expired_streams WHERE stream_id = ?1 AND through >= ?2")                            \
+    X(ADD_BATCH, "INSERT OR REPLACE INTO batches VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)")      \
+    X(NEXT_BATCH, "SELECT number, event_count, begin_utc_ns, end_utc_ns, len_bytes, segment, offset FROM batches"      \
+                  " WHERE stream_id = ?1 AND number > ?2 ORDER BY number LIMIT 1")                                     \
+    X(ADJACENT_RANGES, "SELECT first, last FROM ranges WHERE stream_id = ?1 AND first <= ?3"                           \
+                       " AND first >= ifnull((SELECT max(first) FROM ranges WHERE stream_id = ?1 AND first < ?2), 0)"  \
+                       " AND last >= ?4")                                                                              \
+    X(DROP_RANGES, "DELETE FROM ranges WHERE stream_id = ?1 AND first >= ?2 AND first <= ?3")                          \
+    X(ADD_RANGE, "INSERT INTO ranges VALUES(?1, ?2, ?3)")                                                              \
+    X(STREAM_RANGES, "SELECT first, last FROM ranges WHERE stream_id = ?1 ORDER BY first LIMIT ?2")                    \
+    X(ADD_TOMBSTONE, "INSERT OR IGNORE INTO tombstones VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                \
+    X(FIND_CLASS, "SELECT class_id FROM classes WHERE hash = ?1")                                                      \
+    X(ADD_CLASS, "INSERT INTO classes VALUES(NULL, ?1, ?2)")                                                           \
+    X(FIND_STREAM_CLASS, "SELECT c.class_id FROM classes c JOIN stream_classes s ON s.class_id = c.class_id"           \
+                         " WHERE c.hash = ?2 AND s.stream_id = ?1")                                                    \
+    X(ADD_STREAM_CLASS, "INSERT OR IGNORE INTO stream_classes VALUES(?1, ?2)")                                         \
+    X(STREAM_CLASSES, "SELECT c.description FROM stream_classes s JOIN classes c ON c.class_id = s.class_id"           \
+                      " WHERE s.stream_id = ?1 ORDER BY s.class_id")                                                   \
+    X(FIND_DEFINITION, "SELECT definition_id FROM definitions WHERE hash = ?1")                                        \
+    X(ADD_DEFINITION, "INSERT INTO definitions VALUES(NULL, ?1, ?2, ?3)")                                              \
+    X(ADD_STREAM_DEFINITION, "INSERT OR IGNORE INTO stream_definitions VALUES(?1, ?2, ?3, ?4)")                        \
+    X(ADD_INCIDENT, "INSERT INTO incidents VALUES(NULL, ?1, ?2, ?3, ?4)")                                              \
+    X(DROP_INCIDENTS, "DELETE FROM incidents WHERE incident_id <= (SELECT max(incident_id) FROM incidents) - ?1")      \
+    X(EACH_INCIDENT, "SELECT incident_id, utc_ns, agent, kind, text FROM incidents"                                    \
+                     " WHERE incident_id > ?1 AND (?2 IS NULL OR agent = ?2) ORDER BY incident_id LIMIT 1")            \
+    X(COUNT_DEFINITIONS, "SELECT count(*) FROM stream_definitions WHERE stream_id = ?1 AND kind = ?2")                 \
+    X(STREAM_DEFINITION, "SELECT d.data FROM stream_definitions s JOIN definitions d"                                  \
+                         " ON d.definition_id = s.definition_id"                                                       \
+                         " WHERE s.stream_id = ?1 AND s.hash BETWEEN ?2 AND ?3 AND s.kind = ?4 LIMIT 2")               \
+    X(EACH_STREAM, "SELECT s.stream_id, agent, stream, s.batch_count, s.event_count, s.byte_count,"                    \
+                   " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                \
+                   " (SELECT sum(last - first + 1) FROM ranges r WHERE r.stream_id = s.stream_id),"                    \
+                   " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host,"              \
+                   " e.batch_count, e.event_count, e.byte_count, o.agent_version, o.labels FROM streams s"             \
+                   " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"                                         \
+                   " LEFT JOIN origins o ON o.stream_id = s.stream_id"                                                 \
+                   " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT ?3")
+
+enum ec_statement {
+#define X(name, sql) EC_ST_##name,
+    EC_STATEMENTS(X)
+#undef X
+        EC_STATEMENT_COUNT
+};
+
+struct ec_store {
+    char *dir, *segments;
+    int writable;
+    uint64_t segment_bytes;
+    int trusts_checksums;
+    ea_counters *counters;
+    ea_counters own_counters; /* when the caller gave none */
+    ea_file *lock;
+    sqlite3 *db;
+    sqlite3_stmt *statements[EC_STATEMENT_COUNT];
+
+    /* the writing side */
+    ec_segment segment;   /* the one that grows */
+    uint64_t durable_end; /* of it: everything before is synced and indexed */
+    int in_group, group_failed;
+    uint64_t group_events, group_bytes;
+    ea_batch_head head; /* of the batch at hand */
+    ea_batch_view *view;
+    ea_registry *checker; /* parses descriptions that are new here */
+    ec_store_notes notes;
+    size_t described_capacity, missing_capacity;
+    ea_text classes, pids; /* of the batch at hand: blobs of its index row */
+    int any_pid;           /* too many to list */
+
+    /* the reading side */
+    ea_text completed;          /* the batch at hand, when it named something */
+    size_t completed_len_bytes; /* 0: it did not */
+    ea_text definition;
+    ea_bytes_map cache; /* cached -> the same: definitions of streams that were read lately */
+    size_t cached_bytes;
+    ec_segment reading;
+    uint8_t *data;
+    size_t data_capacity;
+};
+
+/* ---- database.c ---- */
+
+/* SQLite's last error as ours, with what was tried. */
+int ec_db_fail(ec_store *s, ea_err *err, const char *what);
+/* NULL: it could not be prepared; the functions below take that and say so. */
+sqlite3_stmt *ec_db_statement(ec_store *s, enum ec_statement which);
+/* Arguments of a statement, in order: 'i' int64_t, 't' const char * (NULL is NULL), 'b' const void * and size_t; 'n'
+ * and 'N' take what 'i' and 'b' take and bind NULL. Values are borrowed until the statement is reset. */
+sqlite3_stmt *ec_db_bind(ec_store *s, enum ec_statement which, const char *types, ...);
+/* Ends a statement; keeps its place for the next use. */
+void ec_db_done(sqlite3_stmt *st);
+/* Runs a bound statement that gives no rows (NULL: binding failed). */
+EA_MUST_CHECK int ec_db_run(ec_store *s, sqlite3_stmt *st, const char *what, ea_err *err);
+/* Steps to a row: 1; 0 at the end (the statement is done then), or an error (likewise). */
+EA_MUST_CHECK int ec_db_row(ec_store *s, sqlite3_stmt *st, const char *what, ea_err *err);
+/* The one number of a statement's first row: 1, 0 without a row, or an error. */
+EA_MUST_CHECK int ec_db_number(ec_store *s, sqlite3_stmt *st, const char *what, int64_t *ret, ea_err *err);
+/* Opens the index of s->dir; a writable store's tables are there then. */
+EA_MUST_CHECK int ec_db_open(ec_store *s, ea_err *err);
+/* Makes the tables of an index in an empty database; an SQLite code. */
+EA_MUST_CHECK int ec_db_make_tables(sqlite3 *db);
+
+/* ---- named.c ---- */
+
+/* Adds a definition that is nowhere to the notes of the batch at hand. */
+EA_MUST_CHECK int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err);
+/* Room for one more element of a list of notes. */
+EA_MUST_CHECK int ec_store_grow_notes(void **list, size_t count, size_t *capacity, size_t element_bytes, ea_err *err);
+/* The batch standing for itself: as it is, or in s->completed. */
+EA_MUST_CHECK int ec_store_complete(ec_store *s, int64_t stream_id, const uint8_t **batch, size_t *len_bytes,
+                                    ea_err *err);
+/* Forgets the definitions that were read lately. */
+void ec_store_empty_cache(ec_store *s);
+
+/* ---- append.c ---- */
+
+/* A stream's row: 1 and *ret, 0 when it is not known, or an error. */
+EA_MUST_CHECK int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret,
+                                       ea_err *err);
+/* Begins the group's transaction, unless it is open. */
+EA_MUST_CHECK int ec_store_begin_group(ec_store *s, ea_err *err);
+/* Takes a group back: nothing of it was acknowledged. */
+void ec_store_abandon_group(ec_store *s);
+/* Indexes what stands in segments behind the indexed position, cuts off what is torn, and opens the segment that grows.
+ */
+EA_MUST_CHECK int ec_store_recover(ec_store *s, ea_err *err);
+/* Goes on in a new segment when the open one is full, or (begin_new) holds anything; *ret_number (may be NULL): the
+ * open one's. */
+EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err);
+
+#endif
