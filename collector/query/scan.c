@@ -1,10 +1,7 @@
-/* See scan.h. */
-#include "scan.h"
+/* See scan.h: which batches, which groups, which events. */
+#include "scan_parts.h"
 
 #include "clock.h"
-#include "render.h"
-#include "tables.h"
-#include "value.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +13,7 @@ typedef struct range {
     int64_t first, last;
 } range;
 
-typedef struct condition {
+typedef struct ec_scan_condition {
     size_t column;
     enum ec_op op;
     int is_number;   /* ranges hold; otherwise texts do */
@@ -27,56 +24,6 @@ typedef struct condition {
     ec_value *texts;
     size_t text_count;
 } condition;
-
-/* A column of the block at hand. */
-typedef struct cell {
-    uint64_t block; /* number of the block that the rest is about; 0: none */
-    int top;        /* top-level field, -1: the class lacks it */
-    const ea_field *field;
-    size_t field_index;
-    int is_slow; /* rows need a split of the whole payload */
-    int has_data;
-    ea_column data;
-} cell;
-
-struct ec_scan {
-    ec_archive *archive;
-    const ec_shape *shape;
-    condition *conditions;
-    size_t condition_count;
-    int is_nothing; /* the conditions contradict themselves */
-    int64_t from_utc_ns, to_utc_ns;
-    ea_class_hash *classes; /* of the wanted classes; NULL: all */
-    size_t class_count;
-    uint32_t *pids;
-    size_t pid_count;
-    int has_pids;
-    ec_find_filter filter;
-    ec_find *find;
-    size_t next_stream;
-    int is_in_stream; /* find is at a batch of the one before next_stream */
-    const ec_archive_stream *stream;
-    ec_found found;
-    uint64_t ordinal;
-    uint8_t *data; /* the batch's bytes */
-    size_t data_capacity;
-    ea_batch_view *view;
-    size_t next_group;
-    ec_block block;
-    uint64_t block_number;
-    cell *cells;
-    uint32_t *selected;
-    size_t selected_capacity;
-    uint8_t *marks; /* of threads */
-    size_t marks_capacity;
-    struct {
-        int64_t first, last; /* raw ticks inside [from, to] */
-    } * raw;                 /* by source */
-    size_t raw_capacity;
-    int has_raw; /* for the batch at hand */
-    ea_text text;
-    uint64_t batches, events;
-};
 
 /* ---- conditions ---- */
 
@@ -505,26 +452,6 @@ static int next_batch(ec_scan *s, ea_err *err) {
 
 /* ---- events ---- */
 
-static int64_t constant_of(const ec_block *b, int common) {
-    const ea_record *r = b->constants;
-    switch (common) {
-    case EC_ID:
-        return r->id;
-    case EC_VERSION:
-        return r->version;
-    case EC_CHANNEL:
-        return r->channel;
-    case EC_LEVEL:
-        return r->level;
-    case EC_OPCODE:
-        return r->opcode;
-    case EC_TASK:
-        return r->task;
-    default:
-        return ec_u64_to_sql(r->keyword);
-    }
-}
-
 /* Whether the group's constants pass. */
 static int wants_group(const ec_scan *s, const ec_block *b) {
     char guid[37];
@@ -553,7 +480,7 @@ static int wants_group(const ec_scan *s, const ec_block *b) {
         case EC_OPCODE:
         case EC_TASK:
         case EC_KEYWORD:
-            if (!passes_number(c, constant_of(b, common)))
+            if (!passes_number(c, ec_scan_constant(b, common)))
                 return 0;
             break;
         default:
@@ -608,32 +535,12 @@ static int keep_threads(ec_scan *s, const condition *c, const uint32_t *ids) {
     return 0;
 }
 
-static int64_t event_number(const ec_scan *s, int common, uint32_t event) {
-    const ea_batch_events *e = s->block.events;
-    switch (common) {
-    case EC_CPU:
-        return e->cpu[event];
-    case EC_POSITION:
-        return event;
-    case EC_SOURCE:
-        return e->source[event];
-    case EC_CLOCK:
-        return e->time[event];
-    case EC_PID:
-        return e->pid[e->thread[event]];
-    case EC_TID:
-        return e->tid[e->thread[event]];
-    default:
-        return ec_scan_utc_ns(s, event);
-    }
-}
-
 static void keep_numbers(ec_scan *s, const condition *c, int common) {
     uint32_t *to = s->selected, n = 0;
     for (uint32_t i = 0; i < s->block.selected_count; i++) {
         uint32_t row = to[i];
         to[n] = row;
-        n += (uint32_t)is_in(c, event_number(s, common, s->block.rows[row]));
+        n += (uint32_t)is_in(c, ec_scan_number(s, common, s->block.rows[row]));
     }
     s->block.selected_count = n;
 }
@@ -662,11 +569,6 @@ KEEP(i16, (int64_t)(int16_t)ea_load16)
 KEEP(i32, (int64_t)(int32_t)ea_load32)
 #undef KEEP
 
-static int is_signed(const ea_field *f) {
-    return f->type == EA_I8 || f->type == EA_I16 || f->type == EA_I32 || f->type == EA_I64;
-}
-
-/* A number's rows where they are fixed-width and stand for themselves: 1 when that was done. */
 static int keep_fixed(ec_scan *s, const condition *c, const ea_field *f, const ea_column *data) {
     enum ec_kind kind = s->shape->columns[c->column].kind;
     if (c->range_count != 1 || data->width != f->width || f->type == EA_PORT || f->type == EA_FILETIME)
@@ -676,7 +578,7 @@ static int keep_fixed(ec_scan *s, const condition *c, const ea_field *f, const e
     if (kind == EC_KIND_ADDRESS) {
         flip = 0;
     } else if (kind == EC_KIND_COUNT) {
-        if (c->ranges[0].last < 0 || is_signed(f))
+        if (c->ranges[0].last < 0 || ec_is_signed(f))
             return 0;
         flip = 0;
         first = c->ranges[0].first < 0 ? 0 : (uint64_t)c->ranges[0].first;
@@ -684,7 +586,7 @@ static int keep_fixed(ec_scan *s, const condition *c, const ea_field *f, const e
     }
     uint32_t *rows = s->selected, n = s->block.selected_count;
     uint64_t span = last - first;
-    int sign = is_signed(f);
+    int sign = ec_is_signed(f);
     switch (data->width) {
     case 1:
         n = sign ? keep_i8(data->data, data->stride, rows, n, flip, first, span)
@@ -731,14 +633,10 @@ static int keep_dictionary(ec_scan *s, const condition *c, const ea_column *valu
     return 0;
 }
 
-static int look_up(ec_scan *s, size_t column, cell **ret, ea_err *err);
-
 /* A condition on a field. */
 static int keep_field(ec_scan *s, const condition *c, ea_err *err) {
-    cell *at = NULL;
-    int rc = look_up(s, c->column, &at, err);
-    if (rc)
-        return rc;
+    const ec_scan_cell *at = ec_scan_find_cell(s, c->column);
+    int rc = 0;
     if (at->top < 0) {
         s->block.selected_count = 0;
         return 0;
@@ -888,344 +786,4 @@ int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event) {
 void ec_scan_counts(const ec_scan *s, uint64_t *ret_batches, uint64_t *ret_events) {
     *ret_batches = s->batches;
     *ret_events = s->events;
-}
-
-/* ---- values ---- */
-
-/* The cell of a field's column for the block at hand. */
-static int look_up(ec_scan *s, size_t column, cell **ret, ea_err *err) {
-    cell *c = &s->cells[column];
-    (void)err;
-    if (c->block != s->block_number) {
-        const ea_class *class = s->block.c;
-        *c = (cell){.block = s->block_number, .top = ec_shape_field(s->shape, class, column)};
-        if (c->top >= 0) {
-            c->field_index = ea_class_top_field(class, (size_t)c->top);
-            c->field = &class->fields[c->field_index];
-            int is_list = c->field->count != 1 || c->field->count_field >= 0;
-            c->is_slow = !c->field->width && (c->field->type == EA_STRUCT || is_list) && c->field->type != EA_BYTES &&
-                         c->field->type != EA_UTF16_FIXED && c->field->type != EA_ANSI_FIXED &&
-                         c->field->type != EA_UTF8_FIXED;
-        }
-    }
-    *ret = c;
-    return 0;
-}
-
-int ec_scan_column(ec_scan *s, size_t column, ea_column *ret, const ea_field **ret_field, ea_err *err) {
-    cell *c = NULL;
-    int rc = look_up(s, column, &c, err);
-    if (rc || c->top < 0)
-        return rc;
-    if (!c->has_data) {
-        rc = ea_batch_column(s->view, s->block.group, (size_t)c->top, &c->data, err);
-        if (rc)
-            return rc;
-        c->has_data = 1;
-    }
-    *ret = c->data;
-    if (ret_field)
-        *ret_field = c->field;
-    return 1;
-}
-
-int ec_scan_dictionary(ec_scan *s, size_t column, ea_column *ret_values, const uint32_t **ret_index, ea_err *err) {
-    cell *c = NULL;
-    int rc = look_up(s, column, &c, err);
-    if (rc || c->top < 0 || c->is_slow)
-        return rc;
-    return ea_batch_dictionary(s->view, s->block.group, (size_t)c->top, ret_values, ret_index, err);
-}
-
-static void set_text(ec_scan *s, ec_value *ret) {
-    *ret = (ec_value){.type = EC_TEXT, .data = s->text.data ? s->text.data : "", .len_bytes = s->text.len_bytes};
-}
-
-/* A number of a field, as a column of that kind shows it. */
-static void set_number(ec_scan *s, enum ec_kind kind, const ea_field *f, uint64_t v, ec_value *ret) {
-    enum ec_kind own = ec_kind_of_field(f);
-    if (kind == EC_KIND_ANY)
-        kind = own;
-    *ret = (ec_value){.type = EC_INT, .i = (int64_t)v};
-    if (kind == EC_KIND_ADDRESS) {
-        ret->i = ec_u64_to_sql(v);
-    } else if (kind == EC_KIND_COUNT && !is_signed(f) && v > INT64_MAX) {
-        ea_text_clear(&s->text);
-        ea_text_printf(&s->text, "%020llu", (unsigned long long)v);
-        set_text(s, ret);
-    } else if (f->type == EA_FILETIME) {
-        ret->i = ea_filetime_to_utc_ns((int64_t)v);
-    }
-}
-
-static int slice_value(ec_scan *s, size_t column, const ea_slice *slice, ec_value *ret, ea_err *err) {
-    cell *c = NULL;
-    enum ec_kind kind = s->shape->columns[column].kind;
-    uint64_t v;
-    int rc = look_up(s, column, &c, err);
-    if (rc)
-        return rc;
-    const ea_field *f = c->field;
-    *ret = (ec_value){.type = EC_NULL};
-    if (!f || (!slice->data && slice->len_bytes))
-        return 0;
-    ea_text_clear(&s->text);
-    int is_list = f->count != 1 || f->count_field >= 0;
-    /* a row of a column is what the batch says, whole or not */
-    if ((f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED || f->type == EA_UTF8_COUNTED) &&
-        slice->len_bytes < 2)
-        return 0;
-    switch (f->type) {
-    case EA_BYTES:
-        *ret = (ec_value){.type = EC_BLOB, .data = (const char *)slice->data, .len_bytes = slice->len_bytes};
-        return 0;
-    case EA_CHAR8:
-    case EA_CHAR16:
-    case EA_UTF16_FIXED:
-    case EA_ANSI_FIXED:
-    case EA_UTF8_FIXED:
-        ea_value_text(f, slice, &s->text);
-        set_text(s, ret);
-        break;
-    default:
-        if (f->width && slice->len_bytes < f->width && !is_list)
-            return 0;
-        if (is_list || f->type == EA_STRUCT) {
-            ea_render_field_json(&s->text, s->block.c, c->field_index, slice);
-            set_text(s, ret);
-        } else if (f->type == EA_SID || f->type == EA_WBEM_SID) {
-            if (ea_value_sid(f, s->block.c->pointer_size, slice, &s->text))
-                set_text(s, ret);
-        } else if (f->type == EA_F32 && slice->data) {
-            float x;
-            memcpy(&x, slice->data, sizeof x);
-            *ret = (ec_value){.type = EC_REAL, .r = (double)x};
-        } else if (f->type == EA_F64 && slice->data) {
-            *ret = (ec_value){.type = EC_REAL};
-            memcpy(&ret->r, slice->data, sizeof ret->r);
-        } else if (f->width && ea_value_u64(f, slice->data, &v)) {
-            set_number(s, kind, f, v, ret);
-        } else if (ea_value_text(f, slice, &s->text)) {
-            set_text(s, ret);
-        } else { /* what is printed between quotes */
-            ea_render_field_json(&s->text, s->block.c, c->field_index, slice);
-            if (s->text.len_bytes >= 2 && s->text.data[0] == '"')
-                *ret = (ec_value){.type = EC_TEXT, .data = s->text.data + 1, .len_bytes = s->text.len_bytes - 2};
-        }
-    }
-    return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
-}
-
-int ec_scan_row_value(ec_scan *s, size_t column, const ea_column *data, uint32_t row, ec_value *ret, ea_err *err) {
-    cell *c = NULL;
-    *ret = (ec_value){.type = EC_NULL};
-    int rc = look_up(s, column, &c, err);
-    if (rc || c->top < 0 || ea_column_missing(data, row))
-        return rc;
-    ea_slice slice = ea_column_row(data, row);
-    if (c->field->width)
-        slice.element_count = slice.len_bytes / c->field->width;
-    return slice_value(s, column, &slice, ret, err);
-}
-
-/* A list of elements that vary in size: found by splitting the payload. */
-static int slow_value(ec_scan *s, size_t column, const cell *c, uint32_t row, ec_value *ret, ea_err *err) {
-    ea_column payloads;
-    ea_slice slices[EA_FIELDS_MAX];
-    size_t used;
-    int rc = ea_batch_payloads(s->view, s->block.group, &payloads, err);
-    if (rc)
-        return rc;
-    ea_slice payload = ea_column_row(&payloads, row);
-    *ret = (ec_value){.type = EC_NULL};
-    if (ea_class_split(s->block.c, payload.data, payload.len_bytes, slices, &used) <= (size_t)c->top)
-        return 0;
-    return slice_value(s, column, &slices[c->top], ret, err);
-}
-
-/* The event as a record with what text forms need: payload and extended items. */
-static int record_of(ec_scan *s, uint32_t row, ea_record *ret, ea_ext *items, ea_err *err) {
-    ea_column payloads, data;
-    const ec_block *b = &s->block;
-    *ret = *b->constants;
-    int rc = ea_batch_payloads(s->view, b->group, &payloads, err);
-    if (rc)
-        return rc;
-    ea_slice payload = ea_column_row(&payloads, row);
-    ret->payload = payload.data;
-    ret->payload_bytes = (uint16_t)payload.len_bytes;
-    ret->time_raw = b->events->time[b->rows[row]];
-    ret->ext = items;
-    for (unsigned i = 0; i < ret->ext_count; i++) {
-        rc = ea_batch_item(s->view, b->group, i, &items[i].type, &data, err);
-        if (rc)
-            return rc;
-        ea_slice item = ea_column_row(&data, row);
-        items[i].data = item.data;
-        items[i].size_bytes = item.len_bytes;
-    }
-    return 0;
-}
-
-/* A column as `export` prints it, out of {"name":...}. */
-static int rendered(ec_scan *s, const char *name, uint32_t row, ec_value *ret, ea_err *err) {
-    ea_record record;
-    ea_ext items[EA_EXT_MAX];
-    int rc = record_of(s, row, &record, items, err);
-    if (rc)
-        return rc;
-    ea_text_clear(&s->text);
-    uint32_t event = s->block.rows[row];
-    ea_render_columns_json(&s->text, &record, s->block.c,
-                           &ea_batch_source(s->view, s->block.events->source[event])->clock, &name, 1);
-    if (s->text.failed)
-        return ea_fail(err, EA_ENOMEM, "read a value");
-    size_t head = strlen(name) + 4; /* {"name": */
-    *ret = (ec_value){.type = EC_TEXT, .data = s->text.data + head, .len_bytes = s->text.len_bytes - head - 1};
-    if (ret->len_bytes == 4 && memcmp(ret->data, "null", 4) == 0) {
-        *ret = (ec_value){.type = EC_NULL};
-    } else if (ret->data[0] == '"') {
-        ret->data++;
-        ret->len_bytes -= 2;
-    }
-    return 0;
-}
-
-/* What the value of a field is called. */
-static int name_value(ec_scan *s, const cell *c, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
-    ea_column data;
-    ea_record record = *s->block.constants;
-    ea_ext items[EA_EXT_MAX];
-    ea_resolver resolver;
-    uint32_t event = s->block.rows[row];
-    ea_rendering how = {.clock = &ea_batch_source(s->view, s->block.events->source[event])->clock};
-    int is_elsewhere = !c->field->map && c->field->semantic != EA_SEM_NTSTATUS; /* other events say it */
-    int rc = ec_scan_column(s, column, &data, NULL, err);
-    if (rc < 0 || ea_column_missing(&data, row))
-        return rc < 0 ? rc : 0;
-    ea_slice slice = ea_column_row(&data, row);
-    if (is_elsewhere) {
-        rc = ec_archive_names(s->archive, s->stream, &resolver, err);
-        how.resolver = rc == 1 ? &resolver : NULL;
-        rc = rc < 0 ? rc : record_of(s, row, &record, items, err);
-    }
-    if (rc < 0)
-        return rc;
-    ea_text_clear(&s->text);
-    if (ea_render_name(&s->text, &record, s->block.c, c->field, &slice, &how))
-        set_text(s, ret);
-    return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
-}
-
-static int field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
-    cell *c = NULL;
-    ea_column data;
-    *ret = (ec_value){.type = EC_NULL};
-    int rc = look_up(s, column, &c, err);
-    if (rc || c->top < 0)
-        return rc;
-    if (s->shape->columns[column].is_name)
-        return name_value(s, c, column, row, ret, err);
-    if (c->is_slow)
-        return slow_value(s, column, c, row, ret, err);
-    rc = ec_scan_column(s, column, &data, NULL, err);
-    if (rc < 0)
-        return rc;
-    return ec_scan_row_value(s, column, &data, row, ret, err);
-}
-
-static int activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
-    ea_column ids = {0};
-    ea_guid guid;
-    *ret = (ec_value){.type = EC_NULL};
-    int rc = ea_batch_activities(s->view, s->block.group, &ids, err);
-    if (rc != 1)
-        return rc;
-    const uint8_t *id = ea_column_row(&ids, row).data;
-    if (!id)
-        return 0;
-    memcpy(&guid, id, sizeof guid);
-    if (ea_guid_is_zero(&guid))
-        return 0;
-    ea_text_clear(&s->text);
-    ea_text_guid(&s->text, &guid);
-    set_text(s, ret);
-    return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
-}
-
-static void set_string(const char *text, ec_value *ret) {
-    *ret = (ec_value){.type = EC_TEXT, .data = text, .len_bytes = strlen(text)};
-}
-
-static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_err *err) {
-    const ec_block *b = &s->block;
-    uint32_t event = b->rows[row];
-    ea_column column;
-    int rc;
-    switch (common) {
-    case EC_HOST:
-        set_string(b->stream->row.host, ret);
-        return 0;
-    case EC_STREAM:
-        set_string(b->stream->id, ret);
-        return 0;
-    case EC_NAME:
-        set_string(b->c->name, ret);
-        return 0;
-    case EC_PROVIDER_NAME:
-        set_string(b->c->provider_name, ret);
-        return 0;
-    case EC_PROVIDER:
-        ea_text_clear(&s->text);
-        ea_text_guid(&s->text, &b->constants->provider);
-        set_text(s, ret);
-        return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
-    case EC_BATCH:
-        *ret = (ec_value){.type = EC_INT, .i = (int64_t)b->batch};
-        return 0;
-    case EC_ID:
-    case EC_VERSION:
-    case EC_CHANNEL:
-    case EC_LEVEL:
-    case EC_OPCODE:
-    case EC_TASK:
-    case EC_KEYWORD:
-        *ret = (ec_value){.type = EC_INT, .i = constant_of(b, common)};
-        return 0;
-    case EC_ACTIVITY_ID:
-        return activity(s, row, ret, err);
-    case EC_RELATED_ACTIVITY_ID:
-        return rendered(s, "related_activity_id", row, ret, err);
-    case EC_FIELDS:
-        return rendered(s, "fields", row, ret, err);
-    case EC_STACK:
-        return rendered(s, "stack", row, ret, err);
-    case EC_PAYLOAD: {
-        rc = ea_batch_payloads(s->view, b->group, &column, err);
-        if (rc)
-            return rc;
-        ea_slice stored = ea_column_row(&column, row);
-        ea_slice payload = ea_class_logged(b->c, stored.data, stored.len_bytes);
-        *ret = (ec_value){.type = EC_BLOB, .data = (const char *)payload.data, .len_bytes = payload.len_bytes};
-        return 0;
-    }
-    default:
-        *ret = (ec_value){.type = EC_INT, .i = event_number(s, common, event)};
-        return 0;
-    }
-}
-
-int ec_scan_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
-    ea_err why = {0};
-    int common = s->shape->columns[column].common;
-    int rc =
-        common == EC_COMMON_COUNT ? field_value(s, column, row, ret, &why) : common_value(s, common, row, ret, &why);
-    if (rc && ec_scan_is_damage(rc)) {
-        ec_archive_damaged(s->archive, s->stream, s->block.batch, &why);
-        *ret = (ec_value){.type = EC_NULL};
-        return 0;
-    }
-    if (rc && err)
-        *err = why;
-    return rc;
 }
