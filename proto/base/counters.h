@@ -62,6 +62,9 @@ enum ea_severity {
     X(source_rundowns, 41, EA_INFO, "second sessions that told what was there before a session")                       \
     X(source_rundown_records, 42, EA_INFO, "records of what was there before a session")                               \
     X(source_rundown_failures, 43, EA_NOTICE, "second sessions that could not be had, or did not end in time")         \
+    X(source_counters_refused, 44, EA_NOTICE,                                                                          \
+      "performance counters and sampled sources that a session's start asked for and could not have")                  \
+    X(source_parts_refused, 45, EA_NOTICE, "providers, filters, flags and stacks that Windows refused a session")      \
     /* decoding */                                                                                                     \
     X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
     X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \

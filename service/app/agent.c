@@ -606,11 +606,12 @@ static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
                    ", \"ended_by_others\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"rundowns\": %" PRIu64
                    ", \"rundown_events\": %" PRIu64 ", \"events\": %" PRIu64 ", \"written_buffers\": %" PRIu64
                    ", \"lost_events\": %" PRIu64 ", \"lost_buffers\": %" PRIu64 ", \"dropped_events\": %" PRIu64
-                   ", \"ring_used_bytes\": %zu}",
+                   ", \"refused_counters\": %" PRIu64 ", \"refused_parts\": %" PRIu64 ", \"ring_used_bytes\": %zu}",
                    s.runs ? "true" : "false", s.logger, s.buffer_bytes, s.min_buffers, s.max_buffers, s.buffers,
                    s.free_buffers, s.mode, s.flush_seconds, s.starts, s.steals, s.grown, s.rundowns, s.rundown_records,
                    s.delivered, s.written_buffers, s.lost_events, s.lost_buffers,
-                   ea_counter_get(c, EA_COUNT_events_dropped_full), s.ring_used_bytes);
+                   ea_counter_get(c, EA_COUNT_events_dropped_full), ea_counter_get(c, EA_COUNT_source_counters_refused),
+                   ea_counter_get(c, EA_COUNT_source_parts_refused), s.ring_used_bytes);
 }
 
 /* With the agent's lock. Adds to *lost. */

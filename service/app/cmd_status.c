@@ -38,7 +38,7 @@ typedef struct session {
     uint64_t logger, buffer_bytes, min_buffers, max_buffers, buffers, free_buffers, flush_seconds, starts,
         ended_by_others;
     uint64_t grown, rundowns, rundown_events, events, written_buffers, lost_events, lost_buffers, dropped_events,
-        ring_used_bytes;
+        refused_counters, refused_parts, ring_used_bytes;
     int runs;
 } session;
 
@@ -105,6 +105,8 @@ static const ea_option SESSION_ROWS[] = {TEXT(session, "name", name),
                                          NUMBER(session, "lost_events", lost_events),
                                          NUMBER(session, "lost_buffers", lost_buffers),
                                          NUMBER(session, "dropped_events", dropped_events),
+                                         NUMBER(session, "refused_counters", refused_counters),
+                                         NUMBER(session, "refused_parts", refused_parts),
                                          NUMBER(session, "ring_used_bytes", ring_used_bytes),
                                          {.name = NULL}};
 static const ea_table SESSION = {.rows = SESSION_ROWS, .size = sizeof(session), .passes_unknown = 1};
@@ -180,6 +182,11 @@ static void describe_session(const session *s, ea_text *t) {
         ea_text_printf(
             t, "  Windows lost %" PRIu64 " events and %" PRIu64 " buffers; %" PRIu64 " events had no room here\n",
             s->lost_events, s->lost_buffers, s->dropped_events);
+    if (s->refused_counters || s->refused_parts)
+        ea_text_printf(t,
+                       "  refused, and left out: %" PRIu64 " performance counters, %" PRIu64
+                       " providers, filters, flags or stacks; the log says which and why\n",
+                       s->refused_counters, s->refused_parts);
 }
 
 static void describe_source(const source *s, ea_text *t) {
@@ -300,6 +307,11 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, evicted_refused)},
         {"etwagent_events_dropped_oversize_total", "events dropped because they exceed the format's limits", EA_COUNTER,
          offsetof(source, dropped_oversize)},
+        {"etwagent_source_counters_refused_total",
+         "performance counters and sampled sources that a session's start asked for and could not have", EA_COUNTER,
+         offsetof(source, session.refused_counters)},
+        {"etwagent_source_parts_refused_total", "providers, filters, flags and stacks that Windows refused a session",
+         EA_COUNTER, offsetof(source, session.refused_parts)},
         {"etwagent_source_batches_total", "batches of the source", EA_COUNTER, offsetof(source, batches)},
     };
     for (size_t k = 0; k < sizeof NUMBERS / sizeof *NUMBERS && s->sources.count; k++) {

@@ -201,7 +201,7 @@ int ea_autologger_take(const ea_session_config *session, char *ret_path, size_t 
     int n = snprintf(ret_path, ret_bytes, "%.*s-booted%s", stem, file, file + stem);
     if (n < 0 || (size_t)n >= ret_bytes)
         return ea_fail(err, EA_ELIMIT, "%s: a path too long", file);
-    int rc = ea_session_init(&s, session, NULL, NULL, err);
+    int rc = ea_session_init(&s, session, NULL, NULL, NULL, err);
     if (rc)
         return rc;
     ea_session_stop_boot(&s); /* its file is complete then; one that was full has ended by itself */

@@ -83,7 +83,20 @@ enum {
     ((GUID){0x9e814aad, 0x3204, 0x11d2, {0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39}})
 
 /* TRACE_INFO_CLASS values behind mingw's last (evntrace.h). */
-enum { EA_TRACE_MAX_PMC_COUNTER_QUERY = 22 };
+enum { EA_TRACE_MAX_PMC_COUNTER_QUERY = 22, EA_TRACE_PMC_COUNTER_OWNERS = 25 };
+
+/* TracePmcCounterOwners, since Windows 10 21H2: the counters of a processor in use, by whomever;
+ * ETW_PMC_COUNTER_OWNERSHIP_STATUS and ETW_PMC_COUNTER_OWNER (evntrace.h). */
+enum { EA_PMC_OWNER_FREE = 0, EA_PMC_OWNER_UNTAGGED, EA_PMC_OWNER_TAGGED, EA_PMC_OWNER_TAGGED_WITH_SOURCE };
+typedef struct ea_pmc_owner {
+    ULONG type; /* EA_PMC_OWNER_* */
+    ULONG source, tag;
+} ea_pmc_owner;
+typedef struct ea_pmc_owners {
+    ULONG processor, count;
+    ea_pmc_owner owners[ANYSIZE_ARRAY];
+} ea_pmc_owners;
+_Static_assert(sizeof(ea_pmc_owner) == 12 && offsetof(ea_pmc_owners, owners) == 8, "ETW_PMC_COUNTER_OWNERSHIP_STATUS");
 
 /* The structures that are passed to Windows, as the SDK's headers lay them out on 64-bit machines. */
 _Static_assert(sizeof(WNODE_HEADER) == 48 && offsetof(WNODE_HEADER, Guid) == 24 && offsetof(WNODE_HEADER, Flags) == 44,

@@ -531,7 +531,7 @@ int ea_live_open(ea_source **ret, const ea_live_options *options, ea_err *err) {
     if (!rc)
         rc = ea_cond_create(&l->wake, err);
     if (!rc)
-        rc = ea_session_init(&l->session, l->o.session, pass_note, l, err);
+        rc = ea_session_init(&l->session, l->o.session, l->o.counters, pass_note, l, err);
     if (!rc) {
         to_utf8(l->session.name, l->name, sizeof l->name);
         memcpy(l->status.name, l->name, sizeof l->name);

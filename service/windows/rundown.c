@@ -153,7 +153,7 @@ static int start(ea_rundown *r, ea_err *err) {
                                     .per_processor = 1,
                                     .independent = 1};
     missing_flags(of, &r->config.flags);
-    int rc = ea_session_init(&r->session, &r->config, pass_note, r, err);
+    int rc = ea_session_init(&r->session, &r->config, r->o.counters, pass_note, r, err);
     if (!rc)
         rc = ea_session_start(&r->session, err);
     if (!rc && (rc = open_trace(r, err)))

@@ -14,10 +14,12 @@ static void to_wide(const char *utf8, WCHAR *out, size_t capacity) {
     out[bytes / sizeof *out < capacity ? bytes / sizeof *out : capacity - 1] = 0;
 }
 
-int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note note, void *note_arg, ea_err *err) {
+int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *counters, ea_session_note note,
+                    void *note_arg, ea_err *err) {
     char name[EA_SESSION_NAME_MAX + 32];
     memset(s, 0, sizeof *s);
     s->c = c;
+    s->counters = counters;
     s->note = note;
     s->note_arg = note_arg;
     /* few at first: the rest comes when events are lost (live.c) */

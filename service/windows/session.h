@@ -3,6 +3,7 @@
 #ifndef EA_WINDOWS_SESSION_H
 #define EA_WINDOWS_SESSION_H
 
+#include "counters.h"
 #include "etw_api.h"
 #include "live.h"
 
@@ -21,6 +22,7 @@ typedef struct ea_session {
     const ea_session_config *c; /* borrowed */
     ea_session_note note;
     void *note_arg;
+    ea_counters *counters; /* borrowed; source_*_refused are counted here. NULL: nowhere */
     WCHAR name[EA_SESSION_NAME_MAX + 32];
     TRACEHANDLE handle;   /* 0: it does not run */
     ea_properties now;    /* as Windows said last */
@@ -28,8 +30,8 @@ typedef struct ea_session {
     unsigned starts;      /* times that it was started */
 } ea_session;
 
-EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_session_note note, void *note_arg,
-                                  ea_err *err);
+EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *counters,
+                                  ea_session_note note, void *note_arg, ea_err *err);
 /* Tells the note: a line of at most 511 bytes. */
 void ea_session_say(const ea_session *s, const char *format, ...) EA_PRINTF(2, 3);
 /* Starts it and enables all that it asks for; what is refused of that is told and left out. A session of its name that
@@ -50,6 +52,14 @@ void ea_session_stop_boot(ea_session *s);
 
 /* enable.c: EVENT_ENABLE_PROPERTY_* of a provider's part of the configuration. */
 ULONG ea_provider_properties(const ea_provider_config *p);
+/* enable.c: counts what a session asked for and does not have; the latter tells it, too: "WHAT: Windows refuses it". */
+void ea_session_lacks(const ea_session *s, enum ea_counter which, uint64_t by);
+void ea_session_refused(const ea_session *s, const char *what, ULONG error);
+/* enable.c: event classes by name as Windows wants them; returns how many. ids: EA_CLASS_IDS_MAX. */
+enum { EA_CLASS_IDS_MAX = 256 };
+size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
+/* pmc.c: the profiler's interval, sampled counters, counters on events. */
+void ea_session_pmc(const ea_session *s);
 /* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
 void ea_session_enable(ea_session *s);
 /* Asks providers with capture-every for their state again; ns: since when it is counted. */

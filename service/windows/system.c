@@ -72,10 +72,9 @@ static void enable(const ea_session *s, const ea_system_provider *p, uint64_t an
     ULONG error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, TRACE_LEVEL_VERBOSE, any,
                                          0, 0, &parameters);
     if (error) {
-        char text[160] = "";
-        ea_os_error_text((int)error, text, sizeof text);
-        ea_session_say(s, "%s%s: Windows refuses it (%lu: %s); it is left out", p->name,
-                       filter ? " with pool-tags" : "", error, text);
+        char what[96];
+        snprintf(what, sizeof what, "%s%s", p->name, filter ? " with pool-tags" : "");
+        ea_session_refused(s, what, error);
     }
 }
 

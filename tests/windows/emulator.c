@@ -59,6 +59,22 @@ static void read_process(char *text) {
     }
 }
 
+/* TAG N: each may be - */
+static void read_owner(const char *text) {
+    if (script.owner_count == sizeof script.owners / sizeof *script.owners)
+        return;
+    ea_pmc_owner *o = &script.owners[script.owner_count++];
+    size_t n = strcspn(text, " ");
+    const char *source = text + n + (text[n] == ' ');
+    int has_tag = *text != '-', has_source = *source && *source != '-';
+    o->type = has_tag ? has_source ? EA_PMC_OWNER_TAGGED_WITH_SOURCE : EA_PMC_OWNER_TAGGED : EA_PMC_OWNER_UNTAGGED;
+    if (has_tag && n == sizeof o->tag && memcmp(text, "0x", 2) != 0)
+        memcpy(&o->tag, text, sizeof o->tag);
+    else if (has_tag)
+        o->tag = (ULONG)strtoul(text, NULL, 0);
+    o->source = has_source ? (ULONG)strtoul(source, NULL, 0) : 0;
+}
+
 static void read_line(char *line) {
     char *value = strchr(line, '='), *rest;
     if (!value)
@@ -86,6 +102,8 @@ static void read_line(char *line) {
         script.tdh_delay_ms = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "counters") == 0) {
         script.counters_at_once = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "owner") == 0) {
+        read_owner(value);
     } else if (strcmp(line, "interval-step") == 0) {
         script.interval_step = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "profile-privilege") == 0) {
@@ -470,7 +488,7 @@ static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) 
 static ULONG check_sources(const ULONG *sources, ULONG count) {
     if (!script.may_profile)
         return ERROR_PRIVILEGE_NOT_HELD;
-    if (count > script.counters_at_once)
+    if (count + script.owner_count > script.counters_at_once)
         return ERROR_NO_SYSTEM_RESOURCES; /* Windows does not multiplex */
     for (ULONG i = 0; i < count; i++) {
         uint32_t k = 0;
@@ -543,6 +561,24 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
     return error;
 }
 
+/* Who holds the machine's counters: those of the script, and the rest is free. A machine of which the script says
+ * nothing is an older one, which does not know the question. */
+static ULONG tell_owners(void *data, ULONG bytes, ULONG *ret) {
+    ULONG need = (ULONG)(offsetof(ea_pmc_owners, owners) + script.counters_at_once * sizeof(ea_pmc_owner));
+    ea_pmc_owners *to = data;
+    if (!script.owner_count)
+        return ERROR_INVALID_PARAMETER;
+    if (ret)
+        *ret = need;
+    if (!data || bytes < need)
+        return ERROR_INSUFFICIENT_BUFFER;
+    memset(to, 0, need);
+    to->count = script.counters_at_once;
+    for (uint32_t i = 0; i < script.owner_count && i < to->count; i++)
+        to->owners[i] = script.owners[i];
+    return 0;
+}
+
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes, PULONG ret);
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes,
                                        PULONG ret) {
@@ -554,6 +590,8 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
         memcpy(data, &w->counters_at_once, sizeof w->counters_at_once);
         return 0;
     }
+    if (!error && (int)which == EA_TRACE_PMC_COUNTER_OWNERS)
+        return tell_owners(data, bytes, ret);
     if (!error && which == TraceSampledProfileIntervalInfo) {
         TRACE_PROFILE_INTERVAL *interval = data;
         if (!interval || bytes != sizeof *interval || handle || interval->Source >= 64)

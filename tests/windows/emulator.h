@@ -15,6 +15,7 @@
  *     keyword=GUID N NAME a keyword of it
  *     counter=N MIN MAX NAME   a performance counter
  *     counters=N          how many of them the machine has at a time
+ *     owner=TAG N         somebody else holds one of those, for counter N; TAG: four letters, or a number; -: untold
  *     schemas=PATH        an .etl file whose event and map information TDH knows, beside that of the traces
  *     field=KIND GUID N NAME  a level (1), task (3) or opcode (4) of a provider; keyword= is kind 0
  *     tdh-delay=MS        each answer of TDH takes so long
@@ -128,6 +129,8 @@ typedef struct emul_script {
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];
     emul_process processes[16];
+    ea_pmc_owner owners[8];
+    uint32_t owner_count;
     uint32_t alias_pid; /* 0: none */
     WCHAR alias_program[128];
     ea_guid groups[16][2]; /* a group and a provider in it */

@@ -9,13 +9,17 @@
 - the configuration is read again in mid-flood: what did not change goes on, and loses nothing.
 - while it runs: somebody stops the session; Windows loses events and buffers. Noticed, in the ledger, mended within bounds.
 - what there was before a session: told by itself, by a second session that lives for a moment, by .NET's rundown provider.
+- what a session asks for and cannot have (counters that another profiler holds, a provider nobody knows, a filter) stands in the status, the
+  ledger and both programs' metrics, too.
 - the disk that the spool is on becomes full, and has room again: the session goes on, what found no room is counted.
 - "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
 - "etwagent record" says what Windows lost, and goes on when somebody ends a session.
 - more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
 """
 import json
+import re
 import subprocess
+import urllib.request
 
 import emulated
 import disk
@@ -79,8 +83,46 @@ def at_start(env, checks, session, windows, collector):
         checks.equal((s["buffer_kib"], s["min"] >= 8, s["clock"], s["flushes"] > 0), (64, True, 1, True), "buffers, clock and flushes")
         checks.equal(machine.stop(), 0, "exit code")
     clocks = [r["clock"] for r in raw(env, collector, "start") if r["provider"] == RUNTIME and r["id"] == 187]
+    ledger = ledger_of(collector, "start")
+    checks.equal((ledger["source_counters_refused"], ledger["source_parts_refused"]), (1, 2), "one counter too many, a provider and filters, in the ledger")
     first = json.loads(env.run([env.agent, "dump", "--format", "raw", "--class", "Runtime/Start", *traces.paths(TRACE, env.build)]).stdout.splitlines()[0])
     checks.that(clocks and min(clocks) < first["clock"], f"the provider's state at the start: {clocks}, in the trace {first['clock']}")
+
+
+def refused(env, checks, session, windows, collector):
+    """Counters that another profiler holds: two are asked for on events and one as a sample, of four all but one are held; one more is no
+    counter of this machine. And a provider that nobody knows."""
+    with emulated.Machine(env, session, windows, "refused") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=4000", "counter=19 1000 2147483647 TotalIssues", "counter=10 4096 1000000 CacheMisses",
+                      "owner=VTSS 19", "owner=VTSS 10", "owner=0x7 -")
+        machine.configure(collector, [{
+            "name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "PROFILE"], "pmc-samples": [{"source": "CacheMisses", "interval": 5000}],
+            "pmc-counters": ["TotalIssues", "CacheMisses", "LLCReference"], "pmc-events": ["Thread/CSwitch"], **SMALL,
+            "providers": [{"provider": "No-Such-Provider"}]}])
+        machine.start()
+        machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 1000, "events of a session that lacks its counters")
+        told, s = machine.sources()["kernel"]["session"], machine.sessions()["etwagent-kernel"]
+        checks.equal((told["refused_counters"], told["refused_parts"]), (3, 1), "what was refused, in the status")
+        checks.equal((s["pmc_sources"], s["pmc_events"], s["masks"][1] & 2), (1, 0, 2), "the sample that there was room for, and no counters on events")
+        for word in ("no performance counter LLCReference", "3 of 4 are held: TotalIssues by 'VTSS', CacheMisses by 'VTSS', one by 0x00000007"):
+            checks.that(word in machine.log(), f"no word of: {word}\n{machine.log()}")
+        # under Wine a program says its lines with CR; a native agent reads the same file
+        said = env.run([env.agent, "status", "--file", machine.status_file], check=False).stdout
+        checks.that("refused, and left out: 3 performance counters, 1 providers, filters, flags or stacks" in said, said)
+        said = env.run([env.agent, "status", "--file", machine.status_file, "--metrics"], check=False).stdout
+        checks.that('etwagent_source_counters_refused_total{source="kernel"} 3\n' in said and
+                    'etwagent_source_parts_refused_total{source="kernel"} 1\n' in said, said[-2000:])
+        checks.equal(machine.stop(), 0, "exit code")
+    ledger = ledger_of(collector, "refused")
+    checks.equal((ledger["source_counters_refused"], ledger["source_parts_refused"]), (3, 1), "the ledger")
+    said = collector.ask("ledger", "--host", "refused")
+    checks.that(re.search(r" 3 +performance counters and sampled sources that a session.s start asked for and could not have\n", said), f"the ledger in words: {said}")
+    port = re.search(r"dashboard on http://127.0.0.1:(\d+)/", collector.log()).group(1)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        metrics = answer.read().decode().splitlines()
+    for name, value in (("etwagent_source_counters_refused_total", "3"), ("etwagent_source_parts_refused_total", "1")):
+        found = [line.rsplit(" ", 1)[1] for line in metrics if line.startswith(name + "{") and 'host="refused"' in line]
+        checks.equal(found, [value], f"{name} in the collector's metrics")
 
 
 def no_room(env, checks, session, windows, collector):
@@ -378,9 +420,9 @@ def record(env, checks, session, windows, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "full-disk", "providers", "record"])
-    collector = env.new_collector().start()
-    for part in (at_start, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, providers, record):
+    env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "full-disk", "providers", "record", "refused"])
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
+    for part in (at_start, refused, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, providers, record):
         if not arguments.only or arguments.only == part.__name__:
             part(env, checks, session, windows, collector)
     collector.stop()

@@ -243,7 +243,10 @@ def counters(env, checks, session, windows, arguments):
     asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "CSWITCH"], "pmc-events": ["Thread/CSwitch"],
              "pmc-counters": ["TotalIssues", "CacheMisses", "BranchMispredictions"], **SMALL}
     cases = {"few": ([*named, "counters=2"], {}, (2, 1), "pmc-counters: 3 are asked for, and this machine counts 2 at a time; the first are taken"),
-             "taken": ([*named, "fail=counters 1450 9"], {}, (0, 0), "another profiler or the hypervisor holds the machine's counters (error 1450)"),
+             "taken": ([*named, "fail=counters 1450 9"], {}, (0, 0), "pmc-counters: another profiler or the hypervisor holds the machine's counters (error 1450); it is left out"),
+             "held": ([*named, "owner=VTSS 19", "owner=0x7 -", "owner=- -"], {}, (0, 0),
+                      "pmc-counters: another profiler or the hypervisor holds the machine's counters (error 1450); 3 of 4 are held: TotalIssues by 'VTSS', "
+                      "one by 0x00000007, one by somebody without a name; it is left out"),
              "none": ([], {}, (0, 0), "this machine shows no performance counters, as under many hypervisors"),
              "rights": ([*named, "profile-privilege=0"], {}, (0, 0), "this account may not profile the system (error 1314)"),
              "interval": ([*named, "interval-step=1500"], {"profile-interval": "1ms", "pmc-samples": [{"source": "CacheMisses", "interval": 5000}]}, (3, 1),

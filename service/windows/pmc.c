@@ -1,0 +1,322 @@
+/* The profiler's interval, sampled counters, and counters on events, as far as the machine has them. See session.h.
+ *
+ * Windows gives counters to whoever asks first, and does not multiplex: another profiler, the hypervisor or
+ * virtualisation-based security may hold some or all. What cannot be had is told, with its holder where Windows knows
+ * it, counted (source_counters_refused), and left out. */
+#include "session.h"
+
+#include "platform.h"
+#include "text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOURCES_MAX = 8, LIST_BYTES = 4096, LIST_MAX_BYTES = 1 << 20, OWNERS_SAID = 4, OWNERS_TEXT_BYTES = 320 };
+
+/* What the machine can count: PROFILE_SOURCE_INFOs behind each other. */
+typedef struct source_list {
+    uint8_t *data; /* NULL: none */
+    size_t bytes;
+} source_list;
+
+/* ---- what there is ---- */
+
+/* What Windows answers to a question without a session, of a length that nobody knows before: the caller frees it.
+ * NULL: *ret_error says why. */
+static uint8_t *ask_windows(const ea_session *s, int which, ULONG *ret_bytes, ULONG *ret_error) {
+    ULONG room = LIST_BYTES, bytes = 0, error = ERROR_NOT_SUPPORTED;
+    uint8_t *list = NULL;
+    for (int i = 0; s->api->TraceQueryInformation && i < 2 && room <= LIST_MAX_BYTES; i++) {
+        free(list);
+        list = calloc(1, room);
+        error = list ? s->api->TraceQueryInformation(0, (TRACE_INFO_CLASS)which, list, room, &bytes)
+                     : ERROR_NOT_ENOUGH_MEMORY;
+        if ((error != ERROR_BAD_LENGTH && error != ERROR_INSUFFICIENT_BUFFER && error != ERROR_MORE_DATA) ||
+            bytes <= room)
+            break;
+        room = bytes;
+    }
+    *ret_error = error;
+    *ret_bytes = bytes < room ? bytes : room;
+    if (!error)
+        return list;
+    free(list);
+    return NULL;
+}
+
+static int same_text(const WCHAR *wide, size_t wide_max, const char *name) {
+    size_t i = 0;
+    for (; i < wide_max && wide[i] && name[i]; i++)
+        if ((wide[i] | 32) != ((unsigned char)name[i] | 32))
+            return 0;
+    return (i == wide_max || !wide[i]) && !name[i];
+}
+
+/* The next source of the list, from *at on; *ret_room: how many characters its name has at the most. NULL: no more. */
+static const PROFILE_SOURCE_INFO *next_source(const source_list *l, size_t *at, size_t *ret_room) {
+    if (*at + sizeof(PROFILE_SOURCE_INFO) > l->bytes)
+        return NULL;
+    const PROFILE_SOURCE_INFO *p = (const PROFILE_SOURCE_INFO *)(const void *)(l->data + *at);
+    *ret_room = (l->bytes - *at - offsetof(PROFILE_SOURCE_INFO, Description)) / sizeof(WCHAR);
+    if (!p->NextEntryOffset || p->NextEntryOffset % 8 || p->NextEntryOffset > l->bytes - *at)
+        *at = l->bytes;
+    else
+        *at += p->NextEntryOffset;
+    return p;
+}
+
+/* The number and bounds of a profile source by name; NULL when there is none. */
+static const PROFILE_SOURCE_INFO *find_source(const source_list *l, const char *name) {
+    const PROFILE_SOURCE_INFO *p;
+    for (size_t at = 0, room; (p = next_source(l, &at, &room));)
+        if (same_text(p->Description, room, name))
+            return p;
+    return NULL;
+}
+
+/* ---- who has the rest ---- */
+
+static void say_source(ea_text *t, const source_list *l, ULONG source) {
+    const PROFILE_SOURCE_INFO *p;
+    for (size_t at = 0, room; (p = next_source(l, &at, &room));) {
+        size_t chars = 0;
+        if (p->Source != source)
+            continue;
+        while (chars < room && chars < 64 && p->Description[chars])
+            chars++;
+        ea_text_utf16(t, p->Description, chars * sizeof(WCHAR));
+        return;
+    }
+    ea_text_printf(t, "source %lu", source);
+}
+
+/* A tag is four letters, as those of pool memory are, or a number. */
+static void say_tag(ea_text *t, ULONG tag) {
+    uint8_t letters[4];
+    memcpy(letters, &tag, sizeof letters);
+    int is_text = 1;
+    for (int i = 0; i < 4; i++)
+        is_text &= letters[i] >= 0x20 && letters[i] < 0x7f;
+    if (is_text)
+        ea_text_printf(t, "'%.4s'", (const char *)letters);
+    else
+        ea_text_printf(t, "0x%08lx", tag);
+}
+
+static void say_owner(ea_text *t, const source_list *l, const ea_pmc_owner *o) {
+    if (o->type == EA_PMC_OWNER_TAGGED_WITH_SOURCE)
+        say_source(t, l, o->source);
+    else
+        ea_text_str(t, "one");
+    ea_text_str(t, " by ");
+    if (o->type == EA_PMC_OWNER_UNTAGGED)
+        ea_text_str(t, "somebody without a name");
+    else
+        say_tag(t, o->tag);
+}
+
+/* Who holds the counters of a processor: "; 2 of 4 are held: TotalIssues by 'VTSS', one by 0x00000007". Empty where
+ * Windows does not tell, which is before 10 21H2. Source: TracePmcCounterOwners, evntrace.h. */
+static void say_owners(const ea_session *s, const source_list *l, char *out, size_t capacity) {
+    ULONG bytes = 0, error = 0;
+    ea_text t;
+    *out = 0;
+    uint8_t *list = ask_windows(s, EA_TRACE_PMC_COUNTER_OWNERS, &bytes, &error);
+    if (!list)
+        return;
+    const ea_pmc_owners *o = (const ea_pmc_owners *)(const void *)list;
+    size_t room = bytes < offsetof(ea_pmc_owners, owners)
+                      ? 0
+                      : (bytes - offsetof(ea_pmc_owners, owners)) / sizeof(ea_pmc_owner),
+           count = room && o->count < room ? o->count : room, held = 0, said = 0;
+    for (size_t i = 0; i < count; i++)
+        held += o->owners[i].type != EA_PMC_OWNER_FREE;
+    ea_text_init(&t);
+    ea_text_printf(&t, "; %zu of %zu are held", held, count);
+    for (size_t i = 0; i < count && said < OWNERS_SAID; i++)
+        if (o->owners[i].type != EA_PMC_OWNER_FREE) {
+            ea_text_str(&t, said++ ? ", " : ": ");
+            say_owner(&t, l, &o->owners[i]);
+        }
+    if (said < held)
+        ea_text_printf(&t, ", and %zu more", held - said);
+    if (count && !t.failed)
+        snprintf(out, capacity, "%.*s", (int)t.len_bytes, t.data);
+    ea_text_deinit(&t);
+    free(list);
+}
+
+/* ---- refusals ---- */
+
+/* Why counters cannot be had, for a person; NULL: Windows' own word has to do. */
+static const char *why_no_counters(ULONG error) {
+    switch (error) {
+    case ERROR_NO_SYSTEM_RESOURCES:
+    case ERROR_BUSY:
+        return "another profiler or the hypervisor holds the machine's counters";
+    case ERROR_NOT_SUPPORTED:
+    case ERROR_INVALID_FUNCTION:
+    case ERROR_NOT_FOUND:
+        return "this machine shows no performance counters, as under many hypervisors";
+    case ERROR_ACCESS_DENIED:
+    case ERROR_PRIVILEGE_NOT_HELD:
+        return "this account may not profile the system";
+    default:
+        return NULL;
+    }
+}
+
+/* So many counters or sampled sources cannot be had. */
+static void lacks(const ea_session *s, size_t count) {
+    ea_session_lacks(s, EA_COUNT_source_counters_refused, count);
+}
+
+static void say_no_counters(const ea_session *s, const source_list *l, const char *what, size_t count, ULONG error) {
+    char owners[OWNERS_TEXT_BYTES] = "", text[160] = "";
+    const char *why = why_no_counters(error);
+    lacks(s, count);
+    if (error == ERROR_NO_SYSTEM_RESOURCES || error == ERROR_BUSY)
+        say_owners(s, l, owners, sizeof owners);
+    if (!why)
+        ea_os_error_text((int)error, text, sizeof text);
+    ea_session_say(s, "%s: %s%s (error %lu)%s; it is left out", what, why ? why : "Windows refuses it: ", text, error,
+                   owners);
+}
+
+static int set_list(const ea_session *s, const source_list *l, TRACE_INFO_CLASS which, ULONG *sources, size_t count,
+                    const char *what) {
+    ULONG error = s->api->TraceSetInformation
+                      ? s->api->TraceSetInformation(s->handle, which, sources, (ULONG)(count * sizeof *sources))
+                      : ERROR_NOT_SUPPORTED;
+    if (error)
+        say_no_counters(s, l, what, count, error);
+    return error ? -1 : 0;
+}
+
+/* How many counters the machine has at a time: Windows refuses more and does not multiplex. An older one does not say.
+ */
+static ULONG most_counters(const ea_session *s) {
+    ULONG most = 0, bytes = 0;
+    if (!s->api->TraceQueryInformation ||
+        s->api->TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_MAX_PMC_COUNTER_QUERY, &most, sizeof most, &bytes))
+        return SOURCES_MAX;
+    return most;
+}
+
+/* Sets an interval for the whole machine, reads back what Windows made of it, and says when that is another. unit: how
+ * many of the structure's one of the text is. */
+static int set_interval(const ea_session *s, const source_list *l, ULONG source, ULONG interval, const char *what,
+                        double unit, const char *unit_text) {
+    TRACE_PROFILE_INTERVAL value = {source, interval}, applied = {.Source = source};
+    ULONG bytes = 0;
+    ULONG error = s->api->TraceSetInformation
+                      ? s->api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value)
+                      : ERROR_NOT_SUPPORTED;
+    if (error) {
+        say_no_counters(s, l, what, 1, error);
+        return -1;
+    }
+    if (s->api->TraceQueryInformation &&
+        !s->api->TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &applied, sizeof applied, &bytes) &&
+        applied.Interval && applied.Interval != interval)
+        ea_session_say(s, "%s: a sample each %.4f%s is asked for, Windows takes one each %.4f%s", what, interval / unit,
+                       unit_text, applied.Interval / unit, unit_text);
+    return 0;
+}
+
+/* Samples and counters need a privilege that administrators have and that is off. */
+static void take_privilege(const ea_session *s) {
+    HANDLE token;
+    TOKEN_PRIVILEGES p = {.PrivilegeCount = 1, .Privileges = {{.Attributes = SE_PRIVILEGE_ENABLED}}};
+    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &token))
+        return;
+    if (!LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &p.Privileges[0].Luid) ||
+        !AdjustTokenPrivileges(token, FALSE, &p, sizeof p, NULL, NULL) || GetLastError() == ERROR_NOT_ALL_ASSIGNED)
+        ea_session_say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
+    CloseHandle(token);
+}
+
+/* ---- what is asked for ---- */
+
+static void say_unknown(const ea_session *s, const char *name) {
+    lacks(s, 1);
+    ea_session_say(s, "this machine has no performance counter %.64s; it is left out", name);
+}
+
+static void set_samples(const ea_session *s, const source_list *l) {
+    const ea_pmc_sample_config *samples = s->c->pmc_samples.items;
+    ULONG sources[SOURCES_MAX], n = 0;
+    for (size_t i = 0; i < s->c->pmc_samples.count; i++) {
+        const PROFILE_SOURCE_INFO *found = find_source(l, samples[i].source);
+        if (!found) {
+            say_unknown(s, samples[i].source);
+            continue;
+        }
+        if (n == SOURCES_MAX) {
+            lacks(s, 1);
+            ea_session_say(s, "%.64s: at most %d counters are sampled; it is left out", samples[i].source, SOURCES_MAX);
+            continue;
+        }
+        uint64_t interval = samples[i].interval;
+        interval = interval < found->MinInterval ? found->MinInterval : interval;
+        interval = interval > found->MaxInterval ? found->MaxInterval : interval;
+        if (interval != samples[i].interval)
+            ea_session_say(s, "%.64s is sampled each %" PRIu64 ", which is the machine's bound", samples[i].source,
+                           interval);
+        if (!set_interval(s, l, found->Source, (ULONG)interval, samples[i].source, 1, ""))
+            sources[n++] = found->Source;
+    }
+    if (n)
+        (void)set_list(s, l, TraceProfileSourceConfigInfo, sources, n, "pmc-samples");
+}
+
+static void set_counters(const ea_session *s, const source_list *l) {
+    const ea_strings *names = &s->c->pmc_counters;
+    ULONG sources[SOURCES_MAX], n = 0; /* the configuration has no more */
+    for (size_t i = 0; i < names->count && n < SOURCES_MAX; i++) {
+        const PROFILE_SOURCE_INFO *found = find_source(l, names->items[i]);
+        if (found)
+            sources[n++] = found->Source;
+        else
+            say_unknown(s, names->items[i]);
+    }
+    ULONG most = most_counters(s);
+    if (n > most) {
+        lacks(s, n - most);
+        ea_session_say(s, "pmc-counters: %lu are asked for, and this machine counts %lu at a time; the first are taken",
+                       n, most);
+        n = most;
+    }
+    if (!n || set_list(s, l, TracePmcCounterListInfo, sources, n, "pmc-counters"))
+        return;
+    CLASSIC_EVENT_ID ids[EA_CLASS_IDS_MAX];
+    size_t events = ea_session_class_ids(&s->c->pmc_events, ids);
+    ULONG error =
+        events ? s->api->TraceSetInformation(s->handle, TracePmcEventListInfo, ids, (ULONG)(events * sizeof *ids)) : 0;
+    if (error)
+        say_no_counters(s, l, "pmc-events", n, error);
+}
+
+void ea_session_pmc(const ea_session *s) {
+    const ea_session_config *c = s->c;
+    size_t asked = c->pmc_samples.count + c->pmc_counters.count;
+    ULONG bytes = 0, error = 0;
+    source_list list = {NULL, 0};
+    if (!c->profile_interval_ns && !asked)
+        return;
+    take_privilege(s);
+    if (asked) {
+        list.data = ask_windows(s, TraceProfileSourceListInfo, &bytes, &error);
+        list.bytes = list.data ? bytes : 0;
+    }
+    if (c->profile_interval_ns)
+        (void)set_interval(s, &list, 0, (ULONG)(c->profile_interval_ns / 100), "profile-interval", 10000, " ms");
+    if (list.data) {
+        set_samples(s, &list);
+        set_counters(s, &list);
+    } else if (asked) {
+        say_no_counters(s, &list, "pmc-samples and pmc-counters", asked, error);
+    }
+    free(list.data);
+}
