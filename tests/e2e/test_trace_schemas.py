@@ -4,6 +4,8 @@
   baseline of tracelogging-primitive-types and the values of tracelogging-win11-20cpu's expected.txt on top.
 - clr-32bit: every event of Microsoft-Build and PerfView against a decoder written here, which puts their manifests together
   from the pieces in the trace.
+- Names of values by the maps that merged traces hold beside their events' information: every event of those kinds against a
+  reader of both records written here.
 - No TraceLogging or EventSource event of any trace is left unknown; with the manifests beside the traces nothing is that
   README.md does not list.
 
@@ -22,6 +24,7 @@ import traces
 
 TRACES = {"tracelogging-primitive-types": 5, "tracelogging-struct": 1, "tracelogging-ebpf": 13841, "lxcore-tracelogging": 2,
           "amsi-eventslost": 19, "tracelogging-win11-20cpu": 70, "diagsession-four-files": 256, "clr-32bit": 0}
+MAPPED = {"clr-32bit": 4, "clr-kernel-win8-x64": 5}
 SIZES = {3: "<b", 4: "<B", 5: "<h", 6: "<H", 7: "<i", 8: "<I", 9: "<q", 10: "<Q", 11: "<f", 12: "<d", 13: "<I", 17: "<Q", 20: "<I", 21: "<Q"}
 
 
@@ -221,6 +224,54 @@ def event_sources(env, checks, name):
     return count
 
 
+def utf16(data, at):
+    return data[at:].decode("utf-16le", "replace").split("\0")[0].rstrip(" ") if at else ""
+
+
+def map_of(data):
+    """EVENT_MAP_INFO: its name, 1 for bits, {value: name}."""
+    name, flags, count, _ = struct.unpack_from("<4I", data)
+    rows = [struct.unpack_from("<2I", data, 16 + 8 * i) for i in range(count)]
+    return utf16(data, name), flags & 2, {value: utf16(data, at) for at, value in rows}
+
+
+def maps_of_fields(data):
+    """TRACE_EVENT_INFO: (provider, id, version), {field: map}."""
+    names = {}
+    for i in range(struct.unpack_from("<I", data, 100)[0]):
+        flags, name, _, _, mapped = struct.unpack_from("<2I2HI", data, 112 + 24 * i)
+        if not flags & 1 and mapped:
+            names[utf16(data, name)] = utf16(data, mapped)
+    return (str(uuid.UUID(bytes_le=data[:16])), struct.unpack_from("<H", data, 32)[0], data[34]), names
+
+
+def mapped(env, checks, name):
+    """Values with names, of events that no table of ours describes; what is wrong among them."""
+    text = env.run([env.agent, "dump", "--format", "raw", "--no-names", *traces.paths(name, env.build)]).stdout
+    maps, infos, count, wrong = {}, {}, 0, []
+    for event in map(json.loads, text.splitlines()):
+        if event["provider"] == "bbccf6c1-6cd1-48c4-80ff-839482e37671":
+            payload = bytes.fromhex(event["payload"])
+            if event["opcode"] == 33:
+                called, bits, names = map_of(payload[16:])
+                maps[str(uuid.UUID(bytes_le=payload[:16])), called] = bits, names
+            elif event["opcode"] == 32:
+                key, names = maps_of_fields(payload)
+                infos[key] = names
+            continue
+        if event["provider_name"].startswith("Microsoft-Windows-DotNETRuntime"):
+            continue
+        for field, called in infos.get((event["provider"], event["id"], event["version"]), {}).items():
+            bits, names = maps[event["provider"], called]
+            value = plain(event["fields"][field])
+            right = "|".join(names[b] for b in names if b & value == b and b) if bits else names.get(value)
+            count += 1
+            if event["fields"][field] != {"value": value, "name": right}:
+                wrong.append((event["name"], field, event["fields"][field], right))
+    checks.equal(wrong[:3], [], f"{name}: values whose names are not those of the trace's maps")
+    return count
+
+
 def nothing_unknown(env, checks, name):
     stats = json.loads(env.run([env.agent, "stats", "--json", *traces.paths(name, env.build)]).stdout)
     described = {e["provider"] for e in dump(env, name) if e["id"] == 0xFFFE or any(x["type"] == 11 for x in e["extended"])}
@@ -254,6 +305,7 @@ def test(env, checks, arguments):
             expected_values(checks, found)
         nothing_unknown(env, checks, name)
     listed(env, checks)
+    checks.equal({name: mapped(env, checks, name) for name in MAPPED}, MAPPED, "values that maps of the traces name")
     checks.equal(event_sources(env, checks, "clr-32bit"), 5761, "clr-32bit: EventSource events")
 
 

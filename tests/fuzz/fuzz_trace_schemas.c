@@ -1,6 +1,7 @@
 /* Fuzz target: schemas that a trace brings along, and a payload decoded by them.
- * Input: a byte (0 TraceLogging metadata, 1 TRACE_EVENT_INFO, 2 pieces of a manifest), u16 length of the schema, the
- * schema, the payload. Pieces: each u8 process, u8 length, its bytes. */
+ * Input: a byte (0 TraceLogging metadata, 1 TRACE_EVENT_INFO, 2 pieces of a manifest, 3 records of information and of
+ * maps), u16 length of the schema, the schema, the payload. Pieces: each u8 process, u8 length, its bytes; records:
+ * each u8 opcode 32 or 33, u16 length, its bytes. */
 #include "event_info.h"
 #include "intrace.h"
 #include "render.h"
@@ -41,6 +42,41 @@ static void pieces(ea_trace_schemas *t, ea_registry *registry, const uint8_t *p,
     }
 }
 
+/* The event that the first schema describes, with this payload. */
+static void use_first(ea_schemas *schemas, ea_registry *registry, ea_record *r) {
+    ea_schema found;
+    size_t cursor = 0;
+    const ea_class *c;
+    ea_registry_schemas_changed(registry);
+    if (!ea_schemas_next(schemas, &cursor, &found))
+        return;
+    if (ea_registry_add_description(registry, found.description, found.len_bytes, &c, NULL))
+        abort();
+    r->provider = c->provider;
+    r->id = c->code;
+    r->opcode = (uint8_t)c->code;
+    r->version = c->version;
+    r->flags = c->classic ? EA_FLAG_CLASSIC_HEADER : 0;
+    use(registry, r);
+}
+
+static void records(ea_trace_schemas *t, ea_registry *registry, const uint8_t *p, size_t left) {
+    static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
+    while (left >= 3 && ea_load16(p + 1) <= left - 3) {
+        size_t n = ea_load16(p + 1);
+        ea_record r = {.provider = METADATA,
+                       .opcode = p[0],
+                       .flags = EA_FLAG_CLASSIC_HEADER,
+                       .pointer_size = 8,
+                       .payload = p + 3,
+                       .payload_bytes = (uint16_t)n};
+        feed(t, registry, &r);
+        use(registry, &r);
+        left -= 3 + n;
+        p += 3 + n;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ea_schemas *schemas;
     ea_registry *registry;
@@ -66,28 +102,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     case 1: {
         int changed = 0;
-        ea_schema found;
-        size_t cursor = 0;
         ea_enum map;
         ea_arena arena;
         ea_arena_init(&arena, 1 << 20);
         (void)!ea_event_map_read(&arena, schema, schema_bytes, &map, NULL);
         ea_arena_deinit(&arena);
         (void)!ea_event_info_read(schemas, EA_SCHEMA_TRACE, schema, schema_bytes, NULL, &changed, NULL);
-        ea_registry_schemas_changed(registry);
-        if (ea_schemas_next(schemas, &cursor, &found)) {
-            const ea_class *c;
-            if (ea_registry_add_description(registry, found.description, found.len_bytes, &c, NULL))
-                abort();
-            r.provider = c->provider;
-            r.id = c->code;
-            r.opcode = (uint8_t)c->code;
-            r.version = c->version;
-            r.flags = c->classic ? EA_FLAG_CLASSIC_HEADER : 0;
-            use(registry, &r);
-        }
+        use_first(schemas, registry, &r);
         break;
     }
+    case 3:
+        records(t, registry, schema, schema_bytes);
+        use_first(schemas, registry, &r);
+        break;
     default:
         pieces(t, registry, schema, schema_bytes);
     }

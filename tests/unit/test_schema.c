@@ -454,6 +454,180 @@ static void test_manifests_in_pieces(void **state) {
     ea_schemas_destroy(schemas);
 }
 
+/* ---- TRACE_EVENT_INFO and EVENT_MAP_INFO in a trace (tdh.h) ---- */
+
+enum { HEAD = 112, PROPERTY = 24 };
+
+typedef struct told {
+    uint8_t bytes[8192];
+    size_t size;
+} told;
+
+/* UTF-16 at the end, with the blank that TDH writes; its offset, counted from `from`. */
+static uint32_t add_text(told *m, const char *text, size_t from) {
+    size_t at = m->size;
+    for (; *text; text++, m->size += 2)
+        m->bytes[m->size] = (uint8_t)*text;
+    m->bytes[m->size] = ' ';
+    m->size += 4;
+    return (uint32_t)(at - from);
+}
+
+/* Event 3 of EXAMPLE with so many U32 fields "f0", "f1", ..., each with the map of that name ("": none). */
+static told event_info(const char *const *maps, size_t count) {
+    told m = {.size = HEAD + count * PROPERTY};
+    char name[16];
+    memcpy(m.bytes, &EXAMPLE, sizeof EXAMPLE);
+    m.bytes[32] = 3;
+    ea_store32(m.bytes + 68, add_text(&m, "Said", 0));
+    ea_store32(m.bytes + 100, (uint32_t)count);
+    ea_store32(m.bytes + 104, (uint32_t)count);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *p = m.bytes + HEAD + i * PROPERTY;
+        snprintf(name, sizeof name, "f%zu", i);
+        ea_store32(p + 4, add_text(&m, name, 0));
+        ea_store16(p + 8, 8); /* TDH_INTYPE_UINT32 */
+        ea_store16(p + 16, 1);
+        if (*maps[i])
+            ea_store32(p + 12, add_text(&m, maps[i], 0));
+    }
+    return m;
+}
+
+/* The value 1 is called `one`; 2 is "two". is_flags: EVENTMAP_INFO_FLAG_MANIFEST_BITMAP, else _VALUEMAP. */
+static told map_info(const char *name, const char *one, int is_flags) {
+    told m = {.size = 16 + 16 + 2 * 8};
+    memcpy(m.bytes, &EXAMPLE, sizeof EXAMPLE);
+    ea_store32(m.bytes + 16, add_text(&m, name, 16));
+    ea_store32(m.bytes + 20, is_flags ? 2 : 1);
+    ea_store32(m.bytes + 24, 2);
+    ea_store32(m.bytes + 32, add_text(&m, one, 16));
+    ea_store32(m.bytes + 36, 1);
+    ea_store32(m.bytes + 40, add_text(&m, "two", 16));
+    ea_store32(m.bytes + 44, 2);
+    return m;
+}
+
+static int feed_metadata(ea_trace_schemas *t, const told *m, uint8_t opcode, size_t bytes) {
+    static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
+    uint8_t *exact = malloc(bytes ? bytes : 1); /* so that a sanitizer sees what reads behind it */
+    assert_non_null(exact);
+    memcpy(exact, m->bytes, bytes);
+    ea_record record = {.provider = METADATA,
+                        .opcode = opcode,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .pointer_size = 8,
+                        .payload = exact,
+                        .payload_bytes = (uint16_t)bytes};
+    assert_true(ea_trace_schemas_concerns(&record));
+    int changed = ea_trace_schemas_feed(t, &record);
+    free(exact);
+    return changed;
+}
+
+static int feed_info(ea_trace_schemas *t, const told *m) {
+    return feed_metadata(t, m, 32, m->size);
+}
+
+static int feed_map(ea_trace_schemas *t, const told *m) {
+    return feed_metadata(t, m, 33, m->size);
+}
+
+static void test_maps_in_a_trace(void **state) {
+    (void)state;
+    static const uint8_t PAYLOAD[] = {1, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0};
+    static const char *const MAPS[] = {"Kind", "Bits", ""}, *const OTHER[] = {"Kind", "Kind", "Never"};
+    ea_schemas *schemas = new_schemas();
+    ea_registry *r = new_registry(schemas);
+    ea_trace_schemas *t;
+    ea_record record = {.provider = EXAMPLE, .id = 3, .pointer_size = 8, .payload = PAYLOAD, .payload_bytes = 12};
+    assert_int_equal(ea_trace_schemas_create(&t, schemas, NULL), 0);
+    told info = event_info(MAPS, 3), kind = map_info("Kind", "one", 0), bits = map_info("Bits", "b0", 1);
+    /* in the order of real traces: an event's information, its maps, the event */
+    assert_int_equal(feed_info(t, &info), 1);
+    ea_registry_schemas_changed(r);
+    expect_json(ea_registry_find(r, &record), &record, "\"fields\":{\"f0\":1,\"f1\":3,\"f2\":1}");
+    assert_int_equal(feed_map(t, &kind), 1);
+    ea_registry_schemas_changed(r);
+    expect_json(ea_registry_find(r, &record), &record, "\"f0\":{\"value\":1,\"name\":\"one\"},\"f1\":3,\"f2\":1");
+    assert_int_equal(feed_map(t, &bits), 1);
+    ea_registry_schemas_changed(r);
+    expect_json(ea_registry_find(r, &record), &record, "\"f1\":{\"value\":3,\"name\":\"b0|two\"},\"f2\":1");
+    /* all of it once more changes nothing; nor does a map that nobody waits for */
+    assert_int_equal(feed_info(t, &info), 0);
+    assert_int_equal(feed_map(t, &kind), 0);
+    told other = map_info("Nobody", "one", 0);
+    assert_int_equal(feed_map(t, &other), 0);
+    /* known maps hold for the information behind them; another map of that name for what comes behind it */
+    info = event_info(OTHER, 3);
+    assert_int_equal(feed_info(t, &info), 1);
+    ea_registry_schemas_changed(r);
+    expect_json(ea_registry_find(r, &record), &record,
+                "\"f0\":{\"value\":1,\"name\":\"one\"},\"f1\":{\"value\":3,\"name\":null},\"f2\":1");
+    kind = map_info("Kind", "uno", 0);
+    assert_int_equal(feed_map(t, &kind), 0);
+    assert_int_equal(feed_info(t, &info), 1);
+    ea_registry_schemas_changed(r);
+    expect_json(ea_registry_find(r, &record), &record, "\"f0\":{\"value\":1,\"name\":\"uno\"}");
+    ea_trace_schemas_counts n = ea_trace_schemas_get(t);
+    assert_int_equal(n.event_infos, 4);
+    assert_int_equal(n.map_infos, 5);
+    assert_int_equal(n.unreadable + n.given_up, 0);
+    ea_trace_schemas_destroy(t);
+    ea_registry_destroy(r);
+    ea_schemas_destroy(schemas);
+}
+
+/* Every length that a map's record can have, offsets to everywhere, too many of everything. */
+static void test_maps_that_are_hostile(void **state) {
+    (void)state;
+    static const char *const MAPS[] = {"Kind"};
+    ea_schemas *schemas = new_schemas();
+    ea_trace_schemas *t;
+    char name[16];
+    const char *names[] = {name};
+    assert_int_equal(ea_trace_schemas_create(&t, schemas, NULL), 0);
+    told info = event_info(MAPS, 1), kind = map_info("Kind", "one", 0);
+    assert_int_equal(feed_info(t, &info), 1);
+    for (size_t bytes = 0; bytes <= 48; bytes++) /* a name needs a byte of its own at the least */
+        assert_int_equal(feed_metadata(t, &kind, 33, bytes), 0);
+    assert_int_equal(ea_trace_schemas_get(t).unreadable, 49);
+    for (size_t at = 16; at < 48; at += 4)
+        for (uint32_t bit = 0; bit < 32; bit++) {
+            told bad = kind;
+            ea_store32(bad.bytes + at, ea_load32(bad.bytes + at) ^ 1u << bit);
+            feed_map(t, &bad);
+        }
+    told pattern = kind;
+    ea_store32(pattern.bytes + 20, 4); /* its values are texts */
+    uint64_t before = ea_trace_schemas_get(t).unreadable;
+    assert_int_equal(feed_map(t, &pattern), 0);
+    assert_int_equal(ea_trace_schemas_get(t).unreadable, before + 1);
+    /* infos that wait for more than is kept: the one that waits longest gives way, the newest gets its names */
+    before = ea_trace_schemas_get(t).given_up;
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "Map%d", i);
+        info = event_info(names, 1);
+        info.bytes[32] = (uint8_t)i;
+        feed_info(t, &info);
+    }
+    assert_true(ea_trace_schemas_get(t).given_up >= before + 200 - 64);
+    kind = map_info("Map0", "one", 0);
+    assert_int_equal(feed_map(t, &kind), 0);
+    kind = map_info("Map199", "one", 0);
+    assert_int_equal(feed_map(t, &kind), 1);
+    /* more maps than are kept are counted */
+    before = ea_trace_schemas_get(t).given_up;
+    for (int i = 0; i < 9000; i++) {
+        snprintf(name, sizeof name, "More%d", i);
+        kind = map_info(name, "one", 0);
+        feed_map(t, &kind);
+    }
+    assert_true(ea_trace_schemas_get(t).given_up > before);
+    ea_trace_schemas_destroy(t);
+    ea_schemas_destroy(schemas);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_that_a_template_can_say),
@@ -464,6 +638,8 @@ int main(void) {
         cmocka_unit_test(test_tracelogging_that_is_hostile),
         cmocka_unit_test(test_unfolded_classes),
         cmocka_unit_test(test_manifests_in_pieces),
+        cmocka_unit_test(test_maps_in_a_trace),
+        cmocka_unit_test(test_maps_that_are_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

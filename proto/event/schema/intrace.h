@@ -1,6 +1,8 @@
 /* Schemas that a trace brings along: EventSource manifests, which come as events in pieces, from every process that has
- * the provider, and TRACE_EVENT_INFO records, which tools write for what only the traced machine knew.
- * They hold for the events behind them. Before it: a source's records. After it: schemas.h. Thread: its owner's. */
+ * the provider, and TRACE_EVENT_INFO and EVENT_MAP_INFO records, which tools write for what only the traced machine
+ * knew. They hold for the events behind them: an event's information is used at once, and again with the names of its
+ * fields' values when a map that it names comes later. Before it: a source's records. After it: schemas.h. Thread: its
+ * owner's. */
 #ifndef EA_SCHEMA_INTRACE_H
 #define EA_SCHEMA_INTRACE_H
 
@@ -19,9 +21,9 @@ int ea_trace_schemas_concerns(const ea_record *record);
 int ea_trace_schemas_feed(ea_trace_schemas *t, const ea_record *record);
 
 typedef struct ea_trace_schemas_counts {
-    uint64_t pieces, manifests, event_infos;
-    uint64_t unreadable; /* manifests and event infos that are none */
-    uint64_t given_up;   /* manifests whose pieces did not all come, or too many at once */
+    uint64_t pieces, manifests, event_infos, map_infos;
+    uint64_t unreadable; /* manifests, event infos and maps that are none, or have no names of numbers */
+    uint64_t given_up;   /* manifests whose pieces did not all come, event infos whose maps did not, or too many */
 } ea_trace_schemas_counts;
 ea_trace_schemas_counts ea_trace_schemas_get(const ea_trace_schemas *t);
 
