@@ -5,7 +5,8 @@
 - clr-32bit: every event of Microsoft-Build and PerfView against a decoder written here, which puts their manifests together
   from the pieces in the trace.
 - Names of values by the maps that merged traces hold beside their events' information: every event of those kinds against a
-  reader of both records written here.
+  reader of both records written here; of a generated trace, which has value maps and bits, and numbers without a name, a
+  collector prints the same.
 - No TraceLogging or EventSource event of any trace is left unknown; with the manifests beside the traces nothing is that
   README.md does not list.
 
@@ -20,6 +21,7 @@ import xml.etree.ElementTree as ET
 
 import harness
 import test_manifest
+import test_tracegen
 import traces
 
 TRACES = {"tracelogging-primitive-types": 5, "tracelogging-struct": 1, "tracelogging-ebpf": 13841, "lxcore-tracelogging": 2,
@@ -245,9 +247,9 @@ def maps_of_fields(data):
     return (str(uuid.UUID(bytes_le=data[:16])), struct.unpack_from("<H", data, 32)[0], data[34]), names
 
 
-def mapped(env, checks, name):
-    """Values with names, of events that no table of ours describes; what is wrong among them."""
-    text = env.run([env.agent, "dump", "--format", "raw", "--no-names", *traces.paths(name, env.build)]).stdout
+def mapped(env, checks, name, paths):
+    """How many values have names out of maps in the trace, of events that no table of ours describes."""
+    text = env.run([env.agent, "dump", "--format", "raw", "--no-names", *paths]).stdout
     maps, infos, count, wrong = {}, {}, 0, []
     for event in map(json.loads, text.splitlines()):
         if event["provider"] == "bbccf6c1-6cd1-48c4-80ff-839482e37671":
@@ -270,6 +272,28 @@ def mapped(env, checks, name):
                 wrong.append((event["name"], field, event["fields"][field], right))
     checks.equal(wrong[:3], [], f"{name}: values whose names are not those of the trace's maps")
     return count
+
+
+def generated(env, checks):
+    scenario = env.folder / "printing.yaml"
+    scenario.write_text("base: office\nduration_ms: 1500\nsession: {event_infos: yes}\n", encoding="utf-8")
+    trace, truth = test_tracegen.generate(env.build, env.folder, "printing", "--preset", scenario)
+    etlinv = test_tracegen.load_independent()
+    told = test_tracegen.rows(truth)
+    test_tracegen.check_counts(checks, etlinv, "printing", trace, told)
+    jobs = {row["name"]: row["count"] for row in told if row["type"] == "provider_event" and row["name"].startswith("Job")}
+    checks.that(len(jobs) == 2 and min(jobs.values()) >= 8, f"printing: the people print too little: {jobs}")
+    checks.equal(mapped(env, checks, "printing", [trace]), jobs["JobQueued"] + 2 * jobs["JobPrinted"], "printing: values of mapped fields")
+    env.make_certificates(["printing"])
+    collector = env.new_collector().start()
+    env.replay([trace], collector, agent="printing")
+    collector.stop()
+    chosen = ["--format", "jsonl", "--class", "Job*"]
+    dumped = env.run([env.agent, "dump", *chosen, trace]).stdout
+    names = {field["name"] for event in map(json.loads, dumped.splitlines()) for field in event["fields"].values() if isinstance(field, dict)}
+    checks.equal(names, {"", "Duplex", "Color", "Duplex|Color", "Staple", "Duplex|Staple", "Color|Staple", "Duplex|Color|Staple",
+                         "Done", "Cancelled", "Jammed", None}, "printing: names of values")
+    checks.equal(collector.ask("export", "--host", "printing", *chosen), dumped, "printing: what the collector prints")
 
 
 def nothing_unknown(env, checks, name):
@@ -305,7 +329,8 @@ def test(env, checks, arguments):
             expected_values(checks, found)
         nothing_unknown(env, checks, name)
     listed(env, checks)
-    checks.equal({name: mapped(env, checks, name) for name in MAPPED}, MAPPED, "values that maps of the traces name")
+    checks.equal({name: mapped(env, checks, name, traces.paths(name, env.build)) for name in MAPPED}, MAPPED, "values that maps of the traces name")
+    generated(env, checks)
     checks.equal(event_sources(env, checks, "clr-32bit"), 5761, "clr-32bit: EventSource events")
 
 

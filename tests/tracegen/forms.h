@@ -132,6 +132,9 @@ enum tg_header { TG_SYSTEM, TG_PERFINFO, TG_FULL };
     X(CONFIG_PATHS, CONFIG, FULL, 33, 0, 0, 0, "SystemDirectory", "SystemWindowsDirectory")                            \
     X(HANDLE_CREATE, OBJECT, SYSTEM, 0x1120, 2, 2, 2, "Object", "Handle", "ObjectType")                                \
     X(HANDLE_CLOSE, OBJECT, SYSTEM, 0x1121, 2, 2, 2, "Object", "Handle", "ObjectType")                                 \
+    X(EVENT_INFO, MANIFEST, FULL, 32, 0, 0, 0, "ProviderGuid", "Id", "Level", "Task", "Keyword", "ProviderNameOffset", \
+      "TaskNameOffset", "PropertyCount", "TopLevelPropertyCount", "Properties")                                        \
+    X(MAP_INFO, MANIFEST, FULL, 33, 0, 0, 0, "ProviderGuid", "NameOffset", "Flag", "EntryCount", "Entries")            \
     X(LOST_EVENT, LOST, FULL, 32, 0, 0, 0, NULL)                                                                       \
     X(LOST_BUFFER, LOST, FULL, 33, 0, 0, 0, NULL)
 

@@ -279,6 +279,7 @@ void tg_event_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {
     if (kind == 0) {
         log_event(m, cpu, t, &p->tracelogging[0], NULL,
                   (const tg_v[]){tg_text(documents[document]), tg_n(bytes), tg_n(ms)});
+        tg_print(m, cpu, t, documents[document]);
     } else if (kind == 1) {
         log_event(m, cpu, t, &p->tracelogging[1], &guid, (const tg_v[]){tg_n(++p->frame), tg_bytes(guid.bytes, 16)});
         tg_spend(m, cpu, 50, 2000);
@@ -310,5 +311,6 @@ void tg_providers_tell(tg_machine *m) {
     tg_event chunks = {
         .provider = source_rows[0].provider, .id = MANIFEST_ID, .name = "ManifestData", .count = p->manifest_chunks};
     tg_truth_provider_event(m->truth, &chunks);
+    tg_printing_tell(m);
     tg_dotnet_tell(m);
 }

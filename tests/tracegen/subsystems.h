@@ -192,6 +192,7 @@ typedef struct tg_registry tg_registry;
 typedef struct tg_network tg_network;
 typedef struct tg_stacks tg_stacks;
 typedef struct tg_providers tg_providers;
+typedef struct tg_printing tg_printing;
 
 struct tg_machine {
     const tg_scenario *scenario;
@@ -227,6 +228,7 @@ struct tg_machine {
     tg_network *network;
     tg_stacks *stacks;
     tg_providers *providers;
+    tg_printing *printing; /* NULL: nobody prints */
     tg_event *dotnet_events;
     uint64_t pace_base; /* events_per_second is counted from here */
     int64_t pace_begin;
@@ -382,6 +384,11 @@ void tg_dotnet_rundown(tg_machine *m, tg_cpu *cpu);
 void tg_providers_tell(tg_machine *m); /* counts, to the truth */
 void tg_dotnet_tell(tg_machine *m);
 void tg_dns_query(tg_machine *m, tg_cpu *cpu, tg_thread *t, const char *name);
+
+/* ---- printing.c ---- */
+EA_MUST_CHECK int tg_printing_make(tg_machine *m, ea_err *err);
+void tg_print(tg_machine *m, tg_cpu *cpu, tg_thread *t, const char *document); /* when somebody does */
+void tg_printing_tell(tg_machine *m);                                          /* counts, to the truth */
 
 /* ---- attack.c ---- */
 void tg_begin_script(tg_machine *m);

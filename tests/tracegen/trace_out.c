@@ -10,6 +10,7 @@ static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 
 static const ea_guid SYS_CONFIG_EX =
     EA_GUID(0x9b79ee91, 0xb5fd, 0x41c0, 0xa2, 0x43, 0x42, 0x48, 0xe2, 0x66, 0xe9, 0xd0);
 
+static const ea_guid METADATA = EA_GUID(0xbbccf6c1, 0x6cd1, 0x48c4, 0x80, 0xff, 0x83, 0x94, 0x82, 0xe3, 0x76, 0x71);
 static const ea_guid LOST_EVENT = EA_GUID(0x6a399ae0, 0x4bc6, 0x4de9, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e);
 
 /* A form made ready: the record's constant part and the payload's plan. */
@@ -40,6 +41,20 @@ struct tg_trace {
     uint8_t payload[EA_ETL_RECORD_MAX_BYTES];
 };
 
+/* Of events with a FULL header. */
+static const ea_guid *full_provider(uint8_t group) {
+    switch (group) {
+    case TG_GROUP_CONFIG:
+        return &SYS_CONFIG_EX;
+    case TG_GROUP_LOST:
+        return &LOST_EVENT;
+    case TG_GROUP_MANIFEST:
+        return &METADATA;
+    default:
+        return &IMAGE_ID;
+    }
+}
+
 static int make_ready(tg_trace *t, enum tg_form_id id, enum tg_windows_age age, ea_err *err) {
     const tg_form *f = &tg_forms[id];
     int is_32_bit = t->pointer_size == 4;
@@ -56,7 +71,7 @@ static int make_ready(tg_trace *t, enum tg_form_id id, enum tg_windows_age age, 
     r->flags |= is_32_bit ? EA_FLAG_32_BIT_HEADER : EA_FLAG_64_BIT_HEADER;
     if (f->header == TG_FULL) {
         r->header_type = is_32_bit ? EA_HEADER_FULL32 : EA_HEADER_FULL64;
-        r->provider = f->group == TG_GROUP_CONFIG ? SYS_CONFIG_EX : f->group == TG_GROUP_LOST ? LOST_EVENT : IMAGE_ID;
+        r->provider = *full_provider(f->group);
     } else {
         r->hook_id = f->hook_id;
         r->provider = *ea_etl_group_guid(f->hook_id);
