@@ -1,5 +1,5 @@
 /* The machine's strings, each kept once: module paths repeat in every process.
- * Before it: machine.c. Thread: the machine's. */
+ * Before it: machine_rows.c. Thread: the machine's. */
 #ifndef EA_STATE_TEXTS_H
 #define EA_STATE_TEXTS_H
 
