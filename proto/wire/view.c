@@ -1,9 +1,10 @@
-/* A whole batch, read: groups, events, records, columns. See wire.h; FORMAT.md is the specification.
- * Before it: envelope.c, unpack.c. After it: collector/store, state and query; tests. Thread: a view belongs to one. */
+/* A whole batch, opened: frames, directory, sources, groups. See wire.h; FORMAT.md is the specification.
+ * Before it: envelope.c, unpack.c. After it: view_rows.c. Thread: a view belongs to one. */
+#include "view_parts.h"
+
 #include "checksum.h"
 #include "definitions.h"
 #include "short_directory.h"
-#include "unpack.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,59 +15,6 @@ enum {
     DIRECTORY_DEPTH = 16, /* of messages inside messages */
     SHARED_DICTIONARIES_MAX = 64,
 };
-
-typedef struct item {
-    ea_rows data;
-} item;
-
-typedef struct group {
-    const Etwagent__V1__Group *m;
-    const ea_class *c; /* NULL without a registry */
-    uint32_t count;
-    const uint32_t *rows; /* indexes of its events */
-    item *items;
-    ea_rows kernel_time, user_time, activity, payload; /* .m NULL: absent */
-    ea_rows *fields;
-    size_t field_count;
-    int has_payloads;
-    ea_column payloads; /* when has_payloads: fields and tail put together */
-    ea_column *split;   /* top-level fields out of the payloads, when one was asked for; NULL before */
-    uint64_t constants; /* for the checksum */
-    /* the iteration */
-    ea_record record; /* constants filled in once */
-    ea_ext *ext;
-    uint32_t next;
-} group;
-
-struct ea_batch_view {
-    ea_envelope envelope;
-    ea_arena arena;
-    ea_rows_reader reader;
-    ea_registry *registry;
-    Etwagent__V1__Directory *directory; /* NULL: none */
-    ea_wire_source *sources;
-    group *groups;
-    size_t group_count;
-    uint32_t thread_count;
-    ea_rows group_of, time, cpu, thread, source, sequence, pids, tids;
-    ea_rows kernel_time, user_time, activity, payload; /* of all events; .m NULL: the groups have them, or nobody */
-    int has_events, is_prepared;
-    ea_batch_events events;
-    const uint32_t *distinct_pids;
-    size_t distinct_pid_count;
-    uint32_t cursor;
-    const uint8_t *batch;
-    size_t batch_bytes;
-    const ea_class **described; /* classes whose descriptions the batch carries */
-    size_t described_count;
-};
-
-static int corrupt(ea_err *err, const char *what) {
-    return ea_fail(err, EA_ECORRUPT, "read a batch's directory: %s", what);
-}
-static int no_memory(ea_err *err) {
-    return ea_fail(err, EA_ELIMIT, "read a batch's directory: it needs more memory than a batch may take");
-}
 
 static void *message_alloc(void *arena, size_t size) {
     return ea_arena_alloc(arena, size);
@@ -85,7 +33,7 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
     v->reader.frame_count = (size_t)v->envelope.frame_count + 1;
     v->reader.frames = ea_arena_zalloc(&v->arena, v->reader.frame_count, sizeof *v->reader.frames);
     if (!v->reader.frames)
-        return no_memory(err);
+        return ea_view_no_memory(err);
     while (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) > 0) {
         if (f.number != EA_BATCH_FRAMES)
             continue;
@@ -103,14 +51,14 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
             }
         }
         if (rc)
-            return corrupt(err, "a frame is no message");
+            return ea_view_corrupt(err, "a frame is no message");
         if (raw_bytes == 0) {
             frame->bytes = frame->data;
             frame->raw_bytes = frame->len_bytes;
         } else {
             if (raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
                 ZSTD_getFrameContentSize(frame->data, frame->len_bytes) != raw_bytes)
-                return corrupt(err, "a frame is not of the size that it says");
+                return ea_view_corrupt(err, "a frame is not of the size that it says");
             frame->raw_bytes = (size_t)raw_bytes;
         }
         total += frame->raw_bytes;
@@ -129,11 +77,11 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
         return 0;
     if (e->is_short &&
         (e->directory_raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES || len_bytes > EA_SHORT_DIRECTORY_MAX_BYTES))
-        return corrupt(err, "it is short, and too large for that or of no size");
+        return ea_view_corrupt(err, "it is short, and too large for that or of no size");
     if (e->is_short && e->directory_raw_bytes) {
         uint8_t *frame = ea_arena_alloc(&v->arena, len_bytes + EA_ZSTD_HEAD_BYTES);
         if (!frame)
-            return no_memory(err);
+            return ea_view_no_memory(err);
         ea_short_directory_frame((size_t)e->directory_raw_bytes, data, len_bytes, frame);
         data = frame;
         len_bytes += EA_ZSTD_HEAD_BYTES;
@@ -141,13 +89,13 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
     if (e->directory_raw_bytes) {
         if (e->directory_raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
             ZSTD_getFrameContentSize(data, len_bytes) != e->directory_raw_bytes)
-            return corrupt(err, "it is not of the size that it says");
+            return ea_view_corrupt(err, "it is not of the size that it says");
         uint8_t *out = ea_arena_alloc(&v->arena, (size_t)e->directory_raw_bytes);
         if (!out)
-            return no_memory(err);
+            return ea_view_no_memory(err);
         size_t n = ZSTD_decompressDCtx(v->reader.zstd, out, (size_t)e->directory_raw_bytes, data, len_bytes);
         if (ZSTD_isError(n) || n != e->directory_raw_bytes)
-            return corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "it is shorter than it says");
+            return ea_view_corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "it is shorter than it says");
         data = out;
         len_bytes = n;
     }
@@ -157,11 +105,11 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
             return rc;
     } else {
         if (!ea_pb_nesting_ok(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH))
-            return corrupt(err, "it is no message, or nested too deep");
+            return ea_view_corrupt(err, "it is no message, or nested too deep");
         ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
         v->directory = etwagent__v1__directory__unpack(&allocator, len_bytes, data);
         if (!v->directory)
-            return corrupt(err, "it is no message, or too large");
+            return ea_view_corrupt(err, "it is no message, or too large");
     }
     v->reader.frames[0].bytes = v->directory->pool.data;
     v->reader.frames[0].raw_bytes = v->reader.frames[0].len_bytes = v->directory->pool.len;
@@ -173,7 +121,7 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
     ea_pb_field f;
     v->sources = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->sources);
     if (!v->sources)
-        return no_memory(err);
+        return ea_view_no_memory(err);
     ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
     ea_own_definition *own = NULL;
     const uint8_t *names = v->envelope.context.sources;
@@ -181,7 +129,7 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
     if (names) {
         own = ea_rows_alloc(&v->reader, definitions, sizeof *own);
         if (!own)
-            return no_memory(err);
+            return ea_view_no_memory(err);
         int rc = ea_own_definitions(own, definitions, EA_DEFINES_SOURCE, v->batch, v->batch_bytes, err);
         if (rc)
             return rc;
@@ -190,17 +138,17 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
         const ea_own_definition *found = NULL;
         if (names) {
             if (ea_own_definitions_find(own, definitions, names + k * EA_NAME_BYTES, EA_NAME_BYTES, &found) <= 0)
-                return corrupt(err, "a source is not there");
+                return ea_view_corrupt(err, "a source is not there");
             f = (ea_pb_field){.number = EA_BATCH_SOURCES, .data = found->data, .len_bytes = found->len_bytes};
         } else if (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) <= 0) {
-            return corrupt(err, "a source is not there");
+            return ea_view_corrupt(err, "a source is not there");
         }
         if (f.number != EA_BATCH_SOURCES)
             continue;
         const Etwagent__V1__Source *s =
             f.len_bytes > EA_MESSAGE_MAX_BYTES ? NULL : etwagent__v1__source__unpack(&allocator, f.len_bytes, f.data);
         if (!s)
-            return corrupt(err, "a source is no message, or too large");
+            return ea_view_corrupt(err, "a source is no message, or too large");
         int rc = ea_envelope_check_labels(s, err);
         if (rc)
             return rc;
@@ -234,7 +182,7 @@ static int add_description(const uint8_t *data, size_t data_bytes, void *arg) {
     return rc;
 }
 
-static int fill_constants(group *g, const ea_record *before, ea_err *err) {
+static int fill_constants(ea_view_group *g, const ea_record *before, ea_err *err) {
     static const Etwagent__V1__Header none = ETWAGENT__V1__HEADER__INIT;
     const Etwagent__V1__Header *h = g->m->header ? g->m->header : &none;
     const ea_class *c = g->c;
@@ -248,11 +196,11 @@ static int fill_constants(group *g, const ea_record *before, ea_err *err) {
     uint32_t logger = h->logger ^ before->logger;
     if ((version | opcode | pointer_size | channel | level | header_type) > UINT8_MAX ||
         (id | task | flags | property | hook_id | header_word | logger) > UINT16_MAX)
-        return corrupt(err, "a number of a header is out of range");
+        return ea_view_corrupt(err, "a number of a header is out of range");
     r->provider = c->provider;
     if (h->provider.len) {
         if (h->provider.len != sizeof r->provider)
-            return corrupt(err, "a provider is not 16 bytes");
+            return ea_view_corrupt(err, "a provider is not 16 bytes");
         memcpy(&r->provider, h->provider.data, sizeof r->provider);
     }
     r->id = (uint16_t)id;
@@ -281,14 +229,15 @@ static int build(ea_batch_view *v, ea_rows *ret, const Etwagent__V1__Column *m, 
     return m ? ea_rows_build(&v->reader, ret, m, rows, width, 0, err) : 0;
 }
 
-static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, const ea_record *before, ea_err *err) {
+static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Group *m, const ea_record *before,
+                      ea_err *err) {
     g->m = m;
     g->count = m->count ? m->count : 1;
     g->field_count = m->n_fields;
     if (m->class_hash.len != EA_CLASS_HASH_BYTES)
-        return corrupt(err, "a class's hash is not 16 bytes");
+        return ea_view_corrupt(err, "a class's hash is not 16 bytes");
     if (m->n_items > EA_EXT_MAX || m->n_fields > EA_FIELDS_MAX)
-        return corrupt(err, "a group with too many items or fields");
+        return ea_view_corrupt(err, "a group with too many items or fields");
     if (v->registry) {
         g->c = ea_registry_find_hash(v->registry, m->class_hash.data);
         if (!g->c) {
@@ -298,7 +247,7 @@ static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, 
             return ea_fail(err, EA_ENOTFOUND, "read a batch: class %s is not described", hex);
         }
         if (g->field_count > g->c->top_count)
-            return corrupt(err, "a group has more fields than its class");
+            return ea_view_corrupt(err, "a group has more fields than its class");
         int rc = fill_constants(g, before, err);
         if (rc)
             return rc;
@@ -306,14 +255,14 @@ static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, 
     g->items = ea_arena_zalloc(&v->arena, m->n_items ? m->n_items : 1, sizeof *g->items);
     g->fields = ea_arena_zalloc(&v->arena, m->n_fields ? m->n_fields : 1, sizeof *g->fields);
     if (!g->items || !g->fields)
-        return no_memory(err);
+        return ea_view_no_memory(err);
     const Etwagent__V1__Directory *d = v->directory;
     if ((d->kernel_time && m->kernel_time) || (d->user_time && m->user_time) || (d->activity && m->activity))
-        return corrupt(err, "a group has a column that the batch has for all events");
+        return ea_view_corrupt(err, "a group has a column that the batch has for all events");
     int rc = 0;
     for (size_t i = 0; !rc && i < m->n_items; i++) {
         if (!m->items[i]->data || m->items[i]->type > UINT16_MAX || m->items[i]->linkage > UINT16_MAX)
-            return corrupt(err, "an extended item without data, or out of range");
+            return ea_view_corrupt(err, "an extended item without data, or out of range");
         rc = build(v, &g->items[i].data, m->items[i]->data, g->count, 0, err);
     }
     if (!rc)
@@ -333,15 +282,15 @@ static int read_group(ea_batch_view *v, group *g, const Etwagent__V1__Group *m, 
 static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwagent__V1__Shape **ret, ea_err *err) {
     ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
     if (!ea_pb_nesting_ok(&etwagent__v1__shape__descriptor, d->data, d->len_bytes, DIRECTORY_DEPTH))
-        return corrupt(err, "a shape is no message, or nested too deep");
+        return ea_view_corrupt(err, "a shape is no message, or nested too deep");
     const Etwagent__V1__Shape *s = etwagent__v1__shape__unpack(&allocator, d->len_bytes, d->data);
     if (!s || s->n_items > EA_EXT_MAX)
-        return corrupt(err, "a shape is no message, or too large");
+        return ea_view_corrupt(err, "a shape is no message, or too large");
     for (size_t i = 0; i < s->n_items; i++) {
         const Etwagent__V1__Column *c = s->items[i]->data;
         if (c && (c->encoding || c->width || c->relative_to || c->planes || c->frame || c->bytes || c->lengths ||
                   c->values || c->n_children))
-            return corrupt(err, "a shape's item is no constant");
+            return ea_view_corrupt(err, "a shape's item is no constant");
     }
     *ret = s;
     return 0;
@@ -355,9 +304,9 @@ static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Et
     Etwagent__V1__Item *items = ea_rows_alloc(&v->reader, s->n_items + 1, sizeof *items);
     size_t used = 0;
     if (!whole || !list || !items)
-        return no_memory(err);
+        return ea_view_no_memory(err);
     if (m->class_hash.len || m->header)
-        return corrupt(err, "a group has a shape, and a class or header beside it");
+        return ea_view_corrupt(err, "a group has a shape, and a class or header beside it");
     *whole = *m;
     whole->class_hash = s->class_hash;
     whole->header = s->header;
@@ -369,11 +318,11 @@ static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Et
         if (items[i].data)
             continue;
         if (used == m->n_items || m->items[used]->type || m->items[used]->linkage)
-            return corrupt(err, "a group's items are not those of its shape");
+            return ea_view_corrupt(err, "a group's items are not those of its shape");
         items[i].data = m->items[used++]->data;
     }
     if (used != m->n_items)
-        return corrupt(err, "a group's items are not those of its shape");
+        return ea_view_corrupt(err, "a group's items are not those of its shape");
     *ret = whole;
     return 0;
 }
@@ -388,15 +337,15 @@ static int apply_shapes(ea_batch_view *v, ea_err *err) {
     ea_own_definition *own = ea_rows_alloc(&v->reader, n + 1, sizeof *own);
     const Etwagent__V1__Shape **shapes = ea_arena_zalloc(&v->arena, n + 1, sizeof(void *));
     if (!own || !shapes)
-        return no_memory(err);
+        return ea_view_no_memory(err);
     int rc = ea_own_definitions(own, n, EA_DEFINES_SHAPE, v->batch, v->batch_bytes, err);
     for (size_t k = 0; !rc && k < count; k++) {
         const ea_own_definition *found = NULL;
         const Etwagent__V1__Group *whole = NULL;
         if (ea_context_next_shape(&e->context, e, &at, &name) <= 0)
-            return corrupt(err, "not each group has a shape");
+            return ea_view_corrupt(err, "not each group has a shape");
         if (ea_own_definitions_find(own, n, name, EA_NAME_BYTES, &found) <= 0)
-            return corrupt(err, "a shape is not there");
+            return ea_view_corrupt(err, "a shape is not there");
         if (!shapes[found - own])
             rc = read_shape(v, found, &shapes[found - own], err);
         if (!rc)
@@ -405,19 +354,14 @@ static int apply_shapes(ea_batch_view *v, ea_err *err) {
             v->directory->groups[k] = (Etwagent__V1__Group *)(uintptr_t)whole;
     }
     if (!rc && at != e->shape_indexes + e->shape_indexes_bytes)
-        return corrupt(err, "more shapes than groups");
+        return ea_view_corrupt(err, "more shapes than groups");
     return rc;
 }
 
-static int is_whole(const group *g) {
-    return !g->field_count && !g->payload.m;
-}
-
-/* Events whose payloads stand in the batch's own column, where there is one. */
-static uint32_t whole_payloads(const ea_batch_view *v) {
+uint32_t ea_view_whole_payloads(const ea_batch_view *v) {
     uint32_t n = 0;
     for (size_t k = 0; k < v->group_count; k++)
-        n += is_whole(&v->groups[k]) ? v->groups[k].count : 0;
+        n += ea_view_is_whole(&v->groups[k]) ? v->groups[k].count : 0;
     return n;
 }
 
@@ -426,7 +370,7 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     uint32_t n = v->envelope.head.event_count;
     int rc;
     if (!d)
-        return n ? corrupt(err, "it is missing") : 0;
+        return n ? ea_view_corrupt(err, "it is missing") : 0;
     if (d->n_groups > EA_BATCH_MAX_GROUPS || d->n_dictionaries > SHARED_DICTIONARIES_MAX || d->thread_count > n)
         return ea_fail(err, EA_ELIMIT, "read a batch's directory: too many groups, dictionaries or threads");
     v->group_count = d->n_groups;
@@ -437,11 +381,11 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     r->dictionaries = ea_arena_zalloc(&v->arena, d->n_dictionaries + 1, sizeof *r->dictionaries);
     r->dictionary_counts = ea_arena_zalloc(&v->arena, d->n_dictionaries + 1, sizeof *r->dictionary_counts);
     if (!v->groups || !r->dictionaries || !r->dictionary_counts)
-        return no_memory(err);
+        return ea_view_no_memory(err);
     for (size_t i = 0; i < d->n_dictionaries; i++) {
         r->dictionary_counts[i] = d->dictionaries[i]->count;
         if (d->dictionaries[i]->count > EA_BATCH_MAX_EVENTS || !d->dictionaries[i]->values)
-            return corrupt(err, "a dictionary without values, or with too many");
+            return ea_view_corrupt(err, "a dictionary without values, or with too many");
     }
     /* what predicts the first group's header */
     ea_record nothing = {.logger = (uint16_t)(v->envelope.head.source_count ? v->sources[0].logger : 0)};
@@ -453,14 +397,14 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         /* before any column is looked at, so that no size is larger than the batch's count allows */
         total += d->groups[i]->count ? d->groups[i]->count : 1;
         if (total > n)
-            return corrupt(err, "its groups have more events than the batch");
+            return ea_view_corrupt(err, "its groups have more events than the batch");
         rc = read_group(v, &v->groups[i], d->groups[i], before, err);
         before = v->envelope.has_context ? &nothing : &v->groups[i].record;
     }
     if (!rc && total != n)
-        return corrupt(err, "its groups have fewer events than the batch");
+        return ea_view_corrupt(err, "its groups have fewer events than the batch");
     if (!rc && n && (!d->group || !d->time || !d->cpu || !d->thread || !d->thread_pids || !d->thread_tids))
-        return corrupt(err, "a column that every batch has is missing");
+        return ea_view_corrupt(err, "a column that every batch has is missing");
     if (!rc)
         rc = build(v, &v->group_of, d->group, n, 4, err);
     if (!rc)
@@ -484,12 +428,12 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     if (!rc)
         rc = build(v, &v->activity, d->activity, n, 16, err);
     if (!rc)
-        rc = build(v, &v->payload, d->payload, whole_payloads(v), 0, err);
+        rc = build(v, &v->payload, d->payload, ea_view_whole_payloads(v), 0, err);
     for (size_t i = 0; !rc && i < d->n_dictionaries; i++)
         rc = ea_rows_build(r, &r->dictionaries[i], d->dictionaries[i]->values, d->dictionaries[i]->count, 0, 1, err);
     for (size_t i = 0; !rc && i < r->frame_count; i++)
         if (r->frames[i].used_bytes != r->frames[i].raw_bytes)
-            return corrupt(err, "a frame holds bytes of no column");
+            return ea_view_corrupt(err, "a frame holds bytes of no column");
     return rc;
 }
 
@@ -546,7 +490,7 @@ int ea_batch_open_next(ea_batch_view **view, const uint8_t *batch, size_t len_by
         size_t count = v->envelope.head.description_count;
         v->described = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->described);
         rc = v->described ? ea_batch_each_description(batch, len_bytes, add_description, &(describe){v, err}, err)
-                          : no_memory(err);
+                          : ea_view_no_memory(err);
     }
     if (!rc)
         rc = read_groups(v, err);
@@ -593,558 +537,6 @@ uint32_t ea_batch_group_weight(const ea_batch_view *v, size_t k) {
 }
 const ea_record *ea_batch_group_constants(const ea_batch_view *v, size_t k) {
     return &v->groups[k].record;
-}
-
-/* ---- what every event has ---- */
-
-static int decode_threads(ea_batch_view *v, ea_err *err) {
-    int rc = 0;
-    if (v->pids.m)
-        rc = ea_rows_decode(&v->reader, &v->pids, v->thread_count, NULL, 0, err);
-    if (!rc && v->tids.m)
-        rc = ea_rows_decode(&v->reader, &v->tids, v->thread_count, NULL, 0, err);
-    return rc;
-}
-
-/* A decoded column as an array of u32 or u16, where it is not one already. */
-static const uint32_t *as_u32(ea_batch_view *v, const ea_column *c) {
-    if (c->stride == 4 && (uintptr_t)c->data % 4 == 0)
-        return (const void *)c->data;
-    uint32_t *out = ea_rows_alloc(&v->reader, c->count, sizeof *out);
-    for (uint32_t i = 0; out && i < c->count; i++)
-        out[i] = ea_load32(c->data + i * c->stride);
-    return out;
-}
-static const uint16_t *as_u16(ea_batch_view *v, const ea_column *c) {
-    if (c->stride == 2 && (uintptr_t)c->data % 2 == 0)
-        return (const void *)c->data;
-    uint16_t *out = ea_rows_alloc(&v->reader, c->count, sizeof *out);
-    for (uint32_t i = 0; out && i < c->count; i++)
-        out[i] = ea_load16(c->data + i * c->stride);
-    return out;
-}
-static const int64_t *as_i64(ea_batch_view *v, const ea_column *c) {
-    if (c->stride == 8 && (uintptr_t)c->data % 8 == 0)
-        return (const void *)c->data;
-    int64_t *out = ea_rows_alloc(&v->reader, c->count, sizeof *out);
-    for (uint32_t i = 0; out && i < c->count; i++)
-        out[i] = (int64_t)ea_load64(c->data + i * c->stride);
-    return out;
-}
-
-static int u32_column(ea_batch_view *v, ea_rows *c, uint32_t count, const uint32_t **ret, ea_err *err) {
-    int rc = ea_rows_decode(&v->reader, c, count, NULL, 0, err);
-    if (!rc && !(*ret = as_u32(v, &c->column)))
-        rc = no_memory(err);
-    return rc;
-}
-
-static int u16_column(ea_batch_view *v, ea_rows *c, uint32_t count, const uint16_t **ret, ea_err *err) {
-    if (!c->m) { /* absent: all 0 */
-        *ret = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof **ret);
-        return *ret ? 0 : no_memory(err);
-    }
-    int rc = ea_rows_decode(&v->reader, c, count, NULL, 0, err);
-    if (!rc && !(*ret = as_u16(v, &c->column)))
-        rc = no_memory(err);
-    return rc;
-}
-
-/* Which events each group has, after group_of was checked. */
-static int list_rows(ea_batch_view *v, const uint32_t *group_of, uint32_t n, ea_err *err) {
-    uint32_t *rows = ea_rows_alloc(&v->reader, n, sizeof *rows);
-    uint32_t **fill = ea_rows_alloc(&v->reader, v->group_count, sizeof *fill);
-    if (!rows || !fill)
-        return no_memory(err);
-    uint32_t at = 0;
-    for (size_t k = 0; k < v->group_count; k++) {
-        v->groups[k].rows = fill[k] = rows + at;
-        at += v->groups[k].count;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t k = group_of[i];
-        if (k >= v->group_count || fill[k] == v->groups[k].rows + v->groups[k].count)
-            return corrupt(err, "its events do not belong to its groups");
-        *fill[k]++ = i;
-    }
-    return 0;
-}
-
-static int decode_events(ea_batch_view *v, ea_err *err) {
-    if (v->has_events)
-        return 0;
-    uint32_t n = v->envelope.head.event_count;
-    ea_batch_events e = {.count = n, .thread_count = v->thread_count};
-    if (n) {
-        int rc = u32_column(v, &v->group_of, n, &e.group, err);
-        if (!rc)
-            rc = ea_rows_decode(&v->reader, &v->time, n, NULL, (uint64_t)v->envelope.head.time_min, err);
-        if (!rc && !(e.time = as_i64(v, &v->time.column)))
-            rc = no_memory(err);
-        if (!rc)
-            rc = u16_column(v, &v->cpu, n, &e.cpu, err);
-        if (!rc)
-            rc = u32_column(v, &v->thread, n, &e.thread, err);
-        if (!rc)
-            rc = u16_column(v, &v->source, n, &e.source, err);
-        if (!rc)
-            rc = u32_column(v, &v->pids, v->thread_count, &e.pid, err);
-        if (!rc)
-            rc = u32_column(v, &v->tids, v->thread_count, &e.tid, err);
-        if (!rc)
-            rc = list_rows(v, e.group, n, err);
-        if (rc)
-            return rc;
-        for (uint32_t i = 0; i < n; i++)
-            if (e.thread[i] >= v->thread_count || e.source[i] >= v->envelope.head.source_count)
-                return corrupt(err, "an event's thread or source is not in its table");
-    }
-    v->events = e;
-    v->has_events = 1;
-    return 0;
-}
-
-int ea_batch_get_events(ea_batch_view *v, const ea_batch_events **ret, ea_err *err) {
-    int rc = decode_events(v, err);
-    if (!rc)
-        *ret = &v->events;
-    return rc;
-}
-
-int ea_batch_group_rows(ea_batch_view *v, size_t k, const uint32_t **ret_rows, ea_err *err) {
-    int rc = decode_events(v, err);
-    if (!rc)
-        *ret_rows = v->groups[k].rows;
-    return rc;
-}
-
-int ea_batch_sequence(ea_batch_view *v, const uint64_t **ret_numbers, uint64_t *ret_first, ea_err *err) {
-    uint32_t n = v->envelope.head.event_count;
-    if (!v->sequence.m) {
-        *ret_first = v->directory ? v->directory->first_sequence : 0;
-        return 0;
-    }
-    int rc = ea_rows_decode(&v->reader, &v->sequence, n, NULL, 0, err);
-    if (rc)
-        return rc;
-    const void *numbers = as_i64(v, &v->sequence.column);
-    if (!numbers)
-        return no_memory(err);
-    *ret_numbers = numbers;
-    return 1;
-}
-
-static int compare_u32(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count, ea_err *err) {
-    if (!v->distinct_pids) {
-        uint32_t *pids = ea_rows_alloc(&v->reader, v->thread_count, sizeof *pids);
-        int rc = pids ? decode_threads(v, err) : no_memory(err);
-        if (rc)
-            return rc;
-        size_t count = 0;
-        for (uint32_t i = 0; i < v->thread_count; i++)
-            pids[i] = ea_load32(v->pids.column.data + i * v->pids.column.stride);
-        if (v->thread_count)
-            qsort(pids, v->thread_count, sizeof *pids, compare_u32);
-        for (uint32_t i = 0; i < v->thread_count; i++)
-            if (i == 0 || pids[i] != pids[count - 1])
-                pids[count++] = pids[i];
-        v->distinct_pids = pids;
-        v->distinct_pid_count = count;
-    }
-    *ret_pids = v->distinct_pids;
-    *ret_count = v->distinct_pid_count;
-    return 0;
-}
-
-/* ---- payloads and fields ---- */
-
-/* Copies the rows of one column behind what each payload has so far: fixed bytes were added to all rows alike, and
- * at[i] is where row i stands besides. */
-static void place(const ea_column *c, uint8_t *out, uint32_t *at, uint32_t *fixed, uint32_t n) {
-    uint8_t *to = out + *fixed;
-    if (c->width) {
-        const uint8_t *from = c->data;
-        size_t stride = c->stride;
-        switch (c->width) {
-        case 1:
-            for (uint32_t i = 0; i < n; i++, from += stride)
-                to[at[i]] = *from;
-            break;
-        case 2:
-            for (uint32_t i = 0; i < n; i++, from += stride)
-                memcpy(to + at[i], from, 2);
-            break;
-        case 4:
-            for (uint32_t i = 0; i < n; i++, from += stride)
-                memcpy(to + at[i], from, 4);
-            break;
-        case 8:
-            for (uint32_t i = 0; i < n; i++, from += stride)
-                memcpy(to + at[i], from, 8);
-            break;
-        default:
-            for (uint32_t i = 0; i < n; i++, from += stride)
-                memcpy(to + at[i], from, c->width);
-        }
-        *fixed += c->width;
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        memcpy(to + at[i], c->data + c->start[i], c->len_bytes[i]);
-        at[i] += c->len_bytes[i];
-    }
-}
-
-static int assemble(ea_batch_view *v, group *g, const ea_column **columns, size_t column_count, ea_err *err) {
-    uint32_t n = g->count;
-    uint32_t *start = ea_rows_alloc(&v->reader, n, sizeof *start);
-    uint32_t *at = ea_rows_alloc(&v->reader, n, sizeof *at);
-    uint32_t *len_bytes = ea_rows_alloc(&v->reader, n, sizeof *len_bytes);
-    if (!start || !at || !len_bytes)
-        return no_memory(err);
-    uint64_t fixed = 0;
-    for (size_t k = 0; k < column_count; k++)
-        fixed += columns[k]->width;
-    if (fixed > UINT16_MAX)
-        return corrupt(err, "a payload is longer than 65,535 bytes");
-    for (uint32_t i = 0; i < n; i++)
-        len_bytes[i] = (uint32_t)fixed;
-    for (size_t k = 0; k < column_count; k++)
-        for (uint32_t i = 0; !columns[k]->width && i < n; i++) {
-            if (columns[k]->len_bytes[i] > UINT16_MAX - len_bytes[i])
-                return corrupt(err, "a payload is longer than 65,535 bytes");
-            len_bytes[i] += columns[k]->len_bytes[i];
-        }
-    uint64_t total = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        start[i] = at[i] = (uint32_t)total;
-        total += len_bytes[i];
-        if (total > EA_BATCH_MAX_RAW_BYTES)
-            return no_memory(err);
-    }
-    uint8_t *out = ea_arena_alloc(&v->arena, (size_t)total);
-    if (!out)
-        return no_memory(err);
-    uint32_t done = 0;
-    for (size_t k = 0; k < column_count; k++)
-        place(columns[k], out, at, &done, n);
-    g->payloads = (ea_column){.count = n, .data = out, .start = start, .len_bytes = len_bytes};
-    return 0;
-}
-
-/* The payloads of all groups that have neither fields nor a payload of their own, out of the batch's column. */
-static int take_payloads(ea_batch_view *v, ea_err *err) {
-    uint32_t n = whole_payloads(v), row = 0;
-    int rc = ea_rows_decode(&v->reader, &v->payload, n, NULL, 0, err);
-    if (rc)
-        return rc;
-    const ea_column *all = &v->payload.column;
-    uint32_t *start = ea_rows_alloc(&v->reader, n, sizeof *start),
-             *len_bytes = ea_rows_alloc(&v->reader, n, sizeof *start);
-    uint32_t *fill = ea_arena_zalloc(&v->arena, v->group_count, sizeof *fill);
-    if (!start || !len_bytes || !fill)
-        return no_memory(err);
-    for (size_t k = 0, at = 0; k < v->group_count; k++) {
-        group *g = &v->groups[k];
-        if (!is_whole(g))
-            continue;
-        g->payloads =
-            (ea_column){.count = g->count, .data = all->data, .start = start + at, .len_bytes = len_bytes + at};
-        g->has_payloads = 1;
-        fill[k] = (uint32_t)at;
-        at += g->count;
-    }
-    for (uint32_t i = 0; i < v->events.count; i++) {
-        uint32_t k = v->events.group[i];
-        if (!is_whole(&v->groups[k]))
-            continue;
-        ea_slice s = ea_column_row(all, row++);
-        if (s.len_bytes > UINT16_MAX)
-            return corrupt(err, "a payload is longer than 65,535 bytes");
-        start[fill[k]] = s.len_bytes ? (uint32_t)(s.data - all->data) : 0;
-        len_bytes[fill[k]++] = s.len_bytes;
-    }
-    return 0;
-}
-
-static int decode_payloads(ea_batch_view *v, group *g, ea_err *err) {
-    if (g->has_payloads)
-        return 0;
-    int rc = decode_events(v, err);
-    if (rc)
-        return rc;
-    if (v->payload.m && is_whole(g))
-        return take_payloads(v, err);
-    ea_rows_context context = {&v->events, g->rows};
-    const ea_column **columns = ea_rows_alloc(&v->reader, g->field_count + 1, sizeof *columns);
-    size_t count = 0;
-    if (!columns)
-        return no_memory(err);
-    for (size_t i = 0; i < g->field_count; i++) {
-        if ((rc = ea_rows_decode(&v->reader, &g->fields[i], g->count, &context, 0, err)))
-            return rc;
-        columns[count++] = &g->fields[i].column;
-    }
-    if (g->payload.m) {
-        if ((rc = ea_rows_decode(&v->reader, &g->payload, g->count, &context, 0, err)))
-            return rc;
-        columns[count++] = &g->payload.column;
-    }
-    if (count == 1) {
-        g->payloads = *columns[0];
-        for (uint32_t i = 0; i < g->count; i++)
-            if (ea_column_row(&g->payloads, i).len_bytes > UINT16_MAX)
-                return corrupt(err, "a payload is longer than 65,535 bytes");
-    } else if ((rc = assemble(v, g, columns, count, err))) {
-        return rc;
-    }
-    g->has_payloads = 1;
-    return 0;
-}
-
-int ea_batch_payloads(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err) {
-    int rc = decode_payloads(v, &v->groups[k], err);
-    if (!rc)
-        *ret = v->groups[k].payloads;
-    return rc;
-}
-
-/* Fields of a group whose payloads travelled whole. */
-static int split_payloads(ea_batch_view *v, group *g, ea_err *err) {
-    int rc = decode_payloads(v, g, err);
-    if (rc)
-        return rc;
-    size_t fields = g->c->top_count, used;
-    uint32_t n = g->count;
-    ea_slice *slices = ea_rows_alloc(&v->reader, fields, sizeof *slices);
-    ea_column *split = ea_arena_zalloc(&v->arena, fields, sizeof *split);
-    uint32_t *start = ea_arena_zalloc(&v->arena, fields * n, sizeof *start);
-    uint32_t *len_bytes = ea_rows_alloc(&v->reader, fields * n, sizeof *len_bytes);
-    v->reader.work += fields * n;
-    if (!slices || !split || !start || !len_bytes || v->reader.work > EA_WORK_MAX)
-        return no_memory(err);
-    for (size_t f = 0; f < fields; f++)
-        split[f] =
-            (ea_column){.count = n, .data = g->payloads.data, .start = start + f * n, .len_bytes = len_bytes + f * n};
-    for (uint32_t i = 0; i < n; i++) {
-        ea_slice row = ea_column_row(&g->payloads, i);
-        size_t whole = ea_class_split(g->c, row.data, row.len_bytes, slices, &used);
-        for (size_t f = 0; f < fields; f++) {
-            len_bytes[f * n + i] = f < whole ? slices[f].len_bytes : (uint32_t)EA_ROW_MISSING;
-            if (f < whole && slices[f].len_bytes)
-                start[f * n + i] = (uint32_t)(slices[f].data - g->payloads.data);
-        }
-    }
-    g->split = split;
-    return 0;
-}
-
-int ea_batch_column(ea_batch_view *v, size_t k, size_t top_field, ea_column *ret, ea_err *err) {
-    group *g = &v->groups[k];
-    if (!g->c || top_field >= g->c->top_count)
-        return ea_fail(err, EA_EINVAL, "read a column: group %zu has no field %zu", k, top_field);
-    int rc = decode_events(v, err);
-    if (rc)
-        return rc;
-    if (top_field < g->field_count) {
-        ea_rows_context context = {&v->events, g->rows};
-        rc = ea_rows_decode(&v->reader, &g->fields[top_field], g->count, &context, 0, err);
-        if (!rc)
-            *ret = g->fields[top_field].column;
-        return rc;
-    }
-    if (!g->split && (rc = split_payloads(v, g, err)))
-        return rc;
-    *ret = g->split[top_field];
-    return 0;
-}
-
-int ea_batch_dictionary(ea_batch_view *v, size_t k, size_t top_field, ea_column *ret_values, const uint32_t **ret_index,
-                        ea_err *err) {
-    group *g = &v->groups[k];
-    if (top_field >= g->field_count)
-        return 0;
-    return ea_rows_dictionary(&v->reader, &g->fields[top_field], g->count, ret_values, ret_index, err);
-}
-
-int ea_batch_activities(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err) {
-    enum { WIDTH = 16 };
-    group *g = &v->groups[k];
-    int rc = decode_events(v, err);
-    if (rc || (!g->activity.m && !v->activity.m))
-        return rc;
-    if (g->activity.m) {
-        ea_rows_context context = {&v->events, g->rows};
-        rc = ea_rows_decode(&v->reader, &g->activity, g->count, &context, 0, err);
-        if (!rc)
-            *ret = g->activity.column;
-        return rc ? rc : 1;
-    }
-    rc = ea_rows_decode(&v->reader, &v->activity, v->events.count, NULL, 0, err);
-    if (rc)
-        return rc;
-    uint8_t *out = ea_rows_alloc(&v->reader, g->count, WIDTH);
-    if (!out)
-        return no_memory(err);
-    for (uint32_t i = 0; v->activity.column.data && i < g->count; i++)
-        /* NOLINTNEXTLINE(clang-analyzer-*): a row of fixed width has data */
-        memcpy(out + (size_t)WIDTH * i, ea_column_row(&v->activity.column, g->rows[i]).data, WIDTH);
-    *ret = (ea_column){.count = g->count, .width = WIDTH, .stride = WIDTH, .data = out};
-    return 1;
-}
-
-int ea_batch_item(ea_batch_view *v, size_t k, size_t i, uint16_t *ret_type, ea_column *ret, ea_err *err) {
-    group *g = &v->groups[k];
-    if (i >= g->m->n_items)
-        return ea_fail(err, EA_EINVAL, "read an extended item: group %zu has no item %zu", k, i);
-    int rc = decode_events(v, err);
-    ea_rows_context context = {&v->events, g->rows};
-    if (!rc)
-        rc = ea_rows_decode(&v->reader, &g->items[i].data, g->count, &context, 0, err);
-    if (rc)
-        return rc;
-    *ret_type = (uint16_t)g->m->items[i]->type;
-    *ret = g->items[i].data.column;
-    return 0;
-}
-
-/* ---- records ---- */
-
-static int prepare_group(ea_batch_view *v, group *g, ea_err *err) {
-    int rc = decode_payloads(v, g, err);
-    ea_rows_context context = {&v->events, g->rows};
-    ea_rows *headers[] = {&g->kernel_time, &g->user_time, &g->activity};
-    for (size_t i = 0; !rc && i < sizeof headers / sizeof *headers; i++)
-        if (headers[i]->m)
-            rc = ea_rows_decode(&v->reader, headers[i], g->count, &context, 0, err);
-    size_t items = g->m->n_items;
-    g->ext = ea_arena_zalloc(&v->arena, items ? items : 1, sizeof *g->ext);
-    if (!rc && !g->ext)
-        rc = no_memory(err);
-    for (size_t i = 0; !rc && i < items; i++) {
-        rc = ea_rows_decode(&v->reader, &g->items[i].data, g->count, &context, 0, err);
-        g->ext[i].type = (uint16_t)g->m->items[i]->type;
-        g->ext[i].linkage = (uint16_t)g->m->items[i]->linkage;
-    }
-    g->record.ext = g->ext;
-    return rc;
-}
-
-static int prepare(ea_batch_view *v, ea_err *err) {
-    int rc = decode_events(v, err);
-    ea_rows *all[] = {&v->kernel_time, &v->user_time, &v->activity};
-    for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
-        if (all[i]->m)
-            rc = ea_rows_decode(&v->reader, all[i], v->events.count, NULL, 0, err);
-    for (size_t k = 0; !rc && k < v->group_count; k++)
-        rc = prepare_group(v, &v->groups[k], err);
-    v->is_prepared = !rc;
-    return rc;
-}
-
-static const uint8_t *row_of(const ea_rows *c, uint32_t row) {
-    return c->column.data + row * c->column.stride;
-}
-
-/* The next row of a group as a record. */
-static const ea_record *next_of(ea_batch_view *v, group *g, uint32_t event) {
-    const ea_batch_events *e = &v->events;
-    ea_record *r = &g->record;
-    uint32_t i = g->next++, thread = e->thread[event];
-    r->time_raw = e->time[event];
-    r->pid = e->pid[thread];
-    r->tid = e->tid[thread];
-    r->cpu = e->cpu[event];
-    r->source = e->source[event];
-    r->position = event;
-    if (g->kernel_time.m)
-        r->kernel_time = ea_load32(row_of(&g->kernel_time, i));
-    else if (v->kernel_time.m)
-        r->kernel_time = ea_load32(row_of(&v->kernel_time, event));
-    if (g->user_time.m)
-        r->user_time = ea_load32(row_of(&g->user_time, i));
-    else if (v->user_time.m)
-        r->user_time = ea_load32(row_of(&v->user_time, event));
-    if (g->activity.m)
-        memcpy(&r->activity_id, row_of(&g->activity, i), sizeof r->activity_id);
-    else if (v->activity.m)
-        memcpy(&r->activity_id, row_of(&v->activity, event), sizeof r->activity_id);
-    ea_slice payload = ea_column_row(&g->payloads, i);
-    r->payload = payload.data;
-    r->payload_bytes = (uint16_t)payload.len_bytes;
-    for (unsigned k = 0; k < r->ext_count; k++) {
-        ea_slice s = ea_column_row(&g->items[k].data.column, i);
-        g->ext[k].data = s.data;
-        g->ext[k].size_bytes = s.len_bytes;
-    }
-    return r;
-}
-
-int ea_batch_next(ea_batch_view *v, const ea_record **ret_record, const ea_class **ret_class, ea_err *err) {
-    if (!v->is_prepared) {
-        if (!v->registry)
-            return ea_fail(err, EA_EINVAL, "read a batch's records: it was opened without a registry");
-        int rc = prepare(v, err);
-        if (rc)
-            return rc;
-    }
-    if (!v->events.group || v->cursor == v->events.count)
-        return 0;
-    uint32_t event = v->cursor++;
-    group *g = &v->groups[v->events.group[event]];
-    *ret_record = next_of(v, g, event);
-    *ret_class = g->c;
-    return 1;
-}
-
-void ea_batch_rewind(ea_batch_view *v) {
-    v->cursor = 0;
-    for (size_t k = 0; k < v->group_count; k++)
-        v->groups[k].next = 0;
-}
-
-/* The time range that the envelope says is what an index goes by. */
-static int verify_times(const ea_batch_view *v, int64_t min, int64_t max, ea_err *err) {
-    const ea_batch_head *h = &v->envelope.head;
-    if (h->event_count == 0)
-        return 0;
-    if ((uint64_t)max - (uint64_t)min > INT64_MAX)
-        min = max - INT64_MAX;
-    if (min == h->time_min && max == h->time_max)
-        return 0;
-    return ea_fail(err, EA_ECORRUPT,
-                   "verify batch %" PRIu64 ": its times are %" PRId64 " to %" PRId64 ", its records' %" PRId64
-                   " to %" PRId64,
-                   h->number, h->time_min, h->time_max, min, max);
-}
-
-int ea_batch_verify(ea_batch_view *v, ea_err *err) {
-    const ea_record *r = NULL;
-    const ea_class *c = NULL;
-    uint64_t checksum = 0;
-    int64_t min = INT64_MAX, max = INT64_MIN;
-    int rc;
-    ea_batch_rewind(v);
-    while ((rc = ea_batch_next(v, &r, &c, err)) > 0) {
-        size_t i = v->cursor - 1;
-        int64_t t = ea_clock_convert(&v->sources[v->events.source[i]].clock, &v->sources[0].clock, v->events.time[i]);
-        min = t < min ? t : min;
-        max = t > max ? t : max;
-        checksum += ea_checksum_record(i, v->groups[v->events.group[i]].constants, r);
-    }
-    ea_batch_rewind(v);
-    if (!rc && v->sequence.m) /* which no record shows */
-        rc = ea_rows_decode(&v->reader, &v->sequence, v->envelope.head.event_count, NULL, 0, err);
-    if (!rc && checksum != v->envelope.head.checksum)
-        return ea_fail(err, EA_ECORRUPT,
-                       "verify batch %" PRIu64 ": its checksum is %016" PRIx64 ", its records' %016" PRIx64,
-                       v->envelope.head.number, v->envelope.head.checksum, checksum);
-    return rc ? rc : verify_times(v, min, max, err);
 }
 
 /* ---- the self-contained form ---- */
