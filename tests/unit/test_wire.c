@@ -1,6 +1,7 @@
 /* The reader of batches against batches made by hand from their messages: every encoding of FORMAT.md, nested columns
  * that our writer does not write, and what a reader must refuse. Also the arithmetic of columns, and the envelope's
- * small parts. */
+ * small parts; answers, and what an upload is cut into. */
+#include "ack.h"
 #include "batch.pb-c.h"
 #include "column.h"
 #include "wire.h"
@@ -845,6 +846,101 @@ static void test_tombstones(void **state) {
     ea_text_deinit(&out);
 }
 
+/* ---- answers and uploads ---- */
+
+static void test_answers(void **state) {
+    (void)state;
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = {7, 7, 7};
+    ea_arena arena;
+    ea_ack ack;
+    ea_err err;
+    ea_arena_init(&arena, 1 << 20);
+    ea_range ranges[] = {{1, 3}, {UINT64_MAX, UINT64_MAX}};
+    ea_refusal refusals[] = {{9, EA_REFUSED_CONFLICT, "text"}, {10, EA_REFUSED_RETRY, ""}};
+    ea_class_hash hashes[] = {{{1}}, {{2}}};
+    ea_hash_ref refs[] = {{{1, 2, 3, 4}, 4}, {{5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2}, 16}};
+    ea_ack sent = {.acknowledged = ranges,
+                   .acknowledged_count = 2,
+                   .refused = refusals,
+                   .refused_count = 2,
+                   .unknown = refs,
+                   .unknown_count = 2,
+                   .known = hashes,
+                   .known_count = 2,
+                   .credit_bytes = UINT64_MAX,
+                   .retry_after_ms = 7,
+                   .keyframe_wanted = 1};
+    memcpy(sent.stream, STREAM, sizeof STREAM);
+    ea_text t;
+    ea_text_init(&t);
+    ea_ack_encode(&sent, &t);
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), 0);
+    assert_memory_equal(ack.stream, STREAM, sizeof STREAM);
+    assert_int_equal(ack.acknowledged_count, 2);
+    assert_memory_equal(ack.acknowledged, ranges, sizeof ranges);
+    assert_int_equal(ack.refused_count, 2);
+    assert_int_equal(ack.refused[0].number, 9);
+    assert_int_equal(ack.refused[1].cause, EA_REFUSED_RETRY);
+    assert_string_equal(ack.refused[0].text, "text");
+    assert_int_equal(ack.unknown_count, 2);
+    assert_memory_equal(ack.unknown, refs, sizeof refs);
+    assert_memory_equal(ack.known, hashes, sizeof hashes);
+    assert_true(ack.credit_bytes == UINT64_MAX && ack.retry_after_ms == 7 && ack.keyframe_wanted);
+    /* every prefix is read or refused, and never beyond its end */
+    for (size_t n = 0; n < t.len_bytes; n++) {
+        uint8_t *exact = malloc(n + !n);
+        assert_non_null(exact);
+        memcpy(exact, t.data, n);
+        ea_arena_reset(&arena);
+        int rc = ea_ack_decode(&ack, &arena, exact, n, &err);
+        assert_true(rc == 0 || rc == EA_ECORRUPT);
+        free(exact);
+    }
+    /* an empty range, one that runs backwards, a short hash, no stream, two streams */
+    static const char STREAM_FIELD[] = "\x0a\x10\7\7\7\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    static const struct {
+        const char *bytes;
+        size_t len_bytes;
+    } BAD[] = {{"\x12\x00", 2},  {"\x12\x04\x08\x05\x10\x04", 6}, {"\x12\x02\x10\x04", 4},
+               {"\x22\x01x", 3}, {"\x1a\x02\x10\x01", 4},         {STREAM_FIELD, 18}};
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        ea_text_clear(&t);
+        ea_text_add(&t, STREAM_FIELD, 18);
+        ea_text_add(&t, BAD[i].bytes, BAD[i].len_bytes);
+        assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), EA_ECORRUPT);
+    }
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)"", 0, &err), EA_ECORRUPT);
+    /* more than an answer may hold */
+    ea_text_clear(&t);
+    ea_text_add(&t, STREAM_FIELD, 18);
+    for (int i = 0; i <= EA_ACK_MAX_RANGES; i++)
+        ea_text_add(&t, "\x12\x04\x08\x01\x10\x01", 6);
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), EA_ELIMIT);
+    ea_text_deinit(&t);
+    ea_arena_deinit(&arena);
+}
+
+static void test_uploads(void **state) {
+    (void)state;
+    static const uint8_t TWO[] = {1, 0, 0, 0, 'a', 2, 0, 0, 0, 'b', 'c'};
+    const uint8_t *batch;
+    size_t n, offset = 0;
+    ea_err err;
+    assert_int_equal(ea_upload_next(TWO, sizeof TWO, &offset, &batch, &n, &err), 1);
+    assert_true(n == 1 && batch[0] == 'a');
+    assert_int_equal(ea_upload_next(TWO, sizeof TWO, &offset, &batch, &n, &err), 1);
+    assert_true(n == 2 && batch[1] == 'c');
+    assert_int_equal(ea_upload_next(TWO, sizeof TWO, &offset, &batch, &n, &err), 0);
+    for (size_t cut = 6; cut < sizeof TWO; cut++) {
+        offset = 5;
+        assert_int_equal(ea_upload_next(TWO, cut, &offset, &batch, &n, &err), EA_ECORRUPT);
+    }
+    offset = 0;
+    assert_int_equal(ea_upload_next((const uint8_t[]){0, 0, 0, 0}, 4, &offset, &batch, &n, &err), EA_ECORRUPT);
+    assert_int_equal(ea_upload_next((const uint8_t[]){255, 255, 255, 255, 1}, 5, &offset, &batch, &n, &err),
+                     EA_ECORRUPT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),         cmocka_unit_test(test_encodings),
@@ -854,6 +950,7 @@ int main(void) {
         cmocka_unit_test(test_refused_columns), cmocka_unit_test(test_refused_directories),
         cmocka_unit_test(test_frames),          cmocka_unit_test(test_envelope),
         cmocka_unit_test(test_labels),          cmocka_unit_test(test_tombstones),
+        cmocka_unit_test(test_answers),         cmocka_unit_test(test_uploads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
