@@ -74,9 +74,9 @@ static int grow_u64(ea_u64_map *m) {
 }
 
 int ea_u64_map_put(ea_u64_map *m, uint64_t key, uint64_t value) {
-    uint64_t *old = ea_u64_map_get(m, key);
-    if (old) {
-        *old = value;
+    size_t i = m->slots ? find_u64(m, key) : 0;
+    if (m->slots && m->used[i]) {
+        m->slots[2 * i + 1] = value;
         return 0;
     }
     if (m->limit_count && m->count >= m->limit_count)
@@ -85,8 +85,8 @@ int ea_u64_map_put(ea_u64_map *m, uint64_t key, uint64_t value) {
         int rc = grow_u64(m);
         if (rc)
             return rc;
+        i = find_u64(m, key);
     }
-    size_t i = find_u64(m, key);
     m->used[i] = 1;
     m->slots[2 * i] = key;
     m->slots[2 * i + 1] = value;

@@ -21,6 +21,26 @@ enum { WALK = 32, KEY_CREATE = 34, KEY_RUNDOWN = 36, KEY_KERNEL = 37, KEY_USER =
 
 enum { RECENT = 64 };
 
+/* A plan, and where in payloads its fields stand when those before them never vary: so a record needs no walk over its
+ * fields. Offsets in bytes. */
+typedef struct layout {
+    ea_stack_plan plan;
+    uint16_t thread_at;   /* of an event; EA_OFFSET_NONE: the header has the thread */
+    uint16_t fixed_bytes; /* of a walk or a definition: that stand before its addresses, which take what is left; 0: it
+                             is taken apart field by field */
+    uint16_t time_at, pid_at, tid_at, key_at;
+    uint8_t key_bytes;
+} layout;
+
+/* What a walk or a definition says. Members that the plan has no field for are 0. */
+typedef struct members {
+    int64_t time;
+    uint64_t key;
+    uint32_t pid, tid;
+    const uint8_t *addresses; /* in the record */
+    size_t count;
+} members;
+
 struct ea_stack_feed {
     ea_stack_join *join;
     ea_u64_map by_class; /* address of the class -> index */
@@ -28,7 +48,7 @@ struct ea_stack_feed {
         const ea_class *c;
         uint32_t index;
     } recent[RECENT]; /* by the class's address: what the map would say */
-    ea_stack_plan *plans;
+    layout *layouts;
     size_t count, capacity;
 };
 
@@ -94,8 +114,11 @@ size_t ea_stack_kernel_count(const uint8_t *addresses, size_t count, unsigned po
 void ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
                      uint32_t ret_half[EA_STACK_HALVES]) {
     size_t kernel = ea_stack_kernel_count(addresses, count, pointer_size);
-    ret_half[EA_STACK_KERNEL] = ea_stacks_add(stacks, addresses, kernel, pointer_size);
-    ret_half[EA_STACK_USER] = ea_stacks_add(stacks, addresses + kernel * pointer_size, count - kernel, pointer_size);
+    const ea_stack_list lists[EA_STACK_HALVES] = {
+        [EA_STACK_KERNEL] = {addresses, kernel},
+        [EA_STACK_USER] = {addresses + kernel * pointer_size, count - kernel},
+    };
+    ea_stacks_add_all(stacks, lists, EA_STACK_HALVES, pointer_size, ret_half);
 }
 
 static void inside(ea_stack_join *j, const uint8_t *addresses, size_t count, unsigned pointer_size, uint64_t match_id,
@@ -157,96 +180,147 @@ void ea_stack_feed_destroy(ea_stack_feed *f) {
     if (!f)
         return;
     ea_u64_map_deinit(&f->by_class);
-    free(f->plans);
+    free(f->layouts);
     free(f);
 }
 
-static const ea_stack_plan *add_plan(ea_stack_feed *f, const ea_class *c) {
+/* 1 when every record that has the leading fields has this one, of so many bytes, too (or the plan has none such). */
+static int stands_fixed(const ea_class *c, int16_t field, unsigned bytes, uint16_t *ret_at) {
+    if (field < 0)
+        return 1;
+    if (field >= c->fixed_fields || c->fields[field].width != bytes || c->fields[field].count != 1)
+        return 0;
+    *ret_at = c->fields[field].offset;
+    return 1;
+}
+
+static layout layout_of(const ea_class *c) {
+    layout l = {.plan = ea_stack_plan_of(c), .thread_at = EA_OFFSET_NONE};
+    const ea_stack_plan *p = &l.plan;
+    if (p->thread >= 0)
+        l.thread_at = c->fields[ea_class_top_field(c, (size_t)p->thread)].offset;
+    if (p->key >= 0 && p->key < c->fixed_fields)
+        l.key_bytes = c->fields[p->key].width;
+    const ea_field *list = p->addresses >= 0 ? &c->fields[ea_class_top_field(c, (size_t)p->addresses)] : NULL;
+    int is_last = !list || (p->addresses == c->fixed_fields && list->count_field < 0 && list->count == EA_COUNT_REST &&
+                            list->width == c->pointer_size);
+    if (is_last && stands_fixed(c, p->time, 8, &l.time_at) && stands_fixed(c, p->pid, 4, &l.pid_at) &&
+        stands_fixed(c, p->tid, 4, &l.tid_at) && stands_fixed(c, p->key, l.key_bytes, &l.key_at))
+        l.fixed_bytes = c->fixed_bytes;
+    return l;
+}
+
+static const layout *add_layout(ea_stack_feed *f, const ea_class *c) {
     if (f->count == f->capacity) {
         size_t capacity = f->capacity ? f->capacity * 2 : 64;
-        ea_stack_plan *grown = realloc(f->plans, capacity * sizeof *grown);
+        layout *grown = realloc(f->layouts, capacity * sizeof *grown);
         if (!grown)
             return NULL;
-        f->plans = grown;
+        f->layouts = grown;
         f->capacity = capacity;
     }
     if (ea_u64_map_put(&f->by_class, (uintptr_t)c, f->count))
         return NULL;
-    f->plans[f->count] = ea_stack_plan_of(c);
-    return &f->plans[f->count++];
+    f->layouts[f->count] = layout_of(c);
+    return &f->layouts[f->count++];
 }
 
-static const ea_stack_plan *plan(ea_stack_feed *f, const ea_class *c) {
+static const layout *find_layout(ea_stack_feed *f, const ea_class *c) {
     size_t at = (uintptr_t)c / sizeof(ea_class) % RECENT;
     if (f->recent[at].c == c)
-        return &f->plans[f->recent[at].index];
+        return &f->layouts[f->recent[at].index];
     const uint64_t *known = ea_u64_map_get(&f->by_class, (uintptr_t)c);
-    const ea_stack_plan *p = known ? &f->plans[*known] : add_plan(f, c);
-    if (p) {
+    const layout *l = known ? &f->layouts[*known] : add_layout(f, c);
+    if (l) {
         f->recent[at].c = c;
-        f->recent[at].index = (uint32_t)(p - f->plans);
+        f->recent[at].index = (uint32_t)(l - f->layouts);
     }
-    return p;
+    return l;
 }
 
-static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const ea_stack_plan *p) {
+static uint64_t number_in(const ea_slice *slices, int16_t field) {
+    return field >= 0 ? ea_load_uint(slices[field].data, slices[field].len_bytes) : 0;
+}
+
+/* 0 when the payload ends before what the plan names. */
+static int split_walk(const ea_record *r, const ea_class *c, const ea_stack_plan *p, members *ret) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used);
+    if (whole <= (size_t)(p->addresses > p->key ? p->addresses : p->key))
+        return 0;
+    ea_slice list = p->addresses >= 0 ? slices[p->addresses] : (ea_slice){0};
+    *ret = (members){.time = (int64_t)number_in(slices, p->time),
+                     .key = number_in(slices, p->key),
+                     .pid = (uint32_t)number_in(slices, p->pid),
+                     .tid = (uint32_t)number_in(slices, p->tid),
+                     .addresses = list.data,
+                     .count = list.len_bytes / c->pointer_size};
+    return 1;
+}
+
+static int walk_members(const ea_record *r, const ea_class *c, const layout *l, members *ret) {
+    const ea_stack_plan *p = &l->plan;
+    if (!l->fixed_bytes || r->payload_bytes < l->fixed_bytes)
+        return split_walk(r, c, p, ret);
+    const uint8_t *at = r->payload;
+    size_t left = p->addresses >= 0 ? (size_t)r->payload_bytes - l->fixed_bytes : 0;
+    ret->time = p->time >= 0 ? (int64_t)ea_load64(at + l->time_at) : 0;
+    ret->key = p->key >= 0 ? ea_load_uint(at + l->key_at, l->key_bytes) : 0;
+    ret->pid = p->pid >= 0 ? ea_load32(at + l->pid_at) : 0;
+    ret->tid = p->tid >= 0 ? ea_load32(at + l->tid_at) : 0;
+    ret->addresses = at + l->fixed_bytes;
+    ret->count = c->pointer_size == 8 ? left / 8 : left / 4;
+    return 1;
+}
+
+static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const layout *l) {
     ea_stacks *stacks = ea_stack_join_stacks(j);
+    const ea_stack_plan *p = &l->plan;
     unsigned width = c->pointer_size;
-    int last = p->addresses > p->key ? p->addresses : p->key;
-    ea_slice list = p->addresses >= 0 && whole > (size_t)p->addresses ? slices[p->addresses] : (ea_slice){0};
-    size_t count = list.len_bytes / width;
     int is_key = p->role == EA_STACK_IS_KEY_KERNEL || p->role == EA_STACK_IS_KEY_USER;
-    if (whole <= (size_t)last || (!is_key && (!list.data || !count))) {
+    members m;
+    if (!walk_members(r, c, l, &m) || (!is_key && !m.count)) {
         ea_stack_join_unusable(j);
         return 0;
     }
     if (p->role == EA_STACK_IS_DEFINITION) {
-        ea_stacks_define(stacks, p->opcode, ea_load_uint(slices[p->key].data, slices[p->key].len_bytes), list.data,
-                         count, width);
+        ea_stacks_define(stacks, p->opcode, m.key, m.addresses, m.count, width);
         return 0;
     }
     if (p->role == EA_STACK_IS_CLR_WALK) {
-        ea_stack_join_clr_walk(j, (uint64_t)p->clr << 32 | r->tid, ea_stacks_add(stacks, list.data, count, width));
+        ea_stack_join_clr_walk(j, (uint64_t)p->clr << 32 | r->tid, ea_stacks_add(stacks, m.addresses, m.count, width));
         return 0;
     }
-    int64_t time = (int64_t)ea_load_uint(slices[p->time].data, slices[p->time].len_bytes);
-    uint32_t pid = (uint32_t)ea_load_uint(slices[p->pid].data, slices[p->pid].len_bytes);
-    uint32_t tid = (uint32_t)ea_load_uint(slices[p->tid].data, slices[p->tid].len_bytes);
     if (is_key) {
         enum ea_stack_half half = p->role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
-        uint32_t number = ea_stacks_use(stacks, half, ea_load_uint(slices[p->key].data, slices[p->key].len_bytes));
-        return ea_stack_join_walk(j, time, pid, tid, r->cpu, half, number);
+        return ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, half, ea_stacks_use(stacks, half, m.key));
     }
     uint32_t half[EA_STACK_HALVES];
-    ea_stack_halves(stacks, list.data, count, width, half);
-    int rc = 0, is_kernel = ea_stack_is_kernel(ea_load_uint(list.data, width), width);
-    int has_user = !ea_stack_is_kernel(ea_load_uint(list.data + (count - 1) * width, width), width);
+    ea_stack_halves(stacks, m.addresses, m.count, width, half);
+    int rc = 0, is_kernel = ea_stack_is_kernel(ea_load_uint(m.addresses, width), width);
+    int has_user = !ea_stack_is_kernel(ea_load_uint(m.addresses + (m.count - 1) * width, width), width);
     if (is_kernel)
-        rc = ea_stack_join_walk(j, time, pid, tid, r->cpu, EA_STACK_KERNEL, half[EA_STACK_KERNEL]);
+        rc = ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, EA_STACK_KERNEL, half[EA_STACK_KERNEL]);
     if (!rc && (has_user || !is_kernel))
-        rc = ea_stack_join_walk(j, time, pid, tid, r->cpu, EA_STACK_USER, half[EA_STACK_USER]);
+        rc = ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, EA_STACK_USER, half[EA_STACK_USER]);
     return rc;
 }
 
 int ea_stack_feed_record(ea_stack_feed *f, const ea_record *r, const ea_class *c, uint64_t tag) {
-    const ea_stack_plan *p = plan(f, c);
+    const layout *l = find_layout(f, c);
     ea_stack_join *j = f->join;
     int rc = 0;
-    if (!p)
+    if (!l)
         return EA_ENOMEM;
+    const ea_stack_plan *p = &l->plan;
     if (p->role == EA_STACK_IS_NOTHING)
         return 0;
     if (p->role != EA_STACK_IS_EVENT && p->role != EA_STACK_IS_MATCH)
-        return walk(j, r, c, p);
+        return walk(j, r, c, l);
     if (p->role == EA_STACK_IS_EVENT) {
         uint32_t tid = r->tid;
-        if (p->thread >= 0) {
-            const ea_field *field = &c->fields[ea_class_top_field(c, (size_t)p->thread)];
-            if (field->offset != EA_OFFSET_NONE && field->offset + 4u <= r->payload_bytes)
-                tid = ea_load32(r->payload + field->offset);
-        }
+        if (l->thread_at != EA_OFFSET_NONE && l->thread_at + 4u <= r->payload_bytes)
+            tid = ea_load32(r->payload + l->thread_at);
         rc = ea_stack_join_event(j, r->time_raw, tid, r->cpu, tag);
         if (p->clr)
             ea_stack_join_clr_event(j, (uint64_t)p->clr << 32 | r->tid);

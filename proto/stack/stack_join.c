@@ -7,6 +7,9 @@
 #include <stdlib.h>
 
 enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_CHAIN = 16, ENTRIES_AHEAD = 12 };
+/* No more chains than stay in the processor's cache (128 KiB): every event begins at one of them. They are longer in a
+ * large window, but only their entries since the walk's time are looked at. */
+enum { CHAINS_MAX = 8192 };
 
 /* Entries whose times hash alike, the newest first. */
 typedef struct chain {
@@ -68,6 +71,7 @@ int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_
     size_t entry_bytes = sizeof(entry) + sizeof(chain) / ENTRIES_PER_CHAIN;
     while (n * 2 * entry_bytes <= limit && n < (size_t)1 << 30)
         n *= 2;
+    size_t chains = n / ENTRIES_PER_CHAIN < CHAINS_MAX ? n / ENTRIES_PER_CHAIN : CHAINS_MAX;
     ea_stack_join *j = calloc(1, sizeof *j);
     if (j) {
         j->stacks = stacks;
@@ -75,8 +79,8 @@ int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_
         j->arg = options->arg;
         j->mask = (uint32_t)n - 1;
         j->left_time = INT64_MIN;
-        j->chain_mask = (uint32_t)n / ENTRIES_PER_CHAIN - 1;
-        j->memory_bytes = n * sizeof *j->entries + n / ENTRIES_PER_CHAIN * sizeof *j->chains;
+        j->chain_mask = (uint32_t)chains - 1;
+        j->memory_bytes = n * sizeof *j->entries + chains * sizeof *j->chains;
         j->entries = ea_large_alloc(j->memory_bytes);
         j->chains = (void *)(j->entries + n);
         ea_u64_map_init(&j->by_match_id, n);
@@ -106,10 +110,8 @@ const uint64_t *ea_stack_join_counts(const ea_stack_join *j) {
     return j->counts;
 }
 
-/* Times that follow each other stand in places that follow each other. */
 static chain *chain_of(const ea_stack_join *j, int64_t time) {
-    uint64_t t = (uint64_t)time;
-    return &j->chains[(t ^ t >> 20 ^ t >> 40) & j->chain_mask];
+    return &j->chains[(uint64_t)time * 0x9E3779B97F4A7C15u >> 40 & j->chain_mask];
 }
 void ea_stack_join_prefetch(const ea_stack_join *j, int64_t time) {
     EA_PREFETCH(chain_of(j, time));

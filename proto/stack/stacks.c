@@ -1,7 +1,6 @@
 /* See stacks.h. */
 #include "stacks.h"
 
-#include "arena.h"
 #include "bytes.h"
 #include "map.h"
 #include "platform.h"
@@ -10,8 +9,9 @@
 #include <xxhash.h>
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { DEFAULT_LIMIT_MIB = 512, FRAMES_MAX = 65536 / 4 };
+enum { DEFAULT_LIMIT_MIB = 512, FRAMES_MAX = 65536 / 4, FIRST_BLOCK = 64 << 10, LARGEST_BLOCK = 2 << 20 };
 enum { KEY_CREATE = 34, KEY_DELETE = 35, KEY_RUNDOWN = 36 };
 
 /* A number. What a key stands for has an alias once it is defined. */
@@ -29,13 +29,21 @@ typedef struct slot {
     uint32_t more_hash, number; /* number 0: empty */
 } slot;
 
+/* Frames, one stack behind the other. The largest blocks are a large page each, so that a million frames do not cost a
+ * thousand faults. */
+typedef struct block {
+    struct block *older;
+    size_t size_bytes, used_bytes; /* with this header */
+} block;
+
 struct ea_stacks {
     stack *all; /* [0] is no stack */
     uint32_t count, capacity;
     slot *slots;
     size_t mask;
     ea_u64_map keys[EA_STACK_HALVES]; /* key -> number */
-    ea_arena frames;
+    block *newest;
+    size_t frame_bytes;
     size_t limit_bytes;
     uint64_t *scratch;
     uint8_t secret[XXH3_SECRET_SIZE_MIN]; /* of the hash */
@@ -46,13 +54,12 @@ int ea_stacks_create(ea_stacks **ret, size_t limit_bytes, ea_err *err) {
     ea_stacks *s = calloc(1, sizeof *s);
     if (s) {
         s->limit_bytes = limit_bytes ? limit_bytes : (size_t)DEFAULT_LIMIT_MIB << 20;
-        ea_arena_init(&s->frames, s->limit_bytes);
         ea_u64_map_init(&s->keys[EA_STACK_KERNEL], s->limit_bytes / 256);
         ea_u64_map_init(&s->keys[EA_STACK_USER], s->limit_bytes / 256);
         s->capacity = 256;
         s->mask = 1023;
         s->all = calloc(s->capacity, sizeof *s->all);
-        s->slots = calloc(s->mask + 1, sizeof *s->slots);
+        s->slots = ea_large_alloc((s->mask + 1) * sizeof *s->slots);
         s->scratch = malloc(FRAMES_MAX * sizeof *s->scratch);
         s->count = 1;
     }
@@ -74,15 +81,19 @@ void ea_stacks_destroy(ea_stacks *s) {
         return;
     ea_u64_map_deinit(&s->keys[EA_STACK_KERNEL]);
     ea_u64_map_deinit(&s->keys[EA_STACK_USER]);
-    ea_arena_deinit(&s->frames);
+    while (s->newest) {
+        block *older = s->newest->older;
+        ea_large_free(s->newest, s->newest->size_bytes);
+        s->newest = older;
+    }
+    ea_large_free(s->slots, (s->mask + 1) * sizeof *s->slots);
     free(s->all);
-    free(s->slots);
     free(s->scratch);
     free(s);
 }
 
 static uint64_t bytes_of(const ea_stacks *s) {
-    return s->capacity * sizeof *s->all + (s->mask + 1) * sizeof *s->slots + s->frames.used_bytes;
+    return s->capacity * sizeof *s->all + (s->mask + 1) * sizeof *s->slots + s->frame_bytes;
 }
 
 /* A new number: 0 without room. */
@@ -105,8 +116,8 @@ static uint32_t new_number(ea_stacks *s) {
 
 /* Twice as many slots. Without room there is less of it between those that are in. */
 static int grow_slots(ea_stacks *s) {
-    size_t mask = s->mask * 2 + 1;
-    slot *slots = bytes_of(s) + (mask + 1) * sizeof *slots <= s->limit_bytes ? calloc(mask + 1, sizeof *slots) : NULL;
+    size_t mask = s->mask * 2 + 1, bytes = (mask + 1) * sizeof(slot);
+    slot *slots = bytes_of(s) + bytes <= s->limit_bytes ? ea_large_alloc(bytes) : NULL;
     if (!slots)
         return EA_ENOMEM;
     for (size_t i = 0; i <= s->mask; i++) {
@@ -117,7 +128,7 @@ static int grow_slots(ea_stacks *s) {
             at = (at + 1) & mask;
         slots[at] = s->slots[i];
     }
-    free(s->slots);
+    ea_large_free(s->slots, (s->mask + 1) * sizeof *s->slots);
     s->slots = slots;
     s->mask = mask;
     return 0;
@@ -136,6 +147,28 @@ static slot key_of(const ea_stacks *s, const void *frames, size_t count) {
     return (slot){.hash = hash.low64, .more_hash = (uint32_t)hash.high64};
 }
 
+/* A copy of frames that stays where it is; NULL without room. */
+static const uint64_t *keep_frames(ea_stacks *s, const void *frames, size_t bytes) {
+    block *b = s->newest;
+    if (bytes_of(s) + bytes > s->limit_bytes)
+        return NULL;
+    if (!b || b->size_bytes - b->used_bytes < bytes) {
+        size_t size = b ? b->size_bytes * 2 : FIRST_BLOCK;
+        size = size > LARGEST_BLOCK ? LARGEST_BLOCK : size;
+        size = size < sizeof *b + bytes ? sizeof *b + bytes : size;
+        b = ea_large_alloc(size);
+        if (!b)
+            return NULL;
+        *b = (block){.older = s->newest, .size_bytes = size, .used_bytes = sizeof *b};
+        s->newest = b;
+    }
+    void *copy = (uint8_t *)b + b->used_bytes;
+    memcpy(copy, frames, bytes);
+    b->used_bytes += bytes;
+    s->frame_bytes += bytes;
+    return copy;
+}
+
 static uint32_t intern(ea_stacks *s, const void *frames, size_t count, slot key) {
     size_t bytes = count * sizeof(uint64_t), at = slot_of(s, &key);
     if (s->slots[at].number)
@@ -147,7 +180,7 @@ static uint32_t intern(ea_stacks *s, const void *frames, size_t count, slot key)
         }
         at = slot_of(s, &key);
     }
-    uint64_t *copy = bytes_of(s) + bytes <= s->limit_bytes ? ea_arena_copy(&s->frames, frames, bytes) : NULL;
+    const uint64_t *copy = keep_frames(s, frames, bytes);
     if (!copy) {
         s->counts.left_out++;
         return 0;
@@ -162,32 +195,47 @@ static uint32_t intern(ea_stacks *s, const void *frames, size_t count, slot key)
     return key.number;
 }
 
+/* A stack that is asked for: 8 bytes a frame, and its key, whose slot is on its way from memory. */
+typedef struct asked {
+    const void *frames;
+    size_t count; /* 0: none */
+    slot key;
+} asked;
+
+static asked ask(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size) {
+    asked a = {.frames = addresses,
+               .count = count < FRAMES_MAX ? count : FRAMES_MAX}; /* an event has no room for more */
+    if (!a.count)
+        return a;
+    if (pointer_size == 4) {
+        for (size_t i = 0; i < a.count; i++)
+            s->scratch[i] = ea_load32(addresses + 4 * i);
+        a.frames = s->scratch;
+    }
+    a.key = key_of(s, a.frames, a.count);
+    EA_PREFETCH(&s->slots[a.key.hash & s->mask]);
+    return a;
+}
+
+static uint32_t answer(ea_stacks *s, const asked *a) {
+    return a->count ? intern(s, a->frames, a->count, a->key) : 0;
+}
+
 uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size) {
-    if (count > FRAMES_MAX)
-        count = FRAMES_MAX; /* more than an event has room for */
-    if (!count)
-        return 0;
-    if (pointer_size != 4)
-        return intern(s, addresses, count, key_of(s, addresses, count));
-    for (size_t i = 0; i < count; i++)
-        s->scratch[i] = ea_load32(addresses + 4 * i);
-    return intern(s, s->scratch, count, key_of(s, s->scratch, count));
+    asked a = ask(s, addresses, count, pointer_size);
+    return answer(s, &a);
 }
 
 void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_count, unsigned pointer_size,
                        uint32_t *ret_numbers) {
-    slot keys[EA_STACKS_AT_ONCE];
-    int is_wide = pointer_size != 4;
-    for (size_t i = 0; is_wide && i < list_count; i++) {
-        if (!lists[i].count || lists[i].count > FRAMES_MAX)
-            continue;
-        keys[i] = key_of(s, lists[i].addresses, lists[i].count);
-        EA_PREFETCH(&s->slots[keys[i].hash & s->mask]);
+    asked all[EA_STACKS_AT_ONCE];
+    for (size_t i = 0; i < list_count; i++) {
+        all[i] = ask(s, lists[i].addresses, lists[i].count, pointer_size);
+        if (pointer_size == 4) /* there is one place for widened ones */
+            ret_numbers[i] = answer(s, &all[i]);
     }
-    for (size_t i = 0; i < list_count; i++)
-        ret_numbers[i] = is_wide && lists[i].count && lists[i].count <= FRAMES_MAX
-                             ? intern(s, lists[i].addresses, lists[i].count, keys[i])
-                             : ea_stacks_add(s, lists[i].addresses, lists[i].count, pointer_size);
+    for (size_t i = 0; pointer_size != 4 && i < list_count; i++)
+        ret_numbers[i] = answer(s, &all[i]);
 }
 
 uint32_t ea_stacks_use(ea_stacks *s, enum ea_stack_half half, uint64_t key) {
@@ -211,12 +259,15 @@ void ea_stacks_define(ea_stacks *s, unsigned opcode, uint64_t key, const uint8_t
                       unsigned pointer_size) {
     if (!count)
         return;
+    asked a = ask(s, addresses, count, pointer_size);
     uint64_t first = pointer_size == 4 ? ea_load32(addresses) : ea_load64(addresses);
     ea_u64_map *keys = &s->keys[ea_stack_is_kernel(first, pointer_size) ? EA_STACK_KERNEL : EA_STACK_USER];
     const uint64_t *known = ea_u64_map_get(keys, key);
     uint32_t used = known ? (uint32_t)*known : 0;
     int was_waiting = used && s->all[used].is_key && !s->all[used].alias;
-    uint32_t number = was_waiting || opcode != KEY_DELETE ? ea_stacks_add(s, addresses, count, pointer_size) : 0;
+    if (opcode == KEY_DELETE && known)
+        ea_u64_map_remove(keys, key);
+    uint32_t number = was_waiting || opcode != KEY_DELETE ? answer(s, &a) : 0;
     if (was_waiting && opcode != KEY_CREATE && number) {
         s->all[used].alias = number;
         s->counts.undefined--;
@@ -224,9 +275,7 @@ void ea_stacks_define(ea_stacks *s, unsigned opcode, uint64_t key, const uint8_t
     } else if (!was_waiting || opcode == KEY_CREATE) {
         s->counts.unused++;
     }
-    if (opcode == KEY_DELETE)
-        ea_u64_map_remove(keys, key);
-    else if (number && (!was_waiting || opcode == KEY_CREATE) && ea_u64_map_put(keys, key, number))
+    if (opcode != KEY_DELETE && number && (!was_waiting || opcode == KEY_CREATE) && ea_u64_map_put(keys, key, number))
         s->counts.left_out++;
 }
 

@@ -181,11 +181,37 @@ static void full_table(void **state) {
     free_bench(b);
 }
 
+/* More than the largest block of frames, and than the first slots. */
+static void many_stacks(void **state) {
+    (void)state;
+    enum { MANY = 40000, FRAMES = 16 };
+    bench *b = new_bench(0, 0);
+    uint64_t frames[FRAMES];
+    for (uint64_t pass = 0; pass < 2; pass++) {
+        for (uint64_t i = 0; i < MANY; i++) {
+            for (uint64_t k = 0; k < FRAMES; k++)
+                frames[k] = 0x10000 * k + i;
+            assert_int_equal(ea_stacks_add(b->stacks, (const uint8_t *)frames, 1 + i % FRAMES, 8), i + 1);
+        }
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        size_t n = 0;
+        const uint64_t *got = ea_stacks_get(b->stacks, i + 1, &n);
+        assert_int_equal(n, 1 + i % FRAMES);
+        assert_int_equal(got[0], i);
+        assert_int_equal(got[n - 1], 0x10000 * (n - 1) + i);
+    }
+    assert_int_equal(ea_stacks_count(b->stacks).stacks, MANY);
+    free_bench(b);
+}
+
 /* ---- records ---- */
 
 static const ea_guid RUNTIME = EA_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4);
 static const ea_guid EVENT_TRACING =
     EA_GUID(0xb675ec37, 0xbdb6, 0x4648, 0xbc, 0x92, 0xf3, 0xfd, 0xc7, 0x4d, 0x3c, 0xa2);
+
+static const ea_guid STACK_WALK = EA_GUID(0xdef2fe46, 0x7bd6, 0x4b80, 0xbd, 0x94, 0xf5, 0x7f, 0xe2, 0x0d, 0x0c, 0xe3);
 
 static void feed_one(ea_stack_feed *f, ea_registry *registry, ea_record r, uint64_t tag) {
     assert_int_equal(ea_stack_feed_record(f, &r, ea_registry_find(registry, &r), tag), 0);
@@ -242,6 +268,57 @@ static void halves_inside_and_later(void **state) {
     free_bench(b);
 }
 
+/* A walk and a definition of each length: all addresses that are whole count, and without one they are too short. */
+static void records_of_every_length(void **state) {
+    (void)state;
+    enum { BYTES_MAX = 64 };
+    for (uint8_t width = 4; width <= 8; width += 4) {
+        for (uint16_t bytes = 0; bytes <= BYTES_MAX; bytes++) {
+            bench *b = new_bench(1, 0);
+            ea_registry *registry = NULL;
+            ea_stack_feed *f = NULL;
+            uint8_t payload[BYTES_MAX] = {0};
+            assert_int_equal(ea_registry_create(&registry, 0, NULL), 0);
+            assert_int_equal(ea_stack_feed_create(&f, b->join, NULL), 0);
+            ea_record r = {.provider = STACK_WALK,
+                           .opcode = 32,
+                           .version = 2,
+                           .flags = EA_FLAG_CLASSIC_HEADER,
+                           .pointer_size = width,
+                           .payload = payload,
+                           .payload_bytes = bytes};
+            event(b, 0x1234, 7, 0, 0);
+            ea_store64(payload, 0x1234);
+            ea_store32(payload + 8, 5);
+            ea_store32(payload + 12, 7);
+            for (unsigned at = 16; at < BYTES_MAX; at++)
+                payload[at] = (uint8_t)(at % width ? 0 : at); /* users' addresses: 16, 24, ... or 16, 20, ... */
+            feed_one(f, registry, r, 1);
+            size_t frames = bytes < 16 ? 0 : (bytes - 16u) / width, n;
+            const uint64_t *got = ea_stacks_get(b->stacks, 1, &n);
+            assert_int_equal(n, frames);
+            assert_int_equal(outcome(b, EA_STACK_joined), frames != 0);
+            assert_int_equal(outcome(b, EA_STACK_too_short), frames == 0);
+            if (frames)
+                assert_int_equal(got[frames - 1], 16 + (frames - 1) * width);
+
+            uint32_t used = ea_stacks_use(b->stacks, USER, 0x1234);
+            r.opcode = 36; /* KeyRundown */
+            feed_one(f, registry, r, 1);
+            frames = bytes < width ? 0 : (bytes - width) / width; /* behind a key as wide as an address */
+            assert_int_equal(ea_stacks_is_undefined(b->stacks, used), frames == 0);
+            ea_stacks_get(b->stacks, used, &n);
+            assert_int_equal(n, frames);
+            end(b);
+            assert_int_equal(b->count, 1);
+            assert_int_equal(b->out[0].pid, bytes >= 16u + width ? 5 : UINT32_MAX);
+            ea_stack_feed_destroy(f);
+            ea_registry_destroy(registry);
+            free_bench(b);
+        }
+    }
+}
+
 static void stacks_of_the_runtime(void **state) {
     (void)state;
     bench *b = new_bench(0, 0);
@@ -282,7 +359,9 @@ int main(void) {
         cmocka_unit_test(full_window),
         cmocka_unit_test(keys),
         cmocka_unit_test(full_table),
+        cmocka_unit_test(many_stacks),
         cmocka_unit_test(halves_inside_and_later),
+        cmocka_unit_test(records_of_every_length),
         cmocka_unit_test(stacks_of_the_runtime),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
