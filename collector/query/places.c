@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* KERNEL_BITS_MAX: half of an epoch. STEPS_MAX: modules that are looked at for one address. */
+enum { KERNEL_BITS_MAX = 16, STEPS_MAX = 256 };
+
 /* Rows of one id, by begin; the rows of a table stand by (id, begin). */
 typedef struct span {
     uint32_t first, count;
@@ -20,9 +23,10 @@ typedef struct table {
 /* What of modules belongs to one process. */
 typedef struct image_space {
     uint32_t *modules; /* indexes, by base, then begin */
+    uint64_t *reach;   /* of each: how far it, or one before it, goes */
     uint32_t count;
-    int64_t *ends; /* when modules were unloaded while their process went on, ascending */
-    uint32_t end_count;
+    int64_t *changes; /* when modules came, and went while their process went on: ascending, each once */
+    uint32_t change_count;
 } image_space;
 
 typedef struct thread {
@@ -40,6 +44,7 @@ struct ec_places {
     size_t module_count, module_capacity;
     table by_pid, by_tid;
     image_space *spaces;   /* of each process, then the kernel's */
+    unsigned kernel_bits;  /* of an epoch: the drivers' part */
     uint32_t last_process; /* was asked for last */
 };
 
@@ -133,6 +138,23 @@ static int compare_times(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Sorts the changes, leaves each once; and the reach of each module, since modules stand by base. */
+static void finish_space(const ec_places *p, image_space *s) {
+    uint32_t n = 0;
+    uint64_t reach = 0;
+    qsort(s->changes, s->change_count, sizeof *s->changes, compare_times);
+    for (uint32_t i = 0; i < s->change_count; i++)
+        if (n == 0 || s->changes[n - 1] != s->changes[i])
+            s->changes[n++] = s->changes[i];
+    s->change_count = n;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const ea_module *m = &p->modules[s->modules[i]];
+        uint64_t end = m->base + m->size_bytes;
+        reach = end < m->base ? UINT64_MAX : end > reach ? end : reach;
+        s->reach[i] = reach;
+    }
+}
+
 /* The space that a module belongs to: of its process's instance, else of whoever has its pid; drivers' is the last. */
 static size_t space_of(ec_places *p, const ea_u64_map *by_instance, const ea_module *m) {
     if (m->pid == 0)
@@ -163,8 +185,9 @@ static int make_spaces(ec_places *p) {
     for (size_t i = 0; !rc && i <= p->process_count; i++) {
         image_space *s = &p->spaces[i];
         s->modules = ea_arena_alloc(&p->arena, (s->count + 1) * sizeof *s->modules);
-        s->ends = ea_arena_alloc(&p->arena, (s->count + 1) * sizeof *s->ends);
-        rc = s->modules && s->ends ? 0 : EA_ENOMEM;
+        s->reach = ea_arena_alloc(&p->arena, (s->count + 1) * sizeof *s->reach);
+        s->changes = ea_arena_alloc(&p->arena, (2 * (size_t)s->count + 1) * sizeof *s->changes);
+        rc = s->modules && s->reach && s->changes ? 0 : EA_ENOMEM;
         s->count = 0;
     }
     for (size_t i = 0; !rc && i < p->module_count; i++) {
@@ -173,11 +196,14 @@ static int make_spaces(ec_places *p) {
             continue;
         image_space *s = &p->spaces[of[i]];
         s->modules[s->count++] = (uint32_t)i;
+        s->changes[s->change_count++] = m->life.begin_utc_ns;
         if (m->life.end_utc_ns != INT64_MAX && m->life.end_cause != EA_FINISH_PROCESS_END)
-            s->ends[s->end_count++] = m->life.end_utc_ns;
+            s->changes[s->change_count++] = m->life.end_utc_ns;
     }
     for (size_t i = 0; !rc && i <= p->process_count; i++)
-        qsort(p->spaces[i].ends, p->spaces[i].end_count, sizeof *p->spaces[i].ends, compare_times);
+        finish_space(p, &p->spaces[i]);
+    while (!rc && p->spaces[p->process_count].change_count >> p->kernel_bits && p->kernel_bits < KERNEL_BITS_MAX)
+        p->kernel_bits++;
     ea_u64_map_deinit(&by_instance);
     free(of);
     return rc;
@@ -285,12 +311,35 @@ static const image_space *space(const ec_places *p, uint32_t process, int is_ker
     return process < p->process_count ? &p->spaces[process] : NULL;
 }
 
-/* How many of the space's modules were unloaded by a time. */
-static uint32_t ended(const image_space *s, int64_t utc_ns) {
-    uint32_t low = 0, high = s->end_count;
+/* How many changes of the space's modules there were by a time, as so many bits can say: more than 2^16 of the drivers
+ * or 2^16 of one process beside so many of them are told as the last one. */
+static uint32_t changed(const image_space *s, int64_t utc_ns, unsigned bits) {
+    uint32_t low = 0, high = s->change_count, most = (uint32_t)((UINT64_C(1) << bits) - 1);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (s->ends[middle] <= utc_ns)
+        if (s->changes[middle] <= utc_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < most ? low : most;
+}
+
+/* The process's changes in the upper bits, the kernel's in the lower ones. */
+uint32_t ec_places_epoch(ec_places *p, uint32_t process, int64_t utc_ns) {
+    const image_space *user = space(p, process, 0);
+    uint32_t kernel = changed(space(p, 0, 1), utc_ns, p->kernel_bits);
+    uint64_t of_user = user ? changed(user, utc_ns, 32 - p->kernel_bits) : 0;
+    return (uint32_t)(of_user << p->kernel_bits) | kernel;
+}
+
+/* The first of the space's modules whose base is above the address, or at it. */
+static uint32_t first_at(const ec_places *p, const image_space *s, uint64_t address, int is_above) {
+    uint32_t low = 0, high = s->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t base = p->modules[s->modules[middle]].base;
+        if (base < address || (is_above && base == address))
             low = middle + 1;
         else
             high = middle;
@@ -298,39 +347,44 @@ static uint32_t ended(const image_space *s, int64_t utc_ns) {
     return low;
 }
 
-/* The kernel's changes in the lower half of the bits, the process's in the upper one. */
-uint32_t ec_places_epoch(ec_places *p, uint32_t process, int64_t utc_ns) {
-    const image_space *user = space(p, process, 0);
-    uint32_t kernel = ended(space(p, 0, 1), utc_ns);
-    return (user ? ended(user, utc_ns) & 0xFFFF : 0) << 16 | (kernel & 0xFFFF);
+/* Of modules first to end - 1, which have one base, how many had begun by a time. */
+static uint32_t begun(const ec_places *p, const image_space *s, uint32_t first, uint32_t end, int64_t utc_ns) {
+    uint32_t low = first, high = end;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (p->modules[s->modules[middle]].life.begin_utc_ns <= utc_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low - first;
 }
 
 const ea_module *ec_places_module(ec_places *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
                                   int *ret_unloaded) {
     const image_space *s = space(p, process, is_kernel);
+    const ea_module *gone = NULL;
     *ret_unloaded = 0;
     if (!s)
         return NULL;
-    uint32_t passed = is_kernel ? epoch & 0xFFFF : epoch >> 16;
-    int64_t after = passed ? s->ends[passed - 1] : INT64_MIN; /* the epoch begins then ... */
-    int64_t before = passed < s->end_count ? s->ends[passed] : INT64_MAX;
-    uint32_t low = 0, high = s->count; /* the first module above the address */
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (p->modules[s->modules[middle]].base <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const ea_module *gone = NULL;
-    for (uint32_t i = low, steps = 0; i-- > 0 && steps < 256; steps++) {
-        const ea_module *m = &p->modules[s->modules[i]];
-        if (address - m->base >= m->size_bytes)
-            continue;
-        if (m->life.end_utc_ns > after && m->life.begin_utc_ns <= before)
-            return m;
-        if (m->life.end_utc_ns <= after && (!gone || m->life.end_utc_ns > gone->life.end_utc_ns))
-            gone = m;
+    uint32_t passed = is_kernel ? epoch & (uint32_t)((UINT64_C(1) << p->kernel_bits) - 1)
+                                : (uint32_t)((uint64_t)epoch >> p->kernel_bits);
+    int64_t since = passed ? s->changes[passed - 1] : INT64_MIN; /* the epoch begins then, and nothing changes in it */
+    uint32_t end = first_at(p, s, address, 1), steps = 0;
+    while (end > 0 && s->reach[end - 1] > address && steps < STEPS_MAX) { /* base by base, downwards */
+        uint32_t first = first_at(p, s, p->modules[s->modules[end - 1]].base, 0);
+        for (uint32_t i = first + begun(p, s, first, end, since); i-- > first && steps < STEPS_MAX; steps++) {
+            const ea_module *m = &p->modules[s->modules[i]];
+            if (address - m->base >= m->size_bytes)
+                continue;
+            if (m->life.end_utc_ns > since)
+                return m;
+            if (!gone || m->life.end_utc_ns > gone->life.end_utc_ns)
+                gone = m;
+            break; /* those before it ended before it began */
+        }
+        end = first;
+        steps++;
     }
     *ret_unloaded = gone != NULL;
     return gone;

@@ -23,8 +23,8 @@ uint32_t ec_places_pid_of_thread(ec_places *p, uint32_t tid, int64_t utc_ns);
 const ea_process *ec_places_get_process(const ec_places *p, uint32_t index);
 size_t ec_places_process_count(const ec_places *p);
 
-/* Times between two changes of a process's modules that could make an address another one's: a number for the stretch
- * that a time is in. Within one, an address is always in the same module. */
+/* Times between two changes of a process's modules, or of the drivers: a number for the stretch that a time is in.
+ * Within one, an address is always in the same module. */
 uint32_t ec_places_epoch(ec_places *p, uint32_t process, int64_t utc_ns);
 /* The module that an address of a process is in, in an epoch: NULL when there is none. is_kernel: among the drivers.
  * *ret_unloaded: it had been unloaded by then (the last one that was there). */

@@ -13,6 +13,7 @@ import subprocess
 import uuid
 
 import harness
+import kernel_records
 import naive_stacks
 import profile_formats
 import test_methods
@@ -329,11 +330,7 @@ def check_sums(checks, asked, rows):
 
 def native_images(env, shift):
     """A trace of two processes with native images, all of it so far up in memory, and what its samples' stacks are called."""
-    single, records, want = test_single_records, [], collections.Counter()
-
-    def image(pid, base, size, name):
-        return single.system_record(3, 10, 2, struct.pack("<QQIIIIQIIII", base, size, pid, 0, 0, 0, base, 0, 0, 0, 0) +
-                                    f"\\Device\\HarddiskVolume3\\{name}\0".encode("utf-16le"), 1000)
+    records, want = [], collections.Counter()
 
     def method(pid, wide, start, size, name):
         """MethodDCEndVerbose of the rundown provider, as a runtime of that width logs it."""
@@ -347,11 +344,9 @@ def native_images(env, shift):
         low += shift
         native, plain, gate, made = low, low + 0x1000000, low + 0x2000000, low + 0x3000000
         records += [
-            single.system_record(3, 1, 4, struct.pack("<QIIIiQI", 0xFFFFA00000001080 + pid * 4096, pid, 4, 1, 0, 0x1000, 0) + struct.pack("<QQ", 1, 0) +
-                                 bytes.fromhex("010100000000000512000000") + program.encode() + b"\0" + (program + "\0").encode("utf-16le") + bytes(4), 900),
-            single.system_record(5, 1, 3, struct.pack("<IIQQQQQQQIBBBB", pid, pid + 1, 0, 0, 0, 0, 1, low, 0, 0, 8, 5, 2, 0), 950),
-            image(pid, native, 0x800000, "Shop.ni.dll"), image(pid, plain, 0x800000, "Core.dll"),
-            image(pid, gate, 0x10000, "wow64cpu.dll" if not wide else "ntdll.dll"),
+            kernel_records.process(pid, program, 900), kernel_records.thread(pid, pid + 1, 950, low),
+            kernel_records.image(pid, native, 0x800000, "Shop.ni.dll", 1000), kernel_records.image(pid, plain, 0x800000, "Core.dll", 1000),
+            kernel_records.image(pid, gate, 0x10000, "wow64cpu.dll" if not wide else "ntdll.dll", 1000),
             method(pid, wide, native + 0x1000, 0x100, "Add"), method(pid, wide, native + 0x1100, 0x80, "Pay"),
             method(pid, wide, plain + 0x400, 0x40, "Sort"), method(pid, wide, made, 0x40, "Lambda")]
         name = {a: f"{module}!Shop.Cart.{label}" for a, module, label in (
@@ -362,12 +357,10 @@ def native_images(env, shift):
         name_of_return = {native + 0x1180: "Shop.ni.dll!Shop.Cart.Pay", plain + 0x440: "Core.dll!Shop.Cart.Sort", gate + 0x2A: name[gate + 0x2A]}
         for k, (inner, outer) in enumerate(((native + 0x1000, plain + 0x440), (native + 0x10FF, gate + 0x2A), (native + 0x1101, native + 0x1180),
                                             (plain + 0x43F, gate + 0x2A), (plain + 0x3FF, native + 0x1180), (made + 8, gate + 0x2A), (native + 0x1180, plain + 0x440))):
-            clock = 3000 + pid * 4 + k
-            records += [single.system_record(15, 46, 2, struct.pack("<QIHH", inner, pid + 1, 1, 0), clock),
-                        single.system_record(24, 32, 2, struct.pack("<QIIQQ", clock, pid, pid + 1, inner, outer), clock)]
+            records += kernel_records.sample(pid, pid + 1, (inner, outer), 3000 + pid * 4 + k)
             want[program, name_of_return[outer], name[inner]] += 1
     path = env.folder / f"native-{shift}.etl"
-    path.write_bytes(single.trace(records))
+    path.write_bytes(test_single_records.trace(records))
     return path, want
 
 

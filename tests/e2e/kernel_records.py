@@ -1,0 +1,32 @@
+"""Records of the kernel by hand: processes, threads, images, samples with stacks; as a 64-bit Windows logs them. Times are ticks of
+100 ns. Layouts: proto/event/rows.
+"""
+import struct
+
+import test_single_records as single
+
+DRIVER = 0xFFFFF80000000000  # addresses from here on are the kernel's
+
+
+def process(pid, program, clock, ends=False):
+    """Process/Start or Process/End, version 4."""
+    return single.system_record(3, 2 if ends else 1, 4, struct.pack("<QIIIiQI", 0xFFFFA00000001080 + pid * 4096, pid, 4, 1, 0, 0x1000, 0) + struct.pack("<QQ", 1, 0) +
+                                bytes.fromhex("010100000000000512000000") + program.encode() + b"\0" + (program + "\0").encode("utf-16le") + bytes(4), clock)
+
+
+def thread(pid, tid, clock, start=0x1000):
+    """Thread/Start, version 3."""
+    return single.system_record(5, 1, 3, struct.pack("<IIQQQQQQQIBBBB", pid, tid, 0, 0, 0, 0, 1, start, 0, 0, 8, 5, 2, 0), clock)
+
+
+def image(pid, base, size, path, clock, unloads=False):
+    """Image/Load or Image/UnLoad, version 2."""
+    return single.system_record(*((20, 2) if unloads else (3, 10)), 2, struct.pack("<QQIIIIQIIII", base, size, pid, 0, 0, 0, base, 0, 0, 0, 0) +
+                                f"\\Device\\HarddiskVolume3\\{path}\0".encode("utf-16le"), clock)
+
+
+def sample(pid, tid, frames, clock):
+    """PerfInfo/SampleProf at the first of the frames, and StackWalk/Stack with all of them, the innermost first; kernel and user halves."""
+    halves = [[a for a in frames if a >= DRIVER], [a for a in frames if a < DRIVER]]
+    return [single.system_record(15, 46, 2, struct.pack("<QIHH", frames[0], tid, 1, 0), clock),
+            *(single.system_record(24, 32, 2, struct.pack(f"<QII{len(half)}Q", clock, pid, tid, *half), clock) for half in halves if half)]

@@ -1,0 +1,148 @@
+"""Modules that come and go: an address is of the module that was there at its time, in profiles and in the table stacks, for a 64-bit
+process, a 32-bit one on a 64-bit kernel, and drivers. By hand, so that each sample's answer is known: a plug-in that is loaded, unloaded and
+followed by others at the same base, also when its unload was lost or its process ended and another has its number; samples of nobody's time;
+plug-ins that came and went so often that counting their lives in few bits, or looking at few of them, gives another one's name.
+"""
+import collections
+import json
+
+import harness
+import kernel_records as kernel
+import profile_formats
+import test_profile
+import test_single_records
+
+LIVES = 700  # of each plug-in that comes and goes
+MANY_LIVES = 70000  # more than 16 bits count; with --soak
+
+
+class Made:
+    """Records in the order of their clock, and how often each path is then sampled."""
+
+    def __init__(self):
+        self.records, self.want, self.clock = [], collections.Counter(), 1000
+
+    def add(self, make, *arguments, **options):
+        self.clock += 10
+        made = make(*arguments, self.clock, **options)
+        self.records += made if isinstance(made, list) else [made]
+
+    def samples(self, pid, count, program, *frames):
+        """frames: (address, what it is called), the innermost first."""
+        for _ in range(count):
+            self.add(kernel.sample, pid, pid + 1, [address for address, _ in frames])
+        self.want[program, *(label for _, label in reversed(frames))] += count
+
+
+def comes_and_goes(made, pid, program, home, gate, base):
+    """A program with its image and a gate (ntdll, or the one through which a 32-bit program calls a 64-bit kernel) that stay, and plug-ins at one
+    base. The counts of samples say which phase lacks what."""
+    def image(name, size, at=base, **options):
+        made.add(kernel.image, pid, at, size, name, **options)
+
+    def both(count, first, second):
+        """What runs in the plug-in, called by it and the program; and what runs in the gate, called by the plug-in."""
+        root = (home + 0x1500, f"{program}+0x1500")
+        made.samples(pid, count, program, (base + 0x2111, first), (base + 0x7222, second), root)
+        made.samples(pid, count, program, gate, (base + 0x7222, second), root)
+
+    made.add(kernel.process, pid, program)
+    made.add(kernel.thread, pid, pid + 1)
+    image(program, 0x100000, home)
+    image(gate[1].partition("+")[0], 0x10000, gate[0] & ~0xFFFF)
+    image("first.dll", 0x40000)
+    both(1, "first.dll+0x2111", "first.dll+0x7222")
+    image("first.dll", 0x40000, unloads=True)
+    both(2, "first.dll+0x2111", "first.dll+0x7222")  # nobody is there: the one that was there last
+    image("second.dll", 0x8000)
+    both(4, "second.dll+0x2111", "second.dll+0x7222")
+    made.samples(pid, 8, program, (base + 0x30333, "first.dll+0x30333"))  # behind the second's end, where the first was
+    image("second.dll", 0x8000, unloads=True)
+    image("first.dll", 0x40000)
+    both(16, "first.dll+0x2111", "first.dll+0x7222")
+    image("third.dll", 0x40000)  # the unload before it was lost
+    both(32, "third.dll+0x2111", "third.dll+0x7222")
+    image("third.dll", 0x40000, unloads=True)
+    image("first.dll", 0x40000, base + 0x100000)
+    made.samples(pid, 64, program, (base + 0x102111, "first.dll+0x2111"), (base + 0x7222, "third.dll+0x7222"))
+
+
+def drivers(made, pid, program, at, base):
+    """The same above: a driver goes, another comes; the user half of the stacks stays."""
+    for count, name in ((3, "old.sys"), (5, "new.sys"), (9, "old.sys")):
+        made.add(kernel.image, 0, base, 0x20000, name)
+        made.samples(pid, count, program, (base + 0x456, f"{name}+0x456"), at)
+        made.add(kernel.image, 0, base, 0x20000, name, unloads=True)
+
+
+def often(made, pid, program, base, lives):
+    """Two plug-ins take turns; the first, the last and some lives between are sampled."""
+    for life in range(2 * lives):
+        name = ("even.dll", "odd.dll")[life % 2]
+        made.add(kernel.image, pid, base, 0x4000, name)
+        if life < 4 or life % 101 == 0 or life >= 2 * lives - 4:
+            made.samples(pid, 1, program, (base + 0x123, f"{name}+0x123"))
+        made.add(kernel.image, pid, base, 0x4000, name, unloads=True)
+
+
+def same_number(made, pid, program, base):
+    """The process ends with its plug-in, and another one has its number and another plug-in there."""
+    made.add(kernel.process, pid, program)
+    made.add(kernel.thread, pid, pid + 1)
+    made.add(kernel.image, pid, base, 0x10000, "mine.dll")
+    made.samples(pid, 7, program, (base + 0x99, "mine.dll+0x99"))
+    made.add(kernel.process, pid, program, ends=True)
+    made.add(kernel.process, pid, "next.exe")
+    made.add(kernel.thread, pid, pid + 1)
+    made.add(kernel.image, pid, base, 0x10000, "yours.dll")
+    made.samples(pid, 11, "next.exe", (base + 0x99, "yours.dll+0x99"))
+
+
+def check(env, checks, collector, name, make):
+    made = Made()
+    make(made)
+    path = env.folder / f"{name}.etl"
+    path.write_bytes(test_single_records.trace(made.records))
+    env.replay([path], collector, agent=name, spool=env.folder / f"{name}-spool")
+    told = profile_formats.folded(test_profile.Asked(env, collector.store).text("--host", name, "--weight", "samples", "--format", "folded"))
+    checks.that(told == made.want, f"{name}: {sum((made.want - told).values())} of {sum(made.want.values())} samples are missing, such as "
+                f"{list((made.want - told).items())[:2]} and {list((told - made.want).items())[:2]}")
+    rows = env.run([env.collector, "query", "--store", collector.store, "--host", name, "--format", "jsonl", "--rows", "0",
+                    "SELECT image, frames, count FROM stacks WHERE name = 'PerfInfo/SampleProf'"]).stdout.splitlines()
+    got = collections.Counter()
+    for row in map(json.loads, rows):
+        got[row["image"], *(f"{f['module']}+{f['offset']}" if "module" in f else f["address"] for f in reversed(json.loads(row["frames"])))] += row["count"]
+    checks.equal(got, made.want, f"{name}: the table stacks")
+    return made.want
+
+
+def test(env, checks, arguments):
+    env.make_certificates(("plug-ins", "drivers", "often", "same-number"))
+    collector = env.new_collector().start()
+
+    def plug_ins(made):
+        comes_and_goes(made, 1234, "plug64.exe", 0x7FF640000000, (0x7FF8E0004321, "ntdll.dll+0x4321"), 0x7FF8A0000000)
+        # the 64-bit gate of a 32-bit program is below 4 GB, as its modules are
+        comes_and_goes(made, 1300, "plug32.exe", 0x00400000, (0x77C2002A, "wow64cpu.dll+0x2a"), 0x6A000000)
+    want = check(env, checks, collector, "plug-ins", plug_ins)
+    checks.equal(sum(want.values()), 2 * (2 * 55 + 8 + 64), "samples of plug-ins")
+
+    def kernel_only(made):
+        made.add(kernel.process, 1300, "plug32.exe")
+        made.add(kernel.thread, 1300, 1301)
+        made.add(kernel.image, 1300, 0x00400000, 0x100000, "plug32.exe")
+        drivers(made, 1300, "plug32.exe", (0x00401500, "plug32.exe+0x1500"), 0xFFFFF80150000000)
+    check(env, checks, collector, "drivers", kernel_only)
+
+    def turns(made):
+        for pid, program, base in ((1234, "plug64.exe", 0x7FF8A0000000), (1300, "plug32.exe", 0x6A000000)):
+            made.add(kernel.process, pid, program)
+            made.add(kernel.thread, pid, pid + 1)
+            often(made, pid, program, base, MANY_LIVES // 2 if arguments.soak else LIVES)
+    check(env, checks, collector, "often", turns)
+    check(env, checks, collector, "same-number", lambda made: same_number(made, 1300, "plug32.exe", 0x6A000000))
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
