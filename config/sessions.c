@@ -133,6 +133,57 @@ static int are_few_ids(const ea_strings *given, ea_err *err) {
                : rc;
 }
 
+/* Names of TraceLogging events, UTF-8, each with its end. */
+static int are_event_names(const ea_strings *given, ea_err *err) {
+    size_t bytes = EA_FILTER_NAMES_HEAD_BYTES;
+    for (size_t i = 0; i < given->count; i++) {
+        if (!*given->items[i])
+            return ea_fail(err, EA_EINVAL, "expected names of events");
+        bytes += strlen(given->items[i]) + 1;
+    }
+    return bytes > EA_FILTER_NAMES_BYTES_MAX
+               ? ea_fail(err, EA_EINVAL, "%zu bytes with their ends: Windows takes at most %d",
+                         bytes - EA_FILTER_NAMES_HEAD_BYTES, EA_FILTER_NAMES_BYTES_MAX - EA_FILTER_NAMES_HEAD_BYTES)
+               : 0;
+}
+
+static int is_level(const char *text, ea_err *err) {
+    uint8_t level;
+    return text && ea_level_parse(text, &level)
+               ? ea_fail(err, EA_EINVAL, "'%.40s': expected critical, error, warning, information, verbose or 0 to 255",
+                         text)
+               : 0;
+}
+
+static int are_keywords(const char *text, ea_err *err) {
+    uint64_t mask;
+    int names;
+    return ea_keywords_parse(text, &mask, &names)
+               ? ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", text)
+               : 0;
+}
+
+static int check_event_names(const ea_provider_config *p, const char **ret_key, ea_err *err) {
+    int rc, any = p->event_names.count || p->exclude_event_names.count;
+    *ret_key = "event-names";
+    if ((rc = are_event_names(&p->event_names, err)))
+        return rc;
+    *ret_key = "exclude-event-names";
+    if (p->event_names.count && p->exclude_event_names.count)
+        return ea_fail(err, EA_EINVAL, "Windows filters by one of event-names and exclude-event-names, not by both");
+    if ((rc = are_event_names(&p->exclude_event_names, err)))
+        return rc;
+    *ret_key = "names-level";
+    if (p->names_level && !any)
+        return ea_fail(err, EA_EINVAL, "event-names or exclude-event-names say which names; they are missing");
+    if ((rc = is_level(p->names_level, err)))
+        return rc;
+    *ret_key = "names-any";
+    if (p->names_any && !any)
+        return ea_fail(err, EA_EINVAL, "event-names or exclude-event-names say which names; they are missing");
+    return are_keywords(p->names_any, err);
+}
+
 /* Names that become one text, separated by semicolons, UTF-16 with its end. */
 static int are_short(const ea_strings *given, ea_err *err) {
     size_t units = given->count; /* separators, and the end */
@@ -164,27 +215,26 @@ static int check_names(const ea_provider_config *p, const char **ret_key, ea_err
 }
 
 static int check_stack_filter(const ea_provider_config *p, const char **ret_key, ea_err *err) {
-    uint8_t level;
-    uint64_t mask;
-    int names, rc;
+    int rc;
     *ret_key = "stack-event-ids";
     if (p->stacks && p->stack_event_ids.count)
         return ea_fail(err, EA_EINVAL, "stacks: true walks the stacks of all events; give one of the two");
     if ((rc = are_few_ids(&p->stack_event_ids, err)))
         return rc;
+    *ret_key = "stack-event-names";
+    if (p->stack_event_names.count && (p->stacks || p->stack_event_ids.count))
+        return ea_fail(err, EA_EINVAL, "stacks are walked by one of stacks, stack-event-ids and stack-event-names");
+    if ((rc = are_event_names(&p->stack_event_names, err)))
+        return rc;
     *ret_key = "stack-level";
     if (p->stack_level && (p->stacks || p->stack_event_ids.count))
         return ea_fail(err, EA_EINVAL, "stacks are walked by one of stacks, stack-event-ids and stack-level");
-    if (p->stack_level && ea_level_parse(p->stack_level, &level))
-        return ea_fail(err, EA_EINVAL, "'%.40s': expected critical, error, warning, information, verbose or 0 to 255",
-                       p->stack_level);
+    if ((rc = is_level(p->stack_level, err)))
+        return rc;
     *ret_key = "stack-any";
-    if (p->stack_any && !p->stack_level)
+    if (p->stack_any && !p->stack_level && !p->stack_event_names.count)
         return ea_fail(err, EA_EINVAL, "stack-level says up to which level; it is missing");
-    if (ea_keywords_parse(p->stack_any, &mask, &names))
-        return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30",
-                       p->stack_any);
-    return 0;
+    return are_keywords(p->stack_any, err);
 }
 
 static int check_payload(const ea_provider_config *p, ea_err *err) {
@@ -215,6 +265,10 @@ static int check_system_provider(const ea_system_provider *system, const ea_prov
     } NOT_ITS[] = {{"all", p->all != NULL},
                    {"event-ids", p->event_ids.count != 0},
                    {"exclude-event-ids", p->exclude_event_ids.count != 0},
+                   {"event-names", p->event_names.count != 0},
+                   {"exclude-event-names", p->exclude_event_names.count != 0},
+                   {"names-level", p->names_level != NULL},
+                   {"names-any", p->names_any != NULL},
                    {"pids", p->pids.count != 0},
                    {"executables", p->executables.count != 0},
                    {"packages", p->packages.count != 0},
@@ -224,7 +278,9 @@ static int check_system_provider(const ea_system_provider *system, const ea_prov
                    {"properties", p->properties.count != 0},
                    {"stacks", p->stacks},
                    {"stack-event-ids", p->stack_event_ids.count != 0},
+                   {"stack-event-names", p->stack_event_names.count != 0},
                    {"stack-level", p->stack_level != NULL},
+                   {"stack-any", p->stack_any != NULL},
                    {"groups", p->groups},
                    {"capture-state", p->capture_state},
                    {"capture-every", p->capture_every_ns != 0}};
@@ -244,9 +300,7 @@ static int check_system_provider(const ea_system_provider *system, const ea_prov
 static int check_provider(const void *table, const char **ret_key, ea_err *err) {
     const ea_provider_config *p = table;
     ea_guid guid;
-    uint8_t level;
     uint64_t mask;
-    int names;
     const char *name = p->provider[0] == '*' ? p->provider + 1 : p->provider;
     size_t n = strlen(name);
     *ret_key = "provider";
@@ -255,18 +309,17 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     if ((name[0] == '{' || (n == 36 && name[8] == '-')) && ea_guid_parse(name, &guid))
         return ea_fail(err, EA_EINVAL, "'%s' is not a GUID such as 22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716", name);
     *ret_key = "level";
-    if (ea_level_parse(p->level, &level))
-        return ea_fail(err, EA_EINVAL, "'%.40s': expected critical, error, warning, information, verbose or 0 to 255",
-                       p->level);
-    *ret_key = "any";
-    if (ea_keywords_parse(p->any, &mask, &names))
-        return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", p->any);
-    *ret_key = "all";
-    if (ea_keywords_parse(p->all, &mask, &names))
-        return ea_fail(err, EA_EINVAL, "'%.64s': expected keywords joined by +, or a number such as 0x30", p->all);
-    const ea_system_provider *system = ea_system_provider_find(p->provider);
-    int rc = system ? check_system_provider(system, p, ret_key, err) : 0;
+    int rc = is_level(p->level, err);
     if (rc)
+        return rc;
+    *ret_key = "any";
+    if ((rc = are_keywords(p->any, err)))
+        return rc;
+    *ret_key = "all";
+    if ((rc = are_keywords(p->all, err)))
+        return rc;
+    const ea_system_provider *system = ea_system_provider_find(p->provider);
+    if (system && (rc = check_system_provider(system, p, ret_key, err)))
         return rc;
     *ret_key = "event-ids";
     if ((rc = are_few_ids(&p->event_ids, err)))
@@ -275,6 +328,8 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     if (p->event_ids.count && p->exclude_event_ids.count)
         return ea_fail(err, EA_EINVAL, "Windows filters by one of event-ids and exclude-event-ids, not by both");
     if ((rc = are_few_ids(&p->exclude_event_ids, err)))
+        return rc;
+    if ((rc = check_event_names(p, ret_key, err)))
         return rc;
     if ((rc = check_stack_filter(p, ret_key, err)))
         return rc;
@@ -380,19 +435,39 @@ static const ea_option PROVIDER_ROWS[] = {
      .type = EA_OPT_STRINGS,
      .offset = AT(exclude_event_ids),
      .help = "all events but these, at most 64"},
+    {.name = "event-names",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(event_names),
+     .help = "only these TraceLogging events, by name; 4,076 bytes, a byte more for each"},
+    {.name = "exclude-event-names",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(exclude_event_names),
+     .help = "all TraceLogging events but these, by name"},
+    {.name = "names-level",
+     .type = EA_OPT_STRING,
+     .offset = AT(names_level),
+     .help = "with names: meant are events up to this level; without it, those of level"},
+    {.name = "names-any",
+     .type = EA_OPT_STRING,
+     .offset = AT(names_any),
+     .help = "with names: meant are events that have one of these keywords; without it, those of any and all"},
     {.name = "stacks", .type = EA_OPT_FLAG, .offset = AT(stacks), .help = "walk the stack at each event"},
     {.name = "stack-event-ids",
      .type = EA_OPT_STRINGS,
      .offset = AT(stack_event_ids),
      .help = "walk the stack at these events only, at most 64"},
+    {.name = "stack-event-names",
+     .type = EA_OPT_STRINGS,
+     .offset = AT(stack_event_names),
+     .help = "walk the stack at these TraceLogging events only, by name"},
     {.name = "stack-level",
      .type = EA_OPT_STRING,
      .offset = AT(stack_level),
-     .help = "walk the stack at events up to this level only"},
+     .help = "walk the stack at events up to this level only; with stack-event-names, at those of them"},
     {.name = "stack-any",
      .type = EA_OPT_STRING,
      .offset = AT(stack_any),
-     .help = "with stack-level: at those only that have one of these keywords"},
+     .help = "with stack-level or stack-event-names: at those only that have one of these keywords"},
     {.name = "pids", .type = EA_OPT_STRINGS, .offset = AT(pids), .help = "only processes with these ids, at most 8"},
     {.name = "executables",
      .type = EA_OPT_STRINGS,

@@ -31,8 +31,8 @@ typedef struct ea_payload_config {
 typedef struct ea_provider_config {
     const char *provider, *level, *any, *all;
     ea_strings event_ids, exclude_event_ids, pids, executables, packages, app_ids, containers, properties,
-        stack_event_ids;
-    const char *stack_level, *stack_any;
+        stack_event_ids, event_names, exclude_event_names, stack_event_names;
+    const char *stack_level, *stack_any, *names_level, *names_any;
     ea_tables payload; /* ea_payload_config */
     int stacks, groups, capture_state;
     int64_t capture_every_ns;
@@ -50,6 +50,8 @@ enum {
     EA_FILTER_IDS_MAX = 64,            /* MAX_EVENT_FILTER_EVENT_ID_COUNT */
     EA_FILTER_PIDS_MAX = 8,            /* MAX_EVENT_FILTER_PID_COUNT */
     EA_FILTER_BYTES_MAX = 1024,        /* MAX_EVENT_FILTER_DATA_SIZE */
+    EA_FILTER_NAMES_BYTES_MAX = 4096,  /* MAX_EVENT_FILTER_EVENT_NAME_SIZE */
+    EA_FILTER_NAMES_HEAD_BYTES = 20,   /* EVENT_FILTER_EVENT_NAME in front of its names */
     EA_FILTER_PREDICATES_MAX = 8,      /* MAX_PAYLOAD_PREDICATES, of one event */
     EA_FILTER_PAYLOAD_EVENTS_MAX = 16, /* ours */
 };

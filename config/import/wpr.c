@@ -143,18 +143,59 @@ static int hardware_counter(reading *r, ea_session_config *s, const ea_xml_node 
 
 /* ---- providers ---- */
 
-static int keywords(reading *r, const ea_xml_node *n, const char *name, uint64_t *bits, ea_err *err) {
+static int keywords(const ea_xml_node *n, const char *list, const char *name, uint64_t *bits, ea_err *err) {
     const char *v;
     int rc = 0;
-    EACH(n, "Keywords", "Keyword", v) {
+    EACH(n, list, "Keyword", v) {
         uint64_t k;
         if (ea_u64_parse(v, &k))
             rc = ea_fail(err, EA_EUSAGE, "line %lu: keyword '%.40s' of %.100s: expected a number", e_->line, v, name);
         else
             *bits |= k;
     }
-    (void)r;
     return rc;
+}
+
+/* Keywords as the configuration has them. */
+static int keyword_text(reading *r, uint64_t bits, const char **ret, ea_err *err) {
+    char text[24];
+    int n = snprintf(text, sizeof text, "0x%" PRIx64, bits);
+    *ret = ea_import_text(r->im, text, (size_t)n);
+    return *ret ? 0 : ea_fail(err, EA_ENOMEM, "import");
+}
+
+/* Filters by names of TraceLogging events, with a level and keywords of their own. */
+static int event_names(reading *r, ea_provider_config *p, const ea_xml_node *n, const char *element, ea_err *err) {
+    const char *v, **level = &p->names_level, **any = &p->names_any;
+    int rc = 0, stack = strcmp(element, "StackEventNameFilters") == 0;
+    const ea_xml_node *list = ea_xml_child(n, element);
+    ea_strings *names = &p->event_names;
+    uint64_t bits = 0;
+    if (!list)
+        return 0;
+    int only = !*value_of(list, "FilterIn") || is_true(list, "FilterIn");
+    if (stack && !only) {
+        ea_import_note(r->im,
+                       "%.100s: stacks of all events but some have no counterpart: of all events they are walked",
+                       p->provider);
+        p->stacks = 1;
+        return 0;
+    }
+    if (stack) {
+        names = &p->stack_event_names;
+        level = &p->stack_level;
+        any = &p->stack_any;
+    } else if (!only) {
+        names = &p->exclude_event_names;
+    }
+    EACH(n, element, "EventName", v)
+    rc = ea_import_add(r->im, names, v, strlen(v), err);
+    if (!rc && *value_of(list, "Level") &&
+        !(*level = ea_import_text(r->im, value_of(list, "Level"), strlen(value_of(list, "Level")))))
+        rc = ea_fail(err, EA_ENOMEM, "import");
+    if (!rc)
+        rc = keywords(n, element, p->provider, &bits, err);
+    return !rc && bits ? keyword_text(r, bits, any, err) : rc;
 }
 
 static int event_ids(reading *r, ea_provider_config *p, const ea_xml_node *n, const char *element, ea_err *err) {
@@ -221,22 +262,23 @@ static int event_provider(reading *r, ea_session_config *s, const ea_xml_node *g
         if (sets(ea_xml_child(n, "Keywords")))
             bits = 0;
         if (!rc)
-            rc = keywords(r, n, name, &bits, err);
+            rc = keywords(n, "Keywords", name, &bits, err);
         if (!rc)
             rc = event_ids(r, p, n, "EventFilters", err);
         if (!rc)
             rc = event_ids(r, p, n, "StackFilters", err);
         if (!rc)
+            rc = event_names(r, p, n, "EventNameFilters", err);
+        if (!rc)
+            rc = event_names(r, p, n, "StackEventNameFilters", err);
+        if (!rc)
             rc = executables(r, p, value_of(n, "ProcessExeFilter"), err);
     }
-    if (!rc && p->stack_event_ids.count)
+    if (!rc && (p->stack_event_ids.count || p->stack_event_names.count))
         p->stacks = 0;
-    if (!rc && bits) {
-        char text[24];
-        int n = snprintf(text, sizeof text, "0x%" PRIx64, bits);
-        p->any = ea_import_text(r->im, text, (size_t)n);
-    }
-    return !rc && (!p->level || (bits && !p->any)) ? ea_fail(err, EA_ENOMEM, "import") : rc;
+    if (!rc && bits)
+        rc = keyword_text(r, bits, &p->any, err);
+    return !rc && !p->level ? ea_fail(err, EA_ENOMEM, "import") : rc;
 }
 
 /* ---- collectors ---- */

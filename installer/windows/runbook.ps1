@@ -136,6 +136,13 @@ Test-Promise 'a filter by payload' {
     $n = @($r.Events | Where-Object { $_.provider_name -eq 'Microsoft-Windows-Kernel-Process' }).Count
     if ($n -eq 0 -and $r.Said -notmatch 'refuses|left out') { $true } else { "$n events $($r.Said)" }
 }
+Test-Promise 'a filter by names of TraceLogging events' {
+    $source = [System.Diagnostics.Tracing.EventSource]::new('Etwagent-Runbook', [System.Diagnostics.Tracing.EventSourceSettings]::EtwSelfDescribingEventFormat)
+    $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", event-names: [Wanted]}]}' { $source.Write('Wanted'); $source.Write('Unwanted') }
+    $source.Dispose()
+    $names = @($r.Events | Where-Object { $_.provider_name -eq 'Etwagent-Runbook' } | ForEach-Object { $_.name } | Sort-Object -Unique)
+    if ("$names" -eq 'Wanted' -and $r.Said -notmatch 'refuses') { $true } else { "names $names $($r.Said)" }
+}
 Test-Promise 'filters by executable, stacks, SID and start key are taken' {
     $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-DNS-Client, executables: [powershell.exe], stacks: true, properties: [sid, terminal-session, process-start-key, event-key]}]}' { Resolve-DnsName localhost -ErrorAction SilentlyContinue }
     if ($r.Said -notmatch 'refuses|left out|without filters') { $true } else { $r.Said }

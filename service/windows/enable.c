@@ -87,7 +87,7 @@ ULONG ea_provider_properties(const ea_provider_config *p) {
         for (size_t k = 0; k < sizeof PROPERTIES / sizeof *PROPERTIES; k++)
             if (strcmp(p->properties.items[i], PROPERTIES[k].name) == 0)
                 bits |= PROPERTIES[k].bit;
-    if (p->stacks || p->stack_event_ids.count || p->stack_level)
+    if (p->stacks || p->stack_event_ids.count || p->stack_event_names.count || p->stack_level)
         bits |= EVENT_ENABLE_PROPERTY_STACK_TRACE;
     if (p->groups)
         bits |= EA_ENABLE_PROVIDER_GROUP;

@@ -20,7 +20,9 @@ enum {
     EA_FILTER_PACKAGE_APP_ID = (int)0x80000020,     /* UTF-16, the same */
     EA_FILTER_PAYLOAD = (int)0x80000100,            /* what TdhAggregatePayloadFilters made */
     EA_FILTER_EVENT_ID = (int)0x80000200,           /* ea_filter_event_id */
+    EA_FILTER_EVENT_NAME = (int)0x80000400,         /* ea_filter_event_name */
     EA_FILTER_STACKWALK = (int)0x80001000,          /* ea_filter_event_id */
+    EA_FILTER_STACKWALK_NAME = (int)0x80002000,     /* ea_filter_event_name */
     EA_FILTER_STACKWALK_LEVEL_KW = (int)0x80004000, /* ea_filter_level_kw */
     EA_FILTER_CONTAINER = (int)0x80008000,          /* UTF-16, GUIDs separated by ; */
 };
@@ -47,6 +49,18 @@ typedef struct ea_filter_level_kw {
     BOOLEAN filter_in;
 } ea_filter_level_kw;
 _Static_assert(sizeof(ea_filter_level_kw) == 24 && offsetof(ea_filter_level_kw, level) == 16, "EVENT_FILTER_LEVEL_KW");
+
+/* EVENT_FILTER_EVENT_NAME (evntprov.h): of TraceLogging events. Names follow one another, UTF-8, each with its NUL. */
+typedef struct ea_filter_event_name {
+    ULONGLONG any, all;
+    UCHAR level;
+    BOOLEAN filter_in;
+    USHORT count;
+    UCHAR names[ANYSIZE_ARRAY];
+} ea_filter_event_name;
+_Static_assert(sizeof(ea_filter_event_name) == 24 && offsetof(ea_filter_event_name, count) == 18 &&
+                   offsetof(ea_filter_event_name, names) == 20,
+               "EVENT_FILTER_EVENT_NAME");
 
 /* EVENT_FILTER_HEADER (evntprov.h). */
 typedef struct ea_filter_header {

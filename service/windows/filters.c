@@ -52,10 +52,64 @@ static void add_pids(ea_filters *f, const ea_strings *given) {
         ea_store32(data + 4 * i, (uint32_t)strtoul(given->items[i], NULL, 0));
 }
 
+/* Names of events, and which events are meant: those up to a level that have one of some keywords. */
+typedef struct named_events {
+    const ea_strings *names;
+    const char *level, *any, *all;
+    int type, filter_in;
+} named_events;
+
+static int add_event_names(ea_filters *f, const ea_guid *provider, const named_events *e, uint64_t *room, ea_err *err) {
+    ea_filter_event_name head = {.filter_in = (BOOLEAN)e->filter_in, .count = (USHORT)e->names->count};
+    uint8_t *data = (uint8_t *)room;
+    size_t at = offsetof(ea_filter_event_name, names);
+    uint64_t any = 0, all = 0;
+    _Static_assert(offsetof(ea_filter_event_name, names) == EA_FILTER_NAMES_HEAD_BYTES, "what the check counts with");
+    if (!e->names->count)
+        return 0;
+    int rc = ea_level_parse(e->level, &head.level);
+    if (!rc)
+        rc = ea_provider_keywords(f->api, provider, e->any, &any, err);
+    if (!rc)
+        rc = ea_provider_keywords(f->api, provider, e->all, &all, err);
+    if (rc)
+        return rc;
+    head.any = any;
+    head.all = all;
+    memcpy(data, &head, at);
+    for (size_t i = 0; i < e->names->count; i++) {
+        size_t bytes = strlen(e->names->items[i]) + 1;
+        if (bytes > EA_FILTER_NAMES_BYTES_MAX - at)
+            return 0; /* the configuration's check knows better */
+        memcpy(data + at, e->names->items[i], bytes);
+        at += bytes;
+    }
+    f->items[f->count++] = (EVENT_FILTER_DESCRIPTOR){.Ptr = (uintptr_t)data, .Size = (ULONG)at, .Type = (ULONG)e->type};
+    return 0;
+}
+
+/* Where no level or keywords of their own are given, names mean what the provider's level and keywords let through. */
+static int add_all_names(ea_filters *f, const ea_guid *provider, const ea_provider_config *c, ea_err *err) {
+    named_events logged = {.names = c->event_names.count ? &c->event_names : &c->exclude_event_names,
+                           .level = c->names_level ? c->names_level : c->level,
+                           .any = c->names_any ? c->names_any : c->any,
+                           .all = c->names_any ? NULL : c->all,
+                           .type = EA_FILTER_EVENT_NAME,
+                           .filter_in = c->event_names.count != 0};
+    named_events walked = {.names = &c->stack_event_names,
+                           .level = c->stack_level ? c->stack_level : c->level,
+                           .any = c->stack_any ? c->stack_any : c->any,
+                           .all = c->stack_any ? NULL : c->all,
+                           .type = EA_FILTER_STACKWALK_NAME,
+                           .filter_in = 1};
+    int rc = add_event_names(f, provider, &logged, f->names[0], err);
+    return rc ? rc : add_event_names(f, provider, &walked, f->names[1], err);
+}
+
 static int add_stack_level(ea_filters *f, const ea_guid *provider, const ea_provider_config *c, ea_err *err) {
     ea_filter_level_kw filter = {.filter_in = 1};
     uint64_t any = 0;
-    if (!c->stack_level)
+    if (!c->stack_level || c->stack_event_names.count)
         return 0;
     int rc = ea_level_parse(c->stack_level, &filter.level);
     if (!rc)
@@ -187,7 +241,9 @@ int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *pr
     add_names(f, &c->packages, EA_FILTER_PACKAGE_ID);
     add_names(f, &c->app_ids, EA_FILTER_PACKAGE_APP_ID);
     add_names(f, &c->containers, EA_FILTER_CONTAINER);
-    int rc = add_stack_level(f, provider, c, err);
+    int rc = add_all_names(f, provider, c, err);
+    if (!rc)
+        rc = add_stack_level(f, provider, c, err);
     if (rc) {
         ea_filters_destroy(f);
         return rc;

@@ -43,6 +43,7 @@ enum {
     EMUL_PIDS = 8,             /* MAX_EVENT_FILTER_PID_COUNT (evntprov.h) */
     EMUL_FILTER_BYTES = 1024,  /* MAX_EVENT_FILTER_DATA_SIZE */
     EMUL_PAYLOAD_BYTES = 4096, /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
+    EMUL_NAMES_BYTES = 4096,   /* MAX_EVENT_FILTER_EVENT_NAME_SIZE */
     EMUL_LISTS = 256,
 };
 
@@ -52,6 +53,12 @@ typedef struct emul_ids {
     uint16_t count, ids[EMUL_IDS];
 } emul_ids;
 
+/* A filter by names of events as it was given. */
+typedef struct emul_event_names {
+    ea_filter_event_name head; /* count 0: there is none */
+    uint8_t names[EMUL_NAMES_BYTES];
+} emul_event_names;
+
 /* What else a provider's filters have; few have it. */
 typedef struct emul_lists {
     uint32_t incarnation; /* of the session that has it; 0: nobody */
@@ -59,6 +66,7 @@ typedef struct emul_lists {
         containers[EMUL_FILTER_BYTES / 2];
     uint32_t payload_bytes;
     uint8_t payload[EMUL_PAYLOAD_BYTES];
+    emul_event_names event_names, stack_names;
 } emul_lists;
 
 typedef struct emul_provider {

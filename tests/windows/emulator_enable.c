@@ -27,6 +27,35 @@ static ULONG take_ids(emul_ids *to, const uint8_t *data, ULONG bytes) {
     return 0;
 }
 
+/* Names one behind the other, each with its end, and nothing else. */
+static ULONG take_event_names(emul_event_names *to, const uint8_t *data, ULONG bytes) {
+    ULONG at = offsetof(ea_filter_event_name, names), n = 0;
+    if (bytes <= at)
+        return ERROR_INVALID_PARAMETER;
+    memcpy(&to->head, data, at);
+    while (at < bytes) {
+        const uint8_t *end = memchr(data + at, 0, bytes - at);
+        if (!end || end == data + at)
+            return ERROR_INVALID_PARAMETER;
+        at = (ULONG)(end - data) + 1;
+        n++;
+    }
+    memcpy(to->names, data + offsetof(ea_filter_event_name, names), bytes - offsetof(ea_filter_event_name, names));
+    return !n || n != to->head.count || to->head.filter_in > 1 ? ERROR_INVALID_PARAMETER : 0;
+}
+
+static ULONG most_bytes(int type) {
+    switch (type) {
+    case EA_FILTER_PAYLOAD:
+        return EMUL_PAYLOAD_BYTES;
+    case EA_FILTER_EVENT_NAME:
+    case EA_FILTER_STACKWALK_NAME:
+        return EMUL_NAMES_BYTES;
+    default:
+        return EMUL_FILTER_BYTES;
+    }
+}
+
 static ULONG take_payload(emul_lists *to, const uint8_t *data, ULONG bytes) {
     if (!emul_payload_is_whole(data, bytes))
         return ERROR_INVALID_PARAMETER;
@@ -37,14 +66,18 @@ static ULONG take_payload(emul_lists *to, const uint8_t *data, ULONG bytes) {
 
 static ULONG take_filter(emul_provider *to, emul_lists *lists, const EVENT_FILTER_DESCRIPTOR *f, ULONG property) {
     const uint8_t *data = (const uint8_t *)(uintptr_t)f->Ptr;
-    int is_payload = (int)f->Type == EA_FILTER_PAYLOAD;
-    if (!data || !f->Size || f->Size > (is_payload ? EMUL_PAYLOAD_BYTES : EMUL_FILTER_BYTES))
+    if (!data || !f->Size || f->Size > most_bytes((int)f->Type))
         return ERROR_INVALID_PARAMETER;
     switch ((int)f->Type) {
     case EA_FILTER_EVENT_ID:
         return take_ids(&to->ids, data, f->Size);
     case EA_FILTER_STACKWALK:
         return property & EVENT_ENABLE_PROPERTY_STACK_TRACE ? take_ids(&to->stack_ids, data, f->Size)
+                                                            : ERROR_INVALID_PARAMETER;
+    case EA_FILTER_EVENT_NAME:
+        return take_event_names(&lists->event_names, data, f->Size);
+    case EA_FILTER_STACKWALK_NAME:
+        return property & EVENT_ENABLE_PROPERTY_STACK_TRACE ? take_event_names(&lists->stack_names, data, f->Size)
                                                             : ERROR_INVALID_PARAMETER;
     case EA_FILTER_STACKWALK_LEVEL_KW:
         if (f->Size != sizeof to->stack_level || !(property & EVENT_ENABLE_PROPERTY_STACK_TRACE))
@@ -115,7 +148,7 @@ static ULONG enable(emul_table *t, emul_session *s, emul_provider *p, const emul
     if (i == EMUL_PROVIDERS)
         return ERROR_NO_SYSTEM_RESOURCES;
     if (lists->executables[0] || lists->packages[0] || lists->app_ids[0] || lists->containers[0] ||
-        lists->payload_bytes) {
+        lists->payload_bytes || lists->event_names.head.count || lists->stack_names.head.count) {
         size_t place = emul_new_lists(t, s->incarnation);
         if (place == EMUL_LISTS)
             return ERROR_NO_SYSTEM_RESOURCES;

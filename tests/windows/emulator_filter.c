@@ -94,6 +94,34 @@ static int process_passes(const emul_lists *l, uint32_t pid) {
            in_list(l->app_ids, p->names[2]) && in_list(l->containers, p->names[3]);
 }
 
+/* Whether level and keywords are those that a filter means; events without a keyword have none of them. */
+static int is_meant(const ea_record *r, uint8_t level, uint64_t any, uint64_t all) {
+    return r->level <= level && (!any || ((r->keyword & any) && (r->keyword & all) == all));
+}
+
+/* A TraceLogging event's name stands in its metadata, behind a size and tags; others have none. */
+static int has_name(const ea_record *r, const emul_event_names *n) {
+    const ea_ext *item = ea_record_ext(r, EA_EXT_SCHEMA_TL);
+    size_t at = 2, left = item ? item->size_bytes : 0;
+    while (at < left && item->data[at] & 0x80)
+        at++;
+    at++;
+    size_t bytes = at < left ? strnlen((const char *)item->data + at, left - at) + 1 : 0;
+    const uint8_t *name = n->names;
+    for (unsigned i = 0; bytes && i < n->head.count; i++) {
+        size_t len = strlen((const char *)name) + 1;
+        if (len == bytes && memcmp(name, item->data + at, len - 1) == 0)
+            return 1;
+        name += len;
+    }
+    return 0;
+}
+
+static int name_passes(const emul_event_names *n, const ea_record *r) {
+    int is_in = n->head.count && is_meant(r, n->head.level, n->head.any, n->head.all) && has_name(r, n);
+    return !n->head.count || is_in == n->head.filter_in;
+}
+
 /* The provider itself, or a group that it is in. */
 static int is_of(const emul_provider *p, const ea_guid *provider) {
     const emul_script *w = emul_what();
@@ -120,7 +148,8 @@ static int passes(const emul_provider *p, const ea_record *r) {
     if (!found || !p->lists)
         return found;
     const emul_lists *l = &emul_shared()->lists[p->lists - 1];
-    return process_passes(l, r->pid) && (!l->payload_bytes || emul_payload_passes(l->payload, l->payload_bytes, r));
+    return process_passes(l, r->pid) && name_passes(&l->event_names, r) &&
+           (!l->payload_bytes || emul_payload_passes(l->payload, l->payload_bytes, r));
 }
 
 /* The provider's part of the session that lets the event through. */
@@ -139,10 +168,10 @@ static int wants_stack(const emul_provider *p, const ea_record *r) {
     const ea_filter_level_kw *l = &p->stack_level;
     if (!(p->property & EVENT_ENABLE_PROPERTY_STACK_TRACE))
         return 0;
-    if (p->has_stack_level) {
-        int is_in = r->level <= l->level && (!l->any || ((r->keyword & l->any) && (r->keyword & l->all) == l->all));
-        return is_in == l->filter_in;
-    }
+    if (p->has_stack_level)
+        return is_meant(r, l->level, l->any, l->all) == l->filter_in;
+    if (p->lists && emul_shared()->lists[p->lists - 1].stack_names.head.count)
+        return name_passes(&emul_shared()->lists[p->lists - 1].stack_names, r);
     return id_passes(&p->stack_ids, r->id);
 }
 

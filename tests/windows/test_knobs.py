@@ -67,6 +67,11 @@ REFUSED = [
     ("event-ids", ["1-65"], "65 event ids: Windows filters by at most 64"),
     ("exclude-event-ids", ["0-64"], "65 event ids"),
     ("stack-event-ids", [str(i) for i in range(60)] + ["100-110"], "71 event ids"),
+    ("event-names", ["x" * 2000, "y" * 2075], "4077 bytes with their ends: Windows takes at most 4076"),
+    ("exclude-event-names", [""], "expected names of events"),
+    ("stack-event-names", ["x" * 5000], "5001 bytes with their ends"),
+    ("names-level", "error", "event-names or exclude-event-names say which names; they are missing"),
+    ("names-any", "0x1", "event-names or exclude-event-names say which names; they are missing"),
     ("pids", [str(i) for i in range(9)], "9 process ids: Windows filters by at most 8"),
     ("pids", ["1-3"], "expected a process id"),
     ("executables", ["x" * 500, "y" * 20], "1044 bytes of UTF-16: Windows takes at most 1024"),
@@ -150,6 +155,62 @@ def refused(env, checks, session, windows, arguments):
         column = 5 if not (knob == "payload" and "expected two" in words) else None
         place = f"{file}:5:" if column else f"{file}:5"
         checks.that(done.returncode == 3 and words in done.stderr and place in done.stderr, f"{knob}: {done.returncode} {done.stderr}")
+
+
+EBPF = "394f321c-5cf4-404c-aa34-4df1428a7f9c"
+
+
+def traced(**knobs):
+    return {"provider": EBPF, **{k.replace("_", "-"): v for k, v in knobs.items()}}
+
+
+def named(*names, levels=5, keywords=None):
+    return lambda e: e["name"] in names and e["level"] <= levels and (keywords is None or e["keyword"] & keywords != 0)
+
+
+# of a TraceLogging provider, as FILTERS
+NAMES = {
+    "in": (traced(event_names=["EbpfReturn", "EbpfGenericError", "Nobody"]), named("EbpfReturn", "EbpfGenericError")),
+    "out": (traced(exclude_event_names=["EbpfGenericMessage", "EbpfSuccess"]), named("EbpfReturn", "EbpfGenericError")),
+    "prefix": (traced(event_names=["Ebpf", "EbpfGenericErrors", "EbpfReturn"]), named("EbpfReturn")),
+    "own-level": (traced(event_names=["EbpfGenericMessage"], names_level="error"), named("EbpfGenericMessage", levels=2)),
+    "own-keywords": (traced(event_names=["EbpfGenericMessage"], names_any="0x80+0x10"), named("EbpfGenericMessage", keywords=0x90)),
+    "out-of-level": (traced(exclude_event_names=["EbpfGenericMessage"], names_level="error", any="0x180"),
+                     lambda e: e["keyword"] & 0x180 and not named("EbpfGenericMessage", levels=2)(e)),
+    "with-level": (traced(level="error", any="0x180", exclude_event_names=["EbpfReturn"]), lambda e: e["level"] <= 2 and e["keyword"] & 0x180),
+}
+# name: (what is asked for, which events then have a stack)
+NAMED_STACKS = {
+    "walked": (traced(event_names=["EbpfReturn", "EbpfGenericError"], stack_event_names=["EbpfGenericError"]), named("EbpfGenericError")),
+    "walked-of": (traced(event_names=["EbpfGenericMessage"], any="0x180", stack_event_names=["EbpfGenericMessage"], stack_level="error", stack_any="0x80"),
+                  named("EbpfGenericMessage", levels=2, keywords=0x80)),
+    "walked-any": (traced(any="0x182", event_names=["EbpfGenericMessage"], stack_event_names=["EbpfGenericMessage"], stack_any="0x100"),
+                   named("EbpfGenericMessage", keywords=0x100)),
+}
+
+
+def names(env, checks, session, windows, arguments):
+    """Filters by names of TraceLogging events, and stacks by them; and a Windows that refuses them."""
+    with emulated.Machine(env, session, windows, "names") as machine:
+        paths = traces.paths("tracelogging-ebpf", env.build)
+        machine.plays(paths, "items=asked")
+        sessions = [{"name": n, "providers": [q], **SMALL} for n, (q, _) in {**NAMES, **NAMED_STACKS}.items()]
+        files, words = record(env, session, machine, sessions, "out")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        whole = [e for e in said(env, paths) if e["provider"] == EBPF]
+        for name, (_, passes) in NAMES.items():
+            truth = keys(e for e in whole if passes(e))
+            found = keys(said(env, [files[name]]))
+            checks.that(truth and len(truth) < len(whole) and found == truth, f"{name}: {len(found)} events, {len(truth)} of {len(whole)} are right")
+        for name, (_, is_walked) in NAMED_STACKS.items():
+            events = [e for e in said(env, [files[name]]) if e["provider"] == EBPF]
+            wrong = [e for e in events if bool(e["stack"]) != bool(is_walked(e))]
+            checks.equal((len(wrong), {bool(e["stack"]) for e in events}), (0, {True, False}), f"{name}: events whose stack is wrong, of {len(events)}")
+    with emulated.Machine(env, session, windows, "no-names") as machine:
+        machine.plays(paths, "fail=filters 1 9")
+        files, words = record(env, session, machine, [{"name": "in", "providers": [NAMES["in"][0]], **SMALL}], "out")
+        checks.that("Windows refuses it" in words and "it is enabled without filters" in words, f"an older Windows: {words}")
+        checks.equal(keys(said(env, [files["in"]])), keys(whole), "an older Windows: all of the provider's events")
 
 
 def not_there(env, checks, session, windows, arguments):
@@ -262,7 +323,7 @@ def counters(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in (filters, not_there, refused, system, kinds, adopted, counters):
+    for part in (filters, names, not_there, refused, system, kinds, adopted, counters):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
