@@ -200,7 +200,7 @@ static int fill(filling *f, enum ea_definition_kind kind, const uint8_t *name, e
 /* All definitions of a kind in the batch; the caller frees them. */
 static int list_own(const filling *f, enum ea_definition_kind kind, size_t count, ea_own_definition **ret,
                     ea_err *err) {
-    *ret = malloc((count + 1) * sizeof **ret);
+    *ret = calloc(count + 1, sizeof **ret);
     if (!*ret)
         return ea_fail(err, EA_ENOMEM, "read a batch's definitions");
     return ea_own_definitions(*ret, count, kind, f->batch, f->len_bytes, err);
