@@ -71,8 +71,9 @@ static int learn(ea_lineage *l, const ea_record *r, const ea_class *c) {
         return 0;
     if (ea_guid_equal(&r->provider, &PROCESS) && r->opcode == START && ea_event_u64(c, r, "ParentId", &parent)) {
         if (l->with_children && has(&l->pids, parent)) {
-            l->processes++;
-            return ea_u64_map_put(&l->pids, pid, 1);
+            int rc = ea_u64_map_put(&l->pids, pid, 1);
+            l->processes += !rc;
+            return rc;
         }
         ea_u64_map_remove(&l->pids, pid);
     } else if (ea_guid_equal(&r->provider, &THREAD) && ea_event_u64(c, r, "TThreadId", &tid)) {
