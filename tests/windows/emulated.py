@@ -130,6 +130,20 @@ class Machine:
                     all(x["events_acknowledged"] + x["session"]["dropped_events"] >= x["session"]["events"] for x in s))
         self.wait(done, f"{events} events at the collector")
 
+    def settled(self):
+        """Whether each session's trace is over, what Windows lost of it is in the status, and each other event, and the header, is
+        acknowledged or counted as dropped or evicted. The status file may be older than what the emulator says: so its numbers are held against that."""
+        sources = self.sources()
+
+        def is_settled(name, e):
+            s = sources.get(name.removeprefix("etwagent-"), {})
+            kept = s.get("session", {})
+            here = e["logged"] - e["lost"] + 1
+            return (e["over"] and kept.get("lost_events") == e["lost"] and
+                    s["events_acknowledged"] + s["events_evicted_size"] + kept["dropped_events"] == here == s["events_delivered"] == kept["events"])
+        sessions = self.sessions()
+        return bool(sessions) and all(is_settled(name, e) for name, e in sessions.items())
+
     def stop(self):
         """Ctrl-C, as Wine passes it on."""
         for pid in self.session.processes("etwagent.exe"):

@@ -304,12 +304,7 @@ def flood(env, checks, session, windows, collector):
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "DISK_IO", "FILENAME"], **SMALL}],
                           batching="level: 19")
         machine.start()
-        machine.wait(lambda: machine.sources().get("kernel", {}).get("session", {}).get("events", 0) > 90000, "the flood")
-
-        def settled():
-            s = machine.sources()["kernel"]
-            return s["events_acknowledged"] + s["session"]["dropped_events"] == s["session"]["events"] == s["events_delivered"]
-        machine.wait(settled, "every event acknowledged or counted as dropped")
+        machine.wait(machine.settled, "every event of the flood acknowledged or counted as dropped")
         s = machine.sources()["kernel"]
         checks.that(s["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
@@ -341,12 +336,7 @@ def full_disk(env, checks, session, windows, collector):
             hog.unlink()
             told = machine.sources()["kernel"]["events_acknowledged"]
             machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > told + 10000, "events when there is room again")
-            machine.wait(lambda: machine.sessions()["etwagent-kernel"]["over"], "the trace's end")
-
-            def settled():
-                s = machine.sources()["kernel"]
-                return s["events_acknowledged"] + s["events_evicted_size"] + s["session"]["dropped_events"] == s["session"]["events"] == s["events_delivered"]
-            machine.wait(settled, "every event acknowledged or counted as lost")
+            machine.wait(machine.settled, "the trace's end, and every event acknowledged or counted as lost")
             s = machine.sources()["kernel"]
             checks.that(s["ledger_balanced"] and machine.status()["ledger_balanced"], "the ledger balances")
             checks.equal(machine.stop(), 0, "exit code")

@@ -120,15 +120,9 @@ def run(env, checks, session, windows, native, collector, name, rate, lines, ses
         def played():
             e = machine.sessions()
             return len(e) == len(sessions) and all(s["over"] for s in e.values())
-
-        def settled():
-            s = machine.sources().values()
-            return all(x["events_acknowledged"] + x["session"]["dropped_events"] == x["session"]["events"] == x["events_delivered"] for x in s)
         machine.wait(played, f"{name}: the trace's end")
         offered = time.monotonic() - began
-        # the last losses are read within a second
-        machine.wait(lambda: settled() and all(machine.sources()[k[9:]]["session"]["lost_events"] == e["lost"] for k, e in machine.sessions().items()),
-                     f"{name}: all acknowledged or counted")
+        machine.wait(machine.settled, f"{name}: all acknowledged or counted")
         missing = accounted(env, checks, collector, machine, name, trace)
         sources, peak = machine.sources(), memory_kib(session)
         checks.equal(machine.stop(), 0, f"{name}: exit code")
