@@ -306,6 +306,13 @@ static int settle_id(ea_machine *m, size_t index) {
     return 0;
 }
 
+int ea_machine_settle_ids(ea_machine *m, int64_t utc_ns) {
+    int rc = 0;
+    while (!rc && m->id_count && m->ids_utc_ns != utc_ns)
+        rc = settle_id(m, 0);
+    return rc;
+}
+
 static int apply_module_id(ea_machine *m, int64_t utc_ns) {
     uint64_t base, pid;
     if (!ea_fields_u64(&m->now, ROLE_BASE, &base) || !ea_fields_u64(&m->now, ROLE_PID, &pid) || pid > UINT32_MAX)
@@ -356,9 +363,7 @@ int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, 
         ea_machine_count(m, EA_COUNT_state_late);
     else
         m->last_utc_ns = utc_ns;
-    int rc = 0;
-    while (!rc && m->id_count && m->ids_utc_ns != utc_ns)
-        rc = settle_id(m, 0);
+    int rc = ea_machine_settle_ids(m, utc_ns);
     if (rc)
         return rc;
     size_t used;

@@ -167,6 +167,10 @@ uint64_t ea_machine_evicted(const ea_machine *m);
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg);
 void ea_machine_each_thread(const ea_machine *m, void (*fn)(void *arg, const ea_thread_row *t), void *arg);
 void ea_machine_each_module(const ea_machine *m, void (*fn)(void *arg, const ea_module *mod), void *arg);
+/* An id waits for an image record of its own time: those of another time than this wait no longer. Each record of the
+ * classes above does this with its time; who makes a keyframe does it with that of the last record of any class.
+ * Errors: the observer's. */
+EA_MUST_CHECK int ea_machine_settle_ids(ea_machine *m, int64_t utc_ns);
 /* Visits the ids that wait (at most 64). */
 void ea_machine_each_pending_id(const ea_machine *m, void (*fn)(void *arg, const ea_module *id, int64_t utc_ns),
                                 void *arg);

@@ -470,15 +470,19 @@ static int write_keyframe(ea_pipeline *p, ea_err *err) {
 }
 
 /* A keyframe stands between two events at a place that they alone decide, and which every run finds again. An image's
- * id that has come without its image belongs to neither side: then it waits for the next event. */
+ * id that has come without its image belongs to neither side: then it waits, for as long as events have the id's time.
+ */
 static int keyframe_if_due(ea_pipeline *p, ea_err *err) {
     size_t waiting = 0;
     if (!is_keyframe_due(p))
         return 0;
+    int rc = ea_machine_settle_ids(p->machine, p->last_utc_ns);
+    if (rc)
+        return ea_fail(err, rc, "make a keyframe");
     ea_machine_each_pending_id(p->machine, count_pending_id, &waiting);
     if (waiting)
         return 0;
-    int rc = close_batch(p, EA_BATCH_EVENTS, err);
+    rc = close_batch(p, EA_BATCH_EVENTS, err);
     return rc ? rc : write_keyframe(p, err);
 }
 static int fold(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err) {

@@ -462,6 +462,31 @@ static void test_thread_name(void **state) {
     assert_int_equal(w->history.thread_count, 1);
 }
 
+static void count_id(void *arg, const ea_module *id, int64_t utc_ns) {
+    (void)id, (void)utc_ns;
+    ++*(size_t *)arg;
+}
+
+/* An id behind whose time no record of a process, thread or image comes: whoever makes a keyframe settles it. */
+static void test_module_ids_settle(void **state) {
+    world *w = *state;
+    size_t waiting = 0;
+    image(w, OP_LOAD, 100, 8, 0x10000);
+    apply(w, pdb_record(&w->r, 200, 8, 0x10000, 0xab, 2, "a.pdb"));
+    apply(w, pdb_record(&w->r, 200, 8, 0x20000, 0xac, 2, "nobody.pdb"));
+    assert_int_equal(ea_machine_settle_ids(w->machine, 200), 0); /* its image may still come */
+    ea_machine_each_pending_id(w->machine, count_id, &waiting);
+    assert_int_equal(waiting, 2);
+    assert_int_equal(w->history.modules[0].has_pdb, 0);
+    assert_int_equal(ea_machine_settle_ids(w->machine, 201), 0);
+    waiting = 0;
+    ea_machine_each_pending_id(w->machine, count_id, &waiting);
+    assert_int_equal(waiting, 0);
+    assert_int_equal(w->history.module_count, 1);
+    assert_int_equal(w->history.modules[0].has_pdb, 1);
+    assert_string_equal(w->history.modules[0].pdb_path, "a.pdb");
+}
+
 static void test_module_ids(void **state) {
     world *w = *state;
     /* before its load, at the same time: for the new one, not for the one that it replaces */
@@ -809,6 +834,7 @@ int main(void) {
         TEST(test_idle_threads),
         TEST(test_thread_name),
         TEST(test_module_ids),
+        TEST(test_module_ids_settle),
         TEST(test_other_records_change_nothing),
         TEST(test_bounds),
         TEST(test_bound_in_bytes),
