@@ -131,16 +131,16 @@ class Machine:
         self.wait(done, f"{events} events at the collector")
 
     def settled(self):
-        """Whether each session's trace is over, what Windows lost of it is in the status, and each other event, and the header, is
-        acknowledged or counted as dropped or evicted. The status file may be older than what the emulator says: so its numbers are held against that."""
+        """Whether each session's trace is over, what Windows lost of it is in the status, and each other event, and the header, came and is on its
+        way no more: acknowledged, or counted. The status file may be older than what the emulator says: so its numbers are held against that."""
         sources = self.sources()
 
         def is_settled(name, e):
             s = sources.get(name.removeprefix("etwagent-"), {})
             kept = s.get("session", {})
-            here = e["logged"] - e["lost"] + 1
-            return (e["over"] and kept.get("lost_events") == e["lost"] and
-                    s["events_acknowledged"] + s["events_evicted_size"] + kept["dropped_events"] == here == s["events_delivered"] == kept["events"])
+            here = e["logged"] - e["lost"] + 1 + kept.get("rundown_events", 0)
+            return (e["over"] and kept.get("lost_events") == e["lost"] and here == s["events_delivered"] == kept["events"] and
+                    not any(s[f"events_{where}"] for where in ("pending", "compressing", "spooled", "unanswered")))
         sessions = self.sessions()
         return bool(sessions) and all(is_settled(name, e) for name, e in sessions.items())
 

@@ -108,6 +108,10 @@ static void read_line(char *line) {
         script.interval_step = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "profile-privilege") == 0) {
         script.may_profile = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "stall") == 0) {
+        script.stall_ms = (uint32_t)strtoul(value, &rest, 0);
+        MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.stall_session,
+                            sizeof script.stall_session / sizeof *script.stall_session);
     } else if (strcmp(line, "alias") == 0) {
         script.alias_pid = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.alias_program,

@@ -24,6 +24,7 @@
  *     process=PID IMAGE PACKAGE APP CONTAINER   what filters know of a process; - for what it is not in
  *     group=GROUP GUID    that provider is in that group
  *     alias=PID PROGRAM   the trace's process of that id is the program of that name that runs
+ *     stall=MS SESSION    what that session has still when it is stopped comes so much later
  *     items=asked         events lose the stacks that the trace has and the session did not ask for
  * Before it: the agent's etw_api.c, emulctl.c. After it: proto/etl reads the traces. Thread: any. */
 #ifndef EA_TESTS_EMULATOR_H
@@ -139,6 +140,8 @@ typedef struct emul_script {
     emul_process processes[16];
     ea_pmc_owner owners[8];
     uint32_t owner_count;
+    uint32_t stall_ms;
+    WCHAR stall_session[EMUL_NAME];
     uint32_t alias_pid; /* 0: none */
     WCHAR alias_program[128];
     ea_guid groups[16][2]; /* a group and a provider in it */

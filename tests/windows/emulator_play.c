@@ -163,6 +163,14 @@ static int end_buffer(consumer *c, const emul_stream *st) {
     return c->logfile.BufferCallback ? (int)c->logfile.BufferCallback(&c->logfile) : 1;
 }
 
+/* The script has what is left of this session come later; whoever does not wait for it closes the consumer. */
+static void stall(const consumer *c) {
+    const emul_script *w = emul_what();
+    ULONGLONG began = GetTickCount64();
+    while (_wcsicmp(c->name, w->stall_session) == 0 && GetTickCount64() - began < w->stall_ms && !c->closed)
+        Sleep(10);
+}
+
 /* Until the session is stopped, or nobody wants it any more. */
 static void play(consumer *c, emul_session *now) {
     const emul_script *w = emul_what();
@@ -184,6 +192,7 @@ static void play(consumer *c, emul_session *now) {
         while (w->rate && (GetTickCount64() - began) * w->rate < emul_stream_get(st).logged * 1000 && goes_on(c, NULL))
             Sleep(1);
     }
+    stall(c);
     if (wanted && !c->closed) {
         emul_stream_end(st, deliver, c);
         end_buffer(c, st);

@@ -309,7 +309,7 @@ static void log_beginning(emul_stream *st) {
                           .hook_id = RD_COMPLETE,
                           .time_raw = st->time_raw};
     if (!st->begun && st->in_midst) {
-        emul_rundown_each(st->there, 3, st->time_raw, log_if_wanted, st);
+        emul_rundown_each(st->there, 0, st->time_raw, log_if_wanted, st);
         log_if_wanted(st, &complete);
     }
     st->begun = 1;
@@ -360,7 +360,7 @@ int emul_stream_pump(emul_stream *st, const emul_session *now, emul_sink sink, v
 void emul_stream_end(emul_stream *st, emul_sink sink, void *arg) {
     st->slots = SLOTS_MAX; /* nothing of the rundown is lost */
     log_beginning(st);     /* stopped before anybody took of it */
-    emul_rundown_each(st->there, 4, st->time_raw, log_if_wanted, st);
+    emul_rundown_each(st->there, 1, st->time_raw, log_if_wanted, st);
     while ((st->session.masks[0] & FILE_NAMES_FLAG) &&
            look_ahead(st)) { /* files that are open: the trace says it at its end */
         if (st->ahead->opcode == FILE_RUNDOWN && ea_guid_equal(&st->ahead->provider, &FILE_IO)) {

@@ -60,12 +60,12 @@ emul_alias *emul_alias_create(void);
 void emul_alias_destroy(emul_alias *a);                               /* NULL is allowed */
 const ea_record *emul_alias_apply(emul_alias *a, const ea_record *r); /* valid until the next call */
 
-/* emulator_rundown.c: the processes, threads and images that there are at a place of the trace. */
+/* emulator_rundown.c: the processes, threads, images and registry keys that there are at a place of the trace. */
 typedef struct emul_rundown emul_rundown;
 emul_rundown *emul_rundown_create(void);
 void emul_rundown_destroy(emul_rundown *d); /* NULL is allowed */
 void emul_rundown_see(emul_rundown *d, const ea_record *r);
-/* Each of them as DCStart (opcode 3) or DCEnd (4), at a time. */
-void emul_rundown_each(const emul_rundown *d, uint8_t opcode, int64_t time_raw, emul_sink sink, void *arg);
+/* Each of them as DCStart or DCEnd, KCBRundownBegin or KCBRundownEnd, at a time. */
+void emul_rundown_each(const emul_rundown *d, int at_end, int64_t time_raw, emul_sink sink, void *arg);
 
 #endif
