@@ -389,6 +389,44 @@ static void on_unknown(void *arg, const uint8_t *stream, const ea_hash_ref *ref)
     ea_mutex_unlock(a->lock);
 }
 
+/* Whose stream it is; NULL: an earlier run's. With the agent's lock. */
+static const runner *runner_of(const agent *a, const uint8_t *stream) {
+    for (const runner *r = a->runners; r; r = r->next) {
+        uint8_t now[EA_STREAM_ID_BYTES];
+        if (!r->feed)
+            continue;
+        ea_pipeline_stream(r->feed->pipeline, now);
+        if (memcmp(stream, now, sizeof now) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+static void on_keyframe_wanted(void *arg, const uint8_t *stream) {
+    agent *a = arg;
+    ea_mutex_lock(a->lock);
+    const runner *r = runner_of(a, stream);
+    if (r)
+        ea_pipeline_want_keyframe(r->feed->pipeline);
+    ea_mutex_unlock(a->lock);
+}
+
+/* The collector has other content under a live stream's numbers: a session's, or what an earlier run left. */
+static int renew(void *arg, const uint8_t *stream, ea_err *err) {
+    agent *a = arg;
+    uint8_t fresh[EA_STREAM_ID_BYTES];
+    uint64_t count;
+    ea_mutex_lock(a->lock); /* until the session's next batches have the new name: a moment of encoding */
+    const runner *r = runner_of(a, stream);
+    ea_say(EA_SAID_NOTE, "%s%s: another machine has used this stream's numbers; it goes on under a new name",
+           r ? "session " : "what an earlier run left", r ? r->name : "");
+    int rc = r ? ea_pipeline_renew(r->feed->pipeline, err) : ea_random_bytes(fresh, sizeof fresh, err);
+    if (!rc && !r)
+        rc = ea_spool_renew(a->spool, stream, fresh, &count, err);
+    ea_mutex_unlock(a->lock);
+    return rc;
+}
+
 static void on_trouble(void *arg, const ea_err *err) {
     agent *a = arg;
     ea_mutex_lock(a->lock);
@@ -440,7 +478,7 @@ static void start_missing(agent *a) {
     if (!runnable(&g->c))
         return;
     if (!a->spool) {
-        int rc = ea_shipping_open_spool(&a->spool, &g->c.shipping, 0, &a->counters, &err);
+        int rc = ea_shipping_open_spool(&a->spool, &g->c.shipping, 1, &a->counters, &err);
         note(&a->spool_trouble, "spool", rc, &err);
         if (rc)
             return;
@@ -451,6 +489,8 @@ static void start_missing(agent *a) {
         so.give_up_ns = 0;
         so.on_known = on_known;
         so.on_unknown = on_unknown;
+        so.on_keyframe_wanted = on_keyframe_wanted;
+        so.renew = renew;
         so.on_trouble = on_trouble;
         ea_thrift_init(&a->thrift, (enum ea_sender_pace)g->c.shipping.on_battery,
                        (enum ea_sender_pace)g->c.shipping.on_metered, &ea_thrift_of_machine, say_problem, NULL);
@@ -638,11 +678,11 @@ static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
     ea_text_hex(t, stream, sizeof stream);
     ea_text_printf(t, "\", \"progress_permille\": %u", r->feed ? atomic_load(&r->feed->progress_permille) : 0);
     static const enum ea_counter SHOWN[] = {
-        EA_COUNT_events_delivered,       EA_COUNT_events_acknowledged,    EA_COUNT_events_pending,
-        EA_COUNT_events_compressing,     EA_COUNT_events_spooled,         EA_COUNT_events_unanswered,
-        EA_COUNT_events_evicted_size,    EA_COUNT_events_evicted_age,     EA_COUNT_events_evicted_damage,
-        EA_COUNT_events_evicted_refused, EA_COUNT_events_dropped_oversize};
-    enum { FIRST_LOST = 6 }; /* of SHOWN: from here on they are gone */
+        EA_COUNT_events_delivered,      EA_COUNT_events_synthesised,     EA_COUNT_events_acknowledged,
+        EA_COUNT_events_pending,        EA_COUNT_events_compressing,     EA_COUNT_events_spooled,
+        EA_COUNT_events_unanswered,     EA_COUNT_events_evicted_size,    EA_COUNT_events_evicted_age,
+        EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused, EA_COUNT_events_dropped_oversize};
+    enum { FIRST_LOST = 7 }; /* of SHOWN: from here on they are gone */
     for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++) {
         ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(SHOWN[i])->name, ea_counter_get(&c, SHOWN[i]));
         if (i >= FIRST_LOST)

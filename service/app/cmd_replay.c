@@ -141,6 +141,7 @@ static int transfer(replay *r, ea_err *err) {
     if (r->o->live) {
         so.on_keyframe_wanted = on_keyframe_wanted;
         so.renew = renew;
+        so.renew_all = 1; /* of those that can be taken up again only what an earlier run left */
         so.fail_fast = 0;
     }
     int rc = ea_sender_start(&r->sender, r->spool, &so, err);

@@ -306,6 +306,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
     ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &d.voice);
     so.drain = 1;
     so.renew = renew;
+    so.renew_all = 1; /* nothing is read again here */
     if (!rc) {
         ea_spool_get_status(d.spool, &before);
         rc = ea_sender_start(&sender, d.spool, &so, &err);

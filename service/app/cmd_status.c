@@ -45,7 +45,7 @@ typedef struct session {
 typedef struct source {
     const char *name, *state, *stream, *trouble;
     uint64_t progress_permille, batches;
-    uint64_t delivered, acknowledged, pending, compressing, spooled, unanswered;
+    uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize;
     int balanced;
     session session;
@@ -116,6 +116,7 @@ static const ea_option SOURCE_ROWS[] = {
     TEXT(source, "stream", stream),
     NUMBER(source, "progress_permille", progress_permille),
     NUMBER(source, "events_delivered", delivered),
+    NUMBER(source, "events_synthesised", synthesised),
     NUMBER(source, "events_acknowledged", acknowledged),
     NUMBER(source, "events_pending", pending),
     NUMBER(source, "events_compressing", compressing),
@@ -288,6 +289,8 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
     } NUMBERS[] = {
         {"etwagent_events_delivered_total", "events that the source handed over", EA_COUNTER,
          offsetof(source, delivered)},
+        {"etwagent_events_synthesised_total", "events that the agent made itself: keyframes", EA_COUNTER,
+         offsetof(source, synthesised)},
         {"etwagent_events_acknowledged_total", "events in batches that a collector has acknowledged", EA_COUNTER,
          offsetof(source, acknowledged)},
         {"etwagent_events_pending", "events parked or in the open batch", EA_GAUGE, offsetof(source, pending)},

@@ -44,7 +44,7 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int liv
     return ea_spool_open(ret, path,
                          &(ea_spool_options){.limit_bytes = o->spool_bytes,
                                              .limit_age_ns = o->spool_age_ns,
-                                             .evict = live,
+                                             .live = live,
                                              .sync = SYNC[o->spool_sync],
                                              .sync_interval_ns = o->spool_sync_interval_ns,
                                              .key_path = o->spool_key,

@@ -166,7 +166,7 @@ extern const char *const ea_spool_sync_choices[];
 enum { EA_SPOOL_PATH_BYTES = 4096 };
 EA_MUST_CHECK int ea_shipping_spool_path(const char *given, char *out, ea_err *err);
 
-/* Opens the spool as the options say. live: when it is full it evicts; else it makes its source wait. */
+/* Opens the spool as the options say. live: live streams may come, see ea_spool_options. */
 EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_counters *counters,
                                          ea_err *err);
 

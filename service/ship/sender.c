@@ -416,15 +416,14 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
                 continue;
             told.text = lacking.message; /* it can never be explained to this collector */
         }
-        if (conflict && s->o.on_conflict)
-            s->o.on_conflict(s->o.arg, &s->items[i], &told);
-        if (conflict && s->o.fail_fast && !s->o.renew) {
+        int renews = conflict && s->o.renew && (s->o.renew_all || !s->items[i].is_resumable);
+        if (conflict && s->o.fail_fast && !renews) {
             *ret_fatal = 1;
             ea_fail(err, EA_ECONFLICT, "send to %s: batch %llu is there with another content %s", url,
                     (unsigned long long)refusal->number, refusal->text);
             continue; /* it stays in the spool */
         }
-        if (conflict && s->o.renew) { /* so does this, for its new name */
+        if (renews) { /* so does this, for its new name */
             *ret_conflict = 1;
             *ret_progress = 1;
             continue;

@@ -52,12 +52,11 @@ typedef struct ea_sender_options {
     void (*on_unknown)(void *arg, const uint8_t *stream, const ea_hash_ref *ref);
     /* A collector refused a batch for good (its events are counted as lost). May be NULL. */
     void (*on_refused)(void *arg, const ea_spool_item *item, const ea_refusal *refusal);
-    /* The number is taken by another content. May be NULL. */
-    void (*on_conflict)(void *arg, const ea_spool_item *item, const ea_refusal *refusal);
-    /* After a conflict: gives the stream a new name (ea_spool_renew), so that all of it is sent under
-     * that. Nothing is taken from the spool meanwhile. NULL: what conflicts is refused for good (with fail_fast: ends
-     * it). */
+    /* After a conflict, the number being taken by another content: gives the stream a new name (ea_spool_renew), so
+     * that all of it is sent under that. Nothing is taken from the spool meanwhile. NULL: what conflicts is refused for
+     * good (with fail_fast: ends it). */
     int (*renew)(void *arg, const uint8_t *stream, ea_err *err);
+    int renew_all; /* also streams that can be taken up again, which go on under their old name otherwise */
     void (*on_keyframe_wanted)(void *arg, const uint8_t *stream); /* may be NULL */
     /* Asked before each request. NULL: normal. */
     enum ea_sender_pace (*pace)(void *pace_arg);

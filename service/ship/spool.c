@@ -76,7 +76,8 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
     if (!k)
         return EA_ENOTFOUND;
     entry **list = calloc(k->live + 1, sizeof(entry *));
-    ea_spool_stream_state state = {.resumable = EA_SPOOL_LIVE, .target = k->state.target, .highest = k->live};
+    ea_spool_stream_state state = {
+        .resumable = EA_SPOOL_LIVE, .target = k->state.target, .highest = k->live + k->owed_count};
     int rc = list ? 0 : EA_ENOMEM;
     while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
         entry *e = (entry *)(uintptr_t)value;
@@ -122,8 +123,15 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
     fresh->open = k->open;
     fresh->canceled = k->canceled;
     fresh->ledger = k->ledger;
+    fresh->owed = k->owed;
+    fresh->owed_count = k->owed_count;
+    fresh->owed_under = count + 1;
+    for (size_t i = 0; i < fresh->owed_count; i++) /* a number for each: their own were the old name's */
+        fresh->owed[i].first = fresh->owed[i].last = count + i + 1;
+    k->owed = NULL;
+    k->owed_count = 0;
     k->open = 0;
-    *ret_count = count;
+    *ret_count = state.highest;
     s->dirty = 1;
     ea_spool_let_go(s, k);
     return 0;
@@ -211,58 +219,62 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
 
 /* ---- appending ---- */
 
-/* Called with lock. */
-static int has_room(const ea_spool *s, uint64_t need) {
-    return s->disk_bytes + s->reserved_bytes + need <= s->o.limit_bytes &&
-           s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches < s->o.limit_batches;
+/* Called with lock. Beside live streams one that can be taken up again has room only while half of the spool is free,
+ * or all of it: a batch that is larger than half goes alone. */
+static int has_room(const ea_spool *s, uint64_t need, int is_resumable) {
+    uint64_t bytes = s->disk_bytes + s->reserved_bytes + need;
+    size_t batches = s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches;
+    int half = is_resumable && s->o.live && batches;
+    return bytes <= s->o.limit_bytes >> half && batches < s->o.limit_batches >> half;
 }
 
 /* Called with lock, which it lets go meanwhile: an open segment without live batches is room, too. 1 when there was
  * something to delete. */
 static int free_idle(ea_spool *s, ea_err *err) {
     int idle = s->dead != NULL;
-    for (int p = 0; p < EA_SPOOL_PRIORITIES; p++)
-        idle |= s->active[p] && !s->active[p]->live;
+    for (unsigned i = 0; i < LANES; i++)
+        idle |= s->active[i] && !s->active[i]->live;
     if (!idle)
         return 0;
     ea_mutex_unlock(s->lock);
     ea_mutex_lock(s->write_lock);
     ea_mutex_lock(s->lock);
-    ea_file *files[EA_SPOOL_PRIORITIES] = {NULL};
-    for (int p = 0; p < EA_SPOOL_PRIORITIES; p++) {
-        segment *g = s->active[p];
+    ea_file *files[LANES] = {NULL};
+    for (unsigned i = 0; i < LANES; i++) {
+        segment *g = s->active[i];
         if (g && !g->live) {
-            files[p] = g->file;
-            s->active[p] = NULL;
+            files[i] = g->file;
+            s->active[i] = NULL;
             ea_spool_bury(s, g);
         }
     }
     ea_mutex_unlock(s->lock);
-    for (int p = 0; p < EA_SPOOL_PRIORITIES; p++)
-        ea_file_close(files[p]);
+    for (unsigned i = 0; i < LANES; i++)
+        ea_file_close(files[i]);
     ea_mutex_unlock(s->write_lock);
     int rc = ea_spool_reap(s, 0, err);
     ea_mutex_lock(s->lock);
     return rc ? rc : 1;
 }
 
-/* Called with lock, which it lets go while it waits or makes room. 0: there is room; EA_EFULL (evicting only): there is
- * none, and nothing of no higher priority can give way. */
+/* Called with lock, which it lets go while it waits or makes room. 0: there is room; EA_EFULL: there is none, and (of a
+ * live stream) nothing of no higher priority can give way, (else) nothing will ever leave. */
 static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err) {
+    int is_resumable = k->state.resumable != EA_SPOOL_LIVE;
     if (need > s->o.limit_bytes)
         return ea_fail(err, EA_ELIMIT, "append to the spool %s: a batch of %llu bytes never fits into %llu", s->dir,
                        (unsigned long long)need, (unsigned long long)s->o.limit_bytes);
     for (;;) {
         if (s->canceled || k->canceled)
             return ea_fail(err, EA_ECANCELED, "append to the spool %s", s->dir);
-        if (has_room(s, need))
+        if (has_room(s, need, is_resumable))
             return 0;
         int rc = free_idle(s, err);
         if (rc < 0)
             return rc;
         if (rc)
             continue;
-        if (!s->o.evict) {
+        if (is_resumable) {
             if (s->locked_count && !s->waiting_count && !s->taken_count && !s->reserved_batches)
                 return ea_fail(err, EA_EFULL,
                                "append to the spool %s: it is full of batches that none of its keys opens", s->dir);
@@ -274,20 +286,20 @@ static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t prior
         ea_mutex_lock(s->lock);
         if (rc < 0)
             return rc;
-        if (!rc && !has_room(s, need))
+        if (!rc && !has_room(s, need, is_resumable))
             return ea_fail(err, EA_EFULL, "append to the spool %s", s->dir);
     }
 }
 
-/* The open segment for a record of need bytes; called with write_lock. */
-static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **ret, ea_err *err) {
+/* The open segment of a lane for a record of need bytes; called with write_lock. */
+static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err) {
     ea_mutex_lock(s->lock);
-    segment *g = s->active[priority];
+    segment *g = s->active[lane];
     ea_file *full = NULL;
     if (g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_SEALED_HEAD_BYTES) {
         full = g->file;
         g->file = NULL;
-        s->active[priority] = NULL;
+        s->active[lane] = NULL;
         if (!g->live)
             ea_spool_bury(s, g);
         g = NULL;
@@ -309,7 +321,8 @@ static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **
         return 0;
     }
     uint8_t bytes[EA_SPOOL_SEALED_HEAD_BYTES];
-    ea_spool_head head = {.priority = priority, .created_utc_ns = ea_utc_ns(), .is_sealed = s->keys != NULL};
+    ea_spool_head head = {
+        .priority = lane % EA_SPOOL_PRIORITIES, .created_utc_ns = ea_utc_ns(), .is_sealed = s->keys != NULL};
     char *path = ea_spool_segment_path(s->dir, sequence);
     g = calloc(1, sizeof *g);
     if (!path || !g) {
@@ -342,14 +355,15 @@ static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **
         return rc;
     }
     g->sequence = sequence;
-    g->priority = priority;
-    g->created_utc_ns = head.created_utc_ns;
+    g->priority = head.priority;
+    g->is_resumable = lane >= EA_SPOOL_PRIORITIES;
+    g->begun_ns = ea_monotonic_ns();
     g->is_sealed = head.is_sealed;
     g->size_bytes = head_bytes;
     ea_mutex_lock(s->lock);
     g->next = s->segments;
     s->segments = g;
-    s->active[priority] = g;
+    s->active[lane] = g;
     s->disk_bytes += g->size_bytes;
     ea_mutex_unlock(s->lock);
     *ret = g;
@@ -359,11 +373,11 @@ static int segment_for(ea_spool *s, uint32_t priority, uint64_t need, segment **
 /* With write_lock: what was appended and is not synced yet. */
 static int sync_open(ea_spool *s, ea_err *err) {
     int rc = ea_descriptions_sync(s->descriptions, err);
-    for (int p = 0; !rc && p < EA_SPOOL_PRIORITIES; p++) {
+    for (unsigned i = 0; !rc && i < LANES; i++) {
         ea_mutex_lock(s->lock);
-        ea_file *f = s->active[p] ? s->active[p]->file : NULL; /* only holders of write_lock close it */
+        ea_file *f = s->active[i] ? s->active[i]->file : NULL; /* only holders of write_lock close it */
         ea_mutex_unlock(s->lock);
-        if (f && (s->unsynced & 1 << p))
+        if (f && (s->unsynced & 1 << i))
             rc = ea_file_sync(f, err);
     }
     if (!rc)
@@ -391,13 +405,14 @@ int ea_spool_write(ea_spool *s, const ea_spool_record *given, const ea_family_co
                    ea_err *err) {
     segment *g = NULL;
     ea_spool_record written = *given, *r = &written;
+    unsigned lane = ea_spool_lane(r->priority, r->flags & EA_SPOOL_RESUMABLE);
     uint8_t fields[EA_SPOOL_RECORD_BYTES], *sealed = NULL;
     uint64_t need = 0;
     size_t added = 0;
     /* descriptions first: no batch on disk leans on one that is not */
     int rc = ea_descriptions_add_batch(s->descriptions, r->batch, r->len_bytes, &added, err);
     if (!rc)
-        rc = segment_for(s, r->priority, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
+        rc = segment_for(s, lane, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
     if (!rc)
         rc = seal(s, g, r, &sealed, err);
     if (!rc) {
@@ -407,7 +422,7 @@ int ea_spool_write(ea_spool *s, const ea_spool_record *given, const ea_family_co
         rc = ea_file_write_at(g->file, r->offset, fields, sizeof fields, err);
         if (!rc)
             rc = ea_file_write_at(g->file, r->offset + sizeof fields, r->batch, r->len_bytes, err);
-        s->unsynced |= 1 << r->priority;
+        s->unsynced |= 1 << lane;
         if (!rc && s->o.sync == EA_SPOOL_SYNC_ALWAYS)
             rc = sync_open(s, err);
         if (rc) {
@@ -419,7 +434,7 @@ int ea_spool_write(ea_spool *s, const ea_spool_record *given, const ea_family_co
             if (cut) {
                 f = g->file;
                 g->file = NULL;
-                s->active[r->priority] = NULL;
+                s->active[lane] = NULL;
                 if (!g->live)
                     ea_spool_bury(s, g);
             }
@@ -499,14 +514,14 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         }
         ea_mutex_unlock(s->lock);
         if (rc)
-            return s->o.evict && (rc == EA_EFULL || rc == EA_ELIMIT)
+            return k && !is_resumable && (rc == EA_EFULL || rc == EA_ELIMIT)
                        ? ea_spool_evict_record(s, &r, batch->families, batch->family_count,
                                                EA_COUNT_events_evicted_size, err)
                        : rc;
         ea_mutex_lock(s->write_lock);
         rc = ea_spool_write(s, &r, batch->families, batch->family_count, err);
         if (!rc)
-            ea_spool_write_owed(s, batch->stream);
+            ea_spool_write_owed(s, 0);
         ea_mutex_unlock(s->write_lock);
         ea_mutex_lock(s->lock);
         s->reserved_bytes -= need;
@@ -514,7 +529,7 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         size_t here = s->waiting_count + s->taken_count;
         k = ea_spool_find_stream(s, batch->stream);
         int canceled = s->canceled || (k && k->canceled);
-        if (rc == EA_EFULL && !s->o.evict && !canceled && here)
+        if (rc == EA_EFULL && is_resumable && !canceled && here)
             ea_cond_wait_for(s->room, s->lock, 1000000000);
         else
             ea_cond_broadcast(s->room); /* a reservation went */
@@ -522,11 +537,9 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         if (rc != EA_EFULL || canceled)
             return rc;
         /* A full disk: others may have filled it. What is here makes room when it leaves, or gives way. */
-        if (!s->o.evict && !here) /* nothing will leave: what can be made again is, what is live is lost and counted */
-            return is_resumable ? rc
-                                : ea_spool_evict_record(s, &r, batch->families, batch->family_count,
-                                                        EA_COUNT_events_evicted_size, err);
-        if (s->o.evict) {
+        if (is_resumable && !here)
+            return rc; /* nothing will leave; it is made again */
+        if (!is_resumable) {
             int gone = ea_spool_evict(s, r.priority, INT64_MAX, EA_COUNT_events_evicted_size, err);
             if (gone < 0)
                 return gone;
@@ -613,7 +626,8 @@ size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t
                                        .number = e->number,
                                        .event_count = e->event_count,
                                        .len_bytes = e->len_bytes,
-                                       .priority = e->priority};
+                                       .priority = e->priority,
+                                       .is_resumable = k->state.resumable != EA_SPOOL_LIVE};
             memcpy(items[n++].stream, k->state.stream, EA_STREAM_ID_BYTES);
         }
     }
@@ -689,7 +703,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     return rc ? rc : reaped;
 }
 
-/* ---- the keeper: a sync, and what is too old, wait for nobody else's work ---- */
+/* ---- the keeper: a sync, what is too old, and what is owed wait for nobody else's work ---- */
 
 enum { LOOK_AT_AGES_NS = 1000000000 };
 
@@ -701,9 +715,13 @@ static int keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
     if (!rc && s->o.limit_age_ns && now - *aged_ns >= LOOK_AT_AGES_NS) {
         *aged_ns = now;
         do
-            rc = ea_spool_evict(s, EA_SPOOL_PRIORITIES - 1, ea_utc_ns() - s->o.limit_age_ns,
-                                EA_COUNT_events_evicted_age, err);
+            rc = ea_spool_evict(s, EA_SPOOL_PRIORITIES - 1, now - s->o.limit_age_ns, EA_COUNT_events_evicted_age, err);
         while (rc > 0);
+    }
+    if (!rc) {
+        ea_mutex_lock(s->write_lock);
+        ea_spool_write_owed(s, 0);
+        ea_mutex_unlock(s->write_lock);
     }
     return rc;
 }
@@ -717,7 +735,7 @@ static void keeper_main(void *arg) {
         int64_t since = ea_monotonic_ns(), pause = by_interval ? s->o.sync_interval_ns : LOOK_AT_AGES_NS;
         if (s->o.limit_age_ns && pause > LOOK_AT_AGES_NS)
             pause = LOOK_AT_AGES_NS;
-        if (!s->o.limit_age_ns && !s->has_unsynced)
+        if (!s->o.limit_age_ns && !s->has_unsynced && !s->owing)
             ea_cond_wait(s->tick, s->lock);
         while (!s->closing && ea_monotonic_ns() - since < pause)
             ea_cond_wait_for(s->tick, s->lock, pause - (ea_monotonic_ns() - since));

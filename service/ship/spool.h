@@ -6,9 +6,13 @@
  * leaves only when it is acknowledged, refused for good or evicted; a segment without live batches is deleted, after
  * the state file says why. It survives a kill at any byte: a torn tail is cut off and counted.
  *
- * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (about 120 bytes each). A full spool
- * makes ea_spool_append wait: a file loses nothing. With evict set the oldest segment of the lowest priority gives way
- * instead, or the new batch when all else matters more; what went is counted, and tombstones stand under its numbers.
+ * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (about 120 bytes each). What gives way
+ * when it is full goes by the stream, not by the spool:
+ *   a live one never waits: the oldest segment of the lowest priority gives way, up to the new batch's, or the new
+ *   batch when all else matters more. What went is counted, and tombstones stand under its numbers.
+ *   One that can be taken up again loses nothing: its appends wait. Its batches have segments of their own, which never
+ *   give way, by age neither. Where live streams come, too (see live), it comes in only while the spool is less than
+ *   half full, so that it cannot starve them, and so that no live batch ever gives way to it.
  *
  * Before it: the encoder threads (append). After it: the sender's thread (take, read, settle).
  * Thread: each function says which; none holds a lock during input or output that another thread's event needs. */
@@ -31,8 +35,10 @@ typedef struct ea_spool_options {
     uint64_t limit_bytes;   /* 0: 1 GiB */
     uint64_t segment_bytes; /* 0: 8 MiB; at most 64 MiB and a quarter of the limit */
     size_t limit_batches;   /* 0: 131,072 */
-    int64_t limit_age_ns;   /* segments that were begun longer ago give way, by the same thread; 0: none */
-    int evict; /* when it is full, the oldest of the lowest priority gives way (a live agent); 0: append waits */
+    /* Live streams' segments that were begun longer ago give way, by the same thread; 0: none. The time since then is
+     * the monotonic clock's, save for what an earlier process left: what passed until it was opened is UTC's. */
+    int64_t limit_age_ns;
+    int live; /* live streams may come: others leave half of both bounds to them */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
     /* What is written is encrypted with the newest key of this file (made when it is missing). NULL: not encrypted.
@@ -96,9 +102,9 @@ typedef struct ea_spool_batch {
     size_t family_count;
 } ea_spool_batch;
 
-/* Writes a claimed batch; its events move from compressing to spooled (or to evicted_size, see evict). Waits while the
- * spool is full, unless evict is set. EA_ECANCELED after ea_spool_cancel, EA_ELIMIT when it never fits, EA_EFULL when
- * the disk is full and nothing here can make room. Any thread. */
+/* Writes a claimed batch; its events move from compressing to spooled, or to evicted_size when a live stream's finds no
+ * room. One of a stream that can be taken up again waits for room: EA_ECANCELED after ea_spool_cancel, EA_ELIMIT when
+ * it never fits, EA_EFULL when the disk is full and nothing here can make room. Any thread. */
 EA_MUST_CHECK int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err);
 /* Appends to an open stream end with EA_ECANCELED from now on, waits end at once; NULL: to all, and the sender's waits
  * end too. Any thread. */
@@ -115,6 +121,7 @@ typedef struct ea_spool_item {
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t number;
     uint32_t event_count, len_bytes, priority;
+    int is_resumable; /* its stream is */
 } ea_spool_item;
 
 /* Takes batches of one stream (streams take turns), highest priority and oldest first, up to max_bytes (with their

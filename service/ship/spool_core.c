@@ -96,7 +96,7 @@ int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream 
     if (s->stream_count >= EA_SPOOL_STREAMS_MAX) {
         stream **at = &s->streams, **victim = NULL;
         for (; *at; at = &(*at)->next)
-            if (!(*at)->open && !(*at)->live && !(*at)->segments)
+            if (!(*at)->open && !(*at)->live && !(*at)->segments && !(*at)->owed_count)
                 victim = at; /* the list runs from new to old */
         if (!victim)
             return EA_ELIMIT;
@@ -128,7 +128,7 @@ static void forget_stream(ea_spool *s, stream *k) {
 }
 
 void ea_spool_let_go(ea_spool *s, stream *k) {
-    if (!k->live && !k->segments && !k->open && k->state.resumable != EA_SPOOL_REPLAY)
+    if (!k->live && !k->segments && !k->open && !k->owed_count && k->state.resumable != EA_SPOOL_REPLAY)
         forget_stream(s, k);
 }
 
@@ -141,6 +141,7 @@ int ea_spool_attach(segment *g, stream *k) {
         return EA_ENOMEM;
     g->streams = grown;
     g->streams[g->stream_count++] = k;
+    g->is_resumable |= k->state.resumable != EA_SPOOL_LIVE;
     k->segments++;
     return 0;
 }
@@ -229,7 +230,7 @@ void ea_spool_remove_entry(ea_spool *s, entry *e) {
     stream *k = e->stream;
     ea_u64_map_remove(&k->entries, e->number);
     k->live--;
-    if (--g->live == 0 && s->active[g->priority] != g)
+    if (--g->live == 0 && s->active[ea_spool_lane(g->priority, g->is_resumable)] != g)
         ea_spool_bury(s, g);
     ea_spool_let_go(s, k);
     s->dirty = 1;

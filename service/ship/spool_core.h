@@ -18,6 +18,13 @@ typedef struct ea_spool_entry entry;
 typedef struct ea_spool_segment segment;
 typedef struct ea_spool_known_stream stream;
 
+/* The segments that are open at a time: each priority has one for live streams and one for those that can be taken up
+ * again, so that what gives way lies apart from what never does. */
+enum { LANES = 2 * EA_SPOOL_PRIORITIES };
+static inline unsigned ea_spool_lane(uint32_t priority, int is_resumable) {
+    return priority + (is_resumable ? EA_SPOOL_PRIORITIES : 0);
+}
+
 /* A batch (or a tombstone) that is on disk and not done with. */
 struct ea_spool_entry {
     entry *prev, *next; /* in a queue */
@@ -45,8 +52,9 @@ typedef struct queue {
 struct ea_spool_segment {
     segment *next;
     uint64_t sequence, size_bytes;
-    int64_t created_utc_ns;
+    int64_t begun_ns; /* monotonic; of an earlier process: by what UTC said at the opening */
     uint32_t priority;
+    int is_resumable;   /* a stream that can be taken up again has records in its file: it never gives way */
     size_t live, taken; /* entries; how many of them are on their way */
     stream **streams;   /* whose records are in its file, dead ones included */
     size_t stream_count;
@@ -66,10 +74,11 @@ struct ea_spool_known_stream {
     size_t live, waiting; /* entries (and whoever needs it to stay); entries in queues */
     size_t segments;      /* with records of it on disk: as long as there are any, what is acknowledged must be known */
     ea_u64_map entries;   /* number -> entry */
-    /* Numbers that gave way when the disk had no room for their tombstones, which are written with the next batch that
-     * finds some. Changed with write_lock and lock. */
+    /* Numbers that gave way when there was no room for their tombstones, which are written when there is some again:
+     * with the next batch of any stream, or by the keeper. Changed with write_lock and lock. */
     ea_tombstone *owed;
     size_t owed_count;
+    uint64_t owed_under; /* the number that they will go under: one of theirs, which nobody calls settled before */
 };
 
 struct ea_spool {
@@ -89,7 +98,7 @@ struct ea_spool {
     const stream *last_served; /* only compared, never followed */
     segment *segments;         /* all on disk but the dead */
     segment *dead;             /* to be deleted */
-    segment *active[EA_SPOOL_PRIORITIES];
+    segment *active[LANES];
     stream *streams;
     size_t stream_count;
     uint64_t disk_bytes, reserved_bytes, next_sequence;
@@ -97,11 +106,12 @@ struct ea_spool {
     int canceled, woken, closing;
     int has_unsynced; /* something was appended since the last sync by interval */
     ea_err trouble;   /* of the keeper: the first */
+    size_t owing;     /* streams that owe tombstones */
     int dirty;        /* the state file is behind */
     int opened;       /* recovery came to its end: what is in memory may be saved */
 
     int64_t saved_ns; /* save_lock */
-    int unsynced;     /* write_lock: priorities whose open segments were written to */
+    int unsynced;     /* write_lock: lanes whose open segments were written to */
     ea_file *reader;  /* read_lock */
     uint64_t reader_sequence;
 };
@@ -150,15 +160,17 @@ EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
 /* With write_lock: writes one record and adds its entry. EA_EFULL: the disk is full. */
 EA_MUST_CHECK int ea_spool_write(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,
                                  size_t family_count, ea_err *err);
+/* With write_lock: writes the tombstones that streams owe, as far as there is room now; at_the_end: beyond the bounds,
+ * too. */
+void ea_spool_write_owed(ea_spool *s, int at_the_end);
 /* With write_lock: the same for a tombstone of a stream. */
-/* Writes the tombstones that a stream owes, if there is room now. With write_lock. */
-void ea_spool_write_owed(ea_spool *s, const uint8_t *stream);
 EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, uint64_t number,
                                             const ea_tombstone *tombstones, size_t count, ea_err *err);
 
-/* Without any lock: the oldest segment of the lowest priority up to max_priority gives way, if it was made before
- * before_utc_ns and nothing of it is on its way. Tombstones stand for its batches. 1, 0 when there is none. */
-EA_MUST_CHECK int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, enum ea_counter cause,
+/* Without any lock: the oldest segment of live streams of the lowest priority up to max_priority gives way, if it was
+ * begun before before_ns (monotonic) and nothing of it is on its way. Tombstones stand for its batches. 1, 0 when there
+ * is none. */
+EA_MUST_CHECK int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum ea_counter cause,
                                  ea_err *err);
 /* Without any lock: the same for a batch that has not even come in; its events are compressing. */
 EA_MUST_CHECK int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,

@@ -39,10 +39,10 @@ typedef struct eviction {
 } eviction;
 
 /* With lock: the oldest segment of the lowest priority. */
-static segment *pick(const ea_spool *s, uint32_t max_priority, int64_t before_utc_ns) {
+static segment *pick(const ea_spool *s, uint32_t max_priority, int64_t before_ns) {
     segment *best = NULL;
     for (segment *g = s->segments; g; g = g->next)
-        if (g->priority <= max_priority && g->live && !g->taken && g->created_utc_ns < before_utc_ns &&
+        if (g->priority <= max_priority && !g->is_resumable && g->live && !g->taken && g->begun_ns < before_ns &&
             (!best || g->priority < best->priority || (g->priority == best->priority && g->sequence < best->sequence)))
             best = g;
     return best;
@@ -160,8 +160,35 @@ static void widen(ea_tombstone *t, const gone *g) {
         t->utc_max_ns = g->utc_max_ns;
 }
 
-/* With write_lock: the tombstones of list[0..count), which are of one stream. */
-static int mark_graves(eviction *v, const gone *list, size_t count) {
+/* A tombstone that is to be written when there is room, under that number if it is the first one. Without memory, or
+ * with too many of them: the next opening finds the hole. With write_lock. */
+static void owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) {
+    ea_mutex_lock(s->lock);
+    ea_tombstone *last = k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
+    if (last && last->last + 1 == t->first && last->cause == t->cause) {
+        last->last = t->last;
+        last->event_count += t->event_count;
+        if (t->utc_max_ns > last->utc_max_ns)
+            last->utc_max_ns = t->utc_max_ns;
+        if (t->utc_min_ns && t->utc_min_ns < last->utc_min_ns)
+            last->utc_min_ns = t->utc_min_ns;
+    } else if (k->owed_count < OWED_MAX) {
+        ea_tombstone *grown = realloc(k->owed, (k->owed_count + 1) * sizeof *grown);
+        if (grown) {
+            if (!last) {
+                k->owed_under = under;
+                s->owing++;
+                ea_cond_signal(s->tick);
+            }
+            k->owed = grown;
+            k->owed[k->owed_count++] = *t;
+        }
+    }
+    ea_mutex_unlock(s->lock);
+}
+
+/* With write_lock: the tombstones of list[0..count), which are of one stream. last_try: what finds no room is owed. */
+static int mark_graves(eviction *v, const gone *list, size_t count, int last_try) {
     stream *k = list[0].stream;
     size_t n = 0, room = count + v->older_count;
     ea_tombstone *rows = calloc(room, sizeof *rows);
@@ -181,7 +208,12 @@ static int mark_graves(eviction *v, const gone *list, size_t count) {
         if (v->older[i].stream == k)
             rows[n++] = v->older[i].row;
     int rc = n ? ea_spool_write_tombstones(v->s, k->state.stream, list[0].number, rows, n, v->err) : 0;
+    int is_owed = rc == EA_EFULL && last_try;
+    for (size_t i = 0; is_owed && i < n; i++)
+        owe(v->s, k, list[0].number, &rows[i]);
     free(rows);
+    if (is_owed)
+        return 0;
     if (!rc) {
         ea_mutex_lock(v->s->lock);
         for (size_t i = 1; i < count; i++) /* all but the one that the tombstone goes under need nothing more */
@@ -192,12 +224,12 @@ static int mark_graves(eviction *v, const gone *list, size_t count) {
     return rc;
 }
 
-int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, enum ea_counter cause, ea_err *err) {
+int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum ea_counter cause, ea_err *err) {
     eviction v = {.s = s, .cause = cause, .err = err};
     ea_file *file = NULL;
     ea_mutex_lock(s->write_lock);
     ea_mutex_lock(s->lock);
-    segment *g = pick(s, max_priority, before_utc_ns);
+    segment *g = pick(s, max_priority, before_ns);
     int rc = g ? collect(&v, g) : 0;
     if (!g || rc) {
         ea_mutex_unlock(s->lock);
@@ -216,7 +248,8 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, en
     ea_mutex_unlock(s->lock);
     ea_file_close(file);
     rc = read_segment(&v);
-    /* On a full disk even a tombstone finds no room before the segment has gone; a second attempt then does. */
+    /* On a full disk even a tombstone finds no room before the segment has gone; a second attempt then does, or owes it
+     * until there is some. */
     size_t done = 0;
     for (int attempt = 0; attempt < 2 && done < v.count && (!rc || rc == EA_EFULL); attempt++) {
         rc = 0;
@@ -225,7 +258,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, en
             while (done + n < v.count && v.list[done + n].stream == v.list[done].stream)
                 n++;
             if (v.list[done].stream->state.resumable == EA_SPOOL_LIVE) /* a replay makes its batches again */
-                rc = mark_graves(&v, v.list + done, n);
+                rc = mark_graves(&v, v.list + done, n, attempt == 1);
             if (!rc)
                 done += n;
         }
@@ -255,58 +288,58 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_utc_ns, en
     free(v.list);
     free(v.streams);
     free(v.older);
-    if (rc == EA_EFULL)
-        rc = 0; /* there is no room for a tombstone: the next opening finds the hole */
     if (!rc)
         rc = ea_spool_reap(s, 0, err);
     return rc ? rc : 1;
 }
 
-/* A tombstone that is to be written when there is room. Without memory, or with too many of them: the next opening
- * finds the hole. With write_lock. */
-static void owe(ea_spool *s, const uint8_t *id, const ea_tombstone *t) {
+/* With write_lock: 1 when tombstones may be added; they may go a little beyond both bounds. */
+static int has_place(ea_spool *s) {
     ea_mutex_lock(s->lock);
-    stream *k = ea_spool_find_stream(s, id);
-    ea_tombstone *last = k && k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
-    if (last && last->last + 1 == t->first && last->cause == t->cause) {
-        last->last = t->last;
-        last->event_count += t->event_count;
-        if (t->utc_max_ns > last->utc_max_ns)
-            last->utc_max_ns = t->utc_max_ns;
-        if (t->utc_min_ns && t->utc_min_ns < last->utc_min_ns)
-            last->utc_min_ns = t->utc_min_ns;
-    } else if (k && k->owed_count < OWED_MAX) {
-        ea_tombstone *grown = realloc(k->owed, (k->owed_count + 1) * sizeof *grown);
-        if (grown) {
-            k->owed = grown;
-            k->owed[k->owed_count++] = *t;
-        }
-    }
+    size_t batches = s->waiting_count + s->locked_count + s->taken_count;
+    int has = s->disk_bytes <= s->o.limit_bytes + s->o.segment_bytes / 2 &&
+              batches <= s->o.limit_batches + s->o.limit_batches / 8;
     ea_mutex_unlock(s->lock);
+    return has;
 }
 
-void ea_spool_write_owed(ea_spool *s, const uint8_t *id) {
-    ea_err err; /* what cannot be written now is owed still */
+/* With write_lock: those of one stream. 0: what could not be written now is owed still. */
+static int write_owed(ea_spool *s, stream *k) {
+    ea_err err;
+    uint64_t under = k->owed_under;
+    if (ea_spool_write_tombstones(s, k->state.stream, under, k->owed, k->owed_count, &err))
+        return 0;
     ea_mutex_lock(s->lock);
-    stream *k = ea_spool_find_stream(s, id);
-    ea_tombstone *list = k ? k->owed : NULL;
-    size_t count = k ? k->owed_count : 0;
-    ea_mutex_unlock(s->lock);
-    if (!count || ea_spool_write_tombstones(s, id, list[0].first, list, count, &err))
-        return;
-    ea_mutex_lock(s->lock);
-    k = ea_spool_find_stream(s, id); /* it has an entry now, and stays */
-    for (size_t i = 0; k && i < count; i++) {
-        uint64_t first = list[i].first + (i == 0); /* all but the one that the tombstones go under need nothing more */
-        if (first <= list[i].last && ea_range_set_add(&k->state.acknowledged, first, list[i].last))
+    for (size_t i = 0; i < k->owed_count; i++) { /* all but the one that the tombstones go under need nothing more */
+        const ea_tombstone *t = &k->owed[i];
+        int holds = t->first <= under && under <= t->last, rc = 0;
+        if (!holds)
+            rc = ea_range_set_add(&k->state.acknowledged, t->first, t->last);
+        if (holds && t->first < under)
+            rc = ea_range_set_add(&k->state.acknowledged, t->first, under - 1);
+        if (!rc && holds && under < t->last)
+            rc = ea_range_set_add(&k->state.acknowledged, under + 1, t->last);
+        if (rc)
             break; /* without memory: the next opening takes it for a hole, and tells again */
     }
-    if (k) {
-        free(k->owed);
-        k->owed = NULL;
-        k->owed_count = 0;
-    }
+    free(k->owed);
+    k->owed = NULL;
+    k->owed_count = 0;
+    s->owing--;
     ea_mutex_unlock(s->lock);
+    return 1;
+}
+
+void ea_spool_write_owed(ea_spool *s, int at_the_end) {
+    int more = 1;
+    while (more && (at_the_end || has_place(s))) {
+        ea_mutex_lock(s->lock);
+        stream *k = s->owing ? s->streams : NULL;
+        while (k && !k->owed_count)
+            k = k->next;
+        ea_mutex_unlock(s->lock);
+        more = k && write_owed(s, k); /* nobody forgets a stream that owes */
+    }
 }
 
 int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families, size_t family_count,
@@ -318,17 +351,21 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family
         t.utc_min_ns = head.utc_min_ns;
         t.utc_max_ns = head.utc_max_ns;
     }
+    ea_mutex_lock(s->write_lock); /* so that no renewal comes between the two */
     ea_mutex_lock(s->lock);
-    const stream *k = ea_spool_find_stream(s, r->stream);
+    stream *k = ea_spool_find_stream(s, r->stream);
     if (k && k->ledger)
         ea_ledger_post(k->ledger,
                        (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count}, {cause, r->event_count}},
                        2, families, family_count);
     ea_mutex_unlock(s->lock);
-    ea_mutex_lock(s->write_lock);
-    int rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
+    int rc = EA_EFULL;
+    if (!k)
+        rc = ea_fail(err, EA_EINVAL, "evict from the spool %s: its stream is not open", s->dir);
+    else if (has_place(s))
+        rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
     if (rc == EA_EFULL) { /* no room even for a tombstone */
-        owe(s, r->stream, &t);
+        owe(s, k, r->number, &t);
         rc = 0;
     }
     ea_mutex_unlock(s->write_lock);

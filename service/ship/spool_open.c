@@ -80,6 +80,13 @@ static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, ea_err *
     return rc;
 }
 
+/* When a segment that an earlier process made was begun, by this one's monotonic clock. A time that has not come yet is
+ * now. */
+static int64_t begun(int64_t created_utc_ns) {
+    int64_t utc_ns = ea_utc_ns(), since = created_utc_ns < 0 ? 0 : created_utc_ns;
+    return ea_monotonic_ns() - (since < utc_ns ? utc_ns - since : 0);
+}
+
 /* The key of a sealed segment. Without it its records stay where they are, locked. */
 static int unlock(recovery *r, segment *g, const ea_spool_head *head) {
     ea_err why;
@@ -126,7 +133,7 @@ static int recover_segment(recovery *r, uint64_t sequence) {
             return rc;
         } else {
             g->priority = head.priority;
-            g->created_utc_ns = head.created_utc_ns;
+            g->begun_ns = begun(head.created_utc_ns);
             r->segment = g;
             rc = unlock(r, g, &head);
             if (!rc)
@@ -342,14 +349,16 @@ int ea_spool_close(ea_spool *s, ea_err *err) {
     if (!s)
         return 0;
     ea_spool_end_keeper(s);
-    for (int p = 0; p < EA_SPOOL_PRIORITIES; p++) {
-        segment *g = s->active[p];
+    if (s->opened)
+        ea_spool_write_owed(s, 1);
+    for (unsigned i = 0; i < LANES; i++) {
+        segment *g = s->active[i];
         if (!g)
             continue;
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER && g->live)
             rc = ea_file_sync(g->file, err);
         ea_file_close(g->file);
-        s->active[p] = NULL;
+        s->active[i] = NULL;
         if (!g->live)
             ea_spool_bury(s, g);
     }

@@ -9,6 +9,7 @@ The short form samples; --soak goes through every call's number and many seeds.
 """
 import collections
 import concurrent.futures
+import json
 import random
 import time
 
@@ -17,9 +18,11 @@ import faulted
 import harness
 import proxy
 import receiver
+import test_ledger
+import test_live
 import traces
 
-TRACE = "shutdown-win10"
+TRACE, PACED = "shutdown-win10", "clr-kernel-win8-x64"
 AT_A_TIME = 4
 
 # Rules for the whole length of a replay, or until the calls that they name are over.
@@ -143,6 +146,36 @@ def full_spool(case, checks, mounts):
         case.close(checks, case.name)
 
 
+def evicting_spool(case, checks):
+    """A live session whose disk is full while nobody answers. Whole segments give way, and not even their tombstones find room: they
+    follow in the same run, as soon as there is some."""
+    paths = traces.paths(PACED, case.env.build)
+    faults = disk.Faults(case.env.build, case.spool, "write:ENOSPC@1-", begin=False)
+    case.collector_up()
+    with proxy.Proxy(case.collector.port, lambda _: proxy.Plan(refuse=True)) as line:
+        case.run = faulted.Replay(case.env, paths, line, case.name, spool=case.spool, environment=faults.environment(),
+                                  extra=[*faulted.HASTY, "--live", "--speed", "2x", "--spool-bytes", "1MiB"])
+        with case.run as run:
+            receiver.sleep_until(lambda: run.spool_bytes() > 600_000 or not run.running(), 30)
+            faults.begin()
+            receiver.sleep_until(lambda: run.spool_bytes() < 300_000 or not run.running(), 30)
+            time.sleep(0.5)
+            faults.end()
+            line.plan = lambda _: proxy.Plan()
+            run.wait(120)
+    summary = json.loads(run.output)
+    ledger, what = summary["ledger"], case.name
+    checks.that(faults.happened()["write ENOSPC"] > 50 and ledger["events_evicted_size"] > 5000, f"{what}: nothing gave way: {ledger}")
+    checks.equal((ledger["events_acknowledged"] + ledger["events_evicted_size"], summary["ledger_balanced"]),
+                 (ledger["events_batched"] + ledger["events_synthesised"], True), f"{what}: acknowledged and evicted are all, balanced")
+    stream, = test_ledger.ledger(case.collector, case.name)["streams"]
+    test_live.check_sound(checks, stream, what)
+    checks.equal((stream["stored_events"], stream["missing_batches"], sum(b["events"] for b in stream["blindness"])),
+                 (ledger["events_acknowledged"], 0, ledger["events_evicted_size"]), f"{what}: stored, batches missing, named by tombstones")
+    case.collector.stop()
+    return faults.happened()
+
+
 def failing_store(case, checks, rules, seed):
     faults = disk.Faults(case.env.build, case.collector.store, rules, seed, begin=False)
     case.collector_up(faults)
@@ -240,6 +273,7 @@ def test(env, checks, arguments):
     for kind in ([True, False] if mounts else [False]):
         name = "mounted" if kind else "preload"
         tasks |= {f"full-store-{name}": (full_store, kind), f"full-spool-{name}": (full_spool, kind)}
+    tasks["evicting-spool"] = (evicting_spool,)
     for n, rules in enumerate(RULES):
         for seed in range(20 if soak else 1):
             tasks[f"failing-store-{n}-{seed}"] = (failing_store, rules, seed)

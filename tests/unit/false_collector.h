@@ -117,13 +117,15 @@ static void respond(SSL *ssl, const char *status, const char *headers, const ea_
         SSL_write(ssl, body->data, (int)shown_bytes);
 }
 
-/* The batch's number; *ret_described: it carries a description. */
-static uint64_t look_at(const uint8_t *batch, size_t len_bytes, int *ret_described) {
+/* The batch's number and its stream; *ret_described: it carries a description. */
+static uint64_t look_at(const uint8_t *batch, size_t len_bytes, uint8_t *ret_stream, int *ret_described) {
     size_t offset = 0;
     ea_pb_field f;
     uint64_t number = 0;
     *ret_described = 0;
     while (ea_pb_next(batch, len_bytes, &offset, &f) > 0) {
+        if (f.number == 2 && f.type == 2 && f.len_bytes == EA_STREAM_ID_BYTES)
+            memcpy(ret_stream, f.data, f.len_bytes);
         if (f.number == 3 && f.type == 0)
             number = f.value;
         if (f.number == 12 && f.type == 2 && f.len_bytes == 3 && memcmp(f.data, "abc", 3) == 0)
@@ -139,7 +141,6 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
     ea_range taken[BATCHES_MAX];
     ea_refusal refusal = {.text = "the test says so"};
     ea_ack ack = {.acknowledged = taken, .refused = &refusal};
-    memcpy(ack.stream, STREAM, sizeof STREAM);
     const uint8_t *batch;
     size_t offset = 0, n;
     int described = 0;
@@ -147,7 +148,7 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
     while (ea_upload_next(body, body_bytes, &offset, &batch, &n, &err) > 0 && r->count < BATCHES_MAX) {
         int has;
         r->len_bytes[r->count] = n;
-        r->numbers[r->count++] = look_at(batch, n, &has);
+        r->numbers[r->count++] = look_at(batch, n, ack.stream, &has);
         described |= has;
     }
     size_t first = 0, count = r->count;

@@ -9,7 +9,8 @@
 
 typedef struct told {
     ea_mutex *lock;
-    unsigned known, refused, conflicts, keyframes, troubles, recoveries;
+    ea_spool *spool; /* for renewals */
+    unsigned known, refused, renewals, keyframes, troubles, recoveries;
     uint64_t refused_number;
     char refused_text[256], trouble[512];
 } told;
@@ -25,9 +26,12 @@ static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *r
     t->refused_number = item->number;
     snprintf(t->refused_text, sizeof t->refused_text, "%s", refusal->text);
 }
-static void on_conflict(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
-    (void)item, (void)refusal;
-    ((told *)arg)->conflicts++;
+static int renew(void *arg, const uint8_t *stream, ea_err *err) {
+    static const uint8_t FRESH[EA_STREAM_ID_BYTES] = {99};
+    uint64_t count;
+    told *t = arg;
+    t->renewals++;
+    return ea_spool_renew(t->spool, stream, FRESH, &count, err);
 }
 static void on_keyframe(void *arg, const uint8_t *stream) {
     (void)stream;
@@ -68,6 +72,8 @@ static uint64_t counter(const agent *a, enum ea_counter which) {
 /* A batch with its stream, its number and padding; "abc" as a description when described. */
 static void make_batch(uint64_t number, size_t len_bytes, int described, ea_text *out) {
     ea_text_clear(out);
+    ea_text_char(out, 1 << 3);
+    ea_text_char(out, 1);
     ea_text_char(out, 2 << 3 | 2);
     ea_text_char(out, sizeof STREAM);
     ea_text_add(out, STREAM, sizeof STREAM);
@@ -104,7 +110,7 @@ static void offer(agent *a, uint64_t number, size_t len_bytes, int described) {
 }
 
 /* A spool with count batches of 1,000 bytes. */
-static agent *agent_with(uint64_t count) {
+static agent *agent_of(uint64_t count, int is_resumable) {
     agent *a = calloc(1, sizeof *a);
     ea_err err;
     assert_non_null(a);
@@ -113,10 +119,14 @@ static agent *agent_with(uint64_t count) {
     must(ea_spool_open(&a->spool, scratch_path("spool"),
                        &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .counters = &a->counters}, &err),
          &err);
-    must(ea_spool_stream(a->spool, STREAM, 0, 1, a->ledger, &err), &err);
+    must(ea_spool_stream(a->spool, STREAM, is_resumable, 1, a->ledger, &err), &err);
     for (uint64_t n = 1; n <= count; n++)
         offer(a, n, 1000, 0);
     return a;
+}
+
+static agent *agent_with(uint64_t count) {
+    return agent_of(count, 0);
 }
 
 static ea_sender_options options_for(agent *a) {
@@ -130,7 +140,6 @@ static ea_sender_options options_for(agent *a) {
                                .arg = &a->told,
                                .on_known = on_known,
                                .on_refused = on_refused,
-                               .on_conflict = on_conflict,
                                .on_keyframe_wanted = on_keyframe,
                                .on_trouble = on_trouble};
 }
@@ -381,7 +390,6 @@ static void a_conflict_ends_a_command(void **state) {
     o.fail_fast = 1;
     assert_int_equal(send_all(a, o, s), EA_ECONFLICT);
     server_stop(s);
-    assert_int_equal(a->told.conflicts, 1);
     assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 30);
     assert_int_equal(counter(a, EA_COUNT_events_spooled), 10); /* it stays */
     agent_close(a);
@@ -394,10 +402,31 @@ static void a_conflict_does_not_end_a_service(void **state) {
     agent *a = agent_with(4);
     assert_int_equal(send_all(a, options_for(a), s), 0);
     server_stop(s);
-    assert_int_equal(a->told.conflicts, 1);
     assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
     agent_close(a);
     free(s);
+}
+
+/* A live stream's numbers are taken: it goes on under a new name. One that can be read again keeps its name, unless
+ * whoever sends says otherwise. */
+static void a_conflict_renews_live_streams(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        server *s = SERVER(CONFLICT, HONEST);
+        agent *a = agent_of(4, kind > 0);
+        ea_sender_options o = options_for(a);
+        a->told.spool = a->spool;
+        o.renew = renew;
+        o.renew_all = kind == 2;
+        assert_int_equal(send_all(a, o, s), 0);
+        server_stop(s);
+        assert_int_equal(a->told.renewals, kind != 1);
+        assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), kind == 1 ? 10 : 0);
+        assert_int_equal(counter(a, EA_COUNT_events_acknowledged), kind == 1 ? 30 : 40);
+        agent_close(a);
+        assert_int_equal(scratch_remove_folder(scratch_path("spool")), 0);
+        free(s);
+    }
 }
 
 static void a_keyframe_is_asked_for(void **state) {
@@ -733,6 +762,7 @@ int main(void) {
         T(malformed_is_dropped_and_counted),
         T(a_conflict_ends_a_command),
         T(a_conflict_does_not_end_a_service),
+        T(a_conflict_renews_live_streams),
         T(a_keyframe_is_asked_for),
         T(a_description_that_is_lacking_is_sent_again),
         T(a_description_that_is_nowhere_is_a_refusal),

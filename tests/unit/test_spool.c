@@ -129,7 +129,7 @@ static size_t make_envelope(const uint8_t *stream, uint64_t number, uint32_t eve
     return n;
 }
 
-static void offer_envelope(ea_spool *s, const uint8_t *stream, uint64_t number) {
+static void offer_envelope_as(ea_spool *s, const uint8_t *stream, uint64_t number, uint32_t priority) {
     uint8_t data[128];
     ea_err err;
     const ea_family_count families[] = {{10, 3}};
@@ -137,7 +137,11 @@ static void offer_envelope(ea_spool *s, const uint8_t *stream, uint64_t number) 
                    1);
     must(ea_spool_claim(s, stream, number, 10, families, 1, &err), &err);
     size_t n = make_envelope(stream, number, 10, data);
-    must(ea_spool_append(s, &(ea_spool_batch){stream, number, 1, 10, data, n, families, 1}, &err), &err);
+    must(ea_spool_append(s, &(ea_spool_batch){stream, number, priority, 10, data, n, families, 1}, &err), &err);
+}
+
+static void offer_envelope(ea_spool *s, const uint8_t *stream, uint64_t number) {
+    offer_envelope_as(s, stream, number, 1);
 }
 
 /* The next batch that is sent: whose, which, and the checksum that it was made with. */
@@ -228,8 +232,8 @@ static void tombstones_of_a_renamed_stream(void **state) {
     static const uint8_t SECOND[16] = {7};
     uint64_t count = 0, events = 0, numbers = 0;
     ea_err err;
-    ea_spool *s = open_with(
-        &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .evict = 1, .limit_bytes = 4096, .segment_bytes = 1024});
+    ea_spool *s =
+        open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .limit_bytes = 4096, .segment_bytes = 1024});
     begin(s, STREAM, 0);
     for (uint64_t n = 1; n <= 100; n++)
         offer_envelope(s, STREAM, n);
@@ -241,8 +245,7 @@ static void tombstones_of_a_renamed_stream(void **state) {
     evicted = counter(EA_COUNT_events_evicted_size);
     close_spool(s);
     new_process();
-    s = open_with(
-        &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .evict = 1, .limit_bytes = 4096, .segment_bytes = 1024});
+    s = open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .limit_bytes = 4096, .segment_bytes = 1024});
     ea_range_set seen = {0};
     for (;;) {
         ea_spool_item item;
@@ -270,6 +273,42 @@ static void tombstones_of_a_renamed_stream(void **state) {
     assert_int_equal(seen.count, 1); /* every number of the new stream, and no other */
     assert_int_equal(seen.ranges[0].first, 1);
     assert_int_equal(seen.ranges[0].last, count + 20);
+    free(seen.ranges);
+    close_spool(s);
+}
+
+/* Tombstones that found no room yet go on under the new name as well: a number for each, behind the batches. */
+static void owed_tombstones_of_a_renamed_stream(void **state) {
+    (void)state;
+    static const uint8_t SECOND[16] = {7};
+    uint64_t count = 0, events = 0;
+    ea_range_set seen = {0};
+    ea_err err;
+    ea_spool *s = open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .limit_batches = 8});
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 30; n++)
+        offer_envelope_as(s, STREAM, n, n <= 8 ? 2 : 0); /* two tombstones are written, the others' is owed */
+    must(ea_spool_renew(s, STREAM, SECOND, &count, &err), &err);
+    assert_int_equal(count, 11);
+    close_spool(s);
+    new_process();
+    s = open_spool();
+    for (ea_spool_item item; ea_spool_take(s, 1, &item, 1);) {
+        ea_batch_head head;
+        ea_text body;
+        ea_text_init(&body);
+        must(ea_spool_read(s, &item, &body, &err), &err);
+        must(ea_batch_read_head((const uint8_t *)body.data, body.len_bytes, &head, &err), &err);
+        assert_memory_equal(head.stream, SECOND, 16);
+        graves_seen g = {&seen, 0};
+        must(ea_batch_each_tombstone((const uint8_t *)body.data, body.len_bytes, see_grave, &g, &err), &err);
+        events += g.events;
+        must(ea_range_set_add(&seen, head.number, head.number), &err);
+        ea_text_deinit(&body);
+        settle_one(s, &item, EA_SPOOL_DONE);
+    }
+    assert_int_equal(events, 220);
+    assert_true(seen.count == 1 && seen.ranges[0].first == 1 && seen.ranges[0].last == 11);
     free(seen.ranges);
     close_spool(s);
 }
@@ -465,7 +504,7 @@ static void everybody_at_once(void **state) {
     crowd c = {.spool = s, .left = APPENDERS, .next_number = 1};
     ea_thread *threads[APPENDERS + 1];
     ea_err err;
-    begin(s, STREAM, 0);
+    begin(s, STREAM, 1);
     for (size_t i = 0; i < APPENDERS; i++)
         must(ea_thread_start(&threads[i], "append", crowd_append, &c, &err), &err);
     must(ea_thread_start(&threads[APPENDERS], "watch", crowd_watch, &c, &err), &err);
@@ -628,6 +667,7 @@ int main(void) {
         T(what_goes_back_keeps_its_place),
         TWICE(a_stream_goes_on_under_a_new_name),
         TWICE(tombstones_of_a_renamed_stream),
+        TWICE(owed_tombstones_of_a_renamed_stream),
         T(a_take_ends_at_its_bound_and_streams_take_turns),
         TWICE(security_before_bulk),
         TWICE(a_restart_goes_on),

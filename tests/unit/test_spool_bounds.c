@@ -24,7 +24,7 @@ static void a_full_spool_waits(void **state) {
     ea_spool_item item;
     ea_thread *thread;
     ea_err err;
-    begin(s, STREAM, 0);
+    begin(s, STREAM, 1);
     for (uint64_t n = 1; n <= 6; n++)
         offer(s, n, 10000);
     appender a = {.spool = s, .number = 7, .len_bytes = 10000};
@@ -53,7 +53,7 @@ static void a_batch_larger_than_the_spool_is_refused(void **state) {
     ea_spool *s = open_with(&(ea_spool_options){.limit_bytes = 64 << 10, .sync = EA_SPOOL_SYNC_NEVER});
     ea_spool_item item;
     ea_err err;
-    begin(s, STREAM, 0);
+    begin(s, STREAM, 1);
     assert_int_equal(offer_batch(s, STREAM, 1, 1, 1, 70000, &err), EA_ELIMIT);
     must(offer_batch(s, STREAM, 2, 1, 1, 60000, &err), &err); /* larger than a segment is meant to be */
     assert_int_equal(take_one(s, &item), 2);
@@ -68,7 +68,7 @@ static void the_number_of_batches_is_bounded(void **state) {
     ea_spool_item item;
     ea_thread *thread;
     ea_err err;
-    begin(s, STREAM, 0);
+    begin(s, STREAM, 1);
     for (uint64_t n = 1; n <= 3; n++)
         offer(s, n, 100);
     appender a = {.spool = s, .number = 4, .len_bytes = 100};
@@ -106,8 +106,11 @@ static void segments_go_when_they_are_acknowledged(void **state) {
 
 /* ---- giving way ---- */
 
-static const ea_spool_options SMALL = {
-    .limit_bytes = 64 << 10, .segment_bytes = 16 << 10, .evict = 1, .sync = EA_SPOOL_SYNC_NEVER};
+/* A source that can be read again, beside the live STREAM; what arrives of it counts from 1,001 on. */
+static const uint8_t FILE_STREAM[EA_STREAM_ID_BYTES] = {[0] = 5, [15] = 1};
+enum { FILE_BASE = 1000, FILE_BATCHES = 40 };
+
+static const ea_spool_options SMALL = {.limit_bytes = 64 << 10, .segment_bytes = 16 << 10, .sync = EA_SPOOL_SYNC_NEVER};
 
 static void the_oldest_gives_way(void **state) {
     (void)state;
@@ -202,6 +205,166 @@ static void too_old_gives_way(void **state) {
     close_spool(s);
 }
 
+typedef struct reader {
+    ea_spool *spool;
+    int rc;
+    ea_err err;
+    atomic_int read, done;
+} reader;
+
+static void read_all(void *arg) {
+    reader *r = arg;
+    for (uint64_t n = 1; n <= FILE_BATCHES && !r->rc; n++) {
+        r->rc = offer_batch(r->spool, FILE_STREAM, n, 10, 2, 5000, &r->err);
+        atomic_fetch_add(&r->read, 1);
+    }
+    atomic_store(&r->done, 1);
+}
+
+/* Nobody answers, and a file's source has come first: it waits with half of the spool free. The live stream's bulk
+ * gives way to its security batches, which all stay; nothing of the file ever does, whatever its priority. */
+static void a_file_waits_and_live_streams_give_way(void **state) {
+    (void)state;
+    ea_err err;
+    ea_thread *thread;
+    ea_spool_status status;
+    arrived a = {.base[1] = FILE_BASE};
+    ea_spool_options o = SMALL;
+    o.live = 1;
+    ea_spool *s = open_with(&o);
+    reader r = {.spool = s};
+    begin(s, FILE_STREAM, 1);
+    begin(s, STREAM, 0);
+    must(ea_thread_start(&thread, "file", read_all, &r, &err), &err);
+    for (int i = 0; i < 1000 && atomic_load(&r.read) < 6; i++)
+        ea_sleep_ns(10000000);
+    ea_sleep_ns(50000000);
+    assert_int_equal(atomic_load(&r.read), 6);
+    ea_spool_get_status(s, &status);
+    assert_in_range(status.disk_bytes, 6 * 5000, 32 << 10);
+    for (uint64_t n = 1; n <= 120; n++) {
+        must(offer_batch(s, STREAM, n, 10, n % 24 == 0 ? 2 : 0, 5000, &err), &err);
+        ea_spool_get_status(s, &status);
+        assert_true(status.disk_bytes <= (64 << 10) + 4000); /* and tombstones */
+    }
+    assert_int_equal(atomic_load(&r.read), 6);
+    for (int i = 0; i < 1000 && !atomic_load(&r.done); i++) {
+        deliver(s, &a, 1000);
+        ea_sleep_ns(10000000);
+    }
+    ea_thread_join(thread);
+    must(r.rc, &r.err);
+    deliver(s, &a, 1000);
+    for (size_t n = 1; n <= FILE_BATCHES; n++)
+        assert_true(a.batch[FILE_BASE + n] == 1 && !a.tombstone[FILE_BASE + n]);
+    for (size_t n = 1; n <= 120; n++)
+        assert_true(n % 24 == 0 ? a.batch[n] == 1 && !a.tombstone[n] : a.batch[n] + a.tombstone[n] == 1);
+    assert_true(a.tombstone_events > 500);
+    assert_int_equal(counter(EA_COUNT_events_evicted_size), a.tombstone_events);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
+/* An earlier version wrote batches of all streams into one file. As long as it has some of a source that can be read
+ * again, it stays. */
+static void a_segment_of_both_kinds_stays(void **state) {
+    (void)state;
+    uint8_t data[4096], batch[200];
+    ea_err err;
+    arrived a = {.base[1] = FILE_BASE};
+    size_t n = ea_spool_put_head(data, 1, &(ea_spool_head){.priority = 0});
+    make_batch(1, sizeof batch, batch);
+    for (int i = 0; i < 2; i++) {
+        ea_spool_record r = {.number = 1,
+                             .event_count = 10,
+                             .flags = i ? EA_SPOOL_RESUMABLE : 0,
+                             .batch = batch,
+                             .len_bytes = sizeof batch};
+        memcpy(r.stream, i ? FILE_STREAM : STREAM, sizeof r.stream);
+        ea_spool_put_record(data + n, &r, 1);
+        memcpy(data + n + EA_SPOOL_RECORD_BYTES, batch, sizeof batch);
+        n += EA_SPOOL_RECORD_BYTES + sizeof batch;
+    }
+    must(ea_path_make_dirs(scratch_path("spool"), &err), &err);
+    write_file(first_segment(), data, n);
+    ea_spool_options o = SMALL;
+    o.live = 1;
+    ea_spool *s = open_with(&o);
+    assert_int_equal(waiting(s), 2);
+    begin(s, OTHER, 0);
+    for (uint64_t number = 2; number <= 40; number++)
+        must(offer_batch(s, OTHER, number, 10, 2, 5000, &err), &err);
+    assert_true(counter(EA_COUNT_events_evicted_size) > 200);
+    deliver(s, &a, 1000);
+    assert_true(a.batch[1] == 1 && a.batch[FILE_BASE + 1] == 1);
+    close_spool(s);
+}
+
+/* Age takes what is live, too; a file's batches wait. */
+static void age_takes_nothing_of_a_file(void **state) {
+    (void)state;
+    ea_err err;
+    arrived a = {.base[1] = FILE_BASE};
+    ea_spool *s = open_with(&(ea_spool_options){.live = 1, .limit_age_ns = 30000000, .sync = EA_SPOOL_SYNC_NEVER});
+    begin(s, FILE_STREAM, 1);
+    begin(s, STREAM, 0);
+    must(offer_batch(s, FILE_STREAM, 1, 10, 1, 500, &err), &err);
+    offer(s, 1, 500);
+    for (int i = 0; i < 3000 && counter(EA_COUNT_events_evicted_age) < 10; i++)
+        ea_sleep_ns(10000000);
+    ea_sleep_ns(1200000000); /* another look at the ages */
+    assert_int_equal(counter(EA_COUNT_events_evicted_age), 10);
+    deliver(s, &a, 10);
+    assert_int_equal(a.batch[FILE_BASE + 1], 1);
+    assert_int_equal(a.tombstone_events, 10);
+    close_spool(s);
+}
+
+/* A spool so full of what matters more that not even tombstones find a place: they follow when there is some, with the
+ * next batch, by the keeper, or when the spool is closed; one for all that lie together. */
+static void owed_tombstones_follow(void **state) {
+    (void)state;
+    enum { BY_APPEND, BY_KEEPER, BY_CLOSE, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        ea_err err;
+        arrived a = {0};
+        new_process();
+        ea_spool *s =
+            open_with(&(ea_spool_options){.limit_batches = 8,
+                                          .sync = way == BY_KEEPER ? EA_SPOOL_SYNC_INTERVAL : EA_SPOOL_SYNC_NEVER,
+                                          .sync_interval_ns = 5000000});
+        begin(s, STREAM, 0);
+        for (uint64_t n = 1; n <= 8; n++)
+            must(offer_batch(s, STREAM, n, 10, 2, 100, &err), &err);
+        for (uint64_t n = 9; n <= 40; n++)
+            must(offer_batch(s, STREAM, n, 10, 0, 100, &err), &err);
+        assert_int_equal(waiting(s), 10); /* two tombstones beyond the bound */
+        assert_int_equal(counter(EA_COUNT_events_evicted_size), 320);
+        deliver(s, &a, 6);
+        uint64_t last = 40;
+        if (way == BY_APPEND)
+            must(offer_batch(s, STREAM, ++last, 10, 0, 100, &err), &err);
+        for (int i = 0; way == BY_KEEPER && i < 1000 && waiting(s) < 5; i++)
+            ea_sleep_ns(5000000);
+        if (way == BY_CLOSE) {
+            close_spool(s);
+            new_process();
+            s = open_spool();
+        }
+        assert_int_equal(waiting(s), way == BY_APPEND ? 6 : 5);
+        deliver(s, &a, 100);
+        for (uint64_t n = 1; n <= last; n++)
+            assert_int_equal(a.batch[n] + a.tombstone[n], 1);
+        assert_int_equal(a.tombstone_events, 320);
+        assert_int_equal(a.gone_count, 3);
+        close_spool(s);
+        s = open_spool(); /* no hole is left that it would tell of */
+        assert_int_equal(waiting(s), 0);
+        close_spool(s);
+        assert_int_equal(scratch_remove_folder(scratch_path("spool")), 0);
+    }
+}
+
 /* A random life of a live agent: batches of all priorities and sizes, a collector that comes and goes, restarts, each
  * with a stream of its own. In the end each number of each stream has arrived once, as a batch or in a tombstone, and
  * the events agree with what was offered. */
@@ -253,6 +416,10 @@ int main(void) {
         TWICE(segments_go_when_they_are_acknowledged),
         TWICE(the_oldest_gives_way),
         T(security_outlives_bulk),
+        T(a_file_waits_and_live_streams_give_way),
+        T(a_segment_of_both_kinds_stays),
+        T(age_takes_nothing_of_a_file),
+        T(owed_tombstones_follow),
         TWICE(what_is_on_its_way_does_not_give_way),
         TWICE(too_old_gives_way),
         TWICE(a_random_life),

@@ -231,7 +231,6 @@ static void on_locked(void *arg, const char *text) {
 static ea_spool *open_told(const char *key, told *t, uint64_t limit_bytes) {
     *t = (told){.times = 0};
     return open_with(&(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER,
-                                         .evict = 1,
                                          .limit_bytes = limit_bytes,
                                          .segment_bytes = 2048,
                                          .key_path = scratch_path(key),

@@ -73,16 +73,17 @@ class Machine:
         """What the emulator plays and how."""
         self.script.write_text("\n".join([*(f"trace={wine.windows_path(p)}" for p in paths), *lines]) + "\n")
 
-    def configure(self, collector, sessions, batching="batch-events: 4096"):
-        """sessions: [{key: value or list}] as in the configuration."""
+    def configure(self, collector, sessions, batching="batch-events: 4096", sources=(), **shipping):
+        """sessions, sources: [{key: value or list}] as in the configuration; shipping: more of that part."""
         path = wine.windows_path
         certs = self.env.certs
         document = {"service": {"status": path(self.status_file), "status-every": "100ms"},
                     "shipping": {"collector": collector.url, "cert": path(certs / f"{self.name}.crt"),
                                  "key": path(certs / f"{self.name}.key"), "ca": path(certs / "ca.crt"),
-                                 "spool": path(self.spool), "retry-max": "500ms"}}
+                                 "spool": path(self.spool), "retry-max": "500ms", **{k.replace("_", "-"): v for k, v in shipping.items()}}}
         lines = [f"{part}:\n" + "".join(f"  {k}: {json.dumps(v)}\n" for k, v in values.items()) for part, values in document.items()]
-        self.config.write_text("".join(lines) + f"batching:\n  {batching}\nsessions: {json.dumps(sessions)}\n")
+        self.config.write_text("".join(lines) + f"batching:\n  {batching}\nsessions: {json.dumps(sessions)}\n" +
+                               (f"sources: {json.dumps(sources)}\n" if sources else ""))
 
     def control(self, *words, check=True):
         done = self.session.run([self.emulctl, *words])

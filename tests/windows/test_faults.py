@@ -12,6 +12,8 @@
 - what a session asks for and cannot have (counters that another profiler holds, a provider nobody knows, a filter) stands in the status, the
   ledger and both programs' metrics, too.
 - the disk that the spool is on becomes full, and has room again: the session goes on, what found no room is counted.
+- nobody answers and the spool is small: bulk gives way to the security session, which loses nothing; a trace file waits, and leaves half.
+- a collector asks for a keyframe, and has other content under a session's numbers: the session writes one, and goes on under a new name.
 - "etwagent providers" prints what TDH says, keeps it, and lives with a TDH that fails.
 - "etwagent record" says what Windows lost, and goes on when somebody ends a session.
 - more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
@@ -24,7 +26,10 @@ import urllib.request
 import emulated
 import disk
 import harness
+import proxy
+import receiver
 import test_ledger
+import test_live
 import traces
 import wine
 
@@ -37,6 +42,7 @@ CLR_RUNDOWN = "a669021c-c450-4609-a035-5af59af4df18"
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
 DRIFT_STEPS, DRIFT_S = 10, 0.15  # of the clock that drifts
 STACK, SID, START_KEY = 4, 1, 0x80
+KEYFRAME = 2  # a batch's kind
 
 
 def ledger_of(collector, agent):
@@ -341,11 +347,102 @@ def full_disk(env, checks, session, windows, collector):
             checks.that(s["ledger_balanced"] and machine.status()["ledger_balanced"], "the ledger balances")
             checks.equal(machine.stop(), 0, "exit code")
     ledger = ledger_of(collector, "full-disk")
-    checks.equal(len(raw(env, collector, "full-disk")), s["events_acknowledged"], "events stored")
+    checks.equal(len(raw(env, collector, "full-disk")), s["events_acknowledged"] - s["events_synthesised"], "events stored")
     checks.equal((ledger["events_evicted_size"], ledger["events_delivered"]), (s["events_evicted_size"], s["events_delivered"]), "the collector's ledger: events that found no room, and all")
     for stream in test_ledger.ledger(collector, "full-disk")["streams"]:
-        checks.equal((stream["unbalanced_families"], stream["alerts"]), ([], []), "alerts of the collector")
+        alerts = [a for a in stream["alerts"] if a["kind"] != "keyframe"]  # what was lost is asked for and mended
+        checks.equal((stream["unbalanced_families"], alerts, stream["missing_batches"]), ([], [], 0), "alerts of the collector, and batches missing")
+        named = sum(b["events"] for b in stream["blindness"] if b["cause"] == "events_evicted_size")
+        checks.equal(named, s["events_evicted_size"], "events that tombstones of the same run name")
     print(f"full disk: {s['session']['events']} events, {s['events_evicted_size']} found no room and are counted", flush=True)
+
+
+def pressed(env, checks, session, windows, collector):
+    """Nobody answers, and a file comes first. It waits with half of the spool; of the sessions the bulk one gives way, each event counted and
+    named; when somebody answers, the rest comes, and all of the file."""
+    paths, spool_bytes = traces.paths(TRACE, env.build), 2 << 20
+    with emulated.Machine(env, session, windows, "pressed") as machine, proxy.Proxy(collector.port) as between:
+        between.plan = lambda _: proxy.Plan(refuse=True)
+        machine.plays(paths, "rate=40000")
+        machine.configure(between, [{"name": "security", "kind": "system", "priority": "security", "flags": ["PROC_THREAD", "LOADER"], **SMALL},
+                                    {"name": "bulk", "kind": "system", "priority": "bulk", "flags": ["PROFILE", "DISK_IO", "FILENAME", "CSWITCH"], **SMALL}],
+                          "batch-events: 500", [{"name": "file", "files": [wine.windows_path(p) for p in paths]}], spool_bytes=spool_bytes)
+        machine.start()
+        machine.wait(lambda: len(machine.sessions()) == 2 and all(s["over"] for s in machine.sessions().values()), "the trace's end")
+        machine.wait(lambda: all(s["events_delivered"] == s["session"]["events"] for n, s in machine.sources().items() if n != "file"), "all of it in the spool")
+        before = machine.sources()
+        held = sum(p.stat().st_size for p in machine.spool.glob("*.seg"))
+        checks.that(held < spool_bytes + spool_bytes // 4, f"the spool has {held} bytes")
+        checks.equal((before["file"]["state"], before["file"]["events_acknowledged"]), ("reading", 0), "the file's source, and what went of it")
+        checks.that(0 < before["file"]["events_delivered"] < traces.event_count(TRACE), f"the file waits: {before['file']['events_delivered']} events")
+        checks.that(before["bulk"]["events_evicted_size"] > 5000, f"the bulk session gives way: {before['bulk']}")
+        between.plan = lambda _: proxy.Plan()
+
+        def settled():
+            return all(s["events_acknowledged"] - s["events_synthesised"] + s["events_evicted_size"] + s["session"]["dropped_events"]
+                       == s["session"]["events"] for n, s in machine.sources().items() if n != "file") and machine.sources()["file"]["state"] == "shipped"
+        machine.wait(settled, "every event acknowledged or counted")
+        s = machine.sources()
+        checks.that(machine.status()["ledger_balanced"], "the ledger balances")
+        checks.equal(machine.stop(), 0, "exit code")
+    lost = {name: x["events_evicted_size"] + x["events_evicted_age"] + x.get("session", {}).get("dropped_events", 0) for name, x in s.items()}
+    checks.equal((lost["security"], lost["file"]), (0, 0), "events of the security session and of the file that are lost")
+    checks.equal((s["security"]["events_acknowledged"], s["file"]["events_acknowledged"]), (s["security"]["session"]["events"], traces.event_count(TRACE)),
+                 "and those that arrived")
+    streams = {x["stream"]: x for x in test_ledger.ledger(collector, "pressed")["streams"]}
+    for name, x in s.items():
+        told = streams[x["stream"]]
+        named = sum(b["events"] for b in told["blindness"] if b["cause"] == "events_evicted_size")
+        checks.equal((told["stored_events"], told["missing_batches"], named), (x["events_acknowledged"], 0, x["events_evicted_size"]),
+                     f"{name}: stored, batches missing, named by tombstones")
+        checks.equal((told["unbalanced_families"], told["alerts"]), ([], []), f"{name}: alerts of the collector")
+    print(f"pressed: {s['bulk']['events_evicted_size']} of {s['bulk']['session']['events']} events of the bulk session gave way, none of "
+          f"{s['security']['session']['events']} of the security session, none of {s['file']['events_delivered']} of the file", flush=True)
+
+
+def asked(env, checks, session, windows, collector):
+    """A collector that asks for a keyframe gets one of the session; one that knows the stream from elsewhere (a machine that was reverted)
+    gets all that it does not have under a new name."""
+    foreign, names, kinds = test_ledger.captured(env, "clr-gc-events", "foreign", ["--batch-events", "10"]), [], set()
+    kernel = [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER"], **SMALL}]
+
+    def asking(exchange):
+        exchange.read_body()
+        kinds.update(h.kind for h in exchange.heads())
+        exchange.acknowledge(exchange.heads(), keyframe=True)
+
+    def listen(exchange):
+        exchange.read_body()
+        names.append(exchange.heads()[0].stream)
+        exchange.wait(3600)
+    with emulated.Machine(env, session, windows, "asked") as machine, receiver.Receiver(env.certs, asking) as fake:
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000")
+        machine.configure(fake, kernel)
+        machine.start()
+        machine.wait(lambda: KEYFRAME in kinds, "a keyframe")
+        checks.equal(machine.stop(), 0, "exit code")
+    with emulated.Machine(env, session, windows, "reverted") as machine, receiver.Receiver(env.certs, listen) as fake, proxy.Proxy(fake.port) as between:
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000")
+        machine.configure(between, kernel, "batch-events: 500")
+        machine.start()
+        machine.wait(lambda: names, "batches")
+        test_ledger.upload(env, collector, "reverted", [test_live.renamed(batch, names[0], n + 1) for n, batch in enumerate(foreign)])
+        between.target = collector.port
+        fake.stop()
+        between.reset_all()
+        machine.wait(lambda: "session kernel: another machine has used this stream's numbers; it goes on under a new name" in machine.log(), "word of it")
+        machine.wait(lambda: all(s["over"] for s in machine.sessions().values()), "the trace's end")
+        machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] >= machine.sources()["kernel"]["session"]["events"], "all of the session")
+        checks.that(machine.status()["ledger_balanced"], "the ledger balances")
+        s = machine.sources()["kernel"]
+        checks.equal(machine.stop(), 0, "exit code")
+    streams = {x["stream"]: x for x in test_ledger.ledger(collector, "reverted")["streams"]}
+    checks.equal(set(streams), {names[0].hex(), s["stream"]}, "streams")
+    new = streams[s["stream"]]
+    ledger = test_ledger.counters(new)
+    checks.equal((new["missing_batches"], new["unbalanced_families"], [a for a in new["alerts"] if a["kind"] != "keyframe"]), (0, [], []), "the new stream")
+    checks.equal((ledger["streams_renewed"], ledger["keyframes_written"] > 0, ledger["events_delivered"]), (1, True, s["session"]["events"]), "its ledger")
+    checks.equal(new["stored_events"], s["session"]["events"] + ledger["events_synthesised"], "events stored under the new name, and keyframes")
 
 
 def providers(env, checks, session, windows, collector):
@@ -410,9 +507,9 @@ def record(env, checks, session, windows, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "full-disk", "providers", "record", "refused"])
+    env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "full-disk", "pressed", "asked", "reverted", "foreign", "providers", "record", "refused"])
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
-    for part in (at_start, refused, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, providers, record):
+    for part in (at_start, refused, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, pressed, asked, providers, record):
         if not arguments.only or arguments.only == part.__name__:
             part(env, checks, session, windows, collector)
     collector.stop()
