@@ -5,7 +5,6 @@
 #include "clock.h"
 #include "sql_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum argument { FROM, TO, HOST, ARGUMENT_COUNT };
@@ -20,39 +19,32 @@ typedef struct table {
     ec_sql *sql;
     enum ec_activity_kind kind;
     int column_count; /* those of the kind; from and to stand behind them */
-    sqlite3_int64 rowid;
 } table;
 
 typedef struct cursor {
-    sqlite3_vtab_cursor base;
+    ec_sql_list list; /* of rows */
     ec_activity *activity;
-    size_t at, count;
-    sqlite3_int64 first_rowid;
     ea_arena arena;
 } cursor;
 
 static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
     const source *from = aux;
     const ec_activity_table *spec = ec_activity_table_of(from->kind);
-    ea_text sql;
+    ea_text columns;
     int n = 0;
-    (void)argc, (void)argv, (void)ret_message;
-    ea_text_init(&sql);
-    ea_text_str(&sql, "CREATE TABLE t(");
+    (void)argc, (void)argv;
+    ea_text_init(&columns);
     for (; n < EC_ACTIVITY_COLUMNS && spec->columns[n].name; n++)
-        ea_text_printf(&sql, "\"%s\" %s,", spec->columns[n].name, ec_kind_type(spec->columns[n].kind));
-    ea_text_str(&sql, "\"from\" HIDDEN,\"to\" HIDDEN)");
-    int code = sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, sql.data);
-    ea_text_deinit(&sql);
-    table *t = code == SQLITE_OK ? sqlite3_malloc(sizeof *t) : NULL;
-    if (!t)
-        return code == SQLITE_OK ? SQLITE_NOMEM : code;
-    memset(t, 0, sizeof *t);
+        ea_text_printf(&columns, "\"%s\" %s,", spec->columns[n].name, ec_kind_type(spec->columns[n].kind));
+    ea_text_str(&columns, "\"from\" HIDDEN,\"to\" HIDDEN");
+    int code = ec_sql_make_table(db, 0, NULL, &columns, sizeof(table), ret, ret_message);
+    if (code != SQLITE_OK)
+        return code;
+    table *t = (table *)*ret;
     t->sql = from->sql;
     t->kind = from->kind;
     t->column_count = n;
     sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
-    *ret = &t->base;
     return SQLITE_OK;
 }
 
@@ -91,12 +83,11 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
 
 static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
-    cursor *c = sqlite3_malloc(sizeof *c);
+    cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
         return SQLITE_NOMEM;
-    memset(c, 0, sizeof *c);
     ea_arena_init(&c->arena, 0);
-    *ret = &c->base;
+    *ret = &c->list.base;
     return SQLITE_OK;
 }
 
@@ -128,7 +119,7 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
     (void)number;
     ec_activity_destroy(c->activity);
     c->activity = NULL;
-    c->at = c->count = 0;
+    c->list.at = c->list.count = 0;
     ea_arena_reset(&c->arena);
     for (int i = 0; !rc && i < argc; i++) {
         enum argument which = (enum argument)(plan[i] - '0');
@@ -158,19 +149,8 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
         rc = ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], &err);
     if (rc)
         return ec_sql_fail(base->pVtab, &err);
-    c->count = c->activity ? ec_activity_count(c->activity) : 0;
-    c->first_rowid = t->rowid;
-    t->rowid += (sqlite3_int64)c->count;
+    ec_sql_list_begin(t->sql, &c->list, c->activity ? ec_activity_count(c->activity) : 0);
     return SQLITE_OK;
-}
-
-static int next(sqlite3_vtab_cursor *base) {
-    ((cursor *)base)->at++;
-    return SQLITE_OK;
-}
-static int at_end(sqlite3_vtab_cursor *base) {
-    const cursor *c = (const cursor *)base;
-    return c->at >= c->count;
 }
 
 static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
@@ -178,14 +158,8 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
     const table *t = (const table *)base->pVtab;
     ec_value v = {.type = EC_NULL};
     if (which < t->column_count)
-        ec_activity_value(c->activity, c->at, (size_t)which, &v);
+        ec_activity_value(c->activity, c->list.at, (size_t)which, &v);
     ec_sql_result(context, &v);
-    return SQLITE_OK;
-}
-
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
-    const cursor *c = (const cursor *)base;
-    *ret = c->first_rowid + (sqlite3_int64)c->at;
     return SQLITE_OK;
 }
 
@@ -197,21 +171,17 @@ static const sqlite3_module MODULE = {
     .xOpen = open_cursor,
     .xClose = close_cursor,
     .xFilter = filter,
-    .xNext = next,
-    .xEof = at_end,
+    .xNext = ec_sql_list_next,
+    .xEof = ec_sql_list_at_end,
     .xColumn = column,
-    .xRowid = rowid,
+    .xRowid = ec_sql_list_rowid,
 };
 
 int ec_sql_add_activity(ec_sql *s, ea_err *err) {
-    for (int i = 0; i < EC_ACTIVITY_KINDS; i++) {
-        const char *name = ec_activity_table_of((enum ec_activity_kind)i)->name;
-        source *from = malloc(sizeof *from);
-        if (!from)
-            return ea_fail(err, EA_ENOMEM, "add the table %s", name);
-        *from = (source){s, (enum ec_activity_kind)i};
-        if (sqlite3_create_module_v2(s->db, name, &MODULE, from, free) != SQLITE_OK)
-            return ea_fail(err, EA_ENOMEM, "add the table %s: %s", name, sqlite3_errmsg(s->db));
+    int rc = 0;
+    for (int i = 0; !rc && i < EC_ACTIVITY_KINDS; i++) {
+        const source from = {s, (enum ec_activity_kind)i};
+        rc = ec_sql_add_module(s, ec_activity_table_of(from.kind)->name, &MODULE, &from, sizeof from, err);
     }
-    return 0;
+    return rc;
 }

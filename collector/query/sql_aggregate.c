@@ -9,7 +9,6 @@
 #include "clock.h"
 #include "sql_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum out { BUCKET, COUNT, VALUE_COUNT, SUM, MIN, MAX, BY_1, BY_2, VALUE, EVERY, TOP, OWN_COUNT };
@@ -23,27 +22,11 @@ static const struct {
     {"value", "HIDDEN"}, {"every", "HIDDEN"},  {"top", "HIDDEN"},
 };
 
-/* What a module stands for. */
-typedef struct source {
-    ec_sql *sql;
-    const ec_class_set *set; /* NULL: events */
-} source;
-
-typedef struct table {
-    sqlite3_vtab base;
-    ec_sql *sql;
-    ec_shape shape;
-    double rows;         /* a guess */
-    sqlite3_int64 rowid; /* the next group's: those of two scans are never the same ones */
-} table;
-
 typedef struct cursor {
-    sqlite3_vtab_cursor base;
+    ec_sql_list list; /* of groups */
     ec_aggregate *aggregate;
     ec_aggregate_options options;
     const ec_group *groups;
-    size_t count, at;
-    sqlite3_int64 first_rowid;
     ea_arena arena; /* the values of the conditions */
     sqlite3_value *arguments[ARGUMENTS];
 } cursor;
@@ -56,7 +39,9 @@ static int is_own(const char *name) {
 }
 
 /* A column of events whose name is taken here is event_NAME. */
-static int add_names(ea_text *sql, const ec_shape *shape) {
+static int add_columns(ea_text *to, const ec_shape *shape) {
+    for (size_t i = 0; i < OWN_COUNT; i++)
+        ea_text_printf(to, "%s\"%s\" %s", i ? "," : "", OWN[i].name, OWN[i].type);
     for (size_t i = 0; i < shape->count; i++) {
         char *name = sqlite3_mprintf("%s", shape->columns[i].name);
         while (name && (is_own(name) ||
@@ -66,63 +51,24 @@ static int add_names(ea_text *sql, const ec_shape *shape) {
             name = longer;
         }
         if (!name)
-            return SQLITE_NOMEM;
-        ea_text_char(sql, ',');
-        ec_sql_add_name(sql, name);
-        ea_text_printf(sql, " %s HIDDEN", ec_kind_type(shape->columns[i].kind));
+            return EA_ENOMEM;
+        ea_text_char(to, ',');
+        ec_sql_add_name(to, name);
+        ea_text_printf(to, " %s HIDDEN", ec_kind_type(shape->columns[i].kind));
         sqlite3_free(name);
     }
-    return sql->failed ? SQLITE_NOMEM : SQLITE_OK;
+    return 0;
 }
 
 static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
-    const source *from = aux;
-    ea_err err = {0};
-    ea_text sql;
-    size_t streams = 0;
-    const ec_archive_stream *s = NULL;
     (void)argc, (void)argv;
-    table *t = sqlite3_malloc(sizeof *t);
-    if (!t)
-        return SQLITE_NOMEM;
-    memset(t, 0, sizeof *t);
-    t->sql = from->sql;
-    int rc = ec_archive_streams(from->sql->archive, &s, &streams, &err);
-    for (size_t i = 0; i < streams; i++)
-        t->rows += (double)s[i].row.event_count;
-    if (!rc)
-        rc = ec_shape_init(&t->shape, from->set, &err);
-    ea_text_init(&sql);
-    ea_text_str(&sql, "CREATE TABLE t(");
-    for (size_t i = 0; i < OWN_COUNT; i++)
-        ea_text_printf(&sql, "%s\"%s\" %s", i ? "," : "", OWN[i].name, OWN[i].type);
-    int code = rc == EA_ENOMEM ? SQLITE_NOMEM : rc ? SQLITE_ERROR : add_names(&sql, &t->shape);
-    ea_text_char(&sql, ')');
-    if (code == SQLITE_OK)
-        code = sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, sql.data);
-    ea_text_deinit(&sql);
-    if (code != SQLITE_OK) {
-        *ret_message = sqlite3_mprintf("%s", rc ? err.message : sqlite3_errmsg(db));
-        ec_shape_deinit(&t->shape);
-        sqlite3_free(t);
-        return code;
-    }
-    sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
-    *ret = &t->base;
-    return SQLITE_OK;
-}
-
-static int disconnect(sqlite3_vtab *base) {
-    table *t = (table *)base;
-    ec_shape_deinit(&t->shape);
-    sqlite3_free(t);
-    return SQLITE_OK;
+    return ec_sql_shaped_connect(db, aux, add_columns, ret, ret_message);
 }
 
 /* The plan: a condition for each argument of xFilter, columns as they are numbered here. Without by1, which may be
  * NULL, there is none: an OR of conditions is then not taken apart, which would count in two scans. */
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
-    const table *t = (const table *)base;
+    const ec_sql_shaped *t = (const ec_sql_shaped *)base;
     double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
     int next = 1, has_by = 0;
     ea_text plan;
@@ -154,23 +100,17 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     }
     info->estimatedCost = decoded + rows + 1000;
     info->estimatedRows = 100;
-    if (!plan.failed && plan.len_bytes) {
-        info->idxStr = sqlite3_mprintf("%s", plan.data);
-        info->needToFreeIdxStr = 1;
-    }
-    int failed = plan.failed || (plan.len_bytes && !info->idxStr);
-    ea_text_deinit(&plan);
-    return failed ? SQLITE_NOMEM : has_by ? SQLITE_OK : SQLITE_CONSTRAINT;
+    int code = ec_sql_set_plan(info, &plan);
+    return code == SQLITE_OK && !has_by ? SQLITE_CONSTRAINT : code;
 }
 
 static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
-    cursor *c = sqlite3_malloc(sizeof *c);
+    cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
         return SQLITE_NOMEM;
-    memset(c, 0, sizeof *c);
     ea_arena_init(&c->arena, 0);
-    *ret = &c->base;
+    *ret = &c->list.base;
     return SQLITE_OK;
 }
 
@@ -182,7 +122,7 @@ static void clear(cursor *c) {
         c->arguments[i] = NULL;
     }
     c->options = (ec_aggregate_options){0};
-    c->count = c->at = 0;
+    c->list.count = c->list.at = 0;
     ea_arena_reset(&c->arena);
 }
 
@@ -199,7 +139,7 @@ static const char *text_of(sqlite3_value *v) {
     return s ? (const char *)s : "";
 }
 
-static int find_column(const table *t, sqlite3_value *v, size_t *ret, ea_err *err) {
+static int find_column(const ec_sql_shaped *t, sqlite3_value *v, size_t *ret, ea_err *err) {
     *ret = ec_shape_find(&t->shape, text_of(v));
     return *ret < t->shape.count
                ? 0
@@ -208,7 +148,7 @@ static int find_column(const table *t, sqlite3_value *v, size_t *ret, ea_err *er
 
 /* One of the arguments; a NULL is as if it were not given. */
 static int take_argument(cursor *c, enum out which, sqlite3_value *v, ea_err *err) {
-    const table *t = (const table *)c->base.pVtab;
+    const ec_sql_shaped *t = (const ec_sql_shaped *)c->list.base.pVtab;
     ec_aggregate_options *o = &c->options;
     c->arguments[which - BY_1] = sqlite3_value_dup(v);
     if (!c->arguments[which - BY_1])
@@ -238,7 +178,7 @@ static int take_argument(cursor *c, enum out which, sqlite3_value *v, ea_err *er
 
 static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
-    table *t = (table *)base->pVtab;
+    ec_sql_shaped *t = (ec_sql_shaped *)base->pVtab;
     ea_err err = {0};
     (void)number;
     clear(c);
@@ -257,23 +197,14 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
         rc = ec_aggregate_run(&c->aggregate, t->sql->archive, &t->shape, &c->options, &err);
     if (rc)
         return ec_sql_fail(base->pVtab, &err);
-    c->groups = ec_aggregate_groups(c->aggregate, &c->count);
-    c->first_rowid = t->rowid;
-    t->rowid += (sqlite3_int64)c->count;
+    size_t count = 0;
+    c->groups = ec_aggregate_groups(c->aggregate, &count);
+    ec_sql_list_begin(t->sql, &c->list, count);
     return SQLITE_OK;
-}
-
-static int next(sqlite3_vtab_cursor *base) {
-    ((cursor *)base)->at++;
-    return SQLITE_OK;
-}
-static int at_end(sqlite3_vtab_cursor *base) {
-    const cursor *c = (const cursor *)base;
-    return c->at >= c->count;
 }
 
 static int key_column(const cursor *c, const ec_group *g, size_t which, sqlite3_context *context) {
-    const table *t = (const table *)c->base.pVtab;
+    const ec_sql_shaped *t = (const ec_sql_shaped *)c->list.base.pVtab;
     ea_err err = {0};
     for (size_t k = 0; k < c->options.by_count; k++)
         if (c->options.by[k] == which) {
@@ -284,14 +215,14 @@ static int key_column(const cursor *c, const ec_group *g, size_t which, sqlite3_
                   "%s is not grouped by: group by it, or compare it with constants by =, IN, <, <=, > or >=, which"
                   " its values must allow",
                   t->shape.columns[which].name);
-    return ec_sql_fail(c->base.pVtab, &err);
+    return ec_sql_fail(c->list.base.pVtab, &err);
 }
 
 static int sum_column(const cursor *c, const ec_group *g, sqlite3_context *context) {
     ea_err err = {0};
     if (g->is_overflow) {
         (void)ea_fail(&err, EA_ELIMIT, "integer overflow in sum");
-        return ec_sql_fail(c->base.pVtab, &err);
+        return ec_sql_fail(c->list.base.pVtab, &err);
     }
     if (g->is_real)
         sqlite3_result_double(context, g->sum_real);
@@ -302,7 +233,7 @@ static int sum_column(const cursor *c, const ec_group *g, sqlite3_context *conte
 
 static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
     const cursor *c = (const cursor *)base;
-    const ec_group *g = &c->groups[c->at];
+    const ec_group *g = &c->groups[c->list.at];
     switch (which) {
     case BUCKET:
         if (c->options.every_ns)
@@ -333,40 +264,25 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
     return SQLITE_OK;
 }
 
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
-    const cursor *c = (const cursor *)base;
-    *ret = c->first_rowid + (sqlite3_int64)c->at;
-    return SQLITE_OK;
-}
-
 static const sqlite3_module MODULE = {
     .iVersion = 2,
     .xConnect = connect,
     .xBestIndex = best_index,
-    .xDisconnect = disconnect,
+    .xDisconnect = ec_sql_shaped_disconnect,
     .xOpen = open_cursor,
     .xClose = close_cursor,
     .xFilter = filter,
-    .xNext = next,
-    .xEof = at_end,
+    .xNext = ec_sql_list_next,
+    .xEof = ec_sql_list_at_end,
     .xColumn = column,
-    .xRowid = rowid,
+    .xRowid = ec_sql_list_rowid,
 };
 
 int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
     char *by = sqlite3_mprintf("%s_by", name);
-    source *from = malloc(sizeof *from);
-    int rc = 0;
-    if (!by || !from) {
-        free(from);
-        rc = ea_fail(err, EA_ENOMEM, "add the table %s_by", name);
-    } else if (ec_archive_set(s->archive, by)) { /* a class is called that: its table stays */
-        free(from);
-    } else {
-        *from = (source){.sql = s, .set = set};
-        if (sqlite3_create_module_v2(s->db, by, &MODULE, from, free) != SQLITE_OK) /* which frees it then, too */
-            rc = ea_fail(err, EA_ENOMEM, "add the table %s: %s", by, sqlite3_errmsg(s->db));
-    }
+    int rc = by ? 0 : ea_fail(err, EA_ENOMEM, "add the table %s_by", name);
+    if (!rc && !ec_archive_set(s->archive, by)) /* else a class is called that: its table stays */
+        rc = ec_sql_add_module(s, by, &MODULE, &(ec_sql_source){s, set}, sizeof(ec_sql_source), err);
     sqlite3_free(by);
     return rc;
 }

@@ -6,21 +6,7 @@
  * asks for them, so that a batch gives what the statement names and no more. */
 #include "sql_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* What a module stands for. */
-typedef struct source {
-    ec_sql *sql;
-    const ec_class_set *set; /* NULL: events */
-} source;
-
-typedef struct table {
-    sqlite3_vtab base;
-    ec_sql *sql;
-    ec_shape shape;
-    double rows; /* a guess */
-} table;
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
@@ -30,57 +16,28 @@ typedef struct cursor {
     ea_arena arena;        /* the values of the conditions */
 } cursor;
 
-static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
-    const source *from = aux;
-    ea_err err = {0};
-    ea_text sql;
-    size_t streams = 0;
-    const ec_archive_stream *s = NULL;
-    (void)argc, (void)argv;
-    table *t = sqlite3_malloc(sizeof *t);
-    if (!t)
-        return SQLITE_NOMEM;
-    memset(t, 0, sizeof *t);
-    t->sql = from->sql;
-    int rc = ec_archive_streams(from->sql->archive, &s, &streams, &err);
-    for (size_t i = 0; i < streams; i++)
-        t->rows += (double)s[i].row.event_count;
-    if (from->set)
-        t->rows /= 16;
-    if (!rc)
-        rc = ec_shape_init(&t->shape, from->set, &err);
-    ea_text_init(&sql);
-    ea_text_str(&sql, "CREATE TABLE t(");
-    for (size_t i = 0; !rc && i < t->shape.count; i++) {
-        const ec_column *c = &t->shape.columns[i];
+static int add_columns(ea_text *to, const ec_shape *shape) {
+    for (size_t i = 0; i < shape->count; i++) {
+        const ec_column *c = &shape->columns[i];
         if (i)
-            ea_text_char(&sql, ',');
-        ec_sql_add_name(&sql, c->name);
-        ea_text_printf(&sql, " %s%s", ec_kind_type(c->kind), c->hidden ? " HIDDEN" : "");
+            ea_text_char(to, ',');
+        ec_sql_add_name(to, c->name);
+        ea_text_printf(to, " %s%s", ec_kind_type(c->kind), c->hidden ? " HIDDEN" : "");
     }
-    ea_text_char(&sql, ')');
-    int code = rc == EA_ENOMEM || sql.failed ? SQLITE_NOMEM : rc ? SQLITE_ERROR : sqlite3_declare_vtab(db, sql.data);
-    ea_text_deinit(&sql);
-    if (code != SQLITE_OK) {
-        *ret_message = sqlite3_mprintf("%s", rc ? err.message : sqlite3_errmsg(db));
-        ec_shape_deinit(&t->shape);
-        sqlite3_free(t);
-        return code;
-    }
-    sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
-    *ret = &t->base;
-    return SQLITE_OK;
+    return 0;
 }
 
-static int disconnect(sqlite3_vtab *base) {
-    table *t = (table *)base;
-    ec_shape_deinit(&t->shape);
-    sqlite3_free(t);
-    return SQLITE_OK;
+static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
+    const ec_sql_source *from = aux;
+    (void)argc, (void)argv;
+    int code = ec_sql_shaped_connect(db, from, add_columns, ret, ret_message);
+    if (code == SQLITE_OK && from->set)
+        ((ec_sql_shaped *)*ret)->rows /= 16;
+    return code;
 }
 
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
-    const table *t = (const table *)base;
+    const ec_sql_shaped *t = (const ec_sql_shaped *)base;
     double rows = t->rows > 100 ? t->rows : 100, decoded = rows;
     int next = 1;
     ea_text plan;
@@ -102,21 +59,14 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     }
     info->estimatedCost = decoded + rows + 1000; /* even an empty scan opens batches */
     info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
-    if (!plan.failed && plan.len_bytes) {
-        info->idxStr = sqlite3_mprintf("%s", plan.data);
-        info->needToFreeIdxStr = 1;
-    }
-    int failed = plan.failed || (plan.len_bytes && !info->idxStr);
-    ea_text_deinit(&plan);
-    return failed ? SQLITE_NOMEM : SQLITE_OK;
+    return ec_sql_set_plan(info, &plan);
 }
 
 static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
-    cursor *c = sqlite3_malloc(sizeof *c);
+    cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
         return SQLITE_NOMEM;
-    memset(c, 0, sizeof *c);
     ea_arena_init(&c->arena, 0);
     *ret = &c->base;
     return SQLITE_OK;
@@ -144,7 +94,7 @@ static int next_block(cursor *c) {
 
 static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
-    table *t = (table *)base->pVtab;
+    ec_sql_shaped *t = (ec_sql_shaped *)base->pVtab;
     ea_err err = {0};
     (void)number;
     ec_scan_close(c->scan);
@@ -196,7 +146,7 @@ static const sqlite3_module MODULE = {
     .iVersion = 2,
     .xConnect = connect,
     .xBestIndex = best_index,
-    .xDisconnect = disconnect,
+    .xDisconnect = ec_sql_shaped_disconnect,
     .xOpen = open_cursor,
     .xClose = close_cursor,
     .xFilter = filter,
@@ -207,13 +157,7 @@ static const sqlite3_module MODULE = {
 };
 
 static int add_module(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
-    source *from = malloc(sizeof *from);
-    if (!from)
-        return ea_fail(err, EA_ENOMEM, "add the table %s", name);
-    *from = (source){s, set};
-    if (sqlite3_create_module_v2(s->db, name, &MODULE, from, free) != SQLITE_OK) /* which frees it then, too */
-        return ea_fail(err, EA_ENOMEM, "add the table %s: %s", name, sqlite3_errmsg(s->db));
-    return 0;
+    return ec_sql_add_module(s, name, &MODULE, &(ec_sql_source){s, set}, sizeof(ec_sql_source), err);
 }
 
 /* A class may be called anything, and a module replaces one that has its name: those that SQLite brings stay. */

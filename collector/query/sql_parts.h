@@ -14,6 +14,7 @@ struct ec_sql {
     ec_tables *state;         /* opened when a table of it is first used */
     struct ec_alarms *alarms; /* likewise */
     sqlite3 *memory;          /* the table of classes, filled when it is first used */
+    sqlite3_int64 rows_given; /* by lists: the number of the next row */
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */
@@ -44,5 +45,46 @@ EA_MUST_CHECK int ec_sql_condition(const char **plan, sqlite3_value *from, const
                                    ea_arena *arena, ec_condition *ret, ea_err *err);
 /* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
 void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded);
+
+/* ---- what the virtual tables have in common: sql_vtab.c ---- */
+
+/* Zeroed memory of SQLite's; NULL: there is none. */
+void *ec_sql_zalloc(size_t len_bytes);
+/* Adds a table that is there by its module's name alone; from: copied, for xConnect's aux. */
+EA_MUST_CHECK int ec_sql_add_module(ec_sql *s, const char *name, const sqlite3_module *module, const void *from,
+                                    size_t from_bytes, ea_err *err);
+/* Ends an xConnect: declares the columns and makes a zeroed table. columns: what stands between the brackets of CREATE
+ * TABLE; deinitialised. rc, why: what went wrong before, 0 if nothing did. An SQLite code. */
+int ec_sql_make_table(sqlite3 *db, int rc, const ea_err *why, ea_text *columns, size_t table_bytes, sqlite3_vtab **ret,
+                      char **ret_message);
+/* Ends an xBestIndex: gives the plan to SQLite and deinitialises it. An SQLite code. */
+int ec_sql_set_plan(sqlite3_index_info *info, ea_text *plan);
+
+/* A table whose columns are those of events, or are made out of them. */
+typedef struct ec_sql_source {
+    ec_sql *sql;
+    const ec_class_set *set; /* NULL: events */
+} ec_sql_source;
+typedef struct ec_sql_shaped {
+    sqlite3_vtab base;
+    ec_sql *sql;
+    ec_shape shape;
+    double rows; /* a guess: all events of the store */
+} ec_sql_shaped;
+int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
+                          int (*add_columns)(ea_text *to, const ec_shape *shape), sqlite3_vtab **ret,
+                          char **ret_message);
+int ec_sql_shaped_disconnect(sqlite3_vtab *base);
+
+/* A cursor over rows that xFilter made all at once: first member of one. */
+typedef struct ec_sql_list {
+    sqlite3_vtab_cursor base;
+    size_t at, count;
+    sqlite3_int64 first_rowid; /* two lists never have a row of the same number */
+} ec_sql_list;
+void ec_sql_list_begin(ec_sql *s, ec_sql_list *list, size_t count);
+int ec_sql_list_next(sqlite3_vtab_cursor *base);
+int ec_sql_list_at_end(sqlite3_vtab_cursor *base);
+int ec_sql_list_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret);
 
 #endif

@@ -362,7 +362,7 @@ static int open_memory(ec_sql *s, sqlite3 **ret, ea_err *err) {
 static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret, char **ret_message) {
     const source *from = aux;
     ea_err err = {0};
-    ea_text sql;
+    ea_text columns;
     sqlite3 *inner = NULL;
     (void)argc, (void)argv;
     int rc = 0;
@@ -374,29 +374,20 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
         rc = open_memory(from->sql, &inner, &err);
     else
         inner = ec_store_database(ec_archive_store(from->sql->archive));
-    if (rc) {
-        *ret_message = sqlite3_mprintf("%s", err.message);
-        return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_ERROR;
-    }
-    ea_text_init(&sql);
-    ea_text_str(&sql, "CREATE TABLE t(");
-    for (size_t i = 0; i < COLUMNS_MAX && from->spec->columns[i].name; i++) {
+    ea_text_init(&columns);
+    for (size_t i = 0; !rc && i < COLUMNS_MAX && from->spec->columns[i].name; i++) {
         if (i)
-            ea_text_char(&sql, ',');
-        ec_sql_add_name(&sql, from->spec->columns[i].name);
-        ea_text_printf(&sql, " %s", ec_kind_type(from->spec->columns[i].kind));
+            ea_text_char(&columns, ',');
+        ec_sql_add_name(&columns, from->spec->columns[i].name);
+        ea_text_printf(&columns, " %s", ec_kind_type(from->spec->columns[i].kind));
     }
-    ea_text_char(&sql, ')');
-    int code = sql.failed ? SQLITE_NOMEM : sqlite3_declare_vtab(db, sql.data);
-    ea_text_deinit(&sql);
-    table *t = code == SQLITE_OK ? sqlite3_malloc(sizeof *t) : NULL;
-    if (!t)
-        return code == SQLITE_OK ? SQLITE_NOMEM : code;
-    memset(t, 0, sizeof *t);
+    int code = ec_sql_make_table(db, rc, &err, &columns, sizeof(table), ret, ret_message);
+    if (code != SQLITE_OK)
+        return code;
+    table *t = (table *)*ret;
     t->sql = from->sql;
     t->spec = from->spec;
     t->db = inner;
-    *ret = &t->base;
     return SQLITE_OK;
 }
 
@@ -429,18 +420,14 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     }
     info->estimatedCost = rows + 10;
     info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
-    info->idxStr = plan.failed ? NULL : sqlite3_mprintf("%s", plan.data);
-    info->needToFreeIdxStr = 1;
-    ea_text_deinit(&plan);
-    return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
+    return ec_sql_set_plan(info, &plan);
 }
 
 static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
-    cursor *c = sqlite3_malloc(sizeof *c);
+    cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
         return SQLITE_NOMEM;
-    memset(c, 0, sizeof *c);
     ea_text_init(&c->sql);
     *ret = &c->base;
     return SQLITE_OK;
@@ -610,13 +597,8 @@ static const sqlite3_module MODULE = {
 };
 
 int ec_sql_add_tables(ec_sql *s, ea_err *err) {
-    for (size_t i = 0; i < sizeof SPECS / sizeof SPECS[0]; i++) {
-        source *from = malloc(sizeof *from);
-        if (!from)
-            return ea_fail(err, EA_ENOMEM, "add the table %s", SPECS[i].name);
-        *from = (source){s, &SPECS[i]};
-        if (sqlite3_create_module_v2(s->db, SPECS[i].name, &MODULE, from, free) != SQLITE_OK)
-            return ea_fail(err, EA_ENOMEM, "add the table %s: %s", SPECS[i].name, sqlite3_errmsg(s->db));
-    }
-    return 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof SPECS / sizeof SPECS[0]; i++)
+        rc = ec_sql_add_module(s, SPECS[i].name, &MODULE, &(source){s, &SPECS[i]}, sizeof(source), err);
+    return rc;
 }
