@@ -373,18 +373,13 @@ typedef struct strings {
     uint64_t count;
 } strings;
 
-static void varint(ea_text *t, uint64_t v) {
-    for (; v >= 0x80; v >>= 7)
-        ea_text_char(t, (char)(v | 0x80));
-    ea_text_char(t, (char)v);
-}
 static void number(ea_text *t, unsigned field, uint64_t v) {
-    varint(t, (uint64_t)field << 3);
-    varint(t, v);
+    ea_text_varint(t, (uint64_t)field << 3);
+    ea_text_varint(t, v);
 }
 static void bytes(ea_text *t, unsigned field, const void *data, size_t len_bytes) {
-    varint(t, (uint64_t)field << 3 | 2);
-    varint(t, len_bytes);
+    ea_text_varint(t, (uint64_t)field << 3 | 2);
+    ea_text_varint(t, len_bytes);
     ea_text_add(t, data, len_bytes);
 }
 static void message(ea_text *t, unsigned field, const ea_text *m) {
@@ -493,12 +488,12 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
         ea_text_clear(&m);
         ea_text_clear(&line);
         for (uint32_t k = 0; k < stack->count; k++)
-            varint(&line, (uint64_t)stack->frames[k] + 1);
-        varint(&line, p->frame_count + stack->process + 1);
+            ea_text_varint(&line, (uint64_t)stack->frames[k] + 1);
+        ea_text_varint(&line, p->frame_count + stack->process + 1);
         message(&m, 1, &line);
         ea_text_clear(&line);
-        varint(&line, stack->events[0] - stack->events[1]); /* int64: less than before is negative */
-        varint(&line, stack->weight[0] - stack->weight[1]);
+        ea_text_varint(&line, stack->events[0] - stack->events[1]); /* int64: less than before is negative */
+        ea_text_varint(&line, stack->weight[0] - stack->weight[1]);
         message(&m, 2, &line);
         message(&body, 2, &m);
     }

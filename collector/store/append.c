@@ -112,13 +112,6 @@ static int add_definition(enum ea_definition_kind kind, const uint8_t *data, siz
     return rc;
 }
 
-static void add_leb128(ea_text *t, uint64_t v) {
-    do {
-        ea_text_char(t, (char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0)));
-        v >>= 7;
-    } while (v);
-}
-
 /* Looks every group's class up; what is nowhere is noted. Fills s->classes. */
 static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
     ea_text_clear(&s->classes);
@@ -135,8 +128,8 @@ static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
         }
         if (rc < 0)
             return rc;
-        add_leb128(&s->classes, (uint64_t)class_id);
-        add_leb128(&s->classes, ea_batch_group_events(s->view, i));
+        ea_text_varint(&s->classes, (uint64_t)class_id);
+        ea_text_varint(&s->classes, ea_batch_group_events(s->view, i));
     }
     if (s->classes.failed)
         return ea_fail(err, EA_ENOMEM, "index a batch");
@@ -156,7 +149,7 @@ static int list_pids(ec_store *s, ea_err *err) {
     ea_text_clear(&s->pids);
     s->any_pid = count > INDEXED_PIDS;
     for (size_t i = 0; i < count && !s->any_pid; i++)
-        add_leb128(&s->pids, i ? pids[i] - pids[i - 1] : pids[i]);
+        ea_text_varint(&s->pids, i ? pids[i] - pids[i - 1] : pids[i]);
     return s->pids.failed ? ea_fail(err, EA_ENOMEM, "index a batch") : 0;
 }
 

@@ -132,6 +132,15 @@ void ea_guid_format(const ea_guid *g, char *out) {
     *p = 0;
 }
 
+void ea_text_varint(ea_text *t, uint64_t v) {
+    uint8_t bytes[10];
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7)
+        bytes[n++] = (uint8_t)(v | 0x80);
+    bytes[n++] = (uint8_t)v;
+    ea_text_add(t, bytes, n);
+}
+
 void ea_text_guid(ea_text *t, const ea_guid *g) {
     char out[37];
     ea_guid_format(g, out);

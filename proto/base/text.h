@@ -37,6 +37,7 @@ void ea_text_u64(ea_text *t, uint64_t v);                         /* decimal */
 void ea_text_i64(ea_text *t, int64_t v);                          /* decimal */
 void ea_text_hex64(ea_text *t, uint64_t v);                       /* "0x1f", lower case, no padding */
 void ea_text_hex(ea_text *t, const void *data, size_t len_bytes); /* "00ff", lower case */
+void ea_text_varint(ea_text *t, uint64_t v);                      /* the bytes of LEB128, as protobuf has them */
 void ea_text_guid(ea_text *t, const ea_guid *g);                  /* "9e814aad-3204-11d2-9a82-006008a86939" */
 
 /* UTF-16LE of len_bytes (an odd last byte is ignored) as UTF-8. A lone surrogate becomes its three-byte form

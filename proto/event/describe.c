@@ -26,19 +26,13 @@ int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash
 
 /* ---- writing ---- */
 
-static void put_varint(ea_text *out, uint64_t v) {
-    for (; v >= 0x80; v >>= 7)
-        ea_text_char(out, (char)(v | 0x80));
-    ea_text_char(out, (char)v);
-}
-
 /* At most max bytes of it, whole characters. */
 static void put_bounded(ea_text *out, const char *s, size_t max) {
     size_t len = strlen(s);
     if (len > max)
         for (len = max; len && ((uint8_t)s[len] & 0xC0) == 0x80;)
             len--;
-    put_varint(out, len);
+    ea_text_varint(out, len);
     ea_text_add(out, s, len);
 }
 
@@ -100,9 +94,9 @@ static size_t collect_maps(const ea_field *fields, size_t field_count, const ea_
 }
 
 static void put_entries(ea_text *out, const ea_map_entry *entries, size_t count) {
-    put_varint(out, count);
+    ea_text_varint(out, count);
     for (size_t i = 0; i < count; i++) {
-        put_varint(out, entries[i].value);
+        ea_text_varint(out, entries[i].value);
         put_string(out, entries[i].name);
     }
 }
@@ -126,17 +120,17 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
     ea_text_char(out, (char)((head->classic ? FLAG_CLASSIC : 0) | (head->unfolded ? FLAG_UNFOLDED : 0)));
     ea_text_char(out, (char)head->pointer_size);
     ea_text_char(out, (char)head->version);
-    put_varint(out, head->code);
+    ea_text_varint(out, head->code);
     ea_text_add(out, head->provider.bytes, sizeof head->provider.bytes);
     put_string(out, head->provider_name);
     put_string(out, head->name);
-    put_varint(out, map_count);
+    ea_text_varint(out, map_count);
     for (size_t i = 0; i < map_count; i++) {
         put_string(out, maps[i]->name);
         ea_text_char(out, maps[i]->is_flags ? 1 : 0);
         put_entries(out, maps[i]->entries, maps[i]->count);
     }
-    put_varint(out, field_count);
+    ea_text_varint(out, field_count);
     for (size_t i = 0; i < field_count; i++) {
         const ea_field *f = &fields[i];
         size_t map = 0;
@@ -145,10 +139,10 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
         put_string(out, f->name);
         ea_text_char(out, (char)f->type);
         ea_text_char(out, (char)f->semantic);
-        put_varint(out, f->count ? f->count : 1);
-        put_varint(out, (uint64_t)(f->count_field + 1));
-        put_varint(out, f->map ? map + 1 : 0);
-        put_varint(out, f->type == EA_STRUCT ? f->child_count : 0);
+        ea_text_varint(out, f->count ? f->count : 1);
+        ea_text_varint(out, (uint64_t)(f->count_field + 1));
+        ea_text_varint(out, f->map ? map + 1 : 0);
+        ea_text_varint(out, f->type == EA_STRUCT ? f->child_count : 0);
         ea_text_char(out, (char)((f->optional ? ATTRIBUTE_OPTIONAL : 0) | (f->hidden ? ATTRIBUTE_HIDDEN : 0)));
     }
     if (format != FORMAT_NOTES)

@@ -1,5 +1,6 @@
 /* Uploads and their answers as bytes. See ack.h. */
 #include "ack.h"
+#include "column.h"
 #include "definitions.h"
 
 #include <string.h>
@@ -8,37 +9,15 @@
  * checked before anything is allocated for it. Wire types are protobuf's (protobuf.dev, "Encoding"). */
 enum { TYPE_VARINT = 0, TYPE_BYTES = 2 };
 
-static void put_varint(ea_text *out, uint64_t v) {
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; v >= 0x80; v >>= 7)
-        bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    ea_text_add(out, bytes, n);
-}
-
-static size_t varint_bytes(uint64_t v) {
-    size_t n = 1;
-    for (; v >= 0x80; v >>= 7)
-        n++;
-    return n;
-}
-
 static void put_u64(ea_text *out, unsigned number, uint64_t v) {
     if (!v) /* proto3: zero is what an absent field means */
         return;
-    put_varint(out, number << 3 | TYPE_VARINT);
-    put_varint(out, v);
-}
-
-static void put_bytes(ea_text *out, unsigned number, const void *data, size_t len_bytes) {
-    put_varint(out, number << 3 | TYPE_BYTES);
-    put_varint(out, len_bytes);
-    ea_text_add(out, data, len_bytes);
+    ea_text_varint(out, number << 3 | TYPE_VARINT);
+    ea_text_varint(out, v);
 }
 
 static size_t u64_bytes(uint64_t v) {
-    return v ? 1 + varint_bytes(v) : 0;
+    return v ? 1 + ea_varint_bytes(v) : 0;
 }
 
 /* Field numbers of Ack, Range and Refusal in batch.proto. */
@@ -56,32 +35,32 @@ enum { RANGE_FIRST = 1, RANGE_LAST };
 enum { REFUSAL_NUMBER = 1, REFUSAL_CAUSE, REFUSAL_TEXT };
 
 void ea_ack_encode(const ea_ack *a, ea_text *out) {
-    put_bytes(out, ACK_STREAM, a->stream, sizeof a->stream);
+    ea_pb_put_bytes(out, ACK_STREAM, a->stream, sizeof a->stream);
     for (size_t i = 0; i < a->acknowledged_count; i++) {
         const ea_range *r = &a->acknowledged[i];
-        put_varint(out, ACK_ACKNOWLEDGED << 3 | TYPE_BYTES);
-        put_varint(out, u64_bytes(r->first) + u64_bytes(r->last));
+        ea_text_varint(out, ACK_ACKNOWLEDGED << 3 | TYPE_BYTES);
+        ea_text_varint(out, u64_bytes(r->first) + u64_bytes(r->last));
         put_u64(out, RANGE_FIRST, r->first);
         put_u64(out, RANGE_LAST, r->last);
     }
     for (size_t i = 0; i < a->refused_count; i++) {
         const ea_refusal *r = &a->refused[i];
         size_t text_bytes = r->text ? strlen(r->text) : 0;
-        put_varint(out, ACK_REFUSED << 3 | TYPE_BYTES);
-        put_varint(out, u64_bytes(r->number) + u64_bytes(r->cause) +
-                            (text_bytes ? 1 + varint_bytes(text_bytes) + text_bytes : 0));
+        ea_text_varint(out, ACK_REFUSED << 3 | TYPE_BYTES);
+        ea_text_varint(out, u64_bytes(r->number) + u64_bytes(r->cause) +
+                                (text_bytes ? 1 + ea_varint_bytes(text_bytes) + text_bytes : 0));
         put_u64(out, REFUSAL_NUMBER, r->number);
         put_u64(out, REFUSAL_CAUSE, r->cause);
         if (text_bytes)
-            put_bytes(out, REFUSAL_TEXT, r->text, text_bytes);
+            ea_pb_put_bytes(out, REFUSAL_TEXT, r->text, text_bytes);
     }
     for (size_t i = 0; i < a->unknown_count; i++)
-        put_bytes(out, ACK_UNKNOWN, a->unknown[i].bytes, a->unknown[i].len_bytes);
+        ea_pb_put_bytes(out, ACK_UNKNOWN, a->unknown[i].bytes, a->unknown[i].len_bytes);
     put_u64(out, ACK_CREDIT, a->credit_bytes);
     put_u64(out, ACK_RETRY_AFTER, a->retry_after_ms);
     put_u64(out, ACK_KEYFRAME, a->keyframe_wanted ? 1 : 0);
     for (size_t i = 0; i < a->known_count; i++)
-        put_bytes(out, ACK_KNOWN, a->known[i].bytes, EA_CLASS_HASH_BYTES);
+        ea_pb_put_bytes(out, ACK_KNOWN, a->known[i].bytes, EA_CLASS_HASH_BYTES);
 }
 
 static int read_range(const ea_pb_field *f, ea_range *ret, ea_err *err) {

@@ -5,14 +5,6 @@
 
 enum { FIELD_STREAM = 2, FIELD_NUMBER = 3 };
 
-static void put_varint(ea_text *out, uint64_t v) {
-    do {
-        uint8_t byte = (uint8_t)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
-        ea_text_add(out, &byte, 1);
-        v >>= 7;
-    } while (v);
-}
-
 /* All that it stood for, as one row: under one number there is room for one. Its cause is that of the largest part. */
 typedef struct grave {
     ea_tombstone row;
@@ -48,11 +40,11 @@ static int copy_fields(const uint8_t *batch, size_t len_bytes, const uint8_t *st
             ea_text_add(out, batch + before, offset - before);
     if (rc)
         return ea_fail(err, EA_EFORMAT, "rename a batch: it is no protobuf message");
-    put_varint(out, FIELD_STREAM << 3 | 2);
-    put_varint(out, EA_STREAM_ID_BYTES);
+    ea_text_varint(out, FIELD_STREAM << 3 | 2);
+    ea_text_varint(out, EA_STREAM_ID_BYTES);
     ea_text_add(out, stream, EA_STREAM_ID_BYTES);
-    put_varint(out, FIELD_NUMBER << 3);
-    put_varint(out, number);
+    ea_text_varint(out, FIELD_NUMBER << 3);
+    ea_text_varint(out, number);
     return out->failed ? ea_fail(err, EA_ENOMEM, "rename a batch") : 0;
 }
 

@@ -162,6 +162,19 @@ static void text_numbers(void **state) {
     }
 }
 
+static void text_varints(void **state) {
+    (void)state;
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_varint(&t, 0);
+    ea_text_varint(&t, 127);
+    ea_text_varint(&t, 300);
+    ea_text_varint(&t, UINT64_MAX);
+    assert_int_equal(t.len_bytes, 14);
+    assert_memory_equal(t.data, "\0\x7F\xAC\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01", 14);
+    ea_text_deinit(&t);
+}
+
 static void text_guids(void **state) {
     (void)state;
     static const ea_guid sample = EA_GUID(0x9e814aad, 0x3204, 0x11d2, 0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39);
@@ -846,6 +859,7 @@ int main(void) {
         cmocka_unit_test(errors),
         cmocka_unit_test(text_growth),
         cmocka_unit_test(text_numbers),
+        cmocka_unit_test(text_varints),
         cmocka_unit_test(text_guids),
         cmocka_unit_test(text_utf16),
         cmocka_unit_test(text_json),
