@@ -301,10 +301,6 @@ uint32_t ec_places_pid_of_thread(ec_places *p, uint32_t tid, int64_t utc_ns) {
 const ea_process *ec_places_get_process(const ec_places *p, uint32_t index) {
     return index < p->process_count ? &p->processes[index] : NULL;
 }
-size_t ec_places_process_count(const ec_places *p) {
-    return p->process_count;
-}
-
 static const image_space *space(const ec_places *p, uint32_t process, int is_kernel) {
     if (is_kernel)
         return &p->spaces[p->process_count];

@@ -21,7 +21,6 @@ uint32_t ec_places_process(ec_places *p, uint32_t pid, int64_t utc_ns);
 /* The pid of a thread at a time, by the same rule; UINT32_MAX unknown. Thread 0 is of process 0. */
 uint32_t ec_places_pid_of_thread(ec_places *p, uint32_t tid, int64_t utc_ns);
 const ea_process *ec_places_get_process(const ec_places *p, uint32_t index);
-size_t ec_places_process_count(const ec_places *p);
 
 /* Times between two changes of a process's modules, or of the drivers: a number for the stretch that a time is in.
  * Within one, an address is always in the same module. */

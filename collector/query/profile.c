@@ -1047,15 +1047,6 @@ void ec_profile_destroy(ec_profile *p) {
     free(p);
 }
 
-int ec_profile_json(const ec_profile_request *request, ea_text *out, ea_err *err) {
-    ec_profile *p = NULL;
-    int rc = ec_profile_run(&p, request, err);
-    if (!rc)
-        rc = ec_profile_write(p, EC_PROFILE_JSON, out, err);
-    ec_profile_destroy(p);
-    return rc;
-}
-
 int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
                       int (*fn)(void *arg, const ec_stack_sum *s), void *arg, ea_err *err) {
     const ec_profile_request request = {.weight = EC_WEIGHT_SAMPLES};

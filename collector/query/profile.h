@@ -175,7 +175,4 @@ enum ec_profile_format {
  * has two more numbers, self and total of the other range. functions and top_modules hold the 200 greatest by self. */
 EA_MUST_CHECK int ec_profile_write(const ec_profile *p, enum ec_profile_format format, ea_text *out, ea_err *err);
 
-/* Asks and writes JSON in one call, for collector/web. */
-EA_MUST_CHECK int ec_profile_json(const ec_profile_request *request, ea_text *out, ea_err *err);
-
 #endif

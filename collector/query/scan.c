@@ -443,7 +443,6 @@ static int next_batch(ec_scan *s, ea_err *err) {
         s->ordinal = ec_archive_ordinal(s->archive, &s->found.row);
         if (!s->ordinal)
             return ea_fail(err, EA_ENOMEM, "read a batch");
-        s->batches++;
         s->has_raw = 0;
         s->next_group = 0;
         return 1;
@@ -748,7 +747,6 @@ static int next_group(ec_scan *s, ea_err *err) {
         if (rc)
             return rc;
         if (b->selected_count) {
-            s->events += b->selected_count;
             return 1;
         }
     }
@@ -781,9 +779,4 @@ int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err) {
 int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event) {
     const ea_batch_events *e = s->block.events;
     return ea_clock_to_utc_ns(&ea_batch_source(s->view, e->source[event])->clock, e->time[event]);
-}
-
-void ec_scan_counts(const ec_scan *s, uint64_t *ret_batches, uint64_t *ret_events) {
-    *ret_batches = s->batches;
-    *ret_events = s->events;
 }

@@ -80,7 +80,4 @@ int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event);
 /* 1 when an error is about what is stored: the batch is left out, or the value, and the scan goes on. */
 int ec_scan_is_damage(int rc);
 
-/* What was read so far: batches, and events in blocks that came out. */
-void ec_scan_counts(const ec_scan *s, uint64_t *ret_batches, uint64_t *ret_events);
-
 #endif

@@ -55,7 +55,6 @@ struct ec_scan {
     size_t raw_capacity;
     int has_raw; /* for the batch at hand */
     ea_text text;
-    uint64_t batches, events;
 };
 
 /* The column of a field for the block at hand; the scan's, until the next block. */

@@ -59,7 +59,7 @@ static const char *const SQL[EC_STATEMENT_COUNT] = {
     EC_STATEMENTS(X)
 #undef X
 };
-int ec_db_fail(ec_store *s, ea_err *err, const char *what) {
+static int db_fail(ec_store *s, ea_err *err, const char *what) {
     int primary = sqlite3_errcode(s->db) & 0xff;
     int code = primary == SQLITE_FULL    ? EA_EFULL
                : primary == SQLITE_NOMEM ? EA_ENOMEM
@@ -107,20 +107,20 @@ void ec_db_done(sqlite3_stmt *st) {
 
 int ec_db_run(ec_store *s, sqlite3_stmt *st, const char *what, ea_err *err) {
     if (!st)
-        return ec_db_fail(s, err, what);
+        return db_fail(s, err, what);
     int rc = sqlite3_step(st);
-    int failed = rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : ec_db_fail(s, err, what);
+    int failed = rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : db_fail(s, err, what);
     ec_db_done(st);
     return failed;
 }
 
 int ec_db_row(ec_store *s, sqlite3_stmt *st, const char *what, ea_err *err) {
     if (!st)
-        return ec_db_fail(s, err, what);
+        return db_fail(s, err, what);
     int rc = sqlite3_step(st);
     if (rc == SQLITE_ROW)
         return 1;
-    int failed = rc == SQLITE_DONE ? 0 : ec_db_fail(s, err, what);
+    int failed = rc == SQLITE_DONE ? 0 : db_fail(s, err, what);
     ec_db_done(st);
     return failed;
 }
@@ -136,7 +136,7 @@ int ec_db_number(ec_store *s, sqlite3_stmt *st, const char *what, int64_t *ret, 
 
 static int exec(ec_store *s, const char *sql, ea_err *err) {
     if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return ec_db_fail(s, err, "prepare the tables");
+        return db_fail(s, err, "prepare the tables");
     return 0;
 }
 
@@ -149,7 +149,7 @@ static int connect_database(ec_store *s, const char *name, int flags, int *ret_v
     if (!s->db)
         return ea_fail(err, EA_ENOMEM, "open %s", s->dir);
     if (rc != SQLITE_OK)
-        return ec_db_fail(s, err, "open");
+        return db_fail(s, err, "open");
     sqlite3_extended_result_codes(s->db, 1);
     sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MS);
     /* NORMAL: a power cut may take the last transactions from the index, never from the segments, and recovery indexes
@@ -158,7 +158,7 @@ static int connect_database(ec_store *s, const char *name, int flags, int *ret_v
         return rc;
     if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {
-        rc = ec_db_fail(s, err, "read the version");
+        rc = db_fail(s, err, "read the version");
         sqlite3_finalize(st);
         return rc;
     }

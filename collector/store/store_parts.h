@@ -118,8 +118,6 @@ struct ec_store {
 
 /* ---- database.c ---- */
 
-/* SQLite's last error as ours, with what was tried. */
-int ec_db_fail(ec_store *s, ea_err *err, const char *what);
 /* NULL: it could not be prepared; the functions below take that and say so. */
 sqlite3_stmt *ec_db_statement(ec_store *s, enum ec_statement which);
 /* Arguments of a statement, in order: 'i' int64_t, 't' const char * (NULL is NULL), 'b' const void * and size_t; 'n'

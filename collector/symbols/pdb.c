@@ -280,9 +280,6 @@ void ec_pdb_close(ec_pdb *p) {
 ec_pdb_id ec_pdb_identity(const ec_pdb *p) {
     return p->id;
 }
-uint64_t ec_pdb_bytes(const ec_pdb *p) {
-    return p->size_bytes;
-}
 uint16_t ec_pdb_machine(const ec_pdb *p) {
     return p->machine;
 }

@@ -40,7 +40,6 @@ void ec_pdb_close(ec_pdb *pdb); /* NULL is allowed */
 
 /* The age is the one of the debug information, which the image has too. */
 ec_pdb_id ec_pdb_identity(const ec_pdb *pdb);
-uint64_t ec_pdb_bytes(const ec_pdb *pdb); /* of the file */
 
 /* Reads sections, address maps and symbols; once, before the calls below. EA_EUNSUPPORTED: it has no section headers,
  * so nothing in it has an address. */

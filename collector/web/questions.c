@@ -8,17 +8,50 @@
 
 enum { LIMIT = 100, LIMIT_MAX = 10000, EXPORT_MAX = 1000000, NAME_MAX_BYTES = 64 };
 
+enum { PARAMS_MAX = 8 };
+
+enum param_kind {
+    PARAM_TEXT,
+    PARAM_LIKE, /* a part of a text; case does not matter */
+    PARAM_HOST, /* an agent's name: only what it sent is looked at; "" or not given: all */
+    PARAM_TIME, /* RFC 3339, or ns since 1970 */
+    PARAM_NUMBER,
+    PARAM_WIDTH, /* a duration: "1s" */
+};
+
+typedef struct param_spec {
+    const char *name; /* of a part of the path, or of a parameter; NULL ends the list */
+    enum param_kind kind;
+    const char *fallback; /* NULL: it has to be given */
+} param_spec;
+
+enum fixed_kind {
+    FIXED_LIST,
+    FIXED_ONE,
+    FIXED_HOSTS, /* a row for each host: of all rows only what they are sorted by is read, of a page's rows the rest
+                  */
+};
+
+typedef struct fixed {
+    const char *name;  /* of a named query; its route's path otherwise */
+    const char *text;  /* one sentence for a person */
+    const char *sql;   /* ?1 ... are params, in their order */
+    const char *order; /* ORDER BY when nobody says; NULL: as the statement gives them */
+    param_spec params[PARAMS_MAX];
+    enum fixed_kind kind;
+} fixed;
+
 #define HOST                                                                                                           \
-    { "host", EC_PARAM_HOST, NULL }
+    { "host", PARAM_HOST, NULL }
 #define ANY_HOST                                                                                                       \
-    { "host", EC_PARAM_HOST, "" }
+    { "host", PARAM_HOST, "" }
 #define RANGE                                                                                                          \
-    {"from", EC_PARAM_TIME, "-9223372036854775807"}, {                                                                 \
-        "to", EC_PARAM_TIME, "9223372036854775806"                                                                     \
+    {"from", PARAM_TIME, "-9223372036854775807"}, {                                                                    \
+        "to", PARAM_TIME, "9223372036854775806"                                                                        \
     }
 #define PROCESS                                                                                                        \
-    HOST, {"stream", EC_PARAM_TEXT, NULL}, {                                                                           \
-        "instance", EC_PARAM_NUMBER, NULL                                                                              \
+    HOST, {"stream", PARAM_TEXT, NULL}, {                                                                              \
+        "instance", PARAM_NUMBER, NULL                                                                                 \
     }
 #define OVERLAPS "begin <= ?3 AND (\"end\" IS NULL OR \"end\" > ?2)"
 #define PROCESS_COLUMNS                                                                                                \
@@ -49,7 +82,7 @@ enum { LIMIT = 100, LIMIT_MAX = 10000, EXPORT_MAX = 1000000, NAME_MAX_BYTES = 64
     " AND " OVERLAPS "),"                                                                                              \
     " p AS MATERIALIZED (SELECT host, stream, instance, pid, image_name FROM processes)"
 
-const ec_fixed EC_LISTS[] = {
+static const fixed LISTS[] = {
     {"/api/v1/fleet",
      "All machines in one line; silent: nothing came of them for a minute",
      "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
@@ -58,14 +91,14 @@ const ec_fixed EC_LISTS[] = {
      " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts",
      NULL,
      {{0}},
-     EC_FIXED_ONE},
+     FIXED_ONE},
     {"/api/v1/fleet/labels",
      "Names of labels, on how many machines each is and how many values it has there",
      "SELECT l.key AS label, count(DISTINCT h.host) AS hosts, count(DISTINCT l.value) AS \"values\" FROM hosts h,"
      " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l GROUP BY l.key",
      "hosts DESC, label",
      {{0}},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/fleet/groups",
      "Machines by health, agent_version or a label (labels.NAME): how many, and what came of them",
      MACHINES ", g AS MATERIALIZED (SELECT " GROUP_OF(
@@ -77,8 +110,8 @@ const ec_fixed EC_LISTS[] = {
                "BY "
                "\"group\"",
      "hosts DESC, \"group\"",
-     {{"by", EC_PARAM_TEXT, NULL}, {"q", EC_PARAM_LIKE, ""}},
-     EC_FIXED_LIST},
+     {{"by", PARAM_TEXT, NULL}, {"q", PARAM_LIKE, ""}},
+     FIXED_LIST},
     {"/api/v1/hosts",
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
      MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
@@ -87,8 +120,8 @@ const ec_fixed EC_LISTS[] = {
               " coalesce(b.batches, 0) AS missing_batches, coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
-     {{"q", EC_PARAM_LIKE, ""}, {"by", EC_PARAM_TEXT, ""}, {"group", EC_PARAM_TEXT, ""}},
-     EC_FIXED_HOSTS},
+     {{"q", PARAM_LIKE, ""}, {"by", PARAM_TEXT, ""}, {"group", PARAM_TEXT, ""}},
+     FIXED_HOSTS},
     {"/api/v1/hosts/{host}",
      "One machine",
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
@@ -98,38 +131,38 @@ const ec_fixed EC_LISTS[] = {
      " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
-     EC_FIXED_ONE},
+     FIXED_ONE},
     {"/api/v1/hosts/{host}/streams",
      "Runs of its agent",
      "SELECT * FROM streams WHERE host = ?1",
      "begin DESC",
      {HOST},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/processes",
      "Processes that lived at some time in a range",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND " OVERLAPS " AND (image_name LIKE ?4 ESCAPE '\\' OR"
      " command_line LIKE ?4 ESCAPE '\\' OR pid = ?5)",
      "begin, stream, instance",
-     {HOST, RANGE, {"q", EC_PARAM_LIKE, ""}, {"pid", EC_PARAM_NUMBER, "-1"}},
-     EC_FIXED_LIST},
+     {HOST, RANGE, {"q", PARAM_LIKE, ""}, {"pid", PARAM_NUMBER, "-1"}},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}",
      "One process",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND instance = ?3",
      NULL,
      {PROCESS},
-     EC_FIXED_ONE},
+     FIXED_ONE},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/children",
      "Processes that it started",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND stream = ?2 AND parent_instance = ?3",
      "begin, instance",
      {PROCESS},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/modules",
      "Its modules",
      "SELECT " MODULE_COLUMNS " FROM modules WHERE host = ?1 AND stream = ?2 AND process_instance = ?3",
      "begin, base",
      {PROCESS},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/threads",
      "Its threads",
      "SELECT stream, instance, begin, \"end\", tid, name, win32_start_address FROM threads WHERE host = ?1 AND stream "
@@ -137,7 +170,7 @@ const ec_fixed EC_LISTS[] = {
      " AND process_instance = ?3",
      "begin, tid",
      {PROCESS},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/files",
      "Files that it opened",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
@@ -148,7 +181,7 @@ const ec_fixed EC_LISTS[] = {
      " 9223372036854775806)) SELECT path, count FROM f",
      "count DESC, path",
      {PROCESS},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/processes/{stream}/{instance}/registry",
      "Registry keys that it opened or made, and values that it set",
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
@@ -160,13 +193,13 @@ const ec_fixed EC_LISTS[] = {
      " 'Registry/Delete')",
      "time",
      {PROCESS},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/blindness",
      "Periods of which nothing came",
      "SELECT stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE host = ?1 AND " OVERLAPS,
      "begin",
      {HOST, RANGE},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/cpu",
      "Samples of the processor by process and time",
      SAMPLES(
@@ -176,8 +209,8 @@ const ec_fixed EC_LISTS[] = {
                " s.bucket) JOIN p ON p.stream = t.stream AND p.instance = t.process_instance AND p.host = ?1 GROUP BY"
                " s.bucket, p.stream, p.instance",
      "bucket, value DESC",
-     {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
-     EC_FIXED_LIST},
+     {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/disk",
      "Bytes that were read and written by process and time",
      "WITH e AS MATERIALIZED (SELECT bucket, pid, sum AS value FROM \"FileIo/Read_by\"('pid', NULL, 'IoSize', ?4) WHERE"
@@ -186,8 +219,8 @@ const ec_fixed EC_LISTS[] = {
      " ?4) WHERE host = ?1 AND time BETWEEN ?2 AND ?3) SELECT bucket, pid, sum(value) AS value FROM e GROUP BY bucket, "
      "pid",
      "bucket, value DESC",
-     {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
-     EC_FIXED_LIST},
+     {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/network",
      "Bytes that were sent and received over TCP by process and time",
      "WITH e AS MATERIALIZED (SELECT bucket, PID_2 AS pid, sum AS value FROM \"TcpIp/SendIPV4_by\"('PID_2', NULL, "
@@ -198,24 +231,24 @@ const ec_fixed EC_LISTS[] = {
      "bucket,"
      " pid",
      "bucket, value DESC",
-     {HOST, RANGE, {"every", EC_PARAM_WIDTH, "1s"}},
-     EC_FIXED_LIST},
+     {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
+     FIXED_LIST},
     {"/api/v1/processes",
      "Processes of all machines, by name, command line or number",
      "SELECT " PROCESS_COLUMNS " FROM processes WHERE (?1 = '' OR host = ?1) AND " OVERLAPS
      " AND (image_name LIKE ?4 ESCAPE"
      " '\\' OR command_line LIKE ?4 ESCAPE '\\')",
      "begin, host, stream, instance",
-     {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
-     EC_FIXED_LIST},
+     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
+     FIXED_LIST},
     {"/api/v1/modules",
      "Modules by path: on how many machines, in how many processes, first and last seen",
      "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads, time_text(min(begin)) AS first,"
      " time_text(max(begin)) AS last, max(size_bytes) AS size_bytes FROM modules WHERE (?1 = '' OR host = ?1) "
      "AND " OVERLAPS " AND path LIKE ?4 ESCAPE '\\' GROUP BY path",
      "hosts DESC, loads DESC, path",
-     {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
-     EC_FIXED_LIST},
+     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
+     FIXED_LIST},
     {"/api/v1/connections",
      "TCP connections: who, to where, when",
      "WITH c AS MATERIALIZED (SELECT host, time, stream, name, json_extract(fields, '$.PID') AS pid, "
@@ -231,22 +264,22 @@ const ec_fixed EC_LISTS[] = {
      "?4) AND"
      " (?5 < 0 OR c.pid = ?5)",
      "time",
-     {ANY_HOST, RANGE, {"remote", EC_PARAM_TEXT, ""}, {"pid", EC_PARAM_NUMBER, "-1"}},
-     EC_FIXED_LIST},
+     {ANY_HOST, RANGE, {"remote", PARAM_TEXT, ""}, {"pid", PARAM_NUMBER, "-1"}},
+     FIXED_LIST},
     {"/api/v1/classes",
      "Classes of events that are stored",
      "SELECT name, provider_name, min(provider) AS provider, count(*) AS versions, max(fields) AS fields FROM classes "
      "WHERE"
      " name <> '' AND kind = 'event' AND name LIKE ?1 ESCAPE '\\' GROUP BY name, provider_name",
      "name",
-     {{"q", EC_PARAM_LIKE, ""}},
-     EC_FIXED_LIST},
+     {{"q", PARAM_LIKE, ""}},
+     FIXED_LIST},
     {"/api/v1/columns",
      "Columns of a class of events, as SQL has them",
      "SELECT name, type, hidden FROM pragma_table_xinfo(?1)",
      NULL,
-     {{"class", EC_PARAM_TEXT, "events"}},
-     EC_FIXED_LIST},
+     {{"class", PARAM_TEXT, "events"}},
+     FIXED_LIST},
     {"/api/v1/alerts",
      "Ledgers that do not add up, gaps, clocks that jump",
      "SELECT host, stream, time, kind, family, \"left\", \"right\", text FROM alerts WHERE (?1 = '' OR host = ?1) AND "
@@ -254,15 +287,15 @@ const ec_fixed EC_LISTS[] = {
      " BETWEEN ?2 AND ?3",
      "time DESC",
      {ANY_HOST, RANGE},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/incidents",
      "Machines that fell silent and ledgers that do not balance, with begin and end; without an end they last",
      "SELECT host, stream, kind, family, begin, \"end\", \"left\", \"right\", text FROM incidents WHERE (?1 = '' OR "
      "host ="
      " ?1) AND " OVERLAPS " AND (?4 = 0 OR \"end\" IS NULL)",
      "\"end\" IS NOT NULL, begin DESC",
-     {ANY_HOST, RANGE, {"open", EC_PARAM_NUMBER, "0"}},
-     EC_FIXED_LIST},
+     {ANY_HOST, RANGE, {"open", PARAM_NUMBER, "0"}},
+     FIXED_LIST},
     {"/api/v1/blindness",
      "Periods of which nothing came, of all machines",
      "SELECT host, stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE (?1 = '' OR host = "
@@ -270,7 +303,7 @@ const ec_fixed EC_LISTS[] = {
      " " OVERLAPS,
      "begin DESC",
      {ANY_HOST, RANGE},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"/api/v1/hosts/{host}/ledger",
      "Where each event of a machine went: every counter's last value, by run",
      "SELECT stream, counter, family, max(value) AS value, max(stored) AS stored FROM ledger WHERE host = ?1 AND "
@@ -278,11 +311,11 @@ const ec_fixed EC_LISTS[] = {
      " '' GROUP BY stream, counter",
      "stream, counter",
      {HOST},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {0},
 };
 
-const ec_fixed EC_QUERIES[] = {
+static const fixed QUERIES[] = {
     {"top-processes-by-cpu",
      "Processes with the most samples of the processor",
      SAMPLES(
@@ -291,14 +324,14 @@ const ec_fixed EC_QUERIES[] = {
                  " t.process_instance WHERE (?1 = '' OR p.host = ?1) GROUP BY p.host, p.stream, p.instance",
      "samples DESC",
      {ANY_HOST, RANGE},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
      "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, time_text(min(begin)) AS first FROM modules WHERE"
      " (?1 = '' OR host = ?1) GROUP BY path HAVING min(begin) >= ?2",
      "first DESC",
-     {ANY_HOST, {"since", EC_PARAM_TIME, NULL}},
-     EC_FIXED_LIST},
+     {ANY_HOST, {"since", PARAM_TIME, NULL}},
+     FIXED_LIST},
     {"who-talks-to",
      "Processes with a connection to an address or a network",
      "WITH c AS MATERIALIZED (SELECT host, stream, time, json_extract(fields, '$.PID') AS pid, json_extract(fields, "
@@ -316,24 +349,24 @@ const ec_fixed EC_QUERIES[] = {
      " c.time) WHERE CASE WHEN instr(?4, '/') THEN ip_in(c.remote, ?4) ELSE c.remote = ?4 END GROUP BY 1, 2, 3, 4, 6, "
      "7",
      "connections DESC",
-     {ANY_HOST, RANGE, {"address", EC_PARAM_TEXT, NULL}},
-     EC_FIXED_LIST},
+     {ANY_HOST, RANGE, {"address", PARAM_TEXT, NULL}},
+     FIXED_LIST},
     {"widespread-modules",
      "Modules on more than so many machines",
      "SELECT path, count(DISTINCT host) AS hosts, count(*) AS loads FROM modules WHERE (?1 = '' OR host = ?1) GROUP BY "
      "path"
      " HAVING hosts > ?2",
      "hosts DESC, path",
-     {ANY_HOST, {"hosts", EC_PARAM_NUMBER, "1"}},
-     EC_FIXED_LIST},
+     {ANY_HOST, {"hosts", PARAM_NUMBER, "1"}},
+     FIXED_LIST},
     {"rare-modules",
      "Modules on at most so many machines",
      "SELECT path, count(DISTINCT host) AS hosts, min(host) AS host, count(*) AS loads, time_text(min(begin)) AS first "
      "FROM"
      " modules WHERE (?1 = '' OR host = ?1) AND path <> '' GROUP BY path HAVING hosts <= ?2",
      "hosts, first DESC",
-     {ANY_HOST, {"hosts", EC_PARAM_NUMBER, "1"}},
-     EC_FIXED_LIST},
+     {ANY_HOST, {"hosts", PARAM_NUMBER, "1"}},
+     FIXED_LIST},
     {"modules-from-unusual-places",
      "Modules that were loaded from a folder that users can write to",
      "SELECT m.host, m.stream, m.process_instance AS instance, m.begin, m.pid, m.path FROM modules m WHERE (?1 = '' OR "
@@ -345,15 +378,15 @@ const ec_fixed EC_QUERIES[] = {
      " '%\\Windows\\Tasks\\%')",
      "begin DESC",
      {ANY_HOST, RANGE},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"process-starts",
      "Processes that were started",
      "SELECT " PROCESS_COLUMNS
      " FROM processes WHERE (?1 = '' OR host = ?1) AND begin BETWEEN ?2 AND ?3 AND begin_cause ="
      " 'start' AND (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\')",
      "begin DESC",
-     {ANY_HOST, RANGE, {"q", EC_PARAM_LIKE, ""}},
-     EC_FIXED_LIST},
+     {ANY_HOST, RANGE, {"q", PARAM_LIKE, ""}},
+     FIXED_LIST},
     {"autostart-keys",
      "Values that were set under keys from which Windows starts programs",
      "SELECT host, time, pid, KeyHandle_name AS key, KeyName AS value_name FROM \"Registry/SetValue\" WHERE (?1 = '' "
@@ -363,14 +396,14 @@ const ec_fixed EC_QUERIES[] = {
      "Options%')",
      "time DESC",
      {ANY_HOST, RANGE},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {"hosts-with-gaps",
      "Machines of which batches are missing",
      "SELECT host, count(*) AS periods, sum(batches) AS batches, time_text(max(\"end\")) AS last FROM blindness GROUP "
      "BY host",
      "batches DESC",
      {{0}},
-     EC_FIXED_LIST},
+     FIXED_LIST},
     {0},
 };
 
@@ -438,33 +471,32 @@ static void add_like(ea_text *t, const char *text) {
     ea_text_char(t, '%');
 }
 
-static int read_param(const ec_call *c, const ec_param_spec *spec, ea_text *like, ec_rows *q, ec_value *ret,
-                      ea_err *err) {
+static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_rows *q, ec_value *ret, ea_err *err) {
     const char *text = given(c, spec->name);
     int64_t number = 0;
     if (!text && (strcmp(spec->name, "from") == 0 || strcmp(spec->name, "to") == 0))
         text = ec_call_param(c, "at"); /* a moment is a range of no width */
-    if (!text || (!*text && spec->kind != EC_PARAM_TEXT))
+    if (!text || (!*text && spec->kind != PARAM_TEXT))
         text = spec->fallback;
     if (!text)
         return ea_fail(err, EA_EUSAGE, "%s is missing", spec->name);
     switch (spec->kind) {
-    case EC_PARAM_LIKE:
+    case PARAM_LIKE:
         ea_text_clear(like);
         add_like(like, text);
         if (like->failed)
             return ea_fail(err, EA_ENOMEM, "read %s", spec->name);
         *ret = (ec_value){.type = EC_TEXT, .data = like->data, .len_bytes = like->len_bytes};
         return 0;
-    case EC_PARAM_HOST:
+    case PARAM_HOST:
         q->host = *text ? text : NULL;
         break;
-    case EC_PARAM_TIME:
+    case PARAM_TIME:
         if (parse_time(spec->name, text, &number, err))
             return EA_EUSAGE;
         *ret = (ec_value){.type = EC_INT, .i = number};
         return 0;
-    case EC_PARAM_NUMBER: {
+    case PARAM_NUMBER: {
         char *rest = NULL;
         number = strtoll(text, &rest, 10);
         if (!*text || *rest)
@@ -472,7 +504,7 @@ static int read_param(const ec_call *c, const ec_param_spec *spec, ea_text *like
         *ret = (ec_value){.type = EC_INT, .i = number};
         return 0;
     }
-    case EC_PARAM_WIDTH:
+    case PARAM_WIDTH:
         if (ea_duration_parse(text, &number) || number <= 0)
             return ea_fail(err, EA_EUSAGE, "%s: a duration is expected, as 250ms", spec->name);
         *ret = (ec_value){.type = EC_INT, .i = number};
@@ -491,7 +523,7 @@ static int is_column(const char *s) {
 }
 
 /* " ORDER BY ...". */
-static void write_order(const ec_call *c, const ec_fixed *f, ea_text *sql) {
+static void write_order(const ec_call *c, const fixed *f, ea_text *sql) {
     const char *sort = ec_call_param(c, "sort"), *descending = ec_call_param(c, "descending");
     if (sort && *sort)
         ea_text_printf(sql, " ORDER BY \"%s\"%s%s%s", sort, descending && strcmp(descending, "1") == 0 ? " DESC" : "",
@@ -502,29 +534,29 @@ static void write_order(const ec_call *c, const ec_fixed *f, ea_text *sql) {
 
 /* "SELECT * FROM (...) ORDER BY ... LIMIT n OFFSET m"; of hosts "SELECT * FROM (...) WHERE host IN (SELECT host FROM
  * (...) ORDER BY ... LIMIT n OFFSET m) ORDER BY ...". */
-static int write_statement(const ec_call *c, const ec_fixed *f, const ec_rows *q, ea_text *sql, ea_err *err) {
+static int write_statement(const ec_call *c, const fixed *f, const ec_rows *q, ea_text *sql, ea_err *err) {
     const char *sort = ec_call_param(c, "sort");
     if (sort && *sort && !is_column(sort))
         return ea_fail(err, EA_EUSAGE, "sort: the name of a column is expected");
-    if (f->kind == EC_FIXED_HOSTS)
+    if (f->kind == FIXED_HOSTS)
         ea_text_printf(sql, "SELECT * FROM (%s) WHERE host IN (SELECT host FROM (%s)", f->sql, f->sql);
     else
         ea_text_printf(sql, "SELECT * FROM (%s)", f->sql);
     write_order(c, f, sql);
     ea_text_printf(sql, " LIMIT %llu OFFSET %llu", (unsigned long long)q->limit_rows + 1,
                    (unsigned long long)q->offset);
-    if (f->kind == EC_FIXED_HOSTS) {
+    if (f->kind == FIXED_HOSTS) {
         ea_text_char(sql, ')');
         write_order(c, f, sql);
     }
     return sql->failed ? ea_fail(err, EA_ENOMEM, "write the statement") : 0;
 }
 
-int ec_fixed_answer(ec_call *c, const ec_fixed *f, ea_err *err) {
-    ec_value params[EC_QUESTION_PARAMS_MAX];
-    ea_text likes[EC_QUESTION_PARAMS_MAX], sql;
-    ec_rows q = {.params = params, .is_empty_without_table = 1, .has_pages = f->kind != EC_FIXED_ONE};
-    int rc = ec_param_form(c, f->kind == EC_FIXED_ONE ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
+static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
+    ec_value params[PARAMS_MAX];
+    ea_text likes[PARAMS_MAX], sql;
+    ec_rows q = {.params = params, .is_empty_without_table = 1, .has_pages = f->kind != FIXED_ONE};
+    int rc = ec_param_form(c, f->kind == FIXED_ONE ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
     int is_export = q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL;
     if (!rc)
         rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX,
@@ -532,9 +564,9 @@ int ec_fixed_answer(ec_call *c, const ec_fixed *f, ea_err *err) {
     if (!rc)
         rc = ec_param_number(c, "cursor", 0, INT64_MAX, &q.offset, err);
     ea_text_init(&sql);
-    for (size_t i = 0; i < EC_QUESTION_PARAMS_MAX; i++)
+    for (size_t i = 0; i < PARAMS_MAX; i++)
         ea_text_init(&likes[i]);
-    for (size_t i = 0; !rc && i < EC_QUESTION_PARAMS_MAX && f->params[i].name; i++) {
+    for (size_t i = 0; !rc && i < PARAMS_MAX && f->params[i].name; i++) {
         rc = read_param(c, &f->params[i], &likes[i], &q, &params[i], err);
         q.param_count = i + 1;
     }
@@ -547,23 +579,23 @@ int ec_fixed_answer(ec_call *c, const ec_fixed *f, ea_err *err) {
                      q.form == EC_FORM_CSV ? "csv" : "jsonl");
         rc = ec_rows_answer(c, &q, err);
     }
-    for (size_t i = 0; i < EC_QUESTION_PARAMS_MAX; i++)
+    for (size_t i = 0; i < PARAMS_MAX; i++)
         ea_text_deinit(&likes[i]);
     ea_text_deinit(&sql);
     return rc;
 }
 
 int ec_list(ec_call *c, ea_err *err) {
-    for (const ec_fixed *f = EC_LISTS; f->name; f++)
+    for (const fixed *f = LISTS; f->name; f++)
         if (strcmp(f->name, c->route->path) == 0)
-            return ec_fixed_answer(c, f, err);
+            return answer_fixed(c, f, err);
     return ea_fail(err, EA_ENOTFOUND, "there is no such list");
 }
 
 int ec_query_named(ec_call *c, ea_err *err) {
-    for (const ec_fixed *f = EC_QUERIES; f->name; f++)
+    for (const fixed *f = QUERIES; f->name; f++)
         if (strcmp(f->name, c->parts[0]) == 0)
-            return ec_fixed_answer(c, f, err);
+            return answer_fixed(c, f, err);
     return ea_fail(err, EA_ENOTFOUND, "there is no such query");
 }
 
@@ -572,15 +604,15 @@ int ec_query_names(ec_call *c, ea_err *err) {
     ea_text *out = &c->out;
     (void)err;
     ea_text_str(out, "{\"items\":[");
-    for (const ec_fixed *f = EC_QUERIES; f->name; f++) {
-        ea_text_str(out, f == EC_QUERIES ? "\n{\"name\":" : ",\n{\"name\":");
+    for (const fixed *f = QUERIES; f->name; f++) {
+        ea_text_str(out, f == QUERIES ? "\n{\"name\":" : ",\n{\"name\":");
         ea_text_json_str(out, f->name);
         ea_text_str(out, ",\"text\":");
         ea_text_json_str(out, f->text);
         ea_text_str(out, ",\"sql\":");
         ea_text_json_str(out, f->sql);
         ea_text_str(out, ",\"parameters\":[");
-        for (size_t i = 0; i < EC_QUESTION_PARAMS_MAX && f->params[i].name; i++) {
+        for (size_t i = 0; i < PARAMS_MAX && f->params[i].name; i++) {
             ea_text_printf(out, "%s{\"name\":\"%s\",\"kind\":\"%s\",\"required\":%s}", i ? "," : "", f->params[i].name,
                            KINDS[f->params[i].kind], f->params[i].fallback ? "false" : "true");
         }

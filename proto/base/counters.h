@@ -17,7 +17,8 @@ enum ea_severity {
 
 /* name, wire number (never reused), severity, sentence. Add new ones at the end of their block. */
 #define EA_COUNTERS(X)                                                                                                 \
-    /* the agent's ledger: delivered = batched + filtered + sampled_out + aggregated + dropped_* + pending */          \
+    /* the agent's ledger: delivered = batched + filtered + sampled_out + aggregated + dropped_* + pending. This       \
+     * agent has no stages that filter, sample or aggregate, and drops nothing for want of memory: those stay 0 */     \
     X(events_delivered, 1, EA_INFO, "events that the source handed over")                                              \
     X(events_batched, 2, EA_INFO, "events written into batches")                                                       \
     X(events_filtered, 3, EA_INFO, "events left out by a filter stage")                                                \

@@ -76,13 +76,6 @@ EA_MUST_CHECK int ea_etl_writer_create(ea_etl_writer **ret, const char *path, co
  */
 EA_MUST_CHECK int ea_etl_writer_add(ea_etl_writer *w, const ea_record *r, ea_err *err);
 
-/* The records by which a kernel session says what it records: it has the group masks twice when it begins (END_MASKS of
- * the state before, MASKS of the one that begins), then its rundown and RUNDOWN_DONE; when it ends, END_MASKS, the
- * rundown, MASKS (all zero), RUNDOWN_DONE. masks: 8 words, not for RUNDOWN_DONE. Read off traces of Windows 8 to 11. */
-enum ea_etl_mark { EA_ETL_MASKS = 5, EA_ETL_RUNDOWN_DONE = 8, EA_ETL_END_MASKS = 32 };
-EA_MUST_CHECK int ea_etl_writer_mark(ea_etl_writer *w, enum ea_etl_mark mark, const uint32_t *masks, uint16_t cpu,
-                                     int64_t time_raw, ea_err *err);
-
 /* Events or buffers of this CPU were lost: the next buffer that it writes out says so, and the header counts them. */
 EA_MUST_CHECK int ea_etl_writer_lose(ea_etl_writer *w, uint16_t cpu, uint32_t events, uint32_t buffers, ea_err *err);
 

@@ -24,6 +24,7 @@ enum {
     WINDOWS_8 = 6 << 8 | 2,
     BUILD_8 = 9200,
     BUILD_1809 = 17763, /* from here on a partition is named */
+    HOOK_MASKS = 5,
     HOOK_PARTITION = 0x50,
     PARTITION_BYTES = 48,
     MASK_COUNT = 8,
@@ -187,14 +188,14 @@ static ea_record own_record(const ea_etl_writer *w, uint8_t type64, uint16_t hoo
         .header_type = type, .header_word = 2, .hook_id = hook_id, .time_raw = time_raw, .logger = w->info.logger};
 }
 
-/* MASK_COUNT masks and the version of the kernel's events, which grew with Windows. */
-static size_t put_masks(const ea_etl_writer *w, const uint32_t *masks, uint8_t *out) {
+/* The group masks of a kernel session that begins, by which it says what it records: all zero, as in traces of Windows
+ * 8 to 11 before the rundown; and the version of the kernel's events, which grew with Windows. */
+static size_t put_masks(const ea_etl_writer *w, uint8_t *out) {
     static const struct {
         uint32_t build, version;
     } versions[] = {{26100, 0x55}, {19041, 0x50}, {18362, 0x46}, {BUILD_8, 0x2a}};
     size_t i = 0, n = sizeof versions / sizeof *versions;
-    for (size_t k = 0; k < MASK_COUNT; k++)
-        ea_store32(out + 4 * k, masks[k]);
+    memset(out, 0, (size_t)4 * MASK_COUNT);
     if (!w->has_cpu_index)
         return (size_t)4 * MASK_COUNT; /* Windows 7 has the masks alone */
     while (i + 1 < n && w->info.os_build < versions[i].build)
@@ -224,7 +225,6 @@ static int put_own(ea_etl_writer *w, const ea_record *r, uint8_t *p, size_t capa
 static int put_header_records(ea_etl_writer *w, const ea_etl_writer_options *o, uint8_t *p, size_t capacity,
                               size_t *ret_first, size_t *ret_used, ea_err *err) {
     uint8_t fields[EA_ETL_FIELDS_MAX_BYTES];
-    static const uint32_t no_masks[MASK_COUNT];
     static const uint8_t no_partition[PARTITION_BYTES];
     size_t used = 0;
     int rc;
@@ -243,8 +243,8 @@ static int put_header_records(ea_etl_writer *w, const ea_etl_writer_options *o, 
     rc = put_own(w, &r, p, capacity, &used, err);
     *ret_first = used;
     if (!rc && o->session == EA_ETL_KERNEL_SESSION) {
-        r.hook_id = EA_ETL_MASKS;
-        r.payload_bytes = (uint16_t)put_masks(w, no_masks, fields);
+        r.hook_id = HOOK_MASKS;
+        r.payload_bytes = (uint16_t)put_masks(w, fields);
         rc = put_own(w, &r, p, capacity, &used, err);
     }
     if (!rc && o->session != EA_ETL_HEADER_ALONE && w->info.os_build >= BUILD_1809 && w->has_cpu_index) {
@@ -401,16 +401,6 @@ int ea_etl_writer_add(ea_etl_writer *w, const ea_record *r, ea_err *err) {
     b->last_time = r->time_raw;
     w->record_count++;
     return 0;
-}
-
-int ea_etl_writer_mark(ea_etl_writer *w, enum ea_etl_mark mark, const uint32_t *masks, uint16_t cpu, int64_t time_raw,
-                       ea_err *err) {
-    uint8_t payload[4 * MASK_COUNT + 4];
-    ea_record r = own_record(w, EA_HEADER_PERFINFO64, (uint16_t)mark, time_raw);
-    r.cpu = cpu;
-    r.payload = payload;
-    r.payload_bytes = mark == EA_ETL_RUNDOWN_DONE ? 0 : (uint16_t)put_masks(w, masks, payload);
-    return ea_etl_writer_add(w, &r, err);
 }
 
 int ea_etl_writer_lose(ea_etl_writer *w, uint16_t cpu, uint32_t events, uint32_t buffers, ea_err *err) {

@@ -41,7 +41,8 @@ const char *ea_header_type_name(uint8_t header_type) {
     }
 }
 
-const char *ea_ext_type_name(uint16_t type) {
+/* "STACK_TRACE64", ...; "" for a number that is not known. */
+static const char *ext_type_name(uint16_t type) {
     static const char *const names[] = {
         [EA_EXT_RELATED_ACTIVITY_ID] = "RELATED_ACTIVITY_ID",
         [EA_EXT_SID] = "SID",
@@ -390,7 +391,7 @@ static void put_raw(ea_text *out, const ea_record *r, const ea_class *c) {
         ea_text_str(out, i ? ",{\"type\":" : "{\"type\":");
         ea_text_u64(out, item->type);
         ea_text_str(out, ",\"name\":");
-        ea_text_json_str(out, ea_ext_type_name(item->type));
+        ea_text_json_str(out, ext_type_name(item->type));
         ea_text_str(out, ",\"linkage\":");
         ea_text_u64(out, item->linkage);
         ea_text_str(out, ",\"data\":\"");
@@ -644,11 +645,4 @@ void ea_render_columns_json(ea_text *out, const ea_record *record, const ea_clas
     ea_render(
         out, record, c,
         &(ea_rendering){.form = EA_RENDER_JSON, .clock = clock, .columns = columns, .column_count = column_count});
-}
-
-void ea_render_columns_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
-                            const char *const *columns, size_t column_count) {
-    ea_render(
-        out, record, c,
-        &(ea_rendering){.form = EA_RENDER_TEXT, .clock = clock, .columns = columns, .column_count = column_count});
 }

@@ -58,10 +58,8 @@ void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, co
  * no such field. */
 void ea_render_csv(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
                    const char *const *columns, size_t column_count);
-/* The same columns as a JSON object (null where there is none), or as text divided by tabs. */
+/* The same columns as a JSON object (null where there is none). */
 void ea_render_columns_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
-                            const char *const *columns, size_t column_count);
-void ea_render_columns_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
                             const char *const *columns, size_t column_count);
 /* One field's value as JSON (a number, a string, an array, an object for a struct). field: index into c->fields. */
 void ea_render_field_json(ea_text *out, const ea_class *c, size_t field, const ea_slice *slice);
@@ -74,9 +72,8 @@ int ea_field_has_names(const ea_field *f);
 int ea_render_name(ea_text *out, const ea_record *record, const ea_class *c, const ea_field *f, const ea_slice *slice,
                    const ea_rendering *how);
 
-/* "SYSTEM64", "NONE", ... and "STACK_TRACE64", ...; "" for a number that is not known. */
+/* "SYSTEM64", "NONE", ...; "" for a number that is not known. */
 const char *ea_header_type_name(uint8_t header_type);
-const char *ea_ext_type_name(uint16_t type);
 
 /* How values look, for the commands' --help. */
 // clang-format off

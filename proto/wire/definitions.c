@@ -112,7 +112,8 @@ static int read_names(const ea_pb_field *f, uint32_t most, const uint8_t **ret, 
     return 0;
 }
 
-int ea_context_read(const uint8_t *data, size_t len_bytes, ea_context *ret, ea_err *err) {
+/* Reads a Context message. EA_ECORRUPT, EA_ELIMIT. */
+static int read_context(const uint8_t *data, size_t len_bytes, ea_context *ret, ea_err *err) {
     static const uint8_t types[] = {[1] = 2, [2] = 2, [3] = 1, [4] = 0};
     size_t offset = 0;
     ea_pb_field f;
@@ -270,7 +271,7 @@ int ea_lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e,
             rc = corrupt(err, "several contexts of one name");
     }
     if (rc > 0 && found)
-        rc = ea_context_read(found->data, found->len_bytes, &e->context, err);
+        rc = read_context(found->data, found->len_bytes, &e->context, err);
     else if (!rc)
         rc = 1; /* nowhere */
     free(own);
@@ -285,18 +286,9 @@ int ea_lacks_definitions(const uint8_t *batch, size_t len_bytes, ea_envelope *e,
 
 /* ---- without the dictionary ---- */
 
-static void put_varint(ea_text *out, uint64_t v) {
-    uint8_t bytes[10];
-    size_t n = 0;
-    for (; v >= 0x80; v >>= 7)
-        bytes[n++] = (uint8_t)(v | 0x80);
-    bytes[n++] = (uint8_t)v;
-    ea_text_add(out, bytes, n);
-}
-
 void ea_pb_put_bytes(ea_text *out, uint32_t number, const void *data, size_t len_bytes) {
-    put_varint(out, (uint64_t)number << 3 | 2);
-    put_varint(out, len_bytes);
+    ea_text_varint(out, (uint64_t)number << 3 | 2);
+    ea_text_varint(out, len_bytes);
     ea_text_add(out, data, len_bytes);
 }
 
@@ -339,8 +331,8 @@ static int copy_inflated(const filling *f, inflating *z, ea_err *err) {
     free(frame);
     if (rc)
         return rc;
-    put_varint(f->out, EA_BATCH_DIRECTORY << 3 | 2);
-    put_varint(f->out, sizeof plain + z->raw.len_bytes);
+    ea_text_varint(f->out, EA_BATCH_DIRECTORY << 3 | 2);
+    ea_text_varint(f->out, sizeof plain + z->raw.len_bytes);
     ea_text_add(f->out, &plain, sizeof plain);
     ea_text_add(f->out, z->raw.data, z->raw.len_bytes);
     return 0;
@@ -408,7 +400,7 @@ int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitio
     if (rc > 0 && !e.has_context) {
         ea_text_add(&kept, data, n);
         rc = kept.failed ? ea_fail(err, EA_ENOMEM, "read a batch")
-                         : ea_context_read((const uint8_t *)kept.data, kept.len_bytes, &e.context, err);
+                         : read_context((const uint8_t *)kept.data, kept.len_bytes, &e.context, err);
         rc = rc ? rc : 1;
     }
     if (rc > 0) {

@@ -20,8 +20,6 @@ EA_MUST_CHECK int ea_own_definitions(ea_own_definition *list, size_t count, enum
 int ea_own_definitions_find(const ea_own_definition *list, size_t count, const uint8_t *ref, size_t ref_bytes,
                             const ea_own_definition **ret);
 
-/* Reads a Context message. EA_ECORRUPT, EA_ELIMIT. */
-EA_MUST_CHECK int ea_context_read(const uint8_t *data, size_t len_bytes, ea_context *ret, ea_err *err);
 /* The name of a group's shape; *at begins with e->shape_indexes and goes on by one group. 1 and the name, 0 behind the
  * last group, EA_ECORRUPT. */
 int ea_context_next_shape(const ea_context *c, const ea_envelope *e, const uint8_t **at, const uint8_t **ret_name);

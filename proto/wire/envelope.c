@@ -86,7 +86,8 @@ int ea_envelope_check_labels(const Etwagent__V1__Source *s, ea_err *err) {
     return 0;
 }
 
-int ea_envelope_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Source **ret, ea_err *err) {
+/* A Source message as protobuf-c unpacks it; the caller frees it with etwagent__v1__source__free_unpacked. */
+static int unpack_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Source **ret, ea_err *err) {
     if (len_bytes > EA_MESSAGE_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a source of %zu bytes", len_bytes);
     Etwagent__V1__Source *s = etwagent__v1__source__unpack(NULL, len_bytes, data);
@@ -103,7 +104,7 @@ int ea_envelope_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Sour
 
 int ea_source_origin(const uint8_t *source, size_t len_bytes, ea_text *version, ea_text *labels, ea_err *err) {
     Etwagent__V1__Source *s = NULL;
-    int rc = ea_envelope_source(source, len_bytes, &s, err);
+    int rc = unpack_source(source, len_bytes, &s, err);
     if (rc)
         return rc;
     ea_text_str(version, s->agent_version);
@@ -290,7 +291,7 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     int has_clock = source.data != NULL;
     if (has_clock) {
         Etwagent__V1__Source *s = NULL;
-        rc = ea_envelope_source(source.data, source.len_bytes, &s, err);
+        rc = unpack_source(source.data, source.len_bytes, &s, err);
         if (rc)
             return rc;
         ea_envelope_clock(s, &h->clock);

@@ -61,10 +61,8 @@ typedef struct ea_envelope {
 } ea_envelope;
 
 EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, ea_err *err);
-/* A Source message as protobuf-c unpacks it; the caller frees it with etwagent__v1__source__free_unpacked. */
 /* EA_ELIMIT, EA_ECORRUPT: labels or a version beyond the bounds. */
 EA_MUST_CHECK int ea_envelope_check_labels(const Etwagent__V1__Source *source, ea_err *err);
-EA_MUST_CHECK int ea_envelope_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Source **ret, ea_err *err);
 void ea_envelope_clock(const Etwagent__V1__Source *source, ea_clock *ret);
 
 /* 1 when a message nests no deeper than max_depth; protobuf-c unpacks recursively, so this is asked first. */

@@ -68,7 +68,6 @@ static void use_class(const ea_class *c, const uint8_t *payload, size_t payload_
         check((uint8_t)out.data[i] >= 0x20 && (uint8_t)out.data[i] != 0x7f);
     ea_text_clear(&out);
     ea_render_csv(&out, &r, c, &CLOCK, (const char *const[]){"name", "fields", "stack", "a"}, 4);
-    ea_render_columns_text(&out, &r, c, &CLOCK, (const char *const[]){"name", "fields", "a"}, 3);
     for (size_t i = 0; i < c->field_count; i += c->fields[i].span) {
         uint64_t v;
         ea_event_u64(c, &r, c->fields[i].name, &v);
