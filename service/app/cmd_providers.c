@@ -76,6 +76,8 @@ static int ask_tdh(question *q, const char *path, ea_schemas *into, ea_err *err)
         rc = ea_schemas_create(&fresh, 0, err);
     if (!rc)
         rc = q->guid ? ea_tdh_show(q->tdh, q->guid, q->name, fresh, err) : ea_tdh_list(q->tdh, fresh, err);
+    if (!rc && q->guid && ea_tdh_lacks(q->tdh))
+        fprintf(stderr, "etwagent: this Windows does not say what %s a provider has\n", ea_tdh_lacks(q->tdh));
     if (!rc) {
         ea_text t;
         ea_text_init(&t);

@@ -11,6 +11,7 @@
 #include "platform.h"
 #include "system_providers.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void ea_session_lacks(const ea_session *s, enum ea_counter which, uint64_t by) {
@@ -27,7 +28,7 @@ void ea_session_refused(const ea_session *s, const char *what, ULONG error) {
 
 static void set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t bytes, const char *what) {
     ULONG error = s->api->TraceSetInformation ? s->api->TraceSetInformation(s->handle, which, data, (ULONG)bytes)
-                                              : ERROR_NOT_SUPPORTED;
+                                              : ERROR_CALL_NOT_IMPLEMENTED;
     if (error)
         ea_session_refused(s, what, error);
 }
@@ -101,6 +102,73 @@ static void capture(const ea_session *s, const GUID *guid, const ea_provider_con
         ea_session_refused(s, p->provider, error);
 }
 
+/* ---- what became of it ---- */
+
+typedef struct guid_question {
+    const ea_etw_api *api;
+    GUID guid;
+} guid_question;
+
+static ULONG call_guid(const void *arg, void *data, ULONG *bytes) {
+    const guid_question *q = arg;
+    GUID guid = q->guid;
+    ULONG room = *bytes;
+    return q->api->EnumerateTraceGuidsEx(TraceGuidQueryInfo, &guid, sizeof guid, data, room, bytes);
+}
+
+/* Who has a provider registered, and what this session has of it. */
+typedef struct registrations {
+    unsigned count; /* by programs that run; Windows keeps an entry for the others, too */
+    int is_ours;    /* enabled is this session's */
+    TRACE_ENABLE_INFO enabled;
+} registrations;
+
+static void read_registrations(const uint8_t *data, size_t bytes, USHORT logger, registrations *ret) {
+    TRACE_GUID_INFO head;
+    TRACE_PROVIDER_INSTANCE_INFO instance;
+    size_t at = sizeof head;
+    if (bytes < at)
+        return;
+    memcpy(&head, data, sizeof head);
+    for (ULONG i = 0; i < head.InstanceCount && bytes - at >= sizeof instance; i++) {
+        memcpy(&instance, data + at, sizeof instance);
+        size_t room = (bytes - at - sizeof instance) / sizeof ret->enabled;
+        ret->count += !(instance.Flags & TRACE_PROVIDER_FLAG_PRE_ENABLE);
+        for (size_t k = 0; k < instance.EnableCount && k < room && !ret->is_ours; k++) {
+            memcpy(&ret->enabled, data + at + sizeof instance + k * sizeof ret->enabled, sizeof ret->enabled);
+            ret->is_ours = ret->enabled.IsEnabled && ret->enabled.LoggerId == logger;
+        }
+        if (instance.NextOffset < sizeof instance || instance.NextOffset > bytes - at)
+            break;
+        at += instance.NextOffset;
+    }
+}
+
+/* Windows takes a provider that nobody has registered, and what it applies may be changed by others: said, where this
+ * Windows tells it. */
+static void tell_applied(const ea_session *s, const GUID *guid, const ea_provider_config *p,
+                         const TRACE_ENABLE_INFO *asked) {
+    guid_question q = {s->api, *guid};
+    registrations r = {.count = 0};
+    void *data;
+    ULONG bytes;
+    if (p->groups || !s->api->EnumerateTraceGuidsEx || ea_tdh_get(call_guid, &q, &data, &bytes, NULL))
+        return;
+    read_registrations(data, bytes, (USHORT)s->handle, &r);
+    free(data);
+    if (!r.count)
+        ea_session_say(s, "provider %.128s: no program has it registered now; its events come when one does",
+                       p->provider);
+    if (r.is_ours && (r.enabled.Level != asked->Level || r.enabled.MatchAnyKeyword != asked->MatchAnyKeyword ||
+                      r.enabled.MatchAllKeyword != asked->MatchAllKeyword))
+        ea_session_say(
+            s,
+            "provider %.128s: Windows applies level %u and keywords 0x%llx, 0x%llx (%u and 0x%llx, 0x%llx were "
+            "asked for)",
+            p->provider, r.enabled.Level, r.enabled.MatchAnyKeyword, r.enabled.MatchAllKeyword, asked->Level,
+            asked->MatchAnyKeyword, asked->MatchAllKeyword);
+}
+
 static void enable_provider(const ea_session *s, const ea_provider_config *p) {
     ea_guid guid;
     ea_err err = {0};
@@ -145,10 +213,13 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
             s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, any, all, 0, &parameters);
     }
     ea_filters_destroy(f);
-    if (error)
+    if (error) {
         ea_session_refused(s, p->provider, error);
-    else if (p->capture_state || p->capture_every_ns)
+        return;
+    }
+    if (p->capture_state || p->capture_every_ns)
         capture(s, &id, p);
+    tell_applied(s, &id, p, &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = any, .MatchAllKeyword = all});
 }
 
 /* The runtimes tell their modules and methods when they see it enabled: keywords Loader 0x8, Jit 0x10, NGen 0x20,

@@ -27,10 +27,9 @@ enum {
     EA_FILTER_CONTAINER = (int)0x80008000,          /* UTF-16, GUIDs separated by ; */
 };
 enum {
-    EA_FILTERS_MAX = 13,           /* MAX_EVENT_FILTERS_COUNT */
-    EA_FILTER_PAYLOAD_MAX = 4096,  /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
-    EA_PAYLOAD_PREDICATES_MAX = 8, /* MAX_PAYLOAD_PREDICATES (tdh.h) */
-    EA_POOL_FILTER_ID = 1,         /* SYSTEM_MEMORY_POOL_FILTER_ID (evntrace.h) */
+    EA_FILTERS_MAX = 13,          /* MAX_EVENT_FILTERS_COUNT */
+    EA_FILTER_PAYLOAD_MAX = 4096, /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
+    EA_POOL_FILTER_ID = 1,        /* SYSTEM_MEMORY_POOL_FILTER_ID (evntrace.h) */
 };
 
 /* EVENT_FILTER_EVENT_ID (evntprov.h). */
@@ -140,6 +139,12 @@ _Static_assert(sizeof(EVENT_HEADER_EXTENDED_DATA_ITEM) == 16 && offsetof(EVENT_H
 _Static_assert(sizeof(ENABLE_TRACE_PARAMETERS) == 48 && offsetof(ENABLE_TRACE_PARAMETERS, EnableFilterDesc) == 32,
                "ENABLE_TRACE_PARAMETERS");
 _Static_assert(sizeof(EVENT_FILTER_DESCRIPTOR) == 16, "EVENT_FILTER_DESCRIPTOR");
+_Static_assert(sizeof(TRACE_GUID_INFO) == 8, "TRACE_GUID_INFO");
+_Static_assert(sizeof(TRACE_PROVIDER_INSTANCE_INFO) == 16 && offsetof(TRACE_PROVIDER_INSTANCE_INFO, Flags) == 12,
+               "TRACE_PROVIDER_INSTANCE_INFO");
+_Static_assert(sizeof(TRACE_ENABLE_INFO) == 32 && offsetof(TRACE_ENABLE_INFO, LoggerId) == 6 &&
+                   offsetof(TRACE_ENABLE_INFO, MatchAnyKeyword) == 16,
+               "TRACE_ENABLE_INFO");
 _Static_assert(sizeof(CLASSIC_EVENT_ID) == 24, "CLASSIC_EVENT_ID");
 _Static_assert(sizeof(TRACE_PROFILE_INTERVAL) == 8, "TRACE_PROFILE_INTERVAL");
 _Static_assert(sizeof(PROFILE_SOURCE_INFO) == 32 && offsetof(PROFILE_SOURCE_INFO, Description) == 24,
@@ -159,7 +164,7 @@ typedef struct ea_tdh_providers {
 _Static_assert(sizeof(ea_tdh_provider) == 24 && offsetof(ea_tdh_providers, items) == 8, "PROVIDER_ENUMERATION_INFO");
 
 /* TdhEnumerateProviderFieldInformation: PROVIDER_FIELD_INFOARRAY and PROVIDER_FIELD_INFO (tdh.h). */
-enum { EA_TDH_KEYWORDS = 0, EA_TDH_LEVELS = 1, EA_TDH_TASKS = 3, EA_TDH_OPCODES = 4 };
+enum { EA_TDH_KEYWORDS = 0, EA_TDH_LEVELS = 1 };
 typedef struct ea_tdh_field {
     ULONG name_offset;
     ULONG description_offset;

@@ -19,6 +19,7 @@
     X(ETW, QueryAllTracesW, ULONG, (PEVENT_TRACE_PROPERTIES *, ULONG, PULONG), 0)                                      \
     X(ETW, TraceSetInformation, ULONG, (TRACEHANDLE, TRACE_INFO_CLASS, PVOID, ULONG), 0)                               \
     X(ETW, TraceQueryInformation, ULONG, (TRACEHANDLE, TRACE_INFO_CLASS, PVOID, ULONG, PULONG), 0)                     \
+    X(ETW, EnumerateTraceGuidsEx, ULONG, (TRACE_QUERY_INFO_CLASS, PVOID, ULONG, PVOID, ULONG, PULONG), 0)              \
     X(TDH, TdhEnumerateProviders, ULONG, (ea_tdh_providers *, ULONG *), 0)                                             \
     X(TDH, TdhEnumerateProviderFieldInformation, ULONG, (const GUID *, int, ea_tdh_fields *, ULONG *), 0)              \
     X(TDH, TdhGetEventInformation, ULONG, (EVENT_RECORD *, ULONG, void *, void *, ULONG *), 0)                         \

@@ -47,6 +47,11 @@ int ea_tdh_show(ea_tdh *t, const ea_guid *guid, const char *name, ea_schemas *in
     return ea_fail(err, EA_EUNSUPPORTED, "ask TDH: only Windows has it");
 }
 
+const char *ea_tdh_lacks(const ea_tdh *t) {
+    (void)t;
+    return NULL;
+}
+
 int ea_launch_suspended(ea_launch **ret, const char *command, uint32_t *ret_pid, ea_err *err) {
     (void)ret, (void)ret_pid;
     return ea_fail(err, EA_EUNSUPPORTED, "trace %.128s: only Windows has ETW sessions", command);

@@ -25,7 +25,7 @@ typedef struct source_list {
 /* What Windows answers to a question without a session, of a length that nobody knows before: the caller frees it.
  * NULL: *ret_error says why. */
 static uint8_t *ask_windows(const ea_session *s, int which, ULONG *ret_bytes, ULONG *ret_error) {
-    ULONG room = LIST_BYTES, bytes = 0, error = ERROR_NOT_SUPPORTED;
+    ULONG room = LIST_BYTES, bytes = 0, error = ERROR_CALL_NOT_IMPLEMENTED;
     uint8_t *list = NULL;
     for (int i = 0; s->api->TraceQueryInformation && i < 2 && room <= LIST_MAX_BYTES; i++) {
         free(list);
@@ -159,6 +159,8 @@ static const char *why_no_counters(ULONG error) {
     case ERROR_INVALID_FUNCTION:
     case ERROR_NOT_FOUND:
         return "this machine shows no performance counters, as under many hypervisors";
+    case ERROR_CALL_NOT_IMPLEMENTED: /* ours: it lacks the function */
+        return "this Windows has no performance counters for sessions";
     case ERROR_ACCESS_DENIED:
     case ERROR_PRIVILEGE_NOT_HELD:
         return "this account may not profile the system";
@@ -188,7 +190,7 @@ static int set_list(const ea_session *s, const source_list *l, TRACE_INFO_CLASS 
                     const char *what) {
     ULONG error = s->api->TraceSetInformation
                       ? s->api->TraceSetInformation(s->handle, which, sources, (ULONG)(count * sizeof *sources))
-                      : ERROR_NOT_SUPPORTED;
+                      : ERROR_CALL_NOT_IMPLEMENTED;
     if (error)
         say_no_counters(s, l, what, count, error);
     return error ? -1 : 0;
@@ -212,7 +214,7 @@ static int set_interval(const ea_session *s, const source_list *l, ULONG source,
     ULONG bytes = 0;
     ULONG error = s->api->TraceSetInformation
                       ? s->api->TraceSetInformation(0, TraceSampledProfileIntervalInfo, &value, sizeof value)
-                      : ERROR_NOT_SUPPORTED;
+                      : ERROR_CALL_NOT_IMPLEMENTED;
     if (error) {
         say_no_counters(s, l, what, 1, error);
         return -1;

@@ -275,3 +275,10 @@ int ea_tdh_show(ea_tdh *t, const ea_guid *guid, const char *name, ea_schemas *in
     ea_arena_deinit(&arena);
     return rc ? rc : get_events(t, &id, into, err);
 }
+
+const char *ea_tdh_lacks(const ea_tdh *t) {
+    int has_events = t->api->TdhEnumerateManifestProviderEvents && t->api->TdhGetManifestEventInformation;
+    if (!t->api->TdhEnumerateProviderFieldInformation)
+        return has_events ? "keywords and levels" : "keywords, levels and events";
+    return has_events ? NULL : "events";
+}

@@ -19,7 +19,10 @@ EA_MUST_CHECK int ea_tdh_describe(void *arg, const ea_record *event, ea_schemas 
 /* Adds all providers that are registered, with their names alone. */
 EA_MUST_CHECK int ea_tdh_list(ea_tdh *t, ea_schemas *into, ea_err *err);
 /* Adds what is known of one provider: keywords, levels, events and their fields. name: what ea_tdh_list has. What
- * Windows cannot say (events of MOF classes; anything before Windows 8.1) is left out. */
+ * Windows cannot say (events of MOF classes; what ea_tdh_lacks names) is left out. */
 EA_MUST_CHECK int ea_tdh_show(ea_tdh *t, const ea_guid *guid, const char *name, ea_schemas *into, ea_err *err);
+
+/* What this Windows has no functions for, of what ea_tdh_show adds, for a person; NULL: nothing. */
+const char *ea_tdh_lacks(const ea_tdh *t);
 
 #endif

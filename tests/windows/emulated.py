@@ -28,8 +28,8 @@ IDENTITY = ("clock", "provider", "id", "version", "channel", "level", "opcode", 
             "flags", "property", "kernel_time", "user_time", "pointer_size", "payload", "extended")
 
 
-def patched(program, to):
-    """A copy of the program that takes ETW from the emulator."""
+def patched(program, to, lacks=()):
+    """A copy of the program that takes ETW from the emulator; lacks: functions that it asks for by names that nobody has."""
     data = bytearray(program.read_bytes())
 
     def places(name):
@@ -47,19 +47,25 @@ def patched(program, to):
     for at, (old, new) in ((tdh[0], TDH), (etw[0], ETW)):
         assert len(old) == len(new)
         data[at:at + 2 * len(new)] = new.encode("utf-16-le")
+    for name in lacks:
+        text = b"\0" + name.encode() + b"\0"
+        if data.count(text) != 1:
+            raise harness.Failure(f"{program} names {name} {data.count(text)} times")
+        at = data.find(text) + len(name)
+        data[at:at + 1] = b"?"
     to.write_bytes(data)
 
 
 class Machine:
     """A Windows with the emulator, and the agent on it."""
 
-    def __init__(self, env, session, windows_build, name="machine"):
+    def __init__(self, env, session, windows_build, name="machine", lacks=()):
         self.env, self.session, self.name = env, session, name
         self.folder = env.folder / name
         self.folder.mkdir()
         self.agent = self.folder / "etwagent.exe"
         self.emulctl = windows_build / "tests" / "windows" / "emulctl.exe"
-        patched(windows_build / "service" / "app" / "etwagent.exe", self.agent)
+        patched(windows_build / "service" / "app" / "etwagent.exe", self.agent, lacks)
         for dll in (ETW[1], TDH[1]):
             shutil.copy(windows_build / "tests" / "windows" / ETW[1], session.drive / "windows" / "system32" / dll)
         (session.drive / "etwemul.table").unlink(missing_ok=True)  # no session runs on a machine that has just begun

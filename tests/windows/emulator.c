@@ -106,6 +106,8 @@ static void read_line(char *line) {
         read_owner(value);
     } else if (strcmp(line, "interval-step") == 0) {
         script.interval_step = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "level-kept") == 0) {
+        script.level_kept = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "profile-privilege") == 0) {
         script.may_profile = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "stall") == 0) {
@@ -160,6 +162,7 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READWRITE, 0, sizeof(emul_table), NULL);
     table = mapping ? MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(emul_table)) : NULL;
     script.may_profile = 1;
+    script.level_kept = UINT8_MAX;
     script.counters_at_once = 4;
     FILE *f = _wfopen(L"C:\\etwemul.txt", L"r");
     char line[EMUL_FILE + 64];

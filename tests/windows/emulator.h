@@ -20,6 +20,7 @@
  *     field=KIND GUID N NAME  a level (1), task (3) or opcode (4) of a provider; keyword= is kind 0
  *     tdh-delay=MS        each answer of TDH takes so long
  *     interval-step=N     profile intervals are rounded down to a multiple of N
+ *     level-kept=N        providers are enabled up to that level, as when somebody changed it
  *     profile-privilege=0 the caller may not profile the system
  *     process=PID IMAGE PACKAGE APP CONTAINER   what filters know of a process; - for what it is not in
  *     group=GROUP GUID    that provider is in that group
@@ -132,8 +133,8 @@ typedef struct emul_process {
 } emul_process;
 typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
-    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, interval_step, late_cpu,
-        late_ms, items_asked;
+    uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, interval_step, level_kept,
+        late_cpu, late_ms, items_asked;
     uint64_t from;
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];

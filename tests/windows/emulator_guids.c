@@ -1,6 +1,6 @@
 /* The emulator's EnumerateTraceGuidsEx: providers that are registered, which sessions enabled them, and with what. The
- * providers that the script names are registered by one process, number 4; those that a session enabled, too, for
- * Windows keeps an entry for a provider that is enabled before it registers. See emulator.h. Thread: any. */
+ * providers that the script names are registered by one process, number 4; those that a session enabled have an entry,
+ * too, which says that nobody has registered them yet (TRACE_PROVIDER_FLAG_PRE_ENABLE). See emulator.h. Thread: any. */
 #include "emulator.h"
 
 #include <stdlib.h>
@@ -37,6 +37,14 @@ static ULONG list_guids(const emul_table *t, uint8_t *guids) {
     return n;
 }
 
+static int is_registered(const uint8_t *guid) {
+    const emul_script *w = emul_what();
+    for (uint32_t i = 0; i < w->provider_count; i++)
+        if (memcmp(w->providers[i].guid.bytes, guid, sizeof w->providers[i].guid) == 0)
+            return 1;
+    return 0;
+}
+
 /* TRACE_GUID_INFO, one TRACE_PROVIDER_INSTANCE_INFO, and a TRACE_ENABLE_INFO for each session. */
 static ULONG describe(const emul_table *t, const uint8_t *guid, uint8_t *out, ULONG room, ULONG *ret) {
     const emul_provider *p;
@@ -47,14 +55,15 @@ static ULONG describe(const emul_table *t, const uint8_t *guid, uint8_t *out, UL
     if (room < *ret)
         return ERROR_INSUFFICIENT_BUFFER;
     TRACE_GUID_INFO head = {.InstanceCount = 1};
-    TRACE_PROVIDER_INSTANCE_INFO instance = {.EnableCount = n, .Pid = OWNER_PID};
+    TRACE_PROVIDER_INSTANCE_INFO instance = {
+        .EnableCount = n, .Pid = OWNER_PID, .Flags = is_registered(guid) ? 0 : TRACE_PROVIDER_FLAG_PRE_ENABLE};
     memcpy(out, &head, sizeof head);
     memcpy(out + sizeof head, &instance, sizeof instance);
     out += sizeof head + sizeof instance;
     for (size_t i = 0; i < EMUL_SESSIONS; i++)
         if (is_enabled(t, guid, i, &p)) {
             TRACE_ENABLE_INFO info = {.IsEnabled = 1,
-                                      .Level = p->level,
+                                      .Level = p->level > emul_what()->level_kept ? emul_what()->level_kept : p->level,
                                       .LoggerId = (USHORT)t->sessions[i].id,
                                       .EnableProperty = p->property,
                                       .MatchAnyKeyword = p->any,

@@ -18,10 +18,12 @@
 - "etwagent record" says what Windows lost, and goes on when somebody ends a session.
 - more events than there is room for: each one dropped is counted, the ledger balances, what was kept is right.
 """
+import collections
 import json
 import re
 import subprocess
 import urllib.request
+import uuid
 
 import emulated
 import disk
@@ -30,6 +32,7 @@ import proxy
 import receiver
 import test_ledger
 import test_live
+import test_trace_schemas
 import traces
 import wine
 
@@ -443,6 +446,22 @@ def asked(env, checks, session, windows, collector):
     checks.equal((new["missing_batches"], new["unbalanced_families"], [a for a in new["alerts"] if a["kind"] != "keyframe"]), (0, [], []), "the new stream")
     checks.equal((ledger["streams_renewed"], ledger["keyframes_written"] > 0, ledger["events_delivered"]), (1, True, s["session"]["events"]), "its ledger")
     checks.equal(new["stored_events"], s["session"]["events"] + ledger["events_synthesised"], "events stored under the new name, and keyframes")
+def told_by(env, paths, provider):
+    """The trace's own TRACE_EVENT_INFO and EVENT_MAP_INFO records of a provider, which are the emulator's answers:
+    {(id, version): {field: map}}, {map: {value: name}}."""
+    infos, maps = {}, {}
+    for line in env.run([env.agent, "dump", "--format", "raw", "--no-names", "--class", "MetaData/*", *paths]).stdout.splitlines():
+        record = json.loads(line)
+        payload = bytes.fromhex(record["payload"])
+        if payload[:16] != uuid.UUID(provider).bytes_le:
+            continue
+        if record["opcode"] == 33:
+            name, _, values = test_trace_schemas.map_of(payload[16:])
+            maps[name] = values
+        else:
+            (_, *event), fields = test_trace_schemas.maps_of_fields(payload)
+            infos[tuple(event)] = fields
+    return infos, maps
 
 
 def providers(env, checks, session, windows, collector):
@@ -465,8 +484,12 @@ def providers(env, checks, session, windows, collector):
         checks.that(create and any(f["name"] == "FileName" for f in create[0]["fields"]), f"event 12: {create}")
         checks.that("KERNEL_FILE_KEYWORD_CREATE" in one[0]["keywords"].values(), f"keywords: {one[0]['keywords']}")
         runtime = said(RUNTIME)[0][0]["events"]
-        values = [name for e in runtime for f in e["fields"] for name in f.get("values", {}).values()]
-        checks.that("Induced" in values, f"names of values: {sorted(set(values))[:20]}")
+        infos, maps = told_by(env, traces.paths(TRACE, env.build), RUNTIME)
+        checks.equal(collections.Counter((e["id"], e["version"]) for e in runtime), collections.Counter(infos.keys()), "events, each once")
+        values = {(e["id"], e["version"], f["name"]): {int(v, 0): n for v, n in (f.get("values") or f["flags"]).items()} for e in runtime
+                  for f in e["fields"] if f.get("values") or f.get("flags")}
+        right = {(*event, field): maps[called] for event, fields in infos.items() for field, called in fields.items()}
+        checks.that(len(right) > 20 and values == right, f"names of values, {len(right)}: {[(k, values.get(k), right.get(k)) for k in {*values, *right} if values.get(k) != right.get(k)][:3]}")
         machine.plays(traces.paths(TRACE, env.build), *script, "fail=TdhEnumerateProviders 5 9", "fail=TdhEnumerateManifestProviderEvents 5 9")
         checks.equal(said("microsoft-windows-kernel-file")[0], one, "what TDH said is kept")
         again, trouble = said("--max-age", "0s")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every knob of a provider arrives in Windows and does what it says, with the emulator of ETW under Wine: "etwagent record" runs one
 session a knob over a real trace, and each file has exactly the events, extended items and stacks that the trace's own say it
-should. What Windows would not take is refused by the configuration's check, with line and column, before anything starts.
+should. What an older Windows lacks is said, and the rest works. What Windows would not take is refused by the configuration's check, with line and column, before anything starts.
 """
 import collections
 import json
@@ -98,15 +98,15 @@ def keys(events):
     return sorted((e["provider"], e["clock"], e["id"], e["cpu"], e["pid"], e["tid"]) for e in events if e["provider"] != emulated.EVENT_TRACE)
 
 
-def record(env, session, machine, sessions, name, there=None):
+def record(env, session, machine, sessions, name, there=None, idle=()):
     """Lets the sessions write what the trace has for them, each a file: {session: path}, and what the agent said. there: gets the
-    sessions as they were in the end."""
+    sessions as they were in the end; idle: sessions in which nothing may be enabled."""
     machine.config.write_text(f"sessions: {json.dumps(sessions)}\n")
     file = machine.folder / f"{name}.etl"
     command = [machine.agent, "record", "--config", wine.windows_path(machine.config), wine.windows_path(file)]
     running = subprocess.Popen(session.command(command), env=session.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
-    harness.wait_until(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] for x in s.values()), "the trace's end in every session", 120,
+    harness.wait_until(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] or n in idle for n, x in s.items()), "the trace's end in every session", 120,
                        lambda: f" {machine.sessions()} {running.poll()}")
     if there is not None:
         there.update(machine.sessions())
@@ -298,6 +298,72 @@ def adopted(env, checks, session, windows, arguments):
     collector.stop()
 
 
+def registered(env, checks, session, windows, arguments):
+    """Who has a provider registered, and what Windows applies of what a session asked for."""
+    nobody, other = "no program has it registered now", "Windows applies level 4 and keywords 0x30, 0x10 (5 and 0x30, 0x10 were asked for)"
+    asked = [{"name": "there", "providers": [ask(any="0x30", all="0x10")], **SMALL}, {"name": "nobody", "providers": [ask(FILES)], **SMALL}]
+    for name, script, words in (("as-asked", [], {FILES: [nobody]}), ("other", ["level-kept=4"], {RUNTIME: [other], FILES: [nobody, "level 4"]}),
+                                ("fails", ["level-kept=4", "fail=EnumerateTraceGuidsEx 5 99"], {})):
+        with emulated.Machine(env, session, windows, f"registered-{name}") as machine:
+            machine.plays(traces.paths(TRACE, env.build), f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime", *script)
+            _, said_words = record(env, session, machine, asked, "out")
+            for guid in (RUNTIME, FILES):
+                lines = [line for line in said_words.splitlines() if f"provider {guid}:" in line]
+                checks.that(len(lines) == len(words.get(guid, [])) and all(w in line for w, line in zip(words.get(guid, []), lines)), f"{name}: {said_words}")
+
+
+# an older Windows: (functions that it lacks, what is asked for, what is said)
+OLDER = {
+    "flags": (["TraceSetInformation"], {"kind": "system", "flags": ["PROC_THREAD"], "stacks": ["Process/Start"], "profile-interval": "1ms"},
+              ["stacks: Windows refuses it (120", "flags: Windows refuses it (120", "profile-interval: this Windows has no performance counters for sessions"]),
+    "counters": (["TraceQueryInformation"], {"kind": "system", "flags": ["CSWITCH"], "pmc-counters": ["CacheMisses"], "pmc-events": ["Thread/CSwitch"]},
+                 ["pmc-samples and pmc-counters: this Windows has no performance counters for sessions"]),
+    "names": (["TdhEnumerateProviders"], {"providers": [{"provider": "Microsoft-Windows-DotNETRuntime"}]},
+              ["provider Microsoft-Windows-DotNETRuntime is left out: Microsoft-Windows-DotNETRuntime: this Windows cannot list providers"]),
+    "keywords": (["TdhEnumerateProviderFieldInformation"], {"providers": [{"provider": RUNTIME, "any": "GC"}]},
+                 [f"provider {RUNTIME} is left out: GC: this Windows does not know names of keywords"]),
+    **{f"payload {lacks}": ([lacks], {"providers": [ask(FILES, payload=[{"event": 12, "field": "FileName", "value": "y"}])]},
+                            ["its conditions on payloads are left out: this Windows cannot check them"])
+       for lacks in ("TdhCreatePayloadFilter", "TdhAggregatePayloadFilters", "TdhDeletePayloadFilter", "TdhCleanupPayloadEventFilterDescriptor",
+                     "TdhEnumerateManifestProviderEvents")},
+    "registrations": (["EnumerateTraceGuidsEx"], {"providers": [ask(FILES)]}, []),
+}
+REQUIRED = ("StartTraceW", "ControlTraceW", "EnableTraceEx2", "OpenTraceW", "ProcessTrace", "CloseTrace")
+
+
+def older(env, checks, session, windows, arguments):
+    """A Windows that lacks functions: each lack in words, and what does not need it works. Nothing works without six of them."""
+    paths = traces.paths("tracelogging-ebpf", env.build)
+    for name, (lacks, asked, words) in OLDER.items():
+        with emulated.Machine(env, session, windows, f"older-{name.split()[-1]}", lacks) as machine:
+            machine.plays(paths)
+            files, told = record(env, session, machine, [{"name": "one", **asked, **SMALL}, {"name": "two", "providers": [traced(event_ids=["0"])], **SMALL}], "out",
+                                 idle=["etwagent-one"])
+            checks.that(all(w in told for w in words), f"without {lacks}: {told}")
+            checks.equal(len([e for e in said(env, [files["two"]]) if e["provider"] == EBPF]), 13599, f"without {lacks}: events of the other session")
+            if not words:
+                checks.that("registered now" not in told and "left out" not in told, f"without {lacks}: {told}")
+    commands = {"QueryAllTracesW": (["sessions"], 1, "this Windows cannot list its sessions"),
+                "TdhGetEventInformation": (["providers", RUNTIME], 0, "this Windows knows no schemas"),
+                "TdhGetEventMapInformation": (["providers", RUNTIME], 0, "this Windows knows no schemas"),
+                "TdhEnumerateProviders": (["providers"], 0, "this Windows cannot list providers"),
+                "TdhEnumerateManifestProviderEvents": (["providers", RUNTIME], 0, "this Windows does not say what events a provider has"),
+                "TdhGetManifestEventInformation": (["providers", RUNTIME], 0, "this Windows does not say what events a provider has"),
+                "TdhEnumerateProviderFieldInformation": (["providers", RUNTIME], 0, "this Windows does not say what keywords and levels a provider has")}
+    for lacks, (words, code, text) in commands.items():
+        with emulated.Machine(env, session, windows, f"command-{lacks}", [lacks]) as machine:
+            machine.plays([], f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime", f"keyword={RUNTIME} 0x1 GCKeyword")
+            cache = ["--cache", wine.windows_path(machine.folder / "cache")] if words[0] == "providers" else []
+            done = session.run([machine.agent, *words, *cache])
+            checks.that(done.returncode == code and text in done.stderr, f"{words} without {lacks}: {done.returncode} {done.stderr}")
+    for lacks in REQUIRED:
+        with emulated.Machine(env, session, windows, f"required-{lacks}", [lacks]) as machine:
+            machine.plays([])
+            machine.config.write_text(f"sessions: {json.dumps([{'name': 'one', 'providers': [ask(FILES)], **SMALL}])}\n")
+            done = session.run([machine.agent, "record", "--config", wine.windows_path(machine.config), wine.windows_path(machine.folder / "out.etl")])
+            checks.that(done.returncode == 1 and f"this Windows has no function {lacks[:-1]}" in done.stderr, f"without {lacks}: {done.returncode} {done.stderr}")
+
+
 def counters(env, checks, session, windows, arguments):
     """Performance counters that cannot be had: each reason in words, and the session runs."""
     named = ("counter=19 1000 2147483647 TotalIssues", "counter=10 4096 1000000 CacheMisses", "counter=11 4096 1000000 BranchMispredictions")
@@ -323,7 +389,7 @@ def counters(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in (filters, names, not_there, refused, system, kinds, adopted, counters):
+    for part in (filters, names, not_there, refused, system, kinds, adopted, registered, older, counters):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
