@@ -1,13 +1,13 @@
 /* The certificate authority. See ca.h. Certificates follow RFC 5280. */
 #include "ca.h"
 #include "clock.h"
+#include "crypto_error.h"
 #include "grants.h"
 #include "pattern.h"
 #include "platform.h"
 #include "text.h"
 
 #include <inttypes.h>
-#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -18,16 +18,6 @@
 enum { SERIAL_BYTES = 16, FILE_MAX = 16 << 20, DAYS_MAX = 36500, SAN_TEXT_MAX = 255 };
 static const int64_t SECOND_NS = 1000000000, DAY_S = 86400, SKEW_S = 300; /* clocks of a fleet differ a little */
 static const int64_t SKEW_PARTS = 12; /* ... and no more than this part of a short life */
-
-/* What OpenSSL put on its queue, as an error of ours. */
-static int crypto_failed(ea_err *err, const char *what) {
-    char text[160] = "unknown reason";
-    unsigned long code = ERR_peek_last_error();
-    if (code)
-        ERR_error_string_n(code, text, sizeof text);
-    ERR_clear_error();
-    return ea_fail(err, EA_ECRYPTO, "%s: %s", what, text);
-}
 
 static char *join(const char *dir, const char *name, const char *ending) {
     size_t n = strlen(dir) + strlen(name) + strlen(ending) + 2;
@@ -183,7 +173,7 @@ static int open_folder(folder *f, const char *dir, ea_err *err) {
     BIO_free(bio);
     free(data);
     if (!f->cert)
-        return crypto_failed(err, "read the CA's certificate");
+        return ea_fail_crypto(err, "read the CA's certificate");
     rc = open_pem(dir, "ca.key", &bio, &data, err);
     if (!rc) {
         f->key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
@@ -191,7 +181,7 @@ static int open_folder(folder *f, const char *dir, ea_err *err) {
         OPENSSL_cleanse(data, strlen(data));
         free(data);
         if (!f->key || X509_check_private_key(f->cert, f->key) != 1)
-            rc = crypto_failed(err, "read the CA's key");
+            rc = ea_fail_crypto(err, "read the CA's key");
     }
     if (!rc)
         rc = lock_folder(f, err);
@@ -212,7 +202,7 @@ static int write_key(EVP_PKEY *key, const char *path, ea_err *err) {
     BIO *bio = BIO_new(BIO_s_secmem());
     int rc = bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1
                  ? write_bio(bio, path, 1, err)
-                 : crypto_failed(err, "write a key");
+                 : ea_fail_crypto(err, "write a key");
     BIO_free(bio);
     return rc;
 }
@@ -220,7 +210,7 @@ static int write_key(EVP_PKEY *key, const char *path, ea_err *err) {
 static int write_cert(X509 *cert, const char *path, ea_err *err) {
     BIO *bio = BIO_new(BIO_s_mem());
     int rc = bio && PEM_write_bio_X509(bio, cert) == 1 ? write_bio(bio, path, 0, err)
-                                                       : crypto_failed(err, "write a certificate");
+                                                       : ea_fail_crypto(err, "write a certificate");
     BIO_free(bio);
     return rc;
 }
@@ -255,7 +245,7 @@ static int set_serial(X509 *cert, char *ret_hex, ea_err *err) {
     int good = n && BN_to_ASN1_INTEGER(n, X509_get_serialNumber(cert)) != NULL;
     BN_free(n);
     if (!good)
-        return crypto_failed(err, "make a serial number");
+        return ea_fail_crypto(err, "make a serial number");
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(ret_hex + 2 * i, 3, "%02x", bytes[i]);
     return 0;
@@ -290,7 +280,7 @@ static int add_sans(X509 *cert, const ec_ca_request *r, ea_err *err) {
         }
     }
     if (!rc && X509_add1_ext_i2d(cert, NID_subject_alt_name, list, 0, X509V3_ADD_DEFAULT) != 1)
-        rc = crypto_failed(err, "issue a certificate");
+        rc = ea_fail_crypto(err, "issue a certificate");
     GENERAL_NAMES_free(list);
     return rc;
 }
@@ -335,7 +325,7 @@ static int write_crl(const folder *f, ea_err *err) {
     char *path = join(f->dir, "ca.crl", "");
     int rc = good && bio && path && PEM_write_bio_X509_CRL(bio, crl) == 1
                  ? write_bio(bio, path, 0, err)
-                 : crypto_failed(err, "make the revocation list");
+                 : ea_fail_crypto(err, "make the revocation list");
     free(path);
     BIO_free(bio);
     X509_EXTENSION_free(aki);
@@ -368,7 +358,7 @@ int ec_ca_init(const char *dir, const char *name, uint64_t days, ea_err *err) {
         f.key = EVP_EC_gen("P-256");
         f.cert = X509_new();
         if (!f.key || !f.cert)
-            rc = crypto_failed(err, "make the CA's key");
+            rc = ea_fail_crypto(err, "make the CA's key");
     }
     if (!rc)
         rc = set_serial(f.cert, serial, err);
@@ -383,7 +373,7 @@ int ec_ca_init(const char *dir, const char *name, uint64_t days, ea_err *err) {
                    add_extension(c, c, NID_authority_key_identifier, "keyid:always") &&
                    X509_sign(c, f.key, EVP_sha256()) > 0;
         if (!good)
-            rc = crypto_failed(err, "make the CA's certificate");
+            rc = ea_fail_crypto(err, "make the CA's certificate");
     }
     /* the certificate last: without it the folder holds no CA yet */
     if (!rc)
@@ -417,12 +407,12 @@ static int make_cert(const folder *f, const ec_ca_request *r, int64_t life_s, EV
            add_extension(c, f->cert, NID_subject_key_identifier, "hash") &&
            add_extension(c, f->cert, NID_authority_key_identifier, "keyid:always");
     if (!good)
-        return crypto_failed(err, "issue a certificate");
+        return ea_fail_crypto(err, "issue a certificate");
     if ((rc = add_sans(c, r, err)))
         return rc;
     int days, seconds;
     if (X509_sign(c, f->key, EVP_sha256()) <= 0 || ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(c)) != 1)
-        return crypto_failed(err, "issue a certificate");
+        return ea_fail_crypto(err, "issue a certificate");
     int64_t now_s = ea_utc_ns() / SECOND_NS;
     row->not_after_utc_ns = (now_s + days * DAY_S + seconds) * SECOND_NS;
     row->server = r->server;
@@ -464,7 +454,7 @@ static int make_issue(folder *f, const ec_ca_request *r, issue *i, char *ret_ser
     i->key = EVP_EC_gen("P-256");
     i->cert = X509_new();
     rc = i->key && i->cert ? make_cert(f, r, (int64_t)r->days * DAY_S, i->key, i->cert, &row, err)
-                           : crypto_failed(err, "make a key");
+                           : ea_fail_crypto(err, "make a key");
     if (!rc)
         rc = add_row(f, &row, err);
     if (!rc && ret_serial)
@@ -661,7 +651,7 @@ static int put_pem(const folder *f, X509 *cert, ec_ca_enrolled *ret, ea_err *err
                  ? BIO_get_mem_data(bio, &data)
                  : 0;
     ret->pem = n > 0 ? malloc((size_t)n + 1) : NULL;
-    int rc = ret->pem ? 0 : crypto_failed(err, "answer with a certificate");
+    int rc = ret->pem ? 0 : ea_fail_crypto(err, "answer with a certificate");
     if (!rc) {
         memcpy(ret->pem, data, (size_t)n);
         ret->pem[n] = 0;

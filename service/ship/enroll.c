@@ -1,6 +1,7 @@
 /* Enrolment. See enroll.h. */
 #include "enroll.h"
 
+#include "crypto_error.h"
 #include "host.h"
 #include "platform.h"
 #include "text.h"
@@ -9,7 +10,6 @@
 #include <curl/curl.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
-#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -26,15 +26,6 @@ static char *beside(const char *path) {
     if (made)
         snprintf(made, n, "%s.new", path);
     return made;
-}
-
-static int crypto_failed(ea_err *err, const char *what) {
-    char text[160] = "unknown reason";
-    unsigned long code = ERR_peek_last_error();
-    if (code)
-        ERR_error_string_n(code, text, sizeof text);
-    ERR_clear_error();
-    return ea_fail(err, EA_ECRYPTO, "%s: %s", what, text);
 }
 
 /* ---- files ---- */
@@ -182,7 +173,7 @@ static int have_key(const char *path, EVP_PKEY **ret, ea_err *err) {
     char *data = NULL;
     int rc = key && bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1
                  ? 0
-                 : crypto_failed(err, "make a key");
+                 : ea_fail_crypto(err, "make a key");
     if (!rc) {
         long n = BIO_get_mem_data(bio, &data);
         rc = ea_path_make_parent(path, err);
@@ -206,7 +197,7 @@ static int put_request(EVP_PKEY *key, const char *name, ea_text *out, ea_err *er
                                           (const unsigned char *)name, -1, -1, 0) == 1 &&
                X509_REQ_set_pubkey(csr, key) == 1 && X509_REQ_sign(csr, key, EVP_sha256()) > 0 &&
                PEM_write_bio_X509_REQ(bio, csr) == 1;
-    int rc = good ? 0 : crypto_failed(err, "make a request for a certificate");
+    int rc = good ? 0 : ea_fail_crypto(err, "make a request for a certificate");
     if (good) {
         long n = BIO_get_mem_data(bio, &data);
         ea_text_add(out, data, (size_t)n);
