@@ -2,7 +2,6 @@
  * TDH takes seconds for some: what it said is kept in files for a while. Before it: main.c. After it:
  * service/windows/tdh_schemas.h, schema_show.h. Thread: the main one. */
 #include "cache.h"
-#include "catalogue.h"
 #include "commands.h"
 #include "live.h"
 #include "platform.h"
@@ -119,9 +118,9 @@ static const ea_schema_provider *find(const ea_schemas *schemas, const char *wan
     return NULL;
 }
 
-/* Adds what Windows says of all providers, and of the one that is wanted (NULL: none). */
-static int add_windows(const options *o, const char *wanted, ea_schemas *into, ea_err *err) {
-    question q = {.o = o};
+/* Adds what Windows says: an ea_schema_more. arg: the options. */
+static int add_windows(const void *arg, const char *wanted, ea_schemas *into, ea_err *err) {
+    question q = {.o = arg};
     int rc = get(&q, into, err);
     const ea_schema_provider *p = !rc && wanted ? find(into, wanted) : NULL;
     if (p) {
@@ -136,20 +135,8 @@ static int add_windows(const options *o, const char *wanted, ea_schemas *into, e
 
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
-    const char *wanted = operand_count ? operands[0] : NULL;
-    ea_schemas *schemas = NULL;
-    ea_err err = {0};
-    int rc = ea_schema_options_read(&schemas, &o->schemas, &err);
-    if (!rc)
-        rc = ea_catalogue_read(schemas, &err);
-    if (!rc && ea_live_is_possible() && add_windows(o, wanted, schemas, &err))
-        ea_err_print(stderr, "etwagent", &err); /* what this program knows itself is still worth printing */
-    if (!rc)
-        rc = ea_schema_show(schemas, wanted, o->json, &err);
-    if (rc)
-        ea_err_print(stderr, "etwagent", &err);
-    ea_schemas_destroy(schemas);
-    return ea_exit_code(rc);
+    return ea_schema_tell(&o->schemas, operand_count ? operands[0] : NULL, o->json,
+                          ea_live_is_possible() ? add_windows : NULL, o);
 }
 
 const ea_command ea_cmd_providers = {

@@ -1,6 +1,5 @@
 /* etwagent schema list, schema show: which providers are known, from where, and what is known of one.
  * Before it: main.c. After it: proto/event/schema, schema_show.h. Thread: the main one. */
-#include "catalogue.h"
 #include "commands.h"
 #include "schema_options.h"
 #include "schema_show.h"
@@ -12,29 +11,16 @@ typedef struct options {
     int json;
 } options;
 
-/* wanted: NULL to list. */
-static int run(const options *o, const char *wanted) {
-    ea_schemas *schemas = NULL;
-    ea_err err = {0};
-    int rc = ea_schema_options_read(&schemas, &o->schemas, &err);
-    if (!rc)
-        rc = ea_catalogue_read(schemas, &err);
-    if (!rc)
-        rc = ea_schema_show(schemas, wanted, o->json, &err);
-    if (rc)
-        ea_err_print(stderr, "etwagent", &err);
-    ea_schemas_destroy(schemas);
-    return ea_exit_code(rc);
-}
-
 static int run_list(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
     (void)operand_count, (void)operands;
-    return run(arg, NULL);
+    return ea_schema_tell(&o->schemas, NULL, o->json, NULL, NULL);
 }
 
 static int run_show(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
     (void)operand_count;
-    return run(arg, operands[0]);
+    return ea_schema_tell(&o->schemas, operands[0], o->json, NULL, NULL);
 }
 
 static const ea_option OPTIONS[] = {

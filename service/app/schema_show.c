@@ -1,6 +1,7 @@
 /* Printing schemas. See schema_show.h. */
 #include "schema_show.h"
 
+#include "catalogue.h"
 #include "schema_print.h"
 
 #include <ctype.h>
@@ -235,4 +236,21 @@ int ea_schema_show(ea_schemas *schemas, const char *wanted, int json, ea_err *er
     free(o.events);
     ea_text_deinit(&o.text);
     return rc;
+}
+
+int ea_schema_tell(const ea_schema_options *options, const char *wanted, int json, ea_schema_more more,
+                   const void *arg) {
+    ea_schemas *schemas = NULL;
+    ea_err err = {0};
+    int rc = ea_schema_options_read(&schemas, options, &err);
+    if (!rc)
+        rc = ea_catalogue_read(schemas, &err);
+    if (!rc && more && more(arg, wanted, schemas, &err))
+        ea_err_print(stderr, "etwagent", &err);
+    if (!rc)
+        rc = ea_schema_show(schemas, wanted, json, &err);
+    if (rc)
+        ea_err_print(stderr, "etwagent", &err);
+    ea_schemas_destroy(schemas);
+    return ea_exit_code(rc);
 }
