@@ -2,7 +2,7 @@
 #include "enroll.h"
 
 #include "ca.h"
-#include "guests.h"
+#include "http.h"
 #include "listen.h"
 #include "platform.h"
 #include "rates.h"
@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 enum { TIMEOUT_S = 15, HEADERS_MAX = 4 << 10, RETRY_AFTER_S = 5, TOKEN_TEXT_MAX = 256, SERIAL_BYTES_MAX = 20 };
 
@@ -27,14 +25,9 @@ struct ec_enroll {
     char *ca_dir;
     char host[EC_HOST_BYTES];
     uint16_t port;
-    struct event_base *events;
-    struct evhttp *http;
-    struct event *wake;
-    int wake_fd;
+    ec_http http;
     ea_thread *loop;
-    /* the loop's */
-    ec_guests *guests;
-    ec_rates *rates;
+    ec_rates *rates; /* the loop's */
 };
 
 /* What came of a request. */
@@ -227,52 +220,33 @@ static void on_request(struct evhttp_request *http, void *arg) {
 
 /* ---- start and stop ---- */
 
-static void on_wake(evutil_socket_t fd, short what, void *arg) {
-    ec_enroll *e = arg;
-    (void)fd, (void)what;
-    event_base_loopbreak(e->events);
-}
-
-static void run_loop(void *arg) {
-    ec_enroll *e = arg;
-    event_base_loop(e->events, EVLOOP_NO_EXIT_ON_EMPTY);
-}
-
-static struct bufferevent *encrypted(struct event_base *events, void *arg) {
+static void on_wake(void *arg) {
     const ec_enroll *e = arg;
-    (void)events;
-    return ec_guests_accept(e->guests, e->options.tls);
+    event_base_loopbreak(e->http.events);
 }
 
 static int start_http(ec_enroll *e, ea_err *err) {
-    e->events = event_base_new();
-    e->http = e->events ? evhttp_new(e->events) : NULL;
-    e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    e->wake = e->events && e->wake_fd >= 0 ? event_new(e->events, e->wake_fd, EV_READ, on_wake, e) : NULL;
-    if (!e->http || !e->wake || event_add(e->wake, NULL))
-        return ea_fail(err, EA_ENOMEM, "serve enrolments");
-    evhttp_set_allowed_methods(e->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
-    evhttp_set_max_headers_size(e->http, HEADERS_MAX);
-    evhttp_set_max_body_size(e->http, EC_CA_CSR_MAX);
-    evhttp_set_timeout(e->http, TIMEOUT_S);
-    evhttp_set_default_content_type(e->http, NULL);
-    evhttp_set_gencb(e->http, on_request, e);
-    int rc = ec_guests_create(&e->guests, e->events, e->options.counters, EA_COUNT_enroll_refused, err);
-    if (rc)
-        return rc;
-    evhttp_set_bevcb(e->http, encrypted, e);
-    struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(e->http, e->host, e->port);
-    if (!bound)
-        return ea_fail(err, EA_EIO, "listen on %s for enrolments", e->options.listen);
-    e->port = ec_listen_port(evhttp_bound_socket_get_fd(bound));
-    return 0;
+    return ec_http_open(&e->http,
+                        &(ec_http_options){.what = "enrolments",
+                                           .listen = e->options.listen,
+                                           .host = e->host,
+                                           .port = e->port,
+                                           .tls = e->options.tls,
+                                           .counters = e->options.counters,
+                                           .refused = EA_COUNT_enroll_refused,
+                                           .timeout_s = TIMEOUT_S,
+                                           .headers_max_bytes = HEADERS_MAX,
+                                           .body_max_bytes = EC_CA_CSR_MAX,
+                                           .on_request = on_request,
+                                           .on_wake = on_wake,
+                                           .arg = e},
+                        err);
 }
 
 int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *err) {
     ec_enroll *e = calloc(1, sizeof *e);
     if (!e)
         return ea_fail(err, EA_ENOMEM, "serve enrolments");
-    e->wake_fd = -1;
     e->options = *options;
     e->ca_dir = strdup(options->ca_dir);
     int rc = e->ca_dir ? ec_listen_split("--enroll", options->listen, e->host, &e->port, err)
@@ -282,7 +256,7 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
     if (!rc)
         rc = start_http(e, err);
     if (!rc)
-        rc = ea_thread_start(&e->loop, "enroll", run_loop, e, err);
+        rc = ea_thread_start(&e->loop, "enroll", ec_http_loop, &e->http, err);
     if (rc) {
         ec_enroll_stop(e);
         return rc;
@@ -293,29 +267,18 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
 }
 
 uint16_t ec_enroll_port(const ec_enroll *e) {
-    return e->port;
+    return e->http.port;
 }
 
 void ec_enroll_stop(ec_enroll *e) {
     if (!e)
         return;
     if (e->loop) {
-        uint64_t one = 1;
-        if (write(e->wake_fd, &one, sizeof one) < 0) {
-            /* an eventfd's write fails only when its counter is full: it is awake then */
-        }
+        ec_wake_now(&e->http.wake);
         ea_thread_join(e->loop);
     }
-    if (e->http)
-        evhttp_free(e->http);
-    ec_guests_destroy(e->guests);
+    ec_http_close(&e->http);
     ec_rates_destroy(e->rates);
-    if (e->wake)
-        event_free(e->wake);
-    if (e->events)
-        event_base_free(e->events);
-    if (e->wake_fd >= 0)
-        close(e->wake_fd);
     free(e->ca_dir);
     free(e);
 }

@@ -16,6 +16,7 @@
 #include "map.h"
 #include "platform.h"
 #include "tls.h"
+#include "wake.h"
 #include "writer.h"
 
 #include <event2/buffer.h>
@@ -33,7 +34,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -95,8 +95,8 @@ struct base {
     struct event_base *events;
     struct evhttp *http;
     struct evhttp_bound_socket *bound;
-    struct event *wake, *sweep;
-    int wake_fd;
+    struct event *sweep;
+    ec_wake wake;
     conn *conns, *paused, **paused_last;
     uint32_t conn_count;
     int listening;
@@ -437,25 +437,18 @@ static void request_free(request *r) {
 /* The writer's thread: an answer is ready. */
 static void on_done(void *arg, ec_upload *u) {
     base *b = ((request *)(void *)u)->base;
-    uint64_t one = 1;
     (void)arg;
     ea_mutex_lock(b->mutex);
     u->next = NULL;
     *b->answered_last = u;
     b->answered_last = &u->next;
     ea_mutex_unlock(b->mutex);
-    if (write(b->wake_fd, &one, sizeof one) < 0) {
-        /* an eventfd's write fails only when its counter is full: it is awake then */
-    }
+    ec_wake_now(&b->wake);
 }
 
 /* The base's thread: sends what the writer has finished, or ends. */
-static void on_wake(evutil_socket_t fd, short what, void *arg) {
+static void on_wake(void *arg) {
     base *b = arg;
-    uint64_t n;
-    (void)what;
-    if (read((int)fd, &n, sizeof n) < 0)
-        return; /* nothing there yet */
     ea_mutex_lock(b->mutex);
     ec_upload *list = b->answered;
     int quit = b->quit;
@@ -688,7 +681,6 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
                                                          .tv_usec = (suseconds_t)(o->idle_ns % SECOND_NS / 1000)};
     int fd = -1;
     b->in = in;
-    b->wake_fd = -1;
     b->paused_last = &b->paused;
     b->answered_last = &b->answered;
     int rc = ea_mutex_create(&b->mutex, err);
@@ -705,18 +697,16 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
         event_config_free(config);
     }
     b->http = b->events ? evhttp_new(b->events) : NULL;
-    b->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     b->bound = b->http ? evhttp_accept_socket_with_handle(b->http, fd) : NULL;
     if (!b->bound) {
         close(fd);
         return ea_fail(err, EA_ENOMEM, "set up the server");
     }
     b->listening = 1;
-    if (b->wake_fd >= 0) {
-        b->wake = event_new(b->events, b->wake_fd, EV_READ | EV_PERSIST, on_wake, b);
-        b->sweep = event_new(b->events, -1, EV_PERSIST, on_sweep, b);
-    }
-    if (!b->wake || !b->sweep || event_add(b->wake, NULL) || event_add(b->sweep, &second))
+    if ((rc = ec_wake_open(&b->wake, b->events, on_wake, b, err)))
+        return rc;
+    b->sweep = event_new(b->events, -1, EV_PERSIST, on_sweep, b);
+    if (!b->sweep || event_add(b->sweep, &second))
         return ea_fail(err, EA_ENOMEM, "set up the server");
     evhttp_set_bevcb(b->http, on_connection, b);
     evhttp_set_gencb(b->http, on_request, b);
@@ -738,14 +728,11 @@ static void base_deinit(base *b) {
     }
     if (b->http)
         evhttp_free(b->http);
-    if (b->wake)
-        event_free(b->wake);
+    ec_wake_close(&b->wake);
     if (b->sweep)
         event_free(b->sweep);
     if (b->events)
         event_base_free(b->events);
-    if (b->wake_fd >= 0)
-        close(b->wake_fd);
     ea_mutex_destroy(b->mutex);
 }
 
@@ -851,14 +838,12 @@ void ec_ingest_stop(ec_ingest *in) {
         ec_writer_stop(in->writer);
     for (unsigned i = 0; i < in->base_count; i++) {
         base *b = &in->bases[i];
-        uint64_t one = 1;
         if (!b->thread)
             continue;
         ea_mutex_lock(b->mutex);
         b->quit = 1;
         ea_mutex_unlock(b->mutex);
-        while (write(b->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
-        }
+        ec_wake_now(&b->wake);
         ea_thread_join(b->thread);
     }
     for (unsigned i = 0; i < in->base_count; i++)

@@ -9,7 +9,7 @@
  * rebinding; no CORS; a POST must be JSON of our own origin), and scripts in what is shown (Content-Security-Policy).
  */
 #include "call.h"
-#include "guests.h"
+#include "http.h"
 #include "listen.h"
 #include "platform.h"
 
@@ -23,8 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 enum {
     TIMEOUT_S = 30, /* of a connection that says nothing */
@@ -75,12 +73,8 @@ struct ec_web {
     char *listen, *store;
     char host[EC_HOST_BYTES];
     uint16_t port;
-    struct event_base *events;
-    struct evhttp *http;
-    struct event *wake;
-    int wake_fd;
-    ec_guests *guests; /* the loop's; NULL without TLS */
-    sender *calls;     /* the loop's */
+    ec_http http;
+    sender *calls; /* the loop's */
     ea_thread *loop;
 
     ea_mutex *mutex; /* guards all that follows, and what is in lanes */
@@ -91,13 +85,6 @@ struct ec_web {
 };
 
 /* ---- from the answering thread to the loop ---- */
-
-static void wake(ec_web *w) {
-    uint64_t one = 1;
-    if (write(w->wake_fd, &one, sizeof one) < 0) {
-        /* an eventfd's write fails only when its counter is full: it is awake then */
-    }
-}
 
 /* Takes the text of the call. */
 static int leave(sender *s, int is_last, int is_whole) {
@@ -112,7 +99,7 @@ static int leave(sender *s, int is_last, int is_whole) {
     *w->pieces_last = p;
     w->pieces_last = &p->next;
     ea_mutex_unlock(w->mutex);
-    wake(w);
+    ec_wake_now(&w->http.wake);
     return 0;
 }
 
@@ -423,12 +410,8 @@ static void send_piece(piece *p) {
     ea_mutex_unlock(w->mutex);
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *arg) {
+static void on_wake(void *arg) {
     ec_web *w = arg;
-    uint64_t n;
-    (void)what;
-    if (read((int)fd, &n, sizeof n) < 0)
-        return; /* nothing there yet */
     ea_mutex_lock(w->mutex);
     piece *list = w->pieces;
     int quit = w->quit;
@@ -449,7 +432,7 @@ static void on_wake(evutil_socket_t fd, short what, void *arg) {
         ea_cond_broadcast(w->changed);
         ea_mutex_unlock(w->mutex);
         if (!w->calls)
-            event_base_loopbreak(w->events);
+            event_base_loopbreak(w->http.events);
     }
 }
 
@@ -737,43 +720,24 @@ static void on_request(struct evhttp_request *http, void *arg) {
     watch(s);
 }
 
-static void run_loop(void *arg) {
-    ec_web *w = arg;
-    event_base_loop(w->events, EVLOOP_NO_EXIT_ON_EMPTY);
-}
-
 /* ---- start and stop ---- */
 
-static struct bufferevent *encrypted(struct event_base *events, void *arg) {
-    const ec_web *w = arg;
-    (void)events;
-    return ec_guests_accept(w->guests, w->options.tls);
-}
-
 static int start_http(ec_web *w, ea_err *err) {
-    w->events = event_base_new();
-    w->http = w->events ? evhttp_new(w->events) : NULL;
-    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    w->wake = w->events && w->wake_fd >= 0 ? event_new(w->events, w->wake_fd, EV_READ | EV_PERSIST, on_wake, w) : NULL;
-    if (!w->http || !w->wake || event_add(w->wake, NULL))
-        return ea_fail(err, EA_ENOMEM, "serve the dashboard");
-    evhttp_set_allowed_methods(w->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
-    evhttp_set_max_headers_size(w->http, HEADERS_MAX);
-    evhttp_set_max_body_size(w->http, BODY_MAX);
-    evhttp_set_timeout(w->http, TIMEOUT_S);
-    evhttp_set_default_content_type(w->http, NULL);
-    evhttp_set_gencb(w->http, on_request, w);
-    if (w->options.tls) {
-        int rc = ec_guests_create(&w->guests, w->events, w->options.counters, EA_COUNT_web_refused, err);
-        if (rc)
-            return rc;
-        evhttp_set_bevcb(w->http, encrypted, w);
-    }
-    struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(w->http, w->host, w->port);
-    if (!bound)
-        return ea_fail(err, EA_EIO, "listen on %s for the dashboard", w->listen);
-    w->port = ec_listen_port(evhttp_bound_socket_get_fd(bound));
-    return 0;
+    return ec_http_open(&w->http,
+                        &(ec_http_options){.what = "the dashboard",
+                                           .listen = w->listen,
+                                           .host = w->host,
+                                           .port = w->port,
+                                           .tls = w->options.tls,
+                                           .counters = w->options.counters,
+                                           .refused = EA_COUNT_web_refused,
+                                           .timeout_s = TIMEOUT_S,
+                                           .headers_max_bytes = HEADERS_MAX,
+                                           .body_max_bytes = BODY_MAX,
+                                           .on_request = on_request,
+                                           .on_wake = on_wake,
+                                           .arg = w},
+                        err);
 }
 
 static int start_threads(ec_web *w, ea_err *err) {
@@ -782,14 +746,13 @@ static int start_threads(ec_web *w, ea_err *err) {
     for (int i = 0; i < EC_LANE_COUNT; i++)
         for (lane *l = &w->lanes[i]; !rc && l->thread_count < COUNTS[i]; l->thread_count += !rc)
             rc = ea_thread_start(&l->threads[l->thread_count], "web-answer", answer_lane, l, err);
-    return rc ? rc : ea_thread_start(&w->loop, "web", run_loop, w, err);
+    return rc ? rc : ea_thread_start(&w->loop, "web", ec_http_loop, &w->http, err);
 }
 
 int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
     ec_web *w = calloc(1, sizeof *w);
     if (!w)
         return ea_fail(err, EA_ENOMEM, "serve the dashboard");
-    w->wake_fd = -1;
     w->pieces_last = &w->pieces;
     for (int i = 0; i < EC_LANE_COUNT; i++) {
         w->lanes[i].web = w;
@@ -824,7 +787,7 @@ int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
 }
 
 uint16_t ec_web_port(const ec_web *w) {
-    return w->port;
+    return w->http.port;
 }
 
 void ec_web_stop(ec_web *w) {
@@ -837,21 +800,13 @@ void ec_web_stop(ec_web *w) {
         ea_mutex_unlock(w->mutex);
     }
     if (w->loop) {
-        wake(w);
+        ec_wake_now(&w->http.wake);
         ea_thread_join(w->loop);
     }
     for (int i = 0; i < EC_LANE_COUNT; i++)
         for (size_t k = 0; k < w->lanes[i].thread_count; k++)
             ea_thread_join(w->lanes[i].threads[k]);
-    if (w->http)
-        evhttp_free(w->http);
-    ec_guests_destroy(w->guests);
-    if (w->wake)
-        event_free(w->wake);
-    if (w->events)
-        event_base_free(w->events);
-    if (w->wake_fd >= 0)
-        close(w->wake_fd);
+    ec_http_close(&w->http);
     if (w->changed)
         ea_cond_destroy(w->changed);
     if (w->mutex)

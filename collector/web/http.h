@@ -1,0 +1,45 @@
+/* A listener for HTTP: a libevent loop, plain or with TLS. Before it: an address. After it: server.c,
+ * collector/enroll. Thread: its owner's until ec_http_loop runs, then that one's. */
+#ifndef EC_WEB_HTTP_H
+#define EC_WEB_HTTP_H
+
+#include "counters.h"
+#include "guests.h"
+#include "wake.h"
+
+#include <stdint.h>
+
+struct evhttp;
+struct evhttp_request;
+
+typedef struct ec_http_options {
+    const char *what;   /* "the dashboard", in errors */
+    const char *listen; /* the address as it was given, in errors */
+    const char *host;
+    uint16_t port;         /* 0: any */
+    struct ec_tls *tls;    /* NULL: plain; must outlive the listener */
+    ea_counters *counters; /* connections that are too many are counted there, as refused says */
+    enum ea_counter refused;
+    int timeout_s; /* of a connection that says nothing */
+    unsigned headers_max_bytes, body_max_bytes;
+    void (*on_request)(struct evhttp_request *http, void *arg);
+    void (*on_wake)(void *arg); /* ec_wake_now was called */
+    void *arg;
+} ec_http_options;
+
+typedef struct ec_http {
+    struct event_base *events;
+    struct evhttp *http;
+    ec_wake wake;
+    ec_guests *guests; /* NULL: plain */
+    struct ec_tls *tls;
+    uint16_t port; /* that it listens on */
+} ec_http;
+
+/* Opens and listens for GET and POST. Fills *ret also when it fails: close it in any case. It may not be moved. */
+EA_MUST_CHECK int ec_http_open(ec_http *ret, const ec_http_options *options, ea_err *err);
+/* Runs until event_base_loopbreak; for a thread. arg: an ec_http. */
+void ec_http_loop(void *arg);
+void ec_http_close(ec_http *h); /* zeros: nothing */
+
+#endif
