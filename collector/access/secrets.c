@@ -10,6 +10,19 @@
 enum { RANDOM_BYTES = 32, ID_BYTES = 4, LOCK_TRIES = 100 };
 static const int64_t LOCK_PAUSE_NS = 20 * INT64_C(1000000);
 
+int ec_fields_split(char *line, char **ret_fields, size_t count) {
+    char *at = line;
+    for (size_t i = 0; i < count; i++) {
+        ret_fields[i] = at;
+        if (!at)
+            return 0;
+        at = strchr(at, '\t');
+        if (at)
+            *at++ = 0;
+    }
+    return !at;
+}
+
 int ec_is_word(const char *s, const char *more, size_t room, int may_be_empty) {
     size_t n = strlen(s);
     for (size_t i = 0; i < n; i++)

@@ -10,6 +10,7 @@
 #include "err.h"
 #include "platform.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -33,6 +34,9 @@ int ec_secret_of(const char *prefix, const char *text, ec_secret *ret);
 int ec_secret_parse(const char *id, const char *hash, ec_secret *ret);
 /* Takes as long for other hashes as for the same one. */
 int ec_secret_equal(const ec_secret *a, const ec_secret *b);
+
+/* Splits a line of such a file, which ends with its NUL, at its tabs, in place: 1 when it has exactly count fields. */
+int ec_fields_split(char *line, char **ret_fields, size_t count);
 
 /* 1 when s has letters, digits and characters of more alone, and with its NUL fits into room. */
 int ec_is_word(const char *s, const char *more, size_t room, int may_be_empty);

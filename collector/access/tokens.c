@@ -20,21 +20,15 @@ const char *ec_scope_name(enum ec_scope scope) {
 /* ---- the file ---- */
 
 static int read_line(char *line, ec_token *ret) {
-    char *fields[FIELDS], *at = line;
+    char *fields[FIELDS];
     uint64_t created = 0;
-    for (int i = 0; i < FIELDS; i++) {
-        fields[i] = at;
-        if (!at)
-            return 0;
-        at = strchr(at, '\t');
-        if (at)
-            *at++ = 0;
-    }
+    if (!ec_fields_split(line, fields, FIELDS))
+        return 0;
     *ret = (ec_token){.scope = 0};
     for (int i = 0; i < 3; i++)
         if (strcmp(fields[2], SCOPES[i]) == 0)
             ret->scope = (enum ec_scope)(EC_SCOPE_METRICS + i);
-    if (!ret->scope || at || !ec_secret_parse(fields[0], fields[1], &ret->secret) ||
+    if (!ret->scope || !ec_secret_parse(fields[0], fields[1], &ret->secret) ||
         !ec_is_word(fields[4], "._-", sizeof ret->name, 0) || !ec_is_word(fields[5], "._-*,", sizeof ret->hosts, 1) ||
         ea_u64_parse(fields[3], &created) || created > INT64_MAX)
         return 0;

@@ -21,19 +21,13 @@ static int parse_number(const char *s, uint64_t max, uint64_t *ret) {
 
 /* One line without its end. */
 static int parse_line(char *line, ec_grant *ret) {
-    char *fields[FIELDS], *at = line;
+    char *fields[FIELDS];
     uint64_t created, expires, life;
     size_t n = 0;
-    for (int i = 0; i < FIELDS; i++) {
-        fields[i] = at;
-        if (!at)
-            return 0;
-        at = strchr(at, '\t');
-        if (at)
-            *at++ = 0;
-    }
+    if (!ec_fields_split(line, fields, FIELDS))
+        return 0;
     *ret = (ec_grant){.has_key = strcmp(fields[7], "-") != 0};
-    if (at || !ec_secret_parse(fields[0], fields[1], &ret->secret) || !parse_number(fields[2], INT64_MAX, &created) ||
+    if (!ec_secret_parse(fields[0], fields[1], &ret->secret) || !parse_number(fields[2], INT64_MAX, &created) ||
         !parse_number(fields[3], INT64_MAX, &expires) || !parse_number(fields[4], INT64_MAX, &life) ||
         !parse_number(fields[5], EC_GRANT_USES_MAX, &ret->uses_left) ||
         !ec_is_word(fields[6], "._-*,", sizeof ret->names, 0) ||
