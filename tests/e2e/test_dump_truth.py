@@ -128,7 +128,7 @@ def check_threads(checks, name, events, told):
 def check_stacks(checks, name, events, told, high):
     frames = {row["id"]: tuple(row["addresses"]) for row in told["frames"]}
     true = collections.Counter((row["event_raw"], row["at_raw"], row["pid"], row["tid"], row["half"], frames[row["frames"]])
-                               for row in told["stack"] if "lost" not in row)
+                               for row in told["stack"] if "lost" not in row and "in_header" not in row)
 
     def half_of(addresses):
         return "kernel" if int(addresses[0], 16) >= high else "user"

@@ -208,23 +208,23 @@ class Truth:
         return stacks
 
 
-def check_made(env, checks, asked, rows, records):
+def check_made(checks, asked, host, rows, records):
     truth = Truth(rows)
-    samples = profile_formats.folded(asked.text("--host", "made", "--weight", "samples", "--format", "folded"))
+    samples = profile_formats.folded(asked.text("--host", host, "--weight", "samples", "--format", "folded"))
     got = collections.Counter({path: n for path, n in samples.items() if path[0] != "Idle"})
     want = truth.all("samples")
     checks.that(sum(want.values()) > 500, "hardly a sample has a stack in the truth")
-    checks.that(got == want, f"samples by stack: {sum((want - got).values())} are missing, {sum((got - want).values())} are not in the "
+    checks.that(got == want, f"{host}: samples by stack: {sum((want - got).values())} are missing, {sum((got - want).values())} are not in the "
                 f"truth, such as {list((got - want).items())[:1]} and {list((want - got).items())[:1]}")
-    cpu = profile_formats.folded(asked.text("--host", "made", "--weight", "cpu", "--format", "folded"))
+    cpu = profile_formats.folded(asked.text("--host", host, "--weight", "cpu", "--format", "folded"))
     checks.equal(cpu, collections.Counter({path: 1000000 * n for path, n in got.items()}), "CPU time is samples times their interval")
     sources = collections.Counter(r["fields"]["ProfileSource"]["value"] for r in records if r["name"] == "PerfInfo/PmcCounterProf")
     got = collections.Counter()
     for source in sources:
-        told = asked.json("--host", "made", "--weight", f"pmc:{source}")
+        told = asked.json("--host", host, "--weight", f"pmc:{source}")
         checks.equal(told["total"], sources[source], f"counter samples of source {source}")
-        got += profile_formats.folded(asked.text("--host", "made", "--weight", f"pmc:{source}", "--format", "folded"))
-    checks.that(got == truth.all("pmc"), "counter samples by stack are not the truth's")
+        got += profile_formats.folded(asked.text("--host", host, "--weight", f"pmc:{source}", "--format", "folded"))
+    checks.that(got == truth.all("pmc"), f"{host}: counter samples by stack are not the truth's")
     by_time = {raw: truth.path(halves, raw) for (of, raw, _, _), halves in truth.stacks.items() if of == "disk"}
     begun, want = {}, collections.Counter()
     for r in records:
@@ -232,17 +232,31 @@ def check_made(env, checks, asked, rows, records):
             begun[r["fields"]["Irp"]] = r["clock"]
         elif r["name"] in ("DiskIo/Read", "DiskIo/Write", "DiskIo/FlushBuffers") and r["fields"]["Irp"] in begun:
             want[by_time[begun.pop(r["fields"]["Irp"])]] += 100 * number(r["fields"]["HighResResponseTime"])
-    checks.equal(profile_formats.folded(asked.text("--host", "made", "--weight", "disk", "--format", "folded")), want,
+    checks.equal(profile_formats.folded(asked.text("--host", host, "--weight", "disk", "--format", "folded")), want,
                  "disk time by stack of who asked")
     faults = sum(1 for r in records if r["name"] in ("PageFault/TransitionFault", "PageFault/DemandZeroFault", "PageFault/CopyOnWrite",
                                                      "PageFault/GuardPageFault", "PageFault/HardPageFault"))
-    checks.equal(asked.json("--host", "made", "--weight", "faults")["total"], faults, "page faults")
+    checks.equal(asked.json("--host", host, "--weight", "faults")["total"], faults, f"{host}: page faults")
     ready, waiting = naive_waits(records, truth)
     for weight, want in (("ready", ready), ("wait", waiting)):
-        got = profile_formats.folded(asked.text("--host", "made", "--weight", weight, "--format", "folded"))
-        checks.that(len(want) > 100, f"hardly a stack has {weight} time")
-        checks.that(got == want, f"{weight} time by stack of where threads went on: {len(want - got)} stacks have too little, "
+        got = profile_formats.folded(asked.text("--host", host, "--weight", weight, "--format", "folded"))
+        checks.that(len(want) > 100, f"{host}: hardly a stack has {weight} time")
+        checks.that(got == want, f"{host}: {weight} time by stack of where threads went on: {len(want - got)} stacks have too little, "
                     f"{len(got - want)} too much, such as {list((got - want).items())[:1]} and {list((want - got).items())[:1]}")
+
+
+def check_narrow(checks, asked, rows):
+    """32-bit programs on a 64-bit machine: their stacks go through wow64, and plug-ins come and go where samples fall."""
+    stacks = profile_formats.folded(asked.text("--host", "narrow", "--weight", "samples", "--format", "folded"))
+    through = sum(n for path, n in stacks.items() if any(f.startswith("wow64cpu.dll+") for f in path))
+    plugins = collections.Counter()
+    for path, n in stacks.items():
+        plugins.update({frame.partition("+")[0]: n for frame in path if frame.startswith(("plugin", "narrow"))})
+    lives = collections.Counter(row["base"] for row in rows if row["type"] == "module" and base_name(row["path"]).startswith("narrow"))
+    checks.that(through > 50, f"hardly a sample went through wow64: {through}")
+    checks.that(sum(name.startswith("narrow") for name in plugins) > 1 and sum(name.startswith("plugin") for name in plugins) > 1 and max(lives.values()) > 3,
+                f"samples in plug-ins of hardly a kind: {plugins}, {lives}")
+    print(f"32-bit programs: {through} samples through wow64; {sum(plugins.values())} in {len(plugins)} plug-ins of two addresses")
 
 
 def naive_waits(records, truth):
@@ -400,7 +414,7 @@ def rfc3339(utc_ns):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("real", "made", "native", "native-2"))
+    env.make_certificates(("real", "made", "narrow", "native", "native-2"))
     collector = env.new_collector().start()
     env.replay(traces.paths("clr-kernel-win8-x64", env.build), collector, agent="real", spool=env.folder / "real-spool")
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
@@ -409,11 +423,16 @@ def test(env, checks, arguments):
     asked = Asked(env, collector.store)
     rows = test_tracegen.rows(truth)
     check_table(env, checks, collector.store, *check_real(env, checks, asked))
-    check_made(env, checks, asked, rows, test_stacks.records(env.agent, [trace]))
+    check_made(checks, asked, "made", rows, test_stacks.records(env.agent, [trace]))
     check_forms(checks, asked)
     check_sums(checks, asked, rows)
     check_without_names(env, checks, asked)
     check_native_images(env, checks, collector, asked)
+    trace, truth = test_tracegen.generate(env.build, env.folder, "wow64", "--preset", "wow64", "--duration-ms", "4000" if arguments.soak else "1200")
+    env.replay([trace], collector, agent="narrow", spool=env.folder / "narrow-spool", extra=["--batch-events", "3000"])
+    rows = test_tracegen.rows(truth)
+    check_made(checks, asked, "narrow", rows, test_stacks.records(env.agent, [trace]))
+    check_narrow(checks, asked, rows)
     collector.stop()
 
 

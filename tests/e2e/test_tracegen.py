@@ -19,7 +19,7 @@ import traces
 
 # preset -> ms: short forms, 10,000 to 100,000 events each
 PRESETS = {"office": 1500, "build-server": 500, "web-server": 900, "firehose": 4, "attack": 9000, "idle": 8000,
-           "256-cpus": 100, "32-bit": 700}
+           "256-cpus": 100, "32-bit": 700, "wow64": 700}
 
 
 DIGESTS = pathlib.Path(__file__).resolve().parents[1] / "tracegen" / "digests.tsv"
@@ -139,7 +139,7 @@ def check_truth(checks, name, told):
         checks.equal(sum(row["begin_raw"] is None for row in mine), counts[first], f"{name}: {kind} there at the start")
         checks.equal(sum(row["end_raw"] is None for row in mine), counts[last], f"{name}: {kind} there at the end")
         checks.that(all((row["begin_raw"] or 0) < (row["end_raw"] or sys.maxsize) for row in mine), f"{name}: a {kind} ends first")
-    stacks = [row for row in told if row["type"] == "stack" and not row.get("lost")]
+    stacks = [row for row in told if row["type"] == "stack" and not row.get("lost") and not row.get("in_header")]
     checks.equal(len(stacks), sum(counts[c] for c in ("StackWalk/Stack", "StackWalk/StackKeyKernel", "StackWalk/StackKeyUser")),
                  f"{name}: halves of stacks")
     flows = [row for row in told if row["type"] == "flow"]
@@ -172,6 +172,9 @@ def check_contents(checks, folder_told):
     has("attack", is_class("Object/CreateHandle"), "no handle is opened")
     has("256-cpus", lambda row: row["type"] == "machine" and row["cpus"] == 256, "too few processors")
     has("32-bit", lambda row: row["type"] == "machine" and row["pointer_bytes"] == 4, "no 32-bit kernel")
+    has("wow64", lambda row: row["type"] == "stack" and row.get("in_header"), "no stack in an event")
+    has("wow64", lambda row: row["type"] == "module" and int(row["base"], 16) < 1 << 32, "no module of a 32-bit program")
+    has("wow64", lambda row: row["type"] == "frames" and len({int(a, 16) >> 32 == 0 for a in row["addresses"]}) == 2, "no stack goes through wow64")
     office = folder_told["office"]
     deepest = max(len(row["addresses"]) for row in office if row["type"] == "frames")
     checks.equal(deepest, 192, "office: frames of the deepest stack")

@@ -144,7 +144,7 @@ void tg_dotnet_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {
         d = p->dotnet = tg_new(m, sizeof *d);
         if (!d)
             return;
-        d->next_code = s->pointer_bytes == 4 ? 0x04C00000 : 0x7FF900000000;
+        d->next_code = tg_is_narrow(m, p->program) ? 0x04C00000 : 0x7FF900000000;
         d->next_collection = m->now + (int64_t)s->gc_every_ms * TG_TICKS_PER_MS;
     }
     d->heap_bytes[0] += tg_below(&m->dice, 1 << 20);

@@ -201,6 +201,7 @@ tg_context tg_who(const tg_machine *m, const tg_cpu *cpu, const tg_thread *t, in
     if (t) {
         who.pid = t->process->pid;
         who.tid = t->tid;
+        who.is_wow64 = t->process->program->wow64 != 0;
         who.kernel_time = (uint32_t)(t->run_ticks / 4 / 156250);
         who.user_time = (uint32_t)(t->run_ticks / 156250) - who.kernel_time;
     }
@@ -251,6 +252,7 @@ int tg_machine_create(tg_machine **ret, const tg_scenario *scenario, uint64_t se
     int is_32_bit = scenario->pointer_bytes == 4;
     m->kernel_low = is_32_bit ? 0x82000000 : 0xFFFFF80000000000 + (tg_below(&m->dice, 0x4000) << 21);
     m->user_low = is_32_bit ? 0x70000000 : 0x7FFA00000000 + (tg_below(&m->dice, 0x8000) << 16);
+    m->narrow_low = 0x70000000;
     m->kernel_stack_next = is_32_bit ? 0x8B000000 : 0xFFFFF80F00000000;
     make_sids(m);
     tg_make_images(m);

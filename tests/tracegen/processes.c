@@ -106,7 +106,7 @@ static tg_thread *add_thread(tg_machine *m, tg_process *p, int64_t begin) {
     t->start_address = start_address(m, p);
     t->last = t->state_since = m->now;
     if (p->role->image) {
-        int is_32_bit = m->scenario->pointer_bytes == 4;
+        int is_32_bit = tg_is_narrow(m, p->program);
         t->teb = is_32_bit ? 0x7FFDF000 - 0x1000 * (uint64_t)(t->tid / 4 % 0x1000)
                            : 0x4D00000000 + (uint64_t)t->tid * 0x1000;
         t->user_stack_base =
@@ -164,7 +164,8 @@ static tg_process *add_process(tg_machine *m, const tg_program *program, const t
                       .exit_status = TG_STILL_ACTIVE};
     p->unique_key = (is_32_bit ? 0x84000030 : 0xFFFF9A0000000080) + (++m->next_key << 12);
     p->directory_table_base = 0x1AD000 + tg_below(&m->dice, 0x80000) * 0x1000;
-    p->heap = p->next_private = is_32_bit ? 0x01000000 : 0x20000000000 + (tg_below(&m->dice, 0x10000) << 16);
+    p->heap = p->next_private =
+        tg_is_narrow(m, program) ? 0x01000000 : 0x20000000000 + (tg_below(&m->dice, 0x10000) << 16);
     p->command_line = command_line(m, program->command);
     tg_push(m, &m->processes, p);
     return p;
@@ -179,7 +180,7 @@ tg_process *tg_place_process(tg_machine *m, const tg_program *program, tg_proces
     for (size_t i = 0; i < m->images.count; i++) {
         tg_image *image = m->images.items[i];
         int is_driver = (image->sets & TG_DLLS_DRIVER) != 0;
-        if (p->pid == 0 ? is_driver : p->role->image && !is_driver && (image->sets & program->dlls))
+        if (p->pid == 0 ? is_driver : p->role->image && tg_loads(program, image))
             add_module(m, p, image, INT64_MIN);
     }
     p->first_plugin = p->modules.count;
@@ -227,7 +228,7 @@ static void load_all(tg_machine *m, tg_thread *t, void *subject) {
     tg_load(m, t, p->role->image);
     for (size_t i = 0; i < m->images.count; i++) {
         const tg_image *image = m->images.items[i];
-        if (!(image->sets & TG_DLLS_DRIVER) && (image->sets & p->program->dlls))
+        if (tg_loads(p->program, image))
             tg_load(m, t, image);
     }
     p->first_plugin = p->modules.count;
@@ -338,7 +339,8 @@ void tg_change_plugin(tg_machine *m, tg_thread *t, void *subject) {
         unload(m, t, p->plugin);
         p->plugin = NULL;
     } else {
-        tg_load(m, t, m->plugins.items[tg_below(&m->dice, m->plugins.count)]);
+        const tg_list *plugins = p->program->wow64 ? &m->narrow_plugins : &m->plugins;
+        tg_load(m, t, plugins->items[tg_below(&m->dice, plugins->count)]);
         p->plugin = p->modules.items[p->modules.count - 1];
     }
 }

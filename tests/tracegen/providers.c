@@ -256,13 +256,17 @@ void tg_provider_rundown(tg_machine *m, tg_cpu *cpu) {
 static void log_event(tg_machine *m, tg_cpu *cpu, tg_thread *t, tg_event *e, const ea_guid *activity,
                       const tg_v *values) {
     tg_event_extra extra = {.activity = activity};
+    tg_stack *s = NULL;
     if (m->scenario->stacks[TG_STACK_OF_EVENT] && tg_chance(&m->dice, m->scenario->stacks[TG_STACK_OF_EVENT])) {
-        const tg_stack *s = tg_user_stack(m, t);
+        s = tg_user_stack(m, t);
         extra.frames = s ? s->frames : NULL;
         extra.frame_count = s ? s->count : 0;
     }
-    tg_context who = tg_who(m, cpu, t, tg_stamp(m, cpu, t));
-    tg_emit_event(m->trace, e, &who, values, &extra);
+    int64_t at = tg_stamp(m, cpu, t);
+    tg_context who = tg_who(m, cpu, t, at);
+    int logged = tg_emit_event(m->trace, e, &who, values, &extra);
+    if (s && tg_records(m->trace, e->group))
+        tg_truth_stack(m->truth, m, s, "events", at, at, cpu->number, t, 0, logged, 1);
 }
 
 void tg_event_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {

@@ -339,6 +339,10 @@ static int check(tg_scenario *s, ea_err *err) {
         return ea_fail(err, EA_EFORMAT, "%s: session: events must be given", s->name);
     if (s->pointer_bytes != 4 && s->pointer_bytes != 8)
         return ea_fail(err, EA_EFORMAT, "%s: machine: pointer_bytes must be 4 or 8", s->name);
+    for (size_t i = 0; i < s->program_count; i++)
+        if (s->programs[i].wow64 && s->pointer_bytes != 8)
+            return ea_fail(err, EA_EFORMAT, "%s: programs: %s: wow64 needs a 64-bit machine", s->name,
+                           s->programs[i].name);
     if (!s->folder_count || !s->file_count || !s->key_count || !s->value_count || !s->remote_count || !s->dll_count)
         return ea_fail(err, EA_EFORMAT,
                        "%s: needs dlls, folders, files, keys, values and remotes (base: windows has them)", s->name);

@@ -20,7 +20,8 @@ enum {
     TG_DLLS_C = 32,
     TG_DLLS_CRYPTO = 64,
     TG_DLLS_DOTNET = 128,
-    TG_DLLS_SERVER = 256
+    TG_DLLS_SERVER = 256,
+    TG_DLLS_WOW64 = 512 /* what every 32-bit program needs of a 64-bit machine */
 };
 
 enum tg_user { TG_USER_SYSTEM, TG_USER_LOCAL_SERVICE, TG_USER_NETWORK_SERVICE, TG_USER_PERSON };
@@ -60,7 +61,8 @@ typedef struct tg_range {
 typedef struct tg_dll {
     const char *file; /* path below the system root, or a full path when it begins with a backslash */
     uint32_t size_bytes;
-    uint64_t sets; /* bits TG_DLLS_* */
+    uint64_t sets;  /* bits TG_DLLS_* */
+    uint32_t wow64; /* 1: lies below 4 GB, for 32-bit programs on a 64-bit machine */
 } tg_dll;
 
 typedef struct tg_program {
@@ -72,8 +74,9 @@ typedef struct tg_program {
     uint64_t dlls;
     uint32_t user;    /* enum tg_user */
     uint32_t session; /* Windows session */
-    tg_range threads, life_ms, burst_us, wait_us;
+    tg_range threads, life_ms, burst_us, wait_us, plugin_ms;
     uint32_t priority;
+    uint32_t wow64;                  /* 1: a 32-bit program on a 64-bit machine */
     uint32_t plugins;                /* 1: loads and unloads DLLs at one and the same address */
     uint32_t listens;                /* TCP port; 0: none */
     uint32_t weights[TG_WORK_COUNT]; /* by enum tg_work */
@@ -137,7 +140,7 @@ typedef struct tg_scenario {
     uint32_t pmc_on_switches, pmc_samples_per_second;
     /* stacks */
     uint32_t stacks[TG_STACK_OF_COUNT]; /* percent */
-    uint32_t stack_keys, stack_key_cache, far_percent, recursion_percent, user_paths, kernel_paths;
+    uint32_t stack_keys, stack_key_cache, far_percent, recursion_percent, plugin_percent, user_paths, kernel_paths;
     /* loss */
     uint32_t lost_events_windows, lost_buffers_windows, loss_us;
     /* logons */

@@ -9,7 +9,8 @@ static const char *const os_names[] = {"windows-7",   "windows-8",   "windows-10
                                        "server-2019", "server-2022", NULL};
 static const char *const clock_names[] = {"-", "qpc", "system-time", "cpu-cycles", NULL};
 static const char *const user_names[] = {"system", "local-service", "network-service", "person", NULL};
-static const char *const dll_sets[] = {"driver", "base", "gui", "net", "com", "c", "crypto", "dotnet", "server", NULL};
+static const char *const dll_sets[] = {"driver", "base",   "gui",    "net",   "com", "c",
+                                       "crypto", "dotnet", "server", "wow64", NULL};
 static const char *const step_names[] = {"start",        "load",          "connect",   "set-value",
                                          "delete-value", "write-file",    "read-file", "delete-file",
                                          "open-process", "inject-thread", "exit",      NULL};
@@ -67,6 +68,7 @@ const tg_option tg_options[] = {
     {"stacks", "key_cache", TG_OPT_NUMBER, 0, AT(stack_key_cache), 1, 65536, NULL, "64", "keys that the cache holds, of each kind", 0, 0},
     {"stacks", "far_percent", TG_OPT_NUMBER, 0, AT(far_percent), 0, 100, NULL, "5", "of user halves come when the thread runs the next time", 0, 0},
     {"stacks", "recursion_percent", TG_OPT_NUMBER, 0, AT(recursion_percent), 0, 100, NULL, "3", "of user stacks are as deep as Windows walks: 192 frames", 0, 0},
+    {"stacks", "plugin_percent", TG_OPT_NUMBER, 0, AT(plugin_percent), 0, 100, NULL, "0", "of user stacks of a process with a plugin begin in it", 0, 0},
     {"stacks", "user_paths", TG_OPT_NUMBER, 0, AT(user_paths), 4, 100000, NULL, "24", "paths through each program that its threads walk", 0, 0},
     {"stacks", "kernel_paths", TG_OPT_NUMBER, 0, AT(kernel_paths), 1, 100000, NULL, "16", "paths through the kernel for each kind of event", 0, 0},
 
@@ -82,6 +84,7 @@ const tg_option tg_options[] = {
     {"dlls", "file", TG_OPT_TEXT, 1, OF(tg_dll, file), 0, 0, NULL, NULL, "path below the system root, or a whole path", 0, 0},
     {"dlls", "size", TG_OPT_NUMBER, 0, OF(tg_dll, size_bytes), 8192, 0x7FFFFFFF, NULL, "0x20000", "bytes", 0, 0},
     {"dlls", "sets", TG_OPT_FLAGS, 1, OF(tg_dll, sets), 0, 0, dll_sets, NULL, "a program loads the sets that it names", 0, 0},
+    {"dlls", "wow64", TG_OPT_SWITCH, 0, OF(tg_dll, wow64), 0, 0, NULL, "no", "lies below 4 GB, for 32-bit programs on a 64-bit machine", 0, 0},
 
     LIST(programs, tg_program, program_count, "programs; several of one name are variants that take turns"),
     {"programs", "name", TG_OPT_TEXT, 1, OF(tg_program, name), 0, 0, NULL, NULL, "image name", 0, 0},
@@ -95,7 +98,9 @@ const tg_option tg_options[] = {
     {"programs", "threads", TG_OPT_RANGE, 0, OF(tg_program, threads), 1, 10000, NULL, "1", "at a time", 0, 0},
     {"programs", "life_ms", TG_OPT_RANGE, 0, OF(tg_program, life_ms), 0, 86400000, NULL, "0", "until it exits; 0: as long as the machine runs", 0, 0},
     {"programs", "priority", TG_OPT_NUMBER, 0, OF(tg_program, priority), 1, 31, NULL, "8", "base priority of its threads", 0, 0},
+    {"programs", "wow64", TG_OPT_SWITCH, 0, OF(tg_program, wow64), 0, 0, NULL, "no", "a 32-bit program on a 64-bit machine: it loads the DLLs of its sets that are so, too, and the set wow64", 0, 0},
     {"programs", "plugins", TG_OPT_SWITCH, 0, OF(tg_program, plugins), 0, 0, NULL, "no", "loads and unloads DLLs at one and the same address", 0, 0},
+    {"programs", "plugin_ms", TG_OPT_RANGE, 0, OF(tg_program, plugin_ms), 1, 86400000, NULL, "[200, 900]", "until it loads the next one, or unloads what it has", 0, 0},
     {"programs", "listens", TG_OPT_NUMBER, 0, OF(tg_program, listens), 0, 65535, NULL, "0", "TCP port for connections from outside", 0, 0},
     {"programs", "burst_us", TG_OPT_RANGE, 0, OF(tg_program, burst_us), 1, 10000000, NULL, "[20, 400]", "computing between two things that it does", 0, 0},
     {"programs", "wait_us", TG_OPT_RANGE, 0, OF(tg_program, wait_us), 1, 3600000000U, NULL, "[1000, 60000]", "a wait's length", 0, 0},

@@ -96,13 +96,12 @@ static void want_worker(tg_machine *m, void *subject) {
 }
 
 static void want_plugin(tg_machine *m, void *subject) {
-    static const tg_range every_ms = {200, 900};
     tg_process *p = subject;
     tg_thread *t = tg_is_alive(&p->life) && !p->is_ending ? tg_any_thread(m, p) : NULL;
     if (!t)
         return;
     tg_send(m, t, tg_change_plugin, p);
-    tg_schedule_in(m, tg_pick_ms(m, &every_ms), want_plugin, p);
+    tg_schedule_in(m, tg_pick_ms(m, &p->program->plugin_ms), want_plugin, p);
 }
 
 static void spawn(tg_machine *m, void *subject) {
@@ -116,7 +115,7 @@ static void spawn(tg_machine *m, void *subject) {
 }
 
 void tg_plan_life(tg_machine *m, tg_process *p) {
-    static const tg_range first_worker_ms = {0, 2000}, soon_ms = {200, 900};
+    static const tg_range first_worker_ms = {0, 2000};
     const tg_program *program = p->program;
     if (program->life_ms.high)
         tg_schedule_in(m, tg_pick_ms(m, &program->life_ms), end_of_life, p);
@@ -135,7 +134,7 @@ void tg_plan_life(tg_machine *m, tg_process *p) {
         tg_schedule_in(m, tg_pick_ms(m, &a->every_ms), spawn, s);
     }
     if (program->plugins)
-        tg_schedule_in(m, tg_pick_ms(m, &soon_ms), want_plugin, p);
+        tg_schedule_in(m, tg_pick_ms(m, &program->plugin_ms), want_plugin, p);
 }
 
 /* ---- the beginning ---- */

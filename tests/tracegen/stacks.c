@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { IMAGES_MAX = 64, KEY_STEP = 0x40 };
+enum { IMAGES_MAX = 64, KEY_STEP = 0x40, LAYER_MAX = 4 };
 
 typedef struct key_cache {
     tg_stack **slots; /* by slot: the key is made of its number */
@@ -89,14 +89,16 @@ static size_t kernel_images(const tg_machine *m, const tg_image **out) {
     return n;
 }
 
-/* Those that every process of the program has loaded, whenever it is asked. */
+/* Those that every process of the program has loaded, whenever it is asked; of a 32-bit program on a 64-bit machine
+ * those of its own code. */
 static size_t user_images(const tg_machine *m, const tg_role *role, const tg_image **out) {
     size_t n = 0;
     if (role->image)
         out[n++] = role->image;
     for (size_t i = 0; i < m->images.count && n < IMAGES_MAX; i++) {
         const tg_image *image = m->images.items[i];
-        if (!(image->sets & TG_DLLS_DRIVER) && (image->sets & role->program->dlls))
+        if (tg_loads(role->program, image) && image->is_narrow == role->program->wow64 &&
+            (image->sets & role->program->dlls))
             out[n++] = image;
     }
     return n;
@@ -126,6 +128,45 @@ tg_stack *tg_kernel_stack(tg_machine *m, const tg_thread *t, enum tg_stack_of wh
     return *at;
 }
 
+/* Puts frames before a stack's innermost one; what is too deep then is cut off. */
+static void put_inside(tg_machine *m, tg_stack *s, const uint64_t *frames, size_t count) {
+    size_t kept = s->count + count > TG_STACK_MAX ? TG_STACK_MAX - count : s->count;
+    uint64_t *all = ea_arena_alloc(&m->arena, (kept + count) * sizeof *all);
+    if (!all) {
+        m->failed = 1;
+        return;
+    }
+    memcpy(all, frames, count * sizeof *all);
+    memcpy(all + count, s->frames, kept * sizeof *all);
+    s->frames = all;
+    s->count = (uint16_t)(kept + count);
+}
+
+/* A 32-bit program that is in the kernel on a 64-bit machine: Windows walks the 64-bit part first, which goes through
+ * the layer's images and back (ntdll, wow64, wow64cpu, wow64, ntdll), then the program's own frames. Source: stacks of
+ * clr-kernel-win8-x64. */
+static void put_layer(tg_machine *m, tg_stack *s) {
+    uint64_t frames[2 * LAYER_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < m->images.count && n < LAYER_MAX; i++) {
+        const tg_image *image = m->images.items[i];
+        if (image->sets & TG_DLLS_WOW64) {
+            frames[n] = function_address(image, s->id, 1 + (unsigned)n);
+            n++;
+        }
+    }
+    for (size_t back = n; back-- > 1; n++)
+        frames[n] = frames[back - 1] + 0x40;
+    put_inside(m, s, frames, n);
+}
+
+static tg_stack **paths(tg_machine *m, tg_stack ***at) {
+    if (!*at)
+        *at = ea_arena_zalloc(&m->arena, m->scenario->user_paths, sizeof **at);
+    m->failed |= !*at;
+    return *at;
+}
+
 tg_stack *tg_user_stack(tg_machine *m, const tg_thread *t) {
     const tg_process *p = t->process;
     if (!p->role->image || p->modules.count < p->first_plugin || !p->first_plugin)
@@ -134,38 +175,53 @@ tg_stack *tg_user_stack(tg_machine *m, const tg_thread *t) {
     int recurs = tg_chance(&m->dice, m->scenario->recursion_percent);
     size_t variant =
         recurs ? tg_below(&m->dice, 2) : 2 + tg_below(&m->dice, 1 + tg_below(&m->dice, m->scenario->user_paths - 2));
-    if (!role->stacks) {
-        role->stacks = ea_arena_zalloc(&m->arena, m->scenario->user_paths, sizeof *role->stacks);
-        m->failed |= !role->stacks;
-        if (!role->stacks)
-            return NULL;
-    }
-    if (!role->stacks[variant]) {
+    int in_plugin = m->scenario->plugin_percent && p->plugin && tg_chance(&m->dice, m->scenario->plugin_percent);
+    tg_stack **stacks = paths(m, in_plugin ? &role->in_plugin : &role->stacks);
+    if (!stacks)
+        return NULL;
+    if (!stacks[variant]) {
         const tg_image *images[IMAGES_MAX];
         size_t n = user_images(m, role, images);
         unsigned depth = recurs ? TG_STACK_MAX - 8 * (unsigned)variant : 3 + (unsigned)tg_below(&m->dice, 38);
         uint64_t root = ea_hash64(p->program->name, strlen(p->program->name), 11) + variant / 4;
-        role->stacks[variant] = walk(m, images, n, root, depth, recurs, 0);
+        tg_stack *s = stacks[variant] = walk(m, images, n, root, depth, recurs, 0);
+        if (s && in_plugin)
+            put_inside(m, s, (uint64_t[]){p->plugin->image->base + 0x1000 + s->id * 16 % (TG_PLUGIN_BYTES - 0x2000)},
+                       1);
+        if (s && role->program->wow64 && variant % 2)
+            put_layer(m, s);
     }
-    return role->stacks[variant];
+    return stacks[variant];
 }
 
 /* ---- halves ---- */
 
-static void define(tg_machine *m, tg_cpu *cpu, enum tg_form_id form, const tg_stack *s) {
-    tg_context who = tg_who(m, cpu, NULL, tg_stamp(m, cpu, NULL));
+/* Returns when. */
+static int64_t define(tg_machine *m, tg_cpu *cpu, enum tg_form_id form, const tg_stack *s) {
+    int64_t at = tg_stamp(m, cpu, NULL);
+    tg_context who = tg_who(m, cpu, NULL, at);
     TG_EMIT(m->trace, form, &who, tg_n(s->key), tg_array(s->frames, s->count));
+    return at;
+}
+
+/* The processor's next event is later than this: what one does to a key and what another does have one order. */
+static void pass(tg_cpu *cpu, int64_t time) {
+    cpu->clock = cpu->clock > time ? cpu->clock : time + 1;
 }
 
 /* The key of a stack: given now, when it has none; somebody else's may be given up for it. */
 static uint64_t key_of(tg_machine *m, tg_cpu *cpu, tg_stack *s) {
     key_cache *cache = &m->stacks->caches[s->is_kernel];
-    if (s->is_cached)
+    if (s->is_cached) {
+        pass(cpu, s->keyed_at);
         return s->key;
+    }
     size_t slot = cache->next++ % m->scenario->stack_key_cache;
     tg_stack *old = cache->slots[slot];
+    s->keyed_at = INT64_MIN;
     if (old) {
-        define(m, cpu, TG_STACK_KEY_DELETE, old);
+        pass(cpu, old->used_at);
+        s->keyed_at = define(m, cpu, TG_STACK_KEY_DELETE, old);
         old->is_cached = 0;
     }
     cache->slots[slot] = s;
@@ -179,6 +235,7 @@ static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint1
     tg_spend(m, cpu, 30, 110); /* the walk */
     uint64_t key = m->scenario->stack_keys ? key_of(m, cpu, s) : 0;
     int64_t at = tg_stamp(m, cpu, NULL);
+    s->used_at = at > s->used_at ? at : s->used_at;
     tg_context who = tg_who(m, cpu, NULL, at);
     int logged;
     if (key)
@@ -187,7 +244,7 @@ static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint1
     else
         logged = TG_EMIT(m->trace, TG_STACK, &who, tg_n((uint64_t)tg_raw(m, of)), tg_n(t->process->pid), tg_n(t->tid),
                          tg_array(s->frames, s->count));
-    tg_truth_stack(m->truth, m, s, what, of, at, of_cpu, t, key, logged);
+    tg_truth_stack(m->truth, m, s, what, of, at, of_cpu, t, key, logged, 0);
 }
 
 void tg_late_stacks(tg_machine *m, tg_cpu *cpu, tg_thread *t, int all) {

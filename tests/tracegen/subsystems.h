@@ -29,6 +29,7 @@ enum {
     TG_SID_BYTES_MAX = 28,
     TG_STILL_ACTIVE = 259,
     TG_PRIORITIES = 32,
+    TG_PLUGIN_BYTES = 0x20000, /* the smallest one */
 };
 
 /* wdm.h KWAIT_REASON, KTHREAD_STATE */
@@ -71,7 +72,8 @@ typedef struct tg_image {
     ea_guid pdb_guid;
     uint32_t pdb_age;
     char *pdb_name;
-    uint64_t sets; /* as tg_dll.sets; 0: a program's own image */
+    uint64_t sets;     /* as tg_dll.sets; 0: a program's own image */
+    uint8_t is_narrow; /* below 4 GB on a 64-bit machine */
 } tg_image;
 
 typedef struct tg_module {
@@ -85,7 +87,8 @@ typedef struct tg_stack {
     uint16_t count;
     uint8_t is_kernel, is_cached, is_told; /* cached: has a key; told: the truth has its frames */
     uint64_t key;
-    uint64_t *frames; /* the innermost first */
+    int64_t keyed_at, used_at; /* when it got its key; the last time that somebody logged it */
+    uint64_t *frames;          /* the innermost first */
 } tg_stack;
 
 /* What all processes of one program share. */
@@ -93,6 +96,7 @@ typedef struct tg_role {
     const tg_program *program;
     const tg_image *image; /* NULL: none */
     tg_stack **stacks;     /* user halves, stacks.user_paths of them; made when first walked */
+    tg_stack **in_plugin;  /* likewise, of those that begin in a plugin, whichever it is */
 } tg_role;
 
 typedef struct tg_errand_row {
@@ -212,6 +216,7 @@ struct tg_machine {
     uint64_t idle_cpus[16]; /* bits: nobody runs there */
     size_t ready_total;     /* threads in all ready queues */
     tg_list plugins;        /* images that lie at one address in turn */
+    tg_list narrow_plugins; /* the same for 32-bit programs on a 64-bit machine */
     uint32_t next_id;
     tg_freed_id *freed;
     size_t freed_first, freed_count, freed_capacity;
@@ -222,6 +227,7 @@ struct tg_machine {
     } sids[64];
     size_t sid_count;
     uint64_t kernel_low, user_low; /* where the halves of the address space begin to be used */
+    uint64_t narrow_low;           /* likewise the part of 32-bit programs on a 64-bit machine */
     tg_disk disk;
     tg_filesystem *filesystem;
     tg_registry *registry;
@@ -264,6 +270,10 @@ static inline int tg_is_alive(const tg_life *life) {
 /* ---- images.c ---- */
 void tg_make_images(tg_machine *m);
 tg_image *tg_find_image(tg_machine *m, const char *path); /* made when it is new */
+/* 1: every process of the program has it, beside its own image, as soon as it began. */
+int tg_loads(const tg_program *program, const tg_image *image);
+/* 1: its user addresses have 32 bits. */
+int tg_is_narrow(const tg_machine *m, const tg_program *program);
 
 /* ---- processes.c ---- */
 void tg_emit_process(tg_machine *m, const tg_context *who, enum tg_form_id form, const tg_process *p, int *ret_logged);

@@ -201,10 +201,10 @@ int tg_emit(tg_trace *t, enum tg_form_id id, const tg_context *who, const tg_v *
 int tg_emit_raw(tg_trace *t, ea_record *r, const tg_context *who, uint64_t *count) {
     if (t->rc)
         return 0;
-    int is_32_bit = t->pointer_size == 4;
+    int is_32_bit = t->pointer_size == 4 || who->is_wow64;
     r->header_type = is_32_bit ? EA_HEADER_EVENT32 : EA_HEADER_EVENT64;
     r->flags |= is_32_bit ? EA_FLAG_32_BIT_HEADER : EA_FLAG_64_BIT_HEADER;
-    r->pointer_size = t->pointer_size;
+    r->pointer_size = is_32_bit ? 4 : 8;
     r->logger = t->logger;
     r->pid = who->pid;
     r->tid = who->tid;
@@ -230,7 +230,7 @@ int tg_emit_event(tg_trace *t, tg_event *e, const tg_context *who, const tg_v *v
         items[item_count++] =
             (ea_ext){.type = EA_EXT_RELATED_ACTIVITY_ID, .data = extra->related->bytes, .size_bytes = 16};
     if (extra && extra->frame_count) {
-        size_t width = t->pointer_size;
+        size_t width = t->pointer_size; /* the machine's: a 32-bit program's frames have 64 bits on a 64-bit one */
         memset(stack, 0, 8);
         for (size_t i = 0; i < extra->frame_count; i++) {
             if (width == 4)

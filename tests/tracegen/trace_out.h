@@ -18,6 +18,7 @@ typedef struct tg_context {
     int64_t time_raw;
     uint16_t cpu;
     uint32_t pid, tid, kernel_time, user_time;
+    int is_wow64;        /* a 32-bit program on a 64-bit machine: headers of providers' events say so */
     const uint64_t *pmc; /* pmc_count counters that travel in a PERFINFO header */
     unsigned pmc_count;
 } tg_context;

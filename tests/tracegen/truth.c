@@ -145,7 +145,7 @@ void tg_truth_handle(tg_truth *t, const tg_machine *m, const tg_thread *thread, 
 }
 
 void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const char *what, int64_t of, int64_t at,
-                    uint16_t cpu, const tg_thread *thread, uint64_t key, int logged) {
+                    uint16_t cpu, const tg_thread *thread, uint64_t key, int logged, int in_header) {
     if (!t)
         return;
     if (!s->is_told) {
@@ -169,6 +169,8 @@ void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const char *w
     add_number(t, "frames", s->id);
     if (key)
         add_hex(t, "key", key);
+    if (in_header)
+        ea_text_str(&t->text, ",\"in_header\":true");
     if (!logged)
         ea_text_str(&t->text, ",\"lost\":true");
     end_line(t);
