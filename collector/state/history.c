@@ -43,6 +43,8 @@ typedef struct live {
     uint64_t stream_id;     /* the store's */
     uint64_t used;          /* the longest unused gives way */
     int has_gap;            /* since the last whole keyframe; -1: not told yet */
+    /* of a hole that is waited for: when the last batch had come, and that by the monotonic clock */
+    int64_t hole_received_utc_ns, hole_since_ns;
 } live;
 
 /* A stream that has something new. */
@@ -333,6 +335,16 @@ static int missing_numbers(ec_history *h, const work *w, uint64_t first, uint64_
     }
 }
 
+/* 1 when nothing has come for as long as a hole is waited for. What passed before this process saw it is by UTC. */
+static int has_waited(live *l, const work *w) {
+    int64_t now_ns = ea_monotonic_ns(), passed_ns = ea_utc_ns() - w->received_last_utc_ns;
+    if (!l->hole_since_ns || l->hole_received_utc_ns != w->received_last_utc_ns) {
+        l->hole_received_utc_ns = w->received_last_utc_ns;
+        l->hole_since_ns = now_ns - (passed_ns > 0 ? passed_ns : 0);
+    }
+    return now_ns - l->hole_since_ns > l->history->options.hole_wait_ns;
+}
+
 /* The next batch whose turn it is: 1, 0 when there is none yet. */
 static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
     ec_history *h = l->history;
@@ -347,7 +359,7 @@ static int next_batch(live *l, const work *w, ec_batch_row *ret, ea_err *err) {
             return rc;
     }
     if (missing) {
-        int given_up = h->options.hole_wait_ns < 0 || ea_utc_ns() - w->received_last_utc_ns > h->options.hole_wait_ns ||
+        int given_up = h->options.hole_wait_ns < 0 || has_waited(l, w) ||
                        w->highest_number - row.number >= h->options.hole_batches;
         if (!given_up)
             return 0;

@@ -19,9 +19,10 @@ static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
 struct ec_watch {
     ec_watch_options options;
     char *dir;
-    ec_alarms *alarms;    /* the thread's */
-    int64_t begin_utc_ns; /* of the watch */
-    char said[600];       /* the last error that was told */
+    ec_alarms *alarms;                /* the thread's */
+    int64_t begin_utc_ns;             /* of the watch, or when the clock was set */
+    int64_t looked_utc_ns, looked_ns; /* the last time; monotonic */
+    char said[600];                   /* the last error that was told */
     ea_thread *thread;
     ea_mutex *mutex;
     ea_cond *changed;
@@ -180,9 +181,15 @@ static int look_at_ledgers(ec_watch *w, int64_t now_ns, ea_err *err) {
 
 static void look(ec_watch *w) {
     ea_err err = {0};
-    int64_t now_ns = ea_utc_ns();
+    int64_t now_ns = ea_utc_ns(), ran_ns = ea_monotonic_ns();
+    int64_t set_by_ns = (now_ns - w->looked_utc_ns) - (ran_ns - w->looked_ns);
     uint64_t ended = 0;
     char line[80];
+    /* a clock that was set makes nobody silent: agents get their time first */
+    if (set_by_ns > LOOK_NS || set_by_ns < -LOOK_NS)
+        w->begin_utc_ns = now_ns;
+    w->looked_utc_ns = now_ns;
+    w->looked_ns = ran_ns;
     int rc = ec_alarms_begin(w->alarms, &err);
     if (!rc)
         rc = look_at_hosts(w, now_ns, &err);
@@ -224,7 +231,8 @@ int ec_watch_start(ec_watch **ret, const char *dir, const ec_watch_options *opti
         return ea_fail(err, EA_ENOMEM, "watch the hosts");
     }
     w->options = *options;
-    w->begin_utc_ns = ea_utc_ns();
+    w->begin_utc_ns = w->looked_utc_ns = ea_utc_ns();
+    w->looked_ns = ea_monotonic_ns();
     int rc = ec_alarms_open(&w->alarms, dir, 1, err);
     if (!rc)
         rc = ea_mutex_create(&w->mutex, err);

@@ -4,20 +4,17 @@ For the hour the agent's only collector is slow, then gone, then deaf, then answ
 while a session goes on. The agent's memory stays under its ceiling, the spool under its bound; what had to give way is counted
 to the event and named by tombstones; and when the collector is itself again, it has all the rest, once.
 
-And a wall clock that jumps by hours, forth and back, under a running agent:
-every event is stored once, and the ledger balances.
-
 Short form: 180 times as fast as the world. --soak: 20 times.
 """
 import itertools
 import json
-import os
 import threading
 
 import faulted
 import harness
 import proxy
 import receiver
+import test_clock_jumps
 import test_hostile_receiver as hostile
 import test_ledger
 import test_live
@@ -75,32 +72,9 @@ class Mood:
                     self.taking -= 1
 
 
-def with_clock(env, **settings):
-    return {**os.environ, "LD_PRELOAD": str(env.build / "tests" / "e2e" / "clock.so"), **settings}
-
-
-def jumps(env, checks, collector):
-    """One hour ahead, an hour behind, a day ahead, and right again."""
-    agent, paths = "jumping", traces.paths(TRACE, env.build)
-    run = faulted.Replay(env, paths, collector, agent, extra=[*faulted.HASTY, "--live", "--speed", "1.5x", "--keyframe-every", "2s"],
-                         environment=with_clock(env, EA_CLOCK_JUMPS="1:3600;2.5:-7200;4:90000;5.5:-86400"))
-    with run:
-        summary = run.finish(180)
-    faulted.check_summary_but_keyframes(checks, summary, traces.event_count(TRACE), agent)
-    stream, = test_ledger.ledger(collector, agent)["streams"]
-    test_live.check_sound(checks, stream, agent)
-    checks.equal((stream["stored_events"], stream["missing_batches"]), (summary["ledger"]["events_acknowledged"], 0),
-                 "stored, and batches missing")
-    times = [point["time"] for point in test_ledger.ledger(collector, agent, "--series")["streams"][0]["series"]]
-    checks.that(times != sorted(times), "the agent's wall clock never went back")
-    faulted.Truth(env, paths).check(checks, collector, agent, agent)
-    print(f"jumps: {summary['requests']} requests, {summary['failures']} failures", flush=True)
-
-
 def test(env, checks, arguments):
-    env.make_certificates(["hour", "jumping"])
+    env.make_certificates(["hour"])
     collector = env.new_collector().start()
-    jumps(env, checks, collector)
     hour(env, checks, collector, SOAK_SPEED if arguments.soak else SPEED)
     collector.stop()
 
@@ -108,7 +82,7 @@ def test(env, checks, arguments):
 def hour(env, checks, collector, speed):
     agent = "hour"
     mood, paths = Mood(), traces.paths(TRACE, env.build)
-    environment = with_clock(env, EA_CLOCK_SPEED=str(speed))
+    environment = test_clock_jumps.with_clock(env, EA_CLOCK_SPEED=str(speed))
     # what it says is seconds of the simulated time; a handshake takes its time in the world
     patience = [f"{name}={value}" for name, value in
                 {"--connect-timeout": "10m", "--request-timeout": "10m", "--idle-timeout": "5m", "--give-up": "0s"}.items()]

@@ -381,10 +381,7 @@ def pressed(env, checks, session, windows, collector):
         checks.that(before["bulk"]["events_evicted_size"] > 5000, f"the bulk session gives way: {before['bulk']}")
         between.plan = lambda _: proxy.Plan()
 
-        def settled():
-            return all(s["events_acknowledged"] - s["events_synthesised"] + s["events_evicted_size"] + s["session"]["dropped_events"]
-                       == s["session"]["events"] for n, s in machine.sources().items() if n != "file") and machine.sources()["file"]["state"] == "shipped"
-        machine.wait(settled, "every event acknowledged or counted")
+        machine.wait(lambda: machine.settled() and machine.sources()["file"]["state"] == "shipped", "every event acknowledged or counted")
         s = machine.sources()
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         checks.equal(machine.stop(), 0, "exit code")
@@ -434,8 +431,7 @@ def asked(env, checks, session, windows, collector):
         fake.stop()
         between.reset_all()
         machine.wait(lambda: "session kernel: another machine has used this stream's numbers; it goes on under a new name" in machine.log(), "word of it")
-        machine.wait(lambda: all(s["over"] for s in machine.sessions().values()), "the trace's end")
-        machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] >= machine.sources()["kernel"]["session"]["events"], "all of the session")
+        machine.wait(machine.settled, "the trace's end, and all of the session")
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
         s = machine.sources()["kernel"]
         checks.equal(machine.stop(), 0, "exit code")

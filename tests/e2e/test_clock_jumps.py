@@ -1,0 +1,140 @@
+"""Wall clocks that jump, of the agent's machine and of the collector's (clock.c makes them): nothing is stuck, nothing gives way by age because of
+it, nothing is lost or stored twice.
+
+- running: an hour ahead, an hour behind, a day ahead, and right again, under a session that goes on and writes keyframes.
+- delivery: while a Retry-After runs the clock goes an hour ahead and back: the pause is as long as the collector asked for. Then it is
+  decades ahead, so that the collector's certificate has expired, then decades behind, so that it is not valid yet: no connection comes about,
+  everything waits in a spool with a bound of age, and goes when the clock is right. The spool is opened again and drained in between.
+- collector: its own clock is set back by twenty minutes while a batch is missing: its state waits as long as it should, and no longer. It goes ahead by
+  two days: nobody is said to have fallen silent.
+"""
+import json
+import os
+import time
+
+import faulted
+import harness
+import proxy
+import receiver
+import test_ledger
+import test_live
+import traces
+
+TRACE, SMALL = "clr-kernel-win8-x64", "shutdown-win10"
+DECADES_S = 30 * 366 * 86400
+PAUSE_S = 3
+SPEED = 8  # of the collector's clocks
+
+
+def with_clock(env, **settings):
+    return {**os.environ, "LD_PRELOAD": str(env.build / "tests" / "e2e" / "clock.so"), **settings}
+
+
+def running(env, checks, collector):
+    agent, paths = "running", traces.paths(TRACE, env.build)
+    run = faulted.Replay(env, paths, collector, agent, extra=[*faulted.HASTY, "--live", "--speed", "1.5x", "--keyframe-every", "2s"],
+                         environment=with_clock(env, EA_CLOCK_JUMPS="1:3600;2.5:-7200;4:90000;5.5:-86400"))
+    with run:
+        summary = run.finish(180)
+    faulted.check_summary_but_keyframes(checks, summary, traces.event_count(TRACE), agent)
+    stream, = test_ledger.ledger(collector, agent)["streams"]
+    test_live.check_sound(checks, stream, agent)
+    checks.equal((stream["stored_events"], stream["missing_batches"]), (summary["ledger"]["events_acknowledged"], 0),
+                 "stored, and batches missing")
+    times = [point["time"] for point in test_ledger.ledger(collector, agent, "--series")["streams"][0]["series"]]
+    checks.that(times != sorted(times), "the agent's wall clock never went back")
+    faulted.Truth(env, paths).check(checks, collector, agent, agent)
+
+
+def delivery(env, checks, collector):
+    agent, paths, asked = "delivery", traces.paths(TRACE, env.build), []
+
+    def busy(exchange):
+        exchange.read_body()
+        asked.append(time.monotonic())
+        exchange.keep_open = False
+        exchange.answer(503, b"", [("Retry-After", str(PAUSE_S)), ("Connection", "close")])
+    jumps = f"1:3600;2:-3000;5:{DECADES_S};8:{-2 * DECADES_S};11:{DECADES_S - 600}"
+    with receiver.Receiver(env.certs, busy) as fake, proxy.Proxy(fake.port) as between:
+        with faulted.Replay(env, paths, between, agent, environment=with_clock(env, EA_CLOCK_JUMPS=jumps),
+                            extra=[*faulted.HASTY, "--live", "--speed", "1x", "--spool-age", "5m", "--give-up", "0"]) as run:
+            checks.that(receiver.sleep_until(lambda: len(asked) > 1, 60), f"the agent never asked again: {run.messages()}")
+            between.target = collector.port
+            for words in ("expired", "not yet valid"):
+                def refused():
+                    between.reset_all()  # whoever connects anew looks at the certificate
+                    return words in run.messages()
+                checks.that(receiver.sleep_until(refused, 60), f"no certificate was {words}: {run.messages()}")
+            waiting = json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", run.spool]).stdout)
+            summary = run.finish(120)
+    checks.that(PAUSE_S - 0.2 < asked[1] - asked[0] < PAUSE_S + 10, f"the pause between two requests: {asked[1] - asked[0]:.1f} s")
+    checks.that(sum(s["waiting"] for s in waiting) > 50, f"what waited when the certificate was not valid: {waiting}")
+    faulted.check_summary_but_keyframes(checks, summary, traces.event_count(TRACE), agent)
+    stream, = test_ledger.ledger(collector, agent)["streams"]
+    test_live.check_sound(checks, stream, agent)
+    checks.equal((stream["stored_events"], stream["missing_batches"]), (summary["ledger"]["events_acknowledged"], 0), "stored, and batches missing")
+    faulted.Truth(env, paths).check(checks, collector, agent, agent)
+
+
+def reopened(env, checks, collector):
+    """The clock is an hour behind when batches come into the spool and right, then two hours behind, when the next process opens it."""
+    agent, spool = "reopened", env.folder / "reopened-spool"
+    paths = traces.paths(SMALL, env.build)
+    with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as nobody:
+        run = faulted.Replay(env, paths, nobody, agent, spool=spool, environment=with_clock(env, EA_CLOCK_JUMPS="0:-3600"),
+                             extra=[*faulted.HASTY, "--live", "--give-up", "1s", "--spool-age", "2h"])
+        with run:
+            run.wait(60)
+    filled = json.loads(run.output)["ledger"]
+    for jump, age, expected in (("0:-7200", "1m", 0), ("0:0", "2h", 0), ("0:7200", "4h", 0)):
+        with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as nobody:
+            done = env.run([env.agent, "spool", "drain", "--collector", nobody.url, "--cert", env.certs / f"{agent}.crt", "--key",
+                            env.certs / f"{agent}.key", "--ca", env.certs / "ca.crt", "--spool", spool, "--spool-age", age, "--give-up", "2s"],
+                           check=False, env=with_clock(env, EA_CLOCK_JUMPS=jump))
+        rows = json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", spool]).stdout)
+        checks.equal(filled["events_batched"] + filled["events_synthesised"] - sum(r["events"] for r in rows), expected,
+                     f"clock {jump}, age {age}: events that gave way; {done.stderr}")
+
+
+def of_the_collector(env, checks):
+    agent = "held"
+    batches = test_ledger.captured(env, SMALL, agent)
+    collector = env.new_collector("jumping", ["--hole-wait", "40s", "--silent-after", "64s"])
+    collector.environment = with_clock(env, EA_CLOCK_SPEED=str(SPEED), EA_CLOCK_JUMPS="0:7200;24:-1200;100:172800")
+    collector.start()
+    began = time.monotonic()
+    test_ledger.upload(env, collector, agent, [batches[0], *batches[2:6]])
+    checks.that(time.monotonic() - began < 22 / SPEED, "the upload came after the clock was set back")
+    checks.that(receiver.sleep_until(lambda: "the state goes on without them" in collector.log(), 60),
+                f"the state waits for a batch that does not come: {collector.log()}")
+    went_on = time.monotonic() - began
+    checks.that(36 < went_on * SPEED < 95, f"the state waited {went_on * SPEED:.0f} of 40 s, while the clock was set back by twenty minutes")
+
+    def until(second):
+        receiver.sleep_until(lambda: False, max(0.0, second / SPEED - (time.monotonic() - began)))
+    test_ledger.upload(env, collector, agent, [batches[1], batches[1], *batches[2:-2]])
+    until(94)
+    test_ledger.upload(env, collector, agent, batches[-2:-1])
+    until(118)  # in between the clock has gone ahead, and it was looked for silence
+    test_ledger.upload(env, collector, agent, batches[-1:])
+    until(140)
+    stream, = test_ledger.ledger(collector, agent)["streams"]
+    checks.equal((stream["stored_events"], stream["missing_batches"], [a for a in stream["alerts"] if a["kind"] != "keyframe"]),
+                 (traces.event_count(SMALL), 0, []), "stored, batches missing, alerts")
+    incidents = env.run([env.collector, "query", "--store", collector.store, "--format", "jsonl", "SELECT host, kind, text FROM incidents"]).stdout
+    checks.equal(incidents, "", "incidents")
+    collector.stop()
+
+
+def test(env, checks, _):
+    env.make_certificates(["running", "delivery", "reopened", "held"])
+    collector = env.new_collector().start()
+    running(env, checks, collector)
+    delivery(env, checks, collector)
+    reopened(env, checks, collector)
+    of_the_collector(env, checks)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
