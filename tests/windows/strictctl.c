@@ -95,6 +95,7 @@ static void wrong_properties(void) {
     START("events that go nowhere", ERROR_BAD_PATHNAME, p.p.LogFileMode = 0);
     START("a file's mode without a file", ERROR_BAD_PATHNAME, p.p.LogFileMode |= EVENT_TRACE_FILE_MODE_SEQUENTIAL);
     START("two modes of files", ERROR_INVALID_PARAMETER, p.p.LogFileNameOffset = offsetof(properties, file),
+          wcscpy(p.file, L"C:\\strict.etl"), p.p.MaximumFileSize = 1,
           p.p.LogFileMode |= EVENT_TRACE_FILE_MODE_SEQUENTIAL | EVENT_TRACE_FILE_MODE_CIRCULAR);
     START("a circular file without a size", ERROR_INVALID_PARAMETER, p.p.LogFileNameOffset = offsetof(properties, file),
           wcscpy(p.file, L"C:\\strict.etl"), p.p.LogFileMode = EVENT_TRACE_FILE_MODE_CIRCULAR);
@@ -237,12 +238,10 @@ static void wrong_filters(void) {
     FILTER("a type that there is not", (int)0x80040000, big, 8, 0, BAD);
     FILTER("no data", EA_FILTER_PID, NULL, 4, 0, BAD);
     FILTER("no bytes", EA_FILTER_PID, pids, 0, 0, BAD);
-    EVENT_FILTER_DESCRIPTOR two[14];
-    for (int i = 0; i < 14; i++)
+    EVENT_FILTER_DESCRIPTOR two[2];
+    for (int i = 0; i < 2; i++)
         two[i] = (EVENT_FILTER_DESCRIPTOR){.Ptr = (uintptr_t)pids, .Size = 4, .Type = (ULONG)EA_FILTER_PID};
     expect("EnableTraceEx2: two filters of a type", enable(two, 2, 0), BAD);
-    two[0].Type = (ULONG)EA_FILTER_EXECUTABLE_NAME;
-    expect("EnableTraceEx2: 14 filters", enable(two, 14, 0), BAD);
     expect("EnableTraceEx2: a number of filters without them", enable(NULL, 1, 0), BAD);
     ENABLE_TRACE_PARAMETERS e = {.Version = 3};
     expect("EnableTraceEx2: version 3", f.EnableTraceEx2(started, &NOBODY, 1, 5, 0, 0, 0, &e), BAD);
