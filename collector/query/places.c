@@ -96,6 +96,7 @@ static int add_module(ec_places *p, sqlite3_stmt *s) {
     p->modules = items;
     ea_module *to = &p->modules[p->module_count++];
     ec_read_module(s, to);
+    to->sha256 = to->file_version = to->company = to->product = ""; /* of no use here, and borrowed */
     int rc = keep_text(p, &to->path);
     if (!rc)
         rc = keep_text(p, &to->pdb_path);

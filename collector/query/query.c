@@ -484,7 +484,17 @@ void ec_json_module(ea_text *t, const ea_module *m) {
     else
         ea_text_str(t, "null");
     add_address(t, "default_base", m->default_base);
-    ea_text_printf(t, ", \"checksum\": %" PRIu32 ", \"timestamp\": %" PRIu32 "}", m->checksum, m->timestamp);
+    ea_text_printf(t, ", \"checksum\": %" PRIu32 ", \"timestamp\": %" PRIu32 ", \"file\": ", m->checksum, m->timestamp);
+    if (!m->file_bytes && !*m->sha256) { /* nobody looked at it */
+        ea_text_str(t, "null}");
+        return;
+    }
+    ea_text_printf(t, "{\"size\": %" PRIu64, m->file_bytes);
+    add_text(t, "sha256", *m->sha256 ? m->sha256 : NULL);
+    add_text(t, "version", *m->file_version ? m->file_version : NULL);
+    add_text(t, "company", *m->company ? m->company : NULL);
+    add_text(t, "product", *m->product ? m->product : NULL);
+    ea_text_str(t, "}}");
 }
 
 void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t behind) {

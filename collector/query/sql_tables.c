@@ -167,7 +167,12 @@ static const spec SPECS[] = {
       {"pdb_guid", EC_KIND_TEXT, "t.pdb_guid"},
       {"pdb_age", EC_KIND_INT, "t.pdb_age"},
       {"pdb_path", EC_KIND_TEXT, "t.pdb_path"},
-      {"original_name", EC_KIND_TEXT, "t.original_name"}}, NULL, NULL},
+      {"original_name", EC_KIND_TEXT, "t.original_name"},
+      {"file_bytes", EC_KIND_INT, "nullif(t.file_bytes, 0)"},
+      {"sha256", EC_KIND_TEXT, "t.sha256"},
+      {"file_version", EC_KIND_TEXT, "t.file_version"},
+      {"company", EC_KIND_TEXT, "t.company"},
+      {"product", EC_KIND_TEXT, "t.product"}}, NULL, NULL},
     {"ledger", STATE,
      "streams s JOIN ledger_batches b ON b.stream = s.stream"
      " JOIN ledger_counts t ON t.stream = b.stream AND t.number = b.number",

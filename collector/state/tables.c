@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 3, BUSY_TIMEOUT_MS = 10000 };
+enum { SCHEMA_VERSION = 4, BUSY_TIMEOUT_MS = 10000 };
 
 /* SCHEMA.md describes these. */
 static const char SCHEMA[] =
@@ -40,7 +40,8 @@ static const char SCHEMA[] =
     " size_bytes INTEGER NOT NULL, default_base INTEGER NOT NULL, checksum INTEGER NOT NULL, timestamp INTEGER NOT "
     "NULL,"
     " path TEXT NOT NULL, pdb_guid TEXT, pdb_age INTEGER NOT NULL, pdb_path TEXT NOT NULL, original_name TEXT NOT NULL,"
-    " PRIMARY KEY(stream, instance)) WITHOUT ROWID;"
+    " file_bytes INTEGER NOT NULL, sha256 TEXT NOT NULL, file_version TEXT NOT NULL, company TEXT NOT NULL,"
+    " product TEXT NOT NULL, PRIMARY KEY(stream, instance)) WITHOUT ROWID;"
     "CREATE INDEX modules_pid ON modules(stream, pid, begin_utc_ns);"
     "CREATE INDEX modules_end ON modules(stream, end_utc_ns);"
     "CREATE TABLE pending_ids(stream INTEGER NOT NULL, utc_ns INTEGER NOT NULL, pid INTEGER NOT NULL,"
@@ -131,11 +132,14 @@ static const char SCHEMA[] =
                   " start_address = excluded.start_address, win32_start_address = excluded.win32_start_address,"       \
                   " teb = excluded.teb, name = excluded.name")                                                         \
     X(PUT_MODULE,                                                                                                      \
-      "INSERT INTO modules VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"          \
+      "INSERT INTO modules VALUES(" LIFE_VALUES ", ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,"     \
+      " ?21, ?22, ?23, ?24)"                                                                                           \
       " ON CONFLICT(stream, instance) DO UPDATE SET " LIFE_UPDATE ", process_instance = excluded.process_instance,"    \
       " size_bytes = excluded.size_bytes, default_base = excluded.default_base, checksum = excluded.checksum,"         \
       " timestamp = excluded.timestamp, path = excluded.path, pdb_guid = excluded.pdb_guid,"                           \
-      " pdb_age = excluded.pdb_age, pdb_path = excluded.pdb_path, original_name = excluded.original_name")             \
+      " pdb_age = excluded.pdb_age, pdb_path = excluded.pdb_path, original_name = excluded.original_name,"             \
+      " file_bytes = excluded.file_bytes, sha256 = excluded.sha256, file_version = excluded.file_version,"             \
+      " company = excluded.company, product = excluded.product")                                                       \
     X(PUT_PENDING, "INSERT OR REPLACE INTO pending_ids VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")               \
     X(EACH_PENDING, "SELECT utc_ns, pid, base, size_bytes, timestamp, pdb_guid, pdb_age, pdb_path, original_name"      \
                     " FROM pending_ids WHERE stream = ?1")                                                             \
@@ -633,6 +637,11 @@ int ec_tables_put_module(ec_tables *t, int64_t fold_id, const ea_module *mod, ea
     bind_u32(s, 17, mod->pdb_age);
     bind_text(s, 18, mod->pdb_path);
     bind_text(s, 19, mod->original_name);
+    sqlite3_bind_int64(s, 20, (int64_t)mod->file_bytes);
+    bind_text(s, 21, mod->sha256);
+    bind_text(s, 22, mod->file_version);
+    bind_text(s, 23, mod->company);
+    bind_text(s, 24, mod->product);
     return finish(t, s, "keep a module", err);
 }
 
@@ -647,7 +656,12 @@ void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
                        .path = column_text(s, 13),
                        .pdb_age = column_u32(s, 15),
                        .pdb_path = column_text(s, 16),
-                       .original_name = column_text(s, 17)};
+                       .original_name = column_text(s, 17),
+                       .file_bytes = (uint64_t)sqlite3_column_int64(s, 18),
+                       .sha256 = column_text(s, 19),
+                       .file_version = column_text(s, 20),
+                       .company = column_text(s, 21),
+                       .product = column_text(s, 22)};
     ret->has_pdb = column_guid(s, 14, &ret->pdb_guid);
     read_life(s, &ret->life);
 }

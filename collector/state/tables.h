@@ -83,7 +83,7 @@ EA_MUST_CHECK int ec_tables_restore(ec_tables *t, const ec_fold *fold, ea_machin
     EC_LIFE_COLUMNS ", tid, pid, process_instance, cpu, stack_base, start_address, win32_start_address, teb, name"
 #define EC_MODULE_COLUMNS                                                                                              \
     EC_LIFE_COLUMNS ", pid, base, process_instance, size_bytes, default_base, checksum, timestamp, path, pdb_guid,"    \
-                    " pdb_age, pdb_path, original_name"
+                    " pdb_age, pdb_path, original_name, file_bytes, sha256, file_version, company, product"
 void ec_read_process(sqlite3_stmt *s, ea_process *ret);
 void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret);
 void ec_read_module(sqlite3_stmt *s, ea_module *ret);

@@ -57,7 +57,9 @@ typedef struct fixed {
 #define PROCESS_COLUMNS                                                                                                \
     "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
     " image_name, command_line, sid, package, exit_status"
-#define MODULE_COLUMNS "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name"
+#define MODULE_COLUMNS                                                                                                 \
+    "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
+    " sha256, file_version, company, product"
 
 #define MACHINES                                                                                                       \
     "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"                                   \

@@ -73,6 +73,20 @@ enum ea_severity {
     X(decode_asked, 53, EA_INFO, "kinds of events that Windows (TDH) was asked about")                                 \
     X(decode_unanswered, 54, EA_NOTICE, "kinds of events that Windows (TDH) could say nothing of")                     \
     X(decode_unread, 55, EA_NOTICE, "events of no known class whose plug-in could not read them")                      \
+    /* images' files: asked = told + absent + refused + unreadable + other + left_* + those that wait */               \
+    X(images_asked, 56, EA_INFO, "modules whose image files were to be looked at")                                     \
+    X(images_told, 57, EA_INFO, "modules of which size, PDB, version and hash of the image's file were told")          \
+    X(images_read, 58, EA_INFO, "image files that were read")                                                          \
+    X(images_cached, 59, EA_INFO, "image files that were as they had been when they were read")                        \
+    X(images_forgotten, 60, EA_NOTICE, "image files forgotten since others took their place")                          \
+    X(images_unhashed, 61, EA_NOTICE, "image files told without a hash since they are too large")                      \
+    X(images_damaged, 62, EA_NOTICE, "image files that are no PE image, or a damaged one")                             \
+    X(images_absent, 63, EA_NOTICE, "modules whose image file is not there")                                           \
+    X(images_refused, 64, EA_NOTICE, "modules whose image file may not be opened, or is on no disk of the machine")    \
+    X(images_unreadable, 65, EA_NOTICE, "modules whose image file could not be read, or changed meanwhile")            \
+    X(images_other, 66, EA_NOTICE, "modules whose image file is another one than was loaded")                          \
+    X(images_left_full, 67, EA_NOTICE, "modules not looked at since too many waited, or memory ran out")             \
+    X(images_left_end, 68, EA_NOTICE, "modules not looked at, or not told of, when their session ended")               \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, "upload requests served")                                                          \
     X(ingest_refused, 71, EA_NOTICE, "upload requests refused")                                                        \

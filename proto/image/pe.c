@@ -1,5 +1,6 @@
 /* The reader of PE images. See pe.h. */
 #include "pe.h"
+#include "text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +25,10 @@ enum {
     FIXED_INFO_AT =
         40, /* in VS_VERSIONINFO: three u16, "VS_VERSION_INFO" and its NUL in UTF-16, two bytes of padding */
     VERSION_BYTES = FIXED_INFO_AT + 16,
+    FIXED_INFO_BYTES = 52,
+    STRINGS_AT = FIXED_INFO_AT + FIXED_INFO_BYTES, /* the blocks behind it */
+    STRINGS_MAX = 16 << 10,                        /* bytes of a version resource that are looked at */
+    BLOCK_HEAD_BYTES = 6,                          /* its length, the value's length, its type; then the key */
 };
 static const uint32_t SUBDIRECTORY = 0x80000000u, FIXED_INFO_SIGNATURE = 0xfeef04bdu;
 
@@ -131,9 +136,78 @@ static int resource_entry(const image *m, uint64_t offset, uint32_t id, int any,
     return 0;
 }
 
+/* A block of a version resource: a key, a value or other blocks behind it. Places are of the resource's bytes. */
+typedef struct block {
+    size_t key, key_bytes, value, end;
+} block;
+
+static size_t aligned(size_t at) {
+    return (at + 3) & ~(size_t)3;
+}
+
+/* The block at `at`, which ends before `end`: 1, or 0 when there is none. */
+static int block_at(const uint8_t *data, size_t at, size_t end, block *ret) {
+    if (end < BLOCK_HEAD_BYTES || at > end - BLOCK_HEAD_BYTES)
+        return 0;
+    size_t length = ea_load16(data + at), key = at + BLOCK_HEAD_BYTES, i = key;
+    if (length < BLOCK_HEAD_BYTES || length > end - at)
+        return 0;
+    while (i + 2 <= at + length && ea_load16(data + i))
+        i += 2;
+    if (i + 2 > at + length)
+        return 0;
+    size_t value = aligned(i + 2);
+    *ret = (block){key, i - key, value < at + length ? value : at + length, at + length};
+    return 1;
+}
+
+static int key_is(const uint8_t *data, const block *b, const char *key) {
+    size_t n = strlen(key);
+    int same = b->key_bytes == 2 * n;
+    for (size_t i = 0; same && i < n; i++)
+        same = ea_load16(data + b->key + 2 * i) == (uint8_t)key[i];
+    return same;
+}
+
+/* A string's value, up to its NUL, whole characters only. */
+static void take_string(const uint8_t *data, const block *b, char out[EA_PE_STRING_MAX]) {
+    size_t n = 0;
+    ea_text text;
+    while (b->value + n + 2 <= b->end && ea_load16(data + b->value + n))
+        n += 2;
+    ea_text_init(&text);
+    ea_text_utf16(&text, data + b->value, n);
+    size_t bytes = text.failed ? 0 : text.len_bytes;
+    if (bytes >= EA_PE_STRING_MAX)
+        for (bytes = EA_PE_STRING_MAX - 1; bytes && ((unsigned char)text.data[bytes] & 0xC0) == 0x80;)
+            bytes--;
+    if (bytes)
+        memcpy(out, text.data, bytes);
+    out[bytes] = 0;
+    ea_text_deinit(&text);
+}
+
+static void read_strings(const uint8_t *data, size_t len_bytes, ea_pe_facts *ret) {
+    const struct {
+        const char *key;
+        char *out;
+    } WANTED[] = {
+        {"CompanyName", ret->company}, {"ProductName", ret->product}, {"OriginalFilename", ret->original_name}};
+    block info, table, string;
+    for (size_t at = STRINGS_AT; block_at(data, at, len_bytes, &info); at = aligned(info.end)) {
+        if (!key_is(data, &info, "StringFileInfo") || !block_at(data, info.value, info.end, &table))
+            continue;
+        for (size_t of = table.value; block_at(data, of, table.end, &string); of = aligned(string.end))
+            for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++)
+                if (key_is(data, &string, WANTED[i].key))
+                    take_string(data, &string, WANTED[i].out);
+        return;
+    }
+}
+
 /* type, name, language: three directories below each other, then where the resource is. */
 static void read_version(const image *m, ea_pe_facts *ret) {
-    uint8_t data[16], version[VERSION_BYTES];
+    uint8_t data[16], version[STRINGS_MAX];
     uint32_t rva, size, base, next = SUBDIRECTORY, offset;
     if (!directory(m, DIRECTORY_RESOURCE, &rva, &size) || !file_offset(m, rva, &base))
         return;
@@ -143,8 +217,9 @@ static void read_version(const image *m, ea_pe_facts *ret) {
             return;
     if (next & SUBDIRECTORY || read_exactly(m, (uint64_t)base + next, data, sizeof data, NULL))
         return;
-    if (ea_load32(data + 4) < sizeof version || !file_offset(m, ea_load32(data), &offset) ||
-        read_exactly(m, offset, version, sizeof version, NULL) || ea_load16(version + 2) < 16 ||
+    size_t len_bytes = ea_load32(data + 4) < sizeof version ? ea_load32(data + 4) : sizeof version;
+    if (len_bytes < VERSION_BYTES || !file_offset(m, ea_load32(data), &offset) ||
+        read_exactly(m, offset, version, VERSION_BYTES, NULL) || ea_load16(version + 2) < 16 ||
         ea_load32(version + FIXED_INFO_AT) != FIXED_INFO_SIGNATURE)
         return;
     ret->has_version = 1;
@@ -152,6 +227,9 @@ static void read_version(const image *m, ea_pe_facts *ret) {
     ret->version[1] = ea_load16(version + FIXED_INFO_AT + 8);
     ret->version[2] = ea_load16(version + FIXED_INFO_AT + 14);
     ret->version[3] = ea_load16(version + FIXED_INFO_AT + 12);
+    size_t rest = len_bytes - VERSION_BYTES;
+    if (!read_exactly(m, (uint64_t)offset + VERSION_BYTES, version + VERSION_BYTES, rest, NULL))
+        read_strings(version, len_bytes, ret);
 }
 
 void ea_pe_version_text(const ea_pe_facts *facts, char out[EA_PE_VERSION_TEXT_MAX]) {

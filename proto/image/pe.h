@@ -8,7 +8,7 @@
 #include "bytes.h"
 #include "platform.h"
 
-enum { EA_PE_PDB_PATH_MAX = 1024, EA_PE_SECTION_BYTES = 40, EA_PE_VERSION_TEXT_MAX = 24 };
+enum { EA_PE_PDB_PATH_MAX = 1024, EA_PE_SECTION_BYTES = 40, EA_PE_VERSION_TEXT_MAX = 24, EA_PE_STRING_MAX = 256 };
 
 typedef struct ea_pe_facts {
     uint32_t timestamp, size_bytes, checksum; /* of the header; the size in memory */
@@ -19,6 +19,8 @@ typedef struct ea_pe_facts {
     char pdb_path[EA_PE_PDB_PATH_MAX]; /* as the linker wrote it, cut */
     int has_version;                   /* 0 too when its version resource cannot be read */
     uint16_t version[4];               /* of the file, as "10.0.19041.1" */
+    /* of the first table of strings in its version resource, UTF-8, cut; "" without one */
+    char company[EA_PE_STRING_MAX], product[EA_PE_STRING_MAX], original_name[EA_PE_STRING_MAX];
 } ea_pe_facts;
 
 /* Reads up to len_bytes at offset of an image; *ret_read is short only at its end. */

@@ -3,6 +3,7 @@
  * same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
 #include "fields.h"
 
+#include "image_facts.h"
 #include "keyframe.h"
 #include "machine.h"
 #include "value.h"
@@ -48,6 +49,8 @@ int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
     case 0xc2a7f6b1:
         return opcode >= EA_KEYFRAME_BEGIN && opcode <= EA_KEYFRAME_END &&
                ea_guid_equal(provider, &ea_keyframe_provider);
+    case 0x7be2d0c4:
+        return opcode == EA_IMAGE_FACTS_OPCODE && ea_guid_equal(provider, &ea_image_facts_provider);
     case 0x68fdd900:
         return opcode == OP_RUNDOWN_COMPLETE && ea_guid_equal(provider, &EVENT_TRACE);
     case 0x6a399ae0:
@@ -86,6 +89,8 @@ static enum subject subject_of(const ea_class *c) {
         default:
             return SUBJECT_KEYFRAME; /* begin and end */
         }
+    if (ea_guid_equal(&c->provider, &ea_image_facts_provider))
+        return SUBJECT_MODULE_FACTS;
     if (ea_guid_equal(&c->provider, &EVENT_TRACE))
         return SUBJECT_RUNDOWN_COMPLETE;
     if (ea_guid_equal(&c->provider, &LOST_EVENT))
@@ -132,6 +137,11 @@ static const struct {
     {"GuidSig", ROLE_PDB_GUID},
     {"Age", ROLE_PDB_AGE},
     {"PdbFileName", ROLE_PDB_PATH},
+    {"FileSize", ROLE_FILE_SIZE}, /* of image files, and keyframes */
+    {"Sha256", ROLE_SHA256},
+    {"FileVersion", ROLE_FILE_VERSION},
+    {"CompanyName", ROLE_COMPANY},
+    {"ProductName", ROLE_PRODUCT},
     {"BeginTime", ROLE_BEGIN_TIME}, /* keyframes */
     {"SeenTime", ROLE_SEEN_TIME},
     {"BeginCause", ROLE_BEGIN_CAUSE},

@@ -9,7 +9,7 @@ const ea_guid ea_keyframe_provider =
     EA_GUID(0xc2a7f6b1, 0x5d0e, 0x4f38, 0x9b, 0x64, 0x71, 0x0e, 0xd3, 0x8a, 0x52, 0xcf);
 
 /* A payload has at most 65,535 bytes: the longest text of a record comes last and gets what the others leave. */
-enum { TEXT_MAX = 8000, LONG_TEXT_MAX = 30000 };
+enum { TEXT_MAX = 8000, FILE_TEXT_MAX = 1000, LONG_TEXT_MAX = 30000 };
 
 typedef struct writer {
     ea_record record;
@@ -113,6 +113,11 @@ static void put_module(void *arg, const ea_module *mod) {
     put_text(w, mod->path, LONG_TEXT_MAX);
     put_text(w, mod->pdb_path, TEXT_MAX);
     put_text(w, mod->original_name, TEXT_MAX);
+    put64(w, mod->file_bytes);
+    put_text(w, mod->sha256, FILE_TEXT_MAX);
+    put_text(w, mod->file_version, FILE_TEXT_MAX);
+    put_text(w, mod->company, FILE_TEXT_MAX);
+    put_text(w, mod->product, FILE_TEXT_MAX);
     finish(w, EA_KEYFRAME_MODULE);
 }
 

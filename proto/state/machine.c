@@ -347,6 +347,19 @@ static int apply_module_id(ea_machine *m, int64_t utc_ns) {
     return 0;
 }
 
+/* What the image's file says: of the module that has its path now, or had it last. */
+static int apply_module_facts(ea_machine *m) {
+    uint64_t base, pid;
+    if (!ea_fields_u64(&m->now, ROLE_BASE, &base) || !ea_fields_u64(&m->now, ROLE_PID, &pid) || pid > UINT32_MAX)
+        return 0;
+    uint32_t row = ea_table_find(&m->tables[MODULES], base, (uint32_t)pid);
+    if (row == ROW_NONE)
+        return 0;
+    ea_fields_text(&m->now, ROLE_PATH, &m->scratch);
+    int is_it = strcmp(m->scratch.len_bytes ? m->scratch.data : "", module_at(m, row)->m.path) == 0;
+    return is_it && ea_machine_complete(m, MODULES, row) ? ea_machine_notify(m, MODULES, row) : 0;
+}
+
 int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_err *err) {
     if (m->begin_utc_ns == INT64_MIN)
         m->begin_utc_ns = utc_ns;
@@ -386,6 +399,9 @@ int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, 
         break;
     case SUBJECT_MODULE:
         rc = apply_module(m, record, utc_ns);
+        break;
+    case SUBJECT_MODULE_FACTS:
+        rc = apply_module_facts(m);
         break;
     case SUBJECT_RUNDOWN_COMPLETE:
         rc = is_of_rundown(m, record) ? complete_rundown(m) : 0;

@@ -33,6 +33,8 @@
  *   record of that module at the very same time is about (that is how merged traces have them); without such a record,
  *   the open or else the last one of that key, as soon as a later record of the classes above comes. It completes what
  *   is lacking.
+ * - An ImageFile/Facts record (image_facts.h) tells about the module (pid, base, path of its payload), open or the last
+ *   one of that key, and completes what is lacking.
  * - A keyframe (keyframe.h) names all that is open on the other side. What it names and is open here is completed, its
  *   beginning too; what is open here as another instance (another key, as above, or another beginning) is closed when
  *   that began (missed end); what is not open here is opened with the beginning that the keyframe has. At its end, what
@@ -94,7 +96,9 @@ typedef struct ea_module {
     int has_pdb;
     ea_guid pdb_guid;
     uint32_t pdb_age;
-    const char *pdb_path, *original_name; /* "" when absent */
+    const char *pdb_path, *original_name;                  /* "" when absent */
+    uint64_t file_bytes;                                   /* 0: nobody looked at the file */
+    const char *sha256, *file_version, *company, *product; /* of the file; "" when absent */
 } ea_module;
 
 /* How a keyframe compared with the state. */

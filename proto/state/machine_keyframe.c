@@ -29,23 +29,6 @@ static ea_interval told_life(const ea_machine *m, int64_t utc_ns) {
                          .begin_cause = cause <= EA_BEGIN_END_ONLY ? (uint8_t)cause : EA_BEGIN_RUNDOWN_START};
 }
 
-static int complete(ea_machine *m, enum which w, uint32_t row) {
-    if (w == PROCESSES)
-        return ea_machine_complete_process(m, row);
-    if (w == THREADS)
-        return ea_machine_complete_thread(m, row);
-    module_id id = {.pdb_path = "", .original_name = ""};
-    int grew = ea_machine_complete_module(m, row);
-    static const ea_guid NONE;
-    if (ea_fields_guid(&m->now, ROLE_PDB_GUID, &id.pdb_guid) && !ea_guid_equal(&id.pdb_guid, &NONE)) {
-        id.has_pdb = 1;
-        id.pdb_age = (uint32_t)ea_fields_u64_or_0(&m->now, ROLE_PDB_AGE);
-        ea_machine_lacks_text(m, &id.pdb_path, ROLE_PDB_PATH);
-    }
-    ea_machine_lacks_text(m, &id.original_name, ROLE_ORIGINAL_NAME);
-    return grew | ea_machine_complete_module_by_id(m, row, &id);
-}
-
 /* The row is open here and named there: whether that is another instance. */
 static int is_other(const ea_machine *m, enum which w, uint32_t row, uint32_t pid, const ea_interval *told) {
     const ea_interval *have = &row_at(m, w, row)->life;
@@ -84,7 +67,7 @@ static int add_told(ea_machine *m, enum which w, uint64_t key, uint32_t key2, ui
         mod->base = key;
         mod->process_instance = ea_machine_open_instance(m, pid);
     }
-    complete(m, w, row);
+    ea_machine_complete(m, w, row);
     *ret_row = row;
     if (w != PROCESSES) {
         rc = ea_machine_link_sibling(m, w, row);
@@ -128,7 +111,7 @@ static int apply_told(ea_machine *m, enum which w, const ea_record *record, int6
     }
     if (!rc && open) {
         ea_interval *life = &row_at(m, w, row)->life;
-        int grew = complete(m, w, row);
+        int grew = ea_machine_complete(m, w, row);
         if (life->begin_cause != EA_BEGIN_EVENT && told.begin_cause == EA_BEGIN_EVENT) {
             life->begin_utc_ns = told.begin_utc_ns;
             life->seen_utc_ns = told.begin_utc_ns;

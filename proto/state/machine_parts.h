@@ -130,6 +130,9 @@ int ea_machine_complete_module(ea_machine *m, uint32_t row);
 /* Takes the id's texts. */
 int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_id *id);
 
+/* All that the record at hand says of a row of that table, a module's PDB included. */
+int ea_machine_complete(ea_machine *m, enum which w, uint32_t row);
+
 /* ---- machine_keyframe.c ---- */
 
 /* A record of a keyframe, the one at hand. */

@@ -89,7 +89,7 @@ int ea_machine_notify(ea_machine *m, enum which w, uint32_t row) {
 
 /* ---- texts ---- */
 
-enum { TEXTS_MAX = 5 };
+enum { TEXTS_MAX = 7 };
 /* The text members of a row; returns their number. */
 static size_t texts_of(const ea_machine *m, enum which w, uint32_t row, const char **ret_slots[TEXTS_MAX]) {
     size_t n = 0;
@@ -107,6 +107,10 @@ static size_t texts_of(const ea_machine *m, enum which w, uint32_t row, const ch
         ret_slots[n++] = &mod->path;
         ret_slots[n++] = &mod->pdb_path;
         ret_slots[n++] = &mod->original_name;
+        ret_slots[n++] = &mod->sha256;
+        ret_slots[n++] = &mod->file_version;
+        ret_slots[n++] = &mod->company;
+        ret_slots[n++] = &mod->product;
     }
     return n;
 }
@@ -334,6 +338,11 @@ int ea_machine_complete_module(ea_machine *m, uint32_t row) {
     grew |= ea_machine_lacks_u32(m, &mod->checksum, ROLE_CHECKSUM);
     grew |= ea_machine_lacks_u32(m, &mod->timestamp, ROLE_TIMESTAMP);
     grew |= ea_machine_lacks_text(m, &mod->path, ROLE_PATH);
+    grew |= ea_machine_lacks_u64(m, &mod->file_bytes, ROLE_FILE_SIZE);
+    grew |= ea_machine_lacks_text(m, &mod->sha256, ROLE_SHA256);
+    grew |= ea_machine_lacks_text(m, &mod->file_version, ROLE_FILE_VERSION);
+    grew |= ea_machine_lacks_text(m, &mod->company, ROLE_COMPANY);
+    grew |= ea_machine_lacks_text(m, &mod->product, ROLE_PRODUCT);
     return grew;
 }
 
@@ -364,6 +373,23 @@ int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_i
         ea_texts_release(&m->texts, id->pdb_path);
     }
     return grew;
+}
+
+int ea_machine_complete(ea_machine *m, enum which w, uint32_t row) {
+    if (w == PROCESSES)
+        return ea_machine_complete_process(m, row);
+    if (w == THREADS)
+        return ea_machine_complete_thread(m, row);
+    module_id id = {.pdb_path = "", .original_name = ""};
+    int grew = ea_machine_complete_module(m, row);
+    static const ea_guid NONE;
+    if (ea_fields_guid(&m->now, ROLE_PDB_GUID, &id.pdb_guid) && !ea_guid_equal(&id.pdb_guid, &NONE)) {
+        id.has_pdb = 1;
+        id.pdb_age = (uint32_t)ea_fields_u64_or_0(&m->now, ROLE_PDB_AGE);
+        ea_machine_lacks_text(m, &id.pdb_path, ROLE_PDB_PATH);
+    }
+    ea_machine_lacks_text(m, &id.original_name, ROLE_ORIGINAL_NAME);
+    return grew | ea_machine_complete_module_by_id(m, row, &id);
 }
 
 /* ---- restart ---- */
@@ -433,6 +459,10 @@ int ea_machine_restore_module(ea_machine *m, const ea_module *mod) {
     to->path = restore_text(m, mod->path);
     to->pdb_path = restore_text(m, mod->pdb_path);
     to->original_name = restore_text(m, mod->original_name);
+    to->sha256 = restore_text(m, mod->sha256);
+    to->file_version = restore_text(m, mod->file_version);
+    to->company = restore_text(m, mod->company);
+    to->product = restore_text(m, mod->product);
     return is_open(m, MODULES, row) ? ea_machine_link_sibling(m, MODULES, row) : 0;
 }
 

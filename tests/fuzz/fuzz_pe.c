@@ -14,6 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         abort();
     if (!memchr(facts.pdb_path, 0, sizeof facts.pdb_path) || (!facts.has_pdb && facts.pdb_path[0]))
         abort();
+    const char *const STRINGS[] = {facts.company, facts.product, facts.original_name};
+    for (size_t i = 0; i < sizeof STRINGS / sizeof *STRINGS; i++)
+        if (!memchr(STRINGS[i], 0, EA_PE_STRING_MAX) || (STRINGS[i][0] && !facts.has_version))
+            abort();
     ea_pe_version_text(&facts, version);
     if (!memchr(version, 0, sizeof version) || !version[0] != !facts.has_version)
         abort();

@@ -19,8 +19,38 @@ enum {
     PE_SAMPLE_CHECKSUM = 0xabcd,
     PE_SAMPLE_AGE = 7,
 };
-#define PE_SAMPLE_PDB "C:\\obj\\sample.pdb"
+#define PE_SAMPLE_PDB     "C:\\obj\\sample.pdb"
+#define PE_SAMPLE_COMPANY "Maker"
+#define PE_SAMPLE_PRODUCT "\xc3\x84-1" /* one character of two bytes */
 static const ea_guid PE_SAMPLE_GUID = EA_GUID(0x11223344, 0x5566, 0x7788, 0x99, 0xaa, 1, 2, 3, 4, 5, 6);
+
+/* A block of a version resource, at a multiple of four bytes from its beginning; returns where its value begins. */
+static inline size_t pe_sample_block(uint8_t *version, size_t at, const char *key) {
+    size_t n = strlen(key);
+    for (size_t i = 0; i < n; i++)
+        ea_store16(version + at + 6 + 2 * i, (uint8_t)key[i]);
+    return (at + 6 + 2 * n + 2 + 3) & ~(size_t)3;
+}
+
+/* Its strings: returns where they end. */
+static inline size_t pe_sample_strings(uint8_t *version, size_t at) {
+    static const uint16_t COMPANY[] = {'M', 'a', 'k', 'e', 'r', 0}, PRODUCT[] = {0xc4, '-', '1', 0};
+    size_t table = pe_sample_block(version, at, "StringFileInfo");
+    size_t company = pe_sample_block(version, table, "040904b0");
+    size_t value = pe_sample_block(version, company, "CompanyName");
+    for (size_t i = 0; i < sizeof COMPANY / sizeof *COMPANY; i++)
+        ea_store16(version + value + 2 * i, COMPANY[i]);
+    ea_store16(version + company, (uint16_t)(value + sizeof COMPANY - company));
+    size_t product = value + sizeof COMPANY;
+    value = pe_sample_block(version, product, "ProductName");
+    for (size_t i = 0; i < sizeof PRODUCT / sizeof *PRODUCT; i++)
+        ea_store16(version + value + 2 * i, PRODUCT[i]);
+    size_t end = value + sizeof PRODUCT;
+    ea_store16(version + product, (uint16_t)(end - product));
+    ea_store16(version + table, (uint16_t)(end - table));
+    ea_store16(version + at, (uint16_t)(end - at));
+    return end;
+}
 
 /* Three resource directories of one entry each, one below the other, the entry of the data, and VS_VERSIONINFO. */
 static inline void pe_sample_version(uint8_t *section) {
@@ -33,8 +63,9 @@ static inline void pe_sample_version(uint8_t *section) {
         ea_store32(root + i * 24 + 20, i < 2 ? 0x80000000u | (i + 1) * 24 : 72);
     }
     ea_store32(data, PE_SAMPLE_RVA + PE_SAMPLE_RESOURCE + 72 + 16);
-    ea_store32(data + 4, 40 + 52);
-    ea_store16(version, 40 + 52);
+    size_t end = pe_sample_strings(version, 40 + 52);
+    ea_store32(data + 4, (uint32_t)end);
+    ea_store16(version, (uint16_t)end);
     ea_store16(version + 2, 52);
     for (size_t i = 0; i < sizeof KEY; i++)
         ea_store16(version + 6 + 2 * i, (uint8_t)KEY[i]);

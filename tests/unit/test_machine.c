@@ -1,4 +1,6 @@
 /* The state's rules, one test each; then random records against a model that searches a plain list, with restarts. */
+#include "image_facts.h"
+#include "keyframe.h"
 #include "machine.h"
 #include "machine_records.h"
 
@@ -82,14 +84,16 @@ static int on_module(void *arg, const ea_module *m) {
     int first = before != h->module_count;
     ea_module old = h->modules[at], *to = &h->modules[at];
     *to = *m;
-    if (!first) {
-        to->path = old.path;
-        to->pdb_path = old.pdb_path;
-        to->original_name = old.original_name;
+    const char **kept[] = {&to->path,         &to->pdb_path, &to->original_name, &to->sha256,
+                           &to->file_version, &to->company,  &to->product};
+    const char *had[] = {old.path,         old.pdb_path, old.original_name, old.sha256,
+                         old.file_version, old.company,  old.product};
+    const char *now[] = {m->path, m->pdb_path, m->original_name, m->sha256, m->file_version, m->company, m->product};
+    for (int i = 0; i < 7; i++) {
+        if (!first)
+            *kept[i] = had[i];
+        keep_text(kept[i], now[i], first);
     }
-    keep_text(&to->path, m->path, first);
-    keep_text(&to->pdb_path, m->pdb_path, first);
-    keep_text(&to->original_name, m->original_name, first);
     h->calls++;
     return h->fail;
 }
@@ -97,16 +101,18 @@ static int on_module(void *arg, const ea_module *m) {
 static void history_deinit(history *h) {
     for (size_t i = 0; i < h->process_count; i++) {
         const ea_process *p = &h->processes[i];
-        const char *texts[] = {p->image_name, p->command_line, p->sid, p->package, p->application};
+        const char *all[] = {p->image_name, p->command_line, p->sid, p->package, p->application};
         for (int k = 0; k < 5; k++)
-            free((void *)(uintptr_t)texts[k]);
+            free((void *)(uintptr_t)all[k]);
     }
     for (size_t i = 0; i < h->thread_count; i++)
         free((void *)(uintptr_t)h->threads[i].name);
     for (size_t i = 0; i < h->module_count; i++) {
-        free((void *)(uintptr_t)h->modules[i].path);
-        free((void *)(uintptr_t)h->modules[i].pdb_path);
-        free((void *)(uintptr_t)h->modules[i].original_name);
+        const ea_module *m = &h->modules[i];
+        const char *all[] = {m->path,         m->pdb_path, m->original_name, m->sha256,
+                             m->file_version, m->company,  m->product};
+        for (int k = 0; k < 7; k++)
+            free((void *)(uintptr_t)all[k]);
     }
     free(h->processes);
     free(h->threads);
@@ -150,6 +156,11 @@ static void apply(world *w, const ea_record *record) {
     int rc = ea_machine_apply(w->machine, record, ea_registry_find(w->registry, record), record->time_raw, &err);
     if (rc)
         fail_msg("%s", err.message);
+}
+
+static int apply_made(void *arg, const ea_record *record) {
+    apply(arg, record);
+    return 0;
 }
 
 static void process(world *w, int op, int64_t t, uint32_t pid, uint32_t parent, uint64_t key) {
@@ -485,6 +496,81 @@ static void test_module_ids_settle(void **state) {
     assert_int_equal(w->history.module_count, 1);
     assert_int_equal(w->history.modules[0].has_pdb, 1);
     assert_string_equal(w->history.modules[0].pdb_path, "a.pdb");
+}
+
+static void image_facts(world *w, int64_t t, uint32_t pid, uint64_t base, const char *path,
+                        const ea_image_facts *facts) {
+    ea_text payload;
+    ea_text_init(&payload);
+    ea_image_facts_write(&payload, pid, base, path, facts);
+    ea_record r = ea_image_facts_record(&(ea_record){.time_raw = t, .cpu = 1, .logger = 2}, &payload);
+    apply(w, &r);
+    ea_text_deinit(&payload);
+}
+
+/* What an image's file says completes the module of that path, open or ended, and changes nothing that is known. */
+static void test_module_facts(void **state) {
+    world *w = *state;
+    static const ea_image_facts FACTS = {.file_bytes = 4711,
+                                         .image_bytes = 0x99000,
+                                         .timestamp = 0x5000,
+                                         .checksum = 77,
+                                         .pdb_guid = EA_GUID(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11),
+                                         .pdb_age = 3,
+                                         .sha256 = "ab12",
+                                         .version = "1.2.3.4",
+                                         .company = "Maker",
+                                         .product = "Thing",
+                                         .original_name = "A.DLL",
+                                         .pdb_path = "a.pdb"};
+    static const ea_image_facts NOTHING = {.file_bytes = 1,
+                                           .sha256 = "cd",
+                                           .version = "",
+                                           .company = "",
+                                           .product = "",
+                                           .original_name = "",
+                                           .pdb_path = ""};
+    image(w, OP_LOAD, 100, 8, 0x10000);
+    image(w, OP_LOAD, 100, 8, 0x20000);
+    image(w, OP_END, 110, 8, 0x20000);
+    size_t calls = w->history.calls;
+    image_facts(w, 120, 8, 0x10000, "\\Windows\\b.dll", &FACTS); /* another path, base, process */
+    image_facts(w, 120, 8, 0x30000, "\\Windows\\a.dll", &FACTS);
+    image_facts(w, 120, 12, 0x10000, "\\Windows\\a.dll", &FACTS);
+    assert_int_equal(w->history.calls, calls);
+    image_facts(w, 130, 8, 0x20000, "\\Windows\\a.dll", &FACTS);
+    image_facts(w, 130, 8, 0x10000, "\\Windows\\a.dll", &FACTS);
+    restart(w);
+    image_facts(w, 140, 8, 0x10000, "\\Windows\\a.dll", &NOTHING);
+    assert_int_equal(w->history.calls, calls + 2);
+    for (int i = 0; i < 2; i++) {
+        const ea_module *m = &w->history.modules[i];
+        check_life(&m->life, 100, i ? 110 : INT64_MAX, EA_BEGIN_EVENT, i ? EA_FINISH_EVENT : EA_FINISH_OPEN);
+        assert_int_equal(m->size_bytes, 0x77000); /* the event's */
+        assert_int_equal(m->timestamp, 0x5000);
+        assert_int_equal(m->file_bytes, 4711);
+        assert_true(m->has_pdb && ea_guid_equal(&m->pdb_guid, &FACTS.pdb_guid));
+        assert_int_equal(m->pdb_age, 3);
+        assert_string_equal(m->pdb_path, "a.pdb");
+        assert_string_equal(m->sha256, "ab12");
+        assert_string_equal(m->file_version, "1.2.3.4");
+        assert_string_equal(m->company, "Maker");
+        assert_string_equal(m->product, "Thing");
+        assert_string_equal(m->original_name, "A.DLL");
+    }
+    /* a keyframe carries them: another machine that knows nothing else has them from it */
+    ea_machine *from = w->machine;
+    assert_int_equal(ea_machine_create(&w->machine, &w->options, NULL), 0);
+    history_deinit(&w->history);
+    ea_err err = {0};
+    assert_int_equal(ea_keyframe_write(from, NULL, 1, &(ea_record){.time_raw = 200}, apply_made, w, &err), 0);
+    ea_machine_destroy(from);
+    assert_int_equal(w->history.module_count, 1);
+    assert_int_equal(w->history.modules[0].file_bytes, 4711);
+    assert_string_equal(w->history.modules[0].sha256, "ab12");
+    assert_string_equal(w->history.modules[0].file_version, "1.2.3.4");
+    assert_string_equal(w->history.modules[0].company, "Maker");
+    assert_string_equal(w->history.modules[0].product, "Thing");
 }
 
 static void test_module_ids(void **state) {
@@ -835,6 +921,7 @@ int main(void) {
         TEST(test_thread_name),
         TEST(test_module_ids),
         TEST(test_module_ids_settle),
+        TEST(test_module_facts),
         TEST(test_other_records_change_nothing),
         TEST(test_bounds),
         TEST(test_bound_in_bytes),

@@ -46,6 +46,9 @@ static void test_whole(void **state) {
         assert_string_equal(f.pdb_path, PE_SAMPLE_PDB);
         ea_pe_version_text(&f, version);
         assert_string_equal(version, "10.1.19041.2965");
+        assert_string_equal(f.company, PE_SAMPLE_COMPANY);
+        assert_string_equal(f.product, PE_SAMPLE_PRODUCT);
+        assert_string_equal(f.original_name, "");
     }
 }
 
@@ -87,6 +90,42 @@ static void test_cut(void **state) {
         assert_int_equal(f.has_version, n >= version);
         assert_true(f.has_pdb || !f.pdb_path[0]);
     }
+}
+
+/* Strings that are longer than what is kept, and blocks that lead nowhere. */
+static void test_strings(void **state) {
+    uint8_t *version = sample + PE_SAMPLE_SECTION + PE_SAMPLE_FIXED - 40, *strings = version + 92;
+    ea_pe_facts f;
+    (void)state;
+    for (size_t i = 0; i < 104; i += 2) { /* any length or letter of theirs: the numbers stay */
+        pe_sample_build(sample, 1);
+        ea_store16(strings + i, UINT16_MAX);
+        assert_int_equal(read_sample(sizeof sample, &f), 0);
+        assert_true(f.has_version && f.has_pdb);
+        ea_store16(strings + i, 0);
+        assert_int_equal(read_sample(sizeof sample, &f), 0);
+        assert_true(f.has_version && f.has_pdb);
+    }
+    pe_sample_build(sample, 1);
+    ea_store16(strings + 36, 0); /* a table of no bytes */
+    assert_int_equal(read_sample(sizeof sample, &f), 0);
+    assert_string_equal(f.company, "");
+    static uint8_t large[PE_SAMPLE_BYTES + 2048];
+    pe_sample_build(sample, 1);
+    memcpy(large, sample, sizeof sample);
+    size_t at = PE_SAMPLE_SECTION + PE_SAMPLE_FIXED - 40, end = sizeof large - 4, company = 92 + 36 + 24;
+    uint8_t *v = large + at;
+    ea_store32(large + PE_SAMPLE_SECTION + PE_SAMPLE_RESOURCE + 76, (uint32_t)(end - at));
+    ea_store32(large + PE_SAMPLE_PE + 24 + 240 + 16, (uint32_t)(sizeof large - PE_SAMPLE_SECTION));
+    ea_store16(v, (uint16_t)(end - at));
+    ea_store16(v + 92, (uint16_t)(end - at - 92));
+    ea_store16(v + 92 + 36, (uint16_t)(end - at - 92 - 36));
+    ea_store16(v + company, (uint16_t)(end - at - company));
+    for (size_t i = company + 32; at + i + 2 < end; i += 2)
+        ea_store16(v + i, 0x20ac); /* three bytes of UTF-8: 255 bytes are 85 of them */
+    pe_bytes bytes = {large, sizeof large};
+    assert_int_equal(ea_pe_read(pe_bytes_read, &bytes, "large", &f, NULL), 0);
+    assert_int_equal(strlen(f.company), EA_PE_STRING_MAX - 1);
 }
 
 static void test_hostile(void **state) {
@@ -138,6 +177,7 @@ static void test_hostile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_without),
-                                       cmocka_unit_test(test_cut), cmocka_unit_test(test_hostile)};
+                                       cmocka_unit_test(test_cut), cmocka_unit_test(test_strings),
+                                       cmocka_unit_test(test_hostile)};
     return cmocka_run_group_tests_name("pe", tests, NULL, NULL);
 }

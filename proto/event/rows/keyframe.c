@@ -49,7 +49,7 @@ static const ea_field_row thread_fields[] = {
     {0},
 };
 
-/* GuidSig of zeros: unknown. */
+/* GuidSig of zeros, FileSize 0: unknown. */
 static const ea_field_row module_fields[] = {
     LIFE,
     {"ProcessId", EA_U32, EA_SEM_PID},
@@ -63,6 +63,11 @@ static const ea_field_row module_fields[] = {
     {"FileName", EA_UTF8Z, EA_SEM_PATH},
     {"PdbFileName", EA_UTF8Z, EA_SEM_PATH},
     {"OriginalFileName", EA_UTF8Z},
+    {"FileSize", EA_U64, EA_SEM_BYTE_COUNT},
+    {"Sha256", EA_UTF8Z},
+    {"FileVersion", EA_UTF8Z},
+    {"CompanyName", EA_UTF8Z},
+    {"ProductName", EA_UTF8Z},
     {0},
 };
 

@@ -138,7 +138,8 @@ export function Process({ view }) {
         { title: 'From', show: (r) => `${r.local} ${r.local_port}`, mono: true },
         { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }]} />
       <Section title="Modules" address={url(base + '/modules', { limit: 2000 })} columns={[TIME('begin', 'Loaded'), { title: 'Base', name: 'base', mono: true },
-        { title: 'Size', right: true, show: (r) => bytes(r.size_bytes) }, { title: 'Path', name: 'path', mono: true }, TIME('end', 'Unloaded')]} />
+        { title: 'Size', right: true, show: (r) => bytes(r.size_bytes) }, { title: 'Path', name: 'path', mono: true }, TIME('end', 'Unloaded'),
+        { title: 'Version', name: 'file_version' }, { title: 'Company', name: 'company' }, { title: 'SHA-256', name: 'sha256', mono: true }]} />
       <Section title="Threads" address={url(base + '/threads', { limit: 2000 })} columns={[{ title: 'Id', name: 'tid', right: true }, { title: 'Name', name: 'name' }, TIME('begin', 'Began'),
         TIME('end', 'Ended'), { title: 'Start address', name: 'win32_start_address', mono: true }]} />
       <Section title="Files" address={url(base + '/files', { limit: 500 })} columns={[{ title: 'Opened', right: true, name: 'count' }, { title: 'Path', name: 'path', mono: true }]} />

@@ -1,0 +1,142 @@
+/* Images' facts among a session's records. See image_source.h. */
+#include "image_source.h"
+
+#include "fields.h"
+#include "image_facts.h"
+
+#include <stdlib.h>
+
+static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
+enum {
+    OP_DC_START = 3,
+    OP_LOAD = 10,
+    CLASSES = 64,    /* versions of the two, of 32 and 64 bits */
+    AT_A_TIME = 256, /* told before the source is asked again */
+};
+
+typedef struct image_source {
+    ea_source base; /* first member */
+    ea_source *inner;
+    ea_images *images;
+    ea_registry *registry;
+    plans plans;
+    fields now;
+    ea_text path, payload;
+    ea_record record;  /* the one that was handed over last */
+    int has_record;    /* there was one of the inner source's */
+    unsigned may_tell; /* so many before the source is asked again */
+    uint64_t told;     /* positions count them, too */
+} image_source;
+
+/* Of an image that was loaded, or was there at the start. */
+static void look_at(image_source *s, const ea_record *r) {
+    uint64_t base, pid = r->pid;
+    if ((r->opcode != OP_LOAD && r->opcode != OP_DC_START) || !ea_guid_equal(&r->provider, &IMAGE))
+        return;
+    s->now.c = ea_registry_find(s->registry, r);
+    s->now.plan = s->now.c ? ea_plans_get(&s->plans, s->now.c) : NULL;
+    if (!s->now.plan)
+        return;
+    size_t used;
+    s->now.whole_count = ea_class_split(s->now.c, r->payload, r->payload_bytes, s->now.slices, &used);
+    if (!ea_fields_u64(&s->now, ROLE_BASE, &base) ||
+        (s->now.plan->slice[ROLE_PID] >= 0 && !ea_fields_u64(&s->now, ROLE_PID, &pid)) || pid >= UINT32_MAX)
+        return;
+    ea_fields_text(&s->now, ROLE_PATH, &s->path);
+    if (s->path.len_bytes && !s->path.failed)
+        ea_images_ask(s->images, (uint32_t)pid, base, (uint32_t)ea_fields_u64_or_0(&s->now, ROLE_TIMESTAMP),
+                      s->path.data);
+}
+
+/* The next of what was found; 0: there is nothing. */
+static int tell(image_source *s, const ea_record **ret) {
+    if (!s->has_record || !s->may_tell || !ea_images_take(s->images, &s->payload))
+        return 0;
+    uint64_t position = s->record.position + 1;
+    s->record = ea_image_facts_record(&s->record, &s->payload);
+    s->record.position = position;
+    s->told++;
+    s->may_tell--;
+    *ret = &s->record;
+    return 1;
+}
+
+static int image_next(ea_source *source, const ea_record **ret, ea_err *err) {
+    image_source *s = (image_source *)source;
+    const ea_record *r;
+    if (tell(s, ret))
+        return 1;
+    s->may_tell = 0;
+    int rc = ea_source_next(s->inner, &r, err);
+    if (rc == 1) {
+        look_at(s, r);
+        s->record = *r;
+        s->record.position += s->told;
+        s->has_record = 1;
+        *ret = &s->record;
+    } else if (rc == EA_SOURCE_NOTHING_YET) {
+        s->may_tell = AT_A_TIME;
+        ea_images_calm(s->images);
+    } else if (rc == 0) {
+        s->may_tell = AT_A_TIME; /* what was found until now is told; nobody waits for the rest */
+        if (tell(s, ret))
+            return 1;
+        ea_images_stop(s->images);
+    }
+    return rc;
+}
+
+static void image_stop(ea_source *source) {
+    ea_source_stop(((image_source *)source)->inner);
+}
+
+static void image_close(ea_source *source) {
+    image_source *s = (image_source *)source;
+    ea_images_destroy(s->images);
+    ea_source_close(s->inner);
+    ea_registry_destroy(s->registry);
+    ea_plans_deinit(&s->plans);
+    ea_text_deinit(&s->path);
+    ea_text_deinit(&s->payload);
+    free(s);
+}
+
+static size_t image_count(const ea_source *source) {
+    return ea_source_count(((const image_source *)source)->inner);
+}
+static const ea_wire_source *image_row(const ea_source *source, size_t which) {
+    return ea_source_row(((const image_source *)source)->inner, which);
+}
+static double image_progress(const ea_source *source) {
+    return ea_source_progress(((const image_source *)source)->inner);
+}
+static int image_dropped(ea_source *source, ea_dropped *ret) {
+    return ea_source_dropped(((image_source *)source)->inner, ret);
+}
+static int image_clock(ea_source *source, size_t *ret_source, ea_clock *ret) {
+    return ea_source_clock(((image_source *)source)->inner, ret_source, ret);
+}
+
+int ea_image_source_open(ea_source **ret, ea_source *inner, const ea_images_options *options, ea_err *err) {
+    static const ea_source_ops OPS = {image_next, image_stop,     image_close,   image_count,
+                                      image_row,  image_progress, image_dropped, image_clock};
+    image_source *s = calloc(1, sizeof *s);
+    if (!s) {
+        ea_source_close(inner);
+        return ea_fail(err, EA_ENOMEM, "look at images");
+    }
+    s->base.ops = &OPS;
+    s->inner = inner;
+    ea_plans_init(&s->plans);
+    ea_text_init(&s->path);
+    ea_text_init(&s->payload);
+    int rc = ea_registry_create(&s->registry, CLASSES, err);
+    if (!rc)
+        rc = ea_images_create(&s->images, options, err);
+    if (rc) {
+        image_close(&s->base);
+        return rc;
+    }
+    *ret = &s->base;
+    return 0;
+}

@@ -1,0 +1,516 @@
+/* The worker. See images.h.
+ *
+ * A row is a path: what is known of its file, and the modules that wait for a look at it. Rows that wait to be looked
+ * at stand in a queue, the others in a list, the one of use longest ago first. What was found is shared by all modules
+ * that have yet to be told of it, so that a later look changes nothing of theirs. */
+#include "images.h"
+
+#include "image_facts.h"
+#include "image_file.h"
+#include "map.h"
+#include "pe.h"
+#include "platform.h"
+
+#include <openssl/evp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t SECOND_NS = 1000000000, STEP_NS = 100000000, GRACE_NS = 1000000000;
+enum {
+    FILES = 8192,
+    MODULES = 32768,
+    LOOK_BYTES = 16 << 10, /* what opening a file counts as */
+    PIECE_BYTES = 64 << 10,
+    SHA256_BYTES = 32,
+};
+static const uint32_t NONE = UINT32_MAX;
+
+/* Of a file, as it was at a look; its texts stand behind it. */
+typedef struct known {
+    ea_image_identity identity;
+    ea_image_facts facts;
+    size_t users; /* the row, and modules; lock */
+    char sha256[2 * SHA256_BYTES + 1], version[EA_PE_VERSION_TEXT_MAX], company[EA_PE_STRING_MAX],
+        product[EA_PE_STRING_MAX], original_name[EA_PE_STRING_MAX];
+    char pdb_path[]; /* with its NUL */
+} known;
+
+typedef struct module {
+    uint64_t base;
+    uint32_t pid, timestamp, row, next;
+    known *found; /* once its file was looked at */
+} module;
+
+typedef struct list {
+    uint32_t first, last;
+} list;
+
+typedef struct row {
+    char *path; /* NULL: the row is free */
+    uint64_t key;
+    known *now;            /* NULL: never read */
+    list waiting;          /* modules */
+    uint32_t telling;      /* modules that have been looked at and not told */
+    uint32_t before, next; /* in the queue or the list */
+    int is_queued, is_at_hand;
+} row;
+
+struct ea_images {
+    ea_images_options o;
+    ea_thread *thread;
+    ea_mutex *lock; /* all below, but for what is atomic */
+    ea_cond *changed;
+    row *rows;
+    ea_u64_map by_path; /* hash of a path -> row */
+    uint64_t seed;
+    size_t row_count;
+    list queue, idle;
+    module *modules;
+    size_t module_count;
+    uint32_t free_module;
+    list found;
+    int closing, is_over, is_left;
+    int64_t paid_until_ns;         /* the rate allows nothing before */
+    _Atomic int64_t calm_until_ns; /* the source's to set */
+    atomic_size_t found_count;     /* so that take() looks without the lock */
+};
+
+/* ---- lists; the lock is held ---- */
+
+static void count(ea_images *im, enum ea_counter which) {
+    ea_count(im->o.counters, which, 1);
+}
+
+static void append_module(ea_images *im, list *l, uint32_t m) {
+    im->modules[m].next = NONE;
+    if (l->first == NONE)
+        l->first = m;
+    else
+        im->modules[l->last].next = m;
+    l->last = m;
+}
+
+static uint32_t take_module(ea_images *im, list *l) {
+    uint32_t m = l->first;
+    if (m != NONE)
+        l->first = im->modules[m].next;
+    return m;
+}
+
+static void free_module(ea_images *im, uint32_t m) {
+    im->modules[m].next = im->free_module;
+    im->free_module = m;
+}
+
+static void append_row(ea_images *im, list *l, uint32_t r) {
+    row *at = &im->rows[r];
+    at->next = NONE;
+    at->before = l->first == NONE ? NONE : l->last;
+    if (l->first == NONE)
+        l->first = r;
+    else
+        im->rows[l->last].next = r;
+    l->last = r;
+}
+
+static void remove_row(ea_images *im, list *l, uint32_t r) {
+    const row *at = &im->rows[r];
+    if (at->before == NONE)
+        l->first = at->next;
+    else
+        im->rows[at->before].next = at->next;
+    if (at->next == NONE)
+        l->last = at->before;
+    else
+        im->rows[at->next].before = at->before;
+}
+
+static void let_go(known *k) {
+    if (k && !--k->users)
+        free(k);
+}
+
+/* ---- asking ---- */
+
+/* A place for another path: a new one, or that of the file that was of use longest ago. NONE: all have somebody who
+ * waits. */
+static uint32_t place(ea_images *im) {
+    if (im->row_count < im->o.limit_files)
+        return (uint32_t)im->row_count++;
+    for (uint32_t r = im->idle.first; r != NONE; r = im->rows[r].next) {
+        row *at = &im->rows[r];
+        if (at->telling)
+            continue;
+        remove_row(im, &im->idle, r);
+        ea_u64_map_remove(&im->by_path, at->key);
+        let_go(at->now);
+        free(at->path);
+        *at = (row){0};
+        count(im, EA_COUNT_images_forgotten);
+        return r;
+    }
+    return NONE;
+}
+
+static uint32_t find(ea_images *im, const char *path) {
+    size_t n = strlen(path);
+    uint64_t key = ea_hash64(path, n, im->seed), *have = ea_u64_map_get(&im->by_path, key);
+    if (have)
+        return strcmp(im->rows[*have].path, path) == 0 ? (uint32_t)*have : NONE;
+    uint32_t r = place(im);
+    if (r == NONE)
+        return NONE;
+    row *at = &im->rows[r];
+    *at = (row){.path = malloc(n + 1), .key = key, .waiting = {NONE, NONE}};
+    if (at->path && !ea_u64_map_put(&im->by_path, key, r))
+        memcpy(at->path, path, n + 1);
+    else
+        at->key = 0;
+    append_row(im, &im->idle, r);
+    return at->key ? r : NONE;
+}
+
+static int ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, const char *path) {
+    uint32_t m = im->free_module, r;
+    if ((m == NONE && im->module_count == im->o.limit_modules) || (r = find(im, path)) == NONE)
+        return 0;
+    if (m == NONE)
+        m = (uint32_t)im->module_count++;
+    else
+        im->free_module = im->modules[m].next;
+    row *at = &im->rows[r];
+    im->modules[m] = (module){.base = base, .pid = pid, .timestamp = timestamp, .row = r};
+    append_module(im, &at->waiting, m);
+    if (at->is_queued || at->is_at_hand)
+        return 1;
+    remove_row(im, &im->idle, r);
+    append_row(im, &im->queue, r);
+    at->is_queued = 1;
+    ea_cond_signal(im->changed);
+    return 1;
+}
+
+void ea_images_ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, const char *path) {
+    ea_mutex_lock(im->lock);
+    count(im, EA_COUNT_images_asked);
+    if (im->closing)
+        count(im, EA_COUNT_images_left_end);
+    else if (!ask(im, pid, base, timestamp, path))
+        count(im, EA_COUNT_images_left_full);
+    ea_mutex_unlock(im->lock);
+}
+
+int ea_images_take(ea_images *im, ea_text *payload) {
+    if (!atomic_load_explicit(&im->found_count, memory_order_acquire))
+        return 0;
+    ea_mutex_lock(im->lock);
+    uint32_t m = take_module(im, &im->found);
+    if (m != NONE) {
+        module *at = &im->modules[m];
+        ea_image_facts_write(payload, at->pid, at->base, im->rows[at->row].path, &at->found->facts);
+        let_go(at->found);
+        im->rows[at->row].telling--;
+        free_module(im, m);
+        atomic_fetch_sub(&im->found_count, 1);
+        count(im, payload->failed ? EA_COUNT_images_left_full : EA_COUNT_images_told);
+    }
+    ea_mutex_unlock(im->lock);
+    return m != NONE && !payload->failed;
+}
+
+void ea_images_calm(ea_images *im) {
+    atomic_store_explicit(&im->calm_until_ns, ea_monotonic_ns() + SECOND_NS, memory_order_relaxed);
+}
+
+/* ---- looking: the worker, without the lock ---- */
+
+/* Waits until the rate and the source allow to read so much. EA_ECANCELED: it is to end. */
+static int pay(ea_images *im, size_t bytes) {
+    int64_t now_ns = ea_monotonic_ns(), wait_ns;
+    ea_mutex_lock(im->lock);
+    if (im->paid_until_ns < now_ns)
+        im->paid_until_ns = now_ns;
+    int64_t begin_ns = im->paid_until_ns;
+    im->paid_until_ns += (int64_t)((double)bytes * 1e9 / (double)im->o.rate_bytes);
+    while (!im->closing) {
+        now_ns = ea_monotonic_ns();
+        wait_ns = begin_ns - now_ns;
+        if (now_ns >= atomic_load_explicit(&im->calm_until_ns, memory_order_relaxed))
+            wait_ns = STEP_NS;
+        if (wait_ns <= 0)
+            break;
+        ea_cond_wait_for(im->changed, im->lock, wait_ns < STEP_NS ? wait_ns : STEP_NS);
+    }
+    int closing = im->closing;
+    ea_mutex_unlock(im->lock);
+    return closing ? EA_ECANCELED : 0;
+}
+
+typedef struct reader {
+    ea_images *images;
+    ea_image_file *file;
+    int failed; /* what the file, or the end, said: not every caller of read() passes it on */
+} reader;
+
+static int read_paid(void *arg, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err) {
+    reader *r = arg;
+    int rc = r->failed ? r->failed : pay(r->images, len_bytes);
+    if (!rc)
+        rc = ea_image_file_read(r->file, offset, out, len_bytes, ret_read, err);
+    r->failed = rc;
+    return rc;
+}
+
+/* SHA-256 of the file's first bytes: all that it had when it was opened. */
+static int hash(reader *r, uint64_t size_bytes, char out[2 * SHA256_BYTES + 1]) {
+    uint8_t digest[EVP_MAX_MD_SIZE], *piece = malloc(PIECE_BYTES);
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    unsigned n = 0;
+    int rc = piece && md && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 ? 0 : EA_ENOMEM;
+    for (uint64_t at = 0; !rc && at < size_bytes;) {
+        size_t want = size_bytes - at < PIECE_BYTES ? (size_t)(size_bytes - at) : PIECE_BYTES, got = 0;
+        rc = read_paid(r, at, piece, want, &got, NULL);
+        if (!rc && (!got || EVP_DigestUpdate(md, piece, got) != 1))
+            rc = EA_ETRUNCATED; /* it became shorter */
+        at += got;
+    }
+    if (!rc && (EVP_DigestFinal_ex(md, digest, &n) != 1 || n != SHA256_BYTES))
+        rc = EA_ECRYPTO;
+    for (size_t i = 0; !rc && i < SHA256_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    EVP_MD_CTX_free(md);
+    free(piece);
+    return rc;
+}
+
+static known *keep(const ea_image_identity *identity, const ea_pe_facts *pe) {
+    size_t n = strlen(pe->pdb_path) + 1;
+    known *k = calloc(1, sizeof *k + n);
+    if (!k)
+        return NULL;
+    k->identity = *identity;
+    ea_pe_version_text(pe, k->version);
+    memcpy(k->company, pe->company, sizeof k->company);
+    memcpy(k->product, pe->product, sizeof k->product);
+    memcpy(k->original_name, pe->original_name, sizeof k->original_name);
+    memcpy(k->pdb_path, pe->pdb_path, n);
+    k->facts = (ea_image_facts){.file_bytes = identity->size_bytes,
+                                .image_bytes = pe->size_bytes,
+                                .timestamp = pe->timestamp,
+                                .checksum = pe->checksum,
+                                .pdb_guid = pe->pdb_guid,
+                                .pdb_age = pe->pdb_age,
+                                .sha256 = k->sha256,
+                                .version = k->version,
+                                .company = k->company,
+                                .product = k->product,
+                                .original_name = k->original_name,
+                                .pdb_path = k->pdb_path};
+    return k;
+}
+
+static int same(const ea_image_identity *a, const ea_image_identity *b) {
+    return a->volume == b->volume && a->number == b->number && a->size_bytes == b->size_bytes &&
+           a->changed == b->changed;
+}
+
+/* Reads the file; it must be the same at the end. */
+static int read_file(ea_images *im, reader *r, const char *path, const ea_image_identity *identity, known **ret) {
+    ea_pe_facts pe;
+    ea_image_identity after;
+    int is_damaged = ea_pe_read(read_paid, r, path, &pe, NULL) != 0;
+    if (r->failed)
+        return r->failed;
+    known *k = keep(identity, &pe);
+    if (!k)
+        return EA_ENOMEM;
+    int is_large = identity->size_bytes > im->o.hash_bytes;
+    int rc = is_large ? 0 : hash(r, identity->size_bytes, k->sha256);
+    if (!rc)
+        rc = ea_image_file_identify(r->file, &after, NULL);
+    if (!rc && !same(identity, &after))
+        rc = EA_ETRUNCATED;
+    if (rc) {
+        free(k);
+        return rc;
+    }
+    ea_mutex_lock(im->lock);
+    if (!im->closing) { /* else the counters may be gone */
+        count(im, EA_COUNT_images_read);
+        if (is_damaged)
+            count(im, EA_COUNT_images_damaged);
+        if (is_large)
+            count(im, EA_COUNT_images_unhashed);
+    }
+    ea_mutex_unlock(im->lock);
+    *ret = k;
+    return 0;
+}
+
+/* *ret NULL and 0: it is as it was. */
+static int look(ea_images *im, const char *path, const ea_image_identity *before, known **ret) {
+    reader r = {.images = im};
+    ea_image_identity identity;
+    *ret = NULL;
+    int rc = pay(im, LOOK_BYTES);
+    if (!rc)
+        rc = ea_image_file_open(&r.file, path, NULL);
+    if (!rc)
+        rc = ea_image_file_identify(r.file, &identity, NULL);
+    if (!rc && (!before || !same(before, &identity)))
+        rc = read_file(im, &r, path, &identity, ret);
+    ea_image_file_close(r.file);
+    return rc;
+}
+
+static enum ea_counter cause_of(int rc) {
+    return rc == EA_ENOTFOUND   ? EA_COUNT_images_absent
+           : rc == EA_EREFUSED  ? EA_COUNT_images_refused
+           : rc == EA_ECANCELED ? EA_COUNT_images_left_end
+                                : EA_COUNT_images_unreadable;
+}
+
+/* ---- the worker ---- */
+
+/* The modules that waited for a look at the row have what was found, or a reason why they have nothing. With lock. */
+static void tell(ea_images *im, uint32_t r, int rc, known *fresh) {
+    row *at = &im->rows[r];
+    if (fresh) {
+        let_go(at->now);
+        at->now = fresh;
+        fresh->users = 1;
+    } else if (!rc) {
+        count(im, EA_COUNT_images_cached);
+    }
+    for (uint32_t m; (m = take_module(im, &at->waiting)) != NONE;) {
+        module *of = &im->modules[m];
+        int is_other = !rc && of->timestamp && at->now->facts.timestamp && of->timestamp != at->now->facts.timestamp;
+        if (rc || is_other) {
+            count(im, rc ? cause_of(rc) : EA_COUNT_images_other);
+            free_module(im, m);
+            continue;
+        }
+        of->found = at->now;
+        at->now->users++;
+        at->telling++;
+        append_module(im, &im->found, m);
+        atomic_fetch_add_explicit(&im->found_count, 1, memory_order_release);
+    }
+}
+
+static void destroy(ea_images *im) {
+    for (size_t r = 0; im->rows && r < im->row_count; r++) {
+        let_go(im->rows[r].now);
+        free(im->rows[r].path);
+    }
+    ea_u64_map_deinit(&im->by_path);
+    ea_cond_destroy(im->changed);
+    ea_mutex_destroy(im->lock);
+    free(im->rows);
+    free(im->modules);
+    free(im);
+}
+
+static void work(void *arg) {
+    ea_images *im = arg;
+    ea_thread_lower(EA_BULK_BACKGROUND);
+    ea_mutex_lock(im->lock);
+    while (!im->closing) {
+        uint32_t r = im->queue.first;
+        if (r == NONE) {
+            ea_cond_wait(im->changed, im->lock);
+            continue;
+        }
+        row *at = &im->rows[r];
+        remove_row(im, &im->queue, r);
+        at->is_queued = 0;
+        at->is_at_hand = 1; /* nobody frees its path or what is known of it */
+        known *fresh, *now = at->now;
+        ea_mutex_unlock(im->lock);
+        int rc = look(im, at->path, now ? &now->identity : NULL, &fresh);
+        ea_mutex_lock(im->lock);
+        at->is_at_hand = 0;
+        append_row(im, &im->idle, r);
+        if (im->closing) /* what waited was counted */
+            free(fresh);
+        else
+            tell(im, r, rc, fresh);
+    }
+    im->is_over = 1;
+    int is_left = im->is_left;
+    ea_cond_broadcast(im->changed);
+    ea_mutex_unlock(im->lock);
+    if (is_left)
+        destroy(im);
+}
+
+int ea_images_create(ea_images **ret, const ea_images_options *options, ea_err *err) {
+    ea_images *im = calloc(1, sizeof *im);
+    if (!im)
+        return ea_fail(err, EA_ENOMEM, "start looking at images");
+    im->o = *options;
+    if (!im->o.limit_files)
+        im->o.limit_files = FILES;
+    if (!im->o.limit_modules)
+        im->o.limit_modules = MODULES;
+    im->queue = im->idle = im->found = (list){NONE, NONE};
+    im->free_module = NONE;
+    ea_u64_map_init(&im->by_path, im->o.limit_files);
+    im->rows = calloc(im->o.limit_files, sizeof *im->rows);
+    im->modules = calloc(im->o.limit_modules, sizeof *im->modules);
+    int rc = im->rows && im->modules ? 0 : ea_fail(err, EA_ENOMEM, "start looking at images");
+    if (!rc)
+        rc = ea_random_bytes(&im->seed, sizeof im->seed, err);
+    if (!rc)
+        rc = ea_mutex_create(&im->lock, err);
+    if (!rc)
+        rc = ea_cond_create(&im->changed, err);
+    if (!rc) {
+        ea_images_calm(im);
+        rc = ea_thread_start(&im->thread, "images", work, im, err);
+    }
+    if (rc) {
+        destroy(im);
+        return rc;
+    }
+    *ret = im;
+    return 0;
+}
+
+void ea_images_stop(ea_images *im) {
+    ea_mutex_lock(im->lock);
+    if (!im->closing) {
+        for (size_t r = 0; r < im->row_count; r++)
+            for (uint32_t m; (m = take_module(im, &im->rows[r].waiting)) != NONE;)
+                count(im, EA_COUNT_images_left_end);
+        for (uint32_t m; (m = take_module(im, &im->found)) != NONE;) {
+            let_go(im->modules[m].found);
+            count(im, EA_COUNT_images_left_end);
+        }
+        atomic_store(&im->found_count, 0);
+    }
+    im->closing = 1;
+    ea_cond_broadcast(im->changed);
+    ea_mutex_unlock(im->lock);
+}
+
+void ea_images_destroy(ea_images *im) {
+    if (!im)
+        return;
+    ea_images_stop(im);
+    ea_thread *thread = im->thread;
+    int64_t until_ns = ea_monotonic_ns() + GRACE_NS;
+    ea_mutex_lock(im->lock);
+    while (!im->is_over && ea_monotonic_ns() < until_ns)
+        ea_cond_wait_for(im->changed, im->lock, until_ns - ea_monotonic_ns());
+    int is_over = im->is_over;
+    im->is_left = !is_over;
+    ea_mutex_unlock(im->lock);
+    if (is_over) {
+        ea_thread_join(thread);
+        destroy(im);
+    } else {
+        ea_thread_leave(thread); /* it frees the rest when it comes back */
+    }
+}

@@ -1,0 +1,43 @@
+/* A worker that looks at the files of images that were loaded: size, PDB, version and SHA-256, each file once as long
+ * as it stays as it is.
+ *
+ *     source's thread: ea_images_ask ──paths, modules that wait for each──▶ worker: reads ──facts──▶ ea_images_take
+ *
+ * The worker is of the lowest priority that the system has (on Windows background mode, for the disk too), reads no
+ * more than a rate allows, an opened file at 16 KiB the least, and stands still while its session's source has not
+ * caught up: of all that the agent does it gives way first. Each module that was asked about ends in one of the
+ * counters that counters.h lists. Before it: image_source.c. After it: service/windows/image_file.h. Thread: as each
+ * function says. */
+#ifndef EA_IMAGE_IMAGES_H
+#define EA_IMAGE_IMAGES_H
+
+#include "counters.h"
+#include "text.h"
+
+typedef struct ea_images ea_images;
+
+typedef struct ea_images_options {
+    uint64_t rate_bytes;   /* that are read in a second */
+    uint64_t hash_bytes;   /* a larger file has no hash */
+    size_t limit_files;    /* known at a time; the one that was of use longest ago goes. 0: 8,192 */
+    size_t limit_modules;  /* that wait; further ones are not looked at. 0: 32,768 */
+    ea_counters *counters; /* borrowed; images_* are counted */
+} ea_images_options;
+
+/* Starts the thread; the source counts as having caught up now. */
+EA_MUST_CHECK int ea_images_create(ea_images **ret, const ea_images_options *options, ea_err *err);
+/* Nothing more is looked at; what waits is counted as left. The source's thread. */
+void ea_images_stop(ea_images *im);
+/* Waits for the worker, a second at most: one that hangs in a disk frees what is its own when it comes back. NULL is
+ * allowed. */
+void ea_images_destroy(ea_images *im);
+
+/* Asks about a module of this path, which is copied. timestamp: of the header, as the image's event has it; 0: it does
+ * not say. Never waits for the disk. The source's thread. */
+void ea_images_ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, const char *path);
+/* 1 and the payload of a record about a module (ea_image_facts_write); 0: there is none yet. The source's thread. */
+int ea_images_take(ea_images *im, ea_text *payload);
+/* The source has caught up with its session: for a second the worker may go on. The source's thread. */
+void ea_images_calm(ea_images *im);
+
+#endif
