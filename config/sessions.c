@@ -591,7 +591,8 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
                        {"pool-tags", s->pool_tags.count},
                        {"pmc-samples", s->pmc_samples.count},
                        {"pmc-counters", s->pmc_counters.count},
-                       {"profile-interval", s->profile_interval_ns != 0}};
+                       {"profile-interval", s->profile_interval_ns != 0},
+                       {"images", s->images != 0}};
     for (size_t i = 0; s->kind == EA_SESSION_USER && i < sizeof KERNEL_ONLY / sizeof *KERNEL_ONLY; i++)
         if (KERNEL_ONLY[i].count) {
             *ret_key = KERNEL_ONLY[i].key;
@@ -644,11 +645,37 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
     return 0;
 }
 
+/* Whether the session says which images are loaded, by a flag or by a keyword of the kernel's providers. */
+static int has_image_loads(const ea_session_config *s) {
+    enum { LOADER = 0x4 }; /* EVENT_TRACE_FLAG_IMAGE_LOAD */
+    uint32_t masks[8] = {0};
+    const ea_provider_config *providers = s->providers.items;
+    ea_session_masks(s, masks);
+    for (size_t i = 0; i < s->providers.count; i++) {
+        const ea_system_provider *system = ea_system_provider_find(providers[i].provider);
+        uint64_t keywords;
+        if (system && providers[i].any && !ea_system_keywords(system, providers[i].any, &keywords, NULL))
+            (void)ea_system_masks(system, keywords, masks);
+    }
+    return (masks[0] & LOADER) != 0;
+}
+
+static int check_images(const ea_session_config *s, const char **ret_key, ea_err *err) {
+    *ret_key = "images";
+    if (s->images && s->output == EA_OUTPUT_FILE)
+        return ea_fail(err, EA_EINVAL, "what is found goes into what is shipped; output is file");
+    if (s->images && !has_image_loads(s))
+        return ea_fail(err, EA_EINVAL, "the session does not say which images are loaded; expected the flag LOADER");
+    *ret_key = NULL;
+    return 0;
+}
+
 static int check_session(const void *table, const char **ret_key, ea_err *err) {
     const ea_session_config *s = table;
     int rc;
     *ret_key = "name";
-    if ((rc = check_name(s->name, err)) || (rc = check_kernel_part(s, ret_key, err)))
+    if ((rc = check_name(s->name, err)) || (rc = check_kernel_part(s, ret_key, err)) ||
+        (rc = check_images(s, ret_key, err)))
         return rc;
     *ret_key = "providers";
     if (s->kind == EA_SESSION_USER && !s->providers.count)
@@ -751,6 +778,26 @@ static const ea_option SESSION_ROWS[] = {
          "what there is already at the start: process, thread, image, driver, file-name, registry (names of keys), "
          "dotnet (modules and compiled methods); what the session's own flags do not bring, a second session tells, "
          "which runs for less than a second"},
+    {.name = "images",
+     .type = EA_OPT_FLAG,
+     .offset = AT(images),
+     .help =
+         "look at the file of each image that is loaded: its size, PDB, version and SHA-256, by a thread of the lowest "
+         "priority that gives way to all else; on this machine's disks only; needs LOADER"},
+    {.name = "image-rate",
+     .type = EA_OPT_SIZE,
+     .offset = AT(image_rate_bytes),
+     .fallback = "8MiB",
+     .min = 64 << 10,
+     .max = (uint64_t)1 << 32,
+     .help = "most bytes of images' files that are read in a second; a file counts as 16 KiB at the least"},
+    {.name = "image-hash-size",
+     .type = EA_OPT_SIZE,
+     .offset = AT(image_hash_bytes),
+     .fallback = "128MiB",
+     .min = 0,
+     .max = (uint64_t)1 << 40,
+     .help = "a larger image has no hash"},
     {.name = "buffer-size",
      .type = EA_OPT_SIZE,
      .offset = AT(buffer_bytes),
@@ -964,6 +1011,11 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
     list(t, " on ", &s->pmc_events);
     if (s->pmc_counters.count)
         ea_text_char(t, '\n');
+    if (s->images)
+        ea_text_printf(t,
+                       "    the files of images that are loaded: size, PDB, version, and SHA-256 up to %.0f MiB; "
+                       "%.1f MiB a second\n",
+                       (double)s->image_hash_bytes / 1048576.0, (double)s->image_rate_bytes / 1048576.0);
     for (size_t i = 0; i < s->providers.count; i++)
         describe_provider((const ea_provider_config *)s->providers.items + i, t);
 }

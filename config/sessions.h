@@ -70,6 +70,8 @@ typedef struct ea_session_config {
     uint64_t buffer_bytes, min_buffers, max_buffers, file_bytes, keep_files;
     int64_t flush_ns;
     int per_processor, independent, circular;
+    int images;
+    uint64_t image_rate_bytes, image_hash_bytes;
     const char *file, *boot_file;
     ea_tables providers; /* ea_provider_config */
 } ea_session_config;

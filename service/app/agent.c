@@ -5,6 +5,7 @@
 #include "autologger.h"
 #include "enroller.h"
 #include "feed.h"
+#include "image_source.h"
 #include "input.h"
 #include "labels.h"
 #include "live.h"
@@ -189,6 +190,17 @@ static void note_session(void *arg, const char *text) {
     ea_say(EA_SAID_NOTE, "session %s: %s", r->name, text);
 }
 
+/* A worker looks at the files of the images that the session says are loaded, where the configuration wants it. */
+static int add_images(const runner *r, ea_source **source, ea_err *err) {
+    const ea_session_config *s = r->session;
+    return s->images ? ea_image_source_open(source, *source,
+                                            &(ea_images_options){.rate_bytes = s->image_rate_bytes,
+                                                                 .hash_bytes = s->image_hash_bytes,
+                                                                 .counters = r->counters},
+                                            err)
+                     : 0;
+}
+
 /* Starts the session and makes a feed of it, under a stream of this run. */
 static int open_session(runner *r, ea_feed **ret, ea_err *err) {
     agent *a = r->agent;
@@ -199,6 +211,9 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
         &source,
         &(ea_live_options){.session = r->session, .counters = r->counters, .on_note = note_session, .on_note_arg = r},
         err);
+    ea_source *live = source;
+    if (!rc)
+        rc = add_images(r, &source, err);
     if (rc)
         return rc;
     ea_tdh_close(r->tdh);
@@ -219,7 +234,7 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
                                          .ask = r->tdh ? &r->ask : NULL,
                                          .counters = r->counters},
                       err);
-    r->live = rc ? NULL : source;
+    r->live = rc ? NULL : live;
     return rc;
 }
 
@@ -646,12 +661,19 @@ static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
                    ", \"ended_by_others\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"rundowns\": %" PRIu64
                    ", \"rundown_events\": %" PRIu64 ", \"events\": %" PRIu64 ", \"written_buffers\": %" PRIu64
                    ", \"lost_events\": %" PRIu64 ", \"lost_buffers\": %" PRIu64 ", \"dropped_events\": %" PRIu64
-                   ", \"refused_counters\": %" PRIu64 ", \"refused_parts\": %" PRIu64 ", \"ring_used_bytes\": %zu}",
+                   ", \"refused_counters\": %" PRIu64 ", \"refused_parts\": %" PRIu64 ", \"ring_used_bytes\": %zu",
                    s.runs ? "true" : "false", s.logger, s.buffer_bytes, s.min_buffers, s.max_buffers, s.buffers,
                    s.free_buffers, s.mode, s.flush_seconds, s.starts, s.steals, s.grown, s.rundowns, s.rundown_records,
                    s.delivered, s.written_buffers, s.lost_events, s.lost_buffers,
                    ea_counter_get(c, EA_COUNT_events_dropped_full), ea_counter_get(c, EA_COUNT_source_counters_refused),
                    ea_counter_get(c, EA_COUNT_source_parts_refused), s.ring_used_bytes);
+    static const enum ea_counter IMAGES[] = {
+        EA_COUNT_images_asked,     EA_COUNT_images_told,    EA_COUNT_images_read,       EA_COUNT_images_cached,
+        EA_COUNT_images_absent,    EA_COUNT_images_refused, EA_COUNT_images_unreadable, EA_COUNT_images_other,
+        EA_COUNT_images_left_full, EA_COUNT_images_left_end};
+    for (size_t i = 0; r->session->images && i < sizeof IMAGES / sizeof *IMAGES; i++)
+        ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(IMAGES[i])->name, ea_counter_get(c, IMAGES[i]));
+    ea_text_char(t, '}');
 }
 
 /* With the agent's lock. Adds to *lost. */

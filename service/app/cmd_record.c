@@ -129,6 +129,8 @@ static int start(const options *o, const char *file, const ea_tables *sessions, 
         rc = name_file(r, file, count == 1, err);
         r->session.output = EA_OUTPUT_FILE;
         r->session.file = r->file;
+        if (r->session.images)
+            say(r, "images: nobody looks at their files, which is for what is shipped");
         if (!rc)
             rc = ea_live_open(
                 &r->source,

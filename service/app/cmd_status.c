@@ -39,6 +39,8 @@ typedef struct session {
         ended_by_others;
     uint64_t grown, rundowns, rundown_events, events, written_buffers, lost_events, lost_buffers, dropped_events,
         refused_counters, refused_parts, ring_used_bytes;
+    uint64_t images_asked, images_told, images_absent, images_refused, images_unreadable, images_other,
+        images_left_full, images_left_end;
     int runs;
 } session;
 
@@ -108,6 +110,14 @@ static const ea_option SESSION_ROWS[] = {TEXT(session, "name", name),
                                          NUMBER(session, "refused_counters", refused_counters),
                                          NUMBER(session, "refused_parts", refused_parts),
                                          NUMBER(session, "ring_used_bytes", ring_used_bytes),
+                                         NUMBER(session, "images_asked", images_asked),
+                                         NUMBER(session, "images_told", images_told),
+                                         NUMBER(session, "images_absent", images_absent),
+                                         NUMBER(session, "images_refused", images_refused),
+                                         NUMBER(session, "images_unreadable", images_unreadable),
+                                         NUMBER(session, "images_other", images_other),
+                                         NUMBER(session, "images_left_full", images_left_full),
+                                         NUMBER(session, "images_left_end", images_left_end),
                                          {.name = NULL}};
 static const ea_table SESSION = {.rows = SESSION_ROWS, .size = sizeof(session), .passes_unknown = 1};
 static const ea_option SOURCE_ROWS[] = {
@@ -188,6 +198,14 @@ static void describe_session(const session *s, ea_text *t) {
                        "  refused, and left out: %" PRIu64 " performance counters, %" PRIu64
                        " providers, filters, flags or stacks; the log says which and why\n",
                        s->refused_counters, s->refused_parts);
+    uint64_t failed = s->images_absent + s->images_refused + s->images_unreadable + s->images_other,
+             left = s->images_left_full + s->images_left_end, answered = s->images_told + failed + left;
+    if (s->images_asked)
+        ea_text_printf(t,
+                       "  images of %" PRIu64 " modules: %" PRIu64 " told, %" PRIu64 " wait, %" PRIu64
+                       " could not be read, %" PRIu64 " were left out\n",
+                       s->images_asked, s->images_told, s->images_asked > answered ? s->images_asked - answered : 0,
+                       failed, left);
 }
 
 static void describe_source(const source *s, ea_text *t) {

@@ -482,7 +482,7 @@ void ea_images_stop(ea_images *im) {
     ea_mutex_lock(im->lock);
     if (!im->closing) {
         for (size_t r = 0; r < im->row_count; r++)
-            for (uint32_t m; (m = take_module(im, &im->rows[r].waiting)) != NONE;)
+            while (take_module(im, &im->rows[r].waiting) != NONE)
                 count(im, EA_COUNT_images_left_end);
         for (uint32_t m; (m = take_module(im, &im->found)) != NONE;) {
             let_go(im->modules[m].found);

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <windows.h>
 
+/* winnt.h of the Windows SDK; older headers lack them. */
+static const DWORD RECALL_ON_OPEN = 0x00040000, RECALL_ON_DATA_ACCESS = 0x00400000;
+
 struct ea_image_file {
     HANDLE handle;
 };
@@ -52,10 +55,10 @@ static void read_volumes(ea_image_volumes *ret) {
  * to another machine. */
 static int is_here(HANDLE handle) {
     FILE_REMOTE_PROTOCOL_INFO remote;
-    const DWORD AWAY = FILE_ATTRIBUTE_OFFLINE | FILE_ATTRIBUTE_RECALL_ON_OPEN | FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS;
     BY_HANDLE_FILE_INFORMATION info;
     return GetFileType(handle) == FILE_TYPE_DISK && GetFileInformationByHandle(handle, &info) &&
-           !(info.dwFileAttributes & (AWAY | FILE_ATTRIBUTE_DIRECTORY)) &&
+           !(info.dwFileAttributes &
+             (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_OFFLINE | RECALL_ON_OPEN | RECALL_ON_DATA_ACCESS)) &&
            !GetFileInformationByHandleEx(handle, FileRemoteProtocolInfo, &remote, sizeof remote);
 }
 
