@@ -385,7 +385,7 @@ static void tell(ea_images *im, uint32_t r, int rc, known *fresh) {
     }
     for (uint32_t m; (m = take_module(im, &at->waiting)) != NONE;) {
         module *of = &im->modules[m];
-        int is_other = !rc && of->timestamp && at->now->facts.timestamp && of->timestamp != at->now->facts.timestamp;
+        int is_other = !rc && of->timestamp && of->timestamp != at->now->facts.timestamp;
         if (rc || is_other) {
             count(im, rc ? cause_of(rc) : EA_COUNT_images_other);
             free_module(im, m);
