@@ -174,6 +174,24 @@ Test-Promise 'a session of boot time is in the registry while it is asked for' {
     }
     if ($there -ne $true) { $there } else { Wait-For { -not (Test-Path $key) } 30 }
 }
+Test-Promise 'image files are looked at: most modules get size, PDB, version and hash' {
+    $file = Join-Path $state 'etwagent.yaml'
+    $kept = Get-Content -Raw $file
+    function Get-Images { @((Get-Status).sources | Where-Object { $_.name -eq 'runbook' })[0].session }
+    try {
+        $more = '  - {name: runbook, kind: system, flags: [PROC_THREAD, LOADER], images: true}'
+        $text = if ($kept -match '(?m)^sessions:') { $kept -replace '(?m)^sessions:.*$', "sessions:`n$more" } else { "$kept`nsessions:`n$more`n" }
+        Set-Content -Path $file -Value $text
+        sc.exe control etwagent paramchange | Out-Null
+        $there = Wait-For { (Get-Images).images_told -gt 100 } 90
+        $s = Get-Images
+    } finally {
+        Set-Content -Path $file -Value $kept -NoNewline
+        sc.exe control etwagent paramchange | Out-Null
+    }
+    $failed = $s.images_absent + $s.images_refused + $s.images_unreadable + $s.images_other
+    if ($there -ne $true) { $there } elseif ($failed * 10 -lt $s.images_told) { $true } else { "$($s.images_told) told, $failed failed: $s" }
+}
 Test-Promise 'the collector acknowledges events' {
     $before = (Get-Status).shipping.requests
     Wait-For { (Get-Status).shipping.requests -gt $before }
