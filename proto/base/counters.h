@@ -85,7 +85,7 @@ enum ea_severity {
     X(images_refused, 64, EA_NOTICE, "modules whose image file may not be opened, or is on no disk of the machine")    \
     X(images_unreadable, 65, EA_NOTICE, "modules whose image file could not be read, or changed meanwhile")            \
     X(images_other, 66, EA_NOTICE, "modules whose image file is another one than was loaded")                          \
-    X(images_left_full, 67, EA_NOTICE, "modules not looked at since too many waited, or memory ran out")             \
+    X(images_left_full, 67, EA_NOTICE, "modules not looked at since too many waited, or memory ran out")               \
     X(images_left_end, 68, EA_NOTICE, "modules not looked at, or not told of, when their session ended")               \
     /* the collector */                                                                                                \
     X(ingest_requests, 70, EA_INFO, "upload requests served")                                                          \
