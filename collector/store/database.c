@@ -235,7 +235,8 @@ int ec_db_open(ec_store *s, ea_err *err) {
         rc = exec(s, DEFINITIONS_SCHEMA, err);
     if (!rc && version != SCHEMA_VERSION)
         rc = ea_fail(err, version == 0 ? EA_ENOTFOUND : EA_EUNSUPPORTED,
-                     "open %s: the index has version %d, expected %d", s->dir, version, SCHEMA_VERSION);
+                     "open %s: the index is of another format (version %d, this program reads %d)", s->dir, version,
+                     SCHEMA_VERSION);
     return rc;
 }
 

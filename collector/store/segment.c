@@ -71,6 +71,10 @@ int ec_segment_open(ec_segment *s, const char *dir, uint64_t number, int writabl
         rc = ea_file_read_at(s->file, 0, header, sizeof header, &got, err);
     if (!rc && got < sizeof header)
         rc = ea_fail(err, EA_ETRUNCATED, "segment %s: shorter than its header", s->path);
+    else if (!rc && memcmp(header, "ETWSEG", 6) == 0 && header[6] > '1' && header[6] <= '9' &&
+             ea_load64(header + 32) == ea_hash64(header, 32, 0))
+        rc = ea_fail(err, EA_EUNSUPPORTED, "segment %s: another format (version %c, this program reads 1)", s->path,
+                     header[6]);
     else if (!rc && (ea_load64(header) != SEGMENT_MAGIC || ea_load32(header + 8) != EC_SEGMENT_HEADER_BYTES ||
                      ea_load64(header + 16) != number || ea_load64(header + 32) != ea_hash64(header, 32, 0)))
         rc = ea_fail(err, EA_ECORRUPT, "segment %s: the header is damaged", s->path);

@@ -442,6 +442,12 @@ static int renew(void *arg, const uint8_t *stream, ea_err *err) {
     return rc;
 }
 
+static void on_refused(void *arg, const ea_spool_item *item, const ea_refusal *refusal) {
+    (void)arg;
+    ea_say(EA_SAID_NOTE, "batch %" PRIu64 " with %" PRIu32 " events was refused: %.256s", item->number,
+           item->event_count, refusal->text);
+}
+
 static void on_trouble(void *arg, const ea_err *err) {
     agent *a = arg;
     ea_mutex_lock(a->lock);
@@ -506,6 +512,7 @@ static void start_missing(agent *a) {
         so.on_unknown = on_unknown;
         so.on_keyframe_wanted = on_keyframe_wanted;
         so.renew = renew;
+        so.on_refused = on_refused;
         so.on_trouble = on_trouble;
         ea_thrift_init(&a->thrift, (enum ea_sender_pace)g->c.shipping.on_battery,
                        (enum ea_sender_pace)g->c.shipping.on_metered, &ea_thrift_of_machine, say_problem, NULL);

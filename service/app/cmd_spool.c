@@ -93,23 +93,23 @@ static int on_record(const ea_spool_record *r, int acknowledged, int opened, voi
     return 0;
 }
 
-static int on_segment(const char *name, uint64_t len_bytes, const ea_spool_scanned *s, int unreadable, void *arg) {
+static int on_segment(const char *name, uint64_t len_bytes, const ea_spool_scanned *s, const char *why, void *arg) {
     look *l = arg;
     if (l->json)
         ea_text_printf(&l->segments,
                        "%s\n    {\"name\": \"%s\", \"bytes\": %" PRIu64 ", \"records\": %" PRIu64
                        ", \"bad_bytes\": %" PRIu64 ", \"torn_bytes\": %" PRIu64 ", \"unreadable\": %s}",
                        l->segment_count ? "," : "", name, len_bytes, s->records, s->bad_bytes, s->torn_bytes,
-                       unreadable ? "true" : "false");
+                       why ? "true" : "false");
     else
         ea_text_printf(&l->segments,
-                       "%s  %" PRIu64 " bytes, %" PRIu64 " batches, %" PRIu64 " bytes damaged, %" PRIu64 " torn%s\n",
-                       name, len_bytes, s->records, s->bad_bytes, s->torn_bytes, unreadable ? ", not a segment" : "");
+                       "%s  %" PRIu64 " bytes, %" PRIu64 " batches, %" PRIu64 " bytes damaged, %" PRIu64 " torn%s%s\n",
+                       name, len_bytes, s->records, s->bad_bytes, s->torn_bytes, why ? ": " : "", why ? why : "");
     l->segment_count++;
     l->records += s->records;
     l->bad_bytes += s->bad_bytes;
     l->torn_bytes += s->torn_bytes;
-    l->unreadable += (uint64_t)unreadable;
+    l->unreadable += why != NULL;
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "host.h"
 #include "map.h"
 #include "platform.h"
+#include "say.h"
 #include "text.h"
 #include "tls_store.h"
 
@@ -30,9 +31,9 @@ int ea_shipping_spool_path(const char *given, char *out, ea_err *err) {
     return 0;
 }
 
-static void on_locked(void *arg, const char *text) {
+static void on_note(void *arg, const char *text) {
     (void)arg;
-    fprintf(stderr, "etwagent: %s\n", text);
+    ea_say(EA_SAID_TROUBLE, "%s", text);
 }
 
 int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_counters *counters, ea_err *err) {
@@ -48,7 +49,7 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int liv
                                              .sync = SYNC[o->spool_sync],
                                              .sync_interval_ns = o->spool_sync_interval_ns,
                                              .key_path = o->spool_key,
-                                             .on_locked = on_locked,
+                                             .on_note = on_note,
                                              .counters = counters},
                          err);
 }

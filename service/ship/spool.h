@@ -45,8 +45,8 @@ typedef struct ea_spool_options {
      * What is here under a key that the file lacks is locked: it stays until the key is back (at an opening), or gives
      * way like all else; of a replay it is made again. */
     const char *key_path;
-    /* Told when batches are locked, in a sentence. May be NULL. */
-    void (*on_locked)(void *arg, const char *text);
+    /* Told in a sentence that batches are locked, or that a file was set aside. May be NULL. */
+    void (*on_note)(void *arg, const char *text);
     void *arg;
     ea_counters *counters; /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
 } ea_spool_options;
@@ -160,7 +160,9 @@ void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */
 typedef struct ea_spool_visitor {
     /* each may be NULL; non-zero stops */
     int (*on_stream)(ea_spool_stream_state *state, void *arg); /* state's memory is the spool's */
-    int (*on_segment)(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, int unreadable, void *arg);
+    /* why: it cannot be read; NULL: it can. */
+    int (*on_segment)(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, const char *why,
+                      void *arg);
     /* opened: 0 when the batch is still sealed, because keys lacks its key; EA_ECORRUPT when it was changed. */
     int (*on_record)(const ea_spool_record *record, int acknowledged, int opened, void *arg);
     const ea_spool_keys *keys; /* may be NULL */

@@ -5,12 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char HEAD_MAGIC[8] = {'E', 'A', 'S', 'P', 'O', 'O', 'L', '1'};
+static const char HEAD_MAGIC[8] = {'E', 'A', 'S', 'P', 'O', 'O', 'L', '0' + EA_SPOOL_VERSION};
 #define RECORD_MAGIC  0x52534145u /* "EASR" */
 #define HEAD_SEED     0x6c6f6f7073u
 #define SEGMENT_LABEL "etwagent spool segment"
 enum { FIELDS_BYTES = EA_SPOOL_RECORD_BYTES - 16 };
-static const char STATE_FIRST_LINE[] = "etwagent spool state 1\n";
+static const char STATE_FIRST_WORDS[] = "etwagent spool state ";
+
+static int other_version(const char *what, uint64_t version, ea_err *err) {
+    return ea_fail(err, EA_EUNSUPPORTED, "read %s: another format (version %llu, this program reads %d)", what,
+                   (unsigned long long)version, EA_SPOOL_VERSION);
+}
 
 size_t ea_spool_put_head(uint8_t *out, uint64_t sequence, const ea_spool_head *head) {
     size_t n = 32;
@@ -132,6 +137,9 @@ int ea_spool_get_record(const uint8_t *data, size_t len_bytes, uint64_t sequence
 int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
                   int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret, ea_err *err) {
     size_t at = ea_spool_is_head(data, len_bytes, sequence, NULL);
+    if (!at && len_bytes >= 16 && memcmp(data, HEAD_MAGIC, 7) == 0 && data[7] >= '1' && data[7] <= '9' &&
+        data[7] != HEAD_MAGIC[7] && ea_load64(data + 8) == sequence)
+        return other_version("a spool segment", data[7] - '0', err);
     if (!at)
         return ea_fail(err, EA_EFORMAT, "read a spool segment: expected the head of segment %llu",
                        (unsigned long long)sequence);
@@ -251,7 +259,7 @@ static void put_ranges(ea_text *out, const ea_range_set *set) {
 }
 
 void ea_spool_state_begin(ea_text *out) {
-    ea_text_str(out, STATE_FIRST_LINE);
+    ea_text_printf(out, "%s%d\n", STATE_FIRST_WORDS, EA_SPOOL_VERSION);
 }
 
 void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s) {
@@ -367,7 +375,13 @@ int ea_spool_state_parse(const char *data, size_t len_bytes, int (*fn)(ea_spool_
     ea_spool_stream_state *streams = calloc(EA_SPOOL_STREAMS_MAX, sizeof *streams);
     if (!streams)
         return ea_fail(err, EA_ENOMEM, "read the spool's state");
-    int good = strlen(data) == len_bytes && expect(&at, STATE_FIRST_LINE);
+    uint64_t version = 0;
+    int good =
+        strlen(data) == len_bytes && expect(&at, STATE_FIRST_WORDS) && number(&at, 10, &version) && expect(&at, "\n");
+    if (good && version && version != EA_SPOOL_VERSION) {
+        free(streams);
+        return other_version("the spool's state", version, err);
+    }
     while (good && expect(&at, "stream "))
         good = count < EA_SPOOL_STREAMS_MAX && parse_stream(&at, &streams[count]) && ++count;
     uint64_t said, is = ea_hash64(data, (size_t)(at - data), HEAD_SEED);

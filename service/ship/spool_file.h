@@ -2,7 +2,7 @@
  *
  * A segment is a head and records behind each other; integers are little-endian.
  *   head, 40 bytes; 64 in a segment with sealed records
- *      0  "EASPOOL1"
+ *      0  "EASPOOL" and the version of the format, '1'
  *      8  u64  sequence of the segment; also its file name, 16 hex digits + ".seg"
  *     16  u32  priority
  *     20  u32  0; 1: records may be sealed, and the next two members are there
@@ -29,7 +29,7 @@
  * events each has, and whether they are whole; not what is in them.
  *
  * The state file is text, replaced as a whole (write, sync, rename):
- *   etwagent spool state 1
+ *   etwagent spool state 1     (the version of the format)
  *   stream <32 hex> <kind: 0 live, 1 replay, 2 replay read to its end> <target, 16 hex> <highest number seen>
  * <acknowledged: 1-5,7-9 or ->
  *   moved <32 hex: a stream before> <base> <numbers, as above>    (belongs to the stream above it: see ea_spool_moved)
@@ -49,6 +49,7 @@
 #include <stdint.h>
 
 enum {
+    EA_SPOOL_VERSION = 1, /* of segments and of the state file */
     EA_SPOOL_HEAD_BYTES = 40,
     EA_SPOOL_SEALED_HEAD_BYTES = 64,
     EA_SPOOL_RECORD_BYTES = 48,
@@ -111,7 +112,8 @@ typedef struct ea_spool_scanned {
 } ea_spool_scanned;
 
 /* Walks a segment that stands in memory. Behind damage it looks for the next whole record. fn returns non-zero to stop;
- * that is then returned. EA_EFORMAT when it is no segment of that sequence. */
+ * that is then returned. EA_EFORMAT when it is no segment of that sequence, EA_EUNSUPPORTED when it is one of another
+ * version. */
 EA_MUST_CHECK int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
                                 int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret,
                                 ea_err *err);
@@ -159,7 +161,7 @@ void ea_spool_state_begin(ea_text *out);
 void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s);
 void ea_spool_state_end(ea_text *out);
 /* Reads a state file that stands in memory (with a NUL behind it). fn takes over what s points to. EA_ECORRUPT when
- * the checksum or a line is wrong: then fn has not been called. */
+ * the checksum or a line is wrong, EA_EUNSUPPORTED when it is of another version: then fn has not been called. */
 EA_MUST_CHECK int ea_spool_state_parse(const char *data, size_t len_bytes,
                                        int (*fn)(ea_spool_stream_state *s, void *arg), void *arg, ea_err *err);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define KEYS_SEED 0x7379656bu
-static const char FIRST_LINE[] = "etwagent spool keys 1\n";
+static const char FIRST_WORDS[] = "etwagent spool keys ", FIRST_LINE[] = "etwagent spool keys 1\n";
 static const char ID_LABEL[] = "etwagent spool key id";
 enum { HASH_BYTES = 32, LABEL_MAX = 64, CONTEXT_MAX = 128, NONCE_BYTES = 12 };
 
@@ -33,12 +33,23 @@ static int add_key(ea_spool_keys *k, const uint8_t *key, ea_err *err) {
     return 0;
 }
 
+/* The first line is ours but for the number. */
+static int is_of_another_version(const char *text, unsigned long *ret) {
+    char *end;
+    if (strncmp(text, FIRST_WORDS, sizeof FIRST_WORDS - 1) != 0)
+        return 0;
+    const char *digits = text + sizeof FIRST_WORDS - 1;
+    *ret = strtoul(digits, &end, 10);
+    return end != digits && *end == '\n' && *ret > 1;
+}
+
 int ea_spool_keys_parse(ea_spool_keys *k, const char *text, const char *path, ea_err *err) {
     enum { LINE = 2 * EA_SPOOL_KEY_BYTES };
     const char *at = text;
     uint8_t key[EA_SPOOL_KEY_BYTES] = {0}, said[8];
     char hex[LINE + 1] = {0};
     size_t n;
+    unsigned long version;
     int good = strncmp(at, FIRST_LINE, sizeof FIRST_LINE - 1) == 0, rc = 0;
     if (good)
         at += sizeof FIRST_LINE - 1;
@@ -66,6 +77,10 @@ int ea_spool_keys_parse(ea_spool_keys *k, const char *text, const char *path, ea
     }
     OPENSSL_cleanse(key, sizeof key);
     OPENSSL_cleanse(hex, sizeof hex);
+    if (!rc && !good && is_of_another_version(text, &version))
+        return ea_fail(err, EA_EUNSUPPORTED,
+                       "read the spool's keys in %s: another format (version %lu, this program reads 1)", path,
+                       version);
     if (!rc && !good)
         rc = ea_fail(err, EA_ECORRUPT,
                      "read the spool's keys in %s: the file is damaged; put back a copy, or move it away: then a new "

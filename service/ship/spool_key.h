@@ -40,7 +40,7 @@ typedef struct ea_sealing_key {
 } ea_sealing_key;
 
 /* Reads a key file. make: one with a new key is made when it is missing. EA_ENOTFOUND, EA_EREFUSED (others may read
- * it), EA_ECORRUPT, EA_ECRYPTO (Windows: made on another machine). */
+ * it), EA_ECORRUPT, EA_EUNSUPPORTED (another version), EA_ECRYPTO (Windows: made on another machine). */
 EA_MUST_CHECK int ea_spool_keys_read(ea_spool_keys *ret, const char *path, int make, ea_err *err);
 /* The text of one, with a NUL behind it; path is only for messages. *ret is empty before. EA_ECORRUPT. */
 EA_MUST_CHECK int ea_spool_keys_parse(ea_spool_keys *ret, const char *text, const char *path, ea_err *err);

@@ -67,8 +67,10 @@ static void count(ea_spool *s, enum ea_counter which, uint64_t by) {
         ea_count(s->o.counters, which, by);
 }
 
-/* A file that is no segment (or cannot be read) is set aside, not deleted: somebody may want to look at it. */
-static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, ea_err *err) {
+/* A file that is no segment (or cannot be read) is set aside, not deleted: somebody may want to look at it, or has the
+ * program that reads it. */
+static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, const ea_err *why, ea_err *err) {
+    ea_text text;
     size_t n = strlen(path) + 5;
     char *to = malloc(n);
     if (!to)
@@ -76,6 +78,11 @@ static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, ea_err *
     snprintf(to, n, "%s.bad", path);
     count(s, EA_COUNT_spool_bad_bytes, len_bytes);
     int rc = ea_path_rename(path, to, err);
+    ea_text_init(&text);
+    ea_text_printf(&text, "%s; it is set aside as %s", why->message, to);
+    if (!rc && s->o.on_note && !text.failed)
+        s->o.on_note(s->o.arg, text.data);
+    ea_text_deinit(&text);
     free(to);
     return rc;
 }
@@ -113,7 +120,7 @@ static int recover_segment(recovery *r, uint64_t sequence) {
     ea_err why;
     int rc = path && g ? 0 : ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
     if (!rc && ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why)) {
-        rc = set_aside(s, path, 0, err);
+        rc = set_aside(s, path, 0, &why, err);
         free(path);
         free(g);
         return rc;
@@ -125,7 +132,8 @@ static int recover_segment(recovery *r, uint64_t sequence) {
         if (ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence)) {
             scanned.torn_bytes = len_bytes; /* killed while it was being made */
         } else if (!ea_spool_is_head((const uint8_t *)data, len_bytes, sequence, &head)) {
-            rc = set_aside(s, path, len_bytes, err);
+            int unread = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, recover_record, r, &scanned, &why);
+            rc = unread ? set_aside(s, path, len_bytes, &why, err) : 0;
             s->segments = g->next;
             free(data);
             free(path);
@@ -199,7 +207,7 @@ static void tell_locked(const recovery *r) {
     const ea_spool *s = r->s;
     ea_text text;
     count(r->s, EA_COUNT_spool_locked_events, r->locked_events);
-    if (!s->o.on_locked)
+    if (!s->o.on_note)
         return;
     ea_text_init(&text);
     ea_text_printf(&text, "%llu batches with %llu events in the spool %s are encrypted with key %016llx, ",
@@ -211,17 +219,20 @@ static void tell_locked(const recovery *r) {
         ea_text_str(&text, "and no key file was given");
     ea_text_str(&text, ": they wait until it is, or until they give way");
     if (!text.failed)
-        s->o.on_locked(s->o.arg, text.data);
+        s->o.on_note(s->o.arg, text.data);
     ea_text_deinit(&text);
 }
 
 static int recover(ea_spool *s, ea_err *err) {
     recovery r = {.s = s, .err = err};
-    int rc = read_state(s->dir, recover_stream, &r, err);
-    if (rc == EA_ECORRUPT || rc == EA_ELIMIT) {
+    ea_err why = {0};
+    int rc = read_state(s->dir, recover_stream, &r, &why);
+    if (rc && err)
+        *err = why;
+    if (rc == EA_ECORRUPT || rc == EA_EUNSUPPORTED || rc == EA_ELIMIT) {
         /* Without it everything that is still here is sent (again): the collector knows what it has. */
         char *path = ea_spool_join(s->dir, "state");
-        rc = path ? set_aside(s, path, 0, err) : ea_fail(err, EA_ENOMEM, "open the spool %s", s->dir);
+        rc = path ? set_aside(s, path, 0, &why, err) : ea_fail(err, EA_ENOMEM, "open the spool %s", s->dir);
         free(path);
     }
     if (!rc)
@@ -455,11 +466,12 @@ static int visit_name(const char *name, int is_dir, void *arg) {
     size_t len_bytes = 0;
     ea_spool_scanned scanned = {0};
     ea_spool_head head;
+    ea_err why = {0};
     if (is_dir || !ea_spool_segment_sequence(name, &sequence))
         return 0;
     if (!(path = ea_spool_join(w->dir, name)))
         return ea_fail(w->err, EA_ENOMEM, "read the spool %s", w->dir);
-    int rc = ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, w->err);
+    int rc = ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why);
     free(path);
     if (rc == EA_ENOTFOUND)
         return 0; /* the process that has the spool is done with it */
@@ -469,12 +481,14 @@ static int visit_name(const char *name, int is_dir, void *arg) {
     if (!rc && ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence))
         scanned.torn_bytes = len_bytes;
     else if (!rc)
-        rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, visit_record, w, &scanned, w->err);
-    unreadable |= rc == EA_EFORMAT;
+        rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, visit_record, w, &scanned, &why);
+    unreadable |= rc == EA_EFORMAT || rc == EA_EUNSUPPORTED;
     if (unreadable)
         rc = 0;
+    else if (rc && w->err && !w->err->code)
+        *w->err = why;
     if (!rc && w->v->on_segment)
-        rc = w->v->on_segment(name, len_bytes, &scanned, unreadable, w->v->arg);
+        rc = w->v->on_segment(name, len_bytes, &scanned, unreadable ? why.message : NULL, w->v->arg);
     free(data);
     return rc;
 }

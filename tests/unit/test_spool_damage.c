@@ -111,6 +111,66 @@ static void a_foreign_segment_is_set_aside(void **state) {
     close_spool(s);
 }
 
+typedef struct said {
+    char text[1024];
+    unsigned times;
+} said;
+
+static void on_note(void *arg, const char *text) {
+    said *s = arg;
+    snprintf(s->text, sizeof s->text, "%s", text);
+    s->times++;
+}
+
+static int forget_segment(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, const char *why,
+                          void *arg) {
+    said *s = arg;
+    (void)name, (void)len_bytes, (void)scanned;
+    snprintf(s->text, sizeof s->text, "%s", why ? why : "");
+    s->times++;
+    return 0;
+}
+
+/* Files of another version are called so, and set aside: whoever has the program that reads them still has them. */
+static void another_version_is_called_so(void **state) {
+    (void)state;
+    char *data;
+    size_t len_bytes;
+    said told = {.times = 0};
+    ea_err err;
+    ea_spool *s = open_spool();
+    ea_spool_options o = {.sync = EA_SPOOL_SYNC_NEVER, .on_note = on_note, .arg = &told};
+    begin(s, STREAM, 0);
+    offer(s, 1, 120);
+    close_spool(s);
+    read_file(first_segment(), &data, &len_bytes);
+    data[7] = '2';
+    write_file(first_segment(), data, len_bytes);
+    free(data);
+    must(ea_spool_visit(scratch_path("spool"), &(ea_spool_visitor){.on_segment = forget_segment, .arg = &told}, &err),
+         &err);
+    assert_int_equal(told.times, 1);
+    assert_non_null(strstr(told.text, "another format (version 2, this program reads 1)"));
+    told.times = 0;
+    s = open_with(&o);
+    assert_int_equal(told.times, 1);
+    assert_non_null(strstr(told.text, "another format (version 2, this program reads 1)"));
+    assert_non_null(strstr(told.text, "it is set aside as "));
+    assert_true(ea_path_exists(scratch_path("spool/0000000000000001.seg.bad")));
+    close_spool(s);
+    write_file(scratch_path("spool/state"), "etwagent spool state 12\n", 24);
+    s = open_with(&o);
+    assert_int_equal(told.times, 2);
+    assert_non_null(strstr(told.text, "another format (version 12, this program reads 1)"));
+    assert_true(ea_path_exists(scratch_path("spool/state.bad")));
+    close_spool(s);
+    write_file(scratch_path("spool/state"), "etwagent spool state 1\nnonsense", 31);
+    s = open_with(&o);
+    assert_int_equal(told.times, 3);
+    assert_non_null(strstr(told.text, "damaged at offset"));
+    close_spool(s);
+}
+
 static void a_lost_state_file_means_sending_again(void **state) {
     (void)state;
     ea_spool_item item;
@@ -254,6 +314,7 @@ int main(void) {
         TWICE(a_flipped_bit_costs_one_record),
         TWICE(damage_while_it_is_open_is_noticed),
         T(a_foreign_segment_is_set_aside),
+        TWICE(another_version_is_called_so),
         TWICE(a_lost_state_file_means_sending_again),
         TWICE(a_hole_in_an_earlier_run_gets_a_tombstone),
         T(ranges_against_a_bitmap),

@@ -90,6 +90,9 @@ static void the_key_file(void **state) {
         assert_memory_equal(b.keys[b.count - 2], a.keys[a.count - 1], EA_SPOOL_KEY_BYTES);
         assert_memory_not_equal(ea_spool_keys_newest(&b), ea_spool_keys_newest(&a), EA_SPOOL_KEY_ID_BYTES);
     }
+    static const char SECOND[] = "etwagent spool keys 2\n";
+    assert_int_equal(ea_spool_keys_parse(&(ea_spool_keys){.count = 0}, SECOND, path, &err), EA_EUNSUPPORTED);
+    assert_non_null(strstr(err.message, "another format (version 2, this program reads 1)"));
     /* every byte of it counts */
     read_file(path, &data, &len_bytes);
     for (size_t at = 0; at < len_bytes; at += at % 7 + 1) {
@@ -222,7 +225,7 @@ typedef struct told {
     int times;
 } told;
 
-static void on_locked(void *arg, const char *text) {
+static void on_note(void *arg, const char *text) {
     told *t = arg;
     snprintf(t->text, sizeof t->text, "%s", text);
     t->times++;
@@ -234,7 +237,7 @@ static ea_spool *open_told(const char *key, told *t, uint64_t limit_bytes) {
                                          .limit_bytes = limit_bytes,
                                          .segment_bytes = 2048,
                                          .key_path = scratch_path(key),
-                                         .on_locked = on_locked,
+                                         .on_note = on_note,
                                          .arg = t});
 }
 

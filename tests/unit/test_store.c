@@ -1,6 +1,7 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
 #include "batches.h"
 #include "find.h"
+#include "map.h"
 #include "platform.h"
 #include "retain.h"
 #include "segment.h"
@@ -482,6 +483,42 @@ static void spill(fixture *f, const char *name, const void *data, size_t len_byt
 
 static const char SEGMENT[] = "segments/0000000000000001.seg";
 
+/* A store of another version is refused with its number; one that is damaged is not taken for it. */
+static void another_version_is_called_so(void **state) {
+    fixture *f = *state;
+    test_batch sent[1];
+    size_t len_bytes;
+    char path[128];
+    ec_store *s;
+    make_all(sent, 1);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    commit(f);
+    close_store(f);
+    char *data = slurp(f, SEGMENT, &len_bytes);
+    snprintf(path, sizeof path, "%s/index.db", f->dir);
+    for (int whole = 1; whole >= 0; whole--) {
+        assert_int_equal(ea_path_remove(path, &f->err), 0);
+        data[6] = '3';
+        ea_store64((uint8_t *)data + 32, ea_hash64(data, 32, 0) ^ (whole ? 0 : 1));
+        spill(f, SEGMENT, data, len_bytes);
+        int rc = ec_store_open(&s, f->dir, &(ec_store_options){.writable = 1, .counters = &f->counters}, &f->err);
+        assert_int_equal(rc, whole ? EA_EUNSUPPORTED : 0);
+        if (whole)
+            assert_non_null(strstr(f->err.message, "another format (version 3, this program reads 1)"));
+        else
+            ec_store_close(s);
+    }
+    free(data);
+    data = slurp(f, "index.db", &len_bytes);
+    data[63] = 7; /* SQLite's file format, 1.3: the user version, big-endian */
+    spill(f, "index.db", data, len_bytes);
+    assert_int_equal(ec_store_open(&s, f->dir, &(ec_store_options){.writable = 1}, &f->err), EA_EUNSUPPORTED);
+    assert_non_null(strstr(f->err.message, "another format (version 7, this program reads 1)"));
+    free(data);
+    free_all(sent, 1);
+}
+
 /* The last record cut at every byte, with an index from before it: the state that a crash leaves when the write, or the
  * sync, was cut short, or when the process died between the sync and the index's commit. */
 static void torn_tail_at_every_byte(void **state) {
@@ -830,6 +867,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(an_uncommitted_group_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_roll_and_the_index_is_rebuilt, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_version_is_called_so, setup, teardown),
         cmocka_unit_test_setup_teardown(torn_tail_at_every_byte, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_costs_only_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(a_batch_cannot_forge_records, setup, teardown),
