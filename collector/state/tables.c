@@ -250,9 +250,10 @@ static int open_tables(ec_tables *t, const char *path, const char *lock_path, in
         if (!rc)
             rc = read_version(t, &version, err);
         if (!rc && version != SCHEMA_VERSION)
-            rc = version == 0 ? ea_fail(err, EA_ENOTFOUND, "no state tables yet: %s", path)
-                              : ea_fail(err, EA_EUNSUPPORTED, "%s is of another format (version %d, this program reads %d)", path, version,
-                                        SCHEMA_VERSION);
+            rc = version == 0
+                     ? ea_fail(err, EA_ENOTFOUND, "no state tables yet: %s", path)
+                     : ea_fail(err, EA_EUNSUPPORTED, "%s is of another format (version %d, this program reads %d)",
+                               path, version, SCHEMA_VERSION);
         return rc;
     }
     rc = ea_file_open(&t->lock, lock_path, EA_OPEN_APPEND, err);

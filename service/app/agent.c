@@ -63,7 +63,6 @@ typedef struct runner {
 } runner;
 
 typedef struct agent {
-    ea_shipping_voice voice; /* first member: the sender's callbacks get it */
     const ea_agent_options *o;
     ea_agent_asks *asks;
     const char *path;
@@ -505,7 +504,8 @@ static void start_missing(agent *a) {
             return;
     }
     if (!a->sender && may_send) {
-        ea_sender_options so = ea_shipping_sender(&g->c.shipping, &a->counters, &a->voice);
+        ea_sender_options so = ea_shipping_sender(&g->c.shipping, &a->counters, NULL);
+        so.arg = a;
         so.fail_fast = 0;
         so.give_up_ns = 0;
         so.on_known = on_known;
