@@ -32,6 +32,7 @@ typedef struct spec {
     const char *group;      /* NULL: a row for each of from's. Else the first column's value, by which they are grouped:
                              * only what a statement names is summed up */
     const late *late;       /* NULL, or of a group's columns those that are told by another expression */
+    const char *ordered[2]; /* NULL, or columns by which an index gives the rows in order */
 } spec;
 
 #define END_OF_TIME "9223372036854775807"
@@ -75,7 +76,7 @@ static const spec SPECS[] = {
       {"end", EC_KIND_TIME, "max(s.end_utc_ns)"},
       {"received_first", EC_KIND_TIME, "min(s.received_first_utc_ns)"},
       {"received_last", EC_KIND_TIME, "max(s.received_last_utc_ns)"}},
-     "s.agent", HOSTS_LATE},
+     "s.agent", HOSTS_LATE, {NULL}},
     {"streams", STORE,
      "streams t",
      "t.stream_id",
@@ -94,7 +95,7 @@ static const spec SPECS[] = {
       {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
       {"end", EC_KIND_TIME, "t.end_utc_ns"},
       {"received_first", EC_KIND_TIME, "t.received_first_utc_ns"},
-      {"received_last", EC_KIND_TIME, "t.received_last_utc_ns"}}, NULL, NULL},
+      {"received_last", EC_KIND_TIME, "t.received_last_utc_ns"}}, NULL, NULL, {NULL}},
     {"batches", STORE,
      "streams s JOIN batches t ON t.stream_id = s.stream_id",
      "t.stream_id << 40 | t.number",
@@ -108,7 +109,7 @@ static const spec SPECS[] = {
       {"end", EC_KIND_TIME, "t.end_utc_ns"},
       {"received", EC_KIND_TIME, "t.received_utc_ns"},
       {"segment", EC_KIND_INT, "t.segment"},
-      {"offset", EC_KIND_INT, "t.offset"}}, NULL, NULL},
+      {"offset", EC_KIND_INT, "t.offset"}}, NULL, NULL, {"begin", "segment"}},
     {"classes", MEMORY,
      "classes t",
      "t.rowid",
@@ -121,7 +122,7 @@ static const spec SPECS[] = {
       {"pointer_size", EC_KIND_INT, "t.pointer_size"},
       {"schema", EC_KIND_TEXT, "t.schema"},
       {"fields", EC_KIND_INT, "t.fields"},
-      {"hash", EC_KIND_TEXT, "t.hash"}}, NULL, NULL},
+      {"hash", EC_KIND_TEXT, "t.hash"}}, NULL, NULL, {NULL}},
     {"processes", STATE,
      "streams s JOIN processes t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -138,7 +139,7 @@ static const spec SPECS[] = {
       {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
       {"flags", EC_KIND_HEX, "t.flags"},
       {"unique_key", EC_KIND_ADDRESS, "t.unique_key"},
-      {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"}}, NULL, NULL},
+      {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"}}, NULL, NULL, {NULL}},
     {"threads", STATE,
      "streams s JOIN threads t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -151,7 +152,7 @@ static const spec SPECS[] = {
       {"stack_base", EC_KIND_ADDRESS, "t.stack_base"},
       {"start_address", EC_KIND_ADDRESS, "t.start_address"},
       {"win32_start_address", EC_KIND_ADDRESS, "t.win32_start_address"},
-      {"teb", EC_KIND_ADDRESS, "t.teb"}}, NULL, NULL},
+      {"teb", EC_KIND_ADDRESS, "t.teb"}}, NULL, NULL, {NULL}},
     {"modules", STATE,
      "streams s JOIN modules t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -172,7 +173,7 @@ static const spec SPECS[] = {
       {"sha256", EC_KIND_TEXT, "t.sha256"},
       {"file_version", EC_KIND_TEXT, "t.file_version"},
       {"company", EC_KIND_TEXT, "t.company"},
-      {"product", EC_KIND_TEXT, "t.product"}}, NULL, NULL},
+      {"product", EC_KIND_TEXT, "t.product"}}, NULL, NULL, {NULL}},
     {"ledger", STATE,
      "streams s JOIN ledger_batches b ON b.stream = s.stream"
      " JOIN ledger_counts t ON t.stream = b.stream AND t.number = b.number",
@@ -184,7 +185,7 @@ static const spec SPECS[] = {
       {"family", EC_KIND_TEXT, "t.family"},
       {"counter", EC_KIND_TEXT, "counter_name(t.counter)"},
       {"value", EC_KIND_INT, "t.value"},
-      {"stored", EC_KIND_INT, "b.stored_count"}}, NULL, NULL},
+      {"stored", EC_KIND_INT, "b.stored_count"}}, NULL, NULL, {NULL}},
     {"blindness", STATE,
      "streams s JOIN blindness t ON t.stream = s.stream",
      "row_key(t.stream, t.first, t.cause)",
@@ -195,7 +196,7 @@ static const spec SPECS[] = {
       {"batches", EC_KIND_INT, "t.batch_count"},
       {"events", EC_KIND_INT, "t.event_count"},
       {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
-      {"end", EC_KIND_TIME, "t.end_utc_ns"}}, NULL, NULL},
+      {"end", EC_KIND_TIME, "t.end_utc_ns"}}, NULL, NULL, {NULL}},
     {"alerts", STATE,
      "streams s JOIN alerts t ON t.stream = s.stream",
      "row_key(t.stream, t.number, t.kind, t.family)",
@@ -206,7 +207,7 @@ static const spec SPECS[] = {
       {"time", EC_KIND_TIME, "t.utc_ns"},
       {"left", EC_KIND_INT, "t.left_count"},
       {"right", EC_KIND_INT, "t.right_count"},
-      {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL},
+      {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL, {NULL}},
     {"incidents", ALARMS,
      "alarms t",
      "t.alarm_id",
@@ -218,7 +219,7 @@ static const spec SPECS[] = {
       {"end", EC_KIND_TIME, "t.end_utc_ns"},
       {"left", EC_KIND_INT, "t.left_count"},
       {"right", EC_KIND_INT, "t.right_count"},
-      {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL},
+      {"text", EC_KIND_TEXT, "t.text"}}, NULL, NULL, {NULL}},
 };
 // clang-format on
 
@@ -401,14 +402,25 @@ static int disconnect(sqlite3_vtab *base) {
     return SQLITE_OK;
 }
 
-/* The plan: the columns that are used, in hex, then "column,operator " for each argument. */
+/* The order in which rows are wanted, when an index gives it: the column's number and 1, doubled, and 1 more when it is
+ * descending; 0: none. */
+static int order_of(const spec *s, const sqlite3_index_info *info) {
+    int column = info->nOrderBy == 1 ? info->aOrderBy[0].iColumn : -1;
+    for (size_t i = 0; column >= 0 && column < COLUMNS_MAX && s->columns[column].name && i < 2; i++)
+        if (s->ordered[i] && strcmp(s->columns[column].name, s->ordered[i]) == 0)
+            return 2 * (column + 1) + (info->aOrderBy[0].desc != 0);
+    return 0;
+}
+
+/* The plan: the columns that are used, in hex; the order; then "column,operator " for each argument. */
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const table *t = (const table *)base;
     double rows = t->spec->place == STATE ? 20000 : 1000;
-    int next = 1;
+    int next = 1, order = order_of(t->spec, info);
     ea_text plan;
     ea_text_init(&plan);
-    ea_text_printf(&plan, "%llx ", (unsigned long long)info->colUsed);
+    ea_text_printf(&plan, "%llx %d ", (unsigned long long)info->colUsed, order);
+    info->orderByConsumed = order != 0;
     for (int i = 0; i < info->nConstraint && !t->sql->options.no_pushdown; i++) {
         enum ec_op op;
         int column = info->aConstraint[i].iColumn;
@@ -515,6 +527,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
     static const char *const OPS[] = {"=", "<", "<=", ">", ">="};
     const spec *s = t->spec;
     uint64_t used = plan_number(&plan, 16) | (t->sql->options.shown != NULL); /* is_shown() reads the host */
+    uint64_t order = plan_number(&plan, 10);
     int count = 0;
     ea_text_str(sql, "SELECT ");
     for (size_t i = 0; s->group && i < COLUMNS_MAX && s->columns[i].name; i++)
@@ -533,6 +546,8 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
         ea_text_printf(sql, " AND %s = ?%d", s->columns[0].value, count + 1);
     if (s->group)
         ea_text_printf(sql, " GROUP BY %s) t", s->group);
+    if (order)
+        ea_text_printf(sql, " ORDER BY %s%s", s->columns[order / 2 - 1].value, order & 1 ? " DESC" : "");
     *ret_count = count;
 }
 

@@ -52,7 +52,9 @@ static const char DEFINITIONS_SCHEMA[] =
     " checksum INTEGER NOT NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS expired_streams(stream_id INTEGER PRIMARY KEY, batch_count INTEGER NOT NULL,"
     " event_count INTEGER NOT NULL, byte_count INTEGER NOT NULL, through INTEGER NOT NULL);"
-    "CREATE INDEX IF NOT EXISTS batches_segment ON batches(segment);";
+    "CREATE INDEX IF NOT EXISTS batches_segment ON batches(segment);"
+    /* the newest events before a time are looked for from there on */
+    "CREATE INDEX IF NOT EXISTS batches_begin ON batches(begin_utc_ns, end_utc_ns);";
 
 static const char *const SQL[EC_STATEMENT_COUNT] = {
 #define X(name, sql) sql,

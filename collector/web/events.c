@@ -22,6 +22,7 @@ enum {
     FIRST_TIMES = 4,         /* ... and about so many times the page's events in it */
     FIRST_TIMES_CHOOSY = 24, /* ... when there are conditions */
     FIRST_TIMES_CLASS = 400, /* ... when only one class is wanted: others are hardly looked at */
+    STEP_BATCHES = 1024,     /* so many that began last are looked at, and those that a step may have */
     WIDER = 8,               /* each further step */
     TAIL_BATCHES = 64,       /* of one look */
     TAIL_ROWS = 500,         /* sent of one look; what is more is told as skipped */
@@ -331,13 +332,14 @@ static int on_event(void *arg, size_t count, const ec_value *cells) {
 static void write_step(const search *s, uint64_t batches, uint64_t times, ea_text *sql) {
     ea_text_printf(sql,
                    "WITH b AS MATERIALIZED (SELECT begin, \"end\", events FROM batches WHERE kind = 'events' AND"
-                   " begin <= ?2 AND \"end\" >= ?1), m AS (SELECT min(max(\"end\"), ?2) AS last FROM b),"
+                   " begin <= ?2 AND \"end\" >= ?1 ORDER BY begin DESC LIMIT %" PRIu64
+                   "), m AS (SELECT min(max(\"end\"), ?2) AS last FROM b),"
                    " r AS (SELECT last, (SELECT \"end\" FROM b ORDER BY 1 DESC LIMIT 1 OFFSET %" PRIu64
                    ") AS before, (SELECT sum(events * 1e9 / max(\"end\" - begin, 1000000)) FROM b WHERE \"end\" >="
                    " last - 1000000) AS per_second FROM m WHERE last IS NOT NULL)"
                    " SELECT max(last - CAST(min(%" PRIu64 " * 1e9 / max(coalesce(per_second, 1), 1), 9e18) AS INTEGER),"
                    " coalesce(before, ?1), ?1), ?2, ?3 FROM r",
-                   batches, (s->limit + s->skip + 1) * times);
+                   STEP_BATCHES + batches, batches, (s->limit + s->skip + 1) * times);
 }
 
 static int on_step(void *arg, size_t count, const ec_value *cells) {
@@ -470,16 +472,15 @@ static int on_tail_event(void *arg, size_t count, const ec_value *cells) {
     return 0;
 }
 
-/* When the last batch came, of those that are looked at. */
+/* When the last batch came, of those that were looked at, and in which segment: later ones are in none before it. */
 typedef struct span {
-    int64_t end_ns;
-    int is_known;
+    int64_t end_ns, segment;
 } span;
 
 static int on_span(void *arg, size_t count, const ec_value *cells) {
     span *s = arg;
-    if (count && cells[0].type == EC_INT)
-        *s = (span){cells[0].i, 1};
+    if (count == 2 && cells[0].type == EC_INT && cells[1].type == EC_INT)
+        *s = (span){cells[0].i, cells[1].i};
     return 0;
 }
 static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
@@ -487,29 +488,37 @@ static int on_nothing(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
-/* One look: what was received after *after_ns; moves it on. */
-static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea_err *err) {
-    span last;
+/* From now on: *ret is the segment that batches are received into, and the time. */
+static int begin_here(ec_call *c, search *s, span *ret, ea_err *err) {
+    ec_outcome outcome;
+    ec_question q = question_of(c, s, "SELECT 0, segment FROM batches ORDER BY segment DESC LIMIT 1", 0, 1);
+    int rc = ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_span, .arg = ret}, &outcome, err);
+    ret->end_ns = ea_utc_ns();
+    return rc;
+}
+
+/* One look: what was received after *at; moves it on. */
+static int look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_err *err) {
+    span last = *at;
     ec_outcome outcome;
     page p = {.call = c, .s = s};
     ea_text sql;
-    set_times(s, *after_ns, TAIL_BATCHES, 0);
+    set_times(s, at->end_ns, TAIL_BATCHES, (uint64_t)at->segment);
     ec_question q = question_of(c, s,
-                                "SELECT max(received) FROM (SELECT received FROM batches WHERE received > ?1 AND ?3 = 0"
-                                " ORDER BY received LIMIT ?2)",
+                                "SELECT max(received), max(segment) FROM (SELECT received, segment FROM batches WHERE"
+                                " segment >= ?3 AND received > ?1 ORDER BY received LIMIT ?2)",
                                 OWN_PARAMS, 1);
-    last = (span){0};
     int rc =
         ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_span, .arg = &last}, &outcome, err);
-    if (rc || !last.is_known)
+    if (rc || last.end_ns == at->end_ns)
         return rc;
-    set_times(s, *after_ns, last.end_ns, 0);
+    set_times(s, at->end_ns, last.end_ns, (uint64_t)at->segment);
     ea_text_init(&p.cell);
     ea_text_init(&sql);
     ea_text_printf(
         &sql,
-        "WITH b AS MATERIALIZED (SELECT stream, batch FROM batches WHERE received > ?1 AND received <= ?2 AND"
-        " kind = 'events' AND ?3 = 0) SELECT e.time, %s FROM b CROSS JOIN %s e ON e.stream = b.stream AND"
+        "WITH b AS MATERIALIZED (SELECT stream, batch FROM batches WHERE segment >= ?3 AND received > ?1 AND"
+        " received <= ?2 AND kind = 'events') SELECT e.time, %s FROM b CROSS JOIN %s e ON e.stream = b.stream AND"
         " e.batch = b.batch WHERE 1%s LIMIT %d",
         s->columns.data, s->table.data, s->where.len_bytes ? s->where.data : "", TAIL_ROWS + 1);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "follow events") : 0;
@@ -523,7 +532,7 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
     if (!rc && p.rows > TAIL_ROWS)
         ea_text_str(&c->out, "event: skipped\ndata: {}\n\n");
     if (!rc)
-        *after_ns = last.end_ns;
+        *at = last;
     *ret_rows = p.rows;
     forget_columns(&p);
     ea_text_deinit(&p.cell);
@@ -533,7 +542,7 @@ static int look(ec_call *c, search *s, int64_t *after_ns, uint64_t *ret_rows, ea
 
 int ec_events_tail(ec_call *c, ea_err *err) {
     search s;
-    int64_t after = ea_utc_ns();
+    span at = {0};
     unsigned quiet = 0;
     int rc = read_search(c, &s, err);
     if (!rc && s.host && *s.host) /* before the answer begins */
@@ -544,9 +553,10 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     }
     c->type = "text/event-stream";
     ea_text_str(&c->out, ": events as they are stored\n\n");
+    rc = begin_here(c, &s, &at, err);
     while (!rc && !(rc = ec_call_flush(c, err)) && !(rc = ec_call_wait(c, SECOND_NS, err))) {
         uint64_t rows = 0;
-        rc = look(c, &s, &after, &rows, err);
+        rc = look(c, &s, &at, &rows, err);
         quiet = rows ? 0 : quiet + 1;
         if (!rc && quiet == TAIL_TRIES_QUIET) {
             ea_text_str(&c->out, ": still here\n\n");

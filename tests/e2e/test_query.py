@@ -185,6 +185,17 @@ def same(got, expected, ordered):
     return sorted(got, key=key) == sorted(expected, key=key)
 
 
+def test_order(collector, checks):
+    """What an index gives in order is as SQLite sorts it (+column hides the column from the index)."""
+    for column in ("begin", "segment"):
+        for where in ("1", "begin <= (SELECT max(begin) FROM batches) - 1", "host = 'shutdown-win10'", "kind IN ('events', 'keyframe')"):
+            for order in ("", " DESC"):
+                got, sorted_here = (collector.ask_json("query", "--format", "json", f"SELECT {column} FROM batches WHERE {where}"
+                                                       f" ORDER BY {by}{order} LIMIT 1000") for by in (column, f"+{column}"))
+                checks.that(got["rows"], f"no batch where {where}")
+                checks.equal(got["rows"], sorted_here["rows"], f"batches by {column}{order} where {where}")
+
+
 def test(env, checks, arguments):
     env.make_certificates(agents=TRACES)
     collector = env.new_collector().start()
@@ -208,6 +219,7 @@ def test(env, checks, arguments):
             checks.that(same(got, expected, bool(ordered)),
                         f"{name}: {title}: {sql}\n  got      {str(got)[:600]}\n  expected {str(expected)[:600]}")
             asked[title] += 1
+    test_order(collector, checks)
     checks.that(sum(n == len(TRACES) for n in asked.values()) >= 50, f"{len(asked)} queries were asked, {dict(asked)}")
     collector.stop()
 
