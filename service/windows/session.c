@@ -189,9 +189,13 @@ int ea_session_start(ea_session *s, ea_err *err) {
 }
 
 int ea_session_query(ea_session *s, ea_err *err) {
-    clear(&s->now);
-    ULONG error = s->api->ControlTraceW(s->handle, NULL, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
-    return error ? fail_etw(err, error, "query", s) : 0;
+    ea_properties p;
+    clear(&p);
+    ULONG error = s->api->ControlTraceW(s->handle, NULL, &p.p, EVENT_TRACE_CONTROL_QUERY);
+    if (error)
+        return fail_etw(err, error, "query", s);
+    s->now = p;
+    return 0;
 }
 
 void ea_session_flush(const ea_session *s) {
