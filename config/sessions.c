@@ -857,7 +857,8 @@ static const ea_option SESSION_ROWS[] = {
      .offset = AT(boot_file),
      .help =
          "Windows starts the session at boot, without filters, and writes to this .etl file until the service runs; "
-         "then the file is shipped as source NAME-boot, out of FILE-booted.etl, which the next boot replaces"},
+         "then the file is shipped as source NAME-boot, out of FILE-booted.etl, which becomes FILE-taken.etl when the "
+         "spool has it; of boots whose files are not taken yet there are as many as keep-files says beside the newest"},
     {.name = "per-processor",
      .type = EA_OPT_FLAG,
      .offset = AT(per_processor),
@@ -897,6 +898,8 @@ int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
         for (size_t k = 0; k < i; k++)
             if (strcmp(all[i].name, all[k].name) == 0)
                 return ea_fail(err, EA_EINVAL, "two sessions are called %s", all[i].name);
+            else if (all[i].boot_file && all[k].boot_file && strcmp(all[i].boot_file, all[k].boot_file) == 0)
+                return ea_fail(err, EA_EINVAL, "sessions %s and %s have one boot-file", all[k].name, all[i].name);
     }
     if (loggers > 1)
         return ea_fail(err, EA_EINVAL, "%zu sessions are of kind: kernel-logger; Windows has one", loggers);

@@ -66,6 +66,8 @@ enum ea_severity {
     X(source_counters_refused, 44, EA_NOTICE,                                                                          \
       "performance counters and sampled sources that a session's start asked for and could not have")                  \
     X(source_parts_refused, 45, EA_NOTICE, "providers, filters, flags and stacks that Windows refused a session")      \
+    X(source_boot_files_lost, 46, EA_UNKNOWN,                                                                          \
+      "files of boot sessions that gave way unread, or that Windows may have replaced")                                \
     /* decoding */                                                                                                     \
     X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
     X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \

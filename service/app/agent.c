@@ -3,6 +3,7 @@
 
 #include "agent_config.h"
 #include "autologger.h"
+#include "boot_files.h"
 #include "enroller.h"
 #include "feed.h"
 #include "image_source.h"
@@ -27,6 +28,7 @@ typedef struct generation {
     ea_arena arena;   /* of labels */
     ea_labels labels; /* with their values */
     unsigned users;
+    unsigned *boot_files_lost; /* of each session, until its ledger has them; NULL: there is no session */
 } generation;
 
 /* What goes wrong with one thing, said once for each change. */
@@ -59,7 +61,8 @@ typedef struct runner {
     ea_tdh *tdh;           /* of a session; its feed's asker, and whoever closes that; NULL: Windows has none */
     ea_ask ask;            /* of it */
 
-    ea_input input; /* damage; its thread */
+    ea_input input;  /* damage; its thread */
+    int is_put_away; /* a boot session's file: it was shipped, and has another name; the agent's thread */
 } runner;
 
 typedef struct agent {
@@ -120,29 +123,50 @@ static size_t runnable(const ea_agent_config *c) {
     return c->sources.count + (ea_live_is_possible() ? c->sessions.count : 0);
 }
 
-/* What Windows logged at boot for a session with a boot-file is a source like any other: its name is NAME-boot. */
+static void say_of_boot(void *arg, const char *line) {
+    ea_say(EA_SAID_TROUBLE, "session %s: %s", (const char *)arg, line);
+}
+
+/* Appends a session's boot files that wait to be read to the sources. Returns how many there are now. */
+static size_t add_boot_files(generation *g, const ea_session_config *s, ea_file_source_config *sources, size_t n) {
+    for (int age = 0; age < EA_BOOT_FILES_MAX; age++) {
+        char path[EA_BOOT_PATH_BYTES], taken[EA_BOOT_PATH_BYTES], name[EA_SESSION_NAME_MAX + 16];
+        ea_boot_file_path(s, age, path);
+        if (!ea_path_exists(path))
+            continue;
+        taken[0] = 0;
+        if (age == 0)
+            ea_boot_file_path(s, -1, taken);
+        snprintf(name, sizeof name, age ? "%s-boot.%d" : "%s-boot", s->name, age);
+        ea_file_source_config *c = &sources[n];
+        c->name = ea_arena_strdup(&g->arena, name);
+        c->files = (ea_strings){.items = {ea_arena_strdup(&g->arena, path)}, .count = 1};
+        c->taken = ea_arena_strdup(&g->arena, taken);
+        c->priority = s->priority;
+        n += c->name && c->files.items[0] && c->taken;
+    }
+    return n;
+}
+
+/* What Windows logged at boot for a session with a boot-file is a source like any other: its name is NAME-boot, and
+ * NAME-boot.1 and so on of earlier boots, as far as they are not in the spool yet. */
 static void add_boot_sources(generation *g) {
     const ea_session_config *sessions = g->c.sessions.items;
-    ea_file_source_config *all;
-    size_t n = g->c.sources.count;
-    all = g->c.sessions.count ? ea_arena_zalloc(&g->arena, n + g->c.sessions.count, sizeof *all) : NULL;
-    if (!all)
+    size_t n = g->c.sources.count, count = g->c.sessions.count;
+    ea_file_source_config *all = count ? ea_arena_zalloc(&g->arena, n + count * EA_BOOT_FILES_MAX, sizeof *all) : NULL;
+    g->boot_files_lost = count ? ea_arena_zalloc(&g->arena, count, sizeof *g->boot_files_lost) : NULL;
+    if (!all || !g->boot_files_lost)
         return;
     if (n)
         memcpy(all, g->c.sources.items, n * sizeof *all);
-    for (size_t i = 0; i < g->c.sessions.count; i++) {
-        char path[EA_AGENT_PATH_BYTES], name[EA_SESSION_NAME_MAX + 8];
+    for (size_t i = 0; i < count; i++) {
         ea_err why = {0};
-        int rc = ea_autologger_take(&sessions[i], path, sizeof path, &why);
-        if (rc < 0)
-            ea_say(EA_SAID_TROUBLE, "session %s: %s", sessions[i].name, why.message);
-        if (rc <= 0)
+        if (!sessions[i].boot_file)
             continue;
-        snprintf(name, sizeof name, "%s-boot", sessions[i].name);
-        all[n].name = ea_arena_strdup(&g->arena, name);
-        all[n].files = (ea_strings){.items = {ea_arena_strdup(&g->arena, path)}, .count = 1};
-        all[n].priority = sessions[i].priority;
-        n += all[n].name && all[n].files.items[0];
+        if (ea_autologger_take(&sessions[i], say_of_boot, (void *)(uintptr_t)sessions[i].name, &g->boot_files_lost[i],
+                               &why))
+            ea_say(EA_SAID_TROUBLE, "session %s: %s", sessions[i].name, why.message);
+        n = add_boot_files(g, &sessions[i], all, n);
     }
     g->c.sources = (ea_tables){all, n};
 }
@@ -237,6 +261,16 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
     return rc;
 }
 
+/* They were lost before there was a ledger. */
+static void count_lost_boot_files(runner *r) {
+    generation *g = r->generation;
+    if (!r->session || !g->boot_files_lost)
+        return;
+    unsigned *lost = &g->boot_files_lost[r->session - (const ea_session_config *)g->c.sessions.items];
+    ea_count(r->counters, EA_COUNT_source_boot_files_lost, *lost);
+    *lost = 0;
+}
+
 /* One attempt. The feed stays when it came to its end, so that its ledger goes on. */
 static int attempt(runner *r, ea_err *err) {
     agent *a = r->agent;
@@ -279,6 +313,7 @@ static int attempt(runner *r, ea_err *err) {
     }
     if (!rc) {
         set_trouble(r, 0, NULL);
+        count_lost_boot_files(r);
         rc = ea_feed_run(feed, err);
     }
     ea_mutex_lock(a->lock);
@@ -838,6 +873,38 @@ static void flush(agent *a) {
         ea_sender_hurry(a->sender);
 }
 
+/* Its end was read, and all of it is in batches that the spool holds or a collector has; one who was asked to end may
+ * have stopped before. With the agent's lock. */
+static int is_in_spool(const runner *r) {
+    ea_counters c = {0};
+    ea_ledger_families families;
+    if (!r->feed || r->state != READ || atomic_load(&r->stop))
+        return 0;
+    ea_ledger_snapshot(r->feed->ledger, &c, &families);
+    return ea_counter_get(&c, EA_COUNT_events_pending) + ea_counter_get(&c, EA_COUNT_events_compressing) == 0;
+}
+
+/* A boot session's file whose events the spool has on disk makes room for those of later boots. It is still open; so is
+ * no file that has the name which it gets. */
+static void put_away_boot_files(agent *a) {
+    for (runner *r = a->runners; r; r = r->next) {
+        ea_err err;
+        if (!r->c || !r->c->taken || r->is_put_away)
+            continue;
+        ea_mutex_lock(a->lock);
+        r->is_put_away = is_in_spool(r);
+        ea_mutex_unlock(a->lock);
+        if (!r->is_put_away)
+            continue;
+        const char *file = r->c->files.items[0], *name = r->c->taken;
+        int rc = ea_spool_sync(a->spool, &err);
+        if (!rc)
+            rc = *name ? ea_path_rename(file, name, &err) : ea_path_remove(file, &err);
+        if (rc)
+            ea_say(EA_SAID_TROUBLE, "source %.128s: %s", r->name, err.message);
+    }
+}
+
 static void tick(agent *a) {
     int64_t now = ea_monotonic_ns();
     atomic_fetch_add(&a->asks->beats, 1);
@@ -856,6 +923,7 @@ static void tick(agent *a) {
     if (atomic_exchange(&a->asks->status, 0) || !a->status_ns ||
         now - a->status_ns >= a->generation->c.service.status_every_ns) {
         a->status_ns = now;
+        put_away_boot_files(a);
         write_status(a, "running");
     }
 }
@@ -875,8 +943,6 @@ static void tell_waiting(agent *a) {
 static int first_config(agent *a, ea_err *err) {
     for (;;) {
         int rc = read_config(a->path, &a->generation, err);
-        if (!rc)
-            add_boot_sources(a->generation);
         if (!rc && !runnable(&a->generation->c) && !a->o->patient) {
             release(a->generation);
             a->generation = NULL;
@@ -901,6 +967,7 @@ static int first_config(agent *a, ea_err *err) {
 static void run_until_stopped(agent *a) {
     note(&a->config_trouble, "configuration", 0, NULL);
     apply_service(a);
+    add_boot_sources(a->generation); /* what is said of them goes into the log */
     size_t sources = a->generation->c.sources.count, sessions = runnable(&a->generation->c) - sources;
     ea_say(EA_SAID_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources, sources == 1 ? "" : "s",
            sessions, sessions == 1 ? "" : "s");

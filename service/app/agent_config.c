@@ -211,6 +211,13 @@ const ea_table ea_file_source_table = {
     .rows = SOURCE_ROWS,
     .size = sizeof(ea_file_source_config)};
 
+/* A boot session's file is a source NAME-boot, those of earlier boots NAME-boot.1 and so on. */
+static int is_name_of_boot(const char *source, const ea_session_config *session) {
+    size_t n = strlen(session->name);
+    return session->boot_file && strncmp(source, session->name, n) == 0 && strncmp(source + n, "-boot", 5) == 0 &&
+           (!source[n + 5] || (source[n + 5] == '.' && strspn(source + n + 6, "0123456789") == strlen(source + n + 6)));
+}
+
 static int check_agent(const void *table, const char **ret_key, ea_err *err) {
     const ea_agent_config *c = table;
     const ea_file_source_config *sources = c->sources.items;
@@ -223,6 +230,12 @@ static int check_agent(const void *table, const char **ret_key, ea_err *err) {
         for (size_t k = 0; k < i; k++)
             if (strcmp(sources[i].name, sources[k].name) == 0)
                 return ea_fail(err, EA_EINVAL, "two sources are called %s", sources[i].name);
+    const ea_session_config *sessions = c->sessions.items;
+    for (size_t i = 0; i < c->sources.count; i++)
+        for (size_t k = 0; k < c->sessions.count; k++)
+            if (is_name_of_boot(sources[i].name, &sessions[k]))
+                return ea_fail(err, EA_EINVAL, "%s is what the boot-file of session %s is called", sources[i].name,
+                               sessions[k].name);
     *ret_key = "sessions";
     return ea_sessions_check(&c->sessions, err);
 }

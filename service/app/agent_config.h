@@ -15,6 +15,9 @@ typedef struct ea_file_source_config {
     ea_strings files;
     uint64_t speed; /* times real time; 0: as fast as it goes */
     int priority;   /* index into security, bulk */
+    /* what its file is called once the spool has its events; "": it is removed; NULL, as for all that users write: it
+     * stays */
+    const char *taken;
 } ea_file_source_config;
 
 /* The running program itself. */

@@ -1,6 +1,7 @@
 /* Sessions of boot time, in the registry. See autologger.h. */
 #include "autologger.h"
 
+#include "boot_files.h"
 #include "platform.h"
 #include "session.h"
 #include "text.h"
@@ -107,11 +108,15 @@ static LSTATUS write_values(HKEY key, const ea_session_config *s) {
     const struct {
         const WCHAR *name;
         uint64_t value;
-    } NUMBERS[] = {
-        {L"BufferSize", s->buffer_bytes / 1024}, {L"MinimumBuffers", s->min_buffers},
-        {L"MaximumBuffers", s->max_buffers},     {L"FlushTimer", (uint64_t)((s->flush_ns + second - 1) / second)},
-        {L"ClockType", (uint64_t)s->clock + 1},  {L"LogFileMode", EVENT_TRACE_FILE_MODE_SEQUENTIAL},
-        {L"MaxFileSize", s->file_bytes >> 20},   {L"Start", 1}};
+    } NUMBERS[] = {{L"BufferSize", s->buffer_bytes / 1024},
+                   {L"MinimumBuffers", s->min_buffers},
+                   {L"MaximumBuffers", s->max_buffers},
+                   {L"FlushTimer", (uint64_t)((s->flush_ns + second - 1) / second)},
+                   {L"ClockType", (uint64_t)s->clock + 1},
+                   {L"LogFileMode", EVENT_TRACE_FILE_MODE_SEQUENTIAL},
+                   {L"MaxFileSize", s->file_bytes >> 20},
+                   {L"FileMax", ea_boot_files_count(s)},
+                   {L"Start", 1}};
     LSTATUS os = set_text(key, L"Guid", guid);
     if (!os)
         os = set_text(key, L"FileName", file);
@@ -192,20 +197,16 @@ int ea_autologgers_write(const ea_tables *sessions, ea_autologger_note note, voi
     return rc;
 }
 
-int ea_autologger_take(const ea_session_config *session, char *ret_path, size_t ret_bytes, ea_err *err) {
-    const char *file = session->boot_file, *end = file ? strrchr(file, '.') : NULL;
+int ea_autologger_take(const ea_session_config *session, ea_autologger_note note, void *note_arg, unsigned *ret_lost,
+                       ea_err *err) {
     ea_session s;
-    if (!file)
+    *ret_lost = 0;
+    if (!session->boot_file)
         return 0;
-    int stem = (int)(end ? end - file : (long)strlen(file));
-    int n = snprintf(ret_path, ret_bytes, "%.*s-booted%s", stem, file, file + stem);
-    if (n < 0 || (size_t)n >= ret_bytes)
-        return ea_fail(err, EA_ELIMIT, "%s: a path too long", file);
     int rc = ea_session_init(&s, session, NULL, NULL, NULL, err);
     if (rc)
         return rc;
     ea_session_stop_boot(&s); /* its file is complete then; one that was full has ended by itself */
-    if (ea_path_exists(file))
-        rc = ea_path_rename(file, ret_path, err);
-    return rc ? rc : ea_path_exists(ret_path);
+    *ret_lost = ea_boot_files_take(session, note, note_arg);
+    return 0;
 }

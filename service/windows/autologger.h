@@ -16,9 +16,9 @@ typedef void (*ea_autologger_note)(void *arg, const char *text);
  * provider is not known here is told and left out. EA_EREFUSED, EA_EIO. */
 EA_MUST_CHECK int ea_autologgers_write(const ea_tables *sessions, ea_autologger_note note, void *note_arg, ea_err *err);
 
-/* Ends the session of boot time, if it runs, and puts its file where it stays until the next boot: ret_path, of
- * ret_bytes. Returns 1 when there is such a file, of this boot or of one before it, 0 when there is none, or negative.
- */
-EA_MUST_CHECK int ea_autologger_take(const ea_session_config *session, char *ret_path, size_t ret_bytes, ea_err *err);
+/* Ends the session of boot time, if it runs, and takes its files, those of earlier boots, too (boot_files.h).
+ * *ret_lost: how many of them were lost, each of which was told. Nothing is done without a boot-file. */
+EA_MUST_CHECK int ea_autologger_take(const ea_session_config *session, ea_autologger_note note, void *note_arg,
+                                     unsigned *ret_lost, ea_err *err);
 
 #endif

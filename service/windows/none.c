@@ -81,7 +81,9 @@ int ea_autologgers_write(const ea_tables *sessions, ea_autologger_note note, voi
     return ea_fail(err, EA_EUNSUPPORTED, "boot sessions: only Windows has ETW sessions");
 }
 
-int ea_autologger_take(const ea_session_config *session, char *ret_path, size_t ret_bytes, ea_err *err) {
-    (void)session, (void)ret_path, (void)ret_bytes, (void)err;
+int ea_autologger_take(const ea_session_config *session, ea_autologger_note note, void *note_arg, unsigned *ret_lost,
+                       ea_err *err) {
+    (void)session, (void)note, (void)note_arg, (void)err;
+    *ret_lost = 0;
     return 0;
 }

@@ -153,8 +153,10 @@ static ULONG have_stale(ea_session *s) {
 void ea_session_stop_boot(ea_session *s) {
     WCHAR file[1024];
     to_wide(s->c->boot_file, file, sizeof file / sizeof *file);
+    size_t n = wcslen(file); /* a number may follow (boot_files.h) */
     clear(&s->now);
-    if (!s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY) && _wcsicmp(s->now.file, file) == 0) {
+    if (!s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY) &&
+        _wcsnicmp(s->now.file, file, n) == 0 && (!s->now.file[n] || s->now.file[n] == L'.')) {
         clear(&s->now);
         s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
     }

@@ -94,6 +94,19 @@ static ULONG boot_providers(TRACEHANDLE session, HKEY key) {
     return error;
 }
 
+/* With FileMax each boot has a file of its own, FILE.0001 and so on; behind the last number it is the first one again,
+ * and what has that name is replaced. FileCounter is the number. */
+static void number_file(HKEY key, WCHAR *file, size_t capacity) {
+    DWORD most = number_of(key, L"FileMax"), number = number_of(key, L"FileCounter") + 1;
+    size_t n = wcslen(file);
+    if (!most)
+        return;
+    if (number > most)
+        number = 1;
+    RegSetValueExW(key, L"FileCounter", 0, REG_DWORD, (const BYTE *)&number, sizeof number);
+    _snwprintf(file + n, capacity - n, L".%04lu", number);
+}
+
 /* Starts one autologger as its values say; its Status is the result. */
 static ULONG boot_one(HKEY root, const WCHAR *name) {
     static properties p;
@@ -108,6 +121,8 @@ static ULONG boot_one(HKEY root, const WCHAR *name) {
     error = (ULONG)RegGetValueW(key, NULL, L"Guid", RRF_RT_REG_SZ, NULL, guid, &guid_bytes); /* required */
     if (!error)
         error = (ULONG)RegGetValueW(key, NULL, L"FileName", RRF_RT_REG_SZ, NULL, p.file, &bytes);
+    if (!error)
+        number_file(key, p.file, sizeof p.file / sizeof *p.file);
     p.p.Wnode.ClientContext = number_of(key, L"ClockType");
     p.p.BufferSize = number_of(key, L"BufferSize");
     p.p.MinimumBuffers = number_of(key, L"MinimumBuffers");

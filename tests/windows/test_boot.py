@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Sessions of boot time: the service writes what Windows starts at boot into the registry, exactly as documented; at "boot" the emulator
 starts it from there and nothing else; the service that starts later ends it, ships its file, each event once, and goes on live; a
-configuration without it, and an uninstallation, take the keys out again.
+configuration without it, and an uninstallation, take the keys out again. Boots whose files are not shipped at once keep them, as many as the
+configuration says; what gives way then, and what Windows may have replaced, stands in the ledger.
 """
 import collections
 import json
@@ -10,6 +11,7 @@ import time
 
 import emulated
 import harness
+import test_faults
 import traces
 import wine
 
@@ -35,7 +37,6 @@ def keys(session):
 
 
 def boot(env, checks, session, windows, arguments):
-    env.make_certificates(["boot"])
     collector = env.new_collector().start()
     with emulated.Machine(env, session, windows, "boot") as machine:
         paths = traces.paths(TRACE, env.build)
@@ -58,7 +59,7 @@ def boot(env, checks, session, windows, arguments):
             checks.equal(found, {
                 "etwagent-early": {"BufferSize": ("REG_DWORD", "0x80"), "MinimumBuffers": ("REG_DWORD", "0x10"), "MaximumBuffers": ("REG_DWORD", "0x30"),
                                    "FlushTimer": ("REG_DWORD", "0x2"), "ClockType": ("REG_DWORD", "0x1"), "LogFileMode": ("REG_DWORD", "0x1"),
-                                   "MaxFileSize": ("REG_DWORD", "0x40"), "Start": ("REG_DWORD", "0x1"), "FileName": ("REG_SZ", file)},
+                                   "MaxFileSize": ("REG_DWORD", "0x40"), "FileMax": ("REG_DWORD", "0x4"), "Start": ("REG_DWORD", "0x1"), "FileName": ("REG_SZ", file)},
                 f"etwagent-early\\{{{FILES}}}": {"Enabled": ("REG_DWORD", "0x1"), "EnableLevel": ("REG_DWORD", "0x4"), "EnableProperty": ("REG_DWORD", "0x5"),
                                                  "MatchAnyKeyword": ("REG_QWORD", None), "MatchAllKeyword": ("REG_QWORD", None)}}, "the keys")
             agent("stop")
@@ -76,7 +77,7 @@ def boot(env, checks, session, windows, arguments):
             checks.equal(kernel.wait(timeout=60), 0, "the emulator's boot")
             agent("stop")
             agent("start")  # in the same boot: nothing is there twice
-            machine.wait(lambda: "early-boot" in machine.sources() and machine.sources().get("early", {}).get("session"), "the service again")
+            machine.wait(lambda: machine.sources().get("early", {}).get("session"), "the service again")
             machine.configure(collector, [plain])
             agent("reload")
             harness.wait_until(lambda: not keys(session), "the keys' removal by a configuration without them", 30)
@@ -95,10 +96,90 @@ def boot(env, checks, session, windows, arguments):
     collector.stop()
 
 
+KEPT = 2  # files of boots that wait: keep-files and one
+
+
+def boots(env, checks, session, windows, arguments):
+    """Boots in a row: without the service, with it and no certificate, so that no file is read, and with all that it needs."""
+    collector = env.new_collector("later")
+    paths = traces.paths(TRACE, env.build)
+    with emulated.Machine(env, session, windows, "boots") as machine:
+        file = machine.folder / "early.etl"
+        names = (f"provider={FILES} Microsoft-Windows-Kernel-File", f"keyword={FILES} 0x80 KERNEL_FILE_KEYWORD_CREATE")
+        machine.plays(paths, *names)
+        quiet = {**SESSION, "providers": [{**{k: v for k, v in PROVIDER.items() if k != "exclude-event-ids"}, "event-ids": ["7"]}], "keep-files": KEPT - 1}  # live: of which there is none
+        collector.start()
+        machine.configure(collector, [{**quiet, "boot-file": wine.windows_path(file)}])
+        certificate, hidden = env.certs / "boots.crt", env.certs / "hidden"
+        certificate.rename(hidden)
+        log = machine.folder / "log.txt"
+        machine.config.write_text(machine.config.read_text().replace("service:\n", f"service:\n  log: {json.dumps(wine.windows_path(log))}\n"))
+
+        def agent(*words):
+            done = session.run([machine.agent, *words])
+            checks.equal(done.returncode, 0, f"etwagent {' '.join(words)}: {done.stdout}{done.stderr}")
+
+        def goes_through(with_service):
+            """A boot, at which the trace is logged, and its end."""
+            (session.drive / "etwemul.table").unlink(missing_ok=True)
+            kernel = subprocess.Popen(session.command([machine.emulctl, "boot"]), env=session.environment, stdin=subprocess.DEVNULL)
+            harness.wait_until(lambda: machine.sessions().get("etwagent-early", {}).get("over"), "the boot session, and the trace in it", 60)
+            if with_service:
+                agent("start")
+                machine.wait(lambda: machine.sources().get("early", {}).get("session", {}).get("starts") == 1, "the live session")
+            else:
+                machine.control("stop", "etwagent-early")
+            checks.equal(kernel.wait(timeout=60), 0, "the emulator's boot")
+
+        def there():
+            return sorted(p.name for p in machine.folder.glob("early*"))
+        try:
+            agent("install", "--config", wine.windows_path(machine.config))
+            agent("start")
+            harness.wait_until(lambda: len(keys(session)) == 2, "the keys", 30)
+            agent("stop")
+            checks.equal(keys(session)["etwagent-early"]["FileMax"], ("REG_DWORD", f"0x{KEPT:x}"), "FileMax")
+            goes_through(False)
+            checks.equal(there(), ["early.etl.0001"], "files after a boot without the service")
+            goes_through(True)
+            checks.equal(there(), ["early-booted.1.etl", "early-booted.etl"], "files that wait")
+            checks.that("Windows may have replaced" in log.read_text(), "word of Windows' numbers, which are all used")
+            agent("stop")
+            goes_through(True)
+            checks.equal(there(), ["early-booted.1.etl", "early-booted.etl"], "files that wait, of which the oldest gave way")
+            checks.that("gave way unread" in log.read_text(), "word of it")
+            agent("stop")
+            hidden.rename(certificate)
+            goes_through(False)
+            agent("start")
+            machine.wait(lambda: [machine.sources().get(name, {}).get("state") for name in ("early-boot", "early-boot.1")] == ["shipped"] * 2, "all that waited is shipped")
+            machine.wait(lambda: machine.sources()["early"]["events_acknowledged"] == machine.sources()["early"]["events_delivered"] > 0, "the live session's ledger")
+            agent("stop")
+            checks.equal(there(), ["early-taken.etl"], "files when all is taken")
+            before = machine.status()["pid"]
+            agent("start")  # in the same boot: nothing more is there
+            machine.wait(lambda: machine.status()["pid"] != before and machine.sources().get("early", {}).get("session", {}).get("starts") == 1, "the live session again")
+            checks.equal(list(machine.sources()), ["early"], "sources when all is taken")
+        finally:
+            for command in ("stop", "uninstall"):
+                session.run([machine.agent, command])
+        lines = env.run([env.collector, "export", "--store", collector.store, "--host", "boots", "--format", "raw", "--verify"]).stdout.splitlines()
+        clocks = collections.Counter(r["clock"] for r in map(json.loads, lines) if r["provider"] == FILES)
+        truth = env.run([env.agent, "dump", "--format", "raw", "--no-names", *paths]).stdout.splitlines()
+        once = collections.Counter(r["clock"] for r in map(json.loads, truth) if r["provider"] == FILES and int(str(r["keyword"]), 0) & 0x80)
+        checks.that(once and clocks == once + once, f"{sum(clocks.values())} events, {sum(once.values())} of each of the two boots whose files were kept")
+    # the second boot used up Windows' two numbers; two more files gave way
+    checks.equal(test_faults.ledger_of(collector, "boots").get("source_boot_files_lost", 0), 3, "the ledger: files that were lost, or may have been")
+    collector.stop()
+
+
 def test(env, checks, session, windows, arguments):
-    begun = time.monotonic()
-    boot(env, checks, session, windows, arguments)
-    print(f"boot: {time.monotonic() - begun:.1f} s", flush=True)
+    env.make_certificates(["boot", "boots"])
+    for part in (boot, boots):
+        if not arguments.only or arguments.only == part.__name__:
+            begun = time.monotonic()
+            part(env, checks, session, windows, arguments)
+            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
 
 
 if __name__ == "__main__":
