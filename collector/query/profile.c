@@ -94,9 +94,10 @@ typedef struct run {
     uint64_t intervals[SOURCES_MAX]; /* of each source, in its unit; 0 unknown */
     uint32_t source;                 /* the wanted counter's */
     int has_source;
-    const ea_clock *clock; /* raw_from and raw_to are of this one */
+    const ea_clock *clock; /* raw_from, raw_to and raw_until are of this one */
     ea_clock clock_copy;
     int64_t raw_from, raw_to;
+    int64_t raw_until; /* events until then may have weight in the range */
     unsigned pointer_size;
     uint64_t steps;
     int is_each_event;  /* every event counts, with its class and thread: ec_profile_stacks */
@@ -395,6 +396,21 @@ static int subject_room(run *r) {
 
 /* ---- events ---- */
 
+static int64_t later(int64_t utc_ns, int64_t by_ns) {
+    return utc_ns > INT64_MAX - by_ns ? INT64_MAX : utc_ns + by_ns;
+}
+
+/* Time that a thread was ready or waited: known when it goes on, which may be behind the range. */
+static int is_thread_time(const run *r) {
+    return !r->is_each_event && (r->request->weight == EC_WEIGHT_READY || r->request->weight == EC_WEIGHT_WAIT);
+}
+
+/* The first tick that is not before a time. */
+static int64_t raw_of(const ea_clock *c, int64_t utc_ns) {
+    int64_t raw = ea_clock_from_utc_ns(c, utc_ns);
+    return raw + (ea_clock_to_utc_ns(c, raw) < utc_ns && raw < INT64_MAX);
+}
+
 /* The times that count, in ticks of the clock at hand. */
 static void use_clock(run *r) {
     const ea_clock *c = ec_tape_clock(r->tape);
@@ -404,16 +420,13 @@ static void use_clock(run *r) {
         return;
     r->clock = c;
     r->clock_copy = *c;
-    r->raw_from = ea_clock_from_utc_ns(c, r->from_utc_ns);
-    if (ea_clock_to_utc_ns(c, r->raw_from) < r->from_utc_ns && r->raw_from < INT64_MAX)
-        r->raw_from++;
-    r->raw_to = ea_clock_from_utc_ns(c, r->to_utc_ns);
-    if (ea_clock_to_utc_ns(c, r->raw_to) < r->to_utc_ns && r->raw_to < INT64_MAX)
-        r->raw_to++;
+    r->raw_from = raw_of(c, r->from_utc_ns);
+    r->raw_to = raw_of(c, r->to_utc_ns);
+    r->raw_until = is_thread_time(r) ? raw_of(c, later(r->to_utc_ns, LATE_NS)) : r->raw_to;
 }
 
-static int is_in_range(const run *r, int64_t raw) {
-    return raw >= r->raw_from && raw < r->raw_to;
+static int may_count(const run *r, int64_t raw) {
+    return raw >= r->raw_from && raw < r->raw_until;
 }
 
 static void on_interval(run *r, const ec_tape_event *e) {
@@ -576,7 +589,7 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
         ec_tape_u64(r->tape, e, THREAD, &thread)) /* NEW_TID stands there too */
         tid = (uint32_t)thread;
     uint64_t weight = weight_of(r, e, p, &is_open);
-    if ((weight || is_open) && is_in_range(r, e->time)) {
+    if ((weight || is_open) && may_count(r, e->time)) {
         int rc = subject_room(r);
         if (rc)
             return rc;
@@ -694,7 +707,7 @@ static int on_walk(run *r, const ec_tape_event *e, const plan *p) {
         ea_stack_join_unusable(r->join);
         return 0;
     }
-    if (!is_in_range(r, (int64_t)time))
+    if (!may_count(r, (int64_t)time))
         return 0;
     if (p->stack.role != EA_STACK_IS_WALK) {
         enum ea_stack_half which = p->stack.role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
@@ -899,14 +912,9 @@ static int begin_stream(run *r, ea_err *err) {
     return rc ? rc : ec_sched_create(&r->sched, 0, err);
 }
 
-static int64_t later(int64_t utc_ns, int64_t by_ns) {
-    return utc_ns > INT64_MAX - by_ns ? INT64_MAX : utc_ns + by_ns;
-}
-
 /* Reads the stream: its sums stand in pairs. */
 static int join_stream(run *r, ea_err *err) {
-    enum ec_weight w = r->request->weight;
-    int needs_history = w == EC_WEIGHT_READY || w == EC_WEIGHT_WAIT;
+    int needs_history = is_thread_time(r);
     int64_t late = later(r->to_utc_ns, LATE_NS);
     int rc = begin_stream(r, err);
     if (!rc && !needs_history && !r->is_each_event) {

@@ -96,6 +96,9 @@ def check_window(env, checks, trace):
 def test(env, checks, arguments):
     for name in REAL:
         check_join(env, checks, name, traces.paths(name, env.build))
+    # no stack-bearing trace is left out
+    for name in sorted(set(traces.names()) - set(REAL)):
+        checks.equal(summary(env.agent, traces.paths(name, env.build))["halves"], 0, f"{name}: halves of stacks")
     for preset, milliseconds in GENERATED.items():
         milliseconds *= 5 if arguments.soak else 1
         trace, truth = test_tracegen.generate(env.build, env.folder, preset, "--preset", preset, "--duration-ms", str(milliseconds))
