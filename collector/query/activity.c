@@ -645,7 +645,7 @@ static void forget_cpus(ec_activity *a) {
 
 static int on_event(ec_activity *a, const ec_tape_event *e) {
     const plan *p = (const plan *)e->plan;
-    int64_t utc_ns = ec_tape_utc_ns(a->tape, e);
+    int64_t utc_ns = ec_tape_utc_ns(e);
     switch (p->what) {
     case SWITCH:
         return on_switch(a, e, utc_ns);

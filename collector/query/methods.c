@@ -89,7 +89,7 @@ static uint64_t key_of(uint32_t pid, uint64_t start) {
 static int add(ec_methods *m, const ec_tape *t, const ec_tape_event *e) {
     int runtime = ea_guid_equal(&e->c->provider, &RUNTIME);
     int unload = runtime && e->c->code == ID_END, load = runtime && e->c->code == ID_LOAD;
-    int64_t utc_ns = ec_tape_utc_ns(t, e);
+    int64_t utc_ns = ec_tape_utc_ns(e);
     uint64_t start, size_bytes;
     if ((m->pid && *m->pid != e->pid) || !ec_tape_u64(t, e, START, &start) || !ec_tape_u64(t, e, SIZE, &size_bytes) ||
         !size_bytes || start + size_bytes < start)

@@ -312,12 +312,15 @@ static int add_first_coming(run *r) {
     return add_pair(r, &c->add, c->hash);
 }
 
-static int pair_comes(run *r, const pair *add) {
+/* Not inlined members: what was just written in halves would be waited for when it is read whole. */
+static inline int pair_comes(run *r, pair add) {
+    size_t hash = hash_of(&add);
     int rc = r->coming_next - r->coming_first == COMING ? add_first_coming(r) : 0;
     coming_pair *c = &r->coming[r->coming_next++ % COMING];
-    *c = (coming_pair){.add = *add, .hash = hash_of(add)};
+    c->add = add;
+    c->hash = hash;
     if (r->slots) {
-        EA_PREFETCH(&r->slots[c->hash & r->slot_mask]);
+        EA_PREFETCH(&r->slots[hash & r->slot_mask]);
         const coming_pair *half_way = &r->coming[(r->coming_next + COMING / 2) % COMING];
         uint32_t number = r->slots[half_way->hash & r->slot_mask];
         EA_PREFETCH(&r->pairs[number ? number - 1 : 0]);
@@ -356,26 +359,29 @@ static int on_event(void *arg, const ea_stack_joined *e) {
         pid = ec_places_pid_of_thread(r->places, e->tid, s->utc_ns);
     if ((r->request->weight == EC_WEIGHT_CPU && (pid == 0 || e->tid == 0)) || !wants_pid(r, pid))
         return 0;
-    pair p = {.kernel = e->half[EA_STACK_KERNEL], .user = e->half[EA_STACK_USER], .weight = s->weight, .events = 1};
-    p.process = ec_places_process(r->places, pid, s->utc_ns);
-    p.epoch = ec_places_epoch(r->places, p.process, s->utc_ns);
-    p.code = ec_methods_epoch(r->methods, pid, s->utc_ns);
-    p.first_utc_ns = p.last_utc_ns = s->utc_ns;
-    if (r->is_each_event) {
-        if (!p.kernel && !p.user)
+    uint32_t kernel = e->half[EA_STACK_KERNEL], user = e->half[EA_STACK_USER];
+    if (!kernel && !user) {
+        if (r->is_each_event)
             return 0;
-        p.pid = pid;
-        p.tid = e->tid;
-        p.name = s->name;
-    }
-    if (!p.kernel && !p.user) {
         r->profile->without_stack[r->side]++;
         if (s->address)
-            p.user = ea_stacks_add(r->stacks, (const uint8_t *)&s->address, 1, 8);
+            user = ea_stacks_add(r->stacks, (const uint8_t *)&s->address, 1, 8);
     }
     r->profile->total[r->side] += s->weight;
     r->profile->events[r->side]++;
-    return pair_comes(r, &p);
+    uint32_t process = ec_places_process(r->places, pid, s->utc_ns);
+    return pair_comes(r, (pair){.process = process,
+                                .epoch = ec_places_epoch(r->places, process, s->utc_ns),
+                                .kernel = kernel,
+                                .user = user,
+                                .code = ec_methods_epoch(r->methods, pid, s->utc_ns),
+                                .pid = r->is_each_event ? pid : 0,
+                                .tid = r->is_each_event ? e->tid : 0,
+                                .name = r->is_each_event ? s->name : 0,
+                                .first_utc_ns = s->utc_ns,
+                                .last_utc_ns = s->utc_ns,
+                                .weight = s->weight,
+                                .events = 1});
 }
 
 /* Room for one more subject: those in the window move to a larger ring. */
@@ -412,8 +418,7 @@ static int64_t raw_of(const ea_clock *c, int64_t utc_ns) {
 }
 
 /* The times that count, in ticks of the clock at hand. */
-static void use_clock(run *r) {
-    const ea_clock *c = ec_tape_clock(r->tape);
+static void use_clock(run *r, const ea_clock *c) {
     const ea_clock *was = &r->clock_copy;
     if (r->clock && c == r->clock && c->frequency == was->frequency && c->base_raw == was->base_raw &&
         c->base_utc_ns == was->base_utc_ns)
@@ -594,11 +599,8 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
         if (rc)
             return rc;
         subject *s = &r->subjects[r->next_subject & r->subject_mask];
-        *s = (subject){.utc_ns = ec_tape_utc_ns(r->tape, e),
-                       .weight = weight,
-                       .pid = e->pid,
-                       .name = p->name,
-                       .is_open = (uint8_t)is_open};
+        *s = (subject){
+            .utc_ns = ec_tape_utc_ns(e), .weight = weight, .pid = e->pid, .name = p->name, .is_open = (uint8_t)is_open};
         if (p->kind == SAMPLE || p->kind == COUNTER_SAMPLE)
             s->address = ec_tape_u64_or_0(r->tape, e, ADDRESS);
         if (is_open) { /* without room it stays open: its end does not come */
@@ -658,14 +660,14 @@ static int halves_of(run *r, const ec_tape_event *e, uint32_t half[EA_STACK_HALV
     uint64_t *memory, known;
     unsigned width = e->c->pointer_size;
     ea_slice list = ec_tape_repeated(r->tape, e, &memory);
-    const ea_stack_list walk = {list.data, list.len_bytes / width};
-    if (!walk.addresses || !walk.count)
+    if (!list.data || list.len_bytes < width)
         return 0;
     if (memory) {
         if (!*memory)
             learn_halves(r, e);
         known = *memory;
     } else {
+        const ea_stack_list walk = {list.data, list.len_bytes / width};
         ea_stack_halves(r->stacks, walk.addresses, walk.count, width, half);
         known = pack_halves(&walk, width, half);
     }
@@ -689,7 +691,7 @@ static void on_definition(run *r, const ec_tape_event *e, const plan *p) {
 static int on_walk(run *r, const ec_tape_event *e, const plan *p) {
     uint64_t time, pid, tid, key;
     uint32_t half[EA_STACK_HALVES];
-    int is_kernel = 0, has_user = 0, rc = 0;
+    int is_kernel = 0, has_user = 0;
     r->pointer_size = e->c->pointer_size;
     if (p->stack.role == EA_STACK_IS_CLR_WALK) {
         uint64_t *memory;
@@ -722,13 +724,10 @@ static int on_walk(run *r, const ec_tape_event *e, const plan *p) {
         ea_stack_join_unusable(r->join);
         return 0;
     }
-    if (is_kernel)
-        rc = ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, EA_STACK_KERNEL,
-                                half[EA_STACK_KERNEL]);
-    if (!rc && (has_user || !is_kernel))
-        rc = ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, EA_STACK_USER,
-                                half[EA_STACK_USER]);
-    return rc;
+    if (is_kernel && has_user)
+        return ea_stack_join_walks(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, half);
+    enum ea_stack_half which = is_kernel ? EA_STACK_KERNEL : EA_STACK_USER;
+    return ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, which, half[which]);
 }
 
 /* Everything of a pass over the stream. last_utc_ns: definitions count until then. */
@@ -744,11 +743,7 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
     r->clock = NULL;
     while ((rc = ec_tape_next(r->tape, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
-        int64_t ahead;
-        const plan *coming = (const plan *)ec_tape_ahead(r->tape, &ahead);
-        if (coming && coming->stack.role == EA_STACK_IS_EVENT)
-            ea_stack_join_prefetch(r->join, ahead);
-        use_clock(r);
+        use_clock(r, e.clock);
         if (++r->steps % ASK_EVERY == 0 && r->request->keep_going && !r->request->keep_going(r->request->arg)) {
             rc = ea_fail(err, EA_ECANCELED, "make a profile");
             break;
@@ -767,7 +762,7 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
             break;
         }
         case EA_STACK_IS_DEFINITION: {
-            int64_t utc_ns = ec_tape_utc_ns(r->tape, &e);
+            int64_t utc_ns = ec_tape_utc_ns(&e);
             if (utc_ns > after_utc_ns && utc_ns <= to_utc_ns)
                 on_definition(r, &e, p);
             rc = 0;

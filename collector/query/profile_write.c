@@ -268,10 +268,16 @@ static int write_json(const ec_profile *p, ea_text *t) {
     ea_text_str(t, "],\n\"nodes\":[");
     for (size_t i = 0; !rc && i < nodes.count; i++) {
         const node *n = &nodes.nodes[i];
-        ea_text_printf(t, "%s[%" PRId64 ",%" PRId64 ",%" PRIu64 ",%" PRIu64, i ? "," : "", n->parent, n->frame,
-                       n->self[0], n->total[0]);
-        if (p->has_other)
-            ea_text_printf(t, ",%" PRIu64 ",%" PRIu64, n->self[1], n->total[1]);
+        ea_text_str(t, i ? ",[" : "[");
+        ea_text_i64(t, n->parent);
+        ea_text_char(t, ',');
+        ea_text_i64(t, n->frame);
+        for (int side = 0; side < (p->has_other ? 2 : 1); side++) {
+            ea_text_char(t, ',');
+            ea_text_u64(t, n->self[side]);
+            ea_text_char(t, ',');
+            ea_text_u64(t, n->total[side]);
+        }
         ea_text_char(t, ']');
     }
     ea_text_char(t, ']');

@@ -39,7 +39,8 @@ struct ec_tape {
     group *groups;
     size_t group_count, group_capacity;
     uint32_t at;
-    uint16_t source; /* of the last event */
+    uint16_t source;       /* of the last event */
+    const ea_clock *clock; /* the source's; NULL: the batch is new */
 };
 
 int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *options, ea_err *err) {
@@ -89,6 +90,7 @@ static void end_batch(ec_tape *t) {
         free(t->groups[i].memory);
     t->group_count = 0;
     t->events = NULL;
+    t->clock = NULL;
 }
 
 void ec_tape_close(ec_tape *t) {
@@ -213,10 +215,14 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
         uint32_t row = g->next++;
         if (!g->plan)
             continue;
-        t->source = e->source[i];
+        if (!t->clock || t->source != e->source[i]) {
+            t->source = e->source[i];
+            t->clock = &ea_batch_source(t->view, t->source)->clock;
+        }
         *ret = (ec_tape_event){.c = g->c,
                                .plan = g->plan,
                                .time = e->time[i],
+                               .clock = t->clock,
                                .pid = e->pid[e->thread[i]],
                                .tid = e->tid[e->thread[i]],
                                .cpu = e->cpu[i],
@@ -227,20 +233,8 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
     }
 }
 
-const ec_tape_plan *ec_tape_ahead(const ec_tape *t, int64_t *ret_time) {
-    enum { AHEAD = 12 };
-    const ea_batch_events *e = t->events;
-    if (e->count - t->at <= AHEAD)
-        return NULL;
-    *ret_time = e->time[t->at + AHEAD];
-    return t->groups[e->group[t->at + AHEAD]].plan;
-}
-
 const ea_clock *ec_tape_clock(const ec_tape *t) {
-    return &ea_batch_source(t->view, t->source)->clock;
-}
-int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e) {
-    return ea_clock_to_utc_ns(ec_tape_clock(t), e->time);
+    return t->clock;
 }
 
 ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i) {

@@ -21,7 +21,8 @@ typedef struct ec_tape_plan {
 typedef struct ec_tape_event {
     const ea_class *c;
     const ec_tape_plan *plan;
-    int64_t time; /* raw ticks */
+    int64_t time;          /* raw ticks */
+    const ea_clock *clock; /* of time */
     uint32_t pid, tid;
     uint16_t cpu;
     uint32_t group, row;
@@ -43,12 +44,12 @@ EA_MUST_CHECK int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape
 EA_MUST_CHECK int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err);
 void ec_tape_close(ec_tape *t); /* NULL is allowed */
 
-/* The plan and the raw time of an event some way ahead, so that what it needs can be fetched. NULL: nobody wants it, or
- * the batch ends before. */
-const ec_tape_plan *ec_tape_ahead(const ec_tape *t, int64_t *ret_time);
-/* UTC of an event's time, and the clock that it is of. */
-int64_t ec_tape_utc_ns(const ec_tape *t, const ec_tape_event *e);
+/* The clock of the last event. */
 const ea_clock *ec_tape_clock(const ec_tape *t);
+/* UTC of an event's time. */
+static inline int64_t ec_tape_utc_ns(const ec_tape_event *e) {
+    return ea_clock_to_utc_ns(e->clock, e->time);
+}
 /* plan->fields[i] as a number: 1 and *ret, 0 when the event lacks it. */
 static inline int ec_tape_u64(const ec_tape *t, const ec_tape_event *e, unsigned i, uint64_t *ret) {
     const ea_column *c = &e->fields[i];

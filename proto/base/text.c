@@ -67,16 +67,21 @@ void ea_text_char(ea_text *t, char c) {
 
 void ea_text_printf(ea_text *t, const char *format, ...) {
     va_list args, again;
+    if (t->failed)
+        return;
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    size_t room = t->capacity - t->len_bytes;
+    int n = vsnprintf(room ? t->data + t->len_bytes : NULL, room, format, args); /* mostly there is room */
     va_end(args);
-    char *p = n < 0 ? NULL : reserve(t, (size_t)n);
-    if (p) {
+    char *p = n >= 0 && (size_t)n >= room ? reserve(t, (size_t)n) : NULL;
+    if (p)
         vsnprintf(p, (size_t)n + 1, format, again);
-        t->len_bytes += (size_t)n;
-    }
     va_end(again);
+    if (n >= 0 && !t->failed)
+        t->len_bytes += (size_t)n;
+    else if (room)
+        t->data[t->len_bytes] = 0;
 }
 
 void ea_text_u64(ea_text *t, uint64_t v) {

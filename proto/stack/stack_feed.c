@@ -297,13 +297,12 @@ static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const l
     }
     uint32_t half[EA_STACK_HALVES];
     ea_stack_halves(stacks, m.addresses, m.count, width, half);
-    int rc = 0, is_kernel = ea_stack_is_kernel(ea_load_uint(m.addresses, width), width);
+    int is_kernel = ea_stack_is_kernel(ea_load_uint(m.addresses, width), width);
     int has_user = !ea_stack_is_kernel(ea_load_uint(m.addresses + (m.count - 1) * width, width), width);
-    if (is_kernel)
-        rc = ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, EA_STACK_KERNEL, half[EA_STACK_KERNEL]);
-    if (!rc && (has_user || !is_kernel))
-        rc = ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, EA_STACK_USER, half[EA_STACK_USER]);
-    return rc;
+    if (is_kernel && has_user)
+        return ea_stack_join_walks(j, m.time, m.pid, m.tid, r->cpu, half);
+    enum ea_stack_half which = is_kernel ? EA_STACK_KERNEL : EA_STACK_USER;
+    return ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, which, half[which]);
 }
 
 int ea_stack_feed_record(ea_stack_feed *f, const ea_record *r, const ea_class *c, uint64_t tag) {

@@ -113,9 +113,6 @@ const uint64_t *ea_stack_join_counts(const ea_stack_join *j) {
 static chain *chain_of(const ea_stack_join *j, int64_t time) {
     return &j->chains[(uint64_t)time * 0x9E3779B97F4A7C15u >> 40 & j->chain_mask];
 }
-void ea_stack_join_prefetch(const ea_stack_join *j, int64_t time) {
-    EA_PREFETCH(chain_of(j, time));
-}
 static int is_in_window(const ea_stack_join *j, uint32_t sequence) {
     return sequence - j->first < j->next - j->first;
 }
@@ -198,42 +195,66 @@ static unsigned fit(const entry *e, uint32_t tid, uint16_t cpu) {
     return thread ? thread * 2 + (e->cpu == cpu) : 0;
 }
 
-int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
-                       enum ea_stack_half half, uint32_t number) {
-    entry *best = NULL;
-    unsigned best_fit = 0, equals = 0, steps = 0;
-    enum ea_stack_outcome why = EA_STACK_no_event;
-    if (!number) {
-        count(j, EA_STACK_no_room);
-        return 0;
+/* What a half finds among the events of its walk's time. */
+typedef struct match {
+    entry *best;
+    unsigned fit, equals;
+    enum ea_stack_outcome why; /* there is no best one */
+} match;
+
+/* One more event of the walk's time, the newer ones first: so of equal ones the first comes last. f: how well it fits
+ */
+static void consider(match *m, entry *e, unsigned half, unsigned f) {
+    if (f && e->half[half]) {
+        m->why = EA_STACK_taken;
+    } else if (f >= m->fit && f) {
+        m->equals = f > m->fit ? 1 : m->equals + 1;
+        m->fit = f;
+        m->best = e;
+    } else if (!f && m->why == EA_STACK_no_event) {
+        m->why = EA_STACK_other_thread;
     }
+}
+
+/* Looks for the halves from first to last at once. */
+static void find_event(const ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, unsigned first, unsigned last,
+                       match found[EA_STACK_HALVES]) {
     const chain *c = chain_of(j, time);
     uint32_t k = c->first;
     int64_t latest = c->latest;
-    for (; may_hold(j, k, latest, time) && steps < CHAIN_MAX; steps++) {
+    for (unsigned h = first; h <= last; h++)
+        found[h] = (match){.why = EA_STACK_no_event};
+    for (unsigned steps = 0; may_hold(j, k, latest, time) && steps < CHAIN_MAX; steps++) {
         entry *e = at(j, k - 1);
         if (e->time == time && !e->is_walk) {
             unsigned f = fit(e, tid, cpu);
-            if (f && e->half[half]) {
-                why = EA_STACK_taken;
-            } else if (f >= best_fit && f) {
-                equals = f > best_fit ? 1 : equals + 1;
-                best_fit = f;
-                best = e; /* the first of equal ones comes last */
-            } else if (!f && why == EA_STACK_no_event) {
-                why = EA_STACK_other_thread;
-            }
+            for (unsigned h = first; h <= last; h++)
+                consider(&found[h], e, h, f);
         }
         k = e->next;
         latest = e->next_latest;
     }
-    if (best) {
-        give(j, best, half, number, equals > 1 ? EA_STACK_ambiguous : EA_STACK_joined);
-        best->pid = pid;
+}
+
+static void give_best(ea_stack_join *j, const match *m, uint32_t pid, unsigned half, uint32_t number) {
+    give(j, m->best, half, number, m->equals > 1 ? EA_STACK_ambiguous : EA_STACK_joined);
+    m->best->pid = pid;
+}
+
+int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
+                       enum ea_stack_half half, uint32_t number) {
+    match found[EA_STACK_HALVES];
+    if (!number) {
+        count(j, EA_STACK_no_room);
+        return 0;
+    }
+    find_event(j, time, tid, cpu, half, half, found);
+    if (found[half].best) {
+        give_best(j, &found[half], pid, half, number);
         return 0;
     }
     if (time <= j->left_time) {
-        count(j, why == EA_STACK_no_event ? EA_STACK_too_late : why);
+        count(j, found[half].why == EA_STACK_no_event ? EA_STACK_too_late : found[half].why);
         return 0;
     }
     entry *waits = NULL;
@@ -243,8 +264,23 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
     waits->is_walk = 1;
     waits->walk_half = (uint8_t)half;
     waits->half[0] = number;
-    waits->outcome[0] = (uint8_t)why;
+    waits->outcome[0] = (uint8_t)found[half].why;
     return rc;
+}
+
+int ea_stack_join_walks(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
+                        const uint32_t numbers[EA_STACK_HALVES]) {
+    match found[EA_STACK_HALVES];
+    if (numbers[EA_STACK_KERNEL] && numbers[EA_STACK_USER]) {
+        find_event(j, time, tid, cpu, EA_STACK_KERNEL, EA_STACK_USER, found);
+        if (found[EA_STACK_KERNEL].best && found[EA_STACK_USER].best) {
+            give_best(j, &found[EA_STACK_KERNEL], pid, EA_STACK_KERNEL, numbers[EA_STACK_KERNEL]);
+            give_best(j, &found[EA_STACK_USER], pid, EA_STACK_USER, numbers[EA_STACK_USER]);
+            return 0;
+        }
+    }
+    int rc = ea_stack_join_walk(j, time, pid, tid, cpu, EA_STACK_KERNEL, numbers[EA_STACK_KERNEL]);
+    return rc ? rc : ea_stack_join_walk(j, time, pid, tid, cpu, EA_STACK_USER, numbers[EA_STACK_USER]);
 }
 
 /* Walks that wait for this event: of each half the one that came first, of those that fit best. */

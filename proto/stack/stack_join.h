@@ -70,8 +70,6 @@ EA_MUST_CHECK int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, c
 void ea_stack_join_destroy(ea_stack_join *j); /* NULL is allowed */
 ea_stacks *ea_stack_join_stacks(ea_stack_join *j);
 
-/* An event of that time will come soon. */
-void ea_stack_join_prefetch(const ea_stack_join *j, int64_t time);
 /* An event that a stack may belong to. Returns 0 or what on_event returned. */
 EA_MUST_CHECK int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag);
 /* A half that came inside the event that was given last. match_id 0: none. */
@@ -82,6 +80,9 @@ void ea_stack_join_clr_event(ea_stack_join *j, uint64_t thread);
 /* A half by time and thread, by match id, by a CLR thread. Returns 0 or what on_event returned. */
 EA_MUST_CHECK int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
                                      enum ea_stack_half half, uint32_t number);
+/* Both halves of one walk, as if the kernel's had been given before the user's. */
+EA_MUST_CHECK int ea_stack_join_walks(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
+                                      const uint32_t numbers[EA_STACK_HALVES]);
 void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number);
 void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number);
 /* A walk that could not be read. */

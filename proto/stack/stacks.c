@@ -169,8 +169,8 @@ static const uint64_t *keep_frames(ea_stacks *s, const void *frames, size_t byte
     return copy;
 }
 
-static uint32_t intern(ea_stacks *s, const void *frames, size_t count, slot key) {
-    size_t bytes = count * sizeof(uint64_t), at = slot_of(s, &key);
+static uint32_t intern(ea_stacks *s, const void *frames, size_t count, const slot *key) {
+    size_t bytes = count * sizeof(uint64_t), at = slot_of(s, key);
     if (s->slots[at].number)
         return s->slots[at].number;
     if (s->counts.stacks >= s->mask / 2) {
@@ -178,21 +178,21 @@ static uint32_t intern(ea_stacks *s, const void *frames, size_t count, slot key)
             s->counts.left_out++;
             return 0;
         }
-        at = slot_of(s, &key);
+        at = slot_of(s, key);
     }
     const uint64_t *copy = keep_frames(s, frames, bytes);
     if (!copy) {
         s->counts.left_out++;
         return 0;
     }
-    key.number = new_number(s);
-    if (!key.number)
+    uint32_t number = new_number(s);
+    if (!number)
         return 0;
-    s->all[key.number].frames = copy;
-    s->all[key.number].count = (uint32_t)count;
-    s->slots[at] = key;
+    s->all[number].frames = copy;
+    s->all[number].count = (uint32_t)count;
+    s->slots[at] = (slot){.hash = key->hash, .more_hash = key->more_hash, .number = number};
     s->counts.stacks++;
-    return key.number;
+    return number;
 }
 
 /* A stack that is asked for: 8 bytes a frame, and its key, whose slot is on its way from memory. */
@@ -202,27 +202,27 @@ typedef struct asked {
     slot key;
 } asked;
 
-static asked ask(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size) {
-    asked a = {.frames = addresses,
-               .count = count < FRAMES_MAX ? count : FRAMES_MAX}; /* an event has no room for more */
-    if (!a.count)
-        return a;
+static void ask(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size, asked *ret) {
+    ret->frames = addresses;
+    ret->count = count < FRAMES_MAX ? count : FRAMES_MAX; /* an event has no room for more */
+    if (!count)
+        return;
     if (pointer_size == 4) {
-        for (size_t i = 0; i < a.count; i++)
+        for (size_t i = 0; i < ret->count; i++)
             s->scratch[i] = ea_load32(addresses + 4 * i);
-        a.frames = s->scratch;
+        ret->frames = s->scratch;
     }
-    a.key = key_of(s, a.frames, a.count);
-    EA_PREFETCH(&s->slots[a.key.hash & s->mask]);
-    return a;
+    ret->key = key_of(s, ret->frames, ret->count);
+    EA_PREFETCH(&s->slots[ret->key.hash & s->mask]);
 }
 
 static uint32_t answer(ea_stacks *s, const asked *a) {
-    return a->count ? intern(s, a->frames, a->count, a->key) : 0;
+    return a->count ? intern(s, a->frames, a->count, &a->key) : 0;
 }
 
 uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size) {
-    asked a = ask(s, addresses, count, pointer_size);
+    asked a;
+    ask(s, addresses, count, pointer_size, &a);
     return answer(s, &a);
 }
 
@@ -230,7 +230,7 @@ void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_cou
                        uint32_t *ret_numbers) {
     asked all[EA_STACKS_AT_ONCE];
     for (size_t i = 0; i < list_count; i++) {
-        all[i] = ask(s, lists[i].addresses, lists[i].count, pointer_size);
+        ask(s, lists[i].addresses, lists[i].count, pointer_size, &all[i]);
         if (pointer_size == 4) /* there is one place for widened ones */
             ret_numbers[i] = answer(s, &all[i]);
     }
@@ -259,7 +259,8 @@ void ea_stacks_define(ea_stacks *s, unsigned opcode, uint64_t key, const uint8_t
                       unsigned pointer_size) {
     if (!count)
         return;
-    asked a = ask(s, addresses, count, pointer_size);
+    asked a;
+    ask(s, addresses, count, pointer_size, &a);
     uint64_t first = pointer_size == 4 ? ea_load32(addresses) : ea_load64(addresses);
     ea_u64_map *keys = &s->keys[ea_stack_is_kernel(first, pointer_size) ? EA_STACK_KERNEL : EA_STACK_USER];
     const uint64_t *known = ea_u64_map_get(keys, key);

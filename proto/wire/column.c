@@ -21,6 +21,22 @@ void ea_planes_get(uint64_t *out, const uint8_t *in, size_t count, unsigned plan
     }
 }
 
+void ea_planes_get32(uint32_t *out, const uint8_t *in, size_t count, unsigned planes) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = in[i];
+    for (unsigned p = 1; p < planes; p++) {
+        unsigned shift = 8 * p;
+        in += count;
+        for (size_t i = 0; i < count; i++)
+            out[i] |= (uint32_t)in[i] << shift;
+    }
+}
+
+void ea_planes_get16(uint16_t *out, const uint8_t *in, size_t count, unsigned planes) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = planes == 2 ? (uint16_t)(in[i] | in[count + i] << 8) : in[i];
+}
+
 void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width) {
     if (width == 2) {
         const uint8_t *high = in + count;

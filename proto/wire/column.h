@@ -41,6 +41,9 @@ static inline unsigned ea_bytes_of(uint64_t value) {
 void ea_planes_put(uint8_t *out, const uint64_t *values, size_t count, unsigned planes);
 /* The way back; in holds planes * count bytes. */
 void ea_planes_get(uint64_t *out, const uint8_t *in, size_t count, unsigned planes);
+/* The same into narrower numbers; planes 1 to 4, 1 or 2. */
+void ea_planes_get32(uint32_t *out, const uint8_t *in, size_t count, unsigned planes);
+void ea_planes_get16(uint16_t *out, const uint8_t *in, size_t count, unsigned planes);
 /* Elements of any width out of their byte planes, in -> out, count * width bytes. */
 void ea_planes_join(uint8_t *out, const uint8_t *in, size_t count, size_t width);
 

@@ -197,6 +197,20 @@ static void store_narrow(uint8_t *out, const uint64_t *v, uint32_t n, uint32_t w
     }
 }
 
+/* Small numbers in few planes, which are relative to nothing: at once as wide as their column. */
+static int decode_narrow(ea_rows_reader *r, const ea_rows *c, uint32_t n, const uint8_t *data, ea_column *ret,
+                         ea_err *err) {
+    void *out = ea_rows_alloc(r, n, c->width);
+    if (!out)
+        return no_memory(err);
+    if (c->width == 4)
+        ea_planes_get32(out, data, n, c->stored_width);
+    else
+        ea_planes_get16(out, data, n, c->stored_width);
+    *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = out};
+    return 0;
+}
+
 /* Numbers in planes or varints. */
 static int decode_numbers(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_rows_context *context, uint64_t initial,
                           const uint8_t *data, ea_column *ret, ea_err *err) {
@@ -270,27 +284,32 @@ static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
     return 0;
 }
 
-/* Decodes a dictionary's values and checks its indexes: *ret_index is n of them, valid until the next numbers(). */
+/* Decodes a dictionary's values and checks its indexes: *ret_index is n of them. */
 static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t *data, const ea_column **ret_values,
-                          uint64_t **ret_index, ea_err *err) {
+                          uint32_t **ret_index, ea_err *err) {
     ea_rows *values = c->m->shared ? &r->dictionaries[c->m->shared - 1] : c->values;
     int rc = ea_rows_decode(r, values, c->value_count, NULL, 0, err);
     if (rc)
         return rc;
     if (n && !c->value_count)
         return corrupt(err, "an empty dictionary");
-    uint64_t *index = numbers(r, n);
-    if (!index)
+    uint32_t *index = ea_rows_alloc(r, n, sizeof *index), largest = 0;
+    uint64_t *wide = c->bits ? numbers(r, n) : NULL;
+    if (!index || (c->bits && !wide))
         return no_memory(err);
-    if (c->bits)
-        ea_bits_get(index, data, n, c->bits);
-    else if (c->stored_width)
-        ea_planes_get(index, data, n, c->stored_width);
-    else
+    if (c->bits) {
+        ea_bits_get(wide, data, n, c->bits);
+        for (uint32_t i = 0; i < n; i++)
+            index[i] = (uint32_t)wide[i];
+    } else if (c->stored_width) {
+        ea_planes_get32(index, data, n, c->stored_width);
+    } else {
         memset(index, 0, n * sizeof *index);
+    }
     for (uint32_t i = 0; i < n; i++)
-        if (index[i] >= c->value_count)
-            return corrupt(err, "an index beyond its dictionary");
+        largest = index[i] > largest ? index[i] : largest;
+    if (n && largest >= c->value_count)
+        return corrupt(err, "an index beyond its dictionary");
     *ret_values = &values->column;
     *ret_index = index;
     return 0;
@@ -310,20 +329,15 @@ int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *
         return 0;
     const ea_column *values = NULL;
     const uint8_t *data = NULL;
-    uint64_t *wide = NULL;
+    uint32_t *index = NULL;
     int rc = element_bytes(r, c, rows, &data, err);
     r->work += rows;
     if (!rc && r->work > EA_WORK_MAX)
         rc = ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
     if (!rc)
-        rc = decode_indexes(r, c, rows, data, &values, &wide, err);
+        rc = decode_indexes(r, c, rows, data, &values, &index, err);
     if (rc)
         return rc;
-    uint32_t *index = ea_rows_alloc(r, rows, sizeof *index);
-    if (!index)
-        return no_memory(err);
-    for (uint32_t i = 0; i < rows; i++)
-        index[i] = (uint32_t)wide[i];
     *ret_values = *values;
     *ret_index = index;
     return 1;
@@ -332,7 +346,7 @@ int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *
 static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t *data, ea_column *ret,
                              ea_err *err) {
     const ea_column *from = NULL;
-    uint64_t *index = NULL;
+    uint32_t *index = NULL;
     int rc = decode_indexes(r, c, n, data, &from, &index, err);
     if (rc)
         return rc;
@@ -343,13 +357,13 @@ static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const ui
             return no_memory(err);
         if (w == 8)
             for (uint32_t i = 0; i < n; i++)
-                memcpy(out + 8 * (size_t)i, from->data + index[i] * from->stride, 8);
+                memcpy(out + 8 * (size_t)i, from->data + (size_t)index[i] * from->stride, 8);
         else if (w == 4)
             for (uint32_t i = 0; i < n; i++)
-                memcpy(out + 4 * (size_t)i, from->data + index[i] * from->stride, 4);
+                memcpy(out + 4 * (size_t)i, from->data + (size_t)index[i] * from->stride, 4);
         else
             for (uint32_t i = 0; i < n; i++)
-                memcpy(out + (size_t)w * i, from->data + index[i] * from->stride, w);
+                memcpy(out + (size_t)w * i, from->data + (size_t)index[i] * from->stride, w);
         *ret = (ea_column){.count = n, .width = w, .stride = w, .data = out};
         return 0;
     }
@@ -426,6 +440,8 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
             *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = out};
             return 0;
         }
+        if ((c->width == 4 || c->width == 2) && !c->m->relative_to)
+            return decode_narrow(r, c, n, data, ret, err);
         return decode_numbers(r, c, n, context, initial, data, ret, err);
     case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
     case ETWAGENT__V1__ENCODING__ENCODING_BITS:

@@ -91,6 +91,40 @@ static void best_event_of_a_time(void **state) {
     free_bench(b);
 }
 
+/* Both halves at once: as one after the other, also where only one of them, or none, finds its event. */
+static void both_halves_at_once(void **state) {
+    (void)state;
+    for (int together = 0; together < 2; together++) {
+        bench *b = new_bench(0, 0);
+        const uint32_t numbers[EA_STACK_HALVES] = {stack(b, KERNEL_ADDRESS + 1), stack(b, 1)};
+        event(b, 10, 5, 0, 0);
+        event(b, 10, 5, 0, 1);
+        event(b, 11, 5, 0, 2);
+        walk(b, 11, 5, 0, USER, numbers[USER]);
+        static const int64_t TIMES[] = {10, 10, 10, 11, 12}; /* twice free, then full; half full; not there yet */
+        for (size_t i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
+            if (together) {
+                assert_int_equal(ea_stack_join_walks(b->join, TIMES[i], 9, 5, 0, numbers), 0);
+            } else {
+                walk(b, TIMES[i], 5, 0, KERNEL, numbers[KERNEL]);
+                walk(b, TIMES[i], 5, 0, USER, numbers[USER]);
+            }
+        }
+        event(b, 12, 5, 0, 3);
+        end(b);
+        assert_int_equal(b->count, 4);
+        for (size_t i = 0; i < 4; i++) {
+            assert_int_equal(b->out[i].half[KERNEL], numbers[KERNEL]);
+            assert_int_equal(b->out[i].half[USER], numbers[USER]);
+            assert_int_equal(b->out[i].pid, 9);
+        }
+        assert_int_equal(outcome(b, EA_STACK_ambiguous), 2);
+        assert_int_equal(outcome(b, EA_STACK_joined), 6);
+        assert_int_equal(outcome(b, EA_STACK_taken), 3);
+        free_bench(b);
+    }
+}
+
 static void walk_before_its_event(void **state) {
     (void)state;
     bench *b = new_bench(0, 0);
@@ -355,6 +389,7 @@ static void stacks_of_the_runtime(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(best_event_of_a_time),
+        cmocka_unit_test(both_halves_at_once),
         cmocka_unit_test(walk_before_its_event),
         cmocka_unit_test(full_window),
         cmocka_unit_test(keys),

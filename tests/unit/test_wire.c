@@ -47,6 +47,14 @@ static void test_numbers(void **state) {
         ea_planes_get(out, bytes, N, planes);
         for (unsigned i = 0; i < N; i++)
             assert_true(out[i] == ea_cut(edge[i], planes));
+        uint32_t narrow[N];
+        uint16_t narrower[N];
+        if (planes <= 4)
+            ea_planes_get32(narrow, bytes, N, planes);
+        if (planes <= 2)
+            ea_planes_get16(narrower, bytes, N, planes);
+        for (unsigned i = 0; i < N; i++)
+            assert_true((planes > 4 || narrow[i] == out[i]) && (planes > 2 || narrower[i] == out[i]));
     }
     uint8_t joined[24];
     ea_planes_join(joined, (const uint8_t *)"aA0+bB1-cC2*dD3/eE4%fF5&", 4, 6);
