@@ -359,10 +359,12 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family
                        (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count}, {cause, r->event_count}},
                        2, families, family_count);
     ea_mutex_unlock(s->lock);
+    if (!k) {
+        ea_mutex_unlock(s->write_lock);
+        return ea_fail(err, EA_EINVAL, "evict from the spool %s: its stream is not open", s->dir);
+    }
     int rc = EA_EFULL;
-    if (!k)
-        rc = ea_fail(err, EA_EINVAL, "evict from the spool %s: its stream is not open", s->dir);
-    else if (has_place(s))
+    if (has_place(s))
         rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
     if (rc == EA_EFULL) { /* no room even for a tombstone */
         owe(s, k, r->number, &t);

@@ -138,7 +138,7 @@ int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
                   int (*fn)(const ea_spool_record *record, void *arg), void *arg, ea_spool_scanned *ret, ea_err *err) {
     size_t at = ea_spool_is_head(data, len_bytes, sequence, NULL);
     if (!at && len_bytes >= 16 && memcmp(data, HEAD_MAGIC, 7) == 0 && data[7] >= '1' && data[7] <= '9' &&
-        data[7] != HEAD_MAGIC[7] && ea_load64(data + 8) == sequence)
+        data[7] != '0' + EA_SPOOL_VERSION && ea_load64(data + 8) == sequence)
         return other_version("a spool segment", data[7] - '0', err);
     if (!at)
         return ea_fail(err, EA_EFORMAT, "read a spool segment: expected the head of segment %llu",
