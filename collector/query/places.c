@@ -360,7 +360,7 @@ static uint32_t begun(const ec_places *p, const image_space *s, uint32_t first, 
 const ea_module *ec_places_module(ec_places *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
                                   int *ret_unloaded) {
     const image_space *s = space(p, process, is_kernel);
-    const ea_module *gone = NULL;
+    const ea_module *gone = NULL, *there = NULL; /* of several the last that came: the others' unloads were lost */
     *ret_unloaded = 0;
     if (!s)
         return NULL;
@@ -374,15 +374,15 @@ const ea_module *ec_places_module(ec_places *p, uint32_t process, uint32_t epoch
             const ea_module *m = &p->modules[s->modules[i]];
             if (address - m->base >= m->size_bytes)
                 continue;
-            if (m->life.end_utc_ns > since)
-                return m;
-            if (!gone || m->life.end_utc_ns > gone->life.end_utc_ns)
-                gone = m;
+            if (m->life.end_utc_ns <= since)
+                gone = !gone || m->life.end_utc_ns > gone->life.end_utc_ns ? m : gone;
+            else if (!there || m->life.begin_utc_ns > there->life.begin_utc_ns)
+                there = m;
             break; /* those before it ended before it began */
         }
         end = first;
         steps++;
     }
-    *ret_unloaded = gone != NULL;
-    return gone;
+    *ret_unloaded = !there && gone;
+    return there ? there : gone;
 }

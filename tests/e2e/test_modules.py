@@ -65,6 +65,8 @@ def comes_and_goes(made, pid, program, home, gate, base):
     image("third.dll", 0x40000, unloads=True)
     image("first.dll", 0x40000, base + 0x100000)
     made.samples(pid, 64, program, (base + 0x102111, "first.dll+0x2111"), (base + 0x7222, "third.dll+0x7222"))
+    image("fourth.dll", 0x60000, base + 0xF0000)  # where the first was, whose unload was lost
+    made.samples(pid, 128, program, (base + 0x102111, "fourth.dll+0x12111"))
 
 
 def drivers(made, pid, program, at, base):
@@ -125,7 +127,7 @@ def test(env, checks, arguments):
         # the 64-bit gate of a 32-bit program is below 4 GB, as its modules are
         comes_and_goes(made, 1300, "plug32.exe", 0x00400000, (0x77C2002A, "wow64cpu.dll+0x2a"), 0x6A000000)
     want = check(env, checks, collector, "plug-ins", plug_ins)
-    checks.equal(sum(want.values()), 2 * (2 * 55 + 8 + 64), "samples of plug-ins")
+    checks.equal(sum(want.values()), 2 * (2 * 55 + 8 + 64 + 128), "samples of plug-ins")
 
     def kernel_only(made):
         made.add(kernel.process, 1300, "plug32.exe")
