@@ -97,6 +97,7 @@ typedef struct emul_session {
     uint32_t stacks, pmc_sources, pmc_events, flushes, captures, system_providers, pool_tags;
     uint64_t file_events; /* in its file, or on the way there */
     uint64_t logged;      /* events for it, those that were lost included */
+    uint32_t late_ms;     /* at the most, an event was delivered so much behind one that was logged later */
     uint64_t played;      /* records of the trace that this name's sessions have gone past */
     uint32_t provider_count;
     emul_provider providers[EMUL_PROVIDERS];

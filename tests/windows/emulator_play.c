@@ -152,6 +152,7 @@ static void note(consumer *c, const emul_stream *st, uint32_t buffers, int over)
     s->over = over;
     s->logged += now.logged - c->told.logged;
     s->lost_events += now.lost - c->told.lost;
+    s->late_ms = now.late_ms;
     emul_unlock();
     c->told = now;
 }

@@ -42,7 +42,8 @@ struct emul_stream {
     buffer open, late; /* being filled; late: of the processor whose buffers come late */
     buffer *queue;     /* slots; handed over, the oldest at front */
     size_t slots, front, queued;
-    int lost_unsaid; /* an event was lost, and no RTLostEvent says so yet */
+    int64_t youngest_raw; /* of what was delivered */
+    int lost_unsaid;      /* an event was lost, and no RTLostEvent says so yet */
     uint32_t flushes;
     uint32_t captured[EMUL_PROVIDERS];
     emul_stream_counts counts;
@@ -252,6 +253,11 @@ static void deliver(emul_stream *st, emul_sink sink, void *arg) {
         r.ext = ext;
         r.payload = b->data + at;
         at += up8(r.payload_bytes);
+        double late_ms = (double)(st->youngest_raw - r.time_raw) / st->ticks_per_ms;
+        if (late_ms <= 0)
+            st->youngest_raw = r.time_raw;
+        else if (late_ms > st->counts.late_ms)
+            st->counts.late_ms = (uint32_t)late_ms;
         sink(arg, &r);
     }
     b->bytes = b->charged = 0;

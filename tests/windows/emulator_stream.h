@@ -32,6 +32,7 @@ typedef struct emul_stream_counts {
     uint64_t position; /* records of the trace that were gone past, from its beginning */
     uint64_t logged;   /* events for this session, those that were lost included */
     uint32_t lost;     /* for which there was no buffer */
+    uint32_t late_ms;  /* at the most, an event came so much behind one that was logged later */
 } emul_stream_counts;
 emul_stream_counts emul_stream_get(const emul_stream *st);
 /* What the trace says of its clock and machine; NULL without a trace. */

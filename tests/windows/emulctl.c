@@ -41,17 +41,18 @@ static void list(void) {
             printf("{\"name\": \"%ls\", \"id\": %u, \"mode\": %u, \"clock\": %u, \"buffer_kib\": %u, \"min\": %u, "
                    "\"max\": %u, \"flush\": %u, \"masks\": [%u, %u, %u, %u, %u, %u, %u, %u], \"providers\": %u, "
                    "\"stacks\": %u, \"pmc_sources\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
-                   "\"played\": %llu, \"logged\": %llu, \"lost\": %u, \"file_events\": %llu, \"over\": %d, \"ids\": "
+                   "\"played\": %llu, \"logged\": %llu, \"late_ms\": %u, \"lost\": %u, \"file_events\": %llu, "
+                   "\"over\": %d, \"ids\": "
                    "%u, \"pids\": "
                    "%u, \"property\": %u, "
                    "\"any\": %llu, \"level\": %u, \"system_providers\": %u, \"pool_tag\": %u, \"all\": %llu}\n",
                    (const WCHAR *)s->name, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers, s->max_buffers,
                    s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4], s->masks[5],
                    s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events, s->flushes,
-                   s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->lost_events,
-                   (unsigned long long)s->file_events, s->over, s->providers[0].ids.count, s->providers[0].pid_count,
-                   s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level,
-                   s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
+                   s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->late_ms,
+                   s->lost_events, (unsigned long long)s->file_events, s->over, s->providers[0].ids.count,
+                   s->providers[0].pid_count, s->providers[0].property, (unsigned long long)s->providers[0].any,
+                   s->providers[0].level, s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
     free(s);
 }
 

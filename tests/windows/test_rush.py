@@ -125,6 +125,8 @@ def run(env, checks, session, windows, native, collector, name, rate, lines, ses
         offered = time.monotonic() - began
         machine.wait(machine.settled, f"{name}: all acknowledged or counted")
         missing = accounted(env, checks, collector, machine, name, trace)
+        late_ms = max(s["late_ms"] for s in machine.sessions().values())
+        checks.that(late_ms == 0 if in_order else 80 <= late_ms <= 200, f"{name}: an event came {late_ms} ms behind a later one")
         sources, peak = machine.sources(), memory_kib(session)
         checks.equal(machine.stop(), 0, f"{name}: exit code")
     total = sum(s["session"]["events"] for s in sources.values()) + sum(missing.values())
