@@ -2,6 +2,7 @@
  * Before it: main.c. After it: collector/store. Thread: the main one. */
 #include "clock.h"
 #include "commands.h"
+#include "question.h"
 #include "store.h"
 
 #include <inttypes.h>
@@ -17,17 +18,6 @@ typedef struct listing {
     ea_text out;
     uint64_t count;
 } listing;
-
-static void add_time(ea_text *t, const char *key, int64_t utc_ns, int known) {
-    ea_text_printf(t, ", \"%s\": ", key);
-    if (!known) {
-        ea_text_str(t, "null");
-        return;
-    }
-    ea_text_char(t, '"');
-    ea_text_utc_ns(t, utc_ns);
-    ea_text_char(t, '"');
-}
 
 static void add_json(ea_text *t, const ec_stream_row *r) {
     ea_text_str(t, "{\"host\": ");
@@ -45,10 +35,10 @@ static void add_json(ea_text *t, const ec_stream_row *r) {
                    r->batch_count, r->highest_number, r->missing_count, r->event_count, r->byte_count);
     ea_text_printf(t, ", \"expired_batches\": %" PRIu64 ", \"expired_events\": %" PRIu64, r->expired_batch_count,
                    r->expired_event_count);
-    add_time(t, "begin", r->begin_utc_ns, r->event_count > 0);
-    add_time(t, "end", r->end_utc_ns, r->event_count > 0);
-    add_time(t, "received_first", r->received_first_utc_ns, 1);
-    add_time(t, "received_last", r->received_last_utc_ns, 1);
+    ec_json_time(t, "begin", r->begin_utc_ns, r->event_count > 0);
+    ec_json_time(t, "end", r->end_utc_ns, r->event_count > 0);
+    ec_json_time(t, "received_first", r->received_first_utc_ns, 1);
+    ec_json_time(t, "received_last", r->received_last_utc_ns, 1);
     ea_text_char(t, '}');
 }
 
@@ -117,10 +107,8 @@ static int run(const void *arg, int operand_count, char **operands) {
         if (o->json)
             ea_text_str(&l.out, "\n]}\n");
     }
-    if (!rc && l.out.failed)
-        rc = ea_fail(&err, EA_ENOMEM, "list the hosts");
-    if (!rc && l.out.len_bytes && (fwrite(l.out.data, 1, l.out.len_bytes, stdout) != l.out.len_bytes || fflush(stdout)))
-        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    if (!rc)
+        rc = ec_answer_write(&l.out, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ec_store_close(store);

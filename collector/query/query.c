@@ -404,7 +404,7 @@ int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int64_t utc_ns, u
 
 /* ---- JSON ---- */
 
-static void add_time(ea_text *t, const char *key, int64_t utc_ns, int known) {
+void ec_json_time(ea_text *t, const char *key, int64_t utc_ns, int known) {
     ea_text_printf(t, ", \"%s\": ", key);
     if (!known) {
         ea_text_str(t, "null");
@@ -428,11 +428,11 @@ static void add_life(ea_text *t, const ea_interval *life) {
     static const char *const BEGINS[] = {"start", "rundown_start", "rundown_end", "end"};
     static const char *const ENDS[] = {"", "end", "replaced", "process_end", "evicted", "keyframe", "rundown"};
     ea_text_printf(t, "\"instance\": %" PRIu64, life->instance);
-    add_time(t, "begin", life->begin_utc_ns, life->begin_cause == EA_BEGIN_EVENT);
-    add_time(t, "not_before", life->begin_utc_ns, 1);
-    add_time(t, "not_after", life->seen_utc_ns, 1);
+    ec_json_time(t, "begin", life->begin_utc_ns, life->begin_cause == EA_BEGIN_EVENT);
+    ec_json_time(t, "not_before", life->begin_utc_ns, 1);
+    ec_json_time(t, "not_after", life->seen_utc_ns, 1);
     add_text(t, "known_by", life->begin_cause < 4 ? BEGINS[life->begin_cause] : "");
-    add_time(t, "end", life->end_utc_ns, life->end_utc_ns != INT64_MAX);
+    ec_json_time(t, "end", life->end_utc_ns, life->end_utc_ns != INT64_MAX);
     add_text(t, "ended_by",
              life->end_cause == EA_FINISH_OPEN              ? NULL
              : life->end_cause < sizeof ENDS / sizeof *ENDS ? ENDS[life->end_cause]
@@ -503,9 +503,9 @@ void ec_json_moment(ea_text *t, const ec_moment *moment, uint64_t behind) {
     ea_text_str(t, ", \"stream\": \"");
     ea_text_hex(t, moment->fold.stream, sizeof moment->fold.stream);
     ea_text_char(t, '"');
-    add_time(t, "time", moment->utc_ns, 1);
-    add_time(t, "data_begin", moment->fold.begin_utc_ns, 1);
-    add_time(t, "data_end", moment->fold.end_utc_ns, 1);
+    ec_json_time(t, "time", moment->utc_ns, 1);
+    ec_json_time(t, "data_begin", moment->fold.begin_utc_ns, 1);
+    ec_json_time(t, "data_end", moment->fold.end_utc_ns, 1);
     ea_text_printf(t, ", \"behind\": %" PRIu64, behind);
 }
 

@@ -60,6 +60,8 @@ EA_MUST_CHECK int ec_query_where(ec_query *q, int64_t fold_id, uint32_t pid, int
                                  void (*fn)(const ea_module *m, void *arg), void *arg, ea_err *err);
 
 /* JSON objects of rows, as the commands print them. Times are RFC 3339; addresses are hex in strings. */
+/* A member behind others: , "key": a time as text, or null when it is not known. */
+void ec_json_time(ea_text *t, const char *key, int64_t utc_ns, int known);
 void ec_json_process(ea_text *t, const ea_process *p);
 void ec_json_module(ea_text *t, const ea_module *m);
 /* The members that say which moment an answer is about: "host", "stream", "time", "data_end", "behind" (no braces). */
