@@ -210,9 +210,9 @@ def refuse(env, checks, session, windows, collector):
             done = session.run([machine.agent, "check", wine.windows_path(machine.config)])
             text = machine.config.read_text().splitlines()
             line = next(i for i, t in enumerate(text, 1) if t.startswith("sessions"))
-            column = text[line - 1].index(f'"{place}"') + 1
-            checks.that(done.returncode and word in done.stdout + done.stderr and f":{line}:" in done.stdout + done.stderr,
-                        f"{sessions} at {line}:{column}: {done.stdout}{done.stderr}")
+            column = text[line - 1].index(f'"{place}": ') + len(place) + 5  # of the value
+            checks.that(done.returncode and word in done.stdout + done.stderr and f":{line}:{column}: " in done.stdout + done.stderr,
+                        f"exit code {done.returncode} of {sessions} at {line}:{column}: {done.stdout}{done.stderr}")
         machine.configure(collector, [SESSION])
         done = session.run([machine.agent, "check", wine.windows_path(machine.config)])
         checks.that(done.returncode == 0 and "SHA-256 up to 64 MiB" in done.stdout, f"etwagent check: {done.stdout}{done.stderr}")
