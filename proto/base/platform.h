@@ -115,6 +115,9 @@ EA_MUST_CHECK int ea_path_check_private(const char *path, ea_err *err);
 /* ---- the rest ---- */
 /* What ea_thread_is_bulk does, for one of its platforms. */
 void ea_thread_lower(enum ea_bulk_priority priority);
+/* A thread that works in the background (EA_BULK_BACKGROUND), and comes out of it for as long as it holds a lock that
+ * others want, so that they do not wait for the processor with it. Windows only: elsewhere it stays there. */
+void ea_thread_background(int on);
 void ea_os_error_text(int os_error, char *out, size_t out_bytes);
 int ea_is_terminal(FILE *f);
 uint32_t ea_process_id(void);

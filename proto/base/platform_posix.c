@@ -86,6 +86,11 @@ void ea_thread_lower(enum ea_bulk_priority priority) {
                   background ? IDLE << CLASS_SHIFT : BEST_EFFORT << CLASS_SHIFT | LAST);
 }
 
+void ea_thread_background(int on) {
+    if (on)
+        ea_thread_lower(EA_BULK_BACKGROUND);
+}
+
 int ea_mutex_create(ea_mutex **ret, ea_err *err) {
     ea_mutex *m = calloc(1, sizeof *m);
     if (!m || pthread_mutex_init(&m->handle, NULL)) {

@@ -155,6 +155,10 @@ void ea_thread_lower(enum ea_bulk_priority priority) {
                       priority == EA_BULK_BACKGROUND ? THREAD_MODE_BACKGROUND_BEGIN : THREAD_PRIORITY_BELOW_NORMAL);
 }
 
+void ea_thread_background(int on) {
+    SetThreadPriority(GetCurrentThread(), on ? THREAD_MODE_BACKGROUND_BEGIN : THREAD_MODE_BACKGROUND_END);
+}
+
 int ea_mutex_create(ea_mutex **ret, ea_err *err) {
     ea_mutex *m = calloc(1, sizeof *m);
     if (!m)

@@ -74,6 +74,9 @@ static int add_part(plan *p, const options *o, const ea_session_config *session,
     q->session.name = q->name;
     q->session.output = EA_OUTPUT_FILE;
     q->session.file = q->file;
+    if (session->images)
+        fprintf(stderr, "etwagent: session %s: images: nobody looks at their files, which is for what is shipped\n",
+                session->name);
     q->session.circular = 0;
     q->session.file_bytes = 0;
     q->session.clock = EA_SESSION_QPC; /* all files have one clock */

@@ -225,10 +225,21 @@ void ea_images_calm(ea_images *im) {
 
 /* ---- looking: the worker, without the lock ---- */
 
+/* The source's thread may want the lock: the worker holds it with everybody's priority. */
+static void lock(ea_images *im) {
+    ea_thread_background(0);
+    ea_mutex_lock(im->lock);
+}
+
+static void unlock(ea_images *im) {
+    ea_mutex_unlock(im->lock);
+    ea_thread_background(1);
+}
+
 /* Waits until the rate and the source allow to read so much. EA_ECANCELED: it is to end. */
 static int pay(ea_images *im, size_t bytes) {
     int64_t now_ns = ea_monotonic_ns(), wait_ns;
-    ea_mutex_lock(im->lock);
+    lock(im);
     if (im->paid_until_ns < now_ns)
         im->paid_until_ns = now_ns;
     int64_t begin_ns = im->paid_until_ns;
@@ -243,7 +254,7 @@ static int pay(ea_images *im, size_t bytes) {
         ea_cond_wait_for(im->changed, im->lock, wait_ns < STEP_NS ? wait_ns : STEP_NS);
     }
     int closing = im->closing;
-    ea_mutex_unlock(im->lock);
+    unlock(im);
     return closing ? EA_ECANCELED : 0;
 }
 
@@ -335,7 +346,7 @@ static int read_file(ea_images *im, reader *r, const char *path, const ea_image_
         free(k);
         return rc;
     }
-    ea_mutex_lock(im->lock);
+    lock(im);
     if (!im->closing) { /* else the counters may be gone */
         count(im, EA_COUNT_images_read);
         if (is_damaged)
@@ -343,7 +354,7 @@ static int read_file(ea_images *im, reader *r, const char *path, const ea_image_
         if (is_large)
             count(im, EA_COUNT_images_unhashed);
     }
-    ea_mutex_unlock(im->lock);
+    unlock(im);
     *ret = k;
     return 0;
 }
@@ -414,8 +425,7 @@ static void destroy(ea_images *im) {
 
 static void work(void *arg) {
     ea_images *im = arg;
-    ea_thread_lower(EA_BULK_BACKGROUND);
-    ea_mutex_lock(im->lock);
+    lock(im);
     while (!im->closing) {
         uint32_t r = im->queue.first;
         if (r == NONE) {
@@ -427,9 +437,9 @@ static void work(void *arg) {
         at->is_queued = 0;
         at->is_at_hand = 1; /* nobody frees its path or what is known of it */
         known *fresh, *now = at->now;
-        ea_mutex_unlock(im->lock);
+        unlock(im);
         int rc = look(im, at->path, now ? &now->identity : NULL, &fresh);
-        ea_mutex_lock(im->lock);
+        lock(im);
         at->is_at_hand = 0;
         append_row(im, &im->idle, r);
         if (im->closing) /* what waited was counted */
@@ -440,7 +450,7 @@ static void work(void *arg) {
     im->is_over = 1;
     int is_left = im->is_left;
     ea_cond_broadcast(im->changed);
-    ea_mutex_unlock(im->lock);
+    unlock(im);
     if (is_left)
         destroy(im);
 }
