@@ -15,7 +15,8 @@
 
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
-                     LAST_RETRY_NS = (int64_t)30 * 1000000000, PATIENCE_NS = (int64_t)10 * 1000000000;
+                     LAST_RETRY_NS = (int64_t)30 * 1000000000, PATIENCE_NS = (int64_t)10 * 1000000000,
+                     START_NS = (int64_t)2 * 1000000000;
 enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5 };
 
 _Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
@@ -86,17 +87,30 @@ static size_t ring_bytes(const ea_session_config *c) {
     return bytes;
 }
 
-/* The session was stopped: what it had, and the rundown of its end, comes all at once, and may wait. */
+/* What a session tells at its start and its end, and what it had when it was stopped, comes all at once, and may wait:
+ * in Windows' buffers there is eight times the room. */
 static void wait_for_room(const live *l, int64_t until_ns) {
     while (ea_ring_used(l->ring) > ring_bytes(l->o.session) / 2 && ea_monotonic_ns() < until_ns)
         ea_sleep_ns(MS_NS);
 }
 
+/* EventTrace/RDComplete stands behind all that a session of the kernel tells at its start. Source: the MOF class
+ * EventTrace_Event. */
+static int is_complete(const EVENT_RECORD *e) {
+    static const GUID EVENT_TRACE = {0x68fdd900, 0x4a3e, 0x11d1, {0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3}};
+    enum { RD_COMPLETE = 8 };
+    return e->EventHeader.EventDescriptor.Opcode == RD_COMPLETE &&
+           memcmp(&e->EventHeader.ProviderId, &EVENT_TRACE, sizeof EVENT_TRACE) == 0;
+}
+
 static void WINAPI on_event(EVENT_RECORD *e) {
     live *l = e->UserContext;
     int64_t wait_until_ns = atomic_load_explicit(&l->wait_until_ns, memory_order_relaxed);
-    if (wait_until_ns)
+    if (wait_until_ns) {
         wait_for_room(l, wait_until_ns);
+        if (is_complete(e)) /* keep() may end it */
+            atomic_compare_exchange_strong(&l->wait_until_ns, &wait_until_ns, 0);
+    }
     atomic_store_explicit(&l->delivered, atomic_load_explicit(&l->delivered, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     (void)ea_event_put(l->ring, (const ea_event_record *)(const void *)e); /* the ring counts what it has no room for */
@@ -254,13 +268,27 @@ static void look_at_rundown(live *l) {
         end_rundown(l);
 }
 
+/* Whether Windows begins with the processes, threads or images that there are. */
+static int tells_start(const live *l) {
+    uint32_t masks[8] = {0};
+    ea_session_masks(l->o.session, masks);
+    return (masks[0] & 7) != 0;
+}
+
+/* What a start tells is over, at the latest, after START_NS. */
+static void end_patience(live *l) {
+    int64_t until_ns = atomic_load(&l->wait_until_ns);
+    if (until_ns && ea_monotonic_ns() >= until_ns)
+        atomic_compare_exchange_strong(&l->wait_until_ns, &until_ns, 0);
+}
+
 /* Starts the session, and the thread that ProcessTrace needs. */
 static int begin(live *l, int is_first, ea_err *err) {
     int realtime = l->o.session->output != EA_OUTPUT_FILE;
     int rc = ea_session_start(&l->session, err);
     if (rc)
         return rc;
-    atomic_store(&l->wait_until_ns, 0);
+    atomic_store(&l->wait_until_ns, tells_start(l) ? ea_monotonic_ns() + START_NS : 0);
     l->seen_events = l->seen_log_buffers = l->seen_realtime_buffers = l->seen_written = 0;
     if (realtime)
         rc = open_trace(l, err);
@@ -404,6 +432,7 @@ static void keep(void *arg) {
         wait_ns(l, step_ns);
         int64_t now = ea_monotonic_ns();
         look_at_rundown(l);
+        end_patience(l);
         if (flush_ns != INT64_MAX && now - l->flushed_ns >= flush_ns) {
             l->flushed_ns = now;
             ea_session_flush(&l->session);

@@ -3,6 +3,7 @@
 truth beside the trace says what there is at each moment, without a record being read.
 
 - Each word of "rundown" alone: a second session tells exactly that, and the state at the collector is what there is.
+- A start that tells more than the session's ring holds waits for room, and loses nothing.
 - Where the second session cannot be had, or what it tells does not come in time: counted, said, and the first one goes on; the next start
   of it brings what was missing.
 - Keyframes of a session that tells itself, and of one that has all of it from the second session: they carry what there is at that
@@ -24,6 +25,14 @@ base: office
 duration_ms: 6000
 machine: {cpus: 4}
 session: {events: [process, thread, image, sample, filename, fileio, registry, config], samples_per_second: 200}
+"""
+CROWD = """
+base: office
+duration_ms: 200
+machine: {cpus: 4}
+session: {events: [process, thread, image, sample], samples_per_second: 200}
+starts:
+  - {program: svchost.exe, parent: services.exe, count: 900}
 """
 FOREVER = (1 << 63) - 1
 KEYS = 1  # enum ea_name_kind
@@ -109,10 +118,10 @@ def differ(got, wanted):
 class World:
     """A trace, its truth, and the place at which the sessions begin: a sample in the middle, at which nothing begins or ends."""
 
-    def __init__(self, env, native):
-        self.env = env
-        scenario, self.trace, truth = (env.folder / f"machine.{kind}" for kind in ("yaml", "etl", "jsonl"))
-        scenario.write_text(SCENARIO)
+    def __init__(self, env, native, name="machine", scenario_text=SCENARIO):
+        self.native = native
+        scenario, self.trace, truth = (env.folder / f"{name}.{kind}" for kind in ("yaml", "etl", "jsonl"))
+        scenario.write_text(scenario_text)
         env.run([native / "tests" / "tracegen" / "tracegen", "make", "--preset", scenario, "--out", self.trace, "--truth", truth])
         self.truth = Truth(truth)
         records = [json.loads(line) for line in env.run([env.agent, "dump", "--format", "raw", self.trace]).stdout.splitlines()]
@@ -121,8 +130,8 @@ class World:
         self.begin_raw = records[self.begin]["clock"]
         self.end_raw = min(r["clock"] for r in records if r["provider"].startswith("3d6fa8d0") and r["opcode"] == 4)
 
-    def plays(self, machine, *lines):
-        machine.plays([self.trace], "rate=3000", f"from={self.begin}", *lines)
+    def plays(self, machine, *lines, rate=3000):
+        machine.plays([self.trace], f"rate={rate}", f"from={self.begin}", *lines)
 
 
 def alone(env, checks, session, windows, world, collector):
@@ -157,6 +166,26 @@ def alone(env, checks, session, windows, world, collector):
             drivers = {(number(m["base"]), m["path"]) for m in collector.ask_json("modules", "--host", word, "--pid", 0, "--at", "end")["modules"]}
             wanted = {(base, path) for pid, base, _, path in wanted if pid == 0}
             checks.that(len(drivers) > 5 and {base for base, _ in drivers} == {base for base, _ in wanted}, f"drivers: {differ(drivers, wanted)}")
+
+
+def crowd(env, checks, session, windows, world, collector):
+    """So much is there that it is several times what the session's ring holds, at once, and the spool is slow: it waits for room."""
+    world = World(env, world.native, "crowd", CROWD)
+    with emulated.Machine(env, session, windows, "crowd") as machine:
+        world.plays(machine, rate=0)
+        machine.configure(collector, [{"name": "own", "flags": ["PROC_THREAD", "LOADER"], **SMALL}], "level: 19")
+        machine.start()
+        machine.wait(machine.settled, "everything acknowledged or counted")
+        # of what the trace itself tells at its end, long behind the start, there may be some without room
+        checks.equal(machine.sources()["own"]["session"]["lost_events"], 0, "events that Windows lost meanwhile")
+        checks.equal(machine.stop(), 0, "exit code")
+    told = exported(env, collector, "crowd")
+    checks.equal(sum(e["name"] == COMPLETE for e in told), 1, "crowd: the start is told to its end")
+    told = [e for e in told if e["opcode"] == 3]
+    print(f"crowd: {len(told)} records, {sum(len(e['payload']) // 2 for e in told) >> 10} KiB of payloads", flush=True)
+    for kind, name in (("process", "Process/DCStart"), ("thread", "Thread/DCStart"), ("module", "Image/DCStart")):
+        got, wanted = {OF_EVENT[kind](e["fields"]) for e in told if e["name"] == name}, world.truth.at(kind, world.begin_raw)
+        checks.that(got == wanted, f"crowd: {kind}: {differ(got, wanted)}")
 
 
 def refused(env, checks, session, windows, world, collector):
@@ -283,10 +312,10 @@ def framed(env, checks, session, windows, world, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates([*WORDS, "refused", "late", "framed", "own", "bare"])
+    env.make_certificates([*WORDS, "crowd", "refused", "late", "framed", "own", "bare"])
     collector = env.new_collector().start()
     world = World(env, arguments.native)
-    for part in (alone, refused, late, framed):
+    for part in (alone, crowd, refused, late, framed):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, world, collector)
