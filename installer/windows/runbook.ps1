@@ -167,7 +167,7 @@ Test-Promise 'a session of boot time is in the registry while it is asked for' {
         $text = if ($kept -match '(?m)^sessions:') { $kept -replace '(?m)^sessions:.*$', "sessions:`n$more" } else { "$kept`nsessions:`n$more`n" }
         Set-Content -Path $file -Value $text
         sc.exe control etwagent paramchange | Out-Null
-        $there = Wait-For { (Test-Path $key) -and (Get-ItemProperty $key).Start -eq 1 } 30
+        $there = Wait-For { (Test-Path $key) -and (Get-ItemProperty $key).Start -eq 1 -and (Get-ItemProperty $key).FileMax -ge 2 } 30
     } finally {
         Set-Content -Path $file -Value $kept -NoNewline
         sc.exe control etwagent paramchange | Out-Null
@@ -191,6 +191,27 @@ Test-Promise 'image files are looked at: most modules get size, PDB, version and
     }
     $failed = $s.images_absent + $s.images_refused + $s.images_unreadable + $s.images_other
     if ($there -ne $true) { $there } elseif ($failed * 10 -lt $s.images_told) { $true } else { "$($s.images_told) told, $failed failed: $s" }
+}
+Test-Promise 'what was there before a session is told, by a second one; who ends the session sees it come back' {
+    $file = Join-Path $state 'etwagent.yaml'
+    $kept = Get-Content -Raw $file
+    function Get-Session { @((Get-Status).sources | Where-Object { $_.name -eq 'runbook' })[0].session }
+    try {
+        $more = '  - {name: runbook, kind: system, flags: [PROC_THREAD], rundown: [process, driver, file-name, registry]}'
+        $text = if ($kept -match '(?m)^sessions:') { $kept -replace '(?m)^sessions:.*$', "sessions:`n$more" } else { "$kept`nsessions:`n$more`n" }
+        Set-Content -Path $file -Value $text
+        sc.exe control etwagent paramchange | Out-Null
+        $told = Wait-For { (Get-Session).rundowns -eq 1 -and (Get-Session).rundown_events -gt 1000 } 60
+        $left = @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-runbook-rundown' }).Count
+        logman.exe stop etwagent-runbook -ets | Out-Null
+        $again = Wait-For { (Get-Session).ended_by_others -eq 1 -and (Get-Session).starts -eq 2 -and (Get-Session).runs } 30
+        $s = Get-Session
+    } finally {
+        Set-Content -Path $file -Value $kept -NoNewline
+        sc.exe control etwagent paramchange | Out-Null
+    }
+    if ($told -ne $true) { "the rundown: $told" } elseif ($left) { 'the second session is still there' } elseif ($again -ne $true) { "the next start: $again" }
+    elseif ($s.lost_events -or $s.dropped_events) { "lost $($s.lost_events), dropped $($s.dropped_events)" } else { $true }
 }
 Test-Promise 'the collector acknowledges events' {
     $before = (Get-Status).shipping.requests

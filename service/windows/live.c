@@ -46,6 +46,7 @@ typedef struct live {
     ea_thread *trace;
     atomic_int traced;             /* ProcessTrace came back */
     _Atomic int64_t wait_until_ns; /* how long the callback may wait; 0: it may not */
+    int64_t start_until_ns;        /* what that is at the session's start; set before its trace's thread */
     TRACEHANDLE trace_handle;
     EVENT_TRACE_LOGFILEW logfile;
     int64_t looked_ns, flushed_ns, captured_ns, seen_utc_ns, seen_mono_ns, paired_ns;
@@ -108,8 +109,9 @@ static void WINAPI on_event(EVENT_RECORD *e) {
     int64_t wait_until_ns = atomic_load_explicit(&l->wait_until_ns, memory_order_relaxed);
     if (wait_until_ns) {
         wait_for_room(l, wait_until_ns);
-        if (is_complete(e)) /* keep() may end it */
-            atomic_compare_exchange_strong(&l->wait_until_ns, &wait_until_ns, 0);
+        int64_t start_until_ns = l->start_until_ns;
+        if (is_complete(e)) /* of the start; that a stop may wait stays so */
+            atomic_compare_exchange_strong(&l->wait_until_ns, &start_until_ns, 0);
     }
     atomic_store_explicit(&l->delivered, atomic_load_explicit(&l->delivered, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -277,7 +279,7 @@ static int tells_start(const live *l) {
 
 /* What a start tells is over, at the latest, after START_NS. */
 static void end_patience(live *l) {
-    int64_t until_ns = atomic_load(&l->wait_until_ns);
+    int64_t until_ns = l->start_until_ns;
     if (until_ns && ea_monotonic_ns() >= until_ns)
         atomic_compare_exchange_strong(&l->wait_until_ns, &until_ns, 0);
 }
@@ -288,7 +290,8 @@ static int begin(live *l, int is_first, ea_err *err) {
     int rc = ea_session_start(&l->session, err);
     if (rc)
         return rc;
-    atomic_store(&l->wait_until_ns, tells_start(l) ? ea_monotonic_ns() + START_NS : 0);
+    l->start_until_ns = tells_start(l) ? ea_monotonic_ns() + START_NS : 0;
+    atomic_store(&l->wait_until_ns, l->start_until_ns);
     l->seen_events = l->seen_log_buffers = l->seen_realtime_buffers = l->seen_written = 0;
     if (realtime)
         rc = open_trace(l, err);
@@ -424,6 +427,18 @@ static void begin_again(live *l) {
     }
 }
 
+/* What became of the session, over all its starts. */
+static void say_end(live *l) {
+    ea_mutex_lock(l->lock);
+    ea_live_status s = l->status;
+    ea_mutex_unlock(l->lock);
+    say(l,
+        "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64 " events and %" PRIu64
+        " buffers; others ended it %" PRIu64 " times",
+        atomic_load(&l->delivered) + atomic_load(&l->rundown_delivered), s.written_buffers, s.lost_events,
+        s.lost_buffers, s.steals);
+}
+
 static void keep(void *arg) {
     live *l = arg;
     int64_t flush_ns = l->o.session->flush_ns < SECOND_NS ? l->o.session->flush_ns : INT64_MAX;
@@ -444,6 +459,7 @@ static void keep(void *arg) {
         }
     }
     end(l);
+    say_end(l);
     atomic_store(&l->over, 1);
 }
 

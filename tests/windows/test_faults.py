@@ -22,6 +22,7 @@ import collections
 import json
 import re
 import subprocess
+import time
 import urllib.request
 import uuid
 
@@ -177,6 +178,11 @@ def in_mid_run(env, checks, session, windows, collector):
         checks.equal(machine.sources()["kernel"]["session"]["lost_buffers"], 5, "lost buffers")
         checks.equal(machine.sessions()["etwagent-kernel"]["max"], min(2 * before["max"], 64), "buffers that it may have")
         machine.control("stop", "etwagent-kernel")
+        begun = time.monotonic()
+        machine.wait(lambda: "ended by somebody else" in machine.log(), "word of it")
+        noticed = time.monotonic() - begun
+        print(f"stolen: noticed after {noticed:.2f} s", flush=True)
+        checks.that(noticed < 3, f"somebody ended the session, which was noticed after {noticed} s")  # 1 s, where nobody else needs the processor
         machine.wait(lambda: machine.sources()["kernel"]["session"]["starts"] == 2, "the session to be started again")
         status = machine.sources()["kernel"]
         checks.equal(status["session"]["ended_by_others"], 1, "times that it was ended by others")
@@ -186,6 +192,7 @@ def in_mid_run(env, checks, session, windows, collector):
         machine.wait(lambda: machine.sources()["kernel"]["session"]["lost_events"] == 107, "a loss after Windows' numbers began anew")
         machine.control("lose", "etwagent-kernel", "9", "0", "0")  # nothing comes behind it
         checks.equal(machine.stop(), 0, "exit code")
+        checks.that("lost 116 events and 5 buffers; others ended it 1 times" in machine.log(), f"the session's numbers when it is stopped: {machine.log()[-500:]}")
     ledger = ledger_of(collector, "stolen")
     checks.equal((ledger["source_session_ends"], ledger["source_events_lost"], ledger["source_buffers_lost"]), (1, 116, 5), "the ledger")
     stored = raw(env, collector, "stolen")
