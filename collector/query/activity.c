@@ -357,13 +357,15 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
         a->is_misnamed = 1;
         rc = add_problem(a, e->cpu, UINT32_MAX, "not the counters that were configured");
     }
-    uint32_t pid = pid_of(a, old_tid, utc_ns);
+    int is_counted = is_known && a->kind == EC_ACTIVITY_COUNTERS && is_in_range(a, utc_ns);
+    uint32_t pid = is_counted ? pid_of(a, old_tid, utc_ns) : 0;
+    const char *image = is_counted ? image_of(a, pid, utc_ns) : NULL;
     for (size_t k = 0; !rc && k < n; k++) {
         uint64_t now = ea_load64(item.data + 8 * k);
         if (is_known && now < c->last[k]) {
             rc = add_problem(a, e->cpu, k, "a counter went backwards");
-        } else if (is_known && a->kind == EC_ACTIVITY_COUNTERS && is_in_range(a, utc_ns)) {
-            row_key key = {.key = {pid, old_tid, k}, .image = image_of(a, pid, utc_ns)};
+        } else if (is_counted) {
+            row_key key = {.key = {pid, old_tid, k}, .image = image};
             row *r = NULL;
             rc = find_row(a, &key, &r);
             if (!rc) {

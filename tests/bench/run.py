@@ -247,6 +247,9 @@ def stacks(bench):
         series = bench.measure("stacks", "waits", "--runs", str(min(bench.runs, 3)), pathlib.Path(folder) / "switches")
         rows.append(row("stacks", "threads and waits of 10 M stored context switches", [r["waits_s"] for r in series], "s"))
         rows.append(row("stacks", "their memory", [r["peak_mib"] for r in series], "MiB", goal=("value", "<=", 1024)))
+        series = bench.measure("stacks", "counters", "--runs", str(min(bench.runs, 3)), pathlib.Path(folder) / "counters")
+        rows.append(row("stacks", "four counters by thread over 10 M stored context switches", [r["counters_s"] for r in series], "s"))
+        rows.append(row("stacks", "memory of the counters", [r["peak_mib"] for r in series], "MiB", goal=("value", "<=", 1024)))
     return rows
 
 

@@ -3,6 +3,7 @@
  * usage: stacks join [--runs N] TRACE     ns for each record of joining and interning, and the memory of the stacks
  *        stacks waits [--samples N] DIR   makes a store of N context switches in the folder DIR, unless it is there
  * already, and times the tables of threads and of waits: seconds of processor time, and the most memory
+ *        stacks counters [--samples N] DIR   the same with four counters on each switch: the table of threads' counters
  *        stacks flame [--samples N] DIR   makes a store of N samples, each with a stack, in the folder DIR, unless it
  * is there already, and times a profile as JSON: seconds of processor time, and the most memory that the program had
  * Each prints JSON objects, one a line. Thread: one. */
@@ -156,8 +157,9 @@ static int flush(maker *m, ea_err *err) {
     return rc == EC_STORED ? 0 : rc < 0 ? rc : ea_fail(err, EA_EINVAL, "store a batch");
 }
 
+/* item: an extended one, or NULL. */
 static int add(maker *m, const ea_guid *provider, uint8_t opcode, int64_t time, uint16_t cpu, const uint8_t *payload,
-               size_t payload_bytes, ea_err *err) {
+               size_t payload_bytes, const ea_ext *item, ea_err *err) {
     ea_record record = {.provider = *provider,
                         .opcode = opcode,
                         .version = 2,
@@ -169,7 +171,9 @@ static int add(maker *m, const ea_guid *provider, uint8_t opcode, int64_t time, 
                         .tid = UINT32_MAX,
                         .header_type = EA_HEADER_PERFINFO64,
                         .payload = payload,
-                        .payload_bytes = (uint16_t)payload_bytes};
+                        .payload_bytes = (uint16_t)payload_bytes,
+                        .ext = item,
+                        .ext_count = item != NULL};
     int rc = ea_builder_add(m->builder, &record, ea_registry_find(m->registry, &record));
     return rc < 0 ? rc : ++m->in_batch == BATCH_EVENTS ? flush(m, err) : 0;
 }
@@ -222,13 +226,14 @@ static int make_store(const char *dir, uint64_t samples, ea_err *err) {
         ea_store64(payload, frames[which][0]);
         ea_store32(payload + 8, tid);
         ea_store32(payload + 12, 1);
-        rc = add(&m, &PERF_INFO, 46, sampled, cpu, payload, 16, err);
+        rc = add(&m, &PERF_INFO, 46, sampled, cpu, payload, 16, NULL, err);
         ea_store64(payload, (uint64_t)sampled);
         ea_store32(payload + 8, 1000 + tid % 64 * 4);
         ea_store32(payload + 12, tid);
         memcpy(payload + 16, frames[which], 8 * (size_t)depth[which]);
         if (!rc)
-            rc = add(&m, &STACK_WALK, 32, clock += 1 + dice(20), cpu, payload, 16 + 8 * (size_t)depth[which], err);
+            rc =
+                add(&m, &STACK_WALK, 32, clock += 1 + dice(20), cpu, payload, 16 + 8 * (size_t)depth[which], NULL, err);
     }
     return close_maker(&m, rc, err);
 }
@@ -273,12 +278,15 @@ static int run_flame(const void *arg, int operand_count, char **operands) {
 /* ---- waits ---- */
 
 /* Eight processors, each of which goes from one of its threads to another; each switch ends a wait or a stretch of
- * being ready. */
-static int make_switches(const char *dir, uint64_t switches, ea_err *err) {
+ * being ready. has_counters: each switch tells what four counters of its processor stand at, as Windows does where it
+ * is asked to. */
+static int make_switches(const char *dir, uint64_t switches, int has_counters, ea_err *err) {
     static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
-    enum { CPUS = 8, SWITCH_BYTES = 24, STATE_AT = 14, REASON_AT = 12, WAITING = 5, READY = 1, REASONS = 39 };
+    enum { CPUS = 8, COUNTERS = 4, SWITCH_BYTES = 24, STATE_AT = 14, REASON_AT = 12 };
+    enum { WAITING = 5, READY = 1, REASONS = 39 };
     maker m = {0};
     uint32_t running[CPUS] = {0};
+    uint64_t counters[CPUS][COUNTERS] = {{0}};
     int64_t clock = 0;
     int rc = open_maker(&m, dir, err);
     for (uint64_t i = 0; !rc && i < switches; i++) {
@@ -290,27 +298,31 @@ static int make_switches(const char *dir, uint64_t switches, ea_err *err) {
         payload[REASON_AT] = (uint8_t)dice(REASONS);
         payload[STATE_AT] = dice(4) ? WAITING : READY;
         running[cpu] = next;
-        rc = add(&m, &THREAD, 36, clock += 1 + dice(100), cpu, payload, sizeof payload, err);
+        for (unsigned k = 0; k < COUNTERS && has_counters; k++)
+            counters[cpu][k] += dice(100000 >> 3 * k);
+        const ea_ext item = {
+            .type = EA_EXT_PMC_COUNTERS, .data = (const uint8_t *)counters[cpu], .size_bytes = sizeof counters[cpu]};
+        rc = add(&m, &THREAD, 36, clock += 1 + dice(100), cpu, payload, sizeof payload, has_counters ? &item : NULL,
+                 err);
     }
     return close_maker(&m, rc, err);
 }
 
-static int run_waits(const void *arg, int operand_count, char **operands) {
-    static const enum ec_activity_kind KINDS[] = {EC_ACTIVITY_THREADS, EC_ACTIVITY_WAITS};
-    const options *o = arg;
+/* Times tables over a store of switches; name: of the figure. */
+static int run_tables(const options *o, const char *dir, int has_counters, const enum ec_activity_kind *kinds,
+                      size_t kind_count, const char *name) {
     ea_err err = {0};
     struct rusage usage;
-    (void)operand_count;
-    int rc = ea_path_exists(operands[0]) ? 0 : make_switches(operands[0], o->samples, &err);
+    int rc = ea_path_exists(dir) ? 0 : make_switches(dir, o->samples, has_counters, &err);
     for (uint64_t i = 0; !rc && i < o->runs; i++) {
         int64_t begin = cpu_ns();
         size_t rows = 0;
-        for (size_t k = 0; !rc && k < sizeof KINDS / sizeof *KINDS; k++) {
+        for (size_t k = 0; !rc && k < kind_count; k++) {
             ec_archive *archive = NULL;
             ec_activity *a = NULL;
-            rc = ec_archive_open(&archive, operands[0], NULL, NULL, &err);
+            rc = ec_archive_open(&archive, dir, NULL, NULL, &err);
             if (!rc)
-                rc = ec_activity_run(&a, archive, KINDS[k], NULL, INT64_MIN, INT64_MAX, &err);
+                rc = ec_activity_run(&a, archive, kinds[k], NULL, INT64_MIN, INT64_MAX, &err);
             rows += a ? ec_activity_count(a) : 0;
             ec_activity_destroy(a);
             ec_archive_close(archive);
@@ -318,12 +330,24 @@ static int run_waits(const void *arg, int operand_count, char **operands) {
         int64_t end = cpu_ns();
         getrusage(RUSAGE_SELF, &usage);
         if (!rc)
-            printf("{\"waits_s\":%.3f,\"switches\":%" PRIu64 ",\"rows\":%zu,\"peak_mib\":%.1f}\n",
+            printf("{\"%s\":%.3f,\"switches\":%" PRIu64 ",\"rows\":%zu,\"peak_mib\":%.1f}\n", name,
                    (double)(end - begin) / 1e9, o->samples, rows, (double)usage.ru_maxrss / 1024);
     }
     if (rc)
         ea_err_print(stderr, "stacks", &err);
     return ea_exit_code(rc);
+}
+
+static int run_waits(const void *arg, int operand_count, char **operands) {
+    static const enum ec_activity_kind KINDS[] = {EC_ACTIVITY_THREADS, EC_ACTIVITY_WAITS};
+    (void)operand_count;
+    return run_tables(arg, operands[0], 0, KINDS, sizeof KINDS / sizeof *KINDS, "waits_s");
+}
+
+static int run_counters(const void *arg, int operand_count, char **operands) {
+    static const enum ec_activity_kind KINDS[] = {EC_ACTIVITY_COUNTERS};
+    (void)operand_count;
+    return run_tables(arg, operands[0], 1, KINDS, sizeof KINDS / sizeof *KINDS, "counters_s");
 }
 
 static const ea_option OPTIONS[] = {
@@ -371,7 +395,16 @@ static const ea_command WAITS = {.name = "waits",
                                  .run = run_waits,
                                  .min_operands = 1,
                                  .max_operands = 1};
-static const ea_command *const COMMANDS[] = {&JOIN, &FLAME, &WAITS, NULL};
+static const ea_command COUNTERS = {.name = "counters",
+                                    .operands = "DIR",
+                                    .summary = "Measure the table of threads' counters over a store that is made in a "
+                                               "folder, unless it is there",
+                                    .options = OPTIONS,
+                                    .options_size = sizeof(options),
+                                    .run = run_counters,
+                                    .min_operands = 1,
+                                    .max_operands = 1};
+static const ea_command *const COMMANDS[] = {&JOIN, &FLAME, &WAITS, &COUNTERS, NULL};
 
 int main(int argc, char **argv) {
     return ea_cli_main("stacks", "0.1.0", "What stacks cost.", COMMANDS, argc, argv);
