@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* clang-format off */
-const ea_system_provider ea_system_providers[] = {
+static const ea_system_provider providers[] = {
     {"SystemAlpcProvider", "SYSTEM_ALPC_KW_", EA_GUID(0xfcb9baaf, 0xe529, 0x4980, 0x92, 0xe9, 0xce, 0xd1, 0xa6, 0xaa, 0xdf, 0xdf),
      {{"GENERAL", 1, "ALPC"}, {NULL, 0, NULL}}},
     {"SystemConfigProvider", "SYSTEM_CONFIG_KW_", EA_GUID(0xfef3a8b6, 0x318d, 0x4b67, 0xa9, 0x6a, 0x3b, 0x0f, 0x6b, 0x8f, 0x18, 0xfe),
@@ -69,7 +69,7 @@ const ea_system_provider ea_system_providers[] = {
 const ea_system_provider *ea_system_provider_find(const char *name) {
     ea_guid guid;
     int is_guid = ea_guid_parse(name, &guid) == 0;
-    for (const ea_system_provider *p = ea_system_providers; p->name; p++)
+    for (const ea_system_provider *p = providers; p->name; p++)
         if (is_guid ? ea_guid_equal(&p->guid, &guid) : ea_kernel_name_is(p->name, name, strlen(name)))
             return p;
     return NULL;

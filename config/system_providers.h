@@ -21,7 +21,6 @@ typedef struct ea_system_provider {
     ea_guid guid;
     ea_system_keyword keywords[18];
 } ea_system_provider;
-extern const ea_system_provider ea_system_providers[];
 
 enum { EA_SYSTEM_PROVIDERS_BUILD = 20348 };
 

@@ -279,35 +279,3 @@ int ea_descriptions_append(ea_descriptions *d, const ea_hash_ref *ref, ea_text *
     }
     return found;
 }
-
-typedef struct finding {
-    ea_descriptions *d;
-    uint8_t *data; /* of the latest */
-} finding;
-
-static int find(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref, const uint8_t **ret_data,
-                size_t *ret_len_bytes, ea_err *err) {
-    finding *f = arg;
-    size_t cursor = 0;
-    place p;
-    while (next_place(f->d, ref, &cursor, &p)) {
-        if (p.kind != kind)
-            continue;
-        free(f->data);
-        f->data = NULL;
-        int rc = read_place(f->d, &p, &f->data, ret_len_bytes, err);
-        if (rc)
-            return rc;
-        *ret_data = f->data;
-        return 1;
-    }
-    return 0;
-}
-
-int ea_descriptions_complete(ea_descriptions *d, const uint8_t *batch, size_t len_bytes, ea_text *out, ea_err *err) {
-    finding f = {.d = d};
-    ea_definitions known = {.arg = &f, .find = find};
-    int rc = ea_batch_complete(batch, len_bytes, &known, out, err);
-    free(f.data);
-    return rc;
-}

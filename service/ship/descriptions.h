@@ -34,8 +34,5 @@ EA_MUST_CHECK int ea_descriptions_add_batch(ea_descriptions *d, const uint8_t *b
 EA_MUST_CHECK int ea_descriptions_sync(ea_descriptions *d, ea_err *err);
 /* Appends the definitions whose hashes begin so (nearly always one) to a batch: 1, or 0 when there is none here. */
 EA_MUST_CHECK int ea_descriptions_append(ea_descriptions *d, const ea_hash_ref *ref, ea_text *batch, ea_err *err);
-/* Makes a batch of the spool stand for itself: as ea_batch_complete. */
-EA_MUST_CHECK int ea_descriptions_complete(ea_descriptions *d, const uint8_t *batch, size_t len_bytes, ea_text *out,
-                                           ea_err *err);
 
 #endif

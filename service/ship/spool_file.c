@@ -218,7 +218,8 @@ int ea_range_set_has(const ea_range_set *s, uint64_t number) {
     return lo < s->count && s->ranges[lo].first <= number;
 }
 
-int ea_range_set_rank(const ea_range_set *s, uint64_t number, uint64_t *ret) {
+/* 1 and how many numbers of the set are smaller, when it has this one. */
+static int rank_in(const ea_range_set *s, uint64_t number, uint64_t *ret) {
     uint64_t before = 0;
     for (size_t i = 0; i < s->count && s->ranges[i].first <= number; i++) {
         if (number <= s->ranges[i].last) {
@@ -244,7 +245,7 @@ int ea_spool_state_has_moved(const ea_spool_stream_state *s, const uint8_t *stre
     uint64_t rank;
     for (size_t i = 0; i < s->moved_count; i++)
         if (memcmp(s->moved[i].stream, stream, EA_STREAM_ID_BYTES) == 0 &&
-            ea_range_set_rank(&s->moved[i].numbers, number, &rank)) {
+            rank_in(&s->moved[i].numbers, number, &rank)) {
             *ret = s->moved[i].base + rank;
             return 1;
         }

@@ -126,8 +126,6 @@ typedef struct ea_range_set {
 /* Adds first..last. EA_ENOMEM. */
 EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last);
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
-/* 1 and how many numbers of the set are smaller, when it has this one. */
-int ea_range_set_rank(const ea_range_set *s, uint64_t number, uint64_t *ret);
 
 enum ea_spool_stream_kind {
     EA_SPOOL_LIVE = 0,            /* what is lost cannot be made again */
