@@ -68,6 +68,8 @@ enum ea_severity {
     X(source_parts_refused, 45, EA_NOTICE, "providers, filters, flags and stacks that Windows refused a session")      \
     X(source_boot_files_lost, 46, EA_UNKNOWN,                                                                          \
       "files of boot sessions that gave way unread, or that Windows may have replaced")                                \
+    X(source_starts_refused, 47, EA_UNKNOWN, "times that Windows refused to start a session, which was tried again")   \
+    X(source_stale_sessions, 48, EA_NOTICE, "sessions of that name that were there at a start, stopped or adopted")    \
     /* decoding */                                                                                                     \
     X(decode_whole, 50, EA_INFO, "events of a known class, every field whole")                                         \
     X(decode_partial, 51, EA_NOTICE, "events of a known class whose payload ended early or was newer than known")      \

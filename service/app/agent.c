@@ -61,8 +61,9 @@ typedef struct runner {
     ea_tdh *tdh;           /* of a session; its feed's asker, and whoever closes that; NULL: Windows has none */
     ea_ask ask;            /* of it */
 
-    ea_input input;  /* damage; its thread */
-    int is_put_away; /* a boot session's file: it was shipped, and has another name; the agent's thread */
+    ea_input input;          /* damage; its thread */
+    uint64_t starts_refused; /* of a session, since its ledger has them; its thread */
+    int is_put_away;         /* a boot session's file: it was shipped, and has another name; the agent's thread */
 } runner;
 
 typedef struct agent {
@@ -235,6 +236,7 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
         &(ea_live_options){.session = r->session, .counters = r->counters, .on_note = note_session, .on_note_arg = r},
         err);
     ea_source *live = source;
+    r->starts_refused += rc != 0;
     if (!rc)
         rc = add_images(r, &source, err);
     if (rc)
@@ -314,6 +316,8 @@ static int attempt(runner *r, ea_err *err) {
     if (!rc) {
         set_trouble(r, 0, NULL);
         count_lost_boot_files(r);
+        ea_count(r->counters, EA_COUNT_source_starts_refused, r->starts_refused);
+        r->starts_refused = 0;
         rc = ea_feed_run(feed, err);
     }
     ea_mutex_lock(a->lock);

@@ -419,6 +419,7 @@ static void begin_again(live *l) {
             say(l, "the session runs again");
             return;
         }
+        ea_count(l->o.counters, EA_COUNT_source_starts_refused, 1);
         if (strcmp(told, err.message) != 0)
             say(l, "%s; it is tried again", err.message);
         memcpy(told, err.message, sizeof told);

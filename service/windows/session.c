@@ -169,8 +169,8 @@ int ea_session_start(ea_session *s, ea_err *err) {
     if (s->c->output != EA_OUTPUT_REALTIME && !is_there(s))
         keep_old_files(s, s->now.file);
     ULONG error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
-    if (error == ERROR_ALREADY_EXISTS)
-        error = have_stale(s);
+    if (error == ERROR_ALREADY_EXISTS && !(error = have_stale(s)) && s->counters)
+        ea_count(s->counters, EA_COUNT_source_stale_sessions, 1);
     if (error)
         return fail_etw(err, error, "start", s);
     s->starts++;

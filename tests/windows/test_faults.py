@@ -95,6 +95,7 @@ def at_start(env, checks, session, windows, collector):
     clocks = [r["clock"] for r in raw(env, collector, "start") if r["provider"] == RUNTIME and r["id"] == 187]
     ledger = ledger_of(collector, "start")
     checks.equal((ledger["source_counters_refused"], ledger["source_parts_refused"]), (1, 2), "one counter too many, a provider and filters, in the ledger")
+    checks.equal((ledger.get("source_starts_refused"), ledger.get("source_stale_sessions")), (1, 1), "access denied, and a session that was there, in the ledger")
     first = json.loads(env.run([env.agent, "dump", "--format", "raw", "--class", "Runtime/Start", *traces.paths(TRACE, env.build)]).stdout.splitlines()[0])
     checks.that(clocks and min(clocks) < first["clock"], f"the provider's state at the start: {clocks}, in the trace {first['clock']}")
 
@@ -161,6 +162,7 @@ def no_room(env, checks, session, windows, collector):
         checks.equal((len(names), names[0]), (8, ""), "events that nobody knew at first")
         checks.that("ImmersiveShellAppManagerSetActiveProcess/win:Start" in names[4:], f"names that TDH knew: {names}")
     ledger = ledger_of(collector, "full")
+    checks.that(ledger.get("source_starts_refused", 0) >= 1, f"no room, in the ledger: {ledger.get('source_starts_refused')}")
     checks.equal((ledger["decode_asked"], ledger.get("decode_unanswered", 0)), (4, 0), "kinds that TDH was asked about, in vain")
 
 
