@@ -47,6 +47,7 @@ struct ea_stack_join {
     ea_u64_map by_match_id;   /* -> sequence number */
     ea_u64_map by_clr_thread; /* -> sequence number */
     uint64_t counts[EA_STACK_OUTCOME_COUNT];
+    uint64_t unanswered;
 };
 
 static const char *const NAMES[] = {
@@ -108,6 +109,9 @@ ea_stacks *ea_stack_join_stacks(ea_stack_join *j) {
 }
 const uint64_t *ea_stack_join_counts(const ea_stack_join *j) {
     return j->counts;
+}
+uint64_t ea_stack_join_unanswered(const ea_stack_join *j) {
+    return j->unanswered;
 }
 
 static chain *chain_of(const ea_stack_join *j, int64_t time) {
@@ -336,6 +340,10 @@ void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t nu
     }
     if (!e || e->is_walk || !match_id)
         return;
+    const uint64_t *known = ea_u64_map_get(&j->by_match_id, match_id);
+    if (known && *known == j->next - 1)
+        return; /* both halves came with it */
+    j->unanswered++;
     int rc = ea_u64_map_put(&j->by_match_id, match_id, j->next - 1);
     if (rc) { /* ids that nobody matched: the window's older half is not worth more than this one */
         ea_u64_map_clear(&j->by_match_id);
@@ -357,6 +365,8 @@ static entry *find(ea_stack_join *j, ea_u64_map *map, uint64_t key) {
 
 void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number) {
     entry *e = find(j, &j->by_match_id, match_id);
+    if (e)
+        j->unanswered--;
     if (!number)
         count(j, EA_STACK_no_room);
     else if (!e)

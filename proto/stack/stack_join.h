@@ -93,5 +93,7 @@ EA_MUST_CHECK int ea_stack_join_end(ea_stack_join *j);
 
 /* Halves by outcome: EA_STACK_OUTCOME_COUNT numbers. Those that wait in the window are in none until it ends. */
 const uint64_t *ea_stack_join_counts(const ea_stack_join *j);
+/* Events that named a match id of which no half has come so far, or only when they had left the window. */
+uint64_t ea_stack_join_unanswered(const ea_stack_join *j);
 
 #endif

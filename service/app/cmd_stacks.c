@@ -95,8 +95,10 @@ static void print_summary(const tally *t, const ea_stack_join *join, const ea_st
         all += counts[i];
     if (json) {
         printf("{\"events\":%" PRIu64 ",\"with_stack\":%" PRIu64 ",\"with_both_halves\":%" PRIu64 ",\"halves\":%" PRIu64
-               ",\"stacks\":%" PRIu64 ",\"keys_undefined\":%" PRIu64 ",\"keys_defined\":%" PRIu64,
-               t->events, t->with_stack, t->with_both, all, s.stacks, s.undefined, s.defined);
+               ",\"stacks\":%" PRIu64 ",\"keys_undefined\":%" PRIu64 ",\"keys_defined\":%" PRIu64
+               ",\"unanswered\":%" PRIu64,
+               t->events, t->with_stack, t->with_both, all, s.stacks, s.undefined, s.defined,
+               ea_stack_join_unanswered(join));
         for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
             printf(",\"%s\":%" PRIu64, ea_stack_outcome_name(i), counts[i]);
         puts("}");
@@ -108,8 +110,10 @@ static void print_summary(const tally *t, const ea_stack_join *join, const ea_st
            "distinct stacks   %12" PRIu64 "\n"
            "keys defined      %12" PRIu64 "\n"
            "keys undefined    %12" PRIu64 "\n"
+           "unanswered        %12" PRIu64 "  events whose user half was to come by a match id, and did not\n"
            "\nhalves            %12" PRIu64 "\n",
-           t->events, t->with_stack, t->with_both, s.stacks, s.defined, s.undefined, all);
+           t->events, t->with_stack, t->with_both, s.stacks, s.defined, s.undefined, ea_stack_join_unanswered(join),
+           all);
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
         if (counts[i])
             printf("  %-16s%12" PRIu64 " %6.2f %%  %s\n", ea_stack_outcome_name(i), counts[i],

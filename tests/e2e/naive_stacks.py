@@ -58,6 +58,7 @@ class Keys:
 class Join:
     def __init__(self, records):
         self.events, self.outcomes, self.keys = [], collections.Counter(), Keys()
+        self.unanswered, self.late = 0, []  # late: (event, ordinal and record of its user half)
         walks, by_match, clr_last = [], {}, {}
         for ordinal, record in enumerate(records):
             width, data = record["pointer_size"], bytes.fromhex(record["payload"])
@@ -81,7 +82,7 @@ class Join:
                     clr_last[provider, record["tid"]] = event
             for item in record["extended"]:
                 if item["type"] in (5, 6, 17, 18):
-                    self.take_item(item, event, by_match, ordinal)
+                    self.take_item(item, event, by_match, ordinal, record)
         self.join_walks(walks)
         for event in self.events:
             for half, (what, how) in list(event.halves.items()):
@@ -120,7 +121,7 @@ class Join:
             kernel += 1
         return [(half, part) for half, part in ((KERNEL, frames[:kernel]), (USER, frames[kernel:])) if part]
 
-    def take_item(self, item, event, by_match, ordinal):
+    def take_item(self, item, event, by_match, ordinal, record):
         data = bytes.fromhex(item["data"])
         width = 4 if item["type"] in (5, 17) else 8
         match_id = int.from_bytes(data[:8], "little")
@@ -131,12 +132,17 @@ class Join:
             parts = self.halves(numbers(data[8:], width), width)
         if event is None:
             user = [what for half, what in parts if half == USER] or [what for half, what in parts]
-            self.give(by_match.pop(match_id, None), USER, user[0], "joined", "no_match_id")
+            asked = by_match.pop(match_id, None)
+            if asked:
+                self.unanswered -= 1
+                self.late.append((asked, ordinal, record))
+            self.give(asked, USER, user[0], "joined", "no_match_id")
             return
         for half, what in parts:
             self.give(event, half, what, "in_event", "")
-        if match_id:
+        if match_id and by_match.get(match_id) is not event:
             by_match[match_id] = event
+            self.unanswered += 1
 
     def join_walks(self, walks):
         by_time = collections.defaultdict(list)

@@ -342,8 +342,28 @@ def check_lossy_stacks(checks, ask, rows, lost):
     print(f"{lost} events lost: {missing} of {sum(want.values())} events lack their stack, {wrong} have a half of it")
 
 
+def check_late_halves(env, checks, collector, ask):
+    """User halves that come by match id are at their events in the store, too."""
+    trace, truth = test_tracegen.generate(env.build, env.folder, "late", "--preset", "late-halves", "--duration-ms", "500")
+    env.replay([trace], collector, agent="late", spool=env.folder / "late-spool", extra=["--batch-events", "3000"])
+    rows = test_tracegen.rows(truth)
+    frames = {row["id"]: row["addresses"] for row in rows if row["type"] == "frames"}
+    stacks, want, got = collections.defaultdict(dict), collections.Counter(), collections.Counter()
+    for row in rows:
+        if row["type"] == "stack":
+            stacks[row["of"], row["event_raw"], row["cpu"], row["tid"]][row["half"]] = frames[row["frames"]]
+    for halves in stacks.values():
+        want[tuple(int(a, 16) for half in ("kernel", "user") for a in halves.get(half, ()))] += 1
+    for row in ask("SELECT frames, count FROM stacks WHERE host = 'late'"):
+        got[tuple(int(f["address"], 16) for f in json.loads(row["frames"]))] += row["count"]
+    late = sum("match_id" in row and row["half"] == "user" for row in rows)
+    missing, more = sum((want - got).values()), sum((got - want).values())
+    checks.that(late > 50 and not missing and not more, f"with {late} late halves {missing} of {sum(want.values())} stacks in the store are "
+                f"missing, {more} are not in the truth")
+
+
 def test(env, checks, arguments):
-    env.make_certificates(("made", "lossy", "broken", "compact", "refused"))
+    env.make_certificates(("made", "late", "lossy", "broken", "compact", "refused"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")
@@ -358,6 +378,7 @@ def test(env, checks, arguments):
     check_compact(env, checks, collector, ask)
     check_problems(env, checks, collector, ask)
     check_losses(env, checks, collector, ask)
+    check_late_halves(env, checks, collector, ask)
     collector.stop()
 
 

@@ -2,6 +2,7 @@
 (naive_stacks.py): on every real trace with stacks, and on generated ones whose truth is known. Then generated traces against
 that truth: each half that was logged is at its event, with all its addresses. A window that is too small loses only what it says.
 """
+import bisect
 import collections
 import json
 import subprocess
@@ -13,7 +14,12 @@ import traces
 
 REAL = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu", "diagsession-four-files"]
 # preset -> ms
-GENERATED = {"stacks": 700, "office": 700, "32-bit": 400, "web-server": 500, "wow64": 500}
+GENERATED = {"stacks": 700, "office": 700, "32-bit": 400, "web-server": 500, "wow64": 500, "late-halves": 2000, "late-lossy": 2000,
+             "late-narrow": 2000}
+# scenarios that are no presets: late halves with losses (a key whose definition is lost means another stack), and with 32-bit addresses
+VARIANTS = {"late-lossy": "base: late-halves\nstacks: {keys: no}\nloss: {events_windows: 6, lasts_us: 40000}\n",
+            "late-narrow": "base: 32-bit\nstacks: {of: {events: 100}, far_percent: 50, late_percent: 80, odd_percent: 8}\n"}
+LATE = ["late-halves", *VARIANTS]
 NOT_JOINED = ["no_event", "too_late", "other_thread", "taken", "no_match_id", "no_clr_event", "too_short", "no_room"]
 
 
@@ -49,11 +55,13 @@ def check_join(env, checks, name, paths):
     listed, told = Listed(env.agent, paths), summary(env.agent, paths)
     wrong = [event.ordinal for event in judge.events if event.halves != listed.halves(event.ordinal)]
     checks.that(not wrong, f"{name}: {len(wrong)} events have other stacks than the exhaustive join gives them, first {wrong[:1]}")
+    checks.equal(told["unanswered"], judge.unanswered, f"{name}: events whose user half never came")
     outcomes = {key: told[key] for key in ["in_event", "joined", "ambiguous", *NOT_JOINED] if told[key]}
     checks.equal(outcomes, dict(judge.outcomes), f"{name}: what became of each half")
     matched, orphaned, every = told["in_event"] + told["joined"], sum(told[key] for key in NOT_JOINED), max(told["halves"], 1)
     print(f"{name}: {told['halves']} halves, {told['stacks']} distinct: matched {100 * matched / every:.3f} %, ambiguous "
-          f"{100 * told['ambiguous'] / every:.3f} %, orphaned {100 * orphaned / every:.3f} %; {told['keys_undefined']} keys undefined")
+          f"{100 * told['ambiguous'] / every:.3f} %, orphaned {100 * orphaned / every:.3f} %; {told['keys_undefined']} keys undefined, "
+          f"{told['unanswered']} unanswered")
     return judge, listed, told
 
 
@@ -61,7 +69,7 @@ def check_truth(checks, name, judge, listed, told, rows):
     """Each half that the generator logged is at an event of its time and thread, whole, and nothing else is."""
     frames = {row["id"]: tuple(int(a, 16) for a in row["addresses"]) for row in rows if row["type"] == "frames"}
     want = collections.Counter((row["event_raw"], row["half"], frames[row["frames"]], row.get("in_header", False)) for row in rows
-                               if row["type"] == "stack" and not row.get("lost"))
+                               if row["type"] == "stack" and not row.get("lost") and not row.get("again"))
     got = collections.Counter((event.clock, half, addresses, how == "in_event") for event in judge.events
                               for half, (addresses, how) in listed.halves(event.ordinal).items())
     missing, more = sum((want - got).values()), sum((got - want).values())
@@ -72,6 +80,30 @@ def check_truth(checks, name, judge, listed, told, rows):
     else:
         checks.that(not missing and not more, f"{name}: of {sum(want.values())} halves {missing} are missing, {more} are not in the truth")
     checks.equal(sum(got.values()), told["in_event"] + told["joined"] + told["ambiguous"], f"{name}: halves listed and counted")
+
+
+def check_match_ids(checks, name, told, rows):
+    """Kernel halves that nobody answered, and user halves that nobody (or nobody any more) waits for, are counted to the one."""
+    logged = [row for row in rows if row["type"] == "stack" and "match_id" in row and not row.get("lost")]
+    asked = {row["match_id"] for row in logged if row["half"] == "kernel"}
+    answers = collections.Counter(row["match_id"] for row in logged if row["half"] == "user")
+    unasked = sum(n - (match_id in asked) for match_id, n in answers.items())
+    checks.equal(told["unanswered"], len(asked - set(answers)), f"{name}: kernel halves whose user half never came")
+    checks.equal(told["no_match_id"], unasked, f"{name}: user halves that nobody waits for")
+
+
+def check_late(checks, name, judge, told, rows):
+    """The preset "late-halves" is as hard as it is said to be."""
+    again = sum(row.get("again", False) and not row.get("lost") for row in rows)
+    ordinals = sorted(ordinal for _, ordinal, _ in judge.late)
+    between = sum(bisect.bisect_left(ordinals, ordinal) > bisect.bisect_right(ordinals, event.ordinal) for event, ordinal, _ in judge.late)
+    far = max((ordinal - event.ordinal for event, ordinal, _ in judge.late), default=0)
+    moved = sum(event.cpu != record["cpu"] for event, _, record in judge.late)
+    print(f"{name}: {len(ordinals)} late halves: {moved} on another processor, {between} behind other answers, the farthest {far} events behind "
+          f"its event; {again} came twice, {told['unanswered']} never")
+    checks.that(min(moved, between, again, told["unanswered"]) > 0 and far > 2048, f"{name}: not all kinds of late halves are in it")
+    if any(row["type"] == "loss" for row in rows):
+        checks.that(told["no_match_id"] > again, f"{name}: no late half's event is lost")
 
 
 def check_hard(checks, judge, told, rows):
@@ -99,13 +131,19 @@ def test(env, checks, arguments):
     # no stack-bearing trace is left out
     for name in sorted(set(traces.names()) - set(REAL)):
         checks.equal(summary(env.agent, traces.paths(name, env.build))["halves"], 0, f"{name}: halves of stacks")
-    for preset, milliseconds in GENERATED.items():
+    for name, scenario in VARIANTS.items():
+        (env.folder / f"{name}.yaml").write_text(scenario, encoding="utf-8")
+    for name, milliseconds in GENERATED.items():
         milliseconds *= 5 if arguments.soak else 1
-        trace, truth = test_tracegen.generate(env.build, env.folder, preset, "--preset", preset, "--duration-ms", str(milliseconds))
-        judge, listed, told = check_join(env, checks, preset, [trace])
+        preset = env.folder / f"{name}.yaml" if name in VARIANTS else name
+        trace, truth = test_tracegen.generate(env.build, env.folder, name, "--preset", preset, "--duration-ms", str(milliseconds))
+        judge, listed, told = check_join(env, checks, name, [trace])
         rows = test_tracegen.rows(truth)
-        check_truth(checks, preset, judge, listed, told, rows)
-        if preset == "stacks":
+        check_truth(checks, name, judge, listed, told, rows)
+        check_match_ids(checks, name, told, rows)
+        if name in LATE:
+            check_late(checks, name, judge, told, rows)
+        if name == "stacks":
             check_hard(checks, judge, told, rows)
             check_window(env, checks, trace)
 

@@ -19,7 +19,9 @@ import traces
 
 # preset -> ms: short forms, 10,000 to 100,000 events each
 PRESETS = {"office": 1500, "build-server": 500, "web-server": 900, "firehose": 4, "attack": 9000, "idle": 8000,
-           "256-cpus": 100, "32-bit": 700, "wow64": 700}
+           "256-cpus": 100, "32-bit": 700, "wow64": 700,
+           "late-halves": 700}
+LATE_HALF = "StackTrace/UserModeStackTrace"
 
 
 DIGESTS = pathlib.Path(__file__).resolve().parents[1] / "tracegen" / "digests.tsv"
@@ -140,7 +142,8 @@ def check_truth(checks, name, told):
         checks.equal(sum(row["end_raw"] is None for row in mine), counts[last], f"{name}: {kind} there at the end")
         checks.that(all((row["begin_raw"] or 0) < (row["end_raw"] or sys.maxsize) for row in mine), f"{name}: a {kind} ends first")
     stacks = [row for row in told if row["type"] == "stack" and not row.get("lost") and not row.get("in_header")]
-    checks.equal(len(stacks), sum(counts[c] for c in ("StackWalk/Stack", "StackWalk/StackKeyKernel", "StackWalk/StackKeyUser")),
+    late = sum(row["count"] for row in told if row["type"] == "provider_event" and row["name"] == LATE_HALF)
+    checks.equal(len(stacks), late + sum(counts[c] for c in ("StackWalk/Stack", "StackWalk/StackKeyKernel", "StackWalk/StackKeyUser")),
                  f"{name}: halves of stacks")
     flows = [row for row in told if row["type"] == "flow"]
     if counts["TcpIp/SendIPV4"] and not any(row["type"] == "loss" for row in told):
@@ -175,6 +178,7 @@ def check_contents(checks, folder_told):
     has("wow64", lambda row: row["type"] == "stack" and row.get("in_header"), "no stack in an event")
     has("wow64", lambda row: row["type"] == "module" and int(row["base"], 16) < 1 << 32, "no module of a 32-bit program")
     has("wow64", lambda row: row["type"] == "frames" and len({int(a, 16) >> 32 == 0 for a in row["addresses"]}) == 2, "no stack goes through wow64")
+    has("late-halves", lambda row: row["type"] == "provider_event" and row["name"] == LATE_HALF and row["count"], "no late half")
     office = folder_told["office"]
     deepest = max(len(row["addresses"]) for row in office if row["type"] == "frames")
     checks.equal(deepest, 192, "office: frames of the deepest stack")

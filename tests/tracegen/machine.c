@@ -320,6 +320,8 @@ int tg_machine_run(tg_machine *m, tg_trace *trace, tg_truth *truth, int64_t *ret
         rc = tg_dotnet_make(m, err);
     if (!rc)
         rc = tg_printing_make(m, err);
+    if (!rc)
+        rc = tg_stacks_ready(m, err);
     if (rc)
         return rc;
     m->is_placing = 0;

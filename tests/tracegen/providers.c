@@ -256,17 +256,17 @@ void tg_provider_rundown(tg_machine *m, tg_cpu *cpu) {
 static void log_event(tg_machine *m, tg_cpu *cpu, tg_thread *t, tg_event *e, const ea_guid *activity,
                       const tg_v *values) {
     tg_event_extra extra = {.activity = activity};
-    tg_stack *s = NULL;
-    if (m->scenario->stacks[TG_STACK_OF_EVENT] && tg_chance(&m->dice, m->scenario->stacks[TG_STACK_OF_EVENT])) {
-        s = tg_user_stack(m, t);
-        extra.frames = s ? s->frames : NULL;
-        extra.frame_count = s ? s->count : 0;
+    tg_inner_stack s = tg_stack_inside(m, t);
+    if (s.inside) {
+        extra.frames = s.inside->frames;
+        extra.frame_count = s.inside->count;
+        extra.match_id = s.match_id;
     }
     int64_t at = tg_stamp(m, cpu, t);
     tg_context who = tg_who(m, cpu, t, at);
     int logged = tg_emit_event(m->trace, e, &who, values, &extra);
-    if (s && tg_records(m->trace, e->group))
-        tg_truth_stack(m->truth, m, s, "events", at, at, cpu->number, t, 0, logged, 1);
+    if (s.inside && tg_records(m->trace, e->group))
+        tg_log_stack_inside(m, cpu, t, &s, at, logged);
 }
 
 void tg_event_work(tg_machine *m, tg_cpu *cpu, tg_thread *t) {
@@ -316,5 +316,6 @@ void tg_providers_tell(tg_machine *m) {
         .provider = source_rows[0].provider, .id = MANIFEST_ID, .name = "ManifestData", .count = p->manifest_chunks};
     tg_truth_provider_event(m->truth, &chunks);
     tg_printing_tell(m);
+    tg_stacks_tell(m);
     tg_dotnet_tell(m);
 }

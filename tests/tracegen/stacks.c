@@ -23,7 +23,22 @@ struct tg_stacks {
     key_cache caches[2]; /* user, kernel */
     uint32_t last_id;
     uint64_t key_base;
+    tg_event user_half; /* made when late_percent is not 0 */
+    uint64_t last_match_id;
 };
+
+static const tg_event_row user_half_row = {
+    "Microsoft-Windows-Kernel-EventTracing",
+    EA_GUID(0xb675ec37, 0xbdb6, 0x4648, 0xbc, 0x92, 0xf3, 0xfd, 0xc7, 0x4d, 0x3c, 0xa2),
+    18,
+    6,
+    0,
+    4,
+    24,
+    TG_GROUP_STACK,
+    0,
+    "StackTrace/UserModeStackTrace",
+    ""};
 
 static const char *const what_names[] = {
 #define X(name, text) #text,
@@ -45,6 +60,15 @@ void tg_make_stacks(tg_machine *m) {
             ea_arena_zalloc(&m->arena, m->scenario->stack_key_cache, sizeof *m->stacks->caches[i].slots);
         m->failed |= !m->stacks->caches[i].slots;
     }
+}
+
+int tg_stacks_ready(tg_machine *m, ea_err *err) {
+    return m->scenario->late_percent ? tg_event_make(m, &user_half_row, &m->stacks->user_half, err) : 0;
+}
+
+void tg_stacks_tell(tg_machine *m) {
+    if (m->scenario->late_percent)
+        tg_truth_provider_event(m->truth, &m->stacks->user_half);
 }
 
 /* ---- the call graph ---- */
@@ -244,15 +268,48 @@ static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint1
     else
         logged = TG_EMIT(m->trace, TG_STACK, &who, tg_n((uint64_t)tg_raw(m, of)), tg_n(t->process->pid), tg_n(t->tid),
                          tg_array(s->frames, s->count));
-    tg_truth_stack(m->truth, m, s, what, of, at, of_cpu, t, key, logged, 0);
+    const tg_half_told told = {
+        .what = what, .of = of, .at = at, .cpu = of_cpu, .thread = t, .key = key, .is_lost = !logged};
+    tg_truth_stack(m->truth, m, s, &told);
+}
+
+/* The user's half of a stack whose kernel half stands in an event. */
+static void answer(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_late_stack *late, int is_again) {
+    tg_spend(m, cpu, 30, 110);
+    int64_t at = tg_stamp(m, cpu, t);
+    tg_context who = tg_who(m, cpu, t, at);
+    const tg_event_extra extra = {
+        .frames = late->stack->frames, .frame_count = late->stack->count, .match_id = late->match_id};
+    int logged = tg_emit_event(m->trace, &m->stacks->user_half, &who, NULL, &extra);
+    const tg_half_told told = {.what = late->what,
+                               .of = late->of,
+                               .at = at,
+                               .cpu = late->cpu,
+                               .thread = t,
+                               .match_id = late->match_id,
+                               .is_again = is_again,
+                               .is_lost = !logged};
+    tg_truth_stack(m->truth, m, late->stack, &told);
 }
 
 void tg_late_stacks(tg_machine *m, tg_cpu *cpu, tg_thread *t, int all) {
     if (!t->late_count || (t->late_far && !all && --t->late_far))
         return;
-    for (uint8_t i = 0; i < t->late_count; i++)
-        log_half(m, cpu, t, t->late[i].of, t->late[i].cpu, t->late[i].stack, t->late[i].what);
+    for (uint8_t i = 0; i < t->late_count; i++) {
+        const tg_late_stack *late = &t->late[i];
+        if (!late->match_id)
+            log_half(m, cpu, t, late->of, late->cpu, late->stack, late->what);
+        for (int n = 0; late->match_id && n <= late->is_twice; n++)
+            answer(m, cpu, t, late, n);
+    }
     t->late_count = t->late_far = 0;
+}
+
+/* There is room for it. */
+static void keep_late(tg_machine *m, tg_thread *t, tg_late_stack late) {
+    t->late[t->late_count++] = late;
+    if (tg_chance(&m->dice, m->scenario->far_percent))
+        t->late_far = (uint8_t)(2 + tg_below(&m->dice, 6)); /* so many steps later */
 }
 
 void tg_log_stack(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, tg_stack *kernel,
@@ -265,9 +322,46 @@ void tg_log_stack(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_
         log_half(m, cpu, t, of, cpu->number, user, what_names[what]);
         return;
     }
-    t->late[t->late_count++] = (tg_late_stack){.of = of, .cpu = cpu->number, .stack = user, .what = what_names[what]};
-    if (tg_chance(&m->dice, m->scenario->far_percent))
-        t->late_far = (uint8_t)(2 + tg_below(&m->dice, 6)); /* so many steps later */
+    keep_late(m, t, (tg_late_stack){.of = of, .cpu = cpu->number, .stack = user, .what = what_names[what]});
+}
+
+tg_inner_stack tg_stack_inside(tg_machine *m, const tg_thread *t) {
+    const tg_scenario *of = m->scenario;
+    tg_inner_stack s = {0};
+    if (!of->stacks[TG_STACK_OF_EVENT] || !tg_chance(&m->dice, of->stacks[TG_STACK_OF_EVENT]))
+        return s;
+    s.inside = tg_user_stack(m, t);
+    if (s.inside && of->late_percent && t->late_count < TG_LATE_STACKS && tg_records(m->trace, TG_GROUP_STACK) &&
+        tg_chance(&m->dice, of->late_percent)) {
+        s.late = s.inside;
+        s.inside = tg_kernel_stack(m, t, TG_STACK_OF_EVENT);
+        s.match_id = ++m->stacks->last_match_id;
+    }
+    return s;
+}
+
+void tg_log_stack_inside(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_inner_stack *s, int64_t at, int logged) {
+    const char *what = what_names[TG_STACK_OF_EVENT];
+    const tg_half_told told = {.what = what,
+                               .of = at,
+                               .at = at,
+                               .cpu = cpu->number,
+                               .thread = t,
+                               .match_id = s->match_id,
+                               .is_in_header = 1,
+                               .is_lost = !logged};
+    tg_truth_stack(m->truth, m, s->inside, &told);
+    if (!s->late)
+        return;
+    uint64_t odd = tg_below(&m->dice, 100), limit = m->scenario->odd_percent;
+    if (odd >= limit) /* else it never comes */
+        keep_late(m, t,
+                  (tg_late_stack){.of = at,
+                                  .match_id = s->match_id,
+                                  .cpu = cpu->number,
+                                  .is_twice = odd < 2 * limit,
+                                  .stack = s->late,
+                                  .what = what});
 }
 
 void tg_stack_of(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, int in_kernel) {

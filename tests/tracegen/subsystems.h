@@ -108,11 +108,20 @@ typedef struct tg_errand_row {
 /* The half of a stack that is walked when its thread goes back to user mode. */
 typedef struct tg_late_stack {
     int64_t of;
+    uint64_t match_id; /* 0: it names its event's time and thread */
     uint16_t cpu;
+    uint8_t is_twice; /* with a match id: it is logged twice */
     tg_stack *stack;
     const char *what;
 } tg_late_stack;
 enum { TG_LATE_STACKS = 4 };
+
+/* The stack that an event carries inside itself. */
+typedef struct tg_inner_stack {
+    tg_stack *inside; /* NULL: none */
+    tg_stack *late;   /* the user's half, which comes by match id; NULL: inside is all */
+    uint64_t match_id;
+} tg_inner_stack;
 
 typedef struct tg_operation_state tg_operation_state; /* filesystem.c */
 
@@ -323,6 +332,8 @@ int64_t tg_work(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 
 /* ---- stacks.c ---- */
 void tg_make_stacks(tg_machine *m);
+EA_MUST_CHECK int tg_stacks_ready(tg_machine *m, ea_err *err);
+void tg_stacks_tell(tg_machine *m); /* counts, to the truth */
 /* An event of thread t was logged at `of` on `cpu`: its stack, perhaps. */
 void tg_stack_of(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, int in_kernel);
 /* A half by chance; NULL: it has none (yet). */
@@ -331,6 +342,9 @@ tg_stack *tg_kernel_stack(tg_machine *m, const tg_thread *t, enum tg_stack_of wh
 /* Logs halves for the event at `of`: kernel's now, user's now or, behind a kernel's, late. Either may be NULL. */
 void tg_log_stack(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, tg_stack *kernel,
                   tg_stack *user);
+/* By chance, what an event of a provider carries; and then: the event was logged at `at`, or lost. */
+tg_inner_stack tg_stack_inside(tg_machine *m, const tg_thread *t);
+void tg_log_stack_inside(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_inner_stack *s, int64_t at, int logged);
 void tg_late_stacks(tg_machine *m, tg_cpu *cpu, tg_thread *t, int all); /* it goes back to user mode */
 void tg_stack_rundown(tg_machine *m, tg_cpu *cpu);
 

@@ -231,7 +231,7 @@ int tg_emit_event(tg_trace *t, tg_event *e, const tg_context *who, const tg_v *v
             (ea_ext){.type = EA_EXT_RELATED_ACTIVITY_ID, .data = extra->related->bytes, .size_bytes = 16};
     if (extra && extra->frame_count) {
         size_t width = t->pointer_size; /* the machine's: a 32-bit program's frames have 64 bits on a 64-bit one */
-        memset(stack, 0, 8);
+        ea_store64(stack, extra->match_id);
         for (size_t i = 0; i < extra->frame_count; i++) {
             if (width == 4)
                 ea_store32(stack + 8 + 4 * i, (uint32_t)extra->frames[i]);

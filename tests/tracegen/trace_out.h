@@ -41,6 +41,7 @@ typedef struct tg_event_extra {
     const ea_guid *activity, *related;
     const uint64_t *frames;
     size_t frame_count;
+    uint64_t match_id; /* of the stack whose other half comes later, or is this one; 0: it is whole */
 } tg_event_extra;
 
 typedef struct tg_trace_options {

@@ -144,8 +144,7 @@ void tg_truth_handle(tg_truth *t, const tg_machine *m, const tg_thread *thread, 
     end_line(t);
 }
 
-void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const char *what, int64_t of, int64_t at,
-                    uint16_t cpu, const tg_thread *thread, uint64_t key, int logged, int in_header) {
+void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const tg_half_told *h) {
     if (!t)
         return;
     if (!s->is_told) {
@@ -159,19 +158,23 @@ void tg_truth_stack(tg_truth *t, const tg_machine *m, tg_stack *s, const char *w
         end_line(t);
     }
     begin_line(t, "stack");
-    add_text(t, "of", what);
+    add_text(t, "of", h->what);
     add_text(t, "half", s->is_kernel ? "kernel" : "user");
-    add_number(t, "event_raw", (uint64_t)tg_raw(m, of));
-    add_number(t, "at_raw", (uint64_t)tg_raw(m, at));
-    add_number(t, "cpu", cpu);
-    add_number(t, "pid", thread->process->pid);
-    add_number(t, "tid", thread->tid);
+    add_number(t, "event_raw", (uint64_t)tg_raw(m, h->of));
+    add_number(t, "at_raw", (uint64_t)tg_raw(m, h->at));
+    add_number(t, "cpu", h->cpu);
+    add_number(t, "pid", h->thread->process->pid);
+    add_number(t, "tid", h->thread->tid);
     add_number(t, "frames", s->id);
-    if (key)
-        add_hex(t, "key", key);
-    if (in_header)
+    if (h->key)
+        add_hex(t, "key", h->key);
+    if (h->match_id)
+        add_number(t, "match_id", h->match_id);
+    if (h->is_in_header)
         ea_text_str(&t->text, ",\"in_header\":true");
-    if (!logged)
+    if (h->is_again)
+        ea_text_str(&t->text, ",\"again\":true");
+    if (h->is_lost)
         ea_text_str(&t->text, ",\"lost\":true");
     end_line(t);
 }

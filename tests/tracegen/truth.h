@@ -28,10 +28,19 @@ void tg_truth_name(tg_truth *t, const tg_machine *m, enum tg_name_kind kind, uin
 /* A thread's process had a handle to an object of a type (a number of Windows') from begin to end. */
 void tg_truth_handle(tg_truth *t, const tg_machine *m, const struct tg_thread *thread, uint64_t handle, uint64_t object,
                      unsigned type, const struct tg_life *life);
-/* A half of the stack of the event at `of`; at: when the half itself was logged; key 0: its frames came with it.
- * in_header: it is an item of the event itself. */
-void tg_truth_stack(tg_truth *t, const tg_machine *m, struct tg_stack *s, const char *what, int64_t of, int64_t at,
-                    uint16_t cpu, const struct tg_thread *thread, uint64_t key, int logged, int in_header);
+/* A half of a stack, of the event at `of` on `cpu`. */
+typedef struct tg_half_told {
+    const char *what;
+    int64_t of, at; /* at: when the half itself was logged */
+    uint16_t cpu;
+    const struct tg_thread *thread;
+    uint64_t key;      /* 0: its frames came with it */
+    uint64_t match_id; /* of both halves of a stack whose user half came later; 0: it is not such a stack's */
+    int is_in_header;  /* it is an item of the event itself */
+    int is_again;      /* the user's half came before with this match id */
+    int is_lost;
+} tg_half_told;
+void tg_truth_stack(tg_truth *t, const tg_machine *m, struct tg_stack *s, const tg_half_told *half);
 typedef struct tg_flow_told {
     int is_tcp, is_ipv6, is_accepted;
     uint32_t pid, sends, receives, retransmits;

@@ -297,6 +297,7 @@ static void halves_inside_and_later(void **state) {
     assert_int_equal(outcome(b, EA_STACK_no_match_id), 1);
     assert_int_equal(outcome(b, EA_STACK_too_short), 1);
     assert_int_equal(outcome(b, EA_STACK_in_event), 5);
+    assert_int_equal(ea_stack_join_unanswered(b->join), 0);
     ea_stack_feed_destroy(f);
     ea_registry_destroy(registry);
     free_bench(b);
