@@ -122,6 +122,7 @@ def check_window(env, checks, trace):
     joined = ["in_event", "joined", "ambiguous"]
     gone = sum(whole[key] for key in joined) - sum(small[key] for key in joined)
     checks.equal(small["halves"], whole["halves"], "halves counted with a small window")
+    checks.equal(small["unanswered"] - whole["unanswered"], small["no_match_id"] - whole["no_match_id"], "late halves whose event has left the window")
     checks.that(0 < gone == sum(small[key] - whole[key] for key in NOT_JOINED), f"a small window: {gone} halves less, counted {small}")
 
 
@@ -145,6 +146,7 @@ def test(env, checks, arguments):
             check_late(checks, name, judge, told, rows)
         if name == "stacks":
             check_hard(checks, judge, told, rows)
+        if name in ("stacks", "late-halves"):
             check_window(env, checks, trace)
 
 
