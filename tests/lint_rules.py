@@ -7,7 +7,8 @@
 - data flows one way: proto/ includes from nobody, service/ not from collector/, collector/ not from service/;
 - functions that cannot be told a size, that keep global state or that end in surprises are banned;
 - a C file opens with a comment that says what it is for;
-- no path of somebody's machine, no tab in C, no space at a line's end, a newline at the end of a file.
+- no path of somebody's machine, no tab in C, no space at a line's end, a newline at the end of a file;
+- no line by which git marks what two sides changed.
 """
 import pathlib
 import re
@@ -34,6 +35,7 @@ SOCKETS = ("service/app/metrics_server.c", "winsock2.h")  # the same calls on bo
 PARTS = ("proto", "config", "service", "collector")
 MAY_INCLUDE = {"proto": {"proto"}, "config": {"proto", "config"}, "service": {"proto", "config", "service"},
                "collector": {"proto", "config", "collector"}}
+CONFLICT = re.compile(r"(?:<{7}|>{7}|\|{7}) ")
 MACHINE_PATH = re.compile(r"(?<![\w./~$}])/(?:work|home|root|Users)/")
 
 
@@ -107,6 +109,8 @@ def main():
         for number, line in enumerate(text.split("\n"), 1):
             if MACHINE_PATH.search(line) and path != pathlib.PurePosixPath("tests/lint_rules.py"):
                 report(path, number, "a path of somebody's machine")
+            if CONFLICT.match(line):
+                report(path, number, "a conflict that nobody resolved")
             if line != line.rstrip() and path.suffix in (".c", ".h", ".py", ".sh", ".cmake", ".md", ".yml", ".txt", ".proto"):
                 report(path, number, "space at the end of a line")
         if text and not text.endswith("\n"):
