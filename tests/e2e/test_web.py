@@ -8,10 +8,12 @@ import http.client
 import io
 import json
 import re
+import select
 import socket
 import time
 
 import harness
+import receiver
 import test_ledger
 import test_query_limits
 import web_world
@@ -19,6 +21,7 @@ from web_world import HOLED, HOSTILE, MACHINE
 
 WEB = harness.ROOT / "collector" / "web"
 JSON = {"Content-Type": "application/json"}
+WAITING = 64  # in a lane, beside those that are answered
 SLOW = "SELECT count(*) FROM events a, events b, events c WHERE a.cpu + b.cpu + c.cpu = -1"
 # as a value of any parameter
 INJECTIONS = ["' OR 1=1 --", "'; DROP TABLE hosts; --", "\" UNION SELECT 1 --", "%", "_", "\\", "../../etc/passwd", "$(id)",
@@ -344,6 +347,87 @@ def check_load(env, checks, web, trace):
     checks.that(any(h["host"] == "busy" for h in web.get("hosts")["items"]), "what came meanwhile is stored")
 
 
+def is_answered(s):
+    """Whether something of an answer is there to be read."""
+    return bool(select.select([s], [], [], 0)[0])
+
+
+def refusals(web):
+    return re.search(r"^etwcollector_web_refused_total (\d+)", web.ask("/metrics")[2], re.M).group(1)
+
+
+def check_lane(checks, web, ask, served, is_served, what):
+    """More requests than are answered at a time, and than may wait: what is beyond is refused at once and told when to come
+    again. Returns the connections, and how many were refused."""
+    first = [ask(web) for _ in range(served)]
+    harness.wait_until(lambda: is_served(first), f"{what}: {served} that are answered", 60)
+    more = [ask(web) for _ in range(WAITING + 5)]
+    harness.wait_until(lambda: sum(map(is_answered, more)) >= 5, f"{what}: the first that are refused", 60)
+    time.sleep(0.2)  # for a sixth
+    refused = [s for s in more if is_answered(s)]
+    answers = {s.recv(4096).decode() for s in refused}
+    checks.equal(len(refused), 5, f"{what}: refused of {served} that are answered, {WAITING} that wait and 5 more")
+    checks.that(all(a.startswith("HTTP/1.1 503 ") and "\r\nRetry-After: 1\r\n" in a for a in answers), f"{what}: {answers}")
+    return first + more
+
+
+def follow_slowly(web):
+    s = socket.create_connection(("127.0.0.1", web.port))
+    s.sendall(b"GET /api/v1/events/tail HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return s
+
+
+def status_of(web, request):
+    """The status with which the answer to these bytes begins; a request that is refused is not waited for."""
+    with socket.create_connection(("127.0.0.1", web.port), timeout=60) as s:
+        s.sendall(request)
+        return s.recv(4096).decode().split(" ")[1]
+
+
+def check_ceilings(checks, web):
+    """The row of --web in CEILINGS.md, each refusal counted."""
+    pid, before = web.collector.process.pid, int(refusals(web))
+    asked = check_lane(checks, web, ask_slowly, 4, lambda _: len(test_query_limits.workers_of(pid)) == 4, "questions")
+    # who follows has a lane of his own: it is free while questions fill theirs
+    asked += check_lane(checks, web, follow_slowly, 16, lambda first: all(map(is_answered, first)), "followers")
+    for s in asked:
+        s.close()
+    harness.wait_until(lambda: not test_query_limits.workers_of(pid), "the end of questions that nobody waits for", 60)
+    checks.equal(int(refusals(web)) - before, 10, "refusals that were counted")
+    # what is too large is refused before it is a request: it is not counted
+    query = json.dumps({"sql": "SELECT 1"}).encode()
+    for size, expected in ((2 << 20, "200"), ((2 << 20) + 1, "413")):
+        head = b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
+        checks.equal(status_of(web, head + query.ljust(size) if expected == "200" else head), expected, f"a body of {size} bytes")
+    for size, expected in ((15 << 10, "200"), (17 << 10, "400")):
+        checks.equal(status_of(web, b"GET /api/v1/hosts HTTP/1.1\r\nHost: localhost\r\nX-More: %s\r\n\r\n" % (b"x" * size)), expected,
+                     f"headers of {size} bytes")
+
+
+def check_unsent(checks, web):
+    """An answer in pieces, of 96 MiB, that nobody takes waits where it is made; who takes it then has all of it."""
+    def memory():
+        return receiver.process_status(web.collector.process.pid, "VmRSS")
+    rows, size = 1536, 65536
+    sql = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) SELECT i, printf('%.*c', {size}, 'x') AS x FROM n"
+    body = json.dumps({"sql": sql, "format": "jsonl"}).encode()
+    before = memory()
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        s.connect(("127.0.0.1", web.port))
+        s.sendall(b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                  b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        harness.wait_until(lambda: is_answered(s), "the answer's beginning", 60)
+        time.sleep(0.5)
+        held = memory() - before
+        answer = http.client.HTTPResponse(s)
+        answer.begin()
+        lines = answer.read().decode().splitlines()
+    checks.equal((answer.status, len(lines)), (200, rows), "an answer of 96 MiB")
+    checks.that(all(json.loads(line).get("x") == "x" * size for line in lines), "what came of the answer")
+    checks.that(held < 16 << 20 or "san" in web.collector.env.build.name, f"{held} bytes of an answer that nobody takes")
+
+
 def check_export(checks, web):
     """A long answer in pieces, whole, also for somebody who reads slowly."""
     expected = web.sql("SELECT count(*) FROM events WHERE host = ?1".replace("?1", f"'{MACHINE}'"))["rows"][0][0]
@@ -422,6 +506,8 @@ def test(env, checks, _):
     check_export(checks, web)
     check_tail(env, checks, web, env.folder / "office.etl")
     check_load(env, checks, web, env.folder / "office.etl")
+    check_ceilings(checks, web)
+    check_unsent(checks, web)
     target.stop()
     check_incidents(env, checks, target)
     target.stop()

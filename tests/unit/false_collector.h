@@ -57,12 +57,14 @@ enum answer {
     MALFORMED,
     RETRY,         /* refuses the first for now, takes the others */
     UNKNOWN_CLASS, /* does not know the class "abc"; takes what brings it along */
+    MANY_UNKNOWN,  /* knows none of "d00000" to "d04999" that no request brought it; takes a batch when it has them all
+                    */
     SMALL_CREDIT,  /* honest; grants 3,000 bytes */
     WAIT_A_LITTLE, /* honest; asks for 300 ms of peace */
     KEYFRAME,
 };
 
-enum { REQUESTS_MAX = 256, BATCHES_MAX = 64 };
+enum { REQUESTS_MAX = 256, BATCHES_MAX = 64, MANY = 5000, MANY_BYTES = 6 };
 
 typedef struct request {
     size_t count;
@@ -70,6 +72,7 @@ typedef struct request {
     size_t len_bytes[BATCHES_MAX];
     int64_t at_ns;
     unsigned connection;
+    size_t many; /* definitions of the many */
 } request;
 
 typedef struct server {
@@ -84,6 +87,7 @@ typedef struct server {
     request requests[REQUESTS_MAX];
     size_t request_count;
     unsigned connections;
+    uint8_t has[MANY];    /* of the many: 1 when a request brought it */
     uint8_t stored[1000]; /* by number: how often an answer that acknowledged it was made */
 } server;
 
@@ -134,6 +138,50 @@ static uint64_t look_at(const uint8_t *batch, size_t len_bytes, uint8_t *ret_str
     return number;
 }
 
+static void many_text(size_t i, char ret[MANY_BYTES + 1]) {
+    snprintf(ret, MANY_BYTES + 1, "d%05zu", i % 100000);
+}
+
+/* Notes which of the many a batch brings. */
+static void note_many(server *s, request *r, const uint8_t *batch, size_t len_bytes) {
+    size_t offset = 0, i;
+    ea_pb_field f;
+    while (ea_pb_next(batch, len_bytes, &offset, &f) > 0)
+        if (f.number == 12 && f.type == 2 && f.len_bytes == MANY_BYTES && *f.data == 'd') {
+            char digits[MANY_BYTES] = {0};
+            memcpy(digits, f.data + 1, MANY_BYTES - 1);
+            i = strtoull(digits, NULL, 10);
+            r->many++;
+            if (i < MANY)
+                s->has[i] = 1;
+        }
+}
+
+/* What it has of the many, and what it lacks; the caller frees both. */
+static void tell_many(const server *s, ea_ack *ack, ea_class_hash **ret_known, ea_hash_ref **ret_unknown) {
+    ea_class_hash *known = calloc(MANY, sizeof *known);
+    ea_hash_ref *unknown = calloc(MANY, sizeof *unknown);
+    ea_err err;
+    assert_true(known && unknown);
+    for (size_t i = 0; i < MANY; i++) {
+        char text[MANY_BYTES + 1];
+        ea_class_hash hash;
+        many_text(i, text);
+        must(ea_definition_hash((const uint8_t *)text, MANY_BYTES, hash.bytes, &err), &err);
+        if (s->has[i]) {
+            known[ack->known_count++] = hash;
+        } else {
+            ea_hash_ref *ref = &unknown[ack->unknown_count++];
+            ref->len_bytes = ABC_REF.len_bytes;
+            memcpy(ref->bytes, hash.bytes, ref->len_bytes);
+        }
+    }
+    *ret_known = known;
+    *ret_unknown = unknown;
+    ack->known = known;
+    ack->unknown = unknown;
+}
+
 /* Answers one request; 0 when the connection is to be closed. */
 static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *body, size_t body_bytes) {
     request *r = &s->requests[s->request_count < REQUESTS_MAX ? s->request_count++ : REQUESTS_MAX - 1];
@@ -150,6 +198,8 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
         r->len_bytes[r->count] = n;
         r->numbers[r->count++] = look_at(batch, n, ack.stream, &has);
         described |= has;
+        if (how == MANY_UNKNOWN)
+            note_many(s, r, batch, n);
     }
     size_t first = 0, count = r->count;
     if (how == FIRST_ONLY)
@@ -173,6 +223,16 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
     if (described) {
         ack.known = &ABC;
         ack.known_count = 1;
+    }
+    ea_class_hash *known = NULL;
+    ea_hash_ref *unknown = NULL;
+    if (how == MANY_UNKNOWN)
+        tell_many(s, &ack, &known, &unknown);
+    if (ack.unknown_count && unknown) {
+        refusal.number = r->numbers[0];
+        refusal.cause = EA_REFUSED_RETRY;
+        ack.refused_count = 1;
+        count = 0;
     }
     int honest = 1;
     const char *status = "200 OK", *headers = "";
@@ -244,6 +304,8 @@ static int answer_request(server *s, SSL *ssl, enum answer how, const uint8_t *b
         ea_text_str(&text, "sixteen bytes!!\n");
     respond(ssl, status, headers, &text, how == CUT_ANSWER ? text.len_bytes / 2 : text.len_bytes);
     ea_text_deinit(&text);
+    free(known);
+    free(unknown);
     return how != CUT_ANSWER;
 }
 

@@ -260,11 +260,70 @@ static void enrolment_tokens_are_kept(void **state) {
     assert_int_equal(ec_grants_add(scratch, &grant, token, &err), EA_ECORRUPT);
 }
 
+/* A file with as many tokens as there may be, the first of which has expired. */
+static void fill_with_tokens(int64_t now_s) {
+    ea_err err;
+    char token[EC_SECRET_BYTES];
+    ec_grant *grants = calloc(EC_GRANTS_MAX, sizeof *grants);
+    assert_non_null(grants);
+    for (size_t i = 0; i < EC_GRANTS_MAX; i++) {
+        grants[i] = (ec_grant){
+            .created_s = now_s - 60, .expires_s = now_s + 3600, .life_s = 3600, .uses_left = 1, .names = "a-*"};
+        must(ec_secret_make("ece_", &grants[i].secret, token, &err), &err);
+    }
+    grants[0].expires_s = now_s - 1;
+    must(ec_grants_write(scratch, grants, EC_GRANTS_MAX, &err), &err);
+    free(grants);
+}
+
+/* What has expired makes room; nothing else does, and what is there stays. */
+static void enrolment_tokens_are_bounded(void **state) {
+    (void)state;
+    ea_err err;
+    char token[EC_SECRET_BYTES], refused[EC_SECRET_BYTES] = "untouched", *text = NULL;
+    const int64_t now_s = ea_utc_ns() / 1000000000;
+    ec_grant grant = {.expires_s = now_s + 3600, .life_s = 3600, .uses_left = 1, .names = "b"}, *grants = NULL;
+    size_t count = 0, len_bytes = 0;
+    fill_with_tokens(now_s);
+    must(ec_grants_add(scratch, &grant, token, &err), &err);
+    assert_int_equal(ec_grants_add(scratch, &(ec_grant){.expires_s = now_s + 60, .names = "c"}, refused, &err),
+                     EA_ELIMIT);
+    assert_non_null(strstr(err.message, "4096 enrolment tokens"));
+    assert_string_equal(refused, "untouched");
+    must(ec_grants_read(scratch, &grants, &count, &err), &err);
+    assert_int_equal(count, 4096);
+    assert_ptr_equal(ec_grants_find(grants, count, token), grants + 4095);
+    for (size_t i = 0; i < count; i++)
+        assert_true(grants[i].expires_s > now_s);
+    free(grants);
+    /* a line too many is no file of ours */
+    must(ea_path_read_all(scratch_path("enroll-tokens"), 4 << 20, &text, &len_bytes, &err), &err);
+    size_t line_bytes = (size_t)(strchr(text, '\n') + 1 - text);
+    text = realloc(text, len_bytes + line_bytes);
+    assert_non_null(text);
+    memcpy(text + len_bytes, text, line_bytes);
+    must(ea_path_write_all(scratch_path("enroll-tokens"), text, len_bytes + line_bytes, 1, &err), &err);
+    assert_int_equal(ec_grants_read(scratch, &grants, &count, &err), EA_ECORRUPT);
+    assert_non_null(strstr(err.message, "line 4097"));
+    must(ea_path_write_all(scratch_path("enroll-tokens"), text, len_bytes, 1, &err), &err);
+    free(text);
+    must(ec_grants_revoke(scratch, grant.secret.id, &err), &err);
+    must(ec_grants_add(scratch, &grant, token, &err), &err);
+    /* nor is one of more uses than a token may have */
+    grant.uses_left = EC_GRANT_USES_MAX;
+    must(ec_grants_write(scratch, &grant, 1, &err), &err);
+    must(ec_grants_read(scratch, &grants, &count, &err), &err);
+    free(grants);
+    grant.uses_left = 1000001;
+    must(ec_grants_write(scratch, &grant, 1, &err), &err);
+    assert_int_equal(ec_grants_read(scratch, &grants, &count, &err), EA_ECORRUPT);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_clear)
-    const struct CMUnitTest tests[] = {T(agents_and_collectors),     T(an_agent_cannot_issue),
-                                       T(keys_are_private_and_stay), T(revoked_means_revoked),
-                                       T(names_are_checked),         T(what_was_issued_is_listed),
-                                       T(not_longer_than_the_ca),    T(enrolment_tokens_are_kept)};
+    const struct CMUnitTest tests[] = {
+        T(agents_and_collectors),  T(an_agent_cannot_issue),     T(keys_are_private_and_stay),
+        T(revoked_means_revoked),  T(names_are_checked),         T(what_was_issued_is_listed),
+        T(not_longer_than_the_ca), T(enrolment_tokens_are_kept), T(enrolment_tokens_are_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The collector's check of agents' ledgers, and what it tells Prometheus: each kind of alert with its numbers,
- * families, holes, tombstones, and the same result whether or not it was closed in between. */
+ * families, holes, tombstones, the bounds, and the same result whether or not it was closed in between. */
 #include "batch.pb-c.h"
 #include "ledger.h"
 #include "metrics.h"
@@ -69,7 +69,7 @@ static uint32_t number_of(enum ea_counter c) {
 static uint8_t *pack(const fixture *f, const pair *pairs, size_t count, const ea_tombstone *t, size_t *ret_len) {
     Etwagent__V1__Batch b = ETWAGENT__V1__BATCH__INIT;
     Etwagent__V1__Ledger ledger = ETWAGENT__V1__LEDGER__INIT;
-    Etwagent__V1__LedgerFamily *families[EA_COUNTER_COUNT];
+    static Etwagent__V1__LedgerFamily *families[PAIRS_MAX];
     Etwagent__V1__Tombstone grave = ETWAGENT__V1__TOMBSTONE__INIT, *graves[] = {&grave};
     static uint32_t counters[PAIRS_MAX];
     static uint64_t values[PAIRS_MAX];
@@ -334,15 +334,40 @@ static void unreadable(void **state) {
     finish(&f);
 }
 
-static void alerts_are_bounded(void **state) {
+/* The equations of the first 128 families are checked; the counters of those behind them are kept all the same. */
+static void families_that_are_checked_are_bounded(void **state) {
+    enum { FAMILIES = 140, CHECKED = 128 };
     (void)state;
-    fixture f;
-    start(&f, 10);
-    for (uint64_t i = 1; i <= 12000; i++)
-        must(ec_ledger_alert(f.ledger, i, "", EC_ALERT_KEYFRAME, 0, 1, 2, "x", &err));
-    assert_int_equal(alerts(&f), 10000);
-    assert_int_equal(ask(&f, "SELECT max(number) FROM alerts WHERE stream = ?1"), 10000);
-    finish(&f);
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        char names[FAMILIES][8];
+        pair pairs[3 + 3 * FAMILIES];
+        size_t n = 0, len_bytes;
+        start(&f, (uint8_t)(13 + reopen));
+        f.reopen = reopen;
+        for (uint64_t number = 1; number <= 2; number++) {
+            const uint64_t events = FAMILIES * number;
+            n = 0;
+            pairs[n++] = (pair){"", C(events_delivered), events};
+            pairs[n++] = (pair){"", C(events_batched), events};
+            pairs[n++] = (pair){"", C(events_compressing), events};
+            for (int i = 0; i < FAMILIES; i++) {
+                snprintf(names[i], sizeof names[i], "f%03d", i);
+                pairs[n++] = (pair){names[i], C(events_delivered), number + (number == 2)}; /* one too many */
+                pairs[n++] = (pair){names[i], C(events_batched), number};
+                pairs[n++] = (pair){names[i], C(events_compressing), number};
+            }
+            uint8_t *data = pack(&f, pairs, n, NULL, &len_bytes);
+            take_bytes(&f, number, FAMILIES, data, len_bytes);
+            free(data);
+        }
+        assert_int_equal(ask(&f, "SELECT count(*) FROM alerts WHERE stream = ?1 AND kind = 1 AND number = 2"), CHECKED);
+        assert_int_equal(alerts(&f), CHECKED);
+        one_alert(&f, EC_ALERT_DELIVERED, "f127", 2, 3, 2);
+        assert_int_equal(ask(&f, "SELECT count(*) FROM alerts WHERE stream = ?1 AND family >= 'f128'"), 0);
+        assert_int_equal(ask(&f, "SELECT count(DISTINCT family) FROM ledger_counts WHERE stream = ?1"), FAMILIES + 1);
+        finish(&f);
+    }
 }
 
 /* The value of a sample, by its beginning; -1: there is none. */
@@ -351,6 +376,105 @@ static double sample(const ea_text *t, const char *what) {
         if (at == t->data || at[-1] == '\n')
             return strtod(strrchr(what, '}') ? at + strlen(what) : strchr(at, ' '), NULL);
     return -1;
+}
+
+static void alerts_are_bounded(void **state) {
+    (void)state;
+    fixture f;
+    ea_counters counters = {0};
+    ea_text t;
+    start(&f, 10);
+    TAKE(&f, 1, 1, {"", C(events_delivered), 1}, {"", C(events_batched), 1}, {"", C(events_compressing), 1});
+    for (uint64_t i = 1; i <= 12000; i++)
+        must(ec_ledger_alert(f.ledger, i, "", EC_ALERT_KEYFRAME, 0, 1, 2, "x", &err));
+    assert_int_equal(alerts(&f), 10000);
+    assert_int_equal(ask(&f, "SELECT max(number) FROM alerts WHERE stream = ?1"), 10000);
+    finish(&f);
+    ea_text_init(&t);
+    must(ec_metrics_text(scratch_path("store"), &counters, 1, 0, &t, &err));
+    assert_true(sample(&t, "etwcollector_ledger_alerts{host=\"pc-1\",stream=\"0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\"}") ==
+                10000);
+    ea_text_deinit(&t);
+}
+
+/* How many lines begin so. */
+static size_t samples(const ea_text *t, const char *what) {
+    size_t count = 0;
+    for (const char *at = t->data; (at = strstr(at, what)); at++)
+        count += at == t->data || at[-1] == '\n';
+    return count;
+}
+
+static void run_sql(sqlite3 *db, const char *sql) {
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+}
+
+/* Of 260 streams those are told whose numbers came last, 256 of them; the others are counted. */
+static void streams_that_are_told_are_bounded(void **state) {
+    (void)state;
+    ec_tables *tables = NULL;
+    ea_counters counters = {0};
+    ea_text t;
+    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
+    must(ec_tables_begin(tables, &err));
+    /* a stream's number is the second of its last numbers, but for the first three of all: they are the latest */
+    run_sql(
+        ec_tables_database(tables),
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 260)"
+        " INSERT INTO streams SELECT i, printf('pc-%03d', i), CAST(printf('stream-%09d', i) AS BLOB), 1, 1, 7, 0, 0, 0,"
+        " 0, 0 FROM n");
+    run_sql(ec_tables_database(tables),
+            "INSERT INTO ledger_batches(stream, number, incarnation, utc_ns, begin_utc_ns, end_utc_ns, stored_count)"
+            " SELECT stream, 1, 1, CASE WHEN stream <= 3 THEN 1000 + stream ELSE stream END, 0, 0, 0 FROM streams");
+    must(ec_tables_commit(tables, &err));
+    ec_tables_close(tables);
+    ea_text_init(&t);
+    must(ec_metrics_text(scratch_path("store"), &counters, EC_METRICS_STREAMS, 0, &t, &err));
+    assert_int_equal(samples(&t, "etwcollector_stored_events_total{"), 256);
+    assert_int_equal(samples(&t, "etwagent_events_delivered_total{"), 256);
+    assert_true(sample(&t, "etwcollector_ledger_streams_left_out ") == 4);
+    static const char *const SILENT[] = {"004", "005", "006", "007"}, *const HEARD[] = {"001", "002", "003", "008",
+                                                                                        "260"};
+    char what[64];
+    for (size_t i = 0; i < sizeof SILENT / sizeof *SILENT; i++) {
+        snprintf(what, sizeof what, "{host=\"pc-%s\"", SILENT[i]);
+        assert_null(strstr(t.data, what));
+    }
+    for (size_t i = 0; i < sizeof HEARD / sizeof *HEARD; i++) {
+        snprintf(what, sizeof what, "etwcollector_stored_events_total{host=\"pc-%s\"", HEARD[i]);
+        assert_int_equal(samples(&t, what), 1);
+    }
+    ea_text_deinit(&t);
+}
+
+/* Of 16,390 agents those are named that were heard last, 16,384 of them; the others are counted. */
+static void agents_that_are_told_are_bounded(void **state) {
+    (void)state;
+    static const char NAME[] = "etwcollector_host_last_received_timestamp_seconds{host=\"";
+    ec_tables *tables = NULL;
+    ec_store *store = NULL;
+    ea_counters counters = {0};
+    ea_text t;
+    must(ec_store_open(&store, scratch_path("store"), &(ec_store_options){.writable = 1, .counters = &counters}, &err));
+    /* each has two streams: it was heard with the later one */
+    run_sql(
+        ec_store_database(store),
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 32780)"
+        " INSERT INTO streams SELECT i, printf('pc-%05d', (i + 1) / 2), CAST(printf('stream-%09d', i) AS BLOB), 'x', 1,"
+        " 1, 1, 0, 0, 0, 1000000000 * (CASE WHEN i % 2 THEN 1 ELSE i END) FROM n");
+    ec_store_close(store);
+    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
+    ec_tables_close(tables);
+    ea_text_init(&t);
+    must(ec_metrics_text(scratch_path("store"), &counters, EC_METRICS_STREAMS, 0, &t, &err));
+    assert_int_equal(samples(&t, NAME), 16384);
+    assert_true(sample(&t, "etwcollector_hosts ") == 16390);
+    assert_true(sample(&t, "etwcollector_hosts_left_out ") == 6);
+    assert_null(strstr(t.data, "\"pc-00006\""));
+    assert_true(sample(&t, "etwcollector_host_last_received_timestamp_seconds{host=\"pc-00007\"}") == 14);
+    assert_true(sample(&t, "etwcollector_host_last_received_timestamp_seconds{host=\"pc-16390\"}") == 32780);
+    ea_text_deinit(&t);
 }
 
 static void metrics(void **state) {
@@ -394,6 +518,39 @@ static void metrics(void **state) {
     ea_text_deinit(&t);
 }
 
+/* Tables of another version are refused with their number by who reads them; who writes makes them anew. */
+static void tables_of_another_version_are_called_so(void **state) {
+    (void)state;
+    fixture f;
+    ec_tables *tables = NULL;
+    start(&f, 15);
+    const int64_t version = ask(&f, "PRAGMA user_version");
+    char expected[96];
+    finish(&f);
+    must(ec_tables_open(&tables, scratch_path("store"), 0, &err));
+    ec_tables_close(tables);
+    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
+    run_sql(ec_tables_database(tables), "PRAGMA user_version = 4711");
+    ec_tables_close(tables);
+    assert_int_equal(ec_tables_open(&tables, scratch_path("store"), 0, &err), EA_EUNSUPPORTED);
+    snprintf(expected, sizeof expected, "is of another format (version 4711, this program reads %d)", (int)version);
+    if (!strstr(err.message, expected))
+        fail_msg("expected '%s', got: %s", expected, err.message);
+    assert_non_null(strstr(err.message, "state.db"));
+    /* none at all is no other one */
+    assert_int_equal(ec_tables_open(&tables, scratch_path("nowhere"), 0, &err), EA_ENOTFOUND);
+    must(ec_tables_open(&tables, scratch_path("store"), 1, &err));
+    sqlite3_stmt *s = NULL;
+    assert_int_equal(sqlite3_prepare_v2(ec_tables_database(tables), "SELECT count(*) FROM streams", -1, &s, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(s, 0), 0);
+    sqlite3_finalize(s);
+    ec_tables_close(tables);
+    must(ec_tables_open(&tables, scratch_path("store"), 0, &err));
+    ec_tables_close(tables);
+}
+
 static int make(void **state) {
     int rc = scratch_make(state);
     return rc ? rc : ea_path_make_dirs(scratch_path("store"), &err);
@@ -402,10 +559,18 @@ static int make(void **state) {
 #define T(name) cmocka_unit_test_setup_teardown(name, make, scratch_clear)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(a_sound_stream),       T(an_imbalance_is_told_once),
-        T(counters_go_forward),  T(families),
-        T(holes_and_tombstones), T(unreadable),
-        T(alerts_are_bounded),   T(metrics),
+        T(a_sound_stream),
+        T(an_imbalance_is_told_once),
+        T(counters_go_forward),
+        T(families),
+        T(holes_and_tombstones),
+        T(unreadable),
+        T(alerts_are_bounded),
+        T(metrics),
+        T(families_that_are_checked_are_bounded),
+        T(streams_that_are_told_are_bounded),
+        T(agents_that_are_told_are_bounded),
+        T(tables_of_another_version_are_called_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -461,6 +461,50 @@ static void a_description_that_is_lacking_is_sent_again(void **state) {
     free(s);
 }
 
+/* A collector that lost its store asks for 5,000 at once: 4,096 of them come, then the rest. */
+static void descriptions_that_are_asked_for_are_bounded(void **state) {
+    (void)state;
+    server *s = SERVER(HONEST, MANY_UNKNOWN);
+    agent *a = agent_with(0);
+    ea_sender_options o = options_for(a);
+    ea_text batch;
+    ea_err err;
+    size_t most = 0, sum = 0, with_some = 0;
+    o.request_bytes = 1;
+    ea_text_init(&batch);
+    make_batch(1, 0, 0, &batch);
+    for (size_t i = 0; i < MANY; i++) {
+        char text[MANY_BYTES + 1];
+        many_text(i, text);
+        ea_batch_add_definition(&batch, EA_DEFINES_CLASS, (const uint8_t *)text, MANY_BYTES);
+    }
+    must(ea_spool_claim(a->spool, STREAM, 1, 10, NULL, 0, &err), &err);
+    ea_ledger_post(a->ledger, (ea_posting[]){{EA_COUNT_events_delivered, 10}, {EA_COUNT_events_pending, 10}}, 2, NULL,
+                   0);
+    must(ea_spool_append(a->spool,
+                         &(ea_spool_batch){STREAM, 1, 1, 10, (const uint8_t *)batch.data, batch.len_bytes, NULL, 0},
+                         &err),
+         &err);
+    ea_text_deinit(&batch);
+    offer(a, 2, 1000, 0);
+    assert_int_equal(send_all(a, o, s), 0);
+    server_stop(s);
+    for (size_t i = 0; i < s->request_count; i++) {
+        most = s->requests[i].many > most ? s->requests[i].many : most;
+        sum += s->requests[i].many;
+        with_some += s->requests[i].many > 0;
+    }
+    assert_int_equal(most, 4096);
+    assert_int_equal(sum, MANY); /* each once */
+    assert_int_equal(with_some, 2);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(s->has[i], 1);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 20);
+    assert_int_equal(a->told.refused, 0);
+    agent_close(a);
+    free(s);
+}
+
 static void a_description_that_is_nowhere_is_a_refusal(void **state) {
     (void)state;
     server *s = SERVER(UNKNOWN_CLASS, HONEST);
@@ -765,6 +809,7 @@ int main(void) {
         T(a_conflict_renews_live_streams),
         T(a_keyframe_is_asked_for),
         T(a_description_that_is_lacking_is_sent_again),
+        T(descriptions_that_are_asked_for_are_bounded),
         T(a_description_that_is_nowhere_is_a_refusal),
         T(moves_on_and_stays),
         T(a_collector_that_comes_back),

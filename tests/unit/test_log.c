@@ -1,0 +1,88 @@
+/* The daemon's log: so many lines a minute, the rest counted, whatever is in them. The minute is the test's own: the
+ * program is linked so that ea_monotonic_ns is __wrap_ea_monotonic_ns (CMakeLists.txt). */
+#include "clock.h"
+#include "log.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static int64_t now_ns = 1;
+
+int64_t __wrap_ea_monotonic_ns(void);
+int64_t __wrap_ea_monotonic_ns(void) {
+    return now_ns;
+}
+
+/* The lines of the file, without their times, as one text that the caller frees. *ret_count: how many. */
+static char *lines_of(FILE *f, size_t *ret_count) {
+    enum { ROOM = 1 << 16, TIME_BYTES = sizeof "2024-01-02T03:04:05.0000000Z" };
+    char line[2048], *text = calloc(1, ROOM);
+    size_t n = 0;
+    assert_non_null(text);
+    rewind(f);
+    for (*ret_count = 0; fgets(line, sizeof line, f); ++*ret_count) {
+        size_t len_bytes = strlen(line);
+        assert_in_range(len_bytes, TIME_BYTES, sizeof line - 1);
+        assert_int_equal(line[len_bytes - 1], '\n');
+        assert_memory_equal(line + TIME_BYTES - 2, "Z ", 2);
+        assert_true(n + len_bytes < ROOM);
+        memcpy(text + n, line + TIME_BYTES, len_bytes - TIME_BYTES);
+        n += len_bytes - TIME_BYTES;
+    }
+    fseek(f, 0, SEEK_END);
+    return text;
+}
+
+static void a_minute_has_sixty_lines(void **state) {
+    const int64_t second_ns = 1000000000;
+    ec_log *log = NULL;
+    ea_err err;
+    size_t count = 0;
+    (void)state;
+    FILE *f = fopen(scratch_path("log"), "w+b");
+    assert_non_null(f);
+    assert_int_equal(ec_log_create(&log, f, 0, &err), 0);
+    for (int i = 0; i < 1000; i++)
+        ec_log_line(log, "line %d\nof \x1b[31m one", i);
+    char *text = lines_of(f, &count);
+    assert_int_equal(count, 60);
+    assert_non_null(strstr(text, "line 59"));
+    assert_null(strstr(text, "line 60"));
+    assert_null(strchr(text, 0x1b));
+    free(text);
+    /* the minute is not over yet */
+    now_ns += 60 * second_ns - 1;
+    ec_log_line(log, "too early");
+    free(lines_of(f, &count));
+    assert_int_equal(count, 60);
+    now_ns += 1;
+    ec_log_line(log, "the next minute");
+    text = lines_of(f, &count);
+    assert_int_equal(count, 62);
+    assert_non_null(strstr(text, "\n941 lines were left out of the log\nthe next minute\n"));
+    free(text);
+    /* counted once; what is left out of this minute is counted anew */
+    for (int i = 1; i < 62; i++)
+        ec_log_line(log, "more");
+    free(lines_of(f, &count));
+    assert_int_equal(count, 62 + 59);
+    now_ns += 60 * second_ns;
+    ec_log_line(log, "the third");
+    text = lines_of(f, &count);
+    assert_int_equal(count, 62 + 59 + 2);
+    assert_non_null(strstr(text, "\n2 lines were left out of the log\nthe third\n"));
+    free(text);
+    ec_log_destroy(log);
+    fclose(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_minute_has_sixty_lines, scratch_make, scratch_clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
