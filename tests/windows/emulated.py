@@ -137,19 +137,26 @@ class Machine:
                     all(x["events_acknowledged"] + x["session"]["dropped_events"] >= x["session"]["events"] for x in s))
         self.wait(done, f"{events} events at the collector")
 
-    def settled(self):
-        """Whether each session's trace is over, what Windows lost of it is in the status, and each other event, and the header, came and is on its
-        way no more: acknowledged, or counted. The status file may be older than what the emulator says: so its numbers are held against that."""
+    def delivered(self):
+        """Whether each session's trace is over, what Windows lost of it is in the status, and each other event, and the header, came. The status
+        file may be older than what the emulator says: so its numbers are held against that."""
         sources = self.sources()
 
-        def is_settled(name, e):
+        def is_delivered(name, e):
             s = sources.get(name.removeprefix("etwagent-"), {})
             kept = s.get("session", {})
             here = e["logged"] - e["lost"] + 1 + kept.get("rundown_events", 0)
-            return (e["over"] and kept.get("lost_events") == e["lost"] and here == s["events_delivered"] == kept["events"] and
-                    not any(s[f"events_{where}"] for where in ("pending", "compressing", "spooled", "unanswered")))
+            return e["over"] and kept.get("lost_events") == e["lost"] and here == s["events_delivered"] == kept["events"]
         sessions = self.sessions()
-        return bool(sessions) and all(is_settled(name, e) for name, e in sessions.items())
+        return bool(sessions) and all(is_delivered(name, e) for name, e in sessions.items())
+
+    def settled(self):
+        """Whether what each session delivered is on its way no more: acknowledged, or counted."""
+        if not self.delivered():
+            return False
+        sources = self.sources()
+        return not any(sources[name.removeprefix("etwagent-")][f"events_{where}"] for name in self.sessions()
+                       for where in ("pending", "compressing", "spooled", "unanswered"))
 
     def stop(self):
         """Ctrl-C, as Wine passes it on."""

@@ -381,8 +381,7 @@ def pressed(env, checks, session, windows, collector):
                                     {"name": "bulk", "kind": "system", "priority": "bulk", "flags": ["PROFILE", "DISK_IO", "FILENAME", "CSWITCH"], **SMALL}],
                           "batch-events: 500", [{"name": "file", "files": [wine.windows_path(p) for p in paths]}], spool_bytes=spool_bytes)
         machine.start()
-        machine.wait(lambda: len(machine.sessions()) == 2 and all(s["over"] for s in machine.sessions().values()), "the trace's end")
-        machine.wait(lambda: all(s["events_delivered"] == s["session"]["events"] for n, s in machine.sources().items() if n != "file"), "all of it in the spool")
+        machine.wait(lambda: len(machine.sessions()) == 2 and machine.delivered(), "the trace's end, and all of it in the spool")
         before = machine.sources()
         held = sum(p.stat().st_size for p in machine.spool.glob("*.seg"))
         checks.that(held < spool_bytes + spool_bytes // 4, f"the spool has {held} bytes")
