@@ -1,7 +1,7 @@
 """Ceilings (CEILINGS.md): what is full gives something up in the documented order, counts it, and harms nobody else.
 
 - An agent that may have a hundredth of a processor reads its file later, counts that, and sends all of it.
-- A collector that may have a tenth of a processor stores and folds later, counts that, and has all of it in the end.
+- A collector that may have a twenty-fifth of a processor stores and folds later, counts that, and has all of it in the end.
 - An agent whose table behind keyframes is too small: all events arrive all the same, what the table lacks is counted, and its
   keyframes close nothing at the collector.
 - A collector that may keep little of each machine: the machine that needs more loses its oldest rows, counted; one beside
@@ -28,6 +28,7 @@ import test_delivery
 import test_keyframes
 import traces
 
+SHARE = 0.04  # of a processor, for a collector that is paced
 BIG, SMALL, NAMES = "clr-kernel-win8-x64", "shutdown-win10", "clr-kernel-win8-x64"
 
 
@@ -73,19 +74,25 @@ def paced(env, checks):
 
 
 def paced_collector(env, checks, reference):
-    collector = env.new_collector("paced-collector", extra=["--web", "127.0.0.1:0", "--cpu-percent", "10"]).start()
+    """A few tenths of a second of work, which are many seconds at its share: it gets more of it until it has counted a wait. How
+    much of that the machine's other work hides does not matter then; a collector that does not wait is beyond its share."""
+    collector = env.new_collector("paced-collector", extra=["--web", "127.0.0.1:0", "--cpu-percent", f"{100 * SHARE:.0f}"]).start()
 
     def used():
         fields = pathlib.Path(f"/proc/{collector.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    begun, before = time.monotonic(), used()
-    summary, _ = replay(env, collector, SMALL, "small", ["--batch-events", "500", "--request-bytes", "16KiB"])
-    numbers = folded(collector)
+    begun, before, counted = time.monotonic(), used(), 0
+    for agent in ("small", *(f"many-{n}" for n in range(4))):
+        summary, _ = replay(env, collector, SMALL, agent, ["--batch-events", "500", "--request-bytes", "16KiB"])
+        checks.equal(summary["ledger"]["events_acknowledged"], traces.event_count(SMALL), f"a paced collector: all events of {agent}")
+        counted = folded(collector)["etwcollector_ingest_paced_seconds_total"]
+        if counted:
+            break
     seconds, cpu = time.monotonic() - begun, used() - before
-    checks.equal(summary["ledger"]["events_acknowledged"], traces.event_count(SMALL), "a paced collector: all events")
-    checks.that(numbers["etwcollector_ingest_paced_seconds_total"] > 0, "a paced collector: the time is counted")
-    # TLS and /metrics are not paced
-    checks.that(cpu <= 0.1 * seconds + 0.5, f"a paced collector: {cpu:.2f} s of a processor in {seconds:.1f} s")
+    # by each of two threads, the one that stores and the one that folds
+    checks.that(0 < counted <= 2 * seconds, f"a paced collector: {counted} s are counted, of {seconds:.1f} s in which it used {cpu:.2f} s")
+    # what comes behind the last wait is not paced: the last answer, the last batch, /metrics
+    checks.that(cpu <= SHARE * seconds + 0.2, f"a paced collector: {cpu:.2f} s of a processor in {seconds:.1f} s")
     checks.that(rows(collector, "small") == rows(reference, "small"), "the rows of a paced collector differ")
     collector.stop()
     return seconds, cpu
@@ -195,7 +202,7 @@ def test(env, checks, _):
     folded(reference)
     paced(env, checks)
     seconds, cpu = paced_collector(env, checks, reference)
-    print(f"paced: {cpu:.2f} s of a processor in {seconds:.1f} s of a collector that may have a tenth", flush=True)
+    print(f"paced: {cpu:.2f} s of a processor in {seconds:.1f} s of a collector that may have {SHARE}", flush=True)
     began = time.monotonic()
     given_up = small_keyframes(env, checks, reference)
     evicted = small_state(env, checks, reference)
