@@ -698,7 +698,8 @@ typedef struct reading {
     fixture *f;
     const test_batch *sent;
     atomic_int stop;
-    uint64_t seen, rounds;
+    atomic_uint rounds;
+    uint64_t seen;
     int failed;
 } reading;
 
@@ -725,7 +726,7 @@ static void read_along(void *arg) {
         if (rc || n < r->seen)
             r->failed = 1;
         r->seen = n;
-        r->rounds++;
+        atomic_fetch_add(&r->rounds, 1);
     }
     ec_store_close(s);
 }
@@ -743,12 +744,15 @@ static void a_reader_beside_the_writer(void **state) {
             fail_msg("%s", f->err.message);
         if (i % 4 == 3)
             commit(f);
+        /* in the middle it has read once, however loaded the machine is */
+        for (int wait = 0; i == MANY / 2 && !atomic_load(&r.rounds) && wait < 20000; wait++)
+            ea_sleep_ns(1000000);
     }
     atomic_store(&r.stop, 1);
     ea_thread_join(thread);
     assert_int_equal(r.failed, 0);
     assert_int_equal(r.seen, MANY);
-    assert_true(r.rounds > 1);
+    assert_true(atomic_load(&r.rounds) > 1);
     free_all(sent, MANY);
     free(sent);
 }
