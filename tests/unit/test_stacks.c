@@ -308,7 +308,7 @@ static void records_of_every_length(void **state) {
     (void)state;
     enum { BYTES_MAX = 64 };
     for (uint8_t width = 4; width <= 8; width += 4) {
-        for (uint16_t bytes = 0; bytes <= BYTES_MAX; bytes++) {
+        for (uint32_t bytes = 0; bytes <= BYTES_MAX; bytes++) {
             bench *b = new_bench(1, 0);
             ea_registry *registry = NULL;
             ea_stack_feed *f = NULL;
@@ -321,7 +321,7 @@ static void records_of_every_length(void **state) {
                            .flags = EA_FLAG_CLASSIC_HEADER,
                            .pointer_size = width,
                            .payload = payload,
-                           .payload_bytes = bytes};
+                           .payload_bytes = (uint16_t)bytes};
             event(b, 0x1234, 7, 0, 0);
             ea_store64(payload, 0x1234);
             ea_store32(payload + 8, 5);
