@@ -28,6 +28,8 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
         s->dirty = 1;
     }
     ea_mutex_unlock(s->lock);
+    if (!rc && !resumable)
+        ea_spool_reserve_owed(s);
     return rc ? ea_fail(err, rc, "open a stream in the spool %s", s->dir) : 0;
 }
 
@@ -92,6 +94,8 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
     }
     for (size_t i = 0; !rc && i < count; i++) /* no hole is left behind */
         rc = ea_range_set_add(&k->state.acknowledged, list[i]->number, list[i]->number);
+    for (size_t i = 0; !rc && i < k->owed_count; i++)
+        rc = ea_range_set_add(&k->state.acknowledged, k->owed[i].first, k->owed[i].last);
     if (!rc)
         rc = ea_spool_add_stream(s, &state, &fresh);
     if (rc) {
@@ -140,10 +144,16 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
 int ea_spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh, uint64_t *ret_count, ea_err *err) {
     ea_mutex_lock(s->write_lock);
     ea_mutex_lock(s->lock);
-    int rc = renew(s, id, fresh, ret_count);
+    int rc = renew(s, id, fresh, ret_count), owes = s->owing != 0;
     ea_mutex_unlock(s->lock);
     ea_mutex_unlock(s->write_lock);
-    return rc ? ea_fail(err, rc, "give a stream in the spool %s a new name", s->dir) : ea_spool_reap(s, 1, err);
+    rc = rc ? ea_fail(err, rc, "give a stream in the spool %s a new name", s->dir) : ea_spool_reap(s, 1, err);
+    if (!rc && owes) {
+        ea_mutex_lock(s->write_lock);
+        ea_spool_note_owed(s);
+        ea_mutex_unlock(s->write_lock);
+    }
+    return rc;
 }
 
 void ea_spool_stream_end(ea_spool *s, const uint8_t *id, int complete) {
@@ -380,8 +390,10 @@ static int sync_open(ea_spool *s, ea_err *err) {
         if (f && (s->unsynced & 1 << i))
             rc = ea_file_sync(f, err);
     }
+    if (!rc && s->owed_unsynced)
+        rc = ea_file_sync(s->owed_file, err);
     if (!rc)
-        s->unsynced = 0;
+        s->unsynced = s->owed_unsynced = 0;
     return rc;
 }
 
@@ -773,7 +785,7 @@ int ea_spool_sync(ea_spool *s, ea_err *err) {
     ea_mutex_lock(s->lock);
     s->has_unsynced = 0;
     ea_mutex_unlock(s->lock);
-    int rc = s->unsynced ? sync_open(s, err) : 0;
+    int rc = s->unsynced || s->owed_unsynced ? sync_open(s, err) : 0;
     ea_mutex_unlock(s->write_lock);
     return rc;
 }

@@ -89,6 +89,7 @@ void ea_spool_free_stream(stream *k) {
     ea_u64_map_deinit(&k->entries);
     ea_spool_state_deinit(&k->state);
     free(k->owed);
+    free(k->covered.ranges);
     free(k);
 }
 

@@ -1,14 +1,13 @@
 /* What gives way when the spool is full or its content too old: whole segments, and tombstones in their place.
  *
- * The order on disk is: the tombstones, the state that calls the numbers settled, then the segment goes. A crash in
- * between leaves both; then the batches are sent after all, which is better than their tombstones, and a collector
- * knows that. See spool_core.h. Thread: an encoder's (full), the sender's (age). */
+ * The order on disk is: the tombstones (or, without room for them, the note that they are owed: spool_owed.c), the
+ * state that calls the numbers settled, then the segment goes. A crash in between leaves both; then the batches are
+ * sent after all, which is better than their tombstones, and a collector knows that. See spool_core.h. Thread: an
+ * encoder's (full), the sender's (age). */
 #include "spool_core.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { OWED_MAX = 256 }; /* tombstones that wait for room, a stream */
 
 /* A batch that goes. */
 typedef struct gone {
@@ -35,6 +34,7 @@ typedef struct eviction {
     size_t older_count, older_capacity;
     stream *reading;       /* whose tombstone is being read */
     uint64_t moved_number; /* its number now, when its record has an older name; else 0 */
+    int owes;              /* tombstones found no room */
     ea_err *err;
 } eviction;
 
@@ -160,35 +160,8 @@ static void widen(ea_tombstone *t, const gone *g) {
         t->utc_max_ns = g->utc_max_ns;
 }
 
-/* A tombstone that is to be written when there is room, under that number if it is the first one. Without memory, or
- * with too many of them: the next opening finds the hole. With write_lock. */
-static void owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) {
-    ea_mutex_lock(s->lock);
-    ea_tombstone *last = k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
-    if (last && last->last + 1 == t->first && last->cause == t->cause) {
-        last->last = t->last;
-        last->event_count += t->event_count;
-        if (t->utc_max_ns > last->utc_max_ns)
-            last->utc_max_ns = t->utc_max_ns;
-        if (t->utc_min_ns && t->utc_min_ns < last->utc_min_ns)
-            last->utc_min_ns = t->utc_min_ns;
-    } else if (k->owed_count < OWED_MAX) {
-        ea_tombstone *grown = realloc(k->owed, (k->owed_count + 1) * sizeof *grown);
-        if (grown) {
-            if (!last) {
-                k->owed_under = under;
-                s->owing++;
-                ea_cond_signal(s->tick);
-            }
-            k->owed = grown;
-            k->owed[k->owed_count++] = *t;
-        }
-    }
-    ea_mutex_unlock(s->lock);
-}
-
-/* With write_lock: the tombstones of list[0..count), which are of one stream. last_try: what finds no room is owed. */
-static int mark_graves(eviction *v, const gone *list, size_t count, int last_try) {
+/* With write_lock: the tombstones of list[0..count), which are of one stream. What finds no room is owed. */
+static int mark_graves(eviction *v, const gone *list, size_t count) {
     stream *k = list[0].stream;
     size_t n = 0, room = count + v->older_count;
     ea_tombstone *rows = calloc(room, sizeof *rows);
@@ -208,12 +181,13 @@ static int mark_graves(eviction *v, const gone *list, size_t count, int last_try
         if (v->older[i].stream == k)
             rows[n++] = v->older[i].row;
     int rc = n ? ea_spool_write_tombstones(v->s, k->state.stream, list[0].number, rows, n, v->err) : 0;
-    int is_owed = rc == EA_EFULL && last_try;
-    for (size_t i = 0; is_owed && i < n; i++)
-        owe(v->s, k, list[0].number, &rows[i]);
+    if (rc == EA_EFULL)
+        ea_spool_owe(v->s, k, list[0].number, rows, n);
     free(rows);
-    if (is_owed)
+    if (rc == EA_EFULL) {
+        v->owes = 1;
         return 0;
+    }
     if (!rc) {
         ea_mutex_lock(v->s->lock);
         for (size_t i = 1; i < count; i++) /* all but the one that the tombstone goes under need nothing more */
@@ -248,36 +222,17 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
     ea_mutex_unlock(s->lock);
     ea_file_close(file);
     rc = read_segment(&v);
-    /* On a full disk even a tombstone finds no room before the segment has gone; a second attempt then does, or owes it
-     * until there is some. */
-    size_t done = 0;
-    for (int attempt = 0; attempt < 2 && done < v.count && (!rc || rc == EA_EFULL); attempt++) {
-        rc = 0;
-        while (!rc && done < v.count) {
-            size_t n = 1;
-            while (done + n < v.count && v.list[done + n].stream == v.list[done].stream)
-                n++;
-            if (v.list[done].stream->state.resumable == EA_SPOOL_LIVE) /* a replay makes its batches again */
-                rc = mark_graves(&v, v.list + done, n, attempt == 1);
-            if (!rc)
-                done += n;
-        }
-        if (attempt == 0) {
-            ea_mutex_lock(s->lock);
-            ea_spool_bury(s, g);
-            ea_mutex_unlock(s->lock);
-            g = NULL;
-            if (rc == EA_EFULL) {
-                ea_mutex_unlock(s->write_lock);
-                int reaped = ea_spool_reap(s, 0, err);
-                ea_mutex_lock(s->write_lock);
-                rc = reaped ? reaped : rc;
-            }
-        }
+    for (size_t done = 0, n; !rc && done < v.count; done += n) {
+        n = 1;
+        while (done + n < v.count && v.list[done + n].stream == v.list[done].stream)
+            n++;
+        if (v.list[done].stream->state.resumable == EA_SPOOL_LIVE) /* a replay makes its batches again */
+            rc = mark_graves(&v, v.list + done, n);
     }
+    if (v.owes)
+        ea_spool_note_owed(s);
     ea_mutex_lock(s->lock);
-    if (g) /* it could not even be read for want of memory */
-        ea_spool_bury(s, g);
+    ea_spool_bury(s, g);
     for (size_t i = 0; i < v.count; i++) {
         v.list[i].stream->live--;
         if (i + 1 == v.count || v.list[i + 1].stream != v.list[i].stream)
@@ -290,56 +245,12 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
     free(v.older);
     if (!rc)
         rc = ea_spool_reap(s, 0, err);
+    if (!rc && v.owes) { /* on a full disk a tombstone finds room when the segment has gone */
+        ea_mutex_lock(s->write_lock);
+        ea_spool_write_owed(s, 0);
+        ea_mutex_unlock(s->write_lock);
+    }
     return rc ? rc : 1;
-}
-
-/* With write_lock: 1 when tombstones may be added; they may go a little beyond both bounds. */
-static int has_place(ea_spool *s) {
-    ea_mutex_lock(s->lock);
-    size_t batches = s->waiting_count + s->locked_count + s->taken_count;
-    int has = s->disk_bytes <= s->o.limit_bytes + s->o.segment_bytes / 2 &&
-              batches <= s->o.limit_batches + s->o.limit_batches / 8;
-    ea_mutex_unlock(s->lock);
-    return has;
-}
-
-/* With write_lock: those of one stream. 0: what could not be written now is owed still. */
-static int write_owed(ea_spool *s, stream *k) {
-    ea_err err;
-    uint64_t under = k->owed_under;
-    if (ea_spool_write_tombstones(s, k->state.stream, under, k->owed, k->owed_count, &err))
-        return 0;
-    ea_mutex_lock(s->lock);
-    for (size_t i = 0; i < k->owed_count; i++) { /* all but the one that the tombstones go under need nothing more */
-        const ea_tombstone *t = &k->owed[i];
-        int holds = t->first <= under && under <= t->last, rc = 0;
-        if (!holds)
-            rc = ea_range_set_add(&k->state.acknowledged, t->first, t->last);
-        if (holds && t->first < under)
-            rc = ea_range_set_add(&k->state.acknowledged, t->first, under - 1);
-        if (!rc && holds && under < t->last)
-            rc = ea_range_set_add(&k->state.acknowledged, under + 1, t->last);
-        if (rc)
-            break; /* without memory: the next opening takes it for a hole, and tells again */
-    }
-    free(k->owed);
-    k->owed = NULL;
-    k->owed_count = 0;
-    s->owing--;
-    ea_mutex_unlock(s->lock);
-    return 1;
-}
-
-void ea_spool_write_owed(ea_spool *s, int at_the_end) {
-    int more = 1;
-    while (more && (at_the_end || has_place(s))) {
-        ea_mutex_lock(s->lock);
-        stream *k = s->owing ? s->streams : NULL;
-        while (k && !k->owed_count)
-            k = k->next;
-        ea_mutex_unlock(s->lock);
-        more = k && write_owed(s, k); /* nobody forgets a stream that owes */
-    }
 }
 
 int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families, size_t family_count,
@@ -364,10 +275,11 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family
         return ea_fail(err, EA_EINVAL, "evict from the spool %s: its stream is not open", s->dir);
     }
     int rc = EA_EFULL;
-    if (has_place(s))
+    if (ea_spool_has_place(s))
         rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
     if (rc == EA_EFULL) { /* no room even for a tombstone */
-        owe(s, k, r->number, &t);
+        ea_spool_owe(s, k, r->number, &t, 1);
+        ea_spool_note_owed(s);
         rc = 0;
     }
     ea_mutex_unlock(s->write_lock);

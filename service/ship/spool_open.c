@@ -30,6 +30,11 @@ static int recover_stream(ea_spool_stream_state *state, void *arg) {
     return 0;
 }
 
+static int cover(const ea_tombstone *t, void *arg) {
+    stream *k = arg;
+    return ea_range_set_add(&k->covered, t->first, t->last);
+}
+
 static int recover_record(const ea_spool_record *record, void *arg) {
     recovery *r = arg;
     uint64_t number = record->number;
@@ -44,6 +49,10 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     if (!rc)
         rc = ea_spool_attach(r->segment, k);
     int is_locked = r->segment->is_locked && record->flags & EA_SPOOL_SEALED;
+    if (!rc && record->flags & EA_SPOOL_TOMBSTONE && number == record->number) {
+        rc = ea_batch_each_tombstone(record->batch, record->len_bytes, cover, k, NULL);
+        rc = rc == EA_ENOMEM ? rc : 0; /* what cannot be read covers nothing */
+    }
     if (!rc && is_locked && k->state.resumable != EA_SPOOL_LIVE)
         return 0; /* it is made again */
     if (!rc && !ea_range_set_has(&k->state.acknowledged, number) && !ea_spool_find_entry(k, number)) {
@@ -223,6 +232,23 @@ static void tell_locked(const recovery *r) {
     ea_text_deinit(&text);
 }
 
+/* What tombstones that are here name needs nothing more, whether or not the state had come to say so; but for what is
+ * here itself. */
+static int settle_covered(stream *k) {
+    ea_range_set here = {0};
+    size_t cursor = 0;
+    uint64_t number, value;
+    int rc = 0;
+    while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &value))
+        rc = ea_range_set_add(&here, number, number);
+    for (size_t i = 0; !rc && i < k->covered.count; i++)
+        rc = ea_spool_add_rest(&k->state.acknowledged, k->covered.ranges[i].first, k->covered.ranges[i].last, &here);
+    free(here.ranges);
+    free(k->covered.ranges);
+    k->covered = (ea_range_set){0};
+    return rc;
+}
+
 static int recover(ea_spool *s, ea_err *err) {
     recovery r = {.s = s, .err = err};
     ea_err why = {0};
@@ -239,11 +265,11 @@ static int recover(ea_spool *s, ea_err *err) {
         rc = ea_path_list(s->dir, recover_name, &r, err);
     if (!rc && r.locked_batches)
         tell_locked(&r);
-    /* streams of earlier processes that are done with */
-    for (stream *k = s->streams, *next; !rc && k; k = next) {
-        next = k->next;
-        ea_spool_let_go(s, k);
-    }
+    for (stream *k = s->streams; !rc && k; k = k->next)
+        if (k->covered.count && (rc = settle_covered(k)) != 0)
+            ea_fail(err, rc, "recover the spool %s", s->dir);
+    if (!rc)
+        rc = ea_spool_recover_owed(s, err);
     return rc;
 }
 
@@ -259,6 +285,8 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
         rc = ea_range_set_add(&there, k->state.acknowledged.ranges[i].first, k->state.acknowledged.ranges[i].last);
     while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &e))
         rc = ea_range_set_add(&there, number, number);
+    for (size_t i = 0; !rc && i < k->owed_count; i++)
+        rc = ea_range_set_add(&there, k->owed[i].first, k->owed[i].last);
     if (!rc && !(holes = calloc(there.count + 1, sizeof *holes)))
         rc = EA_ENOMEM;
     if (rc)
@@ -275,7 +303,12 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
         *ret_mended = 1;
         /* the number that the tombstone goes under is not settled yet; all others are */
         rc = ea_spool_write_tombstones(s, k->state.stream, holes[0].first, holes, count, err);
-        for (size_t i = 0; !rc && i < count; i++) {
+        int is_owed = rc == EA_EFULL;
+        if (is_owed) {
+            ea_spool_owe(s, k, holes[0].first, holes, count);
+            rc = 0;
+        }
+        for (size_t i = 0; !is_owed && !rc && i < count; i++) {
             uint64_t first = holes[i].first + (i == 0);
             if (first <= holes[i].last && ea_range_set_add(&k->state.acknowledged, first, holes[i].last))
                 rc = ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
@@ -339,6 +372,17 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     for (stream *k = s->streams; !rc && k; k = k->next)
         if (k->recorded && k->state.resumable == EA_SPOOL_LIVE)
             rc = mend_holes(s, k, &mended, err);
+    if (!rc && (s->owing || s->owed_rows)) {
+        ea_mutex_lock(s->write_lock);
+        ea_spool_note_owed(s);
+        ea_spool_write_owed(s, 0);
+        ea_mutex_unlock(s->write_lock);
+        mended = 1;
+    }
+    for (stream *k = s->streams, *next; !rc && k; k = next) { /* those of earlier processes that are done with */
+        next = k->next;
+        ea_spool_let_go(s, k);
+    }
     if (!rc)
         rc = ea_spool_reap(s, mended, err);
     if (!rc)
@@ -396,6 +440,7 @@ int ea_spool_close(ea_spool *s, ea_err *err) {
         ea_spool_free_stream(k);
     }
     ea_file_close(s->reader);
+    ea_file_close(s->owed_file);
     ea_descriptions_close(s->descriptions);
     ea_file_close(s->lock_file);
     ea_cond_destroy(s->room);

@@ -7,6 +7,7 @@
  *                      call   sync (fsync, fdatasync), write (write, pwrite and their vector forms), truncate (and
  *                             fallocate), create (opening a file that is not there yet), rename
  *                      what   EIO, ENOSPC or EDQUOT: nothing is done, the call fails
+ *                             full: as ENOSPC, but what is there already may be written over (write only)
  *                             short: a part is written (write only)
  *                             kill: a part is written, the process is killed: a torn write (sync: killed before it)
  *                      when   @7 the 7th such call, @7-9 these, @7- from there on, %2.5 each with so many percent
@@ -41,11 +42,12 @@ enum call { CALL_SYNC, CALL_WRITE, CALL_TRUNCATE, CALL_CREATE, CALL_RENAME, CALL
 static const char *const call_names[CALL_COUNT] = {"sync", "write", "truncate", "create", "rename"};
 
 /* What a rule does: an errno above 0, or one of these. */
-enum { DO_NOTHING = 0, DO_SHORT = -1, DO_KILL = -2 };
+enum { DO_NOTHING = 0, DO_SHORT = -1, DO_KILL = -2, DO_FULL = -3 };
 static const struct {
     const char *name;
     int what;
-} whats[] = {{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"short", DO_SHORT}, {"kill", DO_KILL}};
+} whats[] = {{"EIO", EIO},      {"ENOSPC", ENOSPC},  {"EDQUOT", EDQUOT},
+             {"full", DO_FULL}, {"short", DO_SHORT}, {"kill", DO_KILL}};
 
 typedef struct rule {
     enum call call;
@@ -189,8 +191,9 @@ static int exists(const char *path) {
     return syscall(SYS_newfstatat, AT_FDCWD, path, &st, 0) == 0;
 }
 
-/* What happens to this call: DO_NOTHING, an errno, DO_SHORT, DO_KILL. *ret_random goes with it. */
-static int fate(enum call call, const char *path, uint64_t *ret_random) {
+/* What happens to this call: DO_NOTHING, an errno, DO_SHORT, DO_KILL. *ret_random goes with it. grows: it is a write
+ * that needs room. */
+static int fate(enum call call, const char *path, int grows, uint64_t *ret_random) {
     if ((setting.from && !exists(setting.from)) || (setting.until && exists(setting.until)))
         return DO_NOTHING;
     uint64_t n = atomic_fetch_add(&calls[call], 1) + 1;
@@ -198,7 +201,7 @@ static int fate(enum call call, const char *path, uint64_t *ret_random) {
     for (size_t i = 0; i < setting.rule_count; i++) {
         const rule *r = &setting.rules[i];
         int hit = r->first ? n >= r->first && n <= r->last : (mix(random + i) >> 32) < r->chance;
-        if (r->call != call || !hit)
+        if (r->call != call || !hit || (r->what == DO_FULL && !grows))
             continue;
         if (setting.log_fd >= 0) {
             char line[MAX_PATH + 64];
@@ -206,7 +209,7 @@ static int fate(enum call call, const char *path, uint64_t *ret_random) {
             syscall(SYS_write, setting.log_fd, line, (size_t)len);
         }
         *ret_random = random;
-        return r->what;
+        return r->what == DO_FULL ? ENOSPC : r->what;
     }
     return DO_NOTHING;
 }
@@ -293,13 +296,15 @@ static ssize_t any_write(int fd, const struct iovec *parts, int count, int64_t o
     if (!path_of(fd, path))
         return do_write(fd, parts, count, offset);
     uint64_t random = 0, len = 0;
-    int what = fate(CALL_WRITE, path, &random);
+    struct stat st = {.st_size = 0};
+    for (int i = 0; i < count; i++)
+        len += parts[i].iov_len;
+    syscall(SYS_fstat, fd, &st);
+    int what = fate(CALL_WRITE, path, offset < 0 || (uint64_t)offset + len > (uint64_t)st.st_size, &random);
     if (what > 0) {
         errno = what;
         return -1;
     }
-    for (int i = 0; i < count; i++)
-        len += parts[i].iov_len;
     struct iovec part = {0};
     if (what != DO_NOTHING && len > 0) { /* of the first part, some */
         while (parts->iov_len == 0)
@@ -332,7 +337,7 @@ static int any_sync(int fd, long number) {
     if (!path_of(fd, path))
         return (int)syscall(number, fd);
     uint64_t random;
-    int what = fate(CALL_SYNC, path, &random);
+    int what = fate(CALL_SYNC, path, 0, &random);
     if (what == DO_KILL)
         die();
     if (what > 0) {
@@ -349,7 +354,7 @@ static int any_sync(int fd, long number) {
 /* 0: go on; otherwise the error is in errno. */
 static int may(enum call call, const char *path) {
     uint64_t random;
-    int what = fate(call, path, &random);
+    int what = fate(call, path, 0, &random);
     if (what == DO_KILL)
         die();
     if (what > 0) {

@@ -176,6 +176,43 @@ def evicting_spool(case, checks):
     return faults.happened()
 
 
+def killed_while_owing(case, checks):
+    """The same disk, which is full for good; kill -9 while tombstones are owed, and a next run that finds it full as well and is killed,
+    too. In the end each number is stored or named, with the events that it held."""
+    paths = traces.paths(PACED, case.env.build)
+    faults = disk.Faults(case.env.build, case.spool, "write:full@1-", begin=False)
+    case.collector_up()
+    with proxy.Proxy(case.collector.port, lambda _: proxy.Plan(refuse=True)) as line:
+        for turn in range(2):
+            case.run = faulted.Replay(case.env, paths, line, case.name, spool=case.spool, environment=faults.environment(),
+                                      extra=[*faulted.HASTY, "--live", "--speed", "2x", "--spool-bytes", "1MiB"])
+            with case.run as run:
+                if not turn:
+                    receiver.sleep_until(lambda: run.spool_bytes() > 600_000 or not run.running(), 30)
+                    faults.begin()
+                    receiver.sleep_until(lambda: run.spool_bytes() < 300_000 or not run.running(), 30)
+                time.sleep(1.5)
+                checks.that(run.running(), f"{case.name}: it ended before it could be killed: {run.messages()}")
+                run.kill()
+    faults.end()
+    done = case.env.run([case.env.agent, "spool", "drain", "--spool", case.spool, "--collector", case.collector.url, "--cert",
+                         case.env.certs / f"{case.name}.crt", "--key", case.env.certs / f"{case.name}.key", "--ca",
+                         case.env.certs / "ca.crt"])
+    checks.that("0 are left" in done.stdout, f"{case.name}: drain: {done.stdout} {done.stderr}")
+    streams, owed = test_ledger.ledger(case.collector, case.name)["streams"], 0
+    for stream in streams:
+        blind = stream["blindness"]
+        checks.equal(stream["missing_batches"], 0, f"{case.name}: numbers without batch and tombstone")
+        full = [b for b in blind if b["cause"] == "events_evicted_size"]
+        checks.equal([b["events"] for b in full], [100 * b["batches"] for b in full], f"{case.name}: events that tombstones name")
+        # what was in the encoders when it was killed; nobody else knows of that
+        checks.that(sum(b["batches"] for b in blind if b not in full) <= 8, f"{case.name}: holes without counts: {blind}")
+        owed += sum(b["batches"] for b in full)
+    checks.that(len(streams) == 2 and owed > 100, f"{case.name}: {len(streams)} streams, {owed} batches gave way")
+    case.collector.stop()
+    return faults.happened()
+
+
 def failing_store(case, checks, rules, seed):
     faults = disk.Faults(case.env.build, case.collector.store, rules, seed, begin=False)
     case.collector_up(faults)
@@ -273,7 +310,7 @@ def test(env, checks, arguments):
     for kind in ([True, False] if mounts else [False]):
         name = "mounted" if kind else "preload"
         tasks |= {f"full-store-{name}": (full_store, kind), f"full-spool-{name}": (full_spool, kind)}
-    tasks["evicting-spool"] = (evicting_spool,)
+    tasks |= {"evicting-spool": (evicting_spool,), "killed-while-owing": (killed_while_owing,)}
     for n, rules in enumerate(RULES):
         for seed in range(20 if soak else 1):
             tasks[f"failing-store-{n}-{seed}"] = (failing_store, rules, seed)

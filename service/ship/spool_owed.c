@@ -1,0 +1,310 @@
+/* Tombstones that found no room, on a full disk or beyond the spool's bounds: they are written when there is some.
+ *
+ * Until then a file named "owed" keeps them, so that a kill costs no counts. It gets its size while there is room and
+ * is only written over after that, which takes nothing from a full disk (a file system that writes each block anew may
+ * refuse: then memory alone keeps them). Two slots of OWED_SLOT_BYTES are written in turn, so that a torn write leaves
+ * the one before; integers are little-endian:
+ *      0  "EAOWED" and the version of the format, '1', NUL
+ *      8  u64  turn: the slot with the higher one counts
+ *     16  u32  rows, OWED_ALL_MAX at the most
+ *     20  u32  0
+ *     24  rows of 64 bytes: stream (16), first, last, event count (u64), earliest and latest time (i64, ns since 1970
+ *         UTC, 0 unknown), cause (u32), 0 (u32)
+ *      .  u64  checksum of all before (XXH3-64)
+ * The order is: the file, then the segment goes; the tombstones, then the file is emptied. What a crash in between
+ * leaves twice is told once: batches that are here are sent, and what a tombstone that is here covers is named by it.
+ *
+ * Before it: spool_evict.c, spool_open.c. After it: ea_spool_write_tombstones. Thread: the caller's, with write_lock.
+ */
+#include "bytes.h"
+#include "spool_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OWED_MAX = 256,     /* of a stream */
+    OWED_ALL_MAX = 512, /* of all of them */
+    OWED_HEAD_BYTES = 24,
+    OWED_ROW_BYTES = 64,
+    OWED_SLOT_BYTES = OWED_HEAD_BYTES + OWED_ALL_MAX * OWED_ROW_BYTES + 8,
+    OWED_FILE_BYTES = 2 * OWED_SLOT_BYTES,
+};
+static const char OWED_MAGIC[8] = "EAOWED1";
+static const uint64_t OWED_SEED = 0x6561736f77656431u;
+
+/* ---- the file ---- */
+
+/* The newest of the two slots that is whole: its rows and *ret_turn; NULL when there is none. */
+static const uint8_t *newest_slot(const uint8_t *data, size_t len_bytes, uint32_t *ret_count, uint64_t *ret_turn) {
+    const uint8_t *best = NULL;
+    for (size_t at = 0; at + OWED_SLOT_BYTES <= len_bytes && at < OWED_FILE_BYTES; at += OWED_SLOT_BYTES) {
+        const uint8_t *p = data + at;
+        uint32_t count = ea_load32(p + 16);
+        uint64_t turn = ea_load64(p + 8);
+        if (memcmp(p, OWED_MAGIC, 8) != 0 || count > OWED_ALL_MAX || (best && turn < *ret_turn))
+            continue;
+        size_t n = OWED_HEAD_BYTES + (size_t)count * OWED_ROW_BYTES;
+        if (ea_load64(p + n) != ea_hash64(p, n, OWED_SEED))
+            continue;
+        best = p + OWED_HEAD_BYTES;
+        *ret_count = count;
+        *ret_turn = turn;
+    }
+    return best;
+}
+
+/* With lock: a slot with what all streams owe; returns its bytes. */
+static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) {
+    uint32_t count = 0;
+    uint8_t *p = out + OWED_HEAD_BYTES;
+    for (const stream *k = s->streams; k; k = k->next)
+        for (size_t i = 0; i < k->owed_count; i++, count++, p += OWED_ROW_BYTES) {
+            const ea_tombstone *t = &k->owed[i];
+            memcpy(p, k->state.stream, EA_STREAM_ID_BYTES);
+            ea_store64(p + 16, t->first);
+            ea_store64(p + 24, t->last);
+            ea_store64(p + 32, t->event_count);
+            ea_store64(p + 40, (uint64_t)t->utc_min_ns);
+            ea_store64(p + 48, (uint64_t)t->utc_max_ns);
+            ea_store32(p + 56, t->cause);
+            ea_store32(p + 60, 0);
+        }
+    memcpy(out, OWED_MAGIC, 8);
+    ea_store64(out + 8, turn);
+    ea_store32(out + 16, count);
+    ea_store32(out + 20, 0);
+    size_t n = (size_t)(p - out);
+    ea_store64(p, ea_hash64(out, n, OWED_SEED));
+    return n + 8;
+}
+
+/* The file, with all the room that it will ever need. Without room now, the next one that owes tries again. */
+static int reserve(ea_spool *s) {
+    if (s->owed_file)
+        return 0;
+    ea_err err;
+    uint64_t size = 0;
+    char *path = ea_spool_join(s->dir, "owed");
+    uint8_t *zeros = calloc(1, OWED_FILE_BYTES);
+    int rc = path && zeros ? ea_file_open(&s->owed_file, path, EA_OPEN_APPEND, &err) : EA_ENOMEM;
+    if (!rc)
+        rc = ea_file_size(s->owed_file, &size, &err);
+    if (!rc && size < OWED_FILE_BYTES) {
+        rc = ea_file_write_at(s->owed_file, 0, zeros, OWED_FILE_BYTES, &err);
+        if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
+            rc = ea_file_sync(s->owed_file, &err);
+        if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
+            rc = ea_path_sync_dir(s->dir, &err);
+        if (rc) { /* what it has taken is of more use to others */
+            ea_file_close(s->owed_file);
+            s->owed_file = NULL;
+            int ignored = ea_path_remove(path, NULL);
+            (void)ignored;
+        }
+    } else if (rc) {
+        ea_file_close(s->owed_file);
+        s->owed_file = NULL;
+    }
+    free(zeros);
+    free(path);
+    return rc;
+}
+
+void ea_spool_reserve_owed(ea_spool *s) {
+    ea_mutex_lock(s->write_lock);
+    int ignored = reserve(s);
+    (void)ignored;
+    ea_mutex_unlock(s->write_lock);
+}
+
+void ea_spool_note_owed(ea_spool *s) {
+    ea_err err;
+    uint8_t *slot = malloc(OWED_SLOT_BYTES);
+    if (slot && reserve(s) == 0) {
+        ea_mutex_lock(s->lock);
+        size_t n = put_slot(s, s->owed_turn + 1, slot);
+        ea_mutex_unlock(s->lock);
+        /* a write that fails may have torn this slot: the next one takes it again, the other stays */
+        if (ea_file_write_at(s->owed_file, ((s->owed_turn + 1) & 1) * OWED_SLOT_BYTES, slot, n, &err) == 0) {
+            s->owed_turn++;
+            s->owed_unsynced = 1;
+        }
+        if (s->owed_unsynced && s->o.sync == EA_SPOOL_SYNC_ALWAYS)
+            s->owed_unsynced = ea_file_sync(s->owed_file, &err) != 0;
+    }
+    free(slot);
+}
+
+/* ---- owing ---- */
+
+/* With lock. 0 when there is no memory, or too many: the next opening then finds a hole of which nobody knows more. */
+static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) {
+    ea_tombstone *last = k->owed_count ? &k->owed[k->owed_count - 1] : NULL;
+    if (last && last->last + 1 == t->first && last->cause == t->cause) {
+        last->last = t->last;
+        last->event_count += t->event_count;
+        if (t->utc_max_ns > last->utc_max_ns)
+            last->utc_max_ns = t->utc_max_ns;
+        if (t->utc_min_ns && (!last->utc_min_ns || t->utc_min_ns < last->utc_min_ns))
+            last->utc_min_ns = t->utc_min_ns;
+        return 1;
+    }
+    size_t all = 0;
+    for (const stream *other = s->streams; other; other = other->next)
+        all += other->owed_count;
+    if (k->owed_count == OWED_MAX || all == OWED_ALL_MAX)
+        return 0;
+    ea_tombstone *grown = realloc(k->owed, (k->owed_count + 1) * sizeof *grown);
+    if (!grown)
+        return 0;
+    if (!last) {
+        k->owed_under = under;
+        s->owing++;
+        ea_cond_signal(s->tick);
+    }
+    k->owed = grown;
+    k->owed[k->owed_count++] = *t;
+    return 1;
+}
+
+void ea_spool_owe(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *rows, size_t count) {
+    ea_mutex_lock(s->lock);
+    for (size_t i = 0; i < count; i++)
+        if (add_owed(s, k, under, &rows[i]) && rows[i].last > k->state.highest)
+            k->state.highest = rows[i].last;
+    ea_mutex_unlock(s->lock);
+}
+
+int ea_spool_has_place(ea_spool *s) {
+    ea_mutex_lock(s->lock);
+    size_t batches = s->waiting_count + s->locked_count + s->taken_count;
+    int has = s->disk_bytes <= s->o.limit_bytes + s->o.segment_bytes / 2 &&
+              batches <= s->o.limit_batches + s->o.limit_batches / 8;
+    ea_mutex_unlock(s->lock);
+    return has;
+}
+
+/* Those of one stream. 0: what could not be written now is owed still. */
+static int write_owed(ea_spool *s, stream *k) {
+    ea_err err;
+    uint64_t under = k->owed_under;
+    if (ea_spool_write_tombstones(s, k->state.stream, under, k->owed, k->owed_count, &err))
+        return 0;
+    ea_mutex_lock(s->lock);
+    for (size_t i = 0; i < k->owed_count; i++) { /* all but the one that the tombstones go under need nothing more */
+        const ea_tombstone *t = &k->owed[i];
+        int holds = t->first <= under && under <= t->last, rc = 0;
+        if (!holds)
+            rc = ea_range_set_add(&k->state.acknowledged, t->first, t->last);
+        if (holds && t->first < under)
+            rc = ea_range_set_add(&k->state.acknowledged, t->first, under - 1);
+        if (!rc && holds && under < t->last)
+            rc = ea_range_set_add(&k->state.acknowledged, under + 1, t->last);
+        if (rc)
+            break; /* without memory: the next opening sees what the tombstones cover */
+    }
+    free(k->owed);
+    k->owed = NULL;
+    k->owed_count = 0;
+    s->owing--;
+    ea_mutex_unlock(s->lock);
+    return 1;
+}
+
+void ea_spool_write_owed(ea_spool *s, int at_the_end) {
+    int more = 1, written = 0;
+    while (more && (at_the_end || ea_spool_has_place(s))) {
+        ea_mutex_lock(s->lock);
+        stream *k = s->owing ? s->streams : NULL;
+        while (k && !k->owed_count)
+            k = k->next;
+        ea_mutex_unlock(s->lock);
+        more = k && write_owed(s, k); /* nobody forgets a stream that owes */
+        written |= more;
+    }
+    if (written)
+        ea_spool_note_owed(s);
+}
+
+/* ---- after a crash ---- */
+
+int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t last, const ea_range_set *known) {
+    int rc = 0;
+    for (size_t i = 0; !rc && i < known->count && first <= last; i++) {
+        const ea_range *r = &known->ranges[i];
+        if (r->last < first)
+            continue;
+        if (r->first > last)
+            break;
+        if (r->first > first)
+            rc = ea_range_set_add(to, first, r->first - 1);
+        if (r->last == UINT64_MAX)
+            return rc;
+        first = r->last + 1;
+    }
+    return rc || first > last ? rc : ea_range_set_add(to, first, last);
+}
+
+/* A row of the file: what neither is here nor was settled meanwhile is owed. known: both of that. The events of batches
+ * that are here after all (killed before their segment went) are not among those that are gone. */
+static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) {
+    ea_range_set known = {0}, gone = {0};
+    size_t cursor = 0;
+    uint64_t number, value, here = 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < k->state.acknowledged.count; i++)
+        rc = ea_range_set_add(&known, k->state.acknowledged.ranges[i].first, k->state.acknowledged.ranges[i].last);
+    while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
+        const entry *e = (const entry *)(uintptr_t)value;
+        if (number >= row->first && number <= row->last)
+            here += e->event_count;
+        rc = ea_range_set_add(&known, number, number);
+    }
+    if (!rc)
+        rc = ea_spool_add_rest(&gone, row->first, row->last, &known);
+    ea_tombstone t = *row;
+    t.event_count = here < row->event_count ? row->event_count - here : 0;
+    for (size_t i = 0; !rc && i < gone.count; i++) {
+        t.first = gone.ranges[i].first;
+        t.last = gone.ranges[i].last;
+        ea_spool_owe(s, k, t.first, &t, 1);
+        t.event_count = 0; /* they stand in the first piece */
+    }
+    free(known.ranges);
+    free(gone.ranges);
+    return rc;
+}
+
+int ea_spool_recover_owed(ea_spool *s, ea_err *err) {
+    char *data = NULL, *path = ea_spool_join(s->dir, "owed");
+    size_t len_bytes = 0;
+    uint32_t count = 0;
+    if (!path)
+        return ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
+    int rc = ea_path_read_all(path, 2 * OWED_FILE_BYTES, &data, &len_bytes, NULL);
+    free(path);
+    const uint8_t *p = rc ? NULL : newest_slot((const uint8_t *)data, len_bytes, &count, &s->owed_turn);
+    rc = rc == EA_ENOMEM ? rc : 0; /* what cannot be read tells nothing */
+    for (uint32_t i = 0; !rc && p && i < count; i++, p += OWED_ROW_BYTES) {
+        const ea_tombstone row = {.first = ea_load64(p + 16),
+                                  .last = ea_load64(p + 24),
+                                  .event_count = ea_load64(p + 32),
+                                  .utc_min_ns = (int64_t)ea_load64(p + 40),
+                                  .utc_max_ns = (int64_t)ea_load64(p + 48),
+                                  .cause = ea_load32(p + 56)};
+        if (!row.first || row.first > row.last)
+            continue;
+        stream *k = ea_spool_find_stream(s, p);
+        if (!k) { /* the state file is older than the stream */
+            ea_spool_stream_state state = {.resumable = EA_SPOOL_LIVE};
+            memcpy(state.stream, p, sizeof state.stream);
+            rc = ea_spool_add_stream(s, &state, &k);
+        }
+        if (!rc && k->state.resumable == EA_SPOOL_LIVE)
+            rc = take_row(s, k, &row);
+    }
+    s->owed_rows = count;
+    free(data);
+    return rc ? ea_fail(err, rc, "recover the spool %s", s->dir) : 0;
+}
