@@ -2,6 +2,7 @@
 #include "activity.h"
 
 #include "arena.h"
+#include "array.h"
 #include "expand.h"
 #include "map.h"
 #include "places.h"
@@ -207,16 +208,9 @@ static int find_row(ec_activity *a, row_key *k, row **ret) {
         *ret = &a->rows[(uintptr_t)known - 1];
         return 0;
     }
-    if (a->count == ROWS_MAX)
-        return EA_ELIMIT;
-    if (a->count == a->capacity) {
-        size_t capacity = a->capacity ? a->capacity * 2 : 256;
-        row *grown = realloc(a->rows, capacity * sizeof *grown);
-        if (!grown)
-            return EA_ENOMEM;
-        a->rows = grown;
-        a->capacity = capacity;
-    }
+    int rc = EA_GROW(a->rows, a->capacity, a->count + 1, ROWS_MAX);
+    if (rc)
+        return rc;
     const void *copy = ea_arena_copy(&a->arena, k, sizeof *k);
     if (!copy || ea_bytes_map_put(&a->index, copy, sizeof *k, (void *)(uintptr_t)(a->count + 1)))
         return EA_ENOMEM;
@@ -509,14 +503,9 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
 static int begin_request(ec_activity *a, uint64_t irp, const request *q) {
     const uint64_t *known = ea_u64_map_get(&a->by_irp, irp);
     size_t at = known ? (size_t)*known : a->unused_count ? a->unused[--a->unused_count] : a->request_count;
-    if (at == a->request_capacity) {
-        size_t capacity = a->request_capacity ? a->request_capacity * 2 : 256;
-        request *grown = capacity <= IRPS_MAX ? realloc(a->requests, capacity * sizeof *grown) : NULL;
-        if (!grown)
-            return capacity <= IRPS_MAX ? EA_ENOMEM : EA_ELIMIT;
-        a->requests = grown;
-        a->request_capacity = capacity;
-    }
+    int rc = EA_GROW(a->requests, a->request_capacity, at + 1, IRPS_MAX);
+    if (rc)
+        return rc;
     if (at == a->request_count)
         a->request_count++;
     a->requests[at] = *q;
@@ -531,15 +520,8 @@ static int end_request(ec_activity *a, uint64_t irp, request *ret) {
     size_t at = (size_t)*known;
     *ret = a->requests[at];
     ea_u64_map_remove(&a->by_irp, irp);
-    if (a->unused_count == a->unused_capacity) {
-        size_t capacity = a->unused_capacity ? a->unused_capacity * 2 : 256;
-        uint32_t *grown = realloc(a->unused, capacity * sizeof *grown);
-        if (!grown)
-            return 1; /* its place stays unused */
-        a->unused = grown;
-        a->unused_capacity = capacity;
-    }
-    a->unused[a->unused_count++] = (uint32_t)at;
+    if (!EA_GROW(a->unused, a->unused_capacity, a->unused_count + 1, SIZE_MAX)) /* else its place stays unused */
+        a->unused[a->unused_count++] = (uint32_t)at;
     return 1;
 }
 

@@ -2,13 +2,14 @@
  * events, and then events find their groups. */
 #include "aggregate.h"
 
+#include "array.h"
 #include "clock.h"
 #include "map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_GROUPS = 1 << 20, FIRST_SLOTS = 1024, FIRST_ENTRIES = 256 };
+enum { DEFAULT_GROUPS = 1 << 20, FIRST_SLOTS = 1024 };
 
 /* A key as a number: of an EC_INT its bits, of texts and blobs the index of an interned one. */
 typedef struct key {
@@ -59,20 +60,6 @@ static int no_memory(ea_err *err) {
     return ea_fail(err, EA_ENOMEM, "group events");
 }
 
-static int reserve(void **p, size_t *capacity, size_t count, size_t element_bytes) {
-    if (count <= *capacity)
-        return 0;
-    if (count > SIZE_MAX / 2 / element_bytes)
-        return EA_ENOMEM;
-    size_t bigger = count > 2 * *capacity ? count : 2 * *capacity;
-    void *grown = realloc(*p, bigger * element_bytes);
-    if (!grown)
-        return EA_ENOMEM;
-    *p = grown;
-    *capacity = bigger;
-    return 0;
-}
-
 /* ---- keys ---- */
 
 static int intern(ec_aggregate *a, const char *data, size_t len_bytes, uint64_t *ret) {
@@ -81,10 +68,8 @@ static int intern(ec_aggregate *a, const char *data, size_t len_bytes, uint64_t 
         *ret = (uintptr_t)known - 1;
         return 0;
     }
-    void *texts = a->texts;
-    if (reserve(&texts, &a->text_capacity, a->text_count + 1, sizeof *a->texts))
+    if (EA_GROW(a->texts, a->text_capacity, a->text_count + 1, SIZE_MAX))
         return EA_ENOMEM;
-    a->texts = texts;
     const char *copy = ea_arena_copy(&a->arena, len_bytes ? data : "", len_bytes);
     if (!copy || ea_bytes_map_put(&a->interned, copy, len_bytes, (void *)(uintptr_t)(a->text_count + 1)))
         return EA_ENOMEM;
@@ -195,10 +180,8 @@ static void plain_numbers(enum ec_kind kind, const ec_block *b, const ea_column 
 
 static int dictionary_keys(ec_aggregate *a, size_t column, const ec_block *b, const ea_column *values,
                            const uint32_t *index, key *to, ea_err *err) {
-    void *memo = a->memo;
-    if (reserve(&memo, &a->memo_capacity, values->count, sizeof *a->memo))
+    if (EA_GROW(a->memo, a->memo_capacity, values->count, SIZE_MAX))
         return no_memory(err);
-    a->memo = memo;
     for (uint32_t i = 0; i < values->count; i++) {
         ec_value v;
         int rc = ec_scan_row_value(a->scan, column, values, i, &v, err);
@@ -253,10 +236,9 @@ static void thread_keys(const ec_block *b, const uint32_t *ids, key *to) {
 /* The keys of the block's selected events. */
 static int take_keys(ec_aggregate *a, size_t which, const ec_block *b, ea_err *err) {
     size_t column = a->options->by[which];
-    void *keys = a->keys[which];
-    if (reserve(&keys, &a->keys_capacity[which], b->selected_count, sizeof(key)))
+    if (EA_GROW(a->keys[which], a->keys_capacity[which], b->selected_count, SIZE_MAX))
         return no_memory(err);
-    key *to = a->keys[which] = keys;
+    key *to = a->keys[which];
     ec_value v;
     key same;
     int rc;
@@ -345,12 +327,8 @@ static int find_entry(ec_aggregate *a, int64_t begin, const key *keys, size_t *r
         }
     if (a->count >= limit || a->count >= UINT32_MAX - 1)
         return ea_fail(err, EA_ELIMIT, "group events: there are more than %zu groups", a->count);
-    void *entries = a->entries;
-    if (a->count == a->capacity) {
-        if (reserve(&entries, &a->capacity, a->count + FIRST_ENTRIES, sizeof *a->entries))
-            return no_memory(err);
-        a->entries = entries;
-    }
+    if (EA_GROW(a->entries, a->capacity, a->count + 1, SIZE_MAX))
+        return no_memory(err);
     a->entries[a->count] = (entry){.bucket = begin, .keys = {keys[0], keys[1]}};
     a->slots[at] = (uint32_t)++a->count;
     *ret = a->count - 1;
@@ -459,10 +437,8 @@ static int take_numbers(ec_aggregate *a, const ec_block *b, int *ret_all_null, e
     *ret_all_null = rc == 0;
     if (rc != 1 || !is_plain(kind, f, &data))
         return rc < 0 && !ec_scan_is_damage(rc) ? rc : 0;
-    void *numbers = a->numbers;
-    if (reserve(&numbers, &a->numbers_capacity, b->selected_count, sizeof *a->numbers))
+    if (EA_GROW(a->numbers, a->numbers_capacity, b->selected_count, SIZE_MAX))
         return no_memory(err);
-    a->numbers = numbers;
     plain_numbers(kind, b, &data, f, a->numbers);
     return 1;
 }

@@ -2,6 +2,7 @@
 #include "archive.h"
 
 #include "arena.h"
+#include "array.h"
 #include "map.h"
 #include "naming.h"
 #include "pattern.h"
@@ -39,19 +40,6 @@ struct ec_archive {
     char first_damage[640];
 };
 
-/* Room for one more element: 0, or EA_ENOMEM. */
-static int grow(void **items, size_t count, size_t *capacity, size_t element_bytes) {
-    if (count < *capacity)
-        return 0;
-    size_t bigger = *capacity ? *capacity * 2 : 16;
-    void *p = realloc(*items, bigger * element_bytes);
-    if (!p)
-        return EA_ENOMEM;
-    *items = p;
-    *capacity = bigger;
-    return 0;
-}
-
 static char *lower_case(ea_arena *arena, const char *s) {
     char *out = ea_arena_strdup(arena, s);
     for (char *p = out; p && *p; p++)
@@ -69,14 +57,12 @@ typedef struct adding {
 static int add_stream(const ec_find_row *row, void *arg) {
     adding *d = arg;
     ec_archive *a = d->a;
-    void *items = a->streams;
     if (a->shown && !ea_name_in(a->shown, row->host))
         return 0;
-    if (grow(&items, a->stream_count, &a->stream_capacity, sizeof *a->streams)) {
+    if (EA_GROW(a->streams, a->stream_capacity, a->stream_count + 1, SIZE_MAX)) {
         d->rc = ea_fail(d->err, EA_ENOMEM, "list the streams");
         return 1;
     }
-    a->streams = items;
     ec_archive_stream *s = &a->streams[a->stream_count++];
     s->row = *row;
     s->row.host = ea_arena_strdup(&a->arena, row->host);
@@ -102,14 +88,10 @@ static int set_of(ec_archive *a, const char *name, size_t *ret) {
         *ret = (size_t)(uintptr_t)known - 1;
         return 0;
     }
-    void *sets = a->sets, *capacities = a->set_capacities;
     size_t capacity = a->set_capacity;
-    if (grow(&sets, a->set_count, &capacity, sizeof *a->sets))
+    if (EA_GROW(a->sets, capacity, a->set_count + 1, SIZE_MAX) ||
+        EA_GROW(a->set_capacities, a->set_capacity, a->set_count + 1, SIZE_MAX))
         return EA_ENOMEM;
-    a->sets = sets;
-    if (grow(&capacities, a->set_count, &a->set_capacity, sizeof *a->set_capacities))
-        return EA_ENOMEM;
-    a->set_capacities = capacities;
     if (ea_bytes_map_put(&a->by_name, key, strlen(key), (void *)(uintptr_t)(a->set_count + 1)))
         return EA_ENOMEM;
     a->sets[a->set_count] = (ec_class_set){.name = name};
@@ -121,25 +103,19 @@ static int set_of(ec_archive *a, const char *name, size_t *ret) {
 static int add_class(const ea_class *c, void *arg) {
     adding *d = arg;
     ec_archive *a = d->a;
-    void *items = a->classes;
     size_t k = 0;
     if (a->shown && !ea_bytes_map_get(&a->shown_classes, c->hash, sizeof c->hash))
         return 0;
-    int rc = grow(&items, a->class_count, &a->class_capacity, sizeof(void *));
-    if (!rc) {
-        a->classes = items;
+    int rc = EA_GROW(a->classes, a->class_capacity, a->class_count + 1, SIZE_MAX);
+    if (!rc)
         a->classes[a->class_count++] = c;
-    }
     if (!rc && *c->name) {
         rc = set_of(a, c->name, &k);
         if (!rc) {
             ec_class_set *s = &a->sets[k];
-            items = s->classes;
-            rc = grow(&items, s->count, &a->set_capacities[k], sizeof(void *));
-            if (!rc) {
-                s->classes = items;
+            rc = EA_GROW(s->classes, a->set_capacities[k], s->count + 1, SIZE_MAX);
+            if (!rc)
                 s->classes[s->count++] = c;
-            }
         }
     }
     return rc ? ea_fail(d->err, EA_ENOMEM, "list the classes") : 0;

@@ -1,5 +1,6 @@
 /* The parent's side of a question. See ask.h. */
 #include "ask.h"
+#include "array.h"
 #include "child.h"
 #include "platform.h"
 
@@ -246,14 +247,8 @@ static int take_frames(reader *r) {
 /* Reads what there is: 1, 0 at the end, or an error. */
 static int read_some(reader *r, int out) {
     enum { CHUNK = 1 << 16 };
-    if (r->capacity - r->bytes < CHUNK) {
-        size_t bigger = r->capacity * 2 + CHUNK;
-        void *p = realloc(r->data, bigger);
-        if (!p)
-            return EA_ENOMEM;
-        r->data = p;
-        r->capacity = bigger;
-    }
+    if (EA_GROW(r->data, r->capacity, r->bytes + CHUNK, SIZE_MAX))
+        return EA_ENOMEM;
     ssize_t n = read(out, r->data + r->bytes, r->capacity - r->bytes);
     if (n < 0)
         return errno == EINTR ? 1 : EA_EIO;

@@ -1,6 +1,7 @@
 /* See methods.h. */
 #include "methods.h"
 
+#include "array.h"
 #include "map.h"
 #include "tape.h"
 
@@ -70,15 +71,7 @@ static const char *keep(ec_methods *m) {
 
 /* Room for one more; NULL: no memory. */
 static ec_method *next(ec_methods *m) {
-    if (m->count == m->capacity) {
-        size_t capacity = m->capacity ? m->capacity * 2 : 1024;
-        ec_method *grown = realloc(m->items, capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
-        m->items = grown;
-        m->capacity = capacity;
-    }
-    return &m->items[m->count];
+    return EA_GROW(m->items, m->capacity, m->count + 1, SIZE_MAX) ? NULL : &m->items[m->count];
 }
 
 static uint64_t key_of(uint32_t pid, uint64_t start) {

@@ -2,6 +2,7 @@
 #include "places.h"
 
 #include "arena.h"
+#include "array.h"
 #include "map.h"
 #include "tables.h"
 
@@ -48,28 +49,14 @@ struct ec_places {
     uint32_t last_process; /* was asked for last */
 };
 
-static int room(void **items, size_t count, size_t *capacity, size_t element_bytes) {
-    if (count < *capacity)
-        return 0;
-    size_t bigger = *capacity ? *capacity * 2 : 64;
-    void *grown = realloc(*items, bigger * element_bytes);
-    if (!grown)
-        return EA_ENOMEM;
-    *items = grown;
-    *capacity = bigger;
-    return 0;
-}
-
 static int keep_text(ec_places *p, const char **text) {
     *text = ea_arena_strdup(&p->arena, *text);
     return *text ? 0 : EA_ENOMEM;
 }
 
 static int add_process(ec_places *p, sqlite3_stmt *s) {
-    void *items = p->processes;
-    if (room(&items, p->process_count, &p->process_capacity, sizeof *p->processes))
+    if (EA_GROW(p->processes, p->process_capacity, p->process_count + 1, SIZE_MAX))
         return EA_ENOMEM;
-    p->processes = items;
     ea_process *to = &p->processes[p->process_count++];
     ec_read_process(s, to);
     to->sid = to->package = to->application = "";
@@ -79,10 +66,8 @@ static int add_process(ec_places *p, sqlite3_stmt *s) {
 
 static int add_thread(ec_places *p, sqlite3_stmt *s) {
     ea_thread_row row;
-    void *items = p->threads;
-    if (room(&items, p->thread_count, &p->thread_capacity, sizeof *p->threads))
+    if (EA_GROW(p->threads, p->thread_capacity, p->thread_count + 1, SIZE_MAX))
         return EA_ENOMEM;
-    p->threads = items;
     ec_read_thread(s, &row);
     p->threads[p->thread_count++] =
         (thread){.tid = row.tid, .pid = row.pid, .begin = row.life.begin_utc_ns, .end = row.life.end_utc_ns};
@@ -90,10 +75,8 @@ static int add_thread(ec_places *p, sqlite3_stmt *s) {
 }
 
 static int add_module(ec_places *p, sqlite3_stmt *s) {
-    void *items = p->modules;
-    if (room(&items, p->module_count, &p->module_capacity, sizeof *p->modules))
+    if (EA_GROW(p->modules, p->module_capacity, p->module_count + 1, SIZE_MAX))
         return EA_ENOMEM;
-    p->modules = items;
     ea_module *to = &p->modules[p->module_count++];
     ec_read_module(s, to);
     to->sha256 = to->file_version = to->company = to->product = ""; /* of no use here, and borrowed */

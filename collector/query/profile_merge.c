@@ -2,6 +2,7 @@
 #include "profile_merge.h"
 
 #include "arena.h"
+#include "array.h"
 #include "map.h"
 #include "query.h"
 
@@ -37,14 +38,8 @@ struct ec_merge {
 };
 
 static void *append(list *l, size_t element_bytes) {
-    if (l->count == l->capacity) {
-        size_t capacity = l->capacity ? l->capacity * 2 : 256;
-        void *grown = realloc(l->items, capacity * element_bytes);
-        if (!grown)
-            return NULL;
-        l->items = grown;
-        l->capacity = capacity;
-    }
+    if (ea_array_grow(&l->items, &l->capacity, l->count + 1, SIZE_MAX, element_bytes))
+        return NULL;
     void *at = (char *)l->items + l->count++ * element_bytes;
     memset(at, 0, element_bytes);
     return at;

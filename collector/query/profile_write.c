@@ -2,6 +2,7 @@
  * Sources: Brendan Gregg, FlameGraph ("folded"); speedscope, "Importing from custom sources" (file-format-schema.json);
  * google/pprof, proto/profile.proto; "Trace Event Format" (stackFrames, samples); firefox-devtools/profiler,
  * docs-developer/processed-format and src/types/profile.ts. */
+#include "array.h"
 #include "clock.h"
 #include "profile.h"
 #include "query.h"
@@ -59,14 +60,8 @@ static int64_t child(tree *t, int64_t parent, int64_t frame) {
         if (n->parent == parent && n->frame == frame)
             return t->slots[at] - 1;
     }
-    if (t->count == t->capacity) {
-        size_t capacity = t->capacity ? t->capacity * 2 : 1024;
-        node *grown = capacity < UINT32_MAX ? realloc(t->nodes, capacity * sizeof *grown) : NULL;
-        if (!grown)
-            return EA_ENOMEM;
-        t->nodes = grown;
-        t->capacity = capacity;
-    }
+    if (EA_GROW(t->nodes, t->capacity, t->count + 1, UINT32_MAX - 1))
+        return EA_ENOMEM;
     t->nodes[t->count] = (node){.parent = parent, .frame = frame};
     t->slots[at] = (uint32_t)t->count + 1;
     return (int64_t)t->count++;

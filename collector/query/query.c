@@ -1,6 +1,7 @@
 /* SELECTs over the history. See query.h. */
 #include "query.h"
 
+#include "array.h"
 #include "clock.h"
 #include "history.h"
 #include "map.h"
@@ -198,14 +199,8 @@ static int teller(ec_query *q, int what, int64_t fold_id, int64_t utc_ns, int64_
 /* ---- processes ---- */
 
 static int keep_process(ec_processes *list, size_t *capacity, const ea_process *p, ea_err *err) {
-    if (list->count == *capacity) {
-        size_t bigger = *capacity ? *capacity * 2 : 64;
-        ea_process *items = realloc(list->items, bigger * sizeof *items);
-        if (!items)
-            return ea_fail(err, EA_ENOMEM, "list the processes");
-        list->items = items;
-        *capacity = bigger;
-    }
+    if (EA_GROW(list->items, *capacity, list->count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "list the processes");
     ea_process *to = &list->items[list->count];
     *to = *p;
     const char **texts[] = {&to->image_name, &to->command_line, &to->sid, &to->package, &to->application};

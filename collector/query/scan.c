@@ -1,4 +1,5 @@
 /* See scan.h: which batches, which groups, which events. */
+#include "array.h"
 #include "scan_parts.h"
 
 #include "clock.h"
@@ -324,17 +325,6 @@ int ec_scan_is_damage(int rc) {
            rc == EA_EUNSUPPORTED;
 }
 
-static int reserve(void **p, size_t *capacity, size_t count, size_t element_bytes) {
-    if (count <= *capacity)
-        return 0;
-    void *grown = realloc(*p, count * element_bytes);
-    if (!grown)
-        return EA_ENOMEM;
-    *p = grown;
-    *capacity = count;
-    return 0;
-}
-
 static int wants_stream(const ec_scan *s, const ec_archive_stream *stream) {
     for (size_t k = 0; k < s->condition_count; k++) {
         int common = s->shape->columns[s->conditions[k].column].common;
@@ -362,10 +352,8 @@ static int64_t first_raw(const ea_clock *clock, int64_t utc_ns) {
 /* The raw times of each source that are inside the window. */
 static int find_raw_times(ec_scan *s) {
     size_t n = ea_batch_source_count(s->view);
-    void *raw = s->raw;
-    if (reserve(&raw, &s->raw_capacity, n ? n : 1, sizeof *s->raw))
+    if (EA_GROW(s->raw, s->raw_capacity, n, SIZE_MAX))
         return EA_ENOMEM;
-    s->raw = raw;
     for (size_t i = 0; i < n; i++) {
         const ea_clock *clock = &ea_batch_source(s->view, i)->clock;
         int64_t first = first_raw(clock, s->from_utc_ns), last = INT64_MAX;
@@ -424,10 +412,9 @@ static int next_batch(ec_scan *s, ea_err *err) {
         ea_err damage = {0};
         rc = ec_store_read(ec_archive_store(s->archive), &s->found.row, &data, &len_bytes, &damage);
         if (!rc) {
-            void *copy = s->data; /* the store's buffer is shared with other scans */
-            if (reserve(&copy, &s->data_capacity, len_bytes ? len_bytes : 1, 1))
+            /* the store's buffer is shared with other scans */
+            if (EA_GROW(s->data, s->data_capacity, len_bytes ? len_bytes : 1, SIZE_MAX))
                 return ea_fail(err, EA_ENOMEM, "read a batch");
-            s->data = copy;
             memcpy(s->data, data, len_bytes);
             rc = ea_batch_open(&s->view, s->data, len_bytes, ec_archive_registry(s->archive), &damage);
         }
@@ -519,10 +506,8 @@ static void keep_times(ec_scan *s) {
 static int keep_threads(ec_scan *s, const condition *c, const uint32_t *ids) {
     const ec_block *b = &s->block;
     uint32_t *to = s->selected, n = 0, threads = b->events->thread_count;
-    void *marks = s->marks;
-    if (reserve(&marks, &s->marks_capacity, threads ? threads : 1, 1))
+    if (EA_GROW(s->marks, s->marks_capacity, threads, SIZE_MAX))
         return EA_ENOMEM;
-    s->marks = marks;
     for (uint32_t t = 0; t < threads; t++)
         s->marks[t] = (uint8_t)is_in(c, ids[t]);
     for (uint32_t i = 0; i < b->selected_count; i++) {
@@ -612,10 +597,8 @@ static int keep_fixed(ec_scan *s, const condition *c, const ea_field *f, const e
 static int keep_dictionary(ec_scan *s, const condition *c, const ea_column *values, const uint32_t *index,
                            ea_err *err) {
     uint32_t *to = s->selected, n = 0;
-    void *marks = s->marks;
-    if (reserve(&marks, &s->marks_capacity, values->count ? values->count : 1, 1))
+    if (EA_GROW(s->marks, s->marks_capacity, values->count, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "scan a column");
-    s->marks = marks;
     for (uint32_t i = 0; i < values->count; i++) {
         ec_value v;
         int rc = ec_scan_row_value(s, c->column, values, i, &v, err);
@@ -675,10 +658,8 @@ static int is_inside(const ec_scan *s) {
 /* Selects what the conditions let through of the group at hand. */
 static int select_rows(ec_scan *s, ea_err *err) {
     ec_block *b = &s->block;
-    void *selected = s->selected;
-    if (reserve(&selected, &s->selected_capacity, b->count, sizeof *s->selected))
+    if (EA_GROW(s->selected, s->selected_capacity, b->count, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "scan a batch");
-    s->selected = selected;
     for (uint32_t i = 0; i < b->count; i++)
         s->selected[i] = i;
     b->selected_count = b->count;

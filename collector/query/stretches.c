@@ -1,6 +1,7 @@
 /* See stretches.h. */
 #include "stretches.h"
 
+#include "array.h"
 #include "map.h"
 
 #include <stdlib.h>
@@ -52,15 +53,7 @@ static thread *thread_of(ec_sched *s, uint32_t tid) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
     if (known)
         return &s->threads[*known];
-    if (s->count == s->capacity) {
-        size_t capacity = s->capacity ? s->capacity * 2 : 256;
-        thread *grown = s->count < s->limit ? realloc(s->threads, capacity * sizeof *grown) : NULL;
-        if (!grown)
-            return NULL;
-        s->threads = grown;
-        s->capacity = capacity;
-    }
-    if (ea_u64_map_put(&s->by_tid, tid, s->count))
+    if (EA_GROW(s->threads, s->capacity, s->count + 1, s->limit) || ea_u64_map_put(&s->by_tid, tid, s->count))
         return NULL;
     s->threads[s->count] = (thread){.state = EC_SCHED_UNKNOWN, .waker = UINT32_MAX};
     return &s->threads[s->count++];

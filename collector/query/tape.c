@@ -1,6 +1,7 @@
 /* See tape.h. */
 #include "tape.h"
 
+#include "array.h"
 #include "map.h"
 #include "scan.h"
 
@@ -146,26 +147,16 @@ static int open_batch(ec_tape *t, ea_err *err) {
     int rc = ec_store_read(ec_archive_store(t->archive), &t->found.row, &data, &len_bytes, err);
     if (rc)
         return rc;
-    if (len_bytes > t->data_capacity) { /* the store's buffer is shared with other readers */
-        uint8_t *grown = realloc(t->data, len_bytes);
-        if (!grown)
-            return EA_ENOMEM;
-        t->data = grown;
-        t->data_capacity = len_bytes;
-    }
+    if (EA_GROW(t->data, t->data_capacity, len_bytes, SIZE_MAX)) /* the store's buffer is shared with other readers */
+        return EA_ENOMEM;
     memcpy(t->data, data, len_bytes);
     rc = ea_batch_open_next(&t->view, t->data, len_bytes, ec_archive_registry(t->archive), err);
     const ea_batch_events *events = NULL;
     if (!rc)
         rc = ea_batch_get_events(t->view, &events, err);
     size_t n = rc ? 0 : ea_batch_group_count(t->view);
-    if (n > t->group_capacity) {
-        group *grown = realloc(t->groups, n * sizeof *grown);
-        if (!grown)
-            return EA_ENOMEM;
-        t->groups = grown;
-        t->group_capacity = n;
-    }
+    if (EA_GROW(t->groups, t->group_capacity, n, SIZE_MAX))
+        return EA_ENOMEM;
     for (size_t i = 0; !rc && i < n; i++) {
         rc = load_group(t, i, &t->groups[i], err);
         t->group_count = i + 1;

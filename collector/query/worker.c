@@ -1,4 +1,5 @@
 /* The process that answers one question. See ask.h. It has one thread. */
+#include "array.h"
 #include "ask.h"
 #include "child.h"
 #include "platform.h"
@@ -54,15 +55,9 @@ static void flush(worker *w) {
 }
 
 static void put(worker *w, const void *data, size_t len_bytes) {
-    if (len_bytes > w->out_capacity - w->out_bytes) {
-        size_t bigger = w->out_capacity * 2 > w->out_bytes + len_bytes ? w->out_capacity * 2 : w->out_bytes + len_bytes;
-        void *p = realloc(w->out, bigger);
-        if (!p) {
-            w->failed = 1;
-            return;
-        }
-        w->out = p;
-        w->out_capacity = bigger;
+    if (EA_GROW(w->out, w->out_capacity, w->out_bytes + len_bytes, SIZE_MAX)) {
+        w->failed = 1;
+        return;
     }
     if (len_bytes)
         memcpy(w->out + w->out_bytes, data, len_bytes);

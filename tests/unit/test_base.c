@@ -1,5 +1,6 @@
 /* proto/base: errors, text, clocks, maps, arenas, counters, records. */
 #include "arena.h"
+#include "array.h"
 #include "bytes.h"
 #include "clock.h"
 #include "counters.h"
@@ -718,6 +719,45 @@ static void map_bytes(void **state) {
     assert_true(ea_hash64("abc", 3, 0) != ea_hash64("abc", 3, 1));
 }
 
+/* ---- arrays ---- */
+
+static void arrays_grow(void **state) {
+    (void)state;
+    uint16_t *items = NULL;
+    size_t capacity = 0, moves = 0;
+    for (size_t count = 0; count < 10000; count++) {
+        size_t before = capacity;
+        assert_int_equal(EA_GROW(items, capacity, count + 1, 10000), 0);
+        assert_true(capacity > count && capacity <= 10000);
+        moves += capacity != before;
+        items[count] = (uint16_t)count;
+    }
+    assert_int_equal(capacity, 10000);
+    assert_true(moves < 12);
+    for (size_t i = 0; i < 10000; i++)
+        assert_int_equal(items[i], i);
+
+    /* what cannot be leaves all as it was */
+    uint16_t *was = items;
+    assert_int_equal(EA_GROW(items, capacity, 10001, 10000), EA_ELIMIT);
+    assert_int_equal(EA_GROW(items, capacity, SIZE_MAX / 4 + 1, SIZE_MAX), EA_ENOMEM);
+    assert_int_equal(EA_GROW(items, capacity, SIZE_MAX, SIZE_MAX), EA_ENOMEM);
+    assert_ptr_equal(items, was);
+    assert_int_equal(capacity, 10000);
+    assert_int_equal(items[9999], 9999);
+
+    /* many at once, and a bound below what an array begins with */
+    assert_int_equal(EA_GROW(items, capacity, 50000, SIZE_MAX), 0);
+    assert_int_equal(capacity, 50000);
+    free(items);
+    items = NULL;
+    capacity = 0;
+    assert_int_equal(EA_GROW(items, capacity, 1, 3), 0);
+    assert_int_equal(capacity, 3);
+    assert_int_equal(EA_GROW(items, capacity, 4, 3), EA_ELIMIT);
+    free(items);
+}
+
 /* ---- arenas ---- */
 
 static void arenas(void **state) {
@@ -872,6 +912,7 @@ int main(void) {
         cmocka_unit_test(map_against_model),
         cmocka_unit_test(map_limits),
         cmocka_unit_test(map_bytes),
+        cmocka_unit_test(arrays_grow),
         cmocka_unit_test(arenas),
         cmocka_unit_test(counters),
         cmocka_unit_test(records),
