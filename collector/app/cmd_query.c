@@ -1,5 +1,6 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Before it: main.c. After it: collector/query (ask.h). Thread: the main one. */
+#include "array.h"
 #include "ask.h"
 #include "cell.h"
 #include "clock.h"
@@ -130,15 +131,9 @@ static void measure(printer *p) {
 }
 
 static void hold(printer *p, enum ec_look look, const char *text) {
-    if (p->held_cells == p->held_capacity) {
-        size_t bigger = p->held_capacity ? p->held_capacity * 2 : 256;
-        void *looks = realloc(p->held_looks, bigger);
-        if (!looks) {
-            p->held.failed = 1;
-            return;
-        }
-        p->held_looks = looks;
-        p->held_capacity = bigger;
+    if (EA_GROW(p->held_looks, p->held_capacity, p->held_cells + 1, SIZE_MAX)) {
+        p->held.failed = 1;
+        return;
     }
     p->held_looks[p->held_cells++] = (uint8_t)look;
     ea_text_add(&p->held, text, strlen(text) + 1);

@@ -1,6 +1,7 @@
 /* Group commit. See writer.h. */
 #include "writer.h"
 
+#include "array.h"
 #include "identities.h"
 #include "log.h"
 #include "pace.h"
@@ -67,19 +68,10 @@ int ec_upload_check(ec_upload *u, ea_err *err) {
 
 /* ---- one upload's answer ---- */
 
-static int reserve_answer(ec_writer *w, size_t batches) {
-    if (batches <= w->capacity)
-        return 0;
-    ea_range *a = realloc(w->acknowledged, batches * sizeof *a);
-    if (a)
-        w->acknowledged = a;
-    ea_refusal *r = realloc(w->refused, batches * sizeof *r);
-    if (r)
-        w->refused = r;
-    if (!a || !r)
-        return EA_ENOMEM;
-    w->capacity = batches;
-    return 0;
+static int reserve_answer(ec_writer *w, size_t batches) { /* two arrays of one capacity */
+    size_t capacity = w->capacity;
+    int rc = EA_GROW(w->acknowledged, capacity, batches, SIZE_MAX);
+    return rc ? rc : EA_GROW(w->refused, w->capacity, batches, SIZE_MAX);
 }
 
 /* Adds elements that are not there yet; lists are short (a batch's definitions), and what does not fit is left to a
@@ -87,21 +79,16 @@ static int reserve_answer(ec_writer *w, size_t batches) {
 static void add_names(void **list, size_t *count, size_t *capacity, const void *more, size_t more_count,
                       size_t element_bytes) {
     uint8_t *at = *list;
-    for (size_t i = 0; i < more_count && *count < 4096; i++) {
+    for (size_t i = 0; i < more_count; i++) {
         const uint8_t *one = (const uint8_t *)more + i * element_bytes;
         size_t k = 0;
         while (k < *count && memcmp(at + k * element_bytes, one, element_bytes) != 0)
             k++;
         if (k < *count)
             continue;
-        if (*count == *capacity) {
-            size_t grown = *capacity ? *capacity * 2 : 64;
-            void *p = realloc(*list, grown * element_bytes);
-            if (!p)
-                return;
-            *list = at = p;
-            *capacity = grown;
-        }
+        if (ea_array_grow(list, capacity, *count + 1, 4096, element_bytes))
+            return;
+        at = *list;
         memcpy(at + (*count)++ * element_bytes, one, element_bytes);
     }
 }

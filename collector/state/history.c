@@ -1,6 +1,7 @@
 /* The fold over the store. See history.h. */
 #include "history.h"
 
+#include "array.h"
 #include "ledger.h"
 #include "machine.h"
 #include "map.h"
@@ -485,14 +486,8 @@ static int add_work(const ec_stream_row *row, void *arg) {
     const uint64_t *done = ea_u64_map_get(&h->done, row->stream_id);
     if (row->batch_count == 0 || (done && *done == row->batch_count + row->event_count))
         return 0;
-    if (h->work_count == h->work_capacity) {
-        size_t capacity = h->work_capacity ? h->work_capacity * 2 : 16;
-        work *works = realloc(h->works, capacity * sizeof *works);
-        if (!works)
-            return EA_ENOMEM;
-        h->works = works;
-        h->work_capacity = capacity;
-    }
+    if (EA_GROW(h->works, h->work_capacity, h->work_count + 1, SIZE_MAX))
+        return EA_ENOMEM;
     work *w = &h->works[h->work_count++];
     *w = (work){.stream_id = row->stream_id,
                 .batch_count = row->batch_count,
@@ -515,14 +510,8 @@ typedef struct folds {
 
 static int add_fold(const ec_fold *fold, void *arg) {
     folds *f = arg;
-    if (f->count == f->capacity) {
-        size_t capacity = f->capacity ? f->capacity * 2 : 16;
-        ec_fold *items = realloc(f->items, capacity * sizeof *items);
-        if (!items)
-            return EA_ENOMEM;
-        f->items = items;
-        f->capacity = capacity;
-    }
+    if (EA_GROW(f->items, f->capacity, f->count + 1, SIZE_MAX))
+        return EA_ENOMEM;
     f->items[f->count++] = *fold;
     return 0;
 }
@@ -650,14 +639,8 @@ typedef struct goals {
 
 static int add_goal(const ec_stream_row *row, void *arg) {
     goals *g = arg;
-    if (g->count == g->capacity) {
-        size_t capacity = g->capacity ? g->capacity * 2 : 16;
-        goal *items = realloc(g->items, capacity * sizeof *items);
-        if (!items)
-            return EA_ENOMEM;
-        g->items = items;
-        g->capacity = capacity;
-    }
+    if (EA_GROW(g->items, g->capacity, g->count + 1, SIZE_MAX))
+        return EA_ENOMEM;
     goal *to = &g->items[g->count++];
     *to = (goal){.batch_count = row->batch_count, .event_count = row->event_count, .behind = row->batch_count};
     memcpy(to->host, row->host, sizeof to->host);

@@ -1,5 +1,6 @@
 /* The ledgers' time series and their check. See ledger.h. */
 #include "ledger.h"
+#include "array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -130,15 +131,9 @@ static entry *entry_of(ec_ledger *l, const char *family, uint32_t counter, int *
             return &l->entries[i];
     if (l->count == ENTRIES_MAX)
         return NULL;
-    if (l->count == l->capacity) {
-        size_t capacity = l->capacity ? 2 * l->capacity : 32;
-        entry *entries = realloc(l->entries, capacity * sizeof *entries);
-        if (!entries) {
-            *ret_rc = EA_ENOMEM;
-            return NULL;
-        }
-        l->entries = entries;
-        l->capacity = capacity;
+    if (EA_GROW(l->entries, l->capacity, l->count + 1, ENTRIES_MAX)) {
+        *ret_rc = EA_ENOMEM;
+        return NULL;
     }
     entry *e = &l->entries[l->count++];
     *e = (entry){.counter = counter};

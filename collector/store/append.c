@@ -4,6 +4,7 @@
  * the group's own batches. It is committed after the segment's fdatasync: what the index names is always durable. The
  * position up to which segments are indexed is in the same transaction; what lies behind it when the store is opened is
  * indexed then. */
+#include "array.h"
 #include "store_parts.h"
 
 #include <inttypes.h>
@@ -18,13 +19,10 @@ enum {
 /* ---- indexing one batch: inside the group's transaction ---- */
 
 static int note_described(ec_store *s, const uint8_t *hash, ea_err *err) {
-    void *list = s->notes.described;
-    int rc =
-        ec_store_grow_notes(&list, s->notes.described_count, &s->described_capacity, sizeof *s->notes.described, err);
-    s->notes.described = list;
-    if (!rc)
-        memcpy(s->notes.described[s->notes.described_count++].bytes, hash, EA_CLASS_HASH_BYTES);
-    return rc;
+    if (EA_GROW(s->notes.described, s->described_capacity, s->notes.described_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "index a batch");
+    memcpy(s->notes.described[s->notes.described_count++].bytes, hash, EA_CLASS_HASH_BYTES);
+    return 0;
 }
 
 int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret, ea_err *err) {

@@ -1,29 +1,16 @@
 /* What batches name by hash, looked up among what streams defined. Before it: append.c and store.c, which give batches
  * that stand for themselves further. See store_parts.h. */
+#include "array.h"
 #include "store_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-int ec_store_grow_notes(void **list, size_t count, size_t *capacity, size_t element_bytes, ea_err *err) {
-    if (count < *capacity)
-        return 0;
-    size_t grown = *capacity ? *capacity * 2 : 64;
-    void *p = realloc(*list, grown * element_bytes);
-    if (!p)
-        return ea_fail(err, EA_ENOMEM, "index a batch");
-    *list = p;
-    *capacity = grown;
-    return 0;
-}
-
 int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err) {
-    void *list = s->notes.missing;
-    int rc = ec_store_grow_notes(&list, s->notes.missing_count, &s->missing_capacity, sizeof *s->notes.missing, err);
-    s->notes.missing = list;
-    if (!rc)
-        s->notes.missing[s->notes.missing_count++] = *ref;
-    return rc;
+    if (EA_GROW(s->notes.missing, s->missing_capacity, s->notes.missing_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "index a batch");
+    s->notes.missing[s->notes.missing_count++] = *ref;
+    return 0;
 }
 
 typedef struct cached {

@@ -1,6 +1,7 @@
 /* Segment files. See segment.h. */
 #include "segment.h"
 
+#include "array.h"
 #include "bytes.h"
 #include "map.h"
 #include "platform.h"
@@ -150,14 +151,7 @@ int ec_segment_cut(ec_segment *s, uint64_t offset, ea_err *err) {
 
 /* Room for n bytes in *data. */
 static int reserve(uint8_t **data, size_t *capacity, size_t n, ea_err *err) {
-    if (n <= *capacity)
-        return 0;
-    uint8_t *p = realloc(*data, n);
-    if (!p)
-        return ea_fail(err, EA_ENOMEM, "read a batch of %zu bytes", n);
-    *data = p;
-    *capacity = n;
-    return 0;
+    return EA_GROW(*data, *capacity, n, SIZE_MAX) ? ea_fail(err, EA_ENOMEM, "read a batch of %zu bytes", n) : 0;
 }
 
 /* Parses the header of the record at offset; checks everything but the data. */

@@ -140,8 +140,6 @@ EA_MUST_CHECK int ec_db_make_tables(sqlite3 *db);
 
 /* Adds a definition that is nowhere to the notes of the batch at hand. */
 EA_MUST_CHECK int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err);
-/* Room for one more element of a list of notes. */
-EA_MUST_CHECK int ec_store_grow_notes(void **list, size_t count, size_t *capacity, size_t element_bytes, ea_err *err);
 /* The batch standing for itself: as it is, or in s->completed. */
 EA_MUST_CHECK int ec_store_complete(ec_store *s, int64_t stream_id, const uint8_t **batch, size_t *len_bytes,
                                     ea_err *err);

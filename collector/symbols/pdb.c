@@ -1,5 +1,6 @@
 /* The PDB reader. See pdb.h. */
 #include "pdb.h"
+#include "array.h"
 #include "platform.h"
 
 #include <inttypes.h>
@@ -391,22 +392,9 @@ static int add_symbol(ec_pdb *p, enum rank rank, uint16_t segment, uint32_t offs
     if (p->symbol_count == SYMBOLS_MAX || p->names_bytes + n + 1 > NAMES_MAX)
         return ea_fail(err, EA_ELIMIT, "%s: more than %d symbols, or names of more than %d bytes", p->name, SYMBOLS_MAX,
                        NAMES_MAX);
-    if (p->symbol_count == p->symbol_capacity) {
-        size_t bigger = p->symbol_capacity ? p->symbol_capacity * 2 : 1024;
-        symbol *s = realloc(p->symbols, bigger * sizeof *s);
-        if (!s)
-            return ea_fail(err, EA_ENOMEM, "read the symbols of %s", p->name);
-        p->symbols = s;
-        p->symbol_capacity = bigger;
-    }
-    if (p->names_bytes + n + 1 > p->names_capacity) {
-        size_t bigger = p->names_capacity * 2 + n + 4096;
-        char *s = realloc(p->names, bigger);
-        if (!s)
-            return ea_fail(err, EA_ENOMEM, "read the symbols of %s", p->name);
-        p->names = s;
-        p->names_capacity = bigger;
-    }
+    if (EA_GROW(p->symbols, p->symbol_capacity, p->symbol_count + 1, SYMBOLS_MAX) ||
+        EA_GROW(p->names, p->names_capacity, p->names_bytes + n + 1, NAMES_MAX))
+        return ea_fail(err, EA_ENOMEM, "read the symbols of %s", p->name);
     memcpy(p->names + p->names_bytes, name, n);
     p->names[p->names_bytes + n] = 0;
     p->symbols[p->symbol_count++] = (symbol){rva, size_bytes, (uint32_t)p->names_bytes, (uint8_t)rank};

@@ -1,5 +1,6 @@
 /* The cache of symbol files. See symbol_cache.h. */
 #include "symbol_cache.h"
+#include "array.h"
 #include "cabinet.h"
 #include "map.h"
 #include "platform.h"
@@ -147,16 +148,9 @@ static void see_file(walk *w, const char *file) {
     ea_text_init(&t);
     ea_text_printf(&t, "%s/%s/%s/%s", w->c->o.folder, w->name, w->key, file);
     if (!t.failed && lstat(t.data, &s) == 0 && S_ISREG(s.st_mode) && w->count < FILES_MAX) {
-        if (w->count == w->capacity) {
-            size_t bigger = w->capacity * 2 + 64;
-            kept *p = realloc(w->files, bigger * sizeof *p);
-            w->failed |= !p;
-            if (p) {
-                w->files = p;
-                w->capacity = bigger;
-            }
-        }
-        if (w->count < w->capacity) {
+        if (EA_GROW(w->files, w->capacity, w->count + 1, FILES_MAX)) {
+            w->failed = 1;
+        } else {
             int64_t used_ns = (int64_t)s.st_mtime * 1000000000;
             if (strstr(file, PART_MARK) && s.st_mtime + PART_SECONDS < ea_utc_ns() / 1000000000)
                 used_ns = 0;

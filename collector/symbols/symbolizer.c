@@ -1,5 +1,6 @@
 /* The symbolizer's parent. See symbolizer.h. */
 #include "symbolizer.h"
+#include "array.h"
 #include "pe_image.h"
 #include "platform.h"
 
@@ -200,12 +201,8 @@ static int read_some(ec_symbolizer *s, ea_err *err) {
         if (s->answer_bytes > EC_ANSWER_MAX_BYTES)
             return ea_fail(err, EA_EFORMAT, "%s answers in lines of more than %d bytes", program_of(s),
                            EC_ANSWER_MAX_BYTES);
-        size_t bigger = s->answer_capacity * 2 + 2 * CHUNK;
-        char *p = realloc(s->answer, bigger);
-        if (!p)
+        if (EA_GROW(s->answer, s->answer_capacity, s->answer_bytes + 2 * CHUNK, SIZE_MAX))
             return ea_fail(err, EA_ENOMEM, "read an answer of %s", program_of(s));
-        s->answer = p;
-        s->answer_capacity = bigger;
     }
     ssize_t n = read(s->out, s->answer + s->answer_bytes, s->answer_capacity - s->answer_bytes);
     if (n < 0 && errno == EINTR)

@@ -1,6 +1,7 @@
 /* See clerk.h. */
 #include "clerk.h"
 
+#include "array.h"
 #include "bytes.h"
 #include "child.h"
 #include "platform.h"
@@ -173,13 +174,8 @@ static int next_frame(ec_clerk *c, size_t *taken, char *ret_letter, cursor *ret,
             *taken = HEAD_BYTES + n;
             return 0;
         }
-        if (c->capacity - c->bytes < CHUNK) {
-            uint8_t *grown = realloc(c->data, c->capacity * 2 + CHUNK);
-            if (!grown)
-                return ea_fail(err, EA_ENOMEM, "name symbols");
-            c->data = grown;
-            c->capacity = c->capacity * 2 + CHUNK;
-        }
+        if (EA_GROW(c->data, c->capacity, c->bytes + CHUNK, SIZE_MAX))
+            return ea_fail(err, EA_ENOMEM, "name symbols");
         struct pollfd p = {.fd = c->out, .events = POLLIN};
         if (c->stop && *c->stop)
             return ea_fail(err, EA_ECANCELED, "name symbols");
