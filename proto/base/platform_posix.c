@@ -1,5 +1,6 @@
 /* The POSIX half of platform.h. */
 #if !defined(_WIN32)
+#include "array.h"
 #include "platform.h"
 
 #include <dirent.h>
@@ -605,19 +606,14 @@ static int read_output(int fd, int64_t deadline_ns, size_t max_bytes, ea_run_res
     for (size_t capacity = 0;;) {
         int64_t left_ns = deadline_ns - ea_monotonic_ns();
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (capacity - r->output_bytes < 4096) {
-            capacity = capacity ? capacity * 2 : 16384;
-            char *grown = realloc(r->output, capacity + 1);
-            if (!grown)
-                return EA_ENOMEM;
-            r->output = grown;
-        }
+        if (EA_GROW(r->output, capacity, r->output_bytes + 4097, SIZE_MAX)) /* one for the end */
+            return EA_ENOMEM;
         if (left_ns <= 0)
             return 1;
         int n = poll(&p, 1, left_ns > 1000000000 ? 1000 : (int)(left_ns / 1000000) + 1);
         if (n <= 0)
             continue;
-        ssize_t got = read(fd, r->output + r->output_bytes, capacity - r->output_bytes);
+        ssize_t got = read(fd, r->output + r->output_bytes, capacity - r->output_bytes - 1);
         if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
             return 0;
         r->output_bytes += got > 0 ? (size_t)got : 0;

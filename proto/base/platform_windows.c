@@ -2,6 +2,7 @@
  * limit gets the \\?\ form. Thread: any, as platform.h says. */
 #if defined(_WIN32)
 #define COBJMACROS /* COM by functions */
+#include "array.h"
 #include "platform.h"
 
 #include "clock.h"
@@ -542,17 +543,9 @@ int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void 
     do {
         if (wcscmp(found.cFileName, L".") == 0 || wcscmp(found.cFileName, L"..") == 0)
             continue;
-        if (count == capacity) {
-            capacity = capacity ? capacity * 2 : 64;
-            entry *bigger = realloc(list, capacity * sizeof *list);
-            if (!bigger) {
-                rc = ea_fail(err, EA_ENOMEM, "list folder %s", path);
-                break;
-            }
-            list = bigger;
-        }
         char *name = to_utf8(found.cFileName);
-        if (!name) {
+        if (!name || EA_GROW(list, capacity, count + 1, SIZE_MAX)) {
+            free(name);
             rc = ea_fail(err, EA_ENOMEM, "list folder %s", path);
             break;
         }
@@ -854,13 +847,8 @@ static int start_program(const char *const *argv, HANDLE job, HANDLE *ret_proces
 static int read_output(HANDLE pipe, int64_t deadline_ns, size_t max_bytes, ea_run_result *r) {
     for (size_t capacity = 0;;) {
         DWORD waiting = 0, got = 0;
-        if (capacity - r->output_bytes < 4096) {
-            capacity = capacity ? capacity * 2 : 16384;
-            char *grown = realloc(r->output, capacity + 1);
-            if (!grown)
-                return EA_ENOMEM;
-            r->output = grown;
-        }
+        if (EA_GROW(r->output, capacity, r->output_bytes + 4097, SIZE_MAX)) /* one for the end */
+            return EA_ENOMEM;
         if (ea_monotonic_ns() >= deadline_ns || r->output_bytes > max_bytes)
             return 1;
         if (!PeekNamedPipe(pipe, NULL, 0, NULL, &waiting, NULL))
@@ -869,7 +857,7 @@ static int read_output(HANDLE pipe, int64_t deadline_ns, size_t max_bytes, ea_ru
             ea_sleep_ns(1000000);
             continue;
         }
-        if (!ReadFile(pipe, r->output + r->output_bytes, (DWORD)(capacity - r->output_bytes), &got, NULL))
+        if (!ReadFile(pipe, r->output + r->output_bytes, (DWORD)(capacity - r->output_bytes - 1), &got, NULL))
             return 0;
         r->output_bytes += got;
     }

@@ -1,10 +1,13 @@
 /* Text. See text.h. */
 #include "text.h"
+#include "array.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { FIRST_BYTES = 256 };
 
 static const char HEX[] = "0123456789abcdef";
 
@@ -28,22 +31,11 @@ void ea_text_clear(ea_text *t) {
 static char *reserve(ea_text *t, size_t len_bytes) {
     if (t->failed)
         return NULL;
-    if (len_bytes >= SIZE_MAX / 4 - t->len_bytes) {
+    size_t need = t->len_bytes + len_bytes + 1;
+    if (len_bytes >= SIZE_MAX / 4 - t->len_bytes ||
+        (need > t->capacity && EA_GROW(t->data, t->capacity, need < FIRST_BYTES ? FIRST_BYTES : need, SIZE_MAX))) {
         t->failed = 1;
         return NULL;
-    }
-    size_t need = t->len_bytes + len_bytes + 1;
-    if (need > t->capacity) {
-        size_t capacity = t->capacity ? t->capacity * 2 : 256;
-        if (capacity < need)
-            capacity = need;
-        char *data = realloc(t->data, capacity);
-        if (!data) {
-            t->failed = 1;
-            return NULL;
-        }
-        t->data = data;
-        t->capacity = capacity;
     }
     return t->data + t->len_bytes;
 }

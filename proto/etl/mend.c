@@ -3,6 +3,7 @@
  * stop making sense are tried, value by value, and the one that leads furthest is taken.
  * Before it: decode.c, when a decompressed buffer does not read as records. After it: decode.c, which decompresses
  * again. Thread: the source's. What is mended is a guess, and reported as damage. */
+#include "array.h"
 #include "layout.h"
 
 #include <stdlib.h>
@@ -65,16 +66,6 @@ static size_t follow(const mender *m, size_t at, int64_t previous, size_t made) 
     return m->want;
 }
 
-static int grow(void **items, size_t *capacity, size_t item_bytes) {
-    size_t more = *capacity ? 2 * *capacity : 512;
-    void *p = realloc(*items, more * item_bytes);
-    if (!p)
-        return EA_ENOMEM;
-    *items = p;
-    *capacity = more;
-    return 0;
-}
-
 /* Decodes all of it, noting the state before each step; then the start of each record before the trouble. *ret: where
  * the trouble is, or want when there is none. */
 static int survey(mender *m, size_t *ret) {
@@ -82,10 +73,8 @@ static int survey(mender *m, size_t *ret) {
     m->step_count = 0;
     m->work += m->want;
     while (state.out < m->want) {
-        void *steps = m->steps;
-        if (m->step_count == m->step_capacity && grow(&steps, &m->step_capacity, sizeof *m->steps))
+        if (EA_GROW(m->steps, m->step_capacity, m->step_count + 1, SIZE_MAX))
             return EA_ENOMEM;
-        m->steps = steps;
         m->steps[m->step_count++] = state;
         size_t before = state.in;
         if (ea_xpress_run(&state, m->in, m->in_bytes, m->out, state.out + 1, m->want) || state.in == before)
@@ -95,16 +84,10 @@ static int survey(mender *m, size_t *ret) {
     size_t at = 0;
     int64_t previous = INT64_MIN;
     for (;;) {
-        if (m->start_count == m->start_capacity) {
-            size_t capacity = m->start_capacity;
-            void *starts = m->starts, *times = m->times;
-            if (grow(&starts, &m->start_capacity, sizeof *m->starts))
-                return EA_ENOMEM;
-            m->starts = starts;
-            if (grow(&times, &capacity, sizeof *m->times))
-                return EA_ENOMEM;
-            m->times = times;
-        }
+        size_t capacity = m->start_capacity;
+        if (EA_GROW(m->starts, capacity, m->start_count + 1, SIZE_MAX) ||
+            EA_GROW(m->times, m->start_capacity, m->start_count + 1, SIZE_MAX))
+            return EA_ENOMEM;
         m->starts[m->start_count] = (uint32_t)at;
         m->times[m->start_count++] = previous;
         if (at >= m->want || m->want - at < 8 || (state.out - at < HEADER_BYTES && state.out < m->want))

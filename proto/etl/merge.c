@@ -10,6 +10,7 @@
  *
  * Files that are still being written have no index to sort: their buffers come in file order, a window of them at a
  * time. */
+#include "array.h"
 #include "layout.h"
 
 #include <stddef.h>
@@ -295,14 +296,8 @@ static void heap_sift_up(ea_etl_set *s, size_t at) {
 }
 
 static int heap_push(ea_etl_set *s, active *a, int64_t key, ea_err *err) {
-    if (s->heap_count == s->heap_capacity) {
-        size_t capacity = s->heap_capacity ? 2 * s->heap_capacity : 64;
-        waiting *heap = realloc(s->heap, capacity * sizeof *heap);
-        if (!heap)
-            return ea_fail(err, EA_ENOMEM, "merge traces");
-        s->heap = heap;
-        s->heap_capacity = capacity;
-    }
+    if (EA_GROW(s->heap, s->heap_capacity, s->heap_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "merge traces");
     s->heap[s->heap_count++] = (waiting){.key = key, .buffer = a};
     heap_sift_up(s, s->heap_count - 1);
     return 0;
@@ -357,14 +352,8 @@ static int parked_less(const parked *a, const parked *b) {
 
 static int park(ea_etl_set *s, const waiting *w, ea_err *err) {
     const active *a = w->buffer;
-    if (s->parked_count == s->parked_capacity) {
-        size_t capacity = s->parked_capacity ? 2 * s->parked_capacity : 64;
-        parked *p = realloc(s->parked, capacity * sizeof *p);
-        if (!p)
-            return ea_fail(err, EA_ENOMEM, "merge traces");
-        s->parked = p;
-        s->parked_capacity = capacity;
-    }
+    if (EA_GROW(s->parked, s->parked_capacity, s->parked_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "merge traces");
     size_t at = s->parked_count++;
     parked new = {.key = w->key,
                   .tie = a->tie,

@@ -1,6 +1,7 @@
 /* Schemas from outside. See schemas.h. */
 #include "schemas.h"
 
+#include "array.h"
 #include "class.h"
 #include "map.h"
 
@@ -118,16 +119,9 @@ int ea_schemas_add_provider(ea_schemas *s, const ea_schema_provider *p, ea_err *
     }
     if (s->provider_count == PROVIDERS_MAX)
         return ea_fail(err, EA_ELIMIT, "keep a provider: there are %d already", PROVIDERS_MAX);
-    if (s->provider_count == s->provider_capacity) {
-        size_t capacity = s->provider_capacity ? s->provider_capacity * 2 : 16;
-        ea_schema_provider *grown = realloc(s->providers, capacity * sizeof *grown);
-        if (!grown)
-            return ea_fail(err, EA_ENOMEM, "keep a provider");
-        s->providers = grown;
-        s->provider_capacity = capacity;
-    }
     void *own_key = ea_arena_copy(&s->arena, &k, sizeof k);
-    if (!own_key || ea_bytes_map_put(&s->by_guid, own_key, sizeof k, (void *)(uintptr_t)(s->provider_count + 1)))
+    if (!own_key || EA_GROW(s->providers, s->provider_capacity, s->provider_count + 1, PROVIDERS_MAX) ||
+        ea_bytes_map_put(&s->by_guid, own_key, sizeof k, (void *)(uintptr_t)(s->provider_count + 1)))
         return ea_fail(err, EA_ENOMEM, "keep a provider");
     s->providers[s->provider_count++] = own;
     return 0;

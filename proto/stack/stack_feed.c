@@ -1,6 +1,7 @@
 /* See stack_feed.h. */
 #include "stack_feed.h"
 
+#include "array.h"
 #include "map.h"
 
 #include <stdlib.h>
@@ -211,15 +212,8 @@ static layout layout_of(const ea_class *c) {
 }
 
 static const layout *add_layout(ea_stack_feed *f, const ea_class *c) {
-    if (f->count == f->capacity) {
-        size_t capacity = f->capacity ? f->capacity * 2 : 64;
-        layout *grown = realloc(f->layouts, capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
-        f->layouts = grown;
-        f->capacity = capacity;
-    }
-    if (ea_u64_map_put(&f->by_class, (uintptr_t)c, f->count))
+    if (EA_GROW(f->layouts, f->capacity, f->count + 1, SIZE_MAX) ||
+        ea_u64_map_put(&f->by_class, (uintptr_t)c, f->count))
         return NULL;
     f->layouts[f->count] = layout_of(c);
     return &f->layouts[f->count++];

@@ -3,6 +3,7 @@
  * same names); ImageID: microsoft/perfview SymbolTraceEventParser.cs. */
 #include "fields.h"
 
+#include "array.h"
 #include "image_facts.h"
 #include "keyframe.h"
 #include "machine.h"
@@ -196,15 +197,7 @@ const class_plan *ea_plans_get(plans *p, const ea_class *c) {
         ea_u64_map_clear(&p->by_class);
         p->count = 0;
     }
-    if (p->count == p->capacity) {
-        size_t capacity = p->capacity ? p->capacity * 2 : 32;
-        class_plan *all = realloc(p->all, capacity * sizeof *all);
-        if (!all)
-            return NULL;
-        p->all = all;
-        p->capacity = capacity;
-    }
-    if (ea_u64_map_put(&p->by_class, (uintptr_t)c, p->count))
+    if (EA_GROW(p->all, p->capacity, p->count + 1, PLANS_MAX) || ea_u64_map_put(&p->by_class, (uintptr_t)c, p->count))
         return NULL;
     make_plan(&p->all[p->count], c);
     return &p->all[p->count++];

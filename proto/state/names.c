@@ -3,6 +3,7 @@
  * sealing sorts the entries by address and time, and a question is a binary search. */
 #include "names.h"
 
+#include "array.h"
 #include "keyframe.h"
 #include "map.h"
 
@@ -413,25 +414,6 @@ static void left_out(ea_names *n) {
         ea_count(n->options.counters, EA_COUNT_state_texts_left_out, 1);
 }
 
-/* Room for one more of count items of a size, at most limit; EA_ELIMIT, EA_ENOMEM. */
-static int reserve(void **items, size_t *capacity, size_t count, size_t limit, size_t item_bytes) {
-    if (count >= limit)
-        return EA_ELIMIT;
-    if (count < *capacity)
-        return 0;
-    size_t more = *capacity ? *capacity * 2 : 256;
-    if (more > limit)
-        more = limit;
-    if (more > SIZE_MAX / item_bytes)
-        return EA_ELIMIT;
-    void *bigger = realloc(*items, more * item_bytes);
-    if (!bigger)
-        return EA_ENOMEM;
-    *items = bigger;
-    *capacity = more;
-    return 0;
-}
-
 /* ---- keeping rows ---- */
 
 static int memory_last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
@@ -452,9 +434,7 @@ static int memory_put_name(void *arg, const ea_name_row *row, ea_err *err) {
         t->items[row->number - 1].end_utc_ns = row->end_utc_ns;
         return 0;
     }
-    void *items = t->items;
-    int rc = reserve(&items, &t->capacity, t->count, n->options.limit_names, sizeof *t->items);
-    t->items = items;
+    int rc = EA_GROW(t->items, t->capacity, t->count + 1, n->options.limit_names);
     const char *text = rc ? NULL : ea_texts_take(&n->texts, row->name, strlen(row->name));
     if (rc == EA_ELIMIT || (!rc && !text)) {
         left_out(n);
@@ -489,10 +469,7 @@ static int memory_put_operation(void *arg, const ea_operation_row *row, ea_err *
         (void)ea_u64_map_remove(&n->running, row->irp);
         return 0;
     }
-    void *items = n->operations;
-    int rc =
-        reserve(&items, &n->operation_capacity, n->operation_count, n->options.limit_operations, sizeof *n->operations);
-    n->operations = items;
+    int rc = EA_GROW(n->operations, n->operation_capacity, n->operation_count + 1, n->options.limit_operations);
     const char *name = rc ? NULL : ea_texts_take(&n->texts, row->name, strlen(row->name));
     if (rc == EA_ELIMIT || (!rc && !name)) {
         left_out(n);

@@ -2,6 +2,7 @@
  * a map leads from an address to its row. */
 #include "open_names.h"
 
+#include "array.h"
 #include "map.h"
 
 #include <stdlib.h>
@@ -21,7 +22,8 @@ struct ea_open_names {
     ea_counters *counters;
     texts texts;
     row *rows; /* by number: 0 is no row */
-    uint32_t row_limit, used, capacity, count;
+    uint32_t row_limit, used, count;
+    size_t capacity; /* of rows */
     uint32_t first, last, unused;
     ea_u64_map at[KINDS]; /* address -> number */
     ea_volume volumes[EA_VOLUMES_MAX];
@@ -84,14 +86,8 @@ static uint32_t take_number(ea_open_names *n) {
         n->unused = n->rows[number].later;
         return number;
     }
-    if (n->used + 1 >= n->capacity) {
-        uint32_t wanted = n->capacity ? n->capacity * 2 : 256;
-        row *bigger = realloc(n->rows, wanted * sizeof *bigger);
-        if (!bigger)
-            return NONE;
-        n->rows = bigger;
-        n->capacity = wanted;
-    }
+    if (EA_GROW(n->rows, n->capacity, (size_t)n->used + 2, SIZE_MAX))
+        return NONE;
     return ++n->used;
 }
 
