@@ -1,6 +1,7 @@
 /* etwagent dictionary train: makes a zstd dictionary for small batches from traces of machines like those that will use
  * it. Before it: main.c. After it: service/batch (what the batches look like), dictionary.h. Thread: the main one.
  */
+#include "array.h"
 #include "builder.h"
 #include "commands.h"
 #include "decoder.h"
@@ -48,24 +49,9 @@ typedef struct pass {
 static int keep_sample(samples *s, const uint8_t *data, size_t n) {
     if (n > SAMPLES_MAX_BYTES - s->len_bytes)
         return 0;
-    if (n > s->capacity - s->len_bytes) {
-        size_t capacity = s->capacity ? s->capacity : 1 << 20;
-        while (capacity - s->len_bytes < n)
-            capacity *= 2;
-        uint8_t *grown = realloc(s->data, capacity);
-        if (!grown)
-            return EA_ENOMEM;
-        s->data = grown;
-        s->capacity = capacity;
-    }
-    if (s->count == s->size_capacity) {
-        size_t capacity = s->size_capacity ? 2 * s->size_capacity : 1024;
-        size_t *grown = realloc(s->sizes, capacity * sizeof *grown);
-        if (!grown)
-            return EA_ENOMEM;
-        s->sizes = grown;
-        s->size_capacity = capacity;
-    }
+    if (EA_GROW(s->data, s->capacity, s->len_bytes + n, SAMPLES_MAX_BYTES) ||
+        EA_GROW(s->sizes, s->size_capacity, s->count + 1, SIZE_MAX))
+        return EA_ENOMEM;
     memcpy(s->data + s->len_bytes, data, n);
     s->len_bytes += n;
     s->sizes[s->count++] = n;

@@ -1,5 +1,6 @@
 /* etwagent stacks: which stack belongs to which event of a trace, and what became of each walk.
  * Before it: main.c. After it: proto/etl, proto/stack. Thread: the main one. */
+#include "array.h"
 #include "commands.h"
 #include "input.h"
 #include "stack_feed.h"
@@ -22,13 +23,10 @@ typedef struct tally {
 
 static int mark(tally *t, uint32_t number) {
     if (number >= t->used_capacity) {
-        size_t capacity = (size_t)number * 2 + 64;
-        uint8_t *grown = realloc(t->is_used, capacity);
-        if (!grown)
+        size_t before = t->used_capacity;
+        if (EA_GROW(t->is_used, t->used_capacity, (size_t)number + 1, SIZE_MAX))
             return EA_ENOMEM;
-        memset(grown + t->used_capacity, 0, capacity - t->used_capacity);
-        t->is_used = grown;
-        t->used_capacity = capacity;
+        memset(t->is_used + before, 0, t->used_capacity - before);
     }
     t->is_used[number] = 1;
     return 0;

@@ -1,5 +1,6 @@
 /* etwagent stats: what is in a trace, counted.
  * Before it: main.c. After it: proto/etl, proto/event. Thread: the main one. */
+#include "array.h"
 #include "commands.h"
 #include "decoder.h"
 #include "input.h"
@@ -32,15 +33,8 @@ static class_count *count_of(tally *t, const ea_class *c) {
     uint64_t *known = ea_u64_map_get(&t->index, (uintptr_t)c);
     if (known)
         return &t->classes[*known];
-    if (t->class_count == t->class_capacity) {
-        size_t capacity = t->class_capacity ? t->class_capacity * 2 : 64;
-        class_count *grown = realloc(t->classes, capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
-        t->classes = grown;
-        t->class_capacity = capacity;
-    }
-    if (ea_u64_map_put(&t->index, (uintptr_t)c, t->class_count))
+    if (EA_GROW(t->classes, t->class_capacity, t->class_count + 1, SIZE_MAX) ||
+        ea_u64_map_put(&t->index, (uintptr_t)c, t->class_count))
         return NULL;
     class_count *k = &t->classes[t->class_count++];
     *k = (class_count){.c = c};

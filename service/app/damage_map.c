@@ -1,5 +1,6 @@
 /* The damage map. See damage_map.h. */
 #include "damage_map.h"
+#include "array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,14 +12,8 @@ static ea_damage_file *file_of(ea_damage_map *m, const char *path) {
     for (size_t i = m->file_count; i-- > 0;) /* the last one most often */
         if (strcmp(m->files[i].path, path) == 0)
             return &m->files[i];
-    if (m->file_count == m->file_capacity) {
-        size_t capacity = m->file_capacity ? 2 * m->file_capacity : 4;
-        ea_damage_file *files = realloc(m->files, capacity * sizeof *files);
-        if (!files)
-            return NULL;
-        m->files = files;
-        m->file_capacity = capacity;
-    }
+    if (EA_GROW(m->files, m->file_capacity, m->file_count + 1, SIZE_MAX))
+        return NULL;
     size_t path_bytes = strlen(path) + 1;
     char *copy = malloc(path_bytes);
     if (!copy)

@@ -1,5 +1,6 @@
 /* Rows become columns. See columns.h. */
 #include "columns.h"
+#include "array.h"
 #include "column.h"
 #include "envelope.h"
 #include "map.h"
@@ -14,7 +15,6 @@ enum {
     FEW_BITS = 4,        /* numbers of no more are packed */
     DICTIONARY_MIN = 16, /* rows */
     PREFIX_ROWS = 512,   /* a dictionary is given up when these are nearly all different */
-    FIRST_PARTS = 1024,
     FRAMES_TAG = EA_BATCH_FRAMES << 3 | 2,
     DATA_TAG = 1 << 3 | 2, /* Frame.data */
     FRAME_HEAD_MAX = 2 * (1 + 10),
@@ -79,15 +79,9 @@ static void add_part(ea_columns *c, Etwagent__V1__Column *m, const uint8_t *data
         m->frame = ++c->direct.count;
         return;
     }
-    if (c->part_count == c->part_capacity) {
-        size_t n = c->part_capacity ? 2 * c->part_capacity : FIRST_PARTS;
-        ea_part *p = realloc(c->parts, n * sizeof *p);
-        if (!p) {
-            c->failed = 1;
-            return;
-        }
-        c->parts = p;
-        c->part_capacity = n;
+    if (EA_GROW(c->parts, c->part_capacity, c->part_count + 1, SIZE_MAX)) {
+        c->failed = 1;
+        return;
     }
     c->parts[c->part_count++] = (ea_part){m, data, len_bytes, kind};
 }

@@ -4,6 +4,7 @@
  * state that calls the numbers settled, then the segment goes. A crash in between leaves both; then the batches are
  * sent after all, which is better than their tombstones, and a collector knows that. See spool_core.h. Thread: an
  * encoder's (full), the sender's (age). */
+#include "array.h"
 #include "spool_core.h"
 
 #include <stdlib.h>
@@ -88,14 +89,8 @@ static int collect(eviction *v, segment *g) {
 
 static int on_older(const ea_tombstone *t, void *arg) {
     eviction *v = arg;
-    if (v->older_count == v->older_capacity) {
-        size_t capacity = v->older_capacity ? v->older_capacity * 2 : 16;
-        struct older *grown = realloc(v->older, capacity * sizeof *grown);
-        if (!grown)
-            return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
-        v->older = grown;
-        v->older_capacity = capacity;
-    }
+    if (EA_GROW(v->older, v->older_capacity, v->older_count + 1, SIZE_MAX))
+        return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
     ea_tombstone row = *t;
     if (v->moved_number)
         row.first = row.last = v->moved_number;

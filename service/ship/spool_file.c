@@ -1,5 +1,6 @@
 /* The spool's formats on disk. See spool_file.h. */
 #include "spool_file.h"
+#include "array.h"
 #include "map.h"
 
 #include <stdlib.h>
@@ -182,15 +183,8 @@ int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last) {
     while (hi < s->count && (s->ranges[hi].first <= last || s->ranges[hi].first - last == 1))
         hi++;
     if (lo == hi) {
-        if (s->count == s->capacity) {
-            size_t capacity = s->capacity ? s->capacity * 2 : 8;
-            ea_range *ranges =
-                capacity > SIZE_MAX / sizeof *ranges ? NULL : realloc(s->ranges, capacity * sizeof *ranges);
-            if (!ranges)
-                return EA_ENOMEM;
-            s->ranges = ranges;
-            s->capacity = capacity;
-        }
+        if (EA_GROW(s->ranges, s->capacity, s->count + 1, SIZE_MAX))
+            return EA_ENOMEM;
         memmove(s->ranges + lo + 1, s->ranges + lo, (s->count - lo) * sizeof *s->ranges);
         s->ranges[lo] = (ea_range){first, last};
         s->count++;
