@@ -37,6 +37,16 @@ static int resolve(void *source, const ec_symbol_module *module, const uint32_t 
     return ec_symbols_resolve(source, module, rvas, count, fn, arg, NULL, err);
 }
 
+/* Events whose stacks lack something, a line a cause. */
+static void say_incomplete(const ec_profile *p) {
+    for (int i = 0; i < EC_LACKS_COUNT; i++) {
+        uint64_t n = p->incomplete[0][i] + p->incomplete[1][i];
+        if (n)
+            fprintf(stderr, "etwcollector: %" PRIu64 " events have a stack that is not whole (%s): %s\n", n,
+                    ec_lack_name(i), ec_lack_text(i));
+    }
+}
+
 static void say(const ec_profile *p) {
     uint64_t orphaned = 0, all = 0;
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
@@ -49,10 +59,16 @@ static void say(const ec_profile *p) {
             " halves of stacks, %" PRIu64 " without an event, %" PRIu64 " ambiguous; %" PRIu64 " keys undefined\n",
             p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
             p->halves[EA_STACK_ambiguous], p->keys_undefined);
+    say_incomplete(p);
     if (p->is_interval_assumed)
         fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
-    if (p->unfinished)
+    if (p->unfinished && p->weight == EC_WEIGHT_DISK)
         fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
+    else if (p->unfinished)
+        fprintf(stderr,
+                "etwcollector: of %" PRIu64 " times nobody saw the end: they count nothing, and are %.3f ms in the "
+                "range\n",
+                p->unfinished, (double)p->unfinished_ns / 1e6);
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
     if (*p->notes)
@@ -185,11 +201,15 @@ const ea_command ec_cmd_profile = {
         "(the\n"
         "time that requests took, where they were issued), faults. Of ready and wait the part inside the range "
         "counts,\n"
-        "where the thread went on, at the latest 30 s behind it. The time that is asked for needs stacks of that kind\n"
-        "of event: what has none stands at its own address, or by itself.\n"
+        "where the thread went on, however long behind it; what did not go on as far as is stored is told on standard\n"
+        "error (json: unfinished). The time that is asked for needs stacks of that kind of event: what has none "
+        "stands\n"
+        "at its own address, or by itself.\n"
         "Stacks are joined to events, each address is put into the module that was loaded there then, and stacks of\n"
-        "all machines are merged by program, module (the same file is the same module) and function. Code that a .NET\n"
-        "runtime made is in no module: [JIT]!METHOD, out of the runtime's method events.\n"
+        "all machines are merged by program, module (the same file is the same module) and function. Where none was\n"
+        "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime made is in no\n"
+        "module: [JIT]!METHOD, out of the runtime's method events. How many events have a stack of which something is\n"
+        "known to be missing, and what, is told on standard error (json: incomplete).\n"
         "With --diff-from, --diff-to a second range is beside the first: folded has two columns (other, this), pprof\n"
         "the difference, speedscope a second profile, json and top more numbers.\n"
         "Formats: top (functions and modules, the greatest first), folded (flamegraph.pl), speedscope, pprof, chrome\n"

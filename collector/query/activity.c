@@ -465,14 +465,22 @@ static int on_interval(ec_activity *a, const ec_tape_event *e) {
     return rc == EA_ELIMIT ? 0 : rc;
 }
 
+/* NULL: no memory. */
+static const char *module_name(ec_activity *a, const ea_module *m, int is_unloaded) {
+    char marked[1024];
+    const char *name = ec_base_name(m->path);
+    if (is_unloaded)
+        name = ec_unloaded_name(name, marked, sizeof marked);
+    return keep(a, name, strlen(name));
+}
+
 /* The file that an address was in; NULL: in none that is known. */
 static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size, int64_t utc_ns) {
     uint32_t process = ec_places_process(a->places, pid, utc_ns);
     int unloaded, is_kernel = ea_stack_is_kernel(address, pointer_size);
     const ea_module *m = ec_places_module(a->places, process, ec_places_epoch(a->places, process, utc_ns), address,
                                           is_kernel, &unloaded);
-    const char *name = m ? ec_base_name(m->path) : NULL;
-    return name ? keep(a, name, strlen(name)) : NULL;
+    return m ? module_name(a, m, unloaded) : NULL;
 }
 
 static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
@@ -583,8 +591,7 @@ static int on_interrupt(ec_activity *a, const ec_tape_event *e, const plan *p, i
     const ea_module *m =
         ec_places_module(a->places, (uint32_t)EC_NO_PROCESS,
                          ec_places_epoch(a->places, (uint32_t)EC_NO_PROCESS, utc_ns), routine, 1, &unloaded);
-    const char *name = m ? ec_base_name(m->path) : "";
-    r->module = keep(a, name, strlen(name));
+    r->module = m ? module_name(a, m, unloaded) : keep(a, "", 0);
     return r->module ? 0 : EA_ENOMEM;
 }
 

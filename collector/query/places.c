@@ -6,6 +6,7 @@
 #include "map.h"
 #include "tables.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -338,6 +339,11 @@ static uint32_t begun(const ec_places *p, const image_space *s, uint32_t first, 
             high = middle;
     }
     return low - first;
+}
+
+const char *ec_unloaded_name(const char *name, char *buffer, size_t capacity) {
+    snprintf(buffer, capacity, "[unloaded %s]", *name ? name : "?");
+    return buffer;
 }
 
 const ea_module *ec_places_module(ec_places *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,

@@ -30,4 +30,7 @@ uint32_t ec_places_epoch(ec_places *p, uint32_t process, int64_t utc_ns);
 const ea_module *ec_places_module(ec_places *p, uint32_t process, uint32_t epoch, uint64_t address, int is_kernel,
                                   int *ret_unloaded);
 
+/* What such a module is called wherever modules are summed: "[unloaded NAME]", in buffer. */
+const char *ec_unloaded_name(const char *name, char *buffer, size_t capacity);
+
 #endif

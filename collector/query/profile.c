@@ -20,7 +20,8 @@
 /* The farthest half that was measured came 9,227 events late; a window that fits into a processor's cache has some
  * 260,000. */
 static const size_t WINDOW_BYTES = 16 << 20;
-/* Halves of stacks, and ends of disk requests, may come so long after the range. */
+/* Halves of stacks, and ends of disk requests, may come so long after the range, or after the last wait that began in
+ * it has ended. */
 static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
 enum { DEFAULT_INTERVAL = 10000, SOURCES_MAX = 4096, FRAMES_MAX = 4096, PAIRS_MAX = 1 << 24, ASK_EVERY = 1 << 16 };
 
@@ -56,6 +57,8 @@ typedef struct pair {
     uint64_t weight, events;
 } pair;
 enum { PAIR_KEY_BYTES = 8 * sizeof(uint32_t) };
+/* kernel, user: that half is known to be missing. No stack has this number. */
+static const uint32_t HALF_IS_MISSING = UINT32_MAX;
 _Static_assert(sizeof(pair) == 64, "a cache line");
 
 /* Pairs on their way into the sums: the place of each is fetched from memory while those before it are added. */
@@ -85,7 +88,8 @@ typedef struct run {
     subject *subjects; /* a ring: those that are in the window */
     uint64_t first_subject, next_subject;
     size_t subject_mask;
-    ea_u64_map by_irp; /* -> number of a subject */
+    ea_u64_map by_irp;     /* disk: -> number of a subject; wait: by thread, what it waited until it was ready */
+    ea_u64_map unanswered; /* tags of events that count as incomplete since their user half has not come */
     pair *pairs;
     uint32_t *slots; /* hashes to pairs, index + 1 */
     size_t pair_count, pair_capacity, slot_mask;
@@ -97,45 +101,15 @@ typedef struct run {
     const ea_clock *clock; /* raw_from, raw_to and raw_until are of this one */
     ea_clock clock_copy;
     int64_t raw_from, raw_to;
-    int64_t raw_until; /* events until then may have weight in the range */
+    int64_t raw_until;      /* events until then may have weight in the range */
+    int64_t raw_last;       /* the latest event so far */
+    int64_t subject_utc_ns; /* the latest event with weight */
     unsigned pointer_size;
     uint64_t steps;
     int is_each_event;  /* every event counts, with its class and thread: ec_profile_stacks */
     const char **names; /* of classes, each once */
     uint32_t name_count;
 } run;
-
-static const char *const WEIGHT_NAMES[] = {
-#define X(id, name, unit, text) name,
-    EC_WEIGHTS(X)
-#undef X
-};
-static const char *const WEIGHT_UNITS[] = {
-#define X(id, name, unit, text) unit,
-    EC_WEIGHTS(X)
-#undef X
-};
-const char *ec_weight_name(enum ec_weight w) {
-    return WEIGHT_NAMES[w];
-}
-const char *ec_weight_unit(enum ec_weight w) {
-    return WEIGHT_UNITS[w];
-}
-
-int ec_weight_parse(const char *text, enum ec_weight *ret, const char **ret_counter, ea_err *err) {
-    if (strncmp(text, "pmc:", 4) == 0 && text[4]) {
-        *ret = EC_WEIGHT_PMC;
-        *ret_counter = text + 4;
-        return 0;
-    }
-    for (int i = 0; i < EC_WEIGHT_COUNT; i++)
-        if (i != EC_WEIGHT_PMC && strcmp(text, WEIGHT_NAMES[i]) == 0) {
-            *ret = (enum ec_weight)i;
-            *ret_counter = NULL;
-            return 0;
-        }
-    return ea_fail(err, EA_EUSAGE, "\"%s\" is no weight: cpu, samples, pmc:NAME, ready, wait, disk, faults", text);
-}
 
 /* ---- classes ---- */
 
@@ -342,6 +316,25 @@ static int wants_pid(const run *r, uint32_t pid) {
     return r->request->pid_count == 0;
 }
 
+/* An event that counts lacks a half: it is counted, and *half, which is not there, says so, so that it is counted once.
+ * Where there is no room for its tag it stays unanswered. */
+static void note_lack(run *r, const ea_stack_joined *e, uint32_t *half) {
+    enum ec_profile_lack lack = e->lacks & EA_STACK_LACKS_ROOM ? EC_LACKS_NO_ROOM : EC_LACKS_UNANSWERED;
+    r->profile->incomplete[r->side][lack]++;
+    *half = HALF_IS_MISSING;
+    if (lack == EC_LACKS_UNANSWERED && ea_u64_map_put(&r->unanswered, e->tag, 1))
+        return;
+}
+
+/* The half came after all, too late for its event. */
+static void on_late(void *arg, uint64_t tag) {
+    run *r = arg;
+    if (!ea_u64_map_remove(&r->unanswered, tag))
+        return;
+    r->profile->incomplete[r->side][EC_LACKS_UNANSWERED]--;
+    r->profile->incomplete[r->side][EC_LACKS_LATE]++;
+}
+
 /* An event leaves the window. */
 static int on_event(void *arg, const ea_stack_joined *e) {
     run *r = arg;
@@ -367,6 +360,8 @@ static int on_event(void *arg, const ea_stack_joined *e) {
         if (s->address)
             user = ea_stacks_add(r->stacks, (const uint8_t *)&s->address, 1, 8);
     }
+    if (e->lacks && (!user || !kernel))
+        note_lack(r, e, user ? &kernel : &user);
     r->profile->total[r->side] += s->weight;
     r->profile->events[r->side]++;
     uint32_t process = ec_places_process(r->places, pid, s->utc_ns);
@@ -427,7 +422,8 @@ static void use_clock(run *r, const ea_clock *c) {
     r->clock_copy = *c;
     r->raw_from = raw_of(c, r->from_utc_ns);
     r->raw_to = raw_of(c, r->to_utc_ns);
-    r->raw_until = is_thread_time(r) ? raw_of(c, later(r->to_utc_ns, LATE_NS)) : r->raw_to;
+    r->raw_until = is_thread_time(r) ? INT64_MAX : r->raw_to;
+    r->raw_last = INT64_MIN;
 }
 
 static int may_count(const run *r, int64_t raw) {
@@ -516,6 +512,29 @@ static uint64_t waited(run *r, uint32_t tid, uint64_t weight, int is_switch) {
     return 0;
 }
 
+/* Times that began before the range's end and whose end nobody has seen by raw_now: how many, and how much of them is
+ * inside the range, which is added to *ret_ns (may be NULL). */
+static uint64_t open_times(const run *r, int64_t raw_now, uint64_t *ret_ns) {
+    int is_wait = r->request->weight == EC_WEIGHT_WAIT;
+    uint64_t count = 0;
+    ec_stretch s;
+    for (size_t cursor = 0; r->clock && ec_sched_next_open(r->sched, &cursor, &s);) {
+        uint64_t ns = 0;
+        const uint64_t *waited_ns = is_wait ? ea_u64_map_get(&r->by_irp, s.tid) : NULL;
+        if (s.state == (is_wait ? EC_SCHED_WAITING : EC_SCHED_READY)) {
+            s.end = raw_now;
+            ns = span_ns(r, &s);
+        }
+        ns += waited_ns ? *waited_ns : 0; /* it is ready by now, and has not gone on */
+        if (!ns || !wants_pid(r, ec_places_pid_of_thread(r->places, s.tid, ea_clock_to_utc_ns(r->clock, s.begin))))
+            continue;
+        count++;
+        if (ret_ns)
+            *ret_ns += ns;
+    }
+    return count;
+}
+
 /* The weight of an event; *ret_open: it comes later. */
 static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *ret_open) {
     enum ec_weight w = r->request->weight;
@@ -555,6 +574,7 @@ static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *re
         (void)ea_u64_map_remove(&r->by_irp, ec_tape_u64_or_0(r->tape, e, THREAD));
         return 0;
     case LOST: /* nobody knows what threads did since */
+        r->profile->unfinished += open_times(r, e->time, &r->profile->unfinished_ns);
         ec_sched_lost(r->sched);
         ea_u64_map_clear(&r->by_irp);
         return 0;
@@ -608,6 +628,7 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
             (void)full;
         }
         tag = ++r->next_subject;
+        r->subject_utc_ns = s->utc_ns > r->subject_utc_ns ? s->utc_ns : r->subject_utc_ns;
     }
     int rc = ea_stack_join_event(r->join, e->time, tid, e->cpu, tag);
     if (p->stack.clr)
@@ -730,7 +751,13 @@ static int on_walk(run *r, const ec_tape_event *e, const plan *p) {
     return ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, which, half[which]);
 }
 
-/* Everything of a pass over the stream. last_utc_ns: definitions count until then. */
+/* Each time that threads waited or were ready in the range has ended, and its stack is there. */
+static int all_has_ended(const run *r, const ec_tape_event *e) {
+    int64_t last = r->subject_utc_ns > r->to_utc_ns ? r->subject_utc_ns : r->to_utc_ns;
+    return is_thread_time(r) && ec_tape_utc_ns(e) > later(last, LATE_NS) && !open_times(r, e->time, NULL);
+}
+
+/* Everything of a pass over the stream. Definitions count that came after after_utc_ns, until to_utc_ns. */
 static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_utc_ns, ea_err *err) {
     ec_tape_event e;
     int rc = ec_tape_open(
@@ -740,14 +767,25 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
         err);
     if (rc)
         return rc;
+    int is_over = 0; /* only definitions still count */
     r->clock = NULL;
     while ((rc = ec_tape_next(r->tape, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
         use_clock(r, e.clock);
-        if (++r->steps % ASK_EVERY == 0 && r->request->keep_going && !r->request->keep_going(r->request->arg)) {
-            rc = ea_fail(err, EA_ECANCELED, "make a profile");
-            break;
+        r->raw_last = e.time > r->raw_last ? e.time : r->raw_last;
+        if (++r->steps % ASK_EVERY == 0) {
+            if (r->request->keep_going && !r->request->keep_going(r->request->arg)) {
+                rc = ea_fail(err, EA_ECANCELED, "make a profile");
+                break;
+            }
+            is_over |= all_has_ended(r, &e);
+            if (is_over && !ea_stacks_count(r->stacks).undefined) {
+                rc = 0;
+                break;
+            }
         }
+        if (is_over && p->stack.role != EA_STACK_IS_DEFINITION)
+            continue;
         switch (p->stack.role) {
         case EA_STACK_IS_EVENT:
             rc = r->wants == wants_all ? on_other(r, &e, p) : 0;
@@ -815,7 +853,7 @@ static int merge_pair(run *r, const pair *p) {
             if (!is_kernel)
                 method = method_at(r, p, addresses[i] - (n > 0)); /* a call may be the last that a method does */
             rc = method ? ec_merge_method(r->merge, unloaded ? NULL : m, method->name, &frames[n])
-                        : ec_merge_frame(r->merge, m, addresses[i], n > 0, &frames[n]);
+                        : ec_merge_frame(r->merge, m, unloaded, addresses[i], n > 0, &frames[n]);
             n++;
         }
     }
@@ -834,7 +872,7 @@ static void add_frame(const run *r, const pair *p, uint64_t address, int is_retu
     if (m && !(method && unloaded)) {
         ea_text_str(t, ",\"module\":");
         ea_text_json_str(t, ec_base_name(m->path));
-        ea_text_printf(t, ",\"offset\":\"0x%" PRIx64 "\"", address - m->base);
+        ea_text_printf(t, ",\"offset\":\"0x%" PRIx64 "\"%s", address - m->base, unloaded ? ",\"unloaded\":true" : "");
     }
     ea_text_char(t, '}');
 }
@@ -870,6 +908,7 @@ static void end_stream(run *r) {
     ec_places_close(r->places);
     ec_methods_close(r->methods);
     ea_u64_map_deinit(&r->by_irp);
+    ea_u64_map_deinit(&r->unanswered);
     ea_large_free(r->subjects, (r->subject_mask + 1) * sizeof *r->subjects);
     ea_large_free(r->pairs, r->pair_capacity * sizeof *r->pairs);
     free(r->slots);
@@ -888,8 +927,10 @@ static void end_stream(run *r) {
 
 static int begin_stream(run *r, ea_err *err) {
     ea_u64_map_init(&r->by_irp, 1 << 20);
+    ea_u64_map_init(&r->unanswered, 1 << 20);
     memset(r->intervals, 0, sizeof r->intervals);
     r->has_source = 0;
+    r->subject_utc_ns = INT64_MIN;
     r->pointer_size = 8;
     int rc = ec_places_open(&r->places, r->archive, r->stream, err);
     if (!rc) /* without batches that hold methods nothing is read */
@@ -902,6 +943,7 @@ static int begin_stream(run *r, ea_err *err) {
                                                                               ? r->request->limit_window_bytes
                                                                               : WINDOW_BYTES,
                                                            .on_event = on_event,
+                                                           .on_late = on_late,
                                                            .arg = r},
                                   err);
     return rc ? rc : ec_sched_create(&r->sched, 0, err);
@@ -910,7 +952,7 @@ static int begin_stream(run *r, ea_err *err) {
 /* Reads the stream: its sums stand in pairs. */
 static int join_stream(run *r, ea_err *err) {
     int needs_history = is_thread_time(r);
-    int64_t late = later(r->to_utc_ns, LATE_NS);
+    int64_t late = needs_history ? INT64_MAX : later(r->to_utc_ns, LATE_NS);
     int rc = begin_stream(r, err);
     if (!rc && !needs_history && !r->is_each_event) {
         r->wants = wants_intervals;
@@ -919,6 +961,8 @@ static int join_stream(run *r, ea_err *err) {
     r->wants = wants_all;
     if (!rc)
         rc = play(r, needs_history ? INT64_MIN : r->from_utc_ns, late, INT64_MIN, err);
+    if (!rc && needs_history)
+        r->profile->unfinished += open_times(r, r->raw_last, &r->profile->unfinished_ns);
     if (!rc && ((rc = ea_stack_join_end(r->join)) || (rc = add_all_coming(r))))
         rc = ea_fail(err, rc, "make a profile");
     r->wants = wants_definitions;
@@ -927,12 +971,21 @@ static int join_stream(run *r, ea_err *err) {
     return rc;
 }
 
+/* A half is a key that nobody has defined; what lacks a half counts as that already. */
+static int is_undefined(const run *r, const pair *p) {
+    return p->kernel != HALF_IS_MISSING && p->user != HALF_IS_MISSING &&
+           (ea_stacks_is_undefined(r->stacks, p->kernel) || ea_stacks_is_undefined(r->stacks, p->user));
+}
+
 static int profile_stream(run *r, ea_err *err) {
     enum ec_weight w = r->request->weight;
     int rc = join_stream(r, err);
-    for (size_t i = 0; !rc && i < r->pair_count; i++)
+    for (size_t i = 0; !rc && i < r->pair_count; i++) {
+        if (is_undefined(r, &r->pairs[i]))
+            r->profile->incomplete[r->side][EC_LACKS_UNDEFINED] += r->pairs[i].events;
         if ((rc = merge_pair(r, &r->pairs[i])))
             rc = ea_fail(err, rc, "make a profile: too many different stacks; take less time");
+    }
     if (!rc) {
         const uint64_t *counts = ea_stack_join_counts(r->join);
         for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)

@@ -34,10 +34,28 @@ EA_MUST_CHECK int ec_weight_parse(const char *text, enum ec_weight *ret, const c
 /* What all methods stand under that .NET runtimes made at run time: they are in no module. */
 #define EC_PROFILE_METHODS "[JIT]"
 
+/* What is known to be missing from the stacks of events: name, what is wrong with such an event's stack. Each event
+ * counts under one. What is lost without a trace is not known: see without_stack, and the ledger. */
+#define EC_PROFILE_LACKS(X)                                                                                            \
+    X(UNANSWERED, "unanswered", "its user half was to come later, and never came")                                     \
+    X(LATE, "late", "its user half came when the event had left the window")                                           \
+    X(UNDEFINED, "undefined", "nobody said what a key on it stands for")                                               \
+    X(NO_ROOM, "no_room", "a half of it had no room in the table of stacks")
+
+enum ec_profile_lack {
+#define X(id, name, text) EC_LACKS_##id,
+    EC_PROFILE_LACKS(X)
+#undef X
+        EC_LACKS_COUNT
+};
+const char *ec_lack_name(enum ec_profile_lack l);
+const char *ec_lack_text(enum ec_profile_lack l);
+
 /* A module, whichever machine and process it was loaded in: the same file is the same module. */
 typedef struct ec_profile_module {
     const char *name; /* without folders; "?" for addresses that were in no module */
     const char *path; /* of the first one that was met */
+    int is_unloaded;  /* it was there before, and nobody was when the event came: name is "[unloaded NAME]" */
     int has_pdb;
     ea_guid pdb_guid;
     uint32_t pdb_age;
@@ -116,9 +134,13 @@ typedef struct ec_profile {
     size_t frame_count;
     ec_profile_stack *stacks; /* the greatest weight first */
     size_t stack_count;
-    uint64_t total[2], events[2]; /* all weight; events that had some */
-    uint64_t without_stack[2];    /* of the events: only their own address is known, or nothing */
-    uint64_t unfinished;          /* disk requests whose end did not come */
+    uint64_t total[2], events[2];           /* all weight; events that had some */
+    uint64_t without_stack[2];              /* of the events: only their own address is known, or nothing */
+    uint64_t incomplete[2][EC_LACKS_COUNT]; /* of the events: those whose stacks are known to lack something */
+    /* disk: requests whose end did not come; ready, wait: times inside the range that nobody saw the end of, since the
+     * thread did not go on as far as is stored, or events were lost. They are in no sum. */
+    uint64_t unfinished;
+    uint64_t unfinished_ns; /* ready, wait: so much of them is known to be inside the range */
     uint64_t halves[EA_STACK_OUTCOME_COUNT];
     uint64_t keys_undefined;
     int is_interval_assumed; /* nothing stored says the sampling interval: 1 ms */
@@ -164,15 +186,16 @@ enum ec_profile_format {
 
 /* Appends the profile to out. EA_EUSAGE: this form has no room for a difference (chrome, firefox). EA_ENOMEM.
  * JSON is for a flame graph in a page:
- *   {"weight","unit","from","to","hosts":[...],"total","events","without_stack","halves":{outcome: n},"keys_undefined",
- *    "interval_assumed","unfinished","damaged","notes",
- *    "modules":[{"name","path","pdb_guid","pdb_age","timestamp","size_bytes","kernel"}],
+ *   {"weight","unit","from","to","hosts":[...],"total","events","without_stack","incomplete":{cause: n},
+ *    "halves":{outcome: n},"keys_undefined","interval_assumed","unfinished","unfinished_ns","damaged","notes",
+ *    "modules":[{"name","path","unloaded","pdb_guid","pdb_age","timestamp","size_bytes","kernel"}],
  *    "frames":[{"label","module": index,"offset":"0x...","function","file","line"}],
  *    "nodes":[[parent, frame, self, total], ...],
  *    "functions":[{"frame","self","total"}, ...],"top_modules":[{"module","self","total"}, ...]}
  * nodes is the tree: each names its parent by index (-1: the root), parents stand before their children; frame -1 - n
- * is process n of "processes". Of a difference there are also "other": {"from","to","total","events"}, and each node
- * has two more numbers, self and total of the other range. functions and top_modules hold the 200 greatest by self. */
+ * is process n of "processes". Of a difference there are also "other": {"from","to","total","events","without_stack",
+ * "incomplete"}, and each node has two more numbers, self and total of the other range; halves and what is behind them
+ * are of both ranges. functions and top_modules hold the 200 greatest by self. */
 EA_MUST_CHECK int ec_profile_write(const ec_profile *p, enum ec_profile_format format, ea_text *out, ea_err *err);
 
 #endif

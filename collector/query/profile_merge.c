@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "array.h"
 #include "map.h"
+#include "places.h"
 #include "query.h"
 
 #include <inttypes.h>
@@ -108,15 +109,16 @@ int ec_merge_process(ec_merge *m, const char *name, uint32_t *ret) {
 }
 
 /* The same file is the same module: its PDB's identity where that is known, else name, time and size. */
-static int module_number(ec_merge *m, const ea_module *module, uint32_t *ret) {
+static int module_number(ec_merge *m, const ea_module *module, int is_unloaded, uint32_t *ret) {
     struct {
         ea_guid pdb;
-        uint32_t age, timestamp, size_bytes, is_kernel;
+        uint32_t age, timestamp, size_bytes, is_kernel, is_unloaded;
         char name[256];
     } key;
     const char *name = ec_base_name(module->path);
     memset(&key, 0, sizeof key);
     key.is_kernel = module->pid == 0;
+    key.is_unloaded = is_unloaded != 0;
     if (module->has_pdb) {
         key.pdb = module->pdb_guid;
         key.age = module->pdb_age;
@@ -132,7 +134,11 @@ static int module_number(ec_merge *m, const ea_module *module, uint32_t *ret) {
     ec_profile_module *to = append(&m->module_list, sizeof *to);
     if (!to)
         return EA_ENOMEM;
+    char marked[1024];
+    if (is_unloaded)
+        name = ec_unloaded_name(name, marked, sizeof marked);
     *to = (ec_profile_module){.name = ea_arena_strdup(&m->arena, *name ? name : "?"),
+                              .is_unloaded = is_unloaded != 0,
                               .path = ea_arena_strdup(&m->arena, module->path),
                               .pdb_path = ea_arena_strdup(&m->arena, module->pdb_path),
                               .has_pdb = module->has_pdb,
@@ -144,7 +150,8 @@ static int module_number(ec_merge *m, const ea_module *module, uint32_t *ret) {
     return to->name && to->path && to->pdb_path ? 0 : EA_ENOMEM;
 }
 
-int ec_merge_frame(ec_merge *m, const ea_module *module, uint64_t address, int is_return, uint32_t *ret) {
+int ec_merge_frame(ec_merge *m, const ea_module *module, int is_unloaded, uint64_t address, int is_return,
+                   uint32_t *ret) {
     struct {
         uint64_t offset;
         uint32_t module, is_return;
@@ -153,7 +160,7 @@ int ec_merge_frame(ec_merge *m, const ea_module *module, uint64_t address, int i
         key.offset = address - module->base;
         /* only names tell what ran from where it returns to */
         key.is_return = m->has_names && is_return && key.offset;
-        int rc = module_number(m, module, &key.module);
+        int rc = module_number(m, module, is_unloaded, &key.module);
         if (rc)
             return rc;
     }
@@ -238,7 +245,7 @@ static int method_module(ec_merge *m) {
 int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret) {
     char key[1024 + 16];
     uint32_t number = 0;
-    int rc = module ? module_number(m, module, &number) : method_module(m);
+    int rc = module ? module_number(m, module, 0, &number) : method_module(m);
     if (rc)
         return rc;
     number = module ? number : m->method_module;

@@ -12,9 +12,11 @@ EA_MUST_CHECK int ec_merge_create(ec_merge **ret, size_t limit_stacks, int has_n
 void ec_merge_destroy(ec_merge *m); /* NULL is allowed */
 
 /* The number of a program, of a place in a module (module NULL: of an address). Returns 0 or EA_ENOMEM. is_return:
- * the address is where a call returns to, one behind what ran. */
+ * the address is where a call returns to, one behind what ran. is_unloaded: the module was there before, which is
+ * another module for the sums. */
 EA_MUST_CHECK int ec_merge_process(ec_merge *m, const char *name, uint32_t *ret);
-EA_MUST_CHECK int ec_merge_frame(ec_merge *m, const ea_module *module, uint64_t address, int is_return, uint32_t *ret);
+EA_MUST_CHECK int ec_merge_frame(ec_merge *m, const ea_module *module, int is_unloaded, uint64_t address, int is_return,
+                                 uint32_t *ret);
 /* The number of a .NET method. module: of the native image that its code was compiled into ahead of time; NULL: the
  * runtime made it, in no module. EA_ENOMEM. */
 EA_MUST_CHECK int ec_merge_method(ec_merge *m, const ea_module *module, const char *name, uint32_t *ret);

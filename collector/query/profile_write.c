@@ -183,6 +183,13 @@ static int json_tops(const ec_profile *p, int by_module, ea_text *t) {
 
 /* ---- JSON ---- */
 
+static void json_incomplete(const ec_profile *p, int side, ea_text *t) {
+    ea_text_str(t, ",\"incomplete\":{");
+    for (int i = 0; i < EC_LACKS_COUNT; i++)
+        ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", ec_lack_name(i), p->incomplete[side][i]);
+    ea_text_char(t, '}');
+}
+
 static void json_head(const ec_profile *p, ea_text *t) {
     ea_text_char(t, '{');
     json_text(t, "weight", ec_weight_name(p->weight));
@@ -201,20 +208,25 @@ static void json_head(const ec_profile *p, ea_text *t) {
     }
     ea_text_printf(t, "],\"total\":%" PRIu64 ",\"events\":%" PRIu64 ",\"without_stack\":%" PRIu64, p->total[0],
                    p->events[0], p->without_stack[0]);
+    json_incomplete(p, 0, t);
     if (p->has_other) {
         ea_text_str(t, ",\"other\":{");
         json_time(t, "from", p->other_from_utc_ns);
         ea_text_char(t, ',');
         json_time(t, "to", p->other_to_utc_ns);
-        ea_text_printf(t, ",\"total\":%" PRIu64 ",\"events\":%" PRIu64 "}", p->total[1], p->events[1]);
+        ea_text_printf(t, ",\"total\":%" PRIu64 ",\"events\":%" PRIu64 ",\"without_stack\":%" PRIu64, p->total[1],
+                       p->events[1], p->without_stack[1]);
+        json_incomplete(p, 1, t);
+        ea_text_char(t, '}');
     }
     ea_text_str(t, ",\"halves\":{");
     for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
         ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", ea_stack_outcome_name(i), p->halves[i]);
     ea_text_printf(t,
                    "},\"keys_undefined\":%" PRIu64 ",\"interval_assumed\":%s,\"unfinished\":%" PRIu64
-                   ",\"damaged\":%" PRIu64 ",",
-                   p->keys_undefined, p->is_interval_assumed ? "true" : "false", p->unfinished, p->damaged);
+                   ",\"unfinished_ns\":%" PRIu64 ",\"damaged\":%" PRIu64 ",",
+                   p->keys_undefined, p->is_interval_assumed ? "true" : "false", p->unfinished, p->unfinished_ns,
+                   p->damaged);
     json_text(t, "notes", p->notes);
 }
 
@@ -223,7 +235,7 @@ static void json_module(const ec_profile_module *m, ea_text *t) {
     json_text(t, "name", m->name);
     ea_text_char(t, ',');
     json_text(t, "path", m->path);
-    ea_text_str(t, ",\"pdb_guid\":");
+    ea_text_printf(t, ",\"unloaded\":%s,\"pdb_guid\":", m->is_unloaded ? "true" : "false");
     if (m->has_pdb) {
         ea_text_char(t, '"');
         ea_text_guid(t, &m->pdb_guid);
@@ -453,7 +465,7 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
         number(&m, 1, i);
         number(&m, 2, (uint64_t)i << 32); /* no machine's addresses are another's: each module has a place of its own */
         number(&m, 3, ((uint64_t)i << 32) + module->size_bytes);
-        number(&m, 5, string(&s, *module->path ? module->path : module->name));
+        number(&m, 5, string(&s, *module->path && !module->is_unloaded ? module->path : module->name));
         if (module->has_pdb) {
             ea_text_clear(&line);
             ea_text_guid(&line, &module->pdb_guid);
@@ -650,9 +662,16 @@ static int write_firefox(const ec_profile *p, ea_text *t) {
 
 /* ---- for a terminal ---- */
 
+/* Milliseconds, or a whole number of what is counted. */
+static void top_number(ea_text *t, uint64_t weight, int is_time) {
+    if (is_time)
+        ea_text_printf(t, "%14.3f", (double)weight / 1e6);
+    else
+        ea_text_printf(t, "%14" PRIu64, weight);
+}
+
 static int write_top(const ec_profile *p, ea_text *t) {
     int rc = 0, is_time = strcmp(ec_weight_unit(p->weight), "nanoseconds") == 0;
-    double scale = is_time ? 1e6 : 1;
     for (int by_module = 0; !rc && by_module < 2; by_module++) {
         top *tops = NULL;
         size_t n = 0;
@@ -663,9 +682,12 @@ static int write_top(const ec_profile *p, ea_text *t) {
             ea_text_printf(t, " %14s %14s", "other self", "other total");
         ea_text_printf(t, "  %s\n", by_module ? "module" : "function");
         for (size_t i = 0; i < n && i < 30; i++) {
-            ea_text_printf(t, "%14.3f %14.3f", (double)tops[i].self[0] / scale, (double)tops[i].total[0] / scale);
-            if (p->has_other)
-                ea_text_printf(t, " %14.3f %14.3f", (double)tops[i].self[1] / scale, (double)tops[i].total[1] / scale);
+            for (int side = 0; side < (p->has_other ? 2 : 1); side++) {
+                ea_text_str(t, side ? " " : "");
+                top_number(t, tops[i].self[side], is_time);
+                ea_text_char(t, ' ');
+                top_number(t, tops[i].total[side], is_time);
+            }
             const char *name = by_module ? p->modules[tops[i].index].name : p->frames[tops[i].index].label;
             ea_text_str(t, "  ");
             ea_text_safe(t, name, strlen(name));

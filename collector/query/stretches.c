@@ -144,6 +144,24 @@ void ec_sched_forget(ec_sched *s, uint32_t tid) {
         s->threads[*known] = (thread){.state = EC_SCHED_UNKNOWN, .waker = UINT32_MAX};
 }
 
+int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_stretch *ret) {
+    uint64_t tid, index;
+    while (ea_u64_map_next(&s->by_tid, cursor, &tid, &index)) {
+        const thread *t = &s->threads[index];
+        if (t->state == EC_SCHED_UNKNOWN)
+            continue;
+        *ret = (ec_stretch){.tid = (uint32_t)tid,
+                            .state = t->state,
+                            .reason = t->reason,
+                            .cpu = t->cpu,
+                            .begin = t->since,
+                            .end = INT64_MAX,
+                            .waker = t->waker};
+        return 1;
+    }
+    return 0;
+}
+
 void ec_sched_lost(ec_sched *s) {
     for (size_t i = 0; i < s->count; i++)
         s->threads[i].state = EC_SCHED_UNKNOWN;

@@ -39,6 +39,9 @@ size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, e
 uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu);
 /* A thread begins or ends: what is known under its number is another's. */
 void ec_sched_forget(ec_sched *s, uint32_t tid);
+/* Those that go on, in no order: start with *cursor = 0; 1 and a stretch whose end is INT64_MAX, 0 behind the last. No
+ * event meanwhile. */
+int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_stretch *ret);
 /* Events were lost: nothing is known of anybody until the next event. */
 void ec_sched_lost(ec_sched *s);
 

@@ -10,6 +10,7 @@ enum { DEFAULT_LIMIT_MIB = 128, ENTRIES_MIN = 512, CHAIN_MAX = 256, ENTRIES_PER_
 /* No more chains than stay in the processor's cache (128 KiB): every event begins at one of them. They are longer in a
  * large window, but only their entries since the walk's time are looked at. */
 enum { CHAINS_MAX = 8192 };
+enum { ASKS_FIRST = 64 };
 
 /* Entries whose times hash alike, the newest first. */
 typedef struct chain {
@@ -30,7 +31,15 @@ typedef struct entry {
     uint8_t is_walk; /* half[0] is its number, walk_half which half it is, outcome[0] why it waits; is_done: joined */
     uint8_t walk_half, is_done;
     uint8_t outcome[EA_STACK_HALVES];
+    uint8_t lacks; /* EA_STACK_LACKS_... */
 } entry;
+
+/* An event that named a match id. Asks have numbers in the order in which they came. */
+typedef struct ask {
+    uint64_t match_id, tag;
+    uint32_t sequence; /* of the event */
+    uint8_t is_answered;
+} ask;
 
 struct ea_stack_join {
     ea_stacks *stacks;
@@ -42,10 +51,15 @@ struct ea_stack_join {
     uint32_t first, next; /* sequence numbers: of the oldest entry, of the next one */
     chain *chains;        /* by hash of the time */
     uint32_t chain_mask;
-    int64_t left_time;        /* the latest time of an event that has left */
-    uint32_t waiting;         /* walks in the window that are not joined */
-    ea_u64_map by_match_id;   /* -> sequence number */
-    ea_u64_map by_clr_thread; /* -> sequence number */
+    int64_t left_time; /* the latest time of an event that has left */
+    uint32_t waiting;  /* walks in the window that are not joined */
+    ea_stack_late_fn on_late;
+    ask *asks; /* a ring: ask_mask + 1 of them, at the most as many as entries; NULL: there was none yet */
+    uint32_t ask_mask;
+    uint64_t first_ask, first_ask_inside, next_ask; /* numbers: the oldest one; the oldest whose event is in the window;
+                                                       the next one */
+    ea_u64_map by_match_id;                         /* -> number of the last ask with this id */
+    ea_u64_map by_clr_thread;                       /* -> sequence number */
     uint64_t counts[EA_STACK_OUTCOME_COUNT];
     uint64_t unanswered;
 };
@@ -77,6 +91,7 @@ int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_
     if (j) {
         j->stacks = stacks;
         j->on_event = options->on_event;
+        j->on_late = options->on_late;
         j->arg = options->arg;
         j->mask = (uint32_t)n - 1;
         j->left_time = INT64_MIN;
@@ -101,6 +116,7 @@ void ea_stack_join_destroy(ea_stack_join *j) {
     ea_u64_map_deinit(&j->by_match_id);
     ea_u64_map_deinit(&j->by_clr_thread);
     ea_large_free(j->entries, j->memory_bytes);
+    free(j->asks);
     free(j);
 }
 
@@ -132,9 +148,75 @@ static void count(ea_stack_join *j, enum ea_stack_outcome outcome) {
     j->counts[outcome]++;
 }
 
+/* ---- match ids ---- */
+
+static ask *ask_at(const ea_stack_join *j, uint64_t number) {
+    return &j->asks[number & j->ask_mask];
+}
+
+/* The oldest ask is given up: when it was not answered, nobody will know its answer. */
+static void give_up_ask(ea_stack_join *j) {
+    const ask *a = ask_at(j, j->first_ask);
+    const uint64_t *known = ea_u64_map_get(&j->by_match_id, a->match_id);
+    if (known && *known == j->first_ask)
+        (void)ea_u64_map_remove(&j->by_match_id, a->match_id);
+    if (j->first_ask == j->first_ask_inside) { /* an event that named many ids is in the window still */
+        if (!a->is_answered)
+            at(j, a->sequence)->lacks |= EA_STACK_LACKS_ANSWER;
+        j->first_ask_inside++;
+    }
+    j->first_ask++;
+}
+
+/* Room for one more ask: in a ring of twice the size, else where the oldest was. EA_ENOMEM: there is no ring. */
+static int ask_room(ea_stack_join *j) {
+    if (j->asks && j->next_ask - j->first_ask <= j->ask_mask)
+        return 0;
+    uint32_t count = j->asks ? j->ask_mask + 1 : 0, bigger = count ? count * 2 : ASKS_FIRST;
+    ask *grown = bigger <= j->mask + 1 ? malloc(bigger * sizeof *grown) : NULL;
+    if (!grown) {
+        if (j->asks)
+            give_up_ask(j);
+        return j->asks ? 0 : EA_ENOMEM;
+    }
+    for (uint64_t i = j->first_ask; i < j->next_ask; i++)
+        grown[i & (bigger - 1)] = *ask_at(j, i);
+    free(j->asks);
+    j->asks = grown;
+    j->ask_mask = bigger - 1;
+    return 0;
+}
+
+/* The event given last awaits its user half. */
+static void await(ea_stack_join *j, uint64_t match_id, uint64_t tag) {
+    const uint64_t *known = ea_u64_map_get(&j->by_match_id, match_id);
+    if (known && ask_at(j, *known)->sequence == j->next - 1)
+        return; /* both halves came with it */
+    j->unanswered++;
+    int rc = ask_room(j);
+    if (!rc)
+        rc = ea_u64_map_put(&j->by_match_id, match_id, j->next_ask);
+    if (!rc)
+        *ask_at(j, j->next_ask++) = (ask){.match_id = match_id, .tag = tag, .sequence = j->next - 1};
+    /* without memory its other half counts as one without an event */
+}
+
+/* The entry of a sequence number has left: 1 when it is an event that an answer is still missing of. */
+static int close_asks(ea_stack_join *j, uint32_t sequence) {
+    int lacks = 0;
+    for (; j->first_ask_inside < j->next_ask && ask_at(j, j->first_ask_inside)->sequence == sequence;
+         j->first_ask_inside++)
+        lacks |= !ask_at(j, j->first_ask_inside)->is_answered;
+    while (j->first_ask < j->first_ask_inside && ask_at(j, j->first_ask)->is_answered)
+        give_up_ask(j);
+    return lacks;
+}
+
 /* The oldest entry leaves. */
 static int leave(ea_stack_join *j) {
-    entry *e = at(j, j->first++);
+    uint32_t sequence = j->first++;
+    entry *e = at(j, sequence);
+    int is_unanswered = j->first_ask_inside != j->next_ask && close_asks(j, sequence);
     if (e->is_walk) {
         if (!e->is_done) {
             count(j, e->outcome[0]);
@@ -149,7 +231,12 @@ static int leave(ea_stack_join *j) {
                              .tid = e->tid,
                              .pid = e->pid,
                              .half = {e->half[0], e->half[1]},
-                             .outcome = {e->outcome[0], e->outcome[1]}};
+                             .outcome = {e->outcome[0], e->outcome[1]},
+                             .lacks = e->lacks};
+    if (is_unanswered)
+        event.lacks |= EA_STACK_LACKS_ANSWER;
+    if (e->half[EA_STACK_USER])
+        event.lacks &= (uint8_t)~EA_STACK_LACKS_ANSWER;
     return j->on_event ? j->on_event(j->arg, &event) : 0;
 }
 
@@ -171,6 +258,7 @@ static int push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, entr
     to->cpu = cpu;
     to->is_walk = to->walk_half = to->is_done = 0;
     to->outcome[0] = to->outcome[1] = 0;
+    to->lacks = 0;
     if (c->first && is_in_window(j, c->first - 1)) {
         to->next = c->first;
         to->next_latest = c->latest;
@@ -248,11 +336,13 @@ static void give_best(ea_stack_join *j, const match *m, uint32_t pid, unsigned h
 int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
                        enum ea_stack_half half, uint32_t number) {
     match found[EA_STACK_HALVES];
+    find_event(j, time, tid, cpu, half, half, found);
     if (!number) {
         count(j, EA_STACK_no_room);
+        if (found[half].best)
+            found[half].best->lacks |= EA_STACK_LACKS_ROOM;
         return 0;
     }
-    find_event(j, time, tid, cpu, half, half, found);
     if (found[half].best) {
         give_best(j, &found[half], pid, half, number);
         return 0;
@@ -333,44 +423,37 @@ void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t nu
     entry *e = newest(j);
     if (!number) {
         count(j, EA_STACK_no_room);
+        if (e && !e->is_walk)
+            e->lacks |= EA_STACK_LACKS_ROOM;
     } else if (!e || e->is_walk || e->half[half]) {
         count(j, EA_STACK_taken);
     } else {
         give(j, e, half, number, EA_STACK_in_event);
     }
-    if (!e || e->is_walk || !match_id)
-        return;
-    const uint64_t *known = ea_u64_map_get(&j->by_match_id, match_id);
-    if (known && *known == j->next - 1)
-        return; /* both halves came with it */
-    j->unanswered++;
-    int rc = ea_u64_map_put(&j->by_match_id, match_id, j->next - 1);
-    if (rc) { /* ids that nobody matched: the window's older half is not worth more than this one */
-        ea_u64_map_clear(&j->by_match_id);
-        rc = ea_u64_map_put(&j->by_match_id, match_id, j->next - 1);
-    }
-    (void)rc; /* then its other half counts as one without an event */
-}
-
-static entry *find(ea_stack_join *j, ea_u64_map *map, uint64_t key) {
-    const uint64_t *known = ea_u64_map_get(map, key);
-    if (!known)
-        return NULL;
-    uint32_t sequence = (uint32_t)*known;
-    ea_u64_map_remove(map, key);
-    if (!is_in_window(j, sequence) || at(j, sequence)->is_walk)
-        return NULL;
-    return at(j, sequence);
+    if (e && !e->is_walk && match_id)
+        await(j, match_id, e->tag);
 }
 
 void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number) {
-    entry *e = find(j, &j->by_match_id, match_id);
-    if (e)
+    const uint64_t *known = ea_u64_map_get(&j->by_match_id, match_id);
+    ask *a = known ? ask_at(j, *known) : NULL;
+    int is_inside = known && *known >= j->first_ask_inside;
+    entry *e = is_inside ? at(j, a->sequence) : NULL;
+    if (a) {
+        (void)ea_u64_map_remove(&j->by_match_id, match_id);
+        a->is_answered = 1;
         j->unanswered--;
+    }
+    if (a && !is_inside && j->on_late)
+        j->on_late(j->arg, a->tag);
+    if (e && !number)
+        e->lacks |= EA_STACK_LACKS_ROOM;
     if (!number)
         count(j, EA_STACK_no_room);
-    else if (!e)
+    else if (!a)
         count(j, EA_STACK_no_match_id);
+    else if (!e)
+        count(j, EA_STACK_too_late);
     else if (e->half[EA_STACK_USER])
         count(j, EA_STACK_taken);
     else
@@ -389,8 +472,19 @@ void ea_stack_join_clr_event(ea_stack_join *j, uint64_t thread) {
     (void)rc; /* then its walk counts as one without an event */
 }
 
+static entry *find_clr_event(ea_stack_join *j, uint64_t thread) {
+    const uint64_t *known = ea_u64_map_get(&j->by_clr_thread, thread);
+    if (!known)
+        return NULL;
+    uint32_t sequence = (uint32_t)*known;
+    (void)ea_u64_map_remove(&j->by_clr_thread, thread);
+    return is_in_window(j, sequence) && !at(j, sequence)->is_walk ? at(j, sequence) : NULL;
+}
+
 void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number) {
-    entry *e = find(j, &j->by_clr_thread, thread);
+    entry *e = find_clr_event(j, thread);
+    if (e && !number)
+        e->lacks |= EA_STACK_LACKS_ROOM;
     if (!number)
         count(j, EA_STACK_no_room);
     else if (!e)

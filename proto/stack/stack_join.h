@@ -27,7 +27,7 @@
     X(too_late, "its event, if there was one, has left the window")                                                    \
     X(other_thread, "the events of its time are of other threads")                                                     \
     X(taken, "the events that it fits have such a half already")                                                       \
-    X(no_match_id, "no event in the window waits for its match id")                                                    \
+    X(no_match_id, "no event that is known waits for its match id")                                                    \
     X(no_clr_event, "no event of the runtime on its thread is in the window that has none yet")                        \
     X(too_short, "the record holds no whole walk")                                                                     \
     X(no_room, "the table of stacks is full")
@@ -43,6 +43,12 @@ const char *ea_stack_outcome_text(enum ea_stack_outcome o);
 
 enum { EA_STACK_ANY_THREAD = -1 }; /* as uint32_t */
 
+/* What is known to be missing from an event's stack: bits. */
+enum {
+    EA_STACK_LACKS_ANSWER = 1, /* it named a match id, and no user half had come by then */
+    EA_STACK_LACKS_ROOM = 2,   /* a half of it came, and the table of stacks was full */
+};
+
 typedef struct ea_stack_joined {
     uint64_t tag;                     /* as it was given */
     int64_t time;                     /* raw */
@@ -50,15 +56,19 @@ typedef struct ea_stack_joined {
     uint32_t pid;                     /* as the last StackWalk event says; 0xFFFFFFFF: none came */
     uint32_t half[EA_STACK_HALVES];   /* numbers; 0: none */
     uint8_t outcome[EA_STACK_HALVES]; /* in_event, joined or ambiguous, of the halves that are there */
+    uint8_t lacks;                    /* EA_STACK_LACKS_... */
 } ea_stack_joined;
 
 /* An event leaves the window: it will get no further half. In the order in which events came. Not 0: ends the call. */
 typedef int (*ea_stack_joined_fn)(void *arg, const ea_stack_joined *event);
+/* The answer to a match id came when its event had left the window; tag: the event's. */
+typedef void (*ea_stack_late_fn)(void *arg, uint64_t tag);
 
 /* At most 256 entries are looked at for a walk: those of its time, and others whose times hash alike. */
 typedef struct ea_stack_join_options {
     size_t limit_bytes; /* of the window; 0: 128 MiB, some 2 million events. Never below 512 events */
     ea_stack_joined_fn on_event;
+    ea_stack_late_fn on_late; /* may be NULL */
     void *arg;
 } ea_stack_join_options;
 
@@ -93,7 +103,9 @@ EA_MUST_CHECK int ea_stack_join_end(ea_stack_join *j);
 
 /* Halves by outcome: EA_STACK_OUTCOME_COUNT numbers. Those that wait in the window are in none until it ends. */
 const uint64_t *ea_stack_join_counts(const ea_stack_join *j);
-/* Events that named a match id of which no half has come so far, or only when they had left the window. */
+/* Events that named a match id of which no half has come so far. Ids are remembered when their event has left the
+ * window, as many as it has room for events; of more the oldest is given up, and an answer to it counts as no_match_id.
+ */
 uint64_t ea_stack_join_unanswered(const ea_stack_join *j);
 
 #endif

@@ -1,16 +1,18 @@
 """Modules that come and go: an address is of the module that was there at its time, in profiles and in the table stacks, for a 64-bit
-process, a 32-bit one on a 64-bit kernel, and drivers. By hand, so that each sample's answer is known: a plug-in that is loaded, unloaded and
+process, a 32-bit one on a 64-bit kernel, and drivers; where none was any more, the last one is named as unloaded, in each form. By hand, so that each sample's answer is known: a plug-in that is loaded, unloaded and
 followed by others at the same base, also when its unload was lost or its process ended and another has its number; samples of nobody's time;
 plug-ins that came and went so often that counting their lives in few bits, or looking at few of them, gives another one's name.
 """
 import collections
 import json
+import struct
 
 import harness
 import kernel_records as kernel
 import profile_formats
 import test_profile
-import test_single_records
+import test_profile_forms
+import test_single_records as single
 
 LIVES = 700  # of each plug-in that comes and goes
 MANY_LIVES = 70000  # more than 16 bits count; with --soak
@@ -21,6 +23,7 @@ class Made:
 
     def __init__(self):
         self.records, self.want, self.clock = [], collections.Counter(), 1000
+        self.counted, self.interrupted = collections.Counter(), collections.Counter()
 
     def add(self, make, *arguments, **options):
         self.clock += 10
@@ -32,6 +35,18 @@ class Made:
         for _ in range(count):
             self.add(kernel.sample, pid, pid + 1, [address for address, _ in frames])
         self.want[program, *(label for _, label in reversed(frames))] += count
+
+    def counts(self, pid, count, address, module):
+        """Samples of a hardware counter."""
+        for _ in range(count):
+            self.add(lambda clock: single.system_record(15, 47, 2, struct.pack("<QIHH", address, pid + 1, 9, 0), clock))
+        self.counted[module] += count
+
+    def interrupts(self, count, routine, module):
+        """DPCs; each module has routines of its own, as they are summed by routine."""
+        for _ in range(count):
+            self.add(lambda clock: single.system_record(15, 68, 2, struct.pack("<QQ", clock - 5, routine), clock))
+        self.interrupted[module] += count
 
 
 def comes_and_goes(made, pid, program, home, gate, base):
@@ -53,10 +68,10 @@ def comes_and_goes(made, pid, program, home, gate, base):
     image("first.dll", 0x40000)
     both(1, "first.dll+0x2111", "first.dll+0x7222")
     image("first.dll", 0x40000, unloads=True)
-    both(2, "first.dll+0x2111", "first.dll+0x7222")  # nobody is there: the one that was there last
+    both(2, "[unloaded first.dll]+0x2111", "[unloaded first.dll]+0x7222")  # nobody is there: the one that was there last
     image("second.dll", 0x8000)
     both(4, "second.dll+0x2111", "second.dll+0x7222")
-    made.samples(pid, 8, program, (base + 0x30333, "first.dll+0x30333"))  # behind the second's end, where the first was
+    made.samples(pid, 8, program, (base + 0x30333, "[unloaded first.dll]+0x30333"))  # behind the second's end, where the first was
     image("second.dll", 0x8000, unloads=True)
     image("first.dll", 0x40000)
     both(16, "first.dll+0x2111", "first.dll+0x7222")
@@ -64,7 +79,7 @@ def comes_and_goes(made, pid, program, home, gate, base):
     both(32, "third.dll+0x2111", "third.dll+0x7222")
     image("third.dll", 0x40000, unloads=True)
     image("first.dll", 0x40000, base + 0x100000)
-    made.samples(pid, 64, program, (base + 0x102111, "first.dll+0x2111"), (base + 0x7222, "third.dll+0x7222"))
+    made.samples(pid, 64, program, (base + 0x102111, "first.dll+0x2111"), (base + 0x7222, "[unloaded third.dll]+0x7222"))
     image("fourth.dll", 0x60000, base + 0xF0000)  # where the first was, whose unload was lost
     made.samples(pid, 128, program, (base + 0x102111, "fourth.dll+0x12111"))
 
@@ -74,7 +89,12 @@ def drivers(made, pid, program, at, base):
     for count, name in ((3, "old.sys"), (5, "new.sys"), (9, "old.sys")):
         made.add(kernel.image, 0, base, 0x20000, name)
         made.samples(pid, count, program, (base + 0x456, f"{name}+0x456"), at)
+        made.counts(pid, 2 * count, base + 0x456, name)
+        made.interrupts(2 * count, base + 0x1456 + count, name)
         made.add(kernel.image, 0, base, 0x20000, name, unloads=True)
+        made.samples(pid, 20 * count, program, (base + 0x456, f"[unloaded {name}]+0x456"), at)
+        made.counts(pid, count, base + 0x456, f"[unloaded {name}]")
+        made.interrupts(count, base + 0x456 + count, f"[unloaded {name}]")
 
 
 def often(made, pid, program, base, lives):
@@ -104,17 +124,34 @@ def check(env, checks, collector, name, make):
     made = Made()
     make(made)
     path = env.folder / f"{name}.etl"
-    path.write_bytes(test_single_records.trace(made.records))
+    path.write_bytes(single.trace(made.records))
     env.replay([path], collector, agent=name, spool=env.folder / f"{name}-spool")
-    told = profile_formats.folded(test_profile.Asked(env, collector.store).text("--host", name, "--weight", "samples", "--format", "folded"))
+    asked = test_profile.Asked(env, collector.store)
+    options = ["--host", name, "--weight", "samples"]
+    told = profile_formats.folded(asked.text(*options, "--format", "folded"))
+    for form, read in test_profile_forms.FORMS.items():
+        text = asked.raw(*options, "--format", form)
+        checks.that(read(text if form == "pprof" else text.decode()) == made.want, f"{name}: {form} holds something else")
+    top = asked.text(*options, "--format", "top")
+    unloaded = {frame[len("[unloaded "):].partition("]")[0] for path in made.want for frame in path if frame.startswith("[unloaded ")}
+    modules = asked.json(*options)["modules"]
+    checks.equal({m["path"].rsplit("\\", 1)[-1] for m in modules if m["unloaded"]}, unloaded, f"{name}: unloaded modules")
+    checks.that(all((m["name"] == f"[unloaded {test_profile.base_name(m['path'])}]") == m["unloaded"] for m in modules), f"{name}: names of modules")
+    checks.that(all(f"  [unloaded {module}]" in top for module in unloaded), f"{name}: unloaded modules in the form top")
     checks.that(told == made.want, f"{name}: {sum((made.want - told).values())} of {sum(made.want.values())} samples are missing, such as "
                 f"{list((made.want - told).items())[:2]} and {list((told - made.want).items())[:2]}")
     rows = env.run([env.collector, "query", "--store", collector.store, "--host", name, "--format", "jsonl", "--rows", "0",
                     "SELECT image, frames, count FROM stacks WHERE name = 'PerfInfo/SampleProf'"]).stdout.splitlines()
     got = collections.Counter()
     for row in map(json.loads, rows):
-        got[row["image"], *(f"{f['module']}+{f['offset']}" if "module" in f else f["address"] for f in reversed(json.loads(row["frames"])))] += row["count"]
+        frames = [(f"[unloaded {f['module']}]" if f.get("unloaded") else f["module"]) + f"+{f['offset']}" if "module" in f else f["address"]
+                  for f in reversed(json.loads(row["frames"]))]
+        got[row["image"], *frames] += row["count"]
     checks.equal(got, made.want, f"{name}: the table stacks")
+    for table, column, want in (("module_counters", "samples", made.counted), ("interrupt_times", "count", made.interrupted)):
+        rows = env.run([env.collector, "query", "--store", collector.store, "--host", name, "--format", "jsonl",
+                        f"SELECT module, sum({column}) AS n FROM {table} GROUP BY module"]).stdout.splitlines()
+        checks.equal({row["module"]: row["n"] for row in map(json.loads, rows)}, dict(want), f"{name}: {table}")
     return made.want
 
 

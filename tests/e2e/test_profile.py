@@ -58,14 +58,14 @@ class NaiveModules:
             self.methods[method["pid"]].append(method)
         for record in records:
             fields, clock, name = record["fields"], record["clock"], record["name"]
-            if name in ("Image/Load", "Image/DCStart", "Image/DCEnd", "Image/Unload"):
+            if name in ("Image/Load", "Image/DCStart", "Image/DCEnd", "Image/UnLoad"):
                 base, size = int(fields["ImageBase"], 0), int(str(fields["ImageSize"]), 0)
                 rows = self.rows[fields["ProcessId"]]
                 same = next((row for row in rows if row[0] == base and row[3] is None), None)
                 if name == "Image/Load" or not same:
                     same = [base, size, clock if name == "Image/Load" else None, None, base_name(fields["FileName"])]
                     rows.append(same)
-                if name == "Image/Unload":
+                if name == "Image/UnLoad":
                     same[3] = clock
             elif name in ("Process/DCStart", "Process/Start", "Process/DCEnd"):
                 self.processes.setdefault(fields["ProcessId"], fields["ImageFileName"])
@@ -84,7 +84,9 @@ class NaiveModules:
         inside = [row for row in rows if row[0] <= address < row[0] + row[1]]
         alive = [row for row in inside if (row[2] is None or row[2] <= clock) and (row[3] is None or clock < row[3])]
         method = None if address >> 63 else self.method(pid, address - is_return, clock)
-        return ("[JIT]", method) if method and not alive else ((alive or inside or [[0, 0, 0, 0, "?"]])[0][4], method)
+        if method and not alive:
+            return "[JIT]", method
+        return (alive[0][4] if alive else f"[unloaded {inside[0][4]}]" if inside else "?"), method
 
 
 def walk_pids(records):
@@ -158,7 +160,7 @@ def check_table(env, checks, store, records, judge, modules):
         key = row["name"], naive_stacks.ANY if row["tid"] is None else row["tid"], tuple(int(f["address"], 16) for f in frames)
         got[key] += row["count"]
         began[key] = min(row["first"], began.get(key, row["first"]))
-        told = tuple((f.get("module", "[JIT]" if "method" in f else "?"), f.get("method")) for f in frames)
+        told = tuple((f"[unloaded {f['module']}]" if "unloaded" in f else f.get("module", "[JIT]" if "method" in f else "?"), f.get("method")) for f in frames)
         if len(frames) != row["depth"] or row["first"] > row["last"] or (places[key] and told not in places[key]):
             wrong.append((row, places[key]))
     checks.that(got == want, f"events by stack in SQL: {sum((want - got).values())} of {sum(want.values())} are missing, "

@@ -1,5 +1,5 @@
 /* The stack join: who gets which half, by every rule of proto/stack/stack_join.h; keys whose tables collide and whose
- * definitions come late; a window that is full; a table of stacks that is full. */
+ * definitions come late; a window that is full; answers that come late or never; a table of stacks that is full. */
 #include "stack_feed.h"
 
 #include <setjmp.h>
@@ -19,6 +19,8 @@ typedef struct bench {
     ea_stack_join *join;
     ea_stack_joined out[EVENTS_MAX];
     size_t count;
+    uint64_t late[EVENTS_MAX]; /* tags */
+    size_t late_count;
 } bench;
 
 static int on_event(void *arg, const ea_stack_joined *e) {
@@ -28,14 +30,19 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     return 0;
 }
 
+static void on_late(void *arg, uint64_t tag) {
+    bench *b = arg;
+    assert_true(b->late_count < EVENTS_MAX);
+    b->late[b->late_count++] = tag;
+}
+
 static bench *new_bench(size_t window_bytes, size_t stacks_bytes) {
     bench *b = calloc(1, sizeof *b);
     assert_non_null(b);
     assert_int_equal(ea_stacks_create(&b->stacks, stacks_bytes, NULL), 0);
-    assert_int_equal(ea_stack_join_create(
-                         &b->join, b->stacks,
-                         &(ea_stack_join_options){.limit_bytes = window_bytes, .on_event = on_event, .arg = b}, NULL),
-                     0);
+    const ea_stack_join_options options = {
+        .limit_bytes = window_bytes, .on_event = on_event, .on_late = on_late, .arg = b};
+    assert_int_equal(ea_stack_join_create(&b->join, b->stacks, &options, NULL), 0);
     return b;
 }
 
@@ -210,8 +217,87 @@ static void full_table(void **state) {
     assert_true(c.bytes <= 1 << 16);
     event(b, 1, 1, 0, 0);
     walk(b, 1, 1, 0, USER, 0);
+    event(b, 2, 1, 0, 1);
+    ea_stack_join_inside(b->join, KERNEL, 0, 0);
+    event(b, 3, 1, 0, 2);
+    ea_stack_join_inside(b->join, KERNEL, 1, 7);
+    ea_stack_join_match(b->join, 7, 0);
+    event(b, 4, 1, 0, 3);
+    ea_stack_join_clr_event(b->join, 5);
+    ea_stack_join_clr_walk(b->join, 5, 0);
+    event(b, 5, 1, 0, 4);
+    walk(b, 6, 1, 0, USER, 0); /* nobody's */
     end(b);
-    assert_int_equal(outcome(b, EA_STACK_no_room), 1);
+    assert_int_equal(outcome(b, EA_STACK_no_room), 5);
+    for (size_t i = 0; i < b->count; i++)
+        assert_int_equal(b->out[i].lacks, i < 4 ? EA_STACK_LACKS_ROOM : 0);
+    free_bench(b);
+}
+
+/* An event with its kernel half, whose user half is to come by a match id. */
+static void asks(bench *b, uint64_t match_id, uint64_t tag) {
+    event(b, (int64_t)tag, 1, 0, tag);
+    ea_stack_join_inside(b->join, KERNEL, stack(b, KERNEL_ADDRESS), match_id);
+}
+
+/* A window of 512 events, and as many match ids: each answer goes to its event, comes too late for it, or to one that
+ * is forgotten; the oldest are forgotten first. */
+static void answers(void **state) {
+    (void)state;
+    enum { WINDOW = 512, ASKS = 1300, FORGOTTEN = ASKS - WINDOW };
+    bench *b = new_bench(1, 0);
+    uint32_t u = stack(b, 1);
+    asks(b, 5000, 0);
+    ea_stack_join_match(b->join, 5000, u); /* in time: it takes no room from others */
+    for (uint64_t i = 1; i <= ASKS; i++)
+        asks(b, i, i);
+    assert_int_equal(ea_stack_join_unanswered(b->join), ASKS);
+    assert_int_equal(b->count, ASKS + 1 - WINDOW);
+    for (size_t i = 0; i < b->count; i++)
+        assert_int_equal(b->out[i].lacks, i ? EA_STACK_LACKS_ANSWER : 0);
+    ea_stack_join_match(b->join, FORGOTTEN, u);
+    assert_int_equal(outcome(b, EA_STACK_no_match_id), 1);
+    ea_stack_join_match(b->join, FORGOTTEN + 1, u);
+    ea_stack_join_match(b->join, ASKS, u);
+    ea_stack_join_match(b->join, ASKS, u); /* has had its own */
+    assert_int_equal(outcome(b, EA_STACK_no_match_id), 2);
+    assert_int_equal(outcome(b, EA_STACK_joined), 3);
+    for (uint64_t i = ASKS + 1; i <= ASKS + WINDOW; i++) /* all of them leave */
+        event(b, (int64_t)i, 1, 0, i);
+    assert_int_equal(b->late_count, 0);
+    ea_stack_join_match(b->join, ASKS - 1, u);
+    assert_int_equal(outcome(b, EA_STACK_too_late), 1);
+    assert_int_equal(b->late_count, 1);
+    assert_int_equal(b->late[0], ASKS - 1);
+    assert_int_equal(ea_stack_join_unanswered(b->join), ASKS - 3);
+    /* an id that is used again is the last one's; both events name it */
+    asks(b, 77, 1);
+    asks(b, 77, 2);
+    ea_stack_join_match(b->join, 77, u);
+    end(b);
+    assert_int_equal(b->out[b->count - 2].lacks, EA_STACK_LACKS_ANSWER);
+    assert_int_equal(b->out[b->count - 1].lacks, 0);
+    assert_int_equal(b->out[b->count - 1].half[USER], u);
+    assert_int_equal(ea_stack_join_unanswered(b->join), ASKS - 2);
+    free_bench(b);
+}
+
+/* One event that names more match ids than there is room for: the oldest give way, and it is said to lack an answer. */
+static void many_ids_of_one_event(void **state) {
+    (void)state;
+    bench *b = new_bench(1, 0);
+    asks(b, 1, 9);
+    for (uint64_t id = 2; id <= 1000; id++)
+        ea_stack_join_inside(b->join, KERNEL, 1, id);
+    ea_stack_join_match(b->join, 1, stack(b, 1));
+    assert_int_equal(outcome(b, EA_STACK_no_match_id), 1);
+    assert_int_equal(ea_stack_join_unanswered(b->join), 1000);
+    end(b);
+    assert_int_equal(b->count, 1);
+    assert_int_equal(b->out[0].lacks, EA_STACK_LACKS_ANSWER);
+    ea_stack_join_match(b->join, 1000, stack(b, 1));
+    assert_int_equal(outcome(b, EA_STACK_too_late), 1);
+    assert_int_equal(ea_stack_join_unanswered(b->join), 999);
     free_bench(b);
 }
 
@@ -395,6 +481,8 @@ int main(void) {
         cmocka_unit_test(full_window),
         cmocka_unit_test(keys),
         cmocka_unit_test(full_table),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(many_ids_of_one_event),
         cmocka_unit_test(many_stacks),
         cmocka_unit_test(halves_inside_and_later),
         cmocka_unit_test(records_of_every_length),

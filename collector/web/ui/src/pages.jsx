@@ -162,6 +162,15 @@ function treeOf(d) {
 
 const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'];
 
+/** What a profile knows to be missing, in words. */
+function lacksOf(d) {
+  const why = { unanswered: 'a user half that never came', late: 'a user half that came too late', undefined: 'a key that nobody defined', no_room: 'no room for a half' };
+  const add = (n, i) => n + (d.other?.incomplete[i] ?? 0);
+  const parts = Object.keys(why).map((cause) => [add(d.incomplete[cause], cause), why[cause]]).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
+  return (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
+    (d.unfinished ? ` ${count(d.unfinished)} times that nobody saw the end of are not in it${d.unfinished_ns ? `: ${duration(d.unfinished_ns)}` : ''}.` : '');
+}
+
 export function Profile({ view, dark }) {
   const range = rangeOf(view), diff = view.diff === '1';
   const params = { host: view.host, pid: view.pid, weight: view.weight ?? 'cpu', ...range,
@@ -194,7 +203,7 @@ export function Profile({ view, dark }) {
     {d && !d.total && <p class="notice">nothing of this kind is stored in this range</p>}
     {root && d.total ? <>
       <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other} show={show} />
-      <p class="note">{count(d.events)} events of {d.hosts.length} {d.hosts.length === 1 ? 'machine' : 'machines'}, {count(d.without_stack)} of them without a stack.{d.notes ? ' ' + d.notes : ''}</p>
+      <p class="note">{count(d.events)} events of {d.hosts.length} {d.hosts.length === 1 ? 'machine' : 'machines'}, {count(d.without_stack)} of them without a stack.{lacksOf(d)}{d.notes ? ' ' + d.notes : ''}</p>
       <div class="two">
         <section><h2>Functions</h2><Table label="Functions" rows={d.functions.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
           { title: 'With callees', right: true, show: (r) => show(r.total) }, { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>

@@ -1,0 +1,276 @@
+"""What a profile knows to be missing, by hand: samples whose user half was to come by a match id and never came, or came when its event had left
+the window, and keys that nobody defined, each counted under its cause, in each range and for each process; waits and times of readiness that end
+long behind the range, or that nobody saw the end of, as far as is stored or where events were lost. On the command line, as JSON and over HTTP.
+"""
+import http.client
+import json
+import struct
+import subprocess
+import uuid
+
+import harness
+import kernel_records as kernel
+import profile_formats
+import test_profile
+import test_single_records as single
+import web_world
+
+PERF_INFO, EVENT_TRACING = "ce1dbfb4-137e-4da6-87b0-3f59aa102cbc", "b675ec37-bdb6-4648-bc92-f3fdc74d3ca2"
+LOST_EVENT = "6a399ae0-4bc6-4de9-870b-3657f8947e7e"
+CLASSIC, EXTENDED, WIDE = 0x100, 1, 0x40  # EVENT_HEADER_FLAG_
+TRACE64, KEY64 = 6, 18  # EVENT_HEADER_EXT_TYPE_STACK_
+PID, TID, HOME, DRIVER = 1234, 1235, 0x7FF640000000, 0xFFFFF80150000000
+SECOND = 10_000_000
+CAUSES = ["unanswered", "late", "undefined", "no_room"]
+FAR = 70000  # a profile looks up now and then whether all has ended: after so many events it has
+
+
+class Made:
+    """Records in the order of their clock."""
+
+    def __init__(self):
+        self.clock, self.match_id = SECOND, 0
+        self.records = [kernel.process(PID, "gaps.exe", self.clock), kernel.thread(PID, TID, self.clock),
+                        kernel.image(PID, HOME, 0x100000, "gaps.exe", self.clock), kernel.image(0, DRIVER, 0x10000, "driver.sys", self.clock)]
+
+    def add(self, *records):
+        self.records += records
+        self.clock += 10
+
+    def event(self, guid, flags, code, payload, items, opcode=0, version=2):
+        """An EVENT64 record with extended items with stacks: (type, match id, addresses or a key)."""
+        data = b""
+        for i, (kind, match_id, numbers) in enumerate(items):
+            item = struct.pack(f"<Q{len(numbers)}Q", match_id, *numbers)
+            data += struct.pack("<HHHH", 8 + len(item), kind, i + 1 < len(items), len(item)) + item
+        body = struct.pack("<BBHHIIq", 19, 0xC0, flags | WIDE | EXTENDED, 0, TID, PID, self.clock) + uuid.UUID(guid).bytes_le + \
+            struct.pack("<HBBBBHQII", code, version, 0, 0, opcode, 0, 0, 0, 0) + bytes(16) + data + payload
+        self.add(struct.pack("<H", 2 + len(body)) + body)
+
+    def sample(self, *items, payload=None):
+        """A sample with what came of its stack inside its header."""
+        self.event(PERF_INFO, CLASSIC, 0, struct.pack("<QIHH", DRIVER + 0x10, TID, 1, 0), items, opcode=46)
+
+    def asks(self, kind=TRACE64, numbers=(DRIVER + 0x10,)):
+        self.match_id += 1
+        self.sample((kind, self.match_id, numbers))
+        return self.match_id
+
+    def answer(self, match_id):
+        self.event(EVENT_TRACING, 0, 18, b"", [(TRACE64, match_id, (HOME + 0x30,))], version=0)
+
+    def whole(self, count):
+        for _ in range(count):
+            self.add(*kernel.sample(PID, TID, [DRIVER + 0x10, HOME + 0x20], self.clock))
+
+    def keyed(self, key):
+        self.sample()
+        self.add(single.system_record(24, 38, 2, struct.pack("<qIIQ", self.clock - 10, PID, TID, key), self.clock))
+
+    def defines(self, key, *addresses):
+        self.add(single.system_record(24, 36, 2, struct.pack(f"<Q{len(addresses)}Q", key, *addresses), self.clock))
+
+
+def samples(made):
+    """How many samples lack what: {cause: number}, in the window that there is, and in one of 64 KiB."""
+    made.whole(3)
+    for _ in range(2):
+        made.asks()
+    for _ in range(4):
+        made.answer(made.asks())
+    for i in range(5):
+        made.keyed(0x1000 + i)
+    for i in range(6):
+        made.keyed(0x2000 + i)
+    for _ in range(8):
+        made.asks(KEY64, (0x3000,))  # neither an answer nor a definition: once
+    late = [made.asks() for _ in range(7)]
+    made.middle = made.clock
+    made.whole(3000)
+    made.asks()
+    for match_id in late:
+        made.answer(match_id)
+    for i in range(6):
+        made.defines(0x2000 + i, HOME + 0x40)
+    return {"unanswered": 2 + 8 + 1, "late": 0, "undefined": 5, "no_room": 0}, {"unanswered": 11, "late": 7, "undefined": 5, "no_room": 0}
+
+
+def time_of(clock):
+    return test_profile.rfc3339((132000000000000000 - 116444736000000000 + clock - 1) * 100)
+
+
+class Asked:
+    def __init__(self, env, checks, collector):
+        self.env, self.checks, self.store, self.port = env, checks, collector.store, web_world.Web(collector).port
+
+    def run(self, *options):
+        done = subprocess.run([str(part) for part in [self.env.collector, "profile", "--store", self.store, *options]], capture_output=True, text=True)
+        if done.returncode:
+            raise harness.Failure(f"profile {options}: {done.stderr}")
+        return done
+
+    def told(self, *options, web=()):
+        """The program's answer, which HTTP gives, too, when web has its parameters; and what it says beside it."""
+        done = self.run("--format", "json", *options)
+        if web:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+            connection.request("GET", "/api/v1/profile?" + "&".join(web))
+            self.checks.that(connection.getresponse().read().decode() == done.stdout, f"profile {options}: HTTP says something else")
+            connection.close()
+        return json.loads(done.stdout), done.stderr
+
+    def folded(self, *options):
+        return dict(profile_formats.folded(self.run("--format", "folded", *options).stdout))
+
+
+def check_samples(env, checks, collector, asked):
+    made = Made()
+    want, want_small = samples(made)
+    path = env.folder / "gaps.etl"
+    path.write_bytes(single.trace(made.records))
+    env.replay([path], collector, agent="gaps", spool=env.folder / "gaps-spool")
+    base = ["--host", "gaps", "--weight", "samples"]
+    told, said = asked.told(*base, web=["host=gaps", "weight=samples"])
+    checks.equal((told["events"], told["incomplete"]), (3 + 2 + 4 + 5 + 6 + 8 + 7 + 3000 + 1, want), "samples, and what is missing from their stacks")
+    for cause in CAUSES:
+        lines = [line for line in said.splitlines() if f"({cause})" in line]
+        checks.equal([int(line.split()[1]) for line in lines], [want[cause]] if want[cause] else [], f"what is said of {cause}")
+    checks.equal(told["halves"]["no_match_id"], 0, "answers that nobody waits for")
+    paths = asked.folded(*base)
+    frame = "driver.sys+0x10"
+    checks.equal(paths, {("gaps.exe", "gaps.exe+0x20", frame): 3003, ("gaps.exe", "gaps.exe+0x30", frame): 4 + 7, ("gaps.exe", "gaps.exe+0x40"): 6,
+                         ("gaps.exe", frame): 2 + 1, ("gaps.exe",): 5 + 8}, "the stacks")
+    told, _ = asked.told(*base, "--window", "64KiB")
+    checks.equal((told["incomplete"], told["halves"]["too_late"]), (want_small, 7), "what is missing with a small window")
+    checks.equal(asked.folded(*base, "--window", "64KiB")["gaps.exe", frame], 2 + 1 + 7, "stacks without the halves that came too late")
+    middle = time_of(made.middle)
+    early, late = {**want, "unanswered": 10}, {**dict.fromkeys(CAUSES, 0), "unanswered": 1}
+    told, _ = asked.told(*base, "--from", middle, "--diff-to", middle, web=["host=gaps", "weight=samples", f"from={middle}", f"other_to={middle}"])
+    checks.equal((told["incomplete"], told["other"]["incomplete"], told["other"]["events"]), (late, early, 35), "each range of a difference by itself")
+    told, said = asked.told(*base, "--pid", "4")
+    checks.equal((told["incomplete"], told["events"], "not whole" in said), (dict.fromkeys(CAUSES, 0), 0, False), "what another process lacks")
+
+
+# ---- waits ----
+
+class Scheduled(Made):
+    """Context switches on one CPU, at seconds."""
+    WAITS = 5
+
+    def switch(self, at, old, new, frames=(), key=None):
+        clock = SECOND + int(at * SECOND)
+        self.records.append(single.system_record(5, 36, 2, struct.pack("<IIbbBbbbbbII", new, old, 8, 8, 0, 0, 6, 0, self.WAITS, 0, 0, 0), clock))
+        if frames:
+            self.records.append(single.system_record(24, 32, 2, struct.pack(f"<qII{len(frames)}Q", clock, PID, new, *frames), clock))
+        if key:
+            self.records.append(single.system_record(24, 38, 2, struct.pack("<qIIQ", clock, PID, new, key), clock))
+
+    def runs(self, at, tid, **stack):
+        """It goes on, with a stack, and waits again a tenth of a second later."""
+        self.switch(at, 0, tid, **stack)
+        self.switch(at + 0.1, tid, 0)
+
+    def waits(self, at, tid):
+        """It is there, and waits from then on."""
+        self.switch(at - 0.01, 0, tid)
+        self.switch(at, tid, 0)
+
+    def ready(self, at, tid):
+        self.records.append(single.system_record(5, 50, 2, struct.pack("<Ibbbb", tid, 1, 0, 0, 0), SECOND + int(at * SECOND)))
+
+    def lost(self, at):
+        self.records.append(single.full_record(LOST_EVENT, 32, 1, b"", SECOND + int(at * SECOND)))
+
+    def much(self, at):
+        """Samples of another thread, each with a stack."""
+        for i in range(FAR):
+            self.records += kernel.sample(PID, TID, [HOME + 0x50], SECOND + int(at * SECOND) + i)
+
+
+def stored(env, collector, made, host):
+    made.records.sort(key=lambda record: struct.unpack_from("<q", record, 16)[0])
+    path = env.folder / f"{host}.etl"
+    path.write_bytes(single.trace(made.records))
+    env.replay([path], collector, agent=host, spool=env.folder / f"{host}-spool")
+    return path
+
+
+def check_waits(env, checks, collector, asked):
+    made = Scheduled()
+    made.waits(1, 100)
+    made.waits(2, 101)
+    made.waits(3, 102)  # for good
+    made.waits(4, 103)
+    made.ready(5, 101)
+    made.ready(6, 103)  # it never gets a processor
+    made.waits(12, 104)  # behind the range
+    made.runs(20, 104, frames=(HOME + 0x60,))
+    made.runs(120, 101, frames=(HOME + 0x70,))
+    made.runs(200, 100, frames=(HOME + 0x80,))
+    stored(env, collector, made, "waits")
+    end = ["--host", "waits", "--to", time_of(11 * SECOND)]
+    web = ["host=waits", f"to={time_of(11 * SECOND)}"]
+    wants = {"wait": ({("gaps.exe", "gaps.exe+0x80"): 9 * SECOND * 100, ("gaps.exe", "gaps.exe+0x70"): 3 * SECOND * 100}, 2, 9.0),
+             "ready": ({("gaps.exe", "gaps.exe+0x70"): 5 * SECOND * 100}, 1, 4.0)}
+    for weight, (stacks, open_count, open_seconds) in wants.items():
+        told, said = asked.told(*end, "--weight", weight, web=[*web, f"weight={weight}"])
+        checks.equal(asked.folded(*end, "--weight", weight), stacks, f"{weight}: what went on behind the range")
+        checks.equal((told["unfinished"], told["unfinished_ns"]), (open_count, int(open_seconds * 1e9)), f"{weight}: what nobody saw the end of")
+        checks.that(f"of {open_count} times" in said and f"{open_seconds * 1000:.3f} ms" in said, f"{weight}: {said}")
+    # without an end all that is stored is the range: up to the last event
+    told, _ = asked.told("--host", "waits", "--weight", "wait")
+    last = 200.1
+    checks.equal((told["unfinished"], told["unfinished_ns"]), (4, round((last - 3 + 2 + last - 20.1 + last - 120.1) * 1e9)), "waits that were open at the last event")
+    # of the range's part alone
+    told, _ = asked.told("--host", "waits", "--weight", "wait", "--from", time_of(9 * SECOND), "--to", time_of(11 * SECOND))
+    checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (2 * 10**9, 1, 2 * 10**9), "a range inside of waits")
+
+
+def check_lost(env, checks, collector, asked):
+    made = Scheduled()
+    made.waits(1, 100)
+    made.waits(2, 101)
+    made.runs(5, 101, frames=(HOME + 0x70,))
+    made.lost(6)
+    made.runs(7, 100, frames=(HOME + 0x80,))
+    stored(env, collector, made, "lost")
+    told, _ = asked.told("--host", "lost", "--weight", "wait", "--to", time_of(11 * SECOND))
+    checks.equal(asked.folded("--host", "lost", "--weight", "wait", "--to", time_of(11 * SECOND)), {("gaps.exe", "gaps.exe+0x70"): 3 * 10**9}, "waits that ended before events were lost")
+    # 100 and 101 until events were lost, 100 once more to the last event, at which it begins to wait
+    checks.equal((told["unfinished"], told["unfinished_ns"]), (2, round((5 + 0.9) * 1e9)), "waits that were open when events were lost")
+
+
+def check_over(env, checks, collector, asked):
+    """When all waits of the range have ended, no more is read but definitions of keys that are still wanted."""
+    halves = {}
+    for host, stack in (("over-plain", {"frames": (HOME + 0x80,)}), ("over-keys", {"key": 0x5000})):
+        made = Scheduled()
+        made.waits(1, 100)
+        made.runs(100, 100, **stack)
+        made.switch(100.2, 0, 100)  # it does not wait at the end
+        made.much(200)
+        made.much(300)
+        made.clock = SECOND + 400 * SECOND
+        made.defines(0x5000, HOME + 0x80)
+        stored(env, collector, made, host)
+        options = ["--host", host, "--weight", "wait", "--to", time_of(11 * SECOND)]
+        told, _ = asked.told(*options)
+        checks.equal(asked.folded(*options), {("gaps.exe", "gaps.exe+0x80"): 9 * 10**9}, f"{host}: the wait")
+        checks.equal((told["unfinished"], told["keys_undefined"], told["incomplete"]), (0, 0, dict.fromkeys(CAUSES, 0)), f"{host}: what is missing")
+        halves[host] = sum(told["halves"].values())
+    checks.that(all(0 < n < 2 * FAR for n in halves.values()), f"all was read though all waits had ended: {halves} halves")
+
+
+def test(env, checks, arguments):
+    env.make_certificates(("gaps", "waits", "lost", "over-plain", "over-keys"))
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
+    asked = Asked(env, checks, collector)
+    check_samples(env, checks, collector, asked)
+    check_waits(env, checks, collector, asked)
+    check_lost(env, checks, collector, asked)
+    check_over(env, checks, collector, asked)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
