@@ -5,7 +5,8 @@
 Every stage runs even when another failed. What failed is shown with the end of its output; whole logs are in build/logs.
 A test that failed without a sanitizer's report runs once more at the end, alone on the machine: passes it then, it is counted as
 passed and named as unsteady, which is a fault of the test or of the program that somebody has to look at.
-The scripts under Wine run beside the native ones. The last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
+The scripts under Wine run beside the native ones. Behind the table of what ran stands each test that failed or is unsteady, with the lines
+of its log that say why; the last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
 
 An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that names
 one of them there ("# sanitizers: asan-ubsan": nothing new in it has threads that meet; "# sanitizers: tsan") under that
@@ -16,6 +17,7 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -35,17 +37,46 @@ SANITIZER_OPTIONS = {
 }
 
 
+CLOSING_LINES = 150  # of causes behind the table, however many tests failed
+CAUSE = re.compile(r"FAILED: | error: |\*\*\*(Failed|Timeout|Exception)|ended: it took more than|\[  (ERROR   |FAILED  )\]|ERROR: \w+Sanitizer"
+                   r"|WARNING: ThreadSanitizer|runtime error: ")
+UNEXPECTED = re.compile(r"^[\w.]+(Error|Exception|Expired|Interrupt)\b")  # the last line of Python's account of what called what
+CLOSING = re.compile(r"^\d+ passed, \d+ failed|^\[  (FAILED|PASSED)  \] \d+ test")
+
+
+def causes(text, most):
+    """The lines that say why something failed, with some of those around them when there is room; without any, the last ones."""
+    lines = [line for line in text.splitlines() if line.strip() and not CLOSING.search(line)]
+    said = {at for at, line in enumerate(lines) if CAUSE.search(line) or UNEXPECTED.search(line)}
+    around = {at + step for at in said for step in (range(-4, 1) if UNEXPECTED.search(lines[at]) else range(4))}
+    found = [line for at, line in enumerate(lines) if at in (around if len(around) <= most else said)] or lines[-most:]
+    left = len(found) - most
+    return [short(line) for line in (found if left <= 0 else found[:most - 1])] + [f"... and {left + 1} more lines"] * (left > 0)
+
+
+def short(line):
+    return line if len(line) <= 400 else line[:400] + " ..."
+
+
 class Tally:
     """What ran and how it went."""
 
     def __init__(self):
         self.rows = []  # (stage, passed, failed, skipped, seconds)
-        self.unsteady = []  # (stage, log of the run that failed)
+        self.told = []  # (what there is to say of a test, text that has its cause)
 
     def add(self, stage, passed, failed, skipped, seconds):
         self.rows.append((stage, passed, failed, skipped, seconds))
         word = "ok" if not failed else "FAILED"
         print(f"[{time.monotonic() - START:5.0f} s] {word:6} {stage}: {passed} passed, {failed} failed, {seconds:.0f} s", flush=True)
+
+    def failed(self, stage, log, text=None):
+        """text: the test's own part of the log; None: all of it."""
+        self.told.append((f"FAILED: {stage}; {log.relative_to(SOURCE)} says:", log.read_text(errors="replace") if text is None else text))
+
+    def unsteady(self, stage, log, text=None):
+        self.told.append((f"UNSTEADY: {stage} failed among others and passed alone; the first run is in {log.relative_to(SOURCE)}:",
+                          log.read_text(errors="replace") if text is None else text))
 
     def finish(self):
         passed, failed, skipped = (sum(row[i] for row in self.rows) for i in (1, 2, 3))
@@ -53,8 +84,9 @@ class Tally:
         for stage, good, bad, left, seconds in self.rows:
             print(f"{stage:44} {good:7} {bad:7} {left:7} {seconds:8.1f}")
         print(f"{'in all':44} {passed:7} {failed:7} {skipped:7} {time.monotonic() - START:8.1f}\n")
-        for stage, log in self.unsteady:
-            print(f"UNSTEADY: {stage} failed among others and passed alone; the first run is in {log.relative_to(SOURCE)}")
+        each = CLOSING_LINES // max(1, len(self.told)) - 1
+        for what, text in self.told:
+            print("\n".join([what, *("    " + line for line in (causes(text, min(each, 20)) if each > 0 else []))]))
         if not passed and not failed:
             print("nothing ran")
         print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
@@ -86,12 +118,14 @@ def run(name, command, timeout, environment=None):
         try:
             code = process.wait(timeout=timeout)
         except subprocess.TimeoutExpired:
-            process.terminate()
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            # as Ctrl-C does: a script says where it was, and ends what it started
+            for word in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+                process.send_signal(word)
+                try:
+                    process.wait(timeout=30)
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
             output.write(f"\nended: it took more than {timeout} s\n".encode())
             code = -1
     return code, time.monotonic() - start, log
@@ -100,7 +134,7 @@ def run(name, command, timeout, environment=None):
 def show(log, lines=60):
     text = log.read_text(errors="replace").splitlines()
     print(f"--- {log.relative_to(SOURCE)}, the last of {len(text)} lines")
-    print("\n".join(line if len(line) <= 400 else line[:400] + " ..." for line in text[-lines:]))
+    print("\n".join(map(short, text[-lines:])))
     print("---", flush=True)
 
 
@@ -109,12 +143,13 @@ def step(tally, stage, command, timeout):
     code, seconds, log = run(stage, command, timeout)
     if code != 0:
         show(log)
+        tally.failed(stage, log)
     tally.add(stage, int(code == 0), int(code != 0), 0, seconds)
     return code == 0
 
 
 def build(tally, preset):
-    return step(tally, f"{preset}: build", ["bash", "-c", f"cmake --preset {preset} && cmake --build --preset {preset} -j {JOBS}"], 1800)
+    return step(tally, f"{preset}: build", ["bash", "-c", f"cmake --preset {preset} && cmake --build --preset {preset} -j {JOBS}"], 3600)
 
 
 SANITIZER_REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error: ")
@@ -126,8 +161,8 @@ def may_repeat(log):
 
 
 def cases(report):
-    """(passed, names of the failed, skipped) out of ctest's JUnit file."""
-    passed, failed, skipped = 0, [], 0
+    """(number that passed, {name of a failed one: what it printed}, number that was left out) out of ctest's JUnit file."""
+    passed, failed, skipped = 0, {}, 0
     if report.is_file():
         for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
             if case.get("status") == "run":
@@ -135,7 +170,8 @@ def cases(report):
             elif case.get("status") == "disabled":
                 skipped += 1
             else:
-                failed.append(case.get("name"))
+                ended = case.find("failure")
+                failed[case.get("name")] = (case.findtext("system-out") or "") + ("\n" + ended.get("message", "") if ended is not None else "")
     return passed, failed, skipped
 
 
@@ -145,6 +181,7 @@ def ctest(tally, preset, prefix, timeout):
     again = LOGS / f"{preset}-again.xml"
     report.unlink(missing_ok=True)
     again.unlink(missing_ok=True)
+    stage = f"{preset}: unit, golden and fuzz replay (ctest)"
     command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", "--no-tests=error"]
     code, seconds, log = run(f"{preset}: ctest", [*command, "-j", JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
     passed, failed, skipped = cases(report)
@@ -153,13 +190,17 @@ def ctest(tally, preset, prefix, timeout):
         show(log, 120)
         if may_repeat(log):
             _, more, _ = run(f"{preset}: ctest again", [*command, "--rerun-failed", "--output-junit", again], timeout, SANITIZER_OPTIONS)
-            steady = [name for name in failed if name in cases(again)[1]] if again.is_file() else failed
-            tally.unsteady += [(f"{preset}: {name}", log) for name in failed if name not in steady]
-            passed, failed, seconds = passed + len(failed) - len(steady), steady, seconds + more
+            first, failed = failed, {name: text for name, text in failed.items() if not again.is_file() or name in cases(again)[1]}
+            for name in first.keys() - failed.keys():
+                tally.unsteady(f"{preset}: {name}", log, first[name])
+            passed, seconds = passed + len(first) - len(failed), seconds + more
+        for name, text in failed.items():
+            tally.failed(f"{preset}: {name}", log, text)
     elif code != 0:
         show(log, 120)
-        failed = ["ctest"]
-    tally.add(f"{preset}: unit, golden and fuzz replay (ctest)", passed, len(failed), skipped, seconds)
+        tally.failed(stage, log)
+        failed = {"ctest": ""}
+    tally.add(stage, passed, len(failed), skipped, seconds)
 
 
 def end_to_end_scripts():
@@ -219,6 +260,8 @@ def end_to_end(tally, native, wine):
             show(log)
         if good or not may_repeat(log):
             tally.add(what, int(good), int(not good), 0, seconds)
+            if not good:
+                tally.failed(what, log)
         else:
             again.append((script, log.rename(log.with_suffix(".first.log"))))
             print(f"{what} failed; it runs once more at the end", flush=True)
@@ -230,9 +273,10 @@ def end_to_end(tally, native, wine):
     for script, first in again:
         what, good, seconds, log = script.run()
         if good:
-            tally.unsteady.append((what, first))
+            tally.unsteady(what, first)
         else:
             show(log)
+            tally.failed(what, log)
         tally.add(what, int(good), int(not good), 0, seconds)
 
 
