@@ -4,17 +4,22 @@
  *   EA_CLOCK_SPEED  seconds of the program in a second of the world; 1 when it is absent
  *   EA_CLOCK_JUMPS  SECONDS:BY;...: when the program has run for so many of its seconds, its wall clock has jumped by
  * so many (negative: back); the monotonic clock goes on
+ *   EA_CLOCK_FILE   a file of eight bytes, seconds as a signed number: by so many the wall clock is ahead, as it says
+ * now; for jumps that come when something has happened, however long that takes
  *
  * Before it: the tests, which set LD_PRELOAD. After it: the kernel and the C library. Thread: any; what is set once
  * before main is only read later. Not for programs with a sanitizer's runtime, which intercept the same calls. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -32,6 +37,7 @@ static struct {
         double at_s, by_s;
     } jumps[MAX_JUMPS];
     size_t jump_count;
+    const _Atomic int64_t *ahead_s; /* of the file; NULL: there is none */
     timed_wait wait;
 } setting;
 
@@ -50,8 +56,18 @@ static struct timespec to_timespec(int64_t ns) {
     return (struct timespec){.tv_sec = s, .tv_nsec = rest};
 }
 
+/* Maps the file's number; 0 when it cannot be read. */
+static int map_file(const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *at = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *setting.ahead_s, PROT_READ, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    setting.ahead_s = at == MAP_FAILED ? NULL : at;
+    return at != MAP_FAILED;
+}
+
 __attribute__((constructor)) static void load(void) {
-    const char *speed = getenv("EA_CLOCK_SPEED"), *jumps = getenv("EA_CLOCK_JUMPS");
+    const char *speed = getenv("EA_CLOCK_SPEED"), *jumps = getenv("EA_CLOCK_JUMPS"), *file = getenv("EA_CLOCK_FILE");
     char *end;
     setting.speed = speed ? strtod(speed, NULL) : 1;
     setting.mono_ns = real_ns(CLOCK_MONOTONIC);
@@ -65,8 +81,8 @@ __attribute__((constructor)) static void load(void) {
     }
     void *found = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
     memcpy(&setting.wait, &found, sizeof found);
-    if (!(setting.speed > 0) || !setting.wait) {
-        static const char TEXT[] = "clock: EA_CLOCK_SPEED cannot be used\n";
+    if (!(setting.speed > 0) || !setting.wait || (file && !map_file(file))) {
+        static const char TEXT[] = "clock: EA_CLOCK_SPEED or EA_CLOCK_FILE cannot be used\n";
         if (write(STDERR_FILENO, TEXT, sizeof TEXT - 1) < 0)
             _exit(126);
         _exit(125);
@@ -88,7 +104,7 @@ static int64_t wall_ns(void) {
     for (size_t i = 0; i < setting.jump_count; i++)
         if ((double)ran >= setting.jumps[i].at_s * 1e9)
             now += (int64_t)(setting.jumps[i].by_s * 1e9);
-    return now;
+    return setting.ahead_s ? now + atomic_load(setting.ahead_s) * SECOND_NS : now;
 }
 
 int clock_gettime(clockid_t id, struct timespec *ts) {

@@ -1,7 +1,8 @@
 /* Traces of any shape, written fast or slowly, and how much memory their reader takes: for test_scale.py and
  * test_follow.py.
  *
- *   scale_etl write [options] TRACE        CPUs, records, buffers; --pause makes it a session that is still running
+ *   scale_etl write [options] TRACE        CPUs, records, buffers; --pause makes it a session that is still running,
+ * --wait-at N one that writes no more behind N records until its standard input ends
  *   scale_etl read [--memory SIZE] TRACE…  prints {"records", "hash", "peak_bytes"}: the hash is over every record in
  * the order in which it came, the peak that of the whole process
  *
@@ -18,7 +19,7 @@
 enum { START = 1000000 };
 
 typedef struct options {
-    uint64_t cpus, records, buffer, payload, pause_every, memory, seed;
+    uint64_t cpus, records, buffer, payload, pause_every, wait_at, memory, seed;
     int64_t pause_ns;
     int compressed, unfinished;
 } options;
@@ -50,6 +51,8 @@ static int write_trace(const options *o, ea_etl_writer *w, ea_err *err) {
         rc = ea_etl_writer_add(w, &r, err);
         if (!rc && o->pause_every && i % o->pause_every == 0)
             ea_sleep_ns(o->pause_ns);
+        while (!rc && o->wait_at && i == o->wait_at && getchar() != EOF) {
+        }
     }
     for (uint64_t cpu = 0; !rc && cpu < o->cpus; cpu++)
         rc = ea_etl_writer_flush(w, (uint16_t)cpu, err);
@@ -137,6 +140,7 @@ static const ea_option WRITE_OPTIONS[] = {
     NUMBER("seed", EA_OPT_U64, seed, "1"),
     NUMBER("pause", EA_OPT_DURATION, pause_ns, "0"),
     NUMBER("pause-every", EA_OPT_U64, pause_every, "0"),
+    NUMBER("wait-at", EA_OPT_U64, wait_at, "0"),
     {.name = "compressed", .type = EA_OPT_FLAG, .offset = offsetof(options, compressed)},
     {.name = "unfinished", .type = EA_OPT_FLAG, .offset = offsetof(options, unfinished)},
     {.name = NULL},

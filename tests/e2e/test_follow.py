@@ -14,16 +14,18 @@ RECORDS, BATCH_EVENTS = 30000, 1000
 
 
 class Writer:
-    """A session: it writes its file slowly, in about three seconds."""
+    """A session: it writes its file slowly, in about three seconds, and the second half of it when finish() is called, so that it goes on
+    while somebody looks, however long that takes."""
 
     def __init__(self, env, name, *options):
         self.path = env.folder / name
         self.process = subprocess.Popen([str(c) for c in
                                          [env.build / "tests" / "e2e" / "scale_etl", "write", "--records", RECORDS, "--pause", "10ms",
-                                          "--pause-every", "100", *options, self.path]], stdin=subprocess.DEVNULL)
+                                          "--pause-every", "100", "--wait-at", RECORDS // 2, *options, self.path]], stdin=subprocess.PIPE)
         wait_until(lambda: self.path.exists() and self.path.stat().st_size > 0, "the trace's beginning")
 
     def finish(self):
+        self.process.stdin.close()
         if self.process.wait(timeout=120) != 0:
             raise harness.Failure("the writer failed")
 

@@ -240,7 +240,7 @@ def check_server(env, checks, image, pdb, other):
             done, asked = ask(mode, f"srv-{mode}")
             one_line(checks, done, words, mode)
             checks.equal(len(asked), requests, f"{mode}: requests {asked}")
-            checks.that(time.monotonic() - begun < 100, f"{mode}: it took {time.monotonic() - begun:.0f} s")
+            checks.that(time.monotonic() - begun < 300, f"{mode}: it took {time.monotonic() - begun:.0f} s")
             again, asked = ask(mode, f"srv-{mode}")
             one_line(checks, again, ["asked before"], f"{mode}, again")
             checks.equal(asked, [], f"{mode}: the server is left alone")
@@ -274,10 +274,10 @@ def check_symbolizers(env, checks, image, pdb):
     }
     for name, (program, words) in broken.items():
         begun = time.monotonic()
-        done = Symbols(env, f"broken-{name}").run("--lines", "--symbolizer", program, "--symbol-time", "60s" if name == "flood" else "500ms", pdb, *rvas)
+        done = Symbols(env, f"broken-{name}").run("--lines", "--symbolizer", program, "--symbol-time", "500ms" if name == "hangs" else "60s", pdb, *rvas)
         one_line(checks, done, [words], f"a symbolizer that {name}", codes=(0,))
         checks.equal([line.split()[1].split("+")[0].lstrip("_") for line in done.stdout.splitlines()], ["branch"] * 5, f"{name}: named all the same")
-        checks.that(time.monotonic() - begun < 60, f"{name}: it took {time.monotonic() - begun:.0f} s")
+        checks.that(time.monotonic() - begun < 300, f"{name}: it took {time.monotonic() - begun:.0f} s")
     # one that dies at an address is replaced, and the others are answered
     mortal = script(env, "mortal", "while read q; do case $q in *" + hex(rva + 2) + ") exit 1;; *) echo '{\"Symbol\":[{\"FunctionName\":\"f\"}]}';; esac; done\n")
     done = Symbols(env, "mortal-cache").run("--lines", "--symbolizer", mortal, image, *rvas)
@@ -343,9 +343,9 @@ def check_web(env, checks, collector, folded, trace):
         slow = env.new_collector("slow", extra=["--web", "127.0.0.1:0", "--symbols", f"srv*http://127.0.0.1:{silent.getsockname()[1]}/silent"]).start()
         env.replay([trace], slow, spool=env.folder / "slow-spool")
         port = web_world.Web(slow).port
-        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        asking = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         asking.request("GET", "/api/v1/profile?weight=samples&format=folded")
-        silent.settimeout(20)
+        silent.settimeout(120)
         connection, _ = silent.accept()  # its clerk waits for us now
         began = time.monotonic()
         env.replay([trace], slow, spool=env.folder / "slow-spool-again", extra=["--batch-events", "7"])
@@ -354,11 +354,7 @@ def check_web(env, checks, collector, folded, trace):
         clerks = children(slow.process.pid)
         checks.that(any("symbol-clerk" in name for name in clerks), f"nobody names symbols: {clerks}")
         asking.close()
-        for _ in range(100):
-            if not children(slow.process.pid):
-                break
-            time.sleep(0.1)
-        checks.equal(children(slow.process.pid), [], "processes of a question that nobody listens to")
+        harness.wait_until(lambda: not children(slow.process.pid), "the end of processes of a question that nobody listens to", 120)
         connection.close()
         slow.stop()
 
