@@ -259,12 +259,12 @@ static void test_rate(void **state) {
     take(im, &payload);
     assert_in_range(ea_monotonic_ns() - begin_ns, 230000000, PATIENCE_NS);
     end(im);
-    im = start(0, 0, 1 << 30, 64 << 10);
+    im = start(0, 0, 1 << 30, 4 << 10);
     ea_images_ask(im, 1, 1, 0, path_of("slow.dll"));
     ea_sleep_ns(50000000);
     begin_ns = ea_monotonic_ns();
-    end(im); /* 16 s of reading are left */
-    assert_in_range(ea_monotonic_ns() - begin_ns, 0, 3000000000);
+    end(im); /* four minutes of reading are left */
+    assert_in_range(ea_monotonic_ns() - begin_ns, 0, INT64_C(60000000000));
     assert_int_equal(counted(EA_COUNT_images_left_end), 1);
     ea_text_deinit(&payload);
 }

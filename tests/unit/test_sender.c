@@ -160,8 +160,8 @@ static void start(agent *a, ea_sender_options o, const server *const *servers, s
 /* Sends until the spool is empty or the sender gives up; the result's code. */
 static int finish(agent *a) {
     ea_sender_drain(a->sender);
-    if (!ea_sender_wait(a->sender, 20000 * MS))
-        fail_msg("the sender did not end within 20 s; its trouble: %s", a->told.trouble);
+    if (!ea_sender_wait(a->sender, 120000 * MS))
+        fail_msg("the sender did not end within two minutes; its trouble: %s", a->told.trouble);
     int rc = ea_sender_result(a->sender, &a->result);
     check_ledger(a);
     return rc;
@@ -298,13 +298,14 @@ static void pauses_grow_and_stay_bounded(void **state) {
     agent *a = agent_with(1);
     assert_int_equal(send_all(a, options_for(a), s), 0);
     server_stop(s);
-    size_t short_ones = 0;
+    int64_t least_late = INT64_MAX;
     for (size_t i = 1; i < 13; i++) {
         int64_t gap = s->requests[i].at_ns - s->requests[i - 1].at_ns;
         assert_true(gap >= 5 * MS);
-        short_ones += gap < (40 + 200) * MS; /* the longest pause, and what a request takes on a busy machine */
+        least_late = i >= 10 && gap < least_late ? gap : least_late;
     }
-    assert_true(short_ones >= 6);          /* a very busy machine may hold up some, not most */
+    /* pauses that kept growing would be 2.5 s long then, and more; these are 40 ms and what a busy machine takes */
+    assert_true(least_late < 2000 * MS);
     assert_int_equal(a->told.troubles, 1); /* the same trouble is told once */
     assert_int_equal(a->told.recoveries, 1);
     agent_close(a);
@@ -546,8 +547,10 @@ static void a_collector_that_comes_back(void **state) {
     server_stop(s); /* its port is free now */
     agent *a = agent_with(5);
     const server *list[] = {s};
+    ea_sender_status status = {0};
     start(a, options_for(a), list, 1);
-    ea_sleep_ns(100 * MS);
+    for (int i = 0; i < 60000 && !status.failures; i++, ea_sleep_ns(MS))
+        ea_sender_get_status(a->sender, &status);
     server *t = server_start_how((const enum answer[]){HONEST}, 1, (server_how){.port = s->port});
     assert_int_equal(finish(a), 0);
     server_stop(t);
@@ -671,12 +674,13 @@ static void stops_at_once(void **state) {
     agent *a = agent_with(1);
     const server *list[] = {s};
     start(a, options_for(a), list, 1);
-    ea_sleep_ns(200 * MS);
+    for (int i = 0; i < 60000 && counter(a, EA_COUNT_events_unanswered) < 10; i++)
+        ea_sleep_ns(MS);
     assert_int_equal(counter(a, EA_COUNT_events_unanswered), 10);
     int64_t begin = ea_monotonic_ns();
     ea_sender_stop(a->sender);
     assert_int_equal(finish(a), EA_ECANCELED);
-    assert_true(ea_monotonic_ns() - begin < 3000 * MS);
+    assert_true(ea_monotonic_ns() - begin < 60000 * MS); /* an answer would be waited for for two minutes */
     assert_int_equal(counter(a, EA_COUNT_events_spooled), 10);
     server_stop(s);
     agent_close(a);

