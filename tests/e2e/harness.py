@@ -105,6 +105,13 @@ class Collector:
         return json.loads(self.ask(*arguments, "--json"))
 
 
+PATIENCE = "120s"
+# Commands that wait until the history holds what is stored, as long as --wait says, and ask all the same then.
+ASK_HISTORY = ("ps", "modules", "where", "query", "ledger")
+# ... and those that have no such option
+ASK_HISTORY_SHORTLY = ("profile", "export")
+
+
 class Environment:
     """The programs of one build and a temporary folder; use it in a with statement."""
 
@@ -134,7 +141,7 @@ class Environment:
 
     def run(self, command, check=True, timeout=600, **options):
         """Runs a program to its end; output is captured as text unless options say otherwise."""
-        command = [str(c) for c in command]
+        command = self.patient([str(c) for c in command])
         options.setdefault("stdout", subprocess.PIPE)
         options.setdefault("stderr", subprocess.PIPE)
         options.setdefault("stdin", subprocess.DEVNULL)
@@ -142,6 +149,18 @@ class Environment:
         if check and done.returncode != 0:
             raise Failure(f"{' '.join(command)}\nended with {done.returncode}: {(done.stderr or '')[-3000:]}")
         return done
+
+    def patient(self, command):
+        """A question to a collector that runs waits until what is stored can be asked for, however busy the machine is."""
+        if command[0] != str(self.collector) or "--wait" in command or not any(collector.process for collector in self.collectors):
+            return command
+        if command[1] in ASK_HISTORY:
+            return [*command[:2], "--wait", PATIENCE, *command[2:]]
+        if command[1] in ASK_HISTORY_SHORTLY and "--store" in command:
+            store = command[command.index("--store") + 1]
+            subprocess.run([command[0], "query", "--wait", PATIENCE, "--store", store, "SELECT 1"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return command
 
     def make_certificates(self, agents=("test-machine",)):
         """A CA, a server certificate for localhost, one client certificate an agent."""
