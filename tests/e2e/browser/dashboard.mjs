@@ -10,7 +10,7 @@ const require = createRequire(join(process.cwd(), 'package.json'));
 const { chromium } = require('playwright-core');
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const world = JSON.parse(readFileSync(process.argv[2], 'utf8'));
-const PATIENCE = 60_000, BUSY = 'dwm.exe'; // a process of the machine with a gap that has samples
+const PATIENCE = 180_000, BUSY = 'dwm.exe'; // a process of the machine with a gap that has samples
 
 const check = (good, what) => console.log(`${good ? 'ok' : 'FAILED'} ${what.replaceAll('\n', ' ')}`);
 const browser = await chromium.launch({
@@ -245,6 +245,7 @@ async function byKeys() {
   await settled(page);
   check(/page=host/.test(page.url()), 'keys: a machine is opened');
   await press('c');
+  await page.waitForFunction(() => document.querySelector('[aria-label="Process tree"]')?.innerText.includes('explorer.exe'));
   const old = await cursor(page), tree = await page.locator('[aria-label="Process tree"]').innerText();
   await press('Home');
   await page.waitForFunction((o) => document.querySelector('main canvas').getAttribute('aria-valuetext') !== o, old);

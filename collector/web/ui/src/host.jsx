@@ -73,13 +73,22 @@ export function Host({ view, dark }) {
   const known = Number.isFinite(from) && Number.isFinite(to) && to > from;
   const [at, setAt] = useState(NaN);
   const given = toMs(view.at);
-  useEffect(() => { if (Number.isFinite(given)) setAt(given); }, [view.at]);
+  const written = useRef(); // by us into the link: the cursor may be elsewhere again when that comes back
+  useEffect(() => {
+    if (Number.isFinite(given) && view.at !== written.current) {
+      written.current = undefined;
+      setAt(given);
+    }
+  }, [view.at]);
   const now = Number.isFinite(at) ? at : known ? from + (to - from) / 2 : 0;
   const settle = useRef();
   const moveTo = (ms) => {
     setAt(ms);
     clearTimeout(settle.current);
-    settle.current = setTimeout(() => change({ at: toIso(ms) }, true), 250);
+    settle.current = setTimeout(() => {
+      written.current = toIso(ms);
+      change({ at: written.current }, true);
+    }, 250);
   };
   const processes = useMemo(() => {
     const ends = new Map((runs.data?.items ?? []).map((s, i) => [s.stream, i ? toMs(s.end) : Infinity])); // newest first
