@@ -1,16 +1,16 @@
 /* Tokens' texts and hashes. See secrets.h. */
 #include "secrets.h"
 
-#include "text.h"
-
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { RANDOM_BYTES = 32, ID_BYTES = 4, LOCK_TRIES = 100 };
+enum { RANDOM_BYTES = 32, ID_BYTES = 4, LOCK_TRIES = 100, FIELDS_MAX = 8, FILE_MAX_BYTES = 4 << 20 };
 static const int64_t LOCK_PAUSE_NS = 20 * INT64_C(1000000);
 
-int ec_fields_split(char *line, char **ret_fields, size_t count) {
+/* Splits a line at its tabs, in place: 1 when it has exactly count fields. */
+static int split(char *line, char **ret_fields, size_t count) {
     char *at = line;
     for (size_t i = 0; i < count; i++) {
         ret_fields[i] = at;
@@ -60,7 +60,8 @@ int ec_secret_make(const char *prefix, ec_secret *ret, char ret_text[EC_SECRET_B
     return rc;
 }
 
-int ec_secret_of(const char *prefix, const char *text, ec_secret *ret) {
+/* The id and the hash of a text: 0 when it is no token of this prefix. */
+static int secret_of(const char *prefix, const char *text, ec_secret *ret) {
     static const size_t HEAD = EC_SECRET_PREFIX_BYTES;
     if (strlen(text) != EC_SECRET_BYTES - 1 || memcmp(text, prefix, HEAD) != 0 || text[HEAD + 2 * ID_BYTES] != '_')
         return 0;
@@ -69,17 +70,13 @@ int ec_secret_of(const char *prefix, const char *text, ec_secret *ret) {
     return hash_of(secret, strlen(secret), ret->hash);
 }
 
-int ec_secret_parse(const char *id, const char *hash, ec_secret *ret) {
+static int parse_secret(const char *id, const char *hash, ec_secret *ret) {
     size_t n = 0;
     if (strlen(id) != 2 * ID_BYTES || !ec_is_word(id, "", sizeof ret->id, 0) ||
         ea_hex_parse(hash, ret->hash, sizeof ret->hash, &n) || n != sizeof ret->hash)
         return 0;
     memcpy(ret->id, id, sizeof ret->id);
     return 1;
-}
-
-int ec_secret_equal(const ec_secret *a, const ec_secret *b) {
-    return CRYPTO_memcmp(a->hash, b->hash, sizeof a->hash) == 0;
 }
 
 int ec_lock_wait(ea_file **ret, const char *path, ea_err *err) {
@@ -94,4 +91,143 @@ int ec_lock_wait(ea_file **ret, const char *path, ea_err *err) {
     else
         *ret = file;
     return rc;
+}
+
+/* ---- files ---- */
+
+static void path_of(const ec_secret_file *f, const char *dir, const char *ending, char out[1040]) {
+    snprintf(out, 1040, "%.1000s/%s%s", dir, f->name, ending);
+}
+
+static int read_line(const ec_secret_file *f, char *line, void *ret) {
+    char *fields[FIELDS_MAX];
+    return f->fields > 2 && f->fields <= FIELDS_MAX && split(line, fields, f->fields) &&
+           parse_secret(fields[0], fields[1], ret) && f->parse(fields + 2, ret);
+}
+
+int ec_secrets_read(const ec_secret_file *f, const char *dir, void **ret, size_t *ret_count, ea_err *err) {
+    char path[1040], *text = NULL;
+    size_t len_bytes = 0, count = 0, number = 0;
+    int rc = 0;
+    path_of(f, dir, "", path);
+    if (ea_path_exists(path)) {
+        rc = ea_path_check_private(path, err);
+        if (!rc)
+            rc = ea_path_read_all(path, FILE_MAX_BYTES, &text, &len_bytes, err);
+    }
+    char *rows = rc ? NULL : calloc(f->rows_max, f->row_bytes);
+    if (!rc && !rows)
+        rc = ea_fail(err, EA_ENOMEM, "read %s", path);
+    for (char *line = text, *next; !rc && line && *line; line = next) {
+        next = strchr(line, '\n');
+        int is_whole = next || f->skips_damage;
+        if (next)
+            *next++ = 0;
+        else
+            next = line + strlen(line);
+        number++;
+        if (is_whole && count < f->rows_max && read_line(f, line, rows + count * f->row_bytes))
+            count++;
+        else if (!f->skips_damage)
+            rc = ea_fail(err, EA_ECORRUPT, "read %s: line %zu is damaged", path, number);
+    }
+    free(text);
+    if (rc) {
+        free(rows);
+        return rc;
+    }
+    *ret = rows;
+    *ret_count = count;
+    return 0;
+}
+
+int ec_secrets_write(const ec_secret_file *f, const char *dir, const void *rows, size_t count, ea_err *err) {
+    char path[1040];
+    ea_text t;
+    path_of(f, dir, "", path);
+    ea_text_init(&t);
+    for (size_t i = 0; i < count; i++) {
+        const ec_secret *secret = (const void *)((const char *)rows + i * f->row_bytes);
+        ea_text_printf(&t, "%s\t", secret->id);
+        ea_text_hex(&t, secret->hash, sizeof secret->hash);
+        ea_text_char(&t, '\t');
+        f->print(secret, &t);
+        ea_text_char(&t, '\n');
+    }
+    int rc = t.failed ? ea_fail(err, EA_ENOMEM, "write %s", path)
+                      : ea_path_write_all(path, t.data ? t.data : "", t.len_bytes, 1, err);
+    ea_text_deinit(&t);
+    return rc;
+}
+
+int ec_secrets_lock(const ec_secret_file *f, const char *dir, ea_file **ret, ea_err *err) {
+    char path[1040];
+    path_of(f, dir, ".lock", path);
+    return ec_lock_wait(ret, path, err);
+}
+
+int ec_secrets_change(const ec_secret_file *f, const char *dir,
+                      int (*change)(void *arg, void *rows, size_t *count, ea_err *err), void *arg, ea_err *err) {
+    void *rows = NULL;
+    size_t count = 0;
+    ea_file *file = NULL;
+    int rc = ec_secrets_lock(f, dir, &file, err);
+    if (!rc)
+        rc = ec_secrets_read(f, dir, &rows, &count, err);
+    if (!rc)
+        rc = change(arg, rows, &count, err);
+    if (!rc)
+        rc = ec_secrets_write(f, dir, rows, count, err);
+    free(rows);
+    ea_file_close(file);
+    return rc;
+}
+
+typedef struct revoking {
+    const ec_secret_file *f;
+    const char *which;
+} revoking;
+
+static int revoke(void *arg, void *rows, size_t *count, ea_err *err) {
+    const revoking *r = arg;
+    size_t kept = 0, row_bytes = r->f->row_bytes;
+    for (size_t i = 0; i < *count; i++) {
+        const char *row = (const char *)rows + i * row_bytes;
+        if (strcmp(((const ec_secret *)(const void *)row)->id, r->which) != 0 &&
+            (!r->f->name_at || strcmp(row + r->f->name_at, r->which) != 0))
+            memmove((char *)rows + kept++ * row_bytes, row, row_bytes);
+    }
+    if (kept == *count)
+        return ea_fail(err, EA_ENOTFOUND, "revoke '%s': there is no such %s", r->which, r->f->what);
+    *count = kept;
+    return 0;
+}
+
+int ec_secrets_revoke(const ec_secret_file *f, const char *dir, const char *which, ea_err *err) {
+    revoking r = {f, which};
+    return ec_secrets_change(f, dir, revoke, &r, err);
+}
+
+int ec_secrets_append(const ec_secret_file *f, void *rows, size_t *count, void *row, char ret_text[EC_SECRET_BYTES],
+                      ea_err *err) {
+    if (*count >= f->rows_max)
+        return ea_fail(err, EA_ELIMIT, "there are %zu %ss: revoke some", f->rows_max, f->what);
+    int rc = ec_secret_make(f->prefix, row, ret_text, err);
+    if (!rc)
+        memcpy((char *)rows + (*count)++ * f->row_bytes, row, f->row_bytes);
+    return rc;
+}
+
+const void *ec_secrets_find(const ec_secret_file *f, const void *rows, size_t count, const char *text) {
+    static const ec_secret NOBODY = {.id = ""};
+    const ec_secret *found = &NOBODY;
+    ec_secret given;
+    if (!secret_of(f->prefix, text, &given))
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        const ec_secret *row = (const void *)((const char *)rows + i * f->row_bytes);
+        if (strcmp(row->id, given.id) == 0) /* the id is no secret */
+            found = row;
+    }
+    return CRYPTO_memcmp(given.hash, found->hash, sizeof given.hash) == 0 && found != &NOBODY ? found : NULL;
 }

@@ -1,5 +1,5 @@
-/* What files of tokens have in common: a token's text, of which a file keeps the hash alone, and the lock of those who
- * change the file.
+/* Files of tokens, a line each: a token's text, of which a file keeps the hash alone, the file's rows, and the lock of
+ * those who change it.
  *
  * A token is a prefix of four characters, an id, "_" and a secret: 8 and 64 hex digits. The secret is 256 random bits,
  * so that a plain hash of it is as good as a slow one.
@@ -9,6 +9,7 @@
 
 #include "err.h"
 #include "platform.h"
+#include "text.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,15 +29,39 @@ typedef struct ec_secret {
 
 /* Makes one; its text goes to ret_text and nowhere else. */
 EA_MUST_CHECK int ec_secret_make(const char *prefix, ec_secret *ret, char ret_text[EC_SECRET_BYTES], ea_err *err);
-/* The id and the hash of a text: 0 when it is no token of this prefix. */
-int ec_secret_of(const char *prefix, const char *text, ec_secret *ret);
-/* The two fields of a line: 0 when they are none. */
-int ec_secret_parse(const char *id, const char *hash, ec_secret *ret);
-/* Takes as long for other hashes as for the same one. */
-int ec_secret_equal(const ec_secret *a, const ec_secret *b);
 
-/* Splits a line of such a file, which ends with its NUL, at its tabs, in place: 1 when it has exactly count fields. */
-int ec_fields_split(char *line, char **ret_fields, size_t count);
+/* A kind of such files. A row begins with its ec_secret, a line with its id and hash; what follows is the kind's own.
+ */
+typedef struct ec_secret_file {
+    const char *name;   /* in its folder; beside it NAME.lock */
+    const char *prefix; /* of its tokens */
+    const char *what;   /* a token of it, in a sentence */
+    size_t row_bytes, rows_max, fields;
+    size_t name_at;   /* of a row: a name by which it goes as well; 0: there is none */
+    int skips_damage; /* lines that cannot be read are no tokens; else they are EA_ECORRUPT, as one too many is */
+    int (*parse)(char *const *fields, void *ret); /* the fields behind id and hash: 0 when they are none */
+    void (*print)(const void *row, ea_text *t);   /* the same, with a tab between two */
+} ec_secret_file;
+
+/* All rows of DIR's file, malloc'd into *ret, where rows_max have room; none when there is no file. EA_EREFUSED when
+ * others than the owner may read it. */
+EA_MUST_CHECK int ec_secrets_read(const ec_secret_file *f, const char *dir, void **ret, size_t *ret_count, ea_err *err);
+EA_MUST_CHECK int ec_secrets_write(const ec_secret_file *f, const char *dir, const void *rows, size_t count,
+                                   ea_err *err);
+/* Held by whoever reads them to write them again; ea_file_close gives it back. EA_EBUSY after two seconds. */
+EA_MUST_CHECK int ec_secrets_lock(const ec_secret_file *f, const char *dir, ea_file **ret, ea_err *err);
+/* Reads, changes and writes them under that lock. change: among rows_max rows; what it fails with stays unwritten. */
+EA_MUST_CHECK int ec_secrets_change(const ec_secret_file *f, const char *dir,
+                                    int (*change)(void *arg, void *rows, size_t *count, ea_err *err), void *arg,
+                                    ea_err *err);
+/* Takes out the row of an id or a name. EA_ENOTFOUND. */
+EA_MUST_CHECK int ec_secrets_revoke(const ec_secret_file *f, const char *dir, const char *which, ea_err *err);
+/* Makes a row's token and puts the row behind the others, within ec_secrets_change. EA_ELIMIT. */
+EA_MUST_CHECK int ec_secrets_append(const ec_secret_file *f, void *rows, size_t *count, void *row,
+                                    char ret_text[EC_SECRET_BYTES], ea_err *err);
+/* The row of a token's text: NULL when none is. Takes as long for a wrong secret as for a right one, and for an id that
+ * is not there. */
+const void *ec_secrets_find(const ec_secret_file *f, const void *rows, size_t count, const char *text);
 
 /* 1 when s has letters, digits and characters of more alone, and with its NUL fits into room. */
 int ec_is_word(const char *s, const char *more, size_t room, int may_be_empty);
