@@ -1,5 +1,6 @@
 /* Symbol servers. See symbol_server.h. */
 #include "symbol_server.h"
+
 #include "platform.h"
 #include "text.h"
 
@@ -11,8 +12,29 @@
 #define SECOND_NS ((int64_t)1000000000)
 enum { CONNECT_MS = 10000, REDIRECTS_MAX = 5 };
 
+/* libcurl is loaded when the first server is asked. Its 26 libraries would be half of what it takes to start this
+ * program, which starts again for each question of a user. */
+static const char LIBRARY[] = "libcurl.so.4";
+#define CURL_CALLS(X)                                                                                                  \
+    X(CURLcode, global_init, (long flags))                                                                             \
+    X(CURL *, easy_init, (void))                                                                                       \
+    X(void, easy_cleanup, (CURL * curl))                                                                               \
+    X(CURLcode, easy_setopt, (CURL * curl, CURLoption option, ...))                                                    \
+    X(CURLcode, easy_getinfo, (CURL * curl, CURLINFO info, ...))                                                       \
+    X(CURLcode, easy_perform, (CURL * curl))                                                                           \
+    X(const char *, easy_strerror, (CURLcode code))                                                                    \
+    X(char *, easy_escape, (CURL * curl, const char *text, int len_bytes))                                             \
+    X(void, free, (void *data))
+
+typedef struct curl_calls {
+#define CALL(type, name, arguments) type(*name) arguments;
+    CURL_CALLS(CALL)
+#undef CALL
+} curl_calls;
+
 struct ec_server {
     ec_server_options o;
+    curl_calls lib;
     CURL *curl;
     char curl_text[CURL_ERROR_SIZE];
     ea_file *file; /* being written */
@@ -34,21 +56,39 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg) {
     return n;
 }
 
+/* The library stays loaded: it has threads and memory of its own. */
+static int load(curl_calls *ret, ea_err *err) {
+    ea_library *library = NULL;
+    const char *missing = NULL;
+    const void *at;
+    int rc = ea_library_open(&library, LIBRARY, err);
+    if (rc)
+        return rc;
+#define CALL(type, name, arguments)                                                                                    \
+    if (!(at = ea_library_symbol(library, "curl_" #name)))                                                             \
+        missing = "curl_" #name;                                                                                       \
+    memcpy(&ret->name, &at, sizeof at);
+    CURL_CALLS(CALL)
+#undef CALL
+    return missing ? ea_fail(err, EA_EUNSUPPORTED, "%s has no %s", LIBRARY, missing) : 0;
+}
+
 int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *err) {
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-        return ea_fail(err, EA_ENOMEM, "prepare libcurl");
     ec_server *s = calloc(1, sizeof *s);
     CURLcode bad = CURLE_OK;
-    if (s)
-        s->curl = curl_easy_init();
-    if (!s || !s->curl) {
-        ec_server_destroy(s);
+    if (!s)
         return ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    int rc = load(&s->lib, err);
+    if (!rc && (s->lib.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(s->curl = s->lib.easy_init())))
+        rc = ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    if (rc) {
+        free(s);
+        return rc;
     }
     s->o = *options;
 #define SET(option, value)                                                                                             \
     if (bad == CURLE_OK)                                                                                               \
-    bad = curl_easy_setopt(s->curl, option, value)
+    bad = s->lib.easy_setopt(s->curl, option, value)
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_ERRORBUFFER, s->curl_text);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -66,8 +106,9 @@ int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *
     SET(CURLOPT_WRITEDATA, s);
 #undef SET
     if (bad != CURLE_OK) {
+        rc = ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", s->lib.easy_strerror(bad));
         ec_server_destroy(s);
-        return ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", curl_easy_strerror(bad));
+        return rc;
     }
     *ret = s;
     return 0;
@@ -76,13 +117,13 @@ int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *
 void ec_server_destroy(ec_server *s) {
     if (!s)
         return;
-    curl_easy_cleanup(s->curl);
+    s->lib.easy_cleanup(s->curl);
     free(s);
 }
 
 /* What libcurl's failure means. */
 static int from_curl(ec_server *s, CURLcode code, const char *url, ea_err *err) {
-    const char *text = s->curl_text[0] ? s->curl_text : curl_easy_strerror(code);
+    const char *text = s->curl_text[0] ? s->curl_text : s->lib.easy_strerror(code);
     if (s->is_too_large || code == CURLE_FILESIZE_EXCEEDED)
         return ea_fail(err, EA_ELIMIT, "%s is larger than %" PRIu64 " bytes", url, s->o.limit_bytes);
     switch (code) {
@@ -117,12 +158,12 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
     int rc = ea_file_open(&s->file, path, EA_OPEN_CREATE, err);
     if (rc)
         return rc;
-    curl_easy_setopt(s->curl, CURLOPT_URL, url);
-    curl_easy_setopt(s->curl, CURLOPT_REDIR_PROTOCOLS_STR, strncmp(url, "https:", 6) == 0 ? "https" : "http,https");
-    CURLcode code = curl_easy_perform(s->curl);
+    s->lib.easy_setopt(s->curl, CURLOPT_URL, url);
+    s->lib.easy_setopt(s->curl, CURLOPT_REDIR_PROTOCOLS_STR, strncmp(url, "https:", 6) == 0 ? "https" : "http,https");
+    CURLcode code = s->lib.easy_perform(s->curl);
     ea_file_close(s->file);
     s->file = NULL;
-    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    s->lib.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
     if (code != CURLE_OK) {
         rc = from_curl(s, code, url, err);
         *ret_again = rc == EA_ENET; /* one that is silent would only be waited for again */
@@ -137,12 +178,12 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
 }
 
 static int add_part(ec_server *s, ea_text *url, const char *part) {
-    char *escaped = curl_easy_escape(s->curl, part, 0);
+    char *escaped = s->lib.easy_escape(s->curl, part, 0);
     if (!escaped)
         return EA_ENOMEM;
     ea_text_char(url, '/');
     ea_text_str(url, escaped);
-    curl_free(escaped);
+    s->lib.free(escaped);
     return 0;
 }
 

@@ -1,4 +1,5 @@
-/* One file from a symbol server, by libcurl: bounded in size and time, repeated when the network failed.
+/* One file from a symbol server, by libcurl (loaded when it is created): bounded in size and time, repeated when the
+ * network failed.
  * Before it: symbol_cache.c. After it: the server. Thread: its owner's; it waits. */
 #ifndef EC_SYMBOLS_SYMBOL_SERVER_H
 #define EC_SYMBOLS_SYMBOL_SERVER_H
