@@ -88,6 +88,27 @@ static int amend_begin(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns
     return ea_machine_notify(m, w, row);
 }
 
+/* A rundown's record that comes behind what happened later: what it names is there no more. After a longer time than
+ * buffers and second sessions take it is the wall clock that was set. */
+static int is_over(const ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
+    static const int64_t LATE_NS = (int64_t)60 * 1000000000;
+    if (row == ROW_NONE || is_open(m, w, row) ||
+        (m->now.plan->verb != VERB_RUNDOWN_START && m->now.plan->verb != VERB_RUNDOWN_END))
+        return 0;
+    int64_t end_utc_ns = row_at(m, w, row)->life.end_utc_ns;
+    return utc_ns < end_utc_ns && end_utc_ns - utc_ns < LATE_NS;
+}
+
+/* The thread or module at hand was just opened; its process has ended since, and it with that. */
+static int end_with_process(ea_machine *m, enum which w, uint32_t row, uint32_t process) {
+    const ea_interval life = process_at(m, process)->p.life;
+    if (w == THREADS)
+        thread_at(m, row)->t.process_instance = life.instance;
+    else
+        module_at(m, row)->m.process_instance = life.instance;
+    return ea_machine_close_row(m, w, row, life.end_utc_ns, EA_FINISH_PROCESS_END);
+}
+
 static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns) {
     const class_plan *plan = m->now.plan;
     uint64_t pid64, key = ea_fields_u64_or_0(&m->now, ROLE_UNIQUE_KEY);
@@ -103,6 +124,8 @@ static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns)
         ea_machine_complete_process(m, row);
         return amend_begin(m, PROCESSES, row, utc_ns);
     }
+    if (is_over(m, PROCESSES, row, utc_ns))
+        return same && ea_machine_complete_process(m, row) ? ea_machine_notify(m, PROCESSES, row) : 0;
     if (open && (plan->verb == VERB_START || !same)) {
         ea_machine_count(m, EA_COUNT_state_missed_ends);
         rc = ea_machine_close_row(m, PROCESSES, row, utc_ns, EA_FINISH_REPLACED);
@@ -173,6 +196,8 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         ea_machine_complete_thread(m, row);
         return amend_begin(m, THREADS, row, utc_ns);
     }
+    if (is_over(m, THREADS, row, utc_ns))
+        return same && ea_machine_complete_thread(m, row) ? ea_machine_notify(m, THREADS, row) : 0;
     if (open && (plan->verb == VERB_START || !same)) {
         ea_machine_count(m, EA_COUNT_state_missed_ends);
         rc = ea_machine_close_row(m, THREADS, row, utc_ns, EA_FINISH_REPLACED);
@@ -204,6 +229,9 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     rc = ea_machine_link_sibling(m, THREADS, row);
     if (rc)
         return rc;
+    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    if (is_over(m, PROCESSES, process, utc_ns))
+        return end_with_process(m, THREADS, row, process);
     if (plan->verb != VERB_END)
         return ea_machine_notify(m, THREADS, row);
     ea_machine_count(m, EA_COUNT_state_missed_starts);
@@ -255,6 +283,10 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         use_id(m, row, utc_ns);
         return amend_begin(m, MODULES, row, utc_ns);
     }
+    if (is_over(m, MODULES, row, utc_ns))
+        return same && (ea_machine_complete_module(m, row) | use_id(m, row, utc_ns))
+                   ? ea_machine_notify(m, MODULES, row)
+                   : 0;
     if (open && (plan->verb == VERB_START || !same)) {
         ea_machine_count(m, EA_COUNT_state_missed_ends);
         rc = ea_machine_close_row(m, MODULES, row, utc_ns, EA_FINISH_REPLACED);
@@ -288,6 +320,9 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     rc = ea_machine_link_sibling(m, MODULES, row);
     if (rc)
         return rc;
+    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    if (is_over(m, PROCESSES, process, utc_ns))
+        return end_with_process(m, MODULES, row, process);
     if (plan->verb != VERB_END)
         return ea_machine_notify(m, MODULES, row);
     ea_machine_count(m, EA_COUNT_state_missed_starts);

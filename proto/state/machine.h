@@ -10,7 +10,8 @@
  * - Processes are keyed by pid, threads by tid, modules by (pid, base). Thread 0, which every CPU has, is keyed by its
  *   kernel stack's base too: its rundown records all come from one CPU. Modules of pid 0 are drivers.
  * - A Start record opens an instance at its time. An instance of the same key that is still open is closed at that time
- *   first (missed end). The Start of a process also ends the threads and modules under its pid that began earlier.
+ *   first (missed end). The Start of a process also ends the threads and modules under its pid that began earlier;
+ * those that nobody saw begin and that a rundown named later than it are its own, and began no earlier.
  * - A Start record may come late, behind records of its own instance that are younger (buffers of two processors). When
  *   the last instance of its key, open or ended, may be the one that it is about (not another UniqueProcessKey, process
  *   of a thread, image size), began at an unknown time and was first seen later than the Start's time, then that
@@ -20,6 +21,10 @@
  *   end of the last instance of that key, nor the beginning of the data. One that names another instance than the open
  *   one (another UniqueProcessKey, a thread of another process, another image size) closes that at its time (missed
  *   end) and opens its own, which then began no earlier.
+ * - A rundown's record may come late, too, behind records of what happened after it on another processor or in another
+ *   session. When the last instance of its key ended up to a minute later than the record's time, that one is completed
+ *   if it may be the one (as above), and nothing is opened. A thread or module that it opens, of a process that ended
+ *   up to a minute later, ends with that process.
  * - A rundown at a session's start begins with process 0 and is complete with the session's RDComplete record (opcode 8
  * of EventTrace). Then what is open here, was first seen before it began and was not named by it is closed at its
  *   beginning: processes; threads and modules of those processes of which it named a thread or a module. A record of

@@ -207,6 +207,16 @@ int ea_machine_close_row(ea_machine *m, enum which w, uint32_t row, int64_t utc_
     return rc;
 }
 
+/* Nobody saw it begin, and a rundown named it later than this process began: it is of this one. */
+static int begin_with_process(ea_machine *m, enum which w, uint32_t row, int64_t utc_ns) {
+    row_at(m, w, row)->life.begin_utc_ns = utc_ns;
+    if (w == THREADS)
+        thread_at(m, row)->t.process_instance = 0; /* ea_machine_adopt_siblings */
+    else
+        module_at(m, row)->m.process_instance = 0;
+    return ea_machine_notify(m, w, row);
+}
+
 int ea_machine_end_siblings(ea_machine *m, uint32_t pid, int64_t began_before, int64_t utc_ns) {
     static const enum which KINDS[] = {THREADS, MODULES};
     for (int k = 0; k < 2; k++)
@@ -215,7 +225,9 @@ int ea_machine_end_siblings(ea_machine *m, uint32_t pid, int64_t began_before, i
             next = r->head.sibling_next;
             if (r->life.begin_utc_ns >= began_before)
                 continue;
-            int rc = ea_machine_close_row(m, KINDS[k], row, utc_ns, EA_FINISH_PROCESS_END);
+            int is_next = r->life.begin_cause != EA_BEGIN_EVENT && r->life.seen_utc_ns > began_before;
+            int rc = is_next ? begin_with_process(m, KINDS[k], row, utc_ns)
+                             : ea_machine_close_row(m, KINDS[k], row, utc_ns, EA_FINISH_PROCESS_END);
             if (rc)
                 return rc;
         }

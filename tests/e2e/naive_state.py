@@ -15,6 +15,7 @@ EVENT_TRACE = "68fdd900-4a3e-11d1-84f4-0000f80464e3"
 PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID, EVENT_TRACE)
 VERBS = {1: "start", 10: "start", 2: "end", 3: "rundown_start", 4: "rundown_end"}
 FOREVER = 1 << 62
+MINUTE = 60 * 10_000_000
 
 
 def parse_time(text):
@@ -93,9 +94,19 @@ class Machine:
     def finish(self, instance, time, clock, cause):
         instance.end, instance.ended_by = time, cause
         if instance.kind == "process":
-            for other in self.of_process(instance.key):
-                if cause == "end" or other.begin_clock is None or other.begin_clock < clock:
-                    self.finish(other, time, clock, "process_end")
+            self.finish_within(instance.key, time, clock, cause)
+
+    def finish_within(self, pid, time, clock, cause):
+        """A process ended, or another one began under its pid: so do its threads and modules end."""
+        for other in self.of_process(pid):
+            if cause != "end" and other.begin_clock is None and other.seen > time:
+                other.begin = max(other.begin, time)  # the next one's
+            elif cause == "end" or other.begin_clock is None or other.begin_clock < clock:
+                self.finish(other, time, clock, "process_end")
+
+    def over(self, last, verb, time):
+        """A rundown that comes late: what it names ended up to a minute later."""
+        return last is not None and last.end != FOREVER and verb.startswith("rundown") and 0 < last.end - time < MINUTE
 
     def begin(self, kind, key, time, clock, verb):
         last = self.last_of(kind, key)
@@ -164,14 +175,16 @@ class Machine:
             last.begin_clock, last.known_by = clock, verb
             last.complete(values)
             return last
+        if self.over(last, verb, time):
+            if same(last):
+                last.complete(values)
+            return last
         is_open = last is not None and last.end == FOREVER
         if is_open and (verb == "start" or not same(last)):
             self.finish(last, time, clock, "replaced")
             is_open, last = False, None
         elif kind == "process" and verb == "start":
-            for other in self.of_process(key):
-                if other.begin_clock is None or other.begin_clock < clock:
-                    self.finish(other, time, clock, "process_end")
+            self.finish_within(key, time, clock, "replaced")
         if is_open:
             last.complete(values)
             if verb == "end":
@@ -183,6 +196,9 @@ class Machine:
             return last
         instance = self.begin(kind, key, time, clock, verb)
         instance.complete(values)
+        process = self.last_of("process", values["pid"]) if kind != "process" else None
+        if self.over(process, verb, time):
+            self.finish(instance, process.end, clock, "process_end")
         if verb == "end":
             self.finish(instance, time, clock, "end")
         return instance

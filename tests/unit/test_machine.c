@@ -304,6 +304,44 @@ static void test_rundown(void **state) {
     check_life(&w->history.processes[3].life, 400, INT64_MAX, EA_BEGIN_RUNDOWN_END, EA_FINISH_OPEN);
 }
 
+/* What a second session tells comes before, or behind, what the first one saw happen around it. */
+static void test_rundown_comes_late(void **state) {
+    world *w = *state;
+    const int64_t minute = (int64_t)60 * 1000000000;
+    history *h = &w->history;
+    process(w, OP_START, 50, 4, 0, 0x400);
+    /* 8 began before it was told, and that comes behind it; what was there under its pid is another one's */
+    thread(w, OP_DC_START, 80, 8, 79);
+    thread(w, OP_DC_START, 110, 8, 80);
+    image(w, OP_DC_START, 110, 8, 0x10000);
+    process(w, OP_START, 100, 8, 4, 0x800);
+    check_life(&h->threads[0].life, 50, 100, EA_BEGIN_RUNDOWN_START, EA_FINISH_PROCESS_END);
+    check_life(&h->threads[1].life, 100, INT64_MAX, EA_BEGIN_RUNDOWN_START, EA_FINISH_OPEN);
+    check_life(&h->modules[0].life, 100, INT64_MAX, EA_BEGIN_RUNDOWN_START, EA_FINISH_OPEN);
+    assert_int_equal(h->threads[1].process_instance, h->processes[1].life.instance);
+    assert_int_equal(h->modules[0].process_instance, h->processes[1].life.instance);
+    /* it ended after it was told, and that comes in front of it */
+    process(w, OP_END, 300, 8, 4, 0x800);
+    process(w, OP_DC_START, 250, 8, 4, 0x800);
+    assert_int_equal(h->process_count, 2);
+    thread(w, OP_DC_START, 250, 8, 80);
+    image(w, OP_DC_START, 250, 8, 0x10000);
+    assert_int_equal(h->thread_count + h->module_count, 3);
+    thread(w, OP_DC_START, 250, 8, 84); /* that nobody knew */
+    image(w, OP_DC_START, 250, 8, 0x20000);
+    check_life(&h->threads[2].life, 50, 300, EA_BEGIN_RUNDOWN_START, EA_FINISH_PROCESS_END);
+    check_life(&h->modules[1].life, 50, 300, EA_BEGIN_RUNDOWN_START, EA_FINISH_PROCESS_END);
+    assert_int_equal(h->threads[2].process_instance, h->processes[1].life.instance);
+    /* another one of that pid, which is over as well */
+    process(w, OP_DC_START, 250, 8, 4, 0x900);
+    assert_int_equal(h->process_count, 2);
+    /* so much later that the wall clock was set back meanwhile: what is told is there */
+    process(w, OP_START, 400, 12, 4, 0xc00);
+    process(w, OP_END, 500 + minute, 12, 4, 0xc00);
+    process(w, OP_DC_START, 500, 12, 4, 0xc00);
+    check_life(&h->processes[3].life, 500, INT64_MAX, EA_BEGIN_RUNDOWN_START, EA_FINISH_OPEN);
+}
+
 static void test_rundown_completes(void **state) {
     world *w = *state;
     /* a start that ends after the pid: short payloads give the fields that are whole */
@@ -911,6 +949,7 @@ int main(void) {
         TEST(test_missed_end),
         TEST(test_missed_start),
         TEST(test_late_start),
+        TEST(test_rundown_comes_late),
         TEST(test_rundown),
         TEST(test_rundown_completes),
         TEST(test_rundown_closes_what_is_absent),

@@ -88,6 +88,10 @@ static void read_line(char *line) {
         script.rate = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "from") == 0) {
         script.from = strtoull(value, NULL, 0);
+    } else if (strcmp(line, "gap") == 0) {
+        script.gap = strtoull(value, NULL, 0);
+    } else if (strcmp(line, "present") == 0) {
+        MultiByteToWideChar(CP_UTF8, 0, value, -1, script.present, sizeof script.present / sizeof *script.present);
     } else if (strcmp(line, "slow") == 0) {
         script.slow = strtod(value, NULL);
     } else if (strcmp(line, "late") == 0) {
@@ -327,14 +331,24 @@ static ULONG check_mode(const EVENT_TRACE_PROPERTIES *p, int is_kernel_logger, c
     return 0;
 }
 
-static ULONG fill(emul_session *s, const EVENT_TRACE_PROPERTIES *p, const WCHAR *name, const WCHAR *file) {
+/* What a session of this name, whose place is s, begins behind: it goes on where one of this name ended. */
+static uint64_t place_of(const emul_table *t, const emul_session *s, const WCHAR *name) {
+    int is_other = script.present[0] && _wcsicmp(script.present, name) != 0;
+    uint64_t place = same_name(s->name, name) && !is_other ? s->played + script.gap : script.from;
+    for (size_t i = 0; is_other && i < EMUL_SESSIONS; i++)
+        if (same_name(t->sessions[i].name, script.present) && t->sessions[i].played > place)
+            place = t->sessions[i].played;
+    return place;
+}
+
+static ULONG fill(const emul_table *t, emul_session *s, const EVENT_TRACE_PROPERTIES *p, const WCHAR *name,
+                  const WCHAR *file) {
     SYSTEM_INFO info;
     GetNativeSystemInfo(&info);
     uint32_t least = 2 * (uint32_t)info.dwNumberOfProcessors;
-    uint64_t played = s->played;
-    int goes_on = same_name(s->name, name); /* what is played goes on where a session of this name ended */
+    uint64_t played = place_of(t, s, name);
     memset(s, 0, sizeof *s);
-    s->played = goes_on ? played : script.from;
+    s->played = played;
     memcpy(s->name, name, (wcslen(name) + 1) * sizeof *name);
     memcpy(s->file, file, (wcslen(file) + 1) * sizeof *file);
     memcpy(s->guid.bytes, &p->Wnode.Guid, sizeof s->guid);
@@ -397,7 +411,7 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
              ((p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && system_sessions == EMUL_SYSTEM_SESSIONS))
         error = ERROR_NO_SYSTEM_RESOURCES;
     else
-        error = fill(free_one, p, name, file);
+        error = fill(t, free_one, p, name, file);
     if (!error) {
         free_one->used = 1;
         free_one->id = (uint32_t)(free_one - t->sessions) + 1;

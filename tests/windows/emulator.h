@@ -10,6 +10,8 @@
  *     late=CPU MS         buffers of that processor come MS later, by the emulator's clock
  *     state=GUID ID       events of that provider which it logs when it is asked for its state
  *     from=N              sessions of a new name begin behind the first N records: the machine is up for a while
+ *     gap=N               a session of a name that was there goes on N records behind where it ended
+ *     present=SESSION     other sessions begin where that one is, or was last
  *     fail=FUNCTION N C   the next C calls of FUNCTION answer N
  *     provider=GUID NAME  TdhEnumerateProviders knows it
  *     keyword=GUID N NAME a keyword of it
@@ -136,7 +138,8 @@ typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
     uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, interval_step, level_kept,
         late_cpu, late_ms, items_asked;
-    uint64_t from;
+    uint64_t from, gap;
+    WCHAR present[EMUL_NAME];
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];
     emul_process processes[16];

@@ -118,6 +118,7 @@ void emul_rundown_each(const emul_rundown *d, int at_end, int64_t time_raw, emul
         else
             r.opcode = at_end ? DC_END : DC_START;
         r.time_raw = time_raw;
+        r.cpu = 0; /* whoever starts or stops the session logs it */
         r.payload = d->items[i].payload;
         r.ext_count = 0;
         if (r.hook_id) /* images' own group, also when the beginning was logged as one of processes */
