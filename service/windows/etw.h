@@ -47,7 +47,9 @@ typedef struct ea_filter_level_kw {
     UCHAR level;
     BOOLEAN filter_in;
 } ea_filter_level_kw;
-_Static_assert(sizeof(ea_filter_level_kw) == 24 && offsetof(ea_filter_level_kw, level) == 16, "EVENT_FILTER_LEVEL_KW");
+_Static_assert(sizeof(ea_filter_level_kw) == 24 && offsetof(ea_filter_level_kw, level) == 16 &&
+                   offsetof(ea_filter_level_kw, filter_in) == 17,
+               "EVENT_FILTER_LEVEL_KW");
 
 /* EVENT_FILTER_EVENT_NAME (evntprov.h): of TraceLogging events. Names follow one another, UTF-8, each with its NUL. */
 typedef struct ea_filter_event_name {
@@ -70,7 +72,9 @@ typedef struct ea_filter_header {
     ULONG size;        /* of all of it */
     ULONG next_offset; /* 0: no more */
 } ea_filter_header;
-_Static_assert(sizeof(ea_filter_header) == 24 && offsetof(ea_filter_header, size) == 16, "EVENT_FILTER_HEADER");
+_Static_assert(sizeof(ea_filter_header) == 24 && offsetof(ea_filter_header, instance_id) == 8 &&
+                   offsetof(ea_filter_header, size) == 16 && offsetof(ea_filter_header, next_offset) == 20,
+               "EVENT_FILTER_HEADER");
 
 /* PAYLOAD_FILTER_PREDICATE (tdh.h). */
 typedef struct ea_payload_predicate {
@@ -111,43 +115,89 @@ typedef struct ea_pmc_owners {
 } ea_pmc_owners;
 _Static_assert(sizeof(ea_pmc_owner) == 12 && offsetof(ea_pmc_owners, owners) == 8, "ETW_PMC_COUNTER_OWNERSHIP_STATUS");
 
-/* The structures that are passed to Windows, as the SDK's headers lay them out on 64-bit machines. */
-_Static_assert(sizeof(WNODE_HEADER) == 48 && offsetof(WNODE_HEADER, Guid) == 24 && offsetof(WNODE_HEADER, Flags) == 44,
+/* The structures that are passed to Windows, as the SDK's headers (wmistr.h, evntrace.h, evntcons.h, evntprov.h) lay
+ * them out on 64-bit machines: each member that is read or written here. */
+_Static_assert(sizeof(WNODE_HEADER) == 48 && offsetof(WNODE_HEADER, BufferSize) == 0 &&
+                   offsetof(WNODE_HEADER, HistoricalContext) == 8 && offsetof(WNODE_HEADER, Guid) == 24 &&
+                   offsetof(WNODE_HEADER, ClientContext) == 40 && offsetof(WNODE_HEADER, Flags) == 44,
                "WNODE_HEADER");
 _Static_assert(sizeof(EVENT_TRACE_PROPERTIES) == 120 && offsetof(EVENT_TRACE_PROPERTIES, BufferSize) == 48 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, MinimumBuffers) == 52 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, MaximumBuffers) == 56 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, MaximumFileSize) == 60 &&
                    offsetof(EVENT_TRACE_PROPERTIES, LogFileMode) == 64 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, FlushTimer) == 68 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, EnableFlags) == 72 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, NumberOfBuffers) == 80 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, FreeBuffers) == 84 &&
                    offsetof(EVENT_TRACE_PROPERTIES, EventsLost) == 88 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, BuffersWritten) == 92 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, LogBuffersLost) == 96 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, RealTimeBuffersLost) == 100 &&
                    offsetof(EVENT_TRACE_PROPERTIES, LoggerThreadId) == 104 &&
+                   offsetof(EVENT_TRACE_PROPERTIES, LogFileNameOffset) == 112 &&
                    offsetof(EVENT_TRACE_PROPERTIES, LoggerNameOffset) == 116,
                "EVENT_TRACE_PROPERTIES");
-_Static_assert(sizeof(EVENT_TRACE_LOGFILEW) == 448 && offsetof(EVENT_TRACE_LOGFILEW, CurrentEvent) == 32 &&
-                   offsetof(EVENT_TRACE_LOGFILEW, LogfileHeader) == 120 &&
-                   offsetof(EVENT_TRACE_LOGFILEW, BufferCallback) == 400 &&
-                   offsetof(EVENT_TRACE_LOGFILEW, EventRecordCallback) == 424 &&
-                   offsetof(EVENT_TRACE_LOGFILEW, Context) == 440,
-               "EVENT_TRACE_LOGFILEW");
-_Static_assert(sizeof(TRACE_LOGFILE_HEADER) == 280 && offsetof(TRACE_LOGFILE_HEADER, PerfFreq) == 256,
-               "TRACE_LOGFILE_HEADER");
-_Static_assert(sizeof(EVENT_HEADER) == 80 && offsetof(EVENT_HEADER, ProviderId) == 24 &&
+_Static_assert(
+    sizeof(EVENT_TRACE_LOGFILEW) == 448 && offsetof(EVENT_TRACE_LOGFILEW, LogFileName) == 0 &&
+        offsetof(EVENT_TRACE_LOGFILEW, LoggerName) == 8 && offsetof(EVENT_TRACE_LOGFILEW, BuffersRead) == 24 &&
+        offsetof(EVENT_TRACE_LOGFILEW, ProcessTraceMode) == 28 && offsetof(EVENT_TRACE_LOGFILEW, CurrentEvent) == 32 &&
+        offsetof(EVENT_TRACE_LOGFILEW, LogfileHeader) == 120 && offsetof(EVENT_TRACE_LOGFILEW, BufferCallback) == 400 &&
+        offsetof(EVENT_TRACE_LOGFILEW, EventRecordCallback) == 424 && offsetof(EVENT_TRACE_LOGFILEW, Context) == 440,
+    "EVENT_TRACE_LOGFILEW");
+_Static_assert(
+    sizeof(TRACE_LOGFILE_HEADER) == 280 && offsetof(TRACE_LOGFILE_HEADER, BufferSize) == 0 &&
+        offsetof(TRACE_LOGFILE_HEADER, Version) == 4 && offsetof(TRACE_LOGFILE_HEADER, ProviderVersion) == 8 &&
+        offsetof(TRACE_LOGFILE_HEADER, NumberOfProcessors) == 12 && offsetof(TRACE_LOGFILE_HEADER, LogFileMode) == 32 &&
+        offsetof(TRACE_LOGFILE_HEADER, PointerSize) == 44 && offsetof(TRACE_LOGFILE_HEADER, CpuSpeedInMHz) == 52 &&
+        offsetof(TRACE_LOGFILE_HEADER, TimeZone) == 72 && offsetof(TRACE_LOGFILE_HEADER, BootTime) == 248 &&
+        offsetof(TRACE_LOGFILE_HEADER, PerfFreq) == 256 && offsetof(TRACE_LOGFILE_HEADER, ReservedFlags) == 272,
+    "TRACE_LOGFILE_HEADER");
+_Static_assert(sizeof(EVENT_HEADER) == 80 && offsetof(EVENT_HEADER, Flags) == 4 &&
+                   offsetof(EVENT_HEADER, EventProperty) == 6 && offsetof(EVENT_HEADER, ThreadId) == 8 &&
+                   offsetof(EVENT_HEADER, ProcessId) == 12 && offsetof(EVENT_HEADER, TimeStamp) == 16 &&
+                   offsetof(EVENT_HEADER, ProviderId) == 24 && offsetof(EVENT_HEADER, EventDescriptor) == 40 &&
+                   offsetof(EVENT_HEADER, KernelTime) == 56 && offsetof(EVENT_HEADER, UserTime) == 60 &&
                    offsetof(EVENT_HEADER, ActivityId) == 64,
                "EVENT_HEADER");
 _Static_assert(sizeof(EVENT_RECORD) == 112 && offsetof(EVENT_RECORD, BufferContext) == 80 &&
-                   offsetof(EVENT_RECORD, ExtendedData) == 88 && offsetof(EVENT_RECORD, UserData) == 96,
+                   offsetof(EVENT_RECORD, ExtendedDataCount) == 84 && offsetof(EVENT_RECORD, UserDataLength) == 86 &&
+                   offsetof(EVENT_RECORD, ExtendedData) == 88 && offsetof(EVENT_RECORD, UserData) == 96 &&
+                   offsetof(EVENT_RECORD, UserContext) == 104,
                "EVENT_RECORD");
-_Static_assert(sizeof(EVENT_HEADER_EXTENDED_DATA_ITEM) == 16 && offsetof(EVENT_HEADER_EXTENDED_DATA_ITEM, DataPtr) == 8,
+_Static_assert(sizeof(EVENT_HEADER_EXTENDED_DATA_ITEM) == 16 &&
+                   offsetof(EVENT_HEADER_EXTENDED_DATA_ITEM, ExtType) == 2 &&
+                   offsetof(EVENT_HEADER_EXTENDED_DATA_ITEM, DataSize) == 6 &&
+                   offsetof(EVENT_HEADER_EXTENDED_DATA_ITEM, DataPtr) == 8,
                "EVENT_HEADER_EXTENDED_DATA_ITEM");
-_Static_assert(sizeof(ENABLE_TRACE_PARAMETERS) == 48 && offsetof(ENABLE_TRACE_PARAMETERS, EnableFilterDesc) == 32,
+_Static_assert(sizeof(ENABLE_TRACE_PARAMETERS) == 48 && offsetof(ENABLE_TRACE_PARAMETERS, Version) == 0 &&
+                   offsetof(ENABLE_TRACE_PARAMETERS, EnableProperty) == 4 &&
+                   offsetof(ENABLE_TRACE_PARAMETERS, ControlFlags) == 8 &&
+                   offsetof(ENABLE_TRACE_PARAMETERS, EnableFilterDesc) == 32 &&
+                   offsetof(ENABLE_TRACE_PARAMETERS, FilterDescCount) == 40,
                "ENABLE_TRACE_PARAMETERS");
-_Static_assert(sizeof(EVENT_FILTER_DESCRIPTOR) == 16, "EVENT_FILTER_DESCRIPTOR");
-_Static_assert(sizeof(TRACE_GUID_INFO) == 8, "TRACE_GUID_INFO");
-_Static_assert(sizeof(TRACE_PROVIDER_INSTANCE_INFO) == 16 && offsetof(TRACE_PROVIDER_INSTANCE_INFO, Flags) == 12,
+_Static_assert(sizeof(EVENT_FILTER_DESCRIPTOR) == 16 && offsetof(EVENT_FILTER_DESCRIPTOR, Ptr) == 0 &&
+                   offsetof(EVENT_FILTER_DESCRIPTOR, Size) == 8 && offsetof(EVENT_FILTER_DESCRIPTOR, Type) == 12,
+               "EVENT_FILTER_DESCRIPTOR");
+_Static_assert(sizeof(TRACE_GUID_INFO) == 8 && offsetof(TRACE_GUID_INFO, InstanceCount) == 0, "TRACE_GUID_INFO");
+_Static_assert(sizeof(TRACE_PROVIDER_INSTANCE_INFO) == 16 && offsetof(TRACE_PROVIDER_INSTANCE_INFO, NextOffset) == 0 &&
+                   offsetof(TRACE_PROVIDER_INSTANCE_INFO, EnableCount) == 4 &&
+                   offsetof(TRACE_PROVIDER_INSTANCE_INFO, Flags) == 12,
                "TRACE_PROVIDER_INSTANCE_INFO");
-_Static_assert(sizeof(TRACE_ENABLE_INFO) == 32 && offsetof(TRACE_ENABLE_INFO, LoggerId) == 6 &&
-                   offsetof(TRACE_ENABLE_INFO, MatchAnyKeyword) == 16,
+_Static_assert(sizeof(TRACE_ENABLE_INFO) == 32 && offsetof(TRACE_ENABLE_INFO, IsEnabled) == 0 &&
+                   offsetof(TRACE_ENABLE_INFO, Level) == 4 && offsetof(TRACE_ENABLE_INFO, LoggerId) == 6 &&
+                   offsetof(TRACE_ENABLE_INFO, MatchAnyKeyword) == 16 &&
+                   offsetof(TRACE_ENABLE_INFO, MatchAllKeyword) == 24,
                "TRACE_ENABLE_INFO");
-_Static_assert(sizeof(CLASSIC_EVENT_ID) == 24, "CLASSIC_EVENT_ID");
-_Static_assert(sizeof(TRACE_PROFILE_INTERVAL) == 8, "TRACE_PROFILE_INTERVAL");
-_Static_assert(sizeof(PROFILE_SOURCE_INFO) == 32 && offsetof(PROFILE_SOURCE_INFO, Description) == 24,
+_Static_assert(sizeof(CLASSIC_EVENT_ID) == 24 && offsetof(CLASSIC_EVENT_ID, EventGuid) == 0 &&
+                   offsetof(CLASSIC_EVENT_ID, Type) == 16,
+               "CLASSIC_EVENT_ID");
+_Static_assert(sizeof(TRACE_PROFILE_INTERVAL) == 8 && offsetof(TRACE_PROFILE_INTERVAL, Source) == 0 &&
+                   offsetof(TRACE_PROFILE_INTERVAL, Interval) == 4,
+               "TRACE_PROFILE_INTERVAL");
+_Static_assert(sizeof(PROFILE_SOURCE_INFO) == 32 && offsetof(PROFILE_SOURCE_INFO, NextEntryOffset) == 0 &&
+                   offsetof(PROFILE_SOURCE_INFO, Source) == 4 && offsetof(PROFILE_SOURCE_INFO, MinInterval) == 8 &&
+                   offsetof(PROFILE_SOURCE_INFO, MaxInterval) == 12 && offsetof(PROFILE_SOURCE_INFO, Description) == 24,
                "PROFILE_SOURCE_INFO");
 
 /* TdhEnumerateProviders: PROVIDER_ENUMERATION_INFO and TRACE_PROVIDER_INFO (tdh.h). */
@@ -161,7 +211,9 @@ typedef struct ea_tdh_providers {
     ULONG reserved;
     ea_tdh_provider items[ANYSIZE_ARRAY];
 } ea_tdh_providers;
-_Static_assert(sizeof(ea_tdh_provider) == 24 && offsetof(ea_tdh_providers, items) == 8, "PROVIDER_ENUMERATION_INFO");
+_Static_assert(sizeof(ea_tdh_provider) == 24 && offsetof(ea_tdh_provider, source) == 16 &&
+                   offsetof(ea_tdh_provider, name_offset) == 20 && offsetof(ea_tdh_providers, items) == 8,
+               "PROVIDER_ENUMERATION_INFO");
 
 /* TdhEnumerateProviderFieldInformation: PROVIDER_FIELD_INFOARRAY and PROVIDER_FIELD_INFO (tdh.h). */
 enum { EA_TDH_KEYWORDS = 0, EA_TDH_LEVELS = 1 };
@@ -175,7 +227,9 @@ typedef struct ea_tdh_fields {
     ULONG kind;
     ea_tdh_field items[ANYSIZE_ARRAY];
 } ea_tdh_fields;
-_Static_assert(sizeof(ea_tdh_field) == 16 && offsetof(ea_tdh_fields, items) == 8, "PROVIDER_FIELD_INFOARRAY");
+_Static_assert(sizeof(ea_tdh_field) == 16 && offsetof(ea_tdh_field, value) == 8 && offsetof(ea_tdh_fields, kind) == 4 &&
+                   offsetof(ea_tdh_fields, items) == 8,
+               "PROVIDER_FIELD_INFOARRAY");
 
 /* TdhEnumerateManifestProviderEvents: PROVIDER_EVENT_INFO (tdh.h). */
 typedef struct ea_tdh_events {
@@ -183,6 +237,8 @@ typedef struct ea_tdh_events {
     ULONG reserved;
     EVENT_DESCRIPTOR items[ANYSIZE_ARRAY];
 } ea_tdh_events;
-_Static_assert(sizeof(EVENT_DESCRIPTOR) == 16 && offsetof(ea_tdh_events, items) == 8, "PROVIDER_EVENT_INFO");
+_Static_assert(sizeof(EVENT_DESCRIPTOR) == 16 && offsetof(EVENT_DESCRIPTOR, Opcode) == 5 &&
+                   offsetof(EVENT_DESCRIPTOR, Keyword) == 8 && offsetof(ea_tdh_events, items) == 8,
+               "EVENT_DESCRIPTOR, PROVIDER_EVENT_INFO");
 
 #endif
