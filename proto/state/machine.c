@@ -223,13 +223,13 @@ static int apply_thread(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     ea_thread_row *t = &thread_at(m, row)->t;
     t->pid = pid;
     t->tid = tid;
-    t->process_instance = ea_machine_open_instance(m, pid);
+    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    t->process_instance = is_open(m, PROCESSES, process) ? process_at(m, process)->p.life.instance : 0;
     t->cpu = cpu;
     ea_machine_complete_thread(m, row);
     rc = ea_machine_link_sibling(m, THREADS, row);
     if (rc)
         return rc;
-    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
     if (is_over(m, PROCESSES, process, utc_ns))
         return end_with_process(m, THREADS, row, process);
     if (plan->verb != VERB_END)
@@ -314,13 +314,13 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     ea_module *mod = &module_at(m, row)->m;
     mod->pid = pid;
     mod->base = base;
-    mod->process_instance = ea_machine_open_instance(m, pid);
+    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
+    mod->process_instance = is_open(m, PROCESSES, process) ? process_at(m, process)->p.life.instance : 0;
     ea_machine_complete_module(m, row);
     use_id(m, row, utc_ns);
     rc = ea_machine_link_sibling(m, MODULES, row);
     if (rc)
         return rc;
-    uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
     if (is_over(m, PROCESSES, process, utc_ns))
         return end_with_process(m, MODULES, row, process);
     if (plan->verb != VERB_END)
