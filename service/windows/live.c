@@ -152,13 +152,23 @@ static void take_pair(ea_clock *c) {
     }
 }
 
+/* The clock that the session has: one that was adopted may have another than the configuration says. A consumer's
+ * header says it (ReservedFlags; TRACE_LOGFILE_HEADER), and so do the session's properties. */
+static uint32_t clock_of(const live *l) {
+    const ULONG told[] = {l->logfile.LogfileHeader.ReservedFlags, l->session.now.p.Wnode.ClientContext};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (told[i] >= EA_CLOCK_QPC && told[i] <= EA_CLOCK_CPU_CYCLES)
+            return told[i];
+    return (uint32_t)l->o.session->clock + 1;
+}
+
 /* How raw times of this session become UTC: the clock as Windows says it, and a pair taken now. */
 static void read_clock(live *l) {
     const TRACE_LOGFILE_HEADER *h = &l->logfile.LogfileHeader;
     LARGE_INTEGER frequency;
     QueryPerformanceFrequency(&frequency);
     ea_clock *c = &l->clock;
-    c->type = (uint32_t)l->o.session->clock + 1;
+    c->type = clock_of(l);
     if (c->type == EA_CLOCK_QPC)
         c->frequency = (uint64_t)(h->PerfFreq.QuadPart > 0 ? h->PerfFreq.QuadPart : frequency.QuadPart);
     else if (c->type == EA_CLOCK_SYSTEM_TIME)
@@ -247,6 +257,7 @@ static int open_trace(live *l, ea_err *err) {
 static void begin_rundown(live *l) {
     if (l->rundown_ring)
         ea_rundown_begin(&l->rundown, &(ea_rundown_options){.session = l->o.session,
+                                                            .clock = (int)l->clock.type - 1,
                                                             .ring = l->rundown_ring,
                                                             .counters = l->o.counters,
                                                             .note = pass_note,
@@ -442,7 +453,8 @@ static void say_end(live *l) {
 
 static void keep(void *arg) {
     live *l = arg;
-    int64_t flush_ns = l->o.session->flush_ns < SECOND_NS ? l->o.session->flush_ns : INT64_MAX;
+    /* Windows' own timer has whole seconds */
+    int64_t flush_ns = l->o.session->flush_ns % SECOND_NS ? l->o.session->flush_ns : INT64_MAX;
     int64_t step_ns = flush_ns < l->o.look_ns ? flush_ns : l->o.look_ns;
     while (!atomic_load(&l->stop)) {
         wait_ns(l, step_ns);

@@ -145,7 +145,7 @@ static int start(ea_rundown *r, ea_err *err) {
     snprintf(r->name, sizeof r->name, "%.*s-rundown", EA_SESSION_NAME_MAX, of->name);
     r->config = (ea_session_config){.name = r->name,
                                     .kind = EA_SESSION_SYSTEM,
-                                    .clock = of->clock, /* its times stand among those of the other */
+                                    .clock = r->o.clock, /* its times stand among those of the other */
                                     .buffer_bytes = BUFFER_BYTES,
                                     .min_buffers = BUFFERS,
                                     .max_buffers = BUFFERS,

@@ -22,6 +22,7 @@ typedef struct ea_rundown ea_rundown;
 
 typedef struct ea_rundown_options {
     const ea_session_config *session; /* borrowed: whose rundown it is */
+    int clock;                        /* enum ea_session_clock, as that session has it */
     ea_ring *ring;                    /* borrowed; it waits for room in it, as far as its time allows */
     ea_counters *counters;            /* borrowed; source_rundown* are counted */
     ea_session_note note;

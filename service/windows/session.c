@@ -162,10 +162,35 @@ void ea_session_stop_boot(ea_session *s) {
     }
 }
 
+/* What Windows made of what was asked for; other bits of the mode are its own business. */
+static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked) {
+    const EVENT_TRACE_PROPERTIES *now = &s->now.p;
+    const struct {
+        const char *what;
+        ULONG applied, asked;
+    } VALUES[] = {{"KiB a buffer", now->BufferSize, asked->BufferSize},
+                  {"buffers at the least", now->MinimumBuffers, asked->MinimumBuffers},
+                  {"buffers at the most", now->MaximumBuffers, asked->MaximumBuffers},
+                  {"flush timer in seconds", now->FlushTimer, asked->FlushTimer},
+                  {"clock", now->Wnode.ClientContext, asked->Wnode.ClientContext},
+                  {"MiB a file", now->MaximumFileSize, asked->MaximumFileSize}};
+    ea_text t;
+    ea_text_init(&t);
+    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
+        if (VALUES[i].applied != VALUES[i].asked)
+            ea_text_printf(&t, "%s%s %lu (%lu)", t.len_bytes ? ", " : "", VALUES[i].what, VALUES[i].applied,
+                           VALUES[i].asked);
+    if (asked->LogFileMode & ~now->LogFileMode)
+        ea_text_printf(&t, "%smode 0x%08lx (0x%08lx)", t.len_bytes ? ", " : "", now->LogFileMode, asked->LogFileMode);
+    if (t.len_bytes && !t.failed)
+        ea_session_say(s, "Windows applies other values than were asked for (in brackets): %s", t.data);
+    ea_text_deinit(&t);
+}
+
 int ea_session_start(ea_session *s, ea_err *err) {
     ask(s, &s->now);
     s->handle = 0;
-    uint32_t mode = s->now.p.LogFileMode;
+    const EVENT_TRACE_PROPERTIES asked = s->now.p;
     if (s->c->output != EA_OUTPUT_REALTIME && !is_there(s))
         keep_old_files(s, s->now.file);
     ULONG error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
@@ -180,13 +205,7 @@ int ea_session_start(ea_session *s, ea_err *err) {
         ea_session_stop(s);
         return rc;
     }
-    /* what Windows made of what was asked for; other bits are its own business */
-    const EVENT_TRACE_PROPERTIES *p = &s->now.p;
-    if (p->BufferSize != s->c->buffer_bytes / 1024 || (mode & ~p->LogFileMode))
-        ea_session_say(s,
-                       "Windows applies buffers of %lu KiB (%" PRIu64 " were asked for) and mode 0x%lx (0x%" PRIx32
-                       " was asked for)",
-                       p->BufferSize, s->c->buffer_bytes / 1024, p->LogFileMode, mode);
+    say_applied(s, &asked);
     return 0;
 }
 

@@ -521,6 +521,19 @@ static ULONG check_sources(const ULONG *sources, ULONG count) {
     return 0;
 }
 
+static uint32_t keep_hooks(CLASSIC_EVENT_ID *to, const void *data, ULONG bytes) {
+    size_t n = bytes / sizeof *to;
+    memcpy(to, data, (n < EMUL_HOOKS ? n : EMUL_HOOKS) * sizeof *to);
+    return (uint32_t)n;
+}
+
+static uint32_t keep_sources(uint32_t *to, const void *data, ULONG bytes) {
+    size_t n = bytes / sizeof *to;
+    n = n < EMUL_SOURCES ? n : EMUL_SOURCES;
+    memcpy(to, data, n * sizeof *to);
+    return (uint32_t)n;
+}
+
 ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes);
 ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes) {
     ULONG error = emul_fault("TraceSetInformation");
@@ -541,7 +554,7 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
     case TraceStackTracingInfo:
         error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
         if (!error)
-            s->stacks = bytes / (ULONG)sizeof(CLASSIC_EVENT_ID);
+            s->stacks = keep_hooks(s->stack_ids, data, bytes);
         break;
     case TraceSampledProfileIntervalInfo: {
         const TRACE_PROFILE_INTERVAL *interval = data;
@@ -567,13 +580,17 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
             error = check_sources(data, bytes / (ULONG)sizeof(ULONG));
         if (!error)
             s->pmc_sources = bytes / (ULONG)sizeof(ULONG);
+        if (!error && which == TraceProfileSourceConfigInfo)
+            s->sampled_count = keep_sources(s->sampled, data, bytes);
+        else if (!error)
+            s->counter_count = keep_sources(s->counters, data, bytes);
         break;
     case TracePmcEventListInfo:
         error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
         if (!error && !s->pmc_sources)
             error = ERROR_INVALID_PARAMETER;
         if (!error)
-            s->pmc_events = bytes / (ULONG)sizeof(CLASSIC_EVENT_ID);
+            s->pmc_events = keep_hooks(s->pmc_ids, data, bytes);
         break;
     default:
         error = ERROR_NOT_SUPPORTED;

@@ -49,6 +49,9 @@ enum {
     EMUL_PAYLOAD_BYTES = 4096, /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
     EMUL_NAMES_BYTES = 4096,   /* MAX_EVENT_FILTER_EVENT_NAME_SIZE */
     EMUL_LISTS = 256,
+    EMUL_HOOKS = 32,  /* classes of the kernel's events that are kept to be looked at */
+    EMUL_SOURCES = 8, /* likewise profile sources */
+    EMUL_MHZ = 2500,  /* of the clock of processor cycles */
 };
 
 /* A filter by ids as it was given. */
@@ -97,6 +100,8 @@ typedef struct emul_session {
     uint32_t masks[8];
     uint32_t lost_events, lost_log_buffers, lost_realtime_buffers, written;
     uint32_t stacks, pmc_sources, pmc_events, flushes, captures, system_providers, pool_tags;
+    CLASSIC_EVENT_ID stack_ids[EMUL_HOOKS], pmc_ids[EMUL_HOOKS]; /* as many as stacks, pmc_events say */
+    uint32_t sampled_count, sampled[EMUL_SOURCES], counter_count, counters[EMUL_SOURCES];
     uint64_t file_events; /* in its file, or on the way there */
     uint64_t logged;      /* events for it, those that were lost included */
     uint32_t late_ms;     /* at the most, an event was delivered so much behind one that was logged later */

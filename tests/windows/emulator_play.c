@@ -14,10 +14,23 @@ typedef struct consumer {
     uint32_t incarnation;
     size_t index; /* the session's place in the table */
     uint16_t logger;
-    emul_stream_counts told; /* to the table */
+    uint32_t clock;           /* the session's */
+    const ea_clock *of_trace; /* while the stream is there; NULL: there is no trace */
+    emul_stream_counts told;  /* to the table */
 } consumer;
 
 static consumer consumers[CONSUMERS]; /* of this process; their number is the handle */
+
+/* The trace's time by the session's clock; times in payloads stay what they are. */
+static int64_t time_by(const consumer *c, int64_t raw) {
+    if (!c->of_trace || c->clock == c->of_trace->type)
+        return raw;
+    if (c->clock == EA_CLOCK_SYSTEM_TIME)
+        return ea_utc_ns_to_filetime(ea_clock_to_utc_ns(c->of_trace, raw));
+    if (c->clock == EA_CLOCK_CPU_CYCLES)
+        return (int64_t)((double)raw * EMUL_MHZ * 1e6 / (double)c->of_trace->frequency);
+    return raw;
+}
 
 static void deliver(void *arg, const ea_record *r) {
     const consumer *c = arg;
@@ -35,7 +48,7 @@ static void deliver(void *arg, const ea_record *r) {
     e.EventHeader.EventProperty = r->property;
     e.EventHeader.ThreadId = r->tid;
     e.EventHeader.ProcessId = r->pid;
-    e.EventHeader.TimeStamp.QuadPart = r->time_raw;
+    e.EventHeader.TimeStamp.QuadPart = time_by(c, r->time_raw);
     memcpy(&e.EventHeader.ProviderId, r->provider.bytes, sizeof e.EventHeader.ProviderId);
     e.EventHeader.EventDescriptor =
         (EVENT_DESCRIPTOR){r->id, r->version, r->channel, r->level, r->opcode, r->task, r->keyword};
@@ -107,7 +120,13 @@ TRACEHANDLE WINAPI EmulOpenTraceW(PEVENT_TRACE_LOGFILEW logfile) {
     h->PointerSize = 8;
     h->NumberOfProcessors = info.dwNumberOfProcessors;
     h->PerfFreq = frequency;
+    h->CpuSpeedInMHz = EMUL_MHZ;
     h->ReservedFlags = 1;
+    emul_table *t = emul_lock();
+    for (size_t k = 0; k < EMUL_SESSIONS; k++)
+        if (t->sessions[k].used && _wcsicmp((const WCHAR *)t->sessions[k].name, c->name) == 0)
+            h->ReservedFlags = t->sessions[k].clock;
+    emul_unlock();
     h->Version = 0x0000000a;
     h->ProviderVersion = 19041;
     const char *paths[8];
@@ -181,6 +200,8 @@ static void play(consumer *c, emul_session *now) {
     if (!st)
         return;
     c->told = (emul_stream_counts){0};
+    c->clock = now->clock;
+    c->of_trace = emul_stream_info(st) ? &emul_stream_info(st)->clock : NULL;
     deliver_header(c, now, emul_stream_time(st));
     while (wanted && goes_on(c, now)) {
         int handed = emul_stream_pump(st, now, deliver, c);
@@ -198,6 +219,7 @@ static void play(consumer *c, emul_session *now) {
         emul_stream_end(st, deliver, c);
         end_buffer(c, st);
     }
+    c->of_trace = NULL;
     emul_stream_close(st);
 }
 

@@ -1,7 +1,8 @@
 /* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
- * usage: emulctl start NAME [system] | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS |
- * list | boot (starts the autologgers of the registry, and is there until they end) | linger FILE CODE (runs until the
- * file is there, and ends with the code) Before it: tests. After it: emulator.c, by its exports. Thread: the main one.
+ * usage: emulctl start NAME [system] | clock NAME N (starts one with that clock) | fill N [system] | stop NAME | lose
+ * NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | list | boot (starts the autologgers of the registry, and is there until
+ * they end) | linger FILE CODE (runs until the file is there, and ends with the code) Before it: tests. After it:
+ * emulator.c, by its exports. Thread: the main one.
  */
 #include "emulator.h"
 #include "text.h"
@@ -34,11 +35,36 @@ static void clear(properties *p) {
     p->p.LogFileNameOffset = offsetof(properties, file);
 }
 
+static void list_hooks(const char *name, const CLASSIC_EVENT_ID *ids, uint32_t count) {
+    printf("\"%s\": [", name);
+    for (uint32_t i = 0; i < count && i < EMUL_HOOKS; i++)
+        printf("%s\"%08lx/%u\"", i ? ", " : "", ids[i].EventGuid.Data1, ids[i].Type);
+    printf("], ");
+}
+
+static void list_sources(const char *name, const uint32_t *sources, uint32_t count) {
+    printf("\"%s\": [", name);
+    for (uint32_t i = 0; i < count; i++)
+        printf("%s%u", i ? ", " : "", sources[i]);
+    printf("], ");
+}
+
+/* What the kernel was told, as it came. */
+static void list_kernel(const emul_session *s) {
+    list_hooks("stack_ids", s->stack_ids, s->stacks);
+    list_hooks("pmc_ids", s->pmc_ids, s->pmc_events);
+    list_sources("sampled", s->sampled, s->sampled_count);
+    list_sources("counters", s->counters, s->counter_count);
+}
+
 static void list(void) {
     emul_session *s = malloc(sizeof *s);
     for (ULONG i = 0; s && f.EmulLook(i, s) == 0; i++)
-        if (s->used)
-            printf("{\"name\": \"%ls\", \"id\": %u, \"mode\": %u, \"clock\": %u, \"buffer_kib\": %u, \"min\": %u, "
+        if (s->used) {
+            printf("{");
+            list_kernel(s);
+            printf("\"name\": \"%ls\", \"max_file_mib\": %u, \"id\": %u, \"mode\": %u, \"clock\": %u, \"buffer_kib\": "
+                   "%u, \"min\": %u, "
                    "\"max\": %u, \"flush\": %u, \"masks\": [%u, %u, %u, %u, %u, %u, %u, %u], \"providers\": %u, "
                    "\"stacks\": %u, \"pmc_sources\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
                    "\"played\": %llu, \"logged\": %llu, \"late_ms\": %u, \"lost\": %u, \"file_events\": %llu, "
@@ -46,13 +72,14 @@ static void list(void) {
                    "%u, \"pids\": "
                    "%u, \"property\": %u, "
                    "\"any\": %llu, \"level\": %u, \"system_providers\": %u, \"pool_tag\": %u, \"all\": %llu}\n",
-                   (const WCHAR *)s->name, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers, s->max_buffers,
-                   s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4], s->masks[5],
-                   s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events, s->flushes,
-                   s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->late_ms,
+                   (const WCHAR *)s->name, s->max_file_mib, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers,
+                   s->max_buffers, s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4],
+                   s->masks[5], s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events,
+                   s->flushes, s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->late_ms,
                    s->lost_events, (unsigned long long)s->file_events, s->over, s->providers[0].ids.count,
                    s->providers[0].pid_count, s->providers[0].property, (unsigned long long)s->providers[0].any,
                    s->providers[0].level, s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
+        }
     free(s);
 }
 
@@ -161,11 +188,12 @@ static ULONG boot(void) {
     return error;
 }
 
-static ULONG start(const WCHAR *name, int is_system) {
+static ULONG start(const WCHAR *name, int is_system, ULONG clock) {
     static properties p;
     TRACEHANDLE handle = 0;
     clear(&p);
     p.p.LogFileNameOffset = 0;
+    p.p.Wnode.ClientContext = clock;
     p.p.LogFileMode = EVENT_TRACE_REAL_TIME_MODE | (is_system ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0);
     return f.StartTraceW(&handle, name, &p.p);
 }
@@ -176,7 +204,7 @@ static ULONG fill(ULONG n, int is_system) {
     for (ULONG i = 1; i <= n && !error; i++) {
         WCHAR name[32];
         _snwprintf(name, sizeof name / sizeof *name, is_system ? L"system-%lu" : L"fill-%lu", i);
-        error = start(name, is_system);
+        error = start(name, is_system, 1);
     }
     return error;
 }
@@ -212,7 +240,9 @@ int wmain(int argc, WCHAR **argv) {
         list();
         error = 0;
     } else if (argc >= 3 && wcscmp(argv[1], L"start") == 0) {
-        error = start(argv[2], argc > 3);
+        error = start(argv[2], argc > 3, 1);
+    } else if (argc >= 4 && wcscmp(argv[1], L"clock") == 0) {
+        error = start(argv[2], 0, wcstoul(argv[3], NULL, 0));
     } else if (argc >= 3 && wcscmp(argv[1], L"fill") == 0) {
         error = fill(wcstoul(argv[2], NULL, 0), argc > 3);
     } else if (argc >= 3 && wcscmp(argv[1], L"stop") == 0) {

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""What a session is, knob by knob, with the shipped .exe and the emulator of ETW under Wine:
+
+- structures: each value of the configuration stands in the structure that Windows gets (sizes, counts, modes, masks, stacks, counters,
+  properties), and what Windows applies stands in "etwagent sessions", in the status and, where it is another, in words.
+- clocks: events have the times of the trace, whatever clock stamps them, also in a session that was there with another clock.
+- full: Windows has its 64 sessions: said, in the ledger, and it works when there is room.
+"""
+import json
+import time
+
+import emulated
+import test_faults
+import traces
+import wine
+
+TRACE = "clr-kernel-win8-x64"
+FILES = "edd08927-9cc4-4e65-b970-c2560fb5c289"
+REAL_TIME, SEQUENTIAL, CIRCULAR, SYSTEM, INDEPENDENT, SHARED_BUFFERS = 0x100, 1, 2, 0x02000000, 0x08000000, 0x10000000
+PROPERTIES = {"sid": 1, "terminal-session": 2, "psm-key": 8, "ignore-keyword-0": 0x10, "process-start-key": 0x80, "event-key": 0x100, "exclude-in-private": 0x200}
+SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
+ADOPTED_CLOCK = 2  # system time
+
+
+def sessions_of(folder):
+    """(as configured, what Windows has then)"""
+    provider = [{"provider": FILES, "level": 4, "any": "0x10", "all": "0x10"}]
+    return {
+        "kernel": ({"kind": "system", "flags": ["DiagEasy", "PROFILE", "SYSCALL", "OB_HANDLE"], "stacks": ["Process/Start", "Thread/CSwitch", "PerfInfo/SampleProf"],
+                    "profile-interval": "2ms", "pmc-samples": [{"source": "CacheMisses", "interval": 5000}], "pmc-counters": ["TotalIssues", "BranchMispredictions"],
+                    "pmc-events": ["Thread/CSwitch"], "buffer-size": "128KiB", "min-buffers": 20, "max-buffers": 90, "flush": "1500ms", "per-processor": False,
+                    "independent": False},
+                   {"mode": REAL_TIME | SYSTEM | SHARED_BUFFERS, "clock": 1, "buffer_kib": 128, "min": 20, "max": 40, "flush": 2, "max_file_mib": 0,
+                    "masks": [0x230f, 0x4086, 0x40, 0, 0x40, 0, 0, 0], "stack_ids": ["3d6fa8d0/1", "3d6fa8d1/36", "ce1dbfb4/46"], "sampled": [10],
+                    "counters": [19, 11], "pmc_ids": ["3d6fa8d1/36"], "providers": 0}),
+        "ring": ({"providers": provider, "output": "file", "file": wine.windows_path(folder / "ring.etl"), "circular": True, "file-size": "2MiB", "flush": "3s"},
+                 {"mode": CIRCULAR | INDEPENDENT, "clock": 1, "buffer_kib": 256, "min": 64, "max": 128, "flush": 3, "flushes": 0, "max_file_mib": 2, "masks": [0] * 8,
+                  "providers": 1, "level": 4, "any": 0x10, "all": 0x10, "property": 0}),
+        "both": ({"providers": [{"provider": FILES, "properties": list(PROPERTIES), "stacks": True}], "output": "both", "clock": "cycle",
+                  "file": wine.windows_path(folder / "both.etl"), **SMALL},
+                 {"mode": REAL_TIME | SEQUENTIAL | INDEPENDENT, "clock": 3, "buffer_kib": 64, "min": 8, "max": 16, "flush": 1, "level": 5, "any": 0, "all": 0,
+                  "property": sum(PROPERTIES.values()) | 4}),
+    }
+
+
+def structures(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "structures") as machine:
+        machine.plays(traces.paths(TRACE, env.build), "rate=2000", "counter=19 1000 2147483647 TotalIssues", "counter=10 4096 1000000 CacheMisses",
+                      "counter=11 4096 1000000 BranchMispredictions")
+        cases = sessions_of(machine.folder)
+        machine.configure(collector, [{"name": name, **asked} for name, (asked, _) in cases.items()])
+        machine.start()
+        machine.wait(lambda: len(machine.sources()) == 3 and machine.sessions()["etwagent-kernel"]["flushes"] > 1 and machine.sessions()["etwagent-both"]["flushes"] > 1,
+                     "flushes of our own: what is asked for is not whole seconds")
+        there = machine.sessions()
+        for name, (_, wanted) in cases.items():
+            found = there[f"etwagent-{name}"]
+            checks.equal({k: found[k] for k in wanted}, wanted, f"{name}: what Windows got")
+        checks.that("other values" not in machine.log() and "left out" not in machine.log(), machine.log())
+        listed = json.loads(session.run([machine.agent, "sessions", "--json"], environment=machine.environment).stdout)
+        told = {s["session"]["name"]: s["session"] for s in machine.sources().values()}
+        for s in listed:
+            e = there[s["name"]]
+            checks.equal([s[k] for k in ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds")],
+                         [f"0x{e['mode']:08x}", e["buffer_kib"] * 1024, e["min"], e["max"], e["flush"]], f"{s['name']}: etwagent sessions")
+            checks.equal([told[s["name"]][k] for k in ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds")],
+                         [s[k] for k in ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds")], f"{s['name']}: the status")
+        checks.equal(sorted(s["name"] for s in listed), sorted(there), "sessions that are listed")
+        checks.equal((machine.stop(), machine.sessions()), (0, {}), "exit code, and sessions after it")
+
+
+def clocks(env, checks, session, windows, collector):
+    paths = traces.paths(TRACE, env.build)
+    lines = env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()
+    truth = [emulated.utc(r["time"]) for r in map(json.loads, lines) if r["provider"] == FILES]
+    asked = {"performance": {"clock": "qpc"}, "system": {"clock": "system"}, "cycles": {"clock": "cycle"}, "adopted": {"clock": "qpc", "stale": "adopt"}}
+    with emulated.Machine(env, session, windows, "clocks") as machine:
+        machine.plays(paths)
+        machine.control("clock", "etwagent-adopted", str(ADOPTED_CLOCK))
+        machine.configure(collector, [{"name": name, **knobs, "providers": [{"provider": FILES}], **SMALL} for name, knobs in asked.items()])
+        machine.start()
+        machine.wait(lambda: len(machine.sessions()) == 4 and machine.settled(), "everything acknowledged")
+        there = {name: machine.sessions()[f"etwagent-{name}"] for name in asked}
+        checks.equal([s["clock"] for s in there.values()], [1, 2, 3, ADOPTED_CLOCK], "clocks as Windows has them")
+        words = f"Windows applies other values than were asked for (in brackets): buffers at the least {there['adopted']['min']} (8), "
+        checks.that(words in machine.log() and f"clock {ADOPTED_CLOCK} (1)" in machine.log() and machine.log().count("other values") == 1,
+                    f"word of what the adopted session is: {machine.log()}")
+        checks.equal(machine.stop(), 0, "exit code")
+    stored = test_faults.raw(env, collector, "clocks")
+    for name, s in there.items():
+        times = [emulated.utc(r["time"]) for r in stored if r["provider"] == FILES and r["logger"] == s["id"]]
+        checks.equal(len(times), len(truth), f"{name}: events")
+        # who logs by the system's time has the trace's own; the others' zero is this machine's
+        zero = (0, 0) if s["clock"] == ADOPTED_CLOCK else (times[0], truth[0])
+        worst = max(abs((a - zero[0]) - (b - zero[1])) for a, b in zip(times, truth))
+        checks.that(worst < 5e-6, f"{name}: an event's time is {worst:.6f} s beside the trace's")
+
+
+def full(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "full") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        machine.control("fill", "64")
+        machine.configure(collector, [{"name": "files", "providers": [{"provider": FILES}], **SMALL}])
+        machine.start()
+        machine.wait(lambda: "start session files" in machine.sources().get("files", {}).get("trouble", ""), "word of no room")
+        checks.equal(len(machine.sessions()), 64, "sessions that Windows has")
+        machine.control("stop", "fill-7")
+        machine.wait(lambda: machine.sources()["files"]["events_acknowledged"] == 563, "all events, and the header, once there is room")
+        checks.equal((machine.sources()["files"]["trouble"], machine.stop()), ("", 0), "trouble that is over, and the exit code")
+    ledger = test_faults.ledger_of(collector, "full")
+    checks.that(ledger.get("source_starts_refused", 0) >= 1, f"too many sessions, in the ledger: {ledger.get('source_starts_refused')}")
+    checks.that("no room" in machine.log() or "1450" in machine.log(), f"the reason: {machine.log()}")
+
+
+def test(env, checks, session, windows, arguments):
+    env.make_certificates(["structures", "clocks", "full"])
+    collector = env.new_collector().start()
+    for part in (structures, clocks, full):
+        if arguments.only in ("", part.__name__):
+            begun = time.monotonic()
+            part(env, checks, session, windows, collector)
+            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    emulated.main(test, __doc__)
