@@ -24,7 +24,7 @@ typedef struct listing {
     ea_text out, line;
     ea_err *err;
     int64_t from_utc_ns, to_utc_ns;
-    uint64_t streams, incidents;
+    uint64_t streams;
     uint64_t values[EA_COUNTER_COUNT]; /* of the stream at hand, family "" */
     char family[64];                   /* whose numbers come now */
     uint64_t family_values[EA_COUNTER_COUNT];
@@ -497,7 +497,6 @@ static int add_incident(const ec_incident *i, void *arg) {
     listing *l = arg;
     if (i->utc_ns < l->from_utc_ns || i->utc_ns >= l->to_utc_ns)
         return 0;
-    l->incidents++;
     if (l->options->json) {
         ea_text_printf(&l->out, "%s{\"host\": ", comma(l));
         ea_text_json_str(&l->out, i->host);

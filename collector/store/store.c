@@ -188,9 +188,8 @@ static int read_stream(sqlite3_stmt *st, ec_stream_row *r) {
     copy_text(r->source_host, sizeof r->source_host, st, 12);
     r->expired_batch_count = (uint64_t)sqlite3_column_int64(st, 13);
     r->expired_event_count = (uint64_t)sqlite3_column_int64(st, 14);
-    r->expired_byte_count = (uint64_t)sqlite3_column_int64(st, 15);
-    copy_text(r->agent_version, sizeof r->agent_version, st, 16);
-    const char *labels = (const char *)sqlite3_column_text(st, 17);
+    copy_text(r->agent_version, sizeof r->agent_version, st, 15);
+    const char *labels = (const char *)sqlite3_column_text(st, 16);
     if (!labels || !*labels)
         return 0;
     r->labels = strdup(labels);

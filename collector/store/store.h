@@ -85,7 +85,7 @@ typedef struct ec_stream_row {
     uint8_t stream[EA_STREAM_ID_BYTES];
     uint64_t batch_count, event_count, byte_count,
         missing_count; /* ever stored; missing: numbers below the highest that never were */
-    uint64_t expired_batch_count, expired_event_count, expired_byte_count; /* of them, deleted by retention */
+    uint64_t expired_batch_count, expired_event_count; /* of them, deleted by retention */
     uint64_t highest_number;
     int64_t begin_utc_ns, end_utc_ns; /* of its events */
     int64_t received_first_utc_ns, received_last_utc_ns;

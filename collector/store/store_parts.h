@@ -69,7 +69,7 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
                    " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                \
                    " (SELECT sum(last - first + 1) FROM ranges r WHERE r.stream_id = s.stream_id),"                    \
                    " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host,"              \
-                   " e.batch_count, e.event_count, e.byte_count, o.agent_version, o.labels FROM streams s"             \
+                   " e.batch_count, e.event_count, o.agent_version, o.labels FROM streams s"                           \
                    " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"                                         \
                    " LEFT JOIN origins o ON o.stream_id = s.stream_id"                                                 \
                    " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT ?3")

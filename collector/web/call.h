@@ -77,7 +77,5 @@ EA_MUST_CHECK int ec_call_ask(ec_call *c, const ec_question *question, const ec_
 EA_MUST_CHECK int ec_call_flush(ec_call *c, ea_err *err);
 /* Waits for so long, or until the call is canceled: then EA_ECANCELED. */
 EA_MUST_CHECK int ec_call_wait(ec_call *c, int64_t ns, ea_err *err);
-/* Puts a problem document in place of the answer. */
-void ec_call_problem(ec_call *c, int status, const char *title, const char *detail);
 
 #endif

@@ -134,7 +134,8 @@ const char *ec_call_param(const ec_call *c, const char *name) {
     return NULL;
 }
 
-void ec_call_problem(ec_call *c, int status, const char *title, const char *detail) {
+/* Puts a problem document in place of the answer. */
+static void put_problem(ec_call *c, int status, const char *title, const char *detail) {
     ea_text_clear(&c->out);
     c->status = status;
     c->type = "application/problem+json";
@@ -153,24 +154,24 @@ void ec_call_problem(ec_call *c, int status, const char *title, const char *deta
 static void fail_call(ec_call *c, int rc, const ea_err *err) {
     switch (rc) {
     case EA_EUSAGE:
-        ec_call_problem(c, 400, "Bad Request", err->message);
+        put_problem(c, 400, "Bad Request", err->message);
         break;
     case EA_ENOTFOUND:
-        ec_call_problem(c, 404, "Not Found", err->message);
+        put_problem(c, 404, "Not Found", err->message);
         break;
     case EA_EREFUSED:
-        ec_call_problem(c, 403, "Forbidden", err->message);
+        put_problem(c, 403, "Forbidden", err->message);
         break;
     case EA_ELIMIT:
-        ec_call_problem(c, 422, "Unprocessable Content", err->message);
+        put_problem(c, 422, "Unprocessable Content", err->message);
         break;
     case EA_ETIMEOUT:
     case EA_ECANCELED:
-        ec_call_problem(c, 503, "Service Unavailable", err->message);
+        put_problem(c, 503, "Service Unavailable", err->message);
         break;
     default:
         ec_log_line(c->options->log, "web: %s: %s", c->path, err->message);
-        ec_call_problem(c, 500, "Internal Server Error", err->message);
+        put_problem(c, 500, "Internal Server Error", err->message);
     }
 }
 
@@ -441,7 +442,7 @@ static void on_wake(void *arg) {
 static void refuse(struct evhttp_request *http, int status, const char *detail) {
     ec_call c = {.status = status};
     ea_text_init(&c.out);
-    ec_call_problem(&c, status, reason_of(status), detail);
+    put_problem(&c, status, reason_of(status), detail);
     reply_whole(http, &c, &c.out);
     ea_text_deinit(&c.out);
 }

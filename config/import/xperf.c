@@ -14,7 +14,6 @@ typedef struct reading {
     ea_import *im;
     ea_session_config *s;
     uint64_t buffer_bytes, min, max;
-    int first_on; /* -on of this session was met */
 } reading;
 
 static int provider(reading *r, const char *p, size_t n, ea_err *err) {

@@ -7,7 +7,8 @@
 
 enum { FIRST_READ_BYTES = 64 << 10 }; /* of a buffer that is not compressed, in which its header is */
 
-int ea_etl_ensure(uint8_t **data, size_t *capacity, size_t wanted) {
+/* Makes *data hold at least so many bytes (contents are lost) and slack behind them. */
+static int ensure(uint8_t **data, size_t *capacity, size_t wanted) {
     if (*capacity >= wanted && *data)
         return 0;
     uint8_t *p = malloc(wanted + EA_ETL_SLACK_BYTES);
@@ -104,7 +105,7 @@ static int decompress_to(decoding *d, const uint8_t *in, size_t in_bytes, uint32
         uint64_t most = 64 * (uint64_t)in_bytes + 65536;
         room = most < EA_ETL_MAX_BUFFER_BYTES ? (uint32_t)most : EA_ETL_MAX_BUFFER_BYTES;
     }
-    if (ea_etl_ensure(&b->data, &b->data_capacity, room))
+    if (ensure(&b->data, &b->data_capacity, room))
         return fail_memory(d);
     int rc = decompress(d->file->info.compression, in + EA_ETL_HEADER_BYTES, in_bytes - EA_ETL_HEADER_BYTES,
                         b->data + EA_ETL_HEADER_BYTES, room - EA_ETL_HEADER_BYTES, &made);
@@ -120,7 +121,7 @@ static int decode_compressed(decoding *d, int mend, ea_etl_scratch *scratch) {
     ea_etl_buffer *b = d->buffer;
     const ea_etl_entry *entry = d->entry;
     size_t got;
-    if (ea_etl_ensure(&scratch->data, &scratch->capacity, entry->size_bytes))
+    if (ensure(&scratch->data, &scratch->capacity, entry->size_bytes))
         return fail_memory(d);
     uint8_t *in = scratch->data;
     int rc = ea_file_read_at(d->file->handle, entry->offset, in, entry->size_bytes, &got, d->err), good;
@@ -183,7 +184,7 @@ static int decode_plain(decoding *d) {
     ea_etl_buffer *b = d->buffer;
     const ea_etl_entry *entry = d->entry;
     size_t got = 0;
-    if (ea_etl_ensure(&b->data, &b->data_capacity, entry->size_bytes))
+    if (ensure(&b->data, &b->data_capacity, entry->size_bytes))
         return fail_memory(d);
     int rc = read_on(d, entry->size_bytes < FIRST_READ_BYTES ? entry->size_bytes : FIRST_READ_BYTES, &got);
     if (rc)

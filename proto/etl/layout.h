@@ -240,8 +240,6 @@ typedef struct ea_etl_scratch {
 EA_MUST_CHECK int ea_etl_decode(const ea_etl_file *file, const ea_etl_entry *entry, int mend, ea_etl_buffer *ret,
                                 ea_etl_scratch *scratch, const ea_etl_options *options, ea_err *err);
 void ea_etl_buffer_deinit(ea_etl_buffer *b);
-/* Makes *data hold at least capacity bytes (contents are lost) and slack behind them. */
-EA_MUST_CHECK int ea_etl_ensure(uint8_t **data, size_t *capacity, size_t wanted);
 
 /* ---- mend.c ---- */
 

@@ -264,7 +264,5 @@ const char *ea_registry_provider_name(const ea_registry *r, const ea_guid *provi
 int ea_event_u64(const ea_class *c, const ea_record *record, const char *field, uint64_t *ret);
 /* Appends a text field as UTF-8 (without its NUL): 1, or 0. */
 int ea_event_text(const ea_class *c, const ea_record *record, const char *field, ea_text *out);
-/* Appends a SID field as "S-1-5-18": 1, or 0 (an absent SID). */
-int ea_event_sid(const ea_class *c, const ea_record *record, const char *field, ea_text *out);
 
 #endif

@@ -634,12 +634,6 @@ void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, co
     ea_render(out, record, c, &(ea_rendering){.form = EA_RENDER_TEXT, .clock = clock});
 }
 
-void ea_render_csv(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
-                   const char *const *columns, size_t column_count) {
-    ea_render(out, record, c,
-              &(ea_rendering){.form = EA_RENDER_CSV, .clock = clock, .columns = columns, .column_count = column_count});
-}
-
 void ea_render_columns_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
                             const char *const *columns, size_t column_count) {
     ea_render(

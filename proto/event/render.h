@@ -54,11 +54,8 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw);
 /* One line for a person. */
 void ea_render_text(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock);
-/* One CSV line, without its end, of the named columns ("time", "pid", ... or a field's name); empty where the event has
- * no such field. */
-void ea_render_csv(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
-                   const char *const *columns, size_t column_count);
-/* The same columns as a JSON object (null where there is none). */
+/* Named columns ("time", "pid", ... or a field's name) as a JSON object, null where the event has no such field; as
+ * CSV, which ea_render gives, it is empty there. */
 void ea_render_columns_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock,
                             const char *const *columns, size_t column_count);
 /* One field's value as JSON (a number, a string, an array, an object for a struct). field: index into c->fields. */

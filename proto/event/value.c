@@ -153,10 +153,3 @@ int ea_event_text(const ea_class *c, const ea_record *record, const char *field,
     ea_slice s;
     return named_slice(c, record, field, &f, &s) && ea_value_text(f, &s, out);
 }
-
-int ea_event_sid(const ea_class *c, const ea_record *record, const char *field, ea_text *out) {
-    const ea_field *f;
-    ea_slice s;
-    return named_slice(c, record, field, &f, &s) && (f->type == EA_SID || f->type == EA_WBEM_SID) &&
-           ea_value_sid(f, c->pointer_size, &s, out);
-}

@@ -220,7 +220,8 @@ static int show(output *o, const char *wanted, ea_err *err) {
     return rc;
 }
 
-int ea_schema_show(ea_schemas *schemas, const char *wanted, int json, ea_err *err) {
+/* EA_ENOTFOUND: nobody knows what is wanted. */
+static int print_schemas(ea_schemas *schemas, const char *wanted, int json, ea_err *err) {
     output o = {.json = json, .schemas = schemas};
     ea_text_init(&o.text);
     int rc = ea_registry_create(&o.registry, 0, err);
@@ -248,7 +249,7 @@ int ea_schema_tell(const ea_schema_options *options, const char *wanted, int jso
     if (!rc && more && more(arg, wanted, schemas, &err))
         ea_err_print(stderr, "etwagent", &err);
     if (!rc)
-        rc = ea_schema_show(schemas, wanted, json, &err);
+        rc = print_schemas(schemas, wanted, json, &err);
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     ea_schemas_destroy(schemas);

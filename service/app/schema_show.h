@@ -9,14 +9,10 @@
 typedef int (*ea_schema_more)(const void *arg, const char *wanted, ea_schemas *into, ea_err *err);
 
 /* Reads what the options name and the catalogue, adds more (NULL: nothing; what it fails with is told, and the rest is
- * printed) and shows it as ea_schema_show does. Returns the exit code; what is wrong is told. */
+ * printed) and prints, to standard output, all providers of these schemas and of our tables, or the one that is wanted
+ * (a name in any case or a GUID; NULL: all). Returns the exit code; what is wrong is told. */
 int ea_schema_tell(const ea_schema_options *options, const char *wanted, int json, ea_schema_more more,
                    const void *arg);
-
-/* Prints, to standard output, all providers of these schemas and of our tables, or the one that is wanted (a name in
- * any case or a GUID; NULL: all). EA_ENOTFOUND: nobody knows it. */
-EA_MUST_CHECK int ea_schema_show(ea_schemas *schemas, const char *wanted, int json, ea_err *err);
-
 /* 1 when both are the same but for the case of ASCII letters. */
 int ea_schema_is_name(const char *a, const char *b);
 

@@ -413,8 +413,9 @@ static int seal(ea_spool *s, segment *g, ea_spool_record *r, uint8_t **ret_seale
     return 0;
 }
 
-int ea_spool_write(ea_spool *s, const ea_spool_record *given, const ea_family_count *families, size_t family_count,
-                   ea_err *err) {
+/* With write_lock: writes one record and adds its entry. EA_EFULL: the disk is full. */
+static int write_record(ea_spool *s, const ea_spool_record *given, const ea_family_count *families, size_t family_count,
+                        ea_err *err) {
     segment *g = NULL;
     ea_spool_record written = *given, *r = &written;
     unsigned lane = ea_spool_lane(r->priority, r->flags & EA_SPOOL_RESUMABLE);
@@ -495,7 +496,7 @@ int ea_spool_write_tombstones(ea_spool *s, const uint8_t *id, uint64_t number, c
                              .batch = (const uint8_t *)batch.data,
                              .len_bytes = (uint32_t)batch.len_bytes};
         memcpy(r.stream, id, sizeof r.stream);
-        rc = ea_spool_write(s, &r, NULL, 0, err);
+        rc = write_record(s, &r, NULL, 0, err);
     }
     ea_text_deinit(&batch);
     return rc;
@@ -531,7 +532,7 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
                                                EA_COUNT_events_evicted_size, err)
                        : rc;
         ea_mutex_lock(s->write_lock);
-        rc = ea_spool_write(s, &r, batch->families, batch->family_count, err);
+        rc = write_record(s, &r, batch->families, batch->family_count, err);
         if (!rc)
             ea_spool_write_owed(s, 0);
         ea_mutex_unlock(s->write_lock);

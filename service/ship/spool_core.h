@@ -163,9 +163,6 @@ void ea_spool_bury(ea_spool *s, segment *g);
 /* Without any lock: deletes the dead segments, after the state that says why has been saved. force_save: saves also
  * without a segment. */
 EA_MUST_CHECK int ea_spool_reap(ea_spool *s, int force_save, ea_err *err);
-/* With write_lock: writes one record and adds its entry. EA_EFULL: the disk is full. */
-EA_MUST_CHECK int ea_spool_write(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,
-                                 size_t family_count, ea_err *err);
 /* With write_lock: 1 when tombstones may be added; they may go a little beyond both bounds. */
 int ea_spool_has_place(ea_spool *s);
 /* Without any lock: takes the room on disk that owing needs, while there is some. */

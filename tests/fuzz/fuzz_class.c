@@ -67,12 +67,13 @@ static void use_class(const ea_class *c, const uint8_t *payload, size_t payload_
     for (size_t i = 0; i < out.len_bytes; i++)
         check((uint8_t)out.data[i] >= 0x20 && (uint8_t)out.data[i] != 0x7f);
     ea_text_clear(&out);
-    ea_render_csv(&out, &r, c, &CLOCK, (const char *const[]){"name", "fields", "stack", "a"}, 4);
+    static const char *const COLUMNS[] = {"name", "fields", "stack", "a"};
+    ea_render(&out, &r, c,
+              &(ea_rendering){.form = EA_RENDER_CSV, .clock = &CLOCK, .columns = COLUMNS, .column_count = 4});
     for (size_t i = 0; i < c->field_count; i += c->fields[i].span) {
         uint64_t v;
         ea_event_u64(c, &r, c->fields[i].name, &v);
         ea_event_text(c, &r, c->fields[i].name, &out);
-        ea_event_sid(c, &r, c->fields[i].name, &out);
     }
     check(!out.failed);
     ea_text_deinit(&out);

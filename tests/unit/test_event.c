@@ -83,8 +83,8 @@ static void test_process(void **state) {
         assert_true(ea_event_text(c, &record, "ImageFileName", &text));
         assert_string_equal(text.data, "svchost.exe");
         ea_text_clear(&text);
-        assert_true(ea_event_sid(c, &record, "UserSID", &text));
-        assert_string_equal(text.data, "S-1-5-18");
+        ea_render_columns_json(&text, &record, c, &CLOCK, (const char *const[]){"UserSID"}, 1);
+        assert_string_equal(text.data, "{\"UserSID\":\"S-1-5-18\"}");
         ea_text_clear(&text);
         assert_true(ea_event_text(c, &record, "ApplicationId", &text));
         assert_string_equal(text.data, "app");
@@ -309,8 +309,9 @@ static void test_every_type(void **state) {
     assert_null(strchr(out.data, 0x1b));
     assert_non_null(strstr(out.data, " items=[{n=1 inner={text=\"hi\"} list=[500]} {n=0"));
     ea_text_clear(&out);
-    ea_render_csv(&out, &record, c, &CLOCK, (const char *const[]){"name", "missing", "u8", "names", "i64", "fields"},
-                  6);
+    static const char *const COLUMNS[] = {"name", "missing", "u8", "names", "i64", "fields"};
+    ea_render(&out, &record, c,
+              &(ea_rendering){.form = EA_RENDER_CSV, .clock = &CLOCK, .columns = COLUMNS, .column_count = 6});
     assert_non_null(strstr(out.data, "Test/Every,,green(2),[p \xc3\xa4],-5,\"{\"\"u8\"\":"));
     ea_text_clear(&out);
     ea_render_columns_json(&out, &record, c, &CLOCK, (const char *const[]){"port", "nope"}, 2);
