@@ -16,6 +16,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+TURN_S = 0.02  # between two looks at what is waited for
 
 
 class Failure(Exception):
@@ -28,7 +29,7 @@ def wait_until(condition, what, seconds, details=lambda: ""):
     while not condition():
         if time.monotonic() > deadline:
             raise Failure(f"waited {seconds} s for {what}{details()}")
-        time.sleep(0.02)
+        time.sleep(TURN_S)
 
 
 class Collector:

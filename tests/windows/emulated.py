@@ -72,7 +72,7 @@ class Machine:
         self.script, self.config = session.drive / "etwemul.txt", self.folder / "agent.yaml"
         self.status_file, self.log_file = self.folder / "status.json", self.folder / "agent.log"
         self.spool = self.folder / "spool"
-        self.process = None
+        self.process = self.collector = None
         self.environment = {}  # beside the session's
 
     def plays(self, paths=(), *lines):
@@ -83,6 +83,7 @@ class Machine:
         """sessions, sources: [{key: value or list}] as in the configuration; shipping: more of that part."""
         path = wine.windows_path
         certs = self.env.certs
+        self.collector = collector
         document = {"service": {"status": path(self.status_file), "status-every": "100ms"},
                     "shipping": {"collector": collector.url, "cert": path(certs / f"{self.name}.crt"),
                                  "key": path(certs / f"{self.name}.key"), "ca": path(certs / "ca.crt"),
@@ -96,6 +97,14 @@ class Machine:
         if check and done.returncode:
             raise harness.Failure(f"emulctl {words}: {done.stderr}")
         return done
+
+    def go(self, name):
+        """Past the next "hold=" of what is played."""
+        self.control("go", f"etwagent-{name}")
+
+    def wait_held(self, name, record):
+        """Until the session stands still behind that record of the trace, as "hold=" says."""
+        self.wait(lambda: self.sessions()[f"etwagent-{name}"]["played"] == record, f"session {name} behind record {record}")
 
     def sessions(self):
         """The emulated sessions by name."""
@@ -167,7 +176,15 @@ class Machine:
         except subprocess.TimeoutExpired as slow:
             self.kill()
             raise harness.Failure(f"the agent did not stop:\n{self.log()[-4000:]}") from slow
+        if isinstance(self.collector, harness.Collector):
+            self.drain()
         return self.process.returncode
+
+    def drain(self):
+        """Who stops waits some seconds for the collector, and sends the rest after the next start: on a slow machine there is a rest."""
+        certs = self.env.certs / self.name
+        self.env.run([self.env.agent, "spool", "drain", "--collector", self.collector.url, "--cert", f"{certs}.crt", "--key", f"{certs}.key",
+                      "--ca", self.env.certs / "ca.crt", "--spool", self.spool])
 
     def kill(self):
         for pid in self.session.processes("etwagent.exe"):

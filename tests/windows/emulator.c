@@ -92,6 +92,8 @@ static void read_line(char *line) {
         script.gap = strtoull(value, NULL, 0);
     } else if (strcmp(line, "present") == 0) {
         MultiByteToWideChar(CP_UTF8, 0, value, -1, script.present, sizeof script.present / sizeof *script.present);
+    } else if (strcmp(line, "hold") == 0 && script.hold_count < 8) {
+        script.holds[script.hold_count++] = strtoull(value, NULL, 0);
     } else if (strcmp(line, "slow") == 0) {
         script.slow = strtod(value, NULL);
     } else if (strcmp(line, "late") == 0) {
@@ -681,6 +683,17 @@ ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realt
         s->lost_log_buffers += log_buffers;
         s->lost_realtime_buffers += realtime_buffers;
     }
+    emul_unlock();
+    return s ? 0 : ERROR_WMI_INSTANCE_NOT_FOUND;
+}
+
+/* The session goes on, up to the script's next hold. */
+ULONG WINAPI EmulGo(LPCWSTR name);
+ULONG WINAPI EmulGo(LPCWSTR name) {
+    emul_table *t = emul_lock();
+    emul_session *s = by_name(t, name);
+    if (s)
+        s->gone++;
     emul_unlock();
     return s ? 0 : ERROR_WMI_INSTANCE_NOT_FOUND;
 }

@@ -4,7 +4,9 @@
  *
  * What it plays, and how, C:\etwemul.txt says, a line each:
  *     trace=PATH          an .etl file; several are merged
- *     rate=N              events a second of each session; 0: as fast as they are taken
+ *     rate=N              events a second of each session, at the most; 0: as fast as they are taken
+ *     hold=N              sessions stand still behind the first N records until "emulctl go" lets one go on; there may
+ *                         be several
  *     slow=F              events come when the emulator's clock, which goes F times slower than the machine's, reaches
  *                         their time; those that find no free buffer are lost
  *     late=CPU MS         buffers of that processor come MS later, by the emulator's clock
@@ -92,6 +94,7 @@ typedef struct emul_session {
     int32_t used;    /* it runs */
     int32_t readers; /* ProcessTrace calls at work, and what writes its file */
     int32_t over;    /* all of the trace was logged for it */
+    uint32_t gone;   /* past so many of the script's holds it may go */
     uint32_t id, incarnation;
     uint16_t name[EMUL_NAME];
     uint16_t file[EMUL_FILE];
@@ -143,7 +146,8 @@ typedef struct emul_script {
     char traces[8][EMUL_FILE], schemas[8][EMUL_FILE];
     uint32_t trace_count, schema_count, rate, tdh_delay_ms, counters_at_once, may_profile, interval_step, level_kept,
         late_cpu, late_ms, items_asked;
-    uint64_t from, gap;
+    uint64_t from, gap, holds[8];
+    uint32_t hold_count;
     WCHAR present[EMUL_NAME];
     double slow;
     emul_named providers[64], fields[64], counters[32], states[16];

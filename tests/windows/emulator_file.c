@@ -9,7 +9,7 @@
 #include <string.h>
 #include <wchar.h>
 
-enum { CIRCULAR = EVENT_TRACE_FILE_MODE_CIRCULAR, PATIENCE_MS = 20000 };
+enum { CIRCULAR = EVENT_TRACE_FILE_MODE_CIRCULAR, PATIENCE_MS = 240000 };
 
 /* A record of a circular file, copied. */
 typedef struct kept {

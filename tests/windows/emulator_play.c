@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONSUMERS = 64, EXT_MAX = EA_EXT_MAX };
+enum { CONSUMERS = 64, EXT_MAX = EA_EXT_MAX, BEHIND_MS = 100 };
 
 typedef struct consumer {
     LONG used, closed;
@@ -191,11 +191,32 @@ static void stall(const consumer *c) {
         Sleep(10);
 }
 
+/* How far what was logged is within the script's rate. */
+typedef struct pacing {
+    ULONGLONG due_ms; /* by the machine's clock: when that many events may have come */
+    uint64_t events;
+} pacing;
+
+/* Waits until what was logged is no more than the script's rate allows. Who stood still for long does not catch up: on
+ * a slow machine, too, no more comes at a time. */
+static void pace(const consumer *c, uint64_t logged, pacing *p) {
+    const emul_script *w = emul_what();
+    ULONGLONG now_ms = GetTickCount64();
+    if (!w->rate)
+        return;
+    if (p->due_ms + BEHIND_MS < now_ms)
+        p->due_ms = now_ms - BEHIND_MS;
+    uint64_t ms = (logged - p->events) * 1000 / w->rate;
+    p->due_ms += ms;
+    p->events += ms * w->rate / 1000;
+    while (GetTickCount64() < p->due_ms && goes_on(c, NULL))
+        Sleep(1);
+}
+
 /* Until the session is stopped, or nobody wants it any more. */
 static void play(consumer *c, emul_session *now) {
-    const emul_script *w = emul_what();
     emul_stream *st = emul_stream_open(now);
-    ULONGLONG began = GetTickCount64();
+    pacing paced = {0};
     int wanted = 1;
     if (!st)
         return;
@@ -211,8 +232,7 @@ static void play(consumer *c, emul_session *now) {
             note(c, st, 0, handed < 0);
             Sleep(handed ? 5 : 1);
         }
-        while (w->rate && (GetTickCount64() - began) * w->rate < emul_stream_get(st).logged * 1000 && goes_on(c, NULL))
-            Sleep(1);
+        pace(c, emul_stream_get(st).logged, &paced);
     }
     stall(c);
     if (wanted && !c->closed) {

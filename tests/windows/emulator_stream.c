@@ -323,12 +323,18 @@ static void log_beginning(emul_stream *st) {
 
 /* ---- the flow ---- */
 
+/* At a place of the trace where the script has sessions stand still, and nobody has let this one go on yet. */
+static int is_held(const emul_stream *st) {
+    const emul_script *w = emul_what();
+    return st->session.gone < w->hold_count && st->position >= w->holds[st->session.gone];
+}
+
 /* Logs what the clock has come to. */
 static void log_due(emul_stream *st) {
     const emul_script *w = emul_what();
     int64_t began = ticks_now();
     double now_ms = clock_ms(st);
-    for (size_t i = 0; i < PER_PUMP && look_ahead(st); i++) {
+    for (size_t i = 0; i < PER_PUMP && look_ahead(st) && !is_held(st); i++) {
         const ea_record *r = st->ahead;
         if (w->slow > 0 ? (double)(r->time_raw - st->first_raw) / st->ticks_per_ms > now_ms : st->queued != 0)
             break;

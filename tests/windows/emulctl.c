@@ -1,8 +1,8 @@
 /* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
  * usage: emulctl start NAME [system] | clock NAME N (starts one with that clock) | fill N [system] | stop NAME | lose
- * NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | list | boot (starts the autologgers of the registry, and is there until
- * they end) | linger FILE CODE (runs until the file is there, and ends with the code) Before it: tests. After it:
- * emulator.c, by its exports. Thread: the main one.
+ * NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | go NAME (past the script's next hold) | list | boot (starts the
+ * autologgers of the registry, and is there until they end) | linger FILE CODE (runs until the file is there, and ends
+ * with the code) Before it: tests. After it: emulator.c, by its exports. Thread: the main one.
  */
 #include "emulator.h"
 #include "text.h"
@@ -19,6 +19,7 @@ static struct {
     (TRACEHANDLE, LPCGUID, ULONG, UCHAR, ULONGLONG, ULONGLONG, ULONG, PENABLE_TRACE_PARAMETERS);
     void(WINAPI *EmulCalm)(void);
     ULONG(WINAPI *EmulLose)(LPCWSTR, ULONG, ULONG, ULONG);
+    ULONG(WINAPI *EmulGo)(LPCWSTR);
     ULONG(WINAPI *EmulLook)(ULONG, emul_session *);
 } f;
 
@@ -226,6 +227,7 @@ int wmain(int argc, WCHAR **argv) {
     GET(EnableTraceEx2);
     GET(EmulCalm);
     GET(EmulLose);
+    GET(EmulGo);
     GET(EmulLook);
     f.EmulCalm();
     clear(&p);
@@ -247,6 +249,8 @@ int wmain(int argc, WCHAR **argv) {
         error = fill(wcstoul(argv[2], NULL, 0), argc > 3);
     } else if (argc >= 3 && wcscmp(argv[1], L"stop") == 0) {
         error = f.ControlTraceW(0, argv[2], &p.p, EVENT_TRACE_CONTROL_STOP);
+    } else if (argc >= 3 && wcscmp(argv[1], L"go") == 0) {
+        error = f.EmulGo(argv[2]);
     } else if (argc >= 6 && wcscmp(argv[1], L"lose") == 0) {
         error = f.EmulLose(argv[2], wcstoul(argv[3], NULL, 0), wcstoul(argv[4], NULL, 0), wcstoul(argv[5], NULL, 0));
     }

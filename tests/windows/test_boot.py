@@ -17,6 +17,7 @@ import wine
 
 TRACE = "clr-kernel-win8-x64"
 FILES = "edd08927-9cc4-4e65-b970-c2560fb5c289"
+HANG_S = 240  # no wait is that long, however slow the machine is
 ROOT = r"HKLM\SYSTEM\CurrentControlSet\Control\WMI\Autologger"
 SESSION = {"name": "early", "buffer-size": "128KiB", "min-buffers": 16, "max-buffers": 48, "flush": "1500ms", "file-size": "64MiB"}
 PROVIDER = {"provider": "Microsoft-Windows-Kernel-File", "level": "information", "any": "KERNEL_FILE_KEYWORD_CREATE", "all": "0x80",
@@ -52,7 +53,7 @@ def boot(env, checks, session, windows, arguments):
         try:
             agent("install", "--config", wine.windows_path(machine.config))
             agent("start")
-            harness.wait_until(lambda: len(keys(session)) == 2, "the keys", 30)
+            harness.wait_until(lambda: len(keys(session)) == 2, "the keys", HANG_S)
             found = keys(session)
             guid = found["etwagent-early"].pop("Guid", ("", ""))
             checks.that(guid[0] == "REG_SZ" and len(guid[1]) == 38 and guid[1][0] == "{", f"the session's GUID: {guid}")
@@ -66,7 +67,7 @@ def boot(env, checks, session, windows, arguments):
             (session.drive / "etwemul.table").unlink()  # the machine starts again
             machine.plays(paths, *names)
             kernel = subprocess.Popen(session.command([machine.emulctl, "boot"]), env=session.environment, stdin=subprocess.DEVNULL)
-            harness.wait_until(lambda: machine.sessions().get("etwagent-early", {}).get("over"), "the boot session, and the trace in it", 60)
+            harness.wait_until(lambda: machine.sessions().get("etwagent-early", {}).get("over"), "the boot session, and the trace in it", HANG_S)
             early = machine.sessions()["etwagent-early"]
             checks.equal([early[k] for k in ("mode", "buffer_kib", "flush", "level", "property", "any", "all")], [1, 128, 2, 4, 5, 0x80, 0x80], "the boot session")
             checks.equal(keys(session)["etwagent-early"]["Status"], ("REG_DWORD", "0x0"), "what Windows says of its start")
@@ -74,16 +75,16 @@ def boot(env, checks, session, windows, arguments):
             machine.wait(lambda: machine.sources().get("early-boot", {}).get("events_acknowledged", 0) >= 562, "the boot session's events")
             machine.wait(lambda: machine.sources().get("early", {}).get("session", {}).get("starts") == 1, "the live session")
             checks.that(machine.sessions()["etwagent-early"]["mode"] & 0x100, "the session delivers in real time now")
-            checks.equal(kernel.wait(timeout=60), 0, "the emulator's boot")
+            checks.equal(kernel.wait(timeout=HANG_S), 0, "the emulator's boot")
             agent("stop")
             agent("start")  # in the same boot: nothing is there twice
             machine.wait(lambda: machine.sources().get("early", {}).get("session"), "the service again")
             machine.configure(collector, [plain])
             agent("reload")
-            harness.wait_until(lambda: not keys(session), "the keys' removal by a configuration without them", 30)
+            harness.wait_until(lambda: not keys(session), "the keys' removal by a configuration without them", HANG_S)
             machine.configure(collector, [{**plain, "boot-file": file}])
             agent("reload")
-            harness.wait_until(lambda: len(keys(session)) == 2, "the keys again", 30)
+            harness.wait_until(lambda: len(keys(session)) == 2, "the keys again", HANG_S)
         finally:
             for command in ("stop", "uninstall"):
                 session.run([machine.agent, command])
@@ -123,20 +124,20 @@ def boots(env, checks, session, windows, arguments):
             """A boot, at which the trace is logged, and its end."""
             (session.drive / "etwemul.table").unlink(missing_ok=True)
             kernel = subprocess.Popen(session.command([machine.emulctl, "boot"]), env=session.environment, stdin=subprocess.DEVNULL)
-            harness.wait_until(lambda: machine.sessions().get("etwagent-early", {}).get("over"), "the boot session, and the trace in it", 60)
+            harness.wait_until(lambda: machine.sessions().get("etwagent-early", {}).get("over"), "the boot session, and the trace in it", HANG_S)
             if with_service:
                 agent("start")
                 machine.wait(lambda: machine.sources().get("early", {}).get("session", {}).get("starts") == 1, "the live session")
             else:
                 machine.control("stop", "etwagent-early")
-            checks.equal(kernel.wait(timeout=60), 0, "the emulator's boot")
+            checks.equal(kernel.wait(timeout=HANG_S), 0, "the emulator's boot")
 
         def there():
             return sorted(p.name for p in machine.folder.glob("early*"))
         try:
             agent("install", "--config", wine.windows_path(machine.config))
             agent("start")
-            harness.wait_until(lambda: len(keys(session)) == 2, "the keys", 30)
+            harness.wait_until(lambda: len(keys(session)) == 2, "the keys", HANG_S)
             agent("stop")
             checks.equal(keys(session)["etwagent-early"]["FileMax"], ("REG_DWORD", f"0x{KEPT:x}"), "FileMax")
             goes_through(False)

@@ -40,7 +40,11 @@ import wine
 TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
 SHELL = "315a8872-923e-4ea2-9889-33cd4754bf64"  # of which only TDH knows anything; each of its events comes twice
+# records of the trace: behind what it tells of its start, in front of its first Process/Start, between SHELL's events and the same again,
+# in front of its last third
+TOLD, QUIET, BETWEEN, FULL = 20000, 28000, 60000, 100000
 PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
+PERF_INFO = "ce1dbfb4-137e-4da6-87b0-3f59aa102cbc"
 IMAGE, FILE_IO = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "90cbdc39-4a3e-11d1-84f4-0000f80464e3"
 CLR_RUNDOWN = "a669021c-c450-4609-a035-5af59af4df18"
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
@@ -138,7 +142,8 @@ def refused(env, checks, session, windows, collector):
 
 def no_room(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full") as machine:
-        machine.plays(traces.paths(TRACE, env.build), "rate=200", f"provider={SHELL} Microsoft-Windows-Immersive-Shell")
+        # its events come twice, and TDH has answered before they come again
+        machine.plays(traces.paths(TRACE, env.build), "rate=200", f"hold={BETWEEN}", f"provider={SHELL} Microsoft-Windows-Immersive-Shell")
         machine.control("fill", "8", "system")
         machine.control("fill", "55")
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD"], **SMALL},
@@ -150,6 +155,7 @@ def no_room(env, checks, session, windows, collector):
         refused = machine.control("start", "one-more", check=False)
         checks.that("1450" in refused.stderr, f"a 65th session: {refused.stderr}")
         checks.equal(machine.sessions()["etwagent-files"]["ids"], 2, "event ids that Windows filters by")
+        machine.go("files")
         machine.wait(lambda: machine.sources()["files"]["events_acknowledged"] == 571, "all events of the other session, and its header, at the collector")
         machine.control("stop", "system-3")
         machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > 0, "events once there is room")
@@ -167,12 +173,14 @@ def no_room(env, checks, session, windows, collector):
 
 
 def in_mid_run(env, checks, session, windows, collector):
+    paths = traces.paths(TRACE, env.build)
     with emulated.Machine(env, session, windows, "stolen") as machine:
         # asking after a session that is gone fails before ProcessTrace comes back: Windows' last numbers stay what they were
-        machine.plays(traces.paths(TRACE, env.build), "rate=4000", "stall=1500 etwagent-kernel")
+        machine.plays(paths, "rate=8000", f"hold={TOLD}", f"hold={QUIET}", "stall=1500 etwagent-kernel")
         machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
         machine.start()
         machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 0, "events")
+        machine.wait_held("kernel", TOLD)
         before = machine.sessions()["etwagent-kernel"]
         machine.control("lose", "etwagent-kernel", "100", "2", "3")
         machine.wait(lambda: machine.sources()["kernel"]["session"]["lost_events"] == 100, "the loss in the status")
@@ -180,16 +188,24 @@ def in_mid_run(env, checks, session, windows, collector):
         checks.equal(machine.sources()["kernel"]["session"]["lost_buffers"], 5, "lost buffers")
         checks.equal(machine.sessions()["etwagent-kernel"]["max"], min(2 * before["max"], 64), "buffers that it may have")
         machine.control("stop", "etwagent-kernel")
-        begun = time.monotonic()
-        machine.wait(lambda: "ended by somebody else" in machine.log(), "word of it")
-        noticed = time.monotonic() - begun
+        # within a second, told by a loop of short sleeps: where others want the processor, its seconds are as long as the agent's
+        turns = 0
+
+        def is_said():
+            nonlocal turns
+            turns += 1
+            return "ended by somebody else" in machine.log()
+        machine.wait(is_said, "word of it")
+        noticed = turns * harness.TURN_S
         print(f"stolen: noticed after {noticed:.2f} s", flush=True)
-        checks.that(noticed < 3, f"somebody ended the session, which was noticed after {noticed} s")  # 1 s, where nobody else needs the processor
+        checks.that(noticed < 1, f"somebody ended the session, which was noticed after {noticed} s")
         machine.wait(lambda: machine.sources()["kernel"]["session"]["starts"] == 2, "the session to be started again")
         status = machine.sources()["kernel"]
         checks.equal(status["session"]["ended_by_others"], 1, "times that it was ended by others")
         again = status["events_acknowledged"]
+        machine.go("kernel")
         machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > again + 1000, "events of the new session")
+        machine.wait_held("kernel", QUIET)
         machine.control("lose", "etwagent-kernel", "7", "0", "0")
         machine.wait(lambda: machine.sources()["kernel"]["session"]["lost_events"] == 107, "a loss after Windows' numbers began anew")
         machine.control("lose", "etwagent-kernel", "9", "0", "0")  # nothing comes behind it
@@ -200,7 +216,16 @@ def in_mid_run(env, checks, session, windows, collector):
     stored = raw(env, collector, "stolen")
     checks.equal(len({json.dumps(r) for r in stored}), len(stored), "records that came once")
     rundown = {opcode: sum(r["provider"] == PROCESS and r["opcode"] == opcode for r in stored) for opcode in (3, 4)}
-    checks.that(rundown[3] > 32 and rundown[4] > 0, f"processes told at two starts (32 by the trace itself) and two ends: {rundown}")
+    checks.equal(rundown, {3: 2 * 32, 4: 2 * 32}, "processes told at two starts, the first time by the trace itself, and two ends")
+    truth = env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()[:QUIET]
+    truth = [line for line in truth if is_logged(json.loads(line))]
+    missing = emulated.compared(truth) - emulated.compared(map(json.dumps, stored))
+    checks.that(len(truth) > 20000 and not missing, f"{sum(missing.values())} of {len(truth)} records that two sessions had are not stored, such as {list(missing)[:1]}")
+
+
+def is_logged(r):
+    """Of the trace's records, those of PROC_THREAD, LOADER and PROFILE."""
+    return r["provider"] in (PROCESS, IMAGE) or r["provider"] == THREAD and r["opcode"] in (1, 2, 3, 4) or r["provider"] == PERF_INFO and r["opcode"] == 46
 
 
 def was_there(env, checks, session, windows, collector):
@@ -292,7 +317,7 @@ def reload_in_flood(env, checks, session, windows, collector):
     kernel = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}
     one, two = ({"name": name, "providers": [{"provider": provider}], **SMALL} for name, provider in (("one", FILES), ("two", RUNTIME)))
     with emulated.Machine(env, session, windows, "reloaded") as machine:
-        machine.plays(traces.paths(TRACE, env.build), "rate=20000")
+        machine.plays(traces.paths(TRACE, env.build), "rate=20000", f"hold={BETWEEN}")
         machine.configure(collector, [kernel, one])
         try:
             for command in (("install", "--config", wine.windows_path(machine.config)), ("start",)):
@@ -302,8 +327,9 @@ def reload_in_flood(env, checks, session, windows, collector):
             machine.configure(collector, [kernel, two])
             checks.equal(session.run([machine.agent, "reload"]).returncode, 0, "etwagent reload")
             machine.wait(lambda: machine.status().get("reloads") == 1 and "two" in machine.sources(), "the new configuration")
-            checks.that(not machine.sessions()["etwagent-kernel"]["over"], "the flood was over before the configuration was read again")
             checks.equal(set(machine.sessions()), {"etwagent-kernel", "etwagent-two"}, "sessions after it")
+            machine.go("kernel")
+            machine.go("two")
             machine.wait(lambda: all(s["over"] for s in machine.sessions().values()), "the trace's end")
             logged = machine.sessions()["etwagent-kernel"]["logged"]
             machine.wait(lambda: (k := machine.sources()["kernel"])["events_acknowledged"] + k["session"]["dropped_events"] == logged + 1,
@@ -344,16 +370,18 @@ def full_disk(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full-disk") as machine:
         machine.spool.mkdir()
         with disk.Small(machine.spool, 4) as small:
-            machine.plays(traces.paths(TRACE, env.build), "rate=8000")
+            machine.plays(traces.paths(TRACE, env.build), "rate=8000", f"hold={TOLD}", f"hold={FULL}")
             machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], **SMALL}])
             machine.start()
             machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 1000, "events before the disk is full")
             hog = small.fill()
+            machine.go("kernel")
             machine.wait(lambda: machine.sources()["kernel"]["events_evicted_size"] > 5000, "events that found no room")
             s = machine.sources()["kernel"]
             checks.equal((s["state"], s["session"]["starts"], machine.sessions()["etwagent-kernel"]["over"]), ("reading", 1, 0), "the session on a full disk")
             hog.unlink()
             told = machine.sources()["kernel"]["events_acknowledged"]
+            machine.go("kernel")
             machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > told + 10000, "events when there is room again")
             machine.wait(machine.settled, "the trace's end, and every event acknowledged or counted as lost")
             s = machine.sources()["kernel"]
@@ -511,16 +539,17 @@ def record(env, checks, session, windows, collector):
         file = machine.folder / "out.etl"
         for name, text in (("out-one.etl", "earlier"), ("out-one.1.etl", "older"), ("out-one.2.etl", "oldest")):
             (machine.folder / name).write_text(text)
-        command = [machine.agent, "record", "--config", wine.windows_path(machine.config), "--duration", "6s", "--json", wine.windows_path(file)]
-        running = subprocess.Popen(session.command(command), env={**session.environment, **machine.environment}, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        harness.wait_until(lambda: len(machine.sessions()) == 2, "both sessions", 60)
+        command = [machine.agent, "record", "--config", wine.windows_path(machine.config), "--json", wine.windows_path(file)]
+        machine.process = running = subprocess.Popen(session.command(command), env={**session.environment, **machine.environment}, stdin=subprocess.DEVNULL,
+                                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        machine.wait(lambda: len(s := machine.sessions()) == 2 and s["etwagent-one"]["file_events"] > 1000, "both sessions, and events of the first")
         modes = {name: s["mode"] for name, s in machine.sessions().items()}
         checks.that(all(mode & 1 and not mode & 0x100 for mode in modes.values()), f"sequential files, nothing in real time: {modes}")
         machine.control("lose", "etwagent-one", "100", "2", "0")
         machine.control("stop", "etwagent-two")
-        said, trouble = running.communicate(timeout=120)
-        checks.equal(running.returncode, 0, f"exit code; {trouble}")
+        machine.wait(lambda: len(machine.sessions()) == 2, "the session that somebody ended, again")
+        checks.equal(machine.stop(), 0, "exit code")
+        said, _ = running.communicate()
         told = {s["session"]: (s["lost_events"], s["lost_buffers"], s["ended_by_others"], s["file"][-12:]) for s in json.loads(said)}
         checks.equal(told, {"one": (100, 2, 0, "\\out-one.etl"), "two": (0, 0, 1, "\\out-two.etl")}, "what is said at the end")
         checks.equal(machine.sessions(), {}, "sessions that are left behind")
@@ -532,6 +561,9 @@ def record(env, checks, session, windows, collector):
             return [(r["opcode"], r["clock"], r["payload"]) for r in lines if r["provider"] in (PROCESS, THREAD) and r["opcode"] in (1, 2, 3)]
         told, truth = begins(machine.folder / "out-one.etl"), begins(*traces.paths(TRACE, env.build))
         checks.that(len(told) > 600 and told == truth[:len(told)], f"{len(told)} records read back from the file, of {len(truth)} of the trace")
+        done = session.run([*command, "--duration", "1s"])
+        told = {s["session"]: s["ended_by_others"] for s in json.loads(done.stdout)}
+        checks.equal((done.returncode, told, machine.sessions()), (0, {"one": 0, "two": 0}, {}), "a recording that ends by itself")
 
 
 def test(env, checks, session, windows, arguments):

@@ -105,7 +105,7 @@ def told(machine):
 
 
 def wait_answered(machine, count):
-    machine.wait(lambda: told(machine).get("images_asked") == count and sum(told(machine)[k] for k in ENDS) == count, f"answers about {count} modules", 60)
+    machine.wait(lambda: told(machine).get("images_asked") == count and sum(told(machine)[k] for k in ENDS) == count, f"answers about {count} modules")
 
 
 def modules(collector, host, pid):

@@ -21,6 +21,7 @@ PACKAGE, APP, CONTAINER = "Contoso.Test_1.0.0.0_x64__8wekyb3d8bbwe", "App", "8d5
 SID, TERMINAL, STACK, PSM, EVENT_KEY, START_KEY = 2, 3, 6, 9, 10, 13  # EVENT_HEADER_EXT_TYPE_*
 
 
+ASKED = 5  # times at least that the provider's state is asked for again and again
 FREQUENT = (10, 82)  # nine of ten events; most questions leave them out, which takes time only
 
 
@@ -98,19 +99,20 @@ def keys(events):
     return sorted((e["provider"], e["clock"], e["id"], e["cpu"], e["pid"], e["tid"]) for e in events if e["provider"] != emulated.EVENT_TRACE)
 
 
-def record(env, session, machine, sessions, name, there=None, idle=()):
+def record(env, session, machine, sessions, name, there=None, idle=(), until=None):
     """Lets the sessions write what the trace has for them, each a file: {session: path}, and what the agent said. there: gets the
-    sessions as they were in the end; idle: sessions in which nothing may be enabled."""
+    sessions as they were in the end; idle: sessions in which nothing may be enabled; until: what must be true of the sessions before
+    they are stopped."""
     machine.config.write_text(f"sessions: {json.dumps(sessions)}\n")
     file = machine.folder / f"{name}.etl"
     command = [machine.agent, "record", "--config", wine.windows_path(machine.config), wine.windows_path(file)]
     running = subprocess.Popen(session.command(command), env=session.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
-    harness.wait_until(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] or n in idle for n, x in s.items()), "the trace's end in every session", 120,
-                       lambda: f" {machine.sessions()} {running.poll()}")
+    machine.process = running
+    machine.wait(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] or n in idle for n, x in s.items()) and (not until or until(s)),
+                 "the trace's end in every session")
     if there is not None:
         there.update(machine.sessions())
-    machine.process = running
     code = machine.stop()
     if code:
         raise harness.Failure(f"record ended with {code}: {running.stderr.read()}")
@@ -125,7 +127,7 @@ def filters(env, checks, session, windows, arguments):
                       f"group={GROUP} {RUNTIME}", f"group={GROUP} {FILES}", "process=1632 MsMpEng.exe - - -", "items=asked", f"state={RUNTIME} 187")
         sessions = [{"name": n, "providers": [q], **SMALL} for n, (q, _) in {**FILTERS, **ITEMS}.items()]
         sessions.append({"name": "again", "providers": [ask(event_ids=["187"], capture_every="300ms")], **SMALL})
-        files, words = record(env, session, machine, sessions, "out")
+        files, words = record(env, session, machine, sessions, "out", until=lambda s: s["etwagent-again"]["captures"] >= ASKED)
         checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
         whole = [e for e in said(env, paths) if e["provider"] in (RUNTIME, FILES)]
         for name, (question, passes) in FILTERS.items():
@@ -134,8 +136,8 @@ def filters(env, checks, session, windows, arguments):
             found = keys(said(env, [files[name]]))
             checks.that(truth and len(truth) < len(whole), f"{name}: the test's own filter says {len(truth)} of {len(whole)}")
             checks.that(found == keys(truth), f"{name}: {len(found)} events, {len(truth)} are right")
-        states = len([e for e in said(env, [files["again"]]) if e["provider"] == RUNTIME])
-        checks.that(states >= 4, f"the provider's state, asked for again and again beside the trace's own: {states}")
+        own, states = (sum(e["provider"] == RUNTIME and e["id"] == 187 for e in events) for events in (whole, said(env, [files["again"]])))
+        checks.that(own and states > 2 * own and states % own == 0, f"the provider's state, asked for again and again beside the trace's own {own}: {states}")
         for name, (question, items) in ITEMS.items():
             lines = env.run([env.agent, "dump", "--format", "raw", str(files[name])]).stdout.splitlines()
             records = [r for r in map(json.loads, lines) if r["provider"] == question["provider"]]

@@ -223,7 +223,7 @@ def late(env, checks, session, windows, world, collector):
         machine.configure(collector, [{"name": "first", "flags": ["PROFILE"], "rundown": ["file-name"], **SMALL}])
         machine.start()
         machine.wait(lambda: machine.sources().get("first", {}).get("events_acknowledged", 0) > 100, "events while the second session is waited for")
-        machine.wait(lambda: "the rest did not come in time" in machine.log(), "word of it", 60)
+        machine.wait(lambda: "the rest did not come in time" in machine.log(), "word of it")
         machine.wait(lambda: machine.sources()["first"]["session"]["rundowns"] == 1, "the end of the waiting")
         told = machine.sources()["first"]["session"]["rundown_events"]
         checks.equal(set(machine.sessions()), {"etwagent-first"}, "sessions")
