@@ -192,7 +192,7 @@ def leave(env, checks, session, windows, collector):
         machine.wait(lambda: told(machine).get("images_asked") == 2, "both modules")
         begun = time.monotonic()
         checks.equal(machine.stop(), 0, "exit code")
-        checks.that(time.monotonic() - begun < 15, f"the end took {time.monotonic() - begun:.1f} s")
+        checks.that(time.monotonic() - begun < 60, f"the end took {time.monotonic() - begun:.1f} s")
     ledger = test_faults.ledger_of(collector, "leaves")
     checks.equal([ledger.get(k, 0) for k in ("images_asked", "images_told", "images_left_end")], [2, 0, 2], "the ledger")
 
