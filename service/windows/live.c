@@ -15,8 +15,7 @@
 
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
-                     LAST_RETRY_NS = (int64_t)30 * 1000000000, PATIENCE_NS = (int64_t)10 * 1000000000,
-                     START_NS = (int64_t)2 * 1000000000;
+                     LAST_RETRY_NS = (int64_t)30 * 1000000000, PATIENCE_NS = (int64_t)10 * 1000000000;
 enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5 };
 
 _Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
@@ -288,7 +287,7 @@ static int tells_start(const live *l) {
     return (masks[0] & 7) != 0;
 }
 
-/* What a start tells is over, at the latest, after START_NS. */
+/* What a start tells is over, at the latest, after PATIENCE_NS. */
 static void end_patience(live *l) {
     int64_t until_ns = l->start_until_ns;
     if (until_ns && ea_monotonic_ns() >= until_ns)
@@ -301,7 +300,7 @@ static int begin(live *l, int is_first, ea_err *err) {
     int rc = ea_session_start(&l->session, err);
     if (rc)
         return rc;
-    l->start_until_ns = tells_start(l) ? ea_monotonic_ns() + START_NS : 0;
+    l->start_until_ns = tells_start(l) ? ea_monotonic_ns() + PATIENCE_NS : 0;
     atomic_store(&l->wait_until_ns, l->start_until_ns);
     l->seen_events = l->seen_log_buffers = l->seen_realtime_buffers = l->seen_written = 0;
     if (realtime)

@@ -349,7 +349,8 @@ def reload_in_flood(env, checks, session, windows, collector):
 def flood(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "flood") as machine:
         machine.plays(traces.paths(TRACE, env.build))
-        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "DISK_IO", "FILENAME"], **SMALL}],
+        # of no flag that tells what there is at a start: that waits for room
+        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROFILE", "CSWITCH", "DISK_IO", "FILENAME"], **SMALL}],
                           batching="level: 19")
         machine.start()
         machine.wait(machine.settled, "every event of the flood acknowledged or counted as dropped")
