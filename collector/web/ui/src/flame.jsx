@@ -1,5 +1,6 @@
 // A flame graph on a canvas, from a tree {name, value, self, children, other}. Arrow keys move, Enter zooms in, Escape out.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useCanvas } from './parts.jsx';
 
 const ROW = 18;
 
@@ -10,8 +11,7 @@ function depthOf(n) {
 }
 
 export function Flame({ root, dark, label, total, differs, show }) {
-  const canvas = useRef();
-  const [width, setWidth] = useState(900);
+  const [canvas, width, brush] = useCanvas();
   const [zoomed, zoom] = useState(null);
   const [chosen, choose] = useState(null);
   const top = zoomed ?? root;
@@ -35,18 +35,8 @@ export function Flame({ root, dark, label, total, differs, show }) {
 
   useEffect(() => { zoom(null); choose(null); }, [root]);
   useEffect(() => {
-    const watch = new ResizeObserver(([e]) => setWidth(Math.max(200, e.contentRect.width)));
-    watch.observe(canvas.current.parentNode);
-    return () => watch.disconnect();
-  }, []);
-  useEffect(() => {
-    const c = canvas.current, scale = devicePixelRatio || 1, g = c.getContext('2d');
-    c.width = width * scale;
-    c.height = height * scale;
-    c.style.height = height + 'px';
-    g.scale(scale, scale);
+    const g = brush(height);
     g.font = '11px ui-monospace, monospace';
-    g.textBaseline = 'middle';
     for (const b of boxes) {
       const y = b.depth * ROW;
       let hue = 0;
@@ -59,7 +49,7 @@ export function Flame({ root, dark, label, total, differs, show }) {
       g.fillStyle = fill;
       g.fillRect(b.left, y, Math.max(0.5, b.w - 0.6), ROW - 1);
       if (b.n === chosen) {
-        g.strokeStyle = getComputedStyle(c).color;
+        g.strokeStyle = getComputedStyle(canvas.current).color;
         g.lineWidth = 2;
         g.strokeRect(b.left + 1, y + 1, Math.max(1, b.w - 2), ROW - 3);
       }

@@ -119,3 +119,24 @@ export function Pages({ view, data }) {
     {data.next && <button onClick={() => change({ cursor: data.next })}>Next page</button>}
   </p>;
 }
+
+// A canvas as wide as what it stands in, and a brush for it, which measures in pixels of the page.
+export function useCanvas() {
+  const canvas = useRef();
+  const [width, setWidth] = useState(900);
+  useEffect(() => {
+    const watch = new ResizeObserver(([e]) => setWidth(Math.max(200, e.contentRect.width)));
+    watch.observe(canvas.current.parentNode);
+    return () => watch.disconnect();
+  }, []);
+  const brush = (height) => {
+    const c = canvas.current, scale = devicePixelRatio || 1, g = c.getContext('2d');
+    c.width = width * scale;
+    c.height = height * scale;
+    c.style.height = height + 'px';
+    g.scale(scale, scale);
+    g.textBaseline = 'middle';
+    return g;
+  };
+  return [canvas, width, brush];
+}

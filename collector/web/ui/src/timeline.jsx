@@ -1,6 +1,7 @@
 // Processes of a machine as bars over time, on a canvas; blind periods are shaded. The cursor is moved with the mouse or
 // the arrow keys; + and - zoom, Up and Down choose a bar, Enter opens it.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useCanvas } from './parts.jsx';
 import { toIso, shortTime } from './state.js';
 
 const ROW = 15, TOP = 22, MOST_HEIGHT = 330;
@@ -22,8 +23,7 @@ function color(name) {
 }
 
 export function Timeline({ processes, blind, from, to, at, onAt, onRange, onOpen, dark }) {
-  const canvas = useRef();
-  const [width, setWidth] = useState(900);
+  const [canvas, width, brush] = useCanvas();
   const [chosen, choose] = useState(-1);
   const [scroll, setScroll] = useState(0);
   const bars = useMemo(() => pack(processes), [processes]);
@@ -33,20 +33,9 @@ export function Timeline({ processes, blind, from, to, at, onAt, onRange, onOpen
   const time = (px) => from + (px / width) * (to - from);
 
   useEffect(() => {
-    const watch = new ResizeObserver(([e]) => setWidth(Math.max(200, e.contentRect.width)));
-    watch.observe(canvas.current.parentNode);
-    return () => watch.disconnect();
-  }, []);
-  useEffect(() => {
-    const c = canvas.current, scale = devicePixelRatio || 1, g = c.getContext('2d');
-    c.width = width * scale;
-    c.height = height * scale;
-    c.style.height = height + 'px';
-    g.scale(scale, scale);
-    const style = getComputedStyle(c), ink = style.color;
+    const g = brush(height), ink = getComputedStyle(canvas.current).color;
     g.clearRect(0, 0, width, height);
     g.font = '11px system-ui, sans-serif';
-    g.textBaseline = 'middle';
     g.fillStyle = ink;
     const steps = Math.max(2, Math.floor(width / 150));
     for (let i = 0; i <= steps; i++) {
