@@ -11,6 +11,7 @@
 """
 import json
 import threading
+import time
 
 import faulted
 import harness
@@ -23,6 +24,7 @@ import uploads
 
 TRACE, PACED, FOREIGN = "shutdown-win10", "clr-kernel-win8-x64", "clr-gc-events"
 LIVE = [*faulted.HASTY, "--live"]
+KEYFRAME_PAUSE_S = 10  # between two that somebody asked for
 SPOOL_BYTES, SPOOL_SLACK_BYTES, MOST_MEMORY_BYTES = 256 << 10, 192 << 10, 64 << 20
 
 
@@ -63,7 +65,7 @@ def conflict(env, checks, collector, foreign, agent, trace, extra=()):
 
     with receiver.Receiver(env.certs, listen) as fake, proxy.Proxy(fake.port) as between:
         with faulted.Replay(env, paths, between, agent, extra=[*LIVE, *extra]) as run:
-            checks.that(receiver.sleep_until(lambda: names, 30), "the agent never sent anything")
+            checks.that(receiver.sleep_until(lambda: names, 120), "the agent never sent anything")
             old = names[0]
             test_ledger.upload(env, collector, agent, [renamed(batch, old, n + 1) for n, batch in enumerate(foreign)])
             between.target = collector.port
@@ -107,12 +109,14 @@ def killed_after(env, checks, collector):
 
     with receiver.Receiver(env.certs, refuse) as fake:
         with faulted.Replay(env, traces.paths(TRACE, env.build), fake, agent, extra=LIVE) as run:
-            checks.that(receiver.sleep_until(lambda: len(set(seen)) > 1, 30), f"the stream was not renewed: {run.messages()}")
-            receiver.sleep_until(lambda: not run.running(), 1)
+            checks.that(receiver.sleep_until(lambda: len(set(seen)) > 1, 120), f"the stream was not renewed: {run.messages()}")
+
+            def waiting():
+                return json.loads(env.run([env.agent, "spool", "list", "--spool", run.spool, "--json"]).stdout)
+            receiver.sleep_until(lambda: not run.running() or sum(s["events"] for s in waiting()) > 1000, 60)
             run.kill()
-    waiting = json.loads(env.run([env.agent, "spool", "list", "--spool", run.spool, "--json"]).stdout)
-    events = sum(s["events"] for s in waiting)
-    checks.that(events > 1000, f"events in the spool: {waiting}")
+    events = sum(s["events"] for s in waiting())
+    checks.that(events > 1000, f"events in the spool: {waiting()}")
     done = env.run([env.agent, "spool", "drain", "--spool", run.spool, "--collector", collector.url, "--cert",
                     env.certs / f"{agent}.crt", "--key", env.certs / f"{agent}.key", "--ca", env.certs / "ca.crt"])
     checks.that("0 are left" in done.stdout, f"drain: {done.stdout} {done.stderr}")
@@ -167,11 +171,12 @@ def asked(env, checks):
             kinds.extend((h.number, h.kind) for h in exchange.heads())
         exchange.acknowledge(exchange.heads(), keyframe=True)
 
+    begun = time.monotonic()
     with receiver.Receiver(env.certs, asking) as fake:
         with faulted.Replay(env, traces.paths(PACED, env.build), fake, agent, extra=[*LIVE, "--speed", "2x"]) as run:
             summary = run.finish(120)
-    written = summary["ledger"]["keyframes_written"]
-    checks.that(1 <= written <= 2, f"{written} keyframes in a few seconds")
+    seconds, written = time.monotonic() - begun, summary["ledger"]["keyframes_written"]
+    checks.that(1 <= written <= 2 + seconds / KEYFRAME_PAUSE_S, f"{written} keyframes in {seconds:.0f} seconds")
     checks.that(any(kind == 2 for _, kind in kinds), "no batch of a keyframe came")
     checks.equal(sorted(n for n, _ in kinds), list(range(1, len(kinds) + 1)), "numbers")
 

@@ -138,8 +138,8 @@ def bad_start(env, checks, collector):
 
 def reloads(env, checks, collector):
     agent = Agent(env, collector, "test-machine")
-    # the slow source takes as long as its recording, minutes, and is at its beginning all the time
-    slow = (traces.paths("clr-kernel-win8-x64", env.build), 1)
+    # the slow source takes as long as its recording, most of a minute, and is at its beginning all the time
+    slow = (traces.paths(LATE, env.build), 1)
     agent.configure({"one": (traces.paths(ONE, env.build), 0), "slow": slow})
     try:
         agent.start()
@@ -272,7 +272,7 @@ def labelled(env, checks, collector):
             checks.equal((json.loads(row["labels"] or "{}"), row["agent_version"]), (expected, version), f"labels in SQL, {batching}")
         checks.that("label nobody is left out: there is no environment variable EA_TEST_NOBODY" in agent.log(), "a variable that is not set is not said")
         # another label alone: the source goes on under its stream, and says so with its next batch; and back again
-        slow = {"one": (traces.paths(LATE, env.build), 4)}
+        slow = {"one": (traces.paths(LATE, env.build), 1)}
         small = "batch-events: 20"
         agent.configure(slow, small, labels={"site": "east"})
         agent.start()
