@@ -1,6 +1,8 @@
 """The SQL tables of what happened over a stretch of time (thread_times, waits, wakes, thread_counters, counter_samples,
 module_counters, interrupt_times, disk_times, file_times, fault_times) hold what a generated machine's truth says, to the tick; ranges add up;
 with events lost they never say more than was, and differ by no more than the losses leave unknown.
+
+# sanitizers: yes
 """
 import collections
 import json
