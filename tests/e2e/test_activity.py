@@ -345,9 +345,16 @@ def check_lossy_stacks(checks, ask, rows, lost):
 
 
 def check_late_halves(env, checks, collector, ask):
-    """User halves that come by match id are at their events in the store, too."""
-    trace, truth = test_tracegen.generate(env.build, env.folder, "late", "--preset", "late-halves", "--duration-ms", "500")
-    env.replay([trace], collector, agent="late", spool=env.folder / "late-spool", extra=["--batch-events", "3000"])
+    """User halves that come by match id are at their events in the store, too, as addresses and by key."""
+    keyed = env.folder / "late-keyed.yaml"
+    keyed.write_text("base: late-halves\nstacks: {keys: yes, header_keys: yes, key_cache: 48}\n", encoding="utf-8")
+    for name, preset in (("late", "late-halves"), ("late-keyed", keyed)):
+        check_late(env, checks, collector, ask, name, preset)
+
+
+def check_late(env, checks, collector, ask, name, preset):
+    trace, truth = test_tracegen.generate(env.build, env.folder, name, "--preset", preset, "--duration-ms", "500")
+    env.replay([trace], collector, agent=name, spool=env.folder / f"{name}-spool", extra=["--batch-events", "3000"])
     rows = test_tracegen.rows(truth)
     frames = {row["id"]: row["addresses"] for row in rows if row["type"] == "frames"}
     stacks, want, got = collections.defaultdict(dict), collections.Counter(), collections.Counter()
@@ -356,16 +363,16 @@ def check_late_halves(env, checks, collector, ask):
             stacks[row["of"], row["event_raw"], row["cpu"], row["tid"]][row["half"]] = frames[row["frames"]]
     for halves in stacks.values():
         want[tuple(int(a, 16) for half in ("kernel", "user") for a in halves.get(half, ()))] += 1
-    for row in ask("SELECT frames, count FROM stacks WHERE host = 'late'"):
+    for row in ask(f"SELECT frames, count FROM stacks WHERE host = '{name}'"):
         got[tuple(int(f["address"], 16) for f in json.loads(row["frames"]))] += row["count"]
     late = sum("match_id" in row and row["half"] == "user" for row in rows)
     missing, more = sum((want - got).values()), sum((got - want).values())
-    checks.that(late > 50 and not missing and not more, f"with {late} late halves {missing} of {sum(want.values())} stacks in the store are "
+    checks.that(late > 50 and not missing and not more, f"{name}: with {late} late halves {missing} of {sum(want.values())} stacks in the store are "
                 f"missing, {more} are not in the truth")
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "late", "lossy", "broken", "compact", "refused"))
+    env.make_certificates(("made", "late", "late-keyed", "lossy", "broken", "compact", "refused"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")

@@ -15,10 +15,12 @@ import traces
 REAL = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu", "diagsession-four-files"]
 # preset -> ms
 GENERATED = {"stacks": 700, "office": 700, "32-bit": 400, "web-server": 500, "wow64": 500, "late-halves": 2000, "late-lossy": 2000,
-             "late-narrow": 2000}
+             "late-narrow": 2000, "late-keyed": 2000, "late-keyed-narrow": 2000}
 # scenarios that are no presets: late halves with losses (a key whose definition is lost means another stack), and with 32-bit addresses
 VARIANTS = {"late-lossy": "base: late-halves\nstacks: {keys: no}\nloss: {events_windows: 6, lasts_us: 40000}\n",
-            "late-narrow": "base: 32-bit\nstacks: {of: {events: 100}, far_percent: 50, late_percent: 80, odd_percent: 8}\n"}
+            "late-narrow": "base: 32-bit\nstacks: {of: {events: 100}, far_percent: 50, late_percent: 80, odd_percent: 8}\n",
+            "late-keyed": "base: late-halves\nstacks: {keys: yes, header_keys: yes, key_cache: 48}\n",
+            "late-keyed-narrow": "base: 32-bit\nstacks: {of: {events: 100}, far_percent: 50, late_percent: 80, odd_percent: 8, keys: yes, header_keys: yes}\n"}
 LATE = ["late-halves", *VARIANTS]
 NOT_JOINED = ["no_event", "too_late", "other_thread", "taken", "no_match_id", "no_clr_event", "too_short", "no_room"]
 
@@ -102,6 +104,8 @@ def check_late(checks, name, judge, told, rows):
     print(f"{name}: {len(ordinals)} late halves: {moved} on another processor, {between} behind other answers, the farthest {far} events behind "
           f"its event; {again} came twice, {told['unanswered']} never")
     checks.that(min(moved, between, again, told["unanswered"]) > 0 and far > 2048, f"{name}: not all kinds of late halves are in it")
+    keyed = sum("match_id" in row and "key" in row for row in rows)
+    checks.equal(keyed > 0, "keyed" in name, f"{name}: {keyed} halves with match ids are by key")
     if any(row["type"] == "loss" for row in rows):
         checks.that(told["no_match_id"] > again, f"{name}: no late half's event is lost")
 

@@ -256,10 +256,11 @@ void tg_provider_rundown(tg_machine *m, tg_cpu *cpu) {
 static void log_event(tg_machine *m, tg_cpu *cpu, tg_thread *t, tg_event *e, const ea_guid *activity,
                       const tg_v *values) {
     tg_event_extra extra = {.activity = activity};
-    tg_inner_stack s = tg_stack_inside(m, t);
+    tg_inner_stack s = tg_stack_inside(m, cpu, t);
     if (s.inside) {
         extra.frames = s.inside->frames;
         extra.frame_count = s.inside->count;
+        extra.key = s.key;
         extra.match_id = s.match_id;
     }
     int64_t at = tg_stamp(m, cpu, t);

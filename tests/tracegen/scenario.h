@@ -141,7 +141,7 @@ typedef struct tg_scenario {
     /* stacks */
     uint32_t stacks[TG_STACK_OF_COUNT]; /* percent */
     uint32_t stack_keys, stack_key_cache, far_percent, recursion_percent, plugin_percent, user_paths, kernel_paths;
-    uint32_t late_percent, odd_percent;
+    uint32_t late_percent, odd_percent, header_keys;
     /* loss */
     uint32_t lost_events_windows, lost_buffers_windows, loss_us;
     /* logons */

@@ -69,6 +69,7 @@ const tg_option tg_options[] = {
     {"stacks", "far_percent", TG_OPT_NUMBER, 0, AT(far_percent), 0, 100, NULL, "5", "of user halves come when the thread runs the next time", 0, 0},
     {"stacks", "late_percent", TG_OPT_NUMBER, 0, AT(late_percent), 0, 100, NULL, "0", "of stacks inside events are the kernel's half alone, whose user half comes later by match id", 0, 0},
     {"stacks", "odd_percent", TG_OPT_NUMBER, 0, AT(odd_percent), 0, 50, NULL, "0", "of those user halves never come, and as many come twice", 0, 0},
+    {"stacks", "header_keys", TG_OPT_SWITCH, 0, AT(header_keys), 0, 0, NULL, "no", "yes, with keys: stacks inside events, and user halves by match id, are by key, too", 0, 0},
     {"stacks", "recursion_percent", TG_OPT_NUMBER, 0, AT(recursion_percent), 0, 100, NULL, "3", "of user stacks are as deep as Windows walks: 192 frames", 0, 0},
     {"stacks", "plugin_percent", TG_OPT_NUMBER, 0, AT(plugin_percent), 0, 100, NULL, "0", "of user stacks of a process with a plugin begin in it", 0, 0},
     {"stacks", "user_paths", TG_OPT_NUMBER, 0, AT(user_paths), 4, 100000, NULL, "24", "paths through each program that its threads walk", 0, 0},

@@ -4,7 +4,9 @@
  *
  * Keys, as Windows has them: each half has a cache. What gives way is defined then (KeyDelete), the rest at the end
  * (KeyRundown); a number that became free is given again; the two caches know nothing of each other, so that a number
- * means one stack of the kernel and another one of user mode. */
+ * means one stack of the kernel and another one of user mode. Stacks inside events may be by key as well: a kernel half
+ * whose user half comes later has key and match id in one item (evntcons.h EVENT_EXTENDED_ITEM_STACK_KEY64); that the
+ * event with the user half says its key in the same way is inferred from that. */
 #include "map.h"
 #include "subsystems.h"
 
@@ -254,12 +256,16 @@ static uint64_t key_of(tg_machine *m, tg_cpu *cpu, tg_stack *s) {
     return s->key;
 }
 
+static void used(tg_stack *s, int64_t at) {
+    s->used_at = at > s->used_at ? at : s->used_at;
+}
+
 static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint16_t of_cpu, tg_stack *s,
                      const char *what) {
     tg_spend(m, cpu, 30, 110); /* the walk */
     uint64_t key = m->scenario->stack_keys ? key_of(m, cpu, s) : 0;
     int64_t at = tg_stamp(m, cpu, NULL);
-    s->used_at = at > s->used_at ? at : s->used_at;
+    used(s, at);
     tg_context who = tg_who(m, cpu, NULL, at);
     int logged;
     if (key)
@@ -273,19 +279,27 @@ static void log_half(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, uint1
     tg_truth_stack(m->truth, m, s, &told);
 }
 
+/* The key of a stack inside an event; 0: its frames are there. */
+static uint64_t inner_key(tg_machine *m, tg_cpu *cpu, tg_stack *s) {
+    return m->scenario->stack_keys && m->scenario->header_keys ? key_of(m, cpu, s) : 0;
+}
+
 /* The user's half of a stack whose kernel half stands in an event. */
 static void answer(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_late_stack *late, int is_again) {
     tg_spend(m, cpu, 30, 110);
+    uint64_t key = inner_key(m, cpu, late->stack);
     int64_t at = tg_stamp(m, cpu, t);
+    used(late->stack, at);
     tg_context who = tg_who(m, cpu, t, at);
     const tg_event_extra extra = {
-        .frames = late->stack->frames, .frame_count = late->stack->count, .match_id = late->match_id};
+        .frames = late->stack->frames, .frame_count = late->stack->count, .key = key, .match_id = late->match_id};
     int logged = tg_emit_event(m->trace, &m->stacks->user_half, &who, NULL, &extra);
     const tg_half_told told = {.what = late->what,
                                .of = late->of,
                                .at = at,
                                .cpu = late->cpu,
                                .thread = t,
+                               .key = key,
                                .match_id = late->match_id,
                                .is_again = is_again,
                                .is_lost = !logged};
@@ -325,7 +339,7 @@ void tg_log_stack(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_
     keep_late(m, t, (tg_late_stack){.of = of, .cpu = cpu->number, .stack = user, .what = what_names[what]});
 }
 
-tg_inner_stack tg_stack_inside(tg_machine *m, const tg_thread *t) {
+tg_inner_stack tg_stack_inside(tg_machine *m, tg_cpu *cpu, const tg_thread *t) {
     const tg_scenario *of = m->scenario;
     tg_inner_stack s = {0};
     if (!of->stacks[TG_STACK_OF_EVENT] || !tg_chance(&m->dice, of->stacks[TG_STACK_OF_EVENT]))
@@ -337,6 +351,8 @@ tg_inner_stack tg_stack_inside(tg_machine *m, const tg_thread *t) {
         s.inside = tg_kernel_stack(m, t, TG_STACK_OF_EVENT);
         s.match_id = ++m->stacks->last_match_id;
     }
+    if (s.inside && tg_records(m->trace, TG_GROUP_STACK))
+        s.key = inner_key(m, cpu, s.inside);
     return s;
 }
 
@@ -347,9 +363,11 @@ void tg_log_stack_inside(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_inne
                                .at = at,
                                .cpu = cpu->number,
                                .thread = t,
+                               .key = s->key,
                                .match_id = s->match_id,
                                .is_in_header = 1,
                                .is_lost = !logged};
+    used(s->inside, at);
     tg_truth_stack(m->truth, m, s->inside, &told);
     if (!s->late)
         return;

@@ -118,9 +118,9 @@ enum { TG_LATE_STACKS = 4 };
 
 /* The stack that an event carries inside itself. */
 typedef struct tg_inner_stack {
-    tg_stack *inside; /* NULL: none */
-    tg_stack *late;   /* the user's half, which comes by match id; NULL: inside is all */
-    uint64_t match_id;
+    tg_stack *inside;       /* NULL: none */
+    tg_stack *late;         /* the user's half, which comes by match id; NULL: inside is all */
+    uint64_t match_id, key; /* key: 0, its frames are in the event */
 } tg_inner_stack;
 
 typedef struct tg_operation_state tg_operation_state; /* filesystem.c */
@@ -343,7 +343,7 @@ tg_stack *tg_kernel_stack(tg_machine *m, const tg_thread *t, enum tg_stack_of wh
 void tg_log_stack(tg_machine *m, tg_cpu *cpu, tg_thread *t, int64_t of, enum tg_stack_of what, tg_stack *kernel,
                   tg_stack *user);
 /* By chance, what an event of a provider carries; and then: the event was logged at `at`, or lost. */
-tg_inner_stack tg_stack_inside(tg_machine *m, const tg_thread *t);
+tg_inner_stack tg_stack_inside(tg_machine *m, tg_cpu *cpu, const tg_thread *t);
 void tg_log_stack_inside(tg_machine *m, tg_cpu *cpu, tg_thread *t, const tg_inner_stack *s, int64_t at, int logged);
 void tg_late_stacks(tg_machine *m, tg_cpu *cpu, tg_thread *t, int all); /* it goes back to user mode */
 void tg_stack_rundown(tg_machine *m, tg_cpu *cpu);

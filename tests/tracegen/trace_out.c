@@ -229,7 +229,12 @@ int tg_emit_event(tg_trace *t, tg_event *e, const tg_context *who, const tg_v *v
     if (extra && extra->related)
         items[item_count++] =
             (ea_ext){.type = EA_EXT_RELATED_ACTIVITY_ID, .data = extra->related->bytes, .size_bytes = 16};
-    if (extra && extra->frame_count) {
+    if (extra && extra->key) { /* EVENT_EXTENDED_ITEM_STACK_KEY32 is padded to as many bytes */
+        ea_store64(stack, extra->match_id);
+        ea_store64(stack + 8, extra->key);
+        items[item_count++] = (ea_ext){
+            .type = t->pointer_size == 4 ? EA_EXT_STACK_KEY32 : EA_EXT_STACK_KEY64, .data = stack, .size_bytes = 16};
+    } else if (extra && extra->frame_count) {
         size_t width = t->pointer_size; /* the machine's: a 32-bit program's frames have 64 bits on a 64-bit one */
         ea_store64(stack, extra->match_id);
         for (size_t i = 0; i < extra->frame_count; i++) {

@@ -36,11 +36,13 @@ typedef struct tg_event {
     uint64_t count;
 } tg_event;
 
-/* What a caller may add to a tg_event: an activity and the stack as Windows puts it into the header. */
+/* What a caller may add to a tg_event: an activity and the stack as Windows puts it into the header, as a key or as its
+ * frames. */
 typedef struct tg_event_extra {
     const ea_guid *activity, *related;
     const uint64_t *frames;
     size_t frame_count;
+    uint64_t key;      /* 0: none */
     uint64_t match_id; /* of the stack whose other half comes later, or is this one; 0: it is whole */
 } tg_event_extra;
 
