@@ -100,7 +100,11 @@ enum {
     ((GUID){0x9e814aad, 0x3204, 0x11d2, {0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39}})
 
 /* TRACE_INFO_CLASS values behind mingw's last (evntrace.h). */
-enum { EA_TRACE_MAX_PMC_COUNTER_QUERY = 22, EA_TRACE_PMC_COUNTER_OWNERS = 25 };
+enum {
+    EA_TRACE_MAX_PMC_COUNTER_QUERY = 22,
+    EA_TRACE_PMC_COUNTER_OWNERS = 25,
+    EA_TRACE_PMC_SESSION_INFORMATION = 27,
+};
 
 /* TracePmcCounterOwners, since Windows 10 21H2: the counters of a processor in use, by whomever;
  * ETW_PMC_COUNTER_OWNERSHIP_STATUS and ETW_PMC_COUNTER_OWNER (evntrace.h). */
@@ -113,6 +117,14 @@ typedef struct ea_pmc_owners {
     ULONG processor, count;
     ea_pmc_owner owners[ANYSIZE_ARRAY];
 } ea_pmc_owners;
+/* TracePmcSessionInformation, since Windows 10 22H2: each session that has counters; behind it its sources (ULONG),
+ * then its events' hook ids (USHORT). ETW_PMC_SESSION_INFO (evntrace.h). */
+typedef struct ea_pmc_session {
+    ULONG next_offset; /* 0: the last one */
+    USHORT logger, reserved;
+    ULONG source_count, hook_count;
+} ea_pmc_session;
+_Static_assert(sizeof(ea_pmc_session) == 16 && offsetof(ea_pmc_session, source_count) == 8, "ETW_PMC_SESSION_INFO");
 _Static_assert(sizeof(ea_pmc_owner) == 12 && offsetof(ea_pmc_owners, owners) == 8, "ETW_PMC_COUNTER_OWNERSHIP_STATUS");
 
 /* The structures that are passed to Windows, as the SDK's headers (wmistr.h, evntrace.h, evntcons.h, evntprov.h) lay

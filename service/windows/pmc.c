@@ -273,6 +273,62 @@ static void set_samples(const ea_session *s, const source_list *l) {
         (void)set_list(s, l, TraceProfileSourceConfigInfo, sources, n, "pmc-samples");
 }
 
+/* The entry of this session among those that have counters; NULL: it is not there, or does not fit into the list. */
+static const ea_pmc_session *find_session(const uint8_t *list, ULONG bytes, USHORT logger) {
+    for (size_t at = 0; at + sizeof(ea_pmc_session) <= bytes;) {
+        const ea_pmc_session *p = (const ea_pmc_session *)(const void *)(list + at);
+        size_t room = bytes - at - sizeof *p;
+        if (p->logger == logger)
+            return p->source_count <= room / sizeof(ULONG) ? p : NULL;
+        if (!p->next_offset || p->next_offset % sizeof(ULONG) || p->next_offset > bytes - at)
+            break;
+        at += p->next_offset;
+    }
+    return NULL;
+}
+
+static void say_sources(ea_text *t, const source_list *l, const ULONG *sources, size_t count) {
+    for (size_t i = 0; i < count && i < SOURCES_MAX; i++) {
+        ea_text_str(t, i ? ", " : "");
+        say_source(t, l, sources[i]);
+    }
+    if (!count)
+        ea_text_str(t, "none");
+}
+
+/* Reads back which counters the session has by now, and says when they are others, or in another order, than those that
+ * Windows has just taken: the values on events have no names of their own. A Windows before 10 22H2 does not tell.
+ * Source: TracePmcSessionInformation, evntrace.h. */
+static void check_counters(const ea_session *s, const source_list *l, const ULONG *sources, size_t count,
+                           size_t events) {
+    ULONG bytes = 0, error = 0;
+    uint8_t *list = ask_windows(s, EA_TRACE_PMC_SESSION_INFORMATION, &bytes, &error);
+    if (!list)
+        return;
+    const ea_pmc_session *p = find_session(list, bytes, (USHORT)(s->handle & 0xffff));
+    const ULONG *applied = p ? (const ULONG *)(const void *)(p + 1) : NULL;
+    size_t applied_count = p ? p->source_count : 0, missing = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t k = 0;
+        while (k < applied_count && applied[k] != sources[i])
+            k++;
+        missing += k == applied_count;
+    }
+    lacks(s, missing);
+    if (applied_count != count || memcmp(applied, sources, count * sizeof *sources) != 0) {
+        ea_text t;
+        ea_text_init(&t);
+        say_sources(&t, l, sources, count);
+        ea_text_str(&t, " were taken, and Windows counts ");
+        say_sources(&t, l, applied, applied_count);
+        ea_session_say(s, "pmc-counters: %s", t.data);
+        ea_text_deinit(&t);
+    }
+    if (p && p->hook_count < events)
+        ea_session_say(s, "pmc-events: %zu were taken, and Windows puts counters on %lu", events, p->hook_count);
+    free(list);
+}
+
 static void set_counters(const ea_session *s, const source_list *l) {
     const ea_strings *names = &s->c->pmc_counters;
     ULONG sources[SOURCES_MAX], n = 0; /* the configuration has no more */
@@ -298,6 +354,8 @@ static void set_counters(const ea_session *s, const source_list *l) {
         events ? s->api->TraceSetInformation(s->handle, TracePmcEventListInfo, ids, (ULONG)(events * sizeof *ids)) : 0;
     if (error)
         say_no_counters(s, l, "pmc-events", n, error);
+    else
+        check_counters(s, l, sources, n, events);
 }
 
 void ea_session_pmc(const ea_session *s) {

@@ -59,6 +59,18 @@ static void read_process(char *text) {
     }
 }
 
+/* "as-set", "none", or N N ... */
+static void read_applied(const char *text) {
+    char *end;
+    script.tells_counters = 1;
+    script.changes_counters = strcmp(text, "as-set") != 0;
+    for (ULONG n = strtoul(text, &end, 0); end != text && script.applied_count < EMUL_COUNTERS;
+         n = strtoul(text, &end, 0)) {
+        script.applied[script.applied_count++] = n;
+        text = end;
+    }
+}
+
 /* TAG N: each may be - */
 static void read_owner(const char *text) {
     if (script.owner_count == sizeof script.owners / sizeof *script.owners)
@@ -110,6 +122,8 @@ static void read_line(char *line) {
         script.counters_at_once = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "owner") == 0) {
         read_owner(value);
+    } else if (strcmp(line, "applied") == 0) {
+        read_applied(value);
     } else if (strcmp(line, "interval-step") == 0) {
         script.interval_step = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "level-kept") == 0) {
@@ -619,6 +633,49 @@ static ULONG tell_owners(void *data, ULONG bytes, ULONG *ret) {
     return 0;
 }
 
+/* An entry of a session behind those that are there; returns how long it is. data NULL: only that. */
+static ULONG add_session(uint8_t *data, USHORT logger, const uint32_t *sources, ULONG count, ULONG events) {
+    ULONG bytes = (ULONG)(sizeof(ea_pmc_session) + count * sizeof *sources + events * sizeof(USHORT) + 7) & ~7u;
+    if (!data)
+        return bytes;
+    const ea_pmc_session head = {.next_offset = bytes, .logger = logger, .source_count = count, .hook_count = events};
+    memset(data, 0, bytes);
+    memcpy(data, &head, sizeof head);
+    memcpy(data + sizeof head, sources, count * sizeof *sources);
+    return bytes;
+}
+
+/* Sessions with counters on their events, somebody else's first. Their hook ids are zeros. */
+static ULONG tell_sessions(uint8_t *data, ULONG bytes, ULONG *ret) {
+    const uint32_t other = 25;
+    ULONG need = 0, error = 0, last = 0;
+    if (!script.tells_counters)
+        return ERROR_INVALID_PARAMETER;
+    for (int pass = 0; pass < 2 && !error; pass++) {
+        uint8_t *to = pass ? data : NULL;
+        ULONG at = add_session(to, 0xFFF0, &other, 1, 2);
+        last = 0;
+        const emul_table *t = emul_lock();
+        for (size_t i = 0; i < EMUL_SESSIONS; i++) {
+            const emul_session *s = &t->sessions[i];
+            if (!s->used || !s->counter_count)
+                continue;
+            last = at;
+            at +=
+                add_session(to ? to + at : NULL, (USHORT)s->id, script.changes_counters ? script.applied : s->counters,
+                            script.changes_counters ? script.applied_count : s->counter_count, s->pmc_events);
+        }
+        emul_unlock();
+        need = at;
+        error = !data || bytes < need ? ERROR_INSUFFICIENT_BUFFER : 0;
+    }
+    if (ret)
+        *ret = need;
+    if (!error)
+        memset(data + last, 0, sizeof(ULONG)); /* next_offset of the last one */
+    return error;
+}
+
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes, PULONG ret);
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes,
                                        PULONG ret) {
@@ -632,6 +689,8 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
     }
     if (!error && (int)which == EA_TRACE_PMC_COUNTER_OWNERS)
         return tell_owners(data, bytes, ret);
+    if (!error && (int)which == EA_TRACE_PMC_SESSION_INFORMATION)
+        return handle ? ERROR_INVALID_PARAMETER : tell_sessions(data, bytes, ret);
     if (!error && which == TraceSampledProfileIntervalInfo) {
         TRACE_PROFILE_INTERVAL *interval = data;
         if (!interval || bytes != sizeof *interval || handle || interval->Source >= 64)

@@ -293,6 +293,9 @@ static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     expect("the counters, no room", f.TraceQueryInformation(0, TraceProfileSourceListInfo, masks, 8, &bytes),
            ERROR_BAD_LENGTH);
     expect("the counters, the room that they want", bytes > 48 && bytes % 8 == 0, 1);
+    expect("what sessions count, of an older Windows",
+           f.TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_PMC_SESSION_INFORMATION, masks, sizeof masks, &bytes),
+           BAD);
     expect("the counters of a session", f.TraceQueryInformation(kernel, TraceProfileSourceListInfo, masks, 8, &bytes),
            ERROR_NOT_SUPPORTED);
 }
