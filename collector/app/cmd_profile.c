@@ -72,7 +72,7 @@ static void say(const ec_profile *p) {
     if (p->damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", p->damaged, p->damage);
     if (*p->notes)
-        fprintf(stderr, "etwcollector: without names: %s\n", p->notes);
+        fprintf(stderr, "etwcollector: %s%s\n", p->events[0] || p->events[1] ? "without names: " : "", p->notes);
 }
 
 static int run(const void *arg, int operand_count, char **operands) {

@@ -23,7 +23,14 @@ static const size_t WINDOW_BYTES = 16 << 20;
 /* Halves of stacks, and ends of disk requests, may come so long after the range, or after the last wait that began in
  * it has ended. */
 static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
-enum { DEFAULT_INTERVAL = 10000, SOURCES_MAX = 4096, FRAMES_MAX = 4096, PAIRS_MAX = 1 << 24, ASK_EVERY = 1 << 16 };
+enum {
+    DEFAULT_INTERVAL = 10000,
+    SOURCES_MAX = 4096,
+    FRAMES_MAX = 4096,
+    PAIRS_MAX = 1 << 24,
+    ASK_EVERY = 1 << 16,
+    OTHER_SOURCES = 8
+};
 
 enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, THREAD_LIFE, LOST, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
 
@@ -98,6 +105,8 @@ typedef struct run {
     uint64_t intervals[SOURCES_MAX]; /* of each source, in its unit; 0 unknown */
     uint32_t source;                 /* the wanted counter's */
     int has_source;
+    uint64_t other_sources[OTHER_SOURCES]; /* of all streams: the first ones of which there are samples in the range */
+    size_t other_source_count;
     const ea_clock *clock; /* raw_from, raw_to and raw_until are of this one */
     ea_clock clock_copy;
     int64_t raw_from, raw_to;
@@ -473,6 +482,26 @@ static void find_source(run *r, const ea_class *c) {
     }
 }
 
+/* A source of counter samples that nobody asked for. */
+static void note_source(run *r, uint64_t source) {
+    size_t i = 0;
+    while (i < r->other_source_count && r->other_sources[i] != source)
+        i++;
+    if (i == r->other_source_count && i < OTHER_SOURCES)
+        r->other_sources[r->other_source_count++] = source;
+}
+
+/* Nothing is stored of the counter that was asked for: which ones there are, so that a slip of the pen is no idle
+ * machine. */
+static void say_sources(const run *r) {
+    char *notes = r->profile->notes;
+    const size_t room = sizeof r->profile->notes;
+    int n = snprintf(notes, room, "no sample of the counter %.64s is stored in this range", r->request->counter);
+    for (size_t i = 0; i < r->other_source_count && n < (int)room; i++)
+        n += snprintf(notes + n, room - (size_t)n, "%s%" PRIu64, i ? ", " : "; there are such of the sources ",
+                      r->other_sources[i]);
+}
+
 static uint64_t span_ns(const run *r, const ec_stretch *s) {
     int64_t begin = s->begin > r->raw_from ? s->begin : r->raw_from, end = s->end < r->raw_to ? s->end : r->raw_to;
     if (end <= begin)
@@ -554,8 +583,11 @@ static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *re
             return 0;
         find_source(r, e->c);
         source = ec_tape_u64_or_0(r->tape, e, SOURCE);
-        if (!r->has_source || source != r->source)
+        if (!r->has_source || source != r->source) {
+            if (may_count(r, e->time))
+                note_source(r, source);
             return 0;
+        }
         return r->intervals[source] ? r->intervals[source] : 1;
     case SWITCH:
         if (w != EC_WEIGHT_READY && w != EC_WEIGHT_WAIT)
@@ -1073,6 +1105,8 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
         rc = profile_range(r, 1, request->other_from_utc_ns, request->other_to_utc_ns, err);
     if (!rc && (rc = ec_merge_finish(p->memory, request->namer, p)))
         rc = ea_fail(err, rc, "make a profile");
+    if (!rc && request->weight == EC_WEIGHT_PMC && !p->events[0] && !p->events[1])
+        say_sources(r);
     if (!rc) {
         const char *first;
         p->damaged = ec_archive_damage(r->archive, &first);

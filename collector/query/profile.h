@@ -146,11 +146,11 @@ typedef struct ec_profile {
     int is_interval_assumed; /* nothing stored says the sampling interval: 1 ms */
     uint64_t damaged;        /* batches that could not be read */
     char damage[640];
-    char notes[1024]; /* what symbols could not say, in words; "" */
+    char notes[1024]; /* in words: what symbols could not say; of a counter without samples, which ones have some; "" */
     struct ec_merge *memory;
 } ec_profile;
 
-/* Makes a profile. Errors: EA_ENOTFOUND (no store, no such counter among the stored events), EA_EUSAGE, EA_ELIMIT,
+/* Makes a profile. Errors: EA_ENOTFOUND (no store), EA_EUSAGE, EA_ELIMIT,
  * EA_ECANCELED, EA_ENOMEM, EA_EDATABASE. */
 EA_MUST_CHECK int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err);
 void ec_profile_destroy(ec_profile *p); /* NULL is allowed */

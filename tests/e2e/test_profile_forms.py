@@ -54,6 +54,10 @@ class Forms:
         return FORMS[form](text if form == "pprof" else text.decode())
 
 
+def rows_of(answer):
+    return answer["rows"] if isinstance(answer, dict) else answer
+
+
 def non_zero(stacks):
     return {path: weight for path, weight in stacks.items() if weight}
 
@@ -141,9 +145,12 @@ def test(env, checks, arguments):
     machine = next(row for row in rows["narrow"] if row["type"] == "machine")
     cut = test_profile.rfc3339((machine["start_utc_ns"] + machine["end_utc_ns"]) // 2)
     sources = json.loads(env.run([env.collector, "query", "--store", collector.store, "--format", "json", "SELECT DISTINCT source, source_name FROM counter_samples"]).stdout)
-    names = sorted({str(row["source_name"] or row["source"]) for row in sources["rows"]} if isinstance(sources, dict) else {str(r["source_name"] or r["source"]) for r in sources})
+    names = sorted({str(row["source_name"] or row["source"]) for row in rows_of(sources)})
     checks.that(names, "no counter is sampled")
     told = {weight: check_weight(checks, forms, weight, cut) for weight in ("cpu", "samples", *(f"pmc:{name}" for name in names), "ready", "wait", "disk", "faults")}
+    nothing = json.loads(forms.ask(("weight", "pmc:CashMisses"), ("format", "json")))
+    checks.that(nothing["events"] == 0 and nothing["notes"].startswith("no sample of the counter CashMisses is stored in this range; there are such of the sources ") and
+                {int(n) for n in nothing["notes"].rsplit(" sources ", 1)[1].split(",")} == {row["source"] for row in rows_of(sources)}, f"a counter that nobody sampled: {nothing['notes']}")
     check_processes(checks, forms, rows["narrow"], told)
     print(f"{len(told)} weights, {len(FORMS) + 1} forms: {', '.join(told)}")
     collector.stop()
