@@ -59,11 +59,11 @@ def ns_of(row):
             "switches": row["switches"], "waits": row["waits"]}
 
 
-def check_threads(checks, ask, rows):
+def check_threads(checks, ask, rows, host="made"):
     machine = next(row for row in rows if row["type"] == "machine")
     tick_ns = 10 ** 9 // machine["ticks_per_second"]
     truth = told_threads(rows)
-    got = {(row["pid"], row["tid"]): ns_of(row) for row in ask("SELECT * FROM thread_times WHERE host = 'made'")}
+    got = {(row["pid"], row["tid"]): ns_of(row) for row in ask(f"SELECT * FROM thread_times WHERE host = '{host}'")}
     wrong = collections.Counter()
     example = {}
     for thread, sums in truth.items():
@@ -73,10 +73,10 @@ def check_threads(checks, ask, rows):
             if have[key] != sums[key] * scale:
                 wrong[key] += 1
                 example[key] = (thread, have[key], sums[key] * scale)
-    checks.that(not wrong, f"thread_times: {dict(wrong)} of {len(truth)} threads differ from the truth, such as {example}")
+    checks.that(not wrong, f"{host}: thread_times: {dict(wrong)} of {len(truth)} threads differ from the truth, such as {example}")
     checks.that(not set(got) - set(truth), f"thread_times: threads that nobody knows: {sorted(set(got) - set(truth))[:3]}")
     waits = collections.Counter()
-    for row in ask("SELECT pid, tid, sum(ns) AS ns FROM waits WHERE host = 'made' GROUP BY 1, 2"):
+    for row in ask(f"SELECT pid, tid, sum(ns) AS ns FROM waits WHERE host = '{host}' GROUP BY 1, 2"):
         waits[row["pid"], row["tid"]] = row["ns"]
     checks.equal({k: v for k, v in waits.items() if v}, {k: v["wait_ticks"] for k, v in got.items() if v["wait_ticks"]},
                  "waits by reason add up to the time that threads waited")
@@ -372,7 +372,7 @@ def check_late(env, checks, collector, ask, name, preset):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "late", "late-keyed", "lossy", "broken", "compact", "refused"))
+    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "broken", "compact", "refused"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")
@@ -388,6 +388,11 @@ def test(env, checks, arguments):
     check_problems(env, checks, collector, ask)
     check_losses(env, checks, collector, ask)
     check_late_halves(env, checks, collector, ask)
+    scenario = env.folder / "reused.yaml"
+    scenario.write_text(test_stacks.VARIANTS["reused"], encoding="utf-8")
+    trace, truth = test_tracegen.generate(env.build, env.folder, "reused", "--preset", scenario, "--duration-ms", "4000")
+    env.replay([trace], collector, agent="reused", spool=env.folder / "reused-spool")
+    check_threads(checks, ask, test_tracegen.rows(truth), "reused")
     collector.stop()
 
 

@@ -416,7 +416,7 @@ def rfc3339(utc_ns):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("real", "made", "narrow", "native", "native-2"))
+    env.make_certificates(("real", "made", "narrow", "reused", "native", "native-2"))
     collector = env.new_collector().start()
     env.replay(traces.paths("clr-kernel-win8-x64", env.build), collector, agent="real", spool=env.folder / "real-spool")
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
@@ -435,6 +435,13 @@ def test(env, checks, arguments):
     rows = test_tracegen.rows(truth)
     check_made(checks, asked, "narrow", rows, test_stacks.records(env.agent, [trace]))
     check_narrow(checks, asked, rows)
+    scenario = env.folder / "reused.yaml"
+    scenario.write_text(test_stacks.VARIANTS["reused"], encoding="utf-8")
+    trace, truth = test_tracegen.generate(env.build, env.folder, "reused", "--preset", scenario, "--duration-ms", "4000")
+    env.replay([trace], collector, agent="reused", spool=env.folder / "reused-spool", extra=["--batch-events", "3000"])
+    rows = test_tracegen.rows(truth)
+    test_stacks.check_reused(checks, rows)
+    check_made(checks, asked, "reused", rows, test_stacks.records(env.agent, [trace]))
     collector.stop()
 
 

@@ -15,13 +15,16 @@ import traces
 REAL = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu", "diagsession-four-files"]
 # preset -> ms
 GENERATED = {"stacks": 700, "office": 700, "32-bit": 400, "web-server": 500, "wow64": 500, "late-halves": 2000, "late-lossy": 2000,
-             "late-narrow": 2000, "late-keyed": 2000, "late-keyed-narrow": 2000}
+             "late-narrow": 2000, "late-keyed": 2000, "late-keyed-narrow": 2000, "reused": 4000}
 # scenarios that are no presets: late halves with losses (a key whose definition is lost means another stack), and with 32-bit addresses
 VARIANTS = {"late-lossy": "base: late-halves\nstacks: {keys: no}\nloss: {events_windows: 6, lasts_us: 40000}\n",
             "late-narrow": "base: 32-bit\nstacks: {of: {events: 100}, far_percent: 50, late_percent: 80, odd_percent: 8}\n",
+            # long enough that threads' numbers come again, in other processes
+            "reused": "base: stacks\nmachine: {cpus: 1}\nsession: {events: [process, thread, image, cswitch, readythread, "
+                      "sample, pmc, config, stack]}\nstacks: {of: {syscalls: 0, files: 0, disk: 0, memory: 0}}\n",
             "late-keyed": "base: late-halves\nstacks: {keys: yes, header_keys: yes, key_cache: 48}\n",
             "late-keyed-narrow": "base: 32-bit\nstacks: {of: {events: 100}, far_percent: 50, late_percent: 80, odd_percent: 8, keys: yes, header_keys: yes}\n"}
-LATE = ["late-halves", *VARIANTS]
+LATE = [name for name in GENERATED if name.startswith("late")]
 NOT_JOINED = ["no_event", "too_late", "other_thread", "taken", "no_match_id", "no_clr_event", "too_short", "no_room"]
 
 
@@ -121,6 +124,16 @@ def check_hard(checks, judge, told, rows):
     checks.that(any(len(lives) > 2 for lives in judge.keys.lives.values()), "no key means several stacks in turn")
 
 
+def check_reused(checks, rows):
+    """Threads of several processes had the same number in turn, and stacks of both are in it."""
+    processes = collections.defaultdict(set)
+    for row in rows:
+        if row["type"] == "stack" and row["tid"]:
+            processes[row["tid"]].add(row["pid"])
+    again = [tid for tid, pids in processes.items() if len(pids) > 1]
+    checks.that(len(again) > 3, f"hardly a thread's number comes again: {again}")
+
+
 def check_window(env, checks, trace):
     whole, small = summary(env.agent, [trace]), summary(env.agent, [trace], "--window", "64KiB")
     joined = ["in_event", "joined", "ambiguous"]
@@ -150,6 +163,8 @@ def test(env, checks, arguments):
             check_late(checks, name, judge, told, rows)
         if name == "stacks":
             check_hard(checks, judge, told, rows)
+        if name == "reused":
+            check_reused(checks, rows)
         if name in ("stacks", "late-halves"):
             check_window(env, checks, trace)
 
