@@ -64,7 +64,7 @@ static void read_applied(const char *text) {
     char *end;
     script.tells_counters = 1;
     script.changes_counters = strcmp(text, "as-set") != 0;
-    for (ULONG n = strtoul(text, &end, 0); end != text && script.applied_count < EMUL_COUNTERS;
+    for (ULONG n = strtoul(text, &end, 0); end != text && script.applied_count < EMUL_SOURCES;
          n = strtoul(text, &end, 0)) {
         script.applied[script.applied_count++] = n;
         text = end;

@@ -43,7 +43,6 @@ enum {
     EMUL_SESSIONS = 64,
     EMUL_SYSTEM_SESSIONS = 8,
     EMUL_PROVIDERS = 64,
-    EMUL_COUNTERS = 8,
     EMUL_IDS = 64,
     EMUL_NAME = 256,
     EMUL_FILE = 1024,
@@ -157,7 +156,7 @@ typedef struct emul_script {
     uint32_t owner_count;
     uint32_t tells_counters;   /* of sessions: it is Windows 10 22H2 */
     uint32_t changes_counters; /* what it tells of them is what follows, not what they were set to */
-    uint32_t applied[EMUL_COUNTERS];
+    uint32_t applied[EMUL_SOURCES];
     uint32_t applied_count;
     uint32_t stall_ms;
     WCHAR stall_session[EMUL_NAME];
