@@ -38,7 +38,6 @@ ssize_t pread(int fd, void *out, size_t bytes, off_t at) {
     return read_at(fd, out, bytes, at);
 }
 
-ssize_t pread64(int fd, void *out, size_t bytes, off_t at);
 ssize_t pread64(int fd, void *out, size_t bytes, off_t at) {
     return read_at(fd, out, bytes, at);
 }
