@@ -245,7 +245,7 @@ def native_scripts(presets, prefix, soak):
 def wine_scripts(soak):
     """tests/windows/test_*.py"""
     return [Script(f"windows: {script.stem[5:]} under Wine", f"windows: {script.stem}",
-                   [sys.executable, script, "--build", BUILD / "windows", "--native", BUILD / "dev"] + ["--soak"] * soak, 3600 if soak else 900)
+                   [sys.executable, script, "--build", BUILD / "windows", "--native", BUILD / "dev"] + ["--soak"] * soak, 3600 if soak else 1800)
             for script in sorted((SOURCE / "tests" / "windows").glob("test_*.py"))]
 
 
