@@ -16,7 +16,7 @@
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
                      LAST_RETRY_NS = (int64_t)30 * 1000000000, PATIENCE_NS = (int64_t)10 * 1000000000;
-enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5 };
+enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5, LATE_MAX_S = 60 };
 
 _Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
                    offsetof(EVENT_RECORD, BufferContext) == offsetof(ea_event_record, cpu) &&
@@ -59,6 +59,7 @@ typedef struct live {
     int rundown_turn;
     uint64_t rundown_taken; /* records of that ring */
     uint64_t next_position;
+    int64_t youngest_raw;
 } live;
 
 static void say(const live *l, const char *format, ...) EA_PRINTF(2, 3);
@@ -477,11 +478,29 @@ static void keep(void *arg) {
 
 /* ---- the source ---- */
 
+/* Buffers of two processors may come in another order than that of their events, which is counted. So much later that
+ * the system's clock was set is another thing. */
+static void note_order(live *l, const ea_record *r) {
+    const int64_t late = LATE_MAX_S * (int64_t)l->row.clock.frequency, by = l->youngest_raw - r->time_raw;
+    if (by > 0 && by < late)
+        ea_count(l->o.counters, EA_COUNT_source_late_records, 1);
+    else
+        l->youngest_raw = r->time_raw;
+}
+
+/* The next record of the session's own ring. */
+static int take_own(live *l, const ea_record **ret) {
+    if (!ea_ring_take(l->ring, ret))
+        return 0;
+    note_order(l, *ret);
+    return 1;
+}
+
 /* The next record of either ring, in turn. Positions count the records of both in the order in which they are taken;
  * one that the session's own ring had to drop leaves a gap. */
 static int take(live *l, const ea_record **ret) {
     if (!l->rundown_ring)
-        return ea_ring_take(l->ring, ret);
+        return take_own(l, ret);
     for (int i = 0; i < 2; i++) {
         l->rundown_turn ^= 1;
         if (l->rundown_turn && ea_ring_take(l->rundown_ring, ret)) {
@@ -489,7 +508,7 @@ static int take(live *l, const ea_record **ret) {
             l->rundown_taken++;
             return 1;
         }
-        if (!l->rundown_turn && ea_ring_take(l->ring, ret)) {
+        if (!l->rundown_turn && take_own(l, ret)) {
             l->next_position = (*ret)->position + l->rundown_taken + 1;
             ea_ring_renumber(l->ring, l->next_position - 1);
             return 1;

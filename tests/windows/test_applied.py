@@ -4,6 +4,7 @@
 - structures: each value of the configuration stands in the structure that Windows gets (sizes, counts, modes, masks, stacks, counters,
   properties), and what Windows applies stands in "etwagent sessions", in the status and, where it is another, in words.
 - clocks: events have the times of the trace, whatever clock stamps them, also in a session that was there with another clock.
+- unanswered: TDH fails, for a provider's name and for events that nobody else knows: each in the ledger, and what needs no name is there.
 - full: Windows has its 64 sessions: said, in the ledger, and it works when there is room.
 """
 import json
@@ -15,6 +16,7 @@ import traces
 import wine
 
 TRACE = "clr-kernel-win8-x64"
+SHELL, SHELL_KINDS = "315a8872-923e-4ea2-9889-33cd4754bf64", 4  # events of which only TDH knows anything
 FILES = "edd08927-9cc4-4e65-b970-c2560fb5c289"
 REAL_TIME, SEQUENTIAL, CIRCULAR, SYSTEM, INDEPENDENT, SHARED_BUFFERS = 0x100, 1, 2, 0x02000000, 0x08000000, 0x10000000
 PROPERTIES = {"sid": 1, "terminal-session": 2, "psm-key": 8, "ignore-keyword-0": 0x10, "process-start-key": 0x80, "event-key": 0x100, "exclude-in-private": 0x200}
@@ -96,6 +98,20 @@ def clocks(env, checks, session, windows, collector):
         checks.that(worst < 5e-6, f"{name}: an event's time is {worst:.6f} s beside the trace's")
 
 
+def unanswered(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "unanswered") as machine:
+        machine.plays(traces.paths(TRACE, env.build), f"provider={SHELL} Microsoft-Windows-Immersive-Shell", "fail=TdhEnumerateProviders 1317 99",
+                      "fail=TdhGetEventInformation 5 99")
+        machine.configure(collector, [{"name": "named", "providers": [{"provider": SHELL}, {"provider": "No-Answer"}], **SMALL}])
+        machine.start()
+        machine.wait(lambda: len(machine.sessions()) == 1 and machine.settled(), "everything acknowledged")
+        checks.that("provider No-Answer is left out: ask TDH" in machine.log(), f"word of it: {machine.log()}")
+        checks.equal(machine.stop(), 0, "exit code")
+    ledger = test_faults.ledger_of(collector, "unanswered")
+    checks.equal([ledger.get(k, 0) for k in ("source_parts_refused", "decode_asked", "decode_unanswered")], [1, SHELL_KINDS, SHELL_KINDS], "the ledger")
+    checks.equal(len([r for r in test_faults.raw(env, collector, "unanswered") if r["provider"] == SHELL]), 8, "events that are there without a name")
+
+
 def full(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full") as machine:
         machine.plays(traces.paths(TRACE, env.build))
@@ -113,9 +129,9 @@ def full(env, checks, session, windows, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates(["structures", "clocks", "full"])
+    env.make_certificates(["structures", "clocks", "unanswered", "full"])
     collector = env.new_collector().start()
-    for part in (structures, clocks, full):
+    for part in (structures, clocks, unanswered, full):
         if arguments.only in ("", part.__name__):
             begun = time.monotonic()
             part(env, checks, session, windows, collector)

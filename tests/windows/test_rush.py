@@ -133,6 +133,8 @@ def run(env, checks, session, windows, native, collector, name, rate, lines, ses
     print(f"{name}: {total} events in {offered:.1f} s, {sum(missing.values())} of them not stored and counted; {peak >> 10} MiB", flush=True)
     if in_order:
         brief_are_told(checks, collector, name, truth)
+    late = test_faults.ledger_of(collector, name).get("source_late_records", 0)
+    checks.that(late == 0 if in_order else late > 100, f"{name}: records that came late, in the ledger: {late}")
     checks.that(0 < peak < CEILING_KIB, f"{name}: the process took {peak} KiB")
     return trace, missing
 
