@@ -170,8 +170,7 @@ def cases(report):
             elif case.get("status") == "disabled":
                 skipped += 1
             else:
-                ended = case.find("failure")
-                failed[case.get("name")] = (case.findtext("system-out") or "") + ("\n" + ended.get("message", "") if ended is not None else "")
+                failed[case.get("name")] = case.findtext("system-out") or ""
     return passed, failed, skipped
 
 
@@ -186,6 +185,8 @@ def ctest(tally, preset, prefix, timeout):
     code, seconds, log = run(f"{preset}: ctest", [*command, "-j", JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
     passed, failed, skipped = cases(report)
     if failed:
+        for name, how in re.findall(r"Test +#\d+: (\S+) \.+ *(\*\*\*.*)", log.read_text(errors="replace")):  # a timeout prints nothing else
+            failed[name] = failed.get(name, "") + "\n" + how
         print(f"failed under {preset}: {', '.join(failed)}", flush=True)
         show(log, 120)
         if may_repeat(log):
