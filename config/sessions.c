@@ -826,6 +826,14 @@ static const ea_option SESSION_ROWS[] = {
      .min = 1000000,
      .max = 3600000000000,
      .help = "buffers that are not full are delivered after this; what is not whole seconds by a flush of our own"},
+    {.name = "keyframe-every",
+     .type = EA_OPT_DURATION,
+     .offset = AT(keyframe_ns),
+     .fallback = "4h",
+     .help =
+         "what is open on the machine (processes, threads, modules, names), as the session has told, is stated again "
+         "after so much of the events' time, the first time 15s after the first event; 0: only when a collector asks, "
+         "or as the batching part's option of that name says, which goes before this one"},
     {.name = "clock",
      .type = EA_OPT_CHOICE,
      .offset = AT(clock),

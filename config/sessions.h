@@ -68,7 +68,7 @@ typedef struct ea_session_config {
     ea_tables pmc_samples; /* ea_pmc_sample_config */
     ea_strings pmc_counters, pmc_events;
     uint64_t buffer_bytes, min_buffers, max_buffers, file_bytes, keep_files;
-    int64_t flush_ns;
+    int64_t flush_ns, keyframe_ns;
     int per_processor, independent, circular;
     int images;
     uint64_t image_rate_bytes, image_hash_bytes;

@@ -169,6 +169,8 @@ int64_t ea_machine_begin_utc_ns(const ea_machine *m); /* INT64_MIN before the fi
 
 /* Bytes of the tables and the texts: what limit_bytes bounds (but for a small entry that each text has in an index). */
 size_t ea_machine_bytes(const ea_machine *m);
+/* Processes, threads and modules that are open now. */
+size_t ea_machine_open_count(const ea_machine *m);
 /* How many open rows full tables gave up, ever: while it is not 0, nobody can say that something is not there. */
 uint64_t ea_machine_evicted(const ea_machine *m);
 

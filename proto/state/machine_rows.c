@@ -521,6 +521,13 @@ uint64_t ea_machine_evicted(const ea_machine *m) {
     return m->evicted;
 }
 
+size_t ea_machine_open_count(const ea_machine *m) {
+    size_t n = 0;
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        n += m->tables[i].lists[LIST_OPEN].count;
+    return n;
+}
+
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg) {
     for (uint32_t i = m->tables[PROCESSES].lists[LIST_OPEN].oldest; i != ROW_NONE; i = process_at(m, i)->head.newer)
         fn(arg, &process_at(m, i)->p);

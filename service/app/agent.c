@@ -252,6 +252,7 @@ static int open_session(runner *r, ea_feed **ret, ea_err *err) {
                       &(ea_feed_options){.source = source,
                                          .stream = stream,
                                          .delay_ns = r->session->flush_ns,
+                                         .keyframe_ns = r->session->keyframe_ns,
                                          .live = 1,
                                          .priority = ea_priority_of(r->session->priority),
                                          .batching = &r->generation->c.batching,

@@ -64,6 +64,7 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
         rows[i] = *ea_source_row(f->source, i);
         rows[i].agent_version = EA_VERSION;
     }
+    int64_t keyframe_ns = f->batching.keyframe_ns ? f->batching.keyframe_ns : f->o.keyframe_ns;
     int rc = ea_spool_stream(spool, f->stream, !f->o.live, target, f->ledger, err);
     if (!rc) {
         rc = ea_pipeline_create(&f->pipeline,
@@ -78,7 +79,7 @@ int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err) {
                                                        .sources = rows,
                                                        .source_count = count,
                                                        .keyframe_events = f->batching.keyframe_events,
-                                                       .keyframe_ns = f->batching.keyframe_ns,
+                                                       .keyframe_ns = keyframe_ns,
                                                        .keyframe_bytes = (size_t)f->batching.keyframe_bytes,
                                                        .live = f->o.live,
                                                        .is_numbered = f->o.source != NULL,

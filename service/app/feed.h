@@ -16,6 +16,7 @@ typedef struct ea_feed_options {
     ea_source *source;     /* in place of files: taken, whatever becomes of the feed */
     const uint8_t *stream; /* its stream's name, EA_STREAM_ID_BYTES; copied */
     int64_t delay_ns;      /* its batches are closed after so long at the latest */
+    int64_t keyframe_ns;   /* where batching says none: a keyframe after so much of its events' time; 0: none */
     double speed;          /* times real time; 0: as fast as it goes */
     int follow;            /* the files are still being written */
     int live;              /* as ea_pipeline_options has it */

@@ -9,6 +9,8 @@
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000, WANTED_PAUSE_NS = (int64_t)10 * 1000000000;
+static const int64_t TOLD_NS = (int64_t)15 * 1000000000;       /* a second session's longest start and end are over */
+static const int64_t FAR_BEHIND_NS = (int64_t)60 * 1000000000; /* more than events are out of order */
 enum {
     PROGRESS_EVENTS = 4096,    /* how often the count of events is made visible */
     ALL_FAMILIES_BATCHES = 64, /* how often all families' numbers travel, changed or not */
@@ -69,10 +71,11 @@ struct ea_pipeline {
     uint64_t given_up; /* of them, in the ledger */
     ea_record last;    /* without its payload */
     uint64_t events_since_keyframe;
-    int64_t keyframe_due_ns; /* by the events' time; INT64_MAX: before the first event */
-    int64_t last_utc_ns;     /* of the last event */
-    int64_t wanted_ns;       /* when a keyframe was written on request last, monotonic */
-    ea_err *err;             /* of the keyframe at hand */
+    int64_t keyframe_due_ns;  /* by the events' time; INT64_MAX: before the first event */
+    int64_t keyframe_wait_ns; /* what that was away when it was set */
+    int64_t last_utc_ns;      /* of the last event */
+    int64_t wanted_ns;        /* when a keyframe was written on request last, monotonic */
+    ea_err *err;              /* of the keyframe at hand */
 
     ea_mutex *lock;
     ea_cond *changed;
@@ -439,11 +442,26 @@ static void count_pending_id(void *arg, const ea_module *id, int64_t utc_ns) {
     ++*(size_t *)arg;
 }
 
+static void wait_for_keyframe(ea_pipeline *p, int64_t wait_ns) {
+    p->keyframe_due_ns = p->last_utc_ns + wait_ns;
+    p->keyframe_wait_ns = wait_ns;
+}
+
+/* A live session's event far behind the others begins the waiting anew: its time, not theirs, is what goes on. */
+static int is_due_by_time(ea_pipeline *p) {
+    if (p->o.live && p->keyframe_due_ns - p->last_utc_ns > p->keyframe_wait_ns + FAR_BEHIND_NS)
+        wait_for_keyframe(p, p->keyframe_wait_ns);
+    return p->last_utc_ns >= p->keyframe_due_ns;
+}
+
 static int is_keyframe_due(ea_pipeline *p) {
     if (p->o.keyframe_events && p->events_since_keyframe >= p->o.keyframe_events)
         return 1;
-    if (p->o.keyframe_ns && p->last_utc_ns >= p->keyframe_due_ns)
-        return 1;
+    if (p->o.keyframe_ns && p->keyframe_due_ns != INT64_MAX && is_due_by_time(p)) {
+        if (!p->o.is_numbered || ea_machine_open_count(p->machine) || ea_open_names_count(p->names))
+            return 1;
+        wait_for_keyframe(p, p->o.keyframe_ns); /* sessions of other events state nothing */
+    }
     /* by a clock of ours, so never in a replay, which must find the same places again */
     return p->o.live && atomic_load_explicit(&p->keyframe_wanted, memory_order_relaxed) && p->events_since_keyframe &&
            (!p->wanted_ns || ea_monotonic_ns() - p->wanted_ns >= WANTED_PAUSE_NS);
@@ -461,7 +479,7 @@ static int write_keyframe(ea_pipeline *p, ea_err *err) {
     p->err = err;
     p->events_since_keyframe = 0;
     if (p->o.keyframe_ns)
-        p->keyframe_due_ns = p->last_utc_ns + p->o.keyframe_ns;
+        wait_for_keyframe(p, p->o.keyframe_ns);
     uint64_t number = atomic_fetch_add(&p->keyframes, 1) + 1;
     int rc = ea_keyframe_write(p->machine, p->names, number, &p->last, add_made, p, err);
     if (!rc)
@@ -494,7 +512,7 @@ static int fold(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_e
     p->events_since_keyframe++;
     p->last_utc_ns = ea_clock_to_utc_ns(&p->clocks[record->source], record->time_raw);
     if (p->keyframe_due_ns == INT64_MAX)
-        p->keyframe_due_ns = p->last_utc_ns + SECOND_NS;
+        wait_for_keyframe(p, p->o.live && p->o.is_numbered ? TOLD_NS : SECOND_NS);
     int rc = ea_machine_apply(p->machine, record, c, p->last_utc_ns, err);
     return rc ? rc : ea_open_names_apply(p->names, record, c, p->last_utc_ns, err);
 }

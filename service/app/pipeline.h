@@ -31,8 +31,9 @@ typedef struct ea_pipeline_options {
     size_t source_count;
     uint64_t keyframe_events; /* a keyframe after so many events; 0: not by count */
     size_t keyframe_bytes;    /* most memory of the tables behind keyframes; 0: 64 MiB */
-    int64_t keyframe_ns;      /* and after so much of the events' time, the first one a second after the first event; 0:
-                                 not by time */
+    int64_t keyframe_ns;      /* and after so much of the events' time, the first one a second after the first event (of
+                                 one that is live and numbered: 15 s, when what was there before it has been told; and none
+                                 while there is nothing to state); 0: not by time */
     /* 1: a session that goes on and cannot be read again: its stream gets a new name when a collector has its numbers,
      * keyframes are written on request, and the spool evicts what it has no room for. 0: a replay, which makes the same
      * batches again whenever it is taken up. */

@@ -143,7 +143,7 @@ class Machine:
         def done():
             s = self.sources().values()
             return (sum(x["session"]["events"] for x in s) >= events and
-                    all(x["events_acknowledged"] + x["session"]["dropped_events"] >= x["session"]["events"] for x in s))
+                    all(x["events_acknowledged"] - x["events_synthesised"] + x["session"]["dropped_events"] >= x["session"]["events"] for x in s))
         self.wait(done, f"{events} events at the collector")
 
     def delivered(self):

@@ -8,6 +8,8 @@ truth beside the trace says what there is at each moment, without a record being
   of it brings what was missing.
 - Keyframes of a session that tells itself, and of one that has all of it from the second session: they carry what there is at that
   moment, and a collector that joins in the middle is right from the next one on.
+- On schedule: by default a session that knows of processes writes one 15 s after its first event; other intervals, none at all, and none
+  where there is nothing to state.
 """
 import json
 import sqlite3
@@ -33,6 +35,12 @@ machine: {cpus: 4}
 session: {events: [process, thread, image, sample], samples_per_second: 200}
 starts:
   - {program: svchost.exe, parent: services.exe, count: 900}
+"""
+QUIET = """
+base: office
+duration_ms: 40000
+machine: {cpus: 4}
+session: {events: [process, thread, image, sample], samples_per_second: 50}
 """
 FOREVER = (1 << 63) - 1
 KEYS = 1  # enum ea_name_kind
@@ -205,7 +213,7 @@ def refused(env, checks, session, windows, world, collector):
         machine.control("stop", "system-3")
         machine.control("stop", "etwagent-first")
         machine.wait(lambda: (s := machine.sources()["first"]["session"])["starts"] == 2 and s["rundowns"] == 1, "the next start, and its rundown")
-        machine.wait(lambda: (x := machine.sources()["first"])["events_acknowledged"] == x["session"]["events"] and machine.sessions()["etwagent-first"]["over"],
+        machine.wait(lambda: (x := machine.sources()["first"])["events_acknowledged"] - x["events_synthesised"] == x["session"]["events"] and machine.sessions()["etwagent-first"]["over"],
                      "everything acknowledged")
         told = machine.sources()["first"]["session"]["rundown_events"]
         checks.that(machine.status()["ledger_balanced"], "the ledger balances")
@@ -235,7 +243,7 @@ def late(env, checks, session, windows, world, collector):
     checks.that(not [e for e in exported(env, collector, "late") if e["name"] == "FileIo/FileRundown" and e["logger"] != 1], "names that came")
 
 
-def recorded(env, session, windows, world):
+def recorded(env, session, windows, world, name, sessions, batching, rate):
     """{session: its batches} of a machine with keyframes, taken by a collector that keeps none."""
     kept, lock = {}, threading.Lock()
 
@@ -247,11 +255,9 @@ def recorded(env, session, windows, world):
                 kept[head.stream, head.number] = batch
         exchange.acknowledge(exchange.heads())
 
-    with emulated.Machine(env, session, windows, "framed") as machine, receiver.Receiver(env.certs, take) as fake:
-        world.plays(machine)
-        machine.configure(fake, [{"name": "own", "flags": ["PROC_THREAD", "LOADER", "REGISTRY", "PROFILE"], **SMALL},
-                                 {"name": "bare", "flags": ["PROFILE"], "rundown": ["process", "thread", "driver", "registry"], **SMALL}],
-                          "batch-events: 256\n  keyframe-events: 1600")
+    with emulated.Machine(env, session, windows, name) as machine, receiver.Receiver(env.certs, take) as fake:
+        world.plays(machine, rate=rate)
+        machine.configure(fake, sessions, batching)
         machine.start()
         machine.wait(machine.settled, "everything acknowledged")
         streams = {name: bytes.fromhex(s["stream"]) for name, s in machine.sources().items()}
@@ -279,9 +285,32 @@ def keyframes_of(env, collector, host):
     return found
 
 
+def scheduled(env, checks, session, windows, world, collector):
+    world = World(env, world.native, "quiet", QUIET)
+    flags, wanted = ["PROC_THREAD", "LOADER", "PROFILE"], {"usual": 1, "often": 3, "never": 0, "nothing": 0}
+    of = recorded(env, session, windows, world, "scheduled", [
+        {"name": "usual", "flags": flags, **SMALL}, {"name": "often", "flags": flags, "keyframe-every": "2s", **SMALL},
+        {"name": "never", "flags": flags, "keyframe-every": "0", **SMALL},
+        {"name": "nothing", "flags": ["PROFILE"], "keyframe-every": "1s", **SMALL}], "batch-events: 4096", 0)
+    for host, batches in of.items():
+        test_ledger.upload(env, collector, host, batches)
+        frames = keyframes_of(env, collector, host) if wanted[host] else []
+        kinds = [uploads.Head(batch).kind for batch in batches]
+        checks.equal((len(frames), 2 in kinds), (wanted[host], wanted[host] > 0), f"{host}: keyframes on schedule")
+        for raw, frame in frames:
+            for kind in ("process", "thread", "module"):
+                got, there = frame[kind], world.truth.at(kind, raw)
+                checks.that(got == there and there, f"{host}: a keyframe's {kind}: {differ(got, there)}")
+        size = sum(len(batch) for batch, kind in zip(batches, kinds) if kind == 2)
+        print(f"{host}: {len(frames)} keyframes of {size} bytes beside {sum(map(len, batches)) - size} of events", flush=True)
+
+
 def framed(env, checks, session, windows, world, collector):
     del collector
-    for host, batches in recorded(env, session, windows, world).items():
+    sessions = [{"name": "own", "flags": ["PROC_THREAD", "LOADER", "REGISTRY", "PROFILE"], **SMALL},
+                {"name": "bare", "flags": ["PROFILE"], "rundown": ["process", "thread", "driver", "registry"], **SMALL}]
+    of = recorded(env, session, windows, world, "framed", sessions, "batch-events: 256\n  keyframe-events: 1600", 3000)
+    for host, batches in of.items():
         whole, middle = (env.new_collector(f"{host}-{which}").start() for which in ("whole", "middle"))
         test_ledger.upload(env, whole, host, batches)
         kinds = [uploads.Head(batch).kind for batch in batches]
@@ -312,10 +341,10 @@ def framed(env, checks, session, windows, world, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    env.make_certificates([*WORDS, "crowd", "refused", "late", "framed", "own", "bare"])
+    env.make_certificates([*WORDS, "crowd", "refused", "late", "framed", "own", "bare", "scheduled", "usual", "often", "never", "nothing"])
     collector = env.new_collector().start()
     world = World(env, arguments.native)
-    for part in (alone, crowd, refused, late, framed):
+    for part in (alone, crowd, refused, late, framed, scheduled):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, world, collector)
