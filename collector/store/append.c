@@ -557,6 +557,8 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
         return rc;
     if (s->group_failed)
         return ea_fail(err, EA_EIO, "append to %s: an append before this one failed", s->dir);
+    if (!s->in_group && (rc = ec_ages_look(s, err)) != 0)
+        return rc;
     if (!s->in_group && (!s->segment.file || s->segment.end >= s->segment_bytes)) {
         rc = roll(s, err);
         if (rc)

@@ -53,6 +53,12 @@ static const char DEFINITIONS_SCHEMA[] =
     "CREATE TABLE IF NOT EXISTS expired_streams(stream_id INTEGER PRIMARY KEY, batch_count INTEGER NOT NULL,"
     " event_count INTEGER NOT NULL, byte_count INTEGER NOT NULL, through INTEGER NOT NULL);"
     "CREATE INDEX IF NOT EXISTS batches_segment ON batches(segment);"
+    /* ages.c. by_ns: what the clock was set by when this was the last segment with something in it; is_pause: between
+     * two processes, so that some of it may have passed. utc_ns: when a process was seen last */
+    "CREATE TABLE IF NOT EXISTS clock_steps(segment INTEGER NOT NULL, is_pause INTEGER NOT NULL, by_ns INTEGER NOT "
+    "NULL,"
+    " PRIMARY KEY(segment, is_pause)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS clock_seen(one INTEGER PRIMARY KEY CHECK(one = 1), utc_ns INTEGER NOT NULL);"
     /* the newest events before a time are looked for from there on */
     "CREATE INDEX IF NOT EXISTS batches_begin ON batches(begin_utc_ns, end_utc_ns);";
 

@@ -183,6 +183,8 @@ static const char KEEP[] =
     "INSERT INTO kept.stream_definitions SELECT * FROM main.stream_definitions;"
     "INSERT INTO kept.origins SELECT * FROM main.origins;"
     "INSERT INTO kept.incidents SELECT * FROM main.incidents;"
+    "INSERT INTO kept.clock_steps SELECT * FROM main.clock_steps;"
+    "INSERT INTO kept.clock_seen SELECT * FROM main.clock_seen;"
     "INSERT INTO kept.expired SELECT * FROM main.expired;"
     "INSERT INTO kept.expired_streams SELECT * FROM main.expired_streams;"
     "COMMIT;";
@@ -336,18 +338,23 @@ static const char FORGET_STREAMS[] =
 /* The segment is gone from the index: says so, durably. */
 static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     char text[160];
-    int64_t now = ea_utc_ns();
-    int rc = run(s,
-                 "CREATE TEMP TABLE IF NOT EXISTS horizon(utc_ns INTEGER); DELETE FROM temp.horizon;"
-                 "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
-                 err);
+    int64_t now = ea_utc_ns(), silent = 0;
+    int rc = ec_ages_wall_ns(s, segment, FORGET_DAYS * 24 * HOUR_NS / AGE_PARTS, &silent, err);
     if (rc)
         return rc;
-    rc = ask(s, "INSERT INTO temp.horizon VALUES(?1)", now - FORGET_DAYS * 24 * HOUR_NS, 0, 0, NULL, err);
+    rc = run(s,
+             "CREATE TEMP TABLE IF NOT EXISTS horizon(utc_ns INTEGER); DELETE FROM temp.horizon;"
+             "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+             err);
+    if (rc)
+        return rc;
+    rc = ask(s, "INSERT INTO temp.horizon VALUES(?1)", silent - FORGET_DAYS * 24 * HOUR_NS, 0, 0, NULL, err);
     if (rc >= 0)
         rc = run(s, FORGET_STREAMS, err);
     if (rc >= 0)
         rc = ask(s, "INSERT OR REPLACE INTO retention VALUES(1, ?1, 0)", (int64_t)segment + 1, 0, 0, NULL, err);
+    if (rc >= 0)
+        rc = ask(s, "DELETE FROM clock_steps WHERE segment <= ?1", (int64_t)segment, 0, 0, NULL, err);
     /* one an hour: the counters say how much it was */
     if (rc >= 0)
         rc = ask(s, "SELECT 1 FROM incidents WHERE kind = ?1 AND utc_ns > ?2 LIMIT 1", EC_INCIDENT_RETENTION,
@@ -387,9 +394,12 @@ static int judge(ec_store *s, const ec_retention *limits, const survey *v, const
     if (limits->age_ns) {
         int rc = ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0, 0,
                      &received, err);
+        int64_t now = 0;
+        if (rc >= 0 && ec_ages_wall_ns(s, v->lowest, limits->age_ns / AGE_PARTS, &now, err))
+            rc = err->code;
         if (rc < 0)
             return rc;
-        if (rc == 0 || received < ea_utc_ns() - limits->age_ns) /* no row: nothing in it can be read, or some left */
+        if (rc == 0 || received < now - limits->age_ns) /* no row: nothing in it can be read, or some left */
             *ret_why = "it is too old";
     }
     if (!*ret_why && limits->bytes) {
@@ -420,7 +430,9 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         rc = delete_files(s, v.first, err);
     if (rc || (!limits->age_ns && !limits->bytes))
         return rc;
-    rc = ec_store_open_segment(s, 0, &open, err);
+    rc = ec_ages_look(s, err);
+    if (!rc)
+        rc = ec_store_open_segment(s, 0, &open, err);
     if (!rc)
         rc = close_old_segment(s, limits, open, err);
     if (!rc && (v.count < 2 || v.lowest >= open))

@@ -15,7 +15,9 @@
 #include "store.h"
 
 typedef struct ec_retention {
-    int64_t age_ns; /* since a batch was received; 0: any */
+    /* since a batch was received; 0: any. What the clock was set by does not count (ages.c); what passed between two
+     * processes counts an eighth of the age at the most, since nobody knows whether it passed or the clock was set */
+    int64_t age_ns;
     uint64_t bytes; /* of segments, index.db and state.db together; 0: any. The open segment always stays */
 } ec_retention;
 

@@ -46,6 +46,14 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
     X(DROP_RANGES, "DELETE FROM ranges WHERE stream_id = ?1 AND first >= ?2 AND first <= ?3")                          \
     X(ADD_RANGE, "INSERT INTO ranges VALUES(?1, ?2, ?3)")                                                              \
     X(STREAM_RANGES, "SELECT first, last FROM ranges WHERE stream_id = ?1 ORDER BY first LIMIT ?2")                    \
+    X(ADD_CLOCK_STEP, "INSERT INTO clock_steps VALUES(?1, ?2, ?3) ON CONFLICT(segment, is_pause)"                      \
+                      " DO UPDATE SET by_ns = by_ns + excluded.by_ns")                                                 \
+    X(SUM_CLOCK_STEPS,                                                                                                 \
+      "SELECT ifnull(sum(CASE WHEN is_pause AND by_ns > 0 THEN max(by_ns - ?2, 0) ELSE by_ns END), 0)"                 \
+      " FROM clock_steps WHERE segment >= ?1")                                                                         \
+    X(FIND_CLOCK_SEEN, "SELECT utc_ns FROM clock_seen UNION ALL SELECT received_last_utc_ns FROM streams"              \
+                       " WHERE received_last_utc_ns = (SELECT max(received_last_utc_ns) FROM streams) LIMIT 1")        \
+    X(SET_CLOCK_SEEN, "INSERT OR REPLACE INTO clock_seen VALUES(1, ?1)")                                               \
     X(ADD_TOMBSTONE, "INSERT OR IGNORE INTO tombstones VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                \
     X(FIND_CLASS, "SELECT class_id FROM classes WHERE hash = ?1")                                                      \
     X(ADD_CLASS, "INSERT INTO classes VALUES(NULL, ?1, ?2)")                                                           \
@@ -95,6 +103,8 @@ struct ec_store {
     /* the writing side */
     ec_segment segment;   /* the one that grows */
     uint64_t durable_end; /* of it: everything before is synced and indexed */
+    /* ages.c: both clocks when they were compared first, or after the last step; when that was noted in the index */
+    int64_t clock_utc_ns, clock_mono_ns, seen_mono_ns;
     int in_group, group_failed;
     uint64_t group_events, group_bytes;
     ea_batch_head head; /* of the batch at hand */
@@ -158,6 +168,14 @@ void ec_store_abandon_group(ec_store *s);
 /* Indexes what stands in segments behind the indexed position, cuts off what is torn, and opens the segment that grows.
  */
 EA_MUST_CHECK int ec_store_recover(ec_store *s, ea_err *err);
+/* ---- ages.c ---- */
+
+/* Notes by what the wall clock was set since the last look. Between groups. */
+EA_MUST_CHECK int ec_ages_look(ec_store *s, ea_err *err);
+/* What the wall clock would say now, had nobody set it since that segment was filled: what its batches' times of
+ * arrival are compared with. allowed_ns: what a pause between two processes may count at the most. */
+EA_MUST_CHECK int ec_ages_wall_ns(ec_store *s, uint64_t segment, int64_t allowed_ns, int64_t *ret_ns, ea_err *err);
+
 /* Goes on in a new segment when the open one is full, or (begin_new) holds anything; *ret_number (may be NULL): the
  * open one's. */
 EA_MUST_CHECK int ec_store_open_segment(ec_store *s, int begin_new, uint64_t *ret_number, ea_err *err);

@@ -332,7 +332,7 @@ static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret,
     }
     uint8_t bytes[EA_SPOOL_SEALED_HEAD_BYTES];
     ea_spool_head head = {
-        .priority = lane % EA_SPOOL_PRIORITIES, .created_utc_ns = ea_utc_ns(), .is_sealed = s->keys != NULL};
+        .priority = lane % EA_SPOOL_PRIORITIES, .created_utc_ns = ea_spool_age_clock(s), .is_sealed = s->keys != NULL};
     char *path = ea_spool_segment_path(s->dir, sequence);
     g = calloc(1, sizeof *g);
     if (!path || !g) {

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+int64_t ea_spool_age_clock(const ea_spool *s) {
+    return s->opened_age_ns + (ea_monotonic_ns() - s->opened_ns);
+}
+
 char *ea_spool_join(const char *dir, const char *name) {
     size_t n = strlen(dir) + strlen(name) + 2;
     char *path = malloc(n);

@@ -53,7 +53,7 @@ typedef struct queue {
 struct ea_spool_segment {
     segment *next;
     uint64_t sequence, size_bytes;
-    int64_t begun_ns; /* monotonic; of an earlier process: by what UTC said at the opening */
+    int64_t begun_ns; /* monotonic; of an earlier process: see set_ages */
     uint32_t priority;
     int is_resumable;   /* a stream that can be taken up again has records in its file: it never gives way */
     size_t live, taken; /* entries; how many of them are on their way */
@@ -112,8 +112,9 @@ struct ea_spool {
     int dirty;        /* the state file is behind */
     int opened;       /* recovery came to its end: what is in memory may be saved */
 
-    int64_t saved_ns;   /* save_lock */
-    int unsynced;       /* write_lock: lanes whose open segments were written to */
+    int64_t opened_ns, opened_age_ns; /* the opening, by the monotonic clock and by ea_spool_age_clock */
+    int64_t saved_ns;                 /* save_lock */
+    int unsynced;                     /* write_lock: lanes whose open segments were written to */
     ea_file *owed_file; /* write_lock: see spool_owed.c; NULL: nothing has been owed, or there was no room for it */
     uint64_t owed_turn;
     uint32_t owed_rows; /* in the file when it was opened */
@@ -121,6 +122,10 @@ struct ea_spool {
     ea_file *reader; /* read_lock */
     uint64_t reader_sequence;
 };
+
+/* UTC as it was when the spool was opened (but never far from what is in it) and what passed since then by the
+ * monotonic clock: what segments' ages are told by, which nobody who sets the wall clock changes. Any thread. */
+int64_t ea_spool_age_clock(const ea_spool *s);
 
 /* Paths are allocated; NULL without memory. */
 char *ea_spool_join(const char *dir, const char *name);

@@ -6,7 +6,7 @@
  *      8  u64  sequence of the segment; also its file name, 16 hex digits + ".seg"
  *     16  u32  priority
  *     20  u32  0; 1: records may be sealed, and the next two members are there
- *     24  i64  when it was made, ns since 1970 UTC
+ *     24  i64  when it was made, ns since 1970 UTC, as the spool's clock has it (ea_spool_age_clock)
  *     32  key id, 8 bytes (spool_key.h)
  *     40  salt, 16 random bytes
  *     32 or 56  u64  checksum of all before

@@ -96,11 +96,20 @@ static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, const ea
     return rc;
 }
 
-/* When a segment that an earlier process made was begun, by this one's monotonic clock. A time that has not come yet is
- * now. */
-static int64_t begun(int64_t created_utc_ns) {
-    int64_t utc_ns = ea_utc_ns(), since = created_utc_ns < 0 ? 0 : created_utc_ns;
-    return ea_monotonic_ns() - (since < utc_ns ? utc_ns - since : 0);
+/* Ages of what earlier processes left, by this one's monotonic clock. Segments' heads have the times of a clock that
+ * nobody sets while a process runs (ea_spool_age_clock); between the newest of them and now the wall clock may have
+ * been set, so that this counts an eighth of the bound at the most, and nothing when it has not come yet. */
+static void set_ages(ea_spool *s) {
+    int64_t newest = INT64_MIN, utc_ns = ea_utc_ns(), allowed = s->o.limit_age_ns / 8;
+    for (const segment *g = s->segments; g; g = g->next)
+        if (g->begun_ns > newest)
+            newest = g->begun_ns;
+    s->opened_ns = ea_monotonic_ns();
+    s->opened_age_ns = newest > utc_ns ? newest : utc_ns;
+    if (newest != INT64_MIN && s->o.limit_age_ns && s->opened_age_ns - newest > allowed)
+        s->opened_age_ns = newest + allowed;
+    for (segment *g = s->segments; g; g = g->next)
+        g->begun_ns = s->opened_ns - (s->opened_age_ns - g->begun_ns);
 }
 
 /* The key of a sealed segment. Without it its records stay where they are, locked. */
@@ -150,7 +159,7 @@ static int recover_segment(recovery *r, uint64_t sequence) {
             return rc;
         } else {
             g->priority = head.priority;
-            g->begun_ns = begun(head.created_utc_ns);
+            g->begun_ns = head.created_utc_ns < 0 ? 0 : head.created_utc_ns; /* until set_ages */
             r->segment = g;
             rc = unlock(r, g, &head);
             if (!rc)
@@ -263,6 +272,7 @@ static int recover(ea_spool *s, ea_err *err) {
     }
     if (!rc)
         rc = ea_path_list(s->dir, recover_name, &r, err);
+    set_ages(s);
     if (!rc && r.locked_batches)
         tell_locked(&r);
     for (stream *k = s->streams; !rc && k; k = k->next)

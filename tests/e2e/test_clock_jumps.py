@@ -7,6 +7,7 @@ it, nothing is lost or stored twice.
   everything waits in a spool with a bound of age, and goes when the clock is right. The spool is opened again and drained in between.
 - collector: its own clock is set back by twenty minutes while a batch is missing: its state waits as long as it should, and no longer. It goes ahead by
   two days: nobody is said to have fallen silent.
+- ages: a collector keeps what it has for as long as it was told to, whatever years the clock goes ahead or back, while it runs and in between.
 """
 import json
 import os
@@ -19,10 +20,12 @@ import proxy
 import receiver
 import test_ledger
 import test_live
+import test_retention
 import traces
 
 TRACE, SMALL = "clr-kernel-win8-x64", "shutdown-win10"
 DECADES_S = 30 * 366 * 86400
+DAYS_S = 200 * 86400  # certificates are still valid then
 PAUSE_S = 3
 SPEED = 8  # of the collector's clocks
 
@@ -100,7 +103,8 @@ def delivery(env, checks, collector):
 
 
 def reopened(env, checks, collector):
-    """The clock is an hour behind when batches come into the spool and right, then two hours behind, when the next process opens it."""
+    """The clock is an hour behind when batches come into the spool and right, then two hours behind, then decades ahead and behind, when the
+    next process opens it."""
     agent, spool = "reopened", env.folder / "reopened-spool"
     paths = traces.paths(SMALL, env.build)
     with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as nobody:
@@ -109,7 +113,7 @@ def reopened(env, checks, collector):
         with run:
             run.wait(60)
     filled = json.loads(run.output)["ledger"]
-    for jump, age, expected in (("0:-7200", "1m", 0), ("0:0", "2h", 0), ("0:7200", "4h", 0)):
+    for jump, age, expected in (("0:-7200", "1m", 0), ("0:0", "2h", 0), ("0:7200", "4h", 0), (f"0:{DECADES_S}", "1h", 0), (f"0:-{DECADES_S}", "1m", 0)):
         with proxy.Proxy(collector.port, lambda _: proxy.Plan(refuse=True)) as nobody:
             done = env.run([env.agent, "spool", "drain", "--collector", nobody.url, "--cert", env.certs / f"{agent}.crt", "--key",
                             env.certs / f"{agent}.key", "--ca", env.certs / "ca.crt", "--spool", spool, "--spool-age", age, "--give-up", "2s"],
@@ -147,13 +151,46 @@ def of_the_collector(env, checks):
     collector.stop()
 
 
+def kept(env, checks):
+    """What a collector keeps for so long: its clock goes 200 days ahead while it runs, it is started again with a clock that is right, then
+    with one that is thirty years ahead. Each time everything is there as long as it should be, and then goes."""
+    agent, age_s = "kept", 64
+    batches = test_ledger.captured(env, SMALL, agent)
+    collector = env.new_collector("keeping", ["--segment-size", "64KiB", "--retain-age", f"{age_s}s", "--retain-interval", "800ms"])
+
+    def there():
+        return sum(s["batches"] - s["expired_batches"] for s in test_retention.streams(collector))
+
+    def run(jumps, uploads, second, expected, what):
+        """Uploads such a batch at such a second, and looks how many are there at a later one."""
+        collector.environment = with_clock(env, EA_CLOCK_SPEED=str(SPEED), EA_CLOCK_JUMPS=jumps)
+        collector.start()
+        began = time.monotonic()
+        for number, at in uploads.items():
+            receiver.sleep_until(lambda: False, max(0.0, at / SPEED - (time.monotonic() - began)))
+            test_ledger.upload(env, collector, agent, batches[number:number + 1])
+        receiver.sleep_until(lambda: False, max(0.0, second / SPEED - (time.monotonic() - began)))
+        checks.equal(there(), expected, f"{what}: batches that are there after {second} of {age_s} s")
+
+    run(f"16:{DAYS_S}", {0: 0, 1: 8, 2: 24}, 44, 3, "days ahead")
+    checks.that(receiver.sleep_until(lambda: there() == 0, 60), f"days ahead: {there()} are still there")
+    test_ledger.upload(env, collector, agent, batches[3:6])
+    collector.kill()
+    run("0:0", {6: 0}, 32, 4, "right again")
+    collector.kill()
+    run(f"0:{DECADES_S}", {}, 12, 4, "thirty years ahead")
+    checks.that(receiver.sleep_until(lambda: there() == 0, 60), f"thirty years ahead: {there()} are still there")
+    collector.stop()
+
+
 def test(env, checks, _):
-    env.make_certificates(["running", "delivery", "reopened", "held"])
+    env.make_certificates(["running", "delivery", "reopened", "held", "kept"])
     collector = env.new_collector().start()
     running(env, checks, collector)
     delivery(env, checks, collector)
     reopened(env, checks, collector)
     of_the_collector(env, checks)
+    kept(env, checks)
     collector.stop()
 
 
