@@ -5,9 +5,11 @@
   properties), and what Windows applies stands in "etwagent sessions", in the status and, where it is another, in words.
 - clocks: events have the times of the trace, whatever clock stamps them, also in a session that was there with another clock.
 - unanswered: TDH fails, for a provider's name and for events that nobody else knows: each in the ledger, and what needs no name is there.
+- planted: DLLs of the right names beside the program, in the working folder and on the path are not loaded: System32 has them, or nobody.
 - full: Windows has its 64 sessions: said, in the ledger, and it works when there is room.
 """
 import json
+import shutil
 import time
 
 import emulated
@@ -112,6 +114,22 @@ def unanswered(env, checks, session, windows, collector):
     checks.equal(len([r for r in test_faults.raw(env, collector, "unanswered") if r["provider"] == SHELL]), 8, "events that are there without a name")
 
 
+def planted(env, checks, session, windows, collector):
+    with emulated.Machine(env, session, windows, "planted") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        machine.config.write_text(f"sessions: [{{name: one, providers: [{{provider: {FILES}}}]}}]\n")
+        dlls = [session.drive / "windows" / "system32" / name for name in (emulated.ETW[1], emulated.TDH[1])]
+        command = [machine.agent, "record", "--config", wine.windows_path(machine.config), "--duration", "300ms", wine.windows_path(machine.folder / "out.etl")]
+        path = {"WINEPATH": wine.windows_path(machine.folder)}
+        checks.equal(session.run(command, cwd=machine.folder, environment=path).returncode, 0, "exit code with the DLLs in System32")
+        for dll in dlls:
+            shutil.move(dll, machine.folder / dll.name)
+        done = session.run(command, cwd=machine.folder, environment=path)
+        for dll in dlls:
+            shutil.copy(machine.folder / dll.name, dll)
+        checks.that(done.returncode == 1 and "this Windows has no function" in done.stderr, f"planted DLLs: {done.returncode} {done.stderr}")
+
+
 def full(env, checks, session, windows, collector):
     with emulated.Machine(env, session, windows, "full") as machine:
         machine.plays(traces.paths(TRACE, env.build))
@@ -131,7 +149,7 @@ def full(env, checks, session, windows, collector):
 def test(env, checks, session, windows, arguments):
     env.make_certificates(["structures", "clocks", "unanswered", "full"])
     collector = env.new_collector().start()
-    for part in (structures, clocks, unanswered, full):
+    for part in (structures, clocks, unanswered, planted, full):
         if arguments.only in ("", part.__name__):
             begun = time.monotonic()
             part(env, checks, session, windows, collector)
