@@ -106,18 +106,18 @@ def record(env, session, machine, sessions, name, there=None, idle=(), until=Non
     machine.config.write_text(f"sessions: {json.dumps(sessions)}\n")
     file = machine.folder / f"{name}.etl"
     command = [machine.agent, "record", "--config", wine.windows_path(machine.config), wine.windows_path(file)]
-    running = subprocess.Popen(session.command(command), env=session.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
-    machine.process = running
+    machine.log_file.unlink(missing_ok=True)
+    with open(machine.log_file, "wb") as log:
+        machine.process = subprocess.Popen(session.command(command), env=session.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
     machine.wait(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] or n in idle for n, x in s.items()) and (not until or until(s)),
                  "the trace's end in every session")
     if there is not None:
         there.update(machine.sessions())
     code = machine.stop()
     if code:
-        raise harness.Failure(f"record ended with {code}: {running.stderr.read()}")
+        raise harness.Failure(f"record ended with {code}: {machine.log()}")
     one = len(sessions) == 1
-    return {s["name"]: file if one else machine.folder / f"{name}-{s['name']}.etl" for s in sessions}, running.stderr.read()
+    return {s["name"]: file if one else machine.folder / f"{name}-{s['name']}.etl" for s in sessions}, machine.log().replace("\r", "")
 
 
 def filters(env, checks, session, windows, arguments):
