@@ -47,6 +47,8 @@ enum ea_severity {
     X(streams_renewed, 24, EA_NOTICE, "streams that went on under a new name: another machine had used their numbers") \
     X(keyframes_written, 25, EA_INFO, "keyframes written")                                                             \
     X(keyframe_rows_given_up, 27, EA_NOTICE, "rows and texts that the full table behind keyframes left out")           \
+    X(source_held_seconds, 49, EA_NOTICE, "seconds that a source waited for its encoders, or for room in the spool")   \
+    X(shipping_held_seconds, 26, EA_NOTICE, "seconds that nothing was sent since a collector had asked for a pause")   \
     X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
     /* what the source admits to */                                                                                    \
     X(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \

@@ -723,6 +723,12 @@ static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
     ea_text_char(t, '}');
 }
 
+/* By their names; which ends with EA_COUNTER_COUNT. */
+static void put_counters(ea_text *t, const ea_counters *c, const enum ea_counter *which) {
+    for (; *which != EA_COUNTER_COUNT; which++)
+        ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(*which)->name, ea_counter_get(c, *which));
+}
+
 /* With the agent's lock. Adds to *lost. */
 static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
     static const char *const STATES[] = {[WAITS] = "waiting", [READS] = "reading", [READ] = "read"};
@@ -757,6 +763,9 @@ static int put_source(ea_text *t, const runner *r, uint64_t *lost) {
         if (i >= FIRST_LOST)
             *lost += ea_counter_get(&c, SHOWN[i]);
     }
+    put_counters(
+        t, &c,
+        (const enum ea_counter[]){EA_COUNT_source_held_seconds, EA_COUNT_source_paced_seconds, EA_COUNTER_COUNT});
     ea_text_printf(t, ", \"batches\": %" PRIu64 ", \"ledger_balanced\": %s", p.batches, balanced ? "true" : "false");
     put_trouble(t, &r->trouble);
     if (r->session) {
@@ -806,6 +815,9 @@ static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) 
     if (a->sender)
         ea_sender_get_status(a->sender, &n);
     ea_text_printf(t, "],\n \"spool\": {\"batches\": %zu, \"disk_bytes\": %" PRIu64, s.waiting + s.taken, s.disk_bytes);
+    put_counters(t, &a->counters,
+                 (const enum ea_counter[]){EA_COUNT_spool_torn_bytes, EA_COUNT_spool_bad_bytes,
+                                           EA_COUNT_spool_locked_events, EA_COUNTER_COUNT});
     put_trouble(t, &a->spool_trouble);
     ea_text_printf(t,
                    "},\n \"shipping\": {\"requests\": %" PRIu64 ", \"failures\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
@@ -813,6 +825,9 @@ static void put_status(agent *a, const char *state, ea_text *t, uint64_t *lost) 
                    n.requests, n.failures, n.sent_bytes);
     ea_text_json_str(
         t, a->sender && n.collector < c->shipping.collectors.count ? c->shipping.collectors.items[n.collector] : "");
+    put_counters(t, &a->counters,
+                 (const enum ea_counter[]){EA_COUNT_batches_sent, EA_COUNT_batches_refused, EA_COUNT_collector_moves,
+                                           EA_COUNT_shipping_held_seconds, EA_COUNTER_COUNT});
     put_trouble(t, a->sender_trouble.text[0] ? &a->sender_trouble : &a->line_trouble);
     ea_mutex_unlock(a->lock);
     put_enrolment(a, t);

@@ -48,18 +48,18 @@ typedef struct source {
     const char *name, *state, *stream, *trouble;
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
-    uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize;
+    uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, held_seconds, paced_seconds;
     int balanced;
     session session;
 } source;
 
 typedef struct spool {
-    uint64_t batches, disk_bytes;
+    uint64_t batches, disk_bytes, torn_bytes, bad_bytes, locked_events;
     const char *trouble;
 } spool;
 
 typedef struct shipping {
-    uint64_t requests, failures, sent_bytes;
+    uint64_t requests, failures, sent_bytes, batches_sent, batches_refused, moves, held_seconds;
     const char *collector, *trouble;
 } shipping;
 
@@ -137,6 +137,8 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_evicted_damage", evicted_damage),
     NUMBER(source, "events_evicted_refused", evicted_refused),
     NUMBER(source, "events_dropped_oversize", dropped_oversize),
+    NUMBER(source, "source_held_seconds", held_seconds),
+    NUMBER(source, "source_paced_seconds", paced_seconds),
     NUMBER(source, "batches", batches),
     SWITCH(source, "ledger_balanced", balanced),
     TEXT(source, "trouble", trouble),
@@ -145,13 +147,22 @@ static const ea_option SOURCE_ROWS[] = {
 static const ea_table SOURCE = {.rows = SOURCE_ROWS, .size = sizeof(source), .passes_unknown = 1};
 static const ea_option SPOOL_ROWS[] = {NUMBER(spool, "batches", batches),
                                        NUMBER(spool, "disk_bytes", disk_bytes),
+                                       NUMBER(spool, "spool_torn_bytes", torn_bytes),
+                                       NUMBER(spool, "spool_bad_bytes", bad_bytes),
+                                       NUMBER(spool, "spool_locked_events", locked_events),
                                        TEXT(spool, "trouble", trouble),
                                        {.name = NULL}};
 static const ea_table SPOOL = {.rows = SPOOL_ROWS, .size = sizeof(spool), .passes_unknown = 1};
-static const ea_option SHIPPING_ROWS[] = {
-    NUMBER(shipping, "requests", requests),     NUMBER(shipping, "failures", failures),
-    NUMBER(shipping, "sent_bytes", sent_bytes), TEXT(shipping, "collector", collector),
-    TEXT(shipping, "trouble", trouble),         {.name = NULL}};
+static const ea_option SHIPPING_ROWS[] = {NUMBER(shipping, "requests", requests),
+                                          NUMBER(shipping, "failures", failures),
+                                          NUMBER(shipping, "batches_sent", batches_sent),
+                                          NUMBER(shipping, "batches_refused", batches_refused),
+                                          NUMBER(shipping, "collector_moves", moves),
+                                          NUMBER(shipping, "shipping_held_seconds", held_seconds),
+                                          NUMBER(shipping, "sent_bytes", sent_bytes),
+                                          TEXT(shipping, "collector", collector),
+                                          TEXT(shipping, "trouble", trouble),
+                                          {.name = NULL}};
 static const ea_table SHIPPING = {.rows = SHIPPING_ROWS, .size = sizeof(shipping), .passes_unknown = 1};
 static const ea_option ENROLMENT_ROWS[] = {TEXT(enrolment, "state", state),
                                            TEXT(enrolment, "trouble", trouble),
@@ -333,6 +344,11 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, session.refused_counters)},
         {"etwagent_source_parts_refused_total", "providers, filters, flags and stacks that Windows refused a session",
          EA_COUNTER, offsetof(source, session.refused_parts)},
+        {"etwagent_source_held_seconds_total",
+         "seconds that the source waited for its encoders, or for room in the spool", EA_COUNTER,
+         offsetof(source, held_seconds)},
+        {"etwagent_source_paced_seconds_total", "seconds that a file was left alone to keep to cpu-percent", EA_COUNTER,
+         offsetof(source, paced_seconds)},
         {"etwagent_source_batches_total", "batches of the source", EA_COUNTER, offsetof(source, batches)},
     };
     for (size_t k = 0; k < sizeof NUMBERS / sizeof *NUMBERS && s->sources.count; k++) {
@@ -359,6 +375,19 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
         {"etwagent_sources", "sources that the configuration names", EA_GAUGE, s->sources.count},
         {"etwagent_spool_batches", "batches that wait in the spool", EA_GAUGE, s->spool.batches},
         {"etwagent_spool_size_bytes", "bytes of the spool on disk", EA_GAUGE, s->spool.disk_bytes},
+        {"etwagent_spool_torn_bytes_total", "bytes of half-written batches cut off the spool after a crash", EA_COUNTER,
+         s->spool.torn_bytes},
+        {"etwagent_spool_bad_bytes_total", "bytes inside the spool that could not be read back", EA_COUNTER,
+         s->spool.bad_bytes},
+        {"etwagent_spool_locked_events_total", "events in the spool when it was opened that none of its keys opens",
+         EA_COUNTER, s->spool.locked_events},
+        {"etwagent_batches_sent_total", "batches sent, repeats included", EA_COUNTER, s->shipping.batches_sent},
+        {"etwagent_batches_refused_total", "batches that a collector refused for good", EA_COUNTER,
+         s->shipping.batches_refused},
+        {"etwagent_collector_moves_total", "times that the agent went on with another collector", EA_COUNTER,
+         s->shipping.moves},
+        {"etwagent_shipping_held_seconds_total",
+         "seconds that nothing was sent since a collector had asked for a pause", EA_COUNTER, s->shipping.held_seconds},
         {"etwagent_requests_total", "upload requests sent", EA_COUNTER, s->shipping.requests},
         {"etwagent_requests_failed_total", "upload requests that failed", EA_COUNTER, s->shipping.failures},
         {"etwagent_sent_bytes_total", "bytes of upload requests", EA_COUNTER, s->shipping.sent_bytes},

@@ -71,6 +71,7 @@ struct ea_pipeline {
     uint64_t given_up; /* of them, in the ledger */
     ea_record last;    /* without its payload */
     uint64_t events_since_keyframe;
+    int64_t held_ns;          /* waited for encoders, and not counted yet: less than a second */
     int64_t keyframe_due_ns;  /* by the events' time; INT64_MAX: before the first event */
     int64_t keyframe_wait_ns; /* what that was away when it was set */
     int64_t last_utc_ns;      /* of the last event */
@@ -363,7 +364,8 @@ static int has_news(ea_pipeline *p) {
     for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++) {
         uint32_t number = ea_counter_row(c)->number;
         int is_news = number < DELIVERY_END || (number >= SOURCE_FIRST && number < DECODE_END);
-        if (is_news && c != EA_COUNT_events_pending && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
+        is_news &= c != EA_COUNT_events_pending && c != EA_COUNT_source_held_seconds; /* a replay need not wait again */
+        if (is_news && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
             return 1;
     }
     return 0;
@@ -375,6 +377,15 @@ static int tell_news(ea_pipeline *p, ea_err *err) {
     int rc = has_news(p) ? hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err) : 0;
     ea_mutex_unlock(p->turn);
     return rc;
+}
+
+/* With turn, for which no encoder waits. Whole seconds of it are counted. */
+static void wait_for_encoders(ea_pipeline *p) {
+    int64_t began_ns = ea_monotonic_ns();
+    ea_builder_wait(p->builder);
+    p->held_ns += ea_monotonic_ns() - began_ns;
+    ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_source_held_seconds, p->held_ns / SECOND_NS}, 1, NULL, 0);
+    p->held_ns %= SECOND_NS;
 }
 
 /* With turn. */
@@ -402,7 +413,7 @@ static int close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea
         p->unread = ea_decoder_unread(p->decoder);
     }
     while (!(batch = ea_builder_take(p->builder)))
-        ea_builder_wait(p->builder); /* for encoders, which wait for nobody who waits for this turn */
+        wait_for_encoders(p);
     return hand_on(p, batch, kind, n, families, family_count, err);
 }
 

@@ -56,6 +56,7 @@ struct ea_sender {
     size_t missing_count;
     uint64_t random;
     int64_t pause_ns;         /* the last one; 0 after a success */
+    int64_t held_ns;          /* of pauses that a collector asked for, not counted yet: less than a second */
     int64_t failing_since_ns; /* 0: it works */
     unsigned failures_in_a_row;
     ea_err trouble;               /* reported last; code 0: none */
@@ -81,6 +82,16 @@ static void pause_for(ea_sender *s, int64_t ns, int may_hurry) {
         ea_cond_wait_for(s->changed, s->lock, left);
     }
     ea_mutex_unlock(s->lock);
+}
+
+/* A pause that a collector asked for: it is made, and whole seconds of it are counted. */
+static void hold(ea_sender *s, int64_t ns) {
+    int64_t began_ns = ea_monotonic_ns();
+    pause_for(s, ns < WAIT_MAX_NS ? ns : WAIT_MAX_NS, 0);
+    s->held_ns += ea_monotonic_ns() - began_ns;
+    if (s->o.counters)
+        ea_count(s->o.counters, EA_COUNT_shipping_held_seconds, (uint64_t)(s->held_ns / SECOND_NS));
+    s->held_ns %= SECOND_NS;
 }
 
 static int64_t next_pause(ea_sender *s) {
@@ -122,8 +133,9 @@ static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err 
     report(s, err);
     int64_t wait = next_pause(s);
     if (retry_after_ns) /* not before it, and not all at the same moment */
-        wait = retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1));
-    pause_for(s, wait < WAIT_MAX_NS ? wait : WAIT_MAX_NS, !retry_after_ns);
+        hold(s, retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1)));
+    else
+        pause_for(s, wait < WAIT_MAX_NS ? wait : WAIT_MAX_NS, 1);
     return 0;
 }
 
@@ -520,10 +532,7 @@ static int send_items(ea_sender *s, ea_err *err) {
         s->credit_bytes = ack.credit_bytes;
         s->limit_bytes = s->limit_bytes < s->cap_bytes / 2 ? s->limit_bytes * 2 : s->cap_bytes;
         if (ack.retry_after_ms)
-            pause_for(s,
-                      ack.retry_after_ms * (int64_t)1000000 < WAIT_MAX_NS ? ack.retry_after_ms * (int64_t)1000000
-                                                                          : WAIT_MAX_NS,
-                      0);
+            hold(s, ack.retry_after_ms * (int64_t)1000000);
     }
     return 0;
 }

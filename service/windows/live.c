@@ -212,7 +212,8 @@ static void note_status(live *l, int runs) {
     ea_mutex_unlock(l->lock);
 }
 
-/* Windows' numbers are 32-bit and begin anew with the session: what is new goes into the ledger. Returns what was lost.
+/* Windows' numbers are 32-bit and begin anew with the session (an adopted one has some from before, which are not
+ * ours): what is new goes into the ledger. Returns what was lost.
  */
 static uint64_t take_losses(live *l) {
     const EVENT_TRACE_PROPERTIES *p = &l->session.now.p;
@@ -303,7 +304,10 @@ static int begin(live *l, int is_first, ea_err *err) {
         return rc;
     l->start_until_ns = tells_start(l) ? ea_monotonic_ns() + PATIENCE_NS : 0;
     atomic_store(&l->wait_until_ns, l->start_until_ns);
-    l->seen_events = l->seen_log_buffers = l->seen_realtime_buffers = l->seen_written = 0;
+    l->seen_events = l->session.had_events;
+    l->seen_log_buffers = l->session.had_log_buffers;
+    l->seen_realtime_buffers = l->session.had_realtime_buffers;
+    l->seen_written = l->session.had_written;
     if (realtime)
         rc = open_trace(l, err);
     if (!rc && is_first) {

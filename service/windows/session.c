@@ -135,8 +135,16 @@ static ULONG have_stale(ea_session *s) {
     if (s->c->stale == EA_STALE_ADOPT) {
         ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
         if (!error) {
-            s->handle = s->now.p.Wnode.HistoricalContext;
-            ea_session_say(s, "a session of this name was there; it is used as it is");
+            const EVENT_TRACE_PROPERTIES *p = &s->now.p;
+            s->handle = p->Wnode.HistoricalContext;
+            s->had_events = p->EventsLost;
+            s->had_log_buffers = p->LogBuffersLost;
+            s->had_realtime_buffers = p->RealTimeBuffersLost;
+            s->had_written = p->BuffersWritten;
+            ea_session_say(s,
+                           "a session of this name was there; it is used as it is; %lu events and %lu buffers that it "
+                           "had lost by then are not counted here",
+                           p->EventsLost, p->LogBuffersLost + p->RealTimeBuffersLost);
         }
         return error;
     }
@@ -190,6 +198,7 @@ static void say_applied(const ea_session *s, const EVENT_TRACE_PROPERTIES *asked
 int ea_session_start(ea_session *s, ea_err *err) {
     ask(s, &s->now);
     s->handle = 0;
+    s->had_events = s->had_log_buffers = s->had_realtime_buffers = s->had_written = 0;
     const EVENT_TRACE_PROPERTIES asked = s->now.p;
     if (s->c->output != EA_OUTPUT_REALTIME && !is_there(s))
         keep_old_files(s, s->now.file);

@@ -28,6 +28,8 @@ typedef struct ea_session {
     ea_properties now;    /* as Windows said last */
     uint32_t max_buffers; /* as it is asked for; grows */
     unsigned starts;      /* times that it was started */
+    /* What it had lost and written when it was found and adopted; 0 of a session that was started here. */
+    uint32_t had_events, had_log_buffers, had_realtime_buffers, had_written;
 } ea_session;
 
 EA_MUST_CHECK int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *counters,

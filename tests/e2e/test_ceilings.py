@@ -90,6 +90,27 @@ def paced(env, checks):
     collector.stop()
 
 
+def held(env, checks):
+    """A collector asks for pauses, and the spool is small: the agent's waiting is counted, that of its sender and that of its source."""
+    asked, seconds = [], 1
+
+    def busy(exchange):
+        exchange.read_body()
+        if len(asked) < 4:
+            asked.append(time.monotonic())
+            return exchange.answer(503, b"", [("Retry-After", str(seconds))])
+        return exchange.acknowledge(exchange.heads())
+    begun = time.monotonic()
+    with receiver.Receiver(env.certs, busy) as fake:
+        run = faulted.Replay(env, traces.paths(BIG, env.build), fake, "held", extra=["--batch-events", "500", "--spool-bytes", "128KiB"])
+        with run:
+            done = run.finish(240)
+    took, ledger = time.monotonic() - begun, done["ledger"]
+    checks.equal((ledger["events_acknowledged"], done["ledger_balanced"]), (traces.event_count(BIG), True), "held: all events")
+    checks.that(len(asked) * seconds <= ledger["shipping_held_seconds"] <= took, f"held: {ledger['shipping_held_seconds']} s of pauses counted, of {took:.1f} s")
+    checks.that(2 <= ledger["source_held_seconds"] <= took, f"held: {ledger['source_held_seconds']} s of the source's waiting counted, of {took:.1f} s")
+
+
 def paced_collector(env, checks, reference):
     """A few tenths of a second of work, which are many seconds at its share: it gets more of it until it has counted a wait. How
     much of that the machine's other work hides does not matter then; a collector that does not wait is beyond its share."""
@@ -212,12 +233,13 @@ def greedy_queries(env, checks, collector):
 
 
 def test(env, checks, _):
-    env.make_certificates(["test-machine", "big", "small", "quiet", "beside", *(f"many-{n}" for n in range(4)), *(f"busy-{n}" for n in range(6))])
+    env.make_certificates(["test-machine", "held", "big", "small", "quiet", "beside", *(f"many-{n}" for n in range(4)), *(f"busy-{n}" for n in range(6))])
     reference = env.new_collector("reference", extra=["--web", "127.0.0.1:0"]).start()
     for trace, agent in ((BIG, "big"), (SMALL, "small")):
         replay(env, reference, trace, agent)
     folded(reference)
     paced(env, checks)
+    held(env, checks)
     seconds, cpu = paced_collector(env, checks, reference)
     print(f"paced: {cpu:.2f} s of a processor in {seconds:.1f} s of a collector that may have {SHARE}", flush=True)
     began = time.monotonic()

@@ -10,6 +10,7 @@ import time
 
 import emulated
 import harness
+import test_faults
 import traces
 import wine
 
@@ -282,12 +283,14 @@ def kinds(env, checks, session, windows, arguments):
 
 
 def adopted(env, checks, session, windows, arguments):
-    """A session of the same name that is there: used as it is, when that is asked for, and stopped at the end."""
+    """A session of the same name that is there: used as it is, when that is asked for, and stopped at the end. What it lost before is not
+    counted as lost here."""
     env.make_certificates(["adopted"])
     collector = env.new_collector().start()
     with emulated.Machine(env, session, windows, "adopted") as machine:
         machine.plays(traces.paths(TRACE, env.build), "rate=20000")
         machine.control("start", "etwagent-mine")
+        machine.control("lose", "etwagent-mine", "1000", "20", "30")
         before = machine.sessions()["etwagent-mine"]
         machine.configure(collector, [{"name": "mine", "stale": "adopt", "providers": [ask(FILES)], **SMALL}])
         machine.start()
@@ -296,7 +299,12 @@ def adopted(env, checks, session, windows, arguments):
         checks.that("a session of this name was there; it is used as it is" in machine.log(), machine.log())
         checks.equal([after[k] for k in ("id", "buffer_kib", "max", "mode")], [before[k] for k in ("id", "buffer_kib", "max", "mode")], "the session as it was")
         checks.equal((after["providers"], machine.sources()["mine"]["session"]["buffer_bytes"]), (1, before["buffer_kib"] * 1024), "its provider, and what the status says of it")
+        checks.that("1000 events and 50 buffers that it had lost by then" in machine.log(), f"what it had lost before: {machine.log()}")
+        machine.control("lose", "etwagent-mine", "7", "1", "1")
+        machine.wait(lambda: machine.sources()["mine"]["session"]["lost_events"] == 7, "a loss behind the adoption, alone")
         checks.equal((machine.stop(), machine.sessions()), (0, {}), "exit code, and sessions after it")
+    ledger = test_faults.ledger_of(collector, "adopted")
+    checks.equal((ledger["source_events_lost"], ledger["source_buffers_lost"]), (7, 2), "losses in the ledger: what came behind the adoption")
     collector.stop()
 
 
