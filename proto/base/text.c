@@ -72,7 +72,7 @@ void ea_text_printf(ea_text *t, const char *format, ...) {
     va_end(again);
     if (n >= 0 && !t->failed)
         t->len_bytes += (size_t)n;
-    else if (room)
+    else if (t->data)
         t->data[t->len_bytes] = 0;
 }
 
