@@ -53,9 +53,9 @@ class Session:
         self.prefix.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.prefix / ".lock", "w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self._quiet("wineserver", "-k")  # of a test that was ended before it could end its own
         ready = self.prefix / ".ready"
         if not ready.exists():
-            self._quiet("wineserver", "-k")
             self._quiet("wine", "wineboot", "-i")
             self._quiet("wineserver", "-w")
             self._quiet("wine", "winecfg", "-v", VERSION)
