@@ -95,7 +95,7 @@ class Machine:
     def control(self, *words, check=True):
         done = self.session.run([self.emulctl, *words])
         if check and done.returncode:
-            raise harness.Failure(f"emulctl {words}: {done.stderr}")
+            raise harness.Failure(f"emulctl {words}: {done.returncode} {done.stderr}")
         return done
 
     def go(self, name):
