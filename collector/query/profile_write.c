@@ -8,6 +8,7 @@
 #include "query.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,10 +105,15 @@ static void json_text(ea_text *t, const char *key, const char *value) {
     ea_text_printf(t, "\"%s\":", key);
     ea_text_json_str(t, value);
 }
-static void json_time(ea_text *t, const char *key, int64_t utc_ns) {
-    ea_text_printf(t, "\"%s\":\"", key);
-    ea_text_utc_ns(t, utc_ns);
-    ea_text_char(t, '"');
+
+/* An end of the range: null where none was given. */
+static void json_end(ea_text *t, const char *key, int64_t utc_ns) {
+    bool is_given = utc_ns != INT64_MIN && utc_ns != INT64_MAX;
+    ea_text_printf(t, "\"%s\":%s", key, is_given ? "\"" : "null");
+    if (is_given) {
+        ea_text_utc_ns(t, utc_ns);
+        ea_text_char(t, '"');
+    }
 }
 
 /* ---- the greatest ---- */
@@ -198,9 +204,9 @@ static void json_head(const ec_profile *p, ea_text *t) {
     ea_text_char(t, ',');
     json_text(t, "unit", ec_weight_unit(p->weight));
     ea_text_char(t, ',');
-    json_time(t, "from", p->from_utc_ns);
+    json_end(t, "from", p->from_utc_ns);
     ea_text_char(t, ',');
-    json_time(t, "to", p->to_utc_ns);
+    json_end(t, "to", p->to_utc_ns);
     ea_text_str(t, ",\"hosts\":[");
     for (size_t i = 0; i < p->host_count; i++) {
         ea_text_str(t, i ? "," : "");
@@ -211,9 +217,9 @@ static void json_head(const ec_profile *p, ea_text *t) {
     json_incomplete(p, 0, t);
     if (p->has_other) {
         ea_text_str(t, ",\"other\":{");
-        json_time(t, "from", p->other_from_utc_ns);
+        json_end(t, "from", p->other_from_utc_ns);
         ea_text_char(t, ',');
-        json_time(t, "to", p->other_to_utc_ns);
+        json_end(t, "to", p->other_to_utc_ns);
         ea_text_printf(t, ",\"total\":%" PRIu64 ",\"events\":%" PRIu64 ",\"without_stack\":%" PRIu64, p->total[1],
                        p->events[1], p->without_stack[1]);
         json_incomplete(p, 1, t);

@@ -87,6 +87,7 @@ def check_weight(checks, forms, weight, cut):
             checks.that(False, f"{weight}: {form}: {wrong!r}")
     told = json.loads(forms.ask(chosen, ("format", "json")))
     checks.equal(told["total"], sum(folded.values()), f"{weight}: the total")
+    checks.equal((told["from"], told["to"]), (None, None), f"{weight}: ends that nobody gave")
     check_tops(checks, weight, told, folded)
     top = forms.ask(chosen, ("format", "top")).decode()
     first = told["functions"][0]
@@ -111,6 +112,9 @@ def check_difference(checks, forms, weight, cut, early, late):
         path, other, _ = line.rsplit(" ", 2)
         columns[tuple(path.split(";"))] += int(other)
     checks.equal(+columns, early, f"{weight}: a difference's other range, folded")
+    told = json.loads(text["json"])
+    given = [told["from"] is None, told["to"] is None, told["other"]["from"] is None, told["other"]["to"] is None]
+    checks.equal(given, [False, True, True, False], f"{weight}: a difference's ends that nobody gave")
     checks.equal((profile_formats.tree(text["json"].decode(), 3), profile_formats.tree(text["json"].decode(), 5)), (late, early), f"{weight}: a difference as JSON")
     checks.equal([profile_formats.speedscope(text["speedscope"].decode(), which) for which in (0, 1)], [late, early], f"{weight}: a difference as speedscope")
     checks.equal(non_zero(profile_formats.pprof(text["pprof"])), non_zero(minus), f"{weight}: a difference as pprof")
