@@ -107,8 +107,8 @@ typedef struct run {
     int has_source;
     uint64_t other_sources[OTHER_SOURCES]; /* of all streams: the first ones of which there are samples in the range */
     size_t other_source_count;
-    const ea_clock *clock; /* raw_from, raw_to and raw_until are of this one */
-    ea_clock clock_copy;
+    const ea_clock *clock; /* of the batch at hand, to know it again: gone with the batch. NULL: there was none */
+    ea_clock clock_copy;   /* raw_from, raw_to and raw_until are of this one */
     int64_t raw_from, raw_to;
     int64_t raw_until;      /* events until then may have weight in the range */
     int64_t raw_last;       /* the latest event so far */
@@ -506,7 +506,7 @@ static uint64_t span_ns(const run *r, const ec_stretch *s) {
     int64_t begin = s->begin > r->raw_from ? s->begin : r->raw_from, end = s->end < r->raw_to ? s->end : r->raw_to;
     if (end <= begin)
         return 0;
-    return (uint64_t)(ea_clock_to_utc_ns(r->clock, end) - ea_clock_to_utc_ns(r->clock, begin));
+    return (uint64_t)(ea_clock_to_utc_ns(&r->clock_copy, end) - ea_clock_to_utc_ns(&r->clock_copy, begin));
 }
 
 static uint64_t switch_weight(run *r, const ec_tape_event *e) {
@@ -555,7 +555,8 @@ static uint64_t open_times(const run *r, int64_t raw_now, uint64_t *ret_ns) {
             ns = span_ns(r, &s);
         }
         ns += waited_ns ? *waited_ns : 0; /* it is ready by now, and has not gone on */
-        if (!ns || !wants_pid(r, ec_places_pid_of_thread(r->places, s.tid, ea_clock_to_utc_ns(r->clock, s.begin))))
+        if (!ns ||
+            !wants_pid(r, ec_places_pid_of_thread(r->places, s.tid, ea_clock_to_utc_ns(&r->clock_copy, s.begin))))
             continue;
         count++;
         if (ret_ns)
@@ -628,8 +629,8 @@ static void end_disk(run *r, const ec_tape_event *e) {
     if (*number >= r->first_subject) {
         subject *s = &r->subjects[*number & r->subject_mask];
         s->is_open = 0;
-        s->weight = (uint64_t)(ea_clock_to_utc_ns(r->clock, e->time) -
-                               ea_clock_to_utc_ns(r->clock, e->time - (int64_t)(ticks & INT64_MAX)));
+        s->weight = (uint64_t)(ea_clock_to_utc_ns(&r->clock_copy, e->time) -
+                               ea_clock_to_utc_ns(&r->clock_copy, e->time - (int64_t)(ticks & INT64_MAX)));
     }
     ea_u64_map_remove(&r->by_irp, irp);
 }
