@@ -4,6 +4,8 @@ generated machine every sample's whole stack, with the module and offset of each
 samples, ready and waiting time, disk times and faults. Frames of no module are the methods that a .NET runtime made there, those of
 native images the methods that were compiled into them. All forms are valid and hold the same stacks. Ranges, processes, hosts and differences add up. The SQL table stacks has every
 event of the real machine with the stack of an exhaustive join.
+
+# sanitizers: asan-ubsan
 """
 import collections
 import datetime
