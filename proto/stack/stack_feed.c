@@ -203,8 +203,8 @@ static layout layout_of(const ea_class *c) {
     if (p->key >= 0 && p->key < c->fixed_fields)
         l.key_bytes = c->fields[p->key].width;
     const ea_field *list = p->addresses >= 0 ? &c->fields[ea_class_top_field(c, (size_t)p->addresses)] : NULL;
-    int is_last = !list || (p->addresses == c->fixed_fields && list->count_field < 0 && list->count == EA_COUNT_REST &&
-                            list->width == c->pointer_size);
+    int is_last = p->addresses < 0 || (p->addresses == c->fixed_fields && list->count_field < 0 &&
+                                       list->count == EA_COUNT_REST && list->width == c->pointer_size);
     if (is_last && stands_fixed(c, p->time, 8, &l.time_at) && stands_fixed(c, p->pid, 4, &l.pid_at) &&
         stands_fixed(c, p->tid, 4, &l.tid_at) && stands_fixed(c, p->key, l.key_bytes, &l.key_at))
         l.fixed_bytes = c->fixed_bytes;
