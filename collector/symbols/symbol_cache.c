@@ -26,7 +26,8 @@ struct ec_symbol_cache {
     ec_symbol_cache_options o;
     ec_symbol_path path;
     ec_server *server;
-    uint64_t kept_bytes; /* of the default cache, as far as it is known */
+    int64_t silent_until_ns[EC_SYMBOL_ELEMENTS_MAX]; /* by the path's element, monotonic: its server gave no answer */
+    uint64_t kept_bytes;                             /* of the default cache, as far as it is known */
 };
 
 /* A file that is looked for. */
@@ -461,12 +462,24 @@ static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *f
     return rc;
 }
 
-static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, const char *cache, ea_text *ret_path) {
+/* A server that said nothing is waited for once, not for each file. */
+static int is_left_alone(quest *q, const char *server, int64_t until_ns) {
+    int64_t left_ns = until_ns - ea_monotonic_ns();
+    char text[64];
+    if (until_ns == 0 || left_ns <= 0)
+        return 0;
+    snprintf(text, sizeof text, "gave no answer; it is asked again in %" PRId64 " s", left_ns / 1000000000 + 1);
+    add_reason(q, server, text);
+    return 1;
+}
+
+static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, const char *cache, int64_t *silent_until_ns,
+                          ea_text *ret_path) {
     char packed[EC_SYMBOL_NAME_MAX + 1];
     const char *const files[] = {q->name, packed, "file.ptr"};
     ea_text folder;
     ea_err first = {0}, e = {0};
-    if (is_absent(c, cache, q, server))
+    if (is_absent(c, cache, q, server) || is_left_alone(q, server, *silent_until_ns))
         return 0;
     packed_name(q->name, packed, sizeof packed);
     ea_text_init(&folder);
@@ -488,18 +501,22 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
         if (e.code != EA_ENOTFOUND)
             break;
     }
+    if (ec_server_is_silent(c->server))
+        *silent_until_ns = ea_monotonic_ns() + c->o.failure_ns;
     add_reason(q, NULL, first.message);
     note_absent(c, cache, q, server, &first);
     return 0;
 }
 
-/* One element of the path: 1 when found; then the caches before the place have it, too. */
-static int look_along(ec_symbol_cache *c, quest *q, const ec_chain *chain, ea_text *ret_path) {
+/* One element of the path: 1 when found; then the caches before the place have it, too. silent_until_ns: its server's,
+ * when it has one. */
+static int look_along(ec_symbol_cache *c, quest *q, const ec_chain *chain, int64_t *silent_until_ns,
+                      ea_text *ret_path) {
     ea_err e = {0};
     for (size_t i = 0; i < chain->count; i++) {
         const ec_place *p = &chain->places[i];
         const char *cache = i ? chain->places[i - 1].where : c->o.folder;
-        int found = p->kind == EC_PLACE_SERVER   ? look_at_server(c, q, p->where, cache, ret_path)
+        int found = p->kind == EC_PLACE_SERVER   ? look_at_server(c, q, p->where, cache, silent_until_ns, ret_path)
                     : p->kind == EC_PLACE_FOLDER ? look_into_folder(q, p->where, ret_path)
                                                  : look_into_store(c, q, p->where, cache, ret_path);
         /* a server's file is in the cache before it already */
@@ -520,9 +537,9 @@ int ec_symbol_cache_find(ec_symbol_cache *c, const char *name, const char *key, 
         return ea_fail(err, EA_EINVAL, "no symbol file can have the name that the module has");
     ea_text_init(&q.reasons);
     ec_chain own = {.places = {{EC_PLACE_STORE, c->o.folder}}, .count = 1};
-    found = look_along(c, &q, &own, ret_path);
+    found = look_along(c, &q, &own, NULL, ret_path); /* no server */
     for (size_t i = 0; !found && i < c->path.count; i++)
-        found = look_along(c, &q, &c->path.chains[i], ret_path);
+        found = look_along(c, &q, &c->path.chains[i], &c->silent_until_ns[i], ret_path);
     int rc = 0;
     if (!found)
         rc = ea_fail(err, EA_ENOTFOUND, "%s %s: %.380s", name, key,

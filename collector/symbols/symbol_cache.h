@@ -21,7 +21,7 @@ typedef struct ec_symbol_cache_options {
     uint64_t limit_bytes; /* of the default cache */
     int64_t limit_age_ns; /* since a file in it was used */
     int64_t absent_ns;    /* how long a server's "no such file" is believed; 0: it is asked each time */
-    int64_t failure_ns;   /* how long a server that failed is left alone, for this file */
+    int64_t failure_ns;   /* how long a server that failed is left alone, for this file; without a word: for all */
     ec_server_options server;
 } ec_symbol_cache_options;
 

@@ -41,6 +41,7 @@ struct ec_server {
     uint64_t file_bytes;
     ea_err write_err;
     int is_too_large;
+    int is_silent; /* the last attempt */
 };
 
 static size_t on_data(char *data, size_t size, size_t count, void *arg) {
@@ -153,6 +154,7 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
     *ret_again = 0;
     s->file_bytes = 0;
     s->is_too_large = 0;
+    s->is_silent = 0;
     s->write_err = (ea_err){0};
     s->curl_text[0] = 0;
     int rc = ea_file_open(&s->file, path, EA_OPEN_CREATE, err);
@@ -166,6 +168,7 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
     s->lib.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
     if (code != CURLE_OK) {
         rc = from_curl(s, code, url, err);
+        s->is_silent = !status && (rc == EA_ENET || rc == EA_ETIMEOUT || rc == EA_ETLS);
         *ret_again = rc == EA_ENET; /* one that is silent would only be waited for again */
         return rc;
     }
@@ -175,6 +178,10 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
         return ea_fail(err, EA_ENOTFOUND, "%s: %ld", url, status);
     *ret_again = status >= 500 || status == 408 || status == 429;
     return ea_fail(err, *ret_again ? EA_ENET : EA_EREFUSED, "%s: the server answered %ld", url, status);
+}
+
+int ec_server_is_silent(const ec_server *s) {
+    return s->is_silent;
 }
 
 static int add_part(ec_server *s, ea_text *url, const char *part) {

@@ -27,4 +27,7 @@ void ec_server_destroy(ec_server *s); /* NULL is allowed */
 EA_MUST_CHECK int ec_server_fetch(ec_server *s, const char *base, const char *name, const char *key, const char *file,
                                   const char *path, ea_err *err);
 
+/* 1 when the last fetch failed without a word from the server: no connection came about, or nothing came over it. */
+int ec_server_is_silent(const ec_server *s);
+
 #endif

@@ -21,7 +21,7 @@ typedef struct ec_symbols_options {
     uint64_t limit_result_bytes; /* of the kept results; 0: 512 MiB */
     int64_t limit_age_ns;        /* since something in the cache was used; 0: 90 days */
     int64_t absent_ns;           /* how long "no such file" of a server holds; 0: a day */
-    int64_t failure_ns;          /* how long a server that failed is left alone; 0: 5 minutes */
+    int64_t failure_ns;          /* how long a server that failed is left alone, for that file; 0: 5 minutes */
     int64_t timeout_ns;          /* of a file from a server; 0: 10 minutes */
     int64_t idle_ns;             /* of a server's silence; 0: 10 s */
     int64_t pause_ns;            /* before a server is asked again; 0: 500 ms, then twice as long */

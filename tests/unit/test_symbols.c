@@ -7,10 +7,14 @@
 #include "symbol_results.h"
 #include "symbols.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utime.h>
 #include <zlib.h>
 
@@ -536,6 +540,34 @@ static void test_cache(void **state) {
     ec_symbols_close(symbols);
 }
 
+/* Nobody listens there: the first file is tried three times, the next one not at all, until the time is over. */
+static void test_silent_server(void **state) {
+    char cache[600], path[800], name[64];
+    const uint32_t rva = 0x1004;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t at_bytes = sizeof at;
+    ec_symbols *symbols;
+    ea_err err = {0};
+    (void)state;
+    int bound = socket(AF_INET, SOCK_STREAM, 0); /* so that the port is nobody else's */
+    assert_int_equal(bind(bound, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(bound, (struct sockaddr *)&at, &at_bytes), 0);
+    snprintf(cache, sizeof cache, "%s", scratch_path("cache"));
+    snprintf(path, sizeof path, "srv*http://127.0.0.1:%u/symbols", ntohs(at.sin_port));
+    ec_symbols_options options = {.path = path, .folder = cache, .pause_ns = 1000000};
+    for (int round = 0; round < 2; round++) {
+        options.failure_ns = round ? 1 : 0; /* a nanosecond has gone by at once */
+        assert_int_equal(ec_symbols_open(&symbols, &options, &err), 0);
+        for (uint32_t age = 1; age <= 3; age++) {
+            ec_symbol_module module = {.pdb_name = "a.pdb", .pdb = {PDB_PLAIN.guid, age + 3 * (uint32_t)round}};
+            assert_int_equal(ec_symbols_resolve(symbols, &module, &rva, 1, take_name, name, NULL, &err), EA_ENOTFOUND);
+            assert_int_equal(strstr(err.message, "gave no answer; it is asked again in") != NULL, age > 1 && !round);
+        }
+        ec_symbols_close(symbols);
+    }
+    close(bound);
+}
+
 /* The default cache gives away what was used longest ago, and what is too old; a store that somebody named does not. */
 static void test_bounds(void **state) {
     char cache[600], path[800], file[900];
@@ -580,6 +612,7 @@ int main(void) {
         cmocka_unit_test(test_answers),
         cmocka_unit_test_setup_teardown(test_results, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_cache, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(test_silent_server, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_bounds, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
