@@ -57,21 +57,26 @@ const ea_kernel_flag ea_kernel_flags[] = {
     {"KERNEL_QUEUE",    0x21000000, "KernelQueue",      NULL,               NULL,                 "kernel queues: enqueue, dequeue"},
     {"INTERRUPT_STEER", 0x22000000, "InterruptSteer",   NULL,               NULL,                 "interrupts moved between processors"},
     {"SHOULD_YIELD",    0x24000000, "ShouldYield",      NULL,               NULL,                 "processors asked to yield by a DPC"},
+    {"WS",              0x28000000, NULL,               NULL,               NULL,                 "changes of working sets"},
     /* the third word */
     {"ANTI_STARVATION", 0x40000001, "AntiStarvation",   NULL,               NULL,                 "boosts of starved threads"},
     {"PROCESS_FREEZE",  0x40000002, "ProcessFreeze",    NULL,               NULL,                 "processes frozen and thawed"},
     {"PFN_LIST",        0x40000004, "PFNList",          NULL,               NULL,                 "lists of page frames"},
+    {"HEAP",            0x40000020, NULL,               NULL,               NULL,                 "heaps of processes"},
     {"SYSCALL",         0x40000040, "SystemCall",       "syscall",          "SystemCall",         "system calls: enter, exit"},
     {"OBJECTS",         0x40000400, "Objects",          NULL,               NULL,                 "objects: reference, dereference"},
+    {"PROCESSOR_IDLE",  0x40008000, NULL,               NULL,               NULL,                 "processors that become idle"},
     {"CPU_CONFIG",      0x40010000, "CpuConfig",        NULL,               NULL,                 "processors, groups, NUMA nodes"},
     {"TIMER",           0x40020000, "Timer",            NULL,               NULL,                 "kernel timers: set, cancel, expire"},
     {"CLOCK_INTERRUPT", 0x40040000, "ClockInterrupt",   NULL,               NULL,                 "clock interrupts"},
+    {"LOAD_BALANCER",   0x40080000, NULL,               NULL,               NULL,                 "threads that the scheduler moves between processors"},
     {"CLOCK_TIMER",     0x40100000, "ClockTimer",       NULL,               NULL,                 "changes of the clock's rate"},
     {"IDLE_STATES",     0x40200000, "IdleStates",       NULL,               NULL,                 "choice of idle states"},
     {"IPI",             0x40400000, "InterProcessorInterrupt", NULL,        NULL,                 "interrupts between processors"},
     {"IO_TIMER",        0x40800000, "IOTimer",          NULL,               NULL,                 "timers of devices"},
     {"REG_HIVE",        0x41000000, "RegistryHive",     NULL,               NULL,                 "registry hives: load, unload, dirty"},
     {"REG_NOTIF",       0x42000000, "RegistryNotify",   NULL,               NULL,                 "registry notifications"},
+    {"PPM_EXIT_LATENCY", 0x44000000, NULL,               NULL,               NULL,                 "times that processors take to leave an idle state"},
     {"WORKER_THREAD",   0x48000000, "WorkerThread",     NULL,               NULL,                 "system worker threads"},
     /* the fifth word */
     {"OPTICAL_IO",      0x80000001, "OpticalIO",        NULL,               NULL,                 "optical disks: operations at their end"},
@@ -79,15 +84,29 @@ const ea_kernel_flag ea_kernel_flags[] = {
     {"DLL_INFO",        0x80000008, "DllInfo",          NULL,               NULL,                 "sections of images"},
     {"OB_HANDLE",       0x80000040, "Handle",           NULL,               "Handle",             "handles: create, close, duplicate, rundown"},
     {"OB_OBJECT",       0x80000080, "Object",           NULL,               "Object",             "objects: create, delete"},
+    {"WAKE_DROP",       0x80000200, NULL,               NULL,               NULL,                 "wake counters of processes: dropped"},
+    {"WAKE_EVENT",      0x80000400, NULL,               NULL,               NULL,                 "wake counters of processes: events"},
+    {"WAKE_COUNTER",    0x80002000, NULL,               NULL,               NULL,                 "wake counters of processes"},
     {"POWER",           0x80008000, "Power",            NULL,               "Power",              "power states, and calls of drivers for them"},
     {"CC",              0x80020000, "CC",               NULL,               NULL,                 "the cache manager"},
     {"FLT_IO_INIT",     0x80080000, "MiniFilterPreOpInit", NULL,            NULL,                 "file-system filters: operations at their start"},
     {"FLT_IO",          0x80100000, "MiniFilter",       NULL,               NULL,                 "file-system filters: operations at their end"},
     {"FLT_FASTIO",      0x80200000, "MiniFilterFastIo", NULL,               NULL,                 "file-system filters: fast operations"},
     {"FLT_IO_FAILURE",  0x80400000, "MiniFilterFailure", NULL,              NULL,                 "file-system filters: failures"},
+    {"HV_PROFILE",      0x80800000, NULL,               NULL,               NULL,                 "samples of the hypervisor"},
     {"WDF_DPC",         0x81000000, "WDFDPC",           NULL,               NULL,                 "deferred procedure calls of framework drivers"},
     {"WDF_INTERRUPT",   0x82000000, "WDFInterrupt",     NULL,               NULL,                 "interrupts of framework drivers"},
     {"CACHE_FLUSH",     0x84000000, "CacheFlush",       NULL,               NULL,                 "processor caches flushed"},
+    /* the sixth word */
+    {"HIBER_RUNDOWN",   0xa0000001, NULL,               NULL,               NULL,                 "what hibernation logged"},
+    /* the seventh word: parts of the description of the hardware */
+    {"SYSCFG_SYSTEM",   0xc0000001, NULL,               NULL,               NULL,                 "description of the system"},
+    {"SYSCFG_GRAPHICS", 0xc0000002, NULL,               NULL,               NULL,                 "description of the graphics"},
+    {"SYSCFG_STORAGE",  0xc0000004, NULL,               NULL,               NULL,                 "description of the storage"},
+    {"SYSCFG_NETWORK",  0xc0000008, NULL,               NULL,               NULL,                 "description of the network"},
+    {"SYSCFG_SERVICES", 0xc0000010, NULL,               NULL,               NULL,                 "description of the services"},
+    {"SYSCFG_PNP",      0xc0000020, NULL,               NULL,               NULL,                 "description of plug-and-play devices"},
+    {"SYSCFG_OPTICAL",  0xc0000040, NULL,               NULL,               NULL,                 "description of optical disks"},
     {NULL, 0, NULL, NULL, NULL, NULL},
 };
 
@@ -265,8 +284,12 @@ const ea_kernel_group *ea_kernel_group_find(const char *name, size_t len) {
 }
 
 const char *ea_kernel_flag_nearest(const char *name) {
+    static const char *const PREFIXES[] = {"EVENT_TRACE_FLAG_", "PERF_"}; /* of the headers' names */
     const char *nearest = NULL;
     size_t best = 4;
+    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++)
+        if (strncmp(name, PREFIXES[i], strlen(PREFIXES[i])) == 0)
+            name += strlen(PREFIXES[i]);
     for (const ea_kernel_flag *f = ea_kernel_flags; f->name; f++) {
         size_t d = ea_name_distance(f->name, name);
         if (d < best) {

@@ -3,7 +3,9 @@
  * Before it: config/, service/app/import. After it: whoever fills a session's group masks. Thread: any; all is
  * constant.
  *
- * Sources: ntwmi.h PERF_* (masks), "xperf -providers k" (names and groups), the WPR schema's Keyword and Stack values,
+ * Sources: ntwmi.h PERF_* (masks; without what changes the kernel's work, such as PERF_CLUSTER_OFF, and what nothing
+ * describes, such as PERF_VULCAN), "xperf -providers k" (names and groups; where it has none, the header's and System
+ * Providers, learn.microsoft.com), the WPR schema's Keyword and Stack values,
  * "logman query providers" of Windows Kernel Trace, KernelTraceEventParser.Keywords (PerfView). */
 #ifndef EA_KERNEL_FLAGS_H
 #define EA_KERNEL_FLAGS_H
