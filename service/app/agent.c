@@ -704,14 +704,15 @@ static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
     ea_text_printf(t,
                    ", \"runs\": %s, \"logger\": %" PRIu32 ", \"buffer_bytes\": %" PRIu64 ", \"min_buffers\": %" PRIu32
                    ", \"max_buffers\": %" PRIu32 ", \"buffers\": %" PRIu32 ", \"free_buffers\": %" PRIu32
-                   ", \"mode\": \"0x%08" PRIx32 "\", \"flush_seconds\": %" PRIu32 ", \"starts\": %" PRIu64
-                   ", \"ended_by_others\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"rundowns\": %" PRIu64
-                   ", \"rundown_events\": %" PRIu64 ", \"events\": %" PRIu64 ", \"written_buffers\": %" PRIu64
-                   ", \"lost_events\": %" PRIu64 ", \"lost_buffers\": %" PRIu64 ", \"dropped_events\": %" PRIu64
-                   ", \"refused_counters\": %" PRIu64 ", \"refused_parts\": %" PRIu64 ", \"ring_used_bytes\": %zu",
+                   ", \"mode\": \"0x%08" PRIx32 "\", \"flush_seconds\": %" PRIu32 ", \"clock\": %" PRIu32
+                   ", \"file_mib\": %" PRIu32 ", \"starts\": %" PRIu64 ", \"ended_by_others\": %" PRIu64
+                   ", \"grown\": %" PRIu64 ", \"rundowns\": %" PRIu64 ", \"rundown_events\": %" PRIu64
+                   ", \"events\": %" PRIu64 ", \"written_buffers\": %" PRIu64 ", \"lost_events\": %" PRIu64
+                   ", \"lost_buffers\": %" PRIu64 ", \"dropped_events\": %" PRIu64 ", \"refused_counters\": %" PRIu64
+                   ", \"refused_parts\": %" PRIu64 ", \"ring_used_bytes\": %zu",
                    s.runs ? "true" : "false", s.logger, s.buffer_bytes, s.min_buffers, s.max_buffers, s.buffers,
-                   s.free_buffers, s.mode, s.flush_seconds, s.starts, s.steals, s.grown, s.rundowns, s.rundown_records,
-                   s.delivered, s.written_buffers, s.lost_events, s.lost_buffers,
+                   s.free_buffers, s.mode, s.flush_seconds, s.clock, s.file_mib, s.starts, s.steals, s.grown,
+                   s.rundowns, s.rundown_records, s.delivered, s.written_buffers, s.lost_events, s.lost_buffers,
                    ea_counter_get(c, EA_COUNT_events_dropped_full), ea_counter_get(c, EA_COUNT_source_counters_refused),
                    ea_counter_get(c, EA_COUNT_source_parts_refused), s.ring_used_bytes);
     static const enum ea_counter IMAGES[] = {

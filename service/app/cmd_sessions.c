@@ -25,10 +25,11 @@ static int add(const ea_live_status *s, void *arg) {
         ea_text_printf(t,
                        ", \"logger\": %" PRIu32 ", \"mode\": \"0x%08" PRIx32 "\", \"buffer_bytes\": %" PRIu64
                        ", \"min_buffers\": %" PRIu32 ", \"max_buffers\": %" PRIu32 ", \"buffers\": %" PRIu32
-                       ", \"free_buffers\": %" PRIu32 ", \"flush_seconds\": %" PRIu32 ", \"written_buffers\": %" PRIu64
-                       ", \"lost_events\": %" PRIu64 ", \"lost_buffers\": %" PRIu64 "}",
+                       ", \"free_buffers\": %" PRIu32 ", \"flush_seconds\": %" PRIu32 ", \"clock\": %" PRIu32
+                       ", \"file_mib\": %" PRIu32 ", \"written_buffers\": %" PRIu64 ", \"lost_events\": %" PRIu64
+                       ", \"lost_buffers\": %" PRIu64 "}",
                        s->logger, s->mode, s->buffer_bytes, s->min_buffers, s->max_buffers, s->buffers, s->free_buffers,
-                       s->flush_seconds, s->written_buffers, s->lost_events, s->lost_buffers);
+                       s->flush_seconds, s->clock, s->file_mib, s->written_buffers, s->lost_events, s->lost_buffers);
     } else {
         ea_text_safe(t, s->name, strlen(s->name));
         ea_text_printf(t,
@@ -75,7 +76,8 @@ const ea_command ea_cmd_sessions = {
                "all restarts.\n"
                "JSON keys: name, logger, mode, buffer_bytes, min_buffers, max_buffers, buffers, free_buffers, "
                "flush_seconds,\n"
-               "written_buffers, lost_events, lost_buffers.\n"
+               "clock (1: performance counter, 2: system time, 3: processor cycles), file_mib (how large its file may\n"
+               "become), written_buffers, lost_events, lost_buffers.\n"
                "Exit codes: 0 listed, 1 failed, or no Windows.",
     .options =
         (const ea_option[]){

@@ -209,6 +209,8 @@ static void note_status(live *l, int runs) {
     s->free_buffers = p->FreeBuffers;
     s->mode = p->LogFileMode;
     s->flush_seconds = p->FlushTimer;
+    s->clock = p->Wnode.ClientContext;
+    s->file_mib = p->MaximumFileSize;
     ea_mutex_unlock(l->lock);
 }
 
@@ -675,6 +677,8 @@ int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg,
                             .free_buffers = p->FreeBuffers,
                             .mode = p->LogFileMode,
                             .flush_seconds = p->FlushTimer,
+                            .clock = p->Wnode.ClientContext,
+                            .file_mib = p->MaximumFileSize,
                             .written_buffers = p->BuffersWritten,
                             .lost_events = p->EventsLost,
                             .lost_buffers = (uint64_t)p->LogBuffersLost + p->RealTimeBuffersLost};

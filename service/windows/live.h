@@ -35,6 +35,8 @@ typedef struct ea_live_status {
     uint64_t buffer_bytes; /* as applied */
     uint32_t min_buffers, max_buffers, buffers, free_buffers;
     uint32_t mode, flush_seconds;
+    uint32_t clock;    /* EA_CLOCK_*: performance counter, system time, processor cycles */
+    uint32_t file_mib; /* how large its file may become; 0: there is none, or no bound */
     uint64_t written_buffers, lost_events, lost_buffers; /* since it was opened, over all restarts */
     uint64_t starts, steals;                             /* times that it was started, and ended by others */
     uint64_t grown;                                      /* times that max_buffers was raised */
