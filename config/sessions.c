@@ -581,6 +581,26 @@ static int check_name(const char *name, ea_err *err) {
     return 0;
 }
 
+/* The group masks of the session's flags, and of the flags that its providers of the kernel's stand for. */
+static void all_masks(const ea_session_config *s, uint32_t *ret_masks) {
+    const ea_provider_config *providers = s->providers.items;
+    ea_session_masks(s, ret_masks);
+    for (size_t i = 0; i < s->providers.count; i++) {
+        const ea_system_provider *system = ea_system_provider_find(providers[i].provider);
+        uint64_t keywords;
+        if (system && providers[i].any && !ea_system_keywords(system, providers[i].any, &keywords, NULL))
+            (void)ea_system_masks(system, keywords, ret_masks);
+    }
+}
+
+/* Whether the session logs what a kernel flag stands for, by the flag or by a keyword of the kernel's providers. */
+static int has_flag(const ea_session_config *s, const char *name) {
+    const ea_kernel_flag *f = ea_kernel_flag_find(name, strlen(name));
+    uint32_t masks[EA_KERNEL_MASK_WORDS];
+    all_masks(s, masks);
+    return f && (masks[ea_kernel_flag_word(f->mask)] & ea_kernel_flag_bits(f->mask)) != 0;
+}
+
 static int check_kernel_part(const ea_session_config *s, const char **ret_key, ea_err *err) {
     int rc;
     const struct {
@@ -615,6 +635,9 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
     *ret_key = "stacks";
     if ((rc = are_kernel_classes(&s->stacks, err)))
         return rc;
+    *ret_key = "pmc-samples";
+    if (s->pmc_samples.count && !has_flag(s, "PMC_PROFILE"))
+        return ea_fail(err, EA_EINVAL, "the samples come with the kernel flag PMC_PROFILE; it is missing");
     *ret_key = "pmc-events";
     if (s->pmc_events.count && !s->pmc_counters.count)
         return ea_fail(err, EA_EINVAL, "pmc-counters says which counters these events carry; it is missing");
@@ -645,26 +668,11 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
     return 0;
 }
 
-/* Whether the session says which images are loaded, by a flag or by a keyword of the kernel's providers. */
-static int has_image_loads(const ea_session_config *s) {
-    enum { LOADER = 0x4 }; /* EVENT_TRACE_FLAG_IMAGE_LOAD */
-    uint32_t masks[8] = {0};
-    const ea_provider_config *providers = s->providers.items;
-    ea_session_masks(s, masks);
-    for (size_t i = 0; i < s->providers.count; i++) {
-        const ea_system_provider *system = ea_system_provider_find(providers[i].provider);
-        uint64_t keywords;
-        if (system && providers[i].any && !ea_system_keywords(system, providers[i].any, &keywords, NULL))
-            (void)ea_system_masks(system, keywords, masks);
-    }
-    return (masks[0] & LOADER) != 0;
-}
-
 static int check_images(const ea_session_config *s, const char **ret_key, ea_err *err) {
     *ret_key = "images";
     if (s->images && s->output == EA_OUTPUT_FILE)
         return ea_fail(err, EA_EINVAL, "what is found goes into what is shipped; output is file");
-    if (s->images && !has_image_loads(s))
+    if (s->images && !has_flag(s, "LOADER"))
         return ea_fail(err, EA_EINVAL, "the session does not say which images are loaded; expected the flag LOADER");
     *ret_key = NULL;
     return 0;
@@ -757,7 +765,9 @@ static const ea_option SESSION_ROWS[] = {
      .table = &PMC_SAMPLE,
      .min = 1,
      .max = 4,
-     .help = "performance counters that are sampled at their overflow"},
+     .help =
+         "performance counters that are sampled at their overflow, with the flag PMC_PROFILE; for the whole machine: "
+         "one session says which"},
     {.name = "pmc-counters",
      .type = EA_OPT_STRINGS,
      .offset = AT(pmc_counters),
@@ -900,7 +910,15 @@ const ea_table ea_session_table = {
 int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     const ea_session_config *all = sessions->items;
     size_t kernel = 0, loggers = 0;
+    const ea_session_config *sampler = NULL;
     for (size_t i = 0; i < sessions->count; i++) {
+        if (all[i].pmc_samples.count && sampler)
+            return ea_fail(err, EA_EINVAL,
+                           "sessions %s and %s have pmc-samples, of which Windows has one list for the whole machine; "
+                           "each session with the flag PMC_PROFILE gets the samples",
+                           sampler->name, all[i].name);
+        if (all[i].pmc_samples.count)
+            sampler = &all[i];
         kernel += all[i].kind == EA_SESSION_SYSTEM;
         loggers += all[i].kind == EA_SESSION_KERNEL_LOGGER;
         for (size_t k = 0; k < i; k++)

@@ -74,9 +74,7 @@ static int write_provider(const writer *w, HKEY session, const ea_provider_confi
     HKEY key;
     int rc = ea_provider_find(w->api, p->provider, &guid, &why);
     if (!rc)
-        rc = ea_provider_keywords(w->api, &guid, p->any, &any, &why);
-    if (!rc)
-        rc = ea_provider_keywords(w->api, &guid, p->all, &all, &why);
+        rc = ea_provider_masks(w->api, &guid, p, &any, &all, &why);
     if (!rc)
         rc = ea_level_parse(p->level, &level);
     if (rc) {

@@ -176,9 +176,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
     uint8_t level = 0;
     int rc = ea_provider_find(s->api, p->provider, &guid, &err);
     if (!rc)
-        rc = ea_provider_keywords(s->api, &guid, p->any, &any, &err);
-    if (!rc)
-        rc = ea_provider_keywords(s->api, &guid, p->all, &all, &err);
+        rc = ea_provider_masks(s->api, &guid, p, &any, &all, &err);
     if (!rc)
         rc = ea_level_parse(p->level, &level);
     if (rc) {

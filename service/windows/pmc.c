@@ -186,10 +186,11 @@ static void say_no_counters(const ea_session *s, const source_list *l, const cha
                    owners);
 }
 
-static int set_list(const ea_session *s, const source_list *l, TRACE_INFO_CLASS which, ULONG *sources, size_t count,
-                    const char *what) {
+/* handle: the session's; 0 for what the whole machine has one of. */
+static int set_list(const ea_session *s, const source_list *l, TRACEHANDLE handle, TRACE_INFO_CLASS which,
+                    ULONG *sources, size_t count, const char *what) {
     ULONG error = s->api->TraceSetInformation
-                      ? s->api->TraceSetInformation(s->handle, which, sources, (ULONG)(count * sizeof *sources))
+                      ? s->api->TraceSetInformation(handle, which, sources, (ULONG)(count * sizeof *sources))
                       : ERROR_CALL_NOT_IMPLEMENTED;
     if (error)
         say_no_counters(s, l, what, count, error);
@@ -246,6 +247,8 @@ static void say_unknown(const ea_session *s, const char *name) {
     ea_session_say(s, "this machine has no performance counter %.64s; it is left out", name);
 }
 
+/* The list of what is sampled is the machine's, and the samples come to each session that has the flag PMC_PROFILE.
+ * Source: TraceProfileSourceConfigInfo, evntrace.h. */
 static void set_samples(const ea_session *s, const source_list *l) {
     const ea_pmc_sample_config *samples = s->c->pmc_samples.items;
     ULONG sources[SOURCES_MAX], n = 0;
@@ -270,7 +273,7 @@ static void set_samples(const ea_session *s, const source_list *l) {
             sources[n++] = found->Source;
     }
     if (n)
-        (void)set_list(s, l, TraceProfileSourceConfigInfo, sources, n, "pmc-samples");
+        (void)set_list(s, l, 0, TraceProfileSourceConfigInfo, sources, n, "pmc-samples");
 }
 
 /* The entry of this session among those that have counters; NULL: it is not there, or does not fit into the list. */
@@ -346,7 +349,7 @@ static void set_counters(const ea_session *s, const source_list *l) {
                        n, most);
         n = most;
     }
-    if (!n || set_list(s, l, TracePmcCounterListInfo, sources, n, "pmc-counters"))
+    if (!n || set_list(s, l, s->handle, TracePmcCounterListInfo, sources, n, "pmc-counters"))
         return;
     CLASSIC_EVENT_ID ids[EA_CLASS_IDS_MAX];
     size_t events = ea_session_class_ids(&s->c->pmc_events, ids);

@@ -128,3 +128,16 @@ int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const c
         *ret = mask;
     return rc;
 }
+
+int ea_provider_masks(const ea_etw_api *api, const ea_guid *provider, const ea_provider_config *p, uint64_t *ret_any,
+                      uint64_t *ret_all, ea_err *err) {
+    uint64_t any = UINT64_MAX, all = 0;
+    int rc = p->any ? ea_provider_keywords(api, provider, p->any, &any, err) : 0;
+    if (!rc)
+        rc = ea_provider_keywords(api, provider, p->all, &all, err);
+    if (rc)
+        return rc;
+    *ret_any = any;
+    *ret_all = all;
+    return 0;
+}

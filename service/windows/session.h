@@ -79,5 +79,10 @@ EA_MUST_CHECK int ea_provider_guid_of_name(const char *name, ea_guid *ret, ea_er
 /* The mask of keywords joined by +, names as the provider's manifest has them. */
 EA_MUST_CHECK int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const char *text, uint64_t *ret,
                                        ea_err *err);
+/* What a provider is enabled with: any and all of its part of the configuration. Without any it is every bit: of 0
+ * Windows makes that for providers with a manifest and of TraceLogging, but one of MOF or WPP logs nothing then, and
+ * beside 0 all is not looked at. Source: EnableTraceEx2, learn.microsoft.com */
+EA_MUST_CHECK int ea_provider_masks(const ea_etw_api *api, const ea_guid *provider, const ea_provider_config *p,
+                                    uint64_t *ret_any, uint64_t *ret_all, ea_err *err);
 
 #endif

@@ -24,6 +24,7 @@ static fault faults[16];
 static size_t fault_count;
 static emul_table *table;
 static HANDLE mutex;
+static DWORD trouble; /* why there is no mutex or no table */
 static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
 
 static void read_named(emul_named *to, const char *text) {
@@ -176,11 +177,13 @@ static void read_line(char *line) {
 static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     (void)unused, (void)parameter, (void)context;
     mutex = CreateMutexW(NULL, FALSE, L"etwemul-lock");
+    trouble = mutex ? 0 : GetLastError();
     /* a file, so that sessions outlive the programs that started them, as Windows' own do */
     HANDLE file = CreateFileW(L"C:\\etwemul.table", GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE,
                               NULL, OPEN_ALWAYS, 0, NULL);
     HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READWRITE, 0, sizeof(emul_table), NULL);
     table = mapping ? MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(emul_table)) : NULL;
+    trouble = table ? trouble : GetLastError();
     script.may_profile = 1;
     script.level_kept = UINT8_MAX;
     script.counters_at_once = 4;
@@ -192,7 +195,7 @@ static BOOL CALLBACK begin(INIT_ONCE *unused, void *parameter, void **context) {
     }
     if (f)
         fclose(f);
-    return mutex && table;
+    return TRUE; /* what is missing stays missing: emul_lock says so */
 }
 
 const emul_script *emul_what(void) {
@@ -202,9 +205,15 @@ const emul_script *emul_what(void) {
 
 emul_table *emul_lock(void) {
     (void)emul_what();
-    if (!table)
+    if (!table || !mutex) {
+        fprintf(stderr, "etwemul: no session table (error %lu)\n", trouble);
         abort();
-    WaitForSingleObject(mutex, INFINITE);
+    }
+    DWORD waited = WaitForSingleObject(mutex, INFINITE);
+    if (waited != WAIT_OBJECT_0 && waited != WAIT_ABANDONED) {
+        fprintf(stderr, "etwemul: no lock (error %lu)\n", GetLastError());
+        abort();
+    }
     return table;
 }
 
@@ -519,7 +528,7 @@ static ULONG check_kernel_list(const emul_session *s, ULONG bytes, size_t each) 
         return ERROR_INVALID_PARAMETER;
     if (!(s->mode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && memcmp(s->guid.bytes, &KERNEL_LOGGER, sizeof KERNEL_LOGGER) != 0)
         return ERROR_INVALID_PARAMETER;
-    return bytes % each || bytes / each > 256 ? ERROR_BAD_LENGTH : 0;
+    return bytes % each || bytes / each > EMUL_HOOKS ? ERROR_BAD_LENGTH : 0;
 }
 
 static ULONG check_sources(const ULONG *sources, ULONG count) {
@@ -538,9 +547,8 @@ static ULONG check_sources(const ULONG *sources, ULONG count) {
 }
 
 static uint32_t keep_hooks(CLASSIC_EVENT_ID *to, const void *data, ULONG bytes) {
-    size_t n = bytes / sizeof *to;
-    memcpy(to, data, (n < EMUL_HOOKS ? n : EMUL_HOOKS) * sizeof *to);
-    return (uint32_t)n;
+    memcpy(to, data, bytes); /* as many as check_kernel_list lets through have room */
+    return (uint32_t)(bytes / sizeof *to);
 }
 
 static uint32_t keep_sources(uint32_t *to, const void *data, ULONG bytes) {
@@ -587,23 +595,29 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
                 interval->Interval - (script.interval_step ? interval->Interval % script.interval_step : 0);
         break;
     }
-    case TraceProfileSourceConfigInfo:
-    case TracePmcCounterListInfo:
-        error = check_kernel_list(s, bytes, sizeof(ULONG));
+    case TraceProfileSourceConfigInfo: /* the whole machine's */
+        error = handle ? ERROR_INVALID_PARAMETER : bytes % sizeof(ULONG) ? ERROR_BAD_LENGTH : 0;
         if (!error)
             error = emul_fault("counters");
         if (!error)
             error = check_sources(data, bytes / (ULONG)sizeof(ULONG));
         if (!error)
-            s->pmc_sources = bytes / (ULONG)sizeof(ULONG);
-        if (!error && which == TraceProfileSourceConfigInfo)
-            s->sampled_count = keep_sources(s->sampled, data, bytes);
-        else if (!error)
+            t->sampled_count = keep_sources(t->sampled, data, bytes);
+        break;
+    case TracePmcCounterListInfo:
+        error = check_kernel_list(s, bytes, sizeof(ULONG));
+        if (!error && s->counter_count)
+            error = ERROR_INVALID_PARAMETER; /* once in a session's life */
+        if (!error)
+            error = emul_fault("counters");
+        if (!error)
+            error = check_sources(data, bytes / (ULONG)sizeof(ULONG));
+        if (!error)
             s->counter_count = keep_sources(s->counters, data, bytes);
         break;
     case TracePmcEventListInfo:
         error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
-        if (!error && !s->pmc_sources)
+        if (!error && (!s->counter_count || s->pmc_events)) /* once, and behind the counters */
             error = ERROR_INVALID_PARAMETER;
         if (!error)
             s->pmc_events = keep_hooks(s->pmc_ids, data, bytes);
@@ -755,6 +769,16 @@ ULONG WINAPI EmulGo(LPCWSTR name) {
         s->gone++;
     emul_unlock();
     return s ? 0 : ERROR_WMI_INSTANCE_NOT_FOUND;
+}
+
+/* What the machine samples: EMUL_SOURCES numbers; returns how many of them there are. */
+ULONG WINAPI EmulSampled(uint32_t *ret);
+ULONG WINAPI EmulSampled(uint32_t *ret) {
+    const emul_table *t = emul_lock();
+    ULONG count = t->sampled_count;
+    memcpy(ret, t->sampled, sizeof t->sampled);
+    emul_unlock();
+    return count;
 }
 
 ULONG WINAPI EmulLook(ULONG which, emul_session *ret);

@@ -51,8 +51,8 @@ enum {
     EMUL_PAYLOAD_BYTES = 4096, /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
     EMUL_NAMES_BYTES = 4096,   /* MAX_EVENT_FILTER_EVENT_NAME_SIZE */
     EMUL_LISTS = 256,
-    EMUL_HOOKS = 32,  /* classes of the kernel's events that are kept to be looked at */
-    EMUL_SOURCES = 8, /* likewise profile sources */
+    EMUL_HOOKS = 256, /* classes of the kernel's events in a list, at the most */
+    EMUL_SOURCES = 8, /* profile sources that are kept to be looked at */
     EMUL_MHZ = 2500,  /* of the clock of processor cycles */
 };
 
@@ -102,9 +102,9 @@ typedef struct emul_session {
     uint32_t buffer_kib, min_buffers, max_buffers, max_file_mib, mode, flush_timer, clock;
     uint32_t masks[8];
     uint32_t lost_events, lost_log_buffers, lost_realtime_buffers, written;
-    uint32_t stacks, pmc_sources, pmc_events, flushes, captures, system_providers, pool_tags;
+    uint32_t stacks, pmc_events, flushes, captures, system_providers, pool_tags;
     CLASSIC_EVENT_ID stack_ids[EMUL_HOOKS], pmc_ids[EMUL_HOOKS]; /* as many as stacks, pmc_events say */
-    uint32_t sampled_count, sampled[EMUL_SOURCES], counter_count, counters[EMUL_SOURCES];
+    uint32_t counter_count, counters[EMUL_SOURCES];
     uint64_t file_events; /* in its file, or on the way there */
     uint64_t logged;      /* events for it, those that were lost included */
     uint32_t late_ms;     /* at the most, an event was delivered so much behind one that was logged later */
@@ -115,7 +115,8 @@ typedef struct emul_session {
 
 typedef struct emul_table {
     uint32_t next_incarnation;
-    uint32_t intervals[64]; /* of the machine's profile sources, as they were applied */
+    uint32_t intervals[64];                        /* of the machine's profile sources, as they were applied */
+    uint32_t sampled_count, sampled[EMUL_SOURCES]; /* the sources that the machine samples */
     emul_session sessions[EMUL_SESSIONS];
     emul_lists lists[EMUL_LISTS];
 } emul_table;

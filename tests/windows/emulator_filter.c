@@ -4,6 +4,7 @@
 
 #include "event.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -14,21 +15,22 @@ static const struct {
     uint8_t low, high;
     uint32_t bits[3];
 } FLAGS[] = {
-    {0x3d6fa8d0, 0, 255, {0x1, 0}},           /* Process */
-    {0x3d6fa8d1, 36, 36, {0x10, 0x4}},        /* Thread/CSwitch */
-    {0x3d6fa8d1, 50, 50, {0x800, 0x200}},     /* Thread/ReadyThread */
-    {0x3d6fa8d1, 0, 255, {0x2, 0}},           /* Thread */
-    {0x2cb15d1d, 0, 255, {0x4, 0}},           /* Image */
-    {0x3d6fa8d4, 0, 255, {0x500, 0}},         /* DiskIo */
-    {0x90cbdc39, 0, 255, {0x6000200, 0}},     /* FileIo */
-    {0x3d6fa8d3, 0, 255, {0xf000, 0x8001}},   /* PageFault */
-    {0x9a280ac0, 0, 255, {0x10000, 0}},       /* TcpIp */
-    {0xbf3a50c5, 0, 255, {0x10000, 0}},       /* UdpIp */
-    {0xae53722e, 0, 255, {0x20000, 0}},       /* Registry */
-    {0xce1dbfb4, 46, 47, {0x1000000, 0x402}}, /* PerfInfo/SampleProf, PmcCounterProf */
-    {0xce1dbfb4, 51, 52, {0x80, 0, 0x40}},    /* PerfInfo/SysCl */
-    {0xce1dbfb4, 66, 69, {0x60, 0x4080}},     /* PerfInfo/DPC, ISR */
-    {0x45d8cccd, 0, 255, {0x100000, 0}},      /* ALPC */
+    {0x3d6fa8d0, 0, 255, {0x1, 0}},         /* Process */
+    {0x3d6fa8d1, 36, 36, {0x10, 0x4}},      /* Thread/CSwitch */
+    {0x3d6fa8d1, 50, 50, {0x800, 0x200}},   /* Thread/ReadyThread */
+    {0x3d6fa8d1, 0, 255, {0x2, 0}},         /* Thread */
+    {0x2cb15d1d, 0, 255, {0x4, 0}},         /* Image */
+    {0x3d6fa8d4, 0, 255, {0x500, 0}},       /* DiskIo */
+    {0x90cbdc39, 0, 255, {0x6000200, 0}},   /* FileIo */
+    {0x3d6fa8d3, 0, 255, {0xf000, 0x8001}}, /* PageFault */
+    {0x9a280ac0, 0, 255, {0x10000, 0}},     /* TcpIp */
+    {0xbf3a50c5, 0, 255, {0x10000, 0}},     /* UdpIp */
+    {0xae53722e, 0, 255, {0x20000, 0}},     /* Registry */
+    {0xce1dbfb4, 46, 46, {0x1000000, 0x2}}, /* PerfInfo/SampleProf */
+    {0xce1dbfb4, 47, 47, {0, 0x400}},       /* PerfInfo/PmcCounterProf */
+    {0xce1dbfb4, 51, 52, {0x80, 0, 0x40}},  /* PerfInfo/SysCl */
+    {0xce1dbfb4, 66, 69, {0x60, 0x4080}},   /* PerfInfo/DPC, ISR */
+    {0x45d8cccd, 0, 255, {0x100000, 0}},    /* ALPC */
 };
 
 /* A file's kernel event: by the form of its header, or, of what a merge added, by its class. */
@@ -47,10 +49,82 @@ int emul_is_kernel(const ea_record *r) {
     return (r->flags & EA_FLAG_CLASSIC_HEADER) && ea_event_family_of(&r->provider, 1) != 0;
 }
 
-static int wants_kernel(const emul_session *s, const ea_record *r) {
+/* ---- stacks and counters of the kernel's events ---- */
+
+enum { STACK_WALK = 0xdef2fe46, STACK = 32, STACK_KEY_KERNEL = 37, STACK_KEY_USER = 38, BUCKETS = 16384, PLACES = 4 };
+
+struct emul_recent {
+    struct {
+        int64_t time_raw;
+        uint32_t guid; /* its first word */
+        uint8_t opcode;
+    } at[BUCKETS][PLACES];
+    uint8_t next[BUCKETS];
+};
+
+static size_t bucket_of(int64_t time_raw) {
+    return (size_t)((uint64_t)time_raw * UINT64_C(0x9e3779b97f4a7c15) >> 50);
+}
+
+emul_recent *emul_recent_create(void) {
+    return calloc(1, sizeof(emul_recent));
+}
+
+void emul_recent_destroy(emul_recent *recent) {
+    free(recent);
+}
+
+void emul_recent_add(emul_recent *recent, const ea_record *r) {
+    uint32_t guid = ea_load32(r->provider.bytes);
+    if (guid == STACK_WALK || !emul_is_kernel(r))
+        return;
+    size_t bucket = bucket_of(r->time_raw), place = recent->next[bucket]++ % PLACES;
+    recent->at[bucket][place].time_raw = r->time_raw;
+    recent->at[bucket][place].guid = guid;
+    recent->at[bucket][place].opcode = r->opcode;
+}
+
+static int is_listed(const CLASSIC_EVENT_ID *ids, uint32_t count, uint32_t guid, uint8_t opcode) {
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i].EventGuid.Data1 == guid && ids[i].Type == opcode)
+            return 1;
+    return 0;
+}
+
+/* Whether a stack, which begins with its event's time, is of a class that the session walks. One whose event is not in
+ * the trace is, and all are where the session named no class. */
+static int is_walked(const emul_session *s, const emul_recent *recent, const ea_record *r) {
+    int is_known = 0;
+    if (!recent || !s->stacks || (r->opcode != STACK && r->opcode != STACK_KEY_KERNEL && r->opcode != STACK_KEY_USER) ||
+        r->payload_bytes < sizeof(uint64_t))
+        return 1;
+    int64_t time_raw = (int64_t)ea_load64(r->payload);
+    size_t bucket = bucket_of(time_raw);
+    for (size_t i = 0; i < PLACES; i++) {
+        uint32_t guid = recent->at[bucket][i].guid;
+        if (!guid || recent->at[bucket][i].time_raw != time_raw)
+            continue;
+        if (is_listed(s->stack_ids, s->stacks, guid, recent->at[bucket][i].opcode))
+            return 1;
+        is_known = 1;
+    }
+    return !is_known;
+}
+
+/* Whether the session asked for counters, and for none on events of this class. */
+static int has_counters_unasked(const emul_session *s, const ea_record *r) {
+    return s->counter_count && ea_record_ext(r, EA_EXT_PMC_COUNTERS) &&
+           !is_listed(s->pmc_ids, s->pmc_events, ea_load32(r->provider.bytes), r->opcode);
+}
+
+/* ---- which events ---- */
+
+static int wants_kernel(const emul_session *s, const emul_recent *recent, const ea_record *r) {
     uint32_t first = ea_load32(r->provider.bytes), any = 0;
     for (size_t i = 0; i < 8; i++)
         any |= s->masks[i];
+    if (first == STACK_WALK && !is_walked(s, recent, r))
+        return 0;
     for (size_t i = 0; i < sizeof FLAGS / sizeof *FLAGS; i++)
         if (FLAGS[i].guid == first && r->opcode >= FLAGS[i].low && r->opcode <= FLAGS[i].high)
             return (s->masks[0] & FLAGS[i].bits[0]) || (s->masks[1] & FLAGS[i].bits[1]) ||
@@ -136,10 +210,12 @@ static int is_of(const emul_provider *p, const ea_guid *provider) {
 static int passes(const emul_provider *p, const ea_record *r) {
     if (p->level && r->level > p->level)
         return 0;
+    if (!p->any && (r->flags & (EA_FLAG_CLASSIC_HEADER | EA_FLAG_TRACE_MESSAGE)))
+        return 0; /* to a provider of MOF or WPP no bit means nothing */
     if (!r->keyword && (p->property & EA_ENABLE_IGNORE_KEYWORD_0))
         return 0;
-    if (r->keyword && ((p->any && !(r->keyword & p->any)) || (r->keyword & p->all) != p->all))
-        return 0;
+    if (r->keyword && p->any && (!(r->keyword & p->any) || (r->keyword & p->all) != p->all))
+        return 0; /* without any, all is not looked at */
     if (!id_passes(&p->ids, r->id))
         return 0;
     int found = !p->pid_count;
@@ -186,9 +262,28 @@ static void add_item(emul_dressed *d, uint16_t type, const void *data, uint32_t 
     d->record.flags |= EA_FLAG_EXTENDED_INFO;
 }
 
+/* The record without its counters. */
+static const ea_record *without_counters(const ea_record *r, emul_dressed *d) {
+    enum { COUNTERS = 7 << 8 }; /* how many follow a PERFINFO header, in its version word */
+    d->record = *r;
+    d->record.ext = d->ext;
+    d->record.ext_count = 0;
+    for (size_t i = 0; i < r->ext_count; i++)
+        if (r->ext[i].type != EA_EXT_PMC_COUNTERS)
+            d->ext[d->record.ext_count++] = r->ext[i];
+    for (size_t i = 0; i < d->record.ext_count; i++)
+        d->ext[i].linkage = (uint16_t)((d->ext[i].linkage & 0xfffe) | (i + 1 < d->record.ext_count));
+    if (!d->record.ext_count)
+        d->record.flags &= (uint16_t)~EA_FLAG_EXTENDED_INFO;
+    d->record.header_word &= (uint16_t)~COUNTERS;
+    return &d->record;
+}
+
 const ea_record *emul_dress(const emul_session *s, const ea_record *r, emul_dressed *d) {
     static const uint8_t SYSTEM_SID[12] = {1, 1, 0, 0, 0, 0, 0, 5, 18};
     const emul_provider *p = emul_is_kernel(r) ? NULL : part_of(s, r);
+    if (emul_is_kernel(r) && has_counters_unasked(s, r))
+        return without_counters(r, d);
     if (!p || !(p->property || emul_what()->items_asked))
         return r;
     uint64_t stack[2] = {0, 0x7ff700001000}, start = (uint64_t)r->pid << 16 | 1, key = r->position + 1, psm = r->pid;
@@ -226,6 +321,6 @@ int emul_logs_something(const emul_session *s) {
     return any != 0;
 }
 
-int emul_wants(const emul_session *s, const ea_record *r) {
-    return emul_is_kernel(r) ? wants_kernel(s, r) : wants_user(s, r);
+int emul_wants(const emul_session *s, const emul_recent *recent, const ea_record *r) {
+    return emul_is_kernel(r) ? wants_kernel(s, recent, r) : wants_user(s, r);
 }

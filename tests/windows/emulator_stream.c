@@ -37,6 +37,7 @@ struct emul_stream {
     int64_t first_raw, time_raw;
     double ticks_per_ms;
     emul_rundown *there;
+    emul_recent *recent;
     emul_alias *alias;
 
     buffer open, late; /* being filled; late: of the processor whose buffers come late */
@@ -102,12 +103,13 @@ emul_stream *emul_stream_open(const emul_session *s) {
     st->in_midst = s->played != 0;
     st->queue = calloc(SLOTS_MAX, sizeof *st->queue);
     st->there = emul_rundown_create();
+    st->recent = emul_recent_create();
     st->alias = emul_alias_create();
     st->set = open_traces();
     st->ticks_per_ms = 10000;
     if (st->set)
         st->ticks_per_ms = (double)ea_etl_file_info(st->set, 0)->clock.frequency / 1000;
-    if (!st->queue || !st->there || (!st->set && emul_what()->trace_count)) {
+    if (!st->queue || !st->there || !st->recent || (!st->set && emul_what()->trace_count)) {
         emul_stream_close(st);
         return NULL;
     }
@@ -131,6 +133,7 @@ void emul_stream_close(emul_stream *st) {
     free(st->open.data);
     free(st->late.data);
     emul_rundown_destroy(st->there);
+    emul_recent_destroy(st->recent);
     emul_alias_destroy(st->alias);
     ea_etl_close(st->set);
     free(st);
@@ -278,7 +281,7 @@ static void log_state(emul_stream *st, const ea_guid *provider) {
         int is_state = 0;
         for (uint32_t i = 0; i < w->state_count && ea_guid_equal(provider, &r->provider); i++)
             is_state |= ea_guid_equal(provider, &w->states[i].guid) && w->states[i].value == r->id;
-        if (is_state && emul_wants(&st->session, r)) {
+        if (is_state && emul_wants(&st->session, NULL, r)) {
             ea_record now = *r;
             now.time_raw = st->time_raw;
             log_event(st, &now);
@@ -299,7 +302,7 @@ static void look_for_captures(emul_stream *st, const emul_session *now) {
 static void log_if_wanted(void *arg, const ea_record *r) {
     emul_stream *st = arg;
     emul_dressed dressed;
-    if (emul_wants(&st->session, r))
+    if (emul_wants(&st->session, st->recent, r))
         log_event(st, emul_dress(&st->session, r, &dressed));
 }
 
@@ -340,6 +343,7 @@ static void log_due(emul_stream *st) {
             break;
         st->time_raw = r->time_raw;
         emul_rundown_see(st->there, r);
+        emul_recent_add(st->recent, r);
         log_if_wanted(st, r);
         st->ahead = NULL;
         st->position++;

@@ -40,11 +40,17 @@ const ea_etl_info *emul_stream_info(const emul_stream *st);
 /* Ticks of the trace's clock: the time of what was logged last. */
 int64_t emul_stream_time(const emul_stream *st);
 
-/* emulator_filter.c: whether a session logs an event. */
-int emul_wants(const emul_session *s, const ea_record *r);
+/* emulator_filter.c: of which classes the last events of the kernel were, by their times. */
+typedef struct emul_recent emul_recent;
+emul_recent *emul_recent_create(void);
+void emul_recent_destroy(emul_recent *recent); /* NULL is allowed */
+void emul_recent_add(emul_recent *recent, const ea_record *r);
+/* Whether a session logs an event. recent: NULL where there are no stacks. */
+int emul_wants(const emul_session *s, const emul_recent *recent, const ea_record *r);
 /* A provider or a kernel flag is enabled. */
 int emul_logs_something(const emul_session *s);
-/* A record with the extended items that its session asked for and that the trace lacks; or the record as it is. */
+/* A record with the extended items that its session asked for and that the trace lacks, and without counters that it
+ * did not ask for; or the record as it is. */
 typedef struct emul_dressed {
     ea_record record;
     ea_ext ext[EA_EXT_MAX];

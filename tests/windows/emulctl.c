@@ -21,6 +21,7 @@ static struct {
     ULONG(WINAPI *EmulLose)(LPCWSTR, ULONG, ULONG, ULONG);
     ULONG(WINAPI *EmulGo)(LPCWSTR);
     ULONG(WINAPI *EmulLook)(ULONG, emul_session *);
+    ULONG(WINAPI *EmulSampled)(uint32_t *);
 } f;
 
 typedef struct properties {
@@ -52,9 +53,11 @@ static void list_sources(const char *name, const uint32_t *sources, uint32_t cou
 
 /* What the kernel was told, as it came. */
 static void list_kernel(const emul_session *s) {
+    uint32_t sampled[EMUL_SOURCES];
+    ULONG sampled_count = f.EmulSampled(sampled); /* the machine's */
     list_hooks("stack_ids", s->stack_ids, s->stacks);
     list_hooks("pmc_ids", s->pmc_ids, s->pmc_events);
-    list_sources("sampled", s->sampled, s->sampled_count);
+    list_sources("sampled", sampled, sampled_count);
     list_sources("counters", s->counters, s->counter_count);
 }
 
@@ -67,7 +70,7 @@ static void list(void) {
             printf("\"name\": \"%ls\", \"max_file_mib\": %u, \"id\": %u, \"mode\": %u, \"clock\": %u, \"buffer_kib\": "
                    "%u, \"min\": %u, "
                    "\"max\": %u, \"flush\": %u, \"masks\": [%u, %u, %u, %u, %u, %u, %u, %u], \"providers\": %u, "
-                   "\"stacks\": %u, \"pmc_sources\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
+                   "\"stacks\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
                    "\"played\": %llu, \"logged\": %llu, \"late_ms\": %u, \"lost\": %u, \"file_events\": %llu, "
                    "\"over\": %d, \"ids\": "
                    "%u, \"pids\": "
@@ -75,8 +78,8 @@ static void list(void) {
                    "\"any\": %llu, \"level\": %u, \"system_providers\": %u, \"pool_tag\": %u, \"all\": %llu}\n",
                    (const WCHAR *)s->name, s->max_file_mib, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers,
                    s->max_buffers, s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4],
-                   s->masks[5], s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_sources, s->pmc_events,
-                   s->flushes, s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->late_ms,
+                   s->masks[5], s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_events, s->flushes,
+                   s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->late_ms,
                    s->lost_events, (unsigned long long)s->file_events, s->over, s->providers[0].ids.count,
                    s->providers[0].pid_count, s->providers[0].property, (unsigned long long)s->providers[0].any,
                    s->providers[0].level, s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
@@ -215,8 +218,10 @@ int wmain(int argc, WCHAR **argv) {
     HMODULE dll = LoadLibraryExW(L"etwemul8.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
     static properties p;
     ULONG error = ERROR_INVALID_PARAMETER;
-    if (!dll || argc < 2)
+    if (!dll || argc < 2) {
+        fprintf(stderr, "emulctl: %s (error %lu)\n", dll ? "nothing to do" : "no etwemul8.dll", GetLastError());
         return 2;
+    }
 #define GET(name)                                                                                                      \
     do {                                                                                                               \
         FARPROC address = GetProcAddress(dll, #name);                                                                  \
@@ -229,6 +234,7 @@ int wmain(int argc, WCHAR **argv) {
     GET(EmulLose);
     GET(EmulGo);
     GET(EmulLook);
+    GET(EmulSampled);
     f.EmulCalm();
     clear(&p);
     if (argc >= 4 && wcscmp(argv[1], L"linger") == 0) {

@@ -285,7 +285,13 @@ static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     expect("an unknown counter", set(kernel, TracePmcCounterListInfo, sources + 1, 4), BAD);
     expect("counters in a user's session", set(user, TracePmcCounterListInfo, sources, 4), BAD);
     expect("a counter", set(kernel, TracePmcCounterListInfo, sources, 4), 0);
+    expect("counters again", set(kernel, TracePmcCounterListInfo, sources, 4), BAD);
     expect("events with counters", set(kernel, TracePmcEventListInfo, events, sizeof *events), 0);
+    expect("events with counters again", set(kernel, TracePmcEventListInfo, events, sizeof *events), BAD);
+    expect("what is sampled", set(0, TraceProfileSourceConfigInfo, sources, 4), 0);
+    expect("what is sampled in a session", set(kernel, TraceProfileSourceConfigInfo, sources, 4), BAD);
+    expect("half a source that is sampled", set(0, TraceProfileSourceConfigInfo, sources, 2), ERROR_BAD_LENGTH);
+    expect("an unknown source that is sampled", set(0, TraceProfileSourceConfigInfo, sources + 1, 4), BAD);
     expect("an unknown class", set(kernel, 99, masks, 32), ERROR_NOT_SUPPORTED);
     expect("how many counters, two bytes",
            f.TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_MAX_PMC_COUNTER_QUERY, masks, 2, &bytes),
@@ -334,6 +340,9 @@ static void wrong_consumers(void) {
     other = l;
     other.EventRecordCallback = NULL;
     expect("OpenTrace: nobody to call", open_error(&other), BAD);
+    other = l;
+    other.ProcessTraceMode &= ~(ULONG)PROCESS_TRACE_MODE_RAW_TIMESTAMP;
+    expect("OpenTrace: times that are not raw, which the emulator has not", open_error(&other), ERROR_NOT_SUPPORTED);
     TRACEHANDLE two[2] = {f.OpenTraceW(&l), f.OpenTraceW(&l)};
     expect("ProcessTrace: two sessions at a time", f.ProcessTrace(two, 2, NULL, NULL), BAD);
     expect("ProcessTrace: a session that is not there", f.ProcessTrace(two, 1, NULL, NULL),

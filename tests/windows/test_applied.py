@@ -23,26 +23,28 @@ FILES = "edd08927-9cc4-4e65-b970-c2560fb5c289"
 REAL_TIME, SEQUENTIAL, CIRCULAR, SYSTEM, INDEPENDENT, SHARED_BUFFERS = 0x100, 1, 2, 0x02000000, 0x08000000, 0x10000000
 PROPERTIES = {"sid": 1, "terminal-session": 2, "psm-key": 8, "ignore-keyword-0": 0x10, "process-start-key": 0x80, "event-key": 0x100, "exclude-in-private": 0x200}
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
+APPLIED = ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds", "clock", "file_mib")  # as "etwagent sessions" calls them
 ADOPTED_CLOCK = 2  # system time
+ALL_BITS = (1 << 64) - 1  # of keywords, where none are asked for
 
 
 def sessions_of(folder):
     """(as configured, what Windows has then)"""
     provider = [{"provider": FILES, "level": 4, "any": "0x10", "all": "0x10"}]
     return {
-        "kernel": ({"kind": "system", "flags": ["DiagEasy", "PROFILE", "SYSCALL", "OB_HANDLE"], "stacks": ["Process/Start", "Thread/CSwitch", "PerfInfo/SampleProf"],
+        "kernel": ({"kind": "system", "flags": ["DiagEasy", "PROFILE", "PMC_PROFILE", "SYSCALL", "OB_HANDLE"], "stacks": ["Process/Start", "Thread/CSwitch", "PerfInfo/SampleProf"],
                     "profile-interval": "2ms", "pmc-samples": [{"source": "CacheMisses", "interval": 5000}], "pmc-counters": ["TotalIssues", "BranchMispredictions"],
                     "pmc-events": ["Thread/CSwitch"], "buffer-size": "128KiB", "min-buffers": 20, "max-buffers": 90, "flush": "1500ms", "per-processor": False,
                     "independent": False},
                    {"mode": REAL_TIME | SYSTEM | SHARED_BUFFERS, "clock": 1, "buffer_kib": 128, "min": 20, "max": 40, "flush": 2, "max_file_mib": 0,
-                    "masks": [0x230f, 0x4086, 0x40, 0, 0x40, 0, 0, 0], "stack_ids": ["3d6fa8d0/1", "3d6fa8d1/36", "ce1dbfb4/46"], "sampled": [10],
+                    "masks": [0x230f, 0x4486, 0x40, 0, 0x40, 0, 0, 0], "stack_ids": ["3d6fa8d0/1", "3d6fa8d1/36", "ce1dbfb4/46"], "sampled": [10],
                     "counters": [19, 11], "pmc_ids": ["3d6fa8d1/36"], "providers": 0}),
         "ring": ({"providers": provider, "output": "file", "file": wine.windows_path(folder / "ring.etl"), "circular": True, "file-size": "2MiB", "flush": "3s"},
                  {"mode": CIRCULAR | INDEPENDENT, "clock": 1, "buffer_kib": 256, "min": 64, "max": 128, "flush": 3, "flushes": 0, "max_file_mib": 2, "masks": [0] * 8,
                   "providers": 1, "level": 4, "any": 0x10, "all": 0x10, "property": 0}),
         "both": ({"providers": [{"provider": FILES, "properties": list(PROPERTIES), "stacks": True}], "output": "both", "clock": "cycle",
                   "file": wine.windows_path(folder / "both.etl"), **SMALL},
-                 {"mode": REAL_TIME | SEQUENTIAL | INDEPENDENT, "clock": 3, "buffer_kib": 64, "min": 8, "max": 16, "flush": 1, "level": 5, "any": 0, "all": 0,
+                 {"mode": REAL_TIME | SEQUENTIAL | INDEPENDENT, "clock": 3, "buffer_kib": 64, "min": 8, "max": 16, "flush": 1, "level": 5, "any": ALL_BITS, "all": 0,
                   "property": sum(PROPERTIES.values()) | 4}),
     }
 
@@ -65,10 +67,9 @@ def structures(env, checks, session, windows, collector):
         told = {s["session"]["name"]: s["session"] for s in machine.sources().values()}
         for s in listed:
             e = there[s["name"]]
-            checks.equal([s[k] for k in ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds")],
-                         [f"0x{e['mode']:08x}", e["buffer_kib"] * 1024, e["min"], e["max"], e["flush"]], f"{s['name']}: etwagent sessions")
-            checks.equal([told[s["name"]][k] for k in ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds")],
-                         [s[k] for k in ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds")], f"{s['name']}: the status")
+            checks.equal([s[k] for k in APPLIED], [f"0x{e['mode']:08x}", e["buffer_kib"] * 1024, e["min"], e["max"], e["flush"], e["clock"], e["max_file_mib"]],
+                         f"{s['name']}: etwagent sessions")
+            checks.equal([told[s["name"]][k] for k in APPLIED], [s[k] for k in APPLIED], f"{s['name']}: the status")
         checks.equal(sorted(s["name"] for s in listed), sorted(there), "sessions that are listed")
         checks.equal((machine.stop(), machine.sessions()), (0, {}), "exit code, and sessions after it")
 

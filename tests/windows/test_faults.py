@@ -76,7 +76,7 @@ def at_start(env, checks, session, windows, collector):
                       "counter=10 4096 1000000 CacheMisses", "counters=1")
         machine.control("start", "etwagent-all")
         machine.configure(collector, [{
-            "name": "all", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], "stacks": ["Process/Start", "PerfInfo/SampleProf"],
+            "name": "all", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE"], "stacks": ["Process/Start", "PerfInfo/SampleProf"],
             "profile-interval": "1ms", "pmc-samples": [{"source": "CacheMisses", "interval": 1000}],
             "pmc-counters": ["TotalIssues", "CacheMisses"], "pmc-events": ["Thread/CSwitch"], **SMALL, "clock": "qpc",
             "providers": [{"provider": "Microsoft-Windows-DotNETRuntime", "level": "information", "any": "GCKeyword+ExceptionKeyword+0x10",
@@ -90,8 +90,8 @@ def at_start(env, checks, session, windows, collector):
         for word in ("a session of this name was there; it was stopped", "this machine has no provider No-Such-Provider",
                      "it is enabled without filters", "CacheMisses is sampled each 4096", "pmc-counters: 2 are asked for, and this machine counts 1 at a time"):
             checks.that(word in log, f"no word of: {word}\n{log}")
-        checks.equal((s["masks"][0] & 7, s["masks"][1]), (7, 2), "kernel flags")
-        checks.equal((s["stacks"], s["pmc_sources"], s["pmc_events"]), (2, 1, 1), "stacks, sampled counters, events with counters")
+        checks.equal((s["masks"][0] & 7, s["masks"][1]), (7, 0x402), "kernel flags")
+        checks.equal((s["stacks"], s["sampled"], s["counters"], s["pmc_events"]), (2, [10], [19], 1), "stacks, sampled counters, counters, events with them")
         checks.equal((s["property"], s["any"], s["level"]), (STACK | SID | START_KEY, 0x8011, 4), "the provider's knobs")
         checks.equal((s["ids"], s["captures"], s["providers"]), (0, 1, 1), "filters left out, state asked for, providers")
         checks.equal((s["buffer_kib"], s["min"] >= 8, s["clock"], s["flushes"] > 0), (64, True, 1, True), "buffers, clock and flushes")
@@ -111,14 +111,14 @@ def refused(env, checks, session, windows, collector):
         machine.plays(traces.paths(TRACE, env.build), "rate=4000", "counter=19 1000 2147483647 TotalIssues", "counter=10 4096 1000000 CacheMisses",
                       "owner=VTSS 19", "owner=VTSS 10", "owner=0x7 -")
         machine.configure(collector, [{
-            "name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "PROFILE"], "pmc-samples": [{"source": "CacheMisses", "interval": 5000}],
+            "name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "PROFILE", "PMC_PROFILE"], "pmc-samples": [{"source": "CacheMisses", "interval": 5000}],
             "pmc-counters": ["TotalIssues", "CacheMisses", "LLCReference"], "pmc-events": ["Thread/CSwitch"], **SMALL,
             "providers": [{"provider": "No-Such-Provider"}]}])
         machine.start()
         machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 1000, "events of a session that lacks its counters")
         told, s = machine.sources()["kernel"]["session"], machine.sessions()["etwagent-kernel"]
         checks.equal((told["refused_counters"], told["refused_parts"]), (3, 1), "what was refused, in the status")
-        checks.equal((s["pmc_sources"], s["pmc_events"], s["masks"][1] & 2), (1, 0, 2), "the sample that there was room for, and no counters on events")
+        checks.equal((s["sampled"], s["counters"], s["pmc_events"], s["masks"][1]), ([10], [], 0, 0x402), "the sample that there was room for, and no counters on events")
         for word in ("no performance counter LLCReference", "3 of 4 are held: TotalIssues by 'VTSS', CacheMisses by 'VTSS', one by 0x00000007"):
             checks.that(word in machine.log(), f"no word of: {word}\n{machine.log()}")
         # under Wine a program says its lines with CR; a native agent reads the same file

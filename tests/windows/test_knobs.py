@@ -11,6 +11,7 @@ import time
 import emulated
 import harness
 import test_faults
+import test_wpp
 import traces
 import wine
 
@@ -19,7 +20,8 @@ RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b97
 GROUP = "4f50731a-89cf-4782-b3e0-dce8c90476ba"
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64}
 PACKAGE, APP, CONTAINER = "Contoso.Test_1.0.0.0_x64__8wekyb3d8bbwe", "App", "8d5e5bf4-4ff8-4cf7-9a9a-2b1a4b3f2c11"
-SID, TERMINAL, STACK, PSM, EVENT_KEY, START_KEY = 2, 3, 6, 9, 10, 13  # EVENT_HEADER_EXT_TYPE_*
+SID, TERMINAL, STACK, PMC, PSM, EVENT_KEY, START_KEY = 2, 3, 6, 8, 9, 10, 13  # EVENT_HEADER_EXT_TYPE_*
+THREAD, SWITCH = "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c", 36  # Thread/CSwitch
 
 
 ASKED = 5  # times at least that the provider's state is asked for again and again
@@ -40,6 +42,7 @@ FILTERS = {
     "level": (ask(level="warning"), lambda e: e["level"] <= 3),
     "any": (ask(any="0x30+0x8000"), lambda e: not e["keyword"] or e["keyword"] & 0x8030),
     "all": (ask(any="0x30", all="0x30"), lambda e: not e["keyword"] or e["keyword"] & 0x30 == 0x30),
+    "all-alone": (ask(all="0x30"), lambda e: not e["keyword"] or e["keyword"] & 0x30 == 0x30),
     "ids": (ask(event_ids=["1-3", "80"]), lambda e: e["id"] in (1, 2, 3, 80)),
     "exclude": (ask(exclude_event_ids=["10", "80-90"]), lambda e: e["id"] not in (10, *range(80, 91))),
     "pids": (ask(pids=["3988", "4"]), lambda e: e["pid"] in (3988, 4)),
@@ -158,6 +161,61 @@ def refused(env, checks, session, windows, arguments):
         column = 5 if not (knob == "payload" and "expected two" in words) else None
         place = f"{file}:5:" if column else f"{file}:5"
         checks.that(done.returncode == 3 and words in done.stderr and place in done.stderr, f"{knob}: {done.returncode} {done.stderr}")
+
+
+def legacy(env, checks, session, windows, arguments):
+    """A provider of WPP, to which no keyword means nothing: asked for without keywords, it logs all that it has."""
+    trace = env.folder / "legacy.etl"
+    messages = [test_wpp.message(test_wpp.SOURCE, number, number, 100 + number, b"\1\2\3\4") for number in range(1, 41)]
+    trace.write_bytes(test_wpp.etl().trace(messages))
+    with emulated.Machine(env, session, windows, "legacy") as machine:
+        machine.plays([trace])
+        sessions = [{"name": "all", "providers": [{"provider": test_wpp.SOURCE}], **SMALL},
+                    {"name": "none", "providers": [{"provider": test_wpp.SOURCE, "any": "0"}], **SMALL}]
+        files, _ = record(env, session, machine, sessions, "out")
+        ids = {name: [e["id"] for e in said(env, [file]) if e["provider"] == test_wpp.SOURCE] for name, file in files.items()}
+        checks.equal(ids, {"all": list(range(1, 41)), "none": []}, "messages of a provider without keywords")
+
+
+STACKS = ("StackWalk/Stack", "StackWalk/StackKeyKernel", "StackWalk/StackKeyUser")
+KERNEL_FLAGS = ["PROC_THREAD", "LOADER", "PROFILE", "PMC_PROFILE", "CSWITCH", "DISK_IO", "HARD_FAULTS"]
+
+
+def walked(events, names):
+    """Stacks whose event is of one of the classes, or is not there."""
+    classes = {}
+    for e in events:
+        if e["name"] not in STACKS and e["provider_name"] == "Windows Kernel Trace":
+            classes.setdefault(e["clock"], set()).add(e["name"])
+    return [e for e in events if e["name"] in STACKS and (not (at := classes.get(fields(e)["EventTimeStamp"])) or at & set(names))]
+
+
+def kernel(env, checks, session, windows, arguments):
+    """Stacks of the classes that are named and of no other; counters on the events that are named; samples of counters with their flag."""
+    made, scenario = env.folder / "counters.etl", env.folder / "counters.yaml"
+    scenario.write_text("base: office\npmc: {on_switches: yes, samples_per_second: 200}\n")
+    env.run([arguments.native / "tests" / "tracegen" / "tracegen", "make", "--preset", scenario, "--duration-ms", "1000", "--out", made])
+    common = {"kind": "system", **SMALL}
+    asked = {"samples": {"flags": KERNEL_FLAGS, "stacks": ["PerfInfo/SampleProf"]},
+             "switches": {"flags": KERNEL_FLAGS, "stacks": ["Thread/CSwitch", "Process/Start"], "pmc-counters": ["TotalCycles"], "pmc-events": ["Thread/CSwitch"]},
+             "other": {"flags": [f for f in KERNEL_FLAGS if f != "PMC_PROFILE"], "pmc-counters": ["TotalCycles"], "pmc-events": ["PerfInfo/SampleProf"]}}
+    with emulated.Machine(env, session, windows, "kernel") as machine:
+        machine.plays([made], "counter=19 1000 2147483647 TotalCycles")
+        files, words = record(env, session, machine, [{"name": n, **q, **common} for n, q in asked.items()], "out")
+        checks.equal([line for line in words.splitlines() if "left out" in line or "refuses" in line], [], "what could not be had")
+        whole = said(env, [made])
+        for name, question in asked.items():
+            events = said(env, [files[name]])
+            if "stacks" in question:
+                truth, found = walked(whole, question["stacks"]), [e for e in events if e["name"] in STACKS]
+                checks.that(truth and len(truth) < sum(e["name"] in STACKS for e in whole), f"{name}: the test's own filter says {len(truth)} stacks")
+                checks.that(keys(found) == keys(truth), f"{name}: {len(found)} stacks, {len(truth)} are right")
+            lines = [json.loads(line) for line in env.run([env.agent, "dump", "--format", "raw", "--no-names", files[name]]).stdout.splitlines()]
+            switches = [{x["type"] for x in r["extended"]} for r in lines if (r["provider"], r["opcode"]) == (THREAD, SWITCH)]
+            has = "pmc-counters" not in question or "Thread/CSwitch" in question["pmc-events"]
+            checks.equal((len(switches) > 100, set(map(frozenset, switches))), (True, {frozenset({PMC} if has else ())}), f"{name}: items on context switches")
+            samples = sum(e["name"] == "PerfInfo/PmcCounterProf" for e in events)
+            checks.that((samples > 10) == ("PMC_PROFILE" in question["flags"]), f"{name}: {samples} samples of counters")
 
 
 EBPF = "394f321c-5cf4-404c-aa34-4df1428a7f9c"
@@ -391,7 +449,8 @@ def counters(env, checks, session, windows, arguments):
              "none": ([], {}, (0, 0), "this machine shows no performance counters, as under many hypervisors"),
              "rights": ([*named, "profile-privilege=0"], {}, (0, 0), "this account may not profile the system (error 1314)"),
              "as-set": ([*named, "applied=as-set"], {}, (3, 1), None),
-             "interval": ([*named, "interval-step=1500"], {"profile-interval": "1ms", "pmc-samples": [{"source": "CacheMisses", "interval": 5000}]}, (3, 1),
+             "interval": ([*named, "interval-step=1500"], {"flags": ["PROC_THREAD", "CSWITCH", "PMC_PROFILE"], "profile-interval": "1ms",
+                                                       "pmc-samples": [{"source": "CacheMisses", "interval": 5000}]}, (3, 1),
                           "profile-interval: a sample each 1.0000 ms is asked for, Windows takes one each 0.9000 ms")}
     for name, (script, more, counts, word) in cases.items():
         with emulated.Machine(env, session, windows, f"counters-{name}") as machine:
@@ -400,11 +459,12 @@ def counters(env, checks, session, windows, arguments):
             _, words = record(env, session, machine, [{**asked, **more}], "out", there)
             kernel = there["etwagent-kernel"]
             checks.that(word in words if word else "pmc" not in words, f"{name}: {words}")
-            checks.equal((kernel["pmc_sources"], kernel["pmc_events"], kernel["masks"][1]), (*counts, 4), f"{name}: counters, events that carry them, flags")
+            checks.equal((len(kernel["counters"]), kernel["pmc_events"], kernel["masks"][1]), (*counts, 0x404 if "flags" in more else 4),
+                         f"{name}: counters, events that carry them, flags")
 
 
 def test(env, checks, session, windows, arguments):
-    for part in (filters, names, not_there, refused, system, kinds, adopted, registered, older, counters):
+    for part in (filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, older, counters):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)

@@ -15,7 +15,7 @@ TRACE = "clr-kernel-win8-x64"
 PLENTY = {"buffer-size": "1MiB", "min-buffers": 64, "max-buffers": 512, "flush": "100ms"}
 FOLLOWED_S = 0.05  # a session of a minute follows a wall clock that is so far off by then
 FLAGS = ["PROC_THREAD", "LOADER", "DISK_IO", "DISK_IO_INIT", "HARD_FAULTS", "PROFILE", "NETWORKTRACE", "FILENAME", "CSWITCH", "DPC",
-         "INTERRUPT", "MEMORY", "FILE_IO", "FILE_IO_INIT", "VIRT_ALLOC", "REGISTRY", "ALPC", "DISPATCHER", "SYSCALL"]
+         "INTERRUPT", "MEMORY", "FILE_IO", "FILE_IO_INIT", "VIRT_ALLOC", "REGISTRY", "ALPC", "DISPATCHER", "SYSCALL", "PMC_PROFILE"]
 
 
 def providers_of(env, paths):
