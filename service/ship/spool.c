@@ -301,12 +301,17 @@ static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t prior
     }
 }
 
+enum { AGE_PARTS = 8 }; /* a segment is open for this part of limit_age_ns */
+
 /* The open segment of a lane for a record of need bytes; called with write_lock. */
 static int segment_for(ea_spool *s, unsigned lane, uint64_t need, segment **ret, ea_err *err) {
     ea_mutex_lock(s->lock);
     segment *g = s->active[lane];
     ea_file *full = NULL;
-    if (g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_SEALED_HEAD_BYTES) {
+    int is_full = g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_SEALED_HEAD_BYTES;
+    /* a segment gives way as a whole: what is young does not share one with what is nearly too old */
+    int is_old = g && s->o.limit_age_ns && ea_monotonic_ns() - g->begun_ns > s->o.limit_age_ns / AGE_PARTS;
+    if (is_full || is_old) {
         full = g->file;
         g->file = NULL;
         s->active[lane] = NULL;

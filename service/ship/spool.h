@@ -35,8 +35,9 @@ typedef struct ea_spool_options {
     uint64_t limit_bytes;   /* 0: 1 GiB */
     uint64_t segment_bytes; /* 0: 8 MiB; at most 64 MiB and a quarter of the limit */
     size_t limit_batches;   /* 0: 131,072 */
-    /* Live streams' segments that were begun longer ago give way, by the same thread; 0: none. The time since then is
-     * the monotonic clock's; from the newest segment of an earlier process to this opening it is UTC's, an eighth of
+    /* Live streams' segments that were begun longer ago give way, by the same thread; 0: none. A segment is appended to
+     * for an eighth of it, so that no batch gives way that has not waited for seven eighths. The time since then is the
+     * monotonic clock's; from the newest segment of an earlier process to this opening it is UTC's, an eighth of
      * the bound at the most, since nobody knows whether it passed or the clock was set. */
     int64_t limit_age_ns;
     int live; /* live streams may come: others leave half of both bounds to them */

@@ -205,6 +205,28 @@ static void too_old_gives_way(void **state) {
     close_spool(s);
 }
 
+/* A stream that is slow to fill a segment: no batch gives way before it has waited for seven eighths of the bound. */
+static void age_takes_nothing_young(void **state) {
+    (void)state;
+    enum { BATCHES = 60 };
+    const int64_t age_ns = 400000000;
+    int64_t came_ns[BATCHES + 1];
+    uint64_t gone = 0;
+    ea_spool *s = open_with(&(ea_spool_options){.limit_age_ns = age_ns, .sync = EA_SPOOL_SYNC_NEVER});
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= BATCHES; n++) {
+        came_ns[n] = ea_monotonic_ns();
+        offer(s, n, 500);
+        ea_sleep_ns(50000000);
+        uint64_t now_gone = counter(EA_COUNT_events_evicted_age) / 10; /* the oldest first */
+        if (now_gone > gone)
+            assert_true(ea_monotonic_ns() - came_ns[now_gone] >= age_ns / 8 * 7);
+        gone = now_gone;
+    }
+    assert_true(gone > 0);
+    close_spool(s);
+}
+
 typedef struct reader {
     ea_spool *spool;
     int rc;
@@ -422,6 +444,7 @@ int main(void) {
         T(owed_tombstones_follow),
         TWICE(what_is_on_its_way_does_not_give_way),
         TWICE(too_old_gives_way),
+        T(age_takes_nothing_young),
         TWICE(a_random_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
