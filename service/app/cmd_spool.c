@@ -317,9 +317,13 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
                 ea_sender_stop(sender);
         rc = ea_sender_result(sender, &err);
         ea_spool_get_status(d.spool, &after);
-        printf("%zu batches were sent, %u of them refused; %zu are left", before.waiting - after.waiting,
-               d.voice.refused_count, after.waiting + after.locked);
-        printf(after.locked ? ", %zu of them locked\n" : "\n", after.locked);
+        size_t gone =
+            after.waiting + after.damaged; /* tombstones stand for what was refused or damaged, and went, too */
+        printf("%zu batches were sent, %u of them refused; %zu are left",
+               before.waiting > gone ? before.waiting - gone : 0, d.voice.refused_count, after.waiting + after.locked);
+        if (after.locked)
+            printf(", %zu of them locked", after.locked);
+        printf(after.damaged ? "; %zu are damaged and cannot be sent\n" : "\n", after.damaged);
     }
     ea_sender_destroy(sender);
     int closed = ea_spool_close(d.spool, &later);
@@ -327,7 +331,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
         rc = closed;
         err = later;
     }
-    return rc ? failed(rc, &err) : d.voice.refused_count || after.locked ? 1 : 0;
+    return rc ? failed(rc, &err) : d.voice.refused_count || after.locked || after.damaged ? 1 : 0;
 }
 
 const ea_command ea_cmd_spool_drain = {
@@ -337,7 +341,7 @@ const ea_command ea_cmd_spool_drain = {
     .details = "Sends all batches and ends when every one is answered. A replay that was interrupted is not finished "
                "by this: only\n"
                "the same replay command reads the rest of its traces.\n"
-               "Exit codes: 0 the spool is empty and nothing was refused, 1 failed or something is left, 2 "
+               "Exit codes: 0 all was sent and nothing was refused, 1 failed, or something is left or damaged, 2 "
                "usage.\n\n" EA_SPOOL_FOLDER_TEXT,
     .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(drain_options, shipping)),
                                    EA_GIVE_UP_OPTION(offsetof(drain_options, shipping)),

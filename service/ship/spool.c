@@ -1,4 +1,5 @@
 /* The spool: streams, appending, sending. See spool.h; spool_core.h has its inside. */
+#include "array.h"
 #include "spool_core.h"
 
 #include <stdlib.h>
@@ -28,9 +29,16 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
         s->dirty = 1;
     }
     ea_mutex_unlock(s->lock);
-    if (!rc && !resumable)
-        ea_spool_reserve_owed(s);
-    return rc ? ea_fail(err, rc, "open a stream in the spool %s", s->dir) : 0;
+    if (rc)
+        return ea_fail(err, rc, "open a stream in the spool %s", s->dir);
+    if (resumable)
+        return 0;
+    ea_spool_reserve_owed(s);
+    /* known to the next process however early this one ends: what is not there then is a hole, and is told of. What
+     * fails here stays to be saved, and is tried again. */
+    int ignored = ea_spool_reap(s, 1, NULL);
+    (void)ignored;
+    return 0;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -690,14 +698,69 @@ int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *
     return rc;
 }
 
+/* A batch of a live stream that was taken and is gone, and the tombstone that stands for it. */
+typedef struct grave {
+    stream *stream;
+    ea_tombstone row;
+} grave;
+
+/* The tombstone of an item; its times are in the batch, if that can be read. */
+static grave grave_of(ea_spool *s, const ea_spool_item *item, enum ea_counter cause) {
+    grave g = {.stream = item->entry->stream,
+               .row = {.first = item->number,
+                       .last = item->number,
+                       .cause = ea_counter_row(cause)->number,
+                       .event_count = item->event_count}};
+    ea_batch_head head;
+    ea_text batch;
+    ea_text_init(&batch);
+    if (cause != EA_COUNT_events_evicted_damage && ea_spool_read(s, item, &batch, NULL) == 0 &&
+        ea_batch_read_head((const uint8_t *)batch.data, batch.len_bytes, &head, NULL) == 0 && head.event_count) {
+        g.row.utc_min_ns = head.utc_min_ns;
+        g.row.utc_max_ns = head.utc_max_ns;
+    }
+    ea_text_deinit(&batch);
+    return g;
+}
+
+/* Writes the tombstones of one settling, whose streams stay until then. */
+static int mark(ea_spool *s, const grave *graves, size_t count, ea_err *err) {
+    int rc = 0;
+    ea_mutex_lock(s->write_lock);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = ea_spool_mark_one(s, graves[i].stream, &graves[i].row, err);
+    ea_mutex_unlock(s->write_lock);
+    ea_mutex_lock(s->lock);
+    for (size_t i = 0; i < count; i++) {
+        graves[i].stream->live--;
+        ea_spool_let_go(s, graves[i].stream);
+    }
+    ea_mutex_unlock(s->lock);
+    return rc;
+}
+
 int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t n, ea_err *err) {
     static const enum ea_counter to[] = {[EA_SPOOL_AGAIN] = EA_COUNT_events_spooled,
                                          [EA_SPOOL_DONE] = EA_COUNT_events_acknowledged,
                                          [EA_SPOOL_REFUSED] = EA_COUNT_events_evicted_refused,
                                          [EA_SPOOL_DAMAGED] = EA_COUNT_events_evicted_damage};
+    grave *graves = NULL;
+    size_t grave_count = 0, capacity = 0;
     int rc = 0;
+    /* A replay offers again what was refused or damaged. A tombstone that is refused needs nothing more. */
+    for (size_t i = 0; i < n && !rc; i++) {
+        int is_gone = outcomes[i] == EA_SPOOL_REFUSED || outcomes[i] == EA_SPOOL_DAMAGED;
+        if (!is_gone || items[i].is_resumable || items[i].entry->tombstone)
+            continue;
+        if (EA_GROW(graves, capacity, grave_count + 1, SIZE_MAX))
+            rc = ea_fail(err, EA_ENOMEM, "settle a batch of the spool %s", s->dir);
+        else
+            graves[grave_count++] = grave_of(s, &items[i], to[outcomes[i]]);
+    }
     ea_mutex_lock(s->lock);
-    for (size_t i = n; i--;) { /* backwards, so that what goes back stands in its old order */
+    for (size_t i = 0; i < grave_count; i++)
+        graves[i].stream->live++; /* it stays until its tombstone is written */
+    for (size_t i = n; i--;) {    /* backwards, so that what goes back stands in its old order */
         entry *e = items[i].entry;
         s->taken_count--;
         e->segment->taken--;
@@ -707,16 +770,18 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
             ea_spool_enqueue(s, e, 1);
             continue;
         }
-        /* What a live stream's collector refused needs nothing more, either; a replay offers it again the next time.
-         * Without memory for the range it is forgotten, sent again after a restart, and known to the collector. */
-        int settled = outcomes[i] == EA_SPOOL_DONE ||
-                      (outcomes[i] == EA_SPOOL_REFUSED && e->stream->state.resumable == EA_SPOOL_LIVE);
+        s->damaged_count += outcomes[i] == EA_SPOOL_DAMAGED;
+        /* Without memory for the range it is forgotten, sent again after a restart, and known to the collector. */
+        int settled = outcomes[i] == EA_SPOOL_DONE || (outcomes[i] == EA_SPOOL_REFUSED && e->tombstone);
         if (settled && ea_range_set_add(&e->stream->state.acknowledged, e->number, e->number))
             rc = ea_fail(err, EA_ENOMEM, "note an acknowledgement in the spool %s", s->dir);
         ea_spool_remove_entry(s, e);
     }
     ea_cond_broadcast(s->room);
     ea_mutex_unlock(s->lock);
+    int marked = grave_count ? mark(s, graves, grave_count, rc ? NULL : err) : 0;
+    free(graves);
+    rc = rc ? rc : marked;
     int reaped = ea_spool_reap(s, 0, rc ? NULL : err);
     return rc ? rc : reaped;
 }
@@ -815,6 +880,7 @@ void ea_spool_get_status(ea_spool *s, ea_spool_status *ret) {
                              .waiting = s->waiting_count,
                              .locked = s->locked_count,
                              .taken = s->taken_count,
+                             .damaged = s->damaged_count,
                              .streams = s->stream_count};
     ea_mutex_unlock(s->lock);
 }

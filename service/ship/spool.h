@@ -138,7 +138,8 @@ enum ea_spool_outcome {
     EA_SPOOL_REFUSED,   /* refused for good */
     EA_SPOOL_DAMAGED,   /* cannot be read back */
 };
-/* Says what became of all items of one take, in their order. Deletes what is done with; saves the state before that. */
+/* Says what became of all items of one take, in their order. Under the number of a live stream's batch that was refused
+ * or damaged a tombstone waits then. Deletes what is done with; saves the state before that. */
 EA_MUST_CHECK int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outcomes, size_t count,
                                   ea_err *err);
 /* Forces to the disk what was appended and is not there yet, whatever the options say. Any thread. */
@@ -153,6 +154,7 @@ typedef struct ea_spool_status {
     uint64_t disk_bytes;
     size_t waiting, taken; /* batches */
     size_t locked;         /* batches whose key is not here; they do not wait */
+    size_t damaged;        /* that were settled as EA_SPOOL_DAMAGED since it was opened */
     size_t streams;
 } ea_spool_status;
 void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */

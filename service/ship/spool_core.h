@@ -104,7 +104,7 @@ struct ea_spool {
     stream *streams;
     size_t stream_count;
     uint64_t disk_bytes, reserved_bytes, next_sequence;
-    size_t reserved_batches;
+    size_t reserved_batches, damaged_count;
     int canceled, woken, closing;
     int has_unsynced; /* something was appended since the last sync by interval */
     ea_err trouble;   /* of the keeper: the first */
@@ -193,6 +193,8 @@ EA_MUST_CHECK int ea_spool_write_tombstones(ea_spool *s, const uint8_t *stream, 
  * is none. */
 EA_MUST_CHECK int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum ea_counter cause,
                                  ea_err *err);
+/* With write_lock: the tombstone of a batch that is gone alone; without room for it the stream owes it. */
+EA_MUST_CHECK int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err);
 /* Without any lock: the same for a batch that has not even come in; its events are compressing. */
 EA_MUST_CHECK int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families,
                                         size_t family_count, enum ea_counter cause, ea_err *err);

@@ -248,6 +248,17 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
     return rc ? rc : 1;
 }
 
+int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err) {
+    int rc = EA_EFULL;
+    if (ea_spool_has_place(s))
+        rc = ea_spool_write_tombstones(s, k->state.stream, t->first, t, 1, err);
+    if (rc != EA_EFULL)
+        return rc;
+    ea_spool_owe(s, k, t->first, t, 1); /* no room even for a tombstone */
+    ea_spool_note_owed(s);
+    return 0;
+}
+
 int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families, size_t family_count,
                           enum ea_counter cause, ea_err *err) {
     ea_batch_head head;
@@ -269,14 +280,7 @@ int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family
         ea_mutex_unlock(s->write_lock);
         return ea_fail(err, EA_EINVAL, "evict from the spool %s: its stream is not open", s->dir);
     }
-    int rc = EA_EFULL;
-    if (ea_spool_has_place(s))
-        rc = ea_spool_write_tombstones(s, r->stream, r->number, &t, 1, err);
-    if (rc == EA_EFULL) { /* no room even for a tombstone */
-        ea_spool_owe(s, k, r->number, &t, 1);
-        ea_spool_note_owed(s);
-        rc = 0;
-    }
+    int rc = ea_spool_mark_one(s, k, &t, err);
     ea_mutex_unlock(s->write_lock);
     return rc;
 }

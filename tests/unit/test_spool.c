@@ -95,6 +95,10 @@ static void what_goes_back_keeps_its_place(void **state) {
     must(ea_spool_settle(s, items, outcomes, 4, &err), &err);
     check_ledger();
     assert_int_equal(counter(EA_COUNT_events_evicted_refused), 10);
+    arrived a = {0};
+    deliver(s, &a, 1); /* the tombstone goes first */
+    assert_true(a.gone_count == 1 && a.gone[0].first == 3 && a.gone[0].last == 3 && a.tombstone_events == 10);
+    assert_int_equal(a.cause[0], ea_counter_row(EA_COUNT_events_evicted_refused)->number);
     static const uint64_t EXPECTED[] = {1, 4, 5, 6, 0};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(take_one(s, &item), EXPECTED[i]);

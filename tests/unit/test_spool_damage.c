@@ -89,6 +89,52 @@ static void damage_while_it_is_open_is_noticed(void **state) {
     assert_int_equal(counter(EA_COUNT_events_evicted_damage), 10);
     free(data);
     close_spool(s);
+    /* a tombstone stands under its number, with its events; also in the next run */
+    arrived a = {0};
+    new_process();
+    s = open_spool();
+    assert_int_equal(waiting(s), 1);
+    deliver(s, &a, 10);
+    assert_true(a.gone_count == 1 && a.gone[0].first == 1 && a.gone[0].last == 1 && a.tombstone_events == 10);
+    assert_int_equal(a.cause[0], ea_counter_row(EA_COUNT_events_evicted_damage)->number);
+    close_spool(s);
+    s = open_spool();
+    assert_int_equal(waiting(s), 0);
+    close_spool(s);
+}
+
+/* Of a run that is over, too, whose stream nobody else needs; and a tombstone that a collector refuses leaves none. */
+static void what_is_refused_of_an_earlier_run_is_named(void **state) {
+    (void)state;
+    static const enum ea_spool_outcome HOW[] = {EA_SPOOL_REFUSED, EA_SPOOL_DAMAGED};
+    for (size_t i = 0; i < 2; i++) {
+        ea_spool_item item;
+        arrived a = {0};
+        ea_spool *s = open_spool();
+        begin(s, STREAM, 0);
+        offer(s, 1, 120);
+        offer(s, 2, 120);
+        close_spool(s);
+        new_process();
+        s = open_spool();
+        assert_int_equal(take_one(s, &item), 1);
+        settle_one(s, &item, HOW[i]);
+        assert_int_equal(waiting(s), 2);
+        deliver(s, &a, 10);
+        assert_true(a.tombstone[1] == 1 && a.batch[2] == 1 && a.tombstone_events == 10);
+        close_spool(s);
+        assert_int_equal(segments(), 0);
+        s = open_spool();
+        begin(s, OTHER, 0);
+        must(offer_batch(s, OTHER, 1, 10, 1, 120, NULL), NULL);
+        assert_int_equal(take_one(s, &item), 1);
+        settle_one(s, &item, HOW[i]);
+        assert_int_equal(ea_spool_take(s, 1, &item, 1), 1); /* the tombstone */
+        settle_one(s, &item, EA_SPOOL_REFUSED);
+        assert_int_equal(waiting(s), 0);
+        close_spool(s);
+        assert_int_equal(scratch_remove_folder(scratch_path("spool")), 0);
+    }
 }
 
 static void a_foreign_segment_is_set_aside(void **state) {
@@ -234,6 +280,36 @@ static void a_hole_in_an_earlier_run_gets_a_tombstone(void **state) {
     close_spool(s);
 }
 
+/* The same of a run that was killed before anything of it was answered. */
+static void a_hole_of_a_run_that_was_killed_at_once(void **state) {
+    (void)state;
+    char *data, *known = NULL;
+    size_t len_bytes, known_bytes;
+    ea_err err;
+    arrived a = {0};
+    ea_spool *s = open_spool();
+    begin(s, STREAM, 0);
+    offer(s, 1, 120);
+    must(ea_spool_claim(s, STREAM, 2, 0, NULL, 0, &err), &err); /* was being compressed */
+    offer(s, 3, 120);
+    read_file(first_segment(), &data, &len_bytes);
+    if (ea_path_exists(scratch_path("spool/state")))
+        read_file(scratch_path("spool/state"), &known, &known_bytes);
+    close_spool(s);
+    write_file(first_segment(), data, len_bytes); /* as a kill would have left both */
+    if (known)
+        write_file(scratch_path("spool/state"), known, known_bytes);
+    else
+        must(ea_path_remove(scratch_path("spool/state"), &err), &err);
+    free(data);
+    free(known);
+    new_process();
+    s = open_spool();
+    deliver(s, &a, 10);
+    assert_true(a.batch[1] && a.batch[3] && a.tombstone[2] == 1);
+    close_spool(s);
+}
+
 /* ---- the formats ---- */
 
 static void ranges_against_a_bitmap(void **state) {
@@ -317,6 +393,8 @@ int main(void) {
         TWICE(another_version_is_called_so),
         TWICE(a_lost_state_file_means_sending_again),
         TWICE(a_hole_in_an_earlier_run_gets_a_tombstone),
+        TWICE(a_hole_of_a_run_that_was_killed_at_once),
+        TWICE(what_is_refused_of_an_earlier_run_is_named),
         T(ranges_against_a_bitmap),
         T(state_comes_back),
     };
