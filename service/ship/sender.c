@@ -125,6 +125,7 @@ static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err 
         atomic_store(&s->current, (atomic_load(&s->current) + 1) % s->o.collector_count);
         if (s->o.counters)
             ea_count(s->o.counters, EA_COUNT_collector_moves, 1);
+        retry_after_ns = 0; /* another one is asked next */
     } else if (s->o.fail_fast && !mends && s->failures_in_a_row >= s->o.collector_count) {
         return err->code;
     }

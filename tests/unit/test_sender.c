@@ -541,6 +541,27 @@ static void moves_on_and_stays(void **state) {
     free(t);
 }
 
+/* What one asks for is kept while it is the one: the next has asked for nothing. */
+static void a_pause_stays_with_who_asked(void **state) {
+    (void)state;
+    server *s = SERVER(BUSY), *t = SERVER(HONEST);
+    agent *a = agent_with(4);
+    const server *list[] = {s, t};
+    start(a, options_for(a), list, 2);
+    assert_int_equal(finish(a), 0);
+    server_stop(s);
+    server_stop(t);
+    assert_int_equal(s->request_count, 2);
+    /* one pause of 1 to 1.25 s was made, between these two */
+    int64_t first_ns = s->requests[1].at_ns - s->requests[0].at_ns,
+            held_ns = (int64_t)counter(a, EA_COUNT_shipping_held_seconds) * 1000 * MS;
+    assert_true(held_ns >= 1000 * MS && held_ns <= first_ns);
+    assert_int_equal(counter(a, EA_COUNT_events_acknowledged), 40);
+    agent_close(a);
+    free(s);
+    free(t);
+}
+
 static void a_collector_that_comes_back(void **state) {
     (void)state;
     server *s = SERVER(HONEST);
@@ -816,6 +837,7 @@ int main(void) {
         T(descriptions_that_are_asked_for_are_bounded),
         T(a_description_that_is_nowhere_is_a_refusal),
         T(moves_on_and_stays),
+        T(a_pause_stays_with_who_asked),
         T(a_collector_that_comes_back),
         T(a_collector_of_another_ca),
         T(a_collector_of_another_name),
