@@ -59,18 +59,27 @@ static int on_stream(ea_spool_stream_state *state, void *arg) {
     return 0;
 }
 
-static int on_record(const ea_spool_record *r, int acknowledged, int opened, void *arg) {
+/* An agent that opens the spool sets the file aside, and sends all that is here. */
+static int on_bad_state(const char *why, void *arg) {
     look *l = arg;
-    stream_row *row = row_of(l, r->stream);
+    l->unreadable++;
+    fprintf(stderr, "etwagent: %s; what was acknowledged is not known\n", why);
+    return 0;
+}
+
+static int on_record(const ea_spool_seen *seen, void *arg) {
+    look *l = arg;
+    const ea_spool_record *r = seen->record;
+    stream_row *row = row_of(l, seen->stream);
     if (!row)
         return ea_fail(l->err, EA_ENOMEM, "look into the spool");
-    l->locked += opened == 0;
-    if (opened < 0) {
+    l->locked += seen->opened == 0;
+    if (seen->opened < 0) {
         l->wrong_batches++;
         fprintf(stderr,
                 "etwagent: batch %" PRIu64 " of the record at offset %" PRIu64 " was changed after it was encrypted\n",
                 r->number, r->offset);
-    } else if (l->check_batches && opened) {
+    } else if (l->check_batches && seen->opened) {
         /* the record is whole: is the batch inside what the record says? */
         ea_batch_head head;
         ea_err why = {0};
@@ -82,13 +91,15 @@ static int on_record(const ea_spool_record *r, int acknowledged, int opened, voi
                     r->offset, rc ? why.message : "its stream, number or event count is another than the record's");
         }
     }
-    if (r->number > row->highest)
-        row->highest = r->number;
-    if (!acknowledged) {
+    if (!row->recorded)
+        row->resumable = r->flags & EA_SPOOL_RESUMABLE;
+    if (seen->number > row->highest)
+        row->highest = seen->number;
+    if (!seen->acknowledged) {
         row->waiting++;
         row->events += r->event_count;
         row->bytes += ea_spool_batch_bytes(r);
-        row->locked += opened == 0;
+        row->locked += seen->opened == 0;
     }
     return 0;
 }
@@ -122,11 +133,14 @@ static int look_into(look *l, const look_options *o, char *path, ea_err *err) {
     if (!rc && o->shipping.spool_key)
         rc = ea_spool_keys_read(&keys, o->shipping.spool_key, 0, err);
     if (!rc)
-        rc = ea_spool_visit(
-            path,
-            &(ea_spool_visitor){
-                .on_stream = on_stream, .on_segment = on_segment, .on_record = on_record, .keys = &keys, .arg = l},
-            err);
+        rc = ea_spool_visit(path,
+                            &(ea_spool_visitor){.on_bad_state = on_bad_state,
+                                                .on_stream = on_stream,
+                                                .on_segment = on_segment,
+                                                .on_record = on_record,
+                                                .keys = &keys,
+                                                .arg = l},
+                            err);
     ea_spool_keys_clear(&keys);
     if (!rc && l->segments.failed)
         rc = ea_fail(err, EA_ENOMEM, "look into the spool %s", path);

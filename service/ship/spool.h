@@ -161,14 +161,22 @@ void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */
 
 /* ---- looking into a spool that may be in use by another process: no lock, nothing is changed ---- */
 
+typedef struct ea_spool_seen {
+    const ea_spool_record *record; /* as on disk, but unsealed when that can be done */
+    const uint8_t *stream;         /* where it stands now; another name than the record's after ea_spool_renew */
+    uint64_t number;
+    int acknowledged;
+    int opened; /* 1; 0 when the batch is still sealed, because keys lacks its key; EA_ECORRUPT when it was changed */
+} ea_spool_seen;
+
 typedef struct ea_spool_visitor {
     /* each may be NULL; non-zero stops */
+    int (*on_bad_state)(const char *why, void *arg);           /* then nothing is known to be acknowledged */
     int (*on_stream)(ea_spool_stream_state *state, void *arg); /* state's memory is the spool's */
     /* why: it cannot be read; NULL: it can. */
     int (*on_segment)(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, const char *why,
                       void *arg);
-    /* opened: 0 when the batch is still sealed, because keys lacks its key; EA_ECORRUPT when it was changed. */
-    int (*on_record)(const ea_spool_record *record, int acknowledged, int opened, void *arg);
+    int (*on_record)(const ea_spool_seen *seen, void *arg);
     const ea_spool_keys *keys; /* may be NULL */
     void *arg;
 } ea_spool_visitor;

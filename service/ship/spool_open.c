@@ -494,22 +494,25 @@ static int visit_state(ea_spool_stream_state *state, void *arg) {
 
 static int visit_record(const ea_spool_record *record, void *arg) {
     const visit *w = arg;
-    ea_spool_record now = *record, *r = &now;
+    ea_spool_record plain_record = *record;
+    ea_spool_seen seen = {.record = &plain_record,
+                          .stream = record->stream,
+                          .number = record->number,
+                          .opened = !(record->flags & EA_SPOOL_SEALED)};
     uint8_t *plain = NULL;
-    int acknowledged = 0, opened = !(record->flags & EA_SPOOL_SEALED);
-    if (!opened && w->has_key) {
+    if (!seen.opened && w->has_key) {
         if (!(plain = malloc(record->len_bytes)))
             return ea_fail(w->err, EA_ENOMEM, "read the spool %s", w->dir);
-        opened = ea_spool_unseal(&w->key, &now, plain, NULL);
-        opened = opened ? opened : 1;
+        int rc = ea_spool_unseal(&w->key, &plain_record, plain, NULL);
+        seen.opened = rc ? rc : 1;
     }
     for (size_t i = 0; i < w->state_count; i++)
-        if (ea_spool_state_has_moved(&w->states[i], record->stream, record->number, &now.number))
-            memcpy(now.stream, w->states[i].stream, sizeof now.stream);
+        if (ea_spool_state_has_moved(&w->states[i], record->stream, record->number, &seen.number))
+            seen.stream = w->states[i].stream;
     for (size_t i = 0; i < w->state_count; i++)
-        if (memcmp(w->states[i].stream, r->stream, sizeof r->stream) == 0)
-            acknowledged = ea_range_set_has(&w->states[i].acknowledged, r->number);
-    int rc = w->v->on_record ? w->v->on_record(r, acknowledged, opened, w->v->arg) : 0;
+        if (memcmp(w->states[i].stream, seen.stream, EA_STREAM_ID_BYTES) == 0)
+            seen.acknowledged = ea_range_set_has(&w->states[i].acknowledged, seen.number);
+    int rc = w->v->on_record ? w->v->on_record(&seen, w->v->arg) : 0;
     free(plain);
     return rc;
 }
@@ -550,7 +553,12 @@ static int visit_name(const char *name, int is_dir, void *arg) {
 
 int ea_spool_visit(const char *dir, const ea_spool_visitor *visitor, ea_err *err) {
     visit w = {.dir = dir, .v = visitor, .err = err};
-    int rc = read_state(dir, visit_state, &w, err);
+    ea_err why = {0};
+    int rc = read_state(dir, visit_state, &w, &why);
+    if ((rc == EA_ECORRUPT || rc == EA_EUNSUPPORTED || rc == EA_ELIMIT) && visitor->on_bad_state)
+        rc = visitor->on_bad_state(why.message, visitor->arg);
+    else if (rc && err && why.code)
+        *err = why;
     if (!rc)
         rc = ea_path_list(dir, visit_name, &w, err);
     for (size_t i = 0; i < w.state_count; i++)

@@ -5,6 +5,8 @@
 - spool-age: what is too old gives way while nobody answers, counted to the event.
 - spool-key: the key file is its owner's alone; without it batches are told to be locked, and what a replay had there is made
   again; a live stream's waits, is not sent with another key, and is when the key is back. A torn or changed record costs itself.
+- spool list and verify: of a spool whose stream goes on under another name all is good; a damaged state file is told, and the rest is
+  looked at all the same.
 - dictionary train and --dictionary: smaller batches, the same events.
 
 # sanitizers: tsan
@@ -17,6 +19,7 @@ import faulted
 import harness
 import receiver
 import traces
+import uploads
 
 TRACE, SMALL = "shutdown-win10", "clr-gc-events"
 WAIT_S = 60
@@ -87,15 +90,53 @@ def age(env, checks):
     spool = run.spool
     with run:
         # everything has given way when only tombstones are left, whose events nobody counts any more
-        gone = receiver.sleep_until(
-            lambda: spool.exists() and (spool / "state").exists() and listed(env, spool)["events"] == 0
-            and listed(env, spool)["waiting"] > 0, WAIT_S)
+        def only_tombstones():
+            rows = listed(env, spool) if (spool / "state").exists() else None
+            return rows and rows["events"] == 0 and rows["waiting"] > 0
+
+        gone = receiver.sleep_until(only_tombstones, WAIT_S)
         checks.that(gone, f"age: {listed(env, spool)} are in the spool: {run.messages()}")
         run.process.terminate()
         run.wait(WAIT_S)
     summary = json.loads(run.output)
     checks.equal(summary["ledger"]["events_evicted_age"], summary["events"], "events that were too old")
     checks.that(summary["ledger_balanced"], "age: the ledger")
+
+
+def looking(env, checks):
+    """A live session whose numbers a collector has with other content; then nobody answers, and it is killed."""
+    asked = []
+
+    def taken(exchange):
+        exchange.read_body()
+        heads = exchange.heads()
+        asked.append(heads[0].stream)
+        if heads[0].stream != asked[0]:
+            exchange.wait(3600)
+        exchange.answer(200, uploads.ack(heads[0].stream, refused=[(h.number, uploads.REFUSED_CONFLICT, "taken") for h in heads]),
+                        [("Content-Type", "application/x-protobuf")])
+
+    with receiver.Receiver(env.certs, taken) as fake:
+        with faulted.Replay(env, traces.paths(TRACE, env.build), fake, "filler", spool=env.folder / "renewed", extra=[
+                "--live", "--batch-events", "100", "--request-bytes", "16KiB", "--give-up", "0", "--request-timeout", "10m"]) as run:
+            checks.that(receiver.sleep_until(lambda: len(set(asked)) > 1 or not run.running(), WAIT_S) and run.running(),
+                        f"no new name: {run.messages()}")
+            run.kill()
+    checks.equal(fake.failures, [], "the false collector's own failures")
+    look = ["--spool", run.spool, "--json"]
+    verified = env.run([env.agent, "spool", "verify", *look], check=False)
+    answer = json.loads(verified.stdout)
+    checks.equal((verified.returncode, answer["good"], answer["wrong_batches"], verified.stderr), (0, True, 0, ""), "a renamed stream's batches")
+    rows = {row["stream"]: row["waiting"] for row in json.loads(env.run([env.agent, "spool", "list", *look]).stdout)}
+    checks.equal(rows.get(asked[-1].hex()), answer["records"], f"batches under the new name, of {rows}")
+    state = run.spool / "state"
+    state.write_bytes(state.read_bytes()[:-20])
+    verified = env.run([env.agent, "spool", "verify", *look], check=False)
+    answer = json.loads(verified.stdout)
+    checks.equal((verified.returncode, answer["good"], answer["unreadable"], answer["wrong_batches"]), (3, False, 1, 0), "a torn state file")
+    torn = env.run([env.agent, "spool", "list", *look], check=False)
+    checks.that(torn.returncode == 0 and "state" in torn.stderr and sum(row["waiting"] for row in json.loads(torn.stdout)) >= answer["records"],
+                f"a list without the state: {torn}")
 
 
 def fill(env, key, spool, extra=()):
@@ -174,6 +215,7 @@ def test(env, checks, arguments):
             sync_policy(env, checks, policy, hanging)
         hanging.stop()
     age(env, checks)
+    looking(env, checks)
     collector = env.new_collector().start()
     encryption(env, checks, collector)
     plain, trained = dictionary(env, checks, collector)

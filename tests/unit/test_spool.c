@@ -597,12 +597,12 @@ typedef struct found {
     const ea_spool_keys *keys;
 } found;
 
-static int find_record(const ea_spool_record *r, int acknowledged, int opened, void *arg) {
+static int find_record(const ea_spool_seen *seen, void *arg) {
     found *f = arg;
-    assert_in_range(r->number, 1, KILLED_MAX);
-    f->here[r->number]++;
-    assert_true(acknowledged == f->acknowledged[r->number]);
-    assert_int_equal(opened, f->keys ? 1 : !sealed);
+    assert_in_range(seen->number, 1, KILLED_MAX);
+    f->here[seen->number]++;
+    assert_true(seen->acknowledged == f->acknowledged[seen->number]);
+    assert_int_equal(seen->opened, f->keys ? 1 : !sealed);
     return 0;
 }
 
