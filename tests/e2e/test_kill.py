@@ -1,13 +1,16 @@
 """kill -9 of the collector and of the agent in the middle of a replay, again and again: in the end every event is in the
-store exactly once.
+store exactly once, and the ledger balances to the event: by the agent's own account at its end, and by the collector's.
 """
+import json
 import random
 import signal
 import subprocess
 import time
 
+import faulted
 import harness
 import test_identity
+import test_ledger
 import traces
 
 TRACE = "clr-kernel-win8-x64"
@@ -21,7 +24,7 @@ class Replay:
         self.command, self.process = command, None
 
     def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE)
 
     def running(self):
@@ -32,19 +35,32 @@ class Replay:
         self.process.communicate()
 
     def finish(self):
+        """Its summary."""
         try:
-            errors = self.process.communicate(timeout=300)[1].decode(errors="replace")
+            output, errors = (text.decode(errors="replace") for text in self.process.communicate(timeout=300))
         except subprocess.TimeoutExpired:
             self.kill()
             raise harness.Failure("a replay did not end within 300 s after the last kill")
         if self.process.returncode != 0:
             raise harness.Failure(f"the last replay ended with {self.process.returncode}: {errors[-1000:]}")
+        return json.loads(output)
+
+
+def check_ledger(checks, collector, agent, events, kills):
+    """All of the trace is stored, by numbers that add up in the last batch; and no batch before it said anything else."""
+    stream, = test_ledger.ledger(collector, agent)["streams"]
+    what = f"{agent}, {kills} kills"
+    checks.equal((stream["stored_events"], stream["missing_batches"], stream["blindness"]), (events, 0, []),
+                 f"{what}: events stored, batches missing, blindness")
+    checks.equal(([e["name"] for e in stream["equations"] if e["holds"]], stream["unbalanced_families"], stream["alerts"]),
+                 (["delivered", "batched", "stored"], [], []), f"{what}: equations that hold, families that do not add up, alerts")
+    checks.equal(test_ledger.counters(stream)["events_delivered"], events, f"{what}: events delivered, says the last batch")
 
 
 def one_replay(env, collector, victim, rng, agent, paths):
-    """A replay with some kills of the victim in it; returns how many fell before its end."""
+    """A replay with some kills of the victim in it; returns how many fell before its end, and the last run's summary."""
     replay = Replay(env.replay_command(paths, collector, agent=agent, spool=env.folder / f"spool-{agent}",
-                                       extra=["--batch-events", "500"]))
+                                       extra=["--json", "--batch-events", "500"]))
     replay.start()
     kills = 0
     while kills < KILLS_PER_REPLAY:
@@ -59,8 +75,7 @@ def one_replay(env, collector, victim, rng, agent, paths):
             time.sleep(rng.uniform(0, 0.05))
             collector.start()
         kills += 1
-    replay.finish()
-    return kills
+    return kills, replay.finish()
 
 
 def test(env, checks, arguments):
@@ -74,10 +89,13 @@ def test(env, checks, arguments):
         kills = 0
         for n in range(wanted):
             agent = f"killed-{victim}-{n}"
-            kills += one_replay(env, collector, victim, rng, agent, paths)
+            more, summary = one_replay(env, collector, victim, rng, agent, paths)
+            kills += more
             exported = test_identity.digest([env.collector, "export", "--store", collector.store, "--host", agent,
                                              "--format", "jsonl", "--raw", "--verify"])
             checks.that(dumped == exported, f"{agent}, {kills} kills so far: {dumped[:2]} dumped, {exported[:2]} stored")
+            faulted.check_summary(checks, summary, dumped[0], agent)
+            check_ledger(checks, collector, agent, dumped[0], more)
             if kills >= wanted:
                 break
         checks.that(kills >= wanted, f"only {kills} of {wanted} kills of the {victim} fell into a replay")
