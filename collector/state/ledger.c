@@ -410,7 +410,7 @@ static int put_blind(ec_ledger *l, uint64_t first, uint64_t last, uint32_t cause
     sqlite3_bind_int64(s, 4, cause);
     sqlite3_bind_int64(s, 5, (int64_t)batches);
     if (events)
-        sqlite3_bind_int64(s, 6, (int64_t)*events);
+        sqlite3_bind_int64(s, 6, *events > INT64_MAX ? INT64_MAX : (int64_t)*events);
     else
         sqlite3_bind_null(s, 6);
     sqlite3_bind_int64(s, 7, begin_utc_ns);
@@ -495,8 +495,9 @@ int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t number, const uin
                         ea_err *err) {
     sqlite3 *db = ec_tables_database(t);
     sqlite3_stmt *s = NULL;
+    /* total(), since sum() fails beyond 64 bits, and these are an agent's words; the cast stops at INT64_MAX */
     if (sqlite3_prepare_v2(db,
-                           "SELECT ifnull(sum(event_count), 0), count(*) - count(event_count) FROM blindness"
+                           "SELECT CAST(total(event_count) AS INTEGER), count(*) - count(event_count) FROM blindness"
                            " WHERE stream = ?1 AND cause = ?2 AND first <= ?3 AND (first = 1 OR ?4)",
                            -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read a ledger");

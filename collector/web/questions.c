@@ -61,9 +61,11 @@ typedef struct fixed {
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
     " sha256, file_version, company, product"
 
+/* Of several gaps: a single agent can say that 2^63 batches are missing, and sum() fails beyond that. */
+#define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"
 #define MACHINES                                                                                                       \
     "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"                                   \
-    " b AS MATERIALIZED (SELECT host, count(*) AS n, sum(batches) AS batches FROM blindness GROUP BY host),"           \
+    " b AS MATERIALIZED (SELECT host, count(*) AS n, " BATCHES_IN_ALL " AS batches FROM blindness GROUP BY host),"     \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
 #define MACHINES_WITH_TROUBLE                                                                                          \
     "hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
@@ -89,7 +91,7 @@ static const fixed LISTS[] = {
      "All machines in one line; silent: nothing came of them for a minute",
      "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
      " coalesce(sum(received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000), 0) AS silent,"
-     " (SELECT count(*) FROM alerts) AS alerts, (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches,"
+     " (SELECT count(*) FROM alerts) AS alerts, (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
      " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts",
      NULL,
      {{0}},
@@ -108,9 +110,8 @@ static const fixed LISTS[] = {
                " AS silent, a.n AS alerts, i.n AS incidents, b.batches FROM " MACHINES_WITH_TROUBLE
                " WHERE h.host LIKE ?2 ESCAPE '\\') SELECT \"group\", count(*) AS hosts, sum(events) AS events, "
                "sum(bytes) AS bytes, sum(silent) AS silent, coalesce(sum(alerts), 0) AS alerts,"
-               " coalesce(sum(incidents), 0) AS incidents, coalesce(sum(batches), 0) AS missing_batches FROM g GROUP "
-               "BY "
-               "\"group\"",
+               " coalesce(sum(incidents), 0) AS incidents, " BATCHES_IN_ALL
+               " AS missing_batches FROM g GROUP BY \"group\"",
      "hosts DESC, \"group\"",
      {{"by", PARAM_TEXT, NULL}, {"q", PARAM_LIKE, ""}},
      FIXED_LIST},
@@ -129,7 +130,7 @@ static const fixed LISTS[] = {
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
      " h.received_last, (SELECT count(*) FROM alerts) AS alerts, (SELECT count(*) FROM blindness) AS blind_periods,"
-     " (SELECT coalesce(sum(batches), 0) FROM blindness) AS missing_batches, (SELECT count(*) FROM incidents WHERE"
+     " (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches, (SELECT count(*) FROM incidents WHERE"
      " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
@@ -401,8 +402,8 @@ static const fixed QUERIES[] = {
      FIXED_LIST},
     {"hosts-with-gaps",
      "Machines of which batches are missing",
-     "SELECT host, count(*) AS periods, sum(batches) AS batches, time_text(max(\"end\")) AS last FROM blindness GROUP "
-     "BY host",
+     "SELECT host, count(*) AS periods, " BATCHES_IN_ALL
+     " AS batches, time_text(max(\"end\")) AS last FROM blindness GROUP BY host",
      "batches DESC",
      {{0}},
      FIXED_LIST},

@@ -16,6 +16,7 @@ import harness
 import receiver
 import test_ledger
 import test_query_limits
+import uploads
 import web_world
 from web_world import HOLED, HOSTILE, MACHINE
 
@@ -442,6 +443,33 @@ def check_export(checks, web):
     checks.that(all(json.loads(r)["host"] == MACHINE for r in rows[:: max(1, len(rows) // 50)]), "exported rows")
 
 
+def check_far_numbers(env, checks, target, web):
+    """An agent whose numbers no machine has, beyond 64 bits in all: everybody else's pages, metrics and state go on (check_incidents)."""
+    before = web.get("fleet")["missing_batches"]
+
+    def empty(stream, number, fields):
+        return uploads._number(1, 1) + uploads._bytes(2, stream) + uploads._number(3, number) + fields
+
+    def ledger(counts):
+        return uploads._bytes(test_ledger.LEDGER_FIELD, uploads._bytes(1, b"".join(map(uploads._varint, counts))) +
+                              uploads._bytes(2, b"".join(map(uploads._varint, counts.values()))) + uploads._number(3, 1))
+
+    most, moves = 3 << 61, 29  # collector_moves: other collectors may have what is missing
+    test_ledger.upload(env, target, "far", [empty(b"far-away-stream0", 2 * i, ledger({test_ledger.EVENTS_BATCHED: i * most, moves: 1,
+                                                                                      test_ledger.EVENTS_ACKNOWLEDGED: 2**64 - 1})) for i in (1, 2)])
+    for stream in (b"far-away-stream1", b"far-away-stream2"):
+        graves = uploads._bytes(15, uploads._number(1, 1) + uploads._number(2, 2**63 - 2) + uploads._number(3, 15) + uploads._number(4, 2**64 - 1))
+        test_ledger.upload(env, target, "far", [empty(stream, 1, uploads._number(4, 1) + graves)])
+    harness.wait_until(lambda: len(web.get("blindness", host="far")["items"]) == 4, "the gaps of an agent far away", 60)
+    checks.equal(int(web.get("fleet")["missing_batches"]), 2**63 - 1, "batches that are missing in all")
+    checks.that(0 < before < 1000, f"{before} before")
+    hosts = {h["host"]: int(h["missing_batches"]) for h in web.get("hosts")["items"]}
+    checks.that(hosts["far"] == 2**63 - 1 and hosts[HOLED] == before, f"missing batches by machine: {hosts}")
+    checks.that(sum(g["hosts"] for g in web.get("fleet/groups", by="health")["items"]) == len(hosts), "machines in groups")
+    checks.equal({r["host"] for r in web.get("queries/hosts-with-gaps")["items"]}, {"far", HOLED}, "machines with gaps")
+    checks.equal(web.ask("/metrics")[0], 200, "/metrics beside them")
+
+
 def check_incidents(env, checks, target):
     """A host that falls silent and a ledger that does not balance are kept with begin, numbers and end, over restarts; doctor tells those that last."""
     batches = web_world.captured(env, env.folder / "office.etl", "wrong")
@@ -484,7 +512,7 @@ def check_incidents(env, checks, target):
 
 
 def test(env, checks, _):
-    env.make_certificates([MACHINE, HOSTILE, HOLED, "late", "busy", "wrong"])
+    env.make_certificates([MACHINE, HOSTILE, HOLED, "late", "busy", "wrong", "far"])
     target = web_world.collector(env)
     web = web_world.Web(target)
     harness.wait_until(lambda: web.ask("/api/v1/fleet")[0] == 200, "tables of machines", 60)
@@ -508,6 +536,7 @@ def test(env, checks, _):
     check_load(env, checks, web, env.folder / "office.etl")
     check_ceilings(checks, web)
     check_unsent(checks, web)
+    check_far_numbers(env, checks, target, web)
     target.stop()
     check_incidents(env, checks, target)
     target.stop()

@@ -313,6 +313,45 @@ static void holes_and_tombstones(void **state) {
     finish(&f);
 }
 
+/* The value of a sample, by its beginning; -1: there is none. */
+static double sample(const ea_text *t, const char *what) {
+    for (const char *at = t->data; (at = strstr(at, what)); at++)
+        if (at == t->data || at[-1] == '\n')
+            return strtod(strrchr(what, '}') ? at + strlen(what) : strchr(at, ' '), NULL);
+    return -1;
+}
+
+/* What an agent says may be beyond all that a machine can have, and beyond what 64 bits hold in all: it is kept and
+ * told all the same, or everybody else's numbers would wait behind it. */
+static void numbers_that_no_machine_has(void **state) {
+    const uint64_t MOST = (uint64_t)3 << 61; /* twice that is beyond 63 bits */
+    ea_counters counters = {0};
+    ea_text t;
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        size_t n;
+        start(&f, (uint8_t)(16 + reopen));
+        f.reopen = reopen;
+        TAKE(&f, 2, 0, {"", C(events_batched), MOST}, {"", C(events_acknowledged), 1}, {"", C(collector_moves), 1});
+        TAKE(&f, 4, 0, {"", C(events_batched), 2 * MOST}, {"", C(events_acknowledged), UINT64_MAX},
+             {"", C(collector_moves), 1});
+        assert_int_equal(ask(&f, "SELECT count(*) FROM blindness WHERE stream = ?1 AND event_count = 3 << 61"), 2);
+        one_alert(&f, EC_ALERT_STORED, "", 4, 0, UINT64_MAX);
+        ea_tombstone t5 = {.first = 5, .last = EA_BATCH_MAX_NUMBER, .cause = 15, .event_count = UINT64_MAX};
+        uint8_t *data = pack(&f, NULL, 0, &t5, &n);
+        take_bytes(&f, 5, 0, data, n);
+        free(data);
+        assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 5"), INT64_MAX);
+        finish(&f);
+    }
+    ea_text_init(&t);
+    must(ec_metrics_text(scratch_path("store"), &counters, 8, 0, &t, &err));
+    assert_true(sample(&t, "etwcollector_ledger_balanced{host=\"pc-1\",stream=\"10101010101010101010101010101010\","
+                           "equation=\"stored\"}") == 0);
+    ea_text_deinit(&t);
+}
+
 static void unreadable(void **state) {
     (void)state;
     fixture f;
@@ -368,14 +407,6 @@ static void families_that_are_checked_are_bounded(void **state) {
         assert_int_equal(ask(&f, "SELECT count(DISTINCT family) FROM ledger_counts WHERE stream = ?1"), FAMILIES + 1);
         finish(&f);
     }
-}
-
-/* The value of a sample, by its beginning; -1: there is none. */
-static double sample(const ea_text *t, const char *what) {
-    for (const char *at = t->data; (at = strstr(at, what)); at++)
-        if (at == t->data || at[-1] == '\n')
-            return strtod(strrchr(what, '}') ? at + strlen(what) : strchr(at, ' '), NULL);
-    return -1;
 }
 
 static void alerts_are_bounded(void **state) {
@@ -564,6 +595,7 @@ int main(void) {
         T(counters_go_forward),
         T(families),
         T(holes_and_tombstones),
+        T(numbers_that_no_machine_has),
         T(unreadable),
         T(alerts_are_bounded),
         T(metrics),
