@@ -47,11 +47,17 @@ static int is_damage(int rc) {
 }
 
 /* Prints one batch's events; *ret_damage gets what is wrong with it. Other errors end the export. */
-static int print_batch(export *x, const uint8_t *data, size_t len_bytes, ea_registry *registry, ea_err *ret_damage) {
+static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_t len_bytes, ea_registry *registry,
+                       ea_err *ret_damage) {
     ea_batch_view *view = NULL;
     const ea_record *r;
     const ea_class *c;
     int rc = ea_batch_open(&view, data, len_bytes, registry, ret_damage);
+    if (rc == EA_ENOTFOUND) {
+        rc = ec_store_load_classes(x->store, stream_id, data, len_bytes, registry, ret_damage);
+        if (!rc)
+            rc = ea_batch_open(&view, data, len_bytes, registry, ret_damage);
+    }
     if (!rc && x->options->verify)
         rc = ea_batch_verify(view, ret_damage);
     int left_out = !rc && ea_batch_get_head(view)->kind == EA_BATCH_KEYFRAME && !x->options->keyframes;
@@ -108,7 +114,7 @@ static int print_stream(export *x, const ec_stream_row *stream, ea_registry *reg
             continue;
         int one = ec_store_read(x->store, &batch, &data, &len_bytes, &damage);
         if (!one)
-            one = print_batch(x, data, len_bytes, registry, &damage);
+            one = print_batch(x, stream->stream_id, data, len_bytes, registry, &damage);
         if (x->rc)
             return x->rc;
         if (is_damage(one))
@@ -136,8 +142,6 @@ static int on_stream(const ec_stream_row *stream, void *arg) {
         ec_naming *naming = NULL;
         ea_resolver resolver;
         x->rc = ea_registry_create(&registry, 0, x->err);
-        if (!x->rc)
-            x->rc = ec_store_load_classes(x->store, stream->stream_id, registry, x->err);
         if (!x->rc && ea_printer_wants_names(x->printer))
             x->rc = open_naming(x, stream, &naming);
         if (!x->rc && naming) {

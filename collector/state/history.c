@@ -22,11 +22,12 @@ enum {
     WORKER_IDLE_MS = 1000,
     WORKER_PAUSE_MS = 100, /* between two folds, so that arrivals are folded together */
     CATCH_UP_POLL_MS = 20,
-    ALERT_SECONDS = 10,    /* between two lines about ledgers */
-    KEYFRAME_WISHES = 6,   /* for one gap: an agent may have none that is whole */
-    KEYFRAME_SECONDS = 10, /* between two wishes for a keyframe of one stream */
-    GAPS_MAX = 1024,       /* streams whose gaps are remembered */
-    AGAIN_SECONDS = 10,    /* at least so long between two folds of a stream from its start */
+    ALERT_SECONDS = 10,     /* between two lines about ledgers */
+    KEYFRAME_WISHES = 6,    /* for one gap: an agent may have none that is whole */
+    KEYFRAME_SECONDS = 10,  /* between two wishes for a keyframe of one stream */
+    GAPS_MAX = 1024,        /* streams whose gaps are remembered */
+    CLASS_BYTES = 64 << 20, /* that the classes of one stream take; batches of further ones cannot be read */
+    AGAIN_SECONDS = 10,     /* at least so long between two folds of a stream from its start */
 };
 
 #define MS_TO_NS(ms) ((int64_t)(ms)*1000000)
@@ -185,10 +186,10 @@ static int live_create(live **ret, ec_history *h, const work *w, ea_err *err) {
         rc = ea_machine_create(&l->machine, &options, err);
     if (!rc)
         rc = ea_registry_create(&l->registry, 0, err);
-    if (!rc && l->fold.position)
-        rc = ec_store_load_classes(h->store, w->stream_id, l->registry, err);
-    if (!rc)
+    if (!rc) {
+        ea_registry_limit_bytes(l->registry, CLASS_BYTES);
         rc = ec_ledger_open(&l->ledger, h->tables, &l->fold, err);
+    }
     if (!rc)
         rc = ec_naming_open(&l->naming, h->tables, l->fold.fold_id, &naming, err);
     if (!rc && l->fold.position)
@@ -295,8 +296,8 @@ static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
     if (row->end_utc_ns > l->fold.end_utc_ns)
         l->fold.end_utc_ns = row->end_utc_ns;
     rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
-    if (rc == EA_ENOTFOUND) { /* a description that came with a batch of a higher number */
-        rc = ec_store_load_classes(h->store, l->stream_id, l->registry, err);
+    if (rc == EA_ENOTFOUND) { /* described before this process began, or by a batch of a higher number */
+        rc = ec_store_load_classes(h->store, l->stream_id, data, len_bytes, l->registry, err);
         if (!rc)
             rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
     }

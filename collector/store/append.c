@@ -71,6 +71,17 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
     return rc ? rc : note_described(s, hash, d->err);
 }
 
+/* The checker remembers what it parsed. It begins anew where it is full, rather than refuse what comes next. */
+static int renew_checker(ec_store *s, ea_err *err) {
+    ea_registry *fresh = NULL;
+    int rc = ea_registry_create(&fresh, 0, err);
+    if (rc)
+        return rc;
+    ea_registry_destroy(s->checker);
+    s->checker = fresh;
+    return 0;
+}
+
 /* Stores one definition for a stream; a class description after it was parsed: nothing unreadable gets in. */
 static int add_definition(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
     const describing *d = arg;
@@ -81,14 +92,9 @@ static int add_definition(enum ea_definition_kind kind, const uint8_t *data, siz
     int64_t class_id = 0;
     int rc = ea_registry_add_description(s->checker, data, data_bytes, &c, d->err);
     if (rc == EA_ELIMIT) {
-        /* the checker remembers what it parsed; begin a new one rather than refuse the 65,537th class */
-        ea_registry *fresh = NULL;
-        rc = ea_registry_create(&fresh, 0, d->err);
-        if (rc)
-            return rc;
-        ea_registry_destroy(s->checker);
-        s->checker = fresh;
-        rc = ea_registry_add_description(s->checker, data, data_bytes, &c, d->err);
+        rc = renew_checker(s, d->err);
+        if (!rc)
+            rc = ea_registry_add_description(s->checker, data, data_bytes, &c, d->err);
     }
     if (rc)
         return rc;
@@ -258,8 +264,7 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
 }
 
 /* Reads every record of the batch at hand, whose classes are known, and compares their checksum with the batch's. The
- * checker holds the classes that came since this process began; a stream's older ones are loaded when they are missed.
- */
+ * checker holds classes that came since this process began; others are loaded when they are missed. */
 static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, ea_err *err) {
     ea_batch_view *v = NULL;
     if (s->completed_len_bytes) {
@@ -268,7 +273,12 @@ static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t l
     }
     int rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
     if (rc == EA_ENOTFOUND) {
-        rc = ec_store_load_classes(s, (uint64_t)stream_id, s->checker, err);
+        rc = ec_store_load_classes(s, (uint64_t)stream_id, batch, len_bytes, s->checker, err);
+        if (rc == EA_ELIMIT) { /* of what others sent, perhaps */
+            rc = renew_checker(s, err);
+            if (!rc)
+                rc = ec_store_load_classes(s, (uint64_t)stream_id, batch, len_bytes, s->checker, err);
+        }
         if (!rc)
             rc = ea_batch_open(&v, batch, len_bytes, s->checker, err);
     }
@@ -283,9 +293,6 @@ static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t l
 static int add_tombstone(const ea_tombstone *t, void *arg) {
     const describing *d = arg;
     ec_store *s = d->s;
-    if (t->first == 0 || t->first > t->last || t->last > INT64_MAX - 1)
-        return ea_fail(d->err, EA_ECORRUPT, "batch %" PRIu64 ": a tombstone of %" PRIu64 " to %" PRIu64, s->head.number,
-                       t->first, t->last);
     int rc = ec_db_run(s,
                        ec_db_bind(s, EC_ST_ADD_TOMBSTONE, "iiiiii", d->stream_id, (int64_t)t->first, (int64_t)t->last,
                                   (int64_t)t->cause, (int64_t)t->event_count, (int64_t)s->head.number),

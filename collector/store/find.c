@@ -201,7 +201,9 @@ int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_c
         const ea_class *c = NULL;
         rc = ea_registry_add_description(registry, sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0), &c,
                                          err);
-        if (!rc)
+        if (rc == EA_ELIMIT)
+            rc = 0;
+        else if (!rc)
             rc = fn(c, arg);
     }
     if (!rc && code != SQLITE_DONE)

@@ -44,7 +44,8 @@ void ec_find_stream(ec_find *f, const ec_find_row *stream);
 EA_MUST_CHECK int ec_find_next(ec_find *f, ec_found *ret, ea_err *err);
 void ec_find_close(ec_find *f); /* NULL is allowed */
 
-/* Adds all stored class descriptions to a registry and calls fn with each class; non-zero stops and is returned. */
+/* Adds stored class descriptions to a registry, as many as it has room for (batches with the others cannot be read),
+ * and calls fn with each class; non-zero stops and is returned. */
 EA_MUST_CHECK int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg),
                                   void *arg, ea_err *err);
 

@@ -267,17 +267,26 @@ int ec_store_read(ec_store *s, const ec_batch_row *b, const uint8_t **ret_data, 
     return 0;
 }
 
-int ec_store_load_classes(ec_store *s, uint64_t stream_id, ea_registry *registry, ea_err *err) {
-    sqlite3_stmt *st = ec_db_bind(s, EC_ST_STREAM_CLASSES, "i", (int64_t)stream_id);
-    int rc;
-    while ((rc = ec_db_row(s, st, "read the classes", err)) == 1) {
-        const ea_class *c;
-        const void *d = sqlite3_column_blob(st, 0);
-        rc = ea_registry_add_description(registry, d, (size_t)sqlite3_column_bytes(st, 0), &c, err);
-        if (rc) {
-            ec_db_done(st);
-            return rc;
-        }
-    }
+static int load_class(ec_store *s, uint64_t stream_id, const uint8_t *hash, ea_registry *registry, ea_err *err) {
+    const ea_class *c;
+    sqlite3_stmt *st =
+        ec_db_bind(s, EC_ST_STREAM_CLASS, "ib", (int64_t)stream_id, (const void *)hash, (size_t)EA_CLASS_HASH_BYTES);
+    int rc = ec_db_row(s, st, "read a class", err);
+    if (rc <= 0)
+        return rc;
+    rc =
+        ea_registry_add_description(registry, sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0), &c, err);
+    ec_db_done(st);
+    return rc;
+}
+
+int ec_store_load_classes(ec_store *s, uint64_t stream_id, const uint8_t *batch, size_t len_bytes,
+                          ea_registry *registry, ea_err *err) {
+    ea_batch_view *v = NULL;
+    int rc = ea_batch_open(&v, batch, len_bytes, NULL, err);
+    for (size_t i = 0; !rc && i < ea_batch_group_count(v); i++)
+        if (!ea_registry_find_hash(registry, ea_batch_group_hash(v, i)))
+            rc = load_class(s, stream_id, ea_batch_group_hash(v, i), registry, err);
+    ea_batch_close(v);
     return rc;
 }

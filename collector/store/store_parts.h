@@ -60,8 +60,8 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
     X(FIND_STREAM_CLASS, "SELECT c.class_id FROM classes c JOIN stream_classes s ON s.class_id = c.class_id"           \
                          " WHERE c.hash = ?2 AND s.stream_id = ?1")                                                    \
     X(ADD_STREAM_CLASS, "INSERT OR IGNORE INTO stream_classes VALUES(?1, ?2)")                                         \
-    X(STREAM_CLASSES, "SELECT c.description FROM stream_classes s JOIN classes c ON c.class_id = s.class_id"           \
-                      " WHERE s.stream_id = ?1 ORDER BY s.class_id")                                                   \
+    X(STREAM_CLASS, "SELECT c.description FROM classes c JOIN stream_classes s ON s.class_id = c.class_id"             \
+                    " WHERE c.hash = ?2 AND s.stream_id = ?1")                                                         \
     X(FIND_DEFINITION, "SELECT definition_id FROM definitions WHERE hash = ?1")                                        \
     X(ADD_DEFINITION, "INSERT INTO definitions VALUES(NULL, ?1, ?2, ?3)")                                              \
     X(ADD_STREAM_DEFINITION, "INSERT OR IGNORE INTO stream_definitions VALUES(?1, ?2, ?3, ?4)")                        \

@@ -238,16 +238,19 @@ enum { EA_DESCRIPTION_MAX_BYTES = 1 << 18 };
 typedef struct ea_registry ea_registry;
 
 /* A registry knows all rows (rows/rows.h) and whatever is added. limit_classes bounds what hostile input can make it
- * keep (0: 65,536); beyond it events are of the unknown class of their provider and are counted. */
+ * keep (0: 65,536), and so do 256 MiB of memory; beyond it events are of the unknown class of their provider and are
+ * counted. */
 EA_MUST_CHECK int ea_registry_create(ea_registry **ret, size_t limit_classes, ea_err *err);
+/* Another bound of the memory that classes take; before the first one. */
+void ea_registry_limit_bytes(ea_registry *r, size_t limit_bytes);
 void ea_registry_destroy(ea_registry *r);
 
 /* The class of a record; never NULL: without a schema it is a class of status EA_CLASS_UNKNOWN for that provider, code
  * and version. Cached: a repeated question costs one hash look-up. */
 const ea_class *ea_registry_find(ea_registry *r, const ea_record *record);
 
-/* A class out of a description that came from outside; EA_ECORRUPT with the reason. The same bytes give the same class.
- */
+/* A class out of a description that came from outside; EA_ECORRUPT with the reason, EA_ELIMIT when the registry is
+ * full. The same bytes give the same class. */
 EA_MUST_CHECK int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes,
                                               const ea_class **ret, ea_err *err);
 

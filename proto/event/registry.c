@@ -103,6 +103,9 @@ static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes
     ea_arena_reset(&r->scratch);
     if (!rc)
         rc = ea_class_parse(&r->arena, description, len_bytes, &c, err);
+    if (rc == EA_ENOMEM && r->arena.used_bytes > r->arena.limit_bytes / 2)
+        rc = ea_fail(err, EA_ELIMIT, "add a class: those that are known take %zu bytes and no more are allowed",
+                     r->arena.used_bytes);
     if (!rc)
         c->family = ea_event_family_of(&c->provider, c->classic);
     if (!rc && (rc = ea_bytes_map_put(&r->by_hash, c->hash, sizeof c->hash, c)) != 0)
@@ -389,6 +392,10 @@ const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
     class_key key = key_of(record);
     const slot *s = find_slot(r->slots, r->mask, &key);
     return s->c ? s->c : learn(r, record);
+}
+
+void ea_registry_limit_bytes(ea_registry *r, size_t limit_bytes) {
+    r->arena.limit_bytes = limit_bytes;
 }
 
 int ea_registry_add_description(ea_registry *r, const uint8_t *description, size_t len_bytes, const ea_class **ret,

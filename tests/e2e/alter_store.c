@@ -100,8 +100,6 @@ static int choose(job *j) {
     ec_batch_row row = {0};
     uint64_t events = 0;
     int rc = ec_store_each_stream(j->from, NULL, on_stream, j, j->err);
-    if (!rc)
-        rc = ec_store_load_classes(j->from, j->stream.stream_id, j->registry, j->err);
     if (rc)
         return rc;
     while ((rc = ec_store_next_batch(j->from, j->stream.stream_id, row.number, &row, j->err)) == 1) {
@@ -116,6 +114,8 @@ static int choose(job *j) {
             if (!j->with_items)
                 return ea_fail(j->err, EA_ENOMEM, "read a batch");
             rc = ec_store_read(j->from, &row, &data, &len_bytes, j->err);
+            if (!rc)
+                rc = ec_store_load_classes(j->from, j->stream.stream_id, data, len_bytes, j->registry, j->err);
             if (!rc)
                 rc = ea_batch_open(&v, data, len_bytes, j->registry, j->err);
             while (!rc && (rc = ea_batch_next(v, &r, &c, j->err)) == 1) {

@@ -4,6 +4,7 @@
 #define TEST_BATCHES_H
 
 #include "batch.pb-c.h"
+#include "text.h"
 #include "wire.h"
 
 #include <stdint.h>
@@ -143,6 +144,32 @@ static inline void test_make(const test_maker *m, uint64_t number, size_t event_
     ret->event_count = (uint32_t)event_count;
     ret->begin_utc_ns = ea_clock_to_utc_ns(&clock, time);
     ret->end_utc_ns = ea_clock_to_utc_ns(&clock, time + (int64_t)event_count - 1);
+}
+
+/* Adds a description of a class of its own to a batch, with one map of so many entries. */
+static inline void test_describe(ea_text *batch, uint32_t which, size_t entries) {
+    /* format, kind, status, flags, pointer size, version, code; the provider, two names; a map's name and kind */
+    static const uint8_t HEAD[] = {1, 0, 0, 0, 8, 0, 1}, MAP[] = {1, 0, 0}, ENTRY[] = {0, 0}, FIELDS[] = {0};
+    uint8_t provider_and_names[18] = {0};
+    ea_text t;
+    ea_text_init(&t);
+    ea_store32(provider_and_names, which);
+    ea_text_add(&t, HEAD, sizeof HEAD);
+    ea_text_add(&t, provider_and_names, sizeof provider_and_names);
+    ea_text_add(&t, MAP, entries ? sizeof MAP : 0);
+    if (entries)
+        ea_text_varint(&t, entries);
+    else
+        ea_text_add(&t, FIELDS, sizeof FIELDS); /* no maps */
+    for (size_t i = 0; i < entries; i++)
+        ea_text_add(&t, ENTRY, sizeof ENTRY);
+    ea_text_add(&t, FIELDS, sizeof FIELDS);
+    if (t.failed)
+        abort();
+    ea_text_varint(batch, EA_DEFINES_CLASS << 3 | 2);
+    ea_text_varint(batch, t.len_bytes);
+    ea_text_add(batch, t.data, t.len_bytes);
+    ea_text_deinit(&t);
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* The history: the same tables come out whatever the order of arrival, the number of streams in memory and the moments
  * of crashes; and questions to it. */
+#include "batches.h"
 #include "builder.h"
 #include "history.h"
 #include "machine_records.h"
@@ -485,6 +486,30 @@ static void test_damaged_batch_costs_itself(void **state) {
     assert_int_equal(fold(f->dir, &o), 0); /* once */
 }
 
+/* A stream may describe more classes than there is memory for: it is read back without those that no event needs, and
+ * the machines behind it are folded. */
+static void test_more_classes_than_memory(void **state) {
+    enum { CLASSES = 120, ENTRIES = 100000 };
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "crowd";
+    const fixture *f = *state;
+    const ec_history_options options = {0};
+    ea_err err = {0};
+    for (uint32_t i = 1; i <= CLASSES + 1; i++) {
+        const ea_tombstone t = {.first = i, .last = i, .cause = 15};
+        ea_text batch;
+        ea_text_init(&batch);
+        check(ea_batch_make_tombstone(STREAM, i, &t, 1, &batch, &err), &err);
+        if (i <= CLASSES)
+            test_describe(&batch, i, ENTRIES);
+        append(f->store, "crowd", &(bytes){(uint8_t *)batch.data, batch.len_bytes});
+        ea_text_deinit(&batch);
+        if (i == CLASSES)
+            assert_int_equal(fold(f->dir, &options), CLASSES);
+    }
+    append_all(f->store, "pc", f->batches);
+    assert_int_equal(fold(f->dir, &options), 1 + BATCHES);
+}
+
 static void test_worker(void **state) {
     fixture *f = *state;
     char *expected = reference(f);
@@ -708,6 +733,7 @@ int main(void) {
         TEST(test_streams_do_not_mix),
         TEST(test_tables_can_be_lost),
         TEST(test_damaged_batch_costs_itself),
+        TEST(test_more_classes_than_memory),
         TEST(test_worker),
         TEST(test_questions),
         cmocka_unit_test(test_addresses_keep_their_order),

@@ -147,7 +147,8 @@ static void stores_and_reads(void **state) {
     /* the stored classes explain the stored batches */
     ea_registry *registry;
     assert_int_equal(ea_registry_create(&registry, 0, &f->err), 0);
-    assert_int_equal(ec_store_load_classes(reader, row.stream_id, registry, &f->err), 0);
+    assert_int_equal(ec_store_load_classes(reader, row.stream_id, sent[2].data, sent[2].len_bytes, registry, &f->err),
+                     0);
     ea_batch_view *v;
     if (ea_batch_open(&v, sent[2].data, sent[2].len_bytes, registry, &f->err))
         fail_msg("%s", f->err.message);
@@ -339,6 +340,53 @@ static void refuses_another_content(void **state) {
     commit(f);
     free(changed.data);
     free_all(sent, SENT);
+}
+
+/* A batch of another agent without events, with count descriptions of classes that were not there before. */
+static void crowd(fixture *f, uint32_t *which, size_t count, size_t entries) {
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "crowd";
+    const ea_tombstone t = {.first = *which + 1, .last = *which + 1, .cause = 15};
+    ea_text batch;
+    ea_text_init(&batch);
+    assert_int_equal(ea_batch_make_tombstone(STREAM, t.first, &t, 1, &batch, &f->err), 0);
+    for (size_t i = 0; i < count; i++)
+        test_describe(&batch, (*which)++, entries);
+    assert_false(batch.failed);
+    int rc = ec_store_append(f->store, "crowd", (const uint8_t *)batch.data, batch.len_bytes, &f->err);
+    if (rc != EC_STORED)
+        fail_msg("%u classes: %s", *which, f->err.message);
+    ea_text_deinit(&batch);
+}
+
+/* What the collector remembers of classes is bounded, for all agents together: as many as one of them sends, and
+ * however large they are, others' batches are stored, with new classes and with those of before. */
+static void one_agents_classes_crowd_out_nobody(void **state) {
+    enum { CLASSES_MAX = 65536, OWN = 1, HUGE_ENTRIES = 100000, HUGE_COUNT = 200 };
+    fixture *f = *state;
+    test_maker m;
+    test_batch told, untold, again;
+    uint32_t which = 0;
+    test_maker_init(&m, 3);
+    test_make(&m, 1, 4, 0, &told);
+    test_maker_forget_descriptions(&m);
+    test_make(&m, 2, 4, 10, &untold);
+    test_make(&m, 3, 4, 10, &again);
+    test_maker_deinit(&m);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &told), EC_STORED);
+    crowd(f, &which, CLASSES_MAX - OWN - 1, 0); /* and alpha's */
+    crowd(f, &which, 1, 0);                     /* alpha's is forgotten */
+    crowd(f, &which, CLASSES_MAX - OWN - 1, 0);
+    if (append(f, "alpha", &untold) != EC_STORED)
+        fail_msg("behind %u classes: %s", which, f->err.message);
+    for (int i = 0; i < HUGE_COUNT; i++)
+        crowd(f, &which, 1, HUGE_ENTRIES);
+    if (append(f, "alpha", &again) != EC_STORED)
+        fail_msg("behind huge classes: %s", f->err.message);
+    commit(f);
+    free(told.data);
+    free(untold.data);
+    free(again.data);
 }
 
 static void asks_for_missing_classes(void **state) {
@@ -867,6 +915,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refuses_what_cannot_be_read_back, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_another_content, setup, teardown),
         cmocka_unit_test_setup_teardown(asks_for_missing_classes, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_agents_classes_crowd_out_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(an_uncommitted_group_is_gone, setup, teardown),
