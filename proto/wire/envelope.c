@@ -350,7 +350,7 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
                           .utc_min_ns = m->utc_min_ns,
                           .utc_max_ns = m->utc_max_ns};
         etwagent__v1__tombstone__free_unpacked(m, NULL);
-        if (t.first == 0 || t.first > t.last)
+        if (t.first == 0 || t.first > t.last || t.last > EA_BATCH_MAX_NUMBER)
             return corrupt(err, "a tombstone for no range of numbers");
         rc = fn(&t, arg);
         if (rc)

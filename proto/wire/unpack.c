@@ -22,7 +22,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     ea_rows c = {.m = m, .width = m->width};
     int rc = 0;
     if (!c.width)
-        c.width = width;
+        c.width = m->lengths && !width ? 1 : width;
     if (width && c.width != width)
         return corrupt(err, "its width is not the one of its place");
     int in_bits = m->encoding == ETWAGENT__V1__ENCODING__ENCODING_BITS ||
@@ -33,8 +33,6 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     if (m->lengths) {
         if (width)
             return corrupt(err, "a list stands where numbers are expected");
-        if (!c.width)
-            c.width = 1;
         if (!(c.lengths = ea_arena_zalloc(r->arena, 1, sizeof *c.lengths)))
             return no_memory(err);
         rc = ea_rows_build(r, c.lengths, m->lengths, rows, 4, in_dictionary, err);

@@ -100,7 +100,7 @@ def parse(data, message, depth=0, most=100):
     need(depth <= most, "Bounds", f"messages inside messages, at most {most} deep")
     fields = MESSAGES[message]
     found = types.SimpleNamespace()
-    inside = {}
+    inside = set()
     for name, kind, repeated in fields.values():
         zero = None if kind in MESSAGES else b"" if kind == "bytes" else "" if kind == "string" else 0
         setattr(found, name, [] if repeated else zero)
@@ -137,8 +137,8 @@ def parse(data, message, depth=0, most=100):
             except UnicodeDecodeError:
                 raise Broken("The batch", f"{message}.{name} is no UTF-8") from None
         elif kind in MESSAGES:
-            if not repeated:
-                value = inside[name] = inside.get(name, b"") + value  # twice: both count, as if they were one
+            need(repeated or name not in inside, "The batch", f"{message}.{name} stands there twice")
+            inside.add(name)
             value = parse(value, kind, depth + 1, most)
         if repeated:
             getattr(found, name).append(value)
@@ -1053,7 +1053,7 @@ class Batch:
 
     def check_tombstones(self):
         for t in self.message.tombstones:
-            need(1 <= t.first <= t.last, "Tombstones", "1 ≤ first ≤ last")
+            need(1 <= t.first <= t.last <= (1 << 63) - 2, "Tombstones", "1 ≤ first ≤ last ≤ 2⁶³ − 2")
 
     def check_ledger(self):
         """Both equations, for the whole and for each family that is named. A batch is none the worse for a wrong ledger."""

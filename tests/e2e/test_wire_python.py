@@ -294,6 +294,8 @@ def lies():
     yield ONLY_HERE[0], "Groups", payload_as_field
     yield "a tombstone that ends before it begins", "Tombstones", \
         lambda b: b.batch.tombstones.append(types.SimpleNamespace(first=2, last=1, cause=15, event_count=0, utc_min_ns=0, utc_max_ns=0))
+    yield "a tombstone beyond all numbers", "Tombstones", \
+        lambda b: b.batch.tombstones.append(types.SimpleNamespace(first=1, last=(1 << 63) - 1, cause=15, event_count=0, utc_min_ns=0, utc_max_ns=0))
     yield ONLY_HERE[1], "Ledger", \
         batch(ledger=types.SimpleNamespace(counters=[1, 2], values=[1], incarnation=1, utc_ns=1, families=[]))
     yield ONLY_HERE[2], "Ledger", \
