@@ -70,10 +70,10 @@ const ea_command ea_cmd_sessions = {
     .operands = "",
     .summary = "List the agent's ETW sessions as Windows has them now",
     .details = "Those whose names begin with etwagent-, started by an agent that runs or left behind by one that does "
-               "not; what\n"
-               "Windows says of their buffers, and what it lost since they were started. \"etwagent status\" has the "
-               "numbers over\n"
-               "all restarts.\n"
+               "not, and the\n"
+               "NT Kernel Logger, which may be another program's; what Windows says of their buffers, and what it lost "
+               "since they\n"
+               "were started. \"etwagent status\" has the numbers over all restarts.\n"
                "JSON keys: name, logger, mode, buffer_bytes, min_buffers, max_buffers, buffers, free_buffers, "
                "flush_seconds,\n"
                "clock (1: performance counter, 2: system time, 3: processor cycles), file_mib (how large its file may\n"

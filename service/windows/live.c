@@ -15,7 +15,8 @@
 
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
-                     LAST_RETRY_NS = (int64_t)30 * 1000000000, PATIENCE_NS = (int64_t)10 * 1000000000;
+                     LAST_RETRY_NS = (int64_t)30 * 1000000000, STEADY_NS = (int64_t)30 * 1000000000,
+                     PATIENCE_NS = (int64_t)10 * 1000000000;
 enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5, LATE_MAX_S = 60 };
 
 _Static_assert(sizeof(EVENT_RECORD) == sizeof(ea_event_record) &&
@@ -49,6 +50,7 @@ typedef struct live {
     TRACEHANDLE trace_handle;
     EVENT_TRACE_LOGFILEW logfile;
     int64_t looked_ns, flushed_ns, captured_ns, seen_utc_ns, seen_mono_ns, paired_ns;
+    int64_t began_ns, pause_ns; /* when it was started last; what the next start waits for */
     uint32_t seen_events, seen_log_buffers, seen_realtime_buffers, seen_written; /* of this incarnation */
 
     _Atomic uint64_t delivered; /* the callback's */
@@ -324,8 +326,9 @@ static int begin(live *l, int is_first, ea_err *err) {
     }
     note_status(l, 1);
     ea_mutex_lock(l->lock);
-    l->status.starts++;
+    l->status.starts = l->session.starts;
     ea_mutex_unlock(l->lock);
+    l->began_ns = ea_monotonic_ns();
     begin_rundown(l);
     return 0;
 }
@@ -419,19 +422,30 @@ static void wait_ns(live *l, int64_t ns) {
     ea_mutex_unlock(l->lock);
 }
 
-/* Somebody else ended the session: it is started again, more and more slowly when that fails. */
+/* Before a start: nothing the first time, and then twice as long as before, whether starts fail or somebody ends what
+ * they begin. */
+static void rest(live *l) {
+    int64_t until_ns = ea_monotonic_ns() + l->pause_ns, left_ns;
+    while (!atomic_load(&l->stop) && (left_ns = until_ns - ea_monotonic_ns()) > 0)
+        wait_ns(l, left_ns < l->o.look_ns ? left_ns : l->o.look_ns); /* who stops it wakes nobody */
+    l->pause_ns = !l->pause_ns ? FIRST_RETRY_NS : l->pause_ns > LAST_RETRY_NS / 2 ? LAST_RETRY_NS : 2 * l->pause_ns;
+}
+
+/* Somebody else ended the session: it is started again, at once when it had run for a while, else more and more
+ * slowly. */
 static void begin_again(live *l) {
-    int64_t pause_ns = FIRST_RETRY_NS;
     char told[sizeof((ea_err){0}).message] = "";
     say(l, "the session was ended by somebody else; it is started again");
     ea_count(l->o.counters, EA_COUNT_source_session_ends, 1);
     ea_mutex_lock(l->lock);
     l->status.steals++;
     ea_mutex_unlock(l->lock);
+    if (ea_monotonic_ns() - l->began_ns >= STEADY_NS)
+        l->pause_ns = 0;
     end(l);
-    while (!atomic_load(&l->stop)) {
+    atomic_store(&l->traced, 0);
+    for (rest(l); !atomic_load(&l->stop); rest(l)) {
         ea_err err = {0};
-        atomic_store(&l->traced, 0);
         if (!begin(l, 0, &err)) {
             say(l, "the session runs again");
             return;
@@ -440,8 +454,6 @@ static void begin_again(live *l) {
         if (strcmp(told, err.message) != 0)
             say(l, "%s; it is tried again", err.message);
         memcpy(told, err.message, sizeof told);
-        wait_ns(l, pause_ns);
-        pause_ns = pause_ns * 2 > LAST_RETRY_NS ? LAST_RETRY_NS : pause_ns * 2;
     }
 }
 
@@ -641,8 +653,13 @@ void ea_live_get_status(const ea_source *source, ea_live_status *ret) {
 
 /* ---- what Windows has ---- */
 
-int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg, ea_err *err) {
+/* Of our prefix, or the NT Kernel Logger, of which Windows does not say whose it is. */
+static int may_be_ours(const WCHAR *name) {
     static const WCHAR PREFIX[] = L"" EA_LIVE_PREFIX;
+    return wcsncmp(name, PREFIX, wcslen(PREFIX)) == 0 || _wcsicmp(name, KERNEL_LOGGER_NAMEW) == 0;
+}
+
+int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg, ea_err *err) {
     const ea_etw_api *api;
     ULONG count = 0;
     int rc = ea_etw_load(&api, err);
@@ -666,7 +683,7 @@ int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg,
     for (size_t i = 0; !rc && i < count && i < EA_SESSIONS_MAX; i++) {
         const EVENT_TRACE_PROPERTIES *p = &all[i].p;
         all[i].name[sizeof all[i].name / sizeof *all[i].name - 1] = 0;
-        if (wcsncmp(all[i].name, PREFIX, wcslen(PREFIX)) != 0)
+        if (!may_be_ours(all[i].name))
             continue;
         ea_live_status s = {.runs = 1,
                             .logger = (uint32_t)p->Wnode.HistoricalContext & 0xffff,

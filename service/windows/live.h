@@ -49,7 +49,8 @@ void ea_live_get_status(const ea_source *s, ea_live_status *ret); /* any thread 
 /* The name that a session has in Windows: "etwagent-NAME", or the NT Kernel Logger's. */
 #define EA_LIVE_PREFIX "etwagent-"
 
-/* Each session of that prefix that Windows has now. fn returns non-zero to stop. EA_EUNSUPPORTED elsewhere. */
+/* Each session of that prefix that Windows has now, and the NT Kernel Logger, which may be ours. fn returns non-zero to
+ * stop. EA_EUNSUPPORTED elsewhere. */
 EA_MUST_CHECK int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg, ea_err *err);
 
 #endif

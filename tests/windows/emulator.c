@@ -16,7 +16,7 @@ _Static_assert(sizeof(WCHAR) == sizeof(uint16_t), "UTF-16");
 typedef struct fault {
     char function[64];
     ULONG error;
-    LONG count;
+    LONG after, count;
 } fault;
 
 static emul_script script;
@@ -152,7 +152,8 @@ static void read_line(char *line) {
         size_t n = strcspn(value, " ");
         snprintf(f->function, sizeof f->function, "%.*s", (int)n, value);
         f->error = strtoul(value + n, &rest, 0);
-        f->count = strtol(rest, NULL, 0);
+        f->count = strtol(rest, &rest, 0);
+        f->after = strtol(rest, NULL, 0);
     } else if (strcmp(line, "provider") == 0 && script.provider_count < 64 && strlen(value) > 37) {
         emul_named *p = &script.providers[script.provider_count];
         value[36] = 0;
@@ -244,7 +245,8 @@ void emul_unlock(void) {
 ULONG emul_fault(const char *function) {
     (void)emul_what();
     for (size_t i = 0; i < fault_count; i++)
-        if (strcmp(faults[i].function, function) == 0 && InterlockedDecrement(&faults[i].count) >= 0)
+        if (strcmp(faults[i].function, function) == 0 && InterlockedDecrement(&faults[i].after) < 0 &&
+            InterlockedDecrement(&faults[i].count) >= 0)
             return faults[i].error;
     return 0;
 }
@@ -366,14 +368,24 @@ static uint64_t place_of(const emul_table *t, const emul_session *s, const WCHAR
     return place;
 }
 
+/* How long a session of this name was not there, by the machine's clock; 0: there was none. */
+static uint64_t away_ms(const emul_table *t, const WCHAR *name) {
+    uint64_t ended_ms = 0;
+    for (size_t i = 0; i < EMUL_SESSIONS; i++)
+        if (same_name(t->sessions[i].name, name) && t->sessions[i].ended_ms > ended_ms)
+            ended_ms = t->sessions[i].ended_ms;
+    return ended_ms ? GetTickCount64() - ended_ms : 0;
+}
+
 static ULONG fill(const emul_table *t, emul_session *s, const EVENT_TRACE_PROPERTIES *p, const WCHAR *name,
                   const WCHAR *file) {
     SYSTEM_INFO info;
     GetNativeSystemInfo(&info);
     uint32_t least = 2 * (uint32_t)info.dwNumberOfProcessors;
-    uint64_t played = place_of(t, s, name);
+    uint64_t played = place_of(t, s, name), away = away_ms(t, name);
     memset(s, 0, sizeof *s);
     s->played = played;
+    s->away_ms = away;
     memcpy(s->name, name, (wcslen(name) + 1) * sizeof *name);
     memcpy(s->file, file, (wcslen(file) + 1) * sizeof *file);
     memcpy(s->guid.bytes, &p->Wnode.Guid, sizeof s->guid);
@@ -454,6 +466,8 @@ static ULONG update(emul_session *s, const EVENT_TRACE_PROPERTIES *p) {
     if (p->LogFileNameOffset) { /* a new file: not emulated */
         return ERROR_NOT_SUPPORTED;
     }
+    if (p->MaximumBuffers && s->lost_ms)
+        s->grown_ms = GetTickCount64() - s->lost_ms;
     if (p->MaximumBuffers)
         s->max_buffers = p->MaximumBuffers > s->min_buffers ? p->MaximumBuffers : s->min_buffers;
     s->flush_timer = p->FlushTimer;
@@ -481,6 +495,7 @@ ULONG WINAPI EmulControlTraceW(TRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PR
     } else if (code == EVENT_TRACE_CONTROL_STOP) {
         error = report(s, p);
         s->used = 0; /* also when the names had no room (ERROR_MORE_DATA) */
+        s->ended_ms = GetTickCount64();
         stopped = s;
         incarnation = s->incarnation;
     } else if (code == EVENT_TRACE_CONTROL_FLUSH) {
@@ -755,9 +770,21 @@ ULONG WINAPI EmulLose(LPCWSTR name, ULONG events, ULONG log_buffers, ULONG realt
         s->lost_events += events;
         s->lost_log_buffers += log_buffers;
         s->lost_realtime_buffers += realtime_buffers;
+        s->lost_ms = GetTickCount64();
     }
     emul_unlock();
     return s ? 0 : ERROR_WMI_INSTANCE_NOT_FOUND;
+}
+
+/* Between the two nobody else's call comes: for what takes two of them. */
+void WINAPI EmulAlone(void);
+void WINAPI EmulAlone(void) {
+    (void)emul_lock();
+}
+
+void WINAPI EmulTogether(void);
+void WINAPI EmulTogether(void) {
+    emul_unlock();
 }
 
 /* The session goes on, up to the script's next hold. */

@@ -14,7 +14,7 @@
  *     from=N              sessions of a new name begin behind the first N records: the machine is up for a while
  *     gap=N               a session of a name that was there goes on N records behind where it ended
  *     present=SESSION     other sessions begin where that one is, or was last
- *     fail=FUNCTION N C   the next C calls of FUNCTION answer N
+ *     fail=FUNCTION N C A the next C calls of FUNCTION answer N, behind the first A that do not; A: 0 when it is absent
  *     provider=GUID NAME  TdhEnumerateProviders knows it
  *     keyword=GUID N NAME a keyword of it
  *     counter=N MIN MAX NAME   a performance counter
@@ -109,6 +109,10 @@ typedef struct emul_session {
     uint64_t logged;      /* events for it, those that were lost included */
     uint32_t late_ms;     /* at the most, an event was delivered so much behind one that was logged later */
     uint64_t played;      /* records of the trace that this name's sessions have gone past */
+    uint64_t ended_ms;    /* when it was stopped, by GetTickCount64 */
+    uint64_t away_ms;     /* how long no session of its name was there when it was started */
+    uint64_t lost_ms;     /* when "emulctl lose" was called last */
+    uint64_t grown_ms;    /* so long after that it got more buffers */
     uint32_t provider_count;
     emul_provider providers[EMUL_PROVIDERS];
 } emul_session;

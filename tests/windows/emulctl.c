@@ -1,8 +1,9 @@
 /* What somebody else does to the emulated sessions: starts, stops and lists them, and lets them lose events.
- * usage: emulctl start NAME [system] | clock NAME N (starts one with that clock) | fill N [system] | stop NAME | lose
- * NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | go NAME (past the script's next hold) | list | boot (starts the
- * autologgers of the registry, and is there until they end) | linger FILE CODE (runs until the file is there, and ends
- * with the code) Before it: tests. After it: emulator.c, by its exports. Thread: the main one.
+ * usage: emulctl start NAME [system] | steal NAME [system] (stops it and starts another) | clock NAME N (starts one
+ * with that clock) | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | go NAME (past the
+ * script's next hold) | list | boot (starts the autologgers of the registry, and is there until they end) | linger FILE
+ * CODE (runs until the file is there, and ends with the code) Before it: tests. After it: emulator.c, by its exports.
+ * Thread: the main one.
  */
 #include "emulator.h"
 #include "text.h"
@@ -20,6 +21,8 @@ static struct {
     void(WINAPI *EmulCalm)(void);
     ULONG(WINAPI *EmulLose)(LPCWSTR, ULONG, ULONG, ULONG);
     ULONG(WINAPI *EmulGo)(LPCWSTR);
+    void(WINAPI *EmulAlone)(void);
+    void(WINAPI *EmulTogether)(void);
     ULONG(WINAPI *EmulLook)(ULONG, emul_session *);
     ULONG(WINAPI *EmulSampled)(uint32_t *);
 } f;
@@ -71,7 +74,8 @@ static void list(void) {
                    "%u, \"min\": %u, "
                    "\"max\": %u, \"flush\": %u, \"masks\": [%u, %u, %u, %u, %u, %u, %u, %u], \"providers\": %u, "
                    "\"stacks\": %u, \"pmc_events\": %u, \"flushes\": %u, \"captures\": %u, "
-                   "\"played\": %llu, \"logged\": %llu, \"late_ms\": %u, \"lost\": %u, \"file_events\": %llu, "
+                   "\"played\": %llu, \"away_ms\": %llu, \"grown_ms\": %llu, \"logged\": %llu, \"late_ms\": %u, "
+                   "\"lost\": %u, \"file_events\": %llu, "
                    "\"over\": %d, \"ids\": "
                    "%u, \"pids\": "
                    "%u, \"property\": %u, "
@@ -79,10 +83,11 @@ static void list(void) {
                    (const WCHAR *)s->name, s->max_file_mib, s->id, s->mode, s->clock, s->buffer_kib, s->min_buffers,
                    s->max_buffers, s->flush_timer, s->masks[0], s->masks[1], s->masks[2], s->masks[3], s->masks[4],
                    s->masks[5], s->masks[6], s->masks[7], s->provider_count, s->stacks, s->pmc_events, s->flushes,
-                   s->captures, (unsigned long long)s->played, (unsigned long long)s->logged, s->late_ms,
-                   s->lost_events, (unsigned long long)s->file_events, s->over, s->providers[0].ids.count,
-                   s->providers[0].pid_count, s->providers[0].property, (unsigned long long)s->providers[0].any,
-                   s->providers[0].level, s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
+                   s->captures, (unsigned long long)s->played, (unsigned long long)s->away_ms,
+                   (unsigned long long)s->grown_ms, (unsigned long long)s->logged, s->late_ms, s->lost_events,
+                   (unsigned long long)s->file_events, s->over, s->providers[0].ids.count, s->providers[0].pid_count,
+                   s->providers[0].property, (unsigned long long)s->providers[0].any, s->providers[0].level,
+                   s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
         }
     free(s);
 }
@@ -202,6 +207,18 @@ static ULONG start(const WCHAR *name, int is_system, ULONG clock) {
     return f.StartTraceW(&handle, name, &p.p);
 }
 
+/* As programs do that want the name: the session ends, and theirs has its name. */
+static ULONG steal(const WCHAR *name, int is_system) {
+    static properties p;
+    clear(&p);
+    f.EmulAlone();
+    ULONG error = f.ControlTraceW(0, name, &p.p, EVENT_TRACE_CONTROL_STOP);
+    if (!error)
+        error = start(name, is_system, 1);
+    f.EmulTogether();
+    return error;
+}
+
 /* N sessions of others: fill-1 to fill-N, or system-1 to system-N. */
 static ULONG fill(ULONG n, int is_system) {
     ULONG error = 0;
@@ -233,6 +250,8 @@ int wmain(int argc, WCHAR **argv) {
     GET(EmulCalm);
     GET(EmulLose);
     GET(EmulGo);
+    GET(EmulAlone);
+    GET(EmulTogether);
     GET(EmulLook);
     GET(EmulSampled);
     f.EmulCalm();
@@ -249,6 +268,8 @@ int wmain(int argc, WCHAR **argv) {
         error = 0;
     } else if (argc >= 3 && wcscmp(argv[1], L"start") == 0) {
         error = start(argv[2], argc > 3, 1);
+    } else if (argc >= 3 && wcscmp(argv[1], L"steal") == 0) {
+        error = steal(argv[2], argc > 3);
     } else if (argc >= 4 && wcscmp(argv[1], L"clock") == 0) {
         error = start(argv[2], 0, wcstoul(argv[3], NULL, 0));
     } else if (argc >= 3 && wcscmp(argv[1], L"fill") == 0) {

@@ -330,8 +330,13 @@ def kinds(env, checks, session, windows, arguments):
         machine.plays(traces.paths(TRACE, env.build))
         sessions = [{"name": "logger", "kind": "kernel-logger", "flags": ["PROC_THREAD", "LOADER"], "clock": "system", **SMALL},
                     {"name": "cycles", "providers": [ask(event_ids=["187"])], "clock": "cycle", **SMALL}]
-        there = {}
-        files, words = record(env, session, machine, sessions, "out", there)
+        there, listed = {}, []
+
+        def look(_):
+            listed[:] = sorted(s["name"] for s in json.loads(session.run([machine.agent, "sessions", "--json"]).stdout))
+            return True
+        files, words = record(env, session, machine, sessions, "out", there, until=look)
+        checks.equal(listed, ["NT Kernel Logger", "etwagent-cycles"], "etwagent sessions")
         logger, cycles = there["NT Kernel Logger"], there["etwagent-cycles"]
         checks.equal((logger["clock"], cycles["clock"], logger["masks"][0]), (2, 3, 7), "clocks and flags as Windows has them")
         checks.equal((logger["mode"] & 0x0a000000, cycles["mode"] & 0x08000000), (0, 0x08000000), "neither system logger nor independent, but for the other")

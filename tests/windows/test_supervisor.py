@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Who looks after a session, with the shipped .exe and the emulator of ETW under Wine. How long it takes is told by the emulator, on the machine's
+clock: from what happens to a session to the agent's call that answers it.
+
+- ended: somebody ends the session, three times: each time it is there again within a second and the pause that stands in front of it.
+- stolen: somebody ends it and has a session of its name: that one is stopped, and ours is what it was.
+- restless: Windows delivers nothing and says so at once, again and again: each start waits twice as long as the one before.
+- waits: nobody may start a session any more; who stops the agent does not wait for its next attempt.
+- grows: Windows loses events, again and again: it gets more buffers within a second, up to the bound, and no more then; when it is started again
+  it has as many. "etwagent sessions" says so, and what it lost; so does the last line.
+"""
+import json
+import os
+import re
+import signal
+import time
+
+import emulated
+import test_faults
+import traces
+import wine
+
+TRACE = "clr-kernel-win8-x64"
+KERNEL = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "PROFILE"], "buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
+NAME = "etwagent-kernel"
+SECOND_MS, FIRST_PAUSE_MS, TIMES = 1000, 100, 3
+FAILURES = 5   # of ProcessTrace: pauses of 0, 100, 200, 400 and 800 ms
+LONG_S = 14    # then the attempts are at 0, 0.1, 0.3 ... 12.7 and 25.5 s
+SOON_S = 8     # much less than is left to the next attempt
+LOST = 10
+
+
+def kernel(machine):
+    return machine.sources().get("kernel", {}).get("session", {})
+
+
+def runs(machine, collector, *script, rate=4000):
+    machine.plays(traces.paths(TRACE, machine.env.build), f"rate={rate}", *script)
+    machine.configure(collector, [KERNEL])
+    machine.start()
+    machine.wait(lambda: machine.sources().get("kernel", {}).get("events_acknowledged", 0) > 0, "events")
+
+
+def ended(checks, machine, session, collector):
+    runs(machine, collector)
+    took = []
+    for i in range(TIMES):
+        machine.control("stop", NAME)
+        machine.wait(lambda n=i: kernel(machine)["starts"] == n + 2 and kernel(machine)["runs"], "the session again")
+        pause = FIRST_PAUSE_MS * 2 ** (i - 1) if i else 0
+        took.append(machine.sessions()[NAME]["away_ms"] - pause)
+    print(f"ended: there again {', '.join(map(str, took))} ms and a pause later", flush=True)
+    checks.that(0 <= min(took) < SECOND_MS, f"noticed and started again, beside the pause, in ms: {took}")
+    before = machine.sources()["kernel"]["events_acknowledged"]
+    machine.wait(lambda: machine.sources()["kernel"]["events_acknowledged"] > before + 1000, "events of the last one")
+    checks.equal(machine.stop(), 0, "exit code")
+    checks.equal(machine.log().count("the session runs again"), TIMES, "times that it is said")
+    return {"source_session_ends": TIMES}
+
+
+def stolen(checks, machine, session, collector):
+    runs(machine, collector)
+    was = machine.sessions()[NAME]
+    machine.control("steal", NAME, "system")
+    machine.wait(lambda: kernel(machine)["starts"] == 2 and kernel(machine)["runs"], "our session")
+    now = machine.sessions()[NAME]
+    same = ("masks", "buffer_kib", "min", "max", "mode", "flush")
+    checks.equal([now[k] for k in same], [was[k] for k in same], "our session, and what it was")
+    checks.equal(len(machine.sessions()), 1, "sessions that there are")
+    checks.that("a session of this name was there; it was stopped" in machine.log(), f"word of the other's: {machine.log()}")
+    checks.equal(machine.stop(), 0, "exit code")
+    return {"source_session_ends": 1, "source_stale_sessions": 1}
+
+
+def restless(checks, machine, session, collector):
+    begun = time.monotonic()
+    runs(machine, collector, f"fail=ProcessTrace 5 {FAILURES}")
+    checks.equal((kernel(machine)["starts"], kernel(machine)["ended_by_others"]), (FAILURES + 1, FAILURES), "starts, and ends of what was started")
+    last_ms = machine.sessions()[NAME]["away_ms"]
+    wanted_ms = FIRST_PAUSE_MS * 2 ** (FAILURES - 2)
+    print(f"restless: the last pause was {last_ms} ms, all took {time.monotonic() - begun:.1f} s", flush=True)
+    checks.that(last_ms >= wanted_ms, f"the last start came {last_ms} ms behind the end, {wanted_ms} ms at the least are right")
+    checks.equal(machine.log().count("ProcessTrace ended with error 5"), FAILURES, "times that it is said why")
+    checks.equal(machine.stop(), 0, "exit code")
+    return {"source_session_ends": FAILURES}
+
+
+def waits(checks, machine, session, collector):
+    runs(machine, collector, "fail=StartTraceW 1450 1000 1")
+    machine.control("stop", NAME)
+    machine.wait(lambda: "start session kernel" in machine.log() and "it is tried again" in machine.log(), "word of the refusal")
+    time.sleep(LONG_S)
+    checks.equal(kernel(machine)["runs"], False, "the session, which nobody may start")
+    begun = time.monotonic()
+    for pid in session.processes("etwagent.exe"):
+        os.kill(pid, signal.SIGINT)
+    checks.equal(machine.process.wait(timeout=120), 0, "exit code")
+    took = time.monotonic() - begun
+    print(f"waits: stopped after {took:.1f} s", flush=True)
+    checks.that(took < SOON_S, f"the end took {took:.1f} s")
+    machine.drain()
+    return {"source_session_ends": 1}
+
+
+def grows(checks, machine, session, collector):
+    runs(machine, collector, rate=1000)
+    first = machine.sessions()[NAME]["max"]
+    took, most = [], first
+    for i in range(TIMES):
+        machine.control("lose", NAME, str(LOST), "0", "0")
+        machine.wait(lambda n=i: kernel(machine)["lost_events"] == LOST * (n + 1), "the loss in the status")
+        if most < KERNEL["max-buffers"]:
+            machine.wait(lambda n=i: kernel(machine)["grown"] == n + 1, "more buffers")
+            most = min(2 * most, KERNEL["max-buffers"])
+            took.append(machine.sessions()[NAME]["grown_ms"])
+        checks.equal(machine.sessions()[NAME]["max"], most, f"buffers that it may have after {i + 1} losses")
+    print(f"grows: from {first} to {most} buffers, {', '.join(map(str, took))} ms after a loss", flush=True)
+    checks.that(len(took) == 2 and most == KERNEL["max-buffers"], f"the losses reach the bound and one is behind it: {took}, {most}")
+    checks.that(min(took) < SECOND_MS, f"noticed, in ms: {took}")
+    calm = kernel(machine)["events"]
+    machine.wait(lambda: kernel(machine)["events"] > calm + 1000, "events without losses")
+    checks.equal((kernel(machine)["grown"], machine.log().count("it may have ")), (2, 2), "times that it grew, and that it is said")
+    listed = json.loads(session.run([machine.agent, "sessions", "--json"]).stdout)
+    checks.equal([(s["name"], s["max_buffers"], s["lost_events"]) for s in listed], [(NAME, most, LOST * TIMES)], "etwagent sessions --json")
+    text = session.run([machine.agent, "sessions"]).stdout
+    checks.that(re.fullmatch(rf"{NAME}: 8 buffers \(\d+ free, at most {most}\) of 64 KiB, \d+ written; lost: {LOST * TIMES} events, 0 buffers; mode 0x\w{{8}}\n", text),
+                f"etwagent sessions: {text}")
+    machine.control("stop", NAME)
+    machine.wait(lambda: kernel(machine)["starts"] == 2 and kernel(machine)["runs"], "the session again")
+    checks.equal(machine.sessions()[NAME]["max"], most, "buffers that it may have from the beginning then")
+    said = session.run([machine.agent, "status", "--file", wine.windows_path(machine.status_file)]).stdout
+    checks.that(f"Windows lost {LOST * TIMES} events and 0 buffers" in said, f"etwagent status: {said}")
+    checks.equal(machine.stop(), 0, "exit code")
+    last = machine.log()[machine.log().rindex("it ended after"):]
+    checks.that(re.match(rf"it ended after \d+ events; Windows wrote \d+ buffers and lost {LOST * TIMES} events and 0 buffers; others ended it 1 times", last), f"the last line: {last}")
+    return {"source_session_ends": 1, "source_events_lost": LOST * TIMES}
+
+
+def test(env, checks, session, windows, arguments):
+    parts = (ended, stolen, restless, waits, grows)
+    env.make_certificates([part.__name__ for part in parts])
+    collector = env.new_collector().start()
+    for part in parts:
+        if arguments.only in ("", part.__name__):
+            begun = time.monotonic()
+            with emulated.Machine(env, session, windows, part.__name__) as machine:
+                wanted = part(checks, machine, session, collector)
+            ledger = test_faults.ledger_of(collector, part.__name__)
+            for name, value in wanted.items():
+                checks.equal(ledger.get(name, 0), value, f"{part.__name__}: {name} in the ledger")
+            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+    collector.stop()
+
+
+if __name__ == "__main__":
+    emulated.main(test, __doc__)
