@@ -1003,6 +1003,15 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
     ea_text_char(t, '\n');
 }
 
+void ea_session_file(const ea_session_config *s, uint64_t start, char *out, size_t capacity) {
+    const char *end = strrchr(s->file, '.');
+    size_t stem = end ? (size_t)(end - s->file) : strlen(s->file);
+    if (start > 1)
+        snprintf(out, capacity, "%.*s-%" PRIu64 "%s", (int)stem, s->file, start, s->file + stem);
+    else
+        snprintf(out, capacity, "%s", s->file);
+}
+
 void ea_session_describe(const ea_session_config *s, ea_text *t) {
     static const char *const KIND_TEXT[] = {"user session", "system session", "NT Kernel Logger"};
     static const char *const OUTPUT_TEXT[] = {"shipped", "kept in ", "shipped, and kept in "};

@@ -29,11 +29,15 @@ typedef struct options {
     int alone;
 } options;
 
+typedef struct path {
+    char text[PATH_BYTES];
+} path;
+
 /* One session of the recording. */
 typedef struct part {
     ea_session_config session;
-    char name[EA_SESSION_NAME_MAX + 1], file[PATH_BYTES];
-    ea_source *source; /* NULL: it is not open */
+    char name[EA_SESSION_NAME_MAX + 1], file[PATH_BYTES]; /* of its first start */
+    ea_source *source;                                    /* NULL: it is not open */
     ea_counters counters;
     ea_live_status status; /* at its end */
 } part;
@@ -79,6 +83,7 @@ static int add_part(plan *p, const options *o, const ea_session_config *session,
                 session->name);
     q->session.circular = 0;
     q->session.file_bytes = 0;
+    q->session.keep_files = 0;         /* what a recording that was killed left gives way */
     q->session.clock = EA_SESSION_QPC; /* all files have one clock */
     q->session.stale = EA_STALE_STOP;
     p->count++;
@@ -155,10 +160,32 @@ static void filter_by_pid(plan *p, uint32_t pid) {
     }
 }
 
-static void free_plan(plan *p) {
+/* The sessions' files as far as they are there. One that somebody ended has gone on in another one. *ret: the caller
+ * frees it. */
+static int list_files(const plan *p, path **ret, size_t *ret_count, ea_err *err) {
+    size_t most = 0, n = 0;
     for (size_t i = 0; i < p->count; i++)
-        if (ea_path_exists(p->parts[i].file))
-            (void)!ea_path_remove(p->parts[i].file, NULL);
+        most += 1 + p->parts[i].status.starts;
+    path *all = calloc(most + 1, sizeof *all);
+    if (!all)
+        return ea_fail(err, EA_ENOMEM, "trace");
+    for (size_t i = 0; i < p->count; i++)
+        for (uint64_t start = 1; start == 1 || start <= p->parts[i].status.starts; start++) {
+            ea_session_file(&p->parts[i].session, start, all[n].text, sizeof all[n].text);
+            n += ea_path_exists(all[n].text) != 0;
+        }
+    *ret = all;
+    *ret_count = n;
+    return 0;
+}
+
+static void free_plan(plan *p) {
+    path *files = NULL;
+    size_t count = 0;
+    (void)!list_files(p, &files, &count, NULL);
+    for (size_t i = 0; i < count; i++)
+        (void)!ea_path_remove(files[i].text, NULL);
+    free(files);
     free(p->parts);
     free(p->providers);
     ea_config_destroy(p->memory);
@@ -264,15 +291,45 @@ static int sift(sieve *s, const options *o, ea_err *err) {
     return rc;
 }
 
+static int open_files(const plan *p, ea_etl_set **ret, ea_err *err) {
+    path *files = NULL;
+    size_t count = 0;
+    int rc = list_files(p, &files, &count, err);
+    const char **names = rc ? NULL : calloc(count + 1, sizeof *names);
+    if (!rc && !names)
+        rc = ea_fail(err, EA_ENOMEM, "trace");
+    for (size_t i = 0; !rc && i < count; i++)
+        names[i] = files[i].text;
+    if (!rc)
+        rc = ea_etl_open(ret, names, count, &(ea_etl_options){0}, err);
+    free(names);
+    free(files);
+    return rc;
+}
+
+/* What became of the recording. */
+static void say_end(const plan *p, const options *o, const sieve *s, const ea_etl_writer_end *end) {
+    uint64_t ended = 0;
+    for (size_t i = 0; i < p->count; i++)
+        ended += p->parts[i].status.steals;
+    fprintf(stderr,
+            "etwagent: %s: %" PRIu64 " of %" PRIu64 " events, of %zu processes; Windows lost %" PRIu32
+            " events and %" PRIu32 " buffers\n",
+            o->output, s->kept, s->seen, ea_lineage_processes(s->lineage), end->events_lost, end->buffers_lost);
+    if (ended)
+        fprintf(stderr,
+                "etwagent: %s: others ended its sessions %" PRIu64
+                " times; until the next start nothing was recorded\n",
+                o->output, ended);
+}
+
 static int write_own(const plan *p, const options *o, uint32_t pid, sieve *s, ea_err *err) {
-    const char *paths[EA_SESSIONS_MAX + 2];
     ea_etl_writer_end end = {.end_filetime = ea_utc_ns_to_filetime(ea_utc_ns())};
     for (size_t i = 0; i < p->count; i++) {
-        paths[i] = p->parts[i].file;
         end.events_lost += (uint32_t)p->parts[i].status.lost_events;
         end.buffers_lost += (uint32_t)p->parts[i].status.lost_buffers;
     }
-    int rc = ea_etl_open(&s->set, paths, p->count, &(ea_etl_options){0}, err);
+    int rc = open_files(p, &s->set, err);
     if (!rc)
         rc = ea_schemas_create(&s->schemas, 0, err);
     if (!rc)
@@ -288,10 +345,7 @@ static int write_own(const plan *p, const options *o, uint32_t pid, sieve *s, ea
     if (!rc && s->writer)
         rc = ea_etl_writer_finish(s->writer, &end, err);
     if (!rc)
-        fprintf(stderr,
-                "etwagent: %s: %" PRIu64 " of %" PRIu64 " events, of %zu processes; Windows lost %" PRIu32
-                " events and %" PRIu32 " buffers\n",
-                o->output, s->kept, s->seen, ea_lineage_processes(s->lineage), end.events_lost, end.buffers_lost);
+        say_end(p, o, s, &end);
     if (s->too_large)
         fprintf(stderr, "etwagent: %s: %" PRIu64 " events were too large for it\n", o->output, s->too_large);
     return rc;

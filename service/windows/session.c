@@ -25,7 +25,9 @@ int ea_session_init(ea_session *s, const ea_session_config *c, ea_counters *coun
     /* few at first: the rest comes when events are lost (live.c) */
     s->max_buffers = (uint32_t)(2 * c->min_buffers < c->max_buffers ? 2 * c->min_buffers : c->max_buffers);
     snprintf(name, sizeof name, EA_LIVE_PREFIX "%s", c->name);
-    to_wide(c->kind == EA_SESSION_KERNEL_LOGGER ? "NT Kernel Logger" : name, s->name, sizeof s->name / sizeof *s->name);
+    to_wide(name, s->name, sizeof s->name / sizeof *s->name);
+    if (c->kind == EA_SESSION_KERNEL_LOGGER)
+        memcpy(s->name, KERNEL_LOGGER_NAMEW, sizeof KERNEL_LOGGER_NAMEW);
     return ea_etw_load(&s->api, err);
 }
 
@@ -69,14 +71,10 @@ static uint32_t minimum_buffers(const ea_session_config *c) {
     return c->min_buffers > least ? (uint32_t)c->min_buffers : least;
 }
 
-/* A session that somebody else ended goes on in another file, NAME-2.etl and so on: Windows begins a file anew. */
 static void name_file(const ea_session *s, ea_properties *p) {
-    char path[1024];
-    const char *file = s->c->file, *end = strrchr(file, '.');
-    size_t stem = end ? (size_t)(end - file) : strlen(file);
-    if (s->starts)
-        snprintf(path, sizeof path, "%.*s-%u%s", (int)stem, file, s->starts + 1, file + stem);
-    to_wide(s->starts ? path : file, p->file, sizeof p->file / sizeof *p->file);
+    char path[4096];
+    ea_session_file(s->c, s->starts + 1, path, sizeof path);
+    to_wide(path, p->file, sizeof p->file / sizeof *p->file);
 }
 
 /* NAME.etl as NAME.N.etl. */

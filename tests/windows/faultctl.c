@@ -4,12 +4,13 @@
  *     faultctl threads PID    the ids of its threads, the oldest first
  *     faultctl suspend TID
  *     faultctl resume TID
+ *     faultctl end NAME CODE  the programs of that name end with the code
  *     faultctl limits PID     JSON: its priority class, and what its job object says of memory and CPU
  *
  *     faultctl control N      a user-defined control to the service, as "sc control etwagent N" on Windows; Wine's sc
  * has none
  *
- * Before it: test_guard.py. Thread: the main one. */
+ * Before it: test_guard.py, test_trace.py. Thread: the main one. */
 #include <windows.h>
 
 #include <stdint.h>
@@ -115,6 +116,17 @@ static int control(DWORD number) {
     return service && ControlService(service, number, &status) ? 0 : failed("send a control");
 }
 
+static int end(const WCHAR *name, DWORD code) {
+    PROCESSENTRY32W p = {.dwSize = sizeof p};
+    HANDLE all = CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS, 0);
+    unsigned ended = 0;
+    for (BOOL more = Process32FirstW(all, &p); more; more = Process32NextW(all, &p)) {
+        HANDLE process = wcscmp(p.szExeFile, name) == 0 ? OpenProcess(PROCESS_TERMINATE, FALSE, p.th32ProcessID) : NULL;
+        ended += process && TerminateProcess(process, code);
+    }
+    return ended ? 0 : failed("end a program of that name");
+}
+
 int wmain(int argc, WCHAR **argv); /* no header has it */
 
 int wmain(int argc, WCHAR **argv) {
@@ -123,9 +135,12 @@ int wmain(int argc, WCHAR **argv) {
         int (*run)(DWORD id);
     } COMMANDS[] = {{L"crash", crash},   {L"threads", threads}, {L"suspend", suspend},
                     {L"resume", resume}, {L"limits", limits},   {L"control", control}};
+    if (argc == 4 && wcscmp(argv[1], L"end") == 0)
+        return end(argv[2], (DWORD)wcstoul(argv[3], NULL, 0));
     for (size_t i = 0; argc == 3 && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
         if (wcscmp(argv[1], COMMANDS[i].name) == 0)
             return COMMANDS[i].run((DWORD)wcstoul(argv[2], NULL, 10));
-    fprintf(stderr, "usage: faultctl crash|threads|limits PID, faultctl suspend|resume TID, faultctl control N\n");
+    fprintf(stderr, "usage: faultctl crash|threads|limits PID, faultctl suspend|resume TID, faultctl control N, "
+                    "faultctl end NAME CODE\n");
     return 2;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """"etwagent trace -c COMMAND" under Wine with the emulator of ETW, which plays a process of a real trace, and its child, under the
 command's id: the file has exactly the events that a naive reading of the trace gives them, the command's exit code is passed on, and
-neither a session nor a file is left behind: also after Ctrl-C, with a command that is not there, and when a session is refused.
+neither a session nor a file is left behind: also after Ctrl-C, with a command that is not there, when the command is killed, when a session is
+refused, and when somebody ends one, which goes on in another file.
 """
 import csv
 import io
@@ -20,6 +21,7 @@ TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
 PROGRAM = "traced.exe"
 ROOT_PID, CHILD_PID = 3508, 3676  # cmd.exe, and Test.x64.exe that it starts
+HALF = 100000  # records of the trace, in the middle of its events
 NUMBERS = ("clock", "id", "opcode", "cpu", "pid", "tid")
 PIDS, TIDS = ("ProcessId", "ParentId", "StackProcess"), ("TThreadId", "NewThreadId", "OldThreadId", "ThreadId", "StackThread")
 COLUMNS = [*NUMBERS, "provider", "provider_name", "name", *PIDS, *TIDS]
@@ -109,13 +111,58 @@ def whole(env, checks, session, windows, arguments):
         for provider in (RUNTIME, FILES):
             mine, theirs = by_provider(found, provider), by_provider(wanted, provider)
             checks.that(theirs and mine == theirs, f"{provider}: {len(mine)} events, {len(theirs)} are right")
-        for family in ("Process/", "Thread/Start", "Thread/End", "PerfInfo/SampleProf", "Image/Load", "StackWalk/Stack"):
-            # what the sessions themselves log at their end, DCEnd, is not in the trace
-            pick = lambda es: sorted(key(e) for e in es if (e["name"] == family or family[-1] == "/" and e["name"].startswith(family)) and not e["name"].endswith(("DCEnd", "DCStart", "Rundown", "DCLoad")))  # noqa: E731, B023
-            mine, theirs = pick(found), pick(wanted)
-            checks.that(mine == theirs and (theirs or family == "Image/Load"), f"{family}: {len(mine)} events, {len(theirs)} are right; {sorted(set(mine) ^ set(theirs))[:4]}")
+        same_events(checks, found, wanted, ("Process/", "Thread/Start", "Thread/End", "PerfInfo/SampleProf", "Image/Load", "StackWalk/Stack"))
         strangers = [e for e in found if e["provider"] in (RUNTIME, FILES) and e["pid"] not in (pid, CHILD_PID)]
         checks.equal(strangers[:2], [], "others' events")
+
+
+def same_events(checks, found, wanted, families):
+    """By class; what sessions themselves log at their start and end is not in the trace."""
+    told = ("DCEnd", "DCStart", "Rundown", "DCLoad")
+    for family in families:
+        mine, theirs = (sorted(key(e) for e in es if (e["name"] == family or family[-1] == "/" and e["name"].startswith(family)) and not e["name"].endswith(told))
+                        for es in (found, wanted))
+        checks.that(mine == theirs and (theirs or family == "Image/Load"), f"{family}: {len(mine)} events, {len(theirs)} are right; {sorted(set(mine) ^ set(theirs))[:4]}")
+
+
+def ended(env, checks, session, windows, arguments):
+    """Somebody ends the kernel's session in the middle: it goes on in another file, and the recording has both. A file that an earlier one left
+    when it was killed is gone."""
+    with emulated.Machine(env, session, windows, "ended") as machine:
+        paths = traces.paths(TRACE, env.build)
+        machine.plays(paths, f"alias={ROOT_PID} {PROGRAM}", "items=asked", f"hold={HALF}")
+        file = machine.folder / "ended.etl"
+        (machine.folder / "ended.etl.0.tmp").write_bytes(b"left by one that was killed")
+        run = Run(machine, session, file, "--flag", "PROFILE")
+        harness.wait_until(lambda: (s := machine.sessions().get("etwagent-trace")) and s["played"] == HALF, "the middle of the trace", 240)
+        machine.control("stop", "etwagent-trace")
+        harness.wait_until(lambda: "the session runs again" in run.said.read_text(errors="replace"), "the session again", 240)
+        machine.go("trace")
+        run.wait_played(1)
+        code, said = run.end()
+        checks.that(code == 7 and "others ended its sessions 1 times" in said, f"exit code, and word of it: {code} {said}")
+        checks.equal(left_behind(machine), [], "what is left behind")
+        found, every = read(env, [file]), read(env, paths)
+        wanted, _ = truth(every, ROOT_PID, True)
+        middle = every[HALF]["clock"]
+        samples = [e["clock"] < middle for e in wanted if e["name"] == "PerfInfo/SampleProf"]
+        checks.that(samples.count(True) > 20 and samples.count(False) > 20, f"the middle is one: {samples.count(True)} and {samples.count(False)} samples")
+        same_events(checks, found, wanted, ("Process/", "Thread/Start", "Thread/End", "PerfInfo/SampleProf", "Image/Load"))
+
+
+def killed(env, checks, session, windows, arguments):
+    """Somebody ends the command: the exit code is the one that it was ended with."""
+    with emulated.Machine(env, session, windows, "killed") as machine:
+        machine.plays(traces.paths(TRACE, env.build), f"alias={ROOT_PID} {PROGRAM}")
+        file = machine.folder / "killed.etl"
+        run = Run(machine, session, file)
+        run.wait_played(1)
+        done = session.run([machine.emulctl.with_name("faultctl.exe"), "end", PROGRAM, "99"])
+        checks.equal(done.returncode, 0, f"faultctl: {done.stderr}")
+        code, said = run.end(False)
+        checks.that(code == 99 and "of 2 processes" in said, f"exit code and word: {code} {said}")
+        checks.that(file.exists() and len(read(env, [file])) > 100, "the recording")
+        checks.equal(left_behind(machine), [], "what is left behind")
 
 
 def alone(env, checks, session, windows, arguments):
@@ -158,7 +205,7 @@ def trouble(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in (whole, alone, trouble):
+    for part in (whole, ended, killed, alone, trouble):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
