@@ -1,6 +1,6 @@
 <#
 .SYNOPSIS
-Checks an installed etwagent on a real machine: one line a promise, PASS or FAIL, about ten minutes. Run as administrator.
+Checks an installed etwagent on a real machine: one line a promise, PASS or FAIL, about a quarter of an hour. Run as administrator.
 The exit code is the number of failures.
 
 .EXAMPLE
@@ -13,6 +13,7 @@ $ErrorActionPreference = 'Stop'
 
 $exe = Join-Path $env:ProgramFiles 'etwagent\etwagent.exe'
 $state = Join-Path ([Environment]::GetFolderPath('CommonApplicationData')) 'etwagent'
+$configuration = Join-Path $state 'etwagent.yaml'
 $registry = 'HKLM:\SYSTEM\CurrentControlSet\Services\etwagent'
 $script:failures = 0
 
@@ -37,10 +38,39 @@ function Wait-For([scriptblock]$Condition, [int]$For = $Seconds) {
     return "not within $For s"
 }
 
+# What the agent prints, without what it says beside it: in Windows PowerShell 5.1 a line of a redirected error stream would end
+# the script, unless errors are gone past.
+function Invoke-Agent {
+    $ErrorActionPreference = 'Continue'
+    & $exe @args 2>$null
+}
+
 function Get-Status {
-    $text = & $exe status --json 2>$null
-    if ($LASTEXITCODE -ne 0 -and -not $text) { return $null }
+    $text = Invoke-Agent status --json
+    if (-not $text) { return $null }
     return $text -join "`n" | ConvertFrom-Json
+}
+
+# The status of the sessions that run; or of the one of that name, $null before there is one.
+function Get-SessionStatus([string]$Name = '') {
+    $s = Get-Status
+    if (-not $s -or $s.PSObject.Properties.Name -notcontains 'sources') { return }
+    $s.sources | Where-Object { $_.PSObject.Properties.Name -contains 'session' -and ($Name -eq '' -or $_.name -eq $Name) } | ForEach-Object { $_.session }
+}
+
+# Runs the body while the service has one more session, called runbook. The file's bytes come back as they were.
+function Use-Session([string]$Session, [scriptblock]$Body) {
+    $kept = [IO.File]::ReadAllBytes($configuration)
+    $text = [Text.Encoding]::UTF8.GetString($kept)
+    $text = if ($text -match '(?m)^sessions:') { $text -replace '(?m)^sessions:.*$', "sessions:`n  - $Session" } else { "$text`nsessions:`n  - $Session`n" }
+    try {
+        [IO.File]::WriteAllBytes($configuration, [Text.Encoding]::UTF8.GetBytes($text))
+        sc.exe control etwagent paramchange | Out-Null
+        & $Body
+    } finally {
+        [IO.File]::WriteAllBytes($configuration, $kept)
+        sc.exe control etwagent paramchange | Out-Null
+    }
 }
 
 function Test-Service([string]$Wanted) { return (Get-Service etwagent).Status -eq $Wanted }
@@ -59,18 +89,20 @@ Test-Promise 'users cannot read the folder for state' {
 }
 Test-Promise 'it runs' { if (-not (Test-Service Running)) { Start-Service etwagent }; Wait-For { Test-Service Running } }
 Test-Promise 'status over the pipe' { (Get-Status).state -eq 'running' }
-Test-Promise 'the configuration is valid' { & $exe check (Join-Path $state 'etwagent.yaml') | Out-Null; $LASTEXITCODE -eq 0 }
-Test-Promise 'its ETW sessions are there' {
-    $wanted = @((Get-Content (Join-Path $state 'etwagent.yaml')) -match '^\s+- name: ').Count
-    $there = @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-' }).Count
-    if ($there -ge 1 -or $wanted -eq 0) { $true } else { "$there of $wanted" }
+Test-Promise 'the configuration is valid' { Invoke-Agent check $configuration | Out-Null; $LASTEXITCODE -eq 0 }
+Test-Promise 'its ETW sessions are there, as the status, etwagent sessions and Windows say' {
+    $wanted = @(Get-SessionStatus | ForEach-Object { $_.name })
+    $listed = Invoke-Agent sessions --json | ConvertFrom-Json
+    $missing = @($wanted | Where-Object { $name = $_; -not @($listed | Where-Object { $_.name -eq $name -and $_.buffers -gt 0 -and $_.buffer_bytes -ge 4096 }) })
+    $unknown = @($wanted | Where-Object { logman.exe query $_ -ets | Out-Null; $LASTEXITCODE -ne 0 })
+    if (-not $missing -and -not $unknown) { $true } else { "of '$wanted' not listed: '$missing', not known to logman: '$unknown'" }
 }
 Test-Promise 'providers: Windows says who there is' {
-    $all = & $exe providers --json --max-age 0s | ConvertFrom-Json
+    $all = Invoke-Agent providers --json --max-age '0s' | ConvertFrom-Json
     @($all | Where-Object { $_.layer -eq 'windows' }).Count -gt 100
 }
 Test-Promise 'providers: keywords, events and fields of one' {
-    $p = (& $exe providers --json Microsoft-Windows-Kernel-Process | ConvertFrom-Json) | Where-Object { $_.layer -eq 'windows' }
+    $p = (Invoke-Agent providers --json Microsoft-Windows-Kernel-Process | ConvertFrom-Json) | Where-Object { $_.layer -eq 'windows' }
     $start = @($p.events | Where-Object { $_.id -eq 1 })
     $start.Count -ge 1 -and @($start[0].fields | Where-Object { $_.name -eq 'ProcessID' }).Count -eq 1 -and $p.keywords
 }
@@ -79,8 +111,8 @@ Test-Promise 'record: Windows writes the file, and it can be read' {
     $yaml = Join-Path $env:TEMP 'etwagent-runbook.yaml'
     Set-Content -Path $yaml -Value 'sessions: [{name: runbook, kind: system, flags: [PROC_THREAD, LOADER]}]'
     try {
-        $said = (& $exe record --config $yaml --duration 5s --json $file | ConvertFrom-Json)[0]
-        $read = & $exe stats --json $file | ConvertFrom-Json
+        $said = (Invoke-Agent record --config $yaml --duration '5s' --json $file | ConvertFrom-Json)[0]
+        $read = Invoke-Agent stats --json $file | ConvertFrom-Json
         $said.written_buffers -gt 0 -and $said.lost_events -eq 0 -and $read.events -gt 100
     } finally {
         Remove-Item -Force -ErrorAction SilentlyContinue $file, $yaml
@@ -96,123 +128,235 @@ Test-Promise 'users cannot read the key' {
     $key = Join-Path $state 'agent.key'
     -not (Test-Path $key) -or -not ((Get-Acl $key).Access | Where-Object { "$($_.IdentityReference)" -match 'Users|Everyone' })
 }
-# A recording of some seconds with a session of its own: what it said (2>&1), and the events by name.
-function Get-Recording([string]$Sessions, [scriptblock]$Meanwhile = {}) {
+# A recording of some seconds with a session of its own: what it said, how many events of each class came (Classes), and what the
+# file says of itself (File).
+function Get-Recording([string]$Session, [scriptblock]$Meanwhile = {}) {
     $file = Join-Path $env:TEMP 'etwagent-runbook.etl'
     $yaml = Join-Path $env:TEMP 'etwagent-runbook.yaml'
-    Set-Content -Path $yaml -Value "sessions: [$Sessions]"
+    Set-Content -Path $yaml -Value "sessions: [$Session]"
     try {
-        $job = Start-Process $exe -ArgumentList 'record', '--config', $yaml, '--duration', '6s', $file -PassThru -NoNewWindow `
+        $job = Start-Process $exe -ArgumentList 'record', '--config', "`"$yaml`"", '--duration', '6s', "`"$file`"" -PassThru -NoNewWindow `
             -RedirectStandardError "$file.said" -RedirectStandardOutput "$file.out"
         Start-Sleep -Seconds 2
         & $Meanwhile | Out-Null
         $job.WaitForExit()
-        $events = @(& $exe dump --format jsonl $file | ForEach-Object { $_ | ConvertFrom-Json })
-        return @{ Said = "$(Get-Content -Raw -ErrorAction SilentlyContinue "$file.said")"; Events = $events }
+        $said = "$(Get-Content -Raw -ErrorAction SilentlyContinue "$file.said")"
+        if (-not (Test-Path $file)) { throw "nothing was recorded: $said" }
+        $read = Invoke-Agent stats --json $file | ConvertFrom-Json
+        return @{ Said = $said; Classes = @($read.classes); File = @($read.files)[0] }
     } finally {
         Remove-Item -Force -ErrorAction SilentlyContinue $file, $yaml, "$file.said", "$file.out"
     }
 }
+function Get-Count($Recording, [scriptblock]$Which) {
+    $n = 0
+    foreach ($c in $Recording.Classes) { if ($c | Where-Object $Which) { $n += $c.count } }
+    return $n
+}
+function Get-Ids($Recording, [string]$Provider) {
+    $Recording.Classes | Where-Object { -not $_.classic -and $_.provider_name -eq $Provider } | ForEach-Object { $_.id } | Sort-Object -Unique
+}
 function Start-Something { cmd.exe /c 'dir >nul' }
+# Events of this very process, with names of their own.
+$source = [System.Diagnostics.Tracing.EventSource]::new('Etwagent-Runbook', [System.Diagnostics.Tracing.EventSourceSettings]::EtwSelfDescribingEventFormat)
+function Get-Mine($Recording) { return Get-Count $Recording { $_.provider -eq "$($source.Guid)" -and $_.name -match 'Wanted' } }
+function Write-Mine { 1..20 | ForEach-Object { $source.Write('Wanted'); $source.Write('Other') } }
 
 Test-Promise 'trace -c: a command and its child alone, exit code passed on, nothing left' {
     $file = Join-Path $env:TEMP 'etwagent-runbook-trace.etl'
     try {
-        & $exe trace -c 'cmd.exe /c "cmd.exe /c exit 7"' -o $file 2>$null
+        Invoke-Agent trace -c 'cmd.exe /c cmd.exe /c exit 7' -o $file --flag PROFILE --provider Microsoft-Windows-Kernel-File
         $code = $LASTEXITCODE
-        $starts = @(& $exe dump --format jsonl --class Process/Start $file | ForEach-Object { $_ | ConvertFrom-Json })
+        $starts = @(Invoke-Agent dump --format jsonl --class Process/Start $file | ForEach-Object { $_ | ConvertFrom-Json })
         $others = @($starts | Where-Object { $_.fields.ImageFileName -notmatch 'cmd|conhost' })
         $left = @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-trace' })
-        if ($code -eq 7 -and $starts.Count -ge 1 -and -not $others -and -not $left) { $true } else { "code $code, $($starts.Count) starts, $($others.Count) others" }
+        $files = @(Get-ChildItem "$file.*" -ErrorAction SilentlyContinue)
+        if ($code -eq 7 -and $starts.Count -ge 1 -and -not $others -and -not $left -and -not $files) { $true }
+        else { "code $code, $($starts.Count) starts, $($others.Count) others, sessions left: '$left', files left: '$files'" }
     } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
+}
+Test-Promise 'trace -c: a command that does not exist is said' {
+    $file = Join-Path $env:TEMP 'etwagent-runbook-trace.etl'
+    Invoke-Agent trace -c 'no-such-command-anywhere.exe' -o $file
+    $LASTEXITCODE -eq 1 -and -not (Test-Path $file)
 }
 Test-Promise 'a filter by event ids' {
     $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, event-ids: [1]}]}' { Start-Something }
-    $ids = @($r.Events | Where-Object { $_.provider_name -eq 'Microsoft-Windows-Kernel-Process' } | ForEach-Object { $_.id } | Sort-Object -Unique)
+    $ids = @(Get-Ids $r 'Microsoft-Windows-Kernel-Process')
     if ("$ids" -eq '1' -and $r.Said -notmatch 'refuses') { $true } else { "ids $ids $($r.Said)" }
+}
+Test-Promise 'keywords by name' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, any: WINEVENT_KEYWORD_PROCESS}]}' { Start-Something }
+    $ids = @(Get-Ids $r 'Microsoft-Windows-Kernel-Process')
+    if ($ids -contains 1 -and -not ($ids | Where-Object { $_ -in 3, 4, 5, 6 }) -and $r.Said -notmatch 'left out') { $true } else { "ids $ids $($r.Said)" }
 }
 Test-Promise 'a filter by payload' {
     $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, event-ids: [1], payload: [{event: 1, field: ImageName, compare: contains, value: nobody-has-this}]}]}' { Start-Something }
-    $n = @($r.Events | Where-Object { $_.provider_name -eq 'Microsoft-Windows-Kernel-Process' }).Count
-    if ($n -eq 0 -and $r.Said -notmatch 'refuses|left out') { $true } else { "$n events $($r.Said)" }
+    $ids = @(Get-Ids $r 'Microsoft-Windows-Kernel-Process')
+    if (-not $ids.Count -and $r.Said -notmatch 'refuses|left out') { $true } else { "ids $ids $($r.Said)" }
+}
+Test-Promise 'capture of state at the start, and again and again: processes that run' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, any: "0x10", capture-state: true, capture-every: 1s}]}'
+    $n = Get-Count $r { -not $_.classic -and $_.provider_name -eq 'Microsoft-Windows-Kernel-Process' -and $_.id -eq 15 }
+    if ($n -ge 2 * @(Get-Process).Count -and $r.Said -notmatch 'refuses') { $true } else { "$n events of rundowns $($r.Said)" }
 }
 Test-Promise 'a filter by names of TraceLogging events' {
-    $source = [System.Diagnostics.Tracing.EventSource]::new('Etwagent-Runbook', [System.Diagnostics.Tracing.EventSourceSettings]::EtwSelfDescribingEventFormat)
-    $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", event-names: [Wanted]}]}' { $source.Write('Wanted'); $source.Write('Unwanted') }
-    $source.Dispose()
-    $names = @($r.Events | Where-Object { $_.provider_name -eq 'Etwagent-Runbook' } | ForEach-Object { $_.name } | Sort-Object -Unique)
-    if ("$names" -eq 'Wanted' -and $r.Said -notmatch 'refuses') { $true } else { "names $names $($r.Said)" }
+    $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", event-names: [Wanted]}]}' { Write-Mine }
+    $other = Get-Count $r { $_.provider -eq "$($source.Guid)" -and $_.name -match 'Other' }
+    if ((Get-Mine $r) -ge 1 -and -not $other -and $r.Said -notmatch 'refuses') { $true } else { "$(Get-Mine $r), and others: $other $($r.Said)" }
 }
-Test-Promise 'filters by executable, stacks, SID and start key are taken' {
-    $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-DNS-Client, executables: [powershell.exe], stacks: true, properties: [sid, terminal-session, process-start-key, event-key]}]}' { Resolve-DnsName localhost -ErrorAction SilentlyContinue }
-    if ($r.Said -notmatch 'refuses|left out|without filters') { $true } else { $r.Said }
+Test-Promise 'filters by process: this one, and another' {
+    $mine = Get-Recording "{name: runbook, providers: [{provider: '*Etwagent-Runbook', pids: ['$PID']}]}" { Write-Mine }
+    $none = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", pids: ["4"]}]}' { Write-Mine }
+    if ((Get-Mine $mine) -ge 20 -and (Get-Mine $none) -eq 0 -and "$($mine.Said)$($none.Said)" -notmatch 'refuses') { $true }
+    else { "$(Get-Mine $mine), $(Get-Mine $none) $($mine.Said) $($none.Said)" }
+}
+Test-Promise 'filters by executable: this one, and another' {
+    $program = Split-Path -Leaf (Get-Process -Id $PID).Path
+    $mine = Get-Recording "{name: runbook, providers: [{provider: '*Etwagent-Runbook', executables: ['$program']}]}" { Write-Mine }
+    $none = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", executables: [nobody-has-this.exe]}]}' { Write-Mine }
+    if ((Get-Mine $mine) -ge 20 -and (Get-Mine $none) -eq 0 -and "$($mine.Said)$($none.Said)" -notmatch 'refuses') { $true }
+    else { "$(Get-Mine $mine), $(Get-Mine $none) $($mine.Said) $($none.Said)" }
+}
+Test-Promise 'filters by package and app: nothing of a process that is in none' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", packages: [Nobody_1.0.0.0_x64__8wekyb3d8bbwe], app-ids: [App]}]}' { Write-Mine }
+    if ((Get-Mine $r) -eq 0 -and $r.Said -notmatch 'refuses') { $true } else { "$(Get-Mine $r) $($r.Said)" }
+}
+Test-Promise 'a filter by container, or a word why not' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", containers: [8d5e5bf4-4ff8-4cf7-9a9a-2b1a4b3f2c11]}]}' { Write-Mine }
+    if ((Get-Mine $r) -eq 0 -or $r.Said -match 'refuses') { $true } else { "$(Get-Mine $r) $($r.Said)" }
+}
+Test-Promise 'a group of providers is taken' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: 4f50731a-89cf-4782-b3e0-dce8c90476ba, groups: true, level: information}]}'
+    if ($r.Said -notmatch 'refuses|left out') { $true } else { $r.Said }
+}
+Test-Promise 'stacks, SID, session and start key of events are taken' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Runbook", stacks: true, properties: [sid, terminal-session, process-start-key, event-key, psm-key]}]}' { Write-Mine }
+    if ((Get-Mine $r) -ge 20 -and $r.Said -notmatch 'refuses|left out|without filters') { $true } else { "$(Get-Mine $r) $($r.Said)" }
+}
+Test-Promise 'stacks of some events only, by id, name and level, are taken' {
+    $said = foreach ($filter in 'stack-event-ids: [1]', 'stack-event-names: [Wanted]', 'stack-level: warning, stack-any: "0x10"') {
+        (Get-Recording "{name: runbook, providers: [{provider: '*Etwagent-Runbook', $filter}]}" { Write-Mine }).Said
+    }
+    if ("$said" -notmatch 'refuses|left out|without filters') { $true } else { "$said" }
+}
+Test-Promise 'a provider that no program has is said to be so' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: "*Etwagent-Nobody-Has-This"}]}'
+    if ($r.Said -match 'no program has it registered now') { $true } else { $r.Said }
+}
+Test-Promise 'the kernel: samples with stacks, at an interval of our own' {
+    $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD, LOADER, PROFILE], stacks: [PerfInfo/SampleProf, Process/Start], profile-interval: 1ms}' {
+        $until = (Get-Date).AddSeconds(2)
+        while ((Get-Date) -lt $until) { Start-Something }
+    }
+    $samples = Get-Count $r { $_.name -eq 'PerfInfo/SampleProf' }
+    $stacks = Get-Count $r { $_.name -match '^StackWalk/' }
+    if ($samples -gt 100 -and $stacks -gt 100 -and $r.Said -notmatch 'refuses') { $true } else { "$samples samples, $stacks stacks $($r.Said)" }
 }
 Test-Promise 'the kernel as providers of their own, or by flags on an older Windows' {
     $r = Get-Recording '{name: runbook, kind: system, providers: [{provider: SystemProcessProvider, any: GENERAL+LOADER}]}' { Start-Something }
     $older = $r.Said -match 'kernel flags stand for it'
-    $starts = @($r.Events | Where-Object { $_.name -eq 'Process/Start' }).Count
+    $starts = Get-Count $r { $_.name -eq 'Process/Start' }
     if ($starts -ge 1 -and $older -eq ([Environment]::OSVersion.Version.Build -lt 20348)) { $true } else { "$starts starts $($r.Said)" }
 }
-Test-Promise 'performance counters, or a word why not' {
+Test-Promise 'a filter by pool tags, or a word on an older Windows' {
+    $r = Get-Recording '{name: runbook, kind: system, flags: [POOL], pool-tags: [Ntfx, Io]}' { Start-Something }
+    $older = $r.Said -match 'pool-tags: this Windows'
+    if ($r.Said -notmatch 'refuses' -and $older -eq ([Environment]::OSVersion.Version.Build -lt 20348)) { $true } else { $r.Said }
+}
+Test-Promise 'the NT Kernel Logger, where nobody else has it' {
+    if (Invoke-Agent sessions --json | ConvertFrom-Json | ForEach-Object { $_ } | Where-Object { $_.name -eq 'NT Kernel Logger' }) { return $true }
+    $r = Get-Recording '{name: runbook, kind: kernel-logger, flags: [PROC_THREAD, LOADER]}' { Start-Something }
+    $there = Get-Count $r { $_.name -eq 'Process/DCStart' }
+    if ($there -gt 10 -and $r.Said -notmatch 'refuses') { $true } else { "$there processes $($r.Said)" }
+}
+Test-Promise 'other clocks: system time, processor cycles' {
+    $r = Get-Recording '{name: runbook, clock: system, providers: [{provider: "*Etwagent-Runbook"}]}' { Write-Mine }
+    $c = Get-Recording '{name: runbook, clock: cycle, providers: [{provider: "*Etwagent-Runbook"}]}' { Write-Mine }
+    if ($r.File.clock_type -eq 2 -and $c.File.clock_type -eq 3 -and (Get-Mine $r) -and (Get-Mine $c)) { $true } else { "clocks $($r.File.clock_type), $($c.File.clock_type)" }
+}
+Test-Promise 'performance counters on events, or a word why not' {
     $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD, CSWITCH], pmc-counters: [TotalCycles], pmc-events: [Thread/CSwitch]}'
-    $with = @($r.Events | Where-Object { $_.name -eq 'Thread/CSwitch' }).Count
-    if ($with -gt 0 -or $r.Said) { $true } else { 'neither counters nor a word' }
+    $n = Get-Count $r { $_.name -eq 'Thread/CSwitch' }
+    $configured = Get-Count $r { $_.name -eq 'PerfInfo/PmcCtrConfig' }
+    if ($n -gt 0 -and ($configured -gt 0 -or $r.Said -match 'counter')) { $true } else { "$n switches, $configured records of counters, and no word: $($r.Said)" }
+}
+Test-Promise 'samples of a performance counter, or a word why not' {
+    $r = Get-Recording '{name: runbook, kind: system, flags: [PROC_THREAD, PMC_PROFILE], pmc-samples: [{source: TotalCycles, interval: 1000000}]}' { Start-Something }
+    $n = Get-Count $r { $_.name -eq 'PerfInfo/PmcCounterProf' }
+    if ($n -gt 0 -or $r.Said -match 'counter') { $true } else { "neither samples nor a word: $($r.Said)" }
+}
+Test-Promise 'a file that goes round, beside what is shipped' {
+    $file = Join-Path $env:TEMP 'etwagent-runbook-both.etl'
+    try {
+        $came = Use-Session "{name: runbook, kind: system, flags: [PROC_THREAD, LOADER, CSWITCH], buffer-size: 64KiB, min-buffers: 8, output: both, file: '$file', circular: true, file-size: 16MiB, keep-files: 0}" {
+            Wait-For { $s = Get-SessionStatus runbook; $s -and $s.events -gt 10000 } 60
+        }
+        $gone = Wait-For { -not (Get-SessionStatus runbook) } 30
+        if ($came -ne $true -or $gone -ne $true) { "events $came, the session's end $gone" }
+        else {
+            $read = Invoke-Agent stats --json $file | ConvertFrom-Json
+            if ($read.events -gt 100 -and (Get-Item $file).Length -le 20MB) { $true } else { "$($read.events) events, $((Get-Item $file).Length) bytes" }
+        }
+    } finally { Remove-Item -Force -ErrorAction SilentlyContinue $file }
+}
+Test-Promise 'losses are noticed, and Windows gets more buffers' {
+    Use-Session '{name: runbook, kind: system, flags: [PROC_THREAD, CSWITCH, DISPATCHER, SYSCALL, INTERRUPT, DPC], buffer-size: 4KiB, min-buffers: 2, max-buffers: 4096, flush: 100ms}' {
+        Wait-For { $s = Get-SessionStatus runbook; $s -and $s.grown -ge 1 -and $s.lost_events + $s.lost_buffers -gt 0 } 60
+    }
+}
+Test-Promise 'events that only Windows knows get their names from it' {
+    Use-Session '{name: runbook, providers: [{provider: Microsoft-Windows-TCPIP, level: information}]}' {
+        $asked = Wait-For {
+            Test-Connection -Count 1 localhost -ErrorAction SilentlyContinue | Out-Null
+            $s = Get-SessionStatus runbook
+            $s -and $s.decode_asked -ge 1
+        } 60
+        $s = Get-SessionStatus runbook
+        if ($asked -ne $true) { $asked } elseif ($s.decode_unanswered) { "$($s.decode_unanswered) of $($s.decode_asked) kinds have none" } else { $true }
+    }
+}
+Test-Promise 'a session of that name that is there: stopped, or used as it is' {
+    $said = foreach ($how in 'stop', 'adopt') {
+        logman.exe start etwagent-runbook -p Microsoft-Windows-Kernel-Process 0x10 -bs 128 -rt -ets | Out-Null
+        Use-Session "{name: runbook, stale: $how, buffer-size: 64KiB, providers: [{provider: Microsoft-Windows-Kernel-Process, any: '0x10'}]}" {
+            $there = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.runs } 30
+            $wanted = if ($how -eq 'stop') { 64KB } else { 128KB }
+            $has = (Get-SessionStatus runbook).buffer_bytes
+            if ($there -ne $true -or $has -ne $wanted) { "${how}: $there, buffers of $has bytes" }
+        }
+        Wait-For { -not (Get-SessionStatus runbook) } 30 | Out-Null
+    }
+    if ($said) { "$said" } else { $true }
 }
 Test-Promise 'a session of boot time is in the registry while it is asked for' {
-    $file = Join-Path $state 'etwagent.yaml'
-    $kept = Get-Content -Raw $file
     $key = 'HKLM:\SYSTEM\CurrentControlSet\Control\WMI\Autologger\etwagent-runbook'
-    try {
-        $more = "  - {name: runbook, boot-file: '$state\boot\runbook.etl', providers: [{provider: Microsoft-Windows-Kernel-Process, any: 0x10}]}"
-        $text = if ($kept -match '(?m)^sessions:') { $kept -replace '(?m)^sessions:.*$', "sessions:`n$more" } else { "$kept`nsessions:`n$more`n" }
-        Set-Content -Path $file -Value $text
-        sc.exe control etwagent paramchange | Out-Null
-        $there = Wait-For { (Test-Path $key) -and (Get-ItemProperty $key).Start -eq 1 -and (Get-ItemProperty $key).FileMax -ge 2 } 30
-    } finally {
-        Set-Content -Path $file -Value $kept -NoNewline
-        sc.exe control etwagent paramchange | Out-Null
+    $there = Use-Session "{name: runbook, boot-file: '$state\boot\runbook.etl', providers: [{provider: Microsoft-Windows-Kernel-Process, any: '0x10'}]}" {
+        Wait-For { (Test-Path $key) -and (Get-ItemProperty $key).Start -eq 1 -and (Get-ItemProperty $key).FileMax -ge 2 } 30
     }
     if ($there -ne $true) { $there } else { Wait-For { -not (Test-Path $key) } 30 }
 }
 Test-Promise 'image files are looked at: most modules get size, PDB, version and hash' {
-    $file = Join-Path $state 'etwagent.yaml'
-    $kept = Get-Content -Raw $file
-    function Get-Images { @((Get-Status).sources | Where-Object { $_.name -eq 'runbook' })[0].session }
-    try {
-        $more = '  - {name: runbook, kind: system, flags: [PROC_THREAD, LOADER], images: true}'
-        $text = if ($kept -match '(?m)^sessions:') { $kept -replace '(?m)^sessions:.*$', "sessions:`n$more" } else { "$kept`nsessions:`n$more`n" }
-        Set-Content -Path $file -Value $text
-        sc.exe control etwagent paramchange | Out-Null
-        $there = Wait-For { (Get-Images).images_told -gt 100 } 90
-        $s = Get-Images
-    } finally {
-        Set-Content -Path $file -Value $kept -NoNewline
-        sc.exe control etwagent paramchange | Out-Null
+    Use-Session '{name: runbook, kind: system, flags: [PROC_THREAD, LOADER], images: true}' {
+        $there = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.images_told -gt 100 } 90
+        $s = Get-SessionStatus runbook
+        if ($there -ne $true) { return $there }
+        $failed = $s.images_absent + $s.images_refused + $s.images_unreadable + $s.images_other
+        if ($failed * 10 -lt $s.images_told) { $true } else { "$($s.images_told) told, $failed failed: $s" }
     }
-    $failed = $s.images_absent + $s.images_refused + $s.images_unreadable + $s.images_other
-    if ($there -ne $true) { $there } elseif ($failed * 10 -lt $s.images_told) { $true } else { "$($s.images_told) told, $failed failed: $s" }
 }
 Test-Promise 'what was there before a session is told, by a second one; who ends the session sees it come back' {
-    $file = Join-Path $state 'etwagent.yaml'
-    $kept = Get-Content -Raw $file
-    function Get-Session { @((Get-Status).sources | Where-Object { $_.name -eq 'runbook' })[0].session }
-    try {
-        $more = '  - {name: runbook, kind: system, flags: [PROC_THREAD], rundown: [process, driver, file-name, registry]}'
-        $text = if ($kept -match '(?m)^sessions:') { $kept -replace '(?m)^sessions:.*$', "sessions:`n$more" } else { "$kept`nsessions:`n$more`n" }
-        Set-Content -Path $file -Value $text
-        sc.exe control etwagent paramchange | Out-Null
-        $told = Wait-For { (Get-Session).rundowns -eq 1 -and (Get-Session).rundown_events -gt 1000 } 60
+    Use-Session '{name: runbook, kind: system, flags: [PROC_THREAD], rundown: [process, driver, file-name, registry]}' {
+        $told = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.rundowns -eq 1 -and $s.rundown_events -gt 1000 } 60
         $left = @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-runbook-rundown' }).Count
         logman.exe stop etwagent-runbook -ets | Out-Null
-        $again = Wait-For { (Get-Session).ended_by_others -eq 1 -and (Get-Session).starts -eq 2 -and (Get-Session).runs } 30
-        $s = Get-Session
-    } finally {
-        Set-Content -Path $file -Value $kept -NoNewline
-        sc.exe control etwagent paramchange | Out-Null
+        $again = Wait-For { $s = Get-SessionStatus runbook; $s -and $s.ended_by_others -eq 1 -and $s.starts -eq 2 -and $s.runs } 30
+        $s = Get-SessionStatus runbook
+        if ($told -ne $true) { "the rundown: $told" } elseif ($left) { 'the second session is still there' } elseif ($again -ne $true) { "the next start: $again" }
+        elseif ($s.lost_events -or $s.dropped_events) { "lost $($s.lost_events), dropped $($s.dropped_events)" } else { $true }
     }
-    if ($told -ne $true) { "the rundown: $told" } elseif ($left) { 'the second session is still there' } elseif ($again -ne $true) { "the next start: $again" }
-    elseif ($s.lost_events -or $s.dropped_events) { "lost $($s.lost_events), dropped $($s.dropped_events)" } else { $true }
 }
+$source.Dispose()
 Test-Promise 'the collector acknowledges events' {
     $before = (Get-Status).shipping.requests
     Wait-For { (Get-Status).shipping.requests -gt $before }
@@ -231,15 +375,14 @@ Test-Promise 'control 201 writes the status' {
     Wait-For { (Get-Item (Join-Path $state 'status.json')).LastWriteTimeUtc -gt $before } 30
 }
 Test-Promise 'a wrong configuration changes nothing, and is said' {
-    $file = Join-Path $state 'etwagent.yaml'
-    $kept = Get-Content -Raw $file
+    $kept = [IO.File]::ReadAllBytes($configuration)
     try {
-        Set-Content -Path $file -Value 'surprise: 1'
+        Set-Content -Path $configuration -Value 'surprise: 1'
         $before = (Get-Status).reloads_refused
         sc.exe control etwagent paramchange | Out-Null
         Wait-For { (Get-Status).reloads_refused -gt $before } 30
     } finally {
-        Set-Content -Path $file -Value $kept -NoNewline
+        [IO.File]::WriteAllBytes($configuration, $kept)
     }
 }
 Test-Promise 'the event log tells of it' {
@@ -255,7 +398,7 @@ Test-Promise 'it is started again after a kill' {
 }
 Test-Promise 'it stops within 30 s' { Stop-Service etwagent; Wait-For { Test-Service Stopped } 30 }
 Test-Promise 'no session of it is left' { -not @(logman.exe query -ets | Where-Object { $_ -match '^etwagent-' }) }
-Test-Promise 'status says that it is stopped' { & $exe status | Out-Null; $LASTEXITCODE -eq 1 }
+Test-Promise 'status says that it is stopped' { Invoke-Agent status | Out-Null; $LASTEXITCODE -eq 1 }
 Test-Promise 'it starts again' { Start-Service etwagent; Wait-For { Test-Service Running } 60 }
 Write-Output "$script:failures failed"
 exit $script:failures

@@ -694,6 +694,12 @@ static void put_trouble(ea_text *t, const trouble *x) {
     ea_text_json_str(t, x->text);
 }
 
+/* By their names; which ends with EA_COUNTER_COUNT. */
+static void put_counters(ea_text *t, const ea_counters *c, const enum ea_counter *which) {
+    for (; *which != EA_COUNTER_COUNT; which++)
+        ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(*which)->name, ea_counter_get(c, *which));
+}
+
 /* What Windows made of a session, and what it admits to. With the agent's lock. */
 static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
     ea_live_status s = {.name = ""};
@@ -715,6 +721,7 @@ static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
                    s.rundowns, s.rundown_records, s.delivered, s.written_buffers, s.lost_events, s.lost_buffers,
                    ea_counter_get(c, EA_COUNT_events_dropped_full), ea_counter_get(c, EA_COUNT_source_counters_refused),
                    ea_counter_get(c, EA_COUNT_source_parts_refused), s.ring_used_bytes);
+    put_counters(t, c, (const enum ea_counter[]){EA_COUNT_decode_asked, EA_COUNT_decode_unanswered, EA_COUNTER_COUNT});
     static const enum ea_counter IMAGES[] = {
         EA_COUNT_images_asked,     EA_COUNT_images_told,    EA_COUNT_images_read,       EA_COUNT_images_cached,
         EA_COUNT_images_absent,    EA_COUNT_images_refused, EA_COUNT_images_unreadable, EA_COUNT_images_other,
@@ -722,12 +729,6 @@ static void put_session(ea_text *t, const runner *r, const ea_counters *c) {
     for (size_t i = 0; r->session->images && i < sizeof IMAGES / sizeof *IMAGES; i++)
         ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(IMAGES[i])->name, ea_counter_get(c, IMAGES[i]));
     ea_text_char(t, '}');
-}
-
-/* By their names; which ends with EA_COUNTER_COUNT. */
-static void put_counters(ea_text *t, const ea_counters *c, const enum ea_counter *which) {
-    for (; *which != EA_COUNTER_COUNT; which++)
-        ea_text_printf(t, ", \"%s\": %" PRIu64, ea_counter_row(*which)->name, ea_counter_get(c, *which));
 }
 
 /* With the agent's lock. Adds to *lost. */
