@@ -6,6 +6,7 @@ that the generator makes, with performance counters on context switches, their i
 """
 import collections
 import json
+import sqlite3
 
 import emulated
 import traces
@@ -16,6 +17,11 @@ PLENTY = {"buffer-size": "1MiB", "min-buffers": 64, "max-buffers": 512, "flush":
 FOLLOWED_S = 0.05  # a session of a minute follows a wall clock that is so far off by then
 FLAGS = ["PROC_THREAD", "LOADER", "DISK_IO", "DISK_IO_INIT", "HARD_FAULTS", "PROFILE", "NETWORKTRACE", "FILENAME", "CSWITCH", "DPC",
          "INTERRUPT", "MEMORY", "FILE_IO", "FILE_IO_INIT", "VIRT_ALLOC", "REGISTRY", "ALPC", "DISPATCHER", "SYSCALL", "PMC_PROFILE"]
+
+# what the state's tables say beside times
+STATE = {"threads": "tid, pid, cpu, stack_base, start_address, win32_start_address, teb, name, begin_cause, end_cause",
+         "modules": "pid, base, size_bytes, default_base, checksum, timestamp, path, hex(pdb_guid), pdb_age, pdb_path, original_name, begin_cause, end_cause",
+         "names": "kind, address, name"}
 
 
 def providers_of(env, paths):
@@ -80,6 +86,14 @@ def shift_of(collector, host):
     return first["time"], first["clock"]
 
 
+def rows_of(collector, host, table, columns):
+    """A table of the state as a bag, without times."""
+    db = sqlite3.connect(f"file:{collector.store}/state.db?mode=ro", uri=True)
+    rows = collections.Counter(db.execute(f"SELECT {columns} FROM {table} JOIN streams USING(stream) WHERE host = ?", (host,)))
+    db.close()
+    return rows
+
+
 def same_state(env, checks, collector, host, replayed, frequency):
     zero = []
     for h in (host, replayed):
@@ -91,12 +105,12 @@ def same_state(env, checks, collector, host, replayed, frequency):
     checks.that(facts[0] == facts[1], f"processes differ: {[p for p in facts[0] if p not in facts[1]][:3]} in place of {[p for p in facts[1] if p not in facts[0]][:3]}")
     off_s = [abs(a - b) for (_, mine), (_, theirs) in zip(live, file) for a, b in zip(mine, theirs) if a is not None and b is not None]
     checks.that(max(off_s, default=0) < FOLLOWED_S and (off_s or host == "made"), f"times of processes, of which the made machine tells none: {off_s} s off")
-    modules = []
-    for h in (host, replayed):
-        busiest = max(state_of(collector, h)["processes"], key=lambda p: p["name"].lower() == "explorer.exe")
-        answer = collector.ask_json("modules", "--host", h, "--at", "end", "--pid", busiest["pid"])
-        modules.append(sorted((m["base"], m["path"]) for m in answer["modules"]))
-    checks.that(modules[0] == modules[1] and modules[0], f"modules differ: {len(modules[0])} and {len(modules[1])}")
+    for table, columns in STATE.items():
+        mine, theirs = (rows_of(collector, h, table, columns) for h in (host, replayed))
+        checks.that(sum(theirs.values()) > 20, f"{host}: {table}: {sum(theirs.values())} in the replay")
+        checks.that(mine == theirs, f"{host}: {table} of the replay alone: {sum((theirs - mine).values())}, such as {list(theirs - mine)[:2]}; "
+                    f"of the sessions alone: {sum((mine - theirs).values())}, such as {list(mine - theirs)[:2]}")
+        print(f"{host}: {sum(mine.values())} {table}", flush=True)
 
 
 def stacks_of(env, collector, host):
