@@ -358,14 +358,18 @@ static ULONG check_mode(const EVENT_TRACE_PROPERTIES *p, int is_kernel_logger, c
     return 0;
 }
 
-/* What a session of this name, whose place is s, begins behind: it goes on where one of this name ended. */
-static uint64_t place_of(const emul_table *t, const emul_session *s, const WCHAR *name) {
-    int is_other = script.present[0] && _wcsicmp(script.present, name) != 0;
-    uint64_t place = same_name(s->name, name) && !is_other ? s->played + script.gap : script.from;
-    for (size_t i = 0; is_other && i < EMUL_SESSIONS; i++)
-        if (same_name(t->sessions[i].name, script.present) && t->sessions[i].played > place)
-            place = t->sessions[i].played;
-    return place;
+/* What a session of this name begins behind: it goes on where the last one of this name ended. */
+static uint64_t place_of(const emul_table *t, const WCHAR *name) {
+    int is_other = script.present[0] && _wcsicmp(script.present, name) != 0, was_there = 0;
+    uint64_t place = 0;
+    for (size_t i = 0; i < EMUL_SESSIONS; i++)
+        if (same_name(t->sessions[i].name, is_other ? script.present : name)) {
+            was_there |= !is_other;
+            place = t->sessions[i].played > place ? t->sessions[i].played : place;
+        }
+    if (was_there)
+        return place + script.gap;
+    return place > script.from ? place : script.from;
 }
 
 /* How long a session of this name was not there, by the machine's clock; 0: there was none. */
@@ -382,7 +386,7 @@ static ULONG fill(const emul_table *t, emul_session *s, const EVENT_TRACE_PROPER
     SYSTEM_INFO info;
     GetNativeSystemInfo(&info);
     uint32_t least = 2 * (uint32_t)info.dwNumberOfProcessors;
-    uint64_t played = place_of(t, s, name), away = away_ms(t, name);
+    uint64_t played = place_of(t, name), away = away_ms(t, name);
     memset(s, 0, sizeof *s);
     s->played = played;
     s->away_ms = away;
