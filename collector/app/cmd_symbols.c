@@ -156,6 +156,7 @@ const ea_command ec_cmd_symbols = {
         "with --lines FILE:LINE behind it and a line for each inlined function before it; \"?\" when nothing is "
         "known.\n"
         "A PDB must have the image's GUID and age. Without --symbols the path is the environment's _NT_SYMBOL_PATH.\n"
+        "srv* alone is Microsoft's own server.\n"
         "Where no symbolizer answers, functions are named by the PDB's own records, and standard error says why.\n"
         "Compressed files (ntdll.pd_) are read when they are stored or MSZIP. The cache keeps what was not used for "
         "90\n"

@@ -207,6 +207,23 @@ static void remove_kept(char *path) {
     }
 }
 
+int64_t ec_symbol_clock_step_ns(int64_t last_ns, int64_t limit_age_ns) {
+    enum { SHARE = 8 };
+    int64_t passed_ns = ea_utc_ns() - last_ns, most_ns = limit_age_ns / SHARE;
+    return !last_ns ? 0 : passed_ns < 0 ? passed_ns : passed_ns > most_ns ? passed_ns - most_ns : 0;
+}
+
+/* Moves the times of use by what the clock was set since the last one, that of the last file. */
+static void move_times(walk *w) {
+    int64_t step_ns = ec_symbol_clock_step_ns(w->count ? w->files[w->count - 1].used_ns : 0, w->c->o.limit_age_ns);
+    for (size_t i = 0; w->count && step_ns && i < w->count; i++) {
+        kept *k = &w->files[i];
+        k->used_ns += step_ns;
+        const struct timespec at = {.tv_sec = (time_t)(k->used_ns / 1000000000)};
+        (void)utimensat(AT_FDCWD, k->path, (const struct timespec[2]){at, at}, 0);
+    }
+}
+
 /* Counts what is there, and removes what is too old or too much; spare is not removed. */
 static void sweep(ec_symbol_cache *c, const char *spare) {
     walk w = {.c = c};
@@ -218,6 +235,7 @@ static void sweep(ec_symbol_cache *c, const char *spare) {
         c->kept_bytes += w.files[i].size_bytes;
     if (w.count)
         qsort(w.files, w.count, sizeof *w.files, by_use);
+    move_times(&w);
     for (size_t i = 0; i < w.count; i++) {
         int is_spare = spare && strcmp(w.files[i].path, spare) == 0;
         if (!is_spare && (w.files[i].used_ns < oldest || c->kept_bytes > c->o.limit_bytes)) {
@@ -437,6 +455,15 @@ static int look_into_folder(quest *q, const char *folder, ea_text *ret_path) {
     return found;
 }
 
+static int is_store(const char *folder) {
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/pingme.txt", folder);
+    int is = !path.failed && is_file(path.data);
+    ea_text_deinit(&path);
+    return is;
+}
+
 /* Downloads one of the names that the file may have there, and keeps what is right. is_pointer: it only says where. */
 static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *file, int is_pointer, const char *cache,
                  ea_text *ret_path, ea_err *err) {
@@ -519,6 +546,8 @@ static int look_along(ec_symbol_cache *c, quest *q, const ec_chain *chain, int64
         int found = p->kind == EC_PLACE_SERVER   ? look_at_server(c, q, p->where, cache, silent_until_ns, ret_path)
                     : p->kind == EC_PLACE_FOLDER ? look_into_folder(q, p->where, ret_path)
                                                  : look_into_store(c, q, p->where, cache, ret_path);
+        if (!found && p->kind == EC_PLACE_FOLDER && is_store(p->where))
+            found = look_into_store(c, q, p->where, cache, ret_path);
         /* a server's file is in the cache before it already */
         for (size_t k = p->kind == EC_PLACE_SERVER ? i - 1 : i; found && k > 0; k--)
             if (keep(c, q, ret_path->data, 0, chain->places[k - 1].where, ret_path, &e))

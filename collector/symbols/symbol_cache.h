@@ -5,7 +5,9 @@
  *
  * What a server gives is written beside its place and judged; only the right file is moved there. A server that lacked
  * a file, or could not be asked, is not asked again for a while: NAME/KEY/absent-HASH says why. Only the default cache
- * is bounded: what was used longest ago goes. Other folders of the path belong to whoever named them. */
+ * is bounded: what was used longest ago goes. Other folders of the path belong to whoever named them.
+ *
+ * A clock may be set: since the cache was used last, an eighth of the age that is allowed has passed at the most. */
 #ifndef EC_SYMBOLS_SYMBOL_CACHE_H
 #define EC_SYMBOLS_SYMBOL_CACHE_H
 
@@ -26,6 +28,10 @@ typedef struct ec_symbol_cache_options {
 } ec_symbol_cache_options;
 
 typedef struct ec_symbol_cache ec_symbol_cache;
+
+/* What is kept ages by its use, and a clock may be set: how much times of use have to move, so that since the last one
+ * (UTC) an eighth of the age that is allowed has passed at the most. */
+int64_t ec_symbol_clock_step_ns(int64_t last_ns, int64_t limit_age_ns);
 
 /* EA_EUSAGE: the symbol path is wrong. */
 EA_MUST_CHECK int ec_symbol_cache_open(ec_symbol_cache **ret, const ec_symbol_cache_options *options, ea_err *err);

@@ -9,6 +9,22 @@ static int is_server(const char *s) {
     return strncasecmp(s, "http://", 7) == 0 || strncasecmp(s, "https://", 8) == 0;
 }
 
+/* What srv* alone stands for, Microsoft, ".symfix": its own server. */
+static const char DEFAULT_SERVER[] = "https://msdl.microsoft.com/download/symbols";
+
+/* A path of a Windows machine would be a folder of that odd name here. */
+static int check_folder(const char *s, ea_err *err) {
+    int is_share = strncmp(s, "\\\\", 2) == 0;
+    int is_drive =
+        ((s[0] | 0x20) >= 'a' && (s[0] | 0x20) <= 'z') && s[1] == ':' && (!s[2] || s[2] == '/' || s[2] == '\\');
+    if (is_share)
+        return ea_fail(err, EA_EUSAGE, "symbol path: the share %s cannot be read from here; mount it as a folder", s);
+    if (is_drive)
+        return ea_fail(err, EA_EUSAGE, "symbol path: %s is a folder of a Windows machine; expected one of this machine",
+                       s);
+    return 0;
+}
+
 static int add_place(ec_chain *c, enum ec_place_kind kind, const char *where) {
     if (c->count == EC_SYMBOL_STORES_MAX)
         return EA_ELIMIT;
@@ -34,6 +50,10 @@ static char *next_part(char **s, char separator) {
 /* The stores behind "srv*". */
 static int read_chain(ec_chain *c, char *stores, const char *default_cache, ea_err *err) {
     int rc = 0;
+    if (!*stores) {
+        rc = c->count ? 0 : add_place(c, EC_PLACE_STORE, default_cache);
+        return rc ? rc : add_place(c, EC_PLACE_SERVER, DEFAULT_SERVER);
+    }
     while (!rc && stores) {
         char *store = next_part(&stores, '*');
         trim(store);
@@ -42,9 +62,8 @@ static int read_chain(ec_chain *c, char *stores, const char *default_cache, ea_e
         if (!is_server(store) && strstr(store, "://"))
             return ea_fail(err, EA_EUSAGE,
                            "symbol path: %s is no server that can be asked; expected http: or https:", store);
-        if (strncmp(store, "\\\\", 2) == 0)
-            return ea_fail(err, EA_EUSAGE, "symbol path: the share %s cannot be read from here; mount it as a folder",
-                           store);
+        if (check_folder(store, err))
+            return EA_EUSAGE;
         if (is_server(store) && !c->count)
             rc = add_place(c, EC_PLACE_STORE, default_cache);
         if (!rc)
@@ -67,7 +86,7 @@ static int read_element(ec_symbol_path *p, char *element, const char *default_ca
     if (folder) {
         trim(folder);
         *cache = *folder ? folder : default_cache;
-        return 0;
+        return check_folder(folder, err);
     }
     if (dll) {
         (void)next_part(&dll, '*');
@@ -83,6 +102,8 @@ static int read_element(ec_symbol_path *p, char *element, const char *default_ca
         return ea_fail(err, EA_EUSAGE, "symbol path: %s; expected srv*STORE..., cache*FOLDER or a folder", element);
     else if (!rc) {
         trim(element);
+        if (check_folder(element, err))
+            return EA_EUSAGE;
         rc = add_place(&c, EC_PLACE_FOLDER, element);
     }
     if (rc == EA_ELIMIT)

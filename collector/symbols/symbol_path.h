@@ -2,11 +2,16 @@
  * Before it: an option, the environment. After it: symbol_cache.c. Thread: its owner's.
  *
  *   srv*STORE...*STORE   a chain: each store is looked into in turn, and what the later ones have is kept in the
- * earlier ones. The last may be a server (http:, https:). An empty store is the default cache, which also stands before
- * a chain that is a server alone. symsrv*DLL*STORE... is the same. cache*FOLDER         stands before everything to its
- * right; cache* is the default cache. FOLDER               holds files by their names alone, also in its subfolders
- * symbols/EXT and EXT (pdb, dll ...). ;                    separates them. Source: Microsoft, "Symbol path for Windows
- * debuggers", "Advanced SymSrv use". */
+ *                        earlier ones. The last may be a server (http:, https:). An empty store is the default cache,
+ *                        which also stands before a chain that is a server alone.
+ *   srv*                 Microsoft's own server behind the default cache.
+ *   symsrv*DLL*STORE...  the same as srv*STORE...
+ *   cache*FOLDER         stands before everything to its right; cache* is the default cache.
+ *   FOLDER               holds files by their names alone, also in its subfolders symbols/EXT and EXT (pdb, dll ...);
+ *                        where a file pingme.txt says that it is a store, it is one, too.
+ *   ;                    separates them.
+ * Source: Microsoft, "Symbol path for Windows debuggers", "Advanced SymSrv use", "Using SymSrv", ".symfix".
+ */
 #ifndef EC_SYMBOLS_SYMBOL_PATH_H
 #define EC_SYMBOLS_SYMBOL_PATH_H
 

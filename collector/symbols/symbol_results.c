@@ -2,6 +2,7 @@
 #include "symbol_results.h"
 #include "bytes.h"
 #include "platform.h"
+#include "symbol_cache.h"
 #include "text.h"
 
 #include <sqlite3.h>
@@ -17,6 +18,8 @@ enum { BUSY_MS = 10000, VERSION = 1, SHARE_THAT_GOES = 8, PUTS_BETWEEN = 4096 };
     X(GET, "SELECT frames FROM results WHERE module = ?1 AND rva = ?2")                                                \
     X(PUT, ("INSERT OR REPLACE INTO results SELECT ?1, ?2, ?3"                                                         \
             " WHERE EXISTS(SELECT 1 FROM modules WHERE number = ?1)"))                                                 \
+    X(LAST_USE, "SELECT max(used_utc_ns) FROM modules")                                                                \
+    X(MOVE, "UPDATE modules SET used_utc_ns = used_utc_ns + ?1")                                                       \
     X(OLDEST, "SELECT number FROM modules ORDER BY used_utc_ns LIMIT 1")                                               \
     X(TOO_OLD, "SELECT number FROM modules WHERE used_utc_ns < ?1 LIMIT 1")                                            \
     X(DROP_RESULTS, "DELETE FROM results WHERE module = ?1")                                                           \
@@ -150,6 +153,7 @@ int ec_symbol_results_open(ec_symbol_results **ret, const char *path, uint64_t l
         return ea_fail(err, EA_ENOMEM, "open the kept results of symbols");
     r->limit_bytes = limit_bytes;
     r->limit_age_ns = limit_age_ns;
+    int64_t last_ns = 0;
     int rc = open_database(r, path, err);
     if (rc && sqlite3_errcode(r->db) != SQLITE_BUSY) { /* nothing in it that could not be asked for again */
         char file[1100];
@@ -160,6 +164,11 @@ int ec_symbol_results_open(ec_symbol_results **ret, const char *path, uint64_t l
         }
         rc = open_database(r, path, err);
     }
+    if (!rc)
+        rc = run(r, S_LAST_USE, 0, &last_ns, err);
+    int64_t step_ns = rc ? 0 : ec_symbol_clock_step_ns(last_ns, limit_age_ns);
+    if (step_ns)
+        rc = run(r, S_MOVE, step_ns, NULL, err);
     if (!rc)
         rc = make_room(r, err);
     if (rc)

@@ -267,9 +267,18 @@ static void test_paths(void **state) {
     assert_string_equal(parse_path("symsrv*symsrv.dll*/a*http://x"), "[s:/a h:http://x]");
     assert_string_equal(parse_path("/p;cache*/c;/q;srv*/a"), "[f:/p] [s:/c f:/q] [s:/c s:/a]");
     assert_string_equal(parse_path("cache*;/q"), "[s:/default f:/q]");
+    assert_string_equal(parse_path("cache*/c;SYMSRV*symsrv.dll*/a**https://x"), "[s:/c s:/a s:/default h:https://x]");
+    assert_string_equal(parse_path("cache*/c;/q;cache*/d;srv*https://x"), "[s:/c f:/q] [s:/d h:https://x]");
+    assert_string_equal(parse_path("srv*"), "[s:/default h:https://msdl.microsoft.com/download/symbols]");
+    assert_string_equal(parse_path("/p;cache*/c;srv*"), "[f:/p] [s:/c h:https://msdl.microsoft.com/download/symbols]");
     assert_string_equal(parse_path("srv*http://x*/a"), "EA_EUSAGE");
     assert_string_equal(parse_path("srv*ftp://x"), "EA_EUSAGE");
     assert_string_equal(parse_path("srv*\\\\server\\share"), "EA_EUSAGE");
+    assert_string_equal(parse_path("srv*C:\\Symbols*https://x"), "EA_EUSAGE");
+    assert_string_equal(parse_path("cache*c:/sym;srv*https://x"), "EA_EUSAGE");
+    assert_string_equal(parse_path("cache*\\\\server\\share"), "EA_EUSAGE");
+    assert_string_equal(parse_path("/a;D:\\build"), "EA_EUSAGE");
+    assert_string_equal(parse_path("\\\\server\\share"), "EA_EUSAGE");
     assert_string_equal(parse_path("https://x"), "EA_EUSAGE");
     assert_string_equal(parse_path("symsrv*symsrv.dll"), "EA_EUSAGE");
     assert_string_equal(parse_path("srv*1*2*3*4*5*6*7*8*9*10*11"), "EA_EUSAGE");
@@ -498,7 +507,7 @@ static int is_kept(const char *folder, uint32_t age) {
 }
 
 static void test_cache(void **state) {
-    char cache[600], first[600], second[600], path[2000], name[64];
+    char cache[600], first[600], second[600], path[2000], name[64], from[800], to[800];
     ec_symbol_module module = {.pdb_name = "C:\\build\\a.pdb", .pdb = {PDB_PLAIN.guid, 2}};
     const uint32_t rva = 0x1004;
     ec_symbols *symbols;
@@ -527,10 +536,23 @@ static void test_cache(void **state) {
     assert_non_null(strstr(err.message, "no event said which PDB"));
     ec_symbols_close(symbols);
 
+    /* a plain folder is a store, too, where a file says so */
+    module = (ec_symbol_module){.pdb_name = "a.pdb", .pdb = {PDB_PLAIN.guid, 5}};
+    put_pdb(second, 5, 0);
+    options.path = second;
+    for (int is_store = 0; is_store < 2; is_store++) {
+        assert_int_equal(ec_symbols_open(&symbols, &options, &err), 0);
+        assert_int_equal(ec_symbols_resolve(symbols, &module, &rva, 1, take_name, name, NULL, &err),
+                         is_store ? 0 : EA_ENOTFOUND);
+        ec_symbols_close(symbols);
+        snprintf(from, sizeof from, "%s/pingme.txt", second);
+        assert_int_equal(ea_path_write_all(from, "", 0, 0, &err), 0);
+    }
+    options.path = path;
+
     /* a file of another age under this one's name is refused, with both ages */
     module = (ec_symbol_module){.pdb_name = "a.pdb", .pdb = {PDB_PLAIN.guid, 9}};
     put_pdb(second, 9, 0);
-    char from[800], to[800];
     snprintf(from, sizeof from, "%s/a.pdb/112233445566778899AABBCCDDEEFF012/a.pdb", second);
     snprintf(to, sizeof to, "%s/a.pdb/112233445566778899AABBCCDDEEFF019/a.pdb", second);
     assert_int_equal(ea_path_rename(from, to, &err), 0);
@@ -580,7 +602,7 @@ static void test_bounds(void **state) {
     for (uint32_t age = 1; age <= 5; age++) {
         put_pdb(cache, age, 0);
         snprintf(file, sizeof file, "%s/a.pdb/112233445566778899AABBCCDDEEFF01%u/a.pdb", cache, age);
-        struct utimbuf when = {.actime = 0, .modtime = (time_t)(ea_utc_ns() / 1000000000 - 100 * (6 - (int)age))};
+        struct utimbuf when = {.actime = 0, .modtime = (time_t)(ea_utc_ns() / 1000000000 - 100 * (5 - (int)age))};
         assert_int_equal(utime(file, &when), 0);
     }
     struct stat s;
@@ -591,12 +613,42 @@ static void test_bounds(void **state) {
     ec_symbols_close(symbols);
     for (uint32_t age = 1; age <= 5; age++)
         assert_int_equal(is_kept(cache, age), age >= 3);
-    options.limit_age_ns = (int64_t)150e9;
+    options.limit_age_ns = (int64_t)50e9;
     assert_int_equal(ec_symbols_open(&symbols, &options, &err), 0);
     ec_symbols_close(symbols);
     for (uint32_t age = 3; age <= 5; age++)
         assert_int_equal(is_kept(cache, age), age == 5);
     assert_true(is_kept(scratch_path("other"), 1));
+}
+
+/* A clock that is set makes nothing older or younger by that: neither files nor kept answers, ahead or back. */
+static void test_clock_set(void **state) {
+    static const int64_t day_s = 24 * 3600;
+    const int64_t now_s = ea_utc_ns() / 1000000000, limit_ns = 90 * day_s * 1000000000,
+                  steps_s[] = {200 * day_s, -200 * day_s};
+    char cache[600], file[900];
+    ec_symbols *symbols;
+    ea_err err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof steps_s / sizeof *steps_s; i++) {
+        snprintf(cache, sizeof cache, "%s", scratch_path(i ? "back" : "ahead"));
+        for (uint32_t age = 1; age <= 3; age++) { /* used 85 days before the last use, 60 days before it, then */
+            put_pdb(cache, age, 0);
+            snprintf(file, sizeof file, "%s/a.pdb/112233445566778899AABBCCDDEEFF01%u/a.pdb", cache, age);
+            const int64_t before_s = (age == 1 ? 85 : age == 2 ? 60 : 0) * day_s;
+            const struct utimbuf when = {.actime = 0, .modtime = (time_t)(now_s - steps_s[i] - before_s)};
+            assert_int_equal(utime(file, &when), 0);
+        }
+        const ec_symbols_options options = {.folder = cache, .limit_age_ns = limit_ns};
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(ec_symbols_open(&symbols, &options, &err), 0);
+            ec_symbols_close(symbols);
+            for (uint32_t age = 1; age <= 3; age++) /* 11 days may have passed, when the clock has gone on */
+                assert_int_equal(is_kept(cache, age), age > 1 || i);
+        }
+    }
+    assert_int_equal(ec_symbol_clock_step_ns(0, limit_ns), 0);
+    assert_int_equal(ec_symbol_clock_step_ns(ea_utc_ns() - 11 * day_s * 1000000000, limit_ns), 0);
 }
 
 int main(void) {
@@ -614,6 +666,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_cache, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_silent_server, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_bounds, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(test_clock_set, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
