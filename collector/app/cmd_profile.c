@@ -60,6 +60,11 @@ static void say(const ec_profile *p) {
             p->events[0] + p->events[1], p->without_stack[0] + p->without_stack[1], all, orphaned,
             p->halves[EA_STACK_ambiguous], p->keys_undefined);
     say_incomplete(p);
+    if (p->behind)
+        fprintf(stderr,
+                "etwcollector: %" PRIu64 " stored batches are not in the history yet: processes and modules that they "
+                "tell of are not known\n",
+                p->behind);
     if (p->is_interval_assumed)
         fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
     if (p->unfinished && p->weight == EC_WEIGHT_DISK)
@@ -202,14 +207,16 @@ const ea_command ec_cmd_profile = {
         "time that requests took, where they were issued), faults. Of ready and wait the part inside the range "
         "counts,\n"
         "where the thread went on, however long behind it; what did not go on as far as is stored is told on standard\n"
-        "error (json: unfinished). The time that is asked for needs stacks of that kind of event: what has none "
-        "stands\n"
-        "at its own address, or by itself.\n"
+        "error (json: unfinished). Halves of stacks, and ends of disk requests, may come up to 30 s behind the range.\n"
+        "The time that is asked for needs stacks of that kind of event: what has none stands at its own address, or "
+        "by\n"
+        "itself.\n"
         "Stacks are joined to events, each address is put into the module that was loaded there then, and stacks of\n"
         "all machines are merged by program, module (the same file is the same module) and function. Where none was\n"
         "loaded any more, [unloaded MODULE] is the last one that had been. Code that a .NET runtime made is in no\n"
         "module: [JIT]!METHOD, out of the runtime's method events. How many events have a stack of which something is\n"
-        "known to be missing, and what, is told on standard error (json: incomplete).\n"
+        "known to be missing, and what, is told on standard error (json: incomplete). What is stored and not in the\n"
+        "history yet is waited for, for 10 s; then it is told how much of it is left (json: behind).\n"
         "With --diff-from, --diff-to a second range is beside the first: folded has two columns (other, this), pprof\n"
         "the difference, speedscope a second profile, json and top more numbers.\n"
         "Formats: top (functions and modules, the greatest first), folded (flamegraph.pl), speedscope, pprof, chrome\n"

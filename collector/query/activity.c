@@ -32,9 +32,11 @@ enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, COUNTERS_MAX = 8, IRPS_MAX = 1 << 20
 // clang-format off
 static const ec_activity_table TABLES[] = {
     [EC_ACTIVITY_THREADS] = {"thread_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        SUM("running_ns", 0), SUM("ready_ns", 1), SUM("waiting_ns", 2), SUM("switches", 3), SUM("waits", 4)}},
+        SUM("running_ns", 0), SUM("ready_ns", 1), SUM("waiting_ns", 2), SUM("switches", 3), SUM("waits", 4),
+        SUM("unfinished_running_ns", 5), SUM("unfinished_ready_ns", 6), SUM("unfinished_waiting_ns", 7)}},
     [EC_ACTIVITY_WAITS] = {"waits", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
-        {"reason", EC_KIND_INT, EC_OF_KEY, 2}, {"reason_name", EC_KIND_TEXT, EC_OF_REASON, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
+        {"reason", EC_KIND_INT, EC_OF_KEY, 2}, {"reason_name", EC_KIND_TEXT, EC_OF_REASON, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2),
+        SUM("unfinished_ns", 3)}},
     [EC_ACTIVITY_WAKES] = {"wakes", {FIRST_COLUMNS, {"waker_pid", EC_KIND_INT, EC_OF_KEY, 0}, {"waker_image", EC_KIND_TEXT, EC_OF_IMAGE, 0},
         {"waker_tid", EC_KIND_INT, EC_OF_KEY, 1}, {"pid", EC_KIND_INT, EC_OF_KEY, 2}, {"image", EC_KIND_TEXT, EC_OF_IMAGE, 2},
         {"tid", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), SUM("waited_ns", 1)}},
@@ -72,7 +74,7 @@ static const char *const REASONS[] = {"Executive", "FreePage", "PageIn", "PoolAl
     "WrGuardedMutex", "WrRundown", "WrAlertByThreadId", "WrDeferredPreempt", "WrPhysicalFault"};
 
 /* What of classes counts for which kind. */
-enum what { SWITCH, COMPACT, READY, THREAD_LIFE, CONFIG, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
+enum what { SWITCH, COMPACT, READY, THREAD_BEGIN, THREAD_END, CONFIG, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
 #define BIT(kind) (1u << EC_ACTIVITY_##kind)
 #define SAMPLE_KINDS (BIT(COUNTER_SAMPLES) | BIT(MODULE_COUNTERS))
 #define THREAD_KINDS (BIT(THREADS) | BIT(WAITS) | BIT(WAKES))
@@ -86,8 +88,11 @@ static const struct {
     {"Thread/CSwitch", SWITCH, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {"NewThreadId", "OldThreadId", "OldThreadState", "OldThreadWaitReason"}},
     {"Thread/CompCS", COMPACT, BIT(THREADS), NULL, {NULL}},
     {"Thread/ReadyThread", READY, THREAD_KINDS, NULL, {"TThreadId"}},
-    {"Thread/Start", THREAD_LIFE, THREAD_KINDS, NULL, {"TThreadId"}},
-    {"RTLostEvent", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
+    {"Thread/Start", THREAD_BEGIN, THREAD_KINDS, NULL, {"TThreadId"}},
+    {"Thread/End", THREAD_END, THREAD_KINDS, NULL, {"TThreadId"}},
+    {"LostEvent/RTLostEvent", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
+    {"LostEvent/RTLostBuffer", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
+    {"LostEvent/RTLostFile", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
     {"PerfInfo/PmcCtrConfig", CONFIG, BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {"CounterCount", "CounterName"}},
     {"PerfInfo/PmcCounterProf", SAMPLE, SAMPLE_KINDS, NULL, {"ThreadId", "ProfileSource", "InstructionPointer"}},
     {"PerfInfo/SetInterval", INTERVAL, SAMPLE_KINDS, NULL, {"Source", "NewInterval", "SourceName"}},
@@ -170,6 +175,8 @@ struct ec_activity {
     ec_places *places;
     ec_sched *sched;
     ec_tape *tape;
+    ea_clock clock;        /* of the last event */
+    int64_t last_utc_ns;   /* of the last event */
     ea_expander *expander; /* of compact switches; NULL: there was none yet */
     ea_u64_map by_irp;     /* -> index of a request */
     request *requests;
@@ -264,15 +271,34 @@ static uint64_t span_ns(const ec_activity *a, int64_t begin_raw, int64_t end_raw
 
 /* ---- threads ---- */
 
-static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *clock) {
-    int64_t begin = ea_clock_to_utc_ns(clock, s->begin), end = ea_clock_to_utc_ns(clock, s->end), at = end;
-    if (begin < a->from_utc_ns)
-        begin = a->from_utc_ns;
+/* What CPUs did until now is not known any more. */
+static void forget_cpus(ec_activity *a) {
+    for (size_t i = 0; i < CPUS_MAX; i++) {
+        a->cpus[i].count = 0;
+        a->cpus[i].since = INT64_MIN;
+    }
+    ea_expander_destroy(a->expander);
+    a->expander = NULL;
+}
+
+/* The part of a time that is inside the range: 1, *begin, which becomes its beginning, and *ret_ns; 0 when there is
+ * none. */
+static int clip(const ec_activity *a, int64_t *begin, int64_t end, uint64_t *ret_ns) {
+    if (end < a->from_utc_ns || *begin >= a->to_utc_ns)
+        return 0;
+    if (*begin < a->from_utc_ns)
+        *begin = a->from_utc_ns;
     if (end > a->to_utc_ns)
         end = a->to_utc_ns;
-    if (end < begin || at < a->from_utc_ns || begin >= a->to_utc_ns)
+    *ret_ns = end > *begin ? (uint64_t)(end - *begin) : 0;
+    return end >= *begin;
+}
+
+static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *clock) {
+    int64_t begin = ea_clock_to_utc_ns(clock, s->begin), at = ea_clock_to_utc_ns(clock, s->end);
+    uint64_t ns;
+    if (!clip(a, &begin, at, &ns))
         return 0;
-    uint64_t ns = (uint64_t)(end - begin);
     uint32_t pid = pid_of(a, s->tid, begin);
     row_key k = {.key = {pid, s->tid}};
     row *r = NULL;
@@ -299,6 +325,34 @@ static int add_stretches(ec_activity *a, const ec_stretch *s, size_t n) {
     int rc = 0;
     for (size_t i = 0; !rc && i < n; i++)
         rc = add_stretch(a, &s[i], ec_tape_clock(a->tape));
+    return rc;
+}
+
+/* What nobody saw the end of, as long as it is known to have gone on. */
+static int add_unfinished(ec_activity *a, const ec_stretch *s, int64_t until_utc_ns) {
+    enum { OF_STATE = 5, OF_REASON = 3 }; /* the sums */
+    int64_t begin = ea_clock_to_utc_ns(&a->clock, s->begin);
+    int is_wait = a->kind == EC_ACTIVITY_WAITS && s->state == EC_SCHED_WAITING;
+    uint64_t ns;
+    row *r = NULL;
+    if ((a->kind != EC_ACTIVITY_THREADS && !is_wait) || !clip(a, &begin, until_utc_ns, &ns) || !ns)
+        return 0;
+    uint32_t pid = pid_of(a, s->tid, begin);
+    row_key k = {.key = {pid, s->tid, is_wait ? s->reason : 0}, .image = image_of(a, pid, begin)};
+    int rc = find_row(a, &k, &r);
+    if (!rc)
+        r->sum[is_wait ? OF_REASON : OF_STATE + s->state - EC_SCHED_RUNNING] += ns;
+    return rc;
+}
+
+/* Nothing is known of any thread, or CPU, from then on. */
+static int know_nothing(ec_activity *a, int64_t until_utc_ns) {
+    ec_stretch s;
+    int rc = 0;
+    for (size_t cursor = 0; !rc && ec_sched_next_open(a->sched, &cursor, &s);)
+        rc = add_unfinished(a, &s, until_utc_ns);
+    ec_sched_lost(a->sched);
+    forget_cpus(a);
     return rc;
 }
 
@@ -520,6 +574,12 @@ static int begin_request(ec_activity *a, uint64_t irp, const request *q) {
     return known ? 0 : ea_u64_map_put(&a->by_irp, irp, at);
 }
 
+/* Those on their way have ended unseen. */
+static void forget_requests(ec_activity *a) {
+    ea_u64_map_clear(&a->by_irp);
+    a->request_count = a->unused_count = 0;
+}
+
 /* Its end: 1 and *ret. */
 static int end_request(ec_activity *a, uint64_t irp, request *ret) {
     const uint64_t *known = ea_u64_map_get(&a->by_irp, irp);
@@ -600,10 +660,7 @@ static int on_interrupt(ec_activity *a, const ec_tape_event *e, const plan *p, i
 static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     ec_activity *a = arg;
     for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES; i++) {
-        const char *slash = strrchr(c->name, '/');
-        int is_same = strcmp(c->name, CLASSES[i].class_name) == 0 ||
-                      (slash && CLASSES[i].what == LOST && strcmp(slash + 1, CLASSES[i].class_name) == 0);
-        if (!is_same || !(CLASSES[i].kinds >> a->kind & 1))
+        if (strcmp(c->name, CLASSES[i].class_name) != 0 || !(CLASSES[i].kinds >> a->kind & 1))
             continue;
         plan *p = ea_arena_zalloc(&a->arena, 1, sizeof *p);
         if (!p)
@@ -624,19 +681,25 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     return NULL;
 }
 
-/* What CPUs did until now is not known any more. */
-static void forget_cpus(ec_activity *a) {
-    for (size_t i = 0; i < CPUS_MAX; i++) {
-        a->cpus[i].count = 0;
-        a->cpus[i].since = INT64_MIN;
-    }
-    ea_expander_destroy(a->expander);
-    a->expander = NULL;
+static int on_thread_life(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
+    uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0);
+    ec_stretch s;
+    int is_open = p->what == THREAD_BEGIN ? ec_sched_begin(a->sched, tid, &s) : ec_sched_end(a->sched, tid, &s);
+    return is_open ? add_unfinished(a, &s, utc_ns) : 0;
 }
 
 static int on_event(ec_activity *a, const ec_tape_event *e) {
     const plan *p = (const plan *)e->plan;
     int64_t utc_ns = ec_tape_utc_ns(e);
+    int rc = 0;
+    if (e->is_behind_gap) {
+        rc = know_nothing(a, a->last_utc_ns);
+        forget_requests(a);
+    }
+    if (rc)
+        return rc;
+    a->clock = *e->clock;
+    a->last_utc_ns = utc_ns;
     switch (p->what) {
     case SWITCH:
         return on_switch(a, e, utc_ns);
@@ -644,13 +707,11 @@ static int on_event(ec_activity *a, const ec_tape_event *e) {
         return on_compact_switches(a, e);
     case READY:
         return on_ready(a, e);
-    case THREAD_LIFE:
-        ec_sched_forget(a->sched, (uint32_t)ec_tape_u64_or_0(a->tape, e, 0));
-        return 0;
+    case THREAD_BEGIN:
+    case THREAD_END:
+        return on_thread_life(a, e, p, utc_ns);
     case LOST:
-        ec_sched_lost(a->sched);
-        forget_cpus(a);
-        return 0;
+        return know_nothing(a, utc_ns);
     case CONFIG:
         on_config(a, e);
         return 0;
@@ -690,10 +751,9 @@ static void end_stream(ec_activity *a) {
     a->tape = NULL;
     a->sched = NULL;
     a->places = NULL;
-    ea_u64_map_clear(&a->by_irp);
+    forget_requests(a);
     ea_u64_map_clear(&a->intervals);
     ea_u64_map_clear(&a->source_names);
-    a->request_count = a->unused_count = 0;
     memset(a->names, 0, sizeof a->names);
     a->configured = 0;
     a->is_misnamed = 0;
@@ -733,7 +793,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
                                              .from_utc_ns = INT64_MIN,
                                              .to_utc_ns = THREAD_KINDS >> a->kind & 1 ? INT64_MAX : a->to_utc_ns,
                                              .plan = plan_class,
-                                             .arg = a},
+                                             .arg = a,
+                                             .wants_gaps = 1},
                           err);
     while (!rc && (rc = ec_tape_next(a->tape, &e, err)) == 1) {
         rc = on_event(a, &e);
@@ -742,6 +803,8 @@ static int run_stream(ec_activity *a, ea_err *err) {
                          rc == EA_ELIMIT ? "sum events up: more than 1,048,576 rows; take less time" : "sum events up");
     }
     if (!rc && a->expander && (rc = ea_expand_end(a->expander, on_compact_switch, a)))
+        rc = ea_fail(err, rc, "sum events up");
+    if (!rc && (rc = know_nothing(a, a->stream->row.end_utc_ns)))
         rc = ea_fail(err, rc, "sum events up");
     for (size_t i = first_row; !rc && a->kind == EC_ACTIVITY_COUNTERS && i < a->count; i++)
         a->rows[i].k.text[0] =

@@ -4,14 +4,15 @@
  *
  * Of what crosses an end of the range only the part inside counts; what began before the first event counts from there,
  * as nothing. Threads are followed from the stream's beginning, so that a range in its middle begins with what they
- * did. Everything else belongs to the range in which it ended. */
+ * did. What nobody saw the end of (the stream ends, events were lost, the thread's number begins anew) is summed apart.
+ * Everything else belongs to the range in which it ended. */
 #ifndef EC_QUERY_ACTIVITY_H
 #define EC_QUERY_ACTIVITY_H
 
 #include "scan.h"
 #include "shape.h"
 
-enum { EC_ACTIVITY_KEYS = 4, EC_ACTIVITY_SUMS = 5, EC_ACTIVITY_COLUMNS = 16 };
+enum { EC_ACTIVITY_KEYS = 4, EC_ACTIVITY_SUMS = 8, EC_ACTIVITY_COLUMNS = 16 };
 
 enum ec_activity_kind {
     EC_ACTIVITY_THREADS,

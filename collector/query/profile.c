@@ -22,7 +22,7 @@
 static const size_t WINDOW_BYTES = 16 << 20;
 /* Halves of stacks, and ends of disk requests, may come so long after the range, or after the last wait that began in
  * it has ended. */
-static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000;
+static const int64_t LATE_NS = 30ll * 1000 * 1000 * 1000, FOLD_WAIT_NS = 10ll * 1000 * 1000 * 1000;
 enum {
     DEFAULT_INTERVAL = 10000,
     SOURCES_MAX = 4096,
@@ -32,7 +32,7 @@ enum {
     OTHER_SOURCES = 8
 };
 
-enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, THREAD_LIFE, LOST, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
+enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, START, END, LOST, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
 
 /* Fields of a class: what slot holds what depends on its kind. */
 enum { WALK_TIME, WALK_PID, WALK_TID, WALK_KEY };
@@ -146,8 +146,11 @@ static void plan_kind(plan *p, const ea_class *c, enum ec_weight weight) {
         {"PerfInfo/PmcCounterProf", COUNTER_SAMPLE, 0, {"ThreadId", "InstructionPointer", "ProfileSource"}},
         {"Thread/CSwitch", SWITCH, 0, {"NewThreadId", "OldThreadId", "OldThreadState", "OldThreadWaitReason"}},
         {"Thread/ReadyThread", READY, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {"TThreadId"}},
-        {"Thread/Start", THREAD_LIFE, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {"TThreadId"}},
+        {"Thread/Start", START, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {"TThreadId"}},
+        {"Thread/End", END, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {"TThreadId"}},
         {"LostEvent/RTLostEvent", LOST, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {NULL}},
+        {"LostEvent/RTLostBuffer", LOST, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {NULL}},
+        {"LostEvent/RTLostFile", LOST, 1 << EC_WEIGHT_READY | 1 << EC_WEIGHT_WAIT, {NULL}},
         {"DiskIo/ReadInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
         {"DiskIo/WriteInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
         {"DiskIo/FlushInit", DISK_BEGIN, 1 << EC_WEIGHT_DISK, {"Irp"}},
@@ -541,28 +544,49 @@ static uint64_t waited(run *r, uint32_t tid, uint64_t weight, int is_switch) {
     return 0;
 }
 
-/* Times that began before the range's end and whose end nobody has seen by raw_now: how many, and how much of them is
- * inside the range, which is added to *ret_ns (may be NULL). */
-static uint64_t open_times(const run *r, int64_t raw_now, uint64_t *ret_ns) {
+/* What a thread does by raw_now, and nobody has seen the end of: how much of it is inside the range. */
+static uint64_t open_time(const run *r, ec_stretch s, int64_t raw_now) {
     int is_wait = r->request->weight == EC_WEIGHT_WAIT;
+    uint64_t ns = 0;
+    const uint64_t *waited_ns = is_wait ? ea_u64_map_get(&r->by_irp, s.tid) : NULL;
+    if (s.state == (is_wait ? EC_SCHED_WAITING : EC_SCHED_READY)) {
+        s.end = raw_now;
+        ns = span_ns(r, &s);
+    }
+    ns += waited_ns ? *waited_ns : 0; /* it is ready by now, and has not gone on */
+    return ns && wants_pid(r, ec_places_pid_of_thread(r->places, s.tid, ea_clock_to_utc_ns(&r->clock_copy, s.begin)))
+               ? ns
+               : 0;
+}
+
+/* The same of all threads: how many, and how much of them is added to *ret_ns (may be NULL). */
+static uint64_t open_times(const run *r, int64_t raw_now, uint64_t *ret_ns) {
     uint64_t count = 0;
     ec_stretch s;
     for (size_t cursor = 0; r->clock && ec_sched_next_open(r->sched, &cursor, &s);) {
-        uint64_t ns = 0;
-        const uint64_t *waited_ns = is_wait ? ea_u64_map_get(&r->by_irp, s.tid) : NULL;
-        if (s.state == (is_wait ? EC_SCHED_WAITING : EC_SCHED_READY)) {
-            s.end = raw_now;
-            ns = span_ns(r, &s);
-        }
-        ns += waited_ns ? *waited_ns : 0; /* it is ready by now, and has not gone on */
-        if (!ns ||
-            !wants_pid(r, ec_places_pid_of_thread(r->places, s.tid, ea_clock_to_utc_ns(&r->clock_copy, s.begin))))
-            continue;
-        count++;
+        uint64_t ns = open_time(r, s, raw_now);
+        count += ns > 0;
         if (ret_ns)
             *ret_ns += ns;
     }
     return count;
+}
+
+/* Nobody knows what threads did from then on. */
+static void know_nothing(run *r, int64_t raw_now) {
+    r->profile->unfinished += open_times(r, raw_now, &r->profile->unfinished_ns);
+    ec_sched_lost(r->sched);
+    ea_u64_map_clear(&r->by_irp);
+}
+
+static void on_thread_life(run *r, const ec_tape_event *e, enum kind kind) {
+    uint32_t tid = (uint32_t)ec_tape_u64_or_0(r->tape, e, THREAD);
+    ec_stretch s;
+    int is_open = kind == START ? ec_sched_begin(r->sched, tid, &s) : ec_sched_end(r->sched, tid, &s);
+    uint64_t ns = is_open ? open_time(r, s, e->time) : 0;
+    r->profile->unfinished += ns > 0;
+    r->profile->unfinished_ns += ns;
+    (void)ea_u64_map_remove(&r->by_irp, tid);
 }
 
 /* The weight of an event; *ret_open: it comes later. */
@@ -602,14 +626,12 @@ static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *re
             (void)waited(r, tid, span_ns(r, &stretches[0]), 0);
         return 0;
     }
-    case THREAD_LIFE:
-        ec_sched_forget(r->sched, (uint32_t)ec_tape_u64_or_0(r->tape, e, THREAD));
-        (void)ea_u64_map_remove(&r->by_irp, ec_tape_u64_or_0(r->tape, e, THREAD));
+    case START:
+    case END:
+        on_thread_life(r, e, p->kind);
         return 0;
-    case LOST: /* nobody knows what threads did since */
-        r->profile->unfinished += open_times(r, e->time, &r->profile->unfinished_ns);
-        ec_sched_lost(r->sched);
-        ea_u64_map_clear(&r->by_irp);
+    case LOST:
+        know_nothing(r, e->time);
         return 0;
     case DISK_BEGIN:
         *ret_open = 1;
@@ -793,17 +815,22 @@ static int all_has_ended(const run *r, const ec_tape_event *e) {
 /* Everything of a pass over the stream. Definitions count that came after after_utc_ns, until to_utc_ns. */
 static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_utc_ns, ea_err *err) {
     ec_tape_event e;
-    int rc = ec_tape_open(
-        &r->tape, r->archive,
-        &(ec_tape_options){
-            .stream = r->stream, .from_utc_ns = from_utc_ns, .to_utc_ns = to_utc_ns, .plan = plan_class, .arg = r},
-        err);
+    int rc = ec_tape_open(&r->tape, r->archive,
+                          &(ec_tape_options){.stream = r->stream,
+                                             .from_utc_ns = from_utc_ns,
+                                             .to_utc_ns = to_utc_ns,
+                                             .plan = plan_class,
+                                             .arg = r,
+                                             .wants_gaps = r->wants == wants_all && is_thread_time(r)},
+                          err);
     if (rc)
         return rc;
     int is_over = 0; /* only definitions still count */
     r->clock = NULL;
     while ((rc = ec_tape_next(r->tape, &e, err)) == 1) {
         const plan *p = (const plan *)e.plan;
+        if (e.is_behind_gap)
+            know_nothing(r, r->raw_last);
         use_clock(r, e.clock);
         r->raw_last = e.time > r->raw_last ? e.time : r->raw_last;
         if (++r->steps % ASK_EVERY == 0) {
@@ -1075,7 +1102,6 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
     run *r = calloc(1, sizeof *r);
     ec_profile *p = calloc(1, sizeof *p);
     ec_query *history = NULL;
-    uint64_t behind;
     int rc = r && p ? 0 : ea_fail(err, EA_ENOMEM, "make a profile");
     if (!rc) {
         r->request = request;
@@ -1094,8 +1120,8 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
             rc = ea_fail(err, rc, "make a profile");
     }
     if (!rc) /* folds what is not in the history yet */
-        rc = ec_query_open(&history, request->store, request->host_count == 1 ? request->hosts[0] : NULL,
-                           10ll * 1000 * 1000 * 1000, &behind, err);
+        rc = ec_query_open(&history, request->store, request->host_count == 1 ? request->hosts[0] : NULL, FOLD_WAIT_NS,
+                           &p->behind, err);
     ec_query_close(history);
     if (!rc)
         rc = ec_archive_open(&r->archive, request->store, request->host_count == 1 ? request->hosts[0] : NULL,

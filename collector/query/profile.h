@@ -137,8 +137,9 @@ typedef struct ec_profile {
     uint64_t total[2], events[2];           /* all weight; events that had some */
     uint64_t without_stack[2];              /* of the events: only their own address is known, or nothing */
     uint64_t incomplete[2][EC_LACKS_COUNT]; /* of the events: those whose stacks are known to lack something */
+    uint64_t behind; /* stored batches that the history has not folded yet: whose processes and modules are unknown */
     /* disk: requests whose end did not come; ready, wait: times inside the range that nobody saw the end of, since the
-     * thread did not go on as far as is stored, or events were lost. They are in no sum. */
+     * thread did not go on as far as is stored, ended meanwhile, or events were lost. They are in no sum. */
     uint64_t unfinished;
     uint64_t unfinished_ns; /* ready, wait: so much of them is known to be inside the range */
     uint64_t halves[EA_STACK_OUTCOME_COUNT];
@@ -150,8 +151,8 @@ typedef struct ec_profile {
     struct ec_merge *memory;
 } ec_profile;
 
-/* Makes a profile. Errors: EA_ENOTFOUND (no store), EA_EUSAGE, EA_ELIMIT,
- * EA_ECANCELED, EA_ENOMEM, EA_EDATABASE. */
+/* Makes a profile; waits up to 10 s for the history to have folded what is stored. Errors: EA_ENOTFOUND (no store),
+ * EA_EUSAGE, EA_ELIMIT, EA_ECANCELED, EA_ENOMEM, EA_EDATABASE. */
 EA_MUST_CHECK int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err);
 void ec_profile_destroy(ec_profile *p); /* NULL is allowed */
 
@@ -187,7 +188,7 @@ enum ec_profile_format {
 /* Appends the profile to out. EA_EUSAGE: this form has no room for a difference (chrome, firefox). EA_ENOMEM.
  * JSON is for a flame graph in a page:
  *   {"weight","unit","from","to","hosts":[...],"total","events","without_stack","incomplete":{cause: n},
- *    "halves":{outcome: n},"keys_undefined","interval_assumed","unfinished","unfinished_ns","damaged","notes",
+ *    "halves":{outcome: n},"keys_undefined","interval_assumed","behind","unfinished","unfinished_ns","damaged","notes",
  *    "modules":[{"name","path","unloaded","pdb_guid","pdb_age","timestamp","size_bytes","kernel"}],
  *    "frames":[{"label","module": index,"offset":"0x...","function","file","line"}],
  *    "nodes":[[parent, frame, self, total], ...],

@@ -138,27 +138,38 @@ uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu) {
     return cpu < s->cpu_count ? s->cpus[cpu].tid : UINT32_MAX;
 }
 
-void ec_sched_forget(ec_sched *s, uint32_t tid) {
+/* What a thread does: 1 and *ret, 0 when nobody knows. */
+static int read_open(const thread *t, uint32_t tid, ec_stretch *ret) {
+    if (t->state == EC_SCHED_UNKNOWN)
+        return 0;
+    *ret = (ec_stretch){.tid = tid,
+                        .state = t->state,
+                        .reason = t->reason,
+                        .cpu = t->cpu,
+                        .begin = t->since,
+                        .end = INT64_MAX,
+                        .waker = t->waker};
+    return 1;
+}
+
+int ec_sched_begin(ec_sched *s, uint32_t tid, ec_stretch *ret) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
+    int is_open = known && read_open(&s->threads[*known], tid, ret);
     if (known)
         s->threads[*known] = (thread){.state = EC_SCHED_UNKNOWN, .waker = UINT32_MAX};
+    return is_open;
+}
+
+int ec_sched_end(ec_sched *s, uint32_t tid, ec_stretch *ret) {
+    const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
+    return known && s->threads[*known].state != EC_SCHED_RUNNING ? ec_sched_begin(s, tid, ret) : 0;
 }
 
 int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_stretch *ret) {
     uint64_t tid, index;
-    while (ea_u64_map_next(&s->by_tid, cursor, &tid, &index)) {
-        const thread *t = &s->threads[index];
-        if (t->state == EC_SCHED_UNKNOWN)
-            continue;
-        *ret = (ec_stretch){.tid = (uint32_t)tid,
-                            .state = t->state,
-                            .reason = t->reason,
-                            .cpu = t->cpu,
-                            .begin = t->since,
-                            .end = INT64_MAX,
-                            .waker = t->waker};
-        return 1;
-    }
+    while (ea_u64_map_next(&s->by_tid, cursor, &tid, &index))
+        if (read_open(&s->threads[index], (uint32_t)tid, ret))
+            return 1;
     return 0;
 }
 

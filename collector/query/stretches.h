@@ -37,8 +37,11 @@ size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid
 size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_stretch ret[3]);
 /* The thread that runs on a CPU as far as its last switch says; UINT32_MAX unknown. */
 uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu);
-/* A thread begins or ends: what is known under its number is another's. */
-void ec_sched_forget(ec_sched *s, uint32_t tid);
+/* A thread begins: what is known under its number is another's. 1 and *ret, whose end is INT64_MAX: what that one did
+ * last, and nobody saw the end of; else 0. */
+int ec_sched_begin(ec_sched *s, uint32_t tid, ec_stretch *ret);
+/* A thread ends. While it runs, its last switch ends that; else 1 and *ret as above, or 0. */
+int ec_sched_end(ec_sched *s, uint32_t tid, ec_stretch *ret);
 /* Those that go on, in no order: start with *cursor = 0; 1 and a stretch whose end is INT64_MAX, 0 behind the last. No
  * event meanwhile. */
 int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_stretch *ret);

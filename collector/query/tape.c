@@ -40,6 +40,8 @@ struct ec_tape {
     group *groups;
     size_t group_count, group_capacity;
     uint32_t at;
+    uint64_t number;       /* of the last batch; 0: there was none */
+    int is_behind_gap;     /* the next event is */
     uint16_t source;       /* of the last event */
     const ea_clock *clock; /* the source's; NULL: the batch is new */
 };
@@ -166,6 +168,19 @@ static int open_batch(ec_tape *t, ea_err *err) {
     return rc;
 }
 
+/* Looks at what stands between the batch that was found and the one before. */
+static int look_for_gap(ec_tape *t, ea_err *err) {
+    uint64_t first = t->number + 1, last = t->found.row.number - 1;
+    int rc = 1;
+    if (!t->options.wants_gaps)
+        return 0;
+    if (t->number && first <= last)
+        rc = ec_find_has_all(t->find, first, last, err);
+    t->number = last + 1;
+    t->is_behind_gap |= rc == 0;
+    return rc < 0 ? rc : 0;
+}
+
 /* 1, 0 at the end. */
 static int next_batch(ec_tape *t, ea_err *err) {
     for (;;) {
@@ -173,6 +188,8 @@ static int next_batch(ec_tape *t, ea_err *err) {
         end_batch(t);
         int rc = t->find ? ec_find_next(t->find, &t->found, err) : 0;
         if (rc != 1)
+            return rc;
+        if ((rc = look_for_gap(t, err)))
             return rc;
         if (t->found.kind == EA_BATCH_KEYFRAME)
             continue;
@@ -189,6 +206,7 @@ static int next_batch(ec_tape *t, ea_err *err) {
             return rc;
         }
         ec_archive_damaged(t->archive, t->options.stream, t->found.row.number, &damage);
+        t->is_behind_gap = t->options.wants_gaps;
     }
 }
 
@@ -219,7 +237,9 @@ int ec_tape_next(ec_tape *t, ec_tape_event *ret, ea_err *err) {
                                .cpu = e->cpu[i],
                                .group = k,
                                .row = row,
+                               .is_behind_gap = t->is_behind_gap,
                                .fields = g->fields};
+        t->is_behind_gap = 0;
         return 1;
     }
 }

@@ -26,6 +26,7 @@ typedef struct ec_tape_event {
     uint32_t pid, tid;
     uint16_t cpu;
     uint32_t group, row;
+    int is_behind_gap;       /* with wants_gaps: batches between the event before and this one are not there */
     const ea_column *fields; /* of the plan; those that the class lacks have no rows */
 } ec_tape_event;
 
@@ -35,6 +36,7 @@ typedef struct ec_tape_options {
     /* Asked once for each class: its plan (borrowed while the tape is open), or NULL: none of its events. */
     const ec_tape_plan *(*plan)(void *arg, const ea_class *c);
     void *arg;
+    int wants_gaps;
 } ec_tape_options;
 
 typedef struct ec_tape ec_tape;

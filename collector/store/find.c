@@ -12,6 +12,7 @@ struct ec_find {
     ec_store *store;
     const ec_find_filter *filter;
     sqlite3_stmt *s;
+    sqlite3_stmt *count;    /* NULL: not asked yet */
     uint64_t stream_id;     /* 0: no stream, or one that has nothing */
     int64_t from_ns, to_ns; /* of a batch's range: a tick more on both sides */
     int64_t *class_ids;     /* ascending; of the classes that the filter wants and the store has */
@@ -155,10 +156,29 @@ int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
     return code == SQLITE_DONE ? 0 : fail(f->store, err, "look batches up");
 }
 
+int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err) {
+    int rc = f->count ? 0
+                      : prepare(f->store,
+                                "SELECT count(*) FROM batches WHERE stream_id = ?1 AND number BETWEEN ?2 AND ?3"
+                                " AND kind <> ?4",
+                                &f->count, err);
+    if (rc)
+        return rc;
+    sqlite3_reset(f->count);
+    sqlite3_bind_int64(f->count, 1, (int64_t)f->stream_id);
+    sqlite3_bind_int64(f->count, 2, (int64_t)first);
+    sqlite3_bind_int64(f->count, 3, (int64_t)last);
+    sqlite3_bind_int(f->count, 4, EA_BATCH_TOMBSTONE);
+    if (sqlite3_step(f->count) != SQLITE_ROW)
+        return fail(f->store, err, "look batches up");
+    return (uint64_t)sqlite3_column_int64(f->count, 0) == last - first + 1;
+}
+
 void ec_find_close(ec_find *f) {
     if (!f)
         return;
     sqlite3_finalize(f->s);
+    sqlite3_finalize(f->count);
     free(f->class_ids);
     free(f);
 }

@@ -42,6 +42,9 @@ void ec_find_stream(ec_find *f, const ec_find_row *stream);
 /* The next batch of the stream with events that may hold some that the filter wants, by number: 1 and *ret, 0 at the
  * end. What is not given has none; a batch that is given may have none, too. */
 EA_MUST_CHECK int ec_find_next(ec_find *f, ec_found *ret, ea_err *err);
+/* Whether all batches of the stream from first to last are there, whatever is in them: 1, 0 when one is not (a
+ * tombstone stands for batches that are not), or an error. */
+EA_MUST_CHECK int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err);
 void ec_find_close(ec_find *f); /* NULL is allowed */
 
 /* Adds stored class descriptions to a registry, as many as it has room for (batches with the others cannot be read),

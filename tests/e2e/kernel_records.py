@@ -14,9 +14,9 @@ def process(pid, program, clock, ends=False):
                                 bytes.fromhex("010100000000000512000000") + program.encode() + b"\0" + (program + "\0").encode("utf-16le") + bytes(4), clock)
 
 
-def thread(pid, tid, clock, start=0x1000):
-    """Thread/Start, version 3."""
-    return single.system_record(5, 1, 3, struct.pack("<IIQQQQQQQIBBBB", pid, tid, 0, 0, 0, 0, 1, start, 0, 0, 8, 5, 2, 0), clock)
+def thread(pid, tid, clock, start=0x1000, ends=False):
+    """Thread/Start or Thread/End, version 3."""
+    return single.system_record(5, 2 if ends else 1, 3, struct.pack("<IIQQQQQQQIBBBB", pid, tid, 0, 0, 0, 0, 1, start, 0, 0, 8, 5, 2, 0), clock)
 
 
 def image(pid, base, size, path, clock, unloads=False):

@@ -83,6 +83,39 @@ def check_threads(checks, ask, rows, host="made"):
     return truth, got
 
 
+def check_unfinished(checks, ask, records, host="made"):
+    """What nobody saw the end of, as a naive walk has it: at the last event, or where a thread ended or its number began anew."""
+    state, want, reasons = {}, collections.Counter(), collections.Counter()
+
+    def leave(tid, clock):
+        what, since, reason = state.pop(tid, ("?", clock, 0))
+        want[tid, what] += 100 * (clock - since)
+        reasons[tid, reason] += 100 * (clock - since) * (what == "waiting")
+
+    for r in records:
+        fields, clock = r["fields"], r["clock"]
+        if r["name"] == "Thread/CSwitch":
+            old, new, old_state = fields["OldThreadId"], fields["NewThreadId"], number(fields["OldThreadState"])
+            if old:
+                state[old] = {5: "waiting", 4: "?"}.get(old_state, "ready"), clock, number(fields["OldThreadWaitReason"])
+            if new:
+                state[new] = "running", clock, 0
+        elif r["name"] == "Thread/ReadyThread" and state.get(fields["TThreadId"], "?")[0] in ("?", "waiting"):
+            state[fields["TThreadId"]] = "ready", clock, 0
+        elif r["name"] == "Thread/Start" or (r["name"] == "Thread/End" and state.get(fields["TThreadId"], "?")[0] != "running"):
+            leave(fields["TThreadId"], clock)
+    for tid in list(state):
+        leave(tid, max(r["clock"] for r in records))
+    got = collections.Counter()
+    for row in ask(f"SELECT * FROM thread_times WHERE host = '{host}'"):
+        for what in ("running", "ready", "waiting"):
+            got[row["tid"], what] += row[f"unfinished_{what}_ns"]
+    checks.equal(+got, collections.Counter({key: ns for key, ns in want.items() if ns and key[1] != "?"}), f"{host}: what nobody saw the end of")
+    checks.that(len({what for _, what in +got}) > 1, f"{host}: hardly anything is open at the end: {+got}")
+    got = {(row["tid"], row["reason"]): row["ns"] for row in ask(f"SELECT tid, reason, sum(unfinished_ns) AS ns FROM waits WHERE host = '{host}' GROUP BY 1, 2") if row["ns"]}
+    checks.equal(got, {key: ns for key, ns in reasons.items() if ns}, f"{host}: waits that nobody saw the end of, by reason")
+
+
 def check_wakes(checks, ask, records):
     """Who wakes whom: the last ReadyThread of a waiting thread before it runs."""
     state, running, want = {}, {}, collections.Counter()
@@ -292,6 +325,29 @@ def check_problems(env, checks, collector, ask):
     checks.equal(got, [(None, 10, "CacheMisses", 2, 131072)], "counter samples times their interval")
 
 
+def check_lost_buffers(env, checks, collector, ask):
+    """Whole buffers are lost, of which nobody knows what was in them: no thread has more than in truth but for the losses' own length, and what its last time was is told apart."""
+    scenario = env.folder / "buffers.yaml"
+    scenario.write_text("base: stacks\nsummary: lost buffers\nduration_ms: 600\nloss: {buffers_windows: 16, lasts_us: 3000}\n"
+                        "stacks: {keys: no, of: {syscalls: 0, files: 0, disk: 0, memory: 0, threads: 0}}\n"
+                        "session: {events: [process, thread, image, cswitch, readythread, config, stack, lost]}\n")
+    trace, truth = test_tracegen.generate(env.build, env.folder, "buffers", "--preset", scenario)
+    env.replay([trace], collector, agent="buffers", spool=env.folder / "buffers-spool")
+    rows = test_tracegen.rows(truth)
+    losses = [row for row in rows if row["type"] == "loss"]
+    told, got, left = told_threads(rows), collections.defaultdict(collections.Counter), collections.Counter()
+    for row in ask("SELECT * FROM thread_times WHERE host = 'buffers'"):
+        got[row["pid"], row["tid"]].update(ns_of(row))
+        left.update(cpu_ticks=row["unfinished_running_ns"], ready_ticks=row["unfinished_ready_ns"], wait_ticks=row["unfinished_waiting_ns"])
+    checks.that(len(losses) > 10, f"hardly a buffer is lost: {losses}")
+    for key in ("cpu_ticks", "ready_ticks", "wait_ticks"):
+        want, have = (sum(sums[key] for sums in table.values()) for table in (told, got))
+        # where a wake was lost, its wait is taken to last until the thread runs: that is before the loss is told, so at most as long as a loss
+        beyond = {thread: got[thread][key] - 100 * sums[key] for thread, sums in told.items() if got[thread][key] > 100 * sums[key] + 3_000_000}
+        checks.that(have and not beyond, f"with {len(losses)} times buffers lost, {key} of {len(beyond)} threads are far more than in truth, such as {list(beyond.items())[:1]}")
+        checks.that(left[key] > 0, f"with {len(losses)} times buffers lost, none of {want} {key} are unfinished")
+
+
 def check_losses(env, checks, collector, ask):
     """Processors lose their events for 3 ms at a time, one in a hundred: each event that is lost costs at most what it told."""
     scenario = env.folder / "lossy.yaml"
@@ -372,13 +428,14 @@ def check_late(env, checks, collector, ask, name, preset):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "broken", "compact", "refused"))
+    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")
     env.replay([trace], collector, agent="made", spool=env.folder / "made-spool", extra=["--batch-events", "3000"])
     ask, rows, records = Asked(env, collector.store), test_tracegen.rows(truth), test_stacks.records(env.agent, [trace])
     told, got = check_threads(checks, ask, rows)
+    check_unfinished(checks, ask, records)
     check_wakes(checks, ask, records)
     check_counters(checks, ask, told, records)
     check_latencies(checks, ask, rows, records)
@@ -387,6 +444,7 @@ def test(env, checks, arguments):
     check_compact(env, checks, collector, ask)
     check_problems(env, checks, collector, ask)
     check_losses(env, checks, collector, ask)
+    check_lost_buffers(env, checks, collector, ask)
     check_late_halves(env, checks, collector, ask)
     scenario = env.folder / "reused.yaml"
     scenario.write_text(test_stacks.VARIANTS["reused"], encoding="utf-8")

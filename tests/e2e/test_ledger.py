@@ -71,25 +71,30 @@ def upload(env, collector, agent, batches, at_once=16, timeout_s=60):
 
 
 def captured(env, trace, agent, extra=()):
-    """The batches of a replay, by number, taken by a collector that keeps none. It answers when all are made: none of them knows of one
-    before it that it was acknowledged, so that it may be left out, however fast the agent is."""
+    """The batches of a replay of that trace, by number."""
+    return captured_paths(env, traces.paths(trace, env.build), traces.event_count(trace), agent, extra)
+
+
+def captured_paths(env, paths, event_count, agent, extra=()):
+    """The batches of a replay of those files, by number, taken by a collector that keeps none. It answers when all are made: none of them knows
+    of one before it that it was acknowledged, so that it may be left out, however fast the agent is."""
     kept, lock, spool = {}, threading.Lock(), env.folder / f"spool-{agent}"
 
     def made():
         rows = json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", spool]).stdout)
-        return sum(row["events"] for row in rows) >= traces.event_count(trace)
+        return sum(row["events"] for row in rows) >= event_count
 
     def take(exchange):
         exchange.read_body()
         with lock:
             if not kept and not receiver.sleep_until(made, 60, 0.1):
-                raise harness.Failure(f"not all batches of {trace} are made")
+                raise harness.Failure(f"not all batches of {paths} are made")
             for batch in uploads.batches(exchange.body):
                 kept[uploads.Head(batch).number] = batch
         exchange.acknowledge(exchange.heads())
 
     with receiver.Receiver(env.certs, take) as fake:
-        env.replay(traces.paths(trace, env.build), fake, agent=agent, spool=spool, extra=["--batch-events", BATCH_EVENTS, *extra])
+        env.replay(paths, fake, agent=agent, spool=spool, extra=["--batch-events", BATCH_EVENTS, *extra])
     if fake.failures:
         raise fake.failures[0]
     return [kept[number] for number in sorted(kept)]

@@ -1,6 +1,7 @@
 """What a profile knows to be missing, by hand: samples whose user half was to come by a match id and never came, or came when its event had left
 the window, and keys that nobody defined, each counted under its cause, in each range and for each process; waits and times of readiness that end
-long behind the range, or that nobody saw the end of, as far as is stored or where events were lost. On the command line, as JSON and over HTTP.
+long behind the range, or that nobody saw the end of, as far as is stored, where events, buffers or batches were lost, or where a thread's number
+begins anew. On the command line, as JSON and over HTTP; and what SQL's tables of threads say of the same.
 """
 import http.client
 import json
@@ -11,6 +12,7 @@ import uuid
 import harness
 import kernel_records as kernel
 import profile_formats
+import test_ledger
 import test_profile
 import test_single_records as single
 import web_world
@@ -178,8 +180,12 @@ class Scheduled(Made):
     def ready(self, at, tid):
         self.records.append(single.system_record(5, 50, 2, struct.pack("<Ibbbb", tid, 1, 0, 0, 0), SECOND + int(at * SECOND)))
 
-    def lost(self, at):
-        self.records.append(single.full_record(LOST_EVENT, 32, 1, b"", SECOND + int(at * SECOND)))
+    def lost(self, at, what=32):
+        """32: events, 33: buffers, 34: of a file."""
+        self.records.append(single.full_record(LOST_EVENT, what, 1, b"", SECOND + int(at * SECOND)))
+
+    def life(self, at, tid, ends):
+        self.records.append(kernel.thread(PID, tid, SECOND + int(at * SECOND), ends=ends))
 
     def much(self, at):
         """Samples of another thread, each with a stack."""
@@ -187,12 +193,34 @@ class Scheduled(Made):
             self.records += kernel.sample(PID, TID, [HOME + 0x50], SECOND + int(at * SECOND) + i)
 
 
-def stored(env, collector, made, host):
-    made.records.sort(key=lambda record: struct.unpack_from("<q", record, 16)[0])
+def clock_of(record):
+    return struct.unpack_from("<q", record, 16)[0]
+
+
+def written(env, made, host):
+    made.records.sort(key=clock_of)
     path = env.folder / f"{host}.etl"
     path.write_bytes(single.trace(made.records))
+    return path
+
+
+def stored(env, collector, made, host):
+    path = written(env, made, host)
     env.replay([path], collector, agent=host, spool=env.folder / f"{host}-spool")
     return path
+
+
+def threads(env, collector, host, span=""):
+    """tid -> milliseconds (running, ready, waiting, and of each what nobody saw the end of), of SQL's tables, which agree on waits."""
+    def rows(sql):
+        return map(json.loads, collector.ask("query", "--format", "jsonl", sql).splitlines())
+    names = ["running_ns", "ready_ns", "waiting_ns", "unfinished_running_ns", "unfinished_ready_ns", "unfinished_waiting_ns"]
+    times = {row["tid"]: tuple(row[name] // 10**6 for name in names) for row in rows(f"SELECT * FROM thread_times{span} WHERE host = '{host}' AND tid <> 0")}
+    waits = {row["tid"]: (row["ns"] // 10**6, row["open"] // 10**6)
+             for row in rows(f"SELECT tid, sum(ns) AS ns, sum(unfinished_ns) AS open FROM waits{span} WHERE host = '{host}' GROUP BY tid")}
+    if waits != {tid: (t[2], t[5]) for tid, t in times.items() if t[2] or t[5]} | {tid: (0, 0) for tid, t in waits.items() if t == (0, 0)}:
+        raise harness.Failure(f"{host}: waits and thread_times differ: {waits} {times}")
+    return times
 
 
 def check_waits(env, checks, collector, asked):
@@ -221,23 +249,68 @@ def check_waits(env, checks, collector, asked):
     told, _ = asked.told("--host", "waits", "--weight", "wait")
     last = 200.1
     checks.equal((told["unfinished"], told["unfinished_ns"]), (4, round((last - 3 + 2 + last - 20.1 + last - 120.1) * 1e9)), "waits that were open at the last event")
+    # the same in SQL: what goes on at the last event is told, whatever its state
+    checks.equal(threads(env, collector, "waits"), {100: (110, 0, 199000, 0, 0, 0), 101: (110, 115000, 3000, 0, 0, 80000), 102: (10, 0, 0, 0, 0, 197100),
+                 103: (10, 0, 2000, 0, 194100, 0), 104: (110, 0, 8000, 0, 0, 180000)}, "thread_times: what was open at the last event")
+    span = f"(NULL, '{time_of(11 * SECOND)}')"
+    checks.equal(threads(env, collector, "waits", span), {100: (10, 0, 9000, 0, 0, 0), 101: (10, 5000, 3000, 0, 0, 0), 102: (10, 0, 0, 0, 0, 7000),
+                 103: (10, 0, 2000, 0, 4000, 0)}, "thread_times: of a range")
     # of the range's part alone
     told, _ = asked.told("--host", "waits", "--weight", "wait", "--from", time_of(9 * SECOND), "--to", time_of(11 * SECOND))
     checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (2 * 10**9, 1, 2 * 10**9), "a range inside of waits")
 
 
 def check_lost(env, checks, collector, asked):
+    for what in (32, 33, 34):
+        host = f"lost-{what}"
+        made = Scheduled()
+        made.waits(1, 100)
+        made.waits(2, 101)
+        made.runs(5, 101, frames=(HOME + 0x70,))
+        made.lost(6, what)
+        made.runs(7, 100, frames=(HOME + 0x80,))
+        stored(env, collector, made, host)
+        told, _ = asked.told("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND))
+        checks.equal(asked.folded("--host", host, "--weight", "wait", "--to", time_of(11 * SECOND)), {("gaps.exe", "gaps.exe+0x70"): 3 * 10**9},
+                     f"{host}: waits that ended before events were lost")
+        # 100 and 101 until events were lost, 100 once more to the last event, at which it begins to wait
+        checks.equal((told["unfinished"], told["unfinished_ns"]), (2, round((5 + 0.9) * 1e9)), f"{host}: waits that were open when events were lost")
+        checks.equal(threads(env, collector, host), {100: (110, 0, 0, 0, 0, 5000), 101: (110, 0, 3000, 0, 0, 900)}, f"{host}: thread_times")
+
+
+def check_life(env, checks, collector, asked):
+    """A thread that begins under the number of one whose end nobody saw; one that ends, as far as is known, in a wait."""
     made = Scheduled()
     made.waits(1, 100)
     made.waits(2, 101)
-    made.runs(5, 101, frames=(HOME + 0x70,))
-    made.lost(6)
+    made.life(5, 100, ends=False)
+    made.life(6, 101, ends=True)
     made.runs(7, 100, frames=(HOME + 0x80,))
-    stored(env, collector, made, "lost")
-    told, _ = asked.told("--host", "lost", "--weight", "wait", "--to", time_of(11 * SECOND))
-    checks.equal(asked.folded("--host", "lost", "--weight", "wait", "--to", time_of(11 * SECOND)), {("gaps.exe", "gaps.exe+0x70"): 3 * 10**9}, "waits that ended before events were lost")
-    # 100 and 101 until events were lost, 100 once more to the last event, at which it begins to wait
-    checks.equal((told["unfinished"], told["unfinished_ns"]), (2, round((5 + 0.9) * 1e9)), "waits that were open when events were lost")
+    made.runs(8, 102)
+    stored(env, collector, made, "anew")
+    told, _ = asked.told("--host", "anew", "--weight", "wait")
+    checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (0, 3, 9 * 10**9), "waits of threads whose number begins anew, and of one that ended")
+    checks.equal(threads(env, collector, "anew"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 4000), 102: (100, 0, 0, 0, 0, 0)}, "thread_times: numbers that begin anew")
+
+
+def check_hole(env, checks, collector, asked):
+    """A batch that never came: what a thread did meanwhile is no wait, nor anything else."""
+    made = Scheduled()
+    made.waits(1, 100)
+    made.waits(4, 101)
+    made.runs(5, 100, frames=(HOME + 0x70,))  # this nobody will see
+    made.runs(9, 100, frames=(HOME + 0x80,))
+    made.runs(11, 102)
+    path = written(env, made, "hole")
+    batches = test_ledger.captured_paths(env, [path], len(made.records), "hole", ["--batch-events", "1"])
+    gone = [i for i, record in enumerate(made.records) if SECOND + 4.5 * SECOND < clock_of(record) < SECOND + 6 * SECOND]
+    behind = len(batches) - len(made.records)  # of the trace's own records, which stand before them
+    test_ledger.upload(env, collector, "hole", [batch for i, batch in enumerate(batches) if i - behind not in gone])
+    checks.equal(len(gone), 3, "records that never come")
+    told, _ = asked.told("--host", "hole", "--weight", "wait")
+    # 100: until the last event before the hole, and from 9.1 to the last one
+    checks.equal((told["total"], told["unfinished"], told["unfinished_ns"]), (0, 2, 5 * 10**9), "waits around a batch that never came")
+    checks.equal(threads(env, collector, "hole"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 0), 102: (100, 0, 0, 0, 0, 0)}, "thread_times around a batch that never came")
 
 
 def check_over(env, checks, collector, asked):
@@ -262,12 +335,14 @@ def check_over(env, checks, collector, asked):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("gaps", "waits", "lost", "over-plain", "over-keys"))
-    collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
+    env.make_certificates(("gaps", "waits", "lost-32", "lost-33", "lost-34", "anew", "hole", "over-plain", "over-keys"))
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0", "--hole-wait", "1s"]).start()
     asked = Asked(env, checks, collector)
     check_samples(env, checks, collector, asked)
     check_waits(env, checks, collector, asked)
     check_lost(env, checks, collector, asked)
+    check_life(env, checks, collector, asked)
+    check_hole(env, checks, collector, asked)
     check_over(env, checks, collector, asked)
     collector.stop()
 
