@@ -121,6 +121,7 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/modules", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/connections", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/classes", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/counters", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/columns", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/alerts", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/incidents", EC_LANE_QUESTION, ec_list},

@@ -60,7 +60,7 @@ static void name_file(ec_call *c, enum ec_profile_format format) {
                  [EC_PROFILE_FOLDED] = {"text/plain; charset=utf-8", "profile.folded"},
                  [EC_PROFILE_SPEEDSCOPE] = {NULL, "profile.speedscope.json"},
                  [EC_PROFILE_PPROF] = {"application/octet-stream", "profile.pb.gz"},
-                 [EC_PROFILE_CHROME] = {NULL, "profile.cpuprofile"},
+                 [EC_PROFILE_CHROME] = {NULL, "profile.trace.json"},
                  [EC_PROFILE_FIREFOX] = {NULL, "profile.firefox.json"},
                  [EC_PROFILE_TOP] = {"text/plain; charset=utf-8", "profile.txt"}};
     c->type = KINDS[format].type;

@@ -277,6 +277,20 @@ static const fixed LISTS[] = {
      "name",
      {{"q", PARAM_LIKE, ""}},
      FIXED_LIST},
+    {"/api/v1/counters",
+     "Hardware counters of which samples are stored: what a profile's weight pmc:COUNTER takes",
+     "WITH s AS MATERIALIZED (SELECT host, ProfileSource AS source, count FROM \"PerfInfo/PmcCounterProf_by\"('host',"
+     " 'ProfileSource') WHERE time BETWEEN ?2 AND ?3), n AS MATERIALIZED (SELECT host, json_extract(fields,"
+     " '$.Source') AS source, max(json_extract(fields, '$.SourceName')) AS name FROM events WHERE name IN"
+     " ('PerfInfo/CollectionStart', 'PerfInfo/SetInterval') GROUP BY 1, 2), k AS MATERIALIZED (SELECT ProfileSource AS"
+     " source, max(ProfileSource_name) AS name FROM \"PerfInfo/PmcCounterProf_by\"('ProfileSource',"
+     " 'ProfileSource_name') WHERE time BETWEEN ?2 AND ?3 GROUP BY 1) SELECT CAST(coalesce(nullif(n.name, ''), k.name,"
+     " s.source) AS TEXT) AS counter, sum(s.count) AS samples, count(DISTINCT s.host) AS hosts FROM s LEFT JOIN n ON"
+     " n.host = s.host AND n.source = s.source LEFT JOIN k ON k.source = s.source WHERE (?1 = '' OR s.host = ?1)"
+     " GROUP BY 1",
+     "samples DESC, counter",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
     {"/api/v1/columns",
      "Columns of a class of events, as SQL has them",
      "SELECT name, type, hidden FROM pragma_table_xinfo(?1)",

@@ -40,6 +40,13 @@ class Forms:
         connection.close()
         return answer.status, body
 
+    def list(self, path, **params):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request("GET", f"/api/v1/{path}?" + urllib.parse.urlencode(params))
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        return answer["items"]
+
     def ask(self, *options):
         """The program's answer, which is also HTTP's."""
         done = self.said(options)
@@ -137,6 +144,16 @@ def check_processes(checks, forms, rows, told):
     checks.equal(both, each[0] + each[1], "two processes at once")
 
 
+def check_counters(checks, forms, told, names):
+    """The list of counters names what a profile's weight takes, with as many samples as the profile has."""
+    def asked(**params):
+        return {row["counter"]: (row["samples"], row["hosts"]) for row in forms.list("counters", **params)}
+    apart = [asked(host=host) for host in HOSTS]
+    checks.equal({name: n for name, (n, _) in asked().items()}, {name: told[f"pmc:{name}"]["events"] for name in names}, "counters that are sampled")
+    checks.equal({name: (sum(part[name][0] for part in apart if name in part), sum(name in part for part in apart)) for name in names}, asked(), "counters of each machine")
+    checks.equal(asked(to="2000-01-01T00:00:00Z"), {}, "counters of a time without samples")
+
+
 def test(env, checks, arguments):
     env.make_certificates(HOSTS)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
@@ -156,6 +173,7 @@ def test(env, checks, arguments):
     checks.that(nothing["events"] == 0 and nothing["notes"].startswith("no sample of the counter CashMisses is stored in this range; there are such of the sources ") and
                 {int(n) for n in nothing["notes"].rsplit(" sources ", 1)[1].split(",")} == {row["source"] for row in rows_of(sources)}, f"a counter that nobody sampled: {nothing['notes']}")
     check_processes(checks, forms, rows["narrow"], told)
+    check_counters(checks, forms, told, names)
     print(f"{len(told)} weights, {len(FORMS) + 1} forms: {', '.join(told)}")
     collector.stop()
 

@@ -313,6 +313,21 @@ def check_hole(env, checks, collector, asked):
     checks.equal(threads(env, collector, "hole"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 0), 102: (100, 0, 0, 0, 0, 0)}, "thread_times around a batch that never came")
 
 
+def check_named(env, checks, collector, asked):
+    """A machine's own counter, whose name its events say: it is offered under that name, and asked for by it."""
+    made = Made()
+    made.add(single.system_record(15, 72, 3, struct.pack("<III", 40, 65536, 0) + "L3 <Misses>\0".encode("utf-16le"), made.clock))
+    for _ in range(3):
+        made.add(single.system_record(15, 47, 2, struct.pack("<QIHH", HOME + 0x10, TID, 40, 0), made.clock))
+    made.add(single.system_record(15, 47, 2, struct.pack("<QIHH", HOME + 0x10, TID, 41, 0), made.clock))  # nobody says what that is
+    stored(env, collector, made, "named")
+    items = web_world.Web(collector).get("counters", host="named")["items"]
+    checks.equal(items, [{"counter": "L3 <Misses>", "samples": 3, "hosts": 1}, {"counter": "41", "samples": 1, "hosts": 1}], "counters that the data names")
+    for item, weight in zip(items, (3 * 65536, 1)):
+        told, _ = asked.told("--host", "named", "--weight", f"pmc:{item['counter']}")
+        checks.equal((told["events"], told["total"]), (item["samples"], weight), f"samples of {item['counter']}")
+
+
 def check_over(env, checks, collector, asked):
     """When all waits of the range have ended, no more is read but definitions of keys that are still wanted."""
     halves = {}
@@ -335,7 +350,7 @@ def check_over(env, checks, collector, asked):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("gaps", "waits", "lost-32", "lost-33", "lost-34", "anew", "hole", "over-plain", "over-keys"))
+    env.make_certificates(("gaps", "waits", "lost-32", "lost-33", "lost-34", "anew", "hole", "named", "over-plain", "over-keys"))
     collector = env.new_collector(extra=["--web", "127.0.0.1:0", "--hole-wait", "1s"]).start()
     asked = Asked(env, checks, collector)
     check_samples(env, checks, collector, asked)
@@ -344,6 +359,7 @@ def test(env, checks, arguments):
     check_life(env, checks, collector, asked)
     check_hole(env, checks, collector, asked)
     check_over(env, checks, collector, asked)
+    check_named(env, checks, collector, asked)
     collector.stop()
 
 

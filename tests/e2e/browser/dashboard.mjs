@@ -194,6 +194,27 @@ async function byMouse() {
   await page.getByRole('button', { name: 'Second half against first' }).click();
   await page.getByText('in the other range').waitFor();
   check(/diff=1/.test(page.url()), 'a difference of two ranges');
+  await page.route('**/api/v1/counters*', (r) => r.fulfill({ json: { items: [{ counter: 'Cache<Misses>', samples: 5, hosts: 1 }], next: null, ending: null, damaged: 0 } }));
+  await page.goto(link({ page: 'profile', host: world.holed }));
+  await page.getByLabel('What counts').locator('option', { hasText: 'counter Cache<Misses>' }).waitFor({ state: 'attached' });
+  const counted = page.waitForRequest((r) => new URL(r.url()).searchParams.get('weight') === 'pmc:Cache<Misses>');
+  await page.getByLabel('What counts').selectOption('pmc:Cache<Misses>');
+  await counted;
+  check(/weight=pmc/.test(page.url()), "a profile's weight may be a counter that the machines' data names");
+  await page.unroute('**/api/v1/counters*');
+  await page.goto(link({ page: 'profile', host: world.holed, weight: 'pmc:Other' }));
+  check((await page.getByLabel('What counts').inputValue()) === 'pmc:Other', 'a weight that only the link names is shown');
+  let asked = 0;
+  const count = (r) => { asked += r.url().includes('/api/v1/') && !r.url().includes('/tail'); };
+  for (const name of ['profile', 'host', 'security', 'events', 'ledger']) {
+    await page.goto(link({ page: name, host: world.holed, range: '7d' }));
+    await page.waitForTimeout(1500);
+    asked = 0;
+    page.on('request', count);
+    await page.waitForTimeout(1500);
+    page.off('request', count);
+    check(asked === 0, `${name}: the last seven days are asked for once${asked ? `, not ${asked} times more` : ''}`);
+  }
   await page.goto(link({ page: 'queries', query: 'top-processes-by-cpu' }));
   await rows(page, 'Processes with the most samples of the processor').first().waitFor();
   await page.getByRole('textbox', { name: /One SELECT/ }).fill("SELECT '<i>x</i>' AS a, 1 + 1 AS b");

@@ -168,6 +168,7 @@ function lacksOf(d) {
   const add = (n, i) => n + (d.other?.incomplete[i] ?? 0);
   const parts = Object.keys(why).map((cause) => [add(d.incomplete[cause], cause), why[cause]]).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
   return (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
+    (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules that they tell of are not known.` : '') +
     (d.unfinished ? ` ${count(d.unfinished)} times that nobody saw the end of are not in it${d.unfinished_ns ? `: ${duration(d.unfinished_ns)}` : ''}.` : '');
 }
 
@@ -177,6 +178,10 @@ export function Profile({ view, dark }) {
     ...(diff && { other_from: view.other_from, other_to: view.other_to }) };
   const s = useApi(diff && !(view.other_from && view.other_to) ? null : url('profile', params));
   const info = useApi(view.host ? url(`hosts/${enc(view.host)}`) : null);
+  const counters = useApi(url('counters', { host: view.host, ...range, limit: 100 }));
+  const weights = [['cpu', 'CPU time'], ['samples', 'CPU samples, Idle too'], ['ready', 'ready, but no processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults'],
+    ...(counters.data?.items ?? []).map((c) => [`pmc:${c.counter}`, `counter ${c.counter}`])];
+  if (!weights.some(([v]) => v === params.weight)) weights.push([params.weight, params.weight]);
   const root = useMemo(() => (s.data ? treeOf(s.data) : null), [s.data]);
   const d = s.data, share = (v) => ((100 * v) / (d.total || 1)).toFixed(1) + ' %';
   const show = (v) => (d?.unit === 'nanoseconds' ? duration(v) : count(v));
@@ -191,8 +196,7 @@ export function Profile({ view, dark }) {
       <Search name="host" label="Machine (none: all)" view={view} hotkey="/" />
       <Search name="pid" label="Process id (none: all)" view={view} />
       <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.target.value })}>
-        {[['cpu', 'CPU time'], ['samples', 'CPU samples, Idle too'], ['ready', 'ready, but no processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults']].map(([v, t]) =>
-          <option value={v}>{t}</option>)}</select></label>
+        {weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
       {diff ? <button onClick={() => change({ diff: '', other_from: '', other_to: '' })}>No difference</button>
         : to > from && <button onClick={halves}>Second half against first</button>}
       <span class="export">Export: {EXPORTS.map((f) => <a href={url('profile', { ...params, format: f })} download>{f}</a>)}</span>

@@ -55,9 +55,12 @@ export function shortTime(text) {
 }
 const RANGES = { '5m': 300e3, '1h': 3600e3, '24h': 86400e3, '7d': 604800e3 };
 export const RANGE_NAMES = Object.keys(RANGES);
-// The range of a view as parameters of the API: {from, to}, each may be missing.
+// The range of a view as parameters of the API: {from, to}, each may be missing. "The last hour" ends when the view is opened: if it went on with each
+// time that a page is drawn, each answer would be a new question.
+const opened = new WeakMap();
 export function rangeOf(view) {
-  if (Object.hasOwn(RANGES, view.range ?? '')) return { from: toIso(Date.now() - RANGES[view.range]) };
+  if (!opened.has(view)) opened.set(view, Date.now());
+  if (Object.hasOwn(RANGES, view.range ?? '')) return { from: toIso(opened.get(view) - RANGES[view.range]) };
   return { ...(view.from && { from: view.from }), ...(view.to && { to: view.to }) };
 }
 
