@@ -281,7 +281,7 @@ static const fixed LISTS[] = {
      "Hardware counters of which samples are stored: what a profile's weight pmc:COUNTER takes",
      "WITH s AS MATERIALIZED (SELECT host, ProfileSource AS source, count FROM \"PerfInfo/PmcCounterProf_by\"('host',"
      " 'ProfileSource') WHERE time BETWEEN ?2 AND ?3), n AS MATERIALIZED (SELECT host, json_extract(fields,"
-     " '$.Source') AS source, max(json_extract(fields, '$.SourceName')) AS name FROM events WHERE name IN"
+     " '$.Source.value') AS source, max(json_extract(fields, '$.SourceName')) AS name FROM events WHERE name IN"
      " ('PerfInfo/CollectionStart', 'PerfInfo/SetInterval') GROUP BY 1, 2), k AS MATERIALIZED (SELECT ProfileSource AS"
      " source, max(ProfileSource_name) AS name FROM \"PerfInfo/PmcCounterProf_by\"('ProfileSource',"
      " 'ProfileSource_name') WHERE time BETWEEN ?2 AND ?3 GROUP BY 1) SELECT CAST(coalesce(nullif(n.name, ''), k.name,"

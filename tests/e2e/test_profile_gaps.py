@@ -305,7 +305,8 @@ def check_hole(env, checks, collector, asked):
     batches = test_ledger.captured_paths(env, [path], len(made.records), "hole", ["--batch-events", "1"])
     gone = [i for i, record in enumerate(made.records) if SECOND + 4.5 * SECOND < clock_of(record) < SECOND + 6 * SECOND]
     behind = len(batches) - len(made.records)  # of the trace's own records, which stand before them
-    test_ledger.upload(env, collector, "hole", [batch for i, batch in enumerate(batches) if i - behind not in gone])
+    stored_ones = [batch for i, batch in enumerate(batches) if i - behind not in gone]
+    test_ledger.upload(env, collector, "hole", stored_ones)
     checks.equal(len(gone), 3, "records that never come")
     told, _ = asked.told("--host", "hole", "--weight", "wait")
     # 100: until the last event before the hole, and from 9.1 to the last one
@@ -313,10 +314,20 @@ def check_hole(env, checks, collector, asked):
     checks.equal(threads(env, collector, "hole"), {100: (110, 0, 0, 0, 0, 5000), 101: (10, 0, 0, 0, 0, 0), 102: (100, 0, 0, 0, 0, 0)}, "thread_times around a batch that never came")
 
 
+    # while the history still waits for that batch, what is behind it is stored and not in it: that is said
+    patient = env.new_collector("patient", extra=["--hole-wait", "1h"]).start()
+    test_ledger.upload(env, patient, "hole", stored_ones)
+    done = env.run([env.collector, "profile", "--store", patient.store, "--weight", "wait", "--format", "json"])
+    left = len(stored_ones) - gone[0] - behind
+    checks.equal(json.loads(done.stdout)["behind"], left, "stored batches that are not in the history yet")
+    checks.that(f"{left} stored batches are not in the history yet" in done.stderr, f"what is said of them: {done.stderr}")
+    patient.stop()
+
+
 def check_named(env, checks, collector, asked):
     """A machine's own counter, whose name its events say: it is offered under that name, and asked for by it."""
     made = Made()
-    made.add(single.system_record(15, 72, 3, struct.pack("<III", 40, 65536, 0) + "L3 <Misses>\0".encode("utf-16le"), made.clock))
+    made.add(single.system_record(15, 73, 3, struct.pack("<III", 40, 65536, 0) + "L3 <Misses>\0".encode("utf-16le"), made.clock))
     for _ in range(3):
         made.add(single.system_record(15, 47, 2, struct.pack("<QIHH", HOME + 0x10, TID, 40, 0), made.clock))
     made.add(single.system_record(15, 47, 2, struct.pack("<QIHH", HOME + 0x10, TID, 41, 0), made.clock))  # nobody says what that is
