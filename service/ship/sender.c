@@ -441,6 +441,8 @@ static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fa
             *ret_progress = 1;
             continue;
         }
+        if (s->items[i].is_tombstone && !conflict)
+            continue; /* nothing else tells what is gone: it is sent again */
         s->outcomes[i] = EA_SPOOL_REFUSED;
         *ret_progress = 1;
         if (s->o.counters)

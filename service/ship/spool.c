@@ -653,7 +653,8 @@ size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t
                                        .event_count = e->event_count,
                                        .len_bytes = e->len_bytes,
                                        .priority = e->priority,
-                                       .is_resumable = k->state.resumable != EA_SPOOL_LIVE};
+                                       .is_resumable = k->state.resumable != EA_SPOOL_LIVE,
+                                       .is_tombstone = e->tombstone};
             memcpy(items[n++].stream, k->state.stream, EA_STREAM_ID_BYTES);
         }
     }
@@ -750,7 +751,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     /* A replay offers again what was refused or damaged. A tombstone that is refused needs nothing more. */
     for (size_t i = 0; i < n && !rc; i++) {
         int is_gone = outcomes[i] == EA_SPOOL_REFUSED || outcomes[i] == EA_SPOOL_DAMAGED;
-        if (!is_gone || items[i].is_resumable || items[i].entry->tombstone)
+        if (!is_gone || items[i].is_resumable || items[i].is_tombstone)
             continue;
         if (EA_GROW(graves, capacity, grave_count + 1, SIZE_MAX))
             rc = ea_fail(err, EA_ENOMEM, "settle a batch of the spool %s", s->dir);

@@ -124,6 +124,7 @@ typedef struct ea_spool_item {
     uint64_t number;
     uint32_t event_count, len_bytes, priority;
     int is_resumable; /* its stream is */
+    int is_tombstone;
 } ea_spool_item;
 
 /* Takes batches of one stream (streams take turns), highest priority and oldest first, up to max_bytes (with their

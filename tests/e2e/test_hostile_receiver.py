@@ -104,6 +104,10 @@ def retry_all(heads):
     return uploads.ack(heads[0].stream, refused=[(head.number, uploads.REFUSED_RETRY, "later") for head in heads])
 
 
+def refuse_last(heads):
+    return uploads.ack(heads[0].stream, refused=[(heads[-1].number, uploads.REFUSED_MALFORMED, "no")])
+
+
 def mean_credit(heads):
     return uploads.ack(heads[0].stream, credit_bytes=1, retry_after_ms=50, keyframe=True)
 
@@ -142,6 +146,7 @@ CASES = {
     # a collector that lacks what no agent has: the batches are refused for good, and the replay sends them again
     "unknown-classes": (answer(unknown_classes), True),
     "retry-all": (answer(retry_all), False),
+    "mean-refusal": (answer(refuse_last), True),
     "mean-credit": (answer(mean_credit), False),
 }
 

@@ -24,7 +24,7 @@ import uploads
 TRACE, HOUR_S, TRACE_S = "clr-kernel-win8-x64", 3600, 10.07
 SPOOL_BYTES, SPOOL_SLACK_BYTES, MOST_MEMORY_BYTES = 512 << 10, 256 << 10, 64 << 20
 SPEED, SOAK_SPEED = 180, 20
-NONSENSE = [hostile.raw(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(range(256)) * 8), hostile.raw(b"SSH-2.0-OpenSSH\r\n"), hostile.status(500),
+NONSENSE = [hostile.answer(hostile.refuse_last), hostile.raw(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(range(256)) * 8), hostile.raw(b"SSH-2.0-OpenSSH\r\n"), hostile.status(500),
             hostile.status(302, ("Location", "https://localhost:1/")), hostile.status(503, ("Retry-After", "in a while")),
             hostile.answer(lambda heads: b"\xff" * 3000), hostile.answer(hostile.other_stream), hostile.answer(hostile.never_sent),
             hostile.answer(hostile.backwards), hostile.answer(hostile.too_many_ranges), hostile.answer(hostile.retry_all)]
@@ -114,6 +114,7 @@ def hour(env, checks, collector, speed):
     ledger = summary["ledger"]
     evicted = ledger["events_evicted_size"] + ledger["events_evicted_refused"]
     checks.that(ledger["events_evicted_size"] > 20_000, f"nothing had to give way: {ledger}")
+    checks.that(ledger["events_evicted_refused"] > 0, f"nothing was refused: {ledger}")
     checks.equal((ledger["events_delivered"], summary["ledger_balanced"]), (traces.event_count(TRACE), True), "delivered, balanced")
     checks.equal(ledger["events_acknowledged"] + evicted, ledger["events_batched"] + ledger["events_synthesised"],
                  "acknowledged and evicted are all")

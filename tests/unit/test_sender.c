@@ -383,6 +383,24 @@ static void malformed_is_dropped_and_counted(void **state) {
     free(s);
 }
 
+/* The tombstone of what was refused is sent until somebody takes it: nothing else says what is gone. */
+static void a_refused_tombstone_is_sent_again(void **state) {
+    (void)state;
+    server *s = SERVER(MALFORMED, MALFORMED, MALFORMED, HONEST);
+    agent *a = agent_with(1);
+    ea_sender_status status;
+    assert_int_equal(send_all(a, options_for(a), s), 0);
+    ea_sender_get_status(a->sender, &status);
+    server_stop(s);
+    assert_int_equal(s->request_count, 4);
+    assert_int_equal(s->stored[1], 1);
+    assert_int_equal(a->told.refused, 1);
+    assert_int_equal(status.failures, 2); /* with a pause behind each */
+    assert_int_equal(counter(a, EA_COUNT_events_evicted_refused), 10);
+    agent_close(a);
+    free(s);
+}
+
 static void a_conflict_ends_a_command(void **state) {
     (void)state;
     server *s = SERVER(CONFLICT);
@@ -829,6 +847,7 @@ int main(void) {
         T(a_batch_that_is_too_large_alone_is_refused),
         T(credit_bounds_the_next_request),
         T(malformed_is_dropped_and_counted),
+        T(a_refused_tombstone_is_sent_again),
         T(a_conflict_ends_a_command),
         T(a_conflict_does_not_end_a_service),
         T(a_conflict_renews_live_streams),
