@@ -77,8 +77,9 @@ static int on_record(const ea_spool_seen *seen, void *arg) {
     if (seen->opened < 0) {
         l->wrong_batches++;
         fprintf(stderr,
-                "etwagent: batch %" PRIu64 " of the record at offset %" PRIu64 " was changed after it was encrypted\n",
-                r->number, r->offset);
+                "etwagent: %s: batch %" PRIu64 " of the record at offset %" PRIu64
+                " was changed after it was encrypted\n",
+                seen->segment, r->number, r->offset);
     } else if (l->check_batches && seen->opened) {
         /* the record is whole: is the batch inside what the record says? */
         ea_batch_head head;
@@ -87,8 +88,9 @@ static int on_record(const ea_spool_seen *seen, void *arg) {
         if (rc || memcmp(head.stream, r->stream, sizeof head.stream) != 0 || head.number != r->number ||
             head.event_count != r->event_count) {
             l->wrong_batches++;
-            fprintf(stderr, "etwagent: batch %" PRIu64 " of the record at offset %" PRIu64 ": %s\n", r->number,
-                    r->offset, rc ? why.message : "its stream, number or event count is another than the record's");
+            fprintf(stderr, "etwagent: %s: batch %" PRIu64 " of the record at offset %" PRIu64 ": %s\n", seen->segment,
+                    r->number, r->offset,
+                    rc ? why.message : "its stream, number or event count is another than the record's");
         }
     }
     if (!row->recorded)
@@ -314,9 +316,14 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
     ea_sender *sender = NULL;
     ea_spool_status before = {0}, after = {0};
     ea_err err = {0}, later;
+    char path[EA_SPOOL_PATH_BYTES];
     (void)operand_count, (void)operands;
     ea_on_stop(ask_to_stop);
-    int rc = ea_shipping_open_spool(&d.spool, &o->shipping, 0, &counters, &err);
+    int rc = ea_shipping_spool_path(o->shipping.spool, path, &err);
+    if (!rc && !ea_path_exists(path)) /* a name with a mistake would be made, and be empty */
+        rc = ea_fail(&err, EA_ENOTFOUND, "drain the spool %s: there is none", path);
+    if (!rc)
+        rc = ea_shipping_open_spool(&d.spool, &o->shipping, 0, &counters, &err);
     ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &d.voice);
     so.drain = 1;
     so.renew = renew;

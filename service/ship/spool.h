@@ -6,7 +6,7 @@
  * leaves only when it is acknowledged, refused for good or evicted; a segment without live batches is deleted, after
  * the state file says why. It survives a kill at any byte: a torn tail is cut off and counted.
  *
- * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (about 120 bytes each). What gives way
+ * Bounds: limit_bytes on disk (and a segment's slack), limit_batches in memory (some 280 bytes each). What gives way
  * when it is full goes by the stream, not by the spool:
  *   a live one never waits: the oldest segment of the lowest priority gives way, up to the new batch's, or the new
  *   batch when all else matters more. What went is counted, and tombstones stand under its numbers.
@@ -163,6 +163,7 @@ void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */
 /* ---- looking into a spool that may be in use by another process: no lock, nothing is changed ---- */
 
 typedef struct ea_spool_seen {
+    const char *segment;           /* the name of its file */
     const ea_spool_record *record; /* as on disk, but unsealed when that can be done */
     const uint8_t *stream;         /* where it stands now; another name than the record's after ea_spool_renew */
     uint64_t number;

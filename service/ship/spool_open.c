@@ -476,7 +476,8 @@ typedef struct visit {
     ea_err *err;
     ea_spool_stream_state *states;
     size_t state_count;
-    ea_sealing_key key; /* of the segment at hand */
+    const char *segment; /* the one at hand */
+    ea_sealing_key key;  /* its */
     int has_key;
 } visit;
 
@@ -495,7 +496,8 @@ static int visit_state(ea_spool_stream_state *state, void *arg) {
 static int visit_record(const ea_spool_record *record, void *arg) {
     const visit *w = arg;
     ea_spool_record plain_record = *record;
-    ea_spool_seen seen = {.record = &plain_record,
+    ea_spool_seen seen = {.segment = w->segment,
+                          .record = &plain_record,
                           .stream = record->stream,
                           .number = record->number,
                           .opened = !(record->flags & EA_SPOOL_SEALED)};
@@ -534,6 +536,7 @@ static int visit_name(const char *name, int is_dir, void *arg) {
     if (rc == EA_ENOTFOUND)
         return 0; /* the process that has the spool is done with it */
     int unreadable = rc != 0;
+    w->segment = name;
     w->has_key = !rc && ea_spool_is_head((const uint8_t *)data, len_bytes, sequence, &head) && head.is_sealed &&
                  ea_spool_segment_key(w->v->keys, sequence, &head, &w->key, NULL) == 0;
     if (!rc && ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence))

@@ -129,6 +129,10 @@ def looking(env, checks):
     checks.equal((verified.returncode, answer["good"], answer["wrong_batches"], verified.stderr), (0, True, 0, ""), "a renamed stream's batches")
     rows = {row["stream"]: row["waiting"] for row in json.loads(env.run([env.agent, "spool", "list", *look]).stdout)}
     checks.equal(rows.get(asked[-1].hex()), answer["records"], f"batches under the new name, of {rows}")
+    nowhere = env.folder / "no-such-spool"
+    drained = env.run([env.agent, "spool", "drain", "--spool", nowhere, "--collector", "https://localhost:1", "--cert", env.certs / "filler.crt",
+                       "--key", env.certs / "filler.key", "--ca", env.certs / "ca.crt"], check=False)
+    checks.that(drained.returncode == 1 and "there is none" in drained.stderr and not nowhere.exists(), f"a spool that is not there: {drained}")
     state = run.spool / "state"
     state.write_bytes(state.read_bytes()[:-20])
     verified = env.run([env.agent, "spool", "verify", *look], check=False)
