@@ -548,6 +548,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     int rc = parse_time("from", o->from, &l.from_utc_ns, &err);
     if (!rc)
         rc = parse_time("to", o->to, &l.to_utc_ns, &err);
+    if (!rc && l.from_utc_ns >= l.to_utc_ns)
+        rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
     if (!rc)
         rc = ec_history_catch_up(o->store, o->host, o->wait_ns, &behind, &err);
     if (!rc && behind)
@@ -569,7 +571,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_answer_write(&l.out, &err);
     if (!rc && !l.streams)
-        rc = ea_fail(&err, EA_ENOTFOUND, "there is no such stream");
+        rc = ea_fail(&err, EA_ENOTFOUND, "%s has no stream%s%s%s%s", o->store, o->host ? " of " : "",
+                     o->host ? o->host : "", o->stream ? " that begins with " : "", o->stream ? o->stream : "");
     if (!rc && l.unbalanced)
         rc = ea_fail(&err, EA_ECORRUPT, "a ledger does not balance");
     if (rc)

@@ -156,6 +156,9 @@ def check_balanced(checks, collector, total):
     middle = stream["series"][len(stream["series"]) // 2]
     early = ledger(collector, "whole", "--to", middle["to"])["streams"][0]
     checks.that(0 < counters(early)["events_delivered"] < total, "--to shows the numbers of that time")
+    refused = collector.env.run([collector.env.collector, "ledger", "--store", collector.store, "--from", middle["to"], "--to", middle["from"]],
+                                check=False)
+    checks.that(refused.returncode == 2 and "is not before" in refused.stderr, f"--from behind --to: {refused}")
     checks.that(ledger(collector, "whole", "--series", "--from", middle["from"])["streams"][0]["series"][0]["batch"] > 1,
                 "--from leaves out what was before")
 
