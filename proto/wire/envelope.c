@@ -271,8 +271,11 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         return corrupt(err, "its time span is beyond all clocks");
     if (event_count && ((e.source_count == 0 && !e.context_name) || !e.directory))
         return corrupt(err, "it has events, and no source or directory");
-    if (kind == EA_BATCH_TOMBSTONE && event_count)
-        return corrupt(err, "a tombstone with events");
+    if (!event_count && h->checksum)
+        return corrupt(err, "a checksum of no events");
+    if (kind == EA_BATCH_TOMBSTONE &&
+        (event_count || e.directory || e.frame_count || e.source_count || e.context_name || !h->tombstone_count))
+        return corrupt(err, "a tombstone with events, or with what belongs to them, or that names nothing");
     h->kind = (uint32_t)kind;
     h->priority = (uint32_t)priority;
     h->event_count = (uint32_t)event_count;

@@ -58,5 +58,5 @@ int ea_batch_rename(const uint8_t *batch, size_t len_bytes, const uint8_t *strea
         return copy_fields(batch, len_bytes, stream, number, out, err);
     grave g = {.row = {.first = number, .last = number}};
     rc = ea_batch_each_tombstone(batch, len_bytes, add_grave, &g, err);
-    return rc ? rc : ea_batch_make_tombstone(stream, number, &g.row, g.any != 0, out, err);
+    return rc ? rc : ea_batch_make_tombstone(stream, number, &g.row, 1, out, err);
 }

@@ -318,7 +318,13 @@ static int element_bytes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_
     if ((c->stored_width && (uint64_t)n * c->stored_width != c->bytes) ||
         (c->bits && ea_bits_bytes(n, c->bits) != c->bytes))
         return corrupt(err, "its elements do not fill its bytes");
-    return c->bytes ? frame_bytes(r, c, ret, err) : 0;
+    if (!c->bytes)
+        return 0;
+    int rc = frame_bytes(r, c, ret, err);
+    unsigned behind = c->bits ? (unsigned)(8 * (uint64_t)c->bytes - (uint64_t)n * c->bits) : 0; /* below 8 */
+    if (!rc && behind && (*ret)[c->bytes - 1] >> (8 - behind))
+        return corrupt(err, "bits stand behind its last element");
+    return rc;
 }
 
 int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *ret_values, const uint32_t **ret_index,

@@ -6,7 +6,6 @@ which reads all records and compares their checksum, stores each. The writer her
 
 # sanitizers: asan-ubsan
 """
-import ctypes
 import random
 import types
 
@@ -15,24 +14,12 @@ import harness
 import test_wire_python
 import uploads
 from format_reader import BITS, CONSTANT, DICTIONARY, PID, PLAIN, PLANES, PREVIOUS, STRUCT, TID, TIME, VARINT
+from test_wire_python import compressed
+from wire_lies import message
 
 FORMS, SOAK_FORMS = 40, 1500  # of each batch
 TRACES = (("tracelogging-primitive-types", []), ("clr-gc-events", ["--batch-events", 300]), ("kernel-process-provider", ["--batch-events", 200]))
 NAMES = ("CONSTANT", "PLAIN", "PLANES", "VARINT", "DICTIONARY", "STRUCT", "BITS")
-
-
-def compressed(data):
-    out = ctypes.create_string_buffer(len(data) + 1000)
-    format_reader.ZSTD.ZSTD_compress.restype = ctypes.c_size_t
-    format_reader.ZSTD.ZSTD_compress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
-    size = format_reader.ZSTD.ZSTD_compress(out, len(out), data, len(data), 3)
-    return out.raw[:size]
-
-
-def message(kind, /, **members):
-    made = format_reader.parse(b"", kind)
-    vars(made).update(members)
-    return made
 
 
 # ---- columns (sections Columns, Frames and the pool) ----------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 - batches of every real trace, as they travel (definitions only until they are acknowledged, shapes, a trained dictionary,
   keyframes between them): each record equals its line of `etwagent dump --format raw`, each checksum its records;
-- damage: whatever a batch breaks is named by the section of the text that forbids it, and a collector refuses the same.
+- damage: whatever a batch breaks is named by the section of the text that forbids it, and a collector refuses the same; each rule
+  that the reader knows is broken by some batch (wire_lies.py).
 
 # sanitizers: asan-ubsan
 """
+import ast
 import copy
 import ctypes
 import datetime
@@ -26,6 +28,7 @@ import harness  # noqa: E402
 import receiver  # noqa: E402
 import traces  # noqa: E402
 import uploads  # noqa: E402
+import wire_lies  # noqa: E402
 
 # events a batch where it is not the agent's own number: small batches have shapes and payloads in one column
 SMALL = {"amsi-eventslost": 5, "clr-32bit": 300, "clr-gc-events": 10, "kernel-process-provider": 20, "shutdown-win10": 50}
@@ -34,8 +37,7 @@ LARGE = ("clr-kernel-win8-x64", "diagsession-four-files", "tracelogging-win11-20
 LARGE_BATCHES = 1
 DAMAGED = "http-server-win7"
 CONFLICT, MALFORMED, RETRY = range(3)
-# rules for writers that no reader has to check, and what a collector keeps a batch without
-ONLY_HERE = ("a field that is not the description's", "a ledger with a value less", "a ledger that does not balance")
+SMALL_DAMAGED = (DAMAGED, ["--batch-events", 20])  # in batches with contexts
 
 
 # ---- messages written ---------------------------------------------------------------------------------------------------
@@ -73,6 +75,16 @@ def put_context(message, context, indexes):
     message.contexts, message.context = [data], hashlib.sha256(data).digest()[:8] + indexes
 
 
+def compressed(data):
+    """One zstd frame."""
+    zstd = format_reader.ZSTD
+    zstd.ZSTD_compress.restype = ctypes.c_size_t
+    zstd.ZSTD_compress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
+    out = ctypes.create_string_buffer(len(data) + len(data) // 128 + 1000)
+    size = zstd.ZSTD_compress(out, len(out), data, len(data), 3)
+    return out.raw[:size]
+
+
 class Draft:
     """A batch taken apart, to be changed and put together again. d: its directory; frames are not compressed."""
 
@@ -85,10 +97,11 @@ class Draft:
                 frame.data = format_reader.decompress(frame.data, frame.raw_bytes, b"", "")
                 frame.raw_bytes = 0
         self.groups, self.tail = batch.groups, b""
+        self.directory = None  # bytes that stand in place of d
 
     def bytes(self):
-        if self.batch.directory[:1] != b"\2":
-            self.batch.directory, self.batch.directory_bytes = encode(self.d, "Directory"), 0
+        self.batch.directory = encode(self.d, "Directory") if self.directory is None else self.directory
+        self.batch.directory_bytes = 0
         return encode(self.batch, "Batch") + self.tail
 
 
@@ -288,17 +301,17 @@ def lies():
     yield "a context without sources", "Bounds", in_context(sources=b"")
     yield "half a name of a shape", "Contexts", in_context(shapes=bytes(12))
     yield "a priority of 256 in a context", "Bounds", in_context(priority=256)
-    yield "a dictionary without a context", "Short directories", batch(directory=b"\2xxxx", directory_bytes=0)
+    yield "a dictionary without a context", "Short directories", lambda b: vars(b).update(directory=b"\2xxxx")
     yield "a field of before 1.0", "Growth", lambda b: vars(b).update(tail=uploads._bytes(23, b"\x04"))
     yield "a payload too long", "Bounds", group(lambda g: vars(g).update(payload=empty_column(constant=bytes(65536))))
-    yield ONLY_HERE[0], "Groups", payload_as_field
+    yield wire_lies.KEPT[0], "Groups", payload_as_field
     yield "a tombstone that ends before it begins", "Tombstones", \
         lambda b: b.batch.tombstones.append(types.SimpleNamespace(first=2, last=1, cause=15, event_count=0, utc_min_ns=0, utc_max_ns=0))
     yield "a tombstone beyond all numbers", "Tombstones", \
         lambda b: b.batch.tombstones.append(types.SimpleNamespace(first=1, last=(1 << 63) - 1, cause=15, event_count=0, utc_min_ns=0, utc_max_ns=0))
-    yield ONLY_HERE[1], "Ledger", \
+    yield wire_lies.KEPT[1], "Ledger", \
         batch(ledger=types.SimpleNamespace(counters=[1, 2], values=[1], incarnation=1, utc_ns=1, families=[]))
-    yield ONLY_HERE[2], "Ledger", \
+    yield wire_lies.KEPT[2], "Ledger", \
         batch(ledger=types.SimpleNamespace(counters=[1, 2], values=[2, 1], incarnation=1, utc_ns=1, families=[]))
     yield "too many shared dictionaries", "Bounds", \
         lambda b: b.d.dictionaries.extend([types.SimpleNamespace(count=0, values=None)] * 65)
@@ -306,6 +319,26 @@ def lies():
         lambda b: vars(b.d.cpu).update(children=[format_reader.parse(deep, "Column")])
     yield "a message that ends inside a field", "The batch", lambda b: vars(b).update(tail=b"\x0a\x05ab")
     yield "a number of 65 bits", "The batch", lambda b: vars(b).update(tail=b"\x08" + b"\xff" * 9 + b"\x02")
+
+
+def watched_rules():
+    """The lines of format_reader.py where a batch was found to break a rule; it grows while batches are read."""
+    broken, need = set(), format_reader.need
+
+    def watching(condition, section, rule):
+        if not condition:
+            broken.add(sys._getframe(1).f_lineno)
+        need(condition, section, rule)
+    format_reader.need = watching
+    return broken
+
+
+def check_rules(checks, broken):
+    """Each rule of the reader was broken by some batch: what it has to refuse was shown to it."""
+    text = pathlib.Path(format_reader.__file__).read_text(encoding="utf-8")
+    for call in ast.walk(ast.parse(text)):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "need":
+            checks.that(call.lineno in broken, f"no batch breaks the rule of format_reader.py:{call.lineno}: {ast.get_source_segment(text, call)}")
 
 
 class Poster:
@@ -346,18 +379,21 @@ def damage(env, checks, poster):
     again = Draft(whole).bytes()
     checks.that(judged(again) is None, f"a batch that is put together again is not the same: {judged(again)}")
     checks.equal(poster.cause(again), None, "the collector about a batch that is put together again")
-    for number, (what, section, change) in enumerate(lies()):
-        draft = Draft(whole)
+    small = captured(env, *SMALL_DAMAGED)[0]
+    all_lies = [(whole, lie) for lies_of in (lies(), wire_lies.descriptions(), wire_lies.columns(), wire_lies.envelopes(compressed)) for lie in lies_of]
+    all_lies += [(small, lie) for lie in wire_lies.small()]
+    for number, (sound, (what, section, change)) in enumerate(all_lies):
+        draft = Draft(sound)
         draft.batch.stream = number.to_bytes(16, "big")  # where nothing was defined before
         change(draft)
         data = draft.bytes()
         broken = judged(data)
         checks.that(broken is not None and broken.section.startswith(section), f"{what}: expected a rule of '{section}', got '{broken}'")
-        if what in ONLY_HERE:
+        if what in wire_lies.KEPT:
             continue
         cause = poster.cause(data)
         unknown = isinstance(broken, format_reader.Unknown)
-        checks.that(cause == RETRY if unknown else cause in (MALFORMED, 400),
+        checks.that(cause == RETRY if unknown else cause in (MALFORMED, 400, 413),
                     f"{what}: the reader says '{broken}', the collector {'stored it' if cause is None else f'refused it with {cause}'}")
     for end in sorted({*range(0, 64), *range(64, len(whole), max(1, len(whole) // 100)), len(whole) - 1}):
         broken, cause = judged(whole[:end]), poster.cause(whole[:end]) if end else MALFORMED
@@ -510,7 +546,7 @@ def agreement(env, checks, poster, seed, runs):
 
 def test(env, checks, arguments):
     env.make_certificates()
-    used = set()
+    used, broken = set(), watched_rules()
     for name in traces.names():
         used |= read_trace(env, checks, name, arguments.soak)
     wanted = {"context", "payload", "kind 0", "kind 2", "ledger"}
@@ -520,6 +556,7 @@ def test(env, checks, arguments):
     damage(env, checks, poster)
     dictionaries(env, checks, poster)
     agreement(env, checks, poster, 1, 3000 if arguments.soak else 200)
+    check_rules(checks, broken)
     collector.stop()
 
 
