@@ -113,7 +113,7 @@ typedef struct run {
     int64_t raw_until;      /* events until then may have weight in the range */
     int64_t raw_last;       /* the latest event so far */
     int64_t subject_utc_ns; /* the latest event with weight */
-    unsigned pointer_size;
+    unsigned pointer_size; /* of the machine's kernel */
     uint64_t steps;
     int is_each_event;  /* every event counts, with its class and thread: ec_profile_stacks */
     const char **names; /* of classes, each once */
@@ -436,6 +436,8 @@ static void use_clock(run *r, const ea_clock *c) {
     r->raw_to = raw_of(c, r->to_utc_ns);
     r->raw_until = is_thread_time(r) ? INT64_MAX : r->raw_to;
     r->raw_last = INT64_MIN;
+    if (ec_tape_pointer_size(r->tape) > r->pointer_size)
+        r->pointer_size = ec_tape_pointer_size(r->tape);
 }
 
 static int may_count(const run *r, int64_t raw) {
@@ -768,7 +770,6 @@ static int on_walk(run *r, const ec_tape_event *e, const plan *p) {
     uint64_t time, pid, tid, key;
     uint32_t half[EA_STACK_HALVES];
     int is_kernel = 0, has_user = 0;
-    r->pointer_size = e->c->pointer_size;
     if (p->stack.role == EA_STACK_IS_CLR_WALK) {
         uint64_t *memory;
         ea_slice list = ec_tape_repeated(r->tape, e, &memory);
@@ -991,7 +992,7 @@ static int begin_stream(run *r, ea_err *err) {
     memset(r->intervals, 0, sizeof r->intervals);
     r->has_source = 0;
     r->subject_utc_ns = INT64_MIN;
-    r->pointer_size = 8;
+    r->pointer_size = 4;
     int rc = ec_places_open(&r->places, r->archive, r->stream, err);
     if (!rc) /* without batches that hold methods nothing is read */
         rc = ec_methods_open(&r->methods, r->archive, r->stream, NULL, NULL, err);

@@ -248,6 +248,10 @@ const ea_clock *ec_tape_clock(const ec_tape *t) {
     return t->clock;
 }
 
+unsigned ec_tape_pointer_size(const ec_tape *t) {
+    return ea_batch_source(t->view, t->source)->pointer_size == 4 ? 4 : 8;
+}
+
 ea_slice ec_tape_bytes(const ec_tape *t, const ec_tape_event *e, unsigned i) {
     (void)t;
     return e->fields[i].count ? ea_column_row(&e->fields[i], e->row) : (ea_slice){0};

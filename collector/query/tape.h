@@ -48,6 +48,9 @@ void ec_tape_close(ec_tape *t); /* NULL is allowed */
 
 /* The clock of the last event. */
 const ea_clock *ec_tape_clock(const ec_tape *t);
+/* Bytes of a pointer of the machine that the last event came from, 4 or 8: as its session says, whatever the process
+ * was. */
+unsigned ec_tape_pointer_size(const ec_tape *t);
 /* UTC of an event's time. */
 static inline int64_t ec_tape_utc_ns(const ec_tape_event *e) {
     return ea_clock_to_utc_ns(e->clock, e->time);

@@ -2,6 +2,7 @@
 100 ns. Layouts: proto/event/rows.
 """
 import struct
+import uuid
 
 import test_single_records as single
 
@@ -30,3 +31,11 @@ def sample(pid, tid, frames, clock):
     halves = [[a for a in frames if a >= DRIVER], [a for a in frames if a < DRIVER]]
     return [single.system_record(15, 46, 2, struct.pack("<QIHH", frames[0], tid, 1, 0), clock),
             *(single.system_record(24, 32, 2, struct.pack(f"<QII{len(half)}Q", clock, pid, tid, *half), clock) for half in halves if half)]
+
+
+def runtime_walk(pid, tid, frames, clock, narrow=False):
+    """ClrStack/Walk of the .NET runtime; narrow: of a 32-bit process, whatever the kernel is."""
+    payload = struct.pack(f"<HBBI{len(frames)}{'I' if narrow else 'Q'}", 9, 0, 0, len(frames), *frames)
+    body = struct.pack("<BBHHIIq", 18 if narrow else 19, 0xC0, 0x20 if narrow else 0x40, 0, tid, pid, clock) + \
+        uuid.UUID("e13c0d23-ccbc-4e12-931b-d9cc2eee27e4").bytes_le + struct.pack("<HBBBBHQII", 82, 0, 11, 0, 0, 11, 0x40000000, 0, 0) + bytes(16) + payload
+    return struct.pack("<H", 2 + len(body)) + body

@@ -163,6 +163,8 @@ def test(env, checks, arguments):
         comes_and_goes(made, 1234, "plug64.exe", 0x7FF640000000, (0x7FF8E0004321, "ntdll.dll+0x4321"), 0x7FF8A0000000)
         # the 64-bit gate of a 32-bit program is below 4 GB, as its modules are
         comes_and_goes(made, 1300, "plug32.exe", 0x00400000, (0x77C2002A, "wow64cpu.dll+0x2a"), 0x6A000000)
+        # a 32-bit runtime's walk is the last one: the kernel's addresses are 64 bits wide all the same
+        made.add(kernel.runtime_walk, 1300, 1301, [0x00401500], narrow=True)
     want = check(env, checks, collector, "plug-ins", plug_ins)
     checks.equal(sum(want.values()), 2 * (2 * 55 + 8 + 64 + 128), "samples of plug-ins")
 
