@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "array.h"
+#include "counter_names.h"
 #include "expand.h"
 #include "map.h"
 #include "places.h"
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, COUNTERS_MAX = 8, IRPS_MAX = 1 << 20, SOURCES_MAX = 65536 };
+enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, IRPS_MAX = 1 << 20, SOURCES_MAX = 65536 };
 
 #define FIRST_COLUMNS                                                                                                  \
     {"host", EC_KIND_TEXT, EC_OF_HOST, 0}, {                                                                           \
@@ -74,7 +75,7 @@ static const char *const REASONS[] = {"Executive", "FreePage", "PageIn", "PoolAl
     "WrGuardedMutex", "WrRundown", "WrAlertByThreadId", "WrDeferredPreempt", "WrPhysicalFault"};
 
 /* What of classes counts for which kind. */
-enum what { SWITCH, COMPACT, READY, THREAD_BEGIN, THREAD_END, CONFIG, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
+enum what { SWITCH, COMPACT, READY, THREAD_BEGIN, THREAD_END, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
 #define BIT(kind) (1u << EC_ACTIVITY_##kind)
 #define SAMPLE_KINDS (BIT(COUNTER_SAMPLES) | BIT(MODULE_COUNTERS))
 #define THREAD_KINDS (BIT(THREADS) | BIT(WAITS) | BIT(WAKES))
@@ -93,7 +94,6 @@ static const struct {
     {"LostEvent/RTLostEvent", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
     {"LostEvent/RTLostBuffer", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
     {"LostEvent/RTLostFile", LOST, THREAD_KINDS | BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {NULL}},
-    {"PerfInfo/PmcCtrConfig", CONFIG, BIT(COUNTERS) | BIT(COUNTER_PROBLEMS), NULL, {"CounterCount", "CounterName"}},
     {"PerfInfo/PmcCounterProf", SAMPLE, SAMPLE_KINDS, NULL, {"ThreadId", "ProfileSource", "InstructionPointer"}},
     {"PerfInfo/SetInterval", INTERVAL, SAMPLE_KINDS, NULL, {"Source", "NewInterval", "SourceName"}},
     {"PerfInfo/CollectionStart", INTERVAL, SAMPLE_KINDS, NULL, {"Source", "NewInterval", "SourceName"}},
@@ -156,8 +156,9 @@ typedef struct request {
 } request;
 
 typedef struct cpu_counters {
-    uint64_t last[COUNTERS_MAX];
-    int64_t since; /* its last compact switch; INT64_MIN: unknown */
+    uint64_t last[EC_COUNTERS_MAX];
+    const ec_counter_config *config; /* that last is of */
+    int64_t since;                   /* its last compact switch; INT64_MIN: unknown */
     uint32_t tid;
     uint8_t count;
 } cpu_counters;
@@ -169,6 +170,7 @@ struct ec_activity {
     ea_bytes_map texts, index;
     row *rows;
     size_t count, capacity;
+    uint32_t *by_hash; /* rows by the hash column, then by number; NULL: nobody asked */
     int64_t from_utc_ns, to_utc_ns;
     /* of a stream */
     const ec_archive_stream *stream;
@@ -183,16 +185,23 @@ struct ec_activity {
     uint32_t *unused; /* requests that have ended */
     size_t request_count, request_capacity, unused_count, unused_capacity;
     cpu_counters *cpus;
-    const char *names[COUNTERS_MAX]; /* of the counters on switches */
-    uint64_t configured;             /* how many of them Windows says that there are; 0 unknown */
-    int is_misnamed;                 /* switches carry another number: nobody knows which name is whose */
-    ea_u64_map intervals;            /* source -> interval */
-    ea_u64_map source_names;         /* source -> text */
+    ec_counter_names *names; /* of the counters on switches; NULL: the table is not about them */
+    ea_u64_map intervals;    /* source -> interval */
+    ea_u64_map source_names; /* source -> text */
     ea_text scratch;
 };
 
 const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind) {
     return &TABLES[kind];
+}
+
+enum { STACK_HASH_KEY = 2 };
+
+int ec_activity_hash_column(enum ec_activity_kind kind) {
+    for (int i = 0; kind == EC_ACTIVITY_STACKS && TABLES[kind].columns[i].name; i++)
+        if (TABLES[kind].columns[i].kind == EC_KIND_HEX)
+            return i;
+    return -1;
 }
 
 static const char *keep(ec_activity *a, const char *text, size_t len_bytes) {
@@ -385,46 +394,63 @@ static int on_corruption(ec_activity *a, const ec_tape_event *e, const char *wha
     return rc;
 }
 
+static int add_counted(ec_activity *a, const row_key *of, const char *name, uint64_t value) {
+    row *r = NULL;
+    row_key k = *of;
+    if (name && !(k.text[0] = keep(a, name, strlen(name))))
+        return EA_ENOMEM;
+    int rc = find_row(a, &k, &r);
+    if (!rc) {
+        r->sum[0]++;
+        r->sum[1] += value;
+    }
+    return rc;
+}
+
+/* Why nothing is known of what counters counted since the CPU's last switch; NULL: it is. n: how many are on this one.
+ */
+static const char *gap_of(const cpu_counters *c, const ec_counter_config *config, size_t n, uint32_t old_tid) {
+    if (!n)
+        return "a switch without counters";
+    if (c->config != config)
+        return "other counters from here on";
+    if (c->count != n)
+        return "another number of counters";
+    return c->tid != old_tid ? "a switch is missing" : NULL;
+}
+
 /* Counters on a switch: what they counted since the CPU's last switch is the old thread's. */
 static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_tid, uint32_t new_tid, int64_t utc_ns) {
     ea_ext item;
     unsigned i = 0;
-    int rc = 0;
-    while (ec_tape_item(a->tape, e, i, &item) && item.type != EA_EXT_PMC_COUNTERS)
+    int rc = 0, has_item, is_inside = is_in_range(a, utc_ns);
+    while ((has_item = ec_tape_item(a->tape, e, i, &item)) && item.type != EA_EXT_PMC_COUNTERS)
         i++;
-    if (!ec_tape_item(a->tape, e, i, &item) || e->cpu >= CPUS_MAX)
+    if (e->cpu >= CPUS_MAX)
         return 0;
-    size_t n = item.size_bytes / 8 < COUNTERS_MAX ? item.size_bytes / 8 : COUNTERS_MAX;
+    size_t n = !has_item ? 0 : item.size_bytes / 8 < EC_COUNTERS_MAX ? item.size_bytes / 8 : EC_COUNTERS_MAX;
+    const ec_counter_config *config = ec_counter_names_at(a->names, ec_tape_place(a->tape));
     cpu_counters *c = &a->cpus[e->cpu];
-    int is_known = c->count == n && c->tid == old_tid;
-    if (c->count && c->count != n)
-        rc = add_problem(a, e->cpu, UINT32_MAX, "another number of counters");
-    else if (c->count && c->tid != old_tid)
-        rc = add_problem(a, e->cpu, UINT32_MAX, "a switch is missing");
-    if (!rc && a->configured && a->configured != n) {
-        a->is_misnamed = 1;
+    const char *gap = c->count ? gap_of(c, config, n, old_tid) : NULL;
+    if (gap && is_inside)
+        rc = add_problem(a, e->cpu, UINT32_MAX, gap);
+    if (!rc && is_inside && n && config && config->count && config->count != n)
         rc = add_problem(a, e->cpu, UINT32_MAX, "not the counters that were configured");
-    }
-    int is_counted = is_known && a->kind == EC_ACTIVITY_COUNTERS && is_in_range(a, utc_ns);
+    int is_known = c->count && !gap, is_counted = is_known && a->kind == EC_ACTIVITY_COUNTERS && is_inside;
     uint32_t pid = is_counted ? pid_of(a, old_tid, utc_ns) : 0;
     const char *image = is_counted ? image_of(a, pid, utc_ns) : NULL;
     for (size_t k = 0; !rc && k < n; k++) {
         uint64_t now = ea_load64(item.data + 8 * k);
-        if (is_known && now < c->last[k]) {
+        if (is_known && is_inside && now < c->last[k])
             rc = add_problem(a, e->cpu, k, "a counter went backwards");
-        } else if (is_counted) {
-            row_key key = {.key = {pid, old_tid, k}, .image = image};
-            row *r = NULL;
-            rc = find_row(a, &key, &r);
-            if (!rc) {
-                r->sum[0]++;
-                r->sum[1] += now - c->last[k];
-            }
-        }
+        else if (is_counted)
+            rc = add_counted(a, &(row_key){.key = {pid, old_tid, k}, .image = image}, ec_counter_name(config, n, k),
+                             now - c->last[k]);
         c->last[k] = now;
     }
     c->count = (uint8_t)n;
     c->tid = new_tid;
+    c->config = config;
     return rc;
 }
 
@@ -486,22 +512,7 @@ static int on_ready(ec_activity *a, const ec_tape_event *e) {
     return add_stretches(a, stretches, n);
 }
 
-/* ---- counters' names ---- */
-
-static void on_config(ec_activity *a, const ec_tape_event *e) {
-    ea_slice names = ec_tape_bytes(a->tape, e, 1);
-    size_t at = 0;
-    a->configured = ec_tape_u64_or_0(a->tape, e, 0);
-    for (size_t i = 0; i < COUNTERS_MAX && names.data && at + 1 < names.len_bytes; i++) {
-        size_t end = at;
-        while (end + 1 < names.len_bytes && ea_load16(names.data + end))
-            end += 2;
-        ea_text_clear(&a->scratch);
-        ea_text_utf16(&a->scratch, names.data + at, end - at);
-        a->names[i] = keep(a, a->scratch.data ? a->scratch.data : "", a->scratch.len_bytes);
-        at = end + 2;
-    }
-}
+/* ---- samples of counters ---- */
 
 static int on_interval(ec_activity *a, const ec_tape_event *e) {
     uint64_t source = ec_tape_u64_or_0(a->tape, e, 0);
@@ -712,9 +723,6 @@ static int on_event(ec_activity *a, const ec_tape_event *e) {
         return on_thread_life(a, e, p, utc_ns);
     case LOST:
         return know_nothing(a, utc_ns);
-    case CONFIG:
-        on_config(a, e);
-        return 0;
     case SAMPLE:
         return on_sample(a, e, utc_ns);
     case INTERVAL:
@@ -748,15 +756,14 @@ static void end_stream(ec_activity *a) {
     ec_tape_close(a->tape);
     ec_sched_destroy(a->sched);
     ec_places_close(a->places);
+    ec_counter_names_close(a->names);
     a->tape = NULL;
     a->sched = NULL;
     a->places = NULL;
+    a->names = NULL;
     forget_requests(a);
     ea_u64_map_clear(&a->intervals);
     ea_u64_map_clear(&a->source_names);
-    memset(a->names, 0, sizeof a->names);
-    a->configured = 0;
-    a->is_misnamed = 0;
     forget_cpus(a);
 }
 
@@ -780,11 +787,12 @@ static int add_stack(void *arg, const ec_stack_sum *s) {
 static int run_stream(ec_activity *a, ea_err *err) {
     if (a->kind == EC_ACTIVITY_STACKS)
         return ec_profile_stacks(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack, a, err);
-    size_t first_row = a->count;
     ec_tape_event e;
     int rc = ec_places_open(&a->places, a->archive, a->stream, err);
     if (!rc)
         rc = ec_sched_create(&a->sched, 0, err);
+    if (!rc && (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS))
+        rc = ec_counter_names_open(&a->names, a->archive, a->stream, err);
     /* from the beginning: what begins before the range may end in it; and threads to the end, since what they did at
      * the range's end is told by what ended it */
     if (!rc)
@@ -806,9 +814,6 @@ static int run_stream(ec_activity *a, ea_err *err) {
         rc = ea_fail(err, rc, "sum events up");
     if (!rc && (rc = know_nothing(a, a->stream->row.end_utc_ns)))
         rc = ea_fail(err, rc, "sum events up");
-    for (size_t i = first_row; !rc && a->kind == EC_ACTIVITY_COUNTERS && i < a->count; i++)
-        a->rows[i].k.text[0] =
-            a->rows[i].k.key[2] < COUNTERS_MAX && !a->is_misnamed ? a->names[a->rows[i].k.key[2]] : NULL;
     end_stream(a);
     return rc;
 }
@@ -866,6 +871,7 @@ void ec_activity_destroy(ec_activity *a) {
     ea_text_deinit(&a->scratch);
     ea_arena_deinit(&a->arena);
     free(a->rows);
+    free(a->by_hash);
     free(a->requests);
     free(a->unused);
     free(a->cpus);
@@ -874,6 +880,72 @@ void ec_activity_destroy(ec_activity *a) {
 
 size_t ec_activity_count(const ec_activity *a) {
     return a->count;
+}
+
+static uint64_t hash_at(const ec_activity *a, uint32_t at) {
+    return a->rows[at].k.key[STACK_HASH_KEY];
+}
+
+/* Heapsort: qsort has no room for the rows that the numbers are of. */
+static void sift_down(const ec_activity *a, size_t at, size_t count) {
+    uint32_t *n = a->by_hash;
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && (hash_at(a, n[child + 1]) > hash_at(a, n[child]) ||
+                                  (hash_at(a, n[child + 1]) == hash_at(a, n[child]) && n[child + 1] > n[child])))
+            child++;
+        if (hash_at(a, n[child]) < hash_at(a, n[at]) ||
+            (hash_at(a, n[child]) == hash_at(a, n[at]) && n[child] <= n[at]))
+            return;
+        uint32_t up = n[child];
+        n[child] = n[at];
+        n[at] = up;
+    }
+}
+
+static int sort_by_hash(ec_activity *a) {
+    a->by_hash = malloc((a->count + 1) * sizeof *a->by_hash);
+    if (!a->by_hash)
+        return EA_ENOMEM;
+    for (size_t i = 0; i < a->count; i++)
+        a->by_hash[i] = (uint32_t)i;
+    for (size_t i = a->count / 2; i-- > 0;)
+        sift_down(a, i, a->count);
+    for (size_t count = a->count; count > 1;) {
+        uint32_t last = a->by_hash[--count];
+        a->by_hash[count] = a->by_hash[0];
+        a->by_hash[0] = last;
+        sift_down(a, 0, count);
+    }
+    return 0;
+}
+
+int ec_activity_find(ec_activity *a, uint64_t value, const uint32_t **ret, size_t *ret_count) {
+    size_t low = 0, high = a->count;
+    if (!a->by_hash && sort_by_hash(a))
+        return EA_ENOMEM;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (hash_at(a, a->by_hash[middle]) < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret = a->by_hash + low;
+    *ret_count = 0;
+    while (low + *ret_count < a->count && hash_at(a, a->by_hash[low + *ret_count]) == value)
+        ++*ret_count;
+    return 0;
+}
+
+uint64_t ec_activity_number(const ec_activity *a, size_t at) {
+    const row_key *k = &a->rows[at].k;
+    const int64_t range[] = {a->from_utc_ns, a->to_utc_ns};
+    uint64_t hash = ea_hash64(k->stream->id, sizeof k->stream->id, ea_hash64(range, sizeof range, 0));
+    hash = ea_hash64(k->key, sizeof k->key, hash);
+    for (size_t i = 0; i < 2; i++)
+        hash = k->text[i] ? ea_hash64(k->text[i], strlen(k->text[i]) + 1, hash) : ~hash;
+    hash = k->image ? ea_hash64(k->image, strlen(k->image) + 1, hash) : ~hash;
+    return k->other_image ? ea_hash64(k->other_image, strlen(k->other_image) + 1, hash) : hash;
 }
 
 static void set_text(ec_value *ret, const char *text) {

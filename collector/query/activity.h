@@ -54,6 +54,8 @@ typedef struct ec_activity_table {
     ec_activity_column columns[EC_ACTIVITY_COLUMNS]; /* ends with a NULL name */
 } ec_activity_table;
 const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind);
+/* The column by whose value rows can be found at once; -1: none. */
+int ec_activity_hash_column(enum ec_activity_kind kind);
 
 typedef struct ec_activity ec_activity;
 
@@ -62,6 +64,11 @@ EA_MUST_CHECK int ec_activity_run(ec_activity **ret, ec_archive *archive, enum e
                                   int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err);
 void ec_activity_destroy(ec_activity *a); /* NULL is allowed */
 size_t ec_activity_count(const ec_activity *a);
+/* The rows with that value of ec_activity_hash_column, in their order: *ret of them, borrowed until the next call.
+ * EA_ENOMEM. */
+EA_MUST_CHECK int ec_activity_find(ec_activity *a, uint64_t value, const uint32_t **ret, size_t *ret_count);
+/* The same for the same row of the same range, whichever hosts were asked for. */
+uint64_t ec_activity_number(const ec_activity *a, size_t row);
 /* Texts live as long as a. */
 void ec_activity_value(const ec_activity *a, size_t row, size_t column, ec_value *ret);
 

@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "array.h"
+#include "links.h"
 #include "map.h"
 #include "naming.h"
 #include "pattern.h"
@@ -36,6 +37,7 @@ struct ec_archive {
     ec_tables *tables;      /* opened when names are first asked for */
     ec_naming *naming;      /* of one stream */
     uint64_t naming_stream; /* its number in the store; 0: none was asked for */
+    ec_links *links;        /* NULL: nobody asked */
     ea_u64_map damaged;     /* hashes of stream and number */
     char first_damage[640];
 };
@@ -201,6 +203,7 @@ void ec_archive_close(ec_archive *a) {
     ea_bytes_map_deinit(&a->shown_classes);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
+    ec_links_destroy(a->links);
     ec_naming_close(a->naming);
     ec_tables_close(a->tables);
     ea_arena_deinit(&a->arena);
@@ -272,6 +275,12 @@ int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver
     }
     *ret = ec_naming_resolver(a->naming);
     return 1;
+}
+
+ec_links *ec_archive_links(ec_archive *a) {
+    if (!a->links && ec_links_create(&a->links, a))
+        return NULL;
+    return a->links;
 }
 
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {

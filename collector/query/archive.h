@@ -42,6 +42,9 @@ const ea_class *const *ec_archive_classes(const ec_archive *a, size_t *ret_count
  * *ret, borrowed until the next stream is asked for; 0 when there are no tables of it yet. */
 EA_MUST_CHECK int ec_archive_names(ec_archive *a, const ec_archive_stream *stream, ea_resolver *ret, ea_err *err);
 
+/* What is kept of the streams' stacks and counters' names (links.h); the archive's. NULL: no memory. */
+struct ec_links *ec_archive_links(ec_archive *a);
+
 /* A number for a batch, the same each time it is asked for, from 1; 0 when there is no memory for it. */
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row);
 

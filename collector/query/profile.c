@@ -3,15 +3,16 @@
 #include "profile.h"
 
 #include "arena.h"
+#include "array.h"
 #include "map.h"
 #include "methods.h"
 #include "places.h"
 #include "platform.h"
 #include "profile_merge.h"
 #include "query.h"
-#include "stack_feed.h"
 #include "stretches.h"
 #include "tape.h"
+#include "walks.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,7 +36,6 @@ enum {
 enum kind { OTHER, SAMPLE, COUNTER_SAMPLE, SWITCH, READY, START, END, LOST, DISK_BEGIN, DISK_END, FAULT, INTERVAL };
 
 /* Fields of a class: what slot holds what depends on its kind. */
-enum { WALK_TIME, WALK_PID, WALK_TID, WALK_KEY };
 enum { THREAD, ADDRESS, SOURCE };                         /* samples; an event with a thread */
 enum { NEW_TID, OLD_TID, OLD_STATE, OLD_REASON };         /* switches */
 enum { IRP, RESPONSE };                                   /* disk */
@@ -51,9 +51,13 @@ typedef struct plan {
 /* An event with a weight, until it leaves the window. */
 typedef struct subject {
     int64_t utc_ns;
-    uint64_t weight, address; /* address: where it was, 0 unknown */
-    uint32_t pid, name;       /* pid: of its header */
-    uint8_t is_open;          /* its weight comes later */
+    uint64_t weight;
+    union {
+        uint64_t address; /* where it was, 0 unknown */
+        uint64_t place;   /* where each event counts: ec_tape_place */
+    };
+    uint32_t pid, name; /* pid: of its header */
+    uint8_t is_open;    /* its weight comes later */
 } subject;
 
 /* What is summed of a stream: a cache line, and they stand at the beginnings of such. */
@@ -113,10 +117,11 @@ typedef struct run {
     int64_t raw_until;      /* events until then may have weight in the range */
     int64_t raw_last;       /* the latest event so far */
     int64_t subject_utc_ns; /* the latest event with weight */
-    unsigned pointer_size; /* of the machine's kernel */
+    unsigned pointer_size;  /* of the machine's kernel */
     uint64_t steps;
-    int is_each_event;  /* every event counts, with its class and thread: ec_profile_stacks */
-    const char **names; /* of classes, each once */
+    int is_each_event;     /* every event counts, with its class and thread: ec_profile_stacks */
+    ec_stack_links *links; /* with is_each_event: it counts by itself. NULL: with those that are alike */
+    const char **names;    /* of classes, each once */
     uint32_t name_count;
 } run;
 
@@ -207,11 +212,7 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
         p->tape.wants_items = 1;
         break;
     default:
-        p->tape.fields[WALK_TIME] = p->stack.time;
-        p->tape.fields[WALK_PID] = p->stack.pid;
-        p->tape.fields[WALK_TID] = p->stack.tid;
-        p->tape.fields[WALK_KEY] = p->stack.key;
-        p->tape.addresses = p->stack.addresses;
+        ec_walks_plan(&p->tape, &p->stack);
         break;
     }
     return r->wants(r, p) ? &p->tape : NULL;
@@ -347,6 +348,15 @@ static void on_late(void *arg, uint64_t tag) {
     r->profile->incomplete[r->side][EC_LACKS_LATE]++;
 }
 
+/* The hash is made of the numbers when all keys have been defined. */
+static int add_link(run *r, uint64_t place, uint32_t kernel, uint32_t user) {
+    ec_stack_links *l = r->links;
+    int rc = EA_GROW(l->links, l->capacity, l->count + 1, l->limit_count);
+    if (!rc)
+        l->links[l->count++] = (ec_stack_link){.place = place, .hash = (uint64_t)kernel << 32 | user};
+    return rc;
+}
+
 /* An event leaves the window. */
 static int on_event(void *arg, const ea_stack_joined *e) {
     run *r = arg;
@@ -365,6 +375,8 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     if ((r->request->weight == EC_WEIGHT_CPU && (pid == 0 || e->tid == 0)) || !wants_pid(r, pid))
         return 0;
     uint32_t kernel = e->half[EA_STACK_KERNEL], user = e->half[EA_STACK_USER];
+    if (r->links)
+        return kernel || user ? add_link(r, s->place, kernel, user) : 0;
     if (!kernel && !user) {
         if (r->is_each_event)
             return 0;
@@ -678,7 +690,9 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
         subject *s = &r->subjects[r->next_subject & r->subject_mask];
         *s = (subject){
             .utc_ns = ec_tape_utc_ns(e), .weight = weight, .pid = e->pid, .name = p->name, .is_open = (uint8_t)is_open};
-        if (p->kind == SAMPLE || p->kind == COUNTER_SAMPLE)
+        if (r->is_each_event)
+            s->place = ec_tape_place(r->tape);
+        else if (p->kind == SAMPLE || p->kind == COUNTER_SAMPLE)
             s->address = ec_tape_u64_or_0(r->tape, e, ADDRESS);
         if (is_open) { /* without room it stays open: its end does not come */
             int full = ea_u64_map_put(&r->by_irp, ec_tape_u64_or_0(r->tape, e, IRP), r->next_subject);
@@ -696,115 +710,8 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
     return rc;
 }
 
-/* A walk's halves in one number: numbers of stacks are below 2^31, so there is room for whether it begins in the
- * kernel, and whether it ends in user mode. */
-static const uint64_t IS_KERNEL = UINT64_C(1) << 63, HAS_USER = UINT64_C(1) << 31;
-
-static uint64_t pack_halves(const ea_stack_list *list, unsigned width, const uint32_t half[EA_STACK_HALVES]) {
-    uint64_t known = (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER];
-    if (ea_stack_is_kernel(ea_load_uint(list->addresses, width), width))
-        known |= IS_KERNEL;
-    if (!ea_stack_is_kernel(ea_load_uint(list->addresses + (list->count - 1) * width, width), width))
-        known |= HAS_USER;
-    return known;
-}
-
-/* Finds the halves of a walk that the batch stores once, and those of the next ones, which are needed soon. */
-static void learn_halves(run *r, const ec_tape_event *e) {
-    enum { WALKS = EA_STACKS_AT_ONCE / EA_STACK_HALVES };
-    ea_stack_list walks[WALKS], halves[EA_STACKS_AT_ONCE];
-    uint64_t *memories[WALKS], *memory;
-    uint32_t numbers[EA_STACKS_AT_ONCE];
-    unsigned width = e->c->pointer_size;
-    size_t n = 0;
-    ea_slice list;
-    for (uint32_t i = 0; i < WALKS && ec_tape_repeated_next(r->tape, e, i, &list, &memory); i++) {
-        size_t count = list.len_bytes / width;
-        if (*memory || !list.data || !count)
-            continue;
-        size_t kernel = ea_stack_kernel_count(list.data, count, width);
-        memories[n] = memory;
-        walks[n] = (ea_stack_list){list.data, count};
-        halves[EA_STACK_HALVES * n + EA_STACK_KERNEL] = (ea_stack_list){list.data, kernel};
-        halves[EA_STACK_HALVES * n++ + EA_STACK_USER] = (ea_stack_list){list.data + kernel * width, count - kernel};
-    }
-    ea_stacks_add_all(r->stacks, halves, EA_STACK_HALVES * n, width, numbers);
-    for (size_t i = 0; i < n; i++)
-        *memories[i] = pack_halves(&walks[i], width, numbers + EA_STACK_HALVES * i);
-}
-
-static int halves_of(run *r, const ec_tape_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
-                     int *ret_has_user) {
-    uint64_t *memory, known;
-    unsigned width = e->c->pointer_size;
-    ea_slice list = ec_tape_repeated(r->tape, e, &memory);
-    if (!list.data || list.len_bytes < width)
-        return 0;
-    if (memory) {
-        if (!*memory)
-            learn_halves(r, e);
-        known = *memory;
-    } else {
-        const ea_stack_list walk = {list.data, list.len_bytes / width};
-        ea_stack_halves(r->stacks, walk.addresses, walk.count, width, half);
-        known = pack_halves(&walk, width, half);
-    }
-    half[EA_STACK_KERNEL] = (uint32_t)((known & ~IS_KERNEL) >> 32);
-    half[EA_STACK_USER] = (uint32_t)(known & ~HAS_USER);
-    *ret_is_kernel = (known & IS_KERNEL) != 0;
-    *ret_has_user = (known & HAS_USER) != 0;
-    return 1;
-}
-
-static void on_definition(run *r, const ec_tape_event *e, const plan *p) {
-    uint64_t *memory, key;
-    unsigned width = e->c->pointer_size;
-    ea_slice list = ec_tape_repeated(r->tape, e, &memory);
-    if (list.data && ec_tape_u64(r->tape, e, WALK_KEY, &key))
-        ea_stacks_define(r->stacks, p->stack.opcode, key, list.data, list.len_bytes / width, width);
-    else
-        ea_stack_join_unusable(r->join);
-}
-
-static int on_walk(run *r, const ec_tape_event *e, const plan *p) {
-    uint64_t time, pid, tid, key;
-    uint32_t half[EA_STACK_HALVES];
-    int is_kernel = 0, has_user = 0;
-    if (p->stack.role == EA_STACK_IS_CLR_WALK) {
-        uint64_t *memory;
-        ea_slice list = ec_tape_repeated(r->tape, e, &memory);
-        if (!list.data || list.len_bytes < e->c->pointer_size)
-            ea_stack_join_unusable(r->join);
-        else
-            ea_stack_join_clr_walk(
-                r->join, (uint64_t)p->stack.clr << 32 | e->tid,
-                ea_stacks_add(r->stacks, list.data, list.len_bytes / e->c->pointer_size, e->c->pointer_size));
-        return 0;
-    }
-    if (!ec_tape_u64(r->tape, e, WALK_TIME, &time) || !ec_tape_u64(r->tape, e, WALK_PID, &pid) ||
-        !ec_tape_u64(r->tape, e, WALK_TID, &tid)) {
-        ea_stack_join_unusable(r->join);
-        return 0;
-    }
-    if (!may_count(r, (int64_t)time))
-        return 0;
-    if (p->stack.role != EA_STACK_IS_WALK) {
-        enum ea_stack_half which = p->stack.role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
-        if (!ec_tape_u64(r->tape, e, WALK_KEY, &key)) {
-            ea_stack_join_unusable(r->join);
-            return 0;
-        }
-        return ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, which,
-                                  ea_stacks_use(r->stacks, which, key));
-    }
-    if (!halves_of(r, e, half, &is_kernel, &has_user)) {
-        ea_stack_join_unusable(r->join);
-        return 0;
-    }
-    if (is_kernel && has_user)
-        return ea_stack_join_walks(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, half);
-    enum ea_stack_half which = is_kernel ? EA_STACK_KERNEL : EA_STACK_USER;
-    return ea_stack_join_walk(r->join, (int64_t)time, (uint32_t)pid, (uint32_t)tid, e->cpu, which, half[which]);
+static int take_walk(run *r, const ec_tape_event *e, const plan *p) {
+    return ec_walks_add(&(ec_walks){r->tape, r->stacks, r->join, r->raw_from, r->raw_until}, e, &p->stack);
 }
 
 /* Each time that threads waited or were ready in the range has ended, and its stack is there. */
@@ -862,13 +769,11 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
         }
         case EA_STACK_IS_DEFINITION: {
             int64_t utc_ns = ec_tape_utc_ns(&e);
-            if (utc_ns > after_utc_ns && utc_ns <= to_utc_ns)
-                on_definition(r, &e, p);
-            rc = 0;
+            rc = utc_ns > after_utc_ns && utc_ns <= to_utc_ns ? take_walk(r, &e, p) : 0;
             break;
         }
         default:
-            rc = on_walk(r, &e, p);
+            rc = take_walk(r, &e, p);
         }
         if (rc) {
             rc = ea_fail(err, rc,
@@ -938,12 +843,21 @@ static void add_frame(const run *r, const pair *p, uint64_t address, int is_retu
     ea_text_char(t, '}');
 }
 
+static uint64_t hash_of_stack(const run *r, uint32_t kernel, uint32_t user) {
+    size_t kernel_count, user_count;
+    const uint64_t *frames = ea_stacks_get(r->stacks, kernel, &kernel_count);
+    uint64_t hash = frames && kernel_count ? ea_hash64(frames, kernel_count * sizeof *frames, 0) : 0;
+    frames = ea_stacks_get(r->stacks, user, &user_count);
+    return frames && user_count ? ea_hash64(frames, user_count * sizeof *frames, hash) : hash;
+}
+
 static int tell_pair(const run *r, const pair *p, ea_text *t, int (*fn)(void *arg, const ec_stack_sum *s), void *arg) {
     ec_stack_sum sum = {.name = r->names[p->name],
                         .image = process_name(r, p->process),
                         .pid = p->pid,
                         .tid = p->tid,
                         .count = p->events,
+                        .hash = hash_of_stack(r, p->kernel, p->user),
                         .first_utc_ns = p->first_utc_ns,
                         .last_utc_ns = p->last_utc_ns};
     ea_text_clear(t);
@@ -953,7 +867,6 @@ static int tell_pair(const run *r, const pair *p, ea_text *t, int (*fn)(void *ar
         const uint64_t *addresses = ea_stacks_get(r->stacks, h == EA_STACK_KERNEL ? p->kernel : p->user, &count);
         if (!addresses || !count)
             continue;
-        sum.hash = ea_hash64(addresses, count * sizeof *addresses, sum.hash);
         for (size_t i = 0; i < count && sum.depth < FRAMES_MAX; i++)
             add_frame(r, p, addresses[i], sum.depth++ > 0, t);
     }
@@ -1165,34 +1078,62 @@ void ec_profile_destroy(ec_profile *p) {
     free(p);
 }
 
+/* Joins all of a stream's stacks to their events: they stand in pairs, or in links. */
+static int join_each_event(run *r, const ec_profile_request *request, ec_archive *archive,
+                           const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err) {
+    r->profile = calloc(1, sizeof *r->profile); /* what join_stream counts */
+    if (!r->profile)
+        return ea_fail(err, EA_ENOMEM, "join stacks");
+    r->request = request;
+    r->archive = archive;
+    r->stream = stream;
+    r->is_each_event = 1;
+    r->from_utc_ns = from_utc_ns;
+    r->to_utc_ns = to_utc_ns;
+    ea_arena_init(&r->arena, 0);
+    return join_stream(r, err);
+}
+
+static void end_each_event(run *r) {
+    if (r->profile) {
+        end_stream(r);
+        ea_arena_deinit(&r->arena);
+    }
+    free(r->profile);
+    free(r->names);
+    free(r);
+}
+
 int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
                       int (*fn)(void *arg, const ec_stack_sum *s), void *arg, ea_err *err) {
     const ec_profile_request request = {.weight = EC_WEIGHT_SAMPLES};
     run *r = calloc(1, sizeof *r);
-    ec_profile *p = calloc(1, sizeof *p); /* what join_stream counts */
     ea_text t;
-    int rc = r && p ? 0 : ea_fail(err, EA_ENOMEM, "join stacks");
+    if (!r)
+        return ea_fail(err, EA_ENOMEM, "join stacks");
     ea_text_init(&t);
-    if (!rc) {
-        r->request = &request;
-        r->profile = p;
-        r->archive = archive;
-        r->stream = stream;
-        r->is_each_event = 1;
-        r->from_utc_ns = from_utc_ns;
-        r->to_utc_ns = to_utc_ns;
-        ea_arena_init(&r->arena, 0);
-        rc = join_stream(r, err);
-        for (size_t i = 0; !rc && i < r->pair_count; i++)
-            if ((rc = tell_pair(r, &r->pairs[i], &t, fn, arg)))
-                rc = ea_fail(err, rc,
-                             rc == EA_ELIMIT ? "join stacks: more than 1,048,576 rows; take less time" : "join stacks");
-        end_stream(r);
-        ea_arena_deinit(&r->arena);
-        free(r->names);
-    }
+    int rc = join_each_event(r, &request, archive, stream, from_utc_ns, to_utc_ns, err);
+    for (size_t i = 0; !rc && i < r->pair_count; i++)
+        if ((rc = tell_pair(r, &r->pairs[i], &t, fn, arg)))
+            rc = ea_fail(err, rc,
+                         rc == EA_ELIMIT ? "join stacks: more than 1,048,576 rows; take less time" : "join stacks");
+    end_each_event(r);
     ea_text_deinit(&t);
-    free(p);
-    free(r);
+    return rc;
+}
+
+int ec_profile_links(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
+                     ec_stack_links *ret, ea_err *err) {
+    const ec_profile_request request = {.weight = EC_WEIGHT_SAMPLES};
+    run *r = calloc(1, sizeof *r);
+    if (!r)
+        return ea_fail(err, EA_ENOMEM, "join stacks");
+    r->links = ret;
+    int rc = join_each_event(r, &request, archive, stream, from_utc_ns, to_utc_ns, err);
+    for (size_t i = 0; !rc && i < ret->count; i++) {
+        ec_stack_link *l = &ret->links[i];
+        l->hash = hash_of_stack(r, (uint32_t)(l->hash >> 32), (uint32_t)l->hash);
+    }
+    end_each_event(r);
     return rc;
 }

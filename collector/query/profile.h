@@ -173,6 +173,21 @@ EA_MUST_CHECK int ec_profile_stacks(ec_archive *archive, const ec_archive_stream
                                     int64_t to_utc_ns, int (*fn)(void *arg, const ec_stack_sum *s), void *arg,
                                     ea_err *err);
 
+/* The stack of one event. */
+typedef struct ec_stack_link {
+    uint64_t place; /* of the event: ec_tape_place */
+    uint64_t hash;  /* as in ec_stack_sum */
+} ec_stack_link;
+typedef struct ec_stack_links {
+    ec_stack_link *links; /* by place; the caller's: free */
+    size_t count, capacity;
+    size_t limit_count;
+} ec_stack_links;
+/* The stacks of a stream's events from one time to another, event by event, added to *ret, which the caller has zeroed
+ * but for its limit. Errors: EA_ELIMIT, EA_ENOMEM, EA_EDATABASE, EA_ECANCELED. */
+EA_MUST_CHECK int ec_profile_links(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns,
+                                   int64_t to_utc_ns, ec_stack_links *ret, ea_err *err);
+
 /* ---- what it looks like elsewhere ---- */
 
 #define EC_PROFILE_FORMATS(X)                                                                                          \

@@ -35,6 +35,8 @@ int ec_scan_keeps(const ec_shape *shape, size_t column, enum ec_op op) {
     switch (c->common) {
     case EC_FIELDS:
     case EC_STACK:
+    case EC_STACK_HASH:
+    case EC_COUNTERS:
     case EC_PAYLOAD:
     case EC_ACTIVITY_ID:
     case EC_RELATED_ACTIVITY_ID:

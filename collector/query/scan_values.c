@@ -2,7 +2,9 @@
  */
 #include "scan_parts.h"
 
+#include "links.h"
 #include "render.h"
+#include "tape.h"
 #include "value.h"
 
 #include <string.h>
@@ -258,6 +260,60 @@ static int activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
     return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
 }
 
+/* The hash of the stack that was joined to the event. */
+static int stack_hash(ec_scan *s, uint32_t event, ec_value *ret, ea_err *err) {
+    ec_links *links = ec_archive_links(s->archive);
+    uint64_t hash = 0;
+    *ret = (ec_value){.type = EC_NULL};
+    if (!links)
+        return ea_fail(err, EA_ENOMEM, "join stacks");
+    int rc =
+        ec_links_stack(links, s->stream, s->from_utc_ns, s->to_utc_ns, ec_place(s->block.batch, event), &hash, err);
+    if (rc == 1)
+        *ret = (ec_value){.type = EC_INT, .i = (int64_t)hash};
+    return rc < 0 ? rc : 0;
+}
+
+/* The hardware counters' values that were logged with the event, by name where the names are known. */
+static int counters(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) {
+    const ec_block *b = &s->block;
+    const ec_counter_config *config = NULL;
+    ea_column data = {0};
+    uint16_t type = 0;
+    unsigned i = 0, count = b->constants->ext_count;
+    int rc = 0;
+    *ret = (ec_value){.type = EC_NULL};
+    while (!rc && i < count && !(rc = ea_batch_item(s->view, b->group, i, &type, &data, err)) &&
+           type != EA_EXT_PMC_COUNTERS)
+        i++;
+    if (rc || i == count)
+        return rc;
+    ea_slice values = ea_column_row(&data, row);
+    size_t n = values.len_bytes / 8;
+    ec_links *links = ec_archive_links(s->archive);
+    rc = links ? ec_links_counters(links, s->stream, ec_place(b->batch, b->rows[row]), &config, err)
+               : ea_fail(err, EA_ENOMEM, "read the counters' names");
+    if (rc)
+        return rc;
+    int is_named = n > 0;
+    for (size_t k = 0; k < n; k++)
+        is_named &= ec_counter_name(config, n, k) != NULL;
+    ea_text_clear(&s->text);
+    ea_text_char(&s->text, is_named ? '{' : '[');
+    for (size_t k = 0; k < n; k++) {
+        if (k)
+            ea_text_char(&s->text, ',');
+        if (is_named) {
+            ea_text_json_str(&s->text, ec_counter_name(config, n, k));
+            ea_text_char(&s->text, ':');
+        }
+        ea_text_printf(&s->text, "%llu", (unsigned long long)ea_load64(values.data + 8 * k));
+    }
+    ea_text_char(&s->text, is_named ? '}' : ']');
+    set_text(s, ret);
+    return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
+}
+
 static void set_string(const char *text, ec_value *ret) {
     *ret = (ec_value){.type = EC_TEXT, .data = text, .len_bytes = strlen(text)};
 }
@@ -305,6 +361,10 @@ static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_
         return rendered(s, "fields", row, ret, err);
     case EC_STACK:
         return rendered(s, "stack", row, ret, err);
+    case EC_STACK_HASH:
+        return stack_hash(s, event, ret, err);
+    case EC_COUNTERS:
+        return counters(s, row, ret, err);
     case EC_PAYLOAD: {
         rc = ea_batch_payloads(s->view, b->group, &column, err);
         if (rc)

@@ -35,6 +35,8 @@
     X(ACTIVITY_ID, "activity_id", TEXT, 1, 1)                                                                          \
     X(RELATED_ACTIVITY_ID, "related_activity_id", TEXT, 1, 1)                                                          \
     X(STACK, "stack", TEXT, 1, 1)                   /* a JSON array */                                                 \
+    X(STACK_HASH, "stack_hash", HEX, 1, 1)          /* of the joined stack: links.h */                                 \
+    X(COUNTERS, "counters", TEXT, 1, 1)             /* a JSON object, an array without names */                        \
     X(PAYLOAD, "payload", BLOB, 1, 1)
 // clang-format on
 

@@ -1,13 +1,14 @@
 /* Tables of what happened over a stretch of time (activity.h): thread_times('2024-05-17T14:03:00Z', '...'), waits,
  * wakes, and so on. Their two arguments, from and to, may be left out; a host that is asked for with = is asked for
- * alone. Before it: sql.c. After it: activity.c. Thread: the connection's. */
+ * alone, and stacks by their hash are found at once, so that events can be joined to them. Before it: sql.c. After it:
+ * activity.c. Thread: the connection's. */
 #include "activity.h"
 #include "clock.h"
 #include "sql_parts.h"
 
 #include <string.h>
 
-enum argument { FROM, TO, HOST, ARGUMENT_COUNT };
+enum argument { FROM, TO, HOST, HASH, ARGUMENT_COUNT };
 
 typedef struct source {
     ec_sql *sql;
@@ -19,11 +20,16 @@ typedef struct table {
     ec_sql *sql;
     enum ec_activity_kind kind;
     int column_count; /* those of the kind; from and to stand behind them */
+    int hash_column;  /* -1: none */
 } table;
 
 typedef struct cursor {
     ec_sql_list list; /* of rows */
     ec_activity *activity;
+    /* what it was asked for: the same again is not worked out again */
+    int64_t times[2];
+    char *host;           /* NULL: all */
+    const uint32_t *rows; /* of the list; NULL: all */
     ea_arena arena;
 } cursor;
 
@@ -44,6 +50,7 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     t->sql = from->sql;
     t->kind = from->kind;
     t->column_count = n;
+    t->hash_column = ec_activity_hash_column(from->kind);
     sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
     return SQLITE_OK;
 }
@@ -60,22 +67,24 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     int next = 0;
     for (int i = 0; i < info->nConstraint; i++) {
         int column = info->aConstraint[i].iColumn, is_argument = column >= t->column_count;
-        if (info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ || (!is_argument && column != 0))
+        int is_hash = column >= 0 && column == t->hash_column;
+        if (info->aConstraint[i].op != SQLITE_INDEX_CONSTRAINT_EQ || (!is_argument && !is_hash && column != 0))
             continue;
         if (!info->aConstraint[i].usable) {
             if (is_argument)
                 return SQLITE_CONSTRAINT; /* out of a table that is read later */
             continue;
         }
-        char letter = (char)('0' + (is_argument ? column - t->column_count : HOST));
-        if (strchr(plan, letter) || (!is_argument && !ec_sql_is_binary(info, i)))
+        char letter = (char)('0' + (is_argument ? column - t->column_count : is_hash ? HASH : HOST));
+        if (strchr(plan, letter) || (letter == '0' + HOST && !ec_sql_is_binary(info, i)))
             continue;
         plan[next] = letter;
         info->aConstraintUsage[i].argvIndex = ++next;
         info->aConstraintUsage[i].omit = (unsigned char)is_argument;
     }
-    info->estimatedCost = 1e6;
-    info->estimatedRows = 1000;
+    int is_found = strchr(plan, '0' + HASH) != NULL;
+    info->estimatedCost = is_found ? 10 : 1e6;
+    info->estimatedRows = is_found ? 2 : 1000;
     info->idxStr = sqlite3_mprintf("%s", plan);
     info->needToFreeIdxStr = 1;
     return info->idxStr ? SQLITE_OK : SQLITE_NOMEM;
@@ -94,6 +103,7 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
 static int close_cursor(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
     ec_activity_destroy(c->activity);
+    sqlite3_free(c->host);
     ea_arena_deinit(&c->arena);
     sqlite3_free(c);
     return SQLITE_OK;
@@ -109,48 +119,78 @@ static int take_time(sqlite3_value *v, int64_t *ret, ea_err *err) {
     return 0;
 }
 
+/* A host's name out of a condition: in the arena; NULL when no host is called so. */
+static int take_host(cursor *c, sqlite3_value *from, const char **ret, ea_err *err) {
+    ec_value v = {.type = EC_NULL};
+    int rc = ec_sql_value(from, EC_KIND_TEXT, &c->arena, &v, err);
+    *ret = NULL;
+    if (rc || v.type != EC_TEXT)
+        return rc;
+    char *copy = ea_arena_alloc(&c->arena, v.len_bytes + 1);
+    if (!copy)
+        return ea_fail(err, EA_ENOMEM, "sum events up");
+    memcpy(copy, v.data, v.len_bytes);
+    copy[v.len_bytes] = 0;
+    *ret = copy;
+    return 0;
+}
+
+/* Works the table out, unless it was just asked for the same. */
+static int run(cursor *c, const table *t, const int64_t times[2], const char *host, ea_err *err) {
+    int is_same_host = host ? c->host && strcmp(host, c->host) == 0 : !c->host;
+    if (c->activity && is_same_host && times[FROM] == c->times[FROM] && times[TO] == c->times[TO])
+        return 0;
+    ec_activity_destroy(c->activity);
+    sqlite3_free(c->host);
+    c->activity = NULL;
+    c->host = host ? sqlite3_mprintf("%s", host) : NULL;
+    c->times[FROM] = times[FROM];
+    c->times[TO] = times[TO];
+    if (host && !c->host)
+        return ea_fail(err, EA_ENOMEM, "sum events up");
+    return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], err);
+}
+
 static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     table *t = (table *)base->pVtab;
     int64_t times[2] = {INT64_MIN, INT64_MAX};
-    const char *host = t->sql->options.host;
+    const char *host = t->sql->options.host, *asked = NULL;
+    sqlite3_value *hash = NULL;
     ea_err err = {0};
     int rc = 0, is_nothing = 0;
+    size_t count = 0;
     (void)number;
-    ec_activity_destroy(c->activity);
-    c->activity = NULL;
     c->list.at = c->list.count = 0;
+    c->rows = NULL;
     ea_arena_reset(&c->arena);
     for (int i = 0; !rc && i < argc; i++) {
         enum argument which = (enum argument)(plan[i] - '0');
-        ec_value v = {.type = EC_NULL};
         if (sqlite3_value_type(argv[i]) == SQLITE_NULL) {
-            is_nothing |= which == HOST;
-            continue;
-        }
-        if (which != HOST) {
+            is_nothing |= which == HOST || which == HASH;
+        } else if (which == HASH) { /* SQLite compares again, and what is no whole number alone */
+            hash = sqlite3_value_type(argv[i]) == SQLITE_INTEGER ? argv[i] : NULL;
+        } else if (which == HOST) {
+            rc = take_host(c, argv[i], &asked, &err);
+            is_nothing |= !asked || (host && strcmp(host, asked) != 0);
+            host = asked ? asked : host;
+        } else {
             rc = take_time(argv[i], &times[which], &err);
-            continue;
-        }
-        rc = ec_sql_value(argv[i], EC_KIND_TEXT, &c->arena, &v, &err);
-        if (!rc && v.type == EC_TEXT) {
-            char *copy = ea_arena_alloc(&c->arena, v.len_bytes + 1);
-            if (!copy) {
-                rc = ea_fail(&err, EA_ENOMEM, "sum events up");
-                break;
-            }
-            memcpy(copy, v.data, v.len_bytes);
-            copy[v.len_bytes] = 0;
-            is_nothing |= host && strcmp(host, copy) != 0;
-            host = copy;
         }
     }
-    if (!rc && !is_nothing)
-        rc = ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], &err);
+    if (!rc && !is_nothing && !(rc = run(c, t, times, host, &err))) {
+        count = ec_activity_count(c->activity);
+        if (hash && (rc = ec_activity_find(c->activity, (uint64_t)sqlite3_value_int64(hash), &c->rows, &count)))
+            rc = ea_fail(&err, rc, "sum events up");
+    }
     if (rc)
         return ec_sql_fail(base->pVtab, &err);
-    ec_sql_list_begin(t->sql, &c->list, c->activity ? ec_activity_count(c->activity) : 0);
+    ec_sql_list_begin(t->sql, &c->list, count);
     return SQLITE_OK;
+}
+
+static size_t row_of(const cursor *c) {
+    return c->rows ? c->rows[c->list.at] : c->list.at;
 }
 
 static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
@@ -158,8 +198,15 @@ static int column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which
     const table *t = (const table *)base->pVtab;
     ec_value v = {.type = EC_NULL};
     if (which < t->column_count)
-        ec_activity_value(c->activity, c->list.at, (size_t)which, &v);
+        ec_activity_value(c->activity, row_of(c), (size_t)which, &v);
     ec_sql_result(context, &v);
+    return SQLITE_OK;
+}
+
+/* The same row has the same number in every list: SQLite joins what several of them find (OR) by it. */
+static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
+    const cursor *c = (const cursor *)base;
+    *ret = (sqlite3_int64)ec_activity_number(c->activity, row_of(c));
     return SQLITE_OK;
 }
 
@@ -174,7 +221,7 @@ static const sqlite3_module MODULE = {
     .xNext = ec_sql_list_next,
     .xEof = ec_sql_list_at_end,
     .xColumn = column,
-    .xRowid = ec_sql_list_rowid,
+    .xRowid = rowid,
 };
 
 int ec_sql_add_activity(ec_sql *s, ea_err *err) {

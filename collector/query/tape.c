@@ -248,6 +248,10 @@ const ea_clock *ec_tape_clock(const ec_tape *t) {
     return t->clock;
 }
 
+uint64_t ec_tape_place(const ec_tape *t) {
+    return ec_place(t->found.row.number, t->at - 1);
+}
+
 unsigned ec_tape_pointer_size(const ec_tape *t) {
     return ea_batch_source(t->view, t->source)->pointer_size == 4 ? 4 : 8;
 }

@@ -48,6 +48,13 @@ void ec_tape_close(ec_tape *t); /* NULL is allowed */
 
 /* The clock of the last event. */
 const ea_clock *ec_tape_clock(const ec_tape *t);
+/* Where the last event is in its stream: the number of its batch, and its position there, as one number that is greater
+ * for what came later. */
+uint64_t ec_tape_place(const ec_tape *t);
+static inline uint64_t ec_place(uint64_t batch, uint32_t position) {
+    enum { POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
+    return batch << POSITION_BITS | position;
+}
 /* Bytes of a pointer of the machine that the last event came from, 4 or 8: as its session says, whatever the process
  * was. */
 unsigned ec_tape_pointer_size(const ec_tape *t);

@@ -320,6 +320,7 @@ def check_problems(env, checks, collector, ask):
     checks.equal(got, [(8, 0, None, 50), (8, 1, None, 100)], "counters of which one was refused have no names")
     got = [(row["problem"], row["count"]) for row in ask("SELECT * FROM counter_problems WHERE host = 'refused'")]
     checks.equal(got, [("not the counters that were configured", 2)], "a refused counter is a problem")
+    check_changed(env, checks, collector, ask, switched)
     got = [(row["module"], row["source"], row["source_name"], row["samples"], row["events"])
            for row in ask("SELECT * FROM module_counters WHERE host = 'broken'")]
     checks.equal(got, [(None, 10, "CacheMisses", 2, 131072)], "counter samples times their interval")
@@ -346,6 +347,45 @@ def check_lost_buffers(env, checks, collector, ask):
         beyond = {thread: got[thread][key] - 100 * sums[key] for thread, sums in told.items() if got[thread][key] > 100 * sums[key] + 3_000_000}
         checks.that(have and not beyond, f"with {len(losses)} times buffers lost, {key} of {len(beyond)} threads are far more than in truth, such as {list(beyond.items())[:1]}")
         checks.that(left[key] > 0, f"with {len(losses)} times buffers lost, none of {want} {key} are unfinished")
+
+
+def check_changed(env, checks, collector, ask, switched):
+    """Other counters in mid-stream, and events of any class with counters: each value has the name that was its own then."""
+    def config(clock, *names):
+        return test_single_records.system_record(15, 48, 2, struct.pack("<I", len(names)) + "".join(n + "\0" for n in names).encode("utf-16le"), clock)
+
+    def counted(clock, opcode, version, payload, *counts):
+        """A record of PerfInfo under a header with counters."""
+        return struct.pack("<HBBHBBq", version | len(counts) << 8, 17, 0xC0, 16 + 8 * len(counts) + len(payload), opcode, 15, clock) + \
+            struct.pack(f"<{len(counts)}Q", *counts) + payload
+
+    plain = test_single_records.system_record(5, 36, 4, struct.pack("<II", 8, 4) + bytes(16), 65)
+    sample = struct.pack("<QIHH", 0x1000, 8, 1, 0)
+    path = env.folder / "changed.etl"
+    path.write_bytes(test_single_records.trace([
+        switched(10, 4, 8, (100, 1000)),                                     # before anybody said what they are: the first ones
+        config(15, "TotalCycles", "CacheMisses"), switched(20, 8, 4, (150, 1100)),
+        config(25, "TotalCycles", "CacheMisses"), switched(30, 4, 8, (160, 1130)),  # the same again
+        counted(35, 46, 2, sample, 170, 1140), counted(36, 46, 2, sample, 171),
+        config(40, "BranchMispredictions", "TotalCycles"), switched(50, 8, 4, (500, 2000)),  # nobody knows what ran before it
+        switched(60, 4, 8, (507, 2011)), plain, switched(70, 4, 8, (600, 2100)), switched(80, 8, 4, (602, 2105)),
+        config(85, "TotalCycles", "CacheMisses"), switched(90, 4, 8, (900, 3000)), switched(95, 8, 4, (901, 3003))]))
+    env.replay([path], collector, agent="changed", spool=env.folder / "changed-spool")
+    got = sorted((row["tid"], row["counter"], row["number"], row["value"], row["stretches"])
+                 for row in ask("SELECT * FROM thread_counters WHERE host = 'changed'"))
+    checks.equal(got, [(4, "BranchMispredictions", 0, 7, 1), (4, "CacheMisses", 1, 30, 1), (4, "TotalCycles", 0, 10, 1), (4, "TotalCycles", 1, 11, 1),
+                       (8, "BranchMispredictions", 0, 2, 1), (8, "CacheMisses", 1, 103, 2), (8, "TotalCycles", 0, 51, 2), (8, "TotalCycles", 1, 5, 1)],
+                 "counters of which others were configured in between")
+    got = sorted((row["problem"], row["count"]) for row in ask("SELECT * FROM counter_problems WHERE host = 'changed'"))
+    checks.equal(got, [("a switch without counters", 1), ("other counters from here on", 2)], "problems of counters that change")
+    cut = ask("SELECT time FROM events WHERE host = 'changed' AND clock = 65")[0]["time"]
+    parts = [sum(row["count"] for row in ask(f"SELECT * FROM counter_problems({r}) WHERE host = 'changed'")) for r in (f"NULL, '{cut}'", f"'{cut}'")]
+    checks.equal(parts, [1, 2], "problems of counters by range")
+    got = [(row["name"], row["clock"], row["counters"]) for row in
+           ask("SELECT name, clock, counters FROM events WHERE host = 'changed' AND clock > 30 AND clock < 61 ORDER BY clock")]
+    checks.equal(got, [("PerfInfo/SampleProf", 35, '{"TotalCycles":170,"CacheMisses":1140}'), ("PerfInfo/SampleProf", 36, "[171]"),
+                       ("PerfInfo/PmcCtrConfig", 40, None), ("Thread/CSwitch", 50, '{"BranchMispredictions":500,"TotalCycles":2000}'),
+                       ("Thread/CSwitch", 60, '{"BranchMispredictions":507,"TotalCycles":2011}')], "counters of single events")
 
 
 def check_losses(env, checks, collector, ask):
@@ -428,7 +468,7 @@ def check_late(env, checks, collector, ask, name, preset):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused"))
+    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused", "changed"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")

@@ -170,6 +170,43 @@ def check_table(env, checks, store, records, judge, modules):
     checks.that(not wrong, f"{len(wrong)} rows of stacks are not what the machine's modules and methods say, such as {wrong[:1]}")
     checks.that(began == first, f"first times of stacks, such as {[(first[k], began.get(k)) for k in first if first[k] != began.get(k)][:1]}")
     print(f"{len(got)} stacks of {sum(got.values())} events, of {len({key[0] for key in got})} classes")
+    check_links(env, checks, store, records, judge)
+
+
+def check_links(env, checks, store, records, judge):
+    """Each event of the real machine has the hash of the stack that the exhaustive join gives it, whatever part of the time is asked for, and
+    events and stacks are joined by it."""
+    def ask(sql):
+        done = env.run([env.collector, "query", "--store", store, "--host", "real", "--format", "jsonl", "--rows", "0", sql])
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    stacks, rows_of = {}, collections.Counter()
+    for row in ask("SELECT name, hash, frames FROM stacks"):
+        stacks.setdefault(row["hash"], set()).add(tuple(int(f["address"], 16) for f in json.loads(row["frames"])))
+        rows_of[row["name"], row["hash"]] += 1
+    checks.that(all(len(same) == 1 for same in stacks.values()), "one hash is of several stacks")
+    events = ask("SELECT clock, name, stack_hash FROM events ORDER BY stream, batch, position")
+    checks.equal([row["clock"] for row in events], [record["clock"] for record in records], "events in their order")
+    want = {event.ordinal: tuple(a for half in ("kernel", "user") for a in event.halves.get(half, ((),))[0] or ()) for event in judge.events}
+    wrong = [(i, row) for i, row in enumerate(events)
+             if (stacks[row["stack_hash"]] != {want[i]} if row["stack_hash"] is not None else want.get(i))]
+    checks.that(not wrong, f"{len(wrong)} of {len(events)} events have another stack in SQL than the exhaustive join gives them, such as {wrong[:1]}")
+    begin, end = records[len(records) // 3]["time"], records[len(records) // 2]["time"]
+    part = ask(f"SELECT stack_hash FROM \"PerfInfo/SampleProf\" WHERE time BETWEEN time_ns('{begin}') AND time_ns('{end}') ORDER BY batch, position")
+    inside = [row["stack_hash"] for row, record in zip(events, records) if begin <= record["time"] <= end and record["name"] == "PerfInfo/SampleProf"]
+    checks.that(any(inside), "no sample with a stack in the range")
+    checks.equal([row["stack_hash"] for row in part], inside, "stacks of samples in a range")
+    by_hash = collections.Counter(row["stack_hash"] for row in events if row["name"] == "PerfInfo/SampleProf" and row["stack_hash"] is not None)
+    joined = ask("SELECT e.stack_hash AS hash, count(*) AS n FROM \"PerfInfo/SampleProf\" AS e JOIN stacks AS s "
+                 "ON s.hash = e.stack_hash AND s.name = e.name GROUP BY 1")
+    checks.equal({row["hash"]: row["n"] for row in joined}, {h: n * rows_of["PerfInfo/SampleProf", h] for h, n in by_hash.items()},
+                 "samples joined to the table stacks")
+    checks.equal({row["hash"]: row["n"] for row in ask("SELECT * FROM (SELECT stack_hash AS hash, count(*) AS n FROM \"PerfInfo/SampleProf\" GROUP BY 1) "
+                                                       "WHERE hash IS NOT NULL")}, dict(by_hash), "samples by stack")
+    one = max(by_hash, key=by_hash.get)
+    either = ask(f"SELECT name FROM stacks WHERE hash = {int(one, 16)} OR host = 'nobody' OR hash = {int(one, 16)}") if int(one, 16) < 1 << 63 else None
+    checks.that(either is None or len(either) == sum(n for (_, h), n in rows_of.items() if h == one), f"a stack by its hash: {either}")
+    print(f"{sum(want[i] != () for i in want)} events have a stack's hash in SQL, {len(stacks)} of them differ")
 
 
 # ---- the generated machine ----
@@ -426,7 +463,8 @@ def test(env, checks, arguments):
     env.replay([trace], collector, agent="made", spool=env.folder / "made-spool", extra=["--batch-events", "3000"])
     asked = Asked(env, collector.store)
     rows = test_tracegen.rows(truth)
-    check_table(env, checks, collector.store, *check_real(env, checks, asked))
+    records, judge, modules = check_real(env, checks, asked)
+    check_table(env, checks, collector.store, records, judge, modules)
     check_made(checks, asked, "made", rows, test_stacks.records(env.agent, [trace]))
     check_forms(checks, asked)
     check_sums(checks, asked, rows)

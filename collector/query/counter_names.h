@@ -1,0 +1,30 @@
+/* What the hardware counters on a stream's events are called, and from when on: PerfInfo/PmcCtrConfig. Before it:
+ * tape.h. After it: activity.c, scan_values.c. Thread: its owner's. */
+#ifndef EC_QUERY_COUNTER_NAMES_H
+#define EC_QUERY_COUNTER_NAMES_H
+
+#include "archive.h"
+
+enum { EC_COUNTERS_MAX = 8 }; /* on an event; a header has room for 7 */
+
+typedef struct ec_counter_config {
+    uint64_t place; /* it holds from this event on: ec_tape_place */
+    uint64_t count; /* so many counters Windows says that there are */
+    uint32_t name_count;
+    const char *names[EC_COUNTERS_MAX]; /* UTF-8, at most 64 characters each */
+} ec_counter_config;
+
+typedef struct ec_counter_names ec_counter_names;
+
+/* Reads all of a stream's configurations. After 4,096 changes counters have no names. Errors: as a tape's. */
+EA_MUST_CHECK int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_archive_stream *stream,
+                                        ea_err *err);
+void ec_counter_names_close(ec_counter_names *n); /* NULL is allowed */
+/* The configuration that holds at a place: the last one by then, in front of all the first; NULL: there is none. The
+ * same pointer as long as nothing changes; borrowed until close. */
+const ec_counter_config *ec_counter_names_at(const ec_counter_names *n, uint64_t place);
+/* The name of counter i of so many on an event; NULL where the event has another number of them than were configured,
+ * so that nobody knows which is whose. */
+const char *ec_counter_name(const ec_counter_config *c, size_t count, size_t i);
+
+#endif

@@ -1,0 +1,24 @@
+/* Stored walks on their way into the stack join: read from columns, and looked up once where a batch stores several
+ * alike once. proto/stack/stack_feed.h does the same with records. Before it: tape.h. After it: profile.c. Thread: its
+ * owner's. */
+#ifndef EC_QUERY_WALKS_H
+#define EC_QUERY_WALKS_H
+
+#include "stack_feed.h"
+#include "tape.h"
+
+/* All borrowed. */
+typedef struct ec_walks {
+    ec_tape *tape;
+    ea_stacks *stacks;
+    ea_stack_join *join;
+    int64_t raw_from, raw_to; /* walks of events of these times count; raw_to is not included */
+} ec_walks;
+
+/* What the tape has to read of a class of walks or definitions. */
+void ec_walks_plan(ec_tape_plan *tape, const ea_stack_plan *plan);
+/* An event of such a class: a definition is kept, a walk is handed to the join. Returns 0 or what the join's on_event
+ * returned. */
+EA_MUST_CHECK int ec_walks_add(const ec_walks *w, const ec_tape_event *e, const ea_stack_plan *plan);
+
+#endif
