@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-    FIRST_COLLECTOR_NUMBER = 70, /* counters from here on are the collector's (counters.h) */
-    FAMILIES_MAX = 64,           /* of a stream; further ones are not told */
+    FIRST_OF_COLLECTOR = EA_COUNT_ingest_requests, /* counters from here on are the collector's (counters.h) */
+    FAMILIES_MAX = 64,                             /* of a stream; further ones are not told */
     FAMILY_BYTES = 32,
 };
 
@@ -189,7 +189,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         return;
     for (int c = 0; c < EA_COUNTER_COUNT; c++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
-        if (row->number >= FIRST_COLLECTOR_NUMBER)
+        if (c >= FIRST_OF_COLLECTOR)
             continue;
         int level = ec_counter_is_level((enum ea_counter)c);
         snprintf(name, sizeof name, "etwagent_%s%s", row->name, level ? "" : "_total");
@@ -334,7 +334,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         return ea_fail(err, EA_ENOMEM, "tell the metrics");
     for (int c = 0; c < EA_COUNTER_COUNT; c++) {
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
-        if (row->number < FIRST_COLLECTOR_NUMBER)
+        if (c < FIRST_OF_COLLECTOR)
             continue;
         snprintf(name, sizeof name, "etwcollector_%s_total", row->name);
         add_head(x, name, EA_COUNTER, row->text);

@@ -79,6 +79,16 @@ enum ea_severity {
     X(decode_asked, 53, EA_INFO, "kinds of events that Windows (TDH) was asked about")                                 \
     X(decode_unanswered, 54, EA_NOTICE, "kinds of events that Windows (TDH) could say nothing of")                     \
     X(decode_unread, 55, EA_NOTICE, "events of no known class whose plug-in could not read them")                      \
+    /* call stacks: halves, the kernel's and the user's; joined + ambiguous + the rest are all */                      \
+    X(stacks_joined, 110, EA_INFO, "halves of call stacks that found their event")                                     \
+    X(stacks_ambiguous, 111, EA_NOTICE, "halves of call stacks that fit several events equally well")                  \
+    X(stacks_no_event, 112, EA_NOTICE, "halves of call stacks whose event was lost, or is not recorded")               \
+    X(stacks_too_late, 113, EA_NOTICE, "halves of call stacks that came so late that their event was not looked for")  \
+    X(stacks_other_thread, 114, EA_NOTICE, "halves of call stacks of whose time there are events of other threads")    \
+    X(stacks_taken, 115, EA_NOTICE, "halves of call stacks whose event had such a half already")                       \
+    X(stacks_no_match_id, 116, EA_NOTICE, "late halves of call stacks that no event that is known waits for")          \
+    X(stacks_no_clr_event, 117, EA_NOTICE, "call stacks of a .NET runtime without an event on their thread")           \
+    X(stacks_too_short, 118, EA_NOTICE, "records of call stacks that hold no whole one")                               \
     /* images' files: asked = told + absent + refused + unreadable + other + left_* + those that wait */               \
     X(images_asked, 56, EA_INFO, "modules whose image files were to be looked at")                                     \
     X(images_told, 57, EA_INFO, "modules of which size, PDB, version and hash of the image's file were told")          \

@@ -142,20 +142,25 @@ static void inside(ea_stack_join *j, const uint8_t *addresses, size_t count, uns
         ea_stack_join_inside(j, EA_STACK_USER, half[EA_STACK_USER], match_id);
 }
 
+static int is_trace(uint16_t type) {
+    return type == EA_EXT_STACK_TRACE32 || type == EA_EXT_STACK_TRACE64;
+}
+static int is_key(uint16_t type) {
+    return type == EA_EXT_STACK_KEY32 || type == EA_EXT_STACK_KEY64;
+}
+
 /* Layouts: evntcons.h EVENT_EXTENDED_ITEM_STACK_TRACE32/64 and _STACK_KEY32/64: u64 match id, then addresses or one
  * key. A key with a match id stands for the kernel's half, whose other half comes by that id; else for the user's. */
 void ea_stack_feed_item(ea_stack_join *j, const ea_ext *item, enum ea_stack_role role) {
     unsigned width = item->type == EA_EXT_STACK_TRACE32 || item->type == EA_EXT_STACK_KEY32 ? 4 : 8;
-    int is_trace = item->type == EA_EXT_STACK_TRACE32 || item->type == EA_EXT_STACK_TRACE64;
-    int is_key = item->type == EA_EXT_STACK_KEY32 || item->type == EA_EXT_STACK_KEY64;
-    if (!is_trace && !is_key)
+    if (!is_trace(item->type) && !is_key(item->type))
         return;
     if (item->size_bytes < 8 + width) {
         ea_stack_join_unusable(j);
         return;
     }
     uint64_t match_id = ea_load64(item->data);
-    if (is_trace) {
+    if (is_trace(item->type)) {
         inside(j, item->data + 8, (item->size_bytes - 8) / width, width, match_id, role);
         return;
     }
@@ -232,6 +237,22 @@ static const layout *find_layout(ea_stack_feed *f, const ea_class *c) {
     return l;
 }
 
+void ea_stack_feed_begin(ea_stack_feed *f, ea_stack_join *j) {
+    f->join = j;
+}
+
+int ea_stack_feed_brings(ea_stack_feed *f, const ea_record *r, const ea_class *c) {
+    const layout *l = find_layout(f, c);
+    if (!l)
+        return EA_ENOMEM;
+    if (l->plan.role != EA_STACK_IS_EVENT && l->plan.role != EA_STACK_IS_NOTHING)
+        return EA_STACK_BRINGS_WALK;
+    for (unsigned i = 0; i < r->ext_count; i++)
+        if (is_trace(r->ext[i].type) || is_key(r->ext[i].type))
+            return EA_STACK_BRINGS_INSIDE;
+    return 0;
+}
+
 static uint64_t number_in(const ea_slice *slices, int16_t field) {
     return field >= 0 ? ea_load_uint(slices[field].data, slices[field].len_bytes) : 0;
 }
@@ -271,9 +292,9 @@ static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const l
     ea_stacks *stacks = ea_stack_join_stacks(j);
     const ea_stack_plan *p = &l->plan;
     unsigned width = c->pointer_size;
-    int is_key = p->role == EA_STACK_IS_KEY_KERNEL || p->role == EA_STACK_IS_KEY_USER;
+    int has_key = p->role == EA_STACK_IS_KEY_KERNEL || p->role == EA_STACK_IS_KEY_USER;
     members m;
-    if (!walk_members(r, c, l, &m) || (!is_key && !m.count)) {
+    if (!walk_members(r, c, l, &m) || (!has_key && !m.count)) {
         ea_stack_join_unusable(j);
         return 0;
     }
@@ -285,7 +306,7 @@ static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const l
         ea_stack_join_clr_walk(j, (uint64_t)p->clr << 32 | r->tid, ea_stacks_add(stacks, m.addresses, m.count, width));
         return 0;
     }
-    if (is_key) {
+    if (has_key) {
         enum ea_stack_half half = p->role == EA_STACK_IS_KEY_KERNEL ? EA_STACK_KERNEL : EA_STACK_USER;
         return ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, half, ea_stacks_use(stacks, half, m.key));
     }

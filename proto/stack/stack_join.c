@@ -52,6 +52,7 @@ struct ea_stack_join {
     chain *chains;        /* by hash of the time */
     uint32_t chain_mask;
     int64_t left_time; /* the latest time of an event that has left */
+    int64_t begin;     /* walks of events before it do not count */
     uint32_t waiting;  /* walks in the window that are not joined */
     ea_stack_late_fn on_late;
     ask *asks; /* a ring: ask_mask + 1 of them, at the most as many as entries; NULL: there was none yet */
@@ -95,6 +96,7 @@ int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_
         j->arg = options->arg;
         j->mask = (uint32_t)n - 1;
         j->left_time = INT64_MIN;
+        j->begin = options->has_begin ? options->begin : INT64_MIN;
         j->chain_mask = (uint32_t)chains - 1;
         j->memory_bytes = n * sizeof *j->entries + chains * sizeof *j->chains;
         j->entries = ea_large_alloc(j->memory_bytes);
@@ -336,6 +338,8 @@ static void give_best(ea_stack_join *j, const match *m, uint32_t pid, unsigned h
 int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t tid, uint16_t cpu,
                        enum ea_stack_half half, uint32_t number) {
     match found[EA_STACK_HALVES];
+    if (time < j->begin)
+        return 0;
     find_event(j, time, tid, cpu, half, half, found);
     if (!number) {
         count(j, EA_STACK_no_room);

@@ -67,6 +67,8 @@ typedef void (*ea_stack_late_fn)(void *arg, uint64_t tag);
 /* At most 256 entries are looked at for a walk: those of its time, and others whose times hash alike. */
 typedef struct ea_stack_join_options {
     size_t limit_bytes; /* of the window; 0: 128 MiB, some 2 million events. Never below 512 events */
+    int has_begin;      /* walks of events before begin are not counted: the join began in mid-stream */
+    int64_t begin;      /* raw */
     ea_stack_joined_fn on_event;
     ea_stack_late_fn on_late; /* may be NULL */
     void *arg;
@@ -74,7 +76,7 @@ typedef struct ea_stack_join_options {
 
 typedef struct ea_stack_join ea_stack_join;
 
-/* stacks: borrowed. */
+/* stacks: borrowed; NULL: only the outcomes matter (stacks.h). */
 EA_MUST_CHECK int ea_stack_join_create(ea_stack_join **ret, ea_stacks *stacks, const ea_stack_join_options *options,
                                        ea_err *err);
 void ea_stack_join_destroy(ea_stack_join *j); /* NULL is allowed */

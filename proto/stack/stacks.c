@@ -222,6 +222,8 @@ static uint32_t answer(ea_stacks *s, const asked *a) {
 
 uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size) {
     asked a;
+    if (!s)
+        return count > 0;
     ask(s, addresses, count, pointer_size, &a);
     return answer(s, &a);
 }
@@ -229,6 +231,10 @@ uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, uns
 void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_count, unsigned pointer_size,
                        uint32_t *ret_numbers) {
     asked all[EA_STACKS_AT_ONCE];
+    for (size_t i = 0; !s && i < list_count; i++)
+        ret_numbers[i] = lists[i].count > 0;
+    if (!s)
+        return;
     for (size_t i = 0; i < list_count; i++) {
         ask(s, lists[i].addresses, lists[i].count, pointer_size, &all[i]);
         if (pointer_size == 4) /* there is one place for widened ones */
@@ -239,6 +245,8 @@ void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_cou
 }
 
 uint32_t ea_stacks_use(ea_stacks *s, enum ea_stack_half half, uint64_t key) {
+    if (!s)
+        return 1;
     uint64_t *known = ea_u64_map_get(&s->keys[half], key);
     if (known)
         return (uint32_t)*known;
@@ -257,7 +265,7 @@ uint32_t ea_stacks_use(ea_stacks *s, enum ea_stack_half half, uint64_t key) {
 
 void ea_stacks_define(ea_stacks *s, unsigned opcode, uint64_t key, const uint8_t *addresses, size_t count,
                       unsigned pointer_size) {
-    if (!count)
+    if (!count || !s)
         return;
     asked a;
     ask(s, addresses, count, pointer_size, &a);

@@ -36,6 +36,8 @@ typedef struct ea_stacks_counts {
 EA_MUST_CHECK int ea_stacks_create(ea_stacks **ret, size_t limit_bytes, ea_err *err);
 void ea_stacks_destroy(ea_stacks *s); /* NULL is allowed */
 
+/* s NULL, where numbers are given out: nobody will ask for addresses, nothing is kept, and each stack is number 1. */
+
 /* The number of the stack with these addresses (count of pointer_size bytes each, little-endian, any alignment; the
  * innermost first), from 1; the same for the same addresses, of either width. 0 for no addresses, or no room. */
 uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size);

@@ -3,6 +3,7 @@
 #include "decoder.h"
 #include "keyframe.h"
 #include "platform.h"
+#include "stack_meter.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ struct ea_pipeline {
 
     /* the source's thread */
     ea_decoder *decoder;
+    ea_stack_meter *stacks;
     uint64_t unread;                       /* of ea_decoder_unread, what the ledger has */
     uint64_t outcomes[3];                  /* of the open batch's events: whole, partial, unknown */
     uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
@@ -216,6 +218,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     if (!rc)
         rc = ea_decoder_create(&p->decoder, options->schemas, options->ask, err);
     if (!rc)
+        rc = ea_stack_meter_create(&p->stacks, err);
+    if (!rc)
         rc = ea_builder_create(&p->builder,
                                &(ea_builder_options){.max_events = options->batch_events,
                                                      .max_bytes = options->batch_bytes,
@@ -268,6 +272,7 @@ void ea_pipeline_destroy(ea_pipeline *p) {
     ea_open_names_destroy(p->names);
     free(p->clocks);
     ea_builder_destroy(p->builder);
+    ea_stack_meter_destroy(p->stacks);
     ea_decoder_destroy(p->decoder);
     ea_cond_destroy(p->changed);
     ea_mutex_destroy(p->turn);
@@ -358,12 +363,19 @@ static int hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind
 /* 1 when the source has counted something since the last batch: what it delivered, dropped, lost or decoded. What
  * became of batches on their way is no news, since telling it changes it. With turn. */
 static int has_news(ea_pipeline *p) {
-    enum { DELIVERY_END = 10, SOURCE_FIRST = 30, DECODE_END = 70 }; /* of counters' numbers */
+    enum {
+        DELIVERY_END = 10,
+        SOURCE_FIRST = 30,
+        DECODE_END = 70,
+        STACKS_FIRST = 110,
+        STACKS_END = 119
+    }; /* of counters' numbers */
     ea_counters now;
     ea_ledger_snapshot(p->o.ledger, &now, NULL);
     for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++) {
         uint32_t number = ea_counter_row(c)->number;
-        int is_news = number < DELIVERY_END || (number >= SOURCE_FIRST && number < DECODE_END);
+        int is_news = number < DELIVERY_END || (number >= SOURCE_FIRST && number < DECODE_END) ||
+                      (number >= STACKS_FIRST && number < STACKS_END);
         is_news &= c != EA_COUNT_events_pending && c != EA_COUNT_source_held_seconds; /* a replay need not wait again */
         if (is_news && ea_counter_get(&now, c) != ea_counter_get(&p->told_counters, c))
             return 1;
@@ -386,6 +398,16 @@ static void wait_for_encoders(ea_pipeline *p) {
     p->held_ns += ea_monotonic_ns() - began_ns;
     ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_source_held_seconds, p->held_ns / SECOND_NS}, 1, NULL, 0);
     p->held_ns %= SECOND_NS;
+}
+
+static void post_stacks(ea_pipeline *p) {
+    uint64_t counts[EA_STACK_OUTCOME_COUNT];
+    ea_stack_meter_take(p->stacks, counts);
+    for (int i = 0; i < EA_STACK_OUTCOME_COUNT; i++)
+        if (counts[i])
+            ea_ledger_post(p->o.ledger,
+                           &(ea_posting){ea_stack_meter_counter((enum ea_stack_outcome)i), (int64_t)counts[i]}, 1, NULL,
+                           0);
 }
 
 /* With turn. */
@@ -412,6 +434,7 @@ static int close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea
         p->lost_records = 0;
         p->unread = ea_decoder_unread(p->decoder);
     }
+    post_stacks(p);
     while (!(batch = ea_builder_take(p->builder)))
         wait_for_encoders(p);
     return hand_on(p, batch, kind, n, families, family_count, err);
@@ -539,6 +562,9 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
         if (rc)
             return rc;
     }
+    rc = ea_stack_meter_add(p->stacks, record, c);
+    if (rc)
+        return ea_fail(err, rc, "count stacks");
     rc = ea_builder_add(p->builder, record, c);
     if (rc == EA_EFULL) {
         if ((rc = close_batch(p, EA_BATCH_EVENTS, err)))
@@ -587,7 +613,9 @@ void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t co
 }
 
 int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
+    ea_stack_meter_end(p->stacks);
     int rc = close_batch(p, EA_BATCH_EVENTS, err);
+    post_stacks(p); /* when there was no batch to close */
     if (!rc)
         rc = tell_news(p, err);
     ea_mutex_lock(p->turn);

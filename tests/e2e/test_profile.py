@@ -10,6 +10,7 @@ event of the real machine with the stack of an exhaustive join.
 import collections
 import datetime
 import json
+import re
 import struct
 import subprocess
 import uuid
@@ -23,6 +24,7 @@ import test_single_records
 import test_stacks
 import test_tracegen
 import traces
+import web_world
 
 FORMS = ["json", "folded", "speedscope", "pprof", "chrome", "firefox"]
 
@@ -171,6 +173,28 @@ def check_table(env, checks, store, records, judge, modules):
     checks.that(began == first, f"first times of stacks, such as {[(first[k], began.get(k)) for k in first if first[k] != began.get(k)][:1]}")
     print(f"{len(got)} stacks of {sum(got.values())} events, of {len({key[0] for key in got})} classes")
     check_links(env, checks, store, records, judge)
+
+
+def check_counted(checks, collector, records):
+    """The agent counted on the way how stacks find their events, from the first one on, as the exhaustive join does; /metrics has it."""
+    def walks(record):
+        return record["provider"] == naive_stacks.STACK_WALK or record["name"] == "ClrStack/Walk" or \
+            (record["provider"] == naive_stacks.EVENT_TRACING and record["id"] == 18)
+
+    first = next(i for i, r in enumerate(records) if walks(r) or any(item["type"] in (5, 6, 17, 18) for item in r["extended"]))
+    rest = [r for r in records[first + walks(records[first]):] if not (
+        r["provider"] == naive_stacks.STACK_WALK and r["opcode"] in (32, 37, 38) and
+        int.from_bytes(bytes.fromhex(r["payload"][:16]), "little") < records[first]["clock"])]
+    outcomes = naive_stacks.Join(rest).outcomes
+    want = {f"stacks_{key}": value for key, value in outcomes.items() if key != "in_event"}
+    want["stacks_joined"] = outcomes["joined"] + outcomes["in_event"]
+    ledger = json.loads(collector.ask("ledger", "--host", "real", "--json"))["streams"][0]
+    got = {c["name"]: c["value"] for c in ledger["counters"] if c["name"].startswith("stacks_") and c["value"]}
+    checks.equal(got, want, "how stacks found their events, in the ledger")
+    metrics = web_world.Web(collector).ask("/metrics")[2]
+    told = {m.group(1): int(m.group(2)) for m in re.finditer(r'^etwagent_(stacks_\w+)_total\{[^}]*host="real"[^}]*\} (\d+)$', metrics, re.MULTILINE)}
+    checks.equal({name: n for name, n in told.items() if n}, want, "how stacks found their events, in /metrics")
+    print(f"the agent counted {sum(want.values())} halves from record {first} on: {want}")
 
 
 def check_links(env, checks, store, records, judge):
@@ -456,7 +480,7 @@ def rfc3339(utc_ns):
 
 def test(env, checks, arguments):
     env.make_certificates(("real", "made", "narrow", "reused", "native", "native-2"))
-    collector = env.new_collector().start()
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     env.replay(traces.paths("clr-kernel-win8-x64", env.build), collector, agent="real", spool=env.folder / "real-spool")
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "4000" if arguments.soak else "600")
@@ -465,6 +489,7 @@ def test(env, checks, arguments):
     rows = test_tracegen.rows(truth)
     records, judge, modules = check_real(env, checks, asked)
     check_table(env, checks, collector.store, records, judge, modules)
+    check_counted(checks, collector, records)
     check_made(checks, asked, "made", rows, test_stacks.records(env.agent, [trace]))
     check_forms(checks, asked)
     check_sums(checks, asked, rows)

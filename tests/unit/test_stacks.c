@@ -1,6 +1,7 @@
 /* The stack join: who gets which half, by every rule of proto/stack/stack_join.h; keys whose tables collide and whose
  * definitions come late; a window that is full; answers that come late or never; a table of stacks that is full. */
 #include "stack_feed.h"
+#include "stack_meter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -473,8 +474,89 @@ static void stacks_of_the_runtime(void **state) {
     free_bench(b);
 }
 
+static void measure(ea_stack_meter *m, ea_registry *registry, ea_record r) {
+    assert_int_equal(ea_stack_meter_add(m, &r, ea_registry_find(registry, &r)), 0);
+}
+
+/* What was counted since the last time, as the ledger's counters. */
+static void expect_counted(ea_stack_meter *m, uint64_t joined, uint64_t no_event, uint64_t too_late) {
+    uint64_t counts[EA_STACK_OUTCOME_COUNT], got[EA_COUNTER_COUNT] = {0}, all = 0;
+    ea_stack_meter_take(m, counts);
+    for (unsigned i = 0; i < EA_STACK_OUTCOME_COUNT; i++) {
+        got[ea_stack_meter_counter((enum ea_stack_outcome)i)] += counts[i];
+        all += counts[i];
+    }
+    assert_int_equal(got[EA_COUNT_stacks_joined], joined);
+    assert_int_equal(got[EA_COUNT_stacks_no_event], no_event);
+    assert_int_equal(got[EA_COUNT_stacks_too_late], too_late);
+    assert_int_equal(all, joined + no_event + too_late);
+}
+
+/* An agent's count: begins with the first stack, halves of events before it are not in it, and what comes behind 32,768
+ * events is too late. */
+static void counted_on_the_way(void **state) {
+    (void)state;
+    enum { WINDOW = 32768 };
+    ea_registry *registry = NULL;
+    ea_stack_meter *m = NULL;
+    uint8_t payload[32] = {0};
+    uint64_t inside[3] = {0, KERNEL_ADDRESS, 0x1000};
+    ea_ext item = {.type = EA_EXT_STACK_TRACE64, .data = (const uint8_t *)inside, .size_bytes = sizeof inside};
+    assert_int_equal(ea_registry_create(&registry, 0, NULL), 0);
+    assert_int_equal(ea_stack_meter_create(&m, NULL), 0);
+    ea_record plain = {.provider = RUNTIME, .id = 80, .pointer_size = 8, .tid = 7};
+    ea_record walked = {.provider = STACK_WALK,
+                        .opcode = 32,
+                        .version = 2,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .pointer_size = 8,
+                        .payload = payload,
+                        .payload_bytes = sizeof payload};
+    ea_store32(payload + 12, 7);
+    ea_store64(payload + 16, KERNEL_ADDRESS);
+    ea_store64(payload + 24, 0x2000);
+    plain.time_raw = 10;
+    measure(m, registry, plain);
+    ea_store64(payload, 10);
+    walked.time_raw = 20;
+    measure(m, registry, walked); /* of an event before it: from here on they count */
+    measure(m, registry, walked);
+    expect_counted(m, 0, 0, 0);
+    plain.time_raw = 21;
+    measure(m, registry, plain);
+    ea_store64(payload, 21);
+    measure(m, registry, walked);
+    plain.time_raw = 22;
+    plain.ext = &item;
+    plain.ext_count = 1;
+    measure(m, registry, plain);
+    expect_counted(m, 4, 0, 0);
+    ea_store64(payload, 23); /* nobody's, or an event's that comes later */
+    measure(m, registry, walked);
+    expect_counted(m, 0, 0, 0);
+    plain.ext_count = 0;
+    for (int i = 0; i < WINDOW; i++) {
+        plain.time_raw = 24 + i;
+        measure(m, registry, plain);
+    }
+    expect_counted(m, 0, 2, 0);
+    ea_store64(payload, 22);
+    measure(m, registry, walked);
+    expect_counted(m, 0, 0, 2);
+    ea_store64(payload, 24 + WINDOW - 1);
+    measure(m, registry, walked);
+    expect_counted(m, 2, 0, 0);
+    ea_store64(payload, 24 + WINDOW);
+    measure(m, registry, walked);
+    ea_stack_meter_end(m);
+    expect_counted(m, 0, 2, 0);
+    ea_stack_meter_destroy(m);
+    ea_registry_destroy(registry);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counted_on_the_way),
         cmocka_unit_test(best_event_of_a_time),
         cmocka_unit_test(both_halves_at_once),
         cmocka_unit_test(walk_before_its_event),
