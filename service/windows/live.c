@@ -232,8 +232,6 @@ static uint64_t take_losses(live *l) {
     ea_count(l->o.counters, EA_COUNT_source_events_lost, events);
     ea_count(l->o.counters, EA_COUNT_source_buffers_lost, buffers);
     ea_mutex_lock(l->lock);
-    l->status.lost_events += events;
-    l->status.lost_buffers += buffers;
     l->status.written_buffers += written;
     ea_mutex_unlock(l->lock);
     if (events || buffers)
@@ -459,14 +457,12 @@ static void begin_again(live *l) {
 
 /* What became of the session, over all its starts. */
 static void say_end(live *l) {
-    ea_mutex_lock(l->lock);
-    ea_live_status s = l->status;
-    ea_mutex_unlock(l->lock);
+    ea_live_status s;
+    ea_live_get_status(&l->base, &s);
     say(l,
         "it ended after %" PRIu64 " events; Windows wrote %" PRIu64 " buffers and lost %" PRIu64 " events and %" PRIu64
         " buffers; others ended it %" PRIu64 " times",
-        atomic_load(&l->delivered) + atomic_load(&l->rundown_delivered), s.written_buffers, s.lost_events,
-        s.lost_buffers, s.steals);
+        s.delivered, s.written_buffers, s.lost_events, s.lost_buffers, s.steals);
 }
 
 static void keep(void *arg) {
@@ -646,6 +642,8 @@ void ea_live_get_status(const ea_source *source, ea_live_status *ret) {
     ea_mutex_lock(l->lock);
     *ret = l->status;
     ea_mutex_unlock(l->lock);
+    ret->lost_events = ea_counter_get(l->o.counters, EA_COUNT_source_events_lost);
+    ret->lost_buffers = ea_counter_get(l->o.counters, EA_COUNT_source_buffers_lost);
     ret->delivered = atomic_load_explicit(&l->delivered, memory_order_relaxed) +
                      atomic_load_explicit(&l->rundown_delivered, memory_order_relaxed);
     ret->ring_used_bytes = ea_ring_used(l->ring);

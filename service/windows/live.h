@@ -37,10 +37,11 @@ typedef struct ea_live_status {
     uint32_t mode, flush_seconds;
     uint32_t clock;    /* EA_CLOCK_*: performance counter, system time, processor cycles */
     uint32_t file_mib; /* how large its file may become; 0: there is none, or no bound */
-    uint64_t written_buffers, lost_events, lost_buffers; /* since it was opened, over all restarts */
-    uint64_t starts, steals;                             /* times that it was started, and ended by others */
-    uint64_t grown;                                      /* times that max_buffers was raised */
-    uint64_t delivered;                                  /* events that the callback got, those of rundowns too */
+    /* since it was opened, over all restarts; what was lost of second sessions, too */
+    uint64_t written_buffers, lost_events, lost_buffers;
+    uint64_t starts, steals;            /* times that it was started, and ended by others */
+    uint64_t grown;                     /* times that max_buffers was raised */
+    uint64_t delivered;                 /* events that the callback got, those of rundowns too */
     uint64_t rundowns, rundown_records; /* second sessions for what was there before, and what they told */
     size_t ring_used_bytes;
 } ea_live_status;

@@ -135,6 +135,10 @@ static void read_line(char *line) {
         script.stall_ms = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.stall_session,
                             sizeof script.stall_session / sizeof *script.stall_session);
+    } else if (strcmp(line, "lost") == 0) {
+        script.lost_events = (uint32_t)strtoul(value, &rest, 0);
+        MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.lost_session,
+                            sizeof script.lost_session / sizeof *script.lost_session);
     } else if (strcmp(line, "alias") == 0) {
         script.alias_pid = (uint32_t)strtoul(value, &rest, 0);
         MultiByteToWideChar(CP_UTF8, 0, rest + (*rest == ' '), -1, script.alias_program,
@@ -401,6 +405,8 @@ static ULONG fill(const emul_table *t, emul_session *s, const EVENT_TRACE_PROPER
     s->mode = p->LogFileMode;
     s->flush_timer = p->FlushTimer;
     s->masks[0] = p->EnableFlags;
+    if (same_name((const uint16_t *)script.lost_session, name))
+        s->lost_events = script.lost_events;
     return 0;
 }
 

@@ -9,6 +9,7 @@
  *                         be several
  *     slow=F              events come when the emulator's clock, which goes F times slower than the machine's, reaches
  *                         their time; those that find no free buffer are lost
+ *     lost=N SESSION      that session has lost N events when it begins
  *     late=CPU MS         buffers of that processor come MS later, by the emulator's clock
  *     state=GUID ID       events of that provider which it logs when it is asked for its state
  *     from=N              sessions of a new name begin behind the first N records: the machine is up for a while
@@ -163,6 +164,8 @@ typedef struct emul_script {
     uint32_t changes_counters; /* what it tells of them is what follows, not what they were set to */
     uint32_t applied[EMUL_SOURCES];
     uint32_t applied_count;
+    uint32_t lost_events;
+    WCHAR lost_session[EMUL_NAME];
     uint32_t stall_ms;
     WCHAR stall_session[EMUL_NAME];
     uint32_t alias_pid; /* 0: none */

@@ -46,7 +46,7 @@ FEW = {"buffer-size": "64KiB", "min-buffers": 16, "max-buffers": 32}
 LOST = "6a399ae0-4bc6-4de9-870b-3657f8947e7e"  # the provider of RTLostEvent
 RT_LOST_EVENT = 32  # its opcode
 SHORT_NS = 5000000
-CEILING_KIB = 512 << 10  # of the process: two rings, two sessions' buffers in the emulator, batches, Wine's own
+CEILING_KIB = 192 << 10  # of the process: two rings, two sessions' buffers in the emulator, batches, Wine's own
 
 
 def make(env, native, name, rate):

@@ -6,6 +6,7 @@ clock: from what happens to a session to the agent's call that answers it.
 - stolen: somebody ends it and has a session of its name: that one is stopped, and ours is what it was.
 - restless: Windows delivers nothing and says so at once, again and again: each start waits twice as long as the one before.
 - waits: nobody may start a session any more; who stops the agent does not wait for its next attempt.
+- beside: what Windows loses of a second session, which tells what was there before, is told as the first one's, everywhere.
 - grows: Windows loses events, again and again: it gets more buffers within a second, up to the bound, and no more then; when it is started again
   it has as many. "etwagent sessions" says so, and what it lost; so does the last line.
 """
@@ -102,6 +103,19 @@ def waits(checks, machine, session, collector):
     return {"source_session_ends": 1}
 
 
+def beside(checks, machine, session, collector):
+    machine.plays(traces.paths(TRACE, machine.env.build), "rate=4000", "from=60000", f"lost={LOST} {NAME}-rundown")
+    machine.configure(collector, [{**KERNEL, "flags": ["PROFILE"], "rundown": ["process"]}])
+    machine.start()
+    machine.wait(lambda: kernel(machine).get("rundowns") == 1, "what was there before")
+    machine.wait(lambda: kernel(machine)["lost_events"] == LOST, "the loss in the status")
+    checks.that(f"rundown: Windows lost {LOST} events of it" in machine.log(), f"word of it: {machine.log()}")
+    checks.equal(kernel(machine)["grown"], 0, "more buffers, which would be the first session's")
+    checks.equal(machine.stop(), 0, "exit code")
+    checks.that(f"lost {LOST} events and 0 buffers; others ended it 0 times" in machine.log(), f"the last line: {machine.log()[-300:]}")
+    return {"source_events_lost": LOST, "source_session_ends": 0}
+
+
 def grows(checks, machine, session, collector):
     runs(machine, collector, rate=1000)
     first = machine.sessions()[NAME]["max"]
@@ -137,7 +151,7 @@ def grows(checks, machine, session, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    parts = (ended, stolen, restless, waits, grows)
+    parts = (ended, stolen, restless, waits, beside, grows)
     env.make_certificates([part.__name__ for part in parts])
     collector = env.new_collector().start()
     for part in parts:

@@ -21,6 +21,7 @@ TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
 PROGRAM = "traced.exe"
 ROOT_PID, CHILD_PID = 3508, 3676  # cmd.exe, and Test.x64.exe that it starts
+AFTER_S = 1  # in which a recording would end that waits for nobody
 HALF = 100000  # records of the trace, in the middle of its events
 NUMBERS = ("clock", "id", "opcode", "cpu", "pid", "tid")
 PIDS, TIDS = ("ProcessId", "ParentId", "StackProcess"), ("TThreadId", "NewThreadId", "OldThreadId", "ThreadId", "StackThread")
@@ -165,6 +166,22 @@ def killed(env, checks, session, windows, arguments):
         checks.equal(left_behind(machine), [], "what is left behind")
 
 
+def waits(env, checks, session, windows, arguments):
+    """The command ends at once, and what it started does not: the recording goes on until that has ended, too."""
+    with emulated.Machine(env, session, windows, "waits") as machine:
+        machine.plays(traces.paths(TRACE, env.build), f"alias={ROOT_PID} {PROGRAM}")
+        file, gate = machine.folder / "waits.etl", machine.folder / "waits.etl.gate"
+        program = wine.windows_path(machine.folder / PROGRAM)
+        run = Run(machine, session, file, linger=f"cmd.exe /c start /b {program} linger {wine.windows_path(gate)} 7")
+        run.wait_played(1)
+        harness.wait_until(lambda: session.processes(PROGRAM) and not session.processes("cmd.exe"), "the command's end, and its child", 240)
+        time.sleep(AFTER_S)
+        checks.that(run.process.poll() is None and machine.sessions(), "the recording ended with the command, and what that started runs on")
+        code, said = run.end()
+        checks.that(code == 0 and "events, of" in said, f"the command's exit code: {code} {said}")
+        checks.equal(left_behind(machine), [], "what is left behind")
+
+
 def alone(env, checks, session, windows, arguments):
     with emulated.Machine(env, session, windows, "alone") as machine:
         paths = traces.paths(TRACE, env.build)
@@ -205,7 +222,7 @@ def trouble(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in (whole, ended, killed, alone, trouble):
+    for part in (whole, ended, killed, waits, alone, trouble):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
