@@ -220,11 +220,12 @@ const ea_command ec_cmd_profile = {
         "With --diff-from, --diff-to a second range is beside the first: folded has two columns (other, this), pprof\n"
         "the difference, speedscope a second profile, json and top more numbers.\n"
         "Formats: top (functions and modules, the greatest first), folded (flamegraph.pl), speedscope, pprof, chrome\n"
-        "(chrome://tracing, Perfetto), firefox (profiler.firefox.com), json (for a page).\n"
+        "(chrome://tracing, speedscope), firefox (profiler.firefox.com, Perfetto), json (for a page).\n"
         "With --symbols, --symbol-cache or --lines places become functions (see symbols); modules whose PDBs cannot "
         "be\n"
         "had are named on standard error, and keep their offsets.\n"
-        "Exit codes: 0 answered, 1 failed, 2 usage, 3 some batches could not be read.\n\n"
+        "Exit codes: 0 answered, 1 failed (nothing is stored of a --host), 2 usage, 3 some batches could not be "
+        "read.\n\n"
         "  etwcollector profile --store /var/lib/etwcollector --host pc-17 --from 2024-05-17T14:03:00Z \\\n"
         "    --to 2024-05-17T14:04:00Z --weight cpu --format pprof > cpu.pb.gz",
     .options = OPTIONS,

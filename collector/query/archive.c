@@ -229,6 +229,21 @@ int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret
     *ret_count = a->stream_count;
     return 0;
 }
+
+int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_count, ea_err *err) {
+    const ec_archive_stream *streams = NULL;
+    size_t count = 0;
+    int rc = ec_archive_streams(a, &streams, &count, err);
+    for (size_t i = 0; !rc && i < host_count; i++) {
+        size_t k = 0;
+        while (k < count && strcmp(streams[k].row.host, hosts[i]) != 0)
+            k++;
+        if (k == count)
+            rc = ea_fail(err, EA_ENOTFOUND, "nothing is stored of host %.200s", hosts[i]);
+    }
+    return rc;
+}
+
 const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count) {
     *ret_count = a->set_count;
     return a->sets;

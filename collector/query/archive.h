@@ -31,6 +31,8 @@ ea_registry *ec_archive_registry(ec_archive *a);
 /* The streams, in the order in which they were first received; borrowed until close. They are read when they are first
  * asked for: a question about classes or machines' tables needs none of them. */
 EA_MUST_CHECK int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret_count, ea_err *err);
+/* EA_ENOTFOUND: nothing is stored of one of these hosts. */
+EA_MUST_CHECK int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_count, ea_err *err);
 /* Sets of classes that have a name, in the order in which the store learnt of them. */
 const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count);
 /* The set of a name, in any case; NULL. */

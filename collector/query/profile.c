@@ -1016,7 +1016,7 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
     run *r = calloc(1, sizeof *r);
     ec_profile *p = calloc(1, sizeof *p);
     ec_query *history = NULL;
-    int rc = r && p ? 0 : ea_fail(err, EA_ENOMEM, "make a profile");
+    int rc = r && p ? ec_profile_check(request, err) : ea_fail(err, EA_ENOMEM, "make a profile");
     if (!rc) {
         r->request = request;
         r->profile = p;
@@ -1040,6 +1040,8 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
     if (!rc)
         rc = ec_archive_open(&r->archive, request->store, request->host_count == 1 ? request->hosts[0] : NULL,
                              request->shown, err);
+    if (!rc)
+        rc = ec_archive_has_hosts(r->archive, request->hosts, request->host_count, err);
     if (!rc)
         rc = profile_range(r, 0, request->from_utc_ns, request->to_utc_ns, err);
     if (!rc && request->has_other)

@@ -151,8 +151,10 @@ typedef struct ec_profile {
     struct ec_merge *memory;
 } ec_profile;
 
-/* Makes a profile; waits up to 10 s for the history to have folded what is stored. Errors: EA_ENOTFOUND (no store),
- * EA_EUSAGE, EA_ELIMIT, EA_ECANCELED, EA_ENOMEM, EA_EDATABASE. */
+/* EA_EUSAGE: a range ends before it begins. */
+EA_MUST_CHECK int ec_profile_check(const ec_profile_request *request, ea_err *err);
+/* Makes a profile; waits up to 10 s for the history to have folded what is stored. Errors: EA_ENOTFOUND (no store,
+ * nothing stored of a host that was named), EA_EUSAGE, EA_ELIMIT, EA_ECANCELED, EA_ENOMEM, EA_EDATABASE. */
 EA_MUST_CHECK int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err);
 void ec_profile_destroy(ec_profile *p); /* NULL is allowed */
 

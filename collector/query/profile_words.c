@@ -1,4 +1,4 @@
-/* What weights, and causes of incomplete stacks, are called. See profile.h. */
+/* What weights, and causes of incomplete stacks, are called; what no profile can be made of. See profile.h. */
 #include "profile.h"
 
 #include <string.h>
@@ -35,6 +35,13 @@ const char *ec_weight_name(enum ec_weight w) {
 }
 const char *ec_weight_unit(enum ec_weight w) {
     return WEIGHT_UNITS[w];
+}
+
+int ec_profile_check(const ec_profile_request *q, ea_err *err) {
+    int is_other = q->has_other && q->other_from_utc_ns > q->other_to_utc_ns;
+    if (q->from_utc_ns > q->to_utc_ns || is_other)
+        return ea_fail(err, EA_EUSAGE, "the %srange ends before it begins", is_other ? "other " : "");
+    return 0;
 }
 
 int ec_weight_parse(const char *text, enum ec_weight *ret, const char **ret_counter, ea_err *err) {

@@ -535,7 +535,7 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
     return rc;
 }
 
-/* ---- Chrome's trace viewer, Perfetto ---- */
+/* ---- Chrome's trace viewer ---- */
 
 static int write_chrome(const ec_profile *p, ea_text *t) {
     tree nodes;

@@ -468,9 +468,15 @@ def check_without_names(env, checks, asked):
                  "a profile whose symbols are missing")
     checks.that("without names: " in done.stderr and "ntoskrnl.exe" in done.stderr, f"modules without symbols: {done.stderr[-300:]}")
     for wrong in (["--weight", "heat"], ["--weight", "pmc:"], ["--from", "yesterday"], ["--pid", "x"],
-                  ["--diff-from", "2020-01-01T00:00:00Z", "--format", "chrome"]):
+                  ["--diff-from", "2020-01-01T00:00:00Z", "--format", "chrome"],
+                  ["--from", "2020-01-01T00:00:01Z", "--to", "2020-01-01T00:00:00Z"],
+                  ["--diff-from", "2020-01-01T00:00:01Z", "--diff-to", "2020-01-01T00:00:00Z"], ["--symbols", "srv*C:\\Symbols*https://x"]):
         done = subprocess.run([str(part) for part in [*asked.command, *wrong]], capture_output=True, text=True)
         checks.that(done.returncode == 2 and done.stderr and not done.stdout, f"profile {wrong}: {done.returncode} {done.stderr}")
+    for hosts in (["--host", "nobody"], ["--host", "made", "--host", "nobody"]):
+        done = subprocess.run([str(part) for part in [*asked.command, *hosts]], capture_output=True, text=True)
+        checks.that(done.returncode == 1 and done.stderr == "etwcollector: nothing is stored of host nobody (not found)\n" and not done.stdout,
+                    f"profile {hosts}: {done.returncode} {done.stderr}")
 
 
 def rfc3339(utc_ns):

@@ -1,4 +1,5 @@
-"""Speedscope, in a real Chromium, opens the file that `etwcollector profile --format speedscope` writes, and shows the functions."""
+"""Speedscope, in a real Chromium, opens the files that `etwcollector profile` writes as speedscope, chrome, pprof and folded, and shows the
+functions: of the last three it is a reader that the project did not write."""
 import collections
 import functools
 import http.server
@@ -10,6 +11,9 @@ import harness
 import profile_formats
 import test_dashboard
 import test_tracegen
+
+
+FILES = {"speedscope": "profile.json", "chrome": "profile.trace.json", "pprof": "profile.pb.gz", "folded": "profile.folded"}
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -30,26 +34,29 @@ def test(env, checks, _):
     collector = env.new_collector().start()
     trace, _ = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms", "300")
     env.replay([trace], collector, agent="made", spool=env.folder / "spool")
-    text = env.run([env.collector, "profile", "--store", collector.store, "--weight", "samples", "--format", "speedscope"]).stdout
+    files = {form: subprocess.run([env.collector, "profile", "--store", collector.store, "--weight", "samples", "--format", form], check=True,
+                                  capture_output=True).stdout for form in FILES}
     collector.stop()
     packages = test_dashboard.packages(env)
     site = env.folder / "site"
     site.mkdir()
     (site / "speedscope").symlink_to(packages / "node_modules" / "speedscope" / "dist" / "release")
-    (site / "profile.json").write_text(text)
+    for form, data in files.items():
+        (site / FILES[form]).write_bytes(data)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}"
-    world = env.folder / "world.json"
-    world.write_text(json.dumps({"url": f"{base}/speedscope/index.html#profileURL={base}/profile.json", "frames": greatest(text, 5),
-                                 "name": json.loads(text)["name"], "chromium": test_dashboard.browser()}))
-    done = subprocess.run(["node", test_dashboard.BROWSER / "speedscope.mjs", world], cwd=packages, capture_output=True, text=True,
-                          timeout=180)
+    world, text = env.folder / "world.json", files["speedscope"].decode()
+    for form, file in FILES.items():
+        world.write_text(json.dumps({"url": f"{base}/speedscope/index.html#profileURL={base}/{file}", "frames": greatest(text, 5),
+                                     "name": json.loads(text)["name"] if form == "speedscope" else "", "chromium": test_dashboard.browser()}))
+        done = subprocess.run(["node", test_dashboard.BROWSER / "speedscope.mjs", world], cwd=packages, capture_output=True, text=True,
+                              timeout=180)
+        said = done.stdout.splitlines()
+        for line in said:
+            checks.that(line.startswith("ok "), f"{form}: {line}")
+        checks.that(done.returncode == 0 and len(said) >= 5, f"{form}: speedscope.mjs: {done.returncode}, {len(said)} checks, {done.stderr[-500:]}")
     server.shutdown()
-    said = done.stdout.splitlines()
-    for line in said:
-        checks.that(line.startswith("ok "), line)
-    checks.that(done.returncode == 0 and len(said) >= 5, f"speedscope.mjs: {done.returncode}, {len(said)} checks, {done.stderr[-500:]}")
 
 
 if __name__ == "__main__":
