@@ -409,11 +409,9 @@ out:
     return rc;
 }
 
-static int each_pair(const uint32_t *counters, size_t counter_count, const uint64_t *values, size_t value_count,
-                     ea_ledger_count *c, int (*fn)(const ea_ledger_count *count, void *arg), void *arg, ea_err *err) {
-    if (counter_count != value_count)
-        return corrupt(err, "a ledger whose counters and values differ in number");
-    for (size_t i = 0; i < counter_count; i++) {
+static int each_pair(const uint32_t *counters, const uint64_t *values, size_t count, ea_ledger_count *c,
+                     int (*fn)(const ea_ledger_count *count, void *arg), void *arg) {
+    for (size_t i = 0; i < count; i++) {
         c->counter = counters[i];
         c->value = values[i];
         int rc = fn(c, arg);
@@ -440,12 +438,16 @@ int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const 
                                   : etwagent__v1__ledger__unpack(NULL, ledger.len_bytes, ledger.data);
     if (!m)
         return corrupt(err, "the ledger is no message");
+    int sound = m->n_counters == m->n_values; /* all of it, before anything of it is told */
+    for (size_t i = 0; sound && i < m->n_families; i++)
+        sound = m->families[i]->n_counters == m->families[i]->n_values;
     ea_ledger_count c = {.family = "", .incarnation = m->incarnation, .utc_ns = m->utc_ns};
-    rc = each_pair(m->counters, m->n_counters, m->values, m->n_values, &c, fn, arg, err);
+    rc = sound ? each_pair(m->counters, m->values, m->n_counters, &c, fn, arg)
+               : corrupt(err, "a ledger whose counters and values differ in number");
     for (size_t i = 0; !rc && i < m->n_families; i++) {
         const Etwagent__V1__LedgerFamily *family = m->families[i];
         c.family = family->family;
-        rc = each_pair(family->counters, family->n_counters, family->values, family->n_values, &c, fn, arg, err);
+        rc = each_pair(family->counters, family->values, family->n_counters, &c, fn, arg);
     }
     etwagent__v1__ledger__free_unpacked(m, NULL);
     return rc;

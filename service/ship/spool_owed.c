@@ -293,7 +293,7 @@ int ea_spool_recover_owed(ea_spool *s, ea_err *err) {
                                   .utc_min_ns = (int64_t)ea_load64(p + 40),
                                   .utc_max_ns = (int64_t)ea_load64(p + 48),
                                   .cause = ea_load32(p + 56)};
-        if (!row.first || row.first > row.last)
+        if (!row.first || row.first > row.last || row.last > EA_BATCH_MAX_NUMBER)
             continue;
         stream *k = ea_spool_find_stream(s, p);
         if (!k) { /* the state file is older than the stream */

@@ -76,6 +76,21 @@ static void read_records(ea_batch_view *v, uint32_t expected) {
     check(rc == 0 || rc == EA_ECORRUPT || rc == EA_ELIMIT || rc == EA_EUNSUPPORTED);
 }
 
+/* Under another name it is the same batch. */
+static void check_renamed(const uint8_t *data, size_t size, const ea_batch_head *head) {
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "renamed";
+    ea_err err;
+    ea_batch_head now;
+    ea_text out;
+    ea_text_init(&out);
+    if (!ea_batch_rename(data, size, STREAM, 7, &out, &err)) {
+        check(!ea_batch_read_head((const uint8_t *)out.data, out.len_bytes, &now, &err));
+        check(now.number == 7 && memcmp(now.stream, STREAM, sizeof STREAM) == 0 && now.kind == head->kind &&
+              now.event_count == head->event_count && now.checksum == head->checksum);
+    }
+    ea_text_deinit(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ea_err err;
     ea_batch_head head;
@@ -87,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!ea_batch_each_tombstone(data, size, on_tombstone, &tombstones, &err))
             check(tombstones == head.tombstone_count);
         (void)!ea_batch_each_count(data, size, on_count, NULL, &err);
+        check_renamed(data, size, &head);
     }
     ea_batch_view *v = NULL;
     if (!ea_batch_open(&v, data, size, NULL, &err)) {

@@ -373,6 +373,23 @@ static void unreadable(void **state) {
     finish(&f);
 }
 
+/* What contradicts itself anywhere is reported, and nothing of it is taken; the batch's events are none the worse. */
+static void half_unreadable(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 18);
+    TAKE(&f, 1, 4, {"", C(events_delivered), 4}, {"", C(events_batched), 4}, {"", C(events_compressing), 4});
+    /* sound numbers, and behind them a family with two counters and one value */
+    const uint8_t half[] = {14 << 3 | 2, 18, 0x0a, 1, 1, 0x12, 1, 5, 0x2a, 10, 0x0a, 1, 'p', 0x12, 2, 1, 2, 0x1a, 1, 1};
+    take_bytes(&f, 2, 1, half, sizeof half);
+    one_alert(&f, EC_ALERT_UNREADABLE, "", 2, 0, 0);
+    assert_int_equal(alerts(&f), 1);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM ledger_counts WHERE stream = ?1 AND number = 2"), 0);
+    TAKE(&f, 3, 5, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
+    assert_int_equal(alerts(&f), 1);
+    finish(&f);
+}
+
 /* The equations of the first 128 families are checked; the counters of those behind them are kept all the same. */
 static void families_that_are_checked_are_bounded(void **state) {
     enum { FAMILIES = 140, CHECKED = 128 };
@@ -597,6 +614,7 @@ int main(void) {
         T(holes_and_tombstones),
         T(numbers_that_no_machine_has),
         T(unreadable),
+        T(half_unreadable),
         T(alerts_are_bounded),
         T(metrics),
         T(families_that_are_checked_are_bounded),
