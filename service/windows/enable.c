@@ -169,14 +169,24 @@ static void tell_applied(const ea_session *s, const GUID *guid, const ea_provide
             asked->MatchAnyKeyword, asked->MatchAllKeyword);
 }
 
-static void enable_provider(const ea_session *s, const ea_provider_config *p) {
-    ea_guid guid;
-    ea_err err = {0};
-    uint64_t any = 0, all = 0;
-    uint8_t level = 0;
-    int rc = ea_provider_find(s->api, p->provider, &guid, &err);
+/* What its names stand for, once. */
+static int look_up(const ea_session *s, const ea_provider_config *p, ea_session_provider *ret, ea_err *err) {
+    ea_session_provider found = {.is_known = 1};
+    if (ret->is_known)
+        return 0;
+    int rc = ea_provider_find(s->api, p->provider, &found.guid, err);
     if (!rc)
-        rc = ea_provider_masks(s->api, &guid, p, &any, &all, &err);
+        rc = ea_provider_masks(s->api, &found.guid, p, &found.any, &found.all, err);
+    if (!rc)
+        *ret = found;
+    return rc;
+}
+
+static void enable_provider(const ea_session *s, const ea_provider_config *p, ea_session_provider *known) {
+    ea_err err = {0};
+    uint8_t level = 0;
+    known->is_enabled = 0;
+    int rc = look_up(s, p, known, &err);
     if (!rc)
         rc = ea_level_parse(p->level, &level);
     if (rc) {
@@ -185,7 +195,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
         return;
     }
     ea_filters *f;
-    if (ea_filters_create(&f, s->api, &guid, p, &err)) {
+    if (ea_filters_create(&f, s->api, &known->guid, p, &err)) {
         ea_session_lacks(s, EA_COUNT_source_parts_refused, 1);
         ea_session_say(s, "provider %.128s is left out: %s", p->provider, err.message);
         return;
@@ -199,25 +209,27 @@ static void enable_provider(const ea_session *s, const ea_provider_config *p) {
                                           .EnableFilterDesc = f->count ? f->items : NULL,
                                           .FilterDescCount = f->count};
     GUID id;
-    memcpy(&id, guid.bytes, sizeof id);
-    ULONG error =
-        s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, any, all, 0, &parameters);
+    memcpy(&id, known->guid.bytes, sizeof id);
+    ULONG error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, known->any,
+                                         known->all, 0, &parameters);
     if (error && f->count) { /* more events are better than none, and stages can still leave out what is not wanted */
         ea_session_refused(s, p->provider, error);
         ea_session_say(s, "provider %.128s: it is enabled without filters", p->provider);
         parameters.EnableFilterDesc = NULL;
         parameters.FilterDescCount = 0;
-        error =
-            s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, any, all, 0, &parameters);
+        error = s->api->EnableTraceEx2(s->handle, &id, EVENT_CONTROL_CODE_ENABLE_PROVIDER, level, known->any,
+                                       known->all, 0, &parameters);
     }
     ea_filters_destroy(f);
     if (error) {
         ea_session_refused(s, p->provider, error);
         return;
     }
+    known->is_enabled = 1;
     if (p->capture_state || p->capture_every_ns)
         capture(s, &id, p);
-    tell_applied(s, &id, p, &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = any, .MatchAllKeyword = all});
+    tell_applied(s, &id, p,
+                 &(TRACE_ENABLE_INFO){.Level = level, .MatchAnyKeyword = known->any, .MatchAllKeyword = known->all});
 }
 
 /* The runtimes tell their modules and methods when they see it enabled: keywords Loader 0x8, Jit 0x10, NGen 0x20,
@@ -234,25 +246,25 @@ static int wants_dotnet(const ea_session_config *c) {
 
 void ea_session_enable(ea_session *s) {
     const ea_provider_config *providers = s->c->providers.items;
+    ea_session_provider dotnet = {0};
     if (s->c->kind != EA_SESSION_USER)
         enable_kernel(s);
     if (wants_dotnet(s->c))
-        enable_provider(s, &DOTNET_RUNDOWN);
+        enable_provider(s, &DOTNET_RUNDOWN, &dotnet);
     for (size_t i = 0; i < s->c->providers.count; i++)
         if (!ea_system_provider_find(providers[i].provider)) /* those were enabled with the kernel's part */
-            enable_provider(s, &providers[i]);
+            enable_provider(s, &providers[i], &s->providers[i]);
 }
 
 void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns) {
     const ea_provider_config *providers = s->c->providers.items;
     for (size_t i = 0; i < s->c->providers.count; i++) {
         const ea_provider_config *p = &providers[i];
-        ea_guid guid;
         GUID id;
         if (!p->capture_every_ns || now_ns / p->capture_every_ns == *last_ns / p->capture_every_ns ||
-            ea_provider_find(s->api, p->provider, &guid, NULL))
+            !s->providers[i].is_enabled)
             continue;
-        memcpy(&id, guid.bytes, sizeof id);
+        memcpy(&id, s->providers[i].guid.bytes, sizeof id);
         capture(s, &id, p);
     }
     *last_ns = now_ns;

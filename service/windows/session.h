@@ -17,6 +17,13 @@ typedef struct ea_properties {
 /* Told what could not be had and is done without: a counter that the hardware lacks, a provider nobody knows here. */
 typedef void (*ea_session_note)(void *arg, const char *text);
 
+/* What a provider's names stand for: TDH, which may take seconds, is asked once. */
+typedef struct ea_session_provider {
+    ea_guid guid;
+    uint64_t any, all;
+    int is_known, is_enabled;
+} ea_session_provider;
+
 typedef struct ea_session {
     const ea_etw_api *api;
     const ea_session_config *c; /* borrowed */
@@ -24,10 +31,11 @@ typedef struct ea_session {
     void *note_arg;
     ea_counters *counters; /* borrowed; source_*_refused are counted here. NULL: nowhere */
     WCHAR name[EA_SESSION_NAME_MAX + 32];
-    TRACEHANDLE handle;   /* 0: it does not run */
-    ea_properties now;    /* as Windows said last */
-    uint32_t max_buffers; /* as it is asked for; grows */
-    unsigned starts;      /* times that it was started */
+    TRACEHANDLE handle;                              /* 0: it does not run */
+    ea_properties now;                               /* as Windows said last */
+    uint32_t max_buffers;                            /* as it is asked for; grows */
+    unsigned starts;                                 /* times that it was started */
+    ea_session_provider providers[EA_PROVIDERS_MAX]; /* of the configuration's, in its order */
     /* What it had lost and written when it was found and adopted; 0 of a session that was started here. */
     uint32_t had_events, had_log_buffers, had_realtime_buffers, had_written;
 } ea_session;

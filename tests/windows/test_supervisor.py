@@ -7,6 +7,8 @@ clock: from what happens to a session to the agent's call that answers it.
 - restless: Windows delivers nothing and says so at once, again and again: each start waits twice as long as the one before.
 - waits: nobody may start a session any more; who stops the agent does not wait for its next attempt.
 - beside: what Windows loses of a second session, which tells what was there before, is told as the first one's, everywhere.
+- slow: TDH takes seconds for a provider's name: it is asked once, not each time that the provider's state is, and not when
+  the session is started again.
 - grows: Windows loses events, again and again: it gets more buffers within a second, up to the bound, and no more then; when it is started again
   it has as many. "etwagent sessions" says so, and what it lost; so does the last line.
 """
@@ -29,6 +31,8 @@ FAILURES = 5   # of ProcessTrace: pauses of 0, 100, 200, 400 and 800 ms
 LONG_S = 14    # then the attempts are at 0, 0.1, 0.3 ... 12.7 and 25.5 s
 SOON_S = 8     # much less than is left to the next attempt
 LOST = 10
+SLOW_MS, CAPTURES = 3000, 8
+RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 
 
 def kernel(machine):
@@ -116,6 +120,27 @@ def beside(checks, machine, session, collector):
     return {"source_events_lost": LOST, "source_session_ends": 0}
 
 
+def slow(checks, machine, session, collector):
+    machine.plays(traces.paths(TRACE, machine.env.build), "rate=4000", f"tdh-delay={SLOW_MS}", f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")
+    provider = {"provider": "Microsoft-Windows-DotNETRuntime", "capture-every": "200ms"}
+    machine.configure(collector, [{**{k: v for k, v in KERNEL.items() if k not in ("kind", "flags")}, "providers": [provider]}])
+    machine.start()
+    machine.wait(lambda: (s := machine.sessions().get(NAME)) and s["captures"] > 1, "the provider's state, and again")
+    begun, before = time.monotonic(), machine.sessions()[NAME]["captures"]
+    machine.wait(lambda: machine.sessions()[NAME]["captures"] >= before + CAPTURES, "its state again and again")
+    took = time.monotonic() - begun
+    print(f"slow: asked {CAPTURES} times for its state in {took:.1f} s", flush=True)
+    checks.that(took < CAPTURES * SLOW_MS / 1000 / 2, f"{CAPTURES} times in {took:.1f} s, and TDH takes {SLOW_MS} ms")
+    begun = time.monotonic()
+    machine.control("stop", NAME)
+    machine.wait(lambda: kernel(machine)["starts"] == 2 and (s := machine.sessions().get(NAME)) and s["captures"] > 0, "the provider in the next session")
+    took = time.monotonic() - begun
+    print(f"slow: enabled again after {took:.1f} s", flush=True)
+    checks.that(took < SLOW_MS / 1000, f"enabled again after {took:.1f} s, and TDH takes {SLOW_MS} ms")
+    checks.equal(machine.stop(), 0, "exit code")
+    return {"source_parts_refused": 0, "source_session_ends": 1}
+
+
 def grows(checks, machine, session, collector):
     runs(machine, collector, rate=1000)
     first = machine.sessions()[NAME]["max"]
@@ -151,7 +176,7 @@ def grows(checks, machine, session, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    parts = (ended, stolen, restless, waits, beside, grows)
+    parts = (ended, stolen, restless, waits, beside, slow, grows)
     env.make_certificates([part.__name__ for part in parts])
     collector = env.new_collector().start()
     for part in parts:
