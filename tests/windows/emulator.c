@@ -208,17 +208,20 @@ const emul_script *emul_what(void) {
     return &script;
 }
 
+_Noreturn void emul_fail(const char *what) {
+    fprintf(stderr, "etwemul: %s (error %lu)\n", what, GetLastError());
+    abort();
+}
+
 emul_table *emul_lock(void) {
     (void)emul_what();
     if (!table || !mutex) {
-        fprintf(stderr, "etwemul: no session table (error %lu)\n", trouble);
-        abort();
+        SetLastError(trouble);
+        emul_fail("no session table");
     }
     DWORD waited = WaitForSingleObject(mutex, INFINITE);
-    if (waited != WAIT_OBJECT_0 && waited != WAIT_ABANDONED) {
-        fprintf(stderr, "etwemul: no lock (error %lu)\n", GetLastError());
-        abort();
-    }
+    if (waited != WAIT_OBJECT_0 && waited != WAIT_ABANDONED)
+        emul_fail("no lock");
     return table;
 }
 

@@ -127,6 +127,8 @@ typedef struct emul_table {
 } emul_table;
 
 /* emulator.c */
+/* What the emulator cannot go on without: said on stderr, and the program ends. */
+_Noreturn void emul_fail(const char *what);
 emul_table *emul_lock(void);
 void emul_unlock(void);
 /* The same memory without the lock: for what a session that runs does not change. */

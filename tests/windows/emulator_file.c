@@ -22,6 +22,7 @@ typedef struct file {
     size_t index;
     uint32_t incarnation;
     HANDLE thread;
+    emul_session *now; /* as it was seen last; the thread's */
     ea_etl_writer *writer;
     uint64_t limit_bytes; /* of a circular one; 0: it grows */
     kept *oldest, *newest;
@@ -35,7 +36,7 @@ static void write_one(void *arg, const ea_record *r) {
     ea_record own = *r;
     own.source = 0;
     if (ea_etl_writer_add(f->writer, &own, NULL))
-        abort(); /* a disk of the test's that is full, or a record that nobody can have logged */
+        emul_fail("a log file takes no more: the disk is full, or the record is one that nobody can have logged");
 }
 
 static void keep(void *arg, const ea_record *r) {
@@ -45,7 +46,7 @@ static void keep(void *arg, const ea_record *r) {
         bytes += r->ext[i].size_bytes;
     kept *k = malloc(bytes);
     if (!k)
-        abort();
+        emul_fail("no memory for a circular file");
     uint8_t *at = (uint8_t *)(k + 1) + items;
     ea_ext *ext = (ea_ext *)(void *)(k + 1);
     k->next = NULL;
@@ -114,7 +115,7 @@ static void finish(file *f, const emul_stream *st) {
         free(k);
     }
     if (ea_etl_writer_finish(f->writer, &end, NULL))
-        abort();
+        emul_fail("a log file cannot be ended");
 }
 
 static int goes_on(const file *f, emul_session *ret) {
@@ -129,13 +130,13 @@ static int goes_on(const file *f, emul_session *ret) {
 
 static DWORD WINAPI run(void *arg) {
     file *f = arg;
-    emul_session *now = calloc(1, sizeof *now);
+    emul_session *now = f->now;
     emul_stream_counts told = {0}; /* to the table */
-    while (now && goes_on(f, now) && !emul_logs_something(now))
+    while (goes_on(f, now) && !emul_logs_something(now))
         Sleep(1); /* what is played begins when there is something that could be logged */
-    emul_stream *st = now ? emul_stream_open(now) : NULL;
+    emul_stream *st = emul_stream_open(now);
     if (!st || create(f, now, st))
-        abort();
+        emul_fail("a trace cannot be read, or a log file not be made");
     while (goes_on(f, now)) {
         int handed = emul_stream_pump(st, now, take, f);
         emul_stream_counts counts = emul_stream_get(st);
@@ -167,8 +168,11 @@ static DWORD WINAPI run(void *arg) {
 
 void emul_file_begin(emul_session *s, size_t index) {
     file *f = calloc(1, sizeof *f);
-    if (!f)
-        abort();
+    emul_session *now = malloc(sizeof *now);
+    if (!f || !now)
+        emul_fail("no memory for a log file");
+    *now = *s; /* also of a session that is stopped before its thread looks */
+    f->now = now;
     f->index = index;
     f->incarnation = s->incarnation;
     f->limit_bytes = s->mode & CIRCULAR ? (uint64_t)s->max_file_mib << 20 : 0;
@@ -176,7 +180,7 @@ void emul_file_begin(emul_session *s, size_t index) {
     files[index] = f;
     f->thread = CreateThread(NULL, 0, run, f, 0, NULL);
     if (!f->thread)
-        abort();
+        emul_fail("no thread for a log file");
 }
 
 void emul_file_wait(size_t index, uint32_t incarnation) {
@@ -195,7 +199,7 @@ void emul_file_wait(size_t index, uint32_t incarnation) {
     }
     files[index] = NULL;
     if (WaitForSingleObject(f->thread, PATIENCE_MS) != WAIT_OBJECT_0)
-        abort();
+        emul_fail("a log file is not complete four minutes after its session's end");
     CloseHandle(f->thread);
     free(f);
 }

@@ -192,7 +192,7 @@ int emul_payload_passes(const uint8_t *data, size_t bytes, const ea_record *r) {
     int passes = 1;
     AcquireSRWLockExclusive(&lock);
     if (!registry && ea_registry_create(&registry, 0, NULL))
-        abort();
+        emul_fail("no memory for what is known of events");
     for (uint32_t i = 0; i < ea_load32(data + 4) && at < bytes; i++) {
         int is_meant = ea_load16(data + at) == r->id && data[at + 2] == r->version, any = data[at + 3];
         uint32_t conditions = ea_load32(data + at + 4), hold = 0;

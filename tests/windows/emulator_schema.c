@@ -34,7 +34,7 @@ static void keep(const ea_record *r) {
         .is_map = skip != 0, .bytes = (ULONG)(r->payload_bytes - skip), .data = malloc(r->payload_bytes - skip)};
     answer *more = realloc(answers, (answer_count + 1) * sizeof *answers);
     if (!more || !a.data)
-        abort();
+        emul_fail("no memory for the answers of TDH");
     memcpy(a.provider.bytes, r->payload, sizeof a.provider.bytes);
     memcpy(a.data, r->payload + skip, a.bytes);
     answers = more;

@@ -176,7 +176,7 @@ static void append(buffer *b, const ea_record *r) {
         b->capacity = 2 * (b->bytes + need) + 65536;
         b->data = realloc(b->data, b->capacity);
         if (!b->data)
-            abort();
+            emul_fail("no memory for a buffer");
     }
     uint8_t *p = b->data + b->bytes;
     b->bytes += need;
