@@ -975,6 +975,11 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
         ea_text_printf(t, ", all of the keywords %s", p->all);
     list(t, ", only events ", &p->event_ids);
     list(t, ", without events ", &p->exclude_event_ids);
+    list(t, ", only events named ", &p->event_names);
+    list(t, ", without events named ", &p->exclude_event_names);
+    if (p->names_level || p->names_any)
+        ea_text_printf(t, " up to level %s%s%s", p->names_level ? p->names_level : p->level, p->names_any ? " of " : "",
+                       p->names_any ? p->names_any : "");
     list(t, ", only processes ", &p->pids);
     list(t, ", only programs ", &p->executables);
     list(t, ", only packages ", &p->packages);
@@ -990,6 +995,7 @@ static void describe_provider(const ea_provider_config *p, ea_text *t) {
     if (p->stacks)
         ea_text_str(t, ", with stacks");
     list(t, ", with stacks of events ", &p->stack_event_ids);
+    list(t, ", with stacks of events named ", &p->stack_event_names);
     if (p->stack_level)
         ea_text_printf(t, ", with stacks up to level %s%s%s", p->stack_level, p->stack_any ? " of " : "",
                        p->stack_any ? p->stack_any : "");
@@ -1036,6 +1042,12 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
                        : g ? g->flags
                            : "");
     }
+    list(t, "    pool tags ", &s->pool_tags);
+    if (s->pool_tags.count)
+        ea_text_char(t, '\n');
+    list(t, "    told what was there before: ", &s->rundown);
+    if (s->rundown.count)
+        ea_text_char(t, '\n');
     list(t, "    stacks of ", &s->stacks);
     if (s->stacks.count)
         ea_text_char(t, '\n');

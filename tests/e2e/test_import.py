@@ -6,6 +6,7 @@ beside it, which check accepts; command lines that are wrong are refused with a 
 usage: test_import.py --build DIR"""
 import argparse
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -111,6 +112,20 @@ def main():
     for path in profiles:
         result = run("check", path)
         check(result.returncode == 0 and "ETW session" in result.stdout, f"{path.name} is refused: {result.stderr}")
+    # what no profile is named for: security classes soon and in small buffers, the rest beside them
+    sessions = re.findall(r'"etwagent-(\S+)", priority (\w+), shipped\n +\d+ to \d+ buffers of (\d+) KiB .*delivered after ([\d.]+) s', run("check", ROOT / "config/profiles/default.yaml").stdout)
+    by = {which: [(int(kib), float(s)) for _, priority, kib, s in sessions if priority == which] for which in ("security", "bulk")}
+    check(len(by["security"]) == 2 and len(by["bulk"]) == 2 and max(by["security"])[0] < min(by["bulk"])[0] and
+          max(s for _, s in by["security"]) <= 0.1 < min(s for _, s in by["bulk"]), f"the default profile: {sessions}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "knobs.yaml"
+        path.write_text("sessions:\n- {name: s, kind: system, flags: [POOL], pool-tags: [Ntfx, Io], rundown: [process], providers: [{provider: X, event-names: [A, B], "
+                        "names-level: error, names-any: 0x3, stack-event-names: [C]}, {provider: Y, exclude-event-names: [D]}]}\n")
+        told = run("check", path).stdout
+        for words in ("pool tags Ntfx, Io\n", "told what was there before: process\n",
+                      "provider X, level verbose, only events named A, B up to level error of 0x3, with stacks of events named C\n",
+                      "provider Y, level verbose, without events named D\n"):
+            check(words in told, f"'{words}' is not among {told}")
     print(f"{passed} passed, {failed} failed")
     return failed != 0
 
