@@ -1,6 +1,7 @@
 /* etwagent sessions: the agent's ETW sessions as Windows has them now, whoever started them.
  * Before it: main.c. After it: service/windows/live.h. Thread: the main one. */
 #include "commands.h"
+#include "kernel_flags.h"
 #include "live.h"
 
 #include <inttypes.h>
@@ -16,6 +17,22 @@ typedef struct listing {
     ea_text text;
 } listing;
 
+/* The kernel's flags by name; PROC_THREAD in place of its halves. */
+static void add_flags(ea_text *t, const uint32_t *masks) {
+    uint32_t told[EA_KERNEL_MASK_WORDS] = {0};
+    size_t count = 0;
+    ea_text_char(t, '[');
+    for (const ea_kernel_flag *f = ea_kernel_flags; f->name; f++) {
+        unsigned word = ea_kernel_flag_word(f->mask);
+        uint32_t bits = ea_kernel_flag_bits(f->mask);
+        if ((masks[word] & bits) != bits || (told[word] & bits) == bits)
+            continue;
+        told[word] |= bits;
+        ea_text_printf(t, "%s\"%s\"", count++ ? ", " : "", f->name);
+    }
+    ea_text_char(t, ']');
+}
+
 static int add(const ea_live_status *s, void *arg) {
     listing *l = arg;
     ea_text *t = &l->text;
@@ -27,9 +44,11 @@ static int add(const ea_live_status *s, void *arg) {
                        ", \"min_buffers\": %" PRIu32 ", \"max_buffers\": %" PRIu32 ", \"buffers\": %" PRIu32
                        ", \"free_buffers\": %" PRIu32 ", \"flush_seconds\": %" PRIu32 ", \"clock\": %" PRIu32
                        ", \"file_mib\": %" PRIu32 ", \"written_buffers\": %" PRIu64 ", \"lost_events\": %" PRIu64
-                       ", \"lost_buffers\": %" PRIu64 "}",
+                       ", \"lost_buffers\": %" PRIu64 ", \"flags\": ",
                        s->logger, s->mode, s->buffer_bytes, s->min_buffers, s->max_buffers, s->buffers, s->free_buffers,
                        s->flush_seconds, s->clock, s->file_mib, s->written_buffers, s->lost_events, s->lost_buffers);
+        add_flags(t, s->masks);
+        ea_text_char(t, '}');
     } else {
         ea_text_safe(t, s->name, strlen(s->name));
         ea_text_printf(t,
@@ -77,7 +96,7 @@ const ea_command ea_cmd_sessions = {
                "JSON keys: name, logger, mode, buffer_bytes, min_buffers, max_buffers, buffers, free_buffers, "
                "flush_seconds,\n"
                "clock (1: performance counter, 2: system time, 3: processor cycles), file_mib (how large its file may\n"
-               "become), written_buffers, lost_events, lost_buffers.\n"
+               "become), written_buffers, lost_events, lost_buffers, flags (of the kernel, as Windows has them).\n"
                "Exit codes: 0 listed, 1 failed, or no Windows.",
     .options =
         (const ea_option[]){

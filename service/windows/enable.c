@@ -10,6 +10,7 @@
 #include "kernel_flags.h"
 #include "platform.h"
 #include "system_providers.h"
+#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,13 @@ void ea_session_refused(const ea_session *s, const char *what, ULONG error) {
     ea_session_say(s, "%s: Windows refuses it (%lu: %s); it is left out", what, error, text);
 }
 
-static void set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t bytes, const char *what) {
+/* Returns whether Windows took it. */
+static int set(const ea_session *s, TRACE_INFO_CLASS which, void *data, size_t bytes, const char *what) {
     ULONG error = s->api->TraceSetInformation ? s->api->TraceSetInformation(s->handle, which, data, (ULONG)bytes)
                                               : ERROR_CALL_NOT_IMPLEMENTED;
     if (error)
         ea_session_refused(s, what, error);
+    return !error;
 }
 
 /* ---- the kernel ---- */
@@ -51,6 +54,34 @@ size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids) {
     return n;
 }
 
+int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks) {
+    uint32_t masks[EA_KERNEL_MASK_WORDS] = {0};
+    ULONG bytes = 0;
+    if (!api->TraceQueryInformation ||
+        api->TraceQueryInformation(session, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, &bytes))
+        return -1;
+    memcpy(ret_masks, masks, sizeof masks);
+    return 0;
+}
+
+/* Windows takes flags that it does not know, and leaves them out: said, where it tells its own. */
+static void tell_flags(const ea_session *s, const uint32_t *asked) {
+    uint32_t applied[EA_KERNEL_MASK_WORDS];
+    ea_text t;
+    if (ea_session_flags(s->api, s->handle, applied))
+        return;
+    ea_text_init(&t);
+    for (const ea_kernel_flag *f = ea_kernel_flags; f->name; f++) {
+        unsigned word = ea_kernel_flag_word(f->mask);
+        uint32_t bits = ea_kernel_flag_bits(f->mask);
+        if ((asked[word] & bits) == bits && (applied[word] & bits) != bits)
+            ea_text_printf(&t, "%s%s", t.len_bytes ? ", " : "", f->name);
+    }
+    if (t.len_bytes && !t.failed)
+        ea_session_say(s, "flags: these are not among what Windows says the session has: %s", t.data);
+    ea_text_deinit(&t);
+}
+
 static void enable_kernel(const ea_session *s) {
     const ea_session_config *c = s->c;
     uint32_t masks[EA_KERNEL_MASK_WORDS];
@@ -58,15 +89,15 @@ static void enable_kernel(const ea_session *s) {
     if (c->stacks.count) {
         CLASSIC_EVENT_ID ids[EA_CLASS_IDS_MAX];
         size_t n = ea_session_class_ids(&c->stacks, ids);
-        set(s, TraceStackTracingInfo, ids, n * sizeof *ids, "stacks");
+        (void)set(s, TraceStackTracingInfo, ids, n * sizeof *ids, "stacks");
     }
     ea_session_masks(c, masks);
     ea_session_system_flags(s, masks);
     int any = 0;
     for (size_t i = 0; i < EA_KERNEL_MASK_WORDS; i++)
         any |= masks[i] != 0;
-    if (any)
-        set(s, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, "flags");
+    if (any && set(s, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks, "flags"))
+        tell_flags(s, masks);
     ea_session_system_providers(s);
 }
 

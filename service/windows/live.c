@@ -698,6 +698,8 @@ int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg,
                             .lost_events = p->EventsLost,
                             .lost_buffers = (uint64_t)p->LogBuffersLost + p->RealTimeBuffersLost};
         to_utf8(all[i].name, s.name, sizeof s.name);
+        if (p->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE)
+            (void)!ea_session_flags(api, p->Wnode.HistoricalContext, s.masks);
         rc = fn(&s, arg) ? EA_ECANCELED : 0;
     }
     free(all);

@@ -37,6 +37,7 @@ typedef struct ea_live_status {
     uint32_t mode, flush_seconds;
     uint32_t clock;    /* EA_CLOCK_*: performance counter, system time, processor cycles */
     uint32_t file_mib; /* how large its file may become; 0: there is none, or no bound */
+    uint32_t masks[8]; /* of the kernel's flags, in a list of what Windows has; 0: none, or it does not say */
     /* since it was opened, over all restarts; what was lost of second sessions, too */
     uint64_t written_buffers, lost_events, lost_buffers;
     uint64_t starts, steals;            /* times that it was started, and ended by others */

@@ -70,6 +70,8 @@ enum { EA_CLASS_IDS_MAX = 256 };
 size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
 /* pmc.c: the profiler's interval, sampled counters, counters on events. */
 void ea_session_pmc(const ea_session *s);
+/* enable.c: the group masks (EA_KERNEL_MASK_WORDS) that Windows has of a session of the kernel. -1: it does not say. */
+EA_MUST_CHECK int ea_session_flags(const ea_etw_api *api, TRACEHANDLE session, uint32_t *ret_masks);
 /* enable.c: flags, stacks, counters and providers, in the order in which Windows wants them. */
 void ea_session_enable(ea_session *s);
 /* Asks providers with capture-every for their state again; ns: since when it is counted. */

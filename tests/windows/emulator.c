@@ -129,6 +129,9 @@ static void read_line(char *line) {
         script.interval_step = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "level-kept") == 0) {
         script.level_kept = (uint32_t)strtoul(value, NULL, 0);
+    } else if (strcmp(line, "flags-unknown") == 0) {
+        size_t word = strtoul(value, &rest, 0) % 8;
+        script.flags_unknown[word] = (uint32_t)strtoul(rest, NULL, 0);
     } else if (strcmp(line, "profile-privilege") == 0) {
         script.may_profile = (uint32_t)strtoul(value, NULL, 0);
     } else if (strcmp(line, "stall") == 0) {
@@ -602,6 +605,8 @@ ULONG WINAPI EmulTraceSetInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which,
             error = ERROR_BAD_LENGTH;
         if (!error)
             memcpy(s->masks, data, sizeof s->masks);
+        for (size_t i = 0; !error && i < 8; i++)
+            s->masks[i] &= ~script.flags_unknown[i];
         break;
     case TraceStackTracingInfo:
         error = check_kernel_list(s, bytes, sizeof(CLASSIC_EVENT_ID));
@@ -718,6 +723,19 @@ static ULONG tell_sessions(uint8_t *data, ULONG bytes, ULONG *ret) {
     return error;
 }
 
+static ULONG tell_flags(TRACEHANDLE handle, void *data, ULONG bytes, ULONG *ret) {
+    const emul_session *s = emul_by_handle(emul_lock(), handle);
+    ULONG error = check_kernel_list(s, bytes, sizeof s->masks);
+    if (!error && (!data || bytes != sizeof s->masks))
+        error = ERROR_BAD_LENGTH;
+    if (!error)
+        memcpy(data, s->masks, bytes);
+    emul_unlock();
+    if (ret)
+        *ret = sizeof s->masks;
+    return error;
+}
+
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes, PULONG ret);
 ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS which, PVOID data, ULONG bytes,
                                        PULONG ret) {
@@ -729,6 +747,8 @@ ULONG WINAPI EmulTraceQueryInformation(TRACEHANDLE handle, TRACE_INFO_CLASS whic
         memcpy(data, &w->counters_at_once, sizeof w->counters_at_once);
         return 0;
     }
+    if (!error && which == TraceSystemTraceEnableFlagsInfo)
+        return tell_flags(handle, data, bytes, ret);
     if (!error && (int)which == EA_TRACE_PMC_COUNTER_OWNERS)
         return tell_owners(data, bytes, ret);
     if (!error && (int)which == EA_TRACE_PMC_SESSION_INFORMATION)

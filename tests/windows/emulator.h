@@ -26,6 +26,7 @@
  *     tdh-delay=MS        each answer of TDH takes so long
  *     interval-step=N     profile intervals are rounded down to a multiple of N
  *     level-kept=N        providers are enabled up to that level, as when somebody changed it
+ *     flags-unknown=N BITS  this Windows does not know those kernel flags of group mask N
  *     profile-privilege=0 the caller may not profile the system
  *     process=PID IMAGE PACKAGE APP CONTAINER   what filters know of a process; - for what it is not in
  *     group=GROUP GUID    that provider is in that group
@@ -162,6 +163,7 @@ typedef struct emul_script {
     emul_process processes[16];
     ea_pmc_owner owners[8];
     uint32_t owner_count;
+    uint32_t flags_unknown[8];
     uint32_t tells_counters;   /* of sessions: it is Windows 10 22H2 */
     uint32_t changes_counters; /* what it tells of them is what follows, not what they were set to */
     uint32_t applied[EMUL_SOURCES];

@@ -99,6 +99,8 @@ static void wrong_properties(void) {
           p.p.LogFileMode |= EVENT_TRACE_FILE_MODE_SEQUENTIAL | EVENT_TRACE_FILE_MODE_CIRCULAR);
     START("a circular file without a size", ERROR_INVALID_PARAMETER, p.p.LogFileNameOffset = offsetof(properties, file),
           wcscpy(p.file, L"C:\\strict.etl"), p.p.LogFileMode = EVENT_TRACE_FILE_MODE_CIRCULAR);
+    START("a file, of a session that is stopped at once", 0, p.p.LogFileNameOffset = offsetof(properties, file),
+          wcscpy(p.file, L"C:\\strict.etl"), p.p.LogFileMode = EVENT_TRACE_FILE_MODE_SEQUENTIAL);
     START("real time and buffering", ERROR_INVALID_PARAMETER, p.p.LogFileMode |= EVENT_TRACE_BUFFERING_MODE);
     START("a private session in real time", ERROR_INVALID_PARAMETER,
           p.p.LogFileMode |= EVENT_TRACE_PRIVATE_LOGGER_MODE);
@@ -299,6 +301,14 @@ static void wrong_information(TRACEHANDLE user, TRACEHANDLE kernel) {
     expect("the counters, no room", f.TraceQueryInformation(0, TraceProfileSourceListInfo, masks, 8, &bytes),
            ERROR_BAD_LENGTH);
     expect("the counters, the room that they want", bytes > 48 && bytes % 8 == 0, 1);
+    ULONG told[8];
+    expect("the flags of a session",
+           f.TraceQueryInformation(kernel, TraceSystemTraceEnableFlagsInfo, told, sizeof told, &bytes), 0);
+    expect("the flags that were set", told[0], masks[0]);
+    expect("the flags of a user's session",
+           f.TraceQueryInformation(user, TraceSystemTraceEnableFlagsInfo, told, sizeof told, &bytes), BAD);
+    expect("the flags, no room", f.TraceQueryInformation(kernel, TraceSystemTraceEnableFlagsInfo, told, 28, &bytes),
+           ERROR_BAD_LENGTH);
     expect("what sessions count, of an older Windows",
            f.TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_PMC_SESSION_INFORMATION, masks, sizeof masks, &bytes),
            BAD);

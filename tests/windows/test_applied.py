@@ -24,6 +24,7 @@ REAL_TIME, SEQUENTIAL, CIRCULAR, SYSTEM, INDEPENDENT, SHARED_BUFFERS = 0x100, 1,
 PROPERTIES = {"sid": 1, "terminal-session": 2, "psm-key": 8, "ignore-keyword-0": 0x10, "process-start-key": 0x80, "event-key": 0x100, "exclude-in-private": 0x200}
 SMALL = {"buffer-size": "64KiB", "min-buffers": 8, "max-buffers": 64, "flush": "50ms"}
 APPLIED = ("mode", "buffer_bytes", "min_buffers", "max_buffers", "flush_seconds", "clock", "file_mib")  # as "etwagent sessions" calls them
+KERNEL_FLAGS = ["PROC_THREAD", "LOADER", "PERF_COUNTER", "DISK_IO", "HARD_FAULTS", "PROFILE", "CSWITCH", "DPC", "PMC_PROFILE", "INTERRUPT", "SYSCALL", "OB_HANDLE"]
 ADOPTED_CLOCK = 2  # system time
 ALL_BITS = (1 << 64) - 1  # of keywords, where none are asked for
 
@@ -70,6 +71,7 @@ def structures(env, checks, session, windows, collector):
             checks.equal([s[k] for k in APPLIED], [f"0x{e['mode']:08x}", e["buffer_kib"] * 1024, e["min"], e["max"], e["flush"], e["clock"], e["max_file_mib"]],
                          f"{s['name']}: etwagent sessions")
             checks.equal([told[s["name"]][k] for k in APPLIED], [s[k] for k in APPLIED], f"{s['name']}: the status")
+            checks.equal(s["flags"], KERNEL_FLAGS if s["name"] == "etwagent-kernel" else [], f"{s['name']}: the kernel's flags by name")
         checks.equal(sorted(s["name"] for s in listed), sorted(there), "sessions that are listed")
         checks.equal((machine.stop(), machine.sessions()), (0, {}), "exit code, and sessions after it")
 

@@ -43,6 +43,7 @@ FILTERS = {
     "any": (ask(any="0x30+0x8000"), lambda e: not e["keyword"] or e["keyword"] & 0x8030),
     "all": (ask(any="0x30", all="0x30"), lambda e: not e["keyword"] or e["keyword"] & 0x30 == 0x30),
     "all-alone": (ask(all="0x30"), lambda e: not e["keyword"] or e["keyword"] & 0x30 == 0x30),
+    "all-unused": (ask(any="0", all="0x30"), lambda e: True),
     "ids": (ask(event_ids=["1-3", "80"]), lambda e: e["id"] in (1, 2, 3, 80)),
     "exclude": (ask(exclude_event_ids=["10", "80-90"]), lambda e: e["id"] not in (10, *range(80, 91))),
     "pids": (ask(pids=["3988", "4"]), lambda e: e["pid"] in (3988, 4)),
@@ -385,6 +386,19 @@ def registered(env, checks, session, windows, arguments):
                 checks.that(len(lines) == len(words.get(guid, [])) and all(w in line for w, line in zip(words.get(guid, []), lines)), f"{name}: {said_words}")
 
 
+def unknown_flags(env, checks, session, windows, arguments):
+    """Kernel flags that this Windows does not know are told by name, and the others are there."""
+    asked = {"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "SPINLOCK", "OB_HANDLE", "SYSCFG_PNP"], **SMALL}
+    for name, script, word in (("known", [], None), ("unknown", ["flags-unknown=1 0x10000", "flags-unknown=6 0x20"], "has: SPINLOCK, SYSCFG_PNP")):
+        with emulated.Machine(env, session, windows, f"flags-{name}") as machine:
+            machine.plays(traces.paths(TRACE, env.build), *script)
+            there = {}
+            _, words = record(env, session, machine, [asked], "out", there)
+            checks.that(word in words if word else "flags" not in words, f"flags {name}: {words}")
+            masks = there["etwagent-kernel"]["masks"]
+            checks.equal((masks[0], masks[1], masks[4], masks[6]), (3, 0x10000 if not word else 0, 0x40, 0x20 if not word else 0), f"flags {name}: as Windows has them")
+
+
 # an older Windows: (functions that it lacks, what is asked for, what is said)
 OLDER = {
     "flags": (["TraceSetInformation"], {"kind": "system", "flags": ["PROC_THREAD"], "stacks": ["Process/Start"], "profile-interval": "1ms"},
@@ -469,7 +483,7 @@ def counters(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in (filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, older, counters):
+    for part in (filters, legacy, kernel, names, not_there, refused, system, kinds, adopted, registered, unknown_flags, older, counters):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
