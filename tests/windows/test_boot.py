@@ -174,9 +174,32 @@ def boots(env, checks, session, windows, arguments):
     collector.stop()
 
 
+def numbers(env, checks, session, windows, arguments):
+    """Three boots of a session with FileMax 2, and nobody who takes its files: the third one begins the first anew."""
+    with emulated.Machine(env, session, windows, "numbers") as machine:
+        machine.plays(traces.paths(TRACE, env.build))
+        key, file = rf"{ROOT}\etwagent-numbers", machine.folder / "n.etl"
+        values = {"Guid": ("REG_SZ", f"{{{FILES}}}"), "FileName": ("REG_SZ", wine.windows_path(file)), "FileMax": ("REG_DWORD", "2"), "LogFileMode": ("REG_DWORD", "1"),
+                  "Start": ("REG_DWORD", "1")}
+        try:
+            for name, (kind, value) in values.items():
+                session.run(["reg", "add", key, "/v", name, "/t", kind, "/d", value, "/f"])
+            there = []
+            for _ in range(3):
+                (session.drive / "etwemul.table").unlink(missing_ok=True)
+                kernel = subprocess.Popen(session.command([machine.emulctl, "boot"]), env=session.environment, stdin=subprocess.DEVNULL)
+                harness.wait_until(lambda: "etwagent-numbers" in machine.sessions(), "the boot session", HANG_S)
+                machine.control("stop", "etwagent-numbers")
+                checks.equal(kernel.wait(timeout=HANG_S), 0, "the emulator's boot")
+                there.append((keys(session)["etwagent-numbers"]["FileCounter"][1], sorted(p.name for p in machine.folder.glob("n.etl*"))))
+            checks.equal(there, [("0x1", ["n.etl.0001"]), ("0x2", ["n.etl.0001", "n.etl.0002"]), ("0x1", ["n.etl.0001", "n.etl.0002"])], "FileCounter and files of three boots")
+        finally:
+            session.run(["reg", "delete", key, "/f"])
+
+
 def test(env, checks, session, windows, arguments):
     env.make_certificates(["boot", "boots"])
-    for part in (boot, boots):
+    for part in (boot, boots, numbers):
         if not arguments.only or arguments.only == part.__name__:
             begun = time.monotonic()
             part(env, checks, session, windows, arguments)
