@@ -11,7 +11,12 @@ def test(env, checks, session, windows, arguments):
     with emulated.Machine(env, session, windows, "strict") as machine:
         machine.plays([], "counter=19 1000 2147483647 TotalIssues", "counter=10 4096 1000000 CacheMisses", "counters=1",
                       f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime")
-        done = session.run([windows / "tests" / "windows" / "strictctl.exe"])
+        def run(build, *words):
+            session.run(["reg", "add", r"HKLM\Software\Microsoft\Windows NT\CurrentVersion", "/v", "CurrentBuildNumber", "/d", build, "/f"])
+            return session.run([windows / "tests" / "windows" / "strictctl.exe", *words])
+        older = run("18362", "older")
+        checks.equal((older.returncode, older.stdout.splitlines()[:-1]), (0, []), "calls that an older Windows answers otherwise")
+        done = run("22000")
         lines = done.stdout.splitlines()
         checks.equal((done.returncode, lines[:-1]), (0, []), "calls that were answered otherwise than documented")
         checks.that(lines and int(lines[-1].split()[0]) > 180, f"calls made: {lines[-1:]} {done.stderr}")
