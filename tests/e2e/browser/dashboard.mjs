@@ -191,9 +191,12 @@ async function byMouse() {
   await page.keyboard.press('Enter');
   await page.getByText('Escape goes back').waitFor();
   await page.keyboard.press('Escape');
+  const exports = () => page.locator('.export a').allInnerTexts().then((all) => all.join());
+  check((await exports()) === 'folded,speedscope,pprof,chrome,firefox', 'a profile as a file for other tools');
   await page.getByRole('button', { name: 'Second half against first' }).click();
   await page.getByText('in the other range').waitFor();
   check(/diff=1/.test(page.url()), 'a difference of two ranges');
+  check((await exports()) === 'folded,speedscope,pprof', 'a difference is offered in the forms that have room for one');
   await page.route('**/api/v1/counters*', (r) => r.fulfill({ json: { items: [{ counter: 'Cache<Misses>', samples: 5, hosts: 1 }], next: null, ending: null, damaged: 0 } }));
   await page.goto(link({ page: 'profile', host: world.holed }));
   await page.getByLabel('What counts').locator('option', { hasText: 'counter Cache<Misses>' }).waitFor({ state: 'attached' });

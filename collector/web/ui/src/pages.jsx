@@ -160,7 +160,7 @@ function treeOf(d) {
   return root;
 }
 
-const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'];
+const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'], WITHOUT_DIFFERENCE = ['chrome', 'firefox'];
 
 /** What a profile knows to be missing, in words. */
 function lacksOf(d) {
@@ -199,7 +199,7 @@ export function Profile({ view, dark }) {
         {weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
       {diff ? <button onClick={() => change({ diff: '', other_from: '', other_to: '' })}>No difference</button>
         : to > from && <button onClick={halves}>Second half against first</button>}
-      <span class="export">Export: {EXPORTS.map((f) => <a href={url('profile', { ...params, format: f })} download>{f}</a>)}</span>
+      <span class="export">Export: {EXPORTS.filter((f) => !diff || !WITHOUT_DIFFERENCE.includes(f)).map((f) => <a href={url('profile', { ...params, format: f })} download>{f}</a>)}</span>
     </div>
     {diff && <div class="tools"><Search name="other_from" label="Compared with, from" view={view} /><Search name="other_to" label="to" view={view} />
       <p class="note">Red grew, blue shrank, against that range.</p></div>}
