@@ -489,7 +489,7 @@ static void test_damaged_batch_costs_itself(void **state) {
 /* A stream may describe more classes than there is memory for: it is read back without those that no event needs, and
  * the machines behind it are folded. */
 static void test_more_classes_than_memory(void **state) {
-    enum { CLASSES = 120, ENTRIES = 100000 };
+    enum { CLASSES = 60, ENTRIES = 100000 };
     static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "crowd";
     const fixture *f = *state;
     const ec_history_options options = {0};
