@@ -101,8 +101,15 @@ static void print(const options *o, const recording *all, size_t count) {
         } else {
             ea_text_safe(&t, all[i].file, strlen(all[i].file));
             ea_text_printf(
-                &t, ": %" PRIu64 " buffers of %" PRIu64 " KiB written; lost: %" PRIu64 " events, %" PRIu64 " buffers\n",
+                &t, ": %" PRIu64 " buffers of %" PRIu64 " KiB written; lost: %" PRIu64 " events, %" PRIu64 " buffers",
                 s->written_buffers, s->buffer_bytes / 1024, s->lost_events, s->lost_buffers);
+            if (s->steals) {
+                char last[PATH_BYTES];
+                ea_session_file(&all[i].session, s->starts, last, sizeof last);
+                ea_text_printf(&t, "; others ended it %" PRIu64 " times, the last file is ", s->steals);
+                ea_text_safe(&t, last, strlen(last));
+            }
+            ea_text_char(&t, '\n');
         }
     }
     if (o->json)
