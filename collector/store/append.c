@@ -244,6 +244,39 @@ static int judge(ec_store *s, const char *agent, int64_t *ret_stream, int *ret_r
                    h->number, checksum, h->checksum);
 }
 
+/* Looking for a number that tombstones name and that is not there. */
+typedef struct {
+    ec_store *s;
+    int64_t stream_id;
+    uint64_t number;
+    int rc;
+    ea_err *err;
+} unnamed;
+
+static int find_unnamed(const ea_tombstone *t, void *arg) {
+    unnamed *f = arg;
+    int64_t last = 0;
+    f->rc = ec_db_number(f->s, ec_db_bind(f->s, EC_ST_RANGE_AT, "ii", f->stream_id, (int64_t)t->first),
+                         "look for a tombstone's numbers", &last, f->err);
+    f->number = f->rc == 1 && (uint64_t)last >= t->first ? (uint64_t)last + 1 : t->first;
+    return f->rc < 0 || f->number <= t->last;
+}
+
+/* A tombstone whose own number is there already may name others: a batch that came, but was not known to have come,
+ * gave way together with them. EC_STORED and the first of those, under which it stands then; EC_DUPLICATE; or an error.
+ */
+static int judge_repeated_tombstone(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes,
+                                    uint64_t *ret_number, ea_err *err) {
+    unnamed f = {.s = s, .stream_id = stream_id, .err = err};
+    int found = ea_batch_each_tombstone(batch, len_bytes, find_unnamed, &f, NULL);
+    if (f.rc < 0)
+        return f.rc;
+    if (found != 1)
+        return EC_DUPLICATE;
+    *ret_number = f.number;
+    return EC_STORED;
+}
+
 /* Stream row, descriptions and class look-ups of a new batch: all that may refuse it. */
 static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uint8_t *batch, size_t len_bytes,
                    int64_t received_utc_ns, ea_err *err) {
@@ -398,9 +431,13 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     if (rc)
         return rc;
     rc = judge(s, r->agent, &stream_id, &replaces, err);
+    uint64_t number = s->head.number;
+    if (rc == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
+        rc = judge_repeated_tombstone(s, stream_id, s->data, (size_t)r->data_bytes, &number, err);
     if (rc != EC_STORED)
         return rc;
     rc = open_batch(s, stream_id, s->data, (size_t)r->data_bytes, err);
+    s->head.number = number;
     if (!rc)
         rc = prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
     return rc ? rc : index_batch(s, stream_id, s->data, r, replaces, err);
@@ -579,6 +616,9 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
     int replaces = 0;
     ec_record record;
     int verdict = judge(s, agent, &stream_id, &replaces, err);
+    uint64_t number = s->head.number;
+    if (verdict == EC_DUPLICATE && s->head.kind == EA_BATCH_TOMBSTONE)
+        verdict = judge_repeated_tombstone(s, stream_id, batch, len_bytes, &number, err);
     if (verdict == EC_DUPLICATE) {
         /* descriptions that a repeat carries count as known when they are: they came with the first copy */
         return EC_DUPLICATE;
@@ -590,6 +630,7 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
     rc = open_batch(s, stream_id, batch, len_bytes, err);
     if (rc)
         return rc;
+    s->head.number = number;
     rc = ec_db_run(s, ec_db_statement(s, EC_ST_SAVE), "store a batch", err);
     if (rc) {
         s->group_failed = 1;

@@ -45,6 +45,7 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
                        " AND last >= ?4")                                                                              \
     X(DROP_RANGES, "DELETE FROM ranges WHERE stream_id = ?1 AND first >= ?2 AND first <= ?3")                          \
     X(ADD_RANGE, "INSERT INTO ranges VALUES(?1, ?2, ?3)")                                                              \
+    X(RANGE_AT, "SELECT last FROM ranges WHERE stream_id = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1")            \
     X(STREAM_RANGES, "SELECT first, last FROM ranges WHERE stream_id = ?1 ORDER BY first LIMIT ?2")                    \
     X(ADD_CLOCK_STEP, "INSERT INTO clock_steps VALUES(?1, ?2, ?3) ON CONFLICT(segment, is_pause)"                      \
                       " DO UPDATE SET by_ns = by_ns + excluded.by_ns")                                                 \

@@ -477,6 +477,51 @@ static void tombstones(void **state) {
     free_all(sent, SENT);
 }
 
+/* A batch came, its agent never heard so, and it gave way with others: the tombstone goes under its number, and the
+ * others are gone all the same. So they are when the index is made anew. */
+static void a_tombstone_under_a_number_that_came(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    ea_text stone, more;
+    char path[128];
+    make_all(sent, SENT);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &sent[1]), EC_STORED);
+    assert_int_equal(append(f, "alpha", &sent[3]), EC_STORED);
+    commit(f);
+    ea_tombstone gone[] = {{.first = 2, .last = 3, .cause = 15, .event_count = 20},
+                           {.first = 5, .last = 9, .cause = 15, .event_count = 50}};
+    ea_text_init(&stone);
+    ea_text_init(&more);
+    assert_int_equal(ea_batch_make_tombstone(sent[0].stream, 2, gone, 1, &stone, &f->err), 0);
+    assert_int_equal(ea_batch_make_tombstone(sent[0].stream, 2, gone, 2, &more, &f->err), 0);
+    const test_batch stones[] = {{.data = (uint8_t *)stone.data, .len_bytes = stone.len_bytes},
+                                 {.data = (uint8_t *)more.data, .len_bytes = more.len_bytes}};
+    ec_stream_row row;
+    for (int again = 0; again < 3; again++) {
+        for (size_t i = 0; i < 2; i++) {
+            assert_int_equal(append(f, "alpha", &stones[i]), again ? EC_DUPLICATE : EC_STORED);
+            assert_int_equal(ec_store_last_notes(f->store)->number, 2); /* what is acknowledged */
+        }
+        commit(f);
+        assert_int_equal(ec_store_each_stream(f->store, NULL, keep_first, &row, &f->err), 0);
+        assert_int_equal(row.missing_count, 0);
+        assert_int_equal(row.highest_number, 9);
+        assert_int_equal(row.batch_count, 5);
+        assert_int_equal(append(f, "alpha", &sent[1]), EC_DUPLICATE); /* it is there still */
+        if (again == 1) {
+            close_store(f);
+            snprintf(path, sizeof path, "%s/index.db", f->dir);
+            assert_int_equal(ea_path_remove(path, &f->err), 0);
+            open_store(f);
+        }
+    }
+    ea_text_deinit(&stone);
+    ea_text_deinit(&more);
+    free_all(sent, SENT);
+}
+
 static void one_writer_at_a_time(void **state) {
     fixture *f = *state;
     ec_store *second;
@@ -935,6 +980,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(asks_for_missing_classes, setup, teardown),
         cmocka_unit_test_setup_teardown(one_agents_classes_crowd_out_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(tombstones, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_tombstone_under_a_number_that_came, setup, teardown),
         cmocka_unit_test_setup_teardown(one_writer_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(an_uncommitted_group_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(segments_roll_and_the_index_is_rebuilt, setup, teardown),
