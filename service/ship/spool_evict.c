@@ -1,9 +1,9 @@
 /* What gives way when the spool is full or its content too old: whole segments, and tombstones in their place.
  *
  * The order on disk is: the tombstones (or, without room for them, the note that they are owed: spool_owed.c), the
- * state that calls the numbers settled, then the segment goes. A crash in between leaves both; then the batches are
- * sent after all, which is better than their tombstones, and a collector knows that. See spool_core.h. Thread: an
- * encoder's (full), the sender's (age). */
+ * state that calls the numbers settled, then the segment goes. A crash in between leaves both; then the tombstones are
+ * sent, and those batches that the state does not call settled yet, which a collector takes in their place. See
+ * spool_core.h. Thread: an encoder's (full), the sender's (age). */
 #include "array.h"
 #include "spool_core.h"
 

@@ -35,6 +35,30 @@ static int cover(const ea_tombstone *t, void *arg) {
     return ea_range_set_add(&k->covered, t->first, t->last);
 }
 
+/* A crash came between the tombstone and the end of the file whose batches gave way: the state may say already that all
+ * but this number need nothing more, so the tombstone has to go out. The newer one of two names all that the other
+ * does. */
+static int is_outlived(const recovery *r, const entry *here, const ea_spool_record *record) {
+    return record->flags & EA_SPOOL_TOMBSTONE &&
+           (!here->tombstone || here->segment->sequence < r->segment->sequence || here->segment == r->segment);
+}
+
+static void outlive(const recovery *r, entry *e, const ea_spool_record *tombstone) {
+    segment *before = e->segment;
+    ea_spool_dequeue(r->s, e);
+    r->segment->live++;
+    e->segment = r->segment;
+    e->offset = (uint32_t)tombstone->offset;
+    e->len_bytes = tombstone->len_bytes;
+    e->event_count = tombstone->event_count;
+    e->priority = (uint8_t)r->segment->priority;
+    e->tombstone = 1;
+    e->sealed = e->locked = 0;
+    ea_spool_enqueue(r->s, e, 0);
+    if (--before->live == 0)
+        ea_spool_bury(r->s, before);
+}
+
 static int recover_record(const ea_spool_record *record, void *arg) {
     recovery *r = arg;
     uint64_t number = record->number;
@@ -55,7 +79,14 @@ static int recover_record(const ea_spool_record *record, void *arg) {
     }
     if (!rc && is_locked && k->state.resumable != EA_SPOOL_LIVE)
         return 0; /* it is made again */
-    if (!rc && !ea_range_set_has(&k->state.acknowledged, number) && !ea_spool_find_entry(k, number)) {
+    entry *here = rc ? NULL : ea_spool_find_entry(k, number);
+    if (here && is_outlived(r, here, record)) {
+        r->locked_batches -= here->locked;
+        r->locked_events -= here->locked ? here->event_count : 0;
+        outlive(r, here, record);
+        return 0;
+    }
+    if (!rc && !here && !ea_range_set_has(&k->state.acknowledged, number)) {
         ea_spool_record kept = *record;
         kept.number = number;
         kept.priority = (uint16_t)r->segment->priority; /* a segment's batches are of one priority */

@@ -205,6 +205,33 @@ static void too_old_gives_way(void **state) {
     close_spool(s);
 }
 
+/* Killed behind the state that calls what gave way settled, and before its file went: the tombstone names all of it. */
+static void killed_before_the_file_goes(void **state) {
+    (void)state;
+    char *data;
+    size_t len_bytes;
+    arrived a = {0};
+    ea_spool *s = open_with(&(ea_spool_options){.limit_age_ns = 50000000, .sync = EA_SPOOL_SYNC_NEVER});
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 3; n++)
+        must(offer_batch(s, STREAM, n, 10, 1, 500, NULL), NULL);
+    read_file(first_segment(), &data, &len_bytes);
+    for (int i = 0; i < 3000 && ea_path_exists(first_segment()); i++)
+        ea_sleep_ns(10000000);
+    close_spool(s);
+    assert_false(ea_path_exists(first_segment()));
+    write_file(first_segment(), data, len_bytes);
+    free(data);
+    new_process();
+    s = open_spool();
+    deliver(s, &a, 10);
+    for (uint64_t n = 1; n <= 3; n++)
+        assert_int_equal(a.batch[n] + a.tombstone[n], 1);
+    assert_int_equal(a.tombstone_events, 30);
+    close_spool(s);
+    assert_int_equal(segments(), 0);
+}
+
 /* A stream that is slow to fill a segment: no batch gives way before it has waited for seven eighths of the bound. */
 static void age_takes_nothing_young(void **state) {
     (void)state;
@@ -445,6 +472,7 @@ int main(void) {
         TWICE(what_is_on_its_way_does_not_give_way),
         TWICE(too_old_gives_way),
         T(age_takes_nothing_young),
+        TWICE(killed_before_the_file_goes),
         TWICE(a_random_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
