@@ -1,5 +1,8 @@
 """kill -9 of the collector and of the agent in the middle of a replay, again and again: in the end every event is in the
 store exactly once, and the ledger balances to the event: by the agent's own account at its end, and by the collector's.
+
+A live session's agent is killed again and again, too, while its spool is full and its connections are cut. What it had not written yet is
+gone then; but each number that it gave out is stored or named by a tombstone, and the ledger of each run balances.
 """
 import json
 import random
@@ -9,6 +12,7 @@ import time
 
 import faulted
 import harness
+import proxy
 import test_identity
 import test_ledger
 import traces
@@ -78,12 +82,36 @@ def one_replay(env, collector, victim, rng, agent, paths):
     return kills, replay.finish()
 
 
+def live_kills(env, checks, collector, rng, wanted, paths):
+    """So many kills of an agent whose events cannot be read again; then what is left in its spool goes."""
+    agent, spool = "killed-live", env.folder / "spool-killed-live"
+    with proxy.Proxy(collector.port) as line:
+        for n in range(wanted):
+            line.plan = lambda _, refuse=rng.random() < 0.5: proxy.Plan(refuse=refuse)
+            line.reset_all()  # what was on its way has no answer
+            with faulted.Replay(env, paths, line, agent, spool=spool, extra=[
+                    "--live", "--batch-events", rng.choice([20, 100, 500]), "--spool-bytes", "1MiB", "--retry-max", "300ms", "--threads", "4",
+                    "--spool-age", "500ms" if n % 3 == 0 else "0"]) as run:
+                time.sleep(rng.uniform(0.05, 1.2))
+                run.kill()
+    drained = env.run([env.agent, "spool", "drain", "--spool", spool, "--collector", collector.url, "--cert", env.certs / f"{agent}.crt",
+                       "--key", env.certs / f"{agent}.key", "--ca", env.certs / "ca.crt"])
+    checks.that("0 are left" in drained.stdout, f"live: drain: {drained.stdout} {drained.stderr}")
+    streams = test_ledger.ledger(collector, agent)["streams"]
+    for stream in streams:
+        checks.equal((stream["missing_batches"], stream["unbalanced_families"], [a for a in stream["alerts"] if a["kind"] != "keyframe"]),
+                     (0, [], []), f"live: {stream['stream']}: numbers without batch and tombstone, families that do not add up, alerts")
+    gone = sum(b["batches"] for stream in streams for b in stream["blindness"])
+    checks.that(len(streams) >= wanted * 3 // 4 and gone > 1000, f"live: {len(streams)} streams, {gone} batches gave way")
+    print(f"{wanted} kills of a live agent with a full spool: {gone} batches gave way, each named by a tombstone")
+
+
 def test(env, checks, arguments):
     wanted = 100 if arguments.soak else 10
     paths = traces.paths(TRACE, env.build)
     dumped = test_identity.digest([env.agent, "dump", "--format", "jsonl", "--raw", *paths])
     rng = random.Random(7)
-    env.make_certificates(agents=[f"killed-{victim}-{n}" for victim in ("agent", "collector") for n in range(wanted)])
+    env.make_certificates(agents=[f"killed-{victim}-{n}" for victim in ("agent", "collector") for n in range(wanted)] + ["killed-live"])
     for victim in ("agent", "collector"):
         collector = env.new_collector(f"collector-{victim}").start()
         kills = 0
@@ -100,6 +128,8 @@ def test(env, checks, arguments):
                 break
         checks.that(kills >= wanted, f"only {kills} of {wanted} kills of the {victim} fell into a replay")
         print(f"{kills} kills of the {victim} in mid-replay; every event once in the store")
+        if victim == "agent":
+            live_kills(env, checks, collector, rng, wanted * 3 // 2, paths)
         collector.stop()
 
 
