@@ -17,7 +17,7 @@ from format_reader import BITS, CONSTANT, DICTIONARY, PID, PLAIN, PLANES, PREVIO
 from test_wire_python import compressed
 from wire_lies import message
 
-FORMS, SOAK_FORMS = 40, 1500  # of each batch
+FORMS, SOAK_FORMS = 40, 400  # of each batch
 TRACES = (("tracelogging-primitive-types", []), ("clr-gc-events", ["--batch-events", 300]), ("kernel-process-provider", ["--batch-events", 200]))
 NAMES = ("CONSTANT", "PLAIN", "PLANES", "VARINT", "DICTIONARY", "STRUCT", "BITS")
 
