@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHANGES_MAX = 4096, NAME_BYTES = 256, NAME_UNITS = 64 }; /* a UTF-16 unit is 3 bytes at most */
-enum { COUNT, NAMES };                                          /* the tape's fields */
+enum { CHANGES_MAX = 4096, NAME_UNITS = 64 };
+enum { COUNT, NAMES }; /* the tape's fields */
 
 struct ec_counter_names {
     ea_arena arena;
@@ -37,16 +37,11 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
 }
 
 static int is_same(const ec_counter_config *a, const ec_counter_config *b) {
-    if (a->count != b->count || a->name_count != b->name_count)
-        return 0;
-    for (uint32_t i = 0; i < a->name_count; i++)
-        if (strcmp(a->names[i], b->names[i]) != 0)
-            return 0;
-    return 1;
+    return a->count == b->count && a->name_count == b->name_count && memcmp(a->names, b->names, sizeof a->names) == 0;
 }
 
-/* Names end with a zero each: UTF-16. They live in texts. */
-static int take_names(const ea_slice *list, char texts[][NAME_BYTES], ec_counter_config *to) {
+/* Names end with a zero each: UTF-16. */
+static int take_names(const ea_slice *list, ec_counter_config *to) {
     ea_text name;
     int rc = 0;
     ea_text_init(&name);
@@ -58,29 +53,21 @@ static int take_names(const ea_slice *list, char texts[][NAME_BYTES], ec_counter
         ea_text_utf16(&name, list->data + at, end - at < NAME_UNITS * 2 ? end - at : NAME_UNITS * 2);
         if (name.failed)
             rc = EA_ENOMEM;
-        snprintf(texts[to->name_count], NAME_BYTES, "%s", name.data ? name.data : "");
-        to->names[to->name_count] = texts[to->name_count];
-        to->name_count++;
+        snprintf(to->names[to->name_count++], EC_COUNTER_NAME_BYTES, "%s", name.data ? name.data : "");
         at = end + 2;
     }
     ea_text_deinit(&name);
     return rc;
 }
 
-/* Copies a configuration that is not the one before it. */
+/* Keeps a configuration that is not the one before it. */
 static int add(ec_counter_names *n, const ec_counter_config *c) {
     if (n->count && is_same(&n->configs[n->count - 1], c))
         return 0;
     int rc = EA_GROW(n->configs, n->capacity, n->count + 1, CHANGES_MAX + 1);
-    if (rc)
-        return rc;
-    ec_counter_config *to = &n->configs[n->count];
-    *to = *c;
-    for (uint32_t i = 0; i < c->name_count; i++)
-        if (!(to->names[i] = ea_arena_strdup(&n->arena, c->names[i])))
-            return EA_ENOMEM;
-    n->count++;
-    return 0;
+    if (!rc)
+        n->configs[n->count++] = *c;
+    return rc;
 }
 
 int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
@@ -96,13 +83,12 @@ int ec_counter_names_open(ec_counter_names **ret, ec_archive *archive, const ec_
             .stream = stream, .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .plan = plan_class, .arg = n},
         err);
     while (!rc && n->count <= CHANGES_MAX && (rc = ec_tape_next(tape, &e, err)) == 1) {
-        char texts[EC_COUNTERS_MAX][NAME_BYTES];
         ec_counter_config c = {.place = ec_tape_place(tape)};
         rc = 0;
         if (n->count < CHANGES_MAX) {
             ea_slice names = ec_tape_bytes(tape, &e, NAMES);
             c.count = ec_tape_u64_or_0(tape, &e, COUNT);
-            rc = take_names(&names, texts, &c);
+            rc = take_names(&names, &c);
         }
         if (rc || (rc = add(n, &c)))
             rc = ea_fail(err, rc, "read the counters' names");

@@ -5,13 +5,14 @@
 
 #include "archive.h"
 
-enum { EC_COUNTERS_MAX = 8 }; /* on an event; a header has room for 7 */
+/* COUNTERS_MAX: on an event; a header has room for 7. NAME_BYTES: 64 UTF-16 units are 192 bytes at most, and a zero. */
+enum { EC_COUNTERS_MAX = 8, EC_COUNTER_NAME_BYTES = 200 };
 
 typedef struct ec_counter_config {
     uint64_t place; /* it holds from this event on: ec_tape_place */
     uint64_t count; /* so many counters Windows says that there are */
     uint32_t name_count;
-    const char *names[EC_COUNTERS_MAX]; /* UTF-8, at most 64 characters each */
+    char names[EC_COUNTERS_MAX][EC_COUNTER_NAME_BYTES]; /* UTF-8, at most 64 characters each */
 } ec_counter_config;
 
 typedef struct ec_counter_names ec_counter_names;

@@ -79,9 +79,10 @@ static int join(ec_links *l, known *k, const ec_archive_stream *stream, int64_t 
     l->link_count += k->stacks.count;
     if (rc) {
         forget_stacks(l, k);
-        return rc == EA_ELIMIT
-                   ? ea_fail(err, rc, "join stacks: more than %d events have one; take less time", LINKS_MAX)
-                   : rc;
+        if (rc != EA_ELIMIT)
+            return rc;
+        /* the question is at fault, not what is stored */
+        return ea_fail(err, EA_EFULL, "join stacks: more than %d events have one; take less time", LINKS_MAX);
     }
     k->has_stacks = 1;
     k->from_utc_ns = from_utc_ns;

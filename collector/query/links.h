@@ -13,7 +13,7 @@ void ec_links_destroy(ec_links *l);                                     /* NULL 
 
 /* The hash of the stack (ec_stack_sum) of a stream's event at a place (ec_tape_place), whose time is in the range, both
  * ends included: 1 and *ret, 0 when it has none. All stacks of the range are joined for it: the same range, or one
- * inside it, costs a look-up from then on. Errors: EA_ELIMIT when more than 8,388,608 events have a stack; else as
+ * inside it, costs a look-up from then on. Errors: EA_EFULL when more than 8,388,608 events have a stack; else as
  * ec_profile_links. */
 EA_MUST_CHECK int ec_links_stack(ec_links *l, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
                                  uint64_t place, uint64_t *ret, ea_err *err);

@@ -95,6 +95,7 @@ typedef struct run {
     ec_places *places;
     ec_methods *methods;
     ec_tape *tape;
+    ec_walks walks; /* with the clock's times */
     int (*wants)(const struct run *r, const plan *p);
     subject *subjects; /* a ring: those that are in the window */
     uint64_t first_subject, next_subject;
@@ -448,6 +449,7 @@ static void use_clock(run *r, const ea_clock *c) {
     r->raw_to = raw_of(c, r->to_utc_ns);
     r->raw_until = is_thread_time(r) ? INT64_MAX : r->raw_to;
     r->raw_last = INT64_MIN;
+    r->walks = (ec_walks){r->tape, r->stacks, r->join, r->raw_from, r->raw_until};
     if (ec_tape_pointer_size(r->tape) > r->pointer_size)
         r->pointer_size = ec_tape_pointer_size(r->tape);
 }
@@ -710,10 +712,6 @@ static int on_other(run *r, const ec_tape_event *e, const plan *p) {
     return rc;
 }
 
-static int take_walk(run *r, const ec_tape_event *e, const plan *p) {
-    return ec_walks_add(&(ec_walks){r->tape, r->stacks, r->join, r->raw_from, r->raw_until}, e, &p->stack);
-}
-
 /* Each time that threads waited or were ready in the range has ended, and its stack is there. */
 static int all_has_ended(const run *r, const ec_tape_event *e) {
     int64_t last = r->subject_utc_ns > r->to_utc_ns ? r->subject_utc_ns : r->to_utc_ns;
@@ -769,11 +767,11 @@ static int play(run *r, int64_t from_utc_ns, int64_t to_utc_ns, int64_t after_ut
         }
         case EA_STACK_IS_DEFINITION: {
             int64_t utc_ns = ec_tape_utc_ns(&e);
-            rc = utc_ns > after_utc_ns && utc_ns <= to_utc_ns ? take_walk(r, &e, p) : 0;
+            rc = utc_ns > after_utc_ns && utc_ns <= to_utc_ns ? ec_walks_add(&r->walks, &e, &p->stack) : 0;
             break;
         }
         default:
-            rc = take_walk(r, &e, p);
+            rc = ec_walks_add(&r->walks, &e, &p->stack);
         }
         if (rc) {
             rc = ea_fail(err, rc,

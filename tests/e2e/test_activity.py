@@ -386,6 +386,13 @@ def check_changed(env, checks, collector, ask, switched):
     checks.equal(got, [("PerfInfo/SampleProf", 35, '{"TotalCycles":170,"CacheMisses":1140}'), ("PerfInfo/SampleProf", 36, "[171]"),
                        ("PerfInfo/PmcCtrConfig", 40, None), ("Thread/CSwitch", 50, '{"BranchMispredictions":500,"TotalCycles":2000}'),
                        ("Thread/CSwitch", 60, '{"BranchMispredictions":507,"TotalCycles":2011}')], "counters of single events")
+    # a name is cut at 64 characters, and behind 4,096 changes there are none
+    often = [config(10 + i, ("Even", "Odd")[i % 2] + "x" * 70, "Second") for i in range(4096)]
+    path.write_bytes(test_single_records.trace([*often, counted(5000, 46, 2, sample, 1, 2), config(5001, "Third", "Second"), counted(5002, 46, 2, sample, 3, 4),
+                                                config(5003, "Third", "Second"), counted(5004, 46, 2, sample, 5, 6)]))
+    env.replay([path], collector, agent="often", spool=env.folder / "often-spool")
+    got = [row["counters"] for row in ask("SELECT counters FROM \"PerfInfo/SampleProf\" WHERE host = 'often' ORDER BY clock")]
+    checks.equal(got, ['{"Odd' + "x" * 61 + '":1,"Second":2}', "[3,4]", "[5,6]"], "counters whose names change too often")
 
 
 def check_losses(env, checks, collector, ask):
@@ -468,7 +475,7 @@ def check_late(env, checks, collector, ask, name, preset):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused", "changed"))
+    env.make_certificates(("made", "late", "late-keyed", "reused", "lossy", "buffers", "broken", "compact", "refused", "changed", "often"))
     collector = env.new_collector().start()
     trace, truth = test_tracegen.generate(env.build, env.folder, "stacks", "--preset", "stacks", "--duration-ms",
                                           "3000" if arguments.soak else "500")
