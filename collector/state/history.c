@@ -27,7 +27,9 @@ enum {
     KEYFRAME_SECONDS = 10,  /* between two wishes for a keyframe of one stream */
     GAPS_MAX = 1024,        /* streams whose gaps are remembered */
     CLASS_BYTES = 64 << 20, /* that the classes of one stream take; batches of further ones cannot be read */
-    AGAIN_SECONDS = 10,     /* at least so long between two folds of a stream from its start */
+    AGAIN_SECONDS = 10,     /* at least so long between two folds of a stream from its start, or after a failure */
+    FAILURES_IN_A_ROW = 8,  /* without a stream that goes on: then it is not the streams */
+    FAILED_MAX = 1024,      /* streams whose failure is remembered */
 };
 
 #define MS_TO_NS(ms) ((int64_t)(ms)*1000000)
@@ -67,13 +69,16 @@ struct ec_history {
     uint64_t use_count;
     uint64_t pruned_below; /* the tables hold nothing of segments below this number */
     ea_u64_map done;       /* the store's stream id -> batches + events that are folded */
-    ea_u64_map again; /* the store's stream id -> monotonic time before which it is not folded from its start again */
+    ea_u64_map again;  /* the store's stream id -> monotonic time before which it is not folded from its start again */
+    ea_u64_map failed; /* the store's stream id -> monotonic time before which it is not tried again; FAILED_MAX */
     work *works;
     size_t work_count, work_capacity;
     ea_err *err; /* where the observers tell what failed; of the call at hand */
     uint64_t folded_count;
     int64_t alert_told_ns; /* monotonic */
     uint64_t alerts_untold;
+    int64_t failure_told_ns; /* monotonic */
+    uint64_t failures_untold;
     int stopping;
 };
 
@@ -398,7 +403,6 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
         l->fold.position = row.number;
         l->fold.batch_count++;
         l->fold.event_count += row.event_count;
-        h->folded_count++;
         n++;
         if (h->options.keep_going && !h->options.keep_going(h->options.arg))
             h->stopping = 1;
@@ -411,6 +415,8 @@ static int fold_some(live *l, const work *w, int *ret_more, ea_err *err) {
         rc = ec_tables_set_fold(h->tables, &l->fold, err);
     if (!rc)
         rc = ec_tables_commit(h->tables, err);
+    if (!rc)
+        h->folded_count += n;
     *ret_more = more;
     return rc;
 }
@@ -437,6 +443,14 @@ static int fold_again(ec_history *h, const work *w, int *ret_started, ea_err *er
     return rc;
 }
 
+/* How long a stream is left alone after work that began then: that work takes a tenth of the time at the most. */
+static uint64_t pause_after(int64_t began_ns) {
+    int64_t now_ns = ea_monotonic_ns(), pause_ns = 10 * (now_ns - began_ns);
+    if (pause_ns < MS_TO_NS(1000) * AGAIN_SECONDS)
+        pause_ns = MS_TO_NS(1000) * AGAIN_SECONDS;
+    return (uint64_t)(now_ns + pause_ns);
+}
+
 static int fold_all_of(ec_history *h, const work *w, ea_err *err) {
     live *l = NULL;
     int rc = get_live(&l, h, w, err), more = 1;
@@ -458,18 +472,37 @@ static int fold_all_of(ec_history *h, const work *w, ea_err *err) {
     rc = get_live(&l, h, w, err);
     for (more = 1; !rc && more && !h->stopping;)
         rc = fold_some(l, w, &more, err);
-    int64_t now_ns = ea_monotonic_ns(), pause_ns = 10 * (now_ns - began_ns);
-    if (pause_ns < MS_TO_NS(1000) * AGAIN_SECONDS)
-        pause_ns = MS_TO_NS(1000) * AGAIN_SECONDS;
-    return rc ? rc : ea_u64_map_put(&h->again, w->stream_id, (uint64_t)(now_ns + pause_ns));
+    return rc ? rc : ea_u64_map_put(&h->again, w->stream_id, pause_after(began_ns));
+}
+
+/* A stream that cannot go on: it is left alone for a while, and said, in a line at most every ALERT_SECONDS. */
+static void set_aside(ec_history *h, const work *w, int64_t began_ns, const char *why) {
+    int64_t now_ns = ea_monotonic_ns();
+    if (h->options.counters)
+        ea_count(h->options.counters, EA_COUNT_state_failures, 1);
+    if (h->failed.count >= FAILED_MAX)
+        ea_u64_map_clear(&h->failed); /* all of them are tried again */
+    if (ea_u64_map_put(&h->failed, w->stream_id, pause_after(began_ns)))
+        ea_u64_map_clear(&h->failed);
+    if (h->failure_told_ns && now_ns - h->failure_told_ns < MS_TO_NS(1000) * ALERT_SECONDS) {
+        h->failures_untold++;
+        return;
+    }
+    note(h, "%s: its state cannot go on, and is tried again in a while: %s (%" PRIu64 " failures since the last line)",
+         w->host, why, h->failures_untold + 1);
+    h->failure_told_ns = now_ns;
+    h->failures_untold = 0;
 }
 
 static int fold_stream(ec_history *h, const work *w, ea_err *err) {
+    int64_t began_ns = ea_monotonic_ns();
     h->err = err;
     int rc = fold_all_of(h, w, err);
     h->err = NULL;
-    if (!rc)
+    if (!rc) {
+        ea_u64_map_remove(&h->failed, w->stream_id);
         return 0;
+    }
     /* The machine is ahead of the tables now: both go back to the last commit. */
     ec_tables_rollback(h->tables);
     for (size_t i = 0; i < h->live_count; i++)
@@ -477,7 +510,10 @@ static int fold_stream(ec_history *h, const work *w, ea_err *err) {
             drop_live(h, h->lives[i]);
             break;
         }
-    return rc == EA_ENOMEM ? ea_fail(err, rc, "fold a stream") : rc;
+    if (rc == EA_ENOMEM)
+        (void)ea_fail(err, rc, "fold a stream");
+    set_aside(h, w, began_ns, err->message);
+    return rc;
 }
 
 /* ---- all streams ---- */
@@ -560,23 +596,56 @@ static int prune(ec_history *h, ea_err *err) {
     return rc;
 }
 
-int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err) {
-    ea_err local = {0};
-    if (!err)
-        err = &local;
+/* All streams but those that failed a while ago. One that fails holds up no other: *ret_failed is the first such
+ * failure, and err says it. Any other failure is returned. */
+static int fold_streams(ec_history *h, int *ret_failed, ea_err *err) {
+    unsigned in_a_row = 0;
+    *ret_failed = 0;
+    for (size_t i = 0; i < h->work_count && !h->stopping; i++) {
+        const uint64_t *not_before = ea_u64_map_get(&h->failed, h->works[i].stream_id);
+        if (not_before && (uint64_t)ea_monotonic_ns() < *not_before)
+            continue;
+        ea_err why = {0};
+        int rc = fold_stream(h, &h->works[i], &why);
+        in_a_row = rc ? in_a_row + 1 : 0;
+        if (rc && !*ret_failed) {
+            *ret_failed = rc;
+            *err = why;
+        }
+        if (in_a_row == FAILURES_IN_A_ROW) {
+            *err = why;
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* The streams of host; NULL: all. */
+static int fold_round(ec_history *h, const char *host, int *ret_failed, ea_err *err) {
+    ea_err why = {0};
     h->work_count = 0;
     h->folded_count = 0;
     h->stopping = 0;
-    int rc = ec_store_each_stream(h->store, NULL, add_work, h, err);
+    *ret_failed = 0;
+    int rc = ec_store_each_stream(h->store, host, add_work, h, err);
     if (rc == EA_ENOMEM)
         return ea_fail(err, rc, "fold the streams");
-    for (size_t i = 0; i < h->work_count && !rc && !h->stopping; i++)
-        rc = fold_stream(h, &h->works[i], err);
-    if (!rc && !h->stopping)
-        rc = prune(h, err);
+    if (!rc)
+        rc = fold_streams(h, ret_failed, err);
+    if (rc || h->stopping)
+        return rc;
+    rc = prune(h, &why);
+    if (rc)
+        *err = why;
+    return rc;
+}
+
+int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err) {
+    ea_err local = {0};
+    int failed, rc = fold_round(h, NULL, &failed, err ? err : &local);
     if (!rc && ret_batches)
         *ret_batches = h->folded_count;
-    return rc;
+    return rc ? rc : failed;
 }
 
 int ec_history_open(ec_history **ret, const char *dir, const ec_history_options *options, ea_err *err) {
@@ -596,6 +665,7 @@ int ec_history_open(ec_history **ret, const char *dir, const ec_history_options 
         h->options.hole_batches = 256;
     ea_u64_map_init(&h->done, 0);
     ea_u64_map_init(&h->again, 0);
+    ea_u64_map_init(&h->failed, FAILED_MAX);
     h->lives = calloc(h->options.live_streams, sizeof(live *));
     int rc = h->lives ? ec_store_open(&h->store, dir, &(ec_store_options){0}, err)
                       : ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
@@ -618,6 +688,7 @@ void ec_history_close(ec_history *h) {
     free(h->works);
     ea_u64_map_deinit(&h->done);
     ea_u64_map_deinit(&h->again);
+    ea_u64_map_deinit(&h->failed);
     ec_tables_close(h->tables);
     ec_store_close(h->store);
     free(h);
@@ -682,6 +753,9 @@ static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_be
 }
 
 int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint64_t *ret_behind, ea_err *err) {
+    ea_err local = {0};
+    if (!err)
+        err = &local;
     int64_t deadline_ns = ea_monotonic_ns() + wait_ns;
     ec_store *store = NULL;
     goals g = {0};
@@ -697,8 +771,10 @@ int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint
         ec_history_options options = {.hole_wait_ns = -1};
         int can = ec_history_open(&h, dir, &options, NULL);
         if (can == 0) {
-            rc = ec_history_fold(h, NULL, err);
+            int failed;
+            rc = fold_round(h, host, &failed, err);
             ec_history_close(h);
+            rc = rc ? rc : failed;
             if (!rc)
                 rc = measure(dir, host, &g, &behind, err);
             break;
@@ -804,6 +880,13 @@ static void worker_wait(ec_history_worker *w, int64_t wait_ns) {
     ea_mutex_unlock(w->mutex);
 }
 
+/* The next history leaves the same streams alone. */
+static void swap_failed(ec_history *h, ea_u64_map *other) {
+    ea_u64_map mine = h->failed;
+    h->failed = *other;
+    *other = mine;
+}
+
 static void work_until_stopped(void *arg) {
     ec_history_worker *w = arg;
     ec_history *h = NULL;
@@ -812,16 +895,21 @@ static void work_until_stopped(void *arg) {
     options.on_note = worker_note;
     options.on_gap = worker_gap;
     options.arg = w;
-    int told = 0;
+    int told = 0, failed;
+    ea_u64_map left_alone; /* what the history before it remembered of failures */
+    ea_u64_map_init(&left_alone, FAILED_MAX);
     while (worker_goes_on(w)) {
         ea_err err = {0};
-        int rc = h ? 0 : ec_history_open(&h, w->dir, &options, &err);
+        int opens = !h, rc = h ? 0 : ec_history_open(&h, w->dir, &options, &err);
+        if (!rc && opens)
+            swap_failed(h, &left_alone);
         if (!rc)
-            rc = ec_history_fold(h, NULL, &err);
+            rc = fold_round(h, NULL, &failed, &err);
         if (rc && rc != EA_EBUSY && !told) /* a query that folds gives the lock back soon */
             worker_note(w, err.message);
         told = rc && rc != EA_EBUSY;
-        if (rc) { /* begin anew, in a while */
+        if (rc && h) { /* begin anew, in a while */
+            swap_failed(h, &left_alone);
             ec_history_close(h);
             h = NULL;
         }
@@ -830,6 +918,7 @@ static void work_until_stopped(void *arg) {
             ea_sleep_ns(MS_TO_NS(WORKER_PAUSE_MS));
     }
     ec_history_close(h);
+    ea_u64_map_deinit(&left_alone);
 }
 
 static void worker_destroy(ec_history_worker *w) {

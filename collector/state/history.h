@@ -40,7 +40,9 @@ typedef struct ec_history_options {
 EA_MUST_CHECK int ec_history_open(ec_history **ret, const char *dir, const ec_history_options *options, ea_err *err);
 void ec_history_close(ec_history *h); /* NULL is allowed */
 
-/* Folds all that is stored now. *ret_batches (may be NULL) is how many batches were folded. */
+/* Folds all that is stored now. *ret_batches (may be NULL) is how many batches were folded. A stream that fails is left
+ * alone for ten seconds at least and holds up no other: its failure is returned when the others are done. When eight
+ * fail in a row it is not theirs, and the fold ends. */
 EA_MUST_CHECK int ec_history_fold(ec_history *h, uint64_t *ret_batches, ea_err *err);
 
 /* For queries: sees to it that what is stored now of host (NULL: of all) is folded. Folds it itself when nobody else

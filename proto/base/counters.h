@@ -130,6 +130,7 @@ enum ea_severity {
     X(state_keyframe_completed, 94, EA_NOTICE, "processes, threads and modules that a keyframe completed")             \
     X(state_keyframe_closed, 95, EA_NOTICE, "processes, threads and modules closed since a keyframe lacked them")      \
     X(state_rundown_closed, 106, EA_NOTICE, "processes, threads and modules closed since a rundown lacked them")       \
+    X(state_failures, 119, EA_NOTICE, "times that a stream's state could not go on, to be tried again in a while")     \
     X(store_damaged_bytes, 84, EA_UNKNOWN,                                                                             \
       "bytes of segment files that were stored whole and cannot be read any more")                                     \
     X(store_expired_events, 100, EA_INFO, "events deleted by retention, too old or too many")                          \

@@ -548,6 +548,89 @@ static void test_worker(void **state) {
     free(expected);
 }
 
+/* A database error of one stream that does not go away as long as the trigger is there. */
+static void break_stream(const char *dir, const char *host, int broken) {
+    ea_err err = {0};
+    ec_tables *t;
+    char *sql = broken ? sqlite3_mprintf("CREATE TRIGGER broken_%s BEFORE UPDATE ON streams WHEN NEW.host = '%s' BEGIN "
+                                         "SELECT RAISE(ABORT, 'this row is broken'); END",
+                                         host, host)
+                       : sqlite3_mprintf("DROP TRIGGER broken_%s", host);
+    check(ec_tables_open(&t, dir, 1, &err), &err);
+    assert_int_equal(sqlite3_exec(ec_tables_database(t), sql, NULL, NULL, NULL), SQLITE_OK);
+    ec_tables_close(t);
+    sqlite3_free(sql);
+}
+
+enum { BROKEN = 9 }; /* more than may fail in a row before a round ends */
+
+/* Streams that cannot go on stand before one that can. */
+static void store_broken_streams(fixture *f) {
+    append(f->store, "alpha", &f->batches[0]);
+    assert_int_equal(fold(f->dir, &(ec_history_options){0}), 1); /* the tables are there */
+    for (int k = 0; k < BROKEN; k++) {
+        char host[16];
+        snprintf(host, sizeof host, "bad%d", k);
+        append(f->store, host, &f->batches[0]);
+        break_stream(f->dir, host, 1);
+    }
+    append_all(f->store, "zulu", f->batches);
+}
+
+static void test_failure_of_some_streams(void **state) {
+    fixture *f = *state;
+    char *expected = reference(f);
+    ea_counters counters = {0};
+    int notes = 0;
+    uint64_t behind, n = 0;
+    ec_history *h;
+    ea_err err = {0};
+    store_broken_streams(f);
+    ec_history_options o = {.counters = &counters, .on_note = count_note, .arg = &notes};
+    check(ec_history_open(&h, f->dir, &o, &err), &err);
+    assert_int_not_equal(ec_history_fold(h, &n, &err), 0); /* eight in a row */
+    assert_non_null(strstr(err.message, "this row is broken"));
+    assert_int_equal(n, 0);
+    assert_int_not_equal(ec_history_fold(h, &n, &err), 0); /* the ninth, and then the one that can */
+    assert_int_equal(n, BATCHES);
+    check_same(f->dir, "zulu", expected);
+    check(ec_history_fold(h, &n, &err), &err); /* all nine are left alone */
+    assert_int_equal(n, 0);
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_state_failures), BROKEN);
+    assert_int_equal(notes, 1);
+    ec_history_close(h);
+    /* who asks about another machine is answered */
+    check(ec_history_catch_up(f->dir, "zulu", 0, &behind, &err), &err);
+    assert_int_equal(behind, 0);
+    assert_int_not_equal(ec_history_catch_up(f->dir, "bad3", 0, &behind, &err), 0);
+    assert_non_null(strstr(err.message, "this row is broken"));
+    break_stream(f->dir, "bad3", 0);
+    check(ec_history_catch_up(f->dir, "bad3", 0, &behind, &err), &err);
+    assert_int_equal(behind, 0);
+    free(expected);
+}
+
+static int has_all(const char *dir, const char *host, const char *expected) {
+    char *got = contents(dir, host);
+    int same = got && strcmp(got, expected) == 0; /* NULL: nothing is folded yet */
+    free(got);
+    return same;
+}
+
+static void test_worker_beside_failures(void **state) {
+    fixture *f = *state;
+    char *expected = reference(f);
+    ec_history_worker *w;
+    ea_err err = {0};
+    store_broken_streams(f);
+    check(ec_history_start(&w, f->dir, &(ec_history_options){0}, &err), &err);
+    for (int i = 0; i < 200 && !has_all(f->dir, "zulu", expected); i++)
+        ea_sleep_ns(100000000);
+    ec_history_stop(w);
+    check_same(f->dir, "zulu", expected);
+    free(expected);
+}
+
 /* ---- questions ---- */
 
 static int keep_fold(const ec_fold *fold_row, void *arg) {
@@ -735,6 +818,8 @@ int main(void) {
         TEST(test_damaged_batch_costs_itself),
         TEST(test_more_classes_than_memory),
         TEST(test_worker),
+        TEST(test_failure_of_some_streams),
+        TEST(test_worker_beside_failures),
         TEST(test_questions),
         cmocka_unit_test(test_addresses_keep_their_order),
     };
