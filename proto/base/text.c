@@ -211,6 +211,18 @@ static size_t sequence(const uint8_t *p, size_t left, uint32_t *ret_code) {
     return n;
 }
 
+void ea_utf8_mend(char *utf8, size_t len_bytes) {
+    for (size_t i = 0; i < len_bytes;) {
+        uint32_t code = 0;
+        size_t n = sequence((const uint8_t *)utf8 + i, len_bytes - i, &code);
+        if (!n)
+            utf8[i] = '?';
+        else if (code >= 0xD800 && code < 0xE000)
+            memcpy(utf8 + i, "\xEF\xBF\xBD", 3);
+        i += n ? n : 1;
+    }
+}
+
 size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t capacity_bytes) {
     const uint8_t *p = (const uint8_t *)utf8;
     uint8_t *to = out;

@@ -318,6 +318,28 @@ static size_t strict_utf8(const uint8_t *p, size_t left, uint32_t *code) {
     return 0;
 }
 
+/* Whatever goes in, what comes out is valid UTF-8 of the same length; what was valid stays. */
+static void utf8_mended(void **state) {
+    (void)state;
+    rng_state = 78;
+    for (int round = 0; round < 20000; round++) {
+        uint8_t in[24] = {0}, out[24];
+        size_t n = rng() % (sizeof in + 1);
+        uint32_t code;
+        for (size_t i = 0; i < n; i++)
+            in[i] = round & 1 ? (uint8_t)rng() : "a\x80\xA0\xC3\xED\xBF\xF4\xE2"[rng() % 8];
+        memcpy(out, in, sizeof out);
+        ea_utf8_mend((char *)out, n);
+        for (size_t i = 0, k; i < n; i += k) {
+            k = strict_utf8(out + i, n - i, &code);
+            assert_true(k > 0);
+            size_t was = strict_utf8(in + i, n - i, &code);
+            if (was)
+                assert_memory_equal(in + i, out + i, was);
+        }
+    }
+}
+
 /* Whatever goes in, what comes out is valid UTF-8 without control characters; JSON has no quote that ends the string.
  */
 static void text_hostile(void **state) {
@@ -904,6 +926,7 @@ int main(void) {
         cmocka_unit_test(text_utf16),
         cmocka_unit_test(text_json),
         cmocka_unit_test(text_hostile),
+        cmocka_unit_test(utf8_mended),
         cmocka_unit_test(text_csv),
         cmocka_unit_test(clock_conversions),
         cmocka_unit_test(clock_filetime),

@@ -933,6 +933,46 @@ static void test_labels(void **state) {
     rig_close(&g);
 }
 
+/* A name in a trace may hold a lone surrogate (WTF-8 by then), a machine's or a file's on Linux any bytes: a string of
+ * proto3 is valid UTF-8 in any case, else a strict reader refuses the whole batch. */
+static void test_names_are_valid_utf8(void **state) {
+    (void)state;
+    rig g;
+    ea_err err;
+    const uint8_t *data;
+    size_t n;
+    ea_batch_view *v;
+    ea_batch_head head;
+    ea_text labels;
+    ea_label label = {"site", "n\xE2\x82"};
+    ea_wire_source source = SOURCES[0];
+    source.name = "a\xED\xA0\x80z\xED\xBF\xBF";
+    source.host = "h\xFF\xC3\xA9";
+    source.agent_version = "1\xC0\x80";
+    source.labels = (ea_labels){&label, 1};
+    rig_open(&g, &(ea_builder_options){.sources = &source, .source_count = 1}, 1);
+    ea_record r = {.payload_bytes = 0};
+    assert_int_equal(ea_builder_add(g.builder, &r, ea_registry_find(g.agent, &r)), 0);
+    ea_open_batch *o = ea_builder_take(g.builder);
+    assert_non_null(o);
+    encode(&g, o, 1, &data, &n);
+    assert_int_equal(ea_batch_open(&v, data, n, g.collector, &err), 0);
+    assert_string_equal(ea_batch_source(v, 0)->name, "a\xEF\xBF\xBDz\xEF\xBF\xBD");
+    assert_string_equal(ea_batch_source(v, 0)->host, "h?\xC3\xA9");
+    ea_batch_close(v);
+    assert_int_equal(ea_batch_read_head(data, n, &head, &err), 0);
+    ea_text version;
+    ea_text_init(&version);
+    ea_text_init(&labels);
+    assert_int_equal(ea_source_origin(head.source, head.source_bytes, &version, &labels, &err), 0);
+    assert_string_equal(labels.data, "{\"site\": \"n??\"}");
+    assert_string_equal(version.data, "1??");
+    ea_text_deinit(&version);
+    ea_text_deinit(&labels);
+    ea_open_batch_release(o);
+    rig_close(&g);
+}
+
 /* Checks the clocks of a batch with one record of two sources. */
 static void check_clock(rig *g, ea_open_batch *o, uint64_t number, const ea_clock *first) {
     const ea_clock *expected[] = {first, &SOURCES[1].clock};
@@ -985,19 +1025,13 @@ static void test_clocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_source_table),
-        cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_many_groups),
-        cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_beside_the_events),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_definitions),
-        cmocka_unit_test(test_ledger_alone),
-        cmocka_unit_test(test_numbers_of_arrival),
-        cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_round_trip),           cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_source_table),         cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_groups),          cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_beside_the_events),    cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_definitions),          cmocka_unit_test(test_ledger_alone),
+        cmocka_unit_test(test_numbers_of_arrival),   cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_names_are_valid_utf8), cmocka_unit_test(test_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
