@@ -631,6 +631,37 @@ static void test_worker_beside_failures(void **state) {
     free(expected);
 }
 
+/* Of more than 1,024 streams with a gap the first are forgotten: no keyframe is asked for on their account. */
+static void test_gaps_are_bounded(void **state) {
+    enum { STREAMS = 1026, REMEMBERED = 1024 };
+    fixture *f = *state;
+    ec_history_worker *w;
+    char host[16];
+    int wanted = 0, last = 0;
+    ea_err err = {0};
+    for (int i = 0; i < STREAMS; i++) { /* the second batch of each, without the first */
+        snprintf(host, sizeof host, "pc-%04d", i);
+        assert_int_equal(ec_store_append(f->store, host, f->batches[1].data, f->batches[1].len, &err), EC_STORED);
+    }
+    check(ec_store_commit(f->store, &err), &err);
+    check(ec_history_start(&w, f->dir, &(ec_history_options){.hole_wait_ns = -1}, &err), &err);
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    memset(stream, 1, sizeof stream);
+    for (int i = 0; i < 600 && !last; i++) {
+        ea_sleep_ns(100000000);
+        last = ec_history_wants_keyframe(w, host, stream);
+    }
+    assert_true(last);
+    for (int i = 0; i < STREAMS - 1; i++) {
+        snprintf(host, sizeof host, "pc-%04d", i);
+        int wants = ec_history_wants_keyframe(w, host, stream);
+        assert_int_equal(wants, i >= STREAMS - REMEMBERED);
+        wanted += wants;
+    }
+    assert_int_equal(wanted, REMEMBERED - 1);
+    ec_history_stop(w);
+}
+
 /* ---- questions ---- */
 
 static int keep_fold(const ec_fold *fold_row, void *arg) {
@@ -818,6 +849,7 @@ int main(void) {
         TEST(test_damaged_batch_costs_itself),
         TEST(test_more_classes_than_memory),
         TEST(test_worker),
+        TEST(test_gaps_are_bounded),
         TEST(test_failure_of_some_streams),
         TEST(test_worker_beside_failures),
         TEST(test_questions),

@@ -458,6 +458,35 @@ static void run_sql(sqlite3 *db, const char *sql) {
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));
 }
 
+/* The sums of the first 64 families of a stream are told; the ledger keeps those of all. */
+static void families_that_are_told_are_bounded(void **state) {
+    enum { FAMILIES = 70, TOLD = 64 };
+    (void)state;
+    fixture f;
+    char names[FAMILIES][8];
+    pair pairs[FAMILIES];
+    ea_counters counters = {0};
+    ea_text t;
+    size_t len_bytes;
+    start(&f, 21);
+    for (int i = 0; i < FAMILIES; i++) {
+        snprintf(names[i], sizeof names[i], "f%03d", i);
+        pairs[i] = (pair){names[i], C(events_delivered), 1};
+    }
+    uint8_t *data = pack(&f, pairs, FAMILIES, NULL, &len_bytes);
+    take_bytes(&f, 1, 1, data, len_bytes);
+    free(data);
+    assert_int_equal(ask(&f, "SELECT count(DISTINCT family) FROM ledger_counts WHERE stream = ?1 AND family <> ''"),
+                     FAMILIES);
+    finish(&f);
+    ea_text_init(&t);
+    must(ec_metrics_text(scratch_path("store"), &counters, 1, 0, &t, &err));
+    assert_int_equal(samples(&t, "etwagent_family_delivered_events_total{"), TOLD);
+    assert_non_null(strstr(t.data, "family=\"f063\""));
+    assert_null(strstr(t.data, "family=\"f064\""));
+    ea_text_deinit(&t);
+}
+
 /* Of 260 streams those are told whose numbers came last, 256 of them; the others are counted. */
 static void streams_that_are_told_are_bounded(void **state) {
     (void)state;
@@ -619,6 +648,7 @@ int main(void) {
         T(metrics),
         T(families_that_are_checked_are_bounded),
         T(streams_that_are_told_are_bounded),
+        T(families_that_are_told_are_bounded),
         T(agents_that_are_told_are_bounded),
         T(tables_of_another_version_are_called_so),
     };

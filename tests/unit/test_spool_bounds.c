@@ -232,6 +232,33 @@ static void killed_before_the_file_goes(void **state) {
     assert_int_equal(segments(), 0);
 }
 
+/* 1,024 streams that are open are all that a spool takes; of those that are done with the oldest is forgotten. */
+static void streams_are_bounded(void **state) {
+    enum { STREAMS = 1024 };
+    (void)state;
+    uint8_t id[EA_STREAM_ID_BYTES] = {0};
+    ea_spool_status status;
+    ea_err err;
+    ea_spool *s = open_spool();
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        memcpy(id, &i, sizeof i);
+        id[15] = 1;
+        begin(s, id, 1);
+    }
+    begin(s, id, 1); /* one of them */
+    id[15] = 2;
+    assert_int_equal(ea_spool_stream(s, id, 1, 77, ledger, &err), EA_ELIMIT);
+    close_spool(s);
+    new_process();
+    s = open_spool();
+    begin(s, id, 1);
+    ea_spool_get_status(s, &status);
+    assert_in_range(status.streams, 1, STREAMS);
+    must(offer_batch(s, id, 1, 10, 1, 500, &err), &err);
+    assert_int_equal(waiting(s), 1);
+    close_spool(s);
+}
+
 /* A stream that is slow to fill a segment: no batch gives way before it has waited for seven eighths of the bound. */
 static void age_takes_nothing_young(void **state) {
     (void)state;
@@ -462,6 +489,7 @@ int main(void) {
         T(a_full_spool_waits),
         T(a_batch_larger_than_the_spool_is_refused),
         T(the_number_of_batches_is_bounded),
+        T(streams_are_bounded),
         TWICE(segments_go_when_they_are_acknowledged),
         TWICE(the_oldest_gives_way),
         T(security_outlives_bulk),

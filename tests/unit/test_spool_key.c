@@ -3,6 +3,49 @@
 
 /* ---- class descriptions ---- */
 
+/* A definition of n bytes that begins with this number, as field 12 of a batch. */
+static void put_definition(ea_text *batch, uint32_t number, size_t n) {
+    ea_text_char(batch, (char)(12 << 3 | 2));
+    ea_text_varint(batch, n);
+    ea_text_add(batch, (const char *)&number, sizeof number);
+    for (size_t i = sizeof number; i < n; i++)
+        ea_text_char(batch, 'x');
+}
+
+/* 65,536 of them, or 64 MiB, are kept beside a spool; further ones are not, and the batch that has them is whole. */
+static void definitions_are_bounded(void **state) {
+    enum { LARGE = 8 << 20 };
+    (void)state;
+    ea_descriptions *d;
+    ea_text batch;
+    ea_err err;
+    size_t added, sum = 0;
+    ea_text_init(&batch);
+    must(ea_descriptions_open(&d, scratch_path("many"), 0, NULL, &err), &err);
+    for (uint32_t i = 0; i < EA_DESCRIPTIONS_MAX + 1024;) {
+        ea_text_clear(&batch);
+        for (uint32_t end = i + 1024; i < end; i++)
+            put_definition(&batch, i, 4);
+        must(ea_descriptions_add_batch(d, (const uint8_t *)batch.data, batch.len_bytes, &added, &err), &err);
+        sum += added;
+    }
+    assert_int_equal(sum, 65536);
+    ea_descriptions_close(d);
+    must(ea_descriptions_open(&d, scratch_path("large"), 0, NULL, &err), &err);
+    for (uint32_t i = 0; i < 9; i++) { /* with its head each is a little more than an eighth of the bound */
+        ea_text_clear(&batch);
+        put_definition(&batch, i, LARGE);
+        must(ea_descriptions_add_batch(d, (const uint8_t *)batch.data, batch.len_bytes, &added, &err), &err);
+        assert_int_equal(added, i < 7);
+    }
+    ea_text_clear(&batch);
+    put_definition(&batch, 9, 4); /* there is room for a small one */
+    must(ea_descriptions_add_batch(d, (const uint8_t *)batch.data, batch.len_bytes, &added, &err), &err);
+    assert_int_equal(added, 1);
+    ea_descriptions_close(d);
+    ea_text_deinit(&batch);
+}
+
 static void descriptions_are_kept(void **state) {
     (void)state;
     /* two batches with field 12 (a description) each, the second's with the first's as well */
@@ -375,13 +418,10 @@ static void keys_rotate(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TWICE(descriptions_are_kept),
-        T(the_key_file),
-        T(sealing_is_aes_256_gcm),
-        T(what_is_sealed_stays_so),
-        S(a_lost_key_costs_its_records_only),
-        S(locked_batches_give_way),
-        S(keys_rotate),
+        TWICE(descriptions_are_kept), T(the_key_file),
+        T(definitions_are_bounded),   T(sealing_is_aes_256_gcm),
+        T(what_is_sealed_stays_so),   S(a_lost_key_costs_its_records_only),
+        S(locked_batches_give_way),   S(keys_rotate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
