@@ -185,9 +185,11 @@ struct ec_activity {
     uint32_t *unused; /* requests that have ended */
     size_t request_count, request_capacity, unused_count, unused_capacity;
     cpu_counters *cpus;
-    ec_counter_names *names; /* of the counters on switches; NULL: the table is not about them */
-    ea_u64_map intervals;    /* source -> interval */
-    ea_u64_map source_names; /* source -> text */
+    ec_counter_names *names;                    /* of the counters on switches; NULL: the table is not about them */
+    const ec_counter_config *config;            /* whose names counter_texts are */
+    const char *counter_texts[EC_COUNTERS_MAX]; /* interned; NULL: it has none */
+    ea_u64_map intervals;                       /* source -> interval */
+    ea_u64_map source_names;                    /* source -> text */
     ea_text scratch;
 };
 
@@ -394,12 +396,21 @@ static int on_corruption(ec_activity *a, const ec_tape_event *e, const char *wha
     return rc;
 }
 
-static int add_counted(ec_activity *a, const row_key *of, const char *name, uint64_t value) {
+/* Interns the names of a configuration: once, not for each event that has them. */
+static int use_config(ec_activity *a, const ec_counter_config *config) {
+    for (uint32_t i = 0; i < EC_COUNTERS_MAX; i++) {
+        const char *name = config && i < config->name_count ? config->names[i] : "";
+        a->counter_texts[i] = *name ? keep(a, name, strlen(name)) : NULL;
+        if (*name && !a->counter_texts[i])
+            return EA_ENOMEM;
+    }
+    a->config = config;
+    return 0;
+}
+
+static int add_counted(ec_activity *a, row_key *k, uint64_t value) {
     row *r = NULL;
-    row_key k = *of;
-    if (name && !(k.text[0] = keep(a, name, strlen(name))))
-        return EA_ENOMEM;
-    int rc = find_row(a, &k, &r);
+    int rc = find_row(a, k, &r);
     if (!rc) {
         r->sum[0]++;
         r->sum[1] += value;
@@ -430,9 +441,12 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
         return 0;
     size_t n = !has_item ? 0 : item.size_bytes / 8 < EC_COUNTERS_MAX ? item.size_bytes / 8 : EC_COUNTERS_MAX;
     const ec_counter_config *config = ec_counter_names_at(a->names, ec_tape_place(a->tape));
+    int is_named = config && config->count == n;
+    if (config != a->config)
+        rc = use_config(a, config);
     cpu_counters *c = &a->cpus[e->cpu];
     const char *gap = c->count ? gap_of(c, config, n, old_tid) : NULL;
-    if (gap && is_inside)
+    if (!rc && gap && is_inside)
         rc = add_problem(a, e->cpu, UINT32_MAX, gap);
     if (!rc && is_inside && n && config && config->count && config->count != n)
         rc = add_problem(a, e->cpu, UINT32_MAX, "not the counters that were configured");
@@ -444,8 +458,10 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
         if (is_known && is_inside && now < c->last[k])
             rc = add_problem(a, e->cpu, k, "a counter went backwards");
         else if (is_counted)
-            rc = add_counted(a, &(row_key){.key = {pid, old_tid, k}, .image = image}, ec_counter_name(config, n, k),
-                             now - c->last[k]);
+            rc = add_counted(
+                a,
+                &(row_key){.key = {pid, old_tid, k}, .text = {is_named ? a->counter_texts[k] : NULL}, .image = image},
+                now - c->last[k]);
         c->last[k] = now;
     }
     c->count = (uint8_t)n;
@@ -761,6 +777,7 @@ static void end_stream(ec_activity *a) {
     a->sched = NULL;
     a->places = NULL;
     a->names = NULL;
+    a->config = NULL;
     forget_requests(a);
     ea_u64_map_clear(&a->intervals);
     ea_u64_map_clear(&a->source_names);
