@@ -5,7 +5,8 @@
         done = session.run(["sc", "query", "etwagent"])
 
 Traps that this knows: without `wineserver -p` the session ends with the last program and kills services; the first program
-of a session leaves children that hold its output; the default version is Windows 7.
+of a session leaves children that hold its output; the default version is Windows 7; once in some thousand starts Wine's
+loader leaves with 1 before it has the program, and says nothing.
 """
 import fcntl
 import os
@@ -86,10 +87,17 @@ class Session:
         return ["wine", *[str(word) for word in command]]
 
     def run(self, command, timeout=300, **options):
-        """Runs a Windows program to its end; output as text, without carriage returns."""
+        """Runs a Windows program to its end; output as text, without carriage returns. A program of ours that ends with 1
+        says why: where nothing was said it was Wine that ended, and the program is started once more."""
         environment = {**self.environment, **options.pop("environment", {})}
-        done = subprocess.run(self.command(command), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=timeout, **options)
+
+        def start():
+            return subprocess.run(self.command(command), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=timeout, **options)
+        done = start()
+        if done.returncode == 1 and not done.stdout and not done.stderr:
+            print(f"{' '.join(self.command(command))}: ended with 1 without a word, started once more", flush=True)
+            done = start()
         done.stdout = done.stdout.decode("utf-8", "replace").replace("\r", "")
         done.stderr = done.stderr.decode("utf-8", "replace").replace("\r", "")
         return done
