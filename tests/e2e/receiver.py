@@ -78,6 +78,20 @@ def honest(exchange):
     exchange.acknowledge(exchange.heads())
 
 
+def taken(streams):
+    """A behaviour: each number of the first stream stands already, with other content, so that the agent goes on under another name;
+    who sends as that waits. streams: each upload's stream is added to it."""
+    def behave(exchange):
+        exchange.read_body()
+        heads = exchange.heads()
+        streams.append(heads[0].stream)
+        if heads[0].stream != streams[0]:
+            exchange.wait(3600)
+        exchange.answer(200, uploads.ack(heads[0].stream, refused=[(h.number, uploads.REFUSED_CONFLICT, "taken") for h in heads]),
+                        [("Content-Type", "application/x-protobuf")])
+    return behave
+
+
 class Receiver:
     """The server; a thread a connection."""
 

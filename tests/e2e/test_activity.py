@@ -326,15 +326,20 @@ def check_problems(env, checks, collector, ask):
     checks.equal(got, [(None, 10, "CacheMisses", 2, 131072)], "counter samples times their interval")
 
 
+def rows_of_losses(env, collector, agent, windows, events):
+    """The truth of a machine that loses something for 3 ms sixteen times in 0.6 s, as it is replayed."""
+    scenario = env.folder / f"{agent}.yaml"
+    scenario.write_text(f"base: stacks\nsummary: lost\nduration_ms: 600\nloss: {{{windows}: 16, lasts_us: 3000}}\n"
+                        "stacks: {keys: no, of: {syscalls: 0, files: 0, disk: 0, memory: 0, threads: 0}}\n"
+                        f"session: {{events: [{events}]}}\n")
+    trace, truth = test_tracegen.generate(env.build, env.folder, agent, "--preset", scenario)
+    env.replay([trace], collector, agent=agent, spool=env.folder / f"{agent}-spool")
+    return test_tracegen.rows(truth)
+
+
 def check_lost_buffers(env, checks, collector, ask):
     """Whole buffers are lost, of which nobody knows what was in them: no thread has more than in truth but for the losses' own length, and what its last time was is told apart."""
-    scenario = env.folder / "buffers.yaml"
-    scenario.write_text("base: stacks\nsummary: lost buffers\nduration_ms: 600\nloss: {buffers_windows: 16, lasts_us: 3000}\n"
-                        "stacks: {keys: no, of: {syscalls: 0, files: 0, disk: 0, memory: 0, threads: 0}}\n"
-                        "session: {events: [process, thread, image, cswitch, readythread, config, stack, lost]}\n")
-    trace, truth = test_tracegen.generate(env.build, env.folder, "buffers", "--preset", scenario)
-    env.replay([trace], collector, agent="buffers", spool=env.folder / "buffers-spool")
-    rows = test_tracegen.rows(truth)
+    rows = rows_of_losses(env, collector, "buffers", "buffers_windows", "process, thread, image, cswitch, readythread, config, stack, lost")
     losses = [row for row in rows if row["type"] == "loss"]
     told, got, left = told_threads(rows), collections.defaultdict(collections.Counter), collections.Counter()
     for row in ask("SELECT * FROM thread_times WHERE host = 'buffers'"):
@@ -397,13 +402,7 @@ def check_changed(env, checks, collector, ask, switched):
 
 def check_losses(env, checks, collector, ask):
     """Processors lose their events for 3 ms at a time, one in a hundred: each event that is lost costs at most what it told."""
-    scenario = env.folder / "lossy.yaml"
-    scenario.write_text("base: stacks\nsummary: lost\nduration_ms: 600\nloss: {events_windows: 16, lasts_us: 3000}\n"
-                        "stacks: {keys: no, of: {syscalls: 0, files: 0, disk: 0, memory: 0, threads: 0}}\n"
-                        "session: {events: [process, thread, image, cswitch, readythread, config, sample, pmc, stack, lost]}\n")
-    trace, truth = test_tracegen.generate(env.build, env.folder, "lossy", "--preset", scenario)
-    env.replay([trace], collector, agent="lossy", spool=env.folder / "lossy-spool")
-    rows = test_tracegen.rows(truth)
+    rows = rows_of_losses(env, collector, "lossy", "events_windows", "process, thread, image, cswitch, readythread, config, sample, pmc, stack, lost")
     machine, totals = (next(row for row in rows if row["type"] == what) for what in ("machine", "totals"))
     windows = sum(1 for row in rows if row["type"] == "loss")
     ledger = json.loads(collector.ask("ledger", "--host", "lossy", "--json"))["streams"][0]

@@ -97,17 +97,7 @@ def digest_of(env, collector, agent, stream):
 def killed_after(env, checks, collector):
     """A false collector has everything; the stream is renewed, and the agent killed. What the spool has goes out later."""
     agent, seen = "killed", []
-
-    def refuse(exchange):
-        exchange.read_body()
-        heads = exchange.heads()
-        seen.append(heads[0].stream)
-        if heads[0].stream != seen[0]:
-            exchange.wait(3600)
-        exchange.answer(200, uploads.ack(heads[0].stream, refused=[(h.number, uploads.REFUSED_CONFLICT, "taken") for h in heads]),
-                        [("Content-Type", "application/x-protobuf")])
-
-    with receiver.Receiver(env.certs, refuse) as fake:
+    with receiver.Receiver(env.certs, receiver.taken(seen)) as fake:
         with faulted.Replay(env, traces.paths(TRACE, env.build), fake, agent, extra=LIVE) as run:
             checks.that(receiver.sleep_until(lambda: len(set(seen)) > 1, 120), f"the stream was not renewed: {run.messages()}")
 

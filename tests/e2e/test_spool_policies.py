@@ -19,7 +19,6 @@ import faulted
 import harness
 import receiver
 import traces
-import uploads
 
 TRACE, SMALL = "shutdown-win10", "clr-gc-events"
 WAIT_S = 60
@@ -106,17 +105,7 @@ def age(env, checks):
 def looking(env, checks):
     """A live session whose numbers a collector has with other content; then nobody answers, and it is killed."""
     asked = []
-
-    def taken(exchange):
-        exchange.read_body()
-        heads = exchange.heads()
-        asked.append(heads[0].stream)
-        if heads[0].stream != asked[0]:
-            exchange.wait(3600)
-        exchange.answer(200, uploads.ack(heads[0].stream, refused=[(h.number, uploads.REFUSED_CONFLICT, "taken") for h in heads]),
-                        [("Content-Type", "application/x-protobuf")])
-
-    with receiver.Receiver(env.certs, taken) as fake:
+    with receiver.Receiver(env.certs, receiver.taken(asked)) as fake:
         with faulted.Replay(env, traces.paths(TRACE, env.build), fake, "filler", spool=env.folder / "renewed", extra=[
                 "--live", "--batch-events", "100", "--request-bytes", "16KiB", "--give-up", "0", "--request-timeout", "10m"]) as run:
             checks.that(receiver.sleep_until(lambda: len(set(asked)) > 1 or not run.running(), WAIT_S) and run.running(),

@@ -3,11 +3,11 @@
  * it is, the server answers in HTTP or closes the connection, within its deadlines; and others are served all the same.
  */
 #include "ca.h"
+#include "folder.h"
 #include "ingest.h"
 #include "platform.h"
 
 #include <arpa/inet.h>
-#include <ftw.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -38,7 +38,6 @@ typedef struct door {
     unsigned inputs;
 } door;
 
-static char folder[64];
 static door the_door;
 
 static void must_at(int condition, int line) {
@@ -49,19 +48,11 @@ static void must_at(int condition, int line) {
 }
 #define must(condition) must_at(condition, __LINE__)
 
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-    (void)s;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-
 static void close_door(void) {
     ec_ingest_stop(the_door.ingest);
     ec_store_close(the_door.store);
     SSL_SESSION_free(the_door.session);
     SSL_CTX_free(the_door.tls);
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static int keep_session(SSL *ssl, SSL_SESSION *session) {
@@ -86,8 +77,7 @@ static void open_door(door *d) {
     static char cert[128], key[128], ca[128], crl[128], store[128];
     ea_err err;
     signal(SIGPIPE, SIG_IGN);
-    snprintf(folder, sizeof folder, "/tmp/ec-fuzz-front-XXXXXX");
-    must(mkdtemp(folder) != NULL);
+    folder_make("front");
     must(ec_ca_init(folder, "fuzz ca", 30, &err) == 0 && ec_ca_issue(folder, REQUESTS, 2, NULL, &err) == 0);
     snprintf(cert, sizeof cert, "%s/server.crt", folder);
     snprintf(key, sizeof key, "%s/server.key", folder);

@@ -2,14 +2,13 @@
  * once it is whole. Each batch is acknowledged or refused; what was acknowledged is so again when the same body comes
  * again; and the store can be opened afterwards. The store is made anew after some inputs. */
 #include "ack.h"
+#include "folder.h"
 #include "platform.h"
 #include "writer.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,8 +23,6 @@ typedef struct bench {
     unsigned inputs;
 } bench;
 
-static char folder[64];
-
 static void must_at(int condition, int line) {
     if (condition)
         return;
@@ -33,16 +30,6 @@ static void must_at(int condition, int line) {
     abort();
 }
 #define must(condition) must_at(condition, __LINE__)
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-    (void)s;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-static void remove_folder(void) {
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 static void on_done(void *arg, ec_upload *upload) {
     bench *b = arg;
@@ -56,13 +43,7 @@ static void open_store(bench *b) {
     ea_err err;
     static ea_counters counters;
     ec_writer_options options = {.counters = &counters, .done = on_done, .done_arg = b};
-    if (!folder[0])
-        atexit(remove_folder);
-    snprintf(folder, sizeof folder, "/dev/shm/ec-fuzz-ingest-XXXXXX"); /* in memory where there is one */
-    if (!mkdtemp(folder)) {
-        snprintf(folder, sizeof folder, "/tmp/ec-fuzz-ingest-XXXXXX");
-        must(mkdtemp(folder) != NULL);
-    }
+    folder_make("ingest");
     must(ec_store_open(&b->store, folder, &(ec_store_options){.writable = 1}, &err) == 0);
     options.store = b->store;
     must(ec_writer_start(&b->writer, &options, &err) == 0);
@@ -75,7 +56,7 @@ static void close_store(bench *b) {
     ec_store_close(b->store);
     must(ec_store_open(&b->store, folder, &(ec_store_options){.writable = 1}, &err) == 0);
     ec_store_close(b->store);
-    remove_folder();
+    folder_remove();
 }
 
 /* The answer to a body whose framing is sound. */

@@ -3,17 +3,14 @@
  * Input: so many times: u8 what (bit 7: a u64 with the distance to the next number follows, else bits 0 to 3 are that;
  * bit 6: the ledger is read back before), u8 events, u8 length of the batch, the batch. */
 #include "bytes.h"
+#include "folder.h"
 #include "ledger.h"
 #include "platform.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static char folder[64];
 
 static void must_at(int rc, const ea_err *err, int line) {
     if (!rc)
@@ -24,25 +21,10 @@ static void must_at(int rc, const ea_err *err, int line) {
 }
 #define must(rc) must_at(rc, &err, __LINE__)
 
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-    (void)s;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-static void remove_folder(void) {
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 static ec_tables *open_tables(void) {
     ea_err err;
     ec_tables *tables = NULL;
-    atexit(remove_folder);
-    snprintf(folder, sizeof folder, "/dev/shm/ec-fuzz-ledger-XXXXXX"); /* in memory where there is one */
-    if (!mkdtemp(folder)) {
-        snprintf(folder, sizeof folder, "/tmp/ec-fuzz-ledger-XXXXXX");
-        must(mkdtemp(folder) ? 0 : ea_fail(&err, EA_EIO, "make a folder"));
-    }
+    folder_make("ledger");
     must(ec_tables_open(&tables, folder, 1, &err));
     return tables;
 }

@@ -2,6 +2,7 @@
  * afterwards must be among those records, at its place. An odd one: the rest is the file itself, behind a sound header.
  */
 #include "bytes.h"
+#include "folder.h"
 #include "map.h"
 #include "platform.h"
 #include "segment.h"
@@ -13,28 +14,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { RECORDS = 4, MAX_INPUT = 1 << 14 };
-
-static char folder[64];
-
-static void remove_folder(void) {
-    char path[128];
-    snprintf(path, sizeof path, "%s/0000000000000001.seg", folder);
-    unlink(path);
-    rmdir(folder);
-}
-
-static void make_folder(void) {
-    if (folder[0])
-        return;
-    snprintf(folder, sizeof folder,
-             "/dev/shm/ec-fuzz-segment-XXXXXX"); /* in memory where there is one: each input syncs */
-    if (!mkdtemp(folder)) {
-        snprintf(folder, sizeof folder, "/tmp/ec-fuzz-segment-XXXXXX");
-        if (!mkdtemp(folder))
-            abort();
-    }
-    atexit(remove_folder);
-}
 
 static void must(int rc) {
     if (rc)
@@ -147,7 +126,8 @@ static void whole_file(const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0 || size > MAX_INPUT)
         return 0;
-    make_folder();
+    if (!folder[0])
+        folder_make("segment"); /* each input syncs */
     if (data[0] % 2)
         whole_file(data + 1, size - 1);
     else

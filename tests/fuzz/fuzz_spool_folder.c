@@ -4,20 +4,18 @@
  * u16 length of the state, u16 length of the descriptions, these (empty: as the spool wrote them), and a slot of
  * "owed". */
 #include "bytes.h"
+#include "folder.h"
 #include "map.h"
 #include "platform.h"
 #include "spool.h"
 #include "spool_file.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "fuzz";
-static char folder[64];
 static const ea_spool_options OPTIONS = {.limit_bytes = 4 << 20, .live = 1, .sync = EA_SPOOL_SYNC_NEVER};
 
 static void must_at(int rc, const ea_err *err, int line) {
@@ -29,16 +27,6 @@ static void must_at(int rc, const ea_err *err, int line) {
 }
 #define must(rc) must_at(rc, &err, __LINE__)
 
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *f) {
-    (void)s;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-static void remove_folder(void) {
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 static void write_file(const char *name, const void *data, size_t size) {
     ea_err err;
     char path[96];
@@ -47,7 +35,7 @@ static void write_file(const char *name, const void *data, size_t size) {
 }
 
 /* One batch that waits, with a class description. */
-static void make_folder(void) {
+static void fill_folder(void) {
     static const uint8_t DESCRIPTION[] = {1, 0, 2, 0, 8, 0, 1, 0, 0, 0, 0, 0, 0, 0,
                                           0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const ea_tombstone t = {.first = 1, .last = 1, .cause = 15, .event_count = 3};
@@ -130,12 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         state_bytes = size;
     if (class_bytes > size - state_bytes)
         class_bytes = size - state_bytes;
-    snprintf(folder, sizeof folder, "/dev/shm/ea-fuzz-spool-XXXXXX"); /* in memory where there is one */
-    if (!mkdtemp(folder)) {
-        snprintf(folder, sizeof folder, "/tmp/ea-fuzz-spool-XXXXXX");
-        must(mkdtemp(folder) ? 0 : ea_fail(&err, EA_EIO, "make a folder"));
-    }
-    make_folder();
+    folder_make("spool");
+    fill_folder();
     put_state(data, state_bytes);
     put_descriptions(data + state_bytes, class_bytes);
     put_owed(data + state_bytes + class_bytes, size - state_bytes - class_bytes);
@@ -147,6 +131,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     ea_text_deinit(&batch);
     must(ea_spool_close(s, &err));
-    remove_folder();
+    folder_remove();
     return 0;
 }
