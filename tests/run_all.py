@@ -205,7 +205,7 @@ def ctest(tally, preset, prefix, timeout):
 
 
 def end_to_end_scripts():
-    return sorted((SOURCE / "tests" / "e2e").glob("test_*.py"))
+    return [script for folder in ("e2e", "attacks") for script in sorted((SOURCE / "tests" / folder).glob("test_*.py"))]
 
 
 def wants(script, preset):
@@ -233,13 +233,13 @@ class Script:
 
 
 def native_scripts(presets, prefix, soak):
-    """tests/e2e/test_*.py, as often as there are presets that want them; the sanitized ones take longest: first."""
+    """tests/e2e/test_*.py and tests/attacks/test_*.py, as often as there are presets that want them; the sanitized ones take longest: first."""
     scripts = []
     for script in end_to_end_scripts():
         for preset in presets:
             if preset == "dev" or soak or wants(script, preset):
                 command = [*(prefix if preset != "dev" else []), sys.executable, script, "--build", BUILD / preset] + ["--soak"] * soak
-                scripts.append(Script(f"{preset}: e2e {script.stem[5:]}", f"{preset}: {script.stem}", command, 7200 if soak else 900))
+                scripts.append(Script(f"{preset}: {script.parent.name} {script.stem[5:]}", f"{preset}: {script.parent.name} {script.stem}", command, 7200 if soak else 900))
     return sorted(scripts, key=lambda script: script.what.startswith("dev"))
 
 
