@@ -207,7 +207,7 @@ def check_renewal(checks, env, client, collector):
 
 def check_connections(checks, client):
     """An address has so many connections at a time, silent ones too; others are not concerned."""
-    most = int(re.search(r"EC_GUESTS_OF_ADDRESS = (\d+)", (harness.ROOT / "collector/web/guests.h").read_text()).group(1))
+    most = int(re.search(r"EC_GUESTS_OF_ADDRESS = (\d+)", (harness.ROOT / "collector/net/guard.h").read_text()).group(1))
     held = [socket.create_connection(("localhost", client.port), timeout=30, source_address=("127.50.0.1", 0)) for _ in range(most)]
     harness.time.sleep(0.5)  # they are accepted in this order, but by another thread
     try:

@@ -1,7 +1,7 @@
 /* Addresses of listeners and of those who come to them.
  * Before it: an option. After it: server.c, collector/enroll. Thread: any. */
-#ifndef EC_WEB_LISTEN_H
-#define EC_WEB_LISTEN_H
+#ifndef EC_NET_LISTEN_H
+#define EC_NET_LISTEN_H
 
 #include "err.h"
 

@@ -1,7 +1,7 @@
-/* Connections by address. See guests.h. libevent tells neither when it accepts a connection nor when it frees one, but
+/* Connections by address. See guard.h. libevent tells neither when it accepts a connection nor when it frees one, but
  * it asks for the connection's TLS session just before it gives that a socket, and frees it with the connection. So a
  * session is looked at in the loop's next round. */
-#include "guests.h"
+#include "guard.h"
 
 #include "tls.h"
 

@@ -1,8 +1,8 @@
 /* How many connections each address may have at a time, where others than this machine are served (over TLS).
  * Before it: nothing. After it: server.c, collector/enroll. Thread: the loop's; destroy it when all sessions are freed.
  */
-#ifndef EC_WEB_GUESTS_H
-#define EC_WEB_GUESTS_H
+#ifndef EC_NET_GUARD_H
+#define EC_NET_GUARD_H
 
 #include "counters.h"
 #include "err.h"

@@ -1,7 +1,7 @@
 /* Lines for the operator: quiet (so many a minute, the rest counted), one line each, hostile bytes escaped.
  * Before it: everything in the daemon. After it: standard error. Thread: any. */
-#ifndef EC_INGEST_LOG_H
-#define EC_INGEST_LOG_H
+#ifndef EC_NET_LOG_H
+#define EC_NET_LOG_H
 
 #include "err.h"
 

@@ -1,7 +1,7 @@
 /* Wakes a libevent loop from another thread. Before it: nothing. After it: server.c, collector/web. Thread: the loop's
  * owner; ec_wake_now: any. */
-#ifndef EC_INGEST_WAKE_H
-#define EC_INGEST_WAKE_H
+#ifndef EC_NET_WAKE_H
+#define EC_NET_WAKE_H
 
 #include "err.h"
 

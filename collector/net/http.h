@@ -1,10 +1,10 @@
 /* A listener for HTTP: a libevent loop, plain or with TLS. Before it: an address. After it: server.c,
  * collector/enroll. Thread: its owner's until ec_http_loop runs, then that one's. */
-#ifndef EC_WEB_HTTP_H
-#define EC_WEB_HTTP_H
+#ifndef EC_NET_HTTP_H
+#define EC_NET_HTTP_H
 
 #include "counters.h"
-#include "guests.h"
+#include "guard.h"
 #include "wake.h"
 
 #include <stdint.h>
