@@ -72,7 +72,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
             c.value_count = m->value_count;
             if (!(c.values = ea_arena_zalloc(r->arena, 1, sizeof *c.values)))
                 return no_memory(err);
-            rc = ea_rows_build(r, c.values, m->values, c.value_count, c.lengths ? c.width : width, 1, err);
+            rc = ea_rows_build(r, c.values, m->values, c.value_count, c.width, 1, err);
             if (rc)
                 return rc;
         }
@@ -282,10 +282,25 @@ static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
     return 0;
 }
 
+/* The width that all rows of a column have by its messages alone; 0: only its rows know. What decode_elements makes of
+ * a column whose width is known this way has rows of just that width. */
+static uint32_t width_of_rows(const ea_rows *c) {
+    if (c->lengths || c->m->encoding == ETWAGENT__V1__ENCODING__ENCODING_STRUCT)
+        return 0;
+    if (c->width)
+        return c->width;
+    if (c->m->encoding == ETWAGENT__V1__ENCODING__ENCODING_CONSTANT)
+        return (uint32_t)c->m->constant.len;
+    return c->values ? width_of_rows(c->values) : 0;
+}
+
 /* Decodes a dictionary's values and checks its indexes: *ret_index is n of them. */
 static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t *data, const ea_column **ret_values,
                           uint32_t **ret_index, ea_err *err) {
     ea_rows *values = c->m->shared ? &r->dictionaries[c->m->shared - 1] : c->values;
+    /* values of its own were built with the column's width; shared ones are placed after the columns that use them */
+    if (c->width && width_of_rows(values) != c->width)
+        return corrupt(err, "the rows of its dictionary have another width than the column");
     int rc = ea_rows_decode(r, values, c->value_count, NULL, 0, err);
     if (rc)
         return rc;
@@ -509,10 +524,16 @@ int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_c
         if (rc)
             return rc;
         uint64_t total = 0;
-        for (uint32_t i = 0; i < rows; i++)
-            total += ea_column_u64(&c->lengths->column, i);
-        if (total * c->width > EA_BATCH_MAX_RAW_BYTES || total > EA_BATCH_MAX_RAW_BYTES)
-            return no_memory(err);
+        for (uint32_t i = 0; i < rows; i++) {
+            uint64_t length = ea_column_u64(&c->lengths->column, i);
+            if (length > EA_BATCH_MAX_RAW_BYTES - total)
+                return ea_fail(err, EA_ELIMIT, "read a batch's column: a list of more than %d elements",
+                               EA_BATCH_MAX_RAW_BYTES);
+            total += length;
+        }
+        if (total * c->width > EA_BATCH_MAX_RAW_BYTES) /* at most 2^26 times 2^26 */
+            return ea_fail(err, EA_ELIMIT, "read a batch's column: a list of more than %d bytes",
+                           EA_BATCH_MAX_RAW_BYTES);
         n = (uint32_t)total;
         context = NULL;
         initial = 0;

@@ -42,6 +42,7 @@ struct ea_batch_view {
     ea_rows group_of, time, cpu, thread, source, sequence, pids, tids;
     ea_rows kernel_time, user_time, activity, payload; /* of all events; .m NULL: the groups have them, or nobody */
     int has_events, is_prepared;
+    uint64_t payload_bytes, item_bytes; /* of the groups that are prepared, each at most EA_BATCH_MAX_RAW_BYTES */
     ea_batch_events events;
     const uint32_t *distinct_pids;
     size_t distinct_pid_count;

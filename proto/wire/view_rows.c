@@ -427,8 +427,33 @@ int ea_batch_item(ea_batch_view *v, size_t k, size_t i, uint16_t *ret_type, ea_c
 
 /* ---- records ---- */
 
+/* Counts the bytes of a group's column against a bound of the whole batch. Rows that a constant or a dictionary repeats
+ * count each time: it is what a reader of the records has to go through. */
+static int count_bytes(const ea_column *c, uint64_t *bytes, const char *what, ea_err *err) {
+    uint64_t sum = (uint64_t)c->count * c->width; /* below 2^18 times 2^26 */
+    for (uint32_t i = 0; !c->width && i < c->count; i++)
+        sum += c->len_bytes[i];
+    *bytes += sum;
+    return *bytes <= EA_BATCH_MAX_RAW_BYTES
+               ? 0
+               : ea_fail(err, EA_ELIMIT, "read a batch's records: %s of more than %d bytes", what,
+                         EA_BATCH_MAX_RAW_BYTES);
+}
+
+/* An extended item's data. */
+static int check_item(ea_batch_view *v, const ea_column *c, ea_err *err) {
+    uint32_t largest = c->width;
+    for (uint32_t i = 0; !c->width && i < c->count; i++)
+        largest = c->len_bytes[i] > largest ? c->len_bytes[i] : largest;
+    if (c->count && largest > UINT16_MAX)
+        return ea_view_corrupt(err, "an extended item is longer than 65,535 bytes");
+    return count_bytes(c, &v->item_bytes, "extended items", err);
+}
+
 static int prepare_group(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     int rc = decode_payloads(v, g, err);
+    if (!rc)
+        rc = count_bytes(&g->payloads, &v->payload_bytes, "payloads", err);
     ea_rows_context context = {&v->events, g->rows};
     ea_rows *headers[] = {&g->kernel_time, &g->user_time, &g->activity};
     for (size_t i = 0; !rc && i < sizeof headers / sizeof *headers; i++)
@@ -440,6 +465,8 @@ static int prepare_group(ea_batch_view *v, ea_view_group *g, ea_err *err) {
         rc = ea_view_no_memory(err);
     for (size_t i = 0; !rc && i < items; i++) {
         rc = ea_rows_decode(&v->reader, &g->items[i].data, g->count, &context, 0, err);
+        if (!rc)
+            rc = check_item(v, &g->items[i].data.column, err);
         g->ext[i].type = (uint16_t)g->m->items[i]->type;
         g->ext[i].linkage = (uint16_t)g->m->items[i]->linkage;
     }

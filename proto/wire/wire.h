@@ -20,8 +20,9 @@ enum { EA_STREAM_RUN_BYTES = 12 };
 /* Bounds of one batch; a reader refuses what exceeds them before it allocates. */
 enum {
     EA_BATCH_MAX_EVENTS = 1 << 18,
-    EA_BATCH_MAX_BYTES = 16 << 20,     /* on the wire */
-    EA_BATCH_MAX_RAW_BYTES = 64 << 20, /* all frames and the directory, decompressed; all payloads and items, too */
+    EA_BATCH_MAX_BYTES = 16 << 20, /* on the wire */
+    /* All frames and the directory, decompressed; all payloads of the records; all data of their extended items. */
+    EA_BATCH_MAX_RAW_BYTES = 64 << 20,
     EA_BATCH_MAX_GROUPS = 1 << 14,
     EA_BATCH_MAX_SOURCES = 1 << 12,
     EA_LABELS_MAX = 32,

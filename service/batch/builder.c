@@ -360,11 +360,12 @@ static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, u
     return rc;
 }
 
-/* Bytes of content that the record's items take at most; too many when there are too many of them. */
+/* Bytes of content that the record's items take at most; too many when there are too many of them, or one is too large.
+ */
 EA_APART static uint64_t items_need(const ea_record *r) {
     uint64_t need = r->ext_count > EA_EXT_MAX ? (uint64_t)RECORD_MAX_BYTES + 1 : 0;
     for (unsigned i = 0; i < r->ext_count; i++)
-        need += 4 + (uint64_t)r->ext[i].size_bytes;
+        need += r->ext[i].size_bytes > UINT16_MAX ? (uint64_t)RECORD_MAX_BYTES + 1 : 4 + (uint64_t)r->ext[i].size_bytes;
     return need;
 }
 
@@ -404,9 +405,11 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
         return EA_EFULL;
     if (r->source >= b->source_count)
         return EA_ELIMIT;
-    uint64_t need = r->payload_bytes;
-    if (r->ext_count && (need += items_need(r)) > RECORD_MAX_BYTES)
+    uint64_t need = r->payload_bytes, item_bytes = r->ext_count ? items_need(r) : 0;
+    if (item_bytes && (need += item_bytes) > RECORD_MAX_BYTES)
         return EA_ELIMIT;
+    if (o->item_bytes + item_bytes > EA_BATCH_MAX_RAW_BYTES) /* constants travel once, and count for each record */
+        return EA_EFULL;
     uint32_t group;
     int rc = 0;
     if (o->content_bytes + need > (size_t)b->max_bytes + SLACK_BYTES)
@@ -428,6 +431,7 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
     event->group = group;
     event->position = (uint32_t)r->position;
     o->content_bytes = (size_t)(payload - o->content) + r->payload_bytes;
+    o->item_bytes += item_bytes;
 
     g->count++;
     if (r->payload_bytes < g->payload_min)
@@ -484,6 +488,7 @@ void ea_open_batch_release(ea_open_batch *o) {
         o->table[o->groups[k].slot] = 0;
     o->count = o->group_count = o->shape_count = 0;
     o->content_bytes = 0;
+    o->item_bytes = 0;
     ea_mutex_lock(b->lock);
     let_go(o->held);
     o->held = NULL;

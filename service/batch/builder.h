@@ -36,8 +36,8 @@ EA_MUST_CHECK int ea_builder_set_clock(ea_builder *b, size_t source, const ea_cl
 
 /* Adds a record of class c (the registry of the source's thread; c must live until the batch is released). Returns 1
  * when the batch is full now and must be taken, 0 when there is room, EA_EFULL when the record was not added because
- * the batch must be taken first, EA_ELIMIT when the record can be in no batch (its items exceed 8 MiB, or it names a
- * source that is not in the table), EA_ENOMEM. */
+ * the batch must be taken first, EA_ELIMIT when the record can be in no batch (its items exceed 8 MiB, one of them
+ * exceeds 65,535 bytes, or it names a source that is not in the table), EA_ENOMEM. */
 EA_MUST_CHECK int ea_builder_add(ea_builder *b, const ea_record *record, const ea_class *c);
 
 /* Closes the open batch and starts the next; NULL when it is empty, or when all spare batches are in other hands (then

@@ -62,6 +62,8 @@ struct ea_open_batch {
 
     uint8_t *content;
     size_t content_bytes, content_capacity;
+    uint64_t
+        item_bytes; /* of all records' extended items, constants counted for each: at most EA_BATCH_MAX_RAW_BYTES */
     ea_open_group *groups;
     uint32_t group_count, group_capacity;
     uint64_t first_position; /* of the first event's record */

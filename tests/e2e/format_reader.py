@@ -553,7 +553,9 @@ class Placed:
     def looked_up(self, n):
         c = self.column
         if c.shared:
-            values = self.dictionaries[c.shared - 1].rows()
+            shared = self.dictionaries[c.shared - 1]
+            need(not self.width or shared.placed.width_of_rows() == self.width, "Columns", f"the rows of a shared dictionary have the width {self.width}")
+            values = shared.rows()
         else:
             values = self.values.rows(self.value_count)
         if c.planes:
@@ -564,10 +566,16 @@ class Placed:
         else:
             indexes = [0] * n
         need(not n or max(indexes) < self.value_count, "Bounds", "an index of a dictionary is beyond its table")
-        rows = [values[i] for i in indexes]
-        if self.width:
-            need(all(len(r) == self.width for r in rows), "Columns", f"a dictionary's rows have the width {self.width}")
-        return Elements(n, rows=rows)
+        return Elements(n, rows=[values[i] for i in indexes])
+
+    def width_of_rows(self):
+        """The width that all rows have by the column's messages alone; None where only the rows know."""
+        c = self.column
+        if c.lengths is not None or c.encoding == STRUCT:
+            return None
+        if c.encoding == CONSTANT:
+            return self.width or len(c.constant)
+        return self.width or self.values and self.values.width_of_rows()
 
 
 def transposed(data, n, planes, width):
@@ -999,7 +1007,9 @@ class Batch:
                 self.body[i] = {name: own[name][r] if own[name] else times[name][i] if times[name] else 0 for name in own}
                 self.body[i].update(activity_id=own_activities[r] if own_activities else activities[i] if activities else bytes(16),
                                     items=[(kind, linkage, rows[r]) for kind, linkage, rows in items], payload=payload)
+                need(all(len(data) <= 65535 for _, _, data in self.body[i]["items"]), "Bounds", "an extended item has at most 65,535 bytes")
         need(sum(len(b["payload"]) for b in self.body) <= 64 * MIB, "Bounds", "all payloads: at most 64 MiB")
+        need(sum(len(data) for b in self.body for _, _, data in b["items"]) <= 64 * MIB, "Bounds", "all extended items: at most 64 MiB")
 
     # what comes out
 

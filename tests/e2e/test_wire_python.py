@@ -351,15 +351,19 @@ class Poster:
 
     def cause(self, data):
         """None: it is stored. Otherwise why not: MALFORMED, RETRY, or the HTTP status of an upload that is refused whole."""
+        return self.refusal(data)[0]
+
+    def refusal(self, data):
+        """The cause, and the collector's sentence about it."""
         self.connection.request("POST", uploads.UPLOAD_PATH, uploads.body([data]), {"Content-Type": "application/x-etwagent-batches"})
         answer = self.connection.getresponse()
         body = answer.read()
         if answer.status != 200:
-            return answer.status
+            return answer.status, body.decode()
         ack = format_reader.parse(body, "Ack")
         if len(ack.acknowledged) + len(ack.refused) != 1:
             raise harness.Failure(f"an answer to one batch that is not about it: {ack}")
-        return ack.refused[0].cause if ack.refused else None
+        return (ack.refused[0].cause, ack.refused[0].text) if ack.refused else (None, "")
 
 
 def judged(data):
@@ -391,8 +395,9 @@ def damage(env, checks, poster):
         checks.that(broken is not None and broken.section.startswith(section), f"{what}: expected a rule of '{section}', got '{broken}'")
         if what in wire_lies.KEPT:
             continue
-        cause = poster.cause(data)
+        cause, said = poster.refusal(data)
         unknown = isinstance(broken, format_reader.Unknown)
+        checks.that(wire_lies.REASONS.get(what, "") in said, f"{what}: the collector names another reason: '{said}'")
         checks.that(cause == RETRY if unknown else cause in (MALFORMED, 400, 413),
                     f"{what}: the reader says '{broken}', the collector {'stored it' if cause is None else f'refused it with {cause}'}")
     for end in sorted({*range(0, 64), *range(64, len(whole), max(1, len(whole) // 100)), len(whole) - 1}):

@@ -120,9 +120,43 @@ def payload_is(made):
     return change
 
 
+def lengths_of_shared(first, rows):
+    """A list in the payload's place whose `lengths` are the 8-byte rows of a shared dictionary: as many elements as `first` says in the first
+    event, and such a number in each other that the sum modulo 2⁶⁴ is that of `rows` elements."""
+    def change(b):
+        count = b.batch.event_count
+        second = (rows - first) * pow(count - 1, -1, 1 << 64) % (1 << 64) if count % 2 == 0 else 0
+        payload_is(column(lengths=column(encoding=DICTIONARY, shared=1, frame=1), constant=b"A"))(b)
+        values = column(encoding=PLAIN, width=8, frame=2)
+        b.batch.frames = [message("Frame", data=bytes([0] + [1] * (count - 1))),
+                          message("Frame", data=first.to_bytes(8, "little") + second.to_bytes(8, "little"))]
+        b.d.dictionaries = [message("Dictionary", count=2, values=values)]
+    return change
+
+
+def items_are(data):
+    """Each event has an extended item that is this constant."""
+    def change(b):
+        for g in b.d.groups:
+            g.items.append(message("Item", type=8, data=column(constant=data)))
+    return change
+
+
+# what the collector has to say of some of them: the rule that was broken, and no other that the same batch happens to break
+REASONS = {
+    "shared rows of another width": "the rows of its dictionary have another width than the column",
+    "lengths of 8 bytes in a shared dictionary": "the rows of its dictionary have another width than the column",
+    "more elements than are allowed": "a list of more than 67108864 elements",
+    "more payload than is allowed": "payloads of more than 67108864 bytes",
+    "an extended item too long": "an extended item is longer than 65,535 bytes",
+    "more extended items than are allowed": "extended items of more than 67108864 bytes",
+}
+
+
 def columns():
     one, three = column(constant=b"\0\0"), column(constant=b"123")
-    shared = [message("Dictionary", count=1, values=three)]
+    # of a width that `source` has not, although every row names the source that is there
+    shared = [message("Dictionary", count=1, values=column(constant=b"\0"))]
     for what, section, change in (
             ("a VARINT that does not fit", "Columns", lambda b: source_is(column(encoding=VARINT, bytes=3 * b.batch.event_count), b"\xff\xff\x07" * b.batch.event_count)(b)),
             ("an index beyond its dictionary", "Bounds",
@@ -146,6 +180,9 @@ def columns():
             ("relative to the time inside a struct", "Columns", payload_is(column(encoding=STRUCT, children=[column(width=4, relative_to=2)]))),
             ("more elements than are allowed", "Bounds", payload_is(column(lengths=column(constant=b"\xff\xff\xff\x7f")))),
             ("larger structs than are allowed", "Bounds", payload_is(column(encoding=STRUCT, children=[column(constant=bytes(32700))] * 2))),
+            ("lengths of 8 bytes in a shared dictionary", "Columns", lengths_of_shared(200000, 5)),
+            ("an extended item too long", "Bounds", items_are(bytes(65536))),
+            ("more extended items than are allowed", "Bounds", items_are(bytes(65535))),
             ("more payload than is allowed", "Bounds", payload_is(column(constant=bytes(65535))))):
         yield what, section, change
 

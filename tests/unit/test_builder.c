@@ -198,7 +198,7 @@ static void test_extremes(void **state) {
     enum { N = 6 };
     static uint8_t bytes[65535];
     static ea_ext many[EA_EXT_MAX];
-    static uint8_t large[200000];
+    static uint8_t large[UINT16_MAX];
     ea_record r[N];
     rig g;
     rig_open(&g, &(ea_builder_options){.sources = SOURCES, .source_count = 1}, 1);
@@ -330,10 +330,42 @@ static void test_closing(void **state) {
     small.ext = &huge;
     small.ext_count = 1;
     assert_int_equal(ea_builder_add(g.builder, &small, c), EA_ELIMIT);
+    huge.size_bytes = UINT16_MAX + 1;
+    assert_int_equal(ea_builder_add(g.builder, &small, c), EA_ELIMIT);
     small.ext_count = 0;
     small.source = 1;
     assert_int_equal(ea_builder_add(g.builder, &small, c), EA_ELIMIT);
     assert_int_equal(ea_builder_pending(g.builder), 0);
+    rig_close(&g);
+}
+
+/* An item that travels once for its group counts for each record: the batch closes before the reader's bound. */
+static void test_closing_by_items(void **state) {
+    (void)state;
+    enum { FIT = EA_BATCH_MAX_RAW_BYTES / (4 + UINT16_MAX) };
+    static uint8_t bytes[UINT16_MAX];
+    rig g;
+    rig_open(&g, &(ea_builder_options){.max_events = 2 * FIT, .sources = SOURCES, .source_count = 1}, 1);
+    ea_ext schema = {.type = EA_EXT_SCHEMA_TL, .size_bytes = sizeof bytes, .data = bytes};
+    ea_record r = plain(bytes, 10);
+    r.ext = &schema;
+    r.ext_count = 1;
+    const ea_class *c = ea_registry_find(g.agent, &r);
+    for (int batch = 0; batch < 2; batch++) {
+        for (int i = 0; i < FIT; i++)
+            assert_int_equal(ea_builder_add(g.builder, &r, c), 0);
+        assert_int_equal(ea_builder_add(g.builder, &r, c), EA_EFULL);
+        const uint8_t *data;
+        size_t n;
+        ea_err err;
+        ea_open_batch *o = ea_builder_take(g.builder);
+        assert_int_equal(ea_open_batch_events(o), FIT);
+        encode(&g, o, 1 + (uint64_t)batch, &data, &n);
+        ea_open_batch_release(o);
+        ea_batch_view *v = view(&g, data, n);
+        assert_int_equal(ea_batch_verify(v, &err), 0);
+        ea_batch_close(v);
+    }
     rig_close(&g);
 }
 
@@ -1025,13 +1057,14 @@ static void test_clocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),           cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_source_table),         cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_many_groups),          cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_beside_the_events),    cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_definitions),          cmocka_unit_test(test_ledger_alone),
-        cmocka_unit_test(test_numbers_of_arrival),   cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_names_are_valid_utf8), cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_source_table),     cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_closing_by_items), cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_deterministic),    cmocka_unit_test(test_beside_the_events),
+        cmocka_unit_test(test_threads),          cmocka_unit_test(test_definitions),
+        cmocka_unit_test(test_ledger_alone),     cmocka_unit_test(test_numbers_of_arrival),
+        cmocka_unit_test(test_labels),           cmocka_unit_test(test_names_are_valid_utf8),
+        cmocka_unit_test(test_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
