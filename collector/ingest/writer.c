@@ -44,6 +44,7 @@ struct ec_writer {
 
 int ec_upload_check(ec_upload *u, ea_err *err) {
     size_t offset = 0, n = 0, count = 0;
+    uint64_t events = 0;
     const uint8_t *batch;
     int rc;
     while ((rc = ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, err)) == 1) {
@@ -57,6 +58,8 @@ int ec_upload_check(ec_upload *u, ea_err *err) {
             return ea_fail(err, EA_EFORMAT, "an upload holds batches of one stream");
         if (++count > EA_UPLOAD_MAX_BATCHES)
             return ea_fail(err, EA_ELIMIT, "an upload holds at most %d batches", EA_UPLOAD_MAX_BATCHES);
+        if ((events += head.event_count) > EA_UPLOAD_MAX_EVENTS) /* at most 2048 times 2^18 */
+            return ea_fail(err, EA_ELIMIT, "an upload holds at most %d events", EA_UPLOAD_MAX_EVENTS);
     }
     if (rc)
         return rc;
@@ -140,14 +143,22 @@ static void look_at_identity(ec_writer *w, const ec_upload *u) {
     note_incident(w, u->agent, EC_INCIDENT_TWICE, text);
 }
 
-/* Appends one batch and notes what to answer. */
-static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes) {
+static int is_stopping(ec_writer *w) {
+    ea_mutex_lock(w->mutex);
+    int stopping = w->stopping;
+    ea_mutex_unlock(w->mutex);
+    return stopping;
+}
+
+/* Appends one batch and notes what to answer. stopping: the batch is left for the next collector. */
+static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes, int stopping) {
     ea_err err;
     ea_batch_head head;
     ea_counters *c = w->options.counters;
-    if (w->conflicted && !ea_batch_read_head(batch, len_bytes, &head, &err)) {
-        /* the stream will go on under a new name: what has not been stored yet should stand there as a whole */
-        refuse(w, head.number, EA_REFUSED_RETRY, "a batch before it conflicts");
+    if ((w->conflicted || stopping) && !ea_batch_read_head(batch, len_bytes, &head, &err)) {
+        /* after a conflict the stream goes on under a new name, and has there all that has not been stored yet */
+        refuse(w, head.number, EA_REFUSED_RETRY,
+               w->conflicted ? "a batch before it conflicts" : "the collector is stopping");
         return;
     }
     int rc = ec_store_append(w->options.store, u->agent, batch, len_bytes, &err);
@@ -231,7 +242,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     }
     look_at_identity(w, u);
     while (ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1)
-        append(w, u, batch, n);
+        append(w, u, batch, n, is_stopping(w));
     join_ranges(w);
     /* the more waits here, the less each agent may send before it hears from us again */
     uint64_t max = w->options.max_waiting_bytes, used = waiting(w), credit = used < max ? (max - used) / 8 : 0;
@@ -350,13 +361,6 @@ static void retain(ec_writer *w) {
     ea_mutex_lock(w->mutex);
     w->retain_at_ns = rc == 1 ? now_ns : now_ns + w->options.retain_every_ns;
     ea_mutex_unlock(w->mutex);
-}
-
-static int is_stopping(ec_writer *w) {
-    ea_mutex_lock(w->mutex);
-    int stopping = w->stopping;
-    ea_mutex_unlock(w->mutex);
-    return stopping;
 }
 
 static void writer_main(void *arg) {

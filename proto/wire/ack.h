@@ -14,10 +14,11 @@
 #define EA_UPLOAD_RUN_HEADER "Etwagent-Run" /* what this run of an agent calls itself */
 
 enum {
-    EA_UPLOAD_FRAME_BYTES = 4,    /* before each batch: its length, u32 little-endian */
-    EA_UPLOAD_MAX_BATCHES = 2048, /* in one body */
-    EA_ACK_MAX_BYTES = 1 << 20,   /* an answer; more is refused unread */
-    EA_ACK_MAX_RANGES = 1 << 16,  /* of one answer; so many refusals and class hashes at the most, too */
+    EA_UPLOAD_FRAME_BYTES = 4,      /* before each batch: its length, u32 little-endian */
+    EA_UPLOAD_MAX_BATCHES = 2048,   /* in one body */
+    EA_UPLOAD_MAX_EVENTS = 1 << 22, /* of all its batches: what one request may cost a collector in time */
+    EA_ACK_MAX_BYTES = 1 << 20,     /* an answer; more is refused unread */
+    EA_ACK_MAX_RANGES = 1 << 16,    /* of one answer; so many refusals and class hashes at the most, too */
 };
 
 typedef struct ea_range {

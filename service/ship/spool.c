@@ -631,6 +631,7 @@ static const stream *next_stream(const ea_spool *s) {
 
 size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t capacity) {
     size_t n = 0, bytes = 0;
+    uint64_t events = 0;
     ea_mutex_lock(s->lock);
     const stream *k = s->last_served = next_stream(s);
     for (int p = EA_SPOOL_PRIORITIES - 1; k && p >= 0; p--) {
@@ -640,9 +641,10 @@ size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t
             if (e->stream != k)
                 continue;
             size_t need = (size_t)e->len_bytes + EA_UPLOAD_FRAME_BYTES;
-            if (n && bytes + need > max_bytes)
+            if (n && (bytes + need > max_bytes || events + e->event_count > EA_UPLOAD_MAX_EVENTS))
                 break; /* in order within a priority */
             bytes += need;
+            events += e->event_count;
             ea_spool_dequeue(s, e);
             e->taken = 1;
             e->segment->taken++;

@@ -533,6 +533,35 @@ static int post_status(const server *s, const void *body, size_t len_bytes) {
     return r.status;
 }
 
+/* The status, and what the answer says is in its text. */
+static void post_refused(const server *s, const ea_text *body, int status, const char *reason) {
+    client c;
+    response r;
+    assert_true(client_open(&c, s, "alpha", NULL));
+    post(&c, body->data, body->len_bytes, &r);
+    assert_int_equal(r.status, status);
+    assert_non_null(strstr(r.body, reason));
+    free(r.body);
+    client_close(&c);
+}
+
+/* A few bytes may claim many events: a request's work is bounded by what its batches say, before any is looked at. */
+static void refuses_too_many_events(const server *s, const test_batch *b) {
+    enum { CLAIMED = EA_BATCH_MAX_EVENTS };
+    static const uint8_t claim[] = {5 << 3, 0x80 | (CLAIMED & 0x7F), 0x80 | (CLAIMED >> 7 & 0x7F), CLAIMED >> 14};
+    ea_text large, body;
+    ea_text_init(&large);
+    ea_text_init(&body);
+    ea_text_add(&large, b->data, b->len_bytes);
+    ea_text_add(&large, claim, sizeof claim); /* of a number that is there twice the last one counts */
+    test_batch claims = {.data = (uint8_t *)large.data, .len_bytes = large.len_bytes};
+    for (int i = 0; i <= EA_UPLOAD_MAX_EVENTS / CLAIMED; i++)
+        add_frame(&body, &claims);
+    post_refused(s, &body, 400, "at most 4194304 events");
+    ea_text_deinit(&body);
+    ea_text_deinit(&large);
+}
+
 static void refuses_bad_bodies(void **state) {
     server *s = *state;
     test_maker m, m2;
@@ -561,6 +590,7 @@ static void refuses_bad_bodies(void **state) {
     assert_int_equal(post_status(s, large, 1 << 20), 413);
     assert_int_equal(post_status(s, large, 64 << 10), 400); /* just within */
     free(large);
+    refuses_too_many_events(s, &a);
     assert_int_equal(ea_counter_get(&s->counters, EA_COUNT_ingest_batches), 0);
 
     client c;
