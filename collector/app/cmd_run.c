@@ -347,6 +347,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
         rc = announce(o, ec_ingest_port(ingest), err);
     while (!rc && !stop_asked) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
+        ec_log_renew(log);
         if (atomic_exchange(&reload_asked, 0)) {
             reload_now(&reloading, ingest);
             renew_certificates(ingest, &web, &enroll, log);
@@ -372,7 +373,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_on_reload(on_reload);
     int rc = check(o, &err);
     if (!rc)
-        rc = ec_log_create(&log, stderr, 0, &err);
+        rc = ec_log_create(&log, stderr, 0, &counters, &err);
     if (!rc)
         rc = serve(o, &counters, log, &err);
     if (rc)

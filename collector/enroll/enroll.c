@@ -121,7 +121,7 @@ static void note(const ec_enroll *e, const char *address, const char *path, cons
                                                  .status = o->status,
                                                  .note = text});
     if (o->status == 503)
-        ec_log_line(e->options.log, "enrolment: %s", o->err.message);
+        ec_log_about(e->options.log, EC_LOG_AGENT, "enrolment: %s", o->err.message);
 }
 
 /* ---- who asks ---- */

@@ -168,8 +168,8 @@ static void doom(conn *c, const char *why) {
         return;
     c->doomed = 1;
     ea_count(c->base->in->options.counters, EA_COUNT_ingest_refused, 1);
-    ec_log_line(c->base->in->options.log, "closed a connection of %s: %s",
-                c->agent ? c->agent->name : "nobody known yet", why);
+    ec_log_about(c->base->in->options.log, c->agent ? EC_LOG_AGENT : EC_LOG_STRANGER, "closed a connection of %s: %s",
+                 c->agent ? c->agent->name : "nobody known yet", why);
     bufferevent_enable(c->bev, EV_READ); /* it may be paused */
     shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
 }
@@ -538,7 +538,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     } else if (ec_upload_check(&r->upload, &err)) {
         status = 400;
         ea_count(o->counters, EA_COUNT_ingest_bad_batches, 1);
-        ec_log_line(o->log, "refused an upload of %s: %s", c->agent->name, err.message);
+        ec_log_about(o->log, EC_LOG_AGENT, "refused an upload of %s: %s", c->agent->name, err.message);
     } else if ((rc = ec_writer_push(b->in->writer, &r->upload)) != 0) {
         status = 503;
         (void)ea_fail(&err, rc, "%s", rc == EA_EFULL ? "too much waits to be stored" : "stopping");
@@ -562,7 +562,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     if (!c || !c->agent) { /* a plain bufferevent (see on_connection), or nobody */
         int rc = c ? ec_tls_identify(b->in->tls, ssl, name, &err) : ea_fail(&err, EA_EREFUSED, "no TLS session");
         if (rc || !c) {
-            ec_log_line(b->in->options.log, "refused a request: %s", err.message);
+            ec_log_about(b->in->options.log, EC_LOG_STRANGER, "refused a request: %s", err.message);
             reply_text(b, c, http, 403, 0, err.message);
             return;
         }
@@ -574,7 +574,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     }
     /* again on every request: a list may have changed, and a resumed session skipped the chain */
     if (ec_tls_identify(b->in->tls, ssl, name, &err)) {
-        ec_log_line(b->in->options.log, "refused a request of %s: %s", c->agent->name, err.message);
+        ec_log_about(b->in->options.log, EC_LOG_AGENT, "refused a request of %s: %s", c->agent->name, err.message);
         reply_text(b, c, http, 403, 0, err.message);
         return;
     }

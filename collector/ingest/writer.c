@@ -122,7 +122,7 @@ static void note_incident(ec_writer *w, const char *agent, enum ec_incident_kind
     if (!ec_identities_may_tell(w->identities, agent, kind, ea_monotonic_ns()))
         return;
     if (kind != EC_INCIDENT_CONFLICT) /* that is logged each time */
-        ec_log_line(w->options.log, "%s: %s", agent, text);
+        ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", agent, text);
     if (ec_store_add_incident(w->options.store, agent, kind, text, &err))
         ec_log_line(w->options.log, "%s: %s", agent, err.message);
 }
@@ -176,7 +176,7 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
         w->conflicted = 1;
         refuse(w, number, EA_REFUSED_CONFLICT, err.message);
         note_incident(w, u->agent, EC_INCIDENT_CONFLICT, err.message);
-        ec_log_line(w->options.log, "%s: %s", u->agent, err.message);
+        ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", u->agent, err.message);
         break;
     case EA_ECORRUPT:
     case EA_EFORMAT:
@@ -185,7 +185,7 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
     case EA_EUNSUPPORTED:
         ea_count(c, EA_COUNT_ingest_bad_batches, 1);
         refuse(w, number, EA_REFUSED_MALFORMED, err.message);
-        ec_log_line(w->options.log, "%s: batch %" PRIu64 " refused: %s", u->agent, number, err.message);
+        ec_log_about(w->options.log, EC_LOG_AGENT, "%s: batch %" PRIu64 " refused: %s", u->agent, number, err.message);
         break;
     case EA_ENOTFOUND:
         add_unknown(w, notes);

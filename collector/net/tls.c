@@ -151,8 +151,8 @@ static int on_verify(int ok, X509_STORE_CTX *store) {
         char subject[128] = "";
         if (cert)
             X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof subject);
-        ec_log_line(tls->log, "refused the certificate of %s: %s", subject,
-                    X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
+        ec_log_about(tls->log, EC_LOG_STRANGER, "refused the certificate of %s: %s", subject,
+                     X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
     }
     return ok;
 }

@@ -170,7 +170,7 @@ static void fail_call(ec_call *c, int rc, const ea_err *err) {
         put_problem(c, 503, "Service Unavailable", err->message);
         break;
     default:
-        ec_log_line(c->options->log, "web: %s: %s", c->path, err->message);
+        ec_log_about(c->options->log, EC_LOG_READER, "web: %s: %s", c->path, err->message);
         put_problem(c, 500, "Internal Server Error", err->message);
     }
 }
@@ -668,7 +668,7 @@ static int admit(ec_web *w, struct evhttp_request *http, enum ec_method method, 
                              err);
     *ret_detail = err->message;
     if (rc && rc != EA_EREFUSED && rc != EA_ELIMIT)
-        ec_log_line(w->options.log, "web: %s", err->message);
+        ec_log_about(w->options.log, EC_LOG_READER, "web: %s", err->message);
     return rc == 0 ? 0 : rc == EA_EREFUSED ? 401 : rc == EA_ELIMIT ? 429 : 503;
 }
 

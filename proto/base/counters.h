@@ -140,7 +140,8 @@ enum ea_severity {
     X(web_refused, 104, EA_NOTICE, "requests of browsers, scripts and monitoring that were refused")                   \
     X(enroll_granted, 107, EA_INFO, "certificates given to agents with a token")                                       \
     X(enroll_renewed, 108, EA_INFO, "certificates given to agents with a certificate that ends soon")                  \
-    X(enroll_refused, 109, EA_NOTICE, "requests for a certificate that were refused")
+    X(enroll_refused, 109, EA_NOTICE, "requests for a certificate that were refused")                                  \
+    X(log_suppressed, 140, EA_NOTICE, "lines of the log that were suppressed since too many of their kind came")
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,

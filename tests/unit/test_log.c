@@ -45,7 +45,7 @@ static void a_minute_has_sixty_lines(void **state) {
     (void)state;
     FILE *f = fopen(scratch_path("log"), "w+b");
     assert_non_null(f);
-    assert_int_equal(ec_log_create(&log, f, 0, &err), 0);
+    assert_int_equal(ec_log_create(&log, f, 0, NULL, &err), 0);
     for (int i = 0; i < 1000; i++)
         ec_log_line(log, "line %d\nof \x1b[31m one", i);
     char *text = lines_of(f, &count);
@@ -63,7 +63,7 @@ static void a_minute_has_sixty_lines(void **state) {
     ec_log_line(log, "the next minute");
     text = lines_of(f, &count);
     assert_int_equal(count, 62);
-    assert_non_null(strstr(text, "\n941 lines were left out of the log\nthe next minute\n"));
+    assert_non_null(strstr(text, "\n941 lines about the collector itself were suppressed\nthe next minute\n"));
     free(text);
     /* counted once; what is left out of this minute is counted anew */
     for (int i = 1; i < 62; i++)
@@ -74,7 +74,43 @@ static void a_minute_has_sixty_lines(void **state) {
     ec_log_line(log, "the third");
     text = lines_of(f, &count);
     assert_int_equal(count, 62 + 59 + 2);
-    assert_non_null(strstr(text, "\n2 lines were left out of the log\nthe third\n"));
+    assert_non_null(strstr(text, "\n2 lines about the collector itself were suppressed\nthe third\n"));
+    free(text);
+    ec_log_destroy(log);
+    fclose(f);
+}
+
+/* Lines that strangers cause suppress none of the collector's own; what was suppressed is logged when its minute is
+ * over, also when no other line comes. */
+static void each_kind_has_its_own_lines(void **state) {
+    ec_log *log = NULL;
+    ea_err err;
+    size_t count = 0;
+    static ea_counters counters;
+    (void)state;
+    FILE *f = fopen(scratch_path("log"), "w+b");
+    assert_non_null(f);
+    assert_int_equal(ec_log_create(&log, f, 0, &counters, &err), 0);
+    for (int i = 0; i < 1000; i++)
+        ec_log_about(log, EC_LOG_STRANGER, "a failed handshake");
+    ec_log_line(log, "nothing stored: commit failed");
+    for (int i = 0; i < 70; i++)
+        ec_log_about(log, EC_LOG_AGENT, "a refused batch");
+    char *text = lines_of(f, &count);
+    assert_int_equal(count, 60 + 1 + 60);
+    assert_non_null(strstr(text, "\nnothing stored: commit failed\n"));
+    free(text);
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_log_suppressed), 940 + 10);
+    ec_log_renew(log);
+    free(lines_of(f, &count));
+    assert_int_equal(count, 121);
+    now_ns += 60 * INT64_C(1000000000);
+    ec_log_renew(log);
+    ec_log_renew(log);
+    text = lines_of(f, &count);
+    assert_int_equal(count, 123);
+    assert_non_null(strstr(text, "\n10 lines about agents were suppressed\n"
+                                 "940 lines about connections without a valid certificate or token were suppressed\n"));
     free(text);
     ec_log_destroy(log);
     fclose(f);
@@ -83,6 +119,7 @@ static void a_minute_has_sixty_lines(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_minute_has_sixty_lines, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(each_kind_has_its_own_lines, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
