@@ -1,4 +1,4 @@
-/* etwcollector ca init, issue, revoke, list: the certificates of an installation.
+/* etwcollector ca init, sign, import, issue, revoke, list: the certificates of an installation.
  * Before it: main.c. After it: collector/ca. Thread: the main one. */
 #include "ca.h"
 #include "clock.h"
@@ -19,20 +19,28 @@ static int failed(int rc, const ea_err *err) {
 /* ---- ca init ---- */
 
 typedef struct init_options {
-    const char *dir, *name;
-    uint64_t days;
+    const char *dir;
+    ec_ca_init_options ca;
 } init_options;
 
 static int run_init(const void *options, int operand_count, char **operands) {
     const init_options *o = options;
     ea_err err = {0};
     (void)operand_count, (void)operands;
-    int rc = ec_ca_init(o->dir, o->name, o->days, &err);
+    int rc = o->ca.is_root && o->ca.wants_request ? ea_fail(&err, EA_EUSAGE, "--root and --csr: one of them")
+             : o->ca.provider && !o->ca.key_uri   ? ea_fail(&err, EA_EUSAGE, "--provider: needs --key-uri")
+                                                  : ec_ca_init(o->dir, &o->ca, &err);
     if (rc)
         return failed(rc, &err);
-    printf(
-        "made a CA in %s: ca.crt goes to every machine, ca.crl to the collector, ca.key stays here and stays secret\n",
-        o->dir);
+    if (o->ca.wants_request)
+        printf(
+            "made a key and %s/ca.csr: 'etwcollector ca sign' at the root, or another CA, makes a certificate of it, "
+            "which\n'etwcollector ca import --dir %s' takes\n",
+            o->dir, o->dir);
+    else
+        printf(
+            "made a CA in %s: ca.crt goes to every machine, ca.crl to the collector, %s stays here and stays secret\n",
+            o->dir, o->ca.key_uri ? "ca.uri" : "ca.key");
     return 0;
 }
 
@@ -45,29 +53,154 @@ const ea_command ec_cmd_ca_init = {
                "made when it is missing. A CA that is there already is left alone.\n\n"
                "  etwcollector ca init --dir certs\n"
                "  etwcollector ca issue --dir certs --server --name collector --san DNS:collector.example\n"
-               "  etwcollector ca issue --dir certs --name machine-1",
+               "  etwcollector ca issue --dir certs --name machine-1\n\n"
+               "A CA below a root that stays offline:\n\n"
+               "  etwcollector ca init --dir root --root              (on the machine of the root)\n"
+               "  etwcollector ca init --dir certs --csr              (on the collector)\n"
+               "  etwcollector ca sign --dir root --csr ca.csr --out issuing.crt\n"
+               "  etwcollector ca import --dir certs issuing.crt\n\n"
+               "--key-uri: the key is in a token, a TPM or a file, and stays there; OpenSSL finds it by the URI.",
+    .options =
+        (const ea_option[]){{.name = "dir",
+                             .letter = 'd',
+                             .argument = "DIR",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(init_options, dir),
+                             .required = 1,
+                             .help = "folder of the CA"},
+                            {.name = "name",
+                             .argument = "NAME",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(init_options, ca.name),
+                             .fallback = "etwagent CA",
+                             .help = "the CA's common name"},
+                            {.name = "days",
+                             .argument = "N",
+                             .type = EA_OPT_U64,
+                             .offset = offsetof(init_options, ca.days),
+                             .fallback = "3650",
+                             .help = "how long it is valid"},
+                            {.name = "root",
+                             .type = EA_OPT_FLAG,
+                             .offset = offsetof(init_options, ca.is_root),
+                             .help = "it signs other CAs (ca sign), one step deep"},
+                            {.name = "csr",
+                             .type = EA_OPT_FLAG,
+                             .offset = offsetof(init_options, ca.wants_request),
+                             .help = "write a request, ca.csr, in place of a certificate: another CA signs it"},
+                            {.name = "key-uri",
+                             .argument = "URI",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(init_options, ca.key_uri),
+                             .help = "existing key (pkcs11:..., handle:..., file:...); kept in ca.uri"},
+                            {.name = "provider",
+                             .argument = "NAME",
+                             .type = EA_OPT_STRING,
+                             .offset = offsetof(init_options, ca.provider),
+                             .help = "OpenSSL provider that opens the URI (pkcs11, tpm2); default: OpenSSL's own"},
+                            {0}},
+    .options_size = sizeof(init_options),
+    .run = run_init,
+};
+
+/* ---- ca sign, ca import ---- */
+
+typedef struct sign_options {
+    const char *dir, *csr, *out;
+    ea_strings permitted;
+    uint64_t days;
+} sign_options;
+
+static int run_sign(const void *options, int operand_count, char **operands) {
+    const sign_options *o = options;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    int rc = ec_ca_sign(o->dir, o->csr, o->days, &o->permitted, o->out, &err);
+    if (rc)
+        return failed(rc, &err);
+    printf("signed %s: 'etwcollector ca import' takes it in the folder that made the request\n", o->out);
+    return 0;
+}
+
+const ea_command ec_cmd_ca_sign = {
+    .name = "ca sign",
+    .operands = "",
+    .summary = "signs the request of a CA below this one",
+    .details = "Writes the certificate and the root's. The CA below signs agents and collectors and no other CA. With "
+               "--permit it\nsigns only names within those domains and addresses: agents' names are DNS names there.",
     .options = (const ea_option[]){{.name = "dir",
                                     .letter = 'd',
                                     .argument = "DIR",
                                     .type = EA_OPT_STRING,
-                                    .offset = offsetof(init_options, dir),
+                                    .offset = offsetof(sign_options, dir),
                                     .required = 1,
-                                    .help = "folder of the CA"},
-                                   {.name = "name",
-                                    .argument = "NAME",
+                                    .help = "folder of the root"},
+                                   {.name = "csr",
+                                    .argument = "FILE",
                                     .type = EA_OPT_STRING,
-                                    .offset = offsetof(init_options, name),
-                                    .fallback = "etwagent CA",
-                                    .help = "the CA's common name"},
+                                    .offset = offsetof(sign_options, csr),
+                                    .required = 1,
+                                    .help = "the request (see ca init --csr)"},
+                                   {.name = "out",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(sign_options, out),
+                                    .required = 1,
+                                    .help = "where the certificates go"},
+                                   {.name = "permit",
+                                    .argument = "NAMES",
+                                    .type = EA_OPT_STRINGS,
+                                    .offset = offsetof(sign_options, permitted),
+                                    .help = "DNS:domain or IP:address/mask that it may sign; several times"},
                                    {.name = "days",
                                     .argument = "N",
                                     .type = EA_OPT_U64,
-                                    .offset = offsetof(init_options, days),
-                                    .fallback = "3650",
-                                    .help = "how long it is valid"},
+                                    .offset = offsetof(sign_options, days),
+                                    .fallback = "1825",
+                                    .help = "how long it is valid, at the most as long as the root"},
                                    {0}},
-    .options_size = sizeof(init_options),
-    .run = run_init,
+    .options_size = sizeof(sign_options),
+    .run = run_sign,
+};
+
+typedef struct import_options {
+    const char *dir, *under;
+} import_options;
+
+static int run_import(const void *options, int operand_count, char **operands) {
+    const import_options *o = options;
+    ea_err err = {0};
+    (void)operand_count;
+    int rc = ec_ca_import(o->dir, operands[0], o->under, &err);
+    if (rc)
+        return failed(rc, &err);
+    printf("made a CA in %s: the root's certificate goes to every machine, ca.crt and ca.crl to the collector\n",
+           o->dir);
+    return 0;
+}
+
+const ea_command ec_cmd_ca_import = {
+    .name = "ca import",
+    .operands = "FILE",
+    .summary = "takes the certificate that another CA made of ca.csr",
+    .details = "FILE: PEM, the CA's own certificate first, then those above it. Checks that they lead to the root.",
+    .options = (const ea_option[]){{.name = "dir",
+                                    .letter = 'd',
+                                    .argument = "DIR",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(import_options, dir),
+                                    .required = 1,
+                                    .help = "folder of the CA (see ca init --csr)"},
+                                   {.name = "under",
+                                    .argument = "FILE",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(import_options, under),
+                                    .help = "the root's certificate, when FILE does not hold it"},
+                                   {0}},
+    .options_size = sizeof(import_options),
+    .run = run_import,
+    .min_operands = 1,
+    .max_operands = 1,
 };
 
 /* ---- ca issue ---- */
@@ -239,7 +372,7 @@ static int add_row(const ec_ca_row *row, void *arg) {
     if (l->json) {
         ea_text_printf(t, "%s\n  {\"name\": ", l->count ? "," : "");
         ea_text_json_str(t, row->name);
-        ea_text_printf(t, ", \"role\": \"%s\", \"serial\": \"%s\", \"not_after\": \"", row->server ? "server" : "agent",
+        ea_text_printf(t, ", \"role\": \"%s\", \"serial\": \"%s\", \"not_after\": \"", ec_ca_role_names[row->role],
                        row->serial);
         ea_text_utc_ns(t, row->not_after_utc_ns);
         ea_text_str(t, "\", \"revoked\": ");
@@ -251,7 +384,7 @@ static int add_row(const ec_ca_row *row, void *arg) {
             ea_text_str(t, "null}");
         }
     } else {
-        ea_text_printf(t, "%-6s  %-32s  %s  until ", row->server ? "server" : "agent", row->name, row->serial);
+        ea_text_printf(t, "%-6s  %-32s  %s  until ", ec_ca_role_names[row->role], row->name, row->serial);
         ea_text_utc_ns(t, row->not_after_utc_ns);
         if (row->revoked_utc_ns) {
             ea_text_str(t, "  revoked ");

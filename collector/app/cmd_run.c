@@ -252,6 +252,7 @@ static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_c
         rc = ec_audit_open(&e->audit, o->store, 0, err);
     ec_enroll_options eo = {.listen = o->enroll,
                             .ca_dir = o->ca_dir,
+                            .trust_path = o->ca,
                             .tls = e->tls,
                             .audit = audit ? audit : e->audit,
                             .counters = counters,

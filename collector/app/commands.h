@@ -29,6 +29,8 @@ extern const ea_command ec_cmd_token_add;
 extern const ea_command ec_cmd_token_list;
 extern const ea_command ec_cmd_token_revoke;
 extern const ea_command ec_cmd_ca_init;
+extern const ea_command ec_cmd_ca_sign;
+extern const ea_command ec_cmd_ca_import;
 extern const ea_command ec_cmd_ca_issue;
 extern const ea_command ec_cmd_ca_revoke;
 extern const ea_command ec_cmd_ca_list;

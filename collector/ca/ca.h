@@ -1,19 +1,25 @@
-/* The certificate authority of a small installation: a folder with a CA's key and certificate, what it issued, and the
+/* The certificate authority of an installation: a folder with a CA's key and certificate, what it issued, and the
  * revocation list. Nobody has to know OpenSSL's command line.
  *
  *   ca.key      the CA's private key, readable by its owner only (EC P-256, PKCS#8, PEM)
- *   ca.crt      the CA's certificate: CA:TRUE, pathlen 0, keyCertSign and cRLSign
+ *   ca.uri      in its place: where OpenSSL finds the key, in a token or a TPM (ca_key.c)
+ *   ca.crt      the CA's certificate: CA:TRUE, keyCertSign and cRLSign, pathlen 0 (a root for others: 1); followed by
+ *               those above it, up to the root
+ *   ca.csr      the request of a CA that another one signs
  *   ca.crl      the revocation list; valid as long as the CA, replaced when something is revoked
- *   issued.tsv  one line a certificate: serial (hex), role, not after (UTC), revoked at (UTC) or -, name
+ *   issued.tsv  the issuance log (issuance.h)
  *   NAME.crt, NAME.key   what was issued, unless another folder was named
  *   enroll-tokens        who may have a certificate without a key that was made here (grants.h)
- *   enrolled/NAME.crt    what they got last
+ *   enrolled/NAME.crt    what they got last, under the name in lower case
  *
+ * Names that differ in the case of their letters alone are one name, as for Windows.
  * Before it: collector/app (the `ca` commands), collector/enroll. After it: TLS on both sides reads the files.
- * Thread: any; a lock in the folder lets one process at a time change it (others wait two seconds: EA_EBUSY). */
+ * Thread: any, one for each open CA; a lock in the folder lets one operation at a time change it (others wait two
+ * seconds: EA_EBUSY). */
 #ifndef EC_CA_CA_H
 #define EC_CA_CA_H
 
+#include "cli.h"
 #include "secrets.h"
 
 #include <stddef.h>
@@ -21,8 +27,28 @@
 
 enum { EC_CA_NAME_MAX = 64, EC_CA_SAN_MAX = 32, EC_CA_SERIAL_HEX = 40 };
 
-/* Makes the CA. name: its common name; days: how long it is valid. EA_EEXIST when the folder holds one already. */
-EA_MUST_CHECK int ec_ca_init(const char *dir, const char *name, uint64_t days, ea_err *err);
+/* 1 when an agent or collector may have the name: see ec_ca_request. */
+int ec_ca_name_is_good(const char *name);
+int ec_ca_serial_is_good(const char *serial); /* 1 to EC_CA_SERIAL_HEX hex digits, lower case */
+
+typedef struct ec_ca_init_options {
+    const char *name; /* its common name, 1 to EC_CA_NAME_MAX characters */
+    uint64_t days;
+    int is_root;                    /* signs other CAs, too (ec_ca_sign) */
+    int wants_request;              /* ca.csr in place of a certificate: another CA signs it (ec_ca_import) */
+    const char *key_uri, *provider; /* the key that is there already (ca_key.c); NULL: one is made */
+} ec_ca_init_options;
+
+/* Makes the CA. EA_EEXIST when the folder holds one already. */
+EA_MUST_CHECK int ec_ca_init(const char *dir, const ec_ca_init_options *o, ea_err *err);
+/* Takes the certificate that another CA made of ca.csr, and those above it, PEM, the own one first. The root stands at
+ * the end or in the file root_path, which may be NULL. Also for its next certificate, of the same key. EA_EINVAL: it is
+ * not of this key, none of a CA, or not below the root. */
+EA_MUST_CHECK int ec_ca_import(const char *dir, const char *chain_path, const char *root_path, ea_err *err);
+/* Signs the request of a CA below this one: pathlen 0, and names within permitted ("DNS:domain", "IP:address/mask";
+ * none: any). Writes it and those above it to out_path. EA_EREFUSED: this CA signs no other one. */
+EA_MUST_CHECK int ec_ca_sign(const char *dir, const char *csr_path, uint64_t days, const ea_strings *permitted,
+                             const char *out_path, ea_err *err);
 
 typedef struct ec_ca_request {
     const char *
@@ -44,12 +70,26 @@ EA_MUST_CHECK int ec_ca_issue(const char *dir, const ec_ca_request *requests, si
  * EA_ENOTFOUND when there is none, EA_EEXIST when all are revoked already. */
 EA_MUST_CHECK int ec_ca_revoke(const char *dir, const char *name_or_serial, size_t *ret_count, ea_err *err);
 
-enum { EC_CA_CSR_MAX = 8 << 10 }; /* bytes of a request for a certificate, PEM */
+/* ---- enrolment ---- */
+
+/* A CA whose key and log are in memory, for many operations. */
+typedef struct ec_ca ec_ca;
+/* trust_path: PEM, whose certificates ec_ca_renew takes; NULL: the CA's own. EA_ENOTFOUND, EA_ECRYPTO, EA_ECORRUPT. */
+EA_MUST_CHECK int ec_ca_open(ec_ca **ret, const char *dir, const char *trust_path, ea_err *err);
+void ec_ca_close(ec_ca *ca); /* NULL is allowed */
+/* Writes ca.crl; with only_missing: when there is none. */
+EA_MUST_CHECK int ec_ca_make_crl(ec_ca *ca, int only_missing, ea_err *err);
+
+enum {
+    EC_CA_CSR_MAX = 8 << 10,  /* bytes of a request for a certificate, PEM */
+    EC_CA_CERT_MAX = 8 << 10, /* of a certificate that is renewed, DER */
+};
 
 typedef struct ec_ca_enrolled {
     char name[EC_CA_NAME_MAX + 1], serial[EC_CA_SERIAL_HEX + 1];
     char token[EC_SECRET_ID_BYTES]; /* its id; "" at a renewal */
-    char *pem;                      /* the certificate and the CA's; the caller frees it */
+    int renewed_twice;              /* why a renewal was refused: another key came first */
+    char *pem;                      /* the certificate and those that a verifier needs; the caller frees it */
     size_t pem_bytes;
 } ec_ca_enrolled;
 
@@ -60,27 +100,29 @@ typedef struct ec_ca_enrolled {
  * ret->token is set as soon as the token is known to be right, also on failure.
  * EA_EREFUSED: the token is wrong, revoked, expired, used up, or not good for this name; EA_EEXIST: another
  * certificate of this name is valid; EA_EINVAL: the request cannot be read, or its key is none that is taken. */
-EA_MUST_CHECK int ec_ca_enroll(const char *dir, const char *token, const char *csr, size_t len_bytes,
-                               ec_ca_enrolled *ret, ea_err *err);
+EA_MUST_CHECK int ec_ca_enroll(ec_ca *ca, const char *token, const char *csr, size_t len_bytes, ec_ca_enrolled *ret,
+                               ea_err *err);
 
-/* The certificate that somebody has who asks for the next one. */
-typedef struct ec_ca_holder {
-    char name[EC_CA_NAME_MAX + 1], serial[EC_CA_SERIAL_HEX + 1];
-    int64_t not_before_s, not_after_s; /* since 1970 */
-} ec_ca_holder;
-/* Signs another key for the name of a certificate that was checked, for as long as that one was given. EA_ELIMIT: more
- * than half of its life is left; EA_EREFUSED: it is revoked, or the CA itself ends with it; EA_EINVAL as above. */
-EA_MUST_CHECK int ec_ca_renew(const char *dir, const ec_ca_holder *holder, const char *csr, size_t len_bytes,
+/* Signs another key for the name of a certificate (DER), for as long as that one was given. A certificate is renewed
+ * once: the same key again gets the same answer, another one is EA_EEXIST with ret->renewed_twice, unless what came of
+ * the first renewal is revoked. Certificates that were renewed by versions that did not log it may be renewed once
+ * more. EA_ELIMIT: more than half of its life is left; EA_EREFUSED: it is not valid, revoked, or the CA itself ends
+ * with it; EA_EINVAL as above. */
+EA_MUST_CHECK int ec_ca_renew(ec_ca *ca, const uint8_t *cert, size_t cert_bytes, const char *csr, size_t csr_bytes,
                               ec_ca_enrolled *ret, ea_err *err);
+
+enum ec_ca_role { EC_CA_AGENT, EC_CA_SERVER, EC_CA_AUTHORITY };
+extern const char *const ec_ca_role_names[]; /* "agent", "server", "ca" */
 
 typedef struct ec_ca_row {
     char serial[EC_CA_SERIAL_HEX + 1]; /* hex, lower case */
-    int server;
+    enum ec_ca_role role;
     int64_t not_after_utc_ns;
     int64_t revoked_utc_ns; /* 0: not revoked */
     char name[EC_CA_NAME_MAX + 1];
+    char renews[EC_CA_SERIAL_HEX + 1]; /* the serial number of the certificate that this one follows; "": none */
 } ec_ca_row;
-/* What was issued, in order; fn returns non-zero to stop. */
+/* What was issued and is in the log, in order; fn returns non-zero to stop. */
 EA_MUST_CHECK int ec_ca_each(const char *dir, int (*fn)(const ec_ca_row *row, void *arg), void *arg, ea_err *err);
 
 #endif

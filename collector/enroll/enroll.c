@@ -18,11 +18,11 @@
 #include <string.h>
 #include <strings.h>
 
-enum { TIMEOUT_S = 15, HEADERS_MAX = 4 << 10, RETRY_AFTER_S = 5, TOKEN_TEXT_MAX = 256, SERIAL_BYTES_MAX = 20 };
+enum { TIMEOUT_S = 15, HEADERS_MAX = 4 << 10, RETRY_AFTER_S = 5, TOKEN_TEXT_MAX = 256 };
 
 struct ec_enroll {
     ec_enroll_options options;
-    char *ca_dir;
+    ec_ca *ca;
     char host[EC_HOST_BYTES];
     uint16_t port;
     ec_http http;
@@ -126,24 +126,21 @@ static void note(const ec_enroll *e, const char *address, const char *path, cons
 
 /* ---- who asks ---- */
 
-/* The certificate of whoever is at the other end, checked. */
-static int read_holder(const ec_enroll *e, struct evhttp_request *http, ec_ca_holder *ret, ea_err *err) {
+/* The certificate of the client, which was checked, as DER: the caller frees it. NULL, with err. */
+static uint8_t *read_holder(const ec_enroll *e, struct evhttp_request *http, size_t *ret_bytes, ea_err *err) {
     SSL *ssl = bufferevent_openssl_get_ssl(evhttp_connection_get_bufferevent(evhttp_request_get_connection(http)));
-    int rc = ssl ? ec_tls_identify(e->options.tls, ssl, ret->name, err) : ea_fail(err, EA_EREFUSED, "no TLS");
-    if (rc)
-        return rc;
-    const X509 *cert = SSL_get0_peer_certificate(ssl);
-    const ASN1_INTEGER *serial = X509_get0_serialNumber(cert);
-    int n = ASN1_STRING_length(serial);
-    struct tm before, after;
-    if (n < 1 || n > SERIAL_BYTES_MAX || ASN1_TIME_to_tm(X509_get0_notBefore(cert), &before) != 1 ||
-        ASN1_TIME_to_tm(X509_get0_notAfter(cert), &after) != 1)
-        return ea_fail(err, EA_EREFUSED, "the client certificate's serial number or dates cannot be read");
-    for (int i = 0; i < n; i++)
-        snprintf(ret->serial + 2 * (size_t)i, 3, "%02x", ASN1_STRING_get0_data(serial)[i]);
-    ret->not_before_s = (int64_t)timegm(&before);
-    ret->not_after_s = (int64_t)timegm(&after);
-    return 0;
+    char name[EC_AGENT_NAME_BYTES + 1];
+    unsigned char *der = NULL;
+    if (ssl ? ec_tls_identify(e->options.tls, ssl, name, err) : ea_fail(err, EA_EREFUSED, "no TLS"))
+        return NULL;
+    int n = i2d_X509(SSL_get0_peer_certificate(ssl), &der);
+    if (n < 1 || n > EC_CA_CERT_MAX) {
+        OPENSSL_free(der);
+        (void)ea_fail(err, EA_EREFUSED, "the client certificate has more than %d bytes", EC_CA_CERT_MAX);
+        return NULL;
+    }
+    *ret_bytes = (size_t)n;
+    return der;
 }
 
 /* NULL: none is given. */
@@ -154,7 +151,7 @@ static const char *token_of(struct evhttp_request *http) {
 
 static void enroll(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
     const char *token = token_of(http);
-    int rc = token ? ec_ca_enroll(e->ca_dir, token, csr, len_bytes, &o->got, &o->err)
+    int rc = token ? ec_ca_enroll(e->ca, token, csr, len_bytes, &o->got, &o->err)
                    : ea_fail(&o->err, EA_EREFUSED, "a token is needed: Authorization: Bearer TOKEN");
     set_status(o, token ? status_of(rc) : 401);
     if (!rc)
@@ -162,12 +159,13 @@ static void enroll(ec_enroll *e, struct evhttp_request *http, const char *csr, s
 }
 
 static void renew(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
-    ec_ca_holder holder = {.name = ""};
-    int known = read_holder(e, http, &holder, &o->err);
-    int rc = known ? known : ec_ca_renew(e->ca_dir, &holder, csr, len_bytes, &o->got, &o->err);
-    set_status(o, known ? 401 : status_of(rc));
+    size_t cert_bytes = 0;
+    uint8_t *cert = read_holder(e, http, &cert_bytes, &o->err);
+    int rc = cert ? ec_ca_renew(e->ca, cert, cert_bytes, csr, len_bytes, &o->got, &o->err) : EA_EREFUSED;
+    set_status(o, cert ? status_of(rc) : 401);
     if (!rc)
         ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
+    OPENSSL_free(cert);
 }
 
 static void answer(ec_enroll *e, struct evhttp_request *http, const char *address, const char *path, outcome *o) {
@@ -248,9 +246,9 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
     if (!e)
         return ea_fail(err, EA_ENOMEM, "serve enrolments");
     e->options = *options;
-    e->ca_dir = strdup(options->ca_dir);
-    int rc = e->ca_dir ? ec_listen_split("--enroll", options->listen, e->host, &e->port, err)
-                       : ea_fail(err, EA_ENOMEM, "serve enrolments");
+    int rc = ec_listen_split("--enroll", options->listen, e->host, &e->port, err);
+    if (!rc)
+        rc = ec_ca_open(&e->ca, options->ca_dir, options->trust_path, err);
     if (!rc)
         rc = ec_rates_create(&e->rates, err);
     if (!rc)
@@ -261,7 +259,7 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
         ec_enroll_stop(e);
         return rc;
     }
-    e->options.listen = e->options.ca_dir = NULL; /* the caller's */
+    e->options.listen = e->options.ca_dir = e->options.trust_path = NULL; /* the caller's */
     *ret = e;
     return 0;
 }
@@ -279,6 +277,6 @@ void ec_enroll_stop(ec_enroll *e) {
     }
     ec_http_close(&e->http);
     ec_rates_destroy(e->rates);
-    free(e->ca_dir);
+    ec_ca_close(e->ca);
     free(e);
 }

@@ -20,9 +20,10 @@
 typedef struct ec_enroll ec_enroll;
 
 typedef struct ec_enroll_options {
-    const char *listen; /* "0.0.0.0:8444", "[::1]:0" (any free port) */
-    const char *ca_dir; /* the CA's folder, with its key */
-    struct ec_tls *tls; /* with client_optional; borrowed, as are all others */
+    const char *listen;     /* "0.0.0.0:8444", "[::1]:0" (any free port) */
+    const char *ca_dir;     /* the CA's folder, with its key */
+    const char *trust_path; /* who signed the certificates that are renewed (PEM), as for tls */
+    struct ec_tls *tls;     /* with client_optional; borrowed, as are all others */
     ec_audit *audit;
     ea_counters *counters;
     ec_log *log;

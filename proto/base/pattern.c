@@ -3,12 +3,29 @@
 
 #include <string.h>
 
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+void ea_name_fold(char *name) {
+    for (; *name; name++)
+        *name = lower(*name);
+}
+
+int ea_name_equal(const char *a, const char *b) {
+    while (*a && lower(*a) == lower(*b)) {
+        a++;
+        b++;
+    }
+    return !*a && !*b;
+}
+
 /* One pattern of n bytes, in which * is any text, even none; letters of either case are alike, as in Windows' names. */
 static int fits(const char *pattern, size_t n, const char *name) {
     const char *end = pattern + n, *star = NULL, *from = NULL;
     while (*name) {
-        int a = pattern < end && *pattern >= 'A' && *pattern <= 'Z' ? *pattern + 32 : pattern < end ? *pattern : 0;
-        int b = *name >= 'A' && *name <= 'Z' ? *name + 32 : *name;
+        int a = pattern < end ? lower(*pattern) : 0;
+        int b = lower(*name);
         if (pattern < end && *pattern == '*') {
             star = ++pattern;
             from = name;

@@ -1,10 +1,15 @@
-/* Patterns of names, as tokens have them for hosts.
- * Before it: nothing. After it: collector/access, collector/query. Thread: any. */
+/* Names of agents, in which ASCII letters of either case are equal, and patterns of such names.
+ * Before it: nothing. After it: collector/access, collector/ca, collector/ingest, collector/query. Thread: any. */
 #ifndef EA_BASE_PATTERN_H
 #define EA_BASE_PATTERN_H
 
 /* 1 when a name fits one of the patterns, which commas separate: * is any text, even none; letters of either case are
  * alike, as in Windows' names. */
 int ea_name_in(const char *patterns, const char *name);
+
+/* Puts ASCII letters into lower case, in place: the one form under which a name is stored and looked up. */
+void ea_name_fold(char *name);
+/* 1 when two names differ in the case of ASCII letters at most. */
+int ea_name_equal(const char *a, const char *b);
 
 #endif

@@ -78,7 +78,8 @@ static void open_door(door *d) {
     ea_err err;
     signal(SIGPIPE, SIG_IGN);
     folder_make("front");
-    must(ec_ca_init(folder, "fuzz ca", 30, &err) == 0 && ec_ca_issue(folder, REQUESTS, 2, NULL, &err) == 0);
+    must(ec_ca_init(folder, &(ec_ca_init_options){.name = "fuzz ca", .days = 30}, &err) == 0 &&
+         ec_ca_issue(folder, REQUESTS, 2, NULL, &err) == 0);
     snprintf(cert, sizeof cert, "%s/server.crt", folder);
     snprintf(key, sizeof key, "%s/server.key", folder);
     snprintf(ca, sizeof ca, "%s/ca.crt", folder);

@@ -472,9 +472,9 @@ static int make_certificates(void **state) {
     static const char *const SANS[] = {"IP:127.0.0.1", "DNS:localhost"}, *const ELSEWHERE[] = {"DNS:elsewhere.example"};
     char other[128];
     snprintf(other, sizeof other, "%s/other", folder);
-    int rc = ec_ca_init(folder, "a CA", 10, &err);
+    int rc = ec_ca_init(folder, &(ec_ca_init_options){.name = "a CA", .days = 10}, &err);
     if (!rc)
-        rc = ec_ca_init(other, "another CA", 10, &err);
+        rc = ec_ca_init(other, &(ec_ca_init_options){.name = "another CA", .days = 10}, &err);
     if (!rc)
         rc = ec_ca_issue(folder,
                          &(ec_ca_request){.name = "server", .server = 1, .sans = SANS, .san_count = 2, .days = 5}, 1,

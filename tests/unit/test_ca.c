@@ -3,6 +3,7 @@
 #include "ca.h"
 #include "clock.h"
 #include "grants.h"
+#include "issuance.h"
 #include "platform.h"
 #include "scratch.h"
 
@@ -65,7 +66,7 @@ static int verdict(const char *name, int purpose) {
 
 static void init(void) {
     ea_err err;
-    must(ec_ca_init(scratch, "test CA", 100, &err), &err);
+    must(ec_ca_init(scratch, &(ec_ca_init_options){.name = "test CA", .days = 100}, &err), &err);
 }
 
 static int issue(const char *name, int server, const char *const *sans, size_t count, ea_err *err) {
@@ -132,7 +133,7 @@ static void keys_are_private_and_stay(void **state) {
     char *before, *after;
     size_t n, m;
     must(ea_path_read_all(scratch_path("ca.key"), 1 << 16, &before, &n, &err), &err);
-    assert_int_equal(ec_ca_init(scratch, "another", 100, &err), EA_EEXIST);
+    assert_int_equal(ec_ca_init(scratch, &(ec_ca_init_options){.name = "another", .days = 100}, &err), EA_EEXIST);
     assert_int_equal(issue("agent-1", 0, NULL, 0, &err), EA_EEXIST);
     must(ea_path_read_all(scratch_path("ca.key"), 1 << 16, &after, &m, &err), &err);
     assert_int_equal(n, m);
@@ -192,7 +193,7 @@ static int compare_row(const ec_ca_row *row, void *arg) {
     size_t *n = arg;
     static const char *const NAMES[] = {"server", "agent-1"};
     assert_string_equal(row->name, NAMES[*n]);
-    assert_int_equal(row->server, *n == 0);
+    assert_int_equal(row->role, *n == 0 ? EC_CA_SERVER : EC_CA_AGENT);
     assert_int_equal(row->revoked_utc_ns != 0, *n == 1);
     int64_t days = (row->not_after_utc_ns - ea_utc_ns()) / 1000000000 / 86400;
     assert_in_range(days, 29, 30);
@@ -228,6 +229,14 @@ static void not_longer_than_the_ca(void **state) {
     X509_free(agent);
 }
 
+static int enroll(const char *token, const char *csr, size_t len_bytes, ec_ca_enrolled *ret, ea_err *err) {
+    ec_ca *ca = NULL;
+    must(ec_ca_open(&ca, scratch, NULL, err), err);
+    int rc = ec_ca_enroll(ca, token, csr, len_bytes, ret, err);
+    ec_ca_close(ca);
+    return rc;
+}
+
 /* Whose file of tokens others may read, or whose file is damaged, gives nobody a certificate and blames nobody's token.
  */
 static void enrolment_tokens_are_kept(void **state) {
@@ -251,12 +260,12 @@ static void enrolment_tokens_are_kept(void **state) {
         assert_null(ec_grants_find(grants, count, wrong));
     }
     free(grants);
-    assert_int_equal(ec_ca_enroll(scratch, token, "", 0, &got, &err), EA_EINVAL);
+    assert_int_equal(enroll(token, "", 0, &got, &err), EA_EINVAL);
     assert_string_equal(got.token, grant.secret.id);
     assert_int_equal(chmod(scratch_path("enroll-tokens"), 0644), 0);
-    assert_int_equal(ec_ca_enroll(scratch, token, "", 0, &got, &err), EA_EIO);
+    assert_int_equal(enroll(token, "", 0, &got, &err), EA_EIO);
     must(ea_path_write_all(scratch_path("enroll-tokens"), "what\n", 5, 1, &err), &err);
-    assert_int_equal(ec_ca_enroll(scratch, token, "", 0, &got, &err), EA_ECORRUPT);
+    assert_int_equal(enroll(token, "", 0, &got, &err), EA_ECORRUPT);
     assert_int_equal(ec_grants_add(scratch, &grant, token, &err), EA_ECORRUPT);
 }
 
@@ -319,11 +328,362 @@ static void enrolment_tokens_are_bounded(void **state) {
     assert_int_equal(ec_grants_read(scratch, &grants, &count, &err), EA_ECORRUPT);
 }
 
+/* ---- the issuance log ---- */
+
+static ec_ca_row make_row(uint64_t number, int64_t not_after_s, const char *name) {
+    ec_ca_row row = {.role = EC_CA_AGENT, .not_after_utc_ns = not_after_s * 1000000000};
+    snprintf(row.serial, sizeof row.serial, "%032llx", (unsigned long long)number + 1);
+    snprintf(row.name, sizeof row.name, "%s", name);
+    return row;
+}
+
+static uint64_t bytes_of(const char *name) {
+    struct stat st;
+    assert_int_equal(stat(scratch_path(name), &st), 0);
+    return (uint64_t)st.st_size;
+}
+
+static ino_t inode_of(const char *name) {
+    struct stat st;
+    assert_int_equal(stat(scratch_path(name), &st), 0);
+    return st.st_ino;
+}
+
+static void put_file(const char *name, const char *text) {
+    ea_err err;
+    must(ea_path_write_all(scratch_path(name), text, strlen(text), 0, &err), &err);
+}
+
+/* What a crash leaves of a line is skipped by readers and cut off by the next writer; two writers see each other's
+ * lines; a rewrite by one is followed by the other. */
+static void the_log_is_appended_to(void **state) {
+    (void)state;
+    static const char HEAD[] = "a1\tagent\t2100-01-01T00:00:00Z\t-\told-1\n"
+                               "b2\tserver\t2100-01-01T00:00:00Z\t2020-01-01T00:00:00Z\tOld-2\ta1\n";
+    static const char *const TORN[] = {"c3", "c3\tagent\t2100-01-01T00:00:00Z\t-\told-3", "c3\tagent\t2100"};
+    enum { EXPIRED = 1100 };
+    static ec_ca_row expired[EXPIRED];
+    ea_err err;
+    for (size_t i = 0; i < sizeof TORN / sizeof *TORN; i++) {
+        ec_issuance *a = NULL, *b = NULL;
+        char text[400];
+        snprintf(text, sizeof text, "%s%s", HEAD, TORN[i]);
+        put_file("issued.tsv", text);
+        must(ec_issuance_open(&a, scratch, 1, &err), &err);
+        must(ec_issuance_open(&b, scratch, 1, &err), &err);
+        assert_int_equal(ec_issuance_count(a), 2);
+        assert_null(ec_issuance_find(a, "c3"));
+        assert_string_equal(ec_issuance_find(a, "b2")->name, "Old-2");
+        assert_ptr_equal(ec_issuance_next_successor(a, "a1", NULL), ec_issuance_find(a, "b2"));
+        assert_ptr_equal(ec_issuance_next_of_name(a, "oLD-2", NULL), ec_issuance_find(a, "b2"));
+        ec_ca_row row = make_row(1, 4102444800, "new-1");
+        must(ec_issuance_add(a, &row, 1, &err), &err);
+        must(ec_issuance_catch_up(b, &err), &err);
+        assert_non_null(ec_issuance_find(b, row.serial));
+        row.revoked_utc_ns = 1000000000;
+        must(ec_issuance_add(b, &row, 1, &err), &err);
+        must(ec_issuance_catch_up(a, &err), &err);
+        assert_int_equal(ec_issuance_find(a, row.serial)->revoked_utc_ns, 1000000000);
+        assert_int_equal(ec_issuance_count(a), 3);
+        for (uint64_t n = 0; n < EXPIRED; n++)
+            expired[n] = make_row(100 + n, 1, "expired");
+        must(ec_issuance_add(a, expired, EXPIRED, &err), &err);
+        must(ec_issuance_compact(a, ea_utc_ns(), &err), &err);
+        assert_int_equal(ec_issuance_count(a), 3);
+        must(ec_issuance_catch_up(b, &err), &err);
+        assert_int_equal(ec_issuance_count(b), 3);
+        assert_int_equal(ec_issuance_find(b, "b2")->revoked_utc_ns, INT64_C(1577836800000000000));
+        ec_issuance_close(a);
+        ec_issuance_close(b);
+    }
+}
+
+static void damage_in_the_log_is_found(void **state) {
+    (void)state;
+    static const char *const BAD[] = {"what\n",
+                                      "a1\tagent\t2100-01-01T00:00:00Z\t-\n",
+                                      "a1\tagent\t2100-01-01T00:00:00Z\t-\tname\tzz\n",
+                                      "a1\tagent\t2100-01-01T00:00:00Z\t-\tname\t\n",
+                                      "a1\tagent\t2100-01-01T00:00:00Z\t-\tname\ta2\tmore\n",
+                                      "a1\tnobody\t2100-01-01T00:00:00Z\t-\tname\n",
+                                      "A1\tagent\t2100-01-01T00:00:00Z\t-\tname\n",
+                                      "a1\tagent\tlater\t-\tname\n",
+                                      "a1\tagent\t2100-01-01T00:00:00Z\tlater\tname\n",
+                                      "a1\tagent\t2100-01-01T00:00:00Z\t-\t../name\n",
+                                      "\n"};
+    ea_err err;
+    ec_issuance *l = NULL;
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "a0\tagent\t2100-01-01T00:00:00Z\t-\tname\n%s", BAD[i]);
+        put_file("issued.tsv", text);
+        assert_int_equal(ec_issuance_open(&l, scratch, 0, &err), EA_ECORRUPT);
+        assert_non_null(strstr(err.message, "line 2 is damaged"));
+    }
+    /* a line without an end that is longer than any line is no torn one */
+    char *text = malloc((1 << 20) + 1);
+    assert_non_null(text);
+    memset(text, 'a', 1 << 20);
+    text[1 << 20] = 0;
+    put_file("issued.tsv", text);
+    free(text);
+    assert_int_equal(ec_issuance_open(&l, scratch, 0, &err), EA_ECORRUPT);
+    assert_non_null(strstr(err.message, "line 1 is damaged"));
+}
+
+/* 100,000 agents with certificates of a day: what they hold now, and several hundred thousand that have expired. One
+ * certificate more is one line more; the expired ones go at the first operation. */
+static void the_log_of_a_large_fleet(void **state) {
+    (void)state;
+    enum { EXPIRED = 300000, LIVE = 150000, MORE = 200 };
+    ea_err err;
+    char name[40], serial[EC_CA_SERIAL_HEX + 1];
+    ec_issuance *l = NULL;
+    ec_ca_row *rows = calloc(EXPIRED + LIVE, sizeof *rows);
+    const int64_t now_s = ea_utc_ns() / 1000000000;
+    assert_non_null(rows);
+    init();
+    for (size_t i = 0; i < EXPIRED + LIVE; i++) {
+        snprintf(name, sizeof name, "agent-%zu", i % 100000);
+        rows[i] = make_row(i, i < EXPIRED ? now_s - 86400 : now_s + 86400, name);
+    }
+    must(ec_issuance_open(&l, scratch, 1, &err), &err);
+    must(ec_issuance_add(l, rows, EXPIRED + LIVE, &err), &err);
+    ec_issuance_close(l);
+    assert_true(bytes_of("issued.tsv") > 16 << 20);
+    ino_t inode = inode_of("issued.tsv");
+    int64_t begin_ns = ea_monotonic_ns();
+    must(ec_ca_issue(scratch, &(ec_ca_request){.name = "one-more", .days = 1}, 1, serial, &err), &err);
+    int64_t issued_ns = ea_monotonic_ns();
+    assert_true(inode_of("issued.tsv") != inode);
+    size_t count = 0;
+    must(ec_ca_revoke(scratch, "AGENT-7", &count, &err), &err);
+    assert_int_equal(count, 2);
+    int64_t revoked_ns = ea_monotonic_ns();
+    must(ec_issuance_open(&l, scratch, 1, &err), &err);
+    assert_int_equal(ec_issuance_count(l), LIVE + 1);
+    assert_null(ec_issuance_find(l, rows[0].serial));
+    assert_string_equal(ec_issuance_next_of_name(l, "ONE-more", NULL)->serial, serial);
+    inode = inode_of("issued.tsv");
+    uint64_t before = bytes_of("issued.tsv");
+    int64_t added_ns = ea_monotonic_ns();
+    for (size_t i = 0; i < MORE; i++) {
+        rows[i] = make_row(EXPIRED + LIVE + i, now_s + 86400, "more");
+        must(ec_issuance_compact(l, ea_utc_ns(), &err), &err);
+        must(ec_issuance_add(l, &rows[i], 1, &err), &err);
+    }
+    int64_t done_ns = ea_monotonic_ns();
+    assert_true(inode_of("issued.tsv") == inode);
+    assert_in_range(bytes_of("issued.tsv") - before, MORE * 60, MORE * 160);
+    print_message("a log of %d rows: issue with a rewrite %lld ms, revoke %lld ms, a further row %lld us\n",
+                  EXPIRED + LIVE, (long long)(issued_ns - begin_ns) / 1000000,
+                  (long long)(revoked_ns - issued_ns) / 1000000, (long long)(done_ns - added_ns) / MORE / 1000);
+    assert_true(done_ns - added_ns < INT64_C(20000000) * MORE); /* one fsync each, whatever the number of rows */
+    ec_issuance_close(l);
+    free(rows);
+}
+
+/* ---- renewals ---- */
+
+static EVP_PKEY *new_key(void) {
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    assert_non_null(key);
+    return key;
+}
+
+static char *make_csr(EVP_PKEY *key, const char *name) {
+    X509_REQ *csr = X509_REQ_new();
+    BIO *bio = BIO_new(BIO_s_mem());
+    char *data;
+    assert_true(X509_NAME_add_entry_by_txt(X509_REQ_get_subject_name(csr), "CN", MBSTRING_UTF8,
+                                           (const unsigned char *)name, -1, -1, 0) == 1 &&
+                X509_REQ_set_pubkey(csr, key) == 1 && X509_REQ_sign(csr, key, EVP_sha256()) > 0 &&
+                PEM_write_bio_X509_REQ(bio, csr) == 1);
+    size_t n = (size_t)BIO_get_mem_data(bio, &data);
+    char *text = calloc(n + 1, 1);
+    assert_non_null(text);
+    memcpy(text, data, n);
+    BIO_free(bio);
+    X509_REQ_free(csr);
+    return text;
+}
+
+static int enroll_key(ec_ca *ca, const char *token, EVP_PKEY *key, const char *name, ec_ca_enrolled *ret, ea_err *err) {
+    char *csr = make_csr(key, name);
+    int rc = ec_ca_enroll(ca, token, csr, strlen(csr), ret, err);
+    free(csr);
+    return rc;
+}
+
+/* Renews the certificate of an answer, and frees that. */
+static int renew_key(ec_ca *ca, const char *pem, EVP_PKEY *key, ec_ca_enrolled *ret, ea_err *err) {
+    BIO *bio = BIO_new_mem_buf(pem, -1);
+    X509 *cert = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+    unsigned char *der = NULL;
+    assert_non_null(cert);
+    int n = i2d_X509(cert, &der);
+    char *csr = make_csr(key, "whatever");
+    int rc = ec_ca_renew(ca, der, (size_t)n, csr, strlen(csr), ret, err);
+    free(csr);
+    OPENSSL_free(der);
+    X509_free(cert);
+    BIO_free(bio);
+    return rc;
+}
+
+static ec_ca *open_with_token(const char *names, int64_t life_s, uint64_t uses, char token[EC_SECRET_BYTES]) {
+    ea_err err;
+    ec_ca *ca = NULL;
+    ec_grant grant = {.expires_s = ea_utc_ns() / 1000000000 + 60, .life_s = life_s, .uses_left = uses};
+    snprintf(grant.names, sizeof grant.names, "%s", names);
+    init();
+    must(ec_grants_add(scratch, &grant, token, &err), &err);
+    must(ec_ca_open(&ca, scratch, NULL, &err), &err);
+    return ca;
+}
+
+/* One successor a certificate: the same key again is the same answer, another key is refused and reported, for as long
+ * as the successor is not revoked. */
+static void a_certificate_is_renewed_once(void **state) {
+    (void)state;
+    ea_err err;
+    char token[EC_SECRET_BYTES];
+    size_t count = 0;
+    ec_ca *ca = open_with_token("machine", 2, 1, token);
+    EVP_PKEY *first = new_key(), *second = new_key(), *thief = new_key();
+    ec_ca_enrolled a, b, c;
+    must(enroll_key(ca, token, first, "machine", &a, &err), &err);
+    assert_int_equal(renew_key(ca, a.pem, second, &b, &err), EA_ELIMIT);
+    ea_sleep_ns(INT64_C(1100000000));
+    must(renew_key(ca, a.pem, second, &b, &err), &err);
+    assert_string_not_equal(a.serial, b.serial);
+    assert_string_equal(b.name, "machine");
+    must(renew_key(ca, a.pem, second, &c, &err), &err);
+    assert_string_equal(b.serial, c.serial);
+    assert_string_equal(b.pem, c.pem);
+    free(c.pem);
+    assert_int_equal(renew_key(ca, a.pem, thief, &c, &err), EA_EEXIST);
+    assert_non_null(strstr(err.message, "was renewed before, with another key"));
+    assert_int_equal(c.renewed_twice, 1);
+    /* also after a restart, which reads the log */
+    ec_ca_close(ca);
+    must(ec_ca_open(&ca, scratch, NULL, &err), &err);
+    assert_int_equal(renew_key(ca, a.pem, thief, &c, &err), EA_EEXIST);
+    assert_int_equal(c.renewed_twice, 1);
+    /* a successor that is revoked is none */
+    must(ec_ca_revoke(scratch, b.serial, &count, &err), &err);
+    must(renew_key(ca, a.pem, thief, &c, &err), &err);
+    free(c.pem);
+    must(ec_ca_revoke(scratch, "Machine", &count, &err), &err);
+    assert_int_equal(count, 2);
+    assert_int_equal(renew_key(ca, a.pem, thief, &c, &err), EA_EREFUSED);
+    assert_non_null(strstr(err.message, "is revoked"));
+    ea_sleep_ns(INT64_C(1200000000));
+    assert_int_equal(renew_key(ca, a.pem, second, &c, &err), EA_EREFUSED);
+    assert_non_null(strstr(err.message, "expired"));
+    free(a.pem);
+    free(b.pem);
+    EVP_PKEY_free(first);
+    EVP_PKEY_free(second);
+    EVP_PKEY_free(thief);
+    ec_ca_close(ca);
+}
+
+/* Certificates of seconds, renewed one after the other. */
+static void short_lives_follow_each_other(void **state) {
+    (void)state;
+    enum { ROUNDS = 2 };
+    ea_err err;
+    char token[EC_SECRET_BYTES];
+    ec_ca *ca = open_with_token("brief", 4, 1, token);
+    EVP_PKEY *key = new_key();
+    ec_ca_enrolled last, next;
+    must(enroll_key(ca, token, key, "brief", &last, &err), &err);
+    for (int i = 0; i < ROUNDS; i++) {
+        EVP_PKEY *fresh = new_key();
+        int rc;
+        while ((rc = renew_key(ca, last.pem, fresh, &next, &err)) == EA_ELIMIT)
+            ea_sleep_ns(INT64_C(20000000));
+        must(rc, &err);
+        free(last.pem);
+        last = next;
+        EVP_PKEY_free(fresh);
+    }
+    free(last.pem);
+    EVP_PKEY_free(key);
+    ec_ca_close(ca);
+}
+
+/* A certificate of somebody else's CA, one of a collector, and one that was changed are renewed by nobody. */
+static void only_own_certificates_are_renewed(void **state) {
+    (void)state;
+    ea_err err;
+    char token[EC_SECRET_BYTES], other[1100];
+    ec_ca *ca = open_with_token("machine", 60, 1, token);
+    EVP_PKEY *key = new_key();
+    ec_ca_enrolled a = {.pem = NULL};
+    char *pem = NULL;
+    size_t n = 0;
+    snprintf(other, sizeof other, "%s/other", scratch);
+    must(ec_ca_init(other, &(ec_ca_init_options){.name = "test CA", .days = 100}, &err), &err);
+    must(ec_ca_issue(other, &(ec_ca_request){.name = "machine", .days = 1}, 1, NULL, &err), &err);
+    must(ea_path_read_all(scratch_path("other/machine.crt"), 1 << 16, &pem, &n, &err), &err);
+    assert_int_equal(renew_key(ca, pem, key, &a, &err), EA_EREFUSED);
+    assert_non_null(strstr(err.message, "cannot be renewed"));
+    free(pem);
+    must(ec_ca_issue(scratch, &(ec_ca_request){.name = "collector", .server = 1, .days = 1}, 1, NULL, &err), &err);
+    must(ea_path_read_all(scratch_path("collector.crt"), 1 << 16, &pem, &n, &err), &err);
+    assert_int_equal(renew_key(ca, pem, key, &a, &err), EA_EREFUSED);
+    assert_non_null(strstr(err.message, "purpose"));
+    free(pem);
+    assert_int_equal(ec_ca_renew(ca, (const uint8_t *)"x", 1, "", 0, &a, &err), EA_EINVAL);
+    EVP_PKEY_free(key);
+    ec_ca_close(ca);
+}
+
+/* SHOP-1 and shop-1 are one machine: the second is refused, and both go when either is revoked. */
+static void names_of_another_case_are_the_same(void **state) {
+    (void)state;
+    ea_err err;
+    char token[EC_SECRET_BYTES];
+    size_t count = 0;
+    ec_ca *ca = open_with_token("shop-*", 3600, 9, token);
+    EVP_PKEY *key = new_key(), *twin = new_key();
+    ec_ca_enrolled a, b;
+    must(enroll_key(ca, token, key, "Shop-1", &a, &err), &err);
+    assert_string_equal(a.name, "Shop-1");
+    assert_int_equal(enroll_key(ca, token, twin, "SHOP-1", &b, &err), EA_EEXIST);
+    assert_non_null(strstr(err.message, "a certificate of SHOP-1 is valid already"));
+    must(enroll_key(ca, token, key, "shop-1", &b, &err), &err); /* the same key: its answer was lost */
+    assert_string_equal(a.serial, b.serial);
+    free(b.pem);
+    must(ec_ca_revoke(scratch, "sHOP-1", &count, &err), &err);
+    assert_int_equal(count, 1);
+    must(enroll_key(ca, token, twin, "SHOP-1", &b, &err), &err);
+    free(a.pem);
+    free(b.pem);
+    EVP_PKEY_free(key);
+    EVP_PKEY_free(twin);
+    ec_ca_close(ca);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_clear)
-    const struct CMUnitTest tests[] = {
-        T(agents_and_collectors),  T(an_agent_cannot_issue),     T(keys_are_private_and_stay),
-        T(revoked_means_revoked),  T(names_are_checked),         T(what_was_issued_is_listed),
-        T(not_longer_than_the_ca), T(enrolment_tokens_are_kept), T(enrolment_tokens_are_bounded)};
+    const struct CMUnitTest tests[] = {T(agents_and_collectors),
+                                       T(an_agent_cannot_issue),
+                                       T(keys_are_private_and_stay),
+                                       T(revoked_means_revoked),
+                                       T(names_are_checked),
+                                       T(what_was_issued_is_listed),
+                                       T(not_longer_than_the_ca),
+                                       T(enrolment_tokens_are_kept),
+                                       T(enrolment_tokens_are_bounded),
+                                       T(the_log_is_appended_to),
+                                       T(damage_in_the_log_is_found),
+                                       T(the_log_of_a_large_fleet),
+                                       T(a_certificate_is_renewed_once),
+                                       T(short_lives_follow_each_other),
+                                       T(only_own_certificates_are_renewed),
+                                       T(names_of_another_case_are_the_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

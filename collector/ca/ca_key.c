@@ -1,0 +1,116 @@
+/* The CA's key: a file of the folder, or what a URI names, in a token or a TPM, by a provider of OpenSSL 3.
+ *
+ * DIR/ca.uri, readable by its owner only: the URI, and on a second line the provider's name, when it is not the default
+ * one. See ca_parts.h. */
+#include "ca_parts.h"
+
+#include "crypto_error.h"
+#include "text.h"
+
+#include <openssl/pem.h>
+#include <openssl/provider.h>
+#include <openssl/store.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int load_provider(const char *provider, ea_err *err) {
+    /* a provider that is loaded by name keeps OpenSSL from loading its default one */
+    if (!OSSL_PROVIDER_available(NULL, "default") && !OSSL_PROVIDER_load(NULL, "default"))
+        return ea_fail_crypto(err, "load OpenSSL's default provider");
+    if (provider && !OSSL_PROVIDER_available(NULL, provider) && !OSSL_PROVIDER_load(NULL, provider)) {
+        char what[120];
+        snprintf(what, sizeof what, "load OpenSSL's provider '%.64s'", provider);
+        return ea_fail_crypto(err, what);
+    }
+    return 0;
+}
+
+int ec_ca_key_open(const char *uri, const char *provider, EVP_PKEY **ret, ea_err *err) {
+    EVP_PKEY *key = NULL;
+    int rc = load_provider(provider, err);
+    if (rc)
+        return rc;
+    OSSL_STORE_CTX *store = OSSL_STORE_open(uri, NULL, NULL, NULL, NULL);
+    if (store)
+        (void)OSSL_STORE_expect(store, OSSL_STORE_INFO_PKEY);
+    while (store && !key && !OSSL_STORE_eof(store)) {
+        OSSL_STORE_INFO *info = OSSL_STORE_load(store);
+        if (!info && OSSL_STORE_error(store))
+            break;
+        if (info && OSSL_STORE_INFO_get_type(info) == OSSL_STORE_INFO_PKEY)
+            key = OSSL_STORE_INFO_get1_PKEY(info);
+        OSSL_STORE_INFO_free(info);
+    }
+    OSSL_STORE_close(store);
+    if (!key) /* the URI may hold a PIN: it is not repeated */
+        return ea_fail_crypto(err, "open the CA's key by its URI");
+    ERR_clear_error();
+    *ret = key;
+    return 0;
+}
+
+int ec_ca_key_note(const char *dir, const char *uri, const char *provider, ea_err *err) {
+    char *path = ec_ca_path(dir, "ca.uri", "");
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_printf(&t, "%s\n%s%s", uri, provider ? provider : "", provider ? "\n" : "");
+    int rc = 0;
+    if (strpbrk(uri, "\r\n") || (provider && strpbrk(provider, "\r\n")))
+        rc = ea_fail(err, EA_EUSAGE, "--key-uri, --provider: expected one line");
+    else if (!path || t.failed)
+        rc = ea_fail(err, EA_ENOMEM, "write %s/ca.uri", dir);
+    else
+        rc = ea_path_write_all(path, t.data, t.len_bytes, 1, err);
+    ea_text_deinit(&t);
+    free(path);
+    return rc;
+}
+
+static int load_uri(const char *path, EVP_PKEY **ret, ea_err *err) {
+    char *uri = NULL;
+    size_t len_bytes = 0;
+    int rc = ea_path_check_private(path, err);
+    if (!rc)
+        rc = ea_path_read_all(path, 1 << 14, &uri, &len_bytes, err);
+    if (rc)
+        return rc;
+    char *provider = strchr(uri, '\n');
+    if (provider) {
+        *provider++ = 0;
+        provider[strcspn(provider, "\n")] = 0;
+    }
+    rc = ec_ca_key_open(uri, provider && *provider ? provider : NULL, ret, err);
+    OPENSSL_cleanse(uri, len_bytes);
+    free(uri);
+    return rc;
+}
+
+static int load_file(const char *dir, const char *path, EVP_PKEY **ret, ea_err *err) {
+    char *pem = NULL, none[] = "";
+    size_t len_bytes = 0;
+    int rc = ea_path_read_all(path, EC_CA_FILE_MAX, &pem, &len_bytes, err);
+    if (rc == EA_ENOTFOUND)
+        return ea_fail(err, rc, "there is no CA in %s (ca.key is missing); 'etwcollector ca init --dir %s' makes one",
+                       dir, dir);
+    if (rc)
+        return rc;
+    BIO *bio = BIO_new_mem_buf(pem, (int)len_bytes);
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, none) : NULL;
+    BIO_free(bio);
+    OPENSSL_cleanse(pem, len_bytes);
+    free(pem);
+    if (!key)
+        return ea_fail_crypto(err, "read the CA's key");
+    *ret = key;
+    return 0;
+}
+
+int ec_ca_key_load(const char *dir, EVP_PKEY **ret, ea_err *err) {
+    char *uri_path = ec_ca_path(dir, "ca.uri", ""), *key_path = ec_ca_path(dir, "ca.key", "");
+    int rc = !uri_path || !key_path     ? ea_fail(err, EA_ENOMEM, "read the CA's key")
+             : ea_path_exists(uri_path) ? load_uri(uri_path, ret, err)
+                                        : load_file(dir, key_path, ret, err);
+    free(uri_path);
+    free(key_path);
+    return rc;
+}
