@@ -291,7 +291,7 @@ int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, 
     reader r = {.listener = listener, .outcome = &outcome, .err = err};
     pid_t pid = 0;
     int in = -1, out = -1, status = 0;
-    int rc = ec_child_start(EC_WORKER_NAME, &pid, &in, &out, err);
+    int rc = ec_child_start(&(ec_child_options){.name = EC_WORKER_NAME}, &pid, &in, &out, err);
     if (rc)
         return rc;
     rc = send_question(in, q, err);

@@ -2,6 +2,7 @@
 #include "array.h"
 #include "ask.h"
 #include "child.h"
+#include "confine.h"
 #include "platform.h"
 #include "sql.h"
 
@@ -378,8 +379,11 @@ int ec_worker_main(void) {
         return 2;
     }
     limit(&w);
-    int rc = ec_sql_open(
-        &sql, w.store, &(ec_sql_options){.host = w.host, .shown = w.shown, .keep_going = keep_going, .arg = &w}, &err);
+    int rc = ec_query_confine(w.store, &err);
+    if (!rc)
+        rc =
+            ec_sql_open(&sql, w.store,
+                        &(ec_sql_options){.host = w.host, .shown = w.shown, .keep_going = keep_going, .arg = &w}, &err);
     if (!rc)
         ending = run(&w, ec_sql_database(sql), &err);
     else if (rc == EA_ENOMEM)

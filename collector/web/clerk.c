@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +21,12 @@ enum {
     HEAD_BYTES = 5,
     FRAMES_MAX = 64, /* inlined functions at one address */
     CPU_S = 600,
-    NICE = 10,
+    MORE_NICE = 5, /* than a question */
 };
+/* What starts the symbolizer, and what libcurl and OpenSSL go by. */
+static const char *const VARIABLES[] = {"PATH",          "http_proxy",   "https_proxy", "HTTPS_PROXY",
+                                        "all_proxy",     "ALL_PROXY",    "no_proxy",    "NO_PROXY",
+                                        "SSL_CERT_FILE", "SSL_CERT_DIR", NULL};
 static const uint64_t LIMIT_BYTES = UINT64_C(4) << 30; /* a PDB of 2 GiB, and what is made of it */
 
 struct ec_clerk {
@@ -122,7 +125,8 @@ int ec_clerk_start(ec_clerk **ret, const ec_symbols_options *options, int64_t de
     c->deadline_ns = deadline_ns;
     c->stop = stop;
     ea_text_init(&t);
-    int rc = ec_child_start(EC_CLERK_NAME, &c->pid, &c->in, &c->out, err);
+    int rc = ec_child_start(&(ec_child_options){.name = EC_CLERK_NAME, .variables = VARIABLES}, &c->pid, &c->in,
+                            &c->out, err);
     if (!rc) {
         begin_frame(&t, 'O');
         add_options(&t, options, deadline_ns - ea_monotonic_ns());
@@ -357,7 +361,7 @@ int ec_clerk_main(void) {
     o.symbolizer.program = get_string(&f);
     o.timeout_ns = left_ns;
     ec_child_limit(parent, CPU_S, LIMIT_BYTES);
-    (void)setpriority(PRIO_PROCESS, 0, NICE);
+    (void)!nice(MORE_NICE);
     ea_text_init(&a.t);
     int rc = f.failed || left_ns <= 0 ? EA_EINVAL : ec_symbols_open(&symbols, &o, &err);
     while (!rc) {

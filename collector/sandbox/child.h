@@ -1,0 +1,30 @@
+/* This program again as a child, which reads what others wrote apart from who asks.
+ * Before it: ask.c, collector/web. After it: the main functions of the children, sandbox.h there. Thread: any. */
+#ifndef EC_SANDBOX_CHILD_H
+#define EC_SANDBOX_CHILD_H
+
+#include "err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct ec_child_options {
+    const char *name;             /* its only argument: main() knows by it what to run */
+    const char *const *variables; /* those of this environment that the child gets too, up to a NULL; NULL: none */
+    int extra_in, extra_out;      /* with has_extra: become its descriptors EC_CHILD_EXTRA_IN and ..._OUT */
+    int has_extra;
+} ec_child_options;
+enum { EC_CHILD_EXTRA_IN = 3, EC_CHILD_EXTRA_OUT = 4 };
+
+/* Starts it. It has standard input and output, of which *ret_in and *ret_out are this side, this process's standard
+ * error and no other descriptor. Its environment is LC_ALL=C, TZ (so that it need not read /etc/localtime later), what
+ * `variables` names, and the options of a sanitizer. The caller closes both descriptors and waits for the child. */
+EA_MUST_CHECK int ec_child_start(const ec_child_options *options, pid_t *ret_pid, int *ret_in, int *ret_out,
+                                 ea_err *err);
+
+/* In the child, before ec_sandbox_enter: it ends with its parent (and at once when that has ended), leaves no core, has
+ * so much processor time and, beyond what it has already, so much memory (0: no bound; none under a sanitizer), runs at
+ * a lower priority than its parent and is the first that the kernel ends when memory runs out. */
+void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes);
+
+#endif
