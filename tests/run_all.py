@@ -3,17 +3,23 @@
 (unit tests, golden cases, replay of the fuzz corpora), the end-to-end scripts, the Windows cross build, and lint.
 
 Every stage runs even when another failed. What failed is shown with the end of its output; whole logs are in build/logs.
-A test that failed without a sanitizer's report runs once more at the end, alone on the machine: passes it then, it is counted as
-passed and named as unsteady, which is a fault of the test or of the program that somebody has to look at.
-The scripts under Wine run beside the native ones. Behind the table of what ran stands each test that failed or is unsteady, with the lines
-of its log that say why; the last line is "N passed, N failed". Before `make test` calls this, installer/deps/packages.sh has run.
+A test that failed without a sanitizer's report runs once more at the end, alone on the machine. If it passes then, it is unsteady:
+still a failure, unless tests/quarantine.tsv lists it with the cause that the first log has. The second run is for the diagnosis.
+The scripts under Wine run at the same time as the native ones. After the table of what ran come the ten slowest tests, each test that
+failed or is unsteady with the lines of its log that say why, and the tests that were skipped. The last line is "N passed, N failed",
+or "N passed, N failed, N skipped". Before `make test` calls this, installer/deps/packages.sh has run.
+
+Without real traces (tests/traces.py) the tests that need one are skipped and listed; with EA_REQUIRE_TRACES=1 they fail.
 
 An end-to-end script that says "# sanitizers: yes" in its first lines is run under asan-ubsan and tsan too, one that names
 one of them there ("# sanitizers: asan-ubsan": nothing new in it has threads that meet; "# sanitizers: tsan") under that
 alone. The long form runs all under both, and lint with clang-tidy's path analyzer, as `make lint` does.
 """
 import argparse
+import collections
 import concurrent.futures
+import csv
+import fnmatch
 import os
 import pathlib
 import re
@@ -41,6 +47,8 @@ CLOSING_LINES = 150  # of causes behind the table, however many tests failed
 CAUSE = re.compile(r"FAILED: | error: |\*\*\*(Failed|Timeout|Exception)|ended: it took more than|\[  (ERROR   |FAILED  )\]|ERROR: \w+Sanitizer"
                    r"|WARNING: ThreadSanitizer|runtime error: ")
 UNEXPECTED = re.compile(r"^[\w.]+(Error|Exception|Expired|Interrupt)\b")  # the last line of Python's account of what called what
+SLOWEST = 10
+QUARANTINE = SOURCE / "tests" / "quarantine.tsv"
 CLOSING = re.compile(r"^\d+ passed, \d+ failed|^\[  (FAILED|PASSED)  \] \d+ test")
 
 
@@ -64,6 +72,10 @@ class Tally:
     def __init__(self):
         self.rows = []  # (stage, passed, failed, skipped, seconds)
         self.told = []  # (what there is to say of a test, text that has its cause)
+        self.times = []  # (seconds, test)
+        self.skipped = []  # what was skipped, since it needs real traces
+        with open(QUARANTINE, encoding="utf-8", newline="") as lines:
+            self.quarantine = list(csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t"))
 
     def add(self, stage, passed, failed, skipped, seconds):
         self.rows.append((stage, passed, failed, skipped, seconds))
@@ -74,9 +86,20 @@ class Tally:
         """text: the test's own part of the log; None: all of it."""
         self.told.append((f"FAILED: {stage}; {log.relative_to(SOURCE)} says:", log.read_text(errors="replace") if text is None else text))
 
-    def unsteady(self, stage, log, text=None):
-        self.told.append((f"UNSTEADY: {stage} failed among others and passed alone; the first run is in {log.relative_to(SOURCE)}:",
-                          log.read_text(errors="replace") if text is None else text))
+    def unsteady(self, test, log, text=None):
+        """A test that failed among others and passed alone. Returns whether that is a pass: the quarantine has it, and its cause."""
+        text = log.read_text(errors="replace") if text is None else text
+        reason = next((row["reason"] for row in self.quarantine
+                       if fnmatch.fnmatchcase(test, row["test"]) and re.search(row["cause"], text)), None)
+        self.told.append((f"{'QUARANTINED' if reason else 'UNSTEADY, which is a failure'}: {test} failed among others and passed alone"
+                          f"{f' ({reason})' if reason else ''}; the first run is in {log.relative_to(SOURCE)}:", text))
+        return reason is not None
+
+    def skips(self, text):
+        """Keeps what the text says was skipped; how much that is."""
+        found = [line.split(traces.SKIPPED, 1)[1] for line in text.splitlines() if line.startswith(traces.SKIPPED)]
+        self.skipped += found
+        return len(found)
 
     def finish(self):
         passed, failed, skipped = (sum(row[i] for row in self.rows) for i in (1, 2, 3))
@@ -84,11 +107,19 @@ class Tally:
         for stage, good, bad, left, seconds in self.rows:
             print(f"{stage:44} {good:7} {bad:7} {left:7} {seconds:8.1f}")
         print(f"{'in all':44} {passed:7} {failed:7} {skipped:7} {time.monotonic() - START:8.1f}\n")
+        print(f"the {SLOWEST} slowest tests:")
+        for seconds, test in sorted(self.times, reverse=True)[:SLOWEST]:
+            print(f"{seconds:8.1f} s  {test}")
+        print()
         each = CLOSING_LINES // max(1, len(self.told)) - 1
         for what, text in self.told:
             print("\n".join([what, *("    " + line for line in (causes(text, min(each, 20)) if each > 0 else []))]))
         if not passed and not failed:
             print("nothing ran")
+        if self.skipped:
+            for what, count in sorted(collections.Counter(self.skipped).items()):
+                print(f"skipped: {what}" + f" ({count} times)" * (count > 1))
+            print(f"{len(self.skipped)} tests of real traces skipped: run `make traces`")
         print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
         return 1 if failed or not passed else 0
 
@@ -145,6 +176,8 @@ def step(tally, stage, command, timeout):
         show(log)
         tally.failed(stage, log)
     tally.add(stage, int(code == 0), int(code != 0), 0, seconds)
+    if not stage.endswith(": build"):
+        tally.times.append((seconds, stage))
     return code == 0
 
 
@@ -161,17 +194,22 @@ def may_repeat(log):
 
 
 def cases(report):
-    """(number that passed, {name of a failed one: what it printed}, number that was left out) out of ctest's JUnit file."""
-    passed, failed, skipped = 0, {}, 0
+    """(number that passed, {name of a failed one: what it printed}, what those that did not fail printed, [(seconds, name)]) out of
+    ctest's JUnit file. A test that is skipped whole is no pass; it prints what it needs."""
+    passed, failed, printed, times = 0, {}, [], []
     if report.is_file():
         for case in xml.etree.ElementTree.parse(report).getroot().iter("testcase"):
+            skipped = case.find("skipped")
+            output = case.findtext("system-out") or ""
+            times.append((float(case.get("time") or 0), case.get("name")))
             if case.get("status") == "run":
                 passed += 1
-            elif case.get("status") == "disabled":
-                skipped += 1
+                printed.append(output)
+            elif skipped is not None and skipped.get("message", "").startswith("SKIP_RETURN_CODE"):
+                printed.append(output)
             else:
-                failed[case.get("name")] = case.findtext("system-out") or ""
-    return passed, failed, skipped
+                failed[case.get("name")] = output
+    return passed, failed, "\n".join(printed), times
 
 
 def ctest(tally, preset, prefix, timeout):
@@ -181,9 +219,11 @@ def ctest(tally, preset, prefix, timeout):
     report.unlink(missing_ok=True)
     again.unlink(missing_ok=True)
     stage = f"{preset}: unit, golden and fuzz replay (ctest)"
-    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", "--no-tests=error"]
+    command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", "--no-tests=error", "--test-output-size-passed", "100000"]
     code, seconds, log = run(f"{preset}: ctest", [*command, "-j", JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
-    passed, failed, skipped = cases(report)
+    passed, failed, printed, times = cases(report)
+    skipped, count = tally.skips(printed), 0
+    tally.times += [(spent, f"{preset}: {name}") for spent, name in times]
     if failed:
         for name, how in re.findall(r"Test +#\d+: (\S+) \.+ *(\*\*\*.*)", log.read_text(errors="replace")):  # a timeout prints nothing else
             failed[name] = failed.get(name, "") + "\n" + how
@@ -192,16 +232,19 @@ def ctest(tally, preset, prefix, timeout):
         if may_repeat(log):
             _, more, _ = run(f"{preset}: ctest again", [*command, "--rerun-failed", "--output-junit", again], timeout, SANITIZER_OPTIONS)
             first, failed = failed, {name: text for name, text in failed.items() if not again.is_file() or name in cases(again)[1]}
-            for name in first.keys() - failed.keys():
-                tally.unsteady(f"{preset}: {name}", log, first[name])
-            passed, seconds = passed + len(first) - len(failed), seconds + more
+            for name in sorted(first.keys() - failed.keys()):
+                if tally.unsteady(f"{preset}: {name}", log, first[name]):
+                    passed += 1
+                else:
+                    count += 1
+            seconds += more
         for name, text in failed.items():
             tally.failed(f"{preset}: {name}", log, text)
     elif code != 0:
         show(log, 120)
         tally.failed(stage, log)
         failed = {"ctest": ""}
-    tally.add(stage, passed, len(failed), skipped, seconds)
+    tally.add(stage, passed, len(failed) + count, skipped, seconds)
 
 
 def end_to_end_scripts():
@@ -214,9 +257,9 @@ def wants(script, preset):
 
 
 def closing_checks(log):
-    """How many checks a script passed, by its last line; 0 when it did not come so far."""
-    closing = re.findall(r"^(\d+) passed, (\d+) failed$", log.read_text(errors="replace"), re.M)
-    return int(closing[-1][0]) if closing else 0
+    """How many checks a script passed, and how many it skipped, by its last line; zeros when it did not come so far."""
+    closing = re.findall(r"^(\d+) passed, \d+ failed(?:, (\d+) skipped)?$", log.read_text(errors="replace"), re.M)
+    return (int(closing[-1][0]), int(closing[-1][1] or 0)) if closing else (0, 0)
 
 
 class Script:
@@ -228,8 +271,8 @@ class Script:
     def run(self):
         """(its line in the tally, whether it passed, seconds, log)"""
         code, seconds, log = run(self.name, self.command, self.timeout, SANITIZER_OPTIONS)
-        checks = closing_checks(log)
-        return self.what + f" ({checks} checks)" * bool(checks), code == 0 and checks > 0, seconds, log
+        checks, skipped = closing_checks(log)
+        return self.what + f" ({checks} checks)" * bool(checks), code == 0 and checks + skipped > 0, seconds, log
 
 
 def native_scripts(presets, prefix, soak):
@@ -257,10 +300,12 @@ def end_to_end(tally, native, wine):
 
     def judge(script):
         what, good, seconds, log = script.run()
+        tally.times.append((seconds, script.what))
         if not good:
             show(log)
         if good or not may_repeat(log):
-            tally.add(what, int(good), int(not good), 0, seconds)
+            # what is skipped whole is no pass
+            tally.add(what, int(good and closing_checks(log)[0] > 0), int(not good), tally.skips(log.read_text(errors="replace")), seconds)
             if not good:
                 tally.failed(what, log)
         else:
@@ -274,11 +319,11 @@ def end_to_end(tally, native, wine):
     for script, first in again:
         what, good, seconds, log = script.run()
         if good:
-            tally.unsteady(what, first)
+            good = tally.unsteady(script.what, first)
         else:
             show(log)
             tally.failed(what, log)
-        tally.add(what, int(good), int(not good), 0, seconds)
+        tally.add(what, int(good), int(not good), tally.skips(log.read_text(errors="replace")), seconds)
 
 
 def main():
@@ -287,7 +332,9 @@ def main():
     parser.add_argument("--soak", action="store_true", help="the long form")
     arguments = parser.parse_args()
     tally = Tally()
-    print(f"traces: {traces.folder()}", flush=True)
+    print(f"traces: {traces.real_folder() or 'generated; no real ones'}", flush=True)
+    for row in tally.quarantine:
+        print(f"quarantined: {row['test']}: {row['reason']}", flush=True)
     presets = [arguments.only] if arguments.only else NATIVE
     prefix = no_randomization()
 

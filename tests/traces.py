@@ -1,125 +1,205 @@
-"""Where the tests find the real traces. They are no part of the source tree: EA_TRACES names their folder, or it lies
-beside the source at ../shared/traces. Without it every test that needs one fails and says so.
+"""Where the tests find traces. Real ones, which Windows wrote, are not in the source tree. Their folder is the first of these that
+exists: EA_TRACES, ../shared/traces, build/real-traces (`make traces` fills it from the public repositories in tests/traces.tsv).
 
-As a module: names(), paths(name, build), inventory(name), files(name). Run by itself it unpacks everything into BUILD/traces:
+Without real traces, traces of the same names are generated from tests/tracegen/stand-ins (build/stand-ins). They are as large and
+as varied as most tests need: a test asks for paths(name, build) and event_count(name) and works with either. What only a
+real trace can show begins with `if traces.real("what it shows", files...)`. Without the files real() prints SKIPPED lines, which
+run_all.py counts and lists. With EA_REQUIRE_TRACES=1 it fails instead. EA_TRACES=none means: run without real traces.
+EA_REQUIRE_TRACES=fetched fails for all but files that no public repository has (DERIVED: made from public data for the project).
+
+Run by itself it unpacks or generates all traces:
     python3 tests/traces.py --build BUILD
 """
 import argparse
-import json
+import csv
+import functools
+import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
 
+import naive_etl
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+TABLE = SOURCE / "tests" / "traces.tsv"
+FETCHED = SOURCE / "build" / "real-traces"
+SCENARIOS = SOURCE / "tests" / "tracegen" / "stand-ins"
+SKIPPED = "SKIPPED, since it needs real traces: "  # how a line of a log begins that run_all.py counts
+# What decides the bytes of a stand-in; another content makes another folder of them.
+GENERATOR = ("tests/tracegen", "proto/etl", "proto/event")
 
 
 class Missing(SystemExit):
-    """The folder of traces, or one of them, is not there. Uncaught it ends the test: no test may look green without them."""
+    """A file that a test needs does not exist. Uncaught it ends the test as failed."""
 
     def __init__(self, message):
         super().__init__(f"FAILED: {message}")
 
 
-def folder():
-    """The folder of traces, as it is kept (some files compressed)."""
-    path = pathlib.Path(os.environ.get("EA_TRACES") or SOURCE.parent / "shared" / "traces")
-    if not (path / "inventory.jsonl").is_file():
-        raise Missing(f"the real traces are missing: expected {path}/inventory.jsonl; set EA_TRACES to their folder")
-    return path
+@functools.cache
+def table():
+    """The files of tests/traces.tsv: {"trace/file": its row}."""
+    with open(TABLE, encoding="utf-8", newline="") as lines:
+        return {row["file"]: row for row in csv.DictReader(lines, delimiter="\t")}
 
 
-def inventories():
-    """What an independent parser counted: {"folder/file.etl": its object}."""
-    with open(folder() / "inventory.jsonl", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines if line.strip()]
-    return {row["file"]: row for row in rows}
+def kept(folder, file):
+    """Path of a file as a folder of real traces keeps it: plain, or compressed with .zst at the end of its name; None without it."""
+    # what is not of one trace may lie in ../reference
+    for place in [folder] + [folder.parent / "reference"] * ("/" not in file):
+        for path in (place / file, place / (file + ".zst")):
+            if path.is_file():
+                return path
+    return None
+
+
+@functools.cache
+def real_folder():
+    """The folder of real traces, or None. An incomplete one is an error: it says what is missing."""
+    said = os.environ.get("EA_TRACES")
+    beside = SOURCE.parent / "shared" / "traces"
+    if said == "none":
+        return None
+    folder = pathlib.Path(said) if said else beside if beside.is_dir() else FETCHED if FETCHED.is_dir() else None
+    if folder is not None:
+        missing = [file for file in table() if file.endswith(".etl") and not kept(folder, file)]
+        if missing:
+            raise Missing(f"{folder} lacks {len(missing)} of the real traces in tests/traces.tsv, {missing[0]} among them: run `make traces`, "
+                          "or set EA_TRACES to a folder that has them all, or to none")
+    return folder
+
+
+def required(files):
+    """Whether a test of these files may not be skipped."""
+    word = os.environ.get("EA_REQUIRE_TRACES", "")
+    if word not in ("", "0", "1", "fetched"):
+        raise Missing(f"EA_REQUIRE_TRACES is {word}; expected 0, 1 or fetched")
+    return word == "1" or (word == "fetched" and all(file in table() for file in files))
+
+
+def real(what, *files):
+    """True when the real traces are here, and these other files of their folder. Otherwise says that `what` is skipped, and returns False;
+    fails where a skip is no pass."""
+    folder = real_folder()
+    missing = [file for file in files if not folder or not kept(folder, file)]
+    if folder and not missing:
+        return True
+    if required(files):
+        raise Missing(f"EA_REQUIRE_TRACES is set, and there is no {missing[0] if missing else 'folder of real traces'}, which this needs: {what}")
+    print(SKIPPED + what, flush=True)
+    return False
 
 
 def names():
     """The traces, each a folder with one file or several that belong together."""
-    return sorted({file.split("/")[0] for file in inventories()})
+    if real_folder():
+        return sorted({file.split("/")[0] for file in table() if file.endswith(".etl")})
+    return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
 
 
 def files(name):
     """File names of one trace, in byte order; the order is their number in a merge."""
-    found = sorted(file.split("/", 1)[1] for file in inventories() if file.split("/")[0] == name)
-    if not found:
+    if name not in names():
         raise Missing(f"no trace is called {name}; there are {', '.join(names())}")
-    return found
+    if not real_folder():
+        return ["trace.etl"]
+    return sorted(file.split("/", 1)[1] for file in table() if file.startswith(name + "/") and file.endswith(".etl"))
 
 
 def paths(name, build):
-    """Paths of the .etl files of one trace, unpacked below BUILD/traces when they are kept compressed."""
-    return [unpacked(name, file, pathlib.Path(build)) for file in files(name)]
+    """Paths of the .etl files of one trace: real ones unpacked below BUILD/traces, or a generated one."""
+    found = files(name)
+    if not real_folder():
+        return [stand_ins(build) / name / file for file in found]
+    return [unpacked(f"{name}/{file}", pathlib.Path(build)) for file in found]
 
 
-def document(name, file, build):
-    """Path of another file of a trace's folder (a baseline, a manifest), unpacked."""
-    return unpacked(name, file, pathlib.Path(build))
+def document(name, build):
+    """Path of another file of the folder of real traces (a baseline, a manifest), unpacked: "http-server-win7/evtx.xml". Only where
+    real() said that it is there."""
+    return unpacked(name, pathlib.Path(build))
 
 
-def unpacked(name, file, build):
-    kept = folder() / name / file
-    target = build / "traces" / name / file
+def unpacked(file, build):
+    folder = real_folder()
+    source = kept(folder, file) if folder else None
+    if not source:
+        raise Missing(f"{file} is not in the folder of real traces ({folder})")
+    target = build / "traces" / file
     if target.is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    packed = kept.with_name(kept.name + ".zst")
-    if not kept.is_file() and not packed.is_file():
-        raise Missing(f"{kept} is not there, nor with .zst behind it")
     # several tests may unpack at once: each into its own file, the rename is atomic
-    handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{file}.")
+    handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
-    if kept.is_file():
-        shutil.copyfile(kept, part)
+    if source.suffix == ".zst" and not file.endswith(".zst"):
+        subprocess.run(["zstd", "-q", "-d", "-f", "--long=24", str(source), "-o", part], check=True)
     else:
-        subprocess.run(["zstd", "-q", "-d", "-f", "--long=24", str(packed), "-o", part], check=True)
+        shutil.copyfile(source, part)
     os.chmod(part, 0o644)
     os.replace(part, target)
     return target
 
 
-def merged(rows):
-    """Sums the numbers and the tables of numbers of several files' rows; everything else is the first one's."""
-    total = dict(rows[0])
-    for row in rows[1:]:
-        for key in ("size", "buffers", "events", "events_lost", "buffers_lost", "n_bad"):
-            total[key] = total.get(key, 0) + row.get(key, 0)
-        for key in ("headers", "kernel_groups", "classic", "providers", "ext", "evflags", "manifest_events", "tl_names"):
-            table = dict(total.get(key, {}))
-            for label, count in row.get(key, {}).items():
-                table[label] = table.get(label, 0) + count
-            total[key] = table
-        kernel = {label: list(value) for label, value in total.get("kernel", {}).items()}
-        for label, value in row.get("kernel", {}).items():
-            if label in kernel:
-                kernel[label][0] += value[0]
-            else:
-                kernel[label] = list(value)
-        total["kernel"] = kernel
-    return total
+@functools.cache
+def stamp():
+    digest = hashlib.sha256()
+    for folder in GENERATOR:
+        for path in sorted((SOURCE / folder).rglob("*")):
+            if path.is_file():
+                digest.update(path.relative_to(SOURCE).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
-def inventory(name):
-    """The independent counts of one trace, summed over its files."""
-    table = inventories()
-    return merged([table[f"{name}/{file}"] for file in files(name)])
+def generator(build):
+    """A tracegen that runs here: of this build folder, else of any other."""
+    for folder in [pathlib.Path(build)] * (build is not None) + sorted((SOURCE / "build").glob("*")):
+        program = folder / "tests" / "tracegen" / "tracegen"
+        if program.is_file():
+            return program
+    raise Missing("there is no build/*/tests/tracegen/tracegen to generate traces with; build first: `make`")
 
 
+def stand_ins(build=None):
+    """The folder of generated traces, which it makes when it is missing."""
+    folder = SOURCE / "build" / "stand-ins" / stamp()
+    if folder.is_dir():
+        return folder
+    program = generator(build)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = pathlib.Path(tempfile.mkdtemp(dir=folder.parent, prefix="."))
+    for scenario in sorted(SCENARIOS.glob("*.yaml")):
+        (part / scenario.stem).mkdir()
+        packed = ["--compress"] if "compressed buffers" in scenario.read_text(encoding="utf-8").split("\n", 1)[0] else []
+        subprocess.run([program, "make", "--preset", scenario, *packed, "--out", part / scenario.stem / "trace.etl"], check=True,
+                       stdout=subprocess.DEVNULL)
+    try:
+        os.chmod(part, 0o755)
+        part.rename(folder)
+    except OSError:  # another test was faster
+        shutil.rmtree(part)
+    return folder
+
+
+@functools.cache
 def event_count(name):
-    """How many events the independent parser counted in a trace, all its files together."""
-    return inventory(name)["events"]
+    """How many events an independent parser counted in a trace, all its files together."""
+    if real_folder():
+        return sum(int(table()[f"{name}/{file}"]["events"]) for file in files(name))
+    return sum(naive_etl.parse(path)["events"] for path in paths(name, None))
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Unpacks the real traces into BUILD/traces.")
+    parser = argparse.ArgumentParser(description="Unpacks the real traces into BUILD/traces, or generates traces where there are none.")
     parser.add_argument("--build", required=True, help="build folder")
     arguments = parser.parse_args()
+    if not real_folder():  # of a run that had real ones
+        shutil.rmtree(pathlib.Path(arguments.build) / "traces", ignore_errors=True)
     for name in names():
         paths(name, arguments.build)
-    print(f"{len(names())} traces in {pathlib.Path(arguments.build) / 'traces'}")
+    print(f"{len(names())} {'real' if real_folder() else 'generated'} traces")
 
 
 if __name__ == "__main__":

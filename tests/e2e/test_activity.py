@@ -277,20 +277,15 @@ def check_ranges(checks, ask, rows, got):
 
 
 def check_problems(env, checks, collector, ask):
-    """What Windows says of counters that are wrong, as a real machine wrote it, and counts that cannot be: each is one row."""
-    with open(traces.folder() / "single-records-kernel.json", encoding="utf-8") as file:
-        records = {record["test"]: record for record in json.load(file)["records"]}
-    corruption = bytes.fromhex(records["Kernel_PerfinfoV2PmcCounterCorruptionEventView"]["buffers"][0]["hex"])
-    switch = bytes.fromhex(records["Kernel_ThreadV4ContextSwitchEventView"]["buffers"][0]["hex"])
+    """What Windows says of counters that are wrong, and counts that cannot be: each is one row."""
+    corruption = struct.pack("<IIIQ", 5, 1, 10, 0)  # processor, counters, source, last good time
 
     def switched(clock, old, new, counts):
         """A context switch under a header with counters, as PerfInfoTraceHeaderExtPmc is."""
-        payload = struct.pack("<II", new, old) + switch[8:]
-        header = bytearray.fromhex(records["PerfInfoTraceHeaderExtPmc"]["buffers"][0]["hex"])
-        struct.pack_into("<H", header, 4, len(header) + len(payload))
-        struct.pack_into("<q", header, 8, clock)
-        struct.pack_into("<2Q", header, len(header) - 16, *counts)
-        return bytes(header) + payload
+        payload = struct.pack("<IIBBBBBBBBII", new, old, 9, 8, 0, 0, 31, 0, 1, 2, 31, 0)  # Thread/CSwitch, version 4
+        # version 4 and two counters; type 17 (PERFINFO64), marker; size; opcode 36 of group 5
+        header = struct.pack("<HBBHBBq2Q", 4 | 2 << 8, 17, 0xC0, 32 + len(payload), 36, 5, clock, *counts)
+        return header + payload
 
     # two samples of a counter whose interval and name are told
     interval = struct.pack("<III", 10, 65536, 0) + "CacheMisses\0".encode("utf-16le")

@@ -40,7 +40,7 @@ def hosts(checks, collector):
     rows = {row["host"]: row for row in collector.ask_json("hosts")["streams"]}
     checks.equal(sorted(rows), sorted(TRACES), "hosts")
     for host, name in TRACES.items():
-        events = traces.inventory(name)["events"]
+        events = traces.event_count(name)
         checks.equal((rows[host]["events"], rows[host]["missing"]), (events, 0), f"{host}: events and missing batches")
         checks.equal(rows[host]["batches"], rows[host]["highest"], f"{host}: batches and the highest number")
         checks.that(rows[host]["begin"] < rows[host]["end"], f"{host}: times {rows[host]['begin']} {rows[host]['end']}")

@@ -212,9 +212,12 @@ def main():
     checks = harness.Checks()
     agent = pathlib.Path(arguments.build).resolve() / "service" / "app" / "etwagent"
     rewrite = pathlib.Path(arguments.build).resolve() / "tests" / "unit" / "rewrite"
+    build, files = pathlib.Path(arguments.build).resolve(), ("single-records-kernel.json", "single-records-mof.json")
+    if not checks.real("single records: single kernel and TraceLogging records with values that other programs' tests assert", *files):
+        return checks.finish()
     described = []  # (what, TraceLogging metadata, payload)
     wanted = []  # (what, group or GUID, opcode, version, our name or None, payload, [(getter, expected)])
-    with open(traces.folder() / "single-records-kernel.json", encoding="utf-8") as file:
+    with open(traces.document(files[0], build), encoding="utf-8") as file:
         kernel = json.load(file)["records"]
         for record in kernel:
             if record["test"] not in RECORDS:
@@ -222,7 +225,7 @@ def main():
                 continue
             expected = [e.split(", ", 1) for e in record["expect"] if ", " in e and not PARTS.search(e)]
             wanted.append((record["test"], *RECORDS[record["test"]], bytes.fromhex(record["buffers"][0]["hex"]), expected))
-    with open(traces.folder() / "single-records-mof.json", encoding="utf-8") as file:
+    with open(traces.document(files[1], build), encoding="utf-8") as file:
         for record in json.load(file)["records"]:
             if record["test"] in TRACELOGGING:
                 first, *rest = map(bytes.fromhex, record["hex"])

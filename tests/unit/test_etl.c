@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "real_traces.h"
+
 /* ---- header forms ---- */
 
 typedef struct image {
@@ -678,9 +680,7 @@ static void prefixes(void **state) {
 static void prefixes_of_traces(void **state) {
     (void)state;
     static const char *const names[] = {"small-32bit-xpress", "tracelogging-struct"};
-    const char *folder = getenv("EA_UNPACKED");
-    if (!folder)
-        fail_msg("EA_UNPACKED does not name the folder of unpacked traces");
+    const char *folder = real_traces("unit.etl: every prefix of two real traces");
     for (size_t i = 0; i < LENGTH(names); i++) {
         char path[1024], *data;
         size_t len;

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "real_traces.h"
+
 static void records_round_trip(void **state) {
     (void)state;
     rng_state = 31;
@@ -411,11 +413,9 @@ static int visit_folder(const char *name, int is_dir, void *arg) {
     return rc;
 }
 
-static void for_each_trace(void (*visit)(const char *path)) {
-    walker w = {.visit = visit, .folder = getenv("EA_UNPACKED")};
+static void for_each_trace(const char *what, void (*visit)(const char *path)) {
+    walker w = {.visit = visit, .folder = real_traces(what)};
     ea_err err = {0};
-    if (!w.folder)
-        fail_msg("EA_UNPACKED does not name the folder of unpacked traces");
     assert_int_equal(ea_path_list(w.folder, visit_folder, &w, &err), 0);
     assert_true(w.files >= 18);
 }
@@ -461,7 +461,7 @@ static void copy_trace(const char *path) {
 
 static void traces_copied(void **state) {
     (void)state;
-    for_each_trace(copy_trace);
+    for_each_trace("unit.etl_writer: real traces copied, with and without compression", copy_trace);
 }
 
 /* Every buffer header, record and trace header of a real trace, read and written, gives the bytes that stand in the
@@ -590,9 +590,10 @@ static void first_buffers(void **state) {
         {"small-32bit-xpress/trace.etl", EA_ETL_HEADER_ALONE, 1},
         {"tracelogging-struct/trace.etl", EA_ETL_USER_SESSION, 1}, /* Windows 11 */
     };
+    const char *folder = real_traces("unit.etl_writer: the first buffers of twelve real traces");
     char path[1024];
     for (size_t i = 0; i < LENGTH(traces); i++) {
-        snprintf(path, sizeof path, "%s/%s", getenv("EA_UNPACKED") ? getenv("EA_UNPACKED") : ".", traces[i].trace);
+        snprintf(path, sizeof path, "%s/%s", folder, traces[i].trace);
         same_first_buffer(path, traces[i].session, traces[i].merged);
     }
     ea_err err;
@@ -601,7 +602,7 @@ static void first_buffers(void **state) {
 
 static void traces_byte_for_byte(void **state) {
     (void)state;
-    for_each_trace(same_bytes);
+    for_each_trace("unit.etl_writer: real traces written again byte for byte", same_bytes);
 }
 
 int main(void) {

@@ -18,6 +18,8 @@
 #include <cmocka.h>
 #include <zstd.h>
 
+#include "real_traces.h"
+
 enum { EVENTS = 20, POOL_BYTES = 4 << 20 };
 
 typedef struct traced {
@@ -112,8 +114,8 @@ static measured read_trace(const traced *row, samples *s, const uint8_t *diction
     ea_builder *builder = NULL;
     ea_encoder *e = NULL;
     ea_err err;
-    assert_non_null(getenv("EA_UNPACKED"));
-    snprintf(path, sizeof path, "%s/%s/trace.etl", getenv("EA_UNPACKED"), row->trace);
+    snprintf(path, sizeof path, "%s/%s/trace.etl",
+             real_traces("unit.sizes: the weight of small batches of real traces"), row->trace);
     must(ea_etl_open(&set, paths, 1, &(ea_etl_options){0}, &err), &err);
     const ea_etl_info *info = ea_etl_file_info(set, 0);
     ea_wire_source source = {.name = "trace.etl",

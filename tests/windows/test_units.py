@@ -16,6 +16,9 @@ import time
 import wine
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import traces  # noqa: E402
+
 SLOW = {"etl_scale"}
 TIMEOUT_S = 600
 
@@ -38,11 +41,11 @@ def main():
         programs = [p for p in programs if p.stem[5:] in arguments.names]
     elif not arguments.soak:
         programs = [p for p in programs if p.stem[5:] not in SLOW]
-    passed = failed = 0
+    passed = failed = skipped = 0
     if not programs:
         print(f"FAILED: no test_*.exe in {build}")
         failed = 1
-    traces = unpack((arguments.native or build).resolve())
+    unpacked = unpack((arguments.native or build).resolve())
     with wine.Session(build) as session, tempfile.TemporaryDirectory(dir=build) as scratch:
 
         def one(program):
@@ -50,7 +53,7 @@ def main():
             folder.mkdir()
             start = time.monotonic()
             try:
-                done = session.run([program], timeout=TIMEOUT_S, cwd=folder, environment={"EA_UNPACKED": traces})
+                done = session.run([program], timeout=TIMEOUT_S, cwd=folder, environment={"EA_UNPACKED": unpacked})
                 return done.returncode, done.stdout + done.stderr, time.monotonic() - start
             except subprocess.TimeoutExpired as slow:
                 return -1, f"ended after {TIMEOUT_S} s: {(slow.stderr or b'')[-2000:]}", time.monotonic() - start
@@ -61,9 +64,13 @@ def main():
                 good = code == 0 and count > 0
                 passed, failed = passed + good, failed + (not good)
                 print(f"{'ok' if good else 'FAILED'} {program.stem}: {count} tests, {seconds:.1f} s", flush=True)
+                for line in said.splitlines():  # a part that was skipped
+                    if line.startswith(traces.SKIPPED):
+                        skipped += 1
+                        print(line)
                 if not good:
                     print(f"exit code {code}\n{said[-4000:]}")
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * bool(skipped))
     return failed != 0
 
 
