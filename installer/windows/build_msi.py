@@ -4,7 +4,7 @@ delayed start, service SID and privileges (MsiServiceConfig, MsiServiceConfigFai
 write the first configuration and bring the service to its full state.
 
 usage: installer/windows/build_msi.py --exe etwagent.exe --version 1.2.3 --output etwagent.msi [--sign COMMAND]
---sign: a command that is run for the .exe and then for the .msi with the file's path behind it, such as
+--sign: a command that is run for the .exe, the setup DLL and then for the .msi with the file's path behind it, such as
     "osslsigncode-in-place cert.pem key.pem"; see README.md beside this."""
 import argparse
 import pathlib
@@ -20,14 +20,23 @@ HERE = pathlib.Path(__file__).resolve().parent
 PROFILES = HERE.parents[1] / "config" / "profiles"
 NAMESPACE = uuid.UUID("6f0f2d0e-5b8b-4a0a-9c53-0a5a3c4e7d11")
 
-# custom action types: an .exe that the package installed (18), deferred (1024), as the system (2048), result ignored (64)
-# ... its words kept out of the log (8192): a token may be among them
-INSTALLED_EXE, DEFERRED, AS_SYSTEM, GO_PAST, HIDDEN = 18, 1024, 2048, 64, 8192
+# custom action types: an .exe that the package installed (18), a DLL of the Binary table (1), a property's value (51);
+# deferred (1024), as the system (2048), result ignored (64), its target kept out of the log (8192): a token may be in it
+INSTALLED_EXE, BINARY_DLL, SET_PROPERTY, DEFERRED, AS_SYSTEM, GO_PAST, HIDDEN = 18, 1, 51, 1024, 2048, 64, 8192
 INSTALLS, REMOVES_ALL = "NOT (REMOVE=\"ALL\")", "REMOVE=\"ALL\" AND NOT UPGRADINGPRODUCTCODE AND PURGE=1"
+# Only the first installation of a version: a repair or a change, which a user may start, must not write a configuration.
+# In an upgrade the new version is "NOT Installed"; the old one's removal has UPGRADINGPRODUCTCODE, and writes nothing.
+WRITES = "NOT Installed AND (COLLECTORURL OR TOKEN)"
+# What WriteConfiguration (setup.c) gets as CustomActionData: the program, then what the program reads on standard input.
+# No value stands on a command line. One that contains '|' gives a name twice or an unknown name, which is refused.
+ANSWERS = ("[#EtwagentExe]|collector=[COLLECTORURL]|ca=[CACERT]|profile=[PROFILE]|profiles=[PROFILEDIR].|enroll=[ENROLLURL]|"
+           "token=[TOKEN]")
 ACTIONS = [
-    # name, what the program is told, extra type bits, condition, sequence (between InstallServices 5800 and StartServices 5900)
-    ("WriteConfiguration", 'configure --collector "[COLLECTORURL]" --ca "[CACERT]" --profile "[PROFILE]" --profiles "[PROFILEDIR]." '
-     '--enroll "[ENROLLURL]" --token "[TOKEN]"', HIDDEN, f"{INSTALLS} AND (COLLECTORURL OR TOKEN)", 5810),
+    # name, type, source, target, condition, sequence (between InstallServices 5800 and StartServices 5900)
+    ("GiveConfiguration", SET_PROPERTY | HIDDEN, "WriteConfiguration", ANSWERS, WRITES, 5805),
+    ("WriteConfiguration", BINARY_DLL | DEFERRED | AS_SYSTEM | HIDDEN, "EtwagentSetup", "WriteConfiguration", WRITES, 5810),
+    *((name, INSTALLED_EXE | DEFERRED | AS_SYSTEM | bits, "EtwagentExe", words, condition, sequence)
+      for name, words, bits, condition, sequence in [
     ("CompleteService", "install", 0, INSTALLS, 5830),
     # StopServices (1900) does not wait for the process, whose program could then not be replaced without a restart
     ("StopAndWait", "stop", GO_PAST, 'REMOVE="ALL"', 1890),
@@ -37,8 +46,8 @@ ACTIONS = [
     ("ForgetToken", "purge --token", GO_PAST, 'REMOVE="ALL" AND NOT UPGRADINGPRODUCTCODE', 2005),
     # before the files go (RemoveFiles 3500), after the service has stopped (StopServices 1900)
     ("PurgeData", "purge --yes", GO_PAST, REMOVES_ALL, 2010),
+      ]),
 ]
-PROPERTIES = ("COLLECTORURL", "CACERT", "PROFILE", "ENROLLURL", "TOKEN", "PURGE")
 SECRETS = ("TOKEN", "WriteConfiguration")  # a deferred action's words are the value of a property of its name
 FOUND = ("WIX_UPGRADE_DETECTED", "WIX_DOWNGRADE_DETECTED")  # what MajorUpgrade makes
 EVENTS_INSTALL, EVENTS_REINSTALL = 1, 4
@@ -76,17 +85,17 @@ def add_rows(msi):
     for name, kind, argument in SERVICE_CONFIGS:
         statements.append("INSERT INTO `MsiServiceConfig` (`MsiServiceConfig`, `Name`, `Event`, `ConfigType`, `Argument`, `Component_`) "
                           f"VALUES ('{name}', 'etwagent', {both}, {kind}, {sql_text(argument)}, 'Program')")
-    # properties that a user gives to msiexec reach the part that runs as the system only when they are named so
-    statements.append("UPDATE `Property` SET `Value` = '" + ";".join((*PROPERTIES, *FOUND)) + "' WHERE `Property` = 'SecureCustomProperties'")
+    # What a user without rights gives to msiexec reaches the part that runs as the system only when it is named here: nothing of
+    # ours is. Who installs with properties does so as an administrator, whose properties all arrive.
+    statements.append("UPDATE `Property` SET `Value` = '" + ";".join(FOUND) + "' WHERE `Property` = 'SecureCustomProperties'")
     statements.append(f"INSERT INTO `Property` (`Property`, `Value`) VALUES ('MsiHiddenProperties', '{';'.join(SECRETS)}')")
     tables = run(["msiinfo", "tables", msi]).split()
     if "CustomAction" not in tables:
         statements.append("CREATE TABLE `CustomAction` (`Action` CHAR(72) NOT NULL, `Type` SHORT NOT NULL, `Source` CHAR(72), "
                           "`Target` CHAR(255), `ExtendedType` LONG PRIMARY KEY `Action`)")
-    for name, words, bits, condition, sequence in ACTIONS:
-        kind = INSTALLED_EXE | DEFERRED | AS_SYSTEM | bits
+    for name, kind, source, target, condition, sequence in ACTIONS:
         statements.append("INSERT INTO `CustomAction` (`Action`, `Type`, `Source`, `Target`) "
-                          f"VALUES ('{name}', {kind}, 'EtwagentExe', {sql_text(words)})")
+                          f"VALUES ('{name}', {kind}, '{source}', {sql_text(target)})")
         statements.append("INSERT INTO `InstallExecuteSequence` (`Action`, `Condition`, `Sequence`) "
                           f"VALUES ('{name}', {sql_text(condition)}, {sequence})")
     for statement in statements:
@@ -95,7 +104,7 @@ def add_rows(msi):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--exe", type=pathlib.Path, required=True)
+    parser.add_argument("--exe", type=pathlib.Path, required=True, help="etwagent.exe; etwagent-setup.dll is beside it")
     parser.add_argument("--version", required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--sign", help="command that signs a file in place")
@@ -107,8 +116,12 @@ def main():
         exe = folder / "etwagent.exe"
         shutil.copyfile(arguments.exe, exe)
         run(["x86_64-w64-mingw32-strip", exe])
+        setup = folder / "etwagent-setup.dll"
+        shutil.copyfile(arguments.exe.parent / setup.name, setup)
+        run(["x86_64-w64-mingw32-strip", setup])
         if arguments.sign:
             run([*shlex.split(arguments.sign), exe])
+            run([*shlex.split(arguments.sign), setup])
         components, references = "", ""
         for profile in sorted(PROFILES.glob("*.yaml")):
             key = "Profile_" + profile.stem.replace("-", "_")

@@ -234,6 +234,8 @@ static int parse_option(const ea_command *c, void *options, unsigned char *given
         value = argv[++*i];
     }
     size_t k = (size_t)(o - c->options);
+    if (given[k] && o->type != EA_OPT_STRINGS) /* the last one would win: what a caller quoted wrongly overrides */
+        return ea_fail(err, EA_EUSAGE, "--%s is given twice; expected it once", o->name);
     if (!given[k] && o->type == EA_OPT_STRINGS) /* what a file said is replaced, not added to */
         ((ea_strings *)(void *)((char *)options + o->offset))->count = 0;
     given[k] = 1;

@@ -109,7 +109,8 @@ EA_MUST_CHECK int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_d
                              ea_err *err);
 EA_MUST_CHECK int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes,
                                ea_err *err);
-/* EA_EREFUSED when others than its owner may read or write the file. (Windows: never; ea_unprotect is the judge.) */
+/* EA_EREFUSED when others than its owner may read or write the file. Windows (trust_windows.c): when its owner is not
+ * trusted (trust.h), or its access list lets others read or write. */
 EA_MUST_CHECK int ea_path_check_private(const char *path, ea_err *err);
 
 /* ---- the rest ---- */

@@ -6,6 +6,7 @@
 #include "platform.h"
 
 #include "clock.h"
+#include "platform_windows.h"
 
 #include <windows.h>
 
@@ -50,7 +51,7 @@ static WCHAR *to_wide(const char *s, size_t extra) {
     return w;
 }
 
-static char *to_utf8(const WCHAR *w) {
+char *ea_windows_utf8(const wchar_t *w) {
     int n = WideCharToMultiByte(CP_UTF8, 0, w, -1, NULL, 0, NULL, NULL);
     char *s = n > 0 ? malloc((size_t)n) : NULL;
     if (s)
@@ -59,7 +60,7 @@ static char *to_utf8(const WCHAR *w) {
 }
 
 /* A path for the W functions, allocated, with room for `extra` more characters; NULL as to_wide says. */
-static WCHAR *wide_path(const char *path, size_t extra) {
+wchar_t *ea_windows_path(const char *path, size_t extra) {
     enum { CLASSIC_LIMIT = 240 }; /* MAX_PATH less an 8.3 name, which folders must leave room for */
     WCHAR *w = to_wide(path, extra);
     if (!w)
@@ -290,7 +291,7 @@ static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SE
                                    [EA_OPEN_CREATE] = GENERIC_READ | GENERIC_WRITE};
     static const DWORD how[] = {
         [EA_OPEN_READ] = OPEN_EXISTING, [EA_OPEN_APPEND] = OPEN_ALWAYS, [EA_OPEN_CREATE] = CREATE_ALWAYS};
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     if (!w)
         return bad_path(err, "open", path);
     HANDLE h = CreateFileW(w, access[mode], FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, sa, how[mode],
@@ -409,7 +410,7 @@ int ea_file_try_lock(ea_file *f, ea_err *err) {
 }
 
 int ea_path_make_dirs(const char *path, ea_err *err) {
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     if (!w)
         return bad_path(err, "make folder", path);
     SECURITY_ATTRIBUTES sa;
@@ -438,7 +439,7 @@ int ea_path_make_dirs(const char *path, ea_err *err) {
 int ea_path_sync_dir(const char *path, ea_err *err) {
     /* Windows keeps names in its journal, a flush of a file includes its name, and a rename here writes through: what
      * is left to do is to say when there is no such folder. */
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     if (!w)
         return bad_path(err, "sync folder", path);
     DWORD attributes = GetFileAttributesW(w);
@@ -450,7 +451,7 @@ int ea_path_sync_dir(const char *path, ea_err *err) {
 }
 
 int ea_path_rename(const char *from, const char *to, ea_err *err) {
-    WCHAR *a = wide_path(from, 0), *b = wide_path(to, 0);
+    WCHAR *a = ea_windows_path(from, 0), *b = ea_windows_path(to, 0);
     int rc = 0;
     if (!a || !b)
         rc = bad_path(err, "rename", from);
@@ -462,7 +463,7 @@ int ea_path_rename(const char *from, const char *to, ea_err *err) {
 }
 
 int ea_path_remove(const char *path, ea_err *err) {
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     if (!w)
         return bad_path(err, "remove", path);
     int rc = DeleteFileW(w) ? 0 : fail_last(err, "remove", path);
@@ -472,14 +473,14 @@ int ea_path_remove(const char *path, ea_err *err) {
 
 /* Removes a file if it is there. */
 static void discard(const char *path) {
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     if (w)
         DeleteFileW(w);
     free(w);
 }
 
 int ea_path_exists(const char *path) {
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     int there = w && GetFileAttributesW(w) != INVALID_FILE_ATTRIBUTES;
     free(w);
     return there;
@@ -487,7 +488,7 @@ int ea_path_exists(const char *path) {
 
 int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err) {
     WIN32_FILE_ATTRIBUTE_DATA data;
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     int found = w && GetFileAttributesExW(w, GetFileExInfoStandard, &data);
     DWORD error = w ? GetLastError() : ERROR_NOT_ENOUGH_MEMORY;
     free(w);
@@ -499,7 +500,7 @@ int ea_path_modified(const char *path, int64_t *ret_utc_ns, ea_err *err) {
 }
 
 uint64_t ea_path_free_bytes(const char *path) {
-    WCHAR *w = wide_path(path, 2);
+    WCHAR *w = ea_windows_path(path, 2);
     if (!w)
         return 0;
     DWORD attributes = GetFileAttributesW(w);
@@ -527,7 +528,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void *arg), void *arg, ea_err *err) {
-    WCHAR *w = wide_path(path, 2);
+    WCHAR *w = ea_windows_path(path, 2);
     if (!w)
         return bad_path(err, "list folder", path);
     size_t n = wcslen(w);
@@ -543,7 +544,7 @@ int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void 
     do {
         if (wcscmp(found.cFileName, L".") == 0 || wcscmp(found.cFileName, L"..") == 0)
             continue;
-        char *name = to_utf8(found.cFileName);
+        char *name = ea_windows_utf8(found.cFileName);
         if (!name || EA_GROW(list, capacity, count + 1, SIZE_MAX)) {
             free(name);
             rc = ea_fail(err, EA_ENOMEM, "list folder %s", path);
@@ -626,10 +627,6 @@ int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t 
     return keep_blob(&out, ret_data, ret_len_bytes, "read", err);
 }
 
-int ea_path_check_private(const char *path, ea_err *err) {
-    return ea_path_exists(path) ? 0 : ea_fail(err, EA_ENOTFOUND, "look at %s", path);
-}
-
 /* ---- the rest ---- */
 
 void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
@@ -639,7 +636,7 @@ void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
     while (n && (text[n - 1] == L'\r' || text[n - 1] == L'\n' || text[n - 1] == L' ' || text[n - 1] == L'.'))
         n--;
     text[n < sizeof text / sizeof *text ? n : 0] = 0;
-    char *utf8 = n ? to_utf8(text) : NULL;
+    char *utf8 = n ? ea_windows_utf8(text) : NULL;
     snprintf(out, out_bytes, "%s (Windows error %d)", utf8 ? utf8 : "no text", os_error);
     free(utf8);
 }
@@ -655,7 +652,7 @@ uint32_t ea_process_id(void) {
 static void computer_name(COMPUTER_NAME_FORMAT which, char *out, size_t out_bytes) {
     WCHAR name[256];
     DWORD n = sizeof name / sizeof *name;
-    char *utf8 = GetComputerNameExW(which, name, &n) ? to_utf8(name) : NULL;
+    char *utf8 = GetComputerNameExW(which, name, &n) ? ea_windows_utf8(name) : NULL;
     snprintf(out, out_bytes, "%s", utf8 ? utf8 : "");
     free(utf8);
 }
@@ -744,7 +741,7 @@ int ea_environment(const char *name, char *out, size_t out_bytes) {
     char *utf8 = NULL;
     if (room && (value = calloc(room, sizeof *value))) {
         GetEnvironmentVariableW(wide, value, room);
-        utf8 = to_utf8(value);
+        utf8 = ea_windows_utf8(value);
     }
     free(wide);
     free(value);
@@ -766,7 +763,7 @@ int ea_state_dir(char *out, size_t out_bytes, ea_err *err) {
         DWORD n = GetEnvironmentVariableW(L"ProgramData", base, sizeof base / sizeof *base);
         found = n && n < sizeof base / sizeof *base;
     }
-    char *utf8 = found ? to_utf8(base) : NULL;
+    char *utf8 = found ? ea_windows_utf8(base) : NULL;
     if (!utf8)
         return ea_fail(err, EA_ENOTFOUND, "find the folder for state: Windows names no ProgramData");
     int length = snprintf(out, out_bytes, "%s\\etwagent", utf8);
@@ -901,7 +898,7 @@ int ea_run(const char *const *argv, int64_t timeout_ns, size_t max_bytes, ea_run
 }
 
 int ea_library_open(ea_library **ret, const char *path, ea_err *err) {
-    WCHAR *w = wide_path(path, 0);
+    WCHAR *w = ea_windows_path(path, 0);
     if (!w)
         return ea_fail(err, EA_ENOMEM, "load %s", path);
     HMODULE handle = LoadLibraryExW(w, NULL, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_SYSTEM32);

@@ -11,14 +11,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROFILE_MAX = EA_CONFIG_MAX_BYTES / 2, CA_MAX = 1 << 20 };
+enum { PROFILE_MAX = EA_CONFIG_MAX_BYTES / 2, CA_MAX = 1 << 20, ANSWERS_MAX = 16384 };
 static const char CONFIG_NAME[] = "etwagent.yaml", CA_NAME[] = "ca.crt", CERT_NAME[] = "agent.crt",
                   KEY_NAME[] = "agent.key", TOKEN_NAME[] = "token", ENROLL_PORT[] = "8444";
 
 typedef struct options {
     const char *config, *collector, *ca, *profile, *profiles, *enroll, *token, *token_file;
-    int replace;
+    int replace, answers;
 } options;
+
+/* The values of `options`: where each is, and whether an installer may give it on standard input. */
+static const struct value {
+    const char *name;
+    size_t offset;
+    int is_answer;
+} VALUES[] = {
+    {"config", offsetof(options, config), 0},
+    {"collector", offsetof(options, collector), 1},
+    {"ca", offsetof(options, ca), 1},
+    {"profile", offsetof(options, profile), 1},
+    {"profiles", offsetof(options, profiles), 1},
+    {"enroll", offsetof(options, enroll), 1},
+    {"token", offsetof(options, token), 1},
+    {"token-file", offsetof(options, token_file), 0},
+};
+enum { VALUE_COUNT = sizeof VALUES / sizeof *VALUES };
+
+static const char **value_of(options *o, const struct value *v) {
+    return (const char **)(void *)((char *)o + v->offset);
+}
 
 /* "  NAME: "PATH"", the path as JSON text, which YAML reads. */
 static int put_path(ea_text *t, const char *name, const char *file, ea_err *err) {
@@ -173,18 +194,83 @@ static int write_configuration(const options *o, ea_err *err) {
     return rc;
 }
 
-static int configure(const options *o, ea_err *err) {
-    int rc = write_configuration(o, err);
+/* No address, path, profile or token has a quote or a control character; a command line that an installer put together
+ * from somebody else's words has. */
+static int check_values(options *o, ea_err *err) {
+    for (size_t i = 0; i < VALUE_COUNT; i++) {
+        const char *s = *value_of(o, &VALUES[i]);
+        for (size_t at = 0; s && s[at]; at++)
+            if (s[at] == '"' || (unsigned char)s[at] < 0x20 || s[at] == 0x7F)
+                return ea_fail(err, EA_EUSAGE,
+                               "--%s: expected a value without quotes and control characters, found 0x%02x at byte %zu "
+                               "of it",
+                               VALUES[i].name, (unsigned char)s[at], at + 1);
+    }
+    return 0;
+}
+
+/* One NAME=VALUE, ended by a NUL, into o. */
+static int take_answer(options *o, char *answer, ea_err *err) {
+    char *equals = strchr(answer, '=');
+    size_t len = equals ? (size_t)(equals - answer) : strlen(answer);
+    for (size_t i = 0; equals && i < VALUE_COUNT; i++) {
+        const char **target = value_of(o, &VALUES[i]);
+        if (!VALUES[i].is_answer || strlen(VALUES[i].name) != len || memcmp(VALUES[i].name, answer, len) != 0)
+            continue;
+        if (*target)
+            return ea_fail(err, EA_EUSAGE, "standard input: %s is given twice; expected it once", VALUES[i].name);
+        *target = equals + 1;
+        return 0;
+    }
+    return ea_fail(err, EA_EUSAGE,
+                   "standard input: expected collector, ca, profile, profiles, enroll or token and its value, found "
+                   "'%.*s'",
+                   len < 40 ? (int)len : 40, answer);
+}
+
+/* The values that an installer gives: they are data of one text, in which no value can become another option. */
+static int read_answers(options *o, char *text, ea_err *err) {
+    size_t n = fread(text, 1, ANSWERS_MAX, stdin);
+    if (n == ANSWERS_MAX)
+        return ea_fail(err, EA_EUSAGE, "standard input: expected fewer than %d bytes", ANSWERS_MAX);
+    if (memchr(text, 0, n))
+        return ea_fail(err, EA_EUSAGE, "standard input: expected text, found a zero byte");
+    text[n] = 0;
+    if (n && text[n - 1] == '\n')
+        text[n - 1] = 0;
+    int rc = 0;
+    for (char *next, *at = text; !rc && at; at = next) {
+        next = strchr(at, '|');
+        if (next)
+            *next++ = 0;
+        rc = take_answer(o, at, err);
+    }
+    return rc;
+}
+
+static int configure(options *o, ea_err *err) {
+    char *text = malloc(ANSWERS_MAX);
+    int rc = text ? 0 : ea_fail(err, EA_ENOMEM, "make a configuration");
+    if (!rc && o->answers)
+        rc = read_answers(o, text, err);
+    if (!rc)
+        rc = check_values(o, err);
+    if (!rc)
+        rc = write_configuration(o, err);
     if (!rc && (is_given(o->token) || is_given(o->token_file)))
         rc = write_token(o, err);
+    if (text)
+        OPENSSL_cleanse(text, ANSWERS_MAX); /* a token may be in it */
+    free(text);
     return rc;
 }
 
 static int run(const void *arg, int operand_count, char **operands) {
+    options o = *(const options *)arg;
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
-    int rc = configure(arg, &err);
+    int rc = configure(&o, &err);
     if (rc && rc != EA_EFORMAT)
         ea_err_print(stderr, "etwagent", &err);
     else if (rc)
@@ -201,53 +287,58 @@ const ea_command ea_cmd_configure = {
                "configuration that is there stays as it is, unless --replace is given. A token is written to the file\n"
                "token beside it, with which the service gets certificate and key itself.",
     .options =
-        (const ea_option[]){{.name = "config",
-                             .argument = "FILE",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, config),
-                             .help = "the file to write; default: etwagent.yaml in the folder for state"},
-                            {.name = "collector",
-                             .argument = "URL",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, collector),
-                             .help = "https://HOST[:PORT] of the collector"},
-                            {.name = "ca",
-                             .argument = "FILE",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, ca),
-                             .help = "the CA's certificate, PEM; it is copied to the folder for state"},
-                            {.name = "profile",
-                             .argument = "NAME",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, profile),
-                             .help = "what to record: default, security, performance, ...; none: nothing yet"},
-                            {.name = "profiles",
-                             .argument = "DIR",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, profiles),
-                             .help = "the folder of profiles; default: profiles in the current folder"},
-                            {.name = "token",
-                             .argument = "TOKEN",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, token),
-                             .help = "an enrolment token (etwcollector ca token); others on this machine may see a "
-                                     "command line"},
-                            {.name = "token-file",
-                             .argument = "FILE",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, token_file),
-                             .help = "a file that holds it"},
-                            {.name = "enroll",
-                             .argument = "URL",
-                             .type = EA_OPT_STRING,
-                             .offset = offsetof(options, enroll),
-                             .help = "https://HOST:PORT where the collector gives certificates; with a token the "
-                                     "default is port 8444 of the collector"},
-                            {.name = "replace",
-                             .type = EA_OPT_FLAG,
-                             .offset = offsetof(options, replace),
-                             .help = "write over a configuration that is there"},
-                            {.name = NULL}},
+        (const ea_option[]){
+            {.name = "config",
+             .argument = "FILE",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, config),
+             .help = "the file to write; default: etwagent.yaml in the folder for state"},
+            {.name = "collector",
+             .argument = "URL",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, collector),
+             .help = "https://HOST[:PORT] of the collector"},
+            {.name = "ca",
+             .argument = "FILE",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, ca),
+             .help = "the CA's certificate, PEM; it is copied to the folder for state"},
+            {.name = "profile",
+             .argument = "NAME",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, profile),
+             .help = "what to record: default, security, performance, ...; none: nothing yet"},
+            {.name = "profiles",
+             .argument = "DIR",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, profiles),
+             .help = "the folder of profiles; default: profiles in the current folder"},
+            {.name = "token",
+             .argument = "TOKEN",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, token),
+             .help = "an enrolment token (etwcollector ca token); others on this machine may see a "
+                     "command line"},
+            {.name = "token-file",
+             .argument = "FILE",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, token_file),
+             .help = "a file that holds it"},
+            {.name = "enroll",
+             .argument = "URL",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, enroll),
+             .help = "https://HOST:PORT where the collector gives certificates; with a token the "
+                     "default is port 8444 of the collector"},
+            {.name = "replace",
+             .type = EA_OPT_FLAG,
+             .offset = offsetof(options, replace),
+             .help = "write over a configuration that is there"},
+            {.name = "answers",
+             .type = EA_OPT_FLAG,
+             .offset = offsetof(options, answers),
+             .help = "read values from standard input, as the MSI gives them: NAME=VALUE|NAME=VALUE..."},
+            {.name = NULL}},
     .options_size = sizeof(options),
     .run = run,
 };

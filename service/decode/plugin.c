@@ -4,6 +4,7 @@
 #include "cache.h"
 #include "platform.h"
 #include "plugin_ask.h"
+#include "trust.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -46,8 +47,8 @@ static const char *owner_of(const loader *l, const ea_class *c) {
                                                                                                     : NULL;
 }
 
-/* Adds a plug-in's classes if all of them are free. path: where it is, for its functions, if it has some. */
-static int take(loader *l, const char *name, const char *path, const ea_schemas *offered, ea_err *err) {
+/* Adds a plug-in's classes if all of them are free. *file: the plug-in, for its functions; NULL when they took it. */
+static int take(loader *l, const char *name, ea_trusted_file **file, const ea_schemas *offered, ea_err *err) {
     size_t cursor = 0;
     ea_schema s;
     ea_err why;
@@ -65,7 +66,7 @@ static int take(loader *l, const char *name, const char *path, const ea_schemas 
             return 0;
         }
     }
-    if (unfolds && (rc = ea_plugin_functions_add(l->functions, path, &why)) != 0) {
+    if (unfolds && (rc = ea_plugin_functions_add(l->functions, file, &why)) != 0) {
         leave_out(l, name, "%s", why.message);
         return rc == EA_ENOMEM ? rc : 0;
     }
@@ -79,7 +80,7 @@ static int take(loader *l, const char *name, const char *path, const ea_schemas 
     return rc;
 }
 
-static int take_answer(loader *l, const char *name, const char *path, const ea_run_result *r, ea_err *err) {
+static int take_answer(loader *l, const char *name, ea_trusted_file **file, const ea_run_result *r, ea_err *err) {
     ea_schemas *offered;
     ea_err why = {0};
     size_t events;
@@ -93,34 +94,44 @@ static int take_answer(loader *l, const char *name, const char *path, const ea_r
     } else if (!events) {
         leave_out(l, name, "it decodes no class");
     } else {
-        rc = take(l, name, path, offered, err);
+        rc = take(l, name, file, offered, err);
     }
     ea_schemas_destroy(offered);
     return rc;
 }
 
-static int load(loader *l, const char *name) {
-    const char *const argv[] = {l->program, "plugin", "probe", "--quiet", NULL, NULL};
-    const char *arguments[sizeof argv / sizeof argv[0]];
-    ea_text path;
+/* Asks the plug-in in another process, and takes it into this one: both by the file that was checked. */
+static int ask(loader *l, const char *name, ea_trusted_file **file) {
+    const char *const argv[] = {l->program, "plugin", "probe", "--quiet", ea_trusted_path(*file), NULL};
     ea_err why = {0};
     ea_run_result r = {0};
-    memcpy(arguments, argv, sizeof argv);
+    int rc = 0;
+    if (ea_run(argv, l->timeout_ns, ANSWER_MAX_BYTES, &r, &why))
+        leave_out(l, name, "%s", why.message);
+    else if (r.timed_out)
+        leave_out(l, name, "it did not answer within %lld ms", (long long)(l->timeout_ns / 1000000));
+    else if (r.crashed)
+        leave_out(l, name, "it crashed (signal or exception %d)", r.exit_code);
+    else if (r.exit_code)
+        leave_out(l, name, "%.*s", (int)strcspn(r.output, "\r\n"), r.output);
+    else
+        rc = take_answer(l, name, file, &r, l->err);
+    free(r.output);
+    return rc;
+}
+
+static int load(loader *l, const char *name) {
+    ea_text path;
+    ea_err why = {0};
+    ea_trusted_file *file = NULL;
     ea_text_init(&path);
     ea_text_printf(&path, "%s/%s", l->folder, name);
-    arguments[4] = path.data;
     int rc = path.failed ? ea_fail(l->err, EA_ENOMEM, "load plug-ins") : 0;
-    if (!rc && ea_run(arguments, l->timeout_ns, ANSWER_MAX_BYTES, &r, &why))
+    if (!rc && ea_trusted_open(&file, path.data, &why))
         leave_out(l, name, "%s", why.message);
-    else if (!rc && r.timed_out)
-        leave_out(l, name, "it did not answer within %lld ms", (long long)(l->timeout_ns / 1000000));
-    else if (!rc && r.crashed)
-        leave_out(l, name, "it crashed (signal or exception %d)", r.exit_code);
-    else if (!rc && r.exit_code)
-        leave_out(l, name, "%.*s", (int)strcspn(r.output, "\r\n"), r.output);
     else if (!rc)
-        rc = take_answer(l, name, path.data, &r, l->err);
-    free(r.output);
+        rc = ask(l, name, &file);
+    ea_trusted_close(file);
     ea_text_deinit(&path);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include "etwagent_plugin.h"
 #include "platform.h"
 #include "schemas.h"
+#include "trust.h"
 
 typedef int (*ea_plugin_add)(void *context, const etwagent_class *c);
 
@@ -28,7 +29,8 @@ const char *ea_plugin_try(const uint8_t *description, size_t len_bytes, etwagent
 typedef struct ea_plugin_functions ea_plugin_functions;
 EA_MUST_CHECK int ea_plugin_functions_create(ea_plugin_functions **ret, ea_err *err);
 void ea_plugin_functions_destroy(ea_plugin_functions *f); /* NULL is allowed */
-EA_MUST_CHECK int ea_plugin_functions_add(ea_plugin_functions *f, const char *path, ea_err *err);
+/* Takes *file, and makes it NULL, on success alone. */
+EA_MUST_CHECK int ea_plugin_functions_add(ea_plugin_functions *f, ea_trusted_file **file, ea_err *err);
 /* Takes f. With no function in it nothing changes. */
 void ea_plugin_functions_give(ea_plugin_functions *f, ea_schemas *schemas);
 

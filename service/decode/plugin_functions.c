@@ -7,6 +7,13 @@
 
 enum { LIBRARY_MAX_BYTES = 256 << 20 };
 
+/* A library, and the file that it was loaded from: a loader may know a library by its path, which is the file's only
+ * while it is open. */
+typedef struct loaded {
+    ea_library *library;
+    ea_trusted_file *file;
+} loaded;
+
 typedef struct function {
     ea_guid provider;
     etwagent_decode decode;
@@ -17,7 +24,7 @@ typedef struct function {
 struct ea_plugin_functions {
     function *functions;
     size_t function_count;
-    ea_library **libraries; /* that have some */
+    loaded *libraries; /* that have some */
     size_t library_count;
     uint64_t hash; /* of their files */
     int failed;    /* memory ran out */
@@ -31,8 +38,10 @@ int ea_plugin_functions_create(ea_plugin_functions **ret, ea_err *err) {
 void ea_plugin_functions_destroy(ea_plugin_functions *f) {
     if (!f)
         return;
-    for (size_t i = 0; i < f->library_count; i++)
-        ea_library_close(f->libraries[i]);
+    for (size_t i = 0; i < f->library_count; i++) {
+        ea_library_close(f->libraries[i].library);
+        ea_trusted_close(f->libraries[i].file);
+    }
     free(f->libraries);
     free(f->functions);
     free(f);
@@ -57,17 +66,19 @@ static int add(void *context, const etwagent_class *c) {
     return 0;
 }
 
-int ea_plugin_functions_add(ea_plugin_functions *f, const char *path, ea_err *err) {
+int ea_plugin_functions_add(ea_plugin_functions *f, ea_trusted_file **file, ea_err *err) {
     size_t before = f->function_count;
-    ea_library *library = NULL, **grown = realloc(f->libraries, (f->library_count + 1) * sizeof(ea_library *));
+    const char *path = ea_trusted_path(*file);
+    ea_library *library = NULL;
+    loaded *grown = realloc(f->libraries, (f->library_count + 1) * sizeof *grown);
     if (!grown)
         return ea_fail(err, EA_ENOMEM, "load plug-ins");
     f->libraries = grown;
-    char *file = NULL;
-    size_t file_bytes = 0;
-    int rc = ea_path_read_all(path, LIBRARY_MAX_BYTES, &file, &file_bytes, err);
-    uint64_t hash = rc ? 0 : ea_hash64(file, file_bytes, 0);
-    free(file);
+    char *bytes = NULL;
+    size_t byte_count = 0;
+    int rc = ea_path_read_all(path, LIBRARY_MAX_BYTES, &bytes, &byte_count, err);
+    uint64_t hash = rc ? 0 : ea_hash64(bytes, byte_count, 0);
+    free(bytes);
     if (!rc)
         rc = ea_plugin_ask(path, add, f, &library, err);
     if (f->failed) {
@@ -79,7 +90,8 @@ int ea_plugin_functions_add(ea_plugin_functions *f, const char *path, ea_err *er
         return rc;
     }
     f->hash += hash;
-    f->libraries[f->library_count++] = library;
+    f->libraries[f->library_count++] = (loaded){library, *file};
+    *file = NULL;
     return 0;
 }
 

@@ -7,10 +7,13 @@
   wrong fields, no library at all: one line each, nothing of it is used, and the program goes on with the others.
 - So does a decode function that, tried, crashes on an empty payload, does not end, puts too many or too few values, reads outside the
   payload, writes into it, or remembers. One that misbehaves later costs its event's decoding alone.
+- A file that others may change is not loaded: its owner or mode, those of its folder or of a folder above are not trusted, or it is a link.
+  What is loaded is the file that was checked, when another takes its name meanwhile.
 
 # sanitizers: asan-ubsan
 """
 import json
+import os
 import random
 import re
 import shutil
@@ -162,8 +165,61 @@ def misbehaving(env, checks):
     checks.that(done.returncode == 1 and "nowhere" in done.stderr, f"a folder that is not there: {done.returncode} {done.stderr}")
 
 
+def untrusted(env, checks):
+    """Each reason alone; then the same folder is trusted again, and the plug-in is loaded."""
+    above = env.folder / "above"
+    above.mkdir()
+    plugins = above / "plugins"
+    plugins.mkdir()
+    file = plugins / "example.so"
+    shutil.copy(env.build / "tests" / "plugins" / "plugin_example.so", file)
+    real = env.folder / "elsewhere.so"
+    shutil.copy(file, real)
+
+    def said():
+        done = env.run([env.agent, "schema", "show", "Example-Plugin-Provider", "--json", "--plugins", plugins], check=False)
+        return done.stderr, done.stdout
+
+    def refused(what, says):
+        stderr, stdout = said()
+        checks.that(stderr.startswith(f"etwagent: plug-in example.so is left out: {says}") or f"plug-in example.so is left out: {says}" in stderr, f"{what}: expected '{says}': {stderr}")
+        checks.that("Painter" not in stdout, f"{what}: its classes are used: {stdout[:300]}")
+
+    def used(what):
+        stderr, stdout = said()
+        checks.that("Painter/Start" in stdout and not stderr, f"{what}: {stderr}")
+    modes = {path: path.stat().st_mode & 0o7777 for path in (file, plugins, above)}
+    for path in (file, plugins, above):
+        for bit in (0o020, 0o002):
+            path.chmod(modes[path] | bit)
+            slash = "" if path == file else "/"
+            refused(f"{path.name} with mode {modes[path] | bit:o}", f"others may write to {path.resolve()}{slash}: its mode is {modes[path] | bit:o} (chmod go-w)")
+            path.chmod(modes[path])
+    above.chmod(0o1777)  # a sticky folder above, as /tmp: others cannot rename what is ours
+    used("below a sticky folder")
+    above.chmod(modes[above])
+    plugins.chmod(0o1777)  # but not the folder itself, into which others could put plug-ins
+    refused("in a sticky folder", f"others may write to {plugins.resolve()}/: its mode is 1777")
+    plugins.chmod(modes[plugins])
+    if os.geteuid() == 0:
+        for path in (file, plugins, above):
+            os.chown(path, 65534, -1)
+            refused(f"{path.name} of somebody else", f"{path.resolve()}{'' if path == file else '/'} belongs to user 65534; expected root or user 0")
+            os.chown(path, 0, -1)
+    file.unlink()
+    file.symlink_to(real)
+    refused("a link", f"{file.parent.resolve()}/example.so is a symbolic link")
+    file.unlink()
+    shutil.copy(real, file)
+    used("trusted again")
+    (env.folder / "by-link").symlink_to(plugins)  # a folder may be named by a link: what counts is where it is
+    checks.that("Painter/Start" in env.run([env.agent, "schema", "show", "Example-Plugin-Provider", "--json", "--plugins", env.folder / "by-link"]).stdout,
+                "a folder that is named by a link")
+
+
 def test(env, checks, arguments):
     example(env, checks)
+    untrusted(env, checks)
     decoding(env, checks)
     misbehaving(env, checks)
 

@@ -185,6 +185,11 @@ static void cli_errors(void **state) {
         {"prog sample --name x --format xml", "expected one of text, jsonl, csv"},
         {"prog sample --name x --verbose=yes", "--verbose takes no value"},
         {"prog sample --name x a b c", "unexpected argument 'c'"},
+        {"prog sample --name x --name y", "--name is given twice; expected it once"},
+        {"prog sample --name x -ny", "--name is given twice; expected it once"},
+        {"prog sample --name x --count 1 --count=1", "--count is given twice"},
+        {"prog sample --name x -v --verbose", "--verbose is given twice"},
+        {"prog sample --name x --format csv --format csv", "--format is given twice"},
         {"prog --complete tcsh", "expected bash, zsh or fish"},
     };
     for (size_t i = 0; i < LENGTH(rows); i++) {

@@ -127,6 +127,15 @@ def check_tables(env, checks, package):
                            "Privileges": ("etwagent", "6", "SeChangeNotifyPrivilege[~]SeSystemProfilePrivilege")}, "MsiServiceConfig")
     checks.equal([(row[1], row[3], row[6], row[7]) for row in rows("MsiServiceConfigFailureActions")],
                  [("etwagent", "86400", "1[~]1[~]1", "5000[~]30000[~]300000")], "MsiServiceConfigFailureActions")
+    # No property of a user reaches the system's part of a repair, none stands on a command line, and a repair writes no configuration.
+    secure = dict(row[:2] for row in rows("Property"))["SecureCustomProperties"].split(";")
+    checks.equal(sorted(secure), ["WIX_DOWNGRADE_DETECTED", "WIX_UPGRADE_DETECTED"], "SecureCustomProperties")
+    conditions = {row[0]: row[1] for row in rows("InstallExecuteSequence")}
+    wanted = "NOT Installed AND (COLLECTORURL OR TOKEN)"
+    checks.equal({name: conditions[name] for name in ("GiveConfiguration", "WriteConfiguration")},
+                 {"GiveConfiguration": wanted, "WriteConfiguration": wanted}, "when a configuration is written")
+    programs = {row[0]: row[3] for row in rows("CustomAction") if int(row[1]) & 0x3f not in (1, 51)}
+    checks.that(len(programs) == 5 and not any("[" in words or '"' in words for words in programs.values()), f"command lines of actions: {programs}")
 
 
 def raw(env, names):
@@ -155,6 +164,50 @@ def machine_state(collector, host):
         done = collector.ask(command, "--host", host, "--json", check=False)
         found[command] = done.replace(host, "HOST")
     return found
+
+
+INJECTIONS = (  # what a property tries to add, and why it is refused
+    ({"TOKEN": "abc|profiles=C:\\Users\\me\\p", "PROFILE": "evil"}, "profiles is given twice"),
+    ({"PROFILE": "none|collector=https://evil.example"}, "collector is given twice"),
+    ({"TOKEN": "abc|config=C:\\evil.yaml"}, "found 'config'"),
+)
+
+
+def injections(checks, session, collector, package):
+    """Properties that try to become options: the installation fails, says why, and leaves no configuration."""
+    config = session.path(DATA) / "etwagent.yaml"
+    for properties, says in INJECTIONS:
+        log = session.path("C:\\msi.log")
+        log.unlink(missing_ok=True)
+        given = {"COLLECTORURL": collector.url, "PROFILE": "none", **properties}
+        done = session.run(["msiexec", "/i", wine.windows_path(package), "/qn", "/l*v", "C:\\msi.log", *(f"{n}={v}" for n, v in given.items())])
+        said = log.read_bytes().replace(b"\0", b"").decode("utf-8", "replace") if log.exists() else ""
+        checks.that(done.returncode != 0 and says in said, f"{properties}: {done.returncode}, expected '{says}' in:\n{said[-3000:]}{done.stderr}")
+        checks.that(not config.exists(), f"{properties} wrote {config}")
+        session.run(["msiexec", "/x", wine.windows_path(package), "/qn"])
+
+
+def split_line(checks, service):
+    """What a repair made of TOKEN=abc" --replace --profiles "C:\\Users\\me\\p and PROFILE=evil while values stood in a command line: Windows'
+    own rules split it into these options again."""
+    before = (service.data / "etwagent.yaml").read_bytes()
+    script = service.session.path("C:\\injected.bat")
+    script.write_text(f'@"{service.exe}" configure --collector "https://evil.example" --ca "" --profile "evil" --profiles "{PROGRAMS}\\profiles\\." '
+                      '--enroll "" --token "abc" --replace --profiles "C:\\Users\\me\\p"\r\n')
+    done = service.session.run(["cmd", "/c", "C:\\injected.bat"])
+    script.unlink()
+    checks.that(done.returncode == 2 and "--profiles is given twice; expected it once" in done.stderr, f"the injected line: {done.returncode} {done.stderr}")
+    checks.equal((service.data / "etwagent.yaml").read_bytes(), before, "the configuration after the injected line")
+
+
+def repair(checks, service, package):
+    """With properties, as a user without rights can ask for it."""
+    before = {path.name: path.read_bytes() for path in service.data.iterdir() if path.is_file() and path.suffix == ".yaml" or path.name == "token"}
+    msi(service.session, "/i", package, REINSTALL="ALL", REINSTALLMODE="amus", COLLECTORURL="https://evil.example", TOKEN="ece_evil_evil", PROFILE="none")
+    after = {path.name: path.read_bytes() for path in service.data.iterdir() if path.is_file() and path.suffix == ".yaml" or path.name == "token"}
+    checks.equal(after, before, "configuration and token after a repair")
+    if service.state() != "RUNNING":
+        service.run("start")
 
 
 def install(env, checks, session, collector, package):
@@ -347,7 +400,10 @@ def test(env, checks, build):
         shutil.rmtree(build / "wine")  # a test that was broken off left its installation there
     with wine.Session(build) as session:
         try:
+            injections(checks, session, collector, older)
             service = install(env, checks, session, collector, older)
+            repair(checks, service, older)
+            split_line(checks, service)
             labels(env, checks, service)
             waits_for_configuration(checks, service)
             reloads(env, checks, service)

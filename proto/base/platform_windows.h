@@ -1,0 +1,15 @@
+/* Inside proto/base, on Windows: paths between this program (UTF-8) and Windows (UTF-16). Before it, after it:
+ * platform_windows.c, trust_windows.c. Thread: any. */
+#ifndef EA_BASE_PLATFORM_WINDOWS_H
+#define EA_BASE_PLATFORM_WINDOWS_H
+
+#include <stddef.h>
+#include <wchar.h>
+
+/* A path for the W functions, allocated, with room for `extra` more characters, in the long form where it needs it;
+ * NULL without memory or for invalid UTF-8. */
+wchar_t *ea_windows_path(const char *path, size_t extra);
+/* UTF-16 to UTF-8, allocated; NULL without memory. */
+char *ea_windows_utf8(const wchar_t *w);
+
+#endif
