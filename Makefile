@@ -3,17 +3,20 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 BENCH_RUNS ?= 5
 
-.PHONY: all release test quick soak demo bench fuzz windows lint pages format clean help
+.PHONY: all release check test quick traces soak demo bench fuzz windows lint pages format clean help
 
 all: ## build both programs and the tests (preset dev)
-	@installer/deps/packages.sh build test
+	@installer/deps/packages.sh build demo
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
 
 release: ## build both programs for use (preset release)
-	@installer/deps/packages.sh build test
+	@installer/deps/packages.sh build demo
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
+
+check: all ## the unit tests of the dev build: less than a minute after the build
+	@ctest --test-dir build/dev --output-on-failure --no-tests=error -L '^unit$$' -LE '^slow$$' -j $(JOBS)
 
 test: ## everything that CI runs: all presets, all tests, the Windows build, lint
 	@installer/deps/packages.sh
@@ -23,12 +26,16 @@ quick: ## unit, golden and end-to-end tests of the dev build only
 	@installer/deps/packages.sh build test
 	@python3 tests/run_all.py --only dev
 
+traces: ## fetch the real traces that some tests need from public repositories (tests/traces.tsv)
+	@installer/deps/packages.sh traces
+	@python3 tests/fetch_traces.py
+
 soak: ## the long form of the tests, under every sanitizer, and minutes of each fuzz target
 	@installer/deps/packages.sh
 	@python3 tests/run_all.py --soak
 
 demo: ## a trace, an agent, a collector and the machine rebuilt, in under two minutes
-	@installer/deps/packages.sh build test
+	@installer/deps/packages.sh build demo
 	@tests/demo.sh
 
 bench: ## every stage, alone and together, beside references measured in the same run; BENCH_RUNS of each

@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing need and that are missing. Quick when all are there.
-# usage: installer/deps/packages.sh [build] [test] [windows]     (default: all three)
+# usage: installer/deps/packages.sh [build] [demo] [test] [windows] [traces]     (default: all)
+# build: the programs; demo: what `make demo` and `make check` need beside it; test: every test; windows: the cross build and
+# its tests; traces: `make traces`
 set -euo pipefail
 
 build=(cmake ninja-build make gcc libc6-dev pkg-config ccache protobuf-c-compiler libprotobuf-c-dev libcurl4-openssl-dev
        libssl-dev libzstd-dev libevent-dev libsqlite3-dev libxxhash-dev libyaml-dev libexpat1-dev zlib1g-dev nodejs npm)
-test=(clang clang-format clang-tidy libclang-rt-14-dev lld llvm libcmocka-dev zstd sqlite3 python3 git curl openssl
-      iproute2 procps shellcheck valgrind chromium dpkg-dev prometheus)
+demo=(libcmocka-dev python3 zstd)
+test=("${demo[@]}" clang clang-format clang-tidy libclang-rt-14-dev lld llvm sqlite3 git curl openssl
+      iproute2 procps shellcheck valgrind chromium dpkg-dev prometheus libarchive-tools)
+traces=(python3 libarchive-tools)
 windows=(gcc-mingw-w64-x86-64 mingw-w64-tools dpkg-dev patch perl xz-utils wine wine64 wixl msitools)
 
 wanted=()
 for group in "${@:-all}"; do
     case $group in
     build) wanted+=("${build[@]}") ;;
+    demo) wanted+=("${demo[@]}") ;;
     test) wanted+=("${test[@]}") ;;
     windows) wanted+=("${windows[@]}") ;;
+    traces) wanted+=("${traces[@]}") ;;
     all) wanted+=("${build[@]}" "${test[@]}" "${windows[@]}") ;;
-    *) echo "packages.sh: unknown group '$group' (build, test, windows)" >&2; exit 2 ;;
+    *) echo "packages.sh: unknown group '$group' (build, demo, test, windows, traces)" >&2; exit 2 ;;
     esac
 done
 

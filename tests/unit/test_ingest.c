@@ -802,8 +802,11 @@ static void send_all(void *arg) {
         post(&c, body.data, body.len_bytes, &r);
         if (r.status != 200)
             me->failed = 1; /* the server is going */
-        else if (ea_ack_decode(&ack, &arena, (const uint8_t *)r.body, r.body_bytes, &err) ||
-                 ack.acknowledged_count != 1 || ack.acknowledged[0].first != i)
+        else if (ea_ack_decode(&ack, &arena, (const uint8_t *)r.body, r.body_bytes, &err))
+            me->failed = 2;
+        else if (ack.refused_count == 1 && ack.refused[0].cause == EA_REFUSED_RETRY)
+            me->failed = 1; /* it stops, and leaves the batch for later */
+        else if (ack.acknowledged_count != 1 || ack.acknowledged[0].first != i)
             me->failed = 2;
         else
             me->acknowledged = i;
