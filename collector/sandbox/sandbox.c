@@ -251,6 +251,7 @@ static const int ALLOWED[] = {
     SYS_uname,
     SYS_sysinfo,
     SYS_getrusage,
+    SYS_getpriority,
     SYS_times,
     SYS_getrandom,
     SYS_clock_gettime,

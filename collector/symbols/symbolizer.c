@@ -3,16 +3,18 @@
 #include "array.h"
 #include "pe_image.h"
 #include "platform.h"
+#include "symbol_confine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -26,12 +28,13 @@ enum {
     FAILURES_MAX = 3,
     CPU_SECONDS = 600,
     FILES_MAX = 64,
-    NICE = 10,
+    MORE_NICE = 10, /* than who asks */
     CHUNK = 4096,
 };
 
 struct ec_symbolizer {
     const ec_symbolizer_options *options;
+    ec_symbolizer_files files;
     int image, pdb; /* descriptors of both files */
     pid_t pid;      /* 0: no child */
     int in, out;    /* its standard input (a socket, which raises no signal), its standard output */
@@ -58,49 +61,90 @@ static void end_child(ec_symbolizer *s) {
     s->answer_bytes = 0;
 }
 
-static void limit(pid_t pid, int what, uint64_t value) {
-    struct rlimit l = {.rlim_cur = (rlim_t)value, .rlim_max = (rlim_t)value};
-    (void)prlimit(pid, what, &l, NULL);
+/* Moves a descriptor above those that the child's are made at, so that none overwrites another on the way. */
+static int move_up(int fd) {
+    int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+    if (fd >= 0)
+        close(fd);
+    return moved;
 }
 
-/* posix_spawn with everything that the child gets. in: it reads, out: it writes. */
-static int spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
+static void limit(int what, uint64_t value) {
+    struct rlimit l = {.rlim_cur = (rlim_t)value, .rlim_max = (rlim_t)value};
+    (void)setrlimit((__rlimit_resource_t)what, &l);
+}
+
+/* The child until it is the symbolizer: 0 never comes back. Between fork and exec: nothing is allocated. status: where
+ * an error goes; it closes when the program runs. */
+static int become(const ec_symbolizer *s, const ec_symbolizer_files *files, int in, int out, int status, ea_err *err) {
     static char json[] = "--output-style=JSON", relative[] = "--relative-address", inlines[] = "--inlines";
-    static char locale[] = "LC_ALL=C";
-    char name[] = "llvm-symbolizer";
+    static char locale[] = "LC_ALL=C", name[] = "llvm-symbolizer";
     char *const argv[] = {name, json, relative, inlines, NULL}, *const environment[] = {locale, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
+    ec_sandbox_path paths[EC_SYMBOLIZER_PATHS];
+    sigset_t none;
+    memcpy(paths, files->paths, files->path_count * sizeof paths[0]);
+    paths[files->path_count] = (ec_sandbox_path){.fd = s->pdb, .access = EC_SANDBOX_READ};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int signal_number = 1; signal_number < NSIG; signal_number++)
+        (void)signal(signal_number, SIG_DFL);
     sigemptyset(&none);
-    sigfillset(&all);
-    int code = posix_spawn_file_actions_init(&actions);
-    if (code)
-        return ea_fail_os(err, EA_ENOMEM, code, "start %s", s->options->program);
-    code = posix_spawnattr_init(&attributes);
-    if (!code) {
-        (void)posix_spawnattr_setsigmask(&attributes, &none);
-        (void)posix_spawnattr_setsigdefault(&attributes, &all);
-        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        code = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-        if (!code)
-            code = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-        if (!code)
-            code = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-        if (!code)
-            code = posix_spawn_file_actions_adddup2(&actions, s->image, CHILD_IMAGE_FD);
-        if (!code)
-            code = posix_spawn_file_actions_adddup2(&actions, s->pdb, CHILD_PDB_FD);
-        if (!code)
-            code = posix_spawnp(&s->pid, s->options->program, &actions, &attributes, argv, environment);
-        posix_spawnattr_destroy(&attributes);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
+        dup2(s->image, CHILD_IMAGE_FD) < 0 || dup2(s->pdb, CHILD_PDB_FD) < 0)
+        return ea_fail_os(err, EA_EIO, errno, "start %s", s->options->program);
+    limit(RLIMIT_AS, s->options->limit_bytes ? s->options->limit_bytes : (uint64_t)4 << 30);
+    limit(RLIMIT_CPU, CPU_SECONDS);
+    limit(RLIMIT_NOFILE, FILES_MAX);
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_CORE, 0);
+    (void)!nice(MORE_NICE); /* a clerk is as nice already, and may change it no more */
+    int rc = ec_sandbox_enter(
+        &(ec_sandbox){.rights = EC_SANDBOX_PROGRAMS, .paths = paths, .path_count = files->path_count + 1}, err);
+    if (rc)
+        return rc;
+    (void)close_range(STDERR_FILENO + 1, CHILD_IMAGE_FD - 1, 0);
+    (void)close_range(CHILD_PDB_FD + 1, (unsigned)status - 1, 0);
+    (void)close_range((unsigned)status + 1, UINT_MAX, 0);
+    (void)execve(files->program, argv, environment);
+    return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "start %s", s->options->program);
+}
+
+/* Starts the child with everything that it gets. in: it reads, out: it writes. */
+static int spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
+    ea_err told = {0};
+    int status[2] = {-1, -1};
+    int rc = ec_symbolizer_find(&s->files, s->options->program, err);
+    if (rc)
+        return rc;
+    if (pipe2(status, O_CLOEXEC))
+        return ea_fail_os(err, EA_EIO, errno, "start %s", s->options->program);
+    status[1] = move_up(status[1]);
+    s->pid = status[1] < 0 ? -1 : fork();
+    if (s->pid == 0) {
+        (void)become(s, &s->files, in, out, status[1], &told);
+        (void)!write(status[1], &told, sizeof told); /* fits a pipe's buffer */
+        _exit(1);
     }
-    posix_spawn_file_actions_destroy(&actions);
-    if (code) {
+    int os_error = errno;
+    close(status[1]);
+    if (s->pid < 0) {
         s->pid = 0;
-        return ea_fail_os(err, code == ENOENT ? EA_ENOTFOUND : EA_EIO, code, "start %s", s->options->program);
+        rc = ea_fail_os(err, EA_EIO, os_error, "start %s", s->options->program);
     }
-    return 0;
+    ssize_t n = -1;
+    while (!rc && (n = read(status[0], &told, sizeof told)) < 0 && errno == EINTR)
+        ;
+    close(status[0]);
+    if (n > 0) { /* it is not the program */
+        while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        s->pid = 0;
+        told.message[sizeof told.message - 1] = 0;
+        rc = n == (ssize_t)sizeof told && told.code < 0 ? (ea_fail)(err, told.code, "%s", told.message)
+                                                        : ea_fail(err, EA_EIO, "start %s", s->options->program);
+    }
+    return rc;
 }
 
 static int start_child(ec_symbolizer *s, ea_err *err) {
@@ -123,22 +167,7 @@ static int start_child(ec_symbolizer *s, ea_err *err) {
     }
     s->in = in[0];
     s->out = out[0];
-    /* before its first question, so before it reads the file */
-    limit(s->pid, RLIMIT_AS, s->options->limit_bytes ? s->options->limit_bytes : (uint64_t)4 << 30);
-    limit(s->pid, RLIMIT_CPU, CPU_SECONDS);
-    limit(s->pid, RLIMIT_NOFILE, FILES_MAX);
-    limit(s->pid, RLIMIT_FSIZE, 0);
-    limit(s->pid, RLIMIT_CORE, 0);
-    (void)setpriority(PRIO_PROCESS, (id_t)s->pid, NICE);
     return 0;
-}
-
-/* Moves a descriptor above those that the child's are made at, so that none overwrites another on the way. */
-static int move_up(int fd) {
-    int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
-    if (fd >= 0)
-        close(fd);
-    return moved;
 }
 
 int ec_symbolizer_create(ec_symbolizer **ret, const ec_symbolizer_options *options, const ec_pdb *pdb, const char *path,

@@ -5,6 +5,7 @@
 #include "bytes.h"
 #include "child.h"
 #include "platform.h"
+#include "symbol_confine.h"
 #include "text.h"
 
 #include <errno.h>
@@ -311,7 +312,8 @@ static uint8_t *read_frame(char *ret_letter, cursor *ret) {
     return NULL;
 }
 
-static int answer_module(ec_symbols *symbols, cursor *f, answer *a) {
+/* symbols: opened with the first module, since that looks through the whole cache. */
+static int answer_module(ec_symbols **symbols, const ec_symbols_options *o, cursor *f, answer *a) {
     ea_err err = {0};
     ec_symbol_module m = {.pdb.age = (uint32_t)get(f, 4)};
     m.timestamp = (uint32_t)get(f, 4);
@@ -330,7 +332,9 @@ static int answer_module(ec_symbols *symbols, cursor *f, answer *a) {
         return EA_ENOMEM;
     for (size_t i = 0; i < count; i++)
         rvas[i] = (uint32_t)get(f, 4);
-    int rc = ec_symbols_resolve(symbols, &m, rvas, count, on_symbol, a, NULL, &err);
+    int rc = *symbols ? 0 : ec_symbols_open(symbols, o, &err);
+    if (!rc)
+        rc = ec_symbols_resolve(*symbols, &m, rvas, count, on_symbol, a, NULL, &err);
     free(rvas);
     if (a->rc) /* nobody listens */
         return a->rc;
@@ -363,12 +367,14 @@ int ec_clerk_main(void) {
     ec_child_limit(parent, CPU_S, LIMIT_BYTES);
     (void)!nice(MORE_NICE);
     ea_text_init(&a.t);
-    int rc = f.failed || left_ns <= 0 ? EA_EINVAL : ec_symbols_open(&symbols, &o, &err);
+    int rc = f.failed || left_ns <= 0 ? EA_EINVAL : ec_symbols_confine(&o, &err);
+    if (rc && err.code)
+        ea_err_print(stderr, "etwcollector", &err);
     while (!rc) {
         uint8_t *data = read_frame(&letter, &f);
         if (!data)
             break;
-        rc = letter == 'M' ? answer_module(symbols, &f, &a) : EA_ECORRUPT;
+        rc = letter == 'M' ? answer_module(&symbols, &o, &f, &a) : EA_ECORRUPT;
         free(data);
     }
     ec_symbols_close(symbols);

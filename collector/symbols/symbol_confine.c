@@ -1,0 +1,157 @@
+/* See symbol_confine.h. */
+#include "symbol_confine.h"
+
+#include "platform.h"
+#include "symbol_path.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Programs and libraries of the system, and devices without a state. */
+static const ec_sandbox_path SYSTEM[] = {
+    {.path = "/usr", .access = EC_SANDBOX_EXECUTE},          {.path = "/bin", .access = EC_SANDBOX_EXECUTE},
+    {.path = "/lib", .access = EC_SANDBOX_EXECUTE},          {.path = "/lib64", .access = EC_SANDBOX_EXECUTE},
+    {.path = "/etc/ld.so.cache", .access = EC_SANDBOX_READ}, {.path = "/dev/null", .access = EC_SANDBOX_SHARE},
+    {.path = "/dev/zero", .access = EC_SANDBOX_READ},        {.path = "/dev/urandom", .access = EC_SANDBOX_READ},
+};
+enum { SYSTEM_COUNT = sizeof SYSTEM / sizeof SYSTEM[0] };
+_Static_assert(SYSTEM_COUNT + 4 <= EC_SYMBOLIZER_PATHS, "the program, two folders of libraries and a PDB");
+
+/* How host names become addresses, and which certificates are trusted. */
+static const ec_sandbox_path NETWORK[] = {
+    {.path = "/etc/resolv.conf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/hosts", .access = EC_SANDBOX_READ},
+    {.path = "/etc/host.conf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/nsswitch.conf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/gai.conf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/services", .access = EC_SANDBOX_READ},
+    {.path = "/etc/protocols", .access = EC_SANDBOX_READ},
+    {.path = "/etc/pki/tls/certs", .access = EC_SANDBOX_READ},
+    {.path = "/etc/ssl/certs", .access = EC_SANDBOX_READ},
+    {.path = "/etc/ssl/cert.pem", .access = EC_SANDBOX_READ},
+    {.path = "/etc/ssl/openssl.cnf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/pki/tls/openssl.cnf", .access = EC_SANDBOX_READ},
+    {.path = "/etc/pki/ca-trust/extracted", .access = EC_SANDBOX_READ},
+    {.path = "/etc/ca-certificates/extracted", .access = EC_SANDBOX_READ},
+    {.path = "/etc/crypto-policies", .access = EC_SANDBOX_READ},
+};
+enum {
+    NETWORK_COUNT = sizeof NETWORK / sizeof NETWORK[0],
+    PATHS_MAX = EC_SYMBOLIZER_PATHS + NETWORK_COUNT + 3 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,
+};
+
+static int is_program(const char *path) {
+    return access(path, X_OK) == 0;
+}
+
+/* The first one along PATH. */
+static int search(const char *name, char *out) {
+    const char *at = getenv("PATH");
+    at = at && *at ? at : "/usr/local/bin:/usr/bin:/bin";
+    for (;;) {
+        size_t n = strcspn(at, ":");
+        if (n && *at == '/' && snprintf(out, EC_PROGRAM_PATH_MAX, "%.*s/%s", (int)n, at, name) < EC_PROGRAM_PATH_MAX &&
+            is_program(out))
+            return 1;
+        if (!at[n])
+            return 0;
+        at += n + 1;
+    }
+}
+
+int ec_symbolizer_find(ec_symbolizer_files *ret, const char *program, ea_err *err) {
+    ec_symbolizer_files *f = ret;
+    char real[PATH_MAX];
+    f->path_count = 0;
+    int found =
+        strchr(program, '/')
+            ? snprintf(f->program, sizeof f->program, "%s", program) < (int)sizeof f->program && is_program(f->program)
+            : search(program, f->program);
+    if (!found || !realpath(f->program, real))
+        return ea_fail(err, EA_ENOTFOUND, "start %s: there is no such program", program);
+    snprintf(f->real, sizeof f->real, "%s", real);
+    f->lib[0] = f->lib64[0] = 0;
+    char *slash = strrchr(real, '/');
+    *slash = 0;
+    slash = strrchr(real, '/');
+    if (slash && strcmp(slash, "/bin") == 0) {
+        *slash = 0;
+        snprintf(f->lib, sizeof f->lib, "%s/lib", real);
+        snprintf(f->lib64, sizeof f->lib64, "%s/lib64", real);
+    }
+    for (int i = 0; i < SYSTEM_COUNT; i++)
+        f->paths[f->path_count++] = SYSTEM[i];
+    f->paths[f->path_count++] = (ec_sandbox_path){.path = f->real, .access = EC_SANDBOX_EXECUTE};
+    if (f->lib[0]) {
+        f->paths[f->path_count++] = (ec_sandbox_path){.path = f->lib, .access = EC_SANDBOX_EXECUTE};
+        f->paths[f->path_count++] = (ec_sandbox_path){.path = f->lib64, .access = EC_SANDBOX_EXECUTE};
+    }
+    return 0;
+}
+
+typedef struct list {
+    ec_sandbox_path at[PATHS_MAX];
+    size_t count;
+} list;
+
+static void add(list *l, const char *path, enum ec_sandbox_access access) {
+    if (path && *path && l->count < PATHS_MAX)
+        l->at[l->count++] = (ec_sandbox_path){.path = path, .access = access};
+}
+
+/* Places of a chain before the last one are caches. 1: one of its places is a server. */
+static int add_chain(list *l, const ec_chain *c) {
+    int has_server = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        int is_server = c->places[i].kind == EC_PLACE_SERVER, is_cache = !is_server && i + 1 < c->count;
+        has_server |= is_server;
+        if (is_cache)
+            (void)!ea_path_make_dirs(c->places[i].where, NULL); /* one that cannot be made, is told when it is used */
+        if (!is_server)
+            add(l, c->places[i].where, is_cache ? EC_SANDBOX_WRITE : EC_SANDBOX_READ);
+    }
+    return has_server;
+}
+
+int ec_symbols_confine(const ec_symbols_options *o, ea_err *err) {
+    ec_symbol_path path;
+    ec_sandbox s = {.rights = 0};
+    list *l = calloc(1, sizeof *l);
+    ec_symbolizer_files *program = calloc(1, sizeof *program);
+    int rc = l && program ? 0 : ea_fail(err, EA_ENOMEM, "enter the sandbox");
+    if (!rc)
+        rc = ea_path_make_dirs(o->folder, err);
+    if (!rc)
+        rc = ec_symbol_path_init(&path, o->path ? o->path : "", o->folder, err);
+    if (rc) {
+        free(l);
+        free(program);
+        return rc;
+    }
+    add(l, o->folder, EC_SANDBOX_WRITE);
+    for (size_t i = 0; i < path.count; i++)
+        if (add_chain(l, &path.chains[i]))
+            s.rights |= EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES;
+    if (s.rights & EC_SANDBOX_NETWORK) {
+        for (int i = 0; i < NETWORK_COUNT; i++)
+            add(l, NETWORK[i].path, NETWORK[i].access);
+        for (int i = 0; i < SYSTEM_COUNT; i++) /* libcurl, and what it loads */
+            add(l, SYSTEM[i].path, EC_SANDBOX_READ);
+        add(l, getenv("SSL_CERT_FILE"), EC_SANDBOX_READ);
+        add(l, getenv("SSL_CERT_DIR"), EC_SANDBOX_READ);
+    }
+    if (o->has_lines && !ec_symbolizer_find(program, o->symbolizer.program, NULL)) { /* its absence is told later */
+        s.rights |= EC_SANDBOX_PROGRAMS;
+        for (size_t i = 0; i < program->path_count; i++)
+            add(l, program->paths[i].path, program->paths[i].access);
+    }
+    s.paths = l->at;
+    s.path_count = l->count;
+    rc = ec_sandbox_enter(&s, err);
+    ec_symbol_path_deinit(&path);
+    free(l);
+    free(program);
+    return rc;
+}
