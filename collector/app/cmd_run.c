@@ -8,6 +8,7 @@
 #include "ingest.h"
 #include "log.h"
 #include "platform.h"
+#include "quota_options.h"
 #include "symbol_options.h"
 #include "tls.h"
 #include "watch.h"
@@ -25,6 +26,7 @@ typedef struct options {
     uint64_t retain_bytes, cpu_percent;
     int64_t request_timeout, idle_timeout, hole_wait, silent_after, retain_age, retain_interval;
     int web_tokens;
+    ec_quota_amounts quotas;
     ec_symbol_options symbols;
     int verify; /* index into VERIFY_CHOICES */
 } options;
@@ -197,7 +199,7 @@ static int prepare_symbols(web_parts *w, const options *o, ea_err *err) {
     return rc;
 }
 
-static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
+static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
     ec_tls_options to = {
         .cert_path = o->web_cert ? o->web_cert : o->cert, .key_path = o->web_key ? o->web_key : o->key, .log = log};
     int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
@@ -214,6 +216,7 @@ static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_l
                          .tls = w->tls,
                          .access = w->access,
                          .audit = w->audit,
+                         .quota = quota,
                          .log = log,
                          .symbols = has_symbols ? &w->symbols : NULL};
     if (!rc)
@@ -239,8 +242,8 @@ static void stop_enroll(enroll_parts *e) {
 }
 
 /* audit: the dashboard's, NULL: it has none. */
-static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_counters *counters, ec_log *log,
-                        ea_err *err) {
+static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_counters *counters, ec_quota *quota,
+                        ec_log *log, ea_err *err) {
     ec_tls_options to = {.cert_path = o->cert,
                          .key_path = o->key,
                          .ca_path = o->ca,
@@ -256,6 +259,7 @@ static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_c
                             .tls = e->tls,
                             .audit = audit ? audit : e->audit,
                             .counters = counters,
+                            .quota = quota,
                             .log = log};
     if (!rc)
         rc = ec_enroll_start(&e->enroll, &eo, err);
@@ -276,7 +280,7 @@ static void renew_certificates(ec_ingest *ingest, const web_parts *w, const enro
         ec_log_line(log, "the certificate for enrolments stays as it was: %s", err.message);
 }
 
-static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
+static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
     ec_store *store = NULL;
     ec_ingest *ingest = NULL;
     ec_history_worker *history = NULL;
@@ -329,6 +333,7 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
                             .idle_ns = o->idle_timeout,
                             .store = store,
                             .counters = counters,
+                            .quota = quota,
                             .log = log,
                             .on_stored = on_stored,
                             .wants_keyframe = wants_keyframe,
@@ -339,9 +344,9 @@ static int serve(const options *o, ea_counters *counters, ec_log *log, ea_err *e
     ec_watch_options alarms = {.silent_ns = o->silent_after, .on_note = on_history_note, .arg = log};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
-        rc = start_web(&web, o, counters, log, err);
+        rc = start_web(&web, o, counters, quota, log, err);
     if (!rc && o->enroll)
-        rc = start_enroll(&enroll, o, web.audit, counters, log, err);
+        rc = start_enroll(&enroll, o, web.audit, counters, quota, log, err);
     if (!rc)
         rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
@@ -369,6 +374,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     ea_counters counters = {0};
     ec_log *log = NULL;
+    ec_quota *quota = NULL;
     (void)operand_count, (void)operands;
     ea_on_stop(on_stop);
     ea_on_reload(on_reload);
@@ -376,9 +382,12 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
     if (!rc)
-        rc = serve(o, &counters, log, &err);
+        rc = ec_quota_create(&quota, &o->quotas, 0, &counters, &err);
+    if (!rc)
+        rc = serve(o, &counters, quota, log, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
+    ec_quota_destroy(quota);
     ec_log_destroy(log);
     return ea_exit_code(rc);
 }
@@ -596,7 +605,7 @@ static const ea_option OPTIONS[] = {
      .min = 1000000,
      .max = UINT64_C(86400000000000),
      .help = "how often that is looked at"},
-    {.name = NULL},
+    EC_QUOTA_OPTIONS{.name = NULL},
 };
 
 const ea_command ec_cmd_run = {

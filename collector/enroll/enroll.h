@@ -16,6 +16,7 @@
 #include "audit.h"
 #include "counters.h"
 #include "log.h"
+#include "quota.h"
 
 typedef struct ec_enroll ec_enroll;
 
@@ -26,6 +27,7 @@ typedef struct ec_enroll_options {
     struct ec_tls *tls;     /* with client_optional; borrowed, as are all others */
     ec_audit *audit;
     ea_counters *counters;
+    ec_quota *quota; /* may be NULL */
     ec_log *log;
 } ec_enroll_options;
 

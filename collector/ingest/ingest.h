@@ -5,6 +5,7 @@
 #ifndef EC_INGEST_INGEST_H
 #define EC_INGEST_INGEST_H
 
+#include "quota.h"
 #include "retain.h"
 #include "store.h"
 
@@ -23,6 +24,7 @@ typedef struct ec_ingest_options {
     int64_t handshake_ns, request_ns, idle_ns; /* deadlines; 0: 10 s, 30 s (and 1 s for each 16 KiB received), 10 min */
     ec_store *store;                           /* borrowed from start to stop: the writer's thread uses it alone */
     ea_counters *counters;                     /* borrowed */
+    ec_quota *quota;                           /* borrowed; may be NULL */
     struct ec_log *log;                        /* borrowed; may be NULL */
     void (*on_stored)(void *arg);              /* new batches are durable; the writer's thread, must not block */
     /* 1 when the state of this stream has a gap that a keyframe would mend; likewise. Both may be NULL. */

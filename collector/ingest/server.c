@@ -53,6 +53,7 @@ static const int64_t SECOND_NS = INT64_C(1000000000);
 typedef struct agent {
     struct agent *next;
     uint32_t connections, requests;
+    uint32_t admitted; /* of the connections: those that may buffer a whole body */
     char name[EC_AGENT_NAME_BYTES + 1];
 } agent;
 
@@ -151,11 +152,11 @@ static void agent_release(base *b, agent *a) {
 
 /* ---- connections ---- */
 
-static void hold(base *b, uint64_t bytes) {
-    atomic_fetch_add_explicit(&b->in->held_bytes, bytes, memory_order_relaxed);
-}
-static void unhold(base *b, uint64_t bytes) {
-    atomic_fetch_sub_explicit(&b->in->held_bytes, bytes, memory_order_relaxed);
+/* Counts what an agent's uploads take, against the bound for all and against the agent's own. */
+static void hold(base *b, const agent *a, int64_t bytes) {
+    atomic_fetch_add_explicit(&b->in->held_bytes, (uint64_t)bytes, memory_order_relaxed);
+    if (a)
+        ec_quota_hold(b->in->options.quota, EC_QUOTA_uploads, a->name, bytes, ea_monotonic_ns());
 }
 static uint64_t held(const base *b) {
     return atomic_load_explicit(&b->in->held_bytes, memory_order_relaxed);
@@ -187,13 +188,39 @@ static void unpause(conn *c) {
 
 static void let_in(conn *c) {
     c->admitted = 1;
-    hold(c->base, c->buffered_bytes);
+    hold(c->base, c->agent, (int64_t)c->buffered_bytes);
+    if (c->agent)
+        c->agent->admitted++;
+}
+
+/* The opposite: its body was answered, or the connection is gone. */
+static void let_out(conn *c) {
+    if (!c->admitted)
+        return;
+    c->admitted = 0;
+    hold(c->base, c->agent, -(int64_t)c->buffered_bytes);
+    if (c->agent)
+        c->agent->admitted--;
+}
+
+/* May this connection buffer a whole body? Each agent has a bound of its own, so that none takes the memory of the
+ * others. is_new: it asks for the first time, which is counted. */
+static int has_room(conn *c, int is_new) {
+    base *b = c->base;
+    if (held(b) >= b->in->options.max_waiting_bytes)
+        return 0;
+    return !c->agent ||
+           (c->agent->admitted < b->in->options.max_agent_requests &&
+            ec_quota_has_room(b->in->options.quota, EC_QUOTA_uploads, c->agent->name, is_new, ea_monotonic_ns()));
 }
 
 /* Lets paused connections go on while there is room, the longest waiting first. */
 static void admit(base *b) {
-    while (b->paused && held(b) < b->in->options.max_waiting_bytes) {
-        conn *c = b->paused;
+    conn *next;
+    for (conn *c = b->paused; c && held(b) < b->in->options.max_waiting_bytes; c = next) {
+        next = c->wait_next;
+        if (!has_room(c, 0))
+            continue;
         unpause(c);
         let_in(c);
         c->began_ns += ea_monotonic_ns() - c->paused_ns; /* the wait was ours */
@@ -213,8 +240,7 @@ static void on_ssl_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, lo
     if (c->next)
         c->next->link = c->link;
     b->conn_count--;
-    if (c->admitted)
-        unhold(b, c->buffered_bytes);
+    let_out(c);
     if (c->request) {
         c->request->conn = NULL;
         c->request->http = NULL;
@@ -256,7 +282,11 @@ static void identify(conn *c) {
         return;
     }
     a->connections++;
+    int was_admitted = c->admitted;
+    let_out(c); /* what it holds is the agent's from now on */
     c->agent = a;
+    if (was_admitted)
+        let_in(c);
     note_handshake(c);
     if (a->connections > b->in->options.max_agent_connections)
         doom(c, "too many connections of this agent");
@@ -268,10 +298,8 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
     base *b = c->base;
     c->buffered_bytes += info->n_added;
     c->buffered_bytes -= info->n_deleted;
-    if (c->admitted) {
-        hold(b, info->n_added);
-        unhold(b, info->n_deleted);
-    }
+    if (c->admitted)
+        hold(b, c->agent, (int64_t)info->n_added - (int64_t)info->n_deleted);
     (void)input;
     if (!info->n_added || c->doomed)
         return;
@@ -283,7 +311,7 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
     identify(c);
     if (c->admitted || c->wait_link || c->buffered_bytes < FREE_BYTES || c->doomed)
         return;
-    if (held(b) < b->in->options.max_waiting_bytes) {
+    if (has_room(c, 1)) {
         let_in(c);
         return;
     }
@@ -402,9 +430,7 @@ static void reply(base *b, conn *c, struct evhttp_request *http, int status, uns
         evbuffer_add(body, data, len_bytes);
     if (c) { /* the next request may begin */
         c->began_ns = 0;
-        if (c->admitted)
-            unhold(b, c->buffered_bytes);
-        c->admitted = 0;
+        let_out(c);
     }
     evhttp_send_reply(http, status, reason(status), body); /* may free http and the connection */
     if (body)
@@ -423,7 +449,7 @@ static void reply_text(base *b, conn *c, struct evhttp_request *http, int status
 
 static void request_free(request *r) {
     base *b = r->base;
-    unhold(b, r->upload.len_bytes);
+    hold(b, r->agent, -(int64_t)r->upload.len_bytes);
     if (r->conn)
         r->conn->request = NULL;
     r->agent->requests--;
@@ -486,6 +512,17 @@ static void take_run(struct evhttp_request *http, char ret[EC_RUN_BYTES + 1]) {
     memcpy(ret, run, n + 1);
 }
 
+/* 1 while the agent is within its quotas, and takes what the upload needs. */
+static int is_within_quota(const base *b, const ec_upload *u, ec_quota_refusal *ret) {
+    ec_quota *q = b->in->options.quota;
+    int64_t now_ns = ea_monotonic_ns();
+    const ec_quota_amounts needed = {
+        .of = {
+            [EC_QUOTA_bytes] = u->len_bytes, [EC_QUOTA_batches] = u->batch_count, [EC_QUOTA_events] = u->event_count}};
+    return ec_quota_check(q, EC_QUOTA_AGENT, u->agent, now_ns, ret) &&
+           ec_quota_take(q, EC_QUOTA_AGENT, u->agent, &needed, now_ns, ret);
+}
+
 static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     const ec_ingest_options *o = &b->in->options;
     ea_err err;
@@ -521,7 +558,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     r->http = http;
     r->agent->requests++;
     c->request = r;
-    hold(b, len_bytes);
+    hold(b, r->agent, (int64_t)len_bytes);
     r->upload.len_bytes = len_bytes;
     ea_text_init(&r->upload.answer);
     snprintf(r->upload.agent, sizeof r->upload.agent, "%s", c->agent->name);
@@ -532,6 +569,8 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     r->upload.connection = c->serial;
     r->upload.data = len_bytes ? evbuffer_pullup(r->body, -1) : (const uint8_t *)"";
     int status = 0, rc = 0;
+    unsigned retry_after_s = RETRY_BUSY_S;
+    ec_quota_refusal above;
     if (!r->upload.data) {
         status = 503;
         (void)ea_fail(&err, EA_ENOMEM, "out of memory");
@@ -539,6 +578,10 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
         status = 400;
         ea_count(o->counters, EA_COUNT_ingest_bad_batches, 1);
         ec_log_about(o->log, EC_LOG_AGENT, "refused an upload of %s: %s", c->agent->name, err.message);
+    } else if (!is_within_quota(b, &r->upload, &above)) {
+        status = 429;
+        retry_after_s = above.retry_after_s;
+        (void)ea_fail(&err, EA_ELIMIT, "%s", above.text);
     } else if ((rc = ec_writer_push(b->in->writer, &r->upload)) != 0) {
         status = 503;
         (void)ea_fail(&err, rc, "%s", rc == EA_EFULL ? "too much waits to be stored" : "stopping");
@@ -547,7 +590,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
         c->request = NULL;
         r->conn = NULL;
         request_free(r);
-        reply_text(b, c, http, status, status == 503 ? RETRY_BUSY_S : 0, err.message);
+        reply_text(b, c, http, status, status == 400 ? 0 : retry_after_s, err.message);
     }
 }
 
@@ -786,6 +829,7 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
     if (!rc) {
         ec_writer_options writer = {.store = o->store,
                                     .counters = o->counters,
+                                    .quota = o->quota,
                                     .log = o->log,
                                     .max_waiting_bytes = o->max_waiting_bytes,
                                     .max_body_bytes = o->max_body_bytes,

@@ -13,7 +13,9 @@
 #include <string.h>
 
 enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200 };
-static const uint64_t GROUP_BYTES = 64 << 20; /* one group's appetite, so that nobody waits long for a commit */
+static const uint64_t GROUP_BYTES = 64 << 20;          /* most of a group: one upload of each agent */
+static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20;   /* most of a group that holds several uploads of an agent */
+static const int64_t SLICE_NS = 50 * INT64_C(1000000); /* processor time of an upload while other agents wait */
 
 struct ec_writer {
     ec_writer_options options;
@@ -22,10 +24,11 @@ struct ec_writer {
 
     ea_mutex *mutex; /* guards the queue */
     ea_cond *wake;
-    ec_upload *first, **last;
+    ec_upload *first; /* in the order of turns, then of arrival */
     size_t waiting_uploads;
     uint64_t waiting_bytes;
     int stopping;
+    uint64_t turn; /* of the last upload that was taken */
     ec_retention retention;
     int64_t retain_at_ns; /* monotonic: when the store is looked at next */
 
@@ -66,6 +69,7 @@ int ec_upload_check(ec_upload *u, ea_err *err) {
     if (!count)
         return ea_fail(err, EA_EFORMAT, "the upload is empty");
     u->batch_count = count;
+    u->event_count = events;
     return 0;
 }
 
@@ -150,15 +154,28 @@ static int is_stopping(ec_writer *w) {
     return stopping;
 }
 
-/* Appends one batch and notes what to answer. stopping: the batch is left for the next collector. */
-static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes, int stopping) {
+/* Why the rest of an upload is left to a later request; NULL: it goes on. */
+static const char *why_later(ec_writer *w, const ec_upload *u, int64_t begin_cpu_ns) {
+    const char *why = NULL;
+    if (w->conflicted) /* the stream goes on under a new name, and has there all that has not been stored yet */
+        return "a batch before it conflicts";
+    int is_long = w->acknowledged_count + w->refused_count && ea_thread_cpu_ns() - begin_cpu_ns > SLICE_NS;
+    ea_mutex_lock(w->mutex);
+    if (w->stopping)
+        why = "the collector is stopping";
+    else if (is_long && w->first && strcmp(w->first->agent, u->agent) != 0) /* in the order of turns */
+        why = "uploads of other agents wait";
+    ea_mutex_unlock(w->mutex);
+    return why;
+}
+
+/* Appends one batch and notes what to answer. later: why the batch is left to a later request; NULL: it is not. */
+static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes, const char *later) {
     ea_err err;
     ea_batch_head head;
     ea_counters *c = w->options.counters;
-    if ((w->conflicted || stopping) && !ea_batch_read_head(batch, len_bytes, &head, &err)) {
-        /* after a conflict the stream goes on under a new name, and has there all that has not been stored yet */
-        refuse(w, head.number, EA_REFUSED_RETRY,
-               w->conflicted ? "a batch before it conflicts" : "the collector is stopping");
+    if (later && !ea_batch_read_head(batch, len_bytes, &head, &err)) {
+        refuse(w, head.number, EA_REFUSED_RETRY, later);
         return;
     }
     int rc = ec_store_append(w->options.store, u->agent, batch, len_bytes, &err);
@@ -241,11 +258,21 @@ static void append_upload(ec_writer *w, ec_upload *u) {
         return;
     }
     look_at_identity(w, u);
-    while (ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1)
-        append(w, u, batch, n, is_stopping(w));
+    int64_t begin_cpu_ns = ea_thread_cpu_ns();
+    uint64_t done_bytes = 0; /* of a part; 0: all of it */
+    const char *later = NULL;
+    while (ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1) {
+        if (!later && (later = why_later(w, u, begin_cpu_ns)))
+            done_bytes = offset - n;
+        append(w, u, batch, n, later);
+    }
+    ec_quota_charge(w->options.quota, EC_QUOTA_processor, u->agent, (uint64_t)(ea_thread_cpu_ns() - begin_cpu_ns),
+                    ea_monotonic_ns());
     join_ranges(w);
     /* the more waits here, the less each agent may send before it hears from us again */
     uint64_t max = w->options.max_waiting_bytes, used = waiting(w), credit = used < max ? (max - used) / 8 : 0;
+    if (done_bytes && done_bytes < credit)
+        credit = done_bytes;
     if (credit < MIN_CREDIT_BYTES)
         credit = MIN_CREDIT_BYTES;
     if (credit > w->options.max_body_bytes)
@@ -321,8 +348,8 @@ static void commit_group(ec_writer *w, ec_upload *list) {
         w->options.on_stored(w->options.on_stored_arg);
 }
 
-/* Takes what waits, up to a group's size; NULL when nothing waits, and it is time to stop (*ret_stop) or to look at
- * the store. */
+/* Takes one upload of each agent, up to a group's size, and more of an agent while the group is small; NULL when
+ * nothing waits, and it is time to stop (*ret_stop) or to look at the store. */
 static ec_upload *take_group(ec_writer *w, int *ret_stop) {
     ea_mutex_lock(w->mutex);
     int64_t wait_ns;
@@ -331,15 +358,16 @@ static ec_upload *take_group(ec_writer *w, int *ret_stop) {
     *ret_stop = !w->first && w->stopping;
     ec_upload *list = w->first, **end = &list;
     uint64_t bytes = 0;
-    while (*end && (bytes == 0 || bytes + (*end)->len_bytes <= GROUP_BYTES)) {
+    uint64_t turn = list ? list->turn : 0;
+    while (*end &&
+           (bytes == 0 || bytes + (*end)->len_bytes <= ((*end)->turn == turn ? GROUP_BYTES : SEVERAL_TURNS_BYTES))) {
         bytes += (*end)->len_bytes;
+        w->turn = (*end)->turn;
         w->waiting_uploads--;
         w->waiting_bytes -= (*end)->len_bytes;
         end = &(*end)->next;
     }
     w->first = *end;
-    if (!w->first)
-        w->last = &w->first;
     *end = NULL;
     ea_mutex_unlock(w->mutex);
     return list;
@@ -400,7 +428,6 @@ int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *e
         w->options.retain_every_ns = 60 * INT64_C(1000000000);
     w->retention = options->retention;
     w->retain_at_ns = ea_monotonic_ns();
-    w->last = &w->first;
     ea_arena_init(&w->texts, 0);
     int rc = ea_mutex_create(&w->mutex, err);
     if (!rc)
@@ -426,9 +453,15 @@ int ec_writer_push(ec_writer *w, ec_upload *u) {
                (w->waiting_uploads && w->waiting_bytes + u->len_bytes > w->options.max_waiting_bytes)) {
         rc = EA_EFULL;
     } else {
-        u->next = NULL;
-        *w->last = u;
-        w->last = &u->next;
+        u->turn = w->turn + 1;
+        ec_upload **at = &w->first;
+        for (ec_upload *v = w->first; v; v = v->next)
+            if (v->turn >= u->turn && strcmp(v->agent, u->agent) == 0)
+                u->turn = v->turn + 1;
+        while (*at && (*at)->turn <= u->turn)
+            at = &(*at)->next;
+        u->next = *at;
+        *at = u;
         w->waiting_uploads++;
         w->waiting_bytes += u->len_bytes;
         ea_cond_signal(w->wake);

@@ -4,6 +4,7 @@
 #ifndef EC_INGEST_WRITER_H
 #define EC_INGEST_WRITER_H
 
+#include "quota.h"
 #include "retain.h"
 #include "store.h"
 
@@ -20,6 +21,8 @@ typedef struct ec_upload {
     size_t len_bytes;
     uint8_t stream[EA_STREAM_ID_BYTES];
     size_t batch_count;
+    uint64_t event_count; /* that its batches claim */
+    uint64_t turn;        /* the writer's: uploads of one agent have one turn after the other */
 
     int status; /* HTTP status of the answer; 200 with an Ack in answer, else a sentence */
     ea_text answer;
@@ -29,6 +32,7 @@ typedef struct ec_upload {
 typedef struct ec_writer_options {
     ec_store *store; /* borrowed; used by the writer's thread alone from start to stop */
     ea_counters *counters;
+    ec_quota *quota;                            /* may be NULL */
     struct ec_log *log;                         /* may be NULL */
     size_t max_waiting_uploads;                 /* 0: 4096 */
     uint64_t max_waiting_bytes;                 /* 0: 256 MiB; what an answer's credit is cut from */
@@ -44,7 +48,8 @@ typedef struct ec_writer_options {
     uint64_t cpu_percent;    /* of one processor, for the process: beyond it uploads wait; 0: no bound */
 } ec_writer_options;
 
-/* Walks a body: every frame must hold a batch whose envelope reads, all of one stream. Fills stream and batch_count.
+/* Walks a body: every frame must hold a batch whose envelope reads, all of one stream. Fills stream, batch_count
+ * and event_count.
  * EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT. Any thread. */
 EA_MUST_CHECK int ec_upload_check(ec_upload *upload, ea_err *err);
 

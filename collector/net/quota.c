@@ -281,14 +281,15 @@ void ec_quota_charge(ec_quota *q, enum ec_quota_resource which, const char *name
     ea_mutex_unlock(q->mutex);
 }
 
-int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *name, int64_t now_ns) {
+int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *name, int is_counted, int64_t now_ns) {
     int has = 1;
     if (!q || !q->limits.of[which])
         return 1;
     ea_mutex_lock(q->mutex);
     entry *e = entry_of(q, ROWS[which].who, name, now_ns);
     if (e && e->buckets[which].used >= q->limits.of[which]) {
-        note_refusal(q, e, which, now_ns);
+        if (is_counted)
+            note_refusal(q, e, which, now_ns);
         has = 0;
     }
     ea_mutex_unlock(q->mutex);

@@ -95,8 +95,8 @@ int ec_quota_check(ec_quota *q, enum ec_quota_who who, const char *name, int64_t
 /* Charges what was used; never refuses. */
 void ec_quota_charge(ec_quota *q, enum ec_quota_resource which, const char *name, uint64_t amount, int64_t now_ns);
 
-/* Held resources: 1 while less than the limit is held, else 0, counted. */
-int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *name, int64_t now_ns);
+/* Held resources: 1 while less than the limit is held, else 0. is_counted: as a refusal. */
+int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *name, int is_counted, int64_t now_ns);
 /* Adds to what is held; negative: returns it. Never refuses. */
 void ec_quota_hold(ec_quota *q, enum ec_quota_resource which, const char *name, int64_t amount, int64_t now_ns);
 

@@ -11,6 +11,7 @@
 #include "audit.h"
 #include "counters.h"
 #include "log.h"
+#include "quota.h"
 
 typedef struct ec_web ec_web;
 
@@ -18,6 +19,7 @@ typedef struct ec_web_options {
     const char *listen;    /* "127.0.0.1:9100", "[::1]:0" (any free port), "0.0.0.0:9443" with tls and access */
     const char *store;     /* the store's folder */
     ea_counters *counters; /* the collector's own; borrowed */
+    ec_quota *quota;       /* borrowed; may be NULL */
     struct ec_tls *tls;    /* borrowed; NULL: plain HTTP */
     ec_access *access;     /* tokens; borrowed; NULL: everybody who reaches it may ask */
     ec_audit *audit;       /* borrowed; may be NULL */

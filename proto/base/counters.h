@@ -142,21 +142,21 @@ enum ea_severity {
     X(enroll_renewed, 108, EA_INFO, "certificates given to agents with a certificate that ends soon")                  \
     X(enroll_refused, 109, EA_NOTICE, "requests for a certificate that were refused")                                  \
     X(log_suppressed, 140, EA_NOTICE, "lines of the log that were suppressed since too many of their kind came")       \
-    X(quota_refused_bytes, 130, EA_NOTICE, "uploads refused since their agent was above its quota of bytes")           \
-    X(quota_refused_batches, 131, EA_NOTICE, "uploads refused since their agent was above its quota of batches")       \
-    X(quota_refused_events, 132, EA_NOTICE, "uploads refused since their agent was above its quota of events")         \
-    X(quota_refused_processor, 133, EA_NOTICE,                                                                         \
+    X(quota_refused_bytes, 160, EA_NOTICE, "uploads refused since their agent was above its quota of bytes")           \
+    X(quota_refused_batches, 161, EA_NOTICE, "uploads refused since their agent was above its quota of batches")       \
+    X(quota_refused_events, 162, EA_NOTICE, "uploads refused since their agent was above its quota of events")         \
+    X(quota_refused_processor, 163, EA_NOTICE,                                                                         \
       "uploads refused since their agent was above its quota of processor time")                                       \
-    X(quota_refused_streams, 134, EA_NOTICE, "uploads refused since their agent was above its quota of new streams")   \
-    X(quota_refused_classes, 135, EA_NOTICE, "uploads refused since their agent was above its quota of new classes")   \
-    X(quota_refused_tombstones, 136, EA_NOTICE, "uploads refused since their agent was above its quota of tombstones") \
-    X(quota_refused_renewals, 137, EA_NOTICE,                                                                          \
+    X(quota_refused_streams, 164, EA_NOTICE, "uploads refused since their agent was above its quota of new streams")   \
+    X(quota_refused_classes, 165, EA_NOTICE, "uploads refused since their agent was above its quota of new classes")   \
+    X(quota_refused_tombstones, 166, EA_NOTICE, "uploads refused since their agent was above its quota of tombstones") \
+    X(quota_refused_renewals, 167, EA_NOTICE,                                                                          \
       "renewals of certificates refused since their agent was above its quota")                                        \
-    X(quota_refused_uploads, 138, EA_NOTICE, "uploads not read on since their agent was above its quota of memory")    \
-    X(quota_refused_questions, 139, EA_NOTICE, "questions refused since their reader was above its quota")             \
-    X(quota_refused_answers, 140, EA_NOTICE,                                                                           \
+    X(quota_refused_uploads, 168, EA_NOTICE, "uploads not read on since their agent was above its quota of memory")    \
+    X(quota_refused_questions, 169, EA_NOTICE, "questions refused since their reader was above its quota")             \
+    X(quota_refused_answers, 170, EA_NOTICE,                                                                           \
       "questions refused since their reader was above its quota of processor time")                                    \
-    X(quota_names_dropped, 141, EA_NOTICE, "agents and readers whose use was forgotten since too many have one")
+    X(quota_names_dropped, 171, EA_NOTICE, "agents and readers whose use was forgotten since too many have one")
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,

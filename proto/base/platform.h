@@ -46,6 +46,7 @@ void ea_cond_broadcast(ea_cond *c);
 int64_t ea_monotonic_ns(void);   /* from an arbitrary start, never backwards */
 int64_t ea_utc_ns(void);         /* since 1970-01-01 00:00 UTC */
 int64_t ea_process_cpu_ns(void); /* processor time that all threads of this process have used */
+int64_t ea_thread_cpu_ns(void);  /* processor time that the calling thread has used */
 void ea_sleep_ns(int64_t ns);
 
 /* ---- memory ---- */

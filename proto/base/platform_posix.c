@@ -173,6 +173,10 @@ int64_t ea_process_cpu_ns(void) {
     return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+int64_t ea_thread_cpu_ns(void) {
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void ea_sleep_ns(int64_t ns) {
     struct timespec ts = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     while (ns > 0 && nanosleep(&ts, &ts) == -1 && errno == EINTR)

@@ -226,12 +226,22 @@ int64_t ea_utc_ns(void) {
     return (filetime - 116444736000000000) * 100;
 }
 
-int64_t ea_process_cpu_ns(void) {
-    FILETIME made, ended, kernel = {0}, user = {0};
-    GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user);
+static int64_t cpu_ns(FILETIME kernel, FILETIME user) {
     uint64_t in_kernel = (uint64_t)kernel.dwHighDateTime << 32 | kernel.dwLowDateTime;
     uint64_t in_user = (uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime;
     return (int64_t)((in_kernel + in_user) * 100);
+}
+
+int64_t ea_process_cpu_ns(void) {
+    FILETIME made, ended, kernel = {0}, user = {0};
+    GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user);
+    return cpu_ns(kernel, user);
+}
+
+int64_t ea_thread_cpu_ns(void) {
+    FILETIME made, ended, kernel = {0}, user = {0};
+    GetThreadTimes(GetCurrentThread(), &made, &ended, &kernel, &user);
+    return cpu_ns(kernel, user);
 }
 
 void ea_sleep_ns(int64_t ns) {
