@@ -159,7 +159,9 @@ static const char *why_later(ec_writer *w, const ec_upload *u, int64_t begin_cpu
     const char *why = NULL;
     if (w->conflicted) /* the stream goes on under a new name, and has there all that has not been stored yet */
         return "a batch before it conflicts";
-    int is_long = w->acknowledged_count + w->refused_count && ea_thread_cpu_ns() - begin_cpu_ns > SLICE_NS;
+    if (!w->acknowledged_count && !w->refused_count) /* each upload makes progress */
+        return NULL;
+    int is_long = ea_thread_cpu_ns() - begin_cpu_ns > SLICE_NS;
     ea_mutex_lock(w->mutex);
     if (w->stopping)
         why = "the collector is stopping";
