@@ -20,7 +20,8 @@ enum {
     TOUCH_SECONDS = 3600,     /* a file's time of use is that exact */
     PART_SECONDS = 24 * 3600, /* a download that nobody finishes any more */
 };
-#define PART_MARK ".part-"
+#define PART_MARK   ".part-"
+#define ABSENT_MARK "absent-"
 
 struct ec_symbol_cache {
     ec_symbol_cache_options o;
@@ -28,6 +29,7 @@ struct ec_symbol_cache {
     ec_server *server;
     int64_t silent_until_ns[EC_SYMBOL_ELEMENTS_MAX]; /* by the path's element, monotonic: its server gave no answer */
     uint64_t kept_bytes;                             /* of the default cache, as far as it is known */
+    size_t absent_count;                             /* of its marks, likewise */
 };
 
 /* A file that is looked for. */
@@ -133,6 +135,7 @@ typedef struct kept {
     char *path;
     int64_t used_ns;
     uint64_t size_bytes;
+    int is_absent; /* it says that a server lacked a file */
 } kept;
 
 typedef struct walk {
@@ -155,7 +158,8 @@ static void see_file(walk *w, const char *file) {
             int64_t used_ns = (int64_t)s.st_mtime * 1000000000;
             if (strstr(file, PART_MARK) && s.st_mtime + PART_SECONDS < ea_utc_ns() / 1000000000)
                 used_ns = 0;
-            w->files[w->count++] = (kept){t.data, used_ns, (uint64_t)s.st_size};
+            w->files[w->count++] =
+                (kept){t.data, used_ns, (uint64_t)s.st_size, strncmp(file, ABSENT_MARK, sizeof ABSENT_MARK - 1) == 0};
             return; /* the text's bytes are the file's path now */
         }
     }
@@ -229,17 +233,23 @@ static void sweep(ec_symbol_cache *c, const char *spare) {
     walk w = {.c = c};
     int64_t oldest = ea_utc_ns() - c->o.limit_age_ns;
     c->kept_bytes = 0;
+    c->absent_count = 0;
     if (ea_path_list(c->o.folder, walk_folder, &w, NULL))
         c->kept_bytes = 0; /* whatever was seen is enough to make room with */
-    for (size_t i = 0; i < w.count; i++)
+    for (size_t i = 0; i < w.count; i++) {
         c->kept_bytes += w.files[i].size_bytes;
+        c->absent_count += w.files[i].is_absent != 0;
+    }
+    size_t most = c->absent_count > c->o.limit_absent ? c->o.limit_absent - c->o.limit_absent / 8 : c->absent_count;
     if (w.count)
         qsort(w.files, w.count, sizeof *w.files, by_use);
     move_times(&w);
     for (size_t i = 0; i < w.count; i++) {
         int is_spare = spare && strcmp(w.files[i].path, spare) == 0;
-        if (!is_spare && (w.files[i].used_ns < oldest || c->kept_bytes > c->o.limit_bytes)) {
+        int is_beyond = w.files[i].is_absent && c->absent_count > most;
+        if (!is_spare && (is_beyond || w.files[i].used_ns < oldest || c->kept_bytes > c->o.limit_bytes)) {
             c->kept_bytes -= w.files[i].size_bytes;
+            c->absent_count -= w.files[i].is_absent != 0;
             remove_kept(w.files[i].path);
         }
         free(w.files[i].path);
@@ -248,26 +258,37 @@ static void sweep(ec_symbol_cache *c, const char *spare) {
 }
 
 /* A file came into folder. */
-static void note_kept(ec_symbol_cache *c, const char *folder, const char *path) {
+static void note_kept(ec_symbol_cache *c, const char *folder, const char *path, int is_absent) {
     struct stat s;
     if (strcmp(folder, c->o.folder) != 0 || stat(path, &s))
         return;
     c->kept_bytes += (uint64_t)s.st_size;
-    if (c->kept_bytes > c->o.limit_bytes)
+    c->absent_count += is_absent != 0;
+    if (c->kept_bytes > c->o.limit_bytes || c->absent_count > c->o.limit_absent)
         sweep(c, path);
+}
+
+/* The folders that were made for a file that did not come. */
+static void remove_empty(const char *folder, const quest *q) {
+    ea_text t;
+    ea_text_init(&t);
+    join(&t, folder, q, "");
+    if (!t.failed)
+        remove_kept(t.data);
+    ea_text_deinit(&t);
 }
 
 /* ---- what a server lacked ---- */
 
-static void absent_name(ea_text *t, const char *folder, const quest *q, const char *server) {
+static void absent_name(ea_text *t, const ec_symbol_cache *c, const quest *q, const char *server) {
     char file[32];
-    snprintf(file, sizeof file, "absent-%016" PRIx64, ea_hash64(server, strlen(server), 0));
-    join(t, folder, q, file);
+    snprintf(file, sizeof file, ABSENT_MARK "%016" PRIx64, ea_hash64(server, strlen(server), 0));
+    join(t, c->o.folder, q, file);
 }
 
 /* The file: "lacks" or "failed", a space, the time in nanoseconds, a space, the reason. 1 when it still holds; then the
  * reason is told. */
-static int is_absent(const ec_symbol_cache *c, const char *folder, quest *q, const char *server) {
+static int is_absent(const ec_symbol_cache *c, quest *q, const char *server) {
     ea_text path, reason;
     char *data = NULL;
     size_t n;
@@ -275,7 +296,7 @@ static int is_absent(const ec_symbol_cache *c, const char *folder, quest *q, con
     int holds = 0;
     ea_text_init(&path);
     ea_text_init(&reason);
-    absent_name(&path, folder, q, server);
+    absent_name(&path, c, q, server);
     if (!path.failed && !ea_path_read_all(path.data, POINTER_MAX, &data, &n, NULL)) {
         char *time = strchr(data, ' '), *text = time ? strchr(time + 1, ' ') : NULL;
         int64_t lifetime = strncmp(data, "lacks", 5) == 0 ? c->o.absent_ns : c->o.failure_ns;
@@ -296,16 +317,19 @@ static int is_absent(const ec_symbol_cache *c, const char *folder, quest *q, con
     return holds;
 }
 
-static void note_absent(ec_symbol_cache *c, const char *folder, quest *q, const char *server, const ea_err *why) {
+static void note_absent(ec_symbol_cache *c, quest *q, const char *server, const ea_err *why) {
     ea_text path, text;
     ea_text_init(&path);
     ea_text_init(&text);
-    absent_name(&path, folder, q, server);
+    join(&path, c->o.folder, q, NULL);
+    if (!path.failed)
+        (void)!ea_path_make_dirs(path.data, NULL);
+    absent_name(&path, c, q, server);
     int lacks = why->code == EA_ENOTFOUND || why->code == EA_ECONFLICT || why->code == EA_EUNSUPPORTED;
     ea_text_printf(&text, "%s %" PRIu64 " %s", lacks ? "lacks" : "failed", (uint64_t)ea_utc_ns(), why->message);
     /* best effort: a cache that cannot be written to is asked for nothing more */
     if (!path.failed && !text.failed && !ea_path_write_all(path.data, text.data, text.len_bytes, 0, NULL))
-        note_kept(c, folder, path.data);
+        note_kept(c, c->o.folder, path.data, 1);
     ea_text_deinit(&path);
     ea_text_deinit(&text);
 }
@@ -379,7 +403,7 @@ static int keep(ec_symbol_cache *c, quest *q, const char *from, int is_ours, con
     if (rc && part.len_bytes)
         (void)unlink(part.data);
     if (!rc) {
-        note_kept(c, folder, place.data);
+        note_kept(c, folder, place.data, 0);
         ea_text_clear(ret_path);
         ea_text_add(ret_path, place.data, place.len_bytes);
     }
@@ -506,7 +530,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
     const char *const files[] = {q->name, packed, "file.ptr"};
     ea_text folder;
     ea_err first = {0}, e = {0};
-    if (is_absent(c, cache, q, server) || is_left_alone(q, server, *silent_until_ns))
+    if (is_absent(c, q, server) || is_left_alone(q, server, *silent_until_ns))
         return 0;
     packed_name(q->name, packed, sizeof packed);
     ea_text_init(&folder);
@@ -531,7 +555,9 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
     if (ec_server_is_silent(c->server))
         *silent_until_ns = ea_monotonic_ns() + c->o.failure_ns;
     add_reason(q, NULL, first.message);
-    note_absent(c, cache, q, server, &first);
+    if (strcmp(cache, c->o.folder) != 0)
+        remove_empty(cache, q);
+    note_absent(c, q, server, &first);
     return 0;
 }
 

@@ -4,8 +4,9 @@
  * share a cache. It waits for servers: never on a thread that others wait for.
  *
  * What a server gives is written beside its place and judged; only the right file is moved there. A server that lacked
- * a file, or could not be asked, is not asked again for a while: NAME/KEY/absent-HASH says why. Only the default cache
- * is bounded: what was used longest ago goes. Other folders of the path belong to whoever named them.
+ * a file, or could not be asked, is not asked again for a while: NAME/KEY/absent-HASH in the default cache says why.
+ * Only the default cache is bounded: what was used longest ago goes; of more than limit_absent marks the oldest eighth
+ * goes. Other folders of the path belong to whoever named them.
  *
  * A clock may be set: since the cache was used last, an eighth of the age that is allowed has passed at the most. */
 #ifndef EC_SYMBOLS_SYMBOL_CACHE_H
@@ -21,6 +22,7 @@ typedef struct ec_symbol_cache_options {
     const char *path;     /* symbol path; borrowed until the close */
     const char *folder;   /* the default cache; made when it is missing; borrowed until the close */
     uint64_t limit_bytes; /* of the default cache */
+    size_t limit_absent;  /* of its marks that a server lacked a file */
     int64_t limit_age_ns; /* since a file in it was used */
     int64_t absent_ns;    /* how long a server's "no such file" is believed; 0: it is asked each time */
     int64_t failure_ns;   /* how long a server that failed is left alone, for this file; without a word: for all */

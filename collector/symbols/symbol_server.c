@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SECOND_NS ((int64_t)1000000000)
 enum { CONNECT_MS = 10000, REDIRECTS_MAX = 5 };
@@ -24,7 +25,11 @@ static const char LIBRARY[] = "libcurl.so.4";
     X(CURLcode, easy_perform, (CURL * curl))                                                                           \
     X(const char *, easy_strerror, (CURLcode code))                                                                    \
     X(char *, easy_escape, (CURL * curl, const char *text, int len_bytes))                                             \
-    X(void, free, (void *data))
+    X(void, free, (void *data))                                                                                        \
+    X(CURLU *, url, (void))                                                                                            \
+    X(void, url_cleanup, (CURLU * url))                                                                                \
+    X(CURLUcode, url_set, (CURLU * url, CURLUPart part, const char *text, unsigned flags))                             \
+    X(CURLUcode, url_get, (const CURLU *url, CURLUPart part, char **ret, unsigned flags))
 
 typedef struct curl_calls {
 #define CALL(type, name, arguments) type(*name) arguments;
@@ -44,6 +49,12 @@ struct ec_server {
     int is_silent; /* the last attempt */
 };
 
+static int is_redirect(ec_server *s) {
+    long status = 0;
+    s->lib.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    return status >= 300 && status < 400;
+}
+
 static size_t on_data(char *data, size_t size, size_t count, void *arg) {
     ec_server *s = arg;
     size_t n = size * count;
@@ -51,7 +62,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg) {
         s->is_too_large = 1;
         return 0;
     }
-    if (ea_file_write_at(s->file, s->file_bytes, data, n, &s->write_err))
+    if (!is_redirect(s) && ea_file_write_at(s->file, s->file_bytes, data, n, &s->write_err))
         return 0;
     s->file_bytes += n;
     return n;
@@ -93,12 +104,10 @@ int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_ERRORBUFFER, s->curl_text);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 1L); /* to where the server keeps its files */
-    SET(CURLOPT_MAXREDIRS, (long)REDIRECTS_MAX);
+    SET(CURLOPT_FOLLOWLOCATION, 0L); /* fetch_once judges where to */
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    SET(CURLOPT_TIMEOUT_MS, (long)(s->o.timeout_ns / 1000000));
     SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
     SET(CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_ns + SECOND_NS - 1) / SECOND_NS));
     SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)s->o.limit_bytes);
@@ -140,12 +149,92 @@ static int from_curl(ec_server *s, CURLcode code, const char *url, ea_err *err) 
     case CURLE_SSL_CACERT_BADFILE:
         return ea_fail(err, EA_ETLS, "%s: %s", url, text);
     case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_TOO_MANY_REDIRECTS:
     case CURLE_URL_MALFORMAT:
         return ea_fail(err, EA_EREFUSED, "%s: %s", url, text);
     default:
         return ea_fail(err, EA_ENET, "%s: %s", url, text);
     }
+}
+
+/* Where a URL leads to. Texts are curl's to free (free_place). */
+typedef struct place {
+    char *scheme, *host, *port;
+} place;
+
+static void free_place(ec_server *s, place *p) {
+    s->lib.free(p->scheme);
+    s->lib.free(p->host);
+    s->lib.free(p->port);
+}
+
+static int read_place(ec_server *s, const char *url, place *ret) {
+    place p = {0};
+    CURLU *u = s->lib.url();
+    int ok = u && s->lib.url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+             s->lib.url_get(u, CURLUPART_SCHEME, &p.scheme, 0) == CURLUE_OK &&
+             s->lib.url_get(u, CURLUPART_HOST, &p.host, 0) == CURLUE_OK &&
+             s->lib.url_get(u, CURLUPART_PORT, &p.port, CURLU_DEFAULT_PORT) == CURLUE_OK;
+    s->lib.url_cleanup(u);
+    if (!ok)
+        free_place(s, &p);
+    else
+        *ret = p;
+    return ok;
+}
+
+/* A server may send on to any server with https, whose name a certificate proves, and by http to itself alone: who
+ * controls it, or the line to it, must not choose what this machine connects to. */
+static int check_redirect(ec_server *s, const char *from, const char *to, ea_err *err) {
+    place a = {0}, b = {0};
+    int rc = 0;
+    if (!read_place(s, from, &a) || !read_place(s, to, &b))
+        rc = ea_fail(err, EA_EREFUSED, "%s: the server redirects to what is no address", from);
+    else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || strcmp(a.scheme, "http") != 0 ||
+                                                strcasecmp(a.host, b.host) != 0 || strcmp(a.port, b.port) != 0))
+        rc = ea_fail(err, EA_EREFUSED,
+                     "%s: the server redirects to %.20s://%.200s:%.10s; expected https, or http on the same host and "
+                     "port",
+                     from, b.scheme, b.host, b.port);
+    free_place(s, &a);
+    free_place(s, &b);
+    return rc;
+}
+
+/* One request, and those that it is redirected to. CURLE_OK: *ret_status is the last answer's. Otherwise *ret_code, or
+ * err when it is CURLE_OK there, says what failed. */
+static int perform(ec_server *s, const char *url, CURLcode *ret_code, long *ret_status, ea_err *err) {
+    int64_t deadline = ea_monotonic_ns() + s->o.timeout_ns;
+    ea_text at;
+    int rc = 0;
+    ea_text_init(&at);
+    ea_text_str(&at, url);
+    *ret_code = CURLE_OK;
+    *ret_status = 0;
+    for (int i = 0; !rc; i++) {
+        char *to = NULL;
+        int64_t left_ms = (deadline - ea_monotonic_ns()) / 1000000;
+        if (at.failed)
+            rc = ea_fail(err, EA_ENOMEM, "%s", url);
+        else if (i > REDIRECTS_MAX)
+            rc = ea_fail(err, EA_EREFUSED, "%s: the server redirects more than %d times", url, REDIRECTS_MAX);
+        if (rc)
+            break;
+        s->file_bytes = 0;
+        s->lib.easy_setopt(s->curl, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1));
+        s->lib.easy_setopt(s->curl, CURLOPT_URL, at.data);
+        *ret_code = s->lib.easy_perform(s->curl);
+        s->lib.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, ret_status);
+        if (*ret_code != CURLE_OK || *ret_status < 300 || *ret_status >= 400)
+            break;
+        s->lib.easy_getinfo(s->curl, CURLINFO_REDIRECT_URL, &to); /* curl's, until the next request */
+        if (!to)
+            break;
+        rc = check_redirect(s, at.data, to, err);
+        ea_text_clear(&at);
+        ea_text_str(&at, to);
+    }
+    ea_text_deinit(&at);
+    return rc;
 }
 
 /* One attempt. *ret_again: another one may have more luck. */
@@ -160,12 +249,12 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
     int rc = ea_file_open(&s->file, path, EA_OPEN_CREATE, err);
     if (rc)
         return rc;
-    s->lib.easy_setopt(s->curl, CURLOPT_URL, url);
-    s->lib.easy_setopt(s->curl, CURLOPT_REDIR_PROTOCOLS_STR, strncmp(url, "https:", 6) == 0 ? "https" : "http,https");
-    CURLcode code = s->lib.easy_perform(s->curl);
+    CURLcode code = CURLE_OK;
+    rc = perform(s, url, &code, &status, err);
     ea_file_close(s->file);
     s->file = NULL;
-    s->lib.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (rc)
+        return rc;
     if (code != CURLE_OK) {
         rc = from_curl(s, code, url, err);
         s->is_silent = !status && (rc == EA_ENET || rc == EA_ETIMEOUT || rc == EA_ETLS);

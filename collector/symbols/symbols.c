@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SECOND_NS ((int64_t)1000000000)
-enum { ATTEMPTS = 3 };
+enum { ATTEMPTS = 3, ABSENT_MAX = 65536 };
 
 struct ec_symbols {
     ec_symbols_options o;
@@ -152,6 +152,7 @@ int ec_symbols_open(ec_symbols **ret, const ec_symbols_options *o, ea_err *err) 
         .path = o->path ? o->path : "",
         .folder = o->folder,
         .limit_bytes = o->limit_cache_bytes ? o->limit_cache_bytes : (uint64_t)20 << 30,
+        .limit_absent = o->limit_absent ? o->limit_absent : ABSENT_MAX,
         .limit_age_ns = or_else(o->limit_age_ns, 90 * day_ns),
         .absent_ns = or_else(o->absent_ns, day_ns),
         .failure_ns = or_else(o->failure_ns, 300 * SECOND_NS),

@@ -18,6 +18,7 @@ typedef struct ec_symbols_options {
     ec_symbolizer_options symbolizer;
     uint64_t limit_file_bytes;   /* of a file that is fetched; 0: 2 GiB */
     uint64_t limit_cache_bytes;  /* of the files in the cache; 0: 20 GiB */
+    size_t limit_absent;         /* of the cache's marks that a server lacked a file; 0: 65,536 */
     uint64_t limit_result_bytes; /* of the kept results; 0: 512 MiB */
     int64_t limit_age_ns;        /* since something in the cache was used; 0: 90 days */
     int64_t absent_ns;           /* how long "no such file" of a server holds; 0: a day */

@@ -43,7 +43,7 @@ int entry(int x) {
     return branch(x) + leaf(x) + hidden(x);
 }
 """
-SERVER_MODES = ("whole", "packed", "lzx", "pointer", "absent", "other", "cut", "cut once", "silent", "busy once", "forbidden", "huge", "garbage")
+SERVER_MODES = ("whole", "packed", "lzx", "pointer", "absent", "other", "cut", "cut once", "silent", "busy once", "forbidden", "huge", "garbage", "redirect", "redirect elsewhere", "redirect to a file", "redirect to https", "redirect for ever")
 
 
 def build(env, folder, target, machine, source=SOURCE):
@@ -97,8 +97,8 @@ def cabinet(data, method):
 class Server:
     """A symbol server whose every path begins with how it is to behave."""
 
-    def __init__(self, data, other):
-        self.asked = []
+    def __init__(self, data, other, elsewhere=None):
+        self.asked, self.elsewhere = [], elsewhere
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -126,6 +126,14 @@ class Server:
                     self.close_connection = True
                 elif mode == "forbidden":
                     self.answer(403)
+                elif mode.startswith("redirect"):
+                    self.send_response(302)
+                    self.send_header("Location", {"redirect": "/whole/" + path, "redirect elsewhere": f"{outer.elsewhere.url('whole')}/{path}" if outer.elsewhere else "",
+                                                  "redirect to a file": "file:///etc/passwd", "redirect for ever": self.path,
+                                                  "redirect to https": f"{outer.elsewhere.url('whole')}/{path}".replace("http:", "https:") if outer.elsewhere else ""}[mode])
+                    self.send_header("Content-Length", "20000")
+                    self.end_headers()
+                    self.wfile.write(b"x" * 20000)
                 elif mode == "busy once" and is_first:
                     self.answer(503)
                 elif mode == "cut" or (mode == "cut once" and is_first):
@@ -213,7 +221,8 @@ def check_lines(env, checks, image, pdb, what):
 
 
 def check_server(env, checks, image, pdb, other):
-    server = Server(pdb.read_bytes(), other.read_bytes())
+    elsewhere = Server(pdb.read_bytes(), other.read_bytes())
+    server = Server(pdb.read_bytes(), other.read_bytes(), elsewhere)
     guid, age, key = identity(image)
     rva, _ = code(image)
     try:
@@ -222,7 +231,7 @@ def check_server(env, checks, image, pdb, other):
             done = Symbols(env, cache).run("--symbols", f"srv**{server.url(mode)}", *more, f"code.pdb/{key}", rva)
             return done, server.asked[before:]
 
-        for mode, requests in (("whole", 1), ("packed", 2), ("cut once", 2), ("busy once", 2)):
+        for mode, requests in (("whole", 1), ("packed", 2), ("cut once", 2), ("busy once", 2), ("redirect", 2)):
             done, asked = ask(mode, f"srv-{mode}")
             checks.that(done.returncode == 0 and done.stdout.split()[1].startswith("branch"), f"{mode}: found: {done.stderr}")
             checks.equal(len(asked), requests, f"{mode}: requests {asked}")
@@ -233,8 +242,11 @@ def check_server(env, checks, image, pdb, other):
             checks.equal(asked, [], f"{mode}, warm: nothing is asked for")
         failures = {"absent": ([": 404"], 3), "lzx": (["LZX"], 2), "pointer": (["builds"], 3), "other": (["GUID is", "expected"], 1),
                     "cut": (["code.pdb"], 3), "silent": (["Operation too slow"], 1), "forbidden": (["403"], 1), "huge": (["larger than"], 1),
-                    "garbage": (["is no PDB"], 1)}
-        checks.equal(set(failures) | {"whole", "packed", "cut once", "busy once"}, set(SERVER_MODES), "every mode is tried")
+                    "garbage": (["is no PDB"], 1),
+                    "redirect elsewhere": (["redirects to http://127.0.0.1:", "expected https, or http on the same host and port"], 1),
+                    "redirect to a file": (["redirects to"], 1), "redirect for ever": (["redirects more than 5 times"], 6),
+                    "redirect to https": (["SSL"], 1)}
+        checks.equal(set(failures) | {"whole", "packed", "cut once", "busy once", "redirect"}, set(SERVER_MODES), "every mode is tried")
         for mode, (words, requests) in failures.items():
             begun = time.monotonic()
             done, asked = ask(mode, f"srv-{mode}")
@@ -246,12 +258,14 @@ def check_server(env, checks, image, pdb, other):
             checks.equal(asked, [], f"{mode}: the server is left alone")
             left = [f.name for f in (env.folder / f"srv-{mode}" / "code.pdb" / key).iterdir()]
             checks.that(len(left) == 1 and left[0].startswith("absent-"), f"{mode}: nothing wrong is kept: {left}")
+        checks.equal(elsewhere.asked, [], "what a server redirects to by http on another port is not asked")
         # a chain: what the server has is kept in each cache before it
         caches = [env.folder / "chain-1", env.folder / "chain-2"]
         done = Symbols(env, "chain-0").run("--symbols", f"srv*{caches[0]}*{caches[1]}*{server.url('whole')}", f"code.pdb/{key}", rva)
         checks.that(done.returncode == 0 and all((c / "code.pdb" / key / "code.pdb").exists() for c in caches), f"a chain: {done.stderr}")
     finally:
         server.close()
+        elsewhere.close()
 
 
 def script(env, name, text):

@@ -1,6 +1,7 @@
 /* Symbols without a compiler: PDBs built by hand, each cut and flipped; symbol paths, cabinets, answers of a
  * symbolizer, kept results, the cache. What clang's PDBs and servers give: tests/e2e/test_symbols.py. */
 #include "cabinet.h"
+#include "map.h"
 #include "pdb_samples.h"
 #include "pe_image.h"
 #include "scratch.h"
@@ -8,6 +9,7 @@
 #include "symbols.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -621,6 +623,54 @@ static void test_bounds(void **state) {
     assert_true(is_kept(scratch_path("other"), 1));
 }
 
+/* 1 when the cache has a mark that a server lacked that PDB: nothing else is in its folder. */
+static int is_marked(const char *cache, uint32_t age) {
+    char folder[900];
+    struct stat s;
+    snprintf(folder, sizeof folder, "%s/a.pdb/112233445566778899AABBCCDDEEFF01%X", cache, age);
+    return stat(folder, &s) == 0;
+}
+
+/* Marks that a server lacked a file are bounded by their number: a guest who asks for names that no server has cannot
+ * use up the disk's inodes. The oldest go, also when the path names another cache. */
+static void test_absent_marks(void **state) {
+    enum { MARKS = 8, LEFT = 7 };
+    char cache[600], path[1600];
+    ec_symbols *symbols;
+    ea_err err = {0};
+    char name[64];
+    const uint32_t rva = 0x1004;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t at_bytes = sizeof at;
+    struct stat s;
+    (void)state;
+    int bound = socket(AF_INET, SOCK_STREAM, 0); /* nobody listens there */
+    assert_int_equal(bind(bound, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(bound, (struct sockaddr *)&at, &at_bytes), 0);
+    snprintf(cache, sizeof cache, "%s", scratch_path("marks"));
+    snprintf(path, sizeof path, "srv*%s*http://127.0.0.1:%u/symbols", scratch_path("named"), ntohs(at.sin_port));
+    const ec_symbols_options options = {
+        .path = path, .folder = cache, .pause_ns = 1000000, .failure_ns = 1, .limit_absent = MARKS};
+    assert_int_equal(ec_symbols_open(&symbols, &options, &err), 0);
+    for (uint32_t age = 1; age <= MARKS + 1; age++) {
+        const ec_symbol_module module = {.pdb_name = "a.pdb", .pdb = {PDB_PLAIN.guid, age}};
+        assert_int_equal(ec_symbols_resolve(symbols, &module, &rva, 1, take_name, name, NULL, &err), EA_ENOTFOUND);
+        assert_true(is_marked(cache, age));
+        char file[1000];
+        snprintf(file, sizeof file, "%s/a.pdb/112233445566778899AABBCCDDEEFF01%X/absent-%016" PRIx64, cache, age,
+                 ea_hash64(strrchr(path, '*') + 1, strlen(strrchr(path, '*') + 1), 0));
+        const struct utimbuf when = {.actime = 0, .modtime = (time_t)(ea_utc_ns() / 1000000000 - 1000 + age)};
+        assert_int_equal(utime(file, &when), 0);
+    }
+    ec_symbols_close(symbols);
+    for (uint32_t age = 1; age <= MARKS + 1; age++)
+        assert_int_equal(is_marked(cache, age), age > MARKS + 1 - LEFT);
+    assert_int_equal(stat(scratch_path("named"), &s), 0);
+    snprintf(path, sizeof path, "%s/a.pdb", scratch_path("named"));
+    assert_int_not_equal(stat(path, &s), 0); /* folders for files that did not come are removed */
+    close(bound);
+}
+
 /* A clock that is set makes nothing older or younger by that: neither files nor kept answers, ahead or back. */
 static void test_clock_set(void **state) {
     static const int64_t day_s = 24 * 3600;
@@ -664,6 +714,7 @@ int main(void) {
         cmocka_unit_test(test_answers),
         cmocka_unit_test_setup_teardown(test_results, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_cache, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(test_absent_marks, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_silent_server, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_bounds, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_clock_set, scratch_make, scratch_clear),
