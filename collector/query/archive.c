@@ -24,6 +24,7 @@ struct ec_archive {
     int has_streams; /* they were asked for, and are here */
     ec_archive_stream *streams;
     size_t stream_count, stream_capacity;
+    int has_classes; /* likewise */
     const ea_class **classes;
     size_t class_count, class_capacity;
     ec_class_set *sets;
@@ -96,7 +97,7 @@ static int set_of(ec_archive *a, const char *name, size_t *ret) {
         return EA_ENOMEM;
     if (ea_bytes_map_put(&a->by_name, key, strlen(key), (void *)(uintptr_t)(a->set_count + 1)))
         return EA_ENOMEM;
-    a->sets[a->set_count] = (ec_class_set){.name = name};
+    a->sets[a->set_count] = (ec_class_set){.name = name, .number = a->set_count};
     a->set_capacities[a->set_count] = 0;
     *ret = a->set_count++;
     return 0;
@@ -164,7 +165,6 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const c
     a->shown = shown;
     ea_u64_map_init(&a->ordinals, 0);
     ea_u64_map_init(&a->damaged, 0);
-    adding d = {.a = a, .err = err};
     int rc = host && !(a->host = strdup(host)) ? ea_fail(err, EA_ENOMEM, "open %s", dir) : 0;
     if (!rc)
         rc = ec_store_open(&a->store, dir, &(ec_store_options){0}, err);
@@ -173,10 +173,6 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const c
         rc = ea_fail(err, EA_EDATABASE, "read %s/index.db: %s", dir, sqlite3_errmsg(ec_store_database(a->store)));
     if (!rc)
         rc = ea_registry_create(&a->registry, CLASSES_MAX, err);
-    if (!rc && shown)
-        rc = mark_shown(a, err);
-    if (!rc)
-        rc = ec_find_classes(a->store, a->registry, add_class, &d, err);
     if (rc) {
         ec_archive_close(a);
         return rc;
@@ -244,22 +240,40 @@ int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_co
     return rc;
 }
 
-const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count) {
-    *ret_count = a->set_count;
-    return a->sets;
-}
-const ea_class *const *ec_archive_classes(const ec_archive *a, size_t *ret_count) {
-    *ret_count = a->class_count;
-    return a->classes;
+static int load_classes(ec_archive *a, ea_err *err) {
+    adding d = {.a = a, .err = err};
+    if (a->has_classes)
+        return 0;
+    int rc = a->shown ? mark_shown(a, err) : 0;
+    if (!rc)
+        rc = ec_find_classes(a->store, a->registry, add_class, &d, err);
+    a->has_classes = !rc;
+    return rc;
 }
 
-const ec_class_set *ec_archive_set(const ec_archive *a, const char *name) {
+int ec_archive_classes(ec_archive *a, const ea_class *const **ret, size_t *ret_count, ea_err *err) {
+    int rc = load_classes(a, err);
+    if (rc)
+        return rc;
+    *ret = a->classes;
+    *ret_count = a->class_count;
+    return 0;
+}
+
+int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
+    int rc = load_classes(a, err);
+    if (rc)
+        return rc;
     ea_arena scratch;
     ea_arena_init(&scratch, 0);
     const char *key = lower_case(&scratch, name);
+    if (!key)
+        rc = ea_fail(err, EA_ENOMEM, "find a class");
     const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;
     ea_arena_deinit(&scratch);
-    return k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+    if (!rc)
+        *ret = k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+    return rc;
 }
 
 static int open_names(ec_archive *a, const ec_archive_stream *stream, ea_err *err) {

@@ -18,6 +18,7 @@ typedef struct ec_class_set {
     const char *name; /* as the first of them writes it */
     const ea_class **classes;
     size_t count;
+    size_t number; /* among the archive's sets, from 0 */
 } ec_class_set;
 
 /* Opens the store in folder dir for reading; host: only this agent's streams, NULL for all. shown: only streams of
@@ -27,18 +28,18 @@ EA_MUST_CHECK int ec_archive_open(ec_archive **ret, const char *dir, const char 
 void ec_archive_close(ec_archive *a); /* NULL is allowed */
 
 ec_store *ec_archive_store(ec_archive *a);
+/* Holds no class before ec_archive_classes or ec_archive_set. */
 ea_registry *ec_archive_registry(ec_archive *a);
 /* The streams, in the order in which they were first received; borrowed until close. They are read when they are first
  * asked for: a question about classes or machines' tables needs none of them. */
 EA_MUST_CHECK int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret_count, ea_err *err);
 /* EA_ENOTFOUND: nothing is stored of one of these hosts. */
 EA_MUST_CHECK int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_count, ea_err *err);
-/* Sets of classes that have a name, in the order in which the store learnt of them. */
-const ec_class_set *ec_archive_sets(const ec_archive *a, size_t *ret_count);
-/* The set of a name, in any case; NULL. */
-const ec_class_set *ec_archive_set(const ec_archive *a, const char *name);
-/* All classes, those without a name too. */
-const ea_class *const *ec_archive_classes(const ec_archive *a, size_t *ret_count);
+/* All classes, those without a name too; borrowed until close. They are read, and added to the registry, when they are
+ * first asked for: a question about machines' tables needs none of them. */
+EA_MUST_CHECK int ec_archive_classes(ec_archive *a, const ea_class *const **ret, size_t *ret_count, ea_err *err);
+/* The set of classes of a name, in any case; *ret is NULL when there is none. Borrowed until close. */
+EA_MUST_CHECK int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err);
 
 /* What a stream's events call files, keys and volumes, out of the machine's tables (collector/state/naming.h): 1 and
  * *ret, borrowed until the next stream is asked for; 0 when there are no tables of it yet. */

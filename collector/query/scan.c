@@ -245,7 +245,10 @@ static int wants_class(const ec_scan *s, const ea_class *c) {
 /* Which classes the index is asked for. */
 static int choose_classes(ec_scan *s, ea_err *err) {
     size_t all;
-    const ea_class *const *classes = ec_archive_classes(s->archive, &all);
+    const ea_class *const *classes = NULL;
+    int rc = ec_archive_classes(s->archive, &classes, &all, err);
+    if (rc)
+        return rc;
     size_t n = all;
     if (s->shape->set) {
         classes = s->shape->set->classes;

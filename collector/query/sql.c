@@ -205,16 +205,20 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
     static const char *const FORBIDDEN[] = {"load_extension", "fts3_tokenizer", "sqlite_log", NULL};
     static const char *const PRAGMAS[] = {"table_info",  "table_xinfo",    "table_list",      "function_list",
                                           "module_list", "collation_list", "compile_options", NULL};
-    (void)arg, (void)database, (void)trigger;
+    ec_sql *s = arg;
+    (void)database, (void)trigger;
     switch (action) {
-    case SQLITE_SELECT:
     case SQLITE_READ:
+        s->describes_tables |= a && sqlite3_strnicmp(a, "pragma_table_", 13) == 0;
+        return SQLITE_OK;
+    case SQLITE_PRAGMA:
+        s->describes_tables |= a && sqlite3_strnicmp(a, "table_", 6) == 0;
+        return is_one_of(a, PRAGMAS) ? SQLITE_OK : SQLITE_DENY;
+    case SQLITE_SELECT:
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_FUNCTION:
         return is_one_of(b, FORBIDDEN) ? SQLITE_DENY : SQLITE_OK;
-    case SQLITE_PRAGMA:
-        return is_one_of(a, PRAGMAS) ? SQLITE_OK : SQLITE_DENY;
     case SQLITE_UPDATE: /* what sqlite3_declare_vtab asks; the connection is defensive, nobody else may change it */
         return a && strcmp(a, "sqlite_master") == 0 ? SQLITE_OK : SQLITE_DENY;
     default:
@@ -255,6 +259,8 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
         if (sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL) != SQLITE_OK)
             rc = ea_fail(err, EA_EDATABASE, "open %s: %s", dir, sqlite3_errmsg(s->db));
     }
+    if (!rc && options->keep_going) /* the tables' own statements are bounded by it, too */
+        sqlite3_progress_handler(s->db, 10000, on_progress, s);
     if (!rc)
         rc = ec_sql_add_functions(s->db, err);
     if (!rc)
@@ -267,9 +273,7 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
         ec_sql_close(s);
         return rc;
     }
-    if (options->keep_going)
-        sqlite3_progress_handler(s->db, 10000, on_progress, s);
-    sqlite3_set_authorizer(s->db, authorize, NULL);
+    sqlite3_set_authorizer(s->db, authorize, s);
     *ret = s;
     return 0;
 }
@@ -282,12 +286,19 @@ void ec_sql_close(ec_sql *s) {
     ec_tables_close(s->state);
     ec_alarms_close(s->alarms);
     ec_archive_close(s->archive);
+    for (size_t i = 0; i < s->taken_count; i++)
+        sqlite3_free(s->taken[i]);
+    free(s->taken);
+    free(s->added);
     free(s->dir);
     free(s);
 }
 
 sqlite3 *ec_sql_database(ec_sql *s) {
     return s->db;
+}
+int ec_sql_describes_tables(const ec_sql *s) {
+    return s->describes_tables;
 }
 ec_archive *ec_sql_archive(ec_sql *s) {
     return s->archive;

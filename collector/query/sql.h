@@ -27,6 +27,14 @@ EA_MUST_CHECK int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_option
 void ec_sql_close(ec_sql *s); /* finalize all statements first; NULL is allowed */
 sqlite3 *ec_sql_database(ec_sql *s);
 ec_archive *ec_sql_archive(ec_sql *s);
+/* Prepares the first statement of sql, as sqlite3_prepare_v3 does: an SQLite code, SQLITE_IOERR with err when the
+ * store's classes cannot be read. The connection has the tables of those classes alone that statements named. */
+EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
+/* Whether the statement that was prepared last asks about tables whose names its parameters may be: ec_sql_use. */
+int ec_sql_describes_tables(const ec_sql *s);
+/* Adds the tables of the class that a parameter names (pragma_table_xinfo(?1)); nothing when no class has this name.
+ * name: of len_bytes, without an end. EA_ENOMEM; errors of reading the classes. */
+EA_MUST_CHECK int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err);
 
 /* Appends an identifier in quotes. */
 void ec_sql_add_name(ea_text *t, const char *name);

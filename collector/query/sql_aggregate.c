@@ -281,7 +281,10 @@ static const sqlite3_module MODULE = {
 int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
     char *by = sqlite3_mprintf("%s_by", name);
     int rc = by ? 0 : ea_fail(err, EA_ENOMEM, "add the table %s_by", name);
-    if (!rc && !ec_archive_set(s->archive, by)) /* else a class is called that: its table stays */
+    const ec_class_set *same = NULL;
+    if (!rc && set) /* there is no class's table before the first statement names one */
+        rc = ec_archive_set(s->archive, by, &same, err);
+    if (!rc && !same) /* else a class is called that: its table stays */
         rc = ec_sql_add_module(s, by, &MODULE, &(ec_sql_source){s, set}, sizeof(ec_sql_source), err);
     sqlite3_free(by);
     return rc;

@@ -4,8 +4,10 @@
  * xBestIndex takes what the scan can keep and writes it down (ec_sql_plan_condition), in the order of xFilter's
  * arguments; what is kept exactly is not looked at again by SQLite. Fields are decoded when xColumn first
  * asks for them, so that a batch gives what the statement names and no more. */
+#include "array.h"
 #include "sql_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct cursor {
@@ -160,33 +162,150 @@ static int add_module(ec_sql *s, const char *name, const ec_class_set *set, ea_e
     return ec_sql_add_module(s, name, &MODULE, &(ec_sql_source){s, set}, sizeof(ec_sql_source), err);
 }
 
-/* A class may be called anything, and a module replaces one that has its name: those that SQLite brings stay. */
-static int is_taken(sqlite3 *db, const char *name, int *ret, ea_err *err) {
+/* ---- which of them a connection has ---- */
+
+static int compare_names(const void *a, const void *b) {
+    return sqlite3_stricmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Lists the connection's modules: SQLite's own ones, and those that were added so far. */
+static int list_names(ec_sql *s, ea_err *err) {
     sqlite3_stmt *st = NULL;
-    *ret = sqlite3_strnicmp(name, "pragma_", 7) == 0 || sqlite3_strnicmp(name, "sqlite_", 7) == 0;
-    if (*ret || strchr(name, '/')) /* none of SQLite's has a slash */
-        return 0;
-    int code = sqlite3_prepare_v2(db, "SELECT 1 FROM pragma_module_list WHERE name = ?1 COLLATE NOCASE", -1, &st, NULL);
-    if (code == SQLITE_OK && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK)
-        code = sqlite3_step(st);
-    *ret = code == SQLITE_ROW;
+    int rc = 0, code = sqlite3_prepare_v2(s->db, "SELECT name FROM pragma_module_list", -1, &st, NULL);
+    while (!rc && code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        char *copy = sqlite3_mprintf("%s", sqlite3_column_text(st, 0));
+        rc = copy ? EA_GROW(s->taken, s->taken_capacity, s->taken_count + 1, SIZE_MAX) : EA_ENOMEM;
+        if (!rc)
+            s->taken[s->taken_count++] = copy;
+        else
+            sqlite3_free(copy);
+        code = SQLITE_OK;
+    }
     sqlite3_finalize(st);
-    return code == SQLITE_ROW || code == SQLITE_DONE
-               ? 0
-               : ea_fail(err, EA_EDATABASE, "add the tables: %s", sqlite3_errmsg(db));
+    if (rc)
+        return ea_fail(err, EA_ENOMEM, "add the tables");
+    if (code != SQLITE_DONE)
+        return ea_fail(err, EA_EDATABASE, "add the tables: %s", sqlite3_errmsg(s->db));
+    if (s->taken_count)
+        qsort(s->taken, s->taken_count, sizeof *s->taken, compare_names);
+    return 0;
+}
+
+/* A class may have any name, and a module replaces one of the same name: the tables that exist before the classes'
+ * stay. */
+static int is_taken(const ec_sql *s, const char *name) {
+    return sqlite3_strnicmp(name, "pragma_", 7) == 0 || sqlite3_strnicmp(name, "sqlite_", 7) == 0 ||
+           (s->taken_count && bsearch(&name, s->taken, s->taken_count, sizeof *s->taken, compare_names));
 }
 
 int ec_sql_add_events(ec_sql *s, ea_err *err) {
-    size_t count;
-    const ec_class_set *sets = ec_archive_sets(s->archive, &count);
     int rc = add_module(s, "events", NULL, err);
-    for (size_t i = 0; !rc && i < count; i++) {
-        int taken = 0;
-        rc = is_taken(s->db, sets[i].name, &taken, err);
-        if (!rc && !taken)
-            rc = add_module(s, sets[i].name, &sets[i], err);
-        if (!rc && !taken)
-            rc = ec_sql_add_aggregate(s, sets[i].name, &sets[i], err);
+    if (!rc)
+        rc = ec_sql_add_aggregate(s, "events", NULL, err);
+    return rc ? rc : list_names(s, err);
+}
+
+/* Adds the tables of one class, if it is one's name. Searching the connection's modules takes longer the more there
+ * are: a store may have a million classes, and a statement names a few. */
+static int add_class(ec_sql *s, const char *name, ea_err *err) {
+    const ec_class_set *set = NULL;
+    int rc = ec_archive_set(s->archive, name, &set, err);
+    if (rc || !set || (set->number < s->added_count && s->added[set->number]) || is_taken(s, set->name))
+        return rc;
+    rc = add_module(s, set->name, set, err);
+    if (!rc)
+        rc = ec_sql_add_aggregate(s, set->name, set, err);
+    size_t wanted = set->number + 1;
+    if (!rc && EA_GROW(s->added, s->added_capacity, wanted, SIZE_MAX))
+        rc = ea_fail(err, EA_ENOMEM, "add the table %s", name);
+    for (; !rc && s->added_count < wanted; s->added_count++)
+        s->added[s->added_count] = 0;
+    if (!rc)
+        s->added[set->number] = 1;
+    return rc;
+}
+
+int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err) {
+    static const char BY[] = "_by";
+    enum { BY_BYTES = sizeof BY - 1 };
+    char *copy = malloc(len_bytes + 1);
+    if (!copy)
+        return ea_fail(err, EA_ENOMEM, "add a class's tables");
+    memcpy(copy, name, len_bytes);
+    copy[len_bytes] = 0;
+    int rc = add_class(s, copy, err);
+    if (!rc && len_bytes > BY_BYTES && sqlite3_stricmp(copy + len_bytes - BY_BYTES, BY) == 0) {
+        copy[len_bytes - BY_BYTES] = 0;
+        rc = add_class(s, copy, err);
     }
-    return rc ? rc : ec_sql_add_aggregate(s, "events", NULL, err);
+    free(copy);
+    return rc;
+}
+
+static int is_identifier(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+           (unsigned char)c >= 0x80;
+}
+
+/* Where the comment at `at` ends, which may be the text's end; `at` when there is none. */
+static const char *after_comment(const char *at) {
+    const char *end;
+    if (at[0] == '-' && at[1] == '-')
+        return at + strcspn(at, "\n");
+    if (at[0] != '/' || at[1] != '*')
+        return at;
+    end = strstr(at + 2, "*/");
+    return end ? end + 2 : at + strlen(at);
+}
+
+/* What stands between the quotes at *at, a doubled quote once; *at is then after the closing one. EA_ENOMEM. */
+static int read_quoted(const char **at, ea_text *out) {
+    char close = **at == '[' ? ']' : **at;
+    const char *c = *at + 1;
+    ea_text_clear(out);
+    for (; *c && (*c != close || (close != ']' && c[1] == close)); c++) {
+        c += *c == close;
+        ea_text_char(out, *c);
+    }
+    *at = *c ? c + 1 : c;
+    return out->failed ? EA_ENOMEM : 0;
+}
+
+/* Adds the tables of the classes that a statement names. */
+static int use_names(ec_sql *s, const char *sql, ea_err *err) {
+    ea_text quoted;
+    int rc = 0;
+    ea_text_init(&quoted);
+    for (const char *at = sql, *end; !rc && *at;) {
+        if ((end = after_comment(at)) != at) {
+            at = end;
+        } else if (strchr("\"'`[", *at)) {
+            rc = read_quoted(&at, &quoted);
+            if (!rc && quoted.len_bytes)
+                rc = ec_sql_use(s, quoted.data, quoted.len_bytes, err);
+        } else if (is_identifier(*at)) {
+            for (end = at; is_identifier(*end);)
+                end++;
+            rc = ec_sql_use(s, at, (size_t)(end - at), err);
+            at = end;
+        } else {
+            at++;
+        }
+    }
+    ea_text_deinit(&quoted);
+    return rc;
+}
+
+int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+    s->describes_tables = 0;
+    int code = sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail), rc;
+    /* A class's table is added when a statement fails for lack of a table; a pragma asks about one when it runs. */
+    if (code != SQLITE_OK ? code != SQLITE_ERROR || strncmp(sqlite3_errmsg(s->db), "no such table", 13) != 0
+                          : !s->describes_tables)
+        return code;
+    sqlite3_finalize(*ret);
+    *ret = NULL;
+    if ((rc = use_names(s, sql, err)))
+        return rc == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;
+    return sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail);
 }

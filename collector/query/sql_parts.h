@@ -15,6 +15,12 @@ struct ec_sql {
     struct ec_alarms *alarms; /* likewise */
     sqlite3 *memory;          /* the table of classes, filled when it is first used */
     sqlite3_int64 rows_given; /* by lists: the number of the next row */
+    /* names of the tables that no class takes, sorted without case; each is sqlite3_malloc's */
+    char **taken;
+    size_t taken_count, taken_capacity;
+    uint8_t *added; /* by the number of a set of classes: whether the connection has its tables */
+    size_t added_count, added_capacity;
+    int describes_tables; /* the statement that was prepared last asks a pragma about a table */
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */

@@ -313,7 +313,10 @@ static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
     static const char *const SCHEMAS[] = {"known", "newer", "unknown"};
     sqlite3_stmt *st = NULL;
     size_t count;
-    const ea_class *const *classes = ec_archive_classes(s->archive, &count);
+    const ea_class *const *classes = NULL;
+    int rc = ec_archive_classes(s->archive, &classes, &count, err);
+    if (rc)
+        return rc;
     if (sqlite3_exec(db,
                      "CREATE TABLE classes(name, provider_name, provider, kind, code, version, pointer_size, schema,"
                      " fields, hash); BEGIN",

@@ -48,7 +48,10 @@ struct ec_tape {
 
 int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *options, ea_err *err) {
     size_t all;
-    const ea_class *const *classes = ec_archive_classes(archive, &all);
+    const ea_class *const *classes = NULL;
+    int rc = ec_archive_classes(archive, &classes, &all, err);
+    if (rc)
+        return rc;
     ec_tape *t = calloc(1, sizeof *t);
     if (t) {
         t->archive = archive;
@@ -57,7 +60,7 @@ int ec_tape_open(ec_tape **ret, ec_archive *archive, const ec_tape_options *opti
         t->classes = malloc((all + 1) * sizeof *t->classes);
         t->chosen = malloc((all + 1) * sizeof *t->chosen);
     }
-    int rc = t && t->classes && t->chosen ? 0 : EA_ENOMEM;
+    rc = t && t->classes && t->chosen ? 0 : EA_ENOMEM;
     for (size_t i = 0; !rc && i < all; i++) {
         const ec_tape_plan *plan =
             classes[i]->kind == EA_KIND_KEYFRAME ? NULL : options->plan(options->arg, classes[i]);

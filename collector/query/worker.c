@@ -250,7 +250,8 @@ static enum ec_ending judge(worker *w, sqlite3 *db, int code, ea_err *err) {
 
 /* The first so many. SQLITE_OK; SQLITE_RANGE when there are more parameters than the statement has, or they are cut
  * off. */
-static int bind_params(const worker *w, sqlite3_stmt *st, uint32_t count) {
+static int bind_params(const worker *w, ec_sql *sql, sqlite3_stmt *st, uint32_t count) {
+    ea_err err;
     const char *at = w->params;
     int code = SQLITE_OK;
     for (uint32_t i = 0; code == SQLITE_OK && i < count; i++) {
@@ -271,7 +272,9 @@ static int bind_params(const worker *w, sqlite3_stmt *st, uint32_t count) {
             code = sqlite3_bind_double(st, (int)i + 1, real);
             break;
         case EC_TEXT:
-            code = sqlite3_bind_text64(st, (int)i + 1, at, bits, SQLITE_STATIC, SQLITE_UTF8);
+            code = ec_sql_describes_tables(sql) && ec_sql_use(sql, at, bits, &err)
+                       ? SQLITE_NOMEM
+                       : sqlite3_bind_text64(st, (int)i + 1, at, bits, SQLITE_STATIC, SQLITE_UTF8);
             at += bits;
             break;
         case EC_BLOB:
@@ -293,10 +296,9 @@ static int is_space(const char *s) {
 }
 
 /* A statement with the question's parameters: SQLITE_OK; otherwise what that means is in *ret_ending and err. */
-static int prepare(worker *w, sqlite3 *db, const char *sql, sqlite3_stmt **ret, enum ec_ending *ret_ending,
-                   ea_err *err) {
+static int prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **ret, enum ec_ending *ret_ending, ea_err *err) {
     const char *tail = "";
-    int code = sqlite3_prepare_v3(db, sql, -1, 0, ret, &tail);
+    int code = ec_sql_prepare(s, sql, ret, &tail, err);
     if (code == SQLITE_OK &&
         (!*ret || !is_space(tail) || sqlite3_column_count(*ret) == 0 || !sqlite3_stmt_readonly(*ret))) {
         (void)ea_fail(err, EA_EUSAGE, "one SELECT is expected");
@@ -304,22 +306,22 @@ static int prepare(worker *w, sqlite3 *db, const char *sql, sqlite3_stmt **ret, 
     }
     if (code == SQLITE_OK) {
         uint32_t known = (uint32_t)sqlite3_bind_parameter_count(*ret);
-        code = bind_params(w, *ret, sql == w->first_sql && known < w->param_count ? known : w->param_count);
+        code = bind_params(w, s, *ret, sql == w->first_sql && known < w->param_count ? known : w->param_count);
     }
-    if (code != SQLITE_OK)
-        *ret_ending = judge(w, db, code, err);
+    if (code != SQLITE_OK && !(code == SQLITE_IOERR && err->code)) /* else err says it */
+        *ret_ending = judge(w, ec_sql_database(s), code, err);
     return code;
 }
 
 /* Runs the first statement and gives its row's cells to the second as parameters: SQLITE_ROW, SQLITE_DONE when there is
  * no row; otherwise what that means is in *ret_ending and err. */
-static int run_first(worker *w, sqlite3 *db, sqlite3_stmt *second, enum ec_ending *ret_ending, ea_err *err) {
+static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending *ret_ending, ea_err *err) {
     sqlite3_stmt *st = NULL;
-    int code = prepare(w, db, w->first_sql, &st, ret_ending, err);
+    int code = prepare(w, s, w->first_sql, &st, ret_ending, err);
     if (code == SQLITE_OK) {
         code = sqlite3_step(st);
         if (code != SQLITE_ROW && code != SQLITE_DONE)
-            *ret_ending = judge(w, db, code, err);
+            *ret_ending = judge(w, ec_sql_database(s), code, err);
     }
     if (code == SQLITE_ROW) {
         int n = sqlite3_data_count(st);
@@ -338,11 +340,11 @@ static int run_first(worker *w, sqlite3 *db, sqlite3_stmt *second, enum ec_endin
 }
 
 /* Runs the question's statements. */
-static enum ec_ending run(worker *w, sqlite3 *db, ea_err *err) {
+static enum ec_ending run(worker *w, ec_sql *s, ea_err *err) {
     sqlite3_stmt *st = NULL;
     enum ec_ending ending = EC_ENDED_WHOLE;
-    int code = prepare(w, db, w->sql, &st, &ending, err);
-    if (code == SQLITE_OK && w->first_sql && (code = run_first(w, db, st, &ending, err)) == SQLITE_ROW)
+    int code = prepare(w, s, w->sql, &st, &ending, err);
+    if (code == SQLITE_OK && w->first_sql && (code = run_first(w, s, st, &ending, err)) == SQLITE_ROW)
         code = SQLITE_OK;
     if (code != SQLITE_OK) {
         sqlite3_finalize(st);
@@ -357,7 +359,7 @@ static enum ec_ending run(worker *w, sqlite3 *db, ea_err *err) {
         send_row(w, st);
     }
     if (code != SQLITE_ROW && code != SQLITE_DONE)
-        ending = judge(w, db, code, err);
+        ending = judge(w, ec_sql_database(s), code, err);
     if (w->failed) { /* no memory for a frame; or nobody reads */
         w->failed = 0;
         w->out_bytes = 0;
@@ -385,7 +387,7 @@ int ec_worker_main(void) {
             ec_sql_open(&sql, w.store,
                         &(ec_sql_options){.host = w.host, .shown = w.shown, .keep_going = keep_going, .arg = &w}, &err);
     if (!rc)
-        ending = run(&w, ec_sql_database(sql), &err);
+        ending = run(&w, sql, &err);
     else if (rc == EA_ENOMEM)
         ending = EC_ENDED_MEMORY;
     send_end(&w, ending, &err, sql ? ec_sql_archive(sql) : NULL);

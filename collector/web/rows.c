@@ -164,10 +164,11 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
 static int finish(printer *p, const ec_outcome *outcome) {
     ea_text *out = &p->call->out;
     const ec_rows *q = p->q;
+    int is_cut = outcome->ending == EC_ENDED_TIME || outcome->ending == EC_ENDED_MEMORY;
+    /* an answer without a row that is not whole is no answer: it must not be read as "there is none" */
+    if (is_cut && (q->form == EC_FORM_ONE || (!p->rows && q->form == EC_FORM_ITEMS)))
+        return ea_fail(p->err, EA_ETIMEOUT, "the question ended at its limit of %s", ec_rows_ending(outcome->ending));
     if (q->form == EC_FORM_ONE) {
-        if (outcome->ending == EC_ENDED_TIME || outcome->ending == EC_ENDED_MEMORY)
-            return ea_fail(p->err, EA_ETIMEOUT, "the question ended at its limit of %s",
-                           ec_rows_ending(outcome->ending));
         if (!p->rows)
             return ea_fail(p->err, EA_ENOTFOUND, "there is no such thing");
         ea_text_char(out, '\n');

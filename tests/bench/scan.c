@@ -169,7 +169,7 @@ static int scan(ec_archive *archive, const ec_shape *shape, const truth *t, int 
     return rc;
 }
 
-static int ask(sqlite3 *db, const truth *t, int all, ea_err *err) {
+static int ask(ec_sql *from, const truth *t, int all, ea_err *err) {
     sqlite3_stmt *s = NULL;
     char sql[256];
     int rc = 0, code, n = 0;
@@ -177,12 +177,12 @@ static int ask(sqlite3 *db, const truth *t, int all, ea_err *err) {
              "SELECT count(*), sum(" FIELD "), pid FROM \"" NAME "\" WHERE time BETWEEN %" PRId64 " AND %" PRId64
              " %s %" PRIu32,
              t->from_utc_ns, t->to_utc_ns, all ? "GROUP BY pid HAVING pid <" : "AND pid =", all ? UINT32_MAX : t->pid);
-    code = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+    code = ec_sql_prepare(from, sql, &s, NULL, err);
     for (; code == SQLITE_OK && !rc && (code = sqlite3_step(s)) == SQLITE_ROW; code = SQLITE_OK, n++)
         if (sqlite3_column_int64(s, 2) == t->pid)
             rc = check("SQL", t, (uint64_t)sqlite3_column_int64(s, 0), sqlite3_column_int64(s, 1), err);
     if (!rc && (code != SQLITE_DONE || n != (all ? PIDS : 1)))
-        rc = ea_fail(err, EA_EDATABASE, "SQL gives %d groups: %s", n, sqlite3_errmsg(db));
+        rc = ea_fail(err, EA_EDATABASE, "SQL gives %d groups: %s", n, sqlite3_errmsg(ec_sql_database(from)));
     sqlite3_finalize(s);
     return rc;
 }
@@ -194,7 +194,9 @@ static int measure(const char *dir, const options *o, const truth *t, ea_err *er
     int rc = to ? 0 : ea_fail(err, EA_ENOMEM, "measure");
     if (!rc)
         rc = ec_sql_open(&s, dir, &(ec_sql_options){0}, err);
-    const ec_class_set *set = rc ? NULL : ec_archive_set(ec_sql_archive(s), NAME);
+    const ec_class_set *set = NULL;
+    if (!rc)
+        rc = ec_archive_set(ec_sql_archive(s), NAME, &set, err);
     if (!rc && !set)
         rc = ea_fail(err, EA_ENOTFOUND, "the store has no " NAME);
     if (!rc)
@@ -212,7 +214,7 @@ static int measure(const char *dir, const options *o, const truth *t, ea_err *er
             rc = scan(ec_sql_archive(s), &shape, t, all, err);
             int64_t t3 = cpu_ns();
             if (!rc)
-                rc = ask(ec_sql_database(s), t, all, err);
+                rc = ask(s, t, all, err);
             int64_t t4 = cpu_ns();
             native[all] = (double)(t3 - t2) / events;
             sql[all] = (double)(t4 - t3) / events;

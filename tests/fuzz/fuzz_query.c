@@ -151,9 +151,10 @@ static int keep_going(void *arg) {
 
 static void list_columns(table *t) {
     sqlite3_stmt *s = NULL;
+    ea_err err;
     char sql[256];
     snprintf(sql, sizeof sql, "SELECT name FROM pragma_table_xinfo('%s')", t->name);
-    must(sqlite3_prepare_v2(ec_sql_database(handed_down), sql, -1, &s, NULL));
+    must(ec_sql_prepare(handed_down, sql, &s, NULL, &err));
     while (sqlite3_step(s) == SQLITE_ROW && t->count < COLUMNS_MAX) {
         snprintf(t->columns[t->count], sizeof t->columns[0], "%s", (const char *)sqlite3_column_text(s, 0));
         t->has_position |= strcmp(t->columns[t->count++], "position") == 0;
@@ -372,9 +373,10 @@ typedef struct answer {
 static answer ask(ec_sql *s, const ea_text *sql) {
     answer a = {0};
     sqlite3 *db = ec_sql_database(s);
+    ea_err err;
     sqlite3_stmt *st = NULL;
     ticks = 0;
-    a.code = sqlite3_prepare_v2(db, sql->data, (int)sql->len_bytes, &st, NULL);
+    a.code = ec_sql_prepare(s, sql->data, &st, NULL, &err);
     while (a.code == SQLITE_OK && (a.code = sqlite3_step(st)) == SQLITE_ROW) {
         uint64_t hash = 0;
         for (int i = 0; i < sqlite3_column_count(st); i++) {
@@ -476,6 +478,7 @@ static void ask_groups(input *in) {
 
 /* Whatever it is, a statement that is let through only reads. */
 static void ask_anything(input *in) {
+    ea_err err;
     sqlite3_stmt *st = NULL;
     size_t n = (size_t)(in->end - in->at);
     char *sql = malloc(n + 1);
@@ -484,7 +487,7 @@ static void ask_anything(input *in) {
     memcpy(sql, in->at, n);
     sql[n] = 0;
     ticks = 0;
-    if (sqlite3_prepare_v2(ec_sql_database(handed_down), sql, -1, &st, NULL) == SQLITE_OK && st) {
+    if (ec_sql_prepare(handed_down, sql, &st, NULL, &err) == SQLITE_OK && st) {
         if (!sqlite3_stmt_readonly(st)) {
             fprintf(stderr, "let through, though it writes: %s\n", sql);
             abort();

@@ -31,8 +31,9 @@ static int teardown(void **state) {
 static char *first_cell(const char *statement) {
     sqlite3 *db = ec_sql_database(sql);
     sqlite3_stmt *s = NULL;
+    ea_err err;
     char *out = NULL;
-    int code = sqlite3_prepare_v2(db, statement, -1, &s, NULL);
+    int code = ec_sql_prepare(sql, statement, &s, NULL, &err);
     if (code == SQLITE_OK)
         code = sqlite3_step(s);
     if (code == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_NULL)
@@ -269,8 +270,9 @@ static void test_refused(void **state) {
                                        "SELECT load_extension('x')"};
     (void)state;
     for (size_t i = 0; i < sizeof LIST / sizeof LIST[0]; i++) {
+        ea_err err;
         sqlite3_stmt *s = NULL;
-        if (sqlite3_prepare_v2(ec_sql_database(sql), LIST[i], -1, &s, NULL) == SQLITE_OK)
+        if (ec_sql_prepare(sql, LIST[i], &s, NULL, &err) == SQLITE_OK)
             fail_msg("allowed: %s", LIST[i]);
         sqlite3_finalize(s);
     }

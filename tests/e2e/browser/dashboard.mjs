@@ -233,6 +233,20 @@ async function byMouse() {
   await page.context().close();
 }
 
+// ---- answers that are not whole ----
+async function incomplete() {
+  const page = await open({});
+  for (const [route, state, empty] of [['hosts', {}, 'no machine has sent'], ['events', { page: 'events', host: world.machine }, 'no event fits'], ['alerts', { page: 'ledger' }, 'every ledger adds up']]) {
+    const address = new RegExp(`/api/v1/${route}([?]|$)`);
+    await page.route(address, (r) => r.fulfill({ contentType: 'application/json', body: '{"items":[],"next":null,"ending":"time","damaged":0}' }));
+    await page.goto(link(state));
+    await page.getByText('incomplete: the question ended at its limit of time').first().waitFor();
+    check(!(await has(page, empty)), `${route} ended at a limit: the page does not say "${empty}"`);
+    await page.unroute(address);
+  }
+  await page.context().close();
+}
+
 // ---- what an attacker called things ----
 async function hostile() {
   const page = await open({});
@@ -348,6 +362,7 @@ async function byKeys() {
 
 try {
   await byMouse();
+  await incomplete();
   await hostile();
   await byKeys();
 } catch (e) {

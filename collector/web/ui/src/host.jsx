@@ -28,8 +28,8 @@ function treeAt(list, at) {
   return out;
 }
 
-function Chart({ title, data, from, to, dark, unit, names }) {
-  const box = useRef();
+function Chart({ title, state, from, to, dark, unit, names }) {
+  const box = useRef(), data = state.data;
   useEffect(() => {
     if (!data?.items?.length) return;
     const totals = new Map(), times = new Set();
@@ -57,8 +57,8 @@ function Chart({ title, data, from, to, dark, unit, names }) {
     watch.observe(box.current);
     return () => { watch.disconnect(); plot.destroy(); };
   }, [data, from, to, dark]);
-  return <section class="chart"><h2>{title}</h2>{data?.items?.length ? <div ref={box} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} />
-    : <p class="notice">{data ? 'nothing is recorded in this range' : 'asking the collector …'}</p>}</section>;
+  return <section class="chart"><h2>{title}</h2><Notice state={state} empty="nothing is recorded in this range" />
+    {data?.items?.length ? <div ref={box} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} /> : null}</section>;
 }
 
 export function Host({ view, dark }) {
@@ -132,8 +132,8 @@ export function Host({ view, dark }) {
           <td class="right">{p.pid}</td><td>{p.begin_cause === 'start' ? shortTime(p.begin).slice(11) : ''}</td><td class="mono">{p.command_line}</td></tr>)}</tbody></table></div>
       {found.length ? <p class="note">Not alive at this time; these were at others.</p> : q && !shown.length ? <p class="notice">no process fits</p> : null}
     </section>}
-    {known && <div class="charts"><Chart title="Processor: samples" data={cpu.data} from={from} to={to} dark={dark} names={names} />
-      <Chart title="Files: bytes read and written" data={disk.data} from={from} to={to} dark={dark} unit="B" names={names} />
-      <Chart title="Network: bytes over TCP" data={network.data} from={from} to={to} dark={dark} unit="B" names={names} /></div>}
+    {known && <div class="charts"><Chart title="Processor: samples" state={cpu} from={from} to={to} dark={dark} names={names} />
+      <Chart title="Files: bytes read and written" state={disk} from={from} to={to} dark={dark} unit="B" names={names} />
+      <Chart title="Network: bytes over TCP" state={network} from={from} to={to} dark={dark} unit="B" names={names} /></div>}
   </>;
 }

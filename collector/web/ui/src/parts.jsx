@@ -28,11 +28,11 @@ export function duration(ns) {
 export function Notice({ state, empty }) {
   if (state.error) return <p class="notice bad" role="alert">{state.error}</p>;
   if (state.loading && !state.data) return <p class="notice" role="status">asking the collector …</p>;
-  if (state.data?.items && !state.data.items.length) return <p class="notice">{empty ?? 'nothing was found'}</p>;
-  const parts = [];
+  const parts = []; // an answer that is not whole says nothing of what is missing in it
   if (state.data?.damaged) parts.push(`${state.data.damaged} stored batches are damaged and were left out`);
-  if (state.data?.ending && !['whole', 'rows'].includes(state.data.ending)) parts.push(`ended at its limit of ${state.data.ending}`);
-  return parts.length ? <p class="notice bad">{parts.join('; ')}</p> : null;
+  if (state.data?.ending && !['whole', 'rows'].includes(state.data.ending)) parts.push(`incomplete: the question ended at its limit of ${state.data.ending}`);
+  if (parts.length) return <p class="notice bad" role="alert">{parts.join('; ')}</p>;
+  return state.data?.items && !state.data.items.length ? <p class="notice">{empty ?? 'nothing was found'}</p> : null;
 }
 
 // columns: [{name, title, right, mono, show(row), sort}]. The view's {sort, descending} say what is sorted. What the cells show besides

@@ -1,0 +1,50 @@
+"""15,000 class names of one certificate: a question that names none of them takes as long as before, and the dashboard answers whole."""
+import resource
+
+import world
+import harness
+import test_wire_python
+import uploads
+import wire_lies
+
+CLASSES = 15000
+MOST_S = 3.0  # of a processor, for a question that names no class; searching all names for each name took 35 s
+
+
+def attack(w, stop, ready):
+    """Sends the class names, then waits."""
+    draft = test_wire_python.Draft(w.batch)
+    draft.batch.stream, draft.batch.number = b"class names here", 1
+    draft.batch.descriptions += [wire_lies.described(name=b"Name%d" % i) for i in range(CLASSES)]
+    web = world.Web(w.port, "127.0.0.1", world.tls(w.env.certs, "thief"))
+    web.request("POST", uploads.UPLOAD_PATH, uploads.body([draft.bytes()]), {"Content-Type": world.UPLOAD_TYPE})
+    answer = web.getresponse()
+    status, body = answer.status, answer.read()
+    refused = b"refused" if any(field == 3 for field, _ in uploads.fields(body)) else b""
+    ready.set()
+    stop.wait()
+    web.close()
+    return status, refused
+
+
+def test(env, checks, _):
+    with world.World(env, checks) as w:
+        checks.equal(w.compare(f"{CLASSES} class names", attack), (200, b""), "the upload of the class names")
+        names = w.collector.ask_json("query", "SELECT count(*) AS n FROM classes WHERE name LIKE 'Name%'")
+        checks.that(str(CLASSES) in str(names), f"the store has the class names: {str(names)[:200]}")
+        begin = children_s()
+        w.collector.ask_json("query", "SELECT 1 AS one")
+        took = children_s() - begin
+        checks.that(took < MOST_S, f"a question among {CLASSES} classes took {took:.2f} s of a processor, expected less than {MOST_S} s")
+        for name in ("Name77", "name77_BY('pid')", '"Name77"'):
+            checks.that("error" not in str(w.collector.ask_json("query", f"SELECT count(*) AS n FROM {name}")), f"the table {name}")
+
+
+def children_s():
+    """Seconds of a processor that ended children used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
