@@ -34,6 +34,7 @@ typedef struct options {
 static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
 enum { STOP_POLL_MS = 50 };
+static const int64_t CRL_LOOK_NS = INT64_C(10000000000), RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
 
 static atomic_int stop_asked, reload_asked; /* any thread's signal handler sets them */
 static void on_stop(void) {
@@ -230,6 +231,10 @@ static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_q
 /* ---- enrolment ---- */
 
 typedef struct enroll_parts {
+    const char *crl; /* NULL: none */
+    ea_text default_crl;
+    ec_signer *signer;
+    ec_watch *watch;
     ec_enroll *enroll;
     struct ec_tls *tls;
     ec_audit *audit; /* NULL: the dashboard's is used */
@@ -237,8 +242,53 @@ typedef struct enroll_parts {
 
 static void stop_enroll(enroll_parts *e) {
     ec_enroll_stop(e->enroll);
+    ec_signer_stop(e->signer);
     ec_audit_close(e->audit);
     ec_tls_destroy(e->tls);
+    ea_text_deinit(&e->default_crl);
+}
+
+/* The process that signs, before anything listens; it makes the CA's revocation list when that is missing, which is the
+ * one in force when none is given. */
+static int start_signer(enroll_parts *e, const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
+    const ec_signer_options so = {.ca_dir = o->ca_dir, .trust_path = o->ca, .counters = counters, .log = log};
+    e->crl = o->crl;
+    if (!o->enroll) {
+        if (!o->crl)
+            ec_log_line(log, "--crl is not given: revoked certificates are accepted until they expire");
+        return 0;
+    }
+    ea_text_printf(&e->default_crl, "%s/ca.crl", o->ca_dir);
+    if (e->default_crl.failed)
+        return ea_fail(err, EA_ENOMEM, "start the signer");
+    if (!e->crl)
+        e->crl = e->default_crl.data;
+    return ec_signer_start(&e->signer, &so, err);
+}
+
+static void on_renewed_twice(void *arg, const char *name, const char *text) {
+    const enroll_parts *e = arg;
+    ec_watch_tell(
+        e->watch,
+        &(ec_watch_report){.host = name, .kind = "renewed-twice", .text = text, .lasts_ns = RENEWED_TWICE_LASTS_NS});
+}
+
+/* A revocation list that its CA should have replaced is in force still, and an incident. */
+static void look_at_crl(ec_ingest *ingest, ec_watch *watch, int64_t *next_ns) {
+    char text[160];
+    if (ea_monotonic_ns() < *next_ns)
+        return;
+    *next_ns = ea_monotonic_ns() + CRL_LOOK_NS;
+    int64_t end_s = ec_ingest_crl_end(ingest), late_s = ea_utc_ns() / INT64_C(1000000000) - end_s;
+    if (!end_s || late_s <= 0)
+        return;
+    snprintf(text, sizeof text,
+             "the revocation list was to be replaced %" PRId64
+             " s ago: certificates that were revoked since are accepted",
+             late_s);
+    ec_watch_tell(
+        watch,
+        &(ec_watch_report){.host = EC_WATCH_COLLECTOR, .kind = "crl-stale", .text = text, .lasts_ns = 3 * CRL_LOOK_NS});
 }
 
 /* audit: the dashboard's, NULL: it has none. */
@@ -248,19 +298,20 @@ static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_c
                          .key_path = o->key,
                          .ca_path = o->ca,
                          .client_optional = 1,
-                         .crl_path = o->crl,
+                         .crl_path = e->crl,
                          .log = log};
     int rc = ec_tls_create(&e->tls, &to, err);
     if (!rc && !audit)
         rc = ec_audit_open(&e->audit, o->store, 0, err);
     ec_enroll_options eo = {.listen = o->enroll,
-                            .ca_dir = o->ca_dir,
-                            .trust_path = o->ca,
+                            .signer = e->signer,
                             .tls = e->tls,
                             .audit = audit ? audit : e->audit,
                             .counters = counters,
                             .quota = quota,
-                            .log = log};
+                            .log = log,
+                            .on_renewed_twice = on_renewed_twice,
+                            .arg = e};
     if (!rc)
         rc = ec_enroll_start(&e->enroll, &eo, err);
     if (!rc)
@@ -291,10 +342,15 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     reload reloading;
     ec_store_options so = {
         .writable = 1, .segment_bytes = o->segment_bytes, .trusts_checksums = o->verify != 0, .counters = counters};
+    int64_t crl_look_ns = 0;
+    ea_text_init(&enroll.default_crl);
     int rc = reload_open(&reloading, o, log, err);
+    if (!rc)
+        rc = start_signer(&enroll, o, counters, log, err);
     if (!rc)
         rc = ec_store_open(&store, o->store, &so, err);
     if (rc) {
+        stop_enroll(&enroll);
         reload_close(&reloading);
         return rc;
     }
@@ -315,6 +371,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                              .arg = log};
     rc = ec_history_start(&history, o->store, &ho, err);
     if (rc) {
+        stop_enroll(&enroll);
         ec_store_close(store);
         reload_close(&reloading);
         return rc;
@@ -323,7 +380,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .cert_path = o->cert,
                             .key_path = o->key,
                             .ca_path = o->ca,
-                            .crl_path = o->crl,
+                            .crl_path = enroll.crl,
                             .threads = (unsigned)o->threads,
                             .max_body_bytes = o->max_body,
                             .max_waiting_bytes = o->max_waiting,
@@ -341,10 +398,12 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes},
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
-    ec_watch_options alarms = {.silent_ns = o->silent_after, .on_note = on_history_note, .arg = log};
+    ec_watch_options alarms = {
+        .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
         rc = start_web(&web, o, counters, quota, log, err);
+    enroll.watch = watch;
     if (!rc && o->enroll)
         rc = start_enroll(&enroll, o, web.audit, counters, quota, log, err);
     if (!rc)
@@ -353,6 +412,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         rc = announce(o, ec_ingest_port(ingest), err);
     while (!rc && !stop_asked) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
+        look_at_crl(ingest, watch, &crl_look_ns);
         ec_log_renew(log);
         if (atomic_exchange(&reload_asked, 0)) {
             reload_now(&reloading, ingest);
@@ -432,7 +492,8 @@ static const ea_option OPTIONS[] = {
      .argument = "FILE",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, crl),
-     .help = "revocation list (PEM); looked at on every request, read again when it changes"},
+     .help = "revocation list (PEM); looked at on every request, read again when it changes; with --enroll the one of "
+             "--ca-dir, unless another is given"},
     {.name = "port-file",
      .argument = "FILE",
      .type = EA_OPT_STRING,

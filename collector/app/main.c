@@ -4,6 +4,7 @@
 #include "clerk.h"
 #include "commands.h"
 #include "platform.h"
+#include "signer.h"
 
 #include <string.h>
 
@@ -41,6 +42,8 @@ int main(int argc, char **argv) {
         return ec_worker_main();
     if (argc == 2 && strcmp(argv[1], EC_CLERK_NAME) == 0)
         return ec_clerk_main();
+    if (argc == 2 && strcmp(argv[1], EC_SIGNER_NAME) == 0)
+        return ec_signer_main();
     return ea_cli_main("etwcollector", EA_VERSION, "etwcollector receives, keeps and explains what etwagents send.",
                        COMMANDS, argc, argv);
 }

@@ -22,7 +22,7 @@ enum { TIMEOUT_S = 15, HEADERS_MAX = 4 << 10, RETRY_AFTER_S = 5, TOKEN_TEXT_MAX 
 
 struct ec_enroll {
     ec_enroll_options options;
-    ec_ca *ca;
+    struct event *look; /* at the signer, each second */
     char host[EC_HOST_BYTES];
     uint16_t port;
     ec_http http;
@@ -151,7 +151,7 @@ static const char *token_of(struct evhttp_request *http) {
 
 static void enroll(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
     const char *token = token_of(http);
-    int rc = token ? ec_ca_enroll(e->ca, token, csr, len_bytes, &o->got, &o->err)
+    int rc = token ? ec_signer_enroll(e->options.signer, token, csr, len_bytes, &o->got, &o->err)
                    : ea_fail(&o->err, EA_EREFUSED, "a token is needed: Authorization: Bearer TOKEN");
     set_status(o, token ? status_of(rc) : 401);
     if (!rc)
@@ -161,10 +161,16 @@ static void enroll(ec_enroll *e, struct evhttp_request *http, const char *csr, s
 static void renew(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
     size_t cert_bytes = 0;
     uint8_t *cert = read_holder(e, http, &cert_bytes, &o->err);
-    int rc = cert ? ec_ca_renew(e->ca, cert, cert_bytes, csr, len_bytes, &o->got, &o->err) : EA_EREFUSED;
+    int rc =
+        cert ? ec_signer_renew(e->options.signer, cert, cert_bytes, csr, len_bytes, &o->got, &o->err) : EA_EREFUSED;
     set_status(o, cert ? status_of(rc) : 401);
     if (!rc)
         ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
+    if (o->got.renewed_twice) {
+        ea_count(e->options.counters, EA_COUNT_enroll_renewed_twice, 1);
+        if (e->options.on_renewed_twice)
+            e->options.on_renewed_twice(e->options.arg, o->got.name, o->err.message);
+    }
     OPENSSL_free(cert);
 }
 
@@ -223,6 +229,18 @@ static void on_wake(void *arg) {
     event_base_loopbreak(e->http.events);
 }
 
+static void on_look(evutil_socket_t none, short what, void *arg) {
+    const ec_enroll *e = arg;
+    (void)none, (void)what;
+    ec_signer_look(e->options.signer);
+}
+
+static int look_each_second(ec_enroll *e, ea_err *err) {
+    static const struct timeval SECOND = {.tv_sec = 1};
+    e->look = event_new(e->http.events, -1, EV_PERSIST, on_look, e);
+    return e->look && event_add(e->look, &SECOND) == 0 ? 0 : ea_fail(err, EA_ENOMEM, "serve enrolments");
+}
+
 static int start_http(ec_enroll *e, ea_err *err) {
     return ec_http_open(&e->http,
                         &(ec_http_options){.what = "enrolments",
@@ -248,18 +266,18 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
     e->options = *options;
     int rc = ec_listen_split("--enroll", options->listen, e->host, &e->port, err);
     if (!rc)
-        rc = ec_ca_open(&e->ca, options->ca_dir, options->trust_path, err);
-    if (!rc)
         rc = ec_rates_create(&e->rates, err);
     if (!rc)
         rc = start_http(e, err);
+    if (!rc)
+        rc = look_each_second(e, err);
     if (!rc)
         rc = ea_thread_start(&e->loop, "enroll", ec_http_loop, &e->http, err);
     if (rc) {
         ec_enroll_stop(e);
         return rc;
     }
-    e->options.listen = e->options.ca_dir = e->options.trust_path = NULL; /* the caller's */
+    e->options.listen = NULL; /* the caller's */
     *ret = e;
     return 0;
 }
@@ -275,8 +293,9 @@ void ec_enroll_stop(ec_enroll *e) {
         ec_wake_now(&e->http.wake);
         ea_thread_join(e->loop);
     }
+    if (e->look)
+        event_free(e->look);
     ec_http_close(&e->http);
     ec_rates_destroy(e->rates);
-    ec_ca_close(e->ca);
     free(e);
 }

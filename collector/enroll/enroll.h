@@ -5,10 +5,10 @@
  *
  * Both answer with the certificate and the CA's, PEM (application/pem-certificate-chain), or with a problem (RFC 9457):
  * 400 the request cannot be read, 401 no token or certificate, 403 the token is not good for this, 404, 405, 409 the
- * name is taken, 413, 422 too early for a renewal, 429 too many requests or wrong tokens, 503 it cannot be done now.
- * Requests are answered one after the other; each is noted in the store's audit log.
- * Before it: agents ("etwagent enroll"). After it: collector/ca. Thread: its own; start and stop belong to the main
- * one.
+ * name is taken, or the certificate was renewed before, 413, 422 too early for a renewal, 429 too many requests or
+ * wrong tokens, 503 it cannot be done now. Requests are answered one after the other; each is noted in the store's
+ * audit log. Before it: agents ("etwagent enroll"). After it: signer.h. Thread: its own; start and stop belong to the
+ * main one.
  */
 #ifndef EC_ENROLL_ENROLL_H
 #define EC_ENROLL_ENROLL_H
@@ -17,18 +17,21 @@
 #include "counters.h"
 #include "log.h"
 #include "quota.h"
+#include "signer.h"
 
 typedef struct ec_enroll ec_enroll;
 
 typedef struct ec_enroll_options {
-    const char *listen;     /* "0.0.0.0:8444", "[::1]:0" (any free port) */
-    const char *ca_dir;     /* the CA's folder, with its key */
-    const char *trust_path; /* who signed the certificates that are renewed (PEM), as for tls */
-    struct ec_tls *tls;     /* with client_optional; borrowed, as are all others */
+    const char *listen; /* "0.0.0.0:8444", "[::1]:0" (any free port) */
+    ec_signer *signer;  /* signs; the loop's while it runs */
+    struct ec_tls *tls; /* with client_optional; borrowed, as are all others */
     ec_audit *audit;
     ea_counters *counters;
     ec_quota *quota; /* may be NULL */
     ec_log *log;
+    /* a certificate was to be renewed twice: its name, and a sentence; may be NULL. From the loop's thread. */
+    void (*on_renewed_twice)(void *arg, const char *name, const char *text);
+    void *arg;
 } ec_enroll_options;
 
 /* EA_EUSAGE, EA_EIO when it cannot listen. */

@@ -42,6 +42,8 @@ uint16_t ec_ingest_port(const ec_ingest *in);
 void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits);
 /* Reads the collector's certificate and key again, for connections from now on (ec_tls_renew). Any thread. */
 EA_MUST_CHECK int ec_ingest_renew(ec_ingest *in, ea_err *err);
+/* See ec_tls_crl_end. Thread: any. */
+int64_t ec_ingest_crl_end(ec_ingest *in);
 /* Takes no more, stores and answers what has arrived, closes. NULL is allowed. */
 void ec_ingest_stop(ec_ingest *in);
 

@@ -276,7 +276,7 @@ static void identify(conn *c) {
         return;
     if (ec_tls_identify(b->in->tls, c->ssl, name, &err))
         return; /* the request is refused with the reason */
-    agent *a = agent_get(b, name);
+    agent *a = agent_get(b, ec_store_agent_name(b->in->options.store, name));
     if (!a) {
         doom(c, "out of memory");
         return;
@@ -871,6 +871,10 @@ void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits) {
 
 int ec_ingest_renew(ec_ingest *in, ea_err *err) {
     return ec_tls_renew(in->tls, err);
+}
+
+int64_t ec_ingest_crl_end(ec_ingest *in) {
+    return ec_tls_crl_end(in->tls);
 }
 
 void ec_ingest_stop(ec_ingest *in) {

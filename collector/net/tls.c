@@ -4,6 +4,7 @@
 #include "bytes.h"
 #include "log.h"
 #include "map.h"
+#include "pattern.h"
 #include "platform.h"
 
 #include <openssl/core_names.h>
@@ -139,6 +140,25 @@ static int is_revoked(ec_tls *tls, X509 *cert) {
     return revoked;
 }
 
+int64_t ec_tls_crl_end(ec_tls *tls) {
+    int64_t end_s = 0;
+    ea_err err;
+    ea_mutex_lock(tls->mutex);
+    if (refresh_crls(tls, &err))
+        ec_log_line(tls->log, "the revocation list as read before stays in force: %s", err.message);
+    for (int i = 0; i < sk_X509_CRL_num(tls->crls); i++) {
+        const ASN1_TIME *next = X509_CRL_get0_nextUpdate(sk_X509_CRL_value(tls->crls, i));
+        int days, seconds;
+        if (!next || ASN1_TIME_diff(&days, &seconds, NULL, next) != 1)
+            continue;
+        int64_t at_s = ea_utc_ns() / 1000000000 + (int64_t)days * 86400 + seconds;
+        end_s = !end_s || at_s < end_s ? at_s : end_s;
+    }
+    ea_mutex_unlock(tls->mutex);
+    ERR_clear_error();
+    return end_s;
+}
+
 static int on_verify(int ok, X509_STORE_CTX *store) {
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     ec_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
@@ -182,6 +202,7 @@ int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err) {
         return ea_fail(err, EA_EREFUSED, "the client certificate is revoked");
     memcpy(ret_agent, name, (size_t)n);
     ret_agent[n] = 0;
+    ea_name_fold(ret_agent);
     return 0;
 }
 

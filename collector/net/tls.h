@@ -29,9 +29,13 @@ EA_MUST_CHECK int ec_tls_renew(ec_tls *tls, ea_err *err);
 /* A server-side session for one connection; NULL without memory. */
 SSL *ec_tls_session(ec_tls *tls);
 /* Who the peer of a finished handshake is: the common name of its certificate, [A-Za-z0-9._-] and not beginning with a
- * dot. A resumed session skips the chain, so call it on every request: it looks at the certificate's dates and at the
- * revocation list, which is read again when its file has changed. EA_EREFUSED with the reason.
- * ret_agent: EC_AGENT_NAME_BYTES + 1 bytes. */
+ * dot, in lower case: names that differ in case alone are one agent. A resumed session skips the chain, so call it on
+ * every request: it looks at the certificate's dates and at the revocation list, which is read again when its file has
+ * changed. EA_EREFUSED with the reason. ret_agent: EC_AGENT_NAME_BYTES + 1 bytes. */
 EA_MUST_CHECK int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err);
+
+/* When the revocation list in force is to be replaced (nextUpdate), in seconds since 1970; of several, the first one's.
+ * 0: none is given, or it says no time. A list that is too old stays in force. Thread: any. */
+int64_t ec_tls_crl_end(ec_tls *tls);
 
 #endif

@@ -12,9 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEDGERS_MAX = 1000 };
+enum { LEDGERS_MAX = 1000, REPORTS_MAX = 256 };
 static const int64_t S_NS = INT64_C(1000000000), LOOK_NS = 10 * INT64_C(1000000000);
 static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
+
+/* A report of another part of the collector. */
+typedef struct reported {
+    char host[65], kind[32], text[400];
+    int64_t begin_utc_ns, until_ns; /* monotonic */
+} reported;
 
 struct ec_watch {
     ec_watch_options options;
@@ -26,7 +32,10 @@ struct ec_watch {
     ea_thread *thread;
     ea_mutex *mutex;
     ea_cond *changed;
-    int quit; /* guarded by the mutex */
+    /* guarded by the mutex */
+    int quit;
+    reported reports[REPORTS_MAX];
+    size_t report_count;
 };
 
 static void tell(const ec_watch *w, const char *text) {
@@ -177,6 +186,53 @@ static int look_at_ledgers(ec_watch *w, int64_t now_ns, ea_err *err) {
     return rc;
 }
 
+/* ---- reports ---- */
+
+void ec_watch_tell(ec_watch *w, const ec_watch_report *report) {
+    reported *r = NULL;
+    ea_mutex_lock(w->mutex);
+    for (size_t i = 0; i < w->report_count && !r; i++)
+        if (strcmp(w->reports[i].host, report->host) == 0 && strcmp(w->reports[i].kind, report->kind) == 0)
+            r = &w->reports[i];
+    if (!r && w->report_count < REPORTS_MAX) {
+        r = &w->reports[w->report_count++];
+        snprintf(r->host, sizeof r->host, "%s", report->host);
+        snprintf(r->kind, sizeof r->kind, "%s", report->kind);
+        r->begin_utc_ns = ea_utc_ns();
+    }
+    if (r) {
+        snprintf(r->text, sizeof r->text, "%s", report->text);
+        r->until_ns = ea_monotonic_ns() + report->lasts_ns;
+    } else {
+        ea_count(w->options.counters, EA_COUNT_incidents_dropped, 1);
+    }
+    ea_mutex_unlock(w->mutex);
+}
+
+/* The report at a place that still lasts, copied; those that are over are removed. 0: there is none. */
+static int take_report(ec_watch *w, size_t at, reported *ret) {
+    int64_t now_ns = ea_monotonic_ns();
+    ea_mutex_lock(w->mutex);
+    while (at < w->report_count && w->reports[at].until_ns < now_ns)
+        w->reports[at] = w->reports[--w->report_count];
+    int found = at < w->report_count;
+    if (found)
+        *ret = w->reports[at];
+    ea_mutex_unlock(w->mutex);
+    return found;
+}
+
+static int look_at_reports(ec_watch *w, ea_err *err) {
+    reported r;
+    int rc = 0;
+    for (size_t i = 0; !rc && take_report(w, i, &r); i++) {
+        ec_alarm alarm = {
+            .host = r.host, .stream = "", .kind = r.kind, .family = "", .begin_utc_ns = r.begin_utc_ns, .text = r.text};
+        rc = told(w, ec_alarms_holds(w->alarms, &alarm, 0, err), &alarm);
+    }
+    return rc;
+}
+
 /* ---- the thread ---- */
 
 static void look(ec_watch *w) {
@@ -195,6 +251,8 @@ static void look(ec_watch *w) {
         rc = look_at_hosts(w, now_ns, &err);
     if (!rc)
         rc = look_at_ledgers(w, now_ns, &err);
+    if (!rc)
+        rc = look_at_reports(w, &err);
     if (!rc)
         rc = ec_alarms_end(w->alarms, now_ns, &ended, &err);
     if (rc) {

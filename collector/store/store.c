@@ -25,6 +25,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
     ea_text_init(&s->completed);
     ea_text_init(&s->definition);
     ea_bytes_map_init(&s->cache, EC_CACHED_DEFINITIONS);
+    ea_bytes_map_init(&s->spellings, 0);
     size_t n = strlen(dir);
     s->dir = malloc(n + 1);
     s->segments = malloc(n + sizeof "/segments");
@@ -51,6 +52,8 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
         rc = ec_retain_restore_index(dir, err);
     if (!rc)
         rc = ec_db_open(s, err);
+    if (!rc && s->writable)
+        rc = ec_store_read_spellings(s, err);
     if (!rc && s->writable)
         rc = ea_registry_create(&s->checker, 0, err);
     if (!rc && s->writable)
@@ -81,6 +84,7 @@ void ec_store_close(ec_store *s) {
     ea_text_deinit(&s->definition);
     ec_store_empty_cache(s);
     ea_bytes_map_deinit(&s->cache);
+    ec_store_drop_spellings(s);
     free(s->notes.described);
     free(s->notes.missing);
     free(s->data);

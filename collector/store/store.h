@@ -26,6 +26,11 @@ EA_MUST_CHECK int ec_store_open(ec_store **ret, const char *dir, const ec_store_
 void ec_store_close(ec_store *s);
 /* The store's SQLite connection, for the tables of collector/state (struct sqlite3 *). */
 void *ec_store_database(ec_store *s);
+/* What the store calls the agent of a name in lower case: the name itself, or, in a store that was begun by a version
+ * that kept the case of letters, the spelling under which the agent's streams are. Of a writable store; borrowed.
+ * Thread: any.
+ */
+const char *ec_store_agent_name(const ec_store *s, const char *name);
 /* The store's folder; borrowed. */
 const char *ec_store_folder(const ec_store *s);
 

@@ -68,20 +68,22 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
     X(ADD_STREAM_DEFINITION, "INSERT OR IGNORE INTO stream_definitions VALUES(?1, ?2, ?3, ?4)")                        \
     X(ADD_INCIDENT, "INSERT INTO incidents VALUES(NULL, ?1, ?2, ?3, ?4)")                                              \
     X(DROP_INCIDENTS, "DELETE FROM incidents WHERE incident_id <= (SELECT max(incident_id) FROM incidents) - ?1")      \
-    X(EACH_INCIDENT, "SELECT incident_id, utc_ns, agent, kind, text FROM incidents"                                    \
-                     " WHERE incident_id > ?1 AND (?2 IS NULL OR agent = ?2) ORDER BY incident_id LIMIT 1")            \
+    X(EACH_INCIDENT,                                                                                                   \
+      "SELECT incident_id, utc_ns, agent, kind, text FROM incidents"                                                   \
+      " WHERE incident_id > ?1 AND (?2 IS NULL OR agent = ?2 COLLATE NOCASE) ORDER BY incident_id LIMIT 1")            \
     X(COUNT_DEFINITIONS, "SELECT count(*) FROM stream_definitions WHERE stream_id = ?1 AND kind = ?2")                 \
     X(STREAM_DEFINITION, "SELECT d.data FROM stream_definitions s JOIN definitions d"                                  \
                          " ON d.definition_id = s.definition_id"                                                       \
                          " WHERE s.stream_id = ?1 AND s.hash BETWEEN ?2 AND ?3 AND s.kind = ?4 LIMIT 2")               \
-    X(EACH_STREAM, "SELECT s.stream_id, agent, stream, s.batch_count, s.event_count, s.byte_count,"                    \
-                   " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                \
-                   " (SELECT sum(last - first + 1) FROM ranges r WHERE r.stream_id = s.stream_id),"                    \
-                   " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host,"              \
-                   " e.batch_count, e.event_count, o.agent_version, o.labels FROM streams s"                           \
-                   " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"                                         \
-                   " LEFT JOIN origins o ON o.stream_id = s.stream_id"                                                 \
-                   " WHERE (?1 IS NULL OR agent = ?1) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT ?3")
+    X(EACH_STREAM,                                                                                                     \
+      "SELECT s.stream_id, agent, stream, s.batch_count, s.event_count, s.byte_count,"                                 \
+      " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                             \
+      " (SELECT sum(last - first + 1) FROM ranges r WHERE r.stream_id = s.stream_id),"                                 \
+      " begin_utc_ns, end_utc_ns, received_first_utc_ns, received_last_utc_ns, source_host,"                           \
+      " e.batch_count, e.event_count, o.agent_version, o.labels FROM streams s"                                        \
+      " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id"                                                      \
+      " LEFT JOIN origins o ON o.stream_id = s.stream_id"                                                              \
+      " WHERE (?1 IS NULL OR agent = ?1 COLLATE NOCASE) AND s.stream_id > ?2 ORDER BY s.stream_id LIMIT ?3")
 
 enum ec_statement {
 #define X(name, sql) EC_ST_##name,
@@ -102,8 +104,9 @@ struct ec_store {
     sqlite3_stmt *statements[EC_STATEMENT_COUNT];
 
     /* the writing side */
-    ec_segment segment;   /* the one that grows */
-    uint64_t durable_end; /* of it: everything before is synced and indexed */
+    ea_bytes_map spellings; /* spellings.c */
+    ec_segment segment;     /* the one that grows */
+    uint64_t durable_end;   /* of it: everything before is synced and indexed */
     /* ages.c: both clocks when they were compared first, or after the last step; when that was noted in the index */
     int64_t clock_utc_ns, clock_mono_ns, seen_mono_ns;
     int in_group, group_failed;
@@ -126,6 +129,10 @@ struct ec_store {
     uint8_t *data;
     size_t data_capacity;
 };
+
+/* ---- spellings.c ---- */
+EA_MUST_CHECK int ec_store_read_spellings(ec_store *s, ea_err *err);
+void ec_store_drop_spellings(ec_store *s);
 
 /* ---- database.c ---- */
 

@@ -156,7 +156,10 @@ enum ea_severity {
     X(quota_refused_questions, 169, EA_NOTICE, "questions refused since their reader was above its quota")             \
     X(quota_refused_answers, 170, EA_NOTICE,                                                                           \
       "questions refused since their reader was above its quota of processor time")                                    \
-    X(quota_names_dropped, 171, EA_NOTICE, "agents and readers whose use was forgotten since too many have one")
+    X(quota_names_dropped, 171, EA_NOTICE, "agents and readers whose use was forgotten since too many have one")       \
+    X(enroll_renewed_twice, 180, EA_NOTICE, "renewals that were refused since another key was certified before")       \
+    X(signer_ended, 181, EA_NOTICE, "times that the process that signs certificates ended")                            \
+    X(incidents_dropped, 182, EA_NOTICE, "incidents that were not kept since 256 of the collector are open")
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,

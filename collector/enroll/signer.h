@@ -1,0 +1,43 @@
+/* The process that signs: it alone opens the CA's key and the enrolment tokens. The collector starts it before it
+ * listens, and sends it a token or a certificate with a request (signer_message.h); the signer checks both itself,
+ * against its own log, and answers with a certificate. It is this program again, with EC_SIGNER_NAME as its only
+ * argument. It cannot gain privileges, its memory cannot be read by other processes of its user, and it ends with the
+ * collector.
+ *
+ * One that ends is started again, after 1 s, then twice as long each time up to 60 s; meanwhile requests fail with
+ * EA_EBUSY. Before it: enroll.c. After it: collector/ca. Thread: one at a time on the collector's side. */
+#ifndef EC_ENROLL_SIGNER_H
+#define EC_ENROLL_SIGNER_H
+
+#include "ca.h"
+#include "counters.h"
+#include "log.h"
+
+#define EC_SIGNER_NAME "certificate-signer"
+
+typedef struct ec_signer ec_signer;
+
+typedef struct ec_signer_options {
+    const char *ca_dir;
+    const char *trust_path; /* as for ec_ca_open, not NULL */
+    ea_counters *counters;  /* borrowed, as is log */
+    ec_log *log;
+} ec_signer_options;
+
+/* Starts it, and waits until it has opened the CA and made ca.crl when that is missing. Fails as ec_ca_open does. */
+EA_MUST_CHECK int ec_signer_start(ec_signer **ret, const ec_signer_options *options, ea_err *err);
+void ec_signer_stop(ec_signer *s); /* NULL is allowed */
+/* Notices that it has ended, and starts it again when it is time; to be called each second or so. */
+void ec_signer_look(ec_signer *s);
+
+/* As ec_ca_enroll and ec_ca_renew. EA_EBUSY: there is no signer now; EA_ETIMEOUT: it did not answer within 30 s, and
+ * was ended. */
+EA_MUST_CHECK int ec_signer_enroll(ec_signer *s, const char *token, const char *csr, size_t len_bytes,
+                                   ec_ca_enrolled *ret, ea_err *err);
+EA_MUST_CHECK int ec_signer_renew(ec_signer *s, const uint8_t *cert, size_t cert_bytes, const char *csr,
+                                  size_t csr_bytes, ec_ca_enrolled *ret, ea_err *err);
+
+/* The signer's own main. */
+int ec_signer_main(void);
+
+#endif
