@@ -77,6 +77,8 @@ typedef struct ec_ca ec_ca;
 /* trust_path: PEM, whose certificates ec_ca_renew takes; NULL: the CA's own. EA_ENOTFOUND, EA_ECRYPTO, EA_ECORRUPT. */
 EA_MUST_CHECK int ec_ca_open(ec_ca **ret, const char *dir, const char *trust_path, ea_err *err);
 void ec_ca_close(ec_ca *ca); /* NULL is allowed */
+/* 1 when ca.uri names the key: a provider of OpenSSL may need files, devices and daemons for each signature. */
+int ec_ca_key_is_elsewhere(const ec_ca *ca);
 /* Writes ca.crl; with only_missing: when there is none. */
 EA_MUST_CHECK int ec_ca_make_crl(ec_ca *ca, int only_missing, ea_err *err);
 
@@ -88,6 +90,7 @@ enum {
 typedef struct ec_ca_enrolled {
     char name[EC_CA_NAME_MAX + 1], serial[EC_CA_SERIAL_HEX + 1];
     char token[EC_SECRET_ID_BYTES]; /* its id; "" at a renewal */
+    int is_known;                   /* the same key got this certificate before */
     int renewed_twice;              /* why a renewal was refused: another key came first */
     char *pem;                      /* the certificate and those that a verifier needs; the caller frees it */
     size_t pem_bytes;

@@ -114,3 +114,10 @@ int ec_ca_key_load(const char *dir, EVP_PKEY **ret, ea_err *err) {
     free(key_path);
     return rc;
 }
+
+int ec_ca_key_is_elsewhere(const ec_ca *ca) {
+    char *path = ec_ca_path(ca->dir, "ca.uri", "");
+    int is = !path || ea_path_exists(path);
+    free(path);
+    return is;
+}

@@ -248,6 +248,7 @@ static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
     if (rc)
         return rc;
     X509 *before = got_before(ca, ret->name, w, ret->serial);
+    ret->is_known = before != NULL;
     if (before) {
         rc = put_pem(ca, before, ret, err);
         X509_free(before);
@@ -359,6 +360,7 @@ static int renew_with(ec_ca *ca, holder *h, const wish *w, ec_ca_enrolled *ret, 
     if (row && row->revoked_utc_ns)
         return ea_fail(err, EA_EREFUSED, "the certificate is revoked");
     X509 *before = got_before(ca, ret->name, w, ret->serial);
+    ret->is_known = before != NULL;
     if (before) {
         int rc = put_pem(ca, before, ret, err);
         X509_free(before);

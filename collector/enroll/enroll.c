@@ -36,6 +36,7 @@ typedef struct outcome {
     const char *title;
     ec_ca_enrolled got;
     ea_err err;
+    unsigned retry_after_s; /* with 429 and 503; 0: RETRY_AFTER_S */
 } outcome;
 
 static void set_status(outcome *o, int status) {
@@ -96,7 +97,7 @@ static void reply(struct evhttp_request *http, const outcome *o) {
     evhttp_add_header(h, "Cache-Control", "no-store");
     if (o->status == 429 || o->status == 503) {
         char seconds[12];
-        snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
+        snprintf(seconds, sizeof seconds, "%u", o->retry_after_s ? o->retry_after_s : RETRY_AFTER_S);
         evhttp_add_header(h, "Retry-After", seconds);
     }
     if (body && !t.failed && t.len_bytes)
@@ -126,21 +127,29 @@ static void note(const ec_enroll *e, const char *address, const char *path, cons
 
 /* ---- who asks ---- */
 
-/* The certificate of the client, which was checked, as DER: the caller frees it. NULL, with err. */
-static uint8_t *read_holder(const ec_enroll *e, struct evhttp_request *http, size_t *ret_bytes, ea_err *err) {
-    SSL *ssl = bufferevent_openssl_get_ssl(evhttp_connection_get_bufferevent(evhttp_request_get_connection(http)));
+/* The certificate that a client renews. */
+typedef struct holder {
     char name[EC_AGENT_NAME_BYTES + 1];
-    unsigned char *der = NULL;
-    if (ssl ? ec_tls_identify(e->options.tls, ssl, name, err) : ea_fail(err, EA_EREFUSED, "no TLS"))
-        return NULL;
-    int n = i2d_X509(SSL_get0_peer_certificate(ssl), &der);
-    if (n < 1 || n > EC_CA_CERT_MAX) {
-        OPENSSL_free(der);
-        (void)ea_fail(err, EA_EREFUSED, "the client certificate has more than %d bytes", EC_CA_CERT_MAX);
-        return NULL;
-    }
-    *ret_bytes = (size_t)n;
-    return der;
+    uint8_t *der; /* OpenSSL's */
+    size_t len_bytes;
+    int is_brief; /* it lives for less than a day */
+} holder;
+
+/* The client's, after a check. */
+static int read_holder(const ec_enroll *e, struct evhttp_request *http, holder *ret, ea_err *err) {
+    SSL *ssl = bufferevent_openssl_get_ssl(evhttp_connection_get_bufferevent(evhttp_request_get_connection(http)));
+    int days = 0, seconds = 0;
+    int rc = ssl ? ec_tls_identify(e->options.tls, ssl, ret->name, err) : ea_fail(err, EA_EREFUSED, "no TLS");
+    if (rc)
+        return rc;
+    const X509 *cert = SSL_get0_peer_certificate(ssl);
+    int n = i2d_X509(cert, &ret->der);
+    if (n < 1 || n > EC_CA_CERT_MAX)
+        return ea_fail(err, EA_EREFUSED, "the client certificate has more than %d bytes", EC_CA_CERT_MAX);
+    ret->len_bytes = (size_t)n;
+    ret->is_brief =
+        ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(cert), X509_get0_notAfter(cert)) == 1 && days < 1;
+    return 0;
 }
 
 /* NULL: none is given. */
@@ -158,20 +167,40 @@ static void enroll(ec_enroll *e, struct evhttp_request *http, const char *csr, s
         ea_count(e->options.counters, EA_COUNT_enroll_granted, 1);
 }
 
+/* A certificate that lives for less than a day has to be renewed more often than the quota allows, and can be at most
+ * twice in its life. */
+static int take_renewal(const ec_enroll *e, const holder *h, outcome *o) {
+    const ec_quota_amounts needed = {.of = {[EC_QUOTA_renewals] = 1}};
+    ec_quota_refusal refusal;
+    if (h->is_brief || ec_quota_take(e->options.quota, EC_QUOTA_AGENT, h->name, &needed, ea_monotonic_ns(), &refusal))
+        return 1;
+    (void)ea_fail(&o->err, EA_ELIMIT, "%s", refusal.text);
+    o->retry_after_s = refusal.retry_after_s;
+    set_status(o, 429);
+    return 0;
+}
+
+static void note_renewed_twice(const ec_enroll *e, const outcome *o) {
+    ea_count(e->options.counters, EA_COUNT_enroll_renewed_twice, 1);
+    if (e->options.on_renewed_twice)
+        e->options.on_renewed_twice(e->options.arg, o->got.name, o->err.message);
+}
+
 static void renew(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
-    size_t cert_bytes = 0;
-    uint8_t *cert = read_holder(e, http, &cert_bytes, &o->err);
-    int rc =
-        cert ? ec_signer_renew(e->options.signer, cert, cert_bytes, csr, len_bytes, &o->got, &o->err) : EA_EREFUSED;
-    set_status(o, cert ? status_of(rc) : 401);
-    if (!rc)
-        ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
-    if (o->got.renewed_twice) {
-        ea_count(e->options.counters, EA_COUNT_enroll_renewed_twice, 1);
-        if (e->options.on_renewed_twice)
-            e->options.on_renewed_twice(e->options.arg, o->got.name, o->err.message);
+    holder h = {.der = NULL};
+    if (read_holder(e, http, &h, &o->err)) {
+        set_status(o, 401);
+    } else if (take_renewal(e, &h, o)) {
+        int rc = ec_signer_renew(e->options.signer, h.der, h.len_bytes, csr, len_bytes, &o->got, &o->err);
+        set_status(o, status_of(rc));
+        if (!rc)
+            ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
+        if (o->got.renewed_twice)
+            note_renewed_twice(e, o);
+        else if (!h.is_brief && (rc || o->got.is_known)) /* no certificate more */
+            ec_quota_refund(e->options.quota, EC_QUOTA_renewals, h.name, 1, ea_monotonic_ns());
     }
-    OPENSSL_free(cert);
+    OPENSSL_free(h.der);
 }
 
 static void answer(ec_enroll *e, struct evhttp_request *http, const char *address, const char *path, outcome *o) {

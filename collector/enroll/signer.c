@@ -3,6 +3,7 @@
 
 #include "child.h"
 #include "platform.h"
+#include "sandbox.h"
 #include "signer_message.h"
 
 #include <errno.h>
@@ -21,6 +22,10 @@ static const int64_t SECOND_NS = 1000000000;
 static const int64_t ANSWER_S = 30, START_S = 120; /* to read a long log, or to reach a token */
 static const int64_t PAUSE_MIN_S = 1, PAUSE_MAX_S = 60;
 static const uint64_t MEMORY_BYTES = UINT64_C(1) << 30, FILE_BYTES = UINT64_C(1) << 30;
+
+/* How OpenSSL and its providers are configured, for a key that ca.uri names. */
+static const char *const VARIABLES[] = {"OPENSSL_CONF",  "OPENSSL_MODULES",  "PKCS11_PROVIDER_MODULE",
+                                        "SOFTHSM2_CONF", "TPM2OPENSSL_TCTI", NULL};
 
 struct ec_signer {
     ec_signer_options options;
@@ -117,7 +122,8 @@ static int take_answer(const ec_signer_message *m, ec_ca_enrolled *ret, ea_err *
     const ec_signer_field *f = m->fields;
     if (m->kind != EC_SIGNER_ANSWER)
         return ea_fail(err, EA_ECORRUPT, "read a message of the signer: expected an answer");
-    ec_ca_enrolled got = {.renewed_twice = f[EC_ANSWER_TWICE].len_bytes && f[EC_ANSWER_TWICE].data[0] == '1'};
+    const char *flags = f[EC_ANSWER_FLAGS].data;
+    ec_ca_enrolled got = {.is_known = strcmp(flags, "k") == 0, .renewed_twice = strcmp(flags, "t") == 0};
     uint64_t code = 0;
     snprintf(got.name, sizeof got.name, "%s", f[EC_ANSWER_NAME].data);
     snprintf(got.serial, sizeof got.serial, "%s", f[EC_ANSWER_SERIAL].data);
@@ -161,7 +167,8 @@ static int start_child(ec_signer *s, ea_err *err) {
     char pid[24];
     int is_lost = 1;
     ec_ca_enrolled none = {.pem = NULL};
-    int rc = ec_child_start(EC_SIGNER_NAME, &s->pid, &s->in, &s->out, err);
+    int rc = ec_child_start(&(ec_child_options){.name = EC_SIGNER_NAME, .variables = VARIABLES}, &s->pid, &s->in,
+                            &s->out, err);
     if (rc) {
         s->pid = 0;
         return rc;
@@ -267,7 +274,7 @@ static int answer(int rc, const ec_ca_enrolled *got, const ea_err *failure) {
     m.fields[EC_ANSWER_NAME] = text_field(got->name);
     m.fields[EC_ANSWER_SERIAL] = text_field(got->serial);
     m.fields[EC_ANSWER_TOKEN] = text_field(got->token);
-    m.fields[EC_ANSWER_TWICE] = text_field(got->renewed_twice ? "1" : "0");
+    m.fields[EC_ANSWER_FLAGS] = text_field(got->renewed_twice ? "t" : got->is_known ? "k" : "");
     m.fields[EC_ANSWER_PEM] = (ec_signer_field){.data = got->pem ? got->pem : "", .len_bytes = got->pem_bytes};
     return write_message(STDOUT_FILENO, &m, &err);
 }
@@ -277,13 +284,22 @@ static void limit_one(int which, uint64_t value) {
     (void)setrlimit((__rlimit_resource_t)which, &l);
 }
 
-static void confine(uint64_t parent) {
+static void limit(uint64_t parent) {
     ec_child_limit(parent, 0, MEMORY_BYTES);
     (void)signal(SIGTERM, SIG_IGN); /* it goes to all processes of a service; the collector answers what it has first */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no ptrace, and no /proc/PID/mem, by other processes of this user */
     limit_one(RLIMIT_NOFILE, FILES_MAX);
     limit_one(RLIMIT_FSIZE, FILE_BYTES);
+}
+
+/* With the key in memory nothing but the CA's folder is needed. A key that a provider holds needs what the provider
+ * needs: libraries, a device, a daemon. */
+static int confine(const ec_ca *ca, const char *dir, ea_err *err) {
+    const ec_sandbox_path path = {.path = dir, .access = EC_SANDBOX_WRITE};
+    return ec_ca_key_is_elsewhere(ca)
+               ? 0
+               : ec_sandbox_enter(&(ec_sandbox){.rights = EC_SANDBOX_MODES, .paths = &path, .path_count = 1}, err);
 }
 
 static int serve_one(ec_ca *ca, const ec_signer_message *m) {
@@ -315,8 +331,10 @@ int ec_signer_main(void) {
         free(body);
         return 2;
     }
-    confine(parent);
+    limit(parent);
     rc = ec_ca_open(&ca, m.fields[1].data, m.fields[2].data, &err);
+    if (!rc)
+        rc = confine(ca, m.fields[1].data, &err);
     if (!rc)
         rc = ec_ca_make_crl(ca, 1, &err);
     free(body);

@@ -19,7 +19,7 @@ enum ec_signer_kind {
     EC_SIGNER_OPEN = 'O',   /* process id of the collector, CA folder, file of those whose certificates are renewed */
     EC_SIGNER_ENROLL = 'E', /* token, request */
     EC_SIGNER_RENEW = 'R',  /* certificate, request */
-    EC_SIGNER_ANSWER = 'A', /* code, its sentence, name, serial number, token's id, renewed twice, certificates */
+    EC_SIGNER_ANSWER = 'A', /* code, its sentence, name, serial number, token's id, flags, certificates */
 };
 enum {
     EC_ANSWER_CODE,
@@ -27,9 +27,11 @@ enum {
     EC_ANSWER_NAME,
     EC_ANSWER_SERIAL,
     EC_ANSWER_TOKEN,
-    EC_ANSWER_TWICE,
+    EC_ANSWER_FLAGS,
     EC_ANSWER_PEM
 };
+
+/* Flags: "k", the certificate is known; "t", it was to be renewed twice. */
 
 typedef struct ec_signer_field {
     const char *data; /* with a NUL after it */

@@ -281,6 +281,21 @@ void ec_quota_charge(ec_quota *q, enum ec_quota_resource which, const char *name
     ea_mutex_unlock(q->mutex);
 }
 
+void ec_quota_refund(ec_quota *q, enum ec_quota_resource which, const char *name, uint64_t amount, int64_t now_ns) {
+    if (!q)
+        return;
+    ea_mutex_lock(q->mutex);
+    entry *e = entry_of(q, ROWS[which].who, name, now_ns);
+    if (e) {
+        bucket *b = &e->buckets[which];
+        b->left += (double)amount;
+        if (b->left > capacity(q, which))
+            b->left = capacity(q, which);
+        b->used -= amount < b->used ? amount : b->used;
+    }
+    ea_mutex_unlock(q->mutex);
+}
+
 int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *name, int is_counted, int64_t now_ns) {
     int has = 1;
     if (!q || !q->limits.of[which])

@@ -90,6 +90,8 @@ void ec_quota_destroy(ec_quota *q); /* NULL is allowed */
  * holds less than the amount gives it nevertheless when it is full. */
 int ec_quota_take(ec_quota *q, enum ec_quota_who who, const char *name, const ec_quota_amounts *needed, int64_t now_ns,
                   ec_quota_refusal *ret);
+/* Gives back what was taken for a request that used nothing. */
+void ec_quota_refund(ec_quota *q, enum ec_quota_resource which, const char *name, uint64_t amount, int64_t now_ns);
 /* 1 while none of the name's buckets is in debt, else 0 as above. */
 int ec_quota_check(ec_quota *q, enum ec_quota_who who, const char *name, int64_t now_ns, ec_quota_refusal *ret);
 /* Charges what was used; never refuses. */

@@ -306,6 +306,8 @@ static const int PROGRAMS[] = {
 #endif
 };
 
+static const int MODES[] = {SYS_fchmod};
+
 /* Refused in so many words: a caller finds that it may not, rather than that the kernel is old. */
 static const int DENIED[] = {
     SYS_execve,
@@ -520,6 +522,8 @@ static int restrict_calls(const ec_sandbox *s, ea_err *err) {
     conditions(&p, s->rights);
     if (s->rights & EC_SANDBOX_NETWORK)
         answer_calls(&p, NETWORK, COUNT(NETWORK), ALLOW);
+    if (s->rights & EC_SANDBOX_MODES)
+        answer_calls(&p, MODES, COUNT(MODES), ALLOW);
     if (s->rights & EC_SANDBOX_PROGRAMS)
         answer_calls(&p, PROGRAMS, COUNT(PROGRAMS), ALLOW);
     answer_calls(&p, DENIED, COUNT(DENIED), REFUSE);

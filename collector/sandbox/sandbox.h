@@ -31,6 +31,7 @@ enum {
     EC_SANDBOX_LIBRARIES = 1, /* loads shared libraries: memory may become executable */
     EC_SANDBOX_NETWORK = 2,   /* connects to other machines by TCP and UDP; accepts no connection */
     EC_SANDBOX_PROGRAMS = 4,  /* starts programs, which inherit the sandbox, and ends them */
+    EC_SANDBOX_MODES = 8,     /* sets the modes of open files (Landlock does not restrict that) */
 };
 
 typedef struct ec_sandbox {
