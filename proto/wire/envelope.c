@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+enum { EA_ENVELOPE_DEPTH = 16 }; /* the envelope's own messages nest two deep */
+
 static int walk_varint(const uint8_t *p, size_t len_bytes, size_t *offset, uint64_t *ret) {
     const uint8_t *at = p + *offset;
     int rc = ea_varint_next(&at, p + len_bytes, ret);
@@ -46,6 +48,20 @@ int ea_pb_next(const uint8_t *message, size_t len_bytes, size_t *offset, ea_pb_f
     }
     *ret = f;
     return 1;
+}
+
+size_t ea_pb_unknown_bytes(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
+                           unsigned max_depth) {
+    size_t offset = 0, begin = 0, unknown = 0;
+    ea_pb_field f;
+    for (; ea_pb_next(message, len_bytes, &offset, &f) > 0; begin = offset) {
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(descriptor, f.number);
+        if (!field)
+            unknown += offset - begin;
+        else if (f.type == 2 && field->type == PROTOBUF_C_TYPE_MESSAGE && max_depth)
+            unknown += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, max_depth - 1);
+    }
+    return unknown;
 }
 
 int ea_pb_nesting_ok(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
@@ -173,12 +189,18 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     ea_batch_head *h = &e.head;
     ea_pb_field f, source = {0};
     uint64_t format = 0, event_count = 0, time_min = 0, time_span = 0, kind = 0, priority = 0;
-    size_t offset = 0;
+    size_t offset = 0, begin = 0, unknown = 0;
     int rc, has_stream = 0;
-    while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0) {
+    for (; (rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0; begin = offset) {
         unsigned type = expected_type(f.number);
         if (type != 9 && type != f.type)
             return corrupt(err, "a field is of another type");
+        const ProtobufCFieldDescriptor *field =
+            protobuf_c_message_descriptor_get_field(&etwagent__v1__batch__descriptor, f.number);
+        if (type == 9) /* those that are passed over, too */
+            unknown += offset - begin;
+        else if (field && field->type == PROTOBUF_C_TYPE_MESSAGE)
+            unknown += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, EA_ENVELOPE_DEPTH);
         switch (f.number) {
         case 1:
             format = f.value;
@@ -253,6 +275,10 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     }
     if (rc)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it is no protobuf message", len_bytes);
+    if (unknown > EA_BATCH_MAX_UNKNOWN_BYTES)
+        return ea_fail(err, EA_ELIMIT,
+                       "read a batch: fields that are not known here have %zu bytes, at most %d are allowed", unknown,
+                       EA_BATCH_MAX_UNKNOWN_BYTES);
     read_directory_form(&e);
     if (format == 0 || !has_stream)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);

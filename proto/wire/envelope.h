@@ -65,6 +65,11 @@ EA_MUST_CHECK int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_
 EA_MUST_CHECK int ea_envelope_check_labels(const Etwagent__V1__Source *source, ea_err *err);
 void ea_envelope_clock(const Etwagent__V1__Source *source, ea_clock *ret);
 
+/* Bytes of fields that a message's description lacks, those of the messages in it included. A field that is no protobuf
+ * ends the count. */
+size_t ea_pb_unknown_bytes(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
+                           unsigned max_depth);
+
 /* 1 when a message nests no deeper than max_depth; protobuf-c unpacks recursively, so this is asked first. */
 int ea_pb_nesting_ok(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
                      unsigned max_depth);

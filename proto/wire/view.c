@@ -106,6 +106,12 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
     } else {
         if (!ea_pb_nesting_ok(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH))
             return ea_view_corrupt(err, "it is no message, or nested too deep");
+        size_t unknown = ea_pb_unknown_bytes(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH);
+        if (unknown > EA_BATCH_MAX_UNKNOWN_BYTES)
+            return ea_fail(err, EA_ELIMIT,
+                           "read a batch's directory: fields that are not known here have %zu bytes, at most %d are "
+                           "allowed",
+                           unknown, EA_BATCH_MAX_UNKNOWN_BYTES);
         ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
         v->directory = etwagent__v1__directory__unpack(&allocator, len_bytes, data);
         if (!v->directory)

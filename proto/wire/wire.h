@@ -23,6 +23,8 @@ enum {
     EA_BATCH_MAX_BYTES = 16 << 20, /* on the wire */
     /* All frames and the directory, decompressed; all payloads of the records; all data of their extended items. */
     EA_BATCH_MAX_RAW_BYTES = 64 << 20,
+    /* Fields that this reader does not know, in the batch and the messages in it; likewise in its directory. */
+    EA_BATCH_MAX_UNKNOWN_BYTES = 64 << 10,
     EA_BATCH_MAX_GROUPS = 1 << 14,
     EA_BATCH_MAX_SOURCES = 1 << 12,
     EA_LABELS_MAX = 32,

@@ -101,11 +101,13 @@ def parse(data, message, depth=0, most=100):
     fields = MESSAGES[message]
     found = types.SimpleNamespace()
     inside = set()
+    found.unknown_bytes = 0
     for name, kind, repeated in fields.values():
         zero = None if kind in MESSAGES else b"" if kind == "bytes" else "" if kind == "string" else 0
         setattr(found, name, [] if repeated else zero)
     at = 0
     while at < len(data):
+        begin = at
         tag, at = varint(data, at, "The batch")
         field, wire = tag >> 3, tag & 7
         need(field, "The batch", f"a {message} has a field with the number 0")
@@ -121,6 +123,8 @@ def parse(data, message, depth=0, most=100):
             value, at = data[at:at + size], at + size
         else:
             raise Broken("The batch", f"a {message} has a field of the wire type {wire}")
+        if field not in fields or message == "Batch" and field in (20, 21):
+            found.unknown_bytes += at - begin
         if field not in fields:
             continue  # "Growth": unknown fields are ignored
         name, kind, repeated = fields[field]
@@ -140,6 +144,7 @@ def parse(data, message, depth=0, most=100):
             need(repeated or name not in inside, "The batch", f"{message}.{name} stands there twice")
             inside.add(name)
             value = parse(value, kind, depth + 1, most)
+            found.unknown_bytes += value.unknown_bytes
         if repeated:
             getattr(found, name).append(value)
         else:
@@ -746,6 +751,7 @@ class Batch:
         need(len(data) <= 16 * MIB, "Bounds", "a batch has at most 16 MiB")
         self.data, self.definitions = data, definitions or Definitions()
         self.message = m = parse(data, "Batch")
+        need(m.unknown_bytes <= 64 * 1024, "Bounds", "unknown fields of a batch have at most 64 KiB")
         need(m.format == 1, "The batch", f"the format is 1, not {m.format}")
         need(m.kind in ENUMS["Kind"], "Growth", f"the kind {m.kind} is not known")
         need(len(m.stream) == 16, "The batch", "a stream's name has 16 bytes")
@@ -822,6 +828,7 @@ class Batch:
         if size:
             directory = decompress(directory, size, dictionary, "The batch")
         self.directory = d = ShortDirectory(directory).message if short else parse(directory, "Directory", most=16)
+        need(short or d.unknown_bytes <= 64 * 1024, "Bounds", "unknown fields of a directory have at most 64 KiB")
         frames = Frames([d.pool] + [decompress(f.data, f.raw_bytes, b"", "Frames and the pool") if f.raw_bytes else f.data
                                     for f in m.frames])
         self.read_sources()

@@ -96,11 +96,11 @@ class Draft:
             if frame.raw_bytes:
                 frame.data = format_reader.decompress(frame.data, frame.raw_bytes, b"", "")
                 frame.raw_bytes = 0
-        self.groups, self.tail = batch.groups, b""
+        self.groups, self.tail, self.directory_tail = batch.groups, b"", b""
         self.directory = None  # bytes that stand in place of d
 
     def bytes(self):
-        self.batch.directory = encode(self.d, "Directory") if self.directory is None else self.directory
+        self.batch.directory = encode(self.d, "Directory") + self.directory_tail if self.directory is None else self.directory
         self.batch.directory_bytes = 0
         return encode(self.batch, "Batch") + self.tail
 

@@ -149,6 +149,10 @@ REASONS = {
     "more elements than are allowed": "a list of more than 67108864 elements",
     "more payload than is allowed": "payloads of more than 67108864 bytes",
     "an extended item too long": "an extended item is longer than 65,535 bytes",
+    "64 KiB of unknown fields": "fields that are not known here have 65538 bytes, at most 65536 are allowed",
+    "64 KiB of fields that are passed over": "fields that are not known here have 80010 bytes",
+    "64 KiB of unknown fields in a frame": "fields that are not known here have 65541 bytes",
+    "64 KiB of unknown fields in the directory": "read a batch's directory: fields that are not known here have",
     "more extended items than are allowed": "extended items of more than 67108864 bytes",
 }
 
@@ -215,6 +219,10 @@ def envelopes(zstd):
             ("a number in place of bytes", "The batch", lambda b: vars(b).update(tail=uploads._number(2, 5))),
             ("bytes in place of a number", "The batch", lambda b: vars(b).update(tail=uploads._bytes(3, b"x"))),
             (KEPT[3], "The batch", lambda b: vars(b).update(tail=ledger + ledger)),
+            ("64 KiB of unknown fields", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(999, bytes(65533)))),
+            ("64 KiB of fields that are passed over", "Bounds", batch(agent="a" * 40000, host="h" * 40000)),
+            ("64 KiB of unknown fields in a frame", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(11, uploads._bytes(999, bytes(65536))))),
+            ("64 KiB of unknown fields in the directory", "Bounds", lambda b: vars(b).update(directory_tail=uploads._bytes(999, bytes(65536)))),
             ("a batch of 17 MiB", "Bounds", lambda b: vars(b).update(tail=uploads._bytes(999, bytes(17 * MIB)))),
             ("4,097 shapes", "Bounds", batch(shapes=[b""] * 4097)),
             ("65 contexts", "Bounds", batch(contexts=[b""] * 65)),
