@@ -99,6 +99,11 @@ def names():
     return sorted(path.stem for path in SCENARIOS.glob("*.yaml"))
 
 
+def among(wanted):
+    """Those of the named traces that exist, real or generated, in their order."""
+    return [name for name in wanted if name in names()]
+
+
 def files(name):
     """File names of one trace, in byte order; the order is their number in a merge."""
     if name not in names():

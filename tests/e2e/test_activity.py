@@ -15,7 +15,6 @@ import test_profile
 import test_single_records
 import test_stacks
 import test_tracegen
-import traces
 
 number = test_dump_truth.number
 

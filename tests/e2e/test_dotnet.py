@@ -11,7 +11,6 @@ import csv
 import datetime
 import json
 import struct
-import subprocess
 import uuid
 import xml.etree.ElementTree as xml
 
@@ -276,7 +275,7 @@ def check_derived(env, checks):
     """Pairs of begin and end by process, runtime and number; the last begin before an end is its own."""
     begins = {"GC/Start": "GC/Stop", "GC/SuspendEEStart": "GC/RestartEEStop"}
     ends = {end: begin for begin, end in begins.items()}
-    for name in sorted(set(TRACES) & set(traces.names())):
+    for name in traces.among(TRACES):
         running, pauses, heaps = {}, 0, 0
         expected, got = {}, {}
         command = [env.agent, "dump", "--format", "jsonl", "--class", "GC/*", *traces.paths(name, env.build)]

@@ -16,9 +16,9 @@ def lines(command):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(agents=[f"machine-{name}" for name in TRACES])
+    env.make_certificates(agents=[f"machine-{name}" for name in traces.among(TRACES)])
     collector = env.new_collector().start()
-    for name in TRACES:
+    for name in traces.among(TRACES):
         paths = traces.paths(name, env.build)
         env.replay(paths, collector, agent=f"machine-{name}", spool=env.folder / f"spool-{name}")
         for form in ("jsonl", "text", "csv"):

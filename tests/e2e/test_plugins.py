@@ -148,7 +148,7 @@ def misbehaving(env, checks):
     modules = {"plugin_example": "a-example.so", **{f"plugin_misbehaving_{n}": f"b{n:02}.so" for n in SAYS}}
     plugins = folder(env, "bad", modules)
     (plugins / "c-text.so").write_text("this is no library")
-    name = "tracelogging-struct"
+    name = "amsi-eventslost"
     plain = env.run([env.agent, "dump", *traces.paths(name, env.build)])
     done = env.run([env.agent, "dump", "--plugins", plugins, *traces.paths(name, env.build)])
     lines = done.stderr.splitlines()

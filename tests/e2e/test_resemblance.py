@@ -81,6 +81,8 @@ class Figures:
 
 
 def test(env, checks, arguments):
+    if not checks.real("resemblance: a generated office machine beside four real ones"):
+        return
     # the real sessions' own settings: 1,000 samples a second on each processor, stacks by key and plain
     scenario = env.folder / "office.yaml"
     scenario.write_text(f"base: office\nduration_ms: {SECONDS * 1000}\nsession: {{samples_per_second: 1000, events: [process, thread, image, "

@@ -225,7 +225,7 @@ def check_modules(env, checks, name, collector, machine, count):
                 checks.equal((done.returncode, done.stdout), (1, ""), f"{name}: where {address:#x} of {pid} at {at}")
 
 
-def check_rundown(env, checks, name, collector, paths):
+def check_rundown(env, checks, name, collector, paths, unstarted_ends):
     """What is open by the records before the first DCEnd against what the DCEnd records name: naively, and in the tables,
     where an instance that only a DCEnd made known would be known_by rundown_end."""
     still_open, named, missed, first = naive_state.rundown_answer(dumped_lines(env, paths))
@@ -236,8 +236,8 @@ def check_rundown(env, checks, name, collector, paths):
         alive = sorted(r[1] for r in rows if r[0] == kind and r[2] < first <= r[3])
         checks.equal(alive, keys, f"{name}: {kind} rows alive before the first DCEnd against the DCEnd records")
         unstarted = sum(r[0] == kind and r[5] == "end" and r[3] < first for r in rows)
-        checks.equal(unstarted, KERNEL_RUNDOWNS[name][kind], f"{name}: {kind} ends without a start in the tables")
-    checks.equal(missed, KERNEL_RUNDOWNS[name], f"{name}: ends without a start before the first DCEnd")
+        checks.equal(unstarted, unstarted_ends[kind], f"{name}: {kind} ends without a start in the tables")
+    checks.equal(missed, unstarted_ends, f"{name}: ends without a start before the first DCEnd")
     checks.equal(sum(r[5] == "rundown_end" for r in rows), 0, f"{name}: instances that only a DCEnd made known")
 
 
@@ -313,7 +313,8 @@ def check_refusals(env, checks, collector, several):
 
 def test(env, checks, arguments):
     sanitized = "san" in env.build.name
-    names = SANITIZED if sanitized else TRACES
+    names = SANITIZED if sanitized else traces.among(TRACES)
+    real = checks.real("state: ends without a start in two real traces, and a second machine's rundown that closes what the first one left open")
     env.make_certificates(agents=["absent", *(host_of(name) for name in names)])
     collector = env.new_collector().start()
     for name in names:
@@ -324,10 +325,11 @@ def test(env, checks, arguments):
         check_modules(env, checks, name, collector, machine, 5 if sanitized else 30)
         compare_tables(checks, name, collector, machine)
         if name in KERNEL_RUNDOWNS:
-            check_rundown(env, checks, name, collector, paths)
+            check_rundown(env, checks, name, collector, paths, KERNEL_RUNDOWNS[name] if real else dict.fromkeys(KERNEL_RUNDOWNS[name], 0))
         if name == names[0]:
             check_kills(env, checks, name, paths, machine, 100 if arguments.soak else 5)
-    check_absence(env, checks, collector)
+    if real:
+        check_absence(env, checks, collector)
     check_refusals(env, checks, collector, len(names) > 1)
     collector.stop()
 

@@ -324,7 +324,7 @@ def listed(env, checks):
 def test(env, checks, arguments):
     real = checks.real("trace schemas: TraceLogging, EventSource and named values of real traces, and README.md's table of unknown events",
                        *MANIFESTS, BASELINE)
-    for name in sorted(set(TRACES) & set(traces.names())):
+    for name in traces.among(TRACES):
         expected = TRACES[name] if real else sum(naive_etl.parse(path)["tl_items"] for path in traces.paths(name, env.build))
         found = tracelogging(env, checks, name, expected)
         if real and name == "tracelogging-primitive-types":

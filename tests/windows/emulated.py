@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import wine
 
@@ -223,6 +224,16 @@ def frequency_of(env, paths):
     lines = env.run([env.agent, "dump", "--format", "raw", *paths]).stdout.splitlines()
     a, b = json.loads(lines[0]), json.loads(lines[-1])
     return (b["clock"] - a["clock"]) / (utc(b["time"]) - utc(a["time"]))
+
+
+def parts(checks, arguments, every, real=()):
+    """The parts of a test that run, one after another: the one that --only names, or all. Those in `real` need the real traces."""
+    name = pathlib.Path(sys.argv[0]).stem.removeprefix("test_")
+    for part in every:
+        if arguments.only in ("", part.__name__) and (part not in real or checks.real(f"windows: {name}: {part.__name__}")):
+            begun = time.monotonic()
+            yield part
+            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
 
 
 def main(test, description):

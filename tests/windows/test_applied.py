@@ -10,7 +10,6 @@
 """
 import json
 import shutil
-import time
 
 import emulated
 import test_faults
@@ -152,11 +151,8 @@ def full(env, checks, session, windows, collector):
 def test(env, checks, session, windows, arguments):
     env.make_certificates(["structures", "clocks", "unanswered", "full"])
     collector = env.new_collector().start()
-    for part in (structures, clocks, unanswered, planted, full):
-        if arguments.only in ("", part.__name__):
-            begun = time.monotonic()
-            part(env, checks, session, windows, collector)
-            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+    for part in emulated.parts(checks, arguments, (structures, clocks, unanswered, planted, full), real=(clocks, unanswered, full)):
+        part(env, checks, session, windows, collector)
     collector.stop()
 
 

@@ -111,13 +111,10 @@ def record(env, checks, session, machine):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in (words, providers, record):
-        if arguments.only in ("", part.__name__):
-            begun = time.monotonic()
-            with emulated.Machine(env, session, windows, part.__name__) as machine:
-                machine.plays([])
-                part(env, checks, session, machine)
-            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+    for part in emulated.parts(checks, arguments, (words, providers, record), real=(providers, record)):
+        with emulated.Machine(env, session, windows, part.__name__) as machine:
+            machine.plays([])
+            part(env, checks, session, machine)
 
 
 if __name__ == "__main__":

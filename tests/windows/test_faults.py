@@ -22,7 +22,6 @@ import collections
 import json
 import re
 import subprocess
-import time
 import urllib.request
 import uuid
 
@@ -590,9 +589,9 @@ def record(env, checks, session, windows, collector):
 def test(env, checks, session, windows, arguments):
     env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "full-disk", "pressed", "asked", "reverted", "foreign", "providers", "record", "refused"])
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
-    for part in (at_start, refused, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, pressed, asked, providers, record):
-        if not arguments.only or arguments.only == part.__name__:
-            part(env, checks, session, windows, collector)
+    every = at_start, refused, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, pressed, asked, providers, record
+    for part in emulated.parts(checks, arguments, every, real=(at_start, no_room, in_mid_run, was_there, troubles, reload_in_flood, providers, record)):
+        part(env, checks, session, windows, collector)
     collector.stop()
 
 

@@ -176,18 +176,15 @@ def grows(checks, machine, session, collector):
 
 
 def test(env, checks, session, windows, arguments):
-    parts = (ended, stolen, restless, waits, beside, slow, grows)
-    env.make_certificates([part.__name__ for part in parts])
+    every = (ended, stolen, restless, waits, beside, slow, grows)
+    env.make_certificates([part.__name__ for part in every])
     collector = env.new_collector().start()
-    for part in parts:
-        if arguments.only in ("", part.__name__):
-            begun = time.monotonic()
-            with emulated.Machine(env, session, windows, part.__name__) as machine:
-                wanted = part(checks, machine, session, collector)
-            ledger = test_faults.ledger_of(collector, part.__name__)
-            for name, value in wanted.items():
-                checks.equal(ledger.get(name, 0), value, f"{part.__name__}: {name} in the ledger")
-            print(f"{part.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
+    for part in emulated.parts(checks, arguments, every):
+        with emulated.Machine(env, session, windows, part.__name__) as machine:
+            wanted = part(checks, machine, session, collector)
+        ledger = test_faults.ledger_of(collector, part.__name__)
+        for name, value in wanted.items():
+            checks.equal(ledger.get(name, 0), value, f"{part.__name__}: {name} in the ledger")
     collector.stop()
 
 
