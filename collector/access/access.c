@@ -20,7 +20,8 @@ struct ec_access {
     int is_read;
     ec_token *tokens;
     size_t count;
-    ec_rates *addresses;
+    ec_rates *addresses;              /* requests without a right token */
+    ec_rates *failures;               /* wrong tokens, by address and id */
     ec_rate of_tokens[EC_TOKENS_MAX]; /* by their place in tokens; begins anew when the file changes */
 };
 
@@ -31,6 +32,8 @@ int ec_access_open(ec_access **ret, const char *dir, ea_err *err) {
     snprintf(a->dir, sizeof a->dir, "%s", dir);
     snprintf(a->path, sizeof a->path, "%s/tokens", a->dir);
     int rc = ec_rates_create(&a->addresses, err);
+    if (!rc)
+        rc = ec_rates_create(&a->failures, err);
     if (!rc)
         rc = ea_mutex_create(&a->mutex, err);
     if (rc) {
@@ -46,6 +49,7 @@ void ec_access_close(ec_access *a) {
         return;
     ea_mutex_destroy(a->mutex);
     ec_rates_destroy(a->addresses);
+    ec_rates_destroy(a->failures);
     free(a->tokens);
     free(a);
 }
@@ -91,30 +95,42 @@ static int token_of(const char *header, char *out) {
     return colon != NULL;
 }
 
+/* The id in a token's text; "" when no token has it. All of those count as one, so that random ids fill no table. */
+static const char *known_id(const ec_access *a, const char *text) {
+    size_t n = strnlen(text, HEADER_MAX);
+    for (size_t i = 0; i < a->count && n >= EC_SECRET_PREFIX_BYTES + EC_SECRET_ID_BYTES - 1; i++)
+        if (memcmp(text + EC_SECRET_PREFIX_BYTES, a->tokens[i].secret.id, EC_SECRET_ID_BYTES - 1) == 0)
+            return a->tokens[i].secret.id;
+    return "";
+}
+
+/* A right token counts for its own rate alone: whatever others of the same address do, it is let in. */
 static int admit(ec_access *a, const char *address, const char *authorization, int64_t now_ns, ec_token *ret,
                  ea_err *err) {
     char text[HEADER_MAX] = "";
     ec_rate *b = NULL;
-    int rc = ec_rates_take(a->addresses, address, now_ns, &b, err);
-    if (rc)
-        return rc;
-    rc = refresh(a, err);
-    if (rc) /* not the fault of who asks */
+    int rc = refresh(a, err);
+    if (rc) /* not the caller's fault */
         return rc == EA_EREFUSED || rc == EA_ELIMIT ? EA_EIO : rc;
     int given = token_of(authorization, text);
     const ec_token *found = given ? ec_tokens_find(a->tokens, a->count, text) : NULL;
+    const char *id = found ? found->secret.id : known_id(a, text);
     OPENSSL_cleanse(text, sizeof text);
-    if (!found) {
-        /* without any it is a browser that has to be asked first */
-        if (authorization)
-            ec_rate_failed(b, now_ns);
-        return ea_fail(err, EA_EREFUSED, given ? "the token is wrong, or was revoked" : "a token is needed");
+    if (found) {
+        *ret = *found;
+        return ec_rate_take(&a->of_tokens[found - a->tokens], now_ns)
+                   ? 0
+                   : ea_fail(err, EA_ELIMIT, "too many requests with this token");
     }
-    ec_rate_worked(b);
-    if (!ec_rate_take(&a->of_tokens[found - a->tokens], now_ns))
-        return ea_fail(err, EA_ELIMIT, "too many requests with this token");
-    *ret = *found;
-    return 0;
+    if ((rc = ec_rates_take(a->addresses, address, now_ns, &b, err)))
+        return rc;
+    if (!authorization) /* a browser that has to be asked for a token first */
+        return ea_fail(err, EA_EREFUSED, "a token is needed");
+    b = ec_rates_of(a->failures, address, id);
+    if (ec_rate_is_closed(b, now_ns))
+        return ea_fail(err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
+    ec_rate_failed(b, now_ns);
+    return ea_fail(err, EA_EREFUSED, given ? "the token is wrong, or was revoked" : "a token is needed");
 }
 
 int ec_access_admit(ec_access *a, const char *address, const char *authorization, int64_t now_ns, ec_token *ret,
@@ -123,4 +139,16 @@ int ec_access_admit(ec_access *a, const char *address, const char *authorization
     int rc = admit(a, address, authorization, now_ns, ret, err);
     ea_mutex_unlock(a->mutex);
     return rc;
+}
+
+int ec_access_check(ec_access *a, const ec_token *token, ea_err *err) {
+    ea_mutex_lock(a->mutex);
+    int rc = refresh(a, err);
+    int found = 0;
+    for (size_t i = 0; !rc && i < a->count && !found; i++)
+        found = strcmp(a->tokens[i].secret.id, token->secret.id) == 0 &&
+                CRYPTO_memcmp(a->tokens[i].secret.hash, token->secret.hash, sizeof token->secret.hash) == 0 &&
+                a->tokens[i].scope == token->scope && strcmp(a->tokens[i].hosts, token->hosts) == 0;
+    ea_mutex_unlock(a->mutex);
+    return rc ? rc : found ? 0 : ea_fail(err, EA_EREFUSED, "the token was revoked");
 }

@@ -48,14 +48,16 @@ int ec_rate_take(ec_rate *b, int64_t now_ns) {
     return 1;
 }
 
-static ec_rate *rate_of(ec_rates *r, const char *address) {
+ec_rate *ec_rates_of(ec_rates *r, const char *address, const char *id) {
+    enum { ADDRESS_BYTES = 16 };
     ec_rate fresh = {.seen_ns = 0};
     uint8_t mixed[sizeof fresh.key + sizeof r->salt], hash[HASH_BYTES], v6[16];
     unsigned int n = 0;
     if (inet_pton(AF_INET6, address, v6) == 1)
         memcpy(fresh.key, v6, 8);
     else
-        memcpy(fresh.key, address, strnlen(address, sizeof fresh.key)); /* 1.2.3.4 */
+        memcpy(fresh.key, address, strnlen(address, ADDRESS_BYTES)); /* 1.2.3.4 */
+    memcpy(fresh.key + ADDRESS_BYTES, id, strnlen(id, sizeof fresh.key - ADDRESS_BYTES));
     memcpy(mixed, fresh.key, sizeof fresh.key);
     memcpy(mixed + sizeof fresh.key, &r->salt, sizeof r->salt);
     if (EVP_Digest(mixed, sizeof mixed, hash, &n, EVP_sha256(), NULL) != 1)
@@ -71,13 +73,17 @@ static ec_rate *rate_of(ec_rates *r, const char *address) {
     return oldest;
 }
 
-int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
-    ec_rate *b = rate_of(r, address);
-    if (!ec_rate_take(b, now_ns))
-        return ea_fail(err, EA_ELIMIT, "too many requests from this address");
+int ec_rate_is_closed(ec_rate *b, int64_t now_ns) {
     if (b->failures && now_ns - b->failed_ns > EC_ACCESS_PENALTY_S * S_NS)
         b->failures = 0;
-    if (b->failures >= EC_ACCESS_FAILURES)
+    return b->failures >= EC_ACCESS_FAILURES;
+}
+
+int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err) {
+    ec_rate *b = ec_rates_of(r, address, "");
+    if (!ec_rate_take(b, now_ns))
+        return ea_fail(err, EA_ELIMIT, "too many requests from this address");
+    if (ec_rate_is_closed(b, now_ns))
         return ea_fail(err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
     *ret = b;
     return 0;
@@ -86,6 +92,7 @@ int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **re
 void ec_rate_failed(ec_rate *b, int64_t now_ns) {
     b->failures++;
     b->failed_ns = now_ns;
+    b->seen_ns = now_ns ? now_ns : 1;
 }
 
 void ec_rate_worked(ec_rate *b) {

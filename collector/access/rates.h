@@ -12,14 +12,14 @@
 enum {
     EC_ACCESS_RATE = 50,        /* requests a second */
     EC_ACCESS_BURST = 200,      /* at once, after a pause */
-    EC_ACCESS_FAILURES = 10,    /* wrong tokens from an address, then it has to wait */
+    EC_ACCESS_FAILURES = 10,    /* wrong tokens from an address, then wrong ones are answered by EA_ELIMIT */
     EC_ACCESS_PENALTY_S = 60,   /* ... for so long after the last one */
     EC_ACCESS_ADDRESSES = 8192, /* that are remembered; of four that share a place the longest silent is forgotten */
 };
 
 /* A bucket that fills by EC_ACCESS_RATE a second up to EC_ACCESS_BURST. Zero: never seen. */
 typedef struct ec_rate {
-    uint8_t key[16];
+    uint8_t key[24]; /* address and id */
     int64_t seen_ns;
     double left;
     unsigned failures;
@@ -36,6 +36,10 @@ int ec_rate_take(ec_rate *b, int64_t now_ns);
 /* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests, or too
  * many wrong tokens. */
 EA_MUST_CHECK int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err);
+/* The bucket of the pair of an address and a token's id ("": none), until the next call. */
+ec_rate *ec_rates_of(ec_rates *r, const char *address, const char *id);
+/* 1 while the bucket has too many failures. */
+int ec_rate_is_closed(ec_rate *b, int64_t now_ns);
 /* Notes how that request ended. */
 void ec_rate_failed(ec_rate *b, int64_t now_ns);
 void ec_rate_worked(ec_rate *b);

@@ -43,6 +43,7 @@ typedef struct printer {
     uint8_t *held_looks;
     size_t held_cells, held_capacity, *widths;
     int is_measured;
+    int is_terminal; /* csv: cells are made safe first */
     ea_err *err;
     int rc;
 } printer;
@@ -159,12 +160,26 @@ static void table_row(printer *p, size_t count, const ec_value *cells) {
 
 /* ---- the other forms ---- */
 
+/* A field as it is, or on a terminal without what the terminal would take for commands. */
+static void put_csv(printer *p, const char *text, size_t len_bytes) {
+    if (!p->is_terminal) {
+        ea_text_csv(&p->out, text, len_bytes);
+        return;
+    }
+    ea_text safe;
+    ea_text_init(&safe);
+    ea_text_safe(&safe, text, len_bytes);
+    ea_text_csv(&p->out, safe.data ? safe.data : "", safe.len_bytes);
+    p->out.failed |= safe.failed;
+    ea_text_deinit(&safe);
+}
+
 static void csv_row(printer *p, size_t count, const ec_value *cells) {
     for (size_t i = 0; i < count; i++) {
         if (i)
             ea_text_char(&p->out, ',');
         if (ec_cell_text(&p->cell, &cells[i], p->types[i]) != EC_LOOK_EMPTY && p->cell.len_bytes)
-            ea_text_csv(&p->out, cell_text(p), p->cell.len_bytes);
+            put_csv(p, cell_text(p), p->cell.len_bytes);
     }
     ea_text_str(&p->out, "\r\n"); /* RFC 4180 */
 }
@@ -236,7 +251,7 @@ static int on_columns(void *arg, size_t count, const char *const *names, const c
     for (size_t i = 0; p->format == CSV && i < count; i++) {
         if (i)
             ea_text_char(&p->out, ',');
-        ea_text_csv(&p->out, p->names[i], strlen(p->names[i]));
+        put_csv(p, p->names[i], strlen(p->names[i]));
     }
     if (p->format == CSV)
         ea_text_str(&p->out, "\r\n");
@@ -362,7 +377,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     char *sql = NULL;
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
-    printer p = {.format = o->json ? JSON : (enum format)o->format, .err = &err};
+    printer p = {.format = o->json ? JSON : (enum format)o->format, .is_terminal = ea_is_terminal(stdout), .err = &err};
     uint64_t behind = 0;
     ea_text_init(&p.out);
     ea_text_init(&p.cell);
@@ -453,9 +468,9 @@ const ea_command ec_cmd_query = {
         "fields (JSON), stack (JSON) and more; a class's table has the fields as columns, too.\n"
         "PRAGMA_table_xinfo('Process/Start') lists a table's columns.\n"
         "NAME_by beside each table of events counts natively, which is many times faster than GROUP BY:\n"
-        "events_by(by1, by2, value, every, top) gives bucket, count, value_count, sum, min, max and the columns by1 "
-        "and\n"
-        "by2: SELECT pid, bucket, count FROM events_by('pid', NULL, NULL, '1s', 5).\n\n"
+        "events_by(by1, by2, value, every, top, by3) gives bucket, count, value_count, sum, min, max and the columns "
+        "by1,\n"
+        "by2 and by3: SELECT pid, bucket, count FROM events_by('pid', NULL, NULL, '1s', 5).\n\n"
         "Conditions on host, name, time, pid and fields are asked of the store's index and of the stored columns; "
         "only\n"
         "the columns that the statement names are decoded. Functions: time_ns('2024-05-17T14:03:07Z'), time_text(ns),\n"

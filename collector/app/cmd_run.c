@@ -24,6 +24,8 @@ typedef struct options {
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t retain_bytes, cpu_percent;
+    uint64_t web_questions, web_memory, web_memory_all;
+    int64_t web_unread, web_tail;
     int64_t request_timeout, idle_timeout, hole_wait, silent_after, retain_age, retain_interval;
     int web_tokens;
     ec_quota_amounts quotas;
@@ -52,6 +54,8 @@ static int check(const options *o, ea_err *err) {
         return ea_fail(err, EA_EUSAGE, "--web-cert and --web-key: both or none");
     if (o->enroll && !o->ca_dir)
         return ea_fail(err, EA_EUSAGE, "--enroll: needs --ca-dir");
+    if (o->web_memory_all < o->web_memory)
+        return ea_fail(err, EA_EUSAGE, "--web-memory-all: at least --web-memory");
     if (o->max_waiting < o->max_body)
         return ea_fail(err, EA_EUSAGE, "--max-waiting: at least --max-body");
     return 0;
@@ -219,7 +223,12 @@ static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_q
                          .audit = w->audit,
                          .quota = quota,
                          .log = log,
-                         .symbols = has_symbols ? &w->symbols : NULL};
+                         .symbols = has_symbols ? &w->symbols : NULL,
+                         .limit_bytes = o->web_memory,
+                         .limit_all_bytes = o->web_memory_all,
+                         .questions_of_one = o->web_questions,
+                         .unread_ns = o->web_unread,
+                         .tail_ns = o->web_tail};
     if (!rc)
         rc = ec_web_start(&w->web, &wo, err);
     if (!rc)
@@ -519,6 +528,43 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, web_key),
      .help = "its private key (PEM)"},
+    {.name = "web-questions",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, web_questions),
+     .fallback = "2",
+     .min = 1,
+     .max = 4,
+     .help = "questions of one token that are answered at a time, of the 4 of all; without tokens, of one address"},
+    {.name = "web-memory",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, web_memory),
+     .fallback = "512MiB",
+     .min = 16 << 20,
+     .help = "most memory of one question; a question that needs more ends, and its answer says that"},
+    {.name = "web-memory-all",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, web_memory_all),
+     .fallback = "2GiB",
+     .min = 16 << 20,
+     .help = "most memory of all questions at a time: fewer than 4 are answered at a time when 4 do not fit"},
+    {.name = "web-unread",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, web_unread),
+     .fallback = "10s",
+     .min = INT64_C(1000000000),
+     .max = UINT64_C(86400000000000),
+     .help = "an answer in pieces of which its reader takes less than 16 KiB a second for this time is cut off"},
+    {.name = "web-tail",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, web_tail),
+     .fallback = "1h",
+     .min = INT64_C(1000000000),
+     .help = "a stream of events ends after this time; browsers connect again"},
     EC_SYMBOL_OPTIONS(options, symbols, "STORE/symbols"),
     {.name = "enroll",
      .argument = "HOST:PORT",

@@ -292,7 +292,10 @@ static uint64_t hash_of(int64_t begin, const key *keys) {
     return h;
 }
 static int is_same_key(const key *a, const key *b) {
-    return a[0].bits == b[0].bits && a[0].type == b[0].type && a[1].bits == b[1].bits && a[1].type == b[1].type;
+    for (size_t i = 0; i < EC_BY_MAX; i++)
+        if (a[i].bits != b[i].bits || a[i].type != b[i].type)
+            return 0;
+    return 1;
 }
 static int is_same(const entry *e, int64_t begin, const key *keys) {
     return e->bucket == begin && is_same_key(e->keys, keys);
@@ -329,7 +332,8 @@ static int find_entry(ec_aggregate *a, int64_t begin, const key *keys, size_t *r
         return ea_fail(err, EA_ELIMIT, "group events: there are more than %zu groups", a->count);
     if (EA_GROW(a->entries, a->capacity, a->count + 1, SIZE_MAX))
         return no_memory(err);
-    a->entries[a->count] = (entry){.bucket = begin, .keys = {keys[0], keys[1]}};
+    a->entries[a->count] = (entry){.bucket = begin};
+    memcpy(a->entries[a->count].keys, keys, sizeof a->entries[a->count].keys);
     a->slots[at] = (uint32_t)++a->count;
     *ret = a->count - 1;
     return 0;
@@ -596,13 +600,13 @@ static int keep_top(ec_aggregate *a, ea_err *err) {
     int rc = totals && is_kept && key_of_entry ? 0 : no_memory(err);
     for (size_t i = 0; !rc && i < a->count; i++) {
         const ec_group *g = &a->entries[i].group;
-        totals[i] = (total){.keys = {a->entries[i].keys[0], a->entries[i].keys[1]},
-                            .count = g->count,
+        totals[i] = (total){.count = g->count,
                             .value_count = o->has_value ? g->value_count : 1,
                             .is_real = g->is_real || g->is_overflow,
                             .sum = o->has_value ? g->sum : (int64_t)g->count,
                             .sum_real = o->has_value ? g->sum_real : (double)g->count,
                             .first = i};
+        memcpy(totals[i].keys, a->entries[i].keys, sizeof totals[i].keys);
         for (size_t k = 0; k < EC_BY_MAX; k++)
             value_of(a, &totals[i].keys[k], &totals[i].values[k]);
     }

@@ -6,7 +6,7 @@
 
 #include "scan.h"
 
-enum { EC_BY_MAX = 2 };
+enum { EC_BY_MAX = 3 };
 
 typedef struct ec_aggregate_options {
     const ec_condition *conditions; /* on columns of the shape; may be NULL */

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum out { BUCKET, COUNT, VALUE_COUNT, SUM, MIN, MAX, BY_1, BY_2, VALUE, EVERY, TOP, OWN_COUNT };
+enum out { BUCKET, COUNT, VALUE_COUNT, SUM, MIN, MAX, BY_1, BY_2, VALUE, EVERY, TOP, BY_3, OWN_COUNT };
 enum { ARGUMENTS = OWN_COUNT - BY_1 };
 
 static const struct {
@@ -19,7 +19,7 @@ static const struct {
 } OWN[OWN_COUNT] = {
     {"bucket", "TIME"},  {"count", "INTEGER"}, {"value_count", "INTEGER"}, {"sum", ""},
     {"min", ""},         {"max", ""},          {"by1", "HIDDEN"},          {"by2", "HIDDEN"},
-    {"value", "HIDDEN"}, {"every", "HIDDEN"},  {"top", "HIDDEN"},
+    {"value", "HIDDEN"}, {"every", "HIDDEN"},  {"top", "HIDDEN"},          {"by3", "HIDDEN"},
 };
 
 typedef struct cursor {
@@ -158,8 +158,9 @@ static int take_argument(cursor *c, enum out which, sqlite3_value *v, ea_err *er
     switch (which) {
     case BY_1:
     case BY_2:
+    case BY_3:
         if (o->by_count == EC_BY_MAX)
-            return ea_fail(err, EA_EUSAGE, "events are grouped by at most two columns");
+            return ea_fail(err, EA_EUSAGE, "events are grouped by at most three columns");
         return find_column(t, v, &o->by[o->by_count++], err);
     case VALUE:
         o->has_value = 1;

@@ -517,9 +517,10 @@ static int look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_err *err
     ea_text_init(&sql);
     ea_text_printf(
         &sql,
-        "WITH b AS MATERIALIZED (SELECT stream, batch FROM batches WHERE segment >= ?3 AND received > ?1 AND"
-        " received <= ?2 AND kind = 'events') SELECT e.time, %s FROM b CROSS JOIN %s e ON e.stream = b.stream AND"
-        " e.batch = b.batch WHERE 1%s LIMIT %d",
+        "WITH b AS MATERIALIZED (SELECT host, stream, batch FROM batches WHERE segment >= ?3 AND received > ?1 AND"
+        " received <= ?2 AND kind = 'events') SELECT e.time, %s FROM b CROSS JOIN %s e ON e.host = b.host AND e.stream "
+        "="
+        " b.stream AND e.batch = b.batch WHERE 1%s LIMIT %d",
         s->columns.data, s->table.data, s->where.len_bytes ? s->where.data : "", TAIL_ROWS + 1);
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "follow events") : 0;
     if (!rc) {
@@ -544,6 +545,7 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     search s;
     span at = {0};
     unsigned quiet = 0;
+    int64_t begin_ns = ea_monotonic_ns();
     int rc = read_search(c, &s, err);
     if (!rc && s.host && *s.host) /* before the answer begins */
         rc = ec_call_may_see(c, s.host, err);
@@ -554,7 +556,8 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     c->type = "text/event-stream";
     ea_text_str(&c->out, ": events as they are stored\n\n");
     rc = begin_here(c, &s, &at, err);
-    while (!rc && !(rc = ec_call_flush(c, err)) && !(rc = ec_call_wait(c, SECOND_NS, err))) {
+    while (!rc && !(c->options->tail_ns && ea_monotonic_ns() - begin_ns >= c->options->tail_ns) &&
+           !(rc = ec_call_flush(c, err)) && !(rc = ec_call_wait(c, SECOND_NS, err))) {
         uint64_t rows = 0;
         rc = look(c, &s, &at, &rows, err);
         quiet = rows ? 0 : quiet + 1;
@@ -563,6 +566,8 @@ int ec_events_tail(ec_call *c, ea_err *err) {
             quiet = 0;
         }
     }
+    if (!rc)
+        ea_text_str(&c->out, ": this stream has reached its longest life, connect again\n\n");
     deinit(&s);
     return rc;
 }

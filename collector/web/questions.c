@@ -77,12 +77,13 @@ typedef struct fixed {
     " WHEN 'agent_version' THEN coalesce(h.agent_version, '') ELSE coalesce((SELECT CAST(l.value AS TEXT) FROM"        \
     " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l WHERE 'labels.' || l.key = " by "), '') END"
 
-/* Samples belong to threads; a thread number is used again, so the time decides whose it was. */
+/* Samples belong to threads. A thread id is used again, so the time decides which thread it was. Two agents may use one
+ * stream id (an agent can send any), so everything is joined by host and stream. */
 #define SAMPLES(bucket)                                                                                                \
-    "WITH s AS MATERIALIZED (SELECT bucket, stream, ThreadId AS tid, count FROM"                                       \
+    "WITH s AS MATERIALIZED (SELECT bucket, host, stream, ThreadId AS tid, count FROM"                                 \
     " \"PerfInfo/SampleProf_by\"('ThreadId', 'stream', NULL, " bucket                                                  \
-    ") WHERE ThreadId <> 0 AND time BETWEEN ?2 AND ?3),"                                                               \
-    " t AS MATERIALIZED (SELECT stream, tid, begin, \"end\", process_instance FROM threads WHERE tid <> 0"             \
+    ", NULL, 'host') WHERE ThreadId <> 0 AND time BETWEEN ?2 AND ?3),"                                                 \
+    " t AS MATERIALIZED (SELECT host, stream, tid, begin, \"end\", process_instance FROM threads WHERE tid <> 0"       \
     " AND " OVERLAPS "),"                                                                                              \
     " p AS MATERIALIZED (SELECT host, stream, instance, pid, image_name FROM processes)"
 
@@ -207,9 +208,11 @@ static const fixed LISTS[] = {
      "Samples of the processor by process and time",
      SAMPLES(
          "?4") " SELECT s.bucket, p.stream, p.instance, p.pid, p.image_name, sum(s.count) AS value FROM s JOIN t ON"
-               " t.stream = s.stream AND t.tid = s.tid AND t.begin <= s.bucket + ?4 AND (t.\"end\" IS NULL OR "
+               " t.host = s.host AND t.stream = s.stream AND t.tid = s.tid AND t.begin <= s.bucket + ?4 AND (t.\"end\" "
+               "IS NULL OR "
                "t.\"end\" >"
-               " s.bucket) JOIN p ON p.stream = t.stream AND p.instance = t.process_instance AND p.host = ?1 GROUP BY"
+               " s.bucket) JOIN p ON p.host = t.host AND p.stream = t.stream AND p.instance = t.process_instance AND"
+               " p.host = ?1 GROUP BY"
                " s.bucket, p.stream, p.instance",
      "bucket, value DESC",
      {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
@@ -337,8 +340,9 @@ static const fixed QUERIES[] = {
      "Processes with the most samples of the processor",
      SAMPLES(
          "NULL") " SELECT p.host, p.stream, p.instance, p.pid, p.image_name, sum(s.count) AS samples FROM s JOIN t ON"
-                 " t.stream = s.stream AND t.tid = s.tid JOIN p ON p.stream = t.stream AND p.instance ="
-                 " t.process_instance WHERE (?1 = '' OR p.host = ?1) GROUP BY p.host, p.stream, p.instance",
+                 " t.host = s.host AND t.stream = s.stream AND t.tid = s.tid JOIN p ON p.host = t.host AND"
+                 " p.stream = t.stream AND p.instance = t.process_instance WHERE (?1 = '' OR p.host = ?1) GROUP BY "
+                 "p.host, p.stream, p.instance",
      "samples DESC",
      {ANY_HOST, RANGE},
      FIXED_LIST},

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 enum {
     TIMEOUT_S = 30, /* of a connection that says nothing */
@@ -31,17 +32,26 @@ enum {
     PARAMS_MAX = 64,
     QUESTION_THREADS = 4,
     LISTEN_THREADS = 16,
-    QUEUE_MAX = 64,       /* calls that wait in a lane */
+    QUEUE_MAX = 256,      /* calls that wait in a lane */
+    QUEUE_OF_ONE = 64,    /* of them of one caller */
+    LISTEN_OF_ONE = 4,    /* threads of the lane of those who listen that one caller has at a time */
     UNSENT_MAX = 1 << 20, /* bytes of one answer that the other side has not taken */
     DEFAULT_LIMIT_S = 30,
+    DEFAULT_OF_ONE = 2, /* questions of one caller that are answered at a time */
+    DEFAULT_UNREAD_S = 10,
+    TAKEN_A_S = 16 << 10, /* bytes of an answer that its reader has to take in a second */
+    DEFAULT_MEMORY_MIB = 512,
     RETRY_AFTER_S = 1,
 };
+
+static const int64_t CHECK_NS = INT64_C(1000000000); /* of an open answer's token */
 
 /* What server.c knows of a call. */
 typedef struct ec_sender {
     ec_call call;
     ec_web *web;
-    struct ec_sender *next;                 /* in a lane's queue */
+    struct ec_sender *next;                 /* in its caller's queue */
+    struct caller *caller;                  /* under the mutex; NULL: not queued */
     struct ec_sender *all_next, **all_link; /* of all calls: the loop's */
     struct evhttp_request *http;            /* the loop's */
     struct evhttp_connection *connection;   /* the loop's; NULL when it is gone */
@@ -50,7 +60,10 @@ typedef struct ec_sender {
     char *input;                       /* the body's copy */
     int has_begun;                     /* the loop has sent the head of an answer in pieces */
     int was_flushed;                   /* the answering thread's: there are pieces already */
+    int is_broken;                     /* the loop has cut the connection: the answer stays incomplete */
+    int64_t checked_ns;                /* the answering thread's: when the token was looked at last */
     size_t queued_bytes, output_bytes; /* in pieces; in the connection's buffer. Under the mutex */
+    uint64_t taken_bytes;              /* that left the connection's buffer; under the mutex */
 } sender;
 
 typedef struct piece {
@@ -58,11 +71,20 @@ typedef struct piece {
     sender *from;
     ea_text text;
     int is_last, is_whole; /* whole: the answer's only one */
+    int is_broken;         /* the last one of an answer that stays incomplete */
 } piece;
 
+/* One token, or without tokens one address: its calls of a lane. */
+typedef struct caller {
+    struct caller *next; /* of the lane's ring */
+    char key[EC_HOST_BYTES];
+    sender *first, **last; /* that wait */
+    size_t waiting, running;
+} caller;
+
 typedef struct lane {
-    sender *first, **last;
-    size_t waiting;
+    caller *ring;           /* the caller that was served last: the next one's turn is first. NULL: no caller */
+    size_t waiting, of_one; /* of_one: calls of one caller that are answered at a time */
     ea_thread *threads[LISTEN_THREADS];
     size_t thread_count;
     ec_web *web;
@@ -87,12 +109,12 @@ struct ec_web {
 /* ---- from the answering thread to the loop ---- */
 
 /* Takes the text of the call. */
-static int leave(sender *s, int is_last, int is_whole) {
+static int leave(sender *s, int is_last, int is_whole, int is_broken) {
     ec_web *w = s->web;
     piece *p = calloc(1, sizeof *p);
     if (!p)
         return EA_ENOMEM;
-    *p = (piece){.from = s, .text = s->call.out, .is_last = is_last, .is_whole = is_whole};
+    *p = (piece){.from = s, .text = s->call.out, .is_last = is_last, .is_whole = is_whole, .is_broken = is_broken};
     ea_text_init(&s->call.out);
     ea_mutex_lock(w->mutex);
     s->queued_bytes += p->text.len_bytes;
@@ -103,18 +125,54 @@ static int leave(sender *s, int is_last, int is_whole) {
     return 0;
 }
 
+/* Once a second: EA_EREFUSED when the call's token was revoked meanwhile. */
+static int check_token(sender *s, ea_err *err) {
+    int64_t now = ea_monotonic_ns();
+    if (!s->call.token || now - s->checked_ns < CHECK_NS)
+        return 0;
+    s->checked_ns = now;
+    return ec_access_check(s->web->options.access, s->call.token, err);
+}
+
+/* Waits while the reader has not taken what was sent. EA_ETIMEOUT when it takes too little for too long. */
+static int wait_for_reader(sender *s, ea_err *err) {
+    ec_web *w = s->web;
+    int64_t begin = ea_monotonic_ns(), unread_ns = w->options.unread_ns;
+    uint64_t least = (uint64_t)((double)unread_ns / 1e9 * TAKEN_A_S);
+    int is_late = 0, rc = 0;
+    ea_mutex_lock(w->mutex);
+    uint64_t taken = s->taken_bytes;
+    while (!rc && !is_late && s->queued_bytes + s->output_bytes > UNSENT_MAX && !s->call.canceled) {
+        (void)ea_cond_wait_for(w->changed, w->mutex, CHECK_NS);
+        if (ea_monotonic_ns() - begin >= unread_ns) {
+            is_late = s->taken_bytes - taken < least;
+            begin = ea_monotonic_ns();
+            taken = s->taken_bytes;
+        }
+        ea_mutex_unlock(w->mutex);
+        rc = check_token(s, err);
+        ea_mutex_lock(w->mutex);
+    }
+    ea_mutex_unlock(w->mutex);
+    if (is_late)
+        ea_count(w->options.counters, EA_COUNT_web_unread, 1);
+    return rc                 ? rc
+           : is_late          ? ea_fail(err, EA_ETIMEOUT, "the answer was not read")
+           : s->call.canceled ? ea_fail(err, EA_ECANCELED, "answer")
+                              : 0;
+}
+
 int ec_call_flush(ec_call *c, ea_err *err) {
     sender *s = c->sender;
     if (c->out.failed)
         return ea_fail(err, EA_ENOMEM, "answer");
-    if (c->out.len_bytes && leave(s, 0, 0))
+    int rc = check_token(s, err);
+    if (rc)
+        return rc;
+    if (c->out.len_bytes && leave(s, 0, 0, 0))
         return ea_fail(err, EA_ENOMEM, "answer");
     s->was_flushed = 1;
-    ea_mutex_lock(s->web->mutex);
-    while (s->queued_bytes + s->output_bytes > UNSENT_MAX && !c->canceled)
-        ea_cond_wait(s->web->changed, s->web->mutex);
-    ea_mutex_unlock(s->web->mutex);
-    return c->canceled ? ea_fail(err, EA_ECANCELED, "answer") : 0;
+    return wait_for_reader(s, err);
 }
 
 int ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {
@@ -124,7 +182,7 @@ int ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {
     for (int64_t left = ns; left > 0 && !c->canceled; left = end - ea_monotonic_ns())
         (void)ea_cond_wait_for(s->web->changed, s->web->mutex, left);
     ea_mutex_unlock(s->web->mutex);
-    return c->canceled ? ea_fail(err, EA_ECANCELED, "wait") : 0;
+    return c->canceled ? ea_fail(err, EA_ECANCELED, "wait") : check_token(s, err);
 }
 
 const char *ec_call_param(const ec_call *c, const char *name) {
@@ -185,9 +243,69 @@ static void answer(sender *s) {
     if (rc && is_whole)
         fail_call(c, rc, &err);
     else if (rc)
-        ea_text_clear(&c->out); /* an answer that has begun can only end */
-    while (leave(s, 1, is_whole))
+        ea_text_clear(&c->out); /* an answer that has begun can only break off */
+    while (leave(s, 1, is_whole, rc && !is_whole))
         ea_sleep_ns(INT64_C(10000000)); /* no memory for a piece: somebody gives some back */
+}
+
+/* ---- lanes: callers take turns. All under the mutex ---- */
+
+/* The caller of that key, made when there is none; NULL without memory. */
+static caller *caller_of(lane *l, const char *key) {
+    caller *at = l->ring;
+    if (at) {
+        do {
+            if (strcmp(at->key, key) == 0)
+                return at;
+            at = at->next;
+        } while (at != l->ring);
+    }
+    caller *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    snprintf(made->key, sizeof made->key, "%s", key);
+    made->last = &made->first;
+    made->next = l->ring ? l->ring->next : made;
+    if (l->ring)
+        l->ring->next = made;
+    l->ring = made; /* the turn of those before it comes first */
+    return made;
+}
+
+/* Frees a caller without calls. */
+static void drop_idle(lane *l, caller *gone) {
+    if (gone->running || gone->waiting)
+        return;
+    caller *before = gone;
+    while (before->next != gone)
+        before = before->next;
+    before->next = gone->next;
+    if (l->ring == gone)
+        l->ring = before == gone ? NULL : before;
+    free(gone);
+}
+
+/* The next call: of the caller that has the fewest answered now, in turns among equal ones. NULL: none may begin. */
+static sender *take(lane *l) {
+    caller *at = l->ring, *next = NULL;
+    if (at) {
+        do {
+            at = at->next;
+            if (at->waiting && at->running < l->of_one && (!next || at->running < next->running))
+                next = at;
+        } while (at != l->ring);
+    }
+    if (!next)
+        return NULL;
+    sender *s = next->first;
+    next->first = s->next;
+    if (!next->first)
+        next->last = &next->first;
+    next->waiting--;
+    next->running++;
+    l->waiting--;
+    l->ring = next;
+    return s;
 }
 
 static void answer_lane(void *arg) {
@@ -195,19 +313,19 @@ static void answer_lane(void *arg) {
     ec_web *w = l->web;
     for (;;) {
         ea_mutex_lock(w->mutex);
-        while (!l->first && !w->quit)
+        sender *s;
+        while (!(s = take(l)) && !w->quit)
             ea_cond_wait(w->changed, w->mutex);
-        sender *s = l->first;
-        if (s) {
-            l->first = s->next;
-            if (!l->first)
-                l->last = &l->first;
-            l->waiting--;
-        }
         ea_mutex_unlock(w->mutex);
         if (!s)
             return;
-        answer(s);
+        caller *of = s->caller;
+        answer(s); /* the loop frees it */
+        ea_mutex_lock(w->mutex);
+        of->running--;
+        drop_idle(l, of);
+        ea_cond_broadcast(w->changed); /* another call of this caller may begin */
+        ea_mutex_unlock(w->mutex);
     }
 }
 
@@ -244,12 +362,14 @@ static const char *reason_of(int status) {
     }
 }
 
-static void add_headers(struct evhttp_request *http, const ec_call *c) {
+static void add_headers(const ec_web *w, struct evhttp_request *http, const ec_call *c) {
     struct evkeyvalq *h = evhttp_request_get_output_headers(http);
     evhttp_add_header(h, "Content-Type", c->type ? c->type : "application/json");
     evhttp_add_header(h, "Content-Security-Policy",
                       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
                       "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+    if (w->options.tls)
+        evhttp_add_header(h, "Strict-Transport-Security", "max-age=31536000");
     evhttp_add_header(h, "X-Content-Type-Options", "nosniff");
     evhttp_add_header(h, "X-Frame-Options", "DENY");
     evhttp_add_header(h, "Referrer-Policy", "no-referrer");
@@ -267,6 +387,8 @@ static void add_headers(struct evhttp_request *http, const ec_call *c) {
     if (c->status == 401) /* a browser asks for the token as a password then, whatever the name */
         evhttp_add_header(h, "WWW-Authenticate",
                           "Basic realm=\"etwcollector: a token as password\", charset=\"UTF-8\"");
+    if (c->status == 429 && !c->token) /* a guess costs a connection */
+        evhttp_add_header(h, "Connection", "close");
     if (c->status == 503 || c->status == 429) {
         char seconds[12];
         snprintf(seconds, sizeof seconds, "%d", RETRY_AFTER_S);
@@ -301,6 +423,7 @@ static void on_sent(struct evbuffer *output, const struct evbuffer_cb_info *info
         return;
     ea_mutex_lock(s->web->mutex);
     s->output_bytes = evbuffer_get_length(output);
+    s->taken_bytes += info->n_deleted;
     ea_cond_broadcast(s->web->changed);
     ea_mutex_unlock(s->web->mutex);
 }
@@ -317,10 +440,10 @@ static void let_go(sender *s) {
     s->connection = NULL;
 }
 
-static void reply_whole(struct evhttp_request *http, const ec_call *c, const ea_text *text) {
+static void reply_whole(const ec_web *w, struct evhttp_request *http, const ec_call *c, const ea_text *text) {
     int status = c->status ? c->status : 200;
     struct evbuffer *body = evbuffer_new();
-    add_headers(http, c);
+    add_headers(w, http, c);
     if (body && text->len_bytes)
         (void)evbuffer_add(body, text->data, text->len_bytes);
     evhttp_send_reply(http, status, reason_of(status), body); /* frees http, also when its connection is gone */
@@ -378,14 +501,14 @@ static void send_piece(piece *p) {
     if (p->is_whole) {
         let_go(s);
         audit_call(s, s->call.status ? s->call.status : 200);
-        reply_whole(s->http, &s->call, &p->text);
+        reply_whole(w, s->http, &s->call, &p->text);
         free_sender(s);
         return;
     }
     if (!s->has_begun && s->connection) {
         int status = s->call.status ? s->call.status : 200;
         audit_call(s, status);
-        add_headers(s->http, &s->call);
+        add_headers(w, s->http, &s->call);
         evhttp_send_reply_start(s->http, status, reason_of(status));
         (void)evbuffer_add_cb(bufferevent_get_output(evhttp_connection_get_bufferevent(s->connection)), on_sent, s);
         s->has_begun = 1;
@@ -395,6 +518,15 @@ static void send_piece(piece *p) {
         if (evbuffer_add(body, p->text.data, n) == 0)
             evhttp_send_reply_chunk(s->http, body);
         evbuffer_free(body);
+    }
+    if (p->is_last && p->is_broken && s->connection) {
+        /* without the chunk that ends an answer, so that the client sees that it is incomplete; on_close does the rest
+         */
+        struct bufferevent *bev = evhttp_connection_get_bufferevent(s->connection);
+        s->is_broken = 1;
+        bufferevent_enable(bev, EV_READ);
+        (void)shutdown(bufferevent_getfd(bev), SHUT_RDWR);
+        return;
     }
     if (p->is_last) {
         let_go(s);
@@ -439,31 +571,45 @@ static void on_wake(void *arg) {
 
 /* ---- the loop: requests ---- */
 
-static void refuse(struct evhttp_request *http, int status, const char *detail) {
-    ec_call c = {.status = status};
+static void refuse(const ec_web *w, struct evhttp_request *http, const ec_token *token, int status,
+                   const char *detail) {
+    ec_call c = {.status = status, .token = token};
     ea_text_init(&c.out);
     put_problem(&c, status, reason_of(status), detail);
-    reply_whole(http, &c, &c.out);
+    reply_whole(w, http, &c, &c.out);
     ea_text_deinit(&c.out);
 }
 
-/* An address in digits says where the browser went; a name could be anybody's, but for the one of this machine. */
+/* 1 for localhost or an address in digits, with or without a port: "localhost:8080", "127.0.0.1", "[::1]:8080". Any
+ * other name may be one that a foreign site has pointed to this machine (DNS rebinding). */
 static int is_our_name(const char *host) {
     char name[EC_HOST_BYTES];
     struct in_addr v4;
     struct in6_addr v6;
-    const char *begin = host ? host : "", *end = strrchr(begin, ':');
-    if (*begin == '[') {
-        begin++;
-        end = strchr(begin, ']');
-    }
-    size_t n = end ? (size_t)(end - begin) : strlen(begin);
-    if (!n || n >= sizeof name)
+    const char *begin = host ? host : "";
+    int is_v6 = *begin == '[';
+    begin += is_v6;
+    size_t n = strcspn(begin, is_v6 ? "]" : ":");
+    const char *rest = begin + n;
+    if (!n || n >= sizeof name || (is_v6 && *rest++ != ']'))
+        return 0;
+    if (*rest && (*rest != ':' || strspn(rest + 1, "0123456789") != strlen(rest + 1)))
         return 0;
     memcpy(name, begin, n);
     name[n] = 0;
-    return strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &v4) == 1 ||
-           inet_pton(AF_INET6, name, &v6) == 1;
+    return is_v6 ? inet_pton(AF_INET6, name, &v6) == 1
+                 : strcasecmp(name, "localhost") == 0 || inet_pton(AF_INET, name, &v4) == 1;
+}
+
+/* The name of a header that a proxy adds to a request that it passes on; NULL: there is none. */
+static const char *proxy_header(struct evhttp_request *http) {
+    static const char *const NAMES[] = {"Forwarded",         "X-Forwarded-For", "X-Forwarded-Host",
+                                        "X-Forwarded-Proto", "X-Real-IP",       "Via"};
+    struct evkeyvalq *h = evhttp_request_get_input_headers(http);
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (evhttp_find_header(h, NAMES[i]))
+            return NAMES[i];
+    return NULL;
 }
 
 /* NULL, or why the request could come from a page of somebody else's. */
@@ -572,6 +718,10 @@ static void on_close(struct evhttp_connection *connection, void *arg) {
     s->output_bytes = 0;
     ea_cond_broadcast(s->web->changed);
     ea_mutex_unlock(s->web->mutex);
+    if (s->is_broken) { /* its last piece has come already */
+        evhttp_send_reply_end(s->http);
+        free_sender(s);
+    }
 }
 
 /* More of the same connection while a call is answered: it stays in the buffer, up to a bound. */
@@ -599,10 +749,14 @@ static int enqueue(sender *s) {
     ec_web *w = s->web;
     lane *l = &w->lanes[s->call.route->lane];
     ea_mutex_lock(w->mutex);
-    int is_full = l->waiting >= QUEUE_MAX || w->quit;
+    caller *of =
+        l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.token ? s->token.secret.id : s->address) : NULL;
+    int is_full = !of || of->waiting >= QUEUE_OF_ONE;
     if (!is_full) {
-        *l->last = s;
-        l->last = &s->next;
+        s->caller = of;
+        *of->last = s;
+        of->last = &s->next;
+        of->waiting++;
         l->waiting++;
         ea_cond_broadcast(w->changed);
     }
@@ -660,6 +814,16 @@ static int admit(ec_web *w, struct evhttp_request *http, enum ec_method method, 
         *ret_detail = "the Host header names another machine: use this one's address";
         return 421;
     }
+    const char *proxy = w->options.access ? NULL : proxy_header(http);
+    if (proxy) {
+        (void)ea_fail(
+            err, EA_EREFUSED,
+            "the request has the header %s, so a proxy passes on what others ask; without tokens only users of "
+            "this machine are served: start the collector with --web-tokens",
+            proxy);
+        *ret_detail = err->message;
+        return 403;
+    }
     if ((*ret_detail = foreign(http, method, host ? host : "")))
         return 403;
     if (!w->options.access)
@@ -685,8 +849,10 @@ static void on_request(struct evhttp_request *http, void *arg) {
     sender *s = refused ? NULL : calloc(1, sizeof *s);
     if (!s) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);
-        audit(w, address, NULL, method, evhttp_request_get_uri(http), refused ? refused : 503, detail);
-        refuse(http, refused ? refused : 503, refused ? detail : "out of memory");
+        ea_count(w->options.counters, EA_COUNT_web_limited, refused == 429);
+        const ec_token *known = token.scope ? &token : NULL;
+        audit(w, address, known, method, evhttp_request_get_uri(http), refused ? refused : 503, detail);
+        refuse(w, http, known, refused ? refused : 503, refused ? detail : "out of memory");
         return;
     }
     s->token = token;
@@ -696,6 +862,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     s->call.options = &w->options;
     s->call.token = w->options.access ? &s->token : NULL;
     s->call.sender = s;
+    s->checked_ns = ea_monotonic_ns();
     ea_text_init(&s->call.out);
     s->connection = evhttp_request_get_connection(http);
     int status = read_request(s, method, &detail);
@@ -709,7 +876,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);
         audit(w, address, s->call.token, method, evhttp_request_get_uri(http), status, detail);
         free_sender(s);
-        refuse(http, status, detail);
+        refuse(w, http, &token, status, detail);
         return;
     }
     /* the call can be answered already, but its pieces are sent by this thread */
@@ -742,7 +909,11 @@ static int start_http(ec_web *w, ea_err *err) {
 }
 
 static int start_threads(ec_web *w, ea_err *err) {
-    static const size_t COUNTS[EC_LANE_COUNT] = {QUESTION_THREADS, LISTEN_THREADS};
+    /* the memory of all questions together bounds how many are answered at a time */
+    uint64_t fit = w->options.limit_all_bytes / w->options.limit_bytes;
+    const size_t COUNTS[EC_LANE_COUNT] = {fit < QUESTION_THREADS ? (size_t)fit : QUESTION_THREADS, LISTEN_THREADS};
+    w->lanes[EC_LANE_QUESTION].of_one = w->options.questions_of_one;
+    w->lanes[EC_LANE_LISTEN].of_one = LISTEN_OF_ONE;
     int rc = 0;
     for (int i = 0; i < EC_LANE_COUNT; i++)
         for (lane *l = &w->lanes[i]; !rc && l->thread_count < COUNTS[i]; l->thread_count += !rc)
@@ -755,17 +926,21 @@ int ec_web_start(ec_web **ret, const ec_web_options *options, ea_err *err) {
     if (!w)
         return ea_fail(err, EA_ENOMEM, "serve the dashboard");
     w->pieces_last = &w->pieces;
-    for (int i = 0; i < EC_LANE_COUNT; i++) {
+    for (int i = 0; i < EC_LANE_COUNT; i++)
         w->lanes[i].web = w;
-        w->lanes[i].last = &w->lanes[i].first;
-    }
     w->options = *options;
     w->options.listen = w->listen = strdup(options->listen);
     w->options.store = w->store = strdup(options->store);
     if (!w->options.limit_ns)
         w->options.limit_ns = DEFAULT_LIMIT_S * INT64_C(1000000000);
     if (!w->options.limit_bytes)
-        w->options.limit_bytes = UINT64_C(1) << 30;
+        w->options.limit_bytes = (uint64_t)DEFAULT_MEMORY_MIB << 20;
+    if (w->options.limit_all_bytes < w->options.limit_bytes)
+        w->options.limit_all_bytes = QUESTION_THREADS * w->options.limit_bytes;
+    if (!w->options.questions_of_one)
+        w->options.questions_of_one = DEFAULT_OF_ONE;
+    if (!w->options.unread_ns)
+        w->options.unread_ns = DEFAULT_UNREAD_S * INT64_C(1000000000);
     int rc = w->listen && w->store ? 0 : ea_fail(err, EA_ENOMEM, "serve the dashboard");
     if (!rc)
         rc = ec_listen_split("--web", w->listen, w->host, &w->port, err);

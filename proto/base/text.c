@@ -247,6 +247,12 @@ size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t ca
     return need;
 }
 
+/* Characters that change the order in which others are shown, so that a text looks like another one. */
+static int is_bidi_control(uint32_t code) {
+    return code == 0x061C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+           (code >= 0x2066 && code <= 0x2069);
+}
+
 void ea_text_json(ea_text *t, const char *utf8, size_t len_bytes) {
     const uint8_t *p = (const uint8_t *)utf8;
     size_t i = 0, plain = 0;
@@ -258,7 +264,8 @@ void ea_text_json(ea_text *t, const char *utf8, size_t len_bytes) {
         }
         uint32_t code = 0;
         size_t n = c >= 0x80 ? sequence(p + i, len_bytes - i, &code) : 0;
-        if (n > 1 && code >= 0xA0 && (code < 0xD800 || code > 0xDFFF) && code != 0x2028 && code != 0x2029) {
+        if (n > 1 && code >= 0xA0 && (code < 0xD800 || code > 0xDFFF) && code != 0x2028 && code != 0x2029 &&
+            !is_bidi_control(code)) {
             i += n;
             continue;
         }
@@ -294,7 +301,8 @@ void ea_text_safe(ea_text *t, const char *utf8, size_t len_bytes) {
     for (size_t i = 0; i < len_bytes;) {
         uint32_t code = 0;
         size_t n = sequence(p + i, len_bytes - i, &code);
-        if (n && code >= 0x20 && code != 0x7F && (code < 0x80 || code >= 0xA0) && (code < 0xD800 || code > 0xDFFF)) {
+        if (n && code >= 0x20 && code != 0x7F && (code < 0x80 || code >= 0xA0) && (code < 0xD800 || code > 0xDFFF) &&
+            !is_bidi_control(code)) {
             ea_text_add(t, utf8 + i, n);
             i += n;
         } else {

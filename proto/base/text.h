@@ -53,11 +53,14 @@ void ea_utf8_mend(char *utf8, size_t len_bytes);
 /* Windows-1252 (what ANSI strings in events nearly always are) as UTF-8. */
 void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes);
 
-/* The inside of a JSON string (no quotes): escapes ", \, control characters, DEL, and whatever is not valid UTF-8 as
- * \u00XX of the byte (a WTF-8 surrogate as \uD8XX), so that hostile text stays text. */
+/* The inside of a JSON string (no quotes): escapes ", \, control characters, DEL, the characters that change
+ * the direction of text, and whatever is not valid UTF-8 as \u00XX of the byte (a WTF-8 surrogate as \uD8XX), so that
+ * hostile text stays text. */
 void ea_text_json(ea_text *t, const char *utf8, size_t len_bytes);
 void ea_text_json_str(ea_text *t, const char *s); /* with quotes; NULL gives null */
-/* For a terminal or a log: control characters, DEL and C1 as \xNN, so that no escape sequence gets through. */
+/* For a terminal or a log: control characters, DEL, C1 and the characters that change the direction of text (U+061C,
+ * U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069) as \xNN of each byte, so that no escape sequence gets through and
+ * no text looks like another one. */
 void ea_text_safe(ea_text *t, const char *utf8, size_t len_bytes);
 /* One CSV field after RFC 4180, quoted when needed; a leading = + - @ tab or CR that is not a number gets an
  * apostrophe before it, so that a spreadsheet does not run it. */

@@ -154,13 +154,40 @@ def check_limits(checks, client, right):
     wrong = right[:-1] + ("0" if right[-1] != "0" else "1")
     seen = [client.status("/metrics", wrong, source="127.20.0.1") for _ in range(14)]
     checks.that(seen[:10] == [401] * 10 and set(seen[10:]) == {429}, f"guesses: {seen}")
-    checks.equal(client.status("/metrics", right, source="127.20.0.1"), 429, "the right token after too many wrong ones")
-    checks.equal(client.status("/metrics", right, source="127.20.0.2"), 200, "... from another address")
+    status, text, answer = client.ask("/metrics", wrong, source="127.20.0.1")
+    checks.that(status == 429 and "too many wrong tokens from this address" in text and answer.getheader("Connection") == "close", f"a guess: {status} {text}")
+    checks.equal(client.status("/metrics", right, source="127.20.0.1"), 200, "the right token of another client behind that address")
+    other = "ect_00000000" + wrong[12:]
+    checks.equal(client.status("/metrics", other, source="127.20.0.1"), 401, "a wrong token of another id")
+    checks.equal(client.status("/metrics", wrong, source="127.20.0.2"), 401, "a wrong token from another address")
     for header in ("Bearer", "Bearer ", "Basic !!!", "Basic " + base64.b64encode(b"no colon").decode(), "Digest x", "Bearer " + "a" * 5000,
                    "Basic " + base64.b64encode(b"u:" + wrong.encode()).decode()):
         checks.equal(client.status("/metrics", header=header, source="127.20.0.3"), 401, f"Authorization: {header[:40]}")
     checks.equal(client.status("/metrics", header="Basic " + base64.b64encode(b"me:" + right.encode()).decode(), source="127.20.0.4"), 200,
                  "the token as a password")
+
+
+def check_revoked_stream(checks, env, collector, client):
+    """A stream of events ends within seconds when its token is revoked, and its answer breaks off instead of ending as a whole one."""
+    token = new_token(env, collector.store, "follower")
+    connection = http.client.HTTPSConnection("localhost", client.port, timeout=30, context=client.context, source_address=("127.45.0.1", 0))
+    connection.request("GET", "/api/v1/events/tail", headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    checks.equal((answer.status, answer.readline()[:1]), (200, b":"), "the stream's head")
+    harness.time.sleep(2.5)  # it is looked at twice, and stays
+    checks.equal(client.status("/api/v1/hosts", token, source="127.45.0.2"), 200, "the token before it is revoked")
+    env.run([env.collector, "token", "revoke", "--store", collector.store, "follower"])
+    begin = harness.time.monotonic()
+    try:
+        rest = answer.read()
+        checks.that(False, f"the stream of a revoked token ended as a whole answer: {rest[-100:]}")
+    except (http.client.IncompleteRead, OSError) as error:
+        checks.that(not isinstance(error, TimeoutError), f"the stream of a revoked token is still open after 30 s: {error!r}")
+    took = harness.time.monotonic() - begin
+    checks.that(took < 10, f"the stream of a revoked token ended after {took:.1f} s")
+    connection.close()
+    checks.equal(client.status("/api/v1/events/tail", token, source="127.45.0.3"), 401, "another stream with the revoked token")
+    print(f"a stream ended {took:.1f} s after its token was revoked", flush=True)
 
 
 def certificate(client, source):
@@ -298,6 +325,8 @@ def test(env, checks, _):
     check_classes(checks, client, tokens["read"], tokens["group"])
     check_limits(checks, client, tokens["admin"])
     check_audit(checks, env, client, collector, tokens["read"])
+    check_revoked_stream(checks, env, collector, client)
+    checks.equal(client.ask("/", tokens["read"], source="127.46.0.1")[2].getheader("Strict-Transport-Security"), "max-age=31536000", "HSTS with TLS")
     check_browser(checks, env, client, tokens["group"])
     check_connections(checks, client)
     check_renewal(checks, env, client, collector)

@@ -19,6 +19,8 @@ CASES = [
     ("events", {}, *ALWAYS),
     ("events", {"by1": "pid"}, *ALWAYS),
     ("events", {"by1": "pid", "by2": "tid"}, *ALWAYS),
+    ("events", {"by1": "pid", "by2": "tid", "by3": "name"}, *ALWAYS),
+    ("events", {"by1": "pid", "by3": "cpu", "top": 5, "every": "500ms"}, *ALWAYS),
     ("events", {"by1": "name", "every": "1s"}, *ALWAYS),
     ("events", {"by1": "name", "by2": "cpu", "every": "250ms"}, *ALWAYS),
     ("events", {"every": "100ms"}, *ALWAYS),
@@ -102,7 +104,7 @@ def order(value):
 def naive(d, table, arguments, condition):
     """Rows [bucket, keys..., count, value_count, sum, min, max]."""
     events = d.all if table == "events" else d.of(table.strip('"'))
-    by = [arguments[k] for k in ("by1", "by2") if k in arguments]
+    by = [arguments[k] for k in ("by1", "by2", "by3") if k in arguments]
     every = {"1s": 10**9, "500ms": 5 * 10**8, "250ms": 25 * 10**7, "100ms": 10**8, "10ms": 10**7, "1ms": 10**6}.get(
         arguments.get("every"), arguments.get("every"))
     groups, totals = collections.defaultdict(list), collections.defaultdict(list)
@@ -137,15 +139,15 @@ OVERFLOWING = {"ImageBase", "time", "clock"}  # sums of these may not fit
 
 
 def native_sql(table, arguments, where):
-    by = [f'+"{arguments[k]}"' for k in ("by1", "by2") if k in arguments]  # +: an address is a number here
+    by = [f'+"{arguments[k]}"' for k in ("by1", "by2", "by3") if k in arguments]  # +: an address is a number here
     name = table[:-1] + '_by"' if table.endswith('"') else table + "_by"
-    given = ", ".join(literal(arguments.get(k)) for k in ("by1", "by2", "value", "every", "top"))
+    given = ", ".join(literal(arguments.get(k)) for k in ("by1", "by2", "value", "every", "top", "by3"))
     total = "NULL" if arguments.get("value") in OVERFLOWING else "sum"
     return f"SELECT 'native', {', '.join(['+bucket', *by, 'count', 'value_count', total, 'min', 'max'])} FROM {name}({given}) WHERE {where}"
 
 
 def plain_sql(table, arguments, where):
-    by = [f'+"{arguments[k]}"' for k in ("by1", "by2") if k in arguments]
+    by = [f'+"{arguments[k]}"' for k in ("by1", "by2", "by3") if k in arguments]
     value = f'"{arguments["value"]}"' if "value" in arguments else None
     every = f"time_bucket(time, {literal(arguments['every'])})" if "every" in arguments else "NULL"
     total = "NULL" if arguments.get("value") in OVERFLOWING else f"sum({value})"

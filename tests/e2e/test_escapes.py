@@ -7,7 +7,10 @@ usage: test_escapes.py --build DIR [--soak] [--keep]
 import csv
 import io
 import json
+import os
 import re
+import subprocess
+import tty
 
 import harness
 import test_tracegen
@@ -48,6 +51,40 @@ def check_csv(checks, what, text):
     checks.that(any("calc" in cell for row in rows for cell in row), f"{what}: the hostile command line is not there")
 
 
+def on_terminal(env, command):
+    """What a command writes to a terminal."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    data = b""
+    try:
+        while part := os.read(ours, 65536):
+            data += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(ours)
+    if process.wait(60) != 0:
+        raise harness.Failure(f"{command}: {process.stderr.read()[:500]}")
+    process.stderr.close()
+    return data
+
+
+def check_terminal(env, checks, collector):
+    """csv: exact in a pipe; on a terminal without control characters and without characters that change the direction of text."""
+    cell = "a\x1b[31m\x07\n\u202eb\u2066\u200f,\u00e9"
+    sql = f"SELECT '{cell}' AS \"n\x1b[2J\u202e\""
+    command = [env.collector, "query", "--store", collector.store, "--format", "csv", sql]
+    piped = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, check=True).stdout.decode()
+    checks.equal(piped, f'n\x1b[2J\u202e\r\n"{cell}"\r\n', "csv in a pipe")
+    shown = on_terminal(env, command).decode()
+    checks.equal(shown, "n\\x1b[2J\\xe2\\x80\\xae\r\n\"a\\x1b[31m\\x07\\x0a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6\\xe2\\x80\\x8f,\u00e9\"\r\n",
+                 "csv on a terminal")
+    for form in ("table", "jsonl", "json"):
+        text = on_terminal(env, [*command[:-2], form, sql]).decode()
+        checks.that(not re.search("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", text), f"{form} on a terminal: {text!r}")
+
+
 def test(env, checks, _):
     env.make_certificates([web_world.HOSTILE])
     collector = web_world.collector(env)
@@ -66,6 +103,7 @@ def test(env, checks, _):
     check_text(checks, "query", collector.ask("query", sql), needs_line=True)
     check_text(checks, "query of events", collector.ask("query", events))
     check_csv(checks, "query --format csv", collector.ask("query", "--format", "csv", sql))
+    check_terminal(env, checks, collector)
     check_json(checks, "query --format jsonl", collector.ask("query", "--format", "jsonl", sql), lines=True)
     check_json(checks, "export", collector.ask("export", *host, "--format", "jsonl"), lines=True)
     for command in ("hosts", "ledger", "doctor"):

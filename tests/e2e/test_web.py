@@ -22,7 +22,8 @@ from web_world import HOLED, HOSTILE, MACHINE
 
 WEB = harness.ROOT / "collector" / "web"
 JSON = {"Content-Type": "application/json"}
-WAITING = 64  # in a lane, beside those that are answered
+WAITING = 64  # calls of one address in a lane, beside those that are answered
+OF_ONE = {"questions": 2, "followers": 4}  # that are answered at a time of one address
 SLOW = "SELECT count(*) FROM events a, events b, events c WHERE a.cpu + b.cpu + c.cpu = -1"
 # as a value of any parameter
 INJECTIONS = ["' OR 1=1 --", "'; DROP TABLE hosts; --", "\" UNION SELECT 1 --", "%", "_", "\\", "../../etc/passwd", "$(id)",
@@ -276,8 +277,16 @@ def check_size(checks, web):
 
 def check_strangers(checks, web):
     own = f"127.0.0.1:{web.port}"
-    for host, expected in (("evil.example", 421), (f"localhost:{web.port}", 200), ("[::1]:1", 200), ("127.0.0.1.evil.example", 421), ("", 421)):
-        checks.equal(web.ask("/api/v1/hosts", headers={"Host": host})[0], expected, f"Host: {host}")
+    for host, expected in (("evil.example", 421), (f"localhost:{web.port}", 200), ("[::1]:1", 200), ("127.0.0.1.evil.example", 421), ("", 421),
+                           ("[::1]", 200), ("[::1].evil.example", 421), ("[::1].evil.example:80", 421), ("[::1]:80.evil.example", 421),
+                           ("[::1", 421), ("[127.0.0.1]", 421), ("::1", 421), ("127.0.0.1:80.evil.example", 421), ("localhost:evil", 421)):
+        status, _, text = web.ask("/api/v1/hosts", headers={"Host": host})
+        checks.equal((status, "the Host header names another machine" in text), (expected, expected == 421), f"Host: {host}")
+    for name in ("X-Forwarded-For", "x-forwarded-for", "Forwarded", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"):
+        status, _, text = web.ask("/api/v1/hosts", headers={name: "192.0.2.1"})
+        checks.that(status == 403 and f"the request has the header {name}, so a proxy passes on".lower() in text.lower() and "--web-tokens" in text,
+                    f"a proxy's header {name}: {status} {text[:200]}")
+    checks.that("Strict-Transport-Security" not in web.ask("/")[1], "HSTS without TLS")
     post = json.dumps({"sql": "SELECT 1"})
     for headers, expected in (({**JSON, "Origin": "http://evil.example"}, 403), ({**JSON, "Origin": f"http://{own}"}, 200),
                               ({**JSON, "Origin": "null"}, 403), ({**JSON, "Sec-Fetch-Site": "cross-site"}, 403),
@@ -326,10 +335,10 @@ def check_tail(env, checks, web, trace):
     checks.that(len(seen) == 20 and all(list(e) == ["host", "time", "ImageFileName"] and e["host"] == "late" for e in seen), f"the tail: {seen[:2]}")
 
 
-def ask_slowly(web):
+def ask_slowly(web, source="127.0.0.1", sql=SLOW):
     """A connection whose question takes long."""
-    body = json.dumps({"sql": SLOW}).encode()
-    s = socket.create_connection(("127.0.0.1", web.port))
+    body = json.dumps({"sql": sql}).encode()
+    s = socket.create_connection(("127.0.0.1", web.port), source_address=(source, 0))
     s.sendall(b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     return s
 
@@ -372,9 +381,15 @@ def check_lane(checks, web, ask, served, is_served, what):
     return first + more
 
 
-def follow_slowly(web):
-    s = socket.create_connection(("127.0.0.1", web.port))
+def follow_slowly(web, source="127.0.0.1"):
+    s = socket.create_connection(("127.0.0.1", web.port), source_address=(source, 0))
     s.sendall(b"GET /api/v1/events/tail HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return s
+
+
+def ask_quickly(web, source):
+    s = socket.create_connection(("127.0.0.1", web.port), source_address=(source, 0))
+    s.sendall(b"GET /api/v1/hosts HTTP/1.1\r\nHost: localhost\r\n\r\n")
     return s
 
 
@@ -388,9 +403,22 @@ def status_of(web, request):
 def check_ceilings(checks, web):
     """The row of --web in CEILINGS.md, each refusal counted."""
     pid, before = web.collector.process.pid, int(refusals(web))
-    asked = check_lane(checks, web, ask_slowly, 4, lambda _: len(test_query_limits.workers_of(pid)) == 4, "questions")
-    # who follows has a lane of his own: it is free while questions fill theirs
-    asked += check_lane(checks, web, follow_slowly, 16, lambda first: all(map(is_answered, first)), "followers")
+    asked = check_lane(checks, web, ask_slowly, OF_ONE["questions"], lambda _: len(test_query_limits.workers_of(pid)) == OF_ONE["questions"], "questions")
+    # followers have a lane of their own: it is free while questions fill theirs
+    asked += check_lane(checks, web, follow_slowly, OF_ONE["followers"], lambda first: all(map(is_answered, first)), "followers")
+    # another address has its turn in both lanes, although one waits with 64 calls in each
+    for ask, what in ((ask_quickly, "question"), (follow_slowly, "stream")):
+        with ask(web, "127.0.0.9") as s:
+            harness.wait_until(lambda: is_answered(s), f"the {what} of another address beside a full queue", 10)
+            checks.equal(s.recv(4096).decode().split(" ")[1], "200", f"the {what} of another address")
+    # two addresses have all four places; a third waits for the next one that is free and has it before those that waited longer
+    asked += [ask_slowly(web, "127.0.0.8") for _ in range(8)]
+    harness.wait_until(lambda: len(test_query_limits.workers_of(pid)) == 4, "questions of two addresses", 60)
+    with ask_quickly(web, "127.0.0.9") as s:
+        time.sleep(0.3)
+        checks.that(not is_answered(s), "a fifth question at a time")
+        asked[0].close()
+        harness.wait_until(lambda: is_answered(s), "the turn of the third address", 10)
     for s in asked:
         s.close()
     harness.wait_until(lambda: not test_query_limits.workers_of(pid), "the end of questions that nobody waits for", 60)

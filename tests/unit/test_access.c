@@ -84,25 +84,49 @@ static void guessing_ends(void **state) {
     assert_int_equal(ec_access_open(&a, scratch, &err), 0);
     for (int i = 0; i < EC_ACCESS_FAILURES; i++)
         assert_int_equal(admit(a, "192.0.2.1", "wrong", now, &who), EA_EREFUSED);
-    assert_int_equal(admit(a, "192.0.2.1", token, now, &who), EA_ELIMIT);
-    assert_int_equal(admit(a, "192.0.2.2", token, now, &who), 0); /* others are not harmed */
+    assert_int_equal(admit(a, "192.0.2.1", "wrong", now, &who), EA_ELIMIT);
+    assert_non_null(strstr(err.message, "too many wrong tokens"));
+    assert_int_equal(admit(a, "192.0.2.1", token, now, &who), 0); /* others of the same address are not harmed */
     assert_string_equal(who.name, "right");
+    /* a wrong secret counts for its id: first of a token that exists, then of another one */
+    char guess[EC_SECRET_BYTES];
+    snprintf(guess, sizeof guess, "%s", token);
+    guess[EC_SECRET_BYTES - 2] = (char)(guess[EC_SECRET_BYTES - 2] == '0' ? '1' : '0');
+    for (int i = 0; i < EC_ACCESS_FAILURES; i++)
+        assert_int_equal(admit(a, "192.0.2.1", guess, now, &who), EA_EREFUSED);
+    assert_int_equal(admit(a, "192.0.2.1", guess, now, &who), EA_ELIMIT);
+    assert_int_equal(admit(a, "192.0.2.2", guess, now, &who), EA_EREFUSED);
+    assert_int_equal(admit(a, "192.0.2.1", token, now, &who), 0); /* its owner is not harmed either */
     now += (EC_ACCESS_PENALTY_S + 1) * S_NS;
-    assert_int_equal(admit(a, "192.0.2.1", token, now, &who), 0);
+    assert_int_equal(admit(a, "192.0.2.1", "wrong", now, &who), EA_EREFUSED);
+    /* requests without a right token empty the address's bucket, and not the token's */
+    for (int i = 0; i < 2 * EC_ACCESS_BURST; i++)
+        (void)!ec_access_admit(a, "192.0.2.5", NULL, now, &who, &err);
+    assert_int_equal(ec_access_admit(a, "192.0.2.5", NULL, now, &who, &err), EA_ELIMIT);
+    assert_non_null(strstr(err.message, "too many requests from this address"));
+    assert_int_equal(admit(a, "192.0.2.5", token, now, &who), 0);
     /* an attacker of IPv6 has 2^64 addresses: they count as one */
     char address[64];
     for (int i = 0; i < EC_ACCESS_FAILURES; i++) {
         snprintf(address, sizeof address, "2001:db8::%x", i + 1);
         assert_int_equal(admit(a, address, "wrong", now, &who), EA_EREFUSED);
     }
-    assert_int_equal(admit(a, "2001:db8::ffff", token, now, &who), EA_ELIMIT);
-    assert_int_equal(admit(a, "2001:db8:1::1", token, now, &who), 0);
+    assert_int_equal(admit(a, "2001:db8::ffff", "wrong", now, &who), EA_ELIMIT);
+    assert_int_equal(admit(a, "2001:db8::ffff", token, now, &who), 0);
+    assert_int_equal(admit(a, "2001:db8:1::1", "wrong", now, &who), EA_EREFUSED);
     /* no token at all is a browser that was not asked yet: it is told so, however often */
     for (int i = 0; i < 2 * EC_ACCESS_FAILURES; i++)
         assert_int_equal(ec_access_admit(a, "192.0.2.3", NULL, now, &who, &err), EA_EREFUSED);
     assert_int_equal(admit(a, "192.0.2.3", token, now, &who), 0);
-    /* revoked: refused at once */
+    /* revoked: refused at once, and what is open ends */
+    assert_int_equal(admit(a, "192.0.2.4", token, now, &who), 0);
+    assert_int_equal(ec_access_check(a, &who, &err), 0);
+    ec_token changed = who;
+    snprintf(changed.hosts, sizeof changed.hosts, "other");
+    assert_int_equal(ec_access_check(a, &changed, &err), EA_EREFUSED);
     assert_int_equal(ec_tokens_revoke(scratch, "right", &err), 0);
+    assert_int_equal(ec_access_check(a, &who, &err), EA_EREFUSED);
+    assert_non_null(strstr(err.message, "the token was revoked"));
     assert_int_equal(admit(a, "192.0.2.4", token, now, &who), EA_EREFUSED);
     ec_access_close(a);
 }
@@ -118,9 +142,10 @@ static void rates_are_bounded(void **state) {
     assert_int_equal(ec_access_open(&a, scratch, &err), 0);
     for (int i = 0; i < EC_ACCESS_BURST; i++)
         assert_int_equal(admit(a, "192.0.2.9", token, now, &who), 0);
-    assert_int_equal(admit(a, "192.0.2.9", token, now, &who), EA_ELIMIT); /* the address's */
-    assert_int_equal(admit(a, "192.0.2.8", token, now, &who), EA_ELIMIT); /* the token's */
-    assert_int_equal(admit(a, "192.0.2.8", other, now, &who), 0);
+    assert_int_equal(admit(a, "192.0.2.9", token, now, &who), EA_ELIMIT);
+    assert_string_equal(who.name, "busy");
+    assert_int_equal(admit(a, "192.0.2.8", token, now, &who), EA_ELIMIT); /* from anywhere */
+    assert_int_equal(admit(a, "192.0.2.9", other, now, &who), 0);
     now += S_NS;
     int let_in = 0;
     for (int i = 0; i < EC_ACCESS_BURST; i++)

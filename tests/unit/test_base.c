@@ -381,6 +381,35 @@ static void text_hostile(void **state) {
     ea_text_clear(&t);
     ea_text_safe(&t, "ok \x1B[2J\xC2\x9B\n\xFF", 11);
     assert_string_equal(t.data, "ok \\x1b[2J\\xc2\\x9b\\x0a\\xff");
+    /* each character that changes the direction of text; its neighbours stay */
+    static const uint16_t marked[] = {0x061C, 0x200E, 0x200F, 0x202A, 0x202B, 0x202C,
+                                      0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069};
+    for (uint32_t code = 0x0600; code < 0x2100; code++) {
+        int is_marked = 0;
+        for (size_t i = 0; i < sizeof marked / sizeof *marked; i++)
+            is_marked |= marked[i] == code;
+        char in[4] = {0}, safe[16], json[8];
+        size_t n = code < 0x800 ? 2 : 3;
+        if (n == 2) {
+            in[0] = (char)(0xC0 | code >> 6);
+            in[1] = (char)(0x80 | (code & 0x3F));
+            snprintf(safe, sizeof safe, "\\x%02x\\x%02x", (uint8_t)in[0], (uint8_t)in[1]);
+        } else {
+            in[0] = (char)(0xE0 | code >> 12);
+            in[1] = (char)(0x80 | (code >> 6 & 0x3F));
+            in[2] = (char)(0x80 | (code & 0x3F));
+            snprintf(safe, sizeof safe, "\\x%02x\\x%02x\\x%02x", (uint8_t)in[0], (uint8_t)in[1], (uint8_t)in[2]);
+        }
+        snprintf(json, sizeof json, "\\u%04x", (unsigned)code);
+        ea_text_clear(&t);
+        ea_text_safe(&t, in, n);
+        assert_string_equal(t.data, is_marked ? safe : in);
+        if (code == 0x2028 || code == 0x2029) /* lines' ends in JavaScript */
+            continue;
+        ea_text_clear(&t);
+        ea_text_json(&t, in, n);
+        assert_string_equal(t.data, is_marked ? json : in);
+    }
     ea_text_deinit(&t);
 }
 
