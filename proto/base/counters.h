@@ -138,8 +138,7 @@ enum ea_severity {
     X(store_expired_segments, 102, EA_INFO, "segment files deleted by retention")                                      \
     X(web_requests, 103, EA_INFO, "requests of browsers, scripts and monitoring")                                      \
     X(web_refused, 104, EA_NOTICE, "requests of browsers, scripts and monitoring that were refused")                   \
-    X(web_limited, 150, EA_NOTICE,                                                                                     \
-      "refused requests whose address or token had sent too many")                            \
+    X(web_limited, 150, EA_NOTICE, "refused requests whose address or token had sent too many")                        \
     X(web_unread, 151, EA_NOTICE, "answers that ended early since their reader did not take them")                     \
     X(enroll_granted, 107, EA_INFO, "certificates given to agents with a token")                                       \
     X(enroll_renewed, 108, EA_INFO, "certificates given to agents with a certificate that ends soon")                  \
