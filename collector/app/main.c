@@ -4,6 +4,7 @@
 #include "clerk.h"
 #include "commands.h"
 #include "platform.h"
+#include "profile_worker.h"
 #include "signer.h"
 
 #include <string.h>
@@ -44,6 +45,8 @@ int main(int argc, char **argv) {
         return ec_clerk_main();
     if (argc == 2 && strcmp(argv[1], EC_SIGNER_NAME) == 0)
         return ec_signer_main();
+    if (argc == 2 && strcmp(argv[1], EC_PROFILE_WORKER_NAME) == 0)
+        return ec_profile_worker_main();
     return ea_cli_main("etwcollector", EA_VERSION, "etwcollector receives, keeps and explains what etwagents send.",
                        COMMANDS, argc, argv);
 }

@@ -1,42 +1,13 @@
 /* Profiles. See flame.h. */
 #include "flame.h"
 
-#include "clerk.h"
-#include "platform.h"
 #include "profile.h"
-#include "profile_names.h"
+#include "profile_worker.h"
 #include "questions.h"
 
 #include <string.h>
 
-enum { HOSTS_MAX = 64, PIDS_MAX = 64, STACKS_MAX = 1 << 20 };
-
-typedef struct patience {
-    ec_call *call;
-    int64_t deadline_ns;
-    int is_late;
-} patience;
-
-static int goes_on(void *arg) {
-    patience *p = arg;
-    p->is_late |= ea_monotonic_ns() > p->deadline_ns;
-    return !p->call->canceled && !p->is_late;
-}
-
-/* Who names places: started when there are some. */
-typedef struct desk {
-    ec_call *call;
-    int64_t deadline_ns;
-    ec_clerk *clerk;
-} desk;
-
-static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
-                   void *arg, ea_err *err) {
-    desk *d = source;
-    int rc =
-        d->clerk ? 0 : ec_clerk_start(&d->clerk, d->call->options->symbols, d->deadline_ns, &d->call->canceled, err);
-    return rc ? rc : ec_clerk_resolve(d->clerk, module, rvas, count, fn, arg, err);
-}
+enum { HOSTS_MAX = 64, PIDS_MAX = 64, STACKS_MAX = 1 << 20, UNSENT_BYTES = 1 << 20 };
 
 static int read_format(const ec_call *c, enum ec_profile_format *ret, ea_err *err) {
     static const char *const NAMES[] = {
@@ -87,28 +58,35 @@ static int read_lists(const ec_call *c, const char **hosts, uint32_t *pids, ec_p
     return 0;
 }
 
+/* The answer while it comes. */
+typedef struct pieces {
+    ec_call *call;
+    enum ec_profile_format format;
+} pieces;
+
+static int on_piece(void *arg, const void *data, size_t len_bytes, ea_err *err) {
+    pieces *p = arg;
+    name_file(p->call, p->format); /* only now: an error is no file */
+    ea_text_add(&p->call->out, data, len_bytes);
+    if (p->call->out.failed)
+        return ea_fail(err, EA_ENOMEM, "answer");
+    return p->call->out.len_bytes < UNSENT_BYTES ? 0 : ec_call_flush(p->call, err);
+}
+
 int ec_flame(ec_call *c, ea_err *err) {
     const char *hosts[HOSTS_MAX], *weight = ec_call_param(c, "weight");
     const char *names_wanted = ec_call_param(c, "names"), *other_from = ec_call_param(c, "other_from"),
                *other_to = ec_call_param(c, "other_to");
     uint32_t pids[PIDS_MAX];
-    patience patient = {.call = c, .deadline_ns = ea_monotonic_ns() + c->options->limit_ns};
-    enum ec_profile_format format = EC_PROFILE_JSON;
-    ec_profile *p = NULL;
+    pieces answer = {.call = c, .format = EC_PROFILE_JSON};
     ec_profile_request q = {.store = c->options->store,
                             .hosts = hosts,
                             .shown = ec_call_shown(c),
                             .pids = pids,
                             .has_other = (other_from && *other_from) || (other_to && *other_to),
-                            .limit_stacks = STACKS_MAX,
-                            .keep_going = goes_on,
-                            .arg = &patient};
-    desk symbols = {.call = c, .deadline_ns = patient.deadline_ns};
-    ec_profile_names names = {.resolve = resolve, .source = &symbols};
-    const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
-    if (c->options->symbols && strcmp(names_wanted ? names_wanted : "1", "0") != 0)
-        q.namer = &namer;
-    int rc = read_format(c, &format, err);
+                            .limit_stacks = STACKS_MAX};
+    int has_names = strcmp(names_wanted ? names_wanted : "1", "0") != 0;
+    int rc = read_format(c, &answer.format, err);
     if (!rc)
         rc = ec_weight_parse(weight && *weight ? weight : "samples", &q.weight, &q.counter, err);
     if (!rc)
@@ -124,14 +102,15 @@ int ec_flame(ec_call *c, ea_err *err) {
     for (size_t i = 0; !rc && i < q.host_count; i++)
         rc = ec_call_may_see(c, hosts[i], err);
     if (!rc)
-        rc = ec_profile_run(&p, &q, err);
-    ec_clerk_end(symbols.clerk);
-    if (rc == EA_ECANCELED && patient.is_late)
-        rc = ea_fail(err, EA_ETIMEOUT, "the profile was not made within the time limit: ask about a shorter range");
+        rc = ec_profile_check(&q, err);
     if (!rc)
-        rc = ec_profile_write(p, format, &c->out, err);
-    if (!rc)
-        name_file(c, format);
-    ec_profile_destroy(p);
+        rc = ec_profile_ask(&(ec_profile_question){.request = &q,
+                                                   .format = answer.format,
+                                                   .symbols = has_names ? c->options->symbols : NULL,
+                                                   .limit_ns = c->options->limit_ns,
+                                                   .limit_bytes = c->options->limit_bytes,
+                                                   .on_piece = on_piece,
+                                                   .arg = &answer},
+                            &c->canceled, err);
     return rc;
 }

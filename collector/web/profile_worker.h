@@ -1,0 +1,34 @@
+/* A profile that is asked for over HTTP, made in a process of its own with limits: whatever is in the batches that it
+ * reads, who asked stays unharmed. Before it: flame.c. After it: collector/query's profile, in the child, which can
+ * read the store and nothing else (confine.h), and has a clerk for names (clerk.h). Thread: the one that asks.
+ *
+ * Messages (message.h), in: P (the request). Out: D (a piece of the answer) again and again, then E (an error's code
+ * and text; code 0: none). No D comes before an error. */
+#ifndef EC_WEB_PROFILE_WORKER_H
+#define EC_WEB_PROFILE_WORKER_H
+
+#include "profile.h"
+#include "symbols.h"
+
+#include <stdatomic.h>
+
+#define EC_PROFILE_WORKER_NAME "profile-worker"
+
+typedef struct ec_profile_question {
+    const ec_profile_request *request; /* without namer and keep_going */
+    enum ec_profile_format format;
+    const ec_symbols_options *symbols; /* NULL: places stay places */
+    int64_t limit_ns;
+    uint64_t limit_bytes;
+    int (*on_piece)(void *arg, const void *data, size_t len_bytes, ea_err *err); /* 0, or what ends the call */
+    void *arg;
+} ec_profile_question;
+
+/* Asks, and waits for the end. stop: looked at now and then. Errors: as ec_profile_run and ec_profile_write;
+ * EA_ETIMEOUT: not within limit_ns, EA_ELIMIT: not within limit_bytes, EA_ECANCELED: *stop; EA_EIO. */
+EA_MUST_CHECK int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, ea_err *err);
+
+/* The child's main(): returns its exit code. */
+int ec_profile_worker_main(void);
+
+#endif
