@@ -7,7 +7,7 @@
 
 typedef struct options {
     const char *store, *to, *from;
-    int verify;
+    int verify, with_tokens;
 } options;
 
 static int finish(int rc, const char *what, const ec_backup *b, const ea_err *err) {
@@ -39,8 +39,13 @@ static int restore(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     ec_backup read = {0};
     (void)operand_count, (void)operands;
-    int rc = ec_store_restore(o->from, o->store, &read, &err);
-    return finish(rc, "restored", &read, &err);
+    int rc = ec_store_restore(o->from, o->store, o->with_tokens, &read, &err);
+    int code = finish(rc, "restored", &read, &err);
+    if (!code && !o->with_tokens)
+        printf("tokens of readers were left out: 'etwcollector token add' makes new ones; --with-tokens brings back "
+               "those of "
+               "the backup,\nalso such as were revoked since\n");
+    return !code && fflush(stdout) ? ea_exit_code(EA_EIO) : code;
 }
 
 const ea_command ec_cmd_backup = {
@@ -72,7 +77,9 @@ const ea_command ec_cmd_restore = {
     .operands = "",
     .summary = "Make a store out of a backup, after every batch of it was read",
     .details = "The store appears whole, at the end. Agents that have sent more since the backup was made do not send "
-               "it again: what\ncame between is missing, and the ledger says so.",
+               "it again: what\ncame between is missing, and the ledger says so. Readers' tokens are left out, since "
+               "some may have been "
+               "revoked after\nthe backup was made.",
     .options = (const ea_option[]){{.name = "from",
                                     .argument = "DIR",
                                     .type = EA_OPT_STRING,
@@ -85,6 +92,10 @@ const ea_command ec_cmd_restore = {
                                     .offset = offsetof(options, store),
                                     .required = 1,
                                     .help = "the collector's folder, which must not exist"},
+                                   {.name = "with-tokens",
+                                    .type = EA_OPT_FLAG,
+                                    .offset = offsetof(options, with_tokens),
+                                    .help = "bring back readers' tokens, also such as were revoked after the backup"},
                                    {.name = NULL}},
     .options_size = sizeof(options),
     .run = restore,

@@ -354,7 +354,7 @@ static int copy_segment(uint64_t number, void *arg) {
     return copy_file(from, to, UINT64_MAX, c->err);
 }
 
-int ec_store_restore(const char *from, const char *to, ec_backup *ret, ea_err *err) {
+int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backup *ret, ea_err *err) {
     static const char *const FILES[] = {"index.db", "state.db", "kept.db", "alarms.db", "tokens"};
     char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
     snprintf(made, sizeof made, "%s.restoring", to);
@@ -372,11 +372,11 @@ int ec_store_restore(const char *from, const char *to, ec_backup *ret, ea_err *e
     if (!rc)
         rc = ec_segment_each(a, copy_segment, &c, err);
     for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES; i++) {
+        int is_tokens = strcmp(FILES[i], "tokens") == 0;
         join(a, from, FILES[i]);
         join(b, made, FILES[i]);
-        if (ea_path_exists(a))
-            rc = strcmp(FILES[i], "tokens") == 0 ? copy_if_there(from, made, FILES[i], err)
-                                                 : copy_file(a, b, UINT64_MAX, err);
+        if (ea_path_exists(a) && (!is_tokens || with_tokens))
+            rc = is_tokens ? copy_if_there(from, made, FILES[i], err) : copy_file(a, b, UINT64_MAX, err);
     }
     if (!rc)
         rc = ea_path_sync_dir(path, err);

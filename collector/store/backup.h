@@ -20,6 +20,6 @@ EA_MUST_CHECK int ec_store_backup(const char *store, const char *to, ec_backup *
  * EA_ECORRUPT with the first thing that is wrong. */
 EA_MUST_CHECK int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err);
 /* Verifies the backup and copies it to a folder that does not exist; that appears at the end, whole. */
-EA_MUST_CHECK int ec_store_restore(const char *from, const char *to, ec_backup *ret, ea_err *err);
+EA_MUST_CHECK int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backup *ret, ea_err *err);
 
 #endif

@@ -42,6 +42,7 @@ class Collector:
         self.store = env.folder / f"{name}-store"
         self.process, self.port = None, 0
         self.environment = None  # of the process, when it is not ours
+        self.ca, self.crl = env.certs / "ca.crt", env.certs / "ca.crl"  # crl None: the option is not given
         # for a collector on another machine (packets.py): the words before its command, its address, its certificate
         self.prefix, self.address, self.certificate = [], "127.0.0.1", "server"
 
@@ -51,7 +52,7 @@ class Collector:
         log = open(self.env.folder / f"{self.name}.log", "ab")
         command = [*self.prefix, self.env.collector, "run", "--store", self.store, "--listen", f"{self.address}:{self.port}",
                    "--port-file", port_file, "--cert", self.env.certs / f"{self.certificate}.crt", "--key",
-                   self.env.certs / f"{self.certificate}.key", "--ca", self.env.certs / "ca.crt", "--crl", self.env.certs / "ca.crl", *self.extra]
+                   self.env.certs / f"{self.certificate}.key", "--ca", self.ca, *(["--crl", self.crl] if self.crl else []), *self.extra]
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                         env=self.environment)
         log.close()

@@ -66,6 +66,23 @@ def restore(env, checks, collector, copy):
     return store
 
 
+def tokens(env, checks, collector):
+    """A token that is revoked after the backup does not come back, unless that is asked for."""
+    add = lambda name: env.run([env.collector, "token", "add", "--store", collector.store, "--name", name]).stdout
+    add("stays")
+    add("goes")
+    copy = env.folder / "copy-with-tokens"
+    env.run([env.collector, "backup", "--store", collector.store, "--to", copy])
+    env.run([env.collector, "token", "revoke", "--store", collector.store, "goes"])
+    checks.that((copy / "tokens").exists(), "the backup has no tokens: this test shows nothing")
+    for words, has, said in (((), False, True), (("--with-tokens",), True, False)):
+        store = env.folder / f"tokens-restored{len(words)}"
+        done = env.run([env.collector, "restore", "--from", copy, "--store", store, *words])
+        checks.equal((store / "tokens").exists(), has, f"tokens of a store restored with {words}")
+        checks.equal("tokens of readers were left out" in done.stdout, said, f"what restore {words} says: {done.stdout}")
+        shutil.rmtree(store)
+
+
 def refuse(env, checks, store, copy):
     for to in (copy, store):
         checks.equal(env.run([env.collector, "backup", "--store", store, "--to", to], check=False).returncode, 2, f"backup to {to.name}")
@@ -140,6 +157,7 @@ def test(env, checks, _):
     db.commit()
     db.close()
     copy, copies = backup_meanwhile(env, checks, collector, paths)
+    tokens(env, checks, collector)
     store = restore(env, checks, collector, copy)
     damaged = refuse(env, checks, store, copy)
     doctor(env, checks, store, damaged)

@@ -1,15 +1,18 @@
 """How agents get their certificates: a token of the CA, a key made on the machine, a name that the token allows; wrong,
-expired, used-up and revoked tokens; hostile requests; an answer that got lost; renewal; and the agent that does all of it
-itself while it ships.
+expired, used-up and revoked tokens; hostile requests; an answer that got lost; renewal, once a certificate; the process that
+signs; the revocation list; names in another case; and the agent that does all of it itself while it ships.
 
 # sanitizers: asan-ubsan
 """
+import glob
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import time
@@ -23,8 +26,12 @@ class World:
 
     def __init__(self, env):
         self.env = env
-        env.make_certificates(("elder",))
-        self.collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs]).start()
+        env.make_certificates(("elder", "Mixed-1"))
+        (env.certs / "ca.crl").unlink()  # it is made, and it is the one that counts, though --crl is not given
+        self.collector = env.new_collector(extra=["--enroll", "127.0.0.1:0", "--ca-dir", env.certs, "--web", "127.0.0.1:0",
+                                                  "--silent-after", "8s"])
+        self.collector.crl = None
+        self.collector.start()
 
     @property
     def url(self):
@@ -72,6 +79,24 @@ class World:
         subprocess.run(["openssl", "req", "-new", "-nodes", "-newkey", *(algorithm or ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")),
                         "-keyout", key, "-subj", f"/CN={name}", "-out", out], check=True, capture_output=True)
         return out.read_bytes()
+
+    def metric(self, name):
+        port = re.findall(r"dashboard on http://127\.0\.0\.1:(\d+)/", (self.env.folder / "collector.log").read_text())[-1]
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        return float(re.search(rf"^etwcollector_{name} (\S+)$", text, re.M).group(1))
+
+    def signer(self):
+        """The process id of the one that signs; None: there is none."""
+        for path in glob.glob(f"/proc/{self.collector.process.pid}/task/*/children"):
+            for pid in open(path).read().split():
+                if b"certificate-signer" in open(f"/proc/{pid}/cmdline", "rb").read():
+                    return int(pid)
+        return None
+
+    def wait_log(self, text, seconds=60):
+        harness.wait_until(lambda: text in self.collector.log(), f"'{text}' in the log", seconds, self.collector.log)
 
     def subject(self, label):
         return self.env.run(["openssl", "x509", "-in", self.env.folder / f"{label}.crt", "-noout", "-subject"]).stdout.split("CN")[1].strip(" =\n")
@@ -204,6 +229,8 @@ def renewal(checks, world):
     done = world.enroll("lasting", None)
     checks.that(done.returncode != 0 and "half" in done.stderr, f"a renewal in the first half: {done.stderr}")
     world.enroll("brief", world.token("brief", "--life", "20s"), check=True)
+    for kind in ("crt", "key"):
+        shutil.copy(env.folder / f"brief.{kind}", env.folder / f"copied.{kind}")
     before = [(env.folder / f"brief.{kind}").read_bytes() for kind in ("crt", "key")]
     # once half of it is over; ten seconds are left for it then
     harness.wait_until(lambda: "half" not in world.enroll("brief", None).stderr, "a renewal that is not too early", 20)
@@ -212,10 +239,132 @@ def renewal(checks, world):
     checks.equal(world.subject("brief"), "brief", "the name behind a renewal")
     rows = world.issued("brief")
     checks.that(len(rows) == 2 and rows[1]["not_after"] > rows[0]["not_after"], f"certificates of it: {rows}")
+    renewed_once(checks, world)
     world.ca("revoke", "brief")
     time.sleep(0.1)
     done = world.enroll("brief", None)
     checks.that(done.returncode != 0, "a revoked certificate is renewed")
+
+
+def renewed_once(checks, world):
+    """The owner has renewed; whoever has a copy of the older certificate and its key does not, and that is an incident."""
+    env = world.env
+    copy = {"cert": env.folder / "copied.crt", "key": env.folder / "copied.key"}
+    status, said = world.post("/v1/renew", world.csr("brief"), **copy)
+    checks.that(status == 409 and b"renewed before, with another key" in said, f"a second renewal of one certificate: {status} {said}")
+    world.wait_log("incident: brief: the certificate")
+    done = env.run([env.collector, "doctor", "--store", world.collector.store], check=False)
+    checks.that(done.returncode == 4 and "brief: since" in done.stdout, f"what the doctor says: {done.returncode} {done.stdout}")
+    checks.equal(world.metric("enroll_renewed_twice_total"), 1, "the counter of second renewals")
+
+
+KEY_WORDS = re.compile(rb"priv:((?:\s+[0-9a-f:]+\n)+)")
+
+
+def memory_has(pid, wanted):
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            where, rights = line.split()[:2]
+            begin, end = (int(x, 16) for x in where.split("-"))
+            if "w" not in rights or end - begin > 1 << 28:
+                continue
+            try:
+                memory.seek(begin)
+                data = memory.read(end - begin)
+            except OSError:
+                continue
+            if any(w in data for w in wanted):
+                return True
+    return False
+
+
+def separation(checks, world):
+    """The CA's key is in the memory of the process that signs and nowhere else. Without that process nothing is signed, and it
+    comes back."""
+    env = world.env
+    text = subprocess.run(["openssl", "pkey", "-in", env.certs / "ca.key", "-text", "-noout"], check=True, capture_output=True).stdout
+    number = bytes.fromhex(re.sub(rb"[\s:]", b"", KEY_WORDS.search(text).group(1)).decode())[-32:]
+    wanted = [number, number[::-1], (env.certs / "ca.key").read_bytes().splitlines()[1]]
+    signer = world.signer()
+    checks.that(memory_has(signer, wanted), "the signer's memory has no key: this test finds none anywhere")
+    checks.that(not memory_has(world.collector.process.pid, wanted), "the CA's key is in the collector's memory")
+    said = open(f"/proc/{signer}/status").read()
+    checks.that("NoNewPrivs:\t1" in said, f"the signer may gain privileges:\n{said}")
+    checks.equal(os.stat(f"/proc/{signer}/mem").st_uid, 0, "owner of the signer's memory (it is not dumpable)")
+    token, csr, status, before = world.token("phoenix"), world.csr("phoenix"), 0, world.metric("signer_ended_total")
+    ended = 0
+    while status != 503 and ended < 5:
+        os.kill(world.signer(), signal.SIGKILL)
+        ended += 1
+        connection = world.connect()
+        connection.request("POST", "/v1/enroll", csr, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        status, waits = answer.status, answer.headers["Retry-After"]
+        answer.read()
+        connection.close()
+        harness.wait_until(world.signer, "the signer to be started again", 60)
+    checks.equal((status, waits), (503, "5"), "an enrolment without a signer")
+    harness.wait_until(lambda: world.post("/v1/enroll", csr, token)[0] == 200, "an enrolment by the next signer", 60)
+    checks.equal(world.metric("signer_ended_total") - before, ended, "the counter of signers that ended")
+    checks.that("the process that signs certificates is gone: signal 9" in world.collector.log(), f"the log:\n{world.collector.log()}")
+
+
+def upload_status(world, name):
+    try:
+        context = ssl.create_default_context(cafile=str(world.env.certs / "ca.crt"))
+        context.load_cert_chain(world.env.certs / f"{name}.crt", world.env.certs / f"{name}.key")
+        connection = http.client.HTTPSConnection("localhost", world.collector.port, context=context, timeout=30)
+        connection.request("GET", "/")
+        return connection.getresponse().status
+    except ssl.SSLError as error:
+        return str(error)
+
+
+def default_list(checks, world):
+    """Without --crl the list of --ca-dir is made and looked at; one that should have been replaced is an incident."""
+    env = world.env
+    checks.that((env.certs / "ca.crl").exists(), "no list was made")
+    checks.equal(upload_status(world, "Mixed-1"), 404, "a certificate that is valid")
+    checks.that(upload_status(world, "elder") != 404, "a revoked certificate is accepted")
+    world.wait_log("/CN=elder: certificate revoked")
+    kept = (env.certs / "ca.crl").read_bytes()
+    folder = env.folder / "list"
+    folder.mkdir()
+    (folder / "index").write_text("")
+    (folder / "number").write_text("01")
+    (folder / "cnf").write_text(f"[ca]\ndefault_ca = a\n[a]\ndatabase = {folder}/index\ncrlnumber = {folder}/number\ndefault_md = sha256\n")
+    subprocess.run(["openssl", "ca", "-gencrl", "-config", folder / "cnf", "-keyfile", env.certs / "ca.key", "-cert", env.certs / "ca.crt",
+                    "-crlsec", "1", "-out", folder / "crl"], check=True, capture_output=True)
+    time.sleep(1.1)
+    os.replace(folder / "crl", env.certs / "ca.crl")
+    world.collector.stop()
+    world.collector.start()
+    world.wait_log("incident: (collector): the revocation list was to be replaced")
+    (env.certs / "ca.crl").write_bytes(kept)
+    checks.that(upload_status(world, "elder") != 404, "a revoked certificate is accepted behind a list that was replaced")
+    plain = env.new_collector("without")
+    plain.crl = None
+    plain.start()
+    checks.that("--crl is not given: revoked certificates are accepted" in plain.log(), f"a collector without a list:\n{plain.log()}")
+    plain.stop()
+
+
+def names_in_another_case(checks, world):
+    """An agent is known in lower case; a store that has it under another spelling goes on with that."""
+    env, collector = world.env, world.collector
+    trace = traces.paths("amsi-eventslost", env.build)
+    env.replay(trace, collector, agent="Mixed-1", spool=env.folder / "mixed")
+    names = lambda: sorted({s["host"] for s in collector.ask_json("hosts")["streams"] if s["host"].lower() == "mixed-1"})
+    checks.equal(names(), ["mixed-1"], "the agent's name")
+    collector.stop()
+    db = sqlite3.connect(collector.store / "index.db")
+    db.execute("UPDATE streams SET agent = 'MIXED-1' WHERE agent = 'mixed-1'")
+    db.commit()
+    db.close()
+    collector.start()
+    env.replay(trace, collector, agent="Mixed-1", spool=env.folder / "mixed-again")
+    checks.equal(names(), ["MIXED-1"], "the agent's name in a store that has another spelling")
+    checks.equal(len([s for s in collector.ask_json("hosts")["streams"] if s["host"] == "MIXED-1"]), 1, "its stream, which goes on")
 
 
 class Service:
@@ -343,6 +492,9 @@ def test(env, checks, arguments):
     refusals(checks, world, used)
     hostile(checks, world)
     renewal(checks, world)
+    separation(checks, world)
+    default_list(checks, world)
+    names_in_another_case(checks, world)
     lost_answers(checks, world)
     service(checks, world)
     service_renews(checks, world)
