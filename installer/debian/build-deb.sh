@@ -23,7 +23,8 @@ install -m 0755 "$program" "$root/usr/bin/etwcollector"
 strip --strip-unneeded "$root/usr/bin/etwcollector"
 install -m 0644 "$here/collector.yaml" "$root/etc/etwcollector/collector.yaml"
 install -m 0644 "$here/etwcollector.service" "$root/lib/systemd/system/etwcollector.service"
-install -m 0644 "$here/../../LICENSE" "$root/usr/share/doc/etwcollector/copyright"
+python3 "$here/../release/sbom.py" collector --program "$root/usr/bin/etwcollector" --libraries "$build/collector/web/ui/node_modules" --version "$version" \
+    --output "$root/usr/share/doc/etwcollector/etwcollector.cdx.json" --licenses "$root/usr/share/doc/etwcollector/copyright"
 "$program" --man | gzip -9n >"$root/usr/share/man/man1/etwcollector.1.gz"
 "$program" --complete bash >"$root/usr/share/bash-completion/completions/etwcollector"
 
@@ -82,5 +83,7 @@ if [ "$1" = purge ]; then
 fi
 SCRIPT
 chmod 0755 "$root/DEBIAN/postinst" "$root/DEBIAN/prerm" "$root/DEBIAN/postrm"
-dpkg-deb --root-owner-group -Zxz --build "$root" "$output" >/dev/null
+# the same bytes for the same source: one thread compresses, and no file is younger than the source
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}
+dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$root" "$output" >/dev/null
 echo "$output"

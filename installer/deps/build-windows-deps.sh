@@ -70,6 +70,8 @@ for package in "${packages[@]}"; do
     dsc=$(find . -maxdepth 1 -name "${package}_*.dsc" | head -n 1)
     dpkg-source --no-check -x "$dsc" "$package" >"$work/log/unpack" 2>&1 || { tail -n 20 "$work/log/unpack" >&2; exit 1; }
     echo "$package $(basename "$dsc" .dsc | cut -d_ -f2-)" >>"$prefix/versions.txt"
+    mkdir -p "$prefix/licenses"
+    cp "$package/debian/copyright" "$prefix/licenses/$package"
 done
 
 # step NAME: runs the commands on standard input in a bash of its own (a failing command ends it, which set -e does not do

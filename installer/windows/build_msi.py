@@ -7,6 +7,8 @@ usage: installer/windows/build_msi.py --exe etwagent.exe --version 1.2.3 --outpu
 --sign: a command that is run for the .exe, the setup DLL and then for the .msi with the file's path behind it, such as
     "osslsigncode-in-place cert.pem key.pem"; see README.md beside this."""
 import argparse
+import hashlib
+import os
 import pathlib
 import re
 import shlex
@@ -14,10 +16,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "release"))
+import sbom  # noqa: E402
+
 PROFILES = HERE.parents[1] / "config" / "profiles"
+LIBRARIES = pathlib.Path(os.environ.get("EA_DEPS_CACHE") or pathlib.Path.home() / ".cache" / "etwagent" / "windows-x64")
 NAMESPACE = uuid.UUID("6f0f2d0e-5b8b-4a0a-9c53-0a5a3c4e7d11")
 
 # custom action types: an .exe that the package installed (18), a DLL of the Binary table (1), a property's value (51);
@@ -102,11 +109,34 @@ def add_rows(msi):
         run(["msibuild", msi, "-q", statement])
 
 
+def filetime(seconds):
+    return int((seconds + 11644473600) * 10_000_000)
+
+
+def settle(msi, begin, package_code):
+    """Puts the source's time in place of the two times at which wixl says that it made the package, and the package's code in place of the
+    random one, which wixl takes from nobody."""
+    data = bytearray(msi.read_bytes())
+    random = re.search(r"\{([0-9A-F-]{36})\}", run(["msiinfo", "suminfo", msi]))[1].encode()
+    if data.count(random) != 1:
+        sys.exit(f"build_msi.py: {msi} has its code {data.count(random)} times, expected once")
+    data[:] = data.replace(random, package_code.encode())
+    low, high, count = filetime(begin - 2), filetime(time.time() + 2), 0
+    for found in re.finditer(rb"(?s)\x40\0\0\0(?=(.{8}))", bytes(data)):  # VT_FILETIME of the summary information
+        if low <= int.from_bytes(found[1], "little") <= high:
+            data[found.end():found.end() + 8] = filetime(sbom.epoch()).to_bytes(8, "little")
+            count += 1
+    if count != 2:
+        sys.exit(f"build_msi.py: {msi} has {count} times of its making, expected 2 (created, last saved)")
+    msi.write_bytes(data)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--exe", type=pathlib.Path, required=True, help="etwagent.exe; etwagent-setup.dll is beside it")
     parser.add_argument("--version", required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("--libraries", type=pathlib.Path, default=LIBRARIES, help="what build-windows-deps.sh wrote (default: %(default)s)")
     parser.add_argument("--sign", help="command that signs a file in place")
     arguments = parser.parse_args()
     if not re.fullmatch(r"\d{1,3}\.\d{1,3}\.\d{1,5}", arguments.version):
@@ -122,6 +152,7 @@ def main():
         if arguments.sign:
             run([*shlex.split(arguments.sign), exe])
             run([*shlex.split(arguments.sign), setup])
+        sbom.write("agent", exe, arguments.libraries, arguments.version, folder / "etwagent.cdx.json", folder / "LICENSES.txt")
         components, references = "", ""
         for profile in sorted(PROFILES.glob("*.yaml")):
             key = "Profile_" + profile.stem.replace("-", "_")
@@ -132,8 +163,15 @@ def main():
         source = folder / "etwagent.wxs"
         source.write_text((HERE / "etwagent.wxs").read_text().replace("@PROFILES@", components).replace("@REFERENCES@", references))
         made = folder / "etwagent.msi"
-        run(["wixl", "-a", "x64", "-D", f"Version={arguments.version}", "-o", made, source])
+        for file in folder.iterdir():  # the cabinet holds their times
+            os.utime(file, (sbom.epoch(), sbom.epoch()))
+        # the same package for the same content: Windows Installer tells packages and products apart by these
+        content = hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in sorted(folder.iterdir()))).hexdigest()
+        codes = {name: str(uuid.uuid5(NAMESPACE, f"{name} {arguments.version} {content}")).upper() for name in ("ProductCode", "PackageCode")}
+        begin = time.time()
+        run(["wixl", "-a", "x64", "-D", f"Version={arguments.version}", "-D", f"ProductCode={codes['ProductCode']}", "-o", made, source])
         add_rows(made)
+        settle(made, begin, codes["PackageCode"])
         if arguments.sign:
             run([*shlex.split(arguments.sign), made])
         arguments.output.parent.mkdir(parents=True, exist_ok=True)

@@ -4,17 +4,22 @@ configuration's options, and systemd (where it is installed) finds nothing wrong
 config/collector.yaml with all that stands in its comments.
 
 usage: test_package.py --build DIR"""
+import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 
 import harness
 
 MOST_EXPOSED = 30  # of 100, as systemd-analyze security counts; 100 is a service without any bounds
 FILES = {"./usr/bin/etwcollector": "-rwxr-xr-x", "./lib/systemd/system/etwcollector.service": "-rw-r--r--",
          "./etc/etwcollector/collector.yaml": "-rw-r--r--", "./usr/share/man/man1/etwcollector.1.gz": "-rw-r--r--",
-         "./usr/share/bash-completion/completions/etwcollector": "-rw-r--r--", "./usr/share/doc/etwcollector/copyright": "-rw-r--r--"}
+         "./usr/share/bash-completion/completions/etwcollector": "-rw-r--r--", "./usr/share/doc/etwcollector/copyright": "-rw-r--r--",
+         "./usr/share/doc/etwcollector/etwcollector.cdx.json": "-rw-r--r--"}
 
 
 def run_configured(env, checks, program, text, moved, what):
@@ -60,6 +65,34 @@ def check_installed(env, checks):
                                                                   "127.0.0.1:9100": "127.0.0.1:0"}, "config/collector.yaml")
 
 
+def check_bill(env, checks, root):
+    """The bill of materials names what the program contains and loads, and the package has the licence of all that it contains."""
+    documents, program = root / "usr/share/doc/etwcollector", root / "usr/bin/etwcollector"
+    bill = json.loads((documents / "etwcollector.cdx.json").read_text())
+    checks.equal((bill["bomFormat"], bill["specVersion"]), ("CycloneDX", "1.5"), "the bill's format")
+    checks.equal(bill["metadata"]["component"]["hashes"][0]["content"], hashlib.sha256(program.read_bytes()).hexdigest(), "the program's hash in its bill")
+    names = {c["name"]: c for c in bill["components"]}
+    # computed another way: what the dynamic section asks for, and what the dashboard's bundle was made of
+    needed = re.findall(r"Shared library: \[(\S+?)\.so", env.run(["readelf", "-d", program]).stdout)
+    owners = {"libc": "libc6", "libssl": "libssl3", "libcrypto": "libssl3", "libsqlite3": "libsqlite3-0", "libzstd": "libzstd1", "libyaml-0": "libyaml-0-2",
+              "libprotobuf-c": "libprotobuf-c1", "libz": "zlib1g", "libm": "libc6"}
+    for library in needed:
+        owner = owners.get(library) or re.sub(r"_(\w+)-2\.1$", r"-\1-2.1-7", library)  # libevent_core-2.1 is of libevent-core-2.1-7
+        checks.that(owner in names, f"the bill lacks the package of {library}, which the program loads: {sorted(names)}")
+    contained = {name for name, c in names.items() if c["properties"][0]["value"] == "contained"}
+    checks.equal(contained, {"preact", "uplot"}, "what the collector contains")
+    text = (documents / "copyright").read_text()
+    for words in ("Apache License", "It contains preact", "It contains uplot", "Permission is hereby granted"):
+        checks.that(words in text, f"the package's licences lack '{words}'")
+    # a library that nobody listed ends the build of the package
+    libraries = env.folder / "libraries"
+    libraries.mkdir()
+    (libraries / "versions.txt").write_text("unheard-of 1.0\n")
+    done = env.run([sys.executable, harness.ROOT / "installer" / "release" / "sbom.py", "agent", "--program", program, "--libraries", libraries,
+                    "--version", "1.2.3", "--output", env.folder / "x.json"], check=False)
+    checks.that(done.returncode != 0 and "names unheard-of; add it to" in done.stderr, f"a library that is not listed: {done.returncode} {done.stderr}")
+
+
 def test(env, checks, arguments):
     script = harness.ROOT / "installer" / "debian" / "build-deb.sh"
     package, root = env.folder / "etwcollector.deb", env.folder / "root"
@@ -76,6 +109,12 @@ def test(env, checks, arguments):
     for name in ("postinst", "prerm", "postrm"):
         checks.equal(env.run(["sh", "-n", root / "DEBIAN" / name], check=False).returncode, 0, f"syntax of {name}")
         checks.that(os.access(root / "DEBIAN" / name, os.X_OK), f"{name} is not executable")
+
+    check_bill(env, checks, root)
+    again = env.folder / "again.deb"
+    time.sleep(1.1)  # so that a time of the build would differ
+    env.run([script, env.build, "1.2.3", again])
+    checks.that(again.read_bytes() == package.read_bytes(), "two packages of the same programs differ")
 
     # the packaged program, with the packaged configuration's places moved into the test's folder
     env.make_certificates()

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Builds a release twice, in two folders of different names and without a compiler cache, and compares each file byte by byte.
+# usage: installer/release/reproducible.sh [VERSION]      (exit code 1: a file differs)
+set -euo pipefail
+
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+source=$(readlink -f "$here/../..")
+version=${1:-0.0.1}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export CCACHE_DISABLE=1
+for copy in one another-longer-name; do
+    git clone -q --no-hardlinks "$source" "$work/$copy"
+    "$work/$copy/installer/release/build.sh" "$version" "$work/out-$copy" >"$work/log-$copy" 2>&1 || { tail -n 30 "$work/log-$copy" >&2; exit 1; }
+done
+differ=0 same=0
+for file in "$work/out-one"/*; do
+    other=$work/out-another-longer-name/${file##*/}
+    if cmp -s "$file" "$other"; then
+        same=$((same + 1))
+    else
+        differ=$((differ + 1))
+        echo "FAILED: ${file##*/} differs between two builds of the same source" >&2
+        cmp "$file" "$other" >&2 || true
+        if [ -n "${EA_KEEP:-}" ]; then
+            mkdir -p "$EA_KEEP" && cp "$file" "$EA_KEEP/one-${file##*/}" && cp "$other" "$EA_KEEP/another-${file##*/}"
+        fi
+    fi
+done
+echo "$same passed, $differ failed"
+[ "$differ" -eq 0 ]
