@@ -590,7 +590,7 @@ def test(env, checks, session, windows, arguments):
     env.make_certificates(["start", "full", "stolen", "was-there", "troubles", "reloaded", "flood", "full-disk", "pressed", "asked", "reverted", "foreign", "providers", "record", "refused"])
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     every = at_start, refused, no_room, in_mid_run, was_there, troubles, reload_in_flood, flood, full_disk, pressed, asked, providers, record
-    for part in emulated.parts(checks, arguments, every, real=(at_start, no_room, in_mid_run, was_there, troubles, reload_in_flood, providers, record)):
+    for part in emulated.parts(checks, arguments, every, real=(at_start, no_room, in_mid_run, was_there, troubles, reload_in_flood, pressed, providers, record)):
         part(env, checks, session, windows, collector)
     collector.stop()
 
