@@ -210,12 +210,17 @@ static int send_answer(const ea_text *out, int code, const ea_err *err) {
     ea_text t;
     int rc = 0;
     ea_text_init(&t);
-    for (size_t at = 0; !rc && !code && at < out->len_bytes; at += PIECE_BYTES) {
-        size_t left = out->len_bytes - at;
+    size_t at = 0;
+    do { /* an empty answer is one piece, too */
+        size_t left = out->len_bytes - at, n = left < PIECE_BYTES ? left : PIECE_BYTES;
+        if (code)
+            break;
         ec_message_begin(&t, 'D');
-        ea_text_add(&t, out->data + at, left < PIECE_BYTES ? left : PIECE_BYTES);
+        if (n)
+            ea_text_add(&t, out->data + at, n);
         rc = ec_message_send(STDOUT_FILENO, &t);
-    }
+        at += n;
+    } while (!rc && at < out->len_bytes);
     ec_message_begin(&t, 'E');
     ec_message_u32(&t, (uint32_t)code);
     ec_message_string(&t, code ? err->message : "");
