@@ -15,23 +15,19 @@ static const char CA_USAGE[] = "critical,keyCertSign,cRLSign";
 
 /* ---- ca init ---- */
 
-static int make_key(const char *dir, const ec_ca_init_options *o, EVP_PKEY **ret, ea_err *err) {
-    EVP_PKEY *key = NULL;
+static int make_key(const ec_ca_init_options *o, EVP_PKEY **ret, ea_err *err) {
+    if (o->key_uri)
+        return ec_ca_key_open(o->key_uri, o->provider, ret, err);
+    *ret = EVP_EC_gen("P-256");
+    return *ret ? 0 : ea_fail_crypto(err, "make the CA's key");
+}
+
+static int keep_key(const char *dir, const ec_ca_init_options *o, EVP_PKEY *key, ea_err *err) {
+    if (o->key_uri)
+        return ec_ca_key_note(dir, o->key_uri, o->provider, err);
     char *path = ec_ca_path(dir, "ca.key", "");
-    int rc = path ? 0 : ea_fail(err, EA_ENOMEM, "make the CA's key");
-    if (!rc && o->key_uri) {
-        rc = ec_ca_key_open(o->key_uri, o->provider, &key, err);
-        if (!rc)
-            rc = ec_ca_key_note(dir, o->key_uri, o->provider, err);
-    } else if (!rc) {
-        key = EVP_EC_gen("P-256");
-        rc = key ? ec_ca_write_key(key, path, err) : ea_fail_crypto(err, "make the CA's key");
-    }
+    int rc = path ? ec_ca_write_key(key, path, err) : ea_fail(err, EA_ENOMEM, "make the CA's key");
     free(path);
-    if (rc)
-        EVP_PKEY_free(key);
-    else
-        *ret = key;
     return rc;
 }
 
@@ -46,8 +42,7 @@ static int make_root(const ec_ca_init_options *o, EVP_PKEY *key, X509 **ret, ea_
                                      o->is_root ? "critical,CA:TRUE,pathlen:1" : "critical,CA:TRUE,pathlen:0") &&
                  ec_ca_add_extension(c, c, NID_key_usage, CA_USAGE) &&
                  ec_ca_add_extension(c, c, NID_subject_key_identifier, "hash") &&
-                 ec_ca_add_extension(c, c, NID_authority_key_identifier, "keyid:always") &&
-                 X509_sign(c, key, EVP_sha256()) > 0))
+                 ec_ca_add_extension(c, c, NID_authority_key_identifier, "keyid:always") && ec_ca_sign_cert(c, key)))
         rc = ea_fail_crypto(err, "make the CA's certificate");
     if (rc)
         X509_free(c);
@@ -62,7 +57,7 @@ static int write_request(const char *dir, const ec_ca_init_options *o, EVP_PKEY 
     char *path = ec_ca_path(dir, "ca.csr", "");
     int good = csr && bio && path && X509_REQ_set_version(csr, X509_REQ_VERSION_1) == 1 &&
                ec_ca_set_name(X509_REQ_get_subject_name(csr), o->name) && X509_REQ_set_pubkey(csr, key) == 1 &&
-               X509_REQ_sign(csr, key, EVP_sha256()) > 0 && PEM_write_bio_X509_REQ(bio, csr) == 1;
+               ec_ca_sign_request(csr, key) && PEM_write_bio_X509_REQ(bio, csr) == 1;
     int rc = good ? ec_ca_write_bio(bio, path, 0, err) : ea_fail_crypto(err, "make the CA's request");
     free(path);
     BIO_free(bio);
@@ -127,11 +122,15 @@ int ec_ca_init(const char *dir, const ec_ca_init_options *o, ea_err *err) {
     if (!rc)
         rc = check_init(dir, o, err); /* another process may have made one meanwhile */
     if (!rc)
-        rc = make_key(dir, o, &key, err);
+        rc = make_key(o, &key, err);
     if (!rc && o->wants_request) {
         rc = write_request(dir, o, key, err);
+        if (!rc)
+            rc = keep_key(dir, o, key, err);
     } else if (!rc) {
         rc = make_root(o, key, &cert, err);
+        if (!rc) /* not before it has signed: what a provider refuses leaves no CA behind */
+            rc = keep_key(dir, o, key, err);
         chain = rc ? NULL : sk_X509_new_null();
         if (!rc && (!chain || !sk_X509_push(chain, cert)))
             rc = ea_fail(err, EA_ENOMEM, "make a CA in %s", dir);
@@ -290,8 +289,7 @@ static int make_below(const ec_ca *ca, X509_REQ *csr, uint64_t days, const ea_st
         return ea_fail_crypto(err, "sign a CA's certificate");
     if ((rc = add_constraints(c, own, permitted, err)))
         return rc;
-    if (X509_sign(c, ca->key, EVP_sha256()) <= 0 ||
-        ASN1_TIME_diff(&days_left, &seconds_left, NULL, X509_get0_notAfter(c)) != 1)
+    if (!ec_ca_sign_cert(c, ca->key) || ASN1_TIME_diff(&days_left, &seconds_left, NULL, X509_get0_notAfter(c)) != 1)
         return ea_fail_crypto(err, "sign a CA's certificate");
     row->role = EC_CA_AUTHORITY;
     row->not_after_utc_ns = (ea_utc_ns() / SECOND_NS + days_left * DAY_S + seconds_left) * SECOND_NS;

@@ -30,7 +30,10 @@ int ec_ca_key_open(const char *uri, const char *provider, EVP_PKEY **ret, ea_err
     int rc = load_provider(provider, err);
     if (rc)
         return rc;
-    OSSL_STORE_CTX *store = OSSL_STORE_open(uri, NULL, NULL, NULL, NULL);
+    char prefer[80] = ""; /* without it OpenSSL's own reader takes a TPM's file for a public key */
+    if (provider)
+        snprintf(prefer, sizeof prefer, "?provider=%.64s", provider);
+    OSSL_STORE_CTX *store = OSSL_STORE_open_ex(uri, NULL, provider ? prefer : NULL, NULL, NULL, NULL, NULL, NULL);
     if (store)
         (void)OSSL_STORE_expect(store, OSSL_STORE_INFO_PKEY);
     while (store && !key && !OSSL_STORE_eof(store)) {
@@ -47,6 +50,38 @@ int ec_ca_key_open(const char *uri, const char *provider, EVP_PKEY **ret, ea_err
     ERR_clear_error();
     *ret = key;
     return 0;
+}
+
+static EVP_MD_CTX *begin_signing(EVP_PKEY *key) {
+    char prefer[80]; /* X509_sign would look for the first provider that knows the algorithm */
+    const OSSL_PROVIDER *provider = EVP_PKEY_get0_provider(key);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    snprintf(prefer, sizeof prefer, "?provider=%.64s", provider ? OSSL_PROVIDER_get0_name(provider) : "default");
+    if (ctx && EVP_DigestSignInit_ex(ctx, NULL, "SHA256", NULL, prefer, key, NULL) == 1)
+        return ctx;
+    EVP_MD_CTX_free(ctx);
+    return NULL;
+}
+
+int ec_ca_sign_cert(X509 *cert, EVP_PKEY *key) {
+    EVP_MD_CTX *ctx = begin_signing(key);
+    int good = ctx && X509_sign_ctx(cert, ctx) > 0;
+    EVP_MD_CTX_free(ctx);
+    return good;
+}
+
+int ec_ca_sign_crl(X509_CRL *crl, EVP_PKEY *key) {
+    EVP_MD_CTX *ctx = begin_signing(key);
+    int good = ctx && X509_CRL_sign_ctx(crl, ctx) > 0;
+    EVP_MD_CTX_free(ctx);
+    return good;
+}
+
+int ec_ca_sign_request(X509_REQ *request, EVP_PKEY *key) {
+    EVP_MD_CTX *ctx = begin_signing(key);
+    int good = ctx && X509_REQ_sign_ctx(request, ctx) > 0;
+    EVP_MD_CTX_free(ctx);
+    return good;
 }
 
 int ec_ca_key_note(const char *dir, const char *uri, const char *provider, ea_err *err) {

@@ -43,6 +43,10 @@ EA_MUST_CHECK int ec_ca_read_csr(const char *pem, size_t len_bytes, X509_REQ **r
 EA_MUST_CHECK int ec_ca_key_load(const char *dir, EVP_PKEY **ret, ea_err *err);
 /* The key of a URI (OSSL_STORE), by a provider of OpenSSL, which stays loaded; NULL: the default one's. */
 EA_MUST_CHECK int ec_ca_key_open(const char *uri, const char *provider, EVP_PKEY **ret, ea_err *err);
+/* Sign by SHA-256, by the provider that has the key. 0: OpenSSL's queue says why. */
+int ec_ca_sign_cert(X509 *cert, EVP_PKEY *key);
+int ec_ca_sign_crl(X509_CRL *crl, EVP_PKEY *key);
+int ec_ca_sign_request(X509_REQ *request, EVP_PKEY *key);
 EA_MUST_CHECK int ec_ca_key_note(const char *dir, const char *uri, const char *provider, ea_err *err);
 
 /* ---- certificate.c ---- */

@@ -177,7 +177,7 @@ int ec_ca_make_cert(const ec_ca *ca, const ec_ca_request *r, int64_t life_s, EVP
     if ((rc = add_sans(c, r, err)))
         return rc;
     int days, seconds;
-    if (X509_sign(c, ca->key, EVP_sha256()) <= 0 || ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(c)) != 1)
+    if (!ec_ca_sign_cert(c, ca->key) || ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(c)) != 1)
         return ea_fail_crypto(err, "issue a certificate");
     int64_t now_s = ea_utc_ns() / SECOND_NS;
     row->not_after_utc_ns = (now_s + days * DAY_S + seconds) * SECOND_NS;
@@ -224,7 +224,7 @@ int ec_ca_write_crl(const ec_ca *ca, ea_err *err) {
         good ? X509V3_EXT_conf_nid(NULL, &context, NID_authority_key_identifier, "keyid:always") : NULL;
     good = good && aki && X509_CRL_add_ext(crl, aki, -1) == 1 &&
            X509_CRL_add1_ext_i2d(crl, NID_crl_number, crl_number, 0, X509V3_ADD_DEFAULT) == 1 &&
-           X509_CRL_sort(crl) == 1 && X509_CRL_sign(crl, ca->key, EVP_sha256()) > 0;
+           X509_CRL_sort(crl) == 1 && ec_ca_sign_crl(crl, ca->key);
     BIO *bio = BIO_new(BIO_s_mem());
     char *path = ec_ca_path(ca->dir, "ca.crl", "");
     int rc = good && bio && path && PEM_write_bio_X509_CRL(bio, crl) == 1

@@ -358,6 +358,26 @@ static int load_ca(ec_tls *tls, const char *path, ea_err *err) {
     return rc;
 }
 
+/* The CAs between the own certificate and those of the CA file may sign revocation lists, too: where the CA file holds
+ * a root alone, they are what issues agents' certificates. */
+static int add_own_chain(ec_tls *tls, ea_err *err) {
+    STACK_OF(X509) *chain = NULL;
+    X509_STORE_CTX *ctx = X509_STORE_CTX_new();
+    int rc = ctx && SSL_CTX_get0_chain_certs(tls->ctx, &chain) == 1 ? 0 : ea_fail(err, EA_ENOMEM, "set up TLS");
+    for (int i = 0; !rc && i < sk_X509_num(chain); i++) {
+        X509 *ca = sk_X509_value(chain, i);
+        int is_ours = X509_check_ca(ca) == 1 &&
+                      X509_STORE_CTX_init(ctx, SSL_CTX_get_cert_store(tls->ctx), ca, chain) == 1 &&
+                      X509_verify_cert(ctx) == 1;
+        X509_STORE_CTX_cleanup(ctx);
+        if (is_ours && (X509_up_ref(ca) != 1 || !sk_X509_push(tls->issuers, ca)))
+            rc = ea_fail(err, EA_ENOMEM, "set up TLS");
+    }
+    X509_STORE_CTX_free(ctx);
+    ERR_clear_error();
+    return rc;
+}
+
 static char *copy_string(const char *s) {
     size_t n = strlen(s) + 1;
     char *p = malloc(n);
@@ -384,6 +404,8 @@ static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
     int rc = load_own(tls, ctx, err);
     if (!rc && o->ca_path)
         rc = load_ca(tls, o->ca_path, err);
+    if (!rc && o->ca_path)
+        rc = add_own_chain(tls, err);
     if (!rc && o->ca_path)
         rc = refresh_crls(tls, err);
     if (rc)
