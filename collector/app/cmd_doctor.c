@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "platform.h"
 #include "retain.h"
+#include "sandbox.h"
 #include "tables.h"
 
 #include <inttypes.h>
@@ -95,6 +96,18 @@ static void check_daemon(report *r) {
         say(r, FINE, "collector", "one runs with this store");
     else
         say(r, WARNING, "collector", "none runs with this store");
+}
+
+/* What keeps questions, symbols and the CA's signer apart from the rest of this machine. */
+static void check_sandbox(report *r) {
+    ec_sandbox_support s;
+    ea_text t;
+    ec_sandbox_probe(&s);
+    ea_text_init(&t);
+    ec_sandbox_describe(&s, &t);
+    int is_whole = s.has[EC_SANDBOX_HAS_SECCOMP] && s.has[EC_SANDBOX_HAS_FILES];
+    say(r, is_whole ? FINE : WARNING, "sandbox", "%s", t.failed ? "?" : t.data);
+    ea_text_deinit(&t);
 }
 
 /* ---- certificates ---- */
@@ -252,6 +265,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         check_incidents(&r, ea_utc_ns());
     }
     ec_store_close(store);
+    check_sandbox(&r);
     for (size_t i = 0; i < o->certificates.count; i++)
         check_certificate(&r, o->certificates.items[i]);
     if (o->json)

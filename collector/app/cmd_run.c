@@ -9,6 +9,7 @@
 #include "log.h"
 #include "platform.h"
 #include "quota_options.h"
+#include "sandbox.h"
 #include "symbol_options.h"
 #include "tls.h"
 #include "watch.h"
@@ -438,6 +439,22 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     return rc;
 }
 
+/* Which parts of the sandbox this kernel has, when it has not all of them. */
+static void log_sandbox(ec_log *log) {
+    ec_sandbox_support s;
+    ea_text t;
+    int count = 0;
+    ec_sandbox_probe(&s);
+    for (int i = 0; i < EC_SANDBOX_PART_COUNT; i++)
+        count += s.has[i];
+    if (count == EC_SANDBOX_PART_COUNT)
+        return;
+    ea_text_init(&t);
+    ec_sandbox_describe(&s, &t);
+    ec_log_line(log, "processes that read what others sent are confined by %s", t.failed ? "?" : t.data);
+    ea_text_deinit(&t);
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -450,6 +467,8 @@ static int run(const void *arg, int operand_count, char **operands) {
     int rc = check(o, &err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
+    if (!rc)
+        log_sandbox(log);
     if (!rc)
         rc = ec_quota_create(&quota, &o->quotas, 0, &counters, &err);
     if (!rc)

@@ -5,6 +5,7 @@
 #include "ledger.h"
 #include "platform.h"
 #include "retain.h"
+#include "sandbox.h"
 #include "store.h"
 #include "tables.h"
 
@@ -323,6 +324,17 @@ static int add_store(const exposition *x, const char *dir, ea_err *err) {
     return 0;
 }
 
+/* What child processes are confined by. */
+static void add_sandbox(const exposition *x) {
+    ec_sandbox_support s;
+    ec_sandbox_probe(&s);
+    add_head(x, "etwcollector_sandbox_active", EA_GAUGE,
+             "1 when this part of the sandbox confines questions and symbol workers, see etwcollector doctor");
+    for (int i = 0; i < EC_SANDBOX_PART_COUNT; i++)
+        ea_text_printf(x->t, "etwcollector_sandbox_active{part=\"%s\"} %d\n",
+                       ec_sandbox_part_name((enum ec_sandbox_part)i), s.has[i] != 0);
+}
+
 int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, int open_metrics, ea_text *out,
                     ea_err *err) {
     const exposition writing = {.t = out, .open_metrics = open_metrics}, *x = &writing;
@@ -340,6 +352,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
         add_head(x, name, EA_COUNTER, row->text);
         ea_text_printf(out, "%s %" PRIu64 "\n", name, ea_counter_get(counters, (enum ea_counter)c));
     }
+    add_sandbox(x);
     int rc = ec_tables_open(&t, dir, 0, err);
     if (!rc)
         rc = read_streams(t, max_streams, &all, &left_out, err);

@@ -1,0 +1,123 @@
+"""Processes that read what others sent are confined: while a question, a profile and a symbol worker run, /proc says that each has seccomp,
+no_new_privs, a lower priority, a higher out-of-memory score, no capability beyond file modes, a fixed environment without a planted secret and no
+descriptor but its own; /metrics and doctor say which parts this kernel has.
+"""
+import http.client
+import json
+import os
+import pathlib
+import re
+import socket
+
+import harness
+import traces
+import web_world
+
+TRACE = "clr-kernel-win8-x64"
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+SECRET = "planted-secret-of-the-test"
+NICE, OOM_SCORE, SECCOMP_FILTER = 5, 500, 2
+FILE_MODES = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+PARTS = ("no_new_privs", "seccomp", "landlock_files", "landlock_tcp", "landlock_scope")
+
+
+def children(pid, name):
+    """Processes of this parent that were started under this name."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid and name in (path.parent / "cmdline").read_text():
+                found.append(path.parent)
+        except (OSError, IndexError, ValueError):
+            pass  # it is gone
+    return found
+
+
+def status(process):
+    return dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
+
+
+def descriptors(process):
+    return sorted(int(entry.name) for entry in (process / "fd").iterdir())
+
+
+def check_child(checks, parent, name, active, nice=NICE, files=()):
+    def entered():
+        found = children(parent, name)
+        return found and (not active["seccomp"] or status(found[0]).get("Seccomp") == str(SECCOMP_FILTER))
+
+    harness.wait_until(entered, f"a {name} in its sandbox", 60)
+    process = children(parent, name)[0]
+    said = status(process)
+    checks.equal(said["NoNewPrivs"], "1", f"{name}: no_new_privs")
+    checks.equal(said["Seccomp"], str(SECCOMP_FILTER) if active["seccomp"] else "0", f"{name}: seccomp")
+    if active["seccomp"]:
+        checks.equal(int(said["CapEff"], 16) & ~FILE_MODES, 0, f"{name}: capabilities {said['CapEff']}")
+    checks.equal((process / "oom_score_adj").read_text().strip(), str(OOM_SCORE), f"{name}: out-of-memory score")
+    own = os.getpriority(os.PRIO_PROCESS, parent)
+    checks.equal(os.getpriority(os.PRIO_PROCESS, int(process.name)), min(19, own + nice), f"{name}: nice, of a parent at {own}")
+    environment = (process / "environ").read_bytes()
+    checks.that(SECRET.encode() not in environment and b"LC_ALL=C\0" in environment, f"{name}: environment {environment}")
+    names = {entry.split(b"=")[0].decode() for entry in environment.split(b"\0") if entry}
+    checks.equal(names - {"LC_ALL", "TZ", "PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"}, set(), f"{name}: variables")
+    others = [os.readlink(process / "fd" / str(fd)) for fd in descriptors(process) if fd > 2]
+    checks.that(all(any(word in target for word in files) for target in others), f"{name}: descriptors of {others}")
+    checks.that(not any("tokens" in target or ".key" in target or "socket:" in target for target in others), f"{name}: {others}")
+    return process
+
+
+def parts_of(web):
+    _, _, text = web.ask("/metrics")
+    return {name: int(value) for name, value in re.findall(r'etwcollector_sandbox_active\{part="(\w+)"\} (\d)', text)}
+
+
+def check_profile(checks, collector, web, silent, active):
+    """A profile with names: its process, and the one that asks the server, which says nothing."""
+    asking = http.client.HTTPConnection("127.0.0.1", web.port, timeout=120)
+    asking.request("GET", "/api/v1/profile?weight=samples")
+    silent.settimeout(30)
+    try:
+        connection, _ = silent.accept()
+    except OSError as problem:
+        raise harness.Failure(f"the symbol worker does not connect: {problem}") from problem
+    check_child(checks, collector.process.pid, "profile-worker", active, files=("/segments/", ".db", "pipe:"))
+    clerk = children(collector.process.pid, "symbol-clerk")[0]
+    checks.equal((status(clerk)["NoNewPrivs"], SECRET.encode() in (clerk / "environ").read_bytes(), (clerk / "oom_score_adj").read_text().strip()),
+                 ("1", False, str(OOM_SCORE)), "the symbol worker")
+    checks.equal(status(clerk)["Seccomp"], str(SECCOMP_FILTER) if active["seccomp"] else "0", "the symbol worker: seccomp")
+    asking.close()
+    connection.close()
+
+
+def test(env, checks, arguments):
+    os.environ["EA_TEST_SECRET"] = SECRET
+    env.make_certificates(agents=[TRACE])
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        collector = env.new_collector(extra=["--web", "127.0.0.1:0", "--symbols", f"srv*http://127.0.0.1:{silent.getsockname()[1]}/silent"]).start()
+        checks.that(SECRET.encode() in pathlib.Path(f"/proc/{collector.process.pid}/environ").read_bytes(), "the collector has the planted secret")
+        env.replay(traces.paths(TRACE, env.build), collector, agent=TRACE, spool=env.folder / "spool")
+        web = web_world.Web(collector)
+        active = parts_of(web)
+        checks.equal(set(active), set(PARTS), "parts in /metrics")
+        checks.equal(active["no_new_privs"], 1, "no_new_privs is always there")
+        doctor = json.loads(env.run([env.collector, "doctor", "--store", collector.store, "--json"], check=False).stdout)
+        said = [c for c in doctor["checks"] if c["check"] == "sandbox"]
+        is_whole = active["seccomp"] and active["landlock_files"]
+        checks.equal([c["verdict"] for c in said], ["ok" if is_whole else "warning"], f"doctor: {said}")
+        checks.that(all(part in said[0]["text"] for part in PARTS), f"doctor names each part: {said}")
+        checks.equal("missing" in said[0]["text"], 0 in active.values(), f"doctor: what is missing: {said}, {active}")
+        print(f"parts of the sandbox here: {active}")
+        # a question
+        asking = http.client.HTTPConnection("127.0.0.1", web.port, timeout=120)
+        asking.request("POST", "/api/v1/sql", json.dumps({"sql": ENDLESS}), {"Content-Type": "application/json"})
+        check_child(checks, collector.process.pid, "query-worker", active, files=("/segments/", ".db", "pipe:"))
+        asking.close()
+        harness.wait_until(lambda: not children(collector.process.pid, "query-worker"), "the end of the question", 60)
+        if traces.real("the sandboxes of a profile with names"):
+            check_profile(checks, collector, web, silent, active)
+        harness.wait_until(lambda: not children(collector.process.pid, ""), "the end of all children", 60)
+        collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
