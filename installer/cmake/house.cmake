@@ -63,6 +63,26 @@ if(MINGW)
   # behind every link, so that static OpenSSL finds what it needs of Windows; what nothing uses is not imported
   string(APPEND CMAKE_C_STANDARD_LIBRARIES " -lws2_32 -lcrypt32 -lbcrypt -lgdi32 -luser32 -ladvapi32")
 endif()
+if(MINGW)
+  # bcrypt.dll and crypt32.dll are no KnownDLLs: Windows looks for them beside the program first. So they are imported at their
+  # first use, from System32 (proto/base/delay_windows.c), by import libraries that are found before the tool chain's own of
+  # the same names, also where OpenSSL's and curl's archives ask for them.
+  set(EA_LATE_IMPORTS ${CMAKE_BINARY_DIR}/late)
+  file(MAKE_DIRECTORY ${EA_LATE_IMPORTS}/lib)
+  foreach(name bcrypt crypt32)
+    execute_process(COMMAND x86_64-w64-mingw32-gcc -print-file-name=lib${name}.a OUTPUT_VARIABLE archive OUTPUT_STRIP_TRAILING_WHITESPACE
+                    COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND ${CMAKE_NM} ${archive} OUTPUT_VARIABLE symbols ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCHALL "__imp_[A-Za-z0-9_]+" functions "${symbols}")
+    list(REMOVE_DUPLICATES functions)
+    list(TRANSFORM functions REPLACE "__imp_" "")
+    list(JOIN functions "\n" functions)
+    file(WRITE ${EA_LATE_IMPORTS}/${name}.def "LIBRARY ${name}.dll\nEXPORTS\n${functions}\n")
+    execute_process(COMMAND ${CMAKE_DLLTOOL} -d ${EA_LATE_IMPORTS}/${name}.def --output-delaylib ${EA_LATE_IMPORTS}/lib/lib${name}.a
+                    COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  list(PREPEND CMAKE_FIND_ROOT_PATH ${EA_LATE_IMPORTS})
+endif()
 if(EA_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link) # the libraries' coverage leads the fuzzer
 endif()

@@ -145,7 +145,8 @@ EA_MUST_CHECK int ea_environment(const char *name, char *out, size_t out_bytes);
 /* The folder for what this program keeps between runs, without making it: $XDG_STATE_HOME/etwagent or
  * ~/.local/state/etwagent; %ProgramData%\etwagent on Windows. EA_ENOTFOUND when the environment names none. */
 EA_MUST_CHECK int ea_state_dir(char *out, size_t out_bytes, ea_err *err);
-/* Makes standard output binary and UTF-8 where that is not so already (Windows). */
+/* What a program calls first. Windows: DLLs are searched in System32 alone from now on, not beside the program;
+ * standard output is binary and UTF-8. POSIX: a closed pipe is an error of the write, not the program's end. */
 void ea_stdio_init(void);
 /* The running program's own file. EA_ENOTFOUND, EA_ELIMIT. */
 EA_MUST_CHECK int ea_program_path(char *out, size_t out_bytes, ea_err *err);

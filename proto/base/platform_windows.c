@@ -930,6 +930,7 @@ void ea_library_close(ea_library *l) {
 }
 
 void ea_stdio_init(void) {
+    SetDefaultDllDirectories(LOAD_LIBRARY_SEARCH_SYSTEM32);
     _setmode(_fileno(stdout), _O_BINARY);
     _setmode(_fileno(stdin), _O_BINARY);
     SetConsoleOutputCP(CP_UTF8);
