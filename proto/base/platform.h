@@ -103,13 +103,17 @@ EA_MUST_CHECK int ea_path_write_all(const char *path, const void *data, size_t l
                                     ea_err *err);
 
 /* ---- secrets ---- */
-/* Bytes that are of use on this machine only, where the operating system can make such (Windows: DPAPI, for the
- * machine, so that the service and an administrator read the same file); elsewhere a copy, which its file's mode
- * protects. *ret_data: the caller frees it. EA_ECRYPTO: these bytes were not made here. */
+/* Bytes that are of use on this machine only, where the operating system can make such; elsewhere a copy, which its
+ * file's mode protects. Windows (trust_windows.c): DPAPI for the machine, so that the service and an administrator read
+ * the same file, with the entropy of the file dpapi-entropy in the folder for state, which is made at the first use.
+ * Who reads these bytes alone (a copy of the file, an open share) cannot open them, as DPAPI for the machine would let
+ * any process here do. The system, administrators, and who has a copy of the whole disk can. *ret_data: the caller
+ * frees it. EA_ECRYPTO: these bytes were not made here. EA_EREFUSED: others may read the entropy. */
 EA_MUST_CHECK int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes,
                              ea_err *err);
+/* *ret_is_old: they were made without entropy, by an earlier version: protect them again. */
 EA_MUST_CHECK int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes,
-                               ea_err *err);
+                               int *ret_is_old, ea_err *err);
 /* EA_EREFUSED when others than its owner may read or write the file. Windows (trust_windows.c): when its owner is not
  * trusted (trust.h), or its access list lets others read or write. */
 EA_MUST_CHECK int ea_path_check_private(const char *path, ea_err *err);

@@ -455,8 +455,12 @@ int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *r
     return 0;
 }
 
-int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err) {
-    return ea_protect(data, len_bytes, ret_data, ret_len_bytes, err);
+int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, int *ret_is_old,
+                 ea_err *err) {
+    int rc = ea_protect(data, len_bytes, ret_data, ret_len_bytes, err);
+    if (!rc)
+        *ret_is_old = 0;
+    return rc;
 }
 
 int ea_path_check_private(const char *path, ea_err *err) {

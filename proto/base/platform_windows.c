@@ -11,7 +11,6 @@
 #include <windows.h>
 
 #include <bcrypt.h>
-#include <dpapi.h>
 #include <fcntl.h>
 #include <io.h>
 #include <netlistmgr.h>
@@ -605,36 +604,6 @@ int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int 
     }
     free(tmp);
     return rc;
-}
-
-/* ---- secrets ---- */
-
-/* Takes what DPAPI allocated. */
-static int keep_blob(DATA_BLOB *blob, uint8_t **ret_data, size_t *ret_len_bytes, const char *what, ea_err *err) {
-    uint8_t *copy = malloc(blob->cbData ? blob->cbData : 1);
-    if (copy) {
-        memcpy(copy, blob->pbData, blob->cbData);
-        *ret_data = copy;
-        *ret_len_bytes = blob->cbData;
-    }
-    SecureZeroMemory(blob->pbData, blob->cbData);
-    LocalFree(blob->pbData);
-    return copy ? 0 : ea_fail(err, EA_ENOMEM, "%s a secret", what);
-}
-
-int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err) {
-    DATA_BLOB in = {(DWORD)len_bytes, (BYTE *)(uintptr_t)data}, out = {0};
-    if (!CryptProtectData(&in, L"etwagent", NULL, NULL, NULL, CRYPTPROTECT_LOCAL_MACHINE | CRYPTPROTECT_UI_FORBIDDEN,
-                          &out))
-        return ea_fail_os(err, EA_ECRYPTO, (int)GetLastError(), "protect a secret by DPAPI");
-    return keep_blob(&out, ret_data, ret_len_bytes, "protect", err);
-}
-
-int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err) {
-    DATA_BLOB in = {(DWORD)len_bytes, (BYTE *)(uintptr_t)data}, out = {0};
-    if (!CryptUnprotectData(&in, NULL, NULL, NULL, NULL, CRYPTPROTECT_UI_FORBIDDEN, &out))
-        return ea_fail_os(err, EA_ECRYPTO, (int)GetLastError(), "read a secret that DPAPI protects");
-    return keep_blob(&out, ret_data, ret_len_bytes, "read", err);
 }
 
 /* ---- the rest ---- */

@@ -9,9 +9,12 @@
 #include <windows.h>
 
 #include <aclapi.h>
+#include <dpapi.h>
 #include <sddl.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { PATH_BYTES = 4096, LINE_BYTES = 1400 };
 
 struct ea_trusted_file {
     HANDLE handle;
@@ -281,9 +284,119 @@ int ea_path_check_private(const char *path, ea_err *err) {
     return rc;
 }
 
-/* ---- the folder for state ---- */
+/* ---- secrets ---- */
 
-enum { PATH_BYTES = 4096, LINE_BYTES = 1400 };
+enum { ENTROPY_BYTES = 32 };
+
+/* Makes the file, if nobody has made it meanwhile: one name is taken once. */
+static int make_entropy(const char *path, ea_err *err) {
+    uint8_t random[ENTROPY_BYTES];
+    char fresh[PATH_BYTES];
+    int n = snprintf(fresh, sizeof fresh, "%s.%lu", path, (unsigned long)GetCurrentProcessId());
+    if (n < 0 || (size_t)n >= sizeof fresh)
+        return ea_fail(err, EA_ELIMIT, "make %.200s: its name is too long", path);
+    int rc = ea_path_make_parent(path, err);
+    if (!rc)
+        rc = ea_random_bytes(random, sizeof random, err);
+    if (!rc)
+        rc = ea_path_write_all(fresh, random, sizeof random, 1, err);
+    SecureZeroMemory(random, sizeof random);
+    if (rc)
+        return rc;
+    WCHAR *from = ea_windows_path(fresh, 0), *to = ea_windows_path(path, 0);
+    if (!from || !to)
+        rc = ea_fail(err, EA_ENOMEM, "make %s", path);
+    else if (!MoveFileExW(from, to, MOVEFILE_WRITE_THROUGH) && GetLastError() != ERROR_ALREADY_EXISTS &&
+             GetLastError() != ERROR_FILE_EXISTS)
+        rc = fail_last(err, "make", path);
+    if (from)
+        DeleteFileW(from);
+    free(from);
+    free(to);
+    return rc;
+}
+
+/* DPAPI's optional entropy, from a file that the system and administrators alone read. EA_ENOTFOUND: there is none. */
+static int read_entropy(const char *path, uint8_t out[ENTROPY_BYTES], ea_err *err) {
+    char *data = NULL;
+    size_t n = 0;
+    int rc = ea_path_check_private(path, err);
+    if (!rc)
+        rc = ea_path_read_all(path, ENTROPY_BYTES, &data, &n, err);
+    if (!rc && n != ENTROPY_BYTES)
+        rc = ea_fail(err, EA_ECORRUPT,
+                     "%s: expected %d bytes, found %zu; restore it, or remove it with the spool's keys", path,
+                     ENTROPY_BYTES, n);
+    if (!rc)
+        memcpy(out, data, ENTROPY_BYTES);
+    if (data)
+        SecureZeroMemory(data, n);
+    free(data);
+    return rc;
+}
+
+static int entropy_path(char out[PATH_BYTES], ea_err *err) {
+    char folder[PATH_BYTES - 32];
+    int rc = ea_state_dir(folder, sizeof folder, err);
+    if (!rc)
+        snprintf(out, PATH_BYTES, "%s\\dpapi-entropy", folder);
+    return rc;
+}
+
+/* Takes what DPAPI allocated. */
+static int keep_blob(DATA_BLOB *blob, uint8_t **ret_data, size_t *ret_len_bytes, const char *what, ea_err *err) {
+    uint8_t *copy = malloc(blob->cbData ? blob->cbData : 1);
+    if (copy) {
+        memcpy(copy, blob->pbData, blob->cbData);
+        *ret_data = copy;
+        *ret_len_bytes = blob->cbData;
+    }
+    SecureZeroMemory(blob->pbData, blob->cbData);
+    LocalFree(blob->pbData);
+    return copy ? 0 : ea_fail(err, EA_ENOMEM, "%s a secret", what);
+}
+
+int ea_protect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, ea_err *err) {
+    char path[PATH_BYTES];
+    uint8_t secret[ENTROPY_BYTES];
+    DATA_BLOB in = {(DWORD)len_bytes, (BYTE *)(uintptr_t)data}, entropy = {sizeof secret, secret}, out = {0};
+    int rc = entropy_path(path, err);
+    if (!rc && (rc = read_entropy(path, secret, err)) == EA_ENOTFOUND && !(rc = make_entropy(path, err)))
+        rc = read_entropy(path, secret, err);
+    if (rc)
+        return rc;
+    int ok = CryptProtectData(&in, L"etwagent", &entropy, NULL, NULL,
+                              CRYPTPROTECT_LOCAL_MACHINE | CRYPTPROTECT_UI_FORBIDDEN, &out);
+    DWORD os = GetLastError();
+    SecureZeroMemory(secret, sizeof secret);
+    return ok ? keep_blob(&out, ret_data, ret_len_bytes, "protect", err)
+              : ea_fail_os(err, EA_ECRYPTO, (int)os, "protect a secret by DPAPI");
+}
+
+int ea_unprotect(const void *data, size_t len_bytes, uint8_t **ret_data, size_t *ret_len_bytes, int *ret_is_old,
+                 ea_err *err) {
+    char path[PATH_BYTES];
+    uint8_t secret[ENTROPY_BYTES];
+    DATA_BLOB in = {(DWORD)len_bytes, (BYTE *)(uintptr_t)data}, entropy = {sizeof secret, secret}, out = {0};
+    int rc = entropy_path(path, err);
+    if (!rc)
+        rc = read_entropy(path, secret, err);
+    if (rc && rc != EA_ENOTFOUND)
+        return rc;
+    int ok = !rc && CryptUnprotectData(&in, NULL, &entropy, NULL, NULL, CRYPTPROTECT_UI_FORBIDDEN, &out);
+    int is_old = !ok;
+    SecureZeroMemory(secret, sizeof secret);
+    if (!ok) /* made before there was entropy */
+        ok = CryptUnprotectData(&in, NULL, NULL, NULL, NULL, CRYPTPROTECT_UI_FORBIDDEN, &out);
+    if (!ok)
+        return ea_fail_os(err, EA_ECRYPTO, (int)GetLastError(), "read a secret that DPAPI and %s protect", path);
+    rc = keep_blob(&out, ret_data, ret_len_bytes, "read", err);
+    if (!rc)
+        *ret_is_old = is_old;
+    return rc;
+}
+
+/* ---- the folder for state ---- */
 
 typedef struct claim {
     const char *folder;

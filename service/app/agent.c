@@ -629,10 +629,15 @@ static int same_source(const runner *r, const generation *g) {
     return 0;
 }
 
+static int read_checked_config(const agent *a, generation **ret, ea_err *err) {
+    int rc = a->o->check_config ? a->o->check_config(a->path, err) : 0;
+    return rc ? rc : read_config(a->path, ret, err);
+}
+
 static void reload(agent *a) {
     generation *g;
     ea_err err = {0};
-    if (read_config(a->path, &g, &err)) {
+    if (read_checked_config(a, &g, &err)) {
         if (err.code != EA_EFORMAT) /* its mistakes were said */
             ea_say(EA_SAID_TROUBLE, "%s", err.message);
         ea_say(EA_SAID_REFUSED, "the configuration that runs stays as it is");
@@ -964,7 +969,7 @@ static void tell_waiting(agent *a) {
 /* Reads the configuration; a patient agent waits for one that can be read. EA_ECANCELED: asked to stop meanwhile. */
 static int first_config(agent *a, ea_err *err) {
     for (;;) {
-        int rc = read_config(a->path, &a->generation, err);
+        int rc = read_checked_config(a, &a->generation, err);
         if (!rc && !runnable(&a->generation->c) && !a->o->patient) {
             release(a->generation);
             a->generation = NULL;

@@ -31,6 +31,9 @@ typedef struct ea_agent_options {
     ea_agent_asks *asks;
     int patient; /* a service: a configuration that cannot be read now, or that asks for nothing, is waited for */
     int log_by_default; /* without "service.log" there is a log file in the folder for state */
+    /* Asked before the configuration is read, at the start and at each reload; its refusal is a configuration that
+     * cannot be read. May be NULL. */
+    int (*check_config)(const char *path, ea_err *err);
     void *arg;
     /* The main thread calls them; both may be NULL. The status is one JSON object, borrowed for the call. */
     void (*on_status)(void *arg, const char *json, size_t len_bytes);

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "enroll.h"
 #include "platform.h"
+#include "trust.h"
 
 #include <openssl/crypto.h>
 #include <stddef.h>
@@ -248,6 +249,13 @@ static int read_answers(options *o, char *text, ea_err *err) {
     return rc;
 }
 
+/* Before a configuration that exists is kept, and a token is put beside it. */
+static int claim_state(ea_err *err) {
+    char folder[EA_AGENT_PATH_BYTES];
+    int rc = ea_state_dir(folder, sizeof folder, err);
+    return rc ? rc : ea_trust_claim(folder, say, NULL, err);
+}
+
 static int configure(options *o, ea_err *err) {
     char *text = malloc(ANSWERS_MAX);
     int rc = text ? 0 : ea_fail(err, EA_ENOMEM, "make a configuration");
@@ -255,6 +263,8 @@ static int configure(options *o, ea_err *err) {
         rc = read_answers(o, text, err);
     if (!rc)
         rc = check_values(o, err);
+    if (!rc)
+        rc = claim_state(err);
     if (!rc)
         rc = write_configuration(o, err);
     if (!rc && (is_given(o->token) || is_given(o->token_file)))

@@ -11,6 +11,7 @@
 #include "platform.h"
 #include "say.h"
 #include "scm.h"
+#include "trust.h"
 #include "wide.h"
 
 #include <stddef.h>
@@ -129,38 +130,65 @@ static void on_config(void *arg, const struct ea_agent_config *config) {
     without(ea_autologgers_write(&config->sessions, say_note, NULL, &err), &err);
 }
 
+static void keep_line(void *arg, const char *line) {
+    ea_text *t = arg;
+    ea_text_printf(t, "%s%s", t->len_bytes ? "; " : "", line);
+}
+
+/* The folder for state becomes the system's and administrators' own before anything in it is read. *said: what was
+ * changed, for when there is a log. */
+static int claim_state(ea_text *said, ea_err *err) {
+    char folder[EA_AGENT_PATH_BYTES];
+    int rc = ea_state_dir(folder, sizeof folder, err);
+    return rc ? rc : ea_trust_claim(folder, keep_line, said, err);
+}
+
+static int run_agent(service *s, ea_err *err) {
+    char path[EA_AGENT_PATH_BYTES];
+    ea_err e = {0};
+    int rc = ea_agent_file_path(NULL, DUMP_FOLDER, path, &e);
+    without(rc ? rc : ea_guard_crashes(path, &e), &e);
+    without(ea_watchdog_start(&s->watchdog, &s->asks.beats, &e), &e);
+    without(ea_pipe_serve(&s->pipe, EA_STATUS_PIPE, answer, s, &e), &e);
+    return ea_agent_run(&(ea_agent_options){.config_path = s->config,
+                                            .asks = &s->asks,
+                                            .patient = 1,
+                                            .log_by_default = 1,
+                                            .check_config = ea_trust_check,
+                                            .arg = s,
+                                            .on_status = on_status,
+                                            .on_config = on_config},
+                        err);
+}
+
 static int serve(void *arg, ea_err *err) {
     service *s = arg;
     char path[EA_AGENT_PATH_BYTES];
     ea_err e = {0};
+    ea_text claimed;
     int rc = ea_mutex_create(&s->lock, err);
     if (!rc)
         rc = ea_cond_create(&s->fresh, err);
     if (rc)
         return rc;
     ea_text_init(&s->status);
+    ea_text_init(&claimed);
+    int refused = claim_state(&claimed, err);
     int opened = ea_eventlog_open(&e);
     int logs = ea_agent_file_path(NULL, "log.txt", path, &e);
     if (!logs)
-        logs = ea_path_make_parent(path, &e);
+        logs = refused; /* a log in a folder that others may change is none: then the event log has it alone */
     logs = ea_say_to(
         &(ea_say_options){
             .quiet = 1, .path = logs ? NULL : path, .file_bytes = 4 << 20, .lines_a_minute = 120, .on_said = on_said},
         &e);
-    without(logs, &e);
+    if (!refused)
+        without(logs, &e);
     without(opened, &e);
-    rc = ea_agent_file_path(NULL, DUMP_FOLDER, path, &e);
-    without(rc ? rc : ea_guard_crashes(path, &e), &e);
-    without(ea_watchdog_start(&s->watchdog, &s->asks.beats, &e), &e);
-    without(ea_pipe_serve(&s->pipe, EA_STATUS_PIPE, answer, s, &e), &e);
-    rc = ea_agent_run(&(ea_agent_options){.config_path = s->config,
-                                          .asks = &s->asks,
-                                          .patient = 1,
-                                          .log_by_default = 1,
-                                          .arg = s,
-                                          .on_status = on_status,
-                                          .on_config = on_config},
-                      err);
+    if (claimed.len_bytes && !claimed.failed)
+        ea_say(EA_SAID_TROUBLE, "%s", claimed.data);
+    ea_text_deinit(&claimed);
+    rc = refused ? refused : run_agent(s, err);
     if (rc)
         ea_say(EA_SAID_FAILED, "%s (%s)", err->message, ea_code_text(rc));
     ea_mutex_lock(s->lock);
@@ -204,19 +232,35 @@ static void print_line(void *arg, const char *line) {
 
 static const ea_service_report TO_PERSON = {.say = print_line};
 
+/* A service's program runs as the system: nobody else may be able to write to it, or to a folder above it. */
+static int check_program(const char *program, ea_err *err) {
+    ea_err why = {0};
+    int rc = ea_trust_check(program, &why);
+    return rc ? ea_fail(err, rc, "install %.100s as a service: %s; copy it into \"Program Files\" first", program,
+                        why.message)
+              : 0;
+}
+
 static int run_install(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     char config[EA_AGENT_PATH_BYTES], program[EA_AGENT_PATH_BYTES], full[EA_AGENT_PATH_BYTES];
+    char state[EA_AGENT_PATH_BYTES];
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
-    int rc = ea_agent_file_path(o->config, CONFIG_NAME, config, &err);
+    int rc = ea_program_path(program, sizeof program, &err);
+    if (!rc)
+        rc = check_program(program, &err);
+    if (!rc)
+        rc = ea_state_dir(state, sizeof state, &err);
+    if (!rc)
+        rc = ea_trust_claim(state, print_line, NULL, &err);
+    if (!rc)
+        rc = ea_agent_file_path(o->config, CONFIG_NAME, config, &err);
     if (!rc)
         rc = ea_path_full(config, full, sizeof full, &err);
     if (!rc)
         rc = ea_path_make_parent(full, &err);
-    if (!rc)
-        rc = ea_program_path(program, sizeof program, &err);
     if (!rc)
         rc = ea_service_install(program, full, &TO_PERSON, &err);
     if (!rc) {

@@ -294,9 +294,13 @@ static void describe(const status *s, int runs, ea_text *t) {
 static int ask_service(char **ret_text, size_t *ret_len_bytes) {
 #if defined(_WIN32)
     ea_text t;
-    ea_err err;
+    ea_err err = {0};
     ea_text_init(&t);
-    if (!ea_pipe_ask(EA_STATUS_PIPE, &t, &err) && (*ret_text = malloc(t.len_bytes + 1)) != NULL) {
+    int rc = ea_pipe_ask(EA_STATUS_PIPE, &t, &err);
+    /* a service that does not run, or that this user may not ask, is no trouble: the status file is read instead */
+    if (rc == EA_ETIMEOUT || (rc == EA_EREFUSED && !err.os_error))
+        fprintf(stderr, "etwagent: %s; what follows is from the status file\n", err.message);
+    if (!rc && (*ret_text = malloc(t.len_bytes + 1)) != NULL) {
         memcpy(*ret_text, t.data, t.len_bytes);
         (*ret_text)[t.len_bytes] = 0;
         *ret_len_bytes = t.len_bytes;

@@ -128,19 +128,19 @@ static int read_keys(ea_spool_keys *k, const char *path, ea_err *err) {
     uint8_t *plain = NULL;
     size_t raw_bytes = 0, len_bytes = 0;
     ea_err why;
-    int rc = ea_path_check_private(path, err);
+    int is_old = 0, rc = ea_path_check_private(path, err);
     if (!rc)
         rc = ea_path_read_all(path, EA_SPOOL_KEY_FILE_MAX, &raw, &raw_bytes, err);
     if (rc)
         return rc;
-    rc = ea_unprotect(raw, raw_bytes, &plain, &len_bytes, &why);
+    rc = ea_unprotect(raw, raw_bytes, &plain, &len_bytes, &is_old, &why);
     OPENSSL_cleanse(raw, raw_bytes);
     free(raw);
     if (rc == EA_ECRYPTO)
         return ea_fail_os(err, rc, why.os_error, "read the spool's keys in %s: this machine did not make the file",
                           path);
     if (rc)
-        return ea_fail(err, rc, "read the spool's keys in %s", path);
+        return ea_fail(err, rc, "read the spool's keys in %s: %s", path, why.message);
     text = realloc(plain, len_bytes + 1);
     if (!text) {
         OPENSSL_cleanse(plain, len_bytes);
@@ -151,6 +151,8 @@ static int read_keys(ea_spool_keys *k, const char *path, ea_err *err) {
     rc = ea_spool_keys_parse(k, text, path, err);
     OPENSSL_cleanse(text, len_bytes);
     free(text);
+    if (!rc && is_old && write_keys(k, path, &why))
+        return 0; /* the old form can still be read, and is written anew the next time */
     return rc;
 }
 

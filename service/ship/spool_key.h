@@ -1,8 +1,8 @@
 /* Encryption at rest: the file with the spool's keys, and sealing single records with them.
  *
  * The key file holds keys of 32 random bytes, the newest last: it seals, all of them open. The file is made with mode
- * 0600 and refused when others may read it; on Windows DPAPI protects its content. Its content is text:
- *   etwagent spool keys 1
+ * 0600 and refused when others may read it; on Windows DPAPI protects its content (ea_protect), and a file of an
+ * earlier version, which had no entropy, is written anew when it is read. Its content is text: etwagent spool keys 1
  *   <64 hex digits>                     one line a key, at most 16
  *   end <16 hex digits: XXH3-64 of all lines above>
  *

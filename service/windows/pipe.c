@@ -2,6 +2,7 @@
 #include "pipe.h"
 
 #include "platform.h"
+#include "scm.h"
 #include "wide.h"
 
 #include <windows.h>
@@ -127,6 +128,80 @@ void ea_pipe_close(ea_pipe *p) {
     free(p);
 }
 
+/* The process that the service control manager runs the service in; 0: none, or Windows does not say. */
+static DWORD service_process(void) {
+    SERVICE_STATUS_PROCESS now = {0};
+    DWORD need;
+    SC_HANDLE m = OpenSCManagerW(NULL, NULL, SC_MANAGER_CONNECT);
+    SC_HANDLE s = m ? OpenServiceW(m, L"" EA_SERVICE_NAME, SERVICE_QUERY_STATUS) : NULL;
+    if (s && !QueryServiceStatusEx(s, SC_STATUS_PROCESS_INFO, (LPBYTE)&now, sizeof now, &need))
+        now.dwProcessId = 0;
+    if (s)
+        CloseServiceHandle(s);
+    if (m)
+        CloseServiceHandle(m);
+    return now.dwProcessId;
+}
+
+/* Anybody may make a pipe of this name before the service does: what such a one says is not believed. The manager's
+ * word for the service's process also covers a service that runs under another account than the system. */
+static int check_server(HANDLE pipe, const char *name, ea_err *err) {
+    ULONG server = 0;
+    if (!GetNamedPipeServerProcessId(pipe, &server))
+        return ea_fail_os(err, EA_EIO, (int)GetLastError(), "find out who serves %s", name);
+    DWORD service = service_process();
+    return service && server == service
+               ? 0
+               : ea_fail(err, EA_EREFUSED,
+                         "%s is served by process %lu, the service " EA_SERVICE_NAME " is process %lu (0: it does not "
+                         "run): end process %lu and find out who started it",
+                         name, (unsigned long)server, (unsigned long)service, (unsigned long)server);
+}
+
+/* One read, until the deadline. EA_ETIMEOUT; *ret_bytes 0: the server has closed its end. */
+static int read_some(HANDLE pipe, HANDLE event, void *out, DWORD room, int64_t until_ns, DWORD *ret_bytes) {
+    OVERLAPPED o = {.hEvent = event};
+    int64_t left_ms = (until_ns - ea_monotonic_ns()) / 1000000;
+    DWORD n = 0;
+    ResetEvent(event);
+    if (!ReadFile(pipe, out, room, NULL, &o) && GetLastError() != ERROR_IO_PENDING) {
+        *ret_bytes = 0;
+        return 0;
+    }
+    int late = WaitForSingleObject(event, left_ms > 0 ? (DWORD)left_ms : 0) != WAIT_OBJECT_0;
+    if (late)
+        CancelIoEx(pipe, &o);
+    if (!GetOverlappedResult(pipe, &o, &n, TRUE)) /* until then o and out are Windows' */
+        n = 0;
+    *ret_bytes = n;
+    return late && !n ? EA_ETIMEOUT : 0;
+}
+
+static int read_answer(HANDLE pipe, const char *name, int64_t until_ns, ea_text *out, ea_err *err) {
+    char part[4096];
+    DWORD n = 0;
+    size_t total = 0;
+    HANDLE event = CreateEventW(NULL, TRUE, FALSE, NULL);
+    int rc = event ? 0 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "ask %s", name);
+    /* the text is one JSON object and a newline: behind that nothing comes */
+    while (!rc && total < EA_PIPE_MAX_BYTES) {
+        if (read_some(pipe, event, part, sizeof part, until_ns, &n))
+            rc = ea_fail(err, EA_ETIMEOUT, "ask %s: expected an answer within %d ms", name, CLIENT_WAIT_MS);
+        if (rc || !n)
+            break;
+        ea_text_add(out, part, n);
+        total += n;
+        if (!out->failed && out->len_bytes > 1 && out->data[out->len_bytes - 1] == '\n' &&
+            out->data[out->len_bytes - 2] == '}')
+            break;
+    }
+    if (event)
+        CloseHandle(event);
+    if (!rc && out->failed)
+        rc = ea_fail(err, EA_ENOMEM, "ask %s", name);
+    return rc || total ? rc : ea_fail(err, EA_ETRUNCATED, "ask %s: no answer", name);
+}
+
 int ea_pipe_ask(const char *name, ea_text *out, ea_err *err) {
     WCHAR *wide = ea_wide(name);
     if (!wide)
@@ -135,8 +210,8 @@ int ea_pipe_ask(const char *name, ea_text *out, ea_err *err) {
     int64_t until = ea_monotonic_ns() + (int64_t)CLIENT_WAIT_MS * 1000000;
     for (;;) {
         /* the server learns who asks, and can do nothing in that one's name */
-        h = CreateFileW(wide, GENERIC_READ, 0, NULL, OPEN_EXISTING, SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION,
-                        NULL);
+        h = CreateFileW(wide, GENERIC_READ, 0, NULL, OPEN_EXISTING,
+                        FILE_FLAG_OVERLAPPED | SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION, NULL);
         if (h != INVALID_HANDLE_VALUE || GetLastError() != ERROR_PIPE_BUSY || ea_monotonic_ns() > until)
             break;
         WaitNamedPipeW(wide, 200);
@@ -149,19 +224,9 @@ int ea_pipe_ask(const char *name, ea_text *out, ea_err *err) {
                           : os == ERROR_ACCESS_DENIED ? EA_EREFUSED
                                                       : EA_EIO,
                           (int)os, "ask %s", name);
-    char part[4096];
-    DWORD n;
-    size_t total = 0;
-    /* the text is one JSON object and a newline: behind that nothing comes */
-    while (total < EA_PIPE_MAX_BYTES && ReadFile(h, part, sizeof part, &n, NULL) && n) {
-        ea_text_add(out, part, n);
-        total += n;
-        if (!out->failed && out->len_bytes > 1 && out->data[out->len_bytes - 1] == '\n' &&
-            out->data[out->len_bytes - 2] == '}')
-            break;
-    }
+    int rc = check_server(h, name, err);
+    if (!rc)
+        rc = read_answer(h, name, until, out, err);
     CloseHandle(h);
-    if (out->failed)
-        return ea_fail(err, EA_ENOMEM, "ask %s", name);
-    return total ? 0 : ea_fail(err, EA_ETRUNCATED, "ask %s: no answer", name);
+    return rc;
 }

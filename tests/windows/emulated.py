@@ -62,8 +62,9 @@ class Machine:
 
     def __init__(self, env, session, windows_build, name="machine", lacks=()):
         self.env, self.session, self.name = env, session, name
-        self.folder = env.folder / name
-        self.folder.mkdir()
+        self.folder = session.drive / "machines" / name  # on C:, as /tmp is a folder in which others may write
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
         self.agent = self.folder / "etwagent.exe"
         self.emulctl = windows_build / "tests" / "windows" / "emulctl.exe"
         patched(windows_build / "service" / "app" / "etwagent.exe", self.agent, lacks)

@@ -7,8 +7,9 @@
  *     faultctl end NAME CODE  the programs of that name end with the code
  *     faultctl limits PID     JSON: its priority class, and what its job object says of memory and CPU
  *
- *     faultctl control N      a user-defined control to the service, as "sc control etwagent N" on Windows; Wine's sc
- * has none
+ *     faultctl squat NAME     makes the pipe before the service does, and says to each client that all is well, until
+ * it is ended faultctl control N      a user-defined control to the service, as "sc control etwagent N" on Windows;
+ * Wine's sc has none
  *
  * Before it: test_guard.py, test_trace.py. Thread: the main one. */
 #include <windows.h>
@@ -42,6 +43,22 @@ static int suspend(DWORD tid) {
 static int resume(DWORD tid) {
     HANDLE thread = OpenThread(THREAD_SUSPEND_RESUME, FALSE, tid);
     return thread && ResumeThread(thread) != (DWORD)-1 ? 0 : failed("resume");
+}
+
+static int squat(const WCHAR *name) {
+    static const char FORGED[] = "{\"state\": \"running\", \"forged\": true}\n";
+    DWORD n;
+    HANDLE pipe = CreateNamedPipeW(name, PIPE_ACCESS_DUPLEX, PIPE_TYPE_BYTE | PIPE_WAIT, 1, 4096, 4096, 0, NULL);
+    if (pipe == INVALID_HANDLE_VALUE)
+        return failed("make the pipe");
+    printf("ready\n");
+    fflush(stdout);
+    for (;;) {
+        if (ConnectNamedPipe(pipe, NULL) || GetLastError() == ERROR_PIPE_CONNECTED)
+            WriteFile(pipe, FORGED, sizeof FORGED - 1, &n, NULL);
+        FlushFileBuffers(pipe);
+        DisconnectNamedPipe(pipe);
+    }
 }
 
 typedef struct one_thread {
@@ -137,10 +154,12 @@ int wmain(int argc, WCHAR **argv) {
                     {L"resume", resume}, {L"limits", limits},   {L"control", control}};
     if (argc == 4 && wcscmp(argv[1], L"end") == 0)
         return end(argv[2], (DWORD)wcstoul(argv[3], NULL, 0));
+    if (argc == 3 && wcscmp(argv[1], L"squat") == 0)
+        return squat(argv[2]);
     for (size_t i = 0; argc == 3 && i < sizeof COMMANDS / sizeof *COMMANDS; i++)
         if (wcscmp(argv[1], COMMANDS[i].name) == 0)
             return COMMANDS[i].run((DWORD)wcstoul(argv[2], NULL, 10));
     fprintf(stderr, "usage: faultctl crash|threads|limits PID, faultctl suspend|resume TID, faultctl control N, "
-                    "faultctl end NAME CODE\n");
+                    "faultctl squat NAME, faultctl end NAME CODE\n");
     return 2;
 }

@@ -1,9 +1,11 @@
-/* Puts certificates into Windows' stores, for a test.
+/* Puts certificates into Windows' stores, and files under DPAPI, for a test.
  *
  *     storectl add machine|user STORE FILE.der [key]    key: it says of itself that it has a key
  *     storectl clear machine|user STORE                 all of it
+ *     storectl protect FROM TO                          by DPAPI, without entropy
+ *     storectl opens FILE                               yes or no: that opens it
  *
- * Before it: test_system.py. Thread: the main one. */
+ * Before it: test_system.py, test_trust.py. Thread: the main one. */
 #include <windows.h>
 
 #include <stdio.h>
@@ -41,11 +43,45 @@ static int clear(HCERTSTORE store) {
     return 0;
 }
 
+/* A whole file; 0 when it cannot be read. */
+static int read_whole(const WCHAR *path, BYTE *out, DWORD room, DWORD *ret_bytes) {
+    HANDLE f = CreateFileW(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL);
+    int ok = f != INVALID_HANDLE_VALUE && ReadFile(f, out, room, ret_bytes, NULL);
+    if (f != INVALID_HANDLE_VALUE)
+        CloseHandle(f);
+    return ok;
+}
+
+/* DPAPI without entropy, as earlier versions of the agent used it: "protect FROM TO", and "opens FILE", which says
+ * whether a file is such a one. */
+static int dpapi(const WCHAR *what, const WCHAR *from, const WCHAR *to) {
+    static BYTE bytes[65536];
+    DATA_BLOB in = {0, bytes}, out = {0};
+    DWORD n;
+    if (!read_whole(from, bytes, sizeof bytes, &in.cbData))
+        return failed("read the file");
+    if (wcscmp(what, L"opens") == 0) {
+        printf("%s\n", CryptUnprotectData(&in, NULL, NULL, NULL, NULL, CRYPTPROTECT_UI_FORBIDDEN, &out) ? "yes" : "no");
+        return 0;
+    }
+    if (!CryptProtectData(&in, L"etwagent", NULL, NULL, NULL, CRYPTPROTECT_LOCAL_MACHINE | CRYPTPROTECT_UI_FORBIDDEN,
+                          &out))
+        return failed("protect");
+    HANDLE f = CreateFileW(to, GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, 0, NULL);
+    int ok = f != INVALID_HANDLE_VALUE && WriteFile(f, out.pbData, out.cbData, &n, NULL);
+    if (f != INVALID_HANDLE_VALUE)
+        CloseHandle(f);
+    return ok ? 0 : failed("write the file");
+}
+
 int wmain(int argc, WCHAR **argv); /* no header has it */
 
 int wmain(int argc, WCHAR **argv) {
+    if ((argc == 3 && wcscmp(argv[1], L"opens") == 0) || (argc == 4 && wcscmp(argv[1], L"protect") == 0))
+        return dpapi(argv[1], argv[2], argc > 3 ? argv[3] : NULL);
     if (argc < 4) {
-        fprintf(stderr, "usage: storectl add|clear machine|user STORE [FILE [key]]\n");
+        fprintf(stderr, "usage: storectl add|clear machine|user STORE [FILE [key]], storectl protect FROM TO, storectl "
+                        "opens FILE\n");
         return 2;
     }
     DWORD where = wcscmp(argv[2], L"machine") == 0 ? CERT_SYSTEM_STORE_LOCAL_MACHINE : CERT_SYSTEM_STORE_CURRENT_USER;

@@ -27,8 +27,9 @@ class Missing(SystemExit):
 
 
 def windows_path(path):
-    """What a Windows program calls a path of this machine."""
-    return "Z:" + str(pathlib.Path(path).resolve()).replace("/", "\\")
+    """What a Windows program calls a path of this machine: on drive C:, if it is in a session's, else on Z:."""
+    before, drive_c, inside = str(pathlib.Path(path).resolve()).partition("/wine/drive_c")
+    return ("C:" + inside if drive_c else "Z:" + before).replace("/", "\\")
 
 
 class Session:
