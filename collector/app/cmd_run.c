@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "config.h"
 #include "enroll.h"
+#include "forget.h"
 #include "history.h"
 #include "ingest.h"
 #include "log.h"
@@ -24,10 +25,10 @@ typedef struct options {
         *ca_dir;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
-    uint64_t retain_bytes, cpu_percent;
+    uint64_t retain_bytes, cpu_percent, agent_streams, agent_classes, agent_tombstones;
     uint64_t web_questions, web_memory, web_memory_all;
     int64_t web_unread, web_tail;
-    int64_t request_timeout, idle_timeout, hole_wait, silent_after, retain_age, retain_interval;
+    int64_t request_timeout, idle_timeout, hole_wait, silent_after, retain_age, retain_min_age, retain_interval;
     int web_tokens;
     ec_quota_amounts quotas;
     ec_symbol_options symbols;
@@ -130,12 +131,18 @@ static void on_change(void *arg, const char *name) {
         r->retention.age_ns = r->next->values.retain_age;
     else if (strcmp(name, "retain-size") == 0)
         r->retention.bytes = r->next->values.retain_bytes;
+    else if (strcmp(name, "retain-min-age") == 0)
+        r->retention.min_age_ns = r->next->values.retain_min_age;
     else
         ec_log_line(r->log, "%s has changed in %s: that needs a restart", name, r->given->config);
 }
 
+static ec_retention retention_of(const options *o) {
+    return (ec_retention){.age_ns = o->retain_age, .bytes = o->retain_bytes, .min_age_ns = o->retain_min_age};
+}
+
 static int reload_open(reload *r, const options *o, ec_log *log, ea_err *err) {
-    *r = (reload){.given = o, .log = log, .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes}};
+    *r = (reload){.given = o, .log = log, .retention = retention_of(o)};
     if (!o->config)
         return 0;
     int rc = read_config(o->config, &r->first, err);
@@ -350,8 +357,13 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     ea_text_init(&web.symbol_folder);
     enroll_parts enroll = {.enroll = NULL};
     reload reloading;
-    ec_store_options so = {
-        .writable = 1, .segment_bytes = o->segment_bytes, .trusts_checksums = o->verify != 0, .counters = counters};
+    ec_store_options so = {.writable = 1,
+                           .segment_bytes = o->segment_bytes,
+                           .trusts_checksums = o->verify != 0,
+                           .counters = counters,
+                           .agent_streams = o->agent_streams,
+                           .agent_classes = o->agent_classes,
+                           .agent_tombstones = o->agent_tombstones};
     int64_t crl_look_ns = 0;
     ea_text_init(&enroll.default_crl);
     int rc = reload_open(&reloading, o, log, err);
@@ -364,6 +376,15 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         reload_close(&reloading);
         return rc;
     }
+    char forgotten[256];
+    rc = ec_forget_resume(store, forgotten, err);
+    if (rc < 0) {
+        ec_store_close(store);
+        reload_close(&reloading);
+        return rc;
+    }
+    if (rc)
+        ec_log_line(log, "the removal of host %s, which was interrupted, is finished", forgotten);
     uint64_t torn = ea_counter_get(counters, EA_COUNT_store_torn_bytes),
              damaged = ea_counter_get(counters, EA_COUNT_store_damaged_bytes);
     if (torn)
@@ -405,7 +426,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .on_stored = on_stored,
                             .wants_keyframe = wants_keyframe,
                             .on_stored_arg = history,
-                            .retention = {.age_ns = o->retain_age, .bytes = o->retain_bytes},
+                            .retention = retention_of(o),
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
     ec_watch_options alarms = {
@@ -722,7 +743,14 @@ static const ea_option OPTIONS[] = {
      .argument = "SIZE",
      .type = EA_OPT_SIZE,
      .offset = offsetof(options, retain_bytes),
-     .help = "delete the oldest segment files while these, index.db and state.db take more; likewise"},
+     .help = "while segment files, index.db and state.db take more: delete the oldest batches of the agent that is "
+             "furthest above its share of this, and the oldest segment files when none is; likewise"},
+    {.name = "retain-min-age",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, retain_min_age),
+     .help = "never delete for its size what was received since then; when the size cannot be kept so, uploads of "
+             "agents above their share are refused"},
     {.name = "retain-interval",
      .argument = "TIME",
      .type = EA_OPT_DURATION,
@@ -731,6 +759,24 @@ static const ea_option OPTIONS[] = {
      .min = 1000000,
      .max = UINT64_C(86400000000000),
      .help = "how often that is looked at"},
+    {.name = "agent-streams",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, agent_streams),
+     .fallback = "20000",
+     .help = "most streams that are kept of one agent; 0: no limit"},
+    {.name = "agent-classes",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, agent_classes),
+     .fallback = "20000",
+     .help = "most classes that are kept since one agent described them first; 0: no limit"},
+    {.name = "agent-tombstones",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, agent_tombstones),
+     .fallback = "200000",
+     .help = "most tombstones that are kept of one agent; 0: no limit"},
     EC_QUOTA_OPTIONS{.name = NULL},
 };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200 };
+enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200, KEPT_PAUSE_MS = 60000, RETRY_FULL_S = 60 };
 static const uint64_t GROUP_BYTES = 64 << 20;          /* most of a group: one upload of each agent */
 static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20;   /* most of a group that holds several uploads of an agent */
 static const int64_t SLICE_NS = 50 * INT64_C(1000000); /* processor time of an upload while other agents wait */
@@ -36,7 +36,8 @@ struct ec_writer {
     ea_range *acknowledged; /* of the upload at hand */
     ea_refusal *refused;
     size_t capacity, acknowledged_count, refused_count;
-    int conflicted; /* a batch of the upload at hand */
+    int conflicted;   /* a batch of the upload at hand */
+    int is_kept_full; /* likewise: so much of its agent is kept that no more is */
     ea_class_hash *known;
     ea_hash_ref *unknown;
     size_t known_count, known_capacity, unknown_count, unknown_capacity;
@@ -186,6 +187,10 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
         *(rc == EC_STORED ? &w->group_stored : &w->group_repeated) += 1;
         w->acknowledged[w->acknowledged_count++] = (ea_range){notes->number, notes->number};
         add_known(w, notes);
+        int64_t now_ns = ea_monotonic_ns();
+        ec_quota_charge(w->options.quota, EC_QUOTA_streams, u->agent, notes->new_streams, now_ns);
+        ec_quota_charge(w->options.quota, EC_QUOTA_classes, u->agent, notes->new_classes, now_ns);
+        ec_quota_charge(w->options.quota, EC_QUOTA_tombstones, u->agent, notes->new_tombstones, now_ns);
         return;
     }
     uint64_t number = notes->number;
@@ -205,6 +210,11 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
         ea_count(c, EA_COUNT_ingest_bad_batches, 1);
         refuse(w, number, EA_REFUSED_MALFORMED, err.message);
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: batch %" PRIu64 " refused: %s", u->agent, number, err.message);
+        break;
+    case EA_EREFUSED: /* so much of the agent is kept that an operator has to look at it; the agent keeps the rest */
+        refuse(w, number, EA_REFUSED_RETRY, err.message);
+        note_incident(w, u->agent, EC_INCIDENT_KEPT, err.message);
+        w->is_kept_full = 1;
         break;
     case EA_ENOTFOUND:
         add_unknown(w, notes);
@@ -249,7 +259,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     const uint8_t *batch;
     ea_err err;
     w->acknowledged_count = w->refused_count = w->known_count = w->unknown_count = 0;
-    w->conflicted = 0;
+    w->conflicted = w->is_kept_full = 0;
     ea_arena_reset(&w->texts);
     ea_text_clear(&u->answer);
     u->retry_after_s = 0;
@@ -260,6 +270,20 @@ static void append_upload(ec_writer *w, ec_upload *u) {
         return;
     }
     look_at_identity(w, u);
+    int grows = ec_store_may_grow(w->options.store, u->agent, &err);
+    if (grows < 0)
+        ec_log_line(w->options.log, "%s", err.message);
+    if (grows == 0) {
+        static const char FULL[] =
+            "the store is full of what is younger than --retain-min-age, and this agent has more "
+            "than its share of it";
+        ea_count(w->options.counters, EA_COUNT_store_refused_full, 1);
+        note_incident(w, u->agent, EC_INCIDENT_SHARE, FULL);
+        ea_text_printf(&u->answer, "%s\n", FULL);
+        u->status = 429;
+        u->retry_after_s = RETRY_FULL_S;
+        return;
+    }
     int64_t begin_cpu_ns = ea_thread_cpu_ns();
     uint64_t done_bytes = 0; /* of a part; 0: all of it */
     const char *later = NULL;
@@ -290,7 +314,9 @@ static void append_upload(ec_writer *w, ec_upload *u) {
                   .credit_bytes = credit,
                   .keyframe_wanted = w->options.wants_keyframe &&
                                      w->options.wants_keyframe(w->options.on_stored_arg, u->agent, u->stream),
-                  .retry_after_ms = used > max / 4 * 3 ? BUSY_PAUSE_MS : 0};
+                  .retry_after_ms = w->is_kept_full      ? KEPT_PAUSE_MS
+                                    : used > max / 4 * 3 ? BUSY_PAUSE_MS
+                                                         : 0};
     memcpy(ack.stream, u->stream, sizeof ack.stream);
     ea_ack_encode(&ack, &u->answer);
     u->status = 200;

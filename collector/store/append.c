@@ -33,9 +33,39 @@ int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, 
 
 typedef struct {
     ec_store *s;
+    const char *agent;
     int64_t stream_id;
     ea_err *err;
 } describing;
+
+/* ---- what is kept of one agent ---- */
+
+/* Fills s->kept for the agent. */
+static int count_kept(ec_store *s, const char *agent, ea_err *err) {
+    int64_t classes = 0, tombstones = 0;
+    if (strcmp(s->kept.agent, agent) == 0)
+        return 0;
+    int rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_CLASSES, "t", agent), "count classes", &classes, err);
+    if (rc >= 0)
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_TOMBSTONES, "t", agent), "count tombstones", &tombstones, err);
+    if (rc < 0)
+        return rc;
+    s->kept.classes = (uint64_t)classes;
+    s->kept.tombstones = (uint64_t)tombstones;
+    snprintf(s->kept.agent, sizeof s->kept.agent, "%s", agent);
+    return 0;
+}
+
+/* One more of what is bounded. count: so many are kept. */
+static int check_kept(const ec_store *s, const char *agent, const char *what, uint64_t count, uint64_t most,
+                      enum ea_counter refused, ea_err *err) {
+    if (!s->is_new || !most || count < most)
+        return 0;
+    ea_count(s->counters, refused, 1);
+    return ea_fail(err, EA_EREFUSED,
+                   "batch %" PRIu64 ": %" PRIu64 " %s of %.200s are kept, at most %" PRIu64 " are allowed (--agent-%s)",
+                   s->head.number, count, what, agent, most, what);
+}
 
 /* Stores what later batches of a stream may name by hash. What a shape or source says is looked at when it is used. */
 static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes) {
@@ -101,11 +131,21 @@ static int add_definition(enum ea_definition_kind kind, const uint8_t *data, siz
     rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_CLASS, "b", (const void *)c->hash, sizeof c->hash), "look a class up",
                       &class_id, d->err);
     if (rc == 0) {
+        rc = count_kept(s, d->agent, d->err);
+        if (!rc)
+            rc = check_kept(s, d->agent, "classes", s->kept.classes, s->agent_classes, EA_COUNT_store_refused_classes,
+                            d->err);
+        if (rc)
+            return rc;
         rc = ec_db_run(
             s,
             ec_db_bind(s, EC_ST_ADD_CLASS, "bb", (const void *)c->hash, sizeof c->hash, (const void *)data, data_bytes),
             "store a class", d->err);
         class_id = sqlite3_last_insert_rowid(s->db);
+        if (!rc)
+            rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_CLASS_ORIGIN, "it", class_id, d->agent), "store a class", d->err);
+        s->kept.classes++;
+        s->notes.new_classes++;
     }
     if (rc < 0)
         return rc;
@@ -282,13 +322,22 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
                    int64_t received_utc_ns, ea_err *err) {
     int rc = 0;
     if (*stream_id == 0) {
+        int64_t count = 0;
+        rc = s->is_new ? ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_STREAMS, "t", agent), "count streams", &count, err)
+                       : 0;
+        if (rc >= 0)
+            rc =
+                check_kept(s, agent, "streams", (uint64_t)count, s->agent_streams, EA_COUNT_store_refused_streams, err);
+        if (rc)
+            return rc;
+        s->notes.new_streams++;
         rc = ec_db_run(s,
                        ec_db_bind(s, EC_ST_ADD_STREAM, "tbti", agent, (const void *)s->head.stream,
                                   (size_t)EA_STREAM_ID_BYTES, s->head.host, received_utc_ns),
                        "store a stream", err);
         *stream_id = sqlite3_last_insert_rowid(s->db);
     }
-    describing d = {s, *stream_id, err};
+    describing d = {s, agent, *stream_id, err};
     if (!rc)
         rc = ea_batch_each_definition(batch, len_bytes, add_definition, &d, err);
     if (!rc)
@@ -326,10 +375,18 @@ static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t l
 static int add_tombstone(const ea_tombstone *t, void *arg) {
     const describing *d = arg;
     ec_store *s = d->s;
-    int rc = ec_db_run(s,
-                       ec_db_bind(s, EC_ST_ADD_TOMBSTONE, "iiiiii", d->stream_id, (int64_t)t->first, (int64_t)t->last,
-                                  (int64_t)t->cause, (int64_t)t->event_count, (int64_t)s->head.number),
-                       "store a tombstone", d->err);
+    int rc = count_kept(s, d->agent, d->err);
+    if (!rc)
+        rc = check_kept(s, d->agent, "tombstones", s->kept.tombstones, s->agent_tombstones,
+                        EA_COUNT_store_refused_tombstones, d->err);
+    if (rc)
+        return rc;
+    s->kept.tombstones++;
+    s->notes.new_tombstones++;
+    rc = ec_db_run(s,
+                   ec_db_bind(s, EC_ST_ADD_TOMBSTONE, "iiiiii", d->stream_id, (int64_t)t->first, (int64_t)t->last,
+                              (int64_t)t->cause, (int64_t)t->event_count, (int64_t)s->head.number),
+                   "store a tombstone", d->err);
     return rc ? rc : add_range(s, d->stream_id, t->first, t->last, d->err);
 }
 
@@ -359,8 +416,8 @@ static int note_origin(ec_store *s, int64_t stream_id, ea_err *err) {
 }
 
 /* The rows of a batch that stands in a segment. */
-static int index_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, const ec_record *r, int replaces,
-                       ea_err *err) {
+static int index_batch(ec_store *s, const char *agent, int64_t stream_id, const uint8_t *batch, const ec_record *r,
+                       int replaces, ea_err *err) {
     const ea_batch_head *h = &s->head;
     const char timed = h->event_count ? 'i' : 'n';
     char types[] = "iiiiiiiiiiibb";
@@ -375,7 +432,7 @@ static int index_batch(ec_store *s, int64_t stream_id, const uint8_t *batch, con
     int rc = ec_db_run(s, st, "index a batch", err);
     if (!rc)
         rc = add_range(s, stream_id, h->number, h->number, err);
-    describing d = {s, stream_id, err};
+    describing d = {s, agent, stream_id, err};
     if (!rc && h->tombstone_count)
         rc = ea_batch_each_tombstone(batch, (size_t)r->data_bytes, add_tombstone, &d, err);
     if (rc)
@@ -406,6 +463,7 @@ void ec_store_abandon_group(ec_store *s) {
         (void)!ec_db_run(s, ec_db_statement(s, EC_ST_ROLLBACK), "roll back", &ignored);
     s->in_group = 0;
     s->group_failed = 0;
+    s->kept.agent[0] = 0;
     if (s->segment.file && s->segment.end != s->durable_end &&
         ec_segment_cut(&s->segment, s->durable_end, &ignored) != 0) {
         /* The rest of this file cannot be trusted: leave it, and let the next append open another segment. What lies
@@ -440,7 +498,7 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     s->head.number = number;
     if (!rc)
         rc = prepare(s, r->agent, &stream_id, s->data, (size_t)r->data_bytes, r->received_utc_ns, err);
-    return rc ? rc : index_batch(s, stream_id, s->data, r, replaces, err);
+    return rc ? rc : index_batch(s, r->agent, stream_id, s->data, r, replaces, err);
 }
 
 /* Indexes what stands in the open segment behind offset. Ends at the first place behind which nothing sound stands. */
@@ -461,6 +519,10 @@ static int index_segment(ec_store *s, uint64_t offset, uint64_t *ret_end, ea_err
             return rc;
         if (rc == 0)
             break;
+        if (!r.agent[0]) { /* erased */
+            offset = r.next;
+            continue;
+        }
         rc = ec_db_run(s, ec_db_statement(s, EC_ST_SAVE), "index", err);
         if (rc)
             return rc;
@@ -637,15 +699,19 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
         return rc;
     }
     uint64_t before = s->segment.end;
+    s->is_new = 1;
     int failed = prepare(s, agent, &stream_id, batch, len_bytes, now, err);
     if (!failed && !s->trusts_checksums && s->head.event_count)
         failed = verify(s, stream_id, batch, len_bytes, err);
     if (!failed)
         failed = ec_segment_append(&s->segment, agent, batch, len_bytes, now, &record, err);
     if (!failed)
-        failed = index_batch(s, stream_id, batch, &record, replaces, err);
+        failed = index_batch(s, agent, stream_id, batch, &record, replaces, err);
+    s->is_new = 0;
     if (failed) {
         ea_err ignored;
+        s->kept.agent[0] = 0;
+        s->notes.new_streams = s->notes.new_classes = s->notes.new_tombstones = 0;
         s->segment.end = before; /* what was written is written over, or cut with the group */
         s->notes.described_count = 0;
         /* some failures make SQLite roll the whole transaction back */

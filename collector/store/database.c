@@ -53,6 +53,12 @@ static const char DEFINITIONS_SCHEMA[] =
     "CREATE TABLE IF NOT EXISTS expired_streams(stream_id INTEGER PRIMARY KEY, batch_count INTEGER NOT NULL,"
     " event_count INTEGER NOT NULL, byte_count INTEGER NOT NULL, through INTEGER NOT NULL);"
     "CREATE INDEX IF NOT EXISTS batches_segment ON batches(segment);"
+    /* which agent described a class first */
+    "CREATE TABLE IF NOT EXISTS class_origins(class_id INTEGER PRIMARY KEY, agent TEXT NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS class_origins_agent ON class_origins(agent);"
+    /* records whose rows have left the index, and that have to be erased in their segments */
+    "CREATE TABLE IF NOT EXISTS erasing(segment INTEGER NOT NULL, offset INTEGER NOT NULL,"
+    " PRIMARY KEY(segment, offset)) WITHOUT ROWID;"
     /* ages.c. by_ns: what the clock was set by when this was the last segment with something in it; is_pause: between
      * two processes, so that some of it may have passed. utc_ns: when a process was seen last */
     "CREATE TABLE IF NOT EXISTS clock_steps(segment INTEGER NOT NULL, is_pause INTEGER NOT NULL, by_ns INTEGER NOT "

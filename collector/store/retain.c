@@ -60,7 +60,11 @@ static void path_of(ec_store *s, uint64_t number, char out[1024]) {
 
 static uint64_t bytes_of(const char *path) {
     struct stat st;
-    return stat(path, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    if (stat(path, &st) != 0 || st.st_size <= 0)
+        return 0;
+    /* erased records take no place */
+    uint64_t size = (uint64_t)st.st_size, taken = (uint64_t)st.st_blocks * 512;
+    return taken < size ? taken : size;
 }
 
 /* ---- how much there is ---- */
@@ -179,6 +183,7 @@ static const char KEEP[] =
     "INSERT INTO kept.tombstones SELECT * FROM main.tombstones;"
     "INSERT INTO kept.classes SELECT * FROM main.classes;"
     "INSERT INTO kept.stream_classes SELECT * FROM main.stream_classes;"
+    "INSERT INTO kept.class_origins SELECT * FROM main.class_origins;"
     "INSERT INTO kept.definitions SELECT * FROM main.definitions;"
     "INSERT INTO kept.stream_definitions SELECT * FROM main.stream_definitions;"
     "INSERT INTO kept.origins SELECT * FROM main.origins;"
@@ -218,6 +223,12 @@ static int write_kept(ec_store *s, ea_err *err) {
     rc = run(s, KEEP, err);
     (void)sqlite3_exec(ec_store_database(s), "DETACH kept", NULL, NULL, NULL);
     return rc ? rc : ea_path_rename(made, path, err);
+}
+
+int ec_retain_keep(ec_store *s, ea_err *err) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/kept.db", ec_store_folder(s));
+    return ea_path_exists(path) ? write_kept(s, err) : 0;
 }
 
 int ec_retain_restore_index(const char *dir, ea_err *err) {
@@ -267,11 +278,13 @@ static int delete_files(ec_store *s, uint64_t first, ea_err *err) {
     return rc ? rc : ec_segment_each(dir, delete_leftover, &l, err);
 }
 
-/* Some rows of a segment leave the index; what they were is counted with their streams. */
-static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
-    static const char BEGIN[] = "CREATE TEMP TABLE IF NOT EXISTS leaving(stream_id INTEGER NOT NULL, number INTEGER NOT"
-                                " NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID; BEGIN IMMEDIATE;"
-                                "DELETE FROM temp.leaving";
+static const char BEGIN_LEAVING[] = "CREATE TEMP TABLE IF NOT EXISTS leaving(stream_id INTEGER NOT NULL, number INTEGER"
+                                    " NOT NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID; BEGIN IMMEDIATE;"
+                                    "DELETE FROM temp.leaving";
+
+/* The rows in temp.leaving leave the index; what they were is counted with their streams. Ends the transaction. rc: of
+ * what came before; 0 or an error. */
+static int delete_leaving(ec_store *s, int rc, ea_err *err) {
     static const char MOVE[] =
         "INSERT INTO expired_streams SELECT b.stream_id, count(*), sum(event_count), sum(len_bytes), 0"
         " FROM temp.leaving l JOIN batches b ON b.stream_id = l.stream_id AND b.number = l.number"
@@ -291,15 +304,6 @@ static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
         "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM temp.leaving)"
         " AND number <= (SELECT through FROM expired_streams x WHERE x.stream_id = expired.stream_id)";
     int64_t events = 0;
-    int rc = run(s, BEGIN, err);
-    if (rc)
-        return rc;
-    /* what has begun is ended, even when the limits change meanwhile */
-    rc = ask(s, "INSERT INTO retention VALUES(1, 0, ?1) ON CONFLICT(one) DO UPDATE SET leaving = excluded.leaving",
-             (int64_t)segment, 0, 0, NULL, err);
-    if (rc >= 0)
-        rc = ask(s, "INSERT INTO temp.leaving SELECT stream_id, number FROM batches WHERE segment = ?1 LIMIT ?2",
-                 (int64_t)segment, ROWS_A_STEP, 0, NULL, err);
     if (rc >= 0)
         rc = ask(s, EVENTS, 0, 0, 0, &events, err);
     if (rc >= 0)
@@ -317,6 +321,185 @@ static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
     return rc < 0 ? rc : 0;
 }
 
+/* Some rows of a segment leave the index. */
+static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
+    int rc = run(s, BEGIN_LEAVING, err);
+    if (rc)
+        return rc;
+    /* what has begun is ended, even when the limits change meanwhile */
+    rc = ask(s, "INSERT INTO retention VALUES(1, 0, ?1) ON CONFLICT(one) DO UPDATE SET leaving = excluded.leaving",
+             (int64_t)segment, 0, 0, NULL, err);
+    if (rc >= 0)
+        rc = ask(s, "INSERT INTO temp.leaving SELECT stream_id, number FROM batches WHERE segment = ?1 LIMIT ?2",
+                 (int64_t)segment, ROWS_A_STEP, 0, NULL, err);
+    return delete_leaving(s, rc, err);
+}
+
+/* ---- shares ---- */
+
+static sqlite3_stmt *prepare(ec_store *s, const char *sql) {
+    sqlite3_stmt *st = NULL;
+    return sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
+}
+
+/* Erases the records whose rows have left the index. */
+static int erase_left(ec_store *s, ea_err *err) {
+    char segments[1024];
+    ec_segment at = {.file = NULL};
+    sqlite3_stmt *st = prepare(s, "SELECT segment, offset FROM erasing ORDER BY segment, offset");
+    int code = SQLITE_ERROR, rc = st ? 0 : fail(s, err, "delete what is too much");
+    uint64_t erased = 0;
+    snprintf(segments, sizeof segments, "%s/segments", ec_store_folder(s));
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        uint64_t segment = (uint64_t)sqlite3_column_int64(st, 0);
+        if (!at.file || at.number != segment) {
+            if (at.file)
+                rc = ec_segment_sync(&at, err);
+            ec_segment_close(&at);
+            if (!rc)
+                rc = ec_segment_open_own(&at, segments, segment, err);
+        }
+        if (!rc)
+            rc = ec_segment_erase(&at, (uint64_t)sqlite3_column_int64(st, 1), err);
+        if (rc == EA_ENOTFOUND || rc == EA_ECORRUPT || rc == EA_ETRUNCATED)
+            rc = 0; /* the file is gone, or damaged there: nothing reads that place */
+        erased++;
+    }
+    if (!rc && code != SQLITE_DONE)
+        rc = fail(s, err, "delete what is too much");
+    sqlite3_finalize(st);
+    if (!rc && at.file)
+        rc = ec_segment_sync(&at, err);
+    ec_segment_close(&at);
+    return rc || !erased ? rc : run(s, "DELETE FROM erasing", err);
+}
+
+typedef struct share {
+    char agent[EC_AGENT_BYTES + 1]; /* that has most */
+    uint64_t bytes;                 /* of it */
+    uint64_t share;                 /* of each */
+    int agent_count;
+} share;
+
+static int look_at_shares(ec_store *s, const ec_retention *limits, share *ret, ea_err *err) {
+    sqlite3_stmt *st =
+        prepare(s, "WITH held AS (SELECT agent, sum(s.byte_count - ifnull(e.byte_count, 0)) AS bytes FROM streams s"
+                   " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id GROUP BY agent HAVING bytes > 0)"
+                   " SELECT agent, bytes, (SELECT count(*) FROM held) FROM held ORDER BY bytes DESC, agent LIMIT 1");
+    *ret = (share){.share = limits->bytes};
+    int code = st ? sqlite3_step(st) : SQLITE_ERROR;
+    int rc = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : fail(s, err, "compare the agents' shares");
+    if (code == SQLITE_ROW) {
+        const unsigned char *agent = sqlite3_column_text(st, 0);
+        snprintf(ret->agent, sizeof ret->agent, "%s", agent ? (const char *)agent : "");
+        ret->bytes = (uint64_t)sqlite3_column_int64(st, 1);
+        ret->agent_count = sqlite3_column_int(st, 2);
+        ret->share = limits->bytes / (uint64_t)ret->agent_count;
+    }
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* Once an hour for each agent: the counters say how much it was. */
+static int note_share(ec_store *s, const share *v, ea_err *err) {
+    sqlite3_stmt *st = prepare(s, "INSERT INTO incidents SELECT NULL, ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM"
+                                  " incidents WHERE agent = ?2 AND kind = ?3 AND utc_ns > ?5)");
+    char text[300];
+    int64_t now = ea_utc_ns();
+    snprintf(text, sizeof text,
+             "the store is too large, and this agent is furthest above its share: it has %" PRIu64
+             " bytes, its share is"
+             " %" PRIu64 "; its oldest batches are deleted",
+             v->bytes, v->share);
+    int rc = 0;
+    if (!st || sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
+        sqlite3_bind_text(st, 2, v->agent, -1, SQLITE_STATIC) != SQLITE_OK ||
+        sqlite3_bind_int(st, 3, EC_INCIDENT_SHARE) != SQLITE_OK ||
+        sqlite3_bind_text(st, 4, text, -1, SQLITE_STATIC) != SQLITE_OK ||
+        sqlite3_bind_int64(st, 5, now - HOUR_NS) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
+        rc = fail(s, err, "keep an incident");
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* Puts the agent's oldest batches into temp.leaving and erasing, until there are `wanted` bytes of them. 0 or an error;
+ * *ret_bytes: of what was found. */
+static int choose_batches(ec_store *s, const share *v, int64_t before_utc_ns, uint64_t wanted, uint64_t *ret_bytes,
+                          ea_err *err) {
+    static const char *const SQL[] = {
+        "SELECT b.stream_id, b.number, b.segment, b.offset, b.len_bytes FROM batches b JOIN streams s"
+        " ON s.stream_id = b.stream_id WHERE b.segment >= ?1 AND s.agent = ?2 AND b.received_utc_ns < ?3"
+        " ORDER BY b.segment LIMIT ?4",
+        "INSERT INTO temp.leaving VALUES(?1, ?2)", "INSERT OR IGNORE INTO erasing VALUES(?1, ?2)"};
+    sqlite3_stmt *st[3] = {NULL};
+    uint64_t from = strcmp(s->erased_agent, v->agent) == 0 ? s->erased_below : 0;
+    int code = SQLITE_ERROR, rc = 0;
+    *ret_bytes = 0;
+    for (int i = 0; i < 3 && !rc; i++)
+        rc = (st[i] = prepare(s, SQL[i])) ? 0 : fail(s, err, "delete what is too much");
+    if (!rc && (sqlite3_bind_int64(st[0], 1, (int64_t)from) != SQLITE_OK ||
+                sqlite3_bind_text(st[0], 2, v->agent, -1, SQLITE_STATIC) != SQLITE_OK ||
+                sqlite3_bind_int64(st[0], 3, before_utc_ns) != SQLITE_OK ||
+                sqlite3_bind_int(st[0], 4, ROWS_A_STEP) != SQLITE_OK))
+        rc = fail(s, err, "delete what is too much");
+    while (!rc && *ret_bytes < wanted && (code = sqlite3_step(st[0])) == SQLITE_ROW) {
+        from = (uint64_t)sqlite3_column_int64(st[0], 2);
+        *ret_bytes += (uint64_t)sqlite3_column_int64(st[0], 4);
+        for (int i = 1; i < 3 && !rc; i++) {
+            sqlite3_bind_int64(st[i], 1, sqlite3_column_int64(st[0], i == 1 ? 0 : 2));
+            sqlite3_bind_int64(st[i], 2, sqlite3_column_int64(st[0], i == 1 ? 1 : 3));
+            if (sqlite3_step(st[i]) != SQLITE_DONE)
+                rc = fail(s, err, "delete what is too much");
+            sqlite3_reset(st[i]);
+        }
+    }
+    if (!rc && *ret_bytes < wanted && code != SQLITE_ROW && code != SQLITE_DONE)
+        rc = fail(s, err, "delete what is too much");
+    for (int i = 0; i < 3; i++)
+        sqlite3_finalize(st[i]);
+    if (!rc) {
+        memcpy(s->erased_agent, v->agent, sizeof s->erased_agent);
+        s->erased_below = from;
+    }
+    return rc;
+}
+
+/* Deletes batches of the agent that is furthest above its share: 1, 0 when there are none that may go, or an error. */
+static int take_above_share(ec_store *s, const share *v, uint64_t too_much, int64_t before_utc_ns, ea_err *err) {
+    uint64_t above = v->bytes - v->share, bytes = 0;
+    int rc = run(s, "PRAGMA synchronous = FULL", err);
+    if (!rc)
+        rc = run(s, BEGIN_LEAVING, err);
+    if (rc)
+        return rc;
+    rc = choose_batches(s, v, before_utc_ns, too_much < above ? too_much : above, &bytes, err);
+    if (!rc && bytes)
+        rc = note_share(s, v, err);
+    rc = delete_leaving(s, rc, err);
+    (void)sqlite3_exec(ec_store_database(s), "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+    if (!rc && bytes)
+        rc = write_kept(s, err);
+    if (!rc && bytes)
+        rc = erase_left(s, err);
+    if (!rc)
+        ea_count(s->counters, EA_COUNT_store_erased_bytes, bytes);
+    return rc ? rc : bytes != 0;
+}
+
+int ec_store_may_grow(ec_store *s, const char *agent, ea_err *err) {
+    if (!s->is_full)
+        return 1;
+    sqlite3_stmt *st = prepare(s, "SELECT sum(s.byte_count - ifnull(e.byte_count, 0)) FROM streams s LEFT JOIN"
+                                  " expired_streams e ON e.stream_id = s.stream_id WHERE s.agent = ?1");
+    int rc = 0;
+    if (!st || sqlite3_bind_text(st, 1, agent, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
+        rc = fail(s, err, "compare an agent's share");
+    else
+        rc = s->is_any_above && (uint64_t)sqlite3_column_int64(st, 0) <= s->share_bytes;
+    sqlite3_finalize(st);
+    return rc;
+}
+
 /* Streams of which nothing is left and nothing has come for long, and what only they named. The newest one stays: its
  * number is not given to another. */
 static const char FORGET_STREAMS[] =
@@ -332,6 +515,7 @@ static const char FORGET_STREAMS[] =
     "DELETE FROM stream_definitions WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
     "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
     "DELETE FROM expired_streams WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM class_origins WHERE class_id NOT IN (SELECT class_id FROM stream_classes);"
     "DELETE FROM classes WHERE class_id NOT IN (SELECT class_id FROM stream_classes);"
     "DELETE FROM definitions WHERE definition_id NOT IN (SELECT definition_id FROM stream_definitions);";
 
@@ -351,6 +535,7 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     rc = ask(s, "INSERT INTO temp.horizon VALUES(?1)", silent - FORGET_DAYS * 24 * HOUR_NS, 0, 0, NULL, err);
     if (rc >= 0)
         rc = run(s, FORGET_STREAMS, err);
+    s->kept.agent[0] = 0;
     if (rc >= 0)
         rc = ask(s, "INSERT OR REPLACE INTO retention VALUES(1, ?1, 0)", (int64_t)segment + 1, 0, 0, NULL, err);
     if (rc >= 0)
@@ -380,9 +565,9 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
 }
 
 /* Why the lowest segment has to go; NULL: it may stay. */
-static int judge(ec_store *s, const ec_retention *limits, const survey *v, const char **ret_why, ea_err *err) {
+static int judge(ec_store *s, const ec_retention *limits, const survey *v, int is_too_large, int64_t before_utc_ns,
+                 const char **ret_why, ea_err *err) {
     int64_t received = 0, leaving = 0;
-    ec_store_size size = {.segment_bytes = v->bytes};
     *ret_why = NULL;
     int begun = ask(s, "SELECT leaving FROM retention", 0, 0, 0, &leaving, err);
     if (begun < 0)
@@ -402,9 +587,12 @@ static int judge(ec_store *s, const ec_retention *limits, const survey *v, const
         if (rc == 0 || received < now - limits->age_ns) /* no row: nothing in it can be read, or some left */
             *ret_why = "it is too old";
     }
-    if (!*ret_why && limits->bytes) {
-        measure_databases(s, &size);
-        if (size.segment_bytes + size.index_bytes + size.state_bytes > limits->bytes)
+    if (!*ret_why && is_too_large) {
+        int rc = ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0, 0,
+                     &received, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0 || received < before_utc_ns)
             *ret_why = "the store is too large";
     }
     return 0;
@@ -428,6 +616,9 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     int rc = look(s, &v, err);
     if (!rc && v.below)
         rc = delete_files(s, v.first, err);
+    if (!rc)
+        rc = erase_left(s, err);
+    s->is_full = 0;
     if (rc || (!limits->age_ns && !limits->bytes))
         return rc;
     rc = ec_ages_look(s, err);
@@ -435,10 +626,30 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         rc = ec_store_open_segment(s, 0, &open, err);
     if (!rc)
         rc = close_old_segment(s, limits, open, err);
-    if (!rc && (v.count < 2 || v.lowest >= open))
-        return 0;
-    if (!rc)
-        rc = judge(s, limits, &v, &why, err);
+    uint64_t too_much = 0;
+    int64_t before_utc_ns = INT64_MAX; /* what was received then may go for its size */
+    share shares = {.bytes = 0};
+    if (!rc && limits->bytes) {
+        ec_store_size size = {.segment_bytes = v.bytes};
+        measure_databases(s, &size);
+        uint64_t total = size.segment_bytes + size.index_bytes + size.state_bytes;
+        too_much = total > limits->bytes ? total - limits->bytes : 0;
+    }
+    if (!rc && too_much && limits->min_age_ns) {
+        rc = ec_ages_wall_ns(s, v.count ? v.lowest : open, limits->min_age_ns / AGE_PARTS, &before_utc_ns, err);
+        before_utc_ns -= limits->min_age_ns;
+    }
+    if (!rc && too_much)
+        rc = look_at_shares(s, limits, &shares, err);
+    if (!rc && shares.agent_count > 1 && shares.bytes > shares.share)
+        rc = take_above_share(s, &shares, too_much, before_utc_ns, err);
+    if (rc)
+        return rc;
+    if (v.count >= 2 && v.lowest < open)
+        rc = judge(s, limits, &v, too_much != 0, before_utc_ns, &why, err);
+    s->is_full = !why && too_much && limits->min_age_ns;
+    s->share_bytes = shares.share;
+    s->is_any_above = shares.bytes > shares.share;
     if (rc || !why)
         return rc;
     int64_t left = 0;

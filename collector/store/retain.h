@@ -7,6 +7,10 @@
  * that an index that is lost can still be built again; the file is deleted. What a crash leaves undone is done by the
  * next call.
  *
+ * When the store is too large, the batches of the agent that is furthest above its share of the store go first, the
+ * oldest before the others: their rows leave the index, and their place in the segment files is given back (segment.h,
+ * ec_segment_erase), whoever's batches are beside them. Only when no agent is above its share the oldest segment goes.
+ *
  * What is deleted stays counted: a stream's totals say what was ever stored, and a batch that comes again is still a
  * duplicate, or a conflict. */
 #ifndef EC_STORE_RETAIN_H
@@ -19,6 +23,9 @@ typedef struct ec_retention {
      * processes counts an eighth of the age at the most, since nobody knows whether it passed or the clock was set */
     int64_t age_ns;
     uint64_t bytes; /* of segments, index.db and state.db together; 0: any. The open segment always stays */
+    /* what was received since so long is not deleted for its size; 0: no such bound. When bytes cannot be kept without
+     * it, ec_store_may_grow refuses */
+    int64_t min_age_ns;
 } ec_retention;
 
 /* What a store takes on disk. */
@@ -32,6 +39,11 @@ EA_MUST_CHECK int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err)
  * there is more to do now, 0 when not. Deletes nothing when both limits are 0, but for what a crash left behind. */
 EA_MUST_CHECK int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err);
 
+/* 1 when the agent may store more, 0 when the store is full and the agent has more than its share, or an error. The
+ * store is full when the last ec_store_retain could not keep limits->bytes without deleting what is younger than
+ * min_age_ns. A share is limits->bytes by the number of agents of which anything is stored. */
+EA_MUST_CHECK int ec_store_may_grow(ec_store *s, const char *agent, ea_err *err);
+
 /* Segments below this number have been deleted; 0: none. */
 EA_MUST_CHECK int ec_store_first_segment(ec_store *s, uint64_t *ret, ea_err *err);
 
@@ -39,6 +51,9 @@ EA_MUST_CHECK int ec_store_first_segment(ec_store *s, uint64_t *ret, ea_err *err
  * EA_ENOTFOUND when the stream is forgotten. */
 EA_MUST_CHECK int ec_store_what_is_left(ec_store *s, const char *agent, const uint8_t *stream, uint64_t *ret_number,
                                         int64_t *ret_begin_utc_ns, ea_err *err);
+
+/* Writes DIR/kept.db anew, when there is one. */
+EA_MUST_CHECK int ec_retain_keep(ec_store *s, ea_err *err);
 
 /* Makes DIR/index.db out of DIR/kept.db when the former is lost; the rest of it is then built from the segments. */
 EA_MUST_CHECK int ec_retain_restore_index(const char *dir, ea_err *err);

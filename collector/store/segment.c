@@ -10,9 +10,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { COPY_BYTES = 1 << 20 };
 
 static const uint64_t SEGMENT_MAGIC = 0x0031474553575445u; /* "ETWSEG1\0" */
 static const uint32_t RECORD_MAGIC = 0x54414245u;          /* "EBAT" */
+static const uint32_t ERASED_MAGIC = 0x454e4f47u;          /* "GONE" */
 
 static uint64_t padded(uint64_t n) {
     return (n + 7) & ~(uint64_t)7;
@@ -165,9 +169,11 @@ static int read_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *e
         return ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": expected a record", s->path, offset);
     uint32_t header_bytes = ea_load32(header + 4), agent_bytes = ea_load32(header + 32);
     uint64_t data_bytes = ea_load64(header + 8);
-    if (ea_load32(header) != RECORD_MAGIC || agent_bytes == 0 || agent_bytes > EC_AGENT_BYTES ||
-        header_bytes != EC_RECORD_HEADER_BYTES + padded(agent_bytes) || data_bytes == 0 ||
-        data_bytes > EA_BATCH_MAX_BYTES)
+    int is_erased = ea_load32(header) == ERASED_MAGIC && agent_bytes == 0 && header_bytes > EC_RECORD_HEADER_BYTES &&
+                    header_bytes <= sizeof header && header_bytes % 8 == 0;
+    int is_record = ea_load32(header) == RECORD_MAGIC && agent_bytes != 0 && agent_bytes <= EC_AGENT_BYTES &&
+                    header_bytes == EC_RECORD_HEADER_BYTES + padded(agent_bytes);
+    if ((!is_erased && !is_record) || data_bytes == 0 || data_bytes > EA_BATCH_MAX_BYTES)
         return ea_fail(err, EA_ECORRUPT, "segment %s at offset %" PRIu64 ": expected a record", s->path, offset);
     if (got < header_bytes)
         return ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": expected an agent's name", s->path,
@@ -186,6 +192,72 @@ static int read_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *e
     return 0;
 }
 
+int ec_segment_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *err) {
+    ec_record r;
+    uint64_t size;
+    int rc = ea_file_size(s->file, &size, err);
+    if (rc || offset == size)
+        return rc;
+    rc = read_header(s, offset, &r, err);
+    if (!rc && r.next > size)
+        rc = ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": the record ends behind the file", s->path,
+                     offset);
+    if (rc)
+        return rc;
+    *ret = r;
+    return 1;
+}
+
+int ec_segment_erase(ec_segment *s, uint64_t offset, ea_err *err) {
+    ec_record r;
+    uint8_t header[EC_RECORD_HEADER_BYTES + EC_AGENT_BYTES + 1] = {0};
+    int rc = ec_segment_header(s, offset, &r, err);
+    if (rc != 1)
+        return rc ? rc
+                  : ea_fail(err, EA_ECORRUPT, "segment %s at offset %" PRIu64 ": expected a record", s->path, offset);
+    size_t header_bytes = (size_t)(r.data_offset - r.offset);
+    ea_store32(header, ERASED_MAGIC);
+    ea_store32(header + 4, (uint32_t)header_bytes);
+    ea_store64(header + 8, r.data_bytes);
+    ea_store64(header + 40, header_hash(s, offset, header, header_bytes));
+    rc = ea_file_write_at(s->file, offset, header, header_bytes, err);
+    return rc ? rc : ea_file_clear(s->file, r.data_offset, r.next - r.data_offset, err);
+}
+
+/* A copy in the place of a file that has other links. */
+static int make_own(const char *dir, const char *path, ea_err *err) {
+    char made[sizeof((ec_segment *)NULL)->path + 8];
+    ea_file *in = NULL, *out = NULL;
+    uint8_t *buffer = malloc(COPY_BYTES);
+    uint64_t at = 0;
+    size_t got = 1;
+    snprintf(made, sizeof made, "%s.tmp", path);
+    int rc = buffer ? ea_file_open(&in, path, EA_OPEN_READ, err) : ea_fail(err, EA_ENOMEM, "copy %s", path);
+    if (!rc)
+        rc = ea_file_open(&out, made, EA_OPEN_CREATE, err);
+    for (; !rc && got; at += got) {
+        rc = ea_file_read_at(in, at, buffer, COPY_BYTES, &got, err);
+        if (!rc && got)
+            rc = ea_file_write_at(out, at, buffer, got, err);
+    }
+    if (!rc)
+        rc = ea_file_sync(out, err);
+    ea_file_close(in);
+    ea_file_close(out);
+    free(buffer);
+    if (!rc)
+        rc = ea_path_rename(made, path, err);
+    return rc ? rc : ea_path_sync_dir(dir, err);
+}
+
+int ec_segment_open_own(ec_segment *s, const char *dir, uint64_t number, ea_err *err) {
+    struct stat st;
+    int rc = set_path(s, dir, number, err);
+    if (!rc && stat(s->path, &st) == 0 && st.st_nlink > 1)
+        rc = make_own(dir, s->path, err);
+    return rc ? rc : ec_segment_open(s, dir, number, 1, err);
+}
+
 int ec_segment_scan(ec_segment *s, uint64_t offset, ec_record *ret, uint8_t **data, size_t *capacity, ea_err *err) {
     ec_record r;
     uint64_t size;
@@ -201,6 +273,10 @@ int ec_segment_scan(ec_segment *s, uint64_t offset, ec_record *ret, uint8_t **da
     if (r.next > size)
         return ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": the record ends behind the file", s->path,
                        offset);
+    if (!r.agent[0]) {
+        *ret = r;
+        return 1;
+    }
     rc = reserve(data, capacity, (size_t)r.data_bytes, err);
     if (!rc)
         rc = ea_file_read_at(s->file, r.data_offset, *data, (size_t)r.data_bytes, &got, err);
@@ -227,7 +303,7 @@ int ec_segment_resync(ec_segment *s, uint64_t offset, uint64_t *ret_offset, uint
             return 0;
         for (size_t i = 0; i + 8 <= got; i += 8) {
             ec_record r;
-            if (ea_load32(window + i) != RECORD_MAGIC)
+            if (ea_load32(window + i) != RECORD_MAGIC && ea_load32(window + i) != ERASED_MAGIC)
                 continue;
             rc = ec_segment_scan(s, at + i, &r, data, capacity, err);
             if (rc == 1) {
@@ -254,6 +330,8 @@ int ec_segment_read(ec_segment *s, uint64_t offset, uint64_t data_bytes, uint8_t
     if (rc)
         return rc;
     uint32_t header_bytes = got < sizeof header ? 0 : ea_load32(header + 4);
+    if (header_bytes && ea_load32(header) == ERASED_MAGIC)
+        return ea_fail(err, EA_ENOTFOUND, "segment %s at offset %" PRIu64 ": the batch was deleted", s->path, offset);
     if (got < sizeof header || ea_load32(header) != RECORD_MAGIC || header_bytes < EC_RECORD_HEADER_BYTES ||
         header_bytes > EC_RECORD_HEADER_BYTES + EC_AGENT_BYTES + 1 || ea_load64(header + 8) != data_bytes)
         return ea_fail(err, EA_ECORRUPT, "segment %s at offset %" PRIu64 ": expected a record", s->path, offset);

@@ -8,7 +8,7 @@
  * the data, agent bytes u32, zero u32, hash u64 of the 40 bytes before it and the agent's name; the agent's name, zeros
  * to a multiple of 8; the data, zeros to a multiple of 8 Hashes are ea_hash64. A record header's hash starts from the
  * segment's random seed and the record's offset, so that bytes inside a batch, which an agent chooses, can never pass
- * for a record. */
+ * for a record. An erased record has another magic and keeps both lengths; all else of it is zeros. */
 #ifndef EC_STORE_SEGMENT_H
 #define EC_STORE_SEGMENT_H
 
@@ -37,7 +37,7 @@ typedef struct ec_record {
     uint64_t next; /* offset behind it */
     int64_t received_utc_ns;
     uint64_t data_hash;
-    char agent[EC_AGENT_BYTES + 1];
+    char agent[EC_AGENT_BYTES + 1]; /* "": the record is erased */
 } ec_record;
 
 /* Makes a new segment, durable with its name in the folder before this returns. */
@@ -54,6 +54,14 @@ EA_MUST_CHECK int ec_segment_sync(ec_segment *s, ea_err *err);
 /* Cuts the file at offset, durably; the next record goes there. */
 EA_MUST_CHECK int ec_segment_cut(ec_segment *s, uint64_t offset, ea_err *err);
 
+/* The header of the record at offset: 1; 0 when offset is the file's end; EA_ETRUNCATED or EA_ECORRUPT. */
+EA_MUST_CHECK int ec_segment_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *err);
+/* Erases the record at offset: its data, the agent's name, its time. Harmless when it is erased. The segment must be
+ * writable and a file of its own (ec_segment_own); durable after ec_segment_sync. */
+EA_MUST_CHECK int ec_segment_erase(ec_segment *s, uint64_t offset, ea_err *err);
+/* Opens a segment for erasing. A file that a backup shares (a second link) is replaced by a copy first, durably. */
+EA_MUST_CHECK int ec_segment_open_own(ec_segment *s, const char *dir, uint64_t number, ea_err *err);
+
 /* The record at offset, whole and with right hashes: 1 with *ret and its data (malloc'd into *data, capacity *capacity,
  * both grown as needed); 0 when offset is the file's end; EA_ETRUNCATED or EA_ECORRUPT when there is no sound record.
  */
@@ -62,7 +70,8 @@ EA_MUST_CHECK int ec_segment_scan(ec_segment *s, uint64_t offset, ec_record *ret
 /* The next offset above offset at which a sound record stands: 1, or 0 when there is none. */
 EA_MUST_CHECK int ec_segment_resync(ec_segment *s, uint64_t offset, uint64_t *ret_offset, uint8_t **data,
                                     size_t *capacity, ea_err *err);
-/* The data of the record at offset, when it has data_bytes and the right hash. Needs no sound segment header. */
+/* The data of the record at offset, when it has data_bytes and the right hash; EA_ENOTFOUND when it is erased. Needs no
+ * sound segment header. */
 EA_MUST_CHECK int ec_segment_read(ec_segment *s, uint64_t offset, uint64_t data_bytes, uint8_t **data, size_t *capacity,
                                   ea_err *err);
 /* Calls fn for the number of each segment file in the folder, in order. */

@@ -19,6 +19,9 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
     s->writable = options->writable;
     s->segment_bytes = options->segment_bytes ? options->segment_bytes : (uint64_t)DEFAULT_SEGMENT_MIB << 20;
     s->trusts_checksums = options->trusts_checksums;
+    s->agent_streams = options->agent_streams;
+    s->agent_classes = options->agent_classes;
+    s->agent_tombstones = options->agent_tombstones;
     s->counters = options->counters ? options->counters : &s->own_counters;
     ea_text_init(&s->classes);
     ea_text_init(&s->pids);
@@ -114,6 +117,10 @@ const char *ec_incident_name(uint32_t kind) {
         return "identity-twice";
     case EC_INCIDENT_CONFLICT:
         return "conflict";
+    case EC_INCIDENT_SHARE:
+        return "share";
+    case EC_INCIDENT_KEPT:
+        return "kept";
     case EC_INCIDENT_RETENTION:
         return "retention";
     default:

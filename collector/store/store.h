@@ -18,6 +18,8 @@ typedef struct ec_store_options {
     uint64_t segment_bytes; /* 0: 256 MiB */
     int trusts_checksums;   /* 1: append does not compute a batch's checksum from its records */
     ea_counters *counters;  /* borrowed; may be NULL */
+    /* Most that is kept of one agent; 0: no bound. Classes are those that it was the first to describe. */
+    uint64_t agent_streams, agent_classes, agent_tombstones;
 } ec_store_options;
 
 /* Opens (writable: makes and recovers) the store in folder dir. Recovery: a torn tail of the last segment is cut off
@@ -44,6 +46,7 @@ typedef struct ec_store_notes {
     size_t described_count;
     ea_hash_ref *missing; /* definitions that are nowhere */
     size_t missing_count;
+    uint64_t new_streams, new_classes, new_tombstones; /* that were stored with it */
 } ec_store_notes;
 const ec_store_notes *ec_store_last_notes(const ec_store *s);
 
@@ -51,7 +54,8 @@ const ec_store_notes *ec_store_last_notes(const ec_store *s);
  * batch's checksum with theirs (unless trusts_checksums); refuses what could never be read back. Returns EC_STORED,
  * EC_DUPLICATE (same stream, number and checksum: nothing done), or an error: EA_ECONFLICT (the number is taken by
  * another checksum), EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ENOTFOUND (a definition is missing; then
- * ec_store_last_notes has the hashes). Durable only after ec_store_commit. Any other error (EA_EIO, EA_EFULL,
+ * ec_store_last_notes has the hashes), EA_EREFUSED (as many streams, classes or tombstones of the agent are kept as the
+ * options allow). Durable only after ec_store_commit. Any other error (EA_EIO, EA_EFULL,
  * EA_EDATABASE, EA_ENOMEM) may cost the whole group: the commit says so. */
 EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
 /* Makes all appended batches durable (one fdatasync), then indexes them. When it fails, nothing since the last commit
@@ -70,6 +74,8 @@ enum ec_incident_kind {
     EC_INCIDENT_TWICE = 1,     /* two agents with one identity at a time */
     EC_INCIDENT_CONFLICT = 2,  /* a batch whose number is taken by another content */
     EC_INCIDENT_RETENTION = 3, /* segments were deleted since they were too old, or too much was kept */
+    EC_INCIDENT_SHARE = 4,     /* an agent has more than its share: its batches were deleted, or refused */
+    EC_INCIDENT_KEPT = 5,      /* so many streams, classes or tombstones of an agent are kept that no more are */
 };
 typedef struct ec_incident {
     int64_t utc_ns;

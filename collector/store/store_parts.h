@@ -56,6 +56,11 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
                        " WHERE received_last_utc_ns = (SELECT max(received_last_utc_ns) FROM streams) LIMIT 1")        \
     X(SET_CLOCK_SEEN, "INSERT OR REPLACE INTO clock_seen VALUES(1, ?1)")                                               \
     X(ADD_TOMBSTONE, "INSERT OR IGNORE INTO tombstones VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                \
+    X(COUNT_STREAMS, "SELECT count(*) FROM streams WHERE agent = ?1")                                                  \
+    X(COUNT_CLASSES, "SELECT count(*) FROM class_origins WHERE agent = ?1")                                            \
+    X(COUNT_TOMBSTONES,                                                                                                \
+      "SELECT count(*) FROM tombstones t JOIN streams s ON s.stream_id = t.stream_id WHERE agent = ?1")                \
+    X(ADD_CLASS_ORIGIN, "INSERT OR IGNORE INTO class_origins VALUES(?1, ?2)")                                          \
     X(FIND_CLASS, "SELECT class_id FROM classes WHERE hash = ?1")                                                      \
     X(ADD_CLASS, "INSERT INTO classes VALUES(NULL, ?1, ?2)")                                                           \
     X(FIND_STREAM_CLASS, "SELECT c.class_id FROM classes c JOIN stream_classes s ON s.class_id = c.class_id"           \
@@ -97,6 +102,7 @@ struct ec_store {
     int writable;
     uint64_t segment_bytes;
     int trusts_checksums;
+    uint64_t agent_streams, agent_classes, agent_tombstones; /* see ec_store_options */
     ea_counters *counters;
     ea_counters own_counters; /* when the caller gave none */
     ea_file *lock;
@@ -109,12 +115,23 @@ struct ec_store {
     uint64_t durable_end;   /* of it: everything before is synced and indexed */
     /* ages.c: both clocks when they were compared first, or after the last step; when that was noted in the index */
     int64_t clock_utc_ns, clock_mono_ns, seen_mono_ns;
+    /* retain.c */
+    int is_full;           /* the size cannot be kept */
+    uint64_t share_bytes;  /* of the store, for each agent */
+    int is_any_above;      /* some agent has more than its share */
+    uint64_t erased_below; /* segments below this hold nothing of erased_agent that may be erased */
+    char erased_agent[EC_AGENT_BYTES + 1];
     int in_group, group_failed;
     uint64_t group_events, group_bytes;
     ea_batch_head head; /* of the batch at hand */
     ea_batch_view *view;
     ea_registry *checker; /* parses descriptions that are new here */
     ec_store_notes notes;
+    struct {
+        char agent[EC_AGENT_BYTES + 1]; /* "": not counted */
+        uint64_t classes, tombstones;
+    } kept; /* of the last agent that added some; counted anew after a group that was taken back, and after retention */
+    int is_new; /* the batch at hand came just now: bounds apply */
     size_t described_capacity, missing_capacity;
     ea_text classes, pids; /* of the batch at hand: blobs of its index row */
     int any_pid;           /* too many to list */

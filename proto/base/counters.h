@@ -158,6 +158,12 @@ enum ea_severity {
     X(quota_refused_questions, 169, EA_NOTICE, "questions refused since their reader was above its quota")             \
     X(quota_refused_answers, 170, EA_NOTICE,                                                                           \
       "questions refused since their reader was above its quota of processor time")                                    \
+    X(store_erased_bytes, 175, EA_INFO, "bytes of batches deleted since their agent was above its share of the store") \
+    X(store_refused_full, 176, EA_NOTICE,                                                                              \
+      "uploads refused since the store is full of what is too young to be deleted")                                    \
+    X(store_refused_streams, 177, EA_NOTICE, "batches refused since too many streams of their agent are kept")         \
+    X(store_refused_classes, 178, EA_NOTICE, "batches refused since too many classes of their agent are kept")         \
+    X(store_refused_tombstones, 179, EA_NOTICE, "batches refused since too many tombstones of their agent are kept")   \
     X(quota_names_dropped, 171, EA_NOTICE, "agents and readers whose use was forgotten since too many have one")       \
     X(enroll_renewed_twice, 180, EA_NOTICE, "renewals that were refused since another key was certified before")       \
     X(signer_ended, 181, EA_NOTICE, "times that the process that signs certificates ended")                            \

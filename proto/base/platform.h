@@ -72,6 +72,8 @@ EA_MUST_CHECK int ea_file_read_at(ea_file *f, uint64_t offset, void *out, size_t
                                   ea_err *err);
 /* Writes all of it, or fails. */
 EA_MUST_CHECK int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_bytes, ea_err *err);
+/* Makes bytes inside the file zeros, and gives their place on the disk back where the file system can. */
+EA_MUST_CHECK int ea_file_clear(ea_file *f, uint64_t offset, uint64_t len_bytes, ea_err *err);
 EA_MUST_CHECK int ea_file_sync(ea_file *f, ea_err *err); /* data and what is needed to read it back (fdatasync) */
 EA_MUST_CHECK int ea_file_size(ea_file *f, uint64_t *ret_bytes, ea_err *err);
 /* The first place at offset or behind it that is not known to be inside a hole, which a sparse file reads as zeros: the

@@ -277,6 +277,17 @@ int ea_file_write_at(ea_file *f, uint64_t offset, const void *data, size_t len_b
     return 0;
 }
 
+int ea_file_clear(ea_file *f, uint64_t offset, uint64_t len_bytes, ea_err *err) {
+    static const uint8_t zeros[1 << 16];
+    int rc = 0;
+    if (len_bytes && fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)len_bytes) == 0)
+        return 0;
+    for (uint64_t done = 0; !rc && done < len_bytes; done += sizeof zeros)
+        rc = ea_file_write_at(f, offset + done, zeros,
+                              len_bytes - done < sizeof zeros ? (size_t)(len_bytes - done) : sizeof zeros, err);
+    return rc;
+}
+
 int ea_file_sync(ea_file *f, ea_err *err) {
     if (fdatasync(f->fd) == 0)
         return 0;

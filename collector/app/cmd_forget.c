@@ -1,0 +1,109 @@
+/* etwcollector forget: removes a host and all it sent.
+ * Before it: main.c. After it: collector/state. Thread: the main one. */
+#include "commands.h"
+#include "forget.h"
+#include "question.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct options {
+    const char *store, *host;
+    int is_dry, json;
+} options;
+
+static const char REMAINS[] =
+    "the audit log (audit.jsonl), tokens and certificates that name the host, the collector's "
+    "own log, and backups";
+
+static void add_json(ea_text *t, const options *o, const ec_forgotten *f) {
+    ea_text_str(t, "{\"host\": ");
+    ea_text_json_str(t, o->host);
+    ea_text_printf(t,
+                   ", \"dry_run\": %s, \"streams\": %" PRIu64 ", \"batches\": %" PRIu64 ", \"events\": %" PRIu64
+                   ", \"bytes\": %" PRIu64 ", \"incidents\": %" PRIu64 ", \"damaged_bytes\": %" PRIu64
+                   ", \"remains\": ",
+                   o->is_dry ? "true" : "false", f->streams, f->batches, f->events, f->erased_bytes, f->incidents,
+                   f->damaged_bytes);
+    ea_text_json_str(t, REMAINS);
+    ea_text_str(t, "}\n");
+}
+
+static void add_text(ea_text *t, const options *o, const ec_forgotten *f) {
+    ea_text_str(t, o->is_dry ? "would remove " : "removed ");
+    ea_text_safe(t, o->host, strlen(o->host));
+    ea_text_printf(t,
+                   ": %" PRIu64 " streams, %" PRIu64 " batches with %" PRIu64 " bytes, %" PRIu64 " events, %" PRIu64
+                   " incidents\n",
+                   f->streams, f->batches, f->erased_bytes, f->events, f->incidents);
+    if (f->damaged_bytes)
+        ea_text_printf(t,
+                       "%" PRIu64 " bytes of segment files cannot be read: whose they were is not known, and they "
+                       "remain\n",
+                       f->damaged_bytes);
+    ea_text_printf(t, "what remains: %s\n", REMAINS);
+}
+
+static int run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ec_store *store = NULL;
+    ea_err err = {0};
+    ec_forgotten f = {0};
+    ea_text t;
+    (void)operand_count, (void)operands;
+    ea_text_init(&t);
+    int rc = ec_store_open(&store, o->store, &(ec_store_options){.writable = !o->is_dry}, &err);
+    if (!rc)
+        rc = o->is_dry ? ec_forget_count(store, o->host, &f, &err) : ec_forget(store, o->host, &f, &err);
+    if (!rc && !f.streams && !f.batches && !f.incidents)
+        rc = ea_fail(&err, EA_ENOTFOUND, "nothing is stored of host %.200s", o->host);
+    if (!rc) {
+        if (o->json)
+            add_json(&t, o, &f);
+        else
+            add_text(&t, o, &f);
+        rc = ec_answer_write(&t, &err);
+    }
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    ec_store_close(store);
+    ea_text_deinit(&t);
+    return ea_exit_code(rc);
+}
+
+static const ea_option OPTIONS[] = {
+    EC_STORE_OPTION(options, store),
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, host),
+     .required = 1,
+     .help = "the agent's name, as \"etwcollector hosts\" lists it"},
+    {.name = "dry-run",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, is_dry),
+     .help = "count what would be removed, and remove nothing; the collector may be running"},
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_forget = {
+    .name = "forget",
+    .operands = "",
+    .summary = "Remove a host and all it sent from the store",
+    .details = "Removes the host's batches from the segment files, its rows from the index, the history and the "
+               "incidents, and\n"
+               "what only it had described. The collector must be stopped: the command fails while it runs. When the "
+               "command is\n"
+               "interrupted, the same command or the collector's next start finishes the work. Revoke the agent's "
+               "certificate\n"
+               "first (ca revoke): an agent that may still connect sends what is in its spool.\n"
+               "What remains: the audit log, tokens and certificates that name the host, the collector's own log, and "
+               "backups.\n"
+               "Databases are rewritten, which needs as much free space as the largest of them takes.\n"
+               "--json: {host, dry_run, streams, batches, events, bytes, incidents, damaged_bytes, remains}.\n"
+               "Exit codes: 0 removed, 1 failed, or nothing is stored of the host, 2 usage.",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,290 @@
+/* See forget.h. */
+#include "forget.h"
+
+#include "alarms.h"
+#include "platform.h"
+#include "retain.h"
+#include "segment.h"
+#include "tables.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 1200, FOLDS_A_STEP = 256 };
+
+/* ---- SQL with the host's name as its only parameter ---- */
+
+static int run(sqlite3 *db, const char *sql, ea_err *err) {
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, db, "remove a host");
+}
+
+/* The first number of its last row; 0 without one. */
+static int ask(sqlite3 *db, const char *sql, const char *host, uint64_t *ret, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int code = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+    if (code == SQLITE_OK && sqlite3_bind_parameter_count(st))
+        code = sqlite3_bind_text(st, 1, host, -1, SQLITE_STATIC);
+    while (code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        if (ret)
+            *ret = (uint64_t)sqlite3_column_int64(st, 0);
+        code = SQLITE_OK;
+    }
+    int rc = code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "remove a host");
+    sqlite3_finalize(st);
+    return rc;
+}
+
+int ec_forget_count(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err) {
+    sqlite3 *db = ec_store_database(s);
+    ec_forgotten f = {0};
+    int rc = ask(db, "SELECT count(*) FROM streams WHERE agent = ?1", host, &f.streams, err);
+    if (!rc)
+        rc = ask(db, "SELECT count(*) FROM batches WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+                 host, &f.batches, err);
+    if (!rc)
+        rc = ask(db,
+                 "SELECT sum(event_count) FROM batches WHERE stream_id IN"
+                 " (SELECT stream_id FROM streams WHERE agent = ?1)",
+                 host, &f.events, err);
+    if (!rc)
+        rc = ask(db,
+                 "SELECT sum(len_bytes) FROM batches WHERE stream_id IN"
+                 " (SELECT stream_id FROM streams WHERE agent = ?1)",
+                 host, &f.erased_bytes, err);
+    if (!rc)
+        rc = ask(db, "SELECT count(*) FROM incidents WHERE agent = ?1", host, &f.incidents, err);
+    if (!rc)
+        *ret = f;
+    return rc;
+}
+
+/* ---- segment files ---- */
+
+typedef struct erasing {
+    const char *segments, *host;
+    ec_forgotten *report;
+    ea_err *err;
+} erasing;
+
+/* Erases the host's records of an open segment. Goes on behind what cannot be read. */
+static int erase_records(const erasing *e, ec_segment *seg, int only_look, int *ret_found) {
+    uint64_t at = EC_SEGMENT_HEADER_BYTES, next, capacity_end = seg->end;
+    uint8_t *data = NULL;
+    size_t capacity = 0;
+    int rc = 0;
+    *ret_found = 0;
+    while (at < capacity_end) {
+        ec_record r;
+        rc = ec_segment_header(seg, at, &r, e->err);
+        if (rc == EA_ECORRUPT || rc == EA_ETRUNCATED) {
+            rc = ec_segment_resync(seg, at, &next, &data, &capacity, e->err);
+            if (rc == 0)
+                next = capacity_end;
+            if (!only_look)
+                e->report->damaged_bytes += next - at;
+            at = next;
+            if (rc >= 0)
+                continue;
+        }
+        if (rc <= 0)
+            break;
+        rc = 0;
+        if (strcmp(r.agent, e->host) == 0) {
+            *ret_found = 1;
+            if (only_look)
+                break;
+            rc = ec_segment_erase(seg, at, e->err);
+            if (rc)
+                break;
+            e->report->batches++;
+            e->report->erased_bytes += r.data_bytes;
+        }
+        at = r.next;
+    }
+    free(data);
+    return rc < 0 ? rc : 0;
+}
+
+static int erase_segment(uint64_t number, void *arg) {
+    const erasing *e = arg;
+    ec_segment seg = {.file = NULL};
+    int found = 0;
+    /* a file that holds nothing of it is not written to, and not copied */
+    int rc = ec_segment_open(&seg, e->segments, number, 0, e->err);
+    if (rc == EA_ECORRUPT || rc == EA_ETRUNCATED)
+        return 0; /* its header is damaged: nothing in it can be read */
+    if (!rc)
+        rc = erase_records(e, &seg, 1, &found);
+    ec_segment_close(&seg);
+    if (rc || !found)
+        return rc;
+    rc = ec_segment_open_own(&seg, e->segments, number, e->err);
+    if (!rc)
+        rc = erase_records(e, &seg, 0, &found);
+    if (!rc)
+        rc = ec_segment_sync(&seg, e->err);
+    ec_segment_close(&seg);
+    return rc;
+}
+
+static int remove_copy(const char *name, int is_dir, void *arg) {
+    const erasing *e = arg;
+    char path[PATH_BYTES];
+    size_t n = strlen(name);
+    if (is_dir || n < 4 || strcmp(name + n - 4, ".tmp") != 0)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", e->segments, name);
+    return ea_path_remove(path, e->err);
+}
+
+/* ---- databases ---- */
+
+/* Rows of the host, then what only they named. Table by table, each by the host's streams. */
+static int forget_index(ec_store *s, const char *host, ea_err *err) {
+    static const char *const DELETES[] = {
+        "DELETE FROM batches WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM ranges WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM tombstones WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM stream_classes WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM stream_definitions WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM origins WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM expired_streams WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM incidents WHERE agent = ?1",
+        "DELETE FROM class_origins WHERE agent = ?1",
+        "DELETE FROM streams WHERE agent = ?1",
+        "DELETE FROM class_origins WHERE class_id NOT IN (SELECT class_id FROM stream_classes)",
+        "DELETE FROM classes WHERE class_id NOT IN (SELECT class_id FROM stream_classes)",
+        "DELETE FROM definitions WHERE definition_id NOT IN (SELECT definition_id FROM stream_definitions)",
+    };
+    sqlite3 *db = ec_store_database(s);
+    int rc = run(db, "BEGIN IMMEDIATE", err);
+    for (size_t i = 0; !rc && i < sizeof DELETES / sizeof *DELETES; i++)
+        rc = ask(db, DELETES[i], host, NULL, err);
+    if (!rc)
+        rc = run(db, "COMMIT", err);
+    if (rc && !sqlite3_get_autocommit(db))
+        (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+/* Rewrites a database, so that nothing of what was deleted is left in its pages or its log. */
+static int rewrite(sqlite3 *db, ea_err *err) {
+    int rc = run(db, "VACUUM", err);
+    return rc ? rc : run(db, "PRAGMA wal_checkpoint(TRUNCATE)", err);
+}
+
+typedef struct folds {
+    ec_fold items[FOLDS_A_STEP];
+    size_t count;
+} folds;
+
+static int add_fold(const ec_fold *fold, void *arg) {
+    folds *f = arg;
+    if (f->count == FOLDS_A_STEP)
+        return 1;
+    f->items[f->count++] = *fold;
+    return 0;
+}
+
+static int forget_state(const char *dir, const char *host, ea_err *err) {
+    ec_tables *t = NULL;
+    folds *f = calloc(1, sizeof *f);
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/state.db", dir);
+    int rc = f ? 0 : ea_fail(err, EA_ENOMEM, "remove a host");
+    if (rc || !ea_path_exists(path)) {
+        free(f);
+        return rc;
+    }
+    rc = ec_tables_open(&t, dir, 1, err);
+    do {
+        if (f)
+            f->count = 0;
+        if (!rc)
+            rc = ec_tables_each_fold(t, host, add_fold, f, err);
+        if (rc > 0)
+            rc = 0;
+        if (!rc)
+            rc = ec_tables_begin(t, err);
+        for (size_t i = 0; !rc && i < f->count; i++)
+            rc = ec_tables_drop_fold(t, &f->items[i], err);
+        if (!rc)
+            rc = ec_tables_commit(t, err);
+    } while (!rc && f->count);
+    if (!rc)
+        rc = rewrite(ec_tables_database(t), err);
+    ec_tables_close(t);
+    free(f);
+    return rc;
+}
+
+static int forget_alarms(const char *dir, const char *host, ea_err *err) {
+    ec_alarms *a = NULL;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/alarms.db", dir);
+    if (!ea_path_exists(path))
+        return 0;
+    int rc = ec_alarms_open(&a, dir, 1, err);
+    if (!rc)
+        rc = ask(ec_alarms_database(a), "DELETE FROM alarms WHERE host = ?1", host, NULL, err);
+    if (!rc)
+        rc = rewrite(ec_alarms_database(a), err);
+    ec_alarms_close(a);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+int ec_forget(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err) {
+    sqlite3 *db = ec_store_database(s);
+    char segments[PATH_BYTES];
+    ec_forgotten f = {0};
+    erasing e = {.segments = segments, .host = host, .report = &f, .err = err};
+    snprintf(segments, sizeof segments, "%s/segments", ec_store_folder(s));
+    int rc = ec_forget_count(s, host, &f, err);
+    f.batches = f.erased_bytes = 0; /* what is erased is counted, in the index or not */
+    /* the mark is durable before anything is gone */
+    if (!rc)
+        rc = run(db, "PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS forgetting(agent TEXT PRIMARY KEY)", err);
+    if (!rc)
+        rc = ask(db, "INSERT OR IGNORE INTO forgetting VALUES(?1)", host, NULL, err);
+    if (!rc)
+        rc = ea_path_list(segments, remove_copy, &e, err);
+    if (!rc)
+        rc = ec_segment_each(segments, erase_segment, &e, err);
+    if (!rc)
+        rc = forget_state(ec_store_folder(s), host, err);
+    if (!rc)
+        rc = forget_alarms(ec_store_folder(s), host, err);
+    if (!rc)
+        rc = forget_index(s, host, err);
+    if (!rc)
+        rc = ec_retain_keep(s, err);
+    /* the mark goes last; the file is rewritten after it, and again when that is interrupted */
+    if (!rc)
+        rc = rewrite(db, err);
+    if (!rc)
+        rc = run(db, "DROP TABLE forgetting", err);
+    if (!rc)
+        rc = rewrite(db, err);
+    if (!rc)
+        *ret = f;
+    return rc;
+}
+
+int ec_forget_resume(ec_store *s, char *ret_host, ea_err *err) {
+    sqlite3 *db = ec_store_database(s);
+    sqlite3_stmt *st = NULL;
+    ec_forgotten f;
+    ret_host[0] = 0;
+    if (sqlite3_prepare_v2(db, "SELECT agent FROM forgetting LIMIT 1", -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
+        snprintf(ret_host, 256, "%s", (const char *)sqlite3_column_text(st, 0));
+    sqlite3_finalize(st);
+    if (!ret_host[0])
+        return 0; /* no such table: nothing was begun */
+    int rc = ec_forget(s, ret_host, &f, err);
+    return rc ? rc : 1;
+}

@@ -1,0 +1,24 @@
+/* Removes one host and all it sent from a store: its batches in the segment files, its rows in index.db, state.db and
+ * alarms.db, what only it had described, and its incidents. A process that is killed meanwhile leaves a mark in the
+ * index: the next ec_forget_resume, or the same call, finishes the work. Records are erased in place (segment.h); a
+ * segment that a backup shares is copied first, so backups keep what they have.
+ * Before it: the commands forget and run. After it: collector/store. Thread: the main one; no collector may run. */
+#ifndef EC_STATE_FORGET_H
+#define EC_STATE_FORGET_H
+
+#include "store.h"
+
+typedef struct ec_forgotten {
+    uint64_t streams, batches, events, incidents; /* in the index when it began, but for batches: records erased */
+    uint64_t erased_bytes;                        /* of batches */
+    uint64_t damaged_bytes; /* of segment files that cannot be read: whose they were is not known */
+} ec_forgotten;
+
+/* store: open for writing, owned by the caller. Counts of what is stored of the host; nothing changes. */
+EA_MUST_CHECK int ec_forget_count(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err);
+/* Removes it. Nothing stored of the host: 0, with zeros. */
+EA_MUST_CHECK int ec_forget(ec_store *s, const char *host, ec_forgotten *ret, ea_err *err);
+/* Finishes what was begun: 1 with the host's name (256 bytes), 0 when nothing was. */
+EA_MUST_CHECK int ec_forget_resume(ec_store *s, char *ret_host, ea_err *err);
+
+#endif
