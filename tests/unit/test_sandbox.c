@@ -117,9 +117,11 @@ static int start_process(void) {
     return e;
 }
 static int trace_parent(void) {
-    return result(ptrace(PTRACE_ATTACH, getppid(), NULL, NULL));
+    return result(ptrace(PTRACE_SEIZE, getppid(), NULL, NULL)); /* it stops nothing, where it works */
 }
 static int trace_self(void) {
+    if (!support.has[EC_SANDBOX_HAS_SECCOMP])
+        return 0; /* it works, and would stop this process at its exec */
     return result(ptrace(PTRACE_TRACEME, 0, NULL, NULL));
 }
 static int read_parent_by_call(void) {
@@ -386,7 +388,8 @@ static void one_with_programs_has_no_network(void **state) {
                                    {.path = "/lib64", .access = EC_SANDBOX_EXECUTE},
                                    {.path = "/bin", .access = EC_SANDBOX_EXECUTE}};
     try_all("system", &(ec_sandbox){.rights = EC_SANDBOX_PROGRAMS, .paths = usr, .path_count = 4}, &o);
-    EXPECT(&o, 0, TRY_start_program);
+    if (support.has[EC_SANDBOX_HAS_SECCOMP]) /* without it the try before became that program */
+        EXPECT(&o, 0, TRY_start_program);
 }
 
 /* The sandbox of a child of a child: a program whose parent has one already can have less. */
