@@ -3,6 +3,7 @@
  * starts all others. */
 #include "commands.h"
 #include "config.h"
+#include "descriptors.h"
 #include "enroll.h"
 #include "forget.h"
 #include "history.h"
@@ -25,10 +26,13 @@ typedef struct options {
         *ca_dir;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
+    uint64_t max_handshakes, max_address_handshakes, max_address_connections, max_web_connections,
+        max_web_address_connections, min_rate;
     uint64_t retain_bytes, cpu_percent, agent_streams, agent_classes, agent_tombstones;
     uint64_t web_questions, web_memory, web_memory_all;
     int64_t web_unread, web_tail;
-    int64_t request_timeout, idle_timeout, hole_wait, silent_after, retain_age, retain_min_age, retain_interval;
+    int64_t handshake_timeout, head_timeout, request_timeout, idle_timeout, hole_wait, silent_after, retain_age,
+        retain_min_age, retain_interval;
     int web_tokens;
     ec_quota_amounts quotas;
     ec_symbol_options symbols;
@@ -37,7 +41,7 @@ typedef struct options {
 
 static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
-enum { STOP_POLL_MS = 50 };
+enum { STOP_POLL_MS = 50, AGENT_SHARES = 8 /* of the memory for uploads */ };
 static const int64_t CRL_LOOK_NS = INT64_C(10000000000), RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
 
 static atomic_int stop_asked, reload_asked; /* any thread's signal handler sets them */
@@ -173,6 +177,46 @@ static void reload_now(reload *r, ec_ingest *ingest) {
     ec_log_line(r->log, "read %s again", r->given->config);
 }
 
+/* ---- listeners ---- */
+
+/* The bounds and deadlines of each listener's connections. */
+typedef struct all_limits {
+    ec_guard_limits agents, people; /* people: the dashboard and enrolment, each */
+} all_limits;
+
+static all_limits read_limits(const options *o, ec_log *log) {
+    uint32_t agents = (uint32_t)o->max_connections, people = (uint32_t)o->max_web_connections;
+    ec_descriptors_share shares[] = {
+        {.option = "max-connections", .connections = &agents, .listeners = 1},
+        {.option = "max-web-connections",
+         .connections = &people,
+         .listeners = (unsigned)(o->web != NULL) + (unsigned)(o->enroll != NULL)},
+    };
+    ec_descriptors_divide(ec_descriptors_raise(), shares, sizeof shares / sizeof *shares, log);
+    ec_guard_limits limits = {.connections = agents,
+                              .address_connections = (uint32_t)o->max_address_connections,
+                              .handshakes = (uint32_t)o->max_handshakes,
+                              .address_handshakes = (uint32_t)o->max_address_handshakes,
+                              .handshake_ns = o->handshake_timeout,
+                              .head_ns = o->head_timeout,
+                              .body_ns = o->request_timeout,
+                              .rate_bytes = o->min_rate,
+                              .idle_ns = o->idle_timeout};
+    all_limits all = {.agents = limits, .people = limits};
+    all.people.connections = people;
+    all.people.address_connections = (uint32_t)o->max_web_address_connections;
+    return all;
+}
+
+/* No agent may take more than its share of the memory for uploads. */
+static ec_quota_amounts read_quotas(const options *o) {
+    ec_quota_amounts quotas = o->quotas;
+    uint64_t *uploads = &quotas.of[EC_QUOTA_uploads], share = o->max_waiting / AGENT_SHARES;
+    if (!*uploads || *uploads > share)
+        *uploads = share;
+    return quotas;
+}
+
 /* ---- people ---- */
 
 typedef struct web_parts {
@@ -212,7 +256,8 @@ static int prepare_symbols(web_parts *w, const options *o, ea_err *err) {
     return rc;
 }
 
-static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
+static int start_web(web_parts *w, const options *o, const ec_guard_limits *limits, ea_counters *counters,
+                     ec_quota *quota, ec_log *log, ea_err *err) {
     ec_tls_options to = {
         .cert_path = o->web_cert ? o->web_cert : o->cert, .key_path = o->web_key ? o->web_key : o->key, .log = log};
     int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
@@ -231,6 +276,7 @@ static int start_web(web_parts *w, const options *o, ea_counters *counters, ec_q
                          .audit = w->audit,
                          .quota = quota,
                          .log = log,
+                         .limits = *limits,
                          .symbols = has_symbols ? &w->symbols : NULL,
                          .limit_bytes = o->web_memory,
                          .limit_all_bytes = o->web_memory_all,
@@ -309,8 +355,8 @@ static void look_at_crl(ec_ingest *ingest, ec_watch *watch, int64_t *next_ns) {
 }
 
 /* audit: the dashboard's, NULL: it has none. */
-static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_counters *counters, ec_quota *quota,
-                        ec_log *log, ea_err *err) {
+static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, const ec_guard_limits *limits,
+                        ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
     ec_tls_options to = {.cert_path = o->cert,
                          .key_path = o->key,
                          .ca_path = o->ca,
@@ -328,7 +374,8 @@ static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, ea_c
                             .quota = quota,
                             .log = log,
                             .on_renewed_twice = on_renewed_twice,
-                            .arg = e};
+                            .arg = e,
+                            .limits = *limits};
     if (!rc)
         rc = ec_enroll_start(&e->enroll, &eo, err);
     if (!rc)
@@ -366,6 +413,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                            .agent_tombstones = o->agent_tombstones};
     int64_t crl_look_ns = 0;
     ea_text_init(&enroll.default_crl);
+    all_limits limits = read_limits(o, log);
     int rc = reload_open(&reloading, o, log, err);
     if (!rc)
         rc = start_signer(&enroll, o, counters, log, err);
@@ -415,10 +463,8 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .threads = (unsigned)o->threads,
                             .max_body_bytes = o->max_body,
                             .max_waiting_bytes = o->max_waiting,
-                            .max_connections = (uint32_t)o->max_connections,
+                            .limits = limits.agents,
                             .max_agent_connections = (uint32_t)o->max_agent_connections,
-                            .request_ns = o->request_timeout,
-                            .idle_ns = o->idle_timeout,
                             .store = store,
                             .counters = counters,
                             .quota = quota,
@@ -433,10 +479,10 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
-        rc = start_web(&web, o, counters, quota, log, err);
+        rc = start_web(&web, o, &limits.people, counters, quota, log, err);
     enroll.watch = watch;
     if (!rc && o->enroll)
-        rc = start_enroll(&enroll, o, web.audit, counters, quota, log, err);
+        rc = start_enroll(&enroll, o, web.audit, &limits.people, counters, quota, log, err);
     if (!rc)
         rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
@@ -485,15 +531,18 @@ static int run(const void *arg, int operand_count, char **operands) {
     (void)operand_count, (void)operands;
     ea_on_stop(on_stop);
     ea_on_reload(on_reload);
+    ec_quota_amounts quotas = read_quotas(o);
     int rc = check(o, &err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
+    ec_libevent_log(log);
     if (!rc)
         log_sandbox(log);
     if (!rc)
-        rc = ec_quota_create(&quota, &o->quotas, 0, &counters, &err);
+        rc = ec_quota_create(&quota, &quotas, 0, &counters, &err);
     if (!rc)
         rc = serve(o, &counters, quota, log, &err);
+    ec_libevent_log(NULL);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     ec_quota_destroy(quota);
@@ -654,7 +703,50 @@ static const ea_option OPTIONS[] = {
      .fallback = "16384",
      .min = 1,
      .max = 1000000,
-     .help = "most connections at a time; others wait"},
+     .help = "most connections of agents at a time; further ones wait, and connections without a finished handshake or "
+             "request are closed for them; lowered when the process may not open so many descriptors"},
+    {.name = "max-address-connections",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, max_address_connections),
+     .fallback = "0",
+     .max = 1000000,
+     .help = "most of these of one address (of IPv6 the first 64 bits) on a thread; further ones are closed; 0: no own "
+             "bound, for agents behind one proxy"},
+    {.name = "max-handshakes",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, max_handshakes),
+     .fallback = "1024",
+     .min = 1,
+     .max = 1000000,
+     .help = "most unfinished TLS handshakes of a listener's thread, at most half of its connections; the oldest is "
+             "closed for the next one"},
+    {.name = "max-address-handshakes",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, max_address_handshakes),
+     .fallback = "128",
+     .min = 1,
+     .max = 1000000,
+     .help = "most of these of one address, at most half of max-handshakes; further connections are closed"},
+    {.name = "max-web-connections",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, max_web_connections),
+     .fallback = "2048",
+     .min = 1,
+     .max = 1000000,
+     .help = "most connections to --web and to --enroll, each; the slowest is closed for the next one; lowered like "
+             "max-connections"},
+    {.name = "max-web-address-connections",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, max_web_address_connections),
+     .fallback = "128",
+     .min = 1,
+     .max = 1000000,
+     .help = "most of these of one address, with TLS; further ones are closed"},
     {.name = "max-agent-connections",
      .argument = "N",
      .type = EA_OPT_U64,
@@ -663,12 +755,35 @@ static const ea_option OPTIONS[] = {
      .min = 1,
      .max = 1000000,
      .help = "most connections of one agent on a thread"},
+    {.name = "handshake-timeout",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, handshake_timeout),
+     .fallback = "10s",
+     .min = 1000000,
+     .help = "a TLS handshake must be finished so long after the connection"},
+    {.name = "head-timeout",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, head_timeout),
+     .fallback = "10s",
+     .min = 1000000,
+     .help = "a request's head must be whole so long after its first byte"},
+    {.name = "min-rate",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, min_rate),
+     .fallback = "4KiB",
+     .min = 1,
+     .max = 1 << 30,
+     .help = "a request's body must come at so much a second, measured over the last request-timeout"},
     {.name = "request-timeout",
      .argument = "TIME",
      .type = EA_OPT_DURATION,
      .offset = offsetof(options, request_timeout),
      .fallback = "30s",
-     .help = "a request must be whole so long after its first byte, and 1s later for each 16KiB"},
+     .min = 1000000,
+     .help = "the time over which min-rate is measured"},
     {.name = "idle-timeout",
      .argument = "TIME",
      .type = EA_OPT_DURATION,

@@ -243,10 +243,14 @@ static void on_request(struct evhttp_request *http, void *arg) {
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
     path = path ? path : "";
     ec_listen_peer(http, address);
+    struct evhttp_connection *connection = evhttp_request_get_connection(http);
+    ec_guest *guest = ec_guard_find(e->http.guard, connection ? evhttp_connection_get_bufferevent(connection) : NULL);
+    ec_guest_requested(guest);
     answer(e, http, address, path, &o);
     if (o.status != 200)
         ea_count(e->options.counters, EA_COUNT_enroll_refused, 1);
     note(e, address, path, &o);
+    ec_guest_answered(guest);
     reply(http, &o);
     free(o.got.pem);
 }
@@ -278,7 +282,8 @@ static int start_http(ec_enroll *e, ea_err *err) {
                                            .port = e->port,
                                            .tls = e->options.tls,
                                            .counters = e->options.counters,
-                                           .refused = EA_COUNT_enroll_refused,
+                                           .log = e->options.log,
+                                           .limits = e->options.limits,
                                            .timeout_s = TIMEOUT_S,
                                            .headers_max_bytes = HEADERS_MAX,
                                            .body_max_bytes = EC_CA_CSR_MAX,

@@ -15,6 +15,7 @@
 
 #include "audit.h"
 #include "counters.h"
+#include "guard.h"
 #include "log.h"
 #include "quota.h"
 #include "signer.h"
@@ -29,6 +30,7 @@ typedef struct ec_enroll_options {
     ea_counters *counters;
     ec_quota *quota; /* may be NULL */
     ec_log *log;
+    ec_guard_limits limits; /* of connections; zeros: guard.h's */
     /* a certificate was to be renewed twice: its name, and a sentence; may be NULL. From the loop's thread. */
     void (*on_renewed_twice)(void *arg, const char *name, const char *text);
     void *arg;

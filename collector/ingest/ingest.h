@@ -5,6 +5,7 @@
 #ifndef EC_INGEST_INGEST_H
 #define EC_INGEST_INGEST_H
 
+#include "guard.h"
 #include "quota.h"
 #include "retain.h"
 #include "store.h"
@@ -18,15 +19,14 @@ typedef struct ec_ingest_options {
     unsigned threads;                           /* 0: 1 */
     uint64_t max_body_bytes;                    /* of one upload; 0: the largest batch and its frame */
     uint64_t max_waiting_bytes;                 /* of all bodies in memory; 0: 256 MiB */
-    uint32_t max_connections;                   /* 0: 16,384 */
-    uint32_t max_agent_connections;             /* of one agent and thread; 0: 64 */
-    uint32_t max_agent_requests;                /* of one agent and thread, unanswered; 0: 4 */
-    int64_t handshake_ns, request_ns, idle_ns; /* deadlines; 0: 10 s, 30 s (and 1 s for each 16 KiB received), 10 min */
-    ec_store *store;                           /* borrowed from start to stop: the writer's thread uses it alone */
-    ea_counters *counters;                     /* borrowed */
-    ec_quota *quota;                           /* borrowed; may be NULL */
-    struct ec_log *log;                        /* borrowed; may be NULL */
-    void (*on_stored)(void *arg);              /* new batches are durable; the writer's thread, must not block */
+    ec_guard_limits limits; /* of connections, divided among threads (0: 16,384), and deadlines (idle_ns 0: 10 min) */
+    uint32_t max_agent_connections; /* of one agent and thread; 0: 64 */
+    uint32_t max_agent_requests;    /* of one agent and thread, unanswered; 0: 4 */
+    ec_store *store;                /* borrowed from start to stop: the writer's thread uses it alone */
+    ea_counters *counters;          /* borrowed */
+    ec_quota *quota;                /* borrowed; may be NULL */
+    struct ec_log *log;             /* borrowed; may be NULL */
+    void (*on_stored)(void *arg);   /* new batches are durable; the writer's thread, must not block */
     /* 1 when the state of this stream has a gap that a keyframe would mend; likewise. Both may be NULL. */
     int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
     void *on_stored_arg; /* of both */

@@ -5,12 +5,14 @@
  * finished uploads back through a list and an eventfd.
  *
  * evhttp reads a whole body before it calls us. So each connection's input buffer is watched from below: its bytes are
- * counted against one bound for all; a connection that wants more than a little while the bound is reached is not read
- * from until there is room; and the deadlines are ours, since evhttp's timeout starts again at every byte. (Pausing is
+ * counted against one bound for all and against its agent's quota; a connection that wants more than a little
+ * while a bound is reached is not read from until there is room. So that uploads end at all then, one connection of an
+ * agent and GOING_MAX of a base may exceed the bounds. Connections and deadlines are the guard's (guard.h). (Pausing is
  * bufferevent_disable, not a read watermark: above its watermark, a TLS bufferevent calls its reader in a busy loop and
  * leaves decrypted bytes in OpenSSL, where no event announces them.) */
 #include "ingest.h"
 
+#include "guard.h"
 #include "identities.h"
 #include "log.h"
 #include "map.h"
@@ -38,13 +40,14 @@
 #include <unistd.h>
 
 enum {
-    FREE_BYTES = 16 << 10,     /* a connection may always buffer so much (and one TLS record) */
-    MIN_RATE_BYTES = 16 << 10, /* a body must come at so much a second, after the first deadline */
+    FREE_BYTES = 16 << 10, /* a connection may always buffer so much (and one TLS record) */
+    GOING_MAX = 4,         /* connections of a base that go on when there is no room */
     MAX_HEADER_BYTES = 8 << 10,
     BACKLOG = 4096,
     AGENT_BUCKETS = 4096,
     RETRY_BUSY_S = 1,
     RETRY_STOPPING_S = 5,
+    EVHTTP_PATIENCE_S = 60,
     FLUSH_MS = 300, /* for the last answers, when stopping */
 };
 static const int64_t SECOND_NS = INT64_C(1000000000);
@@ -53,31 +56,25 @@ static const int64_t SECOND_NS = INT64_C(1000000000);
 typedef struct agent {
     struct agent *next;
     uint32_t connections, requests;
-    uint32_t admitted; /* of the connections: those that may buffer a whole body */
+    uint32_t admitted; /* of the connections: those that may buffer more than a little */
+    int has_going;     /* one of its connections goes on without room */
     char name[EC_AGENT_NAME_BYTES + 1];
 } agent;
 
 typedef struct base base;
 typedef struct request request;
 
-/* One connection; lives exactly as long as its SSL object, which libevent frees with the bufferevent. */
+/* One connection; the guard makes and frees it. */
 typedef struct conn {
-    struct conn *next, **link;           /* in base->conns */
+    ec_guest guest;                      /* first member */
     struct conn *wait_next, **wait_link; /* in base->paused; wait_link NULL: not paused */
-    base *base;
-    SSL *ssl;
-    struct bufferevent *bev;
-    agent *agent;     /* NULL before the handshake is done */
-    request *request; /* being stored; NULL: none */
-    int64_t accepted_ns;
-    int64_t began_ns; /* first byte of the request; 0: between requests */
-    int64_t paused_ns;
-    uint64_t received_bytes; /* of the request */
-    uint64_t buffered_bytes; /* in the input buffer now */
-    uint64_t serial;         /* no two connections of this process have the same */
+    agent *agent;                        /* NULL before the handshake is done, or of a refused one */
+    request *request;                    /* being stored; NULL: none */
+    uint64_t buffered_bytes;             /* in the input buffer now */
+    uint64_t serial;                     /* no two connections of this process have the same */
     char peer[EC_PEER_BYTES + 1];
-    int admitted; /* may buffer a whole body; its bytes are counted in held_bytes */
-    int doomed;   /* its socket was shut down; libevent will find out */
+    int is_admitted; /* may buffer more than a little; its bytes are counted as held */
+    int is_going;    /* goes on, though there is no room */
 } conn;
 
 /* An upload in the writer's hands. */
@@ -95,12 +92,10 @@ struct base {
     ea_thread *thread;
     struct event_base *events;
     struct evhttp *http;
-    struct evhttp_bound_socket *bound;
-    struct event *sweep;
+    ec_guard *guard;
     ec_wake wake;
-    conn *conns, *paused, **paused_last;
-    uint32_t conn_count;
-    int listening;
+    conn *paused, **paused_last;
+    uint32_t going; /* connections that go on without room */
     agent *agents[AGENT_BUCKETS];
 
     ea_mutex *mutex; /* guards what other threads leave here */
@@ -110,10 +105,8 @@ struct base {
 
 struct ec_ingest {
     ec_ingest_options options;
-    uint32_t base_connections; /* most of one base */
     ec_tls *tls;
     ec_writer *writer;
-    int ssl_index; /* of the SSL object's pointer to its conn */
     uint16_t port;
     unsigned base_count;
     base *bases;
@@ -152,27 +145,53 @@ static void agent_release(base *b, agent *a) {
 
 /* ---- connections ---- */
 
+static base *base_of(const conn *c) {
+    return ec_guard_arg(c->guest.guard);
+}
+
 /* Counts what an agent's uploads take, against the bound for all and against the agent's own. */
 static void hold(base *b, const agent *a, int64_t bytes) {
     atomic_fetch_add_explicit(&b->in->held_bytes, (uint64_t)bytes, memory_order_relaxed);
-    if (a)
-        ec_quota_hold(b->in->options.quota, EC_QUOTA_uploads, a->name, bytes, ea_monotonic_ns());
-}
-static uint64_t held(const base *b) {
-    return atomic_load_explicit(&b->in->held_bytes, memory_order_relaxed);
+    ec_quota_hold(b->in->options.quota, EC_QUOTA_uploads, a->name, bytes, ea_monotonic_ns());
 }
 
-/* Ends a connection from below: libevent sees the end of the stream and frees all that belongs to it. (There is no
- * handle on evhttp's connection before its first request is whole.) */
-static void doom(conn *c, const char *why) {
-    if (c->doomed)
+/* Whether there is memory for more of the agent's uploads. is_counted: as a refusal of the quota. */
+static int has_room(const base *b, const agent *a, int is_counted) {
+    const ec_ingest_options *o = &b->in->options;
+    return atomic_load_explicit(&b->in->held_bytes, memory_order_relaxed) < o->max_waiting_bytes &&
+           ec_quota_has_room(o->quota, EC_QUOTA_uploads, a->name, is_counted, ea_monotonic_ns());
+}
+
+/* Whether an agent's connection may buffer more. */
+static int may_grow(base *b, conn *c) {
+    if (c->is_going)
+        return 1;
+    if (!c->is_admitted && c->agent->admitted >= b->in->options.max_agent_requests)
+        return 0;
+    if (has_room(b, c->agent, 0))
+        return 1;
+    if (c->agent->has_going || b->going >= GOING_MAX)
+        return 0;
+    c->is_going = c->agent->has_going = 1;
+    b->going++;
+    return 1;
+}
+
+static void stop_going(conn *c) {
+    if (!c->is_going)
         return;
-    c->doomed = 1;
-    ea_count(c->base->in->options.counters, EA_COUNT_ingest_refused, 1);
-    ec_log_about(c->base->in->options.log, c->agent ? EC_LOG_AGENT : EC_LOG_STRANGER, "closed a connection of %s: %s",
-                 c->agent ? c->agent->name : "nobody known yet", why);
-    bufferevent_enable(c->bev, EV_READ); /* it may be paused */
-    shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+    c->is_going = c->agent->has_going = 0;
+    base_of(c)->going--;
+}
+
+/* Its bytes are counted no more. */
+static void dismiss(conn *c) {
+    stop_going(c);
+    if (!c->is_admitted)
+        return;
+    hold(base_of(c), c->agent, -(int64_t)c->buffered_bytes);
+    c->is_admitted = 0;
+    c->agent->admitted--;
 }
 
 static void unpause(conn *c) {
@@ -182,65 +201,35 @@ static void unpause(conn *c) {
     if (c->wait_next)
         c->wait_next->wait_link = c->wait_link;
     else
-        c->base->paused_last = c->wait_link;
+        base_of(c)->paused_last = c->wait_link;
     c->wait_link = NULL;
 }
 
 static void let_in(conn *c) {
-    c->admitted = 1;
-    hold(c->base, c->agent, (int64_t)c->buffered_bytes);
-    if (c->agent)
-        c->agent->admitted++;
-}
-
-/* The opposite: its body was answered, or the connection is gone. */
-static void let_out(conn *c) {
-    if (!c->admitted)
+    if (c->is_admitted)
         return;
-    c->admitted = 0;
-    hold(c->base, c->agent, -(int64_t)c->buffered_bytes);
-    if (c->agent)
-        c->agent->admitted--;
-}
-
-/* May this connection buffer a whole body? Each agent has a bound of its own, so that none takes the memory of the
- * others. is_new: it asks for the first time, which is counted. */
-static int has_room(conn *c, int is_new) {
-    base *b = c->base;
-    if (held(b) >= b->in->options.max_waiting_bytes)
-        return 0;
-    return !c->agent ||
-           (c->agent->admitted < b->in->options.max_agent_requests &&
-            ec_quota_has_room(b->in->options.quota, EC_QUOTA_uploads, c->agent->name, is_new, ea_monotonic_ns()));
+    hold(base_of(c), c->agent, (int64_t)c->buffered_bytes);
+    c->is_admitted = 1;
+    c->agent->admitted++;
 }
 
 /* Lets paused connections go on while there is room, the longest waiting first. */
 static void admit(base *b) {
-    conn *next;
-    for (conn *c = b->paused; c && held(b) < b->in->options.max_waiting_bytes; c = next) {
+    for (conn *c = b->paused, *next; c; c = next) {
         next = c->wait_next;
-        if (!has_room(c, 0))
+        if (!may_grow(b, c))
             continue;
         unpause(c);
         let_in(c);
-        c->began_ns += ea_monotonic_ns() - c->paused_ns; /* the wait was ours */
-        bufferevent_enable(c->bev, EV_READ);
+        ec_guest_go_on(&c->guest);
     }
 }
 
-/* SSL_free is the one place that every connection passes at its end. */
-static void on_ssl_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, long argl, void *argp) {
-    conn *c = ptr;
-    (void)parent, (void)ad, (void)idx, (void)argl, (void)argp;
-    if (!c)
-        return;
-    base *b = c->base;
+static void on_end(ec_guest *guest) {
+    conn *c = (conn *)(void *)guest;
+    base *b = base_of(c);
     unpause(c);
-    *c->link = c->next;
-    if (c->next)
-        c->next->link = c->link;
-    b->conn_count--;
-    let_out(c);
+    dismiss(c);
     if (c->request) {
         c->request->conn = NULL;
         c->request->http = NULL;
@@ -249,144 +238,74 @@ static void on_ssl_free(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, lo
         c->agent->connections--;
         agent_release(b, c->agent);
     }
-    free(c);
+}
+
+static const char *name_of(const ec_guest *guest) {
+    const conn *c = (const conn *)(const void *)guest;
+    return c->agent ? c->agent->name : NULL;
 }
 
 /* The address of the other side, for a person. */
 static void note_peer(conn *c) {
     struct sockaddr_storage address;
     socklen_t n = sizeof address;
-    if (getpeername(bufferevent_getfd(c->bev), (struct sockaddr *)&address, &n) != 0 ||
+    if (getpeername(bufferevent_getfd(c->guest.bev), (struct sockaddr *)&address, &n) != 0 ||
         getnameinfo((struct sockaddr *)&address, n, c->peer, sizeof c->peer, NULL, 0, NI_NUMERICHOST) != 0)
         snprintf(c->peer, sizeof c->peer, "?");
 }
 
-static void note_handshake(conn *c) {
-    ea_count(c->base->in->options.counters, EA_COUNT_ingest_handshakes, 1);
-    if (SSL_session_reused(c->ssl))
-        ea_count(c->base->in->options.counters, EA_COUNT_ingest_resumed, 1);
-}
-
-/* The handshake is done: who is it? Called when the first request's bytes come, or by the sweep. */
-static void identify(conn *c) {
+/* The handshake is done: who is it? */
+static void on_handshake(ec_guest *guest) {
+    conn *c = (conn *)(void *)guest;
+    base *b = base_of(c);
     char name[EC_AGENT_NAME_BYTES + 1];
     ea_err err;
-    base *b = c->base;
-    if (c->agent || c->doomed)
-        return;
-    if (ec_tls_identify(b->in->tls, c->ssl, name, &err))
-        return; /* the request is refused with the reason */
-    agent *a = agent_get(b, ec_store_agent_name(b->in->options.store, name));
-    if (!a) {
-        doom(c, "out of memory");
+    c->serial = atomic_fetch_add_explicit(&b->in->serial, 1, memory_order_relaxed) + 1;
+    ea_count(b->in->options.counters, EA_COUNT_ingest_handshakes, 1);
+    if (SSL_session_reused(guest->ssl))
+        ea_count(b->in->options.counters, EA_COUNT_ingest_resumed, 1);
+    if (ec_tls_identify(b->in->tls, guest->ssl, name, &err)) {
+        guest->is_stranger = 1; /* its request is refused with the reason */
         return;
     }
-    a->connections++;
-    int was_admitted = c->admitted;
-    let_out(c); /* what it holds is the agent's from now on */
-    c->agent = a;
-    if (was_admitted)
-        let_in(c);
-    note_handshake(c);
-    if (a->connections > b->in->options.max_agent_connections)
-        doom(c, "too many connections of this agent");
+    c->agent = agent_get(b, ec_store_agent_name(b->in->options.store, name));
+    if (!c->agent) {
+        ec_guest_doom(guest, EA_COUNT_net_refused_agents, "out of memory");
+        return;
+    }
+    if (++c->agent->connections > b->in->options.max_agent_connections)
+        ec_guest_doom(guest, EA_COUNT_net_refused_agents, "too many connections of this agent");
 }
 
 /* Bytes came into, or left, a connection's input buffer. Only counts and marks: evhttp's own reading follows. */
-static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *arg) {
-    conn *c = arg;
-    base *b = c->base;
-    c->buffered_bytes += info->n_added;
-    c->buffered_bytes -= info->n_deleted;
-    if (c->admitted)
-        hold(b, c->agent, (int64_t)info->n_added - (int64_t)info->n_deleted);
-    (void)input;
-    if (!info->n_added || c->doomed)
+static void on_input(ec_guest *guest, size_t added, size_t deleted) {
+    conn *c = (conn *)(void *)guest;
+    base *b = base_of(c);
+    c->buffered_bytes += added;
+    c->buffered_bytes -= deleted;
+    if (c->is_admitted)
+        hold(b, c->agent, (int64_t)added - (int64_t)deleted);
+    if (!added || guest->is_doomed || c->wait_link || c->buffered_bytes < FREE_BYTES)
         return;
-    if (!c->began_ns) {
-        c->began_ns = ea_monotonic_ns();
-        c->received_bytes = 0;
+    if (!c->agent) {
+        ec_guest_doom(guest, EA_COUNT_net_refused_agents, "a refused agent sends an upload");
+        return;
     }
-    c->received_bytes += info->n_added;
-    identify(c);
-    if (c->admitted || c->wait_link || c->buffered_bytes < FREE_BYTES || c->doomed)
-        return;
-    if (has_room(c, 1)) {
+    if (may_grow(b, c)) {
         let_in(c);
         return;
     }
-    c->paused_ns = ea_monotonic_ns();
+    ea_count(b->in->options.counters, EA_COUNT_ingest_upload_waits, 1);
+    (void)has_room(b, c->agent, 1);
     c->wait_next = NULL;
     c->wait_link = b->paused_last;
     *b->paused_last = c;
     b->paused_last = &c->wait_next;
-    bufferevent_disable(c->bev, EV_READ);
+    ec_guest_pause(guest);
 }
 
-/* A new connection's bufferevent. When this returns NULL, evhttp makes a plain one, without TLS: on_request refuses
- * those. */
-static struct bufferevent *on_connection(struct event_base *events, void *arg) {
-    base *b = arg;
-    conn *c = calloc(1, sizeof *c);
-    SSL *ssl = c ? ec_tls_session(b->in->tls) : NULL;
-    struct bufferevent *bev = NULL;
-    if (ssl)
-        bev = bufferevent_openssl_socket_new(events, -1, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
-    if (!bev || !evbuffer_add_cb(bufferevent_get_input(bev), on_input, c) ||
-        !SSL_set_ex_data(ssl, b->in->ssl_index, c)) {
-        if (bev)
-            bufferevent_free(bev);
-        else
-            SSL_free(ssl);
-        free(c);
-        return NULL;
-    }
-    c->base = b;
-    c->ssl = ssl;
-    c->bev = bev;
-    c->accepted_ns = ea_monotonic_ns();
-    c->serial = atomic_fetch_add_explicit(&b->in->serial, 1, memory_order_relaxed) + 1;
-    c->next = b->conns;
-    c->link = &b->conns;
-    if (c->next)
-        c->next->link = &c->next;
-    b->conns = c;
-    if (++b->conn_count >= b->in->base_connections && b->listening) {
-        /* more wait in the kernel's queue until one goes */
-        evconnlistener_disable(evhttp_bound_socket_get_listener(b->bound));
-        b->listening = 0;
-    }
-    return bev;
-}
-
-/* Deadlines, once a second. */
-static void on_sweep(evutil_socket_t fd, short what, void *arg) {
-    base *b = arg;
-    const ec_ingest_options *o = &b->in->options;
-    int64_t now = ea_monotonic_ns();
-    (void)fd, (void)what;
-    for (conn *c = b->conns; c; c = c->next) {
-        if (c->doomed || c->request)
-            continue;
-        if (!SSL_is_init_finished(c->ssl)) {
-            if (now - c->accepted_ns > o->handshake_ns)
-                doom(c, "the TLS handshake took too long");
-            continue;
-        }
-        identify(c);
-        if (c->wait_link) /* paused by us */
-            continue;
-        if (!c->began_ns && c->buffered_bytes)
-            c->began_ns = now; /* the next request's beginning came with the last one's end */
-        if (c->began_ns &&
-            now - c->began_ns > o->request_ns + (int64_t)(c->received_bytes / MIN_RATE_BYTES) * SECOND_NS)
-            doom(c, "the request took too long");
-    }
-    admit(b);
-    if (!b->listening && !atomic_load(&b->in->stopping) && b->conn_count < b->in->base_connections) {
-        evconnlistener_enable(evhttp_bound_socket_get_listener(b->bound));
-        b->listening = 1;
-    }
+static void on_second(void *arg) {
+    admit(arg);
 }
 
 /* ---- requests ---- */
@@ -429,8 +348,8 @@ static void reply(base *b, conn *c, struct evhttp_request *http, int status, uns
     if (body && len_bytes)
         evbuffer_add(body, data, len_bytes);
     if (c) { /* the next request may begin */
-        c->began_ns = 0;
-        let_out(c);
+        dismiss(c);
+        ec_guest_answered(&c->guest);
     }
     evhttp_send_reply(http, status, reason(status), body); /* may free http and the connection */
     if (body)
@@ -558,7 +477,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     r->http = http;
     r->agent->requests++;
     c->request = r;
-    hold(b, r->agent, (int64_t)len_bytes);
+    hold(b, c->agent, (int64_t)len_bytes);
     r->upload.len_bytes = len_bytes;
     ea_text_init(&r->upload.answer);
     snprintf(r->upload.agent, sizeof r->upload.agent, "%s", c->agent->name);
@@ -600,28 +519,23 @@ static void on_request(struct evhttp_request *http, void *arg) {
     char name[EC_AGENT_NAME_BYTES + 1];
     ea_err err;
     struct bufferevent *bev = evhttp_connection_get_bufferevent(evhttp_request_get_connection(http));
-    SSL *ssl = bev ? bufferevent_openssl_get_ssl(bev) : NULL;
-    conn *c = ssl ? SSL_get_ex_data(ssl, b->in->ssl_index) : NULL;
-    if (!c || !c->agent) { /* a plain bufferevent (see on_connection), or nobody */
-        int rc = c ? ec_tls_identify(b->in->tls, ssl, name, &err) : ea_fail(&err, EA_EREFUSED, "no TLS session");
-        if (rc || !c) {
-            ec_log_about(b->in->options.log, EC_LOG_STRANGER, "refused a request: %s", err.message);
-            reply_text(b, c, http, 403, 0, err.message);
-            return;
-        }
-        identify(c);
-        if (!c->agent) {
-            reply_text(b, c, http, 503, RETRY_BUSY_S, "out of memory");
-            return;
-        }
-    }
+    conn *c = (conn *)(void *)ec_guard_find(b->guard, bev);
     /* again on every request: a list may have changed, and a resumed session skipped the chain */
-    if (ec_tls_identify(b->in->tls, ssl, name, &err)) {
-        ec_log_about(b->in->options.log, EC_LOG_AGENT, "refused a request of %s: %s", c->agent->name, err.message);
+    int rc = c ? ec_tls_identify(b->in->tls, c->guest.ssl, name, &err) : ea_fail(&err, EA_EREFUSED, "no TLS session");
+    if (!rc && !c->agent)
+        rc = ea_fail(&err, EA_EREFUSED, "this connection was refused: open another one");
+    if (c) {
+        unpause(c); /* its body was whole when it was paused */
+        ec_guest_requested(&c->guest);
+    }
+    if (rc) {
+        if (c && c->agent)
+            ec_log_about(b->in->options.log, EC_LOG_AGENT, "refused a request of %s: %s", c->agent->name, err.message);
+        else
+            ec_log_about(b->in->options.log, EC_LOG_STRANGER, "refused a request: %s", err.message);
         reply_text(b, c, http, 403, 0, err.message);
         return;
     }
-    unpause(c); /* its body was whole when it was paused */
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
     enum evhttp_cmd_type method = evhttp_request_get_command(http);
     if (path && strcmp(path, EA_UPLOAD_PATH) == 0) {
@@ -711,6 +625,7 @@ static int listen_on(const char *listen_address, uint16_t port, int shared, int 
 static void base_main(void *arg) {
     base *b = arg;
     event_base_loop(b->events, EVLOOP_NO_EXIT_ON_EMPTY);
+    ec_guard_close(b->guard);
     /* libevent frees connections in two steps: the second runs in one more round */
     evhttp_free(b->http);
     b->http = NULL;
@@ -720,8 +635,8 @@ static void base_main(void *arg) {
 
 static int base_init(base *b, ec_ingest *in, ea_err *err) {
     const ec_ingest_options *o = &in->options;
-    const struct timeval second = {.tv_sec = 1}, idle = {.tv_sec = (time_t)(o->idle_ns / SECOND_NS),
-                                                         .tv_usec = (suseconds_t)(o->idle_ns % SECOND_NS / 1000)};
+    /* the guard's deadlines come first */
+    const struct timeval patience = {.tv_sec = (time_t)(o->limits.idle_ns / SECOND_NS + EVHTTP_PATIENCE_S)};
     int fd = -1;
     b->in = in;
     b->paused_last = &b->paused;
@@ -740,18 +655,30 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
         event_config_free(config);
     }
     b->http = b->events ? evhttp_new(b->events) : NULL;
-    b->bound = b->http ? evhttp_accept_socket_with_handle(b->http, fd) : NULL;
-    if (!b->bound) {
+    struct evhttp_bound_socket *bound = b->http ? evhttp_accept_socket_with_handle(b->http, fd) : NULL;
+    if (!bound) {
         close(fd);
         return ea_fail(err, EA_ENOMEM, "set up the server");
     }
-    b->listening = 1;
+    ec_guard_options guard = {.what = "agents",
+                              .events = b->events,
+                              .http = b->http,
+                              .tls = in->tls,
+                              .limits = o->limits,
+                              .counters = o->counters,
+                              .log = o->log,
+                              .guest_bytes = sizeof(conn),
+                              .on_handshake = on_handshake,
+                              .on_input = on_input,
+                              .on_end = on_end,
+                              .name_of = name_of,
+                              .on_second = on_second,
+                              .arg = b};
+    if ((rc = ec_guard_create(&b->guard, &guard, err)))
+        return rc;
+    ec_guard_listen(b->guard, bound);
     if ((rc = ec_wake_open(&b->wake, b->events, on_wake, b, err)))
         return rc;
-    b->sweep = event_new(b->events, -1, EV_PERSIST, on_sweep, b);
-    if (!b->sweep || event_add(b->sweep, &second))
-        return ea_fail(err, EA_ENOMEM, "set up the server");
-    evhttp_set_bevcb(b->http, on_connection, b);
     evhttp_set_gencb(b->http, on_request, b);
     evhttp_set_allowed_methods(b->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
     evhttp_set_max_headers_size(b->http, MAX_HEADER_BYTES);
@@ -759,7 +686,7 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
     evhttp_set_flags(b->http,
                      EVHTTP_SERVER_LINGERING_CLOSE); /* a 413 is read only by a client that may finish sending */
     evhttp_set_default_content_type(b->http, NULL);
-    evhttp_set_timeout_tv(b->http, &idle);
+    evhttp_set_timeout_tv(b->http, &patience);
     return 0;
 }
 
@@ -769,11 +696,11 @@ static void base_deinit(base *b) {
         b->answered = b->answered->next;
         request_free(r);
     }
+    ec_guard_close(b->guard);
     if (b->http)
         evhttp_free(b->http);
+    ec_guard_destroy(b->guard);
     ec_wake_close(&b->wake);
-    if (b->sweep)
-        event_free(b->sweep);
     if (b->events)
         event_base_free(b->events);
     ea_mutex_destroy(b->mutex);
@@ -786,18 +713,15 @@ static void use_defaults(ec_ingest_options *o) {
         o->max_body_bytes = EA_BATCH_MAX_BYTES + EA_UPLOAD_FRAME_BYTES;
     if (!o->max_waiting_bytes)
         o->max_waiting_bytes = 256 << 20;
-    if (!o->max_connections)
-        o->max_connections = 16384;
+    if (!o->limits.connections)
+        o->limits.connections = 16384;
+    o->limits.connections = o->limits.connections / o->threads ? o->limits.connections / o->threads : 1;
     if (!o->max_agent_connections)
         o->max_agent_connections = 64;
     if (!o->max_agent_requests)
         o->max_agent_requests = 4;
-    if (!o->handshake_ns)
-        o->handshake_ns = 10 * SECOND_NS;
-    if (!o->request_ns)
-        o->request_ns = 30 * SECOND_NS;
-    if (!o->idle_ns)
-        o->idle_ns = 600 * SECOND_NS;
+    if (!o->limits.idle_ns)
+        o->limits.idle_ns = 600 * SECOND_NS;
 }
 
 static int start_tls(ec_ingest *in, ea_err *err) {
@@ -822,10 +746,8 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
         return ea_fail(err, EA_ENOMEM, "start");
     in->options = *options;
     use_defaults(&in->options);
-    ec_ingest_options *o = &in->options;
-    in->base_connections = o->max_connections / o->threads ? o->max_connections / o->threads : 1;
-    in->ssl_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, on_ssl_free);
-    int rc = in->ssl_index < 0 ? ea_fail(err, EA_ECRYPTO, "start") : start_tls(in, err);
+    const ec_ingest_options *o = &in->options;
+    int rc = start_tls(in, err);
     if (!rc) {
         ec_writer_options writer = {.store = o->store,
                                     .counters = o->counters,

@@ -1,28 +1,124 @@
-/* How many connections each address may have at a time, where others than this machine are served (over TLS).
- * Before it: nothing. After it: server.c, collector/enroll. Thread: the loop's; destroy it when all sessions are freed.
- */
+/* The guard of a listener: how many connections all clients and one address may have, by when each step of a request
+ * must be done, and which connection is closed when the listener is full.
+ *
+ * An address is an IPv4 address or the first 64 bits of an IPv6 address. A new connection is judged before its TLS
+ * handshake. The deadlines begin once a step, not at every byte as those of libevent do.
+ *
+ * When the listener is full (connections or handshakes) and another connection waits, one is evicted: the oldest
+ * without a finished request of the address that has most of these, when that is more than one; else the oldest
+ * unfinished handshake; else the oldest connection without a finished request; else, with evicts_idle, the one that is
+ * idle longest; these three only after EC_GUARD_GRACE_MS. When there is none, accepting pauses: further connections
+ * wait in the kernel's queue.
+ *
+ * Before it: evhttp's accepted connections. After it: collector/ingest, collector/web, collector/enroll. Thread: the
+ * loop's; create and destroy while no loop runs. */
 #ifndef EC_NET_GUARD_H
 #define EC_NET_GUARD_H
 
 #include "counters.h"
 #include "err.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 enum {
-    EC_GUESTS_OF_ADDRESS = 128, /* of IPv6 the first 64 bits are an address */
-    EC_GUESTS_MAX = 2048,       /* of all addresses */
+    EC_GUARD_GRACE_MS = 1000,
+    EC_GUARD_PAUSE_MS = 100, /* of accepting, when it failed or the listener is full */
+    EC_GUARD_ADDRESS_BYTES = 9,
+    EC_GUARD_RATE_SLOTS = 6,
 };
 
-typedef struct ec_guests ec_guests;
+typedef struct ec_guard ec_guard;
 struct bufferevent;
+struct ec_log;
 struct ec_tls;
 struct event_base;
+struct evhttp;
+struct evhttp_bound_socket;
+struct evhttp_request;
 
-/* events: the loop's; counters: borrowed; connections that are too many are counted there, as refused says. */
-EA_MUST_CHECK int ec_guests_create(ec_guests **ret, struct event_base *events, ea_counters *counters,
-                                   enum ea_counter refused, ea_err *err);
-void ec_guests_destroy(ec_guests *g); /* NULL is allowed */
-/* A connection that speaks TLS, for evhttp_set_bevcb. It counts for its address until it is freed; one too many is cut
- * off. NULL without memory: libevent makes a plain one then, on which no TLS client is understood. */
-struct bufferevent *ec_guests_accept(ec_guests *g, struct ec_tls *tls);
+typedef struct ec_guard_limits {
+    uint32_t connections;         /* of all addresses; 0: 2,048 */
+    uint32_t address_connections; /* of one address; 0: as connections */
+    uint32_t handshakes;          /* unfinished, of all addresses; 0: 1,024; at most half of connections */
+    uint32_t address_handshakes;  /* unfinished, of one address; 0: 128; at most half of handshakes */
+    int64_t handshake_ns;         /* from the connection to the handshake's end; 0: 10 s */
+    int64_t head_ns;              /* from a request's first byte to its head's end; 0: 10 s */
+    int64_t body_ns;              /* the time over which rate_bytes is measured; 0: 30 s */
+    uint64_t rate_bytes;          /* least bytes a second of a body; 0: 4 KiB */
+    int64_t idle_ns;              /* without a request under way; 0: 30 s */
+} ec_guard_limits;
+
+enum ec_guest_stage {
+    EC_GUEST_SHAKING, /* the handshake is not finished */
+    EC_GUEST_NEW,     /* no request was whole yet */
+    EC_GUEST_USED,
+    EC_GUEST_STAGE_COUNT
+};
+
+enum ec_guest_step { EC_GUEST_IDLE, EC_GUEST_HEAD, EC_GUEST_BODY, EC_GUEST_ANSWER };
+
+/* One connection. The guard makes and frees it; owners read it. */
+typedef struct ec_guest {
+    struct ec_guest *next, **link; /* in its stage's list */
+    ec_guard *guard;
+    struct ec_guard_address *address; /* NULL: not judged yet */
+    struct ssl_st *ssl;               /* NULL: plain */
+    struct bufferevent *bev;
+    struct event *soon;
+    int64_t accepted_ns;
+    int64_t step_ns; /* when the step began */
+    int64_t slot_ns; /* when the current slot of the body's rate began */
+    uint32_t slots[EC_GUARD_RATE_SLOTS];
+    uint32_t slot, slot_count;
+    uint32_t line_bytes; /* of the head's last line, without its end */
+    enum ec_guest_stage stage;
+    enum ec_guest_step step;
+    int is_judged, is_stranger; /* stranger: set by the owner; it may be idle for head_ns only */
+    int is_paused;              /* the owner reads nothing of it: no deadline runs (ec_guest_pause) */
+    int is_doomed;
+    int64_t paused_ns;
+} ec_guest;
+
+typedef struct ec_guard_options {
+    const char *what; /* "agents", for the log; borrowed */
+    struct event_base *events;
+    struct evhttp *http;
+    struct ec_tls *tls; /* NULL: plain */
+    ec_guard_limits limits;
+    int evicts_idle;
+    ea_counters *counters; /* borrowed */
+    struct ec_log *log;    /* borrowed; may be NULL */
+    /* The owner's part; all may be 0. guest_bytes: of its struct, whose first member is an ec_guest; zeroed. */
+    size_t guest_bytes;
+    void (*on_handshake)(ec_guest *guest);                           /* the handshake is finished */
+    void (*on_input)(ec_guest *guest, size_t added, size_t deleted); /* after the guard's own look */
+    void (*on_end)(ec_guest *guest);                                 /* before it is freed */
+    const char *(*name_of)(const ec_guest *guest);                   /* for the log; NULL: a stranger */
+    void (*on_second)(void *arg);                                    /* after the deadlines */
+    void *arg;
+} ec_guard_options;
+
+/* Takes the making of http's connections (evhttp_set_bevcb). */
+EA_MUST_CHECK int ec_guard_create(ec_guard **ret, const ec_guard_options *options, ea_err *err);
+/* The listener, once it is bound to http. */
+void ec_guard_listen(ec_guard *g, struct evhttp_bound_socket *bound);
+/* No connection is accepted any more; before evhttp_free. NULL is allowed. */
+void ec_guard_close(ec_guard *g);
+/* After evhttp_free; NULL is allowed. */
+void ec_guard_destroy(ec_guard *g);
+
+void *ec_guard_arg(const ec_guard *g);
+/* A connection's guest; NULL: bev is NULL or none of the guard's. */
+ec_guest *ec_guard_find(const ec_guard *g, struct bufferevent *bev);
+/* A whole request of a connection was read; its answer was given to evhttp. guest may be NULL. */
+void ec_guest_requested(ec_guest *guest);
+void ec_guest_answered(ec_guest *guest);
+/* The owner stops and starts reading (bufferevent_disable and _enable). */
+void ec_guest_pause(ec_guest *guest);
+void ec_guest_go_on(ec_guest *guest);
+/* Closes a connection from below: libevent sees the end of the stream and frees all that belongs to it. why: for the
+ * log, NULL: it is not worth a line; cause: is counted. */
+void ec_guest_doom(ec_guest *guest, enum ea_counter cause, const char *why);
 
 #endif

@@ -6,15 +6,9 @@
 #include <event2/event.h>
 #include <event2/http.h>
 
-static struct bufferevent *encrypted(struct event_base *events, void *arg) {
-    const ec_http *h = arg;
-    (void)events;
-    return ec_guests_accept(h->guests, h->tls);
-}
-
 int ec_http_open(ec_http *ret, const ec_http_options *o, ea_err *err) {
     ec_http *h = ret;
-    *h = (ec_http){.tls = o->tls};
+    *h = (ec_http){.events = NULL};
     h->events = event_base_new();
     h->http = h->events ? evhttp_new(h->events) : NULL;
     if (!h->http)
@@ -28,14 +22,23 @@ int ec_http_open(ec_http *ret, const ec_http_options *o, ea_err *err) {
     evhttp_set_timeout(h->http, o->timeout_s);
     evhttp_set_default_content_type(h->http, NULL);
     evhttp_set_gencb(h->http, o->on_request, o->arg);
-    if (o->tls) {
-        if ((rc = ec_guests_create(&h->guests, h->events, o->counters, o->refused, err)))
-            return rc;
-        evhttp_set_bevcb(h->http, encrypted, h);
-    }
+    ec_guard_options guard = {.what = o->what,
+                              .events = h->events,
+                              .http = h->http,
+                              .tls = o->tls,
+                              .limits = o->limits,
+                              .evicts_idle = 1,
+                              .counters = o->counters,
+                              .log = o->log};
+    guard.limits.idle_ns = (int64_t)o->timeout_s * INT64_C(1000000000);
+    if (!o->tls) /* an address on loopback is a proxy's or many programs' */
+        guard.limits.address_connections = 0;
+    if ((rc = ec_guard_create(&h->guard, &guard, err)))
+        return rc;
     struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(h->http, o->host, o->port);
     if (!bound)
         return ea_fail(err, EA_EIO, "listen on %s for %s", o->listen, o->what);
+    ec_guard_listen(h->guard, bound);
     h->port = ec_listen_port(evhttp_bound_socket_get_fd(bound));
     return 0;
 }
@@ -46,9 +49,12 @@ void ec_http_loop(void *arg) {
 }
 
 void ec_http_close(ec_http *h) {
-    if (h->http)
+    ec_guard_close(h->guard);
+    if (h->http) {
         evhttp_free(h->http);
-    ec_guests_destroy(h->guests);
+        event_base_loop(h->events, EVLOOP_NONBLOCK); /* libevent frees connections in two steps: the second one */
+    }
+    ec_guard_destroy(h->guard);
     ec_wake_close(&h->wake);
     if (h->events)
         event_base_free(h->events);

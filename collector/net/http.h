@@ -18,8 +18,9 @@ typedef struct ec_http_options {
     const char *host;
     uint16_t port;         /* 0: any */
     struct ec_tls *tls;    /* NULL: plain; must outlive the listener */
-    ea_counters *counters; /* connections that are too many are counted there, as refused says */
-    enum ea_counter refused;
+    ea_counters *counters; /* borrowed */
+    struct ec_log *log;    /* borrowed; may be NULL */
+    ec_guard_limits limits;
     int timeout_s; /* of a connection that says nothing */
     unsigned headers_max_bytes, body_max_bytes;
     void (*on_request)(struct evhttp_request *http, void *arg);
@@ -31,8 +32,7 @@ typedef struct ec_http {
     struct event_base *events;
     struct evhttp *http;
     ec_wake wake;
-    ec_guests *guests; /* NULL: plain */
-    struct ec_tls *tls;
+    ec_guard *guard;
     uint16_t port; /* that it listens on */
 } ec_http;
 

@@ -437,6 +437,7 @@ static void let_go(sender *s) {
         (void)evbuffer_remove_cb(bufferevent_get_output(bev), on_sent, s);
     evhttp_connection_set_closecb(s->connection, NULL, NULL);
     evhttp_connection_set_timeout(s->connection, TIMEOUT_S);
+    ec_guest_answered(ec_guard_find(s->web->http.guard, bev));
     s->connection = NULL;
 }
 
@@ -571,9 +572,15 @@ static void on_wake(void *arg) {
 
 /* ---- the loop: requests ---- */
 
+static ec_guest *guest_of(const ec_web *w, struct evhttp_request *http) {
+    struct evhttp_connection *connection = evhttp_request_get_connection(http);
+    return ec_guard_find(w->http.guard, connection ? evhttp_connection_get_bufferevent(connection) : NULL);
+}
+
 static void refuse(const ec_web *w, struct evhttp_request *http, const ec_token *token, int status,
                    const char *detail) {
     ec_call c = {.status = status, .token = token};
+    ec_guest_answered(guest_of(w, http));
     ea_text_init(&c.out);
     put_problem(&c, status, reason_of(status), detail);
     reply_whole(w, http, &c, &c.out);
@@ -845,6 +852,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     char address[EC_HOST_BYTES];
     ea_count(w->options.counters, EA_COUNT_web_requests, 1);
     ec_listen_peer(http, address);
+    ec_guest_requested(guest_of(w, http));
     int refused = admit(w, http, method, address, &token, &detail, &err);
     sender *s = refused ? NULL : calloc(1, sizeof *s);
     if (!s) {
@@ -898,7 +906,8 @@ static int start_http(ec_web *w, ea_err *err) {
                                            .port = w->port,
                                            .tls = w->options.tls,
                                            .counters = w->options.counters,
-                                           .refused = EA_COUNT_web_refused,
+                                           .log = w->options.log,
+                                           .limits = w->options.limits,
                                            .timeout_s = TIMEOUT_S,
                                            .headers_max_bytes = HEADERS_MAX,
                                            .body_max_bytes = BODY_MAX,

@@ -10,6 +10,7 @@
 #include "access.h"
 #include "audit.h"
 #include "counters.h"
+#include "guard.h"
 #include "log.h"
 #include "quota.h"
 
@@ -31,6 +32,7 @@ typedef struct ec_web_options {
     uint64_t questions_of_one; /* that are answered at a time of one caller (a token, else an address); 0: 2 */
     int64_t unread_ns; /* an answer of which its reader takes less than 16 KiB a second for so long ends; 0: 10 s */
     int64_t tail_ns;   /* longest life of a stream of events; 0: unlimited */
+    ec_guard_limits limits; /* of connections; zeros: guard.h's */
 } ec_web_options;
 
 /* options: copied, its texts too. EA_EUSAGE when listen is no loopback address, and there are not

