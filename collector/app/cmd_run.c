@@ -9,6 +9,7 @@
 #include "history.h"
 #include "ingest.h"
 #include "log.h"
+#include "pattern.h"
 #include "platform.h"
 #include "quota_options.h"
 #include "sandbox.h"
@@ -331,9 +332,12 @@ static int start_signer(enroll_parts *e, const options *o, ea_counters *counters
 
 static void on_renewed_twice(void *arg, const char *name, const char *text) {
     const enroll_parts *e = arg;
+    char host[EC_AGENT_NAME_BYTES + 1];
+    snprintf(host, sizeof host, "%s", name);
+    ea_name_fold(host); /* as ingest calls the agent */
     ec_watch_tell(
         e->watch,
-        &(ec_watch_report){.host = name, .kind = "renewed-twice", .text = text, .lasts_ns = RENEWED_TWICE_LASTS_NS});
+        &(ec_watch_report){.host = host, .kind = "renewed-twice", .text = text, .lasts_ns = RENEWED_TWICE_LASTS_NS});
 }
 
 /* A revocation list that its CA should have replaced is in force still, and an incident. */
