@@ -72,8 +72,11 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
     ec_store *s = d->s;
     uint8_t hash[EA_CLASS_HASH_BYTES];
     int64_t id = 0, count = 0;
-    if (data_bytes > (kind == EA_DEFINES_DICTIONARY ? EA_DICTIONARY_MAX_BYTES : EA_SHAPE_MAX_BYTES))
-        return ea_fail(d->err, EA_ELIMIT, "batch %" PRIu64 ": a definition of %zu bytes", s->head.number, data_bytes);
+    size_t most = kind == EA_DEFINES_DICTIONARY ? EA_DICTIONARY_MAX_BYTES : EA_SHAPE_MAX_BYTES;
+    if (data_bytes > most)
+        return ea_fail(d->err, EA_ELIMIT,
+                       "batch %" PRIu64 ": a definition of kind %d of %zu bytes, at most %zu are allowed",
+                       s->head.number, (int)kind, data_bytes, most);
     int rc = ea_definition_hash(data, data_bytes, hash, d->err);
     if (!rc && kind == EA_DEFINES_DICTIONARY) {
         rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_DEFINITIONS, "ii", d->stream_id, (int64_t)kind),

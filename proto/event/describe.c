@@ -400,9 +400,14 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     c->pointer_size = get_byte(&r);
     c->version = get_byte(&r);
     c->code = (uint16_t)get_bounded(&r, UINT16_MAX, "its code exceeds 16 bits");
-    if (c->kind > EA_KIND_AGGREGATE || c->status > EA_CLASS_UNKNOWN || flags > (FLAG_CLASSIC | FLAG_UNFOLDED) ||
-        (c->pointer_size != 4 && c->pointer_size != 8))
-        broken(&r, "its head has impossible values");
+    if (c->kind > EA_KIND_AGGREGATE)
+        broken(&r, "its kind is not known");
+    if (c->status > EA_CLASS_UNKNOWN)
+        broken(&r, "its status is not known");
+    if (flags > (FLAG_CLASSIC | FLAG_UNFOLDED))
+        broken(&r, "its flags are not known");
+    if (c->pointer_size != 4 && c->pointer_size != 8)
+        broken(&r, "a pointer has neither 4 nor 8 bytes");
     if ((size_t)(r.end - r.at) < sizeof c->provider.bytes) {
         broken(&r, "it ends early");
     } else {

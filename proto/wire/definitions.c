@@ -101,12 +101,16 @@ int ea_own_definitions_find(const ea_own_definition *list, size_t count, const u
 
 /* ---- contexts ---- */
 
-static int read_names(const ea_pb_field *f, uint32_t most, const uint8_t **ret, uint32_t *ret_count, ea_err *err) {
-    if (f->type != 2 || f->len_bytes % EA_NAME_BYTES)
-        return corrupt(err, "a context's names are not of 8 bytes");
+/* f: all zero when the context has none. */
+static int read_names(const ea_pb_field *f, const char *what, uint32_t most, const uint8_t **ret, uint32_t *ret_count,
+                      ea_err *err) {
+    if (f->len_bytes % EA_NAME_BYTES)
+        return ea_fail(err, EA_ECORRUPT,
+                       "read a batch's definitions: a context's names of %s have 8 bytes each, these have %zu", what,
+                       f->len_bytes);
     if (f->len_bytes / EA_NAME_BYTES > most)
-        return ea_fail(err, EA_ELIMIT, "read a batch's definitions: a context of %zu names",
-                       f->len_bytes / EA_NAME_BYTES);
+        return ea_fail(err, EA_ELIMIT, "read a batch's definitions: a context names %zu %s, at most %" PRIu32,
+                       f->len_bytes / EA_NAME_BYTES, what, most);
     *ret = f->data;
     *ret_count = (uint32_t)(f->len_bytes / EA_NAME_BYTES);
     return 0;
@@ -116,38 +120,30 @@ static int read_names(const ea_pb_field *f, uint32_t most, const uint8_t **ret, 
 static int read_context(const uint8_t *data, size_t len_bytes, ea_context *ret, ea_err *err) {
     static const uint8_t types[] = {[1] = 2, [2] = 2, [3] = 1, [4] = 0};
     size_t offset = 0;
-    ea_pb_field f;
+    ea_pb_field f, last[sizeof types] = {{0}};
     int rc;
     ea_context c = {0};
     while ((rc = ea_pb_next(data, len_bytes, &offset, &f)) > 0) {
-        if (f.number < sizeof types && types[f.number] != f.type)
+        if (f.number >= sizeof types)
+            continue; /* a newer writer's */
+        if (types[f.number] != f.type)
             return corrupt(err, "a context's field is of another type");
-        int bad = 0;
-        switch (f.number) {
-        case 1:
-            bad = read_names(&f, EA_BATCH_MAX_SOURCES, &c.sources, &c.source_count, err);
-            break;
-        case 2:
-            bad = read_names(&f, EA_SHAPES_MAX, &c.shapes, &c.shape_count, err);
-            break;
-        case 3:
-            c.dictionary = f.value;
-            break;
-        case 4:
-            if (f.value > UINT8_MAX)
-                return ea_fail(err, EA_EUNSUPPORTED, "read a batch: priority %" PRIu64 " is not known", f.value);
-            c.priority = (uint32_t)f.value;
-            break;
-        default:
-            break; /* a newer writer's */
-        }
-        if (bad)
-            return bad;
+        last[f.number] = f;
     }
     if (rc)
         return corrupt(err, "a context is no message");
+    rc = read_names(&last[1], "sources", EA_BATCH_MAX_SOURCES, &c.sources, &c.source_count, err);
+    if (!rc)
+        rc = read_names(&last[2], "shapes", EA_SHAPES_MAX, &c.shapes, &c.shape_count, err);
+    if (rc)
+        return rc;
     if (!c.source_count)
         return corrupt(err, "a context without sources");
+    c.dictionary = last[3].value;
+    c.priority = (uint32_t)last[4].value;
+    if (c.priority > UINT8_MAX)
+        return ea_fail(err, EA_EUNSUPPORTED,
+                       "read a batch's definitions: a priority is at most 255, a context's is %" PRIu32, c.priority);
     *ret = c;
     return 0;
 }

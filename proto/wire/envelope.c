@@ -64,22 +64,28 @@ size_t ea_pb_unknown_bytes(const ProtobufCMessageDescriptor *descriptor, const u
     return unknown;
 }
 
-int ea_pb_nesting_ok(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
-                     unsigned max_depth) {
+const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
+                        unsigned max_depth) {
+    uint64_t seen = 0; /* of its fields that hold one message; their numbers are below 64 */
     size_t offset = 0;
     ea_pb_field f;
     int rc;
     if (max_depth == 0)
-        return 0;
+        return "messages stand too deep inside each other";
     while ((rc = ea_pb_next(message, len_bytes, &offset, &f)) > 0) {
         if (f.type != 2)
             continue;
         const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(descriptor, f.number);
-        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE &&
-            !ea_pb_nesting_ok(field->descriptor, f.data, f.len_bytes, max_depth - 1))
-            return 0;
+        if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        if (field->label != PROTOBUF_C_LABEL_REPEATED && seen >> f.number & 1)
+            return "a field that holds one message stands there twice";
+        seen |= UINT64_C(1) << f.number;
+        const char *wrong = ea_pb_check(field->descriptor, f.data, f.len_bytes, max_depth - 1);
+        if (wrong)
+            return wrong;
     }
-    return rc == 0;
+    return rc ? "it is no protobuf message" : NULL;
 }
 
 static int corrupt(ea_err *err, const char *what) {
@@ -105,7 +111,8 @@ int ea_envelope_check_labels(const Etwagent__V1__Source *s, ea_err *err) {
 /* A Source message as protobuf-c unpacks it; the caller frees it with etwagent__v1__source__free_unpacked. */
 static int unpack_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__Source **ret, ea_err *err) {
     if (len_bytes > EA_MESSAGE_MAX_BYTES)
-        return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a source of %zu bytes", len_bytes);
+        return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a source of %zu bytes, at most %d are allowed",
+                       len_bytes, EA_MESSAGE_MAX_BYTES);
     Etwagent__V1__Source *s = etwagent__v1__source__unpack(NULL, len_bytes, data);
     if (!s)
         return corrupt(err, "a source is no message");
@@ -159,7 +166,7 @@ static void copy_text(char *out, size_t room, const char *s) {
 
 /* The wire type that each known field of Batch must have; 9: not known, passed over. */
 static unsigned expected_type(uint32_t number) {
-    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 9, 9, 2, 9, 2, 2};
+    static const uint8_t types[] = {9, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 2, 2, 2, 2, 2, 0, 2, 9, 9, 2, 2, 2, 9, 2, 2};
     return number < sizeof types ? types[number] : 9;
 }
 
@@ -187,38 +194,38 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
                        EA_BATCH_MAX_BYTES);
     ea_envelope e = {0};
     ea_batch_head *h = &e.head;
-    ea_pb_field f, source = {0};
-    uint64_t format = 0, event_count = 0, time_min = 0, time_span = 0, kind = 0, priority = 0;
+    ea_pb_field f, source = {0}, stream = {0}, context = {0};
+    uint64_t time_min = 0, time_span = 0;
+    uint32_t format = 0, event_count = 0, kind = 0, priority = 0; /* cut to their type, as protobuf has it */
     size_t offset = 0, begin = 0, unknown = 0;
-    int rc, has_stream = 0;
+    int rc;
     for (; (rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0; begin = offset) {
         unsigned type = expected_type(f.number);
         if (type != 9 && type != f.type)
-            return corrupt(err, "a field is of another type");
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's envelope: field %" PRIu32 " has the wire type %u, expected %u", f.number,
+                           f.type, type);
         const ProtobufCFieldDescriptor *field =
             protobuf_c_message_descriptor_get_field(&etwagent__v1__batch__descriptor, f.number);
-        if (type == 9) /* those that are passed over, too */
+        if (type == 9 || f.number == EA_BATCH_AGENT || f.number == EA_BATCH_HOST) /* those that are passed over, too */
             unknown += offset - begin;
         else if (field && field->type == PROTOBUF_C_TYPE_MESSAGE)
             unknown += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, EA_ENVELOPE_DEPTH);
         switch (f.number) {
         case 1:
-            format = f.value;
+            format = (uint32_t)f.value;
             break;
         case 2:
-            if (f.len_bytes != EA_STREAM_ID_BYTES)
-                return corrupt(err, "the stream's id is not 16 bytes");
-            memcpy(h->stream, f.data, EA_STREAM_ID_BYTES);
-            has_stream = 1;
+            stream = f;
             break;
         case 3:
             h->number = f.value;
             break;
         case 4:
-            kind = f.value;
+            kind = (uint32_t)f.value;
             break;
         case 5:
-            event_count = f.value;
+            event_count = (uint32_t)f.value;
             break;
         case 6:
             h->checksum = f.value;
@@ -246,18 +253,14 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
             h->tombstone_count++;
             break;
         case 16:
-            priority = f.value;
+            priority = (uint32_t)f.value;
             break;
         case EA_BATCH_SOURCES:
             if (e.source_count++ == 0)
                 source = f;
             break;
         case EA_BATCH_CONTEXT:
-            if (f.len_bytes < EA_NAME_BYTES)
-                return corrupt(err, "the name of its context is too short");
-            e.context_name = f.data;
-            e.shape_indexes = f.data + EA_NAME_BYTES;
-            e.shape_indexes_bytes = f.len_bytes - EA_NAME_BYTES;
+            context = f;
             break;
         case EA_BATCH_CONTEXTS:
             e.context_count++;
@@ -280,31 +283,57 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
                        "read a batch: fields that are not known here have %zu bytes, at most %d are allowed", unknown,
                        EA_BATCH_MAX_UNKNOWN_BYTES);
     read_directory_form(&e);
-    if (format == 0 || !has_stream)
+    if (format == 0 || !stream.number)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);
     if (format != 1)
-        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it is of format %" PRIu64 ", only 1 is known", format);
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: it is of format %" PRIu32 ", only 1 is known", format);
+    if (stream.len_bytes != EA_STREAM_ID_BYTES)
+        return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: a stream's id has 16 bytes, this one %zu",
+                       stream.len_bytes);
+    memcpy(h->stream, stream.data, EA_STREAM_ID_BYTES);
+    if (context.len_bytes) {
+        if (context.len_bytes < EA_NAME_BYTES)
+            return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: a context's name has 8 bytes, this one %zu",
+                           context.len_bytes);
+        e.context_name = context.data;
+        e.shape_indexes = context.data + EA_NAME_BYTES;
+        e.shape_indexes_bytes = context.len_bytes - EA_NAME_BYTES;
+    }
     if (h->number == 0 || h->number > EA_BATCH_MAX_NUMBER)
-        return corrupt(err, "its number is 0, or beyond all numbers");
-    if (kind > EA_BATCH_KEYFRAME || priority > 255)
-        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu64 " and priority %" PRIu64 " are not known",
-                       kind, priority);
-    if (event_count > EA_BATCH_MAX_EVENTS || e.source_count > EA_BATCH_MAX_SOURCES || e.shape_count > EA_SHAPES_MAX ||
-        e.context_count > EA_CONTEXTS_MAX)
-        return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu64 " events of %" PRIu32 " sources", event_count,
-                       e.source_count);
+        return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: its number is %" PRIu64 ", expected 1 to %" PRIu64,
+                       h->number, EA_BATCH_MAX_NUMBER);
+    if (kind > EA_BATCH_KEYFRAME)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: kind %" PRIu32 " is not known", kind);
+    if (priority > UINT8_MAX)
+        return ea_fail(err, EA_EUNSUPPORTED, "read a batch: a priority is at most 255, this one %" PRIu32, priority);
+    const struct {
+        const char *what;
+        uint32_t count, most;
+    } bounds[] = {{"events", event_count, EA_BATCH_MAX_EVENTS},
+                  {"sources", e.source_count, EA_BATCH_MAX_SOURCES},
+                  {"shapes", e.shape_count, EA_SHAPES_MAX},
+                  {"contexts", e.context_count, EA_CONTEXTS_MAX}};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        if (bounds[i].count > bounds[i].most)
+            return ea_fail(err, EA_ELIMIT, "read a batch: %" PRIu32 " %s, at most %" PRIu32 " are allowed",
+                           bounds[i].count, bounds[i].what, bounds[i].most);
     if (time_span > INT64_MAX)
         return corrupt(err, "its time span is beyond all clocks");
-    if (event_count && ((e.source_count == 0 && !e.context_name) || !e.directory))
-        return corrupt(err, "it has events, and no source or directory");
+    if (event_count && e.source_count == 0 && !e.context_name)
+        return corrupt(err, "it has events, and no source");
+    if (event_count && !e.directory)
+        return corrupt(err, "it has events, and no directory");
     if (!event_count && h->checksum)
         return corrupt(err, "a checksum of no events");
-    if (kind == EA_BATCH_TOMBSTONE &&
-        (event_count || e.directory || e.frame_count || e.source_count || e.context_name || !h->tombstone_count))
-        return corrupt(err, "a tombstone with events, or with what belongs to them, or that names nothing");
-    h->kind = (uint32_t)kind;
-    h->priority = (uint32_t)priority;
-    h->event_count = (uint32_t)event_count;
+    if (kind == EA_BATCH_TOMBSTONE && event_count)
+        return corrupt(err, "a batch of kind 1 has events");
+    if (kind == EA_BATCH_TOMBSTONE && (e.directory || e.frame_count || e.source_count || e.context_name))
+        return corrupt(err, "a batch of kind 1 has a directory, a frame, a source or a context");
+    if (kind == EA_BATCH_TOMBSTONE && !h->tombstone_count)
+        return corrupt(err, "a batch of kind 1 holds no tombstone");
+    h->kind = kind;
+    h->priority = priority;
+    h->event_count = event_count;
     h->source_count = e.source_count;
     if (e.context_name) {
         source = (ea_pb_field){0};
@@ -368,8 +397,10 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
     while ((rc = ea_pb_next(batch, len_bytes, &offset, &f)) > 0) {
         if (f.number != EA_BATCH_TOMBSTONES || f.type != 2)
             continue;
-        Etwagent__V1__Tombstone *m =
-            f.len_bytes > EA_MESSAGE_MAX_BYTES ? NULL : etwagent__v1__tombstone__unpack(NULL, f.len_bytes, f.data);
+        if (f.len_bytes > EA_MESSAGE_MAX_BYTES)
+            return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a tombstone of %zu bytes, at most %d are allowed",
+                           f.len_bytes, EA_MESSAGE_MAX_BYTES);
+        Etwagent__V1__Tombstone *m = etwagent__v1__tombstone__unpack(NULL, f.len_bytes, f.data);
         if (!m)
             return corrupt(err, "a tombstone is no message");
         ea_tombstone t = {.first = m->first,
@@ -380,7 +411,10 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
                           .utc_max_ns = m->utc_max_ns};
         etwagent__v1__tombstone__free_unpacked(m, NULL);
         if (t.first == 0 || t.first > t.last || t.last > EA_BATCH_MAX_NUMBER)
-            return corrupt(err, "a tombstone for no range of numbers");
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's envelope: a tombstone for %" PRIu64 " to %" PRIu64
+                           ", which is no range of numbers",
+                           t.first, t.last);
         rc = fn(&t, arg);
         if (rc)
             return rc;

@@ -17,6 +17,8 @@ enum ea_batch_field {
     EA_BATCH_LEDGER = 14,
     EA_BATCH_TOMBSTONES = 15,
     EA_BATCH_SOURCES = 17,
+    EA_BATCH_AGENT = 20,
+    EA_BATCH_HOST = 21,
     EA_BATCH_SHAPES = 22,
     EA_BATCH_DICTIONARIES = 24,
     EA_BATCH_CONTEXTS = 25,
@@ -70,8 +72,10 @@ void ea_envelope_clock(const Etwagent__V1__Source *source, ea_clock *ret);
 size_t ea_pb_unknown_bytes(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
                            unsigned max_depth);
 
-/* 1 when a message nests no deeper than max_depth; protobuf-c unpacks recursively, so this is asked first. */
-int ea_pb_nesting_ok(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
-                     unsigned max_depth);
+/* What is wrong with a message before it is unpacked, or NULL: it is none, messages in it stand deeper inside each
+ * other than max_depth (protobuf-c unpacks recursively), or a field that holds one message stands there twice
+ * (protobuf-c would merge them). */
+const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
+                        unsigned max_depth);
 
 #endif

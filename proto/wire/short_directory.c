@@ -170,6 +170,7 @@ static pb_column *get_column(reader *r, unsigned depth) {
     if (!m)
         return NULL;
     etwagent__v1__column__init(m);
+    uint64_t size;
     unsigned head = (unsigned)get(r, UINT8_MAX);
     m->encoding = (Etwagent__V1__Encoding)(head & LOW_BITS);
     m->relative_to = (Etwagent__V1__Base)(head >> BASE_SHIFT & LOW_BITS);
@@ -181,12 +182,13 @@ static pb_column *get_column(reader *r, unsigned depth) {
         m->bytes = get(r, EA_BATCH_MAX_RAW_BYTES);
     switch ((int)m->encoding) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
-        m->constant.len = (size_t)get(r, (uint64_t)(r->end - r->at));
-        m->constant.data = (uint8_t *)(uintptr_t)r->at;
-        if (m->constant.len > (size_t)(r->end - r->at))
-            broken(r, "a constant behind a short directory's end");
-        else
-            r->at += m->constant.len;
+        size = get(r, UINT64_MAX);
+        if (size > (uint64_t)(r->end - r->at)) {
+            broken(r, "a short directory ends inside a constant");
+            break;
+        }
+        m->constant = (ProtobufCBinaryData){.len = (size_t)size, .data = (uint8_t *)(uintptr_t)r->at};
+        r->at += size;
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
     case ETWAGENT__V1__ENCODING__ENCODING_BITS:

@@ -28,8 +28,10 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     int in_bits = m->encoding == ETWAGENT__V1__ENCODING__ENCODING_BITS ||
                   m->encoding == ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY;
     if (c.width > EA_BATCH_MAX_RAW_BYTES || m->constant.len > EA_BATCH_MAX_RAW_BYTES ||
-        (m->planes > c.width && !in_bits))
+        (m->planes > EA_BATCH_MAX_RAW_BYTES))
         return ea_fail(err, EA_ELIMIT, "read a batch's column: elements of %" PRIu32 " bytes", c.width);
+    if (m->planes && !in_bits && m->encoding != ETWAGENT__V1__ENCODING__ENCODING_PLANES)
+        return corrupt(err, "an encoding without planes says how many there are");
     if (m->lengths) {
         if (width)
             return corrupt(err, "a list stands where numbers are expected");
@@ -42,33 +44,51 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     }
     switch ((int)m->encoding) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
-        if (m->planes || (c.width && m->constant.len > c.width))
-            return corrupt(err, "a constant is longer than an element, or has planes");
+        if (c.width && m->constant.len > c.width)
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's column: a constant of %zu bytes, its elements have %" PRIu32,
+                           m->constant.len, c.width);
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLAIN:
-        if (c.width == 0 || m->planes || m->relative_to)
-            return corrupt(err, "plain elements without a width, or relative ones");
+        if (c.width == 0)
+            return corrupt(err, "plain elements have no width");
+        if (m->relative_to)
+            return corrupt(err, "plain elements are relative");
         c.stored_width = c.width;
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
-        if (c.width == 0 || (c.width > 8 && (m->planes || m->relative_to)))
-            return corrupt(err, "planes without a width, or of wide elements");
+        if (c.width == 0)
+            return corrupt(err, "elements in planes have no width");
+        if (m->planes > c.width || (c.width > 8 && m->planes))
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's column: %" PRIu32 " planes of elements of %" PRIu32 " bytes", m->planes,
+                           c.width);
         c.stored_width = m->planes ? m->planes : c.width;
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_VARINT:
-        if (c.width == 0 || c.width > 8 || m->planes)
-            return corrupt(err, "numbers of an unusable width");
+        if (c.width == 0 || c.width > 8)
+            return ea_fail(err, EA_ECORRUPT, "read a batch's column: numbers of %" PRIu32 " bytes, expected 1 to 8",
+                           c.width);
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
         if (m->relative_to)
             return corrupt(err, "a relative dictionary");
         if (m->shared) {
-            if (in_dictionary || m->shared > r->dictionary_count || m->values || m->value_count)
-                return corrupt(err, "it names no shared dictionary");
+            if (in_dictionary)
+                return corrupt(err, "a dictionary's values name a shared dictionary");
+            if (m->shared > r->dictionary_count)
+                return ea_fail(err, EA_ECORRUPT, "read a batch's column: it names shared dictionary %" PRIu32 " of %zu",
+                               m->shared, r->dictionary_count);
+            if (m->values || m->value_count)
+                return corrupt(err, "it names a shared dictionary, and has values of its own");
             c.value_count = r->dictionary_counts[m->shared - 1];
         } else {
-            if (!m->values || m->value_count > EA_BATCH_MAX_EVENTS)
-                return corrupt(err, "a dictionary without values, or with too many");
+            if (!m->values)
+                return corrupt(err, "a dictionary without values");
+            if (m->value_count > EA_BATCH_MAX_EVENTS)
+                return ea_fail(err, EA_ELIMIT,
+                               "read a batch's column: a dictionary of %" PRIu32 " values, at most %d are allowed",
+                               m->value_count, EA_BATCH_MAX_EVENTS);
             c.value_count = m->value_count;
             if (!(c.values = ea_arena_zalloc(r->arena, 1, sizeof *c.values)))
                 return no_memory(err);
@@ -79,16 +99,25 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         c.bits = m->planes;
         c.stored_width = c.value_count > 1 && !c.bits ? ea_bytes_of(c.value_count - 1) : 0;
         if (c.bits > 32 || (c.bits && c.value_count < 2))
-            return corrupt(err, "indexes of an unusable width");
+            return ea_fail(err, EA_ECORRUPT, "read a batch's column: indexes of %u bits into %" PRIu32 " values",
+                           c.bits, c.value_count);
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_BITS:
-        if (c.width == 0 || c.width > 8 || m->planes == 0 || m->planes > 8 * c.width)
-            return corrupt(err, "numbers of an unusable width");
+        if (c.width == 0 || c.width > 8)
+            return ea_fail(err, EA_ECORRUPT, "read a batch's column: numbers of %" PRIu32 " bytes, expected 1 to 8",
+                           c.width);
+        if (m->planes == 0 || m->planes > 8 * c.width)
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's column: %" PRIu32 " bits of an element, expected 1 to %" PRIu32, m->planes,
+                           8 * c.width);
         c.bits = m->planes;
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_STRUCT:
-        if (width || m->relative_to || m->planes || m->n_children == 0 || m->n_children > EA_FIELDS_MAX)
-            return corrupt(err, "a struct without members, or where numbers are expected");
+        if (width)
+            return corrupt(err, "a struct stands where numbers are expected");
+        if (m->n_children == 0 || m->n_children > EA_FIELDS_MAX)
+            return ea_fail(err, EA_ECORRUPT, "read a batch's column: a struct of %zu members, expected 1 to %d",
+                           m->n_children, EA_FIELDS_MAX);
         c.child_count = m->n_children;
         if (!(c.children = ea_arena_zalloc(r->arena, c.child_count, sizeof *c.children)))
             return no_memory(err);
@@ -99,22 +128,28 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
     default:
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: encoding %d is not known", (int)m->encoding);
     }
-    if ((unsigned)m->relative_to > ETWAGENT__V1__BASE__BASE_TID || (m->relative_to && (c.width == 0 || c.width > 8)))
+    if ((unsigned)m->relative_to > ETWAGENT__V1__BASE__BASE_TID)
         return ea_fail(err, EA_EUNSUPPORTED, "read a batch's column: base %d is not known", (int)m->relative_to);
+    if (m->relative_to && (c.width == 0 || c.width > 8 || m->encoding == ETWAGENT__V1__ENCODING__ENCODING_STRUCT))
+        return ea_fail(err, EA_ECORRUPT,
+                       "read a batch's column: relative elements of %" PRIu32 " bytes, expected 1 to 8", c.width);
     if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT || rows == (uint32_t)EA_ROWS_UNKNOWN) {
         if (m->bytes > EA_BATCH_MAX_RAW_BYTES)
             return corrupt(err, "it is larger than a batch may be");
         c.bytes = (size_t)m->bytes;
     } else {
-        if (m->bytes || (uint64_t)rows * c.stored_width > EA_BATCH_MAX_RAW_BYTES)
-            return corrupt(err, "its size is implied and contradicted, or too large");
+        if (m->bytes)
+            return corrupt(err, "its size follows from its rows, and is said");
+        if ((uint64_t)rows * c.stored_width > EA_BATCH_MAX_RAW_BYTES)
+            return corrupt(err, "it is larger than a batch may be");
         c.bytes = c.bits ? ea_bits_bytes(rows, c.bits) : (size_t)rows * c.stored_width;
     }
     if (m->frame >= r->frame_count)
-        return corrupt(err, "it stands in a frame that is not there");
+        return ea_fail(err, EA_ECORRUPT, "read a batch's column: it stands in frame %" PRIu32 " of %zu", m->frame,
+                       r->frame_count);
     ea_frame *f = &r->frames[m->frame];
     if (c.bytes > f->raw_bytes - f->used_bytes)
-        return corrupt(err, "its frame is too short");
+        return ea_fail(err, EA_ECORRUPT, "read a batch's column: frame %" PRIu32 " is too short for it", m->frame);
     c.offset = f->used_bytes;
     f->used_bytes += c.bytes;
     *ret = c;
@@ -397,6 +432,11 @@ static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const ui
     return 0;
 }
 
+static int too_many_bytes(ea_err *err) {
+    return ea_fail(err, EA_ELIMIT, "read a batch's column: a struct's rows have more than %d bytes",
+                   EA_BATCH_MAX_RAW_BYTES);
+}
+
 /* A struct's rows are its members' rows behind each other. */
 static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *ret, ea_err *err) {
     uint32_t *start = ea_rows_alloc(r, n, sizeof *start),
@@ -411,7 +451,7 @@ static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *r
         for (uint32_t i = 0; i < n; i++) {
             uint32_t len = ea_column_row(&c->children[k].column, i).len_bytes;
             if (len > EA_BATCH_MAX_RAW_BYTES - len_bytes[i])
-                return no_memory(err);
+                return too_many_bytes(err);
             len_bytes[i] += len;
         }
     }
@@ -420,7 +460,7 @@ static int decode_struct(ea_rows_reader *r, ea_rows *c, uint32_t n, ea_column *r
         fill[i] = start[i] = (uint32_t)total;
         total += len_bytes[i];
         if (total > EA_BATCH_MAX_RAW_BYTES)
-            return no_memory(err);
+            return too_many_bytes(err);
     }
     uint8_t *out = ea_arena_alloc(r->arena, (size_t)total);
     if (!out)

@@ -26,9 +26,24 @@ static void message_free(void *arena, void *p) {
 
 /* ---- opening ---- */
 
+/* Whether data is one zstd frame, whose header says raw_bytes, and nothing behind it. */
+static int is_one_frame(const uint8_t *data, size_t len_bytes, uint64_t raw_bytes) {
+    return ZSTD_getFrameContentSize(data, len_bytes) == raw_bytes &&
+           ZSTD_findFrameCompressedSize(data, len_bytes) == len_bytes;
+}
+
 static int read_frames(ea_batch_view *v, ea_err *err) {
+    const ea_envelope *e = &v->envelope;
     size_t offset = 0, k = 1;
-    uint64_t total = v->envelope.directory_raw_bytes;
+    if (e->is_short && e->directory_raw_bytes == UINT64_MAX)
+        return ea_view_corrupt(err, "it is short, and does not say its size");
+    if (e->is_short &&
+        (e->directory_raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES || e->directory_bytes > EA_SHORT_DIRECTORY_MAX_BYTES))
+        return ea_fail(err, EA_ELIMIT, "read a batch's directory: a short one has at most %d bytes",
+                       EA_SHORT_DIRECTORY_MAX_BYTES);
+    uint64_t total = e->directory_raw_bytes ? e->directory_raw_bytes : e->directory_bytes;
+    if (total > EA_BATCH_MAX_RAW_BYTES)
+        return ea_fail(err, EA_ELIMIT, "read a batch: decompressed it is larger than %d bytes", EA_BATCH_MAX_RAW_BYTES);
     ea_pb_field f;
     v->reader.frame_count = (size_t)v->envelope.frame_count + 1;
     v->reader.frames = ea_arena_zalloc(&v->arena, v->reader.frame_count, sizeof *v->reader.frames);
@@ -43,10 +58,12 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
         uint64_t raw_bytes = 0;
         int rc;
         while ((rc = ea_pb_next(f.data, f.len_bytes, &at, &in)) > 0) {
-            if (in.number == 1 && in.type == 2) {
+            if ((in.number == 1 && in.type != 2) || (in.number == 2 && in.type != 0))
+                return ea_view_corrupt(err, "a frame's field is of another type");
+            if (in.number == 1) {
                 frame->data = in.data;
                 frame->len_bytes = in.len_bytes;
-            } else if (in.number == 2 && in.type == 0) {
+            } else if (in.number == 2) {
                 raw_bytes = in.value;
             }
         }
@@ -56,12 +73,12 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
             frame->bytes = frame->data;
             frame->raw_bytes = frame->len_bytes;
         } else {
-            if (raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
-                ZSTD_getFrameContentSize(frame->data, frame->len_bytes) != raw_bytes)
-                return ea_view_corrupt(err, "a frame is not of the size that it says");
+            if (raw_bytes <= EA_BATCH_MAX_RAW_BYTES && !is_one_frame(frame->data, frame->len_bytes, raw_bytes))
+                return ea_fail(err, EA_ECORRUPT, "read a batch: frame %zu is not one zstd frame of %" PRIu64 " bytes",
+                               k - 1, raw_bytes);
             frame->raw_bytes = (size_t)raw_bytes;
         }
-        total += frame->raw_bytes;
+        total = raw_bytes > EA_BATCH_MAX_RAW_BYTES ? raw_bytes : total + frame->raw_bytes;
         if (total > EA_BATCH_MAX_RAW_BYTES)
             return ea_fail(err, EA_ELIMIT, "read a batch: decompressed it is larger than %d bytes",
                            EA_BATCH_MAX_RAW_BYTES);
@@ -75,9 +92,6 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
     size_t len_bytes = e->directory_bytes;
     if (!data)
         return 0;
-    if (e->is_short &&
-        (e->directory_raw_bytes > EA_SHORT_DIRECTORY_MAX_BYTES || len_bytes > EA_SHORT_DIRECTORY_MAX_BYTES))
-        return ea_view_corrupt(err, "it is short, and too large for that or of no size");
     if (e->is_short && e->directory_raw_bytes) {
         uint8_t *frame = ea_arena_alloc(&v->arena, len_bytes + EA_ZSTD_HEAD_BYTES);
         if (!frame)
@@ -87,9 +101,9 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
         len_bytes += EA_ZSTD_HEAD_BYTES;
     }
     if (e->directory_raw_bytes) {
-        if (e->directory_raw_bytes > EA_BATCH_MAX_RAW_BYTES ||
-            ZSTD_getFrameContentSize(data, len_bytes) != e->directory_raw_bytes)
-            return ea_view_corrupt(err, "it is not of the size that it says");
+        if (!is_one_frame(data, len_bytes, e->directory_raw_bytes))
+            return ea_fail(err, EA_ECORRUPT, "read a batch's directory: it is not one zstd frame of %" PRIu64 " bytes",
+                           e->directory_raw_bytes);
         uint8_t *out = ea_arena_alloc(&v->arena, (size_t)e->directory_raw_bytes);
         if (!out)
             return ea_view_no_memory(err);
@@ -104,8 +118,9 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
         if (rc)
             return rc;
     } else {
-        if (!ea_pb_nesting_ok(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH))
-            return ea_view_corrupt(err, "it is no message, or nested too deep");
+        const char *wrong = ea_pb_check(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH);
+        if (wrong)
+            return ea_view_corrupt(err, wrong);
         size_t unknown = ea_pb_unknown_bytes(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH);
         if (unknown > EA_BATCH_MAX_UNKNOWN_BYTES)
             return ea_fail(err, EA_ELIMIT,
@@ -151,8 +166,10 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
         }
         if (f.number != EA_BATCH_SOURCES)
             continue;
-        const Etwagent__V1__Source *s =
-            f.len_bytes > EA_MESSAGE_MAX_BYTES ? NULL : etwagent__v1__source__unpack(&allocator, f.len_bytes, f.data);
+        if (f.len_bytes > EA_MESSAGE_MAX_BYTES)
+            return ea_fail(err, EA_ELIMIT, "read a batch: a source of %zu bytes, at most %d are allowed", f.len_bytes,
+                           EA_MESSAGE_MAX_BYTES);
+        const Etwagent__V1__Source *s = etwagent__v1__source__unpack(&allocator, f.len_bytes, f.data);
         if (!s)
             return ea_view_corrupt(err, "a source is no message, or too large");
         int rc = ea_envelope_check_labels(s, err);
@@ -202,11 +219,12 @@ static int fill_constants(ea_view_group *g, const ea_record *before, ea_err *err
     uint32_t logger = h->logger ^ before->logger;
     if ((version | opcode | pointer_size | channel | level | header_type) > UINT8_MAX ||
         (id | task | flags | property | hook_id | header_word | logger) > UINT16_MAX)
-        return ea_view_corrupt(err, "a number of a header is out of range");
+        return ea_view_corrupt(err, "a number of a header exceeds its member of the record");
     r->provider = c->provider;
     if (h->provider.len) {
         if (h->provider.len != sizeof r->provider)
-            return ea_view_corrupt(err, "a provider is not 16 bytes");
+            return ea_fail(err, EA_ECORRUPT, "read a batch's directory: a provider has 16 bytes, this one %zu",
+                           h->provider.len);
         memcpy(&r->provider, h->provider.data, sizeof r->provider);
     }
     r->id = (uint16_t)id;
@@ -241,9 +259,15 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
     g->count = m->count ? m->count : 1;
     g->field_count = m->n_fields;
     if (m->class_hash.len != EA_CLASS_HASH_BYTES)
-        return ea_view_corrupt(err, "a class's hash is not 16 bytes");
-    if (m->n_items > EA_EXT_MAX || m->n_fields > EA_FIELDS_MAX)
-        return ea_view_corrupt(err, "a group with too many items or fields");
+        return ea_fail(err, EA_ECORRUPT, "read a batch's directory: a class's hash has 16 bytes, this one %zu",
+                       m->class_hash.len);
+    if (m->n_items > EA_EXT_MAX)
+        return ea_fail(err, EA_ELIMIT,
+                       "read a batch's directory: a group of %zu extended items, at most %d are allowed", m->n_items,
+                       EA_EXT_MAX);
+    if (m->n_fields > EA_FIELDS_MAX)
+        return ea_fail(err, EA_ELIMIT, "read a batch's directory: a group of %zu fields, at most %d are allowed",
+                       m->n_fields, EA_FIELDS_MAX);
     if (v->registry) {
         g->c = ea_registry_find_hash(v->registry, m->class_hash.data);
         if (!g->c) {
@@ -253,7 +277,8 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
             return ea_fail(err, EA_ENOTFOUND, "read a batch: class %s is not described", hex);
         }
         if (g->field_count > g->c->top_count)
-            return ea_view_corrupt(err, "a group has more fields than its class");
+            return ea_fail(err, EA_ECORRUPT, "read a batch's directory: a group has %zu fields, and its class %zu",
+                           g->field_count, (size_t)g->c->top_count);
         int rc = fill_constants(g, before, err);
         if (rc)
             return rc;
@@ -267,8 +292,10 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
         return ea_view_corrupt(err, "a group has a column that the batch has for all events");
     int rc = 0;
     for (size_t i = 0; !rc && i < m->n_items; i++) {
-        if (!m->items[i]->data || m->items[i]->type > UINT16_MAX || m->items[i]->linkage > UINT16_MAX)
-            return ea_view_corrupt(err, "an extended item without data, or out of range");
+        if (!m->items[i]->data)
+            return ea_view_corrupt(err, "an extended item without data");
+        if (m->items[i]->type > UINT16_MAX || m->items[i]->linkage > UINT16_MAX)
+            return ea_view_corrupt(err, "an extended item's type or linkage exceeds 16 bits");
         rc = build(v, &g->items[i].data, m->items[i]->data, g->count, 0, err);
     }
     if (!rc)
@@ -287,8 +314,9 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
 /* A shape that stands in the batch, as a message. A constant's column is nothing but its bytes. */
 static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwagent__V1__Shape **ret, ea_err *err) {
     ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
-    if (!ea_pb_nesting_ok(&etwagent__v1__shape__descriptor, d->data, d->len_bytes, DIRECTORY_DEPTH))
-        return ea_view_corrupt(err, "a shape is no message, or nested too deep");
+    const char *wrong = ea_pb_check(&etwagent__v1__shape__descriptor, d->data, d->len_bytes, DIRECTORY_DEPTH);
+    if (wrong)
+        return ea_fail(err, EA_ECORRUPT, "read a batch's shape: %s", wrong);
     const Etwagent__V1__Shape *s = etwagent__v1__shape__unpack(&allocator, d->len_bytes, d->data);
     if (!s || s->n_items > EA_EXT_MAX)
         return ea_view_corrupt(err, "a shape is no message, or too large");
@@ -311,8 +339,10 @@ static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Et
     size_t used = 0;
     if (!whole || !list || !items)
         return ea_view_no_memory(err);
-    if (m->class_hash.len || m->header)
-        return ea_view_corrupt(err, "a group has a shape, and a class or header beside it");
+    if (m->class_hash.len)
+        return ea_view_corrupt(err, "a group has a shape and a class");
+    if (m->header)
+        return ea_view_corrupt(err, "a group has a shape and a header");
     *whole = *m;
     whole->class_hash = s->class_hash;
     whole->header = s->header;
@@ -323,12 +353,14 @@ static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Et
         items[i] = *s->items[i];
         if (items[i].data)
             continue;
-        if (used == m->n_items || m->items[used]->type || m->items[used]->linkage)
-            return ea_view_corrupt(err, "a group's items are not those of its shape");
+        if (used == m->n_items)
+            return ea_view_corrupt(err, "a group has fewer items than its shape");
+        if (m->items[used]->type || m->items[used]->linkage)
+            return ea_view_corrupt(err, "an item has a type or linkage, and stands in a group that has a shape");
         items[i].data = m->items[used++]->data;
     }
     if (used != m->n_items)
-        return ea_view_corrupt(err, "a group's items are not those of its shape");
+        return ea_view_corrupt(err, "a group has more items than its shape");
     *ret = whole;
     return 0;
 }
@@ -377,8 +409,16 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     int rc;
     if (!d)
         return n ? ea_view_corrupt(err, "it is missing") : 0;
-    if (d->n_groups > EA_BATCH_MAX_GROUPS || d->n_dictionaries > SHARED_DICTIONARIES_MAX || d->thread_count > n)
-        return ea_fail(err, EA_ELIMIT, "read a batch's directory: too many groups, dictionaries or threads");
+    const struct {
+        const char *what;
+        size_t count, most;
+    } bounds[] = {{"groups", d->n_groups, EA_BATCH_MAX_GROUPS},
+                  {"shared dictionaries", d->n_dictionaries, SHARED_DICTIONARIES_MAX},
+                  {"threads", d->thread_count, n}};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++)
+        if (bounds[i].count > bounds[i].most)
+            return ea_fail(err, EA_ELIMIT, "read a batch's directory: %zu %s, at most %zu are allowed", bounds[i].count,
+                           bounds[i].what, bounds[i].most);
     v->group_count = d->n_groups;
     v->thread_count = d->thread_count;
     v->groups = ea_arena_zalloc(&v->arena, d->n_groups ? d->n_groups : 1, sizeof *v->groups);
@@ -390,8 +430,13 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         return ea_view_no_memory(err);
     for (size_t i = 0; i < d->n_dictionaries; i++) {
         r->dictionary_counts[i] = d->dictionaries[i]->count;
-        if (d->dictionaries[i]->count > EA_BATCH_MAX_EVENTS || !d->dictionaries[i]->values)
-            return ea_view_corrupt(err, "a dictionary without values, or with too many");
+        if (!d->dictionaries[i]->values)
+            return ea_view_corrupt(err, "a shared dictionary without values");
+        if (d->dictionaries[i]->count > EA_BATCH_MAX_EVENTS)
+            return ea_fail(err, EA_ELIMIT,
+                           "read a batch's directory: a shared dictionary of %" PRIu32
+                           " values, at most %d are allowed",
+                           d->dictionaries[i]->count, EA_BATCH_MAX_EVENTS);
     }
     /* what predicts the first group's header */
     ea_record nothing = {.logger = (uint16_t)(v->envelope.head.source_count ? v->sources[0].logger : 0)};
@@ -439,7 +484,8 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         rc = ea_rows_build(r, &r->dictionaries[i], d->dictionaries[i]->values, d->dictionaries[i]->count, 0, 1, err);
     for (size_t i = 0; !rc && i < r->frame_count; i++)
         if (r->frames[i].used_bytes != r->frames[i].raw_bytes)
-            return ea_view_corrupt(err, "a frame holds bytes of no column");
+            return ea_fail(err, EA_ECORRUPT, "read a batch's directory: frame %zu has %zu bytes of no column", i,
+                           r->frames[i].raw_bytes - r->frames[i].used_bytes);
     return rc;
 }
 

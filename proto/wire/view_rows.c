@@ -69,14 +69,21 @@ static int list_rows(ea_batch_view *v, const uint32_t *group_of, uint32_t n, ea_
     if (!rows || !fill)
         return ea_view_no_memory(err);
     uint32_t at = 0;
+    size_t seen = 0;
     for (size_t k = 0; k < v->group_count; k++) {
         v->groups[k].rows = fill[k] = rows + at;
         at += v->groups[k].count;
     }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = group_of[i];
-        if (k >= v->group_count || fill[k] == v->groups[k].rows + v->groups[k].count)
-            return ea_view_corrupt(err, "its events do not belong to its groups");
+        if (k >= v->group_count)
+            return ea_fail(err, EA_ECORRUPT,
+                           "read a batch's directory: an event is of group %" PRIu32 ", there are %zu", k,
+                           v->group_count);
+        if (fill[k] == v->groups[k].rows && k != seen++)
+            return ea_view_corrupt(err, "its groups do not stand in the order of their first events");
+        if (fill[k] == v->groups[k].rows + v->groups[k].count)
+            return ea_view_corrupt(err, "a group has more events than it says");
         *fill[k]++ = i;
     }
     return 0;
@@ -108,8 +115,10 @@ static int decode_events(ea_batch_view *v, ea_err *err) {
         if (rc)
             return rc;
         for (uint32_t i = 0; i < n; i++)
-            if (e.thread[i] >= v->thread_count || e.source[i] >= v->envelope.head.source_count)
-                return ea_view_corrupt(err, "an event's thread or source is not in its table");
+            if (e.thread[i] >= v->thread_count)
+                return ea_view_corrupt(err, "an event's thread is not in its table");
+            else if (e.source[i] >= v->envelope.head.source_count)
+                return ea_view_corrupt(err, "an event's source is not in its table");
     }
     v->events = e;
     v->has_events = 1;
@@ -562,6 +571,20 @@ static int verify_times(const ea_batch_view *v, int64_t min, int64_t max, ea_err
                    h->number, h->time_min, h->time_max, min, max);
 }
 
+/* What no record shows: a later reader comes to it, or it makes no difference to anyone, but a batch that is kept is
+ * sound throughout. */
+static int decode_unseen(ea_batch_view *v, ea_err *err) {
+    ea_rows_reader *r = &v->reader;
+    int rc = 0;
+    if (v->sequence.m)
+        rc = ea_rows_decode(r, &v->sequence, v->envelope.head.event_count, NULL, 0, err);
+    if (!rc && v->payload.m)
+        rc = ea_rows_decode(r, &v->payload, ea_view_whole_payloads(v), NULL, 0, err);
+    for (size_t i = 0; !rc && i < r->dictionary_count; i++)
+        rc = ea_rows_decode(r, &r->dictionaries[i], r->dictionary_counts[i], NULL, 0, err);
+    return rc;
+}
+
 int ea_batch_verify(ea_batch_view *v, ea_err *err) {
     const ea_record *r = NULL;
     const ea_class *c = NULL;
@@ -577,8 +600,8 @@ int ea_batch_verify(ea_batch_view *v, ea_err *err) {
         checksum += ea_checksum_record(i, v->groups[v->events.group[i]].constants, r);
     }
     ea_batch_rewind(v);
-    if (!rc && v->sequence.m) /* which no record shows */
-        rc = ea_rows_decode(&v->reader, &v->sequence, v->envelope.head.event_count, NULL, 0, err);
+    if (!rc)
+        rc = decode_unseen(v, err);
     if (!rc && checksum != v->envelope.head.checksum)
         return ea_fail(err, EA_ECORRUPT,
                        "verify batch %" PRIu64 ": its checksum is %016" PRIx64 ", its records' %016" PRIx64,

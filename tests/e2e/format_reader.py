@@ -82,7 +82,7 @@ def varint(data, at, section="Notation"):
 
 
 def number(kind, raw):
-    if kind in ("uint32", "fixed32"):
+    if kind in ("uint32", "fixed32") or kind in ENUMS:
         return raw & 0xffffffff
     if kind == "bool":
         return raw != 0
@@ -95,8 +95,9 @@ def number(kind, raw):
     return raw
 
 
-def parse(data, message, depth=0, most=100):
-    """A protobuf message as an object with every field of batch.proto: repeated ones are lists, absent messages None."""
+def parse(data, message, depth=0, most=100, raw=()):
+    """A protobuf message as an object with every field of batch.proto: repeated ones are lists, absent messages None.
+    raw: its fields whose messages stay bytes."""
     need(depth <= most, "Bounds", f"messages inside messages, at most {most} deep")
     fields = MESSAGES[message]
     found = types.SimpleNamespace()
@@ -136,20 +137,43 @@ def parse(data, message, depth=0, most=100):
         if expected != 2:
             value = number(kind, value)
         elif kind == "string":
-            try:
-                value = value.decode()
-            except UnicodeDecodeError:
-                raise Broken("The batch", f"{message}.{name} is no UTF-8") from None
-        elif kind in MESSAGES:
+            value = value.split(b"\0")[0].decode(errors="surrogateescape")
+        elif kind in MESSAGES and name not in raw:
             need(repeated or name not in inside, "The batch", f"{message}.{name} stands there twice")
             inside.add(name)
             value = parse(value, kind, depth + 1, most)
             found.unknown_bytes += value.unknown_bytes
+        elif kind in MESSAGES:
+            found.unknown_bytes += unknown_bytes(value, kind)
         if repeated:
             getattr(found, name).append(value)
         else:
             setattr(found, name, value)
     return found
+
+
+def unknown_bytes(data, message):
+    """Of a message that stays bytes: of its unknown fields, up to what is no protobuf."""
+    found, at = 0, 0
+    while at < len(data):
+        begin = at
+        try:
+            tag, at = varint(data, at)
+            need(tag >> 3 and tag & 7 in (0, 1, 2, 5), "The batch", "a field")
+            size, at = varint(data, at) if tag & 7 in (0, 2) else (8 if tag & 7 == 1 else 4, at)
+            need(tag & 7 == 0 or size <= len(data) - at, "The batch", "a field goes on behind the end")
+        except Broken:
+            break
+        value = data[at:at + size] if tag & 7 == 2 else b""
+        at += size if tag & 7 else 0
+        _, kind, _ = MESSAGES[message].get(tag >> 3, (None, None, None))
+        found += at - begin if kind is None else unknown_bytes(value, kind) if tag & 7 == 2 and kind in MESSAGES else 0
+    return found
+
+
+def as_utf8(text):
+    """A string's bytes as they stand in its message, UTF-8 or not."""
+    return text.encode(errors="surrogateescape")
 
 
 def packed(values, data, kind):
@@ -258,10 +282,7 @@ class Description:
         need(size <= most, "DESCRIPTIONS, Notation", "a string has at most 1,024 bytes")
         data = self.take(size)
         need(0 not in data, "DESCRIPTIONS, Notation", "a string has no NUL")
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise Broken("DESCRIPTIONS, Notation", "a string is UTF-8") from None
+        return data.decode(errors="surrogateescape")
 
     def map(self):
         name, flags = self.string(), self.u8()
@@ -750,7 +771,7 @@ class Batch:
     def __init__(self, data, definitions=None):
         need(len(data) <= 16 * MIB, "Bounds", "a batch has at most 16 MiB")
         self.data, self.definitions = data, definitions or Definitions()
-        self.message = m = parse(data, "Batch")
+        self.message = m = parse(data, "Batch", raw=("sources", "ledger"))
         need(m.unknown_bytes <= 64 * 1024, "Bounds", "unknown fields of a batch have at most 64 KiB")
         need(m.format == 1, "The batch", f"the format is 1, not {m.format}")
         need(m.kind in ENUMS["Kind"], "Growth", f"the kind {m.kind} is not known")
@@ -781,12 +802,15 @@ class Batch:
         need(len(m.shapes) <= 4096, "Bounds", "at most 4,096 shapes in a batch")
         need(len(m.contexts) <= 64, "Bounds", "at most 64 contexts in a batch")
         need(len(m.sources) <= 4096, "Bounds", "at most 4,096 sources")
-        for kind, datas in (("description", m.descriptions), ("shape", m.shapes), ("dictionary", m.dictionaries), ("context", m.contexts)):
+        for kind, datas in (("description", m.descriptions), ("shape", m.shapes), ("dictionary", m.dictionaries), ("context", m.contexts),
+                            ("source", m.sources if m.context else ())):
             for data in datas:
                 self.own.learn(kind, data)
-        if m.context:
-            for data in submessages(self.data, "Batch", "sources"):
-                self.own.learn("source", data)
+        if not m.context:  # with one they are definitions, of which those are read that the context names
+            need(all(len(data) <= MOST_BYTES["source"] for data in m.sources), "Bounds", "a source is too large")
+            m.sources = [parse(data, "Source") for data in m.sources]
+        for data in m.descriptions:
+            Description(data)
         for kind, kept in self.own.kept.items():
             self.definitions.kept[kind].update(kept)
 
@@ -853,10 +877,10 @@ class Batch:
             self.sources = self.message.sources
         need(self.sources, "The batch", "a batch with events has a source")
         for s in self.sources:
-            names = [label.name.encode() for label in s.labels]
+            names = [as_utf8(label.name) for label in s.labels]
             need(len(names) <= 32 and len(set(names)) == len(names), "Sources", "at most 32 labels, no name twice")
-            need(all(1 <= len(name) <= 64 for name in names) and all(len(label.value.encode()) <= 256 for label in s.labels)
-                 and len(s.agent_version.encode()) <= 64, "Bounds", "a label or the version is too long")
+            need(all(1 <= len(name) <= 64 for name in names) and all(len(as_utf8(label.value)) <= 256 for label in s.labels)
+                 and len(as_utf8(s.agent_version)) <= 64, "Bounds", "a label or the version is too long")
 
     # the groups' headers
 
@@ -992,6 +1016,8 @@ class Batch:
             need(len(rows) == g.count, "Groups", "a group has `count` events")
             g.rows = rows
         self.read_bodies()
+        for dictionary in self.dictionaries:  # whether a column uses it or not
+            dictionary.rows()
 
     def read_bodies(self):
         n = self.message.event_count
@@ -1061,13 +1087,16 @@ class Batch:
     # the ledger, and what is gone
 
     def check_tombstones(self):
+        need(all(len(data) <= 64 << 10 for data in submessages(self.data, "Batch", "tombstones")), "Bounds", "a tombstone has at most 64 KiB")
         for t in self.message.tombstones:
             need(1 <= t.first <= t.last <= (1 << 63) - 2, "Tombstones", "1 ≤ first ≤ last ≤ 2⁶³ − 2")
 
     def check_ledger(self):
         """Both equations, for the whole and for each family that is named. A batch is none the worse for a wrong ledger."""
-        ledger = self.message.ledger
-        for numbers in [ledger, *ledger.families] if ledger else []:
+        ledgers = submessages(self.data, "Batch", "ledger")
+        need(len(ledgers) <= 1, "The batch", "Batch.ledger stands there twice")
+        need(all(len(data) <= 64 << 10 for data in ledgers), "Bounds", "a ledger has at most 64 KiB")
+        for numbers in [one for ledger in (parse(data, "Ledger") for data in ledgers) for one in (ledger, *ledger.families)]:
             need(len(numbers.counters) == len(numbers.values), "Ledger", "each counter has one value")
             v = dict(zip(numbers.counters, numbers.values))
             n = [v.get(k, 0) for k in range(22)]

@@ -184,14 +184,20 @@ def written(rng, made, name, used):
         value, wire = getattr(made, field), format_reader.wire_type(kind)
         if wire == 2:
             for one in value if repeated else [value] if value or isinstance(value, types.SimpleNamespace) else []:
-                one = one.encode() if kind == "string" else written(rng, one, kind, used) if kind in format_reader.MESSAGES else one
-                fields.append([uploads._bytes(number, one)])
+                one = format_reader.as_utf8(one) if kind == "string" else written(rng, one, kind, used) if isinstance(one, types.SimpleNamespace) else one
+                earlier = [uploads._bytes(number, b"x")] if kind == "bytes" and not repeated and rng.randrange(16) == 0 else []
+                used |= {"bytes twice" for _ in earlier}
+                fields.append([*earlier, uploads._bytes(number, one)])
         elif repeated and value and rng.randrange(2):
             fields.append([uploads._bytes(number, b"".join(test_wire_python.number_bytes(kind, one) for one in value))])
         elif repeated:
             fields.append([uploads._varint(number << 3 | wire) + test_wire_python.number_bytes(kind, one) for one in value])
         elif value:
             once = uploads._varint(number << 3 | wire)
+            if kind == "uint32" and rng.randrange(16) == 0:  # it is cut to its type
+                used.add("wide number")
+                fields.append([once + uploads._varint(value + (rng.randrange(1, 1 << 32) << 32))])
+                continue
             earlier = [once + test_wire_python.number_bytes(kind, 1)] if rng.randrange(16) == 0 else []
             used |= {"number twice" for _ in earlier}
             fields.append([*earlier, once + test_wire_python.number_bytes(kind, value)])
@@ -347,7 +353,7 @@ def test(env, checks, arguments):
                 cause = poster.cause(changed)
                 checks.that(cause is None, f"{name}: the collector refused it with {cause}")
     wanted = {*NAMES, "base 1", "base 2", "base 3", "base 4", "shared", "list", "list of structs", "frame", "source", "sequence", "unknown field",
-              "number twice"}
+              "number twice", "bytes twice", "wide number"}
     checks.equal(wanted - used, set(), "forms that none of them had")
     collector.stop()
 

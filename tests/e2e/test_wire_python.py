@@ -8,6 +8,7 @@
 # sanitizers: asan-ubsan
 """
 import ast
+import contextlib
 import copy
 import ctypes
 import datetime
@@ -17,6 +18,7 @@ import json
 import pathlib
 import random
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -60,7 +62,7 @@ def encode(message, name):
         value, wire = getattr(message, field), format_reader.wire_type(kind)
         if wire == 2:
             for one in value if repeated else [value] if value or isinstance(value, types.SimpleNamespace) else []:
-                one = one.encode() if kind == "string" else encode(one, kind) if kind in format_reader.MESSAGES else one
+                one = format_reader.as_utf8(one) if kind == "string" else encode(one, kind) if isinstance(one, types.SimpleNamespace) else one
                 out += uploads._bytes(number, one)
         elif repeated and value:
             out += uploads._bytes(number, b"".join(number_bytes(kind, one) for one in value))
@@ -96,8 +98,8 @@ class Draft:
             if frame.raw_bytes:
                 frame.data = format_reader.decompress(frame.data, frame.raw_bytes, b"", "")
                 frame.raw_bytes = 0
-        self.groups, self.tail, self.directory_tail = batch.groups, b"", b""
-        self.directory = None  # bytes that stand in place of d
+        self.groups, self.tail = batch.groups, b""
+        self.directory, self.directory_tail = None, b""  # bytes that stand in place of d, or behind it
 
     def bytes(self):
         self.batch.directory = encode(self.d, "Directory") + self.directory_tail if self.directory is None else self.directory
@@ -124,7 +126,7 @@ def captured(env, name, extra):
                 kept[uploads.Head(batch).number] = batch
                 message = format_reader.parse(batch, "Batch")
                 known += [*message.descriptions, *message.shapes, *message.dictionaries, *message.contexts]
-                known += format_reader.submessages(batch, "Batch", "sources") if message.context else []
+                known += format_reader.parse(batch, "Batch", raw=("sources",)).sources if message.context else []
         exchange.acknowledge(exchange.heads(), known=[hashlib.sha256(data).digest()[:16] for data in known])
 
     with receiver.Receiver(env.certs, take) as fake:
@@ -267,15 +269,15 @@ def lies():
     yield "a frame that is no zstd", "Frames and the pool", \
         lambda b: b.batch.frames.append(types.SimpleNamespace(data=b"xxxxxxxxxxxxxx", raw_bytes=9))
     yield "a column in no frame", "Columns", column("group", frame=77)
-    yield "an unknown encoding", "Growth", column("cpu", encoding=7)
+    yield "an unknown encoding", "Growth", column("cpu", encoding=7, planes=0)
     yield "an unknown base", "Growth", column("cpu", relative_to=5)
-    yield "PLAIN that is relative", "Columns", column("cpu", encoding=1, relative_to=1)
+    yield "PLAIN that is relative", "Columns", column("cpu", encoding=1, planes=0, relative_to=1)
     yield "another width than the place's", "Columns", column("cpu", width=4)
     yield "relative to the time outside groups", "Columns", lambda b: vars(b.d).update(sequence=empty_column(relative_to=2))
-    yield "`bytes` where the rows say it", "Columns", column("cpu", encoding=1, bytes=1)
+    yield "`bytes` where the rows say it", "Columns", column("cpu", encoding=1, planes=0, relative_to=0, bytes=1)
     yield "`planes` beyond the width", "Columns", column("cpu", encoding=2, planes=3)
     yield "no bits", "Columns", column("cpu", encoding=6, planes=0, relative_to=0)
-    yield "a constant beyond its width", "Columns", column("cpu", encoding=0, relative_to=0, constant=b"123")
+    yield "a constant beyond its width", "Columns", column("cpu", encoding=0, planes=0, relative_to=0, constant=b"123")
     yield "a shared dictionary that is not there", "Columns", column("cpu", encoding=4, relative_to=0, shared=1, planes=0)
     yield "a dictionary without values", "Columns", column("cpu", encoding=4, relative_to=0, value_count=2, values=None, planes=0)
     yield "a dictionary of too many values", "Bounds", \
@@ -285,10 +287,11 @@ def lies():
     yield "a source beyond the table", "Bounds", lambda b: vars(b.d).update(source=empty_column(constant=b"\x09"))
     yield "more threads than events", "Bounds", lambda b: vars(b.d).update(thread_count=b.batch.event_count + 1)
     yield "groups in another order", "Groups", swapped
+    yield "groups that do not follow their first events", "Groups", wire_lies.reordered
     yield "a group of one more", "Bounds", group(lambda g: vars(g).update(count=(g.count or 1) + 1))
     yield "a class by a short hash", "Groups", group(lambda g: vars(g).update(class_hash=bytes(15)))
     yield "a class that nobody describes", "Definitions", group(lambda g: vars(g).update(class_hash=bytes(16)))
-    yield "more fields than the class has", "Groups", group(lambda g: g.fields.extend([empty_column()] * 513))
+    yield "more fields than the class has", "Groups", lambda b: b.d.groups[-1].fields.extend([empty_column()] * (len(b.groups[-1].description.top) + 1 - len(b.d.groups[-1].fields)))
     yield "65 items", "Bounds", group(lambda g: g.items.extend([types.SimpleNamespace(type=1, linkage=0, data=empty_column())] * 65))
     yield "an item's type of 17 bits", "Groups", \
         group(lambda g: g.items.append(types.SimpleNamespace(type=65536, linkage=0, data=empty_column())))
@@ -303,7 +306,7 @@ def lies():
     yield "a priority of 256 in a context", "Bounds", in_context(priority=256)
     yield "a dictionary without a context", "Short directories", lambda b: vars(b).update(directory=b"\2xxxx")
     yield "a field of before 1.0", "Growth", lambda b: vars(b).update(tail=uploads._bytes(23, b"\x04"))
-    yield "a payload too long", "Bounds", group(lambda g: vars(g).update(payload=empty_column(constant=bytes(65536))))
+    yield "a payload too long", "Bounds", wire_lies.payload_is(empty_column(constant=bytes(65536)))
     yield wire_lies.KEPT[0], "Groups", payload_as_field
     yield "a tombstone that ends before it begins", "Tombstones", \
         lambda b: b.batch.tombstones.append(types.SimpleNamespace(first=2, last=1, cause=15, event_count=0, utc_min_ns=0, utc_max_ns=0))
@@ -377,8 +380,35 @@ def judged(data):
     return None
 
 
+@contextlib.contextmanager
+def believing():
+    """The reader takes whatever a batch says."""
+    need, format_reader.need = format_reader.need, lambda condition, section, rule: None
+    try:
+        yield
+    finally:
+        format_reader.need = need
+
+
+def sealed(draft):
+    """The batch with the checksum and the times of the records that it would give, were no rule broken; whether it gives any."""
+    try:
+        with believing():
+            batch = format_reader.Batch(draft.bytes())
+            records = list(batch.records())
+            times = [batch.converted(i) for i in range(len(records))]
+            first = max(min(times), max(times) - (1 << 63) + 1)
+            # numbers that go on from the first time go on from another one then: it is the same difference for all
+            draft.batch.time_min += first - batch.time_min() if batch.directory.time.relative_to == 0 else 0
+            draft.batch.time_span = max(times) - first
+            draft.batch.checksum = format_reader.checksum(records)
+    except (format_reader.Broken, AttributeError, IndexError, KeyError, MemoryError, OverflowError, StopIteration, TypeError, ValueError, struct.error):
+        return False
+    return True
+
+
 def damage(env, checks, poster, real):
-    """Each lie is told apart by the reader, and refused by the collector."""
+    """Each lie is told apart by the reader, and refused by the collector: for its own reason, and by no checksum that does not fit."""
     whole = captured(env, DAMAGED, [])[0]
     again = Draft(whole).bytes()
     checks.that(judged(again) is None, f"a batch that is put together again is not the same: {judged(again)}")
@@ -393,6 +423,7 @@ def damage(env, checks, poster, real):
         change(draft)
         if not real and what == "a byte less of the columns" and draft.d.pool == before:
             continue  # a generated batch whose pool is empty
+        can_read = what not in wire_lies.OF_THE_CHECKSUM and what not in wire_lies.TOO_LARGE and sealed(draft)
         data = draft.bytes()
         broken = judged(data)
         checks.that(broken is not None and broken.section.startswith(section), f"{what}: expected a rule of '{section}', got '{broken}'")
@@ -400,7 +431,9 @@ def damage(env, checks, poster, real):
             continue
         cause, said = poster.refusal(data)
         unknown = isinstance(broken, format_reader.Unknown)
-        checks.that(wire_lies.REASONS.get(what, "") in said, f"{what}: the collector names another reason: '{said}'")
+        checks.that(what in wire_lies.REASONS and wire_lies.REASONS[what] in said, f"{what}: the collector names another reason: '{said}'")
+        named = what in (*wire_lies.OF_THE_CHECKSUM, *wire_lies.TOO_LARGE, *wire_lies.WITHOUT_RECORDS)
+        checks.that(can_read != named or not real, f"{what}: whether it has the checksum of the records that it would give")
         checks.that(cause == RETRY if unknown else cause in (MALFORMED, 400, 413),
                     f"{what}: the reader says '{broken}', the collector {'stored it' if cause is None else f'refused it with {cause}'}")
     for end in sorted({*range(0, 64), *range(64, len(whole), max(1, len(whole) // 100)), len(whole) - 1}):

@@ -1,5 +1,6 @@
 /* See batch_mutator.h. */
 #include "batch_mutator.h"
+#include "batch_columns.h"
 
 #include "checksum.h"
 #include "envelope.h"
@@ -11,11 +12,6 @@
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
 enum { FIELDS = 512, DEEPEST = 8, MOST_BYTES = 1 << 20 };
-
-static unsigned next(unsigned *random) {
-    *random = *random * 1103515245u + 12345u;
-    return *random >> 8;
-}
 
 static size_t put_varint(uint8_t *out, uint64_t v) {
     size_t n = 0;
@@ -63,12 +59,13 @@ static size_t put_field(uint8_t *data, size_t size, size_t max, const place *p, 
 }
 
 static size_t mutate(uint8_t *data, size_t size, size_t max, unsigned depth, unsigned *random) {
-    static const uint64_t NUMBERS[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 64, 255, 65535, 262144, UINT32_MAX, UINT64_MAX};
+    static const uint64_t NUMBERS[] = {
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 64, 255, 65535, 262144, UINT32_MAX, 1ull << 32, (1ull << 32) + 1, UINT64_MAX};
     place *at = calloc(FIELDS, sizeof *at);
     size_t n = fields_of(data, size, at), made = 0;
-    if (n && next(random) % 16) {
-        const place *p = &at[next(random) % n], *other = &at[next(random) % n];
-        unsigned what = next(random) % 12;
+    if (n && batch_random(random) % 16) {
+        const place *p = &at[batch_random(random) % n], *other = &at[batch_random(random) % n];
+        unsigned what = batch_random(random) % 12;
         if (what == 0) {
             made = splice(data, size, max, p->begin, p->end, NULL, 0);
         } else if (what <= 2) { /* another field in its place, or before it */
@@ -79,8 +76,8 @@ static size_t mutate(uint8_t *data, size_t size, size_t max, unsigned depth, uns
             free(copy);
         } else if (p->f.type == 0) {
             uint8_t whole[20];
-            uint64_t v = what < 6 ? NUMBERS[next(random) % (sizeof NUMBERS / sizeof *NUMBERS)]
-                                  : p->f.value + next(random) % 5 - 2;
+            uint64_t v = what < 6 ? NUMBERS[batch_random(random) % (sizeof NUMBERS / sizeof *NUMBERS)]
+                                  : p->f.value + batch_random(random) % 5 - 2;
             size_t head = put_varint(whole, (uint64_t)p->f.number << 3);
             made = splice(data, size, max, p->begin, p->end, whole, head + put_varint(whole + head, v));
         } else if (p->f.type == 2) {
@@ -150,11 +147,15 @@ static size_t seal(uint8_t *data, size_t size, size_t max) {
     ea_batch_view *v = NULL;
     const ea_record *r;
     const ea_class *c;
-    uint64_t checksum = 0, number = 0;
+    uint64_t checksum = 0, number = 0, bytes = 0;
     int64_t low = INT64_MAX, high = INT64_MIN;
     int rc = ea_registry_create(&registry, 1000, &err);
     if (!rc && !(rc = ea_batch_open(&v, data, size, registry, &err))) {
-        while ((rc = ea_batch_next(v, &r, &c, &err)) > 0) {
+        /* what a reader lets through beyond all bounds is for the target to find, which has a time-out */
+        while (bytes <= (uint64_t)4 * EA_BATCH_MAX_RAW_BYTES && (rc = ea_batch_next(v, &r, &c, &err)) > 0) {
+            bytes += r->payload_bytes;
+            for (unsigned i = 0; i < r->ext_count; i++)
+                bytes += r->ext[i].size_bytes;
             int64_t t =
                 ea_clock_convert(&ea_batch_source(v, r->source)->clock, &ea_batch_source(v, 0)->clock, r->time_raw);
             low = t < low ? t : low;
@@ -182,9 +183,14 @@ static size_t seal(uint8_t *data, size_t size, size_t max) {
 
 size_t batch_mutate(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
     unsigned random = seed;
-    if (next(&random) % 16 == 0)
+    if (batch_random(&random) % 16 == 0)
         return LLVMFuzzerMutate(data, size, max_size);
-    size = open_frames(data, size, max_size);
-    size = mutate(data, size, max_size, 0, &random);
-    return next(&random) % 4 ? seal(data, size, max_size) : size;
+    size_t made = batch_random(&random) % 4 ? batch_change_columns(data, size, max_size, &random) : 0;
+    if (made) {
+        size = made;
+    } else {
+        size = open_frames(data, size, max_size);
+        size = mutate(data, size, max_size, 0, &random);
+    }
+    return batch_random(&random) % 4 ? seal(data, size, max_size) : size;
 }
