@@ -159,10 +159,10 @@ def unknown_bytes(data, message):
         begin = at
         try:
             tag, at = varint(data, at)
-            need(tag >> 3 and tag & 7 in (0, 1, 2, 5), "The batch", "a field")
             size, at = varint(data, at) if tag & 7 in (0, 2) else (8 if tag & 7 == 1 else 4, at)
-            need(tag & 7 == 0 or size <= len(data) - at, "The batch", "a field goes on behind the end")
         except Broken:
+            break
+        if not tag >> 3 or tag & 7 not in (0, 1, 2, 5) or tag & 7 and size > len(data) - at:
             break
         value = data[at:at + size] if tag & 7 == 2 else b""
         at += size if tag & 7 else 0
