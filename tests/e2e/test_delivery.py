@@ -276,7 +276,7 @@ def healing(env, checks):
             exchange.acknowledge(exchange.heads(), keyframe=wanted)
 
     with receiver.Receiver(env.certs, lossy) as fake:
-        with faulted.Replay(env, paths, fake, agent, extra=[*LIVE, "--batch-events", "100", "--keyframe-every", "3s", "--speed", "1x"]) as run:
+        with faulted.Replay(env, paths, fake, agent, extra=[*LIVE, "--keyframe-every", "3s", "--speed", "1x"]) as run:
             summary = run.finish(240)
     collector.stop()
     checks.that(len(gone) >= 3, f"only {len(gone)} batches went")

@@ -30,7 +30,7 @@ def fill(env, paths):
     """A spool with all batches of the trace, none of them sent; its agent was killed."""
     spool = env.folder / "filled"
     with faulted.Replay(env, paths, nobody_listens(), "filler", spool=spool,
-                        extra=[*faulted.HASTY, "--batch-events", "5"]) as run:
+                        extra=["--batch-events", "5", *faulted.HASTY[2:]]) as run:
         receiver.sleep_until(lambda: not run.running() or newest_segment(spool), 20)
         size = -1
         while run.running() and size != (size := run.spool_bytes()):
