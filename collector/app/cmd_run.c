@@ -30,6 +30,8 @@ typedef struct options {
     uint64_t max_handshakes, max_address_handshakes, max_address_connections, max_web_connections,
         max_web_address_connections, min_rate;
     uint64_t retain_bytes, cpu_percent, agent_streams, agent_classes, agent_tombstones;
+    uint64_t audit_bytes, audit_refusals;
+    int audit_syslog;
     uint64_t web_questions, web_memory, web_memory_all;
     int64_t web_unread, web_tail;
     int64_t handshake_timeout, head_timeout, request_timeout, idle_timeout, hole_wait, silent_after, retain_age,
@@ -257,6 +259,15 @@ static int prepare_symbols(web_parts *w, const options *o, ea_err *err) {
     return rc;
 }
 
+static int open_audit(ec_audit **ret, const options *o, ea_counters *counters, ea_err *err) {
+    return ec_audit_open(ret, o->store,
+                         &(ec_audit_options){.max_bytes = o->audit_bytes,
+                                             .refusals = o->audit_refusals,
+                                             .to_syslog = o->audit_syslog,
+                                             .counters = counters},
+                         err);
+}
+
 static int start_web(web_parts *w, const options *o, const ec_guard_limits *limits, ea_counters *counters,
                      ec_quota *quota, ec_log *log, ea_err *err) {
     ec_tls_options to = {
@@ -268,7 +279,7 @@ static int start_web(web_parts *w, const options *o, const ec_guard_limits *limi
     if (!rc && o->web_tokens)
         rc = ec_access_open(&w->access, o->store, err);
     if (!rc && o->web_tokens)
-        rc = ec_audit_open(&w->audit, o->store, 0, err);
+        rc = open_audit(&w->audit, o, counters, err);
     ec_web_options wo = {.listen = o->web,
                          .store = o->store,
                          .counters = counters,
@@ -369,7 +380,7 @@ static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, cons
                          .log = log};
     int rc = ec_tls_create(&e->tls, &to, err);
     if (!rc && !audit)
-        rc = ec_audit_open(&e->audit, o->store, 0, err);
+        rc = open_audit(&e->audit, o, counters, err);
     ec_enroll_options eo = {.listen = o->enroll,
                             .signer = e->signer,
                             .tls = e->tls,
@@ -493,6 +504,8 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         rc = announce(o, ec_ingest_port(ingest), err);
     while (!rc && !stop_asked) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
+        ec_audit_tick(web.audit);
+        ec_audit_tick(enroll.audit);
         look_at_crl(ingest, watch, &crl_look_ns);
         ec_log_renew(log);
         if (atomic_exchange(&reload_asked, 0)) {
@@ -610,7 +623,7 @@ static const ea_option OPTIONS[] = {
     {.name = "web-tokens",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, web_tokens),
-     .help = "there: TLS, and everybody needs a token (see token add); what is asked goes to DIR/audit.jsonl"},
+     .help = "there: TLS, and everybody needs a token (see token add); requests go to the audit log (see audit verify)"},
     {.name = "web-cert",
      .argument = "FILE",
      .type = EA_OPT_STRING,
@@ -621,6 +634,26 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, web_key),
      .help = "its private key (PEM)"},
+    {.name = "audit-size",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, audit_bytes),
+     .fallback = "16MiB",
+     .min = 64 << 10,
+     .help = "most bytes of each file of the audit log; there are 5 of what was granted and 5 of what was refused"},
+    {.name = "audit-refusals",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, audit_refusals),
+     .fallback = "10",
+     .min = 1,
+     .max = 1000000,
+     .help = "refusals of one token or address that are lines of the audit log in a minute; of further ones their "
+             "number is"},
+    {.name = "audit-syslog",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, audit_syslog),
+     .help = "copy each line of the audit log to syslog (facility authpriv), to keep it on another machine"},
     {.name = "web-questions",
      .argument = "N",
      .type = EA_OPT_U64,

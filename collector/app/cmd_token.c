@@ -20,7 +20,7 @@ static const char *const SCOPES[] = {"metrics", "read", "admin", NULL};
 /* What was done to tokens stands among what was asked with them. */
 static int audit(const char *store, const char *name, const char *note, ea_err *err) {
     ec_audit *a = NULL;
-    int rc = ec_audit_open(&a, store, UINT64_MAX, err);
+    int rc = ec_audit_open(&a, store, &(ec_audit_options){.max_bytes = UINT64_MAX}, err);
     if (!rc)
         ec_audit_add(a, &(ec_audited){.token = name, .note = note});
     ec_audit_close(a);

@@ -29,6 +29,7 @@ extern const ea_command ec_cmd_doctor;
 extern const ea_command ec_cmd_token_add;
 extern const ea_command ec_cmd_token_list;
 extern const ea_command ec_cmd_token_revoke;
+extern const ea_command ec_cmd_audit_verify;
 extern const ea_command ec_cmd_ca_init;
 extern const ea_command ec_cmd_ca_sign;
 extern const ea_command ec_cmd_ca_import;

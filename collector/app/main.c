@@ -8,19 +8,41 @@
 #include "signer.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 int main(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
-        &ec_cmd_run,        &ec_cmd_hosts,           &ec_cmd_ps,
-        &ec_cmd_modules,    &ec_cmd_where,           &ec_cmd_symbols,
-        &ec_cmd_export,     &ec_cmd_profile,         &ec_cmd_query,
-        &ec_cmd_ledger,     &ec_cmd_backup,          &ec_cmd_restore,
-        &ec_cmd_doctor,     &ec_cmd_forget,          &ec_cmd_token_add,
-        &ec_cmd_token_list, &ec_cmd_token_revoke,    &ec_cmd_ca_init,
-        &ec_cmd_ca_sign,    &ec_cmd_ca_import,       &ec_cmd_ca_issue,
-        &ec_cmd_ca_revoke,  &ec_cmd_ca_list,         &ec_cmd_ca_token,
-        &ec_cmd_ca_tokens,  &ec_cmd_ca_revoke_token, NULL,
+        &ec_cmd_run,
+        &ec_cmd_hosts,
+        &ec_cmd_ps,
+        &ec_cmd_modules,
+        &ec_cmd_where,
+        &ec_cmd_symbols,
+        &ec_cmd_export,
+        &ec_cmd_profile,
+        &ec_cmd_query,
+        &ec_cmd_ledger,
+        &ec_cmd_backup,
+        &ec_cmd_restore,
+        &ec_cmd_doctor,
+        &ec_cmd_forget,
+        &ec_cmd_token_add,
+        &ec_cmd_token_list,
+        &ec_cmd_token_revoke,
+        &ec_cmd_ca_init,
+        &ec_cmd_ca_sign,
+        &ec_cmd_ca_import,
+        &ec_cmd_ca_issue,
+        &ec_cmd_ca_revoke,
+        &ec_cmd_ca_list,
+        &ec_cmd_ca_token,
+        &ec_cmd_ca_tokens,
+        &ec_cmd_ca_revoke_token,
+        &ec_cmd_audit_verify,
+        NULL,
     };
+    /* nothing that any command writes is for others to read, unless it sets a mode itself (certificates) */
+    (void)umask(077);
     ea_stdio_init();
     if (argc == 2 && strcmp(argv[1], EC_WORKER_NAME) == 0)
         return ec_worker_main();

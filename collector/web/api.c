@@ -61,6 +61,8 @@ static int sql(ec_call *c, ea_err *err) {
     else if (format && strcmp(format, "json") != 0)
         rc = ea_fail(err, EA_EUSAGE, "\"format\": json, csv or jsonl");
     q.limit_rows = rows;
+    if (statement && !(c->statement = strdup(statement)) && !rc)
+        rc = ea_fail(err, EA_ENOMEM, "answer");
     if (!rc)
         rc = ec_rows_answer(c, &q, err);
     ec_body_deinit(&body);

@@ -28,6 +28,7 @@ typedef struct ec_call {
     ec_param *params;
     size_t param_count;
     char *parts[EC_PARTS_MAX]; /* what stands at the {names} of the route's path, decoded */
+    char *statement;           /* SQL of a POST, for the audit log; NULL: none */
     const char *body;          /* of a POST, NUL behind it */
     size_t body_bytes;
     char *if_none_match; /* NULL: none */

@@ -58,6 +58,8 @@ typedef struct ec_sender {
     ec_token token;                         /* what call.token points to */
     char address[EC_HOST_BYTES];
     char *input;                       /* the body's copy */
+    char *query;                       /* of the URL, as it was sent; NULL: none */
+    int is_audited;                    /* the loop's */
     int has_begun;                     /* the loop has sent the head of an answer in pieces */
     int was_flushed;                   /* the answering thread's: there are pieces already */
     int is_broken;                     /* the loop has cut the connection: the answer stays incomplete */
@@ -410,6 +412,8 @@ static void free_sender(sender *s) {
         free(s->call.parts[i]);
     free(s->call.params);
     free(s->call.path);
+    free(s->call.statement);
+    free(s->query);
     free(s->call.if_none_match);
     free(s->input);
     ea_text_deinit(&s->call.out);
@@ -454,8 +458,9 @@ static void reply_whole(const ec_web *w, struct evhttp_request *http, const ec_c
 
 /* ---- who asks ---- */
 
-static void audit(const ec_web *w, const char *address, const ec_token *token, enum ec_method method, const char *path,
-                  int status, const char *note) {
+/* A request that was refused before it had a call. path: as it was sent. */
+static void audit_refused(const ec_web *w, const char *address, const ec_token *token, enum ec_method method,
+                          const char *path, int status, const char *note) {
     if (w->options.audit)
         ec_audit_add(w->options.audit, &(ec_audited){.address = address,
                                                      .token = token ? token->name : NULL,
@@ -465,8 +470,18 @@ static void audit(const ec_web *w, const char *address, const ec_token *token, e
                                                      .note = note});
 }
 
-static void audit_call(const sender *s, int status) {
-    audit(s->web, s->address, s->call.token, s->call.route->method, s->call.path, status, NULL);
+/* Once a call, when its answer begins, also when nobody waits for it any more. */
+static void audit_call(sender *s) {
+    const ec_call *c = &s->call;
+    if (s->web->options.audit && !s->is_audited)
+        ec_audit_add(s->web->options.audit, &(ec_audited){.address = s->address,
+                                                          .token = c->token ? c->token->name : NULL,
+                                                          .method = c->route->method == EC_POST ? "POST" : "GET",
+                                                          .path = c->path,
+                                                          .query = s->query,
+                                                          .statement = c->statement,
+                                                          .status = c->status ? c->status : 200});
+    s->is_audited = 1;
 }
 
 int ec_call_may_see(const ec_call *c, const char *host, ea_err *err) {
@@ -499,16 +514,15 @@ static void send_piece(piece *p) {
     sender *s = p->from;
     ec_web *w = s->web;
     size_t n = p->text.len_bytes;
+    audit_call(s);
     if (p->is_whole) {
         let_go(s);
-        audit_call(s, s->call.status ? s->call.status : 200);
         reply_whole(w, s->http, &s->call, &p->text);
         free_sender(s);
         return;
     }
     if (!s->has_begun && s->connection) {
         int status = s->call.status ? s->call.status : 200;
-        audit_call(s, status);
         add_headers(w, s->http, &s->call);
         evhttp_send_reply_start(s->http, status, reason_of(status));
         (void)evbuffer_add_cb(bufferevent_get_output(evhttp_connection_get_bufferevent(s->connection)), on_sent, s);
@@ -779,8 +793,11 @@ static int read_request(sender *s, enum ec_method method, const char **ret_detai
     ec_call *c = &s->call;
     *ret_detail = "the request cannot be read";
     c->path = decoded(path ? path : "", path ? strlen(path) : 0);
-    if (!path || !c->path || read_params(c, evhttp_uri_get_query(uri)))
+    const char *query = evhttp_uri_get_query(uri);
+    if (!path || !c->path || read_params(c, query))
         return 400;
+    if (query && !(s->query = strdup(query)))
+        return 503;
     int status = find_route(c, path, method);
     if (status) {
         *ret_detail = status == 405 ? "this is asked for by another method" : "there is no such page";
@@ -859,7 +876,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);
         ea_count(w->options.counters, EA_COUNT_web_limited, refused == 429);
         const ec_token *known = token.scope ? &token : NULL;
-        audit(w, address, known, method, evhttp_request_get_uri(http), refused ? refused : 503, detail);
+        audit_refused(w, address, known, method, evhttp_request_get_uri(http), refused ? refused : 503, detail);
         refuse(w, http, known, refused ? refused : 503, refused ? detail : "out of memory");
         return;
     }
@@ -882,7 +899,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     }
     if (status) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);
-        audit(w, address, s->call.token, method, evhttp_request_get_uri(http), status, detail);
+        audit_refused(w, address, s->call.token, method, evhttp_request_get_uri(http), status, detail);
         free_sender(s);
         refuse(w, http, &token, status, detail);
         return;

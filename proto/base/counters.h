@@ -140,6 +140,8 @@ enum ea_severity {
     X(web_refused, 104, EA_NOTICE, "requests of browsers, scripts and monitoring that were refused")                   \
     X(web_limited, 150, EA_NOTICE, "refused requests whose address or token had sent too many")                        \
     X(web_unread, 151, EA_NOTICE, "answers that ended early since their reader did not take them")                     \
+    X(audit_held, 152, EA_NOTICE, "refusals of which the audit log has the number alone")                              \
+    X(audit_unwritten, 153, EA_NOTICE, "lines of the audit log that could not be written")                             \
     X(enroll_granted, 107, EA_INFO, "certificates given to agents with a token")                                       \
     X(enroll_renewed, 108, EA_INFO, "certificates given to agents with a certificate that ends soon")                  \
     X(enroll_refused, 109, EA_NOTICE, "requests for a certificate that were refused")                                  \

@@ -6,6 +6,7 @@ usage: test_access.py --build DIR [--soak] [--keep]
 """
 # sanitizers: asan-ubsan
 import base64
+import hashlib
 import http.client
 import json
 import re
@@ -274,12 +275,26 @@ def check_audit(checks, env, client, collector, token):
     evil = "/api/v1/hosts/%0a%7b%22token%22:%22admin%22%7d%1b%5b31m%00%ff/processes"
     client.ask(evil, token, source="127.30.0.1")
     client.ask("/<script>'\"%0d%0a", token, source="127.30.0.1")
-    log = collector.store / "audit.jsonl"
-    raw = log.read_bytes()
+    sql = "SELECT 'it''s \u00e9', '" + "x" * 2000 + "'"
+    client.ask("/api/v1/sql", token, method="POST", body={"sql": sql}, source="127.30.0.1")
+    client.ask("/api/v1/hosts?q=%41lp&limit=7", token, source="127.30.0.1")
+    granted, refused = (collector.store / name for name in ("audit.jsonl", "audit-refused.jsonl"))
+    raw = granted.read_bytes() + refused.read_bytes()
     lines = [json.loads(line) for line in raw.decode().splitlines()]
     mine = [entry for entry in lines if entry.get("address") == "127.30.0.1"]
-    checks.equal(len(mine), 2, f"lines of two requests: {mine}")
-    checks.that(all(entry["token"] == "reader" and entry["status"] >= 400 for entry in mine), f"{mine}")
+    checks.equal([entry["status"] >= 400 for entry in mine], [False, False, True, True], f"lines of four requests: {mine}")
+    checks.that(all(entry["token"] == "reader" for entry in mine), f"{mine}")
+    asked, listed = mine[:2]
+    checks.equal((asked["path"], asked["sql"], asked["sql_bytes"], asked["sql_sha256"]),
+                 ("/api/v1/sql", sql.encode()[:1024].decode(), len(sql.encode()), hashlib.sha256(sql.encode()).hexdigest()), "a statement in the audit log")
+    checks.equal((listed["path"], listed["query"]), ("/api/v1/hosts", "q=%41lp&limit=7"), "a query string in the audit log")
+    for file, is_refused in ((granted, False), (refused, True)):
+        entries = [json.loads(line) for line in file.read_text().splitlines()]
+        checks.that(all((entry.get("status", 0) >= 400) == is_refused for entry in entries if "first_kept" not in entry), f"what is in {file.name}")
+        checks.equal(file.stat().st_mode & 0o777, 0o600, f"mode of {file.name}")
+    checks.that(not any(entry.get("status") == 429 for entry in lines), "requests above a rate in the audit log")
+    done = env.run([env.collector, "audit", "verify", "--store", collector.store])
+    checks.that(re.search(r"^audit.jsonl: \d+ lines in 1 files, numbers 1 to \d+$", done.stdout, re.M), f"audit verify: {done.stdout}")
     checks.that(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", raw), "control characters in the audit log")
     checks.that(all("time" in entry and ("path" in entry or "note" in entry) for entry in lines), "what an entry has")
     secret = token.split("_")[2].encode()

@@ -160,22 +160,39 @@ static void rates_are_bounded(void **state) {
     ec_access_close(a);
 }
 
+static uint64_t faults(char *report, size_t room) {
+    ea_text t;
+    uint64_t count = 0;
+    ea_text_init(&t);
+    assert_int_equal(ec_audit_verify(scratch, &t, &count, &err), 0);
+    snprintf(report, room, "%s", t.data ? t.data : "");
+    ea_text_deinit(&t);
+    return count;
+}
+
+/* Files are bounded, lines stay lines, and the chain goes on over rotated files and writers. */
 static void audit_is_bounded(void **state) {
     (void)state;
-    ec_audit *a = NULL;
-    char *text = NULL;
+    ec_audit *a = NULL, *other = NULL;
+    char *text = NULL, report[2048];
     size_t len_bytes = 0;
-    assert_int_equal(ec_audit_open(&a, scratch, 4096, &err), 0);
+    const ec_audit_options o = {.max_bytes = 4096};
+    assert_int_equal(ec_audit_open(&a, scratch, &o, &err), 0);
+    assert_int_equal(ec_audit_open(&other, scratch, &(ec_audit_options){.max_bytes = UINT64_MAX}, &err), 0);
     for (int i = 0; i < 2000; i++)
-        ec_audit_add(a, &(ec_audited){.address = "192.0.2.1",
-                                      .method = "GET",
-                                      .path = "/\n{\"token\":\"admin\"}\x1b[31m\xff\"",
-                                      .status = 404});
+        ec_audit_add(i % 7 ? a : other, &(ec_audited){.address = "192.0.2.1",
+                                                      .method = "GET",
+                                                      .path = "/\n{\"token\":\"admin\"}\x1b[31m\xff\"",
+                                                      .query = "a=\"\n",
+                                                      .statement = "SELECT '\x1b\"'",
+                                                      .status = 200});
+    ec_audit_close(other);
     ec_audit_close(a);
     const char *const files[] = {"audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.3", "audit.jsonl.4"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        assert_int_equal(ea_path_check_private(scratch_path(files[i]), &err), 0);
         assert_int_equal(ea_path_read_all(scratch_path(files[i]), 1 << 20, &text, &len_bytes, &err), 0);
-        assert_in_range(len_bytes, 100, 4096);
+        assert_in_range(len_bytes, 100, 4096 + 1024); /* the other writer does not rotate */
         for (size_t k = 0; k < len_bytes; k++)
             if ((unsigned char)text[k] < 0x20 && text[k] != '\n')
                 fail_msg("a control character in %s", files[i]);
@@ -184,6 +201,55 @@ static void audit_is_bounded(void **state) {
         free(text);
     }
     assert_false(ea_path_exists(scratch_path("audit.jsonl.5")));
+    assert_false(ea_path_exists(scratch_path("audit-refused.jsonl")));
+    assert_int_equal(faults(report, sizeof report), 0);
+    assert_non_null(strstr(report, "; those before were deleted by rotation"));
+}
+
+static size_t count_in(const char *file, const char *what) {
+    char *text = NULL;
+    size_t len_bytes = 0, count = 0;
+    assert_int_equal(ea_path_read_all(scratch_path(file), 1 << 24, &text, &len_bytes, &err), 0);
+    for (const char *at = text; (at = strstr(at, what)); at++)
+        count++;
+    free(text);
+    return count;
+}
+
+/* Refusals are in a file of their own, ten lines of one caller; of the others there is their number. */
+static void refusals_are_aggregated(void **state) {
+    (void)state;
+    ec_audit *a = NULL;
+    ea_counters counters = {0};
+    char report[2048], path[4096];
+    memset(path, 'x', sizeof path);
+    path[0] = '/';
+    path[sizeof path - 1] = 0;
+    assert_int_equal(ec_audit_open(&a, scratch, &(ec_audit_options){.counters = &counters}, &err), 0);
+    ec_audit_add(a, &(ec_audited){.token = "anna", .note = "token added"});
+    for (int i = 0; i < 1000; i++) {
+        ec_audit_add(a, &(ec_audited){.address = "192.0.2.1", .path = path, .status = 401});
+        ec_audit_add(a, &(ec_audited){.address = "192.0.2.1", .path = path, .status = 429});
+        ec_audit_add(a, &(ec_audited){.address = "192.0.2.1", .token = "anna", .path = path, .status = 403});
+    }
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_audit_held), 2 * 990);
+    assert_int_equal(count_in("audit-refused.jsonl", "\n"), 1 + 2 * 10);
+    /* more callers than are counted apart */
+    for (int i = 0; i < 2000; i++) {
+        char address[32];
+        snprintf(address, sizeof address, "10.0.%d.%d", i >> 8, i & 255);
+        ec_audit_add(a, &(ec_audited){.address = address, .path = path, .status = 404});
+    }
+    ec_audit_close(a);
+    assert_int_equal(count_in("audit-refused.jsonl", "\"status\":429"), 0);
+    assert_int_equal(count_in("audit-refused.jsonl", "\"address\":\"192.0.2.1\",\"status\":401,\"held\":990"), 1);
+    assert_int_equal(count_in("audit-refused.jsonl", "\"token\":\"anna\",\"status\":403,\"held\":990"), 1);
+    assert_int_equal(count_in("audit-refused.jsonl", "refusals of other callers in the minute before"), 1);
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_audit_held), 2 * 990 + 2000 - 254 - 10);
+    assert_in_range(count_in("audit-refused.jsonl", "x"), 10 * 127, 300 * 128); /* paths are shortened */
+    assert_int_equal(count_in("audit.jsonl", "\n"), 2);
+    assert_int_equal(faults(report, sizeof report), 0);
+    assert_int_equal(ea_counter_get(&counters, EA_COUNT_audit_unwritten), 0);
 }
 
 /* What cannot be read lets nobody in. */
@@ -215,6 +281,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(guessing_ends, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(rates_are_bounded, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(audit_is_bounded, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(refusals_are_aggregated, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(damaged_files_let_nobody_in, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,256 @@
+/* Lines that name the hash of the line before. See audit_chain.h. */
+#include "audit_chain.h"
+
+#include "clock.h"
+#include "platform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HEAD_BYTES = 20 + 1 + 2 * EC_AUDIT_HASH_BYTES + 1 };
+
+const char *const EC_AUDIT_NAMES[2] = {"audit.jsonl", "audit-refused.jsonl"};
+
+void ec_audit_file(char out[EC_AUDIT_PATH_BYTES], const char *path, int i) {
+    if (i)
+        snprintf(out, EC_AUDIT_PATH_BYTES, "%s.%d", path, i);
+    else
+        snprintf(out, EC_AUDIT_PATH_BYTES, "%s", path);
+}
+
+void ec_audit_hash(const char *line, size_t len_bytes, uint8_t ret[EC_AUDIT_HASH_BYTES]) {
+    unsigned int n = 0;
+    if (EVP_Digest(line, len_bytes, ret, &n, EVP_sha256(), NULL) != 1)
+        memset(ret, 0, EC_AUDIT_HASH_BYTES);
+}
+
+int ec_audit_parse(const char *line, size_t len_bytes, uint64_t *ret_seq, uint8_t ret_prev[EC_AUDIT_HASH_BYTES]) {
+    /* {"time":"2026-11-23T10:00:00.000000000Z","seq":7,"prev":"00...", */
+    static const char TIME[] = "{\"time\":\"", SEQ[] = "\",\"seq\":", PREV[] = ",\"prev\":\"";
+    char number[24], hex[2 * EC_AUDIT_HASH_BYTES + 1];
+    size_t n = 0;
+    const char *end = line + len_bytes, *at = memchr(line, 0, len_bytes) ? NULL : line;
+    if (!at || len_bytes < sizeof TIME - 1 || memcmp(at, TIME, sizeof TIME - 1) != 0)
+        return -1;
+    at += sizeof TIME - 1;
+    const char *quote = memchr(at, '"', (size_t)(end - at));
+    if (!quote || (size_t)(end - quote) < sizeof SEQ - 1 || memcmp(quote, SEQ, sizeof SEQ - 1) != 0)
+        return -1;
+    for (at = quote + sizeof SEQ - 1; at < end && *at >= '0' && *at <= '9' && n + 1 < sizeof number; at++)
+        number[n++] = *at;
+    number[n] = 0;
+    if ((size_t)(end - at) < sizeof PREV - 1 + sizeof hex - 1 || memcmp(at, PREV, sizeof PREV - 1) != 0)
+        return -1;
+    memcpy(hex, at + sizeof PREV - 1, sizeof hex - 1);
+    hex[sizeof hex - 1] = 0;
+    size_t bytes = 0;
+    return ea_u64_parse(number, ret_seq) || ea_hex_parse(hex, ret_prev, EC_AUDIT_HASH_BYTES, &bytes) ||
+                   bytes != EC_AUDIT_HASH_BYTES
+               ? -1
+               : 0;
+}
+
+void ec_audit_chain_init(ec_audit_chain *c, const char *dir, const char *name) {
+    *c = (ec_audit_chain){.fd = -1, .head_fd = -1};
+    snprintf(c->path, sizeof c->path, "%s/%s", dir, name);
+}
+
+static void close_file(ec_audit_chain *c) {
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+}
+
+void ec_audit_chain_close(ec_audit_chain *c) {
+    close_file(c);
+    if (c->head_fd >= 0)
+        close(c->head_fd);
+    c->head_fd = -1;
+}
+
+/* Private, whatever it was before. */
+static int open_private(const char *path, int flags, int *ret, ea_err *err) {
+    int fd = open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || fchmod(fd, 0600)) {
+        int os = errno;
+        if (fd >= 0)
+            close(fd);
+        return ea_fail_os(err, EA_EIO, os, "open %s", path);
+    }
+    *ret = fd;
+    return 0;
+}
+
+/* Number and hash of the last line of an open file, when it has one; where its last whole line ends. */
+static int read_last(ec_audit_chain *c, int fd, uint64_t size, uint64_t *ret_end, ea_err *err) {
+    size_t room = size < EC_AUDIT_LINE_MAX ? (size_t)size : EC_AUDIT_LINE_MAX, end;
+    uint8_t prev[EC_AUDIT_HASH_BYTES];
+    char *tail = malloc(room + 1);
+    if (!tail)
+        return ea_fail(err, EA_ENOMEM, "read %s", c->path);
+    if (pread(fd, tail, room, (off_t)(size - room)) != (ssize_t)room) {
+        free(tail);
+        return ea_fail_os(err, EA_EIO, errno, "read %s", c->path);
+    }
+    for (end = room; end && tail[end - 1] != '\n'; end--)
+        ;
+    *ret_end = size - room + end;
+    if (end) {
+        size_t begin = end - 1;
+        while (begin && tail[begin - 1] != '\n')
+            begin--;
+        /* a line that is none of a chain is hashed all the same: a verification reports it */
+        if (ec_audit_parse(tail + begin, end - 1 - begin, &c->seq, prev))
+            c->seq = 0;
+        ec_audit_hash(tail + begin, end - 1 - begin, c->hash);
+    }
+    free(tail);
+    return 0;
+}
+
+/* The number of the first line of a file; 0: there is none. */
+static uint64_t first_of(const char *path) {
+    char line[256];
+    uint8_t prev[EC_AUDIT_HASH_BYTES];
+    uint64_t seq = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = pread(fd, line, sizeof line, 0);
+    close(fd);
+    return n > 0 && ec_audit_parse(line, (size_t)n, &seq, prev) == 0 ? seq : 0;
+}
+
+static void print_line(const ec_audit_chain *c, const ea_text *members, ea_text *line) {
+    ea_text_clear(line);
+    ea_text_str(line, "{\"time\":\"");
+    ea_text_utc_ns(line, ea_utc_ns());
+    ea_text_printf(line, "\",\"seq\":%" PRIu64 ",\"prev\":\"", c->seq + 1);
+    ea_text_hex(line, c->hash, sizeof c->hash);
+    ea_text_char(line, '"');
+    if (members->len_bytes)
+        ea_text_add(line, members->data, members->len_bytes);
+    if (c->unwritten)
+        ea_text_printf(line, ",\"unwritten_before\":%" PRIu64, c->unwritten);
+    ea_text_str(line, "}\n");
+}
+
+static int write_line(ec_audit_chain *c, const ea_text *line, ea_err *err) {
+    if (line->failed || line->len_bytes > EC_AUDIT_LINE_MAX)
+        return ea_fail(err, EA_ENOMEM, "write %s", c->path);
+    ssize_t n = write(c->fd, line->data, line->len_bytes);
+    if (n != (ssize_t)line->len_bytes) {
+        int os = n < 0 ? errno : ENOSPC;
+        if (n > 0 && ftruncate(c->fd, (off_t)c->end)) /* half a line; the next one that opens the file cuts it off */
+            close_file(c);
+        return ea_fail_os(err, EA_EIO, os, "write %s", c->path);
+    }
+    c->end += line->len_bytes;
+    c->seq++;
+    c->unwritten = 0;
+    ec_audit_hash(line->data, line->len_bytes - 1, c->hash);
+    /* a head that is behind is no fault; the next line moves it on */
+    char head[HEAD_BYTES + 1];
+    ea_text hex;
+    ea_text_init(&hex);
+    ea_text_hex(&hex, c->hash, sizeof c->hash);
+    snprintf(head, sizeof head, "%020" PRIu64 " %s\n", c->seq, hex.data ? hex.data : "");
+    ea_text_deinit(&hex);
+    if (c->head_fd >= 0 && pwrite(c->head_fd, head, HEAD_BYTES, 0) != HEAD_BYTES)
+        return ea_fail_os(err, EA_EIO, errno, "write %s.head", c->path);
+    return 0;
+}
+
+/* The first line of a file. */
+static int begin_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
+    char path[EC_AUDIT_PATH_BYTES];
+    uint64_t first = c->seq + 1;
+    ea_text members;
+    for (int i = EC_AUDIT_FILES - 1; i > 0; i--) {
+        ec_audit_file(path, c->path, i);
+        uint64_t seq = first_of(path);
+        if (seq) {
+            first = seq;
+            break;
+        }
+    }
+    ea_text_init(&members);
+    ea_text_printf(&members, ",\"note\":\"a file of the audit log begins\",\"first_kept\":%" PRIu64, first);
+    print_line(c, &members, line);
+    ea_text_deinit(&members);
+    return write_line(c, line, err);
+}
+
+static int open_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
+    char path[EC_AUDIT_PATH_BYTES];
+    struct stat st;
+    uint64_t end = 0;
+    close_file(c);
+    int rc = open_private(c->path, O_RDWR | O_APPEND, &c->fd, err);
+    if (!rc && c->head_fd < 0) {
+        snprintf(path, sizeof path, "%.*s.head", (int)sizeof path - 8, c->path);
+        rc = open_private(path, O_RDWR, &c->head_fd, err);
+    }
+    if (!rc && fstat(c->fd, &st))
+        rc = ea_fail_os(err, EA_EIO, errno, "look at %s", c->path);
+    if (rc)
+        return rc;
+    c->device = st.st_dev;
+    c->inode = st.st_ino;
+    c->seq = 0;
+    memset(c->hash, 0, sizeof c->hash);
+    if (st.st_size) {
+        rc = read_last(c, c->fd, (uint64_t)st.st_size, &end, err);
+        if (!rc && end < (uint64_t)st.st_size && ftruncate(c->fd, (off_t)end))
+            rc = ea_fail_os(err, EA_EIO, errno, "cut half a line off %s", c->path);
+    }
+    c->end = end;
+    if (!rc && !end) { /* after a rotation the chain goes on from the file before */
+        uint64_t ignored;
+        ec_audit_file(path, c->path, 1);
+        int before = open(path, O_RDONLY | O_CLOEXEC);
+        if (before >= 0) {
+            if (fstat(before, &st) == 0 && st.st_size)
+                rc = read_last(c, before, (uint64_t)st.st_size, &ignored, err);
+            close(before);
+        }
+    }
+    return !rc && !end ? begin_file(c, line, err) : rc;
+}
+
+static int rotate(ec_audit_chain *c, ea_text *line, ea_err *err) {
+    char from[EC_AUDIT_PATH_BYTES], to[EC_AUDIT_PATH_BYTES];
+    int rc = 0;
+    close_file(c);
+    for (int i = EC_AUDIT_FILES - 1; !rc && i > 0; i--) {
+        ec_audit_file(from, c->path, i - 1);
+        ec_audit_file(to, c->path, i);
+        if (ea_path_exists(from))
+            rc = ea_path_rename(from, to, err);
+    }
+    return rc ? rc : open_file(c, line, err);
+}
+
+int ec_audit_chain_add(ec_audit_chain *c, const ea_text *members, uint64_t max_bytes, ea_text *line, ea_err *err) {
+    struct stat st;
+    int rc = 0;
+    /* another process may have written, or rotated */
+    int is_same = c->fd >= 0 && stat(c->path, &st) == 0 && st.st_dev == c->device && st.st_ino == c->inode &&
+                  (uint64_t)st.st_size == c->end;
+    if (!is_same)
+        rc = open_file(c, line, err);
+    if (!rc)
+        print_line(c, members, line);
+    if (!rc && c->end && line->len_bytes > max_bytes - (c->end < max_bytes ? c->end : max_bytes)) {
+        rc = rotate(c, line, err);
+        if (!rc)
+            print_line(c, members, line);
+    }
+    return rc ? rc : write_line(c, line, err);
+}

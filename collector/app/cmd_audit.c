@@ -1,0 +1,46 @@
+/* etwcollector audit verify: whether the audit log is as it was written.
+ * Before it: main.c. After it: collector/access (audit.h). Thread: the main one. */
+#include "audit.h"
+#include "commands.h"
+
+#include <inttypes.h>
+
+typedef struct options {
+    const char *store;
+} options;
+
+static int verify(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    ea_err err = {0};
+    ea_text report;
+    uint64_t faults = 0;
+    (void)operand_count, (void)operands;
+    ea_text_init(&report);
+    int rc = ec_audit_verify(o->store, &report, &faults, &err);
+    if (report.len_bytes && !report.failed &&
+        (fwrite(report.data, 1, report.len_bytes, stdout) != report.len_bytes || fflush(stdout)) && !rc)
+        rc = ea_fail(&err, EA_EIO, "write to standard output");
+    ea_text_deinit(&report);
+    if (!rc && faults)
+        rc = ea_fail(&err, EA_ECORRUPT, "the audit log of %s has %" PRIu64 " faults", o->store, faults);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    return ea_exit_code(rc);
+}
+
+const ea_command ec_cmd_audit_verify = {
+    .name = "audit verify",
+    .operands = "",
+    .summary = "Check that no line of the audit log was changed, removed or reordered",
+    .details = "Each line of DIR/audit.jsonl and DIR/audit-refused.jsonl, rotated files included, has a number and the "
+               "SHA-256\n"
+               "of the line before it. The command prints each fault with file, line and number, and what is kept. "
+               "Lines that\n"
+               "rotation deleted are no fault: the first line of a file says from which number on lines are kept. "
+               "Somebody who\n"
+               "can write to DIR can make a whole new log: only a copy elsewhere (run --audit-syslog) shows that.\n"
+               "Exit codes: 0 no fault, 1 failed, 2 usage, 3 faults.",
+    .options = (const ea_option[]){EC_STORE_OPTION(options, store), {.name = NULL}},
+    .options_size = sizeof(options),
+    .run = verify,
+};

@@ -1,0 +1,186 @@
+"""The audit log against those who want lines of it gone: 80 MiB of refused requests by somebody without a token remove no line of what was
+granted; and each change of the files by hand is found and named by "audit verify".
+
+usage: test_audit.py --build DIR [--soak] [--keep]
+"""
+import json
+import pathlib
+import re
+import shutil
+import socket
+import time
+
+import world
+import harness
+
+PATH_BYTES = 12 << 10  # of a request's path: the head has at most 16 KiB
+FLOOD_BYTES = 80 << 20
+PATHS = b"/api/v1/hosts/" + b"x" * PATH_BYTES
+
+
+def flood(w, stop, ready):
+    """Requests that are refused, over a few connections of a few addresses; how many bytes of paths were sent."""
+    request = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % PATHS
+    sent, address = 0, 0
+    ready.set()
+    deadline = time.monotonic() + 60
+    while sent < FLOOD_BYTES and time.monotonic() < deadline:
+        address += 1
+        try:
+            with world.secure(w.reader.context, world.connect(w.web_port, f"127.70.{address >> 8}.{address & 255}", 10)) as connection:
+                for _ in range(100):
+                    connection.sendall(request)
+                    sent += len(PATHS)
+                    if not connection.recv(65536):
+                        break
+        except (OSError, socket.timeout):
+            pass
+    return sent
+
+
+def lines(store, name):
+    files = [store / f"{name}.{i}" for i in (4, 3, 2, 1)] + [store / name]
+    return [json.loads(line) for file in files if file.exists() for line in file.read_text().splitlines()]
+
+
+def check_flood(env, checks):
+    with world.World(env, checks, tokens=True, extra=["--max-connections", "4096"]) as w:
+        store = w.collector.store
+        w.measure()
+        before = lines(store, "audit.jsonl")
+        checks.that(len(before) > 20 and any(e.get("note") == "token added" for e in before), f"{len(before)} lines before")
+        begin, size = time.monotonic(), 0
+        sent = flood(w, world.processes.Event(), world.processes.Event())
+        took = time.monotonic() - begin
+        checks.that(sent >= FLOOD_BYTES, f"{sent >> 20} MiB of refused requests in {took:.0f} s, expected {FLOOD_BYTES >> 20}")
+        after = lines(store, "audit.jsonl")
+        checks.equal(after[:len(before)], before, "lines of what was granted, after the flood")
+        refused = lines(store, "audit-refused.jsonl")
+        size = sum(file.stat().st_size for file in store.glob("audit-refused.jsonl*"))
+        checks.that(refused and size < 4 << 20, f"{len(refused)} lines of refusals have {size} bytes")
+        metrics = w.metrics()
+        held, limited = metrics["etwcollector_audit_held_total"], metrics["etwcollector_web_limited_total"]
+        checks.that(held > 1000 and metrics["etwcollector_audit_unwritten_total"] == 0, f"{held} refusals are numbers, {limited} were above a rate")
+        print(f"{sent >> 20} MiB of refused requests in {took:.0f} s: {len(refused)} lines, {size >> 10} KiB; {held:.0f} are numbers, {limited:.0f} not audited", flush=True)
+    told = [e["held"] for e in lines(store, "audit-refused.jsonl") if "held" in e]
+    checks.equal(sum(told), held, "refusals that the audit log has as numbers, when the collector has ended")
+    return store
+
+
+def verify(env, store):
+    done = env.run([env.collector, "audit", "verify", "--store", store], check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def check_changes(env, checks, sound):
+    """Each change of a log, the exit code, and what is named."""
+    def edit(number, old, new):
+        def change(rows):
+            at = next(i for i, row in enumerate(rows) if f'"seq":{number},'.encode() in row)
+            if old not in rows[at]:
+                raise harness.Failure(f"line {number}: {rows[at][:200]} has no {old}")
+            rows[at] = rows[at].replace(old, new, 1)
+        return change
+
+    def remove(first, last):
+        return lambda rows: rows.__delitem__(slice(first - 1, last))
+
+    def swap(rows):
+        rows[4], rows[5] = rows[5], rows[4]
+
+    def cut(rows):
+        del rows[-3:]
+
+    def double(rows):
+        rows.insert(7, rows[6])
+
+    def forged(rows):
+        rows.insert(9, rows[8].replace(b'"seq":9,', b'"seq":10,'))
+
+    last = len(lines(sound, "audit.jsonl"))
+    cases = [("a word of a line", edit(6, b'"GET"', b'"PUT"'), ["audit.jsonl, line 6, number 6: the line was changed"]),
+             ("the time of a line", edit(6, b'{"time":"2', b'{"time":"1'), ["audit.jsonl, line 6, number 6: the line was changed"]),
+             ("the hash that a line names", edit(6, b'"prev":"', b'"prev":"0'), ["number 6: the line was changed"]),
+             ("a line's number", edit(6, b'"seq":6,', b'"seq":7,'), ["line 6, number 7: numbers 6 to 6 are missing before it"]),
+             ("the first line", edit(1, b"begins", b"beginz"), ["line 1, number 1: the line was changed"]),
+             ("the last line", edit(last, b'"status":200', b'"status":201'), [f"number {last}: the line was changed"]),
+             ("a line without its beginning", edit(6, b'{"time"', b'{"tyme"'), ["line 6, number 6: the line is damaged"]),
+             ("a line less", remove(6, 6), ["line 6, number 7: numbers 6 to 6 are missing before it: lines were removed"]),
+             ("many lines less", remove(6, 15), ["numbers 6 to 15 are missing before it: lines were removed"]),
+             ("the first lines less", remove(1, 3), ["line 1, number 4: no file begins with such a line: lines were removed from the beginning"]),
+             ("the last lines less", cut, [f"number {last - 3}: it is the last one, but number {last} was written: lines were removed from the end"]),
+             ("two lines exchanged", swap, ["line 5, number 6: numbers 5 to 5 are missing before it", "line 6, number 5: it follows number 6: lines were reordered or added"]),
+             ("a line twice", double, ["line 8, number 7: it follows number 7: lines were reordered or added"]),
+             ("a line more", forged, ["it follows number 10: lines were reordered or added"])]
+    cases.append(("each line without its beginning", lambda rows: rows.__setitem__(slice(None), [row.replace(b'{"time"', b'{"tyme"') for row in rows]),
+                  [f"number 0: it is the last one, but number {last} was written: lines were removed from the end"]))
+    checks.equal(verify(env, sound)[0], 0, f"a sound log: {verify(env, sound)[1]}")
+    folder = env.folder / "changed"
+    for what, change, expected in cases:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for file in sound.glob("audit*"):
+            shutil.copy(file, folder)
+        rows = (folder / "audit.jsonl").read_bytes().splitlines(keepends=True)
+        change(rows)
+        (folder / "audit.jsonl").write_bytes(b"".join(rows))
+        code, said = verify(env, folder)
+        checks.that(code == 3 and all(e in said for e in expected), f"{what}: exit code {code}, expected {expected} in: {said}")
+    shutil.copy(sound / "audit.jsonl", folder)
+    (folder / "audit.jsonl.head").unlink()
+    code, said = verify(env, folder)
+    checks.that(code == 3 and "(.head) is missing" in said, f"no head: {code} {said}")
+    checks.equal(verify(env, env.certs)[0], 1, f"no log at all: {verify(env, env.certs)[1]}")
+
+
+def check_rotation(env, checks):
+    """Lines that rotation deleted are no fault; the same files less one are. A crash in the middle of a line is none, either."""
+    store = env.folder / "rotated"
+    collector = env.new_collector("rotated", extra=["--web", "127.0.0.1:0", "--web-tokens", "--audit-size", "64KiB"]).start()
+    store = collector.store
+    token = env.run([env.collector, "token", "add", "--store", store, "--name", "reader"]).stdout.strip()
+    port = int(re.search(r"dashboard on https://127\.0\.0\.1:(\d+)/", collector.log()).group(1))
+    context = world.tls(env.certs)
+    with world.secure(context, world.connect(port)) as connection:
+        request = f"GET /icon.svg?{'x' * 1000} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nIf-None-Match: x\r\n\r\n".encode()
+        count = 0
+        while not (store / "audit.jsonl.4").exists() or count % 40:
+            connection.sendall(request)
+            connection.recv(1 << 16)
+            count += 1
+            time.sleep(0.02 if count > 150 else 0)  # the token's own rate
+        deleted = json.loads((store / "audit.jsonl.4").read_text().splitlines()[0])["seq"]
+        while json.loads((store / "audit.jsonl.4").read_text().splitlines()[0])["seq"] == deleted:
+            connection.sendall(request)
+            connection.recv(1 << 16)
+            time.sleep(0.02)
+    collector.stop()
+    code, said = verify(env, store)
+    first = json.loads((store / "audit.jsonl.4").read_text().splitlines()[0])["seq"]
+    checks.that(code == 0 and f"numbers {first} to " in said and "those before were deleted by rotation" in said, f"a rotated log: {code} {said}")
+    for name in ("audit.jsonl.2", "audit.jsonl.4"):
+        kept = (store / name).read_bytes()
+        (store / name).unlink()
+        code, said = verify(env, store)
+        checks.that(code == 3 and ("lines were removed from the beginning" if name.endswith("4") else "are missing before it: lines were removed") in said,
+                    f"without {name}: {code} {said}")
+        (store / name).write_bytes(kept)
+    with (store / "audit.jsonl").open("ab") as file:
+        file.write(b'{"time":"2026-')
+    code, said = verify(env, store)
+    checks.that(code == 0 and "ends with 14 bytes of half a line" in said, f"half a line: {code} {said}")
+    env.run([env.collector, "token", "revoke", "--store", store, "reader"])
+    code, said = verify(env, store)
+    checks.that(code == 0 and "half a line" not in said, f"a line after half a line: {code} {said}")
+    newest = json.loads((store / "audit.jsonl").read_text().splitlines()[-1])
+    checks.equal((newest["token"], newest["note"]), ("reader", "token revoked"), "the line after half a line")
+
+
+def test(env, checks, _):
+    sound = check_flood(env, checks)
+    check_changes(env, checks, pathlib.Path(sound))
+    check_rotation(env, checks)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
