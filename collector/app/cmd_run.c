@@ -623,7 +623,8 @@ static const ea_option OPTIONS[] = {
     {.name = "web-tokens",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, web_tokens),
-     .help = "there: TLS, and everybody needs a token (see token add); requests go to the audit log (see audit verify)"},
+     .help =
+         "there: TLS, and everybody needs a token (see token add); requests go to the audit log (see audit verify)"},
     {.name = "web-cert",
      .argument = "FILE",
      .type = EA_OPT_STRING,
