@@ -94,7 +94,7 @@ def captured_paths(env, paths, event_count, agent, extra=()):
         exchange.acknowledge(exchange.heads())
 
     with receiver.Receiver(env.certs, take) as fake:
-        env.replay(paths, fake, agent=agent, spool=spool, extra=["--batch-events", BATCH_EVENTS, *extra])
+        env.replay(paths, fake, agent=agent, spool=spool, extra=extra if "--batch-events" in extra else ["--batch-events", BATCH_EVENTS, *extra])
     if fake.failures:
         raise fake.failures[0]
     return [kept[number] for number in sorted(kept)]
