@@ -38,18 +38,28 @@ static const WCHAR STATE_SDDL[] = L"D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
 
 /* ---- who ---- */
 
-/* The user of this process; room for any SID. 0 when Windows does not say. */
+/* Under Wine each file is the user's, and each token is of an administrator as UAC splits it. */
+static int is_wine(void) {
+    HMODULE ntdll = GetModuleHandleW(L"ntdll.dll");
+    return ntdll && GetProcAddress(ntdll, "wine_get_version") != NULL;
+}
+
+/* The user of this process, if that user's files are as safe as the process: 1. 0: UAC has split the token in two, so
+ * that the same user's programs that are not elevated may write them; or Windows does not say. sid: room for any. */
 static int own_user(BYTE sid[SECURITY_MAX_SID_SIZE]) {
     struct {
         TOKEN_USER user;
         BYTE sid[SECURITY_MAX_SID_SIZE];
     } u;
+    TOKEN_ELEVATION_TYPE split = TokenElevationTypeFull;
     HANDLE token;
     DWORD n;
     if (!OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token))
         return 0;
     int ok = GetTokenInformation(token, TokenUser, &u, sizeof u, &n) &&
-             CopySid(SECURITY_MAX_SID_SIZE, (PSID)sid, u.user.User.Sid);
+             CopySid(SECURITY_MAX_SID_SIZE, (PSID)sid, u.user.User.Sid) &&
+             GetTokenInformation(token, TokenElevationType, &split, sizeof split, &n) &&
+             (split != TokenElevationTypeFull || is_wine());
     CloseHandle(token);
     return ok;
 }
