@@ -69,8 +69,12 @@ if(MINGW)
   # the same names, also where OpenSSL's and curl's archives ask for them.
   set(EA_LATE_IMPORTS ${CMAKE_BINARY_DIR}/late)
   file(MAKE_DIRECTORY ${EA_LATE_IMPORTS}/lib)
+  set(gcc ${CMAKE_C_COMPILER})
+  if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set(gcc x86_64-w64-mingw32-gcc) # clang does not know the folder
+  endif()
   foreach(name bcrypt crypt32)
-    execute_process(COMMAND x86_64-w64-mingw32-gcc -print-file-name=lib${name}.a OUTPUT_VARIABLE archive OUTPUT_STRIP_TRAILING_WHITESPACE
+    execute_process(COMMAND ${gcc} -print-file-name=lib${name}.a OUTPUT_VARIABLE archive OUTPUT_STRIP_TRAILING_WHITESPACE
                     COMMAND_ERROR_IS_FATAL ANY)
     execute_process(COMMAND ${CMAKE_NM} ${archive} OUTPUT_VARIABLE symbols ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
     string(REGEX MATCHALL "__imp_[A-Za-z0-9_]+" functions "${symbols}")
