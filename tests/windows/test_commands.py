@@ -103,7 +103,7 @@ def record(env, checks, session, machine):
         os.kill(pid, signal.SIGINT)
     checks.equal(running.wait(timeout=60), 0, "exit code after Ctrl-C")
     said = (machine.folder / "said").read_text(errors="replace")
-    checks.that(re.match(r"Z:\\\\?.*mine\.etl: \d+ buffers of 256 KiB written; lost: 0 events, 0 buffers; others ended it 1 times, the last file is .*mine-2\.etl$", said.strip()), f"what is said at the end: {said}")
+    checks.that(re.match(r"C:\\\\?.*mine\.etl: \d+ buffers of 256 KiB written; lost: 0 events, 0 buffers; others ended it 1 times, the last file is .*mine-2\.etl$", said.strip()), f"what is said at the end: {said}")
     events = env.run([env.agent, "dump", "--format", "raw", file]).stdout.splitlines()
     checks.equal(sum(json.loads(e)["provider"] == FILES for e in events), 562, "events in the file")
     none = session.run([machine.agent, "sessions"]), session.run([machine.agent, "sessions", "--json"])
