@@ -29,6 +29,9 @@ static int back_up(const void *arg, int operand_count, char **operands) {
     ec_backup made = {0}, read;
     (void)operand_count, (void)operands;
     int rc = ec_store_backup(o->store, o->to, &made, &err);
+    if (!rc && made.mode_before)
+        fprintf(stderr, "etwcollector: others could read %s (mode %03o); now only its owner can\n", o->to,
+                made.mode_before);
     if (!rc && o->verify)
         rc = ec_store_verify(o->to, &read, &err);
     return finish(rc, o->verify ? "backed up and read back" : "backed up", &made, &err);

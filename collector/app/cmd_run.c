@@ -11,6 +11,7 @@
 #include "log.h"
 #include "pattern.h"
 #include "platform.h"
+#include "private.h"
 #include "quota_options.h"
 #include "sandbox.h"
 #include "symbol_options.h"
@@ -432,6 +433,8 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     int rc = reload_open(&reloading, o, log, err);
     if (!rc)
         rc = start_signer(&enroll, o, counters, log, err);
+    if (!rc)
+        rc = ec_store_make_private(o->store, on_history_note, log, err);
     if (!rc)
         rc = ec_store_open(&store, o->store, &so, err);
     if (rc) {

@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "platform.h"
+#include "private.h"
 #include "segment.h"
 
 #include <errno.h>
@@ -247,7 +248,7 @@ static int write_mark(const char *to, const ec_backup *b, ea_err *err) {
                    b->segment_count, b->batch_count, b->event_count, b->byte_count);
     join(path, to, MARK);
     int rc =
-        t.failed ? ea_fail(err, EA_ENOMEM, "write %s", path) : ea_path_write_all(path, t.data, t.len_bytes, 0, err);
+        t.failed ? ea_fail(err, EA_ENOMEM, "write %s", path) : ea_path_write_all(path, t.data, t.len_bytes, 1, err);
     ea_text_deinit(&t);
     return rc;
 }
@@ -272,6 +273,8 @@ int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *e
         return ea_fail(err, EA_EUSAGE, "%s is not empty", to);
     join(path, to, "segments");
     int rc = ea_path_make_dirs(path, err);
+    if (!rc)
+        rc = ec_make_private(to, &made.mode_before, err);
     if (!rc)
         rc = take_all(&c, err);
     if (!rc)

@@ -3,6 +3,7 @@
 usage: test_backup.py --build DIR [--soak] [--keep]
 """
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -37,6 +38,32 @@ def backup_meanwhile(env, checks, collector, paths):
     checks.equal(replay.returncode, 0, "the replay")
     checks.that(copies >= 2 and events == sorted(events), f"events in copies made one after the other: {events}")
     return env.folder / f"copy-{copies - 1}", copies
+
+
+def private(env, checks, collector):
+    """What is stored and copied is for its owner alone, whatever the folders' modes and the umask were."""
+    env.run([env.collector, "token", "add", "--store", collector.store, "--name", "reader"])
+    env.run([env.collector, "query", "--store", collector.store, "SELECT count(*) FROM processes"])
+    copy = env.folder / "open-copy"
+    copy.mkdir(mode=0o755)
+    done = env.run([env.collector, "backup", "--store", collector.store, "--to", copy])
+    checks.that(f"others could read {copy} (mode 755); now only its owner can" in done.stderr, f"a target that others can read: {done.stderr}")
+    checks.equal(oct(copy.stat().st_mode & 0o777), oct(0o700), "mode of the target")
+    for folder, names in ((collector.store, {"index.db", "state.db", "audit.jsonl", "audit.lock", "audit.jsonl.head", "tokens"}),
+                          (copy, {"index.db", "state.db", "backup.json"})):
+        files = [p for p in folder.rglob("*") if p.is_file()]
+        checks.that(names <= {p.name for p in files} and any(p.suffix == ".seg" for p in files), f"files in {folder}: {sorted(p.name for p in files)}")
+        open_ = [f"{p.name}: {p.stat().st_mode & 0o777:o}" for p in files if p.stat().st_mode & 0o77]
+        checks.equal(open_, [], f"files of {folder} that others can read")
+    # of a version that did not care
+    collector.stop()
+    for name in ("index.db", "state.db", "audit.jsonl"):
+        (collector.store / name).chmod(0o644)
+    collector.start()
+    for name in ("index.db", "state.db", "audit.jsonl"):
+        checks.that(f"others could read {collector.store / name} (mode 644); now only its owner can" in collector.log(), f"the log's line about {name}")
+        checks.equal(oct((collector.store / name).stat().st_mode & 0o777), oct(0o600), f"mode of {name} after the start")
+    env.run([env.collector, "token", "revoke", "--store", collector.store, "reader"])
 
 
 def incidents(env, store):
@@ -150,12 +177,16 @@ def doctor(env, checks, store, damaged):
 def test(env, checks, _):
     env.make_certificates(["whole", "busy"])
     paths = traces.paths(TRACE, env.build)
-    collector = env.new_collector("source", ["--segment-size", "64KiB"]).start()
+    os.umask(0o022)  # as in most shells
+    collector = env.new_collector("source", ["--segment-size", "64KiB", "--web", "127.0.0.1:0", "--web-tokens"])
+    collector.store.mkdir(mode=0o755)
+    collector.start()
     env.replay(paths, collector, agent="whole", extra=["--request-bytes", "64KiB"])
     db = sqlite3.connect(collector.store / "alarms.db")  # one that is over: the collector leaves it as it is
     db.execute("INSERT INTO alarms VALUES(NULL, 'whole', '', 'delivered', '', 1, 2, 7, 0, 'seven more', 0)")
     db.commit()
     db.close()
+    private(env, checks, collector)
     copy, copies = backup_meanwhile(env, checks, collector, paths)
     tokens(env, checks, collector)
     store = restore(env, checks, collector, copy)

@@ -39,6 +39,7 @@ def run_configured(env, checks, program, text, moved, what):
         process.terminate()
         said = process.communicate(timeout=60)[0]
     checks.equal(process.returncode, 0, f"exit code with {what}; the program said {said}")
+    return said.decode()
 
 
 def check_installed(env, checks):
@@ -122,7 +123,8 @@ def test(env, checks, arguments):
     moved = {"/var/lib/etwcollector": env.folder / "store", "/etc/etwcollector/server.crt": env.certs / "server.crt",
              "/run/credentials/etwcollector.service/server.key": env.certs / "server.key", "/etc/etwcollector": env.certs,
              "0.0.0.0:8443": "127.0.0.1:0", "127.0.0.1:8080": "127.0.0.1:0"}
-    run_configured(env, checks, root / "usr/bin/etwcollector", text, moved, "the packaged configuration")
+    said = run_configured(env, checks, root / "usr/bin/etwcollector", text, moved, "the packaged configuration")
+    checks.that("dashboard on https://127.0.0.1:" in said and (env.folder / "store/audit.lock").exists(), f"the packaged dashboard needs tokens: {said}")
     check_installed(env, checks)
 
     if shutil.which("systemd-analyze"):

@@ -1,0 +1,15 @@
+/* Files and folders that only their owner may read. A program's umask keeps what it makes private; this is for what was
+ * there before. Before it: the command run, backup.c. After it: the file system. Thread: any. */
+#ifndef EC_STORE_PRIVATE_H
+#define EC_STORE_PRIVATE_H
+
+#include "err.h"
+
+/* Takes away the rights of group and others. *ret_mode: the mode before; 0: nothing was changed, or nothing is there.
+ */
+EA_MUST_CHECK int ec_make_private(const char *path, unsigned *ret_mode, ea_err *err);
+/* The same of a store's databases and audit logs. note: called with a sentence about each file that was changed. */
+EA_MUST_CHECK int ec_store_make_private(const char *dir, void (*note)(void *arg, const char *text), void *arg,
+                                        ea_err *err);
+
+#endif
