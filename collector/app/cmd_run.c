@@ -494,7 +494,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
     ec_watch_options alarms = {
-        .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters};
+        .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters, .quota = quota};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
         rc = start_web(&web, o, &limits.people, counters, quota, log, err);

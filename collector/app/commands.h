@@ -14,6 +14,7 @@
 
 extern const ea_command ec_cmd_run;
 extern const ea_command ec_cmd_hosts;
+extern const ea_command ec_cmd_quota;
 extern const ea_command ec_cmd_forget;
 extern const ea_command ec_cmd_profile;
 extern const ea_command ec_cmd_ps;

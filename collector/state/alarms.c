@@ -15,14 +15,20 @@ static const char SCHEMA[] =
     " kind TEXT NOT NULL, family TEXT NOT NULL, begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER,"
     " left_count INTEGER NOT NULL, right_count INTEGER NOT NULL, text TEXT NOT NULL, look INTEGER NOT NULL,"
     " UNIQUE(host, stream, kind, family, begin_utc_ns));"
+    /* what agents and readers used when the watch looked last; position: of the resource among all */
+    "CREATE TABLE IF NOT EXISTS quotas(who TEXT NOT NULL, name TEXT NOT NULL, position INTEGER NOT NULL,"
+    " resource TEXT NOT NULL, unit TEXT NOT NULL, allowed INTEGER NOT NULL, period_s INTEGER NOT NULL,"
+    " used INTEGER NOT NULL, refused INTEGER NOT NULL, above_since_utc_ns INTEGER NOT NULL, utc_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(who, name, position)) WITHOUT ROWID;"
     "CREATE INDEX IF NOT EXISTS alarms_open ON alarms(host, stream, kind, family) WHERE end_utc_ns IS NULL;";
 
 #define KEY " host = ?1 AND stream = ?2 AND kind = ?3 AND family = ?4"
-enum which { GO_ON, ADD, ADD_OVER, COUNT };
+enum which { GO_ON, ADD, ADD_OVER, ADD_USE, COUNT };
 static const char *const STATEMENTS[COUNT] = {
     [GO_ON] =
         "UPDATE alarms SET look = 1, left_count = ?6, right_count = ?7, text = ?8 WHERE" KEY " AND end_utc_ns IS NULL",
     [ADD] = "INSERT OR IGNORE INTO alarms VALUES(NULL, ?1, ?2, ?3, ?4, ?5, NULL, ?6, ?7, ?8, 1)",
+    [ADD_USE] = "INSERT OR REPLACE INTO quotas VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     [ADD_OVER] =
         "INSERT INTO alarms SELECT NULL, ?1, ?2, ?3, ?4, ?5, ?9, ?6, ?7, ?8, 1 WHERE NOT EXISTS"
         " (SELECT 1 FROM alarms WHERE" KEY " AND (end_utc_ns IS NULL OR end_utc_ns >= ?5 OR begin_utc_ns = ?5))",
@@ -111,6 +117,31 @@ int ec_alarms_holds(ec_alarms *a, const ec_alarm *alarm, int only_open, ea_err *
 
 int ec_alarms_held(ec_alarms *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err) {
     return run(a, ADD_OVER, alarm, &end_utc_ns, err);
+}
+
+int ec_alarms_put_uses(ec_alarms *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns, ea_err *err) {
+    sqlite3_stmt *st = a->statements[ADD_USE];
+    int rc = exec(a, "DELETE FROM quotas", err);
+    for (size_t i = 0; i < count && i < EC_ALARMS_USES; i++)
+        for (int k = 0; !rc && k < EC_QUOTA_COUNT; k++) {
+            const ec_quota_info *row = ec_quota_row((enum ec_quota_resource)k);
+            if (row->who != uses[i].who)
+                continue;
+            const int64_t numbers[] = {(int64_t)uses[i].of[k].limit,     (int64_t)row->period_s,
+                                       (int64_t)uses[i].of[k].used,      (int64_t)uses[i].of[k].refused,
+                                       uses[i].of[k].above_since_utc_ns, now_utc_ns};
+            sqlite3_bind_text(st, 1, ec_quota_who_name(uses[i].who), -1, SQLITE_STATIC);
+            sqlite3_bind_text(st, 2, uses[i].name, -1, SQLITE_STATIC);
+            sqlite3_bind_int(st, 3, k);
+            sqlite3_bind_text(st, 4, row->name, -1, SQLITE_STATIC);
+            sqlite3_bind_text(st, 5, row->unit, -1, SQLITE_STATIC);
+            for (int n = 0; n < 6; n++)
+                sqlite3_bind_int64(st, 6 + n, numbers[n]);
+            rc = sqlite3_step(st) == SQLITE_DONE ? 0 : ec_fail_sqlite(err, a->db, "keep the quotas");
+            sqlite3_reset(st);
+            sqlite3_clear_bindings(st);
+        }
+    return rc;
 }
 
 int ec_alarms_end(ec_alarms *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err) {

@@ -6,11 +6,15 @@
 #define EC_STATE_ALARMS_H
 
 #include "err.h"
+#include "quota.h"
 
 #include <sqlite3.h>
 #include <stdint.h>
 
-enum { EC_ALARMS_KEPT = 10000 }; /* that are over */
+enum {
+    EC_ALARMS_KEPT = 10000, /* that are over */
+    EC_ALARMS_USES = 1000,  /* names of which the use of quotas is kept */
+};
 
 typedef struct ec_alarms ec_alarms;
 
@@ -35,6 +39,9 @@ EA_MUST_CHECK int ec_alarms_begin(ec_alarms *a, ea_err *err);
 EA_MUST_CHECK int ec_alarms_holds(ec_alarms *a, const ec_alarm *alarm, int only_open, ea_err *err);
 /* What held, and was not seen while it did: 1 when it is new, 0 when it is known. */
 EA_MUST_CHECK int ec_alarms_held(ec_alarms *a, const ec_alarm *alarm, int64_t end_utc_ns, ea_err *err);
+/* Replaces what is kept of agents' and readers' use of their quotas (table quotas). Inside a look. */
+EA_MUST_CHECK int ec_alarms_put_uses(ec_alarms *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns,
+                                     ea_err *err);
 /* Whatever was not told to hold since begin is over now. *ret_ended: how many. */
 EA_MUST_CHECK int ec_alarms_end(ec_alarms *a, int64_t now_utc_ns, uint64_t *ret_ended, ea_err *err);
 /* Gives the look up: nothing of it is kept. */

@@ -230,6 +230,8 @@ static int forget_alarms(const char *dir, const char *host, ea_err *err) {
     if (!rc)
         rc = ask(ec_alarms_database(a), "DELETE FROM alarms WHERE host = ?1", host, NULL, err);
     if (!rc)
+        rc = ask(ec_alarms_database(a), "DELETE FROM quotas WHERE name = ?1", host, NULL, err);
+    if (!rc)
         rc = rewrite(ec_alarms_database(a), err);
     ec_alarms_close(a);
     return rc;

@@ -233,6 +233,41 @@ static int look_at_reports(ec_watch *w, ea_err *err) {
     return rc;
 }
 
+/* ---- quotas ---- */
+
+static int look_at_quotas(ec_watch *w, int64_t now_ns, ea_err *err) {
+    ec_quota_use *uses = NULL;
+    size_t count = 0;
+    int rc = ec_quota_list(w->options.quota, ea_monotonic_ns(), &uses, &count, err);
+    if (!rc)
+        rc = ec_alarms_put_uses(w->alarms, uses, count, now_ns, err);
+    for (size_t i = 0; !rc && i < count; i++)
+        for (int k = 0; !rc && k < EC_QUOTA_COUNT; k++) {
+            const ec_quota_info *row = ec_quota_row((enum ec_quota_resource)k);
+            char text[500];
+            if (!uses[i].of[k].above_since_utc_ns)
+                continue;
+            snprintf(text, sizeof text, "%s %.255s is above its quota of %s (%" PRIu64 " %s%s): %" PRIu64 " refused",
+                     ec_quota_who_name(uses[i].who), uses[i].name, row->name, uses[i].of[k].limit, row->unit,
+                     row->is_held            ? " at a time"
+                     : row->period_s == 1    ? " a second"
+                     : row->period_s == 3600 ? " an hour"
+                                             : " a day",
+                     uses[i].of[k].refused);
+            ec_alarm alarm = {.host = uses[i].who == EC_QUOTA_AGENT ? uses[i].name : "",
+                              .stream = "",
+                              .kind = "quota",
+                              .family = row->name,
+                              .begin_utc_ns = uses[i].of[k].above_since_utc_ns,
+                              .left = uses[i].of[k].refused,
+                              .right = uses[i].of[k].limit,
+                              .text = text};
+            rc = told(w, ec_alarms_holds(w->alarms, &alarm, 0, err), &alarm);
+        }
+    free(uses);
+    return rc;
+}
+
 /* ---- the thread ---- */
 
 static void look(ec_watch *w) {
@@ -253,6 +288,8 @@ static void look(ec_watch *w) {
         rc = look_at_ledgers(w, now_ns, &err);
     if (!rc)
         rc = look_at_reports(w, &err);
+    if (!rc)
+        rc = look_at_quotas(w, now_ns, &err);
     if (!rc)
         rc = ec_alarms_end(w->alarms, now_ns, &ended, &err);
     if (rc) {

@@ -6,6 +6,7 @@
 
 #include "counters.h"
 #include "err.h"
+#include "quota.h"
 
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ typedef struct ec_watch_options {
     void (*on_note)(void *arg, const char *text); /* a line for a person; from the watch's thread; may be NULL */
     void *arg;
     ea_counters *counters; /* borrowed */
+    ec_quota *quota;       /* borrowed; may be NULL: who is above it is an incident, and what is used is kept */
 } ec_watch_options;
 
 /* dir: the store's folder, copied. */

@@ -12,6 +12,8 @@ enum {
     ROWS_A_STEP = 4096,
     REMEMBERED_BATCHES = 4096, /* checksums of deleted batches that are kept of each stream */
     FORGET_DAYS = 30,          /* a stream of which nothing is left is forgotten when it was silent for so long */
+    SLACK_PARTS = 16,          /* a store that is too large loses so much more than it has to */
+    KEEP_S = 60,               /* kept.db is written at most so often for batches that were erased */
     AGE_PARTS = 8,             /* an open segment is closed when it began an eighth of the age ago */
 };
 static const int64_t S_TO_NS = INT64_C(1000000000);
@@ -477,8 +479,12 @@ static int take_above_share(ec_store *s, const share *v, uint64_t too_much, int6
         rc = note_share(s, v, err);
     rc = delete_leaving(s, rc, err);
     (void)sqlite3_exec(ec_store_database(s), "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
-    if (!rc && bytes)
+    /* An index that is made anew between two of these takes an erased batch that comes again for a new one. */
+    int64_t now_ns = ea_monotonic_ns();
+    if (!rc && bytes && (!s->kept_ns || now_ns - s->kept_ns > KEEP_S * S_TO_NS)) {
         rc = write_kept(s, err);
+        s->kept_ns = now_ns;
+    }
     if (!rc && bytes)
         rc = erase_left(s, err);
     if (!rc)
@@ -633,7 +639,8 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         ec_store_size size = {.segment_bytes = v.bytes};
         measure_databases(s, &size);
         uint64_t total = size.segment_bytes + size.index_bytes + size.state_bytes;
-        too_much = total > limits->bytes ? total - limits->bytes : 0;
+        /* some more than has to go, so that it is not a little each time */
+        too_much = total > limits->bytes ? total - limits->bytes + limits->bytes / SLACK_PARTS : 0;
     }
     if (!rc && too_much && limits->min_age_ns) {
         rc = ec_ages_wall_ns(s, v.count ? v.lowest : open, limits->min_age_ns / AGE_PARTS, &before_utc_ns, err);

@@ -119,6 +119,7 @@ struct ec_store {
     int is_full;           /* the size cannot be kept */
     uint64_t share_bytes;  /* of the store, for each agent */
     int is_any_above;      /* some agent has more than its share */
+    int64_t kept_ns;       /* monotonic: when kept.db was written since batches were erased */
     uint64_t erased_below; /* segments below this hold nothing of erased_agent that may be erased */
     char erased_agent[EC_AGENT_BYTES + 1];
     int in_group, group_failed;

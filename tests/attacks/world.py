@@ -174,14 +174,15 @@ def _attack(attack, world, stop, ready, pipe):
 class World:
     """A collector with a dashboard, and the two victims. agents: names that the attacker has certificates of."""
 
-    def __init__(self, env, checks, extra=(), agents=("thief",), tokens=False, prefix=(), seconds=3.0, agent=Agent):
+    def __init__(self, env, checks, extra=(), agents=("thief",), tokens=False, prefix=(), seconds=3.0, agent=Agent, name="collector"):
         """extra: options of the collector. tokens: the dashboard has TLS and tokens. prefix: words before the collector's command.
-        seconds: of each of the two measurements. agent: the victim's class."""
+        seconds: of each of the two measurements. agent: the victim's class. name: of the collector, when a test has several worlds."""
         self.env, self.checks, self.tokens, self.seconds, self.agent_class = env, checks, tokens, seconds, agent
-        env.make_certificates(["test-machine", "victim", *agents])
+        if not (env.certs / "victim.crt").exists():  # a test may have several worlds, one after the other, with the same agents
+            env.make_certificates(["test-machine", "victim", *agents])
         path, self.events_per_batch = test_connections.make_batch(env)
         self.batch = path.read_bytes()
-        self.collector = env.new_collector(extra=["--web", "127.0.0.1:0", *["--web-tokens"] * tokens, *extra])
+        self.collector = env.new_collector(name, extra=["--web", "127.0.0.1:0", *["--web-tokens"] * tokens, *extra])
         self.collector.prefix = list(prefix)
 
     def __enter__(self):

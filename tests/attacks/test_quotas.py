@@ -1,0 +1,185 @@
+"""One agent's certificate against everybody else: floods of bytes, streams, classes and tombstones, and a store that is too small for them.
+
+- A flood of sound batches beyond the store's size: the flooding agent's own history is deleted, no batch of the victim is; the
+  latencies of the victims stay.
+- What is younger than --retain-min-age stays: then the agent above its share is refused with 429, the victim is not.
+- An agent above its quota of bytes gets 429 with Retry-After and a sentence, and is counted.
+- Streams, classes and tombstones beyond their bounds are refused, each with its own sentence, and counted.
+"""
+import hashlib
+import os
+import re
+
+import world  # first: it knows where the others are
+import format_reader
+import harness
+import receiver
+import uploads
+
+FILLER = uploads._bytes(999, bytes(60000))  # of the 64 KiB of unknown fields that a batch may have
+LIMIT = 24 << 20
+FLOOD_BATCHES = 700  # of 60 kB each: twice the limit
+
+
+class Thief:
+    """A connection with the thief's certificate."""
+
+    def __init__(self, w):
+        self.web = world.Web(w.port, "127.0.0.1", world.tls(w.env.certs, "thief"))
+
+    def post(self, batches):
+        """Status, headers, and the Ack or the text."""
+        self.web.request("POST", uploads.UPLOAD_PATH, uploads.body(batches), {"Content-Type": world.UPLOAD_TYPE})
+        answer = self.web.getresponse()
+        body = answer.read()
+        return answer.status, answer.headers, format_reader.parse(body, "Ack") if answer.status == 200 else body.decode()
+
+    def refusals(self, batches):
+        """Sentences about refused batches, and how many were taken."""
+        status, _, ack = self.post(batches)
+        if status != 200:
+            raise harness.Failure(f"expected 200, got {status}: {ack}")
+        return [r.text for r in ack.refused], sum(r.last - r.first + 1 for r in ack.acknowledged)
+
+
+def flood(w, stop, ready):
+    """Batches of 60 kB for as long as the victims are measured, and at least FLOOD_BATCHES."""
+    thief, stream, sent, refused = Thief(w), os.urandom(16), 0, []
+    while sent < FLOOD_BATCHES or not stop.is_set():
+        status, _, said = thief.post([world.renumbered(w.batch, stream, sent + i + 1) + FILLER for i in range(16)])
+        if status == 200 and not said.refused:
+            sent += 16
+        else:
+            refused.append((status, str(said)[:200]))
+            if len(refused) > 20:
+                break
+        if sent >= FLOOD_BATCHES // 2:
+            ready.set()
+    return sent, refused[:1]
+
+
+def rows(w, host):
+    return [s for s in w.collector.ask_json("hosts")["streams"] if s["host"] == host]
+
+
+def share(env, checks):
+    extra = ["--segment-size", "4MiB", "--retain-size", str(LIMIT), "--retain-interval", "100ms"]
+    with world.World(env, checks, extra=extra, name="share") as w:
+        sent, refused = w.compare("a flood beyond the size of the store", flood)
+        checks.that(sent >= FLOOD_BATCHES and not refused, f"the thief's {sent} batches are taken: {refused}")
+        checks.equal(sum(s["expired_batches"] for s in rows(w, "victim")), 0, "batches of the victim that were deleted")
+        gone = sum(s["expired_batches"] for s in rows(w, "thief"))
+        checks.that(gone * 60000 > sent * 60000 - LIMIT, f"{gone} of the thief's {sent} batches were deleted")
+        numbers = w.metrics()
+        size = numbers["etwcollector_store_segment_size_bytes"] + numbers["etwcollector_store_index_size_bytes"]
+        checks.that(size < LIMIT * 1.25, f"the store has {size:.0f} bytes, of {LIMIT}")
+        checks.that(numbers["etwcollector_store_erased_bytes_total"] >= gone * 60000, "bytes erased are counted")
+        told = [i for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "share"]
+        checks.that(told and all(i["host"] == "thief" and "furthest above its share" in i["text"] for i in told), f"incidents: {told}")
+        kept = sum(s["events"] for s in rows(w, "victim"))
+        found = env.run([env.collector, "query", "--store", w.collector.store, "--format", "json",
+                         "SELECT sum(event_count) AS n FROM batches WHERE host = 'victim'"]).stdout
+        checks.that(f'"n": {kept}' in found or f'"n":{kept}' in found, f"the victim's events can be read: {kept}, {found[:200]}")
+    verified = env.run([env.collector, "restore", "--verify", w.collector.store], check=False)
+    print(f"a flood of {sent} batches: {gone} deleted, {size / (1 << 20):.1f} MiB left of {LIMIT >> 20}; {verified.returncode}", flush=True)
+
+
+def young(env, checks):
+    extra = ["--segment-size", "1MiB", "--retain-size", "4MiB", "--retain-min-age", "1h", "--retain-interval", "50ms"]
+    with world.World(env, checks, extra=extra, name="young") as w:
+        thief, stream, said, status = Thief(w), os.urandom(16), "", 200
+        for number in range(1, 400):
+            status, headers, said = thief.post([world.renumbered(w.batch, stream, number) + FILLER])
+            if status != 200:
+                break
+        checks.equal((status, headers["Retry-After"]), (429, "60"), f"the thief, whose share is used up, after {number} batches")
+        checks.that("the store is full of what is younger than --retain-min-age" in said, f"it is told why: {said}")
+        first = world.Web(w.port, world.VICTIM_AGENT, w.agent.context)
+        for _ in range(20):
+            w.agent.request(first, 0)
+        checks.equal([s["expired_batches"] for s in rows(w, "thief") + rows(w, "victim") if s["expired_batches"]], [], "nothing was deleted")
+        checks.that(w.metrics()["etwcollector_store_refused_full_total"] >= 1, "refused uploads are counted")
+
+
+def limited(env, checks):
+    with world.World(env, checks, extra=["--quota-bytes", "64KiB", "--silent-after", "2s"], name="limited") as w:
+        thief, stream, status = Thief(w), os.urandom(16), 200
+        for number in range(1, 40):
+            status, headers, said = thief.post([world.renumbered(w.batch, stream, number) + FILLER])
+            if status != 200:
+                break
+        checks.that(status == 429 and 1 <= int(headers["Retry-After"]) <= 10, f"status {status} after {number} batches")
+        checks.equal(said.strip(), "agent thief is above its quota of bytes: 65536 bytes in 1 s are allowed (--quota-bytes)", "the sentence")
+        checks.that(16 <= number <= 25, f"a burst of 16 s of it is allowed: {number} batches of 60 kB")
+        checks.equal(w.metrics()["etwcollector_quota_refused_bytes_total"], 1, "refused uploads are counted")
+
+        def listed():
+            rows = w.collector.ask_json("quota", "--above")["uses"]
+            return [(r["who"], r["name"], r["resource"], r["limit"], r["period_s"], r["refused"]) for r in rows if r["above_since"]]
+        checks.that(receiver.sleep_until(listed, 20, 0.2), "the collector's watch writes what is used")
+        checks.equal(listed(), [("agent", "thief", "bytes", 65536, 1, 1)], "etwcollector quota --above")
+        told = env.run([env.collector, "query", "--store", w.collector.store, "--format", "json",
+                        "SELECT host, kind, family, text FROM incidents WHERE kind = 'quota' AND end IS NULL"]).stdout
+        checks.that("agent thief is above its quota of bytes (65536 bytes a second): 1 refused" in told, f"an incident that goes on: {told}")
+        kept_by = {r["host"]: r for r in w.collector.ask_json("quota")["kept"]}
+        checks.that(kept_by["thief"]["bytes"] > 900000 and kept_by["thief"]["streams"] == 1, f"what is kept of the thief: {kept_by}")
+        w.agent.request(world.Web(w.port, world.VICTIM_AGENT, w.agent.context), 0)
+
+
+def tombstones(stream, number, count):
+    """A batch of tombstones, each for one number from 1,000,000 on, none beside another."""
+    graves = b"".join(uploads._bytes(15, uploads._number(1, at) + uploads._number(2, at) + uploads._number(3, 15) + uploads._number(4, 1))
+                      for at in range(1000000 * number, 1000000 * number + 2 * count, 2))
+    return uploads._number(1, 1) + uploads._bytes(2, stream) + uploads._number(3, number) + uploads._number(4, 1) + graves
+
+
+def classes(batch, first, count):
+    """Descriptions of classes that differ by their names."""
+    description = bytes(next(value for field, value in uploads.fields(batch) if field == 12))
+    name = format_reader.Description(description).name.encode()
+    if len(name) < 6:
+        raise harness.Failure(f"expected a class with a longer name, got {name}")
+    made = [description.replace(name, name[:-6] + b"%06d" % (first + i)) for i in range(count)]
+    if len({hashlib.sha256(d).digest() for d in made}) != count:
+        raise harness.Failure("the classes are the same")
+    return b"".join(uploads._bytes(12, d) for d in made)
+
+
+def kept(env, checks):
+    extra = ["--agent-streams", "12", "--agent-classes", "200", "--agent-tombstones", "300"]
+    with world.World(env, checks, extra=extra, name="kept") as w:
+        thief = Thief(w)
+        streams = [os.urandom(16) for _ in range(13)]
+        for stream in streams[:12]:
+            checks.equal(thief.refusals([world.renumbered(w.batch, stream, 1)]), ([], 1), "a stream within the bound")
+        said, _ = thief.refusals([world.renumbered(w.batch, streams[12], 1)])
+        checks.equal(said, ["batch 1: 12 streams of thief are kept, at most 12 are allowed (--agent-streams)"], "one stream too many")
+        checks.equal(thief.refusals([world.renumbered(w.batch, streams[0], 2)]), ([], 1), "a stream that is kept goes on")
+
+        checks.equal(thief.refusals([world.renumbered(w.batch, streams[0], 3) + classes(w.batch, 0, 150)]), ([], 1), "150 classes")
+        said, _ = thief.refusals([world.renumbered(w.batch, streams[0], 4) + classes(w.batch, 1000, 150)])
+        checks.that(len(said) == 1 and re.fullmatch(r"batch 4: 200 classes of thief are kept, at most 200 are allowed \(--agent-classes\)", said[0]),
+                    f"too many classes: {said}")
+        checks.equal(thief.refusals([world.renumbered(w.batch, streams[0], 4) + classes(w.batch, 0, 150)]), ([], 1), "classes that are known")
+
+        checks.equal(thief.refusals([tombstones(streams[1], 2, 250)]), ([], 1), "250 tombstones")
+        said, _ = thief.refusals([tombstones(streams[1], 3, 250)])
+        checks.equal(said, ["batch 3: 300 tombstones of thief are kept, at most 300 are allowed (--agent-tombstones)"], "too many tombstones")
+        checks.equal(thief.refusals([tombstones(streams[1], 4, 50)]), ([], 1), "what was refused left nothing: 50 more are within the bound")
+
+        numbers = w.metrics()
+        checks.equal([numbers[f"etwcollector_store_refused_{what}_total"] for what in ("streams", "classes", "tombstones")], [1, 1, 1], "counted")
+        told = [i["text"] for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "kept" and i["host"] == "thief"]
+        checks.that(told and "streams" in told[0], f"an incident of the agent: {told}")
+        w.agent.request(world.Web(w.port, world.VICTIM_AGENT, w.agent.context), 0)
+
+
+def test(env, checks, _):
+    kept(env, checks)
+    limited(env, checks)
+    young(env, checks)
+    share(env, checks)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)

@@ -1,0 +1,109 @@
+"""etwcollector forget: a host and all it sent leave the store; others keep all they have.
+
+The store is searched for the host's name and for text of its events: in the bytes of each file, and in what can be read of each batch.
+Killed in the middle, the same command or the next start of the collector finishes the work. A backup keeps what it has.
+"""
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import harness
+import traces
+
+GONE, STAYS = "forgotten-host", "other-host"
+TRACE, OTHER = "shutdown-win10", "amsi-eventslost"
+
+
+def fill(env, name):
+    env.make_certificates(["test-machine", GONE, STAYS])
+    collector = env.new_collector(name, ["--segment-size", "64KiB", "--web", "127.0.0.1:0"]).start()
+    for agent, trace in ((GONE, TRACE), (STAYS, TRACE), (GONE, OTHER)):
+        env.run(env.replay_command(traces.paths(trace, env.build), collector, agent=agent, spool=env.folder / f"spool-{name}-{agent}-{trace}",
+                                   extra=["--batch-events", "500"]), timeout=120)
+    return collector
+
+
+def forget(env, store, *extra, check=True):
+    return env.run([env.collector, "forget", "--store", store, "--host", GONE, *extra], check=check)
+
+
+def holding(store, text):
+    """Files of the store in whose bytes the text is."""
+    return [str(path.relative_to(store)) for path in sorted(store.rglob("*")) if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def streams(env, store, host):
+    return [s for s in json.loads(env.run([env.collector, "hosts", "--store", store, "--json"]).stdout)["streams"] if s["host"] == host]
+
+
+def exported(env, store, host):
+    return env.run([env.collector, "export", "--store", store, "--host", host], check=False).stdout
+
+
+def check_gone(env, checks, store, before, what):
+    checks.equal(holding(store, GONE), [], f"{what}: files with the host's name")
+    checks.equal(streams(env, store, GONE), [], f"{what}: streams of the host")
+    checks.equal(exported(env, store, STAYS), before, f"{what}: what can be read of the other host")
+    checks.that(before.count("\n") > 10, f"{what}: the other host has events")
+
+
+def test(env, checks, _):
+    collector = fill(env, "plain")
+    store = collector.store
+    running = forget(env, store, check=False)
+    checks.that(running.returncode != 0 and "in use" in running.stderr, f"refused while the collector runs: {running.returncode} {running.stderr}")
+    told = json.loads(forget(env, store, "--dry-run", "--json").stdout)
+    collector.stop()
+    before, found = exported(env, store, STAYS), streams(env, store, GONE)
+    checks.equal((told["streams"], told["batches"], told["events"], told["dry_run"]),
+                 (len(found), sum(s["batches"] for s in found), sum(s["events"] for s in found), True), "what a dry run says")
+    checks.that(any(f.startswith("segments/") for f in holding(store, GONE)) and "index.db" in holding(store, GONE), f"the host is there: {holding(store, GONE)}")
+    backup = env.folder / "backup"
+    env.run([env.collector, "backup", "--store", store, "--to", backup])
+    copy = env.folder / "copy"
+    subprocess.run(["cp", "-a", str(store), str(copy)], check=True)
+    done = json.loads(forget(env, store, "--json").stdout)
+    checks.equal((done["streams"], done["batches"], done["events"], done["damaged_bytes"], done["dry_run"]),
+                 (told["streams"], told["batches"], told["events"], 0, False), "what was removed")
+    checks.that("audit" in done["remains"] and "backups" in done["remains"], f"what remains: {done['remains']}")
+    check_gone(env, checks, store, before, "forgotten")
+    again = forget(env, store, check=False)
+    checks.that(again.returncode != 0 and "nothing is stored of host forgotten-host" in again.stderr, f"a second time: {again.stderr}")
+    checks.equal(len(streams(env, backup, GONE)), len(found), "a backup that shares segment files keeps the host")
+    checks.that(exported(env, backup, GONE).count("\n") > 10, "the backup's events can be read")
+    # an index made anew from the segments has nothing of it
+    for name in ("index.db", "index.db-wal", "index.db-shm"):
+        (store / name).unlink(missing_ok=True)
+    collector.start()
+    collector.stop()
+    check_gone(env, checks, store, before, "the index made anew")
+
+    # killed in the middle, anywhere: finished by the command, or by the collector's start
+    random.seed(1)
+    begun = 0
+    for number in range(8):
+        subprocess.run(["rm", "-rf", str(store)], check=True)
+        subprocess.run(["cp", "-a", str(copy), str(store)], check=True)
+        process = subprocess.Popen([env.collector, "forget", "--store", store, "--host", GONE], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0.005, 0.12))
+        process.send_signal(signal.SIGKILL)
+        killed = process.wait() == -signal.SIGKILL
+        begun += killed
+        if number % 2 or not holding(store, GONE):
+            forget(env, store, check=False)
+        else:
+            collector.start()
+            collector.stop()
+            if streams(env, store, GONE):  # killed before the mark was made
+                forget(env, store)
+        check_gone(env, checks, store, before, f"kill {number}")
+    checks.that(begun >= 2, f"{begun} of 8 were killed in the middle")
+    print(f"{told['batches']} batches of {told['events']} events removed, {begun} kills", flush=True)
+    os.sync()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
