@@ -10,12 +10,14 @@
 
 enum {
     ROWS_A_STEP = 4096,
+    ERASED_ROWS_A_STEP = 512,
     REMEMBERED_BATCHES = 4096, /* checksums of deleted batches that are kept of each stream */
     FORGET_DAYS = 30,          /* a stream of which nothing is left is forgotten when it was silent for so long */
     SLACK_PARTS = 16,          /* a store that is too large loses so much more than it has to */
     KEEP_S = 60,               /* kept.db is written at most so often for batches that were erased */
     AGE_PARTS = 8,             /* an open segment is closed when it began an eighth of the age ago */
 };
+static const int64_t ERASE_NS = 20 * INT64_C(1000000); /* of one step */
 static const int64_t S_TO_NS = INT64_C(1000000000);
 static const int64_t HOUR_NS = 3600 * INT64_C(1000000000);
 
@@ -344,16 +346,19 @@ static sqlite3_stmt *prepare(ec_store *s, const char *sql) {
     return sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
 }
 
-/* Erases the records whose rows have left the index. */
+/* Erases records whose rows have left the index, for ERASE_NS: 1 when there are more, 0 when not, or an error. */
 static int erase_left(ec_store *s, ea_err *err) {
     char segments[1024];
     ec_segment at = {.file = NULL};
     sqlite3_stmt *st = prepare(s, "SELECT segment, offset FROM erasing ORDER BY segment, offset");
     int code = SQLITE_ERROR, rc = st ? 0 : fail(s, err, "delete what is too much");
-    uint64_t erased = 0;
+    uint64_t segment = 0, offset = 0;
+    int64_t begin_ns = ea_monotonic_ns();
+    int erased = 0;
     snprintf(segments, sizeof segments, "%s/segments", ec_store_folder(s));
-    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
-        uint64_t segment = (uint64_t)sqlite3_column_int64(st, 0);
+    while (!rc && (!erased || ea_monotonic_ns() - begin_ns < ERASE_NS) && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        segment = (uint64_t)sqlite3_column_int64(st, 0);
+        offset = (uint64_t)sqlite3_column_int64(st, 1);
         if (!at.file || at.number != segment) {
             if (at.file)
                 rc = ec_segment_sync(&at, err);
@@ -362,18 +367,21 @@ static int erase_left(ec_store *s, ea_err *err) {
                 rc = ec_segment_open_own(&at, segments, segment, err);
         }
         if (!rc)
-            rc = ec_segment_erase(&at, (uint64_t)sqlite3_column_int64(st, 1), err);
+            rc = ec_segment_erase(&at, offset, err);
         if (rc == EA_ENOTFOUND || rc == EA_ECORRUPT || rc == EA_ETRUNCATED)
             rc = 0; /* the file is gone, or damaged there: nothing reads that place */
-        erased++;
+        erased = 1;
     }
-    if (!rc && code != SQLITE_DONE)
+    if (!rc && code != SQLITE_DONE && code != SQLITE_ROW)
         rc = fail(s, err, "delete what is too much");
     sqlite3_finalize(st);
     if (!rc && at.file)
         rc = ec_segment_sync(&at, err);
     ec_segment_close(&at);
-    return rc || !erased ? rc : run(s, "DELETE FROM erasing", err);
+    if (!rc && erased)
+        rc = ask(s, "DELETE FROM erasing WHERE (segment, offset) <= (?1, ?2)", (int64_t)segment, (int64_t)offset, 0,
+                 NULL, err);
+    return rc ? rc : code == SQLITE_ROW;
 }
 
 typedef struct share {
@@ -442,7 +450,7 @@ static int choose_batches(ec_store *s, const share *v, int64_t before_utc_ns, ui
     if (!rc && (sqlite3_bind_int64(st[0], 1, (int64_t)from) != SQLITE_OK ||
                 sqlite3_bind_text(st[0], 2, v->agent, -1, SQLITE_STATIC) != SQLITE_OK ||
                 sqlite3_bind_int64(st[0], 3, before_utc_ns) != SQLITE_OK ||
-                sqlite3_bind_int(st[0], 4, ROWS_A_STEP) != SQLITE_OK))
+                sqlite3_bind_int(st[0], 4, ERASED_ROWS_A_STEP) != SQLITE_OK))
         rc = fail(s, err, "delete what is too much");
     while (!rc && *ret_bytes < wanted && (code = sqlite3_step(st[0])) == SQLITE_ROW) {
         from = (uint64_t)sqlite3_column_int64(st[0], 2);
@@ -485,8 +493,6 @@ static int take_above_share(ec_store *s, const share *v, uint64_t too_much, int6
         rc = write_kept(s, err);
         s->kept_ns = now_ns;
     }
-    if (!rc && bytes)
-        rc = erase_left(s, err);
     if (!rc)
         ea_count(s->counters, EA_COUNT_store_erased_bytes, bytes);
     return rc ? rc : bytes != 0;
