@@ -4,6 +4,7 @@ granted; and each change of the files by hand is found and named by "audit verif
 usage: test_audit.py --build DIR [--soak] [--keep]
 """
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -136,7 +137,10 @@ def check_changes(env, checks, sound):
 def check_rotation(env, checks):
     """Lines that rotation deleted are no fault; the same files less one are. A crash in the middle of a line is none, either."""
     store = env.folder / "rotated"
-    collector = env.new_collector("rotated", extra=["--web", "127.0.0.1:0", "--web-tokens", "--audit-size", "64KiB"]).start()
+    collector = env.new_collector("rotated", extra=["--web", "127.0.0.1:0", "--web-tokens", "--audit-size", "64KiB", "--audit-syslog"])
+    copied = env.folder / "syslog"
+    collector.environment = {**os.environ, "LD_PRELOAD": str(env.build / "tests/e2e/syslog_file.so"), "EA_SYSLOG_FILE": str(copied)}
+    collector.start()
     store = collector.store
     token = env.run([env.collector, "token", "add", "--store", store, "--name", "reader"]).stdout.strip()
     port = int(re.search(r"dashboard on https://127\.0\.0\.1:(\d+)/", collector.log()).group(1))
@@ -155,8 +159,13 @@ def check_rotation(env, checks):
             connection.recv(1 << 16)
             time.sleep(0.02)
     collector.stop()
-    code, said = verify(env, store)
+    # LOG_AUTHPRIV is 10 << 3, LOG_INFO is 6; the lines of the running collector, those that rotation deleted, too; not the lines with which files begin
+    kept = {line for line in (store / "audit.jsonl.4").read_text().splitlines() if "first_kept" not in line}
+    text = copied.read_text().splitlines()
+    checks.that(all(line.startswith("80 6 {") for line in text) and kept and kept <= {line[5:] for line in text}, f"{len(text)} lines in syslog: {text[:2]}")
     first = json.loads((store / "audit.jsonl.4").read_text().splitlines()[0])["seq"]
+    checks.that(json.loads(text[0][5:])["seq"] < first, f"syslog lacks lines that rotation deleted, before {first}: {text[0][:200]}")
+    code, said = verify(env, store)
     checks.that(code == 0 and f"numbers {first} to " in said and "those before were deleted by rotation" in said, f"a rotated log: {code} {said}")
     for name in ("audit.jsonl.2", "audit.jsonl.4"):
         kept = (store / name).read_bytes()
