@@ -102,7 +102,7 @@ int ea_varint_next(const uint8_t **at, const uint8_t *end, uint64_t *ret) {
 }
 
 int ea_varint_get(uint64_t *out, size_t count, const uint8_t *in, size_t len_bytes) {
-    const uint8_t *end = len_bytes ? in + len_bytes : in; /* in may be NULL then */
+    const uint8_t *end = in + len_bytes;
     for (size_t i = 0; i < count; i++)
         if (ea_varint_next(&in, end, &out[i]))
             return EA_ECORRUPT;

@@ -363,13 +363,16 @@ static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8
     return 0;
 }
 
-/* The bytes of n elements, NULL when there are none; that they are as many as n elements take was checked. */
+/* The bytes of n elements; that they are as many as n elements take was checked. */
 static int element_bytes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8_t **ret, ea_err *err) {
     if ((c->stored_width && (uint64_t)n * c->stored_width != c->bytes) ||
         (c->bits && ea_bits_bytes(n, c->bits) != c->bytes))
         return corrupt(err, "its elements do not fill its bytes");
-    if (!c->bytes)
+    if (!c->bytes) {
+        static const uint8_t none;
+        *ret = &none; /* no arithmetic is done with NULL */
         return 0;
+    }
     int rc = frame_bytes(r, c, ret, err);
     unsigned behind = c->bits ? (unsigned)(8 * (uint64_t)c->bytes - (uint64_t)n * c->bits) : 0; /* below 8 */
     if (!rc && behind && (*ret)[c->bytes - 1] >> (8 - behind))

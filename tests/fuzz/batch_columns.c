@@ -61,6 +61,7 @@ typedef struct draft {
     size_t frame_count;
     enum { TAKE, LIST, PLACE } pass; /* columns' data comes out of frames; stays where it is; goes into frames */
     int failed;
+    int depth; /* of numbers inside numbers */
     unsigned *random;
     jmp_buf give_up;
 } draft;
@@ -259,9 +260,10 @@ static uint64_t plane_at(const piece *p, uint32_t n, uint32_t i, unsigned planes
     return v;
 }
 
-/* The elements of a column as numbers, or NULL. Differences from what an event has stay as they are. */
+static uint64_t *numbers(draft *t, const pb_column *m, uint32_t n, uint32_t implied);
+
 /* NOLINTNEXTLINE(misc-no-recursion): DEPTH bounds it */
-static uint64_t *numbers(draft *t, const pb_column *m, uint32_t n, uint32_t implied) {
+static uint64_t *numbers_of(draft *t, const pb_column *m, uint32_t n, uint32_t implied) {
     uint32_t width = width_of(m, implied), values = value_count(t, m);
     piece p = data_of(t, m);
     if (m->encoding == ETWAGENT__V1__ENCODING__ENCODING_CONSTANT && !width)
@@ -311,6 +313,18 @@ static uint64_t *numbers(draft *t, const pb_column *m, uint32_t n, uint32_t impl
         return NULL;
     }
     rebase(m, v, n, width);
+    return v;
+}
+
+/* The elements of a column as numbers, or NULL. Differences from what an event has stay as they are. A shared
+ * dictionary may name itself here. */
+/* NOLINTNEXTLINE(misc-no-recursion): DEPTH bounds it */
+static uint64_t *numbers(draft *t, const pb_column *m, uint32_t n, uint32_t implied) {
+    if (t->depth == DEPTH)
+        return NULL;
+    t->depth++;
+    uint64_t *v = numbers_of(t, m, n, implied);
+    t->depth--;
     return v;
 }
 

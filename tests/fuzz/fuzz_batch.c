@@ -49,6 +49,18 @@ static void read_columns(ea_batch_view *v) {
         check(!ea_batch_group_rows(v, k, &rows, &err));
         for (uint32_t i = 0; i < n; i++)
             check(events->group[rows[i]] == k && events->source[rows[i]] < ea_batch_source_count(v));
+        uint16_t type;
+        for (size_t i = 0; i < ea_batch_group_constants(v, k)->ext_count; i++)
+            if (!ea_batch_item(v, k, i, &type, &column, &err))
+                check(column.count == n);
+        if (ea_batch_activities(v, k, &column, &err) == 1)
+            touch(ea_column_row(&column, n - 1).data, ea_column_row(&column, n - 1).len_bytes);
+        for (size_t f = 0; f < ea_batch_group_class(v, k)->top_count; f++)
+            if (ea_batch_dictionary(v, k, f, &column, &rows, &err) == 1)
+                for (uint32_t i = 0; i < n; i++) {
+                    check(rows[i] < column.count);
+                    touch(ea_column_row(&column, rows[i]).data, ea_column_row(&column, rows[i]).len_bytes);
+                }
         for (size_t f = 0; f < ea_batch_group_class(v, k)->top_count; f++)
             if (!ea_batch_column(v, k, f, &column, &err))
                 for (uint32_t i = 0; i < column.count; i++) {
