@@ -57,10 +57,8 @@ static void read_columns(ea_batch_view *v) {
             touch(ea_column_row(&column, n - 1).data, ea_column_row(&column, n - 1).len_bytes);
         for (size_t f = 0; f < ea_batch_group_class(v, k)->top_count; f++)
             if (ea_batch_dictionary(v, k, f, &column, &rows, &err) == 1)
-                for (uint32_t i = 0; i < n; i++) {
+                for (uint32_t i = 0; i < n; i++)
                     check(rows[i] < column.count);
-                    touch(ea_column_row(&column, rows[i]).data, ea_column_row(&column, rows[i]).len_bytes);
-                }
         for (size_t f = 0; f < ea_batch_group_class(v, k)->top_count; f++)
             if (!ea_batch_column(v, k, f, &column, &err))
                 for (uint32_t i = 0; i < column.count; i++) {
