@@ -59,7 +59,8 @@ REFUSED = [
 
 
 def ask(env, store, sql, *extra, **options):
-    return env.run([env.collector, "query", "--store", store, "--format", "jsonl", *extra, sql], check=False, **options)
+    form = [] if "--format" in extra else ["--format", "jsonl"]
+    return env.run([env.collector, "query", "--store", store, *form, *extra, sql], check=False, **options)
 
 
 def counted(env, store, host):

@@ -7,6 +7,7 @@ import http.client
 import http.server
 import importlib.util
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -303,7 +304,7 @@ def check_symbolizers(env, checks, image, pdb):
     # its limits
     limits = script(env, "limits", "while read q; do echo \"{\\\"Symbol\\\":[{\\\"FunctionName\\\":\\\"$(ulimit -v) $(ulimit -t) $(ulimit -f) $(nice) $HOME\\\"}]}\"; done\n")
     got, _ = Symbols(env, "limits-cache").frames("--lines", "--symbolizer", limits, pdb, rva)
-    checks.equal(got[rva][0][0], f"{4 << 20} 600 0 10 ", "limits of the child: memory, CPU, files, nice, no environment")
+    checks.equal(got[rva][0][0], f"{4 << 20} 600 0 {min(os.nice(0) + 10, 19)} ", "limits of the child: memory, CPU, files, nice, no environment")
 
 
 def check_hostile(env, checks, image, pdb, arguments):
