@@ -138,8 +138,8 @@ enum ea_severity {
     X(store_expired_segments, 102, EA_INFO, "segment files deleted by retention")                                      \
     X(web_requests, 103, EA_INFO, "requests of browsers, scripts and monitoring")                                      \
     X(web_refused, 104, EA_NOTICE, "requests of browsers, scripts and monitoring that were refused")                   \
-    X(web_limited, 150, EA_NOTICE, "refused requests whose address or token had sent too many")                        \
-    X(web_unread, 151, EA_NOTICE, "answers that ended early since their reader did not take them")                     \
+    X(web_limited, 154, EA_NOTICE, "refused requests whose address or token had sent too many")                        \
+    X(web_unread, 155, EA_NOTICE, "answers that ended early since their reader did not take them")                     \
     X(audit_held, 152, EA_NOTICE, "refusals of which the audit log has the number alone")                              \
     X(audit_unwritten, 153, EA_NOTICE, "lines of the audit log that could not be written")                             \
     X(enroll_granted, 107, EA_INFO, "certificates given to agents with a token")                                       \

@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 void openlog(const char *name, int options, int facility);
-void syslog(int priority, const char *format, ...);
-void __syslog_chk(int priority, int flag, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void syslog(int priority, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void __syslog_chk(int priority, int flag, const char *format, ...);
 
 static int opened_facility = -1;
 
-static void write_line(int priority, const char *format, va_list arguments) {
+__attribute__((format(printf, 2, 0))) static void write_line(int priority, const char *format, va_list arguments) {
     char line[1 << 16];
     const char *path = getenv("EA_SYSLOG_FILE");
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
