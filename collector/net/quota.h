@@ -33,7 +33,6 @@
     X(renewals, AGENT, RATE, U64, "N", "4", 86400, 1, "renewals", "renewals of an agent's certificate in a day")       \
     X(uploads, AGENT, HELD, SIZE, "SIZE", "32MiB", 0, 1, "bytes",                                                      \
       "memory for an agent's uploads at a time, and one upload more; at most an eighth of max-waiting")                \
-    X(questions, READER, RATE, U64, "N", "20", 1, 20, "questions", "questions of a reader in a second")                \
     X(answers, READER, RATE, DURATION, "TIME", "1s", 1, 120, "ns",                                                     \
       "processor time that the questions of a reader take in a second")
 

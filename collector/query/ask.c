@@ -304,8 +304,7 @@ int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, 
     close(out);
     if (!r.has_ended || r.is_canceled || rc || outcome.ending == EC_ENDED_TIME)
         (void)kill(pid, SIGKILL); /* ours, and not waited for yet */
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    ret->processor_ns = outcome.processor_ns = ec_child_wait(pid, &status);
     free(r.data);
     free_columns(&r);
     outcome.rows = r.rows;

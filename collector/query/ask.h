@@ -36,8 +36,9 @@ enum ec_ending {
 typedef struct ec_outcome {
     enum ec_ending ending;
     uint64_t rows;
-    uint64_t damaged; /* batches that could not be read and were left out */
-    char damage[640]; /* the first one's reason */
+    uint64_t damaged;     /* batches that could not be read and were left out */
+    char damage[640];     /* the first one's reason */
+    int64_t processor_ns; /* that the question's process had; also when ec_ask fails */
 } ec_outcome;
 
 /* Called in the thread that asks; non-zero ends the query as canceled. Cells and texts are borrowed during the call.

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #if defined(__has_feature)
@@ -164,4 +165,13 @@ void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes) {
     uint64_t base = pages * (uint64_t)sysconf(_SC_PAGESIZE);
     limit_one(RLIMIT_AS, limit_bytes > UINT64_MAX - base ? RLIM_INFINITY : base + limit_bytes);
 #endif
+}
+
+int64_t ec_child_wait(pid_t pid, int *ret_status) {
+    struct rusage used = {0};
+    while (wait4(pid, ret_status, 0, &used) < 0 && errno == EINTR)
+        ;
+    int64_t s = (int64_t)used.ru_utime.tv_sec + used.ru_stime.tv_sec,
+            us = (int64_t)used.ru_utime.tv_usec + used.ru_stime.tv_usec;
+    return s * 1000000000 + us * 1000;
 }

@@ -27,4 +27,8 @@ EA_MUST_CHECK int ec_child_start(const ec_child_options *options, pid_t *ret_pid
  * a lower priority than its parent and is the first that the kernel ends when memory runs out. */
 void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes);
 
+/* Waits for the end of a child that this process started: the time in ns that it, and children that it waited for, had
+ * of a processor. ret_status: as of waitpid. */
+int64_t ec_child_wait(pid_t pid, int *ret_status);
+
 #endif

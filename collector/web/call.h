@@ -35,6 +35,7 @@ typedef struct ec_call {
     int accepts_gzip;
     int accepts_open_metrics;
     const ec_token *token; /* who asks; NULL: anybody on this machine */
+    const char *caller;    /* the token's id, or the address: whose turn, and whose quota */
     atomic_int canceled;   /* who asked is gone, or the server stops */
 
     /* the answer: filled in by the handler */
@@ -74,6 +75,8 @@ const char *ec_call_shown(const ec_call *c);
  * question names such a host. */
 EA_MUST_CHECK int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *listener, ec_outcome *ret,
                               ea_err *err);
+/* Charges the caller's quota with what an answer took of a processor. Thread: the handler's. */
+void ec_call_charge(const ec_call *c, int64_t processor_ns);
 /* Sends what is in `out` now; the handler goes on afterwards. Waits while the other side is slow. EA_ECANCELED. */
 EA_MUST_CHECK int ec_call_flush(ec_call *c, ea_err *err);
 /* Waits for so long, or until the call is canceled: then EA_ECANCELED. */

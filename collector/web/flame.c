@@ -74,6 +74,7 @@ static int on_piece(void *arg, const void *data, size_t len_bytes, ea_err *err) 
 }
 
 int ec_flame(ec_call *c, ea_err *err) {
+    int64_t processor_ns = 0;
     const char *hosts[HOSTS_MAX], *weight = ec_call_param(c, "weight");
     const char *names_wanted = ec_call_param(c, "names"), *other_from = ec_call_param(c, "other_from"),
                *other_to = ec_call_param(c, "other_to");
@@ -111,6 +112,7 @@ int ec_flame(ec_call *c, ea_err *err) {
                                                    .limit_bytes = c->options->limit_bytes,
                                                    .on_piece = on_piece,
                                                    .arg = &answer},
-                            &c->canceled, err);
+                            &c->canceled, &processor_ns, err);
+    ec_call_charge(c, processor_ns);
     return rc;
 }

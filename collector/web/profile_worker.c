@@ -94,7 +94,7 @@ static int listen_to(const ec_profile_question *q, int out, atomic_int *stop, ea
     return rc;
 }
 
-int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, ea_err *err) {
+int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_processor_ns, ea_err *err) {
     ec_clerk_process clerk = {.in = -1, .out = -1};
     ec_child_options options = {.name = EC_PROFILE_WORKER_NAME};
     pid_t pid = 0;
@@ -114,8 +114,7 @@ int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, ea_err *err) 
             rc = listen_to(q, out, stop, err);
         close(out);
         (void)kill(pid, SIGKILL); /* ours, and not waited for yet */
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
+        *ret_processor_ns = ec_child_wait(pid, &status);
     }
     if (q->symbols)
         ec_clerk_end(&clerk);

@@ -25,8 +25,10 @@ typedef struct ec_profile_question {
 } ec_profile_question;
 
 /* Asks, and waits for the end. stop: looked at now and then. Errors: as ec_profile_run and ec_profile_write;
- * EA_ETIMEOUT: not within limit_ns, EA_ELIMIT: not within limit_bytes, EA_ECANCELED: *stop; EA_EIO. */
-EA_MUST_CHECK int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, ea_err *err);
+ * EA_ETIMEOUT: not within limit_ns, EA_ELIMIT: not within limit_bytes, EA_ECANCELED: *stop; EA_EIO.
+ * ret_processor_ns: what its process had of a processor, also when it failed; unchanged when none was started. */
+EA_MUST_CHECK int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_processor_ns,
+                                 ea_err *err);
 
 /* The child's main(): returns its exit code. */
 int ec_profile_worker_main(void);

@@ -498,7 +498,16 @@ int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *list
     ec_question q = *question;
     int rc = q.host ? ec_call_may_see(c, q.host, err) : 0;
     q.shown = ec_call_shown(c);
-    return rc ? rc : ec_ask(&q, listener, &c->canceled, ret, err);
+    if (rc)
+        return rc;
+    ret->processor_ns = 0;
+    rc = ec_ask(&q, listener, &c->canceled, ret, err);
+    ec_call_charge(c, ret->processor_ns);
+    return rc;
+}
+
+void ec_call_charge(const ec_call *c, int64_t processor_ns) {
+    ec_quota_charge(c->options->quota, EC_QUOTA_answers, c->caller, (uint64_t)processor_ns, ea_monotonic_ns());
 }
 
 /* 0; 403 when the token is not good for this. */
@@ -770,8 +779,7 @@ static int enqueue(sender *s) {
     ec_web *w = s->web;
     lane *l = &w->lanes[s->call.route->lane];
     ea_mutex_lock(w->mutex);
-    caller *of =
-        l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.token ? s->token.secret.id : s->address) : NULL;
+    caller *of = l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.caller) : NULL;
     int is_full = !of || of->waiting >= QUEUE_OF_ONE;
     if (!is_full) {
         s->caller = of;
@@ -886,6 +894,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     s->http = http;
     s->call.options = &w->options;
     s->call.token = w->options.access ? &s->token : NULL;
+    s->call.caller = s->call.token ? s->token.secret.id : s->address;
     s->call.sender = s;
     s->checked_ns = ea_monotonic_ns();
     ea_text_init(&s->call.out);
@@ -893,6 +902,11 @@ static void on_request(struct evhttp_request *http, void *arg) {
     int status = read_request(s, method, &detail);
     if (!status && (status = is_forbidden(&s->call)))
         detail = "this token is not good for that";
+    ec_quota_refusal above;
+    if (!status && !ec_quota_check(w->options.quota, EC_QUOTA_READER, s->call.caller, ea_monotonic_ns(), &above)) {
+        status = 429;
+        detail = above.text;
+    }
     if (!status && enqueue(s)) {
         status = 503;
         detail = "too many requests are waiting";

@@ -157,7 +157,6 @@ enum ea_severity {
     X(quota_refused_renewals, 167, EA_NOTICE,                                                                          \
       "renewals of certificates refused since their agent was above its quota")                                        \
     X(quota_refused_uploads, 168, EA_NOTICE, "uploads not read on since their agent was above its quota of memory")    \
-    X(quota_refused_questions, 169, EA_NOTICE, "questions refused since their reader was above its quota")             \
     X(quota_refused_answers, 170, EA_NOTICE,                                                                           \
       "questions refused since their reader was above its quota of processor time")                                    \
     X(store_erased_bytes, 175, EA_INFO, "bytes of batches deleted since their agent was above its share of the store") \

@@ -70,6 +70,24 @@ def cut_off(env, checks, w):
     print(f"a third reader waited {took:.1f} s beside four unread answers; {before:.0f} answers were cut off in the attack", flush=True)
 
 
+def processor(env, checks):
+    """A reader whose questions took more of a processor than --quota-answers gives is refused for a while; another address is answered."""
+    collector = env.new_collector("processor", extra=["--web", "127.0.0.1:0", "--quota-answers", "1ms"]).start()
+    web = web_world.Web(collector)
+    count = json.dumps({"sql": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT count(*) AS c FROM n"})
+    status, _, text = web.ask("/api/v1/sql", "POST", count, test_web.JSON)
+    checks.equal((status, json.loads(text)["ending"]), (200, "whole"), "a question within the quota's burst")
+    status, headers, text = web.ask("/api/v1/sql", "POST", count, test_web.JSON)
+    checks.that(status == 429 and "--quota-answers" in text and int(headers["Retry-After"]) >= 1, f"the next question: {status} {text}")
+    other = test_web.ask_slowly(web, "127.0.0.8", "SELECT 1 AS one")
+    checks.that(b" 200 " in other.recv(1 << 16).split(b"\r\n")[0], "a question of another address")
+    other.close()
+    harness.wait_until(lambda: any(row["refused"] for row in collector.ask_json("quota")["uses"]), "the refusal in the numbers that are written every 10 s", 30)
+    rows = [row for row in collector.ask_json("quota")["uses"] if row["resource"] == "answers" and row["refused"]]
+    checks.equal([(row["name"], row["refused"]) for row in rows], [("127.0.0.1", 1)], "refusals that the command quota lists")
+    collector.stop()
+
+
 def memory(env, checks):
     """A question ends at --web-memory; of --web-memory-all two questions that have it do not fit, so one waits for the other."""
     collector = env.new_collector("memory", extra=["--web", "127.0.0.1:0", "--web-memory", "64MiB", "--web-memory-all", "100MiB"]).start()
@@ -106,6 +124,7 @@ def test(env, checks, _):
         checks.that(b"reached its longest life" in text[-100:] and 1 < took < 15, f"a stream with a longest life of 2 s ended after {took:.1f} s: {text[-100:]}")
         stream.close()
     memory(env, checks)
+    processor(env, checks)
 
 
 if __name__ == "__main__":

@@ -126,29 +126,29 @@ static void test_held(void **state) {
 }
 
 static void test_above(void **state) {
-    ec_quota_amounts limits = {{[EC_QUOTA_questions] = 1}};
+    ec_quota_amounts limits = {{[EC_QUOTA_answers] = 1}};
     ec_quota *q = make(&limits, 0, NULL);
     int64_t now = START_S * S, before = ea_utc_ns();
     ec_quota_use *list;
     size_t count;
     ea_err err;
     (void)state;
-    unsigned burst = ec_quota_row(EC_QUOTA_questions)->burst;
+    unsigned burst = ec_quota_row(EC_QUOTA_answers)->burst;
     for (unsigned i = 0; i < burst + 3; i++)
-        (void)take(q, "id1", EC_QUOTA_questions, 1, now, NULL);
-    assert_true(take(q, "id2", EC_QUOTA_questions, 1, now, NULL));
+        (void)take(q, "id1", EC_QUOTA_answers, 1, now, NULL);
+    assert_true(take(q, "id2", EC_QUOTA_answers, 1, now, NULL));
     assert_int_equal(ec_quota_list(q, now + 59 * S, &list, &count, &err), 0);
     assert_int_equal(count, 2);
     const ec_quota_use *u = use_of(list, count, "id1");
     assert_int_equal(u->who, EC_QUOTA_READER);
-    assert_int_equal(u->of[EC_QUOTA_questions].used, burst);
-    assert_int_equal(u->of[EC_QUOTA_questions].refused, 3);
-    assert_int_equal(u->of[EC_QUOTA_questions].limit, 1);
-    assert_in_range(u->of[EC_QUOTA_questions].above_since_utc_ns, before, ea_utc_ns());
-    assert_int_equal(use_of(list, count, "id2")->of[EC_QUOTA_questions].above_since_utc_ns, 0);
+    assert_int_equal(u->of[EC_QUOTA_answers].used, burst);
+    assert_int_equal(u->of[EC_QUOTA_answers].refused, 3);
+    assert_int_equal(u->of[EC_QUOTA_answers].limit, 1);
+    assert_in_range(u->of[EC_QUOTA_answers].above_since_utc_ns, before, ea_utc_ns());
+    assert_int_equal(use_of(list, count, "id2")->of[EC_QUOTA_answers].above_since_utc_ns, 0);
     free(list);
     assert_int_equal(ec_quota_list(q, now + EC_QUOTA_QUIET_S * S, &list, &count, &err), 0);
-    assert_int_equal(use_of(list, count, "id1")->of[EC_QUOTA_questions].above_since_utc_ns, 0);
+    assert_int_equal(use_of(list, count, "id1")->of[EC_QUOTA_answers].above_since_utc_ns, 0);
     free(list);
     ec_quota_destroy(q);
 }
