@@ -92,6 +92,36 @@ static int corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's envelope: %s", what);
 }
 
+/* Memory for one message. */
+typedef struct message_memory {
+    ea_arena *arena; /* NULL: malloc's */
+    int is_short;
+} message_memory;
+
+static void *message_alloc(void *arg, size_t size_bytes) {
+    message_memory *m = arg;
+    void *p = m->arena ? ea_arena_alloc(m->arena, size_bytes) : malloc(size_bytes);
+    m->is_short |= !p;
+    return p;
+}
+static void message_free(void *arg, void *p) {
+    const message_memory *m = arg;
+    if (!m->arena)
+        free(p);
+}
+
+int ea_pb_unpack(const ProtobufCMessageDescriptor *descriptor, ea_arena *arena, const uint8_t *data, size_t len_bytes,
+                 const char *what, ProtobufCMessage **ret, ea_err *err) {
+    message_memory memory = {.arena = arena};
+    ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &memory};
+    *ret = protobuf_c_message_unpack(descriptor, &allocator, len_bytes, data);
+    if (*ret)
+        return 0;
+    return memory.is_short
+               ? ea_fail(err, arena ? EA_ELIMIT : EA_ENOMEM, "read a batch: there is no memory for %s", what)
+               : ea_fail(err, EA_ECORRUPT, "read a batch: %s is no message", what);
+}
+
 int ea_envelope_check_labels(const Etwagent__V1__Source *s, ea_err *err) {
     if (s->n_labels > EA_LABELS_MAX || strlen(s->agent_version) > EA_AGENT_VERSION_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a batch's source: %zu labels, a version of %zu bytes", s->n_labels,
@@ -113,10 +143,12 @@ static int unpack_source(const uint8_t *data, size_t len_bytes, Etwagent__V1__So
     if (len_bytes > EA_MESSAGE_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a source of %zu bytes, at most %d are allowed",
                        len_bytes, EA_MESSAGE_MAX_BYTES);
-    Etwagent__V1__Source *s = etwagent__v1__source__unpack(NULL, len_bytes, data);
-    if (!s)
-        return corrupt(err, "a source is no message");
-    int rc = ea_envelope_check_labels(s, err);
+    ProtobufCMessage *m;
+    int rc = ea_pb_unpack(&etwagent__v1__source__descriptor, NULL, data, len_bytes, "a source", &m, err);
+    if (rc)
+        return rc;
+    Etwagent__V1__Source *s = (Etwagent__V1__Source *)m;
+    rc = ea_envelope_check_labels(s, err);
     if (rc) {
         etwagent__v1__source__free_unpacked(s, NULL);
         return rc;
@@ -400,9 +432,12 @@ int ea_batch_each_tombstone(const uint8_t *batch, size_t len_bytes, int (*fn)(co
         if (f.len_bytes > EA_MESSAGE_MAX_BYTES)
             return ea_fail(err, EA_ELIMIT, "read a batch's envelope: a tombstone of %zu bytes, at most %d are allowed",
                            f.len_bytes, EA_MESSAGE_MAX_BYTES);
-        Etwagent__V1__Tombstone *m = etwagent__v1__tombstone__unpack(NULL, f.len_bytes, f.data);
-        if (!m)
-            return corrupt(err, "a tombstone is no message");
+        ProtobufCMessage *unpacked;
+        rc = ea_pb_unpack(&etwagent__v1__tombstone__descriptor, NULL, f.data, f.len_bytes, "a tombstone", &unpacked,
+                          err);
+        if (rc)
+            return rc;
+        Etwagent__V1__Tombstone *m = (Etwagent__V1__Tombstone *)unpacked;
         ea_tombstone t = {.first = m->first,
                           .last = m->last,
                           .cause = m->cause,
@@ -493,11 +528,14 @@ int ea_batch_each_count(const uint8_t *batch, size_t len_bytes, int (*fn)(const 
         return corrupt(err, "it is no protobuf message");
     if (!ledger.data)
         return 0;
-    Etwagent__V1__Ledger *m = ledger.len_bytes > EA_MESSAGE_MAX_BYTES
-                                  ? NULL
-                                  : etwagent__v1__ledger__unpack(NULL, ledger.len_bytes, ledger.data);
-    if (!m)
-        return corrupt(err, "the ledger is no message");
+    if (ledger.len_bytes > EA_MESSAGE_MAX_BYTES)
+        return corrupt(err, "the ledger is too large");
+    ProtobufCMessage *unpacked;
+    rc = ea_pb_unpack(&etwagent__v1__ledger__descriptor, NULL, ledger.data, ledger.len_bytes, "the ledger", &unpacked,
+                      err);
+    if (rc)
+        return rc;
+    Etwagent__V1__Ledger *m = (Etwagent__V1__Ledger *)unpacked;
     int sound = m->n_counters == m->n_values; /* all of it, before anything of it is told */
     for (size_t i = 0; sound && i < m->n_families; i++)
         sound = m->families[i]->n_counters == m->families[i]->n_values;

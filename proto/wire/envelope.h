@@ -4,6 +4,7 @@
 #ifndef EA_WIRE_ENVELOPE_H
 #define EA_WIRE_ENVELOPE_H
 
+#include "arena.h"
 #include "batch.pb-c.h"
 #include "wire.h"
 
@@ -77,5 +78,11 @@ size_t ea_pb_unknown_bytes(const ProtobufCMessageDescriptor *descriptor, const u
  * (protobuf-c would merge them). */
 const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
                         unsigned max_depth);
+
+/* Unpacks a message, whose memory is the arena's; without one it is malloc's, and protobuf_c_message_free_unpacked
+ * frees it. what: "a source", for the error. EA_ECORRUPT: it is no such message; EA_ELIMIT, without an arena EA_ENOMEM:
+ * there is no memory for it. */
+EA_MUST_CHECK int ea_pb_unpack(const ProtobufCMessageDescriptor *descriptor, ea_arena *arena, const uint8_t *data,
+                               size_t len_bytes, const char *what, ProtobufCMessage **ret, ea_err *err);
 
 #endif

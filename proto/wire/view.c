@@ -16,14 +16,6 @@ enum {
     SHARED_DICTIONARIES_MAX = 64,
 };
 
-static void *message_alloc(void *arena, size_t size) {
-    return ea_arena_alloc(arena, size);
-}
-static void message_free(void *arena, void *p) {
-    (void)arena;
-    (void)p;
-}
-
 /* ---- opening ---- */
 
 /* Whether data is one zstd frame, whose header says raw_bytes, and nothing behind it. */
@@ -127,10 +119,12 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
                            "read a batch's directory: fields that are not known here have %zu bytes, at most %d are "
                            "allowed",
                            unknown, EA_BATCH_MAX_UNKNOWN_BYTES);
-        ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
-        v->directory = etwagent__v1__directory__unpack(&allocator, len_bytes, data);
-        if (!v->directory)
-            return ea_view_corrupt(err, "it is no message, or too large");
+        ProtobufCMessage *m;
+        int rc =
+            ea_pb_unpack(&etwagent__v1__directory__descriptor, &v->arena, data, len_bytes, "its directory", &m, err);
+        if (rc)
+            return rc;
+        v->directory = (Etwagent__V1__Directory *)m;
     }
     v->reader.frames[0].bytes = v->directory->pool.data;
     v->reader.frames[0].raw_bytes = v->reader.frames[0].len_bytes = v->directory->pool.len;
@@ -143,7 +137,6 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
     v->sources = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->sources);
     if (!v->sources)
         return ea_view_no_memory(err);
-    ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
     ea_own_definition *own = NULL;
     const uint8_t *names = v->envelope.context.sources;
     uint32_t definitions = v->envelope.source_count;
@@ -169,10 +162,12 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
         if (f.len_bytes > EA_MESSAGE_MAX_BYTES)
             return ea_fail(err, EA_ELIMIT, "read a batch: a source of %zu bytes, at most %d are allowed", f.len_bytes,
                            EA_MESSAGE_MAX_BYTES);
-        const Etwagent__V1__Source *s = etwagent__v1__source__unpack(&allocator, f.len_bytes, f.data);
-        if (!s)
-            return ea_view_corrupt(err, "a source is no message, or too large");
-        int rc = ea_envelope_check_labels(s, err);
+        ProtobufCMessage *m;
+        int rc = ea_pb_unpack(&etwagent__v1__source__descriptor, &v->arena, f.data, f.len_bytes, "a source", &m, err);
+        if (rc)
+            return rc;
+        const Etwagent__V1__Source *s = (const Etwagent__V1__Source *)m;
+        rc = ea_envelope_check_labels(s, err);
         if (rc)
             return rc;
         ea_wire_source *out = &v->sources[k++];
@@ -313,13 +308,16 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
 
 /* A shape that stands in the batch, as a message. A constant's column is nothing but its bytes. */
 static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwagent__V1__Shape **ret, ea_err *err) {
-    ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &v->arena};
     const char *wrong = ea_pb_check(&etwagent__v1__shape__descriptor, d->data, d->len_bytes, DIRECTORY_DEPTH);
     if (wrong)
         return ea_fail(err, EA_ECORRUPT, "read a batch's shape: %s", wrong);
-    const Etwagent__V1__Shape *s = etwagent__v1__shape__unpack(&allocator, d->len_bytes, d->data);
-    if (!s || s->n_items > EA_EXT_MAX)
-        return ea_view_corrupt(err, "a shape is no message, or too large");
+    ProtobufCMessage *m;
+    int rc = ea_pb_unpack(&etwagent__v1__shape__descriptor, &v->arena, d->data, d->len_bytes, "a shape", &m, err);
+    if (rc)
+        return rc;
+    const Etwagent__V1__Shape *s = (const Etwagent__V1__Shape *)m;
+    if (s->n_items > EA_EXT_MAX)
+        return ea_view_corrupt(err, "a shape has too many items");
     for (size_t i = 0; i < s->n_items; i++) {
         const Etwagent__V1__Column *c = s->items[i]->data;
         if (c && (c->encoding || c->width || c->relative_to || c->planes || c->frame || c->bytes || c->lengths ||

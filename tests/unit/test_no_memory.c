@@ -1,0 +1,195 @@
+/* The readers of batches and answers, when memory is short: each allocation of theirs fails once, in every batch of the
+ * fuzz corpus. What fails says so, is no damage of the batch, and leaves nothing behind (the sanitizers' presets). */
+#include "ack.h"
+#include "arena.h"
+#include "definitions.h"
+#include "platform.h"
+#include "wire.h"
+
+#include <openssl/evp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+/* ---- allocations, counted: the last one of `left` fails ---- */
+
+static size_t left; /* 0: none fails (any more) */
+
+static int fails(void) {
+    return left && --left == 0;
+}
+
+#define WRAPPED(type, name, parameters, arguments)                                                                     \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters {                                                                                    \
+        return fails() ? 0 : __real_##name arguments;                                                                  \
+    }
+WRAPPED(void *, malloc, (size_t n), (n))
+WRAPPED(void *, calloc, (size_t count, size_t n), (count, n))
+WRAPPED(void *, realloc, (void *p, size_t n), (p, n))
+WRAPPED(void *, ea_arena_alloc, (ea_arena * a, size_t n), (a, n))
+WRAPPED(void *, ea_arena_zalloc, (ea_arena * a, size_t count, size_t n), (a, count, n))
+WRAPPED(ZSTD_DCtx *, ZSTD_createDCtx, (void), ())
+WRAPPED(int, EVP_Digest,
+        (const void *data, size_t n, unsigned char *out, unsigned *out_bytes, const EVP_MD *kind, ENGINE *engine),
+        (data, n, out, out_bytes, kind, engine))
+
+/* ---- reading, until something fails ---- */
+
+typedef struct memory {
+    uint8_t *data;
+    size_t len_bytes;
+} memory;
+
+static int on_description(const uint8_t *data, size_t len_bytes, void *arg) {
+    (void)data, (void)len_bytes, (void)arg;
+    return 0;
+}
+static int on_definition(enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes, void *arg) {
+    (void)kind, (void)data, (void)len_bytes, (void)arg;
+    return 0;
+}
+static int on_tombstone(const ea_tombstone *t, void *arg) {
+    (void)t, (void)arg;
+    return 0;
+}
+static int on_count(const ea_ledger_count *c, void *arg) {
+    (void)c, (void)arg;
+    return 0;
+}
+
+static int read_group(ea_batch_view *v, size_t k, ea_err *err) {
+    const uint32_t *rows;
+    uint16_t type;
+    ea_column column;
+    const ea_class *c = ea_batch_group_class(v, k);
+    int rc = ea_batch_group_rows(v, k, &rows, err);
+    for (size_t i = 0; rc >= 0 && i < ea_batch_group_constants(v, k)->ext_count; i++)
+        rc = ea_batch_item(v, k, i, &type, &column, err);
+    if (rc >= 0)
+        rc = ea_batch_activities(v, k, &column, err);
+    for (size_t f = 0; rc >= 0 && f < c->top_count; f++)
+        rc = ea_batch_dictionary(v, k, f, &column, &rows, err);
+    for (size_t f = 0; rc >= 0 && f < c->top_count; f++)
+        rc = ea_batch_column(v, k, f, &column, err);
+    return rc >= 0 ? ea_batch_payloads(v, k, &column, err) : rc;
+}
+
+static int read_view(ea_batch_view *v, int columns_first, ea_err *err) {
+    const ea_record *r;
+    const ea_class *c;
+    const uint32_t *pids;
+    const uint64_t *numbers;
+    uint64_t first;
+    size_t count;
+    const ea_batch_events *events;
+    int rc = 0;
+    for (int turn = 0; rc >= 0 && turn < 2; turn++) {
+        if (turn == !columns_first) {
+            rc = ea_batch_pids(v, &pids, &count, err);
+            if (rc >= 0)
+                rc = ea_batch_sequence(v, &numbers, &first, err);
+            if (rc >= 0)
+                rc = ea_batch_get_events(v, &events, err);
+            for (size_t k = 0; rc >= 0 && k < ea_batch_group_count(v); k++)
+                rc = read_group(v, k, err);
+        } else {
+            while ((rc = ea_batch_next(v, &r, &c, err)) > 0)
+                ;
+        }
+    }
+    return rc < 0 ? rc : ea_batch_verify(v, err);
+}
+
+static int read_small(const memory *m, ea_text *out, ea_err *err) {
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "renamed";
+    ea_batch_head head;
+    int rc = ea_batch_read_head(m->data, m->len_bytes, &head, err);
+    if (!rc)
+        rc = ea_batch_each_description(m->data, m->len_bytes, on_description, NULL, err);
+    if (!rc)
+        rc = ea_batch_each_definition(m->data, m->len_bytes, on_definition, NULL, err);
+    if (!rc)
+        rc = ea_batch_each_tombstone(m->data, m->len_bytes, on_tombstone, NULL, err);
+    if (!rc)
+        rc = ea_batch_each_count(m->data, m->len_bytes, on_count, NULL, err);
+    return rc ? rc : ea_batch_rename(m->data, m->len_bytes, STREAM, 7, out, err);
+}
+
+static int read_batch(const memory *m, ea_registry *registry, int columns_first, ea_err *err) {
+    ea_batch_view *v = NULL;
+    ea_text out;
+    ea_text_init(&out);
+    int rc = read_small(m, &out, err);
+    if (!rc)
+        rc = ea_batch_open(&v, m->data, m->len_bytes, registry, err);
+    if (!rc)
+        rc = read_view(v, columns_first, err);
+    if (!rc) {
+        ea_text_clear(&out);
+        rc = ea_batch_make_self_contained(v, "agent", "host", &out, err);
+    }
+    ea_batch_close(v);
+    ea_text_deinit(&out);
+    return rc;
+}
+
+/* ---- the corpus ---- */
+
+static int is_shortage(int rc) {
+    return rc == EA_ENOMEM || rc == EA_ELIMIT || rc == EA_ECRYPTO;
+}
+
+static size_t batches, failures;
+
+static int on_file(const char *name, int is_dir, void *arg) {
+    char path[4096], *data;
+    memory m;
+    ea_err err;
+    ea_registry *registry;
+    if (is_dir)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", (const char *)arg, name);
+    assert_int_equal(ea_path_read_all(path, 1 << 20, &data, &m.len_bytes, &err), 0);
+    m.data = (uint8_t *)data;
+    assert_int_equal(ea_registry_create(&registry, 1000, &err), 0);
+    for (int columns_first = 0; columns_first < 2; columns_first++) {
+        int whole = read_batch(&m, registry, columns_first, &err);
+        for (size_t k = 1;; k++) {
+            left = k;
+            int rc = read_batch(&m, registry, columns_first, &err);
+            int is_over = left > 0;
+            left = 0;
+            if (is_over) {
+                assert_int_equal(rc, whole);
+                break;
+            }
+            if (rc != whole && !is_shortage(rc))
+                fail_msg("%s: allocation %zu fails, and it is said: %s", name, k, err.message);
+            failures += rc != whole;
+        }
+    }
+    batches++;
+    ea_registry_destroy(registry);
+    free(data);
+    return 0;
+}
+
+static void test_batches(void **state) {
+    (void)state;
+    ea_err err;
+    assert_int_equal(ea_path_list(EA_CORPUS "/batch", on_file, (void *)(uintptr_t)(EA_CORPUS "/batch"), &err), 0);
+    assert_true(batches > 20 && failures > 1000);
+    print_message("%zu batches, %zu failures\n", batches, failures);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
