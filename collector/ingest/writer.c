@@ -13,8 +13,9 @@
 #include <string.h>
 
 enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200, KEPT_PAUSE_MS = 60000, RETRY_FULL_S = 60 };
-static const uint64_t GROUP_BYTES = 64 << 20;          /* most of a group: one upload of each agent */
-static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20;   /* most of a group that holds several uploads of an agent */
+static const uint64_t GROUP_BYTES = 64 << 20;        /* most of a group: one upload of each agent */
+static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20; /* most of a group that holds several uploads of an agent */
+static const int64_t RETAIN_BUSY_NS = 5 * INT64_C(1000000);
 static const int64_t SLICE_NS = 50 * INT64_C(1000000); /* processor time of an upload while other agents wait */
 
 struct ec_writer {
@@ -415,7 +416,7 @@ static void retain(ec_writer *w) {
     if (rc < 0)
         ec_log_line(w->options.log, "what is too old could not be deleted: %s", err.message);
     ea_mutex_lock(w->mutex);
-    w->retain_at_ns = rc == 1 ? now_ns : now_ns + w->options.retain_every_ns;
+    w->retain_at_ns = now_ns + (rc == 1 ? 0 : rc == EC_RETAIN_BUSY ? RETAIN_BUSY_NS : w->options.retain_every_ns);
     ea_mutex_unlock(w->mutex);
 }
 

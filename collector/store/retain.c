@@ -4,20 +4,22 @@
 #include "store_parts.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum {
-    ROWS_A_STEP = 4096,
+    ROWS_A_STEP = 512,
     ERASED_ROWS_A_STEP = 512,
+    ERASED_A_CHORE = 512, /* records */
+    KEEP_BUSY_MS = 20000,
     REMEMBERED_BATCHES = 4096, /* checksums of deleted batches that are kept of each stream */
     FORGET_DAYS = 30,          /* a stream of which nothing is left is forgotten when it was silent for so long */
     SLACK_PARTS = 16,          /* a store that is too large loses so much more than it has to */
     KEEP_S = 60,               /* kept.db is written at most so often for batches that were erased */
     AGE_PARTS = 8,             /* an open segment is closed when it began an eighth of the age ago */
 };
-static const int64_t ERASE_NS = 20 * INT64_C(1000000); /* of one step */
 static const int64_t S_TO_NS = INT64_C(1000000000);
 static const int64_t HOUR_NS = 3600 * INT64_C(1000000000);
 
@@ -47,6 +49,11 @@ static int ask(ec_store *s, const char *sql, int64_t a, int64_t b, int64_t c, in
         found = fail(s, err, "delete what is too old");
     sqlite3_finalize(st);
     return found;
+}
+
+static sqlite3_stmt *prepare(ec_store *s, const char *sql) {
+    sqlite3_stmt *st = NULL;
+    return sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
 }
 
 static int run(ec_store *s, const char *sql, ea_err *err) {
@@ -202,37 +209,56 @@ static int remove_file(const char *path, ea_err *err) {
     return ea_path_exists(path) ? ea_path_remove(path, err) : 0;
 }
 
-static int write_kept(ec_store *s, ea_err *err) {
-    char path[1024], made[1024], journal[1040];
-    sqlite3 *kept = NULL;
-    snprintf(path, sizeof path, "%s/kept.db", ec_store_folder(s));
-    snprintf(made, sizeof made, "%s/kept.db.tmp", ec_store_folder(s));
+/* Copies everything but batches into the empty database at `made`, and syncs the file. */
+static int copy_kept(const char *index, const char *made, ea_err *err) {
+    static const char UNSYNCED[] = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN";
+    static const char ATTACHED_UNSYNCED[] = "PRAGMA kept.journal_mode = OFF; PRAGMA kept.synchronous = OFF";
+    sqlite3 *db = NULL;
+    sqlite3_stmt *attach = NULL;
+    ea_file *file = NULL;
+    int rc = 0;
+    if (sqlite3_open(made, &db) != SQLITE_OK || sqlite3_exec(db, UNSYNCED, NULL, NULL, NULL) != SQLITE_OK ||
+        ec_db_make_tables(db) || sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+        rc = ea_fail(err, EA_EDATABASE, "make %s: %s", made, db ? sqlite3_errmsg(db) : "no memory");
+    sqlite3_close(db);
+    db = NULL;
+    if (!rc &&
+        (sqlite3_open_v2(index, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
+         sqlite3_busy_timeout(db, KEEP_BUSY_MS) != SQLITE_OK ||
+         sqlite3_prepare_v2(db, "ATTACH ?1 AS kept", -1, &attach, NULL) != SQLITE_OK ||
+         sqlite3_bind_text(attach, 1, made, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(attach) != SQLITE_DONE ||
+         sqlite3_reset(attach) != SQLITE_OK || sqlite3_exec(db, ATTACHED_UNSYNCED, NULL, NULL, NULL) != SQLITE_OK ||
+         sqlite3_exec(db, KEEP, NULL, NULL, NULL) != SQLITE_OK))
+        rc = ea_fail(err, EA_EDATABASE, "copy %s to %s: %s", index, made, db ? sqlite3_errmsg(db) : "no memory");
+    sqlite3_finalize(attach);
+    sqlite3_close(db);
+    if (!rc)
+        rc = ea_file_open(&file, made, EA_OPEN_APPEND, err);
+    if (!rc)
+        rc = ea_file_sync(file, err);
+    ea_file_close(file);
+    return rc;
+}
+
+/* Thread: any; one call at a time. Reads what is committed in the index. */
+static int write_kept(const char *dir, ea_err *err) {
+    char index[1024], path[1024], made[1024], journal[1040];
+    snprintf(index, sizeof index, "%s/index.db", dir);
+    snprintf(path, sizeof path, "%s/kept.db", dir);
+    snprintf(made, sizeof made, "%s/kept.db.tmp", dir);
     snprintf(journal, sizeof journal, "%s-journal", made);
     int rc = remove_file(made, err);
     if (!rc)
         rc = remove_file(journal, err);
-    if (rc)
-        return rc;
-    if (sqlite3_open(made, &kept) != SQLITE_OK || ec_db_make_tables(kept))
-        rc = ea_fail(err, EA_EDATABASE, "make %s: %s", made, kept ? sqlite3_errmsg(kept) : "no memory");
-    sqlite3_close(kept);
-    sqlite3_stmt *attach = NULL;
-    if (!rc &&
-        (sqlite3_prepare_v2(ec_store_database(s), "ATTACH ?1 AS kept", -1, &attach, NULL) != SQLITE_OK ||
-         sqlite3_bind_text(attach, 1, made, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(attach) != SQLITE_DONE))
-        rc = fail(s, err, "keep the definitions");
-    sqlite3_finalize(attach);
-    if (rc)
-        return rc;
-    rc = run(s, KEEP, err);
-    (void)sqlite3_exec(ec_store_database(s), "DETACH kept", NULL, NULL, NULL);
+    if (!rc)
+        rc = copy_kept(index, made, err);
     return rc ? rc : ea_path_rename(made, path, err);
 }
 
 int ec_retain_keep(ec_store *s, ea_err *err) {
     char path[1024];
     snprintf(path, sizeof path, "%s/kept.db", ec_store_folder(s));
-    return ea_path_exists(path) ? write_kept(s, err) : 0;
+    return ea_path_exists(path) ? write_kept(ec_store_folder(s), err) : 0;
 }
 
 int ec_retain_restore_index(const char *dir, ea_err *err) {
@@ -257,30 +283,133 @@ int ec_retain_restore_index(const char *dir, ea_err *err) {
     return rc;
 }
 
-/* ---- the steps ---- */
+/* ---- chores: work on files, on a thread of its own, so that no upload waits for it ---- */
 
-typedef struct leftovers {
-    ec_store *s;
-    uint64_t first;
-    ea_err *err;
-} leftovers;
+typedef struct place {
+    uint64_t segment, offset;
+} place;
+
+struct ec_chore {
+    ea_thread *thread;
+    atomic_int is_done;   /* the thread touches nothing of this any more */
+    atomic_int is_ending; /* the store is being closed: records that are left are erased after the next start */
+    int keeps;            /* kept.db is written first */
+    uint64_t first;       /* segment files below it are deleted after that; 0: none */
+    place erased[ERASED_A_CHORE];
+    size_t erased_count, done_count;
+    int rc;
+    ea_err err;
+    char dir[1024];
+};
 
 static int delete_leftover(uint64_t number, void *arg) {
-    leftovers *l = arg;
-    char path[1024];
-    if (number >= l->first)
+    ec_chore *c = arg;
+    char path[1100];
+    if (number >= c->first)
         return 0;
-    path_of(l->s, number, path);
-    return ea_path_remove(path, l->err);
+    snprintf(path, sizeof path, "%s/segments/%016" PRIx64 ".seg", c->dir, number);
+    return ea_path_remove(path, &c->err);
 }
 
-static int delete_files(ec_store *s, uint64_t first, ea_err *err) {
-    char dir[1024];
-    leftovers l = {s, first, err};
-    int rc = write_kept(s, err);
-    snprintf(dir, sizeof dir, "%s/segments", ec_store_folder(s));
-    return rc ? rc : ec_segment_each(dir, delete_leftover, &l, err);
+/* Erases records whose rows have left the index; they are durably gone when c->done_count says so. */
+static int erase_records(ec_chore *c, const char *segments) {
+    ec_segment at = {.file = NULL};
+    size_t n = 0;
+    int rc = 0;
+    for (; !rc && n < c->erased_count && !atomic_load_explicit(&c->is_ending, memory_order_relaxed); n++) {
+        const place *p = &c->erased[n];
+        if (!at.file || at.number != p->segment) {
+            if (at.file)
+                rc = ec_segment_sync(&at, &c->err);
+            ec_segment_close(&at);
+            if (!rc)
+                rc = ec_segment_open_own(&at, segments, p->segment, &c->err);
+        }
+        if (!rc)
+            rc = ec_segment_erase(&at, p->offset, &c->err);
+        if (rc == EA_ENOTFOUND || rc == EA_ECORRUPT || rc == EA_ETRUNCATED)
+            rc = 0; /* the file is gone, or damaged there: nothing reads that place */
+    }
+    if (!rc && at.file)
+        rc = ec_segment_sync(&at, &c->err);
+    ec_segment_close(&at);
+    c->done_count = rc ? 0 : n;
+    return rc;
 }
+
+static void do_chore(void *arg) {
+    ec_chore *c = arg;
+    char segments[1100];
+    snprintf(segments, sizeof segments, "%s/segments", c->dir);
+    c->rc = c->keeps ? write_kept(c->dir, &c->err) : 0;
+    if (!c->rc && c->first)
+        c->rc = ec_segment_each(segments, delete_leftover, c, &c->err);
+    if (!c->rc && c->erased_count)
+        c->rc = erase_records(c, segments);
+    atomic_store_explicit(&c->is_done, 1, memory_order_release);
+}
+
+/* Begins what is to be done with files, if anything is: 1, 0, or an error. first: segment files below it are deleted;
+ * 0: none. No chore is under way. */
+static int begin_chore(ec_store *s, uint64_t first, ea_err *err) {
+    ec_chore *c = calloc(1, sizeof *c);
+    if (!c)
+        return ea_fail(err, EA_ENOMEM, "delete what is too old");
+    c->first = first;
+    c->keeps = first || s->wants_kept;
+    snprintf(c->dir, sizeof c->dir, "%s", ec_store_folder(s));
+    sqlite3_stmt *st = prepare(s, "SELECT segment, offset FROM erasing ORDER BY segment, offset LIMIT ?1");
+    int code = SQLITE_ERROR, rc = 0;
+    if (st && sqlite3_bind_int(st, 1, ERASED_A_CHORE) == SQLITE_OK)
+        while ((code = sqlite3_step(st)) == SQLITE_ROW && c->erased_count < ERASED_A_CHORE)
+            c->erased[c->erased_count++] =
+                (place){(uint64_t)sqlite3_column_int64(st, 0), (uint64_t)sqlite3_column_int64(st, 1)};
+    if (code != SQLITE_DONE)
+        rc = fail(s, err, "delete what is too much");
+    sqlite3_finalize(st);
+    int is_any = c->keeps || c->erased_count;
+    if (!rc && is_any)
+        rc = ea_thread_start(&c->thread, "retention", do_chore, c, err);
+    if (rc || !is_any) {
+        free(c);
+        return rc;
+    }
+    s->chore = c;
+    s->wants_kept = 0;
+    return 1;
+}
+
+/* EC_RETAIN_BUSY while a chore goes on; 0 when there is none, or none any more; or its error. */
+static int end_chore(ec_store *s, ea_err *err) {
+    ec_chore *c = s->chore;
+    if (!c)
+        return 0;
+    if (!atomic_load_explicit(&c->is_done, memory_order_acquire))
+        return EC_RETAIN_BUSY;
+    s->chore = NULL;
+    ea_thread_join(c->thread);
+    int rc = c->rc;
+    if (rc)
+        *err = c->err;
+    if (!rc && c->done_count) {
+        const place *last = &c->erased[c->done_count - 1];
+        rc = ask(s, "DELETE FROM erasing WHERE (segment, offset) <= (?1, ?2)", (int64_t)last->segment,
+                 (int64_t)last->offset, 0, NULL, err);
+    }
+    free(c);
+    return rc;
+}
+
+void ec_retain_close(ec_store *s) {
+    if (!s->chore)
+        return;
+    atomic_store_explicit(&s->chore->is_ending, 1, memory_order_relaxed);
+    ea_thread_join(s->chore->thread);
+    free(s->chore);
+    s->chore = NULL;
+}
+
+/* ---- the steps ---- */
 
 static const char BEGIN_LEAVING[] = "CREATE TEMP TABLE IF NOT EXISTS leaving(stream_id INTEGER NOT NULL, number INTEGER"
                                     " NOT NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID; BEGIN IMMEDIATE;"
@@ -340,49 +469,6 @@ static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
 }
 
 /* ---- shares ---- */
-
-static sqlite3_stmt *prepare(ec_store *s, const char *sql) {
-    sqlite3_stmt *st = NULL;
-    return sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
-}
-
-/* Erases records whose rows have left the index, for ERASE_NS: 1 when there are more, 0 when not, or an error. */
-static int erase_left(ec_store *s, ea_err *err) {
-    char segments[1024];
-    ec_segment at = {.file = NULL};
-    sqlite3_stmt *st = prepare(s, "SELECT segment, offset FROM erasing ORDER BY segment, offset");
-    int code = SQLITE_ERROR, rc = st ? 0 : fail(s, err, "delete what is too much");
-    uint64_t segment = 0, offset = 0;
-    int64_t begin_ns = ea_monotonic_ns();
-    int erased = 0;
-    snprintf(segments, sizeof segments, "%s/segments", ec_store_folder(s));
-    while (!rc && (!erased || ea_monotonic_ns() - begin_ns < ERASE_NS) && (code = sqlite3_step(st)) == SQLITE_ROW) {
-        segment = (uint64_t)sqlite3_column_int64(st, 0);
-        offset = (uint64_t)sqlite3_column_int64(st, 1);
-        if (!at.file || at.number != segment) {
-            if (at.file)
-                rc = ec_segment_sync(&at, err);
-            ec_segment_close(&at);
-            if (!rc)
-                rc = ec_segment_open_own(&at, segments, segment, err);
-        }
-        if (!rc)
-            rc = ec_segment_erase(&at, offset, err);
-        if (rc == EA_ENOTFOUND || rc == EA_ECORRUPT || rc == EA_ETRUNCATED)
-            rc = 0; /* the file is gone, or damaged there: nothing reads that place */
-        erased = 1;
-    }
-    if (!rc && code != SQLITE_DONE && code != SQLITE_ROW)
-        rc = fail(s, err, "delete what is too much");
-    sqlite3_finalize(st);
-    if (!rc && at.file)
-        rc = ec_segment_sync(&at, err);
-    ec_segment_close(&at);
-    if (!rc && erased)
-        rc = ask(s, "DELETE FROM erasing WHERE (segment, offset) <= (?1, ?2)", (int64_t)segment, (int64_t)offset, 0,
-                 NULL, err);
-    return rc ? rc : code == SQLITE_ROW;
-}
 
 typedef struct share {
     char agent[EC_AGENT_BYTES + 1]; /* that has most */
@@ -490,7 +576,7 @@ static int take_above_share(ec_store *s, const share *v, uint64_t too_much, int6
     /* An index that is made anew between two of these takes an erased batch that comes again for a new one. */
     int64_t now_ns = ea_monotonic_ns();
     if (!rc && bytes && (!s->kept_ns || now_ns - s->kept_ns > KEEP_S * S_TO_NS)) {
-        rc = write_kept(s, err);
+        s->wants_kept = 1;
         s->kept_ns = now_ns;
     }
     if (!rc)
@@ -625,11 +711,15 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     survey v;
     uint64_t open = 0;
     const char *why = NULL;
-    int rc = look(s, &v, err);
-    if (!rc && v.below)
-        rc = delete_files(s, v.first, err);
+    int rc = end_chore(s, err);
+    if (rc == EC_RETAIN_BUSY)
+        return rc;
     if (!rc)
-        rc = erase_left(s, err);
+        rc = look(s, &v, err);
+    if (!rc)
+        rc = begin_chore(s, v.below ? v.first : 0, err);
+    if (rc == 1)
+        return EC_RETAIN_BUSY;
     s->is_full = 0;
     if (rc || (!limits->age_ns && !limits->bytes))
         return rc;
@@ -673,11 +763,8 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         char path[1024];
         path_of(s, v.lowest, path);
         uint64_t bytes = bytes_of(path);
-        rc = delete_files(s, v.lowest + 1, err);
-        if (!rc) {
-            ea_count(s->counters, EA_COUNT_store_expired_segments, 1);
-            ea_count(s->counters, EA_COUNT_store_expired_bytes, bytes);
-        }
+        ea_count(s->counters, EA_COUNT_store_expired_segments, 1);
+        ea_count(s->counters, EA_COUNT_store_expired_bytes, bytes);
     }
     return rc < 0 ? rc : 1;
 }

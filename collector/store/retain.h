@@ -5,7 +5,8 @@
  * the index, some thousands in a transaction; the index says, durably, that the segment is gone; kept.db is written,
  * with what else only that segment could tell (definitions that later batches name, what was stored of each stream), so
  * that an index that is lost can still be built again; the file is deleted. What a crash leaves undone is done by the
- * next call.
+ * next call. Rows leave on the store's thread; kept.db, the deletion of files and the erasure of records take longer,
+ * and are done on a thread of their own, one at a time, while the store's thread stores uploads.
  *
  * When the store is too large, the batches of the agent that is furthest above its share of the store go first, the
  * oldest before the others: their rows leave the index, and their place in the segment files is given back (segment.h,
@@ -36,13 +37,19 @@ typedef struct ec_store_size {
 EA_MUST_CHECK int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err);
 
 /* One step of the work that the limits ask for, between groups; bounded, so that uploads do not wait for long. 1 when
- * there is more to do now, 0 when not. Deletes nothing when both limits are 0, but for what a crash left behind. */
+ * there is more to do now, EC_RETAIN_BUSY when there is more to do as soon as a thread of the store's own is done with
+ * its files (some milliseconds), 0 when there is nothing to do. Deletes nothing when both limits are 0, but for what a
+ * crash left behind. An error of that thread is returned by a later call. */
+enum { EC_RETAIN_BUSY = 2 };
 EA_MUST_CHECK int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err);
 
 /* 1 when the agent may store more, 0 when the store is full and the agent has more than its share, or an error. The
  * store is full when the last ec_store_retain could not keep limits->bytes without deleting what is younger than
  * min_age_ns. A share is limits->bytes by the number of agents of which anything is stored. */
 EA_MUST_CHECK int ec_store_may_grow(ec_store *s, const char *agent, ea_err *err);
+
+/* Waits until the thread that a step may have begun ends. What is left is done after the next start. */
+void ec_retain_close(ec_store *s);
 
 /* Segments below this number have been deleted; 0: none. */
 EA_MUST_CHECK int ec_store_first_segment(ec_store *s, uint64_t *ret, ea_err *err);

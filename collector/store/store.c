@@ -72,6 +72,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
 void ec_store_close(ec_store *s) {
     if (!s)
         return;
+    ec_retain_close(s);
     if (s->in_group)
         ec_store_abandon_group(s);
     for (size_t i = 0; i < EC_STATEMENT_COUNT; i++)

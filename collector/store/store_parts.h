@@ -97,6 +97,8 @@ enum ec_statement {
         EC_STATEMENT_COUNT
 };
 
+typedef struct ec_chore ec_chore; /* retain.c */
+
 struct ec_store {
     char *dir, *segments;
     int writable;
@@ -122,6 +124,8 @@ struct ec_store {
     int64_t kept_ns;       /* monotonic: when kept.db was written since batches were erased */
     uint64_t erased_below; /* segments below this hold nothing of erased_agent that may be erased */
     char erased_agent[EC_AGENT_BYTES + 1];
+    ec_chore *chore; /* that is under way; NULL: none */
+    int wants_kept;  /* the next one writes kept.db */
     int in_group, group_failed;
     uint64_t group_events, group_bytes;
     ea_batch_head head; /* of the batch at hand */

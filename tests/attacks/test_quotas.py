@@ -42,7 +42,7 @@ class Thief:
         return [r.text for r in ack.refused], sum(r.last - r.first + 1 for r in ack.acknowledged)
 
 
-def flood(w, stop, ready):
+def flood(w, stop, ready, ready_after=FLOOD_BATCHES // 2):
     """Batches of 60 kB for as long as the victims are measured, and at least FLOOD_BATCHES."""
     thief, stream, sent, refused = Thief(w), os.urandom(16), 0, []
     while sent < FLOOD_BATCHES or not stop.is_set():
@@ -53,7 +53,7 @@ def flood(w, stop, ready):
             refused.append((status, str(said)[:200]))
             if len(refused) > 20:
                 break
-        if sent >= FLOOD_BATCHES // 2:
+        if sent >= ready_after:
             ready.set()
     return sent, refused[:1]
 
@@ -95,6 +95,27 @@ def noisy(env, checks):
     with world.World(env, checks, name="noisy") as w:
         sent, refused = w.compare("a flood of batches", flood)
         checks.that(sent >= FLOOD_BATCHES and not refused, f"the thief's {sent} batches are taken: {refused}")
+
+
+def flood_of_a_full_store(w, stop, ready):
+    """The same, measured from when the store is full, so that each batch makes retention erase one. Returns how much was erased meanwhile, too."""
+    class Full:
+        @staticmethod
+        def set():
+            if not ready.is_set():
+                Full.erased = w.metrics()["etwcollector_store_erased_bytes_total"]
+                ready.set()
+    sent, refused = flood(w, stop, Full, FLOOD_BATCHES)
+    return sent, refused, w.metrics()["etwcollector_store_erased_bytes_total"] - Full.erased
+
+
+def erasing(env, checks):
+    extra = ["--segment-size", "4MiB", "--retain-size", str(LIMIT), "--retain-interval", "100ms"]
+    with world.World(env, checks, extra=extra, name="erasing") as w:
+        sent, refused, erased = w.compare("a flood of batches while retention erases", flood_of_a_full_store)
+        checks.that(sent >= FLOOD_BATCHES and not refused, f"the thief's {sent} batches are taken: {refused}")
+        checks.that(erased > LIMIT / 8, f"{erased:.0f} bytes were erased while the victims were measured")
+        print(f"{erased / (1 << 20):.1f} MiB were erased while the victims were measured", flush=True)
 
 
 def young(env, checks):
@@ -193,6 +214,7 @@ def test(env, checks, _):
     young(env, checks)
     share(env, checks)
     noisy(env, checks)
+    erasing(env, checks)
 
 
 if __name__ == "__main__":
