@@ -1,12 +1,15 @@
 """etwcollector forget: a host and all it sent leave the store; others keep all they have.
 
-The store is searched for the host's name and for text of its events: in the bytes of each file, and in what can be read of each batch.
+The bytes of each file of the store are searched for the host's name, and for pieces of each batch of the host as it was stored
+(batches are compressed, so their text cannot be searched for). What can be read of the other host is the same as before.
 Killed in the middle, the same command or the next start of the collector finishes the work. A backup keeps what it has.
 """
 import json
 import os
 import random
 import signal
+import sqlite3
+import struct
 import subprocess
 import time
 
@@ -43,7 +46,36 @@ def exported(env, store, host):
     return env.run([env.collector, "export", "--store", store, "--host", host], check=False).stdout
 
 
-def check_gone(env, checks, store, before, what):
+def stored(store, host):
+    """The bytes of each batch of the host, as they are in the segments."""
+    index = sqlite3.connect(f"file:{store}/index.db?mode=ro", uri=True)
+    found = index.execute("SELECT segment, offset, len_bytes FROM batches JOIN streams USING(stream_id) WHERE agent = ?", (host,)).fetchall()
+    index.close()
+    batches = []
+    for segment, offset, len_bytes in found:
+        data = (store / "segments" / f"{segment:016x}.seg").read_bytes()
+        begin = offset + struct.unpack_from("<I", data, offset + 4)[0]  # behind the record's header
+        batches.append(data[begin:begin + len_bytes])
+    return batches
+
+
+def pieces(batches, others):
+    """Up to eight pieces of 24 bytes of each batch that are in no batch of the others; both replay a trace that is the same."""
+    rest = b"".join(others)
+    found = [[p for p in (b[i:i + 24] for i in range(0, len(b) - 23, 8)) if p not in rest] for b in batches]
+    if not all(found):
+        raise harness.Failure(f"{sum(not f for f in found)} of {len(found)} batches have no piece of their own: {[len(b) for b in batches]}")
+    return [p for f in found for p in f[::max(1, len(f) // 8)][:8]]
+
+
+def found_pieces(store, wanted):
+    """How many of the pieces are in some file of the store."""
+    files = [path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()]
+    return sum(any(p in data for data in files) for p in wanted)
+
+
+def check_gone(env, checks, store, before, payload, what):
+    checks.equal(found_pieces(store, payload), 0, f"{what}: pieces of the host's batches in the store's files, of {len(payload)}")
     checks.equal(holding(store, GONE), [], f"{what}: files with the host's name")
     checks.equal(streams(env, store, GONE), [], f"{what}: streams of the host")
     checks.equal(exported(env, store, STAYS), before, f"{what}: what can be read of the other host")
@@ -61,6 +93,9 @@ def test(env, checks, _):
     checks.equal((told["streams"], told["batches"], told["events"], told["dry_run"]),
                  (len(found), sum(s["batches"] for s in found), sum(s["events"] for s in found), True), "what a dry run says")
     checks.that(any(f.startswith("segments/") for f in holding(store, GONE)) and "index.db" in holding(store, GONE), f"the host is there: {holding(store, GONE)}")
+    batches = stored(store, GONE)
+    payload = pieces(batches, stored(store, STAYS))
+    checks.equal((len(batches), found_pieces(store, payload)), (told["batches"], len(payload)), "the host's batches are in the segments")
     backup = env.folder / "backup"
     env.run([env.collector, "backup", "--store", store, "--to", backup])
     copy = env.folder / "copy"
@@ -69,17 +104,18 @@ def test(env, checks, _):
     checks.equal((done["streams"], done["batches"], done["events"], done["damaged_bytes"], done["dry_run"]),
                  (told["streams"], told["batches"], told["events"], 0, False), "what was removed")
     checks.that("audit" in done["remains"] and "backups" in done["remains"], f"what remains: {done['remains']}")
-    check_gone(env, checks, store, before, "forgotten")
+    check_gone(env, checks, store, before, payload, "forgotten")
     again = forget(env, store, check=False)
     checks.that(again.returncode != 0 and "nothing is stored of host forgotten-host" in again.stderr, f"a second time: {again.stderr}")
     checks.equal(len(streams(env, backup, GONE)), len(found), "a backup that shares segment files keeps the host")
+    checks.equal(found_pieces(backup, payload), len(payload), "a backup keeps the host's batches")
     checks.that(exported(env, backup, GONE).count("\n") > 10, "the backup's events can be read")
     # an index made anew from the segments has nothing of it
     for name in ("index.db", "index.db-wal", "index.db-shm"):
         (store / name).unlink(missing_ok=True)
     collector.start()
     collector.stop()
-    check_gone(env, checks, store, before, "the index made anew")
+    check_gone(env, checks, store, before, payload, "the index made anew")
 
     # killed in the middle, anywhere: finished by the command, or by the collector's start
     random.seed(1)
@@ -99,9 +135,9 @@ def test(env, checks, _):
             collector.stop()
             if streams(env, store, GONE):  # killed before the mark was made
                 forget(env, store)
-        check_gone(env, checks, store, before, f"kill {number}")
+        check_gone(env, checks, store, before, payload, f"kill {number}")
     checks.that(begun >= 2, f"{begun} of 8 were killed in the middle")
-    print(f"{told['batches']} batches of {told['events']} events removed, {begun} kills", flush=True)
+    print(f"{told['batches']} batches of {told['events']} events removed, {begun} kills; {len(payload)} pieces of batches searched for", flush=True)
     os.sync()
 
 
