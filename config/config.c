@@ -273,7 +273,36 @@ static void not_yaml(reading *r, const yaml_parser_t *parser) {
             parser->context ? " " : "", parser->context ? parser->context : "");
 }
 
+/* Whether lists and mappings stand deeper inside each other than any option needs. libyaml's time for a document grows
+ * with its bytes times its depth, so the depth is looked at before the document is loaded; what is no YAML is left to
+ * that. */
+static int is_too_deep(reading *r) {
+    yaml_parser_t parser;
+    yaml_event_t event;
+    int depth = 0, at_end = 0;
+    if (!yaml_parser_initialize(&parser)) {
+        r->no_memory = 1;
+        return 1;
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)r->text, r->len_bytes);
+    while (!at_end && depth <= EA_CONFIG_DEPTH_MAX && yaml_parser_parse(&parser, &event)) {
+        if (event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT)
+            depth++;
+        else if (event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT)
+            depth--;
+        at_end = event.type == YAML_STREAM_END_EVENT;
+        if (depth > EA_CONFIG_DEPTH_MAX)
+            problem(r, event.start_mark, "expected at most %d lists and mappings inside each other, found more",
+                    EA_CONFIG_DEPTH_MAX);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return depth > EA_CONFIG_DEPTH_MAX;
+}
+
 static void read_document(reading *r, yaml_parser_t *parser, const ea_table *table, void *target) {
+    if (is_too_deep(r))
+        return;
     if (!yaml_parser_load(parser, &r->document)) {
         not_yaml(r, parser);
         return;

@@ -10,7 +10,12 @@
 
 #include "cli.h"
 
-enum { EA_CONFIG_MAX_BYTES = 1 << 20, EA_CONFIG_PROBLEMS_MAX = 20, EA_CONFIG_ITEMS_MAX = 4096 };
+enum {
+    EA_CONFIG_MAX_BYTES = 1 << 20,
+    EA_CONFIG_DEPTH_MAX = 32,
+    EA_CONFIG_PROBLEMS_MAX = 20,
+    EA_CONFIG_ITEMS_MAX = 4096
+};
 
 typedef struct ea_config ea_config; /* owns the texts and lists that a target points to */
 

@@ -4,6 +4,7 @@
 #include "array.h"
 #include "identities.h"
 #include "log.h"
+#include "map.h"
 #include "pace.h"
 #include "platform.h"
 
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NAMES_MAX = 4096 }; /* definitions that one answer names as kept now, and as nowhere */
 enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200, KEPT_PAUSE_MS = 60000, RETRY_FULL_S = 60 };
 static const uint64_t GROUP_BYTES = 64 << 20;        /* most of a group: one upload of each agent */
 static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20; /* most of a group that holds several uploads of an agent */
@@ -42,6 +44,7 @@ struct ec_writer {
     ea_class_hash *known;
     ea_hash_ref *unknown;
     size_t known_count, known_capacity, unknown_count, unknown_capacity;
+    ea_u64_map known_seen, unknown_seen;
     ea_arena texts;
     ec_identities *identities;
     uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
@@ -83,34 +86,32 @@ static int reserve_answer(ec_writer *w, size_t batches) { /* two arrays of one c
     return rc ? rc : EA_GROW(w->refused, w->capacity, batches, SIZE_MAX);
 }
 
-/* Adds elements that are not there yet; lists are short (a batch's definitions), and what does not fit is left to a
- * later answer. */
-static void add_names(void **list, size_t *count, size_t *capacity, const void *more, size_t more_count,
-                      size_t element_bytes) {
-    uint8_t *at = *list;
+/* Adds elements that are not there yet; seen: where they are, by their hashes. What does not fit is left to a later
+ * answer. */
+static void add_names(void **list, size_t *count, size_t *capacity, ea_u64_map *seen, const void *more,
+                      size_t more_count, size_t element_bytes) {
     for (size_t i = 0; i < more_count; i++) {
         const uint8_t *one = (const uint8_t *)more + i * element_bytes;
-        size_t k = 0;
-        while (k < *count && memcmp(at + k * element_bytes, one, element_bytes) != 0)
-            k++;
-        if (k < *count)
+        uint64_t hash = ea_hash64(one, element_bytes, 0);
+        if (ea_u64_map_get(seen, hash)) /* two of one hash are as good as the same: an agent harms itself alone */
             continue;
-        if (ea_array_grow(list, capacity, *count + 1, 4096, element_bytes))
+        if (ea_array_grow(list, capacity, *count + 1, NAMES_MAX, element_bytes) || ea_u64_map_put(seen, hash, *count))
             return;
-        at = *list;
-        memcpy(at + (*count)++ * element_bytes, one, element_bytes);
+        memcpy((uint8_t *)*list + (*count)++ * element_bytes, one, element_bytes);
     }
 }
 
 static void add_known(ec_writer *w, const ec_store_notes *notes) {
     void *list = w->known;
-    add_names(&list, &w->known_count, &w->known_capacity, notes->described, notes->described_count, sizeof *w->known);
+    add_names(&list, &w->known_count, &w->known_capacity, &w->known_seen, notes->described, notes->described_count,
+              sizeof *w->known);
     w->known = list;
 }
 
 static void add_unknown(ec_writer *w, const ec_store_notes *notes) {
     void *list = w->unknown;
-    add_names(&list, &w->unknown_count, &w->unknown_capacity, notes->missing, notes->missing_count, sizeof *w->unknown);
+    add_names(&list, &w->unknown_count, &w->unknown_capacity, &w->unknown_seen, notes->missing, notes->missing_count,
+              sizeof *w->unknown);
     w->unknown = list;
 }
 
@@ -260,6 +261,8 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     const uint8_t *batch;
     ea_err err;
     w->acknowledged_count = w->refused_count = w->known_count = w->unknown_count = 0;
+    ea_u64_map_clear(&w->known_seen);
+    ea_u64_map_clear(&w->unknown_seen);
     w->conflicted = w->is_kept_full = 0;
     ea_arena_reset(&w->texts);
     ea_text_clear(&u->answer);
@@ -522,6 +525,8 @@ void ec_writer_destroy(ec_writer *w) {
     free(w->acknowledged);
     free(w->refused);
     free(w->known);
+    ea_u64_map_deinit(&w->known_seen);
+    ea_u64_map_deinit(&w->unknown_seen);
     free(w->unknown);
     ea_arena_deinit(&w->texts);
     ec_identities_destroy(w->identities);

@@ -167,6 +167,7 @@ typedef struct filling {
     const ea_context *context;
     const ea_definitions *known; /* NULL: nothing is looked for */
     ea_text *out;
+    size_t filled_bytes; /* of the definitions in out: EA_BATCH_MAX_BYTES at the most */
     int lacking;
     ea_pb_field *first;
 } filling;
@@ -189,8 +190,13 @@ static int fill(filling *f, enum ea_definition_kind kind, const uint8_t *name, e
     const uint8_t *data;
     size_t n;
     int rc = find(f, kind, name, &data, &n, err);
-    if (rc > 0)
+    if (rc > 0 && n > EA_BATCH_MAX_BYTES - f->filled_bytes)
+        return ea_fail(err, EA_ELIMIT, "read a batch: the sources and shapes that it names have more than %d bytes",
+                       EA_BATCH_MAX_BYTES);
+    if (rc > 0) {
+        f->filled_bytes += n;
         ea_pb_put_bytes(f->out, (uint32_t)kind, data, n);
+    }
     return rc < 0 ? rc : 0;
 }
 
@@ -203,30 +209,57 @@ static int list_own(const filling *f, enum ea_definition_kind kind, size_t count
     return ea_own_definitions(*ret, count, kind, f->batch, f->len_bytes, err);
 }
 
-static int is_named_before(const uint8_t *names, size_t k) {
-    for (size_t i = 0; i < k; i++)
-        if (memcmp(names + i * EA_NAME_BYTES, names + k * EA_NAME_BYTES, EA_NAME_BYTES) == 0)
-            return 1;
-    return 0;
+typedef struct missing {
+    const uint8_t *name;
+    uint32_t place; /* in the context */
+} missing;
+
+static int by_name(const void *a, const void *b) {
+    const missing *x = a, *y = b;
+    int order = memcmp(x->name, y->name, EA_NAME_BYTES);
+    return order ? order : (x->place > y->place) - (x->place < y->place);
+}
+static int by_place(const void *a, const void *b) {
+    const missing *x = a, *y = b;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+/* Sorts out names that stand there again; returns how many are left, in the order of the context. */
+static size_t once_each(missing *list, size_t count) {
+    size_t n = 0;
+    qsort(list, count, sizeof *list, by_name);
+    for (size_t i = 0; i < count; i++)
+        if (!n || memcmp(list[n - 1].name, list[i].name, EA_NAME_BYTES) != 0)
+            list[n++] = list[i];
+    qsort(list, n, sizeof *list, by_place);
+    return n;
 }
 
 static int fill_sources(filling *f, ea_err *err) {
     const ea_context *c = f->context;
     ea_own_definition *own;
     const ea_own_definition *found = NULL;
+    size_t count = 0;
     int rc = list_own(f, EA_DEFINES_SOURCE, f->e->source_count, &own, err);
+    missing *list = calloc(c->source_count, sizeof *list); /* a context has one source at the least */
+    if (!rc && !list)
+        rc = ea_fail(err, EA_ENOMEM, "read a batch's sources");
     for (uint32_t k = 0; !rc && k < c->source_count; k++) {
         const uint8_t *name = c->sources + (size_t)k * EA_NAME_BYTES;
         int there = ea_own_definitions_find(own, f->e->source_count, name, EA_NAME_BYTES, &found);
         if (there < 0)
             rc = corrupt(err, "several sources of one name");
-        else if (!there && !is_named_before(c->sources, k))
-            rc = fill(f, EA_DEFINES_SOURCE, name, err);
+        else if (!there)
+            list[count++] = (missing){name, k};
         if (k == 0 && f->first)
             *f->first = there > 0 ? (ea_pb_field){.type = 2, .data = found->data, .len_bytes = found->len_bytes}
                                   : (ea_pb_field){0};
     }
+    count = rc ? 0 : once_each(list, count);
+    for (size_t i = 0; !rc && i < count; i++)
+        rc = fill(f, EA_DEFINES_SOURCE, list[i].name, err);
     free(own);
+    free(list);
     return rc;
 }
 

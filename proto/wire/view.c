@@ -138,11 +138,13 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
     if (!v->sources)
         return ea_view_no_memory(err);
     ea_own_definition *own = NULL;
+    uint32_t *places = NULL; /* of each definition: 1 + the first source that it is, so that it is read once */
     const uint8_t *names = v->envelope.context.sources;
     uint32_t definitions = v->envelope.source_count;
     if (names) {
         own = ea_rows_alloc(&v->reader, definitions, sizeof *own);
-        if (!own)
+        places = ea_arena_zalloc(&v->arena, definitions ? definitions : 1, sizeof *places);
+        if (!own || !places)
             return ea_view_no_memory(err);
         int rc = ea_own_definitions(own, definitions, EA_DEFINES_SOURCE, v->batch, v->batch_bytes, err);
         if (rc)
@@ -153,6 +155,11 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
         if (names) {
             if (ea_own_definitions_find(own, definitions, names + k * EA_NAME_BYTES, EA_NAME_BYTES, &found) <= 0)
                 return ea_view_corrupt(err, "a source is not there");
+            if (places[found - own]) {
+                v->sources[k++] = v->sources[places[found - own] - 1];
+                continue;
+            }
+            places[found - own] = (uint32_t)k + 1;
             f = (ea_pb_field){.number = EA_BATCH_SOURCES, .data = found->data, .len_bytes = found->len_bytes};
         } else if (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) <= 0) {
             return ea_view_corrupt(err, "a source is not there");
@@ -591,6 +598,32 @@ const ea_record *ea_batch_group_constants(const ea_batch_view *v, size_t k) {
 
 /* ---- the self-contained form ---- */
 
+static int by_class(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t) * (const ea_class *const *)a, y = (uintptr_t) * (const ea_class *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* The classes of the groups that the batch does not describe, each once, in ret, which has room for a class a group. */
+static int list_undescribed(const ea_batch_view *v, const ea_class **ret, size_t *ret_count, ea_err *err) {
+    size_t described = v->described_count, n = 0, count = 0;
+    const ea_class **sorted = calloc(described + 1, sizeof *sorted);
+    if (!sorted)
+        return ea_fail(err, EA_ENOMEM, "pass a batch on");
+    for (size_t i = 0; i < described; i++)
+        sorted[i] = v->described[i];
+    qsort(sorted, described, sizeof *sorted, by_class);
+    for (size_t k = 0; k < v->group_count; k++)
+        if (!described || !bsearch(&v->groups[k].c, sorted, described, sizeof *sorted, by_class))
+            ret[n++] = v->groups[k].c;
+    free(sorted);
+    qsort(ret, n, sizeof *ret, by_class);
+    for (size_t i = 0; i < n; i++)
+        if (!count || ret[count - 1] != ret[i])
+            ret[count++] = ret[i];
+    *ret_count = count;
+    return 0;
+}
+
 int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, const char *host, ea_text *out,
                                  ea_err *err) {
     if (!v->registry)
@@ -599,21 +632,15 @@ int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, cons
     ea_text_add(out, v->batch, v->batch_bytes);
     Etwagent__V1__Batch add;
     etwagent__v1__batch__init(&add);
-    ProtobufCBinaryData *descriptions = calloc(v->group_count ? v->group_count : 1, sizeof *descriptions);
+    ProtobufCBinaryData *descriptions = calloc(v->group_count + 1, sizeof *descriptions);
+    const ea_class **classes = calloc(v->group_count + 1, sizeof *classes);
     char *strings = calloc(strlen(agent) + strlen(host) + 2, 1);
     uint8_t *bytes = NULL;
-    int rc = descriptions && strings ? 0 : ea_fail(err, EA_ENOMEM, "pass a batch on");
-    for (size_t k = 0; !rc && k < v->group_count; k++) {
-        const ea_class *c = v->groups[k].c;
-        int is_there = 0;
-        for (size_t i = 0; !is_there && i < v->described_count; i++)
-            is_there = v->described[i] == c;
-        for (size_t i = 0; !is_there && i < k; i++)
-            is_there = v->groups[i].c == c;
-        if (!is_there)
-            descriptions[add.n_descriptions++] =
-                (ProtobufCBinaryData){.len = c->description_bytes, .data = (uint8_t *)(uintptr_t)c->description};
-    }
+    int rc = descriptions && classes && strings ? list_undescribed(v, classes, &add.n_descriptions, err)
+                                                : ea_fail(err, EA_ENOMEM, "pass a batch on");
+    for (size_t i = 0; !rc && i < add.n_descriptions; i++)
+        descriptions[i] = (ProtobufCBinaryData){.len = classes[i]->description_bytes,
+                                                .data = (uint8_t *)(uintptr_t)classes[i]->description};
     if (!rc) {
         add.descriptions = descriptions;
         add.agent = strings;
@@ -631,6 +658,7 @@ int ea_batch_make_self_contained(const ea_batch_view *v, const char *agent, cons
     }
     free(bytes);
     free(strings);
+    free(classes);
     free(descriptions);
     return rc;
 }

@@ -130,7 +130,8 @@ typedef struct ea_definitions {
 } ea_definitions;
 /* Makes a batch that stands for itself but for its class descriptions: the context, sources and shapes that it names
  * are appended, and its directory needs no dictionary any more. 1 and the batch in out (which is emptied first); 0 when
- * there is nothing to do (out is not touched); EA_ENOTFOUND when something is nowhere (on_missing was called for each).
+ * there is nothing to do (out is not touched); EA_ENOTFOUND when something is nowhere (on_missing was called for each);
+ * EA_ELIMIT when the sources and shapes that are appended have more than EA_BATCH_MAX_BYTES.
  */
 EA_MUST_CHECK int ea_batch_complete(const uint8_t *batch, size_t len_bytes, const ea_definitions *known, ea_text *out,
                                     ea_err *err);
