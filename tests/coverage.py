@@ -21,7 +21,7 @@ import test_wire_python  # noqa: E402
 import wire_lies  # noqa: E402
 
 FILES = ("ack.c", "column.c", "definitions.c", "envelope.c", "rename.c", "short_directory.c", "unpack.c", "view.c", "view_rows.c")
-TARGETS = ("fuzz_batch", "fuzz_upload", "fuzz_ingest", "batch_records", "test_wire", "test_builder", "test_store")
+TARGETS = ("fuzz_batch", "fuzz_upload", "fuzz_ingest", "batch_records", "test_wire", "test_builder", "test_store", "test_no_memory")
 CORPORA = ("batch", "upload", "ingest")
 
 
@@ -75,7 +75,7 @@ def main():
     run("cmake", "--build", build, "-j", arguments.jobs, "--target", *TARGETS)
     for counts in build.rglob("*.gcda"):
         counts.unlink()
-    for name in ("test_wire", "test_builder", "test_store"):
+    for name in ("test_wire", "test_builder", "test_store", "test_no_memory"):
         run(build / "tests" / "unit" / name, stderr=subprocess.DEVNULL)
     for name in CORPORA:
         run(build / "tests" / "fuzz" / f"fuzz_{name}", SOURCE / "tests" / "fuzz" / "corpus" / name, stderr=subprocess.DEVNULL)

@@ -64,6 +64,12 @@ static int on_count(const ea_ledger_count *c, void *arg) {
     return 0;
 }
 
+static int find_nothing(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref, const uint8_t **ret_data,
+                        size_t *ret_len_bytes, ea_err *err) {
+    (void)arg, (void)kind, (void)ref, (void)ret_data, (void)ret_len_bytes, (void)err;
+    return 0;
+}
+
 static int read_group(ea_batch_view *v, size_t k, ea_err *err) {
     const uint32_t *rows;
     uint16_t type;
@@ -122,11 +128,19 @@ static int read_small(const memory *m, ea_text *out, ea_err *err) {
     return rc ? rc : ea_batch_rename(m->data, m->len_bytes, STREAM, 7, out, err);
 }
 
+/* What a batch of few definitions needs besides: nothing is kept anywhere. */
+static int complete(const memory *m, ea_text *out, ea_err *err) {
+    int rc = ea_batch_complete(m->data, m->len_bytes, &(ea_definitions){.find = find_nothing}, out, err);
+    return rc < 0 && rc != EA_ENOTFOUND ? rc : 0;
+}
+
 static int read_batch(const memory *m, ea_registry *registry, int columns_first, ea_err *err) {
     ea_batch_view *v = NULL;
     ea_text out;
     ea_text_init(&out);
     int rc = read_small(m, &out, err);
+    if (!rc)
+        rc = complete(m, &out, err);
     if (!rc)
         rc = ea_batch_open(&v, m->data, m->len_bytes, registry, err);
     if (!rc)
@@ -189,7 +203,57 @@ static void test_batches(void **state) {
     print_message("%zu batches, %zu failures\n", batches, failures);
 }
 
+/* An answer, a tombstone and a source. */
+static int read_parts(const ea_text *answer, const ea_text *source, ea_text *out, ea_err *err) {
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "stream";
+    static const ea_tombstone GONE[] = {{.first = 3, .last = 9, .cause = 15, .event_count = 4},
+                                        {.first = 11, .last = 11}};
+    ea_arena arena;
+    ea_ack ack;
+    ea_text version, labels;
+    ea_arena_init(&arena, 1 << 20);
+    ea_text_init(&version);
+    ea_text_init(&labels);
+    ea_text_clear(out);
+    int rc = ea_ack_decode(&ack, &arena, (const uint8_t *)answer->data, answer->len_bytes, err);
+    if (!rc)
+        rc = ea_source_origin((const uint8_t *)source->data, source->len_bytes, &version, &labels, err);
+    if (!rc)
+        rc = ea_batch_make_tombstone(STREAM, 9, GONE, 2, out, err);
+    ea_arena_deinit(&arena);
+    ea_text_deinit(&version);
+    ea_text_deinit(&labels);
+    return rc;
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    const ea_refusal refused = {9, EA_REFUSED_RETRY, "text"};
+    const ea_range range = {1, 3};
+    const ea_ack sent = {.acknowledged = &range, .acknowledged_count = 1, .refused = &refused, .refused_count = 1};
+    ea_text answer, source, out;
+    ea_err err;
+    size_t k = 0;
+    ea_text_init(&answer);
+    ea_text_init(&source);
+    ea_ack_encode(&sent, &answer);
+    ea_pb_put_bytes(&source, 1, "agent", 5);
+    for (int is_over = 0; !is_over;) {
+        ea_text_init(&out);
+        left = ++k;
+        int rc = read_parts(&answer, &source, &out, &err);
+        is_over = left > 0;
+        left = 0;
+        if (is_over ? rc : !is_shortage(rc))
+            fail_msg("allocation %zu fails, and it is said: %s", k, err.message);
+        ea_text_deinit(&out);
+    }
+    assert_true(k > 8);
+    ea_text_deinit(&answer);
+    ea_text_deinit(&source);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches), cmocka_unit_test(test_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

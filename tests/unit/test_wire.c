@@ -846,6 +846,22 @@ static void test_tombstones(void **state) {
     assert_int_equal(count, 0);
     ea_batch_close(v);
     ea_registry_destroy(registry);
+    /* under another number it is one row, of all their time */
+    ea_text renamed;
+    ea_text_init(&renamed);
+    t[1].utc_min_ns = -7;
+    t[1].utc_max_ns = 9;
+    ea_text_clear(&out);
+    assert_int_equal(ea_batch_make_tombstone(stream, 9, t, 2, &out, &err), 0);
+    assert_int_equal(ea_batch_rename((const uint8_t *)out.data, out.len_bytes, stream, 20, &renamed, &err), 0);
+    s.count = 0;
+    assert_int_equal(ea_batch_each_tombstone((const uint8_t *)renamed.data, renamed.len_bytes, see, &s, &err), 0);
+    assert_int_equal(s.count, 1);
+    assert_true(s.last.first == 20 && s.last.last == 20 && s.last.utc_min_ns == -7 && s.last.utc_max_ns == 9);
+    ea_text_clear(&renamed);
+    ea_batch_add_definition(&renamed, EA_DEFINES_CLASS, (const uint8_t *)"abc", 3);
+    assert_int_equal(renamed.len_bytes, 5);
+    ea_text_deinit(&renamed);
     /* ranges that are none */
     t[0].first = 0;
     ea_text_clear(&out);
@@ -924,6 +940,13 @@ static void test_answers(void **state) {
     for (int i = 0; i <= EA_ACK_MAX_RANGES; i++)
         ea_text_add(&t, "\x12\x04\x08\x01\x10\x01", 6);
     assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), EA_ELIMIT);
+    assert_non_null(strstr(err.message, "more than 65536 elements"));
+    for (int i = 0; i < EA_ACK_MAX_BYTES / 6; i++)
+        ea_text_add(&t, "\x12\x04\x08\x01\x10\x01", 6);
+    assert_int_equal(ea_ack_decode(&ack, &arena, (const uint8_t *)t.data, t.len_bytes, &err), EA_ELIMIT);
+    assert_non_null(strstr(err.message, "bytes: at most"));
+    assert_int_equal(ea_ranges_have(ranges, 2, 2), 1);
+    assert_int_equal(ea_ranges_have(ranges, 2, 4), 0);
     ea_text_deinit(&t);
     ea_arena_deinit(&arena);
 }
