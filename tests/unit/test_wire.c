@@ -4,6 +4,7 @@
 #include "ack.h"
 #include "batch.pb-c.h"
 #include "column.h"
+#include "definitions.h"
 #include "wire.h"
 
 #include <setjmp.h>
@@ -581,6 +582,120 @@ static void test_refused_columns(void **state) {
     hand_free(h);
 }
 
+/* What an error says is why the batch was refused. */
+static void expect_refusal(hand *h, pb_column *payload, const char *pool, size_t pool_bytes, const char *why) {
+    ea_err err = {0};
+    ea_batch_view *v = NULL;
+    const ea_record *r;
+    const ea_class *c;
+    h->group.payload = payload;
+    h->directory.pool = bytes_of(pool, pool_bytes);
+    hand_pack(h);
+    int rc = ea_batch_open(&v, h->out, h->out_bytes, h->registry, &err);
+    if (!rc)
+        rc = ea_batch_next(v, &r, &c, &err);
+    ea_batch_close(v);
+    assert_true(rc < 0);
+    if (!strstr(err.message, why))
+        fail_msg("expected '%s', found '%s'", why, err.message);
+}
+
+static void test_bounds_of_columns(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    pb_column c = column(DICTIONARY, 0), values = column(PLAIN, 1), lengths = column(CONSTANT, 0),
+              *children[] = {&values};
+    c.values = &values;
+    c.value_count = 2;
+    c.relative_to = ETWAGENT__V1__BASE__BASE_PREVIOUS;
+    expect_refusal(h, &c, POOL("ab"), "a relative dictionary");
+    c.relative_to = (Etwagent__V1__Base)0;
+    lengths.constant = BYTES("\x01"); /* of a list a column says how many bytes it has */
+    c.lengths = &lengths;
+    c.value_count = 1;
+    c.bytes = 1;
+    expect_refusal(h, &c, POOL("ab"), "indexes of a single value");
+    c = column(PLAIN, EA_BATCH_MAX_RAW_BYTES + 1);
+    expect_refusal(h, &c, POOL(""), "elements of");
+    c = column(PLAIN, EA_BATCH_MAX_RAW_BYTES / 2);
+    expect_refusal(h, &c, POOL(""), "larger than a batch may be");
+    c = column(VARINT, 1);
+    c.bytes = UINT64_C(1) << 40;
+    expect_refusal(h, &c, POOL(""), "larger than a batch may be");
+    c = column(CONSTANT, 1);
+    c.lengths = &lengths;
+    c.bytes = 1;
+    expect_refusal(h, &c, POOL("a"), "a constant with data");
+    c = column(STRUCT, 0);
+    c.children = children;
+    c.n_children = 1;
+    c.lengths = &lengths;
+    c.bytes = 1;
+    values.bytes = 3;
+    expect_refusal(h, &c, POOL("abcd"), "a struct with data of its own");
+    c = column(CONSTANT, 1 << 20);
+    lengths.constant = BYTES("\x00\x01");
+    c.lengths = &lengths;
+    expect_refusal(h, &c, POOL(""), "a list of more than");
+    hand_free(h);
+}
+
+static int stop_at_once(const ea_ledger_count *c, void *arg) {
+    (void)c, (void)arg;
+    return 77;
+}
+
+static void test_bounds_of_envelopes(void **state) {
+    (void)state;
+    hand *h = hand_new();
+    ea_err err;
+    ea_batch_head head;
+    ea_batch_view *v = NULL;
+    ea_text t;
+    ea_column column_of;
+    uint16_t type;
+    pb_column c = column(CONSTANT, 0);
+    h->group.payload = &c;
+    hand_pack(h);
+    ea_text_init(&t);
+    assert_int_equal(ea_batch_read_head(h->out, (size_t)EA_BATCH_MAX_BYTES + 1, &head, &err), EA_ELIMIT);
+    assert_non_null(strstr(err.message, "are allowed"));
+    assert_int_equal(ea_source_origin(h->out, (size_t)EA_MESSAGE_MAX_BYTES + 1, &t, &t, &err), EA_ELIMIT);
+    assert_non_null(strstr(err.message, "a source of"));
+    /* without classes a batch cannot be passed on; a second one is read with the first one's memory */
+    assert_int_equal(ea_batch_open(&v, h->out, h->out_bytes, NULL, &err), 0);
+    assert_int_equal(ea_batch_make_self_contained(v, "a", "b", &t, &err), EA_EINVAL);
+    assert_int_equal(ea_batch_open_next(&v, h->out, h->out_bytes, h->registry, &err), 0);
+    assert_int_equal(ea_batch_item(v, 0, 0, &type, &column_of, &err), EA_EINVAL);
+    assert_non_null(strstr(err.message, "has no item"));
+    ea_batch_close(v);
+    h->batch.time_span = UINT64_MAX;
+    hand_pack(h);
+    assert_int_equal(ea_batch_read_head(h->out, h->out_bytes, &head, &err), EA_ECORRUPT);
+    assert_non_null(strstr(err.message, "beyond all clocks"));
+    /* the ledger: a callback that ends it, one that is too large, one behind what is no message */
+    static const uint8_t COUNTS[] = {EA_BATCH_LEDGER << 3 | 2, 6, 1 << 3 | 2, 1, 5, 2 << 3 | 2, 1, 6};
+    assert_int_equal(ea_batch_each_count(COUNTS, sizeof COUNTS, stop_at_once, NULL, &err), 77);
+    static const uint8_t LARGE[EA_MESSAGE_MAX_BYTES + 1];
+    ea_text_clear(&t);
+    ea_pb_put_bytes(&t, EA_BATCH_LEDGER, LARGE, sizeof LARGE);
+    assert_int_equal(ea_batch_each_count((const uint8_t *)t.data, t.len_bytes, stop_at_once, NULL, &err), EA_ECORRUPT);
+    assert_non_null(strstr(err.message, "too large"));
+    assert_int_equal(ea_batch_each_count((const uint8_t *)"\xFF", 1, stop_at_once, NULL, &err), EA_ECORRUPT);
+    assert_non_null(strstr(err.message, "no protobuf message"));
+    /* definitions: fewer than counted, and two whose hashes begin alike */
+    ea_own_definition list[3] = {{.hash = {1, 2}}, {.hash = {1, 3}}};
+    const ea_own_definition *found;
+    assert_int_equal(ea_own_definitions_find(list, 2, list[0].hash, 1, &found), EA_ECORRUPT);
+    ea_text_clear(&t);
+    ea_pb_put_bytes(&t, EA_DEFINES_CLASS, "abc", 3);
+    assert_int_equal(ea_own_definitions(list, 2, EA_DEFINES_CLASS, (const uint8_t *)t.data, t.len_bytes, &err),
+                     EA_ECORRUPT);
+    assert_non_null(strstr(err.message, "fewer than counted"));
+    ea_text_deinit(&t);
+    hand_free(h);
+}
+
 static void test_refused_directories(void **state) {
     (void)state;
     hand *h = hand_new();
@@ -974,14 +1089,24 @@ static void test_uploads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_encodings),
-        cmocka_unit_test(test_lists),           cmocka_unit_test(test_dictionaries),
-        cmocka_unit_test(test_structs),         cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_nesting),         cmocka_unit_test(test_sequence_and_weight),
-        cmocka_unit_test(test_refused_columns), cmocka_unit_test(test_refused_directories),
-        cmocka_unit_test(test_frames),          cmocka_unit_test(test_envelope),
-        cmocka_unit_test(test_labels),          cmocka_unit_test(test_tombstones),
-        cmocka_unit_test(test_answers),         cmocka_unit_test(test_uploads),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_encodings),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_dictionaries),
+        cmocka_unit_test(test_structs),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_sequence_and_weight),
+        cmocka_unit_test(test_refused_columns),
+        cmocka_unit_test(test_bounds_of_columns),
+        cmocka_unit_test(test_bounds_of_envelopes),
+        cmocka_unit_test(test_refused_directories),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_envelope),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_tombstones),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_uploads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
