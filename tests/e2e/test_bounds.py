@@ -98,7 +98,7 @@ def _(n):
     return batch_of([group], n, descriptions=[described(fields=(field(kind=2),))] + [ONE_FIELD], pool=values)
 
 
-@case("batch: shared dictionaries of many values", "batch", doubled(1 << 12), 1000, 200)
+@case("batch: shared dictionaries of many values", "batch", doubled(1 << 11), 1000, 200)
 def _(n):
     values = column(encoding=PLAIN, width=4)
     group = message("Group", class_hash=hash_of(ONE_FIELD), count=n, fields=[column(encoding=DICTIONARY, shared=64)])

@@ -2,6 +2,8 @@
  * close; what travels beside the events. */
 #include "batch_samples.h"
 #include "builder.h"
+#include "definitions.h"
+#include "envelope.h"
 #include "keeper.h"
 #include "platform.h"
 #include "ring.h"
@@ -725,6 +727,52 @@ static counted definitions_in(const uint8_t *data, size_t n, const uint8_t *hash
     return k;
 }
 
+static int large_definition(void *arg, enum ea_definition_kind kind, const ea_hash_ref *ref, const uint8_t **ret_data,
+                            size_t *ret_len_bytes, ea_err *err) {
+    static uint8_t data[1 << 16];
+    (void)kind;
+    (void)ref;
+    (void)err;
+    ++*(unsigned *)arg;
+    *ret_data = data;
+    *ret_len_bytes = sizeof data;
+    return 1;
+}
+
+/* A few bytes that name large definitions which a collector keeps: what is made of them is bounded. */
+static void named_definitions_are_bounded(void **state) {
+    enum { NAMES = 257 }; /* of 64 KiB each: one more than 16 MiB */
+    (void)state;
+    for (uint32_t names = NAMES - 1; names <= NAMES; names++) {
+        unsigned asked = 0;
+        uint8_t list[NAMES * EA_NAME_BYTES], hash[EA_CLASS_HASH_BYTES];
+        ea_text context, batch, whole;
+        ea_err err;
+        for (uint32_t i = 0; i < names; i++)
+            ea_store64(list + (size_t)i * EA_NAME_BYTES, i);
+        ea_text_init(&context);
+        ea_text_init(&batch);
+        ea_text_init(&whole);
+        ea_pb_put_bytes(&context, 1, list, (size_t)names * EA_NAME_BYTES);
+        assert_int_equal(ea_definition_hash((const uint8_t *)context.data, context.len_bytes, hash, &err), 0);
+        static const uint8_t HEAD[] = {1 << 3, 1}, NUMBER[] = {3 << 3, 1}, STREAM[EA_STREAM_ID_BYTES] = "large";
+        ea_text_add(&batch, HEAD, sizeof HEAD);
+        ea_pb_put_bytes(&batch, 2, STREAM, sizeof STREAM);
+        ea_text_add(&batch, NUMBER, sizeof NUMBER);
+        ea_pb_put_bytes(&batch, EA_BATCH_CONTEXT, hash, EA_NAME_BYTES);
+        ea_pb_put_bytes(&batch, EA_DEFINES_CONTEXT, context.data, context.len_bytes);
+        ea_definitions known = {.arg = &asked, .find = large_definition};
+        int rc = ea_batch_complete((const uint8_t *)batch.data, batch.len_bytes, &known, &whole, &err);
+        assert_int_equal(asked, names);
+        assert_int_equal(rc, names < NAMES ? 1 : EA_ELIMIT);
+        if (rc == EA_ELIMIT)
+            assert_non_null(strstr(err.message, "the sources and shapes that it names have more than 16777216 bytes"));
+        ea_text_deinit(&context);
+        ea_text_deinit(&batch);
+        ea_text_deinit(&whole);
+    }
+}
+
 /* Definitions travel until they are acknowledged; a batch without them is completed by those that came before, and
  * names each one that is nowhere. */
 static void test_definitions(void **state) {
@@ -1057,13 +1105,21 @@ static void test_clocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_source_table),     cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_closing_by_items), cmocka_unit_test(test_many_groups),
-        cmocka_unit_test(test_deterministic),    cmocka_unit_test(test_beside_the_events),
-        cmocka_unit_test(test_threads),          cmocka_unit_test(test_definitions),
-        cmocka_unit_test(test_ledger_alone),     cmocka_unit_test(test_numbers_of_arrival),
-        cmocka_unit_test(test_labels),           cmocka_unit_test(test_names_are_valid_utf8),
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_source_table),
+        cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_closing_by_items),
+        cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_deterministic),
+        cmocka_unit_test(test_beside_the_events),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_definitions),
+        cmocka_unit_test(test_ledger_alone),
+        cmocka_unit_test(test_numbers_of_arrival),
+        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_names_are_valid_utf8),
+        cmocka_unit_test(named_definitions_are_bounded),
         cmocka_unit_test(test_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,6 +170,8 @@ static void mistakes(void **state) {
         {"name: \"\\0\"\n", "f:1:7: name: a value cannot hold a NUL character\n"},
         {"name: \"\\e[2J\"\nx\x7fy: 1\n", "f:2:2: this is not YAML: control characters are not allowed\n"},
         {"name: x\n  on: true\n", "f:2:5: this is not YAML: mapping values are not allowed in this context\n"},
+        {"name: x\nitems: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\n",
+         "f:2:39: expected at most 32 lists and mappings inside each other, found more\n"},
         {"name: x\n---\nname: y\n", "f:3:1: a second document begins here; expected one\n"},
         {"nome: x\nship: {sise: 4}\n", "f:1:1: the file has no option 'nome'; did you mean 'name'?\n"
                                        "f:2:8: ship has no option 'sise'; did you mean 'size'?\n"
