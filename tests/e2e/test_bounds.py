@@ -223,6 +223,12 @@ def _(n):
     return trace + trace[1024:2048] * n + b"\0"
 
 
+@case("etl: many buffers, of which most are damaged", "etl", doubled(14), 500, 50)
+def _(n):
+    trace = (CORPUS / "etl" / "plain").read_bytes()[:-1]
+    return trace + (b"\xff" * 32 + trace[1056:2048]) * n + b"\0"
+
+
 @case("lznt1: literals", "xpress", (16, 32, 63), 100, 10)
 def _(n):
     chunks = [struct.pack("<H", 0xB000 | (9 * 455 - 1)) + (b"\0" + bytes(range(8))) * 455 for _ in range(n * 1117 // 3640)]
@@ -341,6 +347,63 @@ def _(n):
 
 
 # ---- symbols ----------------------------------------------------------------------------------------------------------------
+
+def pdb_streams(data):
+    """The streams of a PDB, which is an MSF file in blocks."""
+    block, _, _, directory_bytes, _, at = struct.unpack_from("<6I", data, 32)
+
+    def joined(blocks, size):
+        return b"".join(data[b * block:(b + 1) * block] for b in blocks)[:size]
+
+    def blocks_of(size):
+        return (size + block - 1) // block
+    directory = joined(struct.unpack_from(f"<{blocks_of(directory_bytes)}I", data, at * block), directory_bytes)
+    count, = struct.unpack_from("<I", directory)
+    streams, place = [], 4 + 4 * count
+    for size in struct.unpack_from(f"<{count}I", directory, 4):
+        streams.append(joined(struct.unpack_from(f"<{blocks_of(size)}I", directory, place), size))
+        place += 4 * blocks_of(size)
+    return streams
+
+
+def pdb_of(streams, block=512):
+    blocks, lists = [], b""
+    for stream in streams:
+        for at in range(0, len(stream), block):
+            lists += struct.pack("<I", 3 + len(blocks))
+            blocks.append(stream[at:at + block].ljust(block, b"\0"))
+    directory = struct.pack(f"<{len(streams) + 1}I", len(streams), *map(len, streams)) + lists
+    numbers = b""
+    for at in range(0, len(directory), block):
+        numbers += struct.pack("<I", 3 + len(blocks))
+        blocks.append(directory[at:at + block].ljust(block, b"\0"))
+    at = 3 + len(blocks)
+    blocks += [numbers[k:k + block].ljust(block, b"\0") for k in range(0, len(numbers), block)]
+    head = b"Microsoft C/C++ MSF 7.00\r\n\x1a\x44\x53\0\0\0" + struct.pack("<6I", block, 1, 3 + len(blocks), len(directory), 0, at)
+    return head.ljust(3 * block, b"\0") + b"".join(blocks)
+
+
+def pdb_with_publics(n, offset):
+    """The corpus' PDB with n more public symbols, at such offsets."""
+    streams = pdb_streams((CORPUS / "pdb" / "plain").read_bytes()[1:])
+    public = struct.pack("<H", 0x110e)
+    which, = (k for k, stream in enumerate(streams) if stream[2:4] == public)
+    for k in range(n):
+        body = public + struct.pack("<IIH", 2, offset(k), 1) + b"p%d\0" % k
+        body += bytes(-(len(body) + 2) % 4)
+        streams[which] += struct.pack("<H", len(body)) + body
+    return b"\0" + pdb_of(streams)
+
+
+@case("PDB: public symbols", "pdb", doubled(2048), 1000, 100)
+def _(n):
+    return pdb_with_publics(n, lambda k: (n - k) * 16 % 4096)
+
+
+@case("PDB: public symbols of one address", "pdb", doubled(2048), 1000, 100)
+def _(n):
+    return pdb_with_publics(n, lambda k: 64)
+
 
 @case("symbolizer's answer: frames", "pdb", doubled(512), 1000, 100)
 def _(n):
