@@ -30,7 +30,7 @@ typedef struct options {
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t max_handshakes, max_address_handshakes, max_address_connections, max_web_connections,
         max_web_address_connections, min_rate;
-    uint64_t retain_bytes, cpu_percent, agent_streams, agent_classes, agent_tombstones;
+    uint64_t retain_bytes, cpu_percent, agent_streams, agent_classes, agent_tombstones, agent_definition_bytes;
     uint64_t audit_bytes, audit_refusals;
     int audit_syslog;
     uint64_t web_questions, web_memory, web_memory_all;
@@ -426,7 +426,8 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                            .counters = counters,
                            .agent_streams = o->agent_streams,
                            .agent_classes = o->agent_classes,
-                           .agent_tombstones = o->agent_tombstones};
+                           .agent_tombstones = o->agent_tombstones,
+                           .agent_definition_bytes = o->agent_definition_bytes};
     int64_t crl_look_ns = 0;
     ea_text_init(&enroll.default_crl);
     all_limits limits = read_limits(o, log);
@@ -933,6 +934,12 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, agent_tombstones),
      .fallback = "200000",
      .help = "most tombstones that are kept of one agent; 0: no limit"},
+    {.name = "agent-definitions",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, agent_definition_bytes),
+     .fallback = "128MiB",
+     .help = "most bytes of sources, shapes and dictionaries that are kept of one agent; 0: no limit"},
     EC_QUOTA_OPTIONS{.name = NULL},
 };
 

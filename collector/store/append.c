@@ -14,6 +14,7 @@
 enum {
     INDEXED_PIDS = 4096, /* a batch with more is not indexed by pid: it may hold any */
     STREAM_DICTIONARIES = 8,
+    DEFINITION_ROW_BYTES = 512, /* what a definition of a stream counts beside its own bytes */
 };
 
 /* ---- indexing one batch: inside the group's transaction ---- */
@@ -42,29 +43,34 @@ typedef struct {
 
 /* Fills s->kept for the agent. */
 static int count_kept(ec_store *s, const char *agent, ea_err *err) {
-    int64_t classes = 0, tombstones = 0;
+    int64_t classes = 0, tombstones = 0, definition_bytes = 0;
     if (strcmp(s->kept.agent, agent) == 0)
         return 0;
     int rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_CLASSES, "t", agent), "count classes", &classes, err);
     if (rc >= 0)
         rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_TOMBSTONES, "t", agent), "count tombstones", &tombstones, err);
+    if (rc >= 0)
+        rc = ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_DEFINITION_BYTES, "ti", agent, (int64_t)DEFINITION_ROW_BYTES),
+                          "count definitions", &definition_bytes, err);
     if (rc < 0)
         return rc;
+    s->kept.definition_bytes = (uint64_t)definition_bytes;
     s->kept.classes = (uint64_t)classes;
     s->kept.tombstones = (uint64_t)tombstones;
     snprintf(s->kept.agent, sizeof s->kept.agent, "%s", agent);
     return 0;
 }
 
-/* One more of what is bounded. count: so many are kept. */
-static int check_kept(const ec_store *s, const char *agent, const char *what, uint64_t count, uint64_t most,
-                      enum ea_counter refused, ea_err *err) {
+/* One more of what is bounded. unit: "" or "bytes of ". count: so many are kept. */
+static int check_kept(const ec_store *s, const char *agent, const char *unit, const char *what, uint64_t count,
+                      uint64_t most, enum ea_counter refused, ea_err *err) {
     if (!s->is_new || !most || count < most)
         return 0;
     ea_count(s->counters, refused, 1);
     return ea_fail(err, EA_EREFUSED,
-                   "batch %" PRIu64 ": %" PRIu64 " %s of %.200s are kept, at most %" PRIu64 " are allowed (--agent-%s)",
-                   s->head.number, count, what, agent, most, what);
+                   "batch %" PRIu64 ": %" PRIu64 " %s%s of %.200s are kept, at most %" PRIu64
+                   " are allowed (--agent-%s)",
+                   s->head.number, count, unit, what, agent, most, what);
 }
 
 /* Stores what later batches of a stream may name by hash. What a shape or source says is looked at when it is used. */
@@ -88,6 +94,7 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
     if (!rc)
         rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_DEFINITION, "b", (const void *)hash, sizeof hash),
                           "look a definition up", &id, d->err);
+    int is_known = rc == 1;
     if (rc == 0) {
         rc = ec_db_run(s,
                        ec_db_bind(s, EC_ST_ADD_DEFINITION, "bib", (const void *)hash, sizeof hash, (int64_t)kind,
@@ -101,6 +108,16 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
                    ec_db_bind(s, EC_ST_ADD_STREAM_DEFINITION, "ibii", d->stream_id, (const void *)hash, sizeof hash,
                               (int64_t)kind, id),
                    "store a stream's definition", d->err);
+    if (!rc && sqlite3_changes(s->db)) { /* it is news to the stream */
+        uint64_t added = DEFINITION_ROW_BYTES + (is_known ? 0 : data_bytes);
+        if (strcmp(s->kept.agent, d->agent) == 0)
+            s->kept.definition_bytes += added;
+        else if (s->is_new)
+            rc = count_kept(s, d->agent, d->err);
+        if (!rc)
+            rc = check_kept(s, d->agent, "bytes of ", "definitions", s->kept.definition_bytes - added,
+                            s->agent_definition_bytes, EA_COUNT_store_refused_definitions, d->err);
+    }
     return rc ? rc : note_described(s, hash, d->err);
 }
 
@@ -136,8 +153,8 @@ static int add_definition(enum ea_definition_kind kind, const uint8_t *data, siz
     if (rc == 0) {
         rc = count_kept(s, d->agent, d->err);
         if (!rc)
-            rc = check_kept(s, d->agent, "classes", s->kept.classes, s->agent_classes, EA_COUNT_store_refused_classes,
-                            d->err);
+            rc = check_kept(s, d->agent, "", "classes", s->kept.classes, s->agent_classes,
+                            EA_COUNT_store_refused_classes, d->err);
         if (rc)
             return rc;
         rc = ec_db_run(
@@ -329,8 +346,8 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
         rc = s->is_new ? ec_db_number(s, ec_db_bind(s, EC_ST_COUNT_STREAMS, "t", agent), "count streams", &count, err)
                        : 0;
         if (rc >= 0)
-            rc =
-                check_kept(s, agent, "streams", (uint64_t)count, s->agent_streams, EA_COUNT_store_refused_streams, err);
+            rc = check_kept(s, agent, "", "streams", (uint64_t)count, s->agent_streams, EA_COUNT_store_refused_streams,
+                            err);
         if (rc)
             return rc;
         s->notes.new_streams++;
@@ -380,7 +397,7 @@ static int add_tombstone(const ea_tombstone *t, void *arg) {
     ec_store *s = d->s;
     int rc = count_kept(s, d->agent, d->err);
     if (!rc)
-        rc = check_kept(s, d->agent, "tombstones", s->kept.tombstones, s->agent_tombstones,
+        rc = check_kept(s, d->agent, "", "tombstones", s->kept.tombstones, s->agent_tombstones,
                         EA_COUNT_store_refused_tombstones, d->err);
     if (rc)
         return rc;

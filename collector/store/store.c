@@ -22,6 +22,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
     s->agent_streams = options->agent_streams;
     s->agent_classes = options->agent_classes;
     s->agent_tombstones = options->agent_tombstones;
+    s->agent_definition_bytes = options->agent_definition_bytes;
     s->counters = options->counters ? options->counters : &s->own_counters;
     ea_text_init(&s->classes);
     ea_text_init(&s->pids);

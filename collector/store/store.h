@@ -18,8 +18,10 @@ typedef struct ec_store_options {
     uint64_t segment_bytes; /* 0: 256 MiB */
     int trusts_checksums;   /* 1: append does not compute a batch's checksum from its records */
     ea_counters *counters;  /* borrowed; may be NULL */
-    /* Most that is kept of one agent; 0: no bound. Classes are those that it was the first to describe. */
-    uint64_t agent_streams, agent_classes, agent_tombstones;
+    /* Most that is kept of one agent; 0: no bound. Classes are those that it was the first to describe. Bytes of
+     * definitions are those of what else its streams name by hash (sources, shapes, dictionaries), each once, and 512
+     * for each stream that names it. */
+    uint64_t agent_streams, agent_classes, agent_tombstones, agent_definition_bytes;
 } ec_store_options;
 
 /* Opens (writable: makes and recovers) the store in folder dir. Recovery: a torn tail of the last segment is cut off

@@ -60,6 +60,10 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
     X(COUNT_CLASSES, "SELECT count(*) FROM class_origins WHERE agent = ?1")                                            \
     X(COUNT_TOMBSTONES,                                                                                                \
       "SELECT count(*) FROM tombstones t JOIN streams s ON s.stream_id = t.stream_id WHERE agent = ?1")                \
+    X(COUNT_DEFINITION_BYTES,                                                                                          \
+      "WITH named AS (SELECT definition_id FROM stream_definitions d JOIN streams s ON s.stream_id = d.stream_id"      \
+      " WHERE agent = ?1) SELECT (SELECT count(*) FROM named) * ?2 + (SELECT ifnull(sum(length(data)), 0)"             \
+      " FROM definitions WHERE definition_id IN (SELECT definition_id FROM named))")                                   \
     X(ADD_CLASS_ORIGIN, "INSERT OR IGNORE INTO class_origins VALUES(?1, ?2)")                                          \
     X(FIND_CLASS, "SELECT class_id FROM classes WHERE hash = ?1")                                                      \
     X(ADD_CLASS, "INSERT INTO classes VALUES(NULL, ?1, ?2)")                                                           \
@@ -104,7 +108,7 @@ struct ec_store {
     int writable;
     uint64_t segment_bytes;
     int trusts_checksums;
-    uint64_t agent_streams, agent_classes, agent_tombstones; /* see ec_store_options */
+    uint64_t agent_streams, agent_classes, agent_tombstones, agent_definition_bytes; /* see ec_store_options */
     ea_counters *counters;
     ea_counters own_counters; /* when the caller gave none */
     ea_file *lock;
@@ -134,7 +138,7 @@ struct ec_store {
     ec_store_notes notes;
     struct {
         char agent[EC_AGENT_BYTES + 1]; /* "": not counted */
-        uint64_t classes, tombstones;
+        uint64_t classes, tombstones, definition_bytes;
     } kept; /* of the last agent that added some; counted anew after a group that was taken back, and after retention */
     int is_new; /* the batch at hand came just now: bounds apply */
     size_t described_capacity, missing_capacity;

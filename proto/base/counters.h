@@ -165,6 +165,8 @@ enum ea_severity {
     X(store_refused_streams, 177, EA_NOTICE, "batches refused since too many streams of their agent are kept")         \
     X(store_refused_classes, 178, EA_NOTICE, "batches refused since too many classes of their agent are kept")         \
     X(store_refused_tombstones, 179, EA_NOTICE, "batches refused since too many tombstones of their agent are kept")   \
+    X(store_refused_definitions, 183, EA_NOTICE,                                                                       \
+      "batches refused since too many bytes of definitions of their agent are kept")                                   \
     X(quota_names_dropped, 171, EA_NOTICE, "agents and readers whose use was forgotten since too many have one")       \
     X(enroll_renewed_twice, 180, EA_NOTICE, "renewals that were refused since another key was certified before")       \
     X(signer_ended, 181, EA_NOTICE, "times that the process that signs certificates ended")                            \

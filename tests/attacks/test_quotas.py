@@ -4,7 +4,7 @@
 - A flood of sound batches: the latencies of the victims stay.
 - What is younger than --retain-min-age stays: then the agent above its share is refused with 429, the victim is not.
 - An agent above its quota of bytes gets 429 with Retry-After and a sentence, and is counted.
-- Streams, classes and tombstones beyond their bounds are refused, each with its own sentence, and counted.
+- Streams, classes, tombstones and definitions beyond their bounds are refused, each with its own sentence, and counted.
 """
 import hashlib
 import os
@@ -180,7 +180,7 @@ def classes(batch, first, count):
 
 
 def kept(env, checks):
-    extra = ["--agent-streams", "12", "--agent-classes", "200", "--agent-tombstones", "300"]
+    extra = ["--agent-streams", "12", "--agent-classes", "200", "--agent-tombstones", "300", "--agent-definitions", "1MiB"]
     with world.World(env, checks, extra=extra, name="kept") as w:
         thief = Thief(w)
         streams = [os.urandom(16) for _ in range(13)]
@@ -201,8 +201,20 @@ def kept(env, checks):
         checks.equal(said, ["batch 3: 300 tombstones of thief are kept, at most 300 are allowed (--agent-tombstones)"], "too many tombstones")
         checks.equal(thief.refusals([tombstones(streams[1], 4, 50)]), ([], 1), "what was refused left nothing: 50 more are within the bound")
 
+        shapes, taken, said = [os.urandom(60000) for _ in range(30)], 0, []
+        while taken < len(shapes):
+            said, _ = thief.refusals([world.renumbered(w.batch, streams[2], 2 + taken) + uploads._bytes(22, shapes[taken])])
+            if said:
+                break
+            taken += 1
+        checks.that(16 <= taken <= 18 and len(said) == 1 and re.fullmatch(
+            rf"batch {2 + taken}: 1\d{{6}} bytes of definitions of thief are kept, at most 1048576 are allowed \(--agent-definitions\)", said[0]),
+            f"after {taken} shapes of 60 kB: {said}")
+        checks.equal(thief.refusals([world.renumbered(w.batch, streams[2], 2 + taken) + uploads._bytes(22, shapes[0])]), ([], 1), "a shape that is known")
+
         numbers = w.metrics()
-        checks.equal([numbers[f"etwcollector_store_refused_{what}_total"] for what in ("streams", "classes", "tombstones")], [1, 1, 1], "counted")
+        checks.equal([numbers[f"etwcollector_store_refused_{what}_total"] for what in ("streams", "classes", "tombstones", "definitions")],
+                     [1, 1, 1, 1], "counted")
         told = [i["text"] for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "kept" and i["host"] == "thief"]
         checks.that(told and "streams" in told[0], f"an incident of the agent: {told}")
         w.agent.request(world.Web(w.port, world.VICTIM_AGENT, w.agent.context), 0)
