@@ -92,11 +92,8 @@ static void put(ec_audit *a, enum which which) {
     ea_err err = {0};
     int rc = a->members.failed ? EA_ENOMEM : lock(a, &err);
     if (!rc) {
-        uint64_t before = c->seq;
         rc = ec_audit_chain_add(c, &a->members, a->options.max_bytes, &a->line, &err);
         (void)flock(a->lock_fd, LOCK_UN);
-        if (rc && c->seq > before) /* the line is there, its head is not */
-            rc = 0;
     }
     if (rc) {
         c->unwritten++;

@@ -8,8 +8,11 @@
  * without its newline (64 zeros for the first). The chain goes on over files that were rotated: a full file becomes
  * FILE.1, and so on to FILE.4, and the oldest is deleted. The first line of a file says in "first_kept" with which line
  * the oldest file began then, so that a deletion by rotation and another one can be told apart. FILE.head has number
- * and hash of the last line. ec_audit_verify checks all that. Whoever can write to the folder can make a whole new
- * chain: against that, lines are copied to syslog, which a site sends to another machine.
+ * and hash of the last line. A writer that finds a file changed since its last line compares the file's last line with
+ * .head and with its own last line: when lines are missing or the line is another one, the numbers go on and a line
+ * states the "fault". Without fsync a power loss can look the same. ec_audit_verify checks all that. Whoever can write
+ * to the folder can make a whole new chain: against that, lines are copied to syslog, which a site sends to another
+ * machine.
  *
  * Several processes may write: each line is written under a lock of the folder (audit.lock).
  * Before it: collector/web, collector/enroll, the commands that change tokens. After it: the files. Thread: any. */

@@ -87,8 +87,29 @@ static int open_private(const char *path, int flags, int *ret, ea_err *err) {
     return 0;
 }
 
+int ec_audit_head_read(const char *path, ec_audit_last *ret) {
+    char head_path[EC_AUDIT_PATH_BYTES + 8], head[HEAD_BYTES + 1];
+    size_t bytes = 0;
+    snprintf(head_path, sizeof head_path, "%s.head", path);
+    int fd = open(head_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? EA_ENOTFOUND : EA_EIO;
+    ssize_t n = pread(fd, head, sizeof head, 0);
+    close(fd);
+    if (n == 0)
+        return EA_ENOTFOUND; /* it was made for a first line that was not written */
+    if (n != HEAD_BYTES || head[20] != ' ' || head[HEAD_BYTES - 1] != '\n')
+        return EA_ECORRUPT;
+    head[20] = head[HEAD_BYTES - 1] = 0;
+    return ea_u64_parse(head, &ret->seq) || ea_hex_parse(head + 21, ret->hash, sizeof ret->hash, &bytes) ||
+                   bytes != sizeof ret->hash
+               ? EA_ECORRUPT
+               : 0;
+}
+
 /* Number and hash of the last line of an open file, when it has one; where its last whole line ends. */
-static int read_last(ec_audit_chain *c, int fd, uint64_t size, uint64_t *ret_end, ea_err *err) {
+static int read_last(const ec_audit_chain *c, int fd, uint64_t size, ec_audit_last *ret, uint64_t *ret_end,
+                     ea_err *err) {
     size_t room = size < EC_AUDIT_LINE_MAX ? (size_t)size : EC_AUDIT_LINE_MAX, end;
     uint8_t prev[EC_AUDIT_HASH_BYTES];
     char *tail = malloc(room + 1);
@@ -106,9 +127,9 @@ static int read_last(ec_audit_chain *c, int fd, uint64_t size, uint64_t *ret_end
         while (begin && tail[begin - 1] != '\n')
             begin--;
         /* a line that is none of a chain is hashed all the same: a verification reports it */
-        if (ec_audit_parse(tail + begin, end - 1 - begin, &c->seq, prev))
-            c->seq = 0;
-        ec_audit_hash(tail + begin, end - 1 - begin, c->hash);
+        if (ec_audit_parse(tail + begin, end - 1 - begin, &ret->seq, prev))
+            ret->seq = 0;
+        ec_audit_hash(tail + begin, end - 1 - begin, ret->hash);
     }
     free(tail);
     return 0;
@@ -131,8 +152,8 @@ static void print_line(const ec_audit_chain *c, const ea_text *members, ea_text 
     ea_text_clear(line);
     ea_text_str(line, "{\"time\":\"");
     ea_text_utc_ns(line, ea_utc_ns());
-    ea_text_printf(line, "\",\"seq\":%" PRIu64 ",\"prev\":\"", c->seq + 1);
-    ea_text_hex(line, c->hash, sizeof c->hash);
+    ea_text_printf(line, "\",\"seq\":%" PRIu64 ",\"prev\":\"", c->last.seq + 1);
+    ea_text_hex(line, c->last.hash, sizeof c->last.hash);
     ea_text_char(line, '"');
     if (members->len_bytes)
         ea_text_add(line, members->data, members->len_bytes);
@@ -152,26 +173,24 @@ static int write_line(ec_audit_chain *c, const ea_text *line, ea_err *err) {
         return ea_fail_os(err, EA_EIO, os, "write %s", c->path);
     }
     c->end += line->len_bytes;
-    c->seq++;
+    c->last.seq++;
     c->unwritten = 0;
-    ec_audit_hash(line->data, line->len_bytes - 1, c->hash);
-    /* a head that is behind is no fault; the next line moves it on */
+    ec_audit_hash(line->data, line->len_bytes - 1, c->last.hash);
     char head[HEAD_BYTES + 1];
     ea_text hex;
     ea_text_init(&hex);
-    ea_text_hex(&hex, c->hash, sizeof c->hash);
-    snprintf(head, sizeof head, "%020" PRIu64 " %s\n", c->seq, hex.data ? hex.data : "");
+    ea_text_hex(&hex, c->last.hash, sizeof c->last.hash);
+    snprintf(head, sizeof head, "%020" PRIu64 " %s\n", c->last.seq, hex.data ? hex.data : "");
     ea_text_deinit(&hex);
-    if (c->head_fd >= 0 && pwrite(c->head_fd, head, HEAD_BYTES, 0) != HEAD_BYTES)
-        return ea_fail_os(err, EA_EIO, errno, "write %s.head", c->path);
+    ssize_t written = pwrite(c->head_fd, head, HEAD_BYTES, 0);
+    (void)written; /* the line is there; a head that is behind is no fault, and the next line moves it on */
     return 0;
 }
 
-/* The first line of a file. */
-static int begin_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
+/* Members of the first line of a file. */
+static void add_begin(const ec_audit_chain *c, ea_text *members) {
     char path[EC_AUDIT_PATH_BYTES];
-    uint64_t first = c->seq + 1;
-    ea_text members;
+    uint64_t first = c->last.seq + 1;
     for (int i = EC_AUDIT_FILES - 1; i > 0; i--) {
         ec_audit_file(path, c->path, i);
         uint64_t seq = first_of(path);
@@ -180,21 +199,32 @@ static int begin_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
             break;
         }
     }
-    ea_text_init(&members);
-    ea_text_printf(&members, ",\"note\":\"a file of the audit log begins\",\"first_kept\":%" PRIu64, first);
-    print_line(c, &members, line);
-    ea_text_deinit(&members);
-    return write_line(c, line, err);
+    ea_text_printf(members, ",\"note\":\"a file of the audit log begins\",\"first_kept\":%" PRIu64, first);
 }
 
-static int open_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
-    char path[EC_AUDIT_PATH_BYTES];
+/* Members that state that the file did not end with the last line that was written. */
+static void add_fault(const ec_audit_last *found, uint64_t written, ea_text *members) {
+    if (found->seq < written)
+        ea_text_printf(members, ",\"fault\":\"lines %" PRIu64 " to %" PRIu64 " are missing\"", found->seq + 1, written);
+    else if (written)
+        ea_text_printf(members, ",\"fault\":\"line %" PRIu64 " was changed\"", written);
+    else
+        ea_text_str(members, ",\"fault\":\".head is missing or damaged\"");
+    ea_text_printf(members, EC_AUDIT_FOUND "%" PRIu64 EC_AUDIT_WRITTEN "%" PRIu64, found->seq, written);
+}
+
+/* Opens the file and compares its last line with .head and with the last line that this process wrote. */
+static int open_and_compare(ec_audit_chain *c, ea_text *line, ea_err *err) {
+    char path[EC_AUDIT_PATH_BYTES + 8];
     struct stat st;
     uint64_t end = 0;
-    close_file(c);
+    ec_audit_last found = {0}, head = {0}, known = c->last;
     int rc = open_private(c->path, O_RDWR | O_APPEND, &c->fd, err);
-    if (!rc && c->head_fd < 0) {
-        snprintf(path, sizeof path, "%.*s.head", (int)sizeof path - 8, c->path);
+    if (!rc) {
+        int has_head = ec_audit_head_read(c->path, &head) == 0;
+        if (has_head && head.seq > known.seq)
+            known = head;
+        snprintf(path, sizeof path, "%s.head", c->path);
         rc = open_private(path, O_RDWR, &c->head_fd, err);
     }
     if (!rc && fstat(c->fd, &st))
@@ -203,25 +233,59 @@ static int open_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
         return rc;
     c->device = st.st_dev;
     c->inode = st.st_ino;
-    c->seq = 0;
-    memset(c->hash, 0, sizeof c->hash);
     if (st.st_size) {
-        rc = read_last(c, c->fd, (uint64_t)st.st_size, &end, err);
+        rc = read_last(c, c->fd, (uint64_t)st.st_size, &found, &end, err);
         if (!rc && end < (uint64_t)st.st_size && ftruncate(c->fd, (off_t)end))
             rc = ea_fail_os(err, EA_EIO, errno, "cut half a line off %s", c->path);
     }
     c->end = end;
     if (!rc && !end) { /* after a rotation the chain goes on from the file before */
-        uint64_t ignored;
+        uint64_t before_end = 0;
         ec_audit_file(path, c->path, 1);
         int before = open(path, O_RDONLY | O_CLOEXEC);
         if (before >= 0) {
             if (fstat(before, &st) == 0 && st.st_size)
-                rc = read_last(c, before, (uint64_t)st.st_size, &ignored, err);
+                rc = read_last(c, before, (uint64_t)st.st_size, &found, &before_end, err);
             close(before);
         }
+        if (before_end && !found.seq)
+            found.seq = known.seq;
+    } else if (!found.seq) {
+        found.seq = known.seq; /* the last line was damaged, or is of a version without a chain */
     }
-    return !rc && !end ? begin_file(c, line, err) : rc;
+    if (rc)
+        return rc;
+    int is_fault = known.seq ? found.seq < known.seq ||
+                                   (found.seq == known.seq && memcmp(found.hash, known.hash, sizeof known.hash) != 0)
+                             : found.seq > 1; /* the first line may have been written without its head, by a crash */
+    c->last = is_fault && known.seq ? known : found;
+    if (end && !is_fault)
+        return 0;
+    ea_text members; /* one line for both: it is there, or the next opening tries again */
+    ea_text_init(&members);
+    if (!end)
+        add_begin(c, &members);
+    if (is_fault)
+        add_fault(&found, known.seq, &members);
+    rc = members.failed ? ea_fail(err, EA_ENOMEM, "write %s", c->path) : 0;
+    if (!rc) {
+        print_line(c, &members, line);
+        rc = write_line(c, line, err);
+    }
+    ea_text_deinit(&members);
+    return rc;
+}
+
+static int open_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
+    ec_audit_last known = c->last;
+    ec_audit_chain_close(c);
+    int rc = open_and_compare(c, line, err);
+    if (rc) { /* the next line compares again */
+        ec_audit_chain_close(c);
+        if (c->last.seq < known.seq)
+            c->last = known;
+    }
+    return rc;
 }
 
 static int rotate(ec_audit_chain *c, ea_text *line, ea_err *err) {

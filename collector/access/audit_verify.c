@@ -54,6 +54,28 @@ static void end_run(checking *c) {
     c->run = 0;
 }
 
+/* What the line says about the lines before it. They may be gone by now, by rotation. */
+static void check_stated(checking *c, const place *at, const char *line) {
+    static const char FOUND[] = EC_AUDIT_FOUND, WRITTEN[] = EC_AUDIT_WRITTEN;
+    char text[160];
+    const char *found_at = strstr(line, FOUND), *written_at = found_at ? strstr(found_at, WRITTEN) : NULL;
+    if (!written_at)
+        return;
+    uint64_t found = strtoull(found_at + sizeof FOUND - 1, NULL, 10);
+    uint64_t written = strtoull(written_at + sizeof WRITTEN - 1, NULL, 10);
+    if (found < written)
+        snprintf(text, sizeof text,
+                 "when it was written, lines %" PRIu64 " to %" PRIu64 " were missing: lines were removed from the end",
+                 found + 1, written);
+    else if (written)
+        snprintf(text, sizeof text, "when it was written, line %" PRIu64 " had been changed", written);
+    else
+        snprintf(text, sizeof text,
+                 "when it was written, the file that names the last line's hash (.head) was missing "
+                 "or damaged");
+    fault(c, at, text);
+}
+
 static void take_line(checking *c, const char *line, size_t n, int file, uint64_t row) {
     static const char KEPT[] = ",\"first_kept\":";
     char text[160];
@@ -92,6 +114,7 @@ static void take_line(checking *c, const char *line, size_t n, int file, uint64_
     } else {
         end_run(c);
     }
+    check_stated(c, &at, line);
     c->last = at;
     c->is_unknown = 0;
 }
@@ -127,33 +150,26 @@ static int take_file(checking *c, int file, ea_err *err) {
 
 /* What FILE.head says of the last line. It may be one line behind, after a crash. */
 static void check_head(checking *c) {
-    char path[EC_AUDIT_PATH_BYTES + 8], *text = NULL, what[160];
-    size_t n = 0;
-    uint64_t seq = 0;
-    uint8_t hash[EC_AUDIT_HASH_BYTES];
-    size_t bytes = 0;
-    ea_err ignored;
-    snprintf(path, sizeof path, "%s.head", c->path);
-    if (ea_path_read_all(path, 4096, &text, &n, &ignored)) {
+    char what[160];
+    ec_audit_last head = {0};
+    int rc = ec_audit_head_read(c->path, &head);
+    if (rc == EA_ENOTFOUND) {
         if (c->first)
             fault(c, &c->last, "the file that names the last line's hash (.head) is missing");
-        return;
-    }
-    char *space = strchr(text, ' ');
-    if (space)
-        *space++ = 0;
-    if (space)
-        space[strcspn(space, "\n")] = 0;
-    if (!space || ea_u64_parse(text, &seq) || ea_hex_parse(space, hash, sizeof hash, &bytes) || bytes != sizeof hash) {
+    } else if (rc) {
         fault(c, &c->last, "the file that names the last line's hash (.head) is damaged");
-    } else if (seq > c->last.seq) {
-        snprintf(what, sizeof what,
-                 "it is the last one, but number %" PRIu64 " was written: lines were removed from the end", seq);
+    } else if (head.seq > c->last.seq) {
+        if (c->files)
+            snprintf(what, sizeof what,
+                     "it is the last one, but number %" PRIu64 " was written: lines were removed from the end",
+                     head.seq);
+        else
+            snprintf(what, sizeof what, "there is no file, but number %" PRIu64 " was written: the file was removed",
+                     head.seq);
         fault(c, &c->last, what);
-    } else if (seq == c->last.seq && !c->is_unknown && memcmp(hash, c->last.hash, sizeof hash) != 0) {
+    } else if (head.seq == c->last.seq && !c->is_unknown && memcmp(head.hash, c->last.hash, sizeof head.hash) != 0) {
         break_step(c);
     }
-    free(text);
 }
 
 static int check_chain(const char *dir, const char *name, ea_text *report, uint64_t *faults, uint64_t *files,
@@ -165,9 +181,11 @@ static int check_chain(const char *dir, const char *name, ea_text *report, uint6
     for (int i = EC_AUDIT_FILES - 1; !rc && i >= 0; i--)
         rc = take_file(&c, i, err);
     *files += c.files;
-    if (rc || !c.files)
+    if (rc)
         return rc;
     check_head(&c);
+    if (!c.files)
+        return 0;
     end_run(&c);
     if (c.first_kept && c.first > c.first_kept) {
         place at = {.file = (int)c.files - 1, .row = 1, .seq = c.first};
@@ -193,7 +211,7 @@ int ec_audit_verify(const char *dir, ea_text *report, uint64_t *ret_faults, ea_e
     int rc = 0;
     for (int i = 0; !rc && i < 2; i++)
         rc = check_chain(dir, EC_AUDIT_NAMES[i], report, &faults, &files, err);
-    if (!rc && !files)
+    if (!rc && !files && !faults)
         rc = ea_fail(err, EA_ENOTFOUND, "read %s/%s: there is no audit log", dir, EC_AUDIT_NAMES[0]);
     if (!rc && report->failed)
         rc = ea_fail(err, EA_ENOMEM, "report on the audit log");

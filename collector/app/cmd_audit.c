@@ -32,14 +32,23 @@ const ea_command ec_cmd_audit_verify = {
     .name = "audit verify",
     .operands = "",
     .summary = "Check that no line of the audit log was changed, removed or reordered",
-    .details = "Each line of DIR/audit.jsonl and DIR/audit-refused.jsonl, rotated files included, has a number and the "
-               "SHA-256\n"
-               "of the line before it. The command prints each fault with file, line and number, and what is kept. "
-               "Lines that\n"
-               "rotation deleted are no fault: the first line of a file says from which number on lines are kept. "
-               "Somebody who\n"
-               "can write to DIR can make a whole new log: only a copy elsewhere (run --audit-syslog) shows that.\n"
-               "Exit codes: 0 no fault, 1 failed, 2 usage, 3 faults.",
+    .details =
+        "Each line of DIR/audit.jsonl and DIR/audit-refused.jsonl, rotated files included, has a number and the "
+        "SHA-256\n"
+        "of the line before it. The command prints each fault with file, line and number, and what is kept. "
+        "Lines that\n"
+        "rotation deleted are no fault: the first line of a file says from which number on lines are kept.\n"
+        "FILE.head has the last line's number and hash: lines that are missing at the end are a fault, and so is "
+        "a\n"
+        "missing file. The next line that is written states such a fault, which is reported until rotation "
+        "deletes\n"
+        "that line. A power loss can cause the same fault, since lines are not synced one by one. Somebody who can\n"
+        "write to DIR can rewrite the files and .head, or remove all of them when no running collector has written a\n"
+        "line: only a copy elsewhere (run --audit-syslog) shows that. While a collector writes, the command can report "
+        "a fault "
+        "that\n"
+        "is none: repeat it.\n"
+        "Exit codes: 0 no fault, 1 failed, 2 usage, 3 faults.",
     .options = (const ea_option[]){EC_STORE_OPTION(options, store), {.name = NULL}},
     .options_size = sizeof(options),
     .run = verify,

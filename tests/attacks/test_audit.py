@@ -185,10 +185,74 @@ def check_rotation(env, checks):
     checks.equal((newest["token"], newest["note"]), ("reader", "token revoked"), "the line after half a line")
 
 
+def check_cuts(env, checks):
+    """Lines that are removed while the collector runs: the next line states it, and "audit verify" reports it from then on, after a restart, too."""
+    for what in ("tail", "last line changed", "file", "file and head", "no request", "head, stopped"):
+        collector = env.new_collector(f"cut-{what.replace(' ', '-').replace(',', '')}", extra=["--web", "127.0.0.1:0", "--web-tokens"])
+        collector.start()
+        store, file = collector.store, collector.store / "audit.jsonl"
+        token = env.run([env.collector, "token", "add", "--store", store, "--name", "reader"]).stdout.strip()
+        context = world.tls(env.certs)
+
+        def ask(count, authorization=f"Authorization: Bearer {token}\r\n"):
+            port = int(re.findall(r"dashboard on https://127\.0\.0\.1:(\d+)/", collector.log())[-1])
+            for _ in range(count):
+                with world.secure(context, world.connect(port)) as connection:
+                    connection.sendall(f"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n{authorization}If-None-Match: x\r\nConnection: close\r\n\r\n".encode())
+                    answer = connection.recv(1 << 16)
+                    while connection.recv(1 << 16):
+                        pass
+                    if not answer.startswith(b"HTTP/1.1 "):
+                        raise harness.Failure(f"{what}: the answer is {answer[:100]}")
+
+        ask(20)
+        rows = file.read_bytes().splitlines(keepends=True)
+        count = len(rows)
+        checks.that(count > 20 and verify(env, store)[0] == 0, f"{what}: {count} lines before, {verify(env, store)}")
+        expected = f"audit.jsonl, line {count - 9}, number {count + 1}: when it was written, lines {count - 9} to {count} were missing: lines were removed from the end"
+        fault = f"lines {count - 9} to {count} are missing"
+        if what == "tail":
+            with file.open("r+b") as out:
+                out.truncate(sum(map(len, rows[:-10])))
+        elif what == "last line changed":
+            file.write_bytes(b"".join(rows[:-1]) + rows[-1].replace(b'"reader"', b'"rea"'))
+            expected, fault = f"line {count + 1}, number {count + 1}: when it was written, line {count} had been changed", f"line {count} was changed"
+        elif what == "head, stopped":
+            collector.stop()
+            (store / "audit.jsonl.head").unlink()
+            collector.start()
+            expected, fault = "when it was written, the file that names the last line's hash (.head) was missing or damaged", ".head is missing or damaged"
+        else:
+            file.unlink()
+            expected, fault = f"audit.jsonl, line 1, number {count + 1}: when it was written, lines 1 to {count} were missing", f"lines 1 to {count} are missing"
+            if what == "file and head":
+                (store / "audit.jsonl.head").unlink()
+        if what == "no request":
+            ask(1, authorization="")
+            missing = f"audit.jsonl, line 0, number 0: there is no file, but number {count} was written: the file was removed"
+            code, said = verify(env, store)
+            checks.that(code == 3 and missing in said, f"{what}: {code}, expected {missing} in: {said}")
+            (store / "audit-refused.jsonl").unlink(missing_ok=True)
+            (store / "audit-refused.jsonl.head").unlink(missing_ok=True)
+            code, said = verify(env, store)
+            checks.that(code == 3 and missing in said, f"{what}, without refusals: {code}, expected {missing} in: {said}")
+        for restart in (False, True):
+            if restart:
+                collector.stop()
+                collector.start()
+            ask(1)
+            code, said = verify(env, store)
+            checks.that(code == 3 and expected in said, f"{what}, restart {restart}: {code}, expected {expected} in: {said}")
+        stated = [e["fault"] for e in lines(store, "audit.jsonl") if "fault" in e]
+        checks.equal(stated, [fault], f"{what}: faults that lines state")
+        collector.stop()
+
+
 def test(env, checks, _):
     sound = check_flood(env, checks)
     check_changes(env, checks, pathlib.Path(sound))
     check_rotation(env, checks)
+    check_cuts(env, checks)
 
 
 if __name__ == "__main__":
