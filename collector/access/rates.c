@@ -48,6 +48,10 @@ int ec_rate_take(ec_rate *b, int64_t now_ns) {
     return 1;
 }
 
+void ec_rate_put_back(ec_rate *b) {
+    b->left += 1;
+}
+
 ec_rate *ec_rates_of(ec_rates *r, const char *address, const char *id) {
     enum { ADDRESS_BYTES = 16 };
     ec_rate fresh = {.seen_ns = 0};
@@ -83,8 +87,6 @@ int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **re
     ec_rate *b = ec_rates_of(r, address, "");
     if (!ec_rate_take(b, now_ns))
         return ea_fail(err, EA_ELIMIT, "too many requests from this address");
-    if (ec_rate_is_closed(b, now_ns))
-        return ea_fail(err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
     *ret = b;
     return 0;
 }
@@ -93,8 +95,4 @@ void ec_rate_failed(ec_rate *b, int64_t now_ns) {
     b->failures++;
     b->failed_ns = now_ns;
     b->seen_ns = now_ns ? now_ns : 1;
-}
-
-void ec_rate_worked(ec_rate *b) {
-    b->failures = 0;
 }

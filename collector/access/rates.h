@@ -33,15 +33,15 @@ void ec_rates_destroy(ec_rates *r); /* NULL is allowed */
 
 /* Takes one request out of a bucket: 0 when it is empty. now_ns: monotonic. */
 int ec_rate_take(ec_rate *b, int64_t now_ns);
-/* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests, or too
- * many wrong tokens. */
+/* Undoes an ec_rate_take that succeeded. */
+void ec_rate_put_back(ec_rate *b);
+/* The same for an address, whose bucket is then in *ret (until the next call). EA_ELIMIT: too many requests. */
 EA_MUST_CHECK int ec_rates_take(ec_rates *r, const char *address, int64_t now_ns, ec_rate **ret, ea_err *err);
 /* The bucket of the pair of an address and a token's id ("": none), until the next call. */
 ec_rate *ec_rates_of(ec_rates *r, const char *address, const char *id);
 /* 1 while the bucket has too many failures. */
 int ec_rate_is_closed(ec_rate *b, int64_t now_ns);
-/* Notes how that request ended. */
+/* Notes a wrong token. */
 void ec_rate_failed(ec_rate *b, int64_t now_ns);
-void ec_rate_worked(ec_rate *b);
 
 #endif

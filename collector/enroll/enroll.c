@@ -6,6 +6,7 @@
 #include "listen.h"
 #include "platform.h"
 #include "rates.h"
+#include "secrets.h"
 #include "text.h"
 #include "tls.h"
 
@@ -27,7 +28,9 @@ struct ec_enroll {
     uint16_t port;
     ec_http http;
     ea_thread *loop;
-    ec_rates *rates; /* the loop's */
+    ec_rates *rates;   /* the loop's, as the next two: of addresses, for requests without right token and certificate */
+    ec_rates *callers; /* of an address with a token's id or a certificate's name */
+    ec_rates *failures; /* wrong tokens and certificates of an address */
 };
 
 /* What came of a request. */
@@ -37,6 +40,7 @@ typedef struct outcome {
     ec_ca_enrolled got;
     ea_err err;
     unsigned retry_after_s; /* with 429 and 503; 0: RETRY_AFTER_S */
+    int is_right;           /* the token is, or the certificate that is to be renewed */
 } outcome;
 
 static void set_status(outcome *o, int status) {
@@ -100,6 +104,8 @@ static void reply(struct evhttp_request *http, const outcome *o) {
         snprintf(seconds, sizeof seconds, "%u", o->retry_after_s ? o->retry_after_s : RETRY_AFTER_S);
         evhttp_add_header(h, "Retry-After", seconds);
     }
+    if (o->status == 429 && !o->is_right) /* a guess costs a connection */
+        evhttp_add_header(h, "Connection", "close");
     if (body && !t.failed && t.len_bytes)
         (void)evbuffer_add(body, t.data, t.len_bytes);
     evhttp_send_reply(http, t.failed || !body ? 503 : o->status, o->title, body);
@@ -132,7 +138,8 @@ typedef struct holder {
     char name[EC_AGENT_NAME_BYTES + 1];
     uint8_t *der; /* OpenSSL's */
     size_t len_bytes;
-    int is_brief; /* it lives for less than a day */
+    char id[EC_SECRET_ID_BYTES]; /* a hash of its subject, for the rate */
+    int is_brief;                /* it lives for less than a day */
 } holder;
 
 /* The client's, after a check. */
@@ -147,10 +154,17 @@ static int read_holder(const ec_enroll *e, struct evhttp_request *http, holder *
     if (n < 1 || n > EC_CA_CERT_MAX)
         return ea_fail(err, EA_EREFUSED, "the client certificate has more than %d bytes", EC_CA_CERT_MAX);
     ret->len_bytes = (size_t)n;
+    snprintf(ret->id, sizeof ret->id, "%08lx",
+             X509_NAME_hash_ex(X509_get_subject_name(cert), NULL, NULL, NULL) & 0xffffffff);
     ret->is_brief =
         ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(cert), X509_get0_notAfter(cert)) == 1 && days < 1;
     return 0;
 }
+
+typedef struct request {
+    const char *address, *csr;
+    size_t len_bytes; /* of csr */
+} request;
 
 /* NULL: none is given. */
 static const char *token_of(struct evhttp_request *http) {
@@ -158,11 +172,36 @@ static const char *token_of(struct evhttp_request *http) {
     return value && strncasecmp(value, "Bearer ", 7) == 0 && strlen(value) < TOKEN_TEXT_MAX ? value + 7 : NULL;
 }
 
-static void enroll(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
+/* One request out of the rate of an address with an id. NULL: there were too many, and *o says that. */
+static ec_rate *take_caller(const ec_enroll *e, const char *address, const char *id, const char *what, outcome *o) {
+    ec_rate *b = ec_rates_of(e->callers, address, id);
+    if (ec_rate_take(b, ea_monotonic_ns()))
+        return b;
+    (void)ea_fail(&o->err, EA_ELIMIT, "too many requests with this %s", what);
+    set_status(o, 429);
+    return NULL;
+}
+
+/* Whether a token is right is known to the signer alone. A wrong one is not charged to the rate of those who have the
+ * right one with the same id. */
+static void enroll(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
     const char *token = token_of(http);
-    int rc = token ? ec_signer_enroll(e->options.signer, token, csr, len_bytes, &o->got, &o->err)
-                   : ea_fail(&o->err, EA_EREFUSED, "a token is needed: Authorization: Bearer TOKEN");
-    set_status(o, token ? status_of(rc) : 401);
+    char id[EC_SECRET_ID_BYTES] = "";
+    if (!token) {
+        (void)ea_fail(&o->err, EA_EREFUSED, "a token is needed: Authorization: Bearer TOKEN");
+        set_status(o, 401);
+        return;
+    }
+    if (strlen(token) > EC_SECRET_PREFIX_BYTES)
+        snprintf(id, sizeof id, "%s", token + EC_SECRET_PREFIX_BYTES);
+    ec_rate *rate = take_caller(e, r->address, id, "token", o);
+    if (!rate)
+        return;
+    int rc = ec_signer_enroll(e->options.signer, token, r->csr, r->len_bytes, &o->got, &o->err);
+    o->is_right = o->got.token[0] != 0;
+    if (!o->is_right)
+        ec_rate_put_back(rate);
+    set_status(o, status_of(rc));
     if (!rc)
         ea_count(e->options.counters, EA_COUNT_enroll_granted, 1);
 }
@@ -186,12 +225,13 @@ static void note_renewed_twice(const ec_enroll *e, const outcome *o) {
         e->options.on_renewed_twice(e->options.arg, o->got.name, o->err.message);
 }
 
-static void renew(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o) {
+static void renew(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
     holder h = {.der = NULL};
-    if (read_holder(e, http, &h, &o->err)) {
+    o->is_right = read_holder(e, http, &h, &o->err) == 0;
+    if (!o->is_right) {
         set_status(o, 401);
-    } else if (take_renewal(e, &h, o)) {
-        int rc = ec_signer_renew(e->options.signer, h.der, h.len_bytes, csr, len_bytes, &o->got, &o->err);
+    } else if (take_caller(e, r->address, h.id, "certificate", o) && take_renewal(e, &h, o)) {
+        int rc = ec_signer_renew(e->options.signer, h.der, h.len_bytes, r->csr, r->len_bytes, &o->got, &o->err);
         set_status(o, status_of(rc));
         if (!rc)
             ea_count(e->options.counters, EA_COUNT_enroll_renewed, 1);
@@ -203,37 +243,51 @@ static void renew(ec_enroll *e, struct evhttp_request *http, const char *csr, si
     OPENSSL_free(h.der);
 }
 
-static void answer(ec_enroll *e, struct evhttp_request *http, const char *address, const char *path, outcome *o) {
+static void route(ec_enroll *e, struct evhttp_request *http, const char *path, const request *r, outcome *o) {
     static const struct {
         const char *path;
-        void (*run)(ec_enroll *e, struct evhttp_request *http, const char *csr, size_t len_bytes, outcome *o);
+        void (*run)(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o);
     } ROUTES[] = {{"/v1/enroll", enroll}, {"/v1/renew", renew}};
-    int64_t now_ns = ea_monotonic_ns();
-    ec_rate *rate = NULL;
-    struct evbuffer *input = evhttp_request_get_input_buffer(http);
-    size_t len_bytes = evbuffer_get_length(input);
-    if (ec_rates_take(e->rates, address, now_ns, &rate, &o->err)) {
-        set_status(o, 429);
-        return;
-    }
     for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
         if (strcmp(path, ROUTES[i].path) != 0)
             continue;
-        const unsigned char *csr = evbuffer_pullup(input, -1);
-        if (evhttp_request_get_command(http) != EVHTTP_REQ_POST) {
+        if (evhttp_request_get_command(http) == EVHTTP_REQ_POST) {
+            ROUTES[i].run(e, http, r, o);
+        } else {
             (void)ea_fail(&o->err, EA_EINVAL, "this is asked for by POST");
             set_status(o, 405);
-        } else {
-            ROUTES[i].run(e, http, csr ? (const char *)csr : "", csr ? len_bytes : 0, o);
         }
-        if (o->status == 401 || (o->status == 403 && !o->got.token[0]))
-            ec_rate_failed(rate, now_ns);
-        else if (o->status == 200)
-            ec_rate_worked(rate);
         return;
     }
     (void)ea_fail(&o->err, EA_ENOTFOUND, "there is no such page");
     set_status(o, 404);
+}
+
+/* A request with a right token or certificate counts for its own rate alone: what others of its address do does not
+ * refuse it. */
+static void answer(ec_enroll *e, struct evhttp_request *http, const char *address, const char *path, outcome *o) {
+    int64_t now_ns = ea_monotonic_ns();
+    struct evbuffer *input = evhttp_request_get_input_buffer(http);
+    const unsigned char *csr = evbuffer_pullup(input, -1);
+    ec_rate *rate = NULL;
+    route(e, http, path,
+          &(request){.address = address,
+                     .csr = csr ? (const char *)csr : "",
+                     .len_bytes = csr ? evbuffer_get_length(input) : 0},
+          o);
+    if (o->is_right)
+        return;
+    if (ec_rates_take(e->rates, address, now_ns, &rate, &o->err)) {
+        set_status(o, 429);
+    } else if (o->status == 401 || o->status == 403) {
+        rate = ec_rates_of(e->failures, address, "");
+        if (ec_rate_is_closed(rate, now_ns)) {
+            (void)ea_fail(&o->err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
+            set_status(o, 429);
+        } else {
+            ec_rate_failed(rate, now_ns);
+        }
+    }
 }
 
 static void on_request(struct evhttp_request *http, void *arg) {
@@ -302,6 +356,10 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
     if (!rc)
         rc = ec_rates_create(&e->rates, err);
     if (!rc)
+        rc = ec_rates_create(&e->callers, err);
+    if (!rc)
+        rc = ec_rates_create(&e->failures, err);
+    if (!rc)
         rc = start_http(e, err);
     if (!rc)
         rc = look_each_second(e, err);
@@ -331,5 +389,7 @@ void ec_enroll_stop(ec_enroll *e) {
         event_free(e->look);
     ec_http_close(&e->http);
     ec_rates_destroy(e->rates);
+    ec_rates_destroy(e->callers);
+    ec_rates_destroy(e->failures);
     free(e);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { COPY_BYTES = 1 << 20, PAGES_A_STEP = 1024, BUSY_TIMEOUT_MS = 20000, PATH_BYTES = 1200 };
+enum { ALARMS_MAX = 64, ALARM_BYTES = 100 };
 
 static const char MARK[] = "backup.json";
 
@@ -119,15 +120,56 @@ static int number_of(const char *path, const char *sql, uint64_t *ret, ea_err *e
     return rc;
 }
 
+/* Sentences of the check that turned out to be false alarms. */
+typedef struct alarms {
+    char text[ALARMS_MAX][ALARM_BYTES];
+    size_t count;
+} alarms;
+
+/* SQLite 3.40.1 says "NULL value in TABLE.COLUMN" of each row of a table WITHOUT ROWID whose primary key's columns do
+ * not come first. 1: the text says that of such a table, and the column has no NULL. Each text is looked into once. */
+static int is_false_alarm(sqlite3 *db, const char *text, alarms *a) {
+    static const char BEGIN[] = "NULL value in ", NAME[] = "abcdefghijklmnopqrstuvwxyz_";
+    const char *table = text + sizeof BEGIN - 1;
+    sqlite3_stmt *st = NULL;
+    int is_false = 0;
+    for (size_t i = 0; i < a->count; i++)
+        if (strcmp(a->text[i], text) == 0)
+            return 1;
+    if (a->count == ALARMS_MAX || strlen(text) >= ALARM_BYTES || strncmp(text, BEGIN, sizeof BEGIN - 1) != 0)
+        return 0;
+    int table_bytes = (int)strspn(table, NAME);
+    const char *column = table + table_bytes + 1;
+    if (table[table_bytes] != '.' || column[strspn(column, NAME)])
+        return 0;
+    /* typeof: for a column that is declared NOT NULL, "IS NULL" is false without a look at any row */
+    char *sql =
+        sqlite3_mprintf("SELECT (SELECT wr FROM pragma_table_list('%.*s') WHERE schema = 'main') = 1 AND NOT EXISTS"
+                        "(SELECT * FROM main.\"%.*s\" AS t WHERE typeof(t.\"%s\") = 'null')",
+                        table_bytes, table, table_bytes, table, column);
+    if (sql && sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        is_false = sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_free(sql);
+    if (is_false)
+        snprintf(a->text[a->count++], ALARM_BYTES, "%s", text);
+    return is_false;
+}
+
 static int check_database(const char *path, ea_err *err) {
+    alarms known = {.count = 0};
     sqlite3 *db = NULL;
     sqlite3_stmt *st = NULL;
-    int rc = 0;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
-        sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &st, NULL) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
+    int rc = 0, code = SQLITE_ERROR;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(db, "PRAGMA quick_check(2147483647)", -1, &st, NULL) == SQLITE_OK) /* false alarms count */
+        while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+            const char *text = (const char *)sqlite3_column_text(st, 0);
+            if (!text || (strcmp(text, "ok") != 0 && !is_false_alarm(db, text, &known)))
+                rc = ea_fail(err, EA_ECORRUPT, "%s: %s", path, text ? text : "no memory");
+        }
+    if (!rc && code != SQLITE_DONE)
         rc = fail(err, db, path);
-    else if (strcmp((const char *)sqlite3_column_text(st, 0), "ok") != 0)
-        rc = ea_fail(err, EA_ECORRUPT, "%s: %s", path, (const char *)sqlite3_column_text(st, 0));
     sqlite3_finalize(st);
     sqlite3_close(db);
     return rc;

@@ -2,15 +2,18 @@
 
 usage: test_backup.py --build DIR [--soak] [--keep]
 """
+import http.client
 import json
 import os
 import shutil
 import sqlite3
+import ssl
 import subprocess
 
 import harness
 import test_identity
 import traces
+import uploads
 
 TRACE = "clr-kernel-win8-x64"
 
@@ -66,6 +69,49 @@ def private(env, checks, collector):
     env.run([env.collector, "token", "revoke", "--store", collector.store, "reader"])
 
 
+def store_tombstone(env, checks, collector):
+    """A batch whose tombstone says that the numbers 5 and 6 of its stream are gone."""
+    stream = os.urandom(16)
+    grave = uploads._bytes(15, uploads._number(1, 5) + uploads._number(2, 6) + uploads._number(3, 15) + uploads._number(4, 1))
+    batch = uploads._number(1, 1) + uploads._bytes(2, stream) + uploads._number(3, 7) + uploads._number(4, 1) + grave
+    context = ssl.create_default_context(cafile=str(env.certs / "ca.crt"))
+    context.load_cert_chain(env.certs / "buried.crt", env.certs / "buried.key")
+    connection = http.client.HTTPSConnection("localhost", collector.port, context=context, timeout=30)
+    connection.request("POST", uploads.UPLOAD_PATH, uploads.body([batch]), {"Content-Type": "application/x-etwagent-batches"})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    checks.equal((answer.status, [n for n, _ in uploads.fields(body) if n == 3]), (200, []), f"a tombstone: {body}")
+
+
+def graves(store):
+    db = sqlite3.connect(store / "index.db")
+    found = db.execute("SELECT first, last FROM tombstones").fetchall()
+    db.close()
+    return found
+
+
+def null_column(env, checks, copy):
+    """A NULL that is there is damage, in a table about which SQLite 3.40.1 gives false alarms."""
+    nulls = env.folder / "nulls"
+    shutil.copytree(copy, nulls)
+    db = sqlite3.connect(nulls / "index.db")
+    declared, = db.execute("SELECT sql FROM sqlite_master WHERE name = 'tombstones'").fetchone()
+    for sql in (declared.replace("cause INTEGER NOT NULL", "cause INTEGER"), declared):
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'tombstones'", (sql,))
+        db.commit()
+        db.close()
+        db = sqlite3.connect(nulls / "index.db")
+        if sql != declared:
+            db.execute("UPDATE tombstones SET cause = NULL")
+            db.commit()
+    db.close()
+    done = env.run([env.collector, "restore", "--from", nulls, "--store", env.folder / "r"], check=False)
+    checks.that(done.returncode == 3 and "NULL value in tombstones.cause" in done.stderr, f"a NULL in a tombstone: {done.returncode} {done.stderr}")
+    shutil.rmtree(nulls)
+
+
 def incidents(env, store):
     return env.run([env.collector, "query", "--store", store, "--format", "jsonl", "SELECT * FROM incidents ORDER BY begin"]).stdout
 
@@ -73,6 +119,8 @@ def incidents(env, store):
 def restore(env, checks, collector, copy):
     store = env.folder / "restored-store"
     env.run([env.collector, "restore", "--from", copy, "--store", store])
+    checks.equal((graves(copy), graves(store)), ([(5, 6)], [(5, 6)]), "tombstones in backup and restored store")
+    null_column(env, checks, copy)
     checks.equal(incidents(env, store), incidents(env, copy), "incidents in backup and restored store")
     checks.that('"kind":"delivered"' in incidents(env, store), f"an incident from before the backup: {incidents(env, store)}")
     for agent in ("whole", "busy"):
@@ -175,13 +223,14 @@ def doctor(env, checks, store, damaged):
 
 
 def test(env, checks, _):
-    env.make_certificates(["whole", "busy"])
+    env.make_certificates(["whole", "busy", "buried"])
     paths = traces.paths(TRACE, env.build)
     os.umask(0o022)  # as in most shells
     collector = env.new_collector("source", ["--segment-size", "64KiB", "--web", "127.0.0.1:0", "--web-tokens"])
     collector.store.mkdir(mode=0o755)
     collector.start()
     env.replay(paths, collector, agent="whole", extra=["--request-bytes", "64KiB"])
+    store_tombstone(env, checks, collector)
     db = sqlite3.connect(collector.store / "alarms.db")  # one that is over: the collector leaves it as it is
     db.execute("INSERT INTO alarms VALUES(NULL, 'whole', '', 'delivered', '', 1, 2, 7, 0, 'seven more', 0)")
     db.commit()

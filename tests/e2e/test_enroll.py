@@ -479,11 +479,24 @@ def service_renews(checks, world):
 
 
 def limits(checks, world):
-    """Last: the address has to wait behind it."""
-    token = world.token("after-the-storm")
-    statuses = [world.post("/v1/enroll", b"x", f"ece_{n:08x}_{'0' * 64}")[0] for n in range(14)]
-    checks.that(statuses[0] == 403 and statuses[-1] == 429 and statuses.count(403) <= 10, f"wrong tokens: {statuses}")
-    checks.equal(world.post("/v1/enroll", world.csr("x"), token)[0], 429, "a right token from an address that has to wait")
+    """Wrong tokens of an address are refused for a minute, right ones and renewals of the same address are not. Last: wrong ones
+    have to wait for a minute after it."""
+    token, lasting = world.token("after-the-storm"), {"cert": world.env.folder / "lasting.crt", "key": world.env.folder / "lasting.key"}
+    wrong = f"ece_{token.split('_')[1]}_{'0' * 64}"  # its id with another secret
+    answers = [world.post("/v1/enroll", b"x", f"ece_{n:08x}_{'0' * 64}") for n in range(12)] + [world.post("/v1/enroll", b"x", wrong) for _ in range(3)]
+    statuses = [status for status, _ in answers]
+    checks.that(statuses[0] == 403 and set(statuses[10:]) == {429} and statuses.count(403) <= 10, f"wrong tokens: {statuses}")
+    closed = "too many wrong tokens from this address: wait a minute"
+    checks.equal(json.loads(answers[-1][1])["detail"], closed, "what the last wrong token is answered")
+    for n in range(12):
+        status, said = world.post("/v1/renew", world.csr("lasting") if n == 0 else b"x", **lasting)
+        checks.that(status != 429 and b"too many" not in said, f"renewal {n} with a valid certificate from that address: {status} {said}")
+    status, said = world.post("/v1/renew", world.csr("lasting"), **lasting)
+    checks.that(status != 429 and b"half" in said, f"a renewal that is too early, after others: {status} {said}")
+    status, said = world.post("/v1/enroll", world.csr("x"), token)
+    checks.equal(status, 200, f"a right token from that address: {said[:200]}")
+    status, said = world.post("/v1/enroll", b"x", wrong)
+    checks.equal((status, json.loads(said)["detail"]), (429, closed), "a wrong token after a right one")
 
 
 def test(env, checks, arguments):
