@@ -48,6 +48,7 @@ struct ec_writer {
     ea_arena texts;
     ec_identities *identities;
     uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
+    const ec_upload *group;                /* the uploads that are stored now; NULL: none */
 };
 
 int ec_upload_check(ec_upload *u, ea_err *err) {
@@ -157,6 +158,14 @@ static int is_stopping(ec_writer *w) {
     return stopping;
 }
 
+/* Whether a list has an upload of another agent. */
+static int has_other(const ec_upload *list, const char *agent) {
+    for (; list; list = list->next)
+        if (strcmp(list->agent, agent) != 0)
+            return 1;
+    return 0;
+}
+
 /* Why the rest of an upload is left to a later request; NULL: it goes on. */
 static const char *why_later(ec_writer *w, const ec_upload *u, int64_t begin_cpu_ns) {
     const char *why = NULL;
@@ -168,7 +177,8 @@ static const char *why_later(ec_writer *w, const ec_upload *u, int64_t begin_cpu
     ea_mutex_lock(w->mutex);
     if (w->stopping)
         why = "the collector is stopping";
-    else if (is_long && w->first && strcmp(w->first->agent, u->agent) != 0) /* in the order of turns */
+    /* those of this group wait, too: their answers come when the group is committed */
+    else if (is_long && (has_other(w->group, u->agent) || has_other(w->first, u->agent)))
         why = "uploads of other agents wait";
     ea_mutex_unlock(w->mutex);
     return why;
@@ -335,8 +345,10 @@ static void append_upload(ec_writer *w, ec_upload *u) {
 /* Stores a list of uploads as one group; 0 or the commit's error. */
 static int store_group(ec_writer *w, ec_upload *list, ea_err *err) {
     w->group_stored = w->group_repeated = 0;
+    w->group = list;
     for (ec_upload *u = list; u; u = u->next)
         append_upload(w, u);
+    w->group = NULL;
     int rc = ec_store_commit(w->options.store, err);
     if (rc)
         return rc;

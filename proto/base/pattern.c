@@ -24,8 +24,7 @@ int ea_name_equal(const char *a, const char *b) {
 static int fits(const char *pattern, size_t n, const char *name) {
     const char *end = pattern + n, *star = NULL, *from = NULL;
     while (*name) {
-        int a = pattern < end ? lower(*pattern) : 0;
-        int b = lower(*name);
+        char a = pattern < end ? lower(*pattern) : '\0', b = lower(*name);
         if (pattern < end && *pattern == '*') {
             star = ++pattern;
             from = name;

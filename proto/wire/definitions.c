@@ -92,9 +92,19 @@ int ea_own_definitions_find(const ea_own_definition *list, size_t count, const u
     }
     if (lo == count || memcmp(list[lo].hash, ref, ref_bytes) != 0)
         return 0;
-    for (size_t k = lo + 1; k < count && memcmp(list[k].hash, ref, ref_bytes) == 0; k++)
-        if (memcmp(list[k].hash, list[lo].hash, EA_CLASS_HASH_BYTES) != 0)
-            return EA_ECORRUPT;
+    /* Those whose hash begins so follow each other. All are one definition when the last one is the first one's. */
+    size_t last = lo;
+    for (n = count - lo - 1; n;) {
+        size_t half = (n + 1) / 2;
+        if (memcmp(list[last + half].hash, ref, ref_bytes) == 0) {
+            last += half;
+            n -= half;
+        } else {
+            n = half - 1;
+        }
+    }
+    if (memcmp(list[last].hash, list[lo].hash, EA_CLASS_HASH_BYTES) != 0)
+        return EA_ECORRUPT;
     *ret = &list[lo];
     return 1;
 }

@@ -389,7 +389,7 @@ int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *
     uint32_t *index = NULL;
     int rc = element_bytes(r, c, rows, &data, err);
     r->work += rows;
-    if (!rc && r->work > EA_WORK_MAX)
+    if (!rc && r->work > r->work_max)
         rc = ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
     if (!rc)
         rc = decode_indexes(r, c, rows, data, &values, &index, err);
@@ -582,7 +582,7 @@ int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_c
         initial = 0;
     }
     r->work += (uint64_t)n * (1 + c->child_count) + rows;
-    if (r->work > EA_WORK_MAX)
+    if (r->work > r->work_max)
         return ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
     ea_column elements = {0};
     rc = decode_elements(r, c, n, context, initial, &elements, err);

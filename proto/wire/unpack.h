@@ -28,11 +28,13 @@ typedef struct ea_rows_reader {
     ZSTD_DCtx *zstd;
     uint64_t *scratch;
     size_t scratch_count;
-    uint64_t work; /* rows decoded so far, against EA_WORK_MAX */
+    /* Rows decoded so far, and how many may be: EA_WORK_BASE, and four for each event's columns in the directory. */
+    uint64_t work, work_max;
 } ea_rows_reader;
 
-/* A small message can ask for a lot of work; no real batch comes near this. */
-#define EA_WORK_MAX (1ull << 29)
+/* A small message can ask for a lot of work. What a writer's batch needs: a row of each column that each event of a
+ * group has, and not more elements of lists and dictionaries than its payloads have bytes. */
+#define EA_WORK_BASE (1ull << 25)
 
 /* What the rows of a group are relative to. */
 typedef struct ea_rows_context {

@@ -14,6 +14,7 @@ enum {
     VIEW_LIMIT_BYTES = 3 * EA_BATCH_MAX_RAW_BYTES,
     DIRECTORY_DEPTH = 16, /* of messages inside messages */
     SHARED_DICTIONARIES_MAX = 64,
+    EVENT_COLUMNS = 16, /* that each event has beside its group's fields and items: at most */
 };
 
 /* ---- opening ---- */
@@ -457,6 +458,10 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         rc = read_group(v, &v->groups[i], d->groups[i], before, err);
         before = v->envelope.has_context ? &nothing : &v->groups[i].record;
     }
+    r->work_max = EA_WORK_BASE;
+    for (size_t i = 0; !rc && i < d->n_groups; i++) /* at most 2^18 events in all groups, 512 fields and 64 items */
+        r->work_max +=
+            4 * (uint64_t)v->groups[i].count * (v->groups[i].field_count + v->groups[i].m->n_items + EVENT_COLUMNS);
     if (!rc && total != n)
         return ea_view_corrupt(err, "its groups have fewer events than the batch");
     if (!rc && n && (!d->group || !d->time || !d->cpu || !d->thread || !d->thread_pids || !d->thread_tids))

@@ -347,7 +347,7 @@ static int split_payloads(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     uint32_t *start = ea_arena_zalloc(&v->arena, fields * n, sizeof *start);
     uint32_t *len_bytes = ea_rows_alloc(&v->reader, fields * n, sizeof *len_bytes);
     v->reader.work += fields * n;
-    if (!slices || !split || !start || !len_bytes || v->reader.work > EA_WORK_MAX)
+    if (!slices || !split || !start || !len_bytes || v->reader.work > v->reader.work_max)
         return ea_view_no_memory(err);
     for (size_t f = 0; f < fields; f++)
         split[f] =

@@ -128,7 +128,8 @@ typedef struct ea_spool_item {
 } ea_spool_item;
 
 /* Takes batches of one stream (streams take turns), highest priority and oldest first, up to max_bytes (with their
- * frames) and EA_UPLOAD_MAX_EVENTS, one batch at the least: their events move from spooled to unanswered. Returns how many. */
+ * frames) and EA_UPLOAD_MAX_EVENTS, one batch at the least: their events move from spooled to unanswered. Returns how
+ * many. */
 size_t ea_spool_take(ea_spool *s, size_t max_bytes, ea_spool_item *items, size_t capacity);
 /* Appends a taken batch's bytes to out. EA_ECORRUPT, EA_EIO: settle it as EA_SPOOL_DAMAGED. */
 EA_MUST_CHECK int ea_spool_read(ea_spool *s, const ea_spool_item *item, ea_text *out, ea_err *err);

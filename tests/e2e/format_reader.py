@@ -408,6 +408,7 @@ class Frames:
 
     def __init__(self, contents):
         self.contents, self.used = contents, [0] * len(contents)
+        self.rows, self.most_rows = 0, 1 << 25
 
     def take(self, frame, size):
         need(frame < len(self.contents), "Columns", f"there is no frame {frame}")
@@ -415,6 +416,10 @@ class Frames:
         need(size <= len(self.contents[frame]) - at, "Frames and the pool", f"frame {frame} is too short for its columns")
         self.used[frame] = at + size
         return self.contents[frame][at:at + size]
+
+    def count(self, rows):
+        self.rows += rows
+        need(self.rows <= self.most_rows, "Bounds", "rows of all columns, elements of lists and values of dictionaries among them")
 
     def check_end(self):
         for frame, (content, used) in enumerate(zip(self.contents, self.used)):
@@ -438,7 +443,7 @@ class Placed:
     """A column of batch.proto with its data; rows(n, …) decodes it."""
 
     def __init__(self, column, n, width, frames, dictionaries, top=True, inside=False):
-        self.column, self.implied, self.dictionaries, self.top = column, width, dictionaries, top
+        self.column, self.implied, self.dictionaries, self.top, self.frames = column, width, dictionaries, top, frames
         c = column
         is_list = c.lengths is not None
         need(c.encoding in ENUMS["Encoding"], "Growth", f"the encoding {c.encoding} is not known")
@@ -510,6 +515,7 @@ class Placed:
 
     def rows(self, n, bases=None, first=0):
         """The n rows. bases: what TIME, PID and TID are, row by row. first: what PREVIOUS begins with."""
+        self.frames.count(n)
         if self.lengths is None:
             rows = self.elements(n, bases, first).rows()
         else:
@@ -533,6 +539,7 @@ class Placed:
 
     def elements(self, n, bases, first):
         c, w = self.column, self.width
+        self.frames.count(n * (1 + len(self.children)))
         if self.column.encoding != VARINT:
             need(len(self.data) == self.size(n), "Bounds", "the sum of `lengths` is the number of elements that the data holds")
         if c.encoding == PLAIN:
@@ -857,6 +864,7 @@ class Batch:
                                     for f in m.frames])
         self.read_sources()
         self.read_groups()
+        frames.most_rows += 4 * sum(g.count * (len(g.message.fields) + len(g.items) + 16) for g in self.groups)
         self.place(frames)
         self.read_rows()
 

@@ -15,7 +15,7 @@ KEPT = ("a field that is not the description's", "a ledger with a value less", "
 # what is wrong about them is the checksum or the times themselves
 OF_THE_CHECKSUM = ("a checksum of other records", "a checksum of 0", "a longer time", "a checksum of nothing")
 # their records cannot be made here: 2 GiB of elements, 64 MiB and more of rows
-TOO_LARGE = ("more elements than are allowed", "larger structs than are allowed", "lengths of 8 bytes in a shared dictionary",
+TOO_LARGE = ("more elements than are allowed", "more rows than are allowed", "larger structs than are allowed", "lengths of 8 bytes in a shared dictionary",
              "more events than are allowed")
 
 # what the collector has to say of each: the rule that was broken, and no other that the same batch happens to break
@@ -135,6 +135,7 @@ REASONS = {
     'an event of no thread': "an event's thread is not in its table",
     "an extended item too long": "an extended item is longer than 65,535 bytes",
     "more extended items than are allowed": "extended items of more than 67108864 bytes",
+    "more rows than are allowed": "the batch asks for too much work",
     "more payload than is allowed": "payloads of more than 67108864 bytes",
     "a field with the number 0": "it is no protobuf message",
     "a number in place of bytes": "field 2 has the wire type 0, expected 2",
@@ -339,6 +340,15 @@ def payload_is(made):
     return change
 
 
+def rows_of_shared(count, members):
+    """The payloads are the first row of a shared dictionary of so many structs with so many members each, which are constants."""
+    def change(b):
+        payload_is(column(encoding=DICTIONARY, shared=1, planes=1, frame=1))(b)
+        b.batch.frames = [message("Frame", data=bytes((b.batch.event_count + 7) // 8))]
+        b.d.dictionaries = [message("Dictionary", count=count, values=column(encoding=STRUCT, children=[column(constant=b"z")] * members))]
+    return change
+
+
 def lengths_of_shared(first, rows):
     """A list in the payload's place whose `lengths` are the 8-byte rows of a shared dictionary: as many elements as `first` says in the first
     event, and such a number in each other that the sum modulo 2⁶⁴ is that of `rows` elements."""
@@ -403,6 +413,7 @@ def columns():
             ("an event of no thread", "Bounds", of_number("thread", lambda b: b.d.thread_count)),
             ("an extended item too long", "Bounds", items_are(bytes(65536))),
             ("more extended items than are allowed", "Bounds", items_are(bytes(65535))),
+            ("more rows than are allowed", "Bounds", rows_of_shared(262144, 200)),
             ("more payload than is allowed", "Bounds", payload_is(column(constant=bytes(65535))))):
         yield what, section, change
 
