@@ -745,7 +745,7 @@ static void named_definitions_are_bounded(void **state) {
     (void)state;
     for (uint32_t names = NAMES - 1; names <= NAMES; names++) {
         unsigned asked = 0;
-        uint8_t list[NAMES * EA_NAME_BYTES], hash[EA_CLASS_HASH_BYTES];
+        uint8_t list[(NAMES + 8) * EA_NAME_BYTES], hash[EA_CLASS_HASH_BYTES];
         ea_text context, batch, whole;
         ea_err err;
         for (uint32_t i = 0; i < names; i++)
