@@ -103,8 +103,7 @@ static void end_child(ec_signer *s) {
     close(s->in);
     close(s->out);
     (void)kill(s->pid, SIGKILL); /* ours, and not waited for yet; what it had logged is durable, the rest was not */
-    while (waitpid(s->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    (void)ec_child_wait(s->pid, &status);
     s->pid = 0;
 }
 

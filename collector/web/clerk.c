@@ -6,11 +6,9 @@
 #include "platform.h"
 #include "symbol_confine.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -69,8 +67,7 @@ void ec_clerk_end(ec_clerk_process *p) {
     int status;
     ec_clerk_leave(p);
     (void)kill(p->pid, SIGKILL); /* ours, and not waited for yet */
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    (void)ec_child_wait(p->pid, &status);
 }
 
 /* ---- who asks ---- */
