@@ -12,7 +12,7 @@
 
 static int64_t now_ns = 1;
 
-int64_t __wrap_ea_monotonic_ns(void);
+__typeof__(ea_monotonic_ns) __wrap_ea_monotonic_ns;
 int64_t __wrap_ea_monotonic_ns(void) {
     return now_ns;
 }

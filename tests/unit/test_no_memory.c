@@ -25,8 +25,7 @@ static int fails(void) {
 }
 
 #define WRAPPED(type, name, parameters, arguments)                                                                     \
-    type __real_##name parameters;                                                                                     \
-    type __wrap_##name parameters;                                                                                     \
+    __typeof__(name) __real_##name, __wrap_##name;                                                                     \
     type __wrap_##name parameters {                                                                                    \
         return fails() ? 0 : __real_##name arguments;                                                                  \
     }
