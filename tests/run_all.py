@@ -356,8 +356,8 @@ def main():
         step(tally, "windows: PDB", [sys.executable, "tests/windows/pdb.py", BUILD / "windows-pdb", BUILD / "dev"], 300)
     if arguments.soak:
         step(tally, "fuzz", [sys.executable, "tests/fuzz/run.py", "--seconds", "600"], 36000)
-        batches = [word for name in ("batch", "ingest", "upload") for word in ("--only", name)]
-        step(tally, "fuzz: batches", [sys.executable, "tests/fuzz/run.py", "--seconds", "1800", *batches], 7200)
+        batches = [word for name in ("batch", "ingest", "upload", "web") for word in ("--only", name)]
+        step(tally, "fuzz: batches and web", [sys.executable, "tests/fuzz/run.py", "--seconds", "1800", *batches], 10800)
         step(tally, "coverage of the readers of batches", [sys.executable, "tests/coverage.py"], 3600)
     return tally.finish()
 

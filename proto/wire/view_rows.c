@@ -276,7 +276,6 @@ static int take_payloads(ea_batch_view *v, ea_err *err) {
             continue;
         g->payloads =
             (ea_column){.count = g->count, .data = all->data, .start = start + at, .len_bytes = len_bytes + at};
-        g->has_payloads = 1;
         fill[k] = (uint32_t)at;
         at += g->count;
     }
@@ -290,6 +289,8 @@ static int take_payloads(ea_batch_view *v, ea_err *err) {
         start[fill[k]] = s.len_bytes ? (uint32_t)(s.data - all->data) : 0;
         len_bytes[fill[k]++] = s.len_bytes;
     }
+    for (size_t k = 0; k < v->group_count; k++) /* only now: after a failure nothing reads rows that were not filled */
+        v->groups[k].has_payloads |= ea_view_is_whole(&v->groups[k]);
     return 0;
 }
 

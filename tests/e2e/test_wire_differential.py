@@ -18,6 +18,8 @@ import harness  # noqa: E402
 import test_wire_python  # noqa: E402
 
 SEEDS = harness.ROOT / "tests" / "fuzz" / "corpus" / "batch"
+UPLOADS = harness.ROOT / "tests" / "fuzz" / "corpus" / "ingest"
+WRONG_UPLOADS = {"long-payload", "number-beyond-all"}
 RUNS, SOAK_SECONDS = 600, 1800
 FOUND = harness.ROOT / "build" / "fuzz-findings" / "differential"
 READ, MUTATE = 0, 1
@@ -130,11 +132,26 @@ def compare(checks, reader, data, how):
     return code is None and broken is None
 
 
+def check_uploads(checks, reader):
+    """The seeds of fuzz_ingest hold batches that can be read: seeds of an older format lead the fuzzer nowhere."""
+    refused = set()
+    for path in UPLOADS.iterdir():
+        body, at = path.read_bytes(), 0
+        while at < len(body):
+            size, = struct.unpack_from("<I", body, at)
+            code, _ = reader.read(body[at + 4:at + 4 + size])
+            if code is not None:
+                refused.add(path.name)
+            at += 4 + size
+    checks.equal(refused, WRONG_UPLOADS, "seeds of fuzz_ingest whose batches cannot be read")
+
+
 def test(env, checks, arguments):
     reader = Reader(env)
     seeds = [path.read_bytes() for path in sorted(SEEDS.iterdir())]
     for path in sorted(SEEDS.iterdir()):
         compare(checks, reader, path.read_bytes(), f"seed {path.name}")
+    check_uploads(checks, reader)
     begun = time.monotonic()
     chosen = random.SystemRandom().randrange(1 << 30) if arguments.soak else 1
     rng, pool, counts = random.Random(chosen), [], {"read": 0, "refused": 0, "too large": 0}

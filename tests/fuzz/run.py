@@ -25,7 +25,7 @@ def fuzz(program, seconds, build):
     seeds = SOURCE / "tests" / "fuzz" / "corpus" / name
     for folder in (found, findings):
         folder.mkdir(parents=True, exist_ok=True)
-    command = [program, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1",
+    command = [program, f"-max_total_time={seconds}", "-timeout=60", "-rss_limit_mb=2048", "-print_final_stats=1",
                f"-artifact_prefix={findings}/", found]
     if seeds.is_dir():
         command.append(seeds)
