@@ -27,7 +27,7 @@ def exists(name):
         return True
     if name.startswith("tests/"):
         return (SOURCE / name).exists()
-    return any((tests / folder / name).is_file() for folder in ("", "e2e", "windows", "attacks", "unit"))
+    return any((tests / folder / name).is_file() for folder in ("", "judges", "e2e", "windows", "attacks", "unit"))
 
 
 def rows():

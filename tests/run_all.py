@@ -250,7 +250,7 @@ def ctest(tally, preset, prefix, timeout):
 
 
 def end_to_end_scripts():
-    return [script for folder in ("e2e", "attacks") for script in sorted((SOURCE / "tests" / folder).glob("test_*.py"))]
+    return [script for folder in ("judges", "e2e", "attacks") for script in sorted((SOURCE / "tests" / folder).glob("test_*.py"))]
 
 
 def wants(script, preset):

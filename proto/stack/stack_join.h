@@ -2,7 +2,7 @@
  * Before it: stacks.h; records in the order of a stream (stack_feed.h), or columns. After it: profiles. Thread: its
  * owner's.
  *
- * Rules (tests/e2e/naive_stacks.py has the same in Python over a whole trace at once, as a judge):
+ * Rules (tests/judges/naive_stacks.py has the same in Python over a whole trace at once, as a judge):
  * - A StackWalk event names its event's raw time and thread. Of the events of that time, those that have such a half
  *   already are out; of the others the best is taken: those of the same thread before those that name no thread
  *   (0xFFFFFFFF; a walk without a thread takes any), then those of the same CPU before others. Of several best ones it

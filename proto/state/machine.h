@@ -3,7 +3,7 @@
  * agent keeps the table for keyframes and process filters.
  * Before it: proto/event. After it: collector/state, service (keyframes). Thread: its owner's.
  *
- * Rules (tests/e2e/naive_state.py has the same in Python, as a judge):
+ * Rules (tests/judges/naive_state.py has the same in Python, as a judge):
  * - The records are Process, Thread and Image Start/Load (opcode 1; images 10), End/Unload (2), DCStart (3), DCEnd (4),
  *   Thread SetName (72), ImageID (0) and DbgID_RSDS (36). Others, Process Terminate (11) and Defunct (39) among them,
  *   change nothing.

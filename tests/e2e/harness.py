@@ -15,7 +15,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "judges")]
 import traces  # noqa: E402
 
 TURN_S = 0.02  # between two looks at what is waited for
@@ -217,12 +217,14 @@ class Checks:
         return 1 if self.failed or not self.passed + self.skipped else 0
 
 
-def main(test, description):
-    """Runs test(env, checks, arguments) with the arguments that every end-to-end test takes."""
+def main(test, description, more=None):
+    """Runs test(env, checks, arguments) with the arguments that every end-to-end test takes, and more: {option: (help, its options of argparse)}."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--build", required=True, help="build folder with the programs")
     parser.add_argument("--soak", action="store_true", help="the long form")
     parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
+    for name, (text, options) in (more or {}).items():
+        parser.add_argument(f"--{name}", help=text, **options)
     arguments = parser.parse_args()
     checks = Checks()
     try:

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_REST_TICKS = TG_TICKS_PER_SECOND }; /* how long an id of something that ended is not used again */
-
 static const int64_t START_FILETIME = 133592040000000000; /* 2024-05-03T10:00:00Z */
 
 /* ---- memory ---- */
@@ -104,7 +102,9 @@ int64_t tg_pick_us(tg_machine *m, const tg_range *us) {
 
 /* Process and thread ids are of one kind, multiples of 4, and come again some time after their owner's end. */
 uint32_t tg_take_id(tg_machine *m) {
-    if (m->freed_count && m->now - m->freed[m->freed_first].since > ID_REST_TICKS && tg_chance(&m->dice, 80)) {
+    if (m->freed_count &&
+        m->now - m->freed[m->freed_first].since > (int64_t)m->scenario->id_rest_ms * TG_TICKS_PER_MS &&
+        tg_chance(&m->dice, 80)) {
         uint32_t id = m->freed[m->freed_first].id;
         m->freed_first++;
         m->freed_count--;
@@ -244,6 +244,8 @@ int tg_machine_create(tg_machine **ret, const tg_scenario *scenario, uint64_t se
     ea_arena_init(&m->arena, 0);
     m->start = scenario->boots ? 30LL * TG_TICKS_PER_SECOND : 36000LL * TG_TICKS_PER_SECOND;
     m->start += (int64_t)tg_below(&m->dice, (scenario->boots ? 10 : 1000) * (uint64_t)TG_TICKS_PER_SECOND);
+    if (scenario->uptime_s)
+        m->start = (int64_t)scenario->uptime_s * TG_TICKS_PER_SECOND;
     m->now = m->last_state = m->start;
     m->end = m->start + (int64_t)scenario->duration_ms * TG_TICKS_PER_MS;
     m->next_id = 100;

@@ -6,6 +6,7 @@ Times are whole units of 100 ns since 1970, as the lines print them; "the same t
 Run by itself it prints what lived when:  etwagent dump --format jsonl TRACE... | python3 naive_state.py
 """
 import datetime
+import functools
 import json
 import sys
 
@@ -18,11 +19,15 @@ FOREVER = 1 << 62
 MINUTE = 60 * 10_000_000
 
 
+@functools.lru_cache(4096)
+def parse_seconds(text):
+    return int(datetime.datetime.fromisoformat(text + "+00:00").timestamp()) * 10_000_000
+
+
 def parse_time(text):
     """"2020-07-29T00:07:10.5988980Z" as units of 100 ns since 1970."""
     whole, fraction = text.rstrip("Z").split(".")
-    seconds = datetime.datetime.fromisoformat(whole + "+00:00").timestamp()
-    return int(seconds) * 10_000_000 + int(fraction.ljust(7, "0")[:7])
+    return parse_seconds(whole) + int(fraction.ljust(7, "0")[:7])
 
 
 def format_time(units):
@@ -47,6 +52,7 @@ class Instance:
         self.begin_clock = clock if verb == "start" else None
         self.known_by = verb
         self.end, self.ended_by = FOREVER, None
+        self.end_clock = None
         self.values = {}
 
     def alive(self, time):
@@ -89,10 +95,39 @@ class Machine:
     def alive(self, kind, time):
         return [i for i in self.instances if i.kind == kind and i.alive(time)]
 
+    def at(self, kind, key, record):
+        """The instance of a process or thread that was there when a record was logged; None when none is known."""
+        clock = record["units"], record["clock"]
+        if not hasattr(self, "known"):
+            self.known = {}
+            for i in self.instances:
+                self.known.setdefault((i.kind, i.values["tid"] if i.kind == "thread" else i.key), []).append(i)
+        there = [i for i in self.known.get((kind, key), ()) if i.from_key <= clock < i.to_key]
+        return there[-1] if there else None
+
+    def number(self):
+        """Numbers the instances in the order in which they became known, as the collector does, and gives each its process: of
+        processes the parent that was known when they were seen first; of threads and modules the one that they lived in,
+        known then or before they ended."""
+        by_pid, last = {}, {}
+        for n, i in enumerate(self.instances, 1):
+            i.number = n
+            before = last.get((i.kind, i.key))
+            i.from_key = i.begin_clock or (before.end_clock if before and before.end == i.begin else (i.begin, -FOREVER))
+            i.to_key = i.end_clock or (FOREVER, FOREVER)
+            last[i.kind, i.key] = i
+            if i.kind == "process":
+                by_pid.setdefault(i.key, []).append(i)
+        for i in self.instances:
+            pid = i.get("ppid") if i.kind == "process" else i.values["pid"]
+            there = [p for p in by_pid.get(pid, ()) if p.begin <= i.seen < p.end and
+                     (p.number < i.number or i.kind != "process" and p.seen < i.end)]
+            i.owner = there[-1] if there else None
+
     # ---- changing ----
 
     def finish(self, instance, time, clock, cause):
-        instance.end, instance.ended_by = time, cause
+        instance.end, instance.ended_by, instance.end_clock = time, cause, clock
         if instance.kind == "process":
             self.finish_within(instance.key, time, clock, cause)
 
@@ -192,7 +227,7 @@ class Machine:
             return last
         if verb == "end" and last is not None and last.ended_by in ("process_end", "rundown") and same(last):
             last.complete(values)
-            last.end, last.ended_by = time, "end"
+            last.end, last.ended_by, last.end_clock = time, "end", clock
             return last
         instance = self.begin(kind, key, time, clock, verb)
         instance.complete(values)

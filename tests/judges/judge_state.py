@@ -1,0 +1,176 @@
+"""Judges of answers about processes, threads and modules, out of naive_state."""
+import collections
+
+import naive_state
+from naive_state import FOREVER, format_time
+
+KEYS = ["host", "stream", "instance"]
+
+
+def shown(units):
+    return None if units == FOREVER else format_time(units)
+
+
+def life(i):
+    return {"instance": i.number, "begin": format_time(i.begin), "end": shown(i.end), "seen": format_time(i.seen), "begin_cause": i.known_by,
+            "end_cause": i.ended_by}
+
+
+def owner(i):
+    return i.owner.number if i.owner else None
+
+
+def address(value):
+    return f"{value:#x}"
+
+
+def process_row(i):
+    return {**life(i), "pid": i.values["pid"], "parent_pid": i.get("ppid"), "parent_instance": owner(i),
+            "session_id": None if i.get("session") == 0xFFFFFFFF else i.get("session"), "image_name": i.get("name", ""),
+            "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "package": i.get("package", ""), "application": i.get("application", ""),
+            "exit_status": f"{i.get('exit_status') & 0xFFFFFFFF:#x}" if i.ended_by == "end" else None, "flags": f"{i.get('flags'):#x}",
+            "unique_key": address(i.get("unique_key")), "directory_table_base": address(i.get("directory_table_base"))}
+
+
+def thread_row(i):
+    return {**life(i), "tid": i.values["tid"], "pid": i.values["pid"], "process_instance": owner(i), "cpu": i.get("cpu") if i.values["tid"] == 0 else None,
+            "name": i.get("name", ""), **{name: address(i.get(name)) for name in ("stack_base", "start_address", "win32_start_address", "teb")}}
+
+
+def module_row(i):
+    pdb = i.get("pdb", None) or (None, 0, "")
+    return {**life(i), "pid": i.values["pid"], "process_instance": owner(i), "base": address(i.values["base"]), "size_bytes": i.get("size"), "path": i.get("path", ""),
+            "default_base": address(i.get("default_base")), "checksum": f"{i.get('checksum'):#x}", "timestamp": i.get("timestamp"), "pdb_guid": pdb[0], "pdb_age": pdb[1],
+            "pdb_path": pdb[2], "original_name": i.get("original_name", ""), "file_bytes": None, "sha256": "", "file_version": "", "company": "", "product": ""}
+
+
+ROWS = {"process": process_row, "thread": thread_row, "module": module_row}
+
+
+def rows(host, kind):
+    """All instances of a kind as rows of its table, for each run of the machine's agent."""
+    made = [(i, ROWS[kind](i)) for i in host.state.instances if i.kind == kind]
+    return [(i, {"host": host.name, "stream": stream, **row}) for stream in host.streams for i, row in made]
+
+
+def everywhere(world, kind):
+    return [pair for host in world.hosts.values() for pair in rows(host, kind)]
+
+
+def picked(row, names):
+    return tuple((name, row[name]) for name in names)
+
+
+def judge_instances(world):
+    """The tables processes, threads and modules."""
+    for table, kind in (("processes", "process"), ("threads", "thread"), ("modules", "module")):
+        for name, host in world.hosts.items():
+            got = world.sql(f"SELECT * FROM {table} WHERE host = '{name}'")
+            world.same(f"table {table}", name, (tuple(sorted(row.items(), key=str)) for row in got),
+                       (tuple(sorted(row.items(), key=str)) for _, row in rows(host, kind)))
+
+
+# ---- the API ----
+
+PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cause", "pid", "parent_pid", "parent_instance", "session_id", "image_name",
+           "command_line", "sid", "package", "exit_status"]
+MODULE = ["stream", "instance", "begin", "end", "pid", "process_instance", "base", "size_bytes", "path", "original_name", "file_bytes", "sha256",
+          "file_version", "company", "product"]
+THREAD = ["stream", "instance", "begin", "end", "tid", "name", "win32_start_address"]
+
+
+def overlaps(i, begin, end):
+    """Whether it lived at some time of a range; on no end of the range anything happened (Host.span)."""
+    return i.begin <= end and i.end > begin
+
+
+def ns(units):
+    """A time for a parameter."""
+    return units * 100 + 50
+
+
+def contains(row, part, *names):
+    return any(part.lower() in row[name].lower() for name in names)
+
+
+def project(pairs, names):
+    return [picked(row, names) for _, row in pairs]
+
+
+def listed(items, names):
+    return [tuple((name, item[name]) for name in names) for item in items]
+
+
+def judge_lists(world):
+    """Lists of processes, threads and modules of one machine, of one process, and of all."""
+    path = "/api/v1/hosts/{host}/processes"
+    for name, host in world.hosts.items():
+        begin, end = host.span
+        processes, threads, modules = (rows(host, kind) for kind in ("process", "thread", "module"))
+        world.same(f"route {path}", name, listed(world.get(f"hosts/{name}/processes", limit=10000), PROCESS), project(processes, PROCESS))
+        alive = [(i, row) for i, row in processes if overlaps(i, begin, end)]
+        world.same(f"route {path}", name, listed(world.get(f"hosts/{name}/processes", from_=ns(begin), to=ns(end)), PROCESS), project(alive, PROCESS))
+        at = [(i, row) for i, row in processes if overlaps(i, begin, begin) and contains(row, "e", "image_name", "command_line")]
+        world.same(f"route {path}", name, listed(world.get(f"hosts/{name}/processes", at=ns(begin), q="e"), PROCESS), project(at, PROCESS))
+        for i, row in chosen(processes):
+            base = f"hosts/{name}/processes/{row['stream']}/{row['instance']}"
+            mine = {kind: [(o, r) for o, r in found if o.owner is i and r["stream"] == row["stream"]] for kind, found in
+                    (("children", processes), ("threads", threads), ("modules", modules))}
+            world.same(f"route {path}/{{stream}}/{{instance}}", name, listed([world.get(base)], PROCESS), [picked(row, PROCESS)])
+            for kind, names in (("children", PROCESS), ("threads", THREAD), ("modules", MODULE)):
+                world.same(f"route {path}/{{stream}}/{{instance}}/{kind}", name, listed(world.get(f"{base}/{kind}", limit=10000), names), project(mine[kind], names))
+    everything = [pair for host in world.hosts.values() for pair in rows(host, "process")]
+    world.same("route /api/v1/processes", "all", listed(world.get("processes", limit=10000), PROCESS), project(everything, PROCESS))
+    some = [pair for pair in everything if contains(pair[1], "svc", "image_name", "command_line")]
+    world.same("route /api/v1/processes", "some", listed(world.get("processes", q="svc"), PROCESS), project(some, PROCESS))
+
+
+def chosen(processes):
+    """A few processes of a machine: those that began and ended, that have the most to list, and of each number that came again all."""
+    counts = collections.Counter(i.key for i, _ in processes)
+    again = [pair for pair in processes if counts[pair[0].key] > 1][:6]
+    started = [pair for pair in processes if pair[0].known_by == "start"][:2]
+    ended = [pair for pair in processes if pair[0].end != FOREVER][:2]
+    return list({row["stream"] + str(row["instance"]): (i, row) for i, row in [*processes[:2], *started, *ended, *again]}.values())
+
+
+def by_path(world, keep=lambda i: True):
+    """path -> (machines, loads, the first machine by name, first and last beginning, largest size)"""
+    found = collections.defaultdict(list)
+    for host in world.hosts.values():
+        for i, row in rows(host, "module"):
+            if keep(i):
+                found[row["path"]].append(row)
+    return {path: (len({row["host"] for row in loads}), len(loads), min(row["host"] for row in loads), min(row["begin"] for row in loads),
+                   max(row["begin"] for row in loads), max(row["size_bytes"] for row in loads)) for path, loads in found.items()}
+
+
+UNUSUAL = ["\\temp\\", "\\users\\", "\\programdata\\", "\\downloads\\", "\\$recycle.bin\\", "\\windows\\tasks\\"]
+
+
+def judge_modules(world):
+    """Modules by path over all machines, and the named queries about modules and starts of processes."""
+    paths = by_path(world)
+    got = [(row["path"], row["hosts"], row["loads"], row["first"], row["last"], row["size_bytes"]) for row in world.get("modules", limit=10000)]
+    world.same("route /api/v1/modules", "all", got, [(path, hosts, loads, first, last, size) for path, (hosts, loads, _, first, last, size) in paths.items()])
+    begin, end = next(iter(world.hosts.values())).span
+    ranged = by_path(world, lambda i: overlaps(i, begin, end))
+    got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("modules", from_=ns(begin), to=ns(end), q=".dll", limit=10000)]
+    world.same("route /api/v1/modules", "range", got, [(path, hosts, loads) for path, (hosts, loads, *_) in ranged.items() if ".dll" in path.lower()])
+    got = [(row["path"], row["hosts"], row["loads"]) for row in world.get("queries/widespread-modules", hosts=1, limit=10000)]
+    world.same("query widespread-modules", "all", got, [(path, hosts, loads) for path, (hosts, loads, *_) in paths.items() if hosts > 1])
+    got = [(row["path"], row["hosts"], row["host"], row["loads"], row["first"]) for row in world.get("queries/rare-modules", hosts=1, limit=10000)]
+    world.same("query rare-modules", "all", got, [(path, hosts, host, loads, first) for path, (hosts, loads, host, first, *_) in paths.items() if hosts <= 1 and path])
+    moment = naive_state.format_time(begin)
+    got = [(row["path"], row["hosts"], row["host"], row["first"]) for row in world.get("queries/new-binaries", since=ns(begin), limit=10000)]
+    world.same("query new-binaries", "all", got, [(path, hosts, host, first) for path, (hosts, _, host, first, *_) in paths.items() if first > moment])
+    names = ["host", "stream", "begin", "pid", "path"]
+    for name, host in world.hosts.items():
+        begin, end = host.span
+        for params, low, high in (({}, 0, FOREVER), ({"from_": ns(begin), "to": ns(end)}, begin, end)):
+            unusual = [(*picked(row, names), ("instance", row["process_instance"])) for i, row in rows(host, "module")
+                       if low <= i.begin <= high and any(part in row["path"].lower() for part in UNUSUAL)]
+            got = listed(world.get("queries/modules-from-unusual-places", host=name, limit=10000, **params), [*names, "instance"])
+            world.same("query modules-from-unusual-places", name, got, unusual)
+            starts = [picked(row, PROCESS) for i, row in rows(host, "process") if i.known_by == "start" and low <= i.begin <= high]
+            world.same("query process-starts", name, listed(world.get("queries/process-starts", host=name, limit=10000, **params), PROCESS), starts)

@@ -1,0 +1,156 @@
+"""What every answer is judged on: three traces of real machines (their stand-ins where there are none), five generated machines
+(machines/*.yaml), all in one store; and a second store, in which two names have the same trace, each in two runs. Everything is
+made once for all judges.
+
+A judge gets the World. It asks the product through World.sql, World.get and World.tell, works the answer out from Host.records (what
+`etwagent dump` prints of the trace) and naive_store (what lies in the segment files), and hands both to World.same, which counts.
+"""
+import collections
+import functools
+import json
+import subprocess
+
+import harness
+import naive_state
+import naive_store
+import traces
+import web_world
+
+REAL = ["shutdown-win10", "clr-kernel-win8-x64", "clr-32bit"]
+MACHINES = sorted(path.stem for path in (harness.ROOT / "tests" / "judges" / "machines").glob("*.yaml"))
+TWINS, TWIN_TRACE, RUNS = ["twin-a", "twin-b"], "disk", [[], ["--batch-events", 700]]
+BATCH_EVENTS = 3000
+SHOWN, WIDTH = 3, 700  # differences of one answer that are printed, and characters of each
+
+
+@functools.cache
+def dumped(agent, *paths):
+    """The records of a trace in the order in which an agent sends them, as `etwagent dump --format raw` prints them."""
+    done = subprocess.run([str(agent), "dump", "--format", "raw", *map(str, paths)], check=True, capture_output=True, text=True,
+                          errors="surrogatepass", encoding="utf-8")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    for ordinal, record in enumerate(records):
+        record["ordinal"] = ordinal
+        record["units"] = naive_state.parse_time(record["time"])
+    return records
+
+
+def short(rows):
+    return [row if len(row) < WIDTH else row[:WIDTH] + "…" for row in sorted(rows)[:SHOWN]]
+
+
+class Host:
+    """A machine of a store: the paths of its trace, and the batches of each run of its agent."""
+
+    def __init__(self, world, name, paths):
+        self.world, self.name, self.paths = world, name, paths
+
+    @property
+    def records(self):
+        return dumped(self.world.env.agent, *self.paths)
+
+    @functools.cached_property
+    def streams(self):
+        """{stream: its batches by number}, as they lie in the store."""
+        return {stream: found for (agent, stream), found in self.world.stored.items() if agent == self.name}
+
+    @property
+    def state(self):
+        return folded(self.world.env.agent, *self.paths)
+
+    @property
+    def span(self):
+        """(from, to) in units of 100 ns, inside the trace: times that no record has, so that nothing lies on an end."""
+        return gaps(self.world.env.agent, *self.paths)
+
+
+@functools.cache
+def gaps(agent, *paths):
+    units = [record["units"] for record in dumped(agent, *paths)]
+    taken, chosen = set(units), []
+    for share in (3, 7):
+        at = units[len(units) * share // 10]
+        while at in taken:
+            at += 1
+        chosen.append(at)
+    return tuple(chosen)
+
+
+@functools.cache
+def folded(agent, *paths):
+    """The processes, threads and modules of a trace, each with its number in the order in which they became known."""
+    machine = naive_state.Machine()
+    for record in dumped(agent, *paths):
+        machine.feed(record)
+    machine.number()
+    return machine
+
+
+class World:
+    """One collector with its machines."""
+
+    def __init__(self, env, checks, name, hosts):
+        """hosts: {name: (paths, the options of each run)}"""
+        self.env, self.checks, self.name = env, checks, name
+        self.counts = collections.defaultdict(lambda: [set(), 0, 0])  # answer -> [machines, rows, differences]
+        self.collector = env.new_collector(name, extra=["--web", "127.0.0.1:0", "--hole-wait", "100ms"]).start()
+        for host, (paths, runs) in hosts.items():
+            for number, options in enumerate(runs):
+                env.replay(paths, self.collector, agent=host, spool=env.folder / f"{name}-{host}-{number}",
+                           extra=options if "--batch-events" in options else ["--batch-events", BATCH_EVENTS, *options])
+        self.web = web_world.Web(self.collector)
+        self.sql("SELECT 1")  # it waits for the history
+        self.stored = naive_store.by_stream(naive_store.batches(self.collector.store))
+        self.hosts = {host: Host(self, host, paths) for host, (paths, _) in hosts.items()}
+
+    def sql(self, statement, *options):
+        """The rows of a statement as objects."""
+        done = self.env.run([self.env.collector, "query", "--store", self.collector.store, "--format", "jsonl", "--rows", 0, *options, statement])
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def get(self, path, **params):
+        """All items of a list of the API, or its one object."""
+        answer = self.web.get(path, **params)
+        if "items" not in answer or "next" not in answer:
+            return answer
+        items = answer["items"]
+        while answer["next"] is not None:
+            answer = self.web.get(path, **{**params, "limit": 10000, "cursor": answer["next"]})
+            items += answer["items"]
+        return items
+
+    def tell(self, *words, code=0):
+        """What a command of etwcollector prints about this store."""
+        done = self.env.run([self.env.collector, words[0], "--store", self.collector.store, *words[1:]], check=False)
+        if done.returncode != code:
+            raise harness.Failure(f"{words}: exit code {done.returncode}, not {code}: {done.stderr[-1000:]}")
+        return done.stdout
+
+    def same(self, answer, host, got, want, ordered=False):
+        """Compares rows (tuples or texts, or {key: value}); the order matters only where it is said."""
+        got, want = (list(rows.items()) if isinstance(rows, dict) else list(rows) for rows in (got, want))
+        a, b = collections.Counter(map(repr, got)), collections.Counter(map(repr, want))
+        more, missing = a - b, b - a
+        wrong = max(sum(more.values()), sum(missing.values()))
+        if not wrong and ordered and got != want:
+            wrong = 1
+        told = self.counts[answer]
+        told[0].add(f"{self.name}/{host}")
+        told[1] += len(want)
+        told[2] += wrong
+        self.checks.that(not wrong, f"{answer} of {host}: {wrong} of {len(want)} rows differ; not in the records: {short(more)}; "
+                         f"missing: {short(missing)}" + "; the order differs" * (ordered and not more and not missing))
+
+
+def make(env, checks):
+    """[the store of all machines, the store of the twins]"""
+    names = [f"real-{name}" for name in traces.among(REAL)] + [f"made-{name}" for name in MACHINES]
+    env.make_certificates([*names, *TWINS])
+    made = {}
+    for name in MACHINES:
+        made[name] = env.folder / f"{name}.etl"
+        subprocess.run([traces.generator(env.build), "make", "--preset", harness.ROOT / "tests" / "judges" / "machines" / f"{name}.yaml", "--out", made[name]],
+                       check=True, stdout=subprocess.DEVNULL)
+    hosts = {f"real-{name}": (tuple(traces.paths(name, env.build)), [[]]) for name in traces.among(REAL)}
+    hosts.update({f"made-{name}": ((made[name],), [[]]) for name in MACHINES})
+    return [World(env, checks, "all", hosts), World(env, checks, "twins", {twin: ((made[TWIN_TRACE],), RUNS) for twin in TWINS})]
