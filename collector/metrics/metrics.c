@@ -192,9 +192,8 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         const ea_counter_info *row = ea_counter_row((enum ea_counter)c);
         if (c >= FIRST_OF_COLLECTOR)
             continue;
-        int level = ec_counter_is_level((enum ea_counter)c);
-        snprintf(name, sizeof name, "etwagent_%s%s", row->name, level ? "" : "_total");
-        add_head(x, name, level ? EA_GAUGE : EA_COUNTER, row->text);
+        snprintf(name, sizeof name, "etwagent_%s%s", row->name, row->type == EA_GAUGE ? "" : "_total");
+        add_head(x, name, row->type, row->text);
         for (size_t i = 0; i < all->count; i++)
             add_sample(t, name, &all->items[i], "", all->items[i].values[c]);
     }

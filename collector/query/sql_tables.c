@@ -184,8 +184,19 @@ static const spec SPECS[] = {
       {"incarnation", EC_KIND_INT, "b.incarnation"},
       {"family", EC_KIND_TEXT, "t.family"},
       {"counter", EC_KIND_TEXT, "counter_name(t.counter)"},
+      {"type", EC_KIND_TEXT, "counter_type(t.counter)"},
       {"value", EC_KIND_INT, "t.value"},
       {"stored", EC_KIND_INT, "b.stored_count"}}, NULL, NULL, {NULL}},
+    {"ledger_last", STATE,
+     "streams s JOIN ledger_counts t ON t.stream = s.stream AND t.number = (SELECT max(l.number) FROM ledger_counts l"
+     " WHERE l.stream = t.stream AND l.family = t.family AND l.counter = t.counter)",
+     "row_key(t.stream, t.counter, t.family)",
+     {STREAM_COLUMNS,
+      {"family", EC_KIND_TEXT, "t.family"},
+      {"counter", EC_KIND_TEXT, "counter_name(t.counter)"},
+      {"type", EC_KIND_TEXT, "counter_type(t.counter)"},
+      {"value", EC_KIND_INT, "t.value"},
+      {"stored", EC_KIND_INT, "s.event_count"}}, NULL, NULL, {NULL}},
     {"blindness", STATE,
      "streams s JOIN blindness t ON t.stream = s.stream",
      "row_key(t.stream, t.first, t.cause)",
@@ -257,6 +268,14 @@ static void counter_name(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_value(c, v[0]);
 }
 
+/* "counter" or "gauge"; NULL: a newer agent's. */
+static void counter_type(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    enum ea_counter which = ec_counter_of((uint32_t)sqlite3_value_int64(v[0]));
+    if (which < EA_COUNTER_COUNT)
+        sqlite3_result_text(c, ea_counter_row(which)->type == EA_GAUGE ? "gauge" : "counter", -1, SQLITE_STATIC);
+}
+
 /* A hash of what makes a row the one it is. */
 static void row_key(sqlite3_context *c, int count, sqlite3_value **v) {
     uint64_t hash = 0;
@@ -287,6 +306,8 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
             return rc;
         sqlite3 *db = ec_tables_database(s->state);
         if (sqlite3_create_function_v2(db, "counter_name", 1, FLAGS, NULL, counter_name, NULL, NULL, NULL) !=
+                SQLITE_OK ||
+            sqlite3_create_function_v2(db, "counter_type", 1, FLAGS, NULL, counter_type, NULL, NULL, NULL) !=
                 SQLITE_OK ||
             sqlite3_create_function_v2(db, "alert_name", 1, FLAGS, NULL, alert_name, NULL, NULL, NULL) != SQLITE_OK ||
             sqlite3_create_function_v2(db, "row_key", -1, FLAGS, NULL, row_key, NULL, NULL, NULL) != SQLITE_OK ||

@@ -76,11 +76,6 @@ enum ea_counter ec_counter_of(uint32_t number) {
     return (enum ea_counter)c;
 }
 
-int ec_counter_is_level(enum ea_counter c) {
-    return c == EA_COUNT_events_pending || c == EA_COUNT_events_compressing || c == EA_COUNT_events_spooled ||
-           c == EA_COUNT_events_unanswered;
-}
-
 static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t count) {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++)
@@ -291,7 +286,8 @@ static int take_count(const ea_ledger_count *n, void *arg) {
     enum ea_counter c = ec_counter_of(n->counter);
     if (n->value == e->value)
         return 0;
-    if (n->value < e->value && n->incarnation == l->incarnation && c != EA_COUNTER_COUNT && !ec_counter_is_level(c)) {
+    if (n->value < e->value && n->incarnation == l->incarnation && c != EA_COUNTER_COUNT &&
+        ea_counter_row(c)->type == EA_COUNTER) {
         rc = raise_alert(l, e->family, EC_ALERT_BACKWARDS, e->value, n->value,
                          "%s went back from %" PRIu64 " to %" PRIu64, ea_counter_row(c)->name, e->value, n->value);
         if (rc)

@@ -33,8 +33,6 @@ enum { EC_BLIND_MISSING = 1000 }; /* batches that have not come */
 void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right);
 /* The counter with a number on the wire; EA_COUNTER_COUNT: not known here. */
 enum ea_counter ec_counter_of(uint32_t number);
-/* 1 for a number that goes up and down: events that are in some place now. */
-int ec_counter_is_level(enum ea_counter c);
 
 /* What the check of one stream remembers of the batch before. */
 typedef struct ec_ledger ec_ledger;

@@ -326,9 +326,7 @@ static const fixed LISTS[] = {
      FIXED_LIST},
     {"/api/v1/hosts/{host}/ledger",
      "Where each event of a machine went: every counter's last value, by run",
-     "SELECT stream, counter, family, max(value) AS value, max(stored) AS stored FROM ledger WHERE host = ?1 AND "
-     "family ="
-     " '' GROUP BY stream, counter",
+     "SELECT stream, counter, family, type, value, stored FROM ledger_last WHERE host = ?1 AND family = ''",
      "stream, counter",
      {HOST},
      FIXED_LIST},

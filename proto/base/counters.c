@@ -2,9 +2,11 @@
 #include "counters.h"
 
 static const ea_counter_info ROWS[EA_COUNTER_COUNT] = {
-#define X(name, number, severity, text) {#name, number, severity, text},
-    EA_COUNTERS(X)
+#define X(name, number, severity, text) {#name, number, severity, EA_COUNTER, text},
+#define G(name, number, severity, text) {#name, number, severity, EA_GAUGE, text},
+    EA_COUNTERS(X, G)
 #undef X
+#undef G
 };
 
 const ea_counter_info *ea_counter_row(enum ea_counter which) {

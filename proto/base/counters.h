@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+enum ea_metric_type { EA_COUNTER, EA_GAUGE };
+
 enum ea_severity {
     EA_INFO,    /* how much went through */
     EA_NOTICE,  /* worth knowing; no event was lost */
@@ -15,8 +17,10 @@ enum ea_severity {
     EA_UNKNOWN, /* something was lost and nobody can say how many events it held */
 };
 
-/* name, wire number (never reused), severity, sentence. Add new ones at the end of their block. */
-#define EA_COUNTERS(X)                                                                                                 \
+/* name, wire number (never reused), severity, sentence. Add new ones at the end of their block.
+ * X: a counter, which only grows. Of several streams its last values are added.
+ * G: a gauge, how much is in some place now. It goes up and down, so that only the last value of a stream counts. */
+#define EA_COUNTERS(X, G)                                                                                              \
     /* the agent's ledger: delivered = batched + filtered + sampled_out + aggregated + dropped_* + pending. This       \
      * agent has no stages that filter, sample or aggregate, and drops nothing for want of memory: those stay 0 */     \
     X(events_delivered, 1, EA_INFO, "events that the source handed over")                                              \
@@ -27,12 +31,12 @@ enum ea_severity {
     X(events_dropped_full, 6, EA_LOSS, "events dropped because the pipeline was full")                                 \
     X(events_dropped_oversize, 7, EA_LOSS, "events dropped because they exceed the format's limits")                   \
     X(events_dropped_memory, 8, EA_LOSS, "events dropped because memory ran out")                                      \
-    X(events_pending, 9, EA_INFO, "events parked or in the open batch")                                                \
+    G(events_pending, 9, EA_INFO, "events parked or in the open batch")                                                \
     X(events_synthesised, 10, EA_INFO, "events made by the agent itself: keyframes, aggregates")                       \
     /* batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* */                        \
-    X(events_compressing, 11, EA_INFO, "events in batches that are being compressed")                                  \
-    X(events_spooled, 12, EA_INFO, "events in batches that wait in the spool, not sent yet")                           \
-    X(events_unanswered, 13, EA_INFO, "events in batches sent and not answered yet")                                   \
+    G(events_compressing, 11, EA_INFO, "events in batches that are being compressed")                                  \
+    G(events_spooled, 12, EA_INFO, "events in batches that wait in the spool, not sent yet")                           \
+    G(events_unanswered, 13, EA_INFO, "events in batches sent and not answered yet")                                   \
     X(events_acknowledged, 14, EA_INFO, "events in batches that a collector has acknowledged")                         \
     X(events_evicted_size, 15, EA_LOSS, "events in batches evicted because the spool was full")                        \
     X(events_evicted_age, 16, EA_LOSS, "events in batches evicted because they were too old")                          \
@@ -186,7 +190,7 @@ enum ea_severity {
 
 enum ea_counter {
 #define X(name, number, severity, text) EA_COUNT_##name,
-    EA_COUNTERS(X)
+    EA_COUNTERS(X, X)
 #undef X
         EA_COUNTER_COUNT
 };
@@ -199,6 +203,7 @@ typedef struct ea_counter_info {
     const char *name;
     uint32_t number; /* on the wire */
     enum ea_severity severity;
+    enum ea_metric_type type;
     const char *text;
 } ea_counter_info;
 

@@ -6,12 +6,11 @@
 #ifndef EA_BASE_EXPOSITION_H
 #define EA_BASE_EXPOSITION_H
 
+#include "counters.h"
 #include "text.h"
 
 #define EA_EXPOSITION_PROMETHEUS   "text/plain; version=0.0.4; charset=utf-8"
 #define EA_EXPOSITION_OPEN_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
-
-enum ea_metric_type { EA_COUNTER, EA_GAUGE };
 
 /* HELP and TYPE of a metric; a counter's name ends with _total. */
 void ea_exposition_head(ea_text *t, int open_metrics, const char *name, enum ea_metric_type type, const char *help);

@@ -208,6 +208,60 @@ def check_metrics(checks, collector, total):
     checks.that(len(samples) > 50, f"only {len(samples)} samples")
 
 
+NUMBERS = re.compile(r"^    [XG]\((\w+), (\d+), ", re.M)
+
+
+def last_ledger(batches):
+    """The numbers of the last ledger that batches carry, by name: read from their bytes. A number that is not there is 0."""
+    names = {int(number): name for name, number in NUMBERS.findall((harness.ROOT / "proto/base/counters.h").read_text())}
+    parts = {n: v for number, ledgers in uploads.fields(batches[-1]) if number == LEDGER_FIELD for n, v in uploads.fields(ledgers)}
+    return {names[k]: v for k, v in zip(varints(parts[1]), varints(parts[2]))}
+
+
+def peaks(batches):
+    """The greatest value of each number in any ledger."""
+    most = collections.Counter()
+    for at in range(len(batches)):
+        most |= collections.Counter(last_ledger(batches[:at + 1]))
+    return most
+
+
+def web_get(collector, path):
+    port = int(re.search(r"dashboard on http://127.0.0.1:(\d+)/", collector.log()).group(1))
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    if answer.status != 200:
+        raise harness.Failure(f"{path}: {answer.status} {text[:500]}")
+    return text
+
+
+def check_last_values(env, checks, collector, batches):
+    """The last numbers of a stream, by the command, SQL, the API and /metrics: those of the last batch's bytes. Gauges fell from their peaks."""
+    expected = last_ledger(batches)
+    gauges = [f"events_{n}" for n in ("pending", "compressing", "spooled", "unanswered")]
+    most = peaks(batches)
+    checks.that(sum(most[n] for n in gauges) > sum(expected.get(n, 0) for n in gauges), f"no gauge fell: {most} and {expected}")
+    upload(env, collector, "last", batches)
+    checks.that(receiver.sleep_until(lambda: len(json.loads(web_get(collector, "/api/v1/hosts/last/streams"))["items"]) == 1, 30), "no stream")
+    stream, = ledger(collector, "last")["streams"]
+    rows = json.loads(web_get(collector, "/api/v1/hosts/last/ledger?limit=1000"))["items"]
+    sql = json.loads(collector.ask("query", "--format", "json",
+                                   "SELECT counter, type, value FROM ledger_last WHERE host = 'last' AND family = ''"))["rows"]
+    metrics = re.findall(r'^etwagent_(\w+?)(_total)?\{host="last",stream="\w+"\} (\d+)$', web_get(collector, "/metrics"), re.M)
+    for what, found in (("ledger", counters(stream)), ("the API", {r["counter"]: r["value"] for r in rows}),
+                        ("SQL", {r["counter"]: r["value"] for r in sql}), ("/metrics", {name: int(value) for name, _, value in metrics})):
+        checks.equal({k: v for k, v in found.items() if v}, expected, f"the last numbers, by {what}")
+    for what, types in (("the API", {r["counter"]: r["type"] for r in rows}), ("SQL", {r["counter"]: r["type"] for r in sql}),
+                        ("/metrics", {name: "counter" if total else "gauge" for name, total, _ in metrics})):
+        checks.equal({k for k, v in types.items() if v == "gauge"} - set(gauges), set(), f"gauges, by {what}")
+        checks.equal({v for k, v in types.items() if k not in gauges}, {"counter"}, f"the other types, by {what}")
+    have = {r["counter"]: r["value"] for r in rows}
+    checks.equal(sum(have.get(n, 0) for n in [*gauges, "events_acknowledged"]), have["events_batched"], "each event is in one state, by the API")
+    checks.equal({r["stored"] for r in rows}, {sum(uploads.Head(b).event_count for b in batches)}, "events stored, by the API")
+
+
 def check_hole(env, checks, collector, batches):
     left_out = len(batches) // 2
     gone = uploads.Head(batches[left_out]).event_count
@@ -247,15 +301,15 @@ def check_imbalance(env, checks, collector, batches):
     checks.that(("batched", at + 3) in found, f"the alert of what was batched, of {found}")
     checks.that(receiver.sleep_until(lambda: "are accounted for" in collector.log(), 30), "the log has no line about it")
     changed[-1] = with_ledger(batches[-1], more_delivered)
-    upload(env, collector, "last", changed[-1:])
+    upload(env, collector, "late", changed[-1:])
     collector.stop()
-    answer = ledger(collector, "last", code=3)["streams"][0]
+    answer = ledger(collector, "late", code=3)["streams"][0]
     checks.equal([e["name"] for e in answer["equations"] if not e["holds"]], ["delivered"],
                  "equations that fail; another collector may have what came before")
 
 
 def test(env, checks, _):
-    agents = ["whole", "holed", "wrong", "last"]
+    agents = ["whole", "holed", "wrong", "late", "last"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)
@@ -263,6 +317,7 @@ def test(env, checks, _):
     check_balanced(checks, collector, total)
     check_metrics(checks, collector, total)
     batches = captured(env, TRACE, "holed")
+    check_last_values(env, checks, collector, batches)
     check_imbalance(env, checks, collector, batches)
     check_hole(env, checks, env.new_collector("second").start(), batches)
     refused = env.run([env.collector, "run", "--store", env.folder / "other", "--cert", env.certs / "server.crt", "--key",
