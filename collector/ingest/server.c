@@ -493,7 +493,9 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     if (!r->upload.data) {
         status = 503;
         (void)ea_fail(&err, EA_ENOMEM, "out of memory");
-    } else if (ec_upload_check(&r->upload, &err)) {
+    } else if ((rc = ec_upload_check(&r->upload, &err)) == EA_ENOMEM || rc == EA_ECRYPTO) {
+        status = 503; /* it says nothing of the upload */
+    } else if (rc) {
         status = 400;
         ea_count(o->counters, EA_COUNT_ingest_bad_batches, 1);
         ec_log_about(o->log, EC_LOG_AGENT, "refused an upload of %s: %s", c->agent->name, err.message);

@@ -50,7 +50,7 @@ typedef struct ec_writer_options {
 
 /* Walks a body: every frame must hold a batch whose envelope reads, all of one stream. Fills stream, batch_count
  * and event_count.
- * EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT. Any thread. */
+ * EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT; EA_ENOMEM and EA_ECRYPTO say nothing of the body. Any thread. */
 EA_MUST_CHECK int ec_upload_check(ec_upload *upload, ea_err *err);
 
 EA_MUST_CHECK int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *err);

@@ -1,6 +1,8 @@
 /* Arenas. See arena.h. */
 #include "arena.h"
 
+#include "err.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,7 @@ void ea_arena_deinit(ea_arena *a) {
     free_blocks(a->spare);
     a->blocks = a->spare = NULL;
     a->used_bytes = 0;
+    a->is_out_of_memory = 0;
 }
 
 void ea_arena_reset(ea_arena *a) {
@@ -51,6 +54,7 @@ void ea_arena_reset(ea_arena *a) {
     }
     a->blocks = kept;
     a->used_bytes = 0;
+    a->is_out_of_memory = 0;
 }
 
 void ea_arena_recycle(ea_arena *a) {
@@ -70,6 +74,7 @@ void ea_arena_recycle(ea_arena *a) {
     }
     a->blocks = NULL;
     a->used_bytes = 0;
+    a->is_out_of_memory = 0;
 }
 
 /* The smallest spare block with so much room, which is no longer spare; NULL: there is none. */
@@ -84,12 +89,18 @@ static ea_arena_block *take_spare(ea_arena *a, size_t size) {
     return b;
 }
 
+int ea_arena_error(const ea_arena *a) {
+    return a->is_out_of_memory ? EA_ENOMEM : EA_ELIMIT;
+}
+
 void *ea_arena_alloc(ea_arena *a, size_t size_bytes) {
     if (size_bytes > SIZE_MAX / 2)
         return NULL;
     size_t need = (size_bytes + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
-    if (a->limit_bytes && need > a->limit_bytes - a->used_bytes)
+    if (a->limit_bytes && need > a->limit_bytes - a->used_bytes) {
+        a->is_out_of_memory = 0;
         return NULL;
+    }
     ea_arena_block *b = a->blocks;
     if (!b || b->size - b->used < need) {
         size_t size = b ? b->size * 2 : FIRST_BLOCK;
@@ -100,8 +111,10 @@ void *ea_arena_alloc(ea_arena *a, size_t size_bytes) {
         b = take_spare(a, size);
         if (!b && (b = malloc(sizeof *b + size)))
             b->size = size;
-        if (!b)
+        if (!b) {
+            a->is_out_of_memory = 1;
             return NULL;
+        }
         b->next = a->blocks;
         b->used = 0;
         a->blocks = b;

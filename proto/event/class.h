@@ -36,7 +36,7 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
                               const ea_class_notes *notes);
 
 /* Makes a class out of description bytes from anywhere. Everything lives in the arena, the description's copy included.
- * Errors: EA_ECORRUPT, EA_EUNSUPPORTED (a newer format), EA_ENOMEM. */
+ * Errors: EA_ECORRUPT, EA_EUNSUPPORTED (a newer format), EA_ENOMEM, EA_ELIMIT (the arena's limit). */
 EA_MUST_CHECK int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes, ea_class **ret,
                                  ea_err *err);
 

@@ -387,7 +387,7 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     ea_class *c = ea_arena_zalloc(arena, 1, sizeof *c);
     uint8_t *copy = c ? ea_arena_copy(arena, description, len_bytes) : NULL;
     if (!copy)
-        return ea_fail(err, EA_ENOMEM, "read a class description");
+        return ea_fail(err, ea_arena_error(arena), "read a class description");
     reader r = {.at = copy, .end = copy + len_bytes, .arena = arena};
     c->description = copy;
     c->description_bytes = (uint32_t)len_bytes;
@@ -428,7 +428,7 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
         broken(&r, "bytes stand behind its end");
     close_scope(&r, fields, r.what ? 0 : field_count, 0, 0, 0);
     if (r.what)
-        return r.no_memory ? ea_fail(err, EA_ENOMEM, "read a class description")
+        return r.no_memory ? ea_fail(err, ea_arena_error(arena), "read a class description")
                            : ea_fail(err, EA_ECORRUPT, "class description: %s", r.what);
     c->field_count = (uint16_t)field_count;
     c->fields = fields;

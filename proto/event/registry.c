@@ -101,11 +101,9 @@ static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes
     /* First into scratch memory: what cannot be read must not take up the registry's for good. */
     rc = ea_class_parse(&r->scratch, description, len_bytes, &c, err);
     ea_arena_reset(&r->scratch);
-    if (!rc)
-        rc = ea_class_parse(&r->arena, description, len_bytes, &c, err);
-    if (rc == EA_ENOMEM && r->arena.used_bytes > r->arena.limit_bytes / 2)
-        rc = ea_fail(err, EA_ELIMIT, "add a class: those that are known take %zu bytes and no more are allowed",
-                     r->arena.used_bytes);
+    if (!rc && (rc = ea_class_parse(&r->arena, description, len_bytes, &c, err)) == EA_ELIMIT)
+        ea_fail(err, rc, "add a class: those that are known take %zu bytes and no more are allowed",
+                r->arena.used_bytes);
     if (!rc)
         c->family = ea_event_family_of(&c->provider, c->classic);
     if (!rc && (rc = ea_bytes_map_put(&r->by_hash, c->hash, sizeof c->hash, c)) != 0)

@@ -117,9 +117,9 @@ int ea_pb_unpack(const ProtobufCMessageDescriptor *descriptor, ea_arena *arena, 
     *ret = protobuf_c_message_unpack(descriptor, &allocator, len_bytes, data);
     if (*ret)
         return 0;
-    return memory.is_short
-               ? ea_fail(err, arena ? EA_ELIMIT : EA_ENOMEM, "read a batch: there is no memory for %s", what)
-               : ea_fail(err, EA_ECORRUPT, "read a batch: %s is no message", what);
+    return memory.is_short ? ea_fail(err, arena ? ea_arena_error(arena) : EA_ENOMEM,
+                                     "read a batch: there is no memory for %s", what)
+                           : ea_fail(err, EA_ECORRUPT, "read a batch: %s is no message", what);
 }
 
 int ea_envelope_check_labels(const Etwagent__V1__Source *s, ea_err *err) {

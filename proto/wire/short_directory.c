@@ -155,7 +155,8 @@ static void *allocate(reader *r, size_t count, size_t size_bytes) {
     void *p = ea_arena_zalloc(r->arena, count ? count : 1, size_bytes);
     if (!p) {
         r->no_memory = 1;
-        broken(r, "it needs more memory than a batch may take");
+        broken(r,
+               ea_arena_error(r->arena) == EA_ENOMEM ? "out of memory" : "it needs more memory than a batch may take");
     }
     return p;
 }
@@ -256,7 +257,8 @@ int ea_short_directory_unpack(const uint8_t *data, size_t len_bytes, ea_arena *a
         d->pool = (ProtobufCBinaryData){.len = (size_t)(r.end - r.at), .data = (uint8_t *)(uintptr_t)r.at};
     }
     if (r.broken)
-        return ea_fail(err, r.no_memory ? EA_ELIMIT : EA_ECORRUPT, "read a batch's directory: %s", r.broken);
+        return ea_fail(err, r.no_memory ? ea_arena_error(arena) : EA_ECORRUPT, "read a batch's directory: %s",
+                       r.broken);
     *ret = d;
     return 0;
 }

@@ -69,6 +69,9 @@ EA_MUST_CHECK int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, c
  * stored otherwise. */
 EA_MUST_CHECK int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *ret_values,
                                      const uint32_t **ret_index, ea_err *err);
+/* What an allocation of the arena that failed is: EA_ENOMEM when there is no memory, EA_ELIMIT when a batch may take no
+ * more. what: the operation. */
+int ea_rows_no_memory(const ea_arena *arena, const char *what, ea_err *err);
 /* Memory of the view, or NULL. */
 void *ea_rows_alloc(ea_rows_reader *r, size_t count, size_t size_bytes);
 

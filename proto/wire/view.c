@@ -41,7 +41,7 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
     v->reader.frame_count = (size_t)v->envelope.frame_count + 1;
     v->reader.frames = ea_arena_zalloc(&v->arena, v->reader.frame_count, sizeof *v->reader.frames);
     if (!v->reader.frames)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     while (ea_pb_next(v->batch, v->batch_bytes, &offset, &f) > 0) {
         if (f.number != EA_BATCH_FRAMES)
             continue;
@@ -88,7 +88,7 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
     if (e->is_short && e->directory_raw_bytes) {
         uint8_t *frame = ea_arena_alloc(&v->arena, len_bytes + EA_ZSTD_HEAD_BYTES);
         if (!frame)
-            return ea_view_no_memory(err);
+            return ea_view_no_memory(v, err);
         ea_short_directory_frame((size_t)e->directory_raw_bytes, data, len_bytes, frame);
         data = frame;
         len_bytes += EA_ZSTD_HEAD_BYTES;
@@ -99,7 +99,7 @@ static int read_directory(ea_batch_view *v, ea_err *err) {
                            e->directory_raw_bytes);
         uint8_t *out = ea_arena_alloc(&v->arena, (size_t)e->directory_raw_bytes);
         if (!out)
-            return ea_view_no_memory(err);
+            return ea_view_no_memory(v, err);
         size_t n = ZSTD_decompressDCtx(v->reader.zstd, out, (size_t)e->directory_raw_bytes, data, len_bytes);
         if (ZSTD_isError(n) || n != e->directory_raw_bytes)
             return ea_view_corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "it is shorter than it says");
@@ -137,7 +137,7 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
     ea_pb_field f;
     v->sources = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->sources);
     if (!v->sources)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     ea_own_definition *own = NULL;
     uint32_t *places = NULL; /* of each definition: 1 + the first source that it is, so that it is read once */
     const uint8_t *names = v->envelope.context.sources;
@@ -146,7 +146,7 @@ static int read_sources(ea_batch_view *v, ea_err *err) {
         own = ea_rows_alloc(&v->reader, definitions, sizeof *own);
         places = ea_arena_zalloc(&v->arena, definitions ? definitions : 1, sizeof *places);
         if (!own || !places)
-            return ea_view_no_memory(err);
+            return ea_view_no_memory(v, err);
         int rc = ea_own_definitions(own, definitions, EA_DEFINES_SOURCE, v->batch, v->batch_bytes, err);
         if (rc)
             return rc;
@@ -289,7 +289,7 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
     g->items = ea_arena_zalloc(&v->arena, m->n_items ? m->n_items : 1, sizeof *g->items);
     g->fields = ea_arena_zalloc(&v->arena, m->n_fields ? m->n_fields : 1, sizeof *g->fields);
     if (!g->items || !g->fields)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     const Etwagent__V1__Directory *d = v->directory;
     if ((d->kernel_time && m->kernel_time) || (d->user_time && m->user_time) || (d->activity && m->activity))
         return ea_view_corrupt(err, "a group has a column that the batch has for all events");
@@ -344,7 +344,7 @@ static int put_together(ea_batch_view *v, const Etwagent__V1__Shape *s, const Et
     Etwagent__V1__Item *items = ea_rows_alloc(&v->reader, s->n_items + 1, sizeof *items);
     size_t used = 0;
     if (!whole || !list || !items)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     if (m->class_hash.len)
         return ea_view_corrupt(err, "a group has a shape and a class");
     if (m->header)
@@ -381,7 +381,7 @@ static int apply_shapes(ea_batch_view *v, ea_err *err) {
     ea_own_definition *own = ea_rows_alloc(&v->reader, n + 1, sizeof *own);
     const Etwagent__V1__Shape **shapes = ea_arena_zalloc(&v->arena, n + 1, sizeof(void *));
     if (!own || !shapes)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     int rc = ea_own_definitions(own, n, EA_DEFINES_SHAPE, v->batch, v->batch_bytes, err);
     for (size_t k = 0; !rc && k < count; k++) {
         const ea_own_definition *found = NULL;
@@ -433,7 +433,7 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
     r->dictionaries = ea_arena_zalloc(&v->arena, d->n_dictionaries + 1, sizeof *r->dictionaries);
     r->dictionary_counts = ea_arena_zalloc(&v->arena, d->n_dictionaries + 1, sizeof *r->dictionary_counts);
     if (!v->groups || !r->dictionaries || !r->dictionary_counts)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     for (size_t i = 0; i < d->n_dictionaries; i++) {
         r->dictionary_counts[i] = d->dictionaries[i]->count;
         if (!d->dictionaries[i]->values)
@@ -552,7 +552,7 @@ int ea_batch_open_next(ea_batch_view **view, const uint8_t *batch, size_t len_by
         size_t count = v->envelope.head.description_count;
         v->described = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof *v->described);
         rc = v->described ? ea_batch_each_description(batch, len_bytes, add_description, &(describe){v, err}, err)
-                          : ea_view_no_memory(err);
+                          : ea_view_no_memory(v, err);
     }
     if (!rc)
         rc = read_groups(v, err);

@@ -56,8 +56,9 @@ struct ea_batch_view {
 static inline int ea_view_corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's directory: %s", what);
 }
-static inline int ea_view_no_memory(ea_err *err) {
-    return ea_fail(err, EA_ELIMIT, "read a batch's directory: it needs more memory than a batch may take");
+/* An allocation of the view's failed: EA_ENOMEM, which says nothing of the batch, or EA_ELIMIT. */
+static inline int ea_view_no_memory(const ea_batch_view *v, ea_err *err) {
+    return ea_rows_no_memory(&v->arena, "read a batch's directory", err);
 }
 
 /* Whether the payloads of a group stand neither in fields nor in a column of its own. */

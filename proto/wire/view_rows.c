@@ -47,18 +47,18 @@ static const int64_t *as_i64(ea_batch_view *v, const ea_column *c) {
 static int u32_column(ea_batch_view *v, ea_rows *c, uint32_t count, const uint32_t **ret, ea_err *err) {
     int rc = ea_rows_decode(&v->reader, c, count, NULL, 0, err);
     if (!rc && !(*ret = as_u32(v, &c->column)))
-        rc = ea_view_no_memory(err);
+        rc = ea_view_no_memory(v, err);
     return rc;
 }
 
 static int u16_column(ea_batch_view *v, ea_rows *c, uint32_t count, const uint16_t **ret, ea_err *err) {
     if (!c->m) { /* absent: all 0 */
         *ret = ea_arena_zalloc(&v->arena, count ? count : 1, sizeof **ret);
-        return *ret ? 0 : ea_view_no_memory(err);
+        return *ret ? 0 : ea_view_no_memory(v, err);
     }
     int rc = ea_rows_decode(&v->reader, c, count, NULL, 0, err);
     if (!rc && !(*ret = as_u16(v, &c->column)))
-        rc = ea_view_no_memory(err);
+        rc = ea_view_no_memory(v, err);
     return rc;
 }
 
@@ -67,7 +67,7 @@ static int list_rows(ea_batch_view *v, const uint32_t *group_of, uint32_t n, ea_
     uint32_t *rows = ea_rows_alloc(&v->reader, n, sizeof *rows);
     uint32_t **fill = ea_rows_alloc(&v->reader, v->group_count, sizeof *fill);
     if (!rows || !fill)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     uint32_t at = 0;
     size_t seen = 0;
     for (size_t k = 0; k < v->group_count; k++) {
@@ -99,7 +99,7 @@ static int decode_events(ea_batch_view *v, ea_err *err) {
         if (!rc)
             rc = ea_rows_decode(&v->reader, &v->time, n, NULL, (uint64_t)v->envelope.head.time_min, err);
         if (!rc && !(e.time = as_i64(v, &v->time.column)))
-            rc = ea_view_no_memory(err);
+            rc = ea_view_no_memory(v, err);
         if (!rc)
             rc = u16_column(v, &v->cpu, n, &e.cpu, err);
         if (!rc)
@@ -150,7 +150,7 @@ int ea_batch_sequence(ea_batch_view *v, const uint64_t **ret_numbers, uint64_t *
         return rc;
     const void *numbers = as_i64(v, &v->sequence.column);
     if (!numbers)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     *ret_numbers = numbers;
     return 1;
 }
@@ -163,7 +163,7 @@ static int compare_u32(const void *a, const void *b) {
 int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count, ea_err *err) {
     if (!v->distinct_pids) {
         uint32_t *pids = ea_rows_alloc(&v->reader, v->thread_count, sizeof *pids);
-        int rc = pids ? decode_threads(v, err) : ea_view_no_memory(err);
+        int rc = pids ? decode_threads(v, err) : ea_view_no_memory(v, err);
         if (rc)
             return rc;
         size_t count = 0;
@@ -227,7 +227,7 @@ static int assemble(ea_batch_view *v, ea_view_group *g, const ea_column **column
     uint32_t *at = ea_rows_alloc(&v->reader, n, sizeof *at);
     uint32_t *len_bytes = ea_rows_alloc(&v->reader, n, sizeof *len_bytes);
     if (!start || !at || !len_bytes)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     uint64_t fixed = 0;
     for (size_t k = 0; k < column_count; k++)
         fixed += columns[k]->width;
@@ -246,11 +246,11 @@ static int assemble(ea_batch_view *v, ea_view_group *g, const ea_column **column
         start[i] = at[i] = (uint32_t)total;
         total += len_bytes[i];
         if (total > EA_BATCH_MAX_RAW_BYTES)
-            return ea_view_no_memory(err);
+            return ea_view_no_memory(v, err);
     }
     uint8_t *out = ea_arena_alloc(&v->arena, (size_t)total);
     if (!out)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     uint32_t done = 0;
     for (size_t k = 0; k < column_count; k++)
         place(columns[k], out, at, &done, n);
@@ -269,7 +269,7 @@ static int take_payloads(ea_batch_view *v, ea_err *err) {
              *len_bytes = ea_rows_alloc(&v->reader, n, sizeof *start);
     uint32_t *fill = ea_arena_zalloc(&v->arena, v->group_count, sizeof *fill);
     if (!start || !len_bytes || !fill)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     for (size_t k = 0, at = 0; k < v->group_count; k++) {
         ea_view_group *g = &v->groups[k];
         if (!ea_view_is_whole(g))
@@ -306,7 +306,7 @@ static int decode_payloads(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     const ea_column **columns = ea_rows_alloc(&v->reader, g->field_count + 1, sizeof *columns);
     size_t count = 0;
     if (!columns)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     for (size_t i = 0; i < g->field_count; i++) {
         if ((rc = ea_rows_decode(&v->reader, &g->fields[i], g->count, &context, 0, err)))
             return rc;
@@ -349,7 +349,7 @@ static int split_payloads(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     uint32_t *len_bytes = ea_rows_alloc(&v->reader, fields * n, sizeof *len_bytes);
     v->reader.work += fields * n;
     if (!slices || !split || !start || !len_bytes || v->reader.work > v->reader.work_max)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     for (size_t f = 0; f < fields; f++)
         split[f] =
             (ea_column){.count = n, .data = g->payloads.data, .start = start + f * n, .len_bytes = len_bytes + f * n};
@@ -412,7 +412,7 @@ int ea_batch_activities(ea_batch_view *v, size_t k, ea_column *ret, ea_err *err)
         return rc;
     uint8_t *out = ea_rows_alloc(&v->reader, g->count, WIDTH);
     if (!out)
-        return ea_view_no_memory(err);
+        return ea_view_no_memory(v, err);
     for (uint32_t i = 0; v->activity.column.data && i < g->count; i++)
         /* NOLINTNEXTLINE(clang-analyzer-*): a row of fixed width has data */
         memcpy(out + (size_t)WIDTH * i, ea_column_row(&v->activity.column, g->rows[i]).data, WIDTH);
@@ -472,7 +472,7 @@ static int prepare_group(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     size_t items = g->m->n_items;
     g->ext = ea_arena_zalloc(&v->arena, items ? items : 1, sizeof *g->ext);
     if (!rc && !g->ext)
-        rc = ea_view_no_memory(err);
+        rc = ea_view_no_memory(v, err);
     for (size_t i = 0; !rc && i < items; i++) {
         rc = ea_rows_decode(&v->reader, &g->items[i].data, g->count, &context, 0, err);
         if (!rc)

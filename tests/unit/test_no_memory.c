@@ -4,6 +4,8 @@
 #include "arena.h"
 #include "definitions.h"
 #include "platform.h"
+#include "scratch.h"
+#include "store.h"
 #include "wire.h"
 
 #include <openssl/evp.h>
@@ -32,8 +34,18 @@ static int fails(void) {
 WRAPPED(void *, malloc, (size_t n), (n))
 WRAPPED(void *, calloc, (size_t count, size_t n), (count, n))
 WRAPPED(void *, realloc, (void *p, size_t n), (p, n))
-WRAPPED(void *, ea_arena_alloc, (ea_arena * a, size_t n), (a, n))
-WRAPPED(void *, ea_arena_zalloc, (ea_arena * a, size_t count, size_t n), (a, count, n))
+/* An arena that finds no memory remembers it. Each allocation fails, not only those that need another block. */
+#define WRAPPED_ARENA(name, parameters, arguments)                                                                     \
+    __typeof__(name) __real_##name, __wrap_##name;                                                                     \
+    void *__wrap_##name parameters {                                                                                   \
+        if (!fails())                                                                                                  \
+            return __real_##name arguments;                                                                            \
+        a->is_out_of_memory = 1;                                                                                       \
+        return NULL;                                                                                                   \
+    }
+WRAPPED_ARENA(ea_arena_alloc, (ea_arena * a, size_t n), (a, n))
+WRAPPED_ARENA(ea_arena_zalloc, (ea_arena * a, size_t count, size_t n), (a, count, n))
+WRAPPED_ARENA(ea_arena_copy, (ea_arena * a, const void *data, size_t n), (a, data, n))
 WRAPPED(ZSTD_DCtx *, ZSTD_createDCtx, (void), ())
 WRAPPED(int, EVP_Digest,
         (const void *data, size_t n, unsigned char *out, unsigned *out_bytes, const EVP_MD *kind, ENGINE *engine),
@@ -155,8 +167,9 @@ static int read_batch(const memory *m, ea_registry *registry, int columns_first,
 
 /* ---- the corpus ---- */
 
+/* What a collector answers with RETRY, and an agent sends again: never a code that says that the batch is bad. */
 static int is_shortage(int rc) {
-    return rc == EA_ENOMEM || rc == EA_ELIMIT || rc == EA_ECRYPTO;
+    return rc == EA_ENOMEM || rc == EA_ECRYPTO;
 }
 
 static size_t batches, failures;
@@ -165,7 +178,7 @@ static int on_file(const char *name, int is_dir, void *arg) {
     char path[4096], *data;
     memory m;
     ea_err err;
-    ea_registry *registry;
+    ea_registry *registry, *fresh;
     if (is_dir)
         return 0;
     snprintf(path, sizeof path, "%s/%s", (const char *)arg, name);
@@ -175,10 +188,15 @@ static int on_file(const char *name, int is_dir, void *arg) {
     for (int columns_first = 0; columns_first < 2; columns_first++) {
         int whole = read_batch(&m, registry, columns_first, &err);
         for (size_t k = 1;; k++) {
+            fresh = registry;
+            if (!columns_first) /* this one learns the batch's classes */
+                assert_int_equal(ea_registry_create(&fresh, 1000, &err), 0);
             left = k;
-            int rc = read_batch(&m, registry, columns_first, &err);
+            int rc = read_batch(&m, fresh, columns_first, &err);
             int is_over = left > 0;
             left = 0;
+            if (fresh != registry)
+                ea_registry_destroy(fresh);
             if (is_over) {
                 assert_int_equal(rc, whole);
                 break;
@@ -200,6 +218,70 @@ static void test_batches(void **state) {
     assert_int_equal(ea_path_list(EA_CORPUS "/batch", on_file, (void *)(uintptr_t)(EA_CORPUS "/batch"), &err), 0);
     assert_true(batches > 20 && failures > 1000);
     print_message("%zu batches, %zu failures\n", batches, failures);
+}
+
+/* ---- a store ---- */
+
+enum { SMALL_BYTES = 6400 }; /* each of thousands of appends has the index's work, too */
+
+typedef struct appended {
+    ec_store *store;
+    uint64_t number; /* of the last batch */
+    size_t batches, failures;
+} appended;
+
+/* Each allocation of an append fails once: the batch is never refused for good, and is stored in the end. */
+static int append_file(const char *name, int is_dir, void *arg) {
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "appended";
+    appended *all = arg;
+    char path[4096], *data;
+    size_t len_bytes;
+    ea_text batch;
+    ea_err err;
+    if (is_dir)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", EA_CORPUS "/batch", name);
+    assert_int_equal(ea_path_read_all(path, 1 << 20, &data, &len_bytes, &err), 0);
+    ea_text_init(&batch);
+    size_t k = 0;
+    if (len_bytes > SMALL_BYTES) {
+        free(data);
+        return 0;
+    }
+    for (int is_over = 0, rc = EC_STORED; !is_over && rc == EC_STORED; k++) {
+        ea_text_clear(&batch);
+        if (ea_batch_rename((const uint8_t *)data, len_bytes, STREAM, ++all->number, &batch, &err))
+            break; /* the corpus has some that are no batches */
+        left = k;  /* the first time none: is it a batch that can be stored? */
+        rc = ec_store_append(all->store, "agent", (const uint8_t *)batch.data, batch.len_bytes, &err);
+        is_over = k && left > 0;
+        left = 0;
+        if (k && rc != EC_STORED) {
+            if (!is_shortage(rc))
+                fail_msg("%s: allocation %zu of an append fails, and it is said: %s", name, k, err.message);
+            rc = EC_STORED;                           /* the last turn appends it */
+            (void)!ec_store_commit(all->store, &err); /* a group that failed is taken back */
+        }
+        all->failures += k && !is_over;
+        all->batches += !k && rc == EC_STORED;
+        if (is_over)
+            assert_int_equal(rc, EC_STORED);
+    }
+    assert_int_equal(ec_store_commit(all->store, &err), 0);
+    ea_text_deinit(&batch);
+    free(data);
+    return 0;
+}
+
+static void test_store(void **state) {
+    (void)state;
+    appended all = {0};
+    ea_err err;
+    assert_int_equal(ec_store_open(&all.store, scratch_path("store"), &(ec_store_options){.writable = 1}, &err), 0);
+    assert_int_equal(ea_path_list(EA_CORPUS "/batch", append_file, &all, &err), 0);
+    ec_store_close(all.store);
+    print_message("%zu batches, %zu failures\n", all.batches, all.failures);
+    assert_true(all.batches > 4 && all.failures > 1000);
 }
 
 /* An answer, a tombstone and a source. */
@@ -253,6 +335,7 @@ static void test_parts(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches), cmocka_unit_test(test_parts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches), cmocka_unit_test(test_parts),
+                                       cmocka_unit_test_setup_teardown(test_store, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
