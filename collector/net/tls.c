@@ -190,14 +190,8 @@ int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err) {
     const ASN1_STRING *cn = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
     const unsigned char *name = ASN1_STRING_get0_data(cn);
     int n = ASN1_STRING_length(cn);
-    if (n < 1 || n > EC_AGENT_NAME_BYTES || name[0] == '.')
+    if (n < 1 || !ea_name_is_agent((const char *)name, (size_t)n))
         return ea_fail(err, EA_EREFUSED, "the certificate's common name is no agent's name");
-    for (int i = 0; i < n; i++) {
-        unsigned char c = name[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-              c == '-'))
-            return ea_fail(err, EA_EREFUSED, "the certificate's common name is no agent's name");
-    }
     if (is_revoked(tls, cert))
         return ea_fail(err, EA_EREFUSED, "the client certificate is revoked");
     memcpy(ret_agent, name, (size_t)n);

@@ -5,6 +5,7 @@
 #define EC_NET_TLS_H
 
 #include "err.h"
+#include "pattern.h"
 
 #include <openssl/ssl.h>
 
@@ -19,7 +20,7 @@ typedef struct ec_tls_options {
     struct ec_log *log;               /* borrowed; may be NULL */
 } ec_tls_options;
 
-enum { EC_AGENT_NAME_BYTES = 64 }; /* X.520's bound for a common name */
+enum { EC_AGENT_NAME_BYTES = EA_AGENT_NAME_MAX };
 
 EA_MUST_CHECK int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err);
 void ec_tls_destroy(ec_tls *tls);

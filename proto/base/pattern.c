@@ -12,6 +12,17 @@ void ea_name_fold(char *name) {
         *name = lower(*name);
 }
 
+int ea_name_is_agent(const char *name, size_t len_bytes) {
+    if (len_bytes < 1 || len_bytes > EA_AGENT_NAME_MAX || name[0] == '.')
+        return 0;
+    for (size_t i = 0; i < len_bytes; i++) {
+        char c = lower(name[i]);
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-'))
+            return 0;
+    }
+    return 1;
+}
+
 int ea_name_equal(const char *a, const char *b) {
     while (*a && lower(*a) == lower(*b)) {
         a++;

@@ -1,7 +1,10 @@
 /* Names of agents, in which ASCII letters of either case are equal, and patterns of such names.
- * Before it: nothing. After it: collector/access, collector/ca, collector/ingest, collector/query. Thread: any. */
+ * Before it: nothing. After it: service/ship, collector/access, collector/ca, collector/ingest, collector/net,
+ * collector/query. Thread: any. */
 #ifndef EA_BASE_PATTERN_H
 #define EA_BASE_PATTERN_H
+
+#include <stddef.h>
 
 /* 1 when a name fits one of the patterns, which commas separate: * is any text, even none; letters of either case are
  * alike, as in Windows' names. */
@@ -11,5 +14,9 @@ int ea_name_in(const char *patterns, const char *name);
 void ea_name_fold(char *name);
 /* 1 when two names differ in the case of ASCII letters at most. */
 int ea_name_equal(const char *a, const char *b);
+/* 1 when so many bytes may be an agent's name, a certificate's common name: 1 to EA_AGENT_NAME_MAX ASCII letters,
+ * digits, . _ -, of which the first is no dot. */
+int ea_name_is_agent(const char *name, size_t len_bytes);
+enum { EA_AGENT_NAME_MAX = 64 }; /* X.520's bound for a common name */
 
 #endif

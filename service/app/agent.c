@@ -533,12 +533,16 @@ static int has_runner(const agent *a, const char *name, int is_session) {
 /* Starts what the configuration asks for and what does not run. */
 static void start_missing(agent *a) {
     generation *g = a->generation;
+    char name[EA_CERTIFICATE_NAME_BYTES];
     ea_err err = {0};
     int may_send = see_to_certificate(a); /* also where there is nothing to send yet */
     if (!runnable(&g->c))
         return;
     if (!a->spool) {
-        int rc = ea_shipping_open_spool(&a->spool, &g->c.shipping, 1, &a->counters, &err);
+        ea_err
+            unknown; /* without a certificate yet, or with one that cannot be used: that is said when it is to send */
+        int is_known = ea_shipping_name(&g->c.shipping, name, &unknown) == 0;
+        int rc = ea_shipping_open_spool(&a->spool, &g->c.shipping, is_known ? name : NULL, 1, &a->counters, &err);
         note(&a->spool_trouble, "spool", rc, &err);
         if (rc)
             return;
@@ -558,7 +562,12 @@ static void start_missing(agent *a) {
                        (enum ea_sender_pace)g->c.shipping.on_metered, &ea_thrift_of_machine, say_problem, NULL);
         so.pace = pace_now;
         so.pace_arg = &a->thrift;
-        int rc = ea_sender_start(&a->sender, a->spool, &so, &err);
+        int rc = ea_shipping_name(&g->c.shipping, name, &err);
+        if (!rc)
+            rc = ea_spool_own(a->spool, name, &err);
+        so.name = name;
+        if (!rc)
+            rc = ea_sender_start(&a->sender, a->spool, &so, &err);
         note(&a->sender_trouble, "shipping", rc, &err);
     }
     const ea_file_source_config *sources = g->c.sources.items;

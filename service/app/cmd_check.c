@@ -86,7 +86,11 @@ static void describe(const ea_agent_config *c, ea_text *t) {
     if (s->collectors.count)
         ea_text_printf(t, "keeps at most %.0f MiB of batches on disk until they are acknowledged\n",
                        (double)s->spool_bytes / 1048576.0);
-    else
+    if (s->collectors.count && s->spool_age_ns)
+        ea_text_printf(t, "drops batches of sessions that have waited there for %.10g s%s\n",
+                       (double)s->spool_age_ns / 1e9,
+                       c->sources.count ? "; batches of file sources wait however old they are" : "");
+    if (!s->collectors.count)
         ea_text_str(t, "ships nothing: there is no part \"shipping\" with a collector\n");
     describe_labels(&c->labels, t);
     for (size_t i = 0; i < c->sources.count; i++) {

@@ -136,6 +136,7 @@ static void watch(void *arg) {
 static int transfer(replay *r, ea_err *err) {
     ea_thread *watcher;
     ea_sender_options so = ea_shipping_sender(&r->o->shipping, &r->counters, &r->voice);
+    so.name = ea_spool_owner(r->spool);
     so.on_known = on_known;
     so.on_unknown = on_unknown;
     if (r->o->live) {
@@ -177,6 +178,7 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
     const options *o = r->o;
     double speed = 0;
     uint64_t target = 0;
+    char name[EA_CERTIFICATE_NAME_BYTES];
     int rc = parse_speed(o->speed, &speed, err);
     if (!rc)
         rc = ea_shipping_target(&o->shipping, &target, err);
@@ -197,7 +199,9 @@ static int open_all(replay *r, char **paths, int count, ea_err *err) {
                                              .on_damage_arg = &r->input},
                           err);
     if (!rc)
-        rc = ea_shipping_open_spool(&r->spool, &o->shipping, o->live, &r->counters, err);
+        rc = ea_shipping_name(&o->shipping, name, err);
+    if (!rc)
+        rc = ea_shipping_open_spool(&r->spool, &o->shipping, name, o->live, &r->counters, err);
     if (!rc)
         rc = ea_feed_attach(r->feed, r->spool, target, err);
     return rc;

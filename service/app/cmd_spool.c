@@ -1,6 +1,7 @@
 /* etwagent spool list, verify, drain: looking into a spool, and sending what is left in it.
  * Before it: main.c. After it: service/ship. Thread: the main one; drain: the sender's, too. */
 #include "commands.h"
+#include "pattern.h"
 #include "platform.h"
 #include "shipping.h"
 #include "text.h"
@@ -18,7 +19,8 @@ typedef struct look_options {
 
 typedef struct stream_row {
     uint8_t id[EA_STREAM_ID_BYTES];
-    int recorded, resumable; /* in the state file */
+    char owner[EA_SPOOL_OWNER_BYTES]; /* of its spool */
+    int recorded, resumable;          /* in the state file */
     uint64_t highest, acknowledged, waiting, locked, events, bytes;
 } stream_row;
 
@@ -29,11 +31,15 @@ typedef struct look {
     int json;
     uint64_t segment_count, records, bad_bytes, torn_bytes, unreadable, wrong_batches, locked;
     int check_batches;
+    ea_spool_keys keys;
+    const char *root;    /* the folder of all spools */
+    const char *folder;  /* of the spool at hand: root or a folder in it */
+    size_t folder_begin; /* of its streams' rows */
     ea_err *err;
 } look;
 
 static stream_row *row_of(look *l, const uint8_t *id) {
-    for (size_t i = 0; i < l->stream_count; i++)
+    for (size_t i = l->folder_begin; i < l->stream_count; i++)
         if (memcmp(l->streams[i].id, id, EA_STREAM_ID_BYTES) == 0)
             return &l->streams[i];
     stream_row *grown = realloc(l->streams, (l->stream_count + 1) * sizeof *grown);
@@ -108,13 +114,19 @@ static int on_record(const ea_spool_seen *seen, void *arg) {
 
 static int on_segment(const char *name, uint64_t len_bytes, const ea_spool_scanned *s, const char *why, void *arg) {
     look *l = arg;
-    if (l->json)
+    if (l->json) {
+        ea_text file; /* relative to the folder of all spools */
+        ea_text_init(&file);
+        ea_text_printf(&file, "%s%s%s", l->folder + strlen(l->root) + (l->folder[strlen(l->root)] != 0),
+                       strcmp(l->folder, l->root) != 0 ? "/" : "", name);
+        ea_text_str(&l->segments, l->segment_count ? ",\n    {\"name\": " : "\n    {\"name\": ");
+        ea_text_json_str(&l->segments, file.failed ? "" : file.data);
+        ea_text_deinit(&file);
         ea_text_printf(&l->segments,
-                       "%s\n    {\"name\": \"%s\", \"bytes\": %" PRIu64 ", \"records\": %" PRIu64
-                       ", \"bad_bytes\": %" PRIu64 ", \"torn_bytes\": %" PRIu64 ", \"unreadable\": %s}",
-                       l->segment_count ? "," : "", name, len_bytes, s->records, s->bad_bytes, s->torn_bytes,
-                       why ? "true" : "false");
-    else
+                       ", \"bytes\": %" PRIu64 ", \"records\": %" PRIu64 ", \"bad_bytes\": %" PRIu64
+                       ", \"torn_bytes\": %" PRIu64 ", \"unreadable\": %s}",
+                       len_bytes, s->records, s->bad_bytes, s->torn_bytes, why ? "true" : "false");
+    } else
         ea_text_printf(&l->segments,
                        "%s  %" PRIu64 " bytes, %" PRIu64 " batches, %" PRIu64 " bytes damaged, %" PRIu64 " torn%s%s\n",
                        name, len_bytes, s->records, s->bad_bytes, s->torn_bytes, why ? ": " : "", why ? why : "");
@@ -126,24 +138,41 @@ static int on_segment(const char *name, uint64_t len_bytes, const ea_spool_scann
     return 0;
 }
 
-static int look_into(look *l, const look_options *o, char *path, ea_err *err) {
-    l->err = err;
-    l->json = o->json;
-    ea_text_init(&l->segments);
-    ea_spool_keys keys = {0};
-    int rc = ea_shipping_spool_path(o->shipping.spool, path, err);
-    if (!rc && o->shipping.spool_key)
-        rc = ea_spool_keys_read(&keys, o->shipping.spool_key, 0, err);
-    if (!rc)
-        rc = ea_spool_visit(path,
+/* One of the spools in the folder: its streams' rows are those from l->folder_begin on. */
+static int look_into_folder(const char *dir, const char *owner, const char *why, void *arg) {
+    look *l = arg;
+    if (why) {
+        l->unreadable++;
+        fprintf(stderr, "etwagent: %s\n", why);
+    }
+    l->folder_begin = l->stream_count;
+    l->folder = dir;
+    if (!l->json)
+        ea_text_printf(&l->segments, *owner ? "%s, of '%s':\n" : "%s, of no certificate's name yet:\n", dir, owner);
+    int rc = ea_spool_visit(dir,
                             &(ea_spool_visitor){.on_bad_state = on_bad_state,
                                                 .on_stream = on_stream,
                                                 .on_segment = on_segment,
                                                 .on_record = on_record,
-                                                .keys = &keys,
+                                                .keys = &l->keys,
                                                 .arg = l},
-                            err);
-    ea_spool_keys_clear(&keys);
+                            l->err);
+    for (size_t i = l->folder_begin; i < l->stream_count; i++)
+        snprintf(l->streams[i].owner, sizeof l->streams[i].owner, "%s", owner);
+    return rc;
+}
+
+static int look_into(look *l, const look_options *o, char *path, ea_err *err) {
+    l->err = err;
+    l->json = o->json;
+    ea_text_init(&l->segments);
+    int rc = ea_shipping_spool_path(o->shipping.spool, path, err);
+    if (!rc && o->shipping.spool_key)
+        rc = ea_spool_keys_read(&l->keys, o->shipping.spool_key, 0, err);
+    l->root = path;
+    if (!rc)
+        rc = ea_spool_each_folder(path, look_into_folder, l, err);
+    ea_spool_keys_clear(&l->keys);
     if (!rc && l->segments.failed)
         rc = ea_fail(err, EA_ENOMEM, "look into the spool %s", path);
     return rc;
@@ -183,6 +212,8 @@ static int run_list(const void *opts, int operand_count, char **operands) {
         const stream_row *row = &l.streams[i];
         ea_text_printf(&t, o->json ? "%s\n  {\"stream\": \"" : "%sstream ", o->json && i ? "," : "");
         ea_text_hex(&t, row->id, sizeof row->id);
+        if (*row->owner || o->json)
+            ea_text_printf(&t, o->json ? "\", \"owner\": \"%s" : " of '%s'", row->owner);
         ea_text_printf(&t,
                        o->json ? "\", \"resumable\": %s, \"highest\": %" PRIu64 ", \"acknowledged\": %" PRIu64
                                  ", \"waiting\": %" PRIu64 ", \"events\": %" PRIu64 ", \"bytes\": %" PRIu64
@@ -220,10 +251,10 @@ const ea_command ea_cmd_spool_list = {
     .name = "spool list",
     .operands = "",
     .summary = "List what waits in the spool",
-    .details =
-        "One line a stream. Works while an agent uses the spool, and changes nothing. Batches are locked when the key\n"
-        "that they are encrypted with is not in the file that --spool-key names.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
-        "JSON keys: [stream, resumable, highest, acknowledged, waiting, events, bytes, locked].",
+    .details = "One line a stream, with the certificate's name that its batches are sent under. Works while an agent "
+               "uses the spool, and changes nothing. Batches are locked when the key\n"
+               "that they are encrypted with is not in the file that --spool-key names.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
+               "JSON keys: [stream, owner, resumable, highest, acknowledged, waiting, events, bytes, locked].",
     .options = (const ea_option[]){LOOK_OPTIONS},
     .options_size = sizeof(look_options),
     .run = run_list,
@@ -284,6 +315,7 @@ const ea_command ea_cmd_spool_verify = {
 
 typedef struct drain_options {
     ea_shipping_options shipping;
+    const char *from;
 } drain_options;
 
 static atomic_int stop_asked; /* any thread's signal handler sets it */
@@ -309,6 +341,63 @@ static int renew(void *arg, const uint8_t *stream, ea_err *err) {
     return rc;
 }
 
+typedef struct others {
+    const char *dir; /* the spool that is drained */
+    size_t waiting;  /* in the one at hand */
+} others;
+
+static int count_waiting(const ea_spool_seen *seen, void *arg) {
+    ((others *)arg)->waiting += !seen->acknowledged;
+    return 0;
+}
+
+/* What waits here for other names' certificates. */
+static int tell_other(const char *dir, const char *owner, const char *why, void *arg) {
+    others *o = arg;
+    ea_err err;
+    o->waiting = 0;
+    if (strcmp(dir, o->dir) == 0 ||
+        ea_spool_visit(dir, &(ea_spool_visitor){.on_record = count_waiting, .arg = o}, &err))
+        return 0;
+    if (why)
+        fprintf(stderr, "etwagent: %zu batches in %s were not sent: %s\n", o->waiting, dir, why);
+    else if (o->waiting)
+        fprintf(stderr,
+                "etwagent: %zu batches in %s are those of '%s', and were not sent: drain them with a certificate of "
+                "that name, or, when this machine was renamed, with --from %s\n",
+                o->waiting, dir, owner, owner);
+    return 0;
+}
+
+/* The spool of the certificate's name, or of the name that the machine had before. */
+static int find_drained(const drain_options *o, char *root, char *name, ea_err *err) {
+    char path[EA_SPOOL_PATH_BYTES], owner[EA_SPOOL_OWNER_BYTES];
+    int rc = ea_shipping_spool_path(o->shipping.spool, root, err);
+    if (!rc && !ea_path_exists(root)) /* a name with a mistake would be made, and be empty */
+        rc = ea_fail(err, EA_ENOTFOUND, "drain the spool %s: there is none", root);
+    if (!rc && o->from) {
+        snprintf(name, EA_CERTIFICATE_NAME_BYTES, "%.64s", o->from);
+        ea_name_fold(name);
+    } else if (!rc) {
+        rc = ea_shipping_name(&o->shipping, name, err);
+    }
+    if (!rc)
+        rc = ea_spool_folder_of(root, name, path, sizeof path, err);
+    if (!rc && o->from && ea_spool_owner_read(path, owner, err))
+        rc = ea_fail(err, EA_ENOTFOUND, "drain the spool %s: there is none of '%s' in it", root, name);
+    if (!rc && !ea_path_exists(path)) {
+        ea_err why = {0};
+        int unread = ea_spool_owner_read(root, owner, &why);
+        rc = unread
+                 ? ea_fail(err, unread, "%s", why.message)
+                 : ea_fail(err, EA_ENOTFOUND,
+                           "drain the spool %s: it is that of '%s', and there is none of '%s' in it; drain it with a "
+                           "certificate of '%s', or, when this machine was renamed, with --from %s",
+                           root, owner, name, owner, owner);
+    }
+    return rc;
+}
+
 static int run_drain(const void *opts, int operand_count, char **operands) {
     const drain_options *o = opts;
     drain d = {0};
@@ -316,15 +405,16 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
     ea_sender *sender = NULL;
     ea_spool_status before = {0}, after = {0};
     ea_err err = {0}, later;
-    char path[EA_SPOOL_PATH_BYTES];
+    char root[EA_SPOOL_PATH_BYTES], name[EA_CERTIFICATE_NAME_BYTES], sent_as[EA_CERTIFICATE_NAME_BYTES];
     (void)operand_count, (void)operands;
     ea_on_stop(ask_to_stop);
-    int rc = ea_shipping_spool_path(o->shipping.spool, path, &err);
-    if (!rc && !ea_path_exists(path)) /* a name with a mistake would be made, and be empty */
-        rc = ea_fail(&err, EA_ENOTFOUND, "drain the spool %s: there is none", path);
+    int rc = find_drained(o, root, name, &err);
     if (!rc)
-        rc = ea_shipping_open_spool(&d.spool, &o->shipping, 0, &counters, &err);
+        rc = ea_shipping_name(&o->shipping, sent_as, &err);
+    if (!rc)
+        rc = ea_shipping_open_spool(&d.spool, &o->shipping, name, 0, &counters, &err);
     ea_sender_options so = ea_shipping_sender(&o->shipping, &counters, &d.voice);
+    so.name = sent_as;
     so.drain = 1;
     so.renew = renew;
     so.renew_all = 1; /* nothing is read again here */
@@ -345,6 +435,12 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
         if (after.locked)
             printf(", %zu of them locked", after.locked);
         printf(after.damaged ? "; %zu are damaged and cannot be sent\n" : "\n", after.damaged);
+        fflush(stdout);
+        char path[EA_SPOOL_PATH_BYTES];
+        ea_err unlisted;
+        if (!ea_spool_folder_of(root, name, path, sizeof path, &unlisted) &&
+            ea_spool_each_folder(root, tell_other, &(others){.dir = path}, &unlisted))
+            ea_err_print(stderr, "etwagent", &unlisted);
     }
     ea_sender_destroy(sender);
     int closed = ea_spool_close(d.spool, &later);
@@ -359,7 +455,8 @@ const ea_command ea_cmd_spool_drain = {
     .name = "spool drain",
     .operands = "",
     .summary = "Send what is left in the spool",
-    .details = "Sends all batches and ends when every one is answered. A replay that was interrupted is not finished "
+    .details = "Sends all batches of the certificate's name and ends when every one is answered. A replay that was "
+               "interrupted is not finished "
                "by this: only\n"
                "the same replay command reads the rest of its traces.\n"
                "Exit codes: 0 all was sent and nothing was refused, 1 failed, or something is left or damaged, 2 "
@@ -367,6 +464,12 @@ const ea_command ea_cmd_spool_drain = {
     .options = (const ea_option[]){EA_SHIPPING_OPTIONS(offsetof(drain_options, shipping)),
                                    EA_GIVE_UP_OPTION(offsetof(drain_options, shipping)),
                                    EA_SPOOL_OPTIONS(offsetof(drain_options, shipping)),
+                                   {.name = "from",
+                                    .argument = "NAME",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(drain_options, from),
+                                    .help = "send what waits for the certificate of this name under the name of "
+                                            "--cert's: for a machine that was renamed; default: --cert's own name"},
                                    {.name = NULL}},
     .options_size = sizeof(drain_options),
     .run = run_drain,

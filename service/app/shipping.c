@@ -1,8 +1,8 @@
 /* What the commands that ship share. See shipping.h. */
 #include "shipping.h"
-#include "enroll.h"
 #include "host.h"
 #include "map.h"
+#include "pattern.h"
 #include "platform.h"
 #include "say.h"
 #include "text.h"
@@ -36,12 +36,32 @@ static void on_note(void *arg, const char *text) {
     ea_say(EA_SAID_TROUBLE, "%s", text);
 }
 
-int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_counters *counters, ea_err *err) {
+/* The folder is another name's: where this name's batches are, when that is new. */
+static void tell_apart(const char *root, const char *path, const char *name) {
+    char owner[EA_SPOOL_OWNER_BYTES] = "";
+    ea_err why;
+    if (strcmp(root, path) == 0 || ea_path_exists(path))
+        return;
+    if (ea_spool_owner_read(root, owner, &why))
+        ea_say(EA_SAID_TROUBLE, "%s; batches of '%s' are kept in %s", why.message, name, path);
+    else
+        ea_say(EA_SAID_TROUBLE, "the spool %s is that of '%s'; batches of '%s' are kept in %s", root, owner, name,
+               path);
+}
+
+int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
+                           ea_counters *counters, ea_err *err) {
     static const enum ea_spool_sync SYNC[] = {EA_SPOOL_SYNC_ALWAYS, EA_SPOOL_SYNC_INTERVAL, EA_SPOOL_SYNC_NEVER};
-    char path[EA_SPOOL_PATH_BYTES];
-    int rc = ea_shipping_spool_path(o->spool, path, err);
+    char root[EA_SPOOL_PATH_BYTES], folder[EA_SPOOL_PATH_BYTES], *path = root;
+    int rc = ea_shipping_spool_path(o->spool, root, err);
+    if (!rc && name) {
+        rc = ea_spool_folder_of(root, name, folder, sizeof folder, err);
+        path = folder;
+    }
     if (rc)
         return rc;
+    if (name)
+        tell_apart(root, folder, name);
     return ea_spool_open(ret, path,
                          &(ea_spool_options){.limit_bytes = o->spool_bytes,
                                              .limit_age_ns = o->spool_age_ns,
@@ -49,24 +69,42 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int liv
                                              .sync = SYNC[o->spool_sync],
                                              .sync_interval_ns = o->spool_sync_interval_ns,
                                              .key_path = o->spool_key,
+                                             .owner = name,
                                              .on_note = on_note,
                                              .counters = counters},
                          err);
 }
 
-int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
-    ea_certificate c;
+static int read_certificate(const ea_shipping_options *o, ea_certificate *ret, ea_err *err) {
     uint8_t *der = NULL;
     size_t len_bytes = 0;
-    int rc;
-    if (ea_store_is_place(o->cert)) {
-        rc = ea_tls_store_certificate(o->cert, &der, &len_bytes, err);
-        if (!rc)
-            rc = ea_certificate_of_der(der, len_bytes, &c, err);
-        free(der);
-    } else {
-        rc = ea_certificate_read(o->cert, &c, err);
-    }
+    if (!ea_store_is_place(o->cert))
+        return ea_certificate_read(o->cert, ret, err);
+    int rc = ea_tls_store_certificate(o->cert, &der, &len_bytes, err);
+    if (!rc)
+        rc = ea_certificate_of_der(der, len_bytes, ret, err);
+    free(der);
+    return rc;
+}
+
+int ea_shipping_name(const ea_shipping_options *o, char ret[EA_CERTIFICATE_NAME_BYTES], ea_err *err) {
+    ea_certificate c;
+    int rc = read_certificate(o, &c, err);
+    if (rc)
+        return rc;
+    if (!ea_name_is_agent(c.name, strlen(c.name)))
+        return ea_fail(err, EA_EINVAL,
+                       "%s: expected a common name of letters, digits, '.', '_' and '-' that begins with no '.', and "
+                       "found one that no collector accepts",
+                       o->cert);
+    ea_name_fold(c.name);
+    memcpy(ret, c.name, sizeof c.name);
+    return 0;
+}
+
+int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
+    ea_certificate c;
+    int rc = read_certificate(o, &c, err);
     if (rc)
         return rc;
     uint64_t h = ea_hash64(c.name, strlen(c.name), 0); /* the next certificate of this name changes nothing */

@@ -5,6 +5,7 @@
 #define EA_APP_SHIPPING_H
 
 #include "cli.h"
+#include "enroll.h"
 #include "sender.h"
 
 typedef struct ea_shipping_options {
@@ -127,7 +128,8 @@ typedef struct ea_shipping_options {
      .argument = "DIR",                                                                                                \
      .type = EA_OPT_STRING,                                                                                            \
      .offset = (base) + offsetof(ea_shipping_options, spool),                                                          \
-     .help = "folder of the spool; default: spool in the folder for state (see above)"},                               \
+     .help = "folder of the spool; default: spool in the folder for state (see above); batches of another "            \
+             "certificate's name are kept apart, in a folder of it"},                                                  \
         {.name = "spool-bytes",                                                                                        \
          .argument = "SIZE",                                                                                           \
          .type = EA_OPT_SIZE,                                                                                          \
@@ -139,7 +141,9 @@ typedef struct ea_shipping_options {
          .type = EA_OPT_DURATION,                                                                                      \
          .offset = (base) + offsetof(ea_shipping_options, spool_age_ns),                                               \
          .fallback = "0",                                                                                              \
-         .help = "what has waited longer gives way, and tombstones say so; 0: it waits as long as there is room"},     \
+         .help =                                                                                                       \
+             "what a session recorded and has waited longer gives way, and tombstones say so; what is of files never " \
+             "gives way, since it is read again; 0: it waits as long as there is room"},                               \
         {.name = "spool-sync",                                                                                         \
          .argument = "WHEN",                                                                                           \
          .type = EA_OPT_CHOICE,                                                                                        \
@@ -160,15 +164,21 @@ extern const char *const ea_spool_sync_choices[];
 
 #define EA_SPOOL_FOLDER_TEXT                                                                                           \
     "The spool is in $XDG_STATE_HOME/etwagent/spool or ~/.local/state/etwagent/spool (Windows: "                       \
-    "%ProgramData%\\etwagent\\spool)\nunless --spool names another folder."
+    "%ProgramData%\\etwagent\\spool)\nunless --spool names another folder.\n"                                          \
+    "It belongs to the name of the certificate that it is first used with; batches of other names lie in folders "     \
+    "of\nit, of-NAME.spool."
 
-/* The spool's folder: what the option says, or the default. out has room for EA_SPOOL_PATH_BYTES. */
+/* The spools' folder: what the option says, or the default. out has room for EA_SPOOL_PATH_BYTES. */
 enum { EA_SPOOL_PATH_BYTES = 4096 };
 EA_MUST_CHECK int ea_shipping_spool_path(const char *given, char *out, ea_err *err);
 
-/* Opens the spool as the options say. live: live streams may come, see ea_spool_options. */
-EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, int live, ea_counters *counters,
-                                         ea_err *err);
+/* The name of the certificate, as collectors fold it. EA_EINVAL when no collector accepts it. */
+EA_MUST_CHECK int ea_shipping_name(const ea_shipping_options *o, char ret[EA_CERTIFICATE_NAME_BYTES], ea_err *err);
+
+/* Opens the spool of the certificate's name (spool_owner.h) as the options say. name: that name; NULL: it is not known
+ * yet, and the spool may be nobody's until ea_spool_own. live: live streams may come, see ea_spool_options. */
+EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
+                                         ea_counters *counters, ea_err *err);
 
 /* Where the data goes and under which name, as a hash: an acknowledgement of somebody else does not count for this.
  * Reads the certificate. */

@@ -1,10 +1,13 @@
 /* The sender. See sender.h. */
 #include "sender.h"
+#include "enroll.h"
 #include "host.h"
+#include "pattern.h"
 #include "platform.h"
 #include "tls_store.h"
 
 #include <curl/curl.h>
+#include <openssl/ssl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +27,7 @@ struct ea_sender {
     ea_spool *spool;
     ea_sender_options o;
     char **urls; /* with the path */
-    char *cert, *key, *ca, *proxy;
+    char *cert, *key, *ca, *proxy, *name;
     ea_proxies *proxies; /* NULL: proxy is the one */
     ea_tls_keys *keys;   /* of certificate stores; NULL: none is used */
     ea_thread *thread;
@@ -540,11 +543,31 @@ static int send_items(ea_sender *s, ea_err *err) {
     return 0;
 }
 
+/* The certificate that this connection is going to show is of the name whose batches are sent. */
+static int check_name(const ea_sender *s, SSL_CTX *context, ea_err *err) {
+    ea_certificate c;
+    uint8_t *der = NULL;
+    X509 *leaf = SSL_CTX_get0_certificate(context);
+    int n = leaf ? i2d_X509(leaf, &der) : 0;
+    int rc = n > 0 ? ea_certificate_of_der(der, (size_t)n, &c, err)
+                   : ea_fail(err, EA_ETLS, "the client certificate %s cannot be read", s->cert);
+    OPENSSL_free(der);
+    if (!rc && !ea_name_equal(c.name, s->name))
+        rc = ea_fail(err, EA_ECONFLICT,
+                     "the client certificate %s is of '%s' now, and the spool's batches are those of '%s'; start the "
+                     "agent again, so that it keeps those of '%s' apart",
+                     s->cert, c.name, s->name, c.name);
+    return rc;
+}
+
 /* Of each new connection. */
 static CURLcode on_tls(CURL *curl, void *context, void *arg) {
     ea_sender *s = arg;
     (void)curl;
-    return ea_tls_store_apply(context, s->keys, s->cert, s->ca, &s->tls) ? CURLE_SSL_CERTPROBLEM : CURLE_OK;
+    int rc = ea_tls_store_apply(context, s->keys, s->cert, s->ca, &s->tls);
+    if (!rc && s->name)
+        rc = check_name(s, context, &s->tls);
+    return rc ? CURLE_SSL_CERTPROBLEM : CURLE_OK;
 }
 
 static int setup(ea_sender *s, ea_err *err) {
@@ -577,7 +600,7 @@ static int setup(ea_sender *s, ea_err *err) {
         SET(CURLOPT_SSLCERT, s->cert);
         SET(CURLOPT_SSLKEY, s->key);
     }
-    if (cert_is_place || ca_is_place) {
+    if (cert_is_place || ca_is_place || s->name) {
         SET(CURLOPT_SSL_CTX_FUNCTION, on_tls);
         SET(CURLOPT_SSL_CTX_DATA, s);
     }
@@ -771,11 +794,13 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     s->key = copy_text(o->key);
     s->ca = copy_text(o->ca);
     s->proxy = copy_text(o->proxy ? o->proxy : "");
+    s->name = o->name ? copy_text(o->name) : NULL;
     s->urls = calloc(o->collector_count, sizeof *s->urls);
     s->items = calloc(ITEMS_MAX, sizeof *s->items);
     s->outcomes = calloc(ITEMS_MAX, 1);
     s->missing = calloc(MISSING_MAX, sizeof *s->missing);
-    if (!s->cert || !s->key || !s->ca || !s->proxy || !s->urls || !s->items || !s->outcomes || !s->missing)
+    if (!s->cert || !s->key || !s->ca || !s->proxy || (o->name && !s->name) || !s->urls || !s->items || !s->outcomes ||
+        !s->missing)
         rc = ea_fail(err, EA_ENOMEM, "start the sender");
     for (size_t i = 0; !rc && i < o->collector_count; i++)
         if (!(s->urls[i] = upload_url(o->collectors[i], err)))
@@ -861,6 +886,7 @@ void ea_sender_destroy(ea_sender *s) {
         free(s->urls[i]);
     free(s->urls);
     free(s->cert);
+    free(s->name);
     free(s->key);
     free(s->ca);
     free(s->proxy);

@@ -29,7 +29,10 @@ enum { EA_SENDER_SLOW_BYTES = 64 << 10 };
 typedef struct ea_sender_options {
     const char *const *collectors; /* base URLs, https only; copied */
     size_t collector_count;
-    const char *cert, *key, *ca;        /* PEM files, or places of certificate stores (tls_store.h); copied */
+    const char *cert, *key, *ca; /* PEM files, or places of certificate stores (tls_store.h); copied */
+    /* The name, folded, of which the certificate has to be at each connection: a file may be replaced by that of
+     * another name. NULL: any. Copied. */
+    const char *name;
     const char *proxy;                  /* http://HOST:PORT through which collectors are reached; NULL: none; copied */
     ea_proxy_ask system_proxy;          /* in place of it: who knows it of each collector; NULL: nobody */
     uint64_t bytes_a_second;            /* of uploads, at the most; 0: as fast as it goes */

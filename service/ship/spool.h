@@ -22,6 +22,7 @@
 #include "descriptions.h"
 #include "ledger.h"
 #include "spool_file.h"
+#include "spool_owner.h"
 
 typedef struct ea_spool ea_spool;
 
@@ -47,17 +48,25 @@ typedef struct ea_spool_options {
      * What is here under a key that the file lacks is locked: it stays until the key is back (at an opening), or gives
      * way like all else; of a replay it is made again. */
     const char *key_path;
+    /* The name, folded, of the certificate that its batches are made for: see spool_owner.h. NULL: not known yet. */
+    const char *owner;
     /* Told in a sentence that batches are locked, or that a file was set aside. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     void *arg;
     ea_counters *counters; /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
 } ea_spool_options;
 
-/* Opens or makes the folder and recovers what is in it. EA_EBUSY when another process has it; the
- * errors of ea_spool_keys_read. */
+/* Opens or makes the folder and recovers what is in it. EA_EBUSY when another process has it; EA_ECONFLICT when it is
+ * of another owner; the errors of ea_spool_keys_read and ea_spool_owner_read. */
 EA_MUST_CHECK int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err);
 /* Saves the state and lets go. No other thread may be inside. */
 EA_MUST_CHECK int ea_spool_close(ea_spool *s, ea_err *err);
+
+/* Whose it is; "" before somebody owns it. Any thread but that of ea_spool_own. */
+const char *ea_spool_owner(const ea_spool *s);
+/* Makes it that name's for good when it is nobody's yet; on_note is told when batches are in it. EA_ECONFLICT when it
+ * is another's. The thread that opened it, before it is sent. */
+EA_MUST_CHECK int ea_spool_own(ea_spool *s, const char *name, ea_err *err);
 
 /* ---- the stream's side: the source's thread ---- */
 

@@ -85,6 +85,7 @@ struct ea_spool_known_stream {
 
 struct ea_spool {
     char *dir;
+    char owner[EA_SPOOL_OWNER_BYTES]; /* "": nobody's yet; the opener's thread, before the sender starts */
     ea_spool_options o;
     ea_file *lock_file;
     ea_descriptions *descriptions;

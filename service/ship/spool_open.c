@@ -1,4 +1,5 @@
 /* The spool: opening what an earlier process left, closing, and looking from outside. See spool.h and spool_core.h. */
+#include "pattern.h"
 #include "spool_core.h"
 
 #include <stdlib.h>
@@ -360,6 +361,52 @@ static int mend_holes(ea_spool *s, stream *k, int *ret_mended, ea_err *err) {
     return rc;
 }
 
+/* ---- whose it is ---- */
+
+static int read_owner(ea_spool *s, ea_err *err) {
+    int rc = ea_spool_owner_read(s->dir, s->owner, err);
+    if (rc == EA_ENOTFOUND)
+        return 0;
+    if (!rc && s->o.owner && !ea_name_equal(s->owner, s->o.owner))
+        rc = ea_fail(err, EA_ECONFLICT,
+                     "open the spool %s: its batches are those of '%s', and this certificate is of '%s'; name another "
+                     "folder with --spool, or send them with 'etwagent spool drain' and a certificate of that name",
+                     s->dir, s->owner, s->o.owner);
+    return rc;
+}
+
+const char *ea_spool_owner(const ea_spool *s) {
+    return s->owner;
+}
+
+int ea_spool_own(ea_spool *s, const char *name, ea_err *err) {
+    ea_spool_status now;
+    if (s->owner[0] && ea_name_equal(s->owner, name))
+        return 0;
+    if (s->owner[0])
+        return ea_fail(err, EA_ECONFLICT,
+                       "send the spool %s: its batches are those of '%s', and this certificate is of '%s'; start "
+                       "the agent again, so that it keeps those of '%s' apart, and send these with 'etwagent spool "
+                       "drain --from %s' when that is the former name of this machine",
+                       s->dir, s->owner, name, name, s->owner);
+    int rc = ea_spool_owner_write(s->dir, name, err);
+    if (rc)
+        return rc;
+    snprintf(s->owner, sizeof s->owner, "%s", name);
+    ea_spool_get_status(s, &now);
+    size_t here = now.waiting + now.taken + now.locked;
+    ea_text text;
+    ea_text_init(&text);
+    ea_text_printf(&text,
+                   "the spool %s did not say whose it is (an older version wrote it, or the agent had no certificate "
+                   "yet): its %zu batches are sent as those of '%s'",
+                   s->dir, here, name);
+    if (here && s->o.on_note && !text.failed)
+        s->o.on_note(s->o.arg, text.data);
+    ea_text_deinit(&text);
+    return 0;
+}
+
 int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *options, ea_err *err) {
     ea_spool *s = calloc(1, sizeof *s);
     if (!s)
@@ -399,6 +446,8 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
         rc = ea_file_open(&s->lock_file, lock_path, EA_OPEN_APPEND, err);
     if (!rc && (rc = ea_file_try_lock(s->lock_file, err)) == EA_EBUSY)
         rc = ea_fail(err, EA_EBUSY, "open the spool %s: another process has it; name another folder with --spool", dir);
+    if (!rc)
+        rc = read_owner(s, err);
     if (!rc && s->o.key_path) {
         s->keys = calloc(1, sizeof *s->keys);
         rc = s->keys ? ea_spool_keys_read(s->keys, s->o.key_path, 1, err)
@@ -406,6 +455,8 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
     }
     if (!rc)
         rc = recover(s, err);
+    if (!rc && s->o.owner)
+        rc = ea_spool_own(s, s->o.owner, err);
     if (!rc)
         rc =
             ea_descriptions_open(&s->descriptions, classes_path, s->waiting_count + s->locked_count == 0, s->keys, err);

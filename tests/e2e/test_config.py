@@ -8,6 +8,7 @@ import argparse
 import json
 import pathlib
 import subprocess
+import tempfile
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,7 +45,13 @@ def main():
                   "reads source boot: boot.etl as fast as it goes\n", 'user session "etwagent-security"', "64 to 256 buffers of 256 KiB",
                   "provider Microsoft-Windows-DNS-Client, level verbose\n", "note: key machine.key cannot be read now\n"):
         check(words in example.stdout, f"'{words}' is not among what the example would enable:\n{example.stdout}")
+    check("have waited" not in example.stdout, "the example has no spool-age")
     check(json.loads(run("--json", PAGES["--example"]).stdout)["valid"] is True, "--json of the example")
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as aged:
+        aged.write(PAGES["--example"].read_text().replace("spool-age: 0\n", "spool-age: 90m\n"))
+        aged.flush()
+        check("drops batches of sessions that have waited there for 5400 s; batches of file sources wait however old they are\n"
+              in run(aged.name).stdout, "spool-age is not explained")
 
     files = sorted(WRONG.glob("*.yaml"))
     check(len(files) >= 60, f"{len(files)} wrong files")

@@ -132,9 +132,9 @@ def looking(env, checks):
                 f"a list without the state: {torn}")
 
 
-def fill(env, key, spool, extra=()):
+def fill(env, agent, key, spool, extra=()):
     """A spool with all of the trace under that key; the replay is killed."""
-    with faulted.Replay(env, traces.paths(SMALL, env.build), Nobody(), "filler", spool=spool,
+    with faulted.Replay(env, traces.paths(SMALL, env.build), Nobody(), agent, spool=spool,
                         extra=["--batch-events", "5", "--spool-key", key, "--give-up", "0", *extra]) as run:
         wanted = -(-traces.event_count(SMALL) // 5)
         receiver.sleep_until(lambda: spool.exists() and listed(env, spool)["waiting"] >= wanted or not run.running(), WAIT_S)
@@ -149,7 +149,7 @@ def encryption(env, checks, collector):
     truth = faulted.Truth(env, paths)
     key, other = env.folder / "spool.key", env.folder / "other.key"
     spool = env.folder / "replayed"
-    fill(env, key, spool)
+    fill(env, "lost-key", key, spool)
     checks.equal(stat.S_IMODE(key.stat().st_mode), 0o600, "mode of the key file")
     batches = listed(env, spool, "--spool-key", key)
     checks.equal(batches["locked"], 0, "locked batches with the key")
@@ -167,7 +167,7 @@ def encryption(env, checks, collector):
     faulted.check_summary(checks, summary, truth.lines, "a replay whose key was lost")
     # a live stream cannot: it waits for its key
     spool = env.folder / "lived"
-    fill(env, key, spool, ["--live"])
+    fill(env, "live", key, spool, ["--live"])
     batches = listed(env, spool, "--spool-key", key)
     shipping = ["--collector", collector.url, "--cert", env.certs / "live.crt", "--key", env.certs / "live.key",
                 "--ca", env.certs / "ca.crt", "--spool", spool]
