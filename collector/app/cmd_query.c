@@ -1,5 +1,6 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Before it: main.c. After it: collector/query (ask.h). Thread: the main one. */
+#include "activity.h"
 #include "array.h"
 #include "ask.h"
 #include "cell.h"
@@ -307,11 +308,15 @@ static void deinit(printer *p) {
 
 /* ---- the command ---- */
 
-/* Tables that collector/state makes: what is stored has to be folded before they are asked. */
+/* Tables and functions that read what collector/state makes: what is stored has to be folded before they are asked. */
 static int needs_history(const char *sql) {
-    static const char *const TABLES[] = {"processes", "threads", "modules", "ledger", "blindness", "alerts"};
+    static const char *const TABLES[] = {"processes", "threads",    "modules",   "ledger",    "blindness",
+                                         "alerts",    "process_at", "thread_at", "stack_hash"};
     for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++)
         if (strcasestr(sql, TABLES[i]))
+            return 1;
+    for (int i = 0; i < EC_ACTIVITY_KINDS; i++)
+        if (strcasestr(sql, ec_activity_table_of((enum ec_activity_kind)i)->name))
             return 1;
     for (const char *at = sql; (at = strcasestr(at, "_name")); at++) /* FIELD_name, which other events tell */
         if (at - sql < 8 || strncasecmp(at - 8, "provider", 8) != 0)

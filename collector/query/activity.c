@@ -23,47 +23,57 @@ enum { ROWS_MAX = 1 << 20, CPUS_MAX = 4096, IRPS_MAX = 1 << 20, SOURCES_MAX = 65
     {"host", EC_KIND_TEXT, EC_OF_HOST, 0}, {                                                                           \
         "stream", EC_KIND_TEXT, EC_OF_STREAM, 0                                                                        \
     }
-#define PROCESS_COLUMNS(key)                                                                                           \
-    {"pid", EC_KIND_INT, EC_OF_KEY, key}, {                                                                            \
-        "image", EC_KIND_TEXT, EC_OF_IMAGE, key                                                                        \
+#define PROCESS_COLUMNS                                                                                                \
+    {"process_key", EC_KIND_INT, EC_OF_PROCESS, 0}, {"pid", EC_KIND_INT, EC_OF_KEY, 0}, {                              \
+        "image", EC_KIND_TEXT, EC_OF_IMAGE, 0                                                                          \
     }
+#define BUCKET                                                                                                         \
+    { "bucket", EC_KIND_TIME, EC_OF_BUCKET, 0 }
 #define SUM(name, index)                                                                                               \
     { name, EC_KIND_INT, EC_OF_SUM, index }
 
 // clang-format off
 static const ec_activity_table TABLES[] = {
-    [EC_ACTIVITY_THREADS] = {"thread_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+    [EC_ACTIVITY_THREADS] = {"thread_times", {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
         SUM("running_ns", 0), SUM("ready_ns", 1), SUM("waiting_ns", 2), SUM("switches", 3), SUM("waits", 4),
         SUM("unfinished_running_ns", 5), SUM("unfinished_ready_ns", 6), SUM("unfinished_waiting_ns", 7)}},
-    [EC_ACTIVITY_WAITS] = {"waits", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+    [EC_ACTIVITY_WAITS] = {"waits", {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
         {"reason", EC_KIND_INT, EC_OF_KEY, 2}, {"reason_name", EC_KIND_TEXT, EC_OF_REASON, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2),
         SUM("unfinished_ns", 3)}},
-    [EC_ACTIVITY_WAKES] = {"wakes", {FIRST_COLUMNS, {"waker_pid", EC_KIND_INT, EC_OF_KEY, 0}, {"waker_image", EC_KIND_TEXT, EC_OF_IMAGE, 0},
-        {"waker_tid", EC_KIND_INT, EC_OF_KEY, 1}, {"pid", EC_KIND_INT, EC_OF_KEY, 2}, {"image", EC_KIND_TEXT, EC_OF_IMAGE, 2},
+    [EC_ACTIVITY_WAKES] = {"wakes", {FIRST_COLUMNS, {"waker_process_key", EC_KIND_INT, EC_OF_PROCESS, 0}, {"waker_pid", EC_KIND_INT, EC_OF_KEY, 0},
+        {"waker_image", EC_KIND_TEXT, EC_OF_IMAGE, 0}, {"waker_tid", EC_KIND_INT, EC_OF_KEY, 1}, {"process_key", EC_KIND_INT, EC_OF_PROCESS, 1},
+        {"pid", EC_KIND_INT, EC_OF_KEY, 2}, {"image", EC_KIND_TEXT, EC_OF_IMAGE, 1},
         {"tid", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), SUM("waited_ns", 1)}},
-    [EC_ACTIVITY_COUNTERS] = {"thread_counters", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+    [EC_ACTIVITY_COUNTERS] = {"thread_counters", {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
         {"number", EC_KIND_INT, EC_OF_KEY, 2}, {"counter", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("value", 1), SUM("stretches", 0)}},
-    [EC_ACTIVITY_COUNTER_SAMPLES] = {"counter_samples", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1},
+    [EC_ACTIVITY_COUNTER_SAMPLES] = {"counter_samples", {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1},
         {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"interval", EC_KIND_INT, EC_OF_KEY, 3},
         SUM("samples", 0)}},
-    [EC_ACTIVITY_MODULE_COUNTERS] = {"module_counters", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
+    [EC_ACTIVITY_MODULE_COUNTERS] = {"module_counters", {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
         {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("samples", 0), SUM("events", 1)}},
     [EC_ACTIVITY_COUNTER_PROBLEMS] = {"counter_problems", {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, 0},
         {"problem", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0)}},
     [EC_ACTIVITY_INTERRUPTS] = {"interrupt_times", {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, 1},
         {"module", EC_KIND_TEXT, EC_OF_MODULE, 1}, {"cpu", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
-    [EC_ACTIVITY_DISK] = {"disk_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
+    [EC_ACTIVITY_DISK] = {"disk_times", {FIRST_COLUMNS, PROCESS_COLUMNS, {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
         {"disk", EC_KIND_INT, EC_OF_KEY, 1}, {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
         SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2), SUM("bytes", 3)}},
-    [EC_ACTIVITY_FILES] = {"file_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
+    [EC_ACTIVITY_FILES] = {"file_times", {FIRST_COLUMNS, PROCESS_COLUMNS, {"operation", EC_KIND_TEXT, EC_OF_TEXT, 0},
         {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
         SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2)}},
-    [EC_ACTIVITY_FAULTS] = {"fault_times", {FIRST_COLUMNS, PROCESS_COLUMNS(0),
+    [EC_ACTIVITY_FAULTS] = {"fault_times", {FIRST_COLUMNS, PROCESS_COLUMNS,
         {"file_object", EC_KIND_ADDRESS, EC_OF_KEY, 2}, {"file", EC_KIND_TEXT, EC_OF_TEXT, 1},
         SUM("count", 0), SUM("ns", 1), SUM("max_ns", 2), SUM("bytes", 3)}},
-    [EC_ACTIVITY_STACKS] = {"stacks", {FIRST_COLUMNS, PROCESS_COLUMNS(0), {"tid", EC_KIND_INT, EC_OF_KEY, 1}, {"name", EC_KIND_TEXT, EC_OF_TEXT, 0},
+    [EC_ACTIVITY_STACKS] = {"stacks", {FIRST_COLUMNS, PROCESS_COLUMNS, {"tid", EC_KIND_INT, EC_OF_KEY, 1}, {"name", EC_KIND_TEXT, EC_OF_TEXT, 0},
         {"hash", EC_KIND_HEX, EC_OF_KEY, 2}, {"depth", EC_KIND_INT, EC_OF_KEY, 3}, SUM("count", 0), {"first", EC_KIND_TIME, EC_OF_SUM, 1},
         {"last", EC_KIND_TIME, EC_OF_SUM, 2}, {"frames", EC_KIND_TEXT, EC_OF_TEXT, 1}}},
+    [EC_ACTIVITY_CPU_USAGE] = {"cpu_usage", {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET, SUM("samples", 0)}, 1},
+    [EC_ACTIVITY_DISK_USAGE] = {"disk_usage", {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
+        SUM("reads", 0), SUM("read_bytes", 1), SUM("writes", 2), SUM("written_bytes", 3)}, 1},
+    [EC_ACTIVITY_FILE_USAGE] = {"file_usage", {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
+        SUM("reads", 0), SUM("read_bytes", 1), SUM("writes", 2), SUM("written_bytes", 3)}, 1},
+    [EC_ACTIVITY_NETWORK_USAGE] = {"network_usage", {FIRST_COLUMNS, PROCESS_COLUMNS, BUCKET,
+        SUM("receives", 0), SUM("received_bytes", 1), SUM("sends", 2), SUM("sent_bytes", 3)}, 1},
 };
 
 /* wdm.h KWAIT_REASON */
@@ -74,9 +84,13 @@ static const char *const REASONS[] = {"Executive", "FreePage", "PageIn", "PoolAl
     "WrPushLock", "WrMutex", "WrQuantumEnd", "WrDispatchInt", "WrPreempted", "WrYieldExecution", "WrFastMutex",
     "WrGuardedMutex", "WrRundown", "WrAlertByThreadId", "WrDeferredPreempt", "WrPhysicalFault"};
 
+/* What a transfer's bytes do: the sums are of reads and receives, then of writes and sends. */
+static const char IN[] = "read", OUT[] = "write";
+
 /* What of classes counts for which kind. */
-enum what { SWITCH, COMPACT, READY, THREAD_BEGIN, THREAD_END, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, LOST };
+enum what { SWITCH, COMPACT, READY, THREAD_BEGIN, THREAD_END, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, CPU_SAMPLE, TRANSFER, LOST };
 #define BIT(kind) (1u << EC_ACTIVITY_##kind)
+#define DISK_KINDS (BIT(DISK) | BIT(DISK_USAGE))
 #define SAMPLE_KINDS (BIT(COUNTER_SAMPLES) | BIT(MODULE_COUNTERS))
 #define THREAD_KINDS (BIT(THREADS) | BIT(WAITS) | BIT(WAKES))
 static const struct {
@@ -104,11 +118,12 @@ static const struct {
     {"PerfInfo/DPC", INTERRUPT, BIT(INTERRUPTS), "dpc", {"InitialTime", "Routine"}},
     {"PerfInfo/TimerDPC", INTERRUPT, BIT(INTERRUPTS), "timer_dpc", {"InitialTime", "Routine"}},
     {"PerfInfo/ThreadedDPC", INTERRUPT, BIT(INTERRUPTS), "threaded_dpc", {"InitialTime", "Routine"}},
-    {"DiskIo/ReadInit", DISK_BEGIN, BIT(DISK), NULL, {"Irp", "IssuingThreadId"}},
-    {"DiskIo/WriteInit", DISK_BEGIN, BIT(DISK), NULL, {"Irp", "IssuingThreadId"}},
+    {"PerfInfo/SampleProf", CPU_SAMPLE, BIT(CPU_USAGE), NULL, {"ThreadId"}},
+    {"DiskIo/ReadInit", DISK_BEGIN, DISK_KINDS, NULL, {"Irp", "IssuingThreadId"}},
+    {"DiskIo/WriteInit", DISK_BEGIN, DISK_KINDS, NULL, {"Irp", "IssuingThreadId"}},
     {"DiskIo/FlushInit", DISK_BEGIN, BIT(DISK), NULL, {"Irp", "IssuingThreadId"}},
-    {"DiskIo/Read", DISK_END, BIT(DISK), "read", {"Irp", "HighResResponseTime", "FileObject", "TransferSize", "DiskNumber", "IssuingThreadId"}},
-    {"DiskIo/Write", DISK_END, BIT(DISK), "write", {"Irp", "HighResResponseTime", "FileObject", "TransferSize", "DiskNumber", "IssuingThreadId"}},
+    {"DiskIo/Read", DISK_END, DISK_KINDS, "read", {"Irp", "HighResResponseTime", "FileObject", "TransferSize", "DiskNumber", "IssuingThreadId"}},
+    {"DiskIo/Write", DISK_END, DISK_KINDS, "write", {"Irp", "HighResResponseTime", "FileObject", "TransferSize", "DiskNumber", "IssuingThreadId"}},
     {"DiskIo/FlushBuffers", DISK_END, BIT(DISK), "flush", {"Irp", "HighResResponseTime", "", "", "DiskNumber", "IssuingThreadId"}},
     {"FileIo/Create", FILE_BEGIN, BIT(FILES), "create", {"IrpPtr", "FileObject"}},
     {"FileIo/Cleanup", FILE_BEGIN, BIT(FILES), "cleanup", {"IrpPtr", "FileObject"}},
@@ -122,6 +137,20 @@ static const struct {
     {"FileIo/Flush", FILE_BEGIN, BIT(FILES), "flush", {"IrpPtr", "FileObject"}},
     {"FileIo/QueryInfo", FILE_BEGIN, BIT(FILES), "query_info", {"IrpPtr", "FileObject"}},
     {"FileIo/FSControl", FILE_BEGIN, BIT(FILES), "fs_control", {"IrpPtr", "FileObject"}},
+    {"FileIo/Read", TRANSFER, BIT(FILE_USAGE), IN, {"IoSize", "TTID"}},
+    {"FileIo/Write", TRANSFER, BIT(FILE_USAGE), OUT, {"IoSize", "TTID"}},
+    {"TcpIp/RecvIPV4", TRANSFER, BIT(NETWORK_USAGE), IN, {"size", "", "PID"}},
+    {"TcpIp/SendIPV4", TRANSFER, BIT(NETWORK_USAGE), OUT, {"size", "", "PID"}},
+    {"TcpIp/RecvIPV6", TRANSFER, BIT(NETWORK_USAGE), IN, {"size", "", "PID"}},
+    {"TcpIp/SendIPV6", TRANSFER, BIT(NETWORK_USAGE), OUT, {"size", "", "PID"}},
+    {"TcpIp/Recv", TRANSFER, BIT(NETWORK_USAGE), IN, {"size", "", "PID"}},
+    {"TcpIp/Send", TRANSFER, BIT(NETWORK_USAGE), OUT, {"size", "", "PID"}},
+    {"UdpIp/RecvIPV4", TRANSFER, BIT(NETWORK_USAGE), IN, {"size", "", "PID"}},
+    {"UdpIp/SendIPV4", TRANSFER, BIT(NETWORK_USAGE), OUT, {"size", "", "PID"}},
+    {"UdpIp/RecvIPV6", TRANSFER, BIT(NETWORK_USAGE), IN, {"size", "", "PID"}},
+    {"UdpIp/SendIPV6", TRANSFER, BIT(NETWORK_USAGE), OUT, {"size", "", "PID"}},
+    {"UdpIp/Recv", TRANSFER, BIT(NETWORK_USAGE), IN, {"size", "", "PID"}},
+    {"UdpIp/Send", TRANSFER, BIT(NETWORK_USAGE), OUT, {"size", "", "PID"}},
     {"FileIo/OperationEnd", FILE_END, BIT(FILES), NULL, {"IrpPtr"}},
     {"PageFault/HardFault", FAULT, BIT(FAULTS), NULL, {"InitialTime", "FileObject", "TThreadId", "ByteCount"}},
 };
@@ -135,9 +164,10 @@ typedef struct plan {
 
 typedef struct row_key {
     uint64_t key[EC_ACTIVITY_KEYS];
-    const char *text[2]; /* interned, so that addresses tell them apart */
-    const char *image;   /* of the keys that are pids */
-    const char *other_image;
+    const char *text[2];  /* interned, so that addresses tell them apart */
+    const char *image[2]; /* of the processes that it is about */
+    int64_t process[2];   /* their instances: ec_places_process_key */
+    int64_t bucket;       /* INT64_MIN: none */
     const ec_archive_stream *stream;
 } row_key;
 
@@ -171,7 +201,8 @@ struct ec_activity {
     row *rows;
     size_t count, capacity;
     uint32_t *by_hash; /* rows by the hash column, then by number; NULL: nobody asked */
-    int64_t from_utc_ns, to_utc_ns;
+    int64_t from_utc_ns, to_utc_ns, every_ns;
+    ea_bytes_map kernel_network; /* runs, as host and id, of which TcpIp or UdpIp events were met */
     /* of a stream */
     const ec_archive_stream *stream;
     ec_places *places;
@@ -237,10 +268,13 @@ static int find_row(ec_activity *a, row_key *k, row **ret) {
     return 0;
 }
 
-static const char *image_of(ec_activity *a, uint32_t pid, int64_t utc_ns) {
-    const ea_process *p = ec_places_get_process(a->places, ec_places_process(a->places, pid, utc_ns));
+/* The process that had a pid at a time: its instance and image, as the first or second one that a row is about. */
+static void put_process(ec_activity *a, row_key *k, unsigned which, uint32_t pid, int64_t utc_ns) {
+    uint32_t at = ec_places_process(a->places, pid, utc_ns);
+    const ea_process *p = ec_places_get_process(a->places, at);
     const char *name = p ? ec_base_name(p->image_name) : "";
-    return keep(a, name, strlen(name));
+    k->image[which] = keep(a, name, strlen(name));
+    k->process[which] = ec_places_process_key(a->places, at);
 }
 
 static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns) {
@@ -314,7 +348,7 @@ static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *cloc
     row_key k = {.key = {pid, s->tid}};
     row *r = NULL;
     int rc = 0;
-    k.image = image_of(a, pid, begin);
+    put_process(a, &k, 0, pid, begin);
     if (a->kind == EC_ACTIVITY_THREADS) {
         rc = find_row(a, &k, &r);
         if (!rc)
@@ -325,8 +359,9 @@ static int add_stretch(ec_activity *a, const ec_stretch *s, const ea_clock *cloc
     } else if (s->state == EC_SCHED_WAITING && a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX &&
                is_in_range(a, at)) {
         uint32_t waker_pid = pid_of(a, s->waker, at);
-        k = (row_key){.key = {waker_pid, s->waker, pid, s->tid}, .image = image_of(a, waker_pid, at)};
-        k.other_image = image_of(a, pid, begin);
+        k = (row_key){.key = {waker_pid, s->waker, pid, s->tid}};
+        put_process(a, &k, 0, waker_pid, at);
+        put_process(a, &k, 1, pid, begin);
         rc = add_latency(a, &k, ns, 0);
     }
     return rc;
@@ -349,7 +384,8 @@ static int add_unfinished(ec_activity *a, const ec_stretch *s, int64_t until_utc
     if ((a->kind != EC_ACTIVITY_THREADS && !is_wait) || !clip(a, &begin, until_utc_ns, &ns) || !ns)
         return 0;
     uint32_t pid = pid_of(a, s->tid, begin);
-    row_key k = {.key = {pid, s->tid, is_wait ? s->reason : 0}, .image = image_of(a, pid, begin)};
+    row_key k = {.key = {pid, s->tid, is_wait ? s->reason : 0}};
+    put_process(a, &k, 0, pid, begin);
     int rc = find_row(a, &k, &r);
     if (!rc)
         r->sum[is_wait ? OF_REASON : OF_STATE + s->state - EC_SCHED_RUNNING] += ns;
@@ -373,7 +409,8 @@ static int count_switch(ec_activity *a, uint32_t tid, unsigned sum, int64_t utc_
     if (!tid || a->kind != EC_ACTIVITY_THREADS || !is_in_range(a, utc_ns))
         return 0;
     uint32_t pid = pid_of(a, tid, utc_ns);
-    row_key k = {.key = {pid, tid}, .image = image_of(a, pid, utc_ns)};
+    row_key k = {.key = {pid, tid}};
+    put_process(a, &k, 0, pid, utc_ns);
     int rc = find_row(a, &k, &r);
     if (!rc)
         r->sum[sum]++;
@@ -452,16 +489,18 @@ static int count_counters(ec_activity *a, const ec_tape_event *e, uint32_t old_t
         rc = add_problem(a, e->cpu, UINT32_MAX, "not the counters that were configured");
     int is_known = c->count && !gap, is_counted = is_known && a->kind == EC_ACTIVITY_COUNTERS && is_inside;
     uint32_t pid = is_counted ? pid_of(a, old_tid, utc_ns) : 0;
-    const char *image = is_counted ? image_of(a, pid, utc_ns) : NULL;
+    row_key of = {.key = {pid, old_tid}};
+    if (is_counted)
+        put_process(a, &of, 0, pid, utc_ns);
     for (size_t k = 0; !rc && k < n; k++) {
         uint64_t now = ea_load64(item.data + 8 * k);
         if (is_known && is_inside && now < c->last[k])
             rc = add_problem(a, e->cpu, k, "a counter went backwards");
-        else if (is_counted)
-            rc = add_counted(
-                a,
-                &(row_key){.key = {pid, old_tid, k}, .text = {is_named ? a->counter_texts[k] : NULL}, .image = image},
-                now - c->last[k]);
+        else if (is_counted) {
+            of.key[2] = k;
+            of.text[0] = is_named ? a->counter_texts[k] : NULL;
+            rc = add_counted(a, &of, now - c->last[k]);
+        }
         c->last[k] = now;
     }
     c->count = (uint8_t)n;
@@ -568,7 +607,8 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), pid = pid_of(a, tid, utc_ns);
     uint64_t source = ec_tape_u64_or_0(a->tape, e, 1);
     const uint64_t *interval = ea_u64_map_get(&a->intervals, source), *name = ea_u64_map_get(&a->source_names, source);
-    row_key k = {.key = {pid, tid, source, interval ? *interval : 0}, .image = image_of(a, pid, utc_ns)};
+    row_key k = {.key = {pid, tid, source, interval ? *interval : 0}};
+    put_process(a, &k, 0, pid, utc_ns);
     int16_t top = -1;
     for (size_t i = 0; i < ea_class_top_count(e->c); i++)
         if (strcmp(e->c->fields[ea_class_top_field(e->c, i)].name, "ProfileSource") == 0)
@@ -584,6 +624,90 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
         k.text[1] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns);
     }
     return is_in_range(a, utc_ns) ? add_latency(a, &k, interval ? *interval : 0, 0) : 0;
+}
+
+/* ---- what processes use ---- */
+
+/* The beginning of the bucket that a time is in. */
+static int64_t bucket_of(const ec_activity *a, int64_t utc_ns) {
+    if (!a->every_ns)
+        return INT64_MIN;
+    int64_t rest = utc_ns % a->every_ns;
+    if (rest < 0)
+        rest += a->every_ns;
+    return utc_ns < INT64_MIN + 1 + rest ? INT64_MIN + 1 : utc_ns - rest;
+}
+
+static int on_cpu_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
+    if (!is_in_range(a, utc_ns))
+        return 0;
+    uint32_t pid = pid_of(a, (uint32_t)ec_tape_u64_or_0(a->tape, e, 0), utc_ns);
+    row_key k = {.key = {pid}, .bucket = bucket_of(a, utc_ns)};
+    put_process(a, &k, 0, pid, utc_ns);
+    return add_counted(a, &k, 0);
+}
+
+/* Microsoft-Windows-Kernel-Network tells of the same bytes as the kernel logger's TcpIp and UdpIp. */
+enum { IS_MANIFEST = 1 };
+
+/* direction: IN or OUT. */
+static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char *direction, uint64_t bytes,
+                        uint64_t source) {
+    row *r = NULL;
+    row_key k = {.key = {pid, source}, .bucket = bucket_of(a, utc_ns)};
+    put_process(a, &k, 0, pid, utc_ns);
+    int rc = find_row(a, &k, &r), at = *direction == *OUT ? 2 : 0;
+    if (rc)
+        return rc;
+    r->sum[at]++;
+    r->sum[at + 1] += bytes;
+    return 0;
+}
+
+enum { RUN_KEY_MAX = 256 + EA_STREAM_RUN_BYTES };
+/* A run of an agent, as bytes: how many. */
+static size_t run_key(const ec_archive_stream *s, char *to) {
+    size_t n = strlen(s->row.host);
+    n = n < RUN_KEY_MAX - EA_STREAM_RUN_BYTES ? n : RUN_KEY_MAX - EA_STREAM_RUN_BYTES;
+    memcpy(to, s->row.stream, EA_STREAM_RUN_BYTES);
+    memcpy(to + EA_STREAM_RUN_BYTES, s->row.host, n);
+    return n + EA_STREAM_RUN_BYTES;
+}
+
+static int note_kernel_network(ec_activity *a) {
+    char key[RUN_KEY_MAX];
+    size_t n = run_key(a->stream, key);
+    if (ea_bytes_map_get(&a->kernel_network, key, n))
+        return 0;
+    const char *copy = ea_arena_copy(&a->arena, key, n);
+    return copy ? ea_bytes_map_put(&a->kernel_network, copy, n, (void *)(uintptr_t)1) : EA_ENOMEM;
+}
+
+/* Where both were recorded in one run, what the manifest's provider said is left out. */
+static void drop_doubles(ec_activity *a) {
+    size_t kept = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        char key[RUN_KEY_MAX];
+        size_t n = run_key(a->rows[i].k.stream, key);
+        if (a->rows[i].k.key[1] != IS_MANIFEST || !ea_bytes_map_get(&a->kernel_network, key, n))
+            a->rows[kept++] = a->rows[i];
+    }
+    a->count = kept;
+}
+
+static int on_transfer(ec_activity *a, const ec_tape_event *e, const plan *p, int64_t utc_ns) {
+    enum { SIZE, TID, PID };
+    uint64_t pid = e->pid, tid = e->tid;
+    if (!is_in_range(a, utc_ns))
+        return 0;
+    (void)ec_tape_u64(a->tape, e, TID, &tid);
+    if (!ec_tape_u64(a->tape, e, PID, &pid) && pid == UINT32_MAX)
+        pid = pid_of(a, (uint32_t)tid, utc_ns);
+    int is_manifest = a->kind == EC_ACTIVITY_NETWORK_USAGE && !e->c->classic;
+    int rc = a->kind == EC_ACTIVITY_NETWORK_USAGE && !is_manifest ? note_kernel_network(a) : 0;
+    return rc ? rc
+              : add_transfer(a, (uint32_t)pid, utc_ns, p->text, ec_tape_u64_or_0(a->tape, e, SIZE),
+                             is_manifest ? IS_MANIFEST : 0);
 }
 
 /* ---- requests ---- */
@@ -629,11 +753,16 @@ static int on_disk_end(ec_activity *a, const ec_tape_event *e, const plan *p, in
         q.tid = (uint32_t)tid;
     if (!is_in_range(a, utc_ns))
         return 0;
-    uint32_t pid = is_known && q.pid != UINT32_MAX ? q.pid : pid_of(a, q.tid, utc_ns);
+    /* whose thread it is decides: an IRP is used again, and a begin may be lost or belong to another request */
+    uint32_t pid = pid_of(a, q.tid, utc_ns);
+    if (pid == UINT32_MAX && is_known)
+        pid = q.pid;
+    if (a->kind == EC_ACTIVITY_DISK_USAGE)
+        return add_transfer(a, pid, utc_ns, p->text, ec_tape_u64_or_0(a->tape, e, SIZE), 0);
     uint64_t ticks = ec_tape_u64_or_0(a->tape, e, RESPONSE), file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
     row_key k = {.key = {pid, ec_tape_u64_or_0(a->tape, e, DISK), file_object},
-                 .text = {p->text, file_of(a, file_object, utc_ns)},
-                 .image = image_of(a, pid, utc_ns)};
+                 .text = {p->text, file_of(a, file_object, utc_ns)}};
+    put_process(a, &k, 0, pid, utc_ns);
     return add_latency(a, &k, span_ns(a, e->time - (int64_t)(ticks & INT64_MAX), e->time),
                        ec_tape_u64_or_0(a->tape, e, SIZE));
 }
@@ -644,9 +773,8 @@ static int on_file_end(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
         return 0;
     int64_t begin = ea_clock_to_utc_ns(ec_tape_clock(a->tape), q.time);
     uint32_t pid = q.pid != UINT32_MAX ? q.pid : pid_of(a, q.tid, begin);
-    row_key k = {.key = {pid, 0, q.file_object},
-                 .text = {q.operation, file_of(a, q.file_object, begin)},
-                 .image = image_of(a, pid, begin)};
+    row_key k = {.key = {pid, 0, q.file_object}, .text = {q.operation, file_of(a, q.file_object, begin)}};
+    put_process(a, &k, 0, pid, begin);
     return add_latency(a, &k, span_ns(a, q.time, e->time), 0);
 }
 
@@ -654,9 +782,8 @@ static int on_fault(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
     enum { BEGIN, FILE_OBJECT, TID, SIZE };
     uint32_t tid = (uint32_t)ec_tape_u64_or_0(a->tape, e, TID), pid = pid_of(a, tid, utc_ns);
     uint64_t file_object = ec_tape_u64_or_0(a->tape, e, FILE_OBJECT);
-    row_key k = {.key = {pid, 0, file_object},
-                 .text = {NULL, file_of(a, file_object, utc_ns)},
-                 .image = image_of(a, pid, utc_ns)};
+    row_key k = {.key = {pid, 0, file_object}, .text = {NULL, file_of(a, file_object, utc_ns)}};
+    put_process(a, &k, 0, pid, utc_ns);
     return is_in_range(a, utc_ns)
                ? add_latency(a, &k, span_ns(a, (int64_t)ec_tape_u64_or_0(a->tape, e, BEGIN), e->time),
                              ec_tape_u64_or_0(a->tape, e, SIZE))
@@ -684,10 +811,33 @@ static int on_interrupt(ec_activity *a, const ec_tape_event *e, const plan *p, i
 
 /* ---- a stream ---- */
 
+/* Events of Microsoft-Windows-Kernel-Network, by id: sent and received, over TCP and UDP, of IPv4 and IPv6. */
+static const char *transfer_of(const ea_class *c) {
+    static const ea_guid KERNEL_NETWORK =
+        EA_GUID(0x7dd42a49, 0x5329, 0x4832, 0x8d, 0xfd, 0x43, 0xd9, 0x79, 0x15, 0x3a, 0x88);
+    if (c->classic || memcmp(&c->provider, &KERNEL_NETWORK, sizeof KERNEL_NETWORK) != 0)
+        return NULL;
+    switch (c->code) {
+    case 10:
+    case 26:
+    case 42:
+    case 58:
+        return "UdpIp/SendIPV4";
+    case 11:
+    case 27:
+    case 43:
+    case 59:
+        return "UdpIp/RecvIPV4";
+    default:
+        return NULL;
+    }
+}
+
 static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     ec_activity *a = arg;
+    const char *same = transfer_of(c), *name = same ? same : c->name;
     for (size_t i = 0; i < sizeof CLASSES / sizeof *CLASSES; i++) {
-        if (strcmp(c->name, CLASSES[i].class_name) != 0 || !(CLASSES[i].kinds >> a->kind & 1))
+        if (strcmp(name, CLASSES[i].class_name) != 0 || !(CLASSES[i].kinds >> a->kind & 1))
             continue;
         plan *p = ea_arena_zalloc(&a->arena, 1, sizeof *p);
         if (!p)
@@ -747,6 +897,10 @@ static int on_event(ec_activity *a, const ec_tape_event *e) {
         return is_in_range(a, utc_ns) ? on_corruption(a, e, p->text) : 0;
     case INTERRUPT:
         return on_interrupt(a, e, p, utc_ns);
+    case CPU_SAMPLE:
+        return on_cpu_sample(a, e, utc_ns);
+    case TRANSFER:
+        return on_transfer(a, e, p, utc_ns);
     case DISK_BEGIN: {
         uint64_t tid = e->tid, irp = ec_tape_u64_or_0(a->tape, e, 0);
         (void)ec_tape_u64(a->tape, e, 1, &tid);
@@ -789,8 +943,9 @@ static int add_stack(void *arg, const ec_stack_sum *s) {
     row *r = NULL;
     row_key k = {.key = {s->pid, s->tid, s->hash, s->depth},
                  .text = {keep(a, s->name, strlen(s->name)), keep(a, s->frames, strlen(s->frames))},
-                 .image = keep(a, s->image, strlen(s->image))};
-    int rc = k.text[0] && k.text[1] && k.image ? find_row(a, &k, &r) : EA_ENOMEM;
+                 .image = {keep(a, s->image, strlen(s->image))},
+                 .process = {s->process_key}};
+    int rc = k.text[0] && k.text[1] && k.image[0] ? find_row(a, &k, &r) : EA_ENOMEM;
     if (rc)
         return rc;
     if (!r->sum[0] || (int64_t)r->sum[1] > s->first_utc_ns)
@@ -805,7 +960,7 @@ static int run_stream(ec_activity *a, ea_err *err) {
     if (a->kind == EC_ACTIVITY_STACKS)
         return ec_profile_stacks(a->archive, a->stream, a->from_utc_ns, a->to_utc_ns, add_stack, a, err);
     ec_tape_event e;
-    int rc = ec_places_open(&a->places, a->archive, a->stream, err);
+    int rc = ec_places_open(&a->places, a->archive, a->stream, 1, err);
     if (!rc)
         rc = ec_sched_create(&a->sched, 0, err);
     if (!rc && (a->kind == EC_ACTIVITY_COUNTERS || a->kind == EC_ACTIVITY_COUNTER_PROBLEMS))
@@ -836,7 +991,7 @@ static int run_stream(ec_activity *a, ea_err *err) {
 }
 
 int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kind kind, const char *host,
-                    int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err) {
+                    int64_t from_utc_ns, int64_t to_utc_ns, int64_t every_ns, ea_err *err) {
     size_t count = 0;
     const ec_archive_stream *streams = NULL;
     ec_activity *a = calloc(1, sizeof *a);
@@ -846,7 +1001,9 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
     a->archive = archive;
     a->from_utc_ns = from_utc_ns;
     a->to_utc_ns = to_utc_ns;
+    a->every_ns = every_ns;
     ea_arena_init(&a->arena, 0);
+    ea_bytes_map_init(&a->kernel_network, 0);
     ea_bytes_map_init(&a->texts, 0);
     ea_bytes_map_init(&a->index, 0);
     ea_u64_map_init(&a->by_irp, IRPS_MAX);
@@ -867,6 +1024,8 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
         a->stream = &streams[i];
         rc = run_stream(a, err);
     }
+    if (kind == EC_ACTIVITY_NETWORK_USAGE)
+        drop_doubles(a);
     if (rc) {
         ec_activity_destroy(a);
         return rc;
@@ -880,6 +1039,7 @@ void ec_activity_destroy(ec_activity *a) {
         return;
     if (a->cpus)
         end_stream(a);
+    ea_bytes_map_deinit(&a->kernel_network);
     ea_bytes_map_deinit(&a->texts);
     ea_bytes_map_deinit(&a->index);
     ea_u64_map_deinit(&a->by_irp);
@@ -961,8 +1121,10 @@ uint64_t ec_activity_number(const ec_activity *a, size_t at) {
     hash = ea_hash64(k->key, sizeof k->key, hash);
     for (size_t i = 0; i < 2; i++)
         hash = k->text[i] ? ea_hash64(k->text[i], strlen(k->text[i]) + 1, hash) : ~hash;
-    hash = k->image ? ea_hash64(k->image, strlen(k->image) + 1, hash) : ~hash;
-    return k->other_image ? ea_hash64(k->other_image, strlen(k->other_image) + 1, hash) : hash;
+    hash = ea_hash64(k->process, sizeof k->process, ea_hash64(&k->bucket, sizeof k->bucket, hash));
+    for (size_t i = 0; i < 2; i++)
+        hash = k->image[i] ? ea_hash64(k->image[i], strlen(k->image[i]) + 1, hash) : ~hash;
+    return hash;
 }
 
 static void set_text(ec_value *ret, const char *text) {
@@ -985,7 +1147,15 @@ void ec_activity_value(const ec_activity *a, size_t at, size_t column, ec_value 
         set_text(ret, r->k.text[c->index]);
         break;
     case EC_OF_IMAGE:
-        set_text(ret, c->index ? r->k.other_image : r->k.image);
+        set_text(ret, r->k.image[c->index]);
+        break;
+    case EC_OF_PROCESS:
+        if (r->k.process[c->index])
+            *ret = (ec_value){.type = EC_INT, .i = r->k.process[c->index]};
+        break;
+    case EC_OF_BUCKET:
+        if (r->k.bucket != INT64_MIN)
+            *ret = (ec_value){.type = EC_INT, .i = r->k.bucket};
         break;
     case EC_OF_MODULE:
         set_text(ret, r->module);

@@ -12,7 +12,7 @@
 #include "scan.h"
 #include "shape.h"
 
-enum { EC_ACTIVITY_KEYS = 4, EC_ACTIVITY_SUMS = 8, EC_ACTIVITY_COLUMNS = 16 };
+enum { EC_ACTIVITY_KEYS = 4, EC_ACTIVITY_SUMS = 8, EC_ACTIVITY_COLUMNS = 17 };
 
 enum ec_activity_kind {
     EC_ACTIVITY_THREADS,
@@ -27,6 +27,10 @@ enum ec_activity_kind {
     EC_ACTIVITY_FILES,
     EC_ACTIVITY_FAULTS,
     EC_ACTIVITY_STACKS,
+    EC_ACTIVITY_CPU_USAGE,
+    EC_ACTIVITY_DISK_USAGE,
+    EC_ACTIVITY_FILE_USAGE,
+    EC_ACTIVITY_NETWORK_USAGE,
     EC_ACTIVITY_KINDS
 };
 
@@ -37,7 +41,9 @@ enum ec_activity_source {
     EC_OF_KEY,
     EC_OF_SUM,
     EC_OF_TEXT,
+    EC_OF_PROCESS, /* its instance, as one number */
     EC_OF_IMAGE,
+    EC_OF_BUCKET,
     EC_OF_REASON,
     EC_OF_MODULE
 };
@@ -46,12 +52,14 @@ typedef struct ec_activity_column {
     const char *name;
     enum ec_kind kind;
     enum ec_activity_source source;
-    unsigned index; /* of the key or sum; EC_OF_IMAGE, EC_OF_REASON, EC_OF_MODULE: of the key that it is about */
+    unsigned index; /* of the key or sum; EC_OF_PROCESS, EC_OF_IMAGE: 1 of the second process; EC_OF_REASON,
+                       EC_OF_MODULE: of the key that it is about */
 } ec_activity_column;
 
 typedef struct ec_activity_table {
     const char *name;
     ec_activity_column columns[EC_ACTIVITY_COLUMNS]; /* ends with a NULL name */
+    int has_buckets;                                 /* of time: every_ns */
 } ec_activity_table;
 const ec_activity_table *ec_activity_table_of(enum ec_activity_kind kind);
 /* The column by whose value rows can be found at once; -1: none. */
@@ -59,9 +67,10 @@ int ec_activity_hash_column(enum ec_activity_kind kind);
 
 typedef struct ec_activity ec_activity;
 
-/* host NULL: of all. EA_ELIMIT: more than 1,048,576 rows. */
+/* host NULL: of all. every_ns: width of buckets of time, which begin at multiples of it since 1970; 0: none. EA_ELIMIT:
+ * more than 1,048,576 rows. */
 EA_MUST_CHECK int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kind kind, const char *host,
-                                  int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err);
+                                  int64_t from_utc_ns, int64_t to_utc_ns, int64_t every_ns, ea_err *err);
 void ec_activity_destroy(ec_activity *a); /* NULL is allowed */
 size_t ec_activity_count(const ec_activity *a);
 /* The rows with that value of ec_activity_hash_column, in their order: *ret of them, borrowed until the next call.

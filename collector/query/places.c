@@ -33,11 +33,13 @@ typedef struct image_space {
 
 typedef struct thread {
     uint32_t tid, pid;
-    int64_t begin, end;
+    uint64_t instance;
+    int64_t begin;
 } thread;
 
 struct ec_places {
     ea_arena arena;
+    int64_t fold_id;
     ea_process *processes;
     size_t process_count, process_capacity;
     thread *threads;
@@ -71,7 +73,7 @@ static int add_thread(ec_places *p, sqlite3_stmt *s) {
         return EA_ENOMEM;
     ec_read_thread(s, &row);
     p->threads[p->thread_count++] =
-        (thread){.tid = row.tid, .pid = row.pid, .begin = row.life.begin_utc_ns, .end = row.life.end_utc_ns};
+        (thread){.tid = row.tid, .pid = row.pid, .instance = row.life.instance, .begin = row.life.begin_utc_ns};
     return 0;
 }
 
@@ -194,8 +196,9 @@ static int make_spaces(ec_places *p) {
     return rc;
 }
 
-static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, ea_err *err) {
+static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, int has_modules, ea_err *err) {
     sqlite3 *db = ec_tables_database(tables);
+    p->fold_id = fold_id;
     int rc = read_rows(p, db, fold_id,
                        "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1 ORDER BY pid, begin_utc_ns",
                        add_process, err);
@@ -204,14 +207,15 @@ static int read_all(ec_places *p, ec_tables *tables, int64_t fold_id, ea_err *er
                        "SELECT " EC_THREAD_COLUMNS
                        " FROM threads WHERE stream = ?1 AND tid <> 0 ORDER BY tid, begin_utc_ns",
                        add_thread, err);
-    if (!rc)
+    if (!rc && has_modules)
         rc = read_rows(p, db, fold_id,
                        "SELECT " EC_MODULE_COLUMNS " FROM modules WHERE stream = ?1 ORDER BY base, begin_utc_ns",
                        add_module, err);
     return rc;
 }
 
-int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, ea_err *err) {
+int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
+                   ea_err *err) {
     ec_tables *tables = NULL;
     ec_fold fold;
     int found = 0;
@@ -226,7 +230,7 @@ int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream
     if (!rc)
         found = ec_tables_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
     if (found)
-        rc = found < 0 ? found : read_all(p, tables, fold.fold_id, err);
+        rc = found < 0 ? found : read_all(p, tables, fold.fold_id, has_modules, err);
     if (rc == EA_ENOTFOUND)
         rc = 0;
     ec_tables_close(tables);
@@ -259,6 +263,20 @@ void ec_places_close(ec_places *p) {
     free(p);
 }
 
+/* Of rows [s.first, s.first + s.count), which are by begin, the last one that began by a time; else the first. s.count
+ * > 0. begin: of the first row, of rows stride bytes apart. */
+static uint32_t last_begun(span s, const int64_t *begin, size_t stride, int64_t utc_ns) {
+    uint32_t low = 1, high = s.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (*(const int64_t *)((const char *)begin + (s.first + middle) * stride) <= utc_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return s.first + low - 1;
+}
+
 uint32_t ec_places_process(ec_places *p, uint32_t pid, int64_t utc_ns) {
     if (p->last_process < p->process_count) {
         const ea_process *last = &p->processes[p->last_process];
@@ -266,25 +284,41 @@ uint32_t ec_places_process(ec_places *p, uint32_t pid, int64_t utc_ns) {
             return p->last_process;
     }
     span s = rows_of(&p->by_pid, pid);
-    uint32_t best = (uint32_t)EC_NO_PROCESS;
-    for (uint32_t i = 0; i < s.count && (i == 0 || p->processes[s.first + i].life.begin_utc_ns <= utc_ns); i++)
-        best = s.first + i;
-    p->last_process = best;
-    return best;
+    p->last_process = s.count ? last_begun(s, &p->processes->life.begin_utc_ns, sizeof *p->processes, utc_ns)
+                              : (uint32_t)EC_NO_PROCESS;
+    return p->last_process;
+}
+
+uint32_t ec_places_thread(const ec_places *p, uint32_t tid, int64_t utc_ns) {
+    span s = rows_of(&p->by_tid, tid);
+    return s.count ? last_begun(s, &p->threads->begin, sizeof *p->threads, utc_ns) : (uint32_t)EC_NO_THREAD;
 }
 
 uint32_t ec_places_pid_of_thread(ec_places *p, uint32_t tid, int64_t utc_ns) {
-    if (tid == 0)
-        return 0;
-    span s = rows_of(&p->by_tid, tid);
-    uint32_t pid = UINT32_MAX;
-    for (uint32_t i = 0; i < s.count && (i == 0 || p->threads[s.first + i].begin <= utc_ns); i++)
-        pid = p->threads[s.first + i].pid;
-    return pid;
+    uint32_t at = tid ? ec_places_thread(p, tid, utc_ns) : 0;
+    return !tid ? 0 : at == (uint32_t)EC_NO_THREAD ? UINT32_MAX : p->threads[at].pid;
 }
 
 const ea_process *ec_places_get_process(const ec_places *p, uint32_t index) {
     return index < p->process_count ? &p->processes[index] : NULL;
+}
+size_t ec_places_process_count(const ec_places *p) {
+    return p->process_count;
+}
+size_t ec_places_thread_count(const ec_places *p) {
+    return p->thread_count;
+}
+int64_t ec_places_process_key(const ec_places *p, uint32_t index) {
+    return index < p->process_count ? ec_instance_key(p->fold_id, p->processes[index].life.instance) : 0;
+}
+int64_t ec_places_thread_key(const ec_places *p, uint32_t index) {
+    return index < p->thread_count ? ec_instance_key(p->fold_id, p->threads[index].instance) : 0;
+}
+int64_t ec_places_process_begin(const ec_places *p, uint32_t index) {
+    return index < p->process_count ? p->processes[index].life.begin_utc_ns : INT64_MAX;
+}
+int64_t ec_places_thread_begin(const ec_places *p, uint32_t index) {
+    return index < p->thread_count ? p->threads[index].begin : INT64_MAX;
 }
 static const image_space *space(const ec_places *p, uint32_t process, int is_kernel) {
     if (is_kernel)

@@ -1,6 +1,6 @@
 /* Which process a thread's event belongs to, and which module an address is in, at a time: the history of a stream, in
  * memory.
- * Before it: collector/state's tables. After it: profile.c, activity.c. Thread: its owner's. */
+ * Before it: collector/state's tables. After it: profile.c, activity.c, instances.c. Thread: its owner's. */
 #ifndef EC_QUERY_PLACES_H
 #define EC_QUERY_PLACES_H
 
@@ -9,8 +9,10 @@
 
 typedef struct ec_places ec_places;
 
-/* Reads the processes, threads and modules of a stream. A stream that the history does not know has none. */
-EA_MUST_CHECK int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, ea_err *err);
+/* Reads the processes and threads of a stream and, with has_modules, its modules. A stream that the history does not
+ * know has none. */
+EA_MUST_CHECK int ec_places_open(ec_places **ret, ec_archive *archive, const ec_archive_stream *stream, int has_modules,
+                                 ea_err *err);
 void ec_places_close(ec_places *p); /* NULL is allowed */
 
 enum { EC_NO_PROCESS = -1 }; /* as uint32_t */
@@ -20,7 +22,25 @@ enum { EC_NO_PROCESS = -1 }; /* as uint32_t */
 uint32_t ec_places_process(ec_places *p, uint32_t pid, int64_t utc_ns);
 /* The pid of a thread at a time, by the same rule; UINT32_MAX unknown. Thread 0 is of process 0. */
 uint32_t ec_places_pid_of_thread(ec_places *p, uint32_t tid, int64_t utc_ns);
+/* Index of the thread that had this number at a time, by the same rule; EC_NO_THREAD when no thread ever had it. Thread
+ * 0 is none: each CPU has one of its own. */
+uint32_t ec_places_thread(const ec_places *p, uint32_t tid, int64_t utc_ns);
+enum { EC_NO_THREAD = -1 }; /* as uint32_t */
 const ea_process *ec_places_get_process(const ec_places *p, uint32_t index);
+size_t ec_places_process_count(const ec_places *p);
+size_t ec_places_thread_count(const ec_places *p);
+
+enum { EC_INSTANCE_BITS = 40 };
+static inline int64_t ec_instance_key(int64_t fold_id, uint64_t instance) {
+    return (int64_t)((uint64_t)fold_id << EC_INSTANCE_BITS | instance);
+}
+/* An instance of any stream as one number: process_key and thread_key of SQL's tables. It holds as long as the history
+ * is not made anew. 0: EC_NO_PROCESS, EC_NO_THREAD. */
+int64_t ec_places_process_key(const ec_places *p, uint32_t index);
+int64_t ec_places_thread_key(const ec_places *p, uint32_t index);
+/* When it began; INT64_MAX for EC_NO_PROCESS, EC_NO_THREAD. */
+int64_t ec_places_process_begin(const ec_places *p, uint32_t index);
+int64_t ec_places_thread_begin(const ec_places *p, uint32_t index);
 
 /* Times between two changes of a process's modules, or of the drivers: a number for the stretch that a time is in.
  * Within one, an address is always in the same module. */

@@ -854,6 +854,7 @@ static int tell_pair(const run *r, const pair *p, ea_text *t, int (*fn)(void *ar
                         .image = process_name(r, p->process),
                         .pid = p->pid,
                         .tid = p->tid,
+                        .process_key = ec_places_process_key(r->places, p->process),
                         .count = p->events,
                         .hash = hash_of_stack(r, p->kernel, p->user),
                         .first_utc_ns = p->first_utc_ns,
@@ -904,7 +905,7 @@ static int begin_stream(run *r, ea_err *err) {
     r->has_source = 0;
     r->subject_utc_ns = INT64_MIN;
     r->pointer_size = 4;
-    int rc = ec_places_open(&r->places, r->archive, r->stream, err);
+    int rc = ec_places_open(&r->places, r->archive, r->stream, 1, err);
     if (!rc) /* without batches that hold methods nothing is read */
         rc = ec_methods_open(&r->methods, r->archive, r->stream, NULL, NULL, err);
     if (!rc)

@@ -163,6 +163,7 @@ typedef struct ec_stack_sum {
     const char *name;  /* of the class */
     const char *image; /* of the process, "?" unknown */
     uint32_t pid, tid;
+    int64_t process_key;  /* ec_places_process_key */
     uint64_t count, hash; /* hash: of the addresses */
     int64_t first_utc_ns, last_utc_ns;
     size_t depth;

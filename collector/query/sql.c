@@ -1,5 +1,6 @@
 /* The connection and what it may do. See sql.h. */
 #include "alarms.h"
+#include "instances.h"
 #include "sql_parts.h"
 
 #include "clock.h"
@@ -262,7 +263,7 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     if (!rc && options->keep_going) /* the tables' own statements are bounded by it, too */
         sqlite3_progress_handler(s->db, 10000, on_progress, s);
     if (!rc)
-        rc = ec_sql_add_functions(s->db, err);
+        rc = ec_sql_add_functions(s, err);
     if (!rc)
         rc = ec_sql_add_tables(s, err);
     if (!rc)
@@ -285,6 +286,7 @@ void ec_sql_close(ec_sql *s) {
     sqlite3_close(s->memory);
     ec_tables_close(s->state);
     ec_alarms_close(s->alarms);
+    ec_instances_destroy(s->instances);
     ec_archive_close(s->archive);
     for (size_t i = 0; i < s->taken_count; i++)
         sqlite3_free(s->taken[i]);

@@ -1,14 +1,14 @@
 /* Tables of what happened over a stretch of time (activity.h): thread_times('2024-05-17T14:03:00Z', '...'), waits,
- * wakes, and so on. Their two arguments, from and to, may be left out; a host that is asked for with = is asked for
- * alone, and stacks by their hash are found at once, so that events can be joined to them. Before it: sql.c. After it:
- * activity.c. Thread: the connection's. */
+ * wakes, and so on. Their arguments, from and to, and of some every, may be left out; a host that is asked for with =
+ * is asked for alone, and stacks by their hash are found at once, so that events can be joined to them. Before it:
+ * sql.c. After it: activity.c. Thread: the connection's. */
 #include "activity.h"
 #include "clock.h"
 #include "sql_parts.h"
 
 #include <string.h>
 
-enum argument { FROM, TO, HOST, HASH, ARGUMENT_COUNT };
+enum argument { FROM, TO, EVERY, HOST, HASH, ARGUMENT_COUNT };
 
 typedef struct source {
     ec_sql *sql;
@@ -19,7 +19,7 @@ typedef struct table {
     sqlite3_vtab base;
     ec_sql *sql;
     enum ec_activity_kind kind;
-    int column_count; /* those of the kind; from and to stand behind them */
+    int column_count; /* those of the kind; from, to and every stand behind them */
     int hash_column;  /* -1: none */
 } table;
 
@@ -27,7 +27,7 @@ typedef struct cursor {
     ec_sql_list list; /* of rows */
     ec_activity *activity;
     /* what it was asked for: the same again is not worked out again */
-    int64_t times[2];
+    int64_t times[3];     /* from, to, every */
     char *host;           /* NULL: all */
     const uint32_t *rows; /* of the list; NULL: all */
     ea_arena arena;
@@ -43,6 +43,8 @@ static int connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sq
     for (; n < EC_ACTIVITY_COLUMNS && spec->columns[n].name; n++)
         ea_text_printf(&columns, "\"%s\" %s,", spec->columns[n].name, ec_kind_type(spec->columns[n].kind));
     ea_text_str(&columns, "\"from\" HIDDEN,\"to\" HIDDEN");
+    if (spec->has_buckets)
+        ea_text_str(&columns, ",\"every\" HIDDEN");
     int code = ec_sql_make_table(db, 0, NULL, &columns, sizeof(table), ret, ret_message);
     if (code != SQLITE_OK)
         return code;
@@ -119,6 +121,16 @@ static int take_time(sqlite3_value *v, int64_t *ret, ea_err *err) {
     return 0;
 }
 
+/* The width of buckets: ns, or text such as '1s'. */
+static int take_width(sqlite3_value *v, int64_t *ret, ea_err *err) {
+    const char *text = (const char *)sqlite3_value_text(v);
+    if (sqlite3_value_type(v) == SQLITE_INTEGER)
+        *ret = sqlite3_value_int64(v);
+    else if (!text || ea_duration_parse(text, ret))
+        *ret = 0;
+    return *ret > 0 ? 0 : ea_fail(err, EA_EUSAGE, "every: expected a duration such as '1s', or ns");
+}
+
 /* A host's name out of a condition: in the arena; NULL when no host is called so. */
 static int take_host(cursor *c, sqlite3_value *from, const char **ret, ea_err *err) {
     ec_value v = {.type = EC_NULL};
@@ -136,25 +148,24 @@ static int take_host(cursor *c, sqlite3_value *from, const char **ret, ea_err *e
 }
 
 /* Works the table out, unless it was just asked for the same. */
-static int run(cursor *c, const table *t, const int64_t times[2], const char *host, ea_err *err) {
+static int run(cursor *c, const table *t, const int64_t times[3], const char *host, ea_err *err) {
     int is_same_host = host ? c->host && strcmp(host, c->host) == 0 : !c->host;
-    if (c->activity && is_same_host && times[FROM] == c->times[FROM] && times[TO] == c->times[TO])
+    if (c->activity && is_same_host && memcmp(times, c->times, sizeof c->times) == 0)
         return 0;
     ec_activity_destroy(c->activity);
     sqlite3_free(c->host);
     c->activity = NULL;
     c->host = host ? sqlite3_mprintf("%s", host) : NULL;
-    c->times[FROM] = times[FROM];
-    c->times[TO] = times[TO];
+    memcpy(c->times, times, sizeof c->times);
     if (host && !c->host)
         return ea_fail(err, EA_ENOMEM, "sum events up");
-    return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], err);
+    return ec_activity_run(&c->activity, t->sql->archive, t->kind, host, times[FROM], times[TO], times[EVERY], err);
 }
 
 static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     table *t = (table *)base->pVtab;
-    int64_t times[2] = {INT64_MIN, INT64_MAX};
+    int64_t times[3] = {INT64_MIN, INT64_MAX, 0};
     const char *host = t->sql->options.host, *asked = NULL;
     sqlite3_value *hash = NULL;
     ea_err err = {0};
@@ -174,6 +185,8 @@ static int filter(sqlite3_vtab_cursor *base, int number, const char *plan, int a
             rc = take_host(c, argv[i], &asked, &err);
             is_nothing |= !asked || (host && strcmp(host, asked) != 0);
             host = asked ? asked : host;
+        } else if (which == EVERY) {
+            rc = take_width(argv[i], &times[EVERY], &err);
         } else {
             rc = take_time(argv[i], &times[which], &err);
         }

@@ -1,6 +1,7 @@
 /* SQL functions that print and parse what events hold: addresses, times, GUIDs, SIDs, IP addresses. SQL.md lists them.
  * Before it: sql.c. After it: proto/base, proto/event. Thread: the connection's. */
 #include "clock.h"
+#include "instances.h"
 #include "ntstatus.h"
 #include "render.h"
 #include "sql_parts.h"
@@ -346,7 +347,42 @@ static void ntstatus(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_text(c, name, -1, SQLITE_STATIC);
 }
 
-int ec_sql_add_functions(sqlite3 *db, ea_err *err) {
+/* ---- instances ---- */
+
+static void instance_at(sqlite3_context *c, sqlite3_value **v, enum ec_instance_kind kind, const char *name) {
+    ec_sql *s = sqlite3_user_data(c);
+    ea_err err = {0};
+    int64_t key = 0;
+    for (int i = 0; i < 4; i++)
+        if (sqlite3_value_type(v[i]) == SQLITE_NULL)
+            return;
+    if (sqlite3_value_type(v[2]) != SQLITE_INTEGER || sqlite3_value_type(v[3]) != SQLITE_INTEGER) {
+        fail(c, name, "host, stream, a number, and a time in ns since 1970 (time_ns)");
+        return;
+    }
+    int64_t number = sqlite3_value_int64(v[2]);
+    int rc = s->instances ? 0 : ec_instances_create(&s->instances, s->archive, &err);
+    if (!rc && number >= 0 && number <= UINT32_MAX)
+        rc = ec_instances_at(s->instances, kind, text_of(v[0]), text_of(v[1]), (uint32_t)number,
+                             sqlite3_value_int64(v[3]), &key, &err);
+    if (rc == EA_ENOMEM)
+        sqlite3_result_error_nomem(c);
+    else if (rc)
+        sqlite3_result_error(c, err.message, -1);
+    else if (key)
+        sqlite3_result_int64(c, key);
+}
+
+static void process_at(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    instance_at(c, v, EC_INSTANCE_PROCESS, "process_at");
+}
+static void thread_at(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    instance_at(c, v, EC_INSTANCE_THREAD, "thread_at");
+}
+
+int ec_sql_add_functions(ec_sql *s, ea_err *err) {
     static const struct {
         const char *name;
         int count;
@@ -368,11 +404,13 @@ int ec_sql_add_functions(sqlite3 *db, ea_err *err) {
         {"ip_bytes", 1, ip_bytes},
         {"ip_in", 2, ip_in},
         {"ntstatus", 1, ntstatus},
+        {"process_at", 4, process_at},
+        {"thread_at", 4, thread_at},
     };
     for (size_t i = 0; i < sizeof FUNCTIONS / sizeof FUNCTIONS[0]; i++)
-        if (sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].count,
-                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL, FUNCTIONS[i].call,
+        if (sqlite3_create_function_v2(s->db, FUNCTIONS[i].name, FUNCTIONS[i].count,
+                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, s, FUNCTIONS[i].call,
                                        NULL, NULL, NULL) != SQLITE_OK)
-            return ea_fail(err, EA_EDATABASE, "add functions: %s", sqlite3_errmsg(db));
+            return ea_fail(err, EA_EDATABASE, "add functions: %s", sqlite3_errmsg(s->db));
     return 0;
 }

@@ -11,10 +11,11 @@ struct ec_sql {
     char *dir;
     ec_archive *archive;
     sqlite3 *db;
-    ec_tables *state;         /* opened when a table of it is first used */
-    struct ec_alarms *alarms; /* likewise */
-    sqlite3 *memory;          /* the table of classes, filled when it is first used */
-    sqlite3_int64 rows_given; /* by lists: the number of the next row */
+    ec_tables *state;               /* opened when a table of it is first used */
+    struct ec_alarms *alarms;       /* likewise */
+    struct ec_instances *instances; /* read when process_at or thread_at is first called */
+    sqlite3 *memory;                /* the table of classes, filled when it is first used */
+    sqlite3_int64 rows_given;       /* by lists: the number of the next row */
     /* names of the tables that no class takes, sorted without case; each is sqlite3_malloc's */
     char **taken;
     size_t taken_count, taken_capacity;
@@ -24,7 +25,7 @@ struct ec_sql {
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */
-EA_MUST_CHECK int ec_sql_add_functions(sqlite3 *db, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_functions(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_events(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_tables(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_activity(ec_sql *s, ea_err *err);

@@ -52,6 +52,19 @@ typedef struct spec {
             " WHEN 4 THEN 'evicted' WHEN 5 THEN 'keyframe' WHEN 6 THEN 'rundown' ELSE 'other' END"                     \
     }
 
+/* An instance of any stream as one number (ec_instance_key), and how it is found where a statement asks for one. */
+#define KEY_OF(instance)      "t.stream << 40 | t." instance
+#define KEY_OR_NULL(instance) "CASE WHEN t." instance " THEN t.stream << 40 | t." instance " END"
+static const struct {
+    const char *value, *found;
+} KEYS[] = {
+#define FOUND(instance) " AND t.stream = ?%d >> 40 AND t." instance " = ?%d & 1099511627775"
+    {KEY_OF("instance"), FOUND("instance")},
+    {KEY_OR_NULL("process_instance"), FOUND("process_instance")},
+    {KEY_OR_NULL("parent_instance"), FOUND("parent_instance")},
+#undef FOUND
+};
+
 /* Of a machine's streams the one that was heard last, and of several in one second the newest one. */
 #define LATEST "max(s.received_last_utc_ns / 1000000000 * 2147483648 + s.stream_id) % 2147483648"
 
@@ -139,7 +152,9 @@ static const spec SPECS[] = {
       {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
       {"flags", EC_KIND_HEX, "t.flags"},
       {"unique_key", EC_KIND_ADDRESS, "t.unique_key"},
-      {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"}}, NULL, NULL, {NULL}},
+      {"directory_table_base", EC_KIND_ADDRESS, "t.directory_table_base"},
+      {"process_key", EC_KIND_INT, KEY_OF("instance")},
+      {"parent_key", EC_KIND_INT, KEY_OR_NULL("parent_instance")}}, NULL, NULL, {NULL}},
     {"threads", STATE,
      "streams s JOIN threads t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -152,7 +167,9 @@ static const spec SPECS[] = {
       {"stack_base", EC_KIND_ADDRESS, "t.stack_base"},
       {"start_address", EC_KIND_ADDRESS, "t.start_address"},
       {"win32_start_address", EC_KIND_ADDRESS, "t.win32_start_address"},
-      {"teb", EC_KIND_ADDRESS, "t.teb"}}, NULL, NULL, {NULL}},
+      {"teb", EC_KIND_ADDRESS, "t.teb"},
+      {"thread_key", EC_KIND_INT, KEY_OF("instance")},
+      {"process_key", EC_KIND_INT, KEY_OR_NULL("process_instance")}}, NULL, NULL, {NULL}},
     {"modules", STATE,
      "streams s JOIN modules t ON t.stream = s.stream",
      "t.stream << 40 | t.instance",
@@ -173,7 +190,8 @@ static const spec SPECS[] = {
       {"sha256", EC_KIND_TEXT, "t.sha256"},
       {"file_version", EC_KIND_TEXT, "t.file_version"},
       {"company", EC_KIND_TEXT, "t.company"},
-      {"product", EC_KIND_TEXT, "t.product"}}, NULL, NULL, {NULL}},
+      {"product", EC_KIND_TEXT, "t.product"},
+      {"process_key", EC_KIND_INT, KEY_OR_NULL("process_instance")}}, NULL, NULL, {NULL}},
     {"ledger", STATE,
      "streams s JOIN ledger_batches b ON b.stream = s.stream"
      " JOIN ledger_counts t ON t.stream = b.stream AND t.number = b.number",
@@ -436,6 +454,14 @@ static int order_of(const spec *s, const sqlite3_index_info *info) {
     return 0;
 }
 
+/* How rows with a key are found; NULL: the column is no key. */
+static const char *found_by(const spec *s, size_t column) {
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+        if (strcmp(s->columns[column].value, KEYS[i].value) == 0)
+            return KEYS[i].found;
+    return NULL;
+}
+
 /* The plan: the columns that are used, in hex; the order; then "column,operator " for each argument. */
 static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     const table *t = (const table *)base;
@@ -457,7 +483,9 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
             continue;
         ea_text_printf(&plan, "%d,%d ", column, (int)op);
         info->aConstraintUsage[i].argvIndex = next++;
-        rows *= t->spec->group ? 0.001 : op == EC_OP_EQ ? 0.05 : 0.4; /* a group is looked up by its key */
+        /* a group, and an instance, are looked up by their keys */
+        int is_key = t->spec->group || found_by(t->spec, (size_t)column) == KEYS[0].found;
+        rows *= op == EC_OP_EQ ? (is_key ? 0.0001 : 0.05) : 0.4;
     }
     info->estimatedCost = rows + 10;
     info->estimatedRows = rows < 1 ? 1 : (sqlite3_int64)rows;
@@ -545,6 +573,15 @@ static void write_late(ea_text *sql, const spec *s, const char *name, int is_use
         ea_text_printf(sql, "t.\"%s\", ", name);
 }
 
+/* A condition of KEYS on parameter number n; %d stands for it. */
+static void write_found(ea_text *sql, const char *found, int n) {
+    for (const char *at; (at = strstr(found, "%d")); found = at + 2) {
+        ea_text_add(sql, found, (size_t)(at - found));
+        ea_text_printf(sql, "%d", n);
+    }
+    ea_text_str(sql, found);
+}
+
 /* The SELECT of a plan. given: of its parameters the arguments that they get. */
 static void write_select(ea_text *sql, const table *t, const char *plan, int argc, sqlite3_value **argv, int *given,
                          int *ret_count) {
@@ -563,7 +600,11 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
         uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
         if (count == CONDITIONS_MAX || !can_compare(s->columns[column].kind, argv[i]))
             continue;
-        ea_text_printf(sql, " AND %s %s ?%d", s->columns[column].value, OPS[op], count + 1);
+        const char *found = op == EC_OP_EQ ? found_by(s, column) : NULL;
+        if (found)
+            write_found(sql, found, count + 1);
+        else
+            ea_text_printf(sql, " AND %s %s ?%d", s->columns[column].value, OPS[op], count + 1);
         given[count++] = i;
     }
     if (t->sql->options.host && has_host(s))

@@ -117,6 +117,7 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/hosts/{host}/processes/{stream}/{instance}/registry", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}/blindness", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}/cpu", EC_LANE_QUESTION, ec_list},
+    {EC_GET, "/api/v1/hosts/{host}/files", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}/disk", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/hosts/{host}/network", EC_LANE_QUESTION, ec_list},
     {EC_GET, "/api/v1/processes", EC_LANE_QUESTION, ec_list},

@@ -77,15 +77,12 @@ typedef struct fixed {
     " WHEN 'agent_version' THEN coalesce(h.agent_version, '') ELSE coalesce((SELECT CAST(l.value AS TEXT) FROM"        \
     " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l WHERE 'labels.' || l.key = " by "), '') END"
 
-/* Samples belong to threads. A thread id is used again, so the time decides which thread it was. Two agents may use one
- * stream id (an agent can send any), so everything is joined by host and stream. */
-#define SAMPLES(bucket)                                                                                                \
-    "WITH s AS MATERIALIZED (SELECT bucket, host, stream, ThreadId AS tid, count FROM"                                 \
-    " \"PerfInfo/SampleProf_by\"('ThreadId', 'stream', NULL, " bucket                                                  \
-    ", NULL, 'host') WHERE ThreadId <> 0 AND time BETWEEN ?2 AND ?3),"                                                 \
-    " t AS MATERIALIZED (SELECT host, stream, tid, begin, \"end\", process_instance FROM threads WHERE tid <> 0"       \
-    " AND " OVERLAPS "),"                                                                                              \
-    " p AS MATERIALIZED (SELECT host, stream, instance, pid, image_name FROM processes)"
+/* What processes used, by time: SQL.md. to is included. The process is joined by its instance: numbers of processes and
+ * threads are used again, and two agents may use one stream id (an agent can send any). */
+#define UNTIL "min(?3, 9223372036854775806) + 1"
+#define USED(table, value)                                                                                             \
+    "SELECT u.bucket, u.stream, p.instance, u.pid, p.image_name, " value " FROM " table "(?2, " UNTIL                  \
+    ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
 
 static const fixed LISTS[] = {
     {"/api/v1/fleet",
@@ -181,8 +178,8 @@ static const fixed LISTS[] = {
      "?3),"
      " f AS MATERIALIZED (SELECT OpenPath AS path, count FROM \"FileIo/Create_by\"('OpenPath') WHERE host = ?1 AND "
      "stream = ?2"
-     " AND pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time <= coalesce((SELECT \"end\" FROM p),"
-     " 9223372036854775806)) SELECT path, count FROM f",
+     " AND pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time < coalesce((SELECT \"end\" FROM p),"
+     " 9223372036854775807)) SELECT path, count FROM f",
      "count DESC, path",
      {PROCESS},
      FIXED_LIST},
@@ -191,8 +188,8 @@ static const fixed LISTS[] = {
      "WITH p AS MATERIALIZED (SELECT pid, begin, \"end\" FROM processes WHERE host = ?1 AND stream = ?2 AND instance = "
      "?3)"
      " SELECT time, name, json_extract(fields, '$.KeyName') AS key_name FROM events WHERE host = ?1 AND stream = ?2 AND"
-     " pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time <= coalesce((SELECT \"end\" FROM p),"
-     " 9223372036854775806) AND name IN ('Registry/Create', 'Registry/Open', 'Registry/SetValue', "
+     " pid = (SELECT pid FROM p) AND time >= (SELECT begin FROM p) AND time < coalesce((SELECT \"end\" FROM p),"
+     " 9223372036854775807) AND name IN ('Registry/Create', 'Registry/Open', 'Registry/SetValue', "
      "'Registry/DeleteValue',"
      " 'Registry/Delete')",
      "time",
@@ -205,38 +202,27 @@ static const fixed LISTS[] = {
      {HOST, RANGE},
      FIXED_LIST},
     {"/api/v1/hosts/{host}/cpu",
-     "Samples of the processor by process and time",
-     SAMPLES(
-         "?4") " SELECT s.bucket, p.stream, p.instance, p.pid, p.image_name, sum(s.count) AS value FROM s JOIN t ON"
-               " t.host = s.host AND t.stream = s.stream AND t.tid = s.tid AND t.begin <= s.bucket + ?4 AND (t.\"end\" "
-               "IS NULL OR "
-               "t.\"end\" >"
-               " s.bucket) JOIN p ON p.host = t.host AND p.stream = t.stream AND p.instance = t.process_instance AND"
-               " p.host = ?1 GROUP BY"
-               " s.bucket, p.stream, p.instance",
-     "bucket, value DESC",
+     "Samples of the processor by process and time, without Idle",
+     USED("cpu_usage", "u.samples AS value") " AND u.pid IS NOT 0",
+     "bucket, value DESC, pid",
      {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
      FIXED_LIST},
     {"/api/v1/hosts/{host}/disk",
-     "Bytes that were read and written by process and time",
-     "WITH e AS MATERIALIZED (SELECT bucket, pid, sum AS value FROM \"FileIo/Read_by\"('pid', NULL, 'IoSize', ?4) WHERE"
-     " host = ?1 AND time BETWEEN ?2 AND ?3 UNION ALL SELECT bucket, pid, sum FROM \"FileIo/Write_by\"('pid', NULL, "
-     "'IoSize',"
-     " ?4) WHERE host = ?1 AND time BETWEEN ?2 AND ?3) SELECT bucket, pid, sum(value) AS value FROM e GROUP BY bucket, "
-     "pid",
-     "bucket, value DESC",
+     "Bytes that disks read and wrote by process and time",
+     USED("disk_usage", "u.read_bytes, u.written_bytes, u.read_bytes + u.written_bytes AS value"),
+     "bucket, value DESC, pid",
+     {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
+     FIXED_LIST},
+    {"/api/v1/hosts/{host}/files",
+     "Bytes that programs asked to read and write in files by process and time, those that the cache answered too",
+     USED("file_usage", "u.read_bytes, u.written_bytes, u.read_bytes + u.written_bytes AS value"),
+     "bucket, value DESC, pid",
      {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
      FIXED_LIST},
     {"/api/v1/hosts/{host}/network",
-     "Bytes that were sent and received over TCP by process and time",
-     "WITH e AS MATERIALIZED (SELECT bucket, PID_2 AS pid, sum AS value FROM \"TcpIp/SendIPV4_by\"('PID_2', NULL, "
-     "'size', ?4)"
-     " WHERE host = ?1 AND time BETWEEN ?2 AND ?3 UNION ALL SELECT bucket, PID_2, sum FROM "
-     "\"TcpIp/RecvIPV4_by\"('PID_2', NULL,"
-     " 'size', ?4) WHERE host = ?1 AND time BETWEEN ?2 AND ?3) SELECT bucket, pid, sum(value) AS value FROM e GROUP BY "
-     "bucket,"
-     " pid",
-     "bucket, value DESC",
+     "Bytes that were sent and received over TCP and UDP, IPv4 and IPv6, by process and time",
+     USED("network_usage", "u.received_bytes, u.sent_bytes, u.received_bytes + u.sent_bytes AS value"),
+     "bucket, value DESC, pid",
      {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
      FIXED_LIST},
     {"/api/v1/processes",
@@ -262,12 +248,9 @@ static const fixed LISTS[] = {
      " '$.saddr') AS local, json_extract(fields, '$.sport') AS local_port, json_extract(fields, '$.daddr') AS remote,"
      " json_extract(fields, '$.dport') AS remote_port, json_extract(fields, '$.connid') AS connection FROM events WHERE"
      " (?1 = '' OR host = ?1) AND time BETWEEN ?2 AND ?3 AND name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6',"
-     " 'TcpIp/AcceptIPV4', 'TcpIp/AcceptIPV6')), p AS MATERIALIZED (SELECT host, stream, instance, pid, begin, \"end\","
-     " image_name FROM processes) SELECT c.host, c.time, c.name, c.stream, p.instance, c.pid, p.image_name, c.local,"
-     " c.local_port, c.remote, c.remote_port, c.connection FROM c LEFT JOIN p ON p.stream = c.stream AND p.host = "
-     "c.host AND"
-     " p.pid = c.pid AND p.begin <= c.time AND (p.\"end\" IS NULL OR p.\"end\" > c.time) WHERE (?4 = '' OR c.remote = "
-     "?4) AND"
+     " 'TcpIp/AcceptIPV4', 'TcpIp/AcceptIPV6')) SELECT c.host, c.time, c.name, coalesce(p.stream, c.stream) AS stream,"
+     " p.instance, c.pid, p.image_name, c.local, c.local_port, c.remote, c.remote_port, c.connection FROM c LEFT JOIN"
+     " processes p ON p.process_key = process_at(c.host, c.stream, c.pid, c.time) WHERE (?4 = '' OR c.remote = ?4) AND"
      " (?5 < 0 OR c.pid = ?5)",
      "time",
      {ANY_HOST, RANGE, {"remote", PARAM_TEXT, ""}, {"pid", PARAM_NUMBER, "-1"}},
@@ -335,13 +318,11 @@ static const fixed LISTS[] = {
 
 static const fixed QUERIES[] = {
     {"top-processes-by-cpu",
-     "Processes with the most samples of the processor",
-     SAMPLES(
-         "NULL") " SELECT p.host, p.stream, p.instance, p.pid, p.image_name, sum(s.count) AS samples FROM s JOIN t ON"
-                 " t.host = s.host AND t.stream = s.stream AND t.tid = s.tid JOIN p ON p.host = t.host AND"
-                 " p.stream = t.stream AND p.instance = t.process_instance WHERE (?1 = '' OR p.host = ?1) GROUP BY "
-                 "p.host, p.stream, p.instance",
-     "samples DESC",
+     "Processes with the most samples of the processor, without Idle",
+     "SELECT u.host, u.stream, p.instance, u.pid, p.image_name, sum(u.samples) AS samples FROM cpu_usage(?2, " UNTIL
+     ") u LEFT JOIN processes p ON p.process_key = u.process_key WHERE (?1 = '' OR u.host = ?1) AND u.pid IS NOT 0"
+     " GROUP BY u.host, u.stream, u.process_key, u.pid",
+     "samples DESC, host, stream, pid",
      {ANY_HOST, RANGE},
      FIXED_LIST},
     {"new-binaries",
@@ -354,19 +335,13 @@ static const fixed QUERIES[] = {
     {"who-talks-to",
      "Processes with a connection to an address or a network",
      "WITH c AS MATERIALIZED (SELECT host, stream, time, json_extract(fields, '$.PID') AS pid, json_extract(fields, "
-     "'$.daddr')"
-     " AS remote, json_extract(fields, '$.dport') AS port FROM events WHERE (?1 = '' OR host = ?1) AND time BETWEEN ?2 "
-     "AND ?3"
-     " AND name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6', 'TcpIp/AcceptIPV4', 'TcpIp/AcceptIPV6')), p AS "
-     "MATERIALIZED"
-     " (SELECT host, stream, instance, pid, begin, \"end\", image_name FROM processes) SELECT c.host, c.stream, "
-     "p.instance,"
-     " c.pid, p.image_name, c.remote, c.port, count(*) AS connections, time_text(min(c.time)) AS first FROM c LEFT "
-     "JOIN p ON"
-     " p.stream = c.stream AND p.host = c.host AND p.pid = c.pid AND p.begin <= c.time AND (p.\"end\" IS NULL OR "
-     "p.\"end\" >"
-     " c.time) WHERE CASE WHEN instr(?4, '/') THEN ip_in(c.remote, ?4) ELSE c.remote = ?4 END GROUP BY 1, 2, 3, 4, 6, "
-     "7",
+     "'$.daddr') AS remote, json_extract(fields, '$.dport') AS port FROM events WHERE (?1 = '' OR host = ?1) AND time"
+     " BETWEEN ?2 AND ?3 AND name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6', 'TcpIp/AcceptIPV4', "
+     "'TcpIp/AcceptIPV6'))"
+     " SELECT c.host, coalesce(p.stream, c.stream) AS stream, p.instance, c.pid, p.image_name, c.remote, c.port,"
+     " count(*) AS connections, time_text(min(c.time)) AS first FROM c LEFT JOIN processes p ON p.process_key ="
+     " process_at(c.host, c.stream, c.pid, c.time) WHERE CASE WHEN instr(?4, '/') THEN ip_in(c.remote, ?4) ELSE"
+     " c.remote = ?4 END GROUP BY 1, 2, 3, 4, 6, 7",
      "connections DESC",
      {ANY_HOST, RANGE, {"address", PARAM_TEXT, NULL}},
      FIXED_LIST},

@@ -81,7 +81,7 @@ async function byMouse() {
   await settled(page);
   const before = await page.locator('[aria-label="Process tree"]').innerText();
   check(before.includes('explorer.exe'), 'the process tree');
-  check((await page.locator('.chart').count()) === 3 && (await page.locator('.chart canvas').count()) >= 2, 'what used processor, disk and network');
+  check((await page.locator('.chart').count()) === 4 && (await page.locator('.chart canvas').count()) >= 2, 'what used processor, disk, network and files');
   const box = await page.locator('main canvas').first().boundingBox();
   const old = await cursor(page);
   await page.mouse.click(box.x + box.width * 0.98, box.y + 8);

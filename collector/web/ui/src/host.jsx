@@ -28,14 +28,15 @@ function treeAt(list, at) {
   return out;
 }
 
-function Chart({ title, state, from, to, dark, unit, names }) {
+function Chart({ title, state, from, to, dark, unit }) {
   const box = useRef(), data = state.data;
   useEffect(() => {
     if (!data?.items?.length) return;
-    const totals = new Map(), times = new Set();
-    const who = (r) => `${r.image_name ?? names.get(r.pid) ?? 'pid'} ${r.pid}`;
+    const totals = new Map(), names = new Map(), times = new Set();
+    const who = (r) => `${r.stream}/${r.instance ?? 'pid ' + r.pid}`; // a number may be that of several processes in turn
     for (const r of data.items) {
       totals.set(who(r), (totals.get(who(r)) ?? 0) + r.value);
+      names.set(who(r), r.pid === null ? 'unknown' : `${r.image_name ?? 'pid'} ${r.pid}`);
       times.add(r.bucket);
     }
     const x = [...times].sort(), place = new Map(x.map((t, i) => [t, i]));
@@ -43,7 +44,7 @@ function Chart({ title, state, from, to, dark, unit, names }) {
     const lines = new Map(top.map((k) => [k, new Array(x.length).fill(0)]));
     const rest = new Array(x.length).fill(0);
     for (const r of data.items) (lines.get(who(r)) ?? rest)[place.get(r.bucket)] += r.value;
-    const series = [...lines];
+    const series = [...lines].map(([k, v]) => [names.get(k), v]);
     if (totals.size > SERIES) series.push(['others', rest]);
     const ink = dark ? '#c9d4e2' : '#31404f', grid = { stroke: dark ? '#2b3644' : '#dde3ea', width: 1 };
     const plot = new uPlot({
@@ -58,7 +59,7 @@ function Chart({ title, state, from, to, dark, unit, names }) {
     return () => { watch.disconnect(); plot.destroy(); };
   }, [data, from, to, dark]);
   return <section class="chart"><h2>{title}</h2><Notice state={state} empty="nothing is recorded in this range" />
-    {data?.items?.length ? <div ref={box} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} /> : null}</section>;
+    {data?.items?.length ? <div ref={box} data-total={data.items.reduce((n, r) => n + r.value, 0)} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} /> : null}</section>;
 }
 
 export function Host({ view, dark }) {
@@ -104,11 +105,9 @@ export function Host({ view, dark }) {
   const q = (view.q ?? '').toLowerCase();
   const shown = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
   const found = q && !shown.length ? processes.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : [];
-  const names = useMemo(() => new Map(processes.map((p) => [p.pid, p.image_name])), [processes]);
   const width = known ? Math.max(1, Math.round((to - from) / 60)) : 0;
-  const buckets = known ? { from: toIso(from), to: toIso(to), every: width + 'ms', limit: 10000 } : null;
-  const cpu = useApi(known ? url(`hosts/${enc(host)}/cpu`, buckets) : null), disk = useApi(known ? url(`hosts/${enc(host)}/disk`, buckets) : null),
-    network = useApi(known ? url(`hosts/${enc(host)}/network`, buckets) : null);
+  const used = (what) => useApi(known ? url(`hosts/${enc(host)}/${what}`, { ...range, every: width + 'ms', limit: 10000 }) : null, 0, true);
+  const cpu = used('cpu'), disk = used('disk'), files = used('files'), network = used('network');
   const open = (p) => go({ page: 'process', host, stream: p.stream, instance: p.instance });
   return <>
     <h1>{host}</h1>
@@ -132,8 +131,9 @@ export function Host({ view, dark }) {
           <td class="right">{p.pid}</td><td>{p.begin_cause === 'start' ? shortTime(p.begin).slice(11) : ''}</td><td class="mono">{p.command_line}</td></tr>)}</tbody></table></div>
       {found.length ? <p class="note">Not alive at this time; these were at others.</p> : q && !shown.length ? <p class="notice">no process fits</p> : null}
     </section>}
-    {known && <div class="charts"><Chart title="Processor: samples" state={cpu} from={from} to={to} dark={dark} names={names} />
-      <Chart title="Files: bytes read and written" state={disk} from={from} to={to} dark={dark} unit="B" names={names} />
-      <Chart title="Network: bytes over TCP" state={network} from={from} to={to} dark={dark} unit="B" names={names} /></div>}
+    {known && <div class="charts"><Chart title="Processor: samples" state={cpu} from={from} to={to} dark={dark} />
+      <Chart title="Disks: bytes read and written" state={disk} from={from} to={to} dark={dark} unit="B" />
+      <Chart title="Network: bytes over TCP and UDP" state={network} from={from} to={to} dark={dark} unit="B" />
+      <Chart title="Files: bytes asked for, those that the cache answered too" state={files} from={from} to={to} dark={dark} unit="B" /></div>}
   </>;
 }

@@ -85,8 +85,20 @@ export async function ask(address, options) {
   if (!r.ok) throw new Error(data.detail || data.title || `the collector answered ${r.status}`);
   return data;
 }
-// {data, error, loading}; what was there stays while something new is asked. address null: nothing is asked.
-export function useApi(address, every) {
+// A list with all its pages.
+async function askAll(address, options) {
+  const data = await ask(address, options);
+  while (data.next) {
+    const more = await ask(`${address}${address.includes('?') ? '&' : '?'}cursor=${data.next}`, options);
+    data.items.push(...more.items);
+    data.next = more.next;
+    data.damaged = Math.max(data.damaged ?? 0, more.damaged ?? 0);
+    if (more.ending !== 'whole') data.ending = more.ending;
+  }
+  return data;
+}
+// {data, error, loading}; what was there stays while something new is asked. address null: nothing is asked. all: every page of a list.
+export function useApi(address, every, all) {
   const [state, set] = useState({ loading: !!address });
   useLayoutEffect(() => { // not after the next frame: the question is on its way while the browser paints
     if (!address) {
@@ -97,7 +109,7 @@ export function useApi(address, every) {
     let timer;
     const load = async () => {
       try {
-        const data = await ask(address, { signal: stop.signal });
+        const data = await (all ? askAll : ask)(address, { signal: stop.signal });
         if (!stop.signal.aborted) set({ data, address, at: Date.now() });
       } catch (e) {
         if (!stop.signal.aborted) set((old) => ({ ...old, error: e.message, loading: false }));

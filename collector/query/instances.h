@@ -1,0 +1,23 @@
+/* Which instance of a process or thread had a number at a time, in any stream of an archive: SQL's process_at and
+ * thread_at. Before it: places.h. After it: sql_functions.c. Thread: the archive's. */
+#ifndef EC_QUERY_INSTANCES_H
+#define EC_QUERY_INSTANCES_H
+
+#include "archive.h"
+
+typedef struct ec_instances ec_instances;
+
+EA_MUST_CHECK int ec_instances_create(ec_instances **ret, ec_archive *archive, ea_err *err); /* archive: borrowed */
+void ec_instances_destroy(ec_instances *i);                                                  /* NULL is allowed */
+
+enum ec_instance_kind { EC_INSTANCE_PROCESS, EC_INSTANCE_THREAD };
+
+/* The key (ec_places_process_key, ec_places_thread_key) of the process or thread that had a number at a time: the one
+ * that lived then, else the last one that had the number before; 0 when none had it by then, or the host has no such
+ * stream. stream: 32 hex digits. A session without processes, or without threads, is answered by the other sessions of
+ * its agent's run. A stream's history is read when it is first asked for, and kept; then an answer is a binary search.
+ * Errors: EA_EDATABASE, EA_ENOMEM. */
+EA_MUST_CHECK int ec_instances_at(ec_instances *i, enum ec_instance_kind kind, const char *host, const char *stream,
+                                  uint32_t number, int64_t utc_ns, int64_t *ret, ea_err *err);
+
+#endif

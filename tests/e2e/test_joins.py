@@ -1,0 +1,270 @@
+"""Processes and threads are joined by instance: on a machine that uses their numbers again, on the same trace under two names, and on a host
+with two runs, SQL's cpu_usage, disk_usage, file_usage, network_usage, process_at and thread_at, and the API's routes of them, credit each event
+to the process that its number was of then, as a naive walk over the dumped records and the generator's truth has it; no byte that both the
+kernel logger and Kernel-Network logged counts twice.
+
+# sanitizers: asan-ubsan
+"""
+import collections
+import json
+import subprocess
+
+import harness
+import test_tracegen
+import traces
+import web_world
+
+NO_ID = 0xFFFFFFFF
+NETWORK = {name + version: way for name, way in (("TcpIp/Recv", 0), ("TcpIp/Send", 1), ("UdpIp/Recv", 0), ("UdpIp/Send", 1)) for version in ("IPV4", "IPV6")}
+OF_PROVIDER = {10: 1, 26: 1, 42: 1, 58: 1, 11: 0, 27: 0, 43: 0, 59: 0}  # ids of Microsoft-Windows-Kernel-Network
+EVERY_NS = 500_000_000
+
+
+def dumped(env, *files):
+    done = subprocess.run([str(env.agent), "dump", "--format", "jsonl", *map(str, files)], capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class Owners:
+    """Instances by number and time, out of the truth: (pid, place among the processes that had this pid in turn)."""
+
+    def __init__(self, rows):
+        self.lives = {"process": collections.defaultdict(list), "thread": collections.defaultdict(list)}
+        for row in rows:
+            if row["type"] == "process":
+                self.lives["process"][row["pid"]].append(row["begin_raw"] or 0)
+            if row["type"] == "thread" and row["tid"]:
+                self.lives["thread"][row["tid"]].append((row["begin_raw"] or 0, row["pid"]))
+        for kind in self.lives.values():
+            for lives in kind.values():
+                lives.sort()
+
+    def process(self, pid, clock):
+        return (pid, sum(begin <= clock for begin in self.lives["process"][pid]) - 1) if pid in self.lives["process"] else None
+
+    def thread(self, tid, clock):
+        """(tid, its place) and its process."""
+        begun = [life for life in self.lives["thread"].get(tid, ()) if life[0] <= clock]
+        return ((tid, len(begun) - 1), self.process(begun[-1][1], clock)) if begun else (None, None)
+
+
+def used(owners, records):
+    """What each process used: kind -> (instance, bucket) -> numbers."""
+    sums = {kind: collections.defaultdict(lambda: [0, 0, 0, 0]) for kind in ("cpu", "disk", "file", "network")}
+
+    def add(kind, who, record, way, size):
+        row = sums[kind][who, record["utc_ns"] // EVERY_NS * EVERY_NS]
+        row[2 * way] += 1
+        row[2 * way + 1] += size
+
+    for r in records:
+        name, fields, clock = r["name"], r["fields"], r["clock"]
+        if name == "PerfInfo/SampleProf":
+            tid = fields["ThreadId"]
+            add("cpu", owners.thread(tid, clock)[1] if tid else (0, 0), r, 0, 0)
+        elif name in ("DiskIo/Read", "DiskIo/Write"):
+            add("disk", owners.thread(fields["IssuingThreadId"], clock)[1], r, name == "DiskIo/Write", fields["TransferSize"])
+        elif name in ("FileIo/Read", "FileIo/Write"):
+            add("file", owners.process(r["pid"], clock), r, name == "FileIo/Write", fields["IoSize"])
+        elif name in NETWORK:
+            add("network", owners.process(fields["PID"], clock), r, NETWORK[name], fields["size"])
+        elif r["provider_name"] == "Microsoft-Windows-Kernel-Network" and r["id"] in OF_PROVIDER:
+            add("network-provider", fields["PID"], r, OF_PROVIDER[r["id"]], fields["size"])
+    return sums
+
+
+def utc_ns(text):
+    """RFC 3339 with any number of digits, in ns."""
+    import datetime
+    whole, _, rest = text.rstrip("Z").partition(".")
+    seconds = datetime.datetime.fromisoformat(whole + "+00:00").timestamp()
+    return int(seconds) * 10**9 + int((rest + "000000000")[:9])
+
+
+class World:
+    def __init__(self, env, duration_ms):
+        self.env = env
+        self.collector = env.new_collector("collector", extra=["--web", "127.0.0.1:0"]).start()
+        self.web = web_world.Web(self.collector)
+        self.records, self.owners = {}, {}
+        for name, preset in (("build", "build-server"), ("web", "web-server")):
+            trace, truth = test_tracegen.generate(env.build, env.folder, name, "--preset", preset, "--duration-ms", str(duration_ms))
+            self.records[name] = dumped(env, trace)
+            for r in self.records[name]:
+                r["utc_ns"] = utc_ns(r["time"])
+            self.owners[name] = Owners(test_tracegen.rows(truth))
+        for agent, name in (("one", "build"), ("two", "build"), ("two", "web")):
+            env.replay([env.folder / f"{name}.etl"], self.collector, agent=agent, spool=env.folder / f"spool-{agent}-{name}")
+
+    def ask(self, sql):
+        command = self.env.patient([str(c) for c in [self.env.collector, "query", "--store", self.collector.store, "--format", "jsonl", "--rows", "0", sql]])
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode or done.stderr:
+            raise harness.Failure(f"{sql}: {done.returncode} {done.stderr}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def stream(self, agent, name):
+        """The stream of a trace; a replay's is of its content, so that two agents have the same one."""
+        events = len(self.records[name])
+        rows = self.ask(f"SELECT stream FROM streams WHERE host = '{agent}' AND events = {events}")
+        if len(rows) != 1:
+            raise harness.Failure(f"{agent} has {len(rows)} streams of {events} events")
+        return rows[0]["stream"]
+
+    def instances(self, agent, stream, what, number):
+        """key -> (number, place among those that had it in turn)."""
+        known, seen = {}, collections.Counter()
+        for row in self.ask(f"SELECT {what}_key AS k, {number} AS n FROM {what}{'es' if what == 'process' else 's'} WHERE host = '{agent}' "
+                            f"AND stream = '{stream}' ORDER BY begin, instance"):
+            known[row["k"]] = (row["n"], seen[row["n"]])
+            seen[row["n"]] += 1
+        return known
+
+
+COLUMNS = {"cpu": "samples, 0, 0, 0", "disk": "reads, read_bytes, writes, written_bytes", "file": "reads, read_bytes, writes, written_bytes",
+           "network": "receives, received_bytes, sends, sent_bytes"}
+
+
+def check_usage(checks, world, agent, name):
+    """The four tables against the naive sums, by instance and bucket; the API's routes, and of them what has no bucket."""
+    stream = world.stream(agent, name)
+    known = world.instances(agent, stream, "process", "pid")
+    want = used(world.owners[name], world.records[name])
+    for kind, columns in COLUMNS.items():
+        got = {}
+        names = columns.split(", ")
+        for row in world.ask(f"SELECT process_key, pid, CAST(bucket AS INTEGER) + 0 AS bucket, {names[0]} AS a, {names[1]} AS b, {names[2]} AS c, {names[3]} AS d "
+                             f"FROM {kind}_usage(NULL, NULL, {EVERY_NS}) WHERE host = '{agent}' AND stream = '{stream}'"):
+            key = known.get(row["process_key"]), row["bucket"]
+            checks.that(key not in got, f"{agent} {name} {kind}: two rows of {key}")
+            got[key] = [row["a"], row["b"], row["c"], row["d"]]
+        wrong = [(key, got.get(key), want[kind].get(key)) for key in {**got, **want[kind]} if got.get(key) != want[kind].get(key)]
+        checks.that(not wrong, f"{agent} {name}: {len(wrong)} of {len(got)} rows of {kind}_usage by process and time are wrong, such as {wrong[:3]}")
+        checks.that(len(got) > 3 or (name, kind) in (("build", "network"), ("web", "network")), f"{agent} {name}: hardly a process in {kind}_usage: {len(got)}")
+        if agent != "one":  # its API answers of two runs: check_routes
+            continue
+        by_process = collections.Counter()
+        for (who, _), numbers in want[kind].items():
+            if kind != "cpu" or who[0]:
+                by_process[who] += numbers[0] if kind == "cpu" else numbers[1] + numbers[3]
+        for every in ("250ms", "10s"):
+            route = {"file": "files"}.get(kind, kind)
+            answer = world.web.get(f"hosts/{agent}/{route}", every=every, limit=10000)
+            checks.equal(answer["next"], None, f"pages of {route}")
+            told, places = collections.Counter(), {}
+            for row in world.ask(f"SELECT instance, process_key AS k FROM processes WHERE host = '{agent}' AND stream = '{stream}'"):
+                places[row["instance"]] = known[row["k"]]
+            for row in answer["items"]:
+                told[places.get(row["instance"])] += row["value"]
+            checks.equal(told, +by_process, f"{agent}: {route} by process, every {every}")
+    samples = sum(r["name"] == "PerfInfo/SampleProf" and r["fields"]["ThreadId"] != 0 for r in world.records[name])
+    row = world.ask(f"SELECT sum(samples) AS n FROM cpu_usage WHERE host = '{agent}' AND stream = '{stream}' AND pid IS NOT 0")[0]
+    checks.equal(row["n"], samples, f"{agent} {name}: samples that are not Idle's, each once")
+
+
+def check_top(checks, world):
+    """top-processes-by-cpu of all hosts: each trace's samples for each of its names, each once."""
+    want = collections.Counter()
+    for agent, name in (("one", "build"), ("two", "build"), ("two", "web")):
+        stream = world.stream(agent, name)
+        for (who, _), numbers in used(world.owners[name], world.records[name])["cpu"].items():
+            if who[0]:
+                want[agent, stream, who] += numbers[0]
+    places = {}
+    for agent, name in (("one", "build"), ("two", "build"), ("two", "web")):
+        stream = world.stream(agent, name)
+        known = world.instances(agent, stream, "process", "pid")
+        for row in world.ask(f"SELECT instance, process_key AS k FROM processes WHERE host = '{agent}' AND stream = '{stream}'"):
+            places[agent, stream, row["instance"]] = known[row["k"]]
+    for host in (None, "two"):
+        items = world.web.get("queries/top-processes-by-cpu", limit=10000, host=host)["items"]
+        got = {(r["host"], r["stream"], places[r["host"], r["stream"], r["instance"]]): r["samples"] for r in items}
+        checks.equal(len(got), len(items), "rows of top-processes-by-cpu, one a process")
+        checks.equal(got, {k: n for k, n in want.items() if host in (None, k[0])}, f"top-processes-by-cpu of {host or 'all'}")
+    checks.that(max(want.values()) > 1, "no process has two samples")
+
+
+def check_functions(checks, world):
+    """process_at and thread_at of each event that has the numbers, on the host with two runs."""
+    reused = 0
+    for name in ("build", "web"):
+        stream, owners = world.stream("two", name), world.owners[name]
+        processes, threads = (world.instances("two", stream, what, number) for what, number in (("process", "pid"), ("thread", "tid")))
+        own = {row["k"]: row["p"] for row in world.ask(f"SELECT thread_key AS k, process_key AS p FROM threads WHERE host = 'two' AND stream = '{stream}'")}
+        samples = {(r["clock"], r["cpu"]): r["fields"]["ThreadId"] for r in world.records[name] if r["name"] == "PerfInfo/SampleProf"}
+        wrong = []
+        rows = world.ask(f"SELECT clock, cpu, thread_at(host, stream, ThreadId, time) AS k FROM \"PerfInfo/SampleProf\" WHERE host = 'two' AND stream = '{stream}'")
+        for row in rows:
+            clock, tid = row["clock"], samples[row["clock"], row["cpu"]]
+            thread, process = owners.thread(tid, clock) if tid else (None, None)
+            if (threads.get(row["k"]), processes.get(own.get(row["k"]))) != (thread, process):
+                wrong.append((row, thread, process))
+            reused += thread is not None and len(owners.lives["thread"][tid]) > 1
+        checks.that(rows and not wrong, f"{name}: thread_at of {len(wrong)} of {len(rows)} samples is wrong, such as {wrong[:1]}")
+        events = {(r["clock"], r["cpu"], r["name"]): r["pid"] for r in world.records[name] if r["name"].startswith("FileIo/") and r["pid"] != NO_ID}
+        rows = world.ask(f"SELECT clock, cpu, name, process_at(host, stream, pid, time) AS k FROM events WHERE host = 'two' AND stream = '{stream}' AND name LIKE 'FileIo/%' AND pid <> {NO_ID}")
+        wrong = [row for row in rows if processes.get(row["k"]) != owners.process(events[row["clock"], row["cpu"], row["name"]], row["clock"])]
+        checks.that(rows and not wrong, f"{name}: process_at of {len(wrong)} of {len(rows)} file events is wrong, such as {wrong[:1]}")
+    checks.that(reused > 100, f"{reused} samples of threads whose number was used again")
+    row = world.ask(f"SELECT process_at('two', '{stream}', 4, 0) AS before, process_at('two', '{stream}', 4294967295, 1) AS none, process_at('three', '{stream}', 4, 1) AS nobody, "
+                    f"process_at('two', 'x', 4, 1) AS nowhere, thread_at('two', '{stream}', 0, 9000000000000000000) AS idle, process_at('two', '{stream}', NULL, 1) AS unknown, "
+                    f"process_at('two', '{stream}', -1, 1) AS negative")[0]
+    checks.equal(set(row.values()), {None}, "keys of what there is not")
+    done = world.env.run([world.env.collector, "query", "--store", world.collector.store, "SELECT process_at('two', 'x', 4, 'yesterday')"], check=False)
+    checks.that(done.returncode == 2 and "process_at: expected host, stream, a number, and a time in ns since 1970 (time_ns)" in done.stderr,
+                f"a time that is text: {done.returncode} {done.stderr}")
+
+
+def check_names(checks, world):
+    """The same trace under two names: joins by key have each row once, and never a row of the other host."""
+    for sql, what in (("FROM processes c JOIN processes p ON p.process_key = c.parent_key", "parents"),
+                      ("FROM threads c JOIN processes p ON p.process_key = c.process_key", "threads"),
+                      ("FROM modules c JOIN processes p ON p.process_key = c.process_key", "modules"),
+                      ("FROM thread_times c JOIN processes p ON p.process_key = c.process_key", "thread_times")):
+        rows = {row["host"]: (row["n"], row["mixed"]) for row in
+                world.ask(f"SELECT c.host AS host, count(*) AS n, sum(c.host <> p.host OR c.stream <> p.stream) AS mixed {sql} WHERE c.stream = '{world.stream('one', 'build')}' GROUP BY 1")}
+        checks.that(len(rows) == 2 and rows["one"] == rows["two"] and rows["one"][0] > 10 and not rows["one"][1], f"{what} of the same trace under two names: {rows}")
+    alone = world.ask("SELECT count(*) AS n FROM processes c JOIN processes p ON p.host = c.host AND p.stream = c.stream AND p.instance = c.parent_instance")[0]
+    by_key = world.ask("SELECT count(*) AS n FROM processes c JOIN processes p ON p.process_key = c.parent_key")[0]
+    checks.equal(by_key, alone, "parents by key, and by host, stream and instance")
+    for column, table in (("parent_key", "processes"), ("process_key", "threads"), ("process_key", "modules"), ("thread_key", "threads")):
+        row = world.ask(f"SELECT {column} AS k, count(*) AS n FROM {table} WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC LIMIT 1")[0]
+        got = world.ask(f"SELECT count(*) AS n FROM {table} WHERE {column} = {row['k']}")[0]
+        checks.equal(got["n"], row["n"], f"{table} that are looked up by {column}")
+
+
+def check_provider(env, checks, world):
+    """Microsoft-Windows-Kernel-Network alone counts; beside the kernel logger's events in one run it does not."""
+    if not checks.real("joins: network_usage of a trace that has Microsoft-Windows-Kernel-Network alone"):
+        return
+    trace = traces.paths("kernel-network-provider", env.build)[0]
+    web = env.folder / "web.etl"
+    env.replay([trace], world.collector, agent="provider", spool=env.folder / "spool-provider")
+    env.replay([trace, web], world.collector, agent="both", spool=env.folder / "spool-both")
+    want = collections.Counter()
+    for r in dumped(env, trace):
+        if r["provider_name"] == "Microsoft-Windows-Kernel-Network" and r["id"] in OF_PROVIDER:
+            want[r["fields"]["PID"], OF_PROVIDER[r["id"]]] += r["fields"]["size"]
+    got = collections.Counter()
+    for row in world.ask("SELECT pid, received_bytes AS i, sent_bytes AS o FROM network_usage WHERE host = 'provider'"):
+        got[row["pid"], 0] += row["i"]
+        got[row["pid"], 1] += row["o"]
+    checks.equal(+got, +want, "bytes that Kernel-Network told of")
+    kernel = sum(r["fields"]["size"] for r in world.records["web"] if r["name"] in NETWORK)
+    row = world.ask("SELECT sum(received_bytes + sent_bytes) AS n FROM network_usage WHERE host = 'both'")[0]
+    checks.equal(row["n"], kernel, "bytes of a run that recorded both")
+
+
+def test(env, checks, arguments):
+    env.make_certificates(("one", "two", "provider", "both"))
+    world = World(env, 10000 if arguments.soak else 2500)
+    for agent, name in (("one", "build"), ("two", "build"), ("two", "web")):
+        check_usage(checks, world, agent, name)
+    check_top(checks, world)
+    check_functions(checks, world)
+    check_names(checks, world)
+    check_provider(env, checks, world)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
