@@ -61,13 +61,23 @@ def picked(row, names):
     return tuple((name, row[name]) for name in names)
 
 
+INSTANCE_OF = {"processes": {"process_key": "instance", "parent_key": "parent_instance"}, "threads": {"thread_key": "instance", "process_key": "process_instance"},
+               "modules": {"process_key": "process_instance"}}  # which column a key stands for, with host and stream
+
+
 def judge_instances(world):
-    """The tables processes, threads and modules."""
+    """The tables processes, threads and modules. A key is any number, one for each instance of all hosts: it is replaced by what it stands for."""
+    keys = {}
+    for table, key in (("processes", "process_key"), ("threads", "thread_key")):
+        for row in world.sql(f"SELECT {key}, host, stream, instance FROM {table}"):
+            world.same(f"table {table}", row["host"], [keys.setdefault(row[key], (row["host"], row["stream"], row["instance"]))],
+                       [(row["host"], row["stream"], row["instance"])])
     for table, kind in (("processes", "process"), ("threads", "thread"), ("modules", "module")):
         for name, host in world.hosts.items():
-            got = world.sql(f"SELECT * FROM {table} WHERE host = '{name}'")
-            world.same(f"table {table}", name, (tuple(sorted(row.items(), key=str)) for row in got),
-                       (tuple(sorted(row.items(), key=str)) for _, row in rows(host, kind)))
+            got = [{**row, **{key: keys.get(row[key]) if row[key] is not None else None for key in INSTANCE_OF[table]}}
+                   for row in world.sql(f"SELECT * FROM {table} WHERE host = '{name}'")]
+            want = [{**row, **{key: (name, row["stream"], row[of]) if row[of] else None for key, of in INSTANCE_OF[table].items()}} for _, row in rows(host, kind)]
+            world.same(f"table {table}", name, (tuple(sorted(row.items(), key=str)) for row in got), (tuple(sorted(row.items(), key=str)) for row in want))
 
 
 # ---- the API ----
