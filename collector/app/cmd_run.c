@@ -485,6 +485,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .limits = limits.agents,
                             .max_agent_connections = (uint32_t)o->max_agent_connections,
                             .store = store,
+                            .trusts_checksums = o->verify != 0,
                             .counters = counters,
                             .quota = quota,
                             .log = log,

@@ -1,7 +1,7 @@
 /* The collector's front door: HTTPS with client certificates, batches in, acknowledgements out.
  * POST /v1/batches takes uploads (proto/wire/FORMAT.md, "Upload"); GET /healthz says whether the store takes them.
- * Before it: agents. After it: collector/store. Thread: its own (one a base, one writer); start and stop belong to the
- * main one. */
+ * Before it: agents. After it: collector/store. Thread: its own (one a base, the verifier's, one writer); start and
+ * stop belong to the main one. */
 #ifndef EC_INGEST_INGEST_H
 #define EC_INGEST_INGEST_H
 
@@ -23,6 +23,7 @@ typedef struct ec_ingest_options {
     uint32_t max_agent_connections; /* of one agent and thread; 0: 64 */
     uint32_t max_agent_requests;    /* of one agent and thread, unanswered; 0: 4 */
     ec_store *store;                /* borrowed from start to stop: the writer's thread uses it alone */
+    int trusts_checksums;           /* as the store does */
     ea_counters *counters;          /* borrowed */
     ec_quota *quota;                /* borrowed; may be NULL */
     struct ec_log *log;             /* borrowed; may be NULL */

@@ -18,6 +18,7 @@
 #include "map.h"
 #include "platform.h"
 #include "tls.h"
+#include "verifier.h"
 #include "wake.h"
 #include "writer.h"
 
@@ -77,9 +78,9 @@ typedef struct conn {
     int is_going;    /* goes on, though there is no room */
 } conn;
 
-/* An upload in the writer's hands. */
+/* An upload in the verifier's or the writer's hands. */
 struct request {
-    ec_upload upload; /* first member: what the writer gives back */
+    ec_upload upload; /* first member: what these give back */
     base *base;
     conn *conn; /* NULL when the connection is gone */
     agent *agent;
@@ -106,6 +107,7 @@ struct base {
 struct ec_ingest {
     ec_ingest_options options;
     ec_tls *tls;
+    ec_verifier *verifier;
     ec_writer *writer;
     uint16_t port;
     unsigned base_count;
@@ -375,11 +377,11 @@ static void request_free(request *r) {
     agent_release(b, r->agent);
     if (r->body)
         evbuffer_free(r->body);
-    ea_text_deinit(&r->upload.answer);
+    ec_upload_deinit(&r->upload);
     free(r);
 }
 
-/* The writer's thread: an answer is ready. */
+/* The writer's thread, or one of the verifier's: an answer is ready. */
 static void on_done(void *arg, ec_upload *u) {
     base *b = ((request *)(void *)u)->base;
     (void)arg;
@@ -391,7 +393,33 @@ static void on_done(void *arg, ec_upload *u) {
     ec_wake_now(&b->wake);
 }
 
-/* The base's thread: sends what the writer has finished, or ends. */
+static const char *why_not_stored(int rc) {
+    return rc == EA_EFULL ? "too much waits to be stored" : "stopping";
+}
+
+/* One of the verifier's threads: an upload is looked at. */
+static void on_looked_at(void *arg, ec_upload *u) {
+    ec_ingest *in = arg;
+    if (!u->status) {
+        int rc = ec_writer_push(in->writer, u);
+        if (!rc)
+            return; /* the writer has it, and perhaps answered it already */
+        ec_upload_refuse(u, 503, RETRY_BUSY_S, why_not_stored(rc));
+    }
+    on_done(in, u);
+}
+
+static void on_used(void *arg, const char *name, int64_t cpu_ns) {
+    const ec_ingest *in = arg;
+    ec_verifier_used(in->verifier, name, cpu_ns);
+}
+
+static uint64_t on_waiting(void *arg) {
+    const ec_ingest *in = arg;
+    return ec_verifier_waiting_bytes(in->verifier);
+}
+
+/* The base's thread: sends what is answered, or ends. */
 static void on_wake(void *arg) {
     base *b = arg;
     ea_mutex_lock(b->mutex);
@@ -429,17 +457,6 @@ static void take_run(struct evhttp_request *http, char ret[EC_RUN_BYTES + 1]) {
     if (!n || n > EC_RUN_BYTES || strspn(run, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != n)
         return;
     memcpy(ret, run, n + 1);
-}
-
-/* 1 while the agent is within its quotas, and takes what the upload needs. */
-static int is_within_quota(const base *b, const ec_upload *u, ec_quota_refusal *ret) {
-    ec_quota *q = b->in->options.quota;
-    int64_t now_ns = ea_monotonic_ns();
-    const ec_quota_amounts needed = {
-        .of = {
-            [EC_QUOTA_bytes] = u->len_bytes, [EC_QUOTA_batches] = u->batch_count, [EC_QUOTA_events] = u->event_count}};
-    return ec_quota_check(q, EC_QUOTA_AGENT, u->agent, now_ns, ret) &&
-           ec_quota_take(q, EC_QUOTA_AGENT, u->agent, &needed, now_ns, ret);
 }
 
 static void take_upload(base *b, conn *c, struct evhttp_request *http) {
@@ -487,31 +504,25 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     snprintf(r->upload.peer, sizeof r->upload.peer, "%s", c->peer);
     r->upload.connection = c->serial;
     r->upload.data = len_bytes ? evbuffer_pullup(r->body, -1) : (const uint8_t *)"";
-    int status = 0, rc = 0;
+    int status = 0, rc;
     unsigned retry_after_s = RETRY_BUSY_S;
     ec_quota_refusal above;
     if (!r->upload.data) {
         status = 503;
         (void)ea_fail(&err, EA_ENOMEM, "out of memory");
-    } else if ((rc = ec_upload_check(&r->upload, &err)) == EA_ENOMEM || rc == EA_ECRYPTO) {
-        status = 503; /* it says nothing of the upload */
-    } else if (rc) {
-        status = 400;
-        ea_count(o->counters, EA_COUNT_ingest_bad_batches, 1);
-        ec_log_about(o->log, EC_LOG_AGENT, "refused an upload of %s: %s", c->agent->name, err.message);
-    } else if (!is_within_quota(b, &r->upload, &above)) {
+    } else if (!ec_quota_check(o->quota, EC_QUOTA_AGENT, r->upload.agent, ea_monotonic_ns(), &above)) {
         status = 429;
         retry_after_s = above.retry_after_s;
         (void)ea_fail(&err, EA_ELIMIT, "%s", above.text);
-    } else if ((rc = ec_writer_push(b->in->writer, &r->upload)) != 0) {
+    } else if ((rc = ec_verifier_push(b->in->verifier, &r->upload)) != 0) {
         status = 503;
-        (void)ea_fail(&err, rc, "%s", rc == EA_EFULL ? "too much waits to be stored" : "stopping");
+        (void)ea_fail(&err, rc, "%s", why_not_stored(rc));
     }
     if (status) {
         c->request = NULL;
         r->conn = NULL;
         request_free(r);
-        reply_text(b, c, http, status, status == 400 ? 0 : retry_after_s, err.message);
+        reply_text(b, c, http, status, retry_after_s, err.message);
     }
 }
 
@@ -757,7 +768,10 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
                                     .log = o->log,
                                     .max_waiting_bytes = o->max_waiting_bytes,
                                     .max_body_bytes = o->max_body_bytes,
+                                    .also_waiting = on_waiting,
+                                    .on_used = on_used,
                                     .done = on_done,
+                                    .done_arg = in,
                                     .on_stored = o->on_stored,
                                     .wants_keyframe = o->wants_keyframe,
                                     .on_stored_arg = o->on_stored_arg,
@@ -765,6 +779,16 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
                                     .retain_every_ns = o->retain_every_ns,
                                     .cpu_percent = o->cpu_percent};
         rc = ec_writer_start(&in->writer, &writer, err);
+    }
+    if (!rc) {
+        ec_verifier_options verifier = {.folder = o->trusts_checksums ? NULL : ec_store_folder(o->store),
+                                        .counters = o->counters,
+                                        .quota = o->quota,
+                                        .log = o->log,
+                                        .cpu_percent = o->cpu_percent,
+                                        .done = on_looked_at,
+                                        .done_arg = in};
+        rc = ec_verifier_start(&in->verifier, &verifier, err);
     }
     if (!rc) {
         in->bases = calloc(o->threads, sizeof *in->bases);
@@ -804,8 +828,10 @@ int64_t ec_ingest_crl_end(ec_ingest *in) {
 void ec_ingest_stop(ec_ingest *in) {
     if (!in)
         return;
-    /* uploads that come now are refused; those the writer has are stored and answered; then the bases end */
+    /* uploads that come now are refused; those that wait are stored and answered; then the bases end */
     atomic_store(&in->stopping, 1);
+    if (in->verifier)
+        ec_verifier_stop(in->verifier);
     if (in->writer)
         ec_writer_stop(in->writer);
     for (unsigned i = 0; i < in->base_count; i++) {
@@ -821,6 +847,7 @@ void ec_ingest_stop(ec_ingest *in) {
     for (unsigned i = 0; i < in->base_count; i++)
         base_deinit(&in->bases[i]);
     free(in->bases);
+    ec_verifier_destroy(in->verifier);
     ec_writer_destroy(in->writer);
     ec_tls_destroy(in->tls);
     free(in);

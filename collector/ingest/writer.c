@@ -15,10 +15,11 @@
 
 enum { NAMES_MAX = 4096 }; /* definitions that one answer names as kept now, and as nowhere */
 enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200, KEPT_PAUSE_MS = 60000, RETRY_FULL_S = 60 };
+enum { LANES = 2 };
 static const uint64_t GROUP_BYTES = 64 << 20;        /* most of a group: one upload of each agent */
 static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20; /* most of a group that holds several uploads of an agent */
 static const int64_t RETAIN_BUSY_NS = 5 * INT64_C(1000000);
-static const int64_t SLICE_NS = 50 * INT64_C(1000000); /* processor time of an upload while other agents wait */
+static const int64_t SLICE_NS = 5 * INT64_C(1000000); /* processor time of an upload while other agents wait */
 
 struct ec_writer {
     ec_writer_options options;
@@ -27,11 +28,9 @@ struct ec_writer {
 
     ea_mutex *mutex; /* guards the queue */
     ea_cond *wake;
-    ec_upload *first; /* in the order of turns, then of arrival */
-    size_t waiting_uploads;
-    uint64_t waiting_bytes;
+    ec_turns turns[LANES]; /* by is_slow */
+    int was_slow;          /* the lane of the last group */
     int stopping;
-    uint64_t turn; /* of the last upload that was taken */
     ec_retention retention;
     int64_t retain_at_ns; /* monotonic: when the store is looked at next */
 
@@ -50,34 +49,6 @@ struct ec_writer {
     uint64_t group_stored, group_repeated; /* batches; counted when the group is committed */
     const ec_upload *group;                /* the uploads that are stored now; NULL: none */
 };
-
-int ec_upload_check(ec_upload *u, ea_err *err) {
-    size_t offset = 0, n = 0, count = 0;
-    uint64_t events = 0;
-    const uint8_t *batch;
-    int rc;
-    while ((rc = ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, err)) == 1) {
-        ea_batch_head head;
-        rc = ea_batch_read_head(batch, n, &head, err);
-        if (rc)
-            return rc;
-        if (count == 0)
-            memcpy(u->stream, head.stream, sizeof u->stream);
-        else if (memcmp(u->stream, head.stream, sizeof u->stream) != 0)
-            return ea_fail(err, EA_EFORMAT, "an upload holds batches of one stream");
-        if (++count > EA_UPLOAD_MAX_BATCHES)
-            return ea_fail(err, EA_ELIMIT, "an upload holds at most %d batches", EA_UPLOAD_MAX_BATCHES);
-        if ((events += head.event_count) > EA_UPLOAD_MAX_EVENTS) /* at most 2048 times 2^18 */
-            return ea_fail(err, EA_ELIMIT, "an upload holds at most %d events", EA_UPLOAD_MAX_EVENTS);
-    }
-    if (rc)
-        return rc;
-    if (!count)
-        return ea_fail(err, EA_EFORMAT, "the upload is empty");
-    u->batch_count = count;
-    u->event_count = events;
-    return 0;
-}
 
 /* ---- one upload's answer ---- */
 
@@ -158,34 +129,65 @@ static int is_stopping(ec_writer *w) {
     return stopping;
 }
 
-/* Whether a list has an upload of another agent. */
-static int has_other(const ec_upload *list, const char *agent) {
-    for (; list; list = list->next)
-        if (strcmp(list->agent, agent) != 0)
-            return 1;
-    return 0;
+/* The upload at hand. */
+typedef struct appending {
+    ec_upload *upload;
+    int64_t begin_cpu_ns, charged_cpu_ns; /* of the thread, when it began, and up to which its agent is charged */
+    size_t index;                         /* of the batch at hand */
+    const char *later;                    /* why the rest is left to a later request; NULL: it is not */
+    ec_quota_refusal above;               /* what later names, perhaps */
+} appending;
+
+static const ec_check *check_of(const appending *a) {
+    return a->index < a->upload->check_count ? &a->upload->checks[a->index] : NULL;
+}
+
+/* Whether others wait to be stored: in the queue, or in this group, whose answers come when it is committed. */
+static int others_wait(ec_writer *w, const char *agent) {
+    ea_mutex_lock(w->mutex);
+    int others = ec_turns_have_other(w->group, agent) || ec_turns_have_other(w->turns[0].first, agent) ||
+                 ec_turns_have_other(w->turns[1].first, agent);
+    ea_mutex_unlock(w->mutex);
+    return others;
 }
 
 /* Why the rest of an upload is left to a later request; NULL: it goes on. */
-static const char *why_later(ec_writer *w, const ec_upload *u, int64_t begin_cpu_ns) {
-    const char *why = NULL;
+static const char *why_later(ec_writer *w, appending *a) {
+    ec_upload *u = a->upload;
+    const ec_check *check = check_of(a);
     if (w->conflicted) /* the stream goes on under a new name, and has there all that has not been stored yet */
         return "a batch before it conflicts";
+    if (check && check->rc == EC_CHECK_LATER)
+        return check->text;
     if (!w->acknowledged_count && !w->refused_count) /* each upload makes progress */
         return NULL;
-    int is_long = ea_thread_cpu_ns() - begin_cpu_ns > SLICE_NS;
-    ea_mutex_lock(w->mutex);
-    if (w->stopping)
-        why = "the collector is stopping";
-    /* those of this group wait, too: their answers come when the group is committed */
-    else if (is_long && (has_other(w->group, u->agent) || has_other(w->first, u->agent)))
-        why = "uploads of other agents wait";
-    ea_mutex_unlock(w->mutex);
-    return why;
+    if (is_stopping(w))
+        return "the collector is stopping";
+    if (ea_thread_cpu_ns() - a->begin_cpu_ns > SLICE_NS && others_wait(w, u->agent))
+        return "uploads of other agents wait";
+    if (check && check->rc == EC_CHECK_EARLY && u->is_slow && others_wait(w, u->agent))
+        return "it names what is not durable yet, and uploads of other agents wait";
+    if (!ec_quota_check(w->options.quota, EC_QUOTA_AGENT, u->agent, ea_monotonic_ns(), &a->above)) {
+        u->pause_s = a->above.retry_after_s;
+        return a->above.text;
+    }
+    return NULL;
 }
 
-/* Appends one batch and notes what to answer. later: why the batch is left to a later request; NULL: it is not. */
-static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_t len_bytes, const char *later) {
+/* Charges the agent what its batches took since the last time. */
+static void charge(ec_writer *w, appending *a) {
+    int64_t cpu_ns = ea_thread_cpu_ns();
+    ec_quota_charge(w->options.quota, EC_QUOTA_processor, a->upload->agent, (uint64_t)(cpu_ns - a->charged_cpu_ns),
+                    ea_monotonic_ns());
+    if (w->options.on_used)
+        w->options.on_used(w->options.done_arg, a->upload->agent, cpu_ns - a->charged_cpu_ns);
+    a->charged_cpu_ns = cpu_ns;
+}
+
+/* Appends one batch and notes what to answer. */
+static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_t len_bytes) {
+    const ec_upload *u = a->upload;
+    const char *later = a->later;
     ea_err err;
     ea_batch_head head;
     ea_counters *c = w->options.counters;
@@ -193,7 +195,7 @@ static void append(ec_writer *w, const ec_upload *u, const uint8_t *batch, size_
         refuse(w, head.number, EA_REFUSED_RETRY, later);
         return;
     }
-    int rc = ec_store_append(w->options.store, u->agent, batch, len_bytes, &err);
+    int rc = ec_store_append_checked(w->options.store, u->agent, batch, len_bytes, check_of(a), &err);
     const ec_store_notes *notes = ec_store_last_notes(w->options.store);
     if (rc == EC_STORED || rc == EC_DUPLICATE) {
         *(rc == EC_STORED ? &w->group_stored : &w->group_repeated) += 1;
@@ -260,9 +262,9 @@ static void join_ranges(ec_writer *w) {
 
 static uint64_t waiting(ec_writer *w) {
     ea_mutex_lock(w->mutex);
-    uint64_t bytes = w->waiting_bytes;
+    uint64_t bytes = w->turns[0].len_bytes + w->turns[1].len_bytes;
     ea_mutex_unlock(w->mutex);
-    return bytes;
+    return bytes + (w->options.also_waiting ? w->options.also_waiting(w->options.done_arg) : 0);
 }
 
 /* Appends an upload's batches and prepares its answer, which holds only if the commit does. */
@@ -278,9 +280,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     ea_text_clear(&u->answer);
     u->retry_after_s = 0;
     if (reserve_answer(w, u->batch_count)) {
-        u->status = 503;
-        u->retry_after_s = RETRY_STORE_S;
-        ea_text_str(&u->answer, "out of memory\n");
+        ec_upload_refuse(u, 503, RETRY_STORE_S, "out of memory");
         return;
     }
     look_at_identity(w, u);
@@ -293,21 +293,18 @@ static void append_upload(ec_writer *w, ec_upload *u) {
             "than its share of it";
         ea_count(w->options.counters, EA_COUNT_store_refused_full, 1);
         note_incident(w, u->agent, EC_INCIDENT_SHARE, FULL);
-        ea_text_printf(&u->answer, "%s\n", FULL);
-        u->status = 429;
-        u->retry_after_s = RETRY_FULL_S;
+        ec_upload_refuse(u, 429, RETRY_FULL_S, FULL);
         return;
     }
-    int64_t begin_cpu_ns = ea_thread_cpu_ns();
+    appending a = {.upload = u, .begin_cpu_ns = ea_thread_cpu_ns()};
+    a.charged_cpu_ns = a.begin_cpu_ns;
     uint64_t done_bytes = 0; /* of a part; 0: all of it */
-    const char *later = NULL;
-    while (ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1) {
-        if (!later && (later = why_later(w, u, begin_cpu_ns)))
+    for (; ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1; a.index++) {
+        if (!a.later && (a.later = why_later(w, &a)))
             done_bytes = offset - n;
-        append(w, u, batch, n, later);
+        append(w, &a, batch, n);
+        charge(w, &a);
     }
-    ec_quota_charge(w->options.quota, EC_QUOTA_processor, u->agent, (uint64_t)(ea_thread_cpu_ns() - begin_cpu_ns),
-                    ea_monotonic_ns());
     join_ranges(w);
     /* the more waits here, the less each agent may send before it hears from us again */
     uint64_t max = w->options.max_waiting_bytes, used = waiting(w), credit = used < max ? (max - used) / 8 : 0;
@@ -329,6 +326,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
                   .keyframe_wanted = w->options.wants_keyframe &&
                                      w->options.wants_keyframe(w->options.on_stored_arg, u->agent, u->stream),
                   .retry_after_ms = w->is_kept_full      ? KEPT_PAUSE_MS
+                                    : u->pause_s         ? u->pause_s * 1000
                                     : used > max / 4 * 3 ? BUSY_PAUSE_MS
                                                          : 0};
     memcpy(ack.stream, u->stream, sizeof ack.stream);
@@ -381,10 +379,7 @@ static void commit_group(ec_writer *w, ec_upload *list) {
     }
     if (rc) {
         ec_log_line(w->options.log, "nothing stored: %s", err.message);
-        ea_text_clear(&list->answer);
-        ea_text_str(&list->answer, "the store cannot take it now\n");
-        list->status = 503;
-        list->retry_after_s = RETRY_STORE_S;
+        ec_upload_refuse(list, 503, RETRY_STORE_S, "the store cannot take it now");
     }
     atomic_store_explicit(&w->failing, rc != 0, memory_order_relaxed);
     answer(w, list);
@@ -393,26 +388,25 @@ static void commit_group(ec_writer *w, ec_upload *list) {
 }
 
 /* Takes one upload of each agent, up to a group's size, and more of an agent while the group is small; NULL when
- * nothing waits, and it is time to stop (*ret_stop) or to look at the store. */
+ * nothing waits, and it is time to stop (*ret_stop) or to look at the store. Groups are of one lane, so that the others
+ * do not wait for slow agents' uploads and their part of the commit; when both lanes wait they alternate. */
 static ec_upload *take_group(ec_writer *w, int *ret_stop) {
+    ec_turns *t = w->turns;
     ea_mutex_lock(w->mutex);
     int64_t wait_ns;
-    while (!w->first && !w->stopping && (wait_ns = w->retain_at_ns - ea_monotonic_ns()) > 0)
+    while (!t[0].first && !t[1].first && !w->stopping && (wait_ns = w->retain_at_ns - ea_monotonic_ns()) > 0)
         (void)ea_cond_wait_for(w->wake, w->mutex, wait_ns);
-    *ret_stop = !w->first && w->stopping;
-    ec_upload *list = w->first, **end = &list;
-    uint64_t bytes = 0;
-    uint64_t turn = list ? list->turn : 0;
-    while (*end &&
-           (bytes == 0 || bytes + (*end)->len_bytes <= ((*end)->turn == turn ? GROUP_BYTES : SEVERAL_TURNS_BYTES))) {
-        bytes += (*end)->len_bytes;
-        w->turn = (*end)->turn;
-        w->waiting_uploads--;
-        w->waiting_bytes -= (*end)->len_bytes;
-        end = &(*end)->next;
+    *ret_stop = !t[0].first && !t[1].first && w->stopping;
+    w->was_slow = t[0].first && t[1].first ? !w->was_slow : t[1].first != NULL;
+    t += w->was_slow;
+    ec_upload *list = NULL, **end = &list, *next;
+    uint64_t bytes = 0, turn = t->first ? t->first->turn : 0;
+    while ((next = t->first) &&
+           (bytes == 0 || bytes + next->len_bytes <= (next->turn == turn ? GROUP_BYTES : SEVERAL_TURNS_BYTES))) {
+        bytes += next->len_bytes;
+        *end = ec_turns_take(t, &t->first);
+        end = &next->next;
     }
-    w->first = *end;
-    *end = NULL;
     ea_mutex_unlock(w->mutex);
     return list;
 }
@@ -491,23 +485,14 @@ int ec_writer_start(ec_writer **ret, const ec_writer_options *options, ea_err *e
 int ec_writer_push(ec_writer *w, ec_upload *u) {
     int rc = 0;
     ea_mutex_lock(w->mutex);
+    size_t count = w->turns[0].count + w->turns[1].count;
     if (w->stopping) {
         rc = EA_ECANCELED;
-    } else if (w->waiting_uploads >= w->options.max_waiting_uploads ||
-               (w->waiting_uploads && w->waiting_bytes + u->len_bytes > w->options.max_waiting_bytes)) {
+    } else if (count >= w->options.max_waiting_uploads ||
+               (count && w->turns[0].len_bytes + w->turns[1].len_bytes + u->len_bytes > w->options.max_waiting_bytes)) {
         rc = EA_EFULL;
     } else {
-        u->turn = w->turn + 1;
-        ec_upload **at = &w->first;
-        for (ec_upload *v = w->first; v; v = v->next)
-            if (v->turn >= u->turn && strcmp(v->agent, u->agent) == 0)
-                u->turn = v->turn + 1;
-        while (*at && (*at)->turn <= u->turn)
-            at = &(*at)->next;
-        u->next = *at;
-        *at = u;
-        w->waiting_uploads++;
-        w->waiting_bytes += u->len_bytes;
+        ec_turns_add(&w->turns[u->is_slow != 0], u);
         ea_cond_signal(w->wake);
     }
     ea_mutex_unlock(w->mutex);

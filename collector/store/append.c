@@ -15,6 +15,7 @@ enum {
     INDEXED_PIDS = 4096, /* a batch with more is not indexed by pid: it may hold any */
     STREAM_DICTIONARIES = 8,
     DEFINITION_ROW_BYTES = 512, /* what a definition of a stream counts beside its own bytes */
+    CHECK_CLASSES = 4096,       /* that a store for checking remembers */
 };
 
 /* ---- indexing one batch: inside the group's transaction ---- */
@@ -124,7 +125,7 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
 /* The checker remembers what it parsed. It begins anew where it is full, rather than refuse what comes next. */
 static int renew_checker(ec_store *s, ea_err *err) {
     ea_registry *fresh = NULL;
-    int rc = ea_registry_create(&fresh, 0, err);
+    int rc = ea_registry_create(&fresh, s->writable ? 0 : CHECK_CLASSES, err);
     if (rc)
         return rc;
     ea_registry_destroy(s->checker);
@@ -387,9 +388,53 @@ static int verify(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t l
     if (!rc)
         rc = ea_batch_verify(v, err);
     ea_batch_close(v);
-    if (rc == EA_ECORRUPT)
-        ea_count(s->counters, EA_COUNT_ingest_bad_checksums, 1);
     return rc;
+}
+
+static int add_class(enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes, void *arg) {
+    ec_store *s = arg;
+    const ea_class *c;
+    ea_err err;
+    if (kind != EA_DEFINES_CLASS)
+        return 0;
+    int rc = ea_registry_add_description(s->checker, data, data_bytes, &c, &err);
+    if (rc == EA_ELIMIT && (rc = renew_checker(s, &err)) == 0)
+        rc = ea_registry_add_description(s->checker, data, data_bytes, &c, &err);
+    return rc;
+}
+
+int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    int64_t stream_id = 0;
+    int replaces = 0;
+    ea_err ignored;
+    if (s->writable)
+        return ea_fail(err, EA_EINVAL, "check a batch with %s: it is open for writing", s->dir);
+    if ((!s->checker && renew_checker(s, &ignored)) || look_at(s, batch, len_bytes, &ignored) || !s->head.event_count ||
+        judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
+        return EC_CHECK_NONE;
+    const uint8_t *data = batch;
+    size_t data_bytes = len_bytes;
+    if (ec_store_complete(s, stream_id, &data, &data_bytes, &ignored))
+        return EC_CHECK_NONE;
+    if (s->notes.missing_count)
+        return EC_CHECK_EARLY;
+    if (ea_batch_each_definition(batch, len_bytes, add_class, s, &ignored))
+        return EC_CHECK_NONE;
+    int rc = verify(s, stream_id, batch, len_bytes, err);
+    switch (rc) {
+    case 0:
+        return EC_CHECK_SOUND;
+    case EA_ENOTFOUND:
+        return EC_CHECK_EARLY;
+    case EA_ECORRUPT:
+    case EA_EFORMAT:
+    case EA_ELIMIT:
+    case EA_ETRUNCATED:
+    case EA_EUNSUPPORTED:
+        return rc;
+    default:
+        return EC_CHECK_NONE;
+    }
 }
 
 static int add_tombstone(const ea_tombstone *t, void *arg) {
@@ -676,6 +721,26 @@ const ec_store_notes *ec_store_last_notes(const ec_store *s) {
 }
 
 int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+    return ec_store_append_checked(s, agent, batch, len_bytes, NULL, err);
+}
+
+/* The batch's records are sound, as the check found, or as they are read now. */
+static int be_sure(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t len_bytes, const ec_check *check,
+                   ea_err *err) {
+    int rc = 0;
+    if (s->trusts_checksums || !s->head.event_count || (check && check->rc == EC_CHECK_SOUND))
+        return 0;
+    if (check && check->rc < 0)
+        rc = ea_fail(err, check->rc, "%s", check->text);
+    else
+        rc = verify(s, stream_id, batch, len_bytes, err);
+    if (rc == EA_ECORRUPT)
+        ea_count(s->counters, EA_COUNT_ingest_bad_checksums, 1);
+    return rc;
+}
+
+int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes,
+                            const ec_check *check, ea_err *err) {
     if (!s->writable)
         return ea_fail(err, EA_EINVAL, "append to %s: it is open for reading", s->dir);
     int rc = look_at(s, batch, len_bytes, err);
@@ -721,8 +786,8 @@ int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t
     uint64_t before = s->segment.end;
     s->is_new = 1;
     int failed = prepare(s, agent, &stream_id, batch, len_bytes, now, err);
-    if (!failed && !s->trusts_checksums && s->head.event_count)
-        failed = verify(s, stream_id, batch, len_bytes, err);
+    if (!failed)
+        failed = be_sure(s, stream_id, batch, len_bytes, check, err);
     if (!failed)
         failed = ec_segment_append(&s->segment, agent, batch, len_bytes, now, &record, err);
     if (!failed)

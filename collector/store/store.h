@@ -60,6 +60,27 @@ const ec_store_notes *ec_store_last_notes(const ec_store *s);
  * options allow). Durable only after ec_store_commit. Any other error (EA_EIO, EA_EFULL,
  * EA_EDATABASE, EA_ENOMEM) may cost the whole group: the commit says so. */
 EA_MUST_CHECK int ec_store_append(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
+
+/* What is known of a batch's records before it is appended. */
+typedef struct ec_check {
+    int rc;           /* EC_CHECK_..., or the error of reading its records */
+    const char *text; /* of the error, or of EC_CHECK_LATER; borrowed */
+} ec_check;
+enum {
+    EC_CHECK_NONE = 0,  /* nothing */
+    EC_CHECK_SOUND = 1, /* its records give its checksum */
+    EC_CHECK_EARLY = 2, /* it names what is not durable yet: only who appends can read its records */
+    EC_CHECK_LATER = 3, /* the caller's: it is not to be appended now */
+};
+/* Reads every record of a batch as ec_store_append does, and compares its checksum with theirs, by what is durable. s
+ * was opened for reading, on a thread of its own, so that the one that appends does not do it: see
+ * ec_store_append_checked. EC_CHECK_SOUND, EC_CHECK_EARLY, EC_CHECK_NONE (a repeat, or something that append finds
+ * itself with little work), or EA_ECORRUPT, EA_EFORMAT, EA_ELIMIT, EA_ETRUNCATED, EA_EUNSUPPORTED, as append returns
+ * them. */
+EA_MUST_CHECK int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes, ea_err *err);
+/* ec_store_append of a batch about which ec_store_check said this; NULL: nothing. */
+EA_MUST_CHECK int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch, size_t len_bytes,
+                                          const ec_check *check, ea_err *err);
 /* Makes all appended batches durable (one fdatasync), then indexes them. When it fails, nothing since the last commit
  * is stored, and the store goes on with the next append. */
 EA_MUST_CHECK int ec_store_commit(ec_store *s, ea_err *err);
