@@ -98,8 +98,8 @@ static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_le
     if (sqlite3_prepare_v2(
             db,
             "SELECT stream, host, id, event_count, (SELECT count(*) FROM alerts a WHERE a.stream = s.stream),"
-            " (SELECT utc_ns FROM ledger_batches b WHERE b.stream = s.stream ORDER BY number DESC LIMIT 1) AS utc_ns"
-            " FROM streams s ORDER BY utc_ns DESC, stream DESC",
+            " (SELECT utc_ns FROM ledger_batches b WHERE b.stream = s.stream ORDER BY number DESC LIMIT 1) AS utc_ns,"
+            " last_instance FROM streams s ORDER BY utc_ns DESC, stream DESC",
             -1, &s, NULL) != SQLITE_OK)
         return ec_fail_sqlite(err, db, "read the ledgers");
     while (!rc && (code = sqlite3_step(s)) != SQLITE_DONE) {
@@ -114,6 +114,7 @@ static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_le
         const unsigned char *host = sqlite3_column_text(s, 1);
         *to = (stream){.fold.fold_id = sqlite3_column_int64(s, 0),
                        .fold.event_count = (uint64_t)sqlite3_column_int64(s, 3),
+                       .fold.last_instance = (uint64_t)sqlite3_column_int64(s, 6),
                        .alerts = (uint64_t)sqlite3_column_int64(s, 4)};
         snprintf(to->fold.host, sizeof to->fold.host, "%s", host ? (const char *)host : "");
         if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)

@@ -5,6 +5,7 @@ import json
 import time
 
 import format_reader
+import naive_store
 from naive_state import format_time
 
 
@@ -34,7 +35,7 @@ def source_of(found):
 
 
 def labels_of(source):
-    return json.dumps({label.name: label.value for label in source.labels}, separators=(",", ":")) if source.labels else None
+    return json.dumps({label.name: label.value for label in source.labels}) if source.labels else None
 
 
 def runs(world):
@@ -77,19 +78,27 @@ def judge_machines(world):
             want.append({"host": name, "stream": stream, "batch": batch.number, "kind": batch.kind, "events": batch.events, "bytes": batch.bytes,
                          "begin": format_time(begin), "end": format_time(end), "received": utc(batch.received), "segment": batch.segment, "offset": batch.offset})
     world.same("table batches", "all", flat(world.sql("SELECT * FROM batches")), flat(want))
-    quiet = {"alerts": 0, "missing_batches": 0, "incidents": 0}
-    listed = [{**row, **quiet, "blind_periods": blind_periods(world, row["host"])} for row in machines(world)]
-    world.same("route /api/v1/hosts", "all", flat(world.get("hosts")), flat(sorted(listed, key=lambda row: row["host"])), ordered=True)
+    listed = [{**row, **troubles(world, row["host"])} for row in machines(world)]
+    world.same("route /api/v1/hosts", "all", flat(without(world.get("hosts"), "incidents")), flat(sorted(listed, key=lambda row: row["host"])), ordered=True)
     by_events = sorted(listed, key=lambda row: (-row["events"], row["host"]))
     world.same("route /api/v1/hosts", "sorted", [row["host"] for row in world.get("hosts", sort="events", descending=1, limit=3)], [row["host"] for row in by_events], ordered=True)
     for row in listed:
-        world.same("route /api/v1/hosts/{host}", row["host"], flat([world.get(f"hosts/{row['host']}")]), flat([row]))
+        world.same("route /api/v1/hosts/{host}", row["host"], flat(without([world.get(f"hosts/{row['host']}")], "incidents")), flat([row]))
         mine = [run for run in runs(world) if run["host"] == row["host"]]
         world.same("route /api/v1/hosts/{host}/streams", row["host"], flat(world.get(f"hosts/{row['host']}/streams")), flat(mine))
-    fleet = {"hosts": len(listed), "events": sum(row["events"] for row in listed), "bytes": sum(row["bytes"] for row in listed), **quiet}
+    fleet = {"hosts": len(listed), "events": sum(row["events"] for row in listed), "bytes": sum(row["bytes"] for row in listed),
+             **{key: sum(row[key] for row in listed) for key in ("alerts", "missing_batches")}}
     least, got, most = silent(world), world.get("fleet"), silent(world)
     world.checks.that(least <= got.pop("silent") <= most, f"silent machines of the fleet: between {least} and {most}")
-    world.same("route /api/v1/fleet", "all", flat([got]), flat([fleet]))
+    world.same("route /api/v1/fleet", "all", flat(without([got], "incidents")), flat([fleet]))
+    labelled = collections.defaultdict(list)
+    for row in listed:
+        for label, value in json.loads(row["labels"] or "{}").items():
+            labelled[label].append(value)
+    world.same("route /api/v1/fleet/labels", "all", [(row["label"], row["hosts"], row["values"]) for row in world.get("fleet/labels")],
+               [(label, len(values), len(set(values))) for label, values in labelled.items()])
+    groups = collections.Counter(json.loads(row["labels"] or "{}").get("site", "") for row in listed)
+    world.same("route /api/v1/fleet/groups", "site", {(row["group"], row["hosts"]) for row in world.get("fleet/groups", by="labels.site")}, set(groups.items()))
     groups = collections.Counter(row["agent_version"] or "" for row in listed)
     got = {(row["group"], row["hosts"], row["events"]) for row in world.get("fleet/groups", by="agent_version")}
     world.same("route /api/v1/fleet/groups", "all", got, {(group, n, sum(row["events"] for row in listed if (row["agent_version"] or "") == group)) for group, n in groups.items()})
@@ -103,8 +112,16 @@ def silent(world):
     return sum(moment // 10**9 < int(time.time()) - 60 for moment in last.values())
 
 
-def blind_periods(world, name):
-    return 0
+def troubles(world, name):
+    """Alerts and gaps of a machine."""
+    mine = {key: found for key, found in world.stored.items() if key[0] == name}
+    gaps = [after.number - before.number - 1 for found in mine.values() for before, after in zip(found, found[1:]) if after.number - before.number > 1]
+    alerts = sum(len(naive_store.Ledger(found).wrongs()) for found in mine.values())
+    return {"alerts": alerts, "missing_batches": sum(gaps), "blind_periods": len(gaps)}
+
+
+def without(rows, *names):
+    return [{key: value for key, value in row.items() if key not in names} for row in rows]
 
 
 def judge_classes(world):

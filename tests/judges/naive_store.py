@@ -43,21 +43,64 @@ def batches(store):
 
 
 def counters():
-    """{number: (name, severity, sentence)} of proto/base/counters.h, and the names in the order of the file."""
+    """{number: (name, severity, "counter" or "gauge", sentence)} of proto/base/counters.h, in the order of the file."""
     text = (harness.ROOT / "proto" / "base" / "counters.h").read_text(encoding="utf-8").replace("\\\n", " ")
-    rows = re.findall(r'X\((\w+),\s*(\d+),\s*EA_(\w+),\s*((?:"[^"]*"\s*)+)\)', text)
-    return {int(number): (name, severity.lower(), "".join(re.findall(r'"([^"]*)"', sentence))) for name, number, severity, sentence in rows}
+    rows = re.findall(r'([XG])\((\w+),\s*(\d+),\s*EA_(\w+),\s*((?:"[^"]*"\s*)+)\)', text)
+    return {int(number): (name, severity.lower(), "gauge" if kind == "G" else "counter", "".join(re.findall(r'"([^"]*)"', sentence)))
+            for kind, name, number, severity, sentence in rows}
 
 
-def ledger_of(batch):
-    """{(family, counter's number): value} as a batch says, or None when it says nothing."""
-    told = batch.envelope.ledger
-    if told is None:
-        return None
-    values = {("", number): value for number, value in zip(told.counters, told.values)}
-    for family in getattr(told, "families", ()):
-        values.update({(family.name, number): value for number, value in zip(family.counters, family.values)})
-    return values
+class Ledger:
+    """A run's ledger, folded from its batches in the order of their numbers by the section "Ledger" of FORMAT.md. changes: (batch,
+    events stored before it, family, counter's number, value), values: {(family, number): the last one}, told: batches that had one."""
+
+    def __init__(self, batches):
+        self.values, self.changes, self.told, stored, incarnation = {}, [], [], 0, None
+        for batch in batches:
+            told = batch.envelope.ledger
+            if told is not None and (told.counters or told.families):
+                now = {("", number): value for number, value in zip(told.counters, told.values)}
+                for family in told.families:
+                    now.update({(family.family, number): value for number, value in zip(family.counters, family.values)})
+                named = {"", *(family.family for family in told.families)}
+                for key in self.values:
+                    if key not in now and (key[0] in named or told.incarnation != incarnation):
+                        now[key] = 0
+                for key, value in now.items():
+                    if value != self.values.get(key, 0):
+                        self.changes.append((batch, stored, *key, value))
+                        self.values[key] = value
+                incarnation = told.incarnation
+                self.told.append(batch)
+            stored += batch.events
+        self.stored = stored
+
+    def wrongs(self):
+        """(batch, equation, left, right) where an equation of the session stops holding, or fails by another difference."""
+        values, off, at, found = {}, {}, 0, []
+        for batch in self.told:
+            while at < len(self.changes) and self.changes[at][0].number <= batch.number:
+                _, _, family, number, value = self.changes[at]
+                if not family and number in COUNTERS:
+                    values[COUNTERS[number][0]] = value
+                at += 1
+            for name, left, right in sides(values):
+                if left != right and left - right != off.get(name, 0):
+                    found.append((batch.number, name, left, right))
+                off[name] = left - right
+        return found
+
+
+COUNTERS = counters()
+
+
+def sides(values):
+    """(name, left, right) of the ledger's equations, out of {counter's name: value}."""
+    get = collections.defaultdict(int, values)
+    yield "delivered", get["events_delivered"], sum(get[name] for name in (
+        "events_batched", "events_filtered", "events_sampled_out", "events_aggregated", "events_pending", *(name for name in values if name.startswith("events_dropped_"))))
+    yield "batched", get["events_batched"] + get["events_synthesised"], sum(get[name] for name in (
+        "events_compressing", "events_spooled", "events_unanswered", "events_acknowledged", *(name for name in values if name.startswith("events_evicted_"))))
 
 
 def by_stream(stored):

@@ -13,13 +13,16 @@ import subprocess
 import harness
 import naive_state
 import naive_store
+import test_ledger
 import traces
+import uploads
 import web_world
 
 REAL = ["shutdown-win10", "clr-kernel-win8-x64", "clr-32bit"]
 MACHINES = sorted(path.stem for path in (harness.ROOT / "tests" / "judges" / "machines").glob("*.yaml"))
 TWINS, TWIN_TRACE, RUNS = ["twin-a", "twin-b"], "disk", [[], ["--batch-events", 700]]
 BATCH_EVENTS = 3000
+DAMAGED, LABELS, HOLE, WRONG_BY = "holed", {"site": "north", "owner": "<i>ops</i>"}, (3, 4), 7
 SHOWN, WIDTH = 3, 700  # differences of one answer that are printed, and characters of each
 
 
@@ -40,50 +43,51 @@ def short(rows):
 
 
 class Host:
-    """A machine of a store: the paths of its trace, and the batches of each run of its agent."""
+    """A machine of a store: the paths of its trace, and the batches of each run of its agent. missing: places of records (from, to)
+    that were in a batch that never came."""
 
-    def __init__(self, world, name, paths):
-        self.world, self.name, self.paths = world, name, paths
+    def __init__(self, world, name, paths, missing=None):
+        self.world, self.name, self.paths, self.missing = world, name, paths, missing
 
-    @property
+    @functools.cached_property
     def records(self):
-        return dumped(self.world.env.agent, *self.paths)
+        every = dumped(self.world.env.agent, *self.paths)
+        return every[:self.missing[0]] + every[self.missing[1]:] if self.missing else every
 
     @functools.cached_property
     def streams(self):
         """{stream: its batches by number}, as they lie in the store."""
         return {stream: found for (agent, stream), found in self.world.stored.items() if agent == self.name}
 
-    @property
+    @functools.cached_property
     def state(self):
-        return folded(self.world.env.agent, *self.paths)
+        """Its processes, threads and modules, each with its number in the order in which they became known."""
+        return folded(self.world.env.agent, *self.paths) if not self.missing else fold(self.records)
 
-    @property
+    @functools.cached_property
     def span(self):
         """(from, to) in units of 100 ns, inside the trace: times that no record has, so that nothing lies on an end."""
-        return gaps(self.world.env.agent, *self.paths)
+        units = [record["units"] for record in self.records]
+        taken, chosen = set(units), []
+        for share in (3, 7):
+            at = units[len(units) * share // 10]
+            while at in taken:
+                at += 1
+            chosen.append(at)
+        return tuple(chosen)
 
 
-@functools.cache
-def gaps(agent, *paths):
-    units = [record["units"] for record in dumped(agent, *paths)]
-    taken, chosen = set(units), []
-    for share in (3, 7):
-        at = units[len(units) * share // 10]
-        while at in taken:
-            at += 1
-        chosen.append(at)
-    return tuple(chosen)
+def fold(records):
+    machine = naive_state.Machine()
+    for record in records:
+        machine.feed(record)
+    machine.number()
+    return machine
 
 
 @functools.cache
 def folded(agent, *paths):
-    """The processes, threads and modules of a trace, each with its number in the order in which they became known."""
-    machine = naive_state.Machine()
-    for record in dumped(agent, *paths):
-        machine.feed(record)
-    machine.number()
-    return machine
+    return fold(dumped(agent, *paths))
 
 
 class World:
@@ -99,9 +103,29 @@ class World:
                 env.replay(paths, self.collector, agent=host, spool=env.folder / f"{name}-{host}-{number}",
                            extra=options if "--batch-events" in options else ["--batch-events", BATCH_EVENTS, *options])
         self.web = web_world.Web(self.collector)
-        self.sql("SELECT 1")  # it waits for the history
-        self.stored = naive_store.by_stream(naive_store.batches(self.collector.store))
         self.hosts = {host: Host(self, host, paths) for host, (paths, _) in hosts.items()}
+
+    def damaged(self, name, path):
+        """One more machine, which has labels, whose ledger is wrong once, and of which two batches never come."""
+        batches = [uploads.labelled(batch, LABELS) for batch in web_world.captured(self.env, path, name)]
+        batches[1] = test_ledger.with_ledger(batches[1], lambda counts: counts.update({test_ledger.EVENTS_DELIVERED: counts[test_ledger.EVENTS_DELIVERED] + WRONG_BY}))
+        first, last = HOLE
+        test_ledger.upload(self.env, self.collector, name, batches[:first - 1] + batches[last:])
+        sizes = [uploads.Head(batch).event_count for batch in batches]
+        self.hosts[name] = Host(self, name, (path,), (sum(sizes[:first - 1]), sum(sizes[:last])))
+
+    def missing_events(self, name):
+        """Events of a machine's batches that never came."""
+        begin, end = self.hosts[name].missing
+        return end - begin
+
+    def ready(self):
+        """Waits for the history of all that is stored; then it may be judged."""
+        if DAMAGED in self.hosts:
+            harness.wait_until(lambda: self.sql("SELECT 1 FROM blindness"), "the blind period of a batch that does not come", 60)
+        self.sql("SELECT 1")
+        self.stored = naive_store.by_stream(naive_store.batches(self.collector.store))
+        return self
 
     def sql(self, statement, *options):
         """The rows of a statement as objects."""
@@ -145,7 +169,7 @@ class World:
 def make(env, checks):
     """[the store of all machines, the store of the twins]"""
     names = [f"real-{name}" for name in traces.among(REAL)] + [f"made-{name}" for name in MACHINES]
-    env.make_certificates([*names, *TWINS])
+    env.make_certificates([*names, *TWINS, DAMAGED])
     made = {}
     for name in MACHINES:
         made[name] = env.folder / f"{name}.etl"
@@ -153,4 +177,6 @@ def make(env, checks):
                        check=True, stdout=subprocess.DEVNULL)
     hosts = {f"real-{name}": (tuple(traces.paths(name, env.build)), [[]]) for name in traces.among(REAL)}
     hosts.update({f"made-{name}": ((made[name],), [[]]) for name in MACHINES})
-    return [World(env, checks, "all", hosts), World(env, checks, "twins", {twin: ((made[TWIN_TRACE],), RUNS) for twin in TWINS})]
+    twins = World(env, checks, "twins", {twin: ((made[TWIN_TRACE],), RUNS) for twin in TWINS})
+    twins.damaged(DAMAGED, made[TWIN_TRACE])
+    return [World(env, checks, "all", hosts).ready(), twins.ready()]

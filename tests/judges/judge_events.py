@@ -1,0 +1,219 @@
+"""Judges of answers about single events: the table events and those of classes, their aggregates, searches of the API, and lists that
+are made of events of a few classes."""
+import collections
+import json
+import re
+
+from judge_state import chosen, ns, rows
+from naive_state import number
+
+HEADER = ["time", "clock", "provider", "id", "version", "channel", "level", "opcode", "task", "cpu", "pid", "tid", "activity_id", "related_activity_id"]
+ANY = 0xFFFFFFFF
+PORTION, MANY = 3, 40000  # of so many batches one is compared with its fields; of machines with more events than that, some batches
+
+
+def placed(host, stream):
+    """(number of the batch, place in it, record) of each event of a run."""
+    at = 0
+    for batch in host.streams[stream]:
+        for position in range(batch.events):
+            yield batch.number, position, host.records[at + position]
+        at += batch.events
+
+
+def judge_headers(world):
+    """The table events: every event's place, time and header; of some the fields, too."""
+    columns = ["stream", "batch", "position", "name", "keyword", *HEADER]
+    for name, host in world.hosts.items():
+        portion = 1 + len(host.records) // MANY
+        want = [(stream, batch, position, record["name"], record["keyword"], *(record[key] for key in HEADER))
+                for stream in host.streams for batch, position, record in placed(host, stream) if batch % portion == 0]
+        got = world.sql(f"SELECT {', '.join(columns)} FROM events WHERE host = '{name}' AND batch % {portion} = 0")
+        world.same("table events", name, [tuple(row[key] for key in columns) for row in got], want)
+        batches = {batch.number for found in host.streams.values() for batch in found}
+        for batch in sorted(batches)[1:4:PORTION]:
+            want = [(stream, position, json.dumps(record["fields"], sort_keys=True)) for stream in host.streams
+                    for number_, position, record in placed(host, stream) if number_ == batch]
+            got = world.sql(f"SELECT stream, position, fields FROM events WHERE host = '{name}' AND batch = {batch}")
+            world.same("table events", name, [(row["stream"], row["position"], json.dumps(json.loads(row["fields"]), sort_keys=True)) for row in got], want)
+
+
+def counted(host, *keys):
+    return collections.Counter(tuple(key(record) for key in keys) for record in host.records)
+
+
+def judge_aggregates(world):
+    """events_by, and a class's own aggregate: counts and sums by group and time."""
+    second = 10**9
+    for name, host in world.hosts.items():
+        runs = len(host.streams)
+        want = counted(host, lambda record: record["name"])
+        got = world.sql(f"SELECT name, count FROM events_by('name') WHERE host = '{name}'")
+        world.same("table events_by", name, [((row["name"],), row["count"]) for row in got], [(key, n * runs) for key, n in want.items()])
+        got = world.sql(f"SELECT name, count(*) AS count FROM events WHERE host = '{name}' GROUP BY name")
+        world.same("table events", name, [((row["name"],), row["count"]) for row in got], [(key, n * runs) for key, n in want.items()])
+        want = counted(host, lambda record: record["pid"], lambda record: record["units"] * 100 // second * second)
+        got = world.sql(f"SELECT CAST(bucket AS INTEGER) AS bucket, pid, count FROM events_by('pid', NULL, NULL, '1s') WHERE host = '{name}'")
+        world.same("table events_by", name, [((row["pid"], row["bucket"]), row["count"]) for row in got], [(key, n * runs) for key, n in want.items()])
+        for klass, field in (("TcpIp/SendIPV4", "size"), ("DiskIo/Read", "TransferSize"), ("Image/Load", "ImageSize"), ("Target/win:Start", "targetName")):
+            mine = [record for record in host.records if record["name"] == klass]
+            if not mine:
+                continue
+            got = world.sql(f'SELECT time, cpu, "{field}" AS field FROM "{klass}" WHERE host = \'{name}\'')
+            world.same('table "CLASS"', name, [tuple(row.values()) for row in got],
+                       [(record["time"], record["cpu"], record["fields"][field]) for record in mine] * runs)
+            if isinstance(mine[0]["fields"][field], int):
+                sums = collections.defaultdict(list)
+                for record in mine:
+                    sums[record["cpu"]].append(record["fields"][field])
+                got = world.sql(f"SELECT cpu, count, value_count, sum, min, max FROM \"{klass}_by\"('cpu', NULL, '{field}') WHERE host = '{name}'")
+                world.same('table "CLASS_by"', name, [tuple(row.values()) for row in got],
+                           [(cpu, len(v) * runs, len(v) * runs, sum(v) * runs, min(v), max(v)) for cpu, v in sums.items()])
+
+
+def judge_search(world):
+    """The API's search of events: newest first, by class, field, process and time; columns; classes by name."""
+    names = ["host", "stream", "batch", "position", "time"]
+    for name, host in world.hosts.items():
+        everything = [(stream, batch, position, record) for stream in host.streams for batch, position, record in placed(host, stream)]
+        begin, end = host.span
+
+        def rows_of(some):
+            return [(name, stream, batch, position, record["time"]) for stream, batch, position, record in some]
+
+        ranged = [row for row in everything if begin < row[3]["units"] < end]
+        got = world.web.get("events", host=name, from_=ns(begin), to=ns(end), limit=100)["items"]
+        world.same("route /api/v1/events", name, [row["time"] for row in got], sorted((row[3]["time"] for row in ranged), reverse=True)[:100], ordered=True)
+        klass = collections.Counter(row[3]["name"] for row in everything if row[3]["name"]).most_common(3)[-1][0]
+        mine = [row for row in ranged if row[3]["name"] == klass][:2000]
+        limit = {"from_": ns(begin), "to": ns(mine[-1][3]["units"] if mine else end), "class_": klass, "host": name}
+        mine = [row for row in ranged if row[3]["name"] == klass and row[3]["units"] <= (mine[-1][3]["units"] if mine else end)]
+        world.same("route /api/v1/events", name, [tuple(row[key] for key in names) for row in world.get("events", **limit, order="oldest", limit=1000)], rows_of(mine))
+        pids = collections.Counter(row[3]["pid"] for row in ranged if row[3]["pid"] != ANY)
+        if pids:
+            pid = pids.most_common()[-1][0]
+            some = [row for row in ranged if row[3]["pid"] == pid]
+            got = world.get("events", host=name, pid=pid, from_=ns(begin), to=ns(end), limit=1000)
+            world.same("route /api/v1/events", name, [tuple(row[key] for key in names) for row in got], rows_of(some))
+    want = collections.defaultdict(set)
+    for host in world.hosts.values():
+        for record in host.records:
+            if record["name"]:
+                want[record["name"], record["provider_name"] or ""].add((record["provider"], record["version"], record["pointer_size"]))
+    got = {(row["name"], row["provider_name"] or "") for row in world.get("classes", limit=10000)}
+    world.same("route /api/v1/classes", "all", got, set(want))
+    found = next(host for host in world.hosts.values() if any(record["name"] == "Process/DCStart" for record in host.records))
+    fields = next(record["fields"] for record in found.records if record["name"] == "Process/DCStart")
+    shown = {row["name"] for row in world.get("columns", class_="Process/DCStart", limit=1000)}
+    world.same("route /api/v1/columns", "all", sorted(set(fields) & shown), sorted(fields))
+
+
+# ---- what processes did ----
+
+def lived(i, record):
+    return i.from_key <= (record["units"], record["clock"]) < i.to_key
+
+
+REGISTRY = ["Registry/Create", "Registry/Open", "Registry/SetValue", "Registry/DeleteValue", "Registry/Delete"]
+
+
+def judge_doings(world):
+    """Files and registry keys of single processes: of the one that had the number then."""
+    for name, host in world.hosts.items():
+        for i, row in chosen(rows(host, "process")):
+            base = f"hosts/{name}/processes/{row['stream']}/{row['instance']}"
+            mine = [record for record in host.records if record["pid"] == i.key and lived(i, record)]
+            files = collections.Counter(record["fields"]["OpenPath"] for record in mine if record["name"] == "FileIo/Create")
+            got = [(item["path"], item["count"]) for item in world.get(f"{base}/files", limit=10000)]
+            world.same("route /api/v1/hosts/{host}/processes/{stream}/{instance}/files", name, got, files.items())
+            keys = [(record["time"], record["name"], record["fields"]["KeyName"]) for record in mine if record["name"] in REGISTRY]
+            got = [(item["time"], item["name"], item["key_name"]) for item in world.get(f"{base}/registry", limit=10000)]
+            world.same("route /api/v1/hosts/{host}/processes/{stream}/{instance}/registry", name, got, keys)
+
+
+CONNECTS = ["TcpIp/ConnectIPV4", "TcpIp/ConnectIPV6", "TcpIp/AcceptIPV4", "TcpIp/AcceptIPV6"]
+
+
+def connections(host):
+    """(record, its process or None)"""
+    return [(record, host.state.at("process", record["fields"]["PID"], record)) for record in host.records if record["name"] in CONNECTS]
+
+
+def judge_connections(world):
+    """TCP connections with the process that had the number then; who talks to an address or a network."""
+    for name, host in world.hosts.items():
+        found = connections(host)
+        want = [(name, record["time"], record["name"], stream, i and i.number, record["fields"]["PID"], i and i.get("name", ""), record["fields"]["saddr"],
+                 record["fields"]["sport"], record["fields"]["daddr"], record["fields"]["dport"], record["fields"]["connid"])
+                for stream in host.streams for record, i in found]
+        got = [tuple(row[key] for key in ("host", "time", "name", "stream", "instance", "pid", "image_name", "local", "local_port", "remote", "remote_port", "connection"))
+               for row in world.get("connections", host=name, limit=10000)]
+        world.same("route /api/v1/connections", name, got, want)
+        remotes = collections.Counter(record["fields"]["daddr"] for record, _ in found).most_common(2)
+        for remote, _ in remotes:
+            got = [row["time"] for row in world.get("connections", host=name, remote=remote, limit=10000)]
+            world.same("route /api/v1/connections", name, got, [row[1] for row in want if row[9] == remote])
+            mine = collections.defaultdict(list)
+            for row in want:
+                if row[9] == remote:
+                    mine[(*row[3:7], row[9], row[10])].append(row[1])
+            got = [((row["stream"], row["instance"], row["pid"], row["image_name"], row["remote"], row["port"]), row["connections"], row["first"])
+                   for row in world.get("queries/who-talks-to", host=name, address=remote, limit=10000)]
+            world.same("query who-talks-to", name, got, [(key, len(times), min(times)) for key, times in mine.items()])
+        four = [row for row in want if "." in row[9]]
+        if four:
+            got = world.get("queries/who-talks-to", host=name, address="0.0.0.0/0", limit=10000)
+            world.same("query who-talks-to", name, [sum(row["connections"] for row in got)], [len(four)])
+
+
+AUTOSTART = re.compile(r"\\CurrentVersion\\Run|\\Services\\|\\Winlogon|\\Image File Execution Options", re.I)
+
+
+def key_names(host):
+    """What each registry key's control block was called, and when: (handle -> [(from, to, name)]), by KCB events in their order."""
+    names = collections.defaultdict(list)
+    for record in host.records:
+        if record["name"] in ("Registry/KCBCreate", "Registry/KCBRundownBegin", "Registry/KCBRundownEnd") and record["fields"]["KeyName"]:
+            lives = names[record["fields"]["KeyHandle"]]
+            if not lives or lives[-1][1] is not None or lives[-1][2] != record["fields"]["KeyName"]:
+                known_by_end = record["name"] != "Registry/KCBCreate" and not lives
+                lives.append([None if known_by_end else record["ordinal"], None, record["fields"]["KeyName"]])
+        elif record["name"] == "Registry/KCBDelete":
+            lives = names[record["fields"]["KeyHandle"]]
+            if lives and lives[-1][1] is None:
+                lives[-1][1] = record["ordinal"]
+            elif record["fields"]["KeyName"]:
+                lives.append([lives[-1][1] if lives else None, record["ordinal"], record["fields"]["KeyName"]])
+    return names
+
+
+def judge_autostart(world):
+    """Values set under keys from which Windows starts programs."""
+    for name, host in world.hosts.items():
+        names = key_names(host)
+
+        def called(record):
+            for begin, end, text in names[record["fields"]["KeyHandle"]]:
+                if (begin is None or begin <= record["ordinal"]) and (end is None or record["ordinal"] < end):
+                    return text
+            return None
+
+        want = [(name, record["time"], record["pid"], called(record), record["fields"]["KeyName"]) for record in host.records if record["name"] == "Registry/SetValue"]
+        want = [row for row in want if row[3] and AUTOSTART.search(row[3])]
+        got = [(row["host"], row["time"], row["pid"], row["key"], row["value_name"]) for row in world.get("queries/autostart-keys", host=name, limit=10000)]
+        world.same("query autostart-keys", name, got, want * len(host.streams))
+
+
+def judge_counters(world):
+    """Hardware counters of which samples are stored."""
+    for name, host in world.hosts.items():
+        samples = collections.Counter(number(record["fields"]["ProfileSource"]) for record in host.records if record["name"] == "PerfInfo/PmcCounterProf")
+        names = {number(record["fields"]["Source"]): record["fields"]["SourceName"] for record in host.records
+                 if record["name"] in ("PerfInfo/CollectionStart", "PerfInfo/SetInterval") and record["fields"].get("SourceName")}
+        shown = {number(record["fields"]["ProfileSource"]): record["fields"]["ProfileSource"].get("name") for record in host.records
+                 if record["name"] == "PerfInfo/PmcCounterProf" and isinstance(record["fields"]["ProfileSource"], dict)}
+        want = [(names.get(source) or shown.get(source) or str(source), n * len(host.streams), 1) for source, n in samples.items()]
+        got = [(row["counter"], row["samples"], row["hosts"]) for row in world.get("counters", host=name, limit=1000)]
+        world.same("route /api/v1/counters", name, got, want)
+
+

@@ -1,0 +1,225 @@
+"""Judges of the ledgers: tables, routes, /metrics, and what `etwcollector ledger` and `doctor` print; out of the ledgers in the stored
+batches (naive_store.Ledger)."""
+import collections
+import json
+import re
+
+import harness
+import judge_store
+import naive_store
+from naive_store import sides
+from judge_store import utc
+from naive_state import format_time
+
+COUNTERS = naive_store.counters()
+NAMES = {number: name for number, (name, *_) in COUNTERS.items()}
+NUMBERS = {name: number for number, name in NAMES.items()}
+FIRST_OF_COLLECTOR = list(NAMES.values()).index("ingest_requests")
+
+
+def called(number):
+    return NAMES.get(number, number)
+
+
+def kind_of(number):
+    return COUNTERS[number][2] if number in COUNTERS else None
+
+
+def ledgers(world):
+    return {key: naive_store.Ledger(found) for key, found in world.stored.items()}
+
+
+def of_session(ledger):
+    return {called(number): value for (family, number), value in ledger.values.items() if not family}
+
+
+def judge_counts(world):
+    """The tables ledger and ledger_last; a machine's ledger in the API."""
+    changed, last, listed = [], [], collections.defaultdict(list)
+    for (host, stream), ledger in ledgers(world).items():
+        changed += [(host, stream, batch.number, utc(batch.envelope.ledger.utc_ns), batch.envelope.ledger.incarnation, family, called(number), kind_of(number), value, stored)
+                    for batch, stored, family, number, value in ledger.changes]
+        last += [(host, stream, family, called(number), kind_of(number), value, ledger.stored) for (family, number), value in ledger.values.items()]
+        listed[host] += [(stream, called(number), kind_of(number), value, ledger.stored) for (family, number), value in ledger.values.items() if not family]
+    got = world.sql("SELECT host, stream, batch, time, incarnation, family, counter, type, value, stored FROM ledger")
+    world.same("table ledger", "all", [tuple(row.values()) for row in got], changed)
+    got = world.sql("SELECT host, stream, family, counter, type, value, stored FROM ledger_last")
+    world.same("table ledger_last", "all", [tuple(row.values()) for row in got], last)
+    for host in world.hosts:
+        got = [(row["stream"], row["counter"], row["type"], row["value"], row["stored"]) for row in world.get(f"hosts/{host}/ledger", limit=10000)]
+        world.same("route /api/v1/hosts/{host}/ledger", host, got, listed[host])
+
+
+def holes(world):
+    """(host, stream, first, last, events) of batches that never came."""
+    for (host, stream), found in world.stored.items():
+        numbers = [batch.number for batch in found]
+        for before, after in zip(numbers, numbers[1:]):
+            if after - before > 1:
+                yield host, stream, before + 1, after - 1, world.missing_events(host)
+
+
+def judge_troubles(world):
+    """Alerts and blind periods: the tables, the routes, machines with gaps."""
+    want = [(host, stream, batch, "", kind, left, right) for (host, stream), ledger in ledgers(world).items() for batch, kind, left, right in ledger.wrongs()]
+    got = world.sql("SELECT host, stream, batch, family, kind, \"left\", \"right\", text, time FROM alerts WHERE kind <> 'keyframe'")
+    world.same("table alerts", "all", [tuple(row.values())[:7] for row in got], want)
+    texts = [all(str(side) in row["text"] for side in (row["left"], row["right"])) for row in got]
+    world.same("table alerts", "texts", texts, [True] * len(want))
+    for host in [None, *world.hosts]:
+        items = world.get("alerts", **({"host": host} if host else {}))
+        world.same("route /api/v1/alerts", host or "all", [(row["host"], row["stream"], row["family"], row["kind"], row["left"], row["right"]) for row in items],
+                   [(*row[:2], *row[3:]) for row in want if host in (None, row[0])])
+    blind = []
+    for host, stream, first, last, events in holes(world):
+        records, (begin, end) = world.hosts[host].records, world.hosts[host].missing
+        blind.append((host, stream, first, last, "missing", last - first + 1, events, records[begin - 1]["time"], records[begin]["time"]))
+    got = world.sql('SELECT host, stream, first, last, cause, batches, events, begin, "end" FROM blindness WHERE cause = \'missing\'')
+    world.same("table blindness", "all", [tuple(row.values()) for row in got], blind)
+    items = [row for row in world.get("blindness") if row["cause"] == "missing"]
+    world.same("route /api/v1/blindness", "all", [(row["host"], row["stream"], row["first"], row["last"], row["events"]) for row in items],
+               [(*row[:4], row[6]) for row in blind])
+    for host in world.hosts:
+        items = [row for row in world.get(f"hosts/{host}/blindness") if row["cause"] == "missing"]
+        world.same("route /api/v1/hosts/{host}/blindness", host, [(row["stream"], row["first"], row["last"], row["batches"], row["events"]) for row in items],
+                   [(*row[1:4], row[5], row[6]) for row in blind if row[0] == host])
+
+
+SAMPLE = re.compile(r'^(\w+)(?:\{(.*)\})? (\S+)$')
+
+
+def scraped(world):
+    """{name: {labels as text: number}} of /metrics."""
+    found = collections.defaultdict(dict)
+    for line in world.web.ask("/metrics")[2].splitlines():
+        if not line.startswith("#"):
+            name, labels, value = SAMPLE.match(line).groups()
+            found[name][labels or ""] = float(value)
+    return found
+
+
+def labels(host, stream, **more):
+    return ",".join(f'{name}="{value}"' for name, value in {"host": host, "stream": stream, **more}.items())
+
+
+def judge_metrics(world):
+    """Every family of /metrics: what agents counted, what of it is stored, and of the collector's own what the store can tell."""
+    got, books = scraped(world), ledgers(world)
+    keys = {key: labels(*key) for key in books}
+    for number, (name, _, kind, _) in COUNTERS.items():
+        if list(NAMES).index(number) < FIRST_OF_COLLECTOR:
+            want = {keys[key]: float(book.values.get(("", number), 0)) for key, book in books.items()}
+            world.same(f"metric etwagent_{name}", "all", got[f"etwagent_{name}" + "_total" * (kind == "counter")], want)
+    agents = [f"etwagent_{name}" + "_total" * (kind == "counter") for number, (name, _, kind, _) in COUNTERS.items() if list(NAMES).index(number) < FIRST_OF_COLLECTOR]
+    world.same("route /metrics", "all", [name for name in got if name.startswith("etwagent_") and "_family_" not in name], agents)
+    sums = {"delivered": ["events_delivered"], "batched": ["events_batched", "events_synthesised"], "acknowledged": ["events_acknowledged"],
+            "lost": [name for name, severity, *_ in COUNTERS.values() if severity == "loss"]}
+    for word, names in sums.items():
+        want = {}
+        for key, book in books.items():
+            for family in sorted({family for family, _ in book.values if family}):
+                want[labels(*key, family=family)] = float(sum(book.values.get((family, NUMBERS[name]), 0) for name in names))
+        world.same(f"metric etwagent_family_{word}_events_total", "all", got[f"etwagent_family_{word}_events_total"], want)
+    want = {}
+    for key, book in books.items():
+        for name, left, right in [*sides(of_session(book)), ("stored", 0, 0)]:
+            want[labels(*key, equation=name)] = float(left == right)
+    world.same("metric etwcollector_ledger_balanced", "all", got["etwcollector_ledger_balanced"], want)
+    world.same("metric etwcollector_stored_events_total", "all", got["etwcollector_stored_events_total"], {keys[key]: float(book.stored) for key, book in books.items()})
+    world.same("metric etwcollector_ledger_alerts", "all", got["etwcollector_ledger_alerts"], {keys[key]: float(len(book.wrongs())) for key, book in books.items()})
+    world.same("metric etwcollector_ledger_unbalanced_families", "all", got["etwcollector_ledger_unbalanced_families"], dict.fromkeys(keys.values(), 0.0))
+    batches = [batch for found in world.stored.values() for batch in found]
+    last = {host: max(batch.received for (name, _), found in world.stored.items() if name == host for batch in found) for host in world.hosts}
+    segments = list((world.collector.store / "segments").glob("*.seg"))
+    states = {key: world.hosts[key[0]].state.instances for key in books}
+    single = {"etwcollector_ingest_batches_total": len(batches), "etwcollector_store_events_total": sum(batch.events for batch in batches),
+              "etwcollector_store_bytes_total": sum(batch.bytes for batch in batches), "etwcollector_hosts": len(world.hosts), "etwcollector_hosts_left_out": 0,
+              "etwcollector_ledger_streams_left_out": 0, "etwcollector_store_segments": len(segments),
+              "etwcollector_store_segment_size_bytes": sum(path.stat().st_size for path in segments)}
+    for name, value in single.items():
+        world.same(f"metric {name}", "all", got[name], {"": float(value)})
+    for name in NAMES.values():
+        if list(NAMES.values()).index(name) >= FIRST_OF_COLLECTOR and name in ZERO:
+            world.same(f"metric etwcollector_{name}_total", "all", got[f"etwcollector_{name}_total"], {"": 0.0})
+    world.same("metric etwcollector_state_instances_total", "all", got["etwcollector_state_instances_total"], {keys[key]: float(len(found)) for key, found in states.items()})
+    world.same("metric etwcollector_open_processes", "all", got["etwcollector_open_processes"],
+               {keys[key]: float(sum(i.kind == "process" and i.ended_by is None for i in found)) for key, found in states.items()})
+    world.same("metric etwcollector_host_last_received_timestamp_seconds", "all", got["etwcollector_host_last_received_timestamp_seconds"],
+               {f'host="{host}"': float(f"{moment / 1e9:.3f}") for host, moment in last.items()})
+
+
+# counters of the collector that nothing of what happens to the shared stores moves
+ZERO = ["ingest_refused", "ingest_duplicates", "ingest_conflicts", "ingest_bad_batches", "ingest_bad_checksums", "store_torn_bytes", "store_damaged_bytes",
+        "ingest_identities_twice", "store_expired_segments", "store_expired_events", "store_expired_bytes", "store_erased_bytes", "state_evicted",
+        "state_keyframes", "state_keyframes_partial", "state_failures", "state_texts_left_out"]
+
+
+def judge_printed(world):
+    """What `etwcollector ledger --json --series` says of each run, and the exit code."""
+    told = json.loads(world.tell("ledger", "--json", "--series"))
+    streams = {(row["host"], row["stream"]): row for row in told["streams"]}
+    books = ledgers(world)
+    for key, book in books.items():
+        row, found, host = streams[key], world.stored[key], key[0]
+        want = [(called(number), number, family, value, COUNTERS[number][1], COUNTERS[number][3]) for (family, number), value in book.values.items()]
+        world.same("ledger counters", host, [tuple(c[name] for name in ("name", "number", "family", "value", "severity", "text")) for c in row["counters"]], want)
+        world.same("ledger counters", host, [(row["stored_batches"], row["stored_events"], row["missing_batches"], row["damaged_batches"], row["batch"], row["time"])],
+                   [(len(found), book.stored, max(b.number for b in found) - len(found), 0, book.told[-1].number, utc(book.told[-1].envelope.ledger.utc_ns))])
+        values = of_session(book)
+        for name, left, right in [*sides(values), ("stored", book.stored, values.get("events_acknowledged", 0))]:
+            holds = left == right if name != "stored" else left >= right
+            world.same(f"ledger equation {name}", host, [(e["left"], e["right"], e["holds"]) for e in row["equations"] if e["name"] == name], [(left, right, holds)])
+        world.same("ledger alerts", host, [(a["batch"], a["kind"], a["left"], a["right"]) for a in row["alerts"]], book.wrongs())
+        points = collections.defaultdict(dict)
+        for batch, _, family, number, value in book.changes:
+            points[batch.number][f"{family}:{called(number)}" if family else called(number)] = value
+        stored, want = 0, []
+        for batch, records in judge_store.records_of(world.hosts[host], found):
+            begin, end = judge_store.ends(records)
+            want.append((batch.number, str(batch.envelope.ledger.incarnation), utc(batch.envelope.ledger.utc_ns), format_time(begin), format_time(end), stored,
+                         sorted(points[batch.number].items())))
+            stored += batch.events
+        world.same("ledger series", host, [(p["batch"], p["incarnation"], p["time"], p["from"], p["to"], p["stored"], sorted(p["changes"].items())) for p in row["series"]], want)
+        world.same("ledger unbalanced_families", host, [row["unbalanced_families"]], [[]])
+    world.same("ledger equations", "all", sorted(streams), sorted(books))
+
+
+def judge_doctor(world):
+    """What `etwcollector doctor` finds: machines, ledgers, batches that can be read."""
+    done = world.env.run([world.env.collector, "doctor", "--store", world.collector.store, "--json", "--verify", "--least-free", "1KiB"], check=False)
+    found = collections.defaultdict(list)
+    for row in json.loads(done.stdout)["checks"]:
+        found[row["check"]].append((row["verdict"], row["text"]))
+    batches, wrong = sum(map(len, world.stored.values())), collections.Counter()
+    for (host, _), book in ledgers(world).items():
+        wrong[host] += len(book.wrongs())
+    world.same("doctor verify", "all", found["verify"], [("ok", f"all {batches} batches can be read")])
+    world.same("doctor hosts", "all", found["hosts"], [("ok", f"{len(world.hosts)} agents, 0 of them silent, 0 gone for more than a week")])
+    world.same("doctor clock", "all", found["clock"], [("ok", "this machine's clock agrees with what was stored")])
+    world.same("doctor collector", "all", found["collector"], [("ok", "one runs with this store")])
+    segments = list((world.collector.store / "segments").glob("*.seg"))
+    size = sum(path.stat().st_size for path in segments) / 2**20
+    world.same("doctor store", "all", [(verdict, text.split(", index")[0]) for verdict, text in found["store"]], [("ok", f"{len(segments)} segments of {size:.1f} MiB")])
+    got = [(verdict, text.split(": ")[0]) if verdict != "ok" else (verdict, text) for verdict, text in found["ledger"]]
+    world.same("doctor ledger", "all", got, [("wrong", host) for host in sorted(+wrong)] or [("ok", "every ledger balances")])
+
+
+def judge_gaps(world):
+    """The named query about machines with gaps."""
+    got = [(row["host"], row["periods"], row["batches"]) for row in world.get("queries/hosts-with-gaps") if row["batches"]]
+    want = collections.defaultdict(list)
+    for host, _, first, last, _ in holes(world):
+        want[host].append(last - first + 1)
+    world.same("query hosts-with-gaps", "all", got, [(host, len(found), sum(found)) for host, found in want.items()])
+
+
+def judge_incidents(world):
+    """What the running collector saw: a ledger that did not balance."""
+    wrong = sorted({host for (host, _), book in ledgers(world).items() if book.wrongs()})
+    if wrong:
+        harness.wait_until(lambda: world.sql("SELECT 1 FROM incidents"), "an incident about a ledger that does not balance", 60)
+    rows = world.sql("SELECT * FROM incidents WHERE kind <> 'silent'")
+    world.same("table incidents", "all", sorted({row["host"] for row in rows}), wrong)
+    names = ["host", "stream", "kind", "family", "begin", "end", "left", "right", "text"]
+    world.same("route /api/v1/incidents", "all", [tuple(row[name] for name in names) for row in world.get("incidents") if row["kind"] != "silent"],
+               [tuple(row[name] for name in names) for row in rows])
