@@ -16,8 +16,9 @@
 enum { NAMES_MAX = 4096 }; /* definitions that one answer names as kept now, and as nowhere */
 enum { RETRY_STORE_S = 2, MIN_CREDIT_BYTES = 256 << 10, BUSY_PAUSE_MS = 200, KEPT_PAUSE_MS = 60000, RETRY_FULL_S = 60 };
 enum { LANES = 2 };
-static const uint64_t GROUP_BYTES = 64 << 20;        /* most of a group: one upload of each agent */
-static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20; /* most of a group that holds several uploads of an agent */
+static const uint64_t GROUP_BYTES = 64 << 20;            /* most of a group: one upload of each agent */
+static const uint64_t SEVERAL_TURNS_BYTES = 8 << 20;     /* most of a group that holds several uploads of an agent */
+static const int64_t ACTIVE_NS = 100 * INT64_C(1000000); /* so long a group of the quick lane counts as activity */
 static const int64_t RETAIN_BUSY_NS = 5 * INT64_C(1000000);
 static const int64_t SLICE_NS = 5 * INT64_C(1000000); /* processor time of an upload while other agents wait */
 
@@ -30,6 +31,8 @@ struct ec_writer {
     ea_cond *wake;
     ec_turns turns[LANES]; /* by is_slow */
     int was_slow;          /* the lane of the last group */
+    int64_t quick_at_ns;   /* monotonic: when a group of the quick lane was taken last */
+    int64_t slow_at_ns;    /* monotonic: the slow lane rests until then */
     int stopping;
     ec_retention retention;
     int64_t retain_at_ns; /* monotonic: when the store is looked at next */
@@ -387,21 +390,37 @@ static void commit_group(ec_writer *w, ec_upload *list) {
         w->options.on_stored(w->options.on_stored_arg);
 }
 
+/* The mutex is held. The lane of the next group; -1: nothing is to be stored now, until *ret_ns. When both lanes wait
+ * they alternate. */
+static int choose_lane(const ec_writer *w, int64_t now_ns, int64_t *ret_ns) {
+    int quick = w->turns[0].first != NULL, slow = w->turns[1].first != NULL;
+    *ret_ns = w->retain_at_ns;
+    if (slow && !w->stopping && now_ns < w->slow_at_ns) {
+        slow = 0;
+        if (w->slow_at_ns < *ret_ns)
+            *ret_ns = w->slow_at_ns;
+    }
+    return quick && slow ? !w->was_slow : quick ? 0 : slow ? 1 : -1;
+}
+
 /* Takes one upload of each agent, up to a group's size, and more of an agent while the group is small; NULL when
  * nothing waits, and it is time to stop (*ret_stop) or to look at the store. Groups are of one lane, so that the others
- * do not wait for slow agents' uploads and their part of the commit; when both lanes wait they alternate. */
+ * do not wait for slow agents' uploads and their part of the commit. */
 static ec_upload *take_group(ec_writer *w, int *ret_stop) {
-    ec_turns *t = w->turns;
+    int64_t until_ns, now_ns;
+    int which;
     ea_mutex_lock(w->mutex);
-    int64_t wait_ns;
-    while (!t[0].first && !t[1].first && !w->stopping && (wait_ns = w->retain_at_ns - ea_monotonic_ns()) > 0)
-        (void)ea_cond_wait_for(w->wake, w->mutex, wait_ns);
-    *ret_stop = !t[0].first && !t[1].first && w->stopping;
-    w->was_slow = t[0].first && t[1].first ? !w->was_slow : t[1].first != NULL;
-    t += w->was_slow;
+    while ((which = choose_lane(w, now_ns = ea_monotonic_ns(), &until_ns)) < 0 && !w->stopping && until_ns > now_ns)
+        (void)ea_cond_wait_for(w->wake, w->mutex, until_ns - now_ns);
+    *ret_stop = which < 0 && w->stopping;
+    ec_turns *t = &w->turns[which == 1];
+    if (which >= 0)
+        w->was_slow = which;
+    if (which == 0)
+        w->quick_at_ns = now_ns;
     ec_upload *list = NULL, **end = &list, *next;
     uint64_t bytes = 0, turn = t->first ? t->first->turn : 0;
-    while ((next = t->first) &&
+    while (which >= 0 && (next = t->first) &&
            (bytes == 0 || bytes + next->len_bytes <= (next->turn == turn ? GROUP_BYTES : SEVERAL_TURNS_BYTES))) {
         bytes += next->len_bytes;
         *end = ec_turns_take(t, &t->first);
@@ -429,6 +448,15 @@ static void retain(ec_writer *w) {
     ea_mutex_unlock(w->mutex);
 }
 
+/* After a group: while others store something, the slow lane has a third of the writer's time. */
+static void rest(ec_writer *w, int64_t begin_ns) {
+    int64_t now_ns = ea_monotonic_ns(), pause_ns = 2 * (now_ns - begin_ns);
+    ea_mutex_lock(w->mutex);
+    if (w->was_slow && now_ns - w->quick_at_ns < ACTIVE_NS)
+        w->slow_at_ns = now_ns + (pause_ns < ACTIVE_NS ? pause_ns : ACTIVE_NS);
+    ea_mutex_unlock(w->mutex);
+}
+
 static void writer_main(void *arg) {
     ec_writer *w = arg;
     ea_pace pace = {.percent = w->options.cpu_percent};
@@ -437,8 +465,11 @@ static void writer_main(void *arg) {
         ec_upload *list = take_group(w, &stop);
         while (list && !is_stopping(w) && ea_pace_wait(&pace, w->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
-        if (list)
+        if (list) {
+            int64_t begin_ns = ea_monotonic_ns();
             commit_group(w, list);
+            rest(w, begin_ns);
+        }
         retain(w);
     }
 }

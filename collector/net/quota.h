@@ -24,8 +24,8 @@
     X(bytes, AGENT, RATE, SIZE, "SIZE", "128MiB", 1, 16, "bytes", "bytes of an agent's uploads in a second")           \
     X(batches, AGENT, RATE, U64, "N", "20000", 1, 16, "batches", "batches of an agent in a second")                    \
     X(events, AGENT, RATE, U64, "N", "50000000", 1, 16, "events", "events of an agent in a second")                    \
-    X(processor, AGENT, RATE, DURATION, "TIME", "800ms", 1, 60, "ns",                                                  \
-      "time of the writer's processor that an agent's uploads take in a second")                                       \
+    X(processor, AGENT, RATE, DURATION, "TIME", "500ms", 1, 60, "ns",                                                  \
+      "processor time that an agent's uploads take in a second")                                                       \
     X(streams, AGENT, RATE, U64, "N", "1000", 3600, 4, "streams", "new streams of an agent in an hour")                \
     X(classes, AGENT, RATE, U64, "N", "20000", 86400, 1, "classes",                                                    \
       "classes in a day that an agent is the first to describe")                                                       \

@@ -15,7 +15,6 @@ enum {
     INDEXED_PIDS = 4096, /* a batch with more is not indexed by pid: it may hold any */
     STREAM_DICTIONARIES = 8,
     DEFINITION_ROW_BYTES = 512, /* what a definition of a stream counts beside its own bytes */
-    CHECK_CLASSES = 4096,       /* that a store for checking remembers */
 };
 
 /* ---- indexing one batch: inside the group's transaction ---- */
@@ -74,6 +73,19 @@ static int check_kept(const ec_store *s, const char *agent, const char *unit, co
                    s->head.number, count, unit, what, agent, most, what);
 }
 
+/* Before any of a batch's tombstones is stored: those that are too many are not stored and taken back again. */
+static int check_tombstones(ec_store *s, const char *agent, ea_err *err) {
+    uint64_t most = s->agent_tombstones;
+    int rc = most ? count_kept(s, agent, err) : 0;
+    if (rc || !most || s->kept.tombstones + s->head.tombstone_count <= most)
+        return rc;
+    ea_count(s->counters, EA_COUNT_store_refused_tombstones, 1);
+    return ea_fail(err, EA_EREFUSED,
+                   "batch %" PRIu64 ": %" PRIu64 " tombstones of %.200s are kept, with this batch %" PRIu64
+                   ", at most %" PRIu64 " are allowed (--agent-tombstones)",
+                   s->head.number, s->kept.tombstones, agent, s->kept.tombstones + s->head.tombstone_count, most);
+}
+
 /* Stores what later batches of a stream may name by hash. What a shape or source says is looked at when it is used. */
 static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *data, size_t data_bytes) {
     ec_store *s = d->s;
@@ -125,7 +137,7 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
 /* The checker remembers what it parsed. It begins anew where it is full, rather than refuse what comes next. */
 static int renew_checker(ec_store *s, ea_err *err) {
     ea_registry *fresh = NULL;
-    int rc = ea_registry_create(&fresh, s->writable ? 0 : CHECK_CLASSES, err);
+    int rc = ea_registry_create(&fresh, 0, err);
     if (rc)
         return rc;
     ea_registry_destroy(s->checker);
@@ -359,6 +371,8 @@ static int prepare(ec_store *s, const char *agent, int64_t *stream_id, const uin
         *stream_id = sqlite3_last_insert_rowid(s->db);
     }
     describing d = {s, agent, *stream_id, err};
+    if (!rc && s->is_new && s->head.tombstone_count)
+        rc = check_tombstones(s, agent, err);
     if (!rc)
         rc = ea_batch_each_definition(batch, len_bytes, add_definition, &d, err);
     if (!rc)
@@ -441,9 +455,6 @@ static int add_tombstone(const ea_tombstone *t, void *arg) {
     const describing *d = arg;
     ec_store *s = d->s;
     int rc = count_kept(s, d->agent, d->err);
-    if (!rc)
-        rc = check_kept(s, d->agent, "", "tombstones", s->kept.tombstones, s->agent_tombstones,
-                        EA_COUNT_store_refused_tombstones, d->err);
     if (rc)
         return rc;
     s->kept.tombstones++;

@@ -78,7 +78,7 @@ def test(env, checks, arguments):
     most = 2048 if arguments.soak else 128
     extra = ["--enroll", "127.0.0.1:0", "--ca-dir", env.certs, "--head-timeout", f"{HEAD_S}s", "--handshake-timeout", f"{HEAD_S}s",
              "--max-web-connections", most, "--max-web-address-connections", most // 8]
-    with world.World(env, checks, extra=extra, tokens=True, seconds=2.0) as w:
+    with world.World(env, checks, extra=extra, tokens=True) as w:
         for port in (w.web_port, w.enroll_port, w.port):
             context = world.tls(env.certs, "thief") if port == w.port else world.tls(env.certs)
             seconds = closing_time(port, context)

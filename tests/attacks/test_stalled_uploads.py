@@ -49,7 +49,7 @@ def attack(w, stop, ready):
 
 def test(env, checks, _):
     extra = ["--request-timeout", f"{WINDOW_S}s", "--min-rate", RATE]
-    with world.World(env, checks, extra=extra, seconds=2.5, agent=Large) as w:
+    with world.World(env, checks, extra=extra, agent=Large) as w:
         before = receiver.process_status(w.collector.process.pid, "VmRSS")
         sent = w.compare("18 uploads that stall", attack)
         grown = receiver.process_status(w.collector.process.pid, "VmHWM") - before

@@ -9,11 +9,15 @@
     with world.World(env, checks, extra=["--max-connections", "64"]) as w:
         report = w.compare("silent connections", attack)
 
-compare() measures the victims without the attack, then with it, and checks for each victim that
+compare() measures the victims in turns without the attack and with it, ROUNDS times, and checks for each victim that of all its requests
     attacked p99 < max(2 x quiet p99, FLOOR_S)
-and that each request of a victim is answered. World's end checks that the store has each event that the victim sent, once.
-FLOOR_S is there because p99 of a few hundred requests of some milliseconds is the timer's and the scheduler's noise. The attacks that
-these tests were written against cost the victims seconds.
+and that each request of a victim is answered. Where that does not hold it measures further rounds, MOST_ROUNDS in all, and judges the
+requests of all rounds together: more requests, not the best of several tries. World's end checks that the store has each event that the
+victim sent, once. FLOOR_S is there because a thread that wakes up waits for its processor for a few of the scheduler's slices (3 ms)
+when others want it, and for the disk's queue.
+
+An attack that leaves something in the store (streams, classes) has no quiet turn after its first: World(twin=True) has a second
+collector, which is not attacked, and whose victims are the quiet ones.
 
 Each victim runs in a process of its own, so that no interpreter lock is between them and the attacker. The victims have addresses of
 their own (VICTIM_AGENT, VICTIM_READER), the attacker has others (127.0.0.1, or those that the attack binds).
@@ -35,10 +39,11 @@ import harness  # noqa: E402
 import test_connections  # noqa: E402
 import uploads  # noqa: E402
 
-FLOOR_S = 0.100
-ATTEMPTS = 3
+FLOOR_S = 0.020
+ROUNDS, MOST_ROUNDS = 2, 6
+SOAK_ROUNDS, SOAK_S = 4, 8.0
 VICTIM_AGENT, VICTIM_READER = "127.0.0.2", "127.0.0.3"
-AGENT_EVERY_S, READER_EVERY_S = 0.02, 0.04
+AGENT_EVERY_S, READER_EVERY_S = 0.01, 0.02
 NEW_CONNECTION_EVERY = 5  # requests: so the measured times include TCP connects and TLS handshakes
 UPLOAD_TYPE = "application/x-etwagent-batches"
 QUESTION = "/api/v1/hosts"
@@ -174,10 +179,14 @@ def _attack(attack, world, stop, ready, pipe):
 class World:
     """A collector with a dashboard, and the two victims. agents: names that the attacker has certificates of."""
 
-    def __init__(self, env, checks, extra=(), agents=("thief",), tokens=False, prefix=(), seconds=3.0, agent=Agent, name="collector"):
+    def __init__(self, env, checks, extra=(), agents=("thief",), tokens=False, prefix=(), seconds=1.5, agent=Agent, name="collector",
+                 twin=False):
         """extra: options of the collector. tokens: the dashboard has TLS and tokens. prefix: words before the collector's command.
-        seconds: of each of the two measurements. agent: the victim's class. name: of the collector, when a test has several worlds."""
-        self.env, self.checks, self.tokens, self.seconds, self.agent_class = env, checks, tokens, seconds, agent
+        seconds: of each measurement. agent: the victim's class. name: of the collector, when a test has several worlds. twin: see above."""
+        self.env, self.checks, self.tokens, self.agent_class = env, checks, tokens, agent
+        is_long = "--soak" in sys.argv
+        self.seconds, self.rounds = (SOAK_S, SOAK_ROUNDS) if is_long else (seconds, ROUNDS)
+        self.twin = World(env, checks, extra, agents, tokens, prefix, seconds, agent, f"{name}-twin") if twin else None
         if not (env.certs / "victim.crt").exists():  # a test may have several worlds, one after the other, with the same agents
             env.make_certificates(["test-machine", "victim", *agents])
         path, self.events_per_batch = test_connections.make_batch(env)
@@ -186,6 +195,8 @@ class World:
         self.collector.prefix = list(prefix)
 
     def __enter__(self):
+        if self.twin:
+            self.twin.__enter__()
         self.collector.start()
         log = self.log()
         self.port = self.collector.port
@@ -206,6 +217,8 @@ class World:
         return self
 
     def __exit__(self, kind, *_):
+        if self.twin:
+            self.twin.__exit__(kind)
         if kind:
             return
         sent = self.agent.sent.value
@@ -253,25 +266,38 @@ class World:
             process.join()
         return measured
 
-    def compare(self, what, attack, ready_s=60):
-        """Measures the victims without and with the attack and checks the difference; returns what the attack returned. A difference
-        that is too large is measured again, ATTEMPTS times in all: the machine's other work is no attack."""
-        for attempt in range(ATTEMPTS):
-            report, quiet, attacked = self._measure_both(what, attack, ready_s)
-            limits = {victim: max(2 * percentile(quiet[victim][0], 0.99), FLOOR_S) for victim in quiet}
-            for victim in quiet:
-                print(f"{what}: {victim} p99 {percentile(quiet[victim][0], 0.99) * 1e3:.1f} ms quiet ({len(quiet[victim][0])} requests), "
-                      f"{percentile(attacked[victim][0], 0.99) * 1e3:.1f} ms attacked ({len(attacked[victim][0])})", flush=True)
-            if all(percentile(attacked[victim][0], 0.99) < limits[victim] for victim in quiet):
+    def compare(self, what, attack, ready_s=60, judged=("agent", "reader")):
+        """Measures the victims without and with the attack and checks the difference; returns what the last attack returned. judged: the
+        victims whose latency is compared; that each request is answered is checked of both."""
+        quiet, attacked, report = {}, {}, None
+
+        def add(to, measured):
+            for victim, (times, failures) in measured.items():
+                to.setdefault(victim, ([], []))[0].extend(times)
+                to[victim][1].extend(failures)
+
+        def p99(measured, victim):
+            return percentile(measured[victim][0], 0.99)
+
+        def limit(victim):
+            return max(2 * p99(quiet, victim), FLOOR_S)
+
+        for number in range(MOST_ROUNDS):
+            add(quiet, (self.twin or self).measure())
+            report, measured = self._measure_attacked(what, attack, ready_s)
+            add(attacked, measured)
+            if number + 1 >= self.rounds and all(p99(attacked, victim) < limit(victim) for victim in judged):
                 break
-        for victim, limit in limits.items():
-            after = percentile(attacked[victim][0], 0.99)
+        for victim in quiet:
+            shown = ", ".join(f"p50 {percentile(m[victim][0], 0.5) * 1e3:.1f} p99 {p99(m, victim) * 1e3:.1f} ms {name} ({len(m[victim][0])} requests)"
+                              for name, m in (("quiet", quiet), ("attacked", attacked)))
+            print(f"{what}: {victim} {shown}, {number + 1} rounds", flush=True)
             self.checks.equal((quiet[victim][1][:3], attacked[victim][1][:3]), ([], []), f"{what}: failed requests of the {victim}, quiet and attacked")
-            self.checks.that(after < limit, f"{what}: p99 of the {victim} is {after * 1e3:.1f} ms, expected less than {limit * 1e3:.1f} ms")
+            self.checks.that(victim not in judged or p99(attacked, victim) < limit(victim), f"{what}: p99 of the {victim} is {p99(attacked, victim) * 1e3:.1f} ms, "
+                             f"expected less than {limit(victim) * 1e3:.1f} ms")
         return report
 
-    def _measure_both(self, what, attack, ready_s):
-        quiet = self.measure()
+    def _measure_attacked(self, what, attack, ready_s):
         stop, ready = processes.Event(), processes.Event()
         mine, theirs = processes.Pipe()
         attacker = processes.Process(target=_attack, args=(attack, self, stop, ready, theirs), daemon=True)
@@ -287,4 +313,4 @@ class World:
             if attacker.is_alive():
                 attacker.kill()
         self.checks.equal(failure, None, f"{what}: failure of the attack itself")
-        return report, quiet, attacked
+        return report, attacked
