@@ -175,18 +175,33 @@ static void read_registrations(const uint8_t *data, size_t bytes, USHORT logger,
     }
 }
 
+static int ask_registrations(const ea_etw_api *api, const GUID *guid, USHORT logger, registrations *ret) {
+    guid_question q = {api, *guid};
+    void *data;
+    ULONG bytes;
+    *ret = (registrations){.count = 0};
+    if (!api->EnumerateTraceGuidsEx || ea_tdh_get(call_guid, &q, &data, &bytes, NULL))
+        return -1;
+    read_registrations(data, bytes, logger, ret);
+    free(data);
+    return 0;
+}
+
+int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logger, TRACE_ENABLE_INFO *ret) {
+    registrations r;
+    if (ask_registrations(api, guid, logger, &r) || !r.is_ours)
+        return 0;
+    *ret = r.enabled;
+    return 1;
+}
+
 /* Windows takes a provider that nobody has registered, and what it applies may be changed by others: said, where this
  * Windows tells it. */
 static void tell_applied(const ea_session *s, const GUID *guid, const ea_provider_config *p,
                          const TRACE_ENABLE_INFO *asked) {
-    guid_question q = {s->api, *guid};
-    registrations r = {.count = 0};
-    void *data;
-    ULONG bytes;
-    if (p->groups || !s->api->EnumerateTraceGuidsEx || ea_tdh_get(call_guid, &q, &data, &bytes, NULL))
+    registrations r;
+    if (p->groups || ask_registrations(s->api, guid, (USHORT)s->handle, &r))
         return;
-    read_registrations(data, bytes, (USHORT)s->handle, &r);
-    free(data);
     if (!r.count)
         ea_session_say(s, "provider %.128s: no program has it registered now; its events come when one does",
                        p->provider);

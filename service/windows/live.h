@@ -29,7 +29,8 @@ int ea_live_is_possible(void);
 
 /* What Windows made of the session, and how it goes. */
 typedef struct ea_live_status {
-    char name[80];         /* in Windows */
+    char name[256];        /* in Windows */
+    char file[1024];       /* that Windows writes; empty: none, or not asked. What is longer is cut */
     int runs;              /* 0: it ended, and is started again soon */
     uint32_t logger;       /* its number now */
     uint64_t buffer_bytes; /* as applied */
@@ -50,9 +51,5 @@ void ea_live_get_status(const ea_source *s, ea_live_status *ret); /* any thread 
 
 /* The name that a session has in Windows: "etwagent-NAME", or the NT Kernel Logger's. */
 #define EA_LIVE_PREFIX "etwagent-"
-
-/* Each session of that prefix that Windows has now, and the NT Kernel Logger, which may be ours. fn returns non-zero to
- * stop. EA_EUNSUPPORTED elsewhere. */
-EA_MUST_CHECK int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg, ea_err *err);
 
 #endif

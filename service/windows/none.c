@@ -1,5 +1,6 @@
-/* What autologger.h, launch.h, live.h and tdh_schemas.h are on other systems than Windows: nothing. */
+/* What autologger.h, control.h, launch.h, live.h and tdh_schemas.h are on other systems than Windows: nothing. */
 #include "autologger.h"
+#include "control.h"
 #include "launch.h"
 #include "live.h"
 #include "tdh_schemas.h"
@@ -18,9 +19,56 @@ void ea_live_get_status(const ea_source *s, ea_live_status *ret) {
     *ret = (ea_live_status){.name = ""};
 }
 
-int ea_live_list(int (*fn)(const ea_live_status *session, void *arg), void *arg, ea_err *err) {
-    (void)fn, (void)arg;
-    return ea_fail(err, EA_EUNSUPPORTED, "list the sessions: only Windows has ETW sessions");
+static int no_sessions(ea_err *err) {
+    return ea_fail(err, EA_EUNSUPPORTED, "only Windows has ETW sessions");
+}
+
+int ea_control_list(int all, int (*fn)(const ea_live_status *session, void *arg), void *arg, int *ret_more,
+                    ea_err *err) {
+    (void)all, (void)fn, (void)arg, (void)ret_more;
+    return no_sessions(err);
+}
+
+int ea_control_start(const ea_session_config *c, ea_control_note note, void *arg, ea_live_status *ret, ea_err *err) {
+    (void)c, (void)note, (void)arg, (void)ret;
+    return no_sessions(err);
+}
+
+int ea_control_query(const char *name, ea_live_status *ret, ea_err *err) {
+    (void)name, (void)ret;
+    return no_sessions(err);
+}
+
+int ea_control_stop(const char *name, ea_live_status *ret, ea_err *err) {
+    (void)name, (void)ret;
+    return no_sessions(err);
+}
+
+int ea_control_flush(const char *name, ea_live_status *ret, ea_err *err) {
+    (void)name, (void)ret;
+    return no_sessions(err);
+}
+
+int ea_control_enable(const char *name, const ea_provider_config *p, ea_control_note note, void *arg, ea_err *err) {
+    (void)name, (void)p, (void)note, (void)arg;
+    return no_sessions(err);
+}
+
+int ea_control_disable(const char *name, const char *provider, ea_err *err) {
+    (void)name, (void)provider;
+    return no_sessions(err);
+}
+
+int ea_control_providers(const ea_live_status *session, int (*fn)(const ea_control_provider *provider, void *arg),
+                         void *arg, ea_err *err) {
+    (void)session, (void)fn, (void)arg;
+    return no_sessions(err);
+}
+
+int ea_control_counters(int (*fn)(const ea_control_counter *counter, void *arg), void *arg, uint32_t *ret_at_once,
+                        ea_err *err) {
+    (void)fn, (void)arg, (void)ret_at_once;
+    return no_sessions(err);
 }
 
 int ea_tdh_open(ea_tdh **ret, ea_err *err) {

@@ -3,6 +3,7 @@
  * Windows gives counters to whoever asks first, and does not multiplex: another profiler, the hypervisor or
  * virtualisation-based security may hold some or all. What cannot be had is told, with its holder where Windows knows
  * it, counted (source_counters_refused), and left out. */
+#include "control.h"
 #include "session.h"
 
 #include "platform.h"
@@ -24,14 +25,14 @@ typedef struct source_list {
 
 /* What Windows answers to a question without a session, of a length that nobody knows before: the caller frees it.
  * NULL: *ret_error says why. */
-static uint8_t *ask_windows(const ea_session *s, int which, ULONG *ret_bytes, ULONG *ret_error) {
+static uint8_t *ask_windows(const ea_etw_api *api, int which, ULONG *ret_bytes, ULONG *ret_error) {
     ULONG room = LIST_BYTES, bytes = 0, error = ERROR_CALL_NOT_IMPLEMENTED;
     uint8_t *list = NULL;
-    for (int i = 0; s->api->TraceQueryInformation && i < 2 && room <= LIST_MAX_BYTES; i++) {
+    for (int i = 0; api->TraceQueryInformation && i < 2 && room <= LIST_MAX_BYTES; i++) {
         free(list);
         list = calloc(1, room);
-        error = list ? s->api->TraceQueryInformation(0, (TRACE_INFO_CLASS)which, list, room, &bytes)
-                     : ERROR_NOT_ENOUGH_MEMORY;
+        error =
+            list ? api->TraceQueryInformation(0, (TRACE_INFO_CLASS)which, list, room, &bytes) : ERROR_NOT_ENOUGH_MEMORY;
         if ((error != ERROR_BAD_LENGTH && error != ERROR_INSUFFICIENT_BUFFER && error != ERROR_MORE_DATA) ||
             bytes <= room)
             break;
@@ -122,7 +123,7 @@ static void say_owners(const ea_session *s, const source_list *l, char *out, siz
     ULONG bytes = 0, error = 0;
     ea_text t;
     *out = 0;
-    uint8_t *list = ask_windows(s, EA_TRACE_PMC_COUNTER_OWNERS, &bytes, &error);
+    uint8_t *list = ask_windows(s->api, EA_TRACE_PMC_COUNTER_OWNERS, &bytes, &error);
     if (!list)
         return;
     const ea_pmc_owners *o = (const ea_pmc_owners *)(const void *)list;
@@ -199,11 +200,11 @@ static int set_list(const ea_session *s, const source_list *l, TRACEHANDLE handl
 
 /* How many counters the machine has at a time: Windows refuses more and does not multiplex. An older one does not say.
  */
-static ULONG most_counters(const ea_session *s) {
+static ULONG most_counters(const ea_etw_api *api, ULONG otherwise) {
     ULONG most = 0, bytes = 0;
-    if (!s->api->TraceQueryInformation ||
-        s->api->TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_MAX_PMC_COUNTER_QUERY, &most, sizeof most, &bytes))
-        return SOURCES_MAX;
+    if (!api->TraceQueryInformation ||
+        api->TraceQueryInformation(0, (TRACE_INFO_CLASS)EA_TRACE_MAX_PMC_COUNTER_QUERY, &most, sizeof most, &bytes))
+        return otherwise;
     return most;
 }
 
@@ -238,6 +239,41 @@ static void take_privilege(const ea_session *s) {
         !AdjustTokenPrivileges(token, FALSE, &p, sizeof p, NULL, NULL) || GetLastError() == ERROR_NOT_ALL_ASSIGNED)
         ea_session_say(s, "this account may not profile the system (SeSystemProfilePrivilege)");
     CloseHandle(token);
+}
+
+/* ---- the machine's list ---- */
+
+int ea_control_counters(int (*fn)(const ea_control_counter *counter, void *arg), void *arg, uint32_t *ret_at_once,
+                        ea_err *err) {
+    const ea_etw_api *api;
+    ULONG bytes = 0, error = 0;
+    int rc = ea_etw_load(&api, err);
+    if (rc)
+        return rc;
+    source_list l = {.data = ask_windows(api, TraceProfileSourceListInfo, &bytes, &error)};
+    if (!l.data) {
+        const char *why = why_no_counters(error);
+        return ea_fail_os(err, ea_etw_code(error), (int)error, "list the hardware counters%s%s", why ? ": " : "",
+                          why ? why : "");
+    }
+    l.bytes = bytes;
+    const PROFILE_SOURCE_INFO *p;
+    for (size_t at = 0, room; (p = next_source(&l, &at, &room));) {
+        ea_control_counter c = {.source = p->Source, .least = p->MinInterval, .most = p->MaxInterval};
+        TRACE_PROFILE_INTERVAL applied = {.Source = p->Source};
+        size_t chars = 0;
+        while (chars < room && p->Description[chars])
+            chars++;
+        int n = WideCharToMultiByte(CP_UTF8, 0, p->Description, (int)chars, c.name, sizeof c.name - 1, NULL, NULL);
+        c.name[n > 0 ? n : 0] = 0;
+        if (!api->TraceQueryInformation(0, TraceSampledProfileIntervalInfo, &applied, sizeof applied, &bytes))
+            c.interval = applied.Interval;
+        if (fn(&c, arg))
+            break;
+    }
+    free(l.data);
+    *ret_at_once = most_counters(api, 0);
+    return 0;
 }
 
 /* ---- what is asked for ---- */
@@ -305,7 +341,7 @@ static void say_sources(ea_text *t, const source_list *l, const ULONG *sources, 
 static void check_counters(const ea_session *s, const source_list *l, const ULONG *sources, size_t count,
                            size_t events) {
     ULONG bytes = 0, error = 0;
-    uint8_t *list = ask_windows(s, EA_TRACE_PMC_SESSION_INFORMATION, &bytes, &error);
+    uint8_t *list = ask_windows(s->api, EA_TRACE_PMC_SESSION_INFORMATION, &bytes, &error);
     if (!list)
         return;
     const ea_pmc_session *p = find_session(list, bytes, (USHORT)(s->handle & 0xffff));
@@ -342,7 +378,7 @@ static void set_counters(const ea_session *s, const source_list *l) {
         else
             say_unknown(s, names->items[i]);
     }
-    ULONG most = most_counters(s);
+    ULONG most = most_counters(s->api, SOURCES_MAX);
     if (n > most) {
         lacks(s, n - most);
         ea_session_say(s, "pmc-counters: %lu are asked for, and this machine counts %lu at a time; the first are taken",
@@ -370,7 +406,7 @@ void ea_session_pmc(const ea_session *s) {
         return;
     take_privilege(s);
     if (asked) {
-        list.data = ask_windows(s, TraceProfileSourceListInfo, &bytes, &error);
+        list.data = ask_windows(s->api, TraceProfileSourceListInfo, &bytes, &error);
         list.bytes = list.data ? bytes : 0;
     }
     if (c->profile_interval_ns)

@@ -40,7 +40,7 @@ void ea_session_say(const ea_session *s, const char *format, ...) {
     s->note(s->note_arg, line);
 }
 
-static void clear(ea_properties *p) {
+void ea_properties_clear(ea_properties *p) {
     memset(p, 0, sizeof *p);
     p->p.Wnode.BufferSize = sizeof *p;
     p->p.Wnode.Flags = WNODE_FLAG_TRACED_GUID;
@@ -100,13 +100,13 @@ static void keep_old_files(const ea_session *s, const WCHAR *file) {
 /* Whether a session of this name runs, which writes its file. */
 static int is_there(const ea_session *s) {
     ea_properties p;
-    clear(&p);
+    ea_properties_clear(&p);
     return s->api->ControlTraceW(0, s->name, &p.p, EVENT_TRACE_CONTROL_QUERY) != ERROR_WMI_INSTANCE_NOT_FOUND;
 }
 
 static void ask(const ea_session *s, ea_properties *p) {
     const ea_session_config *c = s->c;
-    clear(p);
+    ea_properties_clear(p);
     p->p.Wnode.ClientContext = (ULONG)c->clock + 1;
     if (c->kind == EA_SESSION_KERNEL_LOGGER)
         p->p.Wnode.Guid = EA_SYSTEM_TRACE_CONTROL_GUID;
@@ -129,7 +129,7 @@ static int fail_etw(ea_err *err, ULONG error, const char *doing, const ea_sessio
 
 /* A session of this name is there: one that an earlier run left, or somebody else's. */
 static ULONG have_stale(ea_session *s) {
-    clear(&s->now);
+    ea_properties_clear(&s->now);
     if (s->c->stale == EA_STALE_ADOPT) {
         ULONG error = s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY);
         if (!error) {
@@ -160,10 +160,10 @@ void ea_session_stop_boot(ea_session *s) {
     WCHAR file[1024];
     to_wide(s->c->boot_file, file, sizeof file / sizeof *file);
     size_t n = wcslen(file); /* a number may follow (boot_files.h) */
-    clear(&s->now);
+    ea_properties_clear(&s->now);
     if (!s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_QUERY) &&
         _wcsnicmp(s->now.file, file, n) == 0 && (!s->now.file[n] || s->now.file[n] == L'.')) {
-        clear(&s->now);
+        ea_properties_clear(&s->now);
         s->api->ControlTraceW(0, s->name, &s->now.p, EVENT_TRACE_CONTROL_STOP);
     }
 }
@@ -218,7 +218,7 @@ int ea_session_start(ea_session *s, ea_err *err) {
 
 int ea_session_query(ea_session *s, ea_err *err) {
     ea_properties p;
-    clear(&p);
+    ea_properties_clear(&p);
     ULONG error = s->api->ControlTraceW(s->handle, NULL, &p.p, EVENT_TRACE_CONTROL_QUERY);
     if (error)
         return fail_etw(err, error, "query", s);
@@ -228,13 +228,13 @@ int ea_session_query(ea_session *s, ea_err *err) {
 
 void ea_session_flush(const ea_session *s) {
     ea_properties p;
-    clear(&p);
+    ea_properties_clear(&p);
     s->api->ControlTraceW(s->handle, NULL, &p.p, EVENT_TRACE_CONTROL_FLUSH);
 }
 
 int ea_session_grow(ea_session *s, ea_err *err) {
     ea_properties p;
-    clear(&p);
+    ea_properties_clear(&p);
     p.p.LogFileNameOffset = 0; /* 0 leaves the file, and each number, as it is */
     p.p.MaximumBuffers = s->max_buffers;
     p.p.LogFileMode = s->now.p.LogFileMode & EVENT_TRACE_REAL_TIME_MODE;
@@ -248,7 +248,7 @@ void ea_session_stop(ea_session *s) {
     ea_properties last = s->now;
     if (!s->handle)
         return;
-    clear(&s->now);
+    ea_properties_clear(&s->now);
     if (s->api->ControlTraceW(s->handle, NULL, &s->now.p, EVENT_TRACE_CONTROL_STOP))
         s->now = last;
     s->handle = 0;

@@ -13,6 +13,8 @@ typedef struct ea_properties {
     WCHAR name[256];
     WCHAR file[1024];
 } ea_properties;
+/* All zero but for its size, and where the names stand. */
+void ea_properties_clear(ea_properties *p);
 
 /* Told what could not be had and is done without: a counter that the hardware lacks, a provider nobody knows here. */
 typedef void (*ea_session_note)(void *arg, const char *text);
@@ -68,6 +70,9 @@ void ea_session_refused(const ea_session *s, const char *what, ULONG error);
 /* enable.c: event classes by name as Windows wants them; returns how many. ids: EA_CLASS_IDS_MAX. */
 enum { EA_CLASS_IDS_MAX = 256 };
 size_t ea_session_class_ids(const ea_strings *names, CLASSIC_EVENT_ID *ids);
+/* enable.c: 1 when a session, by its logger's number, has this provider enabled; *ret: with what. 0: it has not, or
+ * Windows does not say. */
+int ea_provider_is_enabled(const ea_etw_api *api, const GUID *guid, USHORT logger, TRACE_ENABLE_INFO *ret);
 /* pmc.c: the profiler's interval, sampled counters, counters on events. */
 void ea_session_pmc(const ea_session *s);
 /* enable.c: the group masks (EA_KERNEL_MASK_WORDS) that Windows has of a session of the kernel. -1: it does not say. */

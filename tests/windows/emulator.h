@@ -95,6 +95,7 @@ typedef struct emul_provider {
 typedef struct emul_session {
     int32_t used;    /* it runs */
     int32_t readers; /* ProcessTrace calls at work, and what writes its file */
+    uint32_t writer; /* the process that writes its file; 0: none */
     int32_t over;    /* all of the trace was logged for it */
     uint32_t gone;   /* past so many of the script's holds it may go */
     uint32_t id, incarnation;

@@ -162,6 +162,7 @@ static DWORD WINAPI run(void *arg) {
     free(now);
     emul_table *t = emul_lock();
     t->sessions[f->index].readers--;
+    t->sessions[f->index].writer = 0;
     emul_unlock();
     return 0;
 }
@@ -177,10 +178,20 @@ void emul_file_begin(emul_session *s, size_t index) {
     f->incarnation = s->incarnation;
     f->limit_bytes = s->mode & CIRCULAR ? (uint64_t)s->max_file_mib << 20 : 0;
     s->readers++;
+    s->writer = GetCurrentProcessId();
     files[index] = f;
     f->thread = CreateThread(NULL, 0, run, f, 0, NULL);
     if (!f->thread)
         emul_fail("no thread for a log file");
+}
+
+/* Whether the process ended before what it wrote was complete: the emulator cannot go on with its file. */
+static int is_gone(uint32_t pid) {
+    HANDLE process = pid ? OpenProcess(SYNCHRONIZE, FALSE, pid) : NULL;
+    int gone = pid && (!process || WaitForSingleObject(process, 0) == WAIT_OBJECT_0);
+    if (process)
+        CloseHandle(process);
+    return gone;
 }
 
 void emul_file_wait(size_t index, uint32_t incarnation) {
@@ -191,6 +202,10 @@ void emul_file_wait(size_t index, uint32_t incarnation) {
             emul_table *t = emul_lock();
             emul_session *s = &t->sessions[index];
             readers = s->incarnation == incarnation && s->file[0] ? s->readers : 0;
+            if (readers && is_gone(s->writer)) {
+                s->writer = 0;
+                readers = --s->readers;
+            }
             emul_unlock();
             if (readers)
                 Sleep(5);

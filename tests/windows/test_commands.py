@@ -18,7 +18,9 @@ import wine
 TRACE = "clr-kernel-win8-x64"
 RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b970-c2560fb5c289"
 OPTIONS = {"providers": ("cache", "max-age", "json"), "record": ("config", "session", "duration", "json"),
-           "trace": ("command", "output", "flag", "provider", "config", "alone", "name"), "sessions": ("json",)}
+           "trace": ("command", "output", "flag", "provider", "config", "alone", "name"), "sessions": ("all", "json"),
+           "session start": ("config", "file", "json"), "session stop": ("json",), "session show": ("json",), "session flush": ("json",),
+           "session enable": ("level", "any", "all", "event-ids", "pids", "stacks", "capture-state"), "session disable": (), "counters": ("json",)}
 FIELDS = ["Irp", "FileObject", "IssuingThreadId", "CreateOptions", "CreateAttributes", "ShareAccess", "FileName"]  # of Create, version 1
 DAY_S = 86400
 # words: (exit code, what is said)
@@ -34,13 +36,22 @@ WRONG = {
     ("trace",): (2, "etwagent trace --help"),
     ("trace", "-c", "x.exe", "--flag", "NOBODY"): (2, "NOBODY"),
     ("sessions", "one"): (2, "unexpected argument 'one'"),
+    ("session", "start", "--config", "CONFIG"): (2, "session one: it needs a file"),
+    ("session", "start", "--config", "CONFIG", "nobody"): (2, "it has no session nobody"),
+    ("session", "start", "--config", "WRONG"): (3, ":2:"),
+    ("session", "stop", "etwagent-one"): (1, 'no session etwagent-one runs; "etwagent sessions --all" lists those that do'),
+    ("session", "show", "etwagent-one"): (1, "no session etwagent-one runs"),
+    ("session", "show", "n" * 256): (1, "a session's name has 1 to 255 characters"),
+    ("session", "enable", "etwagent-one", FILES, "--level", "loud"): (2, "level: "),
+    ("session", "enable", "etwagent-one", FILES, "--any", "1++2"): (2, "any: "),
+    ("session", "disable", "etwagent-one"): (2, "etwagent session disable --help"),
 }
 
 
 def words(env, checks, session, machine):
     man = session.run([machine.agent, "--man"]).stdout
     for command, options in OPTIONS.items():
-        done = session.run([machine.agent, command, "--help"])
+        done = session.run([machine.agent, *command.split(), "--help"])
         missing = [o for o in options if not re.search(rf"--{o}\b", done.stdout)]
         checks.that(done.returncode == 0 and not missing and not done.stderr and "Exit codes:" in " ".join(done.stdout.split()), f"{command} --help: {missing} {done.stdout}")
         part = man[man.index(f".SS {command}"):].split("\n.SS ", 2)[0] if f".SS {command}" in man else ""
@@ -94,7 +105,7 @@ def record(env, checks, session, machine):
     harness.wait_until(lambda: (s := machine.sessions().get("etwagent-one")) and s["over"], "the trace's end", 60)
     checks.equal(list(machine.sessions()), ["etwagent-one"], "the session that is wanted")
     listed = session.run([machine.agent, "sessions"])
-    checks.that(listed.returncode == 0 and re.fullmatch(r"etwagent-one: 64 buffers \(\d+ free, at most 128\) of 256 KiB, \d+ written; lost: 0 events, 0 buffers; mode 0x\w{8}\n", listed.stdout),
+    checks.that(listed.returncode == 0 and re.fullmatch(r"etwagent-one: 64 buffers \(\d+ free, at most 128\) of 256 KiB, \d+ written; lost: 0 events, 0 buffers; mode 0x\w{8}; file \S+mine\.etl\n", listed.stdout),
                 f"etwagent sessions: {listed.stdout}{listed.stderr}")
     first = machine.sessions()["etwagent-one"]["id"], machine.sessions()["etwagent-one"]["away_ms"]
     machine.control("stop", "etwagent-one")
@@ -110,8 +121,62 @@ def record(env, checks, session, machine):
     checks.equal([(n.returncode, n.stdout) for n in none], [(0, "no session of etwagent runs\n"), (0, "[]\n")], "etwagent sessions when there is none")
 
 
+def detached(env, checks, session, machine):
+    """A session that no program of ours watches: started, changed by name, stopped; sessions of others; the machine's counters."""
+    machine.plays(traces.paths(TRACE, env.build), f"provider={FILES} Microsoft-Windows-Kernel-File", f"provider={RUNTIME} Microsoft-Windows-DotNETRuntime",
+                  "rate=1000", "counter=0 1221 1000000 Timer", "counter=10 4096 65536 CacheMisses", "counters=3")
+    machine.config.write_text(f"sessions: [{{name: one, min-buffers: 8, max-buffers: 96, providers: [{{provider: {FILES}, level: error, any: '0x10'}}]}}, {{name: two, providers: [{{provider: {RUNTIME}}}]}}]\n")
+    config, file = wine.windows_path(machine.config), wine.windows_path(machine.folder / "detached.etl")
+
+    def run(*given):
+        done = session.run([machine.agent, *given])
+        return done.returncode, done.stdout, done.stderr
+
+    def providers():
+        shown = json.loads(run("session", "show", "etwagent-one", "--json")[1])
+        return {p["provider"]: (p["level"], p["any"], p["all"], p["properties"]) for p in shown["providers"]}
+    code, _, trouble = run("session", "start", "--config", config)
+    checks.that(code == 2 and "it has 2 sessions: give the NAME of one" in trouble, f"which session: {code} {trouble}")
+    code, said, trouble = run("session", "start", "--config", config, "--file", file, "--json", "one")
+    started = json.loads(said)
+    emulated_one = machine.sessions()["etwagent-one"]
+    checks.equal((code, started["name"], started["file"], started["max_buffers"], started["mode"]),
+                 (0, "etwagent-one", file, 96, emulated_one["mode"] if isinstance(emulated_one["mode"], str) else f"0x{emulated_one['mode']:08x}"), f"what it started as: {trouble}")
+    checks.equal(session.processes("etwagent.exe"), [], "programs of ours while the session runs")
+    code, _, trouble = run("session", "start", "--config", config, "--file", file, "one")
+    checks.that(code == 1 and 'session etwagent-one runs already; "etwagent session stop etwagent-one" stops it' in trouble, f"a second start: {code} {trouble}")
+    checks.equal(machine.sessions()["etwagent-one"]["id"], emulated_one["id"], "the session after the second start")
+    machine.control("start", "Foreign")
+    names = [[s["name"] for s in json.loads(run("sessions", *more, "--json")[1])] for more in ((), ("--all",))]
+    checks.equal((names[0], sorted(names[1])), (["etwagent-one"], ["Foreign", "etwagent-one"]), "sessions, and all sessions")
+    checks.equal(providers(), {FILES: (2, "0x10", "0x0", "0x0")}, "its providers")
+    checks.equal(run("session", "enable", "etwagent-one", "microsoft-windows-dotnetruntime", "--level", "information", "--any", "0x8", "--stacks"), (0, "", ""), "enable another")
+    checks.equal(providers(), {FILES: (2, "0x10", "0x0", "0x0"), RUNTIME: (4, "0x8", "0x0", "0x4")}, "both")
+    checks.equal(run("session", "disable", "etwagent-one", FILES), (0, "", ""), "disable the first")
+    checks.equal(list(providers()), [RUNTIME], "the second alone")
+    checks.equal(run("session", "enable", "Foreign", RUNTIME), (0, "", ""), "enable in the session of another program")
+    code, _, trouble = run("session", "enable", "Foreign", "Nobody-Knows-This")
+    checks.that(code == 1 and "this machine has no provider Nobody-Knows-This" in trouble, f"a provider that the machine lacks: {code} {trouble}")
+    code, said, _ = run("session", "show", "Foreign")
+    checks.that(code == 0 and said.startswith("Foreign: ") and f"  provider {RUNTIME}: level 5, keywords any 0xffffffffffffffff all 0x0, properties 0x0\n" in said, f"in words: {said}")
+    checks.equal(run("session", "flush", "etwagent-one")[0], 0, "flush")
+    checks.equal(machine.sessions()["etwagent-one"]["flushes"], 1, "flushes")
+    for name in ("etwagent-one", "Foreign"):
+        code, said, trouble = run("session", "stop", name, "--json")
+        checks.equal((code, json.loads(said)["name"]), (0, name), f"stop: {trouble}")
+    checks.equal(machine.sessions(), {}, "sessions at the end")
+    code, said, trouble = run("counters", "--json")
+    checks.equal((code, json.loads(said)), (0, [{"name": "Timer", "source": 0, "min": 1221, "max": 1000000, "interval": 0},
+                                                {"name": "CacheMisses", "source": 10, "min": 4096, "max": 65536, "interval": 0}]), f"counters: {trouble}")
+    code, said, _ = run("counters")
+    checks.that(code == 0 and "CacheMisses: source 10, sampled every 4096 to 65536\n" in said and said.endswith("counted at a time: at most 3\n"), f"counters in words: {said}")
+    machine.plays([])
+    code, said, trouble = run("counters")
+    checks.that(code == 1 and not said and "this machine shows no performance counters" in trouble, f"a machine without counters: {code} {said}{trouble}")
+
+
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (words, providers, record), real=(providers, record)):
+    for part in emulated.parts(checks, arguments, (words, providers, record, detached), real=(providers, record)):
         with emulated.Machine(env, session, windows, part.__name__) as machine:
             machine.plays([])
             part(env, checks, session, machine)
