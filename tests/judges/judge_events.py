@@ -187,21 +187,25 @@ def key_names(host):
     return names
 
 
+def autostarts(host):
+    """Events that set a value under a key from which Windows starts programs; each has the key's name as `called`."""
+    names, found = key_names(host), []
+    for record in host.records:
+        if record["name"] != "Registry/SetValue":
+            continue
+        for begin, end, text in names[record["fields"]["KeyHandle"]]:
+            if (begin is None or begin <= record["ordinal"]) and (end is None or record["ordinal"] < end) and AUTOSTART.search(text):
+                found.append({**record, "called": text})
+                break
+    return found
+
+
 def judge_autostart(world):
     """Values set under keys from which Windows starts programs."""
     for name, host in world.hosts.items():
-        names = key_names(host)
-
-        def called(record):
-            for begin, end, text in names[record["fields"]["KeyHandle"]]:
-                if (begin is None or begin <= record["ordinal"]) and (end is None or record["ordinal"] < end):
-                    return text
-            return None
-
-        want = [(name, record["time"], record["pid"], called(record), record["fields"]["KeyName"]) for record in host.records if record["name"] == "Registry/SetValue"]
-        want = [row for row in want if row[3] and AUTOSTART.search(row[3])]
+        want = [(name, record["time"], record["pid"], record["called"], record["fields"]["KeyName"]) for record in autostarts(host)] * len(host.streams)
         got = [(row["host"], row["time"], row["pid"], row["key"], row["value_name"]) for row in world.get("queries/autostart-keys", host=name, limit=10000)]
-        world.same("query autostart-keys", name, got, want * len(host.streams))
+        world.same("query autostart-keys", name, got, want)
 
 
 def judge_counters(world):

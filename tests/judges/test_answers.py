@@ -2,7 +2,7 @@
 queries, the pages of the dashboard, /metrics, and the sentences of `ledger` and `doctor`. answers.tsv names each answer's judge;
 complete.py (part of lint) sees that none lacks one. docs/verification/answers.md is written here.
 
-usage: test_answers.py --build DIR [--soak] [--keep] [--write] [--only JUDGE]
+usage: test_answers.py --build DIR [--soak] [--keep] [--write] [--only JUDGE,...] [--machines NAME,...]
 """
 import pathlib
 import sys
@@ -66,19 +66,20 @@ def check_judged(checks, arguments, tables, worlds):
 
 
 def test(env, checks, arguments):
-    worlds = world.make(env, checks)
+    worlds = world.make(env, checks, arguments.machines and arguments.machines.split(","))
     for judge in judges.ALL:
-        if not arguments.only or arguments.only in judge.__name__:
+        if not arguments.only or judge.__name__ in arguments.only.split(","):
             began = time.monotonic()
             for one in worlds:
                 judge(one)
             print(f"{judge.__name__}: {time.monotonic() - began:.1f} s", flush=True)
     for one in worlds:
         one.collector.stop()
-    if not arguments.only:
+    if not arguments.only and not arguments.machines:
         check_judged(checks, arguments, complete.rows(), worlds)
     print(f"{sum(told[1] for one in worlds for told in one.counts.values())} rows compared")
 
 
 if __name__ == "__main__":
-    harness.main(test, __doc__, {"write": ("write docs/verification/answers.md", {"action": "store_true"}), "only": ("judges whose name has this", {})})
+    harness.main(test, __doc__, {"write": ("write docs/verification/answers.md", {"action": "store_true"}), "only": ("these judges alone, with commas", {}),
+                                "machines": ("these machines of the first store alone, with commas", {})})

@@ -166,10 +166,9 @@ class World:
                          f"missing: {short(missing)}" + "; the order differs" * (ordered and not more and not missing))
 
 
-def make(env, checks):
-    """[the store of all machines, the store of the twins]"""
-    names = [f"real-{name}" for name in traces.among(REAL)] + [f"made-{name}" for name in MACHINES]
-    env.make_certificates([*names, *TWINS, DAMAGED])
+def make(env, checks, wanted=None):
+    """[the store of all machines, the store of the twins]; wanted: names of the first one's machines, None: all."""
+    env.make_certificates([*(f"real-{name}" for name in traces.among(REAL)), *(f"made-{name}" for name in MACHINES), *TWINS, DAMAGED])
     made = {}
     for name in MACHINES:
         made[name] = env.folder / f"{name}.etl"
@@ -177,6 +176,7 @@ def make(env, checks):
                        check=True, stdout=subprocess.DEVNULL)
     hosts = {f"real-{name}": (tuple(traces.paths(name, env.build)), [[]]) for name in traces.among(REAL)}
     hosts.update({f"made-{name}": ((made[name],), [[]]) for name in MACHINES})
+    hosts = {name: spec for name, spec in hosts.items() if wanted is None or name in wanted}
     twins = World(env, checks, "twins", {twin: ((made[TWIN_TRACE],), RUNS) for twin in TWINS})
     twins.damaged(DAMAGED, made[TWIN_TRACE])
     return [World(env, checks, "all", hosts).ready(), twins.ready()]

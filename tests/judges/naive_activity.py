@@ -1,0 +1,223 @@
+"""What threads did, and what disks, files, faults, interrupts and the network did for whom, out of the records of one trace: one walk a
+question, with dictionaries, by the text of collector/query/SQL.md. Times are ns; whose a number was then says naive_state.Machine.
+"""
+import collections
+
+from naive_state import number
+
+ANY = 0xFFFFFFFF
+RUNNING, READY, WAITING = "running", "ready", "waiting"
+LOSSES = ("LostEvent/RTLostEvent", "LostEvent/RTLostBuffer", "LostEvent/RTLostFile")
+INTERRUPTS = {"PerfInfo/ISR": "isr", "PerfInfo/ISR-MSI": "isr", "PerfInfo/ISR-PASS": "isr", "PerfInfo/DPC": "dpc", "PerfInfo/TimerDPC": "timer_dpc",
+              "PerfInfo/ThreadedDPC": "threaded_dpc"}
+OPERATIONS = {"Create": "create", "Cleanup": "cleanup", "Close": "close", "Read": "read", "Write": "write", "SetInfo": "set_info", "Delete": "delete",
+              "Rename": "rename", "DirEnum": "dir_enum", "Flush": "flush", "QueryInfo": "query_info", "FSControl": "fs_control"}
+DISK = {"DiskIo/Read": "read", "DiskIo/Write": "write", "DiskIo/FlushBuffers": "flush"}
+NETWORK = {f"{kind}/{way}IPV{v}": way for kind in ("TcpIp", "UdpIp") for way in ("Recv", "Send") for v in (4, 6)}
+
+
+class Clock:
+    """Raw ticks of a trace's clock as ns since 1970, by the pair that its Source message has."""
+
+    def __init__(self, source):
+        self.frequency, self.pair = source.frequency, source.clock_pairs[0]
+
+    def ns(self, raw):
+        return self.pair.utc_ns + (raw - self.pair.raw) * 10**9 // self.frequency
+
+
+class Whose:
+    """Processes of numbers at a time: the instance that had the number then, else the last one before, else the first one."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def instance(self, kind, key, record):
+        found = self.machine.at(kind, key, record)
+        if found:
+            return found
+        known = self.machine.known.get((kind, key), ())
+        before = [i for i in known if i.from_key <= (record["units"], record["clock"])]
+        return before[-1] if before else known[0] if known else None
+
+    def process(self, pid, record):
+        """(number of the instance or None, pid)"""
+        i = self.instance("process", pid, record)
+        return i and i.number, pid
+
+    def thread(self, tid, record):
+        """The same of the process that the thread belongs to; thread 0 is Idle's."""
+        if tid == 0:
+            return self.process(0, record)
+        i = self.instance("thread", tid, record)
+        return self.process(i.values["pid"], record) if i else (None, ANY)
+
+
+def scheduled(records, ns):
+    """(tid, state, reason, begin record, end in ns, waker or None, whether its end was seen) of every stretch of a thread, and (tid,
+    record, what) of every switch to it and every wait that it began."""
+    state, running, stretches, counts, last = {}, {}, [], [], None
+
+    def leave(tid, end, seen, waker=None):
+        what = state.pop(tid, None)
+        if what:
+            stretches.append((tid, what[0], what[2], what[1], end, waker, seen))
+
+    for record in records:
+        fields, name, now = record["fields"], record["name"], ns(record["clock"])
+        if name == "Thread/CSwitch":
+            new, old, cpu = fields["NewThreadId"], fields["OldThreadId"], record["cpu"]
+            if running.get(cpu) not in (None, 0, old) and state.get(running[cpu], (None,) * 4)[0::3] == (RUNNING, cpu):
+                state.pop(running[cpu])  # a switch was lost
+            running[cpu] = new
+            if old:
+                if state.get(old, (None,) * 4)[0::3] != (RUNNING, cpu):
+                    state.pop(old, None)
+                leave(old, now, True)
+                to = {5: WAITING, 4: None}.get(number(fields["OldThreadState"]), READY)
+                if to:
+                    state[old] = to, record, number(fields["OldThreadWaitReason"]), None
+                if to == WAITING:
+                    counts.append((old, record, "waits"))
+            if new:
+                if state.get(new, (None,))[0] == RUNNING:
+                    state.pop(new)
+                leave(new, now, True)
+                state[new] = RUNNING, record, 0, cpu
+                counts.append((new, record, "switches"))
+        elif name == "Thread/ReadyThread" and state.get(fields["TThreadId"], (None,))[0] not in (RUNNING, READY) and fields["TThreadId"]:
+            waker = record["tid"] if record["tid"] != ANY else running.get(record["cpu"])
+            leave(fields["TThreadId"], now, True, waker)
+            state[fields["TThreadId"]] = READY, record, 0, None
+        elif name == "Thread/Start" or (name == "Thread/End" and state.get(fields["TThreadId"], (None,))[0] != RUNNING):
+            leave(fields["TThreadId"], now, False)
+        elif name in LOSSES:
+            for tid in list(state):
+                leave(tid, now, False)
+            running.clear()
+        last = max(last or now, now)
+    for tid in list(state):
+        leave(tid, last, False)
+    return stretches, counts
+
+
+def thread_tables(records, whose, ns, low, high):
+    """thread_times, waits and wakes of the time from low to high (ns): {key: sums}."""
+    times, waits, wakes = (collections.defaultdict(collections.Counter) for _ in range(3))
+    stretches, counts = scheduled(records, ns)
+    for tid, what, reason, first, end, waker, seen in stretches:
+        began = ns(first["clock"])
+        begin, until = max(began, low), min(end, high)
+        if end < low or began >= high:
+            continue
+        moment = first if began >= low else {"units": low // 100, "clock": 1 << 62}
+        who, length = (*whose.thread(tid, moment), tid), until - begin
+        if not seen:
+            if length:
+                times[who][f"unfinished_{what}_ns"] += length
+                if what == WAITING:
+                    waits[(*who, reason)]["unfinished_ns"] += length
+            continue
+        times[who][f"{what}_ns"] += length
+        if what == WAITING:
+            row = waits[(*who, reason)]
+            row["count"] += 1
+            row["ns"] += length
+            row["max_ns"] = max(row["max_ns"], length)
+            if waker is not None and low <= end < high:
+                by = whose.thread(waker, {"units": end // 100, "clock": 1 << 62})
+                wakes[(*by, waker, *who)].update(count=1, waited_ns=length)
+    for tid, record, what in counts:
+        if low <= ns(record["clock"]) < high:
+            times[(*whose.thread(tid, record), tid)][what] += 1
+    return times, waits, wakes
+
+
+def latencies(records, whose, ns, low, high):
+    """interrupt_times, disk_times, file_times and fault_times of a time: {table: {key: sums}}."""
+    tables, begun = collections.defaultdict(lambda: collections.defaultdict(collections.Counter)), {}
+
+    def add(table, key, took, size=0):
+        row = tables[table][key]
+        row.update(count=1, ns=took, bytes=size)
+        row["max_ns"] = max(row["max_ns"], took)
+
+    for record in records:
+        fields, name, now = record["fields"], record["name"], ns(record["clock"])
+        inside = low <= now < high
+        if name in INTERRUPTS and inside:
+            add("interrupt_times", (INTERRUPTS[name], fields["Routine"], record["cpu"]), now - ns(number(fields["InitialTime"])))
+        elif name in DISK and inside:
+            ticks = number(fields["HighResResponseTime"])
+            who = whose.thread(fields["IssuingThreadId"], record) if "IssuingThreadId" in fields else (None, ANY)
+            add("disk_times", (*who, DISK[name], fields["DiskNumber"], fields.get("FileObject", "0x0")), now - ns(record["clock"] - ticks), fields.get("TransferSize", 0))
+        elif name == "FileIo/OperationEnd":
+            first = begun.pop(fields["IrpPtr"], None)
+            if first and inside:
+                who = whose.process(first["pid"], first) if first["pid"] != ANY else whose.thread(first["tid"], first)
+                add("file_times", (*who, OPERATIONS[first["name"][7:]], first["fields"]["FileObject"]), now - ns(first["clock"]))
+        elif name.startswith("FileIo/") and name[7:] in OPERATIONS and "IrpPtr" in fields:
+            begun[fields["IrpPtr"]] = record
+        elif name == "PageFault/HardFault" and inside:
+            add("fault_times", (*whose.thread(fields["TThreadId"], record), fields["FileObject"]), now - ns(number(fields["InitialTime"])), fields["ByteCount"])
+    return tables
+
+
+def usage(records, whose, ns, low, high, every):
+    """cpu_usage, disk_usage, file_usage and network_usage: {table: {(process, pid, bucket): sums}}; every 0: no buckets."""
+    tables = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    for record in records:
+        fields, name, now = record["fields"], record["name"], ns(record["clock"])
+        if not low <= now < high:
+            continue
+        bucket = now // every * every if every else None
+        if name == "PerfInfo/SampleProf":
+            tables["cpu_usage"][(*whose.thread(fields["ThreadId"], record), bucket)]["samples"] += 1
+        elif name in ("DiskIo/Read", "DiskIo/Write", "FileIo/Read", "FileIo/Write"):
+            disk, word = name.startswith("DiskIo"), {"Read": ("reads", "read_bytes"), "Write": ("writes", "written_bytes")}[name[7:]]
+            who = whose.thread(fields["IssuingThreadId"], record) if disk else whose.process(record["pid"], record)
+            tables["disk_usage" if disk else "file_usage"][(*who, bucket)].update({word[0]: 1, word[1]: fields["TransferSize" if disk else "IoSize"]})
+        elif name in NETWORK:
+            word = {"Recv": ("receives", "received_bytes"), "Send": ("sends", "sent_bytes")}[NETWORK[name]]
+            tables["network_usage"][(*whose.process(fields["PID"], record), bucket)].update({word[0]: 1, word[1]: fields["size"]})
+    return tables
+
+
+def counter_samples(records, whose):
+    """{(process, pid, tid, source, interval): samples}, over the whole time."""
+    interval, found = {}, collections.Counter()
+    for record in records:
+        fields, name = record["fields"], record["name"]
+        if name in ("PerfInfo/SetInterval", "PerfInfo/CollectionStart"):
+            interval[number(fields["Source"])] = number(fields["NewInterval"])
+        elif name == "PerfInfo/PmcCounterProf":
+            source = number(fields["ProfileSource"])
+            found[(*whose.thread(fields["ThreadId"], record), fields["ThreadId"], source, interval.get(source, 0))] += 1
+    return found
+
+
+def counted(records, whose):
+    """thread_counters: {(process, pid, tid, counter's name, its place): (value, stretches)}: what was counted from one switch of a CPU to the
+    next is of the thread that ran."""
+    names, before, found = [], {}, collections.defaultdict(lambda: [0, 0])
+    for record in records:
+        if record["name"] == "PerfInfo/PmcCtrConfig":
+            told = record["fields"]["CounterName"]
+            told = told if isinstance(told, list) else [told]
+            if told != names:
+                names, before = told, {}
+        elif record["name"] in LOSSES:
+            before = {}
+        elif record["name"] == "Thread/CSwitch":
+            now = next((item for item in record["extended"] if item["type"] == 8), None)
+            counts = [int.from_bytes(bytes.fromhex(now["data"])[i:i + 8], "little") for i in range(0, len(now["data"]) // 2, 8)] if now else []
+            last, old = before.get(record["cpu"]), record["fields"]["OldThreadId"]
+            if last and counts and last[0] == old and len(last[1]) == len(counts):
+                who = whose.thread(old, record)
+                for k, (a, b) in enumerate(zip(last[1], counts)):
+                    if b >= a:
+                        row = found[(*who, old, names[k] if len(names) == len(counts) else None, k)]
+                        row[0] += b - a
+                        row[1] += 1
+            before[record["cpu"]] = (record["fields"]["NewThreadId"], counts) if counts else None
+    return {key: tuple(row) for key, row in found.items()}
