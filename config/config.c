@@ -359,21 +359,16 @@ int ea_config_parse(ea_config **ret, const char *name, const char *text, size_t 
     return parse(ret, name, text, len_bytes, table, target, 0, say, arg, err);
 }
 
-static int read_file(ea_config **ret, const char *path, const ea_table *table, void *target, int partial,
-                     ea_config_say *say, void *arg, ea_err *err) {
+int ea_config_read(ea_config **ret, const char *path, const ea_table *table, void *target, ea_config_say *say,
+                   void *arg, ea_err *err) {
     char *text;
     size_t len_bytes;
     int rc = ea_path_read_all(path, EA_CONFIG_MAX_BYTES, &text, &len_bytes, err);
     if (rc)
         return rc;
-    rc = parse(ret, path, text, len_bytes, table, target, partial, say, arg, err);
+    rc = parse(ret, path, text, len_bytes, table, target, 0, say, arg, err);
     free(text);
     return rc;
-}
-
-int ea_config_read(ea_config **ret, const char *path, const ea_table *table, void *target, ea_config_say *say,
-                   void *arg, ea_err *err) {
-    return read_file(ret, path, table, target, 0, say, arg, err);
 }
 
 void ea_config_destroy(ea_config *c) {
@@ -391,12 +386,24 @@ static void say_to_stderr(void *arg, const char *line) {
         fprintf(stderr, "%s\n", line);
 }
 
-static int read_of_command(void **ret, const char *path, const ea_option *rows, void *options, ea_err *err) {
+int ea_config_parse_of_command(void **ret, const char *path, const char *text, size_t len_bytes, const ea_option *rows,
+                               void *options, ea_err *err) {
     ea_config *c;
     unsigned n = 0;
-    int rc = read_file(&c, path, &(ea_table){.rows = rows}, options, 1, say_to_stderr, &n, err);
+    int rc = parse(&c, path, text, len_bytes, &(ea_table){.rows = rows}, options, 1, say_to_stderr, &n, err);
     if (!rc)
         *ret = c;
+    return rc;
+}
+
+static int read_of_command(void **ret, const char *path, const ea_option *rows, void *options, ea_err *err) {
+    char *text;
+    size_t len_bytes;
+    int rc = ea_path_read_all(path, EA_CONFIG_MAX_BYTES, &text, &len_bytes, err);
+    if (rc)
+        return rc;
+    rc = ea_config_parse_of_command(ret, path, text, len_bytes, rows, options, err);
+    free(text);
     return rc;
 }
 

@@ -35,6 +35,10 @@ void ea_config_destroy(ea_config *c); /* NULL is allowed */
 /* What --config of a command does: mistakes go to standard error. */
 extern const ea_config_reader ea_config_of_command;
 
+/* The same for a file's text of len_bytes in memory: path is for messages. */
+EA_MUST_CHECK int ea_config_parse_of_command(void **ret, const char *path, const char *text, size_t len_bytes,
+                                             const ea_option *rows, void *options, ea_err *err);
+
 /* The reference page in Markdown, and a commented example that is a valid file; both are made of the rows. */
 void ea_config_reference(const ea_table *table, const char *title, ea_text *t);
 void ea_config_example(const ea_table *table, ea_text *t);

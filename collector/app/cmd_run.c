@@ -1,14 +1,17 @@
 /* etwcollector run: the daemon. Receives batches, stores them, keeps every machine's history, until it is asked to
  * stop. Before it: main.c. After it: collector/ingest, collector/store, collector/state. Thread: the main one; it
  * starts all others. */
+#include "broker.h"
 #include "commands.h"
 #include "config.h"
+#include "confine_run.h"
 #include "descriptors.h"
 #include "enroll.h"
 #include "forget.h"
 #include "history.h"
 #include "ingest.h"
 #include "log.h"
+#include "metrics.h"
 #include "pattern.h"
 #include "platform.h"
 #include "private.h"
@@ -21,6 +24,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -72,7 +76,7 @@ static int check(const options *o, ea_err *err) {
 }
 
 /* One line for scripts and people that wait for the daemon; the port's file last, once all is ready. */
-static int announce(const options *o, uint16_t port, ea_err *err) {
+static int announce(const options *o, ec_broker *broker, uint16_t port, ea_err *err) {
     size_t host = (size_t)(strrchr(o->listen, ':') - o->listen);
     printf("listening on %.*s:%u\n", (int)host, o->listen, port);
     fflush(stdout);
@@ -80,7 +84,7 @@ static int announce(const options *o, uint16_t port, ea_err *err) {
         return 0;
     char text[8];
     int n = snprintf(text, sizeof text, "%u\n", port);
-    return ea_path_write_all(o->port_file, text, (size_t)n, 0, err);
+    return ec_broker_write(broker, text, (size_t)n, err);
 }
 
 static void on_stored(void *history) {
@@ -104,16 +108,24 @@ typedef struct reload {
     const options *given; /* command line and file together, at the start */
     reading first, last;  /* the file at the start, and as it was read last */
     ec_retention retention;
+    ec_broker *broker;
     ec_log *log;
     const reading *next;
     const char *name;
     int found;
 } reload;
 
-static int read_config(const char *path, reading *ret, ea_err *err) {
+static int read_config(ec_broker *broker, const char *path, reading *ret, ea_err *err) {
+    char *text = NULL;
+    size_t len_bytes = 0;
     *ret = (reading){.config = NULL};
     int rc = ea_option_fallbacks(OPTIONS, &ret->values, err);
-    return rc ? rc : ea_config_of_command.read(&ret->config, path, OPTIONS, &ret->values, err);
+    if (!rc)
+        rc = ec_broker_read(broker, path, EA_CONFIG_MAX_BYTES, &text, &len_bytes, err);
+    if (!rc)
+        rc = ea_config_parse_of_command(&ret->config, path, text, len_bytes, OPTIONS, &ret->values, err);
+    free(text);
+    return rc;
 }
 
 static void close_config(reading *r) {
@@ -149,12 +161,12 @@ static ec_retention retention_of(const options *o) {
     return (ec_retention){.age_ns = o->retain_age, .bytes = o->retain_bytes, .min_age_ns = o->retain_min_age};
 }
 
-static int reload_open(reload *r, const options *o, ec_log *log, ea_err *err) {
-    *r = (reload){.given = o, .log = log, .retention = retention_of(o)};
+static int reload_open(reload *r, const options *o, ec_broker *broker, ec_log *log, ea_err *err) {
+    *r = (reload){.given = o, .broker = broker, .log = log, .retention = retention_of(o)};
     if (!o->config)
         return 0;
-    int rc = read_config(o->config, &r->first, err);
-    return rc ? rc : read_config(o->config, &r->last, err);
+    int rc = read_config(broker, o->config, &r->first, err);
+    return rc ? rc : read_config(broker, o->config, &r->last, err);
 }
 
 static void reload_close(reload *r) {
@@ -168,7 +180,7 @@ static void reload_now(reload *r, ec_ingest *ingest) {
     reading next;
     if (!r->given->config)
         return;
-    if (read_config(r->given->config, &next, &err)) {
+    if (read_config(r->broker, r->given->config, &next, &err)) {
         ec_log_line(r->log, "the configuration stays as it was: %s", err.message);
         close_config(&next);
         return;
@@ -226,6 +238,7 @@ static ec_quota_amounts read_quotas(const options *o) {
 typedef struct web_parts {
     ec_web *web;
     ec_symbols_options symbols;
+    int has_symbols;
     ea_text symbol_folder;
     struct ec_tls *tls;
     ec_access *access;
@@ -243,6 +256,9 @@ static void stop_web(web_parts *w) {
 /* What profiles are named with. A wrong path is said at once, not with each profile. */
 static int prepare_symbols(web_parts *w, const options *o, ea_err *err) {
     ec_symbols *symbols = NULL;
+    w->has_symbols = o->web && (o->symbols.path || o->symbols.cache || o->symbols.has_lines);
+    if (!w->has_symbols)
+        return 0;
     if (o->symbols.cache)
         ea_text_str(&w->symbol_folder, o->symbols.cache);
     else
@@ -270,12 +286,13 @@ static int open_audit(ec_audit **ret, const options *o, ea_counters *counters, e
 }
 
 static int start_web(web_parts *w, const options *o, const ec_guard_limits *limits, ea_counters *counters,
-                     ec_quota *quota, ec_log *log, ea_err *err) {
-    ec_tls_options to = {
-        .cert_path = o->web_cert ? o->web_cert : o->cert, .key_path = o->web_key ? o->web_key : o->key, .log = log};
-    int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
-    int rc = has_symbols ? prepare_symbols(w, o, err) : 0;
-    if (!rc && o->web_tokens)
+                     ec_quota *quota, ec_broker *broker, const ec_gauges *gauges, ec_log *log, ea_err *err) {
+    ec_tls_options to = {.cert_path = o->web_cert ? o->web_cert : o->cert,
+                         .key_path = o->web_key ? o->web_key : o->key,
+                         .log = log,
+                         .broker = broker};
+    int rc = 0;
+    if (o->web_tokens)
         rc = ec_tls_create(&w->tls, &to, err);
     if (!rc && o->web_tokens)
         rc = ec_access_open(&w->access, o->store, err);
@@ -288,9 +305,11 @@ static int start_web(web_parts *w, const options *o, const ec_guard_limits *limi
                          .access = w->access,
                          .audit = w->audit,
                          .quota = quota,
+                         .gauges = gauges,
                          .log = log,
+                         .broker = broker,
                          .limits = *limits,
-                         .symbols = has_symbols ? &w->symbols : NULL,
+                         .symbols = w->has_symbols ? &w->symbols : NULL,
                          .limit_bytes = o->web_memory,
                          .limit_all_bytes = o->web_memory_all,
                          .questions_of_one = o->web_questions,
@@ -324,10 +343,8 @@ static void stop_enroll(enroll_parts *e) {
     ea_text_deinit(&e->default_crl);
 }
 
-/* The process that signs, before anything listens; it makes the CA's revocation list when that is missing, which is the
- * one in force when none is given. */
-static int start_signer(enroll_parts *e, const options *o, ea_counters *counters, ec_log *log, ea_err *err) {
-    const ec_signer_options so = {.ca_dir = o->ca_dir, .trust_path = o->ca, .counters = counters, .log = log};
+/* The revocation list in force: the CA's, when none is given. */
+static int choose_crl(enroll_parts *e, const options *o, ec_log *log, ea_err *err) {
     e->crl = o->crl;
     if (!o->enroll) {
         if (!o->crl)
@@ -339,7 +356,49 @@ static int start_signer(enroll_parts *e, const options *o, ea_counters *counters
         return ea_fail(err, EA_ENOMEM, "start the signer");
     if (!e->crl)
         e->crl = e->default_crl.data;
-    return ec_signer_start(&e->signer, &so, err);
+    return 0;
+}
+
+/* The process that opens files for this one once it is confined, and starts the one that signs. */
+static int start_broker(ec_broker **ret, const enroll_parts *e, const options *o, ea_err *err) {
+    const char *const paths[] = {o->config, o->cert, o->key, o->ca, e->crl, o->web_cert, o->web_key};
+    ec_broker_duties d = {.paths = paths, .path_count = sizeof paths / sizeof *paths, .written = o->port_file};
+    ea_text greeting;
+    ea_text_init(&greeting);
+    int rc = ec_broker_start(ret, o->enroll ? ec_signer_variables : NULL, err);
+    if (!rc && o->enroll) {
+        rc = ec_signer_greeting(*ret, o->ca_dir, o->ca, &greeting, err);
+        d.program = EC_SIGNER_NAME;
+        d.variables = ec_signer_variables;
+        d.greeting = greeting.data;
+        d.greeting_bytes = greeting.len_bytes;
+    }
+    if (!rc)
+        rc = ec_broker_settle(*ret, &d, err);
+    ea_text_deinit(&greeting);
+    return rc;
+}
+
+/* All that needs files which this process cannot open later; then it gives up that right. The signer starts before
+ * anything listens; it makes the CA's revocation list when that is missing. */
+static int confine(const options *o, ec_broker *broker, enroll_parts *e, web_parts *w, ec_gauges *gauges,
+                   ea_counters *counters, ec_log *log, ea_err *err) {
+    int ca_in_reach = 0;
+    const ec_signer_options so = {.broker = broker, .counters = counters, .log = log};
+    int rc = o->enroll ? ec_signer_start(&e->signer, &so, err) : 0;
+    if (!rc)
+        rc = ec_store_make_private(o->store, on_history_note, log, err);
+    if (!rc)
+        rc = prepare_symbols(w, o, err);
+    if (!rc)
+        rc = ec_run_confine(&(ec_run_confinement){.store = o->store,
+                                                  .symbols = w->has_symbols ? &w->symbols : NULL,
+                                                  .ca_dir = o->enroll ? o->ca_dir : NULL,
+                                                  .log = log},
+                            &ca_in_reach, err);
+    atomic_store(&gauges->has_ca, o->enroll != NULL);
+    atomic_store(&gauges->ca_in_reach, ca_in_reach);
+    return rc;
 }
 
 static void on_renewed_twice(void *arg, const char *name, const char *text) {
@@ -353,13 +412,16 @@ static void on_renewed_twice(void *arg, const char *name, const char *text) {
 }
 
 /* A revocation list that its CA should have replaced is in force still, and an incident. */
-static void look_at_crl(ec_ingest *ingest, ec_watch *watch, int64_t *next_ns) {
+static void look_at_crl(ec_ingest *ingest, ec_watch *watch, ec_gauges *gauges, int64_t *next_ns) {
     char text[160];
     if (ea_monotonic_ns() < *next_ns)
         return;
     *next_ns = ea_monotonic_ns() + CRL_LOOK_NS;
-    int64_t end_s = ec_ingest_crl_end(ingest), late_s = ea_utc_ns() / INT64_C(1000000000) - end_s;
-    if (!end_s || late_s <= 0)
+    const ec_crl_times times = ec_ingest_crl_times(ingest);
+    int64_t late_s = ea_utc_ns() / INT64_C(1000000000) - times.end_s;
+    atomic_store(&gauges->crl_made_s, times.made_s);
+    atomic_store(&gauges->crl_end_s, times.end_s);
+    if (!times.end_s || late_s <= 0)
         return;
     snprintf(text, sizeof text,
              "the revocation list was to be replaced %" PRId64
@@ -372,12 +434,13 @@ static void look_at_crl(ec_ingest *ingest, ec_watch *watch, int64_t *next_ns) {
 
 /* audit: the dashboard's, NULL: it has none. */
 static int start_enroll(enroll_parts *e, const options *o, ec_audit *audit, const ec_guard_limits *limits,
-                        ea_counters *counters, ec_quota *quota, ec_log *log, ea_err *err) {
+                        ea_counters *counters, ec_quota *quota, ec_broker *broker, ec_log *log, ea_err *err) {
     ec_tls_options to = {.cert_path = o->cert,
                          .key_path = o->key,
                          .ca_path = o->ca,
                          .client_optional = 1,
                          .crl_path = e->crl,
+                         .broker = broker,
                          .log = log};
     int rc = ec_tls_create(&e->tls, &to, err);
     if (!rc && !audit)
@@ -419,7 +482,9 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     web_parts web = {.web = NULL};
     ea_text_init(&web.symbol_folder);
     enroll_parts enroll = {.enroll = NULL};
-    reload reloading;
+    reload reloading = {.given = o};
+    ec_broker *broker = NULL;
+    ec_gauges gauges = {.has_ca = 0};
     ec_store_options so = {.writable = 1,
                            .segment_bytes = o->segment_bytes,
                            .trusts_checksums = o->verify != 0,
@@ -431,23 +496,30 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     int64_t crl_look_ns = 0;
     ea_text_init(&enroll.default_crl);
     all_limits limits = read_limits(o, log);
-    int rc = reload_open(&reloading, o, log, err);
+    int rc = choose_crl(&enroll, o, log, err);
     if (!rc)
-        rc = start_signer(&enroll, o, counters, log, err);
+        rc = start_broker(&broker, &enroll, o, err);
     if (!rc)
-        rc = ec_store_make_private(o->store, on_history_note, log, err);
+        rc = reload_open(&reloading, o, broker, log, err);
+    if (!rc)
+        rc = confine(o, broker, &enroll, &web, &gauges, counters, log, err);
     if (!rc)
         rc = ec_store_open(&store, o->store, &so, err);
     if (rc) {
         stop_enroll(&enroll);
+        stop_web(&web);
         reload_close(&reloading);
+        ec_broker_stop(broker);
         return rc;
     }
     char forgotten[256];
     rc = ec_forget_resume(store, forgotten, err);
     if (rc < 0) {
+        stop_enroll(&enroll);
+        stop_web(&web);
         ec_store_close(store);
         reload_close(&reloading);
+        ec_broker_stop(broker);
         return rc;
     }
     if (rc)
@@ -470,8 +542,10 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     rc = ec_history_start(&history, o->store, &ho, err);
     if (rc) {
         stop_enroll(&enroll);
+        stop_web(&web);
         ec_store_close(store);
         reload_close(&reloading);
+        ec_broker_stop(broker);
         return rc;
     }
     ec_ingest_options io = {.listen = o->listen,
@@ -479,6 +553,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
                             .key_path = o->key,
                             .ca_path = o->ca,
                             .crl_path = enroll.crl,
+                            .broker = broker,
                             .threads = (unsigned)o->threads,
                             .max_body_bytes = o->max_body,
                             .max_waiting_bytes = o->max_waiting,
@@ -499,19 +574,24 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
         .silent_ns = o->silent_after, .on_note = on_history_note, .arg = log, .counters = counters, .quota = quota};
     rc = ec_watch_start(&watch, o->store, &alarms, err);
     if (!rc && o->web)
-        rc = start_web(&web, o, &limits.people, counters, quota, log, err);
+        rc = start_web(&web, o, &limits.people, counters, quota, broker, &gauges, log, err);
     enroll.watch = watch;
     if (!rc && o->enroll)
-        rc = start_enroll(&enroll, o, web.audit, &limits.people, counters, quota, log, err);
+        rc = start_enroll(&enroll, o, web.audit, &limits.people, counters, quota, broker, log, err);
     if (!rc)
         rc = ec_ingest_start(&ingest, &io, err);
     if (!rc)
-        rc = announce(o, ec_ingest_port(ingest), err);
+        look_at_crl(ingest, watch, &gauges, &crl_look_ns);
+    if (!rc)
+        rc = announce(o, broker, ec_ingest_port(ingest), err);
     while (!rc && !stop_asked) {
         ea_sleep_ns(STOP_POLL_MS * INT64_C(1000000));
         ec_audit_tick(web.audit);
         ec_audit_tick(enroll.audit);
-        look_at_crl(ingest, watch, &crl_look_ns);
+        look_at_crl(ingest, watch, &gauges, &crl_look_ns);
+        if (ec_broker_has_ended(broker))
+            rc = ea_fail(err, EA_EIO, "the process %s, which opens files for this one, has ended: start it again",
+                         EC_BROKER_NAME);
         ec_log_renew(log);
         if (atomic_exchange(&reload_asked, 0)) {
             reload_now(&reloading, ingest);
@@ -525,6 +605,7 @@ static int serve(const options *o, ea_counters *counters, ec_quota *quota, ec_lo
     ec_history_stop(history);
     ec_store_close(store);
     reload_close(&reloading);
+    ec_broker_stop(broker);
     return rc;
 }
 

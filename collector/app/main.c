@@ -1,6 +1,7 @@
 /* etwcollector: its command table. See commands.h.
  * Before it: the operating system. After it: one command. Thread: the main one. */
 #include "ask.h"
+#include "broker.h"
 #include "clerk.h"
 #include "commands.h"
 #include "platform.h"
@@ -49,6 +50,8 @@ int main(int argc, char **argv) {
         return ec_worker_main();
     if (argc == 2 && strcmp(argv[1], EC_CLERK_NAME) == 0)
         return ec_clerk_main();
+    if (argc == 2 && strcmp(argv[1], EC_BROKER_NAME) == 0)
+        return ec_broker_main();
     if (argc == 2 && strcmp(argv[1], EC_SIGNER_NAME) == 0)
         return ec_signer_main();
     if (argc == 2 && strcmp(argv[1], EC_PROFILE_WORKER_NAME) == 0)

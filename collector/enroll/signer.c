@@ -23,14 +23,12 @@ static const int64_t ANSWER_S = 30, START_S = 120; /* to read a long log, or to 
 static const int64_t PAUSE_MIN_S = 1, PAUSE_MAX_S = 60;
 static const uint64_t MEMORY_BYTES = UINT64_C(1) << 30, FILE_BYTES = UINT64_C(1) << 30;
 
-/* How OpenSSL and its providers are configured, for a key that ca.uri names. */
-static const char *const VARIABLES[] = {"OPENSSL_CONF",  "OPENSSL_MODULES",  "PKCS11_PROVIDER_MODULE",
-                                        "SOFTHSM2_CONF", "TPM2OPENSSL_TCTI", NULL};
+const char *const ec_signer_variables[] = {"OPENSSL_CONF",  "OPENSSL_MODULES",  "PKCS11_PROVIDER_MODULE",
+                                           "SOFTHSM2_CONF", "TPM2OPENSSL_TCTI", NULL};
 
 struct ec_signer {
     ec_signer_options options;
-    char *ca_dir, *trust_path;
-    pid_t pid; /* 0: there is none */
+    int has_child;
     int in, out;
     int64_t pause_s, next_ns; /* when it is started again, monotonic */
 };
@@ -97,14 +95,12 @@ static ec_signer_field text_field(const char *s) {
 /* ---- the collector's side ---- */
 
 static void end_child(ec_signer *s) {
-    int status;
-    if (!s->pid)
+    if (!s->has_child)
         return;
     close(s->in);
     close(s->out);
-    (void)kill(s->pid, SIGKILL); /* ours, and not waited for yet; what it had logged is durable, the rest was not */
-    (void)ec_child_wait(s->pid, &status);
-    s->pid = 0;
+    ec_broker_end_child(s->options.broker); /* what it had logged is durable, the rest was not */
+    s->has_child = 0;
 }
 
 /* It ended, or said what it must not. */
@@ -141,19 +137,12 @@ static int take_answer(const ec_signer_message *m, ec_ca_enrolled *ret, ea_err *
     return rc;
 }
 
-/* Sends a message and takes the answer. *ret_is_lost: there is no answer, and the signer is of no use any more. */
-static int exchange(const ec_signer *s, const ec_signer_message *m, int64_t wait_s, ec_ca_enrolled *ret,
-                    int *ret_is_lost, ea_err *err) {
+/* *ret_is_lost: there is no answer, and the signer is of no use any more. */
+static int take_reply(const ec_signer *s, int64_t wait_s, ec_ca_enrolled *ret, int *ret_is_lost, ea_err *err) {
     uint8_t *body = NULL;
     ec_signer_message answer;
-    int rc = write_message(s->in, m, err);
     *ret_is_lost = 1;
-    if (rc == EA_EINVAL) { /* a field that is too long: nothing was sent */
-        *ret_is_lost = 0;
-        return rc;
-    }
-    if (!rc)
-        rc = read_message(s->out, ea_monotonic_ns() + wait_s * SECOND_NS, &body, &answer, err);
+    int rc = read_message(s->out, ea_monotonic_ns() + wait_s * SECOND_NS, &body, &answer, err);
     if (!rc) {
         *ret_is_lost = answer.kind != EC_SIGNER_ANSWER;
         rc = take_answer(&answer, ret, err);
@@ -162,20 +151,30 @@ static int exchange(const ec_signer *s, const ec_signer_message *m, int64_t wait
     return rc;
 }
 
-static int start_child(ec_signer *s, ea_err *err) {
+/* Sends a message and takes the answer. */
+static int exchange(const ec_signer *s, const ec_signer_message *m, ec_ca_enrolled *ret, int *ret_is_lost,
+                    ea_err *err) {
+    int rc = write_message(s->in, m, err);
+    *ret_is_lost = rc != 0 && rc != EA_EINVAL; /* a field that is too long: nothing was sent */
+    return rc ? rc : take_reply(s, ANSWER_S, ret, ret_is_lost, err);
+}
+
+int ec_signer_greeting(const ec_broker *broker, const char *ca_dir, const char *trust_path, ea_text *t, ea_err *err) {
     char pid[24];
+    snprintf(pid, sizeof pid, "%ld", (long)ec_broker_pid(broker));
+    const ec_signer_message m = {.kind = EC_SIGNER_OPEN,
+                                 .fields = {text_field(pid), text_field(ca_dir), text_field(trust_path)}};
+    return ec_signer_print(&m, t, err);
+}
+
+static int start_child(ec_signer *s, ea_err *err) {
     int is_lost = 1;
     ec_ca_enrolled none = {.pem = NULL};
-    int rc = ec_child_start(&(ec_child_options){.name = EC_SIGNER_NAME, .variables = VARIABLES}, &s->pid, &s->in,
-                            &s->out, err);
-    if (rc) {
-        s->pid = 0;
+    int rc = ec_broker_start_child(s->options.broker, &s->in, &s->out, err);
+    if (rc)
         return rc;
-    }
-    snprintf(pid, sizeof pid, "%ld", (long)getpid());
-    const ec_signer_message m = {.kind = EC_SIGNER_OPEN,
-                                 .fields = {text_field(pid), text_field(s->ca_dir), text_field(s->trust_path)}};
-    rc = exchange(s, &m, START_S, &none, &is_lost, err);
+    s->has_child = 1;
+    rc = take_reply(s, START_S, &none, &is_lost, err); /* to the greeting */
     free(none.pem);
     if (rc)
         end_child(s);
@@ -187,9 +186,7 @@ int ec_signer_start(ec_signer **ret, const ec_signer_options *options, ea_err *e
     if (!s)
         return ea_fail(err, EA_ENOMEM, "start the signer");
     s->options = *options;
-    s->ca_dir = strdup(options->ca_dir);
-    s->trust_path = strdup(options->trust_path);
-    int rc = s->ca_dir && s->trust_path ? start_child(s, err) : ea_fail(err, EA_ENOMEM, "start the signer");
+    int rc = start_child(s, err);
     if (rc) {
         ec_signer_stop(s);
         return rc;
@@ -202,26 +199,24 @@ void ec_signer_stop(ec_signer *s) {
     if (!s)
         return;
     end_child(s);
-    free(s->ca_dir);
-    free(s->trust_path);
     free(s);
 }
 
 void ec_signer_look(ec_signer *s) {
     ea_err err = {0};
     int status;
-    if (s->pid && waitpid(s->pid, &status, WNOHANG) == s->pid) {
+    if (s->has_child && ec_broker_child_ended(s->options.broker, &status)) {
         char why[80];
         close(s->in);
         close(s->out);
-        s->pid = 0;
+        s->has_child = 0;
         if (WIFSIGNALED(status))
             snprintf(why, sizeof why, "signal %d", WTERMSIG(status));
         else
             snprintf(why, sizeof why, "exit code %d", WEXITSTATUS(status));
         lose_child(s, why);
     }
-    if (s->pid || ea_monotonic_ns() < s->next_ns)
+    if (s->has_child || ea_monotonic_ns() < s->next_ns)
         return;
     if (start_child(s, &err))
         lose_child(s, err.message);
@@ -233,9 +228,9 @@ static int ask(ec_signer *s, const ec_signer_message *m, ec_ca_enrolled *ret, ea
     int is_lost = 0;
     *ret = (ec_ca_enrolled){.pem = NULL};
     ec_signer_look(s);
-    if (!s->pid)
+    if (!s->has_child)
         return ea_fail(err, EA_EBUSY, "no certificate can be signed now; ask again later");
-    int rc = exchange(s, m, ANSWER_S, ret, &is_lost, err);
+    int rc = exchange(s, m, ret, &is_lost, err);
     if (is_lost) {
         lose_child(s, err ? err->message : "");
         if (rc != EA_ETIMEOUT)

@@ -9,6 +9,7 @@
 #include "quota.h"
 #include "retain.h"
 #include "store.h"
+#include "tls.h"
 
 typedef struct ec_ingest ec_ingest;
 
@@ -16,6 +17,7 @@ typedef struct ec_ingest_options {
     const char *listen;                         /* "127.0.0.1:8443", "[::]:8443"; port 0: any free one */
     const char *cert_path, *key_path, *ca_path; /* PEM */
     const char *crl_path;                       /* PEM; NULL: none */
+    struct ec_broker *broker;                   /* opens these; borrowed; NULL: this process does */
     unsigned threads;                           /* 0: 1 */
     uint64_t max_body_bytes;                    /* of one upload; 0: the largest batch and its frame */
     uint64_t max_waiting_bytes;                 /* of all bodies in memory; 0: 256 MiB */
@@ -43,8 +45,8 @@ uint16_t ec_ingest_port(const ec_ingest *in);
 void ec_ingest_set_retention(ec_ingest *in, const ec_retention *limits);
 /* Reads the collector's certificate and key again, for connections from now on (ec_tls_renew). Any thread. */
 EA_MUST_CHECK int ec_ingest_renew(ec_ingest *in, ea_err *err);
-/* See ec_tls_crl_end. Thread: any. */
-int64_t ec_ingest_crl_end(ec_ingest *in);
+/* See ec_tls_crl_times. Thread: any. */
+ec_crl_times ec_ingest_crl_times(ec_ingest *in);
 /* Takes no more, stores and answers what has arrived, closes. NULL is allowed. */
 void ec_ingest_stop(ec_ingest *in);
 

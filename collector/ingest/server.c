@@ -747,6 +747,7 @@ static int start_tls(ec_ingest *in, ea_err *err) {
                           .ca_path = o->ca_path,
                           .crl_path = o->crl_path,
                           .ticket_path = tickets.data,
+                          .broker = o->broker,
                           .log = o->log};
     int rc = tickets.failed ? ea_fail(err, EA_ENOMEM, "start") : ec_tls_create(&in->tls, &tls, err);
     ea_text_deinit(&tickets);
@@ -821,8 +822,8 @@ int ec_ingest_renew(ec_ingest *in, ea_err *err) {
     return ec_tls_renew(in->tls, err);
 }
 
-int64_t ec_ingest_crl_end(ec_ingest *in) {
-    return ec_tls_crl_end(in->tls);
+ec_crl_times ec_ingest_crl_times(ec_ingest *in) {
+    return ec_tls_crl_times(in->tls);
 }
 
 void ec_ingest_stop(ec_ingest *in) {

@@ -335,6 +335,27 @@ static void add_sandbox(const exposition *x) {
                        ec_sandbox_part_name((enum ec_sandbox_part)i), s.has[i] != 0);
 }
 
+static void add_signed(const exposition *x, const char *name, const char *help, int64_t value) {
+    add_head(x, name, EA_GAUGE, help);
+    ea_text_printf(x->t, "%s %" PRId64 "\n", name, value);
+}
+
+void ec_metrics_gauges(const ec_gauges *g, int open_metrics, ea_text *out) {
+    const exposition x = {.t = out, .open_metrics = open_metrics};
+    int64_t now_s = ea_utc_ns() / INT64_C(1000000000), made_s = atomic_load(&g->crl_made_s),
+            end_s = atomic_load(&g->crl_end_s);
+    if (made_s)
+        add_signed(&x, "etwcollector_crl_age_seconds", "time since the revocation list in force was made",
+                   now_s - made_s);
+    if (end_s)
+        add_signed(&x, "etwcollector_crl_left_seconds",
+                   "time until the revocation list in force is to be replaced; negative: it is late", end_s - now_s);
+    if (atomic_load(&g->has_ca))
+        add_signed(&x, "etwcollector_ca_key_in_reach",
+                   "1 when the process that reads what agents send can open the folder of the CA, see the log",
+                   atomic_load(&g->ca_in_reach));
+}
+
 int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_streams, int open_metrics, ea_text *out,
                     ea_err *err) {
     const exposition writing = {.t = out, .open_metrics = open_metrics}, *x = &writing;

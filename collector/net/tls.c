@@ -1,6 +1,7 @@
 /* The TLS side of ingest. See tls.h. */
 #include "tls.h"
 
+#include "broker.h"
 #include "bytes.h"
 #include "log.h"
 #include "map.h"
@@ -34,6 +35,7 @@ typedef struct ticket_key {
 struct ec_tls {
     SSL_CTX *ctx;
     ec_log *log;
+    ec_broker *broker; /* NULL: files are opened here */
     char *cert_path, *key_path;
     char *crl_path, *ticket_path; /* NULL: none */
 
@@ -109,7 +111,7 @@ static int refresh_crls(ec_tls *tls, ea_err *err) {
     char *pem = NULL;
     size_t len_bytes = 0;
     STACK_OF(X509_CRL) *fresh = NULL;
-    int rc = ea_path_read_all(tls->crl_path, MAX_FILE_BYTES, &pem, &len_bytes, err);
+    int rc = ec_broker_read(tls->broker, tls->crl_path, MAX_FILE_BYTES, &pem, &len_bytes, err);
     if (!rc)
         rc = parse_crls(tls, pem, len_bytes, &fresh, err);
     free(pem);
@@ -140,23 +142,29 @@ static int is_revoked(ec_tls *tls, X509 *cert) {
     return revoked;
 }
 
-int64_t ec_tls_crl_end(ec_tls *tls) {
-    int64_t end_s = 0;
+/* The earlier of two times; 0: there was none yet. */
+static int64_t earlier(int64_t before_s, const ASN1_TIME *t) {
+    int days, seconds;
+    if (!t || ASN1_TIME_diff(&days, &seconds, NULL, t) != 1)
+        return before_s;
+    int64_t at_s = ea_utc_ns() / 1000000000 + (int64_t)days * 86400 + seconds;
+    return !before_s || at_s < before_s ? at_s : before_s;
+}
+
+ec_crl_times ec_tls_crl_times(ec_tls *tls) {
+    ec_crl_times times = {.made_s = 0};
     ea_err err;
     ea_mutex_lock(tls->mutex);
     if (refresh_crls(tls, &err))
         ec_log_line(tls->log, "the revocation list as read before stays in force: %s", err.message);
     for (int i = 0; i < sk_X509_CRL_num(tls->crls); i++) {
-        const ASN1_TIME *next = X509_CRL_get0_nextUpdate(sk_X509_CRL_value(tls->crls, i));
-        int days, seconds;
-        if (!next || ASN1_TIME_diff(&days, &seconds, NULL, next) != 1)
-            continue;
-        int64_t at_s = ea_utc_ns() / 1000000000 + (int64_t)days * 86400 + seconds;
-        end_s = !end_s || at_s < end_s ? at_s : end_s;
+        const X509_CRL *crl = sk_X509_CRL_value(tls->crls, i);
+        times.made_s = earlier(times.made_s, X509_CRL_get0_lastUpdate(crl));
+        times.end_s = earlier(times.end_s, X509_CRL_get0_nextUpdate(crl));
     }
     ea_mutex_unlock(tls->mutex);
     ERR_clear_error();
-    return end_s;
+    return times;
 }
 
 static int on_verify(int ok, X509_STORE_CTX *store) {
@@ -322,7 +330,7 @@ static int bind_sessions(ec_tls *tls, const char *pem, size_t len_bytes) {
 static int load_ca(ec_tls *tls, const char *path, ea_err *err) {
     char *pem = NULL;
     size_t len_bytes = 0;
-    int rc = ea_path_read_all(path, MAX_FILE_BYTES, &pem, &len_bytes, err);
+    int rc = ec_broker_read(tls->broker, path, MAX_FILE_BYTES, &pem, &len_bytes, err);
     if (rc)
         return rc;
     BIO *bio = BIO_new_mem_buf(pem, (int)len_bytes);
@@ -380,13 +388,51 @@ static char *copy_string(const char *s) {
     return p;
 }
 
+static int open_pem(const ec_tls *tls, const char *path, char **ret_pem, BIO **ret, ea_err *err) {
+    size_t len_bytes = 0;
+    int rc = ec_broker_read(tls->broker, path, MAX_FILE_BYTES, ret_pem, &len_bytes, err);
+    if (rc)
+        return rc;
+    *ret = BIO_new_mem_buf(*ret_pem, (int)len_bytes);
+    if (*ret)
+        return 0;
+    free(*ret_pem);
+    *ret_pem = NULL;
+    return ea_fail(err, EA_ENOMEM, "read %s", path);
+}
+
 /* The own certificate, with its chain, and its key. */
 static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
-    if (SSL_CTX_use_certificate_chain_file(ctx, tls->cert_path) != 1)
-        return ssl_fail(err, EA_EFORMAT, tls->cert_path);
-    if (SSL_CTX_use_PrivateKey_file(ctx, tls->key_path, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-        return ssl_fail(err, EA_EFORMAT, tls->key_path);
-    return 0;
+    BIO *bio = NULL;
+    char *pem = NULL;
+    int rc = open_pem(tls, tls->cert_path, &pem, &bio, err);
+    X509 *cert = rc ? NULL : PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL);
+    if (!rc && (!cert || SSL_CTX_use_certificate(ctx, cert) != 1))
+        rc = ssl_fail(err, EA_EFORMAT, tls->cert_path);
+    X509_free(cert);
+    while (!rc && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL)))
+        if (SSL_CTX_add0_chain_cert(ctx, cert) != 1) {
+            X509_free(cert);
+            rc = ssl_fail(err, EA_EFORMAT, tls->cert_path);
+        }
+    if (!rc && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+        rc = ssl_fail(err, EA_EFORMAT, tls->cert_path);
+    ERR_clear_error();
+    BIO_free(bio);
+    free(pem);
+    if (rc)
+        return rc;
+    rc = open_pem(tls, tls->key_path, &pem, &bio, err);
+    if (rc)
+        return rc;
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+    if (!key || SSL_CTX_use_PrivateKey(ctx, key) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+        rc = ssl_fail(err, EA_EFORMAT, tls->key_path);
+    EVP_PKEY_free(key);
+    BIO_free(bio);
+    OPENSSL_cleanse(pem, strlen(pem));
+    free(pem);
+    return rc;
 }
 
 static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
@@ -429,6 +475,7 @@ int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err) {
     if (!tls)
         return ea_fail(err, EA_ENOMEM, "set up TLS");
     tls->log = options->log;
+    tls->broker = options->broker;
     tls->cert_path = copy_string(options->cert_path);
     tls->key_path = copy_string(options->key_path);
     tls->crl_path = options->crl_path ? copy_string(options->crl_path) : NULL;

@@ -18,6 +18,7 @@ typedef struct ec_tls_options {
     const char *crl_path;             /* PEM, one or more; NULL: none */
     const char *ticket_path;          /* keys for session tickets, made when missing, private; NULL: kept in memory */
     struct ec_log *log;               /* borrowed; may be NULL */
+    struct ec_broker *broker;         /* opens these files but the tickets'; borrowed; NULL: this process does */
 } ec_tls_options;
 
 enum { EC_AGENT_NAME_BYTES = EA_AGENT_NAME_MAX };
@@ -35,8 +36,12 @@ SSL *ec_tls_session(ec_tls *tls);
  * changed. EA_EREFUSED with the reason. ret_agent: EC_AGENT_NAME_BYTES + 1 bytes. */
 EA_MUST_CHECK int ec_tls_identify(ec_tls *tls, const SSL *ssl, char *ret_agent, ea_err *err);
 
-/* When the revocation list in force is to be replaced (nextUpdate), in seconds since 1970; of several, the first one's.
- * 0: none is given, or it says no time. A list that is too old stays in force. Thread: any. */
-int64_t ec_tls_crl_end(ec_tls *tls);
+/* When the revocation list in force was made (lastUpdate) and is to be replaced (nextUpdate), in seconds since 1970; of
+ * several, the earliest of each. 0: none is given, or it says no time. A list that is too old stays in force. */
+typedef struct ec_crl_times {
+    int64_t made_s, end_s;
+} ec_crl_times;
+/* Thread: any. */
+ec_crl_times ec_tls_crl_times(ec_tls *tls);
 
 #endif

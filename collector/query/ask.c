@@ -294,6 +294,7 @@ int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, 
     int rc = ec_child_start(&(ec_child_options){.name = EC_WORKER_NAME}, &pid, &in, &out, err);
     if (rc)
         return rc;
+    ec_broker_lower(q->broker, pid);
     rc = send_question(in, q, err);
     close(in);
     if (!rc) {

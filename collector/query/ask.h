@@ -9,6 +9,7 @@
 #ifndef EC_QUERY_ASK_H
 #define EC_QUERY_ASK_H
 
+#include "broker.h"
 #include "scan.h"
 
 #include <stdatomic.h>
@@ -23,6 +24,7 @@ typedef struct ec_question {
     size_t param_count;
     int64_t limit_ns;
     uint64_t limit_bytes, limit_rows; /* rows 0: no bound */
+    ec_broker *broker;                /* of a confined process; borrowed; NULL: this one is not confined */
 } ec_question;
 
 enum ec_ending {

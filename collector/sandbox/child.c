@@ -133,18 +133,29 @@ static void limit_one(int which, uint64_t value) {
     (void)setrlimit((__rlimit_resource_t)which, &l);
 }
 
-void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes) {
+void ec_child_follow(uint64_t parent) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if ((uint64_t)getppid() != parent) /* it ended before, and sends no signal any more */
         _exit(0);
     (void)signal(SIGINT, SIG_IGN); /* the terminal sends it to parent and child; the parent decides */
     (void)signal(SIGPIPE, SIG_IGN);
-    char score[16];
-    int score_bytes = snprintf(score, sizeof score, "%d", OOM_SCORE), fd = open("/proc/self/oom_score_adj", O_WRONLY);
-    if (fd >= 0) {
-        (void)!write(fd, score, (size_t)score_bytes);
+}
+
+int ec_child_set_score(pid_t pid) {
+    char score[16], path[64];
+    int score_bytes = snprintf(score, sizeof score, "%d", OOM_SCORE), os_error = 0;
+    snprintf(path, sizeof path, "/proc/%ld/oom_score_adj", (long)pid);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, score, (size_t)score_bytes) != score_bytes)
+        os_error = errno;
+    if (fd >= 0)
         close(fd);
-    }
+    return os_error;
+}
+
+void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes) {
+    ec_child_follow(parent);
+    (void)ec_child_set_score(getpid());
     (void)!nice(NICE);
     limit_one(RLIMIT_CORE, 0);
     limit_one(RLIMIT_CPU, cpu_s ? cpu_s : RLIM_INFINITY);

@@ -22,7 +22,12 @@ enum { EC_CHILD_EXTRA_IN = 3, EC_CHILD_EXTRA_OUT = 4 };
 EA_MUST_CHECK int ec_child_start(const ec_child_options *options, pid_t *ret_pid, int *ret_in, int *ret_out,
                                  ea_err *err);
 
-/* In the child, before ec_sandbox_enter: it ends with its parent (and at once when that has ended), leaves no core, has
+/* In the child: it ends with its parent (and at once when that has ended), and leaves SIGINT and SIGPIPE to it. */
+void ec_child_follow(uint64_t parent);
+/* Makes the process the first that the kernel ends when memory runs out: 0 or errno. A child of a confined process
+ * cannot do it for itself; the broker does (broker.h). */
+int ec_child_set_score(pid_t pid);
+/* In the child, before ec_sandbox_enter: ec_child_follow, and it leaves no core, has
  * so much processor time and, beyond what it has already, so much memory (0: no bound; none under a sanitizer), runs at
  * a lower priority than its parent and is the first that the kernel ends when memory runs out. */
 void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes);

@@ -127,7 +127,8 @@ static int restrict_files(const ec_sandbox *s, ea_err *err) {
     ruleset all = {.files = files_of(version)};
     size_t bytes = sizeof all.files;
     if (version >= VERSION_NET) {
-        all.net = NET_BIND_TCP | (s->rights & EC_SANDBOX_NETWORK ? 0 : NET_CONNECT_TCP);
+        all.net = (s->rights & EC_SANDBOX_SERVICE ? 0 : NET_BIND_TCP) |
+                  (s->rights & EC_SANDBOX_NETWORK ? 0 : NET_CONNECT_TCP);
         bytes = offsetof(ruleset, scoped);
     }
     if (version >= VERSION_SCOPE) {
@@ -149,10 +150,13 @@ static int restrict_files(const ec_sandbox *s, ea_err *err) {
 /* ---- capabilities ---- */
 
 /* What passes over file modes stays: whoever asks as root may read a store of another user, within the listed files. */
-static int drop_capabilities(ea_err *err) {
+static int drop_capabilities(unsigned rights, ea_err *err) {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
-    const uint32_t kept = UINT32_C(1) << CAP_DAC_OVERRIDE | UINT32_C(1) << CAP_DAC_READ_SEARCH;
+    const uint32_t of_service =
+        UINT32_C(1) << CAP_CHOWN | UINT32_C(1) << CAP_FOWNER | UINT32_C(1) << CAP_NET_BIND_SERVICE;
+    const uint32_t kept = UINT32_C(1) << CAP_DAC_OVERRIDE | UINT32_C(1) << CAP_DAC_READ_SEARCH |
+                          (rights & EC_SANDBOX_SERVICE ? of_service : 0);
     if (syscall(SYS_capget, &head, data))
         return ea_fail_os(err, EA_EIO, errno, "enter the sandbox: read the capabilities");
     if (!data[0].permitted && !data[1].permitted)
@@ -308,32 +312,16 @@ static const int PROGRAMS[] = {
 
 static const int MODES[] = {SYS_fchmod};
 
-/* Refused in so many words: a caller finds that it may not, rather than that the kernel is old. */
-static const int DENIED[] = {
-    SYS_execve,
-    SYS_execveat,
-    SYS_socket,
-    SYS_socketpair,
-    SYS_connect,
-    SYS_bind,
-    SYS_listen,
-    SYS_accept,
-    SYS_accept4,
-    SYS_sendto,
-    SYS_sendmsg,
+/* What no process of this program needs: it reaches into other processes or changes the system. */
+static const int NEVER[] = {
     SYS_ptrace,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
-    SYS_kill,
-    SYS_tkill,
-    SYS_tgkill,
     SYS_rt_sigqueueinfo,
     SYS_rt_tgsigqueueinfo,
     SYS_pidfd_open,
     SYS_pidfd_send_signal,
     SYS_pidfd_getfd,
-    SYS_prlimit64,
-    SYS_setpriority,
     SYS_mount,
     SYS_umount2,
     SYS_pivot_root,
@@ -344,7 +332,6 @@ static const int DENIED[] = {
     SYS_open_tree,
     SYS_unshare,
     SYS_setns,
-    SYS_clone,
     SYS_keyctl,
     SYS_add_key,
     SYS_request_key,
@@ -354,7 +341,6 @@ static const int DENIED[] = {
     SYS_io_uring_setup,
     SYS_io_uring_enter,
     SYS_io_uring_register,
-    SYS_memfd_create,
     SYS_init_module,
     SYS_finit_module,
     SYS_delete_module,
@@ -374,26 +360,23 @@ static const int DENIED[] = {
     SYS_setresuid,
     SYS_setresgid,
     SYS_setgroups,
-    SYS_capset,
-    SYS_seccomp,
     SYS_personality,
     SYS_mknodat,
-    SYS_linkat,
-    SYS_symlinkat,
-    SYS_fchmod,
-    SYS_fchmodat,
-    SYS_fchown,
-    SYS_fchownat,
     SYS_name_to_handle_at,
     SYS_open_by_handle_at,
-    SYS_prctl,
-    SYS_ioctl,
-    SYS_mmap,
-    SYS_mprotect,
     SYS_pkey_mprotect,
     SYS_kcmp,
     SYS_lookup_dcookie,
     SYS_fanotify_init,
+};
+
+/* Refused in so many words: a caller finds that it may not, rather than that the kernel is old. */
+static const int DENIED[] = {
+    SYS_execve, SYS_execveat, SYS_socket,    SYS_socketpair,  SYS_connect, SYS_bind,
+    SYS_listen, SYS_accept,   SYS_accept4,   SYS_sendto,      SYS_sendmsg, SYS_kill,
+    SYS_tkill,  SYS_tgkill,   SYS_prlimit64, SYS_setpriority, SYS_clone,   SYS_memfd_create,
+    SYS_capset, SYS_seccomp,  SYS_linkat,    SYS_symlinkat,   SYS_fchmod,  SYS_fchmodat,
+    SYS_fchown, SYS_fchownat, SYS_prctl,     SYS_ioctl,       SYS_mmap,    SYS_mprotect,
 };
 
 typedef struct program {
@@ -518,6 +501,10 @@ static int restrict_calls(const ec_sandbox *s, ea_err *err) {
     add(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
     answer(&p, SECCOMP_RET_KILL_PROCESS);
 #endif
+    if (s->rights & EC_SANDBOX_SERVICE) {
+        answer_calls(&p, NEVER, COUNT(NEVER), REFUSE);
+        answer(&p, ALLOW);
+    }
     answer_calls(&p, ALLOWED, COUNT(ALLOWED), ALLOW);
     conditions(&p, s->rights);
     if (s->rights & EC_SANDBOX_NETWORK)
@@ -527,6 +514,7 @@ static int restrict_calls(const ec_sandbox *s, ea_err *err) {
     if (s->rights & EC_SANDBOX_PROGRAMS)
         answer_calls(&p, PROGRAMS, COUNT(PROGRAMS), ALLOW);
     answer_calls(&p, DENIED, COUNT(DENIED), REFUSE);
+    answer_calls(&p, NEVER, COUNT(NEVER), REFUSE);
     answer(&p, SECCOMP_RET_ERRNO | ENOSYS);
     if (p.failed)
         return ea_fail(err, EA_ELIMIT, "enter the sandbox: the filter has more than %d instructions", PROGRAM_MAX);
@@ -555,7 +543,7 @@ int ec_sandbox_enter(const ec_sandbox *s, ea_err *err) {
 #else
     int rc = restrict_files(s, err);
     if (!rc)
-        rc = drop_capabilities(err);
+        rc = drop_capabilities(s->rights, err);
     return rc ? rc : restrict_calls(s, err);
 #endif
 }

@@ -32,6 +32,9 @@ enum {
     EC_SANDBOX_NETWORK = 2,   /* connects to other machines by TCP and UDP; accepts no connection */
     EC_SANDBOX_PROGRAMS = 4,  /* starts programs, which inherit the sandbox, and ends them */
     EC_SANDBOX_MODES = 8,     /* sets the modes of open files (Landlock does not restrict that) */
+    EC_SANDBOX_SERVICE = 16,  /* a daemon: listens, starts programs, keeps the capabilities to bind a low port and to
+                                 change files of others in its store, and all system calls but those that reach into
+                                 other processes or change the system */
 };
 
 typedef struct ec_sandbox {

@@ -115,43 +115,71 @@ static int add_chain(list *l, const ec_chain *c) {
     return has_server;
 }
 
-int ec_symbols_confine(const ec_symbols_options *o, ea_err *err) {
+struct ec_symbols_needs {
+    unsigned rights;
+    list paths;
     ec_symbol_path path;
-    ec_sandbox s = {.rights = 0};
-    list *l = calloc(1, sizeof *l);
-    ec_symbolizer_files *program = calloc(1, sizeof *program);
-    int rc = l && program ? 0 : ea_fail(err, EA_ENOMEM, "enter the sandbox");
+    ec_symbolizer_files program;
+};
+
+static int list_needs(ec_symbols_needs *n, const ec_symbols_options *o, ea_err *err) {
+    int rc = ea_path_make_dirs(o->folder, err);
     if (!rc)
-        rc = ea_path_make_dirs(o->folder, err);
-    if (!rc)
-        rc = ec_symbol_path_init(&path, o->path ? o->path : "", o->folder, err);
-    if (rc) {
-        free(l);
-        free(program);
+        rc = ec_symbol_path_init(&n->path, o->path ? o->path : "", o->folder, err);
+    if (rc)
         return rc;
-    }
-    add(l, o->folder, EC_SANDBOX_WRITE);
-    for (size_t i = 0; i < path.count; i++)
-        if (add_chain(l, &path.chains[i]))
-            s.rights |= EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES;
-    if (s.rights & EC_SANDBOX_NETWORK) {
+    add(&n->paths, o->folder, EC_SANDBOX_WRITE);
+    for (size_t i = 0; i < n->path.count; i++)
+        if (add_chain(&n->paths, &n->path.chains[i]))
+            n->rights |= EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES;
+    if (n->rights & EC_SANDBOX_NETWORK) {
         for (int i = 0; i < NETWORK_COUNT; i++)
-            add(l, NETWORK[i].path, NETWORK[i].access);
+            add(&n->paths, NETWORK[i].path, NETWORK[i].access);
         for (int i = 0; i < SYSTEM_COUNT; i++) /* libcurl, and what it loads */
-            add(l, SYSTEM[i].path, EC_SANDBOX_READ);
-        add(l, getenv("SSL_CERT_FILE"), EC_SANDBOX_READ);
-        add(l, getenv("SSL_CERT_DIR"), EC_SANDBOX_READ);
+            add(&n->paths, SYSTEM[i].path, EC_SANDBOX_READ);
+        add(&n->paths, getenv("SSL_CERT_FILE"), EC_SANDBOX_READ);
+        add(&n->paths, getenv("SSL_CERT_DIR"), EC_SANDBOX_READ);
     }
-    if (o->has_lines && !ec_symbolizer_find(program, o->symbolizer.program, NULL)) { /* its absence is told later */
-        s.rights |= EC_SANDBOX_PROGRAMS;
-        for (size_t i = 0; i < program->path_count; i++)
-            add(l, program->paths[i].path, program->paths[i].access);
+    if (o->has_lines && !ec_symbolizer_find(&n->program, o->symbolizer.program, NULL)) { /* its absence is told later */
+        n->rights |= EC_SANDBOX_PROGRAMS;
+        for (size_t i = 0; i < n->program.path_count; i++)
+            add(&n->paths, n->program.paths[i].path, n->program.paths[i].access);
     }
-    s.paths = l->at;
-    s.path_count = l->count;
-    rc = ec_sandbox_enter(&s, err);
-    ec_symbol_path_deinit(&path);
-    free(l);
-    free(program);
+    return 0;
+}
+
+int ec_symbols_needs_open(ec_symbols_needs **ret, const ec_symbols_options *o, ea_err *err) {
+    ec_symbols_needs *n = calloc(1, sizeof *n);
+    int rc = !n ? ea_fail(err, EA_ENOMEM, "enter the sandbox") : o ? list_needs(n, o, err) : 0;
+    if (rc)
+        ec_symbols_needs_close(n);
+    else
+        *ret = n;
+    return rc;
+}
+
+void ec_symbols_needs_close(ec_symbols_needs *n) {
+    if (!n)
+        return;
+    ec_symbol_path_deinit(&n->path);
+    free(n);
+}
+
+unsigned ec_symbols_needs_rights(const ec_symbols_needs *n) {
+    return n->rights;
+}
+
+const ec_sandbox_path *ec_symbols_needs_paths(const ec_symbols_needs *n, size_t *ret_count) {
+    *ret_count = n->paths.count;
+    return n->paths.at;
+}
+
+int ec_symbols_confine(const ec_symbols_options *o, ea_err *err) {
+    ec_symbols_needs *n = NULL;
+    int rc = ec_symbols_needs_open(&n, o, err);
+    if (!rc)
+        rc = ec_sandbox_enter(&(ec_sandbox){.rights = n->rights, .paths = n->paths.at, .path_count = n->paths.count},
+                              err);
+    ec_symbols_needs_close(n);
     return rc;
 }

@@ -26,4 +26,13 @@ EA_MUST_CHECK int ec_symbolizer_find(ec_symbolizer_files *ret, const char *progr
  * path), EA_ENOMEM. */
 EA_MUST_CHECK int ec_symbols_confine(const ec_symbols_options *options, ea_err *err);
 
+/* What such a sandbox has to allow: the caller, which starts processes that enter it, may itself be confined, and needs
+ * at least this. */
+typedef struct ec_symbols_needs ec_symbols_needs;
+/* options NULL: no symbols are resolved; nothing is needed. Errors: EA_EUSAGE (the path), EA_ENOMEM. */
+EA_MUST_CHECK int ec_symbols_needs_open(ec_symbols_needs **ret, const ec_symbols_options *options, ea_err *err);
+void ec_symbols_needs_close(ec_symbols_needs *n); /* NULL is allowed */
+unsigned ec_symbols_needs_rights(const ec_symbols_needs *n);
+const ec_sandbox_path *ec_symbols_needs_paths(const ec_symbols_needs *n, size_t *ret_count);
+
 #endif

@@ -15,6 +15,8 @@ enum { SQL_ROWS = 10000, SQL_ROWS_MAX = 1000000 };
 
 static int metrics(ec_call *c, ea_err *err) {
     c->type = c->accepts_open_metrics ? EA_EXPOSITION_OPEN_METRICS : EA_EXPOSITION_PROMETHEUS;
+    if (c->options->gauges)
+        ec_metrics_gauges(c->options->gauges, c->accepts_open_metrics, &c->out);
     return ec_metrics_text(c->options->store, c->options->counters, EC_METRICS_STREAMS, c->accepts_open_metrics,
                            &c->out, err);
 }

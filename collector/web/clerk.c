@@ -30,13 +30,15 @@ struct ec_clerk {
 
 /* ---- who starts it ---- */
 
-int ec_clerk_start(ec_clerk_process *ret, const ec_symbols_options *o, int64_t limit_ns, ea_err *err) {
+int ec_clerk_start(ec_clerk_process *ret, const ec_symbols_options *o, ec_broker *broker, int64_t limit_ns,
+                   ea_err *err) {
     ea_text t;
     ec_clerk_process p = {.in = -1, .out = -1};
     int rc =
         ec_child_start(&(ec_child_options){.name = EC_CLERK_NAME, .variables = VARIABLES}, &p.pid, &p.in, &p.out, err);
     if (rc)
         return rc;
+    ec_broker_lower(broker, p.pid);
     ea_text_init(&t);
     ec_message_begin(&t, 'O');
     ec_message_u64(&t, (uint64_t)getpid());

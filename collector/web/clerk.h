@@ -9,6 +9,7 @@
 #ifndef EC_WEB_CLERK_H
 #define EC_WEB_CLERK_H
 
+#include "broker.h"
 #include "symbols.h"
 
 #include <sys/types.h>
@@ -22,8 +23,8 @@ typedef struct ec_clerk_process {
 } ec_clerk_process;
 
 /* Starts it. limit_ns: its time. The options' strings are borrowed during the call. */
-EA_MUST_CHECK int ec_clerk_start(ec_clerk_process *ret, const ec_symbols_options *options, int64_t limit_ns,
-                                 ea_err *err);
+EA_MUST_CHECK int ec_clerk_start(ec_clerk_process *ret, const ec_symbols_options *options, ec_broker *broker,
+                                 int64_t limit_ns, ea_err *err);
 /* Gives up this side of its pipes; who else has them, goes on. */
 void ec_clerk_leave(ec_clerk_process *p);
 /* Ends it, and waits for it. */

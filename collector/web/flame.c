@@ -108,6 +108,7 @@ int ec_flame(ec_call *c, ea_err *err) {
         rc = ec_profile_ask(&(ec_profile_question){.request = &q,
                                                    .format = answer.format,
                                                    .symbols = has_names ? c->options->symbols : NULL,
+                                                   .broker = c->options->broker,
                                                    .limit_ns = c->options->limit_ns,
                                                    .limit_bytes = c->options->limit_bytes,
                                                    .on_piece = on_piece,

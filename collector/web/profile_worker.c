@@ -99,7 +99,7 @@ int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_
     ec_child_options options = {.name = EC_PROFILE_WORKER_NAME};
     pid_t pid = 0;
     int in = -1, out = -1, status;
-    int rc = q->symbols ? ec_clerk_start(&clerk, q->symbols, q->limit_ns, err) : 0;
+    int rc = q->symbols ? ec_clerk_start(&clerk, q->symbols, q->broker, q->limit_ns, err) : 0;
     if (rc)
         return rc;
     options.has_extra = q->symbols != NULL;
@@ -108,6 +108,7 @@ int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_
     rc = ec_child_start(&options, &pid, &in, &out, err);
     ec_clerk_leave(&clerk);
     if (!rc) {
+        ec_broker_lower(q->broker, pid);
         rc = send_request(in, q, err);
         close(in);
         if (!rc)

@@ -7,6 +7,7 @@
 #ifndef EC_WEB_PROFILE_WORKER_H
 #define EC_WEB_PROFILE_WORKER_H
 
+#include "broker.h"
 #include "profile.h"
 #include "symbols.h"
 
@@ -18,6 +19,7 @@ typedef struct ec_profile_question {
     const ec_profile_request *request; /* without namer and keep_going */
     enum ec_profile_format format;
     const ec_symbols_options *symbols; /* NULL: places stay places */
+    ec_broker *broker;                 /* as of ec_question */
     int64_t limit_ns;
     uint64_t limit_bytes;
     int (*on_piece)(void *arg, const void *data, size_t len_bytes, ea_err *err); /* 0, or what ends the call */

@@ -498,6 +498,7 @@ int ec_call_ask(ec_call *c, const ec_question *question, const ec_listener *list
     ec_question q = *question;
     int rc = q.host ? ec_call_may_see(c, q.host, err) : 0;
     q.shown = ec_call_shown(c);
+    q.broker = c->options->broker;
     if (rc)
         return rc;
     ret->processor_ns = 0;

@@ -9,6 +9,7 @@
 
 #include "access.h"
 #include "audit.h"
+#include "broker.h"
 #include "counters.h"
 #include "guard.h"
 #include "log.h"
@@ -21,10 +22,12 @@ typedef struct ec_web_options {
     const char *store;     /* the store's folder */
     ea_counters *counters; /* the collector's own; borrowed */
     ec_quota *quota;       /* borrowed; may be NULL */
-    struct ec_tls *tls;    /* borrowed; NULL: plain HTTP */
-    ec_access *access;     /* tokens; borrowed; NULL: everybody who reaches it may ask */
-    ec_audit *audit;       /* borrowed; may be NULL */
-    ec_log *log;           /* borrowed; may be NULL */
+    const struct ec_gauges *gauges;           /* borrowed; NULL: /metrics has none of them */
+    struct ec_tls *tls;                       /* borrowed; NULL: plain HTTP */
+    ec_access *access;                        /* tokens; borrowed; NULL: everybody who reaches it may ask */
+    ec_audit *audit;                          /* borrowed; may be NULL */
+    ec_log *log;                              /* borrowed; may be NULL */
+    ec_broker *broker;                        /* of a confined process; borrowed; NULL: this one is not confined */
     const struct ec_symbols_options *symbols; /* borrowed; NULL: places in profiles stay places */
     int64_t limit_ns;                         /* of one question; 0: 30 s */
     uint64_t limit_bytes;                     /* memory of one question; 0: 512 MiB */

@@ -8,6 +8,7 @@ import glob
 import http.client
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -18,6 +19,7 @@ import subprocess
 import time
 
 import harness
+import injected
 import traces
 
 
@@ -85,15 +87,12 @@ class World:
         connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
-        return float(re.search(rf"^etwcollector_{name} (\S+)$", text, re.M).group(1))
+        return float(re.search(rf"^etwcollector_{re.escape(name)} (\S+)$", text, re.M).group(1))
 
     def signer(self):
         """The process id of the one that signs; None: there is none."""
-        for path in glob.glob(f"/proc/{self.collector.process.pid}/task/*/children"):
-            for pid in open(path).read().split():
-                if b"certificate-signer" in open(f"/proc/{pid}/cmdline", "rb").read():
-                    return int(pid)
-        return None
+        broker = child_of(self.collector.process.pid, b"file-broker")
+        return broker and child_of(broker, b"certificate-signer")
 
     def wait_log(self, text, seconds=60):
         harness.wait_until(lambda: text in self.collector.log(), f"'{text}' in the log", seconds, self.collector.log)
@@ -261,6 +260,14 @@ def renewed_once(checks, world):
 KEY_WORDS = re.compile(rb"priv:((?:\s+[0-9a-f:]+\n)+)")
 
 
+def child_of(parent, name):
+    for path in glob.glob(f"/proc/{parent}/task/*/children"):
+        for pid in open(path).read().split():
+            if name in open(f"/proc/{pid}/cmdline", "rb").read():
+                return int(pid)
+    return None
+
+
 def memory_has(pid, wanted):
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps:
@@ -318,6 +325,67 @@ def upload_status(world, name):
         return connection.getresponse().status
     except ssl.SSLError as error:
         return str(error)
+
+
+def confined(checks, world):
+    """Code in the collector's main process cannot open the CA's folder, nor reach into the processes beside it: the test makes the process
+    do those system calls. What it needs still works."""
+    env, main = world.env, world.collector.process.pid
+    is_active = world.metric('sandbox_active{part="landlock_files"}') == 1
+    checks.equal(world.metric("ca_key_in_reach"), 0 if is_active else 1, "the gauge of a CA's key in reach")
+    checks.that(0 <= world.metric("crl_age_seconds") < 3600, f"the age of the revocation list: {world.metric('crl_age_seconds')}")
+    checks.that(world.metric("crl_left_seconds") > 0, f"its time left: {world.metric('crl_left_seconds')}")
+    if not is_active or not injected.AVAILABLE:
+        print("NOT TESTED: system calls of the confined process (no Landlock in this build or kernel, or another processor)")
+        return
+    for task in pathlib.Path(f"/proc/{main}/task").iterdir():
+        status = (task / "status").read_text()
+        checks.that("Seccomp:\t2" in status and "NoNewPrivs:\t1" in status, f"thread {task.name} of the collector is not confined")
+    broker = child_of(main, b"file-broker")
+    signer = child_of(broker, b"certificate-signer")
+    tokens, token = env.certs / "enroll-tokens", world.token("confined")
+    checks.that(tokens.exists() and (env.certs / "ca.key").exists(), "there is a key and a file of tokens")
+    wanted = {}
+    with injected.Process(main) as process:
+        for path in (env.certs / "ca.key", tokens, env.certs, env.certs / "ca.crl", env.certs / "server.key", f"/proc/{signer}/mem",
+                     f"/proc/{broker}/mem", "/etc/passwd", world.env.folder):
+            wanted[f"open {path}"] = (process.error("open", os.fsencode(path), os.O_RDONLY | os.O_CLOEXEC), "EACCES")
+        wanted["make a file beside the key"] = (process.error("open", os.fsencode(env.certs / "new"), os.O_WRONLY | os.O_CREAT, 0o600), "EACCES")
+        wanted["open the store"] = (process.error("open", os.fsencode(world.collector.store), os.O_RDONLY), "")
+        for name, pid in (("signer", signer), ("broker", broker), ("test", os.getpid())):
+            wanted[f"trace the {name}"] = (process.error("ptrace", injected.PTRACE_ATTACH, pid), "EPERM")
+            wanted[f"signal the {name}"] = (process.error("kill", pid, 0), "EPERM")
+            wanted[f"read the memory of the {name}"] = (process.error("process_vm_readv", pid, 0, 0, 0, 0, 0), "EPERM")
+        wanted["mount"] = (process.error("mount", b"/", b"/mnt", b"none", 4096), "EPERM")
+        wanted["signal itself"] = (process.error("kill", main, 0), "")
+    for what, (got, expected) in wanted.items():
+        checks.equal(got, expected, f"the confined collector: {what}")
+    checks.equal(world.post("/v1/enroll", world.csr("confined"), token)[0], 200, "an enrolment afterwards")
+
+
+def ca_in_the_store(checks, world):
+    """A CA's folder in the store cannot be kept apart: the log says so, and a gauge."""
+    env = world.env
+    beside = env.new_collector("store-with-ca")
+    beside.extra = ["--enroll", "127.0.0.1:0", "--ca-dir", beside.store / "ca", "--web", "127.0.0.1:0"]
+    shutil.copytree(env.certs, beside.store / "ca")
+    beside.start()
+    asking = http.client.HTTPConnection("127.0.0.1", re.search(r"dashboard on http://127.0.0.1:(\d+)/", beside.log()).group(1))
+    asking.request("GET", "/metrics")
+    checks.that(b"\netwcollector_ca_key_in_reach 1\n" in asking.getresponse().read(), "the gauge of a CA in the store")
+    log = beside.log()
+    reason = "since it is in the store's folder: move it out of" if world.metric('sandbox_active{part="landlock_files"}') == 1 else "this build"
+    checks.that("can open the CA's key in " in log and reason in log, f"the log: {log}")
+    beside.stop()
+
+
+def without_broker(checks, world):
+    """A collector whose broker has ended stops, and says why: its service starts it again."""
+    beside = world.env.new_collector("no-broker").start()
+    time.sleep(1)  # the broker has written the port's file, and now answers that it did
+    os.kill(child_of(beside.process.pid, b"file-broker"), signal.SIGKILL)
+    checks.equal(beside.process.wait(timeout=60), 1, "the exit code of a collector without its broker")
+    checks.that("the process file-broker, which opens files for this one, has ended" in beside.log(), f"the log: {beside.log()}")
 
 
 def default_list(checks, world):
@@ -506,6 +574,9 @@ def test(env, checks, arguments):
     hostile(checks, world)
     renewal(checks, world)
     separation(checks, world)
+    confined(checks, world)
+    ca_in_the_store(checks, world)
+    without_broker(checks, world)
     default_list(checks, world)
     names_in_another_case(checks, world)
     lost_answers(checks, world)

@@ -69,11 +69,11 @@ def counted(env, store, host):
 
 
 def workers_of(pid):
-    """Processes whose parent is this one."""
+    """Processes whose parent is this one, but for a collector's broker, which lives as long as it."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+            if int(path.read_text().rsplit(")", 1)[1].split()[1]) == pid and "file-broker" not in (path.parent / "cmdline").read_text():
                 found.append(int(path.parent.name))
         except (OSError, IndexError, ValueError):
             pass  # it is gone

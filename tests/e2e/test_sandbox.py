@@ -115,7 +115,8 @@ def test(env, checks, arguments):
         harness.wait_until(lambda: not children(collector.process.pid, "query-worker"), "the end of the question", 60)
         if traces.real("the sandboxes of a profile with names"):
             check_profile(checks, collector, web, silent, active)
-        harness.wait_until(lambda: not children(collector.process.pid, ""), "the end of all children", 60)
+        harness.wait_until(lambda: all("file-broker" in (p / "cmdline").read_text() for p in children(collector.process.pid, "")),
+                           "the end of all children but the broker", 60)
         collector.stop()
 
 

@@ -376,11 +376,11 @@ def check_web(env, checks, collector, folded, trace):
 
 
 def children(pid):
-    """Command lines of a process's children."""
+    """Command lines of a process's children, but for the one that lives as long as it."""
     found = []
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == pid and "file-broker" not in (status.parent / "cmdline").read_text():
                 found.append((status.parent / "cmdline").read_text())
         except (OSError, IndexError):
             continue

@@ -1,0 +1,458 @@
+/* The broker, seen from both sides. See broker.h.
+ *
+ * Its setup comes on standard input, once: how many strings, then each as its length (u32) and its bytes: the daemon's
+ * process id, what is written, the child, its greeting, then the paths. Requests and replies are packets on one socket,
+ * with descriptors beside a reply. */
+#include "broker.h"
+
+#include "bytes.h"
+#include "child.h"
+#include "platform.h"
+#include "text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SETUP_MAX = 1 << 20, VARIABLES_MAX = 16 };
+enum { PARENT, WRITTEN, PROGRAM, GREETING, VARIABLES, PATHS, STRINGS_MAX = PATHS + EC_BROKER_PATHS_MAX };
+enum kind { OPEN, WRITE, START, LOOK, END, LOWER };
+
+typedef struct request {
+    uint32_t kind, number; /* number: of a path, of bytes, or a process id */
+    char data[EC_BROKER_WRITE_MAX];
+} request;
+typedef struct reply {
+    int32_t os_error; /* 0: it was done */
+    int32_t value;    /* of LOOK: 1 when the child has ended */
+    int32_t status;
+} reply;
+
+struct ec_broker {
+    ea_mutex *mutex;
+    pid_t pid;
+    int setup, socket;
+    int has_ended;
+    char *paths[EC_BROKER_PATHS_MAX];
+    size_t path_count;
+};
+
+/* ---- packets ---- */
+
+/* fds: count descriptors, at most 2, that go along. */
+static int send_packet(int to, const void *data, size_t n, const int *fds, size_t count) {
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.room = {0}};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)data, .iov_len = n};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count) {
+        m.msg_control = control.room;
+        m.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, count * sizeof(int));
+    }
+    ssize_t sent;
+    while ((sent = sendmsg(to, &m, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+        ;
+    return sent == (ssize_t)n ? 0 : -1;
+}
+
+/* fds: at most 2 that came along; -1 where none did. */
+static int receive_packet(int from, void *data, size_t n, int *fds) {
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = data, .iov_len = n};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = fds ? control.room : NULL,
+                       .msg_controllen = fds ? sizeof control.room : 0};
+    ssize_t got;
+    while ((got = recvmsg(from, &m, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    struct cmsghdr *c = got == (ssize_t)n && fds ? CMSG_FIRSTHDR(&m) : NULL;
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+        memcpy(fds, CMSG_DATA(c),
+               c->cmsg_len - CMSG_LEN(0) > 2 * sizeof(int) ? 2 * sizeof(int) : c->cmsg_len - CMSG_LEN(0));
+    return got == (ssize_t)n ? 0 : -1;
+}
+
+/* ---- the daemon's side ---- */
+
+int ec_broker_start(ec_broker **ret, const char *const *variables, ea_err *err) {
+    int ends[2], out = -1;
+    ec_broker *b = calloc(1, sizeof *b);
+    if (!b)
+        return ea_fail(err, EA_ENOMEM, "start the broker");
+    b->setup = b->socket = -1;
+    int rc = ea_mutex_create(&b->mutex, err);
+    if (!rc && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+        rc = ea_fail_os(err, EA_EIO, errno, "start the broker");
+    if (!rc) {
+        b->socket = ends[0];
+        rc = ec_child_start(&(ec_child_options){.name = EC_BROKER_NAME,
+                                                .variables = variables,
+                                                .has_extra = 1,
+                                                .extra_in = ends[1],
+                                                .extra_out = ends[1]},
+                            &b->pid, &b->setup, &out, err);
+        close(ends[1]);
+    }
+    if (out >= 0)
+        close(out);
+    if (rc) {
+        b->pid = 0;
+        ec_broker_stop(b);
+        return rc;
+    }
+    *ret = b;
+    return 0;
+}
+
+pid_t ec_broker_pid(const ec_broker *b) {
+    return b->pid;
+}
+
+static void put_string(ea_text *t, const void *data, size_t n) {
+    uint8_t head[4];
+    ea_store32(head, (uint32_t)n);
+    ea_text_add(t, head, sizeof head);
+    ea_text_add(t, data, n);
+}
+
+static int write_whole(int fd, const char *data, size_t n) {
+    for (size_t at = 0; at < n;) {
+        ssize_t sent = write(fd, data + at, n - at);
+        if (sent > 0)
+            at += (size_t)sent;
+        else if (sent == 0 || errno != EINTR)
+            return -1;
+    }
+    return 0;
+}
+
+int ec_broker_settle(ec_broker *b, const ec_broker_duties *d, ea_err *err) {
+    ea_text t, names;
+    char parent[24];
+    int rc = 0;
+    ea_text_init(&t);
+    ea_text_init(&names);
+    snprintf(parent, sizeof parent, "%ld", (long)getpid());
+    for (const char *const *v = d->variables; v && *v; v++)
+        ea_text_printf(&names, "%s\n", *v);
+    for (size_t i = 0; !rc && i < d->path_count; i++)
+        if (d->paths[i]) {
+            if (b->path_count == EC_BROKER_PATHS_MAX)
+                rc = ea_fail(err, EA_ELIMIT, "start the broker: more than %d paths", EC_BROKER_PATHS_MAX);
+            else if (!(b->paths[b->path_count++] = strdup(d->paths[i])))
+                rc = ea_fail(err, EA_ENOMEM, "start the broker");
+        }
+    put_string(&t, parent, strlen(parent));
+    put_string(&t, d->written ? d->written : "", d->written ? strlen(d->written) : 0);
+    put_string(&t, d->program ? d->program : "", d->program ? strlen(d->program) : 0);
+    put_string(&t, d->greeting, d->greeting_bytes);
+    put_string(&t, names.data, names.len_bytes);
+    for (size_t i = 0; !rc && i < b->path_count; i++)
+        put_string(&t, b->paths[i], strlen(b->paths[i]));
+    if (!rc && (t.failed || names.failed))
+        rc = ea_fail(err, EA_ENOMEM, "start the broker");
+    if (!rc && t.len_bytes > SETUP_MAX)
+        rc = ea_fail(err, EA_ELIMIT, "start the broker: its setup has %zu bytes, at most %d are allowed", t.len_bytes,
+                     SETUP_MAX);
+    if (!rc && write_whole(b->setup, t.data, t.len_bytes))
+        rc = ea_fail_os(err, EA_EIO, errno, "start the broker");
+    close(b->setup);
+    b->setup = -1;
+    ea_text_deinit(&t);
+    ea_text_deinit(&names);
+    return rc;
+}
+
+void ec_broker_stop(ec_broker *b) {
+    int status;
+    if (!b)
+        return;
+    if (b->setup >= 0)
+        close(b->setup);
+    if (b->socket >= 0)
+        close(b->socket); /* by which it notices */
+    if (b->pid)
+        (void)ec_child_wait(b->pid, &status);
+    for (size_t i = 0; i < b->path_count; i++)
+        free(b->paths[i]);
+    ea_mutex_destroy(b->mutex);
+    free(b);
+}
+
+int ec_broker_has_ended(ec_broker *b) {
+    int status;
+    if (b && b->pid && waitpid(b->pid, &status, WNOHANG) == b->pid)
+        b->pid = 0;
+    return b && !b->pid;
+}
+
+static int call(ec_broker *b, const request *q, reply *ret, int *fds) {
+    ea_mutex_lock(b->mutex);
+    int rc = b->has_ended || send_packet(b->socket, q, sizeof *q, NULL, 0) ||
+             receive_packet(b->socket, ret, sizeof *ret, fds);
+    b->has_ended = rc;
+    ea_mutex_unlock(b->mutex);
+    if (rc)
+        *ret = (reply){.os_error = EPIPE};
+    return ret->os_error;
+}
+
+static int read_fd(int fd, const char *path, size_t max_bytes, char **ret, size_t *ret_bytes, ea_err *err) {
+    struct stat st;
+    size_t n = 0;
+    if (fstat(fd, &st))
+        return ea_fail_os(err, EA_EIO, errno, "read %s", path);
+    if (st.st_size < 0 || (uint64_t)st.st_size > max_bytes)
+        return ea_fail(err, EA_ELIMIT, "read %s: %lld bytes, at most %zu are allowed", path, (long long)st.st_size,
+                       max_bytes);
+    size_t room = (size_t)st.st_size;
+    char *data = malloc(room + 1);
+    if (!data)
+        return ea_fail(err, EA_ENOMEM, "read %s", path);
+    while (n < room) {
+        ssize_t got = read(fd, data + n, room - n);
+        if (got == 0)
+            break; /* it became shorter */
+        if (got < 0 && errno != EINTR) {
+            int os_error = errno;
+            free(data);
+            return ea_fail_os(err, EA_EIO, os_error, "read %s", path);
+        }
+        n += got > 0 ? (size_t)got : 0;
+    }
+    data[n] = 0;
+    *ret = data;
+    *ret_bytes = n;
+    return 0;
+}
+
+int ec_broker_read(ec_broker *b, const char *path, size_t max_bytes, char **ret, size_t *ret_bytes, ea_err *err) {
+    request q = {.kind = OPEN};
+    reply answer;
+    int fds[2] = {-1, -1};
+    if (!b)
+        return ea_path_read_all(path, max_bytes, ret, ret_bytes, err);
+    while (q.number < b->path_count && strcmp(b->paths[q.number], path) != 0)
+        q.number++;
+    if (call(b, &q, &answer, fds))
+        return ea_fail_os(err, answer.os_error == ENOENT ? EA_ENOTFOUND : EA_EIO, answer.os_error, "read %s", path);
+    int rc = read_fd(fds[0], path, max_bytes, ret, ret_bytes, err);
+    close(fds[0]);
+    return rc;
+}
+
+int ec_broker_write(ec_broker *b, const void *data, size_t len_bytes, ea_err *err) {
+    request q = {.kind = WRITE, .number = (uint32_t)len_bytes};
+    reply answer;
+    if (len_bytes > sizeof q.data)
+        return ea_fail(err, EA_ELIMIT, "write a file: %zu bytes, at most %zu are allowed", len_bytes, sizeof q.data);
+    memcpy(q.data, data, len_bytes);
+    return call(b, &q, &answer, NULL) ? ea_fail_os(err, EA_EIO, answer.os_error, "write the port's file") : 0;
+}
+
+int ec_broker_start_child(ec_broker *b, int *ret_in, int *ret_out, ea_err *err) {
+    reply answer;
+    int fds[2] = {-1, -1};
+    if (call(b, &(request){.kind = START}, &answer, fds))
+        return ea_fail_os(err, answer.os_error == EBUSY ? EA_EBUSY : EA_EIO, answer.os_error, "start a process");
+    *ret_in = fds[0];
+    *ret_out = fds[1];
+    return 0;
+}
+
+int ec_broker_child_ended(ec_broker *b, int *ret_status) {
+    reply answer;
+    if (call(b, &(request){.kind = LOOK}, &answer, NULL) || !answer.value)
+        return 0;
+    *ret_status = answer.status;
+    return 1;
+}
+
+void ec_broker_end_child(ec_broker *b) {
+    reply answer;
+    (void)call(b, &(request){.kind = END}, &answer, NULL);
+}
+
+void ec_broker_lower(ec_broker *b, pid_t child) {
+    reply answer;
+    if (b)
+        (void)call(b, &(request){.kind = LOWER, .number = (uint32_t)child}, &answer, NULL);
+}
+
+/* ---- the process ---- */
+
+typedef struct duties {
+    char *setup; /* owns all texts */
+    char *strings[STRINGS_MAX];
+    size_t bytes[STRINGS_MAX], count;
+    const char *variables[VARIABLES_MAX + 1];
+    pid_t parent, child; /* 0: none */
+} duties;
+
+/* Reads the setup to its end. Each string gets a NUL in place of the next one's length. 1 when it is sound. */
+static int take_setup(duties *d, int from) {
+    uint64_t parent = 0;
+    size_t n = 0, variable_count = 0;
+    d->setup = malloc(SETUP_MAX + 1);
+    if (!d->setup)
+        return 0;
+    for (ssize_t got; n < SETUP_MAX && (got = read(from, d->setup + n, SETUP_MAX - n)) != 0;)
+        if (got > 0)
+            n += (size_t)got;
+        else if (errno != EINTR)
+            return 0;
+    for (size_t at = 0; at < n;) {
+        if (n - at < 4 || d->count == STRINGS_MAX)
+            return 0;
+        size_t bytes = ea_load32((const uint8_t *)d->setup + at);
+        d->setup[at] = 0;
+        if (bytes > n - at - 4)
+            return 0;
+        d->strings[d->count] = d->setup + at + 4;
+        d->bytes[d->count++] = bytes;
+        at += 4 + bytes;
+    }
+    d->setup[n] = 0;
+    if (d->count < PATHS || ea_u64_parse(d->strings[PARENT], &parent) || parent > INT32_MAX)
+        return 0;
+    for (char *at = d->strings[VARIABLES]; *at && variable_count < VARIABLES_MAX;) {
+        char *end = at + strcspn(at, "\n");
+        d->variables[variable_count++] = at;
+        at = *end ? end + 1 : end;
+        *end = 0;
+    }
+    d->parent = (pid_t)parent;
+    return 1;
+}
+
+static int write_file(const duties *d, const request *q) {
+    ea_err err = {0};
+    if (!d->bytes[WRITTEN] || q->number > sizeof q->data)
+        return EPERM;
+    int rc = ea_path_write_all(d->strings[WRITTEN], q->data, q->number, 0, &err);
+    return rc ? (err.os_error ? err.os_error : EIO) : 0;
+}
+
+static int start_child(duties *d, int *ret_fds) {
+    ea_err err = {0};
+    if (!d->bytes[PROGRAM])
+        return EPERM;
+    if (d->child)
+        return EBUSY;
+    if (ec_child_start(&(ec_child_options){.name = d->strings[PROGRAM], .variables = d->variables}, &d->child,
+                       &ret_fds[0], &ret_fds[1], &err)) {
+        d->child = 0;
+        return err.os_error ? err.os_error : EIO;
+    }
+    (void)write_whole(ret_fds[0], d->strings[GREETING], d->bytes[GREETING]); /* one that has ended, is noticed later */
+    return 0;
+}
+
+static void look_at_child(duties *d, reply *ret) {
+    int status = 0;
+    if (d->child && waitpid(d->child, &status, WNOHANG) == d->child) {
+        d->child = 0;
+        *ret = (reply){.value = 1, .status = status};
+    }
+}
+
+static void end_child(duties *d) {
+    int status;
+    if (!d->child)
+        return;
+    (void)kill(d->child, SIGKILL); /* ours, and not waited for yet */
+    (void)ec_child_wait(d->child, &status);
+    d->child = 0;
+}
+
+/* Only of a process that the daemon started, and only upward. */
+static int lower(const duties *d, uint32_t pid) {
+    enum { STATE_BYTES = 4 }; /* ") R " before the parent's number */
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%lu/stat", (unsigned long)pid);
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return ESRCH;
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    const char *at = strrchr(text, ')');
+    int is_parent = at && strlen(at) > STATE_BYTES && strtol(at + STATE_BYTES, NULL, 10) == (long)d->parent;
+    return is_parent ? ec_child_set_score((pid_t)pid) : EPERM;
+}
+
+static void serve(duties *d, int fd) {
+    request q;
+    while (receive_packet(fd, &q, sizeof q, NULL) == 0) {
+        reply answer = {.os_error = 0};
+        int fds[2] = {-1, -1};
+        size_t count = 0;
+        switch ((enum kind)q.kind) {
+        case OPEN:
+            if (q.number < d->count - PATHS && (fds[0] = open(d->strings[PATHS + q.number], O_RDONLY | O_CLOEXEC)) >= 0)
+                count = 1;
+            else
+                answer.os_error = q.number < d->count - PATHS ? errno : EPERM;
+            break;
+        case WRITE:
+            answer.os_error = write_file(d, &q);
+            break;
+        case START:
+            answer.os_error = start_child(d, fds);
+            count = answer.os_error ? 0 : 2;
+            break;
+        case LOOK:
+            look_at_child(d, &answer);
+            break;
+        case END:
+            end_child(d);
+            break;
+        case LOWER:
+            answer.os_error = lower(d, q.number);
+            break;
+        default:
+            answer.os_error = EINVAL;
+        }
+        int rc = send_packet(fd, &answer, sizeof answer, fds, count);
+        for (size_t i = 0; i < count; i++)
+            close(fds[i]);
+        if (rc)
+            break;
+    }
+}
+
+int ec_broker_main(void) {
+    duties d = {.count = 0};
+    if (!take_setup(&d, STDIN_FILENO)) {
+        fprintf(stderr, "etwcollector: %s is started by the command run\n", EC_BROKER_NAME);
+        free(d.setup);
+        return 2;
+    }
+    ec_child_follow((uint64_t)d.parent);
+    (void)signal(SIGTERM, SIG_IGN); /* they go to all processes of a service or terminal; the daemon decides */
+    (void)signal(SIGHUP, SIG_IGN);
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no ptrace, and no /proc/PID/mem, by other processes of this user */
+    close(EC_CHILD_EXTRA_OUT);
+    serve(&d, EC_CHILD_EXTRA_IN);
+    end_child(&d);
+    free(d.setup);
+    return 0;
+}
