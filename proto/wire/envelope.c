@@ -304,6 +304,9 @@ int ea_envelope_read(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
         case EA_BATCH_SHAPES:
             e.shape_count++;
             break;
+        case EA_BATCH_PADDING:
+            e.padding_bytes += f.len_bytes;
+            break;
         default:
             break; /* a newer writer's, or of no use here */
         }

@@ -23,6 +23,7 @@ enum ea_batch_field {
     EA_BATCH_SHAPES = 22,
     EA_BATCH_DICTIONARIES = 24,
     EA_BATCH_CONTEXTS = 25,
+    EA_BATCH_PADDING = 26,
 };
 
 /* Small messages (a source, a tombstone, a ledger) above this are refused. */
@@ -55,6 +56,7 @@ typedef struct ea_envelope {
     int is_short;                 /* see short_directory.h; of its frame there is the block */
     int needs_dictionary;         /* the context's */
     uint32_t frame_count;
+    uint64_t padding_bytes;
     uint32_t source_count, shape_count, context_count; /* messages in it */
     const uint8_t *context_name;                       /* EA_NAME_BYTES; NULL: it has no context */
     const uint8_t *shape_indexes;                      /* a varint a group: of the context's shapes */

@@ -7,6 +7,14 @@
 static int corrupt(ea_err *err, const char *what) {
     return ea_fail(err, EA_ECORRUPT, "read a batch's column: %s", what);
 }
+int ea_rows_spend(ea_rows_reader *r, uint64_t cost, ea_err *err) {
+    r->cost += cost; /* each addend is far below 2^63, and the first sum above cost_max ends the reading */
+    if (r->cost > r->cost_max)
+        return ea_fail(err, EA_ELIMIT, "read a batch: it asks for more work than its %" PRIu64 " bytes allow",
+                       r->paid_bytes);
+    return 0;
+}
+
 int ea_rows_no_memory(const ea_arena *arena, const char *what, ea_err *err) {
     int rc = ea_arena_error(arena);
     return ea_fail(err, rc, "%s: %s", what,
@@ -393,9 +401,6 @@ int ea_rows_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t rows, ea_column *
     const uint8_t *data = NULL;
     uint32_t *index = NULL;
     int rc = element_bytes(r, c, rows, &data, err);
-    r->work += rows;
-    if (!rc && r->work > r->work_max)
-        rc = ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
     if (!rc)
         rc = decode_indexes(r, c, rows, data, &values, &index, err);
     if (rc)
@@ -586,9 +591,8 @@ int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_c
         context = NULL;
         initial = 0;
     }
-    r->work += (uint64_t)n * (1 + c->child_count) + rows;
-    if (r->work > r->work_max)
-        return ea_fail(err, EA_ELIMIT, "read a batch's column: the batch asks for too much work");
+    if ((rc = ea_rows_spend(r, (uint64_t)n * (1 + c->child_count) + rows, err)) != 0)
+        return rc;
     ea_column elements = {0};
     rc = decode_elements(r, c, n, context, initial, &elements, err);
     if (!rc && c->lengths)

@@ -28,13 +28,12 @@ typedef struct ea_rows_reader {
     ZSTD_DCtx *zstd;
     uint64_t *scratch;
     size_t scratch_count;
-    /* Rows decoded so far, and how many may be: EA_WORK_BASE, and four for each event's columns in the directory. */
-    uint64_t work, work_max;
+    /* What reading the batch has cost so far, and what it may: see EA_COST_BASE. */
+    uint64_t cost, cost_max, paid_bytes;
 } ea_rows_reader;
 
-/* A small message can ask for a lot of work. What a writer's batch needs: a row of each column that each event of a
- * group has, and not more elements of lists and dictionaries than its payloads have bytes. */
-#define EA_WORK_BASE (1ull << 25)
+/* The least that ea_rows_spend adds up for the batch, whoever reads it: what its writer has to stay below. */
+EA_MUST_CHECK int ea_rows_spend(ea_rows_reader *r, uint64_t cost, ea_err *err);
 
 /* What the rows of a group are relative to. */
 typedef struct ea_rows_context {

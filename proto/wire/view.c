@@ -14,7 +14,6 @@ enum {
     VIEW_LIMIT_BYTES = 3 * EA_BATCH_MAX_RAW_BYTES,
     DIRECTORY_DEPTH = 16, /* of messages inside messages */
     SHARED_DICTIONARIES_MAX = 64,
-    EVENT_COLUMNS = 16, /* that each event has beside its group's fields and items: at most */
 };
 
 /* ---- opening ---- */
@@ -38,6 +37,7 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
     if (total > EA_BATCH_MAX_RAW_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a batch: decompressed it is larger than %d bytes", EA_BATCH_MAX_RAW_BYTES);
     ea_pb_field f;
+    uint64_t paid = e->padding_bytes + (e->is_short ? 0 : e->directory_bytes);
     v->reader.frame_count = (size_t)v->envelope.frame_count + 1;
     v->reader.frames = ea_arena_zalloc(&v->arena, v->reader.frame_count, sizeof *v->reader.frames);
     if (!v->reader.frames)
@@ -75,8 +75,11 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
         if (total > EA_BATCH_MAX_RAW_BYTES)
             return ea_fail(err, EA_ELIMIT, "read a batch: decompressed it is larger than %d bytes",
                            EA_BATCH_MAX_RAW_BYTES);
+        paid += frame->len_bytes;
     }
-    return 0;
+    v->reader.paid_bytes = paid;
+    v->reader.cost_max = EA_COST_BASE + EA_COST_A_BYTE * paid; /* 2^10 times 2^24 bytes of a batch */
+    return ea_rows_spend(&v->reader, total + EA_COST_AN_EVENT * (uint64_t)e->head.event_count, err);
 }
 
 static int read_directory(ea_batch_view *v, ea_err *err) {
@@ -458,10 +461,6 @@ static int read_groups(ea_batch_view *v, ea_err *err) {
         rc = read_group(v, &v->groups[i], d->groups[i], before, err);
         before = v->envelope.has_context ? &nothing : &v->groups[i].record;
     }
-    r->work_max = EA_WORK_BASE;
-    for (size_t i = 0; !rc && i < d->n_groups; i++) /* at most 2^18 events in all groups, 512 fields and 64 items */
-        r->work_max +=
-            4 * (uint64_t)v->groups[i].count * (v->groups[i].field_count + v->groups[i].m->n_items + EVENT_COLUMNS);
     if (!rc && total != n)
         return ea_view_corrupt(err, "its groups have fewer events than the batch");
     if (!rc && n && (!d->group || !d->time || !d->cpu || !d->thread || !d->thread_pids || !d->thread_tids))
@@ -572,6 +571,9 @@ void ea_batch_close(ea_batch_view *v) {
     free(v);
 }
 
+uint64_t ea_batch_cost(const ea_batch_view *v) {
+    return v->reader.cost;
+}
 const ea_batch_head *ea_batch_get_head(const ea_batch_view *v) {
     return &v->envelope.head;
 }

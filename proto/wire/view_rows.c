@@ -347,8 +347,7 @@ static int split_payloads(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     ea_column *split = ea_arena_zalloc(&v->arena, fields, sizeof *split);
     uint32_t *start = ea_arena_zalloc(&v->arena, fields * n, sizeof *start);
     uint32_t *len_bytes = ea_rows_alloc(&v->reader, fields * n, sizeof *len_bytes);
-    v->reader.work += fields * n;
-    if (!slices || !split || !start || !len_bytes || v->reader.work > v->reader.work_max)
+    if (!slices || !split || !start || !len_bytes)
         return ea_view_no_memory(v, err);
     for (size_t f = 0; f < fields; f++)
         split[f] =
@@ -461,9 +460,12 @@ static int check_item(ea_batch_view *v, const ea_column *c, ea_err *err) {
 }
 
 static int prepare_group(ea_batch_view *v, ea_view_group *g, ea_err *err) {
+    uint64_t before = v->payload_bytes;
     int rc = decode_payloads(v, g, err);
     if (!rc)
         rc = count_bytes(&g->payloads, &v->payload_bytes, "payloads", err);
+    if (!rc)
+        rc = ea_rows_spend(&v->reader, v->payload_bytes - before, err);
     ea_rows_context context = {&v->events, g->rows};
     ea_rows *headers[] = {&g->kernel_time, &g->user_time, &g->activity};
     for (size_t i = 0; !rc && i < sizeof headers / sizeof *headers; i++)

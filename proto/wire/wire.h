@@ -168,6 +168,13 @@ EA_MUST_CHECK int ea_batch_each_count(const uint8_t *batch, size_t len_bytes,
 
 /* ---- a whole batch ---- */
 
+/* What reading a batch costs: a byte that is decompressed, a byte of a payload and a row of a column 1 each, an event
+ * EA_COST_AN_EVENT. At most EA_COST_BASE, and EA_COST_A_BYTE for each byte of its frames, of a directory that is not
+ * short, and of its padding. FORMAT.md, "Bounds". */
+#define EA_COST_BASE     (UINT64_C(1) << 22)
+#define EA_COST_A_BYTE   UINT64_C(1024)
+#define EA_COST_AN_EVENT UINT64_C(64)
+
 typedef struct ea_batch_view ea_batch_view;
 
 /* Opens a whole batch: checks every size against the bounds and decompresses the directory; columns are decompressed
@@ -183,6 +190,8 @@ EA_MUST_CHECK int ea_batch_open_next(ea_batch_view **view, const uint8_t *batch,
                                      ea_registry *registry, ea_err *err);
 void ea_batch_close(ea_batch_view *v); /* NULL is allowed */
 
+/* What reading it has cost so far; after ea_batch_verify all that it can cost. */
+uint64_t ea_batch_cost(const ea_batch_view *v);
 const ea_batch_head *ea_batch_get_head(const ea_batch_view *v);
 size_t ea_batch_source_count(const ea_batch_view *v);
 const ea_wire_source *ea_batch_source(const ea_batch_view *v, size_t source);

@@ -382,6 +382,34 @@ static size_t size_of(const layout *l) {
     return n;
 }
 
+/* At least what reading the batch costs (wire.h, EA_COST_BASE), from what its records have: columns of fields take a
+ * row and at most an element a byte, and are decompressed and put together. */
+static uint64_t cost_of(const ea_open_batch *o, const layout *l) {
+    enum { COLUMNS = 24, COLUMN_BYTES = 64, TIMES = 6 };
+    uint64_t cost = TIMES * (uint64_t)o->content_bytes + l->batch.directory_bytes + l->batch.directory.len +
+                    (EA_COST_AN_EVENT + COLUMNS + COLUMN_BYTES) * (uint64_t)o->count;
+    for (size_t k = 0; k < o->group_count; k++)
+        cost += o->groups[k].count * TIMES * ((uint64_t)o->groups[k].c->top_count + o->groups[k].ext_count);
+    return cost;
+}
+
+/* Bytes that mean nothing, so that the batch's bytes allow what reading it may cost. What the records of real traces
+ * compress to allows many times as much. */
+static ProtobufCBinaryData pay(ea_encoder *e, const ea_open_batch *o, const layout *l) {
+    enum { HEAD_BYTES = 24 }; /* of a frame that stands in the batch already: at most */
+    const ea_direct *direct = &e->columns.direct;
+    uint64_t cost = cost_of(o, l), paid = ea_encoder_is_flat(o) ? 0 : l->batch.directory.len;
+    if (direct->len_bytes > HEAD_BYTES * (size_t)direct->count)
+        paid += direct->len_bytes - HEAD_BYTES * (size_t)direct->count;
+    for (size_t i = 0; i < l->batch.n_frames; i++)
+        paid += l->batch.frames[i]->data.len;
+    uint64_t due = cost > EA_COST_BASE ? (cost - EA_COST_BASE) / EA_COST_A_BYTE + 1 : 0;
+    ProtobufCBinaryData padding = {.len = due > paid ? (size_t)(due - paid) : 0};
+    if (padding.len && !(padding.data = ea_arena_zalloc(&e->arena, 1, padding.len)))
+        e->columns.failed = 1;
+    return padding;
+}
+
 /* Makes room for so many bytes of the encoded batch, and keeps what is there. */
 static int reserve_out(ea_encoder *e, size_t len_bytes) {
     if (len_bytes <= e->out_capacity)
@@ -513,6 +541,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.checksum = checksum;
     b.time_min = (int64_t)((uint64_t)time_min - (uint64_t)o->sources[0].clock.base_raw);
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
+    b.padding = pay(e, o, &l);
     put_descriptions(e, o, &b);
     put_sources(e, o, &b);
     if (l.shapes.count && !e->columns.failed &&

@@ -408,7 +408,6 @@ class Frames:
 
     def __init__(self, contents):
         self.contents, self.used = contents, [0] * len(contents)
-        self.rows, self.most_rows = 0, 1 << 25
 
     def take(self, frame, size):
         need(frame < len(self.contents), "Columns", f"there is no frame {frame}")
@@ -416,10 +415,6 @@ class Frames:
         need(size <= len(self.contents[frame]) - at, "Frames and the pool", f"frame {frame} is too short for its columns")
         self.used[frame] = at + size
         return self.contents[frame][at:at + size]
-
-    def count(self, rows):
-        self.rows += rows
-        need(self.rows <= self.most_rows, "Bounds", "rows of all columns, elements of lists and values of dictionaries among them")
 
     def check_end(self):
         for frame, (content, used) in enumerate(zip(self.contents, self.used)):
@@ -515,7 +510,7 @@ class Placed:
 
     def rows(self, n, bases=None, first=0):
         """The n rows. bases: what TIME, PID and TID are, row by row. first: what PREVIOUS begins with."""
-        self.frames.count(n)
+        self.frames.spend(n)
         if self.lengths is None:
             rows = self.elements(n, bases, first).rows()
         else:
@@ -539,7 +534,7 @@ class Placed:
 
     def elements(self, n, bases, first):
         c, w = self.column, self.width
-        self.frames.count(n * (1 + len(self.children)))
+        self.frames.spend(n * (1 + len(self.children)))
         if self.column.encoding != VARINT:
             need(len(self.data) == self.size(n), "Bounds", "the sum of `lengths` is the number of elements that the data holds")
         if c.encoding == PLAIN:
@@ -789,6 +784,7 @@ class Batch:
         need(m.priority <= 255, "Bounds", "the priority is at most 255")
         need(not {18, 19, 23} & set(field_numbers(data)), "Growth", "a field of the time before 1.0")
         self.own = Definitions()
+        self.appended, self.appended_bytes = set(), 0
         self.add_definitions()
         self.check_tombstones()
         self.groups, self.sources = [], []
@@ -825,6 +821,10 @@ class Batch:
         data = self.own.find(kind, name)
         if data is None:
             data = self.definitions.find(kind, name)
+            if data is not None and kind in ("source", "shape") and (kind, name) not in self.appended:
+                self.appended.add((kind, name))
+                self.appended_bytes += len(data)
+                need(self.appended_bytes <= 16 * MIB, "Bounds", "sources and shapes that a batch names and does not hold: at most 16 MiB")
         if data is None:
             raise Unknown(kind, name)
         return data
@@ -856,17 +856,24 @@ class Batch:
                 directory = short_frame(size, directory)
         total = (size or len(directory)) + sum(f.raw_bytes or len(f.data) for f in m.frames)
         need(total <= 64 * MIB, "Bounds", "directory and frames have at most 64 MiB")
+        paid = sum(len(f.data) for f in m.frames) + len(m.padding) + (0 if short else len(m.directory))
+        self.cost, self.most_cost = 0, (1 << 22) + 1024 * paid
+        self.spend(total + 64 * m.event_count)
         if size:
             directory = decompress(directory, size, dictionary, "The batch")
         self.directory = d = ShortDirectory(directory).message if short else parse(directory, "Directory", most=16)
         need(short or d.unknown_bytes <= 64 * 1024, "Bounds", "unknown fields of a directory have at most 64 KiB")
         frames = Frames([d.pool] + [decompress(f.data, f.raw_bytes, b"", "Frames and the pool") if f.raw_bytes else f.data
                                     for f in m.frames])
+        frames.spend = self.spend
         self.read_sources()
         self.read_groups()
-        frames.most_rows += 4 * sum(g.count * (len(g.message.fields) + len(g.items) + 16) for g in self.groups)
         self.place(frames)
         self.read_rows()
+
+    def spend(self, cost):
+        self.cost += cost
+        need(self.cost <= self.most_cost, "Bounds", "what reading a batch costs: at most 4,194,304, and 1,024 for each byte")
 
     def read_context(self):
         m, self.context = self.message, None
@@ -1049,7 +1056,9 @@ class Batch:
                 self.body[i].update(activity_id=own_activities[r] if own_activities else activities[i] if activities else bytes(16),
                                     items=[(kind, linkage, rows[r]) for kind, linkage, rows in items], payload=payload)
                 need(all(len(data) <= 65535 for _, _, data in self.body[i]["items"]), "Bounds", "an extended item has at most 65,535 bytes")
-        need(sum(len(b["payload"]) for b in self.body) <= 64 * MIB, "Bounds", "all payloads: at most 64 MiB")
+        payload_bytes = sum(len(b["payload"]) for b in self.body)
+        need(payload_bytes <= 64 * MIB, "Bounds", "all payloads: at most 64 MiB")
+        self.spend(payload_bytes)
         need(sum(len(data) for b in self.body for _, _, data in b["items"]) <= 64 * MIB, "Bounds", "all extended items: at most 64 MiB")
 
     # what comes out

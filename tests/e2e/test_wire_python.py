@@ -503,6 +503,45 @@ def dictionaries(env, checks, poster):
     checks.that(poster.cause(data) == MALFORMED, "the collector takes a batch with another dictionary than it was compressed with")
 
 
+def named(env, checks, poster):
+    """Sources that a batch names and does not hold have at most 16 MiB together: 260 of 60 kB are read, 300 are refused."""
+    small, kept = captured(env, *SMALL_DAMAGED)[0], format_reader.Definitions()
+    whole = format_reader.parse(small, "Batch", raw=("sources",))
+    own, fillers = list(whole.sources), [uploads._bytes(1, b"%060000d" % k) for k in range(300)]
+    for number, count in enumerate((0, 150, 300, 260, 300), 1):
+        batch, context = copy.deepcopy(whole), format_reader.parse(whole.contexts[0], "Context")
+        batch.stream, batch.number, batch.checksum = b"sixteen MiB of it", number, whole.checksum
+        batch.stream = batch.stream[:16]
+        batch.sources = (own if number == 1 else []) + (fillers[count - 150:count] if number in (2, 3) else [])
+        if number > 3:
+            context.sources = hashlib.sha256(own[0]).digest()[:8] + b"".join(hashlib.sha256(f).digest()[:8] for f in fillers[:count])
+        put_context(batch, context, whole.context[8:])
+        data = encode(batch, "Batch")
+        try:
+            broken = None
+            format_reader.Batch(data, kept).verify()
+        except format_reader.Broken as rule:
+            broken = rule
+        cause, said = poster.refusal(data)
+        checks.equal((str(broken) if broken else None, cause), (None, None) if number < 5 else (str(broken), MALFORMED), f"a batch that names {count} sources: {said}")
+    checks.that(broken and broken.section == "Bounds" and "16 MiB" in broken.rule, f"300 sources of 60 kB: the reader says '{broken}'")
+    checks.that("the sources and shapes that it names have more than 16777216 bytes" in said, f"300 sources of 60 kB: the collector says '{said}'")
+
+
+def costs(env, checks, poster):
+    """What reading a batch costs is bounded by its bytes; padding pays for it."""
+    whole = captured(env, DAMAGED, [])[0]
+    for what, members, padding, expected in (("3 members", 3, 0, None), ("8 members", 8, 0, MALFORMED), ("8 members and padding", 8, 4096, None)):
+        draft = Draft(whole)
+        wire_lies.rows_of_shared(262144, members)(draft)
+        draft.batch.stream, draft.batch.padding = hashlib.sha256(what.encode()).digest()[:16], bytes(padding)
+        sealed(draft)
+        data = draft.bytes()
+        broken, (cause, said) = judged(data), poster.refusal(data)
+        checks.equal((broken.section if broken else None, cause), ("Bounds" if expected else None, expected), f"a dictionary of structs of {what}: '{broken}', '{said}'")
+        checks.that(not expected or "it asks for more work than its" in said, f"the collector about structs of {what}: '{said}'")
+
+
 def columns_of(message, found):
     """Every Column of a message, and what is inside it."""
     for value in vars(message).values():
@@ -597,6 +636,8 @@ def test(env, checks, arguments):
     real = checks.real("wire python: each rule of the format's reader is broken by some batch")
     damage(env, checks, poster, real)
     dictionaries(env, checks, poster)
+    costs(env, checks, poster)
+    named(env, checks, poster)
     agreement(env, checks, poster, 1, 3000 if arguments.soak else 200)
     if real:
         check_rules(checks, broken)

@@ -135,7 +135,7 @@ REASONS = {
     'an event of no thread': "an event's thread is not in its table",
     "an extended item too long": "an extended item is longer than 65,535 bytes",
     "more extended items than are allowed": "extended items of more than 67108864 bytes",
-    "more rows than are allowed": "the batch asks for too much work",
+    "more rows than are allowed": "it asks for more work than its",
     "more payload than is allowed": "payloads of more than 67108864 bytes",
     "a field with the number 0": "it is no protobuf message",
     "a number in place of bytes": "field 2 has the wire type 0, expected 2",

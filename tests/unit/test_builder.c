@@ -371,6 +371,46 @@ static void test_closing_by_items(void **state) {
     rig_close(&g);
 }
 
+/* A batch that compresses to next to nothing is padded, so that its bytes allow what reading it costs. */
+static void test_padding(void **state) {
+    (void)state;
+    static uint8_t bytes[100];
+    rig g;
+    rig_open(&g, &(ea_builder_options){.max_events = EA_BATCH_MAX_EVENTS, .sources = SOURCES, .source_count = 1}, 1);
+    ea_record r = plain(bytes, sizeof bytes);
+    const ea_class *c = ea_registry_find(g.agent, &r);
+    while (ea_builder_add(g.builder, &r, c) == 0)
+        ;
+    const uint8_t *data;
+    size_t n, offset = 0, begin = 0;
+    ea_err err;
+    ea_open_batch *o = ea_builder_take(g.builder);
+    assert_true(ea_open_batch_events(o) > 40000);
+    encode(&g, o, 1, &data, &n);
+    ea_open_batch_release(o);
+    ea_batch_view *v = view(&g, data, n);
+    assert_int_equal(ea_batch_verify(v, &err), 0);
+    assert_true(ea_batch_cost(v) > EA_COST_BASE);
+    ea_batch_close(v);
+
+    ea_text bare;
+    ea_pb_field f;
+    ea_text_init(&bare);
+    for (; ea_pb_next(data, n, &offset, &f) > 0; begin = offset)
+        if (f.number != EA_BATCH_PADDING)
+            ea_text_add(&bare, data + begin, offset - begin);
+    assert_true(n - bare.len_bytes > 10000);
+    v = NULL;
+    int rc = ea_batch_open(&v, (uint8_t *)bare.data, bare.len_bytes, g.collector, &err);
+    if (!rc)
+        rc = ea_batch_verify(v, &err);
+    assert_int_equal(rc, EA_ELIMIT);
+    assert_non_null(strstr(err.message, "it asks for more work than its "));
+    ea_batch_close(v);
+    ea_text_deinit(&bare);
+    rig_close(&g);
+}
+
 /* More groups than one batch may have: it closes, and the rest goes on. */
 static void test_many_groups(void **state) {
     (void)state;
@@ -1110,6 +1150,7 @@ int main(void) {
         cmocka_unit_test(test_source_table),
         cmocka_unit_test(test_closing),
         cmocka_unit_test(test_closing_by_items),
+        cmocka_unit_test(test_padding),
         cmocka_unit_test(test_many_groups),
         cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_beside_the_events),
