@@ -148,6 +148,8 @@ static int forget_index(ec_store *s, const char *host, ea_err *err) {
         "DELETE FROM tombstones WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
         "DELETE FROM stream_classes WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
         "DELETE FROM stream_definitions WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM definition_uses WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
+        "DELETE FROM stream_bytes WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
         "DELETE FROM origins WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
         "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",
         "DELETE FROM expired_streams WHERE stream_id IN (SELECT stream_id FROM streams WHERE agent = ?1)",

@@ -121,8 +121,11 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
                    ec_db_bind(s, EC_ST_ADD_STREAM_DEFINITION, "ibii", d->stream_id, (const void *)hash, sizeof hash,
                               (int64_t)kind, id),
                    "store a stream's definition", d->err);
-    if (!rc && sqlite3_changes(s->db)) { /* it is news to the stream */
-        uint64_t added = DEFINITION_ROW_BYTES + (is_known ? 0 : data_bytes);
+    int is_news = !rc && sqlite3_changes(s->db); /* to the stream */
+    uint64_t added = is_news ? DEFINITION_ROW_BYTES + (is_known ? 0 : data_bytes) : 0;
+    if (!rc)
+        rc = ec_store_use_definition(s, d->stream_id, id, added, d->err);
+    if (is_news && !rc) {
         if (strcmp(s->kept.agent, d->agent) == 0)
             s->kept.definition_bytes += added;
         else if (s->is_new)

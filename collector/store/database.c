@@ -38,6 +38,13 @@ static const char DEFINITIONS_SCHEMA[] =
     " kind INTEGER NOT NULL, data BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS stream_definitions(stream_id INTEGER NOT NULL, hash BLOB NOT NULL,"
     " kind INTEGER NOT NULL, definition_id INTEGER NOT NULL, PRIMARY KEY(stream_id, hash)) WITHOUT ROWID;"
+    /* Which batches of a stream use a definition: none above `through`. bytes: what was added to the index for it */
+    "CREATE TABLE IF NOT EXISTS definition_uses(stream_id INTEGER NOT NULL, definition_id INTEGER NOT NULL,"
+    " through INTEGER NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY(stream_id, definition_id)) WITHOUT ROWID;"
+    "CREATE INDEX IF NOT EXISTS definition_uses_through ON definition_uses(stream_id, through);"
+    "CREATE INDEX IF NOT EXISTS stream_definitions_definition ON stream_definitions(definition_id);"
+    /* the sums of those bytes */
+    "CREATE TABLE IF NOT EXISTS stream_bytes(stream_id INTEGER PRIMARY KEY, definition_bytes INTEGER NOT NULL);"
     /* what a stream's agent says of itself. hash: of the Source message that said so; labels: a JSON object */
     "CREATE TABLE IF NOT EXISTS origins(stream_id INTEGER PRIMARY KEY, hash INTEGER NOT NULL,"
     " agent_version TEXT NOT NULL, labels TEXT NOT NULL);"

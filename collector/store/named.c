@@ -13,6 +13,17 @@ int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err) {
     return 0;
 }
 
+int ec_store_use_definition(ec_store *s, int64_t stream_id, int64_t definition_id, uint64_t added_bytes, ea_err *err) {
+    int64_t through = (int64_t)(s->head.number | (EC_USES_A_STEP - 1)); /* numbers are below 2^63 - 1 */
+    int rc = ec_db_run(
+        s, ec_db_bind(s, EC_ST_USE_DEFINITION, "iiii", stream_id, definition_id, through, (int64_t)added_bytes),
+        "note a definition's use", err);
+    if (!rc && added_bytes)
+        rc = ec_db_run(s, ec_db_bind(s, EC_ST_ADD_STREAM_BYTES, "ii", stream_id, (int64_t)added_bytes),
+                       "note a definition's size", err);
+    return rc;
+}
+
 typedef struct cached {
     uint8_t key[8 + 1 + 1 + EA_CLASS_HASH_BYTES]; /* stream, kind, the reference */
     size_t len_bytes;
@@ -71,16 +82,25 @@ static int find_definition(void *arg, enum ea_definition_kind kind, const ea_has
     }
     memset(to, 0xFF, sizeof to);
     memcpy(to, ref->bytes, ref->len_bytes);
-    sqlite3_stmt *st = ec_db_bind(s, EC_ST_STREAM_DEFINITION, "ibbi", n->stream_id, (const void *)ref->bytes,
-                                  (size_t)ref->len_bytes, (const void *)to, sizeof to, (int64_t)kind);
-    int rc = ec_db_row(s, st, "look a definition up", err), count = 0;
+    sqlite3_stmt *st =
+        ec_db_bind(s, s->in_group ? EC_ST_USED_DEFINITION : EC_ST_STREAM_DEFINITION, "ibbi", n->stream_id,
+                   (const void *)ref->bytes, (size_t)ref->len_bytes, (const void *)to, sizeof to, (int64_t)kind);
+    int64_t definition_id = 0;
+    int rc = ec_db_row(s, st, "look a definition up", err), count = 0, is_noted = 1;
     for (; rc == 1; rc = ec_db_row(s, st, "look a definition up", err)) {
         const void *data = sqlite3_column_blob(st, 0);
         ea_text_clear(&s->definition);
         ea_text_add(&s->definition, data ? data : "", (size_t)sqlite3_column_bytes(st, 0));
+        if (s->in_group) { /* the batch at hand is being stored */
+            definition_id = sqlite3_column_int64(st, 1);
+            is_noted =
+                sqlite3_column_type(st, 2) != SQLITE_NULL && (uint64_t)sqlite3_column_int64(st, 2) >= s->head.number;
+        }
         count++;
     }
     if (rc < 0 || count != 1) /* of two that begin alike neither is meant for sure */
+        return rc;
+    if (!is_noted && (rc = ec_store_use_definition(s, n->stream_id, definition_id, 0, err)) != 0)
         return rc;
     if (s->definition.failed)
         return ea_fail(err, EA_ENOMEM, "look a definition up");

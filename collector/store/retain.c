@@ -14,6 +14,7 @@ enum {
     ERASED_ROWS_A_STEP = 512,
     ERASED_A_CHORE = 512, /* records */
     KEEP_BUSY_MS = 20000,
+    FREED_A_STEP = 1024,       /* definitions */
     REMEMBERED_BATCHES = 4096, /* checksums of deleted batches that are kept of each stream */
     FORGET_DAYS = 30,          /* a stream of which nothing is left is forgotten when it was silent for so long */
     SLACK_PARTS = 16,          /* a store that is too large loses so much more than it has to */
@@ -197,6 +198,8 @@ static const char KEEP[] =
     "INSERT INTO kept.class_origins SELECT * FROM main.class_origins;"
     "INSERT INTO kept.definitions SELECT * FROM main.definitions;"
     "INSERT INTO kept.stream_definitions SELECT * FROM main.stream_definitions;"
+    "INSERT INTO kept.definition_uses SELECT * FROM main.definition_uses;"
+    "INSERT INTO kept.stream_bytes SELECT * FROM main.stream_bytes;"
     "INSERT INTO kept.origins SELECT * FROM main.origins;"
     "INSERT INTO kept.incidents SELECT * FROM main.incidents;"
     "INSERT INTO kept.clock_steps SELECT * FROM main.clock_steps;"
@@ -412,8 +415,35 @@ void ec_retain_close(ec_store *s) {
 /* ---- the steps ---- */
 
 static const char BEGIN_LEAVING[] = "CREATE TEMP TABLE IF NOT EXISTS leaving(stream_id INTEGER NOT NULL, number INTEGER"
-                                    " NOT NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID; BEGIN IMMEDIATE;"
+                                    " NOT NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID;"
+                                    "CREATE TEMP TABLE IF NOT EXISTS unused(stream_id INTEGER NOT NULL,"
+                                    " definition_id INTEGER NOT NULL, bytes INTEGER NOT NULL); BEGIN IMMEDIATE;"
                                     "DELETE FROM temp.leaving";
+
+/* Definitions that none of the batches uses that are left of the streams in temp.leaving; an agent that names one of
+ * them later is asked for it. Some thousands at a time: more of the stream's batches leave later, or the stream goes.
+ */
+static int free_definitions(ec_store *s, ea_err *err) {
+    static const char UNUSED[] =
+        "INSERT INTO temp.unused SELECT u.stream_id, u.definition_id, u.bytes FROM"
+        " (SELECT DISTINCT stream_id AS id FROM temp.leaving) l JOIN definition_uses u ON u.stream_id = l.id"
+        " WHERE u.through < ifnull((SELECT min(number) FROM batches b WHERE b.stream_id = l.id), 9223372036854775807)"
+        " LIMIT ?1";
+    static const char FREE[] =
+        "UPDATE stream_bytes SET definition_bytes = definition_bytes -"
+        " (SELECT sum(bytes) FROM temp.unused u WHERE u.stream_id = stream_bytes.stream_id)"
+        " WHERE stream_id IN (SELECT stream_id FROM temp.unused);"
+        "DELETE FROM stream_definitions WHERE (stream_id, hash) IN (SELECT u.stream_id, d.hash FROM temp.unused u"
+        " JOIN definitions d ON d.definition_id = u.definition_id);"
+        "DELETE FROM definition_uses WHERE (stream_id, definition_id) IN"
+        " (SELECT stream_id, definition_id FROM temp.unused);"
+        "DELETE FROM definitions WHERE definition_id IN (SELECT definition_id FROM temp.unused)"
+        " AND NOT EXISTS (SELECT 1 FROM stream_definitions s WHERE s.definition_id = definitions.definition_id);"
+        "DELETE FROM temp.unused";
+    int rc = ask(s, UNUSED, FREED_A_STEP, 0, 0, NULL, err);
+    s->kept.agent[0] = 0;
+    return rc < 0 ? rc : run(s, FREE, err);
+}
 
 /* The rows in temp.leaving leave the index; what they were is counted with their streams. Ends the transaction. rc: of
  * what came before; 0 or an error. */
@@ -446,6 +476,8 @@ static int delete_leaving(ec_store *s, int rc, ea_err *err) {
     if (rc >= 0)
         rc = ask(s, DROP_CHECKSUMS, 0, 0, 0, NULL, err);
     if (rc >= 0)
+        rc = free_definitions(s, err);
+    if (rc >= 0)
         rc = run(s, "COMMIT", err);
     if (rc < 0 && !sqlite3_get_autocommit(ec_store_database(s)))
         (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
@@ -477,10 +509,18 @@ typedef struct share {
     int agent_count;
 } share;
 
+/* What of the store a stream takes: its batches, their rows in the index (256 bytes each, about), and its definitions
+ * there. */
+#define HELD                                                                                                           \
+    "s.byte_count - ifnull(e.byte_count, 0) + 256 * (s.batch_count - ifnull(e.batch_count, 0)) +"                      \
+    " ifnull(d.definition_bytes, 0)"
+#define JOIN_HELD                                                                                                      \
+    " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id LEFT JOIN stream_bytes d ON d.stream_id = s.stream_id"
+
 static int look_at_shares(ec_store *s, const ec_retention *limits, share *ret, ea_err *err) {
     sqlite3_stmt *st =
-        prepare(s, "WITH held AS (SELECT agent, sum(s.byte_count - ifnull(e.byte_count, 0)) AS bytes FROM streams s"
-                   " LEFT JOIN expired_streams e ON e.stream_id = s.stream_id GROUP BY agent HAVING bytes > 0)"
+        prepare(s, "WITH held AS (SELECT agent, sum(" HELD ") AS bytes FROM streams s" JOIN_HELD
+                   " GROUP BY agent HAVING bytes > 0)"
                    " SELECT agent, bytes, (SELECT count(*) FROM held) FROM held ORDER BY bytes DESC, agent LIMIT 1");
     *ret = (share){.share = limits->bytes};
     int code = st ? sqlite3_step(st) : SQLITE_ERROR;
@@ -587,8 +627,7 @@ static int take_above_share(ec_store *s, const share *v, uint64_t too_much, int6
 int ec_store_may_grow(ec_store *s, const char *agent, ea_err *err) {
     if (!s->is_full)
         return 1;
-    sqlite3_stmt *st = prepare(s, "SELECT sum(s.byte_count - ifnull(e.byte_count, 0)) FROM streams s LEFT JOIN"
-                                  " expired_streams e ON e.stream_id = s.stream_id WHERE s.agent = ?1");
+    sqlite3_stmt *st = prepare(s, "SELECT sum(" HELD ") FROM streams s" JOIN_HELD " WHERE s.agent = ?1");
     int rc = 0;
     if (!st || sqlite3_bind_text(st, 1, agent, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_ROW)
         rc = fail(s, err, "compare an agent's share");
@@ -611,6 +650,8 @@ static const char FORGET_STREAMS[] =
     "DELETE FROM tombstones WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
     "DELETE FROM stream_classes WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
     "DELETE FROM stream_definitions WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM definition_uses WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
+    "DELETE FROM stream_bytes WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
     "DELETE FROM expired WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
     "DELETE FROM expired_streams WHERE stream_id IN (SELECT stream_id FROM temp.forgotten);"
     "DELETE FROM class_origins WHERE class_id NOT IN (SELECT class_id FROM stream_classes);"

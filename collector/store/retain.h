@@ -11,6 +11,8 @@
  * When the store is too large, the batches of the agent that is furthest above its share of the store go first, the
  * oldest before the others: their rows leave the index, and their place in the segment files is given back (segment.h,
  * ec_segment_erase), whoever's batches are beside them. Only when no agent is above its share the oldest segment goes.
+ * What an agent has of the store is its batches, 256 bytes of the index for each, and its definitions there. With the
+ * rows of batches go the definitions that no batch of their stream uses any more (definition_uses).
  *
  * What is deleted stays counted: a stream's totals say what was ever stored, and a batch that comes again is still a
  * duplicate, or a conflict. */

@@ -10,7 +10,10 @@
 
 #include <sqlite3.h>
 
-enum { EC_CACHED_DEFINITIONS = 4096 };
+enum {
+    EC_CACHED_DEFINITIONS = 4096,
+    EC_USES_A_STEP = 1024, /* a power of two: the index is told of a definition's use once in so many numbers */
+};
 
 /* Prepared statements, made when first used. */
 #define EC_STATEMENTS(X)                                                                                               \
@@ -75,6 +78,14 @@ enum { EC_CACHED_DEFINITIONS = 4096 };
     X(FIND_DEFINITION, "SELECT definition_id FROM definitions WHERE hash = ?1")                                        \
     X(ADD_DEFINITION, "INSERT INTO definitions VALUES(NULL, ?1, ?2, ?3)")                                              \
     X(ADD_STREAM_DEFINITION, "INSERT OR IGNORE INTO stream_definitions VALUES(?1, ?2, ?3, ?4)")                        \
+    X(USED_DEFINITION, "SELECT d.data, d.definition_id, u.through FROM stream_definitions s JOIN definitions d"        \
+                       " ON d.definition_id = s.definition_id LEFT JOIN definition_uses u"                             \
+                       " ON u.stream_id = s.stream_id AND u.definition_id = s.definition_id"                           \
+                       " WHERE s.stream_id = ?1 AND s.hash BETWEEN ?2 AND ?3 AND s.kind = ?4 LIMIT 2")                 \
+    X(USE_DEFINITION, "INSERT INTO definition_uses VALUES(?1, ?2, ?3, ?4) ON CONFLICT(stream_id, definition_id)"       \
+                      " DO UPDATE SET through = max(through, excluded.through)")                                       \
+    X(ADD_STREAM_BYTES, "INSERT INTO stream_bytes VALUES(?1, ?2) ON CONFLICT(stream_id) DO UPDATE SET"                 \
+                        " definition_bytes = definition_bytes + excluded.definition_bytes")                            \
     X(ADD_INCIDENT, "INSERT INTO incidents VALUES(NULL, ?1, ?2, ?3, ?4)")                                              \
     X(DROP_INCIDENTS, "DELETE FROM incidents WHERE incident_id <= (SELECT max(incident_id) FROM incidents) - ?1")      \
     X(EACH_INCIDENT,                                                                                                   \
@@ -182,6 +193,10 @@ EA_MUST_CHECK int ec_db_make_tables(sqlite3 *db);
 
 /* ---- named.c ---- */
 
+/* The batch at hand, of that number, uses a definition of its stream. added_bytes: of the index, when it is new there.
+ */
+EA_MUST_CHECK int ec_store_use_definition(ec_store *s, int64_t stream_id, int64_t definition_id, uint64_t added_bytes,
+                                          ea_err *err);
 /* Adds a definition that is nowhere to the notes of the batch at hand. */
 EA_MUST_CHECK int ec_store_note_missing(ec_store *s, const ea_hash_ref *ref, ea_err *err);
 /* The batch standing for itself: as it is, or in s->completed. */

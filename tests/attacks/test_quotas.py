@@ -1,6 +1,7 @@
 """One agent's certificate against everybody else: floods of bytes, streams, classes and tombstones, and a store that is too small for them.
 
 - A flood of sound batches beyond the store's size: the flooding agent's own history is deleted, no batch of the victim is.
+- The same with definitions that no batch uses: the index is the flooding agent's, too, and is freed with its batches.
 - A flood of sound batches: the latencies of the victims stay.
 - What is younger than --retain-min-age stays: then the agent above its share is refused with 429, the victim is not.
 - An agent above its quota of bytes gets 429 with Retry-After and a sentence, and is counted.
@@ -89,6 +90,32 @@ def share(env, checks):
                          "SELECT sum(events) AS n FROM streams WHERE host = 'victim'"]).stdout
         checks.that(f'"n": {kept}' in found or f'"n":{kept}' in found, f"the victim's events can be read: {kept}, {found[:200]}")
     print(f"a flood of {sent} batches: {gone} deleted, {size / (1 << 20):.1f} MiB left of {LIMIT >> 20}", flush=True)
+
+
+def definitions(env, checks):
+    extra = ["--segment-size", "1MiB", "--retain-size", str(LIMIT // 2), "--retain-interval", "50ms"]
+    with world.World(env, checks, extra=extra, name="definitions") as w:
+        first = world.Web(w.port, world.VICTIM_AGENT, w.agent.context)
+        for _ in range(30):
+            w.agent.request(first, 0)
+        thief, stream, refused = Thief(w), os.urandom(16), []
+        for number in range(1, 601):  # 36 MB of shapes, three times the limit; the numbers are those of an agent that sends much
+            status, _, said = thief.post([world.renumbered(w.batch, stream, 1024 * number) + uploads._bytes(22, os.urandom(60000))])
+            refused += [(status, str(said)[:200])] if status != 200 or said.refused else []
+        for _ in range(10):
+            w.agent.request(first, 0)
+
+        def index():
+            return w.metrics()["etwcollector_store_index_size_bytes"]
+        receiver.sleep_until(lambda: index() < LIMIT // 2, 20, 0.2)
+        checks.equal(refused, [], "the thief's shapes are taken: those that are freed make room below --agent-definitions")
+        checks.that(index() < LIMIT // 2, f"the index has {index():.0f} bytes, the store may have {LIMIT // 2}")
+        checks.equal([s["expired_batches"] for s in rows(w, "victim") if s["expired_batches"]], [], "batches of the victim that were deleted")
+        gone = sum(s["expired_batches"] for s in rows(w, "thief"))
+        checks.that(gone > 300, f"{gone} of the thief's 600 batches were deleted, so that their shapes go")
+        told = [i for i in w.collector.ask_json("ledger")["incidents"] if i["kind"] == "share"]
+        checks.that(told and all(i["host"] == "thief" for i in told), f"incidents: {told}")
+        print(f"36 MB of definitions: {gone} of the thief's 600 batches deleted, the index has {index() / (1 << 20):.1f} MiB", flush=True)
 
 
 def noisy(env, checks):
@@ -225,6 +252,7 @@ def test(env, checks, _):
     limited(env, checks)
     young(env, checks)
     share(env, checks)
+    definitions(env, checks)
     noisy(env, checks)
     erasing(env, checks)
 

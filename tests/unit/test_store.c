@@ -1,5 +1,6 @@
 /* The store: what was committed is there, once, whatever the moment of a crash; what is damaged costs only itself. */
 #include "batches.h"
+#include "envelope.h"
 #include "find.h"
 #include "map.h"
 #include "platform.h"
@@ -10,6 +11,7 @@
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -938,6 +940,89 @@ static void deleted_batches_stay_known(void **state) {
     free_all(sent, SENT);
 }
 
+static int64_t ask_index(fixture *f, const char *sql) {
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(ec_store_database(f->store), sql, -1, &st, NULL) != SQLITE_OK ||
+        sqlite3_step(st) != SQLITE_ROW)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(ec_store_database(f->store)));
+    int64_t n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return n;
+}
+
+/* Appends a batch of the corpus under a number; with what it names by hash, and a shape that no batch uses, or without.
+ */
+static int append_named(fixture *f, uint64_t number, int with_definitions) {
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = "named";
+    char *data;
+    size_t len_bytes, offset = 0, begin = 0;
+    ea_text named, batch;
+    ea_pb_field field;
+    assert_int_equal(ea_path_read_all(EA_CORPUS "/batch/context", 1 << 20, &data, &len_bytes, &f->err), 0);
+    ea_text_init(&named);
+    ea_text_init(&batch);
+    assert_int_equal(ea_batch_rename((uint8_t *)data, len_bytes, STREAM, number, &named, &f->err), 0);
+    for (; ea_pb_next((uint8_t *)named.data, named.len_bytes, &offset, &field) > 0; begin = offset)
+        if (with_definitions ||
+            (field.number != EA_BATCH_SOURCES && field.number != EA_BATCH_SHAPES && field.number != EA_BATCH_CONTEXTS))
+            ea_text_add(&batch, named.data + begin, offset - begin);
+    if (with_definitions) /* field 22, 1000 bytes */
+        ea_text_printf(&batch, "\xb2\x01\xe8\x07%01000d", 7);
+    int rc = ec_store_append(f->store, "alpha", (uint8_t *)batch.data, batch.len_bytes, &f->err);
+    ea_text_deinit(&named);
+    ea_text_deinit(&batch);
+    free(data);
+    return rc;
+}
+
+/* Definitions are freed with the last batch that uses them; the others stay, and later batches are asked for what is
+ * gone. */
+static void definitions_go_with_their_batches(void **state) {
+    fixture *f = *state;
+    static const char SUM[] = "SELECT count(*) FROM stream_bytes WHERE definition_bytes ="
+                              " (SELECT ifnull(sum(bytes), 0) FROM definition_uses)";
+    ec_store_size size;
+    f->segment_bytes = 1; /* a segment each */
+    open_store(f);
+    assert_int_equal(append_named(f, 1, 1), EC_STORED);
+    commit(f);
+    int64_t all = ask_index(f, "SELECT count(*) FROM definitions");
+    assert_true(all >= 4); /* a context, a source, a shape, and the one that is not used */
+    assert_int_equal(append_named(f, 5000, 0), EC_STORED);
+    commit(f);
+    assert_int_equal(ask_index(f, SUM), 1);
+
+    while (ask_index(f, "SELECT count(*) FROM batches") == 2) { /* the oldest segments go */
+        assert_int_equal(ec_store_measure(f->store, &size, &f->err), 0);
+        retain_all(f, &(ec_retention){.bytes = size.segment_bytes + size.index_bytes - 1});
+    }
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM batches WHERE number = 5000"), 1);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM definitions"), all - 1);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM definitions WHERE length(data) = 1000"), 0);
+    assert_int_equal(ask_index(f, SUM), 1);
+    assert_int_equal(append_named(f, 5001, 0), EC_STORED);
+    commit(f);
+    ec_batch_row row = {0};
+    const uint8_t *data;
+    size_t len_bytes;
+    for (uint64_t number = 5000; number <= 5001; number++) {
+        assert_int_equal(ec_store_next_batch(f->store, 1, number - 1, &row, &f->err), 1);
+        assert_int_equal(row.number, number);
+        assert_int_equal(ec_store_read(f->store, &row, &data, &len_bytes, &f->err), 0);
+    }
+
+    retain_all(f, &(ec_retention){.bytes = 1});
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM batches"), 0);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM definitions"), 0);
+    assert_int_equal(ask_index(f, "SELECT count(*) FROM stream_definitions"), 0);
+    assert_int_equal(ask_index(f, "SELECT definition_bytes FROM stream_bytes"), 0);
+    assert_int_equal(append_named(f, 9000, 0), EA_ENOTFOUND);
+    assert_true(ec_store_last_notes(f->store)->missing_count > 0);
+    assert_int_equal(append_named(f, 9000, 1), EC_STORED);
+    commit(f);
+    assert_int_equal(ask_index(f, SUM), 1);
+}
+
 /* By age: what is younger stays; a store without limits keeps everything. */
 static void young_segments_stay(void **state) {
     fixture *f = *state;
@@ -1012,6 +1097,7 @@ static void files_are_worked_on_elsewhere(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(deleted_batches_stay_known, setup, teardown),
+        cmocka_unit_test_setup_teardown(definitions_go_with_their_batches, setup, teardown),
         cmocka_unit_test_setup_teardown(young_segments_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(files_are_worked_on_elsewhere, setup, teardown),
         cmocka_unit_test_setup_teardown(stores_and_reads, setup, teardown),
