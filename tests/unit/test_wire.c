@@ -748,6 +748,10 @@ static void test_refused_directories(void **state) {
     /* the largest number of events with a payload of 65,535 zero bytes each, in a few bytes of batch */
     h->batch.event_count = h->group.count = EA_BATCH_MAX_EVENTS;
     c = column(CONSTANT, 65535);
+    expect_error(h, &c, POOL(""), EA_ELIMIT);
+    h->batch.event_count = h->group.count = ROWS;
+    c = column(CONSTANT, 0);
+    expect(h, &c, POOL(""), WANT("", "", ""));
     pb_column *fields[] = {&wide};
     h->group.n_fields = 1;
     h->group.fields = fields;
