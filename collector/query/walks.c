@@ -12,23 +12,18 @@ void ec_walks_plan(ec_tape_plan *tape, const ea_stack_plan *plan) {
     tape->addresses = plan->addresses;
 }
 
-/* A walk's halves in one number: numbers of stacks are below 2^31, so there is room for whether it begins in the
- * kernel, and whether it ends in user mode. */
+/* A walk's halves in one number: numbers of stacks are below 2^31, so there is room for which halves it has. */
 static const uint64_t IS_KERNEL = UINT64_C(1) << 63, HAS_USER = UINT64_C(1) << 31;
 
-static uint64_t pack_halves(const ea_stack_list *list, unsigned width, const uint32_t half[EA_STACK_HALVES]) {
-    uint64_t known = (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER];
-    if (ea_stack_is_kernel(ea_load_uint(list->addresses, width), width))
-        known |= IS_KERNEL;
-    if (!ea_stack_is_kernel(ea_load_uint(list->addresses + (list->count - 1) * width, width), width))
-        known |= HAS_USER;
-    return known;
+static uint64_t pack_halves(size_t kernel, size_t count, const uint32_t half[EA_STACK_HALVES]) {
+    return (uint64_t)half[EA_STACK_KERNEL] << 32 | half[EA_STACK_USER] | (kernel ? IS_KERNEL : 0) |
+           (kernel < count ? HAS_USER : 0);
 }
 
 /* Finds the halves of a walk that the batch stores once, and those of the next ones, which are needed soon. */
 static void learn_halves(const ec_walks *w, const ec_tape_event *e) {
     enum { WALKS = EA_STACKS_AT_ONCE / EA_STACK_HALVES };
-    ea_stack_list walks[WALKS], halves[EA_STACKS_AT_ONCE];
+    ea_stack_list halves[EA_STACKS_AT_ONCE];
     uint64_t *memories[WALKS], *memory;
     uint32_t numbers[EA_STACKS_AT_ONCE];
     unsigned width = e->c->pointer_size;
@@ -40,13 +35,15 @@ static void learn_halves(const ec_walks *w, const ec_tape_event *e) {
             continue;
         size_t kernel = ea_stack_kernel_count(list.data, count, width);
         memories[n] = memory;
-        walks[n] = (ea_stack_list){list.data, count};
         halves[EA_STACK_HALVES * n + EA_STACK_KERNEL] = (ea_stack_list){list.data, kernel};
         halves[EA_STACK_HALVES * n++ + EA_STACK_USER] = (ea_stack_list){list.data + kernel * width, count - kernel};
     }
     ea_stacks_add_all(w->stacks, halves, EA_STACK_HALVES * n, width, numbers);
-    for (size_t i = 0; i < n; i++)
-        *memories[i] = pack_halves(&walks[i], width, numbers + EA_STACK_HALVES * i);
+    for (size_t i = 0; i < n; i++) {
+        const ea_stack_list *pair = halves + EA_STACK_HALVES * i;
+        *memories[i] = pack_halves(pair[EA_STACK_KERNEL].count, pair[EA_STACK_KERNEL].count + pair[EA_STACK_USER].count,
+                                   numbers + EA_STACK_HALVES * i);
+    }
 }
 
 static int halves_of(const ec_walks *w, const ec_tape_event *e, uint32_t half[EA_STACK_HALVES], int *ret_is_kernel,
@@ -61,9 +58,8 @@ static int halves_of(const ec_walks *w, const ec_tape_event *e, uint32_t half[EA
             learn_halves(w, e);
         known = *memory;
     } else {
-        const ea_stack_list walk = {list.data, list.len_bytes / width};
-        ea_stack_halves(w->stacks, walk.addresses, walk.count, width, half);
-        known = pack_halves(&walk, width, half);
+        size_t count = list.len_bytes / width;
+        known = pack_halves(ea_stack_halves(w->stacks, list.data, count, width, half), count, half);
     }
     half[EA_STACK_KERNEL] = (uint32_t)((known & ~IS_KERNEL) >> 32);
     half[EA_STACK_USER] = (uint32_t)(known & ~HAS_USER);

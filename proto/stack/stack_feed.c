@@ -112,14 +112,15 @@ size_t ea_stack_kernel_count(const uint8_t *addresses, size_t count, unsigned po
     return kernel;
 }
 
-void ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
-                     uint32_t ret_half[EA_STACK_HALVES]) {
+size_t ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
+                       uint32_t ret_half[EA_STACK_HALVES]) {
     size_t kernel = ea_stack_kernel_count(addresses, count, pointer_size);
     const ea_stack_list lists[EA_STACK_HALVES] = {
         [EA_STACK_KERNEL] = {addresses, kernel},
         [EA_STACK_USER] = {addresses + kernel * pointer_size, count - kernel},
     };
     ea_stacks_add_all(stacks, lists, EA_STACK_HALVES, pointer_size, ret_half);
+    return kernel;
 }
 
 static void inside(ea_stack_join *j, const uint8_t *addresses, size_t count, unsigned pointer_size, uint64_t match_id,
@@ -129,16 +130,14 @@ static void inside(ea_stack_join *j, const uint8_t *addresses, size_t count, uns
         ea_stack_join_unusable(j);
         return;
     }
-    ea_stack_halves(ea_stack_join_stacks(j), addresses, count, pointer_size, half);
+    size_t kernel = ea_stack_halves(ea_stack_join_stacks(j), addresses, count, pointer_size, half);
     if (role == EA_STACK_IS_MATCH) {
         ea_stack_join_match(j, match_id, half[EA_STACK_USER] ? half[EA_STACK_USER] : half[EA_STACK_KERNEL]);
         return;
     }
-    uint64_t first = ea_load_uint(addresses, pointer_size),
-             last = ea_load_uint(addresses + (count - 1) * pointer_size, pointer_size);
-    if (ea_stack_is_kernel(first, pointer_size))
+    if (kernel)
         ea_stack_join_inside(j, EA_STACK_KERNEL, half[EA_STACK_KERNEL], match_id);
-    if (!ea_stack_is_kernel(first, pointer_size) || !ea_stack_is_kernel(last, pointer_size))
+    if (kernel < count)
         ea_stack_join_inside(j, EA_STACK_USER, half[EA_STACK_USER], match_id);
 }
 
@@ -311,12 +310,10 @@ static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const l
         return ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, half, ea_stacks_use(stacks, half, m.key));
     }
     uint32_t half[EA_STACK_HALVES];
-    ea_stack_halves(stacks, m.addresses, m.count, width, half);
-    int is_kernel = ea_stack_is_kernel(ea_load_uint(m.addresses, width), width);
-    int has_user = !ea_stack_is_kernel(ea_load_uint(m.addresses + (m.count - 1) * width, width), width);
-    if (is_kernel && has_user)
+    size_t kernel = ea_stack_halves(stacks, m.addresses, m.count, width, half);
+    if (kernel && kernel < m.count)
         return ea_stack_join_walks(j, m.time, m.pid, m.tid, r->cpu, half);
-    enum ea_stack_half which = is_kernel ? EA_STACK_KERNEL : EA_STACK_USER;
+    enum ea_stack_half which = kernel ? EA_STACK_KERNEL : EA_STACK_USER;
     return ea_stack_join_walk(j, m.time, m.pid, m.tid, r->cpu, which, half[which]);
 }
 

@@ -32,9 +32,11 @@ typedef struct ea_stack_plan {
 
 ea_stack_plan ea_stack_plan_of(const ea_class *c);
 
-/* A walk of any kind that came as addresses, as its two halves' numbers. */
-void ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
-                     uint32_t ret_half[EA_STACK_HALVES]);
+/* A walk of any kind that came as addresses, as its two halves' numbers. The kernel's half is the addresses of the
+ * kernel at its begin, the user's half all that follow, though kernel addresses may be among them. Returns how many
+ * addresses the kernel's half has. */
+size_t ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count, unsigned pointer_size,
+                       uint32_t ret_half[EA_STACK_HALVES]);
 /* How many of a walk's addresses, the first ones, are its kernel half. */
 size_t ea_stack_kernel_count(const uint8_t *addresses, size_t count, unsigned pointer_size);
 /* What extended items say of the event that the join was given last (or of an earlier one: role EA_STACK_IS_MATCH). */

@@ -338,6 +338,46 @@ static void feed_one(ea_stack_feed *f, ea_registry *registry, ea_record r, uint6
     assert_int_equal(ea_stack_feed_record(f, &r, ea_registry_find(registry, &r), tag), 0);
 }
 
+/* Windows 7 logs walks of kernel, user and again kernel addresses: what follows the kernel's half is the user's half,
+ * inside an event and in a walk of its own. */
+static void kernel_addresses_after_user_ones(void **state) {
+    (void)state;
+    bench *b = new_bench(0, 0);
+    ea_registry *registry = NULL;
+    ea_stack_feed *f = NULL;
+    assert_int_equal(ea_registry_create(&registry, 0, NULL), 0);
+    assert_int_equal(ea_stack_feed_create(&f, b->join, NULL), 0);
+    uint64_t inside[4] = {0, KERNEL_ADDRESS, 0x1000, KERNEL_ADDRESS + 8};
+    ea_ext item = {.type = EA_EXT_STACK_TRACE64, .data = (const uint8_t *)inside, .size_bytes = sizeof inside};
+    ea_record event = {.provider = RUNTIME, .id = 80, .pointer_size = 8, .tid = 5, .ext = &item, .ext_count = 1};
+    feed_one(f, registry, event, 0);
+    event.ext_count = 0;
+    event.time_raw = 7;
+    feed_one(f, registry, event, 1);
+    uint8_t payload[16 + 24] = {7};
+    ea_store32(payload + 12, 5);
+    memcpy(payload + 16, inside + 1, 24);
+    ea_record walked = {.provider = STACK_WALK,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .opcode = 32,
+                        .version = 2,
+                        .pointer_size = 8,
+                        .payload = payload,
+                        .payload_bytes = sizeof payload};
+    feed_one(f, registry, walked, 2);
+    end(b);
+    assert_int_equal(b->count, 2);
+    for (size_t i = 0, n; i < 2; i++) {
+        assert_int_equal(ea_stacks_get(b->stacks, b->out[i].half[KERNEL], &n)[0], KERNEL_ADDRESS);
+        assert_int_equal(n, 1);
+        assert_int_equal(ea_stacks_get(b->stacks, b->out[i].half[USER], &n)[1], KERNEL_ADDRESS + 8);
+        assert_int_equal(n, 2);
+    }
+    ea_stack_feed_destroy(f);
+    ea_registry_destroy(registry);
+    free_bench(b);
+}
+
 static void halves_inside_and_later(void **state) {
     (void)state;
     bench *b = new_bench(0, 0);
@@ -567,6 +607,7 @@ int main(void) {
         cmocka_unit_test(many_ids_of_one_event),
         cmocka_unit_test(many_stacks),
         cmocka_unit_test(halves_inside_and_later),
+        cmocka_unit_test(kernel_addresses_after_user_ones),
         cmocka_unit_test(records_of_every_length),
         cmocka_unit_test(stacks_of_the_runtime),
     };
