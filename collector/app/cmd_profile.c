@@ -11,8 +11,8 @@
 #include <string.h>
 
 typedef struct options {
-    const char *store, *from, *to, *weight, *other_from, *other_to;
-    ea_strings hosts, pids;
+    const char *store, *from, *to, *weight, *other_from, *other_to, *other_weight;
+    ea_strings hosts, labels, other_hosts, other_labels, pids;
     int format;
     uint64_t window_bytes;
     ec_symbol_options symbols;
@@ -67,7 +67,7 @@ static void say(const ec_profile *p) {
                 p->behind);
     if (p->is_interval_assumed)
         fprintf(stderr, "etwcollector: the sampling interval is not known: 1 ms is assumed\n");
-    if (p->unfinished && p->weight == EC_WEIGHT_DISK)
+    if (p->unfinished && p->weight[0] == EC_WEIGHT_DISK)
         fprintf(stderr, "etwcollector: %" PRIu64 " disk requests have no end and count nothing\n", p->unfinished);
     else if (p->unfinished)
         fprintf(stderr,
@@ -86,22 +86,32 @@ static int run(const void *arg, int operand_count, char **operands) {
     ec_profile *p = NULL;
     uint32_t pids[EA_STRINGS_MAX];
     ec_profile_request q = {.store = o->store,
-                            .hosts = o->hosts.items,
-                            .host_count = o->hosts.count,
+                            .side = {{.hosts = o->hosts.items,
+                                      .host_count = o->hosts.count,
+                                      .labels = o->labels.items,
+                                      .label_count = o->labels.count},
+                                     {.hosts = o->other_hosts.items,
+                                      .host_count = o->other_hosts.count,
+                                      .labels = o->other_labels.items,
+                                      .label_count = o->other_labels.count}},
                             .pids = pids,
                             .pid_count = o->pids.count,
-                            .limit_window_bytes = (size_t)o->window_bytes,
-                            .has_other = o->other_from || o->other_to};
+                            .limit_window_bytes = (size_t)o->window_bytes};
+    ec_profile_side *side = q.side, *other = &q.side[1];
     (void)operand_count, (void)operands;
-    int rc = ec_weight_parse(o->weight, &q.weight, &q.counter, &err);
+    int rc = ec_weight_parse(o->weight, &side->weight, &side->counter, &err);
+    if (!rc && o->other_weight)
+        rc = ec_weight_parse(o->other_weight, &other->weight, &other->counter, &err);
     if (!rc)
-        rc = parse_time(o->from, INT64_MIN, &q.from_utc_ns, &err);
+        rc = parse_time(o->from, INT64_MIN, &side->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->to, INT64_MAX, &q.to_utc_ns, &err);
+        rc = parse_time(o->to, INT64_MAX, &side->to_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->other_from, INT64_MIN, &q.other_from_utc_ns, &err);
+        rc = parse_time(o->other_from, INT64_MIN, &other->from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o->other_to, INT64_MAX, &q.other_to_utc_ns, &err);
+        rc = parse_time(o->other_to, INT64_MAX, &other->to_utc_ns, &err);
+    ec_profile_fill_other(&q, o->other_hosts.count || o->other_labels.count, o->other_from || o->other_to,
+                          o->other_weight != NULL);
     for (size_t i = 0; !rc && i < o->pids.count; i++) {
         uint64_t pid = 0;
         rc = ea_u64_parse(o->pids.items[i], &pid)
@@ -145,6 +155,11 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRINGS,
      .offset = offsetof(options, hosts),
      .help = "an agent's name; may be repeated; all when none is given"},
+    {.name = "label",
+     .argument = "NAME=VALUE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, labels),
+     .help = "only runs of agents that had this label; may be repeated: all of them"},
     {.name = "from",
      .argument = "TIME",
      .type = EA_OPT_STRING,
@@ -176,6 +191,21 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, other_to),
      .help = "compare with the events before this time"},
+    {.name = "other-host",
+     .argument = "HOST",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, other_hosts),
+     .help = "compare with this agent's events; may be repeated"},
+    {.name = "other-label",
+     .argument = "NAME=VALUE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, other_labels),
+     .help = "compare with runs of agents that had this label; may be repeated: all of them"},
+    {.name = "other-weight",
+     .argument = "WEIGHT",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, other_weight),
+     .help = "compare with the sums of this weight: top has the ratio"},
     {.name = "format",
      .letter = 'f',
      .argument = "FORMAT",
@@ -217,8 +247,13 @@ const ea_command ec_cmd_profile = {
         "module: [JIT]!METHOD, out of the runtime's method events. How many events have a stack of which something is\n"
         "known to be missing, and what, is told on standard error (json: incomplete). What is stored and not in the\n"
         "history yet is waited for, for 10 s; then it is told how much of it is left (json: behind).\n"
-        "With --diff-from, --diff-to a second range is beside the first: folded has two columns (other, this), pprof\n"
-        "the difference, speedscope a second profile, json and top more numbers.\n"
+        "With --diff-from, --diff-to, --other-host, --other-label or --other-weight there is a second side: folded "
+        "has\n"
+        "two columns (other, this), pprof the difference, speedscope a second profile, json and top more numbers. What "
+        "is\n"
+        "not given of it is as on the first side. Of two weights top has the ratio: instructions per cycle by "
+        "function\n"
+        "are --weight pmc:InstructionRetired --other-weight pmc:TotalCycles.\n"
         "Formats: top (functions and modules, the greatest first), folded (flamegraph.pl), speedscope, pprof, chrome\n"
         "(chrome://tracing, speedscope), firefox (profiler.firefox.com, Perfetto), json (for a page).\n"
         "With --symbols, --symbol-cache or --lines places become functions (see symbols); modules whose PDBs cannot "

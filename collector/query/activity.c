@@ -51,6 +51,9 @@ static const ec_activity_table TABLES[] = {
         SUM("samples", 0)}},
     [EC_ACTIVITY_MODULE_COUNTERS] = {.name = "module_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
         {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0}, SUM("samples", 0), SUM("events", 1)}},
+    [EC_ACTIVITY_CODE_COUNTERS] = {.name = "code_counters", .columns = {FIRST_COLUMNS, PROCESS_COLUMNS, {"module", EC_KIND_TEXT, EC_OF_TEXT, 1},
+        {"offset", EC_KIND_HEX, EC_OF_KEY, 1}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, {"source_name", EC_KIND_TEXT, EC_OF_TEXT, 0},
+        SUM("samples", 0), SUM("events", 1)}},
     [EC_ACTIVITY_COUNTER_PROBLEMS] = {.name = "counter_problems", .columns = {FIRST_COLUMNS, {"cpu", EC_KIND_INT, EC_OF_KEY, 0},
         {"problem", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"source", EC_KIND_INT, EC_OF_KEY, 2}, SUM("count", 0)}},
     [EC_ACTIVITY_INTERRUPTS] = {.name = "interrupt_times", .columns = {FIRST_COLUMNS, {"kind", EC_KIND_TEXT, EC_OF_TEXT, 0}, {"routine", EC_KIND_ADDRESS, EC_OF_KEY, 1},
@@ -91,7 +94,7 @@ static const char IN[] = "read", OUT[] = "write";
 enum what { SWITCH, COMPACT, READY, THREAD_BEGIN, THREAD_END, SAMPLE, INTERVAL, CORRUPTION, INTERRUPT, DISK_BEGIN, DISK_END, FILE_BEGIN, FILE_END, FAULT, CPU_SAMPLE, TRANSFER, LOST };
 #define BIT(kind) (1u << EC_ACTIVITY_##kind)
 #define DISK_KINDS (BIT(DISK) | BIT(DISK_USAGE))
-#define SAMPLE_KINDS (BIT(COUNTER_SAMPLES) | BIT(MODULE_COUNTERS))
+#define SAMPLE_KINDS (BIT(COUNTER_SAMPLES) | BIT(MODULE_COUNTERS) | BIT(CODE_COUNTERS))
 #define THREAD_KINDS (BIT(THREADS) | BIT(WAITS) | BIT(WAKES))
 static const struct {
     const char *class_name;
@@ -594,12 +597,15 @@ static const char *module_name(ec_activity *a, const ea_module *m, int is_unload
     return keep(a, name, strlen(name));
 }
 
-/* The file that an address was in; NULL: in none that is known. */
-static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size, int64_t utc_ns) {
+/* The file that an address was in; NULL: in none that is known. *ret_offset: from the module's base; without one the
+ * address. */
+static const char *module_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size, int64_t utc_ns,
+                             uint64_t *ret_offset) {
     uint32_t process = ec_places_process(a->places, pid, utc_ns);
     int unloaded, is_kernel = ea_stack_is_kernel(address, pointer_size);
     const ea_module *m = ec_places_module(a->places, process, ec_places_epoch(a->places, process, utc_ns), address,
                                           is_kernel, &unloaded);
+    *ret_offset = m ? address - m->base : address;
     return m ? module_name(a, m, unloaded) : NULL;
 }
 
@@ -619,9 +625,11 @@ static int on_sample(ec_activity *a, const ec_tape_event *e, int64_t utc_ns) {
             k.text[0] = keep(a, map->entries[i].name, strlen(map->entries[i].name));
     if (name)
         memcpy(&k.text[0], name, sizeof k.text[0]);
-    if (a->kind == EC_ACTIVITY_MODULE_COUNTERS) {
-        k.key[1] = k.key[3] = 0;
-        k.text[1] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns);
+    if (a->kind != EC_ACTIVITY_COUNTER_SAMPLES) {
+        uint64_t offset = 0;
+        k.text[1] = module_of(a, pid, ec_tape_u64_or_0(a->tape, e, 2), e->c->pointer_size, utc_ns, &offset);
+        k.key[1] = a->kind == EC_ACTIVITY_CODE_COUNTERS ? offset : 0;
+        k.key[3] = 0;
     }
     return is_in_range(a, utc_ns) ? add_latency(a, &k, interval ? *interval : 0, 0) : 0;
 }

@@ -206,7 +206,7 @@ static const ec_tape_plan *plan_class(void *arg, const ea_class *c) {
     case EA_STACK_IS_NOTHING:
         return NULL;
     case EA_STACK_IS_EVENT:
-        plan_kind(p, c, r->request->weight);
+        plan_kind(p, c, r->request->side[r->side].weight);
         p->tape.wants_items = 1;
         break;
     case EA_STACK_IS_MATCH:
@@ -373,7 +373,7 @@ static int on_event(void *arg, const ea_stack_joined *e) {
     uint32_t pid = e->pid != UINT32_MAX ? e->pid : s->pid;
     if (pid == UINT32_MAX)
         pid = ec_places_pid_of_thread(r->places, e->tid, s->utc_ns);
-    if ((r->request->weight == EC_WEIGHT_CPU && (pid == 0 || e->tid == 0)) || !wants_pid(r, pid))
+    if ((r->request->side[r->side].weight == EC_WEIGHT_CPU && (pid == 0 || e->tid == 0)) || !wants_pid(r, pid))
         return 0;
     uint32_t kernel = e->half[EA_STACK_KERNEL], user = e->half[EA_STACK_USER];
     if (r->links)
@@ -428,7 +428,8 @@ static int64_t later(int64_t utc_ns, int64_t by_ns) {
 
 /* Time that a thread was ready or waited: known when it goes on, which may be behind the range. */
 static int is_thread_time(const run *r) {
-    return !r->is_each_event && (r->request->weight == EC_WEIGHT_READY || r->request->weight == EC_WEIGHT_WAIT);
+    return !r->is_each_event &&
+           (r->request->side[r->side].weight == EC_WEIGHT_READY || r->request->side[r->side].weight == EC_WEIGHT_WAIT);
 }
 
 /* The first tick that is not before a time. */
@@ -460,7 +461,7 @@ static int may_count(const run *r, int64_t raw) {
 
 static void on_interval(run *r, const ec_tape_event *e) {
     uint64_t source = ec_tape_u64_or_0(r->tape, e, INTERVAL_SOURCE);
-    const char *counter = r->request->counter;
+    const char *counter = r->request->side[r->side].counter;
     if (source >= SOURCES_MAX)
         return;
     r->intervals[source] = ec_tape_u64_or_0(r->tape, e, INTERVAL_LENGTH);
@@ -478,7 +479,7 @@ static void on_interval(run *r, const ec_tape_event *e) {
 
 /* A counter by its number, or by the name that the class's map has for it. */
 static void find_source(run *r, const ea_class *c) {
-    const char *counter = r->request->counter;
+    const char *counter = r->request->side[r->side].counter;
     int16_t top = field(c, "ProfileSource");
     uint64_t number;
     if (!counter || r->has_source)
@@ -512,10 +513,12 @@ static void note_source(run *r, uint64_t source) {
 
 /* Nothing is stored of the counter that was asked for: which ones there are, so that a slip of the pen is no idle
  * machine. */
-static void say_sources(const run *r) {
+static void say_sources(const run *r, int side) {
     char *notes = r->profile->notes;
     const size_t room = sizeof r->profile->notes;
-    int n = snprintf(notes, room, "no sample of the counter %.64s is stored in this range", r->request->counter);
+    int n = (int)strlen(notes);
+    n += snprintf(notes + n, room - (size_t)n, "%sno sample of the counter %.64s is stored in this range",
+                  n ? "; " : "", r->request->side[side].counter);
     for (size_t i = 0; i < r->other_source_count && n < (int)room; i++)
         n += snprintf(notes + n, room - (size_t)n, "%s%" PRIu64, i ? ", " : "; there are such of the sources ",
                       r->other_sources[i]);
@@ -537,7 +540,8 @@ static uint64_t switch_weight(run *r, const ec_tape_event *e) {
     for (size_t i = 0; i < n; i++) {
         if (stretches[i].tid != new_tid)
             continue;
-        if (stretches[i].state == (r->request->weight == EC_WEIGHT_READY ? EC_SCHED_READY : EC_SCHED_WAITING))
+        if (stretches[i].state ==
+            (r->request->side[r->side].weight == EC_WEIGHT_READY ? EC_SCHED_READY : EC_SCHED_WAITING))
             weight = span_ns(r, &stretches[i]);
     }
     return weight;
@@ -562,7 +566,7 @@ static uint64_t waited(run *r, uint32_t tid, uint64_t weight, int is_switch) {
 
 /* What a thread does by raw_now, and nobody has seen the end of: how much of it is inside the range. */
 static uint64_t open_time(const run *r, ec_stretch s, int64_t raw_now) {
-    int is_wait = r->request->weight == EC_WEIGHT_WAIT;
+    int is_wait = r->request->side[r->side].weight == EC_WEIGHT_WAIT;
     uint64_t ns = 0;
     const uint64_t *waited_ns = is_wait ? ea_u64_map_get(&r->by_irp, s.tid) : NULL;
     if (s.state == (is_wait ? EC_SCHED_WAITING : EC_SCHED_READY)) {
@@ -607,7 +611,7 @@ static void on_thread_life(run *r, const ec_tape_event *e, enum kind kind) {
 
 /* The weight of an event; *ret_open: it comes later. */
 static uint64_t weight_of(run *r, const ec_tape_event *e, const plan *p, int *ret_open) {
-    enum ec_weight w = r->request->weight;
+    enum ec_weight w = r->request->side[r->side].weight;
     uint64_t source, n;
     ec_stretch stretches[3];
     if (r->is_each_event)
@@ -951,7 +955,7 @@ static int is_undefined(const run *r, const pair *p) {
 }
 
 static int profile_stream(run *r, ea_err *err) {
-    enum ec_weight w = r->request->weight;
+    enum ec_weight w = r->request->side[r->side].weight;
     int rc = join_stream(r, err);
     for (size_t i = 0; !rc && i < r->pair_count; i++) {
         if (is_undefined(r, &r->pairs[i]))
@@ -972,43 +976,77 @@ static int profile_stream(run *r, ea_err *err) {
 
 /* ---- all of it ---- */
 
-static int wants_host(const ec_profile_request *q, const char *host) {
-    for (size_t i = 0; i < q->host_count; i++)
-        if (strcmp(q->hosts[i], host) == 0)
-            return 1;
-    return q->host_count == 0;
+/* Whether the run of an agent had a label, "NAME=VALUE": 1, 0, or an error. */
+static int has_label(run *r, const char *label, ea_err *err) {
+    static const char SQL[] =
+        "SELECT 1 FROM origins o, json_each(CASE WHEN json_valid(o.labels) THEN o.labels END) l WHERE o.stream_id = ?1"
+        " AND l.key = ?2 AND CAST(l.value AS TEXT) = ?3";
+    sqlite3 *db = ec_store_database(ec_archive_store(r->archive));
+    sqlite3_stmt *s = NULL;
+    const char *value = strchr(label, '=') + 1; /* ec_profile_check has seen it */
+    if (sqlite3_prepare_v2(db, SQL, -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read the labels");
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)r->stream->row.stream_id);
+    sqlite3_bind_text64(s, 2, label, (sqlite3_uint64)(value - 1 - label), SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_text(s, 3, value, -1, SQLITE_STATIC);
+    int code = sqlite3_step(s);
+    int rc = code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the labels");
+    sqlite3_finalize(s);
+    return rc;
+}
+
+/* Whether the stream at hand is of a side's machines: 1, 0, or an error. */
+static int wants_stream(run *r, const ec_profile_side *side, ea_err *err) {
+    int rc = side->host_count == 0;
+    for (size_t i = 0; !rc && i < side->host_count; i++)
+        rc = strcmp(side->hosts[i], r->stream->row.host) == 0;
+    for (size_t i = 0; rc == 1 && i < side->label_count; i++)
+        rc = has_label(r, side->labels[i], err);
+    return rc;
 }
 
 static int note_host(run *r, const char *host) {
     ec_profile *p = r->profile;
-    for (size_t i = 0; i < p->host_count; i++)
-        if (strcmp(p->hosts[i], host) == 0)
+    const char ***hosts = &p->hosts[r->side];
+    size_t *count = &p->host_count[r->side];
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp((*hosts)[i], host) == 0)
             return 0;
-    const char **grown = realloc(p->hosts, (p->host_count + 1) * sizeof *grown);
+    const char **grown = realloc(*hosts, (*count + 1) * sizeof *grown);
     char *copy = grown ? strdup(host) : NULL;
     if (grown)
-        p->hosts = grown;
+        *hosts = grown;
     if (!copy)
         return EA_ENOMEM;
-    p->hosts[p->host_count++] = copy;
+    (*hosts)[(*count)++] = copy;
     return 0;
 }
 
-static int profile_range(run *r, int side, int64_t from_utc_ns, int64_t to_utc_ns, ea_err *err) {
+static int profile_side(run *r, int number, ea_err *err) {
+    const ec_profile_side *side = &r->request->side[number];
     size_t count = 0;
     const ec_archive_stream *streams = NULL;
     int rc = ec_archive_streams(r->archive, &streams, &count, err);
-    r->side = side;
-    r->from_utc_ns = from_utc_ns;
-    r->to_utc_ns = to_utc_ns;
+    r->side = number;
+    r->from_utc_ns = side->from_utc_ns;
+    r->to_utc_ns = side->to_utc_ns;
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_find_row *row = &streams[i].row;
-        if (!wants_host(r->request, row->host) || row->end_utc_ns < from_utc_ns || row->begin_utc_ns >= to_utc_ns)
-            continue;
         r->stream = &streams[i];
-        rc = note_host(r, row->host) ? ea_fail(err, EA_ENOMEM, "make a profile") : profile_stream(r, err);
+        if (row->end_utc_ns < side->from_utc_ns || row->begin_utc_ns >= side->to_utc_ns)
+            continue;
+        if ((rc = wants_stream(r, side, err)) == 1)
+            rc = note_host(r, row->host) ? ea_fail(err, EA_ENOMEM, "make a profile") : profile_stream(r, err);
     }
     return rc;
+}
+
+/* The only host that is asked about; NULL: there are several. */
+static const char *only_host(const ec_profile_request *q) {
+    const ec_profile_side *a = &q->side[0], *b = &q->side[1];
+    if (a->host_count != 1 || (q->has_other && (b->host_count != 1 || strcmp(a->hosts[0], b->hosts[0]) != 0)))
+        return NULL;
+    return a->hosts[0];
 }
 
 int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err) {
@@ -1016,39 +1054,40 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
     ec_profile *p = calloc(1, sizeof *p);
     ec_query *history = NULL;
     int rc = r && p ? ec_profile_check(request, err) : ea_fail(err, EA_ENOMEM, "make a profile");
+    const char *host = rc ? NULL : only_host(request);
+    int sides = request->has_other ? 2 : 1;
     if (!rc) {
         r->request = request;
         r->profile = p;
         ea_arena_init(&r->arena, 0);
-        p->weight = request->weight;
-        p->counter = request->counter ? strdup(request->counter) : NULL;
-        p->from_utc_ns = request->from_utc_ns;
-        p->to_utc_ns = request->to_utc_ns;
         p->has_other = request->has_other;
-        p->other_from_utc_ns = request->other_from_utc_ns;
-        p->other_to_utc_ns = request->other_to_utc_ns;
+        for (int i = 0; i < sides; i++) {
+            const ec_profile_side *s = &request->side[i];
+            p->weight[i] = s->weight;
+            p->counter[i] = s->counter ? strdup(s->counter) : NULL;
+            p->from_utc_ns[i] = s->from_utc_ns;
+            p->to_utc_ns[i] = s->to_utc_ns;
+        }
         rc = ec_merge_create(&p->memory, request->limit_stacks, request->namer != NULL);
         r->merge = p->memory;
         if (rc)
             rc = ea_fail(err, rc, "make a profile");
     }
     if (!rc) /* folds what is not in the history yet */
-        rc = ec_query_open(&history, request->store, request->host_count == 1 ? request->hosts[0] : NULL, FOLD_WAIT_NS,
-                           &p->behind, err);
+        rc = ec_query_open(&history, request->store, host, FOLD_WAIT_NS, &p->behind, err);
     ec_query_close(history);
     if (!rc)
-        rc = ec_archive_open(&r->archive, request->store, request->host_count == 1 ? request->hosts[0] : NULL,
-                             request->shown, err);
-    if (!rc)
-        rc = ec_archive_has_hosts(r->archive, request->hosts, request->host_count, err);
-    if (!rc)
-        rc = profile_range(r, 0, request->from_utc_ns, request->to_utc_ns, err);
-    if (!rc && request->has_other)
-        rc = profile_range(r, 1, request->other_from_utc_ns, request->other_to_utc_ns, err);
+        rc = ec_archive_open(&r->archive, request->store, host, request->shown, err);
+    for (int i = 0; !rc && i < sides; i++)
+        rc = ec_archive_has_hosts(r->archive, request->side[i].hosts, request->side[i].host_count, err);
+    for (int i = 0; !rc && i < sides; i++)
+        rc = profile_side(r, i, err);
+    for (int i = 0; !rc && i < sides; i++) /* of one counter on both sides it is enough that one has some */
+        if (p->weight[i] == EC_WEIGHT_PMC && !p->events[i] &&
+            (i ? ec_profile_has_two_weights(p) : !p->events[1] || ec_profile_has_two_weights(p)))
+            say_sources(r, i);
     if (!rc && (rc = ec_merge_finish(p->memory, request->namer, p)))
         rc = ea_fail(err, rc, "make a profile");
-    if (!rc && request->weight == EC_WEIGHT_PMC && !p->events[0] && !p->events[1])
-        say_sources(r);
     if (!rc) {
         const char *first;
         p->damaged = ec_archive_damage(r->archive, &first);
@@ -1071,10 +1110,12 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
 void ec_profile_destroy(ec_profile *p) {
     if (!p)
         return;
-    for (size_t i = 0; i < p->host_count; i++)
-        free((void *)(uintptr_t)p->hosts[i]);
-    free(p->hosts);
-    free((void *)(uintptr_t)p->counter);
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < p->host_count[side]; i++)
+            free((void *)(uintptr_t)p->hosts[side][i]);
+        free(p->hosts[side]);
+        free((void *)(uintptr_t)p->counter[side]);
+    }
     ec_merge_destroy(p->memory);
     free(p);
 }
@@ -1107,7 +1148,7 @@ static void end_each_event(run *r) {
 
 int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
                       int (*fn)(void *arg, const ec_stack_sum *s), void *arg, ea_err *err) {
-    const ec_profile_request request = {.weight = EC_WEIGHT_SAMPLES};
+    const ec_profile_request request = {.side = {{.weight = EC_WEIGHT_SAMPLES}}};
     run *r = calloc(1, sizeof *r);
     ea_text t;
     if (!r)
@@ -1125,7 +1166,7 @@ int ec_profile_stacks(ec_archive *archive, const ec_archive_stream *stream, int6
 
 int ec_profile_links(ec_archive *archive, const ec_archive_stream *stream, int64_t from_utc_ns, int64_t to_utc_ns,
                      ec_stack_links *ret, ea_err *err) {
-    const ec_profile_request request = {.weight = EC_WEIGHT_SAMPLES};
+    const ec_profile_request request = {.side = {{.weight = EC_WEIGHT_SAMPLES}}};
     run *r = calloc(1, sizeof *r);
     if (!r)
         return ea_fail(err, EA_ENOMEM, "join stacks");

@@ -75,8 +75,8 @@ typedef struct ec_profile_frame {
         *label; /* "ntdll.dll!RtlUserThreadStart", "ntdll.dll+0x1234", "[JIT]!Namespace.Class.Method", "0x7ff..." */
 } ec_profile_frame;
 
-/* Stacks that are alike: of one program and with the same frames. weight[1] and events[1] are of the other range, that
- * a difference is made with. */
+/* Stacks that are alike: of one program and with the same frames. weight[1] and events[1] are of the other side, that a
+ * difference is made with. */
 typedef struct ec_profile_stack {
     uint32_t process;       /* index into processes */
     const uint32_t *frames; /* the innermost first */
@@ -99,18 +99,24 @@ typedef struct ec_profile_namer {
     void *arg;
 } ec_profile_namer;
 
+/* What is summed, when and of which machines. */
+typedef struct ec_profile_side {
+    const char *const *hosts;  /* agents' names; merged */
+    size_t host_count;         /* 0: all */
+    const char *const *labels; /* "NAME=VALUE": only runs of agents that had all of these labels */
+    size_t label_count;
+    int64_t from_utc_ns, to_utc_ns; /* from is included, to is not */
+    enum ec_weight weight;
+    const char *counter; /* EC_WEIGHT_PMC: its name, in any case, or the number of its source */
+} ec_profile_side;
+
 typedef struct ec_profile_request {
     const char *store;
-    const char *const *hosts;       /* agents' names; merged */
-    size_t host_count;              /* 0: all */
-    const char *shown;              /* of these only those that fit these patterns (pattern.h); NULL: all of them */
-    int64_t from_utc_ns, to_utc_ns; /* from is included, to is not */
-    int has_other;                  /* a difference: minus what was in this range */
-    int64_t other_from_utc_ns, other_to_utc_ns;
-    const uint32_t *pids;
-    size_t pid_count; /* 0: all */
-    enum ec_weight weight;
-    const char *counter;           /* EC_WEIGHT_PMC: its name, in any case, or the number of its source */
+    const char *shown; /* of the hosts only those that fit these patterns (pattern.h); NULL: all of them */
+    ec_profile_side side[2];
+    int has_other;                 /* a difference: side[0] minus side[1] */
+    const uint32_t *pids;          /* of both */
+    size_t pid_count;              /* 0: all */
     const ec_profile_namer *namer; /* NULL: places stay places */
     size_t limit_window_bytes;     /* of the join; 0: 16 MiB */
     size_t limit_stacks_bytes;     /* of the stacks; 0: 512 MiB */
@@ -120,12 +126,12 @@ typedef struct ec_profile_request {
 } ec_profile_request;
 
 typedef struct ec_profile {
-    enum ec_weight weight;
-    const char *counter;
-    int64_t from_utc_ns, to_utc_ns, other_from_utc_ns, other_to_utc_ns;
+    enum ec_weight weight[2];
+    const char *counter[2];
+    int64_t from_utc_ns[2], to_utc_ns[2];
     int has_other;
-    const char **hosts; /* those that had events in the range */
-    size_t host_count;
+    const char **hosts[2]; /* those that had events in the range */
+    size_t host_count[2];
     const char **processes; /* programs: names of their images */
     size_t process_count;
     ec_profile_module *modules; /* [0] is none */
@@ -151,12 +157,17 @@ typedef struct ec_profile {
     struct ec_merge *memory;
 } ec_profile;
 
-/* EA_EUSAGE: a range ends before it begins. */
+/* What was given of the other side: the rest is as on the first side. Its hosts and labels belong together, and so do
+ * the ends of its range. has_other is set when anything was given. */
+void ec_profile_fill_other(ec_profile_request *request, int has_machines, int has_range, int has_weight);
+/* EA_EUSAGE: a range ends before it begins, a label without '='. */
 EA_MUST_CHECK int ec_profile_check(const ec_profile_request *request, ea_err *err);
 /* Makes a profile; waits up to 10 s for the history to have folded what is stored. Errors: EA_ENOTFOUND (no store,
  * nothing stored of a host that was named), EA_EUSAGE, EA_ELIMIT, EA_ECANCELED, EA_ENOMEM, EA_EDATABASE. */
 EA_MUST_CHECK int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *err);
 void ec_profile_destroy(ec_profile *p); /* NULL is allowed */
+/* 1 when the sides are sums of two things: their ratio means something, their difference does not. */
+int ec_profile_has_two_weights(const ec_profile *p);
 
 /* A stack, and how many events of a class a thread had with it. Borrowed during the call. */
 typedef struct ec_stack_sum {
@@ -203,7 +214,8 @@ enum ec_profile_format {
 #undef X
 };
 
-/* Appends the profile to out. EA_EUSAGE: this form has no room for a difference (chrome, firefox). EA_ENOMEM.
+/* Appends the profile to out. EA_EUSAGE: this form has no room for a difference (chrome, firefox), or for two weights
+ * (pprof). EA_ENOMEM.
  * JSON is for a flame graph in a page:
  *   {"weight","unit","from","to","hosts":[...],"total","events","without_stack","incomplete":{cause: n},
  *    "halves":{outcome: n},"keys_undefined","interval_assumed","behind","unfinished","unfinished_ns","damaged","notes",
@@ -212,9 +224,9 @@ enum ec_profile_format {
  *    "nodes":[[parent, frame, self, total], ...],
  *    "functions":[{"frame","self","total"}, ...],"top_modules":[{"module","self","total"}, ...]}
  * nodes is the tree: each names its parent by index (-1: the root), parents stand before their children; frame -1 - n
- * is process n of "processes". Of a difference there are also "other": {"from","to","total","events","without_stack",
- * "incomplete"}, and each node has two more numbers, self and total of the other range; halves and what is behind them
- * are of both ranges. functions and top_modules hold the 200 greatest by self. */
+ * is process n of "processes". Of a difference there are also "other": {"weight","counter","unit","from","to","hosts",
+ * "total","events","without_stack","incomplete"}, and each node has two more numbers, self and total of the other side;
+ * halves and what is behind them are of both. functions and top_modules hold the 200 greatest by self. */
 EA_MUST_CHECK int ec_profile_write(const ec_profile *p, enum ec_profile_format format, ea_text *out, ea_err *err);
 
 #endif

@@ -101,6 +101,10 @@ static const char *label(const ec_profile *p, int64_t frame) {
     return frame < 0 ? p->processes[-1 - frame] : p->frames[frame].label;
 }
 
+static int is_time_of(const ec_profile *p, int side) {
+    return strcmp(ec_weight_unit(p->weight[side]), "nanoseconds") == 0;
+}
+
 static void json_text(ea_text *t, const char *key, const char *value) {
     ea_text_printf(t, "\"%s\":", key);
     ea_text_json_str(t, value);
@@ -196,33 +200,33 @@ static void json_incomplete(const ec_profile *p, int side, ea_text *t) {
     ea_text_char(t, '}');
 }
 
+/* What is summed of a side, when and where, and how much. */
+static void json_side(const ec_profile *p, int side, ea_text *t) {
+    json_text(t, "weight", ec_weight_name(p->weight[side]));
+    ea_text_char(t, ',');
+    json_text(t, "counter", p->counter[side]);
+    ea_text_char(t, ',');
+    json_text(t, "unit", ec_weight_unit(p->weight[side]));
+    ea_text_char(t, ',');
+    json_end(t, "from", p->from_utc_ns[side]);
+    ea_text_char(t, ',');
+    json_end(t, "to", p->to_utc_ns[side]);
+    ea_text_str(t, ",\"hosts\":[");
+    for (size_t i = 0; i < p->host_count[side]; i++) {
+        ea_text_str(t, i ? "," : "");
+        ea_text_json_str(t, p->hosts[side][i]);
+    }
+    ea_text_printf(t, "],\"total\":%" PRIu64 ",\"events\":%" PRIu64 ",\"without_stack\":%" PRIu64, p->total[side],
+                   p->events[side], p->without_stack[side]);
+    json_incomplete(p, side, t);
+}
+
 static void json_head(const ec_profile *p, ea_text *t) {
     ea_text_char(t, '{');
-    json_text(t, "weight", ec_weight_name(p->weight));
-    ea_text_char(t, ',');
-    json_text(t, "counter", p->counter);
-    ea_text_char(t, ',');
-    json_text(t, "unit", ec_weight_unit(p->weight));
-    ea_text_char(t, ',');
-    json_end(t, "from", p->from_utc_ns);
-    ea_text_char(t, ',');
-    json_end(t, "to", p->to_utc_ns);
-    ea_text_str(t, ",\"hosts\":[");
-    for (size_t i = 0; i < p->host_count; i++) {
-        ea_text_str(t, i ? "," : "");
-        ea_text_json_str(t, p->hosts[i]);
-    }
-    ea_text_printf(t, "],\"total\":%" PRIu64 ",\"events\":%" PRIu64 ",\"without_stack\":%" PRIu64, p->total[0],
-                   p->events[0], p->without_stack[0]);
-    json_incomplete(p, 0, t);
+    json_side(p, 0, t);
     if (p->has_other) {
         ea_text_str(t, ",\"other\":{");
-        json_end(t, "from", p->other_from_utc_ns);
-        ea_text_char(t, ',');
-        json_end(t, "to", p->other_to_utc_ns);
-        ea_text_printf(t, ",\"total\":%" PRIu64 ",\"events\":%" PRIu64 ",\"without_stack\":%" PRIu64, p->total[1],
-                       p->events[1], p->without_stack[1]);
-        json_incomplete(p, 1, t);
+        json_side(p, 1, t);
         ea_text_char(t, '}');
     }
     ea_text_str(t, ",\"halves\":{");
@@ -329,9 +333,9 @@ static int write_folded(const ec_profile *p, ea_text *t) {
 
 static void speedscope_profile(const ec_profile *p, int side, ea_text *t) {
     ea_text_str(t, "{\"type\":\"sampled\",");
-    json_text(t, "name", side ? "other range" : ec_weight_name(p->weight));
+    json_text(t, "name", side ? "other" : ec_weight_name(p->weight[0]));
     ea_text_printf(t, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
-                   strcmp(ec_weight_unit(p->weight), "nanoseconds") == 0 ? "nanoseconds" : "none", p->total[side]);
+                   is_time_of(p, side) ? "nanoseconds" : "none", p->total[side]);
     int first = 1;
     for (size_t i = 0; i < p->stack_count; i++) {
         const ec_profile_stack *s = &p->stacks[i];
@@ -357,7 +361,7 @@ static void speedscope_profile(const ec_profile *p, int side, ea_text *t) {
 static int write_speedscope(const ec_profile *p, ea_text *t) {
     ea_text_str(t,
                 "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"etwcollector\",");
-    json_text(t, "name", ec_weight_name(p->weight));
+    json_text(t, "name", ec_weight_name(p->weight[0]));
     ea_text_str(t, ",\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[");
     for (size_t i = 0; i < p->frame_count; i++) {
         const ec_profile_frame *f = &p->frames[i];
@@ -461,9 +465,9 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
     ea_text_init(&m);
     ea_text_init(&line);
     (void)string(&s, "");
-    const char *unit = ec_weight_unit(p->weight);
+    const char *unit = ec_weight_unit(p->weight[0]);
     value_type(&body, 1, &s, "events", "count");
-    value_type(&body, 1, &s, ec_weight_name(p->weight), unit);
+    value_type(&body, 1, &s, ec_weight_name(p->weight[0]), unit);
     /* mappings, locations and functions are numbered from 1; a process is a function and a location, too */
     for (size_t i = 1; i < p->module_count; i++) {
         const ec_profile_module *module = &p->modules[i];
@@ -516,13 +520,13 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
         message(&m, 2, &line);
         message(&body, 2, &m);
     }
-    value_type(&body, 11, &s, ec_weight_name(p->weight), unit);
-    if (p->from_utc_ns > 0) /* where a beginning was given */
-        number(&body, 9, (uint64_t)p->from_utc_ns);
-    if (p->from_utc_ns > 0 && p->to_utc_ns < INT64_MAX)
-        number(&body, 10, (uint64_t)(p->to_utc_ns - p->from_utc_ns));
+    value_type(&body, 11, &s, ec_weight_name(p->weight[0]), unit);
+    if (p->from_utc_ns[0] > 0) /* where a beginning was given */
+        number(&body, 9, (uint64_t)p->from_utc_ns[0]);
+    if (p->from_utc_ns[0] > 0 && p->to_utc_ns[0] < INT64_MAX)
+        number(&body, 10, (uint64_t)(p->to_utc_ns[0] - p->from_utc_ns[0]));
     number(&body, 12, 1);
-    uint64_t kind = string(&s, ec_weight_name(p->weight));
+    uint64_t kind = string(&s, ec_weight_name(p->weight[0]));
     number(&body, 14, kind);
     ea_text_add(&body, s.table.data, s.table.len_bytes);
     int rc = body.failed || s.table.failed || m.failed || line.failed ? EA_ENOMEM : 0;
@@ -540,12 +544,12 @@ static int write_pprof(const ec_profile *p, ea_text *out) {
 static int write_chrome(const ec_profile *p, ea_text *t) {
     tree nodes;
     int rc = make_tree(p, &nodes);
-    int is_time = strcmp(ec_weight_unit(p->weight), "nanoseconds") == 0;
+    int is_time = is_time_of(p, 0);
     ea_text_str(
         t, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
            "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"tid\":1,\"ts\":0,\"args\":{\"name\":\"etwcollector "
            "profile\"}},\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":1,\"ts\":0,\"args\":{");
-    json_text(t, "name", ec_weight_name(p->weight));
+    json_text(t, "name", ec_weight_name(p->weight[0]));
     ea_text_str(t, "}}],\n\"stackFrames\":{");
     for (size_t i = 0; !rc && i < nodes.count; i++) {
         const node *n = &nodes.nodes[i];
@@ -563,7 +567,7 @@ static int write_chrome(const ec_profile *p, ea_text *t) {
         uint64_t weight = p->stacks[i].weight[0];
         ea_text_printf(
             t, "%s{\"cpu\":0,\"tid\":1,\"ts\":%.3f,\"name\":\"%s\",\"sf\":\"%" PRIu32 "\",\"weight\":%" PRIu64 "}",
-            i ? ",\n" : "", ts, ec_weight_name(p->weight), nodes.leaf[i] + 1, weight);
+            i ? ",\n" : "", ts, ec_weight_name(p->weight[0]), nodes.leaf[i] + 1, weight);
         ts += is_time ? (double)weight / 1000 : (double)weight;
     }
     ea_text_str(t, "]}\n");
@@ -589,7 +593,7 @@ static int write_firefox(const ec_profile *p, ea_text *t) {
     tree nodes;
     int rc = make_tree(p, &nodes);
     size_t frames = p->frame_count + p->process_count, resources = p->module_count, stacks = rc ? 0 : nodes.count;
-    int is_time = strcmp(ec_weight_unit(p->weight), "nanoseconds") == 0;
+    int is_time = is_time_of(p, 0);
     double ms = 0;
     ea_text_printf(
         t,
@@ -599,11 +603,11 @@ static int write_firefox(const ec_profile *p, ea_text *t) {
         "\"sourceCodeIsNotOnSearchfox\":true,\"markerSchema\":[],\"extensions\":{\"length\":0,\"baseURL\":[],"
         "\"id\":[],\"name\":[]},\"categories\":[{\"name\":\"User\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]},"
         "{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]}]},\n\"libs\":[],\"pages\":[],",
-        p->from_utc_ns > 0 ? p->from_utc_ns / 1000000 : 0);
+        p->from_utc_ns[0] > 0 ? p->from_utc_ns[0] / 1000000 : 0);
     ea_text_str(t, "\"threads\":[{\"processType\":\"default\",\"processStartupTime\":0,\"processShutdownTime\":null,"
                    "\"registerTime\":0,\"unregisterTime\":null,\"pausedRanges\":[],\"isMainThread\":true,\"pid\":\"1\","
                    "\"tid\":1,\"processName\":\"etwcollector profile\",");
-    json_text(t, "name", ec_weight_name(p->weight));
+    json_text(t, "name", ec_weight_name(p->weight[0]));
     /* strings: the labels, the processes, the modules' names */
     ea_text_str(t, ",\n\"stringArray\":[");
     for (size_t i = 0; i < frames + resources; i++) {
@@ -677,23 +681,27 @@ static void top_number(ea_text *t, uint64_t weight, int is_time) {
 }
 
 static int write_top(const ec_profile *p, ea_text *t) {
-    int rc = 0, is_time = strcmp(ec_weight_unit(p->weight), "nanoseconds") == 0;
+    int rc = 0, is_ratio = ec_profile_has_two_weights(p);
     for (int by_module = 0; !rc && by_module < 2; by_module++) {
         top *tops = NULL;
         size_t n = 0;
         rc = sum_up(p, by_module, &tops, &n);
-        ea_text_printf(t, "%s%14s %14s", by_module ? "\n" : "", is_time ? "self ms" : "self",
-                       is_time ? "total ms" : "total");
+        ea_text_printf(t, "%s%14s %14s", by_module ? "\n" : "", is_time_of(p, 0) ? "self ms" : "self",
+                       is_time_of(p, 0) ? "total ms" : "total");
         if (p->has_other)
             ea_text_printf(t, " %14s %14s", "other self", "other total");
-        ea_text_printf(t, "  %s\n", by_module ? "module" : "function");
+        ea_text_printf(t, "%s  %s\n", is_ratio ? " self / other" : "", by_module ? "module" : "function");
         for (size_t i = 0; i < n && i < 30; i++) {
             for (int side = 0; side < (p->has_other ? 2 : 1); side++) {
                 ea_text_str(t, side ? " " : "");
-                top_number(t, tops[i].self[side], is_time);
+                top_number(t, tops[i].self[side], is_time_of(p, side));
                 ea_text_char(t, ' ');
-                top_number(t, tops[i].total[side], is_time);
+                top_number(t, tops[i].total[side], is_time_of(p, side));
             }
+            if (is_ratio && tops[i].self[1])
+                ea_text_printf(t, " %12.3f", (double)tops[i].self[0] / (double)tops[i].self[1]);
+            else if (is_ratio)
+                ea_text_printf(t, " %12s", "-");
             const char *name = by_module ? p->modules[tops[i].index].name : p->frames[tops[i].index].label;
             ea_text_str(t, "  ");
             ea_text_safe(t, name, strlen(name));
@@ -716,6 +724,8 @@ int ec_profile_write(const ec_profile *p, enum ec_profile_format format, ea_text
     };
     if (p->has_other && (format == EC_PROFILE_CHROME || format == EC_PROFILE_FIREFOX))
         return ea_fail(err, EA_EUSAGE, "the formats chrome and firefox have no room for a difference");
+    if (ec_profile_has_two_weights(p) && format == EC_PROFILE_PPROF)
+        return ea_fail(err, EA_EUSAGE, "the format pprof has no room for two weights");
     int rc = WRITERS[format](p, out);
     return rc || out->failed ? ea_fail(err, EA_ENOMEM, "write a profile") : 0;
 }

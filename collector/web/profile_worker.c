@@ -21,9 +21,24 @@ static const int64_t GRACE_NS = 2 * INT64_C(1000000000); /* what the child gets 
 
 /* ---- who asks ---- */
 
+static void put_list(ea_text *t, const char *const *items, size_t count) {
+    ec_message_u32(t, (uint32_t)count);
+    for (size_t i = 0; i < count; i++)
+        ec_message_string(t, items[i]);
+}
+
+static void put_side(ea_text *t, const ec_profile_side *s) {
+    ec_message_u32(t, (uint32_t)s->weight);
+    ec_message_u32(t, s->counter != NULL);
+    ec_message_string(t, s->counter);
+    ec_message_u64(t, (uint64_t)s->from_utc_ns);
+    ec_message_u64(t, (uint64_t)s->to_utc_ns);
+    put_list(t, s->hosts, s->host_count);
+    put_list(t, s->labels, s->label_count);
+}
+
 static int send_request(int in, const ec_profile_question *q, ea_err *err) {
     const ec_profile_request *r = q->request;
-    const int64_t times[] = {r->from_utc_ns, r->to_utc_ns, r->other_from_utc_ns, r->other_to_utc_ns};
     ea_text t;
     ea_text_init(&t);
     ec_message_begin(&t, 'P');
@@ -35,16 +50,10 @@ static int send_request(int in, const ec_profile_question *q, ea_err *err) {
     ec_message_string(&t, r->store);
     ec_message_u32(&t, r->shown != NULL);
     ec_message_string(&t, r->shown);
-    ec_message_u32(&t, (uint32_t)r->weight);
-    ec_message_u32(&t, r->counter != NULL);
-    ec_message_string(&t, r->counter);
     ec_message_u32(&t, (uint32_t)r->has_other);
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        ec_message_u64(&t, (uint64_t)times[i]);
+    for (int i = 0; i < 2; i++)
+        put_side(&t, &r->side[i]);
     ec_message_u64(&t, r->limit_stacks);
-    ec_message_u32(&t, (uint32_t)r->host_count);
-    for (size_t i = 0; i < r->host_count; i++)
-        ec_message_string(&t, r->hosts[i]);
     ec_message_u32(&t, (uint32_t)r->pid_count);
     for (size_t i = 0; i < r->pid_count; i++)
         ec_message_u32(&t, r->pids[i]);
@@ -131,9 +140,33 @@ typedef struct worker {
     uint64_t parent, limit_bytes;
     int64_t limit_ns, deadline_ns;
     int is_late;
-    const char *hosts[LIST_MAX];
+    const char *lists[4][LIST_MAX]; /* hosts and labels of each side */
     uint32_t pids[LIST_MAX];
 } worker;
+
+/* A list of strings, which point into the message: how many, more than LIST_MAX when they are too many. */
+static size_t take_list(ec_message *m, const char **to) {
+    size_t count = (size_t)ec_message_get(m, 4);
+    for (size_t i = 0; i < count && i < LIST_MAX; i++)
+        to[i] = ec_message_get_string(m);
+    return count;
+}
+
+static int take_side(worker *w, ec_message *m, int number) {
+    ec_profile_side *s = &w->request.side[number];
+    s->weight = (enum ec_weight)ec_message_get(m, 4);
+    int has_counter = (int)ec_message_get(m, 4);
+    s->counter = ec_message_get_string(m);
+    s->counter = has_counter ? s->counter : NULL;
+    s->from_utc_ns = (int64_t)ec_message_get(m, 8);
+    s->to_utc_ns = (int64_t)ec_message_get(m, 8);
+    s->hosts = w->lists[2 * number];
+    s->host_count = take_list(m, w->lists[2 * number]);
+    s->labels = w->lists[2 * number + 1];
+    s->label_count = take_list(m, w->lists[2 * number + 1]);
+    return s->host_count > LIST_MAX || s->label_count > LIST_MAX || (unsigned)s->weight >= EC_WEIGHT_COUNT ? EA_ECORRUPT
+                                                                                                           : 0;
+}
 
 /* The request; its strings point into the message. */
 static int read_request(worker *w, ec_message *m) {
@@ -146,26 +179,17 @@ static int read_request(worker *w, ec_message *m) {
     r->store = ec_message_get_string(m);
     int has_shown = (int)ec_message_get(m, 4);
     r->shown = ec_message_get_string(m);
-    r->weight = (enum ec_weight)ec_message_get(m, 4);
-    int has_counter = (int)ec_message_get(m, 4);
-    r->counter = ec_message_get_string(m);
     r->has_other = (int)ec_message_get(m, 4);
-    r->from_utc_ns = (int64_t)ec_message_get(m, 8);
-    r->to_utc_ns = (int64_t)ec_message_get(m, 8);
-    r->other_from_utc_ns = (int64_t)ec_message_get(m, 8);
-    r->other_to_utc_ns = (int64_t)ec_message_get(m, 8);
+    for (int i = 0; i < 2; i++)
+        if (take_side(w, m, i))
+            return EA_ECORRUPT;
     r->limit_stacks = (size_t)ec_message_get(m, 8);
-    r->host_count = (size_t)ec_message_get(m, 4);
-    for (size_t i = 0; i < r->host_count && i < LIST_MAX; i++)
-        w->hosts[i] = ec_message_get_string(m);
     r->pid_count = (size_t)ec_message_get(m, 4);
     for (size_t i = 0; i < r->pid_count && i < LIST_MAX; i++)
         w->pids[i] = (uint32_t)ec_message_get(m, 4);
     r->shown = has_shown ? r->shown : NULL;
-    r->counter = has_counter ? r->counter : NULL;
-    r->hosts = w->hosts;
     r->pids = w->pids;
-    return m->failed || r->host_count > LIST_MAX || r->pid_count > LIST_MAX || w->limit_ns <= 0 ? EA_ECORRUPT : 0;
+    return m->failed || r->pid_count > LIST_MAX || w->limit_ns <= 0 ? EA_ECORRUPT : 0;
 }
 
 static int goes_on(void *arg) {

@@ -84,6 +84,17 @@ typedef struct fixed {
     "SELECT u.bucket, u.stream, p.instance, u.pid, p.image_name, " value " FROM " table "(?2, " UNTIL                  \
     ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
 
+/* Instructions and cycles of what programs ran, without Idle: counted from one context switch to the next, or estimated
+ * by samples; a machine may have recorded either. of: columns to sum by. */
+#define IPC(of)                                                                                                        \
+    "WITH c AS (SELECT host, image, 'switches' AS source, counter, value FROM thread_counters(?2, " UNTIL              \
+    ") WHERE (?1 = '' OR host = ?1) AND tid <> 0 UNION ALL SELECT host, image, 'samples', source_name, events FROM"    \
+    " module_counters(?2, " UNTIL ") WHERE (?1 = '' OR host = ?1) AND pid IS NOT 0) SELECT " of                        \
+    ", source, sum(CASE counter WHEN 'InstructionRetired' THEN value END) AS instructions,"                            \
+    " nullif(sum(CASE counter WHEN 'TotalCycles' THEN value END), 0) AS cycles, sum(CASE counter WHEN"                 \
+    " 'InstructionRetired' THEN value END) * 1.0 / nullif(sum(CASE counter WHEN 'TotalCycles' THEN value END), 0) AS"  \
+    " ipc FROM c WHERE counter IN ('InstructionRetired', 'TotalCycles') GROUP BY " of ", source"
+
 static const fixed LISTS[] = {
     {"/api/v1/fleet",
      "All machines in one line; silent: nothing came of them for a minute",
@@ -318,11 +329,23 @@ static const fixed LISTS[] = {
 
 static const fixed QUERIES[] = {
     {"top-processes-by-cpu",
-     "Processes with the most samples of the processor, without Idle",
+     "Processes with the most samples of the processor",
      "SELECT u.host, u.stream, p.instance, u.pid, p.image_name, sum(u.samples) AS samples FROM cpu_usage(?2, " UNTIL
      ") u LEFT JOIN processes p ON p.process_key = u.process_key WHERE (?1 = '' OR u.host = ?1) AND u.pid IS NOT 0"
      " GROUP BY u.host, u.stream, u.process_key, u.pid",
      "samples DESC, host, stream, pid",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
+    {"ipc-by-machine",
+     "Instructions per cycle by machine: counted at context switches, or by samples",
+     IPC("host"),
+     "host, source",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
+    {"ipc-by-program",
+     "Instructions per cycle by machine and program: counted at context switches, or by samples",
+     IPC("host, image"),
+     "cycles DESC, host, image, source",
      {ANY_HOST, RANGE},
      FIXED_LIST},
     {"new-binaries",

@@ -247,8 +247,8 @@ static int run_flame(const void *arg, int operand_count, char **operands) {
     (void)operand_count;
     ea_text_init(&t);
     int rc = ea_path_exists(operands[0]) ? 0 : make_store(operands[0], o->samples, &err);
-    ec_profile_request q = {
-        .store = operands[0], .from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .weight = EC_WEIGHT_SAMPLES};
+    ec_profile_request q = {.store = operands[0],
+                            .side = {{.from_utc_ns = INT64_MIN, .to_utc_ns = INT64_MAX, .weight = EC_WEIGHT_SAMPLES}}};
     if (!rc) /* the first run folds the state, which a collector does as events come */
         rc = ec_profile_run(&p, &q, &err);
     for (uint64_t i = 0; !rc && i < o->runs; i++) {

@@ -1,17 +1,23 @@
 """Processes and threads are joined by instance: on a machine that uses their numbers again, on the same trace under two names, and on a host
 with two runs, SQL's cpu_usage, disk_usage, file_usage, network_usage, process_at and thread_at, and the API's routes of them, credit each event
 to the process that its number was of then, as a naive walk over the dumped records and the generator's truth has it; no byte that both the
-kernel logger and Kernel-Network logged counts twice.
+kernel logger and Kernel-Network logged counts twice. Differences of profiles between hosts, labels and weights are both profiles made apart;
+instructions per cycle by machine, program, place and function are sums over dumped records.
 
 # sanitizers: asan-ubsan
 """
 import collections
 import json
+import re
 import subprocess
 
 import harness
+import profile_formats
+import test_ledger
+import test_profile
 import test_tracegen
 import traces
+import uploads
 import web_world
 
 NO_ID = 0xFFFFFFFF
@@ -96,8 +102,8 @@ class World:
         for agent, name in (("one", "build"), ("two", "build"), ("two", "web")):
             env.replay([env.folder / f"{name}.etl"], self.collector, agent=agent, spool=env.folder / f"spool-{agent}-{name}")
 
-    def ask(self, sql):
-        command = self.env.patient([str(c) for c in [self.env.collector, "query", "--store", self.collector.store, "--format", "jsonl", "--rows", "0", sql]])
+    def ask(self, sql, *more):
+        command = self.env.patient([str(c) for c in [self.env.collector, "query", "--store", self.collector.store, "--format", "jsonl", "--rows", "0", *more, sql]])
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode or done.stderr:
             raise harness.Failure(f"{sql}: {done.returncode} {done.stderr}")
@@ -255,8 +261,138 @@ def check_provider(env, checks, world):
     checks.equal(row["n"], kernel, "bytes of a run that recorded both")
 
 
+SITES = ("north", "south")
+
+
+def labelled_sites(env, world):
+    """Two machines that differ in their label and in what they did; returns the truth and the records of each."""
+    known = {}
+    for seed, site in enumerate(SITES, 1):
+        trace, truth = test_tracegen.generate(env.build, env.folder, site, "--preset", "stacks", "--duration-ms", "300", "--seed", str(seed))
+        test_ledger.upload(env, world.collector, site, [uploads.labelled(b, {"site": site, "role": "builder"}) for b in web_world.captured(env, trace, site)])
+        known[site] = test_tracegen.rows(truth), dumped(env, trace)
+    return known
+
+
+def profile(world, *arguments):
+    command = [str(c) for c in [world.env.collector, "profile", "--store", world.collector.store, *arguments]]
+    return world.env.run(command).stdout
+
+
+def trees(text):
+    """Both sides of a difference's JSON."""
+    return [collections.Counter({path: n for path, n in profile_formats.tree(text, column).items() if n}) for column in (3, 5)]
+
+
+def check_differences(checks, world):
+    """Between hosts and between labels, by the command and over HTTP, in each form: what both profiles hold apart."""
+    apart = {site: +profile_formats.folded(profile(world, "--host", site, "--weight", "samples", "--format", "folded")) for site in SITES}
+    checks.that(all(sum(apart[site].values()) > 100 for site in SITES) and apart["north"] != apart["south"], "two machines that do the same")
+    for first, other in (("north", "south"), ("south", "north")):
+        want = [apart[first], apart[other]]
+        for how in (("--host", first, "--other-host", other), ("--label", f"site={first}", "--label", "role=builder", "--other-label", f"site={other}")):
+            asked = (*how, "--weight", "samples")
+            checks.that(trees(profile(world, *asked, "--format", "json")) == want, f"{how}: the sides as JSON")
+            head = json.loads(profile(world, *asked, "--format", "json"))
+            checks.equal((head["hosts"], head["other"]["hosts"]), ([first], [other]), f"{how}: hosts of the sides")
+            folded = profile(world, *asked, "--format", "folded")
+            sides = [collections.Counter(), collections.Counter()]
+            for line in folded.splitlines():
+                path, *numbers = line.rsplit(" ", 2)
+                for side, n in zip(sides, reversed(numbers)):
+                    side[tuple(path.split(";"))] += int(n)
+            checks.that([+side for side in sides] == want, f"{how}: the sides folded")
+            minus = collections.Counter(apart[first])
+            minus.subtract(apart[other])
+            command = [str(c) for c in [world.env.collector, "profile", "--store", world.collector.store, *asked, "--format", "pprof"]]
+            got = profile_formats.pprof(subprocess.run(command, capture_output=True, check=True).stdout)
+            checks.that({k: v for k, v in got.items() if v} == {k: v for k, v in minus.items() if v}, f"{how}: the difference as pprof")
+        for query in (f"host={first}&other_host={other}", f"label=site%3D{first}&other_label=site%3D{other}"):
+            checks.that(trees(world.web.ask(f"/api/v1/profile?weight=samples&{query}")[2]) == want, f"the sides over HTTP: {query}")
+    for arguments, reason in ((("--other-label", "north"), '"north" is no label: NAME=VALUE is expected'), (("--other-host", "nowhere"), "nowhere"),
+                              (("--weight", "samples", "--other-weight", "cpu", "--format", "pprof"), "the format pprof has no room for two weights")):
+        done = world.env.run([world.env.collector, "profile", "--store", world.collector.store, *arguments], check=False)
+        checks.that(done.returncode in (1, 2) and reason in done.stderr, f"{arguments}: {done.returncode} {done.stderr}")
+    head = json.loads(profile(world, "--label", "site=west", "--weight", "samples", "--format", "json"))
+    checks.equal((head["hosts"], head["total"]), ([], 0), "a label that no machine has")
+
+
+def check_ipc(checks, world, known):
+    """Instructions and cycles by machine, program, place in the code and function."""
+    kind_of = {"InstructionRetired": 0, "TotalCycles": 1}
+    machines, programs, places = (collections.defaultdict(lambda: [0, 0]) for _ in range(3))
+    for site, (rows, records) in known.items():
+        truth, owners, sources, intervals = test_profile.Truth(rows), Owners(rows), {}, {}
+        for row in rows:
+            if row["type"] == "thread" and row["tid"]:
+                image = truth.image(row["pid"], row["begin_raw"] or 0)
+                for sums in (machines[site, "switches"], programs[site, image, "switches"]):
+                    sums[0] += row["instructions"]
+                    sums[1] += row["cycles"]
+        for r in records:
+            fields = r["fields"]
+            if r["name"] == "PerfInfo/CollectionStart":
+                sources[fields["Source"]["value"]], intervals[fields["Source"]["value"]] = fields["SourceName"], fields["NewInterval"]
+            if r["name"] != "PerfInfo/PmcCounterProf":
+                continue
+            source = fields["ProfileSource"]["value"]
+            (pid, _), at = owners.thread(fields["ThreadId"], r["clock"])[1], int(fields["InstructionPointer"], 16)
+            image, kind = truth.image(pid, r["clock"]), kind_of[sources[source]]
+            for sums in (machines[site, "samples"], programs[site, image, "samples"], places[site, image, truth.label(pid, at, r["clock"])]):
+                sums[kind] += intervals[source]
+    checks.that(len(places) > 20 and all(all(sums) for sums in machines.values()), f"hardly a counter: {len(places)} places, {dict(machines)}")
+
+    def told(row):
+        ratio = row["instructions"] / row["cycles"] if row["instructions"] and row["cycles"] else None
+        same = row["ipc"] == ratio or (row["ipc"] is not None and ratio is not None and abs(row["ipc"] - ratio) < 1e-9)
+        checks.that(same, f"a ratio that is none: {row}")
+        return [row["instructions"] or 0, row["cycles"] or 0]
+
+    for name, want, columns in (("ipc-by-machine", machines, ("host", "source")), ("ipc-by-program", programs, ("host", "image", "source"))):
+        for site in SITES:
+            got = {tuple(row[c] for c in columns): told(row) for row in world.web.get(f"queries/{name}", host=site, limit=10000)["items"]}
+            checks.equal({k: v for k, v in got.items() if any(v)}, {k: v for k, v in want.items() if k[0] == site and any(v)}, f"{name} of {site}")
+    got = collections.defaultdict(lambda: [0, 0])
+    for row in world.ask("SELECT host, image, module, offset, source_name, sum(events) AS n FROM code_counters WHERE host IN ('north', 'south') GROUP BY 1, 2, 3, 4, 5"):
+        offset = row["offset"] if isinstance(row["offset"], str) else f"0x{row['offset']:x}"
+        got[row["host"], row["image"], f"{row['module']}+{offset}" if row["module"] else offset][kind_of[row["source_name"]]] += row["n"]
+    wrong = [(key, got.get(key), places.get(key)) for key in {**got, **places} if got.get(key) != places.get(key)]
+    checks.that(not wrong, f"{len(wrong)} of {len(places)} rows of code_counters are wrong, such as {wrong[:2]}")
+    example = re.search(r"```SQL\n(.*?)```", (harness.ROOT / "collector" / "query" / "SQL.md").read_text(encoding="utf-8"), re.DOTALL).group(1)
+    for site in SITES:
+        rows = world.ask(example, "--host", site)
+        for row in rows:
+            offset = row["offset"] if isinstance(row["offset"], str) else f"0x{row['offset']:x}"
+            checks.equal(told(row), places[site, row["image"], f"{row['module']}+{offset}" if row["module"] else offset], f"the page's example: {row}")
+        greatest = sorted((sums[1] for key, sums in places.items() if key[0] == site), reverse=True)[:10]
+        checks.equal([row["cycles"] for row in rows], greatest, f"{site}: the page's example")
+        text = world.web.ask(f"/api/v1/profile?host={site}&weight=pmc:InstructionRetired&other_weight=pmc:TotalCycles&names=0")[2]
+        head = json.loads(text)
+        checks.equal((head["counter"], head["other"]["counter"], head["total"], head["other"]["total"]), ("InstructionRetired", "TotalCycles", *machines[site, "samples"]),
+                     f"{site}: sums of both counters")
+        got, wanted = collections.defaultdict(lambda: [0, 0]), {(image, place): sums for (host, image, place), sums in places.items() if host == site}
+        for side, tree in enumerate(trees(text)):
+            for path, n in tree.items():
+                got[path[0], path[-1]][side] += n
+        wrong = [(key, got.get(key), wanted.get(key)) for key in {**got, **wanted} if got.get(key) != wanted.get(key)]
+        checks.that(not wrong, f"{site}: {len(wrong)} of {len(wanted)} sums by program and function are wrong, such as {wrong[:2]}")
+        by_function = collections.defaultdict(lambda: [0, 0])
+        for (_, place), sums in wanted.items():
+            by_function[place] = [a + b for a, b in zip(by_function[place], sums)]
+        lines = profile(world, "--host", site, "--weight", "pmc:InstructionRetired", "--other-weight", "pmc:TotalCycles").split("\n\n")[0].splitlines()
+        checks.that(lines[0].split() == ["self", "total", "other", "self", "other", "total", "self", "/", "other", "function"], f"the heading of top: {lines[0]!r}")
+        shown = 0
+        for line in lines[1:]:
+            own, _, other, _, ratio, label = line.split(None, 5)
+            want = by_function.get(label, [0, 0])
+            expected = f"{want[0] / want[1]:.3f}" if want[1] else "-"
+            checks.equal(([int(own), int(other)], ratio), (want, expected), f"{site}: {label} in top")
+            shown += any(want)
+        checks.that(shown > 5, f"{site}: top shows {shown} functions with counts")
+
+
 def test(env, checks, arguments):
-    env.make_certificates(("one", "two", "provider", "both"))
+    env.make_certificates(("one", "two", "provider", "both", *SITES))
     world = World(env, 10000 if arguments.soak else 2500)
     for agent, name in (("one", "build"), ("two", "build"), ("two", "web")):
         check_usage(checks, world, agent, name)
@@ -264,6 +400,9 @@ def test(env, checks, arguments):
     check_functions(checks, world)
     check_names(checks, world)
     check_provider(env, checks, world)
+    known = labelled_sites(env, world)
+    check_differences(checks, world)
+    check_ipc(checks, world, known)
 
 
 if __name__ == "__main__":

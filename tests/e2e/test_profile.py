@@ -284,11 +284,14 @@ def check_made(checks, asked, host, rows, records):
     cpu = profile_formats.folded(asked.text("--host", host, "--weight", "cpu", "--format", "folded"))
     checks.equal(cpu, collections.Counter({path: 1000000 * n for path, n in got.items()}), "CPU time is samples times their interval")
     sources = collections.Counter(r["fields"]["ProfileSource"]["value"] for r in records if r["name"] == "PerfInfo/PmcCounterProf")
+    intervals = {r["fields"]["Source"]["value"]: r["fields"]["NewInterval"] for r in records if r["name"] == "PerfInfo/CollectionStart"}
     got = collections.Counter()
     for source in sources:
         told = asked.json("--host", host, "--weight", f"pmc:{source}")
-        checks.equal(told["total"], sources[source], f"counter samples of source {source}")
-        got += profile_formats.folded(asked.text("--host", host, "--weight", f"pmc:{source}", "--format", "folded"))
+        checks.equal((told["total"], told["events"]), (sources[source] * intervals[source], sources[source]), f"counter samples of source {source}")
+        folded = profile_formats.folded(asked.text("--host", host, "--weight", f"pmc:{source}", "--format", "folded"))
+        checks.that(not any(n % intervals[source] for n in folded.values()), f"sums of source {source} that are no multiples of its interval")
+        got += collections.Counter({path: n // intervals[source] for path, n in folded.items()})
     checks.that(got == truth.all("pmc"), f"{host}: counter samples by stack are not the truth's")
     by_time = {raw: truth.path(halves, raw) for (of, raw, _, _), halves in truth.stacks.items() if of == "disk"}
     begun, want = {}, collections.Counter()

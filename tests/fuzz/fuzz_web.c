@@ -197,8 +197,13 @@ int __wrap_ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_
     static const char PIECE[] = "{\"stacks\":[]}";
     *ret_processor_ns = 1000000;
     must(stop && q->request->store && q->limit_ns > 0);
-    for (size_t i = 0; i < q->request->host_count; i++)
-        must(*q->request->hosts[i] && (!q->request->shown || strncmp(q->request->hosts[i], "web", 3) == 0));
+    for (int side = 0; side < (q->request->has_other ? 2 : 1); side++) {
+        const ec_profile_side *s = &q->request->side[side];
+        for (size_t i = 0; i < s->host_count; i++)
+            must(*s->hosts[i] && (!q->request->shown || strncmp(s->hosts[i], "web", 3) == 0));
+        for (size_t i = 0; i < s->label_count; i++)
+            must(strchr(s->labels[i], '=') != NULL);
+    }
     must(!q->request->shown || strcmp(q->request->shown, "web*") == 0);
     return atomic_load(&the_ending) > 3 ? ea_fail(err, EA_ELIMIT, "too many stacks")
                                         : q->on_piece(q->arg, PIECE, sizeof PIECE - 1, err);

@@ -16,11 +16,12 @@ static const char *const PATHS[] = {"/v1/enroll", "/v1/renew", "/api/v1/queries/
                                     "/api/v1/queries/who-talks-to", "/api/v1/queries/new-binaries"};
 static const char *const PARTS[] = {"web1", "db1", "1", "00000000000000000000000000000001", "%2e%2E", "a%00b",
                                     "%",    "%25", "-"};
-static const char *const NAMES[] = {"host",          "from",     "to",      "at",      "limit",  "cursor", "sort",
-                                    "descending",    "format",   "q",       "by",      "group",  "class",  "where",
-                                    "order",         "columns",  "pid",     "tid",     "cpu",    "every",  "stream",
-                                    "provider_name", "since",    "hosts",   "address", "weight", "names",  "rows",
-                                    "other_from",    "other_to", "instance"};
+static const char *const NAMES[] = {
+    "host",          "from",     "to",         "at",          "limit",        "cursor", "sort",
+    "descending",    "format",   "q",          "by",          "group",        "class",  "where",
+    "order",         "columns",  "pid",        "tid",         "cpu",          "every",  "stream",
+    "provider_name", "since",    "hosts",      "address",     "weight",       "names",  "rows",
+    "other_from",    "other_to", "other_host", "other_label", "other_weight", "label",  "instance"};
 static const char *const VALUES[] = {"",
                                      "web1",
                                      "db1",

@@ -7,7 +7,6 @@
 
 enum {
     PACE_ROUND_TICKS = 1600, /* in which every processor is topped up once */
-    PROFILE_CYCLES = 19,     /* wdm.h KPROFILE_SOURCE: TotalCycles */
     ROUTINES = 12,           /* system calls that programs use */
     OBJECT_TYPE_PROCESS = 7,
     OBJECT_TYPE_EVENT = 16,
@@ -89,7 +88,8 @@ static void take_sample(tg_machine *m, void *subject) {
 static void take_counter_sample(tg_machine *m, void *subject) {
     tg_cpu *cpu = subject;
     if (!cpu->running->is_idle)
-        log_sample(m, cpu, TG_PMC_SAMPLE, TG_STACK_OF_PMC, PROFILE_CYCLES + tg_below(&m->dice, 2));
+        log_sample(m, cpu, TG_PMC_SAMPLE, TG_STACK_OF_PMC,
+                   tg_below(&m->dice, 2) ? TG_SOURCE_INSTRUCTIONS : TG_SOURCE_CYCLES);
     tg_schedule_in(m, TG_TICKS_PER_SECOND / m->scenario->pmc_samples_per_second, take_counter_sample, cpu);
 }
 

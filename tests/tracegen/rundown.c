@@ -84,6 +84,14 @@ void tg_begin_session(tg_machine *m) {
         tg_context who = tg_who(m, cpu, cpu->idle, tg_stamp(m, cpu, NULL));
         TG_EMIT(m->trace, TG_SAMPLE_BEGIN, &who, tg_n(0), tg_n(interval), tg_n(interval), tg_text("Timer"));
     }
+    if (s->pmc_samples_per_second) {
+        tg_context who = tg_who(m, cpu, cpu->idle, tg_stamp(m, cpu, NULL));
+        TG_EMIT(m->trace, TG_SAMPLE_BEGIN, &who, tg_n(TG_SOURCE_CYCLES), tg_n(65536), tg_n(65536),
+                tg_text("TotalCycles"));
+        who = tg_who(m, cpu, cpu->idle, tg_stamp(m, cpu, NULL));
+        TG_EMIT(m->trace, TG_SAMPLE_BEGIN, &who, tg_n(TG_SOURCE_INSTRUCTIONS), tg_n(100003), tg_n(100003),
+                tg_text("InstructionRetired"));
+    }
     tg_provider_rundown(m, cpu);
     m->now = cpu->clock + 1;
     for (uint32_t i = 0; i < s->cpus; i++) {

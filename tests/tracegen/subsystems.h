@@ -418,6 +418,8 @@ void tg_printing_tell(tg_machine *m);                                          /
 void tg_begin_script(tg_machine *m);
 
 /* ---- rundown.c ---- */
+/* Counters whose interrupts are recorded: TotalCycles of wdm.h KPROFILE_SOURCE, and one of a processor's own. */
+enum { TG_SOURCE_CYCLES = 19, TG_SOURCE_INSTRUCTIONS = 27 };
 void tg_begin_session(tg_machine *m);
 void tg_end_session(tg_machine *m);
 void tg_begin_losses(tg_machine *m);

@@ -194,9 +194,16 @@ async function byMouse() {
   const exports = () => page.locator('.export a').allInnerTexts().then((all) => all.join());
   check((await exports()) === 'folded,speedscope,pprof,chrome,firefox', 'a profile as a file for other tools');
   await page.getByRole('button', { name: 'Second half against first' }).click();
-  await page.getByText('in the other range').waitFor();
+  await page.getByText('on the other side').waitFor();
   check(/diff=1/.test(page.url()), 'a difference of two ranges');
   check((await exports()) === 'folded,speedscope,pprof', 'a difference is offered in the forms that have room for one');
+  await page.getByRole('button', { name: 'No difference' }).click();
+  await page.getByRole('button', { name: 'Compare', exact: true }).click();
+  const compared = page.waitForResponse((r) => new URL(r.url()).searchParams.get('other_host') === world.machine && r.ok());
+  await page.getByLabel('Compared with machine').fill(world.machine);
+  const sides = await (await compared).json();
+  check(sides.other.hosts.join() === world.machine && sides.hosts.join() === world.holed, 'a difference of two machines');
+  await page.getByText('on the other side').waitFor();
   await page.route('**/api/v1/counters*', (r) => r.fulfill({ json: { items: [{ counter: 'Cache<Misses>', samples: 5, hosts: 1 }], next: null, ending: null, damaged: 0 } }));
   await page.goto(link({ page: 'profile', host: world.holed }));
   await page.getByLabel('What counts').locator('option', { hasText: 'counter Cache<Misses>' }).waitFor({ state: 'attached' });

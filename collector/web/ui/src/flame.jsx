@@ -95,6 +95,6 @@ export function Flame({ root, dark, label, total, differs, show }) {
       onPointerMove={(e) => { const b = find(e); if (b && b.n !== chosen) choose(b.n); }}
       onClick={(e) => { const b = find(e); if (b) zoom(b.n === top ? null : b.n); }} />
     <p class="under mono" aria-live="polite">{shown.name}: {show(shown.value)} ({((100 * shown.value) / (total || 1)).toFixed(1)} %)
-      {differs ? `, ${show(shown.other ?? 0)} in the other range` : ''}{zoomed ? ' — Escape goes back' : ''}</p>
+      {differs ? `, ${show(shown.other ?? 0)} on the other side` : ''}{zoomed ? ' — Escape goes back' : ''}</p>
   </div>;
 }

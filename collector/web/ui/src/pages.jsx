@@ -160,6 +160,23 @@ function treeOf(d) {
   return root;
 }
 
+/** Sums of a profile's two weights by program and function, the greatest first. */
+function ratiosOf(d) {
+  const program = [], sums = new Map();
+  d.nodes.forEach(([parent, frame, self, , other], i) => {
+    program[i] = parent < 0 ? frame : program[parent];
+    if (frame < 0 || !(self || other)) return;
+    const key = program[i] + ' ' + frame;
+    const row = sums.get(key) ?? { program: d.processes[-1 - program[i]], label: d.frames[frame].label, self: 0, other: 0 };
+    row.self += self;
+    row.other += other;
+    sums.set(key, row);
+  });
+  return [...sums.values()].sort((a, b) => b.self + b.other - a.self - a.other);
+}
+
+const IPC = { weight: 'pmc:InstructionRetired', other_weight: 'pmc:TotalCycles' };
+const OTHER_SIDE = ['other_from', 'other_to', 'other_host', 'other_label', 'other_weight'];
 const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'], WITHOUT_DIFFERENCE = ['chrome', 'firefox'];
 
 /** What a profile knows to be missing, in words. */
@@ -174,15 +191,18 @@ function lacksOf(d) {
 
 export function Profile({ view, dark }) {
   const range = rangeOf(view), diff = view.diff === '1';
-  const params = { host: view.host, pid: view.pid, weight: view.weight ?? 'cpu', ...range,
-    ...(diff && { other_from: view.other_from, other_to: view.other_to }) };
-  const s = useApi(diff && !(view.other_from && view.other_to) ? null : url('profile', params));
+  const params = { host: view.host, label: view.label, pid: view.pid, weight: view.weight ?? 'cpu', ...range,
+    ...(diff && Object.fromEntries(OTHER_SIDE.map((k) => [k, view[k]]))) };
+  const s = useApi(diff && !OTHER_SIDE.some((k) => view[k]) ? null : url('profile', params));
   const info = useApi(view.host ? url(`hosts/${enc(view.host)}`) : null);
   const counters = useApi(url('counters', { host: view.host, ...range, limit: 100 }));
   const weights = [['cpu', 'CPU time'], ['samples', 'CPU samples, Idle too'], ['ready', 'ready, but no processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults'],
     ...(counters.data?.items ?? []).map((c) => [`pmc:${c.counter}`, `counter ${c.counter}`])];
   if (!weights.some(([v]) => v === params.weight)) weights.push([params.weight, params.weight]);
   const root = useMemo(() => (s.data ? treeOf(s.data) : null), [s.data]);
+  const twoWeights = !!s.data?.other && (s.data.weight !== s.data.other.weight || s.data.counter !== s.data.other.counter);
+  const ratios = useMemo(() => (twoWeights ? ratiosOf(s.data).slice(0, 100) : []), [s.data]);
+  const weightName = (side) => side.counter ?? weights.find(([v]) => v === side.weight)?.[1] ?? side.weight;
   const d = s.data, share = (v) => ((100 * v) / (d.total || 1)).toFixed(1) + ' %';
   const show = (v) => (d?.unit === 'nanoseconds' ? duration(v) : count(v));
   const from = toMs(range.from ?? info.data?.begin), to = toMs(range.to ?? info.data?.end);
@@ -197,20 +217,30 @@ export function Profile({ view, dark }) {
       <Search name="pid" label="Process id (none: all)" view={view} />
       <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.target.value })}>
         {weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
-      {diff ? <button onClick={() => change({ diff: '', other_from: '', other_to: '' })}>No difference</button>
-        : to > from && <button onClick={halves}>Second half against first</button>}
+      <Search name="label" label="Label (NAME=VALUE)" view={view} />
+      {diff ? <button onClick={() => change({ diff: '', ...Object.fromEntries(OTHER_SIDE.map((k) => [k, ''])) })}>No difference</button>
+        : <>{to > from && <button onClick={halves}>Second half against first</button>}
+          <button onClick={() => change({ diff: '1' })}>Compare</button>
+          {[IPC.weight, IPC.other_weight].every((w) => weights.some(([v]) => v === w)) && <button onClick={() => change({ diff: '1', ...IPC })}>Instructions per cycle</button>}</>}
       <span class="export">Export: {EXPORTS.filter((f) => !diff || !WITHOUT_DIFFERENCE.includes(f)).map((f) => <a href={url('profile', { ...params, format: f })} download>{f}</a>)}</span>
     </div>
-    {diff && <div class="tools"><Search name="other_from" label="Compared with, from" view={view} /><Search name="other_to" label="to" view={view} />
-      <p class="note">Red grew, blue shrank, against that range.</p></div>}
+    {diff && <div class="tools"><Search name="other_host" label="Compared with machine" view={view} /><Search name="other_label" label="with label" view={view} />
+      <Search name="other_from" label="from" view={view} /><Search name="other_to" label="to" view={view} />
+      <label class="field"><span>What counts there</span><select value={view.other_weight ?? ''} onChange={(e) => change({ other_weight: e.target.value })}>
+        <option value="">the same</option>{weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
+      <p class="note">{twoWeights ? 'The graph is of the first weight.' : 'Red grew, blue shrank, against the other side. What is not given is as on this one.'}</p></div>}
     <Notice state={s} />
     {d && !d.total && <p class="notice">nothing of this kind is stored in this range</p>}
     {root && d.total ? <>
-      <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other} show={show} />
+      <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other && !twoWeights} show={show} />
       <p class="note">{count(d.events)} events of {d.hosts.length} {d.hosts.length === 1 ? 'machine' : 'machines'}, {count(d.without_stack)} of them without a stack.{lacksOf(d)}{d.notes ? ' ' + d.notes : ''}</p>
+      {twoWeights && <section><h2>Ratio by program and function</h2><Table label="Ratio by program and function" rows={ratios} columns={[{ name: 'program', title: 'Program' },
+        { title: 'Function or place', mono: true, show: (r) => r.label }, { title: weightName(d), right: true, show: (r) => count(r.self) },
+        { title: weightName(d.other), right: true, show: (r) => count(r.other) }, { title: 'Ratio', right: true, show: (r) => (r.other ? (r.self / r.other).toFixed(3) : '') }]} /></section>}
       <div class="two">
         <section><h2>Functions</h2><Table label="Functions" rows={d.functions.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
-          { title: 'With callees', right: true, show: (r) => show(r.total) }, { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
+          { title: 'With callees', right: true, show: (r) => show(r.total) },
+          ...(d.other && !twoWeights ? [{ title: 'Other side', right: true, show: (r) => show(r.other_self) }] : []), { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
         <section><h2>Modules</h2><Table label="Modules" rows={d.top_modules.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
           { title: 'Module', mono: true, show: (r) => d.modules[r.module]?.name }]} /></section>
       </div></> : null}
