@@ -4,6 +4,7 @@
 #include "backup.h"
 #include "clock.h"
 #include "commands.h"
+#include "ledger.h"
 #include "platform.h"
 #include "retain.h"
 #include "sandbox.h"
@@ -180,7 +181,64 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
         say(r, FINE, "clock", "this machine's clock agrees with what was stored");
 }
 
-static void check_ledgers(report *r) {
+/* Streams whose last numbers are there, and those of them that cannot be judged. */
+typedef struct judged {
+    ec_tables *tables;
+    uint64_t streams, unknown, values[EA_COUNTER_COUNT];
+    ea_err *err;
+} judged;
+
+static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
+    judged *j = arg;
+    enum ea_counter c = ec_counter_of(counter);
+    if (!*family && c != EA_COUNTER_COUNT)
+        j->values[c] = value;
+    return 0;
+}
+
+static int judge(const ec_fold *fold, void *arg) {
+    judged *j = arg;
+    uint64_t elsewhere = 0;
+    memset(j->values, 0, sizeof j->values);
+    int rc = ec_ledger_each_last(j->tables, fold->fold_id, INT64_MAX, take_value, j, j->err);
+    if (!rc)
+        rc = ec_ledger_elsewhere(j->tables, fold->fold_id, INT64_MAX, j->values, &elsewhere, j->err);
+    j->streams++;
+    j->unknown += !rc && ec_ledger_is_stored(fold->event_count, elsewhere, j->values) == EC_UNKNOWN;
+    return rc;
+}
+
+/* What is missing of each host: batches, and what Windows and the agents admit to have lost. */
+static int check_blindness(report *r, ec_tables *t, int64_t now_ns, ea_err *err) {
+    static const char SQL[] =
+        "SELECT s.host, CAST(total(b.batch_count) AS INTEGER), CAST(total(b.event_count) AS INTEGER),"
+        " count(iif(b.batch_count > 0 AND b.event_count IS NULL, 1, NULL)),"
+        " CAST(total(iif(b.batch_count = 0, b.least_count, 0)) AS INTEGER),"
+        " count(iif(b.counted > 0 AND b.least_count = 0, 1, NULL)), max(ifnull(b.end_utc_ns, ?1)) FROM blind b"
+        " JOIN streams s ON s.stream = b.stream GROUP BY s.host ORDER BY s.host";
+    sqlite3_stmt *st = NULL;
+    uint64_t hosts = 0;
+    int code = SQLITE_DONE;
+    if (sqlite3_prepare_v2(ec_tables_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, ec_tables_database(t), "read what is not known");
+    sqlite3_bind_int64(st, 1, now_ns);
+    while ((code = sqlite3_step(st)) == SQLITE_ROW)
+        if (++hosts <= TOLD_HOSTS)
+            say(r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : FINE, "blindness",
+                "%s: %lld batches are missing, with %lld events and %lld times an unknown number; at least %lld further"
+                " events were lost, and %lld times an unknown number: see etwcollector ledger",
+                (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
+                (long long)sqlite3_column_int64(st, 2), (long long)sqlite3_column_int64(st, 3),
+                (long long)sqlite3_column_int64(st, 4), (long long)sqlite3_column_int64(st, 5));
+    sqlite3_finalize(st);
+    if (code != SQLITE_DONE)
+        return ec_fail_sqlite(err, ec_tables_database(t), "read what is not known");
+    if (!hosts)
+        say(r, FINE, "blindness", "no batch is missing, and no agent admits a loss");
+    return 0;
+}
+
+static void check_ledgers(report *r, int64_t now_ns) {
     static const char SQL[] = "SELECT host, count(*), max(text) FROM alerts a JOIN streams s ON s.stream = a.stream"
                               " WHERE kind <= 5 GROUP BY host ORDER BY host";
     ec_tables *t = NULL;
@@ -188,6 +246,7 @@ static void check_ledgers(report *r) {
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
     int rc = ec_tables_open(&t, r->o->store, 0, &err);
+    judged j = {.tables = t, .err = &err};
     if (rc == EA_ENOTFOUND) {
         say(r, FINE, "ledger", "no history yet");
         return;
@@ -200,11 +259,21 @@ static void check_ledgers(report *r) {
                 (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
                 (const char *)sqlite3_column_text(st, 2));
     sqlite3_finalize(st);
+    if (!rc)
+        rc = ec_tables_each_fold(t, NULL, judge, &j, &err);
+    if (!rc && !hosts)
+        say(r, FINE, "ledger", "the ledgers of %" PRIu64 " streams balance", j.streams - j.unknown);
+    if (!rc && j.unknown)
+        say(r, WARNING, "ledger",
+            "of %" PRIu64
+            " streams it cannot be judged whether all that was acknowledged is stored here: how many events"
+            " are in batches that have not come is unknown",
+            j.unknown);
+    if (!rc)
+        rc = check_blindness(r, t, now_ns, &err);
     ec_tables_close(t);
     if (rc)
         say(r, WRONG, "ledger", "%s", err.message);
-    else if (!hosts)
-        say(r, FINE, "ledger", "every ledger balances");
 }
 
 /* What the running collector saw: incidents that last, and how many were over within a day. */
@@ -261,7 +330,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         check_store(&r, store);
         check_daemon(&r);
         check_hosts(&r, store, ea_utc_ns());
-        check_ledgers(&r);
+        check_ledgers(&r, ea_utc_ns());
         check_incidents(&r, ea_utc_ns());
     }
     ec_store_close(store);

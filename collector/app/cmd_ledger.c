@@ -164,16 +164,19 @@ static int add_counter(const char *family, uint32_t number, uint64_t value, void
     return 0;
 }
 
-static void add_equation(listing *l, const char *name, const char *text, uint64_t left, uint64_t right, int holds) {
-    l->unbalanced |= !holds;
+static void add_equation(listing *l, const char *name, const char *text, uint64_t left, uint64_t right,
+                         enum ec_verdict verdict) {
+    static const char *const JSON[] = {"false", "true", "null"};
+    static const char *const TEXT[] = {
+        "DOES NOT HOLD", "holds", "cannot be judged: how many events are in batches that have not come is unknown"};
+    l->unbalanced |= verdict == EC_FAILS;
     if (l->options->json)
         ea_text_printf(&l->out,
                        "%s{\"name\": \"%s\", \"left\": %" PRIu64 ", \"right\": %" PRIu64
                        ", \"holds\": %s, \"text\": \"%s\"}",
-                       comma(l), name, left, right, holds ? "true" : "false", text);
+                       comma(l), name, left, right, JSON[verdict], text);
     else
-        ea_text_printf(&l->out, "  %s: %" PRIu64 " and %" PRIu64 ": %s\n", text, left, right,
-                       holds ? "holds" : "DOES NOT HOLD");
+        ea_text_printf(&l->out, "  %s: %" PRIu64 " and %" PRIu64 ": %s\n", text, left, right, TEXT[verdict]);
 }
 
 static int add_equations(listing *l, const ec_fold *fold, int64_t number) {
@@ -184,13 +187,18 @@ static int add_equations(listing *l, const ec_fold *fold, int64_t number) {
     open_list(l, "equations");
     ec_ledger_sides(EC_ALERT_DELIVERED, l->values, &left, &right);
     add_equation(l, "delivered", "delivered = batched + filtered + sampled out + aggregated + dropped + pending", left,
-                 right, left == right);
+                 right, left == right ? EC_HOLDS : EC_FAILS);
     ec_ledger_sides(EC_ALERT_BATCHED, l->values, &left, &right);
     add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
-                 left, right, left == right);
+                 left, right, left == right ? EC_HOLDS : EC_FAILS);
     right = l->values[EA_COUNT_events_acknowledged];
-    add_equation(l, "stored", "ever stored >= acknowledged", fold->event_count, right,
-                 ec_ledger_is_stored(fold->event_count, elsewhere, l->values));
+    left = fold->event_count + (elsewhere == UINT64_MAX ? 0 : elsewhere);
+    add_equation(l, "stored",
+                 elsewhere
+                     ? "ever stored here + in batches that have not come here, but may be with another collector >="
+                       " acknowledged"
+                     : "ever stored here >= acknowledged",
+                 left, right, ec_ledger_is_stored(fold->event_count, elsewhere, l->values));
     close_list(l);
     return 0;
 }
@@ -198,12 +206,36 @@ static int add_equations(listing *l, const ec_fold *fold, int64_t number) {
 /* ---- losses, blindness, alerts, series ---- */
 
 static const char LOSSES[] =
-    "SELECT c.family, c.counter, c.value, ifnull((SELECT p.value FROM ledger_counts p WHERE p.stream = c.stream AND"
-    " p.family = c.family AND p.counter = c.counter AND p.number < c.number ORDER BY p.number DESC LIMIT 1), 0),"
-    " ifnull((SELECT p.end_utc_ns FROM ledger_batches p WHERE p.stream = c.stream AND p.number < c.number"
-    " ORDER BY p.number DESC LIMIT 1), b.begin_utc_ns) AS begin, b.end_utc_ns AS end, c.number"
-    " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number"
-    " WHERE c.stream = ?1 AND c.family = '' AND c.value > 0 AND end >= ?2 AND b.begin_utc_ns < ?3 ORDER BY c.number";
+    /* What was lost is what a counter is above all its values before: a run of an agent that takes up a replay again
+     * counts from 0, and what it finds lost again was lost once. Its time is that of blindness, where it is there. */
+    "SELECT c.family, c.counter, c.value, ifnull((SELECT max(p.value) FROM ledger_counts p WHERE p.stream = c.stream"
+    " AND p.family = c.family AND p.counter = c.counter AND p.number < c.number), 0) AS before,"
+    " iif(n.stream IS NOT NULL, n.begin_utc_ns, ifnull((SELECT p.end_utc_ns FROM ledger_batches p WHERE"
+    " p.stream = c.stream AND p.number < c.number ORDER BY p.number DESC LIMIT 1), b.begin_utc_ns)) AS begin,"
+    " iif(n.stream IS NOT NULL, n.end_utc_ns, b.end_utc_ns) AS end, c.number, n.record_count"
+    " FROM ledger_counts c JOIN ledger_batches b ON b.stream = c.stream AND b.number = c.number LEFT JOIN blind n ON"
+    " n.stream = c.stream AND n.first = c.number AND n.cause = c.counter WHERE c.stream = ?1 AND c.family = '' AND"
+    " c.value > before AND ifnull(end, ?2) >= ?2 AND ifnull(begin, ?2) < ?3 ORDER BY c.number";
+
+/* The span in two columns; one that is NULL is not known, or not over. */
+static void add_row_span(listing *l, sqlite3_stmt *s, int at) {
+    static const char *const NAMES[] = {"from", "to"};
+    for (int i = 0; i < 2; i++) {
+        if (l->options->json)
+            ea_text_printf(&l->out, "%s\"%s\": %s", i ? ", " : "", NAMES[i],
+                           sqlite3_column_type(s, at + i) == SQLITE_NULL ? "null" : "\"");
+        else
+            ea_text_printf(&l->out, "%s%s ", i ? " " : "", NAMES[i]);
+        if (sqlite3_column_type(s, at + i) == SQLITE_NULL) {
+            if (!l->options->json)
+                ea_text_str(&l->out, i ? "an unknown time (no event followed)" : "an unknown time");
+            continue;
+        }
+        ea_text_utc_ns(&l->out, sqlite3_column_int64(s, at + i));
+        if (l->options->json)
+            ea_text_char(&l->out, '"');
+    }
+}
 
 static void add_loss(listing *l, sqlite3_stmt *s) {
     enum ea_counter c = ec_counter_of((uint32_t)column_u64(s, 1));
@@ -211,9 +243,7 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
     if (c == EA_COUNTER_COUNT || ea_counter_row(c)->severity < EA_LOSS || !by)
         return;
     const ea_counter_info *row = ea_counter_row(c);
-    int64_t from = sqlite3_column_int64(s, 4), to = sqlite3_column_int64(s, 5);
-    if (from > to)
-        from = to;
+    uint64_t records = column_u64(s, 7);
     if (l->options->json) {
         ea_text_printf(&l->out, "%s{\"name\": \"%s\", \"family\": ", comma(l), row->name);
         ea_text_json_str(&l->out, column_str(s, 0));
@@ -222,48 +252,59 @@ static void add_loss(listing *l, sqlite3_stmt *s) {
             ea_text_str(&l->out, "\"unknown\", ");
         else
             ea_text_printf(&l->out, "%" PRIu64 ", ", by);
-        add_time(&l->out, "from", from);
-        ea_text_str(&l->out, ", ");
-        add_time(&l->out, "to", to);
+        ea_text_printf(&l->out, "\"records\": %" PRIu64 ", ", records);
+        add_row_span(l, s, 4);
         ea_text_char(&l->out, '}');
         return;
     }
     ea_text_printf(&l->out, "  lost: %" PRIu64 " %s%s, ", by, row->text,
-                   row->severity == EA_UNKNOWN ? " (events: unknown)" : "");
-    add_span(&l->out, from, to);
+                   row->severity == EA_UNKNOWN ? " (events: unknown)"
+                   : ec_blind_is_counted(c)    ? " (at the least; which ones is unknown)"
+                                               : "");
+    if (records)
+        ea_text_printf(&l->out, "at %" PRIu64 " times that records of Windows tell, ", records);
+    add_row_span(l, s, 4);
     ea_text_char(&l->out, '\n');
 }
 
+/* Columns: first, last, cause, batches, events, at_least, counted, records, begin, end. */
 static void add_blind(listing *l, sqlite3_stmt *s) {
     uint32_t cause = (uint32_t)column_u64(s, 2);
-    enum ea_counter c = ec_counter_of(cause);
-    const char *name = cause == EC_BLIND_MISSING ? "missing"
-                       : c == EA_COUNTER_COUNT   ? "other"
-                                                 : ea_counter_row(c)->name;
+    const char *name = ec_blind_name(cause), *kind = ec_blind_kind(cause);
     int unknown = sqlite3_column_type(s, 4) == SQLITE_NULL;
+    uint64_t at_least = column_u64(s, 5), records = column_u64(s, 7);
     if (l->options->json) {
         ea_text_printf(&l->out,
-                       "%s{\"cause\": \"%s\", \"first\": %" PRIu64 ", \"last\": %" PRIu64 ", \"batches\": %" PRIu64
-                       ", \"events\": ",
-                       comma(l), name, column_u64(s, 0), column_u64(s, 1), column_u64(s, 3));
+                       "%s{\"kind\": \"%s\", \"cause\": \"%s\", \"first\": %" PRIu64 ", \"last\": %" PRIu64
+                       ", \"batches\": %" PRIu64 ", \"events\": ",
+                       comma(l), kind, name, column_u64(s, 0), column_u64(s, 1), column_u64(s, 3));
         if (unknown)
             ea_text_str(&l->out, "\"unknown\", ");
         else
             ea_text_printf(&l->out, "%" PRIu64 ", ", column_u64(s, 4));
-        add_time(&l->out, "from", sqlite3_column_int64(s, 5));
-        ea_text_str(&l->out, ", ");
-        add_time(&l->out, "to", sqlite3_column_int64(s, 6));
+        ea_text_printf(&l->out, "\"at_least\": %" PRIu64 ", \"counted\": %" PRIu64 ", \"records\": %" PRIu64 ", ",
+                       at_least, column_u64(s, 6), records);
+        add_row_span(l, s, 8);
         ea_text_char(&l->out, '}');
         return;
     }
     ea_text_str(&l->out, "  blind ");
-    add_span(&l->out, sqlite3_column_int64(s, 5), sqlite3_column_int64(s, 6));
-    ea_text_printf(&l->out, ": %" PRIu64 " batches of %" PRIu64 "..%" PRIu64 " (%s), events: ", column_u64(s, 3),
-                   column_u64(s, 0), column_u64(s, 1), cause == EC_BLIND_MISSING ? "they have not come" : name);
-    if (unknown)
-        ea_text_str(&l->out, "unknown\n");
+    add_row_span(l, s, 8);
+    if (strcmp(kind, "counted") == 0)
+        ea_text_printf(&l->out, ": %" PRIu64 " %s, %s", column_u64(s, 6), ea_counter_row(ec_counter_of(cause))->text,
+                       records ? "at the times of its records" : "at any time of it");
+    else if (strcmp(kind, "recorded") == 0)
+        ea_text_printf(&l->out, ": batch %" PRIu64 " has %" PRIu64 " of Windows' records %s", column_u64(s, 0), records,
+                       name);
     else
-        ea_text_printf(&l->out, "%" PRIu64 "\n", column_u64(s, 4));
+        ea_text_printf(&l->out, ": %" PRIu64 " batches of %" PRIu64 "..%" PRIu64 " (%s)", column_u64(s, 3),
+                       column_u64(s, 0), column_u64(s, 1), cause == EC_BLIND_MISSING ? "they have not come" : name);
+    if (!unknown)
+        ea_text_printf(&l->out, ", events: %" PRIu64 "\n", column_u64(s, 4));
+    else if (at_least)
+        ea_text_printf(&l->out, ", events: at least %" PRIu64 ", which ones is unknown\n", at_least);
+    else
+        ea_text_str(&l->out, ", events: unknown\n");
 }
 
 static void add_alert(listing *l, sqlite3_stmt *s) {
@@ -427,8 +468,9 @@ static int on_fold(const ec_fold *fold, void *arg) {
     open_list(l, "blindness");
     if (!rc)
         rc = each_row(l,
-                      "SELECT first, last, cause, batch_count, event_count, begin_utc_ns, end_utc_ns FROM blindness"
-                      " WHERE stream = ?1 AND end_utc_ns >= ?2 AND begin_utc_ns < ?3 ORDER BY first",
+                      "SELECT first, last, cause, batch_count, event_count, least_count, counted, record_count,"
+                      " begin_utc_ns, end_utc_ns FROM blind WHERE stream = ?1 AND ifnull(end_utc_ns, ?2) >= ?2 AND"
+                      " ifnull(begin_utc_ns, ?2) < ?3 ORDER BY first, cause, position",
                       fold->fold_id, add_blind);
     close_list(l);
     open_list(l, "alerts");
@@ -633,10 +675,12 @@ const ea_command ec_cmd_ledger = {
         "was looked at.\n--json: {\"streams\": [{host, stream, stored_batches, stored_events, missing_batches, "
         "damaged_batches, batch, time,\ncounters [{name, number, family, value, severity, text}], equations [{name, "
         "left, "
-        "right, holds, text}], unbalanced_families [{family, name, left, right}], losses\n[{name, family, batch, "
-        "count, events, from, to}], blindness [{cause, first, "
+        "right, holds (null: cannot be judged), text}], unbalanced_families [{family, name, left, right}], "
+        "losses\n[{name, family, batch, "
+        "count, events, records, from, to}], blindness [{kind, cause, first, "
         "last, "
-        "batches, events, from, to}], alerts\n[{kind, batch, left, right, time, family, text}], series [{batch, "
+        "batches, events, at_least, counted, records, from, to}], alerts\n[{kind, batch, left, right, time, family, "
+        "text}], series [{batch, "
         "incarnation, time, from, to, stored, changes}]}],\nunobserved [{host, from, to}], incidents [{host, kind, "
         "time, text}], behind}.\n"
         "Incidents were noticed while batches came: one identity used by two agents at a time (identity-twice), "

@@ -27,12 +27,16 @@ typedef struct family {
     uint64_t values[EA_COUNTER_COUNT];
 } family;
 
+enum { BLIND_KINDS = 3 };
+static const char *const BLIND_NAMES[BLIND_KINDS] = {"batches", "recorded", "counted"};
+
 typedef struct stream {
     family *families;
     size_t family_count;
     ec_fold fold;
     uint64_t values[EA_COUNTER_COUNT];
     uint64_t alerts, elsewhere;
+    uint64_t blind_periods[BLIND_KINDS], blind_events[BLIND_KINDS];
 } stream;
 
 typedef struct streams {
@@ -90,6 +94,29 @@ static int take_value(const char *name, uint32_t counter, uint64_t value, void *
     return 0;
 }
 
+static int read_blindness(ec_tables *t, stream *to, ea_err *err) {
+    sqlite3 *db = ec_tables_database(t);
+    sqlite3_stmt *s = NULL;
+    int code;
+    if (sqlite3_prepare_v2(
+            db,
+            "SELECT cause, count(*), CAST(total(least_count) AS INTEGER) FROM blindness WHERE stream = ?1"
+            " GROUP BY cause",
+            -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read what is not known");
+    sqlite3_bind_int64(s, 1, to->fold.fold_id);
+    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *kind = ec_blind_kind((uint32_t)sqlite3_column_int64(s, 0));
+        for (size_t k = 0; k < BLIND_KINDS; k++)
+            if (strcmp(kind, BLIND_NAMES[k]) == 0) {
+                to->blind_periods[k] += (uint64_t)sqlite3_column_int64(s, 1);
+                to->blind_events[k] += (uint64_t)sqlite3_column_int64(s, 2);
+            }
+    }
+    sqlite3_finalize(s);
+    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read what is not known");
+}
+
 static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_left_out, ea_err *err) {
     sqlite3 *db = ec_tables_database(t);
     sqlite3_stmt *s = NULL;
@@ -124,6 +151,8 @@ static int read_streams(ec_tables *t, size_t max, streams *ret, uint64_t *ret_le
             rc = ea_fail(err, rc, "read the ledgers");
         if (!rc)
             rc = ec_ledger_elsewhere(t, to->fold.fold_id, INT64_MAX, to->values, &to->elsewhere, err);
+        if (!rc)
+            rc = read_blindness(t, to, err);
     }
     sqlite3_finalize(s);
     *ret_left_out = total - ret->count;
@@ -182,6 +211,23 @@ static uint64_t unbalanced_families(const stream *s) {
     return count;
 }
 
+/* Of which times something is missing, by kind of period, and how many events at the least. */
+static void add_blindness(const exposition *x, const streams *all) {
+    char label[64];
+    for (int events = 0; events < 2; events++) {
+        const char *name = events ? "etwcollector_blind_events" : "etwcollector_blind_periods";
+        add_head(x, name, EA_GAUGE,
+                 events ? "events of the stream that are missing at the least, see etwcollector ledger"
+                        : "periods of the stream of which batches or events are missing");
+        for (size_t i = 0; i < all->count; i++)
+            for (size_t k = 0; k < BLIND_KINDS; k++) {
+                snprintf(label, sizeof label, ",kind=\"%s\"", BLIND_NAMES[k]);
+                add_sample(x->t, name, &all->items[i], label,
+                           events ? all->items[i].blind_events[k] : all->items[i].blind_periods[k]);
+            }
+    }
+}
+
 static void add_ledgers(const exposition *x, const streams *all, uint64_t left_out) {
     ea_text *t = x->t;
     char name[128];
@@ -201,7 +247,8 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
     add_head(x, "etwcollector_stored_events_total", EA_COUNTER, "events of the stream that are stored");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_stored_events_total", &all->items[i], "", all->items[i].fold.event_count);
-    add_head(x, "etwcollector_ledger_balanced", EA_GAUGE, "1 while the equation holds in the last numbers");
+    add_head(x, "etwcollector_ledger_balanced", EA_GAUGE,
+             "1 while the equation holds in the last numbers; none while that cannot be judged");
     for (size_t i = 0; i < all->count; i++) {
         const stream *s = &all->items[i];
         uint64_t left, right;
@@ -209,8 +256,9 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"delivered\"", left == right);
         ec_ledger_sides(EC_ALERT_BATCHED, s->values, &left, &right);
         add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"batched\"", left == right);
-        add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"stored\"",
-                   ec_ledger_is_stored(s->fold.event_count, s->elsewhere, s->values));
+        enum ec_verdict stored = ec_ledger_is_stored(s->fold.event_count, s->elsewhere, s->values);
+        if (stored != EC_UNKNOWN)
+            add_sample(t, "etwcollector_ledger_balanced", s, ",equation=\"stored\"", stored == EC_HOLDS);
     }
     add_head(x, "etwcollector_ledger_unbalanced_families", EA_GAUGE,
              "families of which an equation does not hold in the last numbers");
@@ -218,6 +266,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         add_sample(t, "etwcollector_ledger_unbalanced_families", &all->items[i], "",
                    unbalanced_families(&all->items[i]));
     add_families(x, all);
+    add_blindness(x, all);
     add_head(x, "etwcollector_ledger_alerts", EA_GAUGE, "alerts about the stream, see etwcollector ledger");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);

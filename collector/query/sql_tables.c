@@ -216,14 +216,18 @@ static const spec SPECS[] = {
       {"value", EC_KIND_INT, "t.value"},
       {"stored", EC_KIND_INT, "s.event_count"}}, NULL, NULL, {NULL}},
     {"blindness", STATE,
-     "streams s JOIN blindness t ON t.stream = s.stream",
-     "row_key(t.stream, t.first, t.cause)",
+     "streams s JOIN blind t ON t.stream = s.stream",
+     "row_key(t.stream, t.first, t.cause, t.position)",
      {STREAM_COLUMNS,
       {"first", EC_KIND_INT, "t.first"},
       {"last", EC_KIND_INT, "t.last"},
-      {"cause", EC_KIND_TEXT, "counter_name(t.cause)"},
+      {"kind", EC_KIND_TEXT, "blind_kind(t.cause)"},
+      {"cause", EC_KIND_TEXT, "blind_name(t.cause)"},
       {"batches", EC_KIND_INT, "t.batch_count"},
       {"events", EC_KIND_INT, "t.event_count"},
+      {"at_least", EC_KIND_INT, "t.least_count"},
+      {"counted", EC_KIND_INT, "t.counted"},
+      {"records", EC_KIND_INT, "t.record_count"},
       {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
       {"end", EC_KIND_TIME, "t.end_utc_ns"}}, NULL, NULL, {NULL}},
     {"alerts", STATE,
@@ -278,12 +282,19 @@ static void counter_name(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     uint32_t number = (uint32_t)sqlite3_value_int64(v[0]);
     enum ea_counter which = ec_counter_of(number);
-    if (number == EC_BLIND_MISSING)
-        sqlite3_result_text(c, "missing", -1, SQLITE_STATIC);
-    else if (which < EA_COUNTER_COUNT)
+    if (which < EA_COUNTER_COUNT)
         sqlite3_result_text(c, ea_counter_row(which)->name, -1, SQLITE_STATIC);
     else
         sqlite3_result_value(c, v[0]);
+}
+
+static void blind_name(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    sqlite3_result_text(c, ec_blind_name((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
+}
+static void blind_kind(sqlite3_context *c, int count, sqlite3_value **v) {
+    (void)count;
+    sqlite3_result_text(c, ec_blind_kind((uint32_t)sqlite3_value_int64(v[0])), -1, SQLITE_STATIC);
 }
 
 /* "counter" or "gauge"; NULL: a newer agent's. */
@@ -323,13 +334,18 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
         if (rc)
             return rc;
         sqlite3 *db = ec_tables_database(s->state);
-        if (sqlite3_create_function_v2(db, "counter_name", 1, FLAGS, NULL, counter_name, NULL, NULL, NULL) !=
-                SQLITE_OK ||
-            sqlite3_create_function_v2(db, "counter_type", 1, FLAGS, NULL, counter_type, NULL, NULL, NULL) !=
-                SQLITE_OK ||
-            sqlite3_create_function_v2(db, "alert_name", 1, FLAGS, NULL, alert_name, NULL, NULL, NULL) != SQLITE_OK ||
-            sqlite3_create_function_v2(db, "row_key", -1, FLAGS, NULL, row_key, NULL, NULL, NULL) != SQLITE_OK ||
-            sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
+        static const struct {
+            const char *name;
+            int arguments;
+            void (*function)(sqlite3_context *c, int count, sqlite3_value **v);
+        } FUNCTIONS[] = {{"counter_name", 1, counter_name}, {"counter_type", 1, counter_type},
+                         {"blind_name", 1, blind_name},     {"blind_kind", 1, blind_kind},
+                         {"alert_name", 1, alert_name},     {"row_key", -1, row_key}};
+        int code = SQLITE_OK;
+        for (size_t i = 0; code == SQLITE_OK && i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++)
+            code = sqlite3_create_function_v2(db, FUNCTIONS[i].name, FUNCTIONS[i].arguments, FLAGS, NULL,
+                                              FUNCTIONS[i].function, NULL, NULL, NULL);
+        if (code != SQLITE_OK || sqlite3_exec(db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) {
             rc = failed(err, db, "read the history");
             ec_tables_close(s->state);
             s->state = NULL;

@@ -23,6 +23,7 @@ enum {
     WORKER_IDLE_MS = 1000,
     WORKER_PAUSE_MS = 100, /* between two folds, so that arrivals are folded together */
     CATCH_UP_POLL_MS = 20,
+    LOOK_BACK = 8,          /* batches in which a lost record's CPU is looked for */
     ALERT_SECONDS = 10,     /* between two lines about ledgers */
     KEYFRAME_WISHES = 6,    /* for one gap: an agent may have none that is whole */
     KEYFRAME_SECONDS = 10,  /* between two wishes for a keyframe of one stream */
@@ -282,35 +283,93 @@ static int on_tombstone(const ea_tombstone *t, void *arg) {
     return 0;
 }
 
+/* Reads a batch of the stream with its classes; *ret_view is to be closed. */
+static int open_batch(live *l, const uint8_t *data, size_t len_bytes, ea_batch_view **ret_view, ea_err *err) {
+    int rc = ea_batch_open(ret_view, data, len_bytes, l->registry, err);
+    if (rc == EA_ENOTFOUND) { /* described before this process began, or by a batch of a higher number */
+        rc = ec_store_load_classes(l->history->store, l->stream_id, data, len_bytes, l->registry, err);
+        if (!rc)
+            rc = ea_batch_open(ret_view, data, len_bytes, l->registry, err);
+    }
+    return rc;
+}
+
+/* Where Windows lost something in a CPU's events: the last event before may be in an earlier batch. What LOOK_BACK
+ * batches do not have begins with the first of them, or, near the stream's beginning, with the session. */
+static int look_back(live *l, const ec_batch_row *row, ec_lost_record *lost, size_t count, ea_err *err) {
+    ec_batch_row earlier;
+    const uint8_t *data;
+    size_t len_bytes, open = 0;
+    int64_t seen_utc_ns = row->begin_utc_ns;
+    int rc = 0;
+    for (size_t i = 0; i < count; i++)
+        open += lost[i].begin_utc_ns == INT64_MIN;
+    for (uint64_t back = 1; !rc && open && back <= LOOK_BACK && back < row->number; back++) {
+        ea_batch_view *v = NULL;
+        rc = ec_store_next_batch(l->history->store, l->stream_id, row->number - back - 1, &earlier, err);
+        if (rc < 0)
+            return rc;
+        rc = 0;
+        if (earlier.number != row->number - back || !earlier.event_count)
+            continue;
+        if (earlier.begin_utc_ns < seen_utc_ns)
+            seen_utc_ns = earlier.begin_utc_ns;
+        rc = ec_store_read(l->history->store, &earlier, &data, &len_bytes, err);
+        if (!rc)
+            rc = open_batch(l, data, len_bytes, &v, err);
+        if (!rc)
+            rc = ec_lost_look_back(v, lost, count, &open, err);
+        ea_batch_close(v);
+        if (is_damage(rc))
+            rc = 0;
+    }
+    for (size_t i = 0; row->number > LOOK_BACK && i < count; i++)
+        if (lost[i].begin_utc_ns == INT64_MIN)
+            lost[i].begin_utc_ns = seen_utc_ns;
+    return rc;
+}
+
 static int fold_batch(live *l, const ec_batch_row *row, ea_err *err) {
     ec_history *h = l->history;
     const uint8_t *data;
-    size_t len_bytes;
+    size_t len_bytes, lost_count = 0;
     ea_batch_view *v = NULL;
+    ec_session_facts facts;
+    ec_lost_record lost[EC_LOST_RECORDS];
+    ea_err why = {0};
     l->number = row->number;
     int rc = ec_store_read(h->store, row, &data, &len_bytes, err);
-    if (!rc)
-        rc = ec_ledger_take(l->ledger, &l->fold, row, data, len_bytes, l->missing_count, note_alert, h, err);
+    if (rc)
+        return rc;
+    int opened = row->event_count ? open_batch(l, data, len_bytes, &v, &why) : 0;
+    if (v)
+        ec_session_facts_of(v, &facts);
+    rc = ec_ledger_take(l->ledger, &l->fold, row, data, len_bytes, l->missing_count, v ? &facts : NULL, note_alert, h,
+                        err);
     if (!rc && row->event_count == 0)
         rc = ea_batch_each_tombstone(data, len_bytes, on_tombstone, l, err);
-    if (rc || row->event_count == 0)
+    if (rc || row->event_count == 0) {
+        ea_batch_close(v);
         return rc;
+    }
     if (l->fold.begin_utc_ns == INT64_MIN) {
         l->fold.begin_utc_ns = row->begin_utc_ns;
         ea_machine_restore_position(l->machine, l->fold.last_instance, row->begin_utc_ns);
     }
     if (row->end_utc_ns > l->fold.end_utc_ns)
         l->fold.end_utc_ns = row->end_utc_ns;
-    rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
-    if (rc == EA_ENOTFOUND) { /* described before this process began, or by a batch of a higher number */
-        rc = ec_store_load_classes(h->store, l->stream_id, data, len_bytes, l->registry, err);
-        if (!rc)
-            rc = ea_batch_open(&v, data, len_bytes, l->registry, err);
+    if (opened) {
+        if (err)
+            *err = why;
+        return opened;
     }
+    rc = ec_lost_find(v, lost, &lost_count, err);
     if (!rc)
         rc = fold_records(l, v, err);
     ea_batch_close(v);
-    return rc;
+    if (!rc && lost_count)
+        rc = look_back(l, row, lost, lost_count, err);
+    return rc || !lost_count ? rc : ec_ledger_take_lost(l->ledger, lost, lost_count, err);
 }
 
 /* ---- one stream ---- */

@@ -27,13 +27,13 @@ typedef struct family_state {
     int told; /* by the batch at hand */
 } family_state;
 
-enum statement { PUT_BATCH, PUT_COUNT, PUT_BLIND, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT_ALERTS, STATEMENT_COUNT };
+enum statement { PUT_BATCH, PUT_COUNT, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT_ALERTS, STATEMENT_COUNT };
 static const char *const SQL[STATEMENT_COUNT] = {
     [PUT_BATCH] = "INSERT OR REPLACE INTO ledger_batches VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     [PUT_COUNT] = "INSERT OR REPLACE INTO ledger_counts VALUES(?1, ?2, ?3, ?4, ?5)",
-    [PUT_BLIND] = "INSERT OR REPLACE INTO blindness VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [PUT_ALERT] = "INSERT OR REPLACE INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    [LAST_BATCH] = "SELECT number, incarnation FROM ledger_batches WHERE stream = ?1 ORDER BY number DESC LIMIT 1",
+    [LAST_BATCH] =
+        "SELECT number, incarnation, end_utc_ns FROM ledger_batches WHERE stream = ?1 ORDER BY number DESC LIMIT 1",
     [LAST_COUNTS] = "SELECT family, counter, value, max(number) FROM ledger_counts WHERE stream = ?1 GROUP BY 1, 2",
     [COUNT_ALERTS] = "SELECT count(*) FROM alerts WHERE stream = ?1",
 };
@@ -52,6 +52,8 @@ struct ec_ledger {
     family_state families[FAMILIES_MAX];
     size_t family_count;
     uint64_t alert_count;
+    ec_blindness *blindness;
+    int64_t last_end_utc_ns; /* of the last batch with a ledger; INT64_MIN: there is none */
     /* the batch at hand */
     const ec_batch_row *row;
     const ec_fold *fold;
@@ -175,6 +177,7 @@ static int read_back(ec_ledger *l, const ec_fold *fold, ea_err *err) {
          */
         l->has_batch = (uint64_t)sqlite3_column_int64(s, 0) == fold->position;
         l->incarnation = (uint64_t)sqlite3_column_int64(s, 1);
+        l->last_end_utc_ns = sqlite3_column_int64(s, 2);
     }
     sqlite3_reset(s);
     if ((rc = prepare(l, LAST_COUNTS, &s, err)) != 0)
@@ -215,7 +218,10 @@ int ec_ledger_open(ec_ledger **ret, ec_tables *t, const ec_fold *fold, ea_err *e
     l->tables = t;
     l->db = ec_tables_database(t);
     l->fold_id = fold->fold_id;
+    l->last_end_utc_ns = INT64_MIN;
     int rc = read_back(l, fold, err);
+    if (!rc)
+        rc = ec_blindness_open(&l->blindness, t, fold, err);
     if (rc) {
         ec_ledger_close(l);
         return rc;
@@ -229,6 +235,7 @@ void ec_ledger_close(ec_ledger *l) {
         return;
     for (int i = 0; i < STATEMENT_COUNT; i++)
         sqlite3_finalize(l->prepared[i]);
+    ec_blindness_close(l->blindness);
     free(l->entries);
     free(l);
 }
@@ -355,7 +362,7 @@ static int check(ec_ledger *l) {
     }
     for (int k = 0; k < EQUATION_COUNT; k++) {
         int64_t off = (int64_t)(left[k] - right[k]);
-        int wrong = k == 2 ? !ec_ledger_is_stored(left[k], elsewhere, values) : off != 0;
+        int wrong = k == 2 ? ec_ledger_is_stored(left[k], elsewhere, values) == EC_FAILS : off != 0;
         /* The third's difference moves with every acknowledgement: what counts is that it is wrong. */
         int64_t known = k == 2 ? wrong : off;
         int is_new = wrong && known != l->off_by[k];
@@ -395,30 +402,10 @@ static int check_families(ec_ledger *l) {
     return rc;
 }
 
-static int put_blind(ec_ledger *l, uint64_t first, uint64_t last, uint32_t cause, uint64_t batches,
-                     const uint64_t *events, int64_t begin_utc_ns, int64_t end_utc_ns) {
-    sqlite3_stmt *s = NULL;
-    int rc = prepare(l, PUT_BLIND, &s, l->err);
-    if (rc)
-        return rc;
-    sqlite3_bind_int64(s, 2, (int64_t)first);
-    sqlite3_bind_int64(s, 3, (int64_t)last);
-    sqlite3_bind_int64(s, 4, cause);
-    sqlite3_bind_int64(s, 5, (int64_t)batches);
-    if (events)
-        sqlite3_bind_int64(s, 6, *events > INT64_MAX ? INT64_MAX : (int64_t)*events);
-    else
-        sqlite3_bind_null(s, 6);
-    sqlite3_bind_int64(s, 7, begin_utc_ns);
-    sqlite3_bind_int64(s, 8, end_utc_ns);
-    return finish(l, s, l->err);
-}
-
 static int take_tombstone(const ea_tombstone *t, void *arg) {
     ec_ledger *l = arg;
     l->events_since += t->event_count;
-    return put_blind(l, t->first, t->last, t->cause, t->last - t->first + 1, &t->event_count, t->utc_min_ns,
-                     t->utc_max_ns);
+    return ec_blindness_tombstone(l->blindness, t, l->err);
 }
 
 static int put_batch(ec_ledger *l) {
@@ -445,13 +432,27 @@ static int take_hole(ec_ledger *l, uint64_t made_before, int comparable, uint64_
         held = made - made_before - came;
         events = &held;
     }
-    int64_t begin = l->fold->end_utc_ns == INT64_MIN ? l->row->begin_utc_ns : l->fold->end_utc_ns;
-    int64_t end = l->row->begin_utc_ns > begin ? l->row->begin_utc_ns : begin;
-    return put_blind(l, l->fold->position + 1, l->row->number - 1, EC_BLIND_MISSING, missing_count, events, begin, end);
+    return ec_blindness_missing(l->blindness, missing_count, events, l->err);
+}
+
+/* What the ledger admits to have lost. */
+static int take_losses(ec_ledger *l) {
+    uint64_t values[EA_COUNTER_COUNT];
+    int rc = 0;
+    values_of(l, "", values);
+    for (int c = 0; !rc && c < EA_COUNTER_COUNT; c++)
+        if (ec_blind_is_counted((enum ea_counter)c))
+            rc = ec_blindness_counted(l->blindness, (enum ea_counter)c, values[c], l->last_end_utc_ns, l->err);
+    return rc;
+}
+
+int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t count, ea_err *err) {
+    return ec_blindness_recorded(l->blindness, records, count, err);
 }
 
 int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, const uint8_t *batch, size_t len_bytes,
-                   uint64_t missing_count, void (*on_alert)(void *arg, const char *text), void *arg, ea_err *err) {
+                   uint64_t missing_count, const ec_session_facts *facts, void (*on_alert)(void *arg, const char *text),
+                   void *arg, ea_err *err) {
     uint64_t values[EA_COUNTER_COUNT], made_before, unused, incarnation_before = l->incarnation;
     values_of(l, "", values);
     ec_ledger_sides(EC_ALERT_BATCHED, values, &made_before, &unused);
@@ -462,7 +463,9 @@ int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, c
     l->utc_ns = row->end_utc_ns;
     l->on_alert = on_alert;
     l->on_alert_arg = arg;
-    int rc = ea_batch_each_tombstone(batch, len_bytes, take_tombstone, l, err);
+    int rc = ec_blindness_begin(l->blindness, fold, row, facts, err);
+    if (!rc)
+        rc = ea_batch_each_tombstone(batch, len_bytes, take_tombstone, l, err);
     if (!rc)
         rc = ea_batch_each_count(batch, len_bytes, take_count, l, err);
     if (rc == EA_ECORRUPT || rc == EA_EFORMAT || rc == EA_ELIMIT)
@@ -479,7 +482,11 @@ int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, c
     l->has_batch = 1;
     l->incarnation = l->now_incarnation;
     l->events_since = 0;
-    rc = put_batch(l);
+    rc = take_losses(l);
+    if (row->event_count)
+        l->last_end_utc_ns = row->end_utc_ns;
+    if (!rc)
+        rc = put_batch(l);
     if (!rc)
         rc = check(l);
     return rc ? rc : check_families(l);
@@ -508,9 +515,13 @@ int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t number, const uin
     return rc;
 }
 
-int ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values) {
+enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values) {
     uint64_t acknowledged = values[EA_COUNT_events_acknowledged];
-    return stored >= acknowledged || acknowledged - stored <= elsewhere;
+    if (stored >= acknowledged)
+        return EC_HOLDS;
+    if (elsewhere == UINT64_MAX)
+        return EC_UNKNOWN;
+    return acknowledged - stored <= elsewhere ? EC_HOLDS : EC_FAILS;
 }
 
 int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,

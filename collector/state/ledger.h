@@ -5,13 +5,14 @@
  * Held against every batch's numbers:
  *     delivered             = batched + filtered + sampled_out + aggregated + dropped_* + pending
  *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
- *     stored before it      >= acknowledged, but for what another collector may have (ec_ledger_elsewhere)
+ *     stored before it      >= acknowledged - what another collector may have (ec_ledger_elsewhere)
  * and a cumulative counter does not go back within an incarnation. What does not hold is an alert with both numbers;
  * one that merely persists is not repeated. Everything is written in the transaction of the fold, and is made anew from
  * the segments with it. */
 #ifndef EC_STATE_LEDGER_H
 #define EC_STATE_LEDGER_H
 
+#include "blindness.h"
 #include "store.h"
 #include "tables.h"
 
@@ -26,9 +27,6 @@ enum ec_alert_kind {
 };
 const char *ec_alert_name(uint32_t kind); /* "delivered" ...; "other" for an unknown number */
 
-/* Numbers are the `cause` column of blindness: a counter's number is a tombstone's cause. */
-enum { EC_BLIND_MISSING = 1000 }; /* batches that have not come */
-
 /* The sides of an equation (EC_ALERT_DELIVERED or EC_ALERT_BATCHED) in the agent's numbers. */
 void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right);
 /* The counter with a number on the wire; EA_COUNTER_COUNT: not known here. */
@@ -42,10 +40,12 @@ EA_MUST_CHECK int ec_ledger_open(ec_ledger **ret, ec_tables *t, const ec_fold *f
 void ec_ledger_close(ec_ledger *l); /* NULL is allowed */
 
 /* Takes the ledger and the tombstones of a batch. fold: before the batch; missing_count: numbers between its position
- * and row that have not come. on_alert (may be NULL) gets a line for a person. */
+ * and row that have not come; facts: NULL without events. on_alert (may be NULL) gets a line for a person. */
 EA_MUST_CHECK int ec_ledger_take(ec_ledger *l, const ec_fold *fold, const ec_batch_row *row, const uint8_t *batch,
-                                 size_t len_bytes, uint64_t missing_count,
+                                 size_t len_bytes, uint64_t missing_count, const ec_session_facts *facts,
                                  void (*on_alert)(void *arg, const char *text), void *arg, ea_err *err);
+/* Where Windows logged, in the batch that was taken last, that something was lost. */
+EA_MUST_CHECK int ec_ledger_take_lost(ec_ledger *l, const ec_lost_record *records, size_t count, ea_err *err);
 /* The last value of each counter of a stream in batches up to number (INT64_MAX: all), by family and number. */
 EA_MUST_CHECK int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
                                       int (*fn)(const char *family, uint32_t counter, uint64_t value, void *arg),
@@ -54,8 +54,9 @@ EA_MUST_CHECK int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t num
  * if the agent says that it moved (collector_moves), any other. UINT64_MAX: nobody can say. */
 EA_MUST_CHECK int ec_ledger_elsewhere(ec_tables *t, int64_t fold_id, int64_t number, const uint64_t *values,
                                       uint64_t *ret, ea_err *err);
-/* The third equation: whether stored >= acknowledged, but for what is elsewhere. */
-int ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values);
+/* The third equation: whether stored + elsewhere >= acknowledged. EC_UNKNOWN: it depends on what nobody can say. */
+enum ec_verdict { EC_FAILS, EC_HOLDS, EC_UNKNOWN };
+enum ec_verdict ec_ledger_is_stored(uint64_t stored, uint64_t elsewhere, const uint64_t *values);
 /* Adds an alert of another origin. */
 EA_MUST_CHECK int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_alert_kind kind,
                                   int64_t utc_ns, uint64_t left, uint64_t right, const char *text, ea_err *err);

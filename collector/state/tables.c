@@ -1,13 +1,15 @@
 /* The tables of the history: schema, writing, reading back. See tables.h. */
 #include "tables.h"
 
+#include "blindness.h"
+
 #include "platform.h"
 #include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCHEMA_VERSION = 4, BUSY_TIMEOUT_MS = 10000 };
+enum { SCHEMA_VERSION = 5, BUSY_TIMEOUT_MS = 10000 };
 
 /* SCHEMA.md describes these. */
 static const char SCHEMA[] =
@@ -66,8 +68,18 @@ static const char SCHEMA[] =
     " number INTEGER NOT NULL, value INTEGER NOT NULL, PRIMARY KEY(stream, family, counter, number)) WITHOUT ROWID;"
     "CREATE INDEX ledger_counts_number ON ledger_counts(stream, number);"
     "CREATE TABLE blindness(stream INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,"
-    " cause INTEGER NOT NULL, batch_count INTEGER NOT NULL, event_count INTEGER, begin_utc_ns INTEGER NOT NULL,"
-    " end_utc_ns INTEGER NOT NULL, PRIMARY KEY(stream, first, cause)) WITHOUT ROWID;"
+    " cause INTEGER NOT NULL, position INTEGER NOT NULL, batch_count INTEGER NOT NULL, event_count INTEGER,"
+    " least_count INTEGER NOT NULL, counted INTEGER NOT NULL, record_count INTEGER NOT NULL,"
+    " begin_utc_ns INTEGER NOT NULL, end_utc_ns INTEGER NOT NULL, PRIMARY KEY(stream, first, cause, position))"
+    " WITHOUT ROWID;"
+    /* blindness with the ends that are not known yet: of the stream's time, or NULL */
+    "CREATE VIEW blind AS SELECT t.stream, t.first, t.last, t.cause, t.position, t.batch_count, t.event_count,"
+    " t.least_count, t.counted, t.record_count, CASE WHEN t.begin_utc_ns > -9223372036854775807 - 1 THEN t.begin_utc_ns"
+    " WHEN s.begin_utc_ns > -9223372036854775807 - 1 THEN s.begin_utc_ns ELSE"
+    " (SELECT min(b.utc_ns) FROM ledger_batches b WHERE b.stream = t.stream) END AS begin_utc_ns,"
+    " CASE WHEN t.end_utc_ns < 9223372036854775807 THEN t.end_utc_ns WHEN t.begin_utc_ns = -9223372036854775807 - 1 AND"
+    " t.cause IN (" EC_BLIND_AT_ONCE ") AND s.end_utc_ns > -9223372036854775807 - 1 THEN s.end_utc_ns END AS end_utc_ns"
+    " FROM blindness t JOIN streams s ON s.stream = t.stream;"
     "CREATE TABLE alerts(stream INTEGER NOT NULL, number INTEGER NOT NULL, family TEXT NOT NULL, kind INTEGER NOT NULL,"
     " utc_ns INTEGER NOT NULL, left_count INTEGER NOT NULL, right_count INTEGER NOT NULL, text TEXT NOT NULL,"
     " PRIMARY KEY(stream, number, family, kind)) WITHOUT ROWID;";

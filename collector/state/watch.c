@@ -122,7 +122,7 @@ static int is_unbalanced(ec_tables *t, int64_t fold_id, uint64_t stored, enum ec
         return rc;
     if (kind == EC_ALERT_STORED) {
         rc = ec_ledger_elsewhere(t, fold_id, INT64_MAX, n.whole, &elsewhere, err);
-        if (rc || ec_ledger_is_stored(stored, elsewhere, n.whole))
+        if (rc || ec_ledger_is_stored(stored, elsewhere, n.whole) != EC_FAILS)
             return rc;
         *ret_left = stored;
         *ret_right = n.whole[EA_COUNT_events_acknowledged];

@@ -63,9 +63,14 @@ typedef struct fixed {
 
 /* Of several gaps: a single agent can say that 2^63 batches are missing, and sum() fails beyond that. */
 #define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"
+/* What Windows and the agent admit to have lost, at the least: of no batch. */
+#define LOST_IN_ALL "CAST(total(CASE kind WHEN 'counted' THEN at_least END) AS INTEGER)"
+/* Rows of blindness that have a time of their own: a count whose times records of Windows tell has theirs. */
+#define PERIODS "count(CASE WHEN kind <> 'counted' OR records = 0 THEN 1 END)"
 #define MACHINES                                                                                                       \
     "WITH a AS MATERIALIZED (SELECT host, count(*) AS n FROM alerts GROUP BY host),"                                   \
-    " b AS MATERIALIZED (SELECT host, count(*) AS n, " BATCHES_IN_ALL " AS batches FROM blindness GROUP BY host),"     \
+    " b AS MATERIALIZED (SELECT host, " PERIODS " AS n, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL " AS lost"        \
+    " FROM blindness GROUP BY host),"                                                                                  \
     " i AS MATERIALIZED (SELECT host, count(*) AS n FROM incidents WHERE \"end\" IS NULL GROUP BY host)"
 #define MACHINES_WITH_TROUBLE                                                                                          \
     "hosts h LEFT JOIN a ON a.host = h.host LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
@@ -101,6 +106,7 @@ static const fixed LISTS[] = {
      "SELECT count(*) AS hosts, coalesce(sum(events), 0) AS events, coalesce(sum(bytes), 0) AS bytes,"
      " coalesce(sum(received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000), 0) AS silent,"
      " (SELECT count(*) FROM alerts) AS alerts, (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
+     " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events,"
      " (SELECT count(*) FROM incidents WHERE \"end\" IS NULL) AS incidents FROM hosts",
      NULL,
      {{0}},
@@ -129,7 +135,8 @@ static const fixed LISTS[] = {
      MACHINES " SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
               "h.\"end\", h.received_first,"
               " h.received_last, coalesce(a.n, 0) AS alerts, coalesce(b.n, 0) AS blind_periods,"
-              " coalesce(b.batches, 0) AS missing_batches, coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
+              " coalesce(b.batches, 0) AS missing_batches, coalesce(b.lost, 0) AS lost_events,"
+              " coalesce(i.n, 0) AS incidents FROM " MACHINES_WITH_TROUBLE
               " WHERE h.host LIKE ?1 ESCAPE '\\' AND (?2 = '' OR " GROUP_OF("?2") " = ?3)",
      "host",
      {{"q", PARAM_LIKE, ""}, {"by", PARAM_TEXT, ""}, {"group", PARAM_TEXT, ""}},
@@ -138,8 +145,9 @@ static const fixed LISTS[] = {
      "One machine",
      "SELECT h.host, h.machine, h.agent_version, h.labels, h.streams, h.batches, h.events, h.bytes, h.begin, "
      "h.\"end\", h.received_first,"
-     " h.received_last, (SELECT count(*) FROM alerts) AS alerts, (SELECT count(*) FROM blindness) AS blind_periods,"
-     " (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches, (SELECT count(*) FROM incidents WHERE"
+     " h.received_last, (SELECT count(*) FROM alerts) AS alerts, (SELECT " PERIODS " FROM blindness) AS blind_periods,"
+     " (SELECT " BATCHES_IN_ALL " FROM blindness) AS missing_batches,"
+     " (SELECT " LOST_IN_ALL " FROM blindness) AS lost_events, (SELECT count(*) FROM incidents WHERE"
      " \"end\" IS NULL) AS incidents FROM hosts h WHERE h.host = ?1",
      NULL,
      {HOST},
@@ -207,8 +215,9 @@ static const fixed LISTS[] = {
      {PROCESS},
      FIXED_LIST},
     {"/api/v1/hosts/{host}/blindness",
-     "Periods of which nothing came",
-     "SELECT stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE host = ?1 AND " OVERLAPS,
+     "Periods of which batches or events are missing",
+     "SELECT stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
+     "blindness WHERE host = ?1 AND " OVERLAPS,
      "begin",
      {HOST, RANGE},
      FIXED_LIST},
@@ -311,8 +320,9 @@ static const fixed LISTS[] = {
      {ANY_HOST, RANGE, {"open", PARAM_NUMBER, "0"}},
      FIXED_LIST},
     {"/api/v1/blindness",
-     "Periods of which nothing came, of all machines",
-     "SELECT host, stream, first, last, cause, batches, events, begin, \"end\" FROM blindness WHERE (?1 = '' OR host = "
+     "Periods of which batches or events are missing, of all machines",
+     "SELECT host, stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
+     "blindness WHERE (?1 = '' OR host = "
      "?1) AND"
      " " OVERLAPS,
      "begin DESC",
@@ -415,10 +425,10 @@ static const fixed QUERIES[] = {
      {ANY_HOST, RANGE},
      FIXED_LIST},
     {"hosts-with-gaps",
-     "Machines of which batches are missing",
-     "SELECT host, count(*) AS periods, " BATCHES_IN_ALL
-     " AS batches, time_text(max(\"end\")) AS last FROM blindness GROUP BY host",
-     "batches DESC",
+     "Machines of which batches are missing, or that lost events",
+     "SELECT host, " PERIODS " AS periods, " BATCHES_IN_ALL " AS batches, " LOST_IN_ALL
+     " AS lost_events, time_text(max(\"end\")) AS last FROM blindness GROUP BY host",
+     "batches DESC, lost_events DESC, host",
      {{0}},
      FIXED_LIST},
     {0},

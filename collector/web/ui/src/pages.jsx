@@ -1,7 +1,7 @@
 // The pages: Fleet, Process, Profile, Security, Events, Queries, Ledger. (Host stands in host.jsx.)
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Flame } from './flame.jsx';
-import { bytes, count, duration, Facts, HostLink, Link, Notice, Pages, ProcessLink, Search, Table } from './parts.jsx';
+import { bytes, count, duration, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Search, Table } from './parts.jsx';
 import { ask, change, enc, rangeOf, remember, remembered, shortTime, toIso, toMs, url, useApi } from './state.js';
 
 const SILENT_MS = 60e3;
@@ -72,7 +72,7 @@ export function Fleet({ view }) {
     {f && <ul class="tiles">
       <li><b>{count(f.hosts)}</b> machines</li><li><b>{count(f.events)}</b> events</li><li><b>{bytes(f.bytes)}</b> stored</li>
       <li class={f.silent ? 'bad' : ''}><b>{count(f.silent)}</b> silent</li><li class={f.incidents ? 'bad' : ''}><b>{count(f.incidents)}</b> incidents</li><li class={f.alerts ? 'bad' : ''}><b>{count(f.alerts)}</b> alerts</li>
-      <li class={f.missing_batches ? 'bad' : ''}><b>{count(f.missing_batches)}</b> batches missing</li>
+      <li class={f.missing_batches ? 'bad' : ''}><b>{count(f.missing_batches)}</b> batches missing</li><li class={f.lost_events ? 'bad' : ''}><b>{count(f.lost_events)}</b> events lost at least</li>
     </ul>}
     <div class="tools">
       <Search name="q" label="Machine" view={view} placeholder="part of a name" hotkey="/" />
@@ -406,7 +406,7 @@ export function Ledger({ view }) {
   }, [book.data]);
   return <>
     <h1>Ledger</h1>
-    <p class="note">Every event that an agent was handed is in exactly one state. What its numbers do not explain is an alert; what never came is a blind period.</p>
+    <p class="note">Every event that an agent was handed is in exactly one state. What its numbers do not explain is an alert; what never came, and what Windows or the agent admits to have lost, is a blind period.</p>
     <div class="tools"><Search name="host" label="Machine" view={view} placeholder="the whole name" hotkey="/" /></div>
     <Incidents view={view} what="Incidents" params={{ host: view.host, ...rangeOf(view), limit: 100 }} />
     <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
@@ -414,9 +414,9 @@ export function Ledger({ view }) {
         { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>
     <section><h2>Blind periods</h2><Notice state={blind} empty="nothing is missing" />
       {blind.data?.items.length ? <Table label="Blind periods" rows={blind.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
-        { title: 'Cause', name: 'cause' }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: (r) => r.events ?? 'unknown' }]} /> : null}</section>
+        { title: 'Cause', name: 'cause' }, { title: 'What', show: lossText }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: lostEvents }]} /> : null}</section>
     {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />
       {runs.map(([stream, rows]) => <Table label={`Run ${stream}`} caption={`Run ${stream.slice(0, 12)}: stored ${rows[0].stored} events`} rows={rows}
-        columns={[{ title: 'Counter', show: (r) => r.counter.replaceAll('_', ' ') }, { title: 'Value', name: 'value', right: true }]} />)}</section>}
+        columns={[{ title: 'Counter', show: (r) => r.counter.replaceAll('_', ' ') }, { title: 'Type', name: 'type' }, { title: 'Value', name: 'value', right: true }]} />)}</section>}
   </>;
 }

@@ -25,6 +25,15 @@ export function duration(ns) {
   return ns >= 1e9 ? (ns / 1e9).toFixed(2) + ' s' : ns >= 1e6 ? (ns / 1e6).toFixed(1) + ' ms' : (ns / 1e3).toFixed(1) + ' µs';
 }
 
+// Rows of blindness. A count whose times Windows' records tell is no period of its own.
+export const isPeriod = (b) => b.kind !== 'counted' || b.records === 0;
+export const lostEvents = (b) => b.events ?? (b.at_least ? `at least ${b.at_least}, unknown which` : 'unknown');
+const CAUSES = {
+  missing: 'batches have not come', RTLostEvent: "events lost, by a record of Windows", RTLostBuffer: "a buffer lost, by a record of Windows", RTLostFile: "a file lost, by a record of Windows",
+  source_events_lost: 'events that Windows says it lost', source_buffers_lost: 'buffers that Windows says it lost',
+};
+export const lossText = (b) => (b.kind === 'counted' ? b.counted + ' ' : '') + (CAUSES[b.cause] ?? b.cause.replaceAll('_', ' ')) + (b.kind === 'counted' && b.records ? `, in ${b.records} ${b.records === 1 ? 'period' : 'periods'} that its records tell` : '');
+
 export function Notice({ state, empty }) {
   if (state.error) return <p class="notice bad" role="alert">{state.error}</p>;
   if (state.loading && !state.data) return <p class="notice" role="status">asking the collector …</p>;

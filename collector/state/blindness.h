@@ -1,0 +1,82 @@
+/* What is not known of a stream, and of which time: batches that are not here, and what Windows or the agent admits to
+ * have lost. Rows of the table `blindness`; readers take the view `blind` (tables.c), which gives open ends. Before it:
+ * ledger.c, which hands over each batch's numbers, and history.c, which hands over the records that Windows logs where
+ * it lost something. After it: the command ledger, SQL, the metrics. Thread: the one of its ec_tables.
+ *
+ * There are three kinds of rows:
+ * - batches: batches first..last are not here. They span the time from the last event before them to the first one
+ * after them. With nothing before them it begins with the session; with nothing after them it has no end.
+ * - recorded: a record RTLostEvent, RTLostBuffer or RTLostFile of batch first. It spans the time from the last event of
+ *   its CPU to the record.
+ * - counted: a counter of losses grew in the ledger of batch first. Its time is that of the records that tell of such a
+ *   loss: those since the count before, and, as long as no further count follows, those after it (a file says in its
+ *   header how much is lost, before its records come). Without a record it is the time since the ledger before, or, of
+ *   what a file's header says, all of the stream's time. */
+#ifndef EC_STATE_BLINDNESS_H
+#define EC_STATE_BLINDNESS_H
+
+#include "counters.h"
+#include "store.h"
+#include "tables.h"
+#include "wire.h"
+
+/* Numbers are the `cause` column of blindness; never reused. Below 1000: a counter's number on the wire. */
+enum {
+    EC_BLIND_MISSING = 1000, /* batches that have not come */
+    EC_BLIND_LOST_EVENT = 1001,
+    EC_BLIND_LOST_BUFFER = 1002,
+    EC_BLIND_LOST_FILE = 1003,
+};
+enum { EC_LOST_RECORDS = 64 }; /* rows of a batch; further records extend the last one */
+/* No machine has so many events; what is beyond is kept as this, so that sums stay below 2^63. */
+#define EC_BLIND_COUNT_MAX ((INT64_C(1) << 40) - 1)
+
+/* Counters (of source_events_lost, source_buffers_lost, source_bad_buffers, source_bad_bytes) of which a file's header
+ * or index says all at once. A row of theirs without begin and end is of all of the stream's time. */
+#define EC_BLIND_AT_ONCE "30, 31, 34, 35"
+
+const char *ec_blind_name(uint32_t cause); /* "missing", "RTLostEvent", a counter's name, "other" */
+const char *ec_blind_kind(uint32_t cause); /* "batches", "recorded", "counted" */
+/* 1 for a counter of events or buffers that are lost and that no batch or tombstone stands for. */
+int ec_blind_is_counted(enum ea_counter c);
+
+/* What a batch with events says of its session. */
+typedef struct ec_session_facts {
+    int64_t begin_utc_ns; /* of the session; INT64_MIN: unknown */
+    int is_live;          /* its events come from a session that runs, and from no file */
+} ec_session_facts;
+void ec_session_facts_of(const ea_batch_view *v, ec_session_facts *ret);
+
+/* A record of Windows that something was lost, or several that became one. */
+typedef struct ec_lost_record {
+    uint32_t cause, count;
+    uint16_t cpu;
+    int64_t begin_utc_ns; /* the last event of its CPU before it; INT64_MIN: none is known yet */
+    int64_t end_utc_ns;
+} ec_lost_record;
+/* The records of a batch: at most EC_LOST_RECORDS. v needs a registry. */
+EA_MUST_CHECK int ec_lost_find(ea_batch_view *v, ec_lost_record *ret, size_t *ret_count, ea_err *err);
+/* Looks in an earlier batch for the events whose CPU was not in the ones after it. *ret_open: how many lack theirs. */
+EA_MUST_CHECK int ec_lost_look_back(ea_batch_view *v, ec_lost_record *records, size_t count, size_t *ret_open,
+                                    ea_err *err);
+
+typedef struct ec_blindness ec_blindness;
+
+/* Reads back where the stream's rows are. */
+EA_MUST_CHECK int ec_blindness_open(ec_blindness **ret, ec_tables *t, const ec_fold *fold, ea_err *err);
+void ec_blindness_close(ec_blindness *b); /* NULL is allowed */
+
+/* A batch's turn: ends the periods that had no event after them. facts: NULL without events. */
+EA_MUST_CHECK int ec_blindness_begin(ec_blindness *b, const ec_fold *fold, const ec_batch_row *row,
+                                     const ec_session_facts *facts, ea_err *err);
+/* Batches before the one at hand that have not come. events: how many they hold; NULL: unknown. */
+EA_MUST_CHECK int ec_blindness_missing(ec_blindness *b, uint64_t batch_count, const uint64_t *events, ea_err *err);
+EA_MUST_CHECK int ec_blindness_tombstone(ec_blindness *b, const ea_tombstone *t, ea_err *err);
+/* A counter of the ledger at hand. begin_utc_ns: the last event of the batch of the ledger before it; INT64_MIN: none.
+ */
+EA_MUST_CHECK int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int64_t begin_utc_ns,
+                                       ea_err *err);
+/* The records of the batch at hand. */
+EA_MUST_CHECK int ec_blindness_recorded(ec_blindness *b, const ec_lost_record *records, size_t count, ea_err *err);
+
+#endif
