@@ -35,6 +35,8 @@ typedef struct spec {
     const char *ordered[2]; /* NULL, or columns by which an index gives the rows in order */
 } spec;
 
+/* A sum of a column with this bound stays below 2^63: an agent can claim any number (EC_BLIND_COUNT_MAX). */
+#define COUNT_MAX "1099511627775"
 #define END_OF_TIME "9223372036854775807"
 #define STREAM_COLUMNS                                                                                                 \
     {"host", EC_KIND_TEXT, "s.host"}, {                                                                                \
@@ -102,7 +104,7 @@ static const spec SPECS[] = {
       {"batches", EC_KIND_INT, "t.batch_count"},
       {"highest", EC_KIND_INT, "(SELECT max(r.last) FROM ranges r WHERE r.stream_id = t.stream_id)"},
       {"missing", EC_KIND_INT,
-       "(SELECT max(r.last) - sum(r.last - r.first + 1) FROM ranges r WHERE r.stream_id = t.stream_id)"},
+       "(SELECT min(max(r.last) - sum(r.last - r.first + 1), " COUNT_MAX ") FROM ranges r WHERE r.stream_id = t.stream_id)"},
       {"events", EC_KIND_INT, "t.event_count"},
       {"bytes", EC_KIND_INT, "t.byte_count"},
       {"begin", EC_KIND_TIME, "t.begin_utc_ns"},
@@ -111,7 +113,7 @@ static const spec SPECS[] = {
       {"received_last", EC_KIND_TIME, "t.received_last_utc_ns"}}, NULL, NULL, {NULL}},
     {"batches", STORE,
      "streams s JOIN batches t ON t.stream_id = s.stream_id",
-     "t.stream_id << 40 | t.number",
+     "t.segment << 40 | t.offset",
      {{"host", EC_KIND_TEXT, "s.agent"},
       {"stream", EC_KIND_TEXT, "lower(hex(s.stream))"},
       {"batch", EC_KIND_INT, "t.number"},

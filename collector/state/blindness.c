@@ -54,7 +54,7 @@ struct ec_blindness {
     int has_open;
     /* the batch at hand */
     const ec_fold *fold;
-    const ec_batch_row *row;
+    ec_batch_row row;
     ec_session_facts facts; /* of the last batch with events since this was opened */
 };
 
@@ -379,14 +379,14 @@ void ec_blindness_close(ec_blindness *b) {
 
 /* When the session began, as far as that is before the first event at hand. */
 static int64_t begin_of(const ec_blindness *b) {
-    int64_t begin = b->facts.begin_utc_ns, first = b->row->begin_utc_ns;
+    int64_t begin = b->facts.begin_utc_ns, first = b->row.begin_utc_ns;
     return begin == INT64_MIN || begin > first ? first : begin;
 }
 
 int ec_blindness_begin(ec_blindness *b, const ec_fold *fold, const ec_batch_row *at, const ec_session_facts *facts,
                        ea_err *err) {
     b->fold = fold;
-    b->row = at;
+    b->row = *at;
     if (!facts)
         return 0;
     b->facts = *facts;
@@ -407,11 +407,11 @@ int ec_blindness_begin(ec_blindness *b, const ec_fold *fold, const ec_batch_row 
 /* The time of batches before the one at hand: from the last event before them to the first one after them. Late events
  * may have let the two change places. */
 static span around(ec_blindness *b) {
-    int has_before = b->fold->end_utc_ns != INT64_MIN, has_after = b->row->event_count != 0;
+    int has_before = b->fold->end_utc_ns != INT64_MIN, has_after = b->row.event_count != 0;
     span s = {has_before  ? b->fold->end_utc_ns
               : has_after ? begin_of(b)
                           : INT64_MIN,
-              has_after ? b->row->begin_utc_ns : INT64_MAX, 0};
+              has_after ? b->row.begin_utc_ns : INT64_MAX, 0};
     if (s.begin_utc_ns > s.end_utc_ns)
         s = (span){s.end_utc_ns, s.begin_utc_ns, 0};
     b->has_open |= !has_after;
@@ -421,7 +421,7 @@ static span around(ec_blindness *b) {
 int ec_blindness_missing(ec_blindness *b, uint64_t batch_count, const uint64_t *events, ea_err *err) {
     span s = around(b);
     const row r = {.first = b->fold->position + 1,
-                   .last = b->row->number - 1,
+                   .last = b->row.number - 1,
                    .cause = EC_BLIND_MISSING,
                    .batches = batch_count,
                    .events = events,
@@ -462,8 +462,8 @@ int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int
     span s = {begin_utc_ns, INT64_MAX, 0};
     if (is_at_once(c) && !b->facts.is_live)
         s.begin_utc_ns = INT64_MIN; /* all of the stream's time */
-    else if (b->row->event_count)
-        s = (span){begin_utc_ns == INT64_MIN ? begin_of(b) : begin_utc_ns, b->row->end_utc_ns, 0};
+    else if (b->row.event_count)
+        s = (span){begin_utc_ns == INT64_MIN ? begin_of(b) : begin_utc_ns, b->row.end_utc_ns, 0};
     else
         b->has_open = 1;
     if (s.begin_utc_ns > s.end_utc_ns)
@@ -475,11 +475,11 @@ int ec_blindness_counted(ec_blindness *b, enum ea_counter c, uint64_t value, int
         int rc = t->number && t->pending.records ? move(b, k, 0, err) : 0; /* the records are this count's now */
         if (rc)
             return rc;
-        *t = (told){.number = b->row->number, .fallback = s, .own = t->pending, .pending = NOTHING};
+        *t = (told){.number = b->row.number, .fallback = s, .own = t->pending, .pending = NOTHING};
         s = shown(t, 0);
     }
-    const row r = {.first = b->row->number,
-                   .last = b->row->number,
+    const row r = {.first = b->row.number,
+                   .last = b->row.number,
                    .cause = info->number,
                    .at_least = info->severity == EA_LOSS ? by : 0,
                    .counted = by,
@@ -494,8 +494,8 @@ int ec_blindness_recorded(ec_blindness *b, const ec_lost_record *records, size_t
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_lost_record *l = &records[i];
         const span s = {l->begin_utc_ns != INT64_MIN ? l->begin_utc_ns : begin_of(b), l->end_utc_ns, l->count};
-        const row r = {.first = b->row->number,
-                       .last = b->row->number,
+        const row r = {.first = b->row.number,
+                       .last = b->row.number,
                        .cause = l->cause,
                        .position = (uint32_t)i,
                        .records = l->count,
@@ -509,7 +509,7 @@ int ec_blindness_recorded(ec_blindness *b, const ec_lost_record *records, size_t
             told *t = &b->told[k];
             if (TOLD_RECORDS[k] != l->cause)
                 continue;
-            add(t->number == b->row->number ? &t->own : &t->pending, &s);
+            add(t->number == b->row.number ? &t->own : &t->pending, &s);
             if (t->number)
                 rc = move(b, k, 1, err);
         }

@@ -835,7 +835,8 @@ int ec_history_catch_up(const char *dir, const char *host, int64_t wait_ns, uint
             int failed;
             rc = fold_round(h, host, &failed, err);
             ec_history_close(h);
-            rc = rc ? rc : failed;
+            /* one stream that cannot go on is one that is behind; who asks for its host alone gets the reason */
+            rc = rc ? rc : host ? failed : 0;
             if (!rc)
                 rc = measure(dir, host, &g, &behind, err);
             break;

@@ -54,6 +54,8 @@ typedef struct fixed {
         "instance", PARAM_NUMBER, NULL                                                                                 \
     }
 #define OVERLAPS "begin <= ?3 AND (\"end\" IS NULL OR \"end\" > ?2)"
+/* A period without a begin or an end: which is not known. */
+#define BLIND_OVERLAPS "(begin IS NULL OR begin <= ?3) AND (\"end\" IS NULL OR \"end\" >= ?2)"
 #define PROCESS_COLUMNS                                                                                                \
     "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance, session_id,"    \
     " image_name, command_line, sid, package, exit_status"
@@ -217,7 +219,7 @@ static const fixed LISTS[] = {
     {"/api/v1/hosts/{host}/blindness",
      "Periods of which batches or events are missing",
      "SELECT stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
-     "blindness WHERE host = ?1 AND " OVERLAPS,
+     "blindness WHERE host = ?1 AND " BLIND_OVERLAPS,
      "begin",
      {HOST, RANGE},
      FIXED_LIST},
@@ -324,7 +326,7 @@ static const fixed LISTS[] = {
      "SELECT host, stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\" FROM "
      "blindness WHERE (?1 = '' OR host = "
      "?1) AND"
-     " " OVERLAPS,
+     " " BLIND_OVERLAPS,
      "begin DESC",
      {ANY_HOST, RANGE},
      FIXED_LIST},

@@ -7,6 +7,7 @@
 
 # sanitizers: yes
 """
+import calendar
 import collections
 import http.client
 import itertools
@@ -14,9 +15,11 @@ import json
 import re
 import ssl
 import threading
+import time
 
 import harness
 import receiver
+import test_tracegen
 import traces
 import uploads
 
@@ -262,6 +265,85 @@ def check_last_values(env, checks, collector, batches):
     checks.equal({r["stored"] for r in rows}, {sum(uploads.Head(b).event_count for b in batches)}, "events stored, by the API")
 
 
+LOST = {32: "RTLostEvent", 33: "RTLostBuffer", 34: "RTLostFile"}
+LOST_PROVIDER = "6a399ae0-4bc6-4de9-870b-3657f8947e7e"
+
+
+def utc_ns(text):
+    """ns since 1970 of RFC 3339; NULL is NULL."""
+    if text is None:
+        return None
+    whole, _, fraction = text.rstrip("Z").partition(".")
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int(fraction.ljust(9, "0"))
+
+
+def naive_losses(collector, agent):
+    """Of each record RTLost... in what is stored: its name, the time of the last event of its CPU before it, its own time. From exported records."""
+    last, found = {}, []
+    for line in collector.ask("export", "--host", agent, "--format", "jsonl", "--no-names", "--raw").splitlines():
+        record = json.loads(line)
+        now, cpu = utc_ns(record["time"]), record["cpu"]
+        if record["provider"] == LOST_PROVIDER and record["opcode"] in LOST:
+            found.append((LOST[record["opcode"]], last.get(cpu), now))
+        last[cpu] = max(now, last.get(cpu, now))
+    return found
+
+
+def naive_header(path):
+    """EventsLost and BuffersLost of a file's header: the payload of its first record (a TRACE_LOGFILE_HEADER), read from the bytes."""
+    with open(path, "rb") as f:
+        data = f.read(72 + 32 + 280)
+    fields = data[72 + 32:]  # behind the buffer's header and the record's
+    return int.from_bytes(fields[48:52], "little"), int.from_bytes(fields[276:280], "little")
+
+
+def shown(row):
+    """A blind period as the command and the API show it, in one form."""
+    return (row["kind"], row["cause"], row["batches"], None if row["events"] == "unknown" else row["events"], row["at_least"], row["counted"], row["records"],
+            utc_ns(row.get("from", row.get("begin"))), utc_ns(row.get("to", row.get("end"))))
+
+
+def check_losses(env, checks, collector):
+    """What Windows lost, in the middle of a trace: the records that say so, the header's numbers, and the generator's truth."""
+    trace, truth = test_tracegen.generate(env.build, env.folder, "lossy", "--preset", "web-server", "--duration-ms", "2500")
+    env.replay([trace], collector, agent="lossy", extra=["--batch-events", 20_000])
+    stream, = ledger(collector, "lossy")["streams"]
+    records, (events, buffers) = naive_losses(collector, "lossy"), naive_header(trace)
+    said = [row for row in map(json.loads, truth.read_text(encoding="utf-8").splitlines()) if row["type"] == "loss" and row["events"]]
+    checks.that(len(records) >= 3 and events and buffers, f"losses in the trace: {records}, {events}, {buffers}")
+    checks.equal((sum(row["events"] for row in said if not row["buffers"]), sum(row["buffers"] for row in said)), (events, buffers),
+                 "the header's losses, by the generator")
+    for (cause, begin, end), row in zip(sorted(records, key=lambda r: r[2]), sorted(said, key=lambda row: row["end_utc_ns"])):
+        checks.that(begin <= row["begin_utc_ns"] and abs(end - row["end_utc_ns"]) < 200, f"{cause} from {begin} to {end}, by the generator {row}")
+    expected = collections.Counter(("recorded", cause, 0, None, 0, 0, 1, begin, end) for cause, begin, end in records)
+    for cause, counter, count, at_least in (("RTLostEvent", "source_events_lost", events, events), ("RTLostBuffer", "source_buffers_lost", buffers, 0)):
+        of = [r for r in records if r[0] == cause]
+        expected[("counted", counter, 0, None, at_least, count, len(of), min(r[1] for r in of), max(r[2] for r in of))] += 1
+    api = json.loads(web_get(collector, "/api/v1/hosts/lossy/blindness?limit=1000"))["items"]
+    everywhere = json.loads(web_get(collector, "/api/v1/blindness?host=lossy&limit=1000"))["items"]
+    sql = json.loads(collector.ask("query", "--format", "json", "--host", "lossy", "SELECT * FROM blindness"))["rows"]
+    for what, rows in (("ledger", stream["blindness"]), ("a machine's API", api), ("the API", everywhere), ("SQL", sql)):
+        checks.equal(collections.Counter(map(shown, rows)), expected, f"blind periods, by {what}")
+    losses = {(row["name"], row["count"], utc_ns(row["from"]), utc_ns(row["to"])) for row in stream["losses"]}
+    checks.equal(losses, {(row[1], row[5], row[7], row[8]) for row in expected if row[0] == "counted"}, "losses, by ledger")
+    text = collector.ask("ledger", "--host", "lossy")
+    for sentence in (f"  lost: {events} events that Windows says it lost (EventsLost) (at the least; which ones is unknown), at ",
+                     f"  lost: {buffers} buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost) (events: unknown), at ",
+                     f", events: at least {events}, which ones is unknown\n"):
+        checks.that(sentence in text, f"the ledger's sentence {sentence!r} in {text[-3000:]}")
+    for path in ("/api/v1/hosts?q=lossy", "/api/v1/hosts/lossy"):
+        row = json.loads(web_get(collector, path))
+        row = row["items"][0] if "items" in row else row
+        checks.equal((row["blind_periods"], row["missing_batches"], row["lost_events"]), (len(records), 0, events), path)
+    numbers = dict(re.findall(r'^(etwcollector_blind_\w+\{host="lossy",stream="\w+",kind="\w+")\} (\d+)$', web_get(collector, "/metrics"), re.M))
+    checks.equal(sorted((name.rpartition("kind=")[2], "events" in name.split("{")[0], int(value)) for name, value in numbers.items()),
+                 sorted([('"batches"', False, 0), ('"recorded"', False, len(records)), ('"counted"', False, 2),
+                         ('"batches"', True, 0), ('"recorded"', True, 0), ('"counted"', True, events)]), "blind periods, by /metrics")
+    doctor = env.run([env.collector, "doctor", "--store", collector.store], check=False).stdout
+    checks.that(f"lossy: 0 batches are missing, with 0 events and 0 times an unknown number; at least {events} further events were lost, and 1 times an unknown number" in doctor,
+                f"doctor: {doctor}")
+
+
 def check_hole(env, checks, collector, batches):
     left_out = len(batches) // 2
     gone = uploads.Head(batches[left_out]).event_count
@@ -309,7 +391,7 @@ def check_imbalance(env, checks, collector, batches):
 
 
 def test(env, checks, _):
-    agents = ["whole", "holed", "wrong", "late", "last"]
+    agents = ["whole", "holed", "wrong", "late", "last", "lossy"]
     env.make_certificates(agents)
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"]).start()
     total = traces.event_count(TRACE)
@@ -318,6 +400,7 @@ def test(env, checks, _):
     check_metrics(checks, collector, total)
     batches = captured(env, TRACE, "holed")
     check_last_values(env, checks, collector, batches)
+    check_losses(env, checks, collector)
     check_imbalance(env, checks, collector, batches)
     check_hole(env, checks, env.new_collector("second").start(), batches)
     refused = env.run([env.collector, "run", "--store", env.folder / "other", "--cert", env.certs / "server.crt", "--key",

@@ -488,11 +488,17 @@ def check_far_numbers(env, checks, target, web):
     for stream in (b"far-away-stream1", b"far-away-stream2"):
         graves = uploads._bytes(15, uploads._number(1, 1) + uploads._number(2, 2**63 - 2) + uploads._number(3, 15) + uploads._number(4, 2**64 - 1))
         test_ledger.upload(env, target, "far", [empty(stream, 1, uploads._number(4, 1) + graves)])
-    harness.wait_until(lambda: len(web.get("blindness", host="far")["items"]) == 4, "the gaps of an agent far away", 60)
-    checks.equal(int(web.get("fleet")["missing_batches"]), 2**63 - 1, "batches that are missing in all")
+    test_ledger.upload(env, target, "far", [empty(b"far-away-stream3", number, ledger({moves: 1})) for number in (5, 2**40 + 5)])
+    harness.wait_until(lambda: len(web.get("blindness", host="far")["items"]) == 6, "the gaps of an agent far away", 60)
+    missing = 3 * (2**40 - 1) + 6  # of one gap at most 2^40 - 1 are told: two tombstones and a gap of more, and small gaps
+    checks.equal(int(web.get("fleet")["missing_batches"]), missing + before, "batches that are missing in all")
     checks.that(0 < before < 1000, f"{before} before")
+    for statement, expected in (("SELECT sum(batches) AS n FROM blindness", missing + before), ("SELECT count(*) AS n FROM batches WHERE batch = 5 AND host = 'far'"
+                                 " OR batch = 1099511627781 AND host = 'far'", 2), ("SELECT sum(missing) >= 0 AS n FROM streams", 1)):
+        row, = json.loads(env.run([env.collector, "query", "--store", target.store, "--format", "json", statement]).stdout)["rows"]
+        checks.equal(row["n"], expected, statement)
     hosts = {h["host"]: int(h["missing_batches"]) for h in web.get("hosts")["items"]}
-    checks.that(hosts["far"] == 2**63 - 1 and hosts[HOLED] == before, f"missing batches by machine: {hosts}")
+    checks.that(hosts["far"] == missing and hosts[HOLED] == before, f"missing batches by machine: {hosts}")
     checks.that(sum(g["hosts"] for g in web.get("fleet/groups", by="health")["items"]) == len(hosts), "machines in groups")
     checks.equal({r["host"] for r in web.get("queries/hosts-with-gaps")["items"]}, {"far", HOLED}, "machines with gaps")
     checks.equal(web.ask("/metrics")[0], 200, "/metrics beside them")

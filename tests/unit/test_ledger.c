@@ -130,7 +130,8 @@ static void take_bytes(fixture *f, uint64_t number, uint32_t events, const uint8
         ec_ledger_close(f->ledger);
         must(ec_ledger_open(&f->ledger, f->tables, &f->fold, &err));
     }
-    must(ec_ledger_take(f->ledger, &f->fold, &row, data, len_bytes, number - f->fold.position - 1, NULL, on_alert, f, &err));
+    must(ec_ledger_take(f->ledger, &f->fold, &row, data, len_bytes, number - f->fold.position - 1, NULL, on_alert, f,
+                        &err));
     f->fold.position = number;
     f->fold.batch_count++;
     f->fold.event_count += events;
@@ -313,6 +314,145 @@ static void holes_and_tombstones(void **state) {
     finish(&f);
 }
 
+/* A batch's turn with what its session says; without events there is none. */
+static void turn(fixture *f, uint64_t number, uint32_t events, int64_t begin, int64_t end,
+                 const ec_session_facts *facts, const pair *pairs, size_t count) {
+    size_t n;
+    uint8_t *data = pack(f, pairs, count, NULL, &n);
+    ec_batch_row row = {.number = number, .event_count = events, .begin_utc_ns = begin, .end_utc_ns = end};
+    if (f->reopen) {
+        ec_ledger_close(f->ledger);
+        must(ec_ledger_open(&f->ledger, f->tables, &f->fold, &err));
+    }
+    must(ec_ledger_take(f->ledger, &f->fold, &row, data, n, number - f->fold.position - 1, events ? facts : NULL,
+                        on_alert, f, &err));
+    free(data);
+    f->fold.position = number;
+    f->fold.batch_count++;
+    f->fold.event_count += events;
+    if (events && f->fold.begin_utc_ns == INT64_MIN)
+        f->fold.begin_utc_ns = begin;
+    if (events && end > f->fold.end_utc_ns)
+        f->fold.end_utc_ns = end;
+    must(ec_tables_set_fold(f->tables, &f->fold, &err)); /* the view reads the stream's time */
+}
+/* The period of the row of a first batch and a cause; -1: NULL. */
+static void period(const fixture *f, uint64_t first, uint32_t cause, int64_t begin, int64_t end) {
+    char sql[200];
+    for (int i = 0; i < 2; i++) {
+        snprintf(sql, sizeof sql, "SELECT %s FROM blind WHERE stream = ?1 AND first = %" PRIu64 " AND cause = %" PRIu32,
+                 i ? "end_utc_ns" : "begin_utc_ns", first, cause);
+        assert_int_equal(ask(f, sql), i ? end : begin);
+    }
+}
+
+/* Batches that are missing: from the last event before them to the first after them, at each edge of a stream. */
+static void times_of_missing_batches(void **state) {
+    const ec_session_facts session = {.begin_utc_ns = 500}, unknown = {.begin_utc_ns = INT64_MIN};
+    const pair made[] = {{"", C(events_batched), 7}, {"", C(events_compressing), 7}};
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        start(&f, (uint8_t)(30 + reopen));
+        f.reopen = reopen;
+        /* the first ones: from the session's begin */
+        turn(&f, 4, 10, 1000, 1100, &session, NULL, 0);
+        period(&f, 1, EC_BLIND_MISSING, 500, 1000);
+        turn(&f, 6, 10, 1300, 1400, &session, NULL, 0);
+        period(&f, 5, EC_BLIND_MISSING, 1100, 1300);
+        /* events that overlap those before the hole: all of the overlap */
+        turn(&f, 8, 10, 1350, 1500, &session, NULL, 0);
+        period(&f, 7, EC_BLIND_MISSING, 1350, 1400);
+        /* nothing but an empty batch follows: no end, until an event comes */
+        turn(&f, 10, 0, 0, 0, NULL, NULL, 0);
+        period(&f, 9, EC_BLIND_MISSING, 1500, -1);
+        turn(&f, 11, 0, 0, 0, NULL, NULL, 0);
+        period(&f, 9, EC_BLIND_MISSING, 1500, -1);
+        turn(&f, 12, 1, 1700, 1800, &session, NULL, 0);
+        period(&f, 9, EC_BLIND_MISSING, 1500, 1700);
+        finish(&f);
+        /* all are missing but an empty one: neither end is known, until an event comes */
+        start(&f, (uint8_t)(32 + reopen));
+        f.reopen = reopen;
+        turn(&f, 3, 0, 0, 0, NULL, made, 2);
+        assert_int_equal(ask(&f, "SELECT end_utc_ns FROM blind WHERE stream = ?1"), -1);
+        turn(&f, 4, 5, 900, 950, &session, NULL, 0);
+        period(&f, 1, EC_BLIND_MISSING, 500, 900);
+        finish(&f);
+        /* a session whose clock says nothing: the first event */
+        start(&f, (uint8_t)(34 + reopen));
+        f.reopen = reopen;
+        turn(&f, 2, 5, 900, 950, &unknown, NULL, 0);
+        period(&f, 1, EC_BLIND_MISSING, 900, 900);
+        finish(&f);
+    }
+}
+
+/* Losses that are counted: at the times of the records that tell of them, else since the ledger before (a session that
+ * runs), or at any time (a file). */
+static void times_of_losses(void **state) {
+    const ec_session_facts file = {.begin_utc_ns = 500}, live = {.begin_utc_ns = 500, .is_live = 1};
+    const uint32_t events = number_of(C(source_events_lost)), buffers = number_of(C(source_buffers_lost));
+    const pair lost[] = {{"", C(source_events_lost), 7}, {"", C(source_buffers_lost), 2}};
+    const pair none[] = {{"", C(events_filtered), 1}}, three[] = {{"", C(source_events_lost), 3}};
+    const pair five[] = {{"", C(source_events_lost), 5}}, nine[] = {{"", C(source_events_lost), 9}};
+    (void)state;
+    for (int reopen = 0; reopen < 2; reopen++) {
+        fixture f;
+        ec_lost_record r = {.cause = EC_BLIND_LOST_EVENT, .count = 1, .begin_utc_ns = 1150, .end_utc_ns = 1180};
+        start(&f, (uint8_t)(36 + reopen));
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &file, lost, 2);
+        period(&f, 1, events, 1000, 1100);
+        turn(&f, 2, 10, 1100, 1200, &file, lost, 2);
+        period(&f, 1, events, 1000, 1200); /* all of the file, as far as it is here */
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 1, events, 1150, 1180);
+        period(&f, 1, buffers, 1000, 1200);
+        turn(&f, 3, 10, 1200, 1300, &file, lost, 2);
+        r.begin_utc_ns = 1250, r.end_utc_ns = 1260;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        period(&f, 1, events, 1150, 1260);
+        assert_int_equal(ask(&f, "SELECT record_count FROM blind WHERE stream = ?1 AND cause = 30"), 2);
+        assert_int_equal(ask(&f, "SELECT least_count FROM blind WHERE stream = ?1 AND cause = 30"), 7);
+        assert_int_equal(ask(&f, "SELECT least_count FROM blind WHERE stream = ?1 AND cause = 31"), 0);
+        assert_int_equal(ask(&f, "SELECT counted FROM blind WHERE stream = ?1 AND cause = 31"), 2);
+        /* another run of the agent takes the replay up again: it finds the same losses, which were lost once */
+        f.incarnation = 2;
+        turn(&f, 4, 10, 1300, 1400, &file, three, 1);
+        turn(&f, 5, 10, 1400, 1500, &file, lost, 1);
+        assert_int_equal(ask(&f, "SELECT count(*) FROM blind WHERE stream = ?1 AND cause = 30"), 1);
+        finish(&f);
+
+        start(&f, (uint8_t)(38 + reopen));
+        f.reopen = reopen;
+        turn(&f, 1, 10, 1000, 1100, &live, none, 1);
+        turn(&f, 2, 10, 1100, 1200, &live, five, 1);
+        period(&f, 2, events, 1100, 1200); /* since the ledger before */
+        turn(&f, 3, 10, 1200, 1300, &live, five, 1);
+        r.begin_utc_ns = 1210, r.end_utc_ns = 1220;
+        must(ec_ledger_take_lost(f.ledger, &r, 1, &err));
+        turn(&f, 4, 10, 1300, 1400, &live, nine, 1);
+        period(&f, 4, events, 1210, 1220); /* the record came before this count, and is its */
+        if (!reopen)
+            period(&f, 2, events, 1100, 1200);
+        assert_int_equal(ask(&f, "SELECT counted FROM blind WHERE stream = ?1 AND first = 4 AND cause = 30"), 4);
+        finish(&f);
+    }
+}
+
+/* The third equation: with what other collectors may have, and what nobody can say. */
+static void what_is_elsewhere_is_judged(void **state) {
+    const uint64_t values[EA_COUNTER_COUNT] = {[C(events_acknowledged)] = 100};
+    (void)state;
+    assert_int_equal(ec_ledger_is_stored(100, 0, values), EC_HOLDS);
+    assert_int_equal(ec_ledger_is_stored(99, 0, values), EC_FAILS);
+    assert_int_equal(ec_ledger_is_stored(60, 40, values), EC_HOLDS);
+    assert_int_equal(ec_ledger_is_stored(60, 39, values), EC_FAILS);
+    assert_int_equal(ec_ledger_is_stored(60, UINT64_MAX, values), EC_UNKNOWN);
+    assert_int_equal(ec_ledger_is_stored(100, UINT64_MAX, values), EC_HOLDS);
+}
+
 /* The value of a sample, by its beginning; -1: there is none. */
 static double sample(const ea_text *t, const char *what) {
     for (const char *at = t->data; (at = strstr(at, what)); at++)
@@ -336,13 +476,15 @@ static void numbers_that_no_machine_has(void **state) {
         TAKE(&f, 2, 0, {"", C(events_batched), MOST}, {"", C(events_acknowledged), 1}, {"", C(collector_moves), 1});
         TAKE(&f, 4, 0, {"", C(events_batched), 2 * MOST}, {"", C(events_acknowledged), UINT64_MAX},
              {"", C(collector_moves), 1});
-        assert_int_equal(ask(&f, "SELECT count(*) FROM blindness WHERE stream = ?1 AND event_count = (1 << 40) - 1"), 2);
+        assert_int_equal(ask(&f, "SELECT count(*) FROM blindness WHERE stream = ?1 AND event_count = (1 << 40) - 1"),
+                         2);
         one_alert(&f, EC_ALERT_STORED, "", 4, 0, UINT64_MAX);
         ea_tombstone t5 = {.first = 5, .last = EA_BATCH_MAX_NUMBER, .cause = 15, .event_count = UINT64_MAX};
         uint8_t *data = pack(&f, NULL, 0, &t5, &n);
         take_bytes(&f, 5, 0, data, n);
         free(data);
-        assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 5"), EC_BLIND_COUNT_MAX);
+        assert_int_equal(ask(&f, "SELECT event_count FROM blindness WHERE stream = ?1 AND first = 5"),
+                         EC_BLIND_COUNT_MAX);
         finish(&f);
     }
     ea_text_init(&t);
@@ -641,6 +783,9 @@ int main(void) {
         T(counters_go_forward),
         T(families),
         T(holes_and_tombstones),
+        T(times_of_missing_batches),
+        T(times_of_losses),
+        T(what_is_elsewhere_is_judged),
         T(numbers_that_no_machine_has),
         T(unreadable),
         T(half_unreadable),

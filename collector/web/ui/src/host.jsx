@@ -100,7 +100,8 @@ export function Host({ view, dark }) {
     return [...processes.filter(moves), ...processes.filter((p) => !moves(p))]
       .map((p) => ({ begin: p.begin_ms, end: Math.min(p.end_ms, to), name: p.image_name || String(p.pid), row_data: p }));
   }, [processes, from, to]);
-  const shaded = useMemo(() => (blind.data?.items ?? []).filter(isPeriod).map((b) => ({ begin: toMs(b.begin), end: b.end ? toMs(b.end) : Infinity })), [blind.data]);
+  const moment = (ms) => (Number.isFinite(ms) ? toIso(ms).slice(11, 23) : 'an unknown time');
+  const shaded = useMemo(() => (blind.data?.items ?? []).filter(isPeriod).map((b) => ({ begin: b.begin ? toMs(b.begin) : -Infinity, end: b.end ? toMs(b.end) : Infinity })), [blind.data]);
   const tree = useMemo(() => treeAt(processes, now), [processes, now]);
   const q = (view.q ?? '').toLowerCase();
   const shown = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
@@ -121,7 +122,7 @@ export function Host({ view, dark }) {
         <Timeline processes={bars} blind={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
           onRange={(a, b) => change({ range: '', from: toIso(a), to: toIso(b) }, true)} />
         <p class="note">{shaded.length ? <span class="blind-key">{shaded.length} blind {shaded.length === 1 ? 'period' : 'periods'}, shaded: </span> : ''}
-          {shaded.slice(0, 3).map((b) => `${toIso(b.begin).slice(11, 23)} to ${b.end === Infinity ? 'now' : toIso(b.end).slice(11, 23)}`).join(', ')}{shaded.length ? '. ' : ''}
+          {shaded.slice(0, 3).map((b) => `${moment(b.begin)} to ${moment(b.end)}`).join(', ')}{shaded.length ? '. ' : ''}
           {(blind.data?.items ?? []).filter((b) => b.kind === 'counted').map((b) => `Lost: ${lossText(b)} (events: ${lostEvents(b)}). `).join('')}
           Arrow keys move the cursor and choose a bar, Enter opens it, + and − zoom.{(view.from || view.to) && <> <button onClick={() => change({ from: '', to: '', range: '' })}>Whole range</button></>}</p></> : null}
     </section>

@@ -73,7 +73,7 @@ export function Timeline({ processes, blind, from, to, at, onAt, onRange, onOpen
     });
     g.restore();
     for (const b of blind) {
-      const left = x(b.begin), right = Math.max(left + 3, Math.min(width, x(b.end)));
+      const left = Math.max(-4, x(b.begin)), right = Math.max(left + 3, Math.min(width, x(b.end)));
       g.fillStyle = dark ? 'rgba(255,120,90,.33)' : 'rgba(190,40,10,.25)';
       g.fillRect(left, TOP - 6, right - left, height);
     }
