@@ -79,7 +79,16 @@ def judge_troubles(world):
     items = [row for row in world.get("blindness") if row["cause"] == "missing"]
     world.same("route /api/v1/blindness", "all", [(row["host"], row["stream"], row["first"], row["last"], row["events"]) for row in items],
                [(*row[:4], row[6]) for row in blind])
+    keys = ("first", "kind", "cause", "at_least", "counted", "records")
+    lost = [(host, stream, *row) for host in world.hosts for stream, rows in judge_store.losses(world, host).items() for row in rows]
+    got = world.sql(f'SELECT host, stream, {", ".join(keys)}, begin, "end" FROM blindness WHERE cause <> \'missing\'')
+    world.same("table blindness", "losses", [tuple(row.values()) for row in got], lost)
+    items = [row for row in world.get("blindness", limit=10000) if row["cause"] != "missing"]
+    world.same("route /api/v1/blindness", "losses", [tuple(row[key] for key in ("host", "stream", *keys, "begin", "end")) for row in items], lost)
     for host in world.hosts:
+        items = [row for row in world.get(f"hosts/{host}/blindness", limit=10000) if row["cause"] != "missing"]
+        world.same("route /api/v1/hosts/{host}/blindness", f"losses of {host}", [tuple(row[key] for key in ("stream", *keys, "begin", "end")) for row in items],
+                   [row[1:] for row in lost if row[0] == host])
         items = [row for row in world.get(f"hosts/{host}/blindness") if row["cause"] == "missing"]
         world.same("route /api/v1/hosts/{host}/blindness", host, [(row["stream"], row["first"], row["last"], row["batches"], row["events"]) for row in items],
                    [(*row[1:4], row[5], row[6]) for row in blind if row[0] == host])
@@ -127,6 +136,16 @@ def judge_metrics(world):
     world.same("metric etwcollector_ledger_balanced", "all", got["etwcollector_ledger_balanced"], want)
     world.same("metric etwcollector_stored_events_total", "all", got["etwcollector_stored_events_total"], {keys[key]: float(book.stored) for key, book in books.items()})
     world.same("metric etwcollector_ledger_alerts", "all", got["etwcollector_ledger_alerts"], {keys[key]: float(len(book.wrongs())) for key, book in books.items()})
+    want = {"etwcollector_blind_periods": {}, "etwcollector_blind_events": {}}
+    for host, stream in books:
+        rows = [(kind, at_least) for _, kind, _, at_least, *_ in judge_store.losses(world, host)[stream]]
+        rows += [("batches", events) for name, of, _, _, events in holes(world) if (name, of) == (host, stream)]
+        for kind in ("batches", "recorded", "counted"):
+            sample = keys[host, stream] + f',kind="{kind}"'
+            want["etwcollector_blind_periods"][sample] = float(sum(row[0] == kind for row in rows))
+            want["etwcollector_blind_events"][sample] = float(sum(row[1] for row in rows if row[0] == kind))
+    for name, samples in want.items():
+        world.same(f"metric {name}", "all", got[name], samples)
     world.same("metric etwcollector_ledger_unbalanced_families", "all", got["etwcollector_ledger_unbalanced_families"], dict.fromkeys(keys.values(), 0.0))
     batches = [batch for found in world.stored.values() for batch in found]
     last = {host: max(batch.received for (name, _), found in world.stored.items() if name == host for batch in found) for host in world.hosts}
@@ -181,6 +200,11 @@ def judge_printed(world):
             stored += batch.events
         world.same("ledger series", host, [(p["batch"], p["incarnation"], p["time"], p["from"], p["to"], p["stored"], sorted(p["changes"].items())) for p in row["series"]], want)
         world.same("ledger unbalanced_families", host, [row["unbalanced_families"]], [[]])
+        rows = judge_store.losses(world, host)[key[1]]
+        names = ("first", "kind", "cause", "at_least", "counted", "records", "from", "to")
+        world.same("ledger blindness", host, [tuple(b[name] for name in names) for b in row["blindness"] if b["cause"] != "missing"], rows)
+        world.same("ledger losses", host, [tuple(b[name] for name in ("batch", "name", "count", "records", "from", "to")) for b in row["losses"]],
+                   [(first, cause, counted, *times) for first, kind, cause, _, counted, *times in rows if kind == "counted"])
     world.same("ledger equations", "all", sorted(streams), sorted(books))
 
 
@@ -201,7 +225,15 @@ def judge_doctor(world):
     size = sum(path.stat().st_size for path in segments) / 2**20
     world.same("doctor store", "all", [(verdict, text.split(", index")[0]) for verdict, text in found["store"]], [("ok", f"{len(segments)} segments of {size:.1f} MiB")])
     got = [(verdict, text.split(": ")[0]) if verdict != "ok" else (verdict, text) for verdict, text in found["ledger"]]
-    world.same("doctor ledger", "all", got, [("wrong", host) for host in sorted(+wrong)] or [("ok", "every ledger balances")])
+    world.same("doctor ledger", "all", got, [("wrong", host) for host in sorted(+wrong)] or [("ok", f"the ledgers of {len(world.stored)} streams balance")])
+    want = []
+    for host in sorted(world.hosts):
+        gaps = [(last - first + 1, events) for name, _, first, last, events in holes(world) if name == host]
+        rows = [row for rows in judge_store.losses(world, host).values() for row in rows]
+        if gaps or rows:
+            want.append(("ok", f"{host}: {sum(n for n, _ in gaps)} batches are missing, with {sum(events for _, events in gaps)} events and 0 times an unknown number; at least"
+                         f" {sum(row[3] for row in rows)} further events were lost, and {sum(row[4] > 0 and not row[3] for row in rows)} times an unknown number: see etwcollector ledger"))
+    world.same("doctor blindness", "all", found["blindness"], want or [("ok", "no batch is missing, and no agent admits a loss")])
 
 
 def judge_gaps(world):

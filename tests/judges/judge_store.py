@@ -1,5 +1,6 @@
 """Judges of answers about what is stored: machines, runs, batches, classes; out of the segment files and the records' order."""
 import collections
+import functools
 import hashlib
 import json
 import time
@@ -87,7 +88,7 @@ def judge_machines(world):
         mine = [run for run in runs(world) if run["host"] == row["host"]]
         world.same("route /api/v1/hosts/{host}/streams", row["host"], flat(world.get(f"hosts/{row['host']}/streams")), flat(mine))
     fleet = {"hosts": len(listed), "events": sum(row["events"] for row in listed), "bytes": sum(row["bytes"] for row in listed),
-             **{key: sum(row[key] for row in listed) for key in ("alerts", "missing_batches")}}
+             **{key: sum(row[key] for row in listed) for key in ("alerts", "missing_batches", "lost_events")}}
     least, got, most = silent(world), world.get("fleet"), silent(world)
     world.checks.that(least <= got.pop("silent") <= most, f"silent machines of the fleet: between {least} and {most}")
     world.same("route /api/v1/fleet", "all", flat(without([got], "incidents")), flat([fleet]))
@@ -112,12 +113,65 @@ def silent(world):
     return sum(moment // 10**9 < int(time.time()) - 60 for moment in last.values())
 
 
+LOST_PROVIDER, LOST_NAMES = "6a399ae0-4bc6-4de9-870b-3657f8947e7e", {32: "RTLostEvent", 33: "RTLostBuffer", 34: "RTLostFile"}
+COUNTED = {"source_events_lost": "RTLostEvent", "source_buffers_lost": "RTLostBuffer"}
+LOOK_BACK = 8  # batches in which the last event of a record's CPU is looked for
+
+
+def header_losses(paths):
+    """What the headers of a trace's files say: their first records are TRACE_LOGFILE_HEADERs, behind a buffer's header and the record's."""
+    lost = collections.Counter()
+    for path in paths:
+        with open(path, "rb") as f:
+            fields = f.read(72 + 32 + 280)[72 + 32:]
+        wide = int.from_bytes(fields[44:48], "little") == 8
+        at = 276 if wide else 268
+        lost["source_events_lost"] += int.from_bytes(fields[48:52], "little")
+        lost["source_buffers_lost"] += int.from_bytes(fields[at:at + 4], "little")
+    return lost
+
+
+@functools.cache
+def losses(world, name):
+    """{stream: rows (batch, kind, cause, at least, counted, records, begin, end)} of what Windows says it lost: by its records in the stored batches,
+    from the last event of the record's CPU on, and by the headers of the files."""
+    found = {}
+    for stream, batches in world.hosts[name].streams.items():
+        last, rows, spans, begins = {}, [], collections.defaultdict(list), {}
+        everything = []
+        for batch, records in records_of(world.hosts[name], batches):
+            begins[batch.number] = min((record["units"] for record in records), default=None)
+            for record in records:
+                now, cpu = record["units"], record["cpu"]
+                cause = LOST_NAMES.get(record["opcode"]) if record["provider"].strip("{}").lower() == LOST_PROVIDER else None
+                if cause:
+                    seen, begin = last.get(cpu, (0, None))
+                    if seen < batch.number - LOOK_BACK:
+                        begin = min(at for number, at in begins.items() if number >= batch.number - LOOK_BACK and at is not None)
+                    rows.append((batch.number, "recorded", cause, 0, 0, 1, min(begin, now), now))
+                    spans[cause].append((min(begin, now), now))
+                if cpu not in last or now >= last[cpu][1]:
+                    last[cpu] = (batch.number, now)
+                else:
+                    last[cpu] = (batch.number, last[cpu][1])
+            everything += [record["units"] for record in records]
+        for counter, count in header_losses(world.hosts[name].paths).items():
+            of = spans[COUNTED[counter]] or [(min(everything), max(everything))]
+            if count:
+                rows.append((batches[0].number, "counted", counter, count if counter == "source_events_lost" else 0, count, len(spans[COUNTED[counter]]),
+                             min(begin for begin, _ in of), max(end for _, end in of)))
+        found[stream] = [(*row[:6], format_time(row[6]), format_time(row[7])) for row in rows]
+    return found
+
+
 def troubles(world, name):
-    """Alerts and gaps of a machine."""
+    """Alerts, gaps and losses of a machine."""
     mine = {key: found for key, found in world.stored.items() if key[0] == name}
     gaps = [after.number - before.number - 1 for found in mine.values() for before, after in zip(found, found[1:]) if after.number - before.number > 1]
     alerts = sum(len(naive_store.Ledger(found).wrongs()) for found in mine.values())
-    return {"alerts": alerts, "missing_batches": sum(gaps), "blind_periods": len(gaps)}
+    lost = [row for rows in losses(world, name).values() for row in rows]
+    return {"alerts": alerts, "missing_batches": sum(gaps), "blind_periods": len(gaps) + sum(row[1] == "recorded" or not row[5] for row in lost),
+            "lost_events": sum(row[3] for row in lost)}
 
 
 def without(rows, *names):
