@@ -36,7 +36,7 @@ typedef struct spec {
 } spec;
 
 /* A sum of a column with this bound stays below 2^63: an agent can claim any number (EC_BLIND_COUNT_MAX). */
-#define COUNT_MAX "1099511627775"
+#define COUNT_MAX   "1099511627775"
 #define END_OF_TIME "9223372036854775807"
 #define STREAM_COLUMNS                                                                                                 \
     {"host", EC_KIND_TEXT, "s.host"}, {                                                                                \

@@ -84,7 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         row.begin_utc_ns = row.end_utc_ns;
         row.end_utc_ns++;
-        must(ec_ledger_take(ledger, &fold, &row, at, len_bytes, row.number - fold.position - 1, NULL, NULL, NULL, &err));
+        must(
+            ec_ledger_take(ledger, &fold, &row, at, len_bytes, row.number - fold.position - 1, NULL, NULL, NULL, &err));
         fold.position = row.number;
         fold.batch_count++;
         fold.event_count += row.event_count;
