@@ -32,8 +32,8 @@ typedef struct options {
         *ca_dir;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
-    uint64_t max_handshakes, max_address_handshakes, max_address_connections, max_web_connections,
-        max_web_address_connections, min_rate;
+    uint64_t max_handshakes, max_address_handshakes, address_handshake_rate, max_address_connections,
+        max_web_connections, max_web_address_connections, min_rate;
     uint64_t retain_bytes, cpu_percent, agent_streams, agent_classes, agent_tombstones, agent_definition_bytes;
     uint64_t audit_bytes, audit_refusals;
     int audit_syslog;
@@ -213,6 +213,7 @@ static all_limits read_limits(const options *o, ec_log *log) {
                               .address_connections = (uint32_t)o->max_address_connections,
                               .handshakes = (uint32_t)o->max_handshakes,
                               .address_handshakes = (uint32_t)o->max_address_handshakes,
+                              .address_handshake_rate = (uint32_t)o->address_handshake_rate,
                               .handshake_ns = o->handshake_timeout,
                               .head_ns = o->head_timeout,
                               .body_ns = o->request_timeout,
@@ -854,6 +855,15 @@ static const ea_option OPTIONS[] = {
      .min = 1,
      .max = 1000000,
      .help = "most of these of one address, at most half of max-handshakes; further connections are closed"},
+    {.name = "address-handshake-rate",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(options, address_handshake_rate),
+     .fallback = "200",
+     .min = 1,
+     .max = 1000000,
+     .help = "most TLS handshakes that one address begins in a second with a listener's thread, ten seconds of it at "
+             "once; further connections are closed"},
     {.name = "max-web-connections",
      .argument = "N",
      .type = EA_OPT_U64,

@@ -40,6 +40,12 @@ typedef struct ec_guard_address {
     uint8_t bytes[EC_GUARD_ADDRESS_BYTES];
 } address;
 
+/* Handshakes that addresses began: more than their rate allows, as of a time. */
+typedef struct rate {
+    double above;
+    int64_t at_ns;
+} rate;
+
 typedef struct stage {
     ec_guest *first, **last;
     uint32_t count, doomed; /* doomed: of these, about to be freed */
@@ -49,6 +55,7 @@ struct ec_guard {
     ec_guard_options o;
     stage stages[EC_GUEST_STAGE_COUNT];
     address *buckets[BUCKETS];
+    rate rates[EC_GUARD_RATES];
     uint64_t seed;
     int ssl_index; /* of an SSL object's guest */
     struct evconnlistener *listener;
@@ -308,6 +315,23 @@ static void on_accept_error(struct evconnlistener *listener, void *arg) {
 
 /* ---- a new connection ---- */
 
+/* Whether an address may begin one more handshake now. */
+static int may_shake(ec_guard *g, const uint8_t bytes[EC_GUARD_ADDRESS_BYTES]) {
+    double each_s = g->o.limits.address_handshake_rate;
+    if (each_s <= 0)
+        return 1;
+    rate *r = &g->rates[ea_hash64(bytes, EC_GUARD_ADDRESS_BYTES, g->seed) % EC_GUARD_RATES];
+    int64_t now_ns = ea_monotonic_ns();
+    r->above -= (double)(now_ns - r->at_ns) / (double)SECOND_NS * each_s;
+    if (r->above < 0)
+        r->above = 0;
+    r->at_ns = now_ns;
+    if (r->above + 1 > each_s * EC_GUARD_BURST_S)
+        return 0;
+    r->above++;
+    return 1;
+}
+
 /* NULL, or why it is refused. */
 static const char *judge(ec_guest *c, enum ea_counter *ret_cause) {
     ec_guard *g = c->guard;
@@ -329,6 +353,10 @@ static const char *judge(ec_guest *c, enum ea_counter *ret_cause) {
     count_stage(c, 1);
     if (a->connections > l->address_connections)
         return "its address has too many connections";
+    if (c->ssl && !may_shake(g, bytes)) {
+        *ret_cause = EA_COUNT_net_refused_rates;
+        return "its address began too many handshakes";
+    }
     if (a->handshakes <= l->address_handshakes || c->stage != EC_GUEST_SHAKING)
         return NULL;
     /* the address's own silent connections make room for its next */

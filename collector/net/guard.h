@@ -25,6 +25,8 @@ enum {
     EC_GUARD_GRACE_MS = 1000,
     EC_GUARD_PAUSE_MS = 100, /* of accepting, when it failed or the listener is full */
     EC_GUARD_ADDRESS_BYTES = 9,
+    EC_GUARD_BURST_S = 10,
+    EC_GUARD_RATES = 4096, /* places for addresses' rates; those of one place share it */
     EC_GUARD_RATE_SLOTS = 6,
 };
 
@@ -38,15 +40,16 @@ struct evhttp_bound_socket;
 struct evhttp_request;
 
 typedef struct ec_guard_limits {
-    uint32_t connections;         /* of all addresses; 0: 2,048 */
-    uint32_t address_connections; /* of one address; 0: as connections */
-    uint32_t handshakes;          /* unfinished, of all addresses; 0: 1,024; at most half of connections */
-    uint32_t address_handshakes;  /* unfinished, of one address; 0: 128; at most half of handshakes */
-    int64_t handshake_ns;         /* from the connection to the handshake's end; 0: 10 s */
-    int64_t head_ns;              /* from a request's first byte to its head's end; 0: 10 s */
-    int64_t body_ns;              /* the time over which rate_bytes is measured; 0: 30 s */
-    uint64_t rate_bytes;          /* least bytes a second of a body; 0: 4 KiB */
-    int64_t idle_ns;              /* without a request under way; 0: 30 s */
+    uint32_t connections;            /* of all addresses; 0: 2,048 */
+    uint32_t address_connections;    /* of one address; 0: as connections */
+    uint32_t handshakes;             /* unfinished, of all addresses; 0: 1,024; at most half of connections */
+    uint32_t address_handshakes;     /* unfinished, of one address; 0: 128; at most half of handshakes */
+    uint32_t address_handshake_rate; /* begun by one address in a second, EC_GUARD_BURST_S of it at once; 0: any */
+    int64_t handshake_ns;            /* from the connection to the handshake's end; 0: 10 s */
+    int64_t head_ns;                 /* from a request's first byte to its head's end; 0: 10 s */
+    int64_t body_ns;                 /* the time over which rate_bytes is measured; 0: 30 s */
+    uint64_t rate_bytes;             /* least bytes a second of a body; 0: 4 KiB */
+    int64_t idle_ns;                 /* without a request under way; 0: 30 s */
 } ec_guard_limits;
 
 enum ec_guest_stage {

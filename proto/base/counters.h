@@ -178,6 +178,7 @@ enum ea_severity {
     /* the collector's listeners */                                                                                    \
     X(net_refused_connections, 141, EA_NOTICE, "connections refused: their address had too many")                      \
     X(net_refused_handshakes, 142, EA_NOTICE, "connections refused: their address had too many unfinished handshakes") \
+    X(net_refused_rates, 184, EA_NOTICE, "connections refused: their address began too many TLS handshakes a second")  \
     X(net_evicted, 143, EA_NOTICE, "slow connections closed since a listener or their address had too many")           \
     X(net_late_handshakes, 144, EA_NOTICE, "connections closed: the TLS handshake took too long")                      \
     X(net_late_heads, 145, EA_NOTICE, "connections closed: the head of a request took too long")                       \
