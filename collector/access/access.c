@@ -1,6 +1,7 @@
 /* Who may ask. See access.h. */
 #include "access.h"
 
+#include "clock.h"
 #include "platform.h"
 #include "text.h"
 
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 
 enum { HEADER_MAX = 512 };
+static const int64_t S_NS = INT64_C(1000000000);
 
 struct ec_access {
     ea_mutex *mutex; /* guards all that follows */
@@ -104,6 +106,19 @@ static const char *known_id(const ec_access *a, const char *text) {
     return "";
 }
 
+static int fail_expired(const ec_token *token, ea_err *err) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_utc_ns(&t, token->expires_s * S_NS);
+    int rc = ea_fail(err, EA_EREFUSED, "the token expired at %s", t.data ? t.data : "an earlier time");
+    ea_text_deinit(&t);
+    return rc;
+}
+
+static int is_expired(const ec_token *token) {
+    return ec_token_is_expired(token, ea_utc_ns() / S_NS);
+}
+
 /* A right token counts for its own rate alone: whatever others of the same address do, it is let in. */
 static int admit(ec_access *a, const char *address, const char *authorization, int64_t now_ns, ec_token *ret,
                  ea_err *err) {
@@ -116,7 +131,7 @@ static int admit(ec_access *a, const char *address, const char *authorization, i
     const ec_token *found = given ? ec_tokens_find(a->tokens, a->count, text) : NULL;
     const char *id = found ? found->secret.id : known_id(a, text);
     OPENSSL_cleanse(text, sizeof text);
-    if (found) {
+    if (found && !is_expired(found)) {
         *ret = *found;
         return ec_rate_take(&a->of_tokens[found - a->tokens], now_ns)
                    ? 0
@@ -126,6 +141,8 @@ static int admit(ec_access *a, const char *address, const char *authorization, i
         return rc;
     if (!authorization) /* a browser that has to be asked for a token first */
         return ea_fail(err, EA_EREFUSED, "a token is needed");
+    if (found) /* it is right, so it is no guess */
+        return fail_expired(found, err);
     b = ec_rates_of(a->failures, address, id);
     if (ec_rate_is_closed(b, now_ns))
         return ea_fail(err, EA_ELIMIT, "too many wrong tokens from this address: wait a minute");
@@ -148,7 +165,12 @@ int ec_access_check(ec_access *a, const ec_token *token, ea_err *err) {
     for (size_t i = 0; !rc && i < a->count && !found; i++)
         found = strcmp(a->tokens[i].secret.id, token->secret.id) == 0 &&
                 CRYPTO_memcmp(a->tokens[i].secret.hash, token->secret.hash, sizeof token->secret.hash) == 0 &&
-                a->tokens[i].scope == token->scope && strcmp(a->tokens[i].hosts, token->hosts) == 0;
+                a->tokens[i].scope == token->scope && strcmp(a->tokens[i].hosts, token->hosts) == 0 &&
+                a->tokens[i].expires_s == token->expires_s;
     ea_mutex_unlock(a->mutex);
-    return rc ? rc : found ? 0 : ea_fail(err, EA_EREFUSED, "the token was revoked");
+    if (!rc && !found)
+        rc = ea_fail(err, EA_EREFUSED, "the token was revoked");
+    if (!rc && is_expired(token))
+        rc = fail_expired(token, err);
+    return rc;
 }

@@ -1,5 +1,5 @@
 /* Who may read: tokens, and how often (rates.h). The tokens' file is read again when it changes, so that a revoked
- * token is refused from the next request on, and ends its open streams within a second (ec_access_check).
+ * or expired token is refused from the next request on, and ends its open streams within a second (ec_access_check).
  *
  * A request with a right token counts for that token's rate alone. All others count for their address; a wrong token
  * also counts as a failure of its address and its id. So neither a flood nor wrong tokens of one client lock out
@@ -17,11 +17,11 @@ EA_MUST_CHECK int ec_access_open(ec_access **ret, const char *dir, ea_err *err);
 void ec_access_close(ec_access *a); /* NULL is allowed */
 
 /* One request. authorization: the header's value ("Bearer TOKEN", or "Basic ..." with the token as password), NULL:
- * none. EA_EREFUSED: no token, or a wrong one; EA_ELIMIT: too many requests, or too many wrong tokens. The token is in
- * *ret when it is right, also with EA_ELIMIT. now_ns: monotonic. */
+ * none. EA_EREFUSED: no token, a wrong one or one that has expired; EA_ELIMIT: too many requests, or too many wrong
+ * tokens. The token is in *ret when it is right, also with EA_ELIMIT. now_ns: monotonic. */
 EA_MUST_CHECK int ec_access_admit(ec_access *a, const char *address, const char *authorization, int64_t now_ns,
                                   ec_token *ret, ea_err *err);
-/* 0 while the token is as it was when it was admitted; EA_EREFUSED when it was revoked or changed. */
+/* 0 while the token is as it was when it was admitted; EA_EREFUSED when it was revoked or changed, or has expired. */
 EA_MUST_CHECK int ec_access_check(ec_access *a, const ec_token *token, ea_err *err);
 
 #endif

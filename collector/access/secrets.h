@@ -37,8 +37,9 @@ typedef struct ec_secret_file {
     const char *prefix; /* of its tokens */
     const char *what;   /* a token of it, in a sentence */
     size_t row_bytes, rows_max, fields;
-    size_t name_at;   /* of a row: a name by which it goes as well; 0: there is none */
-    int skips_damage; /* lines that cannot be read are no tokens; else they are EA_ECORRUPT, as one too many is */
+    size_t later_fields; /* of these, the last ones, which lines of earlier versions lack: they are "" */
+    size_t name_at;      /* of a row: a name by which it goes as well; 0: there is none */
+    int skips_damage;    /* lines that cannot be read are no tokens; else they are EA_ECORRUPT, as one too many is */
     int (*parse)(char *const *fields, void *ret); /* the fields behind id and hash: 0 when they are none */
     void (*print)(const void *row, ea_text *t);   /* the same, with a tab between two */
 } ec_secret_file;

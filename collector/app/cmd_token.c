@@ -13,9 +13,11 @@ typedef struct options {
     const char *store, *name, *hosts;
     int scope; /* index into SCOPES */
     int json;
+    int64_t life_ns;
 } options;
 
 static const char *const SCOPES[] = {"metrics", "read", "admin", NULL};
+static const int64_t S_NS = INT64_C(1000000000);
 
 /* What was done to tokens stands among what was asked with them. */
 static int audit(const char *store, const char *name, const char *note, ea_err *err) {
@@ -39,7 +41,7 @@ static int add(const void *arg, int operand_count, char **operands) {
     char token[EC_SECRET_BYTES];
     (void)operand_count, (void)operands;
     int rc = ec_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope), o->hosts ? o->hosts : "",
-                           token, &err);
+                           o->life_ns / S_NS, token, &err);
     if (!rc)
         rc = audit(o->store, o->name, "token added", &err);
     if (!rc && (printf("%s\n", token) < 0 || fflush(stdout)))
@@ -78,8 +80,17 @@ static int list(const void *arg, int operand_count, char **operands) {
         else
             ea_text_printf(&t, "%s  %-7s  %s%s%s, since ", k->secret.id, ec_scope_name(k->scope), k->name,
                            *k->hosts ? ", hosts " : "", k->hosts);
-        ea_text_utc_ns(&t, k->created_s * INT64_C(1000000000));
-        ea_text_str(&t, o->json ? "\"}" : "\n");
+        ea_text_utc_ns(&t, k->created_s * S_NS);
+        if (o->json)
+            ea_text_str(&t, k->expires_s ? "\", \"expires\": \"" : "\", \"expires\": null}");
+        else if (k->expires_s)
+            ea_text_str(&t, ec_token_is_expired(k, ea_utc_ns() / S_NS) ? ", expired " : ", expires ");
+        if (k->expires_s)
+            ea_text_utc_ns(&t, k->expires_s * S_NS);
+        if (!o->json)
+            ea_text_char(&t, '\n');
+        else if (k->expires_s)
+            ea_text_str(&t, "\"}");
     }
     if (!rc && o->json)
         ea_text_str(&t, "]}\n");
@@ -112,6 +123,13 @@ static const ea_option ADD_OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, hosts),
      .help = "read these hosts alone: names with * in them, separated by commas"},
+    {.name = "expires",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, life_ns),
+     .min = INT64_C(1000000000),
+     .max = INT64_C(36500) * 86400 * 1000000000,
+     .help = "refuse it after this time from now on, in whole seconds; without it the token lasts until it is revoked"},
     {.name = NULL},
 };
 static const ea_option LIST_OPTIONS[] = {
@@ -136,7 +154,7 @@ const ea_command ec_cmd_token_add = {
 const ea_command ec_cmd_token_list = {
     .name = "token list",
     .operands = "",
-    .summary = "List the tokens: id, scope, name, hosts",
+    .summary = "List the tokens: id, scope, name, hosts, times at which they were made and expire",
     .options = LIST_OPTIONS,
     .options_size = sizeof(options),
     .run = list,

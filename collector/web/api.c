@@ -34,7 +34,11 @@ static int tokens(ec_call *c, ea_err *err) {
         ea_text_json_str(&c->out, all[i].name);
         ea_text_printf(&c->out, ",\"scope\":\"%s\",\"hosts\":", ec_scope_name(all[i].scope));
         ea_text_json_str(&c->out, all[i].hosts);
-        ea_text_printf(&c->out, ",\"created_seconds\":%lld}", (long long)all[i].created_s);
+        ea_text_printf(&c->out, ",\"created_seconds\":%lld,\"expires_seconds\":", (long long)all[i].created_s);
+        if (all[i].expires_s)
+            ea_text_printf(&c->out, "%lld}", (long long)all[i].expires_s);
+        else
+            ea_text_str(&c->out, "null}");
     }
     ea_text_str(&c->out, "]}\n");
     free(all);

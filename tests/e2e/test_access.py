@@ -14,6 +14,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 
 import harness
 import test_dashboard
@@ -313,6 +314,7 @@ def check_commands(checks, env, collector, client, tokens):
     checks.equal({(t["name"], t["scope"], t["hosts"]) for t in listed},
                  {("prometheus", "metrics", ""), ("group", "read", "al*,gamma"), ("reader", "read", ""), ("boss", "admin", "")}, "the tokens")
     told = json.loads(client.ask("/api/v1/tokens", tokens["admin"], source="127.40.0.1")[1])["items"]
+    checks.equal({t["expires_seconds"] for t in told}, {None}, "when the tokens expire")
     checks.equal({t["id"] for t in told}, {t["id"] for t in listed}, "tokens that an admin sees")
     checks.that(not any("hash" in json.dumps(t) for t in told), "hashes that an admin sees")
     for name, more in (("reader", []), ("a b", []), ("x\n", []), ("m", ["--scope", "metrics", "--hosts", "a"]), ("y", ["--hosts", "a b"]), ("z" * 70, [])):
@@ -320,6 +322,13 @@ def check_commands(checks, env, collector, client, tokens):
         checks.equal((done.returncode, done.stdout), (2, ""), f"a token {name!r} {more}")
     checks.equal(env.run([env.collector, "token", "revoke", "--store", store, "nobody"], check=False).returncode, 1, "revoking what is not there")
     env.run([env.collector, "token", "revoke", "--store", store, "reader"])
+    short = new_token(env, store, "short", "--expires", "2s")
+    expires = next(t["expires"] for t in json.loads(env.run([env.collector, "token", "list", "--store", store, "--json"]).stdout)["tokens"] if t["name"] == "short")
+    checks.equal(client.status("/api/v1/hosts", short, source="127.40.0.4"), 200, "a token before it expires")
+    time.sleep(2.1)
+    status, text, _ = client.ask("/api/v1/hosts", short, source="127.40.0.4")
+    checks.that(status == 401 and f"the token expired at {expires}" in text, f"an expired token: {status} {text}, expected that it expired at {expires}")
+    checks.that("short, since" in (text := env.run([env.collector, "token", "list", "--store", store]).stdout) and f", expired {expires}" in text, f"the list: {text}")
     checks.equal(client.status("/api/v1/hosts", tokens["read"], source="127.40.0.2"), 401, "a revoked token, at once")
     (store / "tokens").chmod(0o644)
     checks.equal(client.status("/api/v1/hosts", tokens["admin"], source="127.40.0.3"), 503, "a tokens' file that others may read")

@@ -17,7 +17,7 @@ static const int64_t S_NS = INT64_C(1000000000);
 static ea_err err;
 
 static void add(const char *name, enum ec_scope scope, const char *hosts, char token[EC_SECRET_BYTES]) {
-    if (ec_tokens_add(scratch, name, scope, hosts, token, &err))
+    if (ec_tokens_add(scratch, name, scope, hosts, 0, token, &err))
         fail_msg("add: %s", err.message);
 }
 
@@ -128,6 +128,66 @@ static void guessing_ends(void **state) {
     assert_int_equal(ec_access_check(a, &who, &err), EA_EREFUSED);
     assert_non_null(strstr(err.message, "the token was revoked"));
     assert_int_equal(admit(a, "192.0.2.4", token, now, &who), EA_EREFUSED);
+    ec_access_close(a);
+}
+
+/* The file's only line, with this in place of its last field and the tab before it. */
+static void set_expiry(const char *line, const char *expires) {
+    ea_text t;
+    const char *last = strrchr(line, '\t');
+    assert_non_null(last);
+    ea_text_init(&t);
+    ea_text_printf(&t, "%.*s%s\n", (int)(last - line), line, expires);
+    assert_int_equal(ea_path_write_all(scratch_path("tokens"), t.data, t.len_bytes, 1, &err), 0);
+    ea_text_deinit(&t);
+}
+
+static void tokens_expire(void **state) {
+    (void)state;
+    static const char EXPIRED[] = "the token expired at 2001-09-09T01:46:40";
+    static const char *const WRONG[] = {"\tx", "\t-1", "\t18446744073709551615", "\t9223372036854775808", "\t1\t2"};
+    char token[EC_SECRET_BYTES], again[EC_SECRET_BYTES], *line = NULL;
+    size_t len_bytes = 0, count = 0;
+    ec_access *a = NULL;
+    ec_token who, *all = NULL;
+    assert_int_equal(ec_tokens_add(scratch, "old", EC_SCOPE_READ, "", 3600, token, &err), 0);
+    assert_int_equal(ec_tokens_add(scratch, "old", EC_SCOPE_READ, "", 0, again, &err),
+                     EA_EUSAGE); /* its name is taken */
+    assert_int_equal(ea_path_read_all(scratch_path("tokens"), 1 << 16, &line, &len_bytes, &err), 0);
+    assert_int_equal(ec_access_open(&a, scratch, &err), 0);
+    assert_int_equal(admit(a, "192.0.2.1", token, S_NS, &who), 0);
+    int64_t now_s = ea_utc_ns() / S_NS;
+    assert_in_range(who.expires_s, now_s + 3590, now_s + 3600);
+    assert_int_equal(ec_access_check(a, &who, &err), 0);
+    /* expired: refused for that reason, however often, since a right token is no guess; what is open ends */
+    set_expiry(line, "\t1000000000");
+    for (int i = 0; i < 2 * EC_ACCESS_FAILURES; i++) {
+        assert_int_equal(admit(a, "192.0.2.1", token, S_NS, &who), EA_EREFUSED);
+        assert_non_null(strstr(err.message, EXPIRED));
+    }
+    assert_int_equal(ec_access_check(a, &who, &err), EA_EREFUSED); /* it had a longer life when it was admitted */
+    assert_non_null(strstr(err.message, "the token was revoked"));
+    who.expires_s = 1000000000;
+    assert_int_equal(ec_access_check(a, &who, &err), EA_EREFUSED);
+    assert_non_null(strstr(err.message, EXPIRED));
+    /* a line of an earlier version lacks the field: its token does not expire */
+    set_expiry(line, "");
+    assert_int_equal(admit(a, "192.0.2.1", token, S_NS, &who), 0);
+    assert_int_equal(who.expires_s, 0);
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        set_expiry(line, WRONG[i]);
+        assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+        free(all);
+        assert_int_equal(count, 0);
+    }
+    /* the name of an expired token may be given again, which takes the expired one out */
+    set_expiry(line, "\t1000000000");
+    assert_int_equal(ec_tokens_add(scratch, "old", EC_SCOPE_READ, "", 0, again, &err), 0);
+    assert_int_equal(ec_tokens_read(scratch, &all, &count, &err), 0);
+    assert_int_equal(count, 1);
+    assert_non_null(ec_tokens_find(all, count, again));
+    free(all);
+    free(line);
     ec_access_close(a);
 }
 
@@ -278,6 +338,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_character_counts, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(groups_see_theirs, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(tokens_expire, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(guessing_ends, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(rates_are_bounded, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(audit_is_bounded, scratch_make, scratch_clear),
