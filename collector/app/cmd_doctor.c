@@ -142,6 +142,13 @@ static void check_certificate(report *r, const char *path) {
 
 /* ---- hosts ---- */
 
+/* 1 when the agent's newest run came to its end in order. What cannot be read is reported with the ledgers. */
+static int has_ended(ec_tables *t, sqlite3 *db, const char *host) {
+    int64_t ended_ns;
+    ea_err err;
+    return t && host && ec_ledger_ended(t, db, host, &ended_ns, &err) > 0;
+}
+
 static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     static const char SQL[] =
         "SELECT agent, max(received_last_utc_ns), max(end_utc_ns - received_last_utc_ns) FROM streams GROUP BY agent"
@@ -149,15 +156,20 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     sqlite3 *db = ec_store_database(s);
     sqlite3_stmt *st = NULL;
     ea_err err = {0};
-    uint64_t hosts = 0, silent = 0, gone = 0, ahead = 0;
+    uint64_t hosts = 0, silent = 0, gone = 0, ahead = 0, ended = 0;
     int64_t newest = INT64_MIN;
+    ec_tables *t = NULL;
+    if (ec_tables_open(&t, r->o->store, 0, &err))
+        t = NULL; /* no end is known */
     int code = sqlite3_prepare_v2(db, SQL, -1, &st, NULL);
     while (code == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
         const char *host = (const char *)sqlite3_column_text(st, 0);
         int64_t last = sqlite3_column_int64(st, 1), age = now_ns - last;
         newest = last > newest ? last : newest;
         hosts++;
-        if (age > GONE_NS)
+        if (has_ended(t, db, host))
+            ended++;
+        else if (age > GONE_NS)
             gone++;
         else if (age > r->o->silent_after && ++silent <= TOLD_HOSTS)
             say(r, WARNING, "silent", "%s: nothing has come for %" PRId64 " minutes", host ? host : "?",
@@ -170,10 +182,13 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
         (void)ec_fail_sqlite(&err, db, "read the streams");
         say(r, WRONG, "hosts", "%s", err.message);
     } else {
-        say(r, FINE, "hosts", "%" PRIu64 " agents, %" PRIu64 " of them silent, %" PRIu64 " gone for more than a week",
-            hosts, silent, gone);
+        say(r, FINE, "hosts",
+            "%" PRIu64 " agents, %" PRIu64 " of them ended in order, %" PRIu64 " silent, %" PRIu64
+            " gone for more than a week",
+            hosts, ended, silent, gone);
     }
     sqlite3_finalize(st);
+    ec_tables_close(t);
     if (hosts && newest > now_ns + 60 * S_NS)
         say(r, WRONG, "clock", "this machine's clock is %" PRId64 " s behind what was stored last",
             (newest - now_ns) / S_NS);

@@ -350,7 +350,37 @@ static int add_hosts(const exposition *x, sqlite3 *db, ea_err *err) {
     return 0;
 }
 
-static int add_store(const exposition *x, const char *dir, ea_err *err) {
+/* The agents whose newest run came to its end in order: nothing is to be expected of them. */
+static int add_ends(const exposition *x, ec_tables *t, sqlite3 *db, ea_err *err) {
+    static const char NAME[] = "etwcollector_host_ended_timestamp_seconds";
+    sqlite3_stmt *s = NULL;
+    int rc = 0, code = SQLITE_DONE;
+    if (sqlite3_prepare_v2(db,
+                           "SELECT agent FROM streams GROUP BY agent ORDER BY max(received_last_utc_ns) DESC, agent"
+                           " LIMIT ?1",
+                           -1, &s, NULL) != SQLITE_OK)
+        return ec_fail_sqlite(err, db, "read the streams");
+    sqlite3_bind_int64(s, 1, EC_METRICS_HOSTS);
+    add_head(x, NAME, EA_GAUGE,
+             "when the agent's last run ended in order; agents that run, or were cut off, have none");
+    while (rc >= 0 && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const char *host = (const char *)sqlite3_column_text(s, 0);
+        int64_t ended_ns;
+        rc = ec_ledger_ended(t, db, host ? host : "", &ended_ns, err);
+        if (rc <= 0)
+            continue;
+        ea_text_printf(x->t, "%s{host=\"", NAME);
+        ea_exposition_label(x->t, host ? host : "");
+        ea_text_printf(x->t, "\"} %.3f\n", (double)ended_ns / 1e9);
+    }
+    sqlite3_finalize(s);
+    if (rc < 0)
+        return rc;
+    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the streams");
+}
+
+/* t: NULL when the tables are not made yet. */
+static int add_store(const exposition *x, const char *dir, ec_tables *t, ea_err *err) {
     ec_store *store = NULL;
     ec_store_size size = {0};
     int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
@@ -359,6 +389,8 @@ static int add_store(const exposition *x, const char *dir, ea_err *err) {
     rc = add_incidents(x, ec_store_database(store), err);
     if (!rc)
         rc = add_hosts(x, ec_store_database(store), err);
+    if (!rc && t)
+        rc = add_ends(x, t, ec_store_database(store), err);
     if (!rc)
         rc = ec_store_measure(store, &size, err);
     ec_store_close(store);
@@ -433,7 +465,7 @@ int ec_metrics_text(const char *dir, const ea_counters *counters, size_t max_str
     if (rc == EA_ENOTFOUND || rc == EA_EUNSUPPORTED)
         rc = 0; /* the tables are not made yet */
     if (!rc)
-        rc = add_store(x, dir, err);
+        rc = add_store(x, dir, t, err);
     ec_tables_close(t);
     for (size_t i = 0; i < all.count; i++)
         free(all.items[i].families);

@@ -27,9 +27,15 @@ typedef struct family_state {
     int told; /* by the batch at hand */
 } family_state;
 
+/* A batch without events has the time of the last event before it. */
+static const char PUT_BATCH_SQL[] =
+    "INSERT OR REPLACE INTO ledger_batches SELECT ?1, ?2, ?3, ?4, coalesce(?5, t, 0), coalesce(?6, t, 0), ?7 FROM"
+    " (SELECT (SELECT end_utc_ns FROM ledger_batches WHERE stream = ?1 AND number < ?2 ORDER BY number DESC LIMIT 1)"
+    " AS t)";
+
 enum statement { PUT_BATCH, PUT_COUNT, PUT_ALERT, LAST_BATCH, LAST_COUNTS, COUNT_ALERTS, STATEMENT_COUNT };
 static const char *const SQL[STATEMENT_COUNT] = {
-    [PUT_BATCH] = "INSERT OR REPLACE INTO ledger_batches VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [PUT_BATCH] = PUT_BATCH_SQL,
     [PUT_COUNT] = "INSERT OR REPLACE INTO ledger_counts VALUES(?1, ?2, ?3, ?4, ?5)",
     [PUT_ALERT] = "INSERT OR REPLACE INTO alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [LAST_BATCH] =
@@ -416,8 +422,13 @@ static int put_batch(ec_ledger *l) {
     sqlite3_bind_int64(s, 2, (int64_t)l->row->number);
     sqlite3_bind_int64(s, 3, (int64_t)l->now_incarnation);
     sqlite3_bind_int64(s, 4, l->utc_ns);
-    sqlite3_bind_int64(s, 5, l->row->begin_utc_ns);
-    sqlite3_bind_int64(s, 6, l->row->end_utc_ns);
+    if (l->row->event_count) {
+        sqlite3_bind_int64(s, 5, l->row->begin_utc_ns);
+        sqlite3_bind_int64(s, 6, l->row->end_utc_ns);
+    } else {
+        sqlite3_bind_null(s, 5);
+        sqlite3_bind_null(s, 6);
+    }
     sqlite3_bind_int64(s, 7, (int64_t)l->fold->event_count);
     return finish(l, s, l->err);
 }
@@ -545,4 +556,48 @@ int ec_ledger_each_last(ec_tables *t, int64_t fold_id, int64_t number,
     }
     sqlite3_finalize(s);
     return rc;
+}
+
+int ec_ledger_ended(ec_tables *t, sqlite3 *index, const char *agent, int64_t *ret_utc_ns, ea_err *err) {
+    static const char RUN[] =
+        "SELECT stream FROM streams WHERE agent = ?1 AND substr(stream, 1, ?2) = (SELECT substr(stream, 1, ?2) FROM"
+        " streams WHERE agent = ?1 ORDER BY received_last_utc_ns DESC, stream_id DESC LIMIT 1)";
+    static const char END[] =
+        "SELECT c.value, b.utc_ns FROM streams s JOIN ledger_counts c ON c.stream = s.stream JOIN ledger_batches b ON"
+        " b.stream = c.stream AND b.number = c.number WHERE s.host = ?1 AND s.id = ?2 AND c.family = '' AND c.counter ="
+        " ?3 ORDER BY c.number DESC LIMIT 1";
+    sqlite3 *db = ec_tables_database(t);
+    sqlite3_stmt *run = NULL, *end = NULL;
+    int code = SQLITE_DONE, rc = 0, ended = 1;
+    int64_t last_ns = INT64_MIN;
+    if (sqlite3_prepare_v2(index, RUN, -1, &run, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(err, index, "read the streams");
+    if (!rc && sqlite3_prepare_v2(db, END, -1, &end, NULL) != SQLITE_OK)
+        rc = ec_fail_sqlite(err, db, "read the ledgers");
+    if (!rc) {
+        sqlite3_bind_text(run, 1, agent, -1, SQLITE_STATIC);
+        sqlite3_bind_int(run, 2, EA_STREAM_RUN_BYTES);
+        sqlite3_bind_text(end, 1, agent, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(end, 3, ea_counter_row(EA_COUNT_stream_ended)->number);
+    }
+    while (!rc && ended && (code = sqlite3_step(run)) == SQLITE_ROW) {
+        sqlite3_bind_blob(end, 2, sqlite3_column_blob(run, 0), sqlite3_column_bytes(run, 0), SQLITE_STATIC);
+        int found = sqlite3_step(end);
+        if (found != SQLITE_ROW && found != SQLITE_DONE)
+            rc = ec_fail_sqlite(err, db, "read the ledgers");
+        ended = found == SQLITE_ROW && sqlite3_column_int64(end, 0) != 0;
+        if (ended && sqlite3_column_int64(end, 1) > last_ns)
+            last_ns = sqlite3_column_int64(end, 1);
+        sqlite3_reset(end);
+    }
+    if (!rc && code != SQLITE_DONE && code != SQLITE_ROW)
+        rc = ec_fail_sqlite(err, index, "read the streams");
+    sqlite3_finalize(run);
+    sqlite3_finalize(end);
+    if (rc)
+        return rc;
+    if (last_ns == INT64_MIN)
+        return 0;
+    *ret_utc_ns = last_ns;
+    return ended;
 }

@@ -54,6 +54,7 @@ enum ea_severity {
     X(source_held_seconds, 49, EA_NOTICE, "seconds that a source waited for its encoders, or for room in the spool")   \
     X(shipping_held_seconds, 26, EA_NOTICE, "seconds that nothing was sent since a collector had asked for a pause")   \
     X(collector_moves, 29, EA_NOTICE, "times that the agent went on with another collector")                           \
+    G(stream_ended, 120, EA_INFO, "1 in the last numbers of a stream that came to its end in order")                   \
     /* what the source admits to */                                                                                    \
     X(source_events_lost, 30, EA_LOSS, "events that Windows says it lost (EventsLost)")                                \
     X(source_buffers_lost, 31, EA_UNKNOWN, "buffers that Windows says it lost (LogBuffersLost, RealTimeBuffersLost)")  \

@@ -391,6 +391,23 @@ static void ask_runner(runner *r) {
     ea_mutex_unlock(a->lock);
 }
 
+/* Makes the closing batch of each stream whose source is at its end and whose events are all acknowledged; at_once: of
+ * each session's stream too, since no later run continues it. Returns how many streams still wait for theirs. */
+static size_t end_streams(agent *a, runner *only, int at_once) {
+    size_t left = 0;
+    for (runner *r = only ? only : a->runners; r; r = only ? NULL : r->next) {
+        ea_err err;
+        ea_mutex_lock(a->lock);
+        ea_feed *feed = r->state == READ ? r->feed : NULL;
+        ea_mutex_unlock(a->lock);
+        int rc = feed ? ea_feed_end(feed, at_once && r->session, &err) : 1;
+        if (rc < 0)
+            ea_say(EA_SAID_TROUBLE, "the end of %.128s: %s", r->name, err.message);
+        left += rc == 0;
+    }
+    return left;
+}
+
 /* Ends it; what it has in the spool is still its. */
 static void halt_runner(runner *r) {
     while (!atomic_load(&r->over)) {
@@ -404,6 +421,7 @@ static void halt_runner(runner *r) {
 /* Ends it and takes it out of the list. */
 static void stop_runner(agent *a, runner *r) {
     halt_runner(r);
+    (void)end_streams(a, r, 1);
     ea_mutex_lock(a->lock);
     for (runner **p = &a->runners; *p; p = &(*p)->next)
         if (*p == r) {
@@ -956,6 +974,7 @@ static void tick(agent *a) {
     }
     if (atomic_exchange(&a->asks->flush, 0))
         flush(a);
+    (void)end_streams(a, NULL, 0);
     if (atomic_exchange(&a->asks->status, 0) || !a->status_ns ||
         now - a->status_ns >= a->generation->c.service.status_every_ns) {
         a->status_ns = now;
@@ -1016,8 +1035,13 @@ static void run_until_stopped(agent *a) {
     for (runner *r = a->runners; r; r = r->next)
         halt_runner(r);
     if (a->sender && !atomic_load(&a->asks->hurry)) { /* what waits may go now; else it goes after the next start */
+        int64_t until = ea_monotonic_ns() + LAST_WORDS_NS;
+        while (end_streams(a, NULL, 0) && ea_monotonic_ns() < until && !ea_sender_wait(a->sender, TICK_NS / 10))
+            ;
+        (void)end_streams(a, NULL, 1);
         ea_sender_drain(a->sender);
-        (void)ea_sender_wait(a->sender, LAST_WORDS_NS);
+        int64_t left = until - ea_monotonic_ns();
+        (void)ea_sender_wait(a->sender, left > 0 ? left : 0);
     }
     write_status(a, "stopped");
     while (a->runners)

@@ -37,6 +37,8 @@ typedef struct replay {
     atomic_int draining; /* the source is at its end */
 } replay;
 
+static const int64_t END_LOOK_NS = 2000000; /* how often it is looked whether all is acknowledged */
+
 static atomic_int stop_asked; /* any thread's signal handler sets it */
 static void ask_to_stop(void) {
     atomic_store(&stop_asked, 1);
@@ -155,10 +157,15 @@ static int transfer(replay *r, ea_err *err) {
     rc = ea_feed_run(r->feed, err);
     if (!rc) {
         atomic_store(&r->draining, 1);
+        while (!rc && !ea_sender_wait(r->sender, END_LOOK_NS)) /* the watcher stops the sender when it is asked to */
+            rc = ea_feed_end(r->feed, 0, err);
+        if (rc > 0)
+            rc = 0;
         ea_sender_drain(r->sender);
         while (!ea_sender_wait(r->sender, 1000000000))
-            ; /* the watcher stops the sender when it is asked to */
-        rc = ea_sender_result(r->sender, err);
+            ;
+        if (!rc)
+            rc = ea_sender_result(r->sender, err);
     } else if (rc == EA_ECANCELED && !stop_asked && ea_sender_wait(r->sender, (int64_t)10 * 1000000000)) {
         ea_err why; /* it was not asked to stop: the sender ended, and this is the reason */
         int ended = ea_sender_result(r->sender, &why);

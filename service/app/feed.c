@@ -125,7 +125,6 @@ static int flush_if_due(ea_feed *f, ea_err *err) {
 
 int ea_feed_run(ea_feed *f, ea_err *err) {
     const ea_record *record;
-    uint8_t stream[EA_STREAM_ID_BYTES];
     unsigned n = 0;
     ea_pace pace = {.percent = f->o.source ? 0 : f->batching.cpu_percent}; /* of files: a session does not wait */
     int rc;
@@ -147,10 +146,22 @@ int ea_feed_run(ea_feed *f, ea_err *err) {
     }
     if (!rc) {
         atomic_store(&f->progress_permille, 1000);
-        ea_pipeline_stream(f->pipeline, stream);
-        ea_spool_stream_end(f->spool, stream, !f->o.remember);
+        f->is_over = 1;
     }
     return rc;
+}
+
+int ea_feed_end(ea_feed *f, int at_once, ea_err *err) {
+    ea_counters now;
+    if (!f->is_over || f->is_ended)
+        return f->is_ended;
+    ea_ledger_snapshot(f->ledger, &now, NULL);
+    if (!at_once && ea_counter_get(&now, EA_COUNT_events_compressing) + ea_counter_get(&now, EA_COUNT_events_spooled) +
+                        ea_counter_get(&now, EA_COUNT_events_unanswered))
+        return 0;
+    f->is_ended = 1; /* one attempt, even if it fails: another one would take another number */
+    int rc = ea_pipeline_end(f->pipeline, err);
+    return rc ? rc : 1;
 }
 
 void ea_feed_stop(ea_feed *f) {
@@ -169,7 +180,7 @@ void ea_feed_close(ea_feed *f) {
     if (f->pipeline) {
         ea_pipeline_stream(f->pipeline, stream);
         ea_pipeline_destroy(f->pipeline);
-        ea_spool_stream_end(f->spool, stream, 0);
+        ea_spool_stream_end(f->spool, stream, f->is_over && !f->o.remember);
         ea_spool_detach(f->spool, f->ledger);
     }
     ea_source_close(f->source);

@@ -43,6 +43,8 @@ typedef struct ea_feed {
     uint8_t *dictionary; /* NULL: none */
     size_t dictionary_bytes;
     int64_t flushed_ns; /* monotonic; the source's thread */
+    int is_over;        /* the source came to its end; from then on of the thread that calls ea_feed_end */
+    int is_ended;       /* the stream's closing batch is in the spool */
 } ea_feed;
 
 /* Opens the files, or takes the source. On failure nothing is to be closed. */
@@ -51,6 +53,9 @@ EA_MUST_CHECK int ea_feed_open(ea_feed **ret, const ea_feed_options *options, ea
 EA_MUST_CHECK int ea_feed_attach(ea_feed *f, ea_spool *spool, uint64_t target, ea_err *err);
 /* Feeds until the source ends and all of it is in the spool. EA_ECANCELED after ea_feed_stop. The source's thread. */
 EA_MUST_CHECK int ea_feed_run(ea_feed *f, ea_err *err);
+/* After ea_feed_run: makes the stream's closing batch (ea_pipeline_end) once all of its events are acknowledged, or
+ * gone; at_once: does not wait for that. 1: they are in the spool, 0: not yet. One thread. */
+EA_MUST_CHECK int ea_feed_end(ea_feed *f, int at_once, ea_err *err);
 /* Ends ea_feed_run soon; of files, what is in no batch yet is read again the next time. Any thread. */
 void ea_feed_stop(ea_feed *f);
 /* Ends the encoders, lets go of the stream and frees it, before the spool is closed. NULL is allowed. */

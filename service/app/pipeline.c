@@ -51,6 +51,7 @@ struct ea_pipeline {
     ea_counters base; /* turn: what the ledger of this stream does not count, since the stream before had it */
     ea_ledger_families family_base;
     uint64_t number;         /* turn */
+    int ended;               /* turn: the batch that is handed on now is the stream's closing one */
     int finished;            /* turn: the source has come to its end; what was its thread's may be used by a renewal */
     ea_ledger_families told; /* turn: what travelled last of each family */
     ea_counters told_counters; /* turn: and of the session */
@@ -351,6 +352,7 @@ static int hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind
         ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
         p->told_counters = j->ledger;
         take_base(p, j);
+        ea_count(&j->ledger, EA_COUNT_stream_ended, (uint64_t)p->ended);
         j->changed = note_changes(p, number, &j->families);
         p->count++;
         ea_cond_broadcast(p->changed);
@@ -612,6 +614,13 @@ void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t co
     }
 }
 
+static void wait_for_all(ea_pipeline *p) {
+    ea_mutex_lock(p->lock);
+    while (p->count || p->busy)
+        ea_cond_wait(p->changed, p->lock);
+    ea_mutex_unlock(p->lock);
+}
+
 int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     ea_stack_meter_end(p->stacks);
     int rc = close_batch(p, EA_BATCH_EVENTS, err);
@@ -622,10 +631,16 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     p->finished = 1;
     ea_mutex_unlock(p->turn);
     atomic_store(&p->events, p->delivered);
-    ea_mutex_lock(p->lock);
-    while (p->count || p->busy)
-        ea_cond_wait(p->changed, p->lock);
-    ea_mutex_unlock(p->lock);
+    wait_for_all(p);
+    return rc ? rc : why(p, err);
+}
+
+int ea_pipeline_end(ea_pipeline *p, ea_err *err) {
+    ea_mutex_lock(p->turn);
+    p->ended = 1;
+    int rc = hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err);
+    ea_mutex_unlock(p->turn);
+    wait_for_all(p);
     return rc ? rc : why(p, err);
 }
 

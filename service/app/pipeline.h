@@ -62,6 +62,12 @@ void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t co
  * source's thread; nothing may be added behind it. */
 EA_MUST_CHECK int ea_pipeline_finish(ea_pipeline *p, ea_err *err);
 
+/* Makes the stream's closing batch, after ea_pipeline_finish: a batch without events, whose ledger has the counter
+ * stream_ended. Called when all of its events are acknowledged (or when that is not waited for any more), so that the
+ * last numbers are final: the batch holds no event that they would have to count. Waits until it is in the spool. The
+ * source's thread, or whose it was. */
+EA_MUST_CHECK int ea_pipeline_end(ea_pipeline *p, ea_err *err);
+
 /* What the machine is called, from the next batch on; copied. EA_ENOMEM: it stays as it is. Any thread. */
 EA_MUST_CHECK int ea_pipeline_set_labels(ea_pipeline *p, const ea_labels *labels, ea_err *err);
 

@@ -182,6 +182,9 @@ def read_trace(env, checks, name, soak):
         if message.kind:
             checks.that(all(g.description.kind == 1 for g in batch.groups), f"{name}: a keyframe holds other events")
             continue
+        if not message.event_count:
+            used.add("no events")  # the stream's closing batch
+            continue
         used |= {"payload" for _ in [0] if batch.columns["payload"]}
         for i, record in enumerate(batch.records()):
             line = dump.stdout.readline()

@@ -1,0 +1,113 @@
+"""A stream that came to its end in order says so, and nothing waits for it afterwards.
+
+- After replays that are acknowledged to the last event, the last numbers of each stream say that nothing waits, that all is
+  acknowledged, and that it ended; the sums are those that Python makes of the trace.
+- A machine whose last run ended is not silent: no incident, doctor counts it as ended. One whose agent was killed is.
+- A replay that is killed before its closing batch, or whose collector never answers, makes it when it is resumed, once.
+- An agent that is stopped ends its session's stream; "etwagent run" ends a file's stream while it goes on.
+"""
+import json
+import signal
+import subprocess
+import time
+
+import faulted
+import harness
+import receiver
+import traces
+
+TRACE = "clr-gc-events"
+WAITING = ("events_pending", "events_compressing", "events_spooled", "events_unanswered")
+SILENT_S = 2
+
+
+def numbers(env, collector, host):
+    """The last numbers of each of a machine's streams."""
+    streams = {}
+    for row in json.loads(env.run([env.collector, "query", "--store", collector.store, "--format", "json",
+                                   f"SELECT stream, counter, value FROM ledger_last WHERE host = '{host}' AND family = ''"]).stdout)["rows"]:
+        row = row if isinstance(row, dict) else dict(zip(("stream", "counter", "value"), row))
+        streams.setdefault(row["stream"], {})[row["counter"]] = row["value"]
+    return list(streams.values())
+
+
+def stored(env, collector, host):
+    return "1" in env.run([env.collector, "query", "--store", collector.store, f"SELECT count(*) > 0 FROM batches WHERE host = '{host}'"]).stdout
+
+
+def check_end(checks, streams, events, what):
+    if not checks.equal(len(streams), 1, f"{what}: streams"):
+        return
+    last = streams[0]
+    checks.equal({name: last.get(name, 0) for name in WAITING}, dict.fromkeys(WAITING, 0), f"{what}: what waits at the end")
+    checks.equal((last.get("stream_ended"), last.get("events_acknowledged"), last.get("events_delivered")), (1, events, events),
+                 f"{what}: ended, acknowledged, delivered")
+
+
+def incidents(env, collector):
+    return json.loads(env.run([env.collector, "query", "--store", collector.store, "--format", "json",
+                               "SELECT host, \"end\" IS NULL AS open FROM incidents WHERE kind = 'silent'"]).stdout)["rows"]
+
+
+def test(env, checks, arguments):
+    env.make_certificates(agents=["ended", "killed", "again", "waits", "service"])
+    paths = traces.paths(TRACE, env.build)
+    events = traces.event_count(TRACE)
+    collector = env.new_collector(extra=["--silent-after", f"{SILENT_S}s"]).start()
+    # a replay that was acknowledged
+    env.replay(paths, collector, agent="ended", spool=env.folder / "ended", extra=["--batch-events", "5"])
+    check_end(checks, numbers(env, collector, "ended"), events, "a replay")
+    before = env.run([env.collector, "query", "--store", collector.store, "SELECT batch FROM batches WHERE host = 'ended'"]).stdout
+    env.replay(paths, collector, agent="ended", spool=env.folder / "ended", extra=["--batch-events", "5"])
+    checks.equal(env.run([env.collector, "query", "--store", collector.store, "SELECT batch FROM batches WHERE host = 'ended'"]).stdout, before,
+                 "batches after the same replay again")
+    # killed in the middle: not ended, until the same command comes to its end
+    for agent in ("killed", "again"):
+        with faulted.Replay(env, paths, collector, agent, extra=["--batch-events", "1", "--speed", "0.01x"]) as run:
+            receiver.sleep_until(lambda: not run.running() or stored(env, collector, agent), 20)
+            checks.that(run.running(), f"{agent}: it ended before it was killed: {run.messages()}")
+            run.kill()
+    faulted.Replay(env, paths, collector, "again", extra=["--batch-events", "1"]).start().finish()
+    check_end(checks, numbers(env, collector, "again"), events, "a replay that was taken up again")
+    checks.equal([s.get("stream_ended", 0) for s in numbers(env, collector, "killed")], [0], "a killed replay's end")
+
+    # a collector that never acknowledges: no closing batch
+    def never(exchange):
+        exchange.read_body()
+        exchange.answer(503)
+
+    with receiver.Receiver(env.certs, never) as busy, faulted.Replay(env, paths, busy, "waits", extra=["--give-up", "1s", "--batch-events", "5"]) as run:
+        checks.equal(run.wait(60), 1, f"a replay that nobody acknowledges: {run.messages()}")
+    waiting = sum(row["waiting"] for row in json.loads(env.run([env.agent, "spool", "list", "--json", "--spool", run.spool]).stdout))
+    checks.equal(waiting, -(-events // 5), "batches in its spool: those of events alone")
+    faulted.Replay(env, paths, collector, "waits", extra=["--batch-events", "5"]).start().finish()
+    check_end(checks, numbers(env, collector, "waits"), events, "a replay that was acknowledged late")
+
+    # an agent with a file's source, which goes on
+    config = env.folder / "agent.yaml"
+    config.write_text("\n".join([
+        "service:", f"  status: {env.folder}/status.json", "shipping:", f"  collector: {collector.url}", f"  cert: {env.certs}/service.crt",
+        f"  key: {env.certs}/service.key", f"  ca: {env.certs}/ca.crt", f"  spool: {env.folder}/service-spool", "batching:",
+        "  batch-events: 5", "sources:", "  - name: file", "    files:", *(f"      - {path}" for path in paths)]) + "\n")
+    agent = subprocess.Popen([env.agent, "run", "--config", config], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        receiver.sleep_until(lambda: any(s.get("stream_ended") for s in numbers(env, collector, "service")) or agent.poll() is not None, 20)
+        check_end(checks, numbers(env, collector, "service"), events, "a file's source of an agent that goes on")
+    finally:
+        agent.send_signal(signal.SIGTERM)
+        said = agent.communicate(timeout=30)[0]
+    checks.equal(agent.returncode, 0, f"the agent's end: {said}")
+
+    # who is silent: the killed one alone
+    receiver.sleep_until(lambda: incidents(env, collector), 30)
+    time.sleep(SILENT_S)
+    silent = [row["host"] if isinstance(row, dict) else row[0] for row in incidents(env, collector)]
+    checks.equal(silent, ["killed"], "machines with an incident 'silent'")
+    doctor = env.run([env.collector, "doctor", "--store", collector.store, "--silent-after", "1s"], check=False).stdout
+    checks.that("5 agents, 4 of them ended in order, 1 silent" in doctor and "killed: nothing has come" in doctor and
+                "ended: nothing has come" not in doctor, f"doctor: {doctor}")
+    collector.stop()
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
