@@ -1,5 +1,6 @@
 /* Asking a plug-in. See plugin_ask.h. Thread: any. */
 #include "plugin_ask.h"
+#include "text.h"
 
 #include <string.h>
 
@@ -49,7 +50,11 @@ static int start(const etwagent_plugin *plugin, ea_plugin_add add, void *context
 
 int ea_plugin_ask(const char *path, ea_plugin_add add, void *context, ea_library **ret_library, ea_err *err) {
     ea_library *library;
-    int rc = ea_library_open(&library, path, err);
+    ea_text file; /* a bare name would be looked for on the library path */
+    ea_text_init(&file);
+    ea_text_printf(&file, strpbrk(path, "/\\") ? "%s" : "./%s", path);
+    int rc = file.failed ? ea_fail(err, EA_ENOMEM, "open %.128s", path) : ea_library_open(&library, file.data, err);
+    ea_text_deinit(&file);
     if (rc)
         return rc;
     rc = start(ea_library_symbol(library, ETWAGENT_PLUGIN_SYMBOL), add, context, err);

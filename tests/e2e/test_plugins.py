@@ -60,6 +60,9 @@ def example(env, checks):
     checks.equal([(f["name"], f["type"], f["count"]) for f in draw], [("Count", "U16", 1), ("Points", "STRUCT", "Count"), ("X", "I32", 1), ("Y", "I32", 1)],
                  "a struct as often as another field says")
     checks.that("can be used" in env.run([env.agent, "plugin", "probe", plugins / "example.so"]).stdout, "plugin probe of the example")
+    checks.that("example.so: it can be used" in env.run([env.agent, "plugin", "probe", "example.so"], cwd=plugins).stdout, "plugin probe in its own folder")
+    missing = env.run([env.agent, "plugin", "probe", "libc.so.6"], cwd=plugins, check=False)
+    checks.that(missing.returncode and "./libc.so.6: cannot open shared object file" in missing.stdout, f"a name of the library path alone: {missing}")
 
 
 def number(value):
