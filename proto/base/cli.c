@@ -1,6 +1,7 @@
 /* Command lines. See cli.h. */
 #include "cli.h"
 #include "clock.h"
+#include "platform.h"
 #include "text.h"
 
 #include <inttypes.h>
@@ -310,6 +311,8 @@ static int run_command(const char *program, const ea_command *c, int argc, char 
         print_help(program, c, stdout);
     else
         exit_code = c->run(options, n, operands);
+    if (exit_code && ea_is_closed_pipe(stdout))
+        ea_end_of_closed_pipe();
     if (config)
         c->config->destroy(config);
     free(options);

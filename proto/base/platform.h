@@ -128,6 +128,10 @@ void ea_thread_lower(enum ea_bulk_priority priority);
 void ea_thread_background(int on);
 void ea_os_error_text(int os_error, char *out, size_t out_bytes);
 int ea_is_terminal(FILE *f);
+/* 1 when something written to f failed, and f is a pipe that nobody reads any more ("| head"). */
+int ea_is_closed_pipe(FILE *f);
+/* Ends the process as such a pipe ends others: by SIGPIPE. Returns where there is no such signal. */
+void ea_end_of_closed_pipe(void);
 uint32_t ea_process_id(void);
 /* This machine's name in UTF-8; "unknown" when the operating system does not say. */
 void ea_host_name(char *out, size_t out_bytes);

@@ -489,6 +489,16 @@ void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
     snprintf(out, out_bytes, "%s", strerror_r(os_error, buffer, sizeof buffer));
 }
 
+int ea_is_closed_pipe(FILE *f) {
+    struct pollfd p = {.fd = fileno(f)};
+    return ferror(f) && poll(&p, 1, 0) == 1 && p.revents & POLLERR;
+}
+
+void ea_end_of_closed_pipe(void) {
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
 int ea_is_terminal(FILE *f) {
     return isatty(fileno(f));
 }

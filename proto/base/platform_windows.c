@@ -629,6 +629,14 @@ void ea_os_error_text(int os_error, char *out, size_t out_bytes) {
     free(utf8);
 }
 
+int ea_is_closed_pipe(FILE *f) {
+    return ferror(f) && GetFileType((HANDLE)_get_osfhandle(_fileno(f))) == FILE_TYPE_PIPE;
+}
+
+void ea_end_of_closed_pipe(void) {
+    /* Windows has no such signal */
+}
+
 int ea_is_terminal(FILE *f) {
     return _isatty(_fileno(f));
 }
